@@ -1,0 +1,134 @@
+package message
+
+import "time"
+
+// Placement says where an allowed call runs.
+type Placement string
+
+// The placements.
+const (
+	PlaceLocal    Placement = "local"    // a Go function beside the engine
+	PlaceRemote   Placement = "remote"   // a worker over NATS
+	PlaceExternal Placement = "external" // outside askance: somebody reports the result (AgentScope's external tools)
+)
+
+// Hold says why a call that is submitted or started makes no progress by
+// itself and waits for a person to settle it.
+type Hold string
+
+// The holds. A held call is listed until an operator settles it.
+const (
+	HoldNone       Hold = ""
+	HoldUnknown    Hold = "unknown"     // its owner died after the start and the tool is not idempotent
+	HoldDeadLetter Hold = "dead_letter" // every permitted attempt was lost
+	HoldNoWorker   Hold = "no_worker"   // nobody started it within the queue deadline
+)
+
+// Call is the full state of one tool call. Every fact of a call carries it, so
+// that the last fact alone is enough to carry on. It is a value: whoever
+// changes one copies it first (Clone).
+type Call struct {
+	Key
+	Runtime string        `json:"runtime"`         // the runtime that proposed it
+	Agent   string        `json:"agent,omitzero"`  // the agent's name, as the runtime gave it
+	Tool    string        `json:"tool_name"`       // never changes
+	Input   string        `json:"input"`           // raw JSON as it will run, after an approver's edit
+	State   ToolCallState `json:"state"`           // AgentScope's word
+	Cause   string        `json:"cause"`           // the last transition that was taken
+	Batch   Batch         `json:"batch,omitzero"`  // its place in the reply
+	Behind  CallID        `json:"behind,omitzero"` // pending behind the open question of this call
+	// Proposal is the digest of what was proposed (tool and raw input): the same
+	// ids with another digest is a conflict.
+	Proposal string `json:"proposal"`
+
+	Decision  *Decision        `json:"decision,omitzero"` // the policy's last word
+	Question  *Question        `json:"question,omitzero"` // what was asked, or would have been
+	Digest    string           `json:"digest,omitzero"`   // of Question
+	Votes     []Vote           `json:"votes,omitzero"`
+	Suggested []PermissionRule `json:"suggested_rules,omitzero"`
+	Remember  []PermissionRule `json:"remember,omitzero"` // rules that an approver accepted with the answer
+
+	Placement Placement `json:"placement,omitzero"`
+	Attempt   Attempt   `json:"attempt,omitzero"`
+	Hold      Hold      `json:"hold,omitzero"`
+	RetryAt   time.Time `json:"retry_at,omitzero"` // when the next attempt is offered
+
+	Result *ToolResultBlock `json:"result,omitzero"`
+	// ResultDigest is the SHA-256 of the result as its sender gave it: the same
+	// result sent again gets the same answer, another one is refused.
+	ResultDigest string `json:"result_digest,omitzero"`
+
+	ProposedAt time.Time `json:"proposed_at"`
+	UpdatedAt  time.Time `json:"updated_at"`
+	Facts      int       `json:"facts"` // how many facts this call has, this one included
+
+	// Seq is the journal sequence of the call's last fact. It is not part of the
+	// fact: whoever reads one sets it.
+	Seq uint64 `json:"seq,omitzero"`
+}
+
+// Clone copies the call so that the copy can be changed. Pointed-to values and
+// slices are shared and must be replaced, not written to.
+func (c *Call) Clone() *Call { d := *c; return &d }
+
+// Open reports whether the call can still move.
+func (c *Call) Open() bool { return c.State != ToolCallFinished }
+
+// Started reports whether the present attempt has an owner.
+func (c *Call) Started() bool { return c.Attempt.Claim != "" }
+
+// Decision is what the policy said about the call, as facts keep it.
+type Decision struct {
+	Behavior Behavior `json:"behavior"`
+	Rule     string   `json:"rule,omitzero"`
+	Source   string   `json:"source,omitzero"`
+	Reason   string   `json:"reason"`
+	Message  string   `json:"message,omitzero"`
+	Bundle   string   `json:"bundle"`
+	Errors   []string `json:"errors,omitzero"` // rule errors, each of which fell closed
+}
+
+// Batch is a call's place among the calls of its reply that were proposed
+// together. Calls of one group run independently of each other; a group begins
+// when every call of the earlier groups is finished. The zero value stands
+// alone and waits for nobody.
+type Batch struct {
+	Number int `json:"number,omitzero"` // 1, 2, … within the reply; 0: in no batch
+	Group  int `json:"group,omitzero"`  // 0, 1, … within the batch
+	Index  int `json:"index,omitzero"`  // place within the proposal
+}
+
+// AnswerKind is what an approver decided.
+type AnswerKind string
+
+// The kinds of answer.
+const (
+	AnswerApprove AnswerKind = "approve" // with Input set: approve these edited arguments
+	AnswerReject  AnswerKind = "reject"
+	AnswerForTool AnswerKind = "answer" // the approver gives the result, the tool does not run
+)
+
+// Vote is an answer as facts keep it.
+type Vote struct {
+	Kind     AnswerKind `json:"kind"`
+	By       Principal  `json:"by"`
+	At       time.Time  `json:"at"`
+	Digest   string     `json:"digest"`         // of the question that was answered
+	Edited   bool       `json:"edited,omitzero"`
+	Feedback string     `json:"feedback,omitzero"`
+}
+
+// Attempt is one try at running the call. Number is the fence: whatever names
+// an older one is recorded and changes nothing.
+type Attempt struct {
+	Number     int       `json:"number,omitzero"`      // 1, 2, …; 0: none yet
+	Grant      *Grant    `json:"grant,omitzero"`       // remote attempts only
+	Worker     string    `json:"worker,omitzero"`      // the authenticated owner, once started
+	Claim      string    `json:"claim,omitzero"`       // the owner's own id for this start; "" until started
+	OfferedAt  time.Time `json:"offered_at,omitzero"`
+	OfferUntil time.Time `json:"offer_until,omitzero"` // offered again if nobody started by then
+	StartedAt  time.Time `json:"started_at,omitzero"`
+	LeaseMS    int64     `json:"lease_ms,omitzero"`    // silence after which the owner counts as dead
+	Deadline   time.Time `json:"deadline,omitzero"`    // the run is cancelled then; zero: none
+	Offers     int       `json:"offers,omitzero"`      // how often an unstarted item was offered, this one included
+}

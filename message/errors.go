@@ -1,0 +1,123 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is the closed list of what can go wrong at askance's border. Callers
+// branch on it; the text is for people.
+type Code string
+
+// The codes, with what the caller can do about each.
+const (
+	CodeInvalid        Code = "invalid"         // the request is malformed: mend it
+	CodeTooLarge       Code = "too_large"       // over a documented limit
+	CodeNotFound       Code = "not_found"       // no such call, reply, session or tool
+	CodeConflict       Code = "conflict"        // someone else was first, or the same id with other content
+	CodeDigest         Code = "digest_mismatch" // the answer names another question than the open one
+	CodeFinished       Code = "finished"        // the call is finished and never moves again
+	CodeState          Code = "wrong_state"     // the call is not in a state that takes this
+	CodeForbidden      Code = "forbidden"       // this principal may not do that
+	CodeForeign        Code = "foreign"         // the session belongs to another runtime
+	CodeInterrupted    Code = "interrupted"     // the reply was interrupted
+	CodeSuperseded     Code = "superseded"      // a newer attempt exists, or another claim holds this one
+	CodeUnavailable    Code = "unavailable"     // no engine or no NATS: try again later
+	CodeFull           Code = "full"            // the journal's store is full: nothing was written
+	CodeForeignStream  Code = "foreign_stream"  // the stream was made by something else
+	CodeUnknownOutcome Code = "unknown_outcome" // it cannot be told whether the write was stored
+	CodeInternal       Code = "internal"        // a defect of ours
+)
+
+// Sentinels for errors.Is: errors.Is(err, ErrConflict) is true for every Error
+// with that code.
+var (
+	ErrInvalid        = &Error{Code: CodeInvalid}
+	ErrTooLarge       = &Error{Code: CodeTooLarge}
+	ErrNotFound       = &Error{Code: CodeNotFound}
+	ErrConflict       = &Error{Code: CodeConflict}
+	ErrDigest         = &Error{Code: CodeDigest}
+	ErrFinished       = &Error{Code: CodeFinished}
+	ErrState          = &Error{Code: CodeState}
+	ErrForbidden      = &Error{Code: CodeForbidden}
+	ErrForeign        = &Error{Code: CodeForeign}
+	ErrInterrupted    = &Error{Code: CodeInterrupted}
+	ErrSuperseded     = &Error{Code: CodeSuperseded}
+	ErrUnavailable    = &Error{Code: CodeUnavailable}
+	ErrFull           = &Error{Code: CodeFull}
+	ErrForeignStream  = &Error{Code: CodeForeignStream}
+	ErrUnknownOutcome = &Error{Code: CodeUnknownOutcome}
+)
+
+// Error is the one error type that crosses askance's border, in Go and as JSON
+// in replies. It never carries secrets or internals of the process.
+type Error struct {
+	Code Code   `json:"code"`
+	Op   string `json:"op,omitzero"`   // the operation, e.g. "propose"
+	What string `json:"what"`          // what is wrong, and where
+	Hint string `json:"hint,omitzero"` // how to mend it
+	// Call is the present state of the call, where the error is about one: the
+	// loser of a race sees the winner's outcome, an answer to a stale question
+	// the present one.
+	Call *Call `json:"call,omitzero"`
+	// Err is the cause on this side of the wire; it does not travel.
+	Err error `json:"-"`
+}
+
+// Error gives operation, fault, cause and remedy in one line.
+func (e *Error) Error() string {
+	s := e.What
+	if s == "" {
+		s = string(e.Code)
+	}
+	if e.Op != "" {
+		s = e.Op + ": " + s
+	}
+	if e.Err != nil {
+		if cause := e.Err.Error(); cause != "" {
+			s += ": " + cause
+		}
+	}
+	if e.Hint != "" {
+		s += " (" + e.Hint + ")"
+	}
+	return s
+}
+
+// Unwrap gives the local cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is compares codes, so that the sentinels match every Error of their code.
+func (e *Error) Is(target error) bool {
+	var t *Error
+	return errors.As(target, &t) && t.Code == e.Code && t.What == ""
+}
+
+// Errorf makes an Error of a code; %w sets the cause as fmt.Errorf does.
+func Errorf(code Code, op, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Code: code, Op: op, What: err.Error(), Err: quiet{errors.Unwrap(err)}.orNil()}
+}
+
+// AsError turns any error into an Error for the border: an Error in the chain
+// as it is, everything else as internal.
+func AsError(op string, err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Code: CodeInternal, Op: op, What: err.Error()}
+}
+
+// quiet keeps a cause for errors.Is and errors.As whose text is already part
+// of What, so that it is not printed twice.
+type quiet struct{ error }
+
+func (q quiet) Error() string { return "" }
+func (q quiet) Unwrap() error { return q.error }
+func (q quiet) orNil() error {
+	if q.error == nil {
+		return nil
+	}
+	return q
+}

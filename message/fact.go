@@ -1,0 +1,134 @@
+package message
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// FactVersion is the version of the journal's facts.
+const FactVersion = 1
+
+// Step is one arrow of the state machine that a fact took. From is empty for
+// the first.
+type Step struct {
+	Cause string        `json:"cause"`
+	From  ToolCallState `json:"from"`
+	To    ToolCallState `json:"to"`
+}
+
+// Fact is one durable record of the journal: one transition of one tree, with
+// everything that is needed to carry on from it. Exactly one of Call, Reply
+// and Session is set, except that a Note leaves the call as it was.
+type Fact struct {
+	V  int    `json:"v"`
+	ID string `json:"id"` // unique; a retry after a lost acknowledgement carries the same
+	// Path is what the call's machine did: usually one step, several where they
+	// became durable together (proposed, allowed and submitted at once).
+	Path    []Step        `json:"path,omitzero"`
+	By      Principal     `json:"by"`
+	At      time.Time     `json:"at"`     // the engine's clock, UTC
+	Engine  string        `json:"engine"` // which replica wrote it
+	Call    *Call         `json:"call,omitzero"`
+	Reply   *ReplyState   `json:"reply,omitzero"`
+	Session *SessionState `json:"session,omitzero"`
+	Note    *Note         `json:"note,omitzero"`
+}
+
+// Kind is the fact's short name: the cause of its last step, "note", or
+// the phase of a reply or session. It travels as a header.
+func (f *Fact) Kind() string {
+	switch {
+	case f.Note != nil:
+		return "note"
+	case f.Reply != nil:
+		return "reply_" + string(f.Reply.Phase)
+	case f.Session != nil:
+		return "session"
+	case len(f.Path) > 0:
+		return f.Path[len(f.Path)-1].Cause
+	}
+	return ""
+}
+
+// Key is the tree that the fact belongs to.
+func (f *Fact) Key() Key {
+	switch {
+	case f.Call != nil:
+		return f.Call.Key
+	case f.Reply != nil:
+		return f.Reply.Key
+	case f.Session != nil:
+		return f.Session.Key
+	}
+	return Key{}
+}
+
+// WorkTool is the tool whose workers the fact is offered to, or "" for a fact
+// that is no work item: the submitted fact of a remote attempt is the item.
+func (f *Fact) WorkTool() string {
+	c := f.Call
+	if c == nil || f.Note != nil || c.State != ToolCallSubmitted || c.Placement != PlaceRemote || c.Started() || c.Hold != HoldNone || !c.RetryAt.IsZero() {
+		return ""
+	}
+	return c.Tool
+}
+
+// Note records something that changed nothing: a late result, a stale attempt.
+type Note struct {
+	What    string           `json:"what"` // e.g. "late_result"
+	Attempt int              `json:"attempt,omitzero"`
+	Result  *ToolResultBlock `json:"result,omitzero"`
+	Text    string           `json:"text,omitzero"`
+}
+
+// ReplyPhase is where a reply's own tree stands.
+type ReplyPhase string
+
+// The phases of a reply. A reply without facts of its own is open.
+const (
+	ReplyOpen        ReplyPhase = "open"        // holds batches
+	ReplyInterrupted ReplyPhase = "interrupted" // no call of it may begin any more
+	ReplyEnded       ReplyPhase = "ended"       // every call that was open at the interrupt is closed
+)
+
+// ReplyState is the full state of a reply's own tree.
+type ReplyState struct {
+	Key
+	Phase   ReplyPhase  `json:"phase"`
+	Batches []BatchPlan `json:"batches,omitzero"`
+	Reason  string      `json:"reason,omitzero"` // of the interrupt
+}
+
+// BatchPlan orders the calls of one proposal that contains a tool which must
+// run serially. It is written before the first call of the batch.
+type BatchPlan struct {
+	Number int      `json:"number"`
+	Calls  []CallID `json:"calls"`  // in the model's order
+	Groups []int    `json:"groups"` // group of each call
+}
+
+// SessionState binds a session to the runtime that used it first.
+type SessionState struct {
+	Key
+	Runtime string `json:"runtime"`
+}
+
+// Record is one entry of the journal as a reader gets it: a fact, or an event
+// that a runtime streamed. The two share one sequence, so the order in which
+// records come is the order in which things happened.
+type Record struct {
+	Seq  uint64
+	Time time.Time // when the journal stored it
+	Key  Key       // the tree of a fact; session and reply of an event
+	// Fact is set for facts.
+	Fact *Fact
+	// Event is the raw JSON of a streamed AgentScope event, Runtime its sender.
+	Event   []byte
+	Runtime string
+	// Invalid says why the entry must not be believed (no valid MAC, malformed,
+	// a foreign subject): readers report it and go on.
+	Invalid error
+}
+
+// RawJSON is a JSON value kept as the bytes it came in.
+type RawJSON = json.RawMessage

@@ -1,0 +1,124 @@
+package message
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"time"
+
+	"github.com/askance-dev/askance/internal/jcs"
+)
+
+// Approval is one person's or rule's consent as a grant repeats it.
+type Approval struct {
+	By Principal `json:"by"`
+	At time.Time `json:"at"`
+}
+
+// Grant is the engine's signed leave to run one attempt of one call. A worker
+// needs only public keys to check it: nothing but the engine that holds the
+// private key can make a worker run, and only these very bytes.
+type Grant struct {
+	V     int    `json:"v"`      // 1
+	KeyID string `json:"key_id"` // which engine key signed; see KeyID
+	Key
+	IdempotencyKey string     `json:"idempotency_key"`
+	Tool           string     `json:"tool_name"`
+	Digest         string     `json:"digest"` // of the Question that was decided
+	Attempt        int        `json:"attempt"`
+	Bundle         string     `json:"bundle"`
+	Approvals      []Approval `json:"approvals"`
+	NotBefore      time.Time  `json:"not_before"`
+	Expires        time.Time  `json:"expires"` // a start after this is refused
+	Nonce          string     `json:"nonce"`
+	Sig            string     `json:"sig,omitzero"` // base64url Ed25519 over the rest
+}
+
+// grantDomain keeps a grant's signature from being any other signature.
+const grantDomain = "askance-grant-v1\n"
+
+// KeyID names a public key: the first 16 hex digits of its SHA-256.
+func KeyID(pub ed25519.PublicKey) string {
+	sum := sha256.Sum256(pub)
+	return hex.EncodeToString(sum[:8])
+}
+
+func (g Grant) signed() ([]byte, error) {
+	g.Sig = ""
+	b, err := jcs.Marshal(g)
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte(grantDomain), b...), nil
+}
+
+// Sign sets KeyID and Sig.
+func (g *Grant) Sign(key ed25519.PrivateKey) error {
+	g.KeyID = KeyID(key.Public().(ed25519.PublicKey))
+	b, err := g.signed()
+	if err != nil {
+		return &Error{Code: CodeInternal, Op: "sign grant", What: "no canonical form", Err: err}
+	}
+	g.Sig = base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, b))
+	return nil
+}
+
+// KeySet holds the engine keys that a worker trusts, by KeyID.
+type KeySet map[string]ed25519.PublicKey
+
+// NewKeySet indexes public keys by their ids.
+func NewKeySet(keys ...ed25519.PublicKey) KeySet {
+	s := KeySet{}
+	for _, k := range keys {
+		s[KeyID(k)] = k
+	}
+	return s
+}
+
+// Verify checks that the grant permits tool to run question q as attempt n at
+// time now: known key, signature, digest recomputed from q, identity, tool,
+// attempt, bundle and validity. Any doubt is an error with CodeForbidden.
+func (g *Grant) Verify(keys KeySet, q Question, tool string, attempt int, now time.Time) error {
+	refuse := func(what, hint string) error {
+		return &Error{Code: CodeForbidden, Op: "verify grant of " + q.Key.String(), What: what, Hint: hint}
+	}
+	if g == nil {
+		return refuse("there is no grant", "only run what an engine submitted")
+	}
+	pub, ok := keys[g.KeyID]
+	if !ok {
+		return refuse("signed by the unknown engine key "+g.KeyID, "give the worker this engine's public key")
+	}
+	sig, err := base64.RawURLEncoding.DecodeString(g.Sig)
+	if err != nil {
+		return refuse("the signature is not base64url", "")
+	}
+	b, err := g.signed()
+	if err != nil || !ed25519.Verify(pub, b, sig) {
+		return refuse("the signature does not fit", "the item was changed on its way, or forged")
+	}
+	digest, err := q.Digest()
+	if err != nil {
+		return err
+	}
+	switch {
+	case g.V != 1:
+		return refuse("unknown grant version", "update the worker")
+	case digest != g.Digest:
+		return refuse("the arguments are not the ones that were approved", "the item was changed on its way, or forged")
+	case g.Key != q.Key:
+		return refuse("it was given for the call "+g.Key.String(), "")
+	case g.Tool != tool || q.Tool != tool:
+		return refuse("it was given for the tool "+g.Tool+", not "+tool, "")
+	case g.Attempt != attempt:
+		return refuse("it was given for another attempt", "")
+	case g.Bundle != q.Bundle:
+		return refuse("it names another policy bundle than the question", "")
+	case now.Before(g.NotBefore):
+		return refuse("it is not valid before "+g.NotBefore.Format(time.RFC3339), "compare the clocks of worker and engine")
+	case !now.Before(g.Expires):
+		return refuse("it expired at "+g.Expires.Format(time.RFC3339), "the engine offers the call again with a new grant")
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package message
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+)
+
+// Key is the identity of a call: call ids come from models and repeat across
+// replies, so only all four parts together name one. A Key without Call names
+// the reply's own tree of facts, one without Reply too the session's.
+type Key struct {
+	Space   SpaceID   `json:"space"`
+	Session SessionID `json:"session_id"`
+	Reply   ReplyID   `json:"reply_id,omitzero"`
+	Call    CallID    `json:"tool_call_id,omitzero"`
+}
+
+// MaxIDBytes bounds each part of a Key. Longer ids are refused, not cut: two
+// different ids must never become one.
+const MaxIDBytes = 10_000
+
+// ReplyKey is the key of the reply that the call belongs to.
+func (k Key) ReplyKey() Key { k.Call = ""; return k }
+
+// SessionKey is the key of the session that the call belongs to.
+func (k Key) SessionKey() Key { k.Call, k.Reply = "", ""; return k }
+
+// IdempotencyKey is handed to tools. It is a hash of all four parts, each with
+// its length before it, so that no two calls share it and every attempt of one
+// call does.
+func (k Key) IdempotencyKey() string {
+	h := sha256.New()
+	h.Write([]byte("askance-idempotency-v1\x00"))
+	for _, part := range []string{string(k.Space), string(k.Session), string(k.Reply), string(k.Call)} {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
+		h.Write(n[:])
+		h.Write([]byte(part))
+	}
+	return "ak_" + hex.EncodeToString(h.Sum(nil))
+}
+
+// Validate says which part of a call's key is missing or too long.
+func (k Key) Validate() error {
+	for _, p := range []struct{ name, value string }{
+		{"space", string(k.Space)}, {"session_id", string(k.Session)},
+		{"reply_id", string(k.Reply)}, {"tool_call_id", string(k.Call)},
+	} {
+		if p.value == "" {
+			return &Error{Code: CodeInvalid, What: p.name + " is empty", Hint: "name the call by session_id, reply_id and tool_call_id"}
+		}
+		if len(p.value) > MaxIDBytes {
+			return &Error{Code: CodeTooLarge, What: fmt.Sprintf("%s has %d bytes, the limit is %d", p.name, len(p.value), MaxIDBytes), Hint: "use a shorter id, for example a UUID"}
+		}
+	}
+	return nil
+}
+
+// String is for people and logs; it is not parsed back.
+func (k Key) String() string {
+	s := string(k.Space) + "/" + string(k.Session)
+	if k.Reply != "" {
+		s += "/" + string(k.Reply)
+	}
+	if k.Call != "" {
+		s += "/" + string(k.Call)
+	}
+	return s
+}

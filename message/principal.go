@@ -1,0 +1,29 @@
+package message
+
+// Role is what an authenticated principal may do in a space.
+type Role string
+
+// The roles of a space. One person or program may hold several, one
+// connection acts in exactly one.
+const (
+	RoleRuntime  Role = "runtime"  // proposes calls, streams events, reports external results
+	RoleApprover Role = "approver" // answers questions
+	RoleWorker   Role = "worker"   // runs submitted calls
+	RoleOperator Role = "operator" // settles, retries, reloads
+	RoleAuditor  Role = "auditor"  // reads
+	RoleEngine   Role = "engine"   // timers, recovery and policy: the engine itself
+)
+
+// Principal is who acts. It always comes from the transport (a NATS subject
+// token guarded by permissions, an in-process caller), never from the body of
+// a request.
+type Principal struct {
+	Role Role   `json:"role"`
+	Name string `json:"name"`
+	// Auth says how the name was established: "in-process", "nats-subject",
+	// later "http-token" or "oidc". It is kept with each vote.
+	Auth string `json:"auth"`
+}
+
+// String gives role and name, for messages to people.
+func (p Principal) String() string { return string(p.Role) + " " + p.Name }

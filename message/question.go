@@ -1,0 +1,48 @@
+package message
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/askance-dev/askance/internal/jcs"
+)
+
+// Requirement says who must agree and until when. It is fixed when the
+// question opens; the zero value is: any approver, no deadline.
+type Requirement struct {
+	// Users may answer; empty means any approver of the space.
+	Users []string `json:"users"`
+	// Deadline is the instant at which the question expires and the call is
+	// denied; zero: it waits for ever.
+	Deadline time.Time `json:"deadline,omitzero"`
+}
+
+// Question is what a decision stands for: what was asked of a person, or, for
+// a call that a rule allowed, what would have been asked. Its digest binds the
+// answer and the grant to these very bytes.
+type Question struct {
+	V int `json:"v"` // 1
+	Key
+	Tool  string `json:"tool_name"`
+	Input string `json:"input"` // the raw JSON text that will run, after every rewrite
+	// Text is what the person sees above the arguments.
+	Text        string      `json:"text"`
+	Rule        string      `json:"rule"`   // name of the rule that decided; "" for the fallback
+	Source      string      `json:"source"` // where that rule comes from
+	Reason      string      `json:"reason"` // why it asked (or allowed)
+	Requirement Requirement `json:"requirement"`
+	Bundle      string      `json:"bundle"` // content hash of the policy bundle
+}
+
+// Digest is "sha256:" and the hex SHA-256 of the question's RFC 8785 form. The
+// input enters as text, byte for byte, so numbers that a float cannot hold and
+// white space are bound as well. It fails only on invalid UTF-8.
+func (q Question) Digest() (string, error) {
+	b, err := jcs.Marshal(q)
+	if err != nil {
+		return "", &Error{Code: CodeInvalid, Op: "digest", What: "the question of " + q.Key.String() + " has no canonical form", Err: err}
+	}
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,279 @@
+package message
+
+import "time"
+
+// The requests and replies of askance's own protocol, the same in Go and as
+// JSON on NATS. Unknown members are refused. V is 1; 0 counts as 1.
+
+// Limits on what comes from outside. Larger input is refused before anything
+// is written.
+const (
+	MaxInputBytes   = 256 << 10 // a call's arguments
+	MaxOutputBytes  = 512 << 10 // a result; larger outputs belong in an object store
+	MaxTextBytes    = 16 << 10  // feedback, notes, reasons, progress lines
+	MaxCallsPerTurn = 256       // calls in one proposal
+	MaxFactsPerCall = 1000
+	MaxRequestBytes = 768 << 10
+	// NATS refuses payloads over 1 MiB by default; the largest fact (input twice
+	// and a result) must stay under that.
+)
+
+// ProposeRequest hands over the tool calls of one model turn, in the model's
+// order. Proposing the same calls again is harmless and returns their state.
+type ProposeRequest struct {
+	V       int             `json:"v,omitzero"`
+	Session SessionID       `json:"session_id"`
+	Reply   ReplyID         `json:"reply_id"`
+	Agent   string          `json:"agent,omitzero"`
+	Calls   []ToolCallBlock `json:"tool_calls"`
+}
+
+// ProposeReply has the present state of each proposed call, in order.
+type ProposeReply struct {
+	Calls []*Call `json:"calls"`
+}
+
+// Answer decides an open question. Digest names exactly what the approver saw.
+type Answer struct {
+	V int `json:"v,omitzero"`
+	Key
+	Digest string     `json:"digest"`
+	Kind   AnswerKind `json:"kind"`
+	// Input, with kind approve, replaces the arguments; the policy decides again.
+	Input *string `json:"input,omitzero"`
+	// Feedback, with kind reject, reaches the model in the result text.
+	Feedback string `json:"feedback,omitzero"`
+	// Output, with kind answer, becomes the tool's result.
+	Output string `json:"output,omitzero"`
+	// Rules to remember for the session; only suggested ones are accepted.
+	Rules []PermissionRule `json:"rules,omitzero"`
+}
+
+// InterruptRequest ends every open call of a reply.
+type InterruptRequest struct {
+	V       int       `json:"v,omitzero"`
+	Session SessionID `json:"session_id"`
+	Reply   ReplyID   `json:"reply_id"`
+	Reason  string    `json:"reason,omitzero"`
+}
+
+// InterruptReply lists the calls that the interrupt closed.
+type InterruptReply struct {
+	Calls []*Call `json:"calls"`
+}
+
+// Outcome is what an operator found out about a held call.
+type Outcome string
+
+// The outcomes of settling.
+const (
+	OutcomeHappened Outcome = "happened"       // the effect took place; Output is its result
+	OutcomeDidNot   Outcome = "did_not_happen" // it did not; the call ends with an error
+	OutcomeRunAgain Outcome = "run_again"      // offer it once more, as a new attempt
+)
+
+// SettleRequest ends the wait of a held call.
+type SettleRequest struct {
+	V int `json:"v,omitzero"`
+	Key
+	Attempt int     `json:"attempt"` // the attempt that is being settled: a fence
+	Outcome Outcome `json:"outcome"`
+	Output  string  `json:"output,omitzero"`
+	Note    string  `json:"note,omitzero"`
+}
+
+// RevokeRequest takes back a call that was allowed and has not been started.
+type RevokeRequest struct {
+	V int `json:"v,omitzero"`
+	Key
+	Reason string `json:"reason,omitzero"`
+}
+
+// ReportRequest brings the result of an external call.
+type ReportRequest struct {
+	V int `json:"v,omitzero"`
+	Key
+	Result ToolResultBlock `json:"result"`
+}
+
+// ListRequest selects calls. Without All only open calls are listed.
+type ListRequest struct {
+	V       int             `json:"v,omitzero"`
+	Session SessionID       `json:"session_id,omitzero"`
+	Reply   ReplyID         `json:"reply_id,omitzero"`
+	Call    CallID          `json:"tool_call_id,omitzero"`
+	States  []ToolCallState `json:"states,omitzero"`
+	Held    bool            `json:"held,omitzero"` // only calls that wait to be settled
+	All     bool            `json:"all,omitzero"`  // finished ones too
+	After   uint64          `json:"after,omitzero"` // cursor: Next of the reply before
+	Limit   int             `json:"limit,omitzero"` // default and maximum 500
+}
+
+// ListReply has calls in the order in which they were proposed.
+type ListReply struct {
+	Calls []*Call `json:"calls"`
+	Next  uint64  `json:"next,omitzero"` // 0: that was all
+}
+
+// ShowRequest names one call.
+type ShowRequest struct {
+	V int `json:"v,omitzero"`
+	Key
+}
+
+// ShowReply has the call and its facts, oldest first.
+type ShowReply struct {
+	Call    *Call       `json:"call"`
+	History []FactEntry `json:"history"`
+}
+
+// FactEntry is one line of a call's history.
+type FactEntry struct {
+	Seq  uint64    `json:"seq"`
+	Kind string    `json:"kind"`
+	Path []Step    `json:"path,omitzero"`
+	By   Principal `json:"by"`
+	At   time.Time `json:"at"`
+	Note *Note     `json:"note,omitzero"`
+	// Attempt and Worker as they stood after the fact.
+	Attempt int    `json:"attempt,omitzero"`
+	Worker  string `json:"worker,omitzero"`
+}
+
+// WaitUntil says what a wait is for.
+type WaitUntil string
+
+// What can be waited for.
+const (
+	UntilFinished WaitUntil = "finished" // every call is finished
+	UntilParked   WaitUntil = "parked"   // every call is finished, or waits for somebody outside the engine
+)
+
+// WaitRequest waits for calls of a reply. Without Calls it means all calls of
+// the reply that were proposed so far.
+type WaitRequest struct {
+	V         int       `json:"v,omitzero"`
+	Session   SessionID `json:"session_id"`
+	Reply     ReplyID   `json:"reply_id"`
+	Calls     []CallID  `json:"tool_call_ids,omitzero"`
+	Until     WaitUntil `json:"until,omitzero"`      // default finished
+	TimeoutMS int64     `json:"timeout_ms,omitzero"` // how long the engine holds the request; a client asks again
+}
+
+// WaitReply has the present state; Done says whether the wait is over.
+type WaitReply struct {
+	Calls []*Call `json:"calls"`
+	Done  bool    `json:"done"`
+}
+
+// EmitRequest appends streaming events of a reply (text, thinking, model
+// calls) to the journal.
+type EmitRequest struct {
+	V       int       `json:"v,omitzero"`
+	Session SessionID `json:"session_id"`
+	Reply   ReplyID   `json:"reply_id"`
+	Events  []RawJSON `json:"events"`
+}
+
+// EmitReply has the sequence of the last stored event.
+type EmitReply struct {
+	Seq uint64 `json:"seq"`
+}
+
+// EventsRequest reads a session's AgentScope events in journal order.
+type EventsRequest struct {
+	V       int       `json:"v,omitzero"`
+	Session SessionID `json:"session_id"`
+	Reply   ReplyID   `json:"reply_id,omitzero"`
+	After   uint64    `json:"after,omitzero"`   // only events of records after this sequence
+	Limit   int       `json:"limit,omitzero"`   // records, default and maximum 1000
+	WaitMS  int64     `json:"wait_ms,omitzero"` // hold the request until there is something new
+}
+
+// SequencedEvent is an event with the sequence of the record it came from.
+// Several events can share one.
+type SequencedEvent struct {
+	Seq   uint64  `json:"seq"`
+	Event RawJSON `json:"event"`
+}
+
+// EventsReply has events and the cursor to go on from.
+type EventsReply struct {
+	Events []SequencedEvent `json:"events"`
+	Next   uint64           `json:"next"`
+}
+
+// InfoReply says which engine answers and what may be expected of it.
+type InfoReply struct {
+	Space      SpaceID  `json:"space"`
+	Engine     string   `json:"engine"`
+	Version    string   `json:"version"`
+	Durability string   `json:"durability"` // cached, fsynced, quorum or memory
+	Bundle     string   `json:"bundle"`     // the policy in force
+	PolicyErr  string   `json:"policy_error,omitzero"`
+	Open       int      `json:"open"` // open calls
+	Held       int      `json:"held"`
+	Tools      []string `json:"tools"`
+}
+
+// StartRequest claims the present attempt of a submitted call. The same claim
+// asked again gets the same answer, so a lost reply does not strand the call.
+type StartRequest struct {
+	V int `json:"v,omitzero"`
+	Key
+	Attempt int    `json:"attempt"`
+	Claim   string `json:"claim"`
+	// Refuse, if set, says why the worker will not run it (a bad grant).
+	Refuse string `json:"refuse,omitzero"`
+}
+
+// StartReply is the leave to run now.
+type StartReply struct {
+	LeaseMS        int64     `json:"lease_ms"`
+	HeartbeatMS    int64     `json:"heartbeat_ms"`
+	Deadline       time.Time `json:"deadline,omitzero"`
+	IdempotencyKey string    `json:"idempotency_key"`
+}
+
+// HeartbeatRequest says that an attempt is alive.
+type HeartbeatRequest struct {
+	V int `json:"v,omitzero"`
+	Key
+	Attempt int    `json:"attempt"`
+	Claim   string `json:"claim"`
+}
+
+// HeartbeatReply tells the worker whether to go on. Stale: the attempt is no
+// longer the present one; stop, and do not expect the result to count.
+type HeartbeatReply struct {
+	Cancel bool   `json:"cancel,omitzero"`
+	Reason string `json:"reason,omitzero"`
+	Stale  bool   `json:"stale,omitzero"`
+}
+
+// ProgressRequest carries a line of progress. Best effort, not kept.
+type ProgressRequest struct {
+	V int `json:"v,omitzero"`
+	Key
+	Attempt int    `json:"attempt"`
+	Claim   string `json:"claim"`
+	N       int    `json:"n"` // 1, 2, … within the attempt
+	Text    string `json:"text"`
+}
+
+// ResultRequest brings the result of an attempt; it is sent again until
+// answered.
+type ResultRequest struct {
+	V int `json:"v,omitzero"`
+	Key
+	Attempt int             `json:"attempt"`
+	Claim   string          `json:"claim"`
+	Result  ToolResultBlock `json:"result"`
+}
+
+// ResultReply says that the result is durable (Stored), or that it came too
+// late and was only noted.
+type ResultReply struct {
+	Stored bool          `json:"stored"`
+	State  ToolCallState `json:"state"`
+}
