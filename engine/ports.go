@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Journal is the one durable store: an ordered log of facts and streamed
+// events. NewMemory in this package and bus.Journal on JetStream implement
+// it; engine/enginetest holds both to the same behaviour. All methods may be
+// called from many goroutines at once.
+type Journal interface {
+	// Append stores f as the next fact of its tree (f.Key()) if the tree's last
+	// fact has sequence prev (0: the tree is empty), and returns its sequence.
+	// It returns only when the fact is durable as the journal's Durability says.
+	//
+	// Errors: ErrConflict (message) when the tree has moved on, nothing was
+	// written; ErrFull, ErrTooLarge, ErrUnavailable: nothing was written;
+	// ErrUnknownOutcome: it cannot be told whether it was (the caller reads the
+	// tree's last fact and compares its ID).
+	Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error)
+	// Last reads a tree's last fact from the journal itself, never from a
+	// lagging copy. ErrNotFound when the tree is empty.
+	Last(ctx context.Context, key message.Key) (message.Record, error)
+	// History reads all facts of one tree, oldest first.
+	History(ctx context.Context, key message.Key) ([]message.Record, error)
+	// AppendEvent stores streamed events of a runtime, in order, without
+	// compare-and-swap, and returns the last one's sequence.
+	AppendEvent(ctx context.Context, runtime string, reply message.Key, events []message.RawJSON) (uint64, error)
+	// Read returns up to limit records of a session (facts of all its trees and
+	// events) with sequences above after, in order. last is the sequence up to
+	// which the journal was looked through: the cursor to go on from.
+	Read(ctx context.Context, session message.Key, after uint64, limit int) (records []message.Record, last uint64, err error)
+	// Watch delivers every record with a sequence above after to sink, in order
+	// and from one goroutine, first the past, then what comes. It returns when
+	// ctx ends (with its cause) or the journal cannot go on; it survives
+	// reconnects by itself and never leaves a gap.
+	Watch(ctx context.Context, after uint64, sink Sink) error
+	// EnsureTool prepares what workers of a tool need to receive work items,
+	// before the first is submitted. Idempotent and cheap after the first time.
+	EnsureTool(ctx context.Context, tool string) error
+	// Durability names what Append's return means: memory, cached, fsynced or
+	// quorum.
+	Durability() string
+}
+
+// Sink receives records from Watch.
+type Sink interface {
+	// Record is called for every record, the invalid ones too.
+	Record(r message.Record)
+	// CaughtUp is called once, when everything that was in the journal as Watch
+	// began has been delivered.
+	CaughtUp()
+}
+
+// Signals are best-effort messages beside the journal. Losing one costs time,
+// never correctness: whoever needs the truth reads the journal.
+type Signals interface {
+	// Hint says that a question opened, changed or closed.
+	Hint(c *message.Call)
+	// Cancel asks a worker to stop an attempt before its next heartbeat says so.
+	Cancel(tool, worker string, r message.HeartbeatRequest, reason string)
+	// Beat tells other replicas that this engine's local attempt is alive.
+	Beat(tool, engine string, r message.HeartbeatRequest)
+	// Progress passes a worker's progress line on to those who watch.
+	Progress(c *message.Call, p message.ProgressRequest)
+}
+
+// Executor runs local calls: Go functions beside the engine.
+type Executor interface {
+	// Has reports whether the tool can run here.
+	Has(tool string) bool
+	// Run runs one attempt and returns its result. It must return soon after ctx
+	// ends. progress may be called from any goroutine until Run returns.
+	Run(ctx context.Context, inv Invocation, progress func(text string)) message.ToolResultBlock
+}
+
+// Invocation is what a local tool is run with.
+type Invocation struct {
+	Call           *message.Call
+	Input          json.RawMessage
+	IdempotencyKey string
+}
+
+// Client is what a runtime, an approver's surface, a worker or an operator
+// works with. Engine.As gives it in process, bus.Client from another process;
+// both behave alike. Every method may be called from many goroutines. Errors
+// are *message.Error.
+type Client interface {
+	Propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error)
+	Wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error)
+	Emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error)
+	Events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error)
+	Report(ctx context.Context, r message.ReportRequest) (*message.Call, error)
+	Answer(ctx context.Context, r message.Answer) (*message.Call, error)
+	Interrupt(ctx context.Context, r message.InterruptRequest) (message.InterruptReply, error)
+	Settle(ctx context.Context, r message.SettleRequest) (*message.Call, error)
+	Revoke(ctx context.Context, r message.RevokeRequest) (*message.Call, error)
+	List(ctx context.Context, r message.ListRequest) (message.ListReply, error)
+	Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error)
+	Info(ctx context.Context) (message.InfoReply, error)
+}
+
+// WorkerClient is the engine's side of the worker protocol. Engine.As gives
+// it in process; over NATS the requests of executor's Transport arrive here.
+type WorkerClient interface {
+	Start(ctx context.Context, r message.StartRequest) (message.StartReply, error)
+	Heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error)
+	Progress(ctx context.Context, r message.ProgressRequest) error
+	Result(ctx context.Context, r message.ResultRequest) (message.ResultReply, error)
+}
