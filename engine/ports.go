@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -74,14 +73,7 @@ type Executor interface {
 	Has(tool string) bool
 	// Run runs one attempt and returns its result. It must return soon after ctx
 	// ends. progress may be called from any goroutine until Run returns.
-	Run(ctx context.Context, inv Invocation, progress func(text string)) message.ToolResultBlock
-}
-
-// Invocation is what a local tool is run with.
-type Invocation struct {
-	Call           *message.Call
-	Input          json.RawMessage
-	IdempotencyKey string
+	Run(ctx context.Context, inv message.Invocation, progress func(text string)) message.ToolResultBlock
 }
 
 // Client is what a runtime, an approver's surface, a worker or an operator
