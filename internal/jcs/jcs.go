@@ -1,0 +1,115 @@
+// Package jcs writes JSON in the one canonical form of RFC 8785: no white
+// space, members sorted by their names' UTF-16 code units, strings with the
+// fewest escapes, numbers as ECMAScript prints doubles. Two documents with the
+// same content have the same bytes, so digests and signatures are taken over
+// this form.
+//
+//	b, err := jcs.Marshal(question)
+//	sum := sha256.Sum256(b)
+//
+// Guarantees: a canonical form is its own canonical form; different values
+// never share one. For the second, numbers that the form would change are
+// refused with [ErrInexactNumber] (RFC 8785 itself would round them): integers
+// that a double does not hold, such as 9007199254740993, and numbers that
+// become infinite or zero. Fractions are what the nearest double is, as for
+// every other JSON reader. Duplicate names, broken UTF-8 and nesting deeper
+// than [MaxDepth] are refused as internal/strictjson does.
+//
+// It does not limit the size of its input: check before.
+package jcs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ErrInexactNumber marks a number that the canonical form cannot carry. It
+// arrives inside a [strictjson.Error] that says where the number stands.
+var ErrInexactNumber = errors.New("number cannot be represented exactly; send it as a string")
+
+// MaxDepth is the deepest nesting that has a canonical form here.
+const MaxDepth = 1000
+
+// Marshal encodes v with [strictjson.Marshal] and returns its canonical form.
+func Marshal(v any) ([]byte, error) {
+	b, err := strictjson.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return Canonicalize(b)
+}
+
+// Canonicalize returns the canonical form of one JSON value. It does not write
+// to data.
+func Canonicalize(data []byte) ([]byte, error) {
+	if err := strictjson.Check(data, strictjson.MaxBytes(math.MaxInt), strictjson.MaxDepth(MaxDepth)); err != nil {
+		return nil, strictjson.Within(err, "canonicalize", "", 0)
+	}
+	if err := checkNumbers(data); err != nil {
+		return nil, err
+	}
+	out := jsontext.Value(bytes.Clone(data))
+	if err := out.Canonicalize(); err != nil {
+		return nil, strictjson.Within(err, "canonicalize", "", 0)
+	}
+	return out, nil
+}
+
+// checkNumbers refuses every number whose canonical form is another number.
+func checkNumbers(data []byte) error {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
+	for {
+		tok, err := dec.ReadToken()
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return strictjson.Within(err, "canonicalize", "", 0)
+		case tok.Kind() == '0' && !exact(tok.String()):
+			return &strictjson.Error{
+				Op:     "canonicalize",
+				Path:   string(dec.StackPointer()),
+				Offset: dec.InputOffset() - int64(len(tok.String())),
+				Err:    fmt.Errorf("%w: %w", strictjson.ErrType, ErrInexactNumber),
+			}
+		}
+	}
+}
+
+// exact reports whether the canonical form keeps the number: an integer as the
+// same integer, anything else as a finite double that is zero only if it was.
+func exact(text string) bool {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return false // out of range
+	}
+	if f == 0 {
+		return !strings.ContainsAny(mantissa(text), "123456789")
+	}
+	if strings.ContainsAny(text, ".eE") || math.Abs(f) < 1<<53 {
+		return true
+	}
+	return sameInteger(text, f)
+}
+
+// mantissa is the number without its exponent.
+func mantissa(text string) string {
+	m, _, _ := strings.Cut(strings.ToLower(text), "e")
+	return m
+}
+
+// sameInteger reports whether the shortest decimal form of f, which is what
+// gets printed, is the integer text. (2^60 is a double, but prints as
+// 1152921504606847000: another integer.)
+func sameInteger(text string, f float64) bool {
+	shortest := strconv.FormatFloat(math.Abs(f), 'f', -1, 64)
+	return strings.TrimPrefix(text, "-") == shortest
+}

@@ -1,0 +1,104 @@
+package strictjson
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Check reports whether data is one acceptable JSON value. It builds nothing.
+func Check(data []byte, opts ...Option) error {
+	if err := bounds("check", data, limitsOf(opts)); err != nil {
+		return err
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
+	if err := dec.SkipValue(); err != nil {
+		return errorOf("check", err)
+	}
+	return atEnd("check", dec)
+}
+
+// Reader decodes the one value that r holds into v, as [Unmarshal] does. It
+// stops reading as soon as the limit is passed.
+func Reader(r io.Reader, v any, opts ...Option) error {
+	limit := limitsOf(opts).bytes
+	data, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err != nil {
+		return fmt.Errorf("read JSON: %w", err)
+	}
+	if len(data) > limit {
+		return &Error{Op: "read", Offset: int64(limit), Err: fmt.Errorf("%w: over %d bytes", ErrTooLarge, limit)}
+	}
+	return Unmarshal(data, v, opts...)
+}
+
+// bounds checks size and nesting without a parser, so that the parser, which
+// recurses, never sees hostile nesting.
+func bounds(op string, data []byte, l limits) error {
+	if len(data) > l.bytes {
+		return &Error{Op: op, Offset: int64(l.bytes), Err: fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(data), l.bytes)}
+	}
+	if at := tooDeep(data, l.depth); at >= 0 {
+		return &Error{Op: op, Path: pointerAt(data, at), Offset: int64(at), Err: fmt.Errorf("%w: over %d levels", ErrTooDeep, l.depth)}
+	}
+	return nil
+}
+
+// tooDeep returns the offset of the first bracket that opens level limit+1, or
+// -1. On invalid JSON its count may be wrong, but only behind the point where
+// any parser stops, so no parser goes deeper than limit.
+func tooDeep(data []byte, limit int) int {
+	depth := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			i = stringEnd(data, i)
+		case '{', '[':
+			if depth++; depth > limit {
+				return i
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return -1
+}
+
+// stringEnd returns the offset of the quote that ends the string starting at
+// i, or the end of data.
+func stringEnd(data []byte, i int) int {
+	for i++; i < len(data); i++ {
+		switch data[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return i
+}
+
+// pointerAt gives the JSON pointer of the last value that was begun before
+// offset at. It is only for error texts.
+func pointerAt(data []byte, at int) string {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data[:at]))
+	for {
+		if _, err := dec.ReadToken(); err != nil {
+			return string(dec.StackPointer())
+		}
+	}
+}
+
+// atEnd makes sure that nothing but white space is left.
+func atEnd(op string, dec *jsontext.Decoder) error {
+	switch _, err := dec.ReadToken(); err {
+	case io.EOF:
+		return nil
+	case nil:
+		return &Error{Op: op, Offset: dec.InputOffset(), Err: fmt.Errorf("%w: a second value after the first", ErrSyntax)}
+	default:
+		return errorOf(op, err)
+	}
+}

@@ -1,0 +1,58 @@
+package strictjson
+
+// Limits that hold unless an option says otherwise.
+const (
+	// DefaultMaxBytes is the longest accepted input: 1 MiB, the payload limit of
+	// a NATS server out of the box.
+	DefaultMaxBytes = 1 << 20
+	// DefaultMaxDepth is the deepest accepted nesting of objects and arrays.
+	DefaultMaxDepth = 64
+)
+
+// hardMaxDepth keeps every recursive step of the decoder below within a small
+// stack, whatever MaxDepth asks for.
+const hardMaxDepth = 10_000
+
+// An Option changes a limit.
+type Option func(*limits)
+
+// MaxBytes accepts inputs of up to n bytes. n < 1 leaves the default.
+func MaxBytes(n int) Option {
+	return func(l *limits) {
+		if n > 0 {
+			l.bytes = n
+		}
+	}
+}
+
+// MaxDepth accepts up to n objects and arrays within each other, at most
+// 10,000. n < 1 leaves the default.
+func MaxDepth(n int) Option {
+	return func(l *limits) {
+		if n > 0 {
+			l.depth = min(n, hardMaxDepth)
+		}
+	}
+}
+
+// KeepBigIntegers makes integers that an any would refuse, because int64 cannot
+// hold them, arrive in it as encoding/json's Number, digit for digit. [Marshal]
+// writes them back as they were.
+func KeepBigIntegers() Option {
+	return func(l *limits) { l.keepBig = true }
+}
+
+// limits is what the options add up to.
+type limits struct {
+	bytes   int
+	depth   int
+	keepBig bool
+}
+
+func limitsOf(opts []Option) limits {
+	l := limits{bytes: DefaultMaxBytes, depth: DefaultMaxDepth}
+	for _, o := range opts {
+		o(&l)
+	}
+	return l
+}

@@ -1,0 +1,108 @@
+package strictjson
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Member is one member of an object, its value still undecoded.
+type Member struct {
+	Name   string
+	Value  []byte // the exact bytes, a part of the input
+	Offset int    // of Value within the input
+}
+
+// Members takes one object apart, in the order of the input. The values are
+// parts of data, not copies. It is for types that decode themselves, on input
+// that was checked as a whole before.
+func Members(data []byte) ([]Member, error) {
+	dec, err := open(data, '{')
+	if err != nil {
+		return nil, err
+	}
+	var members []Member
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return nil, errorOf("decode", err)
+		}
+		key := name.String()
+		value, offset, err := slice(data, dec)
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, Member{Name: key, Value: value, Offset: offset})
+	}
+	return members, closing(dec)
+}
+
+// Items takes one array apart, as [Members] does an object. Name is empty.
+func Items(data []byte) ([]Member, error) {
+	dec, err := open(data, '[')
+	if err != nil {
+		return nil, err
+	}
+	var items []Member
+	for dec.PeekKind() != ']' {
+		value, offset, err := slice(data, dec)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, Member{Value: value, Offset: offset})
+	}
+	return items, closing(dec)
+}
+
+// KindOf names what a value is: "object", "array", "string", "number",
+// "boolean" or "null". It looks at the first byte only; "" means that no value
+// starts like this.
+func KindOf(value []byte) string {
+	switch k := jsontext.Value(value).Kind(); k {
+	case 0, '}', ']':
+		return ""
+	default:
+		return kindName(k)
+	}
+}
+
+// AppendString appends s as a JSON string. It fails if s is not UTF-8.
+func AppendString(dst []byte, s string) ([]byte, error) {
+	b, err := jsontext.AppendQuote(dst, s)
+	if err != nil {
+		return dst, &Error{Op: "encode", Offset: -1, Err: fmt.Errorf("%w: text is not UTF-8", ErrSyntax)}
+	}
+	return b, nil
+}
+
+func open(data []byte, want jsontext.Kind) (*jsontext.Decoder, error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
+	tok, err := dec.ReadToken()
+	if err != nil {
+		return nil, errorOf("decode", err)
+	}
+	if tok.Kind() != want {
+		return nil, &Error{Op: "decode", Offset: 0, Err: fmt.Errorf("%w: want %s, got %s", ErrType, kindName(want), kindName(tok.Kind()))}
+	}
+	return dec, nil
+}
+
+// slice reads the next value and returns it as a part of data, which the
+// decoder's own buffer may stop being.
+func slice(data []byte, dec *jsontext.Decoder) ([]byte, int, error) {
+	value, err := dec.ReadValue()
+	if err != nil {
+		return nil, 0, errorOf("decode", err)
+	}
+	end := int(dec.InputOffset())
+	start := end - len(value)
+	return data[start:end:end], start, nil
+}
+
+func closing(dec *jsontext.Decoder) error {
+	if _, err := dec.ReadToken(); err != nil {
+		return errorOf("decode", err)
+	}
+	return atEnd("decode", dec)
+}
