@@ -28,6 +28,9 @@ type Block interface {
 	// BlockID is the block's id; for tool blocks the id of the call. Ids are
 	// unique within a type at best, never across types.
 	BlockID() string
+	// MarshalJSON gives the block as AgentScope writes it: every field, nulls
+	// included, the type first.
+	MarshalJSON() ([]byte, error)
 
 	isBlock()
 }

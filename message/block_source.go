@@ -15,6 +15,8 @@ const (
 type Source interface {
 	// Type is the discriminator.
 	Type() SourceType
+	// MarshalJSON gives the source as AgentScope writes it.
+	MarshalJSON() ([]byte, error)
 
 	isSource()
 }

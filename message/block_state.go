@@ -14,13 +14,9 @@ const (
 )
 
 // Valid reports whether s is one of AgentScope's states, spelled exactly so.
-func (s ToolCallState) Valid() bool {
-	switch s {
-	case ToolCallPending, ToolCallAsking, ToolCallAllowed, ToolCallSubmitted, ToolCallFinished:
-		return true
-	}
-	return false
-}
+func (s ToolCallState) Valid() bool { return isWord(string(s), s.words()) }
+
+func (ToolCallState) words() string { return "pending, asking, allowed, submitted, finished" }
 
 // ToolResultState is how a tool call ended. The zero value is no state; it is
 // written as running.
@@ -36,10 +32,6 @@ const (
 )
 
 // Valid reports whether s is one of AgentScope's states, spelled exactly so.
-func (s ToolResultState) Valid() bool {
-	switch s {
-	case ToolResultSuccess, ToolResultError, ToolResultInterrupted, ToolResultDenied, ToolResultRunning:
-		return true
-	}
-	return false
-}
+func (s ToolResultState) Valid() bool { return isWord(string(s), s.words()) }
+
+func (ToolResultState) words() string { return "success, error, interrupted, denied, running" }

@@ -18,8 +18,48 @@ const (
 // required key on the wire whose value may be null: nil and "" both match
 // every call of the tool.
 type PermissionRule struct {
-	ToolName    string   `json:"tool_name"`
-	RuleContent *string  `json:"rule_content"`
-	Behavior    Behavior `json:"behavior"`
-	Source      string   `json:"source"`
+	ToolName    string   `json:"tool_name" wire:"required"`
+	RuleContent *string  `json:"rule_content" wire:"required"`
+	Behavior    Behavior `json:"behavior" wire:"required"`
+	Source      string   `json:"source" wire:"required"`
+}
+
+// Valid reports whether b is one of AgentScope's behaviors, spelled exactly so.
+func (b Behavior) Valid() bool { return isWord(string(b), b.words()) }
+
+func (Behavior) words() string { return "allow, deny, ask, passthrough" }
+
+// PermissionMode is the temper of AgentScope's permission engine. The zero
+// value is no mode; it is written as default.
+type PermissionMode string
+
+// The modes, in AgentScope's words.
+const (
+	ModeDefault     PermissionMode = "default"
+	ModeAcceptEdits PermissionMode = "accept_edits"
+	ModeExplore     PermissionMode = "explore"
+	ModeBypass      PermissionMode = "bypass"
+	ModeDontAsk     PermissionMode = "dont_ask"
+)
+
+// Valid reports whether m is one of AgentScope's modes, spelled exactly so.
+func (m PermissionMode) Valid() bool { return isWord(string(m), m.words()) }
+
+func (PermissionMode) words() string { return "default, accept_edits, explore, bypass, dont_ask" }
+
+// PermissionContext is the permission state of an AgentScope session. Rules
+// stand under their tool's name; a rule acts by the list and the name it stands
+// under, whatever it says itself, and is kept as it is.
+type PermissionContext struct {
+	Mode               PermissionMode              `json:"mode" wire:"default=default"`
+	WorkingDirectories map[string]WorkingDirectory `json:"working_directories"`
+	AllowRules         map[string][]PermissionRule `json:"allow_rules"`
+	DenyRules          map[string][]PermissionRule `json:"deny_rules"`
+	AskRules           map[string][]PermissionRule `json:"ask_rules"`
+}
+
+// WorkingDirectory is a folder in which file tools may write unasked.
+type WorkingDirectory struct {
+	Path   string `json:"path" wire:"required"`
+	Source string `json:"source" wire:"required"` // who added it, free text
 }

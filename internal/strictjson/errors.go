@@ -19,6 +19,7 @@ var (
 	ErrTooDeep       = errors.New("input nested too deeply")
 	ErrDuplicateName = errors.New("duplicate member")
 	ErrUnknownMember = errors.New("unknown member")
+	ErrMissingMember = errors.New("missing member") // for types that decode themselves
 	ErrSyntax        = errors.New("invalid JSON")
 	ErrType          = errors.New("wrong type")
 )
@@ -32,6 +33,7 @@ var hints = []struct {
 	{ErrTooDeep, "flatten the value, or raise the limit"},
 	{ErrDuplicateName, "give each member once"},
 	{ErrUnknownMember, "remove it or correct its spelling; names are case-sensitive"},
+	{ErrMissingMember, "add it; names are case-sensitive"},
 	{ErrSyntax, "send one JSON value in UTF-8"},
 	{ErrType, "see the field's documented type"},
 }
@@ -66,6 +68,15 @@ func (e *Error) Error() string {
 
 // Unwrap gives the sentinel with its details.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Wrong makes the error for a value that the caller itself finds wrong; fault
+// is a sentinel, the place is the value's beginning.
+func Wrong(fault error, format string, args ...any) *Error {
+	return &Error{Op: "decode", Err: fmt.Errorf("%w: %s", fault, fmt.Sprintf(format, args...))}
+}
+
+// Step is the part of a JSON pointer that leads to the member name.
+func Step(name string) string { return string(jsontext.Pointer("").AppendToken(name)) }
 
 // Within returns the error with its place seen from a document in which the
 // value it is about stands at path, offset bytes from the start. Errors of

@@ -3,6 +3,7 @@ package strictjson
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -65,6 +66,39 @@ func KindOf(value []byte) string {
 	default:
 		return kindName(k)
 	}
+}
+
+// Text decodes a JSON string.
+func Text(value []byte) (string, error) {
+	if k := KindOf(value); k != "string" {
+		return "", Wrong(ErrType, "want string, got %s", k)
+	}
+	b, err := jsontext.AppendUnquote(nil, value)
+	if err != nil {
+		return "", errorOf("decode", err)
+	}
+	return string(b), nil
+}
+
+// Int decodes a JSON number that is written as an integer and fits 64 bits:
+// 2.0 and 1e3 are refused.
+func Int(value []byte) (int64, error) {
+	if k := KindOf(value); k != "number" {
+		return 0, Wrong(ErrType, "want integer, got %s", k)
+	}
+	i, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil {
+		return 0, Wrong(ErrType, "want a 64-bit integer, got %s", shorten(string(value)))
+	}
+	return i, nil
+}
+
+// Bool decodes a JSON boolean.
+func Bool(value []byte) (bool, error) {
+	if k := KindOf(value); k != "boolean" {
+		return false, Wrong(ErrType, "want boolean, got %s", k)
+	}
+	return value[0] == 't', nil
 }
 
 // AppendString appends s as a JSON string. It fails if s is not UTF-8.

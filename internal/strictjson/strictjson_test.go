@@ -208,6 +208,36 @@ func TestMembersAndItems(t *testing.T) {
 	}
 }
 
+func TestScalars(t *testing.T) {
+	if s, err := strictjson.Text([]byte(`"a\u00e9\n"`)); err != nil || s != "aé\n" {
+		t.Errorf("Text = %q, %v", s, err)
+	}
+	if i, err := strictjson.Int([]byte(`-12`)); err != nil || i != -12 {
+		t.Errorf("Int = %d, %v", i, err)
+	}
+	if b, err := strictjson.Bool([]byte(`true`)); err != nil || !b {
+		t.Errorf("Bool = %t, %v", b, err)
+	}
+	for _, bad := range []string{`1`, `null`, `{}`, ``, `"\ud800"`, "\"\xff\"", `"`} {
+		if s, err := strictjson.Text([]byte(bad)); err == nil {
+			t.Errorf("Text(%s) = %q, want an error", bad, s)
+		}
+	}
+	for _, bad := range []string{`1.0`, `1e3`, `"1"`, `true`, `null`, `9223372036854775808`} {
+		if i, err := strictjson.Int([]byte(bad)); !errors.Is(err, strictjson.ErrType) {
+			t.Errorf("Int(%s) = %d, %v, want ErrType", bad, i, err)
+		}
+	}
+	for _, bad := range []string{`1`, `"true"`, `null`} {
+		if b, err := strictjson.Bool([]byte(bad)); !errors.Is(err, strictjson.ErrType) {
+			t.Errorf("Bool(%s) = %t, %v, want ErrType", bad, b, err)
+		}
+	}
+	if got := strictjson.Step("a/b~c"); got != "/a~1b~0c" {
+		t.Errorf("Step = %s", got)
+	}
+}
+
 func TestMarshal(t *testing.T) {
 	type out struct {
 		List []string       `json:"list"`

@@ -1,0 +1,157 @@
+package message
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// newBlock is the discriminator table; nil for types that are not known.
+func newBlock(t BlockType) Block {
+	switch t {
+	case BlockText:
+		return new(TextBlock)
+	case BlockThinking:
+		return new(ThinkingBlock)
+	case BlockData:
+		return new(DataBlock)
+	case BlockHint:
+		return new(HintBlock)
+	case BlockToolCall:
+		return new(ToolCallBlock)
+	case BlockToolResult:
+		return new(ToolResultBlock)
+	}
+	return nil
+}
+
+// block decodes a block by its type member, which must be there: to guess a
+// block's type from its members would make an attacker's choice of it.
+func (c Codec) block(raw []byte) (Block, error) {
+	members, err := strictjson.Members(raw)
+	if err != nil {
+		return nil, err
+	}
+	t, err := typeMember(members)
+	if err != nil {
+		return nil, err
+	}
+	b := newBlock(BlockType(t))
+	if b == nil {
+		if c.RefuseUnknown {
+			return nil, strictjson.Wrong(strictjson.ErrType, "unknown block type %.60q", t)
+		}
+		return &UnknownBlock{Kind: BlockType(t), ID: textMember(members, "id"), Raw: bytes.Clone(raw)}, nil
+	}
+	return b, c.fields(members, b)
+}
+
+// content decodes a string or a list of blocks.
+func (c Codec) content(raw []byte) (Content, error) {
+	if strictjson.KindOf(raw) == "string" {
+		s, err := strictjson.Text(raw)
+		return Content{Text: s}, err
+	}
+	items, err := strictjson.Items(raw)
+	if err != nil {
+		return Content{}, strictjson.Wrong(strictjson.ErrType, "want string or array, got %s", strictjson.KindOf(raw))
+	}
+	blocks := make([]Block, len(items))
+	for i, item := range items {
+		b, err := c.block(item.Value)
+		if err == nil && !contentHolds(b.Type()) {
+			err = strictjson.Wrong(strictjson.ErrType, "a %s block cannot stand here, only text and data", b.Type())
+		}
+		if err != nil {
+			return Content{}, strictjson.Within(err, "decode", "/"+strconv.Itoa(i), int64(item.Offset))
+		}
+		blocks[i] = b
+	}
+	return Content{Blocks: blocks}, nil
+}
+
+// source decodes a source. Without a type, the one of data and url that is
+// there says which it is.
+func (c Codec) source(raw []byte) (Source, error) {
+	members, err := strictjson.Members(raw)
+	if err != nil {
+		return nil, err
+	}
+	t := ""
+	if has(members, discriminator) {
+		t, err = typeMember(members)
+	} else {
+		t, err = guessSource(members)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case t == string(SourceBase64):
+		s := new(Base64Source)
+		return s, c.fields(members, s)
+	case t == string(SourceURL):
+		s := new(URLSource)
+		return s, c.fields(members, s)
+	default:
+		return nil, strictjson.Wrong(strictjson.ErrType, "source type %.60q is none of base64, url", t)
+	}
+}
+
+func guessSource(members []strictjson.Member) (string, error) {
+	switch data, url := has(members, "data"), has(members, "url"); {
+	case data && !url:
+		return string(SourceBase64), nil
+	case url && !data:
+		return string(SourceURL), nil
+	default:
+		return "", strictjson.Wrong(strictjson.ErrMissingMember, "%q, and exactly one of data and url", discriminator)
+	}
+}
+
+func has(members []strictjson.Member, name string) bool {
+	for _, m := range members {
+		if m.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// typeMember returns the discriminator, which must be a string.
+func typeMember(members []strictjson.Member) (string, error) {
+	for _, m := range members {
+		if m.Name == discriminator {
+			s, err := strictjson.Text(m.Value)
+			if err != nil {
+				return "", strictjson.Within(err, "decode", "/"+discriminator, int64(m.Offset))
+			}
+			return s, nil
+		}
+	}
+	return "", strictjson.Wrong(strictjson.ErrMissingMember, "%q", discriminator)
+}
+
+// textMember returns a member that is a string, or "".
+func textMember(members []strictjson.Member, name string) string {
+	for _, m := range members {
+		if m.Name == name {
+			s, _ := strictjson.Text(m.Value)
+			return s
+		}
+	}
+	return ""
+}
+
+// typeName is the discriminator of a struct of this package.
+func typeName(v any) string {
+	switch v := v.(type) {
+	case Block:
+		return string(v.Type())
+	case Source:
+		return string(v.Type())
+	case Event:
+		return string(v.Type())
+	}
+	return ""
+}

@@ -1,0 +1,90 @@
+package message
+
+// EventType is the discriminator of an event, in AgentScope's words.
+type EventType string
+
+// The 28 event types of AgentScope 2.0.
+const (
+	EventReplyStart               EventType = "REPLY_START"
+	EventReplyEnd                 EventType = "REPLY_END"
+	EventModelCallStart           EventType = "MODEL_CALL_START"
+	EventModelCallEnd             EventType = "MODEL_CALL_END"
+	EventTextBlockStart           EventType = "TEXT_BLOCK_START"
+	EventTextBlockDelta           EventType = "TEXT_BLOCK_DELTA"
+	EventTextBlockEnd             EventType = "TEXT_BLOCK_END"
+	EventThinkingBlockStart       EventType = "THINKING_BLOCK_START"
+	EventThinkingBlockDelta       EventType = "THINKING_BLOCK_DELTA"
+	EventThinkingBlockEnd         EventType = "THINKING_BLOCK_END"
+	EventDataBlockStart           EventType = "DATA_BLOCK_START"
+	EventDataBlockDelta           EventType = "DATA_BLOCK_DELTA"
+	EventDataBlockEnd             EventType = "DATA_BLOCK_END"
+	EventHintBlock                EventType = "HINT_BLOCK"
+	EventToolCallStart            EventType = "TOOL_CALL_START"
+	EventToolCallDelta            EventType = "TOOL_CALL_DELTA"
+	EventToolCallEnd              EventType = "TOOL_CALL_END"
+	EventToolResultStart          EventType = "TOOL_RESULT_START"
+	EventToolResultTextDelta      EventType = "TOOL_RESULT_TEXT_DELTA"
+	EventToolResultDataDelta      EventType = "TOOL_RESULT_DATA_DELTA"
+	EventToolResultEnd            EventType = "TOOL_RESULT_END"
+	EventExceedMaxIters           EventType = "EXCEED_MAX_ITERS"
+	EventRequireUserConfirm       EventType = "REQUIRE_USER_CONFIRM"
+	EventUserConfirmResult        EventType = "USER_CONFIRM_RESULT"
+	EventRequireExternalExecution EventType = "REQUIRE_EXTERNAL_EXECUTION"
+	EventExternalExecutionResult  EventType = "EXTERNAL_EXECUTION_RESULT"
+	EventUserInterrupt            EventType = "USER_INTERRUPT"
+	EventCustom                   EventType = "CUSTOM"
+)
+
+// Event is one step in the making of a message. The set is closed: a pointer
+// to one of the 28 structs named after the wire (TEXT_BLOCK_DELTA is
+// *TextBlockDelta; HINT_BLOCK is *HintBlockEvent, because *HintBlock is the
+// block), and *UnknownEvent for every type that this version does not know.
+//
+// An event is plain data: build it as a struct literal around the header that
+// [NewHeader] makes, and apply it to a message with [Append].
+//
+//sumtype:decl
+type Event interface {
+	// Type is the discriminator.
+	Type() EventType
+	// Header gives access to what all events share. Writing to an unknown
+	// event's header does not change its bytes.
+	Header() *EventHeader
+	// ReplyID is the reply that the event belongs to, and so the id of the
+	// message that it builds; "" for CUSTOM.
+	ReplyID() ReplyID
+	// MarshalJSON gives the event as AgentScope writes it: every field, nulls
+	// included.
+	MarshalJSON() ([]byte, error)
+
+	isEvent()
+}
+
+// EventHeader is what all events share.
+type EventHeader struct {
+	ID        string         `json:"id" wire:"id"`
+	CreatedAt string         `json:"created_at" wire:"now"` // see [Timestamp]
+	Metadata  map[string]any `json:"metadata"`
+	// Reply is reply_id. CUSTOM has none on the wire and ignores it.
+	Reply ReplyID `json:"reply_id" wire:"required,reply"`
+}
+
+// Header returns h itself.
+func (h *EventHeader) Header() *EventHeader { return h }
+
+// ReplyID returns Reply.
+func (h *EventHeader) ReplyID() ReplyID { return h.Reply }
+
+func (*EventHeader) isEvent() {}
+
+// UnknownEvent is an event of a type that this version does not know. Raw is
+// the whole event exactly as it came and is written back exactly so. The header
+// holds those of its members that have the usual names and types.
+type UnknownEvent struct {
+	EventHeader
+	Kind EventType
+	Raw  RawJSON
+}
+
+// Type returns the type that the event named.
+func (e *UnknownEvent) Type() EventType { return e.Kind }

@@ -1,0 +1,77 @@
+package message
+
+// ReplyStart is REPLY_START: a reply begins. It changes nothing in the message.
+type ReplyStart struct {
+	EventHeader
+	Session SessionID `json:"session_id" wire:"required"`
+	Name    string    `json:"name" wire:"required"`
+	Role    MsgRole   `json:"role" wire:"default=assistant"`
+}
+
+// ReplyEnd is REPLY_END: the reply is over. It sets the message's end, reason and error, and
+// clears an error that an earlier end set.
+type ReplyEnd struct {
+	EventHeader
+	Session        SessionID      `json:"session_id" wire:"required"`
+	FinishedReason FinishedReason `json:"finished_reason" wire:"default=completed"`
+	Error          *ErrorInfo     `json:"error"`
+}
+
+// ModelCallStart is MODEL_CALL_START: a model is called. It changes nothing.
+type ModelCallStart struct {
+	EventHeader
+	ModelName string `json:"model_name" wire:"required"`
+}
+
+// ModelCallEnd is MODEL_CALL_END: a model has answered. Its counters are added to the message's
+// usage, also when it was interrupted.
+type ModelCallEnd struct {
+	EventHeader
+	InputTokens              int64               `json:"input_tokens" wire:"required"`
+	OutputTokens             int64               `json:"output_tokens" wire:"required"`
+	CacheInputTokens         int64               `json:"cache_input_tokens"`
+	CacheCreationInputTokens int64               `json:"cache_creation_input_tokens"`
+	FinishedReason           ModelFinishedReason `json:"finished_reason" wire:"default=completed"`
+}
+
+// ExceedMaxIters is EXCEED_MAX_ITERS: the agent gave up. It changes nothing; the reason stands
+// in the REPLY_END that follows. Deprecated upstream, still sent.
+type ExceedMaxIters struct {
+	EventHeader
+	Name string `json:"name" wire:"required"`
+}
+
+// UserInterrupt is USER_INTERRUPT: a person ends a reply that waits. It changes nothing; the
+// events that close the calls do.
+type UserInterrupt struct {
+	EventHeader
+}
+
+// Custom is CUSTOM: a notification of an application. It belongs to no reply and cannot be
+// appended to a message.
+type Custom struct {
+	EventHeader `wire:"noreply"`
+	Name        string         `json:"name" wire:"required"`
+	Value       map[string]any `json:"value"`
+}
+
+// Type returns EventReplyStart.
+func (*ReplyStart) Type() EventType { return EventReplyStart }
+
+// Type returns EventReplyEnd.
+func (*ReplyEnd) Type() EventType { return EventReplyEnd }
+
+// Type returns EventModelCallStart.
+func (*ModelCallStart) Type() EventType { return EventModelCallStart }
+
+// Type returns EventModelCallEnd.
+func (*ModelCallEnd) Type() EventType { return EventModelCallEnd }
+
+// Type returns EventExceedMaxIters.
+func (*ExceedMaxIters) Type() EventType { return EventExceedMaxIters }
+
+// Type returns EventUserInterrupt.
+func (*UserInterrupt) Type() EventType { return EventUserInterrupt }
+
+// Type returns EventCustom.
+func (*Custom) Type() EventType { return EventCustom }

@@ -1,0 +1,132 @@
+package message
+
+import "github.com/askance-dev/askance/internal/strictjson"
+
+// ToolCallStart is TOOL_CALL_START: a pending call with empty input is appended.
+type ToolCallStart struct {
+	EventHeader
+	ToolCallID   CallID `json:"tool_call_id" wire:"required"`
+	ToolCallName string `json:"tool_call_name" wire:"required"`
+}
+
+// ToolCallDelta is TOOL_CALL_DELTA: a piece of the call's raw input.
+type ToolCallDelta struct {
+	EventHeader
+	ToolCallID CallID `json:"tool_call_id" wire:"required"`
+	Delta      string `json:"delta" wire:"required"`
+}
+
+// ToolCallEnd is TOOL_CALL_END: the model has written the call. The call itself goes on.
+type ToolCallEnd struct {
+	EventHeader
+	ToolCallID CallID `json:"tool_call_id" wire:"required"`
+}
+
+// ToolResultStart is TOOL_RESULT_START: a running result with an empty list is appended.
+type ToolResultStart struct {
+	EventHeader
+	ToolCallID   CallID `json:"tool_call_id" wire:"required"`
+	ToolCallName string `json:"tool_call_name" wire:"required"`
+}
+
+// ToolResultTextDelta is TOOL_RESULT_TEXT_DELTA: text of the tool.
+type ToolResultTextDelta struct {
+	EventHeader
+	ToolCallID CallID `json:"tool_call_id" wire:"required"`
+	Delta      string `json:"delta" wire:"required"`
+}
+
+// ToolResultDataDelta is TOOL_RESULT_DATA_DELTA: a whole data block of the tool. Exactly one of Data
+// and URL is set.
+type ToolResultDataDelta struct {
+	EventHeader
+	ToolCallID CallID  `json:"tool_call_id" wire:"required"`
+	BlockID    string  `json:"block_id" wire:"id"`
+	MediaType  string  `json:"media_type" wire:"required"`
+	Data       *string `json:"data"` // base64
+	URL        *string `json:"url"`
+}
+
+// ToolResultEnd is TOOL_RESULT_END: the tool is done. The result takes state, end and the
+// event's metadata, and the call is finished; without a result block nothing
+// happens.
+type ToolResultEnd struct {
+	EventHeader
+	ToolCallID CallID          `json:"tool_call_id" wire:"required"`
+	State      ToolResultState `json:"state" wire:"required"`
+}
+
+// RequireUserConfirm is REQUIRE_USER_CONFIRM: a person is asked about these calls.
+type RequireUserConfirm struct {
+	EventHeader
+	ToolCalls []ToolCallBlock `json:"tool_calls" wire:"required"`
+}
+
+// UserConfirmResult is USER_CONFIRM_RESULT: the person's answers. They move calls that are asking
+// and nothing else: name, input and rules of an answer are not applied to the
+// message.
+type UserConfirmResult struct {
+	EventHeader
+	ConfirmResults []ConfirmResult `json:"confirm_results" wire:"required"`
+}
+
+// RequireExternalExecution is REQUIRE_EXTERNAL_EXECUTION: somebody outside is to run these calls.
+type RequireExternalExecution struct {
+	EventHeader
+	ToolCalls []ToolCallBlock `json:"tool_calls" wire:"required"`
+}
+
+// ExternalExecutionResult is EXTERNAL_EXECUTION_RESULT: results from outside. Those whose call has a
+// result already are ignored.
+type ExternalExecutionResult struct {
+	EventHeader
+	ExecutionResults []ToolResultBlock `json:"execution_results" wire:"required"`
+}
+
+// verify checks that there is exactly one of data and url.
+func (e *ToolResultDataDelta) verify() error {
+	if (e.Data == nil) == (e.URL == nil) {
+		return strictjson.Wrong(strictjson.ErrType, "exactly one of data and url must be set")
+	}
+	return nil
+}
+
+// ConfirmResult is a person's answer to one question.
+type ConfirmResult struct {
+	Confirmed bool             `json:"confirmed" wire:"required"`
+	ToolCall  ToolCallBlock    `json:"tool_call" wire:"required"` // as the person saw or edited it
+	Rules     []PermissionRule `json:"rules" wire:"null"`         // to remember; nil is null
+}
+
+// Type returns EventToolCallStart.
+func (*ToolCallStart) Type() EventType { return EventToolCallStart }
+
+// Type returns EventToolCallDelta.
+func (*ToolCallDelta) Type() EventType { return EventToolCallDelta }
+
+// Type returns EventToolCallEnd.
+func (*ToolCallEnd) Type() EventType { return EventToolCallEnd }
+
+// Type returns EventToolResultStart.
+func (*ToolResultStart) Type() EventType { return EventToolResultStart }
+
+// Type returns EventToolResultTextDelta.
+func (*ToolResultTextDelta) Type() EventType { return EventToolResultTextDelta }
+
+// Type returns EventToolResultDataDelta.
+func (*ToolResultDataDelta) Type() EventType { return EventToolResultDataDelta }
+
+// Type returns EventToolResultEnd.
+func (*ToolResultEnd) Type() EventType { return EventToolResultEnd }
+
+// Type returns EventRequireUserConfirm.
+func (*RequireUserConfirm) Type() EventType { return EventRequireUserConfirm }
+
+// Type returns EventUserConfirmResult.
+func (*UserConfirmResult) Type() EventType { return EventUserConfirmResult }
+
+// Type returns EventRequireExternalExecution.
+func (*RequireExternalExecution) Type() EventType { return EventRequireExternalExecution }
+
+// Type returns EventExternalExecutionResult.
+func (*ExternalExecutionResult) Type() EventType { return EventExternalExecutionResult }

@@ -1,0 +1,173 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// MsgRole is who a message is from, AgentScope's "role" (a principal's [Role] is
+// another thing). There is no tool role: results live in the
+// assistant's message, beside the calls.
+type MsgRole string
+
+// The roles, and the blocks that a message of each may be made with.
+const (
+	RoleUser      MsgRole = "user"      // text, data
+	RoleAssistant MsgRole = "assistant" // all blocks
+	RoleSystem    MsgRole = "system"    // text
+)
+
+// Valid reports whether r is one of AgentScope's roles, spelled exactly so.
+func (r MsgRole) Valid() bool { return isWord(string(r), r.words()) }
+
+func (MsgRole) words() string { return "user, assistant, system" }
+
+// allows reports whether a message of this role may be made with such a block.
+func (r MsgRole) allows(t BlockType) bool {
+	switch r {
+	case RoleAssistant:
+		return true
+	case RoleUser:
+		return t == BlockText || t == BlockData
+	case RoleSystem:
+		return t == BlockText
+	}
+	return false
+}
+
+// FinishedReason is why a reply ended.
+type FinishedReason string
+
+// The reasons, in AgentScope's words.
+const (
+	FinishedCompleted      FinishedReason = "completed"
+	FinishedInterrupted    FinishedReason = "interrupted"
+	FinishedExceedMaxIters FinishedReason = "exceed_max_iters"
+	FinishedError          FinishedReason = "error"
+)
+
+// Valid reports whether r is one of AgentScope's reasons, spelled exactly so.
+func (r FinishedReason) Valid() bool { return isWord(string(r), r.words()) }
+
+func (FinishedReason) words() string { return "completed, interrupted, exceed_max_iters, error" }
+
+// Msg is a message of AgentScope 2.0: what one side said in one turn. An
+// assistant's message is one whole reply, its tool calls and their results
+// included; its ID is the reply's id. A Msg is not safe for concurrent use.
+//
+// Times are opaque text (see [Timestamp]); nothing compares or parses them.
+type Msg struct {
+	Name             string          `json:"name" wire:"required"` // of the sender
+	Content          []Block         `json:"content" wire:"required"`
+	Role             MsgRole         `json:"role" wire:"required"`
+	ID               string          `json:"id" wire:"id"`
+	Metadata         map[string]any  `json:"metadata"`
+	CreatedAt        string          `json:"created_at" wire:"now"`
+	Usage            *Usage          `json:"usage"`
+	FinishedAt       *string         `json:"finished_at"`
+	FinishedReason   *FinishedReason `json:"finished_reason"`
+	StructuredOutput map[string]any  `json:"structured_output" wire:"null"` // nil is null; no event sets it
+	Error            *ErrorInfo      `json:"error"`
+}
+
+// Validate reports whether the role is known and may have been made with these
+// blocks. Messages are checked when they are decoded or made; Append does not
+// check, as upstream does not.
+func (m *Msg) Validate() error {
+	if !m.Role.Valid() {
+		return Errorf(CodeInvalid, "validate message", "role %q is none of %s", m.Role, m.Role.words())
+	}
+	if i, err := m.misplaced(); err != nil {
+		return Errorf(CodeInvalid, "validate message", "content[%d]: %w", i, err)
+	}
+	return nil
+}
+
+// misplaced finds the first block that the role does not allow.
+func (m *Msg) misplaced() (int, error) {
+	for i, b := range m.Content {
+		if b == nil {
+			return i, errors.New("there is no block")
+		}
+		if !m.Role.allows(b.Type()) {
+			return i, fmt.Errorf("a %s message cannot hold a %s block", m.Role, b.Type())
+		}
+	}
+	return 0, nil
+}
+
+// TextContent joins the text blocks with sep; upstream uses a newline. It
+// returns false if there is no text block, which is not the same as "".
+func (m *Msg) TextContent(sep string) (string, bool) {
+	var parts []string
+	for _, b := range m.Content {
+		if t, ok := b.(*TextBlock); ok {
+			parts = append(parts, t.Text)
+		}
+	}
+	return strings.Join(parts, sep), parts != nil
+}
+
+// HasBlocks reports whether the content has a block of any of the types, or
+// with no types given, any block.
+func (m *Msg) HasBlocks(types ...BlockType) bool { return len(m.Blocks(types...)) > 0 }
+
+// Blocks returns the blocks of the given types in order, or with no types
+// given, all. The blocks are the message's own.
+func (m *Msg) Blocks(types ...BlockType) []Block {
+	var out []Block
+	for _, b := range m.Content {
+		if len(types) == 0 || oneOf(b.Type(), types) {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+func oneOf(t BlockType, types []BlockType) bool {
+	for _, u := range types {
+		if t == u {
+			return true
+		}
+	}
+	return false
+}
+
+// BlocksOf returns the message's blocks of one Go type, in order:
+//
+//	for _, call := range message.BlocksOf[*message.ToolCallBlock](m) { … }
+func BlocksOf[T Block](m *Msg) []T {
+	var out []T
+	for _, b := range m.Content {
+		if t, ok := b.(T); ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// ToolCall returns the first call block with that id, or nil.
+func (m *Msg) ToolCall(id CallID) *ToolCallBlock {
+	return find[*ToolCallBlock](m, string(id))
+}
+
+// ToolResult returns the first result block of that call, or nil.
+func (m *Msg) ToolResult(id CallID) *ToolResultBlock {
+	return find[*ToolResultBlock](m, string(id))
+}
+
+// find looks a block up as AgentScope does: by type and id, the first one wins.
+func find[T Block](m *Msg, id string) (found T) {
+	for _, b := range m.Content {
+		if t, ok := b.(T); ok && b.BlockID() == id {
+			return t
+		}
+	}
+	return found
+}
+
+// String is for logs: role, name and id, not the content.
+func (m *Msg) String() string {
+	return fmt.Sprintf("%s message %s from %q, %d blocks", m.Role, m.ID, m.Name, len(m.Content))
+}

@@ -1,0 +1,115 @@
+package message
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/google/uuid"
+)
+
+// Codec reads AgentScope's JSON, makes messages and applies events to them. The
+// zero value is ready to use and is what the package's functions use; fields
+// change single points. A Codec is a value without state of its own and may be
+// used from several goroutines if its functions may.
+type Codec struct {
+	// Now is the clock for times that the input leaves out; nil: time.Now.
+	Now func() time.Time
+	// NewID makes the ids that the input leaves out; nil: 32 random hex digits.
+	NewID func() string
+	// MaxBytes bounds what Decode accepts; 0: 1 MiB.
+	MaxBytes int
+	// RefuseUnknown refuses blocks and events of unknown type, as upstream does,
+	// instead of keeping them as UnknownBlock and UnknownEvent.
+	RefuseUnknown bool
+	// ReplayStamps makes Append take a new block's created_at from Now and its id
+	// from NewID, as upstream does. Otherwise both come from the event, so that
+	// everyone who replays the same events gets the same message.
+	ReplayStamps bool
+	// OnSkip, if set, is told of every event that Append leaves out, or a part
+	// of it, because the message has no place for it.
+	OnSkip func(e Event, why string)
+}
+
+// DecodeMsg decodes a message, fills in the defaults and checks the role rule.
+func (c Codec) DecodeMsg(data []byte) (*Msg, error) {
+	return checked(c, "decode message", data, func(data []byte) (*Msg, error) {
+		m := new(Msg)
+		return m, c.into(data, m)
+	})
+}
+
+// DecodeBlock decodes one content block by its type.
+func (c Codec) DecodeBlock(data []byte) (Block, error) {
+	return checked(c, "decode block", data, c.block)
+}
+
+// DecodeEvent decodes one event by its type.
+func (c Codec) DecodeEvent(data []byte) (Event, error) {
+	return checked(c, "decode event", data, c.event)
+}
+
+// DecodeMsg decodes a message with the zero Codec.
+func DecodeMsg(data []byte) (*Msg, error) { return Codec{}.DecodeMsg(data) }
+
+// DecodeBlock decodes one content block with the zero Codec.
+func DecodeBlock(data []byte) (Block, error) { return Codec{}.DecodeBlock(data) }
+
+// DecodeEvent decodes one event with the zero Codec.
+func DecodeEvent(data []byte) (Event, error) { return Codec{}.DecodeEvent(data) }
+
+// timestampLayout is ISO 8601 without a zone, as Python's isoformat.
+const timestampLayout = "2006-01-02T15:04:05.000000"
+
+// Timestamp writes a time as AgentScope does: ISO 8601 in t's own location,
+// without a zone, in microseconds, the fraction left out when it is 0.
+func Timestamp(t time.Time) string {
+	return strings.TrimSuffix(t.Format(timestampLayout), ".000000")
+}
+
+func (c Codec) now() string {
+	if c.Now == nil {
+		return Timestamp(time.Now())
+	}
+	return Timestamp(c.Now())
+}
+
+func (c Codec) newID() string {
+	if c.NewID == nil {
+		return strings.ReplaceAll(uuid.NewString(), "-", "")
+	}
+	return c.NewID()
+}
+
+// checked checks data as a whole before it decodes it.
+func checked[T any](c Codec, op string, data []byte, decode func([]byte) (T, error)) (T, error) {
+	var none T
+	if err := strictjson.Check(data, strictjson.MaxBytes(c.MaxBytes)); err != nil {
+		return none, border(op, err)
+	}
+	v, err := decode(data)
+	if err != nil {
+		return none, border(op, err)
+	}
+	return v, nil
+}
+
+// border gives an error the type that leaves this package.
+func border(op string, err error) error {
+	if errors.Is(err, strictjson.ErrTooLarge) {
+		return Errorf(CodeTooLarge, op, "%w", err)
+	}
+	return Errorf(CodeInvalid, op, "%w", err)
+}
+
+// unmarshal is UnmarshalJSON of the types of this package: the zero Codec,
+// without a size limit of its own, because the document around the value has
+// been measured.
+func unmarshal(data []byte, v any) error {
+	if err := strictjson.Check(data, strictjson.MaxBytes(math.MaxInt)); err != nil {
+		return err
+	}
+	return Codec{}.into(data, v)
+}
