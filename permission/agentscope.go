@@ -1,0 +1,74 @@
+package permission
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// FromContext makes a policy of an AgentScope PermissionContext. As in
+// AgentScope a rule acts by the list and the tool name it stands under,
+// whatever it says itself. The rules get names like
+// "agentscope/deny/Bash/1f2e3d4c5b6a7988", made from what they match; rules that match
+// the same count once.
+func FromContext(c message.PermissionContext) Policy {
+	p := Policy{Mode: c.Mode}
+	for _, list := range []struct {
+		behavior message.Behavior
+		rules    map[string][]message.PermissionRule
+	}{
+		{message.BehaviorDeny, c.DenyRules}, {message.BehaviorAsk, c.AskRules}, {message.BehaviorAllow, c.AllowRules},
+	} {
+		for tool, rules := range list.rules {
+			for _, r := range rules {
+				r.ToolName, r.Behavior = tool, list.behavior
+				p.Rules = append(p.Rules, fromRule(r))
+			}
+		}
+	}
+	p.Rules = distinct(p.Rules)
+	return p
+}
+
+// FromRules makes a policy of AgentScope rules, filed by their own behavior.
+// Rules of behavior passthrough say nothing and are left out, as AgentScope's
+// add_rule does.
+func FromRules(rules []message.PermissionRule) Policy {
+	var p Policy
+	for _, r := range rules {
+		if r.Behavior != message.BehaviorPassthrough {
+			p.Rules = append(p.Rules, fromRule(r))
+		}
+	}
+	p.Rules = distinct(p.Rules)
+	return p
+}
+
+// WorkingDirs lists the working directories of an AgentScope context for
+// Request.WorkingDirs. The keys count, not the paths inside.
+func WorkingDirs(c message.PermissionContext) []string {
+	return slices.Sorted(maps.Keys(c.WorkingDirectories))
+}
+
+func fromRule(r message.PermissionRule) Rule {
+	name := "agentscope/" + string(r.Behavior) + "/" + quoted(r.ToolName)
+	if r.RuleContent != nil && *r.RuleContent != "" {
+		sum := sha256.Sum256([]byte(*r.RuleContent))
+		name += "/" + hex.EncodeToString(sum[:8])
+	}
+	return Rule{Name: name, Tools: []string{r.ToolName}, RuleContent: r.RuleContent, Behavior: r.Behavior, Source: r.Source}
+}
+
+// distinct drops rules that match the same. Which source remains must not
+// depend on the order of maps, so the first in alphabetical order does.
+func distinct(rules []Rule) []Rule {
+	content := func(r Rule) string { c, _ := r.content(); return c }
+	slices.SortStableFunc(rules, func(a, b Rule) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(content(a), content(b)), cmp.Compare(a.Source, b.Source))
+	})
+	return slices.CompactFunc(rules, func(a, b Rule) bool { return a.Name == b.Name && content(a) == content(b) })
+}

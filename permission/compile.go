@@ -1,0 +1,312 @@
+package permission
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+)
+
+// Options say what a policy is compiled against.
+type Options struct {
+	// Tools are the declared tools. When there are any, a rule about another
+	// tool is an error, because it is most likely misspelled.
+	Tools []Tool
+	// AllowUnknownTools accepts rules about undeclared tools; their arguments
+	// are untyped.
+	AllowUnknownTools bool
+	// Matchers give meaning to rule_content, by tool name.
+	Matchers map[string]Matcher
+	// StrictAgentScope treats rule_content of a tool without a matcher as
+	// AgentScope does: the rule never matches, a deny rule included. Without
+	// it such a rule is a load error.
+	StrictAgentScope bool
+	Limits           Limits
+}
+
+// Load reads and compiles rule files in one step and reports the problems of
+// all of them together. See Parse and Compile.
+func Load(files []File, opts Options) (*Bundle, error) {
+	policy, found := parseFiles(files)
+	return compile(policy, opts, found)
+}
+
+// Compile makes a bundle of a policy. Any fault in any rule refuses the whole
+// policy with a *LoadError that lists all of them.
+func Compile(policy Policy, opts Options) (*Bundle, error) {
+	return compile(policy, opts, nil)
+}
+
+// noPolicy is the bundle that decides before any policy has been loaded: it
+// allows what is proven read-only and denies the rest.
+func noPolicy(opts Options) (*Bundle, error) {
+	c := newCompiler(opts, nil)
+	c.bundle.noRules = true
+	return c.finish()
+}
+
+func compile(policy Policy, opts Options, found problems) (*Bundle, error) {
+	c := newCompiler(opts, found)
+	c.bundle.mode, c.bundle.expiry = policy.Mode, policy.Expiry
+	if policy.Mode != "" {
+		if _, err := ParseMode(string(policy.Mode)); err != nil {
+			c.problems.add(Problem{Field: "defaults.mode", Msg: err.Error()})
+		}
+	}
+	if policy.Expiry < 0 {
+		c.problems.add(Problem{Field: "defaults.expiry", Msg: "is negative"})
+	}
+	for i := range policy.Rules {
+		c.addRule(&policy.Rules[i])
+	}
+	return c.finish()
+}
+
+// compiler carries what the steps of one compilation share.
+type compiler struct {
+	opts     Options
+	bundle   *Bundle
+	rules    []*Rule
+	names    map[string]*Rule
+	anyTool  []*compiledRule
+	envs     map[*Schema]*cel.Env
+	problems problems
+}
+
+func newCompiler(opts Options, found problems) *compiler {
+	c := &compiler{
+		opts: opts,
+		bundle: &Bundle{limits: opts.Limits.filled(), strict: opts.StrictAgentScope,
+			byTool: map[string]*toolRules{}, others: &toolRules{}},
+		names:    map[string]*Rule{},
+		envs:     map[*Schema]*cel.Env{},
+		problems: found,
+	}
+	for i := range opts.Tools {
+		t := opts.Tools[i] // a copy: the caller may change its own
+		switch {
+		case t.Name == "" || t.Name == AnyTool:
+			c.problems.add(Problem{Field: "tools", Msg: fmt.Sprintf("a tool cannot be named %q", t.Name)})
+		case c.bundle.byTool[t.Name] != nil:
+			c.problems.add(Problem{Field: "tools", Msg: fmt.Sprintf("tool %s is declared twice", quoted(t.Name))})
+		default:
+			c.bundle.byTool[t.Name] = c.newTool(t.Name, &t)
+		}
+	}
+	return c
+}
+
+func (c *compiler) newTool(name string, t *Tool) *toolRules {
+	return &toolRules{name: name, tool: t, matcher: c.opts.Matchers[name], vars: toolVars(name, t)}
+}
+
+// addRule checks one rule and compiles it for each of its tools.
+func (c *compiler) addRule(given *Rule) {
+	r := *given // the bundle keeps its own copy
+	r.Tools = slices.Clone(r.Tools)
+	r.Approvers.Users = slices.Clone(r.Approvers.Users)
+	if first := c.names[r.Name]; first != nil && r.Name != "" {
+		c.fault(&r, "name", "is used by an earlier rule"+first.at.describe(), "names are unique in a bundle")
+		return
+	}
+	c.names[r.Name] = &r
+	before := len(c.problems)
+	c.checkRule(&r)
+	if len(c.problems) > before {
+		return
+	}
+	c.rules = append(c.rules, &r)
+	if r.anyTool() {
+		if cr := c.compileRule(&r, nil); cr != nil {
+			c.anyTool = append(c.anyTool, cr)
+		}
+		return
+	}
+	for _, name := range r.Tools {
+		tr := c.tool(&r, name)
+		if tr == nil {
+			continue
+		}
+		cr := c.compileRule(&r, tr)
+		if cr == nil {
+			return // one tool's problems are enough to see what is wrong
+		}
+		tr.add(cr)
+	}
+}
+
+// tool is the bucket of a tool that a rule names, nil if there must be none.
+func (c *compiler) tool(r *Rule, name string) *toolRules {
+	tr := c.bundle.byTool[name]
+	if tr != nil {
+		return tr
+	}
+	if len(c.opts.Tools) > 0 && !c.opts.AllowUnknownTools {
+		known := make([]string, 0, len(c.opts.Tools))
+		for _, t := range c.opts.Tools {
+			known = append(known, t.Name)
+		}
+		slices.Sort(known)
+		c.fault(r, "tool_name", fmt.Sprintf("there is no tool %s", quoted(name)), didYouMean(nearest(name, known)))
+		return nil
+	}
+	tr = c.newTool(name, nil)
+	c.bundle.byTool[name] = tr
+	return tr
+}
+
+// compileRule makes a rule ready for one tool; tr is nil for any tool. It
+// returns nil after reporting a problem.
+func (c *compiler) compileRule(r *Rule, tr *toolRules) *compiledRule {
+	before := len(c.problems)
+	cr := &compiledRule{rule: r, reason: ruleReason(r)}
+	if content, ok := r.content(); ok {
+		cr.pattern = c.compileContent(r, tr, content)
+	}
+	var schema *Schema
+	if tr != nil {
+		schema = tr.schema()
+	}
+	cr.when = c.compileField(r, "when", r.When, types.BoolType, schema)
+	cr.message = c.compileField(r, "message", r.Message, types.StringType, schema)
+	if len(c.problems) > before {
+		return nil
+	}
+	return cr
+}
+
+func (c *compiler) compileContent(r *Rule, tr *toolRules, content string) Pattern {
+	if tr == nil || tr.matcher == nil {
+		if c.opts.StrictAgentScope {
+			return neverMatches{}
+		}
+		c.fault(r, "rule_content", "no matcher gives meaning to the content for "+quoted(strings.Join(r.Tools, ", ")),
+			"leave it out to match every call, or use when")
+		return nil
+	}
+	p, err := safely(func() (Pattern, error) { return tr.matcher.Compile(content, r.Behavior) })
+	if err == nil && p == nil {
+		err = fmt.Errorf("the matcher of %s gave no pattern", quoted(tr.name))
+	}
+	if err != nil {
+		c.fault(r, "rule_content", err.Error(), "")
+		return nil
+	}
+	return p
+}
+
+func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, schema *Schema) *program {
+	if text == "" {
+		return nil
+	}
+	env, err := c.env(schema)
+	if err != nil {
+		c.fault(r, field, "no CEL environment: "+err.Error(), "")
+		return nil
+	}
+	var args *argType
+	if schema != nil {
+		args = schema.root
+	}
+	p, faults := compileExpr(env, text, want, args, c.bundle.limits)
+	for _, f := range faults {
+		line, col := r.at.inside(field, f.line, f.col)
+		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: field, Msg: f.msg, Hint: f.hint})
+	}
+	return p
+}
+
+// env is the environment for arguments of that schema, made once.
+func (c *compiler) env(s *Schema) (*cel.Env, error) {
+	if env := c.envs[s]; env != nil {
+		return env, nil
+	}
+	env, err := toolEnv(s)
+	if err == nil {
+		c.envs[s] = env
+	}
+	return env, err
+}
+
+func (c *compiler) fault(r *Rule, field, msg, hint string) {
+	line, col := r.at.start(field)
+	c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: field, Msg: msg, Hint: hint})
+}
+
+// finish sorts the index, adds the rules for any tool to every bucket and
+// names the bundle by its content.
+func (c *compiler) finish() (*Bundle, error) {
+	if err := c.problems.err(); err != nil {
+		return nil, err
+	}
+	b := c.bundle
+	var tools []*Tool
+	for _, tr := range b.byTool {
+		tr.add(c.anyTool...)
+		tr.sort()
+		if tr.tool != nil {
+			tools = append(tools, tr.tool)
+		}
+	}
+	b.others.add(c.anyTool...)
+	b.others.sort()
+	slices.SortFunc(tools, func(x, y *Tool) int { return cmp.Compare(x.Name, y.Name) })
+	slices.SortFunc(c.rules, func(x, y *Rule) int { return cmp.Compare(x.Name, y.Name) })
+	hash, err := contentHash(b, c.rules, tools)
+	if err != nil {
+		c.problems.add(Problem{Msg: "the policy has no canonical form: " + err.Error()})
+		return nil, c.problems.err()
+	}
+	b.hash, b.rules, b.ready = hash, len(c.rules), true
+	return b, nil
+}
+
+func (t *toolRules) add(rules ...*compiledRule) {
+	for _, r := range rules {
+		switch r.rule.Behavior {
+		case "deny":
+			t.deny = append(t.deny, r)
+		case "ask":
+			t.ask = append(t.ask, r)
+		case "allow":
+			t.allow = append(t.allow, r)
+		}
+	}
+}
+
+func (t *toolRules) sort() {
+	for _, list := range [][]*compiledRule{t.deny, t.ask, t.allow} {
+		slices.SortFunc(list, func(a, b *compiledRule) int { return cmp.Compare(a.rule.Name, b.rule.Name) })
+	}
+}
+
+// neverMatches is the pattern of content that nothing understands, in
+// AgentScope's own reading.
+type neverMatches struct{}
+
+func (neverMatches) Match(Call) (bool, error) { return false, nil }
+
+func ruleReason(r *Rule) string {
+	content, hasContent := r.content()
+	switch {
+	case r.When != "":
+		return visible(shorten(oneLine(r.When), maxReasonExpr))
+	case hasContent:
+		return "rule_content " + visible(shorten(content, maxReasonExpr))
+	default:
+		return "matches every call of the tool"
+	}
+}
+
+// safely turns a panic in foreign code into an error.
+func safely[T any](f func() (T, error)) (v T, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,227 @@
+package permission
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Decide answers one request. It never fails: whatever cannot be evaluated is
+// listed in the decision's Errors and falls to the closed side. It may be
+// called from any number of goroutines.
+func (b *Bundle) Decide(ctx context.Context, req Request) Decision {
+	if b == nil || !b.ready {
+		return deniedWithoutPolicy(req)
+	}
+	e := b.evaluate(ctx, &req)
+	defer e.close()
+	if d, ok := e.denyStep(); ok {
+		return d
+	}
+	if d, ok := e.askStep(); ok {
+		return d
+	}
+	if e.tainted {
+		return e.taintedDecision()
+	}
+	if t := e.tr.tool; t != nil && t.ReadOnly {
+		return e.allow(StepReadOnly, nil, "the tool is read-only")
+	}
+	if b.noRules {
+		return e.deny(StepNoPolicy, nil, noPolicyReason)
+	}
+	if e.row.rulesOnly {
+		return e.deny(StepFallbackExplore, nil, "the tool is not read-only")
+	}
+	if d, ok := e.checkStep(); ok {
+		return d
+	}
+	if d, ok := e.allowStep(); ok {
+		return d
+	}
+	return e.fallback()
+}
+
+// Denied asks only the deny rules. The engine calls it on the newest bundle
+// before it executes what an older one allowed or a person approved: true with
+// a decision of deny, or of ask where a deny rule could not be evaluated.
+func (b *Bundle) Denied(ctx context.Context, req Request) (Decision, bool) {
+	if b == nil || !b.ready {
+		return deniedWithoutPolicy(req), true
+	}
+	e := b.evaluate(ctx, &req)
+	defer e.close()
+	if d, ok := e.denyStep(); ok {
+		return d, true
+	}
+	switch {
+	case b.noRules && (e.tr.tool == nil || !e.tr.tool.ReadOnly):
+		return e.deny(StepNoPolicy, nil, noPolicyReason), true
+	case len(e.failedDenies) > 0:
+		return e.ask(nil, e.failedDenies), true
+	case e.tainted:
+		return e.taintedDecision(), true
+	}
+	return Decision{}, false
+}
+
+const noPolicyReason = "no policy is loaded and the tool is not known to be read-only"
+
+func deniedWithoutPolicy(req Request) Decision {
+	return Decision{Behavior: message.BehaviorDeny, Step: StepNoPolicy, Mode: req.Mode, Reason: noPolicyReason,
+		Message: denialText(req.Tool, noPolicyReason)}
+}
+
+// denyStep looks for a deny rule that matches. One that fails counts as
+// matched: it denies, or joins the ask rules, as its on_error says. A clean
+// match is reported in preference, for the sake of its reason.
+func (e *evaluation) denyStep() (Decision, bool) {
+	var failedHard *compiledRule
+	for _, list := range [][]*compiledRule{e.tr.deny, e.sessionRules(message.BehaviorDeny)} {
+		for _, r := range list {
+			matched, failed := e.matches(r)
+			switch {
+			case matched:
+				return e.deny(StepRule, r, r.reason), true
+			case failed && r.rule.onError() == OnErrorDeny:
+				failedHard = cmpFirst(failedHard, r)
+			case failed:
+				e.failedDenies = append(e.failedDenies, r)
+			}
+		}
+	}
+	if failedHard != nil {
+		return e.deny(StepError, failedHard, failedReason), true
+	}
+	return Decision{}, false
+}
+
+const failedReason = "the rule could not be evaluated"
+
+// askStep evaluates all ask rules, because each that matches adds to what the
+// question requires. Rules that fail count as matched.
+func (e *evaluation) askStep() (Decision, bool) {
+	var asking, failing []*compiledRule
+	for _, list := range [][]*compiledRule{e.tr.ask, e.sessionRules(message.BehaviorAsk)} {
+		for _, r := range list {
+			matched, failed := e.matches(r)
+			switch {
+			case matched:
+				asking = append(asking, r)
+			case failed && r.rule.onError() == OnErrorDeny:
+				return e.deny(StepError, r, failedReason), true
+			case failed:
+				failing = append(failing, r)
+			}
+		}
+	}
+	failing = append(e.failedDenies, failing...)
+	if len(asking)+len(failing) == 0 {
+		return Decision{}, false
+	}
+	return e.ask(asking, failing), true
+}
+
+// taintedDecision ends a call about which something outside the rules failed.
+func (e *evaluation) taintedDecision() Decision {
+	reason := e.errors[0].Error()
+	if e.row.fallback == outcomeDeny {
+		return e.deny(StepError, nil, reason)
+	}
+	d := e.askFallback(StepError, reason)
+	d.Suggested = nil // a rule cannot cure it
+	return d
+}
+
+// checkStep asks the tool itself.
+func (e *evaluation) checkStep() (Decision, bool) {
+	if e.tr.tool == nil || e.tr.tool.Check == nil {
+		return Decision{}, false
+	}
+	v, err := safely(func() (ToolVerdict, error) { return e.tr.tool.Check(e.call), nil })
+	if err != nil {
+		e.fail("", "check", err)
+		return e.immune(StepError, "the tool's own check failed"), true
+	}
+	reason := "the tool's own check"
+	if v.Message != "" {
+		reason = visible(shorten(v.Message, maxMessage))
+	}
+	switch v.Answer {
+	case CheckAllow:
+		return e.allow(StepToolCheck, nil, reason), true
+	case CheckDeny:
+		return e.deny(StepToolCheck, nil, reason), true
+	case CheckPassthrough, CheckAsk:
+		return Decision{}, false
+	case CheckAskImmune:
+		if e.row.ignoresImmune {
+			return Decision{}, false
+		}
+		return e.immune(StepToolCheck, reason), true
+	default:
+		e.fail("", "check", errors.New("the tool's own check gave an unknown answer"))
+		return e.immune(StepError, "the tool's own check gave an unknown answer"), true
+	}
+}
+
+// immune is a question that no allow rule can answer.
+func (e *evaluation) immune(step Step, reason string) Decision {
+	d := e.askFallback(step, reason)
+	d.BypassImmune = d.Behavior == message.BehaviorAsk
+	return d
+}
+
+// allowStep looks for an allow rule. One that fails does not match, and keeps
+// the mode from allowing.
+func (e *evaluation) allowStep() (Decision, bool) {
+	for _, list := range [][]*compiledRule{e.tr.allow, e.sessionRules(message.BehaviorAllow)} {
+		for _, r := range list {
+			matched, failed := e.matches(r)
+			if matched {
+				return e.allow(StepAllowRule, r, r.reason), true
+			}
+			e.unsure = e.unsure || failed
+		}
+	}
+	return Decision{}, false
+}
+
+func (e *evaluation) fallback() Decision {
+	switch e.row.fallback {
+	case outcomeAllow:
+		if e.unsure {
+			return e.askFallback(StepError, "an allow rule could not be evaluated")
+		}
+		return e.allow(StepFallbackBypass, nil, "no rule applies, the mode is bypass")
+	case outcomeAsk:
+		return e.askFallback(StepFallbackAsk, "no rule allows it")
+	default:
+		return e.deny(StepFallbackDontAsk, nil, dontAskReason)
+	}
+}
+
+// cmpFirst is the first of two rules by name; a may be nil.
+func cmpFirst(a, b *compiledRule) *compiledRule {
+	if a == nil || b.rule.Name < a.rule.Name {
+		return b
+	}
+	return a
+}
+
+// suggestions are the allow rules to offer with a question.
+func (e *evaluation) suggestions() []message.PermissionRule {
+	if e.tr.matcher == nil {
+		return []message.PermissionRule{{ToolName: e.req.Tool, Behavior: message.BehaviorAllow, Source: "suggested"}}
+	}
+	if e.inputErr != nil {
+		return []message.PermissionRule{}
+	}
+	rules, err := safely(func() ([]message.PermissionRule, error) { return e.tr.matcher.Suggest(e.call), nil })
+	if err != nil {
+		e.fail("", "rule_content", err)
+	}
+	return slices.Concat([]message.PermissionRule{}, rules)
+}

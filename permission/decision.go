@@ -1,0 +1,106 @@
+package permission
+
+import (
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// Step names the part of the decision procedure that decided.
+type Step string
+
+// The steps, in the order of evaluation.
+const (
+	StepNoPolicy        Step = "no_policy"  // no good bundle is loaded
+	StepRule            Step = "rule"       // a deny or ask rule
+	StepError           Step = "error"      // something could not be evaluated and would otherwise end in allow
+	StepReadOnly        Step = "read_only"  // the tool changes nothing
+	StepToolCheck       Step = "tool_check" // the tool's own check
+	StepAllowRule       Step = "allow_rule" // an allow rule, of the bundle or of the session
+	StepAskConverted    Step = "ask_converted_to_deny"
+	StepFallbackAsk     Step = "fallback_ask"
+	StepFallbackExplore Step = "fallback_explore"
+	StepFallbackBypass  Step = "fallback_bypass"
+	StepFallbackDontAsk Step = "fallback_dont_ask"
+)
+
+// SessionRuleName is what Decision.Rule says when a rule of the request's
+// session decided; such rules have no names of their own.
+const SessionRuleName = "session"
+
+// Decision is the answer to one request. Its Behavior is allow, deny or ask;
+// the zero Decision is none of them and must not be read as allow.
+type Decision struct {
+	Behavior message.Behavior `json:"behavior"`
+	Step     Step             `json:"step"`
+	Mode     Mode             `json:"mode"`
+	// Rule and Source name the rule that decided; "" where none did.
+	Rule   string `json:"rule"`
+	Source string `json:"source"`
+	// Reason says why, for the record.
+	Reason string `json:"reason"`
+	// Message is for the person who is asked, or for the model that is denied.
+	Message string `json:"message"`
+	// Bundle is the content hash of the policy that decided; "" if there was none.
+	Bundle string `json:"bundle"`
+	// Errors lists what could not be evaluated on the way. Count and expose
+	// them: each means that a rule did not do its work.
+	Errors []RuleError `json:"errors"`
+	// Suggested are allow rules to offer with the question; nil where none are
+	// due, empty where the tool has none.
+	Suggested []message.PermissionRule `json:"suggested_rules"`
+	// BypassImmune marks a safety question that no allow rule can answer.
+	BypassImmune bool `json:"bypass_immune"`
+	// Requirement says who may answer and for how long; only of an ask.
+	Requirement Requirement `json:"requirement"`
+}
+
+// Requirement says what an ask needs. The zero value: any approver, no deadline.
+type Requirement struct {
+	// Users may answer; empty: any approver.
+	Users []string `json:"users"`
+	// Expiry is how long the question stays open before the call is denied;
+	// 0: for ever. It is written as expiry_ms.
+	Expiry time.Duration `json:"-"`
+}
+
+// MarshalJSON writes the expiry in milliseconds.
+func (r Requirement) MarshalJSON() ([]byte, error) {
+	return strictjson.Marshal(struct {
+		Users    []string `json:"users"`
+		ExpiryMS int64    `json:"expiry_ms"`
+	}{r.Users, r.Expiry.Milliseconds()})
+}
+
+// Issue gives the requirement of a question that opens at the given instant.
+func (r Requirement) Issue(now time.Time) message.Requirement {
+	out := message.Requirement{Users: slices.Clone(r.Users)}
+	if r.Expiry > 0 {
+		out.Deadline = now.Add(r.Expiry)
+	}
+	return out
+}
+
+// RuleError is something that could not be evaluated during a decision.
+type RuleError struct {
+	Rule  string `json:"rule"`  // "" where it is not about one rule
+	Field string `json:"field"` // "when", "message", "rule_content", "input", "check", "mode" or "context"
+	Msg   string `json:"msg"`
+	// Err is the cause, for errors.Is with ErrCostLimit and ErrDeadline and
+	// errors.As with *SchemaError. It does not travel.
+	Err error `json:"-"`
+}
+
+// Error names the rule and what could not be evaluated.
+func (e RuleError) Error() string {
+	where := e.Field
+	if e.Rule != "" {
+		where = "rule " + e.Rule + ": " + e.Field
+	}
+	return where + ": " + e.Msg
+}
+
+// Unwrap gives the cause.
+func (e RuleError) Unwrap() error { return e.Err }

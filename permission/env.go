@@ -1,0 +1,185 @@
+package permission
+
+import (
+	"slices"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/ext"
+)
+
+// languageVersion names the environment below. It is part of every bundle hash,
+// so change it with any option, library version or variable.
+const languageVersion = "askance-cel-1"
+
+// Limits on the text of one expression. What fits is far more than a rule that
+// people can review.
+const (
+	maxExpressionSize  = 8192 // code points
+	maxExpressionNodes = 2000
+	maxParserRecursion = 64
+	maxNestedLoops     = 2
+	maxRegexProgram    = 500 // instructions
+	maxNestedBinds     = 8
+)
+
+// Names of the struct types that rules see.
+const (
+	toolType        = "askance.Tool"
+	annotationsType = "askance.Annotations"
+	callerType      = "askance.Caller"
+	contextType     = "askance.Context"
+	argsType        = "askance.Args"
+)
+
+// fixedTypes are the struct types that are the same for every tool.
+var fixedTypes = map[string]map[string]*cel.Type{
+	toolType: {
+		"name":        cel.StringType,
+		"server":      cel.StringType,
+		"schema_hash": cel.StringType,
+		"annotations": cel.ObjectType(annotationsType),
+	},
+	annotationsType: {
+		"read_only":   cel.BoolType,
+		"destructive": cel.BoolType,
+		"idempotent":  cel.BoolType,
+		"open_world":  cel.BoolType,
+	},
+	callerType: {
+		"agent":   cel.StringType,
+		"user":    cel.StringType,
+		"space":   cel.StringType,
+		"session": cel.StringType,
+		"reply":   cel.StringType,
+		"roles":   cel.ListType(cel.StringType),
+	},
+	contextType: {
+		"mode":         cel.StringType,
+		"now":          cel.TimestampType,
+		"cwd":          cel.StringType,
+		"working_dirs": cel.ListType(cel.StringType),
+	},
+}
+
+// baseEnv is the language without the variables. Library versions are pinned,
+// so that an upgrade of cel-go does not change what a rule means. There are no
+// functions that read a clock, a file or the network: same input, same answer.
+var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(
+		cel.OptionalTypes(cel.OptionalTypesVersion(4)),
+		cel.CrossTypeNumericComparisons(true),
+		cel.DefaultUTCTimeZone(true),
+		cel.EnableMacroCallTracking(),
+		cel.EnableIdentifierEscapeSyntax(),
+		cel.CostModelVersion(1),
+		cel.ParserExpressionSizeLimit(maxExpressionSize),
+		cel.ParserRecursionLimit(maxParserRecursion),
+		cel.ExpressionNodeLimit(maxExpressionNodes),
+		cel.RegexProgramSizeLimit(maxRegexProgram),
+		ext.Strings(ext.StringsVersion(5)),
+		ext.Lists(ext.ListsVersion(5)),
+		ext.Sets(ext.SetsVersion(1)),
+		ext.Math(ext.MathVersion(3)),
+		ext.Network(ext.NetworkVersion(1)),
+		ext.Regex(ext.RegexVersion(1)),
+		ext.Bindings(ext.BindingsVersion(1)),
+		ext.TwoVarComprehensions(ext.TwoVarComprehensionsVersion(1)),
+		cel.ASTValidators(
+			cel.ValidateRegexLiterals(),
+			cel.ValidateDurationLiterals(),
+			cel.ValidateTimestampLiterals(),
+			cel.ValidateHomogeneousAggregateLiterals(),
+			cel.ValidateComprehensionNestingLimit(maxNestedLoops),
+			cel.ValidateRegexProgramSizeLimit(maxRegexProgram),
+			cel.ValidateBindNestingLimit(maxNestedBinds),
+		),
+	)
+})
+
+// toolEnv is the language with the variables, args typed by the schema. A nil
+// schema makes args a map of anything.
+func toolEnv(s *Schema) (*cel.Env, error) {
+	base, err := baseEnv()
+	if err != nil {
+		return nil, err
+	}
+	args := cel.MapType(cel.StringType, cel.DynType)
+	structs := map[string]*argType{}
+	if s != nil {
+		args = s.root.celType()
+		s.root.structs(structs)
+	}
+	// The provider must come by Extend: beside OptionalTypes it fails.
+	return base.Extend(
+		cel.CustomTypeProvider(newTypeProvider(base.CELTypeProvider(), structs)),
+		cel.Variable("tool", cel.ObjectType(toolType)),
+		cel.Variable("args", args),
+		cel.Variable("caller", cel.ObjectType(callerType)),
+		cel.Variable("ctx", cel.ObjectType(contextType)),
+	)
+}
+
+// typeProvider declares struct types to the checker only. At run time their
+// values are plain maps, so an absent field is an error unless the rule guards
+// it, instead of reading as a zero value.
+type typeProvider struct {
+	types.Provider
+	fields map[string]map[string]*cel.Type
+}
+
+func newTypeProvider(base types.Provider, structs map[string]*argType) *typeProvider {
+	p := &typeProvider{Provider: base, fields: make(map[string]map[string]*cel.Type, len(structs))}
+	for name, t := range structs {
+		fields := make(map[string]*cel.Type, len(t.fields))
+		for field, sub := range t.fields {
+			fields[field] = sub.celType()
+		}
+		p.fields[name] = fields
+	}
+	return p
+}
+
+func (p *typeProvider) lookup(name string) (map[string]*cel.Type, bool) {
+	if f, ok := fixedTypes[name]; ok {
+		return f, true
+	}
+	f, ok := p.fields[name]
+	return f, ok
+}
+
+// FindStructType implements types.Provider.
+func (p *typeProvider) FindStructType(name string) (*types.Type, bool) {
+	if _, ok := p.lookup(name); ok {
+		return types.NewTypeTypeWithParam(types.NewObjectType(name)), true
+	}
+	return p.Provider.FindStructType(name)
+}
+
+// FindStructFieldNames implements types.Provider.
+func (p *typeProvider) FindStructFieldNames(name string) ([]string, bool) {
+	fields, ok := p.lookup(name)
+	if !ok {
+		return p.Provider.FindStructFieldNames(name)
+	}
+	names := make([]string, 0, len(fields))
+	for f := range fields {
+		names = append(names, f)
+	}
+	slices.Sort(names)
+	return names, true
+}
+
+// FindStructFieldType implements types.Provider.
+func (p *typeProvider) FindStructFieldType(name, field string) (*types.FieldType, bool) {
+	fields, ok := p.lookup(name)
+	if !ok {
+		return p.Provider.FindStructFieldType(name, field)
+	}
+	t, ok := fields[field]
+	if !ok {
+		return nil, false
+	}
+	return &types.FieldType{Type: t}, true
+}

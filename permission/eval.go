@@ -1,0 +1,219 @@
+package permission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"cel.dev/cel-go/interpreter"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// evaluation is the state of one decision. It belongs to one goroutine. As the
+// CEL activation it hands out the variables, building only those that a rule
+// asks for.
+type evaluation struct {
+	bundle *Bundle
+	req    *Request
+	tr     *toolRules
+	row    modeRow
+	call   Call
+
+	parent context.Context
+	ctx    context.Context // parent with the deadline; nil until needed
+	cancel context.CancelFunc
+
+	cost   uint64
+	errors []RuleError
+	// inputErr says that the input cannot be shown to conditions.
+	inputErr error
+	// tainted: something outside the rules failed; nothing ends in allow.
+	tainted bool
+	// unsure: an allow rule failed; the mode's fallback must not allow.
+	unsure bool
+	// failedDenies are deny rules that failed and ask instead.
+	failedDenies []*compiledRule
+
+	toolVar, callerVar, ctxVar map[string]any
+}
+
+var _ interpreter.Activation = (*evaluation)(nil)
+
+// errInput stands for the input's own error in conditions that need it.
+var errInput = errors.New("the input cannot be evaluated")
+
+func (b *Bundle) evaluate(ctx context.Context, req *Request) *evaluation {
+	e := &evaluation{bundle: b, req: req, parent: ctx}
+	mode := req.Mode
+	if mode == "" {
+		mode = b.Mode()
+	}
+	e.row = modeRows[mode]
+	if e.tr = b.byTool[req.Tool]; e.tr == nil {
+		e.tr = b.others
+	}
+	e.call = Call{Tool: req.Tool, Raw: req.Input, Mode: mode, Now: req.Now, Cwd: req.Cwd, WorkingDirs: req.WorkingDirs}
+	if !e.row.known {
+		_, err := ParseMode(string(mode))
+		e.taint("mode", err)
+	}
+	if err := ctx.Err(); err != nil {
+		e.taint("context", context.Cause(ctx))
+	}
+	in, err := e.tr.schema().decode(req.Input, b.limits)
+	if err != nil {
+		e.inputErr = err
+		e.taint("input", err)
+	}
+	e.call.Input = in
+	return e
+}
+
+func (e *evaluation) close() {
+	if e.cancel != nil {
+		e.cancel()
+	}
+}
+
+// deadline is the context for expressions whose cost is not proved. It is made
+// on first use: most decisions need none.
+func (e *evaluation) deadline() (context.Context, error) {
+	if e.ctx == nil {
+		limit := e.bundle.limits.Deadline
+		e.ctx, e.cancel = context.WithTimeoutCause(e.parent, limit, fmt.Errorf("%w: over %v", ErrDeadline, limit))
+	}
+	if e.ctx.Err() != nil {
+		return nil, context.Cause(e.ctx)
+	}
+	return e.ctx, nil
+}
+
+// fail records an error of a rule.
+func (e *evaluation) fail(rule, field string, err error) {
+	e.errors = append(e.errors, RuleError{Rule: rule, Field: field, Msg: visible(shorten(err.Error(), maxErrorText)), Err: err})
+}
+
+// taint records an error outside the rules.
+func (e *evaluation) taint(field string, err error) {
+	e.tainted = true
+	e.fail("", field, err)
+}
+
+// matches reports whether a rule is about this call. An error has been
+// recorded; the caller only has to fall closed.
+func (e *evaluation) matches(r *compiledRule) (matched, failed bool) {
+	if r.broken != nil {
+		e.fail(r.rule.Name, "rule_content", r.broken)
+		return false, true
+	}
+	if r.pattern == nil && r.when == nil {
+		return true, false
+	}
+	if e.inputErr != nil {
+		e.fail(r.rule.Name, "input", errInput)
+		return false, true
+	}
+	if r.pattern != nil {
+		ok, err := safely(func() (bool, error) { return r.pattern.Match(e.call) })
+		if err != nil {
+			e.fail(r.rule.Name, "rule_content", err)
+			return false, true
+		}
+		if !ok {
+			return false, false
+		}
+	}
+	if r.when == nil {
+		return true, false
+	}
+	ok, err := r.when.boolean(e)
+	if err != nil {
+		e.fail(r.rule.Name, "when", err)
+		return false, true
+	}
+	return ok, false
+}
+
+// sessionRules makes the session's rules of one behavior ready. They are few,
+// and most sessions have none.
+func (e *evaluation) sessionRules(behavior message.Behavior) []*compiledRule {
+	var out []*compiledRule
+	for i := range e.req.SessionRules {
+		sr := &e.req.SessionRules[i]
+		if sr.ToolName != e.req.Tool || sr.Behavior != behavior {
+			continue
+		}
+		r := &Rule{Name: SessionRuleName, RuleContent: sr.RuleContent, Behavior: behavior, Source: sr.Source}
+		cr := &compiledRule{rule: r, reason: ruleReason(r)}
+		if content, ok := r.content(); ok {
+			cr.pattern, cr.broken = e.sessionPattern(content, behavior)
+		}
+		out = append(out, cr)
+	}
+	return out
+}
+
+func (e *evaluation) sessionPattern(content string, behavior message.Behavior) (Pattern, error) {
+	m := e.tr.matcher
+	switch {
+	case m == nil && e.bundle.strict:
+		return neverMatches{}, nil
+	case m == nil:
+		return nil, fmt.Errorf("no matcher gives meaning to the content for %s", quoted(e.req.Tool))
+	}
+	p, err := safely(func() (Pattern, error) { return m.Compile(content, behavior) })
+	if err == nil && p == nil {
+		err = fmt.Errorf("the matcher of %s gave no pattern", quoted(e.req.Tool))
+	}
+	return p, err
+}
+
+// ResolveName implements the CEL activation.
+func (e *evaluation) ResolveName(name string) (any, bool) {
+	switch name {
+	case "args":
+		return e.call.Input, true
+	case "tool":
+		return e.tool(), true
+	case "caller":
+		return e.caller(), true
+	case "ctx":
+		return e.context(), true
+	default:
+		return nil, false
+	}
+}
+
+// Parent implements the CEL activation.
+func (*evaluation) Parent() interpreter.Activation { return nil }
+
+func (e *evaluation) tool() map[string]any {
+	if e.tr.vars != nil {
+		return e.tr.vars
+	}
+	if e.toolVar == nil {
+		e.toolVar = toolVars(e.req.Tool, nil)
+	}
+	return e.toolVar
+}
+
+func (e *evaluation) caller() map[string]any {
+	if e.callerVar == nil {
+		c := &e.req.Caller
+		e.callerVar = map[string]any{
+			"agent": c.Agent, "user": c.User, "space": string(c.Space), "session": string(c.Session),
+			"reply": string(c.Reply), "roles": c.Roles,
+		}
+	}
+	return e.callerVar
+}
+
+func (e *evaluation) context() map[string]any {
+	if e.ctxVar == nil {
+		e.ctxVar = map[string]any{
+			"mode": string(e.call.Mode), "now": e.req.Now, "cwd": e.req.Cwd, "working_dirs": e.req.WorkingDirs,
+		}
+	}
+	return e.ctxVar
+}

@@ -1,0 +1,44 @@
+package permission
+
+import (
+	"cmp"
+	"time"
+)
+
+// Limits bound the work of one decision. A zero field takes its value from
+// DefaultLimits. What exceeds a limit falls closed; it never allows.
+type Limits struct {
+	// RuleCost bounds one expression, in cel-go's cost units (about one simple
+	// operation each).
+	RuleCost uint64
+	// DecisionCost bounds all expressions of one decision together.
+	DecisionCost uint64
+	// Deadline bounds the time spent in expressions whose cost is not proved
+	// at load.
+	Deadline time.Duration
+	// InputBytes and InputDepth bound a call's input: its JSON text, and
+	// objects and arrays within each other.
+	InputBytes int
+	InputDepth int
+}
+
+// DefaultLimits hold where Options.Limits says nothing. Kubernetes gives its
+// CEL rules 100 times the cost per rule; ours run for every single call.
+var DefaultLimits = Limits{
+	RuleCost:     10_000,
+	DecisionCost: 1_000_000,
+	Deadline:     50 * time.Millisecond,
+	InputBytes:   256 << 10,
+	InputDepth:   32,
+}
+
+// filled replaces zero fields by their defaults.
+func (l Limits) filled() Limits {
+	return Limits{
+		RuleCost:     cmp.Or(l.RuleCost, DefaultLimits.RuleCost),
+		DecisionCost: cmp.Or(l.DecisionCost, DefaultLimits.DecisionCost),
+		Deadline:     cmp.Or(l.Deadline, DefaultLimits.Deadline),
+		InputBytes:   cmp.Or(l.InputBytes, DefaultLimits.InputBytes),
+		InputDepth:   cmp.Or(l.InputDepth, DefaultLimits.InputDepth),
+	}
+}

@@ -1,0 +1,176 @@
+package permission
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Live holds the policy in force and replaces it while calls are decided. A
+// policy that cannot be read or compiled is refused as a whole: the last good
+// one stays. Before the first good one only tools that are declared read-only
+// are allowed and everything else is denied.
+//
+// All methods may be called from several goroutines. Decide and Denied never
+// wait for a reload.
+type Live struct {
+	source  Source
+	options LiveOptions
+	current atomic.Pointer[Bundle]
+
+	reload sync.Mutex // serialises reloads and their callbacks; guards tried and digest
+	tried  bool       // the files of digest have been read and compiled, or refused
+	digest [sha256.Size]byte
+
+	mu  sync.Mutex // guards err
+	err error
+}
+
+// LiveOptions are Options with a way to hear of reloads.
+type LiveOptions struct {
+	Options
+	// Alarm is called when a policy is refused, once for each different fault,
+	// and with nil when a good one ends the trouble. It runs on the goroutine
+	// that reloads and must not reload itself.
+	Alarm func(error)
+	// Loaded is called with each bundle that comes into force, likewise.
+	Loaded func(*Bundle)
+}
+
+// NewLive makes a holder without a policy. Call Reload before use; the error
+// here is of the tools in the options.
+func NewLive(source Source, options LiveOptions) (*Live, error) {
+	none, err := noPolicy(options.Options)
+	if err != nil {
+		return nil, err
+	}
+	l := &Live{source: source, options: options}
+	l.current.Store(none)
+	return l, nil
+}
+
+// Bundle is the policy in force. It is never nil.
+func (l *Live) Bundle() *Bundle { return l.current.Load() }
+
+// Hash names the policy in force.
+func (l *Live) Hash() string { return l.Bundle().Hash() }
+
+// Decide asks the policy in force. See Bundle.Decide.
+func (l *Live) Decide(ctx context.Context, req Request) Decision { return l.Bundle().Decide(ctx, req) }
+
+// Denied asks the deny rules of the policy in force. See Bundle.Denied.
+func (l *Live) Denied(ctx context.Context, req Request) (Decision, bool) {
+	return l.Bundle().Denied(ctx, req)
+}
+
+// Err says why the newest policy was refused; nil when it is in force.
+func (l *Live) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Reload reads the source and puts its policy in force. On any error, usually
+// a *LoadError, the last good policy stays.
+func (l *Live) Reload(ctx context.Context) error {
+	l.reload.Lock()
+	defer l.reload.Unlock()
+	files, err := l.source.Read(ctx)
+	if err != nil {
+		return l.unreadable(err)
+	}
+	return l.load(files)
+}
+
+// Watch looks at the source every interval and loads what has changed, until
+// ctx ends; it then returns the cause. A change is loaded at the second look
+// that finds it the same, so that a file which is being written is let alone.
+func (l *Live) Watch(ctx context.Context, interval time.Duration) error {
+	if interval <= 0 {
+		return errors.New("watch policy: the interval must be positive")
+	}
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	var seen [sha256.Size]byte
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+			seen = l.look(ctx, seen)
+		}
+	}
+}
+
+// look is one look of Watch. It returns what it has seen.
+func (l *Live) look(ctx context.Context, before [sha256.Size]byte) [sha256.Size]byte {
+	l.reload.Lock()
+	defer l.reload.Unlock()
+	files, err := l.source.Read(ctx)
+	if ctx.Err() != nil {
+		return before // we are being stopped: that is no fault of the policy
+	}
+	if err != nil {
+		_ = l.unreadable(err) // kept for Err
+		return [sha256.Size]byte{}
+	}
+	now := digestOf(files)
+	if now == before && (!l.tried || now != l.digest) {
+		_ = l.load(files) // kept for Err
+	}
+	return now
+}
+
+// load compiles files and swaps. The caller holds reload.
+func (l *Live) load(files []File) error {
+	b, err := Load(files, l.options.Options)
+	l.digest, l.tried = digestOf(files), true
+	if err == nil {
+		l.current.Store(b)
+	}
+	l.settle(err)
+	if err == nil && l.options.Loaded != nil {
+		l.options.Loaded(b)
+	}
+	return err
+}
+
+// unreadable keeps the last good policy and makes sure that the files are
+// tried again as soon as they can be read, even if they have not changed. The
+// caller holds reload.
+func (l *Live) unreadable(err error) error {
+	l.tried = false
+	l.settle(err)
+	return err
+}
+
+// settle remembers how the last attempt ended and raises or ends the alarm.
+func (l *Live) settle(err error) {
+	l.mu.Lock()
+	before := l.err
+	l.err = err
+	l.mu.Unlock()
+	same := before == nil && err == nil || before != nil && err != nil && before.Error() == err.Error()
+	if !same && l.options.Alarm != nil {
+		l.options.Alarm(err)
+	}
+}
+
+// digestOf hashes the names and contents of files.
+func digestOf(files []File) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	for _, f := range files {
+		for _, part := range [][]byte{[]byte(f.Name), f.Data} {
+			var n [8]byte
+			binary.BigEndian.PutUint64(n[:], uint64(len(part)))
+			h.Write(n[:])
+			h.Write(part)
+		}
+	}
+	h.Sum(sum[:0])
+	return sum
+}

@@ -1,0 +1,106 @@
+package permission
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// MaxFileBytes is the longest accepted rule file.
+const MaxFileBytes = 1 << 20
+
+// File is a rule file's content.
+type File struct {
+	Name string // for messages, e.g. its path
+	Data []byte
+}
+
+// Parse reads rule files into one policy. Keys are strict, duplicate keys,
+// anchors and tags are refused; every fault is reported with its place. The
+// rules' expressions are not looked at: see Compile, and Load for both.
+func Parse(files ...File) (Policy, error) {
+	policy, found := parseFiles(files)
+	if err := found.err(); err != nil {
+		return Policy{}, err
+	}
+	return policy, nil
+}
+
+// parseFiles merges what it can read. Each file's defaults hold for its own
+// rules; the mode and the expiry of questions without a rule are the bundle's.
+func parseFiles(files []File) (Policy, problems) {
+	var policy Policy
+	var found problems
+	if len(files) == 0 {
+		found.add(Problem{Msg: "there are no rule files", Hint: "a policy without rules is a file with an empty list of rules"})
+	}
+	for _, f := range files {
+		p := parseFile(f, &found)
+		if p.Mode != "" && policy.Mode != "" && p.Mode != policy.Mode {
+			found.add(Problem{File: f.Name, Field: "defaults.mode", Msg: fmt.Sprintf("is %s, another file says %s", p.Mode, policy.Mode),
+				Hint: "set the mode in one file"})
+		}
+		if p.Mode != "" {
+			policy.Mode = p.Mode
+		}
+		// The shorter time is the safer one, and does not depend on the order.
+		if policy.Expiry == 0 || (p.Expiry > 0 && p.Expiry < policy.Expiry) {
+			policy.Expiry = p.Expiry
+		}
+		policy.Rules = append(policy.Rules, p.Rules...)
+	}
+	return policy, found
+}
+
+func parseFile(f File, found *problems) (policy Policy) {
+	body, ok := parseYAML(f, found)
+	if !ok {
+		return Policy{}
+	}
+	d := &fileReader{file: newSourceFile(f), found: found}
+	return d.policy(body)
+}
+
+// parseYAML gives the one document of a file.
+func parseYAML(f File, found *problems) (body ast.Node, ok bool) {
+	fail := func(line, col int, msg, hint string) (ast.Node, bool) {
+		found.add(Problem{File: f.Name, Line: line, Col: col, Msg: msg, Hint: hint})
+		return nil, false
+	}
+	// The YAML library has had panics on odd input; a rule file must not be
+	// able to take the engine down.
+	defer func() {
+		if r := recover(); r != nil {
+			body, ok = fail(0, 0, fmt.Sprintf("cannot be read as YAML: %v", r), "")
+		}
+	}()
+	switch {
+	case len(f.Data) > MaxFileBytes:
+		return fail(0, 0, "is longer than 1 MiB", "split it")
+	case !utf8.Valid(f.Data):
+		return fail(0, 0, "is not UTF-8", "")
+	}
+	tokens := lexer.Tokenize(string(f.Data))
+	if t := tooDeep(tokens); t != nil {
+		return fail(t.Position.Line, t.Position.Column, "is nested too deeply", "a rule file has at most five levels")
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	var ye yaml.Error
+	switch {
+	case errors.As(err, &ye) && ye.GetToken() != nil && ye.GetToken().Position != nil:
+		pos := ye.GetToken().Position
+		return fail(pos.Line, pos.Column, ye.GetMessage(), "")
+	case err != nil:
+		return fail(0, 0, err.Error(), "")
+	case len(file.Docs) == 0 || file.Docs[0].Body == nil:
+		return fail(1, 1, "the file is empty", "it needs version, name and rules")
+	case len(file.Docs) > 1:
+		return fail(0, 0, "contains more than one document", "use one file for each")
+	}
+	return file.Docs[0].Body, true
+}

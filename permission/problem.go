@@ -1,0 +1,116 @@
+package permission
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one fault in a policy.
+type Problem struct {
+	File      string // as given in File.Name; "" for rules made in Go
+	Line, Col int    // from 1, in characters; 0 when there is no file
+	Rule      string // name of the rule, if it has one
+	Field     string // key of the rule file, e.g. "when" or "approvers.users"
+	Msg       string
+	Hint      string // how to mend it; may be empty
+}
+
+// String gives "file:line:col: rule name: field: fault (hint)".
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.File != "" {
+		b.WriteString(p.File + ":")
+		if p.Line > 0 {
+			fmt.Fprintf(&b, "%d:%d:", p.Line, p.Col)
+		}
+		b.WriteByte(' ')
+	}
+	if p.Rule != "" {
+		b.WriteString("rule " + p.Rule + ": ")
+	}
+	if p.Field != "" {
+		b.WriteString(p.Field + ": ")
+	}
+	b.WriteString(p.Msg)
+	if p.Hint != "" {
+		b.WriteString(" (" + p.Hint + ")")
+	}
+	return b.String()
+}
+
+// LoadError says why a policy was refused. It lists every problem found, in
+// the order of files and lines; one is enough to refuse the whole policy.
+type LoadError struct{ Problems []Problem }
+
+// maxShownProblems bounds the text of a LoadError, not its list.
+const maxShownProblems = 20
+
+// Error lists the problems, one a line.
+func (e *LoadError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "policy refused, %d problem", len(e.Problems))
+	if len(e.Problems) != 1 {
+		b.WriteByte('s')
+	}
+	for i, p := range e.Problems {
+		if i == maxShownProblems {
+			fmt.Fprintf(&b, "\n… and %d more", len(e.Problems)-i)
+			break
+		}
+		b.WriteString("\n" + p.String())
+	}
+	return b.String()
+}
+
+// problems collects faults while a policy is read and compiled.
+type problems []Problem
+
+func (ps *problems) add(p Problem) { *ps = append(*ps, p) }
+
+// err is nil or the LoadError of what was collected.
+func (ps problems) err() error {
+	if len(ps) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+	return &LoadError{Problems: slices.Compact(ps)}
+}
+
+// nearest returns the candidate that looks like a misspelling of name, or "".
+func nearest(name string, candidates []string) string {
+	best, bestDist := "", max(1, len(name)/3)+1
+	for _, c := range candidates {
+		if d := editDistance(strings.ToLower(name), strings.ToLower(c)); d < bestDist {
+			best, bestDist = c, d
+		}
+	}
+	return best
+}
+
+// editDistance is Levenshtein's, over bytes; the names it sees are short.
+func editDistance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return max(len(a), len(b))
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range a {
+		prev := row[0]
+		row[0] = i + 1
+		for j := range b {
+			cost := prev
+			if a[i] != b[j] {
+				cost++
+			}
+			prev = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,219 @@
+package permission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
+)
+
+// Why a rule could not be evaluated, for errors.Is on a RuleError.
+var (
+	ErrCostLimit = errors.New("evaluation costs too much")
+	ErrDeadline  = errors.New("decision took too long")
+)
+
+// interruptEvery is how many loop iterations pass between looks at the
+// deadline. Without it cel-go never looks.
+const interruptEvery = 100
+
+// program is a compiled expression. It may run on several goroutines at once.
+type program struct {
+	prg cel.Program
+	// bound is the highest possible cost, proved at load; then nothing is
+	// measured at run time. 0: not proved, the run-time limits hold.
+	bound uint64
+}
+
+// exprProblem is a fault in an expression; line and col count from 1 in the
+// expression's text, 0 where the fault has no place.
+type exprProblem struct {
+	line, col int
+	msg, hint string
+}
+
+// compileExpr compiles text in env and requires its result to be of type want.
+// args is the declared type of the arguments, nil if there is none.
+func compileExpr(env *cel.Env, text string, want *cel.Type, args *argType, limits Limits) (*program, []exprProblem) {
+	ast, issues := env.Compile(text)
+	if issues.Err() != nil {
+		return nil, exprProblems(issues, args)
+	}
+	if out := ast.OutputType(); !out.IsExactType(want) {
+		hint := "write the comparison out, e.g. args.approved == true"
+		if want != cel.BoolType {
+			hint = "convert with string(…)"
+		}
+		return nil, []exprProblem{{line: 1, col: 1, msg: fmt.Sprintf("the result has type %s, want %s", out, want), hint: hint}}
+	}
+	typical, err := maxCost(env, ast, sizeHints{args: args, unlimited: typicalSize, bound: uint64(limits.InputBytes)})
+	if err != nil {
+		return nil, []exprProblem{{line: 1, col: 1, msg: "no cost estimate: " + err.Error()}}
+	}
+	if typical > limits.RuleCost && typical != math.MaxUint64 {
+		return nil, []exprProblem{{line: 1, col: 1,
+			msg:  fmt.Sprintf("may cost %d units on one call, the limit is %d", typical, limits.RuleCost),
+			hint: "avoid loops within loops, or declare maxItems and maxLength in the tool's schema"}}
+	}
+	p, err := newProgram(env, ast, args, limits)
+	if err != nil {
+		return nil, []exprProblem{{line: 1, col: 1, msg: err.Error()}}
+	}
+	return p, nil
+}
+
+// cheap is the cost below which a proved expression needs no measuring at run
+// time. A thousand of them fit into one decision.
+const cheap = 1000
+
+// newProgram plans the expression. One without loops that is cheap whatever the
+// input is not measured at run time, which makes it several times faster.
+func newProgram(env *cel.Env, ast *cel.Ast, args *argType, limits Limits, extra ...cel.ProgramOption) (*program, error) {
+	opts := append([]cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}, extra...)
+	p := &program{}
+	worst, err := maxCost(env, ast, sizeHints{args: args, unlimited: uint64(limits.InputBytes), bound: uint64(limits.InputBytes)})
+	if err == nil && worst <= min(cheap, limits.RuleCost) && !loops(ast) {
+		p.bound = max(worst, 1)
+	} else {
+		opts = append(opts, cel.CostLimit(limits.RuleCost), cel.InterruptCheckFrequency(interruptEvery))
+	}
+	p.prg, err = env.Program(ast, opts...)
+	return p, err
+}
+
+// boolean evaluates a condition. Anything but a clean true or false is an
+// error: in particular an Unknown, which cel-go returns without one.
+func (p *program) boolean(e *evaluation) (bool, error) {
+	v, err := p.run(e)
+	if err != nil {
+		return false, err
+	}
+	b, ok := v.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("the result is %s, not a bool", typeName(v))
+	}
+	return bool(b), nil
+}
+
+// text evaluates an expression of type string.
+func (p *program) text(e *evaluation) (string, error) {
+	v, err := p.run(e)
+	if err != nil {
+		return "", err
+	}
+	s, ok := v.(types.String)
+	if !ok {
+		return "", fmt.Errorf("the result is %s, not a string", typeName(v))
+	}
+	return string(s), nil
+}
+
+func (p *program) run(e *evaluation) (v ref.Val, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			v, err = nil, fmt.Errorf("panic: %v", r)
+		}
+	}()
+	if e.cost > e.bundle.limits.DecisionCost {
+		return nil, fmt.Errorf("%w: over %d units in one decision", ErrCostLimit, e.bundle.limits.DecisionCost)
+	}
+	if p.bound > 0 {
+		e.cost += p.bound
+		v, _, err = p.prg.Eval(e)
+		return v, err
+	}
+	ctx, err := e.deadline()
+	if err != nil {
+		return nil, err
+	}
+	v, det, err := p.prg.ContextEval(ctx, e)
+	if c := det.ActualCost(); c != nil {
+		e.cost += *c
+	} else {
+		e.cost += e.bundle.limits.RuleCost
+	}
+	return v, cause(ctx, err, e.bundle.limits)
+}
+
+// cause puts our own sentinels on errors of cel-go that stop an evaluation.
+func cause(ctx context.Context, err error, limits Limits) error {
+	var cancelled interpreter.EvalCancelledError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
+		return fmt.Errorf("%w: over %d units in one rule", ErrCostLimit, limits.RuleCost)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		return err
+	}
+}
+
+func typeName(v ref.Val) string {
+	if v == nil {
+		return "missing"
+	}
+	return v.Type().TypeName()
+}
+
+var (
+	undefinedField = regexp.MustCompile(`undefined field '([^']+)'`)
+	undeclaredName = regexp.MustCompile(`undeclared reference to '([^']+)'`)
+)
+
+// exprProblems translates what the compiler reports, with a guess at what was
+// meant.
+func exprProblems(issues *cel.Issues, args *argType) []exprProblem {
+	var out []exprProblem
+	for _, e := range issues.Errors() {
+		msg := strings.ReplaceAll(e.Message, " (in container '')", "")
+		p := exprProblem{line: e.Location.Line(), col: e.Location.Column() + 1, msg: msg}
+		if m := undefinedField.FindStringSubmatch(msg); m != nil {
+			p.hint = didYouMean(nearest(m[1], fieldNames(args)))
+		} else if m := undeclaredName.FindStringSubmatch(msg); m != nil {
+			p.hint = "the variables are tool, args, caller and ctx"
+		}
+		out = append(out, p)
+	}
+	if len(out) == 0 {
+		out = append(out, exprProblem{line: 1, col: 1, msg: issues.Err().Error()})
+	}
+	return out
+}
+
+// fieldNames are all field names that a rule can use.
+func fieldNames(args *argType) []string {
+	var names []string
+	structs := map[string]*argType{}
+	if args != nil {
+		args.structs(structs)
+	}
+	for _, t := range structs {
+		for f := range t.fields {
+			names = append(names, f)
+		}
+	}
+	for _, fields := range fixedTypes {
+		for f := range fields {
+			names = append(names, f)
+		}
+	}
+	slices.Sort(names) // one hint for one mistake, whatever the order of maps
+	return names
+}
+
+func didYouMean(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "did you mean " + name + "?"
+}

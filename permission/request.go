@@ -1,0 +1,35 @@
+package permission
+
+import (
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Request is one tool call to be decided.
+type Request struct {
+	Tool  string
+	Input []byte // the raw JSON object that would run, after every rewrite
+	// Caller comes from authenticated facts, never from the input.
+	Caller Caller
+	// Mode of the session; empty: the bundle's.
+	Mode Mode
+	// Now is ctx.now for the rules. The package never reads a clock itself,
+	// but for its own deadline.
+	Now         time.Time
+	Cwd         string
+	WorkingDirs []string
+	// SessionRules are rules remembered for this session, of any behavior.
+	// They stand beside the bundle's, with the same precedence.
+	SessionRules []message.PermissionRule
+}
+
+// Caller is who proposes the call.
+type Caller struct {
+	Agent   string
+	User    string // on whose behalf
+	Space   message.SpaceID
+	Session message.SessionID
+	Reply   message.ReplyID
+	Roles   []string
+}

@@ -1,0 +1,129 @@
+package permission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Source gives the rule files of a policy. Live calls Read from one goroutine
+// at a time. An error keeps the last good policy.
+type Source interface {
+	Read(ctx context.Context) ([]File, error)
+}
+
+// Paths is a Source of files and folders. Of a folder it reads the files that
+// end in .yaml or .yml, not those of its sub-folders.
+//
+// Replace a rule file by renaming a finished one over it. Watch waits until a
+// change has settled, but nothing can tell a file that is half written from
+// one that is meant to be short.
+func Paths(paths ...string) Source { return &pathSource{paths: slices.Clone(paths)} }
+
+// rereadEvery is after how many reads a file is read again although its size
+// and time have not changed: some file systems have coarse clocks.
+const rereadEvery = 16
+
+// pathSource keeps what it has read, to save reading files that have not
+// changed.
+type pathSource struct {
+	paths []string
+
+	mu    sync.Mutex // guards what follows
+	reads int
+	known map[string]knownFile
+}
+
+type knownFile struct {
+	size    int64
+	modTime time.Time
+	data    []byte
+}
+
+// Read implements Source.
+func (s *pathSource) Read(ctx context.Context) ([]File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.paths) == 0 {
+		return nil, errors.New("read rule files: no paths are given")
+	}
+	names, err := s.names()
+	if err != nil {
+		return nil, err
+	}
+	if s.reads++; s.reads%rereadEvery == 0 {
+		s.known = nil
+	}
+	known := make(map[string]knownFile, len(names))
+	files := make([]File, 0, len(names))
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("read rule files: %w", context.Cause(ctx))
+		}
+		k, err := s.file(name)
+		if err != nil {
+			return nil, fmt.Errorf("read rule file: %w", err)
+		}
+		known[name] = k
+		files = append(files, File{Name: name, Data: k.data})
+	}
+	s.known = known
+	return files, nil
+}
+
+// names lists the files in a fixed order, each once.
+func (s *pathSource) names() ([]string, error) {
+	var names []string
+	for _, path := range s.paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("read rule files: %w", err)
+		}
+		if !info.IsDir() {
+			names = append(names, path)
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, fmt.Errorf("read rule files: %w", err)
+		}
+		before := len(names)
+		for _, e := range entries {
+			if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml") {
+				names = append(names, filepath.Join(path, e.Name()))
+			}
+		}
+		if len(names) == before {
+			return nil, fmt.Errorf("read rule files: %s contains no .yaml or .yml file", path)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+func (s *pathSource) file(name string) (knownFile, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return knownFile{}, err
+	}
+	defer func() { _ = f.Close() }() // only read: nothing can be lost
+	info, err := f.Stat()
+	if err != nil {
+		return knownFile{}, err
+	}
+	if k, ok := s.known[name]; ok && k.size == info.Size() && k.modTime.Equal(info.ModTime()) {
+		return k, nil
+	}
+	// One byte over the limit is enough for the parser to refuse the file.
+	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
+	if err != nil {
+		return knownFile{}, err
+	}
+	return knownFile{size: info.Size(), modTime: info.ModTime(), data: data}, nil
+}

@@ -1,0 +1,54 @@
+package permission
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds on texts made from rules and inputs, in bytes.
+const (
+	maxMessage    = 5 << 10 // of a rule's message
+	maxReasonExpr = 200     // of a condition repeated in a reason
+	maxErrorText  = 500     // of an error repeated in a decision
+)
+
+// shorten cuts s to at most n bytes on a character's border.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// oneLine replaces every run of white space by one space.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// visible writes out what a person could not see, or would see as something
+// else: control and format characters (bidirectional overrides above all) and
+// broken UTF-8. Newlines and tabs stay.
+func visible(s string) string {
+	clean := func(r rune) bool {
+		return r == '\n' || r == '\t' || (r != utf8.RuneError && !unicode.Is(unicode.Cc, r) &&
+			!unicode.Is(unicode.Cf, r) && r != '\u2028' && r != '\u2029')
+	}
+	if strings.IndexFunc(s, func(r rune) bool { return !clean(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if clean(r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		}
+	}
+	return b.String()
+}
+
+// quoted puts a tool or rule name into a text for people.
+func quoted(name string) string { return visible(shorten(name, 200)) }

@@ -1,0 +1,177 @@
+package permission
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// This file turns an outcome into a Decision with its texts.
+
+const dontAskReason = "dont_ask mode: nobody is available to answer"
+
+func (e *evaluation) decision(b message.Behavior, step Step, r *compiledRule, reason string) Decision {
+	d := Decision{Behavior: b, Step: step, Mode: e.call.Mode, Bundle: e.bundle.hash, Reason: reason}
+	if r != nil {
+		d.Rule, d.Source = r.rule.Name, r.rule.Source
+		d.Reason = "rule " + r.rule.Name + ": " + reason
+	}
+	return d
+}
+
+func (e *evaluation) allow(step Step, r *compiledRule, reason string) Decision {
+	d := e.decision(message.BehaviorAllow, step, r, reason)
+	if r != nil {
+		d.Message = e.ruleText(r)
+	}
+	d.Errors = e.errors
+	return d
+}
+
+func (e *evaluation) deny(step Step, r *compiledRule, reason string) Decision {
+	d := e.decision(message.BehaviorDeny, step, r, reason)
+	why := reason
+	if r != nil {
+		why = "rule " + quoted(r.rule.Name)
+		if text := e.ruleText(r); text != "" {
+			why += ": " + text
+		}
+	}
+	d.Message = denialText(e.req.Tool, why)
+	d.Errors = e.errors
+	return d
+}
+
+// denialText is what the model is told: which tool, and why.
+func denialText(tool, why string) string {
+	return "Permission denied for " + quoted(tool) + " (" + why + ")."
+}
+
+// ask asks for all of the given rules at once, those that match and those that
+// failed; the first one gives the decision its name. Where nobody may answer
+// for all of them, it denies.
+func (e *evaluation) ask(matching, failing []*compiledRule) Decision {
+	rules, step := slices.Concat(matching, failing), StepRule
+	if len(matching) == 0 {
+		step = StepError
+	}
+	req, possible := e.requirement(rules)
+	if !possible {
+		return e.decisionNobody(rules)
+	}
+	first := rules[0]
+	if e.row.converts || !e.row.known {
+		return e.convert(first)
+	}
+	reason := first.reason
+	if step == StepError {
+		reason = failedReason
+	}
+	d := e.decision(message.BehaviorAsk, step, first, reason)
+	if len(rules) > 1 {
+		d.Reason += "; also " + ruleNames(rules[1:])
+	}
+	d.Message = e.askText(matching, failing)
+	d.Requirement = req
+	d.Suggested = e.suggestions()
+	d.Errors = e.errors
+	return d
+}
+
+// convert denies what would have been asked, because nobody is there.
+func (e *evaluation) convert(r *compiledRule) Decision {
+	d := e.decision(message.BehaviorDeny, StepAskConverted, r, dontAskReason)
+	d.Message = denialText(e.req.Tool, dontAskReason)
+	d.Suggested = e.suggestions()
+	d.Errors = e.errors
+	return d
+}
+
+// askFallback asks without a rule.
+func (e *evaluation) askFallback(step Step, reason string) Decision {
+	if e.row.converts || !e.row.known {
+		return e.convert(nil)
+	}
+	d := e.decision(message.BehaviorAsk, step, nil, reason)
+	d.Message = quoted(e.req.Tool) + " needs approval: " + reason + "."
+	d.Requirement = Requirement{Expiry: e.bundle.expiry}
+	d.Suggested = e.suggestions()
+	d.Errors = e.errors
+	return d
+}
+
+// requirement is what all rules together require: the people whom each of them
+// accepts, and the shortest time. It reports false if nobody is left.
+func (e *evaluation) requirement(rules []*compiledRule) (Requirement, bool) {
+	var req Requirement
+	named := false
+	for _, r := range rules {
+		if t := r.rule.Expiry; t > 0 && (req.Expiry == 0 || t < req.Expiry) {
+			req.Expiry = t
+		}
+		switch users := r.rule.Approvers.Users; {
+		case len(users) == 0:
+		case !named:
+			named = true
+			req.Users = slices.Sorted(slices.Values(users))
+		default:
+			req.Users = slices.DeleteFunc(req.Users, func(u string) bool { return !slices.Contains(users, u) })
+		}
+	}
+	if req.Expiry == 0 {
+		req.Expiry = e.bundle.expiry
+	}
+	return req, !named || len(req.Users) > 0
+}
+
+func (e *evaluation) decisionNobody(rules []*compiledRule) Decision {
+	reason := "no approver is accepted by all of the rules " + ruleNames(rules)
+	d := e.decision(message.BehaviorDeny, StepRule, rules[0], reason)
+	d.Message = denialText(e.req.Tool, reason)
+	d.Errors = e.errors
+	return d
+}
+
+// askText is what the person sees: what each rule has to say.
+func (e *evaluation) askText(matching, failing []*compiledRule) string {
+	var lines []string
+	for _, r := range matching {
+		line := e.ruleText(r)
+		if line == "" {
+			line = quoted(e.req.Tool) + " needs approval by rule " + quoted(r.rule.Name) + "."
+		}
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	for _, r := range failing {
+		lines = append(lines, quoted(e.req.Tool)+" needs approval: rule "+quoted(r.rule.Name)+" could not be evaluated.")
+	}
+	return shorten(strings.Join(lines, "\n"), maxMessage)
+}
+
+// ruleText is the rule's message for this call, or its description. A message
+// that cannot be evaluated changes nothing about the decision.
+func (e *evaluation) ruleText(r *compiledRule) string {
+	if r.message == nil {
+		return visible(r.rule.Description)
+	}
+	text, err := "", errInput
+	if e.inputErr == nil {
+		text, err = r.message.text(e)
+	}
+	if err != nil {
+		e.fail(r.rule.Name, "message", err)
+		return visible(r.rule.Description)
+	}
+	return visible(shorten(text, maxMessage))
+}
+
+func ruleNames(rules []*compiledRule) string {
+	names := make([]string, len(rules))
+	for i, r := range rules {
+		names[i] = r.rule.Name
+	}
+	return strings.Join(names, ", ")
+}

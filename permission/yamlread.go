@@ -1,0 +1,173 @@
+package permission
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// fileReader takes YAML nodes apart strictly and reports what does not fit.
+type fileReader struct {
+	file     *sourceFile
+	found    *problems
+	ruleName string // the rule that is being read, for the faults
+}
+
+func (d *fileReader) fault(n ast.Node, field, msg, hint string) {
+	line, col := place(n)
+	d.found.add(Problem{File: d.file.name, Line: line, Col: col, Rule: d.ruleName, Field: field, Msg: msg, Hint: hint})
+}
+
+// place is where a node begins: a mapping at its first key, not at the colon.
+func place(n ast.Node) (line, col int) {
+	switch v := n.(type) {
+	case *ast.MappingNode:
+		if len(v.Values) > 0 && !v.IsFlowStyle {
+			return place(v.Values[0].Key)
+		}
+	case *ast.MappingValueNode:
+		return place(v.Key)
+	}
+	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
+		return 0, 0
+	}
+	pos := n.GetToken().Position
+	return pos.Line, pos.Column
+}
+
+// mapping gives the values of a mapping by key. Keys must be among known; one
+// of later is refused as not enforced yet. A nil known accepts every key.
+func (d *fileReader) mapping(n ast.Node, field string, known, later []string) (map[string]ast.Node, bool) {
+	var pairs []*ast.MappingValueNode
+	switch v := n.(type) {
+	case *ast.MappingNode:
+		pairs = v.Values
+	case *ast.MappingValueNode:
+		pairs = []*ast.MappingValueNode{v}
+	default:
+		d.fault(n, field, "is "+nodeName(n)+", want keys and values", "")
+		return nil, false
+	}
+	out := make(map[string]ast.Node, len(pairs))
+	for _, kv := range pairs {
+		key, ok := kv.Key.(*ast.StringNode)
+		if !ok {
+			d.fault(kv.Key, field, "a key must be plain text", "merge keys, anchors and other YAML features are not used in rule files")
+			return nil, false
+		}
+		name := key.Value
+		if out[name] != nil {
+			d.fault(key, joinField(field, name), "is given twice", "")
+			return nil, false
+		}
+		out[name] = kv.Value
+		if known == nil || slices.Contains(known, name) {
+			continue
+		}
+		if slices.Contains(later, name) {
+			d.fault(key, joinField(field, name), "is not enforced yet", "remove it; ignoring it would make the rule looser than it reads")
+		} else {
+			d.fault(key, joinField(field, name), "unknown key", didYouMean(nearest(name, known)))
+		}
+	}
+	return out, true
+}
+
+// list gives the elements of a list.
+func (d *fileReader) list(n ast.Node, field string) ([]ast.Node, bool) {
+	seq, ok := n.(*ast.SequenceNode)
+	if !ok {
+		d.fault(n, field, "is "+nodeName(n)+", want a list", "")
+		return nil, false
+	}
+	return seq.Values, true
+}
+
+// text gives a text. Numbers, booleans and null are not text: 0x10 and no mean
+// something else to other readers.
+func (d *fileReader) text(n ast.Node, field string) (string, bool) {
+	switch v := n.(type) {
+	case *ast.StringNode:
+		return v.Value, true
+	case *ast.LiteralNode:
+		return v.Value.Value, true
+	default:
+		d.fault(n, field, "is "+nodeName(n)+", want text", "put it in quotes")
+		return "", false
+	}
+}
+
+// texts gives a list of texts; a single text is a list of one.
+func (d *fileReader) texts(n ast.Node, field string) []string {
+	if _, ok := n.(*ast.SequenceNode); !ok {
+		s, ok := d.text(n, field)
+		if !ok {
+			return nil
+		}
+		return []string{s}
+	}
+	items, _ := d.list(n, field)
+	out := make([]string, 0, len(items))
+	for _, item := range items {
+		if s, ok := d.text(item, field); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (d *fileReader) boolean(n ast.Node, field string) bool {
+	b, ok := n.(*ast.BoolNode)
+	if !ok {
+		d.fault(n, field, "is "+nodeName(n)+", want true or false", "")
+		return false
+	}
+	return b.Value
+}
+
+// originOf remembers where the fields of a rule stand.
+func (d *fileReader) originOf(n ast.Node, fields map[string]ast.Node) *origin {
+	line, col := place(n)
+	o := &origin{file: d.file, line: line, col: col, fields: make(map[string]fieldOrigin, len(fields))}
+	for name, v := range fields {
+		l, c := place(v)
+		f := fieldOrigin{line: l, col: c}
+		switch t := v.(type) {
+		case *ast.StringNode:
+			f.text = t.Value
+		case *ast.LiteralNode:
+			f.text = t.Value.Value
+		}
+		o.fields[name] = f
+	}
+	return o
+}
+
+func nodeName(n ast.Node) string {
+	switch n.(type) {
+	case *ast.NullNode, nil:
+		return "empty"
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return "a number"
+	case *ast.BoolNode:
+		return "true or false"
+	case *ast.StringNode, *ast.LiteralNode:
+		return "text"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a mapping"
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.MergeKeyNode:
+		return "an anchor, alias or tag, which rule files do not use"
+	default:
+		return fmt.Sprintf("something unexpected (%s)", n.Type())
+	}
+}
+
+func joinField(parent, name string) string {
+	if parent == "" {
+		return name
+	}
+	return parent + "." + name
+}
