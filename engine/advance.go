@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// gated reports whether a pending call has to wait for earlier calls of its
+// reply. It reads the view: what it waits for (calls being finished) never
+// becomes untrue again, so a lagging view only waits a little longer.
+func (e *Engine) gated(c *message.Call) bool {
+	siblings := e.view.ofReply(c.Key)
+	if e.cfg.upstream && e.busy(c, siblings) {
+		return true
+	}
+	if c.Batch.Number == 0 {
+		return false
+	}
+	state, _ := e.view.replyState(c.Key)
+	if state == nil {
+		return true // the plan has not reached the view: wait for it
+	}
+	known := map[message.CallID]*message.Call{}
+	for _, s := range siblings {
+		known[s.Call] = s
+	}
+	for _, p := range state.Batches {
+		for i, id := range p.Calls {
+			before := p.Number < c.Batch.Number || p.Number == c.Batch.Number && p.Groups[i] < c.Batch.Group
+			if !before {
+				continue
+			}
+			s := known[id]
+			if s == nil && e.finishedLongAgo(c, id) {
+				continue
+			}
+			if s == nil || s.Open() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// finishedLongAgo asks the journal about a call that the view does not hold:
+// either it was never written, or it is finished and was dropped.
+func (e *Engine) finishedLongAgo(c *message.Call, id message.CallID) bool {
+	key := c.Key
+	key.Call = id
+	r, err := e.journal.Last(e.ctx, key)
+	return err == nil && r.Fact != nil && r.Fact.Call != nil && !r.Fact.Call.Open()
+}
+
+// busy is AgentScope's own rule: while anything of the reply asks, is
+// submitted or runs, other pending calls wait. At the proposal itself calls of
+// one group do not wait for each other.
+func (e *Engine) busy(c *message.Call, siblings []*message.Call) bool {
+	if c.Facts == 0 {
+		return false
+	}
+	for _, s := range siblings {
+		if s.Key != c.Key && s.Open() && s.State != message.ToolCallPending {
+			return true
+		}
+	}
+	return false
+}
+
+// stuck reports whether a pending call can only move after somebody else did
+// something: it is gated, or hidden behind a question that is still open.
+func (e *Engine) stuck(c *message.Call) bool {
+	if c.Behind != "" {
+		key := c.Key
+		key.Call = c.Behind
+		if o := e.view.call(key); o != nil && o.State == message.ToolCallAsking {
+			return true
+		}
+	}
+	return e.gated(c)
+}
+
+// advanceReply takes every pending call of a reply onwards that can go, in the
+// order in which they were proposed.
+func (e *Engine) advanceReply(ctx context.Context, reply message.Key) {
+	for _, c := range e.view.ofReply(reply) {
+		if c.State == message.ToolCallPending {
+			e.advance(ctx, c.Key)
+		}
+	}
+}
+
+// advance decides a pending call if it can go. Any replica may try; one wins.
+func (e *Engine) advance(ctx context.Context, key message.Key) {
+	_, err := e.update(ctx, "advance", key, e.self(), func(ctx context.Context, m *toolcall.Machine) error {
+		c := m.Call()
+		if c.State != message.ToolCallPending || e.stuck(c) {
+			return errNoChange
+		}
+		if state, _, err := e.lastReply(ctx, c.ReplyKey()); err != nil {
+			return err
+		} else if state.Phase != message.ReplyOpen {
+			return m.Step(toolcall.Interrupted{Base: stamp()})
+		}
+		return e.decideStep(ctx, m, e.earlier(c))
+	})
+	if err != nil && !errors.Is(err, message.ErrFinished) && ctx.Err() == nil {
+		e.log.Warn("a pending call could not be decided; it is tried again", "call", key.String(), "error", err)
+		e.later(key)
+	}
+}
+
+// earlier gives the calls of the reply that were proposed before c.
+func (e *Engine) earlier(c *message.Call) []*message.Call {
+	var out []*message.Call
+	for _, s := range e.view.ofReply(c.Key) {
+		if s.Key == c.Key {
+			break
+		}
+		out = append(out, s)
+	}
+	return out
+}

@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// request is what the policy is asked about a call with the given input.
+func (e *Engine) request(c *message.Call, input string, rules []message.PermissionRule) permission.Request {
+	return permission.Request{
+		Tool: c.Tool, Input: []byte(input),
+		Caller: permission.Caller{Agent: c.Agent, User: c.Runtime, Space: e.space, Session: c.Session, Reply: c.Reply},
+		Mode:   e.cfg.mode, Now: time.Now().UTC(), Cwd: e.cfg.cwd, WorkingDirs: e.cfg.dirs, SessionRules: rules,
+	}
+}
+
+// unfit says why a call cannot be decided at all, in words for the model: an
+// unknown tool, or input that is no JSON object or breaks the tool's schema.
+// "" is fit.
+func (e *Engine) unfit(tool, input string) string {
+	t, ok := e.tools[tool]
+	if !ok {
+		return fmt.Sprintf("ToolNotFoundError: The tool named '%s' doesn't exist.", tool)
+	}
+	if err := objectOnly(input); err != nil {
+		return fmt.Sprintf("InvalidArgumentError: The input of tool '%s' is not a JSON object: %v", tool, err)
+	}
+	if t.Schema != nil {
+		if err := t.Schema.Validate([]byte(input)); err != nil {
+			return fmt.Sprintf("InvalidArgumentError: The input of tool '%s' does not fit its schema: %v", tool, err)
+		}
+	}
+	return ""
+}
+
+// objectOnly checks that text is one well-formed JSON object.
+func objectOnly(text string) error {
+	_, err := strictjson.Object([]byte(text))
+	return err
+}
+
+// decided asks the policy about a call and makes the machine's event of the
+// answer, with the question that the answer is bound to.
+func (e *Engine) decided(ctx context.Context, c *message.Call) (toolcall.Decided, permission.Decision, error) {
+	d := e.policy.Decide(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
+	ev, err := e.asEvent(c, c.Input, d)
+	return ev, d, err
+}
+
+func (e *Engine) asEvent(c *message.Call, input string, d permission.Decision) (toolcall.Decided, error) {
+	base := stamp()
+	q := message.Question{
+		V: 1, Key: c.Key, Tool: c.Tool, Input: input, Text: d.Message,
+		Rule: d.Rule, Source: source(d), Reason: d.Reason, Bundle: d.Bundle,
+		Requirement: d.Requirement.Issue(base.At),
+	}
+	if q.Requirement.Users == nil {
+		q.Requirement.Users = []string{}
+	}
+	digest, err := q.Digest()
+	if err != nil {
+		return toolcall.Decided{}, err
+	}
+	return toolcall.Decided{
+		Base: base, Decision: kept(d), Question: q, Digest: digest,
+		Suggested: d.Suggested, Placement: e.tools[c.Tool].Placement,
+	}, nil
+}
+
+// source names where a decision comes from: the rule's source, or the step of
+// the procedure where no rule decided.
+func source(d permission.Decision) string {
+	if d.Source != "" {
+		return d.Source
+	}
+	return string(d.Step)
+}
+
+// kept is the decision as facts keep it.
+func kept(d permission.Decision) message.Decision {
+	out := message.Decision{Behavior: d.Behavior, Rule: d.Rule, Source: source(d), Reason: d.Reason, Message: d.Message, Bundle: d.Bundle}
+	for _, re := range d.Errors {
+		out.Errors = append(out.Errors, re.Error())
+	}
+	return out
+}
+
+// deniedNow reports whether a deny rule that came into force since the call was
+// decided is about it. While the bundle is the same there is nothing to ask.
+func (e *Engine) deniedNow(ctx context.Context, c *message.Call) (message.Decision, bool) {
+	if c.Decision != nil && c.Decision.Bundle == e.policy.Hash() {
+		return message.Decision{}, false
+	}
+	d, denied := e.policy.Denied(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
+	out := kept(d)
+	out.Behavior = message.BehaviorDeny // a deny rule that cannot be evaluated denies here: nobody would be asked
+	return out, denied
+}
+
+// begin takes an allowed call as far as it goes within the same fact: a local
+// call is started by this engine, any other is submitted.
+func (e *Engine) begin(m *toolcall.Machine) error {
+	c := m.Call()
+	t := e.tools[c.Tool]
+	base := stamp()
+	switch c.Placement {
+	case message.PlaceLocal:
+		if !e.cfg.executor.Has(c.Tool) {
+			return nil // stays allowed until a replica that has the tool starts it
+		}
+		return m.Step(e.localStart(t, base, 1))
+	case message.PlaceExternal:
+		return m.Step(toolcall.Submitted{Base: base, Attempt: message.Attempt{Number: 1, OfferedAt: base.At}})
+	default:
+		a, err := e.offer(c, t, 1, 0, base.At)
+		if err != nil {
+			return err
+		}
+		return m.Step(toolcall.Submitted{Base: base, Attempt: a})
+	}
+}
+
+func (e *Engine) localStart(t Tool, base toolcall.Base, number int) toolcall.Started {
+	ev := toolcall.Started{Base: base, Attempt: number, Worker: e.cfg.id, Claim: randomHex(8), LeaseMS: t.Lease.Milliseconds()}
+	if t.Timeout > 0 {
+		ev.Deadline = base.At.Add(t.Timeout)
+	}
+	return ev
+}
+
+// offer makes attempt number of a remote call with a fresh signed grant.
+// offers counts how often this attempt was offered before.
+func (e *Engine) offer(c *message.Call, t Tool, number, offers int, now time.Time) (message.Attempt, error) {
+	until := now.Add(t.offerFor(offers))
+	g := &message.Grant{
+		V: 1, Key: c.Key, IdempotencyKey: c.IdempotencyKey(), Tool: c.Tool, Digest: c.Digest, Attempt: number,
+		Bundle: c.Question.Bundle, Approvals: approvals(c, e.self(), now),
+		NotBefore: now.Add(-clockSkew), Expires: until, Nonce: randomHex(16),
+	}
+	if err := g.Sign(e.cfg.key); err != nil {
+		return message.Attempt{}, err
+	}
+	a := message.Attempt{Number: number, Grant: g, OfferedAt: now, OfferUntil: until, Offers: offers + 1}
+	if offers > 0 {
+		a.OfferedAt = c.Attempt.OfferedAt
+	}
+	return a, nil
+}
+
+// clockSkew is how far a worker's clock may lag behind the engine's before it
+// takes a fresh grant for one from the future.
+const clockSkew = 5 * time.Second
+
+// approvals lists who agreed: the people, or the policy through this engine.
+func approvals(c *message.Call, engine message.Principal, now time.Time) []message.Approval {
+	out := []message.Approval{}
+	for _, v := range c.Votes {
+		if v.Kind == message.AnswerApprove {
+			out = append(out, message.Approval{By: v.By, At: v.At})
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, message.Approval{By: engine, At: now})
+	}
+	return out
+}

@@ -1,0 +1,43 @@
+// Package engine decides and orders tool calls: it stands between a runtime
+// that proposes them, the policy that allows, denies or asks, the people who
+// answer, and whoever runs what was allowed.
+//
+// An [Engine] works on a [Journal]. Everything it knows is a fold of the
+// journal's facts, so any number of engines may work on one journal and each
+// may die at any moment: the others, or the next, go on. A call moves only by
+// compare-and-swap on its own last fact; whoever loses a race sees the winner's
+// outcome.
+//
+//	eng, err := engine.New("default", engine.NewMemory(), policy, tools, engine.WithExecutor(registry))
+//	if err != nil { … }
+//	if err := eng.Start(ctx); err != nil { … }
+//	defer eng.Close()
+//	runtime := eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+//	reply, err := runtime.Propose(ctx, message.ProposeRequest{Session: "s", Reply: "r", Calls: calls})
+//
+// # The life of a call
+//
+// Propose writes one fact: proposed, decided and, if allowed, begun. A call
+// that asks waits as one entry of a timer heap, without a goroutine. An answer
+// writes one fact: approved and begun. A local call runs on a goroutine of the
+// engine that started it; a remote one is the fact itself, offered to the
+// tool's workers with a signed grant. Start and result are one fact each.
+//
+// # Guarantees
+//
+//   - Nothing begins before the fact that allows it is durable.
+//   - The arguments that run are, byte for byte, those that were decided: the
+//     digest of the question goes into the answer and the grant.
+//   - An attempt is started once. If its owner falls silent for a lease, an
+//     idempotent tool is tried again under the same key, any other call is held
+//     until a person settles it.
+//   - An interrupt closes every call of its reply, also those that are being
+//     proposed at that moment.
+//   - Methods of [Port] may be called from many goroutines; errors are
+//     *message.Error.
+//
+// # What it does not do
+//
+// It opens no sockets and knows no wire format but AgentScope's events: package
+// bus carries it over NATS, the gateway over HTTP.
+package engine

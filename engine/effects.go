@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// perform does what a fact of this replica calls for. Nothing here may fail
+// the request that wrote the fact: what is lost here is derived again from the
+// journal.
+func (e *Engine) perform(c *message.Call, effects []toolcall.Effect) {
+	for _, eff := range effects {
+		switch eff {
+		case toolcall.EffectAsk, toolcall.EffectClosed:
+			e.cfg.signals.Hint(c)
+		case toolcall.EffectRun:
+			e.run(c)
+		case toolcall.EffectCancel:
+			e.cancelOwner(c, "the call is finished: "+c.Cause)
+		case toolcall.EffectFinished:
+			e.leases.forget(c.Key)
+			e.cfg.signals.Hint(c)
+		}
+	}
+	e.schedule(c, 0)
+	if ended(effects) {
+		e.background(func(ctx context.Context) { e.advanceReply(ctx, c.ReplyKey()) })
+	}
+}
+
+// ended reports whether calls that waited for this one may go on now.
+func ended(effects []toolcall.Effect) bool {
+	for _, eff := range effects {
+		if eff == toolcall.EffectClosed || eff == toolcall.EffectFinished {
+			return true
+		}
+	}
+	return false
+}
+
+// follow takes note of a fact that another replica (or this one, before a
+// restart) wrote. Its writer performs the effects; this replica only sets its
+// timers, so that it can step in if the writer does not live to do so.
+func (e *Engine) follow(f *message.Fact) {
+	c := f.Call
+	switch {
+	case c == nil && f.Reply != nil && f.Reply.Phase == message.ReplyInterrupted:
+		e.timers.set(time.Now().Add(e.cfg.grace), f.Reply.Key, 0)
+	case c == nil || f.Note != nil:
+	case !c.Open():
+		e.leases.forget(c.Key)
+		e.cancelLocal(c.Key, ErrFinishedElsewhere)
+		e.wakeSiblings(c)
+	default:
+		e.schedule(c, e.cfg.grace)
+	}
+}
+
+// wakeSiblings sets a look at the pending calls of a reply in which a call has
+// ended.
+func (e *Engine) wakeSiblings(c *message.Call) {
+	for _, s := range e.view.ofReply(c.Key) {
+		if s.State == message.ToolCallPending {
+			e.timers.set(time.Now().Add(e.cfg.grace), s.Key, s.Seq)
+		}
+	}
+}
+
+// schedule sets the timer that c's state calls for. late is added where a step
+// is owed by the replica that wrote the fact.
+func (e *Engine) schedule(c *message.Call, late time.Duration) {
+	now := time.Now()
+	at := func(t time.Time) { e.timers.set(t, c.Key, c.Seq) }
+	switch {
+	case c.State == message.ToolCallPending:
+		if late > 0 {
+			at(now.Add(late))
+		}
+	case c.State == message.ToolCallAsking:
+		if d := c.Question.Requirement.Deadline; !d.IsZero() {
+			at(d)
+		}
+		if late > 0 { // calls may hide behind the question that this one replaced
+			e.wakeSiblings(c)
+		}
+	case !c.Open() || c.Hold != message.HoldNone:
+	case !c.RetryAt.IsZero():
+		at(c.RetryAt.Add(late))
+	case c.Started():
+		e.watchLease(c, now)
+	case c.Placement == message.PlaceLocal:
+		at(now.Add(late))
+	case c.Placement == message.PlaceRemote:
+		at(c.Attempt.OfferUntil.Add(late))
+		if q := e.tools[c.Tool].QueueTimeout; q > 0 {
+			at(c.Attempt.OfferedAt.Add(q))
+		}
+	}
+}
+
+// watchLease begins to listen for the owner of a started attempt.
+func (e *Engine) watchLease(c *message.Call, now time.Time) {
+	e.leases.last(c.Key, c.Attempt.Number, now)
+	e.timers.set(now.Add(lease(c)), c.Key, c.Seq)
+	if d := c.Attempt.Deadline; !d.IsZero() {
+		e.timers.set(d, c.Key, c.Seq)
+	}
+}
+
+func lease(c *message.Call) time.Duration { return time.Duration(c.Attempt.LeaseMS) * time.Millisecond }

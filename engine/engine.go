@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// ErrStopping is the cause with which an engine that closes ends its work.
+var ErrStopping = errors.New("the engine is stopping")
+
+// Engine decides and orders the calls of one space. Any number of engines may
+// work on one journal. Make one with New, begin with Start, end with Close;
+// act through As.
+type Engine struct {
+	space   message.SpaceID
+	journal Journal
+	policy  Policy
+	tools   map[string]Tool
+	cfg     config
+	log     *slog.Logger
+
+	view   *view
+	timers *timers
+	leases *leases
+
+	ctx  context.Context // ends with ErrStopping; the life of the engine, not of a request
+	stop context.CancelCauseFunc
+	wg   sync.WaitGroup
+	jobs chan struct{} // bounds the background steps that run at once
+
+	mu      sync.Mutex // guards running and closed
+	running map[message.Key]context.CancelCauseFunc
+	closed  bool
+
+	caughtUp chan struct{}
+	failed   chan error // the watch's end; has room for one
+}
+
+// maxJobs bounds background steps (timers, followers); requests come on their
+// callers' goroutines.
+const maxJobs = 64
+
+// New makes an engine for a space. Start begins its work.
+func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, opts ...Option) (*Engine, error) {
+	cfg := config{log: slog.New(slog.DiscardHandler), grace: time.Second, drain: 10 * time.Second, keep: 4096, version: "devel", signals: noSignals{}, executor: noExecutor{}}
+	for _, o := range opts {
+		if err := o(&cfg); err != nil {
+			return nil, fmt.Errorf("engine: %w", err)
+		}
+	}
+	if journal == nil || policy == nil {
+		return nil, errors.New("engine: journal and policy are required")
+	}
+	if cfg.id == "" {
+		cfg.id = "eng_" + randomHex(6)
+	}
+	if cfg.key == nil {
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			return nil, fmt.Errorf("engine: make a signing key: %w", err)
+		}
+		cfg.key = key
+	}
+	e := &Engine{
+		space: space, journal: journal, policy: policy, tools: map[string]Tool{}, cfg: cfg,
+		log:  cfg.log.With("engine", cfg.id, "space", string(space)),
+		view: newView(cfg.keep), timers: newTimers(), leases: newLeases(),
+		jobs: make(chan struct{}, maxJobs), running: map[message.Key]context.CancelCauseFunc{},
+		caughtUp: make(chan struct{}), failed: make(chan error, 1),
+	}
+	for _, t := range tools {
+		if t.Name == "" {
+			return nil, errors.New("engine: a tool has no name")
+		}
+		if _, twice := e.tools[t.Name]; twice {
+			return nil, fmt.Errorf("engine: tool %q is defined twice", t.Name)
+		}
+		e.tools[t.Name] = t.withDefaults()
+	}
+	e.ctx, e.stop = context.WithCancelCause(context.Background())
+	return e, nil
+}
+
+// ID is the replica's name.
+func (e *Engine) ID() string { return e.cfg.id }
+
+// PublicKey is what workers verify this engine's grants with.
+func (e *Engine) PublicKey() ed25519.PublicKey { return e.cfg.key.Public().(ed25519.PublicKey) }
+
+// Start reads the journal up to its present end, then resumes every open call
+// and returns. It fails when the journal cannot be read or ctx ends first; the
+// engine is then closed.
+func (e *Engine) Start(ctx context.Context) error {
+	e.wg.Go(func() { e.failed <- e.journal.Watch(e.ctx, 0, watcher{e}) })
+	select {
+	case <-e.caughtUp:
+	case err := <-e.failed:
+		_ = e.Close()
+		return fmt.Errorf("engine: read the journal: %w", err)
+	case <-ctx.Done():
+		_ = e.Close()
+		return fmt.Errorf("engine: read the journal: %w", context.Cause(ctx))
+	}
+	e.wg.Go(func() { e.timers.run(e.ctx, e.fire) })
+	e.recover()
+	return nil
+}
+
+// Failed delivers an error if the journal cannot be followed any more; the
+// engine must then be closed.
+func (e *Engine) Failed() <-chan error { return e.failed }
+
+// Close stops the engine: no new step begins, running local calls get the
+// drain time and are cancelled after it. It waits for all goroutines and may
+// be called twice. Open calls stay open in the journal.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	first := !e.closed
+	e.closed = true
+	e.mu.Unlock()
+	if first {
+		e.drain()
+		e.stop(ErrStopping)
+	}
+	e.wg.Wait()
+	return nil
+}
+
+// drain waits until no local call runs, at most the drain time.
+func (e *Engine) drain() {
+	deadline := time.NewTimer(e.cfg.drain)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		e.mu.Lock()
+		n := len(e.running)
+		e.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		select {
+		case <-deadline.C:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// background runs f on a goroutine that Close waits for. It gives up silently
+// when the engine stops first: whatever f would do is derived again from the
+// journal.
+func (e *Engine) background(f func(ctx context.Context)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return
+	}
+	e.wg.Go(func() {
+		select {
+		case e.jobs <- struct{}{}:
+			defer func() { <-e.jobs }()
+			f(e.ctx)
+		case <-e.ctx.Done():
+		}
+	})
+}
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return hex.EncodeToString(b)
+}
+
+// watcher is the engine as a Sink: it keeps the view and follows what other
+// replicas write.
+type watcher struct{ e *Engine }
+
+func (w watcher) Record(r message.Record) {
+	e := w.e
+	switch {
+	case r.Invalid != nil:
+		e.log.Error("a journal entry is not authentic and was skipped", "seq", r.Seq, "why", r.Invalid)
+	case r.Fact != nil:
+		if e.view.apply(r.Fact, r.Seq) {
+			e.follow(r.Fact)
+		}
+	default:
+		e.view.event(r.Key)
+	}
+	e.view.reached(r.Seq)
+}
+
+func (w watcher) CaughtUp() { close(w.e.caughtUp) }
+
+// noSignals is the Signals of an engine that nobody listens to.
+type noSignals struct{}
+
+func (noSignals) Hint(*message.Call)                                      {}
+func (noSignals) Cancel(string, string, message.HeartbeatRequest, string) {}
+func (noSignals) Beat(string, string, message.HeartbeatRequest)           {}
+func (noSignals) Progress(*message.Call, message.ProgressRequest)         {}
+
+// noExecutor runs nothing.
+type noExecutor struct{}
+
+func (noExecutor) Has(string) bool { return false }
+func (noExecutor) Run(_ context.Context, inv message.Invocation, _ func(string)) message.ToolResultBlock {
+	return message.ToolResultBlock{ID: inv.Call.Call, Name: inv.Call.Tool, State: message.ToolResultError,
+		Output: message.Content{Text: "no executor"}}
+}

@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// maxRecords is the largest page of Events, in journal records.
+const maxRecords = 1000
+
+// streamed are the events that a runtime may stream. All others are derived
+// from facts by askance itself: a runtime must not be able to write that
+// somebody approved, or that a tool answered.
+var streamed = map[message.EventType]bool{
+	message.EventReplyStart: true, message.EventReplyEnd: true,
+	message.EventModelCallStart: true, message.EventModelCallEnd: true,
+	message.EventTextBlockStart: true, message.EventTextBlockDelta: true, message.EventTextBlockEnd: true,
+	message.EventThinkingBlockStart: true, message.EventThinkingBlockDelta: true, message.EventThinkingBlockEnd: true,
+	message.EventDataBlockStart: true, message.EventDataBlockDelta: true, message.EventDataBlockEnd: true,
+	message.EventHintBlock: true, message.EventToolCallStart: true, message.EventToolCallDelta: true,
+	message.EventToolCallEnd: true, message.EventExceedMaxIters: true, message.EventCustom: true,
+}
+
+func (e *Engine) emit(ctx context.Context, by message.Principal, r message.EmitRequest) (message.EmitReply, error) {
+	reply := message.Key{Space: e.space, Session: r.Session, Reply: r.Reply}
+	probe := reply
+	probe.Call = "-"
+	if err := probe.Validate(); err != nil {
+		return message.EmitReply{}, opError("emit", err)
+	}
+	if len(r.Events) == 0 || len(r.Events) > maxRecords {
+		return message.EmitReply{}, &message.Error{Code: message.CodeInvalid, Op: "emit", What: fmt.Sprintf("%d events in one request", len(r.Events)), Hint: fmt.Sprintf("send 1 to %d", maxRecords)}
+	}
+	for i, raw := range r.Events {
+		if err := streamable(raw, reply); err != nil {
+			return message.EmitReply{}, opError("emit", fmt.Errorf("events[%d]: %w", i, err))
+		}
+	}
+	if err := e.bindSession(ctx, by, reply.SessionKey()); err != nil {
+		return message.EmitReply{}, opError("emit", err)
+	}
+	seq, err := e.journal.AppendEvent(ctx, by.Name, reply, r.Events)
+	if err != nil {
+		return message.EmitReply{}, opError("emit", err)
+	}
+	return message.EmitReply{Seq: seq}, nil
+}
+
+// streamable checks one event of a runtime.
+func streamable(raw message.RawJSON, reply message.Key) error {
+	ev, err := message.DecodeEvent(raw)
+	if err != nil {
+		return &message.Error{Code: message.CodeInvalid, What: "not an AgentScope event", Err: err}
+	}
+	if !streamed[ev.Type()] {
+		return &message.Error{Code: message.CodeForbidden, What: "a runtime does not stream " + string(ev.Type()), Hint: "askance derives it from the journal"}
+	}
+	if ev.Type() != message.EventCustom && ev.ReplyID() != reply.Reply {
+		return &message.Error{Code: message.CodeInvalid, What: "reply_id is not that of the request", Hint: "stream each reply's events by themselves"}
+	}
+	return nil
+}
+
+// events reads a session's events: the streamed ones and those that the facts
+// stand for, in journal order. It can hold the request until there is news.
+func (e *Engine) events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
+	session := message.Key{Space: e.space, Session: r.Session}
+	if r.Session == "" {
+		return message.EventsReply{}, &message.Error{Code: message.CodeInvalid, Op: "events", What: "session_id is empty", Hint: "name the session"}
+	}
+	if r.Limit <= 0 || r.Limit > maxRecords {
+		r.Limit = maxRecords
+	}
+	timer := time.NewTimer(min(maxHold, time.Duration(r.WaitMS)*time.Millisecond))
+	defer timer.Stop()
+	out := message.EventsReply{Events: []message.SequencedEvent{}, Next: r.After}
+	for {
+		moved := e.view.watch(session)
+		records, next, err := e.journal.Read(ctx, session, out.Next, r.Limit)
+		if err != nil {
+			return out, opError("events", err)
+		}
+		out.Next = next
+		for _, rec := range records {
+			if err := appendEvents(&out, rec, r.Reply); err != nil {
+				return out, opError("events", err)
+			}
+		}
+		if len(out.Events) > 0 || r.WaitMS <= 0 {
+			return out, nil
+		}
+		if len(records) == r.Limit {
+			continue // only facts without events so far
+		}
+		select {
+		case <-moved:
+		case <-timer.C:
+			return out, nil
+		case <-ctx.Done():
+			return out, nil
+		case <-e.ctx.Done():
+			return out, &message.Error{Code: message.CodeUnavailable, Op: "events", What: "the engine is stopping", Hint: "ask again"}
+		}
+	}
+}
+
+func appendEvents(out *message.EventsReply, rec message.Record, reply message.ReplyID) error {
+	if reply != "" && rec.Key.Reply != reply {
+		return nil
+	}
+	if rec.Event != nil {
+		out.Events = append(out.Events, message.SequencedEvent{Seq: rec.Seq, Event: rec.Event})
+		return nil
+	}
+	if rec.Fact == nil {
+		return nil
+	}
+	for _, ev := range toolcall.Events(rec.Fact) {
+		raw, err := json.Marshal(ev)
+		if err != nil {
+			return fmt.Errorf("encode an event of record %d: %w", rec.Seq, err)
+		}
+		out.Events = append(out.Events, message.SequencedEvent{Seq: rec.Seq, Event: raw})
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// fire looks at a tree whose time has come. It runs on the timers' goroutine
+// and only hands over.
+func (e *Engine) fire(d due) {
+	if d.key.Call == "" {
+		e.background(func(ctx context.Context) { e.closeReply(ctx, d.key) })
+		return
+	}
+	c := e.view.call(d.key)
+	if c == nil || c.Seq != d.seq || !c.Open() {
+		return // it moved on; its newer fact set its own timers
+	}
+	if c.Started() && c.Hold == message.HoldNone && c.RetryAt.IsZero() && e.alive(c) {
+		return
+	}
+	e.background(func(ctx context.Context) { e.look(ctx, c) })
+}
+
+// alive handles a timer of a running attempt: it reports whether the owner was
+// heard of within the lease, and then sets the next look.
+func (e *Engine) alive(c *message.Call) bool {
+	now := time.Now()
+	if d := c.Attempt.Deadline; !d.IsZero() && !now.Before(d) {
+		e.cancelOwner(c, ErrDeadline.Error())
+	}
+	silent := e.leases.last(c.Key, c.Attempt.Number, now).Add(lease(c))
+	if !now.Before(silent) {
+		return false
+	}
+	e.timers.set(silent, c.Key, c.Seq)
+	return true
+}
+
+// cancelOwner asks whoever runs the attempt to stop.
+func (e *Engine) cancelOwner(c *message.Call, reason string) {
+	if c.Attempt.Worker == e.cfg.id {
+		cause := ErrFinishedElsewhere
+		if c.Open() {
+			cause = ErrDeadline
+		}
+		e.cancelLocal(c.Key, cause)
+		return
+	}
+	e.cfg.signals.Cancel(c.Tool, c.Attempt.Worker, message.HeartbeatRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim}, reason)
+}
+
+// later sets another look at a call after the grace.
+func (e *Engine) later(key message.Key) {
+	if c := e.view.call(key); c != nil {
+		e.timers.set(time.Now().Add(e.cfg.grace), key, c.Seq)
+	}
+}
+
+// look takes the step that is due for an open call.
+func (e *Engine) look(ctx context.Context, c *message.Call) {
+	var err error
+	switch {
+	case c.State == message.ToolCallPending:
+		e.advance(ctx, c.Key)
+	case c.State == message.ToolCallAsking:
+		err = e.expire(ctx, c.Key)
+	case !c.RetryAt.IsZero():
+		err = e.retry(ctx, c.Key)
+	case c.Started():
+		err = e.lose(ctx, c)
+	case c.Placement == message.PlaceLocal:
+		_, err = e.startLocal(ctx, c.Key)
+	case c.Placement == message.PlaceRemote && c.State == message.ToolCallSubmitted:
+		err = e.reoffer(ctx, c.Key)
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, message.ErrFinished) && !errors.Is(err, message.ErrSuperseded) {
+		e.log.Warn("a due step could not be taken; it is tried again", "call", c.Key.String(), "state", string(c.State), "error", err)
+		e.later(c.Key)
+	}
+}
+
+func (e *Engine) expire(ctx context.Context, key message.Key) error {
+	_, err := e.update(ctx, "expire", key, e.self(), func(_ context.Context, m *toolcall.Machine) error {
+		now := stamp()
+		if !expired(m.Call(), message.Vote{At: now.At}) {
+			return errNoChange
+		}
+		return m.Step(toolcall.Expired{Base: now})
+	})
+	return err
+}
+
+// lose declares the owner of an attempt dead. An idempotent tool is tried
+// again with the same key; any other has an unknown outcome and waits for a
+// person: running it again would be a guess.
+func (e *Engine) lose(ctx context.Context, seen *message.Call) error {
+	_, err := e.update(ctx, "lose", seen.Key, e.self(), func(_ context.Context, m *toolcall.Machine) error {
+		c := m.Call()
+		if c.Attempt.Number != seen.Attempt.Number || c.Attempt.Claim != seen.Attempt.Claim || c.Hold != message.HoldNone || !c.RetryAt.IsZero() || !c.Open() {
+			return errNoChange
+		}
+		t, base := e.tools[c.Tool], stamp()
+		switch {
+		case !t.Idempotent:
+			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Hold: message.HoldUnknown})
+		case c.Attempt.Number >= t.MaxAttempts:
+			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Hold: message.HoldDeadLetter})
+		}
+		return m.Step(toolcall.Lost{Base: base, Attempt: c.Attempt.Number, RetryAt: base.At.Add(t.backoff(c.Attempt.Number))})
+	})
+	return err
+}
+
+// retry makes the next attempt of an idempotent call.
+func (e *Engine) retry(ctx context.Context, key message.Key) error {
+	_, err := e.update(ctx, "retry", key, e.self(), func(ctx context.Context, m *toolcall.Machine) error {
+		c := m.Call()
+		if c.RetryAt.IsZero() || !c.Open() || time.Now().Before(c.RetryAt) {
+			return errNoChange
+		}
+		if stop, err := e.mustNotBegin(ctx, m); stop || err != nil {
+			return err
+		}
+		return e.again(m)
+	})
+	return err
+}
+
+// again offers a call as a new attempt, and starts it at once if it runs here.
+func (e *Engine) again(m *toolcall.Machine) error {
+	c := m.Call()
+	t, base, number := e.tools[c.Tool], stamp(), c.Attempt.Number+1
+	a := message.Attempt{Number: number, OfferedAt: base.At}
+	if c.Placement == message.PlaceRemote {
+		var err error
+		if a, err = e.offer(c, t, number, 0, base.At); err != nil {
+			return err
+		}
+	}
+	if err := m.Step(toolcall.Offered{Base: base, Attempt: a}); err != nil {
+		return err
+	}
+	if c.Placement == message.PlaceLocal && e.cfg.executor.Has(c.Tool) {
+		return m.Step(e.localStart(t, base, number))
+	}
+	return nil
+}
+
+// reoffer puts an item that nobody started before the workers again, with a
+// fresh grant, or hands the call to a person when the queue deadline passed.
+func (e *Engine) reoffer(ctx context.Context, key message.Key) error {
+	_, err := e.update(ctx, "offer", key, e.self(), func(ctx context.Context, m *toolcall.Machine) error {
+		c, now := m.Call(), stamp()
+		if c.State != message.ToolCallSubmitted || c.Started() || c.Hold != message.HoldNone || !c.RetryAt.IsZero() {
+			return errNoChange
+		}
+		t := e.tools[c.Tool]
+		if t.QueueTimeout > 0 && !now.At.Before(c.Attempt.OfferedAt.Add(t.QueueTimeout)) {
+			return m.Step(toolcall.Suspended{Base: now, Attempt: c.Attempt.Number, Hold: message.HoldNoWorker})
+		}
+		if now.At.Before(c.Attempt.OfferUntil) {
+			return errNoChange
+		}
+		if stop, err := e.mustNotBegin(ctx, m); stop || err != nil {
+			return err
+		}
+		a, err := e.offer(c, t, c.Attempt.Number, c.Attempt.Offers, now.At)
+		if err != nil {
+			return err
+		}
+		return m.Step(toolcall.Offered{Base: now, Attempt: a})
+	})
+	return err
+}
+
+// recover resumes every open call after a start. What this process owes is
+// done now; what a living replica may still do gets the grace.
+func (e *Engine) recover() {
+	for _, c := range e.view.open() {
+		e.schedule(c, e.cfg.grace)
+		if c.Placement == message.PlaceRemote && c.State == message.ToolCallSubmitted {
+			if err := e.journal.EnsureTool(e.ctx, c.Tool); err != nil {
+				e.log.Warn("workers of a tool cannot be served yet", "tool", c.Tool, "error", err)
+			}
+		}
+	}
+	for _, key := range e.view.interrupted() {
+		e.timers.set(time.Now().Add(e.cfg.grace), key, 0)
+	}
+}

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Deliver carries out an event that an AgentScope frontend sends:
+// USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT. Each part
+// of the event is checked against the open calls before the first is acted on;
+// an unknown or wrong part refuses the whole event.
+//
+// Confirms carry no digest. shown gives the digest of the question that this
+// frontend was sent for a call; nil takes the one that is open now, which is
+// right only for a caller who has just read it.
+func Deliver(ctx context.Context, c Client, session message.SessionID, ev message.Event, shown func(message.CallID) string) error {
+	switch ev := ev.(type) {
+	case *message.UserConfirmResult:
+		return deliverConfirm(ctx, c, session, ev, shown)
+	case *message.ExternalExecutionResult:
+		return deliverResults(ctx, c, session, ev)
+	case *message.UserInterrupt:
+		_, err := c.Interrupt(ctx, message.InterruptRequest{Session: session, Reply: ev.Reply})
+		return err
+	}
+	return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "a frontend does not send " + string(ev.Type()), Hint: "send USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT"}
+}
+
+// waiting reads the calls of a reply that are in a state, by id.
+func waiting(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, state message.ToolCallState) (map[message.CallID]*message.Call, error) {
+	out := map[message.CallID]*message.Call{}
+	for after := uint64(0); ; {
+		page, err := c.List(ctx, message.ListRequest{Session: session, Reply: reply, States: []message.ToolCallState{state}, After: after})
+		if err != nil {
+			return nil, err
+		}
+		for _, call := range page.Calls {
+			out[call.Call] = call
+		}
+		if page.Next == 0 {
+			return out, nil
+		}
+		after = page.Next
+	}
+}
+
+func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev *message.UserConfirmResult, shown func(message.CallID) string) error {
+	open, err := waiting(ctx, c, session, ev.Reply, message.ToolCallAsking)
+	if err != nil {
+		return err
+	}
+	answers := make([]message.Answer, 0, len(ev.ConfirmResults))
+	for i, r := range ev.ConfirmResults {
+		call := open[r.ToolCall.ID]
+		if err := checkConfirm(i, r, call); err != nil {
+			return err
+		}
+		delete(open, r.ToolCall.ID) // a second answer to it in one event is one too many
+		answers = append(answers, confirmAnswer(call, r, shown))
+	}
+	if len(answers) == 0 {
+		return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "confirm_results is empty"}
+	}
+	for _, a := range answers {
+		if _, err := c.Answer(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkConfirm(i int, r message.ConfirmResult, call *message.Call) error {
+	at := fmt.Sprintf("confirm_results[%d]", i)
+	switch {
+	case call == nil:
+		return &message.Error{Code: message.CodeNotFound, Op: "deliver", What: at + ": no question is open for the call " + string(r.ToolCall.ID), Hint: "look at the open calls"}
+	case r.ToolCall.Name != call.Tool:
+		return &message.Error{Code: message.CodeForbidden, Op: "deliver", Call: call, What: at + ": the answer changes the tool from " + call.Tool + " to " + r.ToolCall.Name, Hint: "an answer may change the arguments, never the tool"}
+	}
+	if r.Confirmed {
+		return suggestedOnly(call, r.Rules)
+	}
+	return nil
+}
+
+func confirmAnswer(call *message.Call, r message.ConfirmResult, shown func(message.CallID) string) message.Answer {
+	a := message.Answer{Key: call.Key, Kind: message.AnswerReject, Digest: call.Digest}
+	if shown != nil {
+		a.Digest = shown(call.Call)
+	}
+	if r.Confirmed {
+		a.Kind, a.Rules = message.AnswerApprove, r.Rules
+		if r.ToolCall.Input != call.Input {
+			a.Input = &r.ToolCall.Input
+		}
+	}
+	return a
+}
+
+func deliverResults(ctx context.Context, c Client, session message.SessionID, ev *message.ExternalExecutionResult) error {
+	open, err := waiting(ctx, c, session, ev.Reply, message.ToolCallSubmitted)
+	if err != nil {
+		return err
+	}
+	for i, r := range ev.ExecutionResults {
+		call := open[r.ID]
+		if call == nil || call.Placement != message.PlaceExternal {
+			return &message.Error{Code: message.CodeNotFound, Op: "deliver", What: fmt.Sprintf("execution_results[%d]: no external call %s waits for a result", i, r.ID), Hint: "look at the open calls"}
+		}
+		if slices.ContainsFunc(ev.ExecutionResults[:i], func(o message.ToolResultBlock) bool { return o.ID == r.ID }) {
+			return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: fmt.Sprintf("execution_results[%d]: a second result for %s", i, r.ID)}
+		}
+	}
+	for _, r := range ev.ExecutionResults {
+		if _, err := c.Report(ctx, message.ReportRequest{Key: open[r.ID].Key, Result: r}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

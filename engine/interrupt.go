@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+func interruptStep(_ context.Context, m *toolcall.Machine) error {
+	if m.Call().State == message.ToolCallFinished {
+		return errNoChange
+	}
+	return m.Step(toolcall.Interrupted{Base: stamp()})
+}
+
+// interrupt writes the interrupt to the reply's own tree first, then closes
+// every open call of the reply, then the reply. A proposal that was written
+// before the interrupt is seen here; one that is written after it reads the
+// interrupt and closes itself.
+func (e *Engine) interrupt(ctx context.Context, by message.Principal, r message.InterruptRequest) ([]*message.Call, error) {
+	reply := message.Key{Space: e.space, Session: r.Session, Reply: r.Reply}
+	if r.V > 1 {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "interrupt", What: "unknown request version", Hint: "this engine speaks version 1"}
+	}
+	probe := reply
+	probe.Call = "-"
+	if err := probe.Validate(); err != nil {
+		return nil, opError("interrupt", err)
+	}
+	if len(r.Reason) > message.MaxTextBytes {
+		return nil, &message.Error{Code: message.CodeTooLarge, Op: "interrupt", What: "reason is too long"}
+	}
+	if err := e.markInterrupted(ctx, by, reply, r.Reason); err != nil {
+		return nil, opError("interrupt", err)
+	}
+	return e.closeCalls(ctx, by, reply)
+}
+
+// markInterrupted stores the interrupt. An interrupt of a reply that is
+// interrupted already is carried on, not refused.
+func (e *Engine) markInterrupted(ctx context.Context, by message.Principal, reply message.Key, reason string) error {
+	for range maxRaces {
+		state, seq, err := e.lastReply(ctx, reply)
+		if err != nil {
+			return err
+		}
+		if state.Phase != message.ReplyOpen {
+			return e.reach(ctx, seq)
+		}
+		if seq == 0 && len(e.view.ofReply(reply)) == 0 {
+			if err := e.anyCall(ctx, reply); err != nil {
+				return err
+			}
+		}
+		state.Phase, state.Reason = message.ReplyInterrupted, reason
+		f := e.fact(by, stamp().At)
+		f.Reply = &state
+		at, err := e.append(ctx, f, seq)
+		if err == nil {
+			e.view.apply(f, at)
+			return e.reach(ctx, at)
+		}
+		if !errors.Is(err, message.ErrConflict) {
+			return err
+		}
+	}
+	return message.Errorf(message.CodeConflict, "interrupt", "too many others are writing to %s", reply)
+}
+
+// anyCall refuses to interrupt a reply of which nothing is known, so that a
+// mistyped id is an error and not a silent success.
+func (e *Engine) anyCall(ctx context.Context, reply message.Key) error {
+	records, _, err := e.journal.Read(ctx, reply.SessionKey(), 0, 1)
+	if err != nil {
+		return err
+	}
+	if len(records) == 0 {
+		return &message.Error{Code: message.CodeNotFound, What: "no session " + string(reply.Session) + " is known", Hint: "look at the list of open calls"}
+	}
+	return nil
+}
+
+// reach waits until the view has seen everything up to seq.
+func (e *Engine) reach(ctx context.Context, seq uint64) error {
+	for {
+		ch := e.view.past(seq)
+		if ch == nil {
+			return nil
+		}
+		select {
+		case <-ch:
+		case <-ctx.Done():
+			return &message.Error{Code: message.CodeUnavailable, What: "the journal is not being followed fast enough; the interrupt is stored and will be carried out", Hint: "ask again"}
+		case <-e.ctx.Done():
+			return &message.Error{Code: message.CodeUnavailable, What: "the engine is stopping; the interrupt is stored and will be carried out", Hint: "ask again"}
+		}
+	}
+}
+
+// closeCalls ends the open calls of an interrupted reply in the order of their
+// proposal, then the reply itself.
+func (e *Engine) closeCalls(ctx context.Context, by message.Principal, reply message.Key) ([]*message.Call, error) {
+	var out []*message.Call
+	for _, c := range e.view.ofReply(reply) {
+		if !c.Open() {
+			continue
+		}
+		next, err := e.update(ctx, "interrupt", c.Key, by, interruptStep)
+		if err != nil && !errors.Is(err, message.ErrFinished) {
+			return out, err
+		}
+		out = append(out, next)
+	}
+	return out, e.endReply(ctx, reply)
+}
+
+// endReply marks an interrupted reply as ended.
+func (e *Engine) endReply(ctx context.Context, reply message.Key) error {
+	for range maxRaces {
+		state, seq, err := e.lastReply(ctx, reply)
+		if err != nil || state.Phase != message.ReplyInterrupted {
+			return err
+		}
+		state.Phase = message.ReplyEnded
+		f := e.fact(e.self(), stamp().At)
+		f.Reply = &state
+		at, err := e.append(ctx, f, seq)
+		if err == nil {
+			e.view.apply(f, at)
+			return nil
+		}
+		if !errors.Is(err, message.ErrConflict) {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeReply carries out an interrupt whose writer did not live to do so.
+func (e *Engine) closeReply(ctx context.Context, reply message.Key) {
+	state, seq := e.view.replyState(reply)
+	if state == nil || state.Phase != message.ReplyInterrupted {
+		return
+	}
+	err := e.reach(ctx, seq)
+	if err == nil {
+		_, err = e.closeCalls(ctx, e.self(), reply)
+	}
+	if err != nil && ctx.Err() == nil {
+		e.log.Warn("an interrupt could not be carried out; it is tried again", "reply", reply.String(), "error", err)
+		e.timers.set(time.Now().Add(e.cfg.grace), reply, 0)
+	}
+}

@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// Memory is a Journal in memory, good enough to ship in a program that needs
+// no durability, and what the property tests run on. Facts are kept as bytes,
+// so that nothing a reader does can change the past. Several engines may share
+// one.
+type Memory struct {
+	mu      sync.Mutex // guards all below
+	records []memoryRecord
+	last    map[message.Key]uint64 // sequence of each tree's last fact
+	grown   chan struct{}          // closed and replaced with every record
+	limit   int                    // 0: none; records, for tests of a full store
+}
+
+type memoryRecord struct {
+	time    time.Time
+	key     message.Key
+	fact    []byte
+	event   []byte
+	runtime string
+}
+
+// NewMemory makes an empty journal.
+func NewMemory() *Memory {
+	return &Memory{last: map[message.Key]uint64{}, grown: make(chan struct{})}
+}
+
+// Limit makes the journal refuse records beyond n with ErrFull; 0 lifts the
+// limit. It lets programs and tests meet a full store.
+func (m *Memory) Limit(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.limit = n
+}
+
+// Durability implements Journal.
+func (m *Memory) Durability() string { return "memory" }
+
+// EnsureTool implements Journal; there is nothing to prepare.
+func (m *Memory) EnsureTool(context.Context, string) error { return nil }
+
+// Append implements Journal.
+func (m *Memory) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+	body, err := strictjson.Marshal(f)
+	if err != nil {
+		return 0, message.Errorf(message.CodeInternal, "append", "encode fact: %w", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.writable(ctx, 1); err != nil {
+		return 0, err
+	}
+	key := f.Key()
+	if have := m.last[key]; have != prev {
+		return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s is at %d, not at %d", key, have, prev)}
+	}
+	seq := m.add(memoryRecord{time: time.Now(), key: key, fact: body})
+	m.last[key] = seq
+	return seq, nil
+}
+
+// AppendEvent implements Journal.
+func (m *Memory) AppendEvent(ctx context.Context, runtime string, reply message.Key, events []message.RawJSON) (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.writable(ctx, len(events)); err != nil {
+		return 0, err
+	}
+	seq := uint64(len(m.records))
+	for _, ev := range events {
+		seq = m.add(memoryRecord{time: time.Now(), key: reply, event: append([]byte(nil), ev...), runtime: runtime})
+	}
+	return seq, nil
+}
+
+func (m *Memory) writable(ctx context.Context, n int) error {
+	if err := ctx.Err(); err != nil {
+		return &message.Error{Code: message.CodeUnavailable, Op: "append", What: "nothing was written", Err: context.Cause(ctx)}
+	}
+	if m.limit > 0 && len(m.records)+n > m.limit {
+		return &message.Error{Code: message.CodeFull, Op: "append", What: "the journal is full, nothing was written", Hint: "raise the store's limit"}
+	}
+	return nil
+}
+
+func (m *Memory) add(r memoryRecord) uint64 {
+	m.records = append(m.records, r)
+	close(m.grown)
+	m.grown = make(chan struct{})
+	return uint64(len(m.records))
+}
+
+// record decodes the record with sequence seq. m.mu is held.
+func (m *Memory) record(seq uint64) message.Record {
+	r := m.records[seq-1]
+	out := message.Record{Seq: seq, Time: r.time, Key: r.key, Event: r.event, Runtime: r.runtime}
+	if r.fact != nil {
+		var f message.Fact
+		if err := strictjson.Unmarshal(r.fact, &f); err != nil {
+			out.Invalid = err
+			return out
+		}
+		out.Fact = &f
+	}
+	return out
+}
+
+// Last implements Journal.
+func (m *Memory) Last(_ context.Context, key message.Key) (message.Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	seq := m.last[key]
+	if seq == 0 {
+		return message.Record{}, &message.Error{Code: message.CodeNotFound, Op: "last", What: "nothing is known of " + key.String()}
+	}
+	return m.record(seq), nil
+}
+
+// History implements Journal.
+func (m *Memory) History(_ context.Context, key message.Key) ([]message.Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []message.Record
+	for i, r := range m.records {
+		if r.key == key && r.fact != nil {
+			out = append(out, m.record(uint64(i+1)))
+		}
+	}
+	return out, nil
+}
+
+// Read implements Journal.
+func (m *Memory) Read(_ context.Context, session message.Key, after uint64, limit int) ([]message.Record, uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []message.Record
+	last := after
+	for seq := after + 1; seq <= uint64(len(m.records)) && len(out) < limit; seq++ {
+		last = seq
+		if m.records[seq-1].key.SessionKey() == session {
+			out = append(out, m.record(seq))
+		}
+	}
+	return out, last, nil
+}
+
+// Watch implements Journal.
+func (m *Memory) Watch(ctx context.Context, after uint64, sink Sink) error {
+	m.mu.Lock()
+	end := uint64(len(m.records))
+	m.mu.Unlock()
+	for caughtUp := false; ; {
+		if !caughtUp && after >= end {
+			caughtUp = true
+			sink.CaughtUp()
+		}
+		m.mu.Lock()
+		var next message.Record
+		have := after < uint64(len(m.records))
+		if have {
+			next = m.record(after + 1)
+		}
+		grown := m.grown
+		m.mu.Unlock()
+		if have {
+			sink.Record(next)
+			after++
+			continue
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+var _ Journal = (*Memory)(nil)

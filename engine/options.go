@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// Policy decides about calls. *permission.Bundle and *permission.Live are
+// policies. Decide must never return allow for what it could not decide.
+type Policy interface {
+	Decide(ctx context.Context, r permission.Request) permission.Decision
+	// Denied reports whether a deny rule in force now is about the call: asked
+	// again before a call that was allowed under an older bundle begins.
+	Denied(ctx context.Context, r permission.Request) (permission.Decision, bool)
+	// Hash is the content hash of the bundle in force.
+	Hash() string
+}
+
+type config struct {
+	id         string
+	executor   Executor
+	signals    Signals
+	key        ed25519.PrivateKey
+	log        *slog.Logger
+	mode       permission.Mode
+	cwd        string
+	dirs       []string
+	grace      time.Duration
+	drain      time.Duration
+	keep       int
+	upstream   bool
+	version    string
+	policyErr  func() error
+	onProgress func(*message.Call, message.ProgressRequest)
+}
+
+// Option changes an engine's configuration. The constructor reports bad ones.
+type Option func(*config) error
+
+// WithID names the replica; the default is random. Two running replicas must
+// not share a name.
+func WithID(id string) Option {
+	return func(c *config) error {
+		if id == "" {
+			return errors.New("engine id is empty")
+		}
+		c.id = id
+		return nil
+	}
+}
+
+// WithExecutor runs local tools. Without one no local call can start here.
+func WithExecutor(x Executor) Option { return func(c *config) error { c.executor = x; return nil } }
+
+// WithSignals sends hints, cancels and progress beside the journal.
+func WithSignals(s Signals) Option { return func(c *config) error { c.signals = s; return nil } }
+
+// WithSigningKey signs the grants of remote calls. Without a key an engine
+// makes one of its own, which only workers that are given Engine.PublicKey
+// will trust.
+func WithSigningKey(key ed25519.PrivateKey) Option {
+	return func(c *config) error {
+		if len(key) != ed25519.PrivateKeySize {
+			return fmt.Errorf("signing key has %d bytes, want %d", len(key), ed25519.PrivateKeySize)
+		}
+		c.key = key
+		return nil
+	}
+}
+
+// WithLogger sets where the engine reports; the default discards.
+func WithLogger(l *slog.Logger) Option { return func(c *config) error { c.log = l; return nil } }
+
+// WithMode sets the permission mode of all calls; the default is the mode of
+// the bundle.
+func WithMode(m permission.Mode) Option {
+	return func(c *config) error {
+		mode, err := permission.ParseMode(string(m))
+		c.mode = mode
+		return err
+	}
+}
+
+// WithWorkingDirs sets the process directory and the working directories that
+// file tools' rules are about.
+func WithWorkingDirs(cwd string, dirs ...string) Option {
+	return func(c *config) error { c.cwd, c.dirs = cwd, dirs; return nil }
+}
+
+// WithGrace sets how long a step that another replica owes may be late before
+// this one takes it; the default is 1 s.
+func WithGrace(d time.Duration) Option {
+	return func(c *config) error {
+		if d <= 0 {
+			return fmt.Errorf("grace %s must be positive", d)
+		}
+		c.grace = d
+		return nil
+	}
+}
+
+// WithDrain sets how long Close waits for running local calls before it
+// cancels them; the default is 10 s.
+func WithDrain(d time.Duration) Option { return func(c *config) error { c.drain = d; return nil } }
+
+// WithVersion is what Info reports as the program's version.
+func WithVersion(v string) Option { return func(c *config) error { c.version = v; return nil } }
+
+// WithPolicyError gives Info the present load error of the policy, if any.
+func WithPolicyError(f func() error) Option {
+	return func(c *config) error { c.policyErr = f; return nil }
+}
+
+// WithAgentScopeOrder makes pending calls of a reply wait while any call of
+// the reply asks, is submitted or runs, as AgentScope's own loop does. The
+// default decides them as soon as the question they wait for has ended.
+func WithAgentScopeOrder() Option { return func(c *config) error { c.upstream = true; return nil } }

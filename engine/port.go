@@ -1,0 +1,230 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Port is the engine as one principal sees it. It implements Client and
+// WorkerClient; each method first checks that the principal's role may do it.
+// All methods may be called from many goroutines.
+type Port struct {
+	e    *Engine
+	by   message.Principal
+	tool string // of a worker; "" for any
+}
+
+var (
+	_ Client       = (*Port)(nil)
+	_ WorkerClient = (*Port)(nil)
+)
+
+// As gives the engine to an authenticated principal. The caller vouches for
+// the principal: its name must come from a transport that established it.
+func (e *Engine) As(by message.Principal) *Port {
+	if by.Auth == "" {
+		by.Auth = "in-process"
+	}
+	return &Port{e: e, by: by}
+}
+
+// Worker is As for a worker that may act only for one tool.
+func (e *Engine) Worker(by message.Principal, tool string) *Port {
+	p := e.As(by)
+	p.tool = tool
+	return p
+}
+
+// may checks the principal's role, its name, and that the engine works.
+func (p *Port) may(ctx context.Context, op string, roles ...message.Role) error {
+	switch {
+	case p.by.Name == "" || len(p.by.Name) > message.MaxIDBytes:
+		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the principal has no usable name", Hint: "authenticate"}
+	case !slices.Contains(roles, p.by.Role):
+		return &message.Error{Code: message.CodeForbidden, Op: op, What: "role " + string(p.by.Role) + " may not do this", Hint: "use a principal with one of the roles that may"}
+	case p.e.ctx.Err() != nil:
+		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine is stopped", Hint: "try another replica"}
+	case ctx.Err() != nil:
+		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the request was given up", Err: context.Cause(ctx)}
+	}
+	return nil
+}
+
+var readers = []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}
+
+// Propose implements Client; for runtimes.
+func (p *Port) Propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error) {
+	if err := p.may(ctx, "propose", message.RoleRuntime); err != nil {
+		return message.ProposeReply{}, err
+	}
+	calls, err := p.e.propose(ctx, p.by, r)
+	return message.ProposeReply{Calls: clones(calls)}, err
+}
+
+// Answer implements Client; for approvers.
+func (p *Port) Answer(ctx context.Context, a message.Answer) (*message.Call, error) {
+	if err := p.may(ctx, "answer", message.RoleApprover); err != nil {
+		return nil, err
+	}
+	c, err := p.e.answer(ctx, p.by, a)
+	return one(c, err)
+}
+
+// Report implements Client; for the session's runtime, and operators.
+func (p *Port) Report(ctx context.Context, r message.ReportRequest) (*message.Call, error) {
+	if err := p.may(ctx, "report", message.RoleRuntime, message.RoleOperator); err != nil {
+		return nil, err
+	}
+	c, err := p.e.report(ctx, p.by, r)
+	return one(c, err)
+}
+
+// Interrupt implements Client; for the session's runtime, approvers and
+// operators.
+func (p *Port) Interrupt(ctx context.Context, r message.InterruptRequest) (message.InterruptReply, error) {
+	if err := p.may(ctx, "interrupt", message.RoleRuntime, message.RoleApprover, message.RoleOperator); err != nil {
+		return message.InterruptReply{}, err
+	}
+	if err := p.ownSession(ctx, "interrupt", r.Session); err != nil {
+		return message.InterruptReply{}, err
+	}
+	calls, err := p.e.interrupt(ctx, p.by, r)
+	return message.InterruptReply{Calls: clones(calls)}, err
+}
+
+// Settle implements Client; for operators.
+func (p *Port) Settle(ctx context.Context, r message.SettleRequest) (*message.Call, error) {
+	if err := p.may(ctx, "settle", message.RoleOperator); err != nil {
+		return nil, err
+	}
+	c, err := p.e.settle(ctx, p.by, r)
+	return one(c, err)
+}
+
+// Revoke implements Client; for operators and approvers.
+func (p *Port) Revoke(ctx context.Context, r message.RevokeRequest) (*message.Call, error) {
+	if err := p.may(ctx, "revoke", message.RoleOperator, message.RoleApprover); err != nil {
+		return nil, err
+	}
+	c, err := p.e.revoke(ctx, p.by, r)
+	return one(c, err)
+}
+
+// Emit implements Client; for the session's runtime.
+func (p *Port) Emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
+	if err := p.may(ctx, "emit", message.RoleRuntime); err != nil {
+		return message.EmitReply{}, err
+	}
+	return p.e.emit(ctx, p.by, r)
+}
+
+// Events implements Client; for all who read.
+func (p *Port) Events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
+	if err := p.may(ctx, "events", readers...); err != nil {
+		return message.EventsReply{}, err
+	}
+	if err := p.ownSession(ctx, "events", r.Session); err != nil {
+		return message.EventsReply{}, err
+	}
+	return p.e.events(ctx, r)
+}
+
+// Wait implements Client; for all who read.
+func (p *Port) Wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
+	if err := p.may(ctx, "wait", readers...); err != nil {
+		return message.WaitReply{}, err
+	}
+	if err := p.ownSession(ctx, "wait", r.Session); err != nil {
+		return message.WaitReply{}, err
+	}
+	return p.e.wait(ctx, r)
+}
+
+// List implements Client; for all who read. A runtime sees its own calls.
+func (p *Port) List(ctx context.Context, r message.ListRequest) (message.ListReply, error) {
+	if err := p.may(ctx, "list", readers...); err != nil {
+		return message.ListReply{}, err
+	}
+	return p.e.list(ctx, p.by, r)
+}
+
+// Show implements Client; for all who read.
+func (p *Port) Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error) {
+	if err := p.may(ctx, "show", readers...); err != nil {
+		return message.ShowReply{}, err
+	}
+	return p.e.show(ctx, p.by, r)
+}
+
+// Info implements Client; for everybody.
+func (p *Port) Info(ctx context.Context) (message.InfoReply, error) {
+	if err := p.may(ctx, "info", append(readers, message.RoleWorker)...); err != nil {
+		return message.InfoReply{}, err
+	}
+	return p.e.info(), nil
+}
+
+// Start implements WorkerClient; for workers.
+func (p *Port) Start(ctx context.Context, r message.StartRequest) (message.StartReply, error) {
+	if err := p.may(ctx, "start", message.RoleWorker); err != nil {
+		return message.StartReply{}, err
+	}
+	return p.e.start(ctx, p.by, p.tool, r)
+}
+
+// Heartbeat implements WorkerClient; for workers.
+func (p *Port) Heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
+	if err := p.may(ctx, "heartbeat", message.RoleWorker); err != nil {
+		return message.HeartbeatReply{}, err
+	}
+	return p.e.heartbeat(ctx, p.by, p.tool, r)
+}
+
+// Progress implements WorkerClient; for workers.
+func (p *Port) Progress(ctx context.Context, r message.ProgressRequest) error {
+	if err := p.may(ctx, "progress", message.RoleWorker); err != nil {
+		return err
+	}
+	return p.e.progress(ctx, p.by, p.tool, r)
+}
+
+// Result implements WorkerClient; for workers.
+func (p *Port) Result(ctx context.Context, r message.ResultRequest) (message.ResultReply, error) {
+	if err := p.may(ctx, "result", message.RoleWorker); err != nil {
+		return message.ResultReply{}, err
+	}
+	return p.e.resultOf(ctx, p.by, p.tool, r)
+}
+
+// ownSession keeps runtimes to the sessions that are bound to them. An unknown
+// session is nobody's.
+func (p *Port) ownSession(_ context.Context, op string, s message.SessionID) error {
+	if p.by.Role != message.RoleRuntime {
+		return nil
+	}
+	owner := p.e.view.runtime(message.Key{Space: p.e.space, Session: s})
+	if owner != "" && owner != p.by.Name {
+		return &message.Error{Code: message.CodeForeign, Op: op, What: "the session " + string(s) + " belongs to another runtime", Hint: "use a session of your own"}
+	}
+	return nil
+}
+
+// clones keeps callers from writing into the engine's view.
+func clones(calls []*message.Call) []*message.Call {
+	out := make([]*message.Call, 0, len(calls))
+	for _, c := range calls {
+		if c != nil {
+			out = append(out, c.Clone())
+		}
+	}
+	return out
+}
+
+func one(c *message.Call, err error) (*message.Call, error) {
+	if c == nil || err != nil {
+		return nil, err
+	}
+	return c.Clone(), nil
+}

@@ -1,0 +1,331 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+func (e *Engine) propose(ctx context.Context, by message.Principal, r message.ProposeRequest) ([]*message.Call, error) {
+	calls, err := e.newCalls(by, r)
+	if err != nil {
+		return nil, err
+	}
+	reply := calls[0].ReplyKey()
+	if err := e.bindSession(ctx, by, reply.SessionKey()); err != nil {
+		return nil, err
+	}
+	if err := e.planBatch(ctx, by, calls); err != nil {
+		return nil, err
+	}
+	out := make([]*message.Call, len(calls))
+	for i, c := range calls {
+		if out[i], err = e.proposeOne(ctx, by, c, out[:i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// newCalls checks a proposal as a whole before anything of it is written.
+func (e *Engine) newCalls(by message.Principal, r message.ProposeRequest) ([]*message.Call, error) {
+	bad := func(code message.Code, what, hint string) error {
+		return &message.Error{Code: code, Op: "propose", What: what, Hint: hint}
+	}
+	switch {
+	case r.V > 1:
+		return nil, bad(message.CodeInvalid, fmt.Sprintf("request version %d is unknown", r.V), "this engine speaks version 1")
+	case len(r.Calls) == 0:
+		return nil, bad(message.CodeInvalid, "tool_calls is empty", "propose at least one call")
+	case len(r.Calls) > message.MaxCallsPerTurn:
+		return nil, bad(message.CodeTooLarge, fmt.Sprintf("%d calls in one proposal, the limit is %d", len(r.Calls), message.MaxCallsPerTurn), "propose them in several requests")
+	}
+	seen := map[message.CallID]bool{}
+	out := make([]*message.Call, 0, len(r.Calls))
+	for i, b := range r.Calls {
+		key := message.Key{Space: e.space, Session: r.Session, Reply: r.Reply, Call: b.ID}
+		at := fmt.Sprintf("tool_calls[%d]", i)
+		if err := key.Validate(); err != nil {
+			return nil, opError("propose", fmt.Errorf("%s: %w", at, err))
+		}
+		switch {
+		case seen[b.ID]:
+			return nil, bad(message.CodeInvalid, at+": the id "+string(b.ID)+" occurs twice", "give each call of a reply its own id")
+		case b.Name == "":
+			return nil, bad(message.CodeInvalid, at+": name is empty", "name the tool")
+		case len(b.Name) > message.MaxIDBytes:
+			return nil, bad(message.CodeTooLarge, at+": the tool's name is too long", "")
+		case len(b.Input) > message.MaxInputBytes:
+			return nil, bad(message.CodeTooLarge, fmt.Sprintf("%s: input has %d bytes, the limit is %d", at, len(b.Input), message.MaxInputBytes), "pass large content by reference")
+		case b.State != "" && b.State != message.ToolCallPending:
+			return nil, bad(message.CodeInvalid, fmt.Sprintf("%s: state is %q", at, b.State), "a proposed call is pending; only askance moves it on")
+		case len(r.Agent) > message.MaxIDBytes:
+			return nil, bad(message.CodeTooLarge, "agent is too long", "")
+		}
+		seen[b.ID] = true
+		out = append(out, &message.Call{Key: key, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input, Proposal: proposal(b.Name, b.Input)})
+	}
+	return out, nil
+}
+
+// proposal is the digest that tells the same call proposed again from another
+// one under the same ids.
+func proposal(tool, input string) string {
+	b, err := jcs.Marshal([]string{tool, input})
+	if err != nil { // invalid UTF-8: hash the parts as they are
+		b = fmt.Appendf(nil, "%d:%s%s", len(tool), tool, input)
+	}
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// bindSession makes the session this runtime's at its first use, and refuses
+// every other runtime from then on.
+func (e *Engine) bindSession(ctx context.Context, by message.Principal, session message.Key) error {
+	owner := e.view.runtime(session)
+	if owner == "" {
+		f := e.fact(by, stamp().At)
+		f.Session = &message.SessionState{Key: session, Runtime: by.Name}
+		seq, err := e.append(ctx, f, 0)
+		switch {
+		case err == nil:
+			e.view.apply(f, seq)
+			return nil
+		case !errors.Is(err, message.ErrConflict):
+			return opError("propose", err)
+		}
+		r, err := e.journal.Last(ctx, session)
+		if err != nil || r.Fact == nil || r.Fact.Session == nil {
+			return opError("propose", errors.Join(err, r.Invalid))
+		}
+		e.view.apply(r.Fact, r.Seq)
+		owner = r.Fact.Session.Runtime
+	}
+	if owner != by.Name {
+		return &message.Error{Code: message.CodeForeign, Op: "propose", What: "the session " + string(session.Session) + " belongs to another runtime", Hint: "use a session of your own"}
+	}
+	return nil
+}
+
+// planBatch orders the calls of a proposal that contains a tool which is not
+// concurrency-safe: the plan goes into the reply's own tree before any of the
+// calls. Independent calls need none.
+func (e *Engine) planBatch(ctx context.Context, by message.Principal, calls []*message.Call) error {
+	plan := message.BatchPlan{}
+	serial, group := false, 0
+	for i, c := range calls {
+		t, known := e.tools[c.Tool]
+		safe := t.ConcurrencySafe || !known
+		if i > 0 && (!safe || !e.safe(calls[i-1].Tool)) {
+			group++
+		}
+		serial = serial || !safe
+		plan.Calls, plan.Groups = append(plan.Calls, c.Call), append(plan.Groups, group)
+	}
+	if !serial {
+		return nil
+	}
+	plan, err := e.storePlan(ctx, by, calls[0].ReplyKey(), plan)
+	if err != nil {
+		return opError("propose", err)
+	}
+	for i, c := range calls {
+		c.Batch = message.Batch{Number: plan.Number, Group: plan.Groups[i], Index: i}
+	}
+	return nil
+}
+
+func (e *Engine) safe(tool string) bool {
+	t, known := e.tools[tool]
+	return t.ConcurrencySafe || !known
+}
+
+// storePlan appends a plan to the reply's tree, or finds it there: the same
+// calls proposed again are the same batch.
+func (e *Engine) storePlan(ctx context.Context, by message.Principal, reply message.Key, plan message.BatchPlan) (message.BatchPlan, error) {
+	for range maxRaces {
+		state, seq, err := e.lastReply(ctx, reply)
+		if err != nil {
+			return plan, err
+		}
+		for _, p := range state.Batches {
+			if slices.Equal(p.Calls, plan.Calls) {
+				return p, nil
+			}
+		}
+		if state.Phase != message.ReplyOpen {
+			return plan, interruptedError(reply)
+		}
+		plan.Number = len(state.Batches) + 1
+		next := state
+		next.Batches = append(slices.Clone(state.Batches), plan)
+		f := e.fact(by, stamp().At)
+		f.Reply = &next
+		seq, err = e.append(ctx, f, seq)
+		if err == nil {
+			e.view.apply(f, seq)
+			return plan, nil
+		}
+		if !errors.Is(err, message.ErrConflict) {
+			return plan, err
+		}
+	}
+	return plan, message.Errorf(message.CodeConflict, "propose", "too many others are writing to %s", reply)
+}
+
+// lastReply reads a reply's own tree from the journal. A reply without facts
+// is open.
+func (e *Engine) lastReply(ctx context.Context, reply message.Key) (message.ReplyState, uint64, error) {
+	r, err := e.journal.Last(ctx, reply)
+	if errors.Is(err, message.ErrNotFound) {
+		return message.ReplyState{Key: reply, Phase: message.ReplyOpen}, 0, nil
+	}
+	if err != nil {
+		return message.ReplyState{}, 0, err
+	}
+	if r.Fact == nil || r.Fact.Reply == nil {
+		return message.ReplyState{}, 0, message.Errorf(message.CodeInternal, "last", "the last fact of reply %s is not readable: %w", reply, r.Invalid)
+	}
+	e.view.apply(r.Fact, r.Seq)
+	return *r.Fact.Reply, r.Seq, nil
+}
+
+func interruptedError(reply message.Key) error {
+	return &message.Error{Code: message.CodeInterrupted, Op: "propose", What: "the reply " + string(reply.Reply) + " was interrupted", Hint: "begin a new reply"}
+}
+
+// proposeOne writes the first fact of a call: proposed and, unless it has to
+// wait for others, decided and begun at once. earlier are the calls of the
+// same proposal before it.
+func (e *Engine) proposeOne(ctx context.Context, by message.Principal, c *message.Call, earlier []*message.Call) (*message.Call, error) {
+	if known := e.view.call(c.Key); known != nil {
+		return sameProposal(c, known)
+	}
+	if state, _ := e.view.replyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
+		return nil, interruptedError(c.Key)
+	}
+	m := toolcall.Load(nil)
+	if err := m.Step(toolcall.Proposed{Base: stamp(), Call: c}); err != nil {
+		return nil, opError("propose", err)
+	}
+	if !e.gated(c) {
+		if err := e.decideStep(ctx, m, earlier); err != nil {
+			return nil, opError("propose", err)
+		}
+	}
+	next, err := e.writeFirst(ctx, m, by)
+	if errors.Is(err, message.ErrConflict) {
+		known, lerr := e.last(ctx, c.Key)
+		if lerr != nil {
+			return nil, opError("propose", lerr)
+		}
+		return sameProposal(c, known)
+	}
+	if err != nil {
+		return nil, opError("propose", err)
+	}
+	return next, nil
+}
+
+// sameProposal tells a repeated proposal from other content under the same
+// ids.
+func sameProposal(c, known *message.Call) (*message.Call, error) {
+	if c.Proposal != known.Proposal {
+		return nil, &message.Error{Code: message.CodeConflict, Op: "propose", Call: known,
+			What: "the call " + string(c.Call) + " of this reply was proposed before with other content", Hint: "give the new call an id of its own"}
+	}
+	return known, nil
+}
+
+// writeFirst stores a call's first fact. The reply's own tree is read again
+// after it and before anything begins here: an interrupt that was written
+// meanwhile did not see this call, so this call has to see the interrupt.
+func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message.Principal) (*message.Call, error) {
+	c := m.Call()
+	f := e.fact(by, c.UpdatedAt)
+	f.Call, f.Path = c, m.Path()
+	if tool := f.WorkTool(); tool != "" {
+		if err := e.journal.EnsureTool(ctx, tool); err != nil {
+			return nil, err
+		}
+	}
+	seq, err := e.append(ctx, f, 0)
+	if err != nil {
+		return nil, err
+	}
+	e.view.apply(f, seq)
+	if !c.Open() {
+		e.perform(c, m.Effects())
+		return c, nil
+	}
+	state, _, err := e.lastReply(ctx, c.ReplyKey())
+	if err == nil && state.Phase == message.ReplyOpen {
+		e.perform(c, m.Effects())
+		return c, nil
+	}
+	if err != nil { // not known whether it may begin: the lease will tell
+		e.schedule(c, e.cfg.grace)
+		return nil, err
+	}
+	return e.update(ctx, "interrupt", c.Key, e.self(), interruptStep)
+}
+
+// decideStep decides a pending call within the machine and takes it as far as
+// it goes.
+func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []*message.Call) error {
+	c := m.Call()
+	if text := e.unfit(c.Tool, c.Input); text != "" {
+		return m.Step(toolcall.Refused{Base: stamp(), Text: text})
+	}
+	ev, d, err := e.decided(ctx, c)
+	if err != nil {
+		return err
+	}
+	if d.Behavior != message.BehaviorAllow && d.Behavior != message.BehaviorDeny && !d.BypassImmune {
+		if behind := e.hiddenBehind(ctx, c, earlier); behind != "" {
+			if c.Behind == behind {
+				return errNoChange
+			}
+			return m.Step(toolcall.Hidden{Base: ev.Base, Behind: behind})
+		}
+	}
+	if err := m.Step(ev); err != nil {
+		return err
+	}
+	if m.Call().State != message.ToolCallAllowed {
+		return nil
+	}
+	return e.begin(m)
+}
+
+// hiddenBehind finds an earlier call of the same batch whose open question,
+// answered with its suggested rules, would allow this call as well. Asking
+// twice at once would be noise.
+func (e *Engine) hiddenBehind(ctx context.Context, c *message.Call, earlier []*message.Call) message.CallID {
+	for _, o := range earlier {
+		if now := e.view.call(o.Key); now != nil {
+			o = now
+		}
+		if o.State != message.ToolCallAsking || len(o.Suggested) == 0 || !e.together(o, c) {
+			continue
+		}
+		rules := append(e.view.rules(c.SessionKey()), o.Suggested...)
+		if d := e.policy.Decide(ctx, e.request(c, c.Input, rules)); d.Behavior == message.BehaviorAllow {
+			return o.Call
+		}
+	}
+	return ""
+}
+
+// together reports whether two calls of one reply belong to one
+// concurrency-safe group.
+func (e *Engine) together(a, b *message.Call) bool {
+	return a.Batch.Number == b.Batch.Number && a.Batch.Group == b.Batch.Group && e.safe(a.Tool) && e.safe(b.Tool)
+}

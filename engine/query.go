@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// maxList is the largest page of List.
+const maxList = 500
+
+// maxHold is how long the engine holds a waiting request; the client asks
+// again.
+const maxHold = 30 * time.Second
+
+func (e *Engine) list(ctx context.Context, by message.Principal, r message.ListRequest) (message.ListReply, error) {
+	if r.Limit <= 0 || r.Limit > maxList {
+		r.Limit = maxList
+	}
+	for _, s := range r.States {
+		if !s.Valid() {
+			return message.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "unknown state " + string(s), Hint: "use pending, asking, allowed, submitted or finished"}
+		}
+	}
+	calls, err := e.candidates(ctx, r)
+	if err != nil {
+		return message.ListReply{}, opError("list", err)
+	}
+	sort.Slice(calls, func(i, j int) bool { return before(calls[i], calls[j]) })
+	out := message.ListReply{Calls: []*message.Call{}}
+	var skipped uint64
+	for _, c := range calls {
+		if !listed(c, by, r) {
+			continue
+		}
+		if skipped++; skipped <= r.After {
+			continue
+		}
+		if len(out.Calls) == r.Limit {
+			out.Next = skipped - 1
+			break
+		}
+		out.Calls = append(out.Calls, c.Clone())
+	}
+	return out, nil
+}
+
+// before orders calls as they were proposed.
+func before(a, b *message.Call) bool {
+	if !a.ProposedAt.Equal(b.ProposedAt) {
+		return a.ProposedAt.Before(b.ProposedAt)
+	}
+	if a.Batch.Index != b.Batch.Index {
+		return a.Batch.Index < b.Batch.Index
+	}
+	return a.Call < b.Call
+}
+
+func listed(c *message.Call, by message.Principal, r message.ListRequest) bool {
+	switch {
+	case by.Role == message.RoleRuntime && c.Runtime != by.Name,
+		r.Session != "" && c.Session != r.Session,
+		r.Reply != "" && c.Reply != r.Reply,
+		r.Call != "" && c.Call != r.Call,
+		r.Held && c.Hold == message.HoldNone,
+		!r.All && !c.Open() && !slices.Contains(r.States, message.ToolCallFinished),
+		len(r.States) > 0 && !slices.Contains(r.States, c.State):
+		return false
+	}
+	return true
+}
+
+// candidates are the calls at hand; with finished ones of a session, the
+// journal is read too, because the view forgets.
+func (e *Engine) candidates(ctx context.Context, r message.ListRequest) ([]*message.Call, error) {
+	finished := r.All || slices.Contains(r.States, message.ToolCallFinished)
+	if !finished {
+		return e.view.open(), nil
+	}
+	if r.Session == "" {
+		return e.view.all(), nil
+	}
+	return e.sessionCalls(ctx, message.Key{Space: e.space, Session: r.Session})
+}
+
+// sessionCalls folds a session's facts from the journal.
+func (e *Engine) sessionCalls(ctx context.Context, session message.Key) ([]*message.Call, error) {
+	last := map[message.Key]*message.Call{}
+	for after := uint64(0); ; {
+		records, next, err := e.journal.Read(ctx, session, after, maxRecords)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range records {
+			if r.Fact != nil && r.Fact.Call != nil {
+				r.Fact.Call.Seq = r.Seq
+				last[r.Key] = r.Fact.Call
+			}
+		}
+		if len(records) < maxRecords {
+			break
+		}
+		after = next
+	}
+	out := make([]*message.Call, 0, len(last))
+	for _, c := range last {
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func (e *Engine) show(ctx context.Context, by message.Principal, r message.ShowRequest) (message.ShowReply, error) {
+	r.Space = e.space
+	if err := r.Key.Validate(); err != nil {
+		return message.ShowReply{}, opError("show", err)
+	}
+	records, err := e.journal.History(ctx, r.Key)
+	if err != nil {
+		return message.ShowReply{}, opError("show", err)
+	}
+	out := message.ShowReply{History: []message.FactEntry{}}
+	for _, rec := range records {
+		f := rec.Fact
+		if f == nil || f.Call == nil {
+			continue
+		}
+		out.Call = f.Call
+		out.Call.Seq = rec.Seq
+		out.History = append(out.History, message.FactEntry{
+			Seq: rec.Seq, Kind: f.Kind(), Path: f.Path, By: f.By, At: f.At, Note: f.Note,
+			Attempt: f.Call.Attempt.Number, Worker: f.Call.Attempt.Worker,
+		})
+	}
+	if out.Call == nil || by.Role == message.RoleRuntime && out.Call.Runtime != by.Name {
+		return message.ShowReply{}, &message.Error{Code: message.CodeNotFound, Op: "show", What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
+	}
+	return out, nil
+}
+
+// wait holds the request until the calls have settled or the time is over.
+func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
+	reply := message.Key{Space: e.space, Session: r.Session, Reply: r.Reply}
+	switch r.Until {
+	case "":
+		r.Until = message.UntilFinished
+	case message.UntilFinished, message.UntilParked:
+	default:
+		return message.WaitReply{}, &message.Error{Code: message.CodeInvalid, Op: "wait", What: "until is " + string(r.Until), Hint: "use finished or parked"}
+	}
+	hold := maxHold
+	if r.TimeoutMS > 0 {
+		hold = min(hold, time.Duration(r.TimeoutMS)*time.Millisecond)
+	}
+	timer := time.NewTimer(hold)
+	defer timer.Stop()
+	for {
+		moved := e.view.watch(reply)
+		calls, err := e.waited(ctx, reply, r.Calls)
+		if err != nil {
+			return message.WaitReply{}, opError("wait", err)
+		}
+		out := message.WaitReply{Calls: clones(calls), Done: true}
+		for _, c := range calls {
+			out.Done = out.Done && e.settled(c, r.Until)
+		}
+		if out.Done {
+			return out, nil
+		}
+		select {
+		case <-moved:
+		case <-timer.C:
+			return out, nil
+		case <-ctx.Done():
+			return out, opError("wait", &message.Error{Code: message.CodeUnavailable, What: "given up", Err: context.Cause(ctx)})
+		case <-e.ctx.Done():
+			return out, &message.Error{Code: message.CodeUnavailable, Op: "wait", What: "the engine is stopping", Hint: "ask again"}
+		}
+	}
+}
+
+// waited gives the calls that a wait is about.
+func (e *Engine) waited(ctx context.Context, reply message.Key, ids []message.CallID) ([]*message.Call, error) {
+	if len(ids) == 0 {
+		calls := e.view.ofReply(reply)
+		if len(calls) > 0 {
+			return calls, nil
+		}
+		all, err := e.sessionCalls(ctx, reply.SessionKey())
+		if err != nil {
+			return nil, err
+		}
+		all = slices.DeleteFunc(all, func(c *message.Call) bool { return c.Reply != reply.Reply })
+		sort.Slice(all, func(i, j int) bool { return before(all[i], all[j]) })
+		return all, nil
+	}
+	out := make([]*message.Call, 0, len(ids))
+	for _, id := range ids {
+		key := reply
+		key.Call = id
+		c := e.view.call(key)
+		if c == nil {
+			var err error
+			if c, err = e.last(ctx, key); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// settled reports whether a wait for the call is over.
+func (e *Engine) settled(c *message.Call, until message.WaitUntil) bool {
+	if !c.Open() {
+		return true
+	}
+	if until != message.UntilParked {
+		return false
+	}
+	switch c.State {
+	case message.ToolCallPending:
+		return e.stuck(c)
+	case message.ToolCallAllowed:
+		return c.Hold != message.HoldNone
+	default:
+		return true
+	}
+}
+
+func (e *Engine) info() message.InfoReply {
+	out := message.InfoReply{
+		Space: e.space, Engine: e.cfg.id, Version: e.cfg.version, Durability: e.journal.Durability(),
+		Bundle: e.policy.Hash(), Tools: []string{},
+	}
+	for name := range e.tools {
+		out.Tools = append(out.Tools, name)
+	}
+	sort.Strings(out.Tools)
+	for _, c := range e.view.open() {
+		out.Open++
+		if c.Hold != message.HoldNone {
+			out.Held++
+		}
+	}
+	if e.cfg.policyErr != nil {
+		if err := e.cfg.policyErr(); err != nil {
+			out.PolicyErr = err.Error()
+		}
+	}
+	return out
+}

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// settle ends the wait of a held call by what an operator found out.
+func (e *Engine) settle(ctx context.Context, by message.Principal, r message.SettleRequest) (*message.Call, error) {
+	r.Space = e.space
+	if err := checkSettle(r); err != nil {
+		return nil, opError("settle", err)
+	}
+	return e.update(ctx, "settle", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
+		c, now := m.Call(), stamp()
+		if c.Open() && c.Hold == message.HoldNone {
+			return m.Step(toolcall.Settled{Base: now, Attempt: c.Attempt.Number}) // the machine has the right error
+		}
+		if r.Outcome == message.OutcomeRunAgain && c.Open() && c.Attempt.Number == r.Attempt {
+			if stop, err := e.mustNotBegin(ctx, m); stop || err != nil {
+				return err
+			}
+			return e.again(m)
+		}
+		state, text := message.ToolResultSuccess, r.Output
+		if r.Outcome != message.OutcomeHappened {
+			state, text = message.ToolResultError, fmt.Sprintf("<system-reminder>Tool %q did not run: %s settled that nothing happened. %s</system-reminder>", c.Tool, by.Name, r.Note)
+		}
+		res := toolcall.TextResult(c, state, text, now.At)
+		res.Metadata = map[string]any{"settled_by": by.Name}
+		if r.Note != "" {
+			res.Metadata["note"] = r.Note
+		}
+		return m.Step(toolcall.Settled{Base: now, Attempt: r.Attempt, Result: res})
+	})
+}
+
+func checkSettle(r message.SettleRequest) error {
+	switch {
+	case r.V > 1:
+		return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("request version %d is unknown", r.V), Hint: "this engine speaks version 1"}
+	case r.Outcome != message.OutcomeHappened && r.Outcome != message.OutcomeDidNot && r.Outcome != message.OutcomeRunAgain:
+		return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("outcome is %q", r.Outcome), Hint: "use happened, did_not_happen or run_again"}
+	case len(r.Output) > message.MaxOutputBytes || len(r.Note) > message.MaxTextBytes:
+		return &message.Error{Code: message.CodeTooLarge, What: "output or note is too long"}
+	}
+	return r.Key.Validate()
+}
+
+// revoke takes back a call that was allowed and that nobody has started.
+func (e *Engine) revoke(ctx context.Context, by message.Principal, r message.RevokeRequest) (*message.Call, error) {
+	r.Space = e.space
+	if err := r.Key.Validate(); err != nil {
+		return nil, opError("revoke", err)
+	}
+	if len(r.Reason) > message.MaxTextBytes {
+		return nil, &message.Error{Code: message.CodeTooLarge, Op: "revoke", What: "reason is too long"}
+	}
+	return e.update(ctx, "revoke", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
+		return m.Step(toolcall.Revoked{Base: stamp(), Reason: r.Reason})
+	})
+}
+
+// report brings the result of an external call: the first one counts.
+func (e *Engine) report(ctx context.Context, by message.Principal, r message.ReportRequest) (*message.Call, error) {
+	r.Space = e.space
+	if err := r.Key.Validate(); err != nil {
+		return nil, opError("report", err)
+	}
+	if r.Result.ID != "" && r.Result.ID != r.Call {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "report", What: "the result's id is not the call's", Hint: "tool_result.id equals the id of the call"}
+	}
+	digest, err := checkResult(&r.Result)
+	if err != nil {
+		return nil, opError("report", err)
+	}
+	return e.update(ctx, "report", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
+		c := m.Call()
+		switch {
+		case c.Runtime != by.Name && by.Role == message.RoleRuntime:
+			return &message.Error{Code: message.CodeForeign, What: "the session belongs to another runtime"}
+		case !c.Open() && c.ResultDigest == digest:
+			return errNoChange
+		case c.Open() && c.Placement != message.PlaceExternal:
+			return &message.Error{Code: message.CodeState, Call: c.Clone(), What: "the call is not external: its result comes from its worker", Hint: "only results of external tools are reported"}
+		}
+		res := r.Result
+		res.ID, res.Name = c.Call, c.Tool
+		return m.Step(toolcall.Resulted{Base: stamp(), Attempt: c.Attempt.Number, Result: res, Digest: digest})
+	})
+}

@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// timers holds when the engine has to look at which tree again. One goroutine
+// owns the waiting; an open question costs one heap entry and no goroutine. A
+// timer only causes a look: what is done is decided from the facts and written
+// by compare-and-swap, so a doubled or stale timer is harmless.
+type timers struct {
+	mu    sync.Mutex // guards heap
+	heap  dueHeap
+	woken chan struct{} // has room for one token: the earliest entry changed
+}
+
+type due struct {
+	at  time.Time
+	key message.Key
+	seq uint64 // the fact for which it was set; a later fact sets its own
+}
+
+func newTimers() *timers { return &timers{woken: make(chan struct{}, 1)} }
+
+// set asks for a look at key at the given time.
+func (t *timers) set(at time.Time, key message.Key, seq uint64) {
+	t.mu.Lock()
+	heap.Push(&t.heap, due{at, key, seq})
+	first := t.heap[0].key == key && t.heap[0].at.Equal(at)
+	t.mu.Unlock()
+	if first {
+		select {
+		case t.woken <- struct{}{}:
+		default: // a token is there already
+		}
+	}
+}
+
+// run calls fire for each entry when its time has come, until ctx ends. fire
+// must not block.
+func (t *timers) run(ctx context.Context, fire func(due)) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		now, wait := time.Now(), time.Hour
+		t.mu.Lock()
+		var ready []due
+		for len(t.heap) > 0 {
+			if d := t.heap[0].at.Sub(now); d > 0 {
+				wait = min(wait, d)
+				break
+			}
+			ready = append(ready, heap.Pop(&t.heap).(due))
+		}
+		t.mu.Unlock()
+		for _, d := range ready {
+			fire(d)
+		}
+		if len(ready) > 0 {
+			continue // fire may have set earlier ones
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-t.woken:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+type dueHeap []due
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(x any)        { *h = append(*h, x.(due)) }
+func (h *dueHeap) Pop() any {
+	old := *h
+	d := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return d
+}

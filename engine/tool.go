@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// Tool is what the engine knows of a tool. The zero values of the durations
+// mean the defaults named at each.
+type Tool struct {
+	permission.Tool // name, schema, annotations and the tool's own check
+
+	Description string
+	Placement   message.Placement // default local
+	// ConcurrencySafe tools of one proposal run independently; the others run
+	// serially, as AgentScope does it.
+	ConcurrencySafe bool
+
+	Lease        time.Duration // an owner silent for so long counts as dead; default 10 s
+	Timeout      time.Duration // longest run of one attempt; 0: none
+	OfferTimeout time.Duration // an unstarted item is offered again after this; default 10 min
+	QueueTimeout time.Duration // unstarted for so long, the call is handed to a person; 0: waits for ever
+	MaxAttempts  int           // of an idempotent tool, then it is a dead letter; default 3
+	Backoff      time.Duration // before attempt 2; doubles with each further one; default 1 s
+}
+
+// Defaults of Tool.
+const (
+	DefaultLease        = 10 * time.Second
+	DefaultOfferTimeout = 10 * time.Minute
+	DefaultMaxAttempts  = 3
+	DefaultBackoff      = time.Second
+
+	maxOfferTimeout = 6 * time.Hour
+	maxBackoff      = 5 * time.Minute
+)
+
+func (t Tool) withDefaults() Tool {
+	if t.Placement == "" {
+		t.Placement = message.PlaceLocal
+	}
+	if t.Lease <= 0 {
+		t.Lease = DefaultLease
+	}
+	if t.OfferTimeout <= 0 {
+		t.OfferTimeout = DefaultOfferTimeout
+	}
+	if t.MaxAttempts <= 0 {
+		t.MaxAttempts = DefaultMaxAttempts
+	}
+	if t.Backoff <= 0 {
+		t.Backoff = DefaultBackoff
+	}
+	return t
+}
+
+// offerFor grows with each fruitless offer, so that a call that waits for days
+// writes few facts.
+func (t Tool) offerFor(offers int) time.Duration {
+	return grow(t.OfferTimeout, offers, max(t.OfferTimeout, maxOfferTimeout))
+}
+
+// backoff is the pause before the attempt after number n.
+func (t Tool) backoff(n int) time.Duration {
+	return grow(t.Backoff, n-1, max(t.Backoff, maxBackoff))
+}
+
+func grow(d time.Duration, doublings int, limit time.Duration) time.Duration {
+	for ; doublings > 0 && d < limit; doublings-- {
+		d *= 2
+	}
+	return min(d, limit)
+}
+
+// heartbeat is how often an owner is asked to give a sign of life: three may
+// be lost before the lease is.
+func heartbeat(lease time.Duration) time.Duration { return max(lease/4, time.Millisecond) }

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// maxRaces bounds how often a step is tried again because somebody else wrote
+// first. Every race has a winner, so the bound is only met when hundreds write
+// to one call at once.
+const maxRaces = 100
+
+// change says how a call moves on: it takes steps on the machine, or none and
+// returns errNoChange.
+type change func(ctx context.Context, m *toolcall.Machine) error
+
+// errNoChange ends an update that found nothing to do; the present call is
+// returned without an error.
+var errNoChange = errors.New("no change")
+
+// update is the one way in which a call moves: decide from its last fact,
+// write the next by compare-and-swap, then perform the effects. The view's
+// copy may be tried first: if the write succeeds, it was the last fact. Before
+// an error is believed, the journal itself is asked.
+func (e *Engine) update(ctx context.Context, op string, key message.Key, by message.Principal, f change) (*message.Call, error) {
+	cur, fresh := e.view.call(key), false
+	for range maxRaces {
+		if cur == nil {
+			var err error
+			if cur, err = e.last(ctx, key); err != nil {
+				return nil, opError(op, err)
+			}
+			fresh = true
+		}
+		if cur.Facts >= message.MaxFactsPerCall {
+			return cur, &message.Error{Code: message.CodeTooLarge, Op: op, Call: cur, What: "the call has reached its limit of facts", Hint: "interrupt its reply"}
+		}
+		m := toolcall.Load(cur)
+		err := f(ctx, m)
+		if errors.Is(err, errNoChange) && fresh {
+			return cur, nil
+		}
+		if err != nil && fresh {
+			return cur, opError(op, err)
+		}
+		if err != nil { // perhaps only the view was old
+			cur = nil
+			continue
+		}
+		next, err := e.write(ctx, m, by, cur.Seq)
+		if err == nil {
+			return next, nil
+		}
+		if !errors.Is(err, message.ErrConflict) {
+			return cur, opError(op, err)
+		}
+		cur = nil
+	}
+	return nil, &message.Error{Code: message.CodeConflict, Op: op, What: "too many others are writing to " + key.String(), Hint: "try again"}
+}
+
+// opError puts the operation into an Error that has none.
+func opError(op string, err error) error {
+	me := *message.AsError(op, err)
+	if me.Op == "" || me.Op == "append" || me.Op == "last" {
+		me.Op = op
+	}
+	return &me
+}
+
+// last reads a call's last fact from the journal and brings the view up to it.
+func (e *Engine) last(ctx context.Context, key message.Key) (*message.Call, error) {
+	r, err := e.journal.Last(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if r.Fact == nil || r.Fact.Call == nil {
+		return nil, message.Errorf(message.CodeInternal, "last", "the last fact of %s is not readable: %w", key, r.Invalid)
+	}
+	if e.view.apply(r.Fact, r.Seq) {
+		e.follow(r.Fact)
+	}
+	r.Fact.Call.Seq = r.Seq
+	return r.Fact.Call, nil
+}
+
+// write stores the machine's steps as the call's next fact and performs its
+// effects.
+func (e *Engine) write(ctx context.Context, m *toolcall.Machine, by message.Principal, prev uint64) (*message.Call, error) {
+	c := m.Call()
+	c.Seq = 0
+	f := e.fact(by, c.UpdatedAt)
+	f.Call, f.Path = c, m.Path()
+	if tool := f.WorkTool(); tool != "" {
+		if err := e.journal.EnsureTool(ctx, tool); err != nil {
+			return nil, err
+		}
+	}
+	seq, err := e.append(ctx, f, prev)
+	if err != nil {
+		return nil, err
+	}
+	e.view.apply(f, seq)
+	e.perform(c, m.Effects())
+	return c, nil
+}
+
+func (e *Engine) fact(by message.Principal, at time.Time) *message.Fact {
+	return &message.Fact{V: message.FactVersion, ID: randomHex(16), By: by, At: at, Engine: e.cfg.id}
+}
+
+// append stores one fact. When the outcome is unknown it asks the journal
+// whether the fact is there, for as long as the caller has patience, so that a
+// lost acknowledgement never turns into a second decision.
+func (e *Engine) append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		seq, err := e.journal.Append(ctx, f, prev)
+		if !errors.Is(err, message.ErrUnknownOutcome) {
+			return seq, err
+		}
+		r, lerr := e.journal.Last(ctx, f.Key())
+		switch {
+		case lerr == nil && r.Fact != nil && r.Fact.ID == f.ID:
+			return r.Seq, nil
+		case lerr == nil && r.Seq != prev:
+			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has moved on", f.Key())}
+		}
+		select { // not there (yet), or cannot be read: the same fact again is harmless
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return 0, err
+		}
+	}
+}
+
+// stamp is the engine's clock.
+func stamp() toolcall.Base { return toolcall.Base{At: time.Now().UTC()} }
+
+// self is the engine as a principal, for what timers and policy do.
+func (e *Engine) self() message.Principal {
+	return message.Principal{Role: message.RoleEngine, Name: e.cfg.id, Auth: "in-process"}
+}

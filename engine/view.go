@@ -1,0 +1,278 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// view is what an engine knows of the journal: a projection that may lag and
+// is never the ground of a decision by itself. Every write is checked by
+// compare-and-swap against the journal, and what the view is read for without
+// one is monotonic (a finished call stays finished, a bound session stays
+// bound, an interrupted reply stays interrupted).
+type view struct {
+	mu       sync.RWMutex // guards all below; never held across I/O
+	seq      uint64       // everything up to here has been seen by the watch
+	calls    map[message.Key]*message.Call
+	replies  map[message.Key]*replyView
+	sessions map[message.Key]*sessionView
+	recent   []message.Key // finished calls still in calls, oldest first
+	changed  map[message.Key]chan struct{}
+	advanced chan struct{} // closed and replaced when seq moves and somebody waits
+	keep     int           // finished calls kept at hand
+}
+
+type replyView struct {
+	state *message.ReplyState // nil: no fact of its own
+	seq   uint64
+	open  map[message.Key]struct{}
+	calls []message.Key // in the order of their first facts; finished ones until forgotten
+}
+
+type sessionView struct {
+	runtime string
+	rules   []message.PermissionRule // remembered from answers, in journal order
+}
+
+func newView(keep int) *view {
+	return &view{
+		calls: map[message.Key]*message.Call{}, replies: map[message.Key]*replyView{},
+		sessions: map[message.Key]*sessionView{}, changed: map[message.Key]chan struct{}{}, keep: keep,
+	}
+}
+
+// apply takes a fact into the view and reports whether it was news. The same
+// fact may arrive twice: from its writer and from the watch.
+func (v *view) apply(f *message.Fact, seq uint64) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case f.Call != nil:
+		return v.applyCall(f, seq)
+	case f.Reply != nil:
+		r := v.reply(f.Reply.Key)
+		if seq <= r.seq {
+			return false
+		}
+		r.state, r.seq = f.Reply, seq
+		v.wake(f.Reply.Key)
+		return true
+	case f.Session != nil:
+		v.session(f.Session.Key).runtime = f.Session.Runtime
+	}
+	return true
+}
+
+func (v *view) applyCall(f *message.Fact, seq uint64) bool {
+	c := f.Call
+	old := v.calls[c.Key]
+	if old != nil && seq <= old.Seq || old == nil && f.Note != nil {
+		return false // known already, or a remark on a call that is long finished
+	}
+	c.Seq = seq
+	r := v.reply(c.ReplyKey())
+	if old == nil {
+		r.calls = append(r.calls, c.Key)
+	}
+	if old == nil || len(c.Remember) > len(old.Remember) {
+		s := v.session(c.SessionKey())
+		s.rules = append(s.rules, c.Remember...)
+	}
+	v.calls[c.Key] = c
+	if c.Open() {
+		r.open[c.Key] = struct{}{}
+	} else if _, was := r.open[c.Key]; was || old == nil {
+		delete(r.open, c.Key)
+		v.recent = append(v.recent, c.Key)
+		v.forget()
+	}
+	v.wake(c.ReplyKey())
+	return true
+}
+
+// forget drops the oldest finished calls beyond keep, and a reply with its
+// last call.
+func (v *view) forget() {
+	for len(v.recent) > v.keep {
+		key := v.recent[0]
+		v.recent = v.recent[1:]
+		delete(v.calls, key)
+		rk := key.ReplyKey()
+		r := v.replies[rk]
+		if r == nil {
+			continue
+		}
+		for i, k := range r.calls {
+			if k == key {
+				r.calls = append(r.calls[:i:i], r.calls[i+1:]...)
+				break
+			}
+		}
+		if len(r.calls) == 0 && (r.state == nil || r.state.Phase == message.ReplyEnded) {
+			delete(v.replies, rk)
+		}
+	}
+}
+
+func (v *view) reply(key message.Key) *replyView {
+	r := v.replies[key]
+	if r == nil {
+		r = &replyView{open: map[message.Key]struct{}{}}
+		v.replies[key] = r
+	}
+	return r
+}
+
+func (v *view) session(key message.Key) *sessionView {
+	s := v.sessions[key]
+	if s == nil {
+		s = &sessionView{}
+		v.sessions[key] = s
+	}
+	return s
+}
+
+// wake tells those who wait for a reply or its session that something moved.
+func (v *view) wake(reply message.Key) {
+	for _, key := range [...]message.Key{reply, reply.SessionKey()} {
+		if ch := v.changed[key]; ch != nil {
+			close(ch)
+			delete(v.changed, key)
+		}
+	}
+}
+
+// event notes that a runtime streamed something into a session.
+func (v *view) event(reply message.Key) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.wake(reply)
+}
+
+// reached notes that the watch has delivered everything up to seq.
+func (v *view) reached(seq uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.seq = seq
+	if v.advanced != nil {
+		close(v.advanced)
+		v.advanced = nil
+	}
+}
+
+// past returns nil once the watch has passed seq, else a channel to wait on.
+func (v *view) past(seq uint64) <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.seq >= seq {
+		return nil
+	}
+	if v.advanced == nil {
+		v.advanced = make(chan struct{})
+	}
+	return v.advanced
+}
+
+// watch returns a channel that is closed at the next change of a reply (or,
+// with a session's key, of any of its replies).
+func (v *view) watch(key message.Key) <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	ch := v.changed[key]
+	if ch == nil {
+		ch = make(chan struct{})
+		v.changed[key] = ch
+	}
+	return ch
+}
+
+// call gives the view's copy of a call, or nil. It must not be changed.
+func (v *view) call(key message.Key) *message.Call {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.calls[key]
+}
+
+// rules are the remembered rules of a session.
+func (v *view) rules(session message.Key) []message.PermissionRule {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if s := v.sessions[session]; s != nil {
+		return s.rules[:len(s.rules):len(s.rules)]
+	}
+	return nil
+}
+
+// runtime is the runtime that a session is bound to, or "".
+func (v *view) runtime(session message.Key) string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if s := v.sessions[session]; s != nil {
+		return s.runtime
+	}
+	return ""
+}
+
+// replyState is the last known fact of a reply's own tree and its sequence.
+func (v *view) replyState(key message.Key) (*message.ReplyState, uint64) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if r := v.replies[key.ReplyKey()]; r != nil {
+		return r.state, r.seq
+	}
+	return nil, 0
+}
+
+// ofReply gives the calls of a reply that are at hand, in the order in which
+// they were proposed.
+func (v *view) ofReply(key message.Key) []*message.Call {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	r := v.replies[key.ReplyKey()]
+	if r == nil {
+		return nil
+	}
+	out := make([]*message.Call, 0, len(r.calls))
+	for _, k := range r.calls {
+		out = append(out, v.calls[k])
+	}
+	return out
+}
+
+// open gives every open call.
+func (v *view) open() []*message.Call {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	var out []*message.Call
+	for _, r := range v.replies {
+		for k := range r.open {
+			out = append(out, v.calls[k])
+		}
+	}
+	return out
+}
+
+// interrupted gives the replies whose interrupt has not been carried out.
+func (v *view) interrupted() []message.Key {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	var out []message.Key
+	for k, r := range v.replies {
+		if r.state != nil && r.state.Phase == message.ReplyInterrupted {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// all gives every call at hand, finished ones too.
+func (v *view) all() []*message.Call {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	out := make([]*message.Call, 0, len(v.calls))
+	for _, c := range v.calls {
+		out = append(out, c)
+	}
+	return out
+}

@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// errRefusedStart carries the reply to a start that wrote something (the
+// refusal, the interrupt) and must still not begin.
+func goneError(op string, c *message.Call) error {
+	return &message.Error{Code: message.CodeFinished, Op: op, Call: c.Clone(), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; drop the item"}
+}
+
+// start binds the present attempt of a remote call to a worker. The same claim
+// asked again gets the same answer.
+func (e *Engine) start(ctx context.Context, by message.Principal, tool string, r message.StartRequest) (message.StartReply, error) {
+	if err := e.checkOwner("start", &r.Key, r.V, r.Claim); err != nil {
+		return message.StartReply{}, err
+	}
+	c, err := e.update(ctx, "start", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
+		c := m.Call()
+		if err := ofTool("start", c, tool); err != nil {
+			return err
+		}
+		t := e.tools[c.Tool]
+		switch {
+		case c.Started() && c.Attempt.Number == r.Attempt && c.Attempt.Claim == r.Claim && c.Attempt.Worker == by.Name:
+			return errNoChange
+		case c.Open() && c.Attempt.Number == r.Attempt && !c.Started() && r.Refuse != "":
+			return m.Step(toolcall.Revoked{Base: stamp(), Reason: "worker " + by.Name + " refused: " + clip(r.Refuse)})
+		case c.Open() && c.Attempt.Grant != nil && !time.Now().Before(c.Attempt.Grant.Expires):
+			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the grant has expired", Hint: "drop the item; it is offered again"}
+		}
+		if c.State == message.ToolCallSubmitted && !c.Started() {
+			if stop, err := e.mustNotBegin(ctx, m); stop || err != nil {
+				return err
+			}
+		}
+		ev := toolcall.Started{Base: stamp(), Attempt: r.Attempt, Worker: by.Name, Claim: r.Claim, LeaseMS: t.Lease.Milliseconds()}
+		if t.Timeout > 0 {
+			ev.Deadline = ev.At.Add(t.Timeout)
+		}
+		return m.Step(ev)
+	})
+	switch {
+	case err != nil:
+		return message.StartReply{}, err
+	case !c.Open():
+		return message.StartReply{}, goneError("start", c)
+	}
+	e.leases.hear(c.Key, c.Attempt.Number, time.Now())
+	return message.StartReply{
+		LeaseMS: c.Attempt.LeaseMS, HeartbeatMS: heartbeat(lease(c)).Milliseconds(),
+		Deadline: c.Attempt.Deadline, IdempotencyKey: c.IdempotencyKey(),
+	}, nil
+}
+
+func (e *Engine) checkOwner(op string, key *message.Key, v int, claim string) error {
+	key.Space = e.space
+	switch {
+	case v > 1:
+		return &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("request version %d is unknown", v), Hint: "this engine speaks version 1"}
+	case claim == "" || len(claim) > 128:
+		return &message.Error{Code: message.CodeInvalid, Op: op, What: "claim is empty or over 128 bytes", Hint: "send a random id of your own"}
+	}
+	if err := key.Validate(); err != nil {
+		return opError(op, err)
+	}
+	return nil
+}
+
+// ofTool keeps a worker to the tool for which it is authenticated.
+func ofTool(op string, c *message.Call, tool string) error {
+	if tool != "" && c.Tool != tool {
+		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the call is of another tool", Hint: "a worker acts for its own tool only"}
+	}
+	return nil
+}
+
+// heartbeat writes nothing: it renews the lease in memory and tells the worker
+// whether to go on.
+func (e *Engine) heartbeat(ctx context.Context, by message.Principal, tool string, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
+	if err := e.checkOwner("heartbeat", &r.Key, r.V, r.Claim); err != nil {
+		return message.HeartbeatReply{}, err
+	}
+	c := e.view.call(r.Key)
+	if c == nil || !owns(c, by, r.Attempt, r.Claim) {
+		var err error
+		if c, err = e.last(ctx, r.Key); err != nil {
+			return message.HeartbeatReply{}, opError("heartbeat", err)
+		}
+	}
+	if err := ofTool("heartbeat", c, tool); err != nil {
+		return message.HeartbeatReply{}, err
+	}
+	switch {
+	case !c.Open():
+		return message.HeartbeatReply{Cancel: true, Stale: true, Reason: "the call is finished: " + c.Cause}, nil
+	case !owns(c, by, r.Attempt, r.Claim):
+		return message.HeartbeatReply{Cancel: true, Stale: true, Reason: "another attempt or owner is the present one"}, nil
+	}
+	now := time.Now()
+	e.leases.hear(c.Key, c.Attempt.Number, now)
+	if d := c.Attempt.Deadline; !d.IsZero() && !now.Before(d) {
+		return message.HeartbeatReply{Cancel: true, Reason: "the attempt ran into its deadline"}, nil
+	}
+	if state, _ := e.view.replyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
+		return message.HeartbeatReply{Cancel: true, Reason: "the reply was interrupted"}, nil
+	}
+	return message.HeartbeatReply{}, nil
+}
+
+func owns(c *message.Call, by message.Principal, attempt int, claim string) bool {
+	return c.Attempt.Number == attempt && c.Attempt.Claim == claim && c.Attempt.Worker == by.Name
+}
+
+// ObserveHeartbeat takes note of a sign of life that another replica answers
+// or that another engine gives for its local attempt. worker must be
+// authenticated by the transport.
+func (e *Engine) ObserveHeartbeat(worker string, r message.HeartbeatRequest) {
+	r.Space = e.space
+	if c := e.view.call(r.Key); c != nil && owns(c, message.Principal{Name: worker}, r.Attempt, r.Claim) {
+		e.leases.hear(r.Key, r.Attempt, time.Now())
+	}
+}
+
+// progress passes a line on; it is kept nowhere.
+func (e *Engine) progress(_ context.Context, by message.Principal, tool string, r message.ProgressRequest) error {
+	if err := e.checkOwner("progress", &r.Key, r.V, r.Claim); err != nil {
+		return err
+	}
+	c := e.view.call(r.Key)
+	if c == nil || !c.Open() || !owns(c, by, r.Attempt, r.Claim) || tool != "" && c.Tool != tool {
+		return &message.Error{Code: message.CodeSuperseded, Op: "progress", What: "not the present owner of an open call", Hint: "stop"}
+	}
+	e.leases.hear(c.Key, c.Attempt.Number, time.Now())
+	r.Text = clip(r.Text)
+	e.cfg.signals.Progress(c, r)
+	return nil
+}
+
+// result stores the result of the present attempt. The same result again gets
+// the same answer; one that comes too late is noted and changes nothing.
+func (e *Engine) result(ctx context.Context, by message.Principal, r message.ResultRequest) (message.ResultReply, error) {
+	return e.resultOf(ctx, by, "", r)
+}
+
+func (e *Engine) resultOf(ctx context.Context, by message.Principal, tool string, r message.ResultRequest) (message.ResultReply, error) {
+	if err := e.checkOwner("result", &r.Key, r.V, r.Claim); err != nil {
+		return message.ResultReply{}, err
+	}
+	digest, err := checkResult(&r.Result)
+	if err != nil {
+		return message.ResultReply{}, opError("result", err)
+	}
+	c, err := e.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
+		c := m.Call()
+		if err := ofTool("result", c, tool); err != nil {
+			return err
+		}
+		if c.Attempt.Number == r.Attempt && c.Attempt.Claim == r.Claim && c.ResultDigest == digest && !c.Open() {
+			return errNoChange
+		}
+		if c.Open() && c.Attempt.Number == r.Attempt && c.Attempt.Worker != by.Name {
+			return &message.Error{Code: message.CodeSuperseded, Op: "result", What: "another worker owns this attempt", Hint: "drop the result"}
+		}
+		res := r.Result
+		res.ID, res.Name = c.Call, c.Tool
+		return m.Step(toolcall.Resulted{Base: stamp(), Attempt: r.Attempt, Claim: r.Claim, Result: res, Digest: digest})
+	})
+	switch {
+	case err == nil:
+		return message.ResultReply{Stored: true, State: c.State}, nil
+	case errors.Is(err, message.ErrFinished), errors.Is(err, message.ErrSuperseded):
+		if nerr := e.noteLate(ctx, by, r, digest); nerr != nil {
+			return message.ResultReply{}, opError("result", nerr)
+		}
+		return message.ResultReply{State: c.State}, nil
+	}
+	return message.ResultReply{}, err
+}
+
+// checkResult bounds a result, completes it and gives its digest.
+func checkResult(b *message.ToolResultBlock) (string, error) {
+	switch b.State {
+	case message.ToolResultSuccess, message.ToolResultError, message.ToolResultInterrupted, message.ToolResultDenied:
+	default:
+		return "", &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("result state is %q", b.State), Hint: "use success, error, interrupted or denied"}
+	}
+	if b.Metadata == nil {
+		b.Metadata = map[string]any{}
+	}
+	body, err := strictjson.Marshal(struct {
+		Output   message.Content         `json:"output"`
+		State    message.ToolResultState `json:"state"`
+		Metadata map[string]any          `json:"metadata"`
+	}{b.Output, b.State, b.Metadata})
+	if err != nil {
+		return "", &message.Error{Code: message.CodeInvalid, What: "the result cannot be encoded", Err: err}
+	}
+	if len(body) > message.MaxOutputBytes {
+		return "", &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("the result has %d bytes, the limit is %d", len(body), message.MaxOutputBytes), Hint: "keep large output elsewhere and return a reference"}
+	}
+	now := toolcall.Timestamp(time.Now())
+	if b.CreatedAt == "" {
+		b.CreatedAt = now
+	}
+	if b.FinishedAt == nil {
+		b.FinishedAt = &now
+	}
+	sum := sha256.Sum256(body)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}
+
+// noteLate records a result that came too late, once.
+func (e *Engine) noteLate(ctx context.Context, by message.Principal, r message.ResultRequest, digest string) error {
+	for range maxRaces {
+		rec, err := e.journal.Last(ctx, r.Key)
+		if err != nil {
+			return err
+		}
+		if rec.Fact == nil || rec.Fact.Call == nil {
+			return message.Errorf(message.CodeInternal, "result", "the last fact of %s is not readable: %w", r.Key, rec.Invalid)
+		}
+		if n := rec.Fact.Note; n != nil && n.Attempt == r.Attempt && n.Text == digest {
+			return nil
+		}
+		f := e.fact(by, stamp().At)
+		res := r.Result
+		f.Call, f.Note = rec.Fact.Call, &message.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: digest}
+		f.Call.Seq = 0
+		seq, err := e.append(ctx, f, rec.Seq)
+		if err == nil {
+			e.view.apply(f, seq)
+			return nil
+		}
+		if !errors.Is(err, message.ErrConflict) {
+			return err
+		}
+	}
+	return message.Errorf(message.CodeConflict, "result", "too many others are writing to %s", r.Key)
+}

@@ -1,0 +1,124 @@
+package toolcall
+
+import (
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// attempt takes the events that concern running the call. The attempt's number
+// is the fence: an event that names another one is refused as superseded.
+func (m *Machine) attempt(ev Event) error {
+	c := m.call
+	switch ev := ev.(type) {
+	case Submitted:
+		c.Attempt = ev.Attempt
+		return m.move(Submit)
+	case Started:
+		return m.started(ev)
+	case Offered:
+		return m.offered(ev)
+	case Lost:
+		if err := m.fence(Lose, ev.Attempt); err != nil {
+			return err
+		}
+		c.RetryAt = ev.RetryAt
+		return m.move(Lose)
+	case Suspended:
+		if err := m.fence(Suspend, ev.Attempt); err != nil {
+			return err
+		}
+		c.Hold, c.RetryAt = ev.Hold, time.Time{}
+		return m.move(Suspend)
+	case Resulted:
+		return m.resulted(ev)
+	case Settled:
+		return m.settled(ev)
+	}
+	return &message.Error{Code: message.CodeInternal, Op: "step", What: "unknown event"}
+}
+
+func (m *Machine) fence(cause Cause, number int) error {
+	if m.call.State == finished {
+		return wrongState(m.call.Clone(), cause)
+	}
+	if number != m.call.Attempt.Number {
+		return superseded(m.call.Clone(), cause, "another attempt is the present one")
+	}
+	return nil
+}
+
+// started binds the attempt. The first local start makes attempt 1 itself:
+// nothing was offered to anybody.
+func (m *Machine) started(ev Started) error {
+	c := m.call
+	if c.State == allowed && c.Attempt.Number == 0 && ev.Attempt == 1 {
+		c.Attempt = message.Attempt{Number: 1, OfferedAt: ev.At}
+	}
+	if err := m.fence(Start, ev.Attempt); err != nil {
+		return err
+	}
+	switch {
+	case c.Started():
+		return superseded(c.Clone(), Start, "the attempt has an owner")
+	case c.Hold != message.HoldNone:
+		return superseded(c.Clone(), Start, "the call waits for a person to settle it")
+	case !c.RetryAt.IsZero():
+		return superseded(c.Clone(), Start, "the attempt was given up")
+	case ev.Claim == "" || ev.Worker == "":
+		return &message.Error{Code: message.CodeInvalid, Op: "start", What: "worker or claim is empty"}
+	}
+	c.Attempt.Worker, c.Attempt.Claim, c.Attempt.StartedAt = ev.Worker, ev.Claim, ev.At
+	c.Attempt.LeaseMS, c.Attempt.Deadline = ev.LeaseMS, ev.Deadline
+	return m.move(Start)
+}
+
+func (m *Machine) offered(ev Offered) error {
+	c := m.call
+	switch {
+	case ev.Attempt.Number == c.Attempt.Number && c.Started():
+		return superseded(c.Clone(), Offer, "the attempt has an owner")
+	case ev.Attempt.Number != c.Attempt.Number && ev.Attempt.Number != c.Attempt.Number+1:
+		return superseded(c.Clone(), Offer, "attempts are counted one by one")
+	case ev.Attempt.Number == c.Attempt.Number+1 && c.RetryAt.IsZero() && c.Hold == message.HoldNone:
+		return superseded(c.Clone(), Offer, "the present attempt has not been given up")
+	}
+	c.Attempt, c.RetryAt, c.Hold = ev.Attempt, time.Time{}, message.HoldNone
+	return m.move(Offer)
+}
+
+// resulted accepts the result of the present attempt from its owner, also
+// while the call is held: the owner knows better than any guess.
+func (m *Machine) resulted(ev Resulted) error {
+	c := m.call
+	if err := m.fence(Result, ev.Attempt); err != nil {
+		return err
+	}
+	if c.Placement != message.PlaceExternal && (!c.Started() || ev.Claim != c.Attempt.Claim) {
+		return superseded(c.Clone(), Result, "the result is not the owner's")
+	}
+	if err := m.move(Result); err != nil {
+		return err
+	}
+	r := ev.Result
+	c.ResultDigest = ev.Digest
+	m.done(&r)
+	return nil
+}
+
+func (m *Machine) settled(ev Settled) error {
+	c := m.call
+	if err := m.fence(Settle, ev.Attempt); err != nil {
+		return err
+	}
+	if c.Hold == message.HoldNone {
+		return &message.Error{Code: message.CodeState, Op: "settle", Call: c.Clone(),
+			What: "the call does not wait to be settled", Hint: "only held calls are settled: list them with --held"}
+	}
+	if err := m.move(Settle); err != nil {
+		return err
+	}
+	r := ev.Result
+	m.done(&r)
+	return nil
+}

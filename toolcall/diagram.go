@@ -1,0 +1,34 @@
+package toolcall
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Diagram draws the table as a Mermaid state diagram, one line per arrow with
+// all the causes that take it. The docs contain its output; a test compares.
+func Diagram() string {
+	type arrow struct{ from, to string }
+	var order []arrow
+	causes := map[arrow][]string{}
+	for _, t := range Table() {
+		for _, s := range t.From {
+			from := string(s)
+			if s == none {
+				from = "[*]"
+			}
+			a := arrow{from, string(t.To)}
+			if causes[a] == nil {
+				order = append(order, a)
+			}
+			causes[a] = append(causes[a], string(t.Cause))
+		}
+	}
+	var b strings.Builder
+	b.WriteString("stateDiagram-v2\n")
+	for _, a := range order {
+		fmt.Fprintf(&b, "    %s --> %s: %s\n", a.from, a.to, strings.Join(causes[a], ", "))
+	}
+	b.WriteString("    finished --> [*]\n")
+	return b.String()
+}

@@ -1,0 +1,23 @@
+// Package toolcall is the life of one tool call as a pure state machine.
+//
+// [Table] holds every transition once; [Machine] takes events and moves along
+// it on looplab/fsm. It reads no clock and does no I/O: time comes in with the
+// events, effects go out, and the engine performs them after the new state is
+// durable. [Events] turns a durable fact into the AgentScope events it stands
+// for, [Replay] proves that a list of facts is a history this machine could
+// have written, [Resume] derives from a state what is still owed after a crash.
+//
+// # Guarantees
+//
+//   - A finished call never moves again.
+//   - Nothing is started or submitted that was not allowed: the table has no
+//     other arrow into submitted, and none from pending or asking to a start.
+//   - An answer counts only for the question whose digest it names.
+//   - An attempt's number is a fence: events of an older attempt are refused.
+//   - A step that fails leaves the machine as it was.
+//
+// # What it does not do
+//
+// It does not know policies, people or transports: the engine turns a decision
+// into [Decided] and checks who may answer.
+package toolcall

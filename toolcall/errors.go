@@ -1,0 +1,37 @@
+package toolcall
+
+import (
+	"fmt"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// TransitionError says that a call in State does not take Cause. It is the
+// cause inside the *message.Error that Step returns.
+type TransitionError struct {
+	Call  message.Key
+	State message.ToolCallState
+	Cause Cause
+}
+
+func (e *TransitionError) Error() string {
+	return fmt.Sprintf("call %s is %s and does not take %q", e.Call, e.State, string(e.Cause))
+}
+
+// wrongState gives the border's error for a step that the table does not
+// have. A finished call has a code of its own, because callers treat it
+// differently: somebody else was first.
+func wrongState(c *message.Call, cause Cause) error {
+	te := &TransitionError{Call: c.Key, State: c.State, Cause: cause}
+	e := &message.Error{Code: message.CodeState, Op: string(cause), Err: te, Call: c,
+		What: "the call does not take this now", Hint: "look at its present state and try again"}
+	if c.State == finished {
+		e.Code, e.What, e.Hint = message.CodeFinished, "the call is finished and never moves again", "nothing to do: see its result"
+	}
+	return e
+}
+
+func superseded(c *message.Call, cause Cause, what string) error {
+	return &message.Error{Code: message.CodeSuperseded, Op: string(cause), What: what, Call: c,
+		Hint: "stop: another attempt or owner counts"}
+}

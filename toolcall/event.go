@@ -1,0 +1,129 @@
+package toolcall
+
+import (
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Event is what can happen to a call. Time comes in with it: the machine reads
+// no clock.
+//
+//sumtype:decl
+type Event interface {
+	at() time.Time
+}
+
+// Base is the time that every event carries.
+type Base struct{ At time.Time }
+
+func (b Base) at() time.Time { return b.At }
+
+type (
+	// Proposed begins a call. Call needs Key, Runtime, Tool, Input, Proposal and,
+	// where it has one, Batch.
+	Proposed struct {
+		Base
+		Call *message.Call
+	}
+	// Refused ends a pending call that cannot be decided at all.
+	Refused struct {
+		Base
+		Text string // reaches the model
+	}
+	// Decided carries the policy's word on a pending call. Any behavior but allow
+	// and deny asks: the safe side of an unknown word.
+	Decided struct {
+		Base
+		Decision  message.Decision
+		Question  message.Question // always: it is what the grant is bound to
+		Digest    string
+		Suggested []message.PermissionRule
+		Placement message.Placement
+	}
+	// Hidden leaves a call pending behind another's open question.
+	Hidden struct {
+		Base
+		Behind message.CallID
+	}
+	// Denied ends an open question because the policy denies it by now.
+	Denied struct {
+		Base
+		Decision message.Decision
+		Vote     *message.Vote // the approval that came too late, if any
+	}
+	// Answered is a person's word on an open question, with Kind approve
+	// (unedited), reject or answer.
+	Answered struct {
+		Base
+		Vote     message.Vote
+		Output   string                   // kind answer: the result
+		Remember []message.PermissionRule // kind approve
+	}
+	// Edited is an approval with other arguments. A Decided follows in the same
+	// fact.
+	Edited struct {
+		Base
+		Vote     message.Vote
+		Input    string
+		Remember []message.PermissionRule
+	}
+	// Expired ends an open question whose deadline has passed.
+	Expired struct{ Base }
+	// Submitted hands an allowed call to a worker or an external party.
+	Submitted struct {
+		Base
+		Attempt message.Attempt
+	}
+	// Started binds the present attempt to an owner.
+	Started struct {
+		Base
+		Attempt  int
+		Worker   string
+		Claim    string
+		LeaseMS  int64
+		Deadline time.Time
+	}
+	// Offered makes a new attempt (Number one higher) or offers the present,
+	// unstarted one again (same Number).
+	Offered struct {
+		Base
+		Attempt message.Attempt
+	}
+	// Lost says that the owner fell silent and a further attempt follows at
+	// RetryAt.
+	Lost struct {
+		Base
+		Attempt int
+		RetryAt time.Time
+	}
+	// Suspended holds a call for a person.
+	Suspended struct {
+		Base
+		Attempt int
+		Hold    message.Hold
+	}
+	// Resulted brings the result of an attempt. Attempt and Claim are fences; an
+	// external call has neither.
+	Resulted struct {
+		Base
+		Attempt int
+		Claim   string
+		Result  message.ToolResultBlock
+		Digest  string
+	}
+	// Settled ends a held call by an operator's word; Result is what the model
+	// sees.
+	Settled struct {
+		Base
+		Attempt int
+		Result  message.ToolResultBlock
+	}
+	// Revoked takes back a call that nobody has started.
+	Revoked struct {
+		Base
+		Reason string
+	}
+	// Interrupted ends an open call with its reply.
+	Interrupted struct{ Base }
+)

@@ -1,0 +1,142 @@
+package toolcall
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Events derives the AgentScope events that a fact stands for, in the order of
+// AgentScope's own agent loop. The same fact always gives the same events, ids
+// included, so that every reader of the journal rebuilds the same message.
+// Events that a person or another party sent (USER_CONFIRM_RESULT,
+// USER_INTERRUPT) are among them, because a reader who folds needs them.
+func Events(f *message.Fact) []message.Event {
+	p := projection{fact: f}
+	switch {
+	case f.Note != nil:
+	case f.Call != nil:
+		for _, s := range f.Path {
+			p.step(f.Call, s)
+		}
+	case f.Reply != nil:
+		p.reply(f.Reply)
+	}
+	return p.out
+}
+
+type projection struct {
+	fact *message.Fact
+	out  []message.Event
+}
+
+// header makes the next event's header: an id derived from the fact, the
+// fact's time.
+func (p *projection) header(reply message.ReplyID) message.EventHeader {
+	sum := sha256.Sum256(fmt.Appendf(nil, "askance-event-v1\x00%s\x00%d", p.fact.ID, len(p.out)))
+	return message.EventHeader{
+		ID: hex.EncodeToString(sum[:16]), CreatedAt: Timestamp(p.fact.At),
+		Metadata: map[string]any{}, Reply: reply,
+	}
+}
+
+func (p *projection) add(e message.Event) { p.out = append(p.out, e) }
+
+func (p *projection) reply(r *message.ReplyState) {
+	switch r.Phase {
+	case message.ReplyInterrupted:
+		p.add(&message.UserInterrupt{EventHeader: p.header(r.Reply)})
+	case message.ReplyEnded:
+		p.add(&message.ReplyEnd{EventHeader: p.header(r.Reply), Session: r.Session, FinishedReason: message.FinishedInterrupted})
+	}
+}
+
+func (p *projection) step(c *message.Call, s message.Step) {
+	cause := Cause(s.Cause)
+	switch cause {
+	case Ask:
+		p.add(&message.RequireUserConfirm{EventHeader: p.header(c.Reply), ToolCalls: []message.ToolCallBlock{p.block(c, asking)}})
+	case Approve, Edit, Reject, Answer:
+		p.confirm(c, cause != Reject)
+	case Deny:
+		if s.From == asking && len(c.Votes) > 0 && c.Votes[len(c.Votes)-1].At.Equal(c.UpdatedAt) {
+			p.confirm(c, true) // an approval that came too late
+		}
+	case Submit:
+		if c.Placement == message.PlaceExternal || c.Placement == message.PlaceRemote {
+			p.add(&message.RequireExternalExecution{EventHeader: p.header(c.Reply), ToolCalls: []message.ToolCallBlock{p.block(c, submitted)}})
+		}
+	}
+	switch {
+	case s.To == allowed && s.From != allowed:
+		p.start(c)
+	case s.To == finished:
+		if s.From != allowed && s.From != submitted {
+			p.start(c)
+		}
+		p.result(c)
+	}
+}
+
+// block shows the call as AgentScope carries it inside its REQUIRE events.
+func (p *projection) block(c *message.Call, state message.ToolCallState) message.ToolCallBlock {
+	b := message.ToolCallBlock{
+		ID: c.Call, Name: c.Tool, Input: c.Input, State: state,
+		SuggestedRules: c.Suggested, CreatedAt: Timestamp(c.ProposedAt),
+	}
+	if b.SuggestedRules == nil {
+		b.SuggestedRules = []message.PermissionRule{}
+	}
+	return b
+}
+
+func (p *projection) confirm(c *message.Call, yes bool) {
+	r := message.ConfirmResult{Confirmed: yes, ToolCall: p.block(c, asking)}
+	if len(c.Remember) > 0 {
+		r.Rules = c.Remember
+	}
+	p.add(&message.UserConfirmResult{EventHeader: p.header(c.Reply), ConfirmResults: []message.ConfirmResult{r}})
+}
+
+func (p *projection) start(c *message.Call) {
+	p.add(&message.ToolResultStart{EventHeader: p.header(c.Reply), ToolCallID: c.Call, ToolCallName: c.Tool})
+}
+
+// result streams a finished call's output the way AgentScope does: a delta per
+// block, then the end with the state and the result's metadata.
+func (p *projection) result(c *message.Call) {
+	r := c.Result
+	if !r.Output.IsList() {
+		p.text(c, r.Output.Text)
+	}
+	for _, b := range r.Output.Blocks {
+		switch b := b.(type) {
+		case *message.TextBlock:
+			p.text(c, b.Text)
+		case *message.DataBlock:
+			p.data(c, b)
+		}
+	}
+	h := p.header(c.Reply)
+	if r.Metadata != nil {
+		h.Metadata = r.Metadata
+	}
+	p.add(&message.ToolResultEnd{EventHeader: h, ToolCallID: c.Call, State: r.State})
+}
+
+func (p *projection) text(c *message.Call, text string) {
+	p.add(&message.ToolResultTextDelta{EventHeader: p.header(c.Reply), ToolCallID: c.Call, Delta: text})
+}
+
+func (p *projection) data(c *message.Call, b *message.DataBlock) {
+	e := &message.ToolResultDataDelta{EventHeader: p.header(c.Reply), ToolCallID: c.Call, BlockID: b.ID}
+	switch src := b.Source.(type) {
+	case *message.Base64Source:
+		e.MediaType, e.Data = src.MediaType, &src.Data
+	case *message.URLSource:
+		e.MediaType, e.URL = src.MediaType, &src.URL
+	}
+	p.add(e)
+}

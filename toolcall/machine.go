@@ -1,0 +1,223 @@
+package toolcall
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/looplab/fsm"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// machines are reused: building one walks the whole table.
+var machines = sync.Pool{New: func() any {
+	rows := Table()
+	desc := make(fsm.Events, 0, len(rows))
+	for _, t := range rows {
+		src := make([]string, len(t.From))
+		for i, s := range t.From {
+			src[i] = string(s)
+		}
+		desc = append(desc, fsm.EventDesc{Name: string(t.Cause), Src: src, Dst: string(t.To)})
+	}
+	return fsm.NewFSM(string(none), desc, nil)
+}}
+
+// next asks the looplab machine where cause leads from state. A step that
+// stays in its state is a step like any other.
+func next(state message.ToolCallState, cause Cause) (message.ToolCallState, bool) {
+	f := machines.Get().(*fsm.FSM)
+	defer machines.Put(f)
+	f.SetState(string(state))
+	err := f.Event(context.Background(), string(cause))
+	var same fsm.NoTransitionError
+	if err != nil && !errors.As(err, &same) {
+		return state, false
+	}
+	return message.ToolCallState(f.Current()), true
+}
+
+// Machine drives one call. It is pure: events in, the new state and effects
+// out. It is not safe for concurrent use; it is cheap, make one per fact.
+type Machine struct {
+	before *message.Call // as loaded; nil for a new call
+	call   *message.Call
+	path   []message.Step
+}
+
+// Load makes a machine that goes on from c, which it never changes. A nil c
+// begins a new call.
+func Load(c *message.Call) *Machine {
+	m := &Machine{before: c}
+	if c == nil {
+		m.call = &message.Call{State: none}
+	} else {
+		m.call = c.Clone()
+	}
+	return m
+}
+
+// Call is the state after the steps taken; it belongs to the caller once the
+// machine is done.
+func (m *Machine) Call() *message.Call { return m.call }
+
+// Path is the steps taken since Load: what the fact records.
+func (m *Machine) Path() []message.Step { return m.path }
+
+// Effects is what the engine has to do once the fact is durable.
+func (m *Machine) Effects() []Effect { return effects(m.before, m.call) }
+
+// Step takes one event. On an error, a *message.Error, the machine is as it
+// was. Several steps may be taken before the fact is written.
+func (m *Machine) Step(ev Event) error {
+	saved, steps := *m.call, len(m.path)
+	if err := m.apply(ev); err != nil {
+		*m.call, m.path = saved, m.path[:steps]
+		return err
+	}
+	m.call.UpdatedAt = ev.at()
+	if steps == 0 {
+		m.call.Facts++ // one fact, however many steps
+	}
+	return nil
+}
+
+// move takes the arrow cause, or says that there is none.
+func (m *Machine) move(cause Cause) error {
+	to, ok := next(m.call.State, cause)
+	if !ok {
+		return wrongState(m.call.Clone(), cause)
+	}
+	m.path = append(m.path, message.Step{Cause: string(cause), From: m.call.State, To: to})
+	m.call.State, m.call.Cause = to, string(cause)
+	return nil
+}
+
+func (m *Machine) apply(ev Event) error {
+	c := m.call
+	switch ev := ev.(type) {
+	case Proposed:
+		if err := m.move(Propose); err != nil {
+			return err
+		}
+		*c = *ev.Call
+		c.State, c.Cause, c.ProposedAt, c.Facts = pending, string(Propose), ev.At, 0
+		return nil
+	case Refused:
+		return m.finish(Refuse, message.ToolResultError, ev.Text, ev.At)
+	case Decided:
+		return m.decided(ev)
+	case Hidden:
+		c.Behind = ev.Behind
+		return m.move(Hide)
+	case Denied:
+		if ev.Vote != nil {
+			c.Votes = appendVote(c.Votes, *ev.Vote)
+		}
+		d := ev.Decision
+		c.Decision = &d
+		return m.finish(Deny, message.ToolResultDenied, deniedText(c.Tool, d), ev.At)
+	case Answered:
+		return m.answered(ev)
+	case Edited:
+		return m.edited(ev)
+	case Expired:
+		return m.finish(Expire, message.ToolResultDenied, expiredText(c.Tool), ev.At)
+	case Interrupted:
+		return m.finish(Interrupt, message.ToolResultInterrupted, interruptedText, ev.At)
+	case Revoked:
+		return m.revoked(ev)
+	default:
+		return m.attempt(ev)
+	}
+}
+
+func (m *Machine) decided(ev Decided) error {
+	c := m.call
+	d, q := ev.Decision, ev.Question
+	c.Decision, c.Question, c.Digest, c.Suggested = &d, &q, ev.Digest, ev.Suggested
+	c.Behind, c.Placement = "", ev.Placement
+	switch d.Behavior {
+	case message.BehaviorDeny:
+		return m.finish(Deny, message.ToolResultDenied, deniedText(c.Tool, d), ev.At)
+	case message.BehaviorAllow:
+		return m.move(Allow)
+	default:
+		return m.move(Ask)
+	}
+}
+
+// answered checks the fence of every answer, the digest, before anything else.
+func (m *Machine) answered(ev Answered) error {
+	c := m.call
+	if err := m.sameQuestion(ev.Vote.Digest); err != nil {
+		return err
+	}
+	c.Votes = appendVote(c.Votes, ev.Vote)
+	switch ev.Vote.Kind {
+	case message.AnswerApprove:
+		c.Remember = ev.Remember
+		return m.move(Approve)
+	case message.AnswerReject:
+		return m.finish(Reject, message.ToolResultDenied, rejectedText(c.Tool, ev.Vote), ev.At)
+	case message.AnswerForTool:
+		return m.finish(Answer, message.ToolResultSuccess, ev.Output, ev.At)
+	}
+	return &message.Error{Code: message.CodeInvalid, Op: "answer", What: "unknown kind of answer " + string(ev.Vote.Kind),
+		Hint: "use approve, reject or answer"}
+}
+
+func (m *Machine) edited(ev Edited) error {
+	if err := m.sameQuestion(ev.Vote.Digest); err != nil {
+		return err
+	}
+	vote := ev.Vote
+	vote.Edited = true
+	m.call.Votes = appendVote(m.call.Votes, vote)
+	m.call.Input, m.call.Remember = ev.Input, ev.Remember
+	return m.move(Edit)
+}
+
+func (m *Machine) sameQuestion(digest string) error {
+	c := m.call
+	if c.State != asking {
+		return wrongState(c.Clone(), Approve)
+	}
+	if digest != c.Digest {
+		return &message.Error{Code: message.CodeDigest, Op: "answer", Call: c.Clone(),
+			What: "the answer is to another question than the one that is open",
+			Hint: "look at the present question and answer that one"}
+	}
+	return nil
+}
+
+func (m *Machine) revoked(ev Revoked) error {
+	if m.call.Started() {
+		return &message.Error{Code: message.CodeState, Op: "revoke", Call: m.call.Clone(),
+			What: "the call has been started", Hint: "interrupt the reply to cancel it"}
+	}
+	return m.finish(Revoke, message.ToolResultDenied, revokedText(m.call.Tool, ev.Reason), ev.At)
+}
+
+// finish moves to finished with a result of ours.
+func (m *Machine) finish(cause Cause, state message.ToolResultState, text string, at time.Time) error {
+	if err := m.move(cause); err != nil {
+		return err
+	}
+	r := TextResult(m.call, state, text, at)
+	m.done(&r)
+	return nil
+}
+
+// done puts the result in place and takes away what only an open call has.
+func (m *Machine) done(r *message.ToolResultBlock) {
+	m.call.Result = r
+	m.call.Behind, m.call.Hold, m.call.RetryAt = "", message.HoldNone, time.Time{}
+}
+
+// appendVote never writes into a slice that another copy of the call shares.
+func appendVote(votes []message.Vote, v message.Vote) []message.Vote {
+	return append(append([]message.Vote(nil), votes...), v)
+}

@@ -1,0 +1,60 @@
+package toolcall
+
+import (
+	"fmt"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Replay folds the facts of one call, oldest first, checks every step against
+// the table and returns the call's state. It is what proves that a history is
+// one the machine could have written: steps that the table lacks, gaps, a
+// changed identity, a moved finished call or a dispatch without an allow are
+// errors. A note changes nothing.
+func Replay(facts []*message.Fact) (*message.Call, error) {
+	var cur *message.Call
+	for i, f := range facts {
+		if f.Call == nil {
+			return nil, fmt.Errorf("fact %d: it is not about a call", i)
+		}
+		if f.Note != nil {
+			if cur == nil {
+				return nil, fmt.Errorf("fact %d: a note before the call was proposed", i)
+			}
+			continue
+		}
+		if err := follows(cur, f); err != nil {
+			return nil, fmt.Errorf("fact %d (%s) of %s: %w", i, f.Kind(), f.Call.Key, err)
+		}
+		cur = f.Call
+	}
+	return cur, nil
+}
+
+// follows checks that f is a possible next fact after cur.
+func follows(cur *message.Call, f *message.Fact) error {
+	c, state, count := f.Call, none, 0
+	if cur != nil {
+		state, count = cur.State, cur.Facts
+		if cur.Key != c.Key || cur.Tool != c.Tool || cur.Proposal != c.Proposal || cur.Runtime != c.Runtime {
+			return fmt.Errorf("the call's identity changed")
+		}
+	}
+	if len(f.Path) == 0 {
+		return fmt.Errorf("no step was taken")
+	}
+	for _, s := range f.Path {
+		to, ok := next(state, Cause(s.Cause))
+		if !ok || s.From != state || s.To != to {
+			return fmt.Errorf("the table has no step %q from %q to %q", s.Cause, s.From, s.To)
+		}
+		state = to
+	}
+	if state != c.State {
+		return fmt.Errorf("the steps lead to %q, the fact says %q", state, c.State)
+	}
+	if c.Facts != count+1 {
+		return fmt.Errorf("it is number %d of the call's facts, %d was due", c.Facts, count+1)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package toolcall
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// timestampLayout is AgentScope's: ISO 8601 without zone, microseconds. All of
+// ours are UTC.
+const timestampLayout = "2006-01-02T15:04:05.000000"
+
+// Timestamp writes a time the way AgentScope's blocks and events carry it.
+func Timestamp(t time.Time) string { return t.UTC().Format(timestampLayout) }
+
+const interruptedText = "<system-reminder>The tool call has been interrupted by the user.</system-reminder>"
+
+func deniedText(tool string, d message.Decision) string {
+	if d.Message != "" {
+		return d.Message
+	}
+	return fmt.Sprintf("<system-reminder>The execution of tool %q is denied: %s</system-reminder>", tool, d.Reason)
+}
+
+func rejectedText(tool string, v message.Vote) string {
+	text := fmt.Sprintf("<system-reminder>The execution of tool %q is denied by the user %s.", tool, v.By.Name)
+	if v.Feedback != "" {
+		text += " They say: " + v.Feedback
+	}
+	return text + "</system-reminder>"
+}
+
+func expiredText(tool string) string {
+	return fmt.Sprintf("<system-reminder>The execution of tool %q is denied: nobody answered in time.</system-reminder>", tool)
+}
+
+func revokedText(tool, reason string) string {
+	text := fmt.Sprintf("<system-reminder>The leave to run tool %q was taken back before it started.", tool)
+	if reason != "" {
+		text += " Reason: " + reason
+	}
+	return text + "</system-reminder>"
+}
+
+// TextResult is a result of one text for call c.
+func TextResult(c *message.Call, state message.ToolResultState, text string, at time.Time) message.ToolResultBlock {
+	stamp := Timestamp(at)
+	return message.ToolResultBlock{
+		ID: c.Call, Name: c.Tool, Output: message.Content{Text: text}, State: state,
+		Metadata: map[string]any{}, CreatedAt: stamp, FinishedAt: &stamp,
+	}
+}
