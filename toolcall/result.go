@@ -7,12 +7,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// timestampLayout is AgentScope's: ISO 8601 without zone, microseconds. All of
-// ours are UTC.
-const timestampLayout = "2006-01-02T15:04:05.000000"
-
-// Timestamp writes a time the way AgentScope's blocks and events carry it.
-func Timestamp(t time.Time) string { return t.UTC().Format(timestampLayout) }
+// Timestamp writes a time of ours the way AgentScope's blocks and events carry
+// it: ISO 8601 without a zone, in UTC.
+func Timestamp(t time.Time) string { return message.Timestamp(t.UTC()) }
 
 const interruptedText = "<system-reminder>The tool call has been interrupted by the user.</system-reminder>"
 

@@ -1,0 +1,220 @@
+package toolcall_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+var t0 = time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
+
+func base(d time.Duration) toolcall.Base { return toolcall.Base{At: t0.Add(d)} }
+
+func newCall() *message.Call {
+	return &message.Call{
+		Key:     message.Key{Space: "s", Session: "se", Reply: "r", Call: "c1"},
+		Runtime: "bot", Tool: "refund", Input: `{"n":1}`, Proposal: "sha256:p",
+	}
+}
+
+func decided(b message.Behavior, place message.Placement) toolcall.Decided {
+	c := newCall()
+	q := message.Question{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Bundle: "b", Requirement: message.Requirement{Users: []string{}}}
+	d, err := q.Digest()
+	if err != nil {
+		panic(err)
+	}
+	return toolcall.Decided{Base: base(0), Decision: message.Decision{Behavior: b, Reason: "because", Bundle: "b"}, Question: q, Digest: d, Placement: place}
+}
+
+func yes(digest string) toolcall.Answered {
+	return toolcall.Answered{Base: base(1), Vote: message.Vote{Kind: message.AnswerApprove, By: message.Principal{Name: "ann"}, At: t0, Digest: digest}}
+}
+
+// drive takes events, one fact each, and returns the facts.
+func drive(t *testing.T, events ...toolcall.Event) (*message.Call, []*message.Fact) {
+	t.Helper()
+	var cur *message.Call
+	var facts []*message.Fact
+	for _, ev := range events {
+		m := toolcall.Load(cur)
+		if err := m.Step(ev); err != nil {
+			t.Fatalf("step %T: %v", ev, err)
+		}
+		cur = m.Call()
+		facts = append(facts, &message.Fact{Call: cur, Path: m.Path(), At: t0})
+	}
+	return cur, facts
+}
+
+func TestPaths(t *testing.T) {
+	ask, allow := decided(message.BehaviorAsk, message.PlaceRemote), decided(message.BehaviorAllow, message.PlaceRemote)
+	local := decided(message.BehaviorAllow, message.PlaceLocal)
+	propose := toolcall.Proposed{Base: base(0), Call: newCall()}
+	submit := toolcall.Submitted{Base: base(1), Attempt: message.Attempt{Number: 1}}
+	start := toolcall.Started{Base: base(2), Attempt: 1, Worker: "w", Claim: "x", LeaseMS: 1000}
+	result := toolcall.Resulted{Base: base(3), Attempt: 1, Claim: "x", Result: message.ToolResultBlock{ID: "c1", State: message.ToolResultSuccess}}
+	tests := []struct {
+		name   string
+		events []toolcall.Event
+		state  message.ToolCallState
+		result message.ToolResultState
+	}{
+		{"deny", []toolcall.Event{propose, decided(message.BehaviorDeny, "")}, "finished", "denied"},
+		{"bad input", []toolcall.Event{propose, toolcall.Refused{Base: base(1), Text: "no"}}, "finished", "error"},
+		{"an unknown word asks", []toolcall.Event{propose, decided("yes please", "")}, "asking", ""},
+		{"no word asks", []toolcall.Event{propose, decided("", "")}, "asking", ""},
+		{"local", []toolcall.Event{propose, local, start, result}, "finished", "success"},
+		{"remote", []toolcall.Event{propose, allow, submit, start, result}, "finished", "success"},
+		{"approved remote", []toolcall.Event{propose, ask, yes(ask.Digest), submit, start, result}, "finished", "success"},
+		{"rejected", []toolcall.Event{propose, ask, toolcall.Answered{Base: base(1), Vote: message.Vote{Kind: message.AnswerReject, Digest: ask.Digest}}}, "finished", "denied"},
+		{"answered", []toolcall.Event{propose, ask, toolcall.Answered{Base: base(1), Output: "42", Vote: message.Vote{Kind: message.AnswerForTool, Digest: ask.Digest}}}, "finished", "success"},
+		{"expired", []toolcall.Event{propose, ask, toolcall.Expired{Base: base(1)}}, "finished", "denied"},
+		{"edited and denied", []toolcall.Event{propose, ask, toolcall.Edited{Base: base(1), Input: `{}`, Vote: message.Vote{Digest: ask.Digest}}, decided(message.BehaviorDeny, "")}, "finished", "denied"},
+		{"hidden, then asked", []toolcall.Event{propose, toolcall.Hidden{Base: base(1), Behind: "c0"}, ask}, "asking", ""},
+		{"revoked", []toolcall.Event{propose, allow, submit, toolcall.Revoked{Base: base(2)}}, "finished", "denied"},
+		{"interrupted", []toolcall.Event{propose, ask, toolcall.Interrupted{Base: base(2)}}, "finished", "interrupted"},
+		{"lost and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Lost{Base: base(3), Attempt: 1, RetryAt: t0.Add(9)},
+			toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}}, "submitted", ""},
+		{"held, then the owner speaks", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Hold: message.HoldUnknown}, result}, "finished", "success"},
+		{"held, then settled", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Hold: message.HoldUnknown},
+			toolcall.Settled{Base: base(4), Attempt: 1, Result: message.ToolResultBlock{State: message.ToolResultError}}}, "finished", "error"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c, facts := drive(t, tt.events...)
+			if c.State != tt.state {
+				t.Fatalf("state = %s, want %s", c.State, tt.state)
+			}
+			if tt.result != "" && (c.Result == nil || c.Result.State != tt.result) {
+				t.Fatalf("result = %+v, want state %s", c.Result, tt.result)
+			}
+			if c.Facts != len(facts) {
+				t.Errorf("facts = %d, want %d", c.Facts, len(facts))
+			}
+			if got, err := toolcall.Replay(facts); err != nil || got != c {
+				t.Errorf("replay = %v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestRefusedSteps(t *testing.T) {
+	ask, allow := decided(message.BehaviorAsk, ""), decided(message.BehaviorAllow, message.PlaceRemote)
+	propose := toolcall.Proposed{Base: base(0), Call: newCall()}
+	submit := toolcall.Submitted{Base: base(1), Attempt: message.Attempt{Number: 1}}
+	start := toolcall.Started{Base: base(2), Attempt: 1, Worker: "w", Claim: "x"}
+	done := []toolcall.Event{propose, decided(message.BehaviorDeny, "")}
+	started := []toolcall.Event{propose, allow, submit, start}
+	tests := []struct {
+		name   string
+		before []toolcall.Event
+		ev     toolcall.Event
+		want   error
+	}{
+		{"submit while asking", []toolcall.Event{propose, ask}, submit, message.ErrState},
+		{"start while asking", []toolcall.Event{propose, ask}, toolcall.Started{Base: base(2), Attempt: 0, Worker: "w", Claim: "x"}, message.ErrState},
+		{"submit while pending", []toolcall.Event{propose}, submit, message.ErrState},
+		{"answer to another question", []toolcall.Event{propose, ask}, yes("sha256:other"), message.ErrDigest},
+		{"second answer", []toolcall.Event{propose, ask, yes(ask.Digest)}, yes(ask.Digest), message.ErrState},
+		{"answer to a finished call", done, yes(ask.Digest), message.ErrFinished},
+		{"interrupt of a finished call", done, toolcall.Interrupted{Base: base(2)}, message.ErrFinished},
+		{"second start", started, toolcall.Started{Base: base(3), Attempt: 1, Worker: "v", Claim: "y"}, message.ErrSuperseded},
+		{"start of an older attempt", append(started[:4:4], toolcall.Lost{Base: base(4), Attempt: 1, RetryAt: t0.Add(1)}, toolcall.Offered{Base: base(5), Attempt: message.Attempt{Number: 2}}),
+			start, message.ErrSuperseded},
+		{"result with another claim", started, toolcall.Resulted{Base: base(3), Attempt: 1, Claim: "y"}, message.ErrSuperseded},
+		{"result before the start", started[:3], toolcall.Resulted{Base: base(3), Attempt: 1}, message.ErrSuperseded},
+		{"revoke after the start", started, toolcall.Revoked{Base: base(3)}, message.ErrState},
+		{"settle what is not held", started, toolcall.Settled{Base: base(3), Attempt: 1}, message.ErrState},
+		{"new attempt beside a running one", started, toolcall.Offered{Base: base(3), Attempt: message.Attempt{Number: 2}}, message.ErrSuperseded},
+		{"unknown kind of answer", []toolcall.Event{propose, ask}, toolcall.Answered{Base: base(1), Vote: message.Vote{Kind: "shrug", Digest: ask.Digest}}, message.ErrInvalid},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c, _ := drive(t, tt.before...)
+			m := toolcall.Load(c)
+			before := *m.Call()
+			err := m.Step(tt.ev)
+			if !errors.Is(err, tt.want) {
+				t.Fatalf("Step = %v, want code %s", err, tt.want)
+			}
+			if after := *m.Call(); after.State != before.State || len(m.Path()) != 0 || len(after.Votes) != len(before.Votes) || after.Attempt != before.Attempt {
+				t.Errorf("the refused step left a trace: %+v", after)
+			}
+		})
+	}
+}
+
+func TestReplayFindsTampering(t *testing.T) {
+	ask := decided(message.BehaviorAsk, message.PlaceRemote)
+	fresh := func() []*message.Fact {
+		_, facts := drive(t, toolcall.Proposed{Base: base(0), Call: newCall()}, ask, yes(ask.Digest),
+			toolcall.Submitted{Base: base(1), Attempt: message.Attempt{Number: 1}}, toolcall.Interrupted{Base: base(2)})
+		return facts
+	}
+	tests := map[string]func([]*message.Fact) []*message.Fact{
+		"removed":   func(f []*message.Fact) []*message.Fact { return append(f[:2:2], f[3:]...) },
+		"reordered": func(f []*message.Fact) []*message.Fact { f[1], f[2] = f[2], f[1]; return f },
+		"repeated":  func(f []*message.Fact) []*message.Fact { return append(f, f[4]) },
+		"headless":  func(f []*message.Fact) []*message.Fact { return f[1:] },
+		"another tool": func(f []*message.Fact) []*message.Fact {
+			f[3].Call = f[3].Call.Clone()
+			f[3].Call.Tool = "rm"
+			return f
+		},
+		"another state": func(f []*message.Fact) []*message.Fact {
+			f[1].Call = f[1].Call.Clone()
+			f[1].Call.State = message.ToolCallAllowed
+			return f
+		},
+		"no step": func(f []*message.Fact) []*message.Fact { f[2].Path = nil; return f },
+	}
+	if _, err := toolcall.Replay(fresh()); err != nil {
+		t.Fatalf("untouched: %v", err)
+	}
+	for name, tamper := range tests {
+		if _, err := toolcall.Replay(tamper(fresh())); err == nil {
+			t.Errorf("%s: not found", name)
+		}
+	}
+}
+
+func TestDiagram(t *testing.T) {
+	want, err := os.ReadFile("testdata/states.mmd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := toolcall.Diagram(); got != string(want) {
+		t.Errorf("testdata/states.mmd differs from the table; it should read:\n%s", got)
+	}
+	if strings.Contains(toolcall.Diagram(), "finished --> p") {
+		t.Error("an arrow leads out of finished")
+	}
+}
+
+func TestEvents(t *testing.T) {
+	ask := decided(message.BehaviorAsk, message.PlaceRemote)
+	m := toolcall.Load(nil)
+	for _, ev := range []toolcall.Event{toolcall.Proposed{Base: base(0), Call: newCall()}, ask} {
+		if err := m.Step(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &message.Fact{ID: "f1", Call: m.Call(), Path: m.Path(), At: t0}
+	one, two := toolcall.Events(f), toolcall.Events(f)
+	if len(one) != 1 || one[0].Type() != message.EventRequireUserConfirm {
+		t.Fatalf("events = %v", one)
+	}
+	if one[0].Header().ID != two[0].Header().ID || one[0].Header().ID == "" {
+		t.Error("the same fact gives different event ids")
+	}
+	f.Note = &message.Note{What: "late_result"}
+	if got := toolcall.Events(f); len(got) != 0 {
+		t.Errorf("a note has events: %v", got)
+	}
+}
