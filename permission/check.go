@@ -39,6 +39,8 @@ func (c *compiler) checkRule(r *Rule) {
 		if r.Locked {
 			c.fault(r, "locked", "is only for deny and ask rules", "remove it")
 		}
+	case "":
+		c.fault(r, "behavior", "is missing", "want deny, ask or allow")
 	default:
 		c.fault(r, "behavior", "is "+quoted(string(r.Behavior))+", want deny, ask or allow", "")
 	}

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -57,7 +58,9 @@ func parseFiles(files []File) (Policy, problems) {
 	return policy, found
 }
 
-func parseFile(f File, found *problems) (policy Policy) {
+func parseFile(f File, found *problems) Policy {
+	// The YAML library miscounts lines that end in CR LF.
+	f.Data = bytes.ReplaceAll(f.Data, []byte("\r\n"), []byte("\n"))
 	body, ok := parseYAML(f, found)
 	if !ok {
 		return Policy{}
@@ -84,6 +87,9 @@ func parseYAML(f File, found *problems) (body ast.Node, ok bool) {
 		return fail(0, 0, "is longer than 1 MiB", "split it")
 	case !utf8.Valid(f.Data):
 		return fail(0, 0, "is not UTF-8", "")
+	case bytes.ContainsRune(f.Data, '\r'):
+		return fail(bytes.Count(f.Data[:bytes.IndexByte(f.Data, '\r')], []byte("\n"))+1, 1,
+			"contains a carriage return, behind which a terminal hides text", "end lines with LF or CR LF")
 	}
 	tokens := lexer.Tokenize(string(f.Data))
 	if t := tooDeep(tokens); t != nil {

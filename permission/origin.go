@@ -32,7 +32,7 @@ type sourceFile struct {
 func newSourceFile(f File) *sourceFile {
 	s := &sourceFile{name: f.Name}
 	for line := range strings.SplitSeq(string(f.Data), "\n") {
-		s.lines = append(s.lines, []rune(strings.TrimSuffix(line, "\r")))
+		s.lines = append(s.lines, []rune(line))
 	}
 	return s
 }
@@ -58,7 +58,8 @@ func (o *origin) start(field string) (line, col int) {
 	if o == nil {
 		return 0, 0
 	}
-	if f, ok := o.fields[field]; ok {
+	parent, _, _ := strings.Cut(field, ".")
+	if f, ok := o.fields[parent]; ok {
 		return f.line, f.col
 	}
 	return o.line, o.col

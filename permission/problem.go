@@ -82,9 +82,16 @@ func (ps problems) err() error {
 
 // nearest returns the candidate that looks like a misspelling of name, or "".
 func nearest(name string, candidates []string) string {
-	best, bestDist := "", max(1, len(name)/3)+1
+	best, bestDist := "", 2
+	if len(name) > 3 {
+		bestDist = max(2, len(name)/3) + 1
+	}
 	for _, c := range candidates {
-		if d := editDistance(strings.ToLower(name), strings.ToLower(c)); d < bestDist {
+		d := editDistance(strings.ToLower(name), strings.ToLower(c))
+		if len(name) > 3 && strings.HasPrefix(c, name) {
+			d = 1 // cut short
+		}
+		if d < bestDist {
 			best, bestDist = c, d
 		}
 	}

@@ -104,7 +104,7 @@ func (d *fileReader) rule(n ast.Node, def defaults) (Rule, bool) {
 	before := len(*d.found)
 	d.ruleName = ""
 	defer func() { d.ruleName = "" }()
-	m, ok := d.mapping(n, "", nil, nil) // first without checking keys: the name belongs into the faults
+	m, ok := d.mapping(n, "rules", nil, nil) // first without checking keys: the name belongs into the faults
 	if !ok {
 		return Rule{}, false
 	}

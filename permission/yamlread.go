@@ -66,7 +66,7 @@ func (d *fileReader) mapping(n ast.Node, field string, known, later []string) (m
 			continue
 		}
 		if slices.Contains(later, name) {
-			d.fault(key, joinField(field, name), "is not enforced yet", "remove it; ignoring it would make the rule looser than it reads")
+			d.fault(key, joinField(field, name), "is not enforced yet", "remove it; a key that has no effect would mislead")
 		} else {
 			d.fault(key, joinField(field, name), "unknown key", didYouMean(nearest(name, known)))
 		}

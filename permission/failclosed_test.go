@@ -1,0 +1,155 @@
+package permission_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// nested runs a quarter of a million steps on the input below; the schema says
+// nothing about sizes, so only the limits at run time can stop it.
+const nested = `args.xs.all(a, args.ys.all(b, a != b))`
+
+func manyItems() string {
+	in := []byte(`{"s": "x", "xs": [0`)
+	for range 1500 {
+		in = append(in, ",0"...)
+	}
+	in = append(in, `], "ys": [1`...)
+	for range 1500 {
+		in = append(in, ",1"...)
+	}
+	return string(append(in, "]}"...))
+}
+
+// faults are the ways in which a rule cannot be evaluated, each on an input
+// that reaches the tool. The budgets are such that the rule is accepted at
+// load.
+var faults = []struct {
+	name   string
+	when   string
+	input  string
+	limits permission.Limits
+	cause  error
+}{
+	{"missing key", `args.missing == "x"`, `{}`, permission.Limits{}, nil},
+	{"type error", `args.s + 1 == 2`, `{"s": "x"}`, permission.Limits{}, nil},
+	{"index out of range", `args.xs[5] == 1`, `{"xs": []}`, permission.Limits{}, nil},
+	{"division by zero", `1 / args.n == 1`, `{"n": 0}`, permission.Limits{}, nil},
+	{"overflow", `args.n + 1 > 0`, `{"n": 9223372036854775807}`, permission.Limits{}, nil},
+	{"bad regex", `"x".matches(args.s)`, `{"s": "("}`, permission.Limits{}, nil},
+	{"huge regex", `"x".matches(args.s)`, `{"s": "(((x{9}){9}){9})"}`, permission.Limits{}, nil},
+	{"cost limit", nested, manyItems(), permission.Limits{RuleCost: 200_000, Deadline: time.Hour}, permission.ErrCostLimit},
+	{"deadline", nested, manyItems(), permission.Limits{RuleCost: math.MaxUint64, DecisionCost: math.MaxUint64, Deadline: time.Nanosecond}, permission.ErrDeadline},
+	{"duplicate members", `args.s == "x"`, `{"s": "x", "s": "y"}`, permission.Limits{}, nil},
+	{"no object", `args.s == "x"`, `["x"]`, permission.Limits{}, nil},
+	{"input too long", `args.s == "x"`, `{"s": "xxxxxxxxxxxxxxx"}`, permission.Limits{InputBytes: 20}, nil},
+	{"input too deep", `args.s == "x"`, `{"s": [[[]]]}`, permission.Limits{InputDepth: 3}, nil},
+}
+
+// Table E: whatever the fault, a deny rule counts as matched (deny if locked,
+// else ask), an ask rule asks, and an allow rule neither matches nor lets the
+// mode allow.
+func TestFailsClosed(t *testing.T) {
+	deny, ask := message.BehaviorDeny, message.BehaviorAsk
+	for _, f := range faults {
+		for _, k := range []struct {
+			name string
+			rule permission.Rule
+			want map[permission.Mode]message.Behavior
+		}{
+			{"locked deny", permission.Rule{Behavior: deny, Locked: true}, answersOf(deny, deny, deny, deny, deny)},
+			{"strict deny", permission.Rule{Behavior: deny, OnError: permission.OnErrorDeny}, answersOf(deny, deny, deny, deny, deny)},
+			{"deny", permission.Rule{Behavior: deny}, answersOf(ask, ask, ask, ask, deny)},
+			{"ask", permission.Rule{Behavior: ask}, answersOf(ask, ask, ask, ask, deny)},
+			{"strict ask", permission.Rule{Behavior: ask, OnError: permission.OnErrorDeny}, answersOf(deny, deny, deny, deny, deny)},
+			{"allow", permission.Rule{Behavior: message.BehaviorAllow}, answersOf(ask, ask, deny, ask, deny)},
+		} {
+			k.rule.Name, k.rule.Tools, k.rule.When = "r", []string{"t"}, f.when
+			b := compile(t, permission.Options{Limits: f.limits}, k.rule)
+			for _, mode := range allModes {
+				d := decide(b, mode, f.input)
+				if d.Behavior != k.want[mode] {
+					t.Errorf("%s in %s rule, mode %s: %s by %s, want %s", f.name, k.name, mode, d.Behavior, d.Step, k.want[mode])
+				}
+				if mode == permission.ModeExplore && k.rule.Behavior == message.BehaviorAllow {
+					continue // allow rules are not consulted
+				}
+				if len(d.Errors) == 0 {
+					t.Errorf("%s in %s rule, mode %s: the error is not reported", f.name, k.name, mode)
+				} else if f.cause != nil && !errors.Is(d.Errors[0], f.cause) {
+					t.Errorf("%s in %s rule: error is %v, want %v", f.name, k.name, d.Errors[0], f.cause)
+				}
+			}
+		}
+	}
+}
+
+func answersOf(b ...message.Behavior) map[permission.Mode]message.Behavior {
+	m := map[permission.Mode]message.Behavior{}
+	for i, mode := range allModes {
+		m[mode] = b[i]
+	}
+	return m
+}
+
+// A read-only tool is allowed in every mode; a failing rule about it must
+// still ask or deny.
+func TestFailingRuleOutranksReadOnly(t *testing.T) {
+	for _, behavior := range []message.Behavior{message.BehaviorDeny, message.BehaviorAsk} {
+		b := compile(t, permission.Options{Tools: []permission.Tool{{Name: "t", ReadOnly: true}}}, rule("r", behavior, "args.missing == 1"))
+		for _, mode := range allModes {
+			if d := decide(b, mode, `{}`); d.Behavior == message.BehaviorAllow {
+				t.Errorf("failing %s rule in %s allows by %s", behavior, mode, d.Step)
+			}
+		}
+	}
+}
+
+func TestCancelledContext(t *testing.T) {
+	stop := errors.New("stopping")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(stop)
+	b := compile(t, permission.Options{Tools: []permission.Tool{{Name: "t", ReadOnly: true}}}, rule("a", "allow", ""))
+	for _, mode := range allModes {
+		d := b.Decide(ctx, permission.Request{Tool: "t", Input: []byte(`{}`), Mode: mode})
+		if d.Behavior == message.BehaviorAllow || len(d.Errors) != 1 || !errors.Is(d.Errors[0], stop) {
+			t.Errorf("in %s: %s, errors %v", mode, d.Behavior, d.Errors)
+		}
+	}
+}
+
+// One decision has a budget beside that of each rule.
+func TestDecisionCost(t *testing.T) {
+	var rules []permission.Rule
+	for _, name := range []string{"a", "b", "c", "d"} {
+		rules = append(rules, rule(name, "deny", `args.xs.exists(x, x == 7)`))
+	}
+	in := manyItems()
+	limits := permission.Limits{RuleCost: 100_000, DecisionCost: 1, Deadline: time.Hour}
+	d := decide(compile(t, permission.Options{Limits: limits}, rules...), permission.ModeBypass, in)
+	if d.Behavior != message.BehaviorAsk || len(d.Errors) != 3 || !errors.Is(d.Errors[0], permission.ErrCostLimit) {
+		t.Errorf("over the budget: %s, errors %v", d.Behavior, d.Errors)
+	}
+	limits.DecisionCost = 1_000_000
+	d = decide(compile(t, permission.Options{Limits: limits}, rules...), permission.ModeBypass, in)
+	if d.Behavior != message.BehaviorAllow {
+		t.Errorf("within the budget: %s, errors %v", d.Behavior, d.Errors)
+	}
+}
+
+// A thousand cheap rules about one tool stay within the budget of a decision.
+func TestManyCheapRulesStayWithinTheBudget(t *testing.T) {
+	var rules []permission.Rule
+	for i := range 1000 {
+		rules = append(rules, rule("r"+string(rune('a'+i%26))+time.Duration(i).String(), "deny", `args.s.startsWith("no such prefix")`))
+	}
+	if d := decide(compile(t, permission.Options{}, rules...), permission.ModeBypass, `{"s": "x"}`); d.Behavior != message.BehaviorAllow {
+		t.Errorf("%s, %d errors, first %v", d.Behavior, len(d.Errors), d.Errors[0])
+	}
+}

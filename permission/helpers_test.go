@@ -1,0 +1,42 @@
+package permission_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// compile is Compile for policies that must compile.
+func compile(t testing.TB, opts permission.Options, rules ...permission.Rule) *permission.Bundle {
+	t.Helper()
+	b, err := permission.Compile(permission.Policy{Rules: rules}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func schema(t testing.TB, text string) *permission.Schema {
+	t.Helper()
+	s, err := permission.CompileSchema([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// rule is a rule for tool "t".
+func rule(name string, behavior message.Behavior, when string) permission.Rule {
+	return permission.Rule{Name: name, Tools: []string{"t"}, Behavior: behavior, When: when, Source: "test"}
+}
+
+func decide(b *permission.Bundle, mode permission.Mode, input string) permission.Decision {
+	return b.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(input), Mode: mode})
+}
+
+var allModes = []permission.Mode{permission.ModeDefault, permission.ModeAcceptEdits, permission.ModeExplore,
+	permission.ModeBypass, permission.ModeDontAsk}
+
+func ptr[T any](v T) *T { return &v }
