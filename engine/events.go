@@ -36,34 +36,38 @@ func (e *Engine) emit(ctx context.Context, by message.Principal, r message.EmitR
 	if len(r.Events) == 0 || len(r.Events) > maxRecords {
 		return message.EmitReply{}, &message.Error{Code: message.CodeInvalid, Op: "emit", What: fmt.Sprintf("%d events in one request", len(r.Events)), Hint: fmt.Sprintf("send 1 to %d", maxRecords)}
 	}
+	events := make([]message.RawJSON, len(r.Events))
 	for i, raw := range r.Events {
-		if err := streamable(raw, reply); err != nil {
+		var err error
+		if events[i], err = streamable(raw, reply); err != nil {
 			return message.EmitReply{}, opError("emit", fmt.Errorf("events[%d]: %w", i, err))
 		}
 	}
 	if err := e.bindSession(ctx, by, reply.SessionKey()); err != nil {
 		return message.EmitReply{}, opError("emit", err)
 	}
-	seq, err := e.journal.AppendEvent(ctx, by.Name, reply, r.Events)
+	seq, err := e.journal.AppendEvent(ctx, by.Name, reply, events)
 	if err != nil {
 		return message.EmitReply{}, opError("emit", err)
 	}
 	return message.EmitReply{Seq: seq}, nil
 }
 
-// streamable checks one event of a runtime.
-func streamable(raw message.RawJSON, reply message.Key) error {
+// streamable checks one event of a runtime and completes it: what it leaves
+// out (id, time, defaults) is fixed here, so that every reader gets the same
+// event.
+func streamable(raw message.RawJSON, reply message.Key) (message.RawJSON, error) {
 	ev, err := message.DecodeEvent(raw)
 	if err != nil {
-		return &message.Error{Code: message.CodeInvalid, What: "not an AgentScope event", Err: err}
+		return nil, &message.Error{Code: message.CodeInvalid, What: "not an AgentScope event", Err: err}
 	}
 	if !streamed[ev.Type()] {
-		return &message.Error{Code: message.CodeForbidden, What: "a runtime does not stream " + string(ev.Type()), Hint: "askance derives it from the journal"}
+		return nil, &message.Error{Code: message.CodeForbidden, What: "a runtime does not stream " + string(ev.Type()), Hint: "askance derives it from the journal"}
 	}
 	if ev.Type() != message.EventCustom && ev.ReplyID() != reply.Reply {
-		return &message.Error{Code: message.CodeInvalid, What: "reply_id is not that of the request", Hint: "stream each reply's events by themselves"}
+		return nil, &message.Error{Code: message.CodeInvalid, What: "reply_id is not that of the request", Hint: "stream each reply's events by themselves"}
 	}
-	return nil
+	return json.Marshal(ev)
 }
 
 // events reads a session's events: the streamed ones and those that the facts

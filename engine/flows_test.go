@@ -1,0 +1,446 @@
+package engine_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// flow is one row of agent_flows.jsonl: a recorded run of AgentScope's own
+// agent loop with a scripted model.
+type flow struct {
+	Name      string                   `json:"name"`
+	Tools     []flowTool               `json:"tools"`
+	Mode      string                   `json:"mode"`
+	Rules     []message.PermissionRule `json:"rules"`
+	Turns     []json.RawMessage        `json:"model_turns"`
+	Steps     []flowStep               `json:"steps"`
+	After     map[string][]any         `json:"rules_after"`
+	ReplayMsg json.RawMessage          `json:"replay_msg"`
+	Context   *message.Msg             `json:"context_msg"`
+}
+
+type flowTool struct {
+	Name     string `json:"name"`
+	Check    string `json:"check"`
+	ReadOnly bool   `json:"is_read_only"`
+	External bool   `json:"is_external"`
+	Safe     bool   `json:"concurrency_safe"`
+}
+
+type flowStep struct {
+	Send    string                                   `json:"send"`
+	Text    string                                   `json:"text"`
+	Event   json.RawMessage                          `json:"event"`
+	Receive []json.RawMessage                        `json:"receive"`
+	Error   string                                   `json:"error"`
+	States  map[message.CallID]message.ToolCallState `json:"call_states"`
+}
+
+// deviations are rows that show an upstream hazard and are answered otherwise
+// on purpose, with the reason. They are run, and must deviate.
+var deviations = map[string]string{}
+
+func TestAgentFlows(t *testing.T) {
+	data, err := os.ReadFile("testdata/agentscope/agent_flows.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, 16<<20)
+	rows := 0
+	for lines.Scan() {
+		var f flow
+		if err := json.Unmarshal(lines.Bytes(), &f); err != nil {
+			t.Fatalf("row %d: %v", rows, err)
+		}
+		rows++
+		t.Run(f.Name, func(t *testing.T) { runFlow(t, f) })
+	}
+	if rows == 0 {
+		t.Fatal("no rows")
+	}
+}
+
+func runFlow(t *testing.T, f flow) {
+	a := newAgent(t, f)
+	for i, s := range f.Steps {
+		got, err := a.step(s)
+		if (err != nil) != (s.Error != "") {
+			t.Fatalf("step %d (%s): error = %v, upstream error %q", i, s.Send, err, s.Error)
+		}
+		if diff := cmp.Diff(comparable(t, s.Receive), comparable(t, got)); diff != "" {
+			t.Fatalf("step %d (%s): events differ (-upstream +ours):\n%s", i, s.Send, diff)
+		}
+		for id, want := range s.States {
+			if c := a.call(id); c == nil || c.State != want {
+				t.Fatalf("step %d: call %s is %+v, upstream %s", i, id, c, want)
+			}
+		}
+		if strings.HasSuffix(f.Name, "_after_restart") {
+			a.restart()
+		}
+	}
+	a.checkReplay()
+	a.checkContext()
+	if got, want := len(a.eng.Remembered("sess-1")), len(f.After["allow_rules"])-allowRules(f.Rules); got != want {
+		t.Errorf("%d rules were remembered, upstream %d", got, want)
+	}
+}
+
+func allowRules(rules []message.PermissionRule) (n int) {
+	for _, r := range rules {
+		if r.Behavior == message.BehaviorAllow {
+			n++
+		}
+	}
+	return n
+}
+
+// agent is the runtime of the test: a scripted model in AgentScope's loop,
+// with askance doing everything that concerns tool calls.
+type agent struct {
+	t       *testing.T
+	flow    flow
+	journal engine.Journal
+	eng     *engine.Engine
+	cursor  uint64
+	reply   message.ReplyID
+	replies int
+	turn    int
+	all     []json.RawMessage // events of the first reply, in order
+}
+
+func newAgent(t *testing.T, f flow) *agent {
+	a := &agent{t: t, flow: f, journal: engine.NewMemory()}
+	a.start()
+	t.Cleanup(func() { a.eng.Close() })
+	return a
+}
+
+func (a *agent) start() {
+	a.t.Helper()
+	var tools []engine.Tool
+	var known []permission.Tool
+	run := local{}
+	for _, ft := range a.flow.Tools {
+		pt := permission.Tool{Name: ft.Name, ReadOnly: ft.ReadOnly, Check: verdict(ft.Check)}
+		et := engine.Tool{Tool: pt, ConcurrencySafe: ft.Safe, Placement: message.PlaceLocal}
+		if ft.External {
+			et.Placement = message.PlaceExternal
+		} else {
+			run[ft.Name] = ranArguments
+		}
+		tools, known = append(tools, et), append(known, pt)
+	}
+	bundle, err := permission.Compile(permission.FromRules(a.flow.Rules), permission.Options{Tools: known})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.eng, err = engine.New("test", a.journal, bundle, tools, engine.WithExecutor(run),
+		engine.WithMode(permission.Mode(a.flow.Mode)), engine.WithAgentScopeOrder())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if err := a.eng.Start(a.t.Context()); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a *agent) restart() {
+	a.eng.Close()
+	a.start()
+}
+
+func verdict(check string) func(permission.Call) permission.ToolVerdict {
+	answers := map[string]permission.CheckAnswer{
+		"passthrough": permission.CheckPassthrough, "allow": permission.CheckAllow, "deny": permission.CheckDeny,
+		"ask": permission.CheckAsk, "ask_immune": permission.CheckAskImmune,
+	}
+	return func(permission.Call) permission.ToolVerdict {
+		return permission.ToolVerdict{Answer: answers[check], Message: "custom"}
+	}
+}
+
+func ranArguments(_ context.Context, inv message.Invocation) (string, error) {
+	return "ran " + string(inv.Input), nil
+}
+
+func (a *agent) runtime() *engine.Port {
+	return a.eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+}
+
+func (a *agent) calls() map[message.CallID]*message.Call {
+	r, err := a.runtime().List(a.t.Context(), message.ListRequest{Session: "sess-1", All: true})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	out := map[message.CallID]*message.Call{}
+	for _, c := range r.Calls {
+		out[c.Call] = c
+	}
+	return out
+}
+
+func (a *agent) call(id message.CallID) *message.Call { return a.calls()[id] }
+
+// step sends what the row sends and gives back the events that came of it.
+func (a *agent) step(s flowStep) ([]json.RawMessage, error) {
+	if s.Send == "user" {
+		for _, c := range a.calls() {
+			if c.Open() {
+				return nil, fmt.Errorf("a user message while the call %s is %s", c.Call, c.State)
+			}
+		}
+		a.replies++
+		a.reply = message.ReplyID(fmt.Sprintf("reply-%d", a.replies))
+		a.emit(`{"type":"REPLY_START","session_id":"sess-1","name":"bot"}`)
+		a.loop()
+		return a.receive(), nil
+	}
+	ev, err := message.DecodeEvent(withReply(a.t, s.Event, a.reply))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	person := a.eng.As(message.Principal{Role: message.RoleApprover, Name: "dev"})
+	if s.Send == "EXTERNAL_EXECUTION_RESULT" {
+		person = a.runtime()
+	}
+	if err := engine.Deliver(a.t.Context(), person, "sess-1", ev, nil); err != nil {
+		return a.receive(), err
+	}
+	if a.settled() && s.Send != "USER_INTERRUPT" {
+		a.loop()
+	}
+	return a.receive(), nil
+}
+
+// settled waits until nothing of the reply runs and reports whether every call
+// of it is finished.
+func (a *agent) settled() bool {
+	r, err := a.runtime().Wait(a.t.Context(), message.WaitRequest{Session: "sess-1", Reply: a.reply, Until: message.UntilParked})
+	if err != nil || !r.Done {
+		a.t.Fatalf("wait: %v, done %v", err, r.Done)
+	}
+	for _, c := range r.Calls {
+		if c.Open() {
+			return false
+		}
+	}
+	return true
+}
+
+// loop takes model turns until the model answers with a text or a call waits
+// for somebody.
+func (a *agent) loop() {
+	for a.turn < len(a.flow.Turns) {
+		raw := a.flow.Turns[a.turn]
+		a.turn++
+		a.emit(`{"type":"MODEL_CALL_START","model_name":"mock"}`)
+		var text string
+		if json.Unmarshal(raw, &text) == nil {
+			block := fmt.Sprintf("text-%d", a.turn)
+			a.emit(`{"type":"TEXT_BLOCK_START","block_id":"` + block + `"}`)
+			a.emit(fmt.Sprintf(`{"type":"TEXT_BLOCK_DELTA","block_id":%q,"delta":%q}`, block, text))
+			a.emit(`{"type":"TEXT_BLOCK_END","block_id":"` + block + `"}`)
+			a.emit(`{"type":"MODEL_CALL_END","input_tokens":0,"output_tokens":0}`)
+			a.emit(`{"type":"REPLY_END","session_id":"sess-1","finished_reason":"completed","error":null}`)
+			return
+		}
+		a.propose(raw)
+		if !a.settled() {
+			return
+		}
+	}
+}
+
+func (a *agent) propose(raw json.RawMessage) {
+	var turn [][3]string
+	if err := json.Unmarshal(raw, &turn); err != nil {
+		a.t.Fatal(err)
+	}
+	var blocks []message.ToolCallBlock
+	for _, c := range turn {
+		a.emit(fmt.Sprintf(`{"type":"TOOL_CALL_START","tool_call_id":%q,"tool_call_name":%q}`, c[0], c[1]))
+		a.emit(fmt.Sprintf(`{"type":"TOOL_CALL_DELTA","tool_call_id":%q,"delta":%q}`, c[0], c[2]))
+		blocks = append(blocks, message.ToolCallBlock{ID: message.CallID(c[0]), Name: c[1], Input: c[2]})
+	}
+	for _, c := range turn {
+		a.emit(fmt.Sprintf(`{"type":"TOOL_CALL_END","tool_call_id":%q}`, c[0]))
+	}
+	a.emit(`{"type":"MODEL_CALL_END","input_tokens":0,"output_tokens":0}`)
+	if _, err := a.runtime().Propose(a.t.Context(), message.ProposeRequest{Session: "sess-1", Reply: a.reply, Agent: "bot", Calls: blocks}); err != nil {
+		a.t.Fatalf("propose: %v", err)
+	}
+}
+
+func (a *agent) emit(event string) {
+	raw := withReply(a.t, []byte(event), a.reply)
+	if _, err := a.runtime().Emit(a.t.Context(), message.EmitRequest{Session: "sess-1", Reply: a.reply, Events: []message.RawJSON{raw}}); err != nil {
+		a.t.Fatalf("emit %s: %v", event, err)
+	}
+}
+
+func withReply(t *testing.T, raw []byte, reply message.ReplyID) []byte {
+	var m map[string]any
+	if err := json.Unmarshal(raw, &m); err != nil {
+		t.Fatal(err)
+	}
+	m["reply_id"] = reply
+	out, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// receive reads the events since the last time. Those that were sent, not
+// received, are kept for the replay and left out of the answer.
+func (a *agent) receive() []json.RawMessage {
+	r, err := a.runtime().Events(a.t.Context(), message.EventsRequest{Session: "sess-1", After: a.cursor})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.cursor = r.Next
+	var out []json.RawMessage
+	for _, e := range r.Events {
+		var head struct {
+			Type  string          `json:"type"`
+			Reply message.ReplyID `json:"reply_id"`
+		}
+		if err := json.Unmarshal(e.Event, &head); err != nil {
+			a.t.Fatal(err)
+		}
+		if head.Reply == "reply-1" {
+			a.all = append(a.all, json.RawMessage(e.Event))
+		}
+		switch head.Type {
+		case "USER_CONFIRM_RESULT", "EXTERNAL_EXECUTION_RESULT", "USER_INTERRUPT":
+		default:
+			out = append(out, json.RawMessage(e.Event))
+		}
+	}
+	return out
+}
+
+// checkReplay folds the first reply's events and compares the message with the
+// one that upstream folds from its own.
+func (a *agent) checkReplay() {
+	var want message.Msg
+	if err := json.Unmarshal(a.flow.ReplayMsg, &want); err != nil {
+		a.t.Fatal(err)
+	}
+	got, err := message.AssistantMsg("bot", message.List(), message.WithID("reply-1"))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for _, raw := range a.all {
+		ev, err := message.DecodeEvent(raw)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		if err := message.Append(got, ev); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	w, g := []json.RawMessage{a.flow.ReplayMsg}, []json.RawMessage{must(json.Marshal(got))}
+	if diff := cmp.Diff(comparable(a.t, w), comparable(a.t, g)); diff != "" {
+		a.t.Errorf("replayed message differs (-upstream +ours):\n%s", diff)
+	}
+}
+
+// checkContext compares what upstream's own context says of the calls with
+// what the journal says: the arguments that ran, and the state.
+func (a *agent) checkContext() {
+	if a.flow.Context == nil {
+		return
+	}
+	for _, b := range message.BlocksOf[*message.ToolCallBlock](a.flow.Context) {
+		c := a.call(b.ID)
+		if c == nil || c.Input != b.Input || c.Tool != b.Name || c.State != b.State {
+			a.t.Errorf("call %s is %+v, upstream's context says %+v", b.ID, c, b)
+		}
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// comparable strips what the vectors' README calls not significant: ids made
+// on the way, stamps, the texts of denials and errors, and the order of
+// adjacent TOOL_CALL_END events.
+func comparable(t *testing.T, events []json.RawMessage) []any {
+	t.Helper()
+	var out []any
+	bad := map[string]bool{} // calls that did not end in success
+	for _, raw := range events {
+		var v map[string]any
+		if err := json.Unmarshal(raw, &v); err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := v["state"].(string); ok && v["type"] == "TOOL_RESULT_END" && s != "success" {
+			bad[v["tool_call_id"].(string)] = true
+		}
+		out = append(out, v)
+	}
+	for i, v := range out {
+		out[i] = strip(v, bad)
+	}
+	for i := 0; i < len(out); {
+		j := i
+		for j < len(out) && kind(out[j]) == "TOOL_CALL_END" {
+			j++
+		}
+		run := out[i:j]
+		sort.Slice(run, func(a, b int) bool { return fmt.Sprint(run[a]) < fmt.Sprint(run[b]) })
+		i = max(j, i+1)
+	}
+	return out
+}
+
+func kind(v any) string { s, _ := v.(map[string]any)["type"].(string); return s }
+
+func strip(v any, bad map[string]bool) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = strip(v[i], bad)
+		}
+	case map[string]any:
+		delete(v, "created_at")
+		delete(v, "reply_id")
+		delete(v, "block_id")
+		switch k := kind(v); {
+		case k == "tool_result" && v["state"] != "success":
+			v["output"] = "(text)"
+		case k == "TOOL_RESULT_TEXT_DELTA" && bad[fmt.Sprint(v["tool_call_id"])]:
+			v["delta"] = "(text)"
+		}
+		if k := kind(v); k != "tool_call" && k != "tool_result" {
+			delete(v, "id")
+		}
+		if v["finished_at"] != nil {
+			v["finished_at"] = "(stamp)"
+		}
+		for k := range v {
+			v[k] = strip(v[k], bad)
+		}
+	}
+	return v
+}
