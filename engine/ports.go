@@ -46,13 +46,7 @@ type Journal interface {
 }
 
 // Sink receives records from Watch.
-type Sink interface {
-	// Record is called for every record, the invalid ones too.
-	Record(r message.Record)
-	// CaughtUp is called once, when everything that was in the journal as Watch
-	// began has been delivered.
-	CaughtUp()
-}
+type Sink = message.Sink
 
 // Signals are best-effort messages beside the journal. Losing one costs time,
 // never correctness: whoever needs the truth reads the journal.
