@@ -29,11 +29,7 @@ func newBlock(t BlockType) Block {
 // block decodes a block by its type member, which must be there: to guess a
 // block's type from its members would make an attacker's choice of it.
 func (c Codec) block(raw []byte) (Block, error) {
-	members, err := strictjson.Members(raw)
-	if err != nil {
-		return nil, err
-	}
-	t, err := typeMember(members)
+	members, t, err := typed(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -42,9 +38,13 @@ func (c Codec) block(raw []byte) (Block, error) {
 		if c.RefuseUnknown {
 			return nil, strictjson.Wrong(strictjson.ErrType, "unknown block type %.60q", t)
 		}
-		return &UnknownBlock{Kind: BlockType(t), ID: textMember(members, "id"), Raw: bytes.Clone(raw)}, nil
+		return unknownBlock(BlockType(t), members, raw), nil
 	}
 	return b, c.fields(members, b)
+}
+
+func unknownBlock(t BlockType, members []strictjson.Member, raw []byte) *UnknownBlock {
+	return &UnknownBlock{Kind: t, ID: textMember(members, "id"), Raw: bytes.Clone(raw)}
 }
 
 // content decodes a string or a list of blocks.
@@ -116,6 +116,16 @@ func has(members []strictjson.Member, name string) bool {
 		}
 	}
 	return false
+}
+
+// typed takes apart an object that must name its type.
+func typed(raw []byte) ([]strictjson.Member, string, error) {
+	members, err := strictjson.Members(raw)
+	if err != nil {
+		return nil, "", err
+	}
+	t, err := typeMember(members)
+	return members, t, err
 }
 
 // typeMember returns the discriminator, which must be a string.

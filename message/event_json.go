@@ -74,11 +74,7 @@ func (t EventType) Known() bool { return newEvent(t) != nil }
 
 // event decodes an event by its type member.
 func (c Codec) event(raw []byte) (Event, error) {
-	members, err := strictjson.Members(raw)
-	if err != nil {
-		return nil, err
-	}
-	t, err := typeMember(members)
+	members, t, err := typed(raw)
 	if err != nil {
 		return nil, err
 	}

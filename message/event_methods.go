@@ -172,3 +172,13 @@ func (x *ExternalExecutionResult) UnmarshalJSON(data []byte) error { return unma
 
 // MarshalJSON returns the bytes of Raw.
 func (e UnknownEvent) MarshalJSON() ([]byte, error) { return appendRaw(nil, e.Raw) }
+
+// UnmarshalJSON keeps data as Raw, whatever its type, which must be there.
+func (e *UnknownEvent) UnmarshalJSON(data []byte) error {
+	members, t, err := typed(data)
+	if err != nil {
+		return err
+	}
+	*e = *unknownEvent(EventType(t), members, data)
+	return nil
+}

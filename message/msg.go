@@ -71,12 +71,15 @@ type Msg struct {
 	Error            *ErrorInfo      `json:"error"`
 }
 
-// Validate reports whether the role is known and may have been made with these
-// blocks. Messages are checked when they are decoded or made; Append does not
+// Validate reports whether role and finished_reason are known and the role may
+// have been made with these blocks. Messages are checked when they are decoded or made; Append does not
 // check, as upstream does not.
 func (m *Msg) Validate() error {
 	if !m.Role.Valid() {
 		return Errorf(CodeInvalid, "validate message", "role %q is none of %s", m.Role, m.Role.words())
+	}
+	if r := m.FinishedReason; r != nil && !r.Valid() {
+		return Errorf(CodeInvalid, "validate message", "finished_reason %q is none of %s", *r, r.words())
 	}
 	if i, err := m.misplaced(); err != nil {
 		return Errorf(CodeInvalid, "validate message", "content[%d]: %w", i, err)

@@ -84,3 +84,13 @@ func (c *Content) UnmarshalJSON(data []byte) (err error) {
 
 // MarshalJSON returns the bytes of Raw.
 func (b UnknownBlock) MarshalJSON() ([]byte, error) { return appendRaw(nil, b.Raw) }
+
+// UnmarshalJSON keeps data as Raw, whatever its type, which must be there.
+func (b *UnknownBlock) UnmarshalJSON(data []byte) error {
+	members, t, err := typed(data)
+	if err != nil {
+		return err
+	}
+	*b = *unknownBlock(BlockType(t), members, data)
+	return nil
+}
