@@ -15,8 +15,10 @@ func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Ans
 	if err := checkAnswer(a); err != nil {
 		return nil, opError("answer", err)
 	}
-	return e.update(ctx, "answer", a.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
+	late := false
+	c, err := e.update(ctx, "answer", a.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
+		late = false
 		if err := mayAnswer(c, by); err != nil {
 			return err
 		}
@@ -25,7 +27,12 @@ func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Ans
 		}
 		vote := message.Vote{Kind: a.Kind, By: by, At: stamp().At, Digest: a.Digest, Feedback: a.Feedback}
 		if expired(c, vote) {
+			late = true
 			return m.Step(toolcall.Expired{Base: stamp()})
+		}
+		if state, _ := e.view.replyState(c.Key); state != nil && state.Phase != message.ReplyOpen && c.Open() {
+			late = true
+			return m.Step(toolcall.Interrupted{Base: stamp()})
 		}
 		switch {
 		case a.Kind != message.AnswerApprove:
@@ -35,6 +42,10 @@ func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Ans
 		}
 		return e.approve(ctx, m, vote, a.Rules)
 	})
+	if err == nil && late {
+		return nil, &message.Error{Code: message.CodeFinished, Op: "answer", Call: c, What: "the answer came too late: the question is over (" + c.Cause + ")", Hint: "nothing to do: see the call's result"}
+	}
+	return c, err
 }
 
 func checkAnswer(a message.Answer) error {

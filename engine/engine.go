@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -37,9 +38,9 @@ type Engine struct {
 	wg   sync.WaitGroup
 	jobs chan struct{} // bounds the background steps that run at once
 
-	mu      sync.Mutex // guards running and closed
+	closing atomic.Bool // no new request is taken
+	mu      sync.Mutex  // guards running, and that no goroutine begins after stop
 	running map[message.Key]context.CancelCauseFunc
-	closed  bool
 
 	caughtUp chan struct{}
 	failed   chan error // the watch's end; has room for one
@@ -123,13 +124,11 @@ func (e *Engine) Failed() <-chan error { return e.failed }
 // drain time and are cancelled after it. It waits for all goroutines and may
 // be called twice. Open calls stay open in the journal.
 func (e *Engine) Close() error {
-	e.mu.Lock()
-	first := !e.closed
-	e.closed = true
-	e.mu.Unlock()
-	if first {
+	if e.closing.CompareAndSwap(false, true) {
 		e.drain()
+		e.mu.Lock()
 		e.stop(ErrStopping)
+		e.mu.Unlock()
 	}
 	e.wg.Wait()
 	return nil
@@ -162,7 +161,7 @@ func (e *Engine) drain() {
 func (e *Engine) background(f func(ctx context.Context)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
+	if e.ctx.Err() != nil {
 		return
 	}
 	e.wg.Go(func() {

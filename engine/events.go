@@ -83,8 +83,8 @@ func (e *Engine) events(ctx context.Context, r message.EventsRequest) (message.E
 	timer := time.NewTimer(min(maxHold, time.Duration(r.WaitMS)*time.Millisecond))
 	defer timer.Stop()
 	out := message.EventsReply{Events: []message.SequencedEvent{}, Next: r.After}
+	var moved <-chan struct{} // asked for only if there is nothing to give
 	for {
-		moved := e.view.watch(session)
 		records, next, err := e.journal.Read(ctx, session, out.Next, r.Limit)
 		if err != nil {
 			return out, opError("events", err)
@@ -101,8 +101,13 @@ func (e *Engine) events(ctx context.Context, r message.EventsRequest) (message.E
 		if len(records) == r.Limit {
 			continue // only facts without events so far
 		}
+		if moved == nil {
+			moved = e.view.watch(session)
+			continue
+		}
 		select {
 		case <-moved:
+			moved = nil
 		case <-timer.C:
 			return out, nil
 		case <-ctx.Done():

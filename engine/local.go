@@ -20,7 +20,7 @@ var (
 func (e *Engine) run(c *message.Call) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed || e.running[c.Key] != nil {
+	if e.ctx.Err() != nil || e.running[c.Key] != nil {
 		return // not run: the lease passes, and the attempt counts as lost
 	}
 	ctx, cancel := context.WithCancelCause(e.ctx)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/askance-dev/askance/message"
@@ -44,7 +45,7 @@ func (p *Port) may(ctx context.Context, op string, roles ...message.Role) error 
 		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the principal has no usable name", Hint: "authenticate"}
 	case !slices.Contains(roles, p.by.Role):
 		return &message.Error{Code: message.CodeForbidden, Op: op, What: "role " + string(p.by.Role) + " may not do this", Hint: "use a principal with one of the roles that may"}
-	case p.e.ctx.Err() != nil:
+	case p.e.closing.Load():
 		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine is stopped", Hint: "try another replica"}
 	case ctx.Err() != nil:
 		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the request was given up", Err: context.Cause(ctx)}
@@ -200,11 +201,22 @@ func (p *Port) Result(ctx context.Context, r message.ResultRequest) (message.Res
 
 // ownSession keeps runtimes to the sessions that are bound to them. An unknown
 // session is nobody's.
-func (p *Port) ownSession(_ context.Context, op string, s message.SessionID) error {
+func (p *Port) ownSession(ctx context.Context, op string, s message.SessionID) error {
 	if p.by.Role != message.RoleRuntime {
 		return nil
 	}
-	owner := p.e.view.runtime(message.Key{Space: p.e.space, Session: s})
+	session := message.Key{Space: p.e.space, Session: s}
+	owner := p.e.view.runtime(session)
+	if owner == "" { // perhaps only the view has not seen it yet
+		r, err := p.e.journal.Last(ctx, session)
+		if err != nil && !errors.Is(err, message.ErrNotFound) {
+			return opError(op, err)
+		}
+		if err == nil && r.Fact != nil && r.Fact.Session != nil {
+			p.e.view.apply(r.Fact, r.Seq)
+			owner = r.Fact.Session.Runtime
+		}
+	}
 	if owner != "" && owner != p.by.Name {
 		return &message.Error{Code: message.CodeForeign, Op: op, What: "the session " + string(s) + " belongs to another runtime", Hint: "use a session of your own"}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/message"
@@ -270,11 +271,35 @@ func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message
 		e.perform(c, m.Effects())
 		return c, nil
 	}
-	if err != nil { // not known whether it may begin: the lease will tell
-		e.schedule(c, e.cfg.grace)
-		return nil, err
+	if err != nil {
+		e.background(func(ctx context.Context) { e.beginLater(ctx, m) })
+		return c, nil
 	}
 	return e.update(ctx, "interrupt", c.Key, e.self(), interruptStep)
+}
+
+// beginLater performs the effects of a first fact once it is known that the
+// reply was not interrupted meanwhile: the journal could not be read at once.
+func (e *Engine) beginLater(ctx context.Context, m *toolcall.Machine) {
+	c := m.Call()
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		state, _, err := e.lastReply(ctx, c.ReplyKey())
+		switch {
+		case err == nil && state.Phase == message.ReplyOpen:
+			e.perform(c, m.Effects())
+			return
+		case err == nil:
+			_, err = e.update(ctx, "interrupt", c.Key, e.self(), interruptStep)
+			if err == nil || errors.Is(err, message.ErrFinished) {
+				return
+			}
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // decideStep decides a pending call within the machine and takes it as far as

@@ -31,16 +31,12 @@ func (e *Engine) list(ctx context.Context, by message.Principal, r message.ListR
 	}
 	sort.Slice(calls, func(i, j int) bool { return before(calls[i], calls[j]) })
 	out := message.ListReply{Calls: []*message.Call{}}
-	var skipped uint64
 	for _, c := range calls {
-		if !listed(c, by, r) {
-			continue
-		}
-		if skipped++; skipped <= r.After {
+		if c.First <= r.After || !listed(c, by, r) {
 			continue
 		}
 		if len(out.Calls) == r.Limit {
-			out.Next = skipped - 1
+			out.Next = out.Calls[len(out.Calls)-1].First
 			break
 		}
 		out.Calls = append(out.Calls, c.Clone())
@@ -49,15 +45,7 @@ func (e *Engine) list(ctx context.Context, by message.Principal, r message.ListR
 }
 
 // before orders calls as they were proposed.
-func before(a, b *message.Call) bool {
-	if !a.ProposedAt.Equal(b.ProposedAt) {
-		return a.ProposedAt.Before(b.ProposedAt)
-	}
-	if a.Batch.Index != b.Batch.Index {
-		return a.Batch.Index < b.Batch.Index
-	}
-	return a.Call < b.Call
-}
+func before(a, b *message.Call) bool { return a.First < b.First }
 
 func listed(c *message.Call, by message.Principal, r message.ListRequest) bool {
 	switch {
@@ -96,7 +84,7 @@ func (e *Engine) sessionCalls(ctx context.Context, session message.Key) ([]*mess
 		}
 		for _, r := range records {
 			if r.Fact != nil && r.Fact.Call != nil {
-				r.Fact.Call.Seq = r.Seq
+				r.Fact.Call.At(r.Seq)
 				last[r.Key] = r.Fact.Call
 			}
 		}
@@ -128,7 +116,7 @@ func (e *Engine) show(ctx context.Context, by message.Principal, r message.ShowR
 			continue
 		}
 		out.Call = f.Call
-		out.Call.Seq = rec.Seq
+		out.Call.At(rec.Seq)
 		out.History = append(out.History, message.FactEntry{
 			Seq: rec.Seq, Kind: f.Kind(), Path: f.Path, By: f.By, At: f.At, Note: f.Note,
 			Attempt: f.Call.Attempt.Number, Worker: f.Call.Attempt.Worker,
@@ -156,8 +144,8 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 	}
 	timer := time.NewTimer(hold)
 	defer timer.Stop()
+	var moved <-chan struct{} // asked for only if the first look does not end the wait
 	for {
-		moved := e.view.watch(reply)
 		calls, err := e.waited(ctx, reply, r.Calls)
 		if err != nil {
 			return message.WaitReply{}, opError("wait", err)
@@ -169,8 +157,13 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 		if out.Done {
 			return out, nil
 		}
+		if moved == nil {
+			moved = e.view.watch(reply)
+			continue
+		}
 		select {
 		case <-moved:
+			moved = nil
 		case <-timer.C:
 			return out, nil
 		case <-ctx.Done():
@@ -184,9 +177,8 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 // waited gives the calls that a wait is about.
 func (e *Engine) waited(ctx context.Context, reply message.Key, ids []message.CallID) ([]*message.Call, error) {
 	if len(ids) == 0 {
-		calls := e.view.ofReply(reply)
-		if len(calls) > 0 {
-			return calls, nil
+		if e.view.whole(reply) {
+			return e.view.ofReply(reply), nil
 		}
 		all, err := e.sessionCalls(ctx, reply.SessionKey())
 		if err != nil {

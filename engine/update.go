@@ -82,10 +82,10 @@ func (e *Engine) last(ctx context.Context, key message.Key) (*message.Call, erro
 	if r.Fact == nil || r.Fact.Call == nil {
 		return nil, message.Errorf(message.CodeInternal, "last", "the last fact of %s is not readable: %w", key, r.Invalid)
 	}
+	r.Fact.Call.At(r.Seq) // before anybody else can see it
 	if e.view.apply(r.Fact, r.Seq) {
 		e.follow(r.Fact)
 	}
-	r.Fact.Call.Seq = r.Seq
 	return r.Fact.Call, nil
 }
 

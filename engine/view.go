@@ -28,6 +28,7 @@ type replyView struct {
 	seq   uint64
 	open  map[message.Key]struct{}
 	calls []message.Key // in the order of their first facts; finished ones until forgotten
+	gaps  bool          // some finished calls were forgotten
 }
 
 type sessionView struct {
@@ -70,7 +71,7 @@ func (v *view) applyCall(f *message.Fact, seq uint64) bool {
 	if old != nil && seq <= old.Seq || old == nil && f.Note != nil {
 		return false // known already, or a remark on a call that is long finished
 	}
-	c.Seq = seq
+	c.At(seq)
 	r := v.reply(c.ReplyKey())
 	if old == nil {
 		r.calls = append(r.calls, c.Key)
@@ -105,7 +106,7 @@ func (v *view) forget() {
 		}
 		for i, k := range r.calls {
 			if k == key {
-				r.calls = append(r.calls[:i:i], r.calls[i+1:]...)
+				r.calls, r.gaps = append(r.calls[:i:i], r.calls[i+1:]...), true
 				break
 			}
 		}
@@ -238,6 +239,15 @@ func (v *view) ofReply(key message.Key) []*message.Call {
 		out = append(out, v.calls[k])
 	}
 	return out
+}
+
+// whole reports whether ofReply has every call of the reply that the view has
+// seen.
+func (v *view) whole(key message.Key) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	r := v.replies[key.ReplyKey()]
+	return r != nil && !r.gaps && len(r.calls) > 0
 }
 
 // open gives every open call.

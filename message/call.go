@@ -62,9 +62,20 @@ type Call struct {
 	UpdatedAt  time.Time `json:"updated_at"`
 	Facts      int       `json:"facts"` // how many facts this call has, this one included
 
+	// First is the journal sequence of the call's first fact: the order in which
+	// calls were proposed. The first fact itself cannot carry it (see At).
+	First uint64 `json:"first_seq,omitzero"`
 	// Seq is the journal sequence of the call's last fact. It is not part of the
-	// fact: whoever reads one sets it.
+	// fact: whoever reads one sets it (see At).
 	Seq uint64 `json:"seq,omitzero"`
+}
+
+// At notes the sequence at which the fact that carries c stands.
+func (c *Call) At(seq uint64) {
+	c.Seq = seq
+	if c.Facts == 1 {
+		c.First = seq
+	}
 }
 
 // Clone copies the call so that the copy can be changed. Pointed-to values and
@@ -113,7 +124,7 @@ type Vote struct {
 	Kind     AnswerKind `json:"kind"`
 	By       Principal  `json:"by"`
 	At       time.Time  `json:"at"`
-	Digest   string     `json:"digest"`         // of the question that was answered
+	Digest   string     `json:"digest"` // of the question that was answered
 	Edited   bool       `json:"edited,omitzero"`
 	Feedback string     `json:"feedback,omitzero"`
 }
@@ -121,14 +132,14 @@ type Vote struct {
 // Attempt is one try at running the call. Number is the fence: whatever names
 // an older one is recorded and changes nothing.
 type Attempt struct {
-	Number     int       `json:"number,omitzero"`      // 1, 2, …; 0: none yet
-	Grant      *Grant    `json:"grant,omitzero"`       // remote attempts only
-	Worker     string    `json:"worker,omitzero"`      // the authenticated owner, once started
-	Claim      string    `json:"claim,omitzero"`       // the owner's own id for this start; "" until started
+	Number     int       `json:"number,omitzero"` // 1, 2, …; 0: none yet
+	Grant      *Grant    `json:"grant,omitzero"`  // remote attempts only
+	Worker     string    `json:"worker,omitzero"` // the authenticated owner, once started
+	Claim      string    `json:"claim,omitzero"`  // the owner's own id for this start; "" until started
 	OfferedAt  time.Time `json:"offered_at,omitzero"`
 	OfferUntil time.Time `json:"offer_until,omitzero"` // offered again if nobody started by then
 	StartedAt  time.Time `json:"started_at,omitzero"`
-	LeaseMS    int64     `json:"lease_ms,omitzero"`    // silence after which the owner counts as dead
-	Deadline   time.Time `json:"deadline,omitzero"`    // the run is cancelled then; zero: none
-	Offers     int       `json:"offers,omitzero"`      // how often an unstarted item was offered, this one included
+	LeaseMS    int64     `json:"lease_ms,omitzero"` // silence after which the owner counts as dead
+	Deadline   time.Time `json:"deadline,omitzero"` // the run is cancelled then; zero: none
+	Offers     int       `json:"offers,omitzero"`   // how often an unstarted item was offered, this one included
 }

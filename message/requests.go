@@ -103,9 +103,9 @@ type ListRequest struct {
 	Reply   ReplyID         `json:"reply_id,omitzero"`
 	Call    CallID          `json:"tool_call_id,omitzero"`
 	States  []ToolCallState `json:"states,omitzero"`
-	Held    bool            `json:"held,omitzero"` // only calls that wait to be settled
-	All     bool            `json:"all,omitzero"`  // finished ones too
-	After   uint64          `json:"after,omitzero"` // cursor: Next of the reply before
+	Held    bool            `json:"held,omitzero"`  // only calls that wait to be settled
+	All     bool            `json:"all,omitzero"`   // finished ones too
+	After   uint64          `json:"after,omitzero"` // cursor: Next of the reply before (a journal sequence)
 	Limit   int             `json:"limit,omitzero"` // default and maximum 500
 }
 
