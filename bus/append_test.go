@@ -1,0 +1,304 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func TestAppendConflicts(t *testing.T) {
+	j := bustest.New(t).Journal("test")
+	key := callKey("c1")
+	seq := mustAppend(t, j, callFact("f1", key, message.ToolCallPending, "propose"), 0)
+	mustAppend(t, j, callFact("f2", key, message.ToolCallAllowed, "allow"), seq)
+	for _, prev := range []uint64{0, seq, 99} {
+		_, err := j.Append(t.Context(), callFact("late", key, message.ToolCallFinished, "deny"), prev)
+		if !errors.Is(err, message.ErrConflict) {
+			t.Errorf("Append after %d: %v, want a conflict", prev, err)
+		}
+	}
+	if h, _ := j.History(t.Context(), key); len(h) != 2 {
+		t.Errorf("the losers were stored: %d facts", len(h))
+	}
+}
+
+// The same fact appended again is the same fact: it was stored, and its
+// acknowledgement got lost.
+func TestAppendAgainAfterALostAck(t *testing.T) {
+	j := bustest.New(t).Journal("test")
+	key := callKey("c1")
+	f1 := callFact("f1", key, message.ToolCallPending, "propose")
+	seq := mustAppend(t, j, f1, 0)
+	if again := mustAppend(t, j, f1, 0); again != seq {
+		t.Errorf("appended again: %d, want %d", again, seq)
+	}
+	mustAppend(t, j, callFact("f2", key, message.ToolCallAllowed, "allow"), seq)
+	if again := mustAppend(t, j, f1, 0); again != seq {
+		t.Errorf("appended again after the tree moved on: %d, want %d", again, seq)
+	}
+}
+
+func TestAppendRace(t *testing.T) {
+	b := bustest.New(t)
+	j1, j2 := b.Journal("test"), b.Journal("test") // two engines
+	key := callKey("c1")
+	prev := mustAppend(t, j1, callFact("f0", key, message.ToolCallAsking, "ask"), 0)
+	var won, lost atomic.Int32
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range 64 {
+		wg.Go(func() {
+			<-start
+			f := callFact(id(i), key, message.ToolCallAllowed, "approve")
+			if i%2 == 1 { // a work item stands on another subject of the same tree
+				f = workFact(id(i), key, "echo")
+			}
+			j := j1
+			if i%4 >= 2 {
+				j = j2
+			}
+			switch _, err := j.Append(context.Background(), f, prev); {
+			case err == nil:
+				won.Add(1)
+			case errors.Is(err, message.ErrConflict):
+				lost.Add(1)
+			default:
+				t.Errorf("racer %d: %v", i, err)
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	if won.Load() != 1 || lost.Load() != 63 {
+		t.Errorf("%d won, %d lost; want 1 and 63", won.Load(), lost.Load())
+	}
+	if h, _ := j1.History(t.Context(), key); len(h) != 2 {
+		t.Errorf("%d facts, want 2", len(h))
+	}
+}
+
+func TestAppendRefuses(t *testing.T) {
+	j := bustest.New(t, bustest.With(func(o *bus.ServerOptions) { o.MaxPayload = 64 << 10 })).Journal("test")
+	big := callFact("big", callKey("c1"), message.ToolCallPending, "propose")
+	big.Call.Input = `"` + strings.Repeat("x", 64<<10) + `"`
+	elsewhere := callKey("c1")
+	elsewhere.Space = "other"
+	for _, tc := range []struct {
+		name string
+		fact *message.Fact
+		want error
+	}{
+		{"too large", big, message.ErrTooLarge},
+		{"no key", &message.Fact{V: 1, ID: "x"}, message.ErrInvalid},
+		{"another space", callFact("f", elsewhere, message.ToolCallPending, "propose"), message.ErrInvalid},
+		{"id with a line break", callFact("f\r\nNats-TTL: 1s", callKey("c1"), message.ToolCallPending, "propose"), message.ErrInvalid},
+		{"no id", callFact("", callKey("c1"), message.ToolCallPending, "propose"), message.ErrInvalid},
+		{"not UTF-8", callFact("f", callKey("c1"), message.ToolCallPending, "\xff"), message.ErrInvalid},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := j.Append(t.Context(), tc.fact, 0); !errors.Is(err, tc.want) {
+				t.Errorf("%v, want %v", err, tc.want)
+			}
+		})
+	}
+	if recs, last, err := j.Read(t.Context(), callKey("").SessionKey(), 0, 10); err != nil || len(recs) != 0 || last != 0 {
+		t.Errorf("something was stored: %v %d %v", recs, last, err)
+	}
+}
+
+// flaky is a Publisher whose faults are scripted: each publish takes the next.
+type flaky struct {
+	bus.Publisher
+	mu     sync.Mutex // guards script and calls
+	script []string
+	calls  int
+}
+
+func (p *flaky) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
+	p.mu.Lock()
+	p.calls++
+	step := ""
+	if len(p.script) > 0 {
+		step, p.script = p.script[0], p.script[1:]
+	}
+	p.mu.Unlock()
+	switch step {
+	case "stored, ack lost":
+		if _, err := p.Publisher.Publish(ctx, w); err != nil {
+			return bus.Ack{}, err
+		}
+		<-ctx.Done()
+		return bus.Ack{}, ctx.Err()
+	case "lost":
+		<-ctx.Done()
+		return bus.Ack{}, ctx.Err()
+	case "10164":
+		return bus.Ack{}, &jetstream.APIError{Code: 400, ErrorCode: 10164, Description: "wrong last sequence"}
+	case "no responders":
+		return bus.Ack{}, nats.ErrNoResponders
+	case "in process":
+		return bus.Ack{}, &jetstream.APIError{Code: 409, ErrorCode: 10158, Description: "duplicate message id is in process"}
+	case "full":
+		return bus.Ack{}, &jetstream.APIError{Code: 503, ErrorCode: 10077, Description: "maximum bytes exceeded"}
+	case "resources":
+		return bus.Ack{}, &jetstream.APIError{Code: 503, ErrorCode: 10023, Description: "insufficient resources"}
+	case "too large":
+		return bus.Ack{}, &jetstream.APIError{Code: 400, ErrorCode: 10054, Description: "message size exceeds maximum allowed"}
+	case "other stream":
+		ack, err := p.Publisher.Publish(ctx, w)
+		ack.Stream = "ELSEWHERE"
+		return ack, err
+	}
+	return p.Publisher.Publish(ctx, w)
+}
+
+// What Append says when the answer of the server is lost, late or bad. On fake
+// time, so that waiting for answers that never come takes none.
+func TestAppendFaults(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		script []string
+		want   error // nil: success
+		stored int   // facts in the end
+	}{
+		{"ack lost once", []string{"stored, ack lost"}, nil, 1},
+		{"publish lost once", []string{"lost"}, nil, 1},
+		{"lost and lost ack", []string{"lost", "stored, ack lost", "lost"}, nil, 1},
+		{"nobody there at first", []string{"no responders", "no responders", "in process"}, nil, 1},
+		{"nobody there", repeat("no responders", 99), message.ErrUnavailable, 0},
+		{"never an answer", repeat("lost", 99), message.ErrUnknownOutcome, 0},
+		{"stored, never an ack", append([]string{"stored, ack lost"}, repeat("lost", 99)...), message.ErrUnknownOutcome, 1},
+		{"full", []string{"full"}, message.ErrFull, 0},
+		{"out of resources", []string{"resources"}, message.ErrFull, 0},
+		{"too large", []string{"too large"}, message.ErrTooLarge, 0},
+		{"full after a lost one", []string{"lost", "full"}, message.ErrUnknownOutcome, 0},
+		{"stored, then told full", []string{"stored, ack lost", "full"}, message.ErrUnknownOutcome, 1},
+		{"the second conflict code", []string{"10164"}, message.ErrConflict, 0},
+		{"a conflict with itself", []string{"stored, ack lost", "10164"}, nil, 1},
+		{"another stream answered", []string{"other stream"}, message.ErrForeignStream, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := bustest.Dir(t)
+			synctest.Test(t, func(t *testing.T) {
+				b := bustest.New(t, bustest.In(dir))
+				p := &flaky{Publisher: bus.NewDirect(b.Conn("engine")), script: tc.script}
+				j := b.JournalWith("test", bus.JournalOptions{Publisher: p})
+				key := callKey("c1")
+				seq, err := j.Append(t.Context(), callFact("f1", key, message.ToolCallPending, "propose"), 0)
+				if tc.want == nil && (err != nil || seq != 1) || tc.want != nil && !errors.Is(err, tc.want) {
+					t.Errorf("Append = %d, %v; want %v", seq, err, tc.want)
+				}
+				if h, err := j.History(t.Context(), key); err != nil || len(h) != tc.stored {
+					t.Errorf("%d facts, %v; want %d", len(h), err, tc.stored)
+				}
+			})
+		})
+	}
+}
+
+func repeat(s string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = s
+	}
+	return out
+}
+
+// Another engine wrote while our acknowledgement was lost: that is a conflict
+// for certain, whatever happened to our publish.
+func TestAppendLostThenOvertaken(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.New(t, bustest.In(dir))
+		other := b.Journal("test")
+		key := callKey("c1")
+		p := &flaky{Publisher: bus.NewDirect(b.Conn("engine")), script: []string{"lost"}}
+		j := b.JournalWith("test", bus.JournalOptions{Publisher: p})
+		done := make(chan error)
+		go func() {
+			_, err := j.Append(context.Background(), callFact("mine", key, message.ToolCallPending, "propose"), 0)
+			done <- err
+		}()
+		time.Sleep(time.Second) // our publish waits for its answer
+		mustAppend(t, other, callFact("theirs", key, message.ToolCallPending, "propose"), 0)
+		if err := <-done; !errors.Is(err, message.ErrConflict) {
+			t.Errorf("%v, want a conflict", err)
+		}
+	})
+}
+
+func TestAppendCancelled(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.New(t, bustest.In(dir))
+		p := &flaky{Publisher: bus.NewDirect(b.Conn("engine")), script: repeat("lost", 9)}
+		j := b.JournalWith("test", bus.JournalOptions{Publisher: p})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if _, err := j.Append(ctx, callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrUnknownOutcome) {
+			t.Errorf("cancelled under way: %v", err)
+		}
+		if d := time.Since(began); d > 200*time.Millisecond {
+			t.Errorf("returned %v after the end of its time", d)
+		}
+		before := p.calls
+		if _, err := j.Append(ctx, callFact("f2", callKey("c2"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrUnavailable) {
+			t.Errorf("cancelled before: %v", err)
+		}
+		if p.calls != before {
+			t.Error("something was sent after the end of its time")
+		}
+	})
+}
+
+func TestAppendOnAClosedConnection(t *testing.T) {
+	b := bustest.New(t)
+	nc := b.Conn("engine")
+	j, err := bus.OpenJournal(t.Context(), nc, "test", b.Keys(), bus.JournalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	if _, err := j.Append(t.Context(), callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrUnavailable) {
+		t.Errorf("%v, want unavailable", err)
+	}
+	if err := j.Watch(t.Context(), 0, newSink()); err == nil {
+		t.Error("Watch on a closed connection returned no error")
+	}
+}
+
+func TestAppendManyTrees(t *testing.T) {
+	j := bustest.New(t).Journal("test")
+	var wg sync.WaitGroup
+	for c := range 16 {
+		wg.Go(func() {
+			key := callKey(fmt.Sprint("c", c))
+			prev := uint64(0)
+			for n := range 8 {
+				seq, err := j.Append(context.Background(), callFact(fmt.Sprintf("f-%d-%d", c, n), key, message.ToolCallPending, "propose"), prev)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				prev = seq
+			}
+			if h, err := j.History(context.Background(), key); err != nil || len(h) != 8 {
+				t.Errorf("call %d has %d facts, %v", c, len(h), err)
+			}
+		})
+	}
+	wg.Wait()
+}

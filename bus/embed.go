@@ -1,0 +1,254 @@
+package bus
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/gofrs/flock"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// Durability names what it means that a record was acknowledged.
+type Durability string
+
+// The durabilities, weakest first.
+const (
+	DurabilityCached  Durability = "cached"  // in the operating system's cache: survives the process, not a power loss
+	DurabilityFsynced Durability = "fsynced" // on the disk
+	DurabilityQuorum  Durability = "quorum"  // with most of at least three servers
+)
+
+// ServerOptions configure an embedded NATS server.
+type ServerOptions struct {
+	// StoreDir keeps the journal. Required; made if it is not there. One server
+	// at a time may use it.
+	StoreDir string
+	// Listen is the TCP address for other processes, for example
+	// "127.0.0.1:4222"; port 0 takes a free one. Without a host it is the
+	// loopback address. Empty: no socket at all, only Connect.
+	Listen string
+	// Durability is fsynced (the default, also when empty) or cached.
+	Durability Durability
+	// MaxStore bounds the disk space of all streams, in bytes. 0: three quarters
+	// of what is free on the disk at the start.
+	MaxStore int64
+	// MaxPayload bounds one message. 0: 8 MiB, so that a list of calls with large
+	// arguments fits one reply.
+	MaxPayload int32
+	// Users may log in over Listen. Empty: anybody who reaches the address acts
+	// as whoever they name themselves, so keep it on loopback.
+	Users []User
+	// Logger gets what the server says. Nil: nothing.
+	Logger *slog.Logger
+}
+
+// User is somebody who logs in to an embedded server with a password.
+type User struct {
+	Name, Password string
+	Permissions    Permissions
+}
+
+const (
+	defaultMaxPayload = 8 << 20
+	readyTimeout      = 30 * time.Second // a journal of many millions of facts is read at the start
+)
+
+// Server is a NATS server with JetStream inside this process.
+type Server struct {
+	ns         *server.Server
+	lock       *flock.Flock
+	durability Durability
+	password   string // of the in-process user; "" if everybody is let in
+	close      sync.Once
+}
+
+// StartServer starts a server and returns when it serves. The errors are
+// *message.Error; errors.Is tells [ErrStoreLocked] and [ErrStoreUnwritable].
+func StartServer(ctx context.Context, o ServerOptions) (*Server, error) {
+	s := &Server{durability: o.Durability}
+	if s.durability == "" {
+		s.durability = DurabilityFsynced
+	}
+	opts, err := s.options(o)
+	if err != nil {
+		return nil, err
+	}
+	if s.lock, err = lockStore(o.StoreDir); err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx, opts, o.Logger); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context, opts *server.Options, log *slog.Logger) error {
+	const op = "start embedded NATS"
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		return &message.Error{Code: message.CodeInvalid, Op: op, What: "the server does not take its options", Err: err}
+	}
+	s.ns = ns
+	l := newServerLog(log)
+	ns.SetLoggerV2(l, false, false, false)
+	ns.Start()
+	wait := readyTimeout
+	if end, ok := ctx.Deadline(); ok {
+		wait = max(0, min(wait, time.Until(end)))
+	}
+	if err := l.fatal(); err != nil {
+		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the server did not start", Hint: "check the listen address and the store folder " + opts.StoreDir, Err: err}
+	}
+	if !ns.ReadyForConnections(wait) || !ns.JetStreamEnabled() {
+		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the server was not ready after " + wait.String(), Hint: "look into its log", Err: context.Cause(ctx)}
+	}
+	return nil
+}
+
+func (s *Server) options(o ServerOptions) (*server.Options, error) {
+	const op = "start embedded NATS"
+	invalid := func(what, hint string) error {
+		return &message.Error{Code: message.CodeInvalid, Op: op, What: what, Hint: hint}
+	}
+	switch {
+	case o.StoreDir == "":
+		return nil, invalid("no store folder is given", "name one")
+	case s.durability != DurabilityFsynced && s.durability != DurabilityCached:
+		return nil, invalid("an embedded server cannot be "+quote(string(s.durability)), "use fsynced or cached")
+	case o.MaxStore < 0 || o.MaxPayload < 0:
+		return nil, invalid("a limit is negative", "use 0 for the default")
+	}
+	opts := &server.Options{
+		ServerName: "askance",
+		JetStream:  true, StoreDir: o.StoreDir, SyncAlways: s.durability == DurabilityFsynced,
+		JetStreamMaxStore: o.MaxStore, MaxPayload: o.MaxPayload,
+		DontListen: o.Listen == "", NoSigs: true,
+	}
+	if opts.MaxPayload == 0 {
+		opts.MaxPayload = defaultMaxPayload
+	}
+	opts.MaxPending = max(server.MAX_PENDING_SIZE, 4*int64(opts.MaxPayload))
+	if o.Listen != "" {
+		host, port, err := net.SplitHostPort(o.Listen)
+		n, perr := strconv.ParseUint(port, 10, 16)
+		if err != nil || perr != nil {
+			return nil, invalid("the listen address "+quote(o.Listen)+" is not host:port", "write 127.0.0.1:4222, or 127.0.0.1:0 for a free port")
+		}
+		if host == "" {
+			host = "127.0.0.1"
+		}
+		opts.Host, opts.Port = host, int(n)
+		if n == 0 {
+			opts.Port = server.RANDOM_PORT
+		}
+	}
+	if len(o.Users) > 0 {
+		s.password = rand.Text()
+		opts.Users = serverUsers(o.Users, s.password)
+	}
+	return opts, nil
+}
+
+// inProcessUser is who Connect logs in as where users are configured.
+const inProcessUser = "askance-in-process"
+
+func serverUsers(users []User, password string) []*server.User {
+	out := []*server.User{{Username: inProcessUser, Password: password}}
+	for _, u := range users {
+		out = append(out, &server.User{Username: u.Name, Password: u.Password, Permissions: &server.Permissions{
+			Publish:   &server.SubjectPermission{Allow: u.Permissions.Publish},
+			Subscribe: &server.SubjectPermission{Allow: u.Permissions.Subscribe},
+		}})
+	}
+	return out
+}
+
+// Connect opens a connection within the process, with every right.
+func (s *Server) Connect(ctx context.Context, o ConnectOptions) (*nats.Conn, error) {
+	if s.password != "" {
+		o.User, o.Password = inProcessUser, s.password
+	}
+	return connect(ctx, "", o, nats.InProcessServer(s.ns))
+}
+
+// URL is where other processes connect, or "" without Listen.
+func (s *Server) URL() string {
+	if a, ok := s.ns.Addr().(*net.TCPAddr); ok {
+		return "nats://" + a.String()
+	}
+	return ""
+}
+
+// Durability is what an acknowledgement of this server means.
+func (s *Server) Durability() Durability { return s.durability }
+
+// Health is nil while everything works. A disk that filled up under a stream
+// shows here and nowhere else: the server then leaves writes unanswered until
+// it is started again.
+func (s *Server) Health() error {
+	if h := s.ns.Healthz(&server.HealthzOptions{}); h.StatusCode != 200 {
+		return errors.New(h.Error)
+	}
+	return nil
+}
+
+// Close stops the server and waits until it has stopped. It may be called
+// again, and from several goroutines.
+func (s *Server) Close() {
+	s.close.Do(func() {
+		if s.ns != nil {
+			s.ns.Shutdown()
+			s.ns.WaitForShutdown()
+		}
+		if s.lock != nil {
+			_ = s.lock.Close() // nothing to be done about it, and the process's end unlocks as well
+		}
+	})
+}
+
+// serverLog passes the server's messages on and remembers the first fatal one,
+// which the server otherwise only prints.
+type serverLog struct {
+	log   *slog.Logger
+	mu    sync.Mutex // guards first
+	first error
+}
+
+func newServerLog(log *slog.Logger) *serverLog {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &serverLog{log: log.With("component", "nats-server")}
+}
+
+func (l *serverLog) fatal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.first
+}
+
+func (l *serverLog) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
+func (l *serverLog) Warnf(format string, v ...any)   { l.log.Warn(fmt.Sprintf(format, v...)) }
+func (l *serverLog) Errorf(format string, v ...any)  { l.log.Error(fmt.Sprintf(format, v...)) }
+func (l *serverLog) Debugf(string, ...any)           {}
+func (l *serverLog) Tracef(string, ...any)           {}
+
+func (l *serverLog) Fatalf(format string, v ...any) {
+	err := fmt.Errorf(format, v...)
+	l.log.Error(err.Error())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first == nil {
+		l.first = err
+	}
+}

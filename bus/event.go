@@ -1,0 +1,130 @@
+package bus
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// AppendEvent implements engine.Journal. The events are sent without waiting
+// for each other and arrive in order. On an error some of them may be stored:
+// append them all again; those that have an id (AgentScope events do) are not
+// stored twice within two minutes.
+func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply message.Key, events []message.RawJSON) (uint64, error) {
+	op := "append events of " + quote(reply.String())
+	subject, err := j.eventSubject(runtime, reply)
+	if err != nil {
+		return 0, err
+	}
+	if len(events) == 0 {
+		return 0, &message.Error{Code: message.CodeInvalid, Op: op, What: "there are none"}
+	}
+	msgs := make([]*nats.Msg, len(events))
+	for i, ev := range events {
+		if msgs[i], err = j.eventMsg(subject, reply, ev); err != nil {
+			return 0, &message.Error{Code: codeOf(err), Op: op, What: fmt.Sprintf("event %d of %d", i+1, len(events)), Err: err}
+		}
+	}
+	if err := j.room.check(ctx, j); err != nil {
+		return 0, &message.Error{Code: message.CodeFull, Op: op, What: "nothing was written", Hint: growHint, Err: err}
+	}
+	seq, err := j.sendEvents(ctx, msgs)
+	if err != nil {
+		return 0, eventError(op, err)
+	}
+	j.saw(seq)
+	return seq, nil
+}
+
+func (j *Journal) eventSubject(runtime string, reply message.Key) (Subject, error) {
+	if err := CheckName("runtime", runtime); err != nil {
+		return Subject{}, err
+	}
+	if reply.Reply == "" || reply.Call != "" || reply.Space != j.space {
+		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "append events", What: quote(reply.String()) + " names no reply of this space"}
+	}
+	if _, err := TreeOf(reply); err != nil {
+		return Subject{}, err
+	}
+	return Subject{Space: j.space, Kind: KindEvent, Who: Encode(runtime), Session: Encode(string(reply.Session)), Reply: Encode(string(reply.Reply))}, nil
+}
+
+func (j *Journal) eventMsg(s Subject, reply message.Key, ev message.RawJSON) (*nats.Msg, error) {
+	if most := j.nc.MaxPayload(); int64(len(ev)+headerRoom) > most {
+		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("it has %d bytes, the server takes %d less headers", len(ev), most), Hint: "split it"}
+	}
+	var e struct {
+		ID string `json:"id"`
+	}
+	if err := strictjson.UnmarshalOpen(ev, &e, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+		return nil, &message.Error{Code: message.CodeInvalid, What: "it is not a JSON object", Err: err}
+	}
+	m := nats.NewMsg(s.String())
+	m.Data = ev
+	if e.ID != "" {
+		sum := sha256.Sum256(append(append([]byte(m.Subject), 0), ev...))
+		m.Header[headerID] = []string{"ev_" + base64.RawURLEncoding.EncodeToString(sum[:18])}
+	}
+	if _, ok := s.Session.ID(); !ok {
+		m.Header[headerSession] = []string{base64.RawURLEncoding.EncodeToString([]byte(reply.Session))}
+	}
+	if _, ok := s.Reply.ID(); !ok {
+		m.Header[headerReply] = []string{base64.RawURLEncoding.EncodeToString([]byte(reply.Reply))}
+	}
+	return m, nil
+}
+
+// sendEvents publishes all and then waits for all. A later event can be
+// stored without an earlier one only if the stream filled up in between.
+func (j *Journal) sendEvents(ctx context.Context, msgs []*nats.Msg) (uint64, error) {
+	ctx, cancel := withDefault(ctx, giveUpAfter)
+	defer cancel()
+	inbox := j.nc.NewInbox()
+	sub, err := j.nc.SubscribeSync(inbox)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails only on a dead connection
+	for _, m := range msgs {
+		m.Reply = inbox
+		if err := j.nc.PublishMsg(m); err != nil {
+			return 0, err
+		}
+		j.room.wrote(len(m.Data) + len(m.Subject) + headerRoom/8)
+	}
+	var seq uint64
+	for range msgs { // one stream answers in the order in which it stored
+		m, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if len(m.Data) == 0 && first(m.Header, "Status") == "503" {
+			return 0, nats.ErrNoResponders
+		}
+		ack, err := parseAck(m.Data)
+		if err != nil {
+			return 0, err
+		}
+		if ack.Stream != j.stream {
+			return 0, errOtherStream
+		}
+		seq = max(seq, ack.Seq)
+	}
+	return seq, nil
+}
+
+func eventError(op string, err error) *message.Error {
+	e := apiError(op, "some events may be stored", err)
+	if e.Hint == "" {
+		e.Hint = "append them all again"
+	}
+	return e
+}
+
+// codeOf is the code of an error at our border.
+func codeOf(err error) message.Code { return message.AsError("", err).Code }

@@ -1,0 +1,60 @@
+package bus
+
+import (
+	"encoding/base64"
+	"strconv"
+	"sync"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// The headers of a stored message. Those of NATS make the server check; ours
+// make the reader check.
+const (
+	HeaderKind = "Askance-Kind" // a fact's kind, so that a reader may filter without decoding
+	HeaderMAC  = "Askance-MAC"  // "<key id> <base64url HMAC-SHA256>" of a fact
+
+	headerID     = "Nats-Msg-Id"                                 // the fact's id
+	headerPrev   = "Nats-Expected-Last-Subject-Sequence"         // last sequence of the tree
+	headerFilter = "Nats-Expected-Last-Subject-Sequence-Subject" // the tree's filter
+
+	// True ids of an event whose subject has only hashes; base64url.
+	headerSession = "Askance-Session"
+	headerReply   = "Askance-Reply"
+)
+
+// factMsg is a message with the headers of a fact. It is used again and again:
+// its five header values are set in place.
+type factMsg struct {
+	nats.Msg
+	kind, mac, id, prev, filter []string
+	macText                     []byte
+}
+
+var factMsgs = sync.Pool{New: func() any {
+	v := make([]string, 5)
+	m := &factMsg{kind: v[0:1:1], mac: v[1:2:2], id: v[2:3:3], prev: v[3:4:4], filter: v[4:5:5]}
+	m.Header = nats.Header{HeaderKind: m.kind, HeaderMAC: m.mac, headerID: m.id, headerPrev: m.prev, headerFilter: m.filter}
+	return m
+}}
+
+// fill makes m the message that stores f, encoded as body.
+func (m *factMsg) fill(f *message.Fact, subject string, tree Tree, body []byte) {
+	m.Subject, m.Data = subject, body
+	m.kind[0], m.id[0], m.filter[0] = f.Kind(), f.ID, string(tree)
+}
+
+// follow sets which sequence the fact follows, and the MAC over that.
+func (m *factMsg) follow(keys *Keys, prev uint64) {
+	sum := keys.factMAC(m.Subject, prev, m.Data)
+	m.macText = append(append(m.macText[:0], keys.id...), ' ')
+	m.macText = base64.RawURLEncoding.AppendEncode(m.macText, sum[:])
+	m.mac[0] = string(m.macText)
+	m.prev[0] = strconv.FormatUint(prev, 10)
+}
+
+func (m *factMsg) free() {
+	m.Subject, m.Data = "", nil
+	factMsgs.Put(m)
+}

@@ -1,0 +1,185 @@
+package bus
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// keyFile is the file with an engine's secrets.
+type keyFile struct {
+	V    int    `json:"v"` // 1
+	ID   string `json:"id"`
+	MAC  string `json:"mac_key"`      // base64url, 32 bytes
+	Seed string `json:"signing_seed"` // base64url, 32 bytes
+}
+
+// publicKeyFile is the file that workers get.
+type publicKeyFile struct {
+	V    int         `json:"v"` // 1
+	Keys []publicKey `json:"keys"`
+}
+
+type publicKey struct {
+	ID     string `json:"id"`
+	Public string `json:"public_key"` // base64url, 32 bytes
+}
+
+const maxKeyFile = 64 << 10
+
+// LoadKeys reads an engine's key file. A file that others may read is refused.
+func LoadKeys(path string) (*Keys, error) {
+	const op = "load engine keys"
+	b, err := readKeyFile(op, path, true)
+	if err != nil {
+		return nil, err
+	}
+	var f keyFile
+	if strictjson.Unmarshal(b, &f) != nil || f.V != 1 { // the decoder's text could repeat a secret
+		return nil, badKeyFile(op, path, "it is not an askance key file of version 1")
+	}
+	var mac, seed [32]byte
+	if !decode32(&mac, f.MAC) || !decode32(&seed, f.Seed) {
+		return nil, badKeyFile(op, path, "its keys are not 32 bytes in base64url")
+	}
+	k := keysOf(mac, seed)
+	if k.id != f.ID {
+		return nil, badKeyFile(op, path, "its id is not that of its keys")
+	}
+	return k, nil
+}
+
+// LoadOrCreateKeys reads the key file, or makes one with mode 0600 if there is
+// none. Of several processes that do so at once, all get the same keys.
+func LoadOrCreateKeys(path string) (*Keys, error) {
+	k, err := LoadKeys(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return k, err
+	}
+	if k, err = NewKeys(); err != nil {
+		return nil, err
+	}
+	b, err := strictjson.Marshal(keyFile{V: 1, ID: k.id, MAC: base64.RawURLEncoding.EncodeToString(k.mac[:]), Seed: base64.RawURLEncoding.EncodeToString(k.sign.Seed())})
+	if err != nil {
+		return nil, message.Errorf(message.CodeInternal, "create engine keys", "encode: %w", err)
+	}
+	if err := writeOnce(path, b, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fileError("create engine keys", path, err)
+	}
+	return LoadKeys(path) // the file of whoever was first
+}
+
+// WritePublic writes the file that workers need to check grants, replacing an
+// older one.
+func (k *Keys) WritePublic(path string) error {
+	f := publicKeyFile{V: 1, Keys: []publicKey{{ID: k.id, Public: base64.RawURLEncoding.EncodeToString(k.Public())}}}
+	b, err := strictjson.Marshal(f)
+	if err == nil {
+		err = replace(path, b, 0o644)
+	}
+	if err != nil {
+		return fileError("write public key", path, err)
+	}
+	return nil
+}
+
+// LoadPublic reads files made by WritePublic and gives all their keys.
+func LoadPublic(paths ...string) (message.KeySet, error) {
+	const op = "load public key"
+	var all []ed25519.PublicKey
+	for _, path := range paths {
+		b, err := readKeyFile(op, path, false)
+		if err != nil {
+			return nil, err
+		}
+		var f publicKeyFile
+		if err := strictjson.Unmarshal(b, &f); err != nil || f.V != 1 || len(f.Keys) == 0 {
+			return nil, badKeyFile(op, path, "it is not an askance public key file of version 1")
+		}
+		for _, p := range f.Keys {
+			var pub [32]byte
+			if !decode32(&pub, p.Public) || message.KeyID(pub[:]) != p.ID {
+				return nil, badKeyFile(op, path, "the key "+quote(p.ID)+" is not 32 bytes in base64url, or not the one of that id")
+			}
+			all = append(all, pub[:])
+		}
+	}
+	return message.NewKeySet(all...), nil
+}
+
+func decode32(into *[32]byte, text string) bool {
+	b, err := strictBase64.DecodeString(text)
+	return err == nil && copy(into[:], b) == 32 && len(b) == 32
+}
+
+func readKeyFile(op, path string, secret bool) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fileError(op, path, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fileError(op, path, err)
+	}
+	if secret && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return nil, &message.Error{Code: message.CodeForbidden, Op: op, What: path + " can be read by others (mode " + info.Mode().Perm().String() + ")", Hint: "chmod 600 " + path}
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
+	if err != nil {
+		return nil, fileError(op, path, err)
+	}
+	return b, nil
+}
+
+// writeOnce makes the file complete or not at all, and fails with ErrExist if
+// it is there: a link, unlike a rename, does not replace.
+func writeOnce(path string, b []byte, mode os.FileMode) error {
+	return throughTemp(path, b, mode, os.Link)
+}
+
+func replace(path string, b []byte, mode os.FileMode) error {
+	return throughTemp(path, b, mode, os.Rename)
+}
+
+func throughTemp(path string, b []byte, mode os.FileMode, publish func(from, to string) error) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".askance-key-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = publish(f.Name(), path)
+	}
+	return err
+}
+
+func badKeyFile(op, path, why string) error {
+	return &message.Error{Code: message.CodeInvalid, Op: op, What: path + ": " + why, Hint: "restore the file from a copy; a new one cannot read the journal of the old one"}
+}
+
+// fileError keeps the cause for errors.Is(err, fs.ErrNotExist) and the like.
+func fileError(op, path string, err error) error {
+	code, hint := message.CodeInvalid, ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		code, hint = message.CodeNotFound, "check the path"
+	case errors.Is(err, fs.ErrPermission):
+		code, hint = message.CodeForbidden, "give this user the right to use it, or choose another path"
+	}
+	return &message.Error{Code: code, Op: op, What: path, Hint: hint, Err: err}
+}

@@ -1,0 +1,85 @@
+package bus
+
+import (
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Keys are the two secrets of a space's engines: the MAC key that
+// authenticates facts and the Ed25519 key that signs grants. All replicas of a
+// space hold the same. Keys never prints, logs or encodes its secrets; the id
+// is all that shows.
+type Keys struct {
+	id   string
+	mac  [32]byte
+	sign ed25519.PrivateKey
+}
+
+// NewKeys makes fresh keys.
+func NewKeys() (*Keys, error) {
+	var mac, seed [32]byte
+	for _, b := range [][]byte{mac[:], seed[:]} {
+		if _, err := rand.Read(b); err != nil {
+			return nil, message.Errorf(message.CodeInternal, "make keys", "read random bytes: %w", err)
+		}
+	}
+	return keysOf(mac, seed), nil
+}
+
+func keysOf(mac, seed [32]byte) *Keys {
+	k := &Keys{mac: mac, sign: ed25519.NewKeyFromSeed(seed[:])}
+	k.id = message.KeyID(k.Public())
+	return k
+}
+
+// ID names the keys: the KeyID of the public signing key. It stands in the
+// stream's metadata, with every fact and in every grant.
+func (k *Keys) ID() string { return k.id }
+
+// Signer is the private key that grants are signed with.
+func (k *Keys) Signer() ed25519.PrivateKey { return k.sign }
+
+// Public is what a worker needs to check grants.
+func (k *Keys) Public() ed25519.PublicKey { return k.sign.Public().(ed25519.PublicKey) }
+
+// factDomain keeps the MAC of a fact from being a MAC of anything else.
+const factDomain = "askance-fact-v1\x00"
+
+// factMAC authenticates a fact's body, where it is stored and what it follows.
+// The parts are length-prefixed so that none can flow into the next.
+func (k *Keys) factMAC(subject string, prev uint64, body []byte) [sha256.Size]byte {
+	h := hmac.New(sha256.New, k.mac[:])
+	var n [8]byte
+	h.Write([]byte(factDomain))
+	binary.BigEndian.PutUint64(n[:], uint64(len(subject)))
+	h.Write(n[:])
+	h.Write([]byte(subject))
+	binary.BigEndian.PutUint64(n[:], prev)
+	h.Write(n[:])
+	h.Write(body)
+	var sum [sha256.Size]byte
+	h.Sum(sum[:0])
+	return sum
+}
+
+// String gives the id alone.
+func (k *Keys) String() string { return "engine keys " + k.id }
+
+// GoString gives the id alone.
+func (k *Keys) GoString() string { return k.String() }
+
+// Format gives the id alone, whatever the verb.
+func (k *Keys) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(k.String())) }
+
+// LogValue gives the id alone.
+func (k *Keys) LogValue() slog.Value { return slog.StringValue(k.id) }
+
+// MarshalJSON gives the id alone; the file format is in keyfile.go.
+func (k *Keys) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%q", k.String()), nil }

@@ -1,0 +1,60 @@
+package bus
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/gofrs/flock"
+)
+
+// Why an embedded server cannot use its folder; errors.Is finds them in the
+// errors of [StartServer].
+var (
+	ErrStoreLocked     = errors.New("store folder is in use")
+	ErrStoreUnwritable = errors.New("store folder cannot be written")
+)
+
+// lockName is the file that a running server holds locked. The operating
+// system gives the lock back when the process dies, however it dies. (The
+// NATS server itself does not guard its folder: two of them on one would
+// destroy it.)
+const lockName = "askance.lock"
+
+func lockStore(dir string) (*flock.Flock, error) {
+	const op = "open store folder"
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, unwritable(op, dir, err)
+	}
+	if err := probe(dir); err != nil {
+		return nil, unwritable(op, dir, err)
+	}
+	l := flock.New(filepath.Join(dir, lockName), flock.SetPermissions(0o600))
+	ok, err := l.TryLock()
+	if err != nil {
+		return nil, unwritable(op, dir, err)
+	}
+	if !ok {
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: op, What: "another process uses " + dir, Hint: "stop it, or choose another folder", Err: ErrStoreLocked}
+	}
+	return l, nil
+}
+
+// probe writes a file: permission bits do not tell of a read-only file system.
+func probe(dir string) error {
+	f, err := os.CreateTemp(dir, ".askance-probe-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+func unwritable(op, dir string, err error) error {
+	code := message.CodeInvalid
+	if errors.Is(err, fs.ErrPermission) {
+		code = message.CodeForbidden
+	}
+	return &message.Error{Code: code, Op: op, What: dir + " cannot be written", Hint: "make it writable for this user, or choose another folder", Err: errors.Join(ErrStoreUnwritable, err)}
+}

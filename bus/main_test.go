@@ -1,0 +1,119 @@
+package bus_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+)
+
+var _ engine.Journal = (*bus.Journal)(nil)
+
+func TestMain(m *testing.M) { bustest.Main(m) }
+
+// at is when everything in these tests happens.
+var at = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func callKey(call string) message.Key {
+	return message.Key{Space: "test", Session: "s1", Reply: "r1", Call: message.CallID(call)}
+}
+
+// callFact is a fact of a call in some state.
+func callFact(id string, key message.Key, state message.ToolCallState, cause string) *message.Fact {
+	return &message.Fact{
+		V: message.FactVersion, ID: id, At: at, Engine: "e1",
+		Path: []message.Step{{Cause: cause, To: state}},
+		By:   message.Principal{Role: message.RoleEngine, Name: "e1", Auth: "in-process"},
+		Call: &message.Call{Key: key, Runtime: "rt", Tool: "echo", Input: `{"n":1}`, State: state, Cause: cause, Proposal: "sha256:x", ProposedAt: at, UpdatedAt: at, Facts: 1},
+	}
+}
+
+// workFact is a submitted fact of a remote attempt: a work item.
+func workFact(id string, key message.Key, tool string) *message.Fact {
+	f := callFact(id, key, message.ToolCallSubmitted, "submit")
+	f.Call.Tool, f.Call.Placement, f.Call.Attempt = tool, message.PlaceRemote, message.Attempt{Number: 1}
+	return f
+}
+
+// mustAppend appends and gives the sequence.
+func mustAppend(t testing.TB, j *bus.Journal, f *message.Fact, prev uint64) uint64 {
+	t.Helper()
+	seq, err := j.Append(t.Context(), f, prev)
+	if err != nil {
+		t.Fatalf("Append(%s, %d): %v", f.ID, prev, err)
+	}
+	return seq
+}
+
+// sink collects what Watch delivers.
+type sink struct {
+	mu      sync.Mutex // guards records and caught
+	records []message.Record
+	caught  int // records that were there at CaughtUp; -1: not yet
+	times   int
+	more    chan struct{}
+}
+
+func newSink() *sink { return &sink{caught: -1, more: make(chan struct{}, 1)} }
+
+func (s *sink) Record(r message.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records = append(s.records, r)
+	s.poke()
+}
+
+func (s *sink) CaughtUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.caught = len(s.records)
+	s.times++
+	s.poke()
+}
+
+func (s *sink) poke() {
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
+// wait waits until ok holds of what was delivered.
+func (s *sink) wait(t testing.TB, what string, ok func(records []message.Record, caught int) bool) []message.Record {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		s.mu.Lock()
+		done := ok(s.records, s.caught)
+		out := append([]message.Record(nil), s.records...)
+		s.mu.Unlock()
+		if done {
+			return out
+		}
+		select {
+		case <-s.more:
+		case <-ctx.Done():
+			t.Fatalf("%s: not after 30 s; %d records", what, len(out))
+		}
+	}
+}
+
+// watch runs Watch until the test ends.
+func watch(t testing.TB, j *bus.Journal, after uint64) *sink {
+	t.Helper()
+	s := newSink()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- j.Watch(ctx, after, s) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return s
+}
+
+func id(n int) string { return fmt.Sprintf("fact-%d", n) }

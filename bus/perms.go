@@ -1,0 +1,61 @@
+package bus
+
+import "github.com/askance-dev/askance/message"
+
+// Permissions are the NATS subjects that a principal may publish and subscribe
+// to. They are what makes the name in a subject an identity.
+type Permissions struct {
+	Publish, Subscribe []string
+}
+
+// PermissionsFor gives what a principal of a role needs and no more. tools are
+// the tools of a worker; other roles have none. Hints and progress may be read
+// by every role but workers. An engine may do everything, an unknown role
+// nothing. Beware of a NATS user without any permission entry: to NATS that
+// means no restriction.
+func PermissionsFor(space message.SpaceID, p message.Principal, tools ...string) Permissions {
+	who := Encode(p.Name)
+	at := func(k Kind) string { return Subject{Space: space, Kind: k, Who: who}.String() }
+	perms := Permissions{Subscribe: []string{InboxPrefix(p.Name) + ".>"}}
+	if p.Role == message.RoleEngine {
+		return Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
+	}
+	if p.Role == message.RoleWorker {
+		for _, tool := range tools {
+			perms = perms.withTool(space, who, tool)
+		}
+		return perms
+	}
+	switch p.Role {
+	case message.RoleRuntime:
+		perms.Publish = []string{at(KindQuery), at(KindPropose), at(KindInterrupt)}
+	case message.RoleApprover:
+		perms.Publish = []string{at(KindQuery), at(KindDecide)}
+	case message.RoleOperator:
+		perms.Publish = []string{at(KindQuery), at(KindOperate)}
+	case message.RoleAuditor:
+		perms.Publish = []string{at(KindQuery)}
+	default:
+		return Permissions{}
+	}
+	perms.Subscribe = append(perms.Subscribe, Subject{Space: space, Kind: KindAsk}.String(), Subject{Space: space, Kind: KindProgress}.String())
+	return perms
+}
+
+func (p Permissions) withTool(space message.SpaceID, who Token, tool string) Permissions {
+	at := func(k Kind) string { return Subject{Space: space, Kind: k, Who: who, Tool: Encode(tool)}.String() }
+	p.Publish = append(p.Publish, nextSubject(space, tool), ackFilter(space, tool),
+		at(KindStart), at(KindHeartbeat), at(KindWorkProgress), at(KindResult))
+	p.Subscribe = append(p.Subscribe, at(KindCancel))
+	return p
+}
+
+// nextSubject is where a worker asks for its tool's next item.
+func nextSubject(space message.SpaceID, tool string) string {
+	return "$JS.API.CONSUMER.MSG.NEXT." + StreamName(space) + "." + ConsumerName(tool)
+}
+
+// ackFilter covers the subjects on which items of a tool are acknowledged.
+func ackFilter(space message.SpaceID, tool string) string {
+	return "$JS.ACK." + StreamName(space) + "." + ConsumerName(tool) + ".>"
+}

@@ -1,0 +1,195 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// StreamOptions shape a space's stream when it is made. An existing stream
+// keeps its own replicas and size.
+type StreamOptions struct {
+	// Replicas on a cluster; 0 means 1. From 3 on an acknowledgement means quorum.
+	Replicas int
+	// MaxBytes bounds the stream; 0: no bound but the server's. Nothing is ever
+	// evicted: a full stream refuses writes.
+	MaxBytes int64
+}
+
+// What marks a stream as ours.
+const (
+	metaKind     = "askance.stream"
+	metaProtocol = "askance.protocol"
+	metaSpace    = "askance.space"
+	metaKey      = "askance.key"
+
+	kindJournal = "journal"
+
+	// duplicateWindow is how long the server knows message ids: it makes a
+	// repeated event harmless, while facts are guarded by compare-and-swap.
+	duplicateWindow = 2 * time.Minute
+)
+
+// streamConfig is the stream as it has to be.
+func streamConfig(space message.SpaceID, keyID string, o StreamOptions) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        StreamName(space),
+		Description: "askance journal of the space " + string(space),
+		Subjects:    []string{factsFilter(space), eventsFilter(space)},
+		Retention:   jetstream.LimitsPolicy,
+		Discard:     jetstream.DiscardNew,
+		Storage:     jetstream.FileStorage,
+		Replicas:    max(1, o.Replicas),
+		MaxMsgs:     -1, MaxConsumers: -1, MaxMsgsPerSubject: -1, MaxMsgSize: -1,
+		MaxBytes:           orNone(o.MaxBytes),
+		Duplicates:         duplicateWindow,
+		AllowDirect:        true,
+		AllowAtomicPublish: true,
+		Metadata: map[string]string{
+			metaKind: kindJournal, metaProtocol: strconv.Itoa(ProtocolVersion),
+			metaSpace: string(space), metaKey: keyID,
+		},
+	}
+}
+
+func orNone(n int64) int64 {
+	if n <= 0 {
+		return -1
+	}
+	return n
+}
+
+// ensureStream makes the space's stream, or checks the one that is there.
+// Several engines may do so at once.
+func ensureStream(ctx context.Context, js jetstream.JetStream, space message.SpaceID, keyID string, o StreamOptions) (*jetstream.StreamInfo, error) {
+	const op = "open journal"
+	want := streamConfig(space, keyID, o)
+	st, err := js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		st, err = js.CreateStream(ctx, want)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another engine was first
+			st, err = js.Stream(ctx, want.Name)
+		}
+	}
+	if err != nil {
+		return nil, streamError(ctx, js, op, want, err)
+	}
+	info := st.CachedInfo()
+	if err := checkStream(op, info.Config, want); err != nil {
+		return nil, err
+	}
+	return info, nil
+}
+
+// checkStream refuses a stream that was not made for this space by an engine
+// with these keys, or that somebody weakened.
+func checkStream(op string, have, want jetstream.StreamConfig) error {
+	foreign := func(what, hint string) error {
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "stream " + have.Name + ": " + what, Hint: hint}
+	}
+	switch meta := have.Metadata; {
+	case meta[metaKind] != kindJournal || meta[metaSpace] != want.Metadata[metaSpace]:
+		return foreign("was not made by askance for this space", "choose another space, or rename the stream")
+	case meta[metaProtocol] != want.Metadata[metaProtocol]:
+		return foreign("has protocol "+quote(meta[metaProtocol])+", this engine speaks "+want.Metadata[metaProtocol], "use an engine of the stream's version")
+	case meta[metaKey] != want.Metadata[metaKey]:
+		return foreign("belongs to the engine keys "+quote(meta[metaKey])+", these are "+want.Metadata[metaKey], "give every engine of the space the same key file")
+	}
+	if diffs := weaknesses(have, want); len(diffs) > 0 {
+		return foreign(strings.Join(diffs, "; "), "set it back with: nats stream edit "+have.Name)
+	}
+	return nil
+}
+
+// weaknesses lists in which ways the stream promises less than it has to.
+func weaknesses(have, want jetstream.StreamConfig) []string {
+	var out []string
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	subjects := len(have.Subjects) == len(want.Subjects)
+	for _, w := range want.Subjects {
+		found := false
+		for _, h := range have.Subjects {
+			found = found || h == w
+		}
+		subjects = subjects && found
+	}
+	check(subjects, "its subjects are %q, they must be %q", have.Subjects, want.Subjects)
+	check(have.Retention == want.Retention, "its retention is %s, it must be %s", have.Retention, want.Retention)
+	check(have.Storage == want.Storage, "its storage is %s, it must be %s", have.Storage, want.Storage)
+	check(have.Discard == want.Discard, "it discards old records when full, it must refuse new ones")
+	check(have.MaxAge == 0, "it drops records after %s (max_age), it must keep them", have.MaxAge)
+	check(have.MaxMsgs <= 0 && have.MaxMsgsPerSubject <= 0, "it bounds the number of records (max_msgs), it must not")
+	check(!have.NoAck, "it does not acknowledge (no_ack)")
+	check(!have.Sealed, "it is sealed")
+	check(have.Mirror == nil && len(have.Sources) == 0, "it copies from other streams")
+	check(have.SubjectTransform == nil, "it rewrites subjects")
+	check(!have.AllowRollup, "it lets a message replace others (allow_rollup_hdrs)")
+	check(!have.AllowMsgTTL, "it lets messages expire (allow_msg_ttl)")
+	check(!have.AllowMsgSchedules, "it publishes on schedule (allow_msg_schedules)")
+	check(!have.AllowMsgCounter, "it is a counter (allow_msg_counter)")
+	check(have.PersistMode != jetstream.AsyncPersistMode, "it acknowledges before it writes (persist_mode async)")
+	check(have.AllowDirect, "it does not answer direct gets (allow_direct)")
+	check(have.Duplicates >= want.Duplicates, "it forgets message ids after %s, it must know them for %s", have.Duplicates, want.Duplicates)
+	return out
+}
+
+func streamError(ctx context.Context, js jetstream.JetStream, op string, want jetstream.StreamConfig, err error) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == codeSubjectOverlap {
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "cannot make stream " + want.Name + ": " + overlapping(ctx, js, want.Subjects) + " takes messages of the subjects " + fmt.Sprint(want.Subjects),
+			Hint: "take those subjects out of the other stream, or choose another space", Err: err}
+	}
+	return apiError(op, "stream "+want.Name, err)
+}
+
+// overlapping names the stream that has our subjects.
+func overlapping(ctx context.Context, js jetstream.JetStream, subjects []string) string {
+	for _, s := range subjects {
+		if name, err := js.StreamNameBySubject(ctx, s); err == nil {
+			return "stream " + name
+		}
+	}
+	return "another stream"
+}
+
+// apiError sorts what a JetStream request that changes no journal came back
+// with.
+func apiError(op, what string, err error) *message.Error {
+	e := &message.Error{Code: message.CodeInternal, Op: op, What: what, Err: err}
+	var api *jetstream.APIError
+	switch {
+	case errors.As(err, &api) && fullCode(int(api.ErrorCode), api.Description):
+		e.Code, e.Hint = message.CodeFull, "give the server more room, or delete what is not needed"
+	case errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamNotFound:
+		e.Code, e.Hint = message.CodeUnavailable, "was the stream deleted?"
+	case errors.As(err, &api) && api.Code == 503,
+		errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
+		errors.Is(err, nats.ErrNoResponders), lostConnection(err):
+		e.Code, e.Hint = message.CodeUnavailable, "check that NATS runs with JetStream and that this user may use it"
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		e.Code, e.Hint = message.CodeUnavailable, "switch JetStream on in the NATS server"
+	}
+	return e
+}
+
+// lostConnection reports whether the client has no usable connection now. A
+// request that failed so was not sent, except with ErrDisconnected.
+func lostConnection(err error) bool {
+	for _, e := range []error{nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionDraining, nats.ErrConnectionReconnecting} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

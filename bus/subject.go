@@ -1,0 +1,204 @@
+package bus
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Kind says what a subject is for.
+type Kind int
+
+// The kinds of subject. Layouts, writers and readers are in [Table].
+const (
+	KindInvalid Kind = iota
+	KindFact
+	KindWork
+	KindReplyFact
+	KindSessionFact
+	KindEvent
+	KindPropose
+	KindInterrupt
+	KindQuery
+	KindDecide
+	KindOperate
+	KindAsk
+	KindProgress
+	KindStart
+	KindHeartbeat
+	KindWorkProgress
+	KindResult
+	KindCancel
+)
+
+// root is the first part of every subject: name and protocol version.
+const root = "askance.v1."
+
+// ProtocolVersion is the version of subjects, headers and request shapes.
+const ProtocolVersion = 1
+
+// Row is one line of the subject table.
+type Row struct {
+	Kind Kind
+	// Layout follows "askance.v1.<space>."; <x> stands for a token.
+	Layout string
+	Writer string
+	Reader string
+	What   string
+}
+
+// Table has every subject of the protocol, in one fixed order. The order of
+// tokens is a contract: permissions and filters are written against it. Rows
+// with a literal in the place of a token come before those without.
+func Table() []Row { return append([]Row(nil), table...) }
+
+var table = []Row{
+	{KindSessionFact, "fact.<session>.-.-.f", "engine", "engines, auditors", "the session's own facts: which runtime it is bound to"},
+	{KindReplyFact, "fact.<session>.<reply>.-.f", "engine", "engines, auditors", "the reply's own facts: batches, interrupted, ended"},
+	{KindFact, "fact.<session>.<reply>.<call>.f", "engine", "engines, auditors", "the journal of a call: every fact but work items"},
+	{KindWork, "fact.<session>.<reply>.<call>.w.<tool>", "engine", "engines, auditors, the tool's workers", "the submitted fact of a remote attempt: the work item"},
+	{KindEvent, "event.<runtime>.<session>.<reply>", "engine for the runtime", "engines, user interfaces", "streamed events that are no facts"},
+	{KindPropose, "propose.<runtime>", "that runtime", "engine service", "requests: propose, emit, report"},
+	{KindInterrupt, "interrupt.<runtime>", "that runtime", "engine service", "request: interrupt, for the runtime's own sessions"},
+	{KindQuery, "query.<principal>", "that principal", "engine service", "requests: list, show, wait, events, info"},
+	{KindDecide, "decide.<approver>", "that approver", "engine service", "request: answer; the token is the identity"},
+	{KindOperate, "operate.<operator>", "that operator", "engine service", "requests: settle, revoke, interrupt"},
+	{KindAsk, "ask.<session>.<reply>.<call>", "engine", "inboxes, bridges", "hints that a question opened or closed"},
+	{KindProgress, "progress.<session>.<reply>.<call>", "engine", "user interfaces", "progress lines of running calls, best effort"},
+	{KindStart, "work.<tool>.<worker>.start", "that worker", "engine service", "request: claim or refuse an attempt"},
+	{KindHeartbeat, "work.<tool>.<worker>.heartbeat", "that worker; an engine for its local attempts", "engine service, every engine", "request: alive; the reply has cancel and stale"},
+	{KindWorkProgress, "work.<tool>.<worker>.progress", "that worker", "engine service", "a line of progress; not answered usefully"},
+	{KindResult, "work.<tool>.<worker>.result", "that worker", "engine service", "request: the result of an attempt"},
+	{KindCancel, "work.<tool>.<worker>.cancel", "engine", "that worker", "a shortcut; the heartbeat's reply says the same"},
+}
+
+// layouts has each row's layout split into tokens, by Kind.
+var layouts = func() map[Kind][]string {
+	m := map[Kind][]string{}
+	for _, row := range table {
+		m[row.Kind] = strings.Split(row.Layout, ".")
+	}
+	return m
+}()
+
+// Subject is a subject taken apart. Which fields are set depends on Kind.
+type Subject struct {
+	Space   message.SpaceID
+	Kind    Kind
+	Session Token
+	Reply   Token
+	Call    Token
+	Tool    Token
+	Who     Token // the runtime, approver, operator, worker or other principal it names
+}
+
+// field is where a layout's <name> is kept.
+func (s *Subject) field(name string) *Token {
+	switch name {
+	case "<session>":
+		return &s.Session
+	case "<reply>":
+		return &s.Reply
+	case "<call>":
+		return &s.Call
+	case "<tool>":
+		return &s.Tool
+	case "<runtime>", "<principal>", "<approver>", "<operator>", "<worker>":
+		return &s.Who
+	}
+	return nil
+}
+
+// String builds the subject. It is the only place, together with the filters
+// below, where subject text is made. A token that is not set becomes "*": what
+// comes out is then a filter for subscribing, and no subject to publish on.
+func (s Subject) String() string {
+	var b strings.Builder
+	b.Grow(192)
+	b.WriteString(root)
+	b.WriteString(string(s.Space))
+	for _, part := range layouts[s.Kind] {
+		b.WriteByte('.')
+		f := s.field(part)
+		switch {
+		case f == nil:
+			b.WriteString(part)
+		case *f == "":
+			b.WriteByte('*')
+		default:
+			b.WriteString(string(*f))
+		}
+	}
+	return b.String()
+}
+
+// ParseSubject takes a subject apart. It accepts exactly the texts that String
+// gives for a valid space and complete tokens.
+func ParseSubject(text string) (Subject, error) {
+	rest, ok := strings.CutPrefix(text, root)
+	if !ok {
+		return Subject{}, badSubject(text, "it does not begin with "+strings.TrimSuffix(root, "."))
+	}
+	space, rest, _ := strings.Cut(rest, ".")
+	if err := CheckSpace(message.SpaceID(space)); err != nil {
+		return Subject{}, err
+	}
+	var arr [8]string
+	parts := splitDots(arr[:0], rest)
+	for i := range table {
+		s := Subject{Space: message.SpaceID(space), Kind: table[i].Kind}
+		if s.match(layouts[s.Kind], parts) {
+			return s, nil
+		}
+	}
+	return Subject{}, badSubject(text, "no kind of subject looks like that")
+}
+
+// splitDots appends the parts of s, at most one more than any layout has.
+func splitDots(parts []string, s string) []string {
+	for len(parts) < cap(parts)-1 {
+		part, rest, more := strings.Cut(s, ".")
+		parts = append(parts, part)
+		if !more {
+			return parts
+		}
+		s = rest
+	}
+	return append(parts, s)
+}
+
+// match fills in the tokens if parts follow the layout.
+func (s *Subject) match(layout, parts []string) bool {
+	if len(parts) != len(layout) {
+		return false
+	}
+	for i, l := range layout {
+		f := s.field(l)
+		if f == nil {
+			if parts[i] != l {
+				return false
+			}
+			continue
+		}
+		t, err := ParseToken(parts[i])
+		if err != nil {
+			return false
+		}
+		*f = t
+	}
+	return true
+}
+
+func badSubject(text, why string) error {
+	return &message.Error{Code: message.CodeInvalid, Op: "parse subject", What: quote(text) + ": " + why, Hint: "see bus/PROTOCOL.md for the subjects"}
+}
+
+// quote repeats outside text in an error, cut to a bearable length.
+func quote(s string) string {
+	const most = 80
+	if len(s) > most {
+		return strconv.Quote(s[:most]) + "… (" + strconv.Itoa(len(s)) + " bytes)"
+	}
+	return strconv.Quote(s)
+}

@@ -1,0 +1,171 @@
+package bus_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/message"
+	"pgregory.net/rapid"
+)
+
+// The order of tokens is a contract: permissions in running systems are
+// written against these very texts.
+func TestSubjectLayouts(t *testing.T) {
+	full := bus.Subject{Space: "sp", Session: "se", Reply: "re", Call: "ca", Tool: "to", Who: "wh"}
+	for kind, want := range map[bus.Kind]string{
+		bus.KindFact:         "askance.v1.sp.fact.se.re.ca.f",
+		bus.KindWork:         "askance.v1.sp.fact.se.re.ca.w.to",
+		bus.KindReplyFact:    "askance.v1.sp.fact.se.re.-.f",
+		bus.KindSessionFact:  "askance.v1.sp.fact.se.-.-.f",
+		bus.KindEvent:        "askance.v1.sp.event.wh.se.re",
+		bus.KindPropose:      "askance.v1.sp.propose.wh",
+		bus.KindInterrupt:    "askance.v1.sp.interrupt.wh",
+		bus.KindQuery:        "askance.v1.sp.query.wh",
+		bus.KindDecide:       "askance.v1.sp.decide.wh",
+		bus.KindOperate:      "askance.v1.sp.operate.wh",
+		bus.KindAsk:          "askance.v1.sp.ask.se.re.ca",
+		bus.KindProgress:     "askance.v1.sp.progress.se.re.ca",
+		bus.KindStart:        "askance.v1.sp.work.to.wh.start",
+		bus.KindHeartbeat:    "askance.v1.sp.work.to.wh.heartbeat",
+		bus.KindWorkProgress: "askance.v1.sp.work.to.wh.progress",
+		bus.KindResult:       "askance.v1.sp.work.to.wh.result",
+		bus.KindCancel:       "askance.v1.sp.work.to.wh.cancel",
+	} {
+		s := full
+		s.Kind = kind
+		if got := s.String(); got != want {
+			t.Errorf("kind %d: %q, want %q", kind, got, want)
+		}
+		parsed, err := bus.ParseSubject(want)
+		if err != nil || parsed.Kind != kind || parsed.String() != want {
+			t.Errorf("ParseSubject(%q) = %+v, %v", want, parsed, err)
+		}
+	}
+	if rows := len(bus.Table()); rows != 17 {
+		t.Errorf("the table has %d rows, this test 17", rows)
+	}
+}
+
+func TestFactSubjectAndTree(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	for _, tc := range []struct {
+		name          string
+		key           message.Key
+		tool          string
+		subject, tree string
+	}{
+		{"call", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, "", "askance.v1.s.fact.a.b.c.f", "askance.v1.s.fact.a.b.c.>"},
+		{"work item", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, "web.search", "askance.v1.s.fact.a.b.c.w.~d2ViLnNlYXJjaA", "askance.v1.s.fact.a.b.c.>"},
+		{"reply", message.Key{Space: "s", Session: "a", Reply: "b"}, "", "askance.v1.s.fact.a.b.-.f", "askance.v1.s.fact.a.b.-.>"},
+		{"session", message.Key{Space: "s", Session: "a"}, "", "askance.v1.s.fact.a.-.-.f", "askance.v1.s.fact.a.-.-.>"},
+		{"a reply called dash is no session tree", message.Key{Space: "s", Session: "a", Reply: "-"}, "", "askance.v1.s.fact.a.~LQ.-.f", "askance.v1.s.fact.a.~LQ.-.>"},
+		{"a call called wildcard", message.Key{Space: "s", Session: "*", Reply: ">", Call: "a.b c"}, "", "askance.v1.s.fact.~Kg.~Pg.~YS5iIGM.f", "askance.v1.s.fact.~Kg.~Pg.~YS5iIGM.>"},
+		{"over-long ids", message.Key{Space: "s", Session: message.SessionID(long), Reply: "b", Call: "c"}, "",
+			"askance.v1.s.fact." + string(bus.Encode(long)) + ".b.c.f", "askance.v1.s.fact." + string(bus.Encode(long)) + ".b.c.>"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, err := bus.FactSubject(tc.key, tc.tool)
+			if err != nil || s.String() != tc.subject {
+				t.Errorf("FactSubject = %q, %v; want %q", s, err, tc.subject)
+			}
+			tree, err := bus.TreeOf(tc.key)
+			if err != nil || string(tree) != tc.tree {
+				t.Errorf("TreeOf = %q, %v; want %q", tree, err, tc.tree)
+			}
+		})
+	}
+}
+
+func TestFactSubjectRefuses(t *testing.T) {
+	for _, key := range []message.Key{
+		{}, {Space: "s"}, {Space: "s", Reply: "b"}, {Space: "s", Session: "a", Call: "c"},
+		{Space: "S", Session: "a"}, {Session: "a", Reply: "b", Call: "c"},
+	} {
+		if s, err := bus.FactSubject(key, ""); !errors.Is(err, message.ErrInvalid) {
+			t.Errorf("FactSubject(%+v) = %q, %v; want invalid", key, s, err)
+		}
+	}
+}
+
+// The longest subjects must fit the server's control line together with the
+// longest reply subject.
+func TestSubjectsFitTheControlLine(t *testing.T) {
+	longest := bus.Encode(strings.Repeat(".", bus.MaxNameBytes))
+	for _, row := range bus.Table() {
+		s := bus.Subject{Space: message.SpaceID(strings.Repeat("s", 32)), Kind: row.Kind, Session: longest, Reply: longest, Call: longest, Tool: longest, Who: longest}
+		line := "HPUB " + s.String() + " " + bus.InboxPrefix(strings.Repeat(".", bus.MaxNameBytes)) + strings.Repeat(".x", 30) + " 1234567 1234567"
+		if len(line) > 4096 {
+			t.Errorf("%s: the control line can have %d bytes", row.Layout, len(line))
+		}
+	}
+	if n := len(bus.StreamName(message.SpaceID(strings.Repeat("s", 32)))); n > 255 {
+		t.Errorf("stream names can have %d bytes", n)
+	}
+}
+
+func TestParseSubjectRefuses(t *testing.T) {
+	for _, s := range []string{
+		"", "askance", "askance.v1.", "askance.v1.sp", "askance.v2.sp.query.a", "askance.v1.SP.query.a", "askance.v1.s p.query.a",
+		"askance.v1.sp.query", "askance.v1.sp.query.", "askance.v1.sp.query.*", "askance.v1.sp.query.>", "askance.v1.sp.query.a.b",
+		"askance.v1.sp.fact.a.b.c", "askance.v1.sp.fact.a.b.c.g", "askance.v1.sp.fact.a.-.c.f", "askance.v1.sp.fact.-.b.c.f", "askance.v1.sp.fact.-.-.-.f",
+		"askance.v1.sp.fact.a.b.-.w.t", "askance.v1.sp.fact.a.b.c.w.~YQ", "askance.v1.sp.fact.a.b.c.w.t.u.v.w.x.y", "askance.v1.sp.work.t.w.kill",
+		"askance.v1.sp.query.a ", " askance.v1.sp.query.a",
+	} {
+		if got, err := bus.ParseSubject(s); !errors.Is(err, message.ErrInvalid) {
+			t.Errorf("ParseSubject(%q) = %+v, %v; want invalid", s, got, err)
+		}
+	}
+}
+
+// No two keys share a subject, and every subject of a tree is within its
+// filter and no other.
+func TestSubjectsAreInjective(t *testing.T) {
+	id := rapid.OneOf(rapid.StringMatching(`[-~.*>a]{1,3}`), rapid.StringN(1, 5, -1))
+	key := rapid.Custom(func(t *rapid.T) message.Key {
+		k := message.Key{Space: "s", Session: message.SessionID(id.Draw(t, "session"))}
+		if depth := rapid.IntRange(1, 3).Draw(t, "depth"); depth > 1 {
+			k.Reply = message.ReplyID(id.Draw(t, "reply"))
+			if depth > 2 {
+				k.Call = message.CallID(id.Draw(t, "call"))
+			}
+		}
+		return k
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := key.Draw(t, "a"), key.Draw(t, "b")
+		sa, errA := bus.FactSubject(a, "")
+		sb, errB := bus.FactSubject(b, "")
+		ta, _ := bus.TreeOf(a)
+		if errA != nil || errB != nil {
+			t.Fatal(errA, errB)
+		}
+		if (a == b) != (sa.String() == sb.String()) {
+			t.Fatalf("%v and %v: %q and %q", a, b, sa, sb)
+		}
+		if within := strings.HasPrefix(sb.String(), strings.TrimSuffix(string(ta), ">")); within != (a == b) {
+			t.Fatalf("%q within %q: %v", sb, ta, within)
+		}
+	})
+}
+
+func FuzzParseSubject(f *testing.F) {
+	for _, row := range bus.Table() {
+		f.Add("askance.v1.sp." + strings.NewReplacer("<", "", ">", "").Replace(row.Layout))
+	}
+	f.Add("askance.v1.sp.fact.~~" + strings.Repeat("0", 64) + ".b.c.w.~LQ")
+	f.Add("askance.v1..fact.>")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := bus.ParseSubject(text)
+		if err != nil {
+			return
+		}
+		if s.String() != text {
+			t.Fatalf("ParseSubject(%q) builds %q", text, s)
+		}
+		if strings.ContainsAny(text, "*> \r\n\t") || strings.Contains(text, "..") {
+			t.Fatalf("%q was accepted", text)
+		}
+	})
+}

@@ -1,0 +1,96 @@
+package bus
+
+import (
+	"github.com/askance-dev/askance/message"
+)
+
+// Tree is the filter over all facts of one call, reply or session. It is the
+// subject of every compare-and-swap on that tree, always byte for byte the
+// same: two filters over the same facts let two writers win.
+type Tree string
+
+// TreeOf gives the filter of a key's tree.
+func TreeOf(k message.Key) (Tree, error) {
+	s, err := factSubject(k, "")
+	if err != nil {
+		return "", err
+	}
+	return s.tree(), nil
+}
+
+// FactSubject is the subject of a fact of the tree. tool is set for work items
+// only.
+func FactSubject(k message.Key, tool string) (Subject, error) { return factSubject(k, tool) }
+
+func factSubject(k message.Key, tool string) (Subject, error) {
+	s := Subject{Space: k.Space, Kind: KindFact, Session: Encode(string(k.Session)), Reply: Encode(string(k.Reply)), Call: Encode(string(k.Call)), Tool: Encode(tool)}
+	switch {
+	case k.Session == "" || k.Reply == "" && k.Call != "" || tool != "" && k.Call == "":
+		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name fact", What: "the key " + quote(k.String()) + " names no tree", Hint: "set session, reply and call from left to right"}
+	case k.Reply == "":
+		s.Kind = KindSessionFact
+	case k.Call == "":
+		s.Kind = KindReplyFact
+	case tool != "":
+		s.Kind = KindWork
+	}
+	return s, CheckSpace(k.Space)
+}
+
+// tree is the filter that all facts of the subject's tree match.
+func (s Subject) tree() Tree {
+	reply, call := s.Reply, s.Call
+	if reply == "" {
+		reply = "-"
+	}
+	if call == "" {
+		call = "-"
+	}
+	return Tree(root + string(s.Space) + ".fact." + string(s.Session) + "." + string(reply) + "." + string(call) + ".>")
+}
+
+// isFact reports whether the subject is one of a tree.
+func (s Subject) isFact() bool {
+	switch s.Kind {
+	case KindFact, KindWork, KindReplyFact, KindSessionFact:
+		return true
+	}
+	return false
+}
+
+// names reports whether the subject is the one of a fact with this key and
+// work tool: what a body claims must agree with where it was stored.
+func (s Subject) names(k message.Key, tool string) bool {
+	want, err := factSubject(k, tool)
+	return err == nil && want == s
+}
+
+// The filters of a space.
+
+func factsFilter(space message.SpaceID) string  { return root + string(space) + ".fact.>" }
+func eventsFilter(space message.SpaceID) string { return root + string(space) + ".event.>" }
+
+// sessionFactsFilter covers all trees of a session.
+func sessionFactsFilter(space message.SpaceID, session Token) string {
+	return root + string(space) + ".fact." + string(session) + ".>"
+}
+
+// sessionEventsFilter covers the events of a session from any runtime.
+func sessionEventsFilter(space message.SpaceID, session Token) string {
+	return Subject{Space: space, Kind: KindEvent, Session: session}.String()
+}
+
+// workFilter covers the work items of a tool.
+func workFilter(space message.SpaceID, tool string) string {
+	return Subject{Space: space, Kind: KindWork, Tool: Encode(tool)}.String()
+}
+
+// StreamName is the name of a space's stream.
+func StreamName(space message.SpaceID) string { return "ASKANCE_" + string(space) }
+
+// ConsumerName is the name of the durable consumer that a tool's workers share.
+func ConsumerName(tool string) string { return "w_" + string(Encode(tool)) }
+
+// InboxPrefix is what every connection of a principal has to use as its inbox
+// prefix. Requests with a reply subject elsewhere are dropped.
+func InboxPrefix(principal string) string { return "_INBOX_" + string(Encode(principal)) }

@@ -1,0 +1,152 @@
+package bus
+
+import (
+	"crypto/hmac"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// maxStoredBytes bounds what is decoded of a stored record.
+const maxStoredBytes = 64 << 20
+
+// stored is a message as the stream has it.
+type stored struct {
+	subject string
+	seq     uint64
+	time    time.Time
+	header  nats.Header
+	data    []byte
+}
+
+// record decodes a stored message. Whatever cannot be proved to be from an
+// engine with our keys gets Invalid; its Key is then only where it stands, as
+// far as that can be read.
+func (j *Journal) record(m stored) message.Record {
+	r := message.Record{Seq: m.seq, Time: m.time}
+	s, err := ParseSubject(m.subject)
+	if err != nil {
+		r.Invalid = err
+		return r
+	}
+	r.Key = placeOf(s)
+	if s.Kind == KindEvent {
+		j.event(&r, s, m)
+		return r
+	}
+	f, err := j.fact(s, m)
+	if err != nil {
+		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("verify record %d on %s", m.seq, m.subject), What: "it was not written by this space's engines", Hint: "find out who may publish there; it is ignored", Err: err}
+		return r
+	}
+	r.Key, r.Fact = f.Key(), f
+	return r
+}
+
+// placeOf is the key that a subject names, without the ids that it only has
+// as hashes.
+func placeOf(s Subject) message.Key {
+	session, _ := s.Session.ID()
+	reply, _ := s.Reply.ID()
+	call, _ := s.Call.ID()
+	return message.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call)}
+}
+
+// fact verifies and decodes one fact. Everything that a header or the subject
+// says besides the body must agree with the body or be covered by the MAC.
+func (j *Journal) fact(s Subject, m stored) (*message.Fact, error) {
+	if !s.isFact() {
+		return nil, fmt.Errorf("the subject is none of a fact")
+	}
+	if err := j.checkMAC(s, m); err != nil {
+		return nil, err
+	}
+	var f message.Fact
+	if err := strictjson.Unmarshal(m.data, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+		return nil, err
+	}
+	switch {
+	case f.V != message.FactVersion:
+		return nil, fmt.Errorf("it has fact version %d, this program reads %d", f.V, message.FactVersion)
+	case !s.names(f.Key(), f.WorkTool()):
+		return nil, fmt.Errorf("its body belongs to %s", quote(f.Key().String()))
+	case first(m.header, headerID) != f.ID:
+		return nil, fmt.Errorf("its message id is not its fact id")
+	case first(m.header, HeaderKind) != f.Kind():
+		return nil, fmt.Errorf("its kind header is not its kind")
+	}
+	return &f, nil
+}
+
+func (j *Journal) checkMAC(s Subject, m stored) error {
+	text := first(m.header, HeaderMAC)
+	if text == "" {
+		return fmt.Errorf("it has no MAC")
+	}
+	id, mac64, _ := strings.Cut(text, " ")
+	if id != j.keys.ID() {
+		return fmt.Errorf("its MAC is by the unknown key %s", quote(id))
+	}
+	mac, err := strictBase64.DecodeString(mac64)
+	if err != nil {
+		return fmt.Errorf("its MAC is not base64url")
+	}
+	// Without these two headers the server did not check what it follows.
+	prev, err := strconv.ParseUint(first(m.header, headerPrev), 10, 64)
+	if err != nil || first(m.header, headerFilter) != string(s.tree()) {
+		return fmt.Errorf("it was stored without the tree's compare-and-swap")
+	}
+	if prev >= m.seq {
+		return fmt.Errorf("it claims to follow sequence %d", prev)
+	}
+	if want := j.keys.factMAC(m.subject, prev, m.data); !hmac.Equal(mac, want[:]) {
+		return fmt.Errorf("its MAC does not fit")
+	}
+	return nil
+}
+
+// event decodes a streamed event into r. Events have no MAC: only engines may
+// publish them, and they change no call.
+func (j *Journal) event(r *message.Record, s Subject, m stored) {
+	runtime, _ := s.Who.ID()
+	session, ok1 := eventID(s.Session, first(m.header, headerSession))
+	reply, ok2 := eventID(s.Reply, first(m.header, headerReply))
+	if runtime == "" || !ok1 || !ok2 {
+		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("read event %d on %s", m.seq, m.subject), What: "its headers do not name the runtime, session and reply of its subject"}
+		return
+	}
+	r.Key = message.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply)}
+	r.Runtime = runtime
+	if err := strictjson.Check(m.data, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("read event %d on %s", m.seq, m.subject), What: "it is not JSON", Err: err}
+		return
+	}
+	r.Event = m.data
+}
+
+// eventID is the id of a token: as it stands, or from the header if the token
+// is only its hash.
+func eventID(t Token, header string) (string, bool) {
+	if id, ok := t.ID(); ok {
+		return id, true
+	}
+	b, err := base64.RawURLEncoding.DecodeString(header)
+	if err != nil || !t.Is(string(b)) {
+		return "", false
+	}
+	return string(b), true
+}
+
+// first is the one value of a header; a header that is there twice has none.
+func first(h nats.Header, name string) string {
+	if v := h[name]; len(v) == 1 {
+		return v[0]
+	}
+	return ""
+}
