@@ -1,0 +1,100 @@
+package chatstream
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// ErrDone is returned by Next at the end of a completion.
+var ErrDone = errors.New("the completion is done")
+
+// maxLine bounds one line of a recording.
+const maxLine = 1 << 20
+
+// done is the data that ends a completion.
+const done = "[DONE]"
+
+// Error says where a recording is wrong.
+type Error struct {
+	Line int // from 1: the last line of the faulty event
+	Err  error
+}
+
+// Error names the line.
+func (e *Error) Error() string { return fmt.Sprintf("model stream, line %d: %v", e.Line, e.Err) }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Reader reads a recording. It is not safe for concurrent use.
+type Reader struct {
+	lines *bufio.Scanner
+	line  int
+	open  bool // within a completion
+}
+
+// NewReader reads from r.
+func NewReader(r io.Reader) *Reader {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, 4096), maxLine)
+	return &Reader{lines: s}
+}
+
+// Next gives the next chunk, ErrDone after the last of a completion, and
+// io.EOF when no completion follows. A recording that breaks off within a
+// completion is an error that wraps io.ErrUnexpectedEOF.
+func (r *Reader) Next() (*Chunk, error) {
+	data, err := r.event()
+	switch {
+	case errors.Is(err, io.EOF) && r.open:
+		return nil, r.fail(fmt.Errorf("the completion has no %s: %w", done, io.ErrUnexpectedEOF))
+	case err != nil:
+		return nil, err
+	case data == done && !r.open:
+		return nil, r.fail(errors.New(done + " without a completion before it"))
+	case data == done:
+		r.open = false
+		return nil, ErrDone
+	}
+	r.open = true
+	c := new(Chunk)
+	if err := strictjson.UnmarshalOpen([]byte(data), c); err != nil {
+		return nil, r.fail(err)
+	}
+	if c.Object != "chat.completion.chunk" {
+		return nil, r.fail(fmt.Errorf("object is %.40q, want chat.completion.chunk", c.Object))
+	}
+	return c, nil
+}
+
+// event gives the data of the next event that has any. Of the fields of a
+// server-sent event only data counts here; comments are skipped.
+func (r *Reader) event() (string, error) {
+	var data []string
+	for r.lines.Scan() {
+		r.line++
+		line := strings.TrimSuffix(r.lines.Text(), "\r")
+		field, value, _ := strings.Cut(line, ":")
+		switch {
+		case line == "" && data != nil:
+			return strings.Join(data, "\n"), nil
+		case field == "data":
+			data = append(data, strings.TrimPrefix(value, " "))
+		}
+	}
+	if err := r.lines.Err(); err != nil {
+		r.line++
+		return "", r.fail(err)
+	}
+	if data != nil { // no empty line after the last event
+		return strings.Join(data, "\n"), nil
+	}
+	return "", io.EOF
+}
+
+func (r *Reader) fail(err error) error { return &Error{Line: r.line, Err: err} }

@@ -1,0 +1,165 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/message"
+)
+
+// Widths of the columns.
+const (
+	timeWidth = 8
+	nameWidth = 14
+	wordWidth = 10
+	indent    = timeWidth + nameWidth + wordWidth + 5
+)
+
+// Story tells records as they come. Its methods may be called from several
+// goroutines.
+type Story struct {
+	out   *term.Out
+	start time.Time
+
+	mu     sync.Mutex // guards all below, and the order of what is written
+	held   int        // > 0: somebody else writes to the terminal
+	queue  strings.Builder
+	text   term.Wrapper // of the text block that is being told
+	inText bool
+	told   uint64
+	waits  map[uint64]chan struct{}
+}
+
+// New tells to out; times are shown as seconds since start.
+func New(out *term.Out, start time.Time) *Story {
+	s := &Story{out: out, start: start, waits: map[uint64]chan struct{}{}}
+	s.text = term.Wrapper{Out: s.put, Indent: "  ", Width: min(out.Width(), 80)}
+	return s
+}
+
+// Record implements message.Sink.
+func (s *Story) Record(r message.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case r.Invalid != nil:
+		s.line(s.stamp(r.Time), "journal", s.out.Bad("invalid"), fmt.Sprintf("record %d: %v", r.Seq, r.Invalid))
+	case r.Event != nil:
+		s.event(r.Event)
+	case r.Fact != nil:
+		s.fact(r.Fact)
+	}
+	s.told = r.Seq
+	for seq, ch := range s.waits {
+		if seq <= r.Seq {
+			close(ch)
+			delete(s.waits, seq)
+		}
+	}
+}
+
+// CaughtUp implements message.Sink.
+func (s *Story) CaughtUp() {}
+
+// Reached waits until the record with that sequence has been told.
+func (s *Story) Reached(ctx context.Context, seq uint64) error {
+	s.mu.Lock()
+	if s.told >= seq {
+		s.mu.Unlock()
+		return nil
+	}
+	ch := s.waits[seq]
+	if ch == nil {
+		ch = make(chan struct{})
+		s.waits[seq] = ch
+	}
+	s.mu.Unlock()
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the story to reach record %d: %w", seq, context.Cause(ctx))
+	}
+}
+
+// Progress tells a worker's line. It is not part of the journal.
+func (s *Story) Progress(c *message.Call, p message.ProgressRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line(s.stamp(time.Now()), string(c.Call), s.out.Dim("progress"), s.out.Dim(term.SafeLine(p.Text)))
+}
+
+// Say tells a paragraph of the program's own.
+func (s *Story) Say(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endText()
+	s.put(text + "\n")
+}
+
+// Hold keeps everything back until release is called, while a person is asked
+// something on the same terminal.
+func (s *Story) Hold() (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held++
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.held--; s.held == 0 {
+				text := s.queue.String()
+				s.queue.Reset()
+				s.put(text)
+			}
+		})
+	}
+}
+
+// put writes, or keeps for later. s.mu is held. A terminal that has gone away
+// is no reason to stop the work that is being told.
+func (s *Story) put(text string) {
+	if s.held > 0 {
+		s.queue.WriteString(text)
+		return
+	}
+	_, _ = s.out.Write([]byte(text))
+}
+
+func (s *Story) stamp(at time.Time) string {
+	return fmt.Sprintf("%*.2fs", timeWidth-1, max(0, at.Sub(s.start).Seconds()))
+}
+
+// line writes the four columns. name is escaped and padded here; word comes
+// painted, rest as it is to be shown.
+func (s *Story) line(stamp, name, word, rest string) {
+	s.endText()
+	name = pad(term.Clip(term.SafeLine(name), nameWidth), nameWidth)
+	s.put(s.out.Dim(stamp) + "  " + s.out.Name(name) + " " + word + rest + "\n")
+}
+
+// more continues the line before in the last column.
+func (s *Story) more(word, rest string) {
+	s.put(strings.Repeat(" ", timeWidth+2+nameWidth+1) + word + rest + "\n")
+}
+
+func pad(s string, n int) string {
+	if have := utf8.RuneCountInString(s); have < n {
+		return s + strings.Repeat(" ", n-have)
+	}
+	return s
+}
+
+func (s *Story) endText() {
+	if s.inText {
+		s.text.Flush()
+		s.put("\n")
+		s.inText = false
+	}
+}

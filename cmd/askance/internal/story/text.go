@@ -1,0 +1,85 @@
+package story
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/message"
+)
+
+// byRule names the rule that decided, or the step of the procedure.
+func byRule(c *message.Call) string {
+	switch d := c.Decision; {
+	case d == nil:
+		return "undecided"
+	case d.Rule != "":
+		return "rule " + term.SafeLine(d.Rule)
+	default:
+		return "no rule, " + term.SafeLine(d.Source)
+	}
+}
+
+func decisionText(c *message.Call) string {
+	if c.Decision == nil {
+		return ""
+	}
+	if c.Decision.Message != "" {
+		return term.SafeLine(c.Decision.Message)
+	}
+	return term.SafeLine(c.Decision.Reason)
+}
+
+func feedback(c *message.Call) string {
+	if n := len(c.Votes); n > 0 && c.Votes[n-1].Feedback != "" {
+		return ": " + term.SafeLine(c.Votes[n-1].Feedback)
+	}
+	return ""
+}
+
+// resultLine is a call's result in one line.
+func resultLine(c *message.Call) string {
+	if c.Result == nil {
+		return ""
+	}
+	return outputLine(c.Result.Output)
+}
+
+// outputLine is an output in one line: its first line, and how much follows.
+func outputLine(o message.Content) string {
+	text := strings.TrimRight(o.String(), "\n")
+	first, rest, more := strings.Cut(text, "\n")
+	line := term.SafeLine(first)
+	if more {
+		n := strings.Count(rest, "\n") + 2
+		line = fmt.Sprintf("%d lines, %s", n, line)
+	}
+	blocks := 0
+	for _, b := range o.Blocks {
+		if b.Type() != message.BlockText {
+			blocks++
+		}
+	}
+	if blocks > 0 {
+		line = strings.TrimSpace(fmt.Sprintf("%s [%d data blocks]", line, blocks))
+	}
+	if line == "" {
+		return "(no output)"
+	}
+	return line
+}
+
+// HoldText says why a call waits to be settled.
+func HoldText(h message.Hold) string {
+	switch h {
+	case message.HoldUnknown:
+		return "its owner died after the start, and nobody knows whether the effect happened: settle it"
+	case message.HoldDeadLetter:
+		return "every permitted attempt was lost: settle it"
+	case message.HoldNoWorker:
+		return "no worker took it in time: settle it"
+	case message.HoldNone:
+		return ""
+	}
+	return string(h)
+}

@@ -1,0 +1,88 @@
+package term
+
+import (
+	"io"
+	"os"
+
+	"github.com/charmbracelet/lipgloss"
+	xterm "golang.org/x/term"
+)
+
+// defaultWidth is the width of lines that go to no terminal.
+const defaultWidth = 100
+
+// Out writes to one stream. Its methods may be called from several goroutines;
+// who writes lines that belong together locks for himself.
+type Out struct {
+	io.Writer
+	render *lipgloss.Renderer
+	file   *os.File // nil: no terminal
+}
+
+// New wraps a stream.
+func New(w io.Writer) *Out {
+	o := &Out{Writer: w, render: lipgloss.NewRenderer(w)}
+	if f, ok := w.(*os.File); ok && xterm.IsTerminal(int(f.Fd())) {
+		o.file = f
+	}
+	return o
+}
+
+// Terminal reports whether a person's terminal is on the other side.
+func (o *Out) Terminal() bool { return o.file != nil }
+
+// Width is how many characters fit a line.
+func (o *Out) Width() int {
+	if o.file == nil {
+		return defaultWidth
+	}
+	if w, _, err := xterm.GetSize(int(o.file.Fd())); err == nil && w > 20 {
+		return w
+	}
+	return defaultWidth
+}
+
+// IsTerminal reports whether r is a terminal that a person types at.
+func IsTerminal(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && xterm.IsTerminal(int(f.Fd()))
+}
+
+// The colours are the terminal's own sixteen, so that they fit its background.
+const (
+	red     = lipgloss.Color("1")
+	green   = lipgloss.Color("2")
+	yellow  = lipgloss.Color("3")
+	blue    = lipgloss.Color("4")
+	magenta = lipgloss.Color("5")
+	cyan    = lipgloss.Color("6")
+	grey    = lipgloss.Color("8")
+)
+
+func (o *Out) paint(c lipgloss.TerminalColor, s string) string {
+	return o.render.NewStyle().Foreground(c).Render(s)
+}
+
+// Good paints what went well.
+func (o *Out) Good(s string) string { return o.paint(green, s) }
+
+// Bad paints what failed or was denied.
+func (o *Out) Bad(s string) string { return o.paint(red, s) }
+
+// Ask paints what waits for a person.
+func (o *Out) Ask(s string) string { return o.paint(yellow, s) }
+
+// Work paints what is being done.
+func (o *Out) Work(s string) string { return o.paint(blue, s) }
+
+// Name paints names of tools and calls.
+func (o *Out) Name(s string) string { return o.paint(cyan, s) }
+
+// Who paints names of people, bots and programs.
+func (o *Out) Who(s string) string { return o.paint(magenta, s) }
+
+// Dim paints what matters less.
+func (o *Out) Dim(s string) string { return o.paint(grey, s) }
+
+// Bold makes a heading.
+func (o *Out) Bold(s string) string { return o.render.NewStyle().Bold(true).Render(s) }

@@ -1,0 +1,80 @@
+package term_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+)
+
+func TestSafe(t *testing.T) {
+	for _, tc := range []struct{ name, in, want string }{
+		{"plain", "rm -rf /", "rm -rf /"},
+		{"lines stay", "a\n\tb", "a\n\tb"},
+		{"umlauts and emoji stay", "Grüße 🧾", "Grüße 🧾"},
+		{"escape sequence", "\x1b[2Kok", `\x1b[2Kok`},
+		{"carriage return", "safe\rrm -rf /", `safe\x0drm -rf /`},
+		{"right to left override", "a\u202eb", `a\u{202e}b`},
+		{"zero width", "a\u200bb", `a\u{200b}b`},
+		{"space that is none", "a\u00a0b", `a\xa0b`},
+		{"C1 control", "a\u009b31m", `a\x9b31m`},
+		{"broken UTF-8", "a\xffb", `a\xffb`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := term.Safe(tc.in); got != tc.want {
+				t.Errorf("Safe(%q) = %q, want %q", tc.in, got, tc.want)
+			}
+		})
+	}
+	if got := term.SafeLine("a\n\tb"); got != `a\n\tb` {
+		t.Errorf("SafeLine = %q", got)
+	}
+}
+
+func TestSafeHasNoControls(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))
+		for _, r := range term.SafeLine(in) {
+			if r < 0x20 || r >= 0x7f && r < 0xa0 {
+				t.Fatalf("SafeLine(%q) has %U", in, r)
+			}
+		}
+	})
+}
+
+func TestNoColourWithoutTerminal(t *testing.T) {
+	o := term.New(&bytes.Buffer{})
+	if o.Terminal() {
+		t.Error("a buffer is no terminal")
+	}
+	for _, s := range []string{o.Good("x"), o.Bad("x"), o.Ask("x"), o.Work("x"), o.Name("x"), o.Who("x"), o.Dim("x"), o.Bold("x")} {
+		if s != "x" {
+			t.Errorf("painted %q for a buffer", s)
+		}
+	}
+}
+
+func TestWrapper(t *testing.T) {
+	var b strings.Builder
+	w := term.Wrapper{Out: func(s string) { b.WriteString(s) }, Indent: "  ", Width: 12}
+	for _, piece := range []string{"one tw", "o three", " four\nfive incomprehensibilities six"} {
+		w.Write(piece)
+	}
+	w.Flush()
+	want := "  one two\n  three four\n  five\n  incomprehensibilities\n  six\n"
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestClip(t *testing.T) {
+	if got := term.Clip("äöüß", 3); got != "äö…" {
+		t.Errorf("Clip = %q", got)
+	}
+	if got := term.Clip("abc", 3); got != "abc" {
+		t.Errorf("Clip = %q", got)
+	}
+}

@@ -1,0 +1,201 @@
+package toolfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// MaxBytes is the longest accepted tools file.
+const MaxBytes = 1 << 20
+
+// Tool is one declared tool.
+type Tool struct {
+	engine.Tool
+	// Command runs a local tool; empty: some Go program registers a handler.
+	Command []string
+}
+
+// Error says what is wrong with a tools file, and where.
+type Error struct {
+	File string
+	Tool string // "" where it is not about one
+	Err  error
+}
+
+// Error names the file and the tool.
+func (e *Error) Error() string {
+	s := "tools file " + e.File
+	if e.Tool != "" {
+		s += ": tool " + e.Tool
+	}
+	return s + ": " + e.Err.Error()
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// entry is a tool as the file spells it.
+type entry struct {
+	Name            string            `yaml:"name"`
+	Description     string            `yaml:"description"`
+	Server          string            `yaml:"server"`
+	InputSchema     map[string]any    `yaml:"input_schema"`
+	Placement       message.Placement `yaml:"placement"`
+	Idempotent      bool              `yaml:"idempotent"`
+	ConcurrencySafe bool              `yaml:"concurrency_safe"`
+	ReadOnly        bool              `yaml:"read_only"`
+	Destructive     bool              `yaml:"destructive"`
+	OpenWorld       bool              `yaml:"open_world"`
+	Lease           duration          `yaml:"lease"`
+	Timeout         duration          `yaml:"timeout"`
+	OfferTimeout    duration          `yaml:"offer_timeout"`
+	QueueTimeout    duration          `yaml:"queue_timeout"`
+	MaxAttempts     int               `yaml:"max_attempts"`
+	Backoff         duration          `yaml:"backoff"`
+	Command         []string          `yaml:"command"`
+}
+
+// duration is read as text: the YAML library's own errors about times do not
+// say which key they are about.
+type duration string
+
+func (d duration) value(key string) (time.Duration, error) {
+	if d == "" {
+		return 0, nil
+	}
+	v, err := time.ParseDuration(string(d))
+	if err != nil || v < 0 {
+		return 0, fmt.Errorf("%s: %.40q is no time of 0 or more, write for example 90s, 15m or 24h", key, string(d))
+	}
+	return v, nil
+}
+
+type file struct {
+	Version int     `yaml:"version"`
+	Tools   []entry `yaml:"tools"`
+}
+
+// Load reads a tools file.
+func Load(path string) ([]Tool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("tools file: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("tools file: %w", err)
+	}
+	return Parse(path, data)
+}
+
+// Parse reads the text of a tools file; name is for messages.
+func Parse(name string, data []byte) (tools []Tool, err error) {
+	// The YAML library has had panics on odd input; no file may end the program.
+	defer func() {
+		if r := recover(); r != nil {
+			tools, err = nil, &Error{File: name, Err: fmt.Errorf("cannot be read as YAML: %v", r)}
+		}
+	}()
+	if len(data) > MaxBytes {
+		return nil, &Error{File: name, Err: errors.New("is longer than 1 MiB")}
+	}
+	var f file
+	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+		return nil, &Error{File: name, Err: errors.New(yaml.FormatError(err, false, false))}
+	}
+	if f.Version != 1 {
+		return nil, &Error{File: name, Err: fmt.Errorf("version is %d, write version: 1", f.Version)}
+	}
+	seen := map[string]bool{}
+	for i, e := range f.Tools {
+		if e.Name == "" {
+			return nil, &Error{File: name, Err: fmt.Errorf("tools[%d] has no name", i)}
+		}
+		if seen[e.Name] {
+			return nil, &Error{File: name, Tool: e.Name, Err: errors.New("is declared twice")}
+		}
+		seen[e.Name] = true
+		t, err := e.tool()
+		if err != nil {
+			return nil, &Error{File: name, Tool: e.Name, Err: err}
+		}
+		tools = append(tools, t)
+	}
+	return tools, nil
+}
+
+func (e entry) tool() (Tool, error) {
+	t := Tool{Command: e.Command, Tool: engine.Tool{
+		Tool: permission.Tool{
+			Name: e.Name, Server: e.Server, ReadOnly: e.ReadOnly, Destructive: e.Destructive,
+			Idempotent: e.Idempotent, OpenWorld: e.OpenWorld,
+		},
+		Description: e.Description, Placement: e.Placement, ConcurrencySafe: e.ConcurrencySafe,
+		MaxAttempts: e.MaxAttempts,
+	}}
+	if t.Placement == "" {
+		t.Placement = message.PlaceLocal
+	}
+	if err := e.check(t.Placement); err != nil {
+		return t, err
+	}
+	if err := e.times(&t.Tool); err != nil {
+		return t, err
+	}
+	if e.InputSchema == nil {
+		return t, nil
+	}
+	raw, err := strictjson.Marshal(e.InputSchema)
+	if err != nil {
+		return t, fmt.Errorf("input_schema is no JSON: %w", err)
+	}
+	if t.Schema, err = permission.CompileSchema(raw); err != nil {
+		return t, fmt.Errorf("input_schema: %w", err)
+	}
+	return t, nil
+}
+
+func (e entry) check(p message.Placement) error {
+	switch p {
+	case message.PlaceLocal, message.PlaceRemote, message.PlaceExternal:
+	default:
+		return fmt.Errorf("placement is %q, use local, remote or external", p)
+	}
+	if len(e.Command) > 0 && p != message.PlaceLocal {
+		return fmt.Errorf("a %s tool has no command here: start it with askance worker --tool %s -- %s", p, e.Name, e.Command[0])
+	}
+	if e.MaxAttempts < 0 {
+		return errors.New("max_attempts is negative")
+	}
+	return nil
+}
+
+func (e entry) times(t *engine.Tool) error {
+	for _, d := range []struct {
+		key  string
+		text duration
+		into *time.Duration
+	}{
+		{"lease", e.Lease, &t.Lease}, {"timeout", e.Timeout, &t.Timeout}, {"offer_timeout", e.OfferTimeout, &t.OfferTimeout},
+		{"queue_timeout", e.QueueTimeout, &t.QueueTimeout}, {"backoff", e.Backoff, &t.Backoff},
+	} {
+		v, err := d.text.value(d.key)
+		if err != nil {
+			return err
+		}
+		*d.into = v
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package toolfile_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/examples/incident"
+	"github.com/askance-dev/askance/message"
+)
+
+func TestParse(t *testing.T) {
+	tools, err := toolfile.Parse("t.yaml", []byte(`
+version: 1
+tools:
+  - name: refund
+    placement: remote
+    idempotent: true
+    lease: 2s
+    max_attempts: 5
+    input_schema:
+      type: object
+      properties: {n: {type: integer, maximum: 5}}
+  - name: uptime
+    command: [uptime, -p]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tools) != 2 {
+		t.Fatalf("%d tools, want 2", len(tools))
+	}
+	r := tools[0]
+	if r.Name != "refund" || r.Placement != message.PlaceRemote || !r.Idempotent || r.Lease != 2*time.Second || r.MaxAttempts != 5 {
+		t.Errorf("refund = %+v", r)
+	}
+	if r.Schema.Validate([]byte(`{"n":5}`)) != nil || r.Schema.Validate([]byte(`{"n":6}`)) == nil {
+		t.Error("the schema does not keep n at 5 or less")
+	}
+	if u := tools[1]; u.Placement != message.PlaceLocal || strings.Join(u.Command, " ") != "uptime -p" {
+		t.Errorf("uptime = %+v", u)
+	}
+}
+
+func TestParseFaults(t *testing.T) {
+	for _, tc := range []struct{ name, text, want string }{
+		{"empty", "", "write version: 1"},
+		{"other version", "version: 2\ntools: []", "version is 2"},
+		{"misspelled key", "version: 1\ntools:\n  - name: a\n    idempotant: true", `unknown field "idempotant"`},
+		{"key twice", "version: 1\ntools:\n  - name: a\n    name: b", `"name" already defined`},
+		{"no name", "version: 1\ntools:\n  - placement: local", "tools[0] has no name"},
+		{"same name", "version: 1\ntools:\n  - name: a\n  - name: a", "tool a: is declared twice"},
+		{"placement", "version: 1\ntools:\n  - name: a\n    placement: moon", "use local, remote or external"},
+		{"command of a remote tool", "version: 1\ntools:\n  - name: a\n    placement: remote\n    command: [x]", "askance worker --tool a -- x"},
+		{"schema", "version: 1\ntools:\n  - name: a\n    input_schema: {type: 7}", "input_schema"},
+		{"duration", "version: 1\ntools:\n  - name: a\n    lease: soon", `lease: "soon" is no time`},
+		{"negative", "version: 1\ntools:\n  - name: a\n    backoff: -1s", "backoff: \"-1s\" is no time"},
+		{"no YAML", "version: [", "t.yaml"},
+		{"too long", strings.Repeat("# padding\n", toolfile.MaxBytes/10+1), "longer than 1 MiB"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := toolfile.Parse("t.yaml", []byte(tc.text))
+			var fe *toolfile.Error
+			if !errors.As(err, &fe) || fe.File != "t.yaml" {
+				t.Fatalf("Parse = %v, want a *toolfile.Error of t.yaml", err)
+			}
+			if !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Parse = %v\nwant it to say %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestIncidentTools(t *testing.T) {
+	data, err := incident.Files.ReadFile("tools.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tools, err := toolfile.Parse("tools.yaml", data); err != nil || len(tools) != 4 {
+		t.Fatalf("Parse = %d tools, %v", len(tools), err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("version: 1\ntools: [{name: a, lease: 1s}]"))
+	f.Add([]byte("version: 1\ntools: &a [*a]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tools, err := toolfile.Parse("t.yaml", data)
+		if err != nil && tools != nil {
+			t.Fatalf("tools and an error: %v", err)
+		}
+		for _, tool := range tools {
+			if tool.Name == "" {
+				t.Fatal("a tool without a name")
+			}
+		}
+	})
+}
