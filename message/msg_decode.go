@@ -34,7 +34,7 @@ func (c Codec) fields(members []strictjson.Member, v any) error {
 			continue
 		}
 		seen[i] = true
-		if err := c.field(p.members[i], m.Value, s, v); err != nil {
+		if err := c.field(p.members[i], m.Value, s); err != nil {
 			return strictjson.Within(err, "decode", strictjson.Step(m.Name), int64(m.Offset))
 		}
 	}
@@ -59,9 +59,9 @@ func keep(s reflect.Value, p *plan, m strictjson.Member) {
 	f.Set(reflect.Append(f, reflect.ValueOf(extra)))
 }
 
-func (c Codec) field(m member, raw []byte, s reflect.Value, v any) error {
+func (c Codec) field(m member, raw []byte, s reflect.Value) error {
 	if m.index == nil {
-		return checkType(raw, typeName(v))
+		return checkType(raw, m.word)
 	}
 	f := s.FieldByIndex(m.index)
 	if strictjson.KindOf(raw) == "null" && m.null {

@@ -46,8 +46,7 @@ func appendObject(dst []byte, s reflect.Value) ([]byte, error) {
 
 func appendMember(dst []byte, m member, s reflect.Value) ([]byte, error) {
 	if m.index == nil {
-		ptr := reflect.New(s.Type()) // Type does not depend on the value
-		return strictjson.AppendString(dst, typeName(ptr.Interface()))
+		return strictjson.AppendString(dst, m.word)
 	}
 	f := s.FieldByIndex(m.index)
 	switch {
@@ -102,6 +101,9 @@ func appendValue(dst []byte, v reflect.Value) ([]byte, error) {
 	case Content:
 		return appendContent(dst, x)
 	case map[string]any:
+		if len(x) == 0 {
+			return append(dst, "{}"...), nil
+		}
 		b, err := strictjson.Marshal(x)
 		return append(dst, b...), err
 	}

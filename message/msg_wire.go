@@ -34,7 +34,7 @@ type member struct {
 	null     bool
 	url      bool
 	fill     fill
-	word     string // with fillWord
+	word     string // with fillWord; of the discriminator, its only value
 }
 
 // fill says what a missing member becomes.
@@ -65,6 +65,9 @@ func planOf(t reflect.Type) *plan {
 	p.add(t, nil, true)
 	for i, m := range p.members {
 		p.byName[m.name] = i
+		if m.index == nil {
+			p.members[i].word = typeName(reflect.New(t).Interface())
+		}
 	}
 	plans.Store(t, p)
 	return p
