@@ -20,14 +20,16 @@
 //
 // Guarantees:
 //
-//   - What is written can be read back, and reading, writing and reading again
-//     gives the same bytes. Every member is written, nulls included.
+//   - What is written can be read back (with a MaxBytes large enough, and unless
+//     events gave a user's message blocks that its role does not allow), and
+//     writing it again gives the same bytes. Every member is written, nulls
+//     included.
 //   - Blocks and events of unknown type come out of a round trip as they went
 //     in, byte for byte, and so do the extra members of a [ThinkingBlock].
 //     (MarshalJSON gives these bytes; a JSON library that calls it may take
 //     white space out.)
 //   - A message rebuilt from the same events is the same message, wherever and
-//     whenever that happens.
+//     whenever that happens, as long as the events carry their ids and times.
 //   - [Append] changes nothing when it returns an error.
 //   - Errors are [*Error]s that name the place by JSON pointer and byte offset.
 //
