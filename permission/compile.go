@@ -108,6 +108,10 @@ func (c *compiler) addRule(given *Rule) {
 	r := *given // the bundle keeps its own copy
 	r.Tools = slices.Clone(r.Tools)
 	r.Approvers.Users = slices.Clone(r.Approvers.Users)
+	if given.RuleContent != nil {
+		content := *given.RuleContent
+		r.RuleContent = &content
+	}
 	if first := c.names[r.Name]; first != nil && r.Name != "" {
 		c.fault(&r, "name", "is used by an earlier rule"+first.at.describe(), "names are unique in a bundle")
 		return

@@ -96,7 +96,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-func loadCase(t *testing.T, folder string) (*permission.Bundle, []caseCall) {
+func loadCase(t testing.TB, folder string) (*permission.Bundle, []caseCall) {
 	t.Helper()
 	var tools []caseTool
 	var calls []caseCall
@@ -117,7 +117,7 @@ func loadCase(t *testing.T, folder string) (*permission.Bundle, []caseCall) {
 	return b, calls
 }
 
-func readYAML(t *testing.T, path string, into any) {
+func readYAML(t testing.TB, path string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -128,7 +128,7 @@ func readYAML(t *testing.T, path string, into any) {
 	}
 }
 
-func (ct caseTool) tool(t *testing.T) permission.Tool {
+func (ct caseTool) tool(t testing.TB) permission.Tool {
 	t.Helper()
 	out := permission.Tool{Name: ct.Name, Server: ct.Server, ReadOnly: ct.ReadOnly, Destructive: ct.Destructive,
 		Idempotent: ct.Idempotent, OpenWorld: ct.OpenWorld}

@@ -3,7 +3,6 @@ package permission
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -223,5 +222,5 @@ func (e *evaluation) suggestions() []message.PermissionRule {
 	if err != nil {
 		e.fail("", "rule_content", err)
 	}
-	return slices.Concat([]message.PermissionRule{}, rules)
+	return append([]message.PermissionRule{}, rules...) // not nil: the tool has none
 }

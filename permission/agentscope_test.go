@@ -1,0 +1,236 @@
+package permission_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// vector is a row of testdata/agentscope/permission.jsonl; see the README there.
+type vector struct {
+	Name        string                   `json:"name"`
+	Mode        permission.Mode          `json:"mode"`
+	Cwd         string                   `json:"cwd"`
+	WorkingDirs []string                 `json:"working_directories"`
+	Rules       []message.PermissionRule `json:"rules"`
+	Tool        string                   `json:"tool"`
+	Input       json.RawMessage          `json:"input"`
+	ToolSpec    *struct {
+		Check      string `json:"check"`
+		IsReadOnly bool   `json:"is_read_only"`
+	} `json:"tool_spec"`
+	Expect struct {
+		Behavior     message.Behavior         `json:"behavior"`
+		Suggested    []message.PermissionRule `json:"suggested_rules"`
+		BypassImmune bool                     `json:"bypass_immune"`
+		Step         permission.Step          `json:"step"`
+	} `json:"expect"`
+}
+
+var checkAnswers = map[string]permission.CheckAnswer{
+	"": permission.CheckPassthrough, "passthrough": permission.CheckPassthrough, "allow": permission.CheckAllow,
+	"deny": permission.CheckDeny, "ask": permission.CheckAsk, "ask_immune": permission.CheckAskImmune,
+}
+
+// Rows about made-up tools. Rows about AgentScope's own tools need those
+// tools' checks and matchers.
+func vectors(t *testing.T) []vector {
+	t.Helper()
+	data, err := os.ReadFile("testdata/agentscope/permission.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []vector
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var v vector
+		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
+			t.Fatal(err)
+		}
+		if v.ToolSpec != nil {
+			rows = append(rows, v)
+		}
+	}
+	if err := lines.Err(); err != nil || len(rows) < 8 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	return rows
+}
+
+func (v vector) bundle(strict bool) (*permission.Bundle, error) {
+	answer, known := checkAnswers[v.ToolSpec.Check]
+	if !known {
+		return nil, errors.New("unknown check " + v.ToolSpec.Check)
+	}
+	return permission.Compile(permission.FromRules(v.Rules), permission.Options{
+		StrictAgentScope: strict,
+		Tools:            []permission.Tool{{Name: v.Tool, ReadOnly: v.ToolSpec.IsReadOnly, Check: answers(answer)}},
+	})
+}
+
+func TestAgentScopeVectors(t *testing.T) {
+	for _, v := range vectors(t) {
+		t.Run(v.Name, func(t *testing.T) {
+			b, err := v.bundle(true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := b.Decide(context.Background(), permission.Request{Tool: v.Tool, Input: v.Input, Mode: v.Mode, Cwd: v.Cwd, WorkingDirs: v.WorkingDirs})
+			if d.Behavior != v.Expect.Behavior || d.Step != v.Expect.Step || d.BypassImmune != v.Expect.BypassImmune {
+				t.Errorf("Decide = %s by %s, immune %v; want %s by %s, immune %v", d.Behavior, d.Step, d.BypassImmune,
+					v.Expect.Behavior, v.Expect.Step, v.Expect.BypassImmune)
+			}
+			if diff := cmp.Diff(v.Expect.Suggested, d.Suggested); diff != "" {
+				t.Errorf("suggested rules (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A listed deviation: AgentScope lets a content rule of a tool without a
+// matcher never match, a deny rule included. We refuse it, so that nobody
+// believes in a rule that does nothing.
+func TestContentWithoutMatcherIsRefused(t *testing.T) {
+	refused := 0
+	for _, v := range vectors(t) {
+		hasContent := false
+		for _, r := range v.Rules {
+			hasContent = hasContent || (r.RuleContent != nil && *r.RuleContent != "")
+		}
+		_, err := v.bundle(false)
+		if hasContent != (err != nil) {
+			t.Errorf("%s: content %v, error %v", v.Name, hasContent, err)
+		}
+		if err != nil {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("no row has such a rule: this test shows nothing")
+	}
+}
+
+func TestFromContext(t *testing.T) {
+	r := func(tool string, b message.Behavior, source string, content *string) message.PermissionRule {
+		return message.PermissionRule{ToolName: tool, Behavior: b, Source: source, RuleContent: content}
+	}
+	p := permission.FromContext(message.PermissionContext{
+		Mode:               permission.ModeExplore,
+		WorkingDirectories: map[string]message.WorkingDirectory{"/b": {Path: "/x"}, "/a": {}},
+		// A misfiled rule acts by its list and by the name it stands under.
+		DenyRules: map[string][]message.PermissionRule{"shell": {r("other", message.BehaviorAllow, "user", nil)}},
+		AskRules:  map[string][]message.PermissionRule{"mail": {r("mail", message.BehaviorAsk, "user", ptr(""))}},
+		AllowRules: map[string][]message.PermissionRule{"read": {
+			r("read", message.BehaviorAllow, "zed", nil), r("read", message.BehaviorAllow, "ann", ptr(""))}},
+	})
+	b, err := permission.Compile(p, permission.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Rules() != 3 || b.Mode() != permission.ModeExplore {
+		t.Errorf("%d rules, mode %s", b.Rules(), b.Mode())
+	}
+	for tool, want := range map[string]string{
+		"shell": "deny agentscope/deny/shell user",
+		"mail":  "ask agentscope/ask/mail user",
+		"read":  "allow agentscope/allow/read ann",
+		"other": "ask  ",
+	} {
+		d := b.Decide(context.Background(), permission.Request{Tool: tool, Input: []byte(`{}`), Mode: permission.ModeDefault})
+		if got := string(d.Behavior) + " " + d.Rule + " " + d.Source; got != want {
+			t.Errorf("%s: %q, want %q", tool, got, want)
+		}
+	}
+	if dirs := permission.WorkingDirs(message.PermissionContext{WorkingDirectories: map[string]message.WorkingDirectory{"/b": {}, "/a": {}}}); !cmp.Equal(dirs, []string{"/a", "/b"}) {
+		t.Errorf("working directories %v", dirs)
+	}
+}
+
+// passthrough rules say nothing, but a rule of no known behavior is a fault.
+func TestFromRules(t *testing.T) {
+	b, err := permission.Compile(permission.FromRules([]message.PermissionRule{
+		{ToolName: "t", Behavior: message.BehaviorPassthrough}, {ToolName: "t", Behavior: message.BehaviorDeny}}), permission.Options{})
+	if err != nil || b.Rules() != 1 {
+		t.Errorf("%d rules, %v", b.Rules(), err)
+	}
+	if _, err := permission.Compile(permission.FromRules([]message.PermissionRule{{ToolName: "t", Behavior: "ALLOW"}}), permission.Options{}); err == nil {
+		t.Error("a rule of behavior ALLOW is accepted")
+	}
+}
+
+// prefixMatcher is a matcher as a tool with string commands would have one.
+type prefixMatcher struct{}
+
+type prefix string
+
+func (prefixMatcher) Compile(content string, b message.Behavior) (permission.Pattern, error) {
+	switch content {
+	case "bad":
+		return nil, errors.New("is no pattern")
+	case "nil":
+		return nil, nil
+	case "panic":
+		panic("boom")
+	}
+	return prefix(content), nil
+}
+
+func (prefixMatcher) Suggest(c permission.Call) []message.PermissionRule {
+	if c.Input["cmd"] == "nothing" {
+		return nil
+	}
+	return []message.PermissionRule{{ToolName: c.Tool, RuleContent: ptr(c.Input["cmd"].(string)), Behavior: message.BehaviorAllow, Source: "suggested"}}
+}
+
+func (p prefix) Match(c permission.Call) (bool, error) {
+	cmd, ok := c.Input["cmd"].(string)
+	if !ok {
+		return false, errors.New("cmd is no text")
+	}
+	return len(cmd) >= len(p) && cmd[:len(p)] == string(p), nil
+}
+
+func TestMatcher(t *testing.T) {
+	opts := permission.Options{Matchers: map[string]permission.Matcher{"t": prefixMatcher{}}}
+	content := func(name, text string, b message.Behavior, when string) permission.Rule {
+		r := rule(name, b, when)
+		r.RuleContent = ptr(text)
+		return r
+	}
+	b := compile(t, opts, content("d", "rm", "deny", ""), content("a", "git", "allow", `args.cmd != "git push"`))
+	for _, c := range []struct {
+		input, want string
+		suggested   int
+	}{
+		{`{"cmd": "rm x"}`, "deny rule", 0},
+		{`{"cmd": "git status"}`, "allow allow_rule", 0},
+		{`{"cmd": "git push"}`, "ask+S fallback_ask", 1}, // content and condition must hold
+		{`{"cmd": "nothing"}`, "ask+S fallback_ask", 0},  // no suggestion is an empty list, not none
+		{`{"cmd": 5}`, "ask+S error", 0},                 // matching failed, and so did suggesting
+	} {
+		d := decide(b, permission.ModeDefault, c.input)
+		if summary(d) != c.want || len(d.Suggested) != c.suggested {
+			t.Errorf("%s: %s with %d suggestions, want %s with %d", c.input, summary(d), len(d.Suggested), c.want, c.suggested)
+		}
+	}
+	for _, bad := range []string{"bad", "nil", "panic"} {
+		if _, err := permission.Compile(permission.Policy{Rules: []permission.Rule{content("r", bad, "deny", "")}}, opts); err == nil {
+			t.Errorf("content %q is accepted", bad)
+		}
+	}
+	remembered := permission.Request{Tool: "t", Input: []byte(`{"cmd": "ls"}`), Mode: permission.ModeDontAsk,
+		SessionRules: []message.PermissionRule{{ToolName: "t", RuleContent: ptr("ls"), Behavior: message.BehaviorAllow, Source: "suggested"}}}
+	if d := b.Decide(context.Background(), remembered); summary(d) != "allow allow_rule" {
+		t.Errorf("remembered content: %s, %v", summary(d), d.Errors)
+	}
+}

@@ -1,0 +1,112 @@
+package permission_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/askance-dev/askance/permission"
+)
+
+const rules = `version: 1
+name: payments
+defaults: {expiry: 15m}
+rules:
+  - name: refund-cap
+    tool_name: stripe.refund
+    behavior: deny
+    when: args.amount_cents > 500000
+    message: "'Refunds above 5000 EUR are made by hand'"
+  - name: refund-large
+    tool_name: stripe.refund
+    behavior: ask
+    when: args.amount_cents > 50000
+    message: "'Refund ' + string(args.amount_cents / 100) + ' EUR?'"
+    approvers: {users: [fiona]}
+  - name: refund-small
+    tool_name: stripe.refund
+    behavior: allow
+`
+
+// Rules are compiled against the tools that they are about, then decide.
+func Example() {
+	schema, err := permission.CompileSchema([]byte(`{"type": "object", "required": ["amount_cents"],
+		"properties": {"amount_cents": {"type": "integer", "minimum": 1}}}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	bundle, err := permission.Load(
+		[]permission.File{{Name: "payments.yaml", Data: []byte(rules)}},
+		permission.Options{Tools: []permission.Tool{{Name: "stripe.refund", Schema: schema}}},
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, input := range []string{`{"amount_cents": 1999}`, `{"amount_cents": 60000}`, `{"amount_cents": 700000}`, `{"amount_cents": "1"}`} {
+		d := bundle.Decide(context.Background(), permission.Request{Tool: "stripe.refund", Input: []byte(input)})
+		fmt.Printf("%s %s by %q\n", input, d.Behavior, d.Rule)
+		if d.Message != "" {
+			fmt.Println("  " + d.Message)
+		}
+	}
+	// Output:
+	// {"amount_cents": 1999} allow by "refund-small"
+	// {"amount_cents": 60000} ask by "refund-large"
+	//   Refund 600 EUR?
+	// {"amount_cents": 700000} deny by "refund-cap"
+	//   Permission denied for stripe.refund (rule refund-cap: Refunds above 5000 EUR are made by hand).
+	// {"amount_cents": "1"} ask by "refund-cap"
+	//   stripe.refund needs approval: rule refund-cap could not be evaluated.
+	// stripe.refund needs approval: rule refund-large could not be evaluated.
+}
+
+// Every fault of every file is reported at once, with its place.
+func ExampleLoad_problems() {
+	_, err := permission.Load([]permission.File{{Name: "ops.yaml", Data: []byte(`version: 1
+name: ops
+rules:
+  - name: no-prod
+    tool_name: deploy
+    behavior: deny
+    when: |
+      args.env == "prod" &&
+        caler.user != "ann"
+  - name: two-eyes
+    tool_name: deploy
+    behavior: ask
+    quorum: 2
+`)}}, permission.Options{})
+	var refused *permission.LoadError
+	if errors.As(err, &refused) {
+		for _, p := range refused.Problems {
+			fmt.Println(p)
+		}
+	}
+	// Output:
+	// ops.yaml:9:9: rule no-prod: when: undeclared reference to 'caler' (the variables are tool, args, caller and ctx)
+	// ops.yaml:13:5: rule two-eyes: quorum: is not enforced yet (remove it; a key that has no effect would mislead)
+}
+
+// The zero value of a tool's verdict leaves the call to the rules and the mode.
+func ExampleTool_check() {
+	tool := permission.Tool{Name: "write", Check: func(c permission.Call) permission.ToolVerdict {
+		if c.Input["path"] == ".git/config" {
+			return permission.ToolVerdict{Answer: permission.CheckAskImmune, Message: "it configures the repository"}
+		}
+		return permission.ToolVerdict{}
+	}}
+	bundle, err := permission.Compile(permission.Policy{Rules: []permission.Rule{
+		{Name: "writes", Tools: []string{"write"}, Behavior: "allow"},
+	}}, permission.Options{Tools: []permission.Tool{tool}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, input := range []string{`{"path": "main.go"}`, `{"path": ".git/config"}`} {
+		d := bundle.Decide(context.Background(), permission.Request{Tool: "write", Input: []byte(input)})
+		fmt.Printf("%s: %s %q\n", input, d.Behavior, d.Message)
+	}
+	// Output:
+	// {"path": "main.go"}: allow ""
+	// {"path": ".git/config"}: ask "write needs approval: it configures the repository."
+}

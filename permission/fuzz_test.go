@@ -1,0 +1,114 @@
+package permission_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// FuzzLoadRules feeds rule files. Whatever the text, loading ends in a bundle
+// or in a LoadError whose places lie in the file, and the same text gives the
+// same bundle.
+func FuzzLoadRules(f *testing.F) {
+	for _, pattern := range []string{"testdata/cases/*/rules.yaml", "testdata/refused/*.yaml"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil || len(paths) == 0 {
+			f.Fatal(pattern, err)
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		files := []permission.File{{Name: "f", Data: data}}
+		b, err := permission.Load(files, permission.Options{})
+		if err != nil {
+			var le *permission.LoadError
+			if !errors.As(err, &le) || len(le.Problems) == 0 || b != nil {
+				t.Fatalf("Load = %v, %v", b, err)
+			}
+			for _, p := range le.Problems {
+				if p.Msg == "" || p.File != "f" || p.Line < 0 || (p.Line > 0 && p.Col < 1) {
+					t.Errorf("problem %+v", p)
+				}
+			}
+			return
+		}
+		again, err := permission.Load(files, permission.Options{})
+		if err != nil || again.Hash() != b.Hash() {
+			t.Fatalf("loaded again: %v, %v", again.Hash(), err)
+		}
+		d := b.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(`{"x": 1}`)})
+		if d.Behavior == "" || d.Step == "" {
+			t.Errorf("decision %+v", d)
+		}
+	})
+}
+
+// FuzzDecide feeds inputs and modes to a bundle that has all kinds of rules.
+// What is no JSON object, or does not fit the schema, is never allowed.
+func FuzzDecide(f *testing.F) {
+	bundle, calls := loadCase(f, "testdata/cases/numbers")
+	for _, c := range calls {
+		f.Add([]byte(c.Call.Input), string(c.Call.Mode))
+	}
+	f.Add([]byte(`{"id": 1, "n": 1, "rate": 1, "rows": [{"price": 1, "qty": 1}]} `), "explore")
+	f.Add([]byte("{\"id\": 1e400, \"n\": -0, \"rate\": 1}"), "bypass")
+	f.Fuzz(func(t *testing.T, input []byte, mode string) {
+		for _, tool := range []string{"typed", "untyped", "unknown"} {
+			req := permission.Request{Tool: tool, Input: input, Mode: permission.Mode(mode)}
+			d := bundle.Decide(context.Background(), req)
+			if diff := cmp.Diff(d, bundle.Decide(context.Background(), req), sameErrors); diff != "" {
+				t.Errorf("the same call is decided in two ways:\n%s", diff)
+			}
+			if _, err := strictjson.Object(input); err != nil && d.Behavior == message.BehaviorAllow {
+				t.Errorf("%s allows %q, which is no input: %v", tool, input, err)
+			}
+			if _, err := permission.ParseMode(mode); mode != "" && err != nil && d.Behavior != message.BehaviorDeny {
+				t.Errorf("mode %q ends in %s", mode, d.Behavior)
+			}
+			if d.Behavior == message.BehaviorAllow && len(d.Errors) > 0 {
+				t.Errorf("allowed with errors: %v", d.Errors)
+			}
+		}
+	})
+}
+
+// FuzzSchema feeds schemas, as a tool server might send them, and inputs.
+func FuzzSchema(f *testing.F) {
+	f.Add([]byte(`{"type": "object", "properties": {"a": {"type": "integer"}}}`), []byte(`{"a": 1}`))
+	f.Add([]byte(`{"$defs": {"l": {"type": "array", "items": {"$ref": "#/$defs/l"}}}, "properties": {"l": {"$ref": "#/$defs/l"}}}`), []byte(`{"l": [[], [[]]]}`))
+	f.Add([]byte(`{"anyOf": [{"required": ["a"]}, {"maxProperties": 0}], "additionalProperties": {"type": "number"}}`), []byte(`{"b": 9007199254740993}`))
+	f.Add([]byte(`{"$ref": "https://example.com/x"}`), []byte(`{}`))
+	f.Fuzz(func(t *testing.T, text, input []byte) {
+		s, err := permission.CompileSchema(text)
+		if err != nil {
+			if !errors.Is(err, permission.ErrSchema) {
+				t.Errorf("CompileSchema(%q) = %v", text, err)
+			}
+			return
+		}
+		if err := s.Validate(input); err != nil {
+			var se *permission.SchemaError
+			if !errors.As(err, &se) || len(se.Violations) == 0 {
+				t.Errorf("Validate = %#v", err)
+			}
+		}
+		if _, err := permission.Compile(permission.Policy{Rules: []permission.Rule{rule("r", "deny", `has(dyn(args).a)`)}},
+			permission.Options{Tools: []permission.Tool{{Name: "t", Schema: s}}}); err != nil {
+			t.Errorf("schema %q compiles, but not for rules: %v", text, err)
+		}
+	})
+}
