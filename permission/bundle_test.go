@@ -134,15 +134,15 @@ func TestSeveralFiles(t *testing.T) {
 		return permission.File{Name: name, Data: []byte("version: 1\nname: " + name + "\ndefaults: {" + defaults + "}\nrules: [" + rules + "]\n")}
 	}
 	p, err := permission.Parse(
-		file("a", "expiry: 1h, on_error: deny", "{name: x, tool_name: t, behavior: ask}"),
+		file("a", "expiry: 1h, on_error: deny", "{name: x, tool_name: t, behavior: ask}, {name: z, tool_name: t, behavior: allow}"),
 		file("b", "mode: explore, expiry: 5m", "{name: y, tool_name: t, behavior: ask}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Mode != permission.ModeExplore || p.Expiry != 5*time.Minute || len(p.Rules) != 2 {
+	if p.Mode != permission.ModeExplore || p.Expiry != 5*time.Minute || len(p.Rules) != 3 {
 		t.Errorf("policy %+v", p)
 	}
-	x, y := p.Rules[0], p.Rules[1]
+	x, y := p.Rules[0], p.Rules[2]
 	if x.Source != "a" || x.Expiry != time.Hour || x.OnError != permission.OnErrorDeny || y.Source != "b" || y.Expiry != 5*time.Minute || y.OnError != "" {
 		t.Errorf("rules %+v and %+v", x, y)
 	}

@@ -39,6 +39,9 @@ func (c *compiler) checkRule(r *Rule) {
 		if r.Locked {
 			c.fault(r, "locked", "is only for deny and ask rules", "remove it")
 		}
+		if r.OnError != "" {
+			c.fault(r, "on_error", "is only for deny and ask rules", "remove it; an allow rule that fails never allows")
+		}
 	case "":
 		c.fault(r, "behavior", "is missing", "want deny, ask or allow")
 	default:

@@ -36,13 +36,13 @@ func drawRule(t *rapid.T, name string) permission.Rule {
 		Behavior: rapid.SampledFrom([]message.Behavior{message.BehaviorDeny, message.BehaviorAsk, message.BehaviorAllow}).Draw(t, "behavior"),
 		When:     rapid.SampledFrom(slices.Concat(trueWhen, falseWhen, failingWhen)).Draw(t, "when"),
 		Message:  rapid.SampledFrom([]string{"", `"go on with " + tool.name + "?"`, "args.missing"}).Draw(t, "message"),
-		OnError:  rapid.SampledFrom([]permission.OnError{"", permission.OnErrorAsk, permission.OnErrorDeny}).Draw(t, "on_error"),
 		Source:   rapid.SampledFrom([]string{"user", "project"}).Draw(t, "source"),
 	}
 	if r.Message == "args.missing" {
 		r.Message = `"" + args.missing`
 	}
 	if r.Behavior != message.BehaviorAllow {
+		r.OnError = rapid.SampledFrom([]permission.OnError{"", permission.OnErrorAsk, permission.OnErrorDeny}).Draw(t, "on_error")
 		r.Locked = rapid.Bool().Draw(t, "locked")
 		if rapid.Bool().Draw(t, "any tool") {
 			r.Tools = []string{permission.AnyTool}

@@ -33,12 +33,12 @@ type Rule struct {
 	// what the model is told about a denial.
 	Message string
 	// OnError is what a deny or ask rule does with a call on which it cannot
-	// be evaluated. Empty: deny for locked rules, else ask. An allow rule that
-	// cannot be evaluated does not match, and the call cannot be allowed by
-	// the mode either.
+	// be evaluated. Empty: deny for locked rules, else ask. An allow rule has
+	// none: when it cannot be evaluated it does not match, and the call cannot
+	// be allowed by the mode either.
 	OnError OnError
-	// Locked marks a deny or ask rule that nothing of lower standing may take
-	// away; an error in it denies.
+	// Locked marks a deny or ask rule that must hold in any case: an error in
+	// it denies, whatever the file's default says.
 	Locked bool
 	// Approvers says who may answer the question of an ask rule.
 	Approvers Approvers

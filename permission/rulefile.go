@@ -123,7 +123,7 @@ func (d *fileReader) rule(n ast.Node, def defaults) (Rule, bool) {
 	}
 	if n := m["on_error"]; n != nil {
 		r.OnError = d.onError(n, "on_error")
-	} else if !r.Locked {
+	} else if !r.Locked && r.Behavior != message.BehaviorAllow {
 		r.OnError = def.onError
 	}
 	if n := m["approvers"]; n != nil {
