@@ -47,7 +47,6 @@ func (j *Journal) Append(ctx context.Context, f *message.Fact, prev uint64) (uin
 	seq, err := a.run(ctx)
 	if err == nil {
 		j.room.wrote(len(a.msg.Data) + len(a.msg.Subject) + headerRoom/8)
-		j.saw(seq)
 	}
 	return seq, err
 }
@@ -262,15 +261,5 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	}
-}
-
-// saw remembers the highest sequence that this process wrote.
-func (j *Journal) saw(seq uint64) {
-	for {
-		have := j.last.Load()
-		if seq <= have || j.last.CompareAndSwap(have, seq) {
-			return
-		}
 	}
 }

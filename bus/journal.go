@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -49,7 +48,6 @@ type Journal struct {
 	ack     Durability
 	room    room
 	tools   toolSet
-	last    atomic.Uint64 // highest sequence that this process wrote
 }
 
 // OpenJournal opens the journal of a space and makes its stream if there is

@@ -1,0 +1,186 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+func TestStartServerRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	for _, tc := range []struct {
+		name string
+		o    bus.ServerOptions
+		want error
+	}{
+		{"no folder", bus.ServerOptions{}, message.ErrInvalid},
+		{"a file in the way", bus.ServerOptions{StoreDir: file}, bus.ErrStoreUnwritable},
+		{"a folder below a file", bus.ServerOptions{StoreDir: filepath.Join(file, "x")}, bus.ErrStoreUnwritable},
+		{"a folder that nobody may write", bus.ServerOptions{StoreDir: "/proc/askance"}, bus.ErrStoreUnwritable},
+		{"an unknown durability", bus.ServerOptions{StoreDir: dir, Durability: "hopeful"}, message.ErrInvalid},
+		{"quorum of one", bus.ServerOptions{StoreDir: dir, Durability: bus.DurabilityQuorum}, message.ErrInvalid},
+		{"a negative limit", bus.ServerOptions{StoreDir: dir, MaxStore: -1}, message.ErrInvalid},
+		{"a bad address", bus.ServerOptions{StoreDir: dir, Listen: "localhost"}, message.ErrInvalid},
+		{"a busy port", bus.ServerOptions{StoreDir: dir, Listen: busy.Addr().String()}, message.ErrUnavailable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, err := bus.StartServer(t.Context(), tc.o)
+			if err == nil {
+				s.Close()
+			}
+			if e := message.AsError("", err); !errors.Is(err, tc.want) || e.Hint == "" {
+				t.Errorf("%v, want %v with a hint", err, tc.want)
+			}
+		})
+	}
+	// Whoever failed has let go of the folder.
+	s, err := bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: dir}); !errors.Is(err, bus.ErrStoreLocked) || !errors.Is(err, message.ErrUnavailable) {
+		t.Errorf("a second server on the folder: %v", err)
+	}
+}
+
+func TestServerClose(t *testing.T) {
+	dir := t.TempDir()
+	s, err := bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: dir, Listen: ":0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if url := s.URL(); !strings.HasPrefix(url, "nats://127.0.0.1:") {
+		t.Errorf("listens on %q, want loopback", url)
+	}
+	if err := s.Health(); err != nil {
+		t.Error(err)
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(s.Close)
+	}
+	wg.Wait()
+	s.Close()
+	again, err := bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: dir})
+	if err != nil {
+		t.Fatalf("the folder is not free after Close: %v", err)
+	}
+	if again.URL() != "" {
+		t.Error("a server without Listen has a URL")
+	}
+	if again.Durability() != bus.DurabilityFsynced {
+		t.Errorf("the default durability is %s", again.Durability())
+	}
+	again.Close()
+}
+
+func TestServerUsers(t *testing.T) {
+	runtime := message.Principal{Role: message.RoleRuntime, Name: "rt"}
+	b := bustest.New(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
+		o.Users = []bus.User{{Name: "rt", Password: "secret", Permissions: bus.PermissionsFor("test", runtime)}}
+	}))
+	b.Journal("test") // in the process, with every right
+	for _, o := range []bus.ConnectOptions{{Principal: "rt"}, {Principal: "rt", User: "rt", Password: "wrong"}} {
+		if _, err := bus.Connect(t.Context(), b.URL(), o); !errors.Is(err, message.ErrForbidden) {
+			t.Errorf("login with %q: %v, want forbidden", o.Password, err)
+		}
+	}
+	nc, err := bus.Connect(t.Context(), b.URL(), bus.ConnectOptions{Principal: "rt", User: "rt", Password: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	m := nats.NewMsg("askance.v1.test.fact.s1.r1.c1.f")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := nc.RequestMsgWithContext(ctx, m); err == nil {
+		t.Error("a runtime published a fact")
+	}
+	if info, _ := stream(t, b).Info(t.Context()); info.State.LastSeq != 0 {
+		t.Error("the fact was stored")
+	}
+}
+
+func TestConnectRefuses(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, never speaks
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	for _, tc := range []struct {
+		name, url, principal string
+		want                 error
+	}{
+		{"nobody listens", "nats://me:hunter2@" + closed.Addr().String(), "p", message.ErrUnavailable},
+		{"nobody speaks", "nats://hunter2@" + silent.Addr().String(), "p", message.ErrUnavailable},
+		{"no principal", "nats://" + closed.Addr().String(), "", message.ErrInvalid},
+		{"a name that is too long", "nats://" + closed.Addr().String(), longID, message.ErrTooLarge},
+		{"no URL", "nats://me:hunter2@\x7f", "p", message.ErrInvalid},
+		{"empty URL", "", "p", message.ErrInvalid},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			nc, err := bus.Connect(ctx, tc.url, bus.ConnectOptions{Principal: tc.principal})
+			if err == nil {
+				nc.Close()
+			}
+			if !errors.Is(err, tc.want) {
+				t.Fatalf("%v, want %v", err, tc.want)
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the error has the password: %v", err)
+			}
+		})
+	}
+}
+
+func TestConnectCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("changed my mind")
+	cancel(cause)
+	if _, err := bus.Connect(ctx, "nats://127.0.0.1:1", bus.ConnectOptions{Principal: "p"}); !errors.Is(err, cause) {
+		t.Errorf("%v, want the cause", err)
+	}
+}
+
+func TestRedactURL(t *testing.T) {
+	for in, want := range map[string]string{
+		"nats://u:p@h:1":             "nats://h:1",
+		"nats://token@h:1,tls://h:2": "nats://h:1,tls://h:2",
+		"u:p@h:1":                    "nats://h:1",
+		"h:1":                        "nats://h:1",
+		"ws://h:1/x?token=abc#p":     "ws://h:1/x",
+		"nats://u:p%zz@h":            "xxxxx",
+	} {
+		if got := bus.RedactURL(in); got != want {
+			t.Errorf("RedactURL(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,250 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func jetStream(t testing.TB, b *bustest.Bus) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(b.Conn("admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func TestOpenJournalIsIdempotent(t *testing.T) {
+	b := bustest.New(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			nc, err := b.Connect(context.Background(), bus.ConnectOptions{Principal: "engine"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer nc.Close()
+			if _, err := bus.OpenJournal(context.Background(), nc, "test", b.Keys(), bus.JournalOptions{}); err != nil {
+				t.Errorf("one of several engines: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	info, err := stream(t, b).Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := info.Config; c.Discard != jetstream.DiscardNew || c.Storage != jetstream.FileStorage || c.MaxAge != 0 || c.MaxMsgs != -1 || c.MaxBytes != -1 {
+		t.Errorf("the stream can lose records: %+v", c)
+	}
+	if m := info.Config.Metadata; m["askance.space"] != "test" || m["askance.protocol"] != "1" || m["askance.key"] != b.Keys().ID() {
+		t.Errorf("metadata %v", m)
+	}
+}
+
+func TestForeignStreamIsRefused(t *testing.T) {
+	subjects := []string{"askance.v1.test.fact.>", "askance.v1.test.event.>"}
+	for _, tc := range []struct {
+		name string
+		make func(c *jetstream.StreamConfig)
+		want string // in the error's text
+	}{
+		{"made by something else", func(c *jetstream.StreamConfig) { c.Metadata = nil }, "not made by askance"},
+		{"of another space", func(c *jetstream.StreamConfig) { c.Metadata["askance.space"] = "prod" }, "not made by askance for this space"},
+		{"of another protocol", func(c *jetstream.StreamConfig) { c.Metadata["askance.protocol"] = "2" }, `protocol "2"`},
+		{"of other keys", func(c *jetstream.StreamConfig) { c.Metadata["askance.key"] = "ffff" }, `engine keys "ffff"`},
+		{"evicts by age", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "max_age"},
+		{"evicts by number", func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 }, "max_msgs"},
+		{"evicts by number per subject", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 }, "max_msgs"},
+		{"discards the old", func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, "discards old"},
+		{"in memory", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, "storage"},
+		{"a work queue", func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, "retention"},
+		{"with rollup", func(c *jetstream.StreamConfig) { c.AllowRollup = true }, "allow_rollup"},
+		{"with expiry", func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true }, "allow_msg_ttl"},
+		{"with schedules", func(c *jetstream.StreamConfig) {
+			c.AllowMsgSchedules, c.AllowRollup, c.Discard = true, true, jetstream.DiscardOld
+		}, "on schedule"},
+		{"without acknowledgements", func(c *jetstream.StreamConfig) { c.NoAck, c.AllowAtomicPublish = true, false }, "no_ack"},
+		{"persisting later", func(c *jetstream.StreamConfig) {
+			c.PersistMode, c.AllowAtomicPublish = jetstream.AsyncPersistMode, false
+		}, "persist_mode"},
+		{"with more subjects", func(c *jetstream.StreamConfig) { c.Subjects = append(subjects, "mine.>") }, "subjects"},
+		{"with other subjects", func(c *jetstream.StreamConfig) {
+			c.Subjects = []string{"askance.v1.test.fact.*.*.*.f", "askance.v1.test.event.>"}
+		}, "subjects"},
+		{"without direct gets", func(c *jetstream.StreamConfig) { c.AllowDirect = false }, "allow_direct"},
+		{"forgetting ids", func(c *jetstream.StreamConfig) { c.Duplicates = time.Second }, "message ids"},
+		{"under another name", func(c *jetstream.StreamConfig) { c.Name = "MINE" }, "stream MINE takes messages"},
+		{"rewriting subjects", func(c *jetstream.StreamConfig) {
+			c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "askance.v1.test.event.>", Destination: "x.>"}
+		}, "rewrites"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := bustest.New(t)
+			cfg := jetstream.StreamConfig{
+				Name: "ASKANCE_test", Subjects: subjects, Discard: jetstream.DiscardNew, AllowDirect: true, AllowAtomicPublish: true,
+				Metadata: map[string]string{"askance.stream": "journal", "askance.space": "test", "askance.protocol": "1", "askance.key": b.Keys().ID()},
+			}
+			tc.make(&cfg)
+			if _, err := jetStream(t, b).CreateStream(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+			_, err := bus.OpenJournal(t.Context(), b.Conn("engine"), "test", b.Keys(), bus.JournalOptions{})
+			if !errors.Is(err, message.ErrForeignStream) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("OpenJournal: %v; want foreign stream: …%s…", err, tc.want)
+			}
+			if e := message.AsError("", err); err != nil && e.Hint == "" {
+				t.Error("the error does not say how to mend it")
+			}
+		})
+	}
+}
+
+func TestOpenJournalRefusesBadSpaces(t *testing.T) {
+	b := bustest.New(t)
+	for _, space := range []message.SpaceID{"", "a.b", "UPPER", ">"} {
+		if _, err := bus.OpenJournal(t.Context(), b.Conn("engine"), space, b.Keys(), bus.JournalOptions{}); !errors.Is(err, message.ErrInvalid) {
+			t.Errorf("space %q: %v, want invalid", space, err)
+		}
+	}
+}
+
+func TestDurability(t *testing.T) {
+	b := bustest.New(t, bustest.Fsynced())
+	for said, want := range map[bus.Durability]string{"": "cached", bus.DurabilityCached: "cached", bus.DurabilityFsynced: "fsynced", bus.DurabilityQuorum: "cached"} {
+		if got := b.JournalWith("test", bus.JournalOptions{Durability: said}).Durability(); got != want {
+			t.Errorf("one server said to be %q: %q, want %q", said, got, want)
+		}
+	}
+	if got := b.Journal("test").Durability(); got != "fsynced" {
+		t.Errorf("an embedded fsynced server: %q", got)
+	}
+}
+
+func TestEnsureTool(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := j.EnsureTool(context.Background(), "web.search"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := b.Journal("test").EnsureTool(t.Context(), "web.search"); err != nil {
+		t.Errorf("another engine: %v", err)
+	}
+	c, err := stream(t, b).Consumer(t.Context(), bus.ConsumerName("web.search"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := c.CachedInfo().Config
+	if cfg.FilterSubject != "askance.v1.test.fact.*.*.*.w.~d2ViLnNlYXJjaA" || cfg.MaxDeliver != -1 || cfg.AckPolicy != jetstream.AckExplicitPolicy || cfg.AckWait != 10*time.Second {
+		t.Errorf("consumer %+v", cfg)
+	}
+}
+
+func TestEnsureToolRefuses(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	if err := j.EnsureTool(t.Context(), ""); !errors.Is(err, message.ErrInvalid) {
+		t.Errorf("no name: %v", err)
+	}
+	if err := j.EnsureTool(t.Context(), longID); !errors.Is(err, message.ErrTooLarge) {
+		t.Errorf("long name: %v", err)
+	}
+	_, err := stream(t, b).CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "w_echo", MaxDeliver: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.EnsureTool(t.Context(), "echo"); !errors.Is(err, message.ErrForeignStream) {
+		t.Errorf("a foreign consumer: %v", err)
+	}
+}
+
+// A stream that fills up refuses new calls while open ones can still finish,
+// and takes new ones again when it gets room.
+func TestFullStream(t *testing.T) {
+	b := bustest.New(t)
+	j := b.JournalWith("test", bus.JournalOptions{Stream: bus.StreamOptions{MaxBytes: 1 << 20}, HeadRoom: 256 << 10})
+	big := func(f *message.Fact) *message.Fact {
+		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
+		return f
+	}
+	open := callKey("open")
+	prev := mustAppend(t, j, callFact("open", open, message.ToolCallPending, "propose"), 0)
+	var err error
+	taken := 0
+	for ; err == nil && taken < 100; taken++ {
+		_, err = j.Append(t.Context(), big(callFact(id(taken), callKey(id(taken)), message.ToolCallPending, "propose")), 0)
+	}
+	if !errors.Is(err, message.ErrFull) || taken < 20 {
+		t.Fatalf("after %d calls: %v, want full", taken, err)
+	}
+	if _, err := j.AppendEvent(t.Context(), "rt", open.ReplyKey(), events(1)); !errors.Is(err, message.ErrFull) {
+		t.Errorf("an event in the head-room: %v, want full", err)
+	}
+	// The head-room is for open calls …
+	prev = mustAppend(t, j, big(callFact("allowed", open, message.ToolCallAllowed, "allow")), prev)
+	// … and when it is used up, the server refuses, and nothing is half written.
+	for n := 0; err == nil || n == 0; n++ {
+		var seq uint64
+		if seq, err = j.Append(t.Context(), big(callFact("more"+id(n), open, message.ToolCallAllowed, "allow")), prev); err == nil {
+			prev = seq
+		}
+		if n > 50 {
+			t.Fatal("a stream of 1 MiB takes no end")
+		}
+	}
+	if !errors.Is(err, message.ErrFull) {
+		t.Fatalf("the full stream: %v, want full", err)
+	}
+	if last, err := j.Last(t.Context(), open); err != nil || last.Seq != prev {
+		t.Errorf("Last = %d, %v; want %d", last.Seq, err, prev)
+	}
+	// Somebody makes room.
+	js := jetStream(t, b)
+	cfg := stream(t, b).CachedInfo().Config
+	cfg.MaxBytes = 8 << 20
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, j, callFact("done", open, message.ToolCallFinished, "result"), prev)
+	mustAppend(t, j, callFact("new", callKey("new"), message.ToolCallPending, "propose"), 0)
+}
+
+// The server's own limit of disk space, smaller than the stream's.
+func TestFullServer(t *testing.T) {
+	dir := t.TempDir()
+	b := bustest.New(t, bustest.In(dir), bustest.With(func(o *bus.ServerOptions) { o.MaxStore = 512 << 10 }))
+	j := b.Journal("test")
+	key, prev := callKey("c1"), uint64(0)
+	var err error
+	for n := 0; err == nil && n < 100; n++ {
+		f := callFact(id(n), key, message.ToolCallPending, "propose")
+		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
+		var seq uint64
+		if seq, err = j.Append(t.Context(), f, prev); err == nil {
+			prev = seq
+		}
+	}
+	if !errors.Is(err, message.ErrFull) {
+		t.Fatalf("%v, want full", err)
+	}
+	b.Close()
+	again := bustest.New(t, bustest.In(dir)) // with room
+	again.UseKeys(b.Keys())
+	mustAppend(t, again.Journal("test"), callFact("done", key, message.ToolCallFinished, "result"), prev)
+}

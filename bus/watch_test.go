@@ -1,0 +1,329 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func TestWatchPastThenPresent(t *testing.T) {
+	j := bustest.New(t).Journal("test")
+	prev := uint64(0)
+	for n := range 5 {
+		prev = mustAppend(t, j, callFact(id(n), callKey("c1"), message.ToolCallPending, "propose"), prev)
+	}
+	all, some, none := watch(t, j, 0), watch(t, j, 3), watch(t, j, 5)
+	all.wait(t, "all of the past", func(r []message.Record, caught int) bool { return len(r) == 5 && caught == 5 })
+	some.wait(t, "the rest of the past", func(r []message.Record, caught int) bool { return len(r) == 2 && caught == 2 && r[0].Seq == 4 })
+	none.wait(t, "no past", func(r []message.Record, caught int) bool { return len(r) == 0 && caught == 0 })
+	mustAppend(t, j, callFact("new", callKey("c1"), message.ToolCallAllowed, "allow"), prev)
+	for _, s := range []*sink{all, some, none} {
+		r := s.wait(t, "the new one", func(r []message.Record, _ int) bool { return len(r) > 0 && r[len(r)-1].Seq == 6 })
+		if last := r[len(r)-1]; last.Fact == nil || last.Fact.ID != "new" || last.Key != callKey("c1") || s.times != 1 {
+			t.Errorf("last record %+v, caught up %d times", last, s.times)
+		}
+	}
+}
+
+func TestWatchEmptyJournalIsCaughtUpAtOnce(t *testing.T) {
+	watch(t, bustest.New(t).Journal("test"), 0).wait(t, "caught up", func(_ []message.Record, caught int) bool { return caught == 0 })
+}
+
+// The end of the stream was deleted: there is nothing to wait for.
+func TestWatchDeletedEnd(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	prev := mustAppend(t, j, callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
+	prev = mustAppend(t, j, callFact("f2", callKey("c1"), message.ToolCallAllowed, "allow"), prev)
+	if err := stream(t, b).DeleteMsg(t.Context(), prev); err != nil {
+		t.Fatal(err)
+	}
+	watch(t, j, 0).wait(t, "one record", func(r []message.Record, caught int) bool { return len(r) == 1 && caught == 1 })
+	watch(t, j, 1).wait(t, "none", func(r []message.Record, caught int) bool { return len(r) == 0 && caught == 0 })
+	if _, last, err := j.Read(t.Context(), callKey("").SessionKey(), 1, 10); err != nil || last != prev {
+		t.Errorf("Read goes on from %d, %v; want %d", last, err, prev)
+	}
+}
+
+func stream(t testing.TB, b *bustest.Bus) jetstream.Stream {
+	t.Helper()
+	js, err := jetstream.New(b.Conn("admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := js.Stream(t.Context(), "ASKANCE_test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func TestWatchEndsWithItsCause(t *testing.T) {
+	j := bustest.New(t).Journal("test")
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s := newSink()
+	done := make(chan error, 1)
+	go func() { done <- j.Watch(ctx, 0, s) }()
+	s.wait(t, "caught up", func(_ []message.Record, caught int) bool { return caught == 0 })
+	cancel(cause)
+	if err := <-done; !errors.Is(err, cause) {
+		t.Errorf("Watch returned %v, want the cause", err)
+	}
+}
+
+// A NATS server that is stopped and started again, several times, while facts
+// are written: nothing that was acknowledged is missing, nothing comes twice,
+// the order is that of the sequences.
+func TestWatchSurvivesServerRestarts(t *testing.T) {
+	dir := t.TempDir()
+	o := bus.ServerOptions{StoreDir: dir, Listen: "127.0.0.1:0", Durability: bus.DurabilityCached}
+	srv, err := bus.StartServer(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { srv.Close() }()
+	o.Listen = srv.URL()[len("nats://"):] // comes back on the same port
+	keys, _ := bus.NewKeys()
+	open := func() *bus.Journal {
+		nc, err := bus.Connect(t.Context(), srv.URL(), bus.ConnectOptions{Principal: "engine"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		j, err := bus.OpenJournal(t.Context(), nc, "test", keys, bus.JournalOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	w := watch(t, open(), 0)
+	j := open()
+	acked := map[uint64]string{}
+	var mu sync.Mutex // guards acked
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	for c := range 4 {
+		writers.Go(func() {
+			key, prev := callKey(fmt.Sprint("c", c)), uint64(0)
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				f := callFact(fmt.Sprintf("f-%d-%d", c, n), key, message.ToolCallPending, "propose")
+				for {
+					seq, err := j.Append(t.Context(), f, prev)
+					if err == nil {
+						mu.Lock()
+						acked[seq] = f.ID
+						mu.Unlock()
+						prev = seq
+						break
+					}
+					if !errors.Is(err, message.ErrUnavailable) && !errors.Is(err, message.ErrUnknownOutcome) {
+						t.Errorf("append: %v", err)
+						return
+					}
+				}
+			}
+		})
+	}
+	for round := range 3 {
+		enough := 100 * (round + 1)
+		w.wait(t, "records", func(r []message.Record, _ int) bool { return len(r) >= enough })
+		srv.Close()
+		if srv, err = bus.StartServer(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.wait(t, "records after the last restart", func(r []message.Record, _ int) bool { return len(r) >= 400 })
+	close(stop)
+	writers.Wait()
+	end := uint64(0)
+	for seq := range acked {
+		end = max(end, seq)
+	}
+	records := w.wait(t, "the end", func(r []message.Record, _ int) bool { return r[len(r)-1].Seq >= end })
+	for i, r := range records {
+		if r.Seq != uint64(i+1) {
+			t.Fatalf("record %d has sequence %d: a gap or a repetition", i, r.Seq)
+		}
+		if r.Invalid != nil {
+			t.Errorf("record %d is invalid: %v", r.Seq, r.Invalid)
+		}
+		if want, ok := acked[r.Seq]; ok && r.Fact.ID != want {
+			t.Errorf("record %d is %s, acknowledged was %s", r.Seq, r.Fact.ID, want)
+		}
+	}
+}
+
+// A stream that lost its end, or was replaced, is not the journal any more.
+func TestWatchNoticesAnotherJournal(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.New(t, bustest.In(dir))
+		j := b.Journal("test")
+		mustAppend(t, j, callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
+		s := newSink()
+		done := make(chan error, 1)
+		go func() { done <- j.Watch(t.Context(), 0, s) }()
+		synctest.Wait()
+		js, _ := jetstream.New(b.Conn("admin"))
+		if err := js.DeleteStream(t.Context(), "ASKANCE_test"); err != nil {
+			t.Fatal(err)
+		}
+		b.Journal("test") // somebody makes it anew
+		select {
+		case err := <-done:
+			if !errors.Is(err, message.ErrForeignStream) {
+				t.Errorf("Watch returned %v, want foreign stream", err)
+			}
+		case <-time.After(5 * time.Minute):
+			t.Error("Watch goes on with another journal")
+		}
+	})
+}
+
+// Streamed events and facts share one order, and Read pages through both.
+func TestReadPages(t *testing.T) {
+	j := bustest.New(t).Journal("test")
+	reply := callKey("").ReplyKey()
+	other := message.Key{Space: "test", Session: "s2", Reply: "r1"}
+	rng := rand.New(rand.NewPCG(1, 2))
+	var want []uint64
+	prev := map[string]uint64{}
+	for n := range 60 {
+		switch rng.IntN(4) {
+		case 0:
+			seq, err := j.AppendEvent(t.Context(), "rt", reply, events(n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, seq)
+		case 1:
+			c := fmt.Sprint("c", rng.IntN(3))
+			prev[c] = mustAppend(t, j, callFact(id(n), callKey(c), message.ToolCallPending, "propose"), prev[c])
+			want = append(want, prev[c])
+		case 2:
+			if _, err := j.AppendEvent(t.Context(), "other.runtime", other, events(n)); err != nil {
+				t.Fatal(err)
+			}
+		case 3:
+			k := other
+			k.Call = message.CallID(fmt.Sprint("x", n))
+			mustAppend(t, j, callFact(id(n), k, message.ToolCallPending, "propose"), 0)
+		}
+	}
+	for _, limit := range []int{1, 2, 7, 1000} {
+		var got []uint64
+		after := uint64(0)
+		for rounds := 0; ; rounds++ {
+			recs, last, err := j.Read(t.Context(), reply.SessionKey(), after, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(recs) > limit || rounds > 100 {
+				t.Fatalf("limit %d: %d records in round %d", limit, len(recs), rounds)
+			}
+			for _, r := range recs {
+				if r.Invalid != nil || r.Key.Session != "s1" {
+					t.Errorf("record %+v", r)
+				}
+				got = append(got, r.Seq)
+			}
+			if len(recs) == 0 && last == after {
+				break
+			}
+			after = last
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("limit %d: read %v, want %v", limit, got, want)
+		}
+		if after != 60 {
+			t.Errorf("limit %d: the cursor ends at %d, the journal at 60", limit, after)
+		}
+	}
+}
+
+func events(ns ...int) []message.RawJSON {
+	var out []message.RawJSON
+	for _, n := range ns {
+		out = append(out, message.RawJSON(fmt.Sprintf(`{"type":"TEXT_BLOCK_DELTA","id":"ev%d","delta":"x"}`, n)))
+	}
+	return out
+}
+
+func TestAppendEvent(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	long := message.Key{Space: "test", Session: message.SessionID(longID), Reply: "odd.reply id"}
+	evs := events(1, 2, 3)
+	seq, err := j.AppendEvent(t.Context(), "my runtime", long, evs)
+	if err != nil || seq != 3 {
+		t.Fatalf("AppendEvent = %d, %v", seq, err)
+	}
+	again, err := j.AppendEvent(t.Context(), "my runtime", long, evs)
+	if err != nil || again != 3 {
+		t.Errorf("appended again: %d, %v; want 3", again, err)
+	}
+	recs, last, err := j.Read(t.Context(), long.SessionKey(), 0, 10)
+	if err != nil || len(recs) != 3 || last != 3 {
+		t.Fatalf("Read: %d records up to %d, %v", len(recs), last, err)
+	}
+	for i, r := range recs {
+		if r.Invalid != nil || r.Key != long || r.Runtime != "my runtime" || string(r.Event) != string(evs[i]) || r.Fact != nil {
+			t.Errorf("record %d: %+v", i, r)
+		}
+	}
+	for name, tc := range map[string]struct {
+		runtime string
+		key     message.Key
+		events  []message.RawJSON
+		want    error
+	}{
+		"none":                 {"rt", long, nil, message.ErrInvalid},
+		"no runtime":           {"", long, evs, message.ErrInvalid},
+		"long runtime":         {longID, long, evs, message.ErrTooLarge},
+		"no reply":             {"rt", long.SessionKey(), evs, message.ErrInvalid},
+		"another space":        {"rt", message.Key{Space: "x", Session: "s", Reply: "r"}, evs, message.ErrInvalid},
+		"one of them no JSON":  {"rt", long, append(events(9), message.RawJSON("{")), message.ErrInvalid},
+		"one of them a string": {"rt", long, append(events(9), message.RawJSON(`"x"`)), message.ErrInvalid},
+	} {
+		if _, err := j.AppendEvent(t.Context(), tc.runtime, tc.key, tc.events); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
+	if _, last, _ := j.Read(t.Context(), long.SessionKey(), 0, 10); last != 3 {
+		t.Errorf("a refused request stored something: the journal ends at %d", last)
+	}
+}
+
+var longID = fmt.Sprintf("%0300d", 7)
+
+// An event whose headers name another session than its subject is not passed
+// off as one of that session.
+func TestEventUnderAFalseName(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	m := nats.NewMsg("askance.v1.test.event.rt." + string(bus.Encode(longID)) + ".r1")
+	m.Header.Set("Askance-Session", "czE") // s1
+	m.Data = []byte(`{"type":"CUSTOM"}`)
+	store(t, b.Conn("forger"), m)
+	r := watch(t, j, 0).wait(t, "the event", func(r []message.Record, _ int) bool { return len(r) == 1 })
+	if r[0].Invalid == nil || r[0].Event != nil {
+		t.Errorf("delivered %+v", r[0])
+	}
+}
