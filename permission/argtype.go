@@ -1,9 +1,6 @@
 package permission
 
 import (
-	"fmt"
-	"math"
-	"strconv"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -34,10 +31,6 @@ type argType struct {
 	maxLen   int                 // characters of a string, elements of a list, members of a map; -1: not limited
 	converts bool                // some number below may need converting
 }
-
-// maxExactInt is the magnitude up to which every integer is a float64. The
-// float64 of exactly this value may have been the next integer.
-const maxExactInt = 1 << 53
 
 // rootType reduces a schema of tool input. Input is always an object, so the
 // root is one even where the schema does not say so.
@@ -203,88 +196,3 @@ func (t *argType) structs(into map[string]*argType) {
 		}
 	}
 }
-
-// convert gives the numbers in v the Go type of their schema: int64 for
-// integers, float64 for numbers. Rules compare exactly what the tool will get,
-// so a number that the type cannot hold exactly is refused. v is changed in
-// place; the result replaces it.
-func (t *argType) convert(v any) (any, *SchemaError) {
-	if !t.converts {
-		return v, nil
-	}
-	switch val := v.(type) {
-	case float64:
-		if t.kind == kindInt {
-			return toInt(val)
-		}
-	case int64:
-		if t.kind == kindDouble {
-			return toDouble(val)
-		}
-	case []any:
-		if t.kind == kindList {
-			return v, t.convertItems(val)
-		}
-	case map[string]any:
-		return v, t.convertMembers(val)
-	}
-	return v, nil
-}
-
-func (t *argType) convertItems(items []any) *SchemaError {
-	if !t.elem.converts {
-		return nil
-	}
-	for i := range items {
-		out, err := t.elem.convert(items[i])
-		if err != nil {
-			return err.under(strconv.Itoa(i))
-		}
-		items[i] = out
-	}
-	return nil
-}
-
-func (t *argType) convertMembers(m map[string]any) *SchemaError {
-	for name, v := range m {
-		sub := t.elem // of a map
-		if t.kind == kindStruct {
-			sub = t.fields[name]
-		}
-		if sub == nil || !sub.converts {
-			continue
-		}
-		out, err := sub.convert(v)
-		if err != nil {
-			return err.under(name)
-		}
-		m[name] = out // of an existing key: safe while ranging
-	}
-	return nil
-}
-
-func toInt(f float64) (any, *SchemaError) {
-	if f != math.Trunc(f) || math.Abs(f) >= maxExactInt {
-		return nil, numberError(fmt.Sprintf("%v is not an exact 64-bit integer", f))
-	}
-	return int64(f), nil
-}
-
-func toDouble(i int64) (any, *SchemaError) {
-	if i > maxExactInt || i < -maxExactInt {
-		return nil, numberError(fmt.Sprintf("%d is too large for a number, declare it as integer or send it as a string", i))
-	}
-	return float64(i), nil
-}
-
-func numberError(msg string) *SchemaError {
-	return &SchemaError{Violations: []Violation{{Msg: msg}}}
-}
-
-// under puts a conversion error below the member or element of that name.
-func (e *SchemaError) under(name string) *SchemaError {
-	e.Violations[0].Pointer = "/" + pointerEscaper.Replace(name) + e.Violations[0].Pointer
-	return e
-}
-
-var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")

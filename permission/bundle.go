@@ -1,13 +1,9 @@
 package permission
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"cmp"
 	"slices"
-	"strconv"
 	"time"
-
-	"github.com/askance-dev/askance/internal/jcs"
 )
 
 // Bundle is a compiled policy. It is immutable, may be used by any number of
@@ -72,6 +68,25 @@ func (t *toolRules) schema() *Schema {
 	return t.tool.Schema
 }
 
+func (t *toolRules) add(rules ...*compiledRule) {
+	for _, r := range rules {
+		switch r.rule.Behavior {
+		case "deny":
+			t.deny = append(t.deny, r)
+		case "ask":
+			t.ask = append(t.ask, r)
+		case "allow":
+			t.allow = append(t.allow, r)
+		}
+	}
+}
+
+func (t *toolRules) sort() {
+	for _, list := range [][]*compiledRule{t.deny, t.ask, t.allow} {
+		slices.SortFunc(list, func(a, b *compiledRule) int { return cmp.Compare(a.rule.Name, b.rule.Name) })
+	}
+}
+
 // compiledRule is a rule made ready for one tool, or for any tool.
 type compiledRule struct {
 	rule    *Rule
@@ -102,82 +117,4 @@ func toolVars(name string, t *Tool) map[string]any {
 			"open_world":  t.OpenWorld,
 		},
 	}
-}
-
-// The canonical content of a bundle. Field names are part of the hash.
-type (
-	hashedBundle struct {
-		Language string       `json:"language"`
-		Strict   bool         `json:"strict"`
-		NoRules  bool         `json:"no_rules"`
-		Mode     Mode         `json:"mode"`
-		ExpiryMS int64        `json:"expiry_ms"`
-		Limits   hashedLimits `json:"limits"`
-		Rules    []hashedRule `json:"rules"`
-		Tools    []hashedTool `json:"tools"`
-	}
-	hashedLimits struct {
-		RuleCost     string `json:"rule_cost"` // decimal: canonical JSON has no large integers
-		DecisionCost string `json:"decision_cost"`
-		DeadlineUS   int64  `json:"deadline_us"`
-		InputBytes   int    `json:"input_bytes"`
-		InputDepth   int    `json:"input_depth"`
-	}
-	hashedRule struct {
-		Name        string   `json:"name"`
-		Description string   `json:"description"`
-		Tools       []string `json:"tools"`
-		Content     *string  `json:"rule_content"`
-		Behavior    string   `json:"behavior"`
-		Source      string   `json:"source"`
-		When        string   `json:"when"`
-		Message     string   `json:"message"`
-		OnError     OnError  `json:"on_error"`
-		Locked      bool     `json:"locked"`
-		Users       []string `json:"users"`
-		ExpiryMS    int64    `json:"expiry_ms"`
-	}
-	hashedTool struct {
-		Name        string `json:"name"`
-		Server      string `json:"server"`
-		Schema      string `json:"schema"`
-		ReadOnly    bool   `json:"read_only"`
-		Destructive bool   `json:"destructive"`
-		Idempotent  bool   `json:"idempotent"`
-		OpenWorld   bool   `json:"open_world"`
-		Checked     bool   `json:"checked"`
-	}
-)
-
-// contentHash hashes what a bundle is compiled from. Rules and tools must be
-// sorted by name.
-func contentHash(b *Bundle, rules []*Rule, tools []*Tool) (string, error) {
-	h := hashedBundle{
-		Language: languageVersion, Strict: b.strict, NoRules: b.noRules,
-		Mode: b.Mode(), ExpiryMS: b.expiry.Milliseconds(),
-		Limits: hashedLimits{strconv.FormatUint(b.limits.RuleCost, 10), strconv.FormatUint(b.limits.DecisionCost, 10), b.limits.Deadline.Microseconds(),
-			b.limits.InputBytes, b.limits.InputDepth},
-	}
-	for _, r := range rules {
-		h.Rules = append(h.Rules, hashedRule{
-			Name: r.Name, Description: r.Description, Tools: slices.Sorted(slices.Values(r.Tools)),
-			Content: r.RuleContent, Behavior: string(r.Behavior), Source: r.Source, When: r.When,
-			Message: r.Message, OnError: r.onError(), Locked: r.Locked,
-			Users: slices.Sorted(slices.Values(r.Approvers.Users)), ExpiryMS: r.Expiry.Milliseconds(),
-		})
-	}
-	for _, t := range tools {
-		ht := hashedTool{Name: t.Name, Server: t.Server, ReadOnly: t.ReadOnly, Destructive: t.Destructive,
-			Idempotent: t.Idempotent, OpenWorld: t.OpenWorld, Checked: t.Check != nil}
-		if t.Schema != nil {
-			ht.Schema = t.Schema.Hash()
-		}
-		h.Tools = append(h.Tools, ht)
-	}
-	form, err := jcs.Marshal(h)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(form)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }

@@ -10,23 +10,6 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Options say what a policy is compiled against.
-type Options struct {
-	// Tools are the declared tools. When there are any, a rule about another
-	// tool is an error, because it is most likely misspelled.
-	Tools []Tool
-	// AllowUnknownTools accepts rules about undeclared tools; their arguments
-	// are untyped.
-	AllowUnknownTools bool
-	// Matchers give meaning to rule_content, by tool name.
-	Matchers map[string]Matcher
-	// StrictAgentScope treats rule_content of a tool without a matcher as
-	// AgentScope does: the rule never matches, a deny rule included. Without
-	// it such a rule is a load error.
-	StrictAgentScope bool
-	Limits           Limits
-}
-
 // Load reads and compiles rule files in one step and reports the problems of
 // all of them together. See Parse and Compile.
 func Load(files []File, opts Options) (*Bundle, error) {
@@ -266,25 +249,6 @@ func (c *compiler) finish() (*Bundle, error) {
 	}
 	b.hash, b.rules, b.ready = hash, len(c.rules), true
 	return b, nil
-}
-
-func (t *toolRules) add(rules ...*compiledRule) {
-	for _, r := range rules {
-		switch r.rule.Behavior {
-		case "deny":
-			t.deny = append(t.deny, r)
-		case "ask":
-			t.ask = append(t.ask, r)
-		case "allow":
-			t.allow = append(t.allow, r)
-		}
-	}
-}
-
-func (t *toolRules) sort() {
-	for _, list := range [][]*compiledRule{t.deny, t.ask, t.allow} {
-		slices.SortFunc(list, func(a, b *compiledRule) int { return cmp.Compare(a.rule.Name, b.rule.Name) })
-	}
 }
 
 // neverMatches is the pattern of content that nothing understands, in

@@ -1,0 +1,18 @@
+package permission
+
+// Options say what a policy is compiled against.
+type Options struct {
+	// Tools are the declared tools. When there are any, a rule about another
+	// tool is an error, because it is most likely misspelled.
+	Tools []Tool
+	// AllowUnknownTools accepts rules about undeclared tools; their arguments
+	// are untyped.
+	AllowUnknownTools bool
+	// Matchers give meaning to rule_content, by tool name.
+	Matchers map[string]Matcher
+	// StrictAgentScope treats rule_content of a tool without a matcher as
+	// AgentScope does: the rule never matches, a deny rule included. Without
+	// it such a rule is a load error.
+	StrictAgentScope bool
+	Limits           Limits
+}
