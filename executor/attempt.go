@@ -1,0 +1,148 @@
+package executor
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// attempt is one work item in a slot, from its check to the answer to its
+// result. Its own goroutine drives it; cancel and cancelled may be called from
+// any.
+type attempt struct {
+	w    *Worker
+	log  *slog.Logger
+	item message.WorkItem
+	call *message.Call
+	id   message.HeartbeatRequest // who we are to the engine: call, attempt, claim
+
+	ctx    context.Context // the handler's, without the deadline
+	cancel context.CancelCauseFunc
+	tries  int // of the start request
+}
+
+func newAttempt(handlers context.Context, w *Worker, item message.WorkItem) *attempt {
+	c := item.Fact.Call
+	a := &attempt{
+		w: w, item: item, call: c,
+		id:  message.HeartbeatRequest{V: 1, Key: c.Key, Attempt: c.Attempt.Number, Claim: newID()},
+		log: w.log.With("call", c.Key.String(), "attempt", c.Attempt.Number),
+	}
+	a.ctx, a.cancel = context.WithCancelCause(handlers)
+	return a
+}
+
+// newID is a fresh random id of 128 bits.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails, see its documentation
+	return hex.EncodeToString(b[:])
+}
+
+// cancelled ends the handler's context for the engine.
+func (a *attempt) cancelled(reason string) {
+	cause := ErrCancelled
+	if reason != "" {
+		cause = fmt.Errorf("%w: %s", ErrCancelled, line(reason))
+	}
+	a.cancel(cause)
+}
+
+// run runs the handler under the engine's lease and delivers its result. It is
+// called at most once, after the engine said that our start is durable.
+func (a *attempt) run(handlers context.Context, leave message.StartReply) {
+	ctx := a.ctx
+	if !leave.Deadline.IsZero() {
+		var stop context.CancelFunc
+		ctx, stop = context.WithDeadlineCause(ctx, leave.Deadline, ErrDeadline)
+		defer stop()
+	}
+	alive, stopBeats := context.WithCancel(context.WithoutCancel(handlers))
+	lines := newReporter(a.report)
+	beats, told := make(chan struct{}), make(chan struct{})
+	go func() { defer close(beats); a.beat(alive, leave) }()
+	go func() { defer close(told); lines.run(alive) }()
+	defer func() { stopBeats(); <-beats }()
+
+	res, err := invoke(ctx, a.w.handler, Task{
+		Call: a.call.Key, Tool: a.w.tool, Input: message.RawJSON(a.call.Question.Input),
+		IdempotencyKey: a.call.Attempt.Grant.IdempotencyKey, Attempt: a.id.Attempt, progress: lines.add,
+	})
+	lines.close()
+	<-told
+	a.logRun(res, err)
+	if res.State == message.ToolResultInterrupted && errors.Is(context.Cause(ctx), ErrStopping) {
+		// We broke it off, nobody asked for that: no result is the truth. The lease
+		// runs out, and the engine retries or asks a person as for a dead worker.
+		a.w.owe(a)
+		return
+	}
+	a.deliver(handlers, res)
+}
+
+func (a *attempt) logRun(res message.ToolResultBlock, err error) {
+	a.log.Debug("ran", "state", res.State, "err", err)
+	if p, ok := errors.AsType[*PanicError](err); ok {
+		a.log.Error("the handler panicked", "value", fmt.Sprint(p.Value), "stack", string(p.Stack))
+	}
+}
+
+// deliver sends the result until the engine has answered, with heartbeats still
+// going so that the lease holds. Only a worker that has to stop gives up.
+func (a *attempt) deliver(handlers context.Context, res message.ToolResultBlock) {
+	ctx, release := delayed(handlers, resultGrace, ErrStopping)
+	defer release()
+	req := message.ResultRequest{V: 1, Key: a.id.Key, Attempt: a.id.Attempt, Claim: a.id.Claim, Result: res}
+	replaced := false
+	var b backoff
+	for {
+		reply, err := request(ctx, a.w.requestTimeout, a.w.transport.Result, req)
+		switch judgeResult(err) {
+		case taken:
+			if err != nil || !reply.Stored {
+				a.log.Warn("the result came too late and does not count", "state", reply.State, "err", err)
+			}
+			return
+		case unfit:
+			a.log.Error("the engine refused the result", "err", err)
+			if replaced {
+				a.w.owe(a)
+				return
+			}
+			// Without any result the call would look like one of a dead worker.
+			replaced = true
+			req.Result = result(Task{Call: a.id.Key, Tool: a.w.tool}, Output{}, fmt.Errorf("the tool ran and ended with state %s, but the engine refused its result: %w", res.State, err))
+			continue
+		}
+		a.log.Warn("the result is not answered yet, sending it again", "err", err)
+		if !b.wait(ctx) {
+			a.log.Error("the result was given up", "state", res.State, "err", err)
+			a.w.owe(a)
+			return
+		}
+	}
+}
+
+// report sends one line of progress, best effort.
+func (a *attempt) report(ctx context.Context, n int, text string) error {
+	_, err := request(ctx, progressTimeout, func(ctx context.Context, r message.ProgressRequest) (struct{}, error) {
+		return struct{}{}, a.w.transport.Progress(ctx, r)
+	}, message.ProgressRequest{V: 1, Key: a.id.Key, Attempt: a.id.Attempt, Claim: a.id.Claim, N: n, Text: text})
+	if err != nil {
+		a.log.Debug("a line of progress was lost", "n", n, "err", err)
+	}
+	return err
+}
+
+// request makes one try with a time limit.
+func request[Q, R any](ctx context.Context, limit time.Duration, do func(context.Context, Q) (R, error), q Q) (R, error) {
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	return do(ctx, q)
+}

@@ -1,0 +1,166 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/executor/executortest"
+	"github.com/askance-dev/askance/message"
+)
+
+// causes runs until cancelled and keeps why and when.
+type causes struct {
+	cause error
+	at    time.Time
+}
+
+func (c *causes) handler(ctx context.Context, _ executor.Task) (executor.Output, error) {
+	<-ctx.Done()
+	c.cause, c.at = context.Cause(ctx), time.Now()
+	return executor.Output{}, c.cause
+}
+
+func TestCancelReachesTheHandler(t *testing.T) {
+	cases := []struct {
+		name     string
+		shortcut bool
+		within   time.Duration
+	}{
+		{"with the next heartbeat", false, 5 * time.Second},
+		{"at once by the shortcut", true, 0},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			var got causes
+			bubble(t, got.handler, func(r *rig) {
+				k := r.offer("call-1")
+				time.Sleep(7 * time.Second)
+				begun := time.Now()
+				r.engine.Cancel(k, "the reply was interrupted", c.shortcut)
+				r.wantResult(k, message.ToolResultInterrupted, "cancelled by the engine: the reply was interrupted")
+				if !errors.Is(got.cause, executor.ErrCancelled) {
+					t.Errorf("cause %v, want ErrCancelled", got.cause)
+				}
+				if took := got.at.Sub(begun); took > c.within {
+					t.Errorf("it took %s, want at most %s", took, c.within)
+				}
+			})
+		})
+	}
+}
+
+func TestHeartbeatCanBeFasterButNotSlower(t *testing.T) {
+	for name, c := range map[string]struct{ own, want time.Duration }{
+		"faster": {time.Second, time.Second}, "slower": {time.Hour, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, untilCancelled, func(r *rig) {
+				k := r.offer("call-1")
+				time.Sleep(20*time.Second + time.Millisecond)
+				want := int(20 * time.Second / c.want)
+				if n := len(r.engine.Requests(executortest.OpHeartbeat)); n != want {
+					t.Errorf("%d heartbeats in 20 s, want %d", n, want)
+				}
+				r.engine.Cancel(k, "", true)
+			}, executor.WithHeartbeat(c.own))
+		})
+	}
+}
+
+func TestCancelForAnotherClaimIsIgnored(t *testing.T) {
+	bubble(t, slow(time.Second), func(r *rig) {
+		k := r.offer("call-1")
+		synctest.Wait()
+		r.engine.Shortcut(message.HeartbeatRequest{V: 1, Key: k, Attempt: 1, Claim: "somebody else's"}, "")
+		r.engine.Shortcut(message.HeartbeatRequest{V: 1, Key: k, Attempt: 2, Claim: r.engine.Call(k).Claim}, "")
+		r.wantResult(k, message.ToolResultSuccess, "ok")
+	})
+}
+
+// The start is durable, but before the worker hears of it the call is
+// cancelled: the handler never runs.
+func TestCancelBeforeTheStartIsKnown(t *testing.T) {
+	bubble(t, ok, func(r *rig) {
+		r.engine.Faults(failFirst(executortest.OpStart, 1, executortest.ReplyLost))
+		k := r.offer("call-1")
+		synctest.Wait()
+		r.engine.Cancel(k, "not needed", true)
+		r.wantResult(k, message.ToolResultInterrupted, "cancelled by the engine: not needed")
+		r.wantRuns(0)
+	})
+}
+
+func TestStaleAttemptStopsWithinOneHeartbeat(t *testing.T) {
+	var got causes
+	bubble(t, got.handler, func(r *rig) {
+		k := r.offer("call-1")
+		synctest.Wait()
+		begun := time.Now()
+		r.engine.Supersede(k)
+		time.Sleep(5*time.Second + time.Millisecond)
+		synctest.Wait()
+		if !errors.Is(got.cause, executor.ErrStale) || got.at.Sub(begun) > 5*time.Second {
+			t.Errorf("cause %v after %s, want ErrStale within 5 s", got.cause, got.at.Sub(begun))
+		}
+		if c := r.engine.Call(k); c.Result != nil || len(c.Late) != 1 {
+			t.Errorf("stored %v and %d late results, want none and one", c.Result, len(c.Late))
+		}
+	})
+}
+
+func TestDeadlineReachesTheHandler(t *testing.T) {
+	var got causes
+	bubble(t, got.handler, func(r *rig) {
+		begun := time.Now()
+		r.engine.Terms(message.StartReply{LeaseMS: 15_000, HeartbeatMS: 5_000, Deadline: begun.Add(42 * time.Second)})
+		k := r.offer("call-1")
+		r.wantResult(k, message.ToolResultError, "the deadline of the attempt passed")
+		if !errors.Is(got.cause, executor.ErrDeadline) || got.at.Sub(begun) != 42*time.Second {
+			t.Errorf("cause %v after %s, want ErrDeadline after 42 s", got.cause, got.at.Sub(begun))
+		}
+	})
+}
+
+func TestDeadlineThatHasPassedRunsNothing(t *testing.T) {
+	bubble(t, ok, func(r *rig) {
+		r.engine.Terms(message.StartReply{Deadline: time.Now()})
+		r.wantResult(r.offer("call-1"), message.ToolResultError, "the deadline of the attempt passed")
+		r.wantRuns(0)
+	})
+}
+
+// No answer to heartbeats is the engine's trouble, not the call's.
+func TestRunOutlivesUnansweredHeartbeats(t *testing.T) {
+	for name, fault := range map[string]executortest.Fault{"silent": executortest.Silent, "down": executortest.Down} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, slow(10*time.Minute), func(r *rig) {
+				var down atomic.Bool
+				r.engine.Faults(outage(&down, fault))
+				k := r.offer("call-1")
+				synctest.Wait()
+				down.Store(true)
+				time.Sleep(9 * time.Minute)
+				down.Store(false)
+				r.wantResult(k, message.ToolResultSuccess, "ok")
+				r.wantRuns(1)
+			})
+		})
+	}
+}
+
+func TestPanicIsAnError(t *testing.T) {
+	bubble(t, func(context.Context, executor.Task) (executor.Output, error) { panic("boom") }, func(r *rig) {
+		for _, id := range []message.CallID{"call-1", "call-2"} { // the worker goes on
+			res := r.result(r.offer(id))
+			if res.State != message.ToolResultError || res.Output.String() != "the tool panicked: boom" || strings.Contains(res.Output.String(), ".go") {
+				t.Errorf("result %s %q", res.State, res.Output.String())
+			}
+		}
+	})
+}

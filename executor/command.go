@@ -1,0 +1,128 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DefaultGrace is how long a cancelled command has between SIGTERM and SIGKILL.
+const DefaultGrace = 5 * time.Second
+
+// Command runs a program as a tool: the call's input on standard input, byte
+// for byte and without a newline after it, standard output as the text of the
+// result, each line of standard error as progress. An exit status other than
+// zero is an error whose text has the last lines of standard error. No shell
+// is involved; the arguments are fixed.
+//
+// The program sees only a short list of the worker's environment (the names
+// in Inherited), what Env and PassEnv add, and about its call:
+//
+//	ASKANCE_IDEMPOTENCY_KEY  hand it on to whatever has the effect
+//	ASKANCE_TOOL  ASKANCE_ATTEMPT
+//	ASKANCE_SPACE  ASKANCE_SESSION_ID  ASKANCE_REPLY_ID  ASKANCE_CALL_ID
+//
+// On Unix it leads a process group of its own. When the context ends the group
+// gets SIGTERM, and SIGKILL after the grace; when the program has ended,
+// whatever is left of its group gets SIGKILL, so that nothing runs on after
+// the result. A process that leaves the group (setsid) escapes both. On Linux
+// the program is killed when the worker dies, however it dies, but not what it
+// started itself; and the rest of a cancelled group keeps its grace after the
+// program has ended, which it does not elsewhere. Where there are no groups
+// the program alone is killed, at once.
+type Command struct {
+	// Argv is the program, looked up in PATH when it has no slash, and its
+	// arguments.
+	Argv []string
+	// Dir is the working directory; "" is the worker's.
+	Dir string
+	// Env has NAME=VALUE pairs for the program.
+	Env []string
+	// PassEnv names variables of the worker that the program gets as well.
+	PassEnv []string
+	// Grace is the time between SIGTERM and SIGKILL; 0 means DefaultGrace.
+	Grace time.Duration
+}
+
+// Inherited are the variables of the worker that every command gets. Nothing
+// else of the worker's environment reaches it: tokens and keys live there.
+// LC_* stands for all names that begin so. The last line is for Windows.
+var Inherited = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_*",
+	"SYSTEMROOT", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE",
+}
+
+// Handler checks the command and gives the Handler that runs it. The program
+// is looked up once, now.
+func (c Command) Handler() (Handler, error) {
+	if len(c.Argv) == 0 || c.Argv[0] == "" {
+		return nil, errors.New("command: no program is named")
+	}
+	path, err := exec.LookPath(c.Argv[0])
+	if err != nil {
+		return nil, fmt.Errorf("command: %w", err)
+	}
+	for _, pair := range c.Env {
+		if name, _, ok := strings.Cut(pair, "="); !ok || name == "" {
+			return nil, fmt.Errorf("command %s: the environment variable %q is not NAME=VALUE", c.Argv[0], name)
+		}
+	}
+	if c.Grace < 0 {
+		return nil, fmt.Errorf("command %s: the grace %s is negative", c.Argv[0], c.Grace)
+	}
+	if c.Grace == 0 {
+		c.Grace = DefaultGrace
+	}
+	if path, err = filepath.Abs(path); err != nil { // Dir must not change which program it is
+		return nil, fmt.Errorf("command %s: %w", c.Argv[0], err)
+	}
+	argv, dir, grace := slices.Clone(c.Argv), c.Dir, c.Grace
+	env := slices.Concat(inherited(os.Environ(), c.PassEnv), c.Env)
+	return func(ctx context.Context, t Task) (Output, error) {
+		cmd := exec.Command(path)
+		cmd.Args, cmd.Dir = argv, dir
+		cmd.Env = slices.Concat(env, taskEnv(t)) // of equal names the last one counts
+		cmd.Stdin = bytes.NewReader(t.Input)
+		return runCommand(ctx, cmd, grace, t)
+	}, nil
+}
+
+// inherited picks what a program may see of environ.
+func inherited(environ, pass []string) []string {
+	var kept []string
+	for _, pair := range environ {
+		name, _, _ := strings.Cut(pair, "=")
+		if name != "" && (slices.ContainsFunc(Inherited, func(p string) bool { return matches(p, name) }) || slices.Contains(pass, name)) {
+			kept = append(kept, pair)
+		}
+	}
+	return kept
+}
+
+func matches(pattern, name string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(name, prefix)
+	}
+	return name == pattern || runtime.GOOS == "windows" && strings.EqualFold(name, pattern)
+}
+
+func taskEnv(t Task) []string {
+	return []string{
+		"ASKANCE_IDEMPOTENCY_KEY=" + t.IdempotencyKey,
+		"ASKANCE_TOOL=" + t.Tool,
+		"ASKANCE_ATTEMPT=" + strconv.Itoa(t.Attempt),
+		"ASKANCE_SPACE=" + string(t.Call.Space),
+		"ASKANCE_SESSION_ID=" + string(t.Call.Session),
+		"ASKANCE_REPLY_ID=" + string(t.Call.Reply),
+		"ASKANCE_CALL_ID=" + string(t.Call.Call),
+	}
+}

@@ -1,0 +1,81 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Why a Handler's context ended; see context.Cause.
+var (
+	// ErrCancelled: the engine asked for it, for example because the reply was
+	// interrupted. The cause's text has the reason that was given.
+	ErrCancelled = errors.New("cancelled by the engine")
+	// ErrStale: this attempt is no longer the present one; another may be
+	// running. Stop at once, the result will not count.
+	ErrStale = errors.New("the attempt is no longer the present one")
+	// ErrDeadline: the attempt ran longer than the tool is permitted to.
+	ErrDeadline = errors.New("the deadline of the attempt passed")
+	// ErrStopping: the worker shuts down and its drain timeout is over.
+	ErrStopping = errors.New("the worker is stopping")
+)
+
+// ErrClosed is returned by Worker.Run when the worker was closed, or was
+// already run once.
+var ErrClosed = errors.New("executor: the worker was closed or has run before")
+
+// UndeliveredError says that a worker had to stop while it still owed the
+// engine the outcome of attempts: each of them started, and its lease will run
+// out. The engine then offers idempotent calls again and hands the others to a
+// person.
+type UndeliveredError struct {
+	Attempts []message.HeartbeatRequest // which, in the order in which they were given up
+}
+
+// Error names the attempts.
+func (e *UndeliveredError) Error() string {
+	s := fmt.Sprintf("executor: stopped with %d outcomes that no engine took:", len(e.Attempts))
+	for _, a := range e.Attempts {
+		s += fmt.Sprintf(" %s attempt %d;", a.Key, a.Attempt)
+	}
+	return s + " their leases will run out and the engine decides what follows"
+}
+
+// OutputError says that a tool's output was larger than a result may be. The
+// result has state error, keeps as much of the text as fits and ends with this
+// error's text.
+type OutputError struct {
+	Bytes int // size of the whole output; for text, as JSON spells it
+	Limit int
+}
+
+// Error says that the tool itself ran.
+func (e *OutputError) Error() string {
+	return fmt.Sprintf("the tool ran to its end, but its output of %d bytes is over the limit of %d and was cut; "+
+		"let the tool store large outputs elsewhere and return a reference", e.Bytes, e.Limit)
+}
+
+// PanicError is what a panicking Handler is turned into.
+type PanicError struct {
+	Value any
+	Stack []byte // for the log; never part of a result
+}
+
+// Error has the panic's value without the stack.
+func (e *PanicError) Error() string { return fmt.Sprintf("the tool panicked: %v", e.Value) }
+
+// ExitError says that a command ended with a status other than zero.
+type ExitError struct {
+	Status string // as the operating system says it, e.g. "exit status 2" or "signal: killed"
+	Code   int    // the exit code, -1 when a signal ended it
+	Stderr string // the last lines of standard error
+}
+
+// Error has the status and the last lines of standard error.
+func (e *ExitError) Error() string {
+	if e.Stderr == "" {
+		return "the command ended with " + e.Status
+	}
+	return "the command ended with " + e.Status + ": " + e.Stderr
+}

@@ -1,0 +1,202 @@
+package executortest
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Engine is the engine's side of the worker protocol for one tool, in memory:
+// a queue of work items and the answers to a worker's requests. It decides
+// nothing and times nothing; the test says what is offered, cancelled and
+// taken away. It implements executor.Transport. All methods may be called from
+// several goroutines at once.
+//
+// It works on fake time, inside a testing/synctest bubble, as well as on real
+// time.
+type Engine struct {
+	tool string
+	key  ed25519.PrivateKey
+
+	mu        sync.Mutex // guards what follows
+	terms     message.StartReply
+	faults    func(Request) Fault
+	errors    func(Request) *message.Error
+	calls     map[message.Key]*state
+	queue     []*message.Fact
+	requests  []Request
+	listeners map[int]func(message.HeartbeatRequest, string)
+	serial    int
+	changed   chan struct{} // closed and replaced whenever something changes
+}
+
+// state is what the engine knows of one call.
+type state struct {
+	attempt   int
+	claim     string
+	refused   string
+	cancel    bool
+	reason    string
+	result    *message.ToolResultBlock
+	late      []message.ToolResultBlock
+	delivered int
+	acks      int
+	releases  []time.Duration
+}
+
+// NewEngine makes an engine with a key of its own, a lease of 15 s, heartbeats
+// every 5 s and no deadline.
+func NewEngine(tool string) *Engine {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		panic(err) // crypto/rand never fails
+	}
+	return &Engine{
+		tool: tool, key: key,
+		terms:     message.StartReply{LeaseMS: 15_000, HeartbeatMS: 5_000},
+		calls:     make(map[message.Key]*state),
+		listeners: make(map[int]func(message.HeartbeatRequest, string)),
+		changed:   make(chan struct{}),
+	}
+}
+
+// Keys has the engine's public key.
+func (e *Engine) Keys() message.KeySet {
+	return message.NewKeySet(e.key.Public().(ed25519.PublicKey))
+}
+
+// Terms changes what starts are answered with from now on. The idempotency key
+// is filled in.
+func (e *Engine) Terms(r message.StartReply) { e.update(func() { e.terms = r }) }
+
+// Offer puts an item on the queue and makes its attempt the present one.
+// Offering one again is a redelivery.
+func (e *Engine) Offer(f *message.Fact) {
+	e.update(func() {
+		e.queue = append(e.queue, f)
+		if f != nil && f.Call != nil {
+			s := e.state(f.Call.Key)
+			if f.Call.Attempt.Number > s.attempt {
+				s.attempt, s.claim, s.cancel = f.Call.Attempt.Number, "", false
+			}
+		}
+	})
+}
+
+// Cancel asks the owner of the call's attempt to stop, with the next heartbeat
+// and, if shortcut is set, at once as well.
+func (e *Engine) Cancel(k message.Key, reason string, shortcut bool) {
+	var r message.HeartbeatRequest
+	e.update(func() {
+		s := e.state(k)
+		s.cancel, s.reason = true, reason
+		r = message.HeartbeatRequest{V: 1, Key: k, Attempt: s.attempt, Claim: s.claim}
+	})
+	if shortcut && r.Claim != "" {
+		e.Shortcut(r, reason)
+	}
+}
+
+// Shortcut sends a cancel outside the heartbeats, as it is: the worker has to
+// know its own.
+func (e *Engine) Shortcut(r message.HeartbeatRequest, reason string) {
+	e.mu.Lock()
+	tell := slices.Collect(maps.Values(e.listeners))
+	e.mu.Unlock()
+	for _, f := range tell {
+		f(r, reason)
+	}
+}
+
+// Supersede makes the present attempt stale: whoever runs it is too late.
+func (e *Engine) Supersede(k message.Key) {
+	e.update(func() {
+		s := e.state(k)
+		s.attempt, s.claim = s.attempt+1, ""
+	})
+}
+
+// Wait waits for the call's result, or for its refusal by the worker, which
+// is the error.
+func (e *Engine) Wait(ctx context.Context, k message.Key) (message.ToolResultBlock, error) {
+	var res message.ToolResultBlock
+	var refused string
+	err := e.until(ctx, func() bool {
+		s := e.state(k)
+		if s.result != nil {
+			res = *s.result
+		}
+		refused = s.refused
+		return s.result != nil || refused != ""
+	})
+	if err == nil && refused != "" {
+		err = fmt.Errorf("the worker refused %s: %s", k, refused)
+	}
+	return res, err
+}
+
+// until waits until cond holds. cond is called with the engine locked and must
+// only look.
+func (e *Engine) until(ctx context.Context, cond func() bool) error {
+	for {
+		e.mu.Lock()
+		ok, changed := cond(), e.changed
+		e.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Call is what became of a call, for a test to look at.
+type Call struct {
+	Claim     string // of the present attempt; "" while nobody started it
+	Refused   string // why the worker refused it
+	Result    *message.ToolResultBlock
+	Late      []message.ToolResultBlock // results that did not count
+	Delivered int                       // how often an item of it was handed out
+	Acks      int
+	Releases  []time.Duration
+}
+
+// Call looks at one call.
+func (e *Engine) Call(k message.Key) Call {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.state(k)
+	return Call{
+		Claim: s.claim, Refused: s.refused, Result: s.result, Late: slices.Clone(s.late),
+		Delivered: s.delivered, Acks: s.acks, Releases: slices.Clone(s.releases),
+	}
+}
+
+// update changes something under the lock and wakes who waits for it.
+func (e *Engine) update(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f()
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// state is the call's, made at first sight. The caller holds the lock.
+func (e *Engine) state(k message.Key) *state {
+	s := e.calls[k]
+	if s == nil {
+		s = &state{}
+		e.calls[k] = s
+	}
+	return s
+}

@@ -1,0 +1,62 @@
+package executortest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Key is the key that Fact gives to a call.
+func Key(id message.CallID) message.Key {
+	return message.Key{Space: "test", Session: "session-1", Reply: "reply-1", Call: id}
+}
+
+// Fact makes the submitted fact of a call's first attempt: decided by a rule,
+// granted for an hour from now, signed. It is not offered yet.
+func (e *Engine) Fact(id message.CallID, input string) *message.Fact { return e.Attempt(id, input, 1) }
+
+// Attempt is Fact for the attempt with number n.
+func (e *Engine) Attempt(id message.CallID, input string, n int) *message.Fact {
+	now := time.Now().UTC()
+	k := Key(id)
+	f := &message.Fact{
+		V: message.FactVersion, ID: fmt.Sprintf("%s-submitted-%d", id, n), At: now, Engine: "engine-1",
+		Path: []message.Step{{Cause: "submit", From: message.ToolCallAllowed, To: message.ToolCallSubmitted}},
+		By:   message.Principal{Role: message.RoleEngine, Name: "engine-1", Auth: "in-process"},
+		Call: &message.Call{
+			Key: k, Runtime: "runtime-1", Tool: e.tool, Input: input,
+			State: message.ToolCallSubmitted, Cause: "submit", Placement: message.PlaceRemote,
+			ProposedAt: now, UpdatedAt: now, Facts: n,
+			Question: &message.Question{
+				V: 1, Key: k, Tool: e.tool, Input: input, Rule: "allow-tests",
+				Reason: "a rule allows it", Bundle: "sha256:test",
+			},
+			Attempt: message.Attempt{
+				Number: n, Offers: 1, OfferedAt: now,
+				Grant: &message.Grant{
+					V: 1, Key: k, IdempotencyKey: k.IdempotencyKey(), Tool: e.tool, Attempt: n,
+					Bundle: "sha256:test", Approvals: []message.Approval{}, NotBefore: now,
+					Expires: now.Add(time.Hour), Nonce: fmt.Sprintf("nonce-%d", n),
+				},
+			},
+		},
+	}
+	e.Sign(f)
+	return f
+}
+
+// Sign computes the digest of the fact's question anew and signs its grant,
+// for a test that has changed either and wants an honest engine to stand for
+// it. It panics when the question has no digest, which is a fault of the test.
+func (e *Engine) Sign(f *message.Fact) {
+	c := f.Call
+	digest, err := c.Question.Digest()
+	if err == nil {
+		c.Digest, c.Attempt.Grant.Digest = digest, digest
+		err = c.Attempt.Grant.Sign(e.key)
+	}
+	if err != nil {
+		panic("executortest: sign " + c.Key.String() + ": " + err.Error())
+	}
+}

@@ -1,0 +1,116 @@
+package executortest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/message"
+)
+
+// New starts something that runs tool with h, two calls at once at least, and
+// stops it when the test ends.
+type New func(t *testing.T, tool string, h executor.Handler) Runner
+
+// Runner runs calls of the tool it was made for. Call may be used from several
+// goroutines at once.
+type Runner interface {
+	// Call has a new call run with the input and returns how it ended. When ctx
+	// ends it asks for the call to be cancelled, and goes on waiting.
+	Call(ctx context.Context, input string) Outcome
+}
+
+// Outcome is what became of a call.
+type Outcome struct {
+	Key      message.Key
+	Result   message.ToolResultBlock
+	Progress []string // lines in the order of arrival
+}
+
+// Local runs tools through a Registry, as an engine does beside itself.
+func Local(t *testing.T, tool string, h executor.Handler) Runner {
+	r := &local{tool: tool}
+	if err := r.registry.Register(tool, h); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+type local struct {
+	tool     string
+	registry executor.Registry
+	names    names
+}
+
+func (l *local) Call(ctx context.Context, input string) Outcome {
+	out := Outcome{Key: l.names.next()}
+	var mu sync.Mutex // guards out.Progress
+	out.Result = l.registry.Run(ctx, message.Invocation{
+		Call: &message.Call{
+			Key: out.Key, Tool: l.tool, Input: input, State: message.ToolCallSubmitted,
+			Placement: message.PlaceLocal, Attempt: message.Attempt{Number: 1, Claim: "local"},
+		},
+		Input: message.RawJSON(input), IdempotencyKey: out.Key.IdempotencyKey(),
+	}, func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		out.Progress = append(out.Progress, text)
+	})
+	return out
+}
+
+// Remote runs tools through a Worker over an Engine in memory.
+func Remote(t *testing.T, tool string, h executor.Handler) Runner {
+	r := &remote{engine: NewEngine(tool)}
+	w, err := executor.NewWorker(r.engine, tool, h, r.engine.Keys(),
+		executor.WithSlots(2), executor.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- w.Run(context.Background()) }()
+	t.Cleanup(func() {
+		_ = w.Close() // Run has the same error, and has returned only when it has
+		if err := <-ran; err != nil && !errors.Is(err, executor.ErrClosed) {
+			t.Errorf("Worker.Run: %v", err)
+		}
+	})
+	return r
+}
+
+type remote struct {
+	engine *Engine
+	names  names
+}
+
+func (r *remote) Call(ctx context.Context, input string) Outcome {
+	out := Outcome{Key: r.names.next()}
+	r.engine.Offer(r.engine.Fact(out.Key.Call, input))
+	res, err := r.engine.Wait(ctx, out.Key)
+	if ctx.Err() != nil {
+		r.engine.Cancel(out.Key, context.Cause(ctx).Error(), true)
+		res, err = r.engine.Wait(context.Background(), out.Key)
+	}
+	if err != nil {
+		res.Output.Text = err.Error()
+	}
+	out.Result, out.Progress = res, r.engine.Lines(out.Key)
+	return out
+}
+
+// names gives each call its own key.
+type names struct {
+	mu sync.Mutex // guards n
+	n  int
+}
+
+func (n *names) next() message.Key {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.n++
+	return Key(message.CallID(fmt.Sprintf("call-%d", n.n)))
+}

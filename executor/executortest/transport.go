@@ -1,0 +1,135 @@
+package executortest
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/message"
+)
+
+var _ executor.Transport = (*Engine)(nil)
+
+// Next hands out the oldest item.
+func (e *Engine) Next(ctx context.Context) (message.WorkItem, error) {
+	type got struct{}
+	if _, err := network(ctx, e, Request{Op: OpNext}, func() (got, error) { return got{}, nil }); err != nil {
+		return message.WorkItem{}, err
+	}
+	for {
+		var f *message.Fact
+		e.mu.Lock()
+		changed := e.changed
+		ok := len(e.queue) > 0
+		if ok {
+			f, e.queue = e.queue[0], e.queue[1:]
+		}
+		e.mu.Unlock()
+		if ok {
+			return e.item(f), nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return message.WorkItem{}, context.Cause(ctx)
+		}
+	}
+}
+
+func (e *Engine) item(f *message.Fact) message.WorkItem {
+	var k message.Key
+	if f != nil && f.Call != nil {
+		k = f.Call.Key
+	}
+	item := message.WorkItem{Fact: f}
+	e.update(func() {
+		s := e.state(k)
+		s.delivered++
+		item.Delivered = s.delivered
+	})
+	item.Ack = func(context.Context) error {
+		e.update(func() { e.state(k).acks++ })
+		return nil
+	}
+	item.Release = func(delay time.Duration) error {
+		e.update(func() { s := e.state(k); s.releases = append(s.releases, delay) })
+		return nil
+	}
+	return item
+}
+
+// Start claims an attempt or refuses it.
+func (e *Engine) Start(ctx context.Context, r message.StartRequest) (message.StartReply, error) {
+	req := Request{Op: OpStart, Key: r.Key, Attempt: r.Attempt, Claim: r.Claim, Refuse: r.Refuse}
+	return network(ctx, e, req, func() (message.StartReply, error) {
+		s := e.state(r.Key)
+		switch {
+		case s.attempt == 0:
+			return message.StartReply{}, fault(message.CodeNotFound, "start", "no such call "+r.Key.String())
+		case s.result != nil:
+			return message.StartReply{}, fault(message.CodeFinished, "start", r.Key.String()+" is finished")
+		case s.attempt != r.Attempt || s.claim != "" && s.claim != r.Claim:
+			return message.StartReply{}, fault(message.CodeSuperseded, "start", "the attempt is another's")
+		}
+		s.claim = r.Claim
+		if r.Refuse != "" {
+			s.refused = r.Refuse
+			return message.StartReply{}, nil
+		}
+		reply := e.terms
+		reply.IdempotencyKey = r.Key.IdempotencyKey()
+		return reply, nil
+	})
+}
+
+// Heartbeat answers with cancel and stale.
+func (e *Engine) Heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
+	req := Request{Op: OpHeartbeat, Key: r.Key, Attempt: r.Attempt, Claim: r.Claim}
+	return network(ctx, e, req, func() (message.HeartbeatReply, error) {
+		s := e.state(r.Key)
+		if s.attempt != r.Attempt || s.claim != r.Claim {
+			return message.HeartbeatReply{Stale: true}, nil
+		}
+		return message.HeartbeatReply{Cancel: s.cancel, Reason: s.reason}, nil
+	})
+}
+
+// Progress takes a line.
+func (e *Engine) Progress(ctx context.Context, r message.ProgressRequest) error {
+	req := Request{Op: OpProgress, Key: r.Key, Attempt: r.Attempt, Claim: r.Claim, Line: r.N, Text: r.Text}
+	_, err := network(ctx, e, req, func() (struct{}, error) { return struct{}{}, nil })
+	return err
+}
+
+// Result stores the result of the present attempt and notes any other.
+func (e *Engine) Result(ctx context.Context, r message.ResultRequest) (message.ResultReply, error) {
+	req := Request{Op: OpResult, Key: r.Key, Attempt: r.Attempt, Claim: r.Claim}
+	return network(ctx, e, req, func() (message.ResultReply, error) {
+		s := e.state(r.Key)
+		if s.attempt != r.Attempt || s.claim != r.Claim {
+			s.late = append(s.late, r.Result)
+			return message.ResultReply{State: message.ToolCallSubmitted}, nil
+		}
+		if s.result != nil && !reflect.DeepEqual(*s.result, r.Result) {
+			return message.ResultReply{}, fault(message.CodeConflict, "result", "another result is stored")
+		}
+		s.result = &r.Result
+		return message.ResultReply{Stored: true, State: message.ToolCallFinished}, nil
+	})
+}
+
+// Cancels registers f for the cancel shortcut.
+func (e *Engine) Cancels(f func(message.HeartbeatRequest, string)) (stop func()) {
+	var id int
+	e.update(func() {
+		e.serial++
+		id = e.serial
+		e.listeners[id] = f
+	})
+	return func() { e.update(func() { delete(e.listeners, id) }) }
+}
+
+func fault(code message.Code, op, what string) *message.Error {
+	return &message.Error{Code: code, Op: op, What: what}
+}

@@ -1,0 +1,178 @@
+package executor_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/executor/executortest"
+	"github.com/askance-dev/askance/message"
+)
+
+// Each of these differs from an honest item in one thing.
+func TestUnprovenItemsNeverRun(t *testing.T) {
+	cases := []struct {
+		name   string
+		forge  func(e *executortest.Engine, f *message.Fact)
+		reason string // part of what the engine is told
+	}{
+		{"bad signature", func(_ *executortest.Engine, f *message.Fact) {
+			g := f.Call.Attempt.Grant
+			g.Sig = strings.Map(func(r rune) rune {
+				if r == 'A' {
+					return 'B'
+				}
+				return 'A'
+			}, g.Sig)
+		}, "the signature does not fit"},
+		{"signature of another grant", func(e *executortest.Engine, f *message.Fact) {
+			f.Call.Attempt.Grant.Sig = e.Fact("other", `{}`).Call.Attempt.Grant.Sig
+		}, "the signature does not fit"},
+		{"no base64", func(_ *executortest.Engine, f *message.Fact) { f.Call.Attempt.Grant.Sig = "!" }, "not base64url"},
+		{"unknown key", func(_ *executortest.Engine, f *message.Fact) { executortest.NewEngine(tool).Sign(f) }, "unknown engine key"},
+		{"no grant", func(_ *executortest.Engine, f *message.Fact) { f.Call.Attempt.Grant = nil }, "there is no grant"},
+		{"no question", func(_ *executortest.Engine, f *message.Fact) { f.Call.Question = nil }, "no question"},
+		{"another digest", func(e *executortest.Engine, f *message.Fact) {
+			f.Call.Question.Reason = "a person approved it"
+		}, "not the ones that were approved"},
+		{"a byte of the input", func(_ *executortest.Engine, f *message.Fact) {
+			f.Call.Input, f.Call.Question.Input = `{"n":2}`, `{"n":2}`
+		}, "not the ones that were approved"},
+		{"white space in the input", func(_ *executortest.Engine, f *message.Fact) {
+			f.Call.Input, f.Call.Question.Input = `{"n": 1}`, `{"n": 1}`
+		}, "not the ones that were approved"},
+		{"call shows other input", func(_ *executortest.Engine, f *message.Fact) { f.Call.Input = `{"n":2}` }, "not the ones of the question"},
+		{"call names another tool", func(_ *executortest.Engine, f *message.Fact) { f.Call.Tool = "rm" }, "not an unstarted remote attempt of the tool probe"},
+		{"question about another tool", func(e *executortest.Engine, f *message.Fact) {
+			f.Call.Question.Tool = "rm"
+			e.Sign(f)
+		}, "the question is about the tool rm"},
+		{"grant for another tool", func(e *executortest.Engine, f *message.Fact) {
+			f.Call.Attempt.Grant.Tool = "rm"
+			e.Sign(f)
+		}, "given for the tool rm"},
+		{"question about another call", func(e *executortest.Engine, f *message.Fact) {
+			f.Call.Question.Call = "other"
+			e.Sign(f)
+		}, "the question is about the call"},
+		{"grant for another call", func(e *executortest.Engine, f *message.Fact) {
+			f.Call.Attempt.Grant.Call = "other"
+			e.Sign(f)
+		}, "given for the call"},
+		{"grant of the first attempt", func(_ *executortest.Engine, f *message.Fact) { f.Call.Attempt.Number = 2 }, "another attempt"},
+		{"another policy", func(e *executortest.Engine, f *message.Fact) {
+			f.Call.Attempt.Grant.Bundle = "sha256:other"
+			e.Sign(f)
+		}, "another policy bundle"},
+		{"another idempotency key", func(e *executortest.Engine, f *message.Fact) {
+			f.Call.Attempt.Grant.IdempotencyKey = "ak_other"
+			e.Sign(f)
+		}, "idempotency key"},
+		{"expired, and not signed so", func(_ *executortest.Engine, f *message.Fact) {
+			f.Call.Attempt.Grant.Expires = time.Now()
+		}, "the signature does not fit"},
+		{"never valid", func(e *executortest.Engine, f *message.Fact) {
+			f.Call.Attempt.Grant.Expires = time.Now()
+			e.Sign(f)
+		}, "it expired"},
+		{"started already", func(_ *executortest.Engine, f *message.Fact) { f.Call.Attempt.Claim = "c" }, "not an unstarted"},
+		{"waits for a person", func(_ *executortest.Engine, f *message.Fact) { f.Call.Hold = message.HoldUnknown }, "not an unstarted"},
+		{"only allowed", func(_ *executortest.Engine, f *message.Fact) { f.Call.State = message.ToolCallAllowed }, "not an unstarted"},
+		{"a note", func(_ *executortest.Engine, f *message.Fact) { f.Note = &message.Note{What: "late_result"} }, "not an unstarted"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, ok, func(r *rig) {
+				f := r.engine.Fact("call-1", `{"n":1}`)
+				c.forge(r.engine, f)
+				r.engine.Offer(f)
+				_, err := r.engine.Wait(r.t.Context(), f.Call.Key)
+				if err == nil || !strings.Contains(err.Error(), c.reason) {
+					t.Errorf("the engine heard %v, want a refusal with %q", err, c.reason)
+				}
+				synctest.Wait()
+				r.wantRuns(0)
+				r.wantItem(f.Call.Key, 1, 0)
+			})
+		})
+	}
+}
+
+func TestHonestItemRuns(t *testing.T) {
+	bubble(t, ok, func(r *rig) {
+		k := r.offer("call-1")
+		r.wantResult(k, message.ToolResultSuccess, "ok")
+		synctest.Wait()
+		r.wantRuns(1)
+		r.wantItem(k, 1, 0)
+	})
+}
+
+// A genuine grant outside its time runs nothing, and ends nothing either: the
+// engine offers an expired call again, and a refusal would deny it.
+func TestUntimelyGrants(t *testing.T) {
+	cases := []struct {
+		name           string
+		shift          time.Duration // of the grant's validity, an hour from now
+		acks, releases int
+		runs           int32
+	}{
+		{"expires now", -time.Hour, 1, 0, 0},
+		{"expired", -2 * time.Hour, 1, 0, 0},
+		{"not valid yet", time.Nanosecond, 0, 1, 0},
+		{"valid from now", 0, 1, 0, 1},
+		{"last moment", -time.Hour + time.Nanosecond, 1, 0, 1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, ok, func(r *rig) {
+				f := r.engine.Fact("call-1", `{"n":1}`)
+				g := f.Call.Attempt.Grant
+				g.NotBefore, g.Expires = g.NotBefore.Add(c.shift), g.Expires.Add(c.shift)
+				r.engine.Sign(f)
+				r.engine.Offer(f)
+				synctest.Wait()
+				r.wantRuns(c.runs)
+				r.wantItem(f.Call.Key, c.acks, c.releases)
+				if n := len(r.engine.Requests(executortest.OpStart)); n != int(c.runs) {
+					t.Errorf("%d starts were requested, want %d", n, c.runs)
+				}
+			})
+		})
+	}
+}
+
+// An item without a call cannot be refused by name; it is taken off the queue,
+// and the worker goes on.
+func TestEmptyItemsAreDropped(t *testing.T) {
+	bubble(t, ok, func(r *rig) {
+		r.engine.Offer(nil)
+		r.engine.Offer(&message.Fact{})
+		k := r.offer("call-1")
+		r.wantResult(k, message.ToolResultSuccess, "ok")
+		synctest.Wait()
+		r.wantRuns(1)
+		r.wantItem(message.Key{}, 2, 0)
+	})
+}
+
+// A refusal whose answer is lost is told again; the handler stays out of it.
+func TestRefusalIsRepeatedUntilAnswered(t *testing.T) {
+	bubble(t, ok, func(r *rig) {
+		r.engine.Faults(failFirst(executortest.OpStart, 3, executortest.Down))
+		f := r.engine.Fact("call-1", `{"n":1}`)
+		f.Call.Attempt.Grant = nil
+		r.engine.Offer(f)
+		if _, err := r.engine.Wait(r.t.Context(), f.Call.Key); err == nil {
+			t.Error("the call has a result, want a refusal")
+		}
+		for _, s := range r.engine.Requests(executortest.OpStart) {
+			if s.Refuse == "" {
+				t.Errorf("start %d refuses nothing", s.N)
+			}
+		}
+		synctest.Wait()
+		r.wantRuns(0)
+	})
+}

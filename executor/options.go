@@ -1,0 +1,89 @@
+package executor
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Defaults of a Worker.
+const (
+	DefaultSlots          = 1
+	DefaultDrainTimeout   = 30 * time.Second
+	DefaultRequestTimeout = 5 * time.Second
+)
+
+// resultGrace is how long a stopping worker goes on sending a result after the
+// drain timeout, or after the handler returned if that is later.
+const resultGrace = 5 * time.Second
+
+// WorkerOption changes a Worker's defaults.
+type WorkerOption interface{ apply(*config) }
+
+type config struct {
+	name           string
+	slots          int
+	heartbeat      time.Duration // 0: what the engine says
+	drainTimeout   time.Duration
+	requestTimeout time.Duration
+	log            *slog.Logger
+}
+
+type option func(*config)
+
+func (o option) apply(c *config) { o(c) }
+
+// WithName names the worker in its log. The name that the engine knows it by
+// belongs to the Transport.
+func WithName(name string) WorkerOption { return option(func(c *config) { c.name = name }) }
+
+// WithSlots runs up to n attempts at once. It takes only as many items from
+// the queue as it has free slots.
+func WithSlots(n int) WorkerOption { return option(func(c *config) { c.slots = n }) }
+
+// WithHeartbeat beats more often than the engine asks for, so that a cancel
+// arrives sooner where the shortcut does not. An interval longer than the
+// engine's is not used: the lease would run out.
+func WithHeartbeat(every time.Duration) WorkerOption {
+	return option(func(c *config) { c.heartbeat = every })
+}
+
+// WithDrainTimeout bounds how long a stopping worker waits for what it runs
+// and for starts and results that no engine has answered yet. After it the
+// contexts of handlers end with ErrStopping; results that are there by then
+// get five more seconds. 0 cancels at once.
+func WithDrainTimeout(d time.Duration) WorkerOption {
+	return option(func(c *config) { c.drainTimeout = d })
+}
+
+// WithRequestTimeout bounds one try of a request to the engine.
+func WithRequestTimeout(d time.Duration) WorkerOption {
+	return option(func(c *config) { c.requestTimeout = d })
+}
+
+// WithLogger takes the log: refusals, outages and lost outcomes as warnings
+// and errors, the rest as debug. The default is slog.Default().
+func WithLogger(l *slog.Logger) WorkerOption { return option(func(c *config) { c.log = l }) }
+
+func newConfig(opts []WorkerOption) (config, error) {
+	c := config{
+		slots: DefaultSlots, drainTimeout: DefaultDrainTimeout, requestTimeout: DefaultRequestTimeout,
+		log: slog.Default(),
+	}
+	for _, o := range opts {
+		o.apply(&c)
+	}
+	switch {
+	case c.slots < 1:
+		return c, fmt.Errorf("%d slots, a worker needs at least 1", c.slots)
+	case c.heartbeat < 0:
+		return c, fmt.Errorf("the heartbeat interval %s is negative", c.heartbeat)
+	case c.drainTimeout < 0:
+		return c, fmt.Errorf("the drain timeout %s is negative", c.drainTimeout)
+	case c.requestTimeout <= 0:
+		return c, fmt.Errorf("the request timeout %s is not positive", c.requestTimeout)
+	case c.log == nil:
+		return c, fmt.Errorf("the logger is nil, leave the option out for the default")
+	}
+	return c, nil
+}

@@ -1,0 +1,16 @@
+//go:build unix && !linux
+
+package executor
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup makes the program lead a process group. These systems have no way
+// to end it with the worker.
+func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// awaitEnd: waiting without reaping is not portable here. The group is killed
+// in the instant after the program was reaped.
+func awaitEnd(int) bool { return false }

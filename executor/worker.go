@@ -1,0 +1,218 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Worker takes the work items of one tool, proves that each was decided as it
+// stands, and runs it with a Handler. The package comment has the protocol.
+//
+// A Worker is run once. Its methods may be called from any goroutine.
+type Worker struct {
+	config
+	transport Transport
+	tool      string
+	handler   Handler
+	keys      message.KeySet
+
+	closing chan struct{} // closed by Close: take nothing more
+	done    chan struct{} // closed when Run returns
+
+	mu       sync.Mutex                            // guards what follows
+	begun    bool                                  // Run was called
+	closed   bool                                  // closing is closed
+	err      error                                 // what Run returned
+	attempts map[message.HeartbeatRequest]*attempt // in hand, for cancels
+	owed     []message.HeartbeatRequest            // outcomes given up
+	fail     func(error)                           // ends Run with an error
+}
+
+// NewWorker makes a worker for tool. keys are the public keys of the engines
+// whose grants it accepts; without one it could run nothing.
+func NewWorker(t Transport, tool string, h Handler, keys message.KeySet, opts ...WorkerOption) (*Worker, error) {
+	c, err := newConfig(opts)
+	switch {
+	case err != nil:
+	case t == nil:
+		err = errors.New("it has no transport")
+	case tool == "":
+		err = errors.New("the tool has no name")
+	case h == nil:
+		err = errors.New("it has no handler")
+	case len(keys) == 0:
+		err = errors.New("it has no engine key to check grants with; give it the public key of the engine")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("new worker for tool %q: %w", tool, err)
+	}
+	c.log = c.log.With("worker", c.name, "tool", tool)
+	return &Worker{
+		config: c, transport: t, tool: tool, handler: h, keys: keys,
+		closing: make(chan struct{}), done: make(chan struct{}),
+		attempts: make(map[message.HeartbeatRequest]*attempt),
+	}, nil
+}
+
+// Run works until ctx ends or Close is called, then drains: it takes nothing
+// more, waits for what is running and for its results to be answered, at most
+// for the drain timeout, and returns when every goroutine of it has ended.
+//
+// The error is nil after a clean drain, an *UndeliveredError when outcomes were
+// given up, and the engine's *message.Error (CodeForbidden, CodeInvalid) when
+// it may not take this tool's items at all. An engine that cannot be reached is
+// no error: Run waits for it.
+func (w *Worker) Run(ctx context.Context) error {
+	fetch, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	if !w.begin(stop) {
+		return ErrClosed
+	}
+	defer close(w.done)
+	handlers, release := delayed(fetch, w.drainTimeout, ErrStopping)
+	defer release()
+	stopCancels := w.transport.Cancels(w.cancel)
+
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-w.closing:
+			stop(ErrStopping)
+		case <-fetch.Done():
+		}
+	})
+	for range w.slots {
+		wg.Go(func() { w.slot(fetch, handlers) })
+	}
+	wg.Wait()
+	stopCancels()
+	return w.end(context.Cause(fetch))
+}
+
+// Close makes Run drain and return, waits for it and returns its error. A
+// worker that was closed before Run never runs.
+func (w *Worker) Close() error {
+	w.mu.Lock()
+	begun := w.begun
+	if !w.closed {
+		w.closed = true
+		close(w.closing)
+	}
+	w.mu.Unlock()
+	if !begun {
+		return nil
+	}
+	<-w.done
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+func (w *Worker) begin(fail func(error)) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.begun || w.closed {
+		return false
+	}
+	w.begun, w.fail = true, fail
+	return true
+}
+
+// end settles what Run returns, given why it ended.
+func (w *Worker) end(cause error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.owed) > 0 {
+		w.err = &UndeliveredError{Attempts: w.owed}
+	}
+	if permanent(cause) {
+		w.err = errors.Join(fmt.Errorf("executor: take work of tool %s: %w", w.tool, cause), w.err)
+	}
+	return w.err
+}
+
+// slot takes one item at a time and sees it through, so that no item waits in
+// a worker that has no room for it.
+func (w *Worker) slot(fetch, handlers context.Context) {
+	var b backoff
+	for fetch.Err() == nil {
+		item, err := w.transport.Next(fetch)
+		switch {
+		case err == nil:
+			b = backoff{}
+			w.handle(fetch, handlers, item)
+		case fetch.Err() != nil:
+		case permanent(err):
+			w.fail(err)
+		default:
+			w.log.Warn("cannot take work, trying again", "err", err)
+			b.wait(fetch)
+		}
+	}
+}
+
+// permanent reports whether asking for work again is pointless.
+func permanent(err error) bool {
+	return errors.Is(err, message.ErrForbidden) || errors.Is(err, message.ErrInvalid)
+}
+
+// handle sees one item through: checked, claimed, run, answered for.
+func (w *Worker) handle(fetch, handlers context.Context, item message.WorkItem) {
+	if fetch.Err() != nil {
+		w.release(item, 0)
+		return
+	}
+	if item.Fact == nil || item.Fact.Call == nil {
+		// If it was a real one the engine offers it again.
+		w.log.Error("dropped a work item that names no call")
+		w.ack(handlers, item)
+		return
+	}
+	a := newAttempt(handlers, w, item)
+	defer a.cancel(nil)
+	w.track(a)
+	defer w.untrack(a)
+
+	refusal := check(item.Fact, w.tool, w.keys, time.Now())
+	if refusal != nil {
+		a.log.Error("a work item will not be run", "err", refusal)
+	}
+	if reply, ok := a.start(handlers, refusal); ok {
+		a.run(handlers, reply)
+	}
+}
+
+func (w *Worker) track(a *attempt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.attempts[a.id] = a
+}
+
+func (w *Worker) untrack(a *attempt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.attempts, a.id)
+}
+
+// cancel takes the engine's shortcut. One for another claim is not ours.
+func (w *Worker) cancel(r message.HeartbeatRequest, reason string) {
+	r.V = 1
+	w.mu.Lock()
+	a := w.attempts[r]
+	w.mu.Unlock()
+	if a != nil {
+		a.cancelled(reason)
+	}
+}
+
+// owe notes an outcome that the engine will not hear of.
+func (w *Worker) owe(a *attempt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.owed = append(w.owed, a.id)
+}
