@@ -1,0 +1,139 @@
+# Everything a person or a machine does with the tree. `make help` lists it.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := all
+
+GO ?= go
+# Executions of each fuzz target. A count and not a duration: in Go 1.26 the end
+# of a duration can be reported as a failure of the target (go.dev/issue/75804).
+FUZZTIME ?= 10000x
+# More flags for the tests, for instance TESTFLAGS='-run TestDemo -v'.
+TESTFLAGS ?=
+# What `make bench` hands to `askance bench`.
+BENCHFLAGS ?=
+
+# The race detector needs a C compiler; without one the tests run without it,
+# and say so. `make test RACE=` does it on purpose.
+RACE ?= $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null && echo -race)
+
+# Every fuzz target as folder:name. A test compares the list with the tree.
+FUZZ := \
+  bus:FuzzParseSubject \
+  bus:FuzzToken \
+  cmd/askance/internal/toolfile:FuzzParse \
+  internal/jcs:FuzzCanonicalize \
+  internal/strictjson:FuzzUnmarshal \
+  message:FuzzAppend \
+  message:FuzzDecodeEvent \
+  message:FuzzDecodeMsg \
+  message:FuzzNormalizeURL \
+  permission:FuzzDecide \
+  permission:FuzzLoadRules \
+  permission:FuzzSchema
+
+# The linter is built once, from its pinned version and with this Go, into the
+# user's cache folder beside Go's own.
+LINT_VERSION := v2.15.0
+LINT_DIR = $(dir $(shell $(GO) env GOCACHE))askance/golangci-lint-$(LINT_VERSION)-$(shell $(GO) env GOVERSION)
+LINT = $(LINT_DIR)/golangci-lint
+
+step = @printf '\n== %s\n' '$(1)'
+
+.PHONY: all
+all: test lint ## Test and lint (what a plain `make` does).
+
+.PHONY: help
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: test
+test: fmt-check vet build examples demo fuzz race ## Check everything: format, vet, build, examples, demo, short fuzz, race tests.
+
+.PHONY: build
+build: ## Build every package, and the command into bin/.
+	$(call step,build)
+	$(GO) build ./...
+	$(GO) build -o bin/ ./cmd/askance
+
+.PHONY: fmt
+fmt: ## Format every Go file.
+	gofmt -s -w .
+
+.PHONY: fmt-check
+fmt-check: ## Fail if a Go file is not formatted.
+	$(call step,format)
+	@bad=$$(gofmt -s -l .) && [ -z "$$bad" ] || { echo "not formatted; run make fmt:"; echo "$$bad"; exit 1; }
+
+.PHONY: vet
+vet: ## Run go vet.
+	$(call step,vet)
+	$(GO) vet ./...
+
+# Last in `make test`, so that what is seen last is each package with its time.
+.PHONY: race
+race: ## Run all tests, with the race detector where there is a C compiler.
+	$(call step,tests)
+	@[ -n "$(RACE)" ] || echo "no C compiler found: the tests run without the race detector"
+	$(GO) test $(RACE) -count=1 -timeout 15m $(TESTFLAGS) ./...
+
+# No match is no failure for `go test -fuzz`: hence the look for its own report.
+.PHONY: fuzz
+fuzz: ## Fuzz each target for FUZZTIME (a count like 10000x, or 1m).
+	$(call step,fuzz)
+	@set -eo pipefail; n=0; log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
+	for target in $(FUZZ); do \
+	  n=$$((n+1)); folder=$${target%%:*}; name=$${target##*:}; \
+	  echo "-- $$n/$(words $(FUZZ)) $$folder $$name"; \
+	  $(GO) test "./$$folder" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x -timeout 30m 2>&1 | tee "$$log"; \
+	  grep -q '^fuzz: elapsed' "$$log" || { echo "$$folder has no fuzz target $$name; mend the list FUZZ in the Makefile"; exit 1; }; \
+	done
+
+.PHONY: examples
+examples: ## Run the examples that need nothing else, and the tests of all of them.
+	$(call step,examples)
+	$(GO) run ./examples/embedded </dev/null
+	$(GO) run ./examples/policy-file </dev/null
+	$(GO) test -count=1 -timeout 5m ./examples/...
+
+.PHONY: demo
+demo: ## Play the demo without asking anybody.
+	$(call step,demo)
+	$(GO) run ./cmd/askance demo --yes </dev/null
+
+.PHONY: bench
+bench: ## Run the benchmarks, then askance bench with BENCHFLAGS.
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) run ./cmd/askance bench $(BENCHFLAGS)
+
+.PHONY: cover
+cover: ## Measure coverage over all packages; writes coverage.html.
+	$(GO) test -count=1 -timeout 15m -coverpkg=./... -coverprofile=coverage.out ./...
+	$(GO) tool cover -html=coverage.out -o coverage.html
+	@$(GO) tool cover -func=coverage.out | tail -n 1
+
+.PHONY: generate
+generate: ## Make what is made from the code: generated files, blocks of the documents.
+	$(GO) generate ./...
+	$(GO) test ./internal/archtest -count=1 -run TestDocuments -update
+
+.PHONY: generate-check
+generate-check: ## Fail if `make generate` would change something.
+	$(call step,generated files)
+	@set -e; before=$$(mktemp); after=$$(mktemp); trap 'rm -f "$$before" "$$after"' EXIT; \
+	state() { git status --porcelain && git diff; }; \
+	state >"$$before"; $(MAKE) --no-print-directory generate; state >"$$after"; \
+	diff -u "$$before" "$$after" || { echo "generated files differ from the code; commit what make generate writes"; exit 1; }
+
+.PHONY: lint
+lint: $(LINT) ## Run the linters of .golangci.yml (the first time builds them).
+	$(call step,lint)
+	$(LINT) run ./...
+
+$(LINT):
+	@echo "building golangci-lint $(LINT_VERSION), once"
+	@mkdir -p "$(LINT_DIR)"
+	GOFLAGS= GOOS= GOARCH= GOBIN="$(LINT_DIR)" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+.PHONY: clean
+clean: ## Remove what the targets above wrote into the tree.
+	rm -rf bin coverage.out coverage.html
