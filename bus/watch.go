@@ -103,7 +103,9 @@ func (w *watcher) step(ctx context.Context) bool {
 }
 
 func (w *watcher) deliver(m stored) {
-	w.sink.Record(w.j.record(m))
+	if choosy, ok := w.sink.(message.ChoosySink); !ok || choosy.Wants(m.seq) {
+		w.sink.Record(w.j.record(m))
+	}
 	w.at = m.seq
 }
 

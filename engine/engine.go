@@ -30,6 +30,7 @@ type Engine struct {
 	log     *slog.Logger
 
 	view   *view
+	own    ownFacts
 	timers *timers
 	leases *leases
 
@@ -183,6 +184,15 @@ func randomHex(n int) string {
 // watcher is the engine as a Sink: it keeps the view and follows what other
 // replicas write.
 type watcher struct{ e *Engine }
+
+// Wants spares this engine its own facts, once it knows that they are stored.
+func (w watcher) Wants(seq uint64) bool {
+	if !w.e.own.take(seq) {
+		return true
+	}
+	w.e.view.reached(seq)
+	return false
+}
 
 func (w watcher) Record(r message.Record) {
 	e := w.e

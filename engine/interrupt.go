@@ -60,7 +60,6 @@ func (e *Engine) markInterrupted(ctx context.Context, by message.Principal, repl
 		f.Reply = &state
 		at, err := e.append(ctx, f, seq)
 		if err == nil {
-			e.view.apply(f, at)
 			return e.reach(ctx, at)
 		}
 		if !errors.Is(err, message.ErrConflict) {
@@ -127,9 +126,7 @@ func (e *Engine) endReply(ctx context.Context, reply message.Key) error {
 		state.Phase = message.ReplyEnded
 		f := e.fact(e.self(), stamp().At)
 		f.Reply = &state
-		at, err := e.append(ctx, f, seq)
-		if err == nil {
-			e.view.apply(f, at)
+		if _, err = e.append(ctx, f, seq); err == nil {
 			return nil
 		}
 		if !errors.Is(err, message.ErrConflict) {

@@ -165,16 +165,17 @@ func (m *Memory) Watch(ctx context.Context, after uint64, sink Sink) error {
 			sink.CaughtUp()
 		}
 		m.mu.Lock()
-		var next message.Record
 		have := after < uint64(len(m.records))
-		if have {
-			next = m.record(after + 1)
-		}
 		grown := m.grown
 		m.mu.Unlock()
 		if have {
-			sink.Record(next)
 			after++
+			if choosy, ok := sink.(message.ChoosySink); !ok || choosy.Wants(after) {
+				m.mu.Lock()
+				next := m.record(after)
+				m.mu.Unlock()
+				sink.Record(next)
+			}
 			continue
 		}
 		select {

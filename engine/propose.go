@@ -94,10 +94,9 @@ func (e *Engine) bindSession(ctx context.Context, by message.Principal, session 
 	if owner == "" {
 		f := e.fact(by, stamp().At)
 		f.Session = &message.SessionState{Key: session, Runtime: by.Name}
-		seq, err := e.append(ctx, f, 0)
+		_, err := e.append(ctx, f, 0)
 		switch {
 		case err == nil:
-			e.view.apply(f, seq)
 			return nil
 		case !errors.Is(err, message.ErrConflict):
 			return opError("propose", err)
@@ -169,9 +168,8 @@ func (e *Engine) storePlan(ctx context.Context, by message.Principal, reply mess
 		next.Batches = append(slices.Clone(state.Batches), plan)
 		f := e.fact(by, stamp().At)
 		f.Reply = &next
-		seq, err = e.append(ctx, f, seq)
+		_, err = e.append(ctx, f, seq)
 		if err == nil {
-			e.view.apply(f, seq)
 			return plan, nil
 		}
 		if !errors.Is(err, message.ErrConflict) {
@@ -257,11 +255,9 @@ func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message
 			return nil, err
 		}
 	}
-	seq, err := e.append(ctx, f, 0)
-	if err != nil {
+	if _, err := e.append(ctx, f, 0); err != nil {
 		return nil, err
 	}
-	e.view.apply(f, seq)
 	if !c.Open() {
 		e.perform(c, m.Effects())
 		return c, nil

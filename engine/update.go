@@ -101,11 +101,9 @@ func (e *Engine) write(ctx context.Context, m *toolcall.Machine, by message.Prin
 			return nil, err
 		}
 	}
-	seq, err := e.append(ctx, f, prev)
-	if err != nil {
+	if _, err := e.append(ctx, f, prev); err != nil {
 		return nil, err
 	}
-	e.view.apply(f, seq)
 	e.perform(c, m.Effects())
 	return c, nil
 }
@@ -114,18 +112,22 @@ func (e *Engine) fact(by message.Principal, at time.Time) *message.Fact {
 	return &message.Fact{V: message.FactVersion, ID: randomHex(16), By: by, At: at, Engine: e.cfg.id}
 }
 
-// append stores one fact. When the outcome is unknown it asks the journal
+// append stores one fact and takes it into the view. When the outcome is unknown it asks the journal
 // whether the fact is there, for as long as the caller has patience, so that a
 // lost acknowledgement never turns into a second decision.
 func (e *Engine) append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		seq, err := e.journal.Append(ctx, f, prev)
+		if err == nil {
+			e.took(f, seq)
+		}
 		if !errors.Is(err, message.ErrUnknownOutcome) {
 			return seq, err
 		}
 		r, lerr := e.journal.Last(ctx, f.Key())
 		switch {
 		case lerr == nil && r.Fact != nil && r.Fact.ID == f.ID:
+			e.took(f, r.Seq)
 			return r.Seq, nil
 		case lerr == nil && r.Seq != prev:
 			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has moved on", f.Key())}
@@ -136,6 +138,13 @@ func (e *Engine) append(ctx context.Context, f *message.Fact, prev uint64) (uint
 			return 0, err
 		}
 	}
+}
+
+// took brings the view up to a fact that this engine wrote, and only then lets
+// the watch pass over it.
+func (e *Engine) took(f *message.Fact, seq uint64) {
+	e.view.apply(f, seq)
+	e.own.add(seq)
 }
 
 // stamp is the engine's clock.

@@ -237,9 +237,7 @@ func (e *Engine) noteLate(ctx context.Context, by message.Principal, r message.R
 		res := r.Result
 		f.Call, f.Note = rec.Fact.Call, &message.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: digest}
 		f.Call.Seq = 0
-		seq, err := e.append(ctx, f, rec.Seq)
-		if err == nil {
-			e.view.apply(f, seq)
+		if _, err = e.append(ctx, f, rec.Seq); err == nil {
 			return nil
 		}
 		if !errors.Is(err, message.ErrConflict) {

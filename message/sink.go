@@ -10,3 +10,13 @@ type Sink interface {
 	// began has been delivered.
 	CaughtUp()
 }
+
+// ChoosySink is a Sink that can do without some records. Whoever wraps a Sink
+// need not pass it on.
+type ChoosySink interface {
+	Sink
+	// Wants is asked before a record is read. False means that the sink knows
+	// it, because it wrote it itself: it is neither decoded nor delivered, and
+	// counts as seen.
+	Wants(seq uint64) bool
+}
