@@ -60,8 +60,11 @@ func (r *room) wrote(n int) {
 // check refuses to begin something new when only the head-room is left.
 func (r *room) check(ctx context.Context, j *Journal) error {
 	r.mu.Lock()
-	fresh := time.Since(r.read) < roomMaxAge && r.since <= r.keep/roomFraction
+	fresh := time.Since(r.read) < roomMaxAge && (r.keep == 0 || r.since <= r.keep/roomFraction)
 	full := r.keep > 0 && r.bound-r.used-r.since <= r.keep
+	if !fresh {
+		r.read = time.Now() // one caller looks; the others go by the last reading meanwhile
+	}
 	r.mu.Unlock()
 	if fresh && !full {
 		return nil
