@@ -21,6 +21,7 @@ FUZZ := \
   bus:FuzzParseSubject \
   bus:FuzzToken \
   cmd/askance/internal/toolfile:FuzzParse \
+  executor:FuzzResultText \
   internal/jcs:FuzzCanonicalize \
   internal/strictjson:FuzzUnmarshal \
   message:FuzzAppend \
@@ -30,6 +31,9 @@ FUZZ := \
   permission:FuzzDecide \
   permission:FuzzLoadRules \
   permission:FuzzSchema
+
+# The example programs that need no other process; the tests run the rest.
+ALONE := $(patsubst %/main.go,%,$(wildcard examples/embedded/main.go examples/policy-file/main.go))
 
 # The linter is built once, from its pinned version and with this Go, into the
 # user's cache folder beside Go's own.
@@ -91,8 +95,7 @@ fuzz: ## Fuzz each target for FUZZTIME (a count like 10000x, or 1m).
 .PHONY: examples
 examples: ## Run the examples that need nothing else, and the tests of all of them.
 	$(call step,examples)
-	$(GO) run ./examples/embedded </dev/null
-	$(GO) run ./examples/policy-file </dev/null
+	@set -e; for folder in $(ALONE); do echo "-- $$folder"; $(GO) run "./$$folder" </dev/null; done
 	$(GO) test -count=1 -timeout 5m ./examples/...
 
 .PHONY: demo
