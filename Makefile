@@ -127,6 +127,11 @@ generate-check: ## Fail if `make generate` would change something.
 	state >"$$before"; $(MAKE) --no-print-directory generate; state >"$$after"; \
 	diff -u "$$before" "$$after" || { echo "generated files differ from the code; commit what make generate writes"; exit 1; }
 
+.PHONY: tidy-check
+tidy-check: ## Fail if go.mod or go.sum is not what go mod tidy writes.
+	$(call step,go.mod)
+	$(GO) mod tidy -diff
+
 .PHONY: lint
 lint: $(LINT) ## Run the linters of .golangci.yml (the first time builds them).
 	$(call step,lint)

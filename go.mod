@@ -3,6 +3,8 @@ module github.com/askance-dev/askance
 go 1.26.0
 
 require (
+	// The present home of github.com/google/cel-go: from v0.32 on the old path does
+	// not build, and v0.31 drops cost limits without a word while tracing.
 	cel.dev/cel-go v0.33.2 // indirect
 	cel.dev/expr v0.25.1 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
