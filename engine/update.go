@@ -143,6 +143,9 @@ func (e *Engine) append(ctx context.Context, f *message.Fact, prev uint64) (uint
 // took brings the view up to a fact that this engine wrote, and only then lets
 // the watch pass over it.
 func (e *Engine) took(f *message.Fact, seq uint64) {
+	if f.Call != nil {
+		f.Call.At(seq) // the view leaves it alone if the watch was faster
+	}
 	e.view.apply(f, seq)
 	e.own.add(seq)
 }
