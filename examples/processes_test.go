@@ -1,0 +1,110 @@
+package examples_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestProcesses plays the remote examples as their READMEs do: a server, a
+// worker, a runtime and a person, each a process of its own.
+func TestProcesses(t *testing.T) {
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", bin+"/", "../cmd/askance", "./remote-runtime", "./remote-worker")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	data := filepath.Join(t.TempDir(), "data")
+	start(t, filepath.Join(bin, "askance"), "serve", "--data", data, "--listen", "127.0.0.1:0",
+		"--policy", "policy-file/policy.yaml", "--tools", "policy-file/tools.yaml", "--durability", "cached")
+	endpoint := filepath.Join(data, "endpoint")
+	await(t, "the server", func() bool { _, err := os.Stat(endpoint); return err == nil })
+	raw, err := os.ReadFile(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := strings.TrimSpace(string(raw))
+	start(t, filepath.Join(bin, "remote-worker"), "--nats", url, "--key", filepath.Join(data, "engine.pub"))
+
+	// A runtime that is killed while the question is open finds it again.
+	first := start(t, filepath.Join(bin, "remote-runtime"), "--nats", url)
+	await(t, "the question", func() bool { return strings.Contains(first.String(), "refund-1 is asking") })
+	first.kill()
+
+	second := start(t, filepath.Join(bin, "remote-runtime"), "--nats", url)
+	await(t, "the runtime", func() bool { return strings.Contains(second.String(), "refund-1 is asking") })
+	approve := exec.Command(filepath.Join(bin, "askance"), "approve", "refund-1", "--yes", "--as", "ann", "--data", data)
+	if out, err := approve.CombinedOutput(); err != nil {
+		t.Fatalf("approve: %v\n%s", err, out)
+	}
+	await(t, "the result", func() bool {
+		return strings.Contains(second.String(), "refund-1 is finished: success: refunded 19900 cents of order A-1042")
+	})
+}
+
+// process is a running program and what it printed.
+type process struct {
+	cmd *exec.Cmd
+	out *lockedBuffer
+}
+
+func (p process) String() string { return p.out.String() }
+func (p process) kill()          { _ = p.cmd.Process.Kill() }
+
+func start(t *testing.T, name string, args ...string) process {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, name, args...)
+	out := &lockedBuffer{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s printed:\n%s", filepath.Base(name), out)
+		}
+	})
+	return process{cmd, out}
+}
+
+// await polls for a condition that other processes bring about.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(time.Minute)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("%s did not come within a minute", what)
+		}
+	}
+}
+
+// lockedBuffer is written by a process and read by the test.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
