@@ -83,6 +83,20 @@ func TestCancelForAnotherClaimIsIgnored(t *testing.T) {
 	})
 }
 
+// A cancel without a version is of version 1.
+func TestCancelWithoutVersion(t *testing.T) {
+	bubble(t, untilCancelled, func(r *rig) {
+		k := r.offer("call-1")
+		synctest.Wait()
+		begun := time.Now()
+		r.engine.Shortcut(message.HeartbeatRequest{Key: k, Attempt: 1, Claim: r.engine.Call(k).Claim}, "")
+		r.wantResult(k, message.ToolResultInterrupted, "cancelled by the engine")
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("it took %s, want no heartbeat's time", took)
+		}
+	})
+}
+
 // The start is durable, but before the worker hears of it the call is
 // cancelled: the handler never runs.
 func TestCancelBeforeTheStartIsKnown(t *testing.T) {
@@ -152,6 +166,46 @@ func TestRunOutlivesUnansweredHeartbeats(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An engine may answer a heartbeat with an error of its own.
+func TestHeartbeatErrors(t *testing.T) {
+	cases := map[message.Code]error{
+		message.CodeSuperseded:  executor.ErrStale,
+		message.CodeFinished:    executor.ErrStale,
+		message.CodeNotFound:    executor.ErrStale,
+		message.CodeInterrupted: executor.ErrCancelled,
+		message.CodeInternal:    executor.ErrDeadline, // goes on until then
+	}
+	for code, want := range cases {
+		t.Run(string(code), func(t *testing.T) {
+			var got causes
+			bubble(t, got.handler, func(r *rig) {
+				r.engine.Terms(message.StartReply{LeaseMS: 15_000, Deadline: time.Now().Add(time.Minute)}) // beats every 5 s
+				r.engine.Errors(func(q executortest.Request) *message.Error {
+					if q.Op == executortest.OpHeartbeat {
+						return &message.Error{Code: code, What: "no"}
+					}
+					return nil
+				})
+				r.result(r.offer("call-1"))
+				if !errors.Is(got.cause, want) {
+					t.Errorf("cause %v, want %v", got.cause, want)
+				}
+			})
+		})
+	}
+}
+
+// Whatever interval the engine leaves out, the lease is kept.
+func TestHeartbeatWithoutTerms(t *testing.T) {
+	bubble(t, slow(time.Minute), func(r *rig) {
+		r.engine.Terms(message.StartReply{})
+		r.result(r.offer("call-1"))
+		if n := len(r.engine.Requests(executortest.OpHeartbeat)); n < 11 || n > 12 {
+			t.Errorf("%d heartbeats in a minute, want one every 5 s", n)
+		}
+	})
 }
 
 func TestPanicIsAnError(t *testing.T) {

@@ -122,17 +122,17 @@ func TestStoppingDeliversResultsFirst(t *testing.T) {
 
 func TestStoppingGivesUpWhenNoEngineComesBack(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
-		k := r.offer("call-1")
 		r.engine.Faults(func(q executortest.Request) executortest.Fault {
 			if q.Op == executortest.OpResult {
 				return executortest.Silent
 			}
 			return executortest.None
 		})
+		k := r.offer("call-1")
 		synctest.Wait()
 		begun := time.Now()
 		err := r.worker.Close()
-		wantUndelivered(t, err, k)
+		wantUndelivered(r.t, err, k)
 		if took := time.Since(begun); took > executor.DefaultDrainTimeout+5*time.Second {
 			t.Errorf("Close took %s", took)
 		}

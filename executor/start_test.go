@@ -25,7 +25,7 @@ func TestUnansweredStartIsRepeatedWithTheSameClaim(t *testing.T) {
 				r.wantItem(k, 1, 0)
 				starts := r.engine.Requests(executortest.OpStart)
 				if len(starts) != 3 {
-					t.Fatalf("%d starts, want 3", len(starts))
+					r.t.Fatalf("%d starts, want 3", len(starts))
 				}
 				for _, s := range starts {
 					if s.Claim != starts[0].Claim || s.Claim == "" {
@@ -33,6 +33,20 @@ func TestUnansweredStartIsRepeatedWithTheSameClaim(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// A start whose reply was lost may be as old as the lease by the time it is
+// known: the first sign of life does not wait for the interval.
+func TestLateStartBeatsAtOnce(t *testing.T) {
+	for lost, beats := range map[int]int{0: 0, 1: 1} {
+		bubble(t, slow(time.Second), func(r *rig) {
+			r.engine.Faults(failFirst(executortest.OpStart, lost, executortest.ReplyLost))
+			r.result(r.offer("call-1"))
+			if n := len(r.engine.Requests(executortest.OpHeartbeat)); n != beats {
+				t.Errorf("%d heartbeats in the first second after %d lost replies, want %d", n, lost, beats)
+			}
 		})
 	}
 }

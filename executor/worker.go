@@ -64,8 +64,8 @@ func NewWorker(t Transport, tool string, h Handler, keys message.KeySet, opts ..
 // for the drain timeout, and returns when every goroutine of it has ended.
 //
 // The error is nil after a clean drain, an *UndeliveredError when outcomes were
-// given up, and the engine's *message.Error (CodeForbidden, CodeInvalid) when
-// it may not take this tool's items at all. An engine that cannot be reached is
+// given up, and a *message.Error with CodeForbidden when it may not take this
+// tool's items at all. An engine that cannot be reached is
 // no error: Run waits for it.
 func (w *Worker) Run(ctx context.Context) error {
 	fetch, stop := context.WithCancelCause(ctx)
@@ -158,7 +158,7 @@ func (w *Worker) slot(fetch, handlers context.Context) {
 
 // permanent reports whether asking for work again is pointless.
 func permanent(err error) bool {
-	return errors.Is(err, message.ErrForbidden) || errors.Is(err, message.ErrInvalid)
+	return errors.Is(err, message.ErrForbidden)
 }
 
 // handle sees one item through: checked, claimed, run, answered for.

@@ -76,7 +76,7 @@ func TestDrainTimeoutBreaksOffWithoutAResult(t *testing.T) {
 		k := r.offer("call-1")
 		synctest.Wait()
 		begun := time.Now()
-		wantUndelivered(t, r.worker.Close(), k)
+		wantUndelivered(r.t, r.worker.Close(), k)
 		if !errors.Is(got.cause, executor.ErrStopping) || got.at.Sub(begun) != 3*time.Second {
 			t.Errorf("cause %v after %s, want ErrStopping after 3 s", got.cause, got.at.Sub(begun))
 		}
@@ -102,7 +102,7 @@ func TestResultAfterTheDrainTimeoutIsDelivered(t *testing.T) {
 func TestContextEndsRunLikeClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := executortest.NewEngine(tool)
-		w := newWorker(t, e)
+		w := newWorker(t, e, e)
 		ctx, stop := context.WithCancel(t.Context())
 		f := e.Fact("call-1", `{}`)
 		e.Offer(f)
@@ -118,7 +118,8 @@ func TestContextEndsRunLikeClose(t *testing.T) {
 
 func TestClosedWorkerNeverRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorker(t, executortest.NewEngine(tool))
+		e := executortest.NewEngine(tool)
+		w := newWorker(t, e, e)
 		if err := w.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
@@ -128,9 +129,10 @@ func TestClosedWorkerNeverRuns(t *testing.T) {
 	})
 }
 
-func newWorker(t *testing.T, e *executortest.Engine) *executor.Worker {
+// newWorker is a worker that needs ten seconds for a call.
+func newWorker(t *testing.T, tr executor.Transport, e *executortest.Engine) *executor.Worker {
 	t.Helper()
-	w, err := executor.NewWorker(e, tool, slow(10*time.Second), e.Keys(), executor.WithLogger(slog.New(slog.DiscardHandler)))
+	w, err := executor.NewWorker(tr, tool, slow(10*time.Second), e.Keys(), executor.WithLogger(slog.New(slog.DiscardHandler)), executor.WithName("w"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +142,7 @@ func newWorker(t *testing.T, e *executortest.Engine) *executor.Worker {
 func TestRunReportsThatItMayNotWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := executortest.NewEngine(tool)
-		w := newWorker(t, e)
+		w := newWorker(t, e, e)
 		e.Errors(func(executortest.Request) *message.Error {
 			return &message.Error{Code: message.CodeForbidden, What: "worker w may not take the tool probe"}
 		})

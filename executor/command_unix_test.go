@@ -1,0 +1,232 @@
+//go:build unix
+
+package executor_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/message"
+)
+
+// fifoEnv names a pipe that every program of a test holds open, so that its
+// end tells the test that all of them are dead.
+const fifoEnv = "EXECUTOR_TEST_FIFO"
+
+func init() {
+	programs["stubborn"] = func() { // cannot be asked to end
+		signal.Ignore(syscall.SIGTERM)
+		announce("stubborn")
+		forever()
+	}
+	programs["parent of stubborn"] = func() { // dies of SIGTERM, its child does not
+		spawn("stubborn")
+		forever()
+	}
+	programs["deserter"] = func() { // leaves a child behind that holds its output
+		spawn("stubborn")
+		fmt.Print("left")
+	}
+	programs["tidy"] = func() { // ends well when asked to
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGTERM)
+		announce("tidy")
+		<-asked
+		fmt.Print("tidied up")
+	}
+	programs["parent of tidy"] = func() {
+		spawn("tidy when orphaned")
+		forever()
+	}
+	programs["tidy when orphaned"] = func() { // needs longer than its parent
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGTERM)
+		announce("tidy when orphaned")
+		<-asked
+		_, _ = io.ReadAll(os.NewFile(3, "alive")) // until the parent is dead
+		_, err := fmt.Fprintln(hold(), "orphaned")
+		must(err)
+		_, err = os.ReadFile(os.Getenv(fifoEnv) + ".go") // until the test has heard that
+		must(err)
+		fmt.Print("tidied up")
+	}
+}
+
+// hold opens the family's pipe for good.
+func hold() *os.File {
+	f, err := os.OpenFile(os.Getenv(fifoEnv), os.O_WRONLY, 0)
+	must(err)
+	kept = append(kept, f)
+	return f
+}
+
+// announce says that the program is ready, to the test and to its parent.
+func announce(name string) {
+	_, err := fmt.Fprintln(hold(), name)
+	must(err)
+	if os.Getenv(spawnedEnv) != "" {
+		_, _ = os.NewFile(4, "ready").WriteString(".") // the parent may be dead by now
+	}
+}
+
+const spawnedEnv = "EXECUTOR_TEST_SPAWNED"
+
+var kept []*os.File // open until the process ends
+
+// spawn starts another program and returns when it has announced itself. It
+// gets our output, and as file 3 a pipe that ends with us.
+func spawn(name string) {
+	hold()
+	alive, ours, err := os.Pipe()
+	must(err)
+	ready, theirs, err := os.Pipe()
+	must(err)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), helperEnv+"="+name, spawnedEnv+"=yes")
+	cmd.Stdout, cmd.ExtraFiles = os.Stdout, []*os.File{alive, theirs}
+	must(cmd.Start())
+	kept = append(kept, ours)
+	_, err = io.ReadFull(ready, make([]byte, 1))
+	must(err)
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+}
+
+// forever waits for a signal that ends the process.
+func forever() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR1) // or the runtime would see a deadlock
+	select {}
+}
+
+// family is what runs in a test: announced programs, and the end of them all.
+type family struct {
+	path  string
+	lines chan string // what they announced; closed when all are dead
+}
+
+func newFamily(t *testing.T) *family {
+	t.Helper()
+	f := &family{path: filepath.Join(t.TempDir(), "fifo"), lines: make(chan string, 10)}
+	for _, path := range []string{f.path, f.path + ".go"} {
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	go func() {
+		defer close(f.lines)
+		r, err := os.Open(f.path) // waits for the first of them
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer r.Close()
+		for s := bufio.NewScanner(r); s.Scan(); {
+			f.lines <- s.Text()
+		}
+	}()
+	return f
+}
+
+// command is a Command that runs a program of this family.
+func (f *family) command(t *testing.T, name string, grace time.Duration) executor.Command {
+	c := program(t, name)
+	c.Env, c.Grace = append(c.Env, fifoEnv+"="+f.path), grace
+	return c
+}
+
+// release lets an orphan that has announced itself end well.
+func (f *family) release(t *testing.T) {
+	if line := <-f.lines; line != "orphaned" {
+		t.Errorf("heard %q, want orphaned", line)
+		return
+	}
+	if err := os.WriteFile(f.path+".go", nil, 0o600); err != nil {
+		t.Error(err)
+	}
+}
+
+// wantDead fails the test unless everything has ended.
+func (f *family) wantDead(t *testing.T) {
+	t.Helper()
+	select {
+	case line, ok := <-f.lines:
+		if ok {
+			t.Errorf("unexpected announcement %q", line)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("something still runs")
+	}
+}
+
+func TestCancelledCommandDiesWithItsGroup(t *testing.T) {
+	const soon, patient = 100 * time.Millisecond, time.Minute
+	cases := []struct {
+		program, ready string
+		grace          time.Duration
+		output         string
+		orphan         bool
+	}{
+		{"stubborn", "stubborn", soon, "", false},
+		{"parent of stubborn", "stubborn", soon, "", false},
+		{"tidy", "tidy", patient, "tidied up\n", false},
+		{"parent of tidy", "tidy when orphaned", patient, "tidied up\n", true},
+	}
+	for _, c := range cases {
+		t.Run(c.program, func(t *testing.T) {
+			f := newFamily(t)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			go func() {
+				if line := <-f.lines; line != c.ready {
+					t.Errorf("%q is ready, want %q", line, c.ready)
+				}
+				cancel(executor.ErrCancelled)
+				if c.orphan {
+					f.release(t)
+				}
+			}()
+			begun := time.Now()
+			res, _ := runCommand(ctx, t, f.command(t, c.program, c.grace), "{}")
+			want := c.output + "cancelled by the engine"
+			if res.State != message.ToolResultInterrupted || res.Output.String() != want {
+				t.Errorf("result %s %q, want interrupted %q", res.State, res.Output.String(), want)
+			}
+			if took := time.Since(begun); took > 30*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			f.wantDead(t)
+		})
+	}
+}
+
+// A program that ends by itself leaves nothing running, and what it left
+// behind does not hold up its result.
+func TestEndedCommandLeavesNothingBehind(t *testing.T) {
+	f := newFamily(t)
+	h, err := f.command(t, "deserter", time.Minute).Handler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := h(t.Context(), executor.Task{Tool: tool, Input: message.RawJSON("{}")})
+	if err != nil || out.Content.Text != "left" {
+		t.Errorf("output %q, %v; want \"left\"", out.Content.Text, err)
+	}
+	if line := <-f.lines; line != "stubborn" {
+		t.Errorf("%q was left behind, want stubborn", line)
+	}
+	f.wantDead(t)
+}

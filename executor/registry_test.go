@@ -1,0 +1,91 @@
+package executor_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/message"
+)
+
+var _ engine.Executor = (*executor.Registry)(nil)
+
+func TestRegister(t *testing.T) {
+	var r executor.Registry
+	cases := []struct {
+		tool string
+		h    executor.Handler
+		ok   bool
+	}{{"b", ok, true}, {"a", ok, true}, {"b", ok, false}, {"", ok, false}, {"c", nil, false}}
+	for _, c := range cases {
+		if err := r.Register(c.tool, c.h); (err == nil) != c.ok {
+			t.Errorf("Register(%q): %v, want ok %t", c.tool, err, c.ok)
+		}
+	}
+	if got := r.Tools(); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("Tools() = %q, want a and b", got)
+	}
+	if !r.Has("a") || r.Has("c") {
+		t.Error("Has is wrong about a or c")
+	}
+}
+
+func TestRegistryRefuses(t *testing.T) {
+	ran := false
+	var r executor.Registry
+	if err := r.Register(tool, func(context.Context, executor.Task) (executor.Output, error) {
+		ran = true
+		return executor.Text("ran"), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	call := func(tool, input string) *message.Call {
+		return &message.Call{Key: message.Key{Call: "c"}, Tool: tool, Input: input}
+	}
+	cases := []struct {
+		name string
+		inv  message.Invocation
+		text string
+	}{
+		{"no call", message.Invocation{Input: message.RawJSON("{}")}, "the invocation names no call"},
+		{"unknown tool", message.Invocation{Call: call("rm", "{}"), Input: message.RawJSON("{}")}, `no handler is registered for the tool "rm"`},
+		{"other input", message.Invocation{Call: call(tool, `{"n":1}`), Input: message.RawJSON(`{"n":2}`)}, "refused: the input is not the one that was decided"},
+		{"no input", message.Invocation{Call: call(tool, `{}`)}, "refused: the input is not the one that was decided"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			if res := r.Run(t.Context(), c.inv, nil); res.State != message.ToolResultError || res.Output.String() != c.text {
+				t.Errorf("result %s %q, want error %q", res.State, res.Output.String(), c.text)
+			}
+		})
+	}
+	if ran {
+		t.Error("the handler was called")
+	}
+}
+
+// Lines come one at a time, and none after Run: the receiver needs no lock.
+func TestRegistryProgressIsSerial(t *testing.T) {
+	var r executor.Registry
+	if err := r.Register(tool, func(_ context.Context, tk executor.Task) (executor.Output, error) {
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() { tk.Progress("line") })
+		}
+		wg.Wait()
+		go tk.Progress("perhaps too late")
+		return executor.Output{}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	r.Run(t.Context(), message.Invocation{
+		Call: &message.Call{Key: message.Key{Call: "c"}, Tool: tool, Input: "{}"}, Input: message.RawJSON("{}"),
+	}, func(string) { n++ })
+	if n != 8 && n != 9 {
+		t.Errorf("%d lines, want 8 or 9", n)
+	}
+}

@@ -1,0 +1,166 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"pgregory.net/rapid"
+)
+
+// wireLen is the length that the engine holds against message.MaxOutputBytes.
+func wireLen(t interface{ Fatal(...any) }, r message.ToolResultBlock) int {
+	b, err := strictjson.Marshal(struct {
+		Output   message.Content         `json:"output"`
+		State    message.ToolResultState `json:"state"`
+		Metadata map[string]any          `json:"metadata"`
+	}{r.Output, r.State, r.Metadata})
+	if err != nil {
+		t.Fatal("the result cannot be written:", err)
+	}
+	return len(b)
+}
+
+// FuzzResultText: whatever bytes a tool produces, the result can be written,
+// fits, and keeps what it can.
+func FuzzResultText(f *testing.F) {
+	f.Add([]byte("hello"), 1, "")
+	f.Add([]byte{0xff, 0xfe, 'a'}, 3, "no such file")
+	f.Add([]byte("\x00"), message.MaxOutputBytes/6+1, "")
+	f.Add([]byte("\""), message.MaxOutputBytes, "boom\xff")
+	f.Add([]byte("é"), message.MaxOutputBytes/2, "")
+	f.Add([]byte("\u2028<&>"), message.MaxOutputBytes/8, "x")
+	f.Fuzz(func(t *testing.T, piece []byte, times int, fault string) {
+		times = min(max(times, 0), 2*message.MaxOutputBytes/(len(piece)+1))
+		text := strings.Repeat(string(piece), times)
+		var err error
+		if fault != "" {
+			err = errors.New(fault)
+		}
+		for _, out := range []Output{Text(text), Blocks(&message.TextBlock{Text: text}, &message.TextBlock{Text: "end"})} {
+			r := result(Task{Call: message.Key{Call: "c"}, Tool: "t"}, out, err)
+			got := r.Output.String()
+			n := wireLen(t, r)
+			switch {
+			case n > message.MaxOutputBytes:
+				t.Errorf("the result takes %d bytes, want at most %d", n, message.MaxOutputBytes)
+			case !utf8.ValidString(got):
+				t.Error("the output is not UTF-8")
+			case r.State == message.ToolResultSuccess && got != strings.ToValidUTF8(text, "\uFFFD")+strings.Repeat("end", len(out.Content.Blocks)/2):
+				t.Error("a success has lost text")
+			case r.State != message.ToolResultSuccess && r.State != message.ToolResultError:
+				t.Errorf("state %q", r.State)
+			case err != nil && r.State != message.ToolResultError:
+				t.Error("a fault is no error")
+			}
+			short, _, _ := strings.Cut(got, "\n")
+			if !strings.HasPrefix(strings.ToValidUTF8(text, "\uFFFD")+"end\n"+fault, short) && err == nil && !strings.Contains(got, "over the limit") {
+				t.Errorf("the output begins with %.80q, want the beginning of the tool's", short)
+			}
+		}
+	})
+}
+
+func TestJSONLenIsWhatTheEncoderWrites(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := repair(rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "s"))
+		b, err := strictjson.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := jsonLen(s), len(b)-2; got != want {
+			t.Fatalf("jsonLen(%q) = %d, want %d", s, got, want)
+		}
+		limit := rapid.IntRange(0, len(b)).Draw(t, "limit")
+		short := clip(s, limit)
+		if jsonLen(short) > limit || !strings.HasPrefix(s, short) || !utf8.ValidString(short) {
+			t.Fatalf("clip(%q, %d) = %q", s, limit, short)
+		}
+		if rest := s[len(short):]; rest != "" {
+			_, size := utf8.DecodeRuneInString(rest)
+			if jsonLen(short+rest[:size]) <= limit {
+				t.Fatalf("clip(%q, %d) = %q, one character more fits", s, limit, short)
+			}
+		}
+	})
+}
+
+func TestResultLimits(t *testing.T) {
+	image := func(n int) message.Block {
+		return &message.DataBlock{Source: &message.Base64Source{Data: strings.Repeat("A", n), MediaType: "image/png"}}
+	}
+	text := func(n int) message.Block { return &message.TextBlock{Text: strings.Repeat("x", n)} }
+	half := message.MaxOutputBytes / 2
+	cases := []struct {
+		name  string
+		out   Output
+		err   error
+		state message.ToolResultState
+		kept  int    // blocks, the note included
+		note  string // part of the output
+	}{
+		{"largest text", Text(strings.Repeat("x", maxOutput)), nil, message.ToolResultSuccess, 0, ""},
+		{"one more", Text(strings.Repeat("x", maxOutput+1)), nil, message.ToolResultError, 0, "over the limit"},
+		{"escapes count", Text(strings.Repeat("\x01", maxOutput/6+1)), nil, message.ToolResultError, 0, "over the limit"},
+		{"text and images", Blocks(text(10), image(half), image(half)), nil, message.ToolResultError, 3, "over the limit"},
+		{"image then text", Blocks(image(half), text(half)), nil, message.ToolResultError, 3, "over the limit"},
+		{"one large image", Blocks(image(2 * half)), nil, message.ToolResultError, 1, "over the limit"},
+		{"dropped by the producer", Output{Content: message.Content{Text: "a"}, dropped: 2 * half}, nil, message.ToolResultError, 0, "over the limit"},
+		{"error that just does not fit", Text(strings.Repeat("x", maxOutput-10)), errors.New("no such file"), message.ToolResultError, 0, "no such file\nthe tool ran to its end, but its output of 524150 bytes is over the limit"},
+		{"long error", Output{}, errors.New(strings.Repeat("e", message.MaxTextBytes+1)), message.ToolResultError, 0, "e […]"},
+		{"interrupted stays", Output{Content: message.Content{Text: strings.Repeat("x", 2*half)}, State: message.ToolResultInterrupted}, nil, message.ToolResultInterrupted, 0, "over the limit"},
+		{"nil block", Blocks(nil, (*message.TextBlock)(nil), &message.DataBlock{}, text(1)), nil, message.ToolResultError, 2, "block 0 of the output was left out"},
+		{"broken unknown block", Blocks(&message.UnknownBlock{Kind: "x", Raw: message.RawJSON(`{"type":`)}), nil, message.ToolResultError, 1, "block 0 of the output was left out"},
+		{"broken media type", Blocks(&message.DataBlock{Source: &message.Base64Source{MediaType: "\xff"}}), nil, message.ToolResultError, 1, "block 0 of the output was left out"},
+		{"large metadata", Output{Metadata: map[string]any{"k": strings.Repeat("x", message.MaxTextBytes)}}, nil, message.ToolResultError, 0, "metadata of 16392 bytes was dropped"},
+		{"unfit metadata", Output{Metadata: map[string]any{"k": make(chan int)}}, nil, message.ToolResultError, 0, "metadata was dropped"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := result(Task{Call: message.Key{Call: "c"}, Tool: "t"}, c.out, c.err)
+			if r.State != c.state || len(r.Output.Blocks) != c.kept {
+				t.Errorf("state %s and %d blocks, want %s and %d", r.State, len(r.Output.Blocks), c.state, c.kept)
+			}
+			if n := wireLen(t, r); n > message.MaxOutputBytes {
+				t.Errorf("%d bytes, want at most %d", n, message.MaxOutputBytes)
+			}
+			if got := r.Output.String(); !strings.Contains(got, c.note) {
+				t.Errorf("the output ends with %q, want %q in it", got[max(0, len(got)-300):], c.note)
+			}
+			if len(r.Metadata) != 0 {
+				t.Errorf("metadata %v", r.Metadata)
+			}
+		})
+	}
+}
+
+// The handler has no hand in a result that is on its way.
+func TestResultIsACopy(t *testing.T) {
+	b := &message.TextBlock{Text: "seen"}
+	m := map[string]any{"n": 1}
+	out := Blocks(b)
+	out.Metadata = m
+	r := result(Task{}, out, nil)
+	b.Text, m["n"] = "changed", 2
+	if got := r.Output.String(); got != "seen" || r.Metadata["n"] != int64(1) {
+		t.Errorf("result %q %v, want the values of before", got, r.Metadata)
+	}
+	if b.ID != "" || b.FinishedAt != nil {
+		t.Error("the handler's block was changed")
+	}
+}
+
+// A handler's own deadline is its failure, whatever cause it was given.
+func TestDeadlineIsAnErrorNotAnInterruption(t *testing.T) {
+	ctx, stop := context.WithTimeoutCause(t.Context(), 0, errors.New("the attempt ran into its deadline"))
+	defer stop()
+	<-ctx.Done()
+	r, _ := invoke(ctx, func(context.Context, Task) (Output, error) { panic("must not run") }, Task{})
+	if r.State != message.ToolResultError || r.Output.String() != "the attempt ran into its deadline" {
+		t.Errorf("result %s %q", r.State, r.Output.String())
+	}
+}
