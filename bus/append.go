@@ -237,7 +237,7 @@ func (a *appending) gaveUp(ctx context.Context, err error) error {
 	if a.unsure {
 		return a.fail(message.CodeUnknownOutcome, "no acknowledgement came, the fact may be stored", "read the tree's last fact and compare its id", err)
 	}
-	return a.fail(message.CodeUnavailable, "NATS did not take the fact, nothing was written", "check that NATS runs with JetStream", errors.Join(err, context.Cause(ctx)))
+	return a.fail(message.CodeUnavailable, "NATS did not take the fact, nothing was written", "check that NATS runs with JetStream", because(err, context.Cause(ctx)))
 }
 
 func (a *appending) fail(code message.Code, what, hint string, err error) error {

@@ -1,6 +1,9 @@
 package bus
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Error codes of the JetStream API that decide what we do. nats.go exports
 // only some of them.
@@ -44,4 +47,15 @@ func tooLargeCode(code int, description string) bool {
 // not carried out now.
 func transientCode(code int) bool {
 	return code == codeDuplicateInProcess || code == codeNotLeader || code == codeClusterUnavailable
+}
+
+// because puts two errors, each of which may be nil, into one of one line.
+func because(err, cause error) error {
+	switch {
+	case err == nil:
+		return cause
+	case cause == nil:
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }

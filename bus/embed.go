@@ -166,11 +166,18 @@ func serverUsers(users []User, password string) []*server.User {
 	out := []*server.User{{Username: inProcessUser, Password: password}}
 	for _, u := range users {
 		out = append(out, &server.User{Username: u.Name, Password: u.Password, Permissions: &server.Permissions{
-			Publish:   &server.SubjectPermission{Allow: u.Permissions.Publish},
-			Subscribe: &server.SubjectPermission{Allow: u.Permissions.Subscribe},
+			Publish: only(u.Permissions.Publish), Subscribe: only(u.Permissions.Subscribe),
 		}})
 	}
 	return out
+}
+
+// only allows these subjects. (To NATS an empty list means all.)
+func only(subjects []string) *server.SubjectPermission {
+	if len(subjects) == 0 {
+		return &server.SubjectPermission{Deny: []string{">"}}
+	}
+	return &server.SubjectPermission{Allow: subjects}
 }
 
 // Connect opens a connection within the process, with every right.

@@ -56,5 +56,5 @@ func unwritable(op, dir string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		code = message.CodeForbidden
 	}
-	return &message.Error{Code: code, Op: op, What: dir + " cannot be written", Hint: "make it writable for this user, or choose another folder", Err: errors.Join(ErrStoreUnwritable, err)}
+	return &message.Error{Code: code, Op: op, What: dir + " cannot be written", Hint: "make it writable for this user, or choose another folder", Err: because(ErrStoreUnwritable, err)}
 }

@@ -9,11 +9,20 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 )
 
-var _ engine.Journal = (*bus.Journal)(nil)
+// What the engine and the executor ask for.
+var (
+	_ engine.Journal     = (*bus.Journal)(nil)
+	_ engine.Client      = (*bus.Client)(nil)
+	_ engine.Signals     = (*bus.Signals)(nil)
+	_ bus.Surface        = (*engine.Port)(nil)
+	_ bus.Observer       = (*engine.Engine)(nil)
+	_ executor.Transport = (*bus.Worker)(nil)
+)
 
 func TestMain(m *testing.M) { bustest.Main(m) }
 

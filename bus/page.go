@@ -166,7 +166,8 @@ func (j *Journal) History(ctx context.Context, key message.Key) ([]message.Recor
 	return out, nil
 }
 
-// Read implements engine.Journal; limit is at most 1000. It costs one small
+// Read implements engine.Journal; limit is at most 1000. Fewer records than
+// the limit mean that the journal's end was reached. It costs one small
 // request while the journal has nothing new at all, two more while it has
 // nothing new for this session, and no consumer ever.
 //
@@ -188,22 +189,23 @@ func (j *Journal) Read(ctx context.Context, session message.Key, after uint64, l
 	if end <= after {
 		return nil, after, nil
 	}
-	found, through, err := j.pages(ctx, Encode(string(session.Session)), after, limit)
-	if err != nil {
-		return nil, after, apiError(op, quote(session.String()), err)
-	}
-	through = min(through, end)
 	var out []message.Record
-	for _, m := range found {
-		if m.seq > through {
-			break
+	for after < end && len(out) < limit {
+		found, through, err := j.pages(ctx, Encode(string(session.Session)), after, limit-len(out))
+		if err != nil {
+			return nil, after, apiError(op, quote(session.String()), err)
 		}
-		if len(out) == limit {
-			return out, out[len(out)-1].Seq, nil
+		after = min(through, end)
+		for _, m := range found {
+			if m.seq > after {
+				break
+			}
+			if out = append(out, j.record(m)); len(out) == limit {
+				return out, m.seq, nil
+			}
 		}
-		out = append(out, j.record(m))
 	}
-	return out, through, nil
+	return out, after, nil
 }
 
 // pages reads facts and events side by side and merges them. Both were seen up
@@ -218,7 +220,7 @@ func (j *Journal) pages(ctx context.Context, session Token, after uint64, limit 
 		wg.Go(func() { found[i], through[i], errs[i] = j.page(ctx, f, after, limit) })
 	}
 	wg.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := because(errs[0], errs[1]); err != nil {
 		return nil, 0, err
 	}
 	all := append(found[0], found[1]...)

@@ -11,9 +11,12 @@ type Permissions struct {
 // PermissionsFor gives what a principal of a role needs and no more. tools are
 // the tools of a worker; other roles have none. Hints and progress may be read
 // by every role but workers. An engine may do everything, an unknown role
-// nothing. Beware of a NATS user without any permission entry: to NATS that
-// means no restriction.
+// and whoever has no valid name nothing: to an embedded server's [User] an empty list means that. (In the
+// configuration of an external one leaving it empty means everything.)
 func PermissionsFor(space message.SpaceID, p message.Principal, tools ...string) Permissions {
+	if CheckName("principal", p.Name) != nil || CheckSpace(space) != nil {
+		return Permissions{} // an empty token would be a wildcard
+	}
 	who := Encode(p.Name)
 	at := func(k Kind) string { return Subject{Space: space, Kind: k, Who: who}.String() }
 	perms := Permissions{Subscribe: []string{InboxPrefix(p.Name) + ".>"}}
@@ -22,13 +25,16 @@ func PermissionsFor(space message.SpaceID, p message.Principal, tools ...string)
 	}
 	if p.Role == message.RoleWorker {
 		for _, tool := range tools {
+			if CheckName("tool", tool) != nil {
+				return Permissions{}
+			}
 			perms = perms.withTool(space, who, tool)
 		}
 		return perms
 	}
 	switch p.Role {
 	case message.RoleRuntime:
-		perms.Publish = []string{at(KindQuery), at(KindPropose), at(KindInterrupt)}
+		perms.Publish = []string{at(KindPropose), at(KindInterrupt)}
 	case message.RoleApprover:
 		perms.Publish = []string{at(KindQuery), at(KindDecide)}
 	case message.RoleOperator:

@@ -71,7 +71,7 @@ func (j *Journal) getOnce(ctx context.Context, ask []byte) (stored, error) {
 	}
 	var r getReply
 	if err := strictjson.UnmarshalOpen(reply.Data, &r, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		return stored{}, errors.Join(errGarbled, err)
+		return stored{}, because(errGarbled, err)
 	}
 	switch {
 	case r.Error != nil && r.Error.ErrorCode == codeNoMessage:

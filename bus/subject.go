@@ -133,6 +133,17 @@ func (s Subject) String() string {
 	return b.String()
 }
 
+// complete reports whether every token is set, so that String is a subject to
+// publish on.
+func (s Subject) complete() bool {
+	for _, part := range layouts[s.Kind] {
+		if f := s.field(part); f != nil && *f == "" {
+			return false
+		}
+	}
+	return s.Kind != KindInvalid
+}
+
 // ParseSubject takes a subject apart. It accepts exactly the texts that String
 // gives for a valid space and complete tokens.
 func ParseSubject(text string) (Subject, error) {

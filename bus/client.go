@@ -1,0 +1,165 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// askTimeout is how long one request waits for its answer before it is sent
+	// again, to whichever engine is there then.
+	askTimeout = 5 * time.Second
+	// patience bounds a call whose context has no deadline.
+	patience = 15 * time.Second
+)
+
+// Client is an engine over NATS for one principal; it implements
+// engine.Client. It may be used before an engine is there and outlives the
+// engines that it talks to.
+//
+// # Requests that are sent again
+//
+// A request without an answer is sent again until ctx ends, or for fifteen
+// seconds if ctx has no deadline. Then the error is ErrUnavailable if nobody
+// ever took it, and ErrUnknownOutcome if somebody may have. Sending again does
+// no harm:
+//
+//   - Propose, Report and Interrupt are answered with the present state.
+//   - Emit stores nothing twice within two minutes: events without an id are
+//     given one before the first try.
+//   - Answer, sent again after it has won, is refused by the engine (the
+//     question is closed); the client sees its own vote in the call and returns
+//     the call as if the first answer had arrived.
+//   - Settle and Revoke, sent again after they have worked, can be answered
+//     ErrState, ErrSuperseded or ErrFinished: the error has the call as it
+//     stands. Only an ErrUnknownOutcome before leaves anything open.
+//   - Wait, Events, List, Show and Info change nothing.
+//
+// After its own restart a runtime finds its calls with List by session, and
+// goes on with Wait.
+type Client struct {
+	nc    *nats.Conn
+	space message.SpaceID
+	by    message.Principal
+}
+
+// NewClient makes a client of a principal. nc must have been opened by
+// [Connect] or [Server.Connect] under the same name. The role decides which
+// subjects the client uses: a runtime proposes and reads its own sessions, an
+// approver answers, an operator settles; those two and auditors read the whole
+// space. What a role may not do is refused by the engine or, with
+// [PermissionsFor], by NATS (as ErrUnavailable: NATS does not tell).
+func NewClient(nc *nats.Conn, space message.SpaceID, by message.Principal) (*Client, error) {
+	if err := CheckSpace(space); err != nil {
+		return nil, err
+	}
+	if err := checkConn(nc, by.Name); err != nil {
+		return nil, err
+	}
+	switch by.Role {
+	case message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor:
+		return &Client{nc: nc, space: space, by: by}, nil
+	}
+	return nil, &message.Error{Code: message.CodeInvalid, Op: "make client", What: "a " + quote(string(by.Role)) + " has no client", Hint: "use runtime, approver, operator or auditor; for a worker NewWorker"}
+}
+
+// checkConn makes sure that answers can arrive.
+func checkConn(nc *nats.Conn, name string) error {
+	if err := CheckName("principal", name); err != nil {
+		return err
+	}
+	if nc.Opts.InboxPrefix != InboxPrefix(name) {
+		return &message.Error{Code: message.CodeInvalid, Op: "use connection", What: "it does not have the inbox of " + quote(name) + ", engines would not answer it", Hint: "open it with bus.Connect and that principal"}
+	}
+	return nil
+}
+
+// route is the subject on which this principal's role has the op: its own
+// conversation, or the one in which everybody but runtimes reads.
+func (c *Client) route(op Op) (string, error) {
+	for _, conv := range conversations {
+		_, has := conv.ops[op]
+		if has && (conv.role == c.by.Role || conv.kind == KindQuery && c.by.Role != message.RoleRuntime) {
+			return Subject{Space: c.space, Kind: conv.kind, Who: Encode(c.by.Name)}.String(), nil
+		}
+	}
+	return "", &message.Error{Code: message.CodeForbidden, Op: string(op), What: "role " + string(c.by.Role) + " may not do this", Hint: "use a principal with one of the roles that may"}
+}
+
+// do sends a request on the subject that this role has for it. unsure: it was
+// sent more than once, and an engine may have carried out an earlier sending.
+func do[Rep any](ctx context.Context, c *Client, op Op, body any, hold time.Duration) (rep Rep, unsure bool, err error) {
+	subject, err := c.route(op)
+	if err != nil {
+		return rep, false, err
+	}
+	unsure, err = ask(ctx, c.nc, subject, op, body, &rep, hold)
+	return rep, unsure, err
+}
+
+// ask sends a request until it is answered, and decodes the answer into rep.
+func ask(ctx context.Context, nc *nats.Conn, subject string, op Op, body, rep any, hold time.Duration) (unsure bool, err error) {
+	data, err := encodeRequest(op, body)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := withDefault(ctx, patience+hold)
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		err := askOnce(ctx, nc, subject, op, data, rep, hold)
+		switch {
+		case errors.Is(err, errUnanswered):
+			unsure = true
+		case !errors.Is(err, errNotSent) && !errors.Is(err, message.ErrUnavailable):
+			return unsure, err
+		}
+		if nc.IsClosed() || !sleep(ctx, jitter(pause)) {
+			return unsure, unanswered(ctx, op, unsure, err)
+		}
+	}
+}
+
+// errUnanswered: the request was sent, and may have been carried out.
+var errUnanswered = errors.New("no answer")
+
+func askOnce(ctx context.Context, nc *nats.Conn, subject string, op Op, data []byte, rep any, hold time.Duration) error {
+	if ctx.Err() != nil {
+		return errNotSent
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout+hold)
+	defer cancel()
+	m, err := nc.RequestWithContext(ctx, subject, data)
+	switch {
+	case err == nil:
+		return decodeReply(op, m.Data, rep)
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded):
+		return because(errNotSent, err)
+	case errors.Is(err, nats.ErrMaxPayload):
+		return &message.Error{Code: message.CodeTooLarge, Op: string(op), What: "the request is larger than the server's max_payload", Hint: "send less at once, or raise it", Err: err}
+	}
+	return because(errUnanswered, err)
+}
+
+// changes reports whether carrying out the op can leave anything behind.
+func changes(op Op) bool {
+	switch op {
+	case OpWait, OpEvents, OpList, OpShow, OpInfo, OpHeartbeat:
+		return false
+	}
+	return true
+}
+
+func unanswered(ctx context.Context, op Op, unsure bool, err error) error {
+	var e *message.Error
+	switch {
+	case unsure && changes(op):
+		return &message.Error{Code: message.CodeUnknownOutcome, Op: string(op), What: "no engine answered; the request may have been carried out", Hint: "ask again: the same request does no harm", Err: because(err, context.Cause(ctx))}
+	case errors.As(err, &e): // an engine's own "not now"
+		return e
+	}
+	return &message.Error{Code: message.CodeUnavailable, Op: string(op), What: "no engine answered", Hint: "check that an engine of this space runs and that this user may publish the request", Err: because(err, context.Cause(ctx))}
+}

@@ -1,0 +1,185 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// Propose implements engine.Client.
+func (c *Client) Propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error) {
+	rep, _, err := do[message.ProposeReply](ctx, c, OpPropose, r, 0)
+	if tooLargeReply(err) {
+		rep.Calls, err = c.oneByOne(ctx, r.Session, r.Reply, callIDs(r.Calls))
+	}
+	return rep, err
+}
+
+// tooLargeReply reports whether the request was carried out and only its reply
+// did not fit.
+func tooLargeReply(err error) bool {
+	var e *message.Error
+	return errors.As(err, &e) && e.Code == message.CodeTooLarge && e.Op == opReply
+}
+
+func callIDs(calls []message.ToolCallBlock) []message.CallID {
+	out := make([]message.CallID, len(calls))
+	for i, c := range calls {
+		out[i] = c.ID
+	}
+	return out
+}
+
+// oneByOne reads calls that do not fit one reply together.
+func (c *Client) oneByOne(ctx context.Context, session message.SessionID, reply message.ReplyID, ids []message.CallID) ([]*message.Call, error) {
+	out := make([]*message.Call, 0, len(ids))
+	for _, id := range ids {
+		rep, err := c.List(ctx, message.ListRequest{Session: session, Reply: reply, Call: id, All: true, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(rep.Calls) != 1 {
+			return nil, &message.Error{Code: message.CodeInternal, Op: "list", What: "the call " + quote(string(id)) + " was just there and is not listed"}
+		}
+		out = append(out, rep.Calls[0])
+	}
+	return out, nil
+}
+
+// Wait implements engine.Client. One request is held by the engine for at most
+// 25 seconds; with a longer TimeoutMS the client asks again until that is
+// over. Without one it returns after the first, as the engine itself does.
+func (c *Client) Wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
+	end := time.Now().Add(time.Duration(r.TimeoutMS) * time.Millisecond)
+	for {
+		if r.TimeoutMS > 0 {
+			r.TimeoutMS = max(1, time.Until(end).Milliseconds())
+		}
+		rep, _, err := do[message.WaitReply](ctx, c, OpWait, r, maxHeld)
+		if tooLargeReply(err) && len(r.Calls) > 0 {
+			rep.Calls, err = c.oneByOne(ctx, r.Session, r.Reply, r.Calls)
+			rep.Done = err == nil && allFinished(rep.Calls)
+		}
+		if err != nil || rep.Done || r.TimeoutMS <= 0 || !time.Now().Before(end) {
+			return rep, err
+		}
+	}
+}
+
+func allFinished(calls []*message.Call) bool {
+	for _, c := range calls {
+		if c.Open() {
+			return false
+		}
+	}
+	return true
+}
+
+// Emit implements engine.Client.
+func (c *Client) Emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
+	r.Events = withIDs(r.Events)
+	rep, _, err := do[message.EmitReply](ctx, c, OpEmit, r, 0)
+	return rep, err
+}
+
+// withIDs completes events that have no id, so that sending them again can be
+// recognised. What cannot be read is left for the engine to refuse.
+func withIDs(events []message.RawJSON) []message.RawJSON {
+	out := make([]message.RawJSON, len(events))
+	for i, raw := range events {
+		out[i] = raw
+		ev, err := message.DecodeEvent(raw)
+		if err != nil {
+			continue
+		}
+		if full, err := strictjson.Marshal(ev); err == nil {
+			out[i] = full
+		}
+	}
+	return out
+}
+
+// Events implements engine.Client. With WaitMS it asks again until there is
+// something or the time is over.
+func (c *Client) Events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
+	end := time.Now().Add(time.Duration(r.WaitMS) * time.Millisecond)
+	for {
+		if r.WaitMS > 0 {
+			r.WaitMS = max(1, time.Until(end).Milliseconds())
+		}
+		rep, _, err := do[message.EventsReply](ctx, c, OpEvents, r, min(maxHeld, time.Duration(max(0, r.WaitMS))*time.Millisecond))
+		if err != nil || len(rep.Events) > 0 || r.WaitMS <= 0 || !time.Now().Before(end) {
+			return rep, err
+		}
+		r.After = rep.Next
+	}
+}
+
+// Report implements engine.Client.
+func (c *Client) Report(ctx context.Context, r message.ReportRequest) (*message.Call, error) {
+	call, _, err := do[*message.Call](ctx, c, OpReport, r, 0)
+	return call, err
+}
+
+// Answer implements engine.Client.
+func (c *Client) Answer(ctx context.Context, a message.Answer) (*message.Call, error) {
+	call, unsure, err := do[*message.Call](ctx, c, OpAnswer, a, 0)
+	var e *message.Error
+	if unsure && errors.As(err, &e) && voted(e.Call, c.by.Name, a) {
+		return e.Call, nil // the first sending won; only its answer was lost
+	}
+	return call, err
+}
+
+// voted reports whether this very answer is among the call's votes.
+func voted(call *message.Call, name string, a message.Answer) bool {
+	if call == nil {
+		return false
+	}
+	for _, v := range call.Votes {
+		if v.By.Role == message.RoleApprover && v.By.Name == name && v.Digest == a.Digest && v.Kind == a.Kind && v.Edited == (a.Input != nil) {
+			return true
+		}
+	}
+	return false
+}
+
+// Interrupt implements engine.Client.
+func (c *Client) Interrupt(ctx context.Context, r message.InterruptRequest) (message.InterruptReply, error) {
+	rep, _, err := do[message.InterruptReply](ctx, c, OpInterrupt, r, 0)
+	return rep, err
+}
+
+// Settle implements engine.Client.
+func (c *Client) Settle(ctx context.Context, r message.SettleRequest) (*message.Call, error) {
+	call, _, err := do[*message.Call](ctx, c, OpSettle, r, 0)
+	return call, err
+}
+
+// Revoke implements engine.Client.
+func (c *Client) Revoke(ctx context.Context, r message.RevokeRequest) (*message.Call, error) {
+	call, _, err := do[*message.Call](ctx, c, OpRevoke, r, 0)
+	return call, err
+}
+
+// List implements engine.Client. A page can be shorter than asked for if its
+// calls are large; Next goes on from there.
+func (c *Client) List(ctx context.Context, r message.ListRequest) (message.ListReply, error) {
+	rep, _, err := do[message.ListReply](ctx, c, OpList, r, 0)
+	return rep, err
+}
+
+// Show implements engine.Client.
+func (c *Client) Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error) {
+	rep, _, err := do[message.ShowReply](ctx, c, OpShow, r, 0)
+	return rep, err
+}
+
+// Info implements engine.Client.
+func (c *Client) Info(ctx context.Context) (message.InfoReply, error) {
+	rep, _, err := do[message.InfoReply](ctx, c, OpInfo, struct{}{}, 0)
+	return rep, err
+}

@@ -1,0 +1,284 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+func TestClientWithoutAnEngine(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		bot := w.client(message.RoleRuntime, "bot")
+		began := time.Now()
+		if _, err := bot.Info(context.Background()); !errors.Is(err, message.ErrUnavailable) {
+			t.Errorf("info: %v", err)
+		}
+		if d := time.Since(began); d < 10*time.Second || d > 20*time.Second {
+			t.Errorf("gave up after %v", d)
+		}
+		// It does not mind an engine that comes later.
+		time.AfterFunc(5*time.Second, func() { w.engine(bus.ServiceOptions{}) })
+		if _, err := bot.Info(context.Background()); err != nil {
+			t.Errorf("info with an engine after 5 s: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := bot.Propose(ctx, message.ProposeRequest{}); !errors.Is(err, message.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled before: %v", err)
+		}
+	})
+}
+
+// forgetful does what it is asked and does not answer in time, n times.
+type forgetful struct {
+	bus.Surface
+	left *atomic.Int32
+}
+
+func (f forgetful) after(ctx context.Context) {
+	if f.left.Add(-1) >= 0 {
+		<-ctx.Done()
+	}
+}
+
+func (f forgetful) Answer(ctx context.Context, a message.Answer) (*message.Call, error) {
+	c, err := f.Surface.Answer(ctx, a)
+	f.after(ctx)
+	return c, err
+}
+
+func (f forgetful) Propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error) {
+	rep, err := f.Surface.Propose(ctx, r)
+	f.after(ctx)
+	return rep, err
+}
+
+func (f forgetful) Emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
+	rep, err := f.Surface.Emit(ctx, r)
+	f.after(ctx)
+	return rep, err
+}
+
+// Requests whose answers are lost are sent again, and have one effect.
+func TestClientSendsAgain(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		var left atomic.Int32
+		w.engine(bus.ServiceOptions{}, func(s bus.Surface) bus.Surface { return forgetful{s, &left} })
+		bot, ann := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann")
+
+		left.Store(1)
+		calls := propose(t, bot, toolCall("c1", pay, `{}`))
+		left.Store(1)
+		call, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerApprove})
+		if err != nil || len(call.Votes) != 1 {
+			t.Errorf("answer: %+v, %v", call, err)
+		}
+		// Another one is still told that it came too late.
+		bob := w.client(message.RoleApprover, "bob")
+		left.Store(1)
+		if _, err := bob.Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerApprove}); err == nil {
+			t.Error("a second approver was told that he had won")
+		}
+		left.Store(1)
+		if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerReject}); err == nil {
+			t.Error("a change of mind was taken for the first answer")
+		}
+		left.Store(2)
+		if _, err := bot.Emit(t.Context(), message.EmitRequest{Session: "s1", Reply: "r1", Events: []message.RawJSON{
+			message.RawJSON(`{"type":"TEXT_BLOCK_DELTA","reply_id":"r1","block_id":"b","delta":"x"}`),
+			message.RawJSON(`{"type":"TEXT_BLOCK_DELTA","reply_id":"r1","block_id":"b","delta":"x"}`),
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		evs, err := bot.Events(t.Context(), message.EventsRequest{Session: "s1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		deltas := 0
+		for _, ev := range evs.Events {
+			if strings.Contains(string(ev.Event), "TEXT_BLOCK_DELTA") {
+				deltas++
+			}
+		}
+		if deltas != 2 {
+			t.Errorf("%d deltas, want 2", deltas)
+		}
+		left.Store(99)
+		if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerApprove}); !errors.Is(err, message.ErrUnknownOutcome) {
+			t.Errorf("never answered: %v, want unknown outcome", err)
+		}
+	})
+}
+
+func TestClientWaitsAndEventsLoop(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		w.engine(bus.ServiceOptions{})
+		bot, ann := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann")
+		calls := propose(t, bot, toolCall("c1", pay, `{}`))
+		evs, err := bot.Events(t.Context(), message.EventsRequest{Session: "s1"})
+		if err != nil || len(evs.Events) == 0 {
+			t.Fatalf("events: %+v, %v", evs, err)
+		}
+		began := time.Now()
+		if rep, err := bot.Wait(t.Context(), message.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: 90_000}); err != nil || rep.Done || len(rep.Calls) != 1 {
+			t.Errorf("wait: %+v, %v", rep, err)
+		}
+		if d := time.Since(began); d < 90*time.Second || d > 91*time.Second {
+			t.Errorf("a wait of 90 s took %v", d)
+		}
+		began = time.Now()
+		if rep, err := bot.Events(t.Context(), message.EventsRequest{Session: "s1", After: evs.Next, WaitMS: 60_000}); err != nil || len(rep.Events) != 0 {
+			t.Errorf("events: %+v, %v", rep, err)
+		}
+		if d := time.Since(began); d < 60*time.Second || d > 61*time.Second {
+			t.Errorf("events of 60 s took %v", d)
+		}
+		time.AfterFunc(70*time.Second, func() {
+			_, _ = ann.Answer(context.Background(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerReject})
+		})
+		if rep, err := bot.Wait(t.Context(), message.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: 90_000}); err != nil || !rep.Done {
+			t.Errorf("wait: %+v, %v", rep, err)
+		}
+	})
+}
+
+// Replies that are too large for one message are taken in pieces.
+func TestLargeReplies(t *testing.T) {
+	w := newWorld(t, bustest.With(func(o *bus.ServerOptions) { o.MaxPayload = 128 << 10 }))
+	w.engine(bus.ServiceOptions{})
+	bot := w.client(message.RoleRuntime, "bot")
+	var calls []message.ToolCallBlock
+	for i := range 12 {
+		calls = append(calls, toolCall(fmt.Sprint("c", i), pay, `{"text":"`+strings.Repeat("x", 8<<10)+`"}`))
+	}
+	got := propose(t, bot, calls...) // the reply has the inputs twice
+	if len(got) != 12 {
+		t.Fatalf("%d calls", len(got))
+	}
+	for i, c := range got {
+		if c.Call != calls[i].ID || c.Input != calls[i].Input {
+			t.Errorf("call %d is %s", i, c.Call)
+		}
+	}
+	var listed []message.CallID
+	for after, pages := uint64(0), 0; ; pages++ {
+		rep, err := bot.List(t.Context(), message.ListRequest{Session: "s1", After: after})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range rep.Calls {
+			listed = append(listed, c.Call)
+		}
+		if after = rep.Next; after == 0 {
+			if pages < 1 {
+				t.Error("everything came in one page; the test is too small")
+			}
+			break
+		}
+	}
+	if len(listed) != 12 {
+		t.Errorf("listed %v", listed)
+	}
+	rep, err := bot.Wait(t.Context(), message.WaitRequest{Session: "s1", Reply: "r1", Calls: listed, Until: message.UntilParked, TimeoutMS: 1000})
+	if err != nil || len(rep.Calls) != 12 {
+		t.Errorf("wait: %d calls, %v", len(rep.Calls), err)
+	}
+	n := 0
+	for after, pages := uint64(0), 0; pages < 100; pages++ {
+		rep, err := bot.Events(t.Context(), message.EventsRequest{Session: "s1", After: after})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(rep.Events)
+		if rep.Next == after {
+			break
+		}
+		after = rep.Next
+	}
+	if n < 12 {
+		t.Errorf("%d events", n)
+	}
+	if _, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s1", Reply: "r2", Calls: []message.ToolCallBlock{toolCall("c", pay, `{"text":"`+strings.Repeat("x", 200<<10)+`"}`)}}); !errors.Is(err, message.ErrTooLarge) {
+		t.Errorf("a request over max_payload: %v", err)
+	}
+}
+
+func TestHintsAndProgress(t *testing.T) {
+	w := newWorld(t)
+	w.engine(bus.ServiceOptions{})
+	ann := w.client(message.RoleApprover, "ann")
+	hints := make(chan bus.Hint, 16)
+	stop, err := ann.OnHint(t.Context(), func(h bus.Hint) { hints <- h })
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan string, 16)
+	stop2, err := ann.OnProgress(t.Context(), message.Key{}, func(p message.ProgressRequest) { lines <- p.Text })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop2()
+	// Messages that do not say where they belong, or say something else, are none.
+	forger := w.Conn("forger")
+	for _, m := range []*nats.Msg{
+		{Subject: "askance.v1.test.ask.s1.r1.c1", Data: []byte(`{`)},
+		{Subject: "askance.v1.test.ask.s1.r1.c1", Data: []byte(`{"v":1,"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"c2"}`)},
+		{Subject: "askance.v1.test.progress.s1.r1.c1", Data: []byte(`{"v":1,"text":"forged"}`)},
+	} {
+		if err := forger.PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := propose(t, w.client(message.RoleRuntime, "bot"), toolCall("c1", pay, `{}`))
+	if h := receive(t, hints); h.Key != callKey("c1") || h.State != message.ToolCallAsking || h.Digest != calls[0].Digest || h.Tool != pay {
+		t.Errorf("hint %+v", h)
+	}
+	if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerApprove}); err != nil {
+		t.Fatal(err)
+	}
+	if h := receive(t, hints); h.Digest != "" || h.State == message.ToolCallAsking {
+		t.Errorf("second hint %+v", h)
+	}
+	if line := receive(t, lines); line != "running" {
+		t.Errorf("progress %q", line)
+	}
+	stop()
+}
+
+// A runtime that starts anew finds its calls by session and goes on.
+func TestRuntimeFindsItsCallsAgain(t *testing.T) {
+	w := newWorld(t)
+	w.engine(bus.ServiceOptions{})
+	nc := w.Conn("bot")
+	calls := propose(t, w.clientOn(nc, message.RoleRuntime, "bot"), toolCall("c1", pay, `{}`), toolCall("c2", echo, `{}`))
+	nc.Close()
+
+	again := w.client(message.RoleRuntime, "bot")
+	rep, err := again.List(t.Context(), message.ListRequest{Session: "s1"})
+	if err != nil || len(rep.Calls) == 0 || rep.Calls[0].Call != "c1" {
+		t.Fatalf("list: %+v, %v", rep, err)
+	}
+	if _, err := w.client(message.RoleApprover, "ann").Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerApprove}); err != nil {
+		t.Fatal(err)
+	}
+	finished(t, again, "c1")
+	if rep, err := w.client(message.RoleRuntime, "stranger").List(t.Context(), message.ListRequest{Session: "s1", All: true}); err != nil || len(rep.Calls) != 0 {
+		t.Errorf("another runtime sees %d calls, %v", len(rep.Calls), err)
+	}
+}

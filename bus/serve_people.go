@@ -1,0 +1,27 @@
+package bus
+
+import "github.com/askance-dev/askance/message"
+
+// queryConversation: reading the whole space.
+var queryConversation = conversation{KindQuery, message.RoleAuditor, map[Op]operation{
+	OpList:   listOp,
+	OpShow:   showOp,
+	OpWait:   waitOp,
+	OpEvents: eventsOp,
+	OpInfo:   infoOp,
+}}
+
+// decideConversation: what an approver does.
+var decideConversation = conversation{KindDecide, message.RoleApprover, map[Op]operation{
+	OpAnswer:    serve(laneAct, Surface.Answer),
+	OpRevoke:    serve(laneAct, Surface.Revoke),
+	OpInterrupt: serve(laneAct, Surface.Interrupt),
+}}
+
+// operateConversation: what an operator does.
+var operateConversation = conversation{KindOperate, message.RoleOperator, map[Op]operation{
+	OpSettle:    serve(laneAct, Surface.Settle),
+	OpRevoke:    serve(laneAct, Surface.Revoke),
+	OpInterrupt: serve(laneAct, Surface.Interrupt),
+	OpReport:    serve(laneAct, Surface.Report),
+}}

@@ -1,0 +1,268 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// ErrServiceClosed is why requests end that were still held at Close.
+var ErrServiceClosed = errors.New("the service is closing")
+
+const (
+	// serviceQueue shares the requests among the engines of a space.
+	serviceQueue = "askance"
+	// requestTimeout bounds the handling of a request that is not held.
+	requestTimeout = 30 * time.Second
+	// closeGrace is how long Close lets running requests finish.
+	closeGrace = 5 * time.Second
+	// flushTimeout bounds the first round trip.
+	flushTimeout = 5 * time.Second
+)
+
+// ServiceOptions may be left zero.
+type ServiceOptions struct {
+	// Observer is told of all heartbeats. Nil: nobody.
+	Observer Observer
+	// Logger gets what is dropped. Nil: nothing is logged.
+	Logger *slog.Logger
+	// MaxActs, MaxHeld and MaxWork bound how many requests are in hand at once:
+	// ordinary ones (default 128; more wait), held ones (default 2048; more are
+	// refused with CodeUnavailable) and those of workers (default 256; more wait).
+	MaxActs, MaxHeld, MaxWork int
+}
+
+// Service answers the requests of a space with an engine. Several services of
+// one space share the requests; each request is answered by one.
+type Service struct {
+	nc      *nats.Conn
+	space   message.SpaceID
+	surface func(p message.Principal, tool string) Surface
+	o       ServiceOptions
+	log     *slog.Logger
+	slots   [lanes]chan struct{}
+	subs    []*nats.Subscription
+
+	acting, held      context.Context // of requests that act, and of those that are held
+	stopAct, stopHeld context.CancelCauseFunc
+	wg                sync.WaitGroup // running requests
+	mu                sync.Mutex     // guards closed, and wg.Add against Wait
+	closed            bool
+	once              sync.Once
+}
+
+// Serve answers requests until Close. surface gives the engine as a principal
+// may use it; its name is the one in the subject, which NATS permissions
+// guard. tool is the tool of a worker's subject, "" for other roles: the
+// surface must refuse to act for another one.
+//
+// A request is accepted only if its reply subject is below the inbox of the
+// principal that its subject names. All others are dropped without an answer:
+// NATS checks who may publish a request, but not where it has the answer sent,
+// so an answer to anywhere would be a message that the sender itself may not
+// publish.
+func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface func(p message.Principal, tool string) Surface, o ServiceOptions) (*Service, error) {
+	if err := CheckSpace(space); err != nil {
+		return nil, err
+	}
+	s := &Service{nc: nc, space: space, surface: surface, o: o, log: o.Logger}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.acting, s.stopAct = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.held, s.stopHeld = context.WithCancelCause(s.acting)
+	s.slots[laneAct] = make(chan struct{}, orDefault(o.MaxActs, 128))
+	s.slots[laneHold] = make(chan struct{}, orDefault(o.MaxHeld, 2048))
+	s.slots[laneWork] = make(chan struct{}, orDefault(o.MaxWork, 256))
+	err := s.subscribe()
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+		defer cancel()
+		err = nc.FlushWithContext(ctx)
+	}
+	if err != nil {
+		s.Close()
+		return nil, apiError("serve", "space "+string(space), err)
+	}
+	return s, nil
+}
+
+func orDefault(n, d int) int {
+	if n <= 0 {
+		return d
+	}
+	return n
+}
+
+func (s *Service) subscribe() error {
+	for _, c := range conversations {
+		sub, err := s.nc.QueueSubscribe(Subject{Space: s.space, Kind: c.kind}.String(), serviceQueue, func(m *nats.Msg) { s.accept(c, m) })
+		if err != nil {
+			return err
+		}
+		s.subs = append(s.subs, sub)
+	}
+	if s.o.Observer == nil {
+		return nil
+	}
+	sub, err := s.nc.Subscribe(Subject{Space: s.space, Kind: KindHeartbeat}.String(), s.observe)
+	if err == nil {
+		s.subs = append(s.subs, sub)
+	}
+	return err
+}
+
+// Close stops accepting requests, ends those that are held, gives the others
+// five seconds and waits for all. It may be called again.
+func (s *Service) Close() {
+	s.once.Do(func() {
+		for _, sub := range s.subs {
+			_ = sub.Unsubscribe() // fails only if the connection is closed already
+		}
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+		s.stopHeld(ErrServiceClosed)
+		late := time.AfterFunc(closeGrace, func() { s.stopAct(ErrServiceClosed) })
+		defer late.Stop()
+		s.wg.Wait()
+		s.stopAct(ErrServiceClosed)
+	})
+	s.wg.Wait()
+}
+
+// caller is who sent a request, as the transport vouches for it.
+type caller struct {
+	principal message.Principal
+	tool      string
+}
+
+// identify tells who sent the message, if that can be read from its subject.
+func (s *Service) identify(role message.Role, m *nats.Msg) (caller, bool) {
+	subject, err := ParseSubject(m.Subject)
+	if err != nil || subject.Space != s.space {
+		return caller{}, false
+	}
+	name, ok := subject.Who.ID()
+	tool, _ := subject.Tool.ID()
+	return caller{message.Principal{Role: role, Name: name, Auth: "nats-subject"}, tool}, ok
+}
+
+// ownInbox reports whether the reply subject is below the principal's inbox.
+func ownInbox(principal, reply string) bool {
+	rest, ok := strings.CutPrefix(reply, InboxPrefix(principal)+".")
+	return ok && rest != "" && !strings.ContainsAny(rest, "*> \t\r\n") && !strings.Contains("."+rest+".", "..")
+}
+
+// accept takes a request in and has it handled on a goroutine of its own.
+func (s *Service) accept(c conversation, m *nats.Msg) {
+	who, ok := s.identify(c.role, m)
+	ok = ok && (who.tool != "" || c.role != message.RoleWorker) // a tool whose name cannot be read back has no workers
+	if !ok || !ownInbox(who.principal.Name, m.Reply) {
+		if m.Reply != "" { // without one it is an engine's own sign of life
+			s.log.Warn("dropped a request whose reply subject is not the sender's inbox", "subject", m.Subject, "reply", quote(m.Reply))
+		}
+		return
+	}
+	r, err := decodeRequest(m.Data)
+	op, known := c.ops[r.Op]
+	if err == nil && !known {
+		_, ops := Operations(c.kind)
+		err = &message.Error{Code: message.CodeInvalid, Op: "request", What: "op " + quote(string(r.Op)) + " is unknown on this subject", Hint: "use one of: " + joinOps(ops)}
+	}
+	if err != nil {
+		s.respond(m, encodeError("request", err, s.most()))
+		return
+	}
+	if !s.enter(op.lane) {
+		s.respond(m, encodeError(r.Op, &message.Error{Code: message.CodeUnavailable, Op: string(r.Op), What: "too many requests are held, or the engine is stopping", Hint: "ask again later"}, s.most()))
+		return
+	}
+	go func() {
+		defer s.leave(op.lane)
+		s.handle(op, who, r, m)
+	}()
+}
+
+func joinOps(ops []Op) string {
+	var b strings.Builder
+	for i, op := range ops {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(op))
+	}
+	return b.String()
+}
+
+// enter takes a slot. A full lane makes the subscription wait, and with it the
+// clients; held requests are refused instead, for their slots may stay taken.
+func (s *Service) enter(l lane) bool {
+	if l == laneHold {
+		select {
+		case s.slots[l] <- struct{}{}:
+		default:
+			return false
+		}
+	} else {
+		s.slots[l] <- struct{}{} // cannot block for ever: handlers end by requestTimeout
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		<-s.slots[l]
+		return false
+	}
+	s.wg.Add(1)
+	return true
+}
+
+func (s *Service) leave(l lane) {
+	<-s.slots[l]
+	s.wg.Done()
+}
+
+func (s *Service) handle(op operation, who caller, r requestEnvelope, m *nats.Msg) {
+	ctx := s.acting
+	if op.lane == laneHold {
+		ctx = s.held
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	b, err := op.run(ctx, s.surface(who.principal, who.tool), r.Op, r.Body, s.most())
+	if err != nil {
+		b = encodeError(r.Op, err, s.most())
+	}
+	s.respond(m, b)
+}
+
+// most is how large a reply may be.
+func (s *Service) most() int { return int(s.nc.MaxPayload()) }
+
+func (s *Service) respond(m *nats.Msg, b []byte) {
+	if err := s.nc.Publish(m.Reply, b); err != nil { // the client will ask again
+		s.log.Warn("could not answer a request", "subject", m.Subject, "err", err)
+	}
+}
+
+// observe passes on heartbeats, the ones that other replicas answer, too.
+func (s *Service) observe(m *nats.Msg) {
+	who, ok := s.identify(message.RoleWorker, m)
+	if !ok || m.Reply != "" && !ownInbox(who.principal.Name, m.Reply) {
+		return
+	}
+	r, err := decodeRequest(m.Data)
+	if err != nil || r.Op != OpHeartbeat {
+		return
+	}
+	var beat message.HeartbeatRequest
+	if decodeBody(r.Op, r.Body, &beat) == nil {
+		s.o.Observer.ObserveHeartbeat(who.principal.Name, beat)
+	}
+}

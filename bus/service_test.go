@@ -1,0 +1,455 @@
+package bus_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// The whole conversation of a runtime, an approver and an operator.
+func TestConversations(t *testing.T) {
+	w := newWorld(t)
+	w.engine(bus.ServiceOptions{})
+	bot := w.client(message.RoleRuntime, "bot")
+	ann := w.client(message.RoleApprover, "ann")
+	olga := w.client(message.RoleOperator, "olga")
+	eve := w.client(message.RoleAuditor, "eve")
+
+	calls := propose(t, bot, toolCall("c1", echo, `{"n":1}`), toolCall("c2", pay, `{"n":2}`), toolCall("c3", pay, `{"n":3}`), toolCall("c4", outside, `{}`))
+	if len(calls) != 4 || calls[1].State != message.ToolCallAsking {
+		t.Fatalf("proposed: %+v", calls)
+	}
+	if again := propose(t, bot, toolCall("c2", pay, `{"n":2}`)); again[0].Digest != calls[1].Digest {
+		t.Error("proposed again, and asked something else")
+	}
+	open, err := ann.List(t.Context(), message.ListRequest{States: []message.ToolCallState{message.ToolCallAsking}})
+	if err != nil || len(open.Calls) != 2 {
+		t.Fatalf("ann sees %d questions, %v", len(open.Calls), err)
+	}
+	if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c2"), Digest: "sha256:other", Kind: message.AnswerApprove}); !errors.Is(err, message.ErrDigest) {
+		t.Errorf("an answer to another question: %v", err)
+	}
+	if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c2"), Digest: calls[1].Digest, Kind: message.AnswerApprove}); err != nil {
+		t.Fatal(err)
+	}
+	done := finished(t, bot, "c1", "c2")
+	if done[1].Result.State != message.ToolResultSuccess || done[1].Votes[0].By != (message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "nats-subject"}) {
+		t.Errorf("c2 = %+v", done[1])
+	}
+	if _, err := bot.Report(t.Context(), message.ReportRequest{Key: callKey("c4"), Result: message.ToolResultBlock{ID: "c4", Name: outside, State: message.ToolResultSuccess, Output: message.Content{Text: "ok"}}}); err != nil {
+		t.Errorf("report: %v", err)
+	}
+	if _, err := olga.Interrupt(t.Context(), message.InterruptRequest{Session: "s1", Reply: "r1", Reason: "enough"}); err != nil {
+		t.Errorf("interrupt: %v", err)
+	}
+	if c := finished(t, bot, "c3")[0]; c.Result.State != message.ToolResultInterrupted {
+		t.Errorf("c3 = %+v", c)
+	}
+	show, err := eve.Show(t.Context(), message.ShowRequest{Key: callKey("c2")})
+	if err != nil || len(show.History) < 2 {
+		t.Errorf("show: %+v, %v", show, err)
+	}
+	if info, err := eve.Info(t.Context()); err != nil || info.Space != "test" || info.Durability != "cached" {
+		t.Errorf("info: %+v, %v", info, err)
+	}
+	emitted, err := bot.Emit(t.Context(), message.EmitRequest{Session: "s1", Reply: "r1", Events: []message.RawJSON{message.RawJSON(`{"type":"TEXT_BLOCK_START","reply_id":"r1","block_id":"b"}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	evs, err := eve.Events(t.Context(), message.EventsRequest{Session: "s1", After: emitted.Seq - 1, WaitMS: 1000})
+	if err != nil || len(evs.Events) == 0 || !strings.Contains(string(evs.Events[0].Event), "TEXT_BLOCK_START") {
+		t.Errorf("events: %+v, %v", evs, err)
+	}
+	if _, err := olga.Settle(t.Context(), message.SettleRequest{Key: callKey("c1"), Attempt: 1, Outcome: message.OutcomeHappened}); err == nil {
+		t.Error("a finished call was settled")
+	}
+	if _, err := olga.Revoke(t.Context(), message.RevokeRequest{Key: callKey("c1")}); !errors.Is(err, message.ErrState) {
+		t.Errorf("a finished call was revoked: %v", err)
+	}
+}
+
+// A role that may not do something is told so, without a request.
+func TestClientRoles(t *testing.T) {
+	w := newWorld(t)
+	w.engine(bus.ServiceOptions{})
+	ctx := t.Context()
+	for role, may := range map[message.Role]string{
+		message.RoleRuntime:  "propose emit report interrupt",
+		message.RoleApprover: "answer revoke interrupt",
+		message.RoleOperator: "settle revoke interrupt report",
+		message.RoleAuditor:  "",
+	} {
+		c := w.client(role, "p-"+string(role))
+		for op, err := range map[string]error{
+			"propose":   second(c.Propose(ctx, message.ProposeRequest{})),
+			"emit":      second(c.Emit(ctx, message.EmitRequest{})),
+			"report":    second(c.Report(ctx, message.ReportRequest{})),
+			"answer":    second(c.Answer(ctx, message.Answer{})),
+			"interrupt": second(c.Interrupt(ctx, message.InterruptRequest{})),
+			"settle":    second(c.Settle(ctx, message.SettleRequest{})),
+			"revoke":    second(c.Revoke(ctx, message.RevokeRequest{})),
+		} {
+			allowed := strings.Contains(" "+may+" ", " "+op+" ")
+			if errors.Is(err, message.ErrForbidden) == allowed {
+				t.Errorf("%s %s: %v, allowed %v", role, op, err, allowed)
+			}
+		}
+		if _, err := c.List(ctx, message.ListRequest{}); err != nil {
+			t.Errorf("%s list: %v", role, err)
+		}
+	}
+	if _, err := bus.NewClient(w.Conn("x"), "test", message.Principal{Role: message.RoleWorker, Name: "x"}); !errors.Is(err, message.ErrInvalid) {
+		t.Errorf("a client for a worker: %v", err)
+	}
+	if _, err := bus.NewClient(w.Conn("x"), "test", message.Principal{Role: message.RoleRuntime, Name: "y"}); !errors.Is(err, message.ErrInvalid) {
+		t.Errorf("a client on somebody else's connection: %v", err)
+	}
+}
+
+func second[A any](_ A, err error) error { return err }
+
+// spy records everything that is sent in the space and to any inbox.
+type spy struct {
+	mu   sync.Mutex // guards seen
+	seen []string
+}
+
+func (w *world) spy(subjects ...string) *spy {
+	s := &spy{}
+	nc := w.Conn("spy")
+	for _, subject := range subjects {
+		if _, err := nc.Subscribe(subject, func(m *nats.Msg) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.seen = append(s.seen, m.Subject+" "+string(m.Data))
+		}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if err := nc.FlushWithContext(w.t.Context()); err != nil {
+		// FlushWithContext wants a deadline.
+		ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+		defer cancel()
+		if err := nc.FlushWithContext(ctx); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (s *spy) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.seen...)
+}
+
+// A request with a foreign reply subject is dropped unanswered, from every
+// role and whatever the subject: the engine's answer would be a message that
+// the sender may not publish itself. On fake time, so that "no answer comes"
+// can be waited for.
+func TestForeignReplySubjects(t *testing.T) {
+	body := map[bus.Kind]string{
+		bus.KindPropose:      `{"v":1,"op":"propose","body":{"session_id":"s9","reply_id":"r9","tool_calls":[{"type":"tool_call","id":"c9","name":"echo","input":"{}"}]}}`,
+		bus.KindInterrupt:    `{"v":1,"op":"interrupt","body":{"session_id":"s1","reply_id":"r1"}}`,
+		bus.KindQuery:        `{"v":1,"op":"info"}`,
+		bus.KindDecide:       `{"v":1,"op":"answer","body":{"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"c1","digest":"DIGEST","kind":"approve"}}`,
+		bus.KindOperate:      `{"v":1,"op":"interrupt","body":{"session_id":"s1","reply_id":"r1"}}`,
+		bus.KindStart:        `{"v":1,"op":"start","body":{"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"c2","attempt":1,"claim":"x"}}`,
+		bus.KindHeartbeat:    `{"v":1,"op":"heartbeat","body":{"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"c2","attempt":1,"claim":"x"}}`,
+		bus.KindWorkProgress: `{"v":1,"op":"progress","body":{"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"c2","attempt":1,"claim":"x","n":1,"text":"x"}}`,
+		bus.KindResult:       `{"v":1,"op":"result","body":{"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"c2","attempt":1,"claim":"x","result":{"type":"tool_result","id":"c2","name":"job","output":"","state":"success"}}}`,
+	}
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		beats := &beats{}
+		w.engine(bus.ServiceOptions{Observer: beats})
+		bot := w.client(message.RoleRuntime, "bot")
+		calls := propose(t, bot, toolCall("c1", pay, `{}`), toolCall("c2", job, `{}`))
+		synctest.Wait()
+		journal := w.Journal("test")
+		_, end, err := journal.Read(t.Context(), callKey("").SessionKey(), 0, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spy := w.spy("askance.v1.test.fact.>", "askance.v1.test.event.>", "askance.v1.test.ask.>", "askance.v1.test.decide.ann",
+			"askance.v1.test.propose.victim", "_INBOX.>", "_INBOX_victim.>", "_INBOX_mallory2.>", "_INBOX_mallor.>", "stolen.>", "_INBOX_mallory")
+		nc := w.Conn("mallory")
+		for kind, text := range body {
+			subject := bus.Subject{Space: "test", Kind: kind, Who: "mallory", Tool: job}.String()
+			text = strings.Replace(text, "DIGEST", calls[0].Digest, 1)
+			for _, reply := range []string{
+				"", "askance.v1.test.fact.s1.r1.c1.f", "askance.v1.test.event.bot.s1.r1", "askance.v1.test.decide.ann", "askance.v1.test.propose.victim",
+				"askance.v1.test.ask.s1.r1.c1", "_INBOX.abc.def", "_INBOX_victim.abc", "_INBOX_mallory2.abc", "_INBOX_mallor.y.abc", "_INBOX_mallory",
+				"_INBOX_mallory.", "_INBOX_mallory.*", "_INBOX_mallory.>", "_INBOX_mallory..x", "stolen.x", "$JS.API.STREAM.PURGE.ASKANCE_test", "$JS.API.STREAM.DELETE.ASKANCE_test",
+			} {
+				if err := nc.PublishRequest(subject, reply, []byte(text)); err != nil {
+					if err := nc.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: []byte(text)}); err != nil {
+						continue // the client itself refuses that reply subject
+					}
+				}
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if seen := spy.all(); len(seen) != 0 {
+			t.Errorf("delivered: %q", seen)
+		}
+		if _, now, err := journal.Read(t.Context(), callKey("").SessionKey(), 0, 1000); err != nil || now != end {
+			t.Errorf("the journal went from %d to %d, %v", end, now, err)
+		}
+		if n := beats.count(); n != 1 {
+			t.Errorf("%d heartbeats observed, want the one without a reply subject", n)
+		}
+	})
+}
+
+// beats counts what an observer is told.
+type beats struct {
+	mu   sync.Mutex // guards seen
+	seen []string
+}
+
+func (b *beats) ObserveHeartbeat(worker string, r message.HeartbeatRequest) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seen = append(b.seen, fmt.Sprintf("%s %s %d %s", worker, r.Call, r.Attempt, r.Claim))
+}
+
+func (b *beats) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.seen)
+}
+
+// rawRequest sends bytes as a principal and gives the error that comes back.
+func rawRequest(t *testing.T, nc *nats.Conn, subject, body string) *message.Error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	m, err := nc.RequestWithContext(ctx, subject, []byte(body))
+	if err != nil {
+		t.Fatalf("%s: %v", subject, err)
+	}
+	var r struct {
+		Error *message.Error `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &r); err != nil {
+		t.Fatalf("reply %s: %v", m.Data, err)
+	}
+	return r.Error
+}
+
+func TestBadRequests(t *testing.T) {
+	w := newWorld(t)
+	w.engine(bus.ServiceOptions{})
+	nc := w.Conn("bot")
+	deep := strings.Repeat("[", 100) + strings.Repeat("]", 100)
+	for _, tc := range []struct {
+		name, subject, body string
+		want                message.Code
+	}{
+		{"empty", "propose", "", message.CodeInvalid},
+		{"no JSON", "propose", "propose!", message.CodeInvalid},
+		{"two values", "propose", `{"v":1,"op":"info"}{}`, message.CodeInvalid},
+		{"duplicate op", "propose", `{"v":1,"op":"info","op":"propose"}`, message.CodeInvalid},
+		{"wrong case", "propose", `{"v":1,"Op":"info"}`, message.CodeInvalid},
+		{"unknown member", "propose", `{"v":1,"op":"info","as":"operator"}`, message.CodeInvalid},
+		{"no version", "propose", `{"op":"info"}`, message.CodeInvalid},
+		{"another version", "propose", `{"v":2,"op":"info"}`, message.CodeInvalid},
+		{"unknown op", "propose", `{"v":1,"op":"drop table"}`, message.CodeInvalid},
+		{"op of another role", "propose", `{"v":1,"op":"answer","body":{}}`, message.CodeInvalid},
+		{"op of another subject", "query", `{"v":1,"op":"propose","body":{}}`, message.CodeInvalid},
+		{"op of the engine", "propose", `{"v":1,"op":"start","body":{}}`, message.CodeInvalid},
+		{"duplicate in the body", "propose", `{"v":1,"op":"list","body":{"limit":1,"limit":2}}`, message.CodeInvalid},
+		{"unknown in the body", "propose", `{"v":1,"op":"list","body":{"limits":1}}`, message.CodeInvalid},
+		{"wrong type in the body", "propose", `{"v":1,"op":"list","body":{"limit":"1"}}`, message.CodeInvalid},
+		{"body that is no object", "propose", `{"v":1,"op":"list","body":[]}`, message.CodeInvalid},
+		{"too deep", "propose", `{"v":1,"op":"list","body":` + deep + `}`, message.CodeInvalid},
+		{"not UTF-8", "propose", "{\"v\":1,\"op\":\"show\",\"body\":{\"space\":\"\xff\"}}", message.CodeInvalid},
+		{"too large", "propose", `{"v":1,"op":"list","body":{"session_id":"` + strings.Repeat("x", message.MaxRequestBytes) + `"}}`, message.CodeTooLarge},
+		{"a principal in the body", "decide", `{"v":1,"op":"answer","body":{"by":{"role":"approver","name":"ann"}}}`, message.CodeInvalid},
+		{"an unknown call", "query", `{"v":1,"op":"show","body":{"space":"test","session_id":"a.*","reply_id":">","tool_call_id":" "}}`, message.CodeNotFound},
+		{"an empty proposal", "propose", `{"v":1,"op":"propose"}`, message.CodeInvalid},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			e := rawRequest(t, nc, "askance.v1.test."+tc.subject+".bot", tc.body)
+			if e == nil || e.Code != tc.want || e.What == "" || len(e.What) > 1000 {
+				t.Errorf("%+v, want %s", e, tc.want)
+			}
+		})
+	}
+	if _, last, err := w.Journal("test").Read(t.Context(), callKey("").SessionKey(), 0, 10); err != nil || last != 0 {
+		t.Errorf("a bad request stored something: the journal ends at %d, %v", last, err)
+	}
+}
+
+// A worker that names a call of another tool is refused, whatever it claims.
+func TestWorkerIsBoundToItsTool(t *testing.T) {
+	w := newWorld(t)
+	w.engine(bus.ServiceOptions{})
+	propose(t, w.client(message.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
+	_, err := w.worker(otherJob, "wk").Start(t.Context(), message.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"})
+	if !errors.Is(err, message.ErrForbidden) {
+		t.Errorf("start by another tool's worker: %v, want forbidden", err)
+	}
+	if _, err := w.worker(job, "wk").Start(t.Context(), message.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"}); err != nil {
+		t.Errorf("start by the tool's worker: %v", err)
+	}
+}
+
+// Every replica hears every heartbeat, and local ones of other engines.
+func TestHeartbeatsReachEveryReplica(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		b1, b2 := &beats{}, &beats{}
+		r1 := w.engine(bus.ServiceOptions{Observer: b1})
+		w.engine(bus.ServiceOptions{Observer: b2})
+		propose(t, w.client(message.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
+		wk := w.worker(job, "wk.1")
+		start := message.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "claim"}
+		if _, err := wk.Start(t.Context(), start); err != nil {
+			t.Fatal(err)
+		}
+		if rep, err := wk.Heartbeat(t.Context(), message.HeartbeatRequest{Key: start.Key, Attempt: 1, Claim: "claim"}); err != nil || rep.Stale {
+			t.Errorf("heartbeat: %+v, %v", rep, err)
+		}
+		bus.NewSignals(r1.nc, "test", nil).Beat(longID, "engine-1", message.HeartbeatRequest{Key: start.Key, Attempt: 2, Claim: "local"})
+		synctest.Wait()
+		for _, b := range []*beats{b1, b2} {
+			if got := fmt.Sprint(b.seen); got != "[wk.1 c1 1 claim engine-1 c1 2 local]" {
+				t.Errorf("observed %s", got)
+			}
+		}
+	})
+}
+
+// Requests go on while one engine after another leaves.
+func TestServicesShareAndReplaceEachOther(t *testing.T) {
+	w := newWorld(t)
+	r1 := w.engine(bus.ServiceOptions{})
+	r2 := w.engine(bus.ServiceOptions{})
+	bot := w.client(message.RoleRuntime, "bot")
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for n := range 10 {
+				id := fmt.Sprintf("c-%d-%d", i, n)
+				if _, err := bot.Propose(context.Background(), message.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall(id, echo, `{}`)}}); err != nil {
+					t.Errorf("%s: %v", id, err)
+				}
+				if i == 0 && n == 3 {
+					r1.stop()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	calls := finished(t, bot)
+	if len(calls) != 80 {
+		t.Errorf("%d calls, want 80", len(calls))
+	}
+	r2.stop()
+}
+
+// Held requests end when the service closes, and at once; nothing hangs.
+func TestCloseEndsHeldRequests(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		r := w.engine(bus.ServiceOptions{})
+		bot := w.client(message.RoleRuntime, "bot")
+		propose(t, bot, toolCall("c1", pay, `{}`))
+		done := make(chan error)
+		go func() {
+			_, err := bot.Wait(context.Background(), message.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: 60_000})
+			done <- err
+		}()
+		time.Sleep(time.Second)
+		began := time.Now()
+		r.stop()
+		if d := time.Since(began); d > 100*time.Millisecond {
+			t.Errorf("Close took %v", d)
+		}
+		w.engine(bus.ServiceOptions{}) // the client goes on with the next engine
+		time.Sleep(2 * time.Second)
+		ann := w.client(message.RoleApprover, "ann")
+		call, err := ann.List(t.Context(), message.ListRequest{})
+		if err != nil || len(call.Calls) != 1 {
+			t.Fatalf("list: %+v, %v", call, err)
+		}
+		if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: call.Calls[0].Digest, Kind: message.AnswerReject}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("the wait: %v", err)
+		}
+	})
+}
+
+// More held requests than the service keeps are refused, not queued: other
+// requests still get through.
+func TestHeldRequestsAreBounded(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		w.engine(bus.ServiceOptions{MaxHeld: 2})
+		bot := w.client(message.RoleRuntime, "bot")
+		propose(t, bot, toolCall("c1", pay, `{}`))
+		var wg sync.WaitGroup
+		errs := make([]error, 3)
+		for i := range errs {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+				defer cancel()
+				_, errs[i] = bot.Wait(ctx, message.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: 5000})
+			})
+		}
+		time.Sleep(time.Second)
+		if _, err := bot.List(t.Context(), message.ListRequest{}); err != nil {
+			t.Errorf("list while all places are held: %v", err)
+		}
+		if e := rawRequest(t, w.Conn("bot"), "askance.v1.test.query.bot", `{"v":1,"op":"wait","body":{"session_id":"s1","reply_id":"r1"}}`); e == nil || e.Code != message.CodeUnavailable {
+			t.Errorf("one too many: %+v", e)
+		}
+		wg.Wait()
+		for i, err := range errs { // the third was refused at first, and came in when a place was free
+			if err != nil {
+				t.Errorf("wait %d: %v", i, err)
+			}
+		}
+	})
+}
+
+// What is dropped is told to the log, with the subject and without the body.
+func TestDroppedRequestsAreLogged(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		var log bytes.Buffer
+		r := w.engine(bus.ServiceOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err := w.Conn("x").PublishRequest("askance.v1.test.query.mallory", "stolen.inbox", []byte("secret body")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		r.stop()
+		if s := log.String(); !strings.Contains(s, "query.mallory") || !strings.Contains(s, "stolen.inbox") || strings.Contains(s, "secret") {
+			t.Errorf("log: %s", s)
+		}
+	})
+}

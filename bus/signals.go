@@ -1,0 +1,89 @@
+package bus
+
+import (
+	"log/slog"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// Hint says that the question of a call opened, changed or closed. It is no
+// more than that: read the call with list or show before acting on it.
+type Hint struct {
+	V int `json:"v"` // 1
+	message.Key
+	Tool   string                `json:"tool_name"`
+	State  message.ToolCallState `json:"state"`
+	Digest string                `json:"digest,omitzero"` // of the question, while it is open
+	Seq    uint64                `json:"seq,omitzero"`
+}
+
+// cancelNote asks a worker to stop.
+type cancelNote struct {
+	message.HeartbeatRequest
+	Reason string `json:"reason,omitzero"`
+}
+
+// Signals sends best-effort messages beside the journal; it implements
+// engine.Signals. All methods may be called from many goroutines and do not
+// wait.
+type Signals struct {
+	nc    *nats.Conn
+	space message.SpaceID
+	log   *slog.Logger
+}
+
+// NewSignals sends on nc. A nil logger logs nothing.
+func NewSignals(nc *nats.Conn, space message.SpaceID, log *slog.Logger) *Signals {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Signals{nc: nc, space: space, log: log}
+}
+
+// Hint implements engine.Signals.
+func (s *Signals) Hint(c *message.Call) {
+	h := Hint{V: ProtocolVersion, Key: c.Key, Tool: c.Tool, State: c.State, Seq: c.Seq}
+	if c.State == message.ToolCallAsking {
+		h.Digest = c.Digest
+	}
+	s.send(s.ofCall(KindAsk, c.Key), h)
+}
+
+// Cancel implements engine.Signals.
+func (s *Signals) Cancel(tool, worker string, r message.HeartbeatRequest, reason string) {
+	s.send(Subject{Space: s.space, Kind: KindCancel, Tool: Encode(tool), Who: Encode(worker)}, cancelNote{r, reason})
+}
+
+// Beat implements engine.Signals: a heartbeat that nobody answers.
+func (s *Signals) Beat(tool, engine string, r message.HeartbeatRequest) {
+	body, err := strictjson.Marshal(r)
+	if err != nil {
+		s.log.Error("a heartbeat has no JSON form", "err", err)
+		return
+	}
+	s.send(Subject{Space: s.space, Kind: KindHeartbeat, Tool: Encode(tool), Who: Encode(engine)}, requestEnvelope{V: ProtocolVersion, Op: OpHeartbeat, Body: body})
+}
+
+// Progress implements engine.Signals.
+func (s *Signals) Progress(c *message.Call, p message.ProgressRequest) {
+	s.send(s.ofCall(KindProgress, c.Key), p)
+}
+
+func (s *Signals) ofCall(kind Kind, k message.Key) Subject {
+	return Subject{Space: s.space, Kind: kind, Session: Encode(string(k.Session)), Reply: Encode(string(k.Reply)), Call: Encode(string(k.Call))}
+}
+
+func (s *Signals) send(to Subject, v any) {
+	b, err := strictjson.Marshal(v)
+	if err == nil && !to.complete() {
+		err = badSubject(to.String(), "a token is missing")
+	}
+	if err == nil {
+		err = s.nc.Publish(to.String(), b)
+	}
+	if err != nil {
+		s.log.Debug("a signal was lost", "subject", to.String(), "err", err)
+	}
+}

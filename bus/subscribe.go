@@ -1,0 +1,57 @@
+package bus
+
+import (
+	"context"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// OnHint calls f for every question of the space that opens or closes, until
+// stop is called. Hints are best effort: read the list once after subscribing,
+// and now and then. f is called from one goroutine.
+func (c *Client) OnHint(ctx context.Context, f func(Hint)) (stop func(), err error) {
+	return subscribe(ctx, c.nc, Subject{Space: c.space, Kind: KindAsk}, func(s Subject, data []byte) {
+		var h Hint
+		if strictjson.UnmarshalOpen(data, &h) == nil && ofCall(s, h.Key) {
+			f(h)
+		}
+	})
+}
+
+// OnProgress calls f for every progress line of running calls, until stop is
+// called. Parts of key that are empty match all. f is called from one
+// goroutine; lines come in order, but some may be missing.
+func (c *Client) OnProgress(ctx context.Context, key message.Key, f func(message.ProgressRequest)) (stop func(), err error) {
+	filter := Subject{Space: c.space, Kind: KindProgress, Session: Encode(string(key.Session)), Reply: Encode(string(key.Reply)), Call: Encode(string(key.Call))}
+	return subscribe(ctx, c.nc, filter, func(s Subject, data []byte) {
+		var p message.ProgressRequest
+		if strictjson.UnmarshalOpen(data, &p) == nil && ofCall(s, p.Key) {
+			f(p)
+		}
+	})
+}
+
+// ofCall reports whether a message's body belongs to its subject.
+func ofCall(s Subject, k message.Key) bool {
+	return s.Space == k.Space && s.Session.Is(string(k.Session)) && s.Reply.Is(string(k.Reply)) && s.Call.Is(string(k.Call))
+}
+
+// subscribe is in force when it returns.
+func subscribe(ctx context.Context, nc *nats.Conn, filter Subject, f func(s Subject, data []byte)) (func(), error) {
+	sub, err := nc.Subscribe(filter.String(), func(m *nats.Msg) {
+		if s, err := ParseSubject(m.Subject); err == nil {
+			f(s, m.Data)
+		}
+	})
+	if err == nil {
+		ctx, cancel := withDefault(ctx, flushTimeout)
+		defer cancel()
+		err = nc.FlushWithContext(ctx)
+	}
+	if err != nil {
+		return nil, apiError("subscribe", filter.String(), err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil // fails only on a dead connection
+}

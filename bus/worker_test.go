@@ -1,0 +1,416 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func next(t testing.TB, w *bus.Worker) message.WorkItem {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	item, err := w.Next(ctx)
+	if err != nil {
+		t.Fatalf("next: %v", err)
+	}
+	return item
+}
+
+func success(id, tool, text string) message.ToolResultBlock {
+	return message.ToolResultBlock{ID: message.CallID(id), Name: tool, State: message.ToolResultSuccess, Output: message.Content{Text: text}}
+}
+
+// A worker with no more than its permissions, over TCP, from the item to the
+// result, with progress and a cancel on the way.
+func TestWorkerWithMinimalPermissions(t *testing.T) {
+	who := message.Principal{Role: message.RoleWorker, Name: "wk.1"}
+	w := newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
+		o.Users = []bus.User{{Name: "wk", Password: "pw", Permissions: bus.PermissionsFor("test", who, job)}}
+	}))
+	w.engine(bus.ServiceOptions{})
+	denied := make(chan error, 16)
+	nc, err := bus.Connect(t.Context(), w.URL(), bus.ConnectOptions{Principal: who.Name, User: "wk", Password: "pw",
+		Extra: []nats.Option{nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err })}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	wk, err := bus.NewWorker(nc, "test", job, who.Name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bot := w.client(message.RoleRuntime, "bot")
+	lines := make(chan string, 16)
+	stop, err := bot.OnProgress(t.Context(), message.Key{Session: "s1"}, func(p message.ProgressRequest) { lines <- fmt.Sprint(p.Call, p.N, p.Text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	propose(t, bot, toolCall("c1", job, `{"n":1}`), toolCall("c2", job, `{"n":2}`))
+
+	cancelled := make(chan string, 1)
+	defer wk.Cancels(func(r message.HeartbeatRequest, reason string) {
+		cancelled <- fmt.Sprint(r.Call, " ", r.Claim, " ", reason)
+	})()
+	for _, id := range []string{"c1", "c2"} {
+		item := next(t, wk)
+		c := item.Fact.Call
+		if string(c.Call) != id || c.Input == "" || c.Attempt.Grant == nil || item.Delivered != 1 {
+			t.Fatalf("item %+v", item)
+		}
+		if err := c.Attempt.Grant.Verify(message.NewKeySet(w.Keys().Public()), *c.Question, job, c.Attempt.Number, time.Now()); err != nil {
+			t.Errorf("the grant: %v", err)
+		}
+		if _, err := wk.Start(t.Context(), message.StartRequest{Key: c.Key, Attempt: 1, Claim: "claim-" + id}); err != nil {
+			t.Fatal(err)
+		}
+		if err := item.Ack(t.Context()); err != nil {
+			t.Errorf("ack: %v", err)
+		}
+	}
+	if err := wk.Progress(t.Context(), message.ProgressRequest{Key: callKey("c1"), Attempt: 1, Claim: "claim-c1", N: 1, Text: "half"}); err != nil {
+		t.Error(err)
+	}
+	if line := receive(t, lines); line != "c11half" {
+		t.Errorf("progress %q", line)
+	}
+	rep, err := wk.Result(t.Context(), message.ResultRequest{Key: callKey("c1"), Attempt: 1, Claim: "claim-c1", Result: success("c1", job, "done")})
+	if err != nil || !rep.Stored || rep.State != message.ToolCallFinished {
+		t.Errorf("result: %+v, %v", rep, err)
+	}
+	if _, err := bot.Interrupt(t.Context(), message.InterruptRequest{Session: "s1", Reply: "r1", Reason: "stop"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := receive(t, cancelled); got[:12] != "c2 claim-c2 " {
+		t.Errorf("cancel %q", got)
+	}
+	if hb, err := wk.Heartbeat(t.Context(), message.HeartbeatRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim-c2"}); err != nil || !hb.Cancel {
+		t.Errorf("heartbeat of an interrupted call: %+v, %v", hb, err)
+	}
+	select {
+	case err := <-denied:
+		t.Errorf("NATS refused something that a worker needs: %v", err)
+	default:
+	}
+}
+
+func receive[T any](t testing.TB, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing came in 20 s")
+		panic("unreachable")
+	}
+}
+
+// What each role may not do with its permissions, tried on the server.
+func TestPermissionsForbidTheRest(t *testing.T) {
+	people := map[string]message.Principal{
+		"runtime":  {Role: message.RoleRuntime, Name: "rt"},
+		"approver": {Role: message.RoleApprover, Name: "ann"},
+		"operator": {Role: message.RoleOperator, Name: "olga"},
+		"auditor":  {Role: message.RoleAuditor, Name: "eve"},
+		"worker":   {Role: message.RoleWorker, Name: "wk"},
+		"nobody":   {Role: "guest", Name: "guest"},
+	}
+	w := newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
+		for name, p := range people {
+			o.Users = append(o.Users, bus.User{Name: name, Password: "pw", Permissions: bus.PermissionsFor("test", p, job)})
+		}
+	}))
+	j := w.Journal("test")
+	for _, tool := range []string{job, otherJob} {
+		if err := j.EnsureTool(t.Context(), tool); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := map[string][]string{ // besides these, everything below is refused
+		"runtime":  {"askance.v1.test.propose.rt", "askance.v1.test.interrupt.rt"},
+		"approver": {"askance.v1.test.query.ann", "askance.v1.test.decide.ann"},
+		"operator": {"askance.v1.test.query.olga", "askance.v1.test.operate.olga"},
+		"auditor":  {"askance.v1.test.query.eve"},
+		"worker": {"askance.v1.test.work.job.wk.start", "askance.v1.test.work.job.wk.heartbeat", "askance.v1.test.work.job.wk.progress", "askance.v1.test.work.job.wk.result",
+			"$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0"},
+	}
+	others := []string{
+		"askance.v1.test.fact.s1.r1.c1.f", "askance.v1.test.fact.s1.r1.c1.w.job", "askance.v1.test.event.rt.s1.r1", "askance.v1.test.ask.s1.r1.c1",
+		"askance.v1.test.progress.s1.r1.c1", "askance.v1.test.work.job.wk.cancel", "askance.v1.test.work.job.wk2.start", "askance.v1.test.work.~b3RoZXIuam9i.wk.start",
+		"askance.v1.test.decide.bob", "askance.v1.test.propose.rt2", "askance.v1.test.query.other", "askance.v1.test.operate.root", "askance.v1.prod.query.ann",
+		"$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test." + bus.ConsumerName(otherJob), "$JS.ACK.ASKANCE_test." + bus.ConsumerName(otherJob) + ".1.1.1.1.0",
+		"$JS.API.STREAM.INFO.ASKANCE_test", "$JS.API.STREAM.DELETE.ASKANCE_test", "$JS.API.STREAM.PURGE.ASKANCE_test", "$JS.API.STREAM.MSG.GET.ASKANCE_test",
+		"$JS.API.DIRECT.GET.ASKANCE_test", "$JS.API.CONSUMER.CREATE.ASKANCE_test", "$JS.API.CONSUMER.INFO.ASKANCE_test.w_job", "_INBOX_ann.x", "_INBOX.x",
+	}
+	for _, subjects := range own {
+		others = append(others, subjects...)
+	}
+	for name, p := range people {
+		t.Run(name, func(t *testing.T) {
+			denied := make(chan error, 256)
+			nc, err := bus.Connect(t.Context(), w.URL(), bus.ConnectOptions{Principal: p.Name, User: name, Password: "pw",
+				Extra: []nats.Option{nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err })}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nc.Close()
+			want := 0
+			for _, s := range others {
+				mine := false
+				for _, o := range own[name] {
+					mine = mine || o == s
+				}
+				if !mine {
+					want++
+				}
+				if err := nc.Publish(s, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, s := range []string{"askance.v1.test.fact.>", "askance.v1.test.event.>", "askance.v1.test.work.>", "askance.v1.test.decide.>", "_INBOX.>", ">", "_INBOX_bob.>"} {
+				want++
+				if _, err := nc.SubscribeSync(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := nc.FlushWithContext(ctx); err != nil {
+				t.Fatal(err)
+			}
+			for n := range want {
+				select {
+				case err := <-denied:
+					if !errors.Is(err, nats.ErrPermissionViolation) {
+						t.Errorf("%v", err)
+					}
+				case <-time.After(5 * time.Second):
+					t.Fatalf("%d refusals, want %d", n, want)
+				}
+			}
+			select {
+			case err := <-denied:
+				t.Errorf("one refusal too many: %v", err)
+			case <-time.After(20 * time.Millisecond):
+			}
+		})
+	}
+}
+
+// A worker may be there before its queue is, and outlives the server.
+func TestNextWaitsForTheQueue(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		wk := w.worker(job, "wk")
+		items := make(chan message.WorkItem)
+		go func() {
+			item, err := wk.Next(context.Background())
+			if err != nil {
+				t.Error(err)
+			}
+			items <- item
+		}()
+		time.Sleep(time.Minute)
+		w.engine(bus.ServiceOptions{})
+		time.Sleep(time.Hour) // many requests for an item expire
+		began := time.Now()
+		propose(t, w.client(message.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
+		item := <-items
+		if d := time.Since(began); item.Fact.Call.Call != "c1" || d > time.Second {
+			t.Errorf("%s came after %v", item.Fact.Call.Call, d)
+		}
+	})
+}
+
+func TestNextReleaseAndRedelivery(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		j := w.Journal("test")
+		if err := j.EnsureTool(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
+		wk := w.worker(job, "wk")
+		first := next(t, wk)
+		began := time.Now()
+		if err := first.Release(3 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		second := next(t, wk)
+		if d := time.Since(began); second.Delivered != 2 || d < 3*time.Second || d > 4*time.Second {
+			t.Errorf("released: delivery %d after %v", second.Delivered, d)
+		}
+		began = time.Now() // the second is forgotten
+		third := next(t, wk)
+		if d := time.Since(began); third.Delivered != 3 || d < 10*time.Second || d > 11*time.Second {
+			t.Errorf("forgotten: delivery %d after %v", third.Delivered, d)
+		}
+		if err := third.Ack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if item, err := wk.Next(ctx); !errors.Is(err, message.ErrUnavailable) {
+			t.Errorf("after the acknowledgement: %+v, %v", item, err)
+		}
+	})
+}
+
+// A worker that stops asking leaves nothing behind that would swallow an item.
+func TestNextGivenUpLosesNothing(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		j := w.Journal("test")
+		if err := j.EnsureTool(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		wk := w.worker(job, "wk")
+		for range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			if _, err := wk.Next(ctx); err == nil {
+				t.Error("an item from nowhere")
+			}
+			cancel()
+		}
+		synctest.Wait()
+		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
+		began := time.Now()
+		if item := next(t, wk); item.Delivered != 1 || time.Since(began) > time.Second {
+			t.Errorf("delivery %d after %v", item.Delivered, time.Since(began))
+		}
+	})
+}
+
+// What is no work item of this tool is taken off the queue, not handed out and
+// not met again.
+func TestNextSkipsWhatIsNoItem(t *testing.T) {
+	w := newWorld(t)
+	j := w.Journal("test")
+	if err := j.EnsureTool(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	nc := w.Conn("forger")
+	for _, body := range []string{"", "{", `{"v":1}`, `{"v":1,"id":"x","call":{"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"zz","tool_name":"job"}}`} {
+		for _, status := range []string{"", "100", "404", "503"} {
+			m := nats.NewMsg("askance.v1.test.fact.s1.r1.c1.w.job")
+			m.Data = []byte(body)
+			if status != "" {
+				m.Header.Set("Status", status)
+			}
+			store(t, nc, m)
+		}
+	}
+	mustAppend(t, j, workFact("f1", callKey("c9"), job), 0)
+	wk := w.worker(job, "wk")
+	if item := next(t, wk); item.Fact.Call.Call != "c9" {
+		t.Errorf("item %+v", item.Fact)
+	}
+	c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(job))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := c.Info(t.Context()); err != nil || info.NumPending != 0 || info.NumAckPending != 1 {
+		t.Errorf("left on the queue: %+v, %v", info, err)
+	}
+}
+
+// NATS goes away and comes back while a worker waits.
+func TestNextSurvivesAServerRestart(t *testing.T) {
+	o := bus.ServerOptions{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Durability: bus.DurabilityCached}
+	srv, err := bus.StartServer(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { srv.Close() }()
+	o.Listen = srv.URL()[len("nats://"):]
+	connect := func(name string) *nats.Conn {
+		nc, err := bus.Connect(t.Context(), srv.URL(), bus.ConnectOptions{Principal: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	keys, _ := bus.NewKeys()
+	j, err := bus.OpenJournal(t.Context(), connect("engine"), "test", keys, bus.JournalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.EnsureTool(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	wk, err := bus.NewWorker(connect("wk"), "test", job, "wk", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := make(chan message.WorkItem, 1)
+	go func() {
+		if item, err := wk.Next(t.Context()); err == nil {
+			items <- item
+		}
+	}()
+	waiting(t, srv)
+	srv.Close()
+	if srv, err = bus.StartServer(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := j.Append(ctx, workFact("f1", callKey("c1"), job), 0); err != nil {
+		t.Fatal(err)
+	}
+	if item := receive(t, items); item.Fact.ID != "f1" {
+		t.Errorf("item %+v", item)
+	}
+}
+
+// waiting returns when a worker's request for an item has reached the server.
+func waiting(t testing.TB, srv *bus.Server) {
+	t.Helper()
+	nc, err := srv.Connect(t.Context(), bus.ConnectOptions{Principal: "admin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		c, err := js.Consumer(t.Context(), "ASKANCE_test", bus.ConsumerName(job))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.CachedInfo().NumWaiting > 0 {
+			return
+		}
+	}
+}
+
+func TestNewWorkerRefuses(t *testing.T) {
+	w := newWorld(t)
+	nc := w.Conn("wk")
+	for name, make := range map[string]func() (*bus.Worker, error){
+		"space":      func() (*bus.Worker, error) { return bus.NewWorker(nc, "A.B", job, "wk", nil) },
+		"no tool":    func() (*bus.Worker, error) { return bus.NewWorker(nc, "test", "", "wk", nil) },
+		"long tool":  func() (*bus.Worker, error) { return bus.NewWorker(nc, "test", longID, "wk", nil) },
+		"connection": func() (*bus.Worker, error) { return bus.NewWorker(nc, "test", job, "other", nil) },
+	} {
+		if wk, err := make(); err == nil {
+			t.Errorf("%s: made %+v", name, wk)
+		}
+	}
+}

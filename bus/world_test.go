@@ -1,0 +1,157 @@
+package bus_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/nats-io/nats.go"
+)
+
+// world is a server, a journal, and engines that are served on it.
+type world struct {
+	*bustest.Bus
+	t testing.TB
+}
+
+// Tools of the tests.
+const (
+	echo     = "echo"      // local, allowed
+	pay      = "pay"       // local, asks
+	job      = "job"       // remote, allowed
+	otherJob = "other.job" // remote, allowed
+	outside  = "outside"   // external, allowed
+)
+
+func newWorld(t testing.TB, opts ...bustest.Option) *world {
+	t.Helper()
+	return &world{Bus: bustest.New(t, opts...), t: t}
+}
+
+// replica is an engine and its service.
+type replica struct {
+	*engine.Engine
+	service *bus.Service
+	nc      *nats.Conn
+}
+
+// runner runs the local tools.
+type runner struct{}
+
+func (runner) Has(tool string) bool { return tool == echo || tool == pay }
+
+func (runner) Run(_ context.Context, inv message.Invocation, progress func(string)) message.ToolResultBlock {
+	progress("running")
+	return message.ToolResultBlock{ID: inv.Call.Call, Name: inv.Call.Tool, State: message.ToolResultSuccess, Output: message.Content{Text: inv.Call.Input}}
+}
+
+// engine starts an engine with its service. wrap changes what the service
+// sees of it.
+func (w *world) engine(o bus.ServiceOptions, wrap ...func(bus.Surface) bus.Surface) *replica {
+	w.t.Helper()
+	nc := w.Conn("engine")
+	j, err := bus.OpenJournal(context.Background(), nc, "test", w.Keys(), bus.JournalOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	tool := func(name string, p message.Placement) engine.Tool {
+		return engine.Tool{Tool: permission.Tool{Name: name}, Placement: p, ConcurrencySafe: true}
+	}
+	tools := []engine.Tool{tool(echo, message.PlaceLocal), tool(pay, message.PlaceLocal), tool(job, message.PlaceRemote), tool(otherJob, message.PlaceRemote), tool(outside, message.PlaceExternal)}
+	var known []permission.Tool
+	for _, t := range tools {
+		known = append(known, t.Tool)
+	}
+	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{
+		{Name: "free", Tools: []string{echo, job, otherJob, outside}, Behavior: message.BehaviorAllow},
+		{Name: "money", Tools: []string{pay}, Behavior: message.BehaviorAsk},
+	}}, permission.Options{Tools: known})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	e, err := engine.New("test", j, policy, tools, engine.WithExecutor(runner{}), engine.WithSignals(bus.NewSignals(nc, "test", nil)), engine.WithSigningKey(w.Keys().Signer()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := e.Start(context.Background()); err != nil {
+		w.t.Fatal(err)
+	}
+	if o.Observer == nil {
+		o.Observer = e
+	}
+	s, err := bus.Serve(context.Background(), nc, "test", func(p message.Principal, tool string) bus.Surface {
+		var s bus.Surface = e.As(p)
+		if p.Role == message.RoleWorker {
+			s = e.Worker(p, tool)
+		}
+		for _, f := range wrap {
+			s = f(s)
+		}
+		return s
+	}, o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r := &replica{Engine: e, service: s, nc: nc}
+	w.t.Cleanup(r.stop)
+	return r
+}
+
+func (r *replica) stop() {
+	r.service.Close()
+	_ = r.Close() // always nil
+}
+
+// client is a client on a connection of its own.
+func (w *world) client(role message.Role, name string) *bus.Client {
+	w.t.Helper()
+	return w.clientOn(w.Conn(name), role, name)
+}
+
+func (w *world) clientOn(nc *nats.Conn, role message.Role, name string) *bus.Client {
+	w.t.Helper()
+	c, err := bus.NewClient(nc, "test", message.Principal{Role: role, Name: name})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) worker(tool, name string) *bus.Worker {
+	w.t.Helper()
+	wk, err := bus.NewWorker(w.Conn(name), "test", tool, name, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return wk
+}
+
+// toolCall is one proposed call.
+func toolCall(id, tool, input string) message.ToolCallBlock {
+	return message.ToolCallBlock{ID: message.CallID(id), Name: tool, Input: input, State: message.ToolCallPending}
+}
+
+// propose proposes calls of the reply r1 of the session s1.
+func propose(t testing.TB, c engine.Client, calls ...message.ToolCallBlock) []*message.Call {
+	t.Helper()
+	rep, err := c.Propose(t.Context(), message.ProposeRequest{Session: "s1", Reply: "r1", Calls: calls})
+	if err != nil {
+		t.Fatalf("propose: %v", err)
+	}
+	return rep.Calls
+}
+
+// finished waits until the calls of r1 are finished.
+func finished(t testing.TB, c engine.Client, ids ...message.CallID) []*message.Call {
+	t.Helper()
+	rep, err := c.Wait(t.Context(), message.WaitRequest{Session: "s1", Reply: "r1", Calls: ids, TimeoutMS: (20 * time.Second).Milliseconds()})
+	if err != nil || !rep.Done {
+		t.Fatalf("wait: done %v, %v", rep.Done, err)
+	}
+	return rep.Calls
+}
