@@ -10,7 +10,7 @@ import (
 func (s *Story) event(raw []byte) {
 	ev, err := message.DecodeEvent(raw)
 	if err != nil {
-		s.line(s.stamp(s.start), "journal", s.out.Bad("unreadable "), err.Error())
+		s.line(s.stamp(s.start), "journal", s.out.Bad(pad("unreadable", wordWidth)+" "), term.SafeLine(err.Error()))
 		return
 	}
 	switch ev := ev.(type) {

@@ -48,7 +48,7 @@ func lineOf(out *term.Out, f *message.Fact, cause toolcall.Cause) told {
 	case toolcall.Refuse:
 		return told{word: word(out.Bad, "refused"), rest: resultLine(c)}
 	case toolcall.Deny:
-		return told{word: word(out.Bad, "denied"), rest: byRule(c) + ": " + decisionText(c)}
+		return told{word: word(out.Bad, "denied"), rest: decisionText(c)}
 	case toolcall.Ask:
 		return told{word: word(out.Ask, "asking"), rest: term.SafeLine(c.Question.Text) + " (" + byRule(c) + ")", more: "digest " + c.Digest}
 	case toolcall.Allow:
@@ -93,9 +93,12 @@ func submitted(c *message.Call) string {
 	if c.Placement == message.PlaceExternal {
 		return "to whoever reports the result"
 	}
-	text := fmt.Sprintf("to the workers of %s, attempt %d", term.SafeLine(c.Tool), c.Attempt.Number)
-	if g := c.Attempt.Grant; g != nil {
-		text += ", grant signed by key " + g.KeyID
+	text := "to the workers of " + term.SafeLine(c.Tool)
+	if c.Attempt.Grant != nil {
+		text += ", with a signed grant"
+	}
+	if c.Attempt.Number > 1 {
+		text += fmt.Sprintf(", attempt %d", c.Attempt.Number)
 	}
 	return text
 }

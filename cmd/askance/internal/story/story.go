@@ -1,7 +1,6 @@
 package story
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -31,13 +30,11 @@ type Story struct {
 	queue  strings.Builder
 	text   term.Wrapper // of the text block that is being told
 	inText bool
-	told   uint64
-	waits  map[uint64]chan struct{}
 }
 
 // New tells to out; times are shown as seconds since start.
 func New(out *term.Out, start time.Time) *Story {
-	s := &Story{out: out, start: start, waits: map[uint64]chan struct{}{}}
+	s := &Story{out: out, start: start}
 	s.text = term.Wrapper{Out: s.put, Indent: "  ", Width: min(out.Width(), 80)}
 	return s
 }
@@ -48,50 +45,22 @@ func (s *Story) Record(r message.Record) {
 	defer s.mu.Unlock()
 	switch {
 	case r.Invalid != nil:
-		s.line(s.stamp(r.Time), "journal", s.out.Bad("invalid"), fmt.Sprintf("record %d: %v", r.Seq, r.Invalid))
+		s.line(s.stamp(r.Time), "journal", s.out.Bad(pad("invalid", wordWidth)+" "), fmt.Sprintf("record %d: %v", r.Seq, r.Invalid))
 	case r.Event != nil:
 		s.event(r.Event)
 	case r.Fact != nil:
 		s.fact(r.Fact)
-	}
-	s.told = r.Seq
-	for seq, ch := range s.waits {
-		if seq <= r.Seq {
-			close(ch)
-			delete(s.waits, seq)
-		}
 	}
 }
 
 // CaughtUp implements message.Sink.
 func (s *Story) CaughtUp() {}
 
-// Reached waits until the record with that sequence has been told.
-func (s *Story) Reached(ctx context.Context, seq uint64) error {
-	s.mu.Lock()
-	if s.told >= seq {
-		s.mu.Unlock()
-		return nil
-	}
-	ch := s.waits[seq]
-	if ch == nil {
-		ch = make(chan struct{})
-		s.waits[seq] = ch
-	}
-	s.mu.Unlock()
-	select {
-	case <-ch:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for the story to reach record %d: %w", seq, context.Cause(ctx))
-	}
-}
-
 // Progress tells a worker's line. It is not part of the journal.
 func (s *Story) Progress(c *message.Call, p message.ProgressRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.line(s.stamp(time.Now()), string(c.Call), s.out.Dim("progress"), s.out.Dim(term.SafeLine(p.Text)))
+	s.line(s.stamp(time.Now()), string(c.Call), s.out.Dim(pad("progress", wordWidth)+" "), s.out.Dim(term.SafeLine(p.Text)))
 }
 
 // Say tells a paragraph of the program's own.

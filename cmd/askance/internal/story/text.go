@@ -20,14 +20,20 @@ func byRule(c *message.Call) string {
 	}
 }
 
+// decisionText is what a decision says, with the rule if it does not name it.
 func decisionText(c *message.Call) string {
-	if c.Decision == nil {
+	d := c.Decision
+	if d == nil {
 		return ""
 	}
-	if c.Decision.Message != "" {
-		return term.SafeLine(c.Decision.Message)
+	text := d.Reason
+	if d.Message != "" {
+		text = d.Message
 	}
-	return term.SafeLine(c.Decision.Reason)
+	if d.Rule != "" && !strings.Contains(text, d.Rule) {
+		text = "rule " + d.Rule + ": " + text
+	}
+	return term.SafeLine(text)
 }
 
 func feedback(c *message.Call) string {

@@ -9,7 +9,7 @@ import (
 )
 
 // defaultWidth is the width of lines that go to no terminal.
-const defaultWidth = 100
+const defaultWidth = 120
 
 // Out writes to one stream. Its methods may be called from several goroutines;
 // who writes lines that belong together locks for himself.

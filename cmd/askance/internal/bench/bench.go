@@ -1,0 +1,268 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/message"
+)
+
+// space keeps a bench away from everything else.
+const space = message.SpaceID("bench")
+
+// bench is a running engine with a worker, under load.
+type bench struct {
+	cfg      Config
+	node     *node.Node
+	runtime  engine.Client
+	approver engine.Client
+	js       jetstream.JetStream
+	raw      *rawJournal
+	serial   atomic.Uint64 // numbers calls
+
+	closers []func() error // last first
+}
+
+// Run measures. It leaves the journal in Config.Dir.
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	if cfg.Progress == nil {
+		cfg.Progress = func(string, float64) {}
+	}
+	b := &bench{cfg: cfg}
+	report, err := b.open(ctx)
+	if err == nil {
+		err = b.run(ctx, report)
+	}
+	if err = errors.Join(err, b.close()); err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	return report, nil
+}
+
+func (b *bench) close() error {
+	var err error
+	for i := len(b.closers) - 1; i >= 0; i-- {
+		err = errors.Join(err, b.closers[i]())
+	}
+	return err
+}
+
+func (b *bench) open(ctx context.Context) (*Report, error) {
+	policy := filepath.Join(b.cfg.Dir, "policy.yaml")
+	if err := errors.Join(os.MkdirAll(b.cfg.Dir, 0o700), os.WriteFile(policy, []byte(rules), 0o600)); err != nil {
+		return nil, err
+	}
+	declared, err := toolfile.Parse("the tools of the bench", []byte(tools))
+	if err != nil {
+		return nil, err
+	}
+	var registry executor.Registry
+	if err := registry.Register(localTool, echo); err != nil {
+		return nil, err
+	}
+	b.node, err = node.Start(ctx, node.Config{
+		Dir: node.Dir(b.cfg.Dir), Space: space, Durability: b.cfg.Durability, Policy: []string{policy}, Tools: declared, Local: &registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.closers = append(b.closers, b.node.Close)
+	b.runtime = b.node.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bench"})
+	b.approver = b.node.Engine().As(message.Principal{Role: message.RoleApprover, Name: "bench"})
+	if b.js, err = jetstream.New(b.node.Conn()); err != nil {
+		return nil, err
+	}
+	if b.raw, err = newRaw(ctx, b.node.Conn(), b.cfg.RecordBytes); err != nil {
+		return nil, err
+	}
+	return &Report{
+		Durability: b.node.Journal().Durability(), Concurrency: b.cfg.Concurrency, CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version(),
+		Raw: Raw{RecordBytes: b.cfg.RecordBytes}, Workloads: []Outcome{},
+	}, b.startWorker(ctx)
+}
+
+// echo is the tool: it does nothing, so that only the engine is measured.
+func echo(_ context.Context, t executor.Task) (executor.Output, error) {
+	return executor.Text(string(t.Input)), nil
+}
+
+// startWorker runs the remote tool behind a connection of its own.
+func (b *bench) startWorker(ctx context.Context) error {
+	const name = "bench-worker"
+	nc, err := b.node.Connect(ctx, name)
+	if err != nil {
+		return err
+	}
+	b.closers = append(b.closers, func() error { nc.Close(); return nil })
+	transport, err := bus.NewWorker(nc, space, remoteTool, name, nil)
+	if err != nil {
+		return err
+	}
+	keys := message.NewKeySet(b.node.Engine().PublicKey())
+	w, err := executor.NewWorker(transport, remoteTool, echo, keys, executor.WithSlots(b.cfg.Concurrency), executor.WithName(name))
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = w.Run(context.WithoutCancel(ctx)) }) // Close has the error, too
+	b.closers = append(b.closers, func() error { err := w.Close(); wg.Wait(); return err })
+	return nil
+}
+
+func (b *bench) run(ctx context.Context, report *Report) error {
+	// A fifth of the time each, twice, is enough for a rate.
+	bare := max(b.cfg.Duration/5, 100*time.Millisecond)
+	if err := b.raw.measure(ctx, &report.Raw, bare, b.cfg.Progress); err != nil {
+		return err
+	}
+	for _, w := range workloads {
+		if len(b.cfg.Workloads) > 0 && !slices.Contains(b.cfg.Workloads, w.name) {
+			continue
+		}
+		o, err := b.load(ctx, w)
+		if err != nil {
+			return fmt.Errorf("workload %s: %w", w.name, err)
+		}
+		report.Workloads = append(report.Workloads, o)
+	}
+	if err := b.raw.measure(ctx, &report.Raw, bare, b.cfg.Progress); err != nil {
+		return err
+	}
+	for i := range report.Workloads {
+		report.Workloads[i].compare(report.Raw)
+	}
+	return nil
+}
+
+// compare fills in the ratios.
+func (o *Outcome) compare(raw Raw) {
+	if o.RecordsPerCall == 0 {
+		return
+	}
+	if raw.Pipelined > 0 {
+		o.ShareOfPipelined = o.CallsPerSecond / (raw.Pipelined / o.RecordsPerCall)
+	}
+	if raw.Sequential > 0 {
+		o.TimesSequential = o.CallsPerSecond / (raw.Sequential / o.RecordsPerCall)
+		o.P50OverRaw = o.P50 / (raw.P50 * o.RecordsPerCall)
+	}
+}
+
+// load runs one workload until its time is over or its calls are made.
+func (b *bench) load(ctx context.Context, w workload) (Outcome, error) {
+	o := Outcome{Name: w.name, What: w.what, Concurrency: w.concurrency}
+	if o.Concurrency == 0 {
+		o.Concurrency = b.cfg.Concurrency
+	}
+	if err := b.warm(ctx, w, o.Concurrency); err != nil {
+		return o, err
+	}
+	before, err := b.records(ctx)
+	if err != nil {
+		return o, err
+	}
+	began := time.Now()
+	times, err := b.callers(ctx, w, o.Concurrency, began)
+	if err != nil {
+		return o, err
+	}
+	took := time.Since(began)
+	after, err := b.records(ctx)
+	if err != nil {
+		return o, err
+	}
+	o.Calls, o.Seconds, o.Records = times.count(), took.Seconds(), after-before
+	if o.Calls == 0 {
+		return o, errors.New("not one call ended in the given time")
+	}
+	o.CallsPerSecond = float64(o.Calls) / o.Seconds
+	o.P50, o.P99 = times.percentile(50), times.percentile(99)
+	o.RecordsPerCall = float64(o.Records) / float64(o.Calls)
+	return o, nil
+}
+
+// warm makes one call per caller, so that sessions are bound and queues are
+// there when the clock starts.
+func (b *bench) warm(ctx context.Context, w workload, callers int) error {
+	return each(ctx, callers, func(ctx context.Context, i int) error { return w.call(ctx, b, b.key(i)) })
+}
+
+// callers runs the load and returns how long each call took.
+func (b *bench) callers(ctx context.Context, w workload, callers int, began time.Time) (*latencies, error) {
+	var made atomic.Int64
+	times := new(latencies)
+	err := each(ctx, callers, func(ctx context.Context, i int) error {
+		for ctx.Err() == nil {
+			n := made.Add(1)
+			done := time.Since(began).Seconds() / b.cfg.Duration.Seconds()
+			if b.cfg.Calls > 0 {
+				done = float64(n-1) / float64(b.cfg.Calls)
+			}
+			if done >= 1 {
+				return nil
+			}
+			t := time.Now()
+			if err := w.call(ctx, b, b.key(i)); err != nil {
+				return err
+			}
+			times.add(time.Since(t))
+			if i == 0 {
+				b.cfg.Progress(w.name, done)
+			}
+		}
+		return context.Cause(ctx)
+	})
+	return times, err
+}
+
+// key names the next call of a caller: each has a session of its own, and each
+// call a reply of its own.
+func (b *bench) key(caller int) message.Key {
+	n := strconv.FormatUint(b.serial.Add(1), 10)
+	return message.Key{Session: message.SessionID("s" + strconv.Itoa(caller)), Reply: message.ReplyID("r" + n), Call: "c"}
+}
+
+// records is how many records the journal has.
+func (b *bench) records(ctx context.Context) (uint64, error) {
+	s, err := b.js.Stream(ctx, bus.StreamName(space))
+	if err != nil {
+		return 0, fmt.Errorf("count the records: %w", err)
+	}
+	return s.CachedInfo().State.LastSeq, nil
+}
+
+// each runs f for 0 to n-1 at once and gives the first error; the context that
+// f gets ends with it.
+func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			if err := f(ctx, i); err != nil {
+				stop(err) // only the first counts
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}

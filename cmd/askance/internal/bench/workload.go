@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// workload is one way of a call through the engine.
+type workload struct {
+	name, what  string
+	concurrency int // 0: the configured
+	call        func(ctx context.Context, b *bench, key message.Key) error
+}
+
+// workloads, in the order in which they run.
+var workloads = []workload{
+	{"local-1", "allowed, run beside the engine; one call at a time", 1, local},
+	{"local", "allowed, run beside the engine", 0, local},
+	{"full", "asked, approved, run by a worker over NATS, result stored", 0, full},
+}
+
+// Workloads are the names of all workloads.
+func Workloads() []string {
+	var out []string
+	for _, w := range workloads {
+		out = append(out, w.name)
+	}
+	return out
+}
+
+func find(name string) (workload, bool) {
+	i := slices.IndexFunc(workloads, func(w workload) bool { return w.name == name })
+	if i < 0 {
+		return workload{}, false
+	}
+	return workloads[i], true
+}
+
+// The tools of a bench.
+const (
+	localTool  = "bench_local"
+	remoteTool = "bench_remote"
+)
+
+// rules allow the one and ask about the other.
+const rules = `
+version: 1
+name: bench
+rules:
+  - {name: local, tool_name: bench_local, behavior: allow, when: args.n >= 0}
+  - {name: remote, tool_name: bench_remote, behavior: ask, when: args.n >= 0}
+`
+
+const tools = `
+version: 1
+tools:
+  - name: bench_local
+    concurrency_safe: true
+    input_schema: {type: object, required: [n], properties: {n: {type: integer}}}
+  - name: bench_remote
+    placement: remote
+    concurrency_safe: true
+    idempotent: true
+    input_schema: {type: object, required: [n], properties: {n: {type: integer}}}
+`
+
+func local(ctx context.Context, b *bench, key message.Key) error {
+	c, err := b.propose(ctx, key, localTool)
+	if err != nil {
+		return err
+	}
+	return b.finished(ctx, c)
+}
+
+func full(ctx context.Context, b *bench, key message.Key) error {
+	c, err := b.propose(ctx, key, remoteTool)
+	if err != nil {
+		return err
+	}
+	if c.State != message.ToolCallAsking {
+		return fmt.Errorf("call %s is %s, want asking", c.Key, c.State)
+	}
+	if c, err = b.approver.Answer(ctx, message.Answer{V: 1, Key: c.Key, Digest: c.Digest, Kind: message.AnswerApprove}); err != nil {
+		return err
+	}
+	return b.finished(ctx, c)
+}
+
+func (b *bench) propose(ctx context.Context, key message.Key, tool string) (*message.Call, error) {
+	n := strconv.FormatUint(b.serial.Add(1), 10)
+	r, err := b.runtime.Propose(ctx, message.ProposeRequest{
+		V: 1, Session: key.Session, Reply: key.Reply,
+		Calls: []message.ToolCallBlock{{ID: key.Call, Name: tool, Input: `{"n":` + n + `}`}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.Calls[0], nil
+}
+
+// finished waits for the result and wants a success.
+func (b *bench) finished(ctx context.Context, c *message.Call) error {
+	for c.Open() {
+		r, err := b.runtime.Wait(ctx, message.WaitRequest{V: 1, Session: c.Session, Reply: c.Reply, Calls: []message.CallID{c.Call}})
+		if err != nil {
+			return err
+		}
+		c = r.Calls[0]
+	}
+	if c.Result.State != message.ToolResultSuccess {
+		return errors.New("call " + c.Key.String() + " ended with " + string(c.Result.State) + ": " + c.Result.Output.String())
+	}
+	return nil
+}

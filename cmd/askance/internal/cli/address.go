@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+)
+
+const addressHelp = `A call is named by its id:
+
+  askance approve call_42
+
+Call ids come from models and may repeat. If more than one open call has the
+id, name session and reply as well, in one word or with flags:
+
+  askance approve ticket-7/reply-1/call_42
+  askance approve call_42 --session ticket-7 --reply reply-1
+
+Finished calls are found when no open call has the id. askance list --all shows
+them.
+`
+
+// address is how a command line names a call.
+type address struct {
+	arg            string
+	session, reply string
+}
+
+func (ad *address) flags(c *cobra.Command) {
+	c.Flags().StringVar(&ad.session, "session", "", "session of the call")
+	c.Flags().StringVar(&ad.reply, "reply", "", "reply of the call")
+}
+
+// AmbiguousError says that several calls have the given address.
+type AmbiguousError struct {
+	Address    string
+	Candidates []*message.Call
+}
+
+// maxCandidates bounds what is listed.
+const maxCandidates = 10
+
+// Error lists the candidates in the form in which they can be given.
+func (e *AmbiguousError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d calls are named %s; name one of", len(e.Candidates), e.Address)
+	for i, c := range e.Candidates {
+		if i == maxCandidates {
+			fmt.Fprintf(&b, "\n  … and %d more", len(e.Candidates)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s (%s, %s)", keyPath(c.Key), c.Tool, c.State)
+	}
+	return b.String()
+}
+
+// completionTimeout bounds what a shell completion may take.
+const completionTimeout = 2 * time.Second
+
+// keyPath is the address of a call in one word.
+func keyPath(k message.Key) string {
+	return string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call)
+}
+
+// find gives the call: an open one if there is one, else a finished one.
+func (ad *address) find(ctx context.Context, c engine.Client) (*message.Call, error) {
+	for _, all := range []bool{false, true} {
+		for _, r := range ad.requests() {
+			r.All = all
+			calls, err := listAll(ctx, c, r)
+			if err != nil {
+				return nil, err
+			}
+			switch len(calls) {
+			case 0:
+			case 1:
+				return calls[0], nil
+			default:
+				return nil, usageError{&AmbiguousError{Address: ad.arg, Candidates: calls}}
+			}
+		}
+	}
+	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "no call " + ad.arg + " is known", Hint: "askance list --all shows what there is"}
+}
+
+// requests are the ways to read the address: as an id, or as
+// session/reply/call. Any part may have slashes in it, so all cuts are tried.
+func (ad *address) requests() []message.ListRequest {
+	out := []message.ListRequest{{Session: message.SessionID(ad.session), Reply: message.ReplyID(ad.reply), Call: message.CallID(ad.arg)}}
+	parts := strings.Split(ad.arg, "/")
+	if len(parts) > maxCandidates { // no id of ours; do not try for ever
+		return out
+	}
+	for i := 1; i < len(parts)-1; i++ {
+		for j := i + 1; j < len(parts); j++ {
+			out = append(out, message.ListRequest{
+				Session: message.SessionID(strings.Join(parts[:i], "/")), Reply: message.ReplyID(strings.Join(parts[i:j], "/")),
+				Call: message.CallID(strings.Join(parts[j:], "/")),
+			})
+		}
+	}
+	return out
+}
+
+// listAll reads every page of a list.
+func listAll(ctx context.Context, c engine.Client, r message.ListRequest) ([]*message.Call, error) {
+	var out []*message.Call
+	for {
+		page, err := c.List(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, page.Calls...)
+		if page.Next == 0 {
+			return out, nil
+		}
+		r.After = page.Next
+	}
+}
+
+// oneCall is the argument check of commands about one call.
+func oneCall(ad *address) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return usagef("want one call, got %d arguments; askance help addresses says how calls are named", len(args))
+		}
+		ad.arg = args[0]
+		return nil
+	}
+}
+
+// noArgs is cobra.NoArgs as a usage error.
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q", args[0])
+	}
+	return nil
+}
+
+// completeCalls completes the ids of open calls in some states; all, if none
+// is given.
+func (a *app) completeCalls(states ...message.ToolCallState) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 || a.prepare(c) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
+		defer cancel()
+		l, err := a.connect(ctx, message.RoleAuditor)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer l.Close()
+		calls, err := listAll(ctx, l, message.ListRequest{States: states})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var out []string
+		for _, call := range calls {
+			out = append(out, string(call.Call)+"\t"+term.SafeLine(call.Tool+" "+string(call.State)))
+		}
+		slices.Sort(out)
+		return slices.Compact(out), cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/message"
+)
+
+func (a *app) answer() *cobra.Command {
+	var d decision
+	var output string
+	c := &cobra.Command{
+		Use:   "answer CALL --output TEXT",
+		Short: "Answer for the tool: the text becomes the result, nothing runs",
+		Example: `  askance answer call_42 --output "done by hand, ticket 17"
+  askance answer call_42 --output @result.txt --yes
+  date | askance answer call_42 --output - --yes`,
+		Args:              oneCall(&d.ad),
+		ValidArgsFunction: a.completeCalls(message.ToolCallAsking),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.decide(c.Context(), &d, "Answer for", func(context.Context, *message.Call) (message.Answer, error) {
+				text, err := a.textOf("--output", output, message.MaxOutputBytes)
+				return message.Answer{Kind: message.AnswerForTool, Output: strings.TrimRight(text, "\n")}, err
+			})
+		},
+	}
+	a.at.flags(c)
+	d.flags(c)
+	c.Flags().StringVar(&output, "output", "", "the result: a text, @FILE, or - for standard input")
+	_ = c.MarkFlagRequired("output") // the flag is there: it was defined above
+	return c
+}

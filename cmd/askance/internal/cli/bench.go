@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/bench"
+)
+
+func (a *app) bench() *cobra.Command {
+	cfg := bench.Config{}
+	var durability string
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure calls per second against the bare journal",
+		Long: `Runs an engine with a NATS server of its own under load and measures, in the same
+run and on the same connection, what the bare journal does: compare-and-swap
+publishes, pipelined and one after the other.
+
+  local-1  a call that a rule allows, run beside the engine, one at a time
+  local    the same, --concurrency at once
+  full     a call that asks, is approved, run by a worker over NATS, and finished
+
+The share of pipelined is calls/s against what the bare journal could carry if it
+wrote as many records per call; times sequential is the same against publishes one
+after the other.`,
+		Example: `  askance bench
+  askance bench --durability fsynced --concurrency 64 --duration 10s
+  askance bench --workload full --calls 20000 --json`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg.Durability = bus.Durability(durability)
+			if cfg.Durability != bus.DurabilityFsynced && cfg.Durability != bus.DurabilityCached {
+				return usagef("--durability is %q, use fsynced or cached", durability)
+			}
+			return a.runBench(c.Context(), cfg)
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&cfg.Concurrency, "concurrency", 32, "callers at once")
+	f.IntVar(&cfg.Calls, "calls", 0, "calls of each workload (default: as many as fit --duration)")
+	f.DurationVar(&cfg.Duration, "duration", 3*time.Second, "time for each workload")
+	f.StringVar(&durability, "durability", "cached", "what an acknowledgement means: fsynced (on the disk) or cached")
+	f.IntVar(&cfg.RecordBytes, "record-bytes", 512, "body of a bare record")
+	f.StringSliceVar(&cfg.Workloads, "workload", nil, "only these: "+strings.Join(bench.Workloads(), ", "))
+	f.StringVar(&a.at.data, "data", "", "folder for the journal, kept afterwards (default: a temporary one, removed)")
+	_ = c.RegisterFlagCompletionFunc("workload", cobra.FixedCompletions(bench.Workloads(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func (a *app) runBench(ctx context.Context, cfg bench.Config) error {
+	dir := a.at.data
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "askance-bench-"); err != nil {
+			return fmt.Errorf("bench: make a data folder: %w", err)
+		}
+		defer func() { _ = os.RemoveAll(dir) }() // in the system's folder for such things
+	}
+	cfg.Dir = filepath.Join(dir, "bench")
+	bar := a.benchBar(&cfg)
+	r, err := bench.Run(ctx, cfg)
+	bar()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.document(r)
+	}
+	return a.printf("%s", a.benchText(r))
+}
+
+// benchBar shows how far a bench is, where somebody can see it.
+func (a *app) benchBar(cfg *bench.Config) (done func()) {
+	if a.json || !a.err.Terminal() {
+		return func() {}
+	}
+	const parts = 1000
+	bar := progressbar.NewOptions(parts, progressbar.OptionSetWriter(a.err), progressbar.OptionSetWidth(30),
+		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false), progressbar.OptionThrottle(50*time.Millisecond))
+	cfg.Progress = func(phase string, f float64) {
+		bar.Describe(fmt.Sprintf("%-18s", phase))
+		_ = bar.Set(min(parts-1, int(f*parts))) // a bar that cannot be drawn is no fault
+	}
+	return func() { _ = bar.Finish() }
+}
+
+func (a *app) benchText(r *bench.Report) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", a.out.Bold(fmt.Sprintf("Durability %s, %d callers, %d CPUs, %s", r.Durability, r.Concurrency, r.CPUs, r.Go)))
+	fmt.Fprintf(&b, "  %-22s %10s/s\n", fmt.Sprintf("bare, pipelined, %d B", r.Raw.RecordBytes), number(r.Raw.Pipelined))
+	fmt.Fprintf(&b, "  %-22s %10s/s   p50 %s  p99 %s\n", "bare, one by one", number(r.Raw.Sequential), micros(r.Raw.P50), micros(r.Raw.P99))
+	for _, w := range r.Workloads {
+		fmt.Fprintf(&b, "\n%s %s\n", a.out.Name(w.Name), a.out.Dim(w.What))
+		fmt.Fprintf(&b, "  %-22s %10s/s   p50 %s  p99 %s\n", fmt.Sprintf("%d calls, %d callers", w.Calls, w.Concurrency), number(w.CallsPerSecond), micros(w.P50), micros(w.P99))
+		fmt.Fprintf(&b, "  %-22s %10.2f     counted: %d records\n", "records per call", w.RecordsPerCall, w.Records)
+		fmt.Fprintf(&b, "  %-22s %9.1f%%     of %s calls/s that the bare journal could carry\n", "share of pipelined", 100*w.ShareOfPipelined, number(r.Raw.Pipelined/w.RecordsPerCall))
+		fmt.Fprintf(&b, "  %-22s %10.2f     times %s calls/s\n", "times sequential", w.TimesSequential, number(r.Raw.Sequential/w.RecordsPerCall))
+		if w.Concurrency == 1 {
+			fmt.Fprintf(&b, "  %-22s %10.2f     times %s for %.0f bare records\n", "p50 over bare", w.P50OverRaw, micros(r.Raw.P50*w.RecordsPerCall), w.RecordsPerCall)
+		}
+	}
+	return b.String()
+}
+
+// number writes a rate with thin groups, without digits that mean nothing.
+func number(f float64) string {
+	s := fmt.Sprintf("%.0f", f)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// micros writes a duration given in microseconds.
+func micros(us float64) string {
+	if us >= 10_000 {
+		return fmt.Sprintf("%.1fms", us/1000)
+	}
+	return fmt.Sprintf("%.0fµs", us)
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// greetTimeout is how long a command waits for an engine to answer at all.
+const greetTimeout = 4 * time.Second
+
+// link is a way to the calls, for one principal.
+type link struct {
+	engine.Client
+	live  bool // an engine is at work, so that more may come
+	close func() error
+}
+
+// Close ends the link. Nothing is lost by an error here: what was answered is
+// durable.
+func (l *link) Close() { _ = l.close() }
+
+// connect finds the calls: at the NATS server that was named, at the server
+// that runs on the data folder, or, if none does, in the data folder itself.
+func (a *app) connect(ctx context.Context, role message.Role) (*link, error) {
+	by := message.Principal{Role: role, Name: a.at.as}
+	if a.at.nats != "" {
+		return a.dial(ctx, a.at.nats, by)
+	}
+	dir := node.Dir(a.at.dir())
+	url, err := dir.URL()
+	if err != nil {
+		return nil, err
+	}
+	if url == "" {
+		return a.openFolder(ctx, dir, by)
+	}
+	l, err := a.dial(ctx, url, by)
+	if !errors.Is(err, message.ErrUnavailable) || ctx.Err() != nil {
+		return l, err
+	}
+	// The server may have been killed, and its endpoint file left behind. If it
+	// lives after all, the store is locked and we are none the wiser.
+	l, ferr := a.openFolder(ctx, dir, by)
+	if errors.Is(ferr, bus.ErrStoreLocked) {
+		return nil, err
+	}
+	return l, ferr
+}
+
+// dial connects to an engine over NATS and makes sure that one answers.
+func (a *app) dial(ctx context.Context, url string, by message.Principal) (*link, error) {
+	nc, err := bus.Connect(ctx, url, bus.ConnectOptions{Principal: by.Name, Name: "askance " + string(by.Role) + " " + by.Name, CredsFile: a.at.creds, Logger: a.log})
+	if err != nil {
+		return nil, err
+	}
+	client, err := bus.NewClient(nc, a.at.spaceID(), by)
+	if err == nil {
+		greet, cancel := context.WithTimeout(ctx, greetTimeout)
+		defer cancel()
+		_, err = client.Info(greet)
+	}
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return &link{Client: client, live: true, close: func() error { nc.Close(); return nil }}, nil
+}
+
+// openFolder works on a data folder in which no server runs: readers read, and
+// for everybody else an engine is started for this one request, with the
+// policy and the tools of the last run.
+func (a *app) openFolder(ctx context.Context, dir node.Dir, by message.Principal) (*link, error) {
+	if err := dir.Exists(); err != nil {
+		return nil, err
+	}
+	last, err := readLastRun(string(dir))
+	if err != nil {
+		return nil, err
+	}
+	if by.Role == message.RoleAuditor {
+		r, err := node.OpenReader(ctx, dir, one(last["keys"]), a.at.spaceID(), by.Name)
+		if err != nil {
+			return nil, inUse(err)
+		}
+		return &link{Client: r, close: r.Close}, nil
+	}
+	cfg, err := a.likeLastRun(dir, last)
+	if err != nil {
+		return nil, err
+	}
+	n, err := node.Start(ctx, cfg)
+	if err != nil {
+		return nil, inUse(err)
+	}
+	return &link{Client: n.Engine().As(by), close: n.Close}, nil
+}
+
+// likeLastRun is an engine like the one that last ran on the folder. Without
+// its policy and tools nothing can be decided here.
+func (a *app) likeLastRun(dir node.Dir, last map[string][]string) (node.Config, error) {
+	cfg := node.Config{
+		Dir: dir, Space: a.at.spaceID(), Offline: true, Version: buildInfo().Version, Log: a.log,
+		Policy: last["policy"], Durability: bus.Durability(one(last["durability"])), Mode: permission.Mode(one(last["mode"])), Keys: one(last["keys"]),
+	}
+	if last == nil {
+		return cfg, &message.Error{Code: message.CodeUnavailable, Op: "open data folder", What: fmt.Sprintf("no engine runs on %s, and with which policy and tools the last one ran is not recorded there", dir), Hint: "start askance serve"}
+	}
+	var err error
+	if path := one(last["tools"]); path != "" {
+		cfg.Tools, err = toolfile.Load(path)
+	}
+	return cfg, err
+}
+
+// one is the only value of a setting, or "".
+func one(values []string) string {
+	if len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}
+
+// inUse says more about a locked store.
+func inUse(err error) error {
+	if !errors.Is(err, bus.ErrStoreLocked) {
+		return err
+	}
+	return fmt.Errorf("%w; if that is a server, it could not be reached; if it is another askance command, try again", err)
+}

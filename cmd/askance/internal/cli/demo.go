@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/demo"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/examples/incident"
+	"github.com/askance-dev/askance/message"
+)
+
+// playing is what askance demo is told.
+type playing struct {
+	yes        bool
+	script     string
+	durability string
+	pace       time.Duration
+}
+
+func (a *app) demo() *cobra.Command {
+	var p playing
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Play an incident: the whole story in one command",
+		Long: `Plays an incident: engine, NATS server and a bot in this process, a worker in a
+second one. The bot's model is a recorded stream; everything else is real: the log
+that is read, the command that counts its errors, the rule that denies rm -rf, the
+refund that waits for you, the worker that books it.
+
+On a terminal you answer the question: approve, edit, reject, or answer for the
+tool. With --yes, or where nobody can be asked, a script approves it.
+
+The journal stays in the data folder, for the other commands to look at.`,
+		Example: `  askance demo
+  askance demo --yes
+  askance demo --data ./incident --json
+  askance demo --script ./my-incident      # stream.sse, policy.yaml, tools.yaml, workspace/`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.runDemo(c.Context(), p) },
+	}
+	f := c.Flags()
+	f.BoolVarP(&p.yes, "yes", "y", false, "do not ask: a script approves")
+	f.StringVar(&a.at.data, "data", "", "data folder (default: a new one among the temporary files, which is kept)")
+	f.StringVar(&a.at.as, "as", userName(), "your name, under which your answer is recorded")
+	f.StringVar(&p.script, "script", "", "folder with another script (default: the built-in one, examples/incident)")
+	f.StringVar(&p.durability, "durability", "fsynced", "what an acknowledgement means: fsynced (on the disk) or cached")
+	f.DurationVar(&p.pace, "pace", 15*time.Millisecond, "pause between two pieces of the model's stream")
+	c.AddCommand(demoTool())
+	return c
+}
+
+// demoTool is the program that the demo's worker runs for each call.
+func demoTool() *cobra.Command {
+	return &cobra.Command{
+		Use:    "tool WORKSPACE",
+		Short:  "Run one call of the demo's worker",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return demo.RunTool(c.Context(), demo.Call{
+				Tool: os.Getenv("ASKANCE_TOOL"), IdempotencyKey: os.Getenv("ASKANCE_IDEMPOTENCY_KEY"), Workspace: args[0],
+				Input: c.InOrStdin(), Output: c.OutOrStdout(), Progress: c.ErrOrStderr(),
+			})
+		},
+	}
+}
+
+// demoConfig checks what was said and finds a folder and this program.
+func (a *app) demoConfig(p playing) (demo.Config, error) {
+	cfg := demo.Config{
+		Dir: node.Dir(a.at.data), Space: "default", Durability: bus.Durability(p.durability), Pace: p.pace,
+		Version: buildInfo().Version, Log: a.log,
+	}
+	if cfg.Durability != bus.DurabilityFsynced && cfg.Durability != bus.DurabilityCached {
+		return cfg, usagef("--durability is %q, use fsynced or cached", p.durability)
+	}
+	var err error
+	if cfg.Exe, err = os.Executable(); err != nil {
+		return cfg, fmt.Errorf("demo: find this program, to start the worker: %w", err)
+	}
+	cfg.Script = fs.FS(incident.Files)
+	if p.script != "" {
+		cfg.Script = os.DirFS(p.script)
+	}
+	if cfg.Dir == "" {
+		dir, err := os.MkdirTemp("", "askance-demo-")
+		if err != nil {
+			return cfg, fmt.Errorf("demo: make a data folder: %w", err)
+		}
+		cfg.Dir = node.Dir(dir)
+	}
+	dir, err := filepath.Abs(string(cfg.Dir))
+	cfg.Dir = node.Dir(dir)
+	return cfg, err
+}
+
+// teller is how a demo is told: as a story, or as JSON lines.
+type teller interface {
+	message.Sink
+	Progress(c *message.Call, p message.ProgressRequest)
+	begin(d *demo.Demo, cfg demo.Config) error
+	end(r *demo.Result) error
+}
+
+func (a *app) runDemo(ctx context.Context, p playing) error {
+	cfg, err := a.demoConfig(p)
+	if err != nil {
+		return err
+	}
+	var t teller
+	if a.json {
+		t = &jsonTeller{out: a.out}
+		cfg.Approver = scripted{}
+	} else {
+		s := newStoryTeller(a)
+		t = s
+		cfg.Approver = scripted{}
+		if !p.yes && a.interactive() {
+			cfg.Approver = &asker{app: a, story: s.Story}
+		}
+	}
+	cfg.Sink, cfg.Progress = t, t.Progress
+	d, err := demo.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	r, err := a.playDemo(ctx, d, cfg, t)
+	if err = errors.Join(err, d.Close()); err != nil {
+		return err
+	}
+	if err := t.end(r); err != nil {
+		return err
+	}
+	if !r.OK() {
+		return errors.New("demo: a check failed, see above")
+	}
+	return nil
+}
+
+func (a *app) playDemo(ctx context.Context, d *demo.Demo, cfg demo.Config, t teller) (*demo.Result, error) {
+	recorded := node.Config{Dir: cfg.Dir, Space: cfg.Space, Durability: cfg.Durability}
+	if err := recordRun(recorded, []string{d.PolicyPath()}, d.ToolsPath()); err != nil {
+		return nil, err
+	}
+	if err := t.begin(d, cfg); err != nil {
+		return nil, err
+	}
+	r, err := d.Play(ctx)
+	if errors.Is(err, errAborted) {
+		return nil, fmt.Errorf("%w; the journal is in %s, and %s shows what is open", err, cfg.Dir, a.command("list", string(cfg.Dir)))
+	}
+	return r, err
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+func (a *app) edit() *cobra.Command {
+	var d decision
+	var input string
+	c := &cobra.Command{
+		Use:   "edit CALL",
+		Short: "Approve a call with other arguments",
+		Long: `Approves a call with other arguments. An edit is a new proposal by you: it must
+fit the tool's schema and the policy decides about it again, so it can be denied,
+or ask once more. Without --input your editor ($VISUAL, $EDITOR) opens.`,
+		Example: `  askance edit call_42
+  askance edit call_42 --input '{"order_id":"A-1042","amount_cents":4900}' --yes
+  askance edit call_42 --input @refund.json --digest sha256:9f2…`,
+		Args:              oneCall(&d.ad),
+		ValidArgsFunction: a.completeCalls(message.ToolCallAsking),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if input == "" && !a.interactive() {
+				return usagef("no editor can be opened here: give --input")
+			}
+			return a.decide(c.Context(), &d, "Approve as edited", func(ctx context.Context, call *message.Call) (message.Answer, error) {
+				text, err := a.editedInput(ctx, call, input)
+				if err != nil {
+					return message.Answer{}, err
+				}
+				if !a.json {
+					a.notef("%s", a.diffText(prettyInput(call.Input), prettyInput(text)))
+				}
+				return message.Answer{Kind: message.AnswerApprove, Input: &text}, nil
+			})
+		},
+	}
+	a.at.flags(c)
+	d.flags(c)
+	c.Flags().StringVar(&input, "input", "", "the new arguments: a JSON object, @FILE, or - for standard input")
+	return c
+}
+
+// editedInput gives the new arguments, from the flag or from the editor.
+func (a *app) editedInput(ctx context.Context, call *message.Call, flag string) (text string, err error) {
+	if flag != "" {
+		text, err = a.textOf("--input", flag, message.MaxInputBytes)
+	} else {
+		text, err = a.openEditor(ctx, prettyInput(call.Input))
+	}
+	if err != nil {
+		return "", err
+	}
+	text = strings.TrimSpace(text)
+	if _, err := strictjson.Object([]byte(text)); err != nil {
+		return "", usagef("the new arguments are no JSON object: %w", err)
+	}
+	return text, nil
+}
+
+// openEditor lets the person edit a text in their own editor.
+func (a *app) openEditor(ctx context.Context, text string) (string, error) {
+	dir, err := os.MkdirTemp("", "askance-edit-")
+	if err != nil {
+		return "", fmt.Errorf("edit: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // in the system's folder for such things
+	path := filepath.Join(dir, "input.json")
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("edit: %w", err)
+	}
+	argv := editor()
+	cmd := exec.CommandContext(ctx, argv[0], append(argv[1:], path)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("edit: the editor %s: %w", argv[0], err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("edit: %w", err)
+	}
+	if string(b) == text+"\n" {
+		return "", errors.New("edit: nothing was changed, the question is still open (approve it as it is with askance approve)")
+	}
+	return string(b), nil
+}
+
+// editor is the person's editor and its arguments.
+func editor() []string {
+	for _, name := range []string{"VISUAL", "EDITOR"} {
+		if argv := strings.Fields(os.Getenv(name)); len(argv) > 0 {
+			return argv
+		}
+	}
+	return []string{"vi"}
+}

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/replay"
+	"github.com/askance-dev/askance/cmd/askance/internal/story"
+	"github.com/askance-dev/askance/message"
+)
+
+func (a *app) eventsReplay() *cobra.Command {
+	var r message.EventsRequest
+	c := &cobra.Command{
+		Use:   "replay [SESSION]",
+		Short: "Rebuild a reply's message from its events alone, and print it",
+		Long: `Reads a session's AgentScope events and applies them one after the other to an
+empty message, as any frontend does. Nothing else is looked at. Without --reply it
+is the session's last reply; without SESSION there must be only one.`,
+		Example: `  askance events replay ticket-7
+  askance events replay ticket-7 --reply reply-1 --json`,
+		Args: oneSession(&r.Session),
+		RunE: func(c *cobra.Command, _ []string) error {
+			l, err := a.connect(c.Context(), message.RoleAuditor)
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			if r.Session, err = theSession(c.Context(), l, r.Session); err != nil {
+				return err
+			}
+			b, err := replay.Message(c.Context(), l, r.Session, r.Reply)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.document(b.Msg)
+			}
+			return story.Message(a.out, b.Msg)
+		},
+	}
+	a.at.flags(c)
+	c.Flags().StringVar((*string)(&r.Reply), "reply", "", "the reply (default: the last one)")
+	return c
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// The exit codes. They are a contract: scripts branch on them.
+const (
+	ExitOK          = 0
+	ExitError       = 1
+	ExitUsage       = 2
+	ExitConflict    = 3
+	ExitNotFound    = 4
+	ExitUnavailable = 5
+	ExitForbidden   = 6
+	ExitInterrupted = 130
+)
+
+// exitCodes documents them, for `askance help exit-codes`.
+var exitCodes = []struct {
+	code int
+	what string
+}{
+	{ExitOK, "done"},
+	{ExitError, "it failed for a reason that none of the others names"},
+	{ExitUsage, "wrong flags or arguments, or input that is malformed, ambiguous or too large"},
+	{ExitConflict, "somebody else was first, the question has changed, or the call is not in a state that takes this"},
+	{ExitNotFound, "no such call, reply, session, tool or file"},
+	{ExitUnavailable, "no engine, NATS or store: not reachable, in use by another process, or full; try again later"},
+	{ExitForbidden, "this principal may not do that, or the data belongs to somebody else"},
+	{ExitInterrupted, "stopped by a signal"},
+}
+
+// usageError is a fault in how the command was called.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// errSignal is the cause with which a signal ends the context.
+var errSignal = errors.New("stopped by a signal")
+
+// ExitCode sorts an error into the documented exit codes.
+func ExitCode(err error) int {
+	var usage usageError
+	var load *permission.LoadError
+	var tools *toolfile.Error
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, errSignal), errors.Is(err, context.Canceled):
+		return ExitInterrupted
+	case errors.As(err, &usage), errors.As(err, &load), errors.As(err, &tools):
+		return ExitUsage
+	}
+	if me, ok := errors.AsType[*message.Error](err); ok {
+		return exitCodeOf(me.Code)
+	}
+	return otherCode(err)
+}
+
+func exitCodeOf(code message.Code) int {
+	switch code {
+	case message.CodeInvalid, message.CodeTooLarge:
+		return ExitUsage
+	case message.CodeConflict, message.CodeDigest, message.CodeFinished, message.CodeState, message.CodeInterrupted, message.CodeSuperseded:
+		return ExitConflict
+	case message.CodeNotFound:
+		return ExitNotFound
+	case message.CodeUnavailable, message.CodeFull, message.CodeUnknownOutcome:
+		return ExitUnavailable
+	case message.CodeForbidden, message.CodeForeign, message.CodeForeignStream:
+		return ExitForbidden
+	}
+	return ExitError
+}
+
+// errorDocument is an error as --json prints it.
+type errorDocument struct {
+	Error errorBody `json:"error"`
+}
+
+type errorBody struct {
+	Exit int          `json:"exit"`
+	Code message.Code `json:"code,omitzero"`
+	Op   string       `json:"op,omitzero"`
+	What string       `json:"what"`
+	Hint string       `json:"hint,omitzero"`
+}
+
+func documentOf(err error) errorDocument {
+	b := errorBody{Exit: ExitCode(err), What: err.Error()}
+	if me, ok := errors.AsType[*message.Error](err); ok {
+		b.Code, b.Op, b.Hint = me.Code, me.Op, me.Hint
+	}
+	return errorDocument{b}
+}
+
+func exitCodeHelp() string {
+	var b strings.Builder
+	b.WriteString("Every command ends with one of these codes.\n\n")
+	for _, c := range exitCodes {
+		fmt.Fprintf(&b, "%5d  %s\n", c.code, c.what)
+	}
+	b.WriteString("\nWith --json an error is one JSON document on standard error, whose exit and\ncode members say the same.\n")
+	return b.String()
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/message"
+)
+
+func (a *app) interrupt() *cobra.Command {
+	var ad address
+	var r message.InterruptRequest
+	c := &cobra.Command{
+		Use:   "interrupt CALL",
+		Short: "End every open call of a reply",
+		Long: `Ends every open call of the reply that a call belongs to, and the reply itself:
+nothing of it begins any more, and what runs is told to stop.`,
+		Example: `  askance interrupt call_42 --reason "wrong ticket"
+  askance interrupt --session ticket-7 --reply reply-1`,
+		ValidArgsFunction: a.completeCalls(),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 && ad.session != "" && ad.reply != "" {
+				return nil
+			}
+			return oneCall(&ad)(c, args)
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			l, err := a.connect(c.Context(), message.RoleOperator)
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			r.V, r.Session, r.Reply = 1, message.SessionID(ad.session), message.ReplyID(ad.reply)
+			if ad.arg != "" {
+				call, err := ad.find(c.Context(), l)
+				if err != nil {
+					return err
+				}
+				r.Session, r.Reply = call.Session, call.Reply
+			}
+			reply, err := l.Interrupt(c.Context(), r)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.document(reply)
+			}
+			text := fmt.Sprintf("The reply %s/%s is interrupted, %d open calls were ended.\n", r.Session, r.Reply, len(reply.Calls))
+			for _, call := range reply.Calls {
+				text += a.outcome(call) + "\n"
+			}
+			return a.printf("%s", text)
+		},
+	}
+	a.at.flags(c)
+	ad.flags(c)
+	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")
+	return c
+}

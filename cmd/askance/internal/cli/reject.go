@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/message"
+)
+
+func (a *app) reject() *cobra.Command {
+	var d decision
+	var feedback string
+	c := &cobra.Command{
+		Use:   "reject CALL",
+		Short: "Reject a call, and tell the model why",
+		Example: `  askance reject call_42 --feedback "refund only the shipping"
+  askance reject call_42 --yes`,
+		Args:              oneCall(&d.ad),
+		ValidArgsFunction: a.completeCalls(message.ToolCallAsking),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.decide(c.Context(), &d, "Reject", func(context.Context, *message.Call) (message.Answer, error) {
+				return message.Answer{Kind: message.AnswerReject, Feedback: feedback}, nil
+			})
+		},
+	}
+	a.at.flags(c)
+	d.flags(c)
+	c.Flags().StringVar(&feedback, "feedback", "", "what the model is told")
+	return c
+}

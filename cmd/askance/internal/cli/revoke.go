@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/message"
+)
+
+func (a *app) revoke() *cobra.Command {
+	var ad address
+	var r message.RevokeRequest
+	c := &cobra.Command{
+		Use:               "revoke CALL",
+		Short:             "Take back a call that was allowed and has not started",
+		Example:           `  askance revoke call_42 --reason "wrong customer"`,
+		Args:              oneCall(&ad),
+		ValidArgsFunction: a.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
+		RunE: func(c *cobra.Command, _ []string) error {
+			l, err := a.connect(c.Context(), message.RoleOperator)
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			call, err := ad.find(c.Context(), l)
+			if err != nil {
+				return err
+			}
+			r.V, r.Key = 1, call.Key
+			after, err := l.Revoke(c.Context(), r)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.document(after)
+			}
+			return a.printf("%s\n", a.outcome(after))
+		},
+	}
+	a.at.flags(c)
+	ad.flags(c)
+	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the record and the model")
+	return c
+}

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/permission"
+)
+
+// serving is what askance serve is told.
+type serving struct {
+	listen, durability, tools, mode, keys string
+	policy                                []string
+}
+
+func (a *app) serve() *cobra.Command {
+	var s serving
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run an engine with its own NATS server, or on an existing cluster",
+		Long: `Runs an engine until it is stopped. Without --nats it brings a NATS server of its
+own, whose journal is in the data folder. Rule files are looked at every second; a
+policy that cannot be read is refused as a whole and the last good one stays.
+Without --policy every call asks a person.
+
+The embedded server lets in whoever reaches its address, under any name: keep it
+on loopback, or use a cluster with accounts.
+
+SIGINT or SIGTERM stops it: running local calls get ten seconds to end. A second
+signal stops it at once; nothing acknowledged is lost by that either.`,
+		Example: `  askance serve --policy rules.yaml --tools tools.yaml
+  askance serve --data /var/lib/askance --listen 127.0.0.1:4222 --durability cached
+  askance serve --nats nats://nats.internal:4222 --creds engine.creds --keys space.key`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.runServe(c.Context(), s) },
+	}
+	a.at.whereFlags(c)
+	f := c.Flags()
+	f.StringVar(&s.listen, "listen", "127.0.0.1:4222", "address of the embedded server; port 0 takes a free one")
+	f.StringVar(&s.durability, "durability", "fsynced", "what an acknowledgement means: fsynced (on the disk) or cached; with --nats, what that server gives")
+	f.StringArrayVar(&s.policy, "policy", nil, "rule file, or folder of rule files; may be repeated")
+	f.StringVar(&s.tools, "tools", "", "file that declares the tools")
+	f.StringVar(&s.mode, "mode", "", "permission mode, over that of the policy: default, accept_edits, explore, bypass or dont_ask")
+	f.StringVar(&s.keys, "keys", "", "key file of the space's engines (default engine.key in the data folder; made if it is not there)")
+	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"default", "accept_edits", "explore", "bypass", "dont_ask"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// config checks what was said.
+func (a *app) serveConfig(s serving) (node.Config, error) {
+	cfg := node.Config{
+		Dir: node.Dir(a.at.dir()), Space: a.at.spaceID(), Listen: s.listen, NATS: a.at.nats, Creds: a.at.creds,
+		Durability: bus.Durability(s.durability), Keys: s.keys, Policy: s.policy, Version: buildInfo().Version, Log: a.log,
+	}
+	if cfg.Dir == "" {
+		return cfg, usagef("no data folder is known: name one with --data")
+	}
+	if cfg.Durability != bus.DurabilityFsynced && cfg.Durability != bus.DurabilityCached {
+		return cfg, usagef("--durability is %q, use fsynced or cached", s.durability)
+	}
+	if s.mode != "" {
+		mode, err := permission.ParseMode(s.mode)
+		if err != nil {
+			return cfg, usagef("--mode: %w", err)
+		}
+		cfg.Mode = mode
+	}
+	if s.tools != "" {
+		tools, err := toolfile.Load(s.tools)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Tools = tools
+	}
+	return cfg, nil
+}
+
+func (a *app) runServe(ctx context.Context, s serving) error {
+	cfg, err := a.serveConfig(s)
+	if err != nil {
+		return err
+	}
+	n, err := node.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	err = a.serveUntilStopped(ctx, n, cfg, s)
+	if errors.Is(err, errSignal) {
+		a.notef("stopping; a second signal stops at once\n")
+		err = nil
+	}
+	return errors.Join(err, n.Close())
+}
+
+func (a *app) serveUntilStopped(ctx context.Context, n *node.Node, cfg node.Config, s serving) error {
+	if err := recordRun(cfg, s.policy, s.tools); err != nil {
+		return err
+	}
+	if err := a.printServing(n, cfg); err != nil {
+		return err
+	}
+	select {
+	case err := <-n.Failed():
+		return fmt.Errorf("the engine cannot go on: %w", err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// recordRun keeps what an engine runs with in its data folder.
+func recordRun(cfg node.Config, policy []string, tools string) error {
+	values := map[string][]string{"space": {string(cfg.Space)}, "durability": {string(cfg.Durability)}}
+	if cfg.Mode != "" {
+		values["mode"] = []string{string(cfg.Mode)}
+	}
+	for key, paths := range map[string][]string{"policy": policy, "tools": {tools}, "keys": {cfg.Keys}} {
+		for _, p := range paths {
+			if p == "" {
+				continue
+			}
+			abs, err := filepath.Abs(p)
+			if err != nil {
+				return fmt.Errorf("record the settings of this run: %w", err)
+			}
+			values[key] = append(values[key], abs)
+		}
+	}
+	return writeLastRun(string(cfg.Dir), values)
+}
+
+// started is what serve prints when it serves.
+type started struct {
+	URL        string   `json:"url"`
+	Data       string   `json:"data"`
+	PublicKey  string   `json:"public_key_file"`
+	KeyID      string   `json:"key_id"`
+	Space      string   `json:"space"`
+	Engine     string   `json:"engine"`
+	Durability string   `json:"durability"`
+	Policy     string   `json:"policy"`
+	Rules      int      `json:"rules"`
+	Tools      []string `json:"tools"`
+	PID        int      `json:"pid"`
+}
+
+func (a *app) printServing(n *node.Node, cfg node.Config) error {
+	st := started{
+		URL: n.URL(), Data: string(cfg.Dir), PublicKey: cfg.Dir.PublicKeys(), KeyID: n.KeyID(), Space: string(cfg.Space),
+		Engine: n.Engine().ID(), Durability: n.Journal().Durability(), Policy: n.PolicyHash(), Rules: max(0, n.Rules()), PID: os.Getpid(),
+	}
+	for _, t := range cfg.Tools {
+		st.Tools = append(st.Tools, t.Name)
+	}
+	if a.json {
+		return writeJSON(a.out, st)
+	}
+	policy := fmt.Sprintf("%d rules, %s", st.Rules, st.Policy)
+	if n.Rules() < 0 {
+		policy = a.out.Ask("none: every call asks a person (name rule files with --policy)")
+	}
+	tools := strings.Join(st.Tools, ", ")
+	if tools == "" {
+		tools = a.out.Ask("none: every call is refused (declare them with --tools)")
+	}
+	text := a.out.Bold("askance serves") + "\n"
+	for _, row := range [][2]string{
+		{"nats", st.URL}, {"journal", st.Data + ", " + st.Durability}, {"engine", st.Engine + ", space " + st.Space},
+		{"key", st.PublicKey + " (" + st.KeyID + ")"}, {"policy", policy}, {"tools", tools},
+	} {
+		text += fmt.Sprintf("  %s %s\n", a.out.Dim(fmt.Sprintf("%-8s", row[0])), row[1])
+	}
+	return a.printf("%s", text)
+}

@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A setting is a flag whose value may also come from the environment
+// (ASKANCE_ and its name in capitals) or from a settings file (its name with
+// underscores).
+type setting struct {
+	flag string
+	path bool // relative to the folder of the settings file
+	what string
+}
+
+// settings lists them all, for every command.
+var settings = []setting{
+	{"data", true, "data folder: keys, and the journal of an embedded server"},
+	{"nats", false, "URL of an existing NATS server or cluster"},
+	{"creds", true, "NATS credentials file"},
+	{"space", false, "space: one journal, one set of keys and people"},
+	{"as", false, "your name, under which answers are recorded"},
+	{"listen", false, "address of the embedded server"},
+	{"durability", false, "what an acknowledgement of the embedded server means: fsynced or cached"},
+	{"policy", true, "rule files and folders (in the environment: with commas)"},
+	{"tools", true, "file that declares the tools"},
+	{"mode", false, "permission mode, over that of the policy"},
+	{"keys", true, "key file of the engines of a space"},
+	{"engine-key", true, "public key file that a worker checks grants with"},
+	{"slots", false, "calls that a worker runs at once"},
+	{"log-level", false, "debug, info, warn or error"},
+}
+
+const (
+	// settingsFile is looked for in the working folder.
+	settingsFile = "askance.yaml"
+	// lastRun, in a data folder, has what the engine there last ran with. It is
+	// written by askance itself, so that commands that open the folder while no
+	// server runs decide by the same policy and tools.
+	lastRun = "last-run.yaml"
+	// maxSettings bounds a settings file.
+	maxSettings = 64 << 10
+)
+
+func (s setting) key() string { return strings.ReplaceAll(s.flag, "-", "_") }
+func (s setting) env() string { return "ASKANCE_" + strings.ToUpper(s.key()) }
+
+// settings gives every flag of the command that was not given its value from
+// the environment or the settings file.
+func (a *app) settings(c *cobra.Command) error {
+	path, named := a.config, a.config != ""
+	if !named {
+		path, named = os.LookupEnv("ASKANCE_CONFIG")
+	}
+	if !named || path == "" {
+		path, named = settingsFile, false
+	}
+	file, err := readSettings(path)
+	if err != nil && (named || !errors.Is(err, fs.ErrNotExist)) {
+		return err
+	}
+	for _, s := range settings {
+		f := c.Flags().Lookup(s.flag)
+		if f == nil || f.Changed {
+			continue
+		}
+		if v, ok := os.LookupEnv(s.env()); ok && v != "" {
+			if err := set(f, c.Flags(), "the variable "+s.env(), envValues(f, v)); err != nil {
+				return err
+			}
+		} else if v, ok := file[s.key()]; ok {
+			if err := set(f, c.Flags(), path+": "+s.key(), v); err != nil {
+				return err
+			}
+		}
+	}
+	return a.lastRun(c)
+}
+
+// lastRun takes the space from the data folder: with one journal in it, nobody
+// should have to name it again.
+func (a *app) lastRun(c *cobra.Command) error {
+	f := c.Flags().Lookup("space")
+	if f == nil || f.Changed || a.at.dir() == "" || a.at.nats != "" {
+		return nil
+	}
+	last, err := readLastRun(a.at.dir())
+	if err != nil {
+		return err
+	}
+	return set(f, c.Flags(), filepath.Join(a.at.dir(), lastRun), last["space"])
+}
+
+// readLastRun reads what an engine of the data folder last ran with; nothing,
+// if none has.
+func readLastRun(dir string) (map[string][]string, error) {
+	last, err := readSettings(filepath.Join(dir, lastRun))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return last, err
+}
+
+func set(f *pflag.Flag, flags *pflag.FlagSet, where string, values []string) error {
+	for _, v := range values {
+		if err := flags.Set(f.Name, v); err != nil {
+			return usagef("%s: %w", where, err)
+		}
+	}
+	return nil
+}
+
+func envValues(f *pflag.Flag, v string) []string {
+	if f.Value.Type() == "stringArray" {
+		return strings.Split(v, ",")
+	}
+	return []string{v}
+}
+
+// readSettings reads a settings file: one mapping of known names, each once, to
+// a value or a list of values.
+func readSettings(path string) (map[string][]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read settings: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	data, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
+	if err != nil {
+		return nil, fmt.Errorf("read settings: %w", err)
+	}
+	if len(data) > maxSettings {
+		return nil, usagef("settings file %s is longer than 64 KiB", path)
+	}
+	out, err := parseSettings(path, data)
+	if err != nil {
+		return nil, usagef("settings file %s: %w", path, err)
+	}
+	return out, nil
+}
+
+func parseSettings(path string, data []byte) (out map[string][]string, err error) {
+	defer func() { // the YAML library has had panics on odd input
+		if r := recover(); r != nil {
+			err = fmt.Errorf("cannot be read as YAML: %v", r)
+		}
+	}()
+	var top map[string]any
+	if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&top); err != nil && !errors.Is(err, io.EOF) {
+		return nil, errors.New(yaml.FormatError(err, false, false))
+	}
+	out = map[string][]string{}
+	for key, v := range top {
+		i := slices.IndexFunc(settings, func(s setting) bool { return s.key() == key })
+		if i < 0 {
+			return nil, fmt.Errorf("unknown setting %q; askance help settings lists them", key)
+		}
+		values, err := scalars(v)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		if settings[i].path {
+			for n, p := range values {
+				if !filepath.IsAbs(p) {
+					values[n] = filepath.Join(filepath.Dir(path), p)
+				}
+			}
+		}
+		out[key] = values
+	}
+	return out, nil
+}
+
+func scalars(v any) ([]string, error) {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	out := make([]string, 0, len(list))
+	for _, item := range list {
+		switch item := item.(type) {
+		case string:
+			out = append(out, item)
+		case bool, int64, uint64, float64:
+			out = append(out, fmt.Sprint(item))
+		default:
+			return nil, errors.New("want a value or a list of values")
+		}
+	}
+	return out, nil
+}
+
+// writeLastRun records what an engine runs with, for readSettings.
+func writeLastRun(dir string, values map[string][]string) error {
+	data, err := yaml.Marshal(values)
+	if err != nil {
+		return fmt.Errorf("record the settings of this run: %w", err)
+	}
+	head := "# Written by askance at each start: what the engine of this folder ran with.\n# Commands that find no server running decide by the same policy and tools.\n"
+	if err := replaceFile(filepath.Join(dir, lastRun), append([]byte(head), data...), 0o600); err != nil {
+		return fmt.Errorf("record the settings of this run: %w", err)
+	}
+	return nil
+}
+
+// replaceFile writes a file whole or not at all.
+func replaceFile(path string, data []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".askance-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // gone already, if all went well
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+func settingsHelp() string {
+	var b strings.Builder
+	b.WriteString(`A flag goes before the environment, and the environment before the settings file.
+
+The settings file is askance.yaml in the working folder, or the one named by
+--config or ASKANCE_CONFIG. Paths in it are relative to its own folder. A list
+is a YAML list there, and goes with commas in the environment.
+
+`)
+	fmt.Fprintf(&b, "  %-12s %-12s %-19s %s\n", "flag", "askance.yaml", "environment", "what")
+	for _, s := range settings {
+		fmt.Fprintf(&b, "  --%-10s %-12s %-19s %s\n", s.flag, s.key(), s.env(), s.what)
+	}
+	b.WriteString(`
+Colour is used on a terminal, and not if NO_COLOR is set. $VISUAL or $EDITOR
+is the editor of askance edit.
+`)
+	return b.String()
+}

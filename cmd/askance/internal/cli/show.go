@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/story"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/message"
+)
+
+func (a *app) show() *cobra.Command {
+	var ad address
+	c := &cobra.Command{
+		Use:   "show CALL",
+		Short: "Show a call: arguments, decision, digest, and every step of its life",
+		Example: `  askance show call_42
+  askance show ticket-7/reply-1/call_42 --json`,
+		Args:              oneCall(&ad),
+		ValidArgsFunction: a.completeCalls(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			l, err := a.connect(c.Context(), message.RoleAuditor)
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			call, err := ad.find(c.Context(), l)
+			if err != nil {
+				return err
+			}
+			r, err := l.Show(c.Context(), message.ShowRequest{V: 1, Key: call.Key})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.document(r)
+			}
+			return a.printf("%s", a.callText(a.out, r.Call)+a.historyText(r.History))
+		},
+	}
+	a.at.flags(c)
+	ad.flags(c)
+	return c
+}
+
+// callText is a call in full: everything that a person needs to answer for it.
+func (a *app) callText(out *term.Out, c *message.Call) string {
+	var b strings.Builder
+	row := func(label, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", label)), text)
+		}
+	}
+	fmt.Fprintf(&b, "%s %s, %s", out.Name(term.SafeLine(string(c.Call))), out.Bold(term.SafeLine(c.Tool)), a.paintState(c)(string(c.State)))
+	if c.Hold != message.HoldNone {
+		fmt.Fprintf(&b, ", %s", out.Ask("held"))
+	}
+	b.WriteString("\n")
+	row("address", term.SafeLine(keyPath(c.Key)))
+	row("from", term.SafeLine(c.Runtime+" "+c.Agent))
+	row("input", strings.TrimLeft(term.Indent(prettyInput(c.Input), strings.Repeat(" ", 13)), " "))
+	if q := c.Question; q != nil && c.State == message.ToolCallAsking {
+		row("question", out.Ask(term.SafeLine(q.Text)))
+		row("digest", c.Digest)
+		if len(q.Requirement.Users) > 0 {
+			row("answer by", term.SafeLine(strings.Join(q.Requirement.Users, ", ")))
+		}
+		if d := q.Requirement.Deadline; !d.IsZero() {
+			row("until", d.Local().Format(time.DateTime))
+		}
+	}
+	if d := c.Decision; d != nil {
+		row("decision", fmt.Sprintf("%s: %s", d.Behavior, term.SafeLine(d.Reason)))
+		row("rule", term.SafeLine(strings.TrimSpace(d.Rule+" ("+d.Source+")")))
+		row("policy", d.Bundle)
+		for _, e := range d.Errors {
+			row("rule error", out.Bad(term.SafeLine(e)))
+		}
+	}
+	for _, v := range c.Votes {
+		row("answer", fmt.Sprintf("%s by %s, %s", v.Kind, term.SafeLine(v.By.String()), v.At.Local().Format(time.DateTime)))
+		row("feedback", term.SafeLine(v.Feedback))
+	}
+	for _, r := range c.Suggested {
+		row("rule offer", term.SafeLine(ruleText(r)))
+	}
+	if at := c.Attempt; at.Number > 0 {
+		row("attempt", attemptText(c))
+	}
+	row("held", story.HoldText(c.Hold))
+	if c.Result != nil {
+		row("result", string(c.Result.State))
+		row("output", strings.TrimLeft(term.Indent(term.Safe(c.Result.Output.String()), strings.Repeat(" ", 13)), " "))
+	}
+	return b.String()
+}
+
+func attemptText(c *message.Call) string {
+	at := c.Attempt
+	text := fmt.Sprintf("%d, %s", at.Number, c.Placement)
+	switch {
+	case at.Worker != "":
+		text += ", started by " + term.SafeLine(at.Worker) + " at " + at.StartedAt.Local().Format(time.DateTime)
+	case !at.OfferedAt.IsZero():
+		text += ", offered at " + at.OfferedAt.Local().Format(time.DateTime)
+	}
+	if at.Grant != nil {
+		text += ", grant by key " + at.Grant.KeyID
+	}
+	return text
+}
+
+func ruleText(r message.PermissionRule) string {
+	content := "every call"
+	if r.RuleContent != nil && *r.RuleContent != "" {
+		content = *r.RuleContent
+	}
+	return fmt.Sprintf("%s %s: %s", r.Behavior, r.ToolName, content)
+}
+
+// prettyInput indents arguments that are JSON and leaves others as they are.
+func prettyInput(input string) string {
+	var b bytes.Buffer
+	if json.Indent(&b, []byte(input), "", "  ") != nil {
+		return term.Safe(input)
+	}
+	return term.Safe(b.String())
+}
+
+func (a *app) historyText(entries []message.FactEntry) string {
+	var b strings.Builder
+	b.WriteString(a.out.Dim("  history") + "\n")
+	for _, e := range entries {
+		var causes []string
+		for _, s := range e.Path {
+			causes = append(causes, s.Cause)
+		}
+		what := strings.Join(causes, ", ")
+		if e.Note != nil {
+			what = e.Note.What
+		}
+		if e.Worker != "" && slices.Contains(causes, "start") {
+			what += " at " + term.SafeLine(e.Worker)
+		}
+		fmt.Fprintf(&b, "    %s %6d  %-32s %s\n", a.out.Dim(e.At.Local().Format("15:04:05.000")), e.Seq, what, a.out.Who(term.SafeLine(e.By.String())))
+	}
+	return b.String()
+}

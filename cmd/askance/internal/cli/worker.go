@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/message"
+)
+
+// working is what askance worker is told.
+type working struct {
+	tools     []string
+	slots     int
+	engineKey []string
+	passEnv   []string
+	lifeline  bool
+	argv      []string
+}
+
+func (a *app) worker() *cobra.Command {
+	var w working
+	c := &cobra.Command{
+		Use:   "worker --tool NAME -- CMD [ARG…]",
+		Short: "Run a tool's allowed calls with any command",
+		Long: `Takes the calls of a tool that were allowed, checks the engine's signed grant over
+the very bytes that it will run, and runs CMD for each: the arguments as JSON on
+standard input, standard output is the result, each line of standard error is
+progress, an exit status other than zero is an error.
+
+CMD sees only a short list of this process's environment (PATH, HOME and the like;
+more with --pass-env) and about its call: ASKANCE_IDEMPOTENCY_KEY, ASKANCE_TOOL,
+ASKANCE_ATTEMPT, ASKANCE_SPACE, ASKANCE_SESSION_ID, ASKANCE_REPLY_ID,
+ASKANCE_CALL_ID. Hand the idempotency key on to whatever has the effect.`,
+		Example: `  askance worker --tool refund -- ./refund.py
+  askance worker --tool search --slots 8 --nats nats://10.0.0.5:4222 --engine-key engine.pub -- ./search
+  askance worker --tool build --tool test --pass-env GOCACHE -- ./ci.sh`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("want a command after --, for instance: askance worker --tool refund -- ./refund.py")
+			}
+			w.argv = args
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return a.runWorker(c.Context(), w) },
+	}
+	a.at.flags(c)
+	f := c.Flags()
+	f.StringArrayVar(&w.tools, "tool", nil, "tool whose calls are run; may be repeated")
+	f.IntVar(&w.slots, "slots", 1, "calls of each tool that run at once")
+	f.StringArrayVar(&w.engineKey, "engine-key", nil, "public key file of the engines; may be repeated (default engine.pub in the data folder)")
+	f.StringArrayVar(&w.passEnv, "pass-env", nil, "variable of this environment that CMD gets; may be repeated")
+	f.BoolVar(&w.lifeline, "until-stdin-closes", false, "stop when standard input ends: for programs that start workers")
+	_ = f.MarkHidden("until-stdin-closes") // the flag is there: it was defined above
+	_ = c.MarkFlagRequired("tool")         // likewise
+	return c
+}
+
+func (a *app) runWorker(ctx context.Context, w working) error {
+	if w.lifeline {
+		var stop context.CancelCauseFunc
+		ctx, stop = context.WithCancelCause(ctx)
+		defer stop(nil)
+		go func() {
+			_, _ = io.Copy(io.Discard, a.in) // until it ends, however
+			stop(errSignal)
+		}()
+	}
+	dir := node.Dir(a.at.dir())
+	if len(w.engineKey) == 0 {
+		w.engineKey = []string{dir.PublicKeys()}
+	}
+	keys, err := bus.LoadPublic(w.engineKey...)
+	if err != nil {
+		return err
+	}
+	handler, err := executor.Command{Argv: w.argv, PassEnv: w.passEnv}.Handler()
+	if err != nil {
+		return usageError{err}
+	}
+	url := a.at.nats
+	if url == "" {
+		if url, err = dir.URL(); err != nil {
+			return err
+		}
+		if url == "" {
+			return &message.Error{Code: message.CodeUnavailable, Op: "worker", What: "no server runs on " + string(dir), Hint: "start askance serve, or name a server with --nats"}
+		}
+	}
+	nc, err := bus.Connect(ctx, url, bus.ConnectOptions{Principal: a.at.as, Name: "askance worker " + a.at.as, CredsFile: a.at.creds, Logger: a.log})
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	workers, err := a.newWorkers(nc, keys, handler, w)
+	if err != nil {
+		return err
+	}
+	a.notef("worker %s runs %q for %q at %s\n", a.at.as, w.argv, w.tools, bus.RedactURL(url))
+	return runAll(ctx, workers)
+}
+
+// newWorkers makes one worker for each tool, all on one connection.
+func (a *app) newWorkers(nc *nats.Conn, keys message.KeySet, handler executor.Handler, w working) ([]*executor.Worker, error) {
+	var out []*executor.Worker
+	for _, tool := range w.tools {
+		transport, err := bus.NewWorker(nc, a.at.spaceID(), tool, a.at.as, a.log)
+		if err != nil {
+			return nil, err
+		}
+		worker, err := executor.NewWorker(transport, tool, handler, keys, executor.WithName(a.at.as), executor.WithSlots(w.slots), executor.WithLogger(a.log))
+		if err != nil {
+			return nil, usageError{err}
+		}
+		out = append(out, worker)
+	}
+	return out, nil
+}
+
+// runAll runs the workers until ctx ends, or one cannot go on: then all stop.
+func runAll(ctx context.Context, workers []*executor.Worker) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	errs := make([]error, len(workers))
+	var wg sync.WaitGroup
+	for i, w := range workers {
+		wg.Go(func() {
+			if errs[i] = w.Run(ctx); errs[i] != nil {
+				stop(fmt.Errorf("another tool's worker failed: %w", errs[i]))
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,141 @@
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/message"
+)
+
+// Names of the files of a script.
+const (
+	streamFile = "stream.sse"
+	policyFile = "policy.yaml"
+	toolsFile  = "tools.yaml"
+	workspace  = "workspace"
+)
+
+// Who plays.
+const (
+	BotName    = "incident-bot"
+	WorkerName = "incident-worker"
+	Session    = message.SessionID("incident")
+)
+
+// Approver answers open questions. Answer is called from one goroutine, for one
+// question at a time; its ctx ends when somebody else has answered. An error
+// ends the demo and leaves the question open. refused is why the answer before
+// was not accepted, nil the first time.
+type Approver interface {
+	Name() string
+	Answer(ctx context.Context, c *message.Call, refused error) (message.Answer, error)
+}
+
+// Config says what to play.
+type Config struct {
+	Dir        node.Dir
+	Script     fs.FS // stream.sse, policy.yaml, tools.yaml and workspace
+	Space      message.SpaceID
+	Durability bus.Durability
+	Exe        string        // this program, for the worker process
+	Pace       time.Duration // between the chunks of the model stream
+	Approver   Approver
+	// Sink hears every record of the reply that is played, in order.
+	Sink message.Sink
+	// Progress hears what running calls report.
+	Progress func(*message.Call, message.ProgressRequest)
+	Version  string
+	Log      *slog.Logger
+}
+
+// Demo is an engine, a worker process and a script, ready to be played.
+type Demo struct {
+	cfg    Config
+	node   *node.Node
+	worker *worker
+	reply  message.ReplyID
+}
+
+// Open copies the script into the data folder and starts the engine and the
+// worker process.
+func Open(ctx context.Context, cfg Config) (*Demo, error) {
+	if err := copyScript(cfg.Script, string(cfg.Dir)); err != nil {
+		return nil, fmt.Errorf("demo: copy the script: %w", err)
+	}
+	d := &Demo{cfg: cfg, reply: message.ReplyID("reply-" + strings.ToLower(rand.Text()[:8]))}
+	tools, err := toolfile.Load(d.path(toolsFile))
+	if err != nil {
+		return nil, err
+	}
+	var local executor.Registry
+	if err := Register(&local, d.path(workspace)); err != nil {
+		return nil, err
+	}
+	d.node, err = node.Start(ctx, node.Config{
+		Dir: cfg.Dir, Space: cfg.Space, Listen: "127.0.0.1:0", Durability: cfg.Durability,
+		Policy: []string{d.path(policyFile)}, Tools: tools, Local: &local,
+		Progress: cfg.Progress, Version: cfg.Version, Log: cfg.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if d.worker, err = startWorker(ctx, cfg, d.node.URL(), d.path(workspace)); err != nil {
+		return nil, errors.Join(err, d.node.Close())
+	}
+	return d, nil
+}
+
+func (d *Demo) path(name string) string { return filepath.Join(string(d.cfg.Dir), name) }
+
+// Node is the running engine.
+func (d *Demo) Node() *node.Node { return d.node }
+
+// Reply is the reply that Play plays.
+func (d *Demo) Reply() message.ReplyID { return d.reply }
+
+// WorkerPID is the process id of the worker.
+func (d *Demo) WorkerPID() int { return d.worker.pid() }
+
+// PolicyPath and ToolsPath are the copies in the data folder.
+func (d *Demo) PolicyPath() string { return d.path(policyFile) }
+
+// ToolsPath is the copy of the tools file in the data folder.
+func (d *Demo) ToolsPath() string { return d.path(toolsFile) }
+
+// Close stops the worker and the engine. The data folder stays.
+func (d *Demo) Close() error {
+	return errors.Join(d.worker.stop(), d.node.Close())
+}
+
+// copyScript copies the files of a script, over those of an earlier run.
+func copyScript(script fs.FS, dir string) error {
+	return fs.WalkDir(script, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, filepath.FromSlash(name))
+		if e.IsDir() {
+			return os.MkdirAll(to, 0o700)
+		}
+		if top, _, _ := strings.Cut(name, "/"); top != workspace && name != streamFile && name != policyFile && name != toolsFile {
+			return nil
+		}
+		data, err := fs.ReadFile(script, name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(to, data, 0o600)
+	})
+}

@@ -1,0 +1,95 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// errAnswered is why a question's context ends.
+var errAnswered = errors.New("the question is closed")
+
+// follower is a message.Sink: it passes the records of one reply on and knows
+// which questions are open.
+type follower struct {
+	reply message.Key
+	sink  message.Sink
+	asked chan *message.Call // questions as they open; has room for many
+
+	mu    sync.Mutex // guards what follows
+	told  uint64     // everything up to here was passed on
+	calls map[message.Key]*message.Call
+	moved chan struct{} // closed and replaced with each record
+}
+
+func newFollower(reply message.Key, sink message.Sink) *follower {
+	return &follower{
+		reply: reply, sink: sink, asked: make(chan *message.Call, message.MaxCallsPerTurn),
+		calls: map[message.Key]*message.Call{}, moved: make(chan struct{}),
+	}
+}
+
+// CaughtUp implements message.Sink.
+func (f *follower) CaughtUp() { f.sink.CaughtUp() }
+
+// Record implements message.Sink.
+func (f *follower) Record(r message.Record) {
+	ours := r.Key.ReplyKey() == f.reply
+	if ours {
+		f.sink.Record(r)
+	}
+	f.mu.Lock()
+	if ours && r.Fact != nil && r.Fact.Call != nil {
+		f.calls[r.Key] = r.Fact.Call
+	}
+	f.told = r.Seq
+	close(f.moved)
+	f.moved = make(chan struct{})
+	f.mu.Unlock()
+	if ours && r.Fact != nil && r.Fact.Call != nil && r.Fact.Note == nil && r.Fact.Call.State == message.ToolCallAsking {
+		f.asked <- r.Fact.Call // has room, unless somebody edits one call hundreds of times
+	}
+}
+
+// reached waits until the record with that sequence has been passed on.
+func (f *follower) reached(ctx context.Context, seq uint64) error {
+	return f.until(ctx, func() bool { return f.told >= seq })
+}
+
+// whileOpen gives a context that ends with errAnswered when the question of c
+// is closed. stop ends the watch.
+func (f *follower) whileOpen(ctx context.Context, c *message.Call) (open context.Context, stop func()) {
+	open, end := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		closed := f.until(open, func() bool {
+			now := f.calls[c.Key]
+			return now.State != message.ToolCallAsking || now.Digest != c.Digest
+		})
+		if closed == nil {
+			end(errAnswered)
+		}
+	}()
+	return open, func() { end(context.Canceled); <-done }
+}
+
+// until waits for a condition, which is asked with f.mu held.
+func (f *follower) until(ctx context.Context, ok func() bool) error {
+	for {
+		f.mu.Lock()
+		met, moved := ok(), f.moved
+		f.mu.Unlock()
+		if met {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("follow the journal: %w", context.Cause(ctx))
+		}
+	}
+}

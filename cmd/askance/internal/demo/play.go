@@ -1,0 +1,149 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/replay"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+)
+
+// Result is what came of a play.
+type Result struct {
+	Session message.SessionID `json:"session_id"`
+	Reply   message.ReplyID   `json:"reply_id"`
+	Data    string            `json:"data"`
+	Elapsed int64             `json:"elapsed_ms"`
+	Records uint64            `json:"records"` // in the journal, sessions and earlier plays included
+	Events  int               `json:"events"`  // of which the message was rebuilt
+	Calls   []*message.Call   `json:"calls"`
+	Checks  []Check           `json:"checks"`
+	Message *message.Msg      `json:"message"` // rebuilt from the events alone
+}
+
+// OK reports whether every check held.
+func (r *Result) OK() bool {
+	for _, c := range r.Checks {
+		if !c.OK {
+			return false
+		}
+	}
+	return true
+}
+
+// errPlayed ends what runs beside the bot.
+var errPlayed = errors.New("the script is over")
+
+// Play plays the script to its end and checks what came of it.
+func (d *Demo) Play(ctx context.Context) (*Result, error) {
+	began := time.Now()
+	playing, over := context.WithCancelCause(ctx)
+	defer over(errPlayed)
+	f := newFollower(d.key(), d.cfg.Sink)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer over(errPlayed)
+	wg.Go(func() { // what happens is told
+		if err := d.node.Journal().Watch(playing, 0, f); playing.Err() == nil {
+			over(fmt.Errorf("follow the journal: %w", err))
+		}
+	})
+	wg.Go(func() { // questions are answered
+		if err := d.approve(playing, f); playing.Err() == nil {
+			over(err)
+		}
+	})
+	stream, err := os.Open(d.path(streamFile))
+	if err != nil {
+		return nil, fmt.Errorf("demo: %w", err)
+	}
+	defer func() { _ = stream.Close() }() // only read
+	bot := &Bot{Client: d.as(message.RoleRuntime, BotName), Name: BotName, Session: Session, Reply: d.reply, Pace: d.cfg.Pace}
+	last, err := bot.Play(playing, stream)
+	if err == nil {
+		err = f.reached(playing, last)
+	}
+	if playing.Err() != nil {
+		return nil, context.Cause(playing)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("demo: %w", err)
+	}
+	return d.result(ctx, last, time.Since(began))
+}
+
+func (d *Demo) key() message.Key {
+	return message.Key{Space: d.cfg.Space, Session: Session, Reply: d.reply}
+}
+
+func (d *Demo) as(role message.Role, name string) engine.Client {
+	return d.node.Engine().As(message.Principal{Role: role, Name: name})
+}
+
+// result rebuilds the message from the events and checks everything.
+func (d *Demo) result(ctx context.Context, last uint64, took time.Duration) (*Result, error) {
+	auditor := d.as(message.RoleAuditor, "demo")
+	b, err := replay.Message(ctx, auditor, Session, d.reply)
+	if err != nil {
+		return nil, fmt.Errorf("demo: rebuild the message: %w", err)
+	}
+	calls, err := auditor.List(ctx, message.ListRequest{V: 1, Session: Session, Reply: d.reply, All: true})
+	if err != nil {
+		return nil, fmt.Errorf("demo: %w", err)
+	}
+	r := &Result{
+		Session: Session, Reply: d.reply, Data: string(d.cfg.Dir), Elapsed: took.Milliseconds(), Records: last,
+		Events: b.Events, Calls: calls.Calls, Message: b.Msg,
+	}
+	r.Checks, err = d.check(ctx, auditor, r)
+	return r, err
+}
+
+// approve answers each question that opens.
+func (d *Demo) approve(ctx context.Context, f *follower) error {
+	client := d.as(message.RoleApprover, d.cfg.Approver.Name())
+	for {
+		select {
+		case c := <-f.asked:
+			if err := d.answer(ctx, client, f, c); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// answer asks the approver until an answer is accepted, or the question is
+// closed by somebody else.
+func (d *Demo) answer(ctx context.Context, client engine.Client, f *follower, c *message.Call) error {
+	open, stop := f.whileOpen(ctx, c)
+	defer stop()
+	var refused error
+	for {
+		a, err := d.cfg.Approver.Answer(open, c, refused)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case open.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		a.V, a.Key, a.Digest = 1, c.Key, c.Digest
+		_, err = client.Answer(ctx, a)
+		switch {
+		case errors.Is(err, message.ErrInvalid), errors.Is(err, message.ErrTooLarge):
+			refused = err // for instance edited arguments that break the schema
+		case errors.Is(err, message.ErrFinished), errors.Is(err, message.ErrState), errors.Is(err, message.ErrDigest), errors.Is(err, message.ErrConflict):
+			return nil // somebody else was first
+		default:
+			return err
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// workerLog, in the data folder, has what the worker process says.
+const workerLog = "worker.log"
+
+// workerGrace is how long the worker process has to end before it is killed.
+const workerGrace = 3 * time.Second
+
+// worker is the process that runs the remote tools: this very program, as
+// `askance worker`, with `askance demo tool` as the command.
+type worker struct {
+	cmd      *exec.Cmd
+	lifeline io.Closer // the worker ends when this does, also if we are killed
+	log      *os.File
+	ended    chan struct{} // closed when the process has ended
+	once     sync.Once
+}
+
+func startWorker(_ context.Context, cfg Config, url, workspace string) (*worker, error) {
+	args := []string{"worker", "--nats", url, "--engine-key", cfg.Dir.PublicKeys(), "--space", string(cfg.Space),
+		"--as", WorkerName, "--slots", strconv.Itoa(len(WorkerTools)), "--until-stdin-closes"}
+	for _, tool := range WorkerTools {
+		args = append(args, "--tool", tool)
+	}
+	args = append(args, "--", cfg.Exe, "demo", "tool", workspace)
+	w := &worker{cmd: exec.Command(cfg.Exe, args...), ended: make(chan struct{})}
+	var err error
+	if w.log, err = os.OpenFile(filepath.Join(string(cfg.Dir), workerLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		return nil, fmt.Errorf("start the worker: %w", err)
+	}
+	w.cmd.Stdout, w.cmd.Stderr = w.log, w.log
+	if w.lifeline, err = w.cmd.StdinPipe(); err == nil {
+		err = w.cmd.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the worker: %w", err), w.log.Close())
+	}
+	go func() {
+		defer close(w.ended)
+		_ = w.cmd.Wait() // how it ended stands in its log
+	}()
+	return w, nil
+}
+
+func (w *worker) pid() int { return w.cmd.Process.Pid }
+
+// stop lets the worker finish what it runs, and kills it if it does not.
+func (w *worker) stop() error {
+	var err error
+	w.once.Do(func() {
+		_ = w.lifeline.Close() // if it has ended, there is nothing to tell it
+		select {
+		case <-w.ended:
+		case <-time.After(workerGrace):
+			_ = w.cmd.Process.Kill() // fails only if it has ended meanwhile
+			<-w.ended
+			err = errors.New("the worker did not stop and was killed; see " + w.log.Name())
+		}
+		err = errors.Join(err, w.log.Close())
+	})
+	return err
+}

@@ -1,0 +1,77 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Dir is a data folder.
+type Dir string
+
+// Keys is the file with the secrets of the space's engines.
+func (d Dir) Keys() string { return filepath.Join(string(d), "engine.key") }
+
+// PublicKeys is the file that workers check grants with.
+func (d Dir) PublicKeys() string { return filepath.Join(string(d), "engine.pub") }
+
+// Store is the folder of the embedded server's journal.
+func (d Dir) Store() string { return filepath.Join(string(d), "nats") }
+
+// Endpoint is the file with the embedded server's URL.
+func (d Dir) Endpoint() string { return filepath.Join(string(d), "endpoint") }
+
+// maxEndpoint bounds what is read of an endpoint file.
+const maxEndpoint = 1024
+
+// URL is where the folder's server can be reached, or "" if none says that it
+// runs. A server that was killed leaves its file behind.
+func (d Dir) URL() (string, error) {
+	b, err := os.ReadFile(d.Endpoint())
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the endpoint of %s: %w", d, err)
+	}
+	if len(b) > maxEndpoint {
+		return "", fmt.Errorf("read the endpoint of %s: the file is too long", d)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// Exists reports whether there is a journal.
+func (d Dir) Exists() error {
+	if d == "" {
+		return &message.Error{Code: message.CodeInvalid, Op: "open data folder", What: "no data folder is known", Hint: "name one with --data, or a server with --nats"}
+	}
+	_, err := os.Stat(d.Store())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &message.Error{Code: message.CodeNotFound, Op: "open data folder", What: string(d) + " has no journal of askance", Hint: "start one with askance serve, or name another folder with --data"}
+	case err != nil:
+		return fmt.Errorf("open data folder: %w", err)
+	}
+	return nil
+}
+
+func (d Dir) writeEndpoint(url string) error {
+	tmp, err := os.CreateTemp(string(d), ".endpoint-*")
+	if err != nil {
+		return fmt.Errorf("write the endpoint file: %w", err)
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }() // renamed by then, if all went well
+	_, err = tmp.WriteString(url + "\n")
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), d.Endpoint())
+	}
+	if err != nil {
+		return fmt.Errorf("write the endpoint file: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/message"
+)
+
+func (n *Node) openEngine(ctx context.Context) error {
+	tools, err := n.tools()
+	if err != nil {
+		return err
+	}
+	opts := []engine.Option{
+		engine.WithSigningKey(n.keys.Signer()), engine.WithLogger(n.cfg.Log), engine.WithVersion(n.cfg.Version),
+		engine.WithPolicyError(n.policy.loadError), engine.WithSignals(n.signals()),
+	}
+	if n.cfg.Mode != "" {
+		opts = append(opts, engine.WithMode(n.cfg.Mode))
+	}
+	if !n.cfg.Offline {
+		opts = append(opts, engine.WithExecutor(n.cfg.Local))
+	}
+	if n.engine, err = engine.New(n.cfg.Space, n.journal, n.policy, tools, opts...); err != nil {
+		return err
+	}
+	n.onClose(n.engine.Close)
+	return n.engine.Start(ctx)
+}
+
+// tools gives the engine's tools, and the local ones that are commands a
+// handler.
+func (n *Node) tools() ([]engine.Tool, error) {
+	if n.cfg.Local == nil {
+		n.cfg.Local = new(executor.Registry)
+	}
+	out := make([]engine.Tool, 0, len(n.cfg.Tools))
+	for _, t := range n.cfg.Tools {
+		out = append(out, t.Tool)
+		switch {
+		case n.cfg.Offline || t.Placement != message.PlaceLocal:
+		case len(t.Command) > 0:
+			h, err := executor.Command{Argv: t.Command}.Handler()
+			if err == nil {
+				err = n.cfg.Local.Register(t.Name, h)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("tool %s: %w", t.Name, err)
+			}
+		case !n.cfg.Local.Has(t.Name):
+			n.cfg.Log.Warn("nothing here can run a local tool: its calls wait until an engine that can", "tool", t.Name, "hint", "give it a command in the tools file")
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,215 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// Config says what to run. Dir and Space are required.
+type Config struct {
+	Dir   Dir
+	Space message.SpaceID
+
+	// Listen is the address of the embedded server; "" opens no socket.
+	Listen string
+	// NATS is the URL of an existing server instead of the embedded one.
+	NATS, Creds string
+	// Durability of the embedded server; for an existing one, what its
+	// acknowledgements are said to mean.
+	Durability bus.Durability
+	// Keys is the file with the space's secrets; "" is that of Dir. It is made if
+	// it is not there.
+	Keys string
+
+	Policy []string // rule files and folders; none: everything asks
+	Mode   permission.Mode
+	Tools  []toolfile.Tool
+	// Local has Go functions for local tools. Commands of Tools are added to it.
+	Local *executor.Registry
+
+	// Offline opens the journal for one request: it takes none from others and
+	// runs no tool here.
+	Offline bool
+	// Progress, if set, hears what running calls report.
+	Progress func(*message.Call, message.ProgressRequest)
+
+	Version string
+	Log     *slog.Logger
+}
+
+// Node is a running engine. Its methods may be called from several goroutines.
+type Node struct {
+	cfg     Config
+	keys    *bus.Keys
+	server  *bus.Server // nil with an existing NATS
+	conn    *nats.Conn
+	journal *bus.Journal
+	policy  policy
+	engine  *engine.Engine
+
+	wg   sync.WaitGroup
+	once sync.Once
+	down []func() error // what Close does, last first
+}
+
+// Start starts everything, or nothing: on an error what was begun is closed.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	n := &Node{cfg: cfg}
+	for _, step := range []func(context.Context) error{n.openKeys, n.openBus, n.openJournal, n.openPolicy, n.openEngine, n.open} {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, n.Close())
+		}
+	}
+	return n, nil
+}
+
+// onClose adds what undoes a step.
+func (n *Node) onClose(f func() error) { n.down = append(n.down, f) }
+
+// Close stops taking requests, lets running local calls end, and closes the
+// journal. It waits for all of it and may be called again.
+func (n *Node) Close() error {
+	var err error
+	n.once.Do(func() {
+		for i := len(n.down) - 1; i >= 0; i-- {
+			err = errors.Join(err, n.down[i]())
+		}
+	})
+	return err
+}
+
+func (n *Node) openKeys(context.Context) (err error) {
+	path := n.cfg.Keys
+	if path == "" {
+		path = n.cfg.Dir.Keys()
+	}
+	if n.cfg.Offline {
+		if err := n.cfg.Dir.Exists(); err != nil {
+			return err
+		}
+		n.keys, err = bus.LoadKeys(path)
+		return err
+	}
+	if err := os.MkdirAll(string(n.cfg.Dir), 0o700); err != nil {
+		return fmt.Errorf("make the data folder: %w", err)
+	}
+	if n.keys, err = bus.LoadOrCreateKeys(path); err != nil {
+		return err
+	}
+	return n.keys.WritePublic(n.cfg.Dir.PublicKeys())
+}
+
+// principal is the engine's name on its connection.
+const principal = "askance-engine"
+
+func (n *Node) openBus(ctx context.Context) (err error) {
+	o := bus.ConnectOptions{Principal: principal, CredsFile: n.cfg.Creds, Logger: n.cfg.Log}
+	if n.cfg.NATS != "" {
+		n.conn, err = bus.Connect(ctx, n.cfg.NATS, o)
+	} else {
+		n.server, err = bus.StartServer(ctx, bus.ServerOptions{StoreDir: n.cfg.Dir.Store(), Listen: n.cfg.Listen, Durability: n.cfg.Durability, Logger: n.cfg.Log})
+		if err != nil {
+			return err
+		}
+		n.onClose(func() error { n.server.Close(); return nil })
+		n.conn, err = n.server.Connect(ctx, o)
+	}
+	if err != nil {
+		return err
+	}
+	n.onClose(func() error { n.conn.Close(); return nil })
+	return nil
+}
+
+func (n *Node) openJournal(ctx context.Context) (err error) {
+	o := bus.JournalOptions{Durability: n.cfg.Durability}
+	if n.server != nil {
+		o.Durability, o.Health = n.server.Durability(), n.server.Health
+	}
+	n.journal, err = bus.OpenJournal(ctx, n.conn, n.cfg.Space, n.keys, o)
+	return err
+}
+
+func (n *Node) openPolicy(ctx context.Context) (err error) {
+	n.policy, err = loadPolicy(ctx, n.cfg.Policy, n.cfg.Tools, n.cfg.Log)
+	return err
+}
+
+// open begins to serve: the last step, when everything works.
+func (n *Node) open(ctx context.Context) error {
+	if n.cfg.Offline {
+		return nil
+	}
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	n.wg.Go(func() { n.policy.watch(watching, n.cfg.Log) })
+	n.onClose(func() error { stop(); n.wg.Wait(); return nil })
+	if err := n.serve(ctx); err != nil {
+		return err
+	}
+	url := n.URL()
+	if url == "" || n.server == nil {
+		return nil
+	}
+	n.onClose(func() error {
+		if err := os.Remove(n.cfg.Dir.Endpoint()); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
+	return n.cfg.Dir.writeEndpoint(url)
+}
+
+// URL is where others connect; "" for an embedded server without a socket.
+func (n *Node) URL() string {
+	if n.server != nil {
+		return n.server.URL()
+	}
+	return bus.RedactURL(n.cfg.NATS)
+}
+
+// Journal is the journal.
+func (n *Node) Journal() *bus.Journal { return n.journal }
+
+// Conn is the connection on which the journal writes.
+func (n *Node) Conn() *nats.Conn { return n.conn }
+
+// Connect opens another connection to the same server, within the process if
+// the server is the embedded one.
+func (n *Node) Connect(ctx context.Context, principal string) (*nats.Conn, error) {
+	o := bus.ConnectOptions{Principal: principal, CredsFile: n.cfg.Creds, Logger: n.cfg.Log}
+	if n.server != nil {
+		return n.server.Connect(ctx, o)
+	}
+	return bus.Connect(ctx, n.cfg.NATS, o)
+}
+
+// Engine is the engine.
+func (n *Node) Engine() *engine.Engine { return n.engine }
+
+// KeyID names the engine's keys.
+func (n *Node) KeyID() string { return n.keys.ID() }
+
+// Rules is the number of rules in force; -1 if there are no rule files.
+func (n *Node) Rules() int { return n.policy.rules() }
+
+// PolicyHash names the policy in force.
+func (n *Node) PolicyHash() string { return n.policy.Hash() }
+
+// Failed delivers an error when the engine cannot go on.
+func (n *Node) Failed() <-chan error { return n.engine.Failed() }

@@ -1,0 +1,149 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// Reader reads a journal without an engine at work on it: nothing is decided,
+// resumed or timed out because somebody looked. It is the engine.Client of an
+// auditor; its writing methods are refused.
+type Reader struct {
+	*engine.Port // of an engine that is never started: it reads, and keeps no view
+	journal      *bus.Journal
+	close        func()
+}
+
+// OpenReader opens the journal of a data folder in which no server runs, for a
+// reader of that name. keyFile is that of the space; "" is the folder's own.
+// Close it: while it is open, no server can start there.
+func OpenReader(ctx context.Context, dir Dir, keyFile string, space message.SpaceID, name string) (*Reader, error) {
+	if err := dir.Exists(); err != nil {
+		return nil, err
+	}
+	if keyFile == "" {
+		keyFile = dir.Keys()
+	}
+	keys, err := bus.LoadKeys(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	server, err := bus.StartServer(ctx, bus.ServerOptions{StoreDir: dir.Store()})
+	if err != nil {
+		return nil, err
+	}
+	r, err := newReader(ctx, server, keys, space, name)
+	if err != nil {
+		server.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func newReader(ctx context.Context, server *bus.Server, keys *bus.Keys, space message.SpaceID, name string) (*Reader, error) {
+	nc, err := server.Connect(ctx, bus.ConnectOptions{Principal: "askance-reader"})
+	if err != nil {
+		return nil, err
+	}
+	journal, err := openExisting(ctx, nc, server, keys, space)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	eng, err := engine.New(space, journal, new(permission.Bundle), nil)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return &Reader{
+		Port:    eng.As(message.Principal{Role: message.RoleAuditor, Name: name}),
+		journal: journal,
+		close: func() {
+			_ = eng.Close() // it was never started, there is nothing to fail
+			nc.Close()
+			server.Close()
+		},
+	}, nil
+}
+
+// openExisting opens the journal of a space, but makes none: a misspelled space
+// must not leave an empty one behind.
+func openExisting(ctx context.Context, nc *nats.Conn, server *bus.Server, keys *bus.Keys, space message.SpaceID) (*bus.Journal, error) {
+	if err := bus.CheckSpace(space); err != nil {
+		return nil, err
+	}
+	js, err := nc.JetStream()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := js.StreamInfo(bus.StreamName(space), nats.Context(ctx)); errors.Is(err, nats.ErrStreamNotFound) {
+		return nil, &message.Error{Code: message.CodeNotFound, Op: "open journal", What: "there is no space " + string(space) + " here", Hint: "name another with --space"}
+	}
+	return bus.OpenJournal(ctx, nc, space, keys, bus.JournalOptions{Durability: server.Durability(), Health: server.Health})
+}
+
+// Close gives the folder free.
+func (r *Reader) Close() error {
+	r.close()
+	return nil
+}
+
+// List folds the whole journal: the last fact of each call is the call.
+func (r *Reader) List(ctx context.Context, q message.ListRequest) (message.ListReply, error) {
+	ctx, done := context.WithCancelCause(ctx)
+	fold := &fold{calls: map[message.Key]*message.Call{}, end: func() { done(errCaughtUp) }}
+	if err := r.journal.Watch(ctx, 0, fold); !errors.Is(err, errCaughtUp) {
+		return message.ListReply{}, err
+	}
+	out := message.ListReply{Calls: []*message.Call{}}
+	for _, c := range fold.calls {
+		if selects(q, c) {
+			out.Calls = append(out.Calls, c)
+		}
+	}
+	slices.SortFunc(out.Calls, func(a, b *message.Call) int { return cmp.Compare(a.First, b.First) })
+	return out, nil
+}
+
+// selects is what ListRequest documents.
+func selects(q message.ListRequest, c *message.Call) bool {
+	switch {
+	case q.Session != "" && c.Session != q.Session, q.Reply != "" && c.Reply != q.Reply, q.Call != "" && c.Call != q.Call:
+		return false
+	case q.Held && c.Hold == message.HoldNone:
+		return false
+	case len(q.States) > 0:
+		return slices.Contains(q.States, c.State)
+	}
+	return q.All || c.Open()
+}
+
+// errCaughtUp ends a fold.
+var errCaughtUp = errors.New("the end of the journal is reached")
+
+// fold keeps the last state of every call. It is a message.Sink.
+type fold struct {
+	calls map[message.Key]*message.Call
+	end   func()
+}
+
+// Record implements message.Sink.
+func (f *fold) Record(r message.Record) {
+	if r.Fact == nil || r.Fact.Call == nil {
+		return
+	}
+	r.Fact.Call.At(r.Seq)
+	f.calls[r.Key] = r.Fact.Call
+}
+
+// CaughtUp implements message.Sink.
+func (f *fold) CaughtUp() { f.end() }

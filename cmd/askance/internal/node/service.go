@@ -1,0 +1,47 @@
+package node
+
+import (
+	"context"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+)
+
+// signals are what the engine sends beside the journal.
+func (n *Node) signals() engine.Signals {
+	var s engine.Signals = bus.NewSignals(n.conn, n.cfg.Space, n.cfg.Log)
+	if n.cfg.Progress != nil {
+		s = tee{Signals: s, progress: n.cfg.Progress}
+	}
+	return s
+}
+
+// tee passes signals on and lets the program itself hear of progress.
+type tee struct {
+	engine.Signals
+	progress func(*message.Call, message.ProgressRequest)
+}
+
+// Progress implements engine.Signals.
+func (t tee) Progress(c *message.Call, p message.ProgressRequest) {
+	t.progress(c, p)
+	t.Signals.Progress(c, p)
+}
+
+// serve takes requests from NATS. Whoever sends one is who the subject says,
+// which NATS permissions guard.
+func (n *Node) serve(ctx context.Context) error {
+	surface := func(p message.Principal, tool string) bus.Surface {
+		if p.Role == message.RoleWorker {
+			return n.engine.Worker(p, tool)
+		}
+		return n.engine.As(p)
+	}
+	service, err := bus.Serve(ctx, n.conn, n.cfg.Space, surface, bus.ServiceOptions{Observer: n.engine, Logger: n.cfg.Log})
+	if err != nil {
+		return err
+	}
+	n.onClose(func() error { service.Close(); return nil })
+	return nil
+}

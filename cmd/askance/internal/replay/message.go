@@ -1,0 +1,60 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+)
+
+// Rebuilt is a message and of what it was made.
+type Rebuilt struct {
+	Msg    *message.Msg
+	Events int
+	Last   uint64 // sequence of the last event's record
+}
+
+// Message rebuilds the message of a reply from a session's events; of the last
+// reply that began, if none is named. CodeNotFound: there are no such events.
+func Message(ctx context.Context, c engine.Client, session message.SessionID, reply message.ReplyID) (*Rebuilt, error) {
+	replies := map[message.ReplyID]*Rebuilt{}
+	var last *Rebuilt
+	err := Events(ctx, c, message.EventsRequest{V: 1, Session: session, Reply: reply}, func(se message.SequencedEvent) error {
+		ev, err := message.DecodeEvent(se.Event)
+		if err != nil {
+			return fmt.Errorf("event of record %d: %w", se.Seq, err)
+		}
+		if ev.Type() == message.EventCustom {
+			return nil // belongs to no reply
+		}
+		b := replies[ev.ReplyID()]
+		if b == nil {
+			b = new(Rebuilt)
+			if b.Msg, err = empty(ev); err != nil {
+				return err
+			}
+			replies[ev.ReplyID()], last = b, b
+		}
+		b.Events, b.Last = b.Events+1, se.Seq
+		return message.Append(b.Msg, ev)
+	})
+	if err == nil && last == nil {
+		err = &message.Error{Code: message.CodeNotFound, Op: "replay", What: fmt.Sprintf("the session %s has no such events", session), Hint: "askance events tail shows what there is"}
+	}
+	return last, err
+}
+
+// empty is the message that a reply's events build, before the first of them.
+func empty(first message.Event) (*message.Msg, error) {
+	name, role := "assistant", message.RoleAssistant
+	if start, ok := first.(*message.ReplyStart); ok {
+		name, role = start.Name, start.Role
+	}
+	m, err := message.AssistantMsg(name, message.List(), message.WithID(string(first.ReplyID())), message.WithCreatedAt(first.Header().CreatedAt))
+	if err != nil {
+		return nil, err
+	}
+	m.Role = role
+	return m, nil
+}

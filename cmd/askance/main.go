@@ -1,0 +1,21 @@
+// Command askance stands between AI agents and their tools: it decides by
+// policy which tool calls run, asks people about the rest, runs what was
+// allowed exactly once, and keeps a proof of every step.
+//
+// Begin with:
+//
+//	askance demo
+package main
+
+import (
+	"os"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+)
+
+func main() {
+	ctx, stop := cli.SignalContext()
+	code := cli.Main(ctx, cli.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
