@@ -22,20 +22,21 @@ type attempt struct {
 	call *message.Call
 	id   message.HeartbeatRequest // who we are to the engine: call, attempt, claim
 
-	ctx    context.Context // the handler's, without the deadline
-	cancel context.CancelCauseFunc
-	tries  int // of the start request
+	cancel context.CancelCauseFunc // ends the handler's context
+	tries  int                     // of the start request
 }
 
-func newAttempt(handlers context.Context, w *Worker, item message.WorkItem) *attempt {
+// newAttempt gives the handler's context as well, which lacks only the deadline.
+func newAttempt(handlers context.Context, w *Worker, item message.WorkItem) (*attempt, context.Context) {
 	c := item.Fact.Call
 	a := &attempt{
 		w: w, item: item, call: c,
 		id:  message.HeartbeatRequest{V: 1, Key: c.Key, Attempt: c.Attempt.Number, Claim: newID()},
 		log: w.log.With("call", c.Key.String(), "attempt", c.Attempt.Number),
 	}
-	a.ctx, a.cancel = context.WithCancelCause(handlers)
-	return a
+	ctx, cancel := context.WithCancelCause(handlers)
+	a.cancel = cancel
+	return a, ctx
 }
 
 // newID is a fresh random id of 128 bits.
@@ -54,10 +55,10 @@ func (a *attempt) cancelled(reason string) {
 	a.cancel(cause)
 }
 
-// run runs the handler under the engine's lease and delivers its result. It is
-// called at most once, after the engine said that our start is durable.
-func (a *attempt) run(handlers context.Context, leave message.StartReply) {
-	ctx := a.ctx
+// run runs the handler with ctx under the engine's lease and delivers its
+// result. It is called at most once, after the engine said that our start is
+// durable. handlers ends when a stopping worker waits no longer.
+func (a *attempt) run(ctx, handlers context.Context, leave message.StartReply) {
 	if !leave.Deadline.IsZero() {
 		var stop context.CancelFunc
 		ctx, stop = context.WithDeadlineCause(ctx, leave.Deadline, ErrDeadline)

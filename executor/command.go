@@ -88,7 +88,7 @@ func (c Command) Handler() (Handler, error) {
 	argv, dir, grace := slices.Clone(c.Argv), c.Dir, c.Grace
 	env := slices.Concat(inherited(os.Environ(), c.PassEnv), c.Env)
 	return func(ctx context.Context, t Task) (Output, error) {
-		cmd := exec.Command(path)
+		cmd := exec.CommandContext(context.WithoutCancel(ctx), path) // runCommand ends it, with its group
 		cmd.Args, cmd.Dir = argv, dir
 		cmd.Env = slices.Concat(env, taskEnv(t)) // of equal names the last one counts
 		cmd.Stdin = bytes.NewReader(t.Input)

@@ -118,7 +118,7 @@ func TestCommandEnvironment(t *testing.T) {
 			t.Errorf("%s is missing in:\n%s", want, got)
 		}
 	}
-	for _, pair := range strings.Split(got, "\n") {
+	for pair := range strings.SplitSeq(got, "\n") {
 		name, _, _ := strings.Cut(pair, "=")
 		known := slices.Contains(executor.Inherited, name) || strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "ASKANCE_") || slices.Contains([]string{"MODE", "REGION", "GORACE"}, name)
 		if !known {

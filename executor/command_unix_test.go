@@ -23,32 +23,32 @@ import (
 // end tells the test that all of them are dead.
 const fifoEnv = "EXECUTOR_TEST_FIFO"
 
-func init() {
-	programs["stubborn"] = func() { // cannot be asked to end
+var _ = addPrograms(map[string]func(){
+	"stubborn": func() { // cannot be asked to end
 		signal.Ignore(syscall.SIGTERM)
 		announce("stubborn")
 		forever()
-	}
-	programs["parent of stubborn"] = func() { // dies of SIGTERM, its child does not
+	},
+	"parent of stubborn": func() { // dies of SIGTERM, its child does not
 		spawn("stubborn")
 		forever()
-	}
-	programs["deserter"] = func() { // leaves a child behind that holds its output
+	},
+	"deserter": func() { // leaves a child behind that holds its output
 		spawn("stubborn")
 		fmt.Print("left")
-	}
-	programs["tidy"] = func() { // ends well when asked to
+	},
+	"tidy": func() { // ends well when asked to
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, syscall.SIGTERM)
 		announce("tidy")
 		<-asked
 		fmt.Print("tidied up")
-	}
-	programs["parent of tidy"] = func() {
+	},
+	"parent of tidy": func() {
 		spawn("tidy when orphaned")
 		forever()
-	}
-	programs["tidy when orphaned"] = func() { // needs longer than its parent
+	},
+	"tidy when orphaned": func() { // needs longer than its parent
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, syscall.SIGTERM)
 		announce("tidy when orphaned")
@@ -59,8 +59,8 @@ func init() {
 		_, err = os.ReadFile(os.Getenv(fifoEnv) + ".go") // until the test has heard that
 		must(err)
 		fmt.Print("tidied up")
-	}
-}
+	},
+})
 
 // hold opens the family's pipe for good.
 func hold() *os.File {

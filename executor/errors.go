@@ -3,6 +3,7 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -35,11 +36,11 @@ type UndeliveredError struct {
 
 // Error names the attempts.
 func (e *UndeliveredError) Error() string {
-	s := fmt.Sprintf("executor: stopped with %d outcomes that no engine took:", len(e.Attempts))
-	for _, a := range e.Attempts {
-		s += fmt.Sprintf(" %s attempt %d;", a.Key, a.Attempt)
+	names := make([]string, len(e.Attempts))
+	for i, a := range e.Attempts {
+		names[i] = fmt.Sprintf("%s attempt %d", a.Key, a.Attempt)
 	}
-	return s + " their leases will run out and the engine decides what follows"
+	return fmt.Sprintf("executor: stopped before an engine took the outcome of %s; the lease of each will run out and the engine decides what follows", strings.Join(names, ", "))
 }
 
 // OutputError says that a tool's output was larger than a result may be. The

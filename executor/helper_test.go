@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -128,8 +129,8 @@ func wantUndelivered(t *testing.T, err error, keys ...message.Key) {
 		t.Fatalf("Run returned %v, want an UndeliveredError about %d attempts", err, len(keys))
 	}
 	for i, k := range keys {
-		if u.Attempts[i].Key != k {
-			t.Errorf("undelivered is %s, want %s", u.Attempts[i].Key, k)
+		if u.Attempts[i].Key != k || !strings.Contains(err.Error(), k.String()+" attempt 1") {
+			t.Errorf("undelivered is %s in %q, want %s", u.Attempts[i].Key, err, k)
 		}
 	}
 }

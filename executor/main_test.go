@@ -3,6 +3,7 @@ package executor_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -25,6 +26,13 @@ func TestMain(m *testing.M) {
 		os.Exit(2)
 	}
 	program()
+}
+
+// addPrograms is for files that not every system builds. It returns how many
+// there are.
+func addPrograms(more map[string]func()) int {
+	maps.Copy(programs, more)
+	return len(programs)
 }
 
 // programs are what the command tests run. Each ends the process, at the

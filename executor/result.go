@@ -14,6 +14,11 @@ import (
 // always gives one that can be written, within the limits and with a final
 // state: a result that the engine had to refuse would strand the call.
 func result(t Task, out Output, err error) message.ToolResultBlock {
+	return resultWithin(maxOutput, t, out, err)
+}
+
+// resultWithin is result with a limit of its own, above what the faults take.
+func resultWithin(limit int, t Task, out Output, err error) message.ToolResultBlock {
 	now := timestamp()
 	res := message.ToolResultBlock{
 		ID: t.Call.Call, Name: t.Tool, State: out.State, Metadata: map[string]any{},
@@ -34,10 +39,10 @@ func result(t Task, out Output, err error) message.ToolResultBlock {
 
 	size := metadataLen + contentLen(content) + out.dropped
 	note := faultText(faults)
-	if n := size + noteLen(note); n > maxOutput {
-		faults = append(faults, &OutputError{Bytes: size, Limit: maxOutput})
+	if n := size + noteLen(note); n > limit {
+		faults = append(faults, &OutputError{Bytes: size, Limit: limit})
 		note = faultText(faults)
-		content = shortened(content, maxOutput-metadataLen-noteLen(note))
+		content = shortened(content, limit-metadataLen-noteLen(note))
 	}
 	if note != "" && res.State == message.ToolResultSuccess {
 		res.State = message.ToolResultError

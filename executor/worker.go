@@ -173,7 +173,7 @@ func (w *Worker) handle(fetch, handlers context.Context, item message.WorkItem) 
 		w.ack(handlers, item)
 		return
 	}
-	a := newAttempt(handlers, w, item)
+	a, ctx := newAttempt(handlers, w, item)
 	defer a.cancel(nil)
 	w.track(a)
 	defer w.untrack(a)
@@ -183,7 +183,7 @@ func (w *Worker) handle(fetch, handlers context.Context, item message.WorkItem) 
 		a.log.Error("a work item will not be run", "err", refusal)
 	}
 	if reply, ok := a.start(handlers, refusal); ok {
-		a.run(handlers, reply)
+		a.run(ctx, handlers, reply)
 	}
 }
 
