@@ -28,7 +28,7 @@ type Runner interface {
 type Outcome struct {
 	Key      message.Key
 	Result   message.ToolResultBlock
-	Progress []string // lines in the order of arrival
+	Progress []string // the lines that arrived, in the order of their numbers
 }
 
 // Local runs tools through a Registry, as an engine does beside itself.

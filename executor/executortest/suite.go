@@ -56,7 +56,7 @@ func check(t *testing.T, got Outcome, state message.ToolResultState, text string
 }
 
 func testTask(t *testing.T, start New) {
-	input := "{\"n\": 12345678901234567890,\n\t\"s\":\"\\u00e9 \"}"
+	input := "{\"n\": 9007199254740993, \"f\": 1.50,\n\t\"s\":\"\\u00e9 \"}"
 	var task executor.Task
 	got := once(t, start, func(_ context.Context, tk executor.Task) (executor.Output, error) {
 		task = tk
@@ -136,10 +136,10 @@ func testCancel(t *testing.T, start New) {
 	}{
 		{"gives up", func(ctx context.Context) (executor.Output, error) {
 			return executor.Text("half"), ctx.Err()
-		}, message.ToolResultInterrupted, []string{"half", why.Error()}},
+		}, message.ToolResultInterrupted, []string{"half"}},
 		{"fails meanwhile", func(context.Context) (executor.Output, error) {
 			return executor.Output{}, errors.New("broken pipe")
-		}, message.ToolResultInterrupted, []string{"broken pipe", why.Error()}},
+		}, message.ToolResultInterrupted, []string{"broken pipe"}},
 		{"had finished", func(context.Context) (executor.Output, error) {
 			return executor.Text("done"), nil
 		}, message.ToolResultSuccess, []string{"done"}},
@@ -175,9 +175,15 @@ func testProgress(t *testing.T, start New) {
 		return executor.Text("ok"), nil
 	}, "{}")
 	leaked.Progress("too late")
+	// Lines may be lost, but not changed, and none comes after the end.
 	want := []string{"one", "two\uFFFD", strings.Repeat("x", message.MaxTextBytes)}
-	if !slices.Equal(got.Progress, want) {
-		t.Errorf("progress = %.60q, want %.60q", got.Progress, want)
+	next := 0
+	for _, line := range got.Progress {
+		i := slices.Index(want[next:], line)
+		if i < 0 {
+			t.Fatalf("progress = %.60q, want lines of %.60q in this order", got.Progress, want)
+		}
+		next += i + 1
 	}
 }
 

@@ -1,0 +1,220 @@
+package executortest_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/executor/executortest"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/nats-io/nats.go"
+)
+
+func TestMain(m *testing.M) { bustest.Main(m) }
+
+// natsRunner is the real thing: an engine that allows everything, a worker and
+// a runtime, each on its own connection to one server.
+type natsRunner struct {
+	t       *testing.T
+	tool    string
+	runtime *bus.Client
+	calls   atomic.Int32
+
+	mu      sync.Mutex // guards what follows
+	lines   map[message.Key][]message.ProgressRequest
+	results map[message.Key]message.ToolResultBlock
+	changed chan struct{} // closed and replaced with every result
+}
+
+// overNATS starts one server; every Runner has a space of its own on it.
+func overNATS(t *testing.T) executortest.New {
+	b := bustest.New(t)
+	var spaces atomic.Int32
+	return func(t *testing.T, tool string, h executor.Handler) executortest.Runner {
+		space := message.SpaceID(fmt.Sprint("space-", spaces.Add(1)))
+		r := &natsRunner{
+			t: t, tool: tool, changed: make(chan struct{}),
+			lines: map[message.Key][]message.ProgressRequest{}, results: map[message.Key]message.ToolResultBlock{},
+		}
+		r.startEngine(b, space)
+		r.startWorker(b, space, h)
+		nc := connect(t, b, "runtime")
+		var err error
+		if r.runtime, err = bus.NewClient(nc, space, message.Principal{Role: message.RoleRuntime, Name: "runtime"}); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+}
+
+func (r *natsRunner) startEngine(b *bustest.Bus, space message.SpaceID) {
+	t := r.t
+	nc := connect(t, b, "engine")
+	j, err := bus.OpenJournal(t.Context(), nc, space, b.Keys(), bus.JournalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := permission.Tool{Name: r.tool}
+	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{
+		{Name: "all", Tools: []string{r.tool}, Behavior: message.BehaviorAllow},
+	}}, permission.Options{Tools: []permission.Tool{known}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(space, j, policy, []engine.Tool{{Tool: known, Placement: message.PlaceRemote, ConcurrencySafe: true}},
+		engine.WithSignals(heard{bus.NewSignals(nc, space, nil), r}), engine.WithSigningKey(b.Keys().Signer()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() }) // always nil
+	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, space, func(p message.Principal, tool string) bus.Surface {
+		if p.Role == message.RoleWorker {
+			return e.Worker(p, tool)
+		}
+		return e.As(p)
+	}, bus.ServiceOptions{Observer: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	watched := make(chan error, 1)
+	go func() { watched <- j.Watch(ctx, 0, r) }()
+	t.Cleanup(func() { stop(); <-watched })
+}
+
+func (r *natsRunner) startWorker(b *bustest.Bus, space message.SpaceID, h executor.Handler) {
+	transport, err := bus.NewWorker(connect(r.t, b, "worker"), space, r.tool, "worker", nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	w, err := executor.NewWorker(transport, r.tool, h, message.NewKeySet(b.Keys().Public()),
+		executor.WithSlots(2), executor.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- w.Run(context.WithoutCancel(r.t.Context())) }()
+	r.t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			r.t.Errorf("Worker.Close: %v", err)
+		}
+		<-ran
+	})
+}
+
+// Call proposes the call as a reply of its own, so that an interrupt ends it
+// alone. The result is the worker's own, which for an interrupted call is a
+// late one.
+func (r *natsRunner) Call(ctx context.Context, input string) executortest.Outcome {
+	id := fmt.Sprint(r.calls.Add(1))
+	reply := message.ReplyID("reply-" + id)
+	quiet := context.WithoutCancel(ctx)
+	rep, err := r.runtime.Propose(quiet, message.ProposeRequest{Session: "s", Reply: reply, Calls: []message.ToolCallBlock{
+		{ID: message.CallID("call-" + id), Name: r.tool, Input: input, State: message.ToolCallPending},
+	}})
+	if err != nil {
+		return executortest.Outcome{Result: message.ToolResultBlock{Output: message.Content{Text: err.Error()}}}
+	}
+	out := executortest.Outcome{Key: rep.Calls[0].Key}
+	if !r.await(ctx, &out) {
+		if _, err := r.runtime.Interrupt(quiet, message.InterruptRequest{Session: "s", Reply: reply, Reason: context.Cause(ctx).Error()}); err != nil {
+			r.t.Errorf("interrupt: %v", err)
+		}
+		r.await(quiet, &out)
+	}
+	return out
+}
+
+// await fills in what the worker said, when it has, and reports whether it did
+// before ctx ended.
+func (r *natsRunner) await(ctx context.Context, out *executortest.Outcome) bool {
+	for {
+		r.mu.Lock()
+		res, ok := r.results[out.Key]
+		changed := r.changed
+		lines := slices.Clone(r.lines[out.Key])
+		r.mu.Unlock()
+		if ok {
+			slices.SortFunc(lines, func(a, b message.ProgressRequest) int { return a.N - b.N })
+			for _, l := range lines {
+				out.Progress = append(out.Progress, l.Text)
+			}
+			out.Result = res
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// Record implements engine.Sink: it picks the results from the facts, save
+// those of an interrupt, which the worker's own follow.
+func (r *natsRunner) Record(rec message.Record) {
+	if rec.Invalid != nil {
+		r.t.Errorf("invalid record: %v", rec.Invalid)
+		return
+	}
+	f := rec.Fact
+	if f == nil || f.Call == nil {
+		return
+	}
+	res := f.Call.Result
+	switch {
+	case f.Note != nil:
+		res = f.Note.Result
+	case f.Call.Cause == "interrupt":
+		return
+	}
+	if res == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.results[f.Call.Key] = *res
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// CaughtUp implements engine.Sink.
+func (r *natsRunner) CaughtUp() {}
+
+// heard keeps the progress that passes an engine.
+type heard struct {
+	engine.Signals
+	r *natsRunner
+}
+
+func (h heard) Progress(c *message.Call, p message.ProgressRequest) {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	h.r.lines[c.Key] = append(h.r.lines[c.Key], p)
+}
+
+// connect opens a connection that ends with t; bustest's own end with the
+// server's test.
+func connect(t *testing.T, b *bustest.Bus, principal string) *nats.Conn {
+	t.Helper()
+	nc, err := b.Connect(context.WithoutCancel(t.Context()), bus.ConnectOptions{Principal: principal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
