@@ -11,16 +11,19 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-var _ = addPrograms(map[string]func(){
-	"worker": func() { // runs a command until it is killed
-		self, err := os.Executable()
-		must(err)
-		h, err := executor.Command{Argv: []string{self}, Env: []string{helperEnv + "=stubborn", fifoEnv + "=" + os.Getenv(fifoEnv)}}.Handler()
-		must(err)
-		_, err = h(context.Background(), executor.Task{Tool: tool, Input: message.RawJSON("{}")})
-		fmt.Fprintln(os.Stderr, "the command ended:", err)
-	},
-})
+func init() {
+	addPrograms(map[string]func(){
+		"worker": func() { // runs a command until it is killed
+			self, err := os.Executable()
+			must(err)
+			h, err := executor.Command{Argv: []string{self}, Env: []string{helperEnv + "=stubborn", fifoEnv + "=" + os.Getenv(fifoEnv)}}.Handler()
+			must(err)
+			_, err = h(context.Background(), executor.Task{Tool: tool, Input: message.RawJSON("{}")})
+			fmt.Fprintln(os.Stderr, "the command ended:", err)
+		},
+	})
+
+}
 
 // However the worker dies, its program does not run on unnoticed.
 func TestCommandDiesWithTheWorker(t *testing.T) {

@@ -23,44 +23,47 @@ import (
 // end tells the test that all of them are dead.
 const fifoEnv = "EXECUTOR_TEST_FIFO"
 
-var _ = addPrograms(map[string]func(){
-	"stubborn": func() { // cannot be asked to end
-		signal.Ignore(syscall.SIGTERM)
-		announce("stubborn")
-		forever()
-	},
-	"parent of stubborn": func() { // dies of SIGTERM, its child does not
-		spawn("stubborn")
-		forever()
-	},
-	"deserter": func() { // leaves a child behind that holds its output
-		spawn("stubborn")
-		fmt.Print("left")
-	},
-	"tidy": func() { // ends well when asked to
-		asked := make(chan os.Signal, 1)
-		signal.Notify(asked, syscall.SIGTERM)
-		announce("tidy")
-		<-asked
-		fmt.Print("tidied up")
-	},
-	"parent of tidy": func() {
-		spawn("tidy when orphaned")
-		forever()
-	},
-	"tidy when orphaned": func() { // needs longer than its parent
-		asked := make(chan os.Signal, 1)
-		signal.Notify(asked, syscall.SIGTERM)
-		announce("tidy when orphaned")
-		<-asked
-		_, _ = io.ReadAll(os.NewFile(3, "alive")) // until the parent is dead
-		_, err := fmt.Fprintln(hold(), "orphaned")
-		must(err)
-		_, err = os.ReadFile(os.Getenv(fifoEnv) + ".go") // until the test has heard that
-		must(err)
-		fmt.Print("tidied up")
-	},
-})
+func init() {
+	addPrograms(map[string]func(){
+		"stubborn": func() { // cannot be asked to end
+			signal.Ignore(syscall.SIGTERM)
+			announce("stubborn")
+			forever()
+		},
+		"parent of stubborn": func() { // dies of SIGTERM, its child does not
+			spawn("stubborn")
+			forever()
+		},
+		"deserter": func() { // leaves a child behind that holds its output
+			spawn("stubborn")
+			fmt.Print("left")
+		},
+		"tidy": func() { // ends well when asked to
+			asked := make(chan os.Signal, 1)
+			signal.Notify(asked, syscall.SIGTERM)
+			announce("tidy")
+			<-asked
+			fmt.Print("tidied up")
+		},
+		"parent of tidy": func() {
+			spawn("tidy when orphaned")
+			forever()
+		},
+		"tidy when orphaned": func() { // needs longer than its parent
+			asked := make(chan os.Signal, 1)
+			signal.Notify(asked, syscall.SIGTERM)
+			announce("tidy when orphaned")
+			<-asked
+			_, _ = io.ReadAll(os.NewFile(3, "alive")) // until the parent is dead
+			_, err := fmt.Fprintln(hold(), "orphaned")
+			must(err)
+			_, err = os.ReadFile(os.Getenv(fifoEnv) + ".go") // until the test has heard that
+			must(err)
+			fmt.Print("tidied up")
+		},
+	})
+
+}
 
 // hold opens the family's pipe for good.
 func hold() *os.File {

@@ -28,12 +28,8 @@ func TestMain(m *testing.M) {
 	program()
 }
 
-// addPrograms is for files that not every system builds. It returns how many
-// there are.
-func addPrograms(more map[string]func()) int {
-	maps.Copy(programs, more)
-	return len(programs)
-}
+// addPrograms is for files that not every system builds.
+func addPrograms(more map[string]func()) { maps.Copy(programs, more) }
 
 // programs are what the command tests run. Each ends the process, at the
 // latest when it returns.

@@ -2,6 +2,7 @@ package executortest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -93,7 +94,12 @@ func (r *natsRunner) startEngine(b *bustest.Bus, space message.SpaceID) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	watched := make(chan error, 1)
 	go func() { watched <- j.Watch(ctx, 0, r) }()
-	t.Cleanup(func() { stop(); <-watched })
+	t.Cleanup(func() {
+		stop()
+		if err := <-watched; !errors.Is(err, context.Canceled) {
+			t.Errorf("Watch: %v", err)
+		}
+	})
 }
 
 func (r *natsRunner) startWorker(b *bustest.Bus, space message.SpaceID, h executor.Handler) {
@@ -109,10 +115,9 @@ func (r *natsRunner) startWorker(b *bustest.Bus, space message.SpaceID, h execut
 	ran := make(chan error, 1)
 	go func() { ran <- w.Run(context.WithoutCancel(r.t.Context())) }()
 	r.t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			r.t.Errorf("Worker.Close: %v", err)
+		if err := errors.Join(w.Close(), <-ran); err != nil {
+			r.t.Errorf("Worker: %v", err)
 		}
-		<-ran
 	})
 }
 
