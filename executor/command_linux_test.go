@@ -22,7 +22,6 @@ func init() {
 			fmt.Fprintln(os.Stderr, "the command ended:", err)
 		},
 	})
-
 }
 
 // However the worker dies, its program does not run on unnoticed.

@@ -62,7 +62,6 @@ func init() {
 			fmt.Print("tidied up")
 		},
 	})
-
 }
 
 // hold opens the family's pipe for good.

@@ -14,6 +14,12 @@ import (
 // only place where a Handler is called. A context that has ended already keeps
 // it from being called at all. err is what the handler failed with, for logs.
 func invoke(ctx context.Context, h Handler, t Task) (res message.ToolResultBlock, err error) {
+	defer func() { // of an error or metadata whose own methods panic
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+			res = result(t, Output{}, err)
+		}
+	}()
 	var out Output
 	if err = ctx.Err(); err == nil {
 		out, err = call(ctx, h, t)

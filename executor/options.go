@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// Defaults of a Worker.
+// Defaults of a Worker. With the drain timeout and the time for results after
+// it, a worker ends within the 30 s that service managers usually grant.
 const (
 	DefaultSlots          = 1
-	DefaultDrainTimeout   = 30 * time.Second
+	DefaultDrainTimeout   = 20 * time.Second
 	DefaultRequestTimeout = 5 * time.Second
 )
 

@@ -164,3 +164,23 @@ func TestDeadlineIsAnErrorNotAnInterruption(t *testing.T) {
 		t.Errorf("result %s %q", r.State, r.Output.String())
 	}
 }
+
+// rude panics wherever it is looked at.
+type rude struct{}
+
+func (rude) Error() string                { panic("rude error") }
+func (rude) MarshalJSON() ([]byte, error) { panic("rude value") }
+
+func TestPanicsOfWhatAHandlerReturns(t *testing.T) {
+	for text, h := range map[string]Handler{
+		"the tool panicked: rude error": func(context.Context, Task) (Output, error) { return Output{}, rude{} },
+		"the tool panicked: rude value": func(context.Context, Task) (Output, error) {
+			return Output{Metadata: map[string]any{"k": rude{}}}, nil
+		},
+	} {
+		r, err := invoke(t.Context(), h, Task{})
+		if _, is := errors.AsType[*PanicError](err); !is || r.State != message.ToolResultError || r.Output.String() != text {
+			t.Errorf("result %s %q and %v, want error %q", r.State, r.Output.String(), err, text)
+		}
+	}
+}

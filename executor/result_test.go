@@ -112,7 +112,7 @@ func TestStoppingDeliversResultsFirst(t *testing.T) {
 		k := r.offer("call-1")
 		synctest.Wait()
 		down.Store(true)
-		time.AfterFunc(25*time.Second, func() { down.Store(false) })
+		time.AfterFunc(15*time.Second, func() { down.Store(false) })
 		if err := r.worker.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}

@@ -42,7 +42,7 @@ func TestSlotsBoundWhatRunsAtOnce(t *testing.T) {
 }
 
 func TestCloseWaitsForWhatRuns(t *testing.T) {
-	bubble(t, slow(20*time.Second), func(r *rig) {
+	bubble(t, slow(15*time.Second), func(r *rig) {
 		k := r.offer("call-1")
 		synctest.Wait()
 		next := r.engine.Fact("call-2", `{}`)
@@ -51,8 +51,8 @@ func TestCloseWaitsForWhatRuns(t *testing.T) {
 		if err := r.worker.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		if took := time.Since(begun); took != 20*time.Second {
-			t.Errorf("Close took %s, want the 20 s of the run", took)
+		if took := time.Since(begun); took != 15*time.Second {
+			t.Errorf("Close took %s, want the 15 s of the run", took)
 		}
 		r.wantResult(k, message.ToolResultSuccess, "ok")
 		r.wantRuns(1)
