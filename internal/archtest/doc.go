@@ -1,0 +1,28 @@
+// Package archtest keeps the architecture true: what the documents say about
+// the module is compared with the module.
+//
+// [Rules] is the table of allowed imports, with the reason of every row.
+// [Table.Check] judges one import, [Reach] finds how a package comes to depend
+// on another, [Table.Markdown] draws the table for ARCHITECTURE.md. They are
+// plain functions over plain values, so that the tests can also hand them made-up
+// imports and see them refused.
+//
+// The tests of this package read the module and fail when
+//
+//   - an import is not in the table, or a folder has no row in it;
+//   - a test library is reachable from code that is not a test;
+//   - a package has no doc comment, or an example no README;
+//   - a fuzz target is not in the Makefile's list, or the list names none;
+//   - the import table or the state diagram in the documents is not the one in
+//     the code;
+//   - a file names this machine, its registries, or files outside the module;
+//   - a copied test vector is not the original, where the original is at hand.
+//
+// After a change of the table or of the state machine,
+//
+//	go test ./internal/archtest -update
+//
+// writes both into the documents.
+//
+// It does not judge names, sizes or style: that is the linters' part.
+package archtest

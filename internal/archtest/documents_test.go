@@ -1,0 +1,72 @@
+package archtest_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/internal/archtest"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+var update = flag.Bool("update", false, "write the import table and the state diagram into the documents")
+
+func TestDocuments(t *testing.T) {
+	states := "```mermaid\n" + toolcall.Diagram() + "```\n"
+	tests := []struct{ file, block, want string }{
+		{"README.md", "states", states},
+		{"ARCHITECTURE.md", "states", states},
+		{"ARCHITECTURE.md", "imports", archtest.Rules().Markdown()},
+	}
+	for _, tt := range tests {
+		t.Run(tt.file+" "+tt.block, func(t *testing.T) {
+			path := filepath.Join(root(t), tt.file)
+			document := read(t, path)
+			if *update {
+				document = write(t, path, document, tt.block, tt.want)
+			}
+			got, err := archtest.Block(document, tt.block)
+			if err != nil {
+				t.Fatalf("%s: %v", tt.file, err)
+			}
+			if got != tt.want {
+				t.Errorf("%s: the block %q is not what the code says; run: go test ./internal/archtest -update\ngot:\n%s\nwant:\n%s", tt.file, tt.block, got, tt.want)
+			}
+		})
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func write(t *testing.T, path, document, block, text string) string {
+	t.Helper()
+	document, err := archtest.WithBlock(document, block, text)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	if err := os.WriteFile(path, []byte(document), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return document
+}
+
+// Examples are run by people who read them first.
+func TestEveryExampleHasAReadme(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.AST.Name.Name != "main" || !strings.HasPrefix(s.Folder, "examples/") {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(root(t), s.Folder, "README.md")); err != nil {
+			t.Errorf("%s: %v; say in a few lines what it shows and how to run it", s.Folder, err)
+		}
+	}
+}

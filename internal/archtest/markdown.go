@@ -1,0 +1,76 @@
+package archtest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Markdown draws the table for ARCHITECTURE.md.
+func (t Table) Markdown() string {
+	var b strings.Builder
+	b.WriteString("| package | may import | third party | why |\n|---|---|---|---|\n")
+	for _, r := range t.Rows {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.name(), r.own(), r.libraries(), r.Why)
+	}
+	fmt.Fprintf(&b, "\nEvery package but the examples may use %s.\n", codes(t.Shared, " and "))
+	fmt.Fprintf(&b, "Tests may use %s; no code that is not a test reaches them.\n", codes(t.TestLibraries, " and "))
+	for _, r := range t.Rows {
+		if len(r.Never) > 0 {
+			fmt.Fprintf(&b, "%s never imports %s.\n", r.name(), codes(r.Never, ", "))
+		}
+	}
+	return b.String()
+}
+
+// summary says what a row allows, in one line of plain text.
+func (r Row) summary() string {
+	text := fmt.Sprintf("%s may import %s; third party: %s", r.Folder, r.own(), r.libraries())
+	if len(r.Never) > 0 {
+		text += "; never " + strings.Join(r.Never, ", ")
+	}
+	return strings.ReplaceAll(text, "`", "")
+}
+
+func (r Row) name() string {
+	switch r.Folder {
+	case ".":
+		return "the root"
+	case anyTest:
+		return "`…test`"
+	}
+	return "`" + r.Folder + "`"
+}
+
+func (r Row) own() string {
+	switch {
+	case r.Outside:
+		return "every public package, never `internal/`"
+	case r.Public:
+		return "every public package"
+	case len(r.Own) == 0:
+		return "nothing"
+	}
+	return codes(r.Own, ", ")
+}
+
+func (r Row) libraries() string {
+	switch {
+	case r.Proof:
+		return "test libraries, and what another row names"
+	case len(r.Libraries) == 0:
+		return "none"
+	}
+	short := make([]string, len(r.Libraries))
+	for i, l := range r.Libraries {
+		short[i] = strings.TrimPrefix(l, "github.com/")
+	}
+	return codes(short, ", ")
+}
+
+func codes(words []string, between string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = "`" + w + "`"
+	}
+	return strings.Join(quoted, between)
+}

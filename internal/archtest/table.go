@@ -1,0 +1,183 @@
+package archtest
+
+import "strings"
+
+// Module is the import path of the module.
+const Module = "github.com/askance-dev/askance"
+
+// Row says what the packages of one folder may import.
+type Row struct {
+	// Folder, below the module's root; "." is the root package alone. The row
+	// holds for all packages below it too, unless a longer one names them.
+	// "*test" stands for every package whose name ends so.
+	Folder string
+	// Own are the folders of the module that it may import.
+	Own []string
+	// Public lets it import every package of the module outside internal/.
+	Public bool
+	// Libraries are the import paths, of others, that it may import; all
+	// packages below them too.
+	Libraries []string
+	// Never are packages of the standard library that it may not import.
+	Never []string
+	// Outside marks code that stands for a user's: internal/ does not exist.
+	Outside bool
+	// Proof marks code that exists for tests: only tests import it, and it may
+	// use what tests use.
+	Proof bool
+	// Why is the reason, shown in the document and in the failure text.
+	Why string
+}
+
+// anyTest is the folder of the row for all packages whose name ends in test.
+const anyTest = "*test"
+
+// Table is all rows together.
+type Table struct {
+	Rows []Row
+	// Shared are folders that everybody may import, save where Outside is set.
+	Shared []string
+	// TestLibraries are import paths of others that only tests may reach.
+	TestLibraries []string
+}
+
+// noIO are the packages by which a pure package would reach the world.
+var noIO = []string{"database/sql", "io/ioutil", "net", "net/http", "os", "os/exec", "os/signal", "syscall"}
+
+// noSockets are the packages by which the engine would become an adapter.
+var noSockets = []string{"database/sql", "net", "net/http", "os", "os/exec", "os/signal", "syscall"}
+
+// Rules is the import table of the module.
+func Rules() Table {
+	return Table{
+		Shared:        []string{"internal/strictjson", "internal/jcs"},
+		TestLibraries: []string{"pgregory.net/rapid", "github.com/google/go-cmp"},
+		Rows:          append(core(), around()...),
+	}
+}
+
+// core is what decides: no sockets, no wiring.
+func core() []Row {
+	return []Row{
+		{
+			Folder: ".",
+			Why:    "the root package is documentation",
+		},
+		{
+			Folder:    "message",
+			Libraries: []string{"github.com/google/uuid"},
+			Never:     noIO,
+			Why:       "types and codecs that every other package shares: no I/O, and no dependency on the rest",
+		},
+		{
+			Folder:    "toolcall",
+			Own:       []string{"message"},
+			Libraries: []string{"github.com/looplab/fsm"},
+			Never:     noIO,
+			Why:       "the machine is pure: events in, effects out. It knows no policy; the engine turns a decision into an event",
+		},
+		{
+			Folder: "permission",
+			Own:    []string{"message"},
+			Libraries: []string{
+				"cel.dev/cel-go", "github.com/goccy/go-yaml", "github.com/santhosh-tekuri/jsonschema/v6",
+			},
+			Never: []string{"net", "net/http", "os/exec"},
+			Why:   "a decision is a function of the call and the rules; it knows no state machine, so it can also judge a journal afterwards",
+		},
+		{
+			Folder: "engine",
+			Own:    []string{"message", "toolcall", "permission"},
+			Never:  noSockets,
+			Why:    "it declares the interfaces it needs and the adapters satisfy them, so it runs the same on memory and on NATS",
+		},
+		{
+			Folder:    "internal/strictjson",
+			Libraries: []string{"github.com/go-json-experiment/json"},
+			Why:       "the one decoder of outside input stands below everything",
+		},
+		{
+			Folder:    "internal/jcs",
+			Libraries: []string{"github.com/go-json-experiment/json"},
+			Why:       "the one canonical form of what is hashed and signed stands below everything",
+		},
+	}
+}
+
+// around is what connects the core with the world, and what proves it.
+func around() []Row {
+	return []Row{
+		{
+			Folder: "executor",
+			Own:    []string{"message"},
+			Why:    "a worker is small: it verifies a grant and runs a tool, over a transport that it declares",
+		},
+		{
+			Folder: "bus",
+			Own:    []string{"message"},
+			Libraries: []string{
+				"github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/nats-io/nkeys",
+				"github.com/nats-io/jwt/v2", "github.com/nats-io/nuid", "github.com/gofrs/flock",
+			},
+			Why: "the only place that knows NATS; it satisfies the interfaces of engine and executor without knowing either (flock: two servers on one folder would ruin the journal)",
+		},
+		{
+			Folder: "cmd",
+			Public: true,
+			Libraries: []string{
+				"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/charmbracelet/huh",
+				"github.com/charmbracelet/lipgloss", "github.com/schollz/progressbar/v3", "github.com/knadh/koanf",
+				"golang.org/x/term", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/nats-io/nats.go",
+			},
+			Why: "wiring: it joins the public packages and talks to people (nats.go: bench measures the bare connection)",
+		},
+		{
+			Folder:    "examples",
+			Public:    true,
+			Outside:   true,
+			Libraries: []string{"github.com/nats-io/nats.go"},
+			Why:       "an example is what a user can copy, and a user cannot import internal/",
+		},
+		{
+			Folder: "e2e",
+			Public: true,
+			Proof:  true,
+			Why:    "the proof runs what users run: real processes over the public packages",
+		},
+		{
+			Folder: anyTest,
+			Public: true,
+			Proof:  true,
+			Why:    "conformance suites and test servers; only tests import them",
+		},
+	}
+}
+
+// Row returns the row that holds for a folder, and whether there is one.
+func (t Table) Row(folder string) (Row, bool) {
+	var best Row
+	for _, r := range t.Rows {
+		if r.Folder == anyTest && strings.HasSuffix(folder, "test") {
+			return r, true
+		}
+		if below(folder, r.Folder) && len(r.Folder) > len(best.Folder) {
+			best = r
+		}
+	}
+	return best, best.Folder != ""
+}
+
+// below says whether path is root or lies under it. Nothing but itself lies
+// under ".".
+func below(path, root string) bool {
+	return path == root || strings.HasPrefix(path, root+"/")
+}
+
+func anyBelow(path string, roots []string) bool {
+	for _, r := range roots {
+		if below(path, r) {
+			return true
+		}
+	}
+	return false
+}
