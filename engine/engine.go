@@ -185,9 +185,10 @@ func randomHex(n int) string {
 // replicas write.
 type watcher struct{ e *Engine }
 
-// Wants spares this engine its own facts, once it knows that they are stored.
-func (w watcher) Wants(seq uint64) bool {
-	if !w.e.own.take(seq) {
+// Wants spares this engine its own facts: their writer takes them into the
+// view.
+func (w watcher) Wants(seq uint64, id string) bool {
+	if id == "" || !w.e.own.met(id) {
 		return true
 	}
 	w.e.view.reached(seq)

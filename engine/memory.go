@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,9 +23,13 @@ type Memory struct {
 	limit   int                    // 0: none; records, for tests of a full store
 }
 
+// readable is what can be read back; requests are bounded far below it.
+var readable = []strictjson.Option{strictjson.MaxBytes(64 << 20)}
+
 type memoryRecord struct {
 	time    time.Time
 	key     message.Key
+	id      string // of a fact
 	fact    []byte
 	event   []byte
 	runtime string
@@ -52,8 +57,11 @@ func (m *Memory) EnsureTool(context.Context, string) error { return nil }
 // Append implements Journal.
 func (m *Memory) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
 	body, err := strictjson.Marshal(f)
+	if err == nil {
+		err = strictjson.Check(body, readable...) // what could not be read again would end the tree's life
+	}
 	if err != nil {
-		return 0, message.Errorf(message.CodeInternal, "append", "encode fact: %w", err)
+		return 0, message.Errorf(message.CodeInvalid, "append", "the fact has no JSON form: %w", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +72,7 @@ func (m *Memory) Append(ctx context.Context, f *message.Fact, prev uint64) (uint
 	if have := m.last[key]; have != prev {
 		return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s is at %d, not at %d", key, have, prev)}
 	}
-	seq := m.add(memoryRecord{time: time.Now(), key: key, fact: body})
+	seq := m.add(memoryRecord{time: time.Now(), key: key, id: f.ID, fact: body})
 	m.last[key] = seq
 	return seq, nil
 }
@@ -103,16 +111,23 @@ func (m *Memory) add(r memoryRecord) uint64 {
 // record decodes the record with sequence seq. m.mu is held.
 func (m *Memory) record(seq uint64) message.Record {
 	r := m.records[seq-1]
-	out := message.Record{Seq: seq, Time: r.time, Key: r.key, Event: r.event, Runtime: r.runtime}
+	out := message.Record{Seq: seq, Time: r.time, Key: r.key, Event: slices.Clone(r.event), Runtime: r.runtime}
 	if r.fact != nil {
 		var f message.Fact
-		if err := strictjson.Unmarshal(r.fact, &f); err != nil {
+		if err := strictjson.Unmarshal(r.fact, &f, readable...); err != nil {
 			out.Invalid = err
 			return out
 		}
 		out.Fact = &f
 	}
 	return out
+}
+
+// id is the id of the fact with sequence seq, "" for an event.
+func (m *Memory) id(seq uint64) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.records[seq-1].id
 }
 
 // Last implements Journal.
@@ -170,7 +185,7 @@ func (m *Memory) Watch(ctx context.Context, after uint64, sink Sink) error {
 		m.mu.Unlock()
 		if have {
 			after++
-			if choosy, ok := sink.(message.ChoosySink); !ok || choosy.Wants(after) {
+			if choosy, ok := sink.(message.ChoosySink); !ok || choosy.Wants(after, m.id(after)) {
 				m.mu.Lock()
 				next := m.record(after)
 				m.mu.Unlock()

@@ -37,9 +37,6 @@ func (e *Engine) update(ctx context.Context, op string, key message.Key, by mess
 			}
 			fresh = true
 		}
-		if cur.Facts >= message.MaxFactsPerCall {
-			return cur, &message.Error{Code: message.CodeTooLarge, Op: op, Call: cur, What: "the call has reached its limit of facts", Hint: "interrupt its reply"}
-		}
 		m := toolcall.Load(cur)
 		err := f(ctx, m)
 		if errors.Is(err, errNoChange) && fresh {
@@ -51,6 +48,9 @@ func (e *Engine) update(ctx context.Context, op string, key message.Key, by mess
 		if err != nil { // perhaps only the view was old
 			cur = nil
 			continue
+		}
+		if next := m.Call(); next.Facts > message.MaxFactsPerCall && next.Open() { // it may still be ended
+			return cur, &message.Error{Code: message.CodeTooLarge, Op: op, Call: cur.Clone(), What: "the call has reached its limit of facts", Hint: "interrupt its reply"}
 		}
 		next, err := e.write(ctx, m, by, cur.Seq)
 		if err == nil {
@@ -112,24 +112,45 @@ func (e *Engine) fact(by message.Principal, at time.Time) *message.Fact {
 	return &message.Fact{V: message.FactVersion, ID: randomHex(16), By: by, At: at, Engine: e.cfg.id}
 }
 
-// append stores one fact and takes it into the view. When the outcome is unknown it asks the journal
+// append stores one fact and takes it into the view. The watch passes over the
+// engine's own facts, so a fact that the watch has met and whose writer gave
+// up is read here.
+func (e *Engine) append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+	e.own.begin(f.ID)
+	seq, err := e.store(ctx, f, prev)
+	if err == nil {
+		if f.Call != nil {
+			f.Call.At(seq) // the view does not do it if it has a later fact by now
+		}
+		e.view.apply(f, seq)
+		e.own.stored(f.ID)
+		return seq, nil
+	}
+	if e.own.failed(f.ID) {
+		e.background(func(ctx context.Context) { e.catchUp(ctx, f.Key()) })
+	}
+	return 0, err
+}
+
+// store writes one fact. When the outcome is unknown it asks the journal
 // whether the fact is there, for as long as the caller has patience, so that a
 // lost acknowledgement never turns into a second decision.
-func (e *Engine) append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+func (e *Engine) store(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+	unsure := false // an earlier sending may have arrived, or may still arrive
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		seq, err := e.journal.Append(ctx, f, prev)
-		if err == nil {
-			e.took(f, seq)
-		}
-		if !errors.Is(err, message.ErrUnknownOutcome) {
+		switch {
+		case errors.Is(err, message.ErrConflict) && unsure:
+		case errors.Is(err, message.ErrUnknownOutcome):
+			unsure = true
+		default:
 			return seq, err
 		}
-		r, lerr := e.journal.Last(ctx, f.Key())
+		moved, at, lerr := e.stored(ctx, f, prev)
 		switch {
-		case lerr == nil && r.Fact != nil && r.Fact.ID == f.ID:
-			e.took(f, r.Seq)
-			return r.Seq, nil
-		case lerr == nil && r.Seq != prev:
+		case lerr == nil && at > 0:
+			return at, nil
+		case lerr == nil && moved:
 			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has moved on", f.Key())}
 		}
 		select { // not there (yet), or cannot be read: the same fact again is harmless
@@ -140,18 +161,52 @@ func (e *Engine) append(ctx context.Context, f *message.Fact, prev uint64) (uint
 	}
 }
 
-// took brings the view up to a fact that this engine wrote, and only then lets
-// the watch pass over it.
-func (e *Engine) took(f *message.Fact, seq uint64) {
-	if f.Call != nil {
-		f.Call.At(seq) // the view leaves it alone if the watch was faster
+// stored looks whether a tree has moved on from prev, and where f stands if it
+// was f that moved it: others may have written after it.
+func (e *Engine) stored(ctx context.Context, f *message.Fact, prev uint64) (moved bool, at uint64, err error) {
+	r, err := e.journal.Last(ctx, f.Key())
+	switch {
+	case errors.Is(err, message.ErrNotFound):
+		return false, 0, nil
+	case err != nil || r.Seq == prev:
+		return false, 0, err
+	case r.Fact != nil && r.Fact.ID == f.ID:
+		return true, r.Seq, nil
 	}
-	e.view.apply(f, seq)
-	e.own.add(seq)
+	history, err := e.journal.History(ctx, f.Key())
+	for _, r := range history {
+		if r.Fact != nil && r.Fact.ID == f.ID {
+			return true, r.Seq, nil
+		}
+	}
+	return true, 0, err
 }
 
-// stamp is the engine's clock.
-func stamp() toolcall.Base { return toolcall.Base{At: time.Now().UTC()} }
+// catchUp brings the view up to a tree's last fact and follows it like another
+// replica's.
+func (e *Engine) catchUp(ctx context.Context, key message.Key) {
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		r, err := e.journal.Last(ctx, key)
+		if err == nil && r.Fact != nil {
+			if r.Fact.Call != nil {
+				r.Fact.Call.At(r.Seq)
+			}
+			if e.view.apply(r.Fact, r.Seq) {
+				e.follow(r.Fact)
+			}
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stamp is the engine's clock. Without the monotonic reading: a time must mean
+// the same here as to those who read it from the journal.
+func stamp() toolcall.Base { return toolcall.Base{At: time.Now().UTC().Round(0)} }
 
 // self is the engine as a principal, for what timers and policy do.
 func (e *Engine) self() message.Principal {
