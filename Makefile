@@ -20,6 +20,8 @@ RACE ?= $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env C
 FUZZ := \
   bus:FuzzParseSubject \
   bus:FuzzToken \
+  cmd/askance/internal/chatstream:FuzzTurns \
+  cmd/askance/internal/cli:FuzzSettings \
   cmd/askance/internal/toolfile:FuzzParse \
   executor:FuzzResultText \
   internal/jcs:FuzzCanonicalize \

@@ -41,7 +41,7 @@ type bench struct {
 
 // Run measures. It leaves the journal in Config.Dir.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
-	if err := cfg.check(); err != nil {
+	if err := cfg.Check(); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	if cfg.Progress == nil {

@@ -21,7 +21,8 @@ type Config struct {
 	Progress func(phase string, done float64)
 }
 
-func (c Config) check() error {
+// Check reports what cannot be measured.
+func (c Config) Check() error {
 	switch {
 	case c.Concurrency < 1 || c.Concurrency > maxConcurrency:
 		return fmt.Errorf("concurrency is %d, want 1 to %d", c.Concurrency, maxConcurrency)

@@ -21,6 +21,9 @@ func (a *app) answer() *cobra.Command {
 		Args:              oneCall(&d.ad),
 		ValidArgsFunction: a.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("output") {
+				return usagef("--output is missing: it becomes the tool's result")
+			}
 			return a.decide(c.Context(), &d, "Answer for", func(context.Context, *message.Call) (message.Answer, error) {
 				text, err := a.textOf("--output", output, message.MaxOutputBytes)
 				return message.Answer{Kind: message.AnswerForTool, Output: strings.TrimRight(text, "\n")}, err
@@ -30,6 +33,5 @@ func (a *app) answer() *cobra.Command {
 	a.at.flags(c)
 	d.flags(c)
 	c.Flags().StringVar(&output, "output", "", "the result: a text, @FILE, or - for standard input")
-	_ = c.MarkFlagRequired("output") // the flag is there: it was defined above
 	return c
 }

@@ -67,6 +67,9 @@ func (a *app) runBench(ctx context.Context, cfg bench.Config) error {
 		defer func() { _ = os.RemoveAll(dir) }() // in the system's folder for such things
 	}
 	cfg.Dir = filepath.Join(dir, "bench")
+	if err := cfg.Check(); err != nil {
+		return usageError{err}
+	}
 	bar := a.benchBar(&cfg)
 	r, err := bench.Run(ctx, cfg)
 	bar()

@@ -15,7 +15,7 @@ import (
 )
 
 // greetTimeout is how long a command waits for an engine to answer at all.
-const greetTimeout = 4 * time.Second
+const greetTimeout = 2 * time.Second
 
 // link is a way to the calls, for one principal.
 type link struct {

@@ -64,7 +64,12 @@ func demoTool() *cobra.Command {
 		Use:    "tool WORKSPACE",
 		Short:  "Run one call of the demo's worker",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("want the workspace folder")
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			return demo.RunTool(c.Context(), demo.Call{
 				Tool: os.Getenv("ASKANCE_TOOL"), IdempotencyKey: os.Getenv("ASKANCE_IDEMPOTENCY_KEY"), Workspace: args[0],

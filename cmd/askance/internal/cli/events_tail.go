@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -36,7 +37,11 @@ each line is {"seq": …, "event": …}; give the last seq to --after to go on.`
 			if once || !l.live {
 				return replay.Events(c.Context(), l, r, a.printEvent)
 			}
-			return replay.Follow(c.Context(), l, r, a.printEvent)
+			err = replay.Follow(c.Context(), l, r, a.printEvent)
+			if errors.Is(err, errSignal) {
+				return nil // that is how it is ended
+			}
+			return err
 		},
 	}
 	a.at.flags(c)

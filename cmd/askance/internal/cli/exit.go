@@ -95,12 +95,25 @@ type errorBody struct {
 	Op   string       `json:"op,omitzero"`
 	What string       `json:"what"`
 	Hint string       `json:"hint,omitzero"`
+	// State and Digest are those of the call that the error is about: the loser
+	// of a race sees where it stands, and which question is open now.
+	State  message.ToolCallState `json:"state,omitzero"`
+	Digest string                `json:"digest,omitzero"`
 }
 
 func documentOf(err error) errorDocument {
 	b := errorBody{Exit: ExitCode(err), What: err.Error()}
 	if me, ok := errors.AsType[*message.Error](err); ok {
-		b.Code, b.Op, b.Hint = me.Code, me.Op, me.Hint
+		b.Code, b.Op, b.What, b.Hint = me.Code, me.Op, me.What, me.Hint
+		if me.Err != nil && me.Err.Error() != "" {
+			b.What += ": " + me.Err.Error()
+		}
+		if c := me.Call; c != nil {
+			b.State = c.State
+			if c.State == message.ToolCallAsking {
+				b.Digest = c.Digest
+			}
+		}
 	}
 	return errorDocument{b}
 }

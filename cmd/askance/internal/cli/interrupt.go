@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -32,12 +34,8 @@ nothing of it begins any more, and what runs is told to stop.`,
 			}
 			defer l.Close()
 			r.V, r.Session, r.Reply = 1, message.SessionID(ad.session), message.ReplyID(ad.reply)
-			if ad.arg != "" {
-				call, err := ad.find(c.Context(), l)
-				if err != nil {
-					return err
-				}
-				r.Session, r.Reply = call.Session, call.Reply
+			if err := interrupted(c.Context(), l, &ad, &r); err != nil {
+				return err
 			}
 			reply, err := l.Interrupt(c.Context(), r)
 			if err != nil {
@@ -57,4 +55,22 @@ nothing of it begins any more, and what runs is told to stop.`,
 	ad.flags(c)
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")
 	return c
+}
+
+// interrupted finds the reply that is meant. One that nobody has ever proposed a
+// call in is a slip of the keyboard.
+func interrupted(ctx context.Context, c engine.Client, ad *address, r *message.InterruptRequest) error {
+	if ad.arg != "" {
+		call, err := ad.find(ctx, c)
+		if err != nil {
+			return err
+		}
+		r.Session, r.Reply = call.Session, call.Reply
+		return nil
+	}
+	calls, err := c.List(ctx, message.ListRequest{V: 1, Session: r.Session, Reply: r.Reply, All: true, Limit: 1})
+	if err == nil && len(calls.Calls) == 0 {
+		err = &message.Error{Code: message.CodeNotFound, Op: "interrupt", What: fmt.Sprintf("no call of the reply %s/%s is known", r.Session, r.Reply), Hint: "askance list --all shows what there is"}
+	}
+	return err
 }

@@ -26,6 +26,9 @@ out what happened, then say so:
 		Args:              oneCall(&ad),
 		ValidArgsFunction: a.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if r.Outcome == "" {
+				return usagef("--outcome is missing: say happened, did_not_happen or run_again")
+			}
 			var err error
 			if r.Output, err = a.textOf("--output", output, message.MaxOutputBytes); err != nil {
 				return err
@@ -60,7 +63,6 @@ out what happened, then say so:
 	f.StringVar(&output, "output", "", "result, with happened: a text, @FILE, or - for standard input")
 	f.StringVar(&r.Note, "note", "", "what you found out, for the record")
 	f.IntVar(&r.Attempt, "attempt", 0, "settle only this attempt (default: the present one)")
-	_ = c.MarkFlagRequired("outcome") // the flag is there: it was defined above
 	_ = c.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions([]string{"happened", "did_not_happen", "run_again"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

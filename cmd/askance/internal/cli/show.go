@@ -63,7 +63,11 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 	}
 	b.WriteString("\n")
 	row("address", term.SafeLine(keyPath(c.Key)))
-	row("from", term.SafeLine(c.Runtime+" "+c.Agent))
+	from := "runtime " + c.Runtime
+	if c.Agent != "" && c.Agent != c.Runtime {
+		from += ", agent " + c.Agent
+	}
+	row("from", term.SafeLine(from))
 	row("input", strings.TrimLeft(term.Indent(prettyInput(c.Input), strings.Repeat(" ", 13)), " "))
 	if q := c.Question; q != nil && c.State == message.ToolCallAsking {
 		row("question", out.Ask(term.SafeLine(q.Text)))
@@ -77,7 +81,7 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 	}
 	if d := c.Decision; d != nil {
 		row("decision", fmt.Sprintf("%s: %s", d.Behavior, term.SafeLine(d.Reason)))
-		row("rule", term.SafeLine(strings.TrimSpace(d.Rule+" ("+d.Source+")")))
+		row("source", term.SafeLine(d.Source))
 		row("policy", d.Bundle)
 		for _, e := range d.Errors {
 			row("rule error", out.Bad(term.SafeLine(e)))

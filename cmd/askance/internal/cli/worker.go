@@ -47,6 +47,9 @@ ASKANCE_CALL_ID. Hand the idempotency key on to whatever has the effect.`,
 			if len(args) == 0 {
 				return usagef("want a command after --, for instance: askance worker --tool refund -- ./refund.py")
 			}
+			if len(w.tools) == 0 {
+				return usagef("--tool is missing: name the tool whose calls %s runs", args[0])
+			}
 			w.argv = args
 			return nil
 		},
@@ -60,7 +63,6 @@ ASKANCE_CALL_ID. Hand the idempotency key on to whatever has the effect.`,
 	f.StringArrayVar(&w.passEnv, "pass-env", nil, "variable of this environment that CMD gets; may be repeated")
 	f.BoolVar(&w.lifeline, "until-stdin-closes", false, "stop when standard input ends: for programs that start workers")
 	_ = f.MarkHidden("until-stdin-closes") // the flag is there: it was defined above
-	_ = c.MarkFlagRequired("tool")         // likewise
 	return c
 }
 

@@ -50,7 +50,7 @@ func lineOf(out *term.Out, f *message.Fact, cause toolcall.Cause) told {
 	case toolcall.Deny:
 		return told{word: word(out.Bad, "denied"), rest: decisionText(c)}
 	case toolcall.Ask:
-		return told{word: word(out.Ask, "asking"), rest: term.SafeLine(c.Question.Text) + " (" + byRule(c) + ")", more: "digest " + c.Digest}
+		return told{word: word(out.Ask, "asking"), rest: term.SafeLine(c.Question.Text), more: byRule(c) + ", digest " + c.Digest}
 	case toolcall.Allow:
 		return told{word: word(out.Good, "allowed"), rest: byRule(c)}
 	case toolcall.Hide:
@@ -76,7 +76,7 @@ func runLine(out *term.Out, f *message.Fact, cause toolcall.Cause, word func(fun
 	case toolcall.Start:
 		return told{word: word(out.Work, "started"), rest: started(c)}
 	case toolcall.Lose:
-		return told{word: word(out.Bad, "lost"), rest: fmt.Sprintf("attempt %d fell silent, tried again at %s", c.Attempt.Number, c.RetryAt.Local().Format(time.TimeOnly))}
+		return told{word: word(out.Bad, "lost"), rest: fmt.Sprintf("attempt %d fell silent, tried again in %s", c.Attempt.Number, c.RetryAt.Sub(f.At).Round(time.Millisecond))}
 	case toolcall.Suspend:
 		return told{word: word(out.Ask, "held"), rest: HoldText(c.Hold)}
 	case toolcall.Result:

@@ -1,0 +1,215 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message"
+)
+
+func TestListAndShow(t *testing.T) {
+	clean(t)
+	s := serve(t)
+	if out := ok(t, "list", "--data", s.data); out != "No open calls.\n" {
+		t.Errorf("list printed %q", out)
+	}
+	s.propose("r1", "c-ask", "pay", `{"cents":500}`)
+	s.propose("r1", "c-allow", "pay", `{"cents":5}`)
+	s.propose("r1", "c-deny", "pay", `{"cents":9001}`)
+	s.propose("r1", "c-bad", "pay", `{"cents":"5"}`)
+	s.propose("r1", "c-outside", "outside", `{}`)
+	s.propose("r1", "c-\x1b[2J", "pay", "{\"cents\":501}")
+	golden(t, "list", ok(t, "list", "--data", s.data))
+	golden(t, "list-all", ok(t, "list", "--data", s.data, "--all"))
+	golden(t, "show-asking", ok(t, "show", "c-ask", "--data", s.data))
+	golden(t, "show-submitted", ok(t, "show", "s1/r1/c-allow", "--data", s.data))
+	golden(t, "show-denied", ok(t, "show", "c-deny", "--data", s.data))
+
+	calls := decode[message.ListReply](t, ok(t, "list", "--state", "asking,submitted", "--json", "--nats", s.url)).Calls
+	var ids []string
+	for _, c := range calls {
+		ids = append(ids, string(c.Call))
+	}
+	if got := strings.Join(ids, " "); got != "c-ask c-allow c-outside c-\x1b[2J" {
+		t.Errorf("list --json has %q", got)
+	}
+	if n := len(decode[message.ListReply](t, ok(t, "list", "--session", "other", "--all", "--json", "--data", s.data)).Calls); n != 0 {
+		t.Errorf("%d calls of another session", n)
+	}
+	if n := len(decode[message.ListReply](t, ok(t, "list", "--held", "--json", "--data", s.data)).Calls); n != 0 {
+		t.Errorf("%d held calls", n)
+	}
+	show := decode[message.ShowReply](t, ok(t, "show", "c-ask", "--json", "--data", s.data))
+	if show.Call.State != message.ToolCallAsking || show.Call.Digest == "" || len(show.History) != 1 {
+		t.Errorf("show --json = %+v", show)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	clean(t)
+	s := serve(t)
+	s.propose("r1", "c", "pay", `{"cents":500}`)
+	s.propose("r2", "c", "pay", `{"cents":600}`)
+	s.propose("r/3", "x/y", "pay", `{"cents":700}`)
+
+	r := fails(t, cli.ExitUsage, "2 calls are named c", "show", "c", "--data", s.data)
+	for _, want := range []string{"s1/r1/c (pay, asking)", "s1/r2/c (pay, asking)"} {
+		if !strings.Contains(r.err, want) {
+			t.Errorf("the error does not list %s:\n%s", want, r.err)
+		}
+	}
+	for _, tc := range []struct{ args, want string }{
+		{"c --reply r2", `"cents": 600`},
+		{"c --session s1 --reply r1", `"cents": 500`},
+		{"s1/r2/c", `"cents": 600`},
+		{"s1/r/3/x/y", `"cents": 700`},
+		{"x/y", `"cents": 700`},
+	} {
+		if out := ok(t, append([]string{"show", "--data", s.data}, strings.Fields(tc.args)...)...); !strings.Contains(out, tc.want) {
+			t.Errorf("show %s printed\n%s\nwant %s", tc.args, out, tc.want)
+		}
+	}
+	fails(t, cli.ExitNotFound, "no call nope is known", "show", "nope", "--data", s.data)
+	fails(t, cli.ExitNotFound, "no call s1/r1/nope is known", "show", "s1/r1/nope", "--data", s.data)
+
+	// With one of the two finished, the id alone means the open one.
+	ok(t, "reject", "s1/r1/c", "--yes", "--data", s.data)
+	if out := ok(t, "show", "c", "--data", s.data); !strings.Contains(out, `"cents": 600`) {
+		t.Errorf("show c printed a finished call although one is open:\n%s", out)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	clean(t)
+	s := serve(t)
+	digest := s.propose("r1", "c1", "ship", `{"cents":500}`).Digest
+
+	doc := fails(t, cli.ExitConflict, "another question", "approve", "c1", "--data", s.data, "--digest", "sha256:00", "--json")
+	if d := decode[struct {
+		Error struct {
+			Exit   int
+			Code   string
+			Digest string
+		}
+	}](t, doc.err); d.Error.Exit != cli.ExitConflict || d.Error.Code != "digest_mismatch" || d.Error.Digest != digest {
+		t.Errorf("the error document is %s", doc.err)
+	}
+	call := decode[message.Call](t, ok(t, "approve", "c1", "--data", s.data, "--digest", digest, "--json", "--as", "ann"))
+	if v := call.Votes[0]; v.By.Name != "ann" || v.By.Role != message.RoleApprover || v.Digest != digest {
+		t.Errorf("the vote is %+v", v)
+	}
+	if c := s.finished("r1", "c1"); c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != `{"cents":500}` {
+		t.Errorf("the approved call ended as %+v", c.Result)
+	}
+	fails(t, cli.ExitConflict, "ann gave the answer approve", "approve", "c1", "--data", s.data, "--yes")
+	fails(t, cli.ExitConflict, "revoke", "revoke", "c1", "--data", s.data)
+
+	s.propose("r1", "c2", "ship", `{"cents":500}`)
+	ok(t, "reject", "c2", "--yes", "--feedback", "too much", "--data", s.data)
+	if c := s.finished("r1", "c2"); c.Result.State != message.ToolResultDenied || !strings.Contains(c.Result.Output.String(), "too much") {
+		t.Errorf("the rejected call ended as %+v", c.Result)
+	}
+
+	s.propose("r1", "c3", "ship", `{"cents":500}`)
+	if r := runWith(t, "paid by hand\n", "answer", "c3", "--output", "-", "--yes", "--data", s.data); r.code != cli.ExitOK {
+		t.Fatalf("answer: exit %d\n%s", r.code, r.err)
+	}
+	if c := s.finished("r1", "c3"); c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != "paid by hand" || c.Started() {
+		t.Errorf("the answered call ended as %+v", c.Result)
+	}
+
+	s.propose("r1", "c4", "boss", `{}`)
+	fails(t, cli.ExitForbidden, "not among those who may answer", "approve", "c4", "--yes", "--as", "ann", "--data", s.data)
+	if out := ok(t, "approve", "c4", "--yes", "--as", "boss", "--data", s.data); !strings.Contains(out, "c4 is submitted, it waits for a worker") {
+		t.Errorf("approve printed %q", out)
+	}
+	if out := ok(t, "revoke", "c4", "--reason", "changed my mind", "--data", s.data); !strings.Contains(out, "c4 is finished") {
+		t.Errorf("revoke printed %q", out)
+	}
+}
+
+func TestEdit(t *testing.T) {
+	clean(t)
+	s := serve(t)
+	s.propose("r1", "c1", "ship", `{"cents":500}`)
+	fails(t, cli.ExitUsage, "no JSON object", "edit", "c1", "--input", "[1]", "--yes", "--data", s.data)
+	fails(t, cli.ExitUsage, "no JSON object", "edit", "c1", "--input", `{"cents":1,"cents":2}`, "--yes", "--data", s.data)
+	fails(t, cli.ExitUsage, "does not fit its schema", "edit", "c1", "--input", `{"cents":-1}`, "--yes", "--data", s.data)
+	fails(t, cli.ExitNotFound, "no such file", "edit", "c1", "--input", "@missing.json", "--yes", "--data", s.data)
+	write(t, "new.json", "{\"cents\": 50}\n")
+	r := run(t, "edit", "c1", "--input", "@new.json", "--yes", "--data", s.data)
+	if r.code != cli.ExitOK || !strings.Contains(r.err, "-   \"cents\": 500\n+   \"cents\": 50\n") {
+		t.Errorf("edit: exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	if c := s.finished("r1", "c1"); c.Input != `{"cents": 50}` || c.Result.Output.String() != `{"cents": 50}` || !c.Votes[0].Edited {
+		t.Errorf("the edited call is %+v", c)
+	}
+
+	s.propose("r1", "c2", "ship", `{"cents":500}`)
+	if out := ok(t, "edit", "c2", "--input", `{"cents":9001}`, "--yes", "--data", s.data); !strings.Contains(out, "denied (deny)") {
+		t.Errorf("an edit over the cap printed %q", out)
+	}
+	if c := s.finished("r1", "c2"); c.Result.State != message.ToolResultDenied || c.Started() {
+		t.Errorf("an edit over the cap ended as %+v", c.Result)
+	}
+}
+
+func TestInterruptAndSettle(t *testing.T) {
+	clean(t)
+	s := serve(t)
+	s.propose("r1", "c1", "pay", `{"cents":500}`)
+	s.propose("r1", "c2", "pay", `{"cents":5}`)
+	fails(t, cli.ExitUsage, "use happened, did_not_happen or run_again", "settle", "c2", "--outcome", "maybe", "--data", s.data)
+	fails(t, cli.ExitConflict, "does not wait to be settled", "settle", "c2", "--outcome", "happened", "--data", s.data)
+	fails(t, cli.ExitNotFound, "no call of the reply s1/r9", "interrupt", "--session", "s1", "--reply", "r9", "--data", s.data)
+	if out := ok(t, "interrupt", "c1", "--reason", "wrong ticket", "--data", s.data); !strings.Contains(out, "s1/r1 is interrupted, 2 open calls were ended") {
+		t.Errorf("interrupt printed %q", out)
+	}
+	for _, id := range []string{"c1", "c2"} {
+		if c := s.finished("r1", id); c.Result.State != message.ToolResultInterrupted {
+			t.Errorf("%s ended as %s", id, c.Result.State)
+		}
+	}
+}
+
+func TestUnavailable(t *testing.T) {
+	clean(t)
+	s := serve(t)
+	fails(t, cli.ExitUnavailable, "cannot reach nats://127.0.0.1:1", "list", "--nats", "nats://127.0.0.1:1")
+	fails(t, cli.ExitUnavailable, "cannot reach nats://127.0.0.1:1", "serve", "--nats", "nats://user:secret@127.0.0.1:1", "--data", t.TempDir())
+	fails(t, cli.ExitUnavailable, "no engine answered", "list", "--space", "other", "--data", s.data)
+	fails(t, cli.ExitUnavailable, "another process uses", "serve", "--data", s.data, "--listen", "127.0.0.1:0")
+	fails(t, cli.ExitNotFound, "has no journal of askance", "list", "--data", t.TempDir())
+	fails(t, cli.ExitNotFound, "has no journal of askance", "approve", "c", "--yes", "--data", t.TempDir())
+	fails(t, cli.ExitUnavailable, "no server runs on", "worker", "--tool", "x", "--engine-key", s.data+"/engine.pub", "--data", t.TempDir(), "--", "cat")
+	fails(t, cli.ExitNotFound, "engine.pub", "worker", "--tool", "x", "--data", t.TempDir(), "--", "cat")
+	fails(t, cli.ExitUsage, "no-such-program", "worker", "--tool", "x", "--data", s.data, "--", "no-such-program")
+	for _, r := range []result{run(t, "list", "--nats", "nats://user:secret@127.0.0.1:1"), run(t, "list", "--json", "--nats", "nats://user:secret@127.0.0.1:1")} {
+		if strings.Contains(r.err, "secret") {
+			t.Errorf("an error shows a password:\n%s", r.err)
+		}
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	clean(t)
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.yaml")
+	write(t, bad, "version: 1\nname: x\nrules:\n  - {name: a, tool_name: pay, behavior: allow, when: args.cents <}\n")
+	tools := filepath.Join(dir, "tools.yaml")
+	write(t, tools, testTools)
+	r := fails(t, cli.ExitUsage, "policy refused, 1 problem", "serve", "--data", filepath.Join(dir, "d"), "--policy", bad, "--tools", tools)
+	if !strings.Contains(r.err, bad+":4:") {
+		t.Errorf("the error does not say where: %s", r.err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "d", "endpoint")); err == nil {
+		t.Error("a server that did not start left its endpoint behind")
+	}
+	write(t, bad, "version: 1\ntools: [{name: a, lease: soon}]")
+	fails(t, cli.ExitUsage, "lease", "serve", "--data", filepath.Join(dir, "d"), "--tools", bad)
+	fails(t, cli.ExitNotFound, "no such file", "serve", "--data", filepath.Join(dir, "d"), "--tools", filepath.Join(dir, "none"))
+	fails(t, cli.ExitNotFound, "no such file", "serve", "--data", filepath.Join(dir, "d"), "--policy", filepath.Join(dir, "none"))
+}

@@ -1,0 +1,79 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message"
+)
+
+func TestEvents(t *testing.T) {
+	clean(t)
+	s := serve(t)
+	fails(t, cli.ExitNotFound, "there are no calls here", "events", "tail", "--once", "--data", s.data)
+	s.propose("r1", "c1", "ship", `{"cents":5}`)
+	s.finished("r1", "c1")
+	s.propose("r2", "c1", "pay", `{"cents":500}`)
+
+	golden(t, "events-tail", ok(t, "events", "tail", "s1", "--once", "--data", s.data))
+	golden(t, "events-replay", ok(t, "events", "replay", "--data", s.data))
+
+	var seqs []uint64
+	for line := range strings.Lines(ok(t, "events", "tail", "--once", "--json", "--data", s.data)) {
+		ev := decode[message.SequencedEvent](t, line)
+		seqs = append(seqs, ev.Seq)
+	}
+	if len(seqs) != 4 {
+		t.Fatalf("%d events, want 4", len(seqs))
+	}
+	if out := ok(t, "events", "tail", "s1", "--once", "--json", "--after", "3", "--data", s.data); strings.Count(out, "\n") >= len(seqs) {
+		t.Errorf("--after did not leave anything out:\n%s", out)
+	}
+	m, err := message.DecodeMsg([]byte(ok(t, "events", "replay", "s1", "--reply", "r1", "--json", "--data", s.data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := m.ToolResult("c1"); m.ID != "r1" || r == nil || r.State != message.ToolResultSuccess || r.Output.String() != `{"cents":5}` {
+		t.Errorf("the rebuilt message is %s with result %+v", m, r)
+	}
+	fails(t, cli.ExitNotFound, "no such events", "events", "replay", "s1", "--reply", "r9", "--data", s.data)
+}
+
+// TestTailFollows begins before there is anything and sees what comes.
+func TestTailFollows(t *testing.T) {
+	clean(t)
+	s := serve(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	pr, pw := io.Pipe()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() {
+		code := cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: io.Discard}, []string{"events", "tail", "s1", "--json", "--data", s.data})
+		_ = pw.Close()
+		if code != cli.ExitInterrupted {
+			t.Errorf("tail ended with %d", code)
+		}
+	})
+	s.propose("r1", "c1", "pay", `{"cents":500}`)
+	line, err := bufio.NewReader(pr).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, pr) }()
+	var ev struct {
+		Event struct {
+			Type string `json:"type"`
+		} `json:"event"`
+	}
+	if err := json.Unmarshal([]byte(line), &ev); err != nil || ev.Event.Type != "REQUIRE_USER_CONFIRM" {
+		t.Errorf("the first event is %s (%v)", line, err)
+	}
+}

@@ -1,0 +1,96 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+)
+
+// commands are all that a user can call, in the order of the help.
+var commands = []string{
+	"", "demo", "serve", "worker", "bench", "list", "show", "approve", "edit", "reject", "answer", "settle", "interrupt", "revoke",
+	"events", "events tail", "events replay", "version", "completion bash",
+}
+
+func TestHelp(t *testing.T) {
+	clean(t)
+	t.Setenv("XDG_DATA_HOME", "")
+	t.Setenv("USER", "somebody")
+	var all strings.Builder
+	for _, c := range commands {
+		args := append(strings.Fields(c), "--help")
+		out := ok(t, args...)
+		if c != "completion bash" && !strings.Contains(out, "Examples:") {
+			t.Errorf("askance %s --help has no examples", c)
+		}
+		if strings.HasPrefix(c, "completion") {
+			continue // cobra's own text
+		}
+		all.WriteString("$ askance " + strings.Join(args, " ") + "\n" + out + "\n")
+	}
+	for _, topic := range []string{"exit-codes", "settings", "addresses"} {
+		all.WriteString("$ askance help " + topic + "\n" + ok(t, "help", topic) + "\n")
+	}
+	golden(t, "help", defaultName.Replace(all.String()))
+}
+
+func TestUsageErrors(t *testing.T) {
+	clean(t)
+	for _, tc := range []struct {
+		says string
+		args string
+	}{
+		{`unknown command "lisst"`, "lisst"},
+		{"unknown flag: --foo", "list --foo"},
+		{`unexpected argument "x"`, "list x"},
+		{`--state "asked": use pending`, "list --state asked"},
+		{"want one call", "show"},
+		{"want one call", "approve a b"},
+		{"nobody can be asked here", "approve a"},
+		{"nobody can be asked here", "reject a --feedback no"},
+		{"no editor can be opened here", "edit a --yes"},
+		{"--output is missing", "answer a --yes"},
+		{"--outcome is missing", "settle a"},
+		{"--tool is missing", "worker -- cat"},
+		{"want a command after --", "worker --tool x"},
+		{`unknown command "tial"`, "events tial"},
+		{"want one session", "events tail a b"},
+		{`--durability is "paper"`, "serve --durability paper"},
+		{`--durability is "paper"`, "demo --durability paper"},
+		{`--durability is "paper"`, "bench --durability paper"},
+		{`unknown permission mode "yolo"`, "serve --mode yolo"},
+		{"concurrency is 0", "bench --concurrency 0"},
+		{`--log-level is "loud"`, "list --log-level loud"},
+		{"invalid argument", "serve --listen 1 --json=perhaps"},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			r := fails(t, cli.ExitUsage, tc.says, strings.Fields(tc.args)...)
+			if r.out != "" {
+				t.Errorf("an error printed to standard output: %s", r.out)
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	clean(t)
+	if out := ok(t, "version"); !strings.HasPrefix(out, "askance ") || !strings.Contains(out, "go1.") {
+		t.Errorf("version printed %q", out)
+	}
+	v := decode[map[string]any](t, ok(t, "version", "--json"))
+	for _, key := range []string{"version", "go", "platform"} {
+		if v[key] == nil {
+			t.Errorf("version --json has no %s: %v", key, v)
+		}
+	}
+}
+
+func TestCompletionScripts(t *testing.T) {
+	clean(t)
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if out := ok(t, "completion", shell); !strings.Contains(out, "askance") {
+			t.Errorf("no completion for %s", shell)
+		}
+	}
+}

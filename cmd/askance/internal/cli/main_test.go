@@ -1,0 +1,260 @@
+package cli_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestMain lets the test binary stand in for askance itself: the demo starts
+// its own program again for the worker process.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
+		ctx, stop := cli.SignalContext()
+		code := cli.Main(ctx, cli.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:])
+		stop()
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// clean keeps the settings of whoever runs the tests out of them.
+func clean(t *testing.T) {
+	t.Helper()
+	for _, pair := range os.Environ() {
+		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "ASKANCE_") {
+			t.Setenv(name, "")
+		}
+	}
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	t.Chdir(t.TempDir())
+}
+
+// result is what a command did.
+type result struct {
+	code     int
+	out, err string
+}
+
+// run runs one command in this process.
+func run(t testing.TB, args ...string) result {
+	t.Helper()
+	return runWith(t, "", args...)
+}
+
+func runWith(t testing.TB, stdin string, args ...string) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := cli.Main(t.Context(), cli.IO{In: strings.NewReader(stdin), Out: &out, Err: &errs}, args)
+	return result{code, out.String(), errs.String()}
+}
+
+// ok runs a command that must work and returns what it printed.
+func ok(t testing.TB, args ...string) string {
+	t.Helper()
+	r := run(t, args...)
+	if r.code != cli.ExitOK {
+		t.Fatalf("askance %s: exit %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
+	}
+	return r.out
+}
+
+// fails runs a command that must end with a code and say something.
+func fails(t testing.TB, code int, says string, args ...string) result {
+	t.Helper()
+	r := run(t, args...)
+	if r.code != code || !strings.Contains(r.err, says) {
+		t.Errorf("askance %s: exit %d, want %d and %q\n%s%s", strings.Join(args, " "), r.code, code, says, r.out, r.err)
+	}
+	return r
+}
+
+// decode reads the one JSON document that a command printed.
+func decode[T any](t testing.TB, text string) T {
+	t.Helper()
+	var v T
+	d := json.NewDecoder(strings.NewReader(text))
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("not JSON: %v\n%s", err, text)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		t.Fatalf("more than one document:\n%s", text)
+	}
+	return v
+}
+
+const testRules = `
+version: 1
+name: test
+rules:
+  - {name: small, tool_name: [pay, ship], behavior: allow, when: args.cents <= 100}
+  - {name: large, tool_name: [pay, ship], behavior: ask, when: args.cents > 100, message: "'Pay ' + string(args.cents) + ' cents?'"}
+  - {name: cap, tool_name: [pay, ship], behavior: deny, when: args.cents > 9000, locked: true}
+  - {name: boss, tool_name: boss, behavior: ask, approvers: {users: [boss]}}
+  - {name: outside, tool_name: outside, behavior: allow}
+`
+
+const testTools = `
+version: 1
+tools:
+  - name: pay
+    placement: remote
+    concurrency_safe: true
+    input_schema: {type: object, required: [cents], additionalProperties: false, properties: {cents: {type: integer, minimum: 0}}}
+  - name: ship
+    concurrency_safe: true
+    command: [cat]
+    input_schema: {type: object, required: [cents], additionalProperties: false, properties: {cents: {type: integer, minimum: 0}}}
+  - {name: boss, placement: remote, concurrency_safe: true}
+  - {name: outside, placement: external, concurrency_safe: true}
+`
+
+// served is a running askance serve.
+type served struct {
+	t    *testing.T
+	data string
+	url  string
+	stop func()
+}
+
+// serve starts askance serve on a free port and waits until it serves.
+func serve(t *testing.T, args ...string) *served {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "rules.yaml"), testRules)
+	write(t, filepath.Join(dir, "tools.yaml"), testTools)
+	return serveOn(t, filepath.Join(dir, "data"), append([]string{"--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml")}, args...)...)
+}
+
+// serveOn is serve on a data folder, with no flags but those given.
+func serveOn(t *testing.T, data string, args ...string) *served {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	pr, pw := io.Pipe()
+	var errs bytes.Buffer
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		code := cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: &errs}, append([]string{"serve", "--json", "--data", data, "--listen", "127.0.0.1:0", "--durability", "cached"}, args...))
+		_ = pw.CloseWithError(errors.New("serve ended"))
+		if code != cli.ExitOK && code != cli.ExitInterrupted {
+			t.Errorf("askance serve: exit %d\n%s", code, errs.String())
+		}
+	})
+	s := &served{t: t, data: data, stop: func() { cancel(); wg.Wait() }}
+	t.Cleanup(s.stop)
+	line, err := bufio.NewReader(pr).ReadString('\n')
+	if err != nil {
+		s.stop()
+		t.Fatalf("askance serve: %v\n%s", err, errs.String())
+	}
+	s.url = decode[struct {
+		URL string `json:"url"`
+	}](t, line).URL
+	return s
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bot is a runtime of the served engine.
+func (s *served) bot() *bus.Client {
+	s.t.Helper()
+	nc, err := bus.Connect(s.t.Context(), s.url, bus.ConnectOptions{Principal: "bot"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(nc.Close)
+	c, err := bus.NewClient(nc, "default", message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// propose proposes one call in a reply of the session s1.
+func (s *served) propose(reply, id, tool, input string) *message.Call {
+	s.t.Helper()
+	r, err := s.bot().Propose(s.t.Context(), message.ProposeRequest{
+		V: 1, Session: "s1", Reply: message.ReplyID(reply), Agent: "agent", Calls: []message.ToolCallBlock{{ID: message.CallID(id), Name: tool, Input: input}},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r.Calls[0]
+}
+
+// finished waits for a call's end.
+func (s *served) finished(reply, id string) *message.Call {
+	s.t.Helper()
+	for {
+		r, err := s.bot().Wait(s.t.Context(), message.WaitRequest{V: 1, Session: "s1", Reply: message.ReplyID(reply), Calls: []message.CallID{message.CallID(id)}})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if r.Done {
+			return r.Calls[0]
+		}
+	}
+}
+
+// volatile is what differs from run to run in printed text.
+var volatile = []struct {
+	what *regexp.Regexp
+	with string
+}{
+	{regexp.MustCompile(`sha256:[0-9a-f]{64}`), "sha256:HASH"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "DATE TIME"},
+	{regexp.MustCompile(`\d\d:\d\d:\d\d\.\d{3}`), "HH:MM:SS.mmm"},
+	{regexp.MustCompile(`\b\d+s\b( +)`), "0s$1"},
+	{regexp.MustCompile(`key [0-9a-f]{16}`), "key KEYID"},
+	{regexp.MustCompile(`eng_[0-9a-f]+`), "eng_ID"},
+}
+
+// golden compares printed text with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	for _, v := range volatile {
+		got = v.what.ReplaceAllString(got, v.with)
+	}
+	path := filepath.Join(goldenDir, name+".golden")
+	if *update {
+		write(t, path, got)
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (go test -update writes it)", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (go test -update rewrites it)\n--- got\n%s\n--- want\n%s", path, got, want)
+	}
+}
+
+// goldenDir is found before any test changes the folder.
+var goldenDir = func() string {
+	dir, err := filepath.Abs("testdata")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+}()

@@ -1,0 +1,208 @@
+package node_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+const tools = `
+version: 1
+tools:
+  - {name: upper, command: [tr, a-z, A-Z], concurrency_safe: true}
+  - {name: remote, placement: remote, concurrency_safe: true}
+  - {name: nobody, concurrency_safe: true}
+`
+
+// config is a node on a new folder with a policy that allows everything.
+func config(t *testing.T) node.Config {
+	t.Helper()
+	dir := t.TempDir()
+	declared, err := toolfile.Parse("tools", []byte(tools))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := filepath.Join(dir, "policy.yaml")
+	text := "version: 1\nname: p\nrules:\n  - {name: all, tool_name: [upper, remote, nobody], behavior: allow}\n"
+	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return node.Config{Dir: node.Dir(filepath.Join(dir, "data")), Space: "default", Durability: bus.DurabilityCached, Policy: []string{policy}, Tools: declared}
+}
+
+func start(t *testing.T, cfg node.Config) *node.Node {
+	t.Helper()
+	n, err := node.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	})
+	return n
+}
+
+// propose proposes one call and gives it as it stands.
+func propose(t *testing.T, n *node.Node, id message.CallID, tool, input string) *message.Call {
+	t.Helper()
+	bot := n.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	r, err := bot.Propose(t.Context(), message.ProposeRequest{V: 1, Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: id, Name: tool, Input: input}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Calls[0]
+}
+
+func TestStartAndClose(t *testing.T) {
+	cfg := config(t)
+	cfg.Listen = "127.0.0.1:0"
+	var lines []string
+	cfg.Progress = func(_ *message.Call, p message.ProgressRequest) { lines = append(lines, p.Text) }
+	n := start(t, cfg)
+	if url, err := cfg.Dir.URL(); err != nil || url == "" || url != n.URL() {
+		t.Errorf("the endpoint is %q, %v, want %q", url, err, n.URL())
+	}
+	if info, err := os.Stat(cfg.Dir.Keys()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key file: %v, %v", info, err)
+	}
+	if keys, err := bus.LoadPublic(cfg.Dir.PublicKeys()); err != nil || keys[n.KeyID()] == nil {
+		t.Errorf("the public key file has %v, %v", keys, err)
+	}
+	if n.Rules() != 1 || n.PolicyHash() == "" || n.Journal().Durability() != "cached" {
+		t.Errorf("%d rules, policy %q, %s", n.Rules(), n.PolicyHash(), n.Journal().Durability())
+	}
+	propose(t, n, "c1", "upper", `{"a":"b"}`)
+	bot := n.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	r, err := bot.Wait(t.Context(), message.WaitRequest{V: 1, Session: "s", Reply: "r"})
+	if err != nil || r.Calls[0].Result == nil || r.Calls[0].Result.Output.String() != `{"A":"B"}` {
+		t.Errorf("the command's result: %+v, %v", r.Calls, err)
+	}
+	if err := errors.Join(n.Close(), n.Close()); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if url, err := cfg.Dir.URL(); err != nil || url != "" {
+		t.Errorf("the endpoint is %q after Close, %v", url, err)
+	}
+}
+
+func TestOneProcessAtATime(t *testing.T) {
+	cfg := config(t)
+	start(t, cfg)
+	if _, err := node.Start(t.Context(), cfg); !errors.Is(err, bus.ErrStoreLocked) {
+		t.Errorf("a second engine on the folder: %v", err)
+	}
+	if _, err := node.OpenReader(t.Context(), cfg.Dir, "", "default", "ann"); !errors.Is(err, bus.ErrStoreLocked) {
+		t.Errorf("a reader beside the engine: %v", err)
+	}
+}
+
+// TestStartFailsClean: what was begun before the fault is closed, so that the
+// next try finds the folder free.
+func TestStartFailsClean(t *testing.T) {
+	cfg := config(t)
+	good := cfg.Policy
+	cfg.Policy = []string{filepath.Join(t.TempDir(), "none.yaml")}
+	if _, err := node.Start(t.Context(), cfg); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("a policy that is not there: %v", err)
+	}
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("version: 1\nname: x\nrules: [{name: a, tool_name: uper, behavior: allow}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Policy = []string{bad}
+	var le *permission.LoadError
+	if _, err := node.Start(t.Context(), cfg); !errors.As(err, &le) {
+		t.Fatalf("a rule about an unknown tool: %v", err)
+	}
+	cfg.Policy = good
+	start(t, cfg)
+}
+
+func TestReader(t *testing.T) {
+	cfg := config(t)
+	if _, err := node.OpenReader(t.Context(), cfg.Dir, "", "default", "ann"); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+	n := start(t, cfg)
+	propose(t, n, "c1", "remote", `{}`)
+	propose(t, n, "c2", "nobody", `{}`)
+	propose(t, n, "c3", "unknown", `{}`)
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := node.OpenReader(t.Context(), cfg.Dir, "", "default", "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	for _, tc := range []struct {
+		name string
+		q    message.ListRequest
+		want string
+	}{
+		{"open", message.ListRequest{}, "c1 c2 "},
+		{"all", message.ListRequest{All: true}, "c1 c2 c3 "},
+		{"finished", message.ListRequest{States: []message.ToolCallState{message.ToolCallFinished}}, "c3 "},
+		{"by id", message.ListRequest{Call: "c2"}, "c2 "},
+		{"another session", message.ListRequest{Session: "x", All: true}, ""},
+		{"another reply", message.ListRequest{Reply: "x", All: true}, ""},
+		{"held", message.ListRequest{Held: true, All: true}, ""},
+	} {
+		got, err := r.List(t.Context(), tc.q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := ""
+		for _, c := range got.Calls {
+			ids += string(c.Call) + " "
+		}
+		if ids != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, ids, tc.want)
+		}
+	}
+	show, err := r.Show(t.Context(), message.ShowRequest{V: 1, Key: message.Key{Space: "default", Session: "s", Reply: "r", Call: "c1"}})
+	if err != nil || show.Call.State != message.ToolCallSubmitted {
+		t.Errorf("Show = %+v, %v", show, err)
+	}
+	if _, err := r.Answer(t.Context(), message.Answer{}); !errors.Is(err, message.ErrForbidden) {
+		t.Errorf("a reader answers: %v", err)
+	}
+	if _, err := node.OpenReader(t.Context(), cfg.Dir, "", "other", "ann"); !errors.Is(err, bus.ErrStoreLocked) && !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("another space: %v", err)
+	}
+}
+
+// TestOfflineRunsNothing: an engine for one answer must not begin to run what
+// waits for a real one.
+func TestOfflineRunsNothing(t *testing.T) {
+	cfg := config(t)
+	n := start(t, cfg)
+	propose(t, n, "c2", "nobody", `{}`)
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range cfg.Tools { // by now there is a command for it
+		if cfg.Tools[i].Name == "nobody" {
+			cfg.Tools[i].Command = []string{"cat"}
+		}
+	}
+	cfg.Offline = true
+	n = start(t, cfg)
+	c := n.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "ann"})
+	r, err := c.List(t.Context(), message.ListRequest{V: 1})
+	if err != nil || len(r.Calls) != 1 || r.Calls[0].State != message.ToolCallAllowed || r.Calls[0].Started() {
+		t.Errorf("List = %+v, %v", r.Calls, err)
+	}
+	if url, err := cfg.Dir.URL(); url != "" || err != nil {
+		t.Errorf("an engine that takes no requests has the endpoint %q, %v", url, err)
+	}
+}

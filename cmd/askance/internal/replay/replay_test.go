@@ -1,0 +1,141 @@
+package replay_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/replay"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// newEngine starts an engine in memory and gives its runtime.
+func newEngine(t *testing.T) (*engine.Engine, engine.Client) {
+	t.Helper()
+	eng, err := engine.New("default", engine.NewMemory(), new(permission.Bundle), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := eng.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return eng, eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+}
+
+// say streams events of a reply.
+func say(t *testing.T, c engine.Client, reply message.ReplyID, events ...message.Event) {
+	t.Helper()
+	r := message.EmitRequest{V: 1, Session: "s", Reply: reply}
+	for _, e := range events {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Events = append(r.Events, raw)
+	}
+	if _, err := c.Emit(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func text(reply message.ReplyID, words ...string) []message.Event {
+	h := func() message.EventHeader { return message.NewHeader(reply) }
+	out := []message.Event{
+		&message.ReplyStart{EventHeader: h(), Session: "s", Name: "Ada", Role: message.RoleAssistant},
+		&message.TextBlockStart{EventHeader: h(), BlockID: "b"},
+	}
+	for _, w := range words {
+		out = append(out, &message.TextBlockDelta{EventHeader: h(), BlockID: "b", Delta: w})
+	}
+	return out
+}
+
+func TestMessage(t *testing.T) {
+	eng, bot := newEngine(t)
+	defer func() { _ = eng.Close() }()
+	say(t, bot, "r1", text("r1", "one ", "two")...)
+	say(t, bot, "r2", text("r2", "three")...)
+	say(t, bot, "r1", &message.TextBlockDelta{EventHeader: message.NewHeader("r1"), BlockID: "b", Delta: " more"}) // after r2 has begun
+	say(t, bot, "r1", &message.Custom{Name: "note"})
+	for _, tc := range []struct {
+		reply message.ReplyID
+		want  string
+		n     int
+	}{{"r1", "one two more", 5}, {"r2", "three", 3}, {"", "three", 3}} {
+		got, err := replay.Message(t.Context(), bot, "s", tc.reply)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := got.Msg.TextContent("")
+		if body != tc.want || got.Events != tc.n || got.Msg.Name != "Ada" {
+			t.Errorf("reply %q: %q of %d events by %s, want %q of %d", tc.reply, body, got.Events, got.Msg.Name, tc.want, tc.n)
+		}
+	}
+	if _, err := replay.Message(t.Context(), bot, "s", "r9"); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("a reply without events: %v", err)
+	}
+}
+
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng, bot := newEngine(t)
+		defer func() { _ = eng.Close() }()
+		ctx, stop := context.WithCancelCause(t.Context())
+		enough := errors.New("enough")
+		got := make(chan message.SequencedEvent, 16)
+		done := make(chan error, 1)
+		go func() {
+			done <- replay.Follow(ctx, bot, message.EventsRequest{V: 1, Session: "s"}, func(ev message.SequencedEvent) error { got <- ev; return nil })
+		}()
+		synctest.Wait()
+		say(t, bot, "r1", text("r1", "one")...)
+		synctest.Wait()
+		if len(got) != 3 {
+			t.Errorf("%d events, want 3", len(got))
+		}
+		stop(enough)
+		if err := <-done; !errors.Is(err, enough) {
+			t.Errorf("Follow = %v, want the cause", err)
+		}
+	})
+}
+
+// restarting is an engine that is away for the first requests.
+type restarting struct {
+	engine.Client
+	away int
+}
+
+func (r *restarting) Events(ctx context.Context, q message.EventsRequest) (message.EventsReply, error) {
+	if r.away--; r.away >= 0 {
+		return message.EventsReply{}, &message.Error{Code: message.CodeUnavailable, What: "away"}
+	}
+	return r.Client.Events(ctx, q)
+}
+
+func TestFollowOutlivesAnEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng, bot := newEngine(t)
+		defer func() { _ = eng.Close() }()
+		say(t, bot, "r1", text("r1", "one")...)
+		stop := errors.New("seen")
+		n := 0
+		err := replay.Follow(t.Context(), &restarting{bot, 5}, message.EventsRequest{V: 1, Session: "s"}, func(message.SequencedEvent) error {
+			if n++; n == 3 {
+				return stop
+			}
+			return nil
+		})
+		if !errors.Is(err, stop) || n != 3 {
+			t.Errorf("Follow = %v after %d events", err, n)
+		}
+		err = replay.Events(t.Context(), &restarting{bot, 1}, message.EventsRequest{V: 1, Session: "s"}, func(message.SequencedEvent) error { return nil })
+		if !errors.Is(err, message.ErrUnavailable) {
+			t.Errorf("Events = %v, want the error at once", err)
+		}
+	})
+}

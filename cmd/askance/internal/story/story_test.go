@@ -1,0 +1,153 @@
+package story_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/story"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/message"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+
+// call is a call as it stands after everything that can happen to one.
+func call() *message.Call {
+	return &message.Call{
+		Key:  message.Key{Space: "default", Session: "s", Reply: "r", Call: "call_1"},
+		Tool: "refund", Input: `{"cents":500}`, Placement: message.PlaceRemote, Behind: "call_0",
+		Decision: &message.Decision{Behavior: message.BehaviorAsk, Rule: "large", Source: "policy", Reason: "rule large: args.cents > 100"},
+		Question: &message.Question{Text: "Refund\x1b[2J 500 cents?"}, Digest: "sha256:00",
+		Votes:   []message.Vote{{Kind: message.AnswerReject, Feedback: "too much\r\nrm"}},
+		Attempt: message.Attempt{Number: 2, Worker: "w1", Claim: "c", StartedAt: start.Add(time.Second), Grant: &message.Grant{}},
+		Hold:    message.HoldUnknown, RetryAt: start.Add(time.Minute),
+		Result: &message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "first line\nsecond\n"}},
+	}
+}
+
+// tell tells records and returns what was written.
+func tell(t *testing.T, records ...message.Record) string {
+	t.Helper()
+	var b bytes.Buffer
+	s := story.New(term.New(&b), start)
+	for i, r := range records {
+		r.Seq = uint64(i + 1)
+		s.Record(r)
+	}
+	s.CaughtUp()
+	return b.String()
+}
+
+func fact(c *message.Call, causes ...string) message.Record {
+	f := &message.Fact{By: message.Principal{Role: message.RoleApprover, Name: "ann"}, At: start.Add(1500 * time.Millisecond), Call: c}
+	for _, cause := range causes {
+		f.Path = append(f.Path, message.Step{Cause: cause})
+	}
+	return message.Record{Fact: f}
+}
+
+func event(t *testing.T, e message.Event) message.Record {
+	t.Helper()
+	raw, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return message.Record{Event: raw}
+}
+
+// TestEveryStep words every arrow of the machine.
+func TestEveryStep(t *testing.T) {
+	time.Local = time.UTC
+	local, external, plain := call(), call(), call()
+	local.Placement, external.Placement = message.PlaceLocal, message.PlaceExternal
+	plain.Decision = &message.Decision{Behavior: message.BehaviorAllow, Source: "fallback_bypass", Reason: "bypass mode"}
+	failed := call()
+	failed.Result = &message.ToolResultBlock{State: message.ToolResultError}
+	golden(t, "steps", tell(t,
+		fact(call(), "propose"), fact(call(), "refuse"), fact(call(), "deny"), fact(call(), "ask"), fact(call(), "allow"), fact(plain, "allow"),
+		fact(call(), "hide"), fact(call(), "approve"), fact(call(), "edit"), fact(call(), "reject"), fact(call(), "answer"), fact(call(), "expire"),
+		fact(call(), "submit"), fact(external, "submit"), fact(call(), "start"), fact(local, "start"), fact(call(), "offer"), fact(call(), "lose"),
+		fact(call(), "suspend"), fact(call(), "result"), fact(failed, "result"), fact(call(), "settle"), fact(call(), "revoke"), fact(call(), "interrupt"),
+		message.Record{Fact: &message.Fact{At: start, Call: call(), Note: &message.Note{What: "late_result"}}},
+		message.Record{Fact: &message.Fact{At: start, By: message.Principal{Name: "ann"}, Reply: &message.ReplyState{Key: call().ReplyKey(), Phase: message.ReplyInterrupted}}},
+		message.Record{Time: start, Invalid: context.Canceled},
+	))
+}
+
+func TestWordsOfTheModel(t *testing.T) {
+	h := message.NewHeader("r")
+	golden(t, "words", tell(t,
+		event(t, &message.ModelCallStart{EventHeader: h, ModelName: "m"}),
+		event(t, &message.TextBlockDelta{EventHeader: h, BlockID: "b", Delta: "I will refund the second char"}),
+		event(t, &message.TextBlockDelta{EventHeader: h, BlockID: "b", Delta: "ge, and I will do so now\x1b[31m, if nobody minds that.\nReally."}),
+		fact(call(), "propose"),
+		event(t, &message.ThinkingBlockDelta{EventHeader: h, BlockID: "t", Delta: "thinking"}),
+		event(t, &message.ThinkingBlockEnd{EventHeader: h, BlockID: "t"}),
+		message.Record{Event: []byte(`{`)},
+	))
+}
+
+func TestHold(t *testing.T) {
+	var b bytes.Buffer
+	s := story.New(term.New(&b), start)
+	first, second := s.Hold(), s.Hold()
+	s.Say("one")
+	s.Progress(call(), message.ProgressRequest{Text: "two"})
+	first()
+	first() // once more does no harm
+	if b.Len() > 0 {
+		t.Errorf("told while somebody was asked: %s", b.String())
+	}
+	second()
+	if !strings.HasPrefix(b.String(), "one\n") || !strings.Contains(b.String(), "two") {
+		t.Errorf("told afterwards: %q", b.String())
+	}
+}
+
+func TestMessage(t *testing.T) {
+	reason := message.FinishedError
+	m := &message.Msg{
+		ID: "r", Name: "bot", Role: message.RoleAssistant, Usage: &message.Usage{InputTokens: 3, OutputTokens: 4}, FinishedReason: &reason,
+		Error: &message.ErrorInfo{Type: message.ErrorRateLimit, Message: "slow down"},
+		Content: []message.Block{
+			&message.TextBlock{Text: strings.Repeat("some words ", 12)},
+			&message.ThinkingBlock{Thinking: "hm"},
+			&message.HintBlock{Hint: message.Content{Text: "hint"}},
+			&message.DataBlock{ID: "d1"},
+			&message.ToolCallBlock{ID: "c1", Name: "refund", Input: `{"a":1}`, State: message.ToolCallFinished},
+			&message.ToolResultBlock{ID: "c1", Name: "refund", State: message.ToolResultDenied, Output: message.List(&message.TextBlock{Text: "no"}, &message.DataBlock{})},
+			&message.UnknownBlock{Kind: "new"},
+		},
+	}
+	var b bytes.Buffer
+	if err := story.Message(term.New(&b), m); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "message", b.String())
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := "testdata/" + name + ".golden"
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (go test -update rewrites it)\n--- got\n%s\n--- want\n%s", path, got, want)
+	}
+}
