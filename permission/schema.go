@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -22,15 +23,28 @@ var ErrSchema = errors.New("invalid JSON Schema")
 // Schema is a compiled JSON Schema of a tool's input. It is immutable and may
 // be used by several goroutines.
 type Schema struct {
-	compiled *jsonschema.Schema
-	root     *argType
-	hash     string
+	raw   []byte // to make further checkers from
+	ready checkers
+	root  *argType
+	hash  string
 }
 
 // CompileSchema compiles a JSON Schema (draft 2020-12 unless its $schema names
 // another draft up to it). References must stay inside the document: nothing
-// is ever loaded from the network or from files. Patterns are RE2.
-func CompileSchema(raw []byte) (s *Schema, err error) {
+// is ever loaded from the network or from files. Patterns are RE2. Dynamic
+// references are refused in documents with more than one $id.
+func CompileSchema(raw []byte) (*Schema, error) {
+	compiled, err := compileSchema(raw)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(raw)
+	s := &Schema{raw: bytes.Clone(raw), root: rootType(compiled), hash: "sha256:" + hex.EncodeToString(sum[:])}
+	s.ready.put(newChecker(compiled))
+	return s, nil
+}
+
+func compileSchema(raw []byte) (s *jsonschema.Schema, err error) {
 	// The compiler is given whatever a tool server sends; a defect in it must
 	// not take the process down.
 	defer func() {
@@ -52,8 +66,10 @@ func CompileSchema(raw []byte) (s *Schema, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile schema: %w: %w", ErrSchema, err)
 	}
-	sum := sha256.Sum256(raw)
-	return &Schema{compiled: compiled, root: rootType(compiled), hash: "sha256:" + hex.EncodeToString(sum[:])}, nil
+	if hasInnerID(doc, 0) && roams(compiled, map[*jsonschema.Schema]bool{}) {
+		return nil, fmt.Errorf("compile schema: %w: $dynamicRef and $recursiveRef beside an inner $id are not supported; use $ref", ErrSchema)
+	}
+	return compiled, nil
 }
 
 // schemaURL is the base of relative references. It is absolute so that the
@@ -88,13 +104,29 @@ func (s *Schema) decode(raw []byte, limits Limits) (map[string]any, error) {
 	if s == nil {
 		return in, nil
 	}
-	if err := s.compiled.Validate(in); err != nil {
+	if err := s.check(in); err != nil {
 		return nil, violationsOf(err)
 	}
 	if _, err := s.root.convert(in); err != nil {
 		return nil, err
 	}
 	return in, nil
+}
+
+// check lays the schema on a decoded input. A panic of the library, or a schema
+// that takes too long, refuses the input.
+func (s *Schema) check(in any) error {
+	c := s.ready.get()
+	if c == nil {
+		compiled, err := compileSchema(s.raw)
+		if err != nil {
+			return err
+		}
+		c = newChecker(compiled)
+	}
+	_, err := safely(func() (struct{}, error) { return struct{}{}, c.validate(in) })
+	s.ready.put(c)
+	return err
 }
 
 // SchemaError says why an input was refused.
