@@ -137,7 +137,9 @@ func (c *compiler) tool(r *Rule, name string) *toolRules {
 			known = append(known, t.Name)
 		}
 		slices.Sort(known)
-		c.fault(r, "tool_name", fmt.Sprintf("there is no tool %s", quoted(name)), didYouMean(nearest(name, known)))
+		line, col := r.at.start("tool_name")
+		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: "tool_name", Kind: ProblemTool,
+			Msg: "there is no tool " + quoted(name), Hint: didYouMean(nearest(name, known))})
 		return nil
 	}
 	tr = c.newTool(name, nil)
@@ -201,7 +203,7 @@ func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, sch
 	p, faults := compileExpr(env, text, want, args, c.bundle.limits)
 	for _, f := range faults {
 		line, col := r.at.inside(field, f.line, f.col)
-		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: field, Msg: f.msg, Hint: f.hint})
+		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: field, Kind: f.kind, Msg: f.msg, Hint: f.hint})
 	}
 	return p
 }

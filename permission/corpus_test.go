@@ -96,6 +96,21 @@ func TestCases(t *testing.T) {
 	}
 }
 
+// forEachCase gives each call of the corpus with the policy that decides it.
+func forEachCase(t *testing.T, f func(*testing.T, *permission.Bundle, permission.Request)) {
+	t.Helper()
+	folders, err := filepath.Glob("testdata/cases/*")
+	if err != nil || len(folders) < 9 {
+		t.Fatalf("cases: %d, %v", len(folders), err)
+	}
+	for _, folder := range folders {
+		bundle, calls := loadCase(t, folder)
+		for _, c := range calls {
+			t.Run(filepath.Base(folder)+"/"+c.Name, func(t *testing.T) { f(t, bundle, c.request(t)) })
+		}
+	}
+}
+
 func loadCase(t testing.TB, folder string) (*permission.Bundle, []caseCall) {
 	t.Helper()
 	var tools []caseTool

@@ -16,6 +16,11 @@ func (b *Bundle) Decide(ctx context.Context, req Request) Decision {
 	}
 	e := b.evaluate(ctx, &req)
 	defer e.close()
+	return e.decide()
+}
+
+// decide takes the steps of the table in doc.go one after the other.
+func (e *evaluation) decide() Decision {
 	if d, ok := e.denyStep(); ok {
 		return d
 	}
@@ -28,7 +33,7 @@ func (b *Bundle) Decide(ctx context.Context, req Request) Decision {
 	if t := e.tr.tool; t != nil && t.ReadOnly {
 		return e.allow(StepReadOnly, nil, "the tool is read-only")
 	}
-	if b.noRules {
+	if e.bundle.noRules {
 		return e.deny(StepNoPolicy, nil, noPolicyReason)
 	}
 	if e.row.rulesOnly {

@@ -36,6 +36,8 @@ type evaluation struct {
 	failedDenies []*compiledRule
 
 	toolVar, callerVar, ctxVar map[string]any
+
+	trace *tracer // of Explain; nil while deciding
 }
 
 var _ interpreter.Activation = (*evaluation)(nil)
@@ -103,6 +105,13 @@ func (e *evaluation) taint(field string, err error) {
 // matches reports whether a rule is about this call. An error has been
 // recorded; the caller only has to fall closed.
 func (e *evaluation) matches(r *compiledRule) (matched, failed bool) {
+	if e.trace != nil {
+		return e.trace.rule(e, r)
+	}
+	return e.match(r)
+}
+
+func (e *evaluation) match(r *compiledRule) (matched, failed bool) {
 	if r.broken != nil {
 		e.fail(r.rule.Name, "rule_content", r.broken)
 		return false, true
@@ -127,12 +136,19 @@ func (e *evaluation) matches(r *compiledRule) (matched, failed bool) {
 	if r.when == nil {
 		return true, false
 	}
-	ok, err := r.when.boolean(e)
+	ok, err := e.condition(r)
 	if err != nil {
 		e.fail(r.rule.Name, "when", err)
 		return false, true
 	}
 	return ok, false
+}
+
+func (e *evaluation) condition(r *compiledRule) (bool, error) {
+	if e.trace != nil {
+		return e.trace.condition(e, r)
+	}
+	return r.when.boolean(e)
 }
 
 // sessionRules makes the session's rules of one behavior ready. They are few,

@@ -13,9 +13,22 @@ type Problem struct {
 	Line, Col int    // from 1, in characters; 0 when there is no file
 	Rule      string // name of the rule, if it has one
 	Field     string // key of the rule file, e.g. "when" or "approvers.users"
+	Kind      ProblemKind
 	Msg       string
 	Hint      string // how to mend it; may be empty
 }
+
+// ProblemKind sorts problems for programs that show them. The zero value is
+// any other fault.
+type ProblemKind string
+
+// The kinds of problems that are told apart.
+const (
+	ProblemExpression ProblemKind = "expression"   // an expression that does not parse, or has a wrong type
+	ProblemName       ProblemKind = "unknown_name" // a variable or field that does not exist
+	ProblemTool       ProblemKind = "unknown_tool" // a tool that is not declared
+	ProblemCost       ProblemKind = "cost"         // an expression that may cost too much
+)
 
 // String gives "file:line:col: rule name: field: fault (hint)".
 func (p Problem) String() string {

@@ -31,12 +31,22 @@ type program struct {
 	// bound is the highest possible cost, proved at load; then nothing is
 	// measured at run time. 0: not proved, the run-time limits hold.
 	bound uint64
+	// expr is what it was compiled from, for Explain.
+	expr expression
+}
+
+// expression is the text of a program and what it was compiled in.
+type expression struct {
+	env  *cel.Env
+	text string
+	args *argType
 }
 
 // exprProblem is a fault in an expression; line and col count from 1 in the
 // expression's text, 0 where the fault has no place.
 type exprProblem struct {
 	line, col int
+	kind      ProblemKind
 	msg, hint string
 }
 
@@ -52,14 +62,14 @@ func compileExpr(env *cel.Env, text string, want *cel.Type, args *argType, limit
 		if want != cel.BoolType {
 			hint = "convert with string(…)"
 		}
-		return nil, []exprProblem{{line: 1, col: 1, msg: fmt.Sprintf("the result has type %s, want %s", out, want), hint: hint}}
+		return nil, []exprProblem{{line: 1, col: 1, kind: ProblemExpression, msg: fmt.Sprintf("the result has type %s, want %s", out, want), hint: hint}}
 	}
 	typical, err := maxCost(env, ast, sizeHints{args: args, unlimited: typicalSize, bound: uint64(limits.InputBytes)})
 	if err != nil {
 		return nil, []exprProblem{{line: 1, col: 1, msg: "no cost estimate: " + err.Error()}}
 	}
 	if typical > limits.RuleCost && typical != math.MaxUint64 {
-		return nil, []exprProblem{{line: 1, col: 1,
+		return nil, []exprProblem{{line: 1, col: 1, kind: ProblemCost,
 			msg:  fmt.Sprintf("may cost %d units on one call, the limit is %d", typical, limits.RuleCost),
 			hint: "avoid loops within loops, or declare maxItems and maxLength in the tool's schema"}}
 	}
@@ -67,6 +77,7 @@ func compileExpr(env *cel.Env, text string, want *cel.Type, args *argType, limit
 	if err != nil {
 		return nil, []exprProblem{{line: 1, col: 1, msg: err.Error()}}
 	}
+	p.expr = expression{env: env, text: text, args: args}
 	return p, nil
 }
 
@@ -98,10 +109,12 @@ func (p *program) boolean(e *evaluation) (bool, error) {
 	}
 	b, ok := v.(types.Bool)
 	if !ok {
-		return false, fmt.Errorf("the result is %s, not a bool", typeName(v))
+		return false, notBool(v)
 	}
 	return bool(b), nil
 }
+
+func notBool(v ref.Val) error { return fmt.Errorf("the result is %s, not a bool", typeName(v)) }
 
 // text evaluates an expression of type string.
 func (p *program) text(e *evaluation) (string, error) {
@@ -116,31 +129,36 @@ func (p *program) text(e *evaluation) (string, error) {
 	return string(s), nil
 }
 
-func (p *program) run(e *evaluation) (v ref.Val, err error) {
+func (p *program) run(e *evaluation) (ref.Val, error) {
+	v, _, err := p.details(e)
+	return v, err
+}
+
+// details is run with what cel-go tells about the evaluation.
+func (p *program) details(e *evaluation) (v ref.Val, det *cel.EvalDetails, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			v, err = nil, fmt.Errorf("panic: %v", r)
 		}
 	}()
 	if e.cost > e.bundle.limits.DecisionCost {
-		return nil, fmt.Errorf("%w: over %d units in one decision", ErrCostLimit, e.bundle.limits.DecisionCost)
+		return nil, nil, fmt.Errorf("%w: over %d units in one decision", ErrCostLimit, e.bundle.limits.DecisionCost)
 	}
 	if p.bound > 0 {
 		e.cost += p.bound
-		v, _, err = p.prg.Eval(e)
-		return v, err
+		return p.prg.Eval(e)
 	}
 	ctx, err := e.deadline()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	v, det, err := p.prg.ContextEval(ctx, e)
+	v, det, err = p.prg.ContextEval(ctx, e)
 	if c := det.ActualCost(); c != nil {
 		e.cost += *c
 	} else {
 		e.cost += e.bundle.limits.RuleCost
 	}
-	return v, cause(ctx, err, e.bundle.limits)
+	return v, det, cause(ctx, err, e.bundle.limits)
 }
 
 // cause puts our own sentinels on errors of cel-go that stop an evaluation.
@@ -176,11 +194,11 @@ func exprProblems(issues *cel.Issues, args *argType) []exprProblem {
 	var out []exprProblem
 	for _, e := range issues.Errors() {
 		msg := strings.ReplaceAll(e.Message, " (in container '')", "")
-		p := exprProblem{line: e.Location.Line(), col: e.Location.Column() + 1, msg: msg}
+		p := exprProblem{line: e.Location.Line(), col: e.Location.Column() + 1, kind: ProblemExpression, msg: msg}
 		if m := undefinedField.FindStringSubmatch(msg); m != nil {
-			p.hint = didYouMean(nearest(m[1], fieldNames(args)))
+			p.kind, p.hint = ProblemName, didYouMean(nearest(m[1], fieldNames(args)))
 		} else if m := undeclaredName.FindStringSubmatch(msg); m != nil {
-			p.hint = "the variables are tool, args, caller and ctx"
+			p.kind, p.hint = ProblemName, "the variables are tool, args, caller and ctx"
 		}
 		out = append(out, p)
 	}

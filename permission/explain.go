@@ -1,0 +1,154 @@
+package permission
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Explanation is a decision with its reasons, rule by rule.
+type Explanation struct {
+	// Decided is the decision itself, as Decide makes it.
+	Decided Decision `json:"-"`
+
+	Decision message.Behavior `json:"decision"`
+	Mode     Mode             `json:"mode"`
+	Rule     string           `json:"rule"`
+	Source   string           `json:"source"`
+	Bundle   string           `json:"bundle"`
+	Step     Step             `json:"step"`
+	Reason   string           `json:"reason"`
+	Message  string           `json:"message"`
+
+	Requirement Requirement `json:"requirement"`
+	// Trace has every rule that is about the tool: first those that were looked
+	// at, in that order, then the others.
+	Trace []*Traced `json:"trace"`
+	// NotEvaluated are the rules about other tools.
+	NotEvaluated []string    `json:"not_evaluated"`
+	Errors       []RuleError `json:"errors"`
+	// NearMiss says which single part of a rule would have led elsewhere; "" if
+	// there is none.
+	NearMiss string `json:"near_miss"`
+	// Shell shows the commands of a shell line, as the deciding rule saw them;
+	// empty for other tools.
+	Shell []Piece `json:"shell"`
+	// Cost is what the conditions took, in cel-go's units.
+	Cost     uint64        `json:"cost"`
+	Duration time.Duration `json:"-"`
+}
+
+// Explain decides as Decide does and tells why. It compiles the conditions
+// anew, to keep the value of every part, and takes many times as long: it is
+// for people and tests, not for the hot path.
+//
+// What it shows of the input is shortened, and whatever a rule's redact names
+// is left out.
+func (b *Bundle) Explain(ctx context.Context, req Request) *Explanation {
+	if b == nil || !b.ready {
+		return explained(deniedWithoutPolicy(req))
+	}
+	began := time.Now() //nolint:forbidigo // how long it took is part of the answer, and decides nothing
+	e := b.evaluate(ctx, &req)
+	defer e.close()
+	e.trace = newTracer()
+	x := explained(e.decide())
+	x.Duration = time.Since(began) //nolint:forbidigo // as above
+	for _, t := range e.trace.rules {
+		x.Cost += t.Cost
+	}
+	b.traceRest(ctx, req, e.trace)
+	x.Trace = e.trace.rules
+	x.NotEvaluated = b.aboutOthers(e.tr)
+	x.Shell = shellOf(x)
+	x.NearMiss = nearMiss(x)
+	return x
+}
+
+func explained(d Decision) *Explanation {
+	return &Explanation{
+		Decided: d, Decision: d.Behavior, Mode: d.Mode, Rule: d.Rule, Source: d.Source, Bundle: d.Bundle, Step: d.Step,
+		Reason: d.Reason, Message: d.Message, Requirement: d.Requirement, Errors: d.Errors,
+	}
+}
+
+// traceRest looks at the rules that the decision did not need. It has an
+// evaluation of its own, so that nothing in them touches the decision.
+func (b *Bundle) traceRest(ctx context.Context, req Request, t *tracer) {
+	e := b.evaluate(ctx, &req)
+	defer e.close()
+	e.trace, t.reached = t, false
+	for _, list := range [][]*compiledRule{e.tr.deny, e.tr.ask, e.tr.allow} {
+		for _, r := range list {
+			if t.byRule[r] == nil {
+				e.matches(r)
+			}
+		}
+	}
+}
+
+// aboutOthers names the rules that are about other tools than those of tr.
+func (b *Bundle) aboutOthers(tr *toolRules) []string {
+	here := map[string]bool{}
+	for _, r := range slices.Concat(tr.deny, tr.ask, tr.allow) {
+		here[r.rule.Name] = true
+	}
+	var out []string
+	for _, other := range b.byTool {
+		for _, r := range slices.Concat(other.deny, other.ask, other.allow) {
+			if !here[r.rule.Name] {
+				here[r.rule.Name] = true
+				out = append(out, r.rule.Name+" (tool differs)")
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// shellOf is what the deciding rule saw of the command; without one, what the
+// first rule saw that can say.
+func shellOf(x *Explanation) []Piece {
+	var first []Piece
+	for _, t := range x.Trace {
+		if t.Rule == x.Rule && t.Shell != nil {
+			return t.Shell
+		}
+		if first == nil {
+			first = t.Shell
+		}
+	}
+	return first
+}
+
+// nearMiss looks for a rule that one part alone kept from matching, and that
+// would have been heard before what decided.
+func nearMiss(x *Explanation) string {
+	for _, t := range x.Trace {
+		if t.Matched || t.Failed || t.Because == nil || t.Behavior == x.Decision || !t.Reached {
+			continue
+		}
+		last := len(t.Conjuncts) - 1
+		if last < 0 || t.Conjuncts[last].Value == nil || t.Because.Expr != t.Conjuncts[last].Expr {
+			continue // more than the last part may be missing
+		}
+		return "rule " + t.Rule + " (" + string(t.Behavior) + ") would match if " + t.Because.Expr + " were true" + operandText(t.Because)
+	}
+	return ""
+}
+
+// operandText lists the values of a part's variables.
+func operandText(b *Because) string {
+	var parts []string
+	for name, v := range b.Operands {
+		parts = append(parts, name+" is "+shownText(v))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	slices.Sort(parts)
+	return "; " + strings.Join(parts, ", ")
+}

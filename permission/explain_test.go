@@ -1,0 +1,165 @@
+package permission_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// TestExplainEqualsDecide: the explanation runs other programs than the
+// decision and must come to the same end, errors and texts included.
+func TestExplainEqualsDecide(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		b := w.bundle(t)
+		x := b.Explain(context.Background(), w.req)
+		if diff := cmp.Diff(b.Decide(context.Background(), w.req), x.Decided, sameErrors); diff != "" {
+			t.Fatalf("Explain differs from Decide (-decide +explain):\n%s", diff)
+		}
+		checkTrace(t, x)
+	})
+}
+
+// checkTrace holds the trace against the decision.
+func checkTrace(t *rapid.T, x *permission.Explanation) {
+	for _, tr := range x.Trace {
+		switch {
+		case tr.Matched && tr.Failed:
+			t.Fatalf("rule %s matches and fails", tr.Rule)
+		case tr.Reached && tr.Matched && tr.Behavior == message.BehaviorDeny && x.Decision != message.BehaviorDeny:
+			t.Fatalf("deny rule %s matches and the decision is %s", tr.Rule, x.Decision)
+		case !tr.Matched && tr.Because == nil:
+			t.Fatalf("rule %s does not match and nothing says why", tr.Rule)
+		case tr.Failed && tr.Because.Error == "":
+			t.Fatalf("rule %s fails without a reason", tr.Rule)
+		case !tr.Matched && !tr.Failed && (tr.Because.Value == nil || *tr.Because.Value):
+			t.Fatalf("rule %s does not match because of %+v", tr.Rule, tr.Because)
+		}
+	}
+}
+
+// TestExplainCases: the corpus of decisions is explained as it is decided.
+func TestExplainCases(t *testing.T) {
+	forEachCase(t, func(t *testing.T, b *permission.Bundle, req permission.Request) {
+		x := b.Explain(t.Context(), req)
+		if diff := cmp.Diff(b.Decide(t.Context(), req), x.Decided, cmpopts.IgnoreFields(permission.RuleError{}, "Err")); diff != "" {
+			t.Errorf("Explain differs from Decide (-decide +explain):\n%s", diff)
+		}
+	})
+}
+
+const explained = `version: 1
+name: shop
+rules:
+  - name: cap
+    tool_name: refund
+    behavior: deny
+    when: args.cents > 100000
+  - name: foreign
+    tool_name: refund
+    behavior: ask
+    when: |
+      has(args.note) &&
+        args.currency != "EUR" && args.cents > 5000
+  - name: listed
+    tool_name: refund
+    behavior: ask
+    when: args.tags.exists(t, t == "vip") || args.cents > 5000
+  - name: small
+    tool_name: refund
+    behavior: allow
+  - name: elsewhere
+    tool_name: pay
+    behavior: allow
+`
+
+func explainRefund(t *testing.T, input string) *permission.Explanation {
+	t.Helper()
+	s := schema(t, `{"type": "object", "required": ["cents", "currency"], "properties": {"cents": {"type": "integer"},
+		"currency": {"type": "string"}, "note": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}}}`)
+	b, err := permission.Load([]permission.File{{Name: "shop.yaml", Data: []byte(explained)}}, permission.Options{
+		Tools: []permission.Tool{{Name: "refund", Schema: s}, {Name: "pay"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Explain(t.Context(), permission.Request{Tool: "refund", Input: []byte(input)})
+}
+
+func traced(t *testing.T, x *permission.Explanation, rule string) *permission.Traced {
+	t.Helper()
+	for _, tr := range x.Trace {
+		if tr.Rule == rule {
+			return tr
+		}
+	}
+	t.Fatalf("no trace of rule %s", rule)
+	return nil
+}
+
+func TestExplainNamesTheFirstFalsePart(t *testing.T) {
+	x := explainRefund(t, `{"cents": 900, "currency": "EUR", "note": "n", "tags": ["new"]}`)
+	if x.Decision != message.BehaviorAllow || x.Rule != "small" {
+		t.Fatalf("%s by %s, want allow by small", x.Decision, x.Rule)
+	}
+	limit := traced(t, x, "cap").Because
+	if limit.Expr != "args.cents > 100000" || *limit.Value || limit.Line != 7 || limit.Col != 11 || limit.File != "shop.yaml" {
+		t.Errorf("cap: %+v", limit)
+	}
+	if diff := cmp.Diff(map[string]any{"args.cents": int64(900)}, limit.Operands); diff != "" {
+		t.Error(diff)
+	}
+	foreign := traced(t, x, "foreign")
+	if b := foreign.Because; b.Expr != `args.currency != "EUR"` || *b.Value || b.Line != 13 || b.Col != 9 {
+		t.Errorf("foreign: %+v", b)
+	}
+	if parts := foreign.Conjuncts; len(parts) != 3 || !*parts[0].Value || parts[2].Value != nil {
+		t.Errorf("foreign has the parts %+v", parts)
+	}
+	if b := traced(t, x, "listed").Because; *b.Value || b.Operands["args.cents"] != int64(900) || b.Operands["args.tags"] == nil {
+		t.Errorf("listed: %+v", b)
+	}
+	if b := traced(t, x, "small").Because; b != nil {
+		t.Errorf("small has no condition: %+v", b)
+	}
+	if got := strings.Join(x.NotEvaluated, ","); got != "elsewhere (tool differs)" {
+		t.Errorf("not evaluated: %s", got)
+	}
+	if want := "rule cap (deny) would match if args.cents > 100000 were true; args.cents is 900"; x.NearMiss != want {
+		t.Errorf("near miss %q, want %q", x.NearMiss, want)
+	}
+}
+
+func TestExplainShowsWhatWasNotReached(t *testing.T) {
+	x := explainRefund(t, `{"cents": 100001, "currency": "USD", "note": "n"}`)
+	if x.Decision != message.BehaviorDeny || !traced(t, x, "cap").Reached {
+		t.Fatalf("%s by %s", x.Decision, x.Rule)
+	}
+	foreign := traced(t, x, "foreign")
+	if foreign.Reached || !foreign.Matched {
+		t.Errorf("foreign: %+v", foreign)
+	}
+	// The list is absent: the part fails, and the other side of || settles it.
+	if l := traced(t, x, "listed"); !l.Matched || l.Failed {
+		t.Errorf("listed: %+v", l)
+	}
+}
+
+func TestExplainShowsFailures(t *testing.T) {
+	x := explainRefund(t, `{"cents": 1, "currency": "USD"}`)
+	l := traced(t, x, "listed")
+	if !l.Failed || !strings.Contains(l.Because.Error, "no such key: tags") || l.Because.Value != nil {
+		t.Errorf("listed: %+v, because %+v", l, l.Because)
+	}
+	x = explainRefund(t, `{"cents": "1"}`)
+	if x.Decision != message.BehaviorAsk || len(x.Errors) == 0 || traced(t, x, "cap").Because.Error == "" {
+		t.Errorf("bad input: %+v", x)
+	}
+}
