@@ -32,7 +32,9 @@ FUZZ := \
   message:FuzzNormalizeURL \
   permission:FuzzDecide \
   permission:FuzzLoadRules \
-  permission:FuzzSchema
+  permission:FuzzSchema \
+  permission/internal/paths:FuzzWithin \
+  permission/internal/urls:FuzzParse
 
 # The example programs that need no other process; the tests run the rest.
 ALONE := $(patsubst %/main.go,%,$(wildcard examples/embedded/main.go examples/policy-file/main.go))

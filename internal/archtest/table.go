@@ -81,9 +81,16 @@ func core() []Row {
 			Own:    []string{"message"},
 			Libraries: []string{
 				"cel.dev/cel-go", "github.com/goccy/go-yaml", "github.com/santhosh-tekuri/jsonschema/v6",
+				"golang.org/x/net/idna",
 			},
 			Never: []string{"net", "net/http", "os/exec"},
 			Why:   "a decision is a function of the call and the rules; it knows no state machine, so it can also judge a journal afterwards",
+		},
+		{
+			Folder:    "permission/shell",
+			Libraries: []string{"mvdan.cc/sh/v3"},
+			Never:     noIO,
+			Why:       "what a command line runs is read from its text alone: no shell is started and no file is looked at",
 		},
 		{
 			Folder: "engine",

@@ -1,0 +1,144 @@
+package paths
+
+import (
+	"path"
+	"strings"
+	"unicode"
+)
+
+// MaxLen is the longest path that is read, in bytes: PATH_MAX of Linux.
+const MaxLen = 4096
+
+// Error says why a text is no path that every program reads alike.
+type Error struct{ Msg string }
+
+// Error gives the reason. It does not repeat the path.
+func (e *Error) Error() string { return "path " + e.Msg }
+
+func fault(msg string) error { return &Error{msg} }
+
+// check refuses what cannot be compared.
+func check(p string) error {
+	switch {
+	case p == "":
+		return fault("is empty")
+	case len(p) > MaxLen:
+		return fault("is longer than 4096 bytes")
+	case p[0] == '~':
+		return fault("begins with ~, which some programs replace by a home folder")
+	case strings.IndexByte(p, '\\') >= 0:
+		return fault("contains a backslash, which some programs read as a separator")
+	case strings.IndexFunc(p, hidden) >= 0:
+		return fault("contains characters that cannot be seen")
+	}
+	return nil
+}
+
+func hidden(r rune) bool {
+	if r < 0x80 {
+		return r < ' ' || r == 0x7f
+	}
+	return r == unicode.ReplacementChar || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// Clean resolves "." and ".." and doubled separators in the text. The result of
+// an absolute path is absolute; one that leads above "/" stays at "/".
+func Clean(p string) (string, error) {
+	if err := check(p); err != nil {
+		return "", err
+	}
+	return path.Clean(p), nil
+}
+
+// Abs is Clean for paths that must be absolute.
+func Abs(p string) (string, error) {
+	if err := check(p); err != nil {
+		return "", err
+	}
+	if p[0] != '/' {
+		return "", fault("is not absolute: join it with the folder in which it is used")
+	}
+	return path.Clean(p), nil
+}
+
+// Join is the absolute path that a program running in dir, which must be
+// absolute, opens for p: p itself where it is absolute.
+func Join(dir, p string) (string, error) {
+	base, err := Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := check(p); err != nil {
+		return "", err
+	}
+	if p[0] == '/' {
+		return path.Clean(p), nil
+	}
+	// Cleaned as a whole, so that ".." of p leaves dir.
+	return path.Clean(base + "/" + p), nil
+}
+
+// Within reports whether p is dir or below it. Both must be absolute.
+func Within(p, dir string) (bool, error) {
+	inner, err := Abs(p)
+	if err != nil {
+		return false, err
+	}
+	outer, err := Abs(dir)
+	if err != nil {
+		return false, err
+	}
+	return below(inner, outer), nil
+}
+
+// WithinAny reports whether p is one of dirs or below one. All must be
+// absolute, also those behind the one that fits; no dirs contain nothing.
+func WithinAny(p string, dirs []string) (bool, error) {
+	inner, err := Abs(p)
+	if err != nil {
+		return false, err
+	}
+	found := false
+	for _, d := range dirs {
+		outer, err := Abs(d)
+		if err != nil {
+			return false, err
+		}
+		found = found || below(inner, outer)
+	}
+	return found, nil
+}
+
+// below compares two cleaned absolute paths.
+func below(inner, outer string) bool {
+	if outer == "/" {
+		return true
+	}
+	rest, ok := strings.CutPrefix(inner, outer)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// Base is the last segment of the cleaned path, "/" for the root.
+func Base(p string) (string, error) {
+	c, err := Clean(p)
+	return path.Base(c), err
+}
+
+// Dir is the cleaned path without its last segment.
+func Dir(p string) (string, error) {
+	c, err := Clean(p)
+	return path.Dir(c), err
+}
+
+// Ext is the last segment's text from its last dot on, with the dot; "" for
+// none, and for a name that only begins with a dot.
+func Ext(p string) (string, error) {
+	b, err := Base(p)
+	if err != nil {
+		return "", err
+	}
+	if i := strings.LastIndexByte(b, '.'); i > 0 {
+		return b[i:], nil
+	}
+	return "", nil
+}

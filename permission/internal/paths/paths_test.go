@@ -1,0 +1,200 @@
+package paths_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/permission/internal/paths"
+)
+
+func TestWithin(t *testing.T) {
+	for _, c := range []struct{ path, dir, want string }{
+		{"/data", "/data", "true"},
+		{"/data/", "/data", "true"},
+		{"/data", "/data/", "true"},
+		{"/data/x", "/data", "true"},
+		{"/data//x/./y", "/data", "true"},
+		{"/data/x/../y", "/data", "true"},
+		{"/x/../data/y", "/data", "true"},
+		{"/anything", "/", "true"},
+		{"/data2", "/data", "false"},
+		{"/data-x/y", "/data", "false"},
+		{"/dat", "/data", "false"},
+		{"/data/..", "/data", "false"},
+		{"/data/../etc/passwd", "/data", "false"},
+		{"/data/x/../../etc/passwd", "/data", "false"},
+		{"/data/./../etc", "/data", "false"},
+		{"/data//..//etc", "/data", "false"},
+		{"/../../data/x", "/data", "true"},
+		{"/DATA/x", "/data", "false"},
+		{"/data/%2e%2e/etc", "/data", "true"}, // a file of that name: nothing unescapes a path
+		{"/data/...", "/data", "true"},
+		{"data/x", "/data", "error"},
+		{"./data", "/data", "error"},
+		{"../data", "/data", "error"},
+		{"~/x", "/data", "error"},
+		{"~root/x", "/data", "error"},
+		{"", "/data", "error"},
+		{"/data", "", "error"},
+		{"/data", "data", "error"},
+		{`/data\..\etc`, "/data", "error"},
+		{`C:\data`, "/data", "error"},
+		{"C:/data", "/data", "error"},
+		{`\\host\share`, "/data", "error"},
+		{"//data/x", "/data", "true"},
+		{"/data/x\x00.txt", "/data", "error"},
+		{"/data/x\n", "/data", "error"},
+		{"/data/\u202etxt.exe", "/data", "error"},
+		{"/data/a\u200bb", "/data", "error"},
+		{"/data/\xff", "/data", "error"},
+		{"file:///data/x", "/data", "error"},
+		{"/" + strings.Repeat("a", paths.MaxLen), "/", "error"},
+	} {
+		ok, err := paths.Within(c.path, c.dir)
+		got := fmt.Sprint(ok)
+		if err != nil {
+			got = "error"
+			if e := (*paths.Error)(nil); !errors.As(err, &e) || ok {
+				t.Errorf("%q within %q: %v, %T", c.path, c.dir, ok, err)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%q within %q = %s, want %s (%v)", c.path, c.dir, got, c.want, err)
+		}
+	}
+}
+
+func TestWithinAny(t *testing.T) {
+	for _, c := range []struct {
+		path string
+		dirs []string
+		want string
+	}{
+		{"/b/x", []string{"/a", "/b"}, "true"},
+		{"/c/x", []string{"/a", "/b"}, "false"},
+		{"/c/x", nil, "false"},
+		{"/a/x", []string{"/a", "b"}, "error"},
+		{"x", []string{"/a"}, "error"},
+	} {
+		ok, err := paths.WithinAny(c.path, c.dirs)
+		got := fmt.Sprint(ok)
+		if err != nil {
+			got = "error"
+		}
+		if got != c.want {
+			t.Errorf("%q within %q = %s, want %s", c.path, c.dirs, got, c.want)
+		}
+	}
+}
+
+func TestTextFunctions(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		f    func(string) (string, error)
+		in   string
+		want string
+	}{
+		{"clean", paths.Clean, "a/./b/../c//d/", "a/c/d"},
+		{"clean", paths.Clean, "../a/..", ".."},
+		{"clean", paths.Clean, "/..", "/"},
+		{"clean", paths.Clean, "~", ""},
+		{"abs", paths.Abs, "/a/../b", "/b"},
+		{"abs", paths.Abs, "a", ""},
+		{"base", paths.Base, "/a/b/..", "a"},
+		{"base", paths.Base, "/", "/"},
+		{"base", paths.Base, "a/.env", ".env"},
+		{"dir", paths.Dir, "/a/b/../c", "/a"},
+		{"dir", paths.Dir, "a", "."},
+		{"ext", paths.Ext, "/a/b.tar.GZ", ".GZ"},
+		{"ext", paths.Ext, "/a.b/c", ""},
+		{"ext", paths.Ext, "/a/.env", ""},
+		{"ext", paths.Ext, "x.txt/.", ".txt"},
+		{"ext", paths.Ext, "", ""},
+	} {
+		got, err := c.f(c.in)
+		if got != c.want && (c.want != "" || err == nil) {
+			t.Errorf("%s(%q) = %q, %v; want %q", c.name, c.in, got, err, c.want)
+		}
+	}
+	for _, c := range [][3]string{{"/w", "a/../../x", "/x"}, {"/w", "/etc", "/etc"}, {"/w/", "./a", "/w/a"}, {"w", "a", ""}, {"/w", "", ""}, {"/w", "~/a", ""}, {"", "a", ""}} {
+		got, err := paths.Join(c[0], c[1])
+		if got != c[2] || (c[2] == "") != (err != nil) {
+			t.Errorf("join(%q, %q) = %q, %v; want %q", c[0], c[1], got, err, c[2])
+		}
+	}
+}
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct{ path, pattern, want string }{
+		{"/a/b.go", "/a/*.go", "true"},
+		{"/a/x/b.go", "/a/*.go", "false"},
+		{"/a/x/b.go", "/a/**/*.go", "true"},
+		{"/a/b.go", "/a/**/*.go", "true"},
+		{"/a", "/a/**", "true"},
+		{"/a/b/c", "/a/**", "true"},
+		{"/a/../b", "/a/**", "false"},
+		{"/ab", "/a/**", "false"},
+		{"/a/.env", "/**/.env", "true"},
+		{"/.env", "/**/.env", "true"},
+		{"/a/.env.x", "/**/.env", "false"},
+		{"src/x", "src/*", "true"},
+		{"./src/../secret", "src/*", "false"},
+		{"/a/é", "/a/?", "true"},
+		{"/a/[x]", "/a/[x]", "true"},
+		{"/a/b/c/d/e", "/**/c/**", "true"},
+		{"/a/b/c/b/d", "/a/**/b/d", "true"},
+		{"/", "/", "true"},
+		{"/", "/**", "true"},
+		{"a", "/a", "error"},
+		{"/a", "a", "error"},
+		{"/a", "/a/../b", "error"},
+		{"/a", "/a/", "error"},
+		{"/a", "/a**", "error"},
+		{"/a", "", "error"},
+	} {
+		ok, err := paths.Match(c.path, c.pattern)
+		got := fmt.Sprint(ok)
+		if err != nil {
+			got = "error"
+		}
+		if got != c.want {
+			t.Errorf("match(%q, %q) = %s, want %s (%v)", c.path, c.pattern, got, c.want, err)
+		}
+	}
+	long := strings.Repeat("a", 2000)
+	if ok, err := paths.Match("/"+long, "/"+strings.Repeat("a*", 1000)+"b"); ok || err != nil {
+		t.Errorf("long match: %v, %v", ok, err)
+	}
+}
+
+// FuzzWithin compares with the standard library: a path inside a folder has no
+// way to it that goes up.
+func FuzzWithin(f *testing.F) {
+	f.Add("/a/../b", "/b")
+	f.Add("/a/b//c/.", "/a/./b")
+	f.Add("/", "/")
+	f.Fuzz(func(t *testing.T, p, dir string) {
+		ok, err := paths.Within(p, dir)
+		if err != nil {
+			return
+		}
+		rel, err := filepath.Rel(dir, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := rel != ".." && !strings.HasPrefix(rel, "../"); ok != want {
+			t.Fatalf("%q within %q = %v, the way is %q", p, dir, ok, rel)
+		}
+		if !ok {
+			return
+		}
+		if again, err := paths.Join(dir, rel); err != nil || again != filepath.Clean(p) {
+			if !strings.HasPrefix(rel, "~") {
+				t.Fatalf("join(%q, %q) = %q, %v", dir, rel, again, err)
+			}
+		}
+	})
+}

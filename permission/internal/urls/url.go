@@ -1,0 +1,175 @@
+package urls
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxLen is the longest URL that is read, in bytes.
+const MaxLen = 8 << 10
+
+// Error says why a text is no URL that everybody reads alike. It does not
+// repeat the text, which may contain a password.
+type Error struct{ Msg string }
+
+// Error gives the reason.
+func (e *Error) Error() string { return "URL " + e.Msg }
+
+func fault(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
+
+// URL is a URL in its one form.
+type URL struct {
+	Scheme string // lower case
+	User   bool   // it carries a user name or a password
+	// Host is a name in lower case and punycode without a trailing dot, or an
+	// address in its shortest form, IPv6 without brackets.
+	Host string
+	Addr bool // Host is an address
+	Port int  // 0 where none is written and the scheme has no default
+	path string
+}
+
+// defaultPorts are those of schemes with an authority.
+var defaultPorts = map[string]int{"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21, "ssh": 22, "git": 9418, "nats": 4222}
+
+// Parse reads an absolute URL with a host. Every error is an *Error.
+func Parse(text string) (URL, error) {
+	if len(text) > MaxLen {
+		return URL{}, fault("is longer than %d bytes", MaxLen)
+	}
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c <= ' ' || c == 0x7f:
+			return URL{}, fault("contains white space or a control character")
+		case c == '\\':
+			return URL{}, fault("contains a backslash, which some programs read as a slash")
+		}
+	}
+	scheme, rest, ok := strings.Cut(text, ":")
+	if !ok || !validScheme(scheme) {
+		return URL{}, fault("has no scheme")
+	}
+	u := URL{Scheme: lower(scheme)}
+	rest, ok = strings.CutPrefix(rest, "//")
+	if !ok {
+		return URL{}, fault("has no // after its scheme, and so no host")
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	if err := u.authority(rest[:end]); err != nil {
+		return URL{}, err
+	}
+	u.path = rest[end:]
+	if i := strings.IndexAny(u.path, "?#"); i >= 0 {
+		u.path = u.path[:i]
+	}
+	return u, nil
+}
+
+func validScheme(s string) bool {
+	for i, c := range []byte(s) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
+		case i > 0 && (c >= '0' && c <= '9' || c == '+' || c == '-' || c == '.'):
+		default:
+			return false
+		}
+	}
+	return s != ""
+}
+
+// authority reads user@host:port.
+func (u *URL) authority(text string) error {
+	switch strings.Count(text, "@") {
+	case 0:
+	case 1:
+		user, host, _ := strings.Cut(text, "@")
+		if strings.ContainsAny(user, "[]<>\"^`{|}") || !ascii(user) {
+			return fault("has a user name with characters that must be escaped")
+		}
+		u.User, text = true, host
+	default:
+		return fault("has more than one @")
+	}
+	host, port, err := splitPort(text)
+	if err != nil {
+		return err
+	}
+	if u.Host, u.Addr, err = cleanHost(host); err != nil {
+		return err
+	}
+	u.Port = defaultPorts[u.Scheme]
+	if port != "" {
+		u.Port, err = parsePort(port)
+	}
+	return err
+}
+
+// splitPort cuts host:port; an empty port is none.
+func splitPort(text string) (host, port string, err error) {
+	if strings.HasPrefix(text, "[") {
+		end := strings.IndexByte(text, ']')
+		if end < 0 {
+			return "", "", fault("has no ] after its address")
+		}
+		host, port = text[:end+1], text[end+1:]
+		if port != "" && port[0] != ':' {
+			return "", "", fault("has text behind the ] of its address")
+		}
+		return host, strings.TrimPrefix(port, ":"), nil
+	}
+	host, port, _ = strings.Cut(text, ":")
+	return host, port, nil
+}
+
+func parsePort(text string) (int, error) {
+	for _, c := range []byte(text) {
+		if c < '0' || c > '9' {
+			return 0, fault("has a port that is no number")
+		}
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 {
+		return 0, fault("has a port outside 1 to 65535")
+	}
+	return int(n), nil
+}
+
+// Origin is scheme://host:port, IPv6 in brackets. The port is left out where
+// the scheme has a default and it is that one.
+func (u URL) Origin() string {
+	host := u.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if u.Port == defaultPorts[u.Scheme] {
+		return u.Scheme + "://" + host
+	}
+	return u.Scheme + "://" + host + ":" + strconv.Itoa(u.Port)
+}
+
+// Path is the path without dot segments. It begins with "/" and has percent
+// signs only where a character could not stand itself. A path that servers read
+// in several ways is an *Error, which says nothing against the host.
+func (u URL) Path() (string, error) { return cleanPath(u.path) }
+
+// Within reports whether u has the scheme, host and port of base and a path
+// that is base's or below it, by whole segments. The error is that of a path;
+// where the hosts differ already no path is looked at.
+func (u URL) Within(base URL) (bool, error) {
+	root, err := base.Path()
+	if err != nil {
+		return false, err
+	}
+	if u.Scheme != base.Scheme || u.Host != base.Host || u.Port != base.Port {
+		return false, nil
+	}
+	path, err := u.Path()
+	if err != nil {
+		return false, err
+	}
+	return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/"), nil
+}
