@@ -43,9 +43,12 @@ type Row struct {
 	Kind Kind
 	// Layout follows "askance.v1.<space>."; <x> stands for a token.
 	Layout string
-	Writer string
-	Reader string
-	What   string
+	Writer string // who may publish
+	Reader string // who may subscribe
+	// Payload is the body: a type of package message, or "request" for the
+	// requests that [Operations] lists. Requests are answered, nothing else is.
+	Payload string
+	What    string
 }
 
 // Table has every subject of the protocol, in one fixed order. The order of
@@ -53,24 +56,27 @@ type Row struct {
 // with a literal in the place of a token come before those without.
 func Table() []Row { return append([]Row(nil), table...) }
 
+// request is the payload of the subjects that Operations describes.
+const request = "request"
+
 var table = []Row{
-	{KindSessionFact, "fact.<session>.-.-.f", "engine", "engines, auditors", "the session's own facts: which runtime it is bound to"},
-	{KindReplyFact, "fact.<session>.<reply>.-.f", "engine", "engines, auditors", "the reply's own facts: batches, interrupted, ended"},
-	{KindFact, "fact.<session>.<reply>.<call>.f", "engine", "engines, auditors", "the journal of a call: every fact but work items"},
-	{KindWork, "fact.<session>.<reply>.<call>.w.<tool>", "engine", "engines, auditors, the tool's workers", "the submitted fact of a remote attempt: the work item"},
-	{KindEvent, "event.<runtime>.<session>.<reply>", "engine for the runtime", "engines, user interfaces", "streamed events that are no facts"},
-	{KindPropose, "propose.<runtime>", "that runtime", "engine service", "requests: propose, emit, report"},
-	{KindInterrupt, "interrupt.<runtime>", "that runtime", "engine service", "request: interrupt, for the runtime's own sessions"},
-	{KindQuery, "query.<principal>", "that principal", "engine service", "requests: list, show, wait, events, info"},
-	{KindDecide, "decide.<approver>", "that approver", "engine service", "request: answer; the token is the identity"},
-	{KindOperate, "operate.<operator>", "that operator", "engine service", "requests: settle, revoke, interrupt"},
-	{KindAsk, "ask.<session>.<reply>.<call>", "engine", "inboxes, bridges", "hints that a question opened or closed"},
-	{KindProgress, "progress.<session>.<reply>.<call>", "engine", "user interfaces", "progress lines of running calls, best effort"},
-	{KindStart, "work.<tool>.<worker>.start", "that worker", "engine service", "request: claim or refuse an attempt"},
-	{KindHeartbeat, "work.<tool>.<worker>.heartbeat", "that worker; an engine for its local attempts", "engine service, every engine", "request: alive; the reply has cancel and stale"},
-	{KindWorkProgress, "work.<tool>.<worker>.progress", "that worker", "engine service", "a line of progress; not answered usefully"},
-	{KindResult, "work.<tool>.<worker>.result", "that worker", "engine service", "request: the result of an attempt"},
-	{KindCancel, "work.<tool>.<worker>.cancel", "engine", "that worker", "a shortcut; the heartbeat's reply says the same"},
+	{KindSessionFact, "fact.<session>.-.-.f", "engines", "engines", "Fact", "the session's own facts: which runtime it is bound to"},
+	{KindReplyFact, "fact.<session>.<reply>.-.f", "engines", "engines", "Fact", "the reply's own facts: batches, interrupted, ended"},
+	{KindFact, "fact.<session>.<reply>.<call>.f", "engines", "engines", "Fact", "the journal of a call: every fact but work items"},
+	{KindWork, "fact.<session>.<reply>.<call>.w.<tool>", "engines", "engines; the tool's workers, by its consumer", "Fact", "the submitted fact of a remote attempt: the work item"},
+	{KindEvent, "event.<runtime>.<session>.<reply>", "engines, for the runtime", "engines", "AgentScope event", "streamed events that are no facts"},
+	{KindPropose, "propose.<runtime>", "that runtime", "engines", request, "what a runtime does with its own sessions"},
+	{KindInterrupt, "interrupt.<runtime>", "that runtime", "engines", request, "ends the open calls of one of its replies"},
+	{KindQuery, "query.<principal>", "that approver, operator or auditor", "engines", request, "reading the whole space"},
+	{KindDecide, "decide.<approver>", "that approver", "engines", request, "answers to questions; the token is the identity"},
+	{KindOperate, "operate.<operator>", "that operator", "engines", request, "settling, and what else an operator does"},
+	{KindAsk, "ask.<session>.<reply>.<call>", "engines", "everybody but workers", "Hint", "a question opened, changed or closed; best effort"},
+	{KindProgress, "progress.<session>.<reply>.<call>", "engines", "everybody but workers", "ProgressRequest", "a line of progress of a running call; best effort"},
+	{KindStart, "work.<tool>.<worker>.start", "that worker", "engines", request, "claims or refuses an attempt"},
+	{KindHeartbeat, "work.<tool>.<worker>.heartbeat", "that worker; an engine for its local attempts", "engines, each of them", request, "alive; the reply has cancel and stale"},
+	{KindWorkProgress, "work.<tool>.<worker>.progress", "that worker", "engines", request, "a line of progress; the reply says nothing"},
+	{KindResult, "work.<tool>.<worker>.result", "that worker", "engines", request, "the result of an attempt"},
+	{KindCancel, "work.<tool>.<worker>.cancel", "engines", "that worker", "HeartbeatRequest and reason", "stop this attempt; a shortcut, the heartbeat's reply says the same"},
 }
 
 // layouts has each row's layout split into tokens, by Kind.

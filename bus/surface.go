@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/askance-dev/askance/message"
@@ -51,6 +52,8 @@ const (
 // operation is one op of one conversation.
 type operation struct {
 	lane lane
+	// request and reply are the types of the bodies; an empty struct: none.
+	request, reply reflect.Type
 	// run decodes the body, asks the engine and encodes the reply, of at most
 	// most bytes.
 	run func(ctx context.Context, s Surface, op Op, body []byte, most int) ([]byte, error)
@@ -83,7 +86,7 @@ func Operations(k Kind) (message.Role, []Op) {
 
 // serve makes an operation of a method of Surface.
 func serve[Req, Rep any](l lane, method func(Surface, context.Context, Req) (Rep, error)) operation {
-	return operation{l, func(ctx context.Context, s Surface, op Op, body []byte, most int) ([]byte, error) {
+	return operation{l, reflect.TypeFor[Req](), reflect.TypeFor[Rep](), func(ctx context.Context, s Surface, op Op, body []byte, most int) ([]byte, error) {
 		var r Req
 		if err := decodeBody(op, body, &r); err != nil {
 			return nil, err
@@ -99,7 +102,7 @@ func serve[Req, Rep any](l lane, method func(Surface, context.Context, Req) (Rep
 // paged makes an operation of a method that returns at most limit things: if
 // they do not fit a message it asks again for half as many.
 func paged[Req, Rep any](l lane, method func(Surface, context.Context, Req) (Rep, error), limit func(*Req) *int, count func(Rep) int) operation {
-	return operation{l, func(ctx context.Context, s Surface, op Op, body []byte, most int) ([]byte, error) {
+	return operation{l, reflect.TypeFor[Req](), reflect.TypeFor[Rep](), func(ctx context.Context, s Surface, op Op, body []byte, most int) ([]byte, error) {
 		var r Req
 		if err := decodeBody(op, body, &r); err != nil {
 			return nil, err

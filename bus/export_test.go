@@ -1,0 +1,13 @@
+package bus
+
+import "reflect"
+
+// BodyTypes gives the types of an operation's request and reply.
+func BodyTypes(k Kind, op Op) (request, reply reflect.Type) {
+	for _, c := range conversations {
+		if c.kind == k {
+			return c.ops[op].request, c.ops[op].reply
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,211 @@
+package bus_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/archtest"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+)
+
+const protocolPage = "PROTOCOL.md"
+
+var update = flag.Bool("update", false, "write what is generated of PROTOCOL.md anew")
+
+// What the page says of subjects, rights, operations, settings, codes and
+// bodies is what the code does.
+func TestProtocolPage(t *testing.T) {
+	page, err := os.ReadFile(protocolPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(page)
+	source := messageSource(t)
+	for _, block := range []struct{ name, want string }{
+		{"subjects", subjectTable()},
+		{"permissions", permissionTable()},
+		{"operations", operationTable()},
+		{"consumer", consumerTable(t)},
+		{"stream", streamTable(t)},
+		{"codes", source.codes()},
+		{"bodies", source.bodies(bodyRoots())},
+	} {
+		got, err := archtest.Block(text, block.name)
+		if err != nil {
+			t.Fatalf("%s: %v", protocolPage, err)
+		}
+		if got == block.want {
+			continue
+		}
+		if !*update {
+			t.Errorf("%s: the block %q is not what the code says; run: go test ./bus -run TestProtocolPage -update\ngot:\n%s\nwant:\n%s", protocolPage, block.name, got, block.want)
+			continue
+		}
+		if text, err = archtest.WithBlock(text, block.name, block.want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text == string(page) {
+		return
+	}
+	if err := os.WriteFile(protocolPage, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// table is a Markdown table, with empty lines around it.
+func table(head []string, rows [][]string) string {
+	var b strings.Builder
+	b.WriteString("\n| " + strings.Join(head, " | ") + " |\n|" + strings.Repeat("---|", len(head)) + "\n")
+	for _, r := range rows {
+		b.WriteString("| " + strings.Join(r, " | ") + " |\n")
+	}
+	return b.String() + "\n"
+}
+
+func code(s string) string { return "`" + s + "`" }
+
+func subjectTable() string {
+	var rows [][]string
+	for _, r := range bus.Table() {
+		payload := r.Payload
+		if _, ops := bus.Operations(r.Kind); len(ops) > 0 {
+			payload += " and reply: " + joined(ops)
+		}
+		rows = append(rows, []string{code(r.Layout), r.Writer, r.Reader, payload, r.What})
+	}
+	return table([]string{"subject", "published by", "read by", "body", "what"}, rows)
+}
+
+func joined[S ~string](list []S) string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = string(s)
+	}
+	return strings.Join(out, ", ")
+}
+
+func permissionTable() string {
+	var rows [][]string
+	lines := func(subjects []string) string {
+		for i, s := range subjects {
+			subjects[i] = code(s)
+		}
+		return strings.Join(subjects, "<br>")
+	}
+	for _, role := range []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleWorker} {
+		p := bus.PermissionsFor("prod", message.Principal{Role: role, Name: "ann"}, "refund")
+		rows = append(rows, []string{string(role), lines(p.Publish), lines(p.Subscribe)})
+	}
+	return table([]string{"role", "publish", "subscribe"}, rows)
+}
+
+func operationTable() string {
+	var rows [][]string
+	name := func(t reflect.Type) string {
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Name() == "" {
+			return "none"
+		}
+		return "[" + t.Name() + "](#" + strings.ToLower(t.Name()) + ")"
+	}
+	for _, r := range bus.Table() {
+		role, ops := bus.Operations(r.Kind)
+		for _, op := range ops {
+			req, rep := bus.BodyTypes(r.Kind, op)
+			rows = append(rows, []string{code(r.Layout), code(string(op)), string(role), name(req), name(rep)})
+		}
+	}
+	return table([]string{"subject", "op", "as", "body of the request", "body of the reply"}, rows)
+}
+
+// settings is a table of what a server says of a stream or consumer, less
+// what the server adds by itself.
+func settings(t *testing.T, config any) string {
+	t.Helper()
+	b, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(b, &all); err != nil {
+		t.Fatal(err)
+	}
+	var rows [][]string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		value := string(all[name])
+		if name == "metadata" {
+			value = ourMetadata(t, all[name])
+		}
+		value = strings.ReplaceAll(value, `\u003e`, ">")
+		rows = append(rows, []string{code(name), code(value)})
+	}
+	return table([]string{"setting", "value"}, rows)
+}
+
+func ourMetadata(t *testing.T, raw json.RawMessage) string {
+	t.Helper()
+	var meta map[string]string
+	if err := json.Unmarshal(raw, &meta); err != nil {
+		t.Fatal(err)
+	}
+	maps.DeleteFunc(meta, func(k, _ string) bool { return strings.HasPrefix(k, "_nats.") })
+	if _, ok := meta["askance.key"]; ok {
+		meta["askance.key"] = "id of the engine keys"
+	}
+	b, err := json.Marshal(meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func streamTable(t *testing.T) string {
+	b := bustest.New(t)
+	b.Journal("prod")
+	st, err := jetStream(t, b).Stream(t.Context(), bus.StreamName("prod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return settings(t, st.CachedInfo().Config)
+}
+
+func consumerTable(t *testing.T) string {
+	b := bustest.New(t)
+	if err := b.Journal("prod").EnsureTool(t.Context(), "refund"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := jetStream(t, b).Consumer(t.Context(), bus.StreamName("prod"), bus.ConsumerName("refund"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return settings(t, c.CachedInfo().Config)
+}
+
+// bodyRoots are the types that stand in a message by themselves.
+func bodyRoots() []string {
+	var roots []string
+	for _, r := range bus.Table() {
+		_, ops := bus.Operations(r.Kind)
+		for _, op := range ops {
+			req, rep := bus.BodyTypes(r.Kind, op)
+			roots = append(roots, fmt.Sprint(req), fmt.Sprint(rep))
+		}
+	}
+	roots = append(roots, "message.Fact", "bus.Hint", "message.Error")
+	for i, r := range roots {
+		roots[i] = r[strings.LastIndexByte(r, '.')+1:]
+	}
+	return roots
+}
