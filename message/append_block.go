@@ -22,6 +22,7 @@ func (c Codec) applyBlock(m *Msg, e Event) {
 		m.Content = append(m.Content, &HintBlock{
 			Hint: e.Hint.Clone(), ID: e.BlockID, Source: clonePtr(e.Source), CreatedAt: at, FinishedAt: &at,
 		})
+	default: // of another family
 	}
 }
 
@@ -36,6 +37,7 @@ func (c Codec) applyData(m *Msg, e Event) (err error) {
 		with(c, m, e, e.BlockID, func(b *DataBlock) { err = appendData(b, e.Data) })
 	case *DataBlockEnd:
 		with(c, m, e, e.BlockID, func(b *DataBlock) { b.FinishedAt = endTime(e) })
+	default: // of another family
 	}
 	return err
 }

@@ -27,6 +27,7 @@ func (c Codec) applyCall(m *Msg, e Event) {
 		for _, call := range e.ToolCalls {
 			with(c, m, e, string(call.ID), func(b *ToolCallBlock) { b.State = ToolCallSubmitted })
 		}
+	default: // of another family
 	}
 }
 
@@ -66,6 +67,7 @@ func (c Codec) applyResult(m *Msg, e Event) (err error) {
 		})
 	case *ExternalExecutionResult:
 		c.appendResults(m, e)
+	default: // of another family
 	}
 	return err
 }

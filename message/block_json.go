@@ -78,7 +78,7 @@ func (c Codec) source(raw []byte) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := ""
+	var t string
 	if has(members, discriminator) {
 		t, err = typeMember(members)
 	} else {

@@ -20,7 +20,7 @@ func normalizeURL(raw string) (string, error) {
 	s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok || !isScheme(scheme) {
-		return "", fmt.Errorf("%.60q is no absolute URL: it does not begin with a scheme such as https:", raw)
+		return "", fmt.Errorf("%.60q is no absolute URL: it does not begin with a scheme, as https: is one", raw)
 	}
 	u := webURL{scheme: strings.ToLower(scheme)}
 	_, u.special = defaultPorts[u.scheme]

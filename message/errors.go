@@ -102,8 +102,7 @@ func Errorf(code Code, op, format string, args ...any) *Error {
 // AsError turns any error into an Error for the border: an Error in the chain
 // as it is, everything else as internal.
 func AsError(op string, err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	return &Error{Code: CodeInternal, Op: op, What: err.Error()}

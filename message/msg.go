@@ -3,6 +3,7 @@ package message
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -129,12 +130,7 @@ func (m *Msg) Blocks(types ...BlockType) []Block {
 }
 
 func oneOf(t BlockType, types []BlockType) bool {
-	for _, u := range types {
-		if t == u {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(types, t)
 }
 
 // BlocksOf returns the message's blocks of one Go type, in order:

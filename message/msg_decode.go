@@ -147,7 +147,7 @@ func text(raw []byte, v reflect.Value) error {
 		return err
 	}
 	v.SetString(s)
-	if w, ok := v.Interface().(word); ok && !w.Valid() {
+	if w, ok := reflect.TypeAssert[word](v); ok && !w.Valid() {
 		return strictjson.Wrong(strictjson.ErrType, "%.60q is none of %s", s, w.words())
 	}
 	return nil

@@ -315,9 +315,8 @@ func TestPlans(t *testing.T) {
 	}
 	for _, v := range types {
 		typ := reflect.TypeOf(v)
-		for i := range typ.NumField() {
-			f := typ.Field(i)
-			for _, o := range strings.Split(f.Tag.Get("wire"), ",") {
+		for f := range typ.Fields() {
+			for o := range strings.SplitSeq(f.Tag.Get("wire"), ",") {
 				word0, isDefault := strings.CutPrefix(o, "default=")
 				if !known[o] && !isDefault {
 					t.Errorf("%s.%s: unknown wire option %q", typ, f.Name, o)

@@ -150,7 +150,7 @@ func appendContent(dst []byte, c Content) ([]byte, error) {
 }
 
 func appendText(dst []byte, v reflect.Value) ([]byte, error) {
-	if w, ok := v.Interface().(word); ok && !w.Valid() {
+	if w, ok := reflect.TypeAssert[word](v); ok && !w.Valid() {
 		return dst, strictjson.Wrong(strictjson.ErrType, "%.60q is none of %s", v.String(), w.words())
 	}
 	return strictjson.AppendString(dst, v.String())

@@ -176,10 +176,10 @@ func factoryRow(c Codec, kind string, input []byte) (*Msg, error) {
 			return nil, fmt.Errorf("the vectors have a new factory argument %q", m.Name)
 		}
 	}
-	make := map[string]func(string, Content, ...MsgOption) (*Msg, error){
+	factories := map[string]func(string, Content, ...MsgOption) (*Msg, error){
 		"user_msg": c.UserMsg, "assistant_msg": c.AssistantMsg, "system_msg": c.SystemMsg,
 	}
-	return make[kind](name, content, opts...)
+	return factories[kind](name, content, opts...)
 }
 
 func TestEventVectors(t *testing.T) {

@@ -34,8 +34,9 @@ func (m *Machine) attempt(ev Event) error {
 		return m.resulted(ev)
 	case Settled:
 		return m.settled(ev)
+	default:
+		return &message.Error{Code: message.CodeInternal, Op: "step", What: "unknown event"}
 	}
-	return &message.Error{Code: message.CodeInternal, Op: "step", What: "unknown event"}
 }
 
 func (m *Machine) fence(cause Cause, number int) error {

@@ -46,6 +46,7 @@ func (p *projection) add(e message.Event) { p.out = append(p.out, e) }
 
 func (p *projection) reply(r *message.ReplyState) {
 	switch r.Phase {
+	case message.ReplyOpen: // begun by the runtime, whose event it is
 	case message.ReplyInterrupted:
 		p.add(&message.UserInterrupt{EventHeader: p.header(r.Reply)})
 	case message.ReplyEnded:
@@ -117,6 +118,7 @@ func (p *projection) result(c *message.Call) {
 			p.text(c, b.Text)
 		case *message.DataBlock:
 			p.data(c, b)
+		default: // results hold no other kinds
 		}
 	}
 	h := p.header(c.Reply)

@@ -69,7 +69,7 @@ func checkNumbers(data []byte) error {
 	for {
 		tok, err := dec.ReadToken()
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return strictjson.Within(err, "canonicalize", "", 0)

@@ -2,6 +2,7 @@ package strictjson
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 
@@ -93,10 +94,10 @@ func pointerAt(data []byte, at int) string {
 
 // atEnd makes sure that nothing but white space is left.
 func atEnd(op string, dec *jsontext.Decoder) error {
-	switch _, err := dec.ReadToken(); err {
-	case io.EOF:
+	switch _, err := dec.ReadToken(); {
+	case errors.Is(err, io.EOF):
 		return nil
-	case nil:
+	case err == nil:
 		return &Error{Op: op, Offset: dec.InputOffset(), Err: fmt.Errorf("%w: a second value after the first", ErrSyntax)}
 	default:
 		return errorOf(op, err)

@@ -274,7 +274,11 @@ func TestErrorTextIsBounded(t *testing.T) {
 	if len(err.Error()) > 600 {
 		t.Errorf("message has %d bytes", len(err.Error()))
 	}
-	if e := err.(*strictjson.Error); e.Path != "/"+long {
+	if e := func() *strictjson.Error {
+		target := &strictjson.Error{}
+		_ = errors.As(err, &target)
+		return target
+	}(); e.Path != "/"+long {
 		t.Error("the full path must stay in the value")
 	}
 }
@@ -294,8 +298,7 @@ func FuzzUnmarshal(f *testing.F) {
 			t.Fatalf("Check accepts, Unmarshal says %v", err)
 		}
 		if err != nil {
-			var e *strictjson.Error
-			if !errors.As(err, &e) {
+			if _, ok := errors.AsType[*strictjson.Error](err); !ok {
 				t.Fatalf("error is a %T: %v", err, err)
 			}
 			return

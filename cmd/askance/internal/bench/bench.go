@@ -60,8 +60,8 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 
 func (b *bench) close() error {
 	var err error
-	for i := len(b.closers) - 1; i >= 0; i-- {
-		err = errors.Join(err, b.closers[i]())
+	for _, v := range slices.Backward(b.closers) {
+		err = errors.Join(err, v())
 	}
 	return err
 }

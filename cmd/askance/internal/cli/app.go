@@ -63,8 +63,7 @@ func (a *app) report(err error) {
 		return
 	}
 	text := a.err.Bad("error: ") + term.Safe(err.Error()) + "\n"
-	var usage usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[usageError](err); ok {
 		text += a.err.Dim("See the command's --help.") + "\n"
 	}
 	_, _ = io.WriteString(a.err, text)

@@ -101,7 +101,7 @@ func TestAnswers(t *testing.T) {
 	if v := call.Votes[0]; v.By.Name != "ann" || v.By.Role != message.RoleApprover || v.Digest != digest {
 		t.Errorf("the vote is %+v", v)
 	}
-	if c := s.finished("r1", "c1"); c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != `{"cents":500}` {
+	if c := s.finished("c1"); c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != `{"cents":500}` {
 		t.Errorf("the approved call ended as %+v", c.Result)
 	}
 	fails(t, cli.ExitConflict, "ann gave the answer approve", "approve", "c1", "--data", s.data, "--yes")
@@ -109,7 +109,7 @@ func TestAnswers(t *testing.T) {
 
 	s.propose("r1", "c2", "ship", `{"cents":500}`)
 	ok(t, "reject", "c2", "--yes", "--feedback", "too much", "--data", s.data)
-	if c := s.finished("r1", "c2"); c.Result.State != message.ToolResultDenied || !strings.Contains(c.Result.Output.String(), "too much") {
+	if c := s.finished("c2"); c.Result.State != message.ToolResultDenied || !strings.Contains(c.Result.Output.String(), "too much") {
 		t.Errorf("the rejected call ended as %+v", c.Result)
 	}
 
@@ -117,7 +117,7 @@ func TestAnswers(t *testing.T) {
 	if r := runWith(t, "paid by hand\n", "answer", "c3", "--output", "-", "--yes", "--data", s.data); r.code != cli.ExitOK {
 		t.Fatalf("answer: exit %d\n%s", r.code, r.err)
 	}
-	if c := s.finished("r1", "c3"); c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != "paid by hand" || c.Started() {
+	if c := s.finished("c3"); c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != "paid by hand" || c.Started() {
 		t.Errorf("the answered call ended as %+v", c.Result)
 	}
 
@@ -144,7 +144,7 @@ func TestEdit(t *testing.T) {
 	if r.code != cli.ExitOK || !strings.Contains(r.err, "-   \"cents\": 500\n+   \"cents\": 50\n") {
 		t.Errorf("edit: exit %d\n%s%s", r.code, r.out, r.err)
 	}
-	if c := s.finished("r1", "c1"); c.Input != `{"cents": 50}` || c.Result.Output.String() != `{"cents": 50}` || !c.Votes[0].Edited {
+	if c := s.finished("c1"); c.Input != `{"cents": 50}` || c.Result.Output.String() != `{"cents": 50}` || !c.Votes[0].Edited {
 		t.Errorf("the edited call is %+v", c)
 	}
 
@@ -152,7 +152,7 @@ func TestEdit(t *testing.T) {
 	if out := ok(t, "edit", "c2", "--input", `{"cents":9001}`, "--yes", "--data", s.data); !strings.Contains(out, "denied (deny)") {
 		t.Errorf("an edit over the cap printed %q", out)
 	}
-	if c := s.finished("r1", "c2"); c.Result.State != message.ToolResultDenied || c.Started() {
+	if c := s.finished("c2"); c.Result.State != message.ToolResultDenied || c.Started() {
 		t.Errorf("an edit over the cap ended as %+v", c.Result)
 	}
 }
@@ -169,7 +169,7 @@ func TestInterruptAndSettle(t *testing.T) {
 		t.Errorf("interrupt printed %q", out)
 	}
 	for _, id := range []string{"c1", "c2"} {
-		if c := s.finished("r1", id); c.Result.State != message.ToolResultInterrupted {
+		if c := s.finished(id); c.Result.State != message.ToolResultInterrupted {
 			t.Errorf("%s ended as %s", id, c.Result.State)
 		}
 	}

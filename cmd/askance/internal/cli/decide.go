@@ -26,9 +26,9 @@ func (d *decision) flags(c *cobra.Command) {
 	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask back: answer the question that is open now")
 }
 
-// run finds the call, lets make build the answer, asks back if nobody said
+// run finds the call, lets build make the answer, asks back if nobody said
 // otherwise, and sends it.
-func (a *app) decide(ctx context.Context, d *decision, verb string, make func(context.Context, *message.Call) (message.Answer, error)) error {
+func (a *app) decide(ctx context.Context, d *decision, verb string, build func(context.Context, *message.Call) (message.Answer, error)) error {
 	if d.digest == "" && !d.yes && !a.interactive() {
 		return usagef("nobody can be asked here: give --digest of the question that was seen, or --yes for the one that is open now")
 	}
@@ -47,7 +47,7 @@ func (a *app) decide(ctx context.Context, d *decision, verb string, make func(co
 	if !a.json {
 		a.notef("%s", a.callText(a.err, call))
 	}
-	answer, err := make(ctx, call)
+	answer, err := build(ctx, call)
 	if err != nil {
 		return err
 	}

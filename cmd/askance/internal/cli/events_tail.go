@@ -96,8 +96,9 @@ func eventText(e message.Event) string {
 		return callsText(e.ToolCalls)
 	case *message.UserConfirmResult:
 		return confirmText(e)
+	default:
+		return "" // its type says it all
 	}
-	return ""
 }
 
 func callsText(calls []message.ToolCallBlock) string {

@@ -18,7 +18,7 @@ func TestEvents(t *testing.T) {
 	s := serve(t)
 	fails(t, cli.ExitNotFound, "there are no calls here", "events", "tail", "--once", "--data", s.data)
 	s.propose("r1", "c1", "ship", `{"cents":5}`)
-	s.finished("r1", "c1")
+	s.finished("c1")
 	s.propose("r2", "c1", "pay", `{"cents":500}`)
 
 	golden(t, "events-tail", ok(t, "events", "tail", "s1", "--once", "--data", s.data))

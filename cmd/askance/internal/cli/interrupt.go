@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -44,11 +45,12 @@ nothing of it begins any more, and what runs is told to stop.`,
 			if a.json {
 				return a.document(reply)
 			}
-			text := fmt.Sprintf("The reply %s/%s is interrupted, %d open calls were ended.\n", r.Session, r.Reply, len(reply.Calls))
+			var text strings.Builder
+			text.WriteString(fmt.Sprintf("The reply %s/%s is interrupted, %d open calls were ended.\n", r.Session, r.Reply, len(reply.Calls)))
 			for _, call := range reply.Calls {
-				text += a.outcome(call) + "\n"
+				text.WriteString(a.outcome(call) + "\n")
 			}
-			return a.printf("%s", text)
+			return a.printf("%s", text.String())
 		},
 	}
 	a.at.flags(c)

@@ -134,12 +134,12 @@ type served struct {
 }
 
 // serve starts askance serve on a free port and waits until it serves.
-func serve(t *testing.T, args ...string) *served {
+func serve(t *testing.T) *served {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rules.yaml"), testRules)
 	write(t, filepath.Join(dir, "tools.yaml"), testTools)
-	return serveOn(t, filepath.Join(dir, "data"), append([]string{"--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml")}, args...)...)
+	return serveOn(t, filepath.Join(dir, "data"), "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
 }
 
 // serveOn is serve on a data folder, with no flags but those given.
@@ -204,10 +204,10 @@ func (s *served) propose(reply, id, tool, input string) *message.Call {
 }
 
 // finished waits for a call's end.
-func (s *served) finished(reply, id string) *message.Call {
+func (s *served) finished(id string) *message.Call {
 	s.t.Helper()
 	for {
-		r, err := s.bot().Wait(s.t.Context(), message.WaitRequest{V: 1, Session: "s1", Reply: message.ReplyID(reply), Calls: []message.CallID{message.CallID(id)}})
+		r, err := s.bot().Wait(s.t.Context(), message.WaitRequest{V: 1, Session: "s1", Reply: "r1", Calls: []message.CallID{message.CallID(id)}})
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -30,13 +30,13 @@ func TestWorkerRunsACommand(t *testing.T) {
 		}
 	})
 	s.propose("r1", "c1", "pay", `{"cents":5}`)
-	c := s.finished("r1", "c1")
+	c := s.finished("c1")
 	if got := strings.TrimSpace(c.Result.Output.String()); got != `pay 1 {"cents":5}` || c.Attempt.Worker != "w1" {
 		t.Errorf("the result is %q by %s", got, c.Attempt.Worker)
 	}
 	s.propose("r1", "c2", "boss", `{}`)
 	ok(t, "approve", "c2", "--yes", "--as", "boss", "--data", s.data)
-	if c := s.finished("r1", "c2"); !strings.HasPrefix(c.Result.Output.String(), "boss 1 ") {
+	if c := s.finished("c2"); !strings.HasPrefix(c.Result.Output.String(), "boss 1 ") {
 		t.Errorf("the result is %q", c.Result.Output)
 	}
 	cancel()
@@ -73,7 +73,7 @@ func TestOffline(t *testing.T) {
 	// The next server runs what was approved meanwhile.
 	dir := filepath.Dir(s.data)
 	next := serveOn(t, s.data, "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
-	if c := next.finished("r1", "c2"); c.Result.State != message.ToolResultSuccess {
+	if c := next.finished("c2"); c.Result.State != message.ToolResultSuccess {
 		t.Errorf("c2 ended as %+v", c.Result)
 	}
 

@@ -172,12 +172,13 @@ func (a *app) printServing(n *node.Node, cfg node.Config) error {
 	if tools == "" {
 		tools = a.out.Ask("none: every call is refused (declare them with --tools)")
 	}
-	text := a.out.Bold("askance serves") + "\n"
+	var text strings.Builder
+	text.WriteString(a.out.Bold("askance serves") + "\n")
 	for _, row := range [][2]string{
 		{"nats", st.URL}, {"journal", st.Data + ", " + st.Durability}, {"engine", st.Engine + ", space " + st.Space},
 		{"key", st.PublicKey + " (" + st.KeyID + ")"}, {"policy", policy}, {"tools", tools},
 	} {
-		text += fmt.Sprintf("  %s %s\n", a.out.Dim(fmt.Sprintf("%-8s", row[0])), row[1])
+		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-8s", row[0])), row[1])
 	}
-	return a.printf("%s", text)
+	return a.printf("%s", text.String())
 }

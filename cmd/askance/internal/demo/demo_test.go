@@ -20,7 +20,7 @@ import (
 )
 
 // runTool runs one call of the worker's program, on fake time.
-func runTool(t *testing.T, ctx context.Context, tool, key, workspace, input string) (out, progress string, err error) {
+func runTool(ctx context.Context, t *testing.T, tool, key, workspace, input string) (out, progress string, err error) {
 	t.Helper()
 	var o, p bytes.Buffer
 	err = demo.RunTool(ctx, demo.Call{Tool: tool, IdempotencyKey: key, Workspace: workspace, Input: strings.NewReader(input), Output: &o, Progress: &p})
@@ -33,7 +33,7 @@ func TestRefundIsIdempotent(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		for i, key := range []string{"k1", "k1", "k2"} {
-			out, progress, err := runTool(t, t.Context(), "refund", key, dir, refundInput)
+			out, progress, err := runTool(t.Context(), t, "refund", key, dir, refundInput)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,15 +57,19 @@ func TestToolFaults(t *testing.T) {
 		stop(enough)
 		for _, tc := range []struct {
 			name, tool, key, input, want string
-			ctx                          context.Context
+			cancelled                    bool
 		}{
-			{"no such tool", "dance", "k", `{}`, "no tool", t.Context()},
-			{"no key", "refund", "", refundInput, "idempotency key", t.Context()},
-			{"no JSON", "refund", "k", `{`, "JSON", t.Context()},
-			{"unknown member", "restart_service", "k", `{"service":"x","force":true}`, "force", t.Context()},
-			{"cancelled", "restart_service", "k", `{"service":"x"}`, "enough", stopped},
+			{"no such tool", "dance", "k", `{}`, "no tool", false},
+			{"no key", "refund", "", refundInput, "idempotency key", false},
+			{"no JSON", "refund", "k", `{`, "JSON", false},
+			{"unknown member", "restart_service", "k", `{"service":"x","force":true}`, "force", false},
+			{"cancelled", "restart_service", "k", `{"service":"x"}`, "enough", true},
 		} {
-			if _, _, err := runTool(t, tc.ctx, tc.tool, tc.key, dir, tc.input); err == nil || !strings.Contains(err.Error(), tc.want) {
+			ctx := t.Context()
+			if tc.cancelled {
+				ctx = stopped
+			}
+			if _, _, err := runTool(ctx, t, tc.tool, tc.key, dir, tc.input); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
 			}
 		}

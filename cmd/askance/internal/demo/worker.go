@@ -36,6 +36,7 @@ func startWorker(_ context.Context, cfg Config, url, workspace string) (*worker,
 		args = append(args, "--tool", tool)
 	}
 	args = append(args, "--", cfg.Exe, "demo", "tool", workspace)
+	//nolint:noctx // it ends when its standard input closes, after what it runs has ended
 	w := &worker{cmd: exec.Command(cfg.Exe, args...), ended: make(chan struct{})}
 	var err error
 	if w.log, err = os.OpenFile(filepath.Join(string(cfg.Dir), workerLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {

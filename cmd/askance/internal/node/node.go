@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -87,8 +88,8 @@ func (n *Node) onClose(f func() error) { n.down = append(n.down, f) }
 func (n *Node) Close() error {
 	var err error
 	n.once.Do(func() {
-		for i := len(n.down) - 1; i >= 0; i-- {
-			err = errors.Join(err, n.down[i]())
+		for _, v := range slices.Backward(n.down) {
+			err = errors.Join(err, v())
 		}
 	})
 	return err

@@ -51,15 +51,14 @@ func start(t *testing.T, cfg node.Config) *node.Node {
 	return n
 }
 
-// propose proposes one call and gives it as it stands.
-func propose(t *testing.T, n *node.Node, id message.CallID, tool, input string) *message.Call {
+// propose proposes one call.
+func propose(t *testing.T, n *node.Node, id message.CallID, tool, input string) {
 	t.Helper()
 	bot := n.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
-	r, err := bot.Propose(t.Context(), message.ProposeRequest{V: 1, Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: id, Name: tool, Input: input}}})
+	_, err := bot.Propose(t.Context(), message.ProposeRequest{V: 1, Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: id, Name: tool, Input: input}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.Calls[0]
 }
 
 func TestStartAndClose(t *testing.T) {

@@ -23,6 +23,7 @@ func (s *Story) event(raw []byte) {
 		s.say(ev.Delta)
 	case *message.TextBlockEnd, *message.ThinkingBlockEnd:
 		s.endText()
+	default: // told from the facts, or nothing to see
 	}
 }
 
