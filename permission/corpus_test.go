@@ -50,6 +50,10 @@ type caseCaller struct {
 	Session message.SessionID `yaml:"session"`
 	Reply   message.ReplyID   `yaml:"reply"`
 	Roles   []string          `yaml:"roles"`
+	Tenant  string            `yaml:"tenant"`
+	RunID   string            `yaml:"run_id"`
+
+	ParentAgent string `yaml:"parent_agent"`
 }
 
 type caseRule struct {

@@ -1,10 +1,6 @@
 package permission
 
 import (
-	"slices"
-	"time"
-
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -55,32 +51,26 @@ type Decision struct {
 	BypassImmune bool `json:"bypass_immune"`
 	// Requirement says who may answer and for how long; only of an ask.
 	Requirement Requirement `json:"requirement"`
+	// Redact are the paths into the arguments that the matching rules hide,
+	// sorted.
+	Redact []string `json:"redact"`
+	// Executor says where the call runs once it is allowed.
+	Executor Executor `json:"executor"`
+	// Audit says how much is kept about the call.
+	Audit AuditLevel `json:"audit"`
+	// Layer is that of the rule that decided.
+	Layer Layer `json:"layer"`
+	// Watched are the matches of rules that warn or audit only.
+	Watched []Watched `json:"watched"`
 }
 
-// Requirement says what an ask needs. The zero value: any approver, no deadline.
-type Requirement struct {
-	// Users may answer; empty: any approver.
-	Users []string `json:"users"`
-	// Expiry is how long the question stays open before the call is denied;
-	// 0: for ever. It is written as expiry_ms.
-	Expiry time.Duration `json:"-"`
-}
-
-// MarshalJSON writes the expiry in milliseconds.
-func (r Requirement) MarshalJSON() ([]byte, error) {
-	return strictjson.Marshal(struct {
-		Users    []string `json:"users"`
-		ExpiryMS int64    `json:"expiry_ms"`
-	}{r.Users, r.Expiry.Milliseconds()})
-}
-
-// Issue gives the requirement of a question that opens at the given instant.
-func (r Requirement) Issue(now time.Time) message.Requirement {
-	out := message.Requirement{Users: slices.Clone(r.Users)}
-	if r.Expiry > 0 {
-		out.Deadline = now.Add(r.Expiry)
-	}
-	return out
+// Watched is a match of a rule that does not decide.
+type Watched struct {
+	Rule        string           `json:"rule"`
+	Behavior    message.Behavior `json:"behavior"` // of the rule
+	Enforcement Enforcement      `json:"enforcement"`
+	// Failed says that the rule could not be evaluated.
+	Failed bool `json:"failed"`
 }
 
 // RuleError is something that could not be evaluated during a decision.

@@ -14,5 +14,10 @@ type Options struct {
 	// AgentScope does: the rule never matches, a deny rule included. Without
 	// it such a rule is a load error.
 	StrictAgentScope bool
-	Limits           Limits
+	// Enforced are the duties that whoever asks and runs carries out. A rule
+	// with another one is a load error: it would be weaker than it reads. nil:
+	// approvers.users and expiry, which every engine enforces. Tools that only
+	// look at a policy pass AllDuties().
+	Enforced []Duty
+	Limits   Limits
 }

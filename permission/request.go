@@ -19,12 +19,19 @@ type Request struct {
 	Now         time.Time
 	Cwd         string
 	WorkingDirs []string
+	// Attempt is the number of the try at running the call, from 1;
+	// CallsThisRun counts the calls of the caller's run, this one included.
+	// 0: not known, and then rules that ask for it cannot be evaluated.
+	Attempt      int
+	CallsThisRun int
 	// SessionRules are rules remembered for this session, of any behavior.
 	// They stand beside the bundle's, with the same precedence.
 	SessionRules []message.PermissionRule
 }
 
-// Caller is who proposes the call.
+// Caller is who proposes the call. What is empty of Tenant, RunID and
+// ParentAgent is not known: rules that ask for it cannot be evaluated, unless
+// they guard it with has().
 type Caller struct {
 	Agent   string
 	User    string // on whose behalf
@@ -32,4 +39,8 @@ type Caller struct {
 	Session message.SessionID
 	Reply   message.ReplyID
 	Roles   []string
+	Tenant  string
+	RunID   string
+	// ParentAgent is the agent that started this one.
+	ParentAgent string
 }

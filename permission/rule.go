@@ -2,6 +2,7 @@ package permission
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -17,7 +18,8 @@ type Rule struct {
 	// Name is unique in a bundle and appears in every decision and record.
 	Name        string
 	Description string
-	// Tools are exact, case-sensitive tool names, or AnyTool alone.
+	// Tools are exact, case-sensitive tool names, servers written "server/*",
+	// or AnyTool alone.
 	Tools []string
 	// RuleContent is matched by the tool's Matcher. nil and "" match every call.
 	RuleContent *string
@@ -38,22 +40,92 @@ type Rule struct {
 	// be allowed by the mode either.
 	OnError OnError
 	// Locked marks a deny or ask rule that must hold in any case: an error in
-	// it denies, whatever the file's default says.
+	// it denies, whatever the file's default says, and no lower layer can take
+	// it out.
 	Locked bool
+	// Layer is that of the file; the zero Layer is LayerProject.
+	Layer Layer
+	// Enforcement says whether the rule decides or is only watched.
+	Enforcement Enforcement
+
+	// What an ask requires. A key here that Options.Enforced does not list is a
+	// load error.
+
 	// Approvers says who may answer the question of an ask rule.
 	Approvers Approvers
-	// Expiry is how long the question of an ask rule stays open; then the call
-	// is denied. 0: the policy's default.
+	// Quorum is how many distinct people must approve; 0 is one. One of them
+	// who rejects ends the question.
+	Quorum int
+	// Expiry is how long the question of an ask rule stays open. 0: the
+	// policy's default.
 	Expiry time.Duration
+	// OnExpiry is what happens then; empty is OnExpiryDeny.
+	OnExpiry OnExpiry
+	// Escalation lets further people answer as time passes; ascending.
+	Escalation []Escalation
+	// Remember says what an approval may cover beyond its call; nil: nothing.
+	Remember *Remember
+
+	// What holds for a matching call whether or not somebody is asked.
+
+	// Redact are paths into the arguments that are hidden from people, records
+	// and messages, as args.card.* or args.customer.email.
+	Redact []string
+	// Executor says where the call runs once it is allowed.
+	Executor Executor
+	// Audit says how much is kept about the call.
+	Audit AuditLevel
+
+	// TrustOptions lets an allow rule cover every option of a program of whose
+	// options nothing is known.
+	TrustOptions bool
+	// IKnow accepts what lint refuses in this rule.
+	IKnow bool
 
 	// at is where the rule stands in a file; nil for rules made in Go.
 	at *origin
 }
 
-// Approvers says who may answer a question. The zero value is every approver.
-type Approvers struct {
-	// Users are the names of the people who may answer; empty: any approver.
-	Users []string
+// Place is where something stands in a rule file: line and column from 1, in
+// characters. The zero Place is that of things made in Go.
+type Place struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+	Col  int    `json:"col"`
+}
+
+// Place is where the rule begins.
+func (r *Rule) Place() Place { return r.at.place() }
+
+// FieldPlace is where the value of a key begins, as "when" or
+// "approvers.groups"; the rule's place where the key is not written out.
+func (r *Rule) FieldPlace(key string) Place {
+	line, col := r.at.start(key)
+	return Place{File: r.at.fileName(), Line: line, Col: col}
+}
+
+// place is where the thing begins.
+func (o *origin) place() Place {
+	if o == nil {
+		return Place{}
+	}
+	return Place{File: o.file.name, Line: o.line, Col: o.col}
+}
+
+// Enforcement says what a rule's match does.
+type Enforcement string
+
+// The levels. A rule that only warns or audits decides nothing, for other
+// rules neither: the decision is the one that the policy without it would make.
+const (
+	EnforcementEnforce Enforcement = "enforce" // the default
+	EnforcementWarn    Enforcement = "warn"    // says what it would have decided, to people too
+	EnforcementAudit   Enforcement = "audit"   // says so in the record alone
+)
+
+// decides reports whether the rule takes part in decisions.
+func (r *Rule) decides() bool {
+	return r.Enforcement == "" || r.Enforcement == EnforcementEnforce
 }
 
 // OnError is what an error in a rule does to the call.
@@ -87,6 +159,12 @@ func (r *Rule) content() (string, bool) {
 
 func (r *Rule) anyTool() bool { return slices.Contains(r.Tools, AnyTool) }
 
+// serverOf is the server that a tool pattern names.
+func serverOf(pattern string) (string, bool) {
+	server, ok := strings.CutSuffix(pattern, "/*")
+	return server, ok && server != "" && !strings.Contains(server, "*")
+}
+
 // Policy is a set of rules and what holds when none applies. Its order has no
 // meaning. The zero Policy has no rules: the modes and the tools decide.
 type Policy struct {
@@ -95,5 +173,20 @@ type Policy struct {
 	// Expiry is how long a question stays open that no rule gives a time;
 	// 0: for ever.
 	Expiry time.Duration
-	Rules  []Rule
+	// Shell is the shell that runs the text of shell tools; empty is bash.
+	Shell string
+	// Vocabulary gives names to conditions for use in rules.
+	Vocabulary []Term
+	Rules      []Rule
+	// Tests stand beside the rules and decide nothing.
+	Tests []Test
+}
+
+// Term is a named CEL expression over tool, caller and ctx. Rules use the name
+// as if they had written the expression.
+type Term struct {
+	Name string
+	Expr string
+
+	at *origin
 }

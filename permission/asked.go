@@ -1,0 +1,148 @@
+package permission
+
+import (
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// Requirement says what an ask needs: what all matching rules require
+// together. The zero value: one approver, any, no deadline.
+type Requirement struct {
+	// Users may answer; empty: any approver.
+	Users []string
+	// Approvers must each accept whoever answers, besides Users. There is one
+	// for each matching rule that names groups or escalates.
+	Approvers []ApproverSet
+	// Quorum is how many distinct people must approve; 0 is one.
+	Quorum int
+	// ExcludeRequester keeps the person on whose behalf the call is made out.
+	ExcludeRequester bool
+	// Expiry is how long the question stays open; 0: for ever.
+	Expiry time.Duration
+	// OnExpiry is what happens then; empty is OnExpiryDeny.
+	OnExpiry OnExpiry
+	// Remember says what an approval covers beyond its call; nil: nothing.
+	Remember *Remember
+}
+
+// ApproverSet are the people whom one rule accepts.
+type ApproverSet struct {
+	Rule       string       `json:"rule"`
+	Users      []string     `json:"users"`
+	Groups     []string     `json:"groups"`
+	Escalation []Escalation `json:"escalation"`
+}
+
+// Accepts reports whether the set accepts a person, with their groups, when
+// the question has been open for some time.
+func (s ApproverSet) Accepts(user string, groups []string, open time.Duration) bool {
+	if covers(s.Users, s.Groups, user, groups) {
+		return true
+	}
+	return slices.ContainsFunc(s.Escalation, func(e Escalation) bool {
+		return open >= e.After && covers(e.To.Users, e.To.Groups, user, groups)
+	})
+}
+
+func covers(users, groups []string, user string, of []string) bool {
+	if len(users)+len(groups) == 0 || slices.Contains(users, user) {
+		return true
+	}
+	return slices.ContainsFunc(of, func(g string) bool { return slices.Contains(groups, g) })
+}
+
+// Accepts reports whether a person may answer the question when it has been
+// open for some time. requester is the person on whose behalf the call is made.
+func (r Requirement) Accepts(user string, groups []string, requester string, open time.Duration) bool {
+	switch {
+	case user == "", r.ExcludeRequester && user == requester:
+		return false
+	case len(r.Users) > 0 && !slices.Contains(r.Users, user):
+		return false
+	}
+	return !slices.ContainsFunc(r.Approvers, func(s ApproverSet) bool { return !s.Accepts(user, groups, open) })
+}
+
+// Duties are what whoever asks the question must be able to do.
+func (r Requirement) Duties() []Duty {
+	var out []Duty
+	add := func(d Duty, need bool) {
+		if need && !slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	add(DutyUsers, len(r.Users) > 0)
+	for _, s := range r.Approvers {
+		add(DutyUsers, len(s.Users) > 0)
+		add(DutyGroups, len(s.Groups) > 0)
+		add(DutyEscalation, len(s.Escalation) > 0)
+	}
+	add(DutyQuorum, r.Quorum > 1)
+	add(DutyExcludeRequester, r.ExcludeRequester)
+	add(DutyExpiry, r.Expiry > 0)
+	add(DutyOnExpiry, r.OnExpiry == OnExpiryEscalate)
+	add(DutyRemember, r.Remember != nil)
+	return out
+}
+
+// MarshalJSON writes durations in milliseconds.
+func (r Requirement) MarshalJSON() ([]byte, error) {
+	return strictjson.Marshal(struct {
+		Users            []string      `json:"users"`
+		Approvers        []ApproverSet `json:"approvers"`
+		Quorum           int           `json:"quorum"`
+		ExcludeRequester bool          `json:"exclude_requester"`
+		ExpiryMS         int64         `json:"expiry_ms"`
+		OnExpiry         OnExpiry      `json:"on_expiry"`
+		Remember         *Remember     `json:"remember,omitzero"`
+	}{r.Users, r.Approvers, r.quorum(), r.ExcludeRequester, r.Expiry.Milliseconds(), r.onExpiry(), r.Remember})
+}
+
+// MarshalJSON writes the duration in milliseconds.
+func (e Escalation) MarshalJSON() ([]byte, error) {
+	return strictjson.Marshal(struct {
+		AfterMS int64    `json:"after_ms"`
+		Users   []string `json:"users"`
+		Groups  []string `json:"groups"`
+	}{e.After.Milliseconds(), e.To.Users, e.To.Groups})
+}
+
+// MarshalJSON writes the duration in milliseconds.
+func (r Remember) MarshalJSON() ([]byte, error) {
+	return strictjson.Marshal(struct {
+		Scope []string `json:"scope"`
+		TTLMS int64    `json:"ttl_ms"`
+		Uses  int      `json:"uses"`
+	}{r.Scope, r.TTL.Milliseconds(), r.Uses})
+}
+
+// MarshalJSON writes the duration in milliseconds.
+func (x Executor) MarshalJSON() ([]byte, error) {
+	return strictjson.Marshal(struct {
+		Subject   string `json:"subject"`
+		TimeoutMS int64  `json:"timeout_ms"`
+	}{x.Subject, x.Timeout.Milliseconds()})
+}
+
+func (r Requirement) quorum() int { return max(r.Quorum, 1) }
+
+func (r Requirement) onExpiry() OnExpiry {
+	if r.OnExpiry == "" {
+		return OnExpiryDeny
+	}
+	return r.OnExpiry
+}
+
+// Issue gives the requirement of a question that opens at the given instant.
+// It carries the users and the deadline: whoever asks looks at the rest itself,
+// and refuses what Duties names and it cannot do.
+func (r Requirement) Issue(now time.Time) message.Requirement {
+	out := message.Requirement{Users: slices.Clone(r.Users)}
+	if r.Expiry > 0 {
+		out.Deadline = now.Add(r.Expiry)
+	}
+	return out
+}
