@@ -27,6 +27,8 @@ type argType struct {
 	kind     argKind
 	name     string              // CEL type name of a struct
 	fields   map[string]*argType // of a struct
+	required []string            // members of a struct that every input has
+	location string              // of the schema it was made from
 	elem     *argType            // of a list, and of the undeclared members of a map
 	maxLen   int                 // characters of a string, elements of a list, members of a map; -1: not limited
 	converts bool                // some number below may need converting
@@ -70,7 +72,7 @@ func (b *typeBuilder) build(s *jsonschema.Schema, name string) *argType {
 	if t := b.seen[s]; t != nil {
 		return t
 	}
-	t := &argType{maxLen: -1}
+	t := &argType{maxLen: -1, location: s.Location}
 	b.seen[s] = t
 	if s.Types == nil {
 		return t
@@ -121,6 +123,7 @@ func (b *typeBuilder) object(t *argType, s *jsonschema.Schema, name string) *arg
 	}
 	b.names[name] = true
 	t.kind, t.name, t.fields = kindStruct, name, make(map[string]*argType, len(s.Properties))
+	t.required = s.Required
 	for field, sub := range s.Properties {
 		t.fields[field] = b.build(sub, name+"."+field)
 	}

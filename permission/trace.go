@@ -131,7 +131,7 @@ func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 		return false, err
 	}
 	v, det, err := p.details(e)
-	var state interpreter.EvalState = interpreter.NewEvalState()
+	state := interpreter.NewEvalState()
 	if det != nil {
 		if det.State() != nil {
 			state = det.State()

@@ -1,0 +1,81 @@
+package permission
+
+import (
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+)
+
+// Expression is a condition or a message as the compiler sees it, for programs
+// that judge policies: linters, editors, the tests of a policy.
+type Expression struct {
+	Rule  *Rule
+	Field string // "when" or "message"
+	Tool  string // one of the rule's tools, or AnyTool
+	// Declared is the tool's declaration; nil if there is none.
+	Declared *Tool
+	Env      *cel.Env
+	AST      *cel.Ast // checked
+}
+
+// Place is where the given place of the expression's text, from 1, stands in
+// the rule's file.
+func (x *Expression) Place(line, col int) Place {
+	p := Place{File: x.Rule.at.fileName()}
+	p.Line, p.Col = x.Rule.at.inside(x.Field, line, col)
+	return p
+}
+
+// Inspect compiles the conditions and messages of a policy, once for each tool
+// that their rule is about. What does not compile is left out: Compile says why.
+func Inspect(policy Policy, opts Options) []*Expression {
+	c := newCompiler(opts, nil)
+	var out []*Expression
+	for i := range policy.Rules {
+		r := &policy.Rules[i]
+		for _, name := range r.Tools {
+			var tool *Tool
+			if tr := c.bundle.byTool[name]; tr != nil && name != AnyTool {
+				tool = tr.tool
+			}
+			for _, f := range []struct {
+				field, text string
+				want        *cel.Type
+			}{{"when", r.When, types.BoolType}, {"message", r.Message, types.StringType}} {
+				if x := c.inspect(f.text, f.want, tool); x != nil {
+					x.Rule, x.Field, x.Tool, x.Declared = r, f.field, name, tool
+					out = append(out, x)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (c *compiler) inspect(text string, want *cel.Type, tool *Tool) *Expression {
+	if text == "" {
+		return nil
+	}
+	var schema *Schema
+	if tool != nil {
+		schema = tool.Schema
+	}
+	env, err := c.env(schema)
+	if err != nil {
+		return nil
+	}
+	ast, issues := env.Compile(text)
+	if issues.Err() != nil || !ast.OutputType().IsExactType(want) {
+		return nil
+	}
+	return &Expression{Env: env, AST: ast}
+}
+
+// Conjuncts are the parts of the expression that && joins, in the order of
+// evaluation, as source text on one line.
+func (x *Expression) Conjuncts() []string {
+	var out []string
+	for _, part := range conjuncts(x.AST.NativeRep().Expr()) {
+		out = append(out, textOf(x.AST, part))
+	}
+	return out
+}
