@@ -86,14 +86,6 @@ type Rule struct {
 	at *origin
 }
 
-// Place is where something stands in a rule file: line and column from 1, in
-// characters. The zero Place is that of things made in Go.
-type Place struct {
-	File string `json:"file"`
-	Line int    `json:"line"`
-	Col  int    `json:"col"`
-}
-
 // Place is where the rule begins.
 func (r *Rule) Place() Place { return r.at.place() }
 
