@@ -11,7 +11,7 @@ import (
 
 // languageVersion names the environment below. It is part of every bundle hash,
 // so change it with any option, library version or variable.
-const languageVersion = "askance-cel-1"
+const languageVersion = "askance-cel-2"
 
 // Limits on the text of one expression. What fits is far more than a rule that
 // people can review.
@@ -67,7 +67,7 @@ var fixedTypes = map[string]map[string]*cel.Type{
 // so that an upgrade of cel-go does not change what a rule means. There are no
 // functions that read a clock, a file or the network: same input, same answer.
 var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewEnv(
+	opts := append([]cel.EnvOption{
 		cel.OptionalTypes(cel.OptionalTypesVersion(4)),
 		cel.CrossTypeNumericComparisons(true),
 		cel.DefaultUTCTimeZone(true),
@@ -95,7 +95,8 @@ var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 			cel.ValidateRegexProgramSizeLimit(maxRegexProgram),
 			cel.ValidateBindNestingLimit(maxNestedBinds),
 		),
-	)
+	}, functionOptions()...)
+	return cel.NewEnv(opts...)
 })
 
 // toolEnv is the language with the variables, args typed by the schema. A nil

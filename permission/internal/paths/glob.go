@@ -26,10 +26,17 @@ func Match(p, pattern string) (bool, error) {
 	return matchSegments(segments(c), segments(pattern)), nil
 }
 
+// MaxPattern is the longest pattern, in bytes: matching takes time in
+// proportion to the product of both lengths.
+const MaxPattern = 256
+
 // CheckPattern says whether a text is a pattern of Match.
 func CheckPattern(pattern string) error {
 	if err := check(pattern); err != nil {
 		return err
+	}
+	if len(pattern) > MaxPattern {
+		return fault("pattern is longer than 256 bytes")
 	}
 	if path.Clean(pattern) != pattern {
 		return fault("pattern is not clean: it has . or .. or a separator too many")

@@ -1,0 +1,65 @@
+package permission
+
+import (
+	"strings"
+	"testing"
+
+	"cel.dev/cel-go/cel"
+	"pgregory.net/rapid"
+)
+
+// What a call of our functions costs at run time is never more than the cost
+// that was proved at load for the declared sizes.
+func TestFunctionsCostWhatIsProved(t *testing.T) {
+	s, err := CompileSchema([]byte(`{"type": "object", "properties": {"a": {"type": "string", "maxLength": 400},
+		"b": {"type": "string", "maxLength": 60}, "list": {"type": "array", "maxItems": 20, "items": {"type": "string", "maxLength": 40}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := toolEnv(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type measured struct {
+		text  string
+		prg   cel.Program
+		bound uint64
+	}
+	var all []measured
+	for _, f := range ownFunctions {
+		for _, o := range f.overloads {
+			args := []string{"args.a", "args.b"}[:len(o.args)]
+			if len(o.args) == 2 && o.args[1].Kind() == cel.ListKind {
+				args[1] = "args.list"
+			}
+			text := f.name + "(" + strings.Join(args, ", ") + ")"
+			ast, issues := env.Compile(text)
+			if issues.Err() != nil {
+				t.Fatal(issues.Err())
+			}
+			bound, err := maxCost(env, ast, sizeHints{args: s.root, unlimited: 400, bound: 1000})
+			if err != nil || bound == 0 || bound > 10_000 {
+				t.Errorf("%s: bound %d, %v", text, bound, err)
+			}
+			prg, err := env.Program(ast, cel.CostTracking(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, measured{text, prg, bound})
+		}
+	}
+	text := rapid.StringMatching(`(https?://)?(/|[a-z.%@:0-9]){0,40}`)
+	rapid.Check(t, func(t *rapid.T) {
+		list := []any{}
+		for _, x := range rapid.SliceOfN(text, 0, 20).Draw(t, "list") {
+			list = append(list, x)
+		}
+		vars := map[string]any{"args": map[string]any{"a": text.Draw(t, "a"), "b": text.Draw(t, "b"), "list": list}}
+		for _, m := range all {
+			_, det, _ := m.prg.Eval(vars) // errors cost too
+			if c := det.ActualCost(); c == nil || *c > m.bound {
+				t.Fatalf("%s costs %v on %v, proved were %d", m.text, c, vars, m.bound)
+			}
+		}
+	})
+}
