@@ -2,6 +2,7 @@ package permission
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,11 @@ type Field struct {
 	Format      string // the schema's format, e.g. uri
 	Description string
 	Enum        []any
+	// JSONTypes are the types that the schema allows, such as string and null;
+	// none where it does not say.
+	JSONTypes []string
+	// MinLength is that of a text or list; 0 where the schema does not say.
+	MinLength int
 	// MaxLength is that of a text or list; -1 where the schema does not limit it.
 	MaxLength int
 }
@@ -54,13 +60,33 @@ func (s *Schema) Fields(structType string) []Field {
 			f.MaxLength = ft.maxLen
 		}
 		if node, ok := at(doc, ft.location).(map[string]any); ok {
-			f.Format, _ = node["format"].(string)
-			f.Description, _ = node["description"].(string)
-			f.Enum, _ = node["enum"].([]any)
+			f.describe(node)
 		}
 		out = append(out, f)
 	}
 	return out
+}
+
+// describe takes over what the schema's text says and conditions do not see.
+func (f *Field) describe(node map[string]any) {
+	f.Format, _ = node["format"].(string)
+	f.Description, _ = node["description"].(string)
+	f.Enum, _ = node["enum"].([]any)
+	switch types := node["type"].(type) {
+	case string:
+		f.JSONTypes = []string{types}
+	case []any:
+		for _, t := range types {
+			if name, ok := t.(string); ok {
+				f.JSONTypes = append(f.JSONTypes, name)
+			}
+		}
+	}
+	for _, key := range []string{"minLength", "minItems"} {
+		if n, ok := node[key].(int64); ok && n > 0 && n < math.MaxInt32 {
+			f.MinLength = int(n)
+		}
+	}
 }
 
 // structName is the struct type of a value or of its elements.

@@ -12,16 +12,16 @@ func TestSchemaFields(t *testing.T) {
 	s := schema(t, `{"type": "object", "required": ["path", "rows"], "$defs": {"row": {"type": "object", "required": ["id"],
 		"properties": {"id": {"type": "integer", "description": "of the row"}}}},
 		"properties": {"path": {"type": "string", "format": "uri", "maxLength": 9}, "kind": {"type": "string", "enum": ["a", "b"]},
-		"rows": {"type": "array", "maxItems": 3, "items": {"$ref": "#/$defs/row"}}}}`)
+		"rows": {"type": "array", "minItems": 1, "maxItems": 3, "items": {"$ref": "#/$defs/row"}}}}`)
 	want := []permission.Field{
-		{Name: "kind", Type: "string", Enum: []any{"a", "b"}, MaxLength: -1},
-		{Name: "path", Type: "string", Required: true, Format: "uri", MaxLength: 9},
-		{Name: "rows", Type: "list(askance.Args.rows.item)", Struct: "askance.Args.rows.item", Required: true, MaxLength: 3},
+		{Name: "kind", Type: "string", JSONTypes: []string{"string"}, Enum: []any{"a", "b"}, MaxLength: -1},
+		{Name: "path", Type: "string", JSONTypes: []string{"string"}, Required: true, Format: "uri", MaxLength: 9},
+		{Name: "rows", Type: "list(askance.Args.rows.item)", Struct: "askance.Args.rows.item", Required: true, JSONTypes: []string{"array"}, MinLength: 1, MaxLength: 3},
 	}
 	if diff := cmp.Diff(want, s.Fields(permission.ArgsType)); diff != "" {
 		t.Error(diff)
 	}
-	want = []permission.Field{{Name: "id", Type: "int", Required: true, Description: "of the row", MaxLength: -1}}
+	want = []permission.Field{{Name: "id", Type: "int", Required: true, Description: "of the row", JSONTypes: []string{"integer"}, MaxLength: -1}}
 	if diff := cmp.Diff(want, s.Fields("askance.Args.rows.item")); diff != "" {
 		t.Error(diff)
 	}

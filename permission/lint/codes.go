@@ -1,0 +1,90 @@
+package lint
+
+// Code names a kind of finding. A code never changes its meaning.
+type Code string
+
+// The codes.
+const (
+	Expression  Code = "L01"
+	UnknownName Code = "L02"
+	UnknownTool Code = "L03"
+	AlwaysTrue  Code = "L04"
+	AlwaysFalse Code = "L05"
+	Shadowed    Code = "L06"
+	Unreachable Code = "L07"
+	Unguarded   Code = "L08"
+	Unanchored  Code = "L09"
+	EmptyAll    Code = "L10"
+	Expensive   Code = "L11"
+	NeverEqual  Code = "L12"
+	TextPrefix  Code = "L13"
+	Interpreter Code = "L14"
+	Boundary    Code = "L15"
+	Approvers   Code = "L16"
+	RedactPath  Code = "L17"
+	Times       Code = "L18"
+	Untested    Code = "L19"
+	Drift       Code = "L20"
+)
+
+// Description says what a code is about.
+type Description struct {
+	Code    Code   `json:"code"`
+	Level   string `json:"level"` // in words: some depend on the rule
+	Finding string `json:"finding"`
+	Why     string `json:"why"`
+	Mend    string `json:"mend"`
+}
+
+// Codes describes all codes, in their order.
+func Codes() []Description { return append(aboutExpressions(), aboutRules()...) }
+
+func aboutExpressions() []Description {
+	return []Description{
+		{Expression, "error", "The file, or an expression in it, cannot be read: YAML, CEL syntax, types, a result that is no bool.",
+			"The whole policy is refused.", "The message names the place and what was expected there."},
+		{UnknownName, "error; warning for a tool without a schema", "A variable, or a field of args, that does not exist.",
+			"A misspelled field would be missing in every call.", "`askance policy vars TOOL` prints what there is. Give tools an input_schema."},
+		{UnknownTool, "error; warning without a list of tools", "A rule about a tool that is not declared.",
+			"It is most likely misspelled, and a misspelled deny rule denies nothing.", "Correct the name, or declare the tool in the tools file."},
+		{AlwaysTrue, "error unless i_know; warning where nothing is known of the tool", "An allow rule that allows every call of a tool that can do harm.",
+			"It switches the question off for good.", "Add a condition, or say i_know: true."},
+		{AlwaysFalse, "error", "A rule whose condition is false whatever the call is.",
+			"It reads like protection and does nothing.", "Correct the condition, or remove the rule."},
+		{Shadowed, "warning; error for an allow behind a deny", "A rule that never decides, because another about the same calls is heard first.",
+			"Deny is heard before ask, ask before allow, whatever the order in the file.", "Remove it, or narrow the other one."},
+		{Unreachable, "warning", "A rule that the policy's own mode never comes to, such as an allow rule in mode explore.",
+			"It reads as if it did something.", "Change defaults.mode, or remove the rule."},
+		{Unguarded, "error; warning in ask rules and messages", "A field that a call may lack, used without a guard.",
+			"A missing field is an error; the rule then falls to its safe side, also for harmless calls.", "Write has(args.x) && …, or args.?x.orValue(…)."},
+		{Unanchored, "error in allow rules, else warning", "matches() with a pattern that is not held by ^ and $.",
+			"matches() searches: matches('git') is true for every text that contains git.", "Begin the pattern with ^ and end it with $."},
+		{EmptyAll, "error", "all() over a list that may be empty, in an allow rule.",
+			"all() is true for an empty list.", "Add size(list) > 0 &&, or minItems: 1 to the schema."},
+		{Expensive, "error", "An expression that may cost more than one call is allowed to.",
+			"It would be stopped half way, and fail closed.", "Avoid loops within loops; declare maxItems and maxLength in the schema."},
+		{NeverEqual, "error", "A comparison with a value of another type, or with one that the schema's enum does not have.",
+			"It is false without an error, for every call.", "Compare with a value that the field can have."},
+		{TextPrefix, "warning", "A path or URL compared as text.",
+			"startsWith('/data') is true for /data2 and for /data/../etc.", "Use the functions for paths and URLs: `askance policy vars` lists them."},
+	}
+}
+
+func aboutRules() []Description {
+	return []Description{
+		{Interpreter, "error unless i_know", "An allow rule for a program that runs other programs: shells, interpreters, runners.",
+			"Allowing python or xargs allows everything.", "Allow the exact command, or say i_know: true."},
+		{Boundary, "warning", "Shell text matched without the end of a word.",
+			"`git*` is about gitk too, and startsWith('rm') about rmdir.", "Write the prefix form: git status:*."},
+		{Approvers, "error", "A question that nobody can answer, or fewer people than its quorum.",
+			"It would stay open until it expires, and then deny.", "Name more people, a group with members, or a smaller quorum."},
+		{RedactPath, "error", "A redact path that no schema of the rule's tools has.",
+			"Nothing is hidden, although the rule says so.", "Correct the path; `askance policy vars TOOL` prints the fields."},
+		{Times, "error", "An expiry longer than a run may last, or an escalation after the question has expired.",
+			"The later of the two never happens.", "Make the escalation earlier, or the expiry shorter."},
+		{Untested, "warning", "A rule, or a part of its condition, that the tests beside the rules do not exercise both ways.",
+			"Nobody would notice if it stopped working.", "Add a test for which it applies, and one for which it does not."},
+		{Drift, "error", "The language or a tool's schema has changed since the tests were last recorded.",
+			"The same text may mean something else now.", "Run `askance policy test --record` and review what changed."},
+	}
+}
