@@ -1,0 +1,112 @@
+package shell
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Coverage says for one line and the allow rules in force whether the line may
+// run, command by command.
+type Coverage struct {
+	// Covered: the line is static, and each of its commands is covered.
+	Covered bool
+	// Reasons are those of the line as a whole.
+	Reasons []Reason
+	// Commands has one entry for each of the line's commands.
+	Commands []CommandCoverage
+}
+
+// CommandCoverage says whether one command is covered, and why.
+type CommandCoverage struct {
+	Command Command
+	Covered bool
+	// By is the index of the first pattern that covers the command, or of the
+	// first that names it without covering it; -1 if none names it.
+	By int
+	// Why says why the command is not covered.
+	Why Reason
+}
+
+// Cover decides whether allow rules of these contents together cover the line.
+// They do if everything the line runs is known before it runs and every simple
+// command is covered by one of them. A pattern covers a command if its words
+// are the first words of the command (of a wildcard: if it matches the whole
+// command), and no argument makes the program run another one, write a file
+// that the rule does not name, or load configuration.
+func (l *Line) Cover(allow []*Pattern) Coverage {
+	c := Coverage{Reasons: l.Reasons, Covered: l.Static(), Commands: make([]CommandCoverage, len(l.Commands))}
+	for i := range l.Commands {
+		c.Commands[i] = coverOne(&l.Commands[i], allow)
+		c.Covered = c.Covered && c.Commands[i].Covered
+	}
+	return c
+}
+
+// Covers reports whether Cover finds the line covered.
+func (l *Line) Covers(allow []*Pattern) bool {
+	return l.Static() && !slices.ContainsFunc(l.Commands, func(c Command) bool { return !coverOne(&c, allow).Covered })
+}
+
+func coverOne(c *Command, allow []*Pattern) CommandCoverage {
+	out := CommandCoverage{Command: *c, By: -1, Why: Reason{Code: CodeNoRule, Offset: c.Offset, Detail: "no allow rule names " + clip(c.String())}}
+	for i, p := range allow {
+		if !p.names(c) {
+			continue
+		}
+		why, ok := p.permits(c)
+		if ok {
+			return CommandCoverage{Command: *c, Covered: true, By: i}
+		}
+		if out.By < 0 {
+			out.By, out.Why = i, why
+		}
+	}
+	return out
+}
+
+// permits says whether a pattern that names a command covers its arguments.
+func (p *Pattern) permits(c *Command) (Reason, bool) {
+	because := func(code Code, format string, args ...any) (Reason, bool) {
+		return Reason{Code: code, Offset: c.Offset, Detail: fmt.Sprintf(format, args...)}, false
+	}
+	name := base(c.Argv[0].Text)
+	if c.piped && runsInput(name) {
+		return because(CodeOption, "%s runs what the command before it writes", name)
+	}
+	if p.trust || p.exact(c) {
+		return Reason{}, true
+	}
+	why, known := refused(c.Argv)
+	switch {
+	case !known:
+		return because(CodeNoTable, "%s; a rule covers it only as the whole command, or with trust_options", why)
+	case why != "":
+		return because(CodeOption, "%s", why)
+	}
+	return Reason{}, true
+}
+
+// runsInput says whether a program may run what it reads.
+func runsInput(name string) bool {
+	_, wraps := wrappers[name]
+	return wraps || shells[name] || interpreters[name] || name == "parallel" || name == "at" || name == "batch"
+}
+
+// folder asks about lines that change the folder and then use a program that
+// is configured by the folder it runs in.
+func (l *Line) folder() {
+	changes := slices.ContainsFunc(l.Commands, func(c Command) bool {
+		name, ok := c.program()
+		return ok && changesFolder[name]
+	})
+	if !changes {
+		return
+	}
+	for _, list := range [][]Command{l.Commands, l.Nested} {
+		for i := range list {
+			if name, _ := list[i].program(); programs[name].folder {
+				l.because(CodeFolder, list[i].Offset, name+" is configured by the folder that the line changes to")
+			}
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package shell
+
+import "mvdan.cc/sh/v3/syntax"
+
+// deep adds every command below a node to the nested ones: of substitutions,
+// control flow and functions. A call that is the node itself is not added.
+//
+// piped says that the node reads what the command before it writes.
+func (x *extractor) deep(node syntax.Node, via []string, piped bool) {
+	var path []string
+	var pipes []bool // for each node of path
+	reads := map[syntax.Node]bool{node: piped}
+	syntax.Walk(node, func(n syntax.Node) bool {
+		if n == nil {
+			path, pipes = path[:len(path)-1], pipes[:len(pipes)-1]
+			return true
+		}
+		in := reads[n] || len(pipes) > 0 && pipes[len(pipes)-1]
+		path, pipes = append(path, viaName(n)), append(pipes, in)
+		if b, ok := n.(*syntax.BinaryCmd); ok && b.Op != syntax.AndStmt && b.Op != syntax.OrStmt {
+			reads[b.Y] = true
+		}
+		if s, ok := n.(*syntax.Stmt); ok {
+			x.stmt(s, x.via(via, path), in)
+		}
+		return true
+	})
+}
+
+// stmt adds what one statement runs by itself.
+func (x *extractor) stmt(s *syntax.Stmt, via []string, piped bool) {
+	switch c := s.Cmd.(type) {
+	case nil:
+		x.nested(nil, s, via, piped)
+	case *syntax.CallExpr:
+		x.nested(c, s, via, piped)
+	case *syntax.DeclClause:
+		x.declared(c, s, via)
+	default:
+		for _, r := range s.Redirs {
+			if w := x.input(r); w != nil {
+				x.read(*w, x.at(int(s.Pos().Offset())), append(via, "<<"))
+			}
+		}
+	}
+}
+
+// input is the text that a redirect feeds in, nil if it feeds in a file.
+func (x *extractor) input(r *syntax.Redirect) *Word {
+	w := r.Hdoc
+	if r.Op == syntax.WordHdoc {
+		w = r.Word
+	}
+	if w == nil {
+		return nil
+	}
+	text := x.word(w).result()
+	return &text
+}
+
+// nested adds a call that stands inside something else.
+func (x *extractor) nested(c *syntax.CallExpr, s *syntax.Stmt, via []string, piped bool) {
+	cmd, _ := x.command(c, s.Redirs, int(s.Pos().Offset()))
+	cmd.Via, cmd.piped = via, piped
+	x.add(cmd)
+}
+
+// declared adds export, declare and others as the commands that they are.
+func (x *extractor) declared(d *syntax.DeclClause, s *syntax.Stmt, via []string) {
+	cmd := Command{Offset: x.at(int(s.Pos().Offset())), Via: via, Argv: []Word{{Text: d.Variant.Value, Fixed: true}}}
+	for _, a := range d.Args {
+		cmd.Argv = append(cmd.Argv, Word{Text: x.source(a)})
+	}
+	x.add(cmd)
+}
+
+func (x *extractor) via(outer, path []string) []string {
+	via := append([]string{}, outer...)
+	for _, p := range path {
+		if p != "" && (len(via) == 0 || via[len(via)-1] != p) {
+			via = append(via, p)
+		}
+	}
+	return via
+}
+
+// viaName says how a node leads to the commands in it.
+func viaName(n syntax.Node) string {
+	switch n := n.(type) {
+	case *syntax.CmdSubst:
+		if n.Backquotes {
+			return "`...`"
+		}
+		return "$(...)"
+	case *syntax.ProcSubst:
+		return "<(...)"
+	case *syntax.Subshell:
+		return "(...)"
+	case *syntax.Block:
+		return "{...}"
+	case *syntax.IfClause:
+		return "if"
+	case *syntax.WhileClause:
+		return "while"
+	case *syntax.ForClause:
+		return "for"
+	case *syntax.CaseClause:
+		return "case"
+	case *syntax.FuncDecl:
+		return "function"
+	case *syntax.TimeClause:
+		return "time"
+	case *syntax.CoprocClause:
+		return "coproc"
+	}
+	return ""
+}
+
+// add keeps a nested command and looks for further ones behind it.
+func (x *extractor) add(cmd Command) {
+	if len(x.line.Nested) >= maxAll || len(cmd.Via) > maxWrappers {
+		x.unclear(CodeTooMany, cmd.Offset, "more commands, or more of them in one another, than can be looked at")
+		x.guess(cmd.Argv)
+		return
+	}
+	x.line.Nested = append(x.line.Nested, cmd)
+	x.unwrap(cmd)
+}

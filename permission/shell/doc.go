@@ -1,0 +1,53 @@
+// Package shell reads command lines for permission rules: which simple commands
+// a line runs, which of them an allow rule covers, and which a deny or ask rule
+// is about. It starts no shell and looks at no file.
+//
+// [Parse] analyses a text into a [Line], [Compile] a rule's content into a
+// [Pattern]. An allow rule must not cover more than a person meant by it, a
+// deny or ask rule must not miss what it is about; so the two directions are
+// two methods:
+//
+//	l := shell.Parse("git status && git log -n 3")
+//	if l.Hidden != nil { ... }        // deny: a person cannot see what runs
+//	l.Cover(allow).Covered            // all allow rules in force together
+//	matched, err := deny.Matches(l)   // one deny or ask rule; err: it may match
+//	l.ReadOnly()                      // nothing that it runs changes anything
+//
+// # What an allow rule covers
+//
+// A line is covered if bash and sh (dash) read it the same way, everything it
+// runs is known before it runs, and each of its simple commands is covered by
+// some rule. Three readings have to agree: the parser's for bash, its for sh,
+// and a small reader of our own that knows the common language only. What is
+// not plain calls joined by && || ; | and newlines is asked about, and so are
+// substitutions, expansions, globs that do not begin with ./ or /, redirects
+// except to /dev/null and between descriptors, assignments, and builtins that
+// change the shell. [Line.Reasons] tells them.
+//
+// A command is covered by a rule whose words are its first words, literally:
+// ./git is not git. The option table then says what the program's arguments do:
+// an option that runs another program, writes a file that the rule does not
+// name or loads configuration is not covered, under none of its abbreviations
+// and in no cluster of short options, and neither are sub-commands that the
+// table does not list. A program without an entry is covered only by a rule
+// that is the whole command, or by one with [Pattern.TrustOptions]. cd together
+// with a program that is configured by its folder, such as git, is asked about.
+//
+// # What a deny or ask rule is about
+//
+// The text as AgentScope matches it, and every command in it: in substitutions,
+// control flow and functions, behind env, sudo, xargs, find -exec, sh -c, eval
+// and others, in text for other shells, and what sh alone would run. Options may
+// stand in another order or clustered, and before a sub-command. Behind a
+// program that is not known any argument may be the command. Where the line is
+// not known before it runs, [Pattern.Matches] returns an [ErrUnclear].
+//
+// # What it does not do
+//
+// It knows neither the environment nor the files of the machine that runs the
+// line: a git alias, a changed PATH or a program that is not what its name says
+// are not seen. A rule that covers make covers what the makefile does.
+//
+// Lines and patterns do not change and may be shared by goroutines. No input
+// panics, and the work on any input is bounded.
+package shell

@@ -1,0 +1,284 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Limits of the work on hostile text. What lies beyond them is searched word by
+// word, and counts as unclear.
+const (
+	maxText     = 256 << 10 // bytes of one text
+	maxParse    = 1 << 20   // bytes of the line and of all texts nested in it together
+	maxDepth    = 200       // of brackets that open one another
+	maxLevels   = 8         // of text in text
+	maxAll      = 20_000    // commands of all kinds
+	maxWrappers = 50        // programs that run one another, and brackets around them
+)
+
+// extractor finds the commands of one line.
+type extractor struct {
+	line   *Line
+	text   string // that is being read
+	base   int    // offset of nested texts; -1 while the line itself is read
+	budget int
+	level  int // of texts in texts
+}
+
+// both reads the line as bash and as sh do. It returns the commands that sh
+// finds at the top.
+func (x *extractor) both(text string) (posix []Command) {
+	if !x.afford(text) {
+		x.unclear(CodeTooLong, 0, "too long or too deeply nested to be read")
+		x.crude(text)
+		return nil
+	}
+	stmts, err := parse(text, syntax.LangBash)
+	x.line.stmts = stmts
+	for _, s := range stmts {
+		x.top(s, false)
+	}
+	if err != nil {
+		x.line.because(CodeSyntax, 0, "does not parse: "+err.Error())
+		x.line.stmts = nil
+		x.unclear(CodeSyntax, 0, "it does not parse")
+		x.crude(text)
+	}
+	return x.asSh(text)
+}
+
+// asSh finds what sh alone would run: to it "a &>f b" are two commands.
+func (x *extractor) asSh(text string) []Command {
+	sh := &extractor{line: &Line{Text: text}, text: text, base: x.base, budget: x.budget, level: x.level}
+	stmts, _ := parse(text, syntax.LangPOSIX) // a text that bash cannot read either is refused already
+	for _, s := range stmts {
+		sh.top(s, false)
+	}
+	x.budget = sh.budget
+	if !sameAll(sh.line.Commands, x.line.Commands) || !sameAll(sh.line.Nested, x.line.Nested) {
+		x.take(sh.line, []string{"sh"})
+	}
+	return sh.line.Commands
+}
+
+func sameAll(a, b []Command) bool { return slices.EqualFunc(a, b, sameArgv) }
+
+// take adds what was found in another text, or by another shell, to the nested
+// commands.
+func (x *extractor) take(other *Line, via []string) {
+	for _, list := range [][]Command{other.Commands, other.Nested} {
+		for _, c := range list {
+			c.Via = append(slices.Clip(via), c.Via...)
+			x.line.Nested = append(x.line.Nested, c)
+		}
+	}
+	x.line.crude = append(x.line.crude, other.crude...)
+	x.line.unclear = append(x.line.unclear, other.unclear...)
+}
+
+// parse reads a text as one shell does. With an error it gives the statements
+// before the fault.
+func parse(text string, lang syntax.LangVariant) ([]*syntax.Stmt, error) {
+	var stmts []*syntax.Stmt
+	for s, err := range syntax.NewParser(syntax.Variant(lang)).StmtsSeq(strings.NewReader(text)) {
+		if err != nil {
+			return stmts, err
+		}
+		stmts = append(stmts, s)
+	}
+	return stmts, nil
+}
+
+// afford says whether a text is small and flat enough to be parsed.
+func (x *extractor) afford(text string) bool {
+	if len(text) > min(maxText, x.budget) || x.level > maxLevels {
+		return false
+	}
+	x.budget -= len(text)
+	// Every level costs an opening bracket, a backquote or a word.
+	deep := 0
+	for i := range len(text) {
+		if strings.IndexByte("({[`", text[i]) >= 0 {
+			deep++
+		}
+	}
+	return deep <= maxDepth || flat(text)
+}
+
+// flat says whether brackets, quoted or not, never open more than maxDepth
+// others.
+func flat(text string) bool {
+	depth, most := 0, 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(', '{', '[':
+			depth++
+		case ')', '}', ']':
+			depth = max(depth-1, 0)
+		}
+		most = max(most, depth)
+	}
+	return most <= maxDepth && strings.Count(text, "`") <= maxDepth
+}
+
+func (x *extractor) unclear(code Code, offset int, detail string) {
+	x.line.unclear = append(x.line.unclear, Reason{Code: code, Offset: x.at(offset), Detail: detail})
+}
+
+// at is the offset in the line of an offset in the text that is being read.
+func (x *extractor) at(offset int) int {
+	if x.base >= 0 {
+		return x.base
+	}
+	return offset
+}
+
+// source is a node as written.
+func (x *extractor) source(n syntax.Node) string {
+	from, to := int(n.Pos().Offset()), int(n.End().Offset())
+	if from < 0 || to > len(x.text) || from > to {
+		return ""
+	}
+	return x.text[from:to]
+}
+
+// top reads one statement of the line itself. Only calls that are joined by
+// && || ; newlines and | stay without a reason.
+func (x *extractor) top(s *syntax.Stmt, piped bool) {
+	offset := int(s.Pos().Offset())
+	for _, why := range []struct {
+		found  bool
+		code   Code
+		detail string
+	}{
+		{s.Negated, CodeNegation, "! turns the result of a command around"},
+		{s.Background || s.Coprocess || s.Disown, CodeBackground, "runs in the background"},
+	} {
+		if why.found {
+			x.line.because(why.code, offset, why.detail)
+		}
+	}
+	switch c := s.Cmd.(type) {
+	case nil:
+		x.call(nil, s.Redirs, offset, piped)
+	case *syntax.CallExpr:
+		x.call(c, s.Redirs, offset, piped)
+	case *syntax.BinaryCmd:
+		x.redirects(s.Redirs)
+		if c.Op == syntax.PipeAll {
+			x.line.because(CodeControl, int(c.OpPos.Offset()), "|& is read differently by sh")
+		}
+		x.top(c.X, piped)
+		x.top(c.Y, c.Op == syntax.Pipe || c.Op == syntax.PipeAll)
+	default:
+		code, detail := kind(c)
+		x.line.because(code, offset, detail)
+		x.deep(s, nil, piped)
+	}
+}
+
+// kind names a command that is no plain call.
+func kind(c syntax.Command) (Code, string) {
+	switch c.(type) {
+	case *syntax.FuncDecl:
+		return CodeFunction, "a function can take the name of a program"
+	case *syntax.DeclClause:
+		return CodeDeclaration, "a declaration changes what the commands after it do"
+	case *syntax.LetClause, *syntax.ArithmCmd:
+		return CodeDeclaration, "arithmetic changes variables"
+	case *syntax.CoprocClause:
+		return CodeBackground, "runs in the background"
+	case *syntax.TimeClause:
+		return CodeControl, "time is a word of bash and a program of sh"
+	}
+	return CodeControl, "only calls joined by && || ; | and newlines can be covered"
+}
+
+// call adds one simple command of the line itself.
+func (x *extractor) call(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int, piped bool) {
+	cmd, why := x.command(c, redirs, offset)
+	cmd.piped = piped
+	x.line.Reasons = append(x.line.Reasons, why...)
+	x.redirects(redirs)
+	if len(cmd.Assigns) > 0 {
+		x.line.because(CodeAssignment, offset, "a variable can change which program runs and what it does")
+	}
+	if name, ok := cmd.program(); ok && changesShell[name] {
+		x.line.because(CodeDeclaration, offset, name+" changes what the shell does next, or runs a text")
+	}
+	x.line.Commands = append(x.line.Commands, cmd)
+	x.unwrap(cmd)
+	x.inside(c, redirs)
+}
+
+// inside looks for commands in the words of a call.
+func (x *extractor) inside(c *syntax.CallExpr, redirs []*syntax.Redirect) {
+	if c != nil {
+		x.deep(c, nil, false)
+	}
+	for _, r := range redirs {
+		x.deep(r, nil, false)
+	}
+}
+
+// command makes a Command of a call, which may be nil.
+func (x *extractor) command(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int) (Command, []Reason) {
+	cmd := Command{Offset: x.at(offset)}
+	for _, r := range redirs {
+		cmd.Redirects = append(cmd.Redirects, x.source(r))
+		if w := x.input(r); w != nil {
+			cmd.input = append(cmd.input, *w)
+		}
+	}
+	if c == nil {
+		return cmd, nil
+	}
+	for _, a := range c.Assigns {
+		cmd.Assigns = append(cmd.Assigns, x.source(a))
+	}
+	var why []Reason
+	cmd.Argv, why = x.words(c.Args)
+	return cmd, why
+}
+
+// program is the name of the program without its folder; false if it is not
+// known before the line runs.
+func (c *Command) program() (string, bool) {
+	if len(c.Argv) == 0 || !c.Argv[0].Fixed {
+		return "", false
+	}
+	return base(c.Argv[0].Text), true
+}
+
+// base is a path's last element.
+func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// redirects notes those that touch more than /dev/null and the standard
+// descriptors.
+func (x *extractor) redirects(redirs []*syntax.Redirect) {
+	for _, r := range redirs {
+		if x.harmless(r) {
+			continue
+		}
+		x.line.because(CodeRedirect, int(r.Pos().Offset()), "redirects to or from something other than /dev/null: "+clip(x.source(r)))
+		if r.Word != nil {
+			x.line.Reasons = append(x.line.Reasons, x.word(r.Word).why...)
+		}
+	}
+}
+
+func (x *extractor) harmless(r *syntax.Redirect) bool {
+	if r.Word == nil || r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
+		return false
+	}
+	w := x.word(r.Word).result()
+	switch r.Op {
+	case syntax.RdrOut, syntax.AppOut, syntax.RdrIn:
+		return w.Fixed && w.Text == "/dev/null"
+	case syntax.DplOut:
+		return w.Fixed && (w.Text == "1" || w.Text == "2")
+	}
+	return false
+}

@@ -1,0 +1,123 @@
+package shell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Matches reports whether a deny or ask rule of this content is about the
+// line: about its text as AgentScope matches it, or about any command in it,
+// wherever it stands and whatever runs it. The order of options, options
+// before a sub-command and the folder of the program make no difference.
+//
+// An error, always an [ErrUnclear], says that the line may run what the rule is
+// about, for instance $X or a text that a pipe feeds into sh. It has to count
+// as a match at least where the alternative is to allow.
+func (p *Pattern) Matches(l *Line) (bool, error) {
+	if p.raw(l.Text) {
+		return true, nil
+	}
+	var unclear *Command
+	for _, list := range [][]Command{l.Commands, l.Nested} {
+		for i := range list {
+			switch p.about(&list[i]) {
+			case yes:
+				return true, nil
+			case maybe:
+				if unclear == nil {
+					unclear = &list[i]
+				}
+			}
+		}
+	}
+	if slices.ContainsFunc(l.crude, p.within) {
+		return true, nil
+	}
+	if unclear != nil {
+		return false, fmt.Errorf("%w: %q at byte %d may be %q", ErrUnclear, clip(unclear.String()), unclear.Offset, p.content)
+	}
+	if len(l.unclear) > 0 {
+		return false, fmt.Errorf("%w: at byte %d: %s", ErrUnclear, l.unclear[0].Offset, l.unclear[0].Detail)
+	}
+	return false, nil
+}
+
+// raw matches the whole text as AgentScope does.
+func (p *Pattern) raw(text string) bool {
+	switch p.kind {
+	case prefix:
+		return begins(text, p.text)
+	case literal:
+		return strings.Contains(text, p.text)
+	}
+	return p.whole.MatchString(text)
+}
+
+func begins(text, prefix string) bool {
+	rest, ok := strings.CutPrefix(text, prefix)
+	return ok && (rest == "" || rest[0] == ' ')
+}
+
+type answer uint8
+
+const (
+	no answer = iota
+	maybe
+	yes
+)
+
+// about says whether the pattern is about a command.
+func (p *Pattern) about(c *Command) answer {
+	if len(c.Argv) == 0 {
+		return no
+	}
+	start := maybe
+	if len(p.tokens) > 0 {
+		start = sameStart(p.tokens, c.Argv)
+	}
+	switch {
+	case p.begins() && start == yes:
+		return yes
+	case p.kind == literal || start != no || strings.ContainsAny(p.text, `'"\`):
+		if p.joined(c) {
+			return yes
+		}
+	}
+	if p.begins() {
+		if len(p.tokens) == 0 {
+			return no
+		}
+		return start
+	}
+	if start != no && slices.ContainsFunc(c.Argv, func(w Word) bool { return !w.Fixed }) {
+		return maybe
+	}
+	return no
+}
+
+// joined matches the words with one blank between them, with the program as
+// written and without its folder, quoted and not.
+func (p *Pattern) joined(c *Command) bool {
+	plain := strings.Join(c.Args(), " ")
+	program := c.Argv[0].Text
+	return p.raw(plain) || p.raw(base(program)+plain[len(program):]) || p.raw(c.String())
+}
+
+// within looks for the pattern's words among words of which any may begin a
+// command.
+func (p *Pattern) within(words []Word) bool {
+	if len(p.tokens) == 0 {
+		return false
+	}
+	const window = 64 // words that are looked at from each possible beginning
+	for i, w := range words {
+		if w.Fixed && base(w.Text) == base(p.tokens[0]) {
+			c := Command{Argv: words[i:min(i+window, len(words))]}
+			if p.about(&c) == yes {
+				return true
+			}
+		}
+	}
+	return false
+}

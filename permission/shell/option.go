@@ -1,0 +1,226 @@
+package shell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// program is what is known of one program, so that an allow rule for it covers
+// its own work and nothing else: no option that runs another program, writes a
+// file that no rule names, or loads configuration. Lists of options are
+// separated by blanks; "-o" means every cluster of short options with an o in
+// it, "--output" also its abbreviations.
+type program struct {
+	runs   string // options that run another program
+	writes string // options that write a file
+	loads  string // options that load configuration or code
+	fine   string // long options that only look dangerous
+	only   string // if set, the only options that are covered
+	values string // letters of only that take the rest of the word as their value
+	// whole: options are whole words after one or two dashes, as of find and go.
+	whole bool
+	// subs are the sub-commands that are covered, nil if the program has none.
+	// What stands in the lists above holds for all of them.
+	subs map[string]program
+	// globals are options that may stand before the sub-command.
+	globals string
+	// check looks at the arguments; it returns what speaks against them.
+	check func(args []Word) string
+
+	read   func(args []Word) bool // such a call changes nothing; nil: it may
+	steady bool                   // no argument whatever makes it change anything
+	folder bool                   // the folder that it runs in configures it
+}
+
+// looksBad are parts of names of long options that, of any program, are not
+// covered unless its entry says that they are fine.
+var looksBad = strings.Fields("exec command program pager editor script shell hook plugin config output rcfile init-file " +
+	"eval preload helper log-file write template profile rsh proxy require import module")
+
+// known says whether the table has the program.
+func known(name string) bool {
+	_, ok := programs[name]
+	return ok
+}
+
+// refused says what speaks against an allow rule that covers the command by
+// its first words; known is false if nothing is known of the program.
+func refused(argv []Word) (why string, known bool) {
+	name := argv[0].Text
+	p, ok := programs[name]
+	if !ok {
+		return "what the options of " + clip(name) + " do is not known", false
+	}
+	return p.refuse(name, argv[1:], nil), true
+}
+
+// refuse looks at the arguments of the program or of one of its sub-commands.
+// outer are the entries of the commands around it.
+func (p program) refuse(name string, args []Word, outer []program) string {
+	chain := append(outer, p)
+	if p.subs == nil {
+		return p.arguments(name, args, chain)
+	}
+	i := 0
+	for i < len(args) && args[i].Fixed && listed(p.globals, args[i].Text) {
+		i++
+	}
+	if i == len(args) {
+		return p.arguments(name, nil, chain)
+	}
+	sub, ok := p.subs[args[i].Text]
+	if !ok || !args[i].Fixed {
+		return fmt.Sprintf("%s %s can do more than its name says", name, clip(args[i].Text))
+	}
+	return sub.refuse(name+" "+args[i].Text, args[i+1:], chain)
+}
+
+func (p program) arguments(name string, args []Word, chain []program) string {
+	for _, a := range args {
+		if !a.Fixed || len(a.Text) < 2 || a.Text[0] != '-' && a.Text[0] != '+' {
+			continue
+		}
+		for _, c := range chain {
+			if what := c.option(a.Text); what != "" {
+				return fmt.Sprintf("%s %s %s", name, clip(a.Text), what)
+			}
+		}
+		if !allFine(chain, a.Text) {
+			return fmt.Sprintf("%s %s may run a program, write a file or load configuration", name, clip(a.Text))
+		}
+	}
+	for _, c := range chain {
+		if c.check == nil {
+			continue
+		}
+		if what := c.check(args); what != "" {
+			return name + ": " + what
+		}
+	}
+	return ""
+}
+
+// option says what an argument that begins with a dash does.
+func (p program) option(arg string) string {
+	switch {
+	case p.only != "" && !p.among(p.only, arg):
+		return "is not among the options that are covered"
+	case p.among(p.runs, arg):
+		return "runs another program"
+	case p.among(p.writes, arg):
+		return "writes or removes something that the rule does not name"
+	case p.among(p.loads, arg):
+		return "loads configuration or code"
+	}
+	return ""
+}
+
+// among says whether an argument uses one of the options. With p.only, it says
+// whether it uses nothing else.
+func (p program) among(options, arg string) bool {
+	if options == "" {
+		return false
+	}
+	name, _, _ := strings.Cut(arg, "=")
+	if p.whole {
+		return listed(options, "-"+strings.TrimLeft(name, "-"))
+	}
+	if p.only == options {
+		return listed(options, name) || cluster(arg) && p.onlyLetters(arg[1:])
+	}
+	if strings.HasPrefix(name, "--") || len(name) > 3 {
+		long := "--" + strings.TrimLeft(name, "-+")
+		for o := range strings.FieldsSeq(options) {
+			if strings.HasPrefix(o, "--") && len(long) > 2 && strings.HasPrefix(o, long) {
+				return true
+			}
+		}
+	}
+	return cluster(arg) && strings.ContainsAny(arg[1:], letters(options)) || arg[0] == '+' && listed(options, "+")
+}
+
+// onlyLetters says whether all short options of a cluster are covered.
+func (p program) onlyLetters(cluster string) bool {
+	allowed := letters(p.only)
+	for i := range len(cluster) {
+		switch {
+		case strings.IndexByte(allowed, cluster[i]) < 0:
+			return false
+		case strings.IndexByte(p.values, cluster[i]) >= 0:
+			return true
+		}
+	}
+	return true
+}
+
+// cluster says whether an argument is one or more short options.
+func cluster(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }
+
+// letters are the short options of a list.
+func letters(options string) string {
+	var b strings.Builder
+	for o := range strings.FieldsSeq(options) {
+		if len(o) == 2 && o[0] == '-' {
+			b.WriteByte(o[1])
+		}
+	}
+	return b.String()
+}
+
+func listed(list, word string) bool {
+	return slices.Contains(strings.Fields(list), word)
+}
+
+// allFine says whether a long option does not look dangerous, or was looked at.
+func allFine(chain []program, arg string) bool {
+	if !strings.HasPrefix(arg, "--") {
+		return true
+	}
+	name, _, _ := strings.Cut(arg, "=")
+	for _, c := range chain {
+		if listed(c.fine, name) || listed(c.only, name) {
+			return true
+		}
+	}
+	for _, part := range looksBad {
+		if strings.Contains(name, part) {
+			return false
+		}
+	}
+	return true
+}
+
+// options lets deny and ask rules see the programs that options name:
+// tar --to-command='rm x'.
+func (x *extractor) options(cmd Command) {
+	name, _ := cmd.program()
+	p := programs[name]
+	for i, w := range cmd.Argv[1:] {
+		if !w.Fixed || !strings.HasPrefix(w.Text, "-") || !p.runsProgram(w.Text, cmd.Argv[1:]) {
+			continue
+		}
+		if _, value, ok := strings.Cut(w.Text, "="); ok {
+			x.crude(value)
+		}
+		x.crude(strings.TrimLeft(w.Text, "-")[1:])
+		if i+2 < len(cmd.Argv) {
+			x.crude(cmd.Argv[i+2].Text)
+		}
+	}
+}
+
+func (p program) runsProgram(arg string, args []Word) bool {
+	if len(arg) < 2 {
+		return false
+	}
+	if p.among(p.runs, arg) {
+		return true
+	}
+	for _, a := range args {
+		if sub, ok := p.subs[a.Text]; ok && sub.among(sub.runs, arg) {
+			return true
+		}
+	}
+	return false
+}

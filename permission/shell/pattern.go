@@ -1,0 +1,169 @@
+package shell
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// ErrPattern is the cause of every error of [Compile].
+var ErrPattern = errors.New("shell pattern cannot be used")
+
+// ErrUnclear is the cause of errors of [Pattern.Matches]: the line may run
+// what the pattern is about, and nobody can know before it runs.
+var ErrUnclear = errors.New("what the line runs is not known before it runs")
+
+// Pattern is the compiled content of one rule, as AgentScope writes it:
+//
+//	git status:*    prefix: git status, with any further arguments
+//	git * main      wildcard: * is any text; \* is a star
+//	npm install     literal
+//
+// It means less in an allow rule than in a deny or ask rule: see [Line.Cover]
+// and [Pattern.Matches]. Patterns may be used by several goroutines.
+type Pattern struct {
+	content string
+	kind    patternKind
+	text    string         // without ":*" or escapes; of a wildcard as written
+	tokens  []string       // the words of text; of a wildcard those before the first star
+	whole   *regexp.Regexp // of a wildcard: over the raw line, newlines included
+	line    *regexp.Regexp // of a wildcard: over one command
+	trust   bool
+}
+
+type patternKind uint8
+
+const (
+	prefix patternKind = iota
+	wildcard
+	literal
+)
+
+// maxPattern is the longest content in bytes.
+const maxPattern = 4096
+
+// Compile reads the content of a rule. Empty content, which matches every
+// call, is not its business and an error.
+func Compile(content string) (*Pattern, error) {
+	if strings.TrimSpace(content) == "" {
+		return nil, fmt.Errorf("%w: it is empty; a rule without content matches every call", ErrPattern)
+	}
+	if len(content) > maxPattern {
+		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrPattern, len(content), maxPattern)
+	}
+	if h := findHidden(content); h != nil {
+		return nil, fmt.Errorf("%w: it has a character that cannot be seen: %s", ErrPattern, h)
+	}
+	p := &Pattern{content: content}
+	if before, ok := strings.CutSuffix(content, ":*"); ok {
+		p.text = strings.TrimSpace(before)
+		p.tokens = strings.Fields(p.text)
+		return p, nil
+	}
+	if text, ok := unescape(content); ok {
+		p.kind, p.text, p.tokens = literal, text, strings.Fields(text)
+		return p, nil
+	}
+	p.kind, p.text = wildcard, content
+	return p, p.expressions()
+}
+
+// unescape gives the text of a content without stars; false if it has one.
+func unescape(content string) (string, bool) {
+	var b strings.Builder
+	for i := 0; i < len(content); i++ {
+		switch c := content[i]; {
+		case c == '*':
+			return "", false
+		case c == '\\' && i+1 < len(content) && (content[i+1] == '*' || content[i+1] == '\\'):
+			i++
+		}
+		b.WriteByte(content[i])
+	}
+	return b.String(), true
+}
+
+// expressions compiles a wildcard. A last " *" matches also nothing at all.
+func (p *Pattern) expressions() error {
+	body, tail := p.text, ""
+	if strings.HasSuffix(body, " *") {
+		body, tail = body[:len(body)-2], "( .*)?"
+	}
+	var b strings.Builder
+	var head strings.Builder
+	star := false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c == '*':
+			b.WriteString(".*")
+			star = true
+			continue
+		case c == '\\' && i+1 < len(body) && (body[i+1] == '*' || body[i+1] == '\\'):
+			i++
+		}
+		b.WriteString(regexp.QuoteMeta(body[i : i+1]))
+		if !star {
+			head.WriteByte(body[i])
+		}
+	}
+	p.tokens = strings.Fields(head.String())
+	if star && !strings.HasSuffix(head.String(), " ") && len(p.tokens) > 0 {
+		p.tokens = p.tokens[:len(p.tokens)-1] // the word goes on
+	}
+	if !star && tail != "" {
+		p.tokens = strings.Fields(head.String())
+	}
+	var err error
+	if p.whole, err = regexp.Compile("(?s)^(?:" + b.String() + tail + ")$"); err != nil {
+		return fmt.Errorf("%w: %w", ErrPattern, err)
+	}
+	p.line, err = regexp.Compile("^(?:" + b.String() + tail + ")$")
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrPattern, err)
+	}
+	return nil
+}
+
+// String is the content as written.
+func (p *Pattern) String() string { return p.content }
+
+// TrustOptions returns a pattern that, in an allow rule, covers the program
+// whatever its options do. Everything else has to be proved as before.
+func (p *Pattern) TrustOptions() *Pattern {
+	q := *p
+	q.trust = true
+	return &q
+}
+
+// begins says whether the pattern is a number of words and anything after them.
+func (p *Pattern) begins() bool {
+	return p.kind != wildcard || strings.HasSuffix(p.text, " *") && strings.Count(p.text, "*") == 1
+}
+
+// names says whether the pattern, in an allow rule, names the command: its
+// first words are the pattern's. A path is another name than its last part,
+// and what is not known is no name.
+func (p *Pattern) names(c *Command) bool {
+	if len(c.Argv) == 0 {
+		return false
+	}
+	if !p.begins() {
+		text := c.String()
+		return !strings.Contains(text, "\n") && p.line.MatchString(text)
+	}
+	if len(p.tokens) == 0 || len(p.tokens) > len(c.Argv) {
+		return false
+	}
+	for i, t := range p.tokens {
+		if !c.Argv[i].Fixed || c.Argv[i].Text != t {
+			return false
+		}
+	}
+	return true
+}
+
+// exact says whether the pattern is the whole command, word by word.
+func (p *Pattern) exact(c *Command) bool {
+	return p.kind == literal && len(p.tokens) == len(c.Argv) && p.names(c)
+}

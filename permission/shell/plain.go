@@ -1,0 +1,271 @@
+package shell
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// The plain reader is a second opinion. It knows only the small language in
+// which every shell reads a line the same way: words of literal characters and
+// quotes, joined by && || | ; and newlines, redirected to /dev/null or to
+// another descriptor. What an allow rule covers was read by it and by the
+// parser, for bash and for sh, with the same result; so a mistake of the
+// parser alone allows nothing.
+
+// plainWord is one word. A word with a glob stands for several words, each of
+// which begins with "/" or "./".
+type plainWord struct {
+	text string
+	glob bool
+}
+
+// plainCommand is one simple command of a plain line.
+type plainCommand struct {
+	words []plainWord
+	// piped: it reads what the command before it writes.
+	piped bool
+}
+
+type plainReader struct {
+	text string
+	pos  int
+	cmds []plainCommand
+	cur  plainCommand
+}
+
+// readPlain returns the commands of a plain line; ok is false for every other
+// line. An empty line has no commands.
+func readPlain(text string) (cmds []plainCommand, ok bool) {
+	r := &plainReader{text: text}
+	for open := false; ; {
+		r.blanks()
+		if r.pos == len(r.text) {
+			return r.cmds, !open && r.end(false)
+		}
+		switch c := r.text[r.pos]; c {
+		case '\n':
+			r.pos++
+			if len(r.cur.words) > 0 && !r.end(false) {
+				return nil, false
+			}
+		case ';':
+			r.pos++
+			if len(r.cur.words) == 0 || !r.end(false) || r.at(";&") {
+				return nil, false
+			}
+		case '&', '|':
+			single := !strings.HasPrefix(r.text[r.pos+1:], string(c))
+			r.pos += 2
+			if single {
+				r.pos--
+			}
+			if single && c == '&' || r.at("&|;") || len(r.cur.words) == 0 || !r.end(single) {
+				return nil, false
+			}
+			open = true
+			continue
+		default:
+			if !r.word() {
+				return nil, false
+			}
+			open = false
+		}
+	}
+}
+
+// at says whether one of the characters is next.
+func (r *plainReader) at(chars string) bool {
+	return r.pos < len(r.text) && strings.IndexByte(chars, r.text[r.pos]) >= 0
+}
+
+// blanks skips blanks, continued lines and comments.
+func (r *plainReader) blanks() {
+	for r.pos < len(r.text) {
+		switch {
+		case r.at(" \t"):
+			r.pos++
+		case strings.HasPrefix(r.text[r.pos:], "\\\n"):
+			r.pos += 2
+		case r.at("#") && !strings.HasSuffix(r.text[:r.pos], "\\\n"):
+			// After a continued line "#" could still be inside a word.
+			end := strings.IndexByte(r.text[r.pos:], '\n')
+			if end < 0 {
+				r.pos = len(r.text)
+				return
+			}
+			r.pos += end
+		default:
+			return
+		}
+	}
+}
+
+// end closes a command; piped says that the next one reads its output.
+func (r *plainReader) end(piped bool) bool {
+	if len(r.cur.words) > 0 {
+		first := r.cur.words[0]
+		if first.text == "" || first.glob || reserved[first.text] {
+			return false
+		}
+		r.cmds = append(r.cmds, r.cur)
+	}
+	r.cur = plainCommand{piped: piped}
+	return true
+}
+
+// word reads one word, or one redirect.
+func (r *plainReader) word() bool {
+	start := r.pos
+	if r.pos+1 < len(r.text) && isDigit(r.text[r.pos]) && (r.text[r.pos+1] == '>' || r.text[r.pos+1] == '<') {
+		r.pos++ // dash takes one digit only
+	}
+	if r.at("<>") {
+		// A redirect without a command would still be one, and a redirect
+		// before the command is rare.
+		return len(r.cur.words) > 0 && r.redirect()
+	}
+	if r.at("#") {
+		return false // only right after a continued line
+	}
+	w, ok := r.literal()
+	if !ok || r.pos == start || r.at("()") {
+		return false
+	}
+	if r.at("<>") && (isDigits(w.text) || strings.HasPrefix(w.text, "{")) {
+		return false // a descriptor to one shell, an argument to the other
+	}
+	if len(r.cur.words) == 0 && strings.Contains(w.text, "=") {
+		return false // an assignment, in one shell or another
+	}
+	r.cur.words = append(r.cur.words, w)
+	return true
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// redirect reads an operator and its target.
+func (r *plainReader) redirect() bool {
+	switch rest := r.text[r.pos:]; {
+	case strings.HasPrefix(rest, ">&1"), strings.HasPrefix(rest, ">&2"):
+		r.pos += 3
+		return r.pos == len(r.text) || r.at(" \t\n;|&<>")
+	case strings.HasPrefix(rest, ">>"):
+		r.pos += 2
+	default:
+		r.pos++
+	}
+	for r.at(" \t") {
+		r.pos++
+	}
+	w, ok := r.literal()
+	return ok && !w.glob && w.text == "/dev/null"
+}
+
+// literal reads the parts of one word. It ends before a blank or an operator.
+func (r *plainReader) literal() (plainWord, bool) {
+	var w plainWord
+	var b strings.Builder
+	brace := false
+	for r.pos < len(r.text) {
+		c, size := utf8.DecodeRuneInString(r.text[r.pos:])
+		switch {
+		case strings.ContainsRune(" \t\n;&|<>()", c):
+			w.text = b.String()
+			return w, r.fine(w, brace)
+		case c == '\'':
+			end := strings.IndexByte(r.text[r.pos+1:], '\'')
+			if end < 0 {
+				return w, false
+			}
+			b.WriteString(r.text[r.pos+1 : r.pos+1+end])
+			r.pos += end + 2
+			continue
+		case c == '"':
+			if !r.doubleQuoted(&b) {
+				return w, false
+			}
+			continue
+		case c == '\\':
+			if !r.escape(&b) {
+				return w, false
+			}
+			continue
+		case c == '$' || c == '`' || oddRune(c):
+			return w, false
+		case c == '~' && (b.Len() == 0 || strings.HasSuffix(b.String(), "=") || strings.HasSuffix(b.String(), ":")):
+			return w, false
+		case c == '*' || c == '?' || c == '[':
+			if !rooted(b.String()) && !r.lone(c, b.Len()) {
+				return w, false
+			}
+			w.glob = w.glob || rooted(b.String())
+		case c == '{' || c == '}':
+			brace = true
+		}
+		b.WriteString(r.text[r.pos : r.pos+size])
+		r.pos += size
+	}
+	w.text = b.String()
+	return w, r.fine(w, brace)
+}
+
+// fine looks at a whole word: whether its braces could expand.
+func (r *plainReader) fine(w plainWord, brace bool) bool {
+	return !brace || !w.glob && !strings.Contains(w.text, ",") && !strings.Contains(w.text, "..")
+}
+
+// lone says whether "[" is a whole word: the program of that name.
+func (r *plainReader) lone(c rune, before int) bool {
+	next := r.pos + 1
+	return c == '[' && before == 0 && next < len(r.text) && (r.text[next] == ' ' || r.text[next] == '\t')
+}
+
+// rooted says whether whatever a glob after this text can match begins with
+// "/" or "./", so that it can be no option.
+func rooted(text string) bool {
+	return strings.HasPrefix(text, "/") || strings.HasPrefix(text, "./")
+}
+
+// escape reads a backslash and what follows it, outside quotes.
+func (r *plainReader) escape(b *strings.Builder) bool {
+	r.pos++
+	c, size := utf8.DecodeRuneInString(r.text[r.pos:])
+	if size == 0 || oddRune(c) {
+		return false
+	}
+	if c != '\n' {
+		b.WriteRune(c)
+	}
+	r.pos += size
+	return true
+}
+
+// doubleQuoted reads "...". A "$" in it is plain only where no shell could take
+// it for an expansion.
+func (r *plainReader) doubleQuoted(b *strings.Builder) bool {
+	for r.pos++; r.pos < len(r.text); r.pos++ {
+		c := r.text[r.pos]
+		switch c {
+		case '"':
+			r.pos++
+			return true
+		case '`':
+			return false
+		case '$':
+			if r.pos+1 == len(r.text) || strings.IndexByte("\" |)/", r.text[r.pos+1]) < 0 {
+				return false
+			}
+		case '\\':
+			if r.pos+1 < len(r.text) && strings.IndexByte("$`\"\\\n", r.text[r.pos+1]) >= 0 {
+				r.pos++
+				if c = r.text[r.pos]; c == '\n' {
+					continue
+				}
+			}
+		}
+		b.WriteByte(c)
+	}
+	return false
+}

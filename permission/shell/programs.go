@@ -1,0 +1,82 @@
+package shell
+
+import "maps"
+
+// programs is the option table. A program that is not in it is covered by a
+// rule that names the whole command, and by no other.
+var programs = merge(texts, files, searches, builders, networks, map[string]program{"git": git})
+
+func merge(tables ...map[string]program) map[string]program {
+	all := map[string]program{}
+	for _, t := range tables {
+		maps.Copy(all, t)
+	}
+	return all
+}
+
+// always is the read func of programs that change nothing unless an option
+// that is not covered does.
+func always([]Word) bool { return true }
+
+// texts print what they are told, what they read, or what the system is.
+var texts = map[string]program{
+	"echo": {read: always, steady: true}, "true": {read: always, steady: true}, "false": {read: always, steady: true},
+	":": {read: always, steady: true}, "pwd": {read: always, steady: true}, "cd": {read: always, steady: true},
+	"cat": {read: always, steady: true}, "head": {read: always, steady: true}, "tail": {read: always, steady: true},
+	"wc": {read: always, steady: true}, "tac": {read: always, steady: true}, "nl": {read: always, steady: true},
+	"cut": {read: always}, "tr": {read: always}, "rev": {read: always}, "paste": {read: always}, "join": {read: always},
+	"comm": {read: always}, "cmp": {read: always}, "fold": {read: always}, "fmt": {read: always}, "expand": {read: always},
+	"unexpand": {read: always}, "od": {read: always}, "hexdump": {read: always}, "strings": {read: always},
+	"base64": {read: always}, "md5sum": {read: always}, "sha1sum": {read: always}, "sha256sum": {read: always},
+	"sha512sum": {read: always}, "cksum": {read: always}, "sum": {read: always}, "seq": {read: always}, "sleep": {read: always},
+	"expr": {read: always}, "basename": {read: always}, "dirname": {read: always}, "column": {read: always},
+	"whoami": {read: always}, "id": {read: always}, "uname": {read: always}, "uptime": {read: always}, "nproc": {read: always},
+	"ps": {read: always}, "df": {read: always}, "du": {read: always}, "free": {read: always}, "which": {read: always},
+	"whereis": {read: always}, "type": {read: always}, "groups": {read: always}, "arch": {read: always}, "tty": {read: always},
+	"printf":  {writes: "-v", read: always},
+	"test":    {runs: "-v -R", whole: true, read: always},
+	"[":       {runs: "-v -R", whole: true, read: always},
+	"date":    {writes: "-s --set", check: dateOperands, read: always},
+	"diff":    {runs: "-l --paginate", fine: "--output-timestamp", read: always},
+	"sort":    {runs: "--compress-program", writes: "-o --output -T --temporary-directory", loads: "--files0-from", read: always},
+	"uniq":    {check: oneOperand, read: always},
+	"xxd":     {check: oneOperand, read: always},
+	"sed":     {only: "-n -E -r -s -u -z -e --quiet --silent --regexp-extended --separate --unbuffered --null-data --expression --posix", check: sedScript, read: always},
+	"awk":     {only: "-F -v", values: "Fv", check: awkProgram, read: always},
+	"jq":      {loads: "-f --from-file -L --library-path", fine: "--raw-output --raw-output0 --join-output --ascii-output --color-output --compact-output", read: always},
+	"less":    {runs: "+", writes: "-o -O --log-file --LOG-FILE", loads: "-k --lesskey-file --lesskey-src --lesskey-content -t -T --tag --tag-file", read: always},
+	"more":    {runs: "+", read: always},
+	"man":     {runs: "-P --pager -H --html --browser -X --gxditview -p --preprocessor", loads: "-C --config-file -M --manpath", read: always},
+	"python":  {only: "--version -V", check: noOperand, read: always},
+	"python3": {only: "--version -V", check: noOperand, read: always},
+	"node":    {only: "--version -v", check: noOperand, read: always},
+}
+
+// files make, move, remove and describe files. Which ones is their own work.
+var files = map[string]program{
+	"ls": {read: always, steady: true}, "stat": {read: always, steady: true}, "readlink": {read: always}, "realpath": {read: always},
+	"file":  {writes: "-C --compile", loads: "-m --magic-file", read: always},
+	"tree":  {writes: "-o --output -R", read: always},
+	"mkdir": {}, "touch": {}, "rm": {}, "rmdir": {}, "mv": {}, "cp": {}, "ln": {}, "chmod": {}, "chown": {}, "chgrp": {},
+	"truncate": {}, "tee": {}, "kill": {}, "mktemp": {},
+	"split": {runs: "--filter"}, "csplit": {},
+	"tar": {
+		runs:   "-I --use-compress-program -F --info-script --new-volume-script --to-command --checkpoint-action --rsh-command --rmt-command -A",
+		writes: "-x --extract --get -g --listed-incremental --index-file --remove-files --overwrite -r --append -u --update --delete",
+		loads:  "-T --files-from -X --exclude-from", check: tarArguments,
+	},
+}
+
+// searches look for files and in files.
+var searches = map[string]program{
+	"grep": {read: always}, "egrep": {read: always}, "fgrep": {read: always}, "zgrep": {},
+	"find": {
+		whole: true, runs: "-exec -execdir -ok -okdir",
+		writes: "-delete -fls -fprint -fprint0 -fprintf", read: always,
+	},
+	"fd":     {runs: "-x -X --exec --exec-batch", loads: "--ignore-file", read: always},
+	"fdfind": {runs: "-x -X --exec --exec-batch", loads: "--ignore-file", read: always},
+	"rg":     {runs: "--pre --hostname-bin -z --search-zip", fine: "--pre-glob", read: always},
+	"ag":     {runs: "--pager", read: always},
+	"ack":    {runs: "--pager", loads: "--ackrc", writes: "--create-ackrc", read: always},
+}

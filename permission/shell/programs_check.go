@@ -1,0 +1,65 @@
+package shell
+
+import "strings"
+
+// operands are the arguments that are no options. A dash alone is one.
+func operands(args []Word) []Word {
+	var out []Word
+	for _, a := range args {
+		if !a.Fixed || len(a.Text) < 2 || a.Text[0] != '-' {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func noOperand(args []Word) string {
+	if len(operands(args)) > 0 {
+		return "runs " + clip(operands(args)[0].Text)
+	}
+	return ""
+}
+
+// oneOperand is for programs whose second operand is a file to be written. The
+// value of an option counts as an operand: rather too many than too few.
+func oneOperand(args []Word) string {
+	ops := operands(args)
+	if len(ops) > 1 || len(ops) == 1 && !ops[0].Fixed {
+		return "a second file is written"
+	}
+	return ""
+}
+
+func dateOperands(args []Word) string {
+	for _, a := range operands(args) {
+		if a.Fixed && len(a.Text) > 0 && strings.Trim(a.Text, "0123456789.") == "" {
+			return "a number sets the clock"
+		}
+	}
+	return ""
+}
+
+// tarArguments looks at the old form "tar xf a.tar" and at remote archives.
+func tarArguments(args []Word) string {
+	if len(args) > 0 && args[0].Fixed && !strings.HasPrefix(args[0].Text, "-") {
+		if strings.ContainsAny(args[0].Text, "xIFATXgru") {
+			return clip(args[0].Text) + " extracts, runs a program, or loads a list"
+		}
+	}
+	for _, a := range args {
+		if strings.Contains(a.Text, ":") {
+			return "an archive on another machine is reached by running a program"
+		}
+	}
+	return ""
+}
+
+// awkProgram lets programs through that can neither start others nor write.
+func awkProgram(args []Word) string {
+	for _, a := range args {
+		if strings.ContainsAny(a.Text, "|>@") || strings.Contains(a.Text, "\\\n") || strings.Contains(a.Text, "system") || strings.Contains(a.Text, "getline") {
+			return "the program can run others or write files"
+		}
+	}
+	return ""
+}

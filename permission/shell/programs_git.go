@@ -1,0 +1,68 @@
+package shell
+
+import "strings"
+
+// git: sub-commands that are not listed, such as config, submodule, bisect,
+// filter-branch, rebase, difftool, mergetool, worktree, hook, daemon, clone and
+// init, load configuration, run programs, or may be an alias.
+var git = program{
+	folder:  true,
+	globals: "--no-pager -P --no-optional-locks --version",
+	runs:    "--ext-diff --textconv -O --open-files-in-pager --upload-pack --receive-pack --exec --exec-path",
+	writes:  "--output",
+	loads:   "--template --config --config-env --no-index --git-dir --work-tree --namespace",
+	fine: "--no-ext-diff --no-textconv --name-only --show-function --function-context --porcelain --oneline " +
+		"--show-current --no-output --no-verify",
+	subs: map[string]program{
+		"status": {read: always}, "log": {read: always}, "diff": {read: always}, "show": {read: always},
+		"ls-files": {read: always}, "ls-tree": {read: always}, "rev-parse": {read: always}, "rev-list": {read: always},
+		"cat-file": {runs: "--filters", loads: "--batch-command", read: always},
+		"describe": {read: always}, "shortlog": {read: always}, "blame": {read: always}, "annotate": {read: always},
+		"grep": {read: always}, "show-ref": {read: always}, "merge-base": {read: always}, "name-rev": {read: always},
+		"for-each-ref": {runs: "-s --shell --perl --python --tcl", read: always}, "diff-tree": {read: always},
+		"diff-index": {read: always}, "diff-files": {read: always}, "cherry": {read: always}, "range-diff": {read: always},
+		"count-objects": {read: always}, "whatchanged": {read: always}, "check-ignore": {read: always},
+		"check-attr": {read: always}, "version": {read: always}, "show-branch": {read: always},
+		"branch": {writes: "-d -D -m -M -c -C -f --delete --move --copy --force --edit-description", read: listsRefs},
+		"tag":    {writes: "-d -f --delete --force", read: listsRefs},
+		"remote": {subs: map[string]program{"show": {read: always}, "get-url": {read: always}}, globals: "-v --verbose", read: always},
+		"stash": {subs: map[string]program{
+			"list": {read: always}, "show": {read: always}, "push": {}, "save": {}, "apply": {},
+		}, globals: "-u -q -k -a -p --include-untracked --quiet --keep-index"},
+		"reflog": {subs: map[string]program{"show": {read: always}, "exists": {read: always}}, read: always},
+		"add":    {}, "mv": {}, "rm": {}, "restore": {}, "checkout": {}, "switch": {}, "reset": {}, "clean": {},
+		"commit": {loads: "-t --template"}, "revert": {runs: "-s --strategy"}, "cherry-pick": {runs: "-s --strategy"},
+		"merge": {runs: "-s --strategy"}, "apply": {loads: "--directory --unsafe-paths"},
+		"fetch":     {runs: "--upload-pack", loads: "--recurse-submodules", check: networkRemote},
+		"pull":      {runs: "--upload-pack -s --strategy -r --rebase", loads: "--recurse-submodules", check: networkRemote},
+		"push":      {runs: "--receive-pack --exec", loads: "--recurse-submodules", check: networkRemote},
+		"ls-remote": {runs: "--upload-pack --exec", check: networkRemote},
+	},
+}
+
+// listsRefs says whether git branch or git tag lists: with a name it makes one.
+func listsRefs(args []Word) bool {
+	for _, a := range args {
+		if !a.Fixed || !strings.HasPrefix(a.Text, "-") {
+			return false
+		}
+		if strings.HasPrefix(a.Text, "-u") || strings.HasPrefix(a.Text, "--set-up") || strings.HasPrefix(a.Text, "--un") || strings.HasPrefix(a.Text, "--tr") || strings.HasPrefix(a.Text, "-t") {
+			return false
+		}
+	}
+	return true
+}
+
+// networkRemote refuses remotes that are folders, whose hooks and programs
+// would run here, and those that name a program.
+func networkRemote(args []Word) string {
+	for _, a := range args {
+		_, value, _ := strings.Cut(a.Text, "=")
+		for _, t := range []string{a.Text, value} {
+			if strings.Contains(t, "::") || strings.HasPrefix(t, "/") || strings.HasPrefix(t, ".") || strings.HasPrefix(t, "file:") || strings.HasPrefix(t, "~") {
+				return clip(t) + " as a remote runs the hooks and programs of that folder"
+			}
+		}
+	}
+	return ""
+}

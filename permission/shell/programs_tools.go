@@ -1,0 +1,149 @@
+package shell
+
+import "strings"
+
+// builders compile, test and install.
+var builders = map[string]program{
+	"go": {
+		whole: true, folder: true,
+		runs:   "-exec -toolexec -vettool -ldflags -gcflags -asmflags -gccgoflags -compiler -fixtool",
+		writes: "-o -outputdir -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -pkgdir -debug-trace -debug-actiongraph",
+		loads:  "-overlay -modfile -C -workfile",
+		check:  goArguments,
+		subs: map[string]program{
+			"build": {}, "test": {}, "vet": {}, "run": {}, "install": {}, "get": {}, "fmt": {}, "clean": {},
+			"version": {read: always}, "list": {}, "doc": {read: always},
+			"env": {writes: "-w -u", read: always},
+			"mod": {subs: map[string]program{"download": {}, "tidy": {}, "verify": {}, "graph": {}, "why": {}, "vendor": {}}},
+		},
+	},
+	"npm":  javascript("--script-shell --shell --call -c --node-options --editor --viewer --git", "-C --prefix --userconfig --globalconfig --node-gyp"),
+	"pnpm": javascript("--script-shell --shell-emulator --node-options", "-C --dir --prefix --config --userconfig --global-dir"),
+	"yarn": javascript("--script-shell --node-options --use-yarnrc", "--cwd --prefix --modules-folder"),
+	"make": {
+		folder: true, runs: "--eval -E", loads: "-f --file --makefile -C --directory -I --include-dir -e --environment-overrides",
+		writes: "-o --old-file -W --what-if --new-file --assume-new --assume-old", check: noAssignment,
+	},
+	"cargo": {
+		folder: true, loads: "--config -C -Z --manifest-path --lockfile-path", writes: "--target-dir --out-dir --artifact-dir",
+		globals: "-q --quiet -v --verbose --offline --locked --frozen",
+		subs: map[string]program{
+			"build": {}, "b": {}, "check": {}, "c": {}, "test": {}, "t": {}, "run": {}, "r": {}, "bench": {}, "clippy": {},
+			"fmt": {}, "doc": {}, "tree": {}, "metadata": {}, "update": {}, "fetch": {}, "version": {read: always},
+		},
+	},
+	"pytest": {
+		folder: true, runs: "--pdbcls", writes: "--junitxml --junit-xml --basetemp --debug --report-log --resultlog --pastebin",
+		loads: "-p -c --config-file -o --override-ini --rootdir --confcutdir --import-mode",
+	},
+	"pip":  pip,
+	"pip3": pip,
+}
+
+// javascript is a package manager that runs the scripts of package.json.
+func javascript(runs, loads string) program {
+	return program{
+		folder: true, runs: runs, loads: loads,
+		subs: map[string]program{
+			"run": {}, "run-script": {}, "test": {}, "t": {}, "start": {}, "build": {}, "lint": {},
+			"install": {}, "i": {}, "ci": {}, "outdated": {}, "audit": {}, "why": {},
+			"ls": {read: always}, "list": {read: always}, "view": {}, "version": {only: "--json", check: noOperand, read: always},
+		},
+		globals: "--silent -s --version -v",
+	}
+}
+
+var pip = program{
+	runs: "--python --editor", loads: "--config-settings -C --global-option --build-option --isolated -i --index-url --extra-index-url -f --find-links --cert --client-cert --trusted-host",
+	writes:  "-t --target --prefix --root --src --log --report --cache-dir",
+	globals: "--version -V",
+	subs: map[string]program{
+		"list": {read: always}, "show": {read: always}, "freeze": {read: always}, "check": {read: always}, "install": {}, "uninstall": {},
+	},
+}
+
+// networks talk to other machines. Reaching them is their own work.
+var networks = map[string]program{
+	"curl": {
+		only: "-s -S -f -L -I -i -v -k -g -G -4 -6 -N -# -m -A -e -r -H -z --silent --show-error --fail --fail-with-body --location --head --include " +
+			"--verbose --insecure --globoff --get --ipv4 --ipv6 --no-buffer --progress-bar --max-time --connect-timeout --user-agent " +
+			"--referer --range --header --compressed --retry --retry-delay --max-redirs --http1.1 --http2 --no-progress-meter --url --version -V --max-filesize",
+		values: "mAerHz", check: curlArguments,
+	},
+	"wget": {
+		runs: "-e --execute --use-askpass", loads: "-i --input-file --config --load-cookies",
+		writes: "-O -o -a --output-document --output-file --append-output --post-data --post-file --body-data --body-file --save-cookies -P --directory-prefix --warc-file --rejected-log",
+	},
+	"ssh": {
+		runs: "-o -S -I", loads: "-F -i -E", writes: "-L -R -D -W -w -J",
+	},
+	"rsync": {
+		runs: "-e --rsh --rsync-path --daemon", loads: "-f --filter --files-from --password-file --config --include-from --exclude-from",
+		writes: "--log-file --write-batch --only-write-batch -T --temp-dir --partial-dir --backup-dir",
+	},
+	"docker": {
+		loads: "-H --host --config --context -c", folder: true,
+		subs: map[string]program{
+			"ps": {read: always}, "images": {read: always}, "inspect": {read: always}, "logs": {read: always}, "version": {read: always},
+			"info": {read: always}, "top": {}, "port": {}, "diff": {}, "history": {}, "stats": {}, "search": {},
+			"container": {subs: dockerLists}, "image": {subs: dockerLists}, "network": {subs: dockerLists}, "volume": {subs: dockerLists},
+		},
+		globals: "--version -v",
+	},
+	"kubectl": {
+		loads:  "--kubeconfig -s --server --as --as-group --as-uid --token --client-key --client-certificate --certificate-authority",
+		writes: "--cache-dir --profile-output --log-file --log-dir", fine: "--output",
+		subs: map[string]program{
+			"get": {}, "describe": {}, "logs": {}, "top": {}, "version": {}, "api-resources": {}, "api-versions": {}, "explain": {},
+			"cluster-info": {subs: map[string]program{}}, "apply": {}, "create": {}, "delete": {}, "scale": {}, "label": {}, "annotate": {},
+			"rollout": {}, "patch": {}, "cordon": {}, "uncordon": {}, "drain": {}, "wait": {},
+		},
+	},
+	"gh": {
+		runs: "-w --web -e --editor",
+		subs: map[string]program{
+			"repo": {subs: map[string]program{"view": {read: always}, "list": {}}}, "issue": {subs: ghLists}, "pr": {subs: ghLists},
+			"run": {subs: ghLists}, "release": {subs: ghLists}, "status": {read: always}, "workflow": {subs: ghLists},
+		},
+	},
+}
+
+var (
+	dockerLists = map[string]program{"ls": {read: always}, "list": {read: always}, "inspect": {read: always}}
+	ghLists     = map[string]program{"list": {read: always}, "view": {read: always}, "status": {read: always}, "diff": {read: always}, "checks": {read: always}}
+)
+
+// goArguments refuses profiles under their other names, and files that are
+// given after -args.
+func goArguments(args []Word) string {
+	for _, a := range args {
+		if strings.HasPrefix(a.Text, "-") && (strings.Contains(a.Text, "profile") || strings.Contains(a.Text, "-test.") || strings.Contains(a.Text, "exec")) {
+			return clip(a.Text) + " writes a file or runs a program"
+		}
+	}
+	return ""
+}
+
+// noAssignment refuses NAME=value, by which make takes any program for any
+// other.
+func noAssignment(args []Word) string {
+	for _, a := range operands(args) {
+		if strings.Contains(a.Text, "=") {
+			return clip(a.Text) + " sets a variable"
+		}
+	}
+	return ""
+}
+
+// curlArguments refuses headers from files.
+func curlArguments(args []Word) string {
+	for _, a := range args {
+		if strings.HasPrefix(a.Text, "@") || strings.HasPrefix(a.Text, "-H@") || strings.Contains(a.Text, "=@") {
+			return clip(a.Text) + " sends a file"
+		}
+		if strings.HasPrefix(strings.ToLower(a.Text), "file:") {
+			return clip(a.Text) + " reads a file"
+		}
+	}
+	return ""
+}

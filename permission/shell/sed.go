@@ -1,0 +1,148 @@
+package shell
+
+import "strings"
+
+// sedScript lets scripts through that print or replace, and nothing else: sed
+// has commands that run programs and write files. What is taken for the script
+// may be too much: every argument but the files after it is looked at.
+func sedScript(args []Word) string {
+	scripts, ok := sedScripts(args)
+	if !ok {
+		return "its script cannot be told from its files"
+	}
+	for _, s := range scripts {
+		if !plainSed(s) {
+			return "the script " + clip(s) + " is more than a plain print or s///"
+		}
+	}
+	return ""
+}
+
+// sedScripts finds the scripts: after each -e, or else the first operand.
+func sedScripts(args []Word) (scripts []string, ok bool) {
+	var first *Word
+	explicit := false
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case !a.Fixed || !strings.HasPrefix(a.Text, "-") || a.Text == "-":
+			if first == nil {
+				first = &args[i]
+			}
+		case a.Text == "--":
+			return nil, false
+		case strings.HasPrefix(a.Text, "--e"):
+			explicit = true
+			_, value, given := strings.Cut(a.Text, "=")
+			if !given {
+				if i++; i == len(args) || !args[i].Fixed {
+					return nil, false
+				}
+				value = args[i].Text
+			}
+			scripts = append(scripts, value)
+		case strings.HasPrefix(a.Text, "--"):
+		case strings.Contains(a.Text, "e"):
+			explicit = true
+			if !strings.HasSuffix(a.Text, "e") || strings.Count(a.Text, "e") > 1 {
+				return nil, false
+			}
+			if i++; i == len(args) || !args[i].Fixed {
+				return nil, false
+			}
+			scripts = append(scripts, args[i].Text)
+		}
+	}
+	if !explicit {
+		if first == nil || !first.Fixed {
+			return nil, false
+		}
+		scripts = append(scripts, first.Text)
+	}
+	return scripts, true
+}
+
+// plainSed reads a script of p and s commands, separated by ";" or newlines.
+func plainSed(script string) bool {
+	if strings.Contains(script, "[") && strings.ContainsAny(script, ";\n") {
+		return false // in brackets seds differ about where a part ends
+	}
+	for {
+		script = strings.TrimLeft(script, "; \t\n")
+		if script == "" {
+			return true
+		}
+		rest, ok := sedCommand(script)
+		if !ok {
+			return false
+		}
+		script = strings.TrimLeft(rest, " \t")
+		if script != "" && script[0] != ';' && script[0] != '\n' {
+			return false
+		}
+	}
+}
+
+// sedCommand reads [address[,address]]p or s///flags and returns what follows.
+func sedCommand(s string) (rest string, ok bool) {
+	s, ok = sedAddress(s)
+	if ok && strings.HasPrefix(s, ",") {
+		s, ok = sedAddress(s[1:])
+	}
+	s = strings.TrimLeft(s, " \t")
+	if !ok || s == "" {
+		return "", false
+	}
+	switch s[0] {
+	case 'p':
+		return s[1:], true
+	case 's':
+		return sedReplace(s[1:])
+	}
+	return "", false
+}
+
+// sedAddress skips a line number, $ or /regexp/, if there is one.
+func sedAddress(s string) (rest string, ok bool) {
+	switch {
+	case s == "":
+		return "", false
+	case s[0] == '$':
+		return s[1:], true
+	case s[0] == '/':
+		return sedPart(s[1:], '/')
+	}
+	return strings.TrimLeft(s, "0123456789"), true
+}
+
+func sedReplace(s string) (rest string, ok bool) {
+	if s == "" || strings.IndexByte("/|#,:@+%!", s[0]) < 0 {
+		return "", false
+	}
+	end := s[0]
+	if strings.Contains(s, "[") && strings.Count(s, string(end)) != 3 {
+		return "", false
+	}
+	if s, ok = sedPart(s[1:], end); !ok {
+		return "", false
+	}
+	if s, ok = sedPart(s, end); !ok {
+		return "", false
+	}
+	return strings.TrimLeft(s, "gpI0123456789"), true
+}
+
+// sedPart skips to behind the delimiter.
+func sedPart(s string, end byte) (rest string, ok bool) {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '\n':
+			return "", false
+		case end:
+			return s[i+1:], true
+		}
+	}
+	return "", false
+}

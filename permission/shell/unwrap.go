@@ -1,0 +1,217 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// unwrap adds the commands that a command runs by its arguments: env, xargs,
+// find -exec, sh -c and others.
+func (x *extractor) unwrap(cmd Command) {
+	for _, a := range cmd.Assigns { // EDITOR='rm x' git commit
+		_, value, _ := strings.Cut(a, "=")
+		x.crude(value)
+	}
+	if len(cmd.Argv) == 0 {
+		return
+	}
+	name, ok := cmd.program()
+	if !ok {
+		x.guess(cmd.Argv[1:])
+		return
+	}
+	x.runners(cmd, name)
+	x.options(cmd)
+}
+
+func (x *extractor) runners(cmd Command, name string) {
+	if w, ok := wrappers[name]; ok {
+		x.wrapper(cmd, name, w)
+		return
+	}
+	switch {
+	case shells[name]:
+		x.shell(cmd, name)
+	case name == "eval":
+		x.eval(cmd)
+	case name == "find":
+		x.find(cmd)
+	case name == "alias" || name == "trap":
+		for _, w := range cmd.Argv[1:] {
+			w.Text = w.Text[strings.IndexByte(w.Text, '=')+1:]
+			x.read(w, cmd.Offset, via(cmd, name))
+		}
+	case interpreters[name]:
+		for _, w := range cmd.Argv[1:] {
+			x.crude(w.Text)
+		}
+		x.guess(cmd.Argv[1:])
+	case !known(name):
+		x.guess(cmd.Argv[1:])
+	}
+}
+
+func via(cmd Command, name string) []string {
+	return append(slices.Clip(cmd.Via), name)
+}
+
+// behind adds the command that begins at an argument.
+func (x *extractor) behind(cmd Command, argv []Word, name string) {
+	if len(argv) == 0 {
+		return
+	}
+	x.add(Command{Argv: argv, Offset: cmd.Offset, Via: via(cmd, name), piped: cmd.piped, input: cmd.input})
+}
+
+// wrapper skips the wrapper's own arguments. Where it meets one that it does
+// not know, every argument may begin the command.
+func (x *extractor) wrapper(cmd Command, name string, w wrapper) {
+	rest, ok := w.skip(cmd.Argv[1:])
+	if !ok {
+		x.guess(cmd.Argv[1:])
+		return
+	}
+	if name == "xargs" && len(rest) > 0 { // it adds what it reads
+		argv := make([]Word, 0, len(rest)+1)
+		for i, word := range rest {
+			argv = append(argv, Word{Text: word.Text, Fixed: word.Fixed && (i == 0 || !w.replaces(cmd.Argv, word.Text))})
+		}
+		rest = append(argv, Word{Text: "..."})
+	}
+	x.behind(cmd, rest, name)
+}
+
+// shell reads the text of sh -c, or what is fed in.
+func (x *extractor) shell(cmd Command, name string) {
+	for i, w := range cmd.Argv[1:] {
+		if !w.Fixed && !w.rooted {
+			x.unclear(CodeExpansion, cmd.Offset, name+" may get a text that is not known before it runs")
+			return
+		}
+		switch {
+		case shortWith(w.Text, 'c'):
+			x.texts(cmd, cmd.Argv[i+2:])
+			return
+		case shortWith(w.Text, 's') || w.Text == "-":
+		case strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "+"):
+			continue
+		case i > 0 && endsWithOptionName(cmd.Argv[i].Text): // the value of -o, --rcfile
+			continue
+		default: // a script
+			x.behind(cmd, cmd.Argv[i+1:], name)
+			return
+		}
+	}
+	switch {
+	case len(cmd.input) > 0:
+		for _, w := range cmd.input {
+			x.read(w, cmd.Offset, via(cmd, name))
+		}
+	case cmd.piped:
+		x.unclear(CodeExpansion, cmd.Offset, name+" runs what another command writes")
+	}
+}
+
+func shortWith(arg string, letter byte) bool {
+	return len(arg) > 1 && (arg[0] == '-' || arg[0] == '+') && arg[1] != '-' && strings.IndexByte(arg, letter) > 0
+}
+
+func endsWithOptionName(arg string) bool {
+	return arg == "--rcfile" || arg == "--init-file" || shortWith(arg, 'o') || shortWith(arg, 'O')
+}
+
+// texts reads the first argument that is no option as the text of sh -c, and
+// takes the others for possible texts.
+func (x *extractor) texts(cmd Command, args []Word) {
+	name, _ := cmd.program()
+	for _, w := range args {
+		if w.Fixed && (strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "+")) && len(w.Text) > 1 {
+			continue
+		}
+		x.read(w, cmd.Offset, via(cmd, name+" -c"))
+	}
+}
+
+// eval joins its arguments and reads them as a text.
+func (x *extractor) eval(cmd Command) {
+	var all []string
+	for _, w := range cmd.Argv[1:] {
+		if !w.Fixed {
+			x.unclear(CodeExpansion, cmd.Offset, "eval runs a text that is not known before")
+			x.guess(cmd.Argv[1:])
+			return
+		}
+		all = append(all, w.Text)
+	}
+	x.read(Word{Text: strings.Join(all, " "), Fixed: true}, cmd.Offset, via(cmd, "eval"))
+}
+
+// find adds the commands of -exec and its like.
+func (x *extractor) find(cmd Command) {
+	for i := 1; i < len(cmd.Argv); i++ {
+		if !cmd.Argv[i].Fixed {
+			x.guess(cmd.Argv[1:])
+			return
+		}
+		switch cmd.Argv[i].Text {
+		case "-exec", "-execdir", "-ok", "-okdir":
+		default:
+			continue
+		}
+		var argv []Word
+		for i++; i < len(cmd.Argv) && cmd.Argv[i].Text != ";" && cmd.Argv[i].Text != "+"; i++ {
+			w := cmd.Argv[i]
+			w.Fixed = w.Fixed && !strings.Contains(w.Text, "{}")
+			argv = append(argv, w)
+		}
+		x.behind(cmd, argv, "find -exec")
+	}
+}
+
+// read reads the text of another shell.
+func (x *extractor) read(w Word, offset int, via []string) {
+	if !w.Fixed {
+		x.unclear(CodeExpansion, offset, "runs a text that is not known before")
+		x.crude(w.Text)
+		return
+	}
+	x.take(x.inner(w.Text, offset), via)
+}
+
+// inner analyses a text in the text.
+func (x *extractor) inner(text string, offset int) *Line {
+	in := &extractor{line: &Line{Text: text}, text: text, base: offset, budget: x.budget, level: x.level + 1}
+	in.both(text)
+	x.budget = in.budget
+	return in.line
+}
+
+// guess takes any of the words for the beginning of a command, and any of them
+// with a blank for the text of one. Faults of such texts say nothing.
+func (x *extractor) guess(words []Word) {
+	if len(words) == 0 {
+		return
+	}
+	x.line.crude = append(x.line.crude, words)
+	for _, w := range words {
+		if w.Fixed && strings.ContainsAny(w.Text, " \t\n;&|") {
+			found := x.inner(w.Text, 0)
+			found.unclear = nil
+			x.take(found, []string{"a text"})
+		}
+	}
+}
+
+// crude splits a text at everything that can stand between words.
+func (x *extractor) crude(text string) {
+	fields := strings.FieldsFunc(text, func(r rune) bool {
+		return r <= ' ' || strings.ContainsRune(";&|()<>{}[],`'\"\\$!", r)
+	})
+	words := make([]Word, len(fields))
+	for i, f := range fields {
+		words[i] = Word{Text: f, Fixed: true}
+	}
+	if len(words) > 0 {
+		x.line.crude = append(x.line.crude, words)
+	}
+}

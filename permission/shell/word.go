@@ -1,0 +1,192 @@
+package shell
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// maxBraces bounds the brace lists that are spelled out in one word.
+const maxBraces = 3
+
+// words reads the words of one command as the program would get them, and says
+// what of them is not known before the line runs.
+func (x *extractor) words(args []*syntax.Word) (words []Word, why []Reason) {
+	for _, arg := range args {
+		w := x.word(arg)
+		why = append(why, w.why...)
+		if expanded := w.spelled(arg); expanded != nil {
+			words = append(words, expanded...)
+			continue
+		}
+		words = append(words, w.result())
+	}
+	return words, why
+}
+
+// wordReader puts the parts of one word together.
+type wordReader struct {
+	text   strings.Builder
+	raw    string // as written
+	offset int
+	open   bool // some part is not known
+	glob   bool
+	braces int
+	why    []Reason
+}
+
+func (x *extractor) word(w *syntax.Word) *wordReader {
+	r := &wordReader{offset: int(w.Pos().Offset()), raw: x.source(w)}
+	for _, part := range w.Parts {
+		r.part(part)
+	}
+	if r.braces > 0 && (strings.Contains(r.raw, ",") || strings.Contains(r.raw, "..")) {
+		r.because(CodeBraces, "the shell may make several words of "+clip(r.raw))
+	} else {
+		r.braces = 0
+	}
+	return r
+}
+
+func (r *wordReader) because(code Code, detail string) {
+	r.why = append(r.why, Reason{Code: code, Offset: r.offset, Detail: detail})
+}
+
+func (r *wordReader) part(part syntax.WordPart) {
+	switch p := part.(type) {
+	case *syntax.Lit:
+		r.literal(p.Value)
+	case *syntax.SglQuoted:
+		r.single(p)
+	case *syntax.DblQuoted:
+		if p.Dollar {
+			r.because(CodeQuoting, `$"..." is translated by bash alone`)
+		}
+		for _, inner := range p.Parts {
+			if lit, ok := inner.(*syntax.Lit); ok {
+				r.quoted(lit.Value)
+				continue
+			}
+			r.part(inner)
+		}
+	case *syntax.CmdSubst:
+		r.unknown(CodeSubst, "$(...) runs another command")
+	case *syntax.ProcSubst:
+		r.unknown(CodeSubst, "<(...) runs another command")
+	case *syntax.ExtGlob:
+		r.unknown(CodeGlob, "a pattern becomes the names of files")
+	case *syntax.BraceExp:
+		r.unknown(CodeBraces, "the shell makes several words of it")
+	default:
+		r.unknown(CodeExpansion, "the value of "+clip(r.raw)+" is not known before it runs")
+	}
+}
+
+func (r *wordReader) unknown(code Code, detail string) {
+	r.open = true
+	r.because(code, detail)
+}
+
+// single reads '...' and bash's $'...', which sh reads otherwise.
+func (r *wordReader) single(p *syntax.SglQuoted) {
+	if !p.Dollar {
+		r.text.WriteString(p.Value)
+		return
+	}
+	r.because(CodeQuoting, "$'...' hides its text, and sh reads it differently")
+	value, _, err := expand.Format(&expand.Config{}, p.Value, nil)
+	if err != nil {
+		r.open = true
+		return
+	}
+	r.text.WriteString(value)
+}
+
+// literal reads characters outside quotes.
+func (r *wordReader) literal(s string) {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '\\':
+			i++
+			if i < len(s) && s[i] != '\n' {
+				r.text.WriteByte(s[i])
+			}
+			continue
+		case '*', '?', '[':
+			r.star(c)
+		case '~':
+			if before := r.text.String(); before == "" || strings.HasSuffix(before, "=") || strings.HasSuffix(before, ":") {
+				r.unknown(CodeExpansion, "~ stands for a folder")
+			}
+		case '{':
+			r.braces++
+		}
+		r.text.WriteByte(s[i])
+	}
+}
+
+// star notes a character of a glob. "[" alone is the program of that name.
+func (r *wordReader) star(c byte) {
+	if c == '[' && r.raw == "[" {
+		return
+	}
+	if !r.glob && !rooted(r.text.String()) {
+		r.because(CodeGlob, "the names of files take the place of "+clip(r.raw)+", and a name can be an option")
+	}
+	r.glob = true
+}
+
+// quoted reads characters inside double quotes.
+func (r *wordReader) quoted(s string) {
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("$`\"\\\n", s[i+1]) >= 0 {
+			i++
+			if s[i] == '\n' {
+				continue
+			}
+		}
+		r.text.WriteByte(s[i])
+	}
+}
+
+func (r *wordReader) result() Word {
+	if r.open || r.glob || r.braces > 0 {
+		text := r.text.String()
+		return Word{Text: r.raw, rooted: !r.open && r.braces == 0 && rooted(text)}
+	}
+	return Word{Text: r.text.String(), Fixed: true}
+}
+
+// spelled makes the words of a short brace list, for deny and ask rules; nil if
+// there is none or it is too long to be spelled out.
+func (r *wordReader) spelled(w *syntax.Word) []Word {
+	if r.braces == 0 || r.braces > maxBraces || r.open || r.glob || strings.Contains(r.raw, "..") || len(r.raw) > 1024 {
+		return nil
+	}
+	list := *w
+	if !syntax.SplitBraces(&list) {
+		return nil
+	}
+	var words []Word
+	for one, err := range expand.BracesSeq(&expand.Config{}, &list) {
+		if err != nil {
+			return nil
+		}
+		text := &wordReader{raw: r.raw}
+		for _, part := range one.Parts {
+			text.part(part)
+		}
+		words = append(words, Word{Text: text.text.String(), Fixed: true})
+	}
+	return words
+}
+
+// clip shortens a text for a message.
+func clip(s string) string {
+	const most = 40
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}

@@ -1,0 +1,163 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// wrapper is a program that runs the command in its arguments.
+type wrapper struct {
+	flags   string   // short options without a value
+	values  string   // short options with one
+	long    []string // long options without a value, or with one after "="
+	longs   []string // long options with a separate value
+	own     int      // arguments of its own before the command
+	assigns bool     // NAME=value may stand before the command
+}
+
+// wrappers are known precisely, so that "xargs grep rm" is no rm. An option
+// that is not listed makes every argument a possible command.
+var wrappers = map[string]wrapper{
+	"env": {flags: "iv0", values: "uC", long: []string{"--ignore-environment", "--null", "--debug"}, longs: []string{"--unset", "--chdir"}, assigns: true},
+	"sudo": {flags: "AbEHkKnPS", values: "ugpCDRThrt", long: []string{"--preserve-env", "--set-home", "--non-interactive", "--stdin"},
+		longs: []string{"--user", "--group", "--prompt", "--chdir", "--host"}, assigns: true},
+	"doas":             {flags: "Ln", values: "uC"},
+	"timeout":          {flags: "v", values: "ks", long: []string{"--preserve-status", "--foreground", "--verbose"}, longs: []string{"--kill-after", "--signal"}, own: 1},
+	"nice":             {flags: "0123456789", values: "n", longs: []string{"--adjustment"}},
+	"nohup":            {},
+	"stdbuf":           {values: "ioe", longs: []string{"--input", "--output", "--error"}},
+	"time":             {flags: "apqvlhV", values: "fo", long: []string{"--portability", "--verbose", "--append"}, longs: []string{"--format", "--output"}},
+	"command":          {flags: "p"},
+	"builtin":          {},
+	"exec":             {flags: "cl", values: "a"},
+	"xargs":            {flags: "0prtxo", values: "IEdLnPsa", long: []string{"--null", "--interactive", "--no-run-if-empty", "--verbose", "--exit"}, longs: []string{"--arg-file", "--delimiter", "--max-args", "--max-procs", "--max-chars"}},
+	"setsid":           {flags: "cfw", long: []string{"--ctty", "--fork", "--wait"}},
+	"ionice":           {flags: "t", values: "cn", long: []string{"--ignore"}, longs: []string{"--class", "--classdata"}},
+	"taskset":          {flags: "a", own: 1},
+	"chrt":             {flags: "bfioRrm", own: 1},
+	"chroot":           {longs: []string{"--userspec", "--groups"}, own: 1},
+	"flock":            {flags: "sxneuo", values: "wE", long: []string{"--shared", "--exclusive", "--nonblock", "--close"}, longs: []string{"--timeout", "--wait"}, own: 1},
+	"busybox":          {},
+	"toybox":           {},
+	"npx":              {flags: "yq", long: []string{"--yes", "--no-install", "--quiet", "--no"}},
+	"bunx":             {},
+	"uvx":              {},
+	"pnpx":             {},
+	"unbuffer":         {},
+	"caffeinate":       {flags: "dimsu", values: "tw"},
+	"firejail":         {},
+	"strace":           {flags: "fqcCrtTvxy", values: "eopsSu"},
+	"ltrace":           {flags: "fcCrtT", values: "eops"},
+	"valgrind":         {},
+	"setarch":          {flags: "R"},
+	"faketime":         {own: 1},
+	"proot":            {},
+	"fakeroot":         {},
+	"catchsegv":        {},
+	"dbus-run-session": {},
+	"systemd-run":      {},
+	"systemd-inhibit":  {},
+	"rlwrap":           {},
+	"torsocks":         {},
+	"proxychains":      {flags: "q", values: "f"},
+	"chronic":          {},
+	"ts":               {},
+	"numactl":          {},
+	"prlimit":          {},
+	"unshare":          {},
+	"nsenter":          {},
+}
+
+// replaces says whether xargs puts what it reads in the place of a word.
+func (w wrapper) replaces(argv []Word, word string) bool {
+	mark := "{}"
+	for i, a := range argv {
+		if strings.HasPrefix(a.Text, "-I") {
+			if mark = a.Text[2:]; mark == "" && i+1 < len(argv) {
+				mark = argv[i+1].Text
+			}
+		}
+	}
+	return mark != "" && strings.Contains(word, mark)
+}
+
+// skip returns the words from the command on; false if it met a word that it
+// does not know.
+func (w wrapper) skip(args []Word) ([]Word, bool) {
+	i := 0
+	for ; i < len(args); i++ {
+		a := args[i]
+		if !a.Fixed {
+			break
+		}
+		if a.Text == "--" {
+			i++
+			break
+		}
+		if len(a.Text) < 2 || a.Text[0] != '-' {
+			break
+		}
+		separate, ok := w.option(a.Text)
+		if !ok {
+			return nil, false
+		}
+		if separate {
+			i++
+		}
+	}
+	for w.assigns && i < len(args) && args[i].Fixed && strings.Contains(args[i].Text, "=") {
+		i++
+	}
+	i += w.own
+	if i > len(args) {
+		return nil, true
+	}
+	return args[i:], true
+}
+
+// option says whether an option is known and takes the next word.
+func (w wrapper) option(arg string) (separate, ok bool) {
+	if strings.HasPrefix(arg, "--") {
+		name, _, given := strings.Cut(arg, "=")
+		if slices.Contains(w.longs, name) {
+			return !given, true
+		}
+		return false, slices.Contains(w.long, name)
+	}
+	for i := 1; i < len(arg); i++ {
+		if strings.IndexByte(w.values, arg[i]) >= 0 {
+			return i == len(arg)-1, true
+		}
+		if strings.IndexByte(w.flags, arg[i]) < 0 {
+			return false, false
+		}
+	}
+	return false, true
+}
+
+// set makes a set of words.
+func set(words string) map[string]bool {
+	s := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		s[w] = true
+	}
+	return s
+}
+
+var (
+	// shells run the text after -c, or what they read.
+	shells = set("sh bash dash zsh ksh mksh ash rbash fish yash posh csh tcsh")
+	// interpreters run code of other languages, in which any word may be the
+	// name of a program.
+	interpreters = set("python python2 python3 perl ruby node nodejs deno bun php lua luajit awk gawk mawk nawk " +
+		"tclsh expect osascript Rscript ed ex vi vim nvim emacs gdb lldb pwsh powershell m4 bc dc jshell groovy scala irb ghci make gmake")
+	// changesShell are builtins after which the rest of the line is another
+	// one, and those that run their arguments as a text.
+	changesShell = set("alias unalias set unset hash source . eval exec trap enable shopt builtin command export declare " +
+		"typeset local readonly let read mapfile readarray getopts umask ulimit bind complete compopt compgen fc history coproc " +
+		"logout suspend disown caller return break continue shift times wait jobs fg bg dirs newgrp")
+	// reserved are words with a meaning of their own at the place of a program.
+	reserved = set("if then else elif fi do done case esac while until for in select function time coproc { } ! [[ ]]")
+	// changesFolder are builtins that change the folder in which the commands after them run.
+	changesFolder = set("cd pushd popd")
+)
