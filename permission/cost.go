@@ -59,7 +59,8 @@ func (h sizeHints) variable(name string) *argType {
 // sizedVariables are the variables other than args that contain lists.
 var sizedVariables = map[string]*argType{
 	"caller": {kind: kindStruct, fields: map[string]*argType{"roles": textList}},
-	"ctx":    {kind: kindStruct, fields: map[string]*argType{"working_dirs": textList}},
+	"ctx": {kind: kindStruct, fields: map[string]*argType{
+		"working_dirs": textList, "resolved": {kind: kindMap, maxLen: -1, elem: &argType{kind: kindString, maxLen: -1}}}},
 }
 
 var textList = &argType{kind: kindList, maxLen: -1, elem: &argType{kind: kindString, maxLen: -1}}

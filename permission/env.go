@@ -60,6 +60,7 @@ var fixedTypes = map[string]map[string]*cel.Type{
 		"now":          cel.TimestampType,
 		"cwd":          cel.StringType,
 		"working_dirs": cel.ListType(cel.StringType),
+		"resolved":     cel.MapType(cel.StringType, cel.StringType),
 	},
 }
 

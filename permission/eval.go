@@ -229,6 +229,7 @@ func (e *evaluation) context() map[string]any {
 	if e.ctxVar == nil {
 		e.ctxVar = map[string]any{
 			"mode": string(e.call.Mode), "now": e.req.Now, "cwd": e.req.Cwd, "working_dirs": e.req.WorkingDirs,
+			"resolved": e.req.Resolved,
 		}
 	}
 	return e.ctxVar

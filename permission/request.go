@@ -19,6 +19,11 @@ type Request struct {
 	Now         time.Time
 	Cwd         string
 	WorkingDirs []string
+	// Resolved has, by its text in the input, the absolute path to which each
+	// path leads when symbolic links are followed. Who prepares the request
+	// fills it in (see Resolve), because deciding looks at no file. Rules read
+	// it as ctx.resolved[args.path], which fails for what is not in it.
+	Resolved map[string]string
 	// Attempt is the number of the try at running the call, from 1;
 	// CallsThisRun counts the calls of the caller's run, this one included.
 	// 0: not known, and then rules that ask for it cannot be evaluated.

@@ -27,6 +27,7 @@ type Schema struct {
 	ready checkers
 	root  *argType
 	hash  string
+	paths map[*argType]bool // nodes that are paths of files
 }
 
 // CompileSchema compiles a JSON Schema (draft 2020-12 unless its $schema names
@@ -40,6 +41,7 @@ func CompileSchema(raw []byte) (*Schema, error) {
 	}
 	sum := sha256.Sum256(raw)
 	s := &Schema{raw: bytes.Clone(raw), root: rootType(compiled), hash: "sha256:" + hex.EncodeToString(sum[:])}
+	s.paths = pathNodes(s.root, s.raw)
 	s.ready.put(newChecker(compiled))
 	return s, nil
 }
