@@ -23,8 +23,6 @@ const (
 	maxPause   = time.Second
 	// headerRoom is more than the headers of a fact ever take.
 	headerRoom = 4 << 10
-	// maxFactIDBytes bounds Fact.ID, which travels as a header.
-	maxFactIDBytes = 64
 )
 
 // Append implements engine.Journal: one request and one answer in the usual

@@ -52,7 +52,7 @@ type Client struct {
 // subjects the client uses: a runtime proposes and reads its own sessions, an
 // approver answers, an operator settles; those two and auditors read the whole
 // space. What a role may not do is refused by the engine or, with
-// [PermissionsFor], by NATS (as ErrUnavailable: NATS does not tell).
+// [PermissionsFor], by NATS (seconds later: it does not answer such requests).
 func NewClient(nc *nats.Conn, space message.SpaceID, by message.Principal) (*Client, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func ask(ctx context.Context, nc *nats.Conn, subject string, op Op, body, rep an
 			return unsure, err
 		}
 		if nc.IsClosed() || !sleep(ctx, jitter(pause)) {
-			return unsure, unanswered(ctx, op, unsure, err)
+			return unsure, unanswered(ctx, nc, op, unsure, err)
 		}
 	}
 }
@@ -132,6 +132,7 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op Op, data []b
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout+hold)
 	defer cancel()
+	before := nc.LastError()
 	m, err := nc.RequestWithContext(ctx, subject, data)
 	switch {
 	case err == nil:
@@ -140,6 +141,9 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op Op, data []b
 		return because(errNotSent, err)
 	case errors.Is(err, nats.ErrMaxPayload):
 		return &message.Error{Code: message.CodeTooLarge, Op: string(op), What: "the request is larger than the server's max_payload", Hint: "send less at once, or raise it", Err: err}
+	}
+	if refused := violation(nc, before, subject); refused != nil {
+		return notAllowed(string(op), refused)
 	}
 	return because(errUnanswered, err)
 }
@@ -153,7 +157,8 @@ func changes(op Op) bool {
 	return true
 }
 
-func unanswered(ctx context.Context, op Op, unsure bool, err error) error {
+func unanswered(ctx context.Context, nc *nats.Conn, op Op, unsure bool, err error) error {
+	err = because(err, violation(nc, nil, nc.Opts.InboxPrefix+".")) // then no answer can ever come
 	var e *message.Error
 	switch {
 	case unsure && changes(op):

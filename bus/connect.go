@@ -58,12 +58,14 @@ func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.
 	if err := CheckName("principal", o.Principal); err != nil {
 		return nil, err
 	}
-	d := &firstDial{ctx: ctx}
+	within, cancel := context.WithTimeout(ctx, dialTimeout) // for all servers together
+	defer cancel()
+	d := &firstDial{ctx: within}
 	opts := append(o.nats(), nats.SetCustomDialer(d), nats.Timeout(timeoutFor(ctx)))
 	opts = append(opts, more...)
 	opts = append(opts, o.Extra...)
 	nc, err := nats.Connect(rawURL, opts...)
-	d.done.Store(true)
+	d.over()
 	if err == nil {
 		return nc, nil
 	}
@@ -143,19 +145,32 @@ func timeoutFor(ctx context.Context) time.Duration {
 }
 
 // firstDial dials under the caller's context until the connection is made, and
-// without it ever after.
+// without it ever after. What it dialled is cut off when the context ends
+// first: the NATS client itself waits for a silent server as long as it likes.
 type firstDial struct {
-	ctx  context.Context
-	done atomic.Bool
+	ctx   context.Context //nolint:containedctx // of the one call of connect that it serves
+	done  atomic.Bool
+	spare []func() bool // calls off the cutting
 }
 
-// Dial implements nats.CustomDialer.
+// Dial implements nats.CustomDialer. Until over it is called from one goroutine.
 func (d *firstDial) Dial(network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	if d.done.Load() {
 		return dialer.Dial(network, address)
 	}
-	return dialer.DialContext(d.ctx, network, address)
+	conn, err := dialer.DialContext(d.ctx, network, address)
+	if err == nil {
+		d.spare = append(d.spare, context.AfterFunc(d.ctx, func() { _ = conn.Close() }))
+	}
+	return conn, err
+}
+
+func (d *firstDial) over() {
+	d.done.Store(true)
+	for _, stop := range d.spare {
+		stop()
+	}
 }
 
 func checkURLs(raw string) error {

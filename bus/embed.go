@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -203,7 +204,7 @@ func (s *Server) Durability() Durability { return s.durability }
 // shows here and nowhere else: the server then leaves writes unanswered until
 // it is started again.
 func (s *Server) Health() error {
-	if h := s.ns.Healthz(&server.HealthzOptions{}); h.StatusCode != 200 {
+	if h := s.ns.Healthz(&server.HealthzOptions{}); h.StatusCode != http.StatusOK {
 		return errors.New(h.Error)
 	}
 	return nil

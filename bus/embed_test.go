@@ -147,12 +147,19 @@ func TestConnectRefuses(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
+			began := time.Now()
 			nc, err := bus.Connect(ctx, tc.url, bus.ConnectOptions{Principal: tc.principal})
 			if err == nil {
 				nc.Close()
 			}
-			if !errors.Is(err, tc.want) {
-				t.Fatalf("%v, want %v", err, tc.want)
+			if e := message.AsError("", err); !errors.Is(err, tc.want) || e.Hint == "" {
+				t.Fatalf("%v, want %v with a hint", err, tc.want)
+			}
+			if d := time.Since(began); d > 2*time.Second {
+				t.Errorf("took %v, allowed were 100 ms", d)
+			}
+			if errors.Is(tc.want, message.ErrUnavailable) && !strings.Contains(err.Error(), bus.RedactURL(tc.url)) {
+				t.Errorf("the error does not name %s: %v", bus.RedactURL(tc.url), err)
 			}
 			if strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("the error has the password: %v", err)
@@ -167,6 +174,28 @@ func TestConnectCancelled(t *testing.T) {
 	cancel(cause)
 	if _, err := bus.Connect(ctx, "nats://127.0.0.1:1", bus.ConnectOptions{Principal: "p"}); !errors.Is(err, cause) {
 		t.Errorf("%v, want the cause", err)
+	}
+}
+
+// A server that accepts and never speaks keeps nobody beyond the end of the
+// context, and the error says where and what to do.
+func TestConnectCancelledWhileTheServerIsSilent(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("changed my mind")
+	time.AfterFunc(100*time.Millisecond, func() { cancel(cause) }) // it is connected by then, and waits for the first word
+	began := time.Now()
+	url := "nats://" + silent.Addr().String()
+	_, err = bus.Connect(ctx, url, bus.ConnectOptions{Principal: "p"})
+	if e := message.AsError("", err); !errors.Is(err, cause) || !errors.Is(err, message.ErrUnavailable) || !strings.Contains(e.What, url) || e.Hint == "" {
+		t.Errorf("%v, want unavailable with the cause, the URL and a hint", err)
+	}
+	if d := time.Since(began); d > 2*time.Second {
+		t.Errorf("gave up %v after the start", d)
 	}
 }
 

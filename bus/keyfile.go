@@ -125,7 +125,7 @@ func readKeyFile(op, path string, secret bool) ([]byte, error) {
 	if err != nil {
 		return nil, fileError(op, path, err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fileError(op, path, err)
@@ -159,7 +159,7 @@ func throughTemp(path string, b []byte, mode os.FileMode, publish func(from, to 
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
+	defer func() { _ = os.Remove(f.Name()) }() // gone already if it was renamed
 	_, err = f.Write(b)
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err == nil {

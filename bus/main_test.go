@@ -119,8 +119,11 @@ func watch(t testing.TB, j *bus.Journal, after uint64) *sink {
 	t.Helper()
 	s := newSink()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- j.Watch(ctx, after, s) }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = j.Watch(ctx, after, s) // ends with ctx
+	}()
 	t.Cleanup(func() { cancel(); <-done })
 	return s
 }

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -52,8 +53,7 @@ func (j *Journal) get(ctx context.Context, r getRequest) (stored, error) {
 
 // retryRead reports whether a read may succeed if asked again.
 func retryRead(err error) bool {
-	var api *jetstream.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return transientCode(int(api.ErrorCode))
 	}
 	return !errors.Is(err, errNone) && !errors.Is(err, errGarbled)
@@ -173,9 +173,9 @@ func (j *Journal) lastValid(ctx context.Context, key message.Key) (message.Recor
 	if err != nil {
 		return message.Record{}, err
 	}
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].Invalid == nil {
-			return all[i], nil
+	for _, r := range slices.Backward(all) {
+		if r.Invalid == nil {
+			return r, nil
 		}
 	}
 	return message.Record{}, unknownKey("read last fact", key)

@@ -49,7 +49,9 @@ type Service struct {
 	slots   [lanes]chan struct{}
 	subs    []*nats.Subscription
 
-	acting, held      context.Context // of requests that act, and of those that are held
+	// Of requests that act, and of those that are held. They live as long as the
+	// service, not as any call.
+	acting, held      context.Context //nolint:containedctx // see above
 	stopAct, stopHeld context.CancelCauseFunc
 	wg                sync.WaitGroup // running requests
 	mu                sync.Mutex     // guards closed, and wg.Add against Wait
@@ -80,6 +82,7 @@ func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface fu
 	s.slots[laneAct] = make(chan struct{}, orDefault(o.MaxActs, 128))
 	s.slots[laneHold] = make(chan struct{}, orDefault(o.MaxHeld, 2048))
 	s.slots[laneWork] = make(chan struct{}, orDefault(o.MaxWork, 256))
+	before := nc.LastError()
 	err := s.subscribe()
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, flushTimeout)
@@ -89,6 +92,10 @@ func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface fu
 	if err != nil {
 		s.Close()
 		return nil, apiError("serve", "space "+string(space), err)
+	}
+	if err := violation(nc, before, s.subjects()...); err != nil {
+		s.Close()
+		return nil, notAllowed("serve", err)
 	}
 	return s, nil
 }
@@ -116,6 +123,15 @@ func (s *Service) subscribe() error {
 		s.subs = append(s.subs, sub)
 	}
 	return err
+}
+
+// subjects are those that the service listens to.
+func (s *Service) subjects() []string {
+	out := make([]string, len(s.subs))
+	for i, sub := range s.subs {
+		out[i] = sub.Subject
+	}
+	return out
 }
 
 // Close stops accepting requests, ends those that are held, gives the others

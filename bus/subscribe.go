@@ -40,18 +40,25 @@ func ofCall(s Subject, k message.Key) bool {
 
 // subscribe is in force when it returns.
 func subscribe(ctx context.Context, nc *nats.Conn, filter Subject, f func(s Subject, data []byte)) (func(), error) {
+	before := nc.LastError()
 	sub, err := nc.Subscribe(filter.String(), func(m *nats.Msg) {
 		if s, err := ParseSubject(m.Subject); err == nil {
 			f(s, m.Data)
 		}
 	})
-	if err == nil {
-		ctx, cancel := withDefault(ctx, flushTimeout)
-		defer cancel()
-		err = nc.FlushWithContext(ctx)
-	}
 	if err != nil {
 		return nil, apiError("subscribe", filter.String(), err)
 	}
-	return func() { _ = sub.Unsubscribe() }, nil // fails only on a dead connection
+	stop := func() { _ = sub.Unsubscribe() } // fails only on a dead connection
+	ctx, cancel := withDefault(ctx, flushTimeout)
+	defer cancel()
+	if err := nc.FlushWithContext(ctx); err != nil {
+		stop()
+		return nil, apiError("subscribe", filter.String(), err)
+	}
+	if err := violation(nc, before, filter.String()); err != nil {
+		stop()
+		return nil, notAllowed("subscribe", err)
+	}
+	return stop, nil
 }
