@@ -30,9 +30,9 @@ func textOf(ast *cel.Ast, e celast.Expr) string {
 	return visible(shorten(oneLine(text), maxReasonExpr))
 }
 
-// startOf is where a part of an expression begins, from 1: the place that
-// cel-go keeps of a node is that of its operator.
-func startOf(ast *cel.Ast, e celast.Expr) (line, col int) {
+// StartOf is where a part of an expression begins in its text, line and column
+// from 1. The place that cel-go keeps of a node is that of its operator.
+func StartOf(ast *cel.Ast, e celast.Expr) (line, col int) {
 	info := ast.NativeRep().SourceInfo()
 	first := int32(math.MaxInt32)
 	celast.PreOrderVisit(e, celast.NewExprVisitor(func(sub celast.Expr) {

@@ -161,7 +161,7 @@ func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 // part is one part of a condition with what the evaluation left behind.
 func (t *tracer) part(ast *cel.Ast, e celast.Expr, state interpreter.EvalState, r *Rule) Because {
 	b := Because{Expr: textOf(ast, e), File: r.at.fileName()}
-	line, col := startOf(ast, e)
+	line, col := StartOf(ast, e)
 	b.Line, b.Col = r.at.inside("when", line, col)
 	v, ok := state.Value(e.ID())
 	if !ok {

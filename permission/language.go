@@ -1,0 +1,86 @@
+package permission
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+)
+
+// Overloads lists everything that conditions can call, with its forms, such as
+// "string.startsWith(string) -> bool", by name: CEL's own functions and
+// operators, those of its libraries, and ours.
+func Overloads() (map[string][]string, error) {
+	env, err := toolEnv(nil)
+	if err != nil {
+		return nil, fmt.Errorf("list functions: %w", err)
+	}
+	out := map[string][]string{}
+	for name, decl := range env.Functions() {
+		var forms []string
+		for _, o := range decl.OverloadDecls() {
+			forms = append(forms, signature(name, o.IsMemberFunction(), o.ArgTypes(), o.ResultType()))
+		}
+		slices.Sort(forms)
+		out[name] = forms
+	}
+	return out, nil
+}
+
+func signature(name string, member bool, args []*cel.Type, result *cel.Type) string {
+	names := make([]string, len(args))
+	for i, t := range args {
+		names[i] = t.String()
+	}
+	if member && len(names) > 0 {
+		name, names = names[0]+"."+name, names[1:]
+	}
+	return name + "(" + strings.Join(names, ", ") + ") -> " + result.String()
+}
+
+// Variables lists what is the same for every tool: the members of tool, caller
+// and ctx and whatever else conditions can name, by path, with their types.
+func Variables() map[string]string {
+	out := map[string]string{}
+	var walk func(path, structType string)
+	walk = func(path, structType string) {
+		for name, t := range fixedTypes[structType] {
+			if _, ok := fixedTypes[t.TypeName()]; ok {
+				walk(path+"."+name, t.TypeName())
+				continue
+			}
+			out[path+"."+name] = t.String()
+		}
+	}
+	walk("tool", toolType)
+	walk("caller", callerType)
+	walk("ctx", contextType)
+	return out
+}
+
+// LanguageHash names what conditions mean: it changes with every function,
+// overload and variable, so that a policy whose tests passed under another one
+// should be tested again. "" if there is no language at all.
+func LanguageHash() string {
+	overloads, err := Overloads()
+	if err != nil {
+		return ""
+	}
+	h := sha256.New()
+	line := func(s string) { _, _ = h.Write([]byte(s + "\n")) } // a hash never fails
+	line(languageVersion)
+	for _, name := range slices.Sorted(maps.Keys(overloads)) {
+		for _, form := range overloads[name] {
+			line(form)
+		}
+	}
+	vars := Variables()
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		line(name + " " + vars[name])
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,127 @@
+package lint
+
+import (
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	celast "cel.dev/cel-go/common/ast"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// checkCalls looks at calls of text functions.
+func (c *expr) checkCalls() {
+	c.calls(func(e celast.Expr, name string) {
+		all := args(e.AsCall())
+		if len(all) < 2 {
+			return
+		}
+		switch name {
+		case "matches":
+			c.checkPattern(e, all[1])
+		case "startsWith", "endsWith", "contains":
+			c.checkText(e, all[0], all[1], name)
+		}
+	})
+}
+
+// checkPattern wants a pattern that is about the whole text.
+func (c *expr) checkPattern(e, pattern celast.Expr) {
+	if c.Field != "when" {
+		return
+	}
+	level := Warning
+	if c.Rule.Behavior == message.BehaviorAllow {
+		level = Error
+	}
+	text, ok := textLiteral(pattern)
+	if !ok {
+		c.report(Unanchored, level, e, "the pattern of matches() is made at run time, and whoever makes it decides", "write the pattern out")
+		return
+	}
+	re, err := syntax.Parse(text, syntax.Perl)
+	if err != nil || anchored(re, syntax.OpBeginText) && anchored(re, syntax.OpEndText) {
+		return // a pattern that does not parse has been refused already
+	}
+	c.report(Unanchored, level, e, "matches() searches: the pattern "+text+" fits every text that contains it",
+		"begin it with ^ and end it with $")
+}
+
+// anchored reports whether everything that the pattern fits begins, or ends,
+// where the text does.
+func anchored(re *syntax.Regexp, op syntax.Op) bool {
+	switch re.Op {
+	case op:
+		return true
+	case syntax.OpConcat:
+		if len(re.Sub) == 0 {
+			return false
+		}
+		if op == syntax.OpBeginText {
+			return anchored(re.Sub[0], op)
+		}
+		return anchored(re.Sub[len(re.Sub)-1], op)
+	case syntax.OpCapture:
+		return anchored(re.Sub[0], op)
+	case syntax.OpAlternate:
+		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !anchored(sub, op) })
+	default:
+		return false
+	}
+}
+
+// checkText looks for paths, URLs and commands that are compared as text.
+func (c *expr) checkText(e, target, with celast.Expr, function string) {
+	if c.Field != "when" {
+		return
+	}
+	name := lastName(target)
+	f, _ := c.field(target)
+	switch {
+	case c.isCommand(name):
+		if text, ok := textLiteral(with); ok && function == "startsWith" && !strings.HasSuffix(text, " ") {
+			c.report(Boundary, Warning, e, "startsWith(\""+text+"\") is about every program whose name begins so",
+				"use rule_content, or end the text with a space")
+		}
+	case isURL(f.Format, name):
+		c.report(TextPrefix, Warning, e, c.text(target)+" is a URL, and "+function+"() compares it as text: user names, ports and encodings get around it",
+			"compare its host with url.host")
+	case isPath(f.Format, name):
+		c.report(TextPrefix, Warning, e, c.text(target)+" is a path, and "+function+"() compares it as text: /data2 begins with /data, and /data/../etc too",
+			"use path.within")
+	}
+}
+
+// isCommand reports whether a field is the command line of a shell tool.
+func (c *expr) isCommand(field string) bool {
+	return field == "command" && isShell(c.Tool)
+}
+
+func isPath(format, field string) bool {
+	field = strings.ToLower(field)
+	return format == "path" || format == "file-path" ||
+		slices.Contains([]string{"path", "file_path", "filepath", "file", "dir", "directory", "folder", "cwd"}, field) ||
+		strings.HasSuffix(field, "_path") || strings.HasSuffix(field, "_dir")
+}
+
+func isURL(format, field string) bool {
+	field = strings.ToLower(field)
+	return slices.Contains([]string{"uri", "url", "uri-reference", "iri", "iri-reference"}, format) ||
+		slices.Contains([]string{"url", "uri", "href", "endpoint"}, field) || strings.HasSuffix(field, "_url")
+}
+
+// lastName is the field that a path of fields ends with.
+func lastName(e celast.Expr) string {
+	switch {
+	case e.Kind() == celast.SelectKind:
+		return e.AsSelect().FieldName()
+	case isCall(e, "_?._"):
+		name, _ := textLiteral(e.AsCall().Args()[1])
+		return name
+	case isCall(e, "orValue"), isCall(e, "lowerAscii"), isCall(e, "trim"):
+		return lastName(e.AsCall().Target())
+	default:
+		return ""
+	}
+}

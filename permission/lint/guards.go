@@ -1,0 +1,132 @@
+package lint
+
+import (
+	"maps"
+
+	celast "cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// guards are the paths that are known to be there, by their text.
+type guards map[string]bool
+
+func (g guards) with(paths ...string) guards {
+	if len(paths) == 0 {
+		return g
+	}
+	out := maps.Clone(g)
+	for _, p := range paths {
+		out[p] = true
+	}
+	return out
+}
+
+// checkGuards looks for fields that a call may lack and that nothing guards. An
+// error beside a false part of && is no error, so that a guard helps on either
+// side of it; in the same way a negated guard helps in ||.
+func (c *expr) checkGuards() {
+	level := Error
+	if c.Rule.Behavior == message.BehaviorAsk || c.Field == "message" {
+		level = Warning
+	}
+	reported := map[string]bool{}
+	c.guarded(c.root(), guards{}, func(e celast.Expr) {
+		text := c.text(e)
+		if reported[text] {
+			return
+		}
+		reported[text] = true
+		name := e.AsSelect().FieldName()
+		c.report(Unguarded, level, e, text+" may be missing in a call, and nothing guards it",
+			"write has("+text+") && …, or "+c.text(e.AsSelect().Operand())+".?"+name+".orValue(…)")
+	})
+}
+
+// guarded walks an expression with what is known to be there.
+func (c *expr) guarded(e celast.Expr, known guards, report func(celast.Expr)) {
+	switch e.Kind() {
+	case celast.SelectKind:
+		s := e.AsSelect()
+		if f, ok := c.field(e); ok && !f.Required && !s.IsTestOnly() && !known[c.text(e)] {
+			report(e)
+		}
+		c.guarded(s.Operand(), known, report)
+	case celast.CallKind:
+		c.guardedCall(e, known, report)
+	case celast.ListKind:
+		for _, item := range e.AsList().Elements() {
+			c.guarded(item, known, report)
+		}
+	case celast.MapKind:
+		for _, entry := range e.AsMap().Entries() {
+			c.guarded(entry.AsMapEntry().Key(), known, report)
+			c.guarded(entry.AsMapEntry().Value(), known, report)
+		}
+	case celast.ComprehensionKind:
+		loop := e.AsComprehension()
+		for _, part := range []celast.Expr{loop.IterRange(), loop.AccuInit(), loop.LoopCondition(), loop.LoopStep(), loop.Result()} {
+			c.guarded(part, known, report)
+		}
+	default: // literals and names have no fields
+	}
+}
+
+func (c *expr) guardedCall(e celast.Expr, known guards, report func(celast.Expr)) {
+	call := e.AsCall()
+	switch call.FunctionName() {
+	case operators.LogicalAnd:
+		parts := allOf(e)
+		for i, part := range parts {
+			inner := known
+			for j, other := range parts {
+				if i != j {
+					inner = inner.with(c.proves(other, true)...)
+				}
+			}
+			c.guarded(part, inner, report)
+		}
+	case operators.LogicalOr:
+		parts := anyOf(e)
+		for i, part := range parts {
+			inner := known
+			for j, other := range parts {
+				if i != j {
+					inner = inner.with(c.proves(other, false)...)
+				}
+			}
+			c.guarded(part, inner, report)
+		}
+	case operators.Conditional:
+		test := call.Args()[0]
+		c.guarded(test, known, report)
+		c.guarded(call.Args()[1], known.with(c.proves(test, true)...), report)
+		c.guarded(call.Args()[2], known.with(c.proves(test, false)...), report)
+	default:
+		for _, arg := range args(call) {
+			c.guarded(arg, known, report)
+		}
+	}
+}
+
+// proves are the paths that are there if the expression has the given value.
+func (c *expr) proves(e celast.Expr, value bool) []string {
+	switch {
+	case e.Kind() == celast.SelectKind && e.AsSelect().IsTestOnly():
+		if !value {
+			return nil
+		}
+		return []string{c.text(e.AsSelect().Operand()) + "." + e.AsSelect().FieldName()}
+	case isCall(e, operators.LogicalNot):
+		return c.proves(e.AsCall().Args()[0], !value)
+	case isCall(e, operators.LogicalAnd) && value, isCall(e, operators.LogicalOr) && !value:
+		var out []string
+		for _, arg := range e.AsCall().Args() {
+			out = append(out, c.proves(arg, value)...)
+		}
+		return out
+	default:
+		return nil
+	}
+}

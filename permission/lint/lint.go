@@ -1,0 +1,156 @@
+package lint
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// Options say what lint knows besides the rules.
+type Options struct {
+	// Options are those that the policy is loaded with: tools, matchers, limits.
+	permission.Options
+	// Directory knows people and groups; nil: they are not judged.
+	Directory *Directory
+	// RunLimit is the longest life of a run, and of one execution; 0: not known.
+	RunLimit, ExecutorLimit time.Duration
+	// Coverage is what the tests of the policy exercise; nil: not judged.
+	Coverage Coverage
+	// Recorded is the state of the last recorded tests; nil: not judged.
+	Recorded *Record
+}
+
+// Directory knows who may answer questions.
+type Directory struct {
+	Users  []string            // people without a group
+	Groups map[string][]string // members by group
+}
+
+// Coverage says what the tests beside the rules exercise.
+type Coverage interface {
+	// Fired and Spared report whether a test has a call that the rule is about,
+	// and one of its tools that it is not about.
+	Fired(rule string) bool
+	Spared(rule string) bool
+	// Missing are the parts of the rule's condition that were never true, or
+	// never false, in words.
+	Missing(rule string) []string
+}
+
+// Run judges the rule files. Files that cannot be loaded are judged as far as
+// they can be read.
+func Run(ctx context.Context, files []permission.File, opts Options) *Report {
+	l := &linter{ctx: ctx, opts: opts}
+	policy, err := permission.Parse(files...)
+	l.problems(err)
+	if err == nil {
+		_, err = permission.Compile(policy, opts.Options)
+		l.problems(err)
+	}
+	l.policy = policy
+	l.expressions = permission.Inspect(policy, opts.Options)
+	for i := range policy.Rules {
+		l.rule(&policy.Rules[i])
+	}
+	for _, x := range l.expressions {
+		l.expression(x)
+	}
+	l.pairs()
+	l.drift()
+	return newReport(l.found, len(policy.Rules))
+}
+
+// linter is one run.
+type linter struct {
+	ctx         context.Context //nolint:containedctx // it lives as long as Run does
+	opts        Options
+	policy      permission.Policy
+	expressions []*permission.Expression
+	found       []Finding
+}
+
+// problems takes over what keeps the policy from loading.
+func (l *linter) problems(err error) {
+	var refused *permission.LoadError
+	if !errors.As(err, &refused) {
+		return
+	}
+	codes := map[permission.ProblemKind]Code{
+		permission.ProblemName: UnknownName, permission.ProblemTool: UnknownTool, permission.ProblemCost: Expensive,
+	}
+	for _, p := range refused.Problems {
+		code, ok := codes[p.Kind]
+		if !ok {
+			code = Expression
+		}
+		l.found = append(l.found, Finding{Code: code, Level: Error, Rule: p.Rule, Field: p.Field,
+			Place: permission.Place{File: p.File, Line: p.Line, Col: p.Col}, Msg: fieldMsg(p.Field, p.Msg), Hint: p.Hint})
+	}
+}
+
+func fieldMsg(field, msg string) string {
+	if field == "" {
+		return msg
+	}
+	return field + ": " + msg
+}
+
+// add reports something about a key of a rule.
+func (l *linter) add(code Code, level Level, r *permission.Rule, field, msg, hint string) {
+	place := r.Place()
+	if field != "" {
+		place = r.FieldPlace(field)
+	}
+	l.found = append(l.found, Finding{Code: code, Level: level, Rule: r.Name, Field: field, Place: place, Msg: msg, Hint: hint})
+}
+
+// rule makes the checks that need no expression.
+func (l *linter) rule(r *permission.Rule) {
+	l.checkTools(r)
+	l.checkMode(r)
+	l.checkBroad(r)
+	l.checkContent(r)
+	l.checkApprovers(r)
+	l.checkRedact(r)
+	l.checkTimes(r)
+	l.checkTests(r)
+}
+
+// expression makes the checks of one expression, for one tool.
+func (l *linter) expression(x *permission.Expression) {
+	c := &expr{linter: l, Expression: x}
+	if x.Field == "when" {
+		c.checkConstant()
+		c.checkLoops()
+		c.checkCommandWords()
+	}
+	c.checkGuards()
+	c.checkCalls()
+	c.checkComparisons()
+}
+
+func deciding(r *permission.Rule) bool {
+	return r.Enforcement == "" || r.Enforcement == permission.EnforcementEnforce
+}
+
+func isAllow(r *permission.Rule) bool { return r.Behavior == message.BehaviorAllow }
+
+// tools are the declarations of the tools that a rule is about.
+func (l *linter) tools(r *permission.Rule) []permission.Tool {
+	var out []permission.Tool
+	for _, t := range l.opts.Tools {
+		if slices.ContainsFunc(r.Tools, func(pattern string) bool { return names(pattern, t) }) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// names reports whether a rule's tool name is about the tool.
+func names(pattern string, t permission.Tool) bool {
+	return pattern == permission.AnyTool || pattern == t.Name || (t.Server != "" && pattern == t.Server+"/*")
+}

@@ -1,0 +1,203 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// checkApprovers counts the people who may answer.
+func (l *linter) checkApprovers(r *permission.Rule) {
+	if r.Behavior != message.BehaviorAsk {
+		return
+	}
+	need := max(1, r.Quorum)
+	people, known := l.people(r)
+	if !known {
+		return
+	}
+	switch {
+	case len(people) == 0:
+		l.add(Approvers, Error, r, "approvers", "nobody may answer", "name people, or a group with members")
+	case len(people) < need:
+		l.add(Approvers, Error, r, "approvers", fmt.Sprintf("%d may answer (%s), and %d are needed", len(people), strings.Join(people, ", "), need),
+			"name more people, or a smaller quorum")
+	case r.Approvers.ExcludeRequester && len(people) == need:
+		l.add(Approvers, Warning, r, "approvers", fmt.Sprintf("a call of one of %s leaves %d to answer, and %d are needed", strings.Join(people, ", "), len(people)-1, need),
+			"name one more")
+	}
+}
+
+// people are those whom the rule names; false where that cannot be known.
+func (l *linter) people(r *permission.Rule) ([]string, bool) {
+	people := slices.Clone(r.Approvers.Users)
+	dir := l.opts.Directory
+	switch {
+	case dir == nil:
+		return people, len(people) > 0 && len(r.Approvers.Groups) == 0
+	case len(people)+len(r.Approvers.Groups) == 0:
+		people = everybody(dir)
+	}
+	all := everybody(dir)
+	for _, u := range r.Approvers.Users {
+		if !slices.Contains(all, u) {
+			l.add(Approvers, Error, r, "approvers", "nobody is called "+u, "correct the name")
+		}
+	}
+	for _, g := range r.Approvers.Groups {
+		members, ok := dir.Groups[g]
+		if !ok {
+			l.add(Approvers, Error, r, "approvers", "there is no group "+g, "correct the name")
+		}
+		people = append(people, members...)
+	}
+	slices.Sort(people)
+	return slices.Compact(people), true
+}
+
+func everybody(d *Directory) []string {
+	out := slices.Clone(d.Users)
+	for _, members := range d.Groups {
+		out = append(out, members...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// checkRedact looks each path up in the schemas of the rule's tools.
+func (l *linter) checkRedact(r *permission.Rule) {
+	tools := l.tools(r)
+	for _, path := range r.Redact {
+		found, judged := false, false
+		for _, t := range tools {
+			if t.Schema == nil {
+				found = true // anything may be there
+				continue
+			}
+			judged = true
+			found = found || hasPath(t.Schema, permission.ArgsType, strings.Split(strings.TrimPrefix(path, "args."), "."))
+		}
+		if judged && !found {
+			l.add(RedactPath, Error, r, "redact", path+" is in no schema of the rule's tools, so that nothing is hidden",
+				"askance policy vars "+tools[0].Name+" prints the fields")
+		}
+	}
+}
+
+// hasPath follows a path of field names through a schema; * stands for any one.
+func hasPath(s *permission.Schema, structType string, path []string) bool {
+	if len(path) == 0 || structType == "" {
+		return len(path) == 0
+	}
+	fields := s.Fields(structType)
+	if len(fields) == 0 {
+		return false
+	}
+	for _, f := range fields {
+		if path[0] != "*" && strings.TrimSuffix(path[0], "[]") != f.Name {
+			continue
+		}
+		rest := path[1:]
+		if strings.HasPrefix(f.Type, "list(") && len(rest) > 0 && (rest[0] == "*" || rest[0] == "[]") {
+			rest = rest[1:]
+		}
+		// Members that the schema does not declare may be anything.
+		open := f.Struct == "" && (strings.HasPrefix(f.Type, "map(") || f.Type == "dyn")
+		if len(rest) == 0 || open || hasPath(s, f.Struct, rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkTimes compares the times of a rule with each other and with the limits.
+func (l *linter) checkTimes(r *permission.Rule) {
+	expiry := r.Expiry
+	if expiry == 0 && r.Behavior == message.BehaviorAsk {
+		expiry = l.policy.Expiry
+	}
+	if limit := l.opts.RunLimit; limit > 0 && expiry > limit {
+		l.add(Times, Error, r, "expiry", fmt.Sprintf("the question may stay open for %s, and a run ends after %s", short(expiry), short(limit)), "make it shorter")
+	}
+	if limit := l.opts.ExecutorLimit; limit > 0 && r.Executor.Timeout > limit {
+		l.add(Times, Error, r, "executor", fmt.Sprintf("the timeout of %s is longer than the %s that an execution may take", short(r.Executor.Timeout), short(limit)), "make it shorter")
+	}
+	for _, step := range r.Escalation {
+		if expiry > 0 && step.After >= expiry {
+			l.add(Times, Error, r, "escalation", fmt.Sprintf("the step after %s never comes: the question expires after %s", short(step.After), short(expiry)),
+				"make it earlier, or the expiry longer")
+		}
+	}
+}
+
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// checkTests looks for rules that no test exercises.
+func (l *linter) checkTests(r *permission.Rule) {
+	cov := l.opts.Coverage
+	if cov == nil {
+		return
+	}
+	switch fired, spared := cov.Fired(r.Name), cov.Spared(r.Name); {
+	case !fired && !spared:
+		l.add(Untested, Warning, r, "", "no test exercises it", "add a test for which it applies, and one for which it does not")
+		return
+	case !fired:
+		l.add(Untested, Warning, r, "", "no test has a call that it applies to", "add one")
+	case !spared && (r.When != "" || hasContent(r)):
+		l.add(Untested, Warning, r, "", "no test has a call that it does not apply to", "add one")
+	}
+	for _, missing := range cov.Missing(r.Name) {
+		l.add(Untested, Warning, r, "when", missing, "add a test")
+	}
+}
+
+// checkTools looks for what is not declared.
+func (l *linter) checkTools(r *permission.Rule) {
+	if len(l.opts.Tools) == 0 {
+		if !slices.Contains(r.Tools, permission.AnyTool) {
+			l.add(UnknownTool, Warning, r, "tool_name", "there is no list of tools to look the name up in", "name the tools file with --tools")
+		}
+		return
+	}
+	for _, name := range r.Tools {
+		server, isServer := strings.CutSuffix(name, "/*")
+		switch {
+		case name == permission.AnyTool:
+		case isServer && !slices.ContainsFunc(l.opts.Tools, func(t permission.Tool) bool { return t.Server == server }):
+			l.add(UnknownTool, Error, r, "tool_name", "no tool of a server "+server+" is declared", "correct the name")
+		case !isServer && l.opts.AllowUnknownTools && !slices.ContainsFunc(l.opts.Tools, func(t permission.Tool) bool { return t.Name == name }):
+			l.add(UnknownTool, Error, r, "tool_name", "there is no tool "+name, "correct the name")
+		}
+	}
+	for _, t := range l.tools(r) {
+		if t.Schema == nil && strings.Contains(r.When, "args") && !slices.Contains(r.Tools, permission.AnyTool) {
+			l.add(UnknownName, Warning, r, "when", t.Name+" has no schema, so that nothing checks the fields of args", "give the tool an input_schema")
+		}
+	}
+}
+
+// checkMode looks for rules that the policy's mode never comes to.
+func (l *linter) checkMode(r *permission.Rule) {
+	switch {
+	case l.policy.Mode == permission.ModeExplore && isAllow(r):
+		l.add(Unreachable, Warning, r, "behavior", "mode explore consults no allow rules", "change defaults.mode, or remove the rule")
+	case l.policy.Mode == permission.ModeBypass && isAllow(r):
+		l.add(Unreachable, Warning, r, "behavior", "mode bypass allows what no rule denies or asks about, so that an allow rule changes nothing", "remove the rule")
+	case l.policy.Mode == permission.ModeDontAsk && r.Behavior == message.BehaviorAsk && len(r.Escalation)+r.Quorum > 0:
+		l.add(Unreachable, Warning, r, "behavior", "mode dont_ask asks nobody: the rule denies", "write deny, or change defaults.mode")
+	}
+}

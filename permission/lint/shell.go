@@ -1,0 +1,143 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+
+	celast "cel.dev/cel-go/common/ast"
+
+	"github.com/askance-dev/askance/permission"
+)
+
+// interpreters run other programs, or any text they are given: to allow one is
+// to allow everything.
+var interpreters = []string{
+	"sh", "bash", "zsh", "dash", "ksh", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd",
+	"python", "python2", "python3", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "tclsh", "osascript",
+	"env", "sudo", "su", "doas", "xargs", "eval", "exec", "source", ".", "command", "builtin", "nohup", "timeout", "nice",
+	"setsid", "stdbuf", "time", "watch", "chroot", "flock", "busybox", "ssh", "docker", "podman", "kubectl exec",
+	"make", "npx", "uvx", "pipx", "awk", "gawk", "mawk", "ed", "vi", "vim", "emacs", "gdb", "script", "parallel", "expect",
+}
+
+// shells are AgentScope's tools that take a command line.
+var shells = []string{"Bash", "PowerShell"}
+
+// writers are AgentScope's tools that change files.
+var writers = []string{"Write", "Edit", "MultiEdit", "NotebookEdit"}
+
+func isShell(tool string) bool { return slices.Contains(shells, tool) }
+
+// checkBroad looks for allow rules that are about every call of a tool.
+func (l *linter) checkBroad(r *permission.Rule) {
+	if !isAllow(r) || r.When != "" || hasContent(r) || r.IKnow || !deciding(r) {
+		return
+	}
+	for _, name := range r.Tools {
+		i := slices.IndexFunc(l.opts.Tools, func(t permission.Tool) bool { return t.Name == name })
+		switch {
+		case isShell(name):
+			l.add(AlwaysTrue, Error, r, "tool_name", "allows every command line", "add rule_content, or say i_know: true")
+		case slices.Contains(writers, name):
+			l.add(AlwaysTrue, Error, r, "tool_name", "allows "+name+" everywhere", "add rule_content, or say i_know: true")
+		case i >= 0 && l.opts.Tools[i].Destructive:
+			l.add(AlwaysTrue, Error, r, "tool_name", "allows every call of "+name+", which is declared destructive", "add a condition, or say i_know: true")
+		case i >= 0 && !l.opts.Tools[i].ReadOnly && !l.opts.Tools[i].Idempotent:
+			l.add(AlwaysTrue, Warning, r, "tool_name", "allows every call of "+name+", and nothing says that it is harmless",
+				"add a condition, or say i_know: true")
+		}
+	}
+}
+
+func hasContent(r *permission.Rule) bool { return r.RuleContent != nil && *r.RuleContent != "" }
+
+// checkContent judges the rule_content of shell tools.
+func (l *linter) checkContent(r *permission.Rule) {
+	if !hasContent(r) || !slices.ContainsFunc(r.Tools, isShell) {
+		return
+	}
+	content := *r.RuleContent
+	if isAllow(r) && !r.IKnow {
+		if content == "*" || content == ":*" {
+			l.add(AlwaysTrue, Error, r, "rule_content", "allows every command line", "name the programs, or say i_know: true")
+		} else if program := runs(content); program != "" {
+			l.add(Interpreter, Error, r, "rule_content", "allows "+program+", which runs whatever it is given",
+				"allow the exact command, or say i_know: true")
+		}
+	}
+	switch {
+	case strings.HasSuffix(content, ":*"), exactCommand(content):
+	case !strings.Contains(content, "*"):
+		l.add(Boundary, Warning, r, "rule_content", "without * the text is looked for anywhere in the command: "+content+" is found inside longer words",
+			"write "+content+":*")
+	case gluedStar(content):
+		l.add(Boundary, Warning, r, "rule_content", "the * goes on inside a word: "+content+" is about longer names too",
+			"put a space before the *, or write :*")
+	}
+}
+
+// exactCommand reports whether a content names a whole command with options:
+// allow rules take it as words.
+func exactCommand(content string) bool {
+	return strings.Contains(content, " ") && !strings.Contains(content, "*")
+}
+
+// gluedStar reports whether a star follows a letter of a name.
+func gluedStar(content string) bool {
+	for i := 1; i < len(content); i++ {
+		if content[i] == '*' && content[i-1] != ' ' && content[i-1] != '\\' && content[i-1] != '/' && content[i-1] != '*' {
+			return true
+		}
+	}
+	return false
+}
+
+// runs is the interpreter that a rule content is about.
+func runs(content string) string {
+	words := strings.Fields(strings.TrimSuffix(content, ":*"))
+	if len(words) == 0 {
+		return ""
+	}
+	program := words[0]
+	if i := strings.LastIndexByte(program, '/'); i >= 0 {
+		program = program[i+1:]
+	}
+	program = strings.TrimRight(program, "*")
+	if slices.Contains(interpreters, program) && !strings.HasPrefix(content, "time:") {
+		return program
+	}
+	if len(words) > 1 && slices.Contains(interpreters, program+" "+strings.TrimRight(words[1], "*")) {
+		return program + " " + words[1]
+	}
+	// python3.12 is python, too.
+	for _, known := range []string{"python", "ruby", "perl", "php", "lua", "node"} {
+		if rest, ok := strings.CutPrefix(program, known); ok && strings.Trim(rest, "0123456789.") == "" {
+			return program
+		}
+	}
+	return ""
+}
+
+// checkCommandWords looks for interpreters in the functions that cover commands.
+func (c *expr) checkCommandWords() {
+	if !isAllow(c.Rule) || c.Rule.IKnow {
+		return
+	}
+	c.calls(func(e celast.Expr, name string) {
+		if !strings.HasSuffix(name, "covered") {
+			return
+		}
+		for _, arg := range args(e.AsCall()) {
+			if arg.Kind() != celast.ListKind || arg.AsList().Size() == 0 {
+				continue
+			}
+			var words []string
+			for _, item := range arg.AsList().Elements() {
+				word, _ := textLiteral(item)
+				words = append(words, word)
+			}
+			if program := runs(strings.Join(words, " ")); program != "" {
+				c.report(Interpreter, Error, arg, "allows "+program+", which runs whatever it is given", "allow the exact command, or say i_know: true")
+			}
+		}
+	})
+}
