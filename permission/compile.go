@@ -83,7 +83,16 @@ func newCompiler(opts Options, found problems) *compiler {
 }
 
 func (c *compiler) newTool(name string, t *Tool) *toolRules {
-	return &toolRules{name: name, tool: t, matcher: c.opts.Matchers[name], vars: toolVars(name, t)}
+	tr := &toolRules{name: name, tool: t, matcher: c.opts.Matchers[name], vars: toolVars(name, t)}
+	if t == nil || t.Kind == nil {
+		return tr
+	}
+	if tr.matcher != nil || t.Check != nil {
+		c.problems.add(Problem{Field: "tools", Msg: "tool " + quoted(name) + " has a kind, and a check or a matcher of its own",
+			Hint: "the kind does the work of both; leave one of them out"})
+	}
+	tr.matcher = t.Kind
+	return tr
 }
 
 // addRule checks one rule and compiles it for each of its tools.

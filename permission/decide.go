@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -30,14 +31,17 @@ func (e *evaluation) decide() Decision {
 	if e.tainted {
 		return e.taintedDecision()
 	}
-	if t := e.tr.tool; t != nil && t.ReadOnly {
-		return e.allow(StepReadOnly, nil, "the tool is read-only")
+	if why := e.readOnly(); why != "" {
+		return e.allow(StepReadOnly, nil, why)
+	}
+	if e.tainted {
+		return e.taintedDecision()
 	}
 	if e.bundle.noRules {
 		return e.deny(StepNoPolicy, nil, noPolicyReason)
 	}
 	if e.row.rulesOnly {
-		return e.deny(StepFallbackExplore, nil, "the tool is not read-only")
+		return e.deny(StepFallbackExplore, nil, "the call is not proven read-only")
 	}
 	if d, ok := e.checkStep(); ok {
 		return d
@@ -61,7 +65,7 @@ func (b *Bundle) Denied(ctx context.Context, req Request) (Decision, bool) {
 		return d, true
 	}
 	switch {
-	case b.noRules && (e.tr.tool == nil || !e.tr.tool.ReadOnly):
+	case b.noRules && e.readOnly() == "":
 		return e.deny(StepNoPolicy, nil, noPolicyReason), true
 	case len(e.failedDenies) > 0:
 		return e.ask(nil, e.failedDenies), true
@@ -141,30 +145,31 @@ func (e *evaluation) taintedDecision() Decision {
 
 // checkStep asks the tool itself.
 func (e *evaluation) checkStep() (Decision, bool) {
-	if e.tr.tool == nil || e.tr.tool.Check == nil {
+	check := e.tr.check()
+	if check == nil {
 		return Decision{}, false
 	}
-	v, err := safely(func() (ToolVerdict, error) { return e.tr.tool.Check(e.call), nil })
+	v, err := safely(func() (ToolVerdict, error) { return check(e.call), nil })
 	if err != nil {
 		e.fail("", "check", err)
 		return e.immune(StepError, "the tool's own check failed"), true
 	}
-	reason := "the tool's own check"
+	step, reason := cmp.Or(v.Step, StepToolCheck), "the tool's own check"
 	if v.Message != "" {
 		reason = visible(shorten(v.Message, maxMessage))
 	}
 	switch v.Answer {
 	case CheckAllow:
-		return e.allow(StepToolCheck, nil, reason), true
+		return e.allow(step, nil, reason), true
 	case CheckDeny:
-		return e.deny(StepToolCheck, nil, reason), true
+		return e.deny(step, nil, reason), true
 	case CheckPassthrough, CheckAsk:
 		return Decision{}, false
 	case CheckAskImmune:
 		if e.row.ignoresImmune {
 			return Decision{}, false
 		}
-		return e.immune(StepToolCheck, reason), true
+		return e.immune(step, reason), true
 	default:
 		e.fail("", "check", errors.New("the tool's own check gave an unknown answer"))
 		return e.immune(StepError, "the tool's own check gave an unknown answer"), true
@@ -190,7 +195,7 @@ func (e *evaluation) allowStep() (Decision, bool) {
 			e.unsure = e.unsure || failed
 		}
 	}
-	return Decision{}, false
+	return e.jointAllow()
 }
 
 func (e *evaluation) fallback() Decision {

@@ -69,6 +69,7 @@ func (b *Bundle) evaluate(ctx context.Context, req *Request) *evaluation {
 		e.taint("input", err)
 	}
 	e.call.Input = in
+	e.prepare()
 	return e
 }
 

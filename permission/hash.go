@@ -51,6 +51,7 @@ type (
 		Idempotent  bool   `json:"idempotent"`
 		OpenWorld   bool   `json:"open_world"`
 		Checked     bool   `json:"checked"`
+		Kind        string `json:"kind"`
 	}
 )
 
@@ -74,6 +75,9 @@ func contentHash(b *Bundle, rules []*Rule, tools []*Tool) (string, error) {
 	for _, t := range tools {
 		ht := hashedTool{Name: t.Name, Server: t.Server, ReadOnly: t.ReadOnly, Destructive: t.Destructive,
 			Idempotent: t.Idempotent, OpenWorld: t.OpenWorld, Checked: t.Check != nil}
+		if t.Kind != nil {
+			ht.Kind = t.Kind.Name()
+		}
 		if t.Schema != nil {
 			ht.Schema = t.Schema.Hash()
 		}

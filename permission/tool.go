@@ -24,6 +24,39 @@ type Tool struct {
 	// Check is the tool's own opinion of a call; nil has none. It must be pure
 	// and may run on several goroutines at once. A panic counts as CheckAskImmune.
 	Check func(Call) ToolVerdict
+	// Kind is what is known about calls of tools of this kind, such as shells;
+	// nil: nothing. It stands in for Check and for a Matcher of the tool, and it
+	// is a fault to give it together with one of them.
+	Kind Kind
+}
+
+// Kind is what is known about all tools of one kind: which calls are proven
+// read-only, which are dangerous, and what a rule's content means. Its methods
+// may run on several goroutines at once. A panic never allows a call.
+//
+// Package permission/agentscope has the kinds of AgentScope's own tools.
+type Kind interface {
+	Matcher
+	// Name tells apart kinds that decide differently, with everything that they
+	// were configured with. It goes into the bundle's hash.
+	Name() string
+	// Prepare reads a call. It runs once for each decision, before anything else
+	// here, and what it returns is Call.Prepared for the others.
+	Prepare(Call) any
+	// ReadOnly reports whether the call is proven to change nothing. It allows
+	// the call in every mode, unless a rule denies it or asks.
+	ReadOnly(Call) bool
+	// Check is the kind's own opinion of a call, as Tool.Check.
+	Check(Call) ToolVerdict
+}
+
+// JointMatcher is a Matcher whose allow rules can cover a call together, each
+// of them a part of it: the commands of one shell line, for example.
+type JointMatcher interface {
+	Matcher
+	// Covered reports whether these patterns, all of allow rules that are about
+	// the call but for their content, cover it together. None does alone.
+	Covered(Call, []Pattern) (bool, error)
 }
 
 // Call is what a Tool's Check and a Matcher see of a call. All of it is
@@ -37,6 +70,8 @@ type Call struct {
 	Now         time.Time
 	Cwd         string
 	WorkingDirs []string
+	// Prepared is what the Prepare of the tool's Kind returned.
+	Prepared any
 }
 
 // ToolVerdict is the outcome of a tool's own check.
@@ -44,6 +79,8 @@ type ToolVerdict struct {
 	Answer CheckAnswer
 	// Message is shown to the person or told to the model; may be empty.
 	Message string
+	// Step names the part of the check that answered; empty: StepToolCheck.
+	Step Step
 }
 
 // CheckAnswer is what a tool says about a call to it. The zero value leaves the

@@ -1,0 +1,105 @@
+package permission
+
+import "github.com/askance-dev/askance/message"
+
+// This file asks a tool's Kind. Whatever fails in it ends in a question or a
+// denial.
+
+// kind is nil for a tool without one.
+func (t *toolRules) kind() Kind {
+	if t.tool == nil {
+		return nil
+	}
+	return t.tool.Kind
+}
+
+// check is the tool's own check; nil: it has none.
+func (t *toolRules) check() func(Call) ToolVerdict {
+	switch {
+	case t.tool == nil:
+		return nil
+	case t.tool.Kind != nil:
+		return t.tool.Kind.Check
+	default:
+		return t.tool.Check
+	}
+}
+
+// prepare lets the kind read the call, once.
+func (e *evaluation) prepare() {
+	k := e.tr.kind()
+	if k == nil || e.inputErr != nil {
+		return
+	}
+	prepared, err := safely(func() (any, error) { return k.Prepare(e.call), nil })
+	if err != nil {
+		e.inputErr = err
+		e.taint("check", err)
+		return
+	}
+	e.call.Prepared = prepared
+}
+
+// readOnly says why the call changes nothing; "" if that is not proven.
+func (e *evaluation) readOnly() string {
+	if e.tr.tool != nil && e.tr.tool.ReadOnly {
+		return "the tool is read-only"
+	}
+	k := e.tr.kind()
+	if k == nil || e.tainted {
+		return ""
+	}
+	proven, err := safely(func() (bool, error) { return k.ReadOnly(e.call), nil })
+	if err != nil {
+		e.taint("check", err)
+		return ""
+	}
+	if !proven {
+		return ""
+	}
+	return "the call is proven to change nothing"
+}
+
+// jointAllow looks for allow rules of which each covers a part of the call, and
+// all together the whole. It runs after none did so alone.
+func (e *evaluation) jointAllow() (Decision, bool) {
+	joint, ok := e.tr.matcher.(JointMatcher)
+	if !ok || e.inputErr != nil {
+		return Decision{}, false
+	}
+	var rules []*compiledRule
+	var patterns []Pattern
+	for _, list := range [][]*compiledRule{e.tr.allow, e.sessionRules(message.BehaviorAllow)} {
+		for _, r := range list {
+			if r.pattern != nil && r.broken == nil && r.rule.decides() && e.conditionHolds(r) {
+				rules, patterns = append(rules, r), append(patterns, r.pattern)
+			}
+		}
+	}
+	if len(rules) < 2 {
+		return Decision{}, false
+	}
+	covered, err := safely(func() (bool, error) { return joint.Covered(e.call, patterns) })
+	if err != nil {
+		e.fail(rules[0].rule.Name, "rule_content", err)
+		e.unsure = true
+		return Decision{}, false
+	}
+	if !covered {
+		return Decision{}, false
+	}
+	return e.allow(StepAllowRule, rules[0], "each of its parts is covered by one of the rules "+ruleNames(rules)), true
+}
+
+// conditionHolds evaluates a rule's condition without its content.
+func (e *evaluation) conditionHolds(r *compiledRule) bool {
+	if r.when == nil {
+		return true
+	}
+	ok, err := r.when.boolean(e)
+	if err != nil {
+		e.fail(r.rule.Name, "when", err)
+		e.unsure = true
+	}
+	return err == nil && ok
+}
