@@ -42,7 +42,7 @@ func (x *extractor) both(text string) (posix []Command) {
 	}
 	if err != nil {
 		x.line.because(CodeSyntax, 0, "does not parse: "+err.Error())
-		x.line.stmts = nil
+		x.line.stmts, x.line.broken = nil, true
 		x.unclear(CodeSyntax, 0, "it does not parse")
 		x.crude(text)
 	}
@@ -57,7 +57,8 @@ func (x *extractor) asSh(text string) []Command {
 		sh.top(s, false)
 	}
 	x.budget = sh.budget
-	if !sameAll(sh.line.Commands, x.line.Commands) || !sameAll(sh.line.Nested, x.line.Nested) {
+	x.line.agreed = sameAll(sh.line.Commands, x.line.Commands) && sameAll(sh.line.Nested, x.line.Nested)
+	if !x.line.agreed {
 		x.take(sh.line, []string{"sh"})
 	}
 	return sh.line.Commands
@@ -259,7 +260,7 @@ func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:]
 // descriptors.
 func (x *extractor) redirects(redirs []*syntax.Redirect) {
 	for _, r := range redirs {
-		if x.harmless(r) {
+		if harmless(r) {
 			continue
 		}
 		x.line.because(CodeRedirect, int(r.Pos().Offset()), "redirects to or from something other than /dev/null: "+clip(x.source(r)))
@@ -269,11 +270,13 @@ func (x *extractor) redirects(redirs []*syntax.Redirect) {
 	}
 }
 
-func (x *extractor) harmless(r *syntax.Redirect) bool {
+// harmless says whether a redirect touches only /dev/null or another standard
+// descriptor.
+func harmless(r *syntax.Redirect) bool {
 	if r.Word == nil || r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
 		return false
 	}
-	w := x.word(r.Word).result()
+	w := readWord(r.Word, "").result()
 	switch r.Op {
 	case syntax.RdrOut, syntax.AppOut, syntax.RdrIn:
 		return w.Fixed && w.Text == "/dev/null"

@@ -40,8 +40,11 @@ type Line struct {
 	// crude are words of which any may begin a command: the arguments of programs
 	// that are not known, and texts that no shell could read.
 	crude [][]Word
-	// stmts is what bash reads, for [Line.ReadOnly].
-	stmts []*syntax.Stmt
+	// For [Line.ReadOnly]: what bash reads, whether sh finds the same commands,
+	// and whether bash cannot read it.
+	stmts  []*syntax.Stmt
+	agreed bool
+	broken bool
 }
 
 // Command is one simple command.
@@ -66,7 +69,8 @@ type Word struct {
 	// other stands for no, one or several arguments.
 	Fixed bool
 
-	rooted bool // a glob whose every match begins with "/" or "./"
+	rooted bool   // a glob whose every match begins with "/" or "./"
+	head   string // what the first argument begins with, if not Fixed
 }
 
 // Args gives the texts of the words.

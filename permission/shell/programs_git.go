@@ -2,9 +2,9 @@ package shell
 
 import "strings"
 
-// git: sub-commands that are not listed, such as config, submodule, bisect,
+// git: sub-commands that are not listed, such as submodule, bisect,
 // filter-branch, rebase, difftool, mergetool, worktree, hook, daemon, clone and
-// init, load configuration, run programs, or may be an alias.
+// init, load configuration, run programs, or may be an alias; config only reads.
 var git = program{
 	folder:  true,
 	globals: "--no-pager -P --no-optional-locks --version",
@@ -17,17 +17,18 @@ var git = program{
 		"status": {read: always}, "log": {read: always}, "diff": {read: always}, "show": {read: always},
 		"ls-files": {read: always}, "ls-tree": {read: always}, "rev-parse": {read: always}, "rev-list": {read: always},
 		"cat-file": {runs: "--filters", loads: "--batch-command", read: always},
-		"describe": {read: always}, "shortlog": {read: always}, "blame": {read: always}, "annotate": {read: always},
-		"grep": {read: always}, "show-ref": {read: always}, "merge-base": {read: always}, "name-rev": {read: always},
-		"for-each-ref": {runs: "-s --shell --perl --python --tcl", read: always}, "diff-tree": {read: always},
-		"diff-index": {read: always}, "diff-files": {read: always}, "cherry": {read: always}, "range-diff": {read: always},
-		"count-objects": {read: always}, "whatchanged": {read: always}, "check-ignore": {read: always},
-		"check-attr": {read: always}, "version": {read: always}, "show-branch": {read: always},
+		"describe": {read: always}, "shortlog": {read: always}, "blame": {read: always}, "annotate": {},
+		"grep": {read: always}, "show-ref": {}, "merge-base": {}, "name-rev": {},
+		"for-each-ref": {runs: "-s --shell --perl --python --tcl"}, "diff-tree": {},
+		"diff-index": {}, "diff-files": {}, "cherry": {}, "range-diff": {},
+		"count-objects": {}, "whatchanged": {}, "check-ignore": {},
+		"check-attr": {}, "version": {}, "show-branch": {},
+		"config": {only: "--get --get-all --get-regexp --list -l --global --local --system --show-origin --show-scope --name-only --null -z", check: readsConfig, read: always},
 		"branch": {writes: "-d -D -m -M -c -C -f --delete --move --copy --force --edit-description", read: listsRefs},
 		"tag":    {writes: "-d -f --delete --force", read: listsRefs},
 		"remote": {subs: map[string]program{"show": {read: always}, "get-url": {read: always}}, globals: "-v --verbose", read: always},
 		"stash": {subs: map[string]program{
-			"list": {read: always}, "show": {read: always}, "push": {}, "save": {}, "apply": {},
+			"list": {}, "show": {}, "push": {}, "save": {}, "apply": {},
 		}, globals: "-u -q -k -a -p --include-untracked --quiet --keep-index"},
 		"reflog": {subs: map[string]program{"show": {read: always}, "exists": {read: always}}, read: always},
 		"add":    {}, "mv": {}, "rm": {}, "restore": {}, "checkout": {}, "switch": {}, "reset": {}, "clean": {},
@@ -38,6 +39,16 @@ var git = program{
 		"push":      {runs: "--receive-pack --exec", loads: "--recurse-submodules", check: networkRemote},
 		"ls-remote": {runs: "--upload-pack --exec", check: networkRemote},
 	},
+}
+
+// readsConfig refuses git config unless it is told to read.
+func readsConfig(args []Word) string {
+	for _, a := range args {
+		if strings.HasPrefix(a.Text, "--get") || a.Text == "--list" || a.Text == "-l" {
+			return ""
+		}
+	}
+	return "without --get or --list it sets what other commands do"
 }
 
 // listsRefs says whether git branch or git tag lists: with a name it makes one.

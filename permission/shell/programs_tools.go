@@ -12,14 +12,14 @@ var builders = map[string]program{
 		check:  goArguments,
 		subs: map[string]program{
 			"build": {}, "test": {}, "vet": {}, "run": {}, "install": {}, "get": {}, "fmt": {}, "clean": {},
-			"version": {read: always}, "list": {}, "doc": {read: always},
-			"env": {writes: "-w -u", read: always},
+			"version": {}, "list": {}, "doc": {},
+			"env": {writes: "-w -u"},
 			"mod": {subs: map[string]program{"download": {}, "tidy": {}, "verify": {}, "graph": {}, "why": {}, "vendor": {}}},
 		},
 	},
-	"npm":  javascript("--script-shell --shell --call -c --node-options --editor --viewer --git", "-C --prefix --userconfig --globalconfig --node-gyp"),
-	"pnpm": javascript("--script-shell --shell-emulator --node-options", "-C --dir --prefix --config --userconfig --global-dir"),
-	"yarn": javascript("--script-shell --node-options --use-yarnrc", "--cwd --prefix --modules-folder"),
+	"npm":  javascript("--script-shell --shell --call -c --node-options --editor --viewer --git", "-C --prefix --userconfig --globalconfig --node-gyp", always),
+	"pnpm": javascript("--script-shell --shell-emulator --node-options", "-C --dir --prefix --config --userconfig --global-dir", nil),
+	"yarn": javascript("--script-shell --node-options --use-yarnrc", "--cwd --prefix --modules-folder", nil),
 	"make": {
 		folder: true, runs: "--eval -E", loads: "-f --file --makefile -C --directory -I --include-dir -e --environment-overrides",
 		writes: "-o --old-file -W --what-if --new-file --assume-new --assume-old", check: noAssignment,
@@ -29,7 +29,7 @@ var builders = map[string]program{
 		globals: "-q --quiet -v --verbose --offline --locked --frozen",
 		subs: map[string]program{
 			"build": {}, "b": {}, "check": {}, "c": {}, "test": {}, "t": {}, "run": {}, "r": {}, "bench": {}, "clippy": {},
-			"fmt": {}, "doc": {}, "tree": {}, "metadata": {}, "update": {}, "fetch": {}, "version": {read: always},
+			"fmt": {}, "doc": {}, "tree": {}, "metadata": {}, "update": {}, "fetch": {}, "version": {},
 		},
 	},
 	"pytest": {
@@ -41,13 +41,15 @@ var builders = map[string]program{
 }
 
 // javascript is a package manager that runs the scripts of package.json.
-func javascript(runs, loads string) program {
+//
+// lists is set where listing packages is known to change nothing.
+func javascript(runs, loads string, lists func([]Word) bool) program {
 	return program{
 		folder: true, runs: runs, loads: loads,
 		subs: map[string]program{
 			"run": {}, "run-script": {}, "test": {}, "t": {}, "start": {}, "build": {}, "lint": {},
 			"install": {}, "i": {}, "ci": {}, "outdated": {}, "audit": {}, "why": {},
-			"ls": {read: always}, "list": {read: always}, "view": {}, "version": {only: "--json", check: noOperand, read: always},
+			"ls": {read: lists}, "list": {read: lists}, "view": {}, "version": {only: "--json", check: noOperand},
 		},
 		globals: "--silent -s --version -v",
 	}
@@ -58,7 +60,7 @@ var pip = program{
 	writes:  "-t --target --prefix --root --src --log --report --cache-dir",
 	globals: "--version -V",
 	subs: map[string]program{
-		"list": {read: always}, "show": {read: always}, "freeze": {read: always}, "check": {read: always}, "install": {}, "uninstall": {},
+		"list": {read: always}, "show": {read: always}, "freeze": {}, "check": {}, "install": {}, "uninstall": {},
 	},
 }
 
@@ -109,8 +111,8 @@ var networks = map[string]program{
 }
 
 var (
-	dockerLists = map[string]program{"ls": {read: always}, "list": {read: always}, "inspect": {read: always}}
-	ghLists     = map[string]program{"list": {read: always}, "view": {read: always}, "status": {read: always}, "diff": {read: always}, "checks": {read: always}}
+	dockerLists = map[string]program{"ls": {}, "list": {}, "inspect": {}}
+	ghLists     = map[string]program{"list": {read: always}, "view": {}, "status": {}, "diff": {}, "checks": {}}
 )
 
 // goArguments refuses profiles under their other names, and files that are

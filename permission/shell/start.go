@@ -7,7 +7,7 @@ import "strings"
 // another order. "rm -rf" is also rm -r x -f, "git push" also git -C d push.
 func sameStart(tokens []string, argv []Word) answer {
 	if !argv[0].Fixed {
-		return maybe
+		return argv[0].mayBe(tokens[0])
 	}
 	if argv[0].Text != tokens[0] && base(argv[0].Text) != base(tokens[0]) {
 		return no
@@ -25,6 +25,15 @@ func sameStart(tokens []string, argv []Word) answer {
 	return max(best, normal(base(tokens[0]), tokens[1:], argv[1:]))
 }
 
+// mayBe says whether the first argument that a word stands for, if it stands
+// for any, can be the token.
+func (w Word) mayBe(token string) answer {
+	if strings.HasPrefix(token, w.head) || strings.Contains(w.Text, "/") {
+		return maybe
+	}
+	return no
+}
+
 // inOrder compares word by word.
 func inOrder(tokens []string, args []Word) answer {
 	for i, t := range tokens {
@@ -32,7 +41,7 @@ func inOrder(tokens []string, args []Word) answer {
 		case i == len(args):
 			return no
 		case !args[i].Fixed:
-			return maybe
+			return args[i].mayBe(t)
 		case args[i].Text != t:
 			return no
 		}

@@ -30,14 +30,19 @@ type wordReader struct {
 	text   strings.Builder
 	raw    string // as written
 	offset int
-	open   bool // some part is not known
+	open   bool   // some part is not known
+	head   string // the text before the first such part, or glob
+	headed bool   // head is set
 	glob   bool
 	braces int
 	why    []Reason
 }
 
-func (x *extractor) word(w *syntax.Word) *wordReader {
-	r := &wordReader{offset: int(w.Pos().Offset()), raw: x.source(w)}
+func (x *extractor) word(w *syntax.Word) *wordReader { return readWord(w, x.source(w)) }
+
+// readWord reads one word that is written as raw.
+func readWord(w *syntax.Word, raw string) *wordReader {
+	r := &wordReader{offset: int(w.Pos().Offset()), raw: raw}
 	for _, part := range w.Parts {
 		r.part(part)
 	}
@@ -47,6 +52,13 @@ func (x *extractor) word(w *syntax.Word) *wordReader {
 		r.braces = 0
 	}
 	return r
+}
+
+// known notes that what is known of the word ends here.
+func (r *wordReader) known() {
+	if !r.headed {
+		r.head, r.headed = r.text.String(), true
+	}
 }
 
 func (r *wordReader) because(code Code, detail string) {
@@ -84,6 +96,7 @@ func (r *wordReader) part(part syntax.WordPart) {
 }
 
 func (r *wordReader) unknown(code Code, detail string) {
+	r.known()
 	r.open = true
 	r.because(code, detail)
 }
@@ -97,6 +110,7 @@ func (r *wordReader) single(p *syntax.SglQuoted) {
 	r.because(CodeQuoting, "$'...' hides its text, and sh reads it differently")
 	value, _, err := expand.Format(&expand.Config{}, p.Value, nil)
 	if err != nil {
+		r.known()
 		r.open = true
 		return
 	}
@@ -120,6 +134,7 @@ func (r *wordReader) literal(s string) {
 				r.unknown(CodeExpansion, "~ stands for a folder")
 			}
 		case '{':
+			r.known()
 			r.braces++
 		}
 		r.text.WriteByte(s[i])
@@ -134,6 +149,7 @@ func (r *wordReader) star(c byte) {
 	if !r.glob && !rooted(r.text.String()) {
 		r.because(CodeGlob, "the names of files take the place of "+clip(r.raw)+", and a name can be an option")
 	}
+	r.known()
 	r.glob = true
 }
 
@@ -153,7 +169,7 @@ func (r *wordReader) quoted(s string) {
 func (r *wordReader) result() Word {
 	if r.open || r.glob || r.braces > 0 {
 		text := r.text.String()
-		return Word{Text: r.raw, rooted: !r.open && r.braces == 0 && rooted(text)}
+		return Word{Text: r.raw, head: r.head, rooted: !r.open && r.braces == 0 && rooted(text)}
 	}
 	return Word{Text: r.text.String(), Fixed: true}
 }
