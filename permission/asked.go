@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -129,12 +130,9 @@ func (x Executor) MarshalJSON() ([]byte, error) {
 
 func (r Requirement) quorum() int { return max(r.Quorum, 1) }
 
-func (r Requirement) onExpiry() OnExpiry {
-	if r.OnExpiry == "" {
-		return OnExpiryDeny
-	}
-	return r.OnExpiry
-}
+func (r Requirement) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDeny) }
+
+func (r *Rule) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDeny) }
 
 // Issue gives the requirement of a question that opens at the given instant.
 // It carries the users and the deadline: whoever asks looks at the rest itself,

@@ -59,6 +59,8 @@ type toolRules struct {
 	vars    map[string]any // the variable tool; nil for others, where it differs by call
 	// Sorted by name, so that the order of the files never shows.
 	deny, ask, allow []*compiledRule
+	watched          []*compiledRule // rules that do not decide
+	handlers         []*compiledRule // rules that say how calls are treated, among the above
 }
 
 func (t *toolRules) schema() *Schema {
@@ -70,6 +72,13 @@ func (t *toolRules) schema() *Schema {
 
 func (t *toolRules) add(rules ...*compiledRule) {
 	for _, r := range rules {
+		if !r.rule.decides() {
+			t.watched = append(t.watched, r)
+			continue
+		}
+		if r.rule.handles() {
+			t.handlers = append(t.handlers, r)
+		}
 		switch r.rule.Behavior {
 		case "deny":
 			t.deny = append(t.deny, r)
@@ -82,7 +91,7 @@ func (t *toolRules) add(rules ...*compiledRule) {
 }
 
 func (t *toolRules) sort() {
-	for _, list := range [][]*compiledRule{t.deny, t.ask, t.allow} {
+	for _, list := range [][]*compiledRule{t.deny, t.ask, t.allow, t.watched, t.handlers} {
 		slices.SortFunc(list, func(a, b *compiledRule) int { return cmp.Compare(a.rule.Name, b.rule.Name) })
 	}
 }
@@ -93,6 +102,7 @@ type compiledRule struct {
 	when    *program // nil: always true
 	message *program // nil: a standard text
 	pattern Pattern  // nil: matches every call of the tool
+	server  string   // of a rule for undeclared tools: what their names must say; "": any
 	broken  error    // the rule cannot be evaluated at all; only of session rules
 	reason  string   // why it applies when it does
 }

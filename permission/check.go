@@ -79,32 +79,10 @@ func (c *compiler) checkTools(r *Rule) {
 		switch {
 		case name == "":
 			c.fault(r, "tool_name", "is empty", "")
-		case name != AnyTool && strings.Contains(name, "*"):
-			c.fault(r, "tool_name", quoted(name)+" is a pattern, names are exact", "list the tools")
+		case name != AnyTool && strings.Contains(name, "*") && !isServerPattern(name):
+			c.fault(r, "tool_name", quoted(name)+" is a pattern, names are exact", "list the tools, or write server/* for those of a server")
 		case slices.Contains(r.Tools[:i], name):
 			c.fault(r, "tool_name", quoted(name)+" is listed twice", "")
-		}
-	}
-}
-
-func (c *compiler) checkRequirement(r *Rule) {
-	if r.Behavior != message.BehaviorAsk {
-		if len(r.Approvers.Users) > 0 {
-			c.fault(r, "approvers", "is only for ask rules", "remove it")
-		}
-		if r.Expiry != 0 {
-			c.fault(r, "expiry", "is only for ask rules", "remove it")
-		}
-	}
-	if r.Expiry < 0 || r.Expiry > maxExpiry {
-		c.fault(r, "expiry", "must be between 0 and one year", "")
-	}
-	for i, u := range r.Approvers.Users {
-		switch {
-		case strings.TrimSpace(u) == "":
-			c.fault(r, "approvers.users", "contains an empty name", "")
-		case slices.Contains(r.Approvers.Users[:i], u):
-			c.fault(r, "approvers.users", quoted(u)+" is listed twice", "")
 		}
 	}
 }

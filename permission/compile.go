@@ -55,6 +55,7 @@ type compiler struct {
 	rules    []*Rule
 	names    map[string]*Rule
 	anyTool  []*compiledRule
+	servers  []*compiledRule // deny and ask rules for undeclared tools of a server
 	envs     map[*Schema]*cel.Env
 	problems problems
 }
@@ -121,7 +122,7 @@ func (c *compiler) addRule(given *Rule) {
 		}
 		return
 	}
-	for _, name := range r.Tools {
+	for _, name := range c.toolsOf(&r) {
 		tr := c.tool(&r, name)
 		if tr == nil {
 			continue
@@ -229,9 +230,12 @@ func (c *compiler) env(s *Schema) (*cel.Env, error) {
 	return env, err
 }
 
-func (c *compiler) fault(r *Rule, field, msg, hint string) {
-	line, col := r.at.start(field)
-	c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: field, Msg: msg, Hint: hint})
+func (c *compiler) fault(r *Rule, field, msg, hint string) { c.faultAs(r, field, field, msg, hint) }
+
+// faultAs is fault with a place of its own: that of the key at.
+func (c *compiler) faultAs(r *Rule, field, at, msg, hint string) {
+	line, col := r.at.start(at)
+	c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: r.at.written(field), Msg: msg, Hint: hint})
 }
 
 // finish sorts the index, adds the rules for any tool to every bucket and
@@ -244,12 +248,14 @@ func (c *compiler) finish() (*Bundle, error) {
 	var tools []*Tool
 	for _, tr := range b.byTool {
 		tr.add(c.anyTool...)
+		tr.addServers(c.servers)
 		tr.sort()
 		if tr.tool != nil {
 			tools = append(tools, tr.tool)
 		}
 	}
 	b.others.add(c.anyTool...)
+	b.others.add(c.servers...)
 	b.others.sort()
 	slices.SortFunc(tools, func(x, y *Tool) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(c.rules, func(x, y *Rule) int { return cmp.Compare(x.Name, y.Name) })

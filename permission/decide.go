@@ -20,8 +20,15 @@ func (b *Bundle) Decide(ctx context.Context, req Request) Decision {
 	return e.decide()
 }
 
-// decide takes the steps of the table in doc.go one after the other.
+// decide decides, then looks at the rules that do not.
 func (e *evaluation) decide() Decision {
+	d := e.steps()
+	d.Watched = e.watch()
+	return d
+}
+
+// steps takes the steps of the table in doc.go one after the other.
+func (e *evaluation) steps() Decision {
 	if d, ok := e.denyStep(); ok {
 		return d
 	}
@@ -135,6 +142,9 @@ func (e *evaluation) askStep() (Decision, bool) {
 // taintedDecision ends a call about which something outside the rules failed.
 func (e *evaluation) taintedDecision() Decision {
 	reason := e.errors[0].Error()
+	if len(e.handling().hidden) > 0 {
+		reason = "the call could not be evaluated"
+	}
 	if e.row.fallback == outcomeDeny {
 		return e.deny(StepError, nil, reason)
 	}
@@ -225,8 +235,8 @@ func (e *evaluation) suggestions() []message.PermissionRule {
 	if e.tr.matcher == nil {
 		return []message.PermissionRule{{ToolName: e.req.Tool, Behavior: message.BehaviorAllow, Source: "suggested"}}
 	}
-	if e.inputErr != nil {
-		return []message.PermissionRule{}
+	if e.inputErr != nil || len(e.handling().hidden) > 0 {
+		return []message.PermissionRule{} // one made from hidden arguments would show them
 	}
 	rules, err := safely(func() ([]message.PermissionRule, error) { return e.tr.matcher.Suggest(e.call), nil })
 	if err != nil {

@@ -36,6 +36,10 @@ type evaluation struct {
 	failedDenies []*compiledRule
 
 	toolVar, callerVar, ctxVar map[string]any
+	// how is what handling has found; shownArgs stand for the arguments while a
+	// text for people is made.
+	how       *handling
+	shownArgs map[string]any
 
 	trace *tracer // of Explain; nil while deciding
 }
@@ -117,6 +121,9 @@ func (e *evaluation) match(r *compiledRule) (matched, failed bool) {
 		e.fail(r.rule.Name, "rule_content", r.broken)
 		return false, true
 	}
+	if r.server != "" && !namedAfter(e.req.Tool, r.server) {
+		return false, false
+	}
 	if r.pattern == nil && r.when == nil {
 		return true, false
 	}
@@ -190,6 +197,9 @@ func (e *evaluation) sessionPattern(content string, behavior message.Behavior) (
 func (e *evaluation) ResolveName(name string) (any, bool) {
 	switch name {
 	case "args":
+		if e.shownArgs != nil {
+			return e.shownArgs, true
+		}
 		return e.call.Input, true
 	case "tool":
 		return e.tool(), true

@@ -85,7 +85,7 @@ rules:
 	}
 	// Output:
 	// ops.yaml:9:9: rule no-prod: when: undeclared reference to 'caler' (the variables are tool, args, caller and ctx)
-	// ops.yaml:13:5: rule two-eyes: quorum: is not enforced yet (remove it; a key that has no effect would mislead)
+	// ops.yaml:13:13: rule two-eyes: quorum: is not enforced yet (remove it; a key that has no effect would mislead)
 }
 
 // The zero value of a tool's verdict leaves the call to the rules and the mode.

@@ -9,9 +9,10 @@ import (
 // Test is a call with the decision that the policy must give it. Tests stand in
 // rule files, decide nothing and are no part of a bundle's hash.
 type Test struct {
-	Name   string
-	Call   TestCall
-	Expect Expect
+	Name        string
+	Description string
+	Call        TestCall
+	Expect      Expect
 
 	at *origin
 }
@@ -22,7 +23,7 @@ func (t *Test) Place() Place { return t.at.place() }
 // TestCall is the call of a test.
 type TestCall struct {
 	Tool         string
-	Args         []byte // a JSON object
+	Args         []byte // JSON text, meant to be an object
 	Caller       Caller
 	Mode         Mode
 	Now          time.Time
@@ -30,12 +31,13 @@ type TestCall struct {
 	WorkingDirs  []string
 	Attempt      int
 	CallsThisRun int
+	SessionRules []message.PermissionRule
 }
 
 // Request is the call as a policy is asked about it.
 func (c TestCall) Request() Request {
 	return Request{Tool: c.Tool, Input: c.Args, Caller: c.Caller, Mode: c.Mode, Now: c.Now, Cwd: c.Cwd,
-		WorkingDirs: c.WorkingDirs, Attempt: c.Attempt, CallsThisRun: c.CallsThisRun}
+		WorkingDirs: c.WorkingDirs, Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, SessionRules: c.SessionRules}
 }
 
 // Expect is what a test expects. A nil or empty field is not looked at.
@@ -47,9 +49,10 @@ type Expect struct {
 	Message  *string
 	Quorum   *int
 	Expiry   *time.Duration
+	OnExpiry OnExpiry
 	Users    []string
 	Groups   []string
 	Redact   []string
-	Errors   *bool // whether something could not be evaluated
-	OnExpiry OnExpiry
+	// Errors is whether something could not be evaluated.
+	Errors *bool
 }

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -41,6 +42,19 @@ type (
 		Locked      bool     `json:"locked"`
 		Users       []string `json:"users"`
 		ExpiryMS    int64    `json:"expiry_ms"`
+
+		Layer        Layer        `json:"layer"`
+		Enforcement  Enforcement  `json:"enforcement"`
+		Groups       []string     `json:"groups"`
+		NoRequester  bool         `json:"exclude_requester"`
+		Quorum       int          `json:"quorum"`
+		OnExpiry     OnExpiry     `json:"on_expiry"`
+		Escalation   []Escalation `json:"escalation"`
+		Remember     *Remember    `json:"remember"`
+		Redact       []string     `json:"redact"`
+		Executor     Executor     `json:"executor"`
+		Audit        AuditLevel   `json:"audit"`
+		TrustOptions bool         `json:"trust_options"`
 	}
 	hashedTool struct {
 		Name        string `json:"name"`
@@ -55,6 +69,22 @@ type (
 	}
 )
 
+func hashed(r *Rule) hashedRule {
+	return hashedRule{
+		Name: r.Name, Description: r.Description, Tools: sorted(r.Tools),
+		Content: r.RuleContent, Behavior: string(r.Behavior), Source: r.Source, When: r.When,
+		Message: r.Message, OnError: r.onError(), Locked: r.Locked,
+		Users: sorted(r.Approvers.Users), ExpiryMS: r.Expiry.Milliseconds(),
+		Layer: cmp.Or(r.Layer, LayerProject), Enforcement: cmp.Or(r.Enforcement, EnforcementEnforce),
+		Groups: sorted(r.Approvers.Groups), NoRequester: r.Approvers.ExcludeRequester,
+		Quorum: max(r.Quorum, 1), OnExpiry: r.onExpiry(), Escalation: r.Escalation, Remember: r.Remember,
+		Redact: sorted(r.Redact), Executor: r.Executor, Audit: cmp.Or(r.Audit, AuditStandard),
+		TrustOptions: r.TrustOptions,
+	}
+}
+
+func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
+
 // contentHash hashes what a bundle is compiled from. Rules and tools must be
 // sorted by name.
 func contentHash(b *Bundle, rules []*Rule, tools []*Tool) (string, error) {
@@ -65,12 +95,7 @@ func contentHash(b *Bundle, rules []*Rule, tools []*Tool) (string, error) {
 			b.limits.InputBytes, b.limits.InputDepth},
 	}
 	for _, r := range rules {
-		h.Rules = append(h.Rules, hashedRule{
-			Name: r.Name, Description: r.Description, Tools: slices.Sorted(slices.Values(r.Tools)),
-			Content: r.RuleContent, Behavior: string(r.Behavior), Source: r.Source, When: r.When,
-			Message: r.Message, OnError: r.onError(), Locked: r.Locked,
-			Users: slices.Sorted(slices.Values(r.Approvers.Users)), ExpiryMS: r.Expiry.Milliseconds(),
-		})
+		h.Rules = append(h.Rules, hashed(r))
 	}
 	for _, t := range tools {
 		ht := hashedTool{Name: t.Name, Server: t.Server, ReadOnly: t.ReadOnly, Destructive: t.Destructive,

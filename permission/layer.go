@@ -1,8 +1,14 @@
 package permission
 
-// Layer is whose policy a file is. Higher layers come first; a lower one can
-// add rules, and can take out rules of higher layers that are not locked.
-// Layers never decide between rules: a deny of any layer denies.
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Layer is whose policy a file is. Layers never decide between rules: a deny
+// of any layer denies. They say who may take out whose rules: a file can
+// disable rules of higher layers, unless they are locked.
 type Layer string
 
 // The layers, from the highest to the lowest.
@@ -13,5 +19,86 @@ const (
 	LayerRun     Layer = "run" // of one run, as from a command line
 )
 
-// layers in their order.
-var layers = []Layer{LayerManaged, LayerProject, LayerUser, LayerRun}
+// Layers lists the layers, the highest first.
+func Layers() []Layer { return []Layer{LayerManaged, LayerProject, LayerUser, LayerRun} }
+
+// rank is 0 for the highest layer; -1: there is no such layer.
+func (l Layer) rank() int {
+	return slices.Index(Layers(), cmp.Or(l, LayerProject))
+}
+
+// merge makes one policy of several files. The order of the files plays no
+// part.
+func merge(files []filePolicy, found *problems) Policy {
+	files = slices.Clone(files)
+	slices.SortStableFunc(files, func(a, b filePolicy) int { return cmp.Compare(a.layer.rank(), b.layer.rank()) })
+	var out Policy
+	gone := map[*Rule]bool{}
+	for i := range files {
+		f := &files[i]
+		agree(f, "defaults.mode", &out.Mode, f.Mode, found)
+		agree(f, "defaults.shell", &out.Shell, f.Shell, found)
+		// The shorter time is the safer one, and does not depend on the order.
+		if out.Expiry == 0 || (f.Expiry > 0 && f.Expiry < out.Expiry) {
+			out.Expiry = f.Expiry
+		}
+		out.Vocabulary = append(out.Vocabulary, f.Vocabulary...)
+		f.takeOut(files[:i], gone, found)
+	}
+	for i := range files {
+		for k := range files[i].Rules {
+			if r := &files[i].Rules[k]; !gone[r] {
+				out.Rules = append(out.Rules, *r)
+			}
+		}
+		out.Tests = append(out.Tests, files[i].Tests...)
+	}
+	return out
+}
+
+// takeOut marks the rules that the file disables. before are the files that
+// come before it.
+func (f *filePolicy) takeOut(before []filePolicy, gone map[*Rule]bool, found *problems) {
+	for i, name := range f.disable {
+		field := fmt.Sprintf("disable[%d]", i)
+		r := ruleAbove(f.layer, name, before)
+		switch {
+		case r == nil:
+			f.fault(found, field, "there is no rule "+quoted(name)+" in a layer above "+string(f.layer), "")
+		case r.Locked:
+			f.fault(found, field, "rule "+quoted(name)+r.at.describe()+" is locked", "only its own file can change it")
+		default:
+			gone[r] = true
+		}
+	}
+}
+
+// ruleAbove is the rule of that name in a layer above the given one.
+func ruleAbove(layer Layer, name string, files []filePolicy) *Rule {
+	for i := range files {
+		if files[i].layer.rank() >= layer.rank() {
+			continue
+		}
+		for k := range files[i].Rules {
+			if r := &files[i].Rules[k]; r.Name == name {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// agree takes over what the file says unless another file says otherwise.
+func agree[T ~string](f *filePolicy, field string, into *T, says T, found *problems) {
+	if says != "" && *into != "" && says != *into {
+		f.fault(found, field, "is "+string(says)+", another file says "+string(*into), "set it in one file")
+	}
+	if says != "" {
+		*into = says
+	}
+}
+
+func (f *filePolicy) fault(found *problems, field, msg, hint string) {
+	line, col := f.at.start(field)
+	found.add(Problem{File: f.at.fileName(), Line: line, Col: col, Field: field, Msg: msg, Hint: hint})
+}

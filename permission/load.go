@@ -19,6 +19,8 @@ const MaxFileBytes = 1 << 20
 type File struct {
 	Name string // for messages, e.g. its path
 	Data []byte
+	// Layer says whose policy it is; the zero Layer is LayerProject.
+	Layer Layer
 }
 
 // Parse reads rule files into one policy. Keys are strict, duplicate keys,
@@ -35,38 +37,35 @@ func Parse(files ...File) (Policy, error) {
 // parseFiles merges what it can read. Each file's defaults hold for its own
 // rules; the mode and the expiry of questions without a rule are the bundle's.
 func parseFiles(files []File) (Policy, problems) {
-	var policy Policy
 	var found problems
 	if len(files) == 0 {
 		found.add(Problem{Msg: "there are no rule files", Hint: "a policy without rules is a file with an empty list of rules"})
 	}
+	parsed := make([]filePolicy, 0, len(files))
 	for _, f := range files {
-		p := parseFile(f, &found)
-		if p.Mode != "" && policy.Mode != "" && p.Mode != policy.Mode {
-			found.add(Problem{File: f.Name, Field: "defaults.mode", Msg: fmt.Sprintf("is %s, another file says %s", p.Mode, policy.Mode),
-				Hint: "set the mode in one file"})
+		if f.Layer == "" {
+			f.Layer = LayerProject
 		}
-		if p.Mode != "" {
-			policy.Mode = p.Mode
+		if f.Layer.rank() < 0 {
+			found.add(Problem{File: f.Name, Msg: "is of the unknown layer " + quoted(string(f.Layer)), Hint: "the layers are managed, project, user and run"})
+			continue
 		}
-		// The shorter time is the safer one, and does not depend on the order.
-		if policy.Expiry == 0 || (p.Expiry > 0 && p.Expiry < policy.Expiry) {
-			policy.Expiry = p.Expiry
+		if p, ok := parseFile(f, &found); ok {
+			parsed = append(parsed, p)
 		}
-		policy.Rules = append(policy.Rules, p.Rules...)
 	}
-	return policy, found
+	return merge(parsed, &found), found
 }
 
-func parseFile(f File, found *problems) Policy {
+func parseFile(f File, found *problems) (filePolicy, bool) {
 	// The YAML library miscounts lines that end in CR LF.
 	f.Data = bytes.ReplaceAll(f.Data, []byte("\r\n"), []byte("\n"))
 	body, ok := parseYAML(f, found)
 	if !ok {
-		return Policy{}
+		return filePolicy{}, false
 	}
-	d := &fileReader{file: newSourceFile(f), found: found}
-	return d.policy(body)
+	d := &fileReader{file: newSourceFile(f), layer: f.Layer, found: found}
+	return d.policy(body), true
 }
 
 // parseYAML gives the one document of a file.

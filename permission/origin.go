@@ -14,6 +14,7 @@ type origin struct {
 	file      *sourceFile
 	line, col int // of the rule
 	fields    map[string]fieldOrigin
+	aliases   map[string]string // how a key is written in the file, where it has two names
 }
 
 // fieldOrigin is the place of a field's value. text is the decoded value; it
@@ -58,11 +59,21 @@ func (o *origin) start(field string) (line, col int) {
 	if o == nil {
 		return 0, 0
 	}
-	parent, _, _ := strings.Cut(field, ".")
-	if f, ok := o.fields[parent]; ok {
-		return f.line, f.col
+	for field != "" {
+		if f, ok := o.fields[field]; ok {
+			return f.line, f.col
+		}
+		field = field[:max(strings.LastIndexAny(field, ".["), 0)]
 	}
 	return o.line, o.col
+}
+
+// written is the name under which the file has a key.
+func (o *origin) written(field string) string {
+	if o != nil && o.aliases[field] != "" {
+		return o.aliases[field]
+	}
+	return field
 }
 
 // inside is the place in the file of a place inside a field's text (both from

@@ -2,7 +2,6 @@ package permission
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -150,12 +149,6 @@ func (r *Rule) content() (string, bool) {
 }
 
 func (r *Rule) anyTool() bool { return slices.Contains(r.Tools, AnyTool) }
-
-// serverOf is the server that a tool pattern names.
-func serverOf(pattern string) (string, bool) {
-	server, ok := strings.CutSuffix(pattern, "/*")
-	return server, ok && server != "" && !strings.Contains(server, "*")
-}
 
 // Policy is a set of rules and what holds when none applies. Its order has no
 // meaning. The zero Policy has no rules: the modes and the tools decide.

@@ -1,201 +1,181 @@
 package permission
 
 import (
-	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/askance-dev/askance/message"
 )
 
-// The keys of a rule file. A key in a second list is one that later versions
-// give a meaning; ignoring it would make a rule looser than it reads.
-var (
-	fileKeys      = []string{"version", "name", "description", "defaults", "rules"}
-	fileLater     = []string{"vocabulary", "tests"}
-	defaultKeys   = []string{"mode", "on_error", "expiry"}
-	defaultLater  = []string{"on_expiry", "shell", "enforcement", "audit"}
-	ruleKeys      = []string{"name", "description", "tool_name", "rule_content", "behavior", "source", "when", "message", "on_error", "locked", "approvers", "expiry"}
-	ruleLater     = []string{"quorum", "escalation", "redact", "executor", "remember", "enforcement", "audit", "on_expiry", "match", "trust_options", "i_know"}
-	approverKeys  = []string{"users"}
-	approverLater = []string{"groups", "exclude_requester"}
-)
-
-// defaults hold for the rules of one file.
-type defaults struct {
-	source  string // of rules that name none: the file's name
-	onError OnError
-	expiry  time.Duration
-}
+// This file turns the keys of a rule file into a Policy.
 
 // policy reads the top level of a rule file.
-func (d *fileReader) policy(body ast.Node) Policy {
-	top, ok := d.mapping(body, "", fileKeys, fileLater)
-	if !ok {
-		return Policy{}
+func (d *fileReader) policy(body ast.Node) filePolicy {
+	var doc fileDoc
+	d.places = map[string]fieldOrigin{}
+	out := filePolicy{layer: d.layer, at: d.originOf(body)}
+	if !d.decode(body, "", &doc) {
+		return out
 	}
-	d.version(body, top["version"])
-	def := defaults{}
-	if n := top["name"]; n == nil {
-		d.fault(body, "name", "is missing", "it becomes the source of the file's rules")
-	} else {
-		def.source, _ = d.text(n, "name")
-	}
-	if n := top["description"]; n != nil {
-		d.text(n, "description")
-	}
-	var policy Policy
-	if n := top["defaults"]; n != nil {
-		d.defaults(n, &policy, &def)
-	}
-	rules := top["rules"]
-	if rules == nil {
-		d.fault(body, "rules", "is missing", "write rules: [] for none")
-		return policy
-	}
-	items, _ := d.list(rules, "rules")
-	for _, item := range items {
-		if r, ok := d.rule(item, def); ok {
-			policy.Rules = append(policy.Rules, r)
+	out.disable = doc.Disable
+	out.Mode, out.Expiry = doc.Defaults.Mode, doc.Defaults.Expiry
+	out.Shell, out.Vocabulary = doc.Defaults.Shell, doc.Vocabulary
+	for i := range doc.Rules {
+		if r := &doc.Rules[i]; r.sound {
+			out.Rules = append(out.Rules, r.rule(&doc, d.layer))
 		}
 	}
-	return policy
-}
-
-func (d *fileReader) version(body, n ast.Node) {
-	if n == nil {
-		d.fault(body, "version", "is missing", "write version: 1")
-		return
-	}
-	if i, ok := n.(*ast.IntegerNode); !ok || fmt.Sprint(i.Value) != "1" {
-		d.fault(n, "version", "is not 1", "this program reads version 1")
-	}
-}
-
-func (d *fileReader) defaults(n ast.Node, policy *Policy, def *defaults) {
-	m, ok := d.mapping(n, "defaults", defaultKeys, defaultLater)
-	if !ok {
-		return
-	}
-	if n := m["mode"]; n != nil {
-		if s, ok := d.text(n, "defaults.mode"); ok {
-			mode, err := ParseMode(s)
-			if err != nil {
-				d.fault(n, "defaults.mode", err.Error(), "")
-			}
-			policy.Mode = mode
+	for i := range doc.Tests {
+		if t := &doc.Tests[i]; t.sound {
+			out.Tests = append(out.Tests, t.test())
 		}
 	}
-	if n := m["on_error"]; n != nil {
-		def.onError = d.onError(n, "defaults.on_error")
-	}
-	if n := m["expiry"]; n != nil {
-		def.expiry = d.duration(n, "defaults.expiry")
-		policy.Expiry = def.expiry
-	}
+	return out
 }
 
-// rule reads one rule. It returns false when what it read must not be used;
-// the faults have been reported then.
-func (d *fileReader) rule(n ast.Node, def defaults) (Rule, bool) {
+// filePolicy is what one file says.
+type filePolicy struct {
+	Policy
+	layer   Layer
+	disable []string // names of rules to take out
+	at      *origin
+}
+
+// readNode implements nodeReader: it notes the places of the rule's keys, and
+// whether the rule may be used.
+func (r *ruleDoc) readNode(d *fileReader, n ast.Node, field string) {
 	before := len(*d.found)
-	d.ruleName = ""
-	defer func() { d.ruleName = "" }()
-	m, ok := d.mapping(n, "rules", nil, nil) // first without checking keys: the name belongs into the faults
-	if !ok {
-		return Rule{}, false
-	}
-	r := Rule{at: d.originOf(n, m)}
-	if n := m["name"]; n != nil {
-		r.Name, _ = d.text(n, "name")
-		d.ruleName = r.Name
-	}
-	d.mapping(n, "", ruleKeys, ruleLater)
-	d.ruleTexts(m, &r)
-	if n := m["tool_name"]; n != nil {
-		r.Tools = d.texts(n, "tool_name")
-	}
-	if n := m["locked"]; n != nil {
-		r.Locked = d.boolean(n, "locked")
-	}
-	if n := m["on_error"]; n != nil {
-		r.OnError = d.onError(n, "on_error")
-	} else if !r.Locked && r.Behavior != message.BehaviorAllow {
-		r.OnError = def.onError
-	}
-	if n := m["approvers"]; n != nil {
-		d.approvers(n, &r)
-	}
-	if n := m["expiry"]; n != nil {
-		r.Expiry = d.duration(n, "expiry")
-	} else if r.Behavior == message.BehaviorAsk {
-		r.Expiry = def.expiry
-	}
-	if r.Source == "" {
-		r.Source = def.source
-	}
-	return r, len(*d.found) == before
-}
-
-// ruleTexts reads the fields of a rule that are plain text.
-func (d *fileReader) ruleTexts(m map[string]ast.Node, r *Rule) {
-	for _, f := range []struct {
-		key  string
-		into *string
-	}{
-		{"description", &r.Description}, {"source", &r.Source}, {"when", &r.When}, {"message", &r.Message},
-	} {
-		n := m[f.key]
-		if n == nil {
-			continue
-		}
-		s, ok := d.text(n, f.key)
-		if ok && strings.TrimSpace(s) == "" {
-			d.fault(n, f.key, "is empty", "leave the key out")
-		}
-		*f.into = s
-	}
-	if n := m["behavior"]; n != nil {
-		s, _ := d.text(n, "behavior")
-		r.Behavior = message.Behavior(s)
-	}
-	if n := m["rule_content"]; n != nil && n.Type() != ast.NullType {
-		if s, ok := d.text(n, "rule_content"); ok {
-			r.RuleContent = &s
-		}
-	}
-}
-
-func (d *fileReader) approvers(n ast.Node, r *Rule) {
-	m, ok := d.mapping(n, "approvers", approverKeys, approverLater)
-	if !ok {
+	outer := d.places
+	d.ruleName, d.places = nameIn(n), map[string]fieldOrigin{}
+	defer func() { d.ruleName, d.places = "", outer }()
+	r.at = d.originOf(n)
+	if _, ok := pairsOrNil(n); !ok {
+		d.ruleName = ""
+		d.fault(n, field, "is "+nodeName(n)+", want keys and values", "")
 		return
 	}
-	if n := m["users"]; n != nil {
-		r.Approvers.Users = d.texts(n, "approvers.users")
+	d.decode(n, "", r)
+	r.alias(d, n, "tool", "tool_name", r.Tool != nil && r.ToolName != nil)
+	r.alias(d, n, "match.agentscope", "rule_content", r.Match.AgentScope != nil && r.RuleContent != nil)
+	r.sound = len(*d.found) == before
+}
+
+// alias lets a key stand for another one, in the places of faults too.
+func (r *ruleDoc) alias(d *fileReader, n ast.Node, key, means string, both bool) {
+	if both {
+		d.fault(n, key, "stands beside "+means+", which means the same", "keep one of them")
+	}
+	if f, ok := d.places[key]; ok {
+		d.places[means] = f
+		r.at.aliases[means] = key
 	}
 }
 
-func (d *fileReader) onError(n ast.Node, field string) OnError {
-	s, ok := d.text(n, field)
-	if ok && !slices.Contains([]string{string(OnErrorAsk), string(OnErrorDeny)}, s) {
-		d.fault(n, field, "is "+quoted(s)+", want ask or deny", "an error never allows")
+// nameIn is the name of a rule, for the faults of its other keys.
+func nameIn(n ast.Node) string {
+	pairs, _ := pairsOrNil(n)
+	for _, kv := range pairs {
+		key, isText := kv.Key.(*ast.StringNode)
+		name, ok := kv.Value.(*ast.StringNode)
+		if isText && ok && key.Value == "name" {
+			return name.Value
+		}
 	}
-	return OnError(s)
+	return ""
 }
 
-func (d *fileReader) duration(n ast.Node, field string) time.Duration {
-	s, ok := d.text(n, field)
-	if !ok {
-		return 0
+func (r *ruleDoc) rule(file *fileDoc, layer Layer) Rule {
+	out := Rule{
+		Name: r.Name, Description: r.Description, Tools: slices.Concat(r.Tool, r.ToolName),
+		RuleContent: r.RuleContent, Behavior: r.Behavior, Source: r.Source, When: r.When, Message: r.Message,
+		OnError: r.OnError, Locked: r.Locked, Layer: layer, Enforcement: r.Enforcement,
+		Approvers: Approvers(r.Approvers), Quorum: r.Quorum, Expiry: r.Expiry, OnExpiry: r.OnExpiry,
+		Redact: r.Redact, Executor: Executor(r.Executor), Audit: r.Audit.Level,
+		TrustOptions: r.TrustOptions, IKnow: r.IKnow, at: r.at,
 	}
-	t, err := time.ParseDuration(s)
-	if err != nil || t <= 0 || t > maxExpiry {
-		d.fault(n, field, quoted(s)+" is no time between 0 and one year", "write for example 90s, 15m or 24h")
-		return 0
+	if r.Match.AgentScope != nil {
+		out.RuleContent = r.Match.AgentScope
 	}
-	return t
+	for _, e := range r.Escalation {
+		out.Escalation = append(out.Escalation, Escalation{After: e.After, To: Approvers{Users: e.To.Users, Groups: e.To.Groups}})
+	}
+	if r.Remember != nil {
+		out.Remember = &Remember{Scope: r.Remember.Scope, TTL: r.Remember.TTL, Uses: r.Remember.MaxUses}
+	}
+	out.fill(file)
+	return out
+}
+
+// fill takes what the rule leaves out from the defaults of its file.
+func (r *Rule) fill(file *fileDoc) {
+	def := &file.Defaults
+	if r.Source == "" {
+		r.Source = file.Name
+	}
+	if r.OnError == "" && !r.Locked && r.Behavior != message.BehaviorAllow {
+		r.OnError = def.OnError
+	}
+	if r.Enforcement == "" && !r.Locked {
+		r.Enforcement = def.Enforcement
+	}
+	if r.Audit == "" {
+		r.Audit = def.Audit.Level
+	}
+	if r.Behavior != message.BehaviorAsk {
+		return
+	}
+	if r.Expiry == 0 {
+		r.Expiry = def.Expiry
+	}
+	// A rule that nobody takes over cannot escalate.
+	if r.OnExpiry == "" && (def.OnExpiry != OnExpiryEscalate || len(r.Escalation) > 0) {
+		r.OnExpiry = def.OnExpiry
+	}
+}
+
+// readNode implements nodeReader.
+func (t *testDoc) readNode(d *fileReader, n ast.Node, field string) {
+	before := len(*d.found)
+	if _, ok := pairsOrNil(n); !ok {
+		d.fault(n, field, "is "+nodeName(n)+", want keys and values", "")
+		return
+	}
+	outer := d.places
+	d.places = map[string]fieldOrigin{}
+	defer func() { d.places = outer }()
+	t.at = d.originOf(n)
+	d.decode(n, field, t)
+	if t.Call.Args != nil && t.Call.Input != "" {
+		d.fault(n, field+".call", "has both args and input", "keep one of them")
+	}
+	t.sound = len(*d.found) == before
+}
+
+func (t *testDoc) test() Test {
+	c, e := &t.Call, &t.Expect
+	args := []byte(c.Input)
+	if c.Args != nil {
+		args = *c.Args
+	} else if c.Input == "" {
+		args = []byte("{}")
+	}
+	out := Test{
+		Name: t.Name, Description: t.Description, at: t.at, Expect: Expect(*e),
+		Call: TestCall{
+			Tool: c.Tool, Args: args, Mode: c.Mode, Now: c.Now.Time, Cwd: c.Cwd, WorkingDirs: c.WorkingDirs,
+			Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, Caller: c.Caller.caller(),
+		},
+	}
+	for _, r := range c.SessionRules {
+		out.Call.SessionRules = append(out.Call.SessionRules, message.PermissionRule(r))
+	}
+	return out
+}
+
+func (c callerDoc) caller() Caller {
+	return Caller{
+		Agent: c.Agent, User: c.User, Space: message.SpaceID(c.Space), Session: message.SessionID(c.Session),
+		Reply: message.ReplyID(c.Reply), Roles: c.Roles, Tenant: c.Tenant, RunID: c.RunID, ParentAgent: c.ParentAgent,
+	}
 }

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -12,15 +13,22 @@ import (
 const dontAskReason = "dont_ask mode: nobody is available to answer"
 
 func (e *evaluation) decision(b message.Behavior, step Step, r *compiledRule, reason string) Decision {
-	d := Decision{Behavior: b, Step: step, Mode: e.call.Mode, Bundle: e.bundle.hash, Reason: reason}
+	h := e.handling()
+	d := Decision{Behavior: b, Step: step, Mode: e.call.Mode, Bundle: e.bundle.hash, Reason: reason, Redact: h.redact, Audit: h.audit}
+	if b != message.BehaviorDeny {
+		d.Executor = h.executor
+	}
 	if r != nil {
-		d.Rule, d.Source = r.rule.Name, r.rule.Source
+		d.Rule, d.Source, d.Layer = r.rule.Name, r.rule.Source, cmp.Or(r.rule.Layer, LayerProject)
 		d.Reason = "rule " + r.rule.Name + ": " + reason
 	}
 	return d
 }
 
 func (e *evaluation) allow(step Step, r *compiledRule, reason string) Decision {
+	if conflict := e.handling().conflict; conflict != "" {
+		return e.deny(step, r, conflict)
+	}
 	d := e.decision(message.BehaviorAllow, step, r, reason)
 	if r != nil {
 		d.Message = e.ruleText(r)
@@ -56,9 +64,9 @@ func (e *evaluation) ask(matching, failing []*compiledRule) Decision {
 	if len(matching) == 0 {
 		step = StepError
 	}
-	req, possible := e.requirement(rules)
-	if !possible {
-		return e.decisionNobody(rules)
+	req, why := e.requirement(rules, len(failing) > 0)
+	if why != "" {
+		return e.cannotAsk(rules, why)
 	}
 	first := rules[0]
 	if e.row.converts || !e.row.known {
@@ -101,34 +109,32 @@ func (e *evaluation) askFallback(step Step, reason string) Decision {
 	return d
 }
 
-// requirement is what all rules together require: the people whom each of them
-// accepts, and the shortest time. It reports false if nobody is left.
-func (e *evaluation) requirement(rules []*compiledRule) (Requirement, bool) {
-	var req Requirement
-	named := false
-	for _, r := range rules {
-		if t := r.rule.Expiry; t > 0 && (req.Expiry == 0 || t < req.Expiry) {
-			req.Expiry = t
-		}
-		switch users := r.rule.Approvers.Users; {
-		case len(users) == 0:
-		case !named:
-			named = true
-			req.Users = slices.Sorted(slices.Values(users))
-		default:
-			req.Users = slices.DeleteFunc(req.Users, func(u string) bool { return !slices.Contains(users, u) })
-		}
+// requirement is what all rules together require; why says that nobody can
+// meet it.
+func (e *evaluation) requirement(rules []*compiledRule, failed bool) (req Requirement, why string) {
+	of := make([]*Rule, len(rules))
+	for i, r := range rules {
+		of[i] = r.rule
 	}
+	req = require(of, failed)
 	if req.Expiry == 0 {
 		req.Expiry = e.bundle.expiry
 	}
-	return req, !named || len(req.Users) > 0
+	switch {
+	case e.handling().conflict != "":
+		return req, e.handling().conflict
+	case req.Users != nil && len(req.Users) == 0:
+		return req, "no approver is accepted by all of the rules " + ruleNames(rules)
+	case !req.enough(e.req.Caller.User):
+		return req, "too few people may answer for the rules " + ruleNames(rules)
+	}
+	return req, ""
 }
 
-func (e *evaluation) decisionNobody(rules []*compiledRule) Decision {
-	reason := "no approver is accepted by all of the rules " + ruleNames(rules)
-	d := e.decision(message.BehaviorDeny, StepRule, rules[0], reason)
-	d.Message = denialText(e.req.Tool, reason)
+// cannotAsk denies because no answer could settle the question.
+func (e *evaluation) cannotAsk(rules []*compiledRule, why string) Decision {
+	d := e.decision(message.BehaviorDeny, StepRule, rules[0], why)
+	d.Message = denialText(e.req.Tool, why)
 	d.Errors = e.errors
 	return d
 }
@@ -159,7 +165,7 @@ func (e *evaluation) ruleText(r *compiledRule) string {
 	}
 	text, err := "", errInput
 	if e.inputErr == nil {
-		text, err = r.message.text(e)
+		text, err = e.shown(r.message)
 	}
 	if err != nil {
 		e.fail(r.rule.Name, "message", err)

@@ -11,7 +11,9 @@ import (
 type fileReader struct {
 	file     *sourceFile
 	found    *problems
-	ruleName string // the rule that is being read, for the faults
+	layer    Layer
+	ruleName string                 // the rule that is being read, for the faults
+	places   map[string]fieldOrigin // where its keys stand; nil outside rules and tests
 }
 
 func (d *fileReader) fault(n ast.Node, field, msg, hint string) {
@@ -36,16 +38,23 @@ func place(n ast.Node) (line, col int) {
 	return pos.Line, pos.Column
 }
 
-// mapping gives the values of a mapping by key. Keys must be among known; one
-// of later is refused as not enforced yet. A nil known accepts every key.
-func (d *fileReader) mapping(n ast.Node, field string, known, later []string) (map[string]ast.Node, bool) {
-	var pairs []*ast.MappingValueNode
+// pairsOrNil are the pairs of a mapping; false: the node is something else.
+func pairsOrNil(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	switch v := n.(type) {
 	case *ast.MappingNode:
-		pairs = v.Values
+		return v.Values, true
 	case *ast.MappingValueNode:
-		pairs = []*ast.MappingValueNode{v}
+		return []*ast.MappingValueNode{v}, true
 	default:
+		return nil, false
+	}
+}
+
+// mapping gives the values of a mapping by key. Keys must be among known; a nil
+// known accepts every key.
+func (d *fileReader) mapping(n ast.Node, field string, known []string) (map[string]ast.Node, bool) {
+	pairs, ok := pairsOrNil(n)
+	if !ok {
 		d.fault(n, field, "is "+nodeName(n)+", want keys and values", "")
 		return nil, false
 	}
@@ -65,11 +74,7 @@ func (d *fileReader) mapping(n ast.Node, field string, known, later []string) (m
 		if known == nil || slices.Contains(known, name) {
 			continue
 		}
-		if slices.Contains(later, name) {
-			d.fault(key, joinField(field, name), "is not enforced yet", "remove it; a key that has no effect would mislead")
-		} else {
-			d.fault(key, joinField(field, name), "unknown key", didYouMean(nearest(name, known)))
-		}
+		d.fault(key, joinField(field, name), "unknown key", didYouMean(nearest(name, known)))
 	}
 	return out, true
 }
@@ -109,7 +114,8 @@ func (d *fileReader) texts(n ast.Node, field string) []string {
 	}
 	items, _ := d.list(n, field)
 	out := make([]string, 0, len(items))
-	for _, item := range items {
+	for i, item := range items {
+		d.note(fmt.Sprintf("%s[%d]", field, i), item)
 		if s, ok := d.text(item, field); ok {
 			out = append(out, s)
 		}
@@ -126,22 +132,10 @@ func (d *fileReader) boolean(n ast.Node, field string) bool {
 	return b.Value
 }
 
-// originOf remembers where the fields of a rule stand.
-func (d *fileReader) originOf(n ast.Node, fields map[string]ast.Node) *origin {
+// originOf is where a thing begins, and its keys as they are read.
+func (d *fileReader) originOf(n ast.Node) *origin {
 	line, col := place(n)
-	o := &origin{file: d.file, line: line, col: col, fields: make(map[string]fieldOrigin, len(fields))}
-	for name, v := range fields {
-		l, c := place(v)
-		f := fieldOrigin{line: l, col: c}
-		switch t := v.(type) {
-		case *ast.StringNode:
-			f.text = t.Value
-		case *ast.LiteralNode:
-			f.text = t.Value.Value
-		}
-		o.fields[name] = f
-	}
-	return o
+	return &origin{file: d.file, line: line, col: col, fields: d.places, aliases: map[string]string{}}
 }
 
 func nodeName(n ast.Node) string {

@@ -1,0 +1,61 @@
+package permission
+
+import "slices"
+
+// This file finds out how a call is treated, and keeps what rules hide out of
+// texts.
+
+// handles reports whether the rule says how calls are treated.
+func (r *Rule) handles() bool {
+	return len(r.Redact) > 0 || r.Executor != Executor{} || r.Audit == AuditFull
+}
+
+// handling joins all rules that are about the call, whether or not they take
+// part in the decision: what one of them hides must not show because another
+// one decided first.
+func (e *evaluation) handling() *handling {
+	if e.how != nil {
+		return e.how
+	}
+	e.how = &handling{}
+	errs, trace := e.errors, e.trace // the steps record errors themselves
+	e.trace = nil
+	for _, r := range e.tr.handlers {
+		if matched, failed := e.match(r); matched || failed {
+			e.how.add(r.rule, failed)
+		}
+	}
+	e.errors, e.trace = errs, trace
+	slices.Sort(e.how.redact)
+	return e.how
+}
+
+// shown evaluates a text for people over arguments without what is hidden.
+func (e *evaluation) shown(p *program) (string, error) {
+	if hidden := e.handling().hidden; len(hidden) > 0 {
+		paths := make([][]string, len(hidden))
+		for i, h := range hidden {
+			paths[i] = h.steps
+		}
+		e.shownArgs, _ = mask(e.call.Input, paths).(map[string]any)
+		if e.shownArgs == nil {
+			e.shownArgs = map[string]any{}
+		}
+		defer func() { e.shownArgs = nil }()
+	}
+	return p.text(e)
+}
+
+// watch looks at the rules that do not decide. It comes last, so that nothing
+// it does can matter.
+func (e *evaluation) watch() []Watched {
+	errs := e.errors
+	var out []Watched
+	for _, r := range e.tr.watched {
+		if matched, failed := e.match(r); matched || failed {
+			out = append(out, Watched{Rule: r.rule.Name, Behavior: r.rule.Behavior, Enforcement: r.rule.Enforcement, Failed: failed})
+		}
+	}
+	e.errors = errs
+	return out
+}

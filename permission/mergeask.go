@@ -1,0 +1,180 @@
+package permission
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// This file joins what several rules require into one requirement that is at
+// least as strict as each of them.
+
+// require joins the requirements of all rules that ask. failed are rules that
+// could not be evaluated: they ask, and let nothing be remembered.
+func require(rules []*Rule, failed bool) Requirement {
+	var req Requirement
+	for i, r := range rules {
+		req.addApprovers(r)
+		req.Quorum = max(req.Quorum, r.Quorum)
+		req.ExcludeRequester = req.ExcludeRequester || r.Approvers.ExcludeRequester
+		req.Expiry = shorter(req.Expiry, r.Expiry)
+		if i == 0 || r.onExpiry() == OnExpiryDeny {
+			req.OnExpiry = r.onExpiry()
+		}
+		req.Remember = joinRemember(req.Remember, r, i == 0)
+	}
+	if failed {
+		req.Remember = nil
+	}
+	return req
+}
+
+// addApprovers narrows who may answer to those whom the rule accepts as well.
+func (req *Requirement) addApprovers(r *Rule) {
+	a := r.Approvers
+	switch {
+	case !a.named():
+	case len(a.Groups) == 0 && len(r.Escalation) == 0:
+		if req.Users != nil {
+			req.Users = slices.DeleteFunc(req.Users, func(u string) bool { return !slices.Contains(a.Users, u) })
+		} else {
+			req.Users = slices.Sorted(slices.Values(a.Users))
+		}
+	default:
+		req.Approvers = append(req.Approvers, ApproverSet{
+			Rule: r.Name, Users: slices.Sorted(slices.Values(a.Users)), Groups: slices.Sorted(slices.Values(a.Groups)),
+			Escalation: slices.Clone(r.Escalation),
+		})
+		slices.SortFunc(req.Approvers, func(x, y ApproverSet) int { return cmp.Compare(x.Rule, y.Rule) })
+	}
+}
+
+// shorter is the shorter of two times, of which 0 is none.
+func shorter[T ~int | ~int64](a, b T) T {
+	if a == 0 || (b > 0 && b < a) {
+		return b
+	}
+	return a
+}
+
+// joinRemember covers what all rules let be remembered: nothing if one of them
+// lets nothing.
+func joinRemember(so *Remember, r *Rule, first bool) *Remember {
+	m := r.Remember
+	switch {
+	case m == nil || r.Behavior != message.BehaviorAsk, !first && so == nil:
+		return nil
+	case first:
+		return &Remember{Scope: slices.Sorted(slices.Values(m.Scope)), TTL: m.TTL, Uses: m.Uses}
+	}
+	scope := slices.Concat(so.Scope, m.Scope)
+	slices.Sort(scope)
+	return &Remember{Scope: slices.Compact(scope), TTL: shorter(so.TTL, m.TTL), Uses: shorter(so.Uses, m.Uses)}
+}
+
+// enough reports whether enough people can be left to answer. Where groups
+// take part nobody can tell.
+func (req *Requirement) enough(requester string) bool {
+	finite, people := req.Users != nil, slices.Clone(req.Users)
+	for _, s := range req.Approvers {
+		all, known := (Approvers{Users: s.Users, Groups: s.Groups}).people(s.Escalation)
+		if !known {
+			continue
+		}
+		if finite {
+			people = slices.DeleteFunc(people, func(u string) bool { return !slices.Contains(all, u) })
+		} else {
+			finite, people = true, all
+		}
+	}
+	if req.ExcludeRequester {
+		people = slices.DeleteFunc(people, func(u string) bool { return u == requester })
+	}
+	return !finite || len(people) >= req.quorum()
+}
+
+// handling is how the rules that match want a call to be treated, whoever
+// decides about it.
+type handling struct {
+	hidden   []argPath
+	redact   []string
+	executor Executor
+	audit    AuditLevel
+	conflict string // two rules that name different executors
+}
+
+// add joins a rule into the handling of a call. Those that could not be
+// evaluated hide what they name.
+func (h *handling) add(r *Rule, failed bool) {
+	for _, text := range r.Redact {
+		if p, err := parsePath(text); err == nil && !slices.Contains(h.redact, text) {
+			h.hidden, h.redact = append(h.hidden, p), append(h.redact, text)
+		}
+	}
+	if r.Audit == AuditFull {
+		h.audit = AuditFull
+	}
+	if failed && r.Behavior == message.BehaviorAllow {
+		return // it does not match, and so routes nothing
+	}
+	h.executor.Timeout = shorter(h.executor.Timeout, r.Executor.Timeout)
+	switch subject := r.Executor.Subject; {
+	case subject == "" || subject == h.executor.Subject:
+	case h.executor.Subject == "":
+		h.executor.Subject = subject
+	default:
+		names := []string{subject, h.executor.Subject}
+		slices.Sort(names)
+		h.conflict = cmp.Or(h.conflict, "rules name different executors: "+strings.Join(names, ", "))
+	}
+}
+
+// hiddenText stands for a text that is not shown.
+const hiddenText = "[redacted]"
+
+// mask copies a value without what lies at the paths: texts are replaced, other
+// values are left out.
+func mask(v any, paths [][]string) any {
+	for _, p := range paths {
+		if len(p) == 0 {
+			return hiddenText
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		out := maps.Clone(v)
+		for name, sub := range v {
+			below, here := stepInto(paths, name)
+			if _, text := sub.(string); here && !text {
+				delete(out, name)
+			} else if here || len(below) > 0 {
+				out[name] = mask(sub, below)
+			}
+		}
+		return out
+	case []any:
+		out := slices.Clone(v)
+		for i, sub := range v {
+			if below, _ := stepInto(paths, anyStep); len(below) > 0 {
+				out[i] = mask(sub, below)
+			}
+		}
+		return out
+	default:
+		return v
+	}
+}
+
+// stepInto gives what is left of the paths behind a member; here: one of them
+// ends at it.
+func stepInto(paths [][]string, name string) (below [][]string, here bool) {
+	for _, p := range paths {
+		if p[0] == name || p[0] == anyStep {
+			below, here = append(below, p[1:]), here || len(p) == 1
+		}
+	}
+	return below, here
+}

@@ -1,0 +1,161 @@
+package permission
+
+import (
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// The keys of a rule file as Go types. Whatever reads, describes or completes
+// rule files is made from them, so that there is one list of keys. A field's
+// tags are its key, what people need to know about it, and
+//
+//	words   the texts that are allowed
+//	hint    how to mend another text
+//	need    a remark on why the key must be there
+//	null    what null stands for: "nil" no value, "empty" an empty text
+//	filled  the text must not be blank
+//	min     the least integer
+
+type fileDoc struct {
+	Version     versionDoc  `key:"version" need:"write version: 1" doc:"Version of the format: 1."`
+	Name        string      `key:"name" need:"it becomes the source of the file's rules" doc:"Source of the file's rules, as decisions name it."`
+	Description string      `key:"description" doc:"For people."`
+	Defaults    defaultsDoc `key:"defaults" doc:"What holds for the rules of this file that say nothing else."`
+	Vocabulary  termsDoc    `key:"vocabulary" doc:"Names for CEL expressions over tool, caller and ctx, for use in rules of all files."`
+	Disable     []string    `key:"disable" doc:"Names of rules of higher layers to take out; locked ones stay."`
+	Rules       []ruleDoc   `key:"rules" need:"write rules: [] for none" doc:"The rules. Their order has no meaning."`
+	Tests       []testDoc   `key:"tests" doc:"Calls with the decisions they must get."`
+}
+
+type defaultsDoc struct {
+	Mode        Mode          `key:"mode" words:"default,accept_edits,explore,bypass,dont_ask" doc:"Permission mode of requests that name none."`
+	OnError     OnError       `key:"on_error" words:"ask,deny" hint:"an error never allows" doc:"What a deny or ask rule that cannot be evaluated does."`
+	Expiry      time.Duration `key:"expiry" doc:"How long questions stay open."`
+	OnExpiry    OnExpiry      `key:"on_expiry" words:"deny,escalate" hint:"an expired question never allows" doc:"What happens to a question that nobody settled in time; escalate needs an escalation in the rule."`
+	Shell       string        `key:"shell" words:"bash,sh" doc:"The shell that runs the text of shell tools. Text must be safe under both readings."`
+	Enforcement Enforcement   `key:"enforcement" words:"enforce,warn,audit" doc:"Whether rules decide or are only watched."`
+	Audit       auditDoc      `key:"audit" doc:"What is kept about calls."`
+}
+
+type ruleDoc struct {
+	Name         string           `key:"name" doc:"Unique and stable; stands in every decision and record."`
+	Description  string           `key:"description" filled:"yes" doc:"For people; shown where there is no message."`
+	Tool         []string         `key:"tool" doc:"Exact tool names, server/* for the tools of a server, or * in deny and ask rules."`
+	ToolName     []string         `key:"tool_name" doc:"The same as tool."`
+	RuleContent  *string          `key:"rule_content" null:"nil" doc:"AgentScope's content, which the tool gives a meaning; null and empty match every call."`
+	Match        matchDoc         `key:"match" doc:"Other ways to say which calls are meant."`
+	When         string           `key:"when" filled:"yes" doc:"CEL expression of type bool: the calls that are meant."`
+	Behavior     message.Behavior `key:"behavior" words:"deny,ask,allow" doc:"deny, ask or allow. Deny outranks ask, ask outranks allow."`
+	Message      string           `key:"message" filled:"yes" doc:"CEL expression of type string: what the person is asked, or the model is told."`
+	Source       string           `key:"source" filled:"yes" doc:"Where the rule comes from; the file's name if left out."`
+	OnError      OnError          `key:"on_error" words:"ask,deny" hint:"an error never allows" doc:"What a deny or ask rule that cannot be evaluated does."`
+	Locked       bool             `key:"locked" doc:"A deny or ask rule that lower layers cannot take out; an error in it denies."`
+	Enforcement  Enforcement      `key:"enforcement" words:"enforce,warn,audit" doc:"Whether the rule decides or is only watched."`
+	Approvers    approversDoc     `key:"approvers" doc:"Who may answer; any approver if left out."`
+	Quorum       int              `key:"quorum" min:"1" doc:"How many distinct people must approve. One who rejects ends it."`
+	Expiry       time.Duration    `key:"expiry" doc:"How long the question stays open."`
+	OnExpiry     OnExpiry         `key:"on_expiry" words:"deny,escalate" hint:"an expired question never allows" doc:"What happens then."`
+	Escalation   []escalationDoc  `key:"escalation" doc:"Who else may answer as time passes."`
+	Remember     *rememberDoc     `key:"remember" doc:"What an approval may cover beyond its call."`
+	Redact       []string         `key:"redact" doc:"Paths into the arguments that people and records must not show, as args.card.*"`
+	Executor     executorDoc      `key:"executor" doc:"Where the call runs once it is allowed."`
+	Audit        auditDoc         `key:"audit" doc:"What is kept about the call."`
+	TrustOptions bool             `key:"trust_options" doc:"Lets an allow rule cover all options of a program of which nothing is known."`
+	IKnow        bool             `key:"i_know" doc:"Accepts what lint refuses in this rule."`
+
+	at    *origin
+	sound bool // it has no faults
+}
+
+type matchDoc struct {
+	AgentScope *string `key:"agentscope" null:"nil" doc:"The same as rule_content."`
+}
+
+type approversDoc struct {
+	Users            []string `key:"users" doc:"Names of people."`
+	Groups           []string `key:"groups" doc:"Names of groups."`
+	ExcludeRequester bool     `key:"exclude_requester" doc:"The person on whose behalf the call is made cannot answer."`
+}
+
+type peopleDoc struct {
+	Users  []string `key:"users" doc:"Names of people."`
+	Groups []string `key:"groups" doc:"Names of groups."`
+}
+
+type escalationDoc struct {
+	After time.Duration `key:"after" need:"say when, as 10m" doc:"How long the question must have been open."`
+	To    peopleDoc     `key:"to" need:"name the people or groups" doc:"Who may answer from then on, too."`
+}
+
+type rememberDoc struct {
+	Scope   []string      `key:"scope" doc:"Paths whose values must be those of the approved call, as args.customer_id or caller.user."`
+	TTL     time.Duration `key:"ttl" need:"say how long, as 1h" doc:"How long it lasts."`
+	MaxUses int           `key:"max_uses" min:"1" doc:"How many further calls it answers; any number if left out."`
+}
+
+type executorDoc struct {
+	Subject string        `key:"subject" doc:"Subject on which workers take the call."`
+	Timeout time.Duration `key:"timeout" doc:"Longest run."`
+}
+
+type auditDoc struct {
+	Level AuditLevel `key:"level" words:"standard,full" doc:"standard keeps the facts; full the explanation of the decision as well."`
+}
+
+type testDoc struct {
+	Name        string    `key:"name" need:"every test has one" doc:"What the test shows."`
+	Description string    `key:"description" doc:"For people."`
+	Call        callDoc   `key:"call" need:"say what is called" doc:"The call."`
+	Expect      expectDoc `key:"expect" need:"say what must come out" doc:"What must come out. What is left out is not looked at."`
+
+	at    *origin
+	sound bool
+}
+
+type callDoc struct {
+	Tool         string        `key:"tool" need:"name the tool" doc:"Name of the tool."`
+	Args         *jsonObject   `key:"args" doc:"The arguments; none if left out."`
+	Input        string        `key:"input" doc:"The arguments as JSON text, in place of args."`
+	Caller       callerDoc     `key:"caller" doc:"Who calls."`
+	Mode         Mode          `key:"mode" words:"default,accept_edits,explore,bypass,dont_ask" doc:"Permission mode; that of the policy if left out."`
+	Now          timeDoc       `key:"now" doc:"The time, as 2026-11-21T09:00:00Z."`
+	Cwd          string        `key:"cwd" doc:"Working directory."`
+	WorkingDirs  []string      `key:"working_dirs" doc:"Directories in which tools may write."`
+	Attempt      int           `key:"attempt" min:"1" doc:"Number of the try."`
+	CallsThisRun int           `key:"calls_this_run" min:"1" doc:"Calls of the run, this one included."`
+	SessionRules []sessionRule `key:"session_rules" doc:"Rules that the session remembers."`
+}
+
+type sessionRule struct {
+	ToolName    string           `key:"tool_name" need:"name the tool" doc:"Name of the tool."`
+	RuleContent *string          `key:"rule_content" null:"nil" doc:"AgentScope's content."`
+	Behavior    message.Behavior `key:"behavior" words:"deny,ask,allow" need:"say deny, ask or allow" doc:"deny, ask or allow."`
+	Source      string           `key:"source" doc:"Where it comes from."`
+}
+
+type callerDoc struct {
+	Agent       string   `key:"agent" doc:"Name of the agent."`
+	User        string   `key:"user" doc:"On whose behalf."`
+	Space       string   `key:"space" doc:"Space."`
+	Session     string   `key:"session" doc:"Session."`
+	Reply       string   `key:"reply" doc:"Reply."`
+	Tenant      string   `key:"tenant" doc:"Tenant."`
+	Roles       []string `key:"roles" doc:"Roles."`
+	RunID       string   `key:"run_id" doc:"Run."`
+	ParentAgent string   `key:"parent_agent" doc:"The agent that started this one."`
+}
+
+type expectDoc struct {
+	Behavior message.Behavior `key:"behavior" words:"deny,ask,allow" doc:"The decision."`
+	Rule     *string          `key:"rule" null:"empty" doc:"Name of the rule that decides; null for none."`
+	Step     Step             `key:"step" doc:"The step that decides."`
+	Message  *string          `key:"message" doc:"The text, to the letter."`
+	Quorum   *int             `key:"quorum" min:"1" doc:"How many people must approve."`
+	Expiry   *time.Duration   `key:"expiry" doc:"How long the question stays open."`
+	OnExpiry OnExpiry         `key:"on_expiry" words:"deny,escalate" doc:"What happens then."`
+	Users    []string         `key:"users" doc:"People who may answer by name."`
+	Groups   []string         `key:"groups" doc:"Groups that may answer."`
+	Redact   []string         `key:"redact" doc:"Paths that are hidden."`
+	Errors   *bool            `key:"errors" doc:"Whether something could not be evaluated."`
+}

@@ -1,0 +1,203 @@
+package permission
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// nodeReader is a key's type that reads its value itself.
+type nodeReader interface {
+	readNode(d *fileReader, n ast.Node, field string)
+}
+
+// decode reads a mapping into a struct of keys. It reports whether the node is
+// a mapping at all; other faults are among the reader's problems. prefix stands
+// before the names of keys in them.
+func (d *fileReader) decode(n ast.Node, prefix string, into any) bool {
+	return d.decodeStruct(n, prefix, reflect.ValueOf(into).Elem())
+}
+
+func (d *fileReader) decodeStruct(n ast.Node, prefix string, into reflect.Value) bool {
+	keys := keysOf(into.Type())
+	m, ok := d.mapping(n, prefix, keyNames(keys))
+	if !ok {
+		return false
+	}
+	for _, k := range keys {
+		field := joinField(prefix, k.name)
+		switch v := m[k.name]; {
+		case v != nil:
+			d.note(field, v)
+			d.decodeValue(v, field, k, into.Field(k.index))
+		case k.need != "":
+			d.fault(n, field, "is missing", k.need)
+		}
+	}
+	return true
+}
+
+// keyTags are the tags of one key; see rulekeys.go.
+type keyTags struct {
+	name, doc, hint, need, null string
+	words                       []string
+	filled                      bool
+	min, index                  int
+}
+
+func keysOf(t reflect.Type) []keyTags {
+	var out []keyTags
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		if tag.Get("key") == "" {
+			continue // the reader's own
+		}
+		k := keyTags{name: tag.Get("key"), doc: tag.Get("doc"), hint: tag.Get("hint"), need: tag.Get("need"),
+			null: tag.Get("null"), filled: tag.Get("filled") != "", index: i}
+		if w := tag.Get("words"); w != "" {
+			k.words = strings.Split(w, ",")
+		}
+		k.min, _ = strconv.Atoi(tag.Get("min")) // absent: 0
+		out = append(out, k)
+	}
+	return out
+}
+
+func keyNames(keys []keyTags) []string {
+	out := make([]string, len(keys))
+	for i, k := range keys {
+		out[i] = k.name
+	}
+	return out
+}
+
+var durationType = reflect.TypeFor[time.Duration]()
+
+func (d *fileReader) decodeValue(n ast.Node, field string, k keyTags, into reflect.Value) {
+	if into.Kind() == reflect.Pointer {
+		d.decodePointer(n, field, k, into)
+		return
+	}
+	if r, ok := into.Addr().Interface().(nodeReader); ok {
+		r.readNode(d, n, field)
+		return
+	}
+	switch {
+	case into.Type() == durationType:
+		into.SetInt(int64(d.duration(n, field)))
+	case into.Kind() == reflect.String:
+		into.SetString(d.word(n, field, k))
+	case into.Kind() == reflect.Bool:
+		into.SetBool(d.boolean(n, field))
+	case into.Kind() == reflect.Int:
+		into.SetInt(int64(d.integer(n, field, k.min)))
+	case into.Kind() == reflect.Struct:
+		d.decodeStruct(n, field, into)
+	case into.Kind() == reflect.Slice && into.Type().Elem().Kind() == reflect.String:
+		into.Set(reflect.ValueOf(d.texts(n, field)))
+	default:
+		d.decodeList(n, field, into)
+	}
+}
+
+func (d *fileReader) decodePointer(n ast.Node, field string, k keyTags, into reflect.Value) {
+	if n.Type() == ast.NullType && k.null != "" {
+		if k.null == "empty" {
+			into.Set(reflect.New(into.Type().Elem()))
+		}
+		return
+	}
+	v := reflect.New(into.Type().Elem())
+	before := len(*d.found)
+	d.decodeValue(n, field, k, v.Elem())
+	if len(*d.found) == before {
+		into.Set(v)
+	}
+}
+
+func (d *fileReader) decodeList(n ast.Node, field string, into reflect.Value) {
+	items, ok := d.list(n, field)
+	if !ok {
+		return
+	}
+	list := reflect.MakeSlice(into.Type(), len(items), len(items))
+	for i, item := range items {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		d.note(at, item)
+		d.decodeValue(item, at, keyTags{}, list.Index(i))
+	}
+	into.Set(list)
+}
+
+// word reads a text that may have to be one of some words.
+func (d *fileReader) word(n ast.Node, field string, k keyTags) string {
+	s, ok := d.text(n, field)
+	switch {
+	case !ok:
+	case len(k.words) > 0 && !slices.Contains(k.words, s):
+		d.fault(n, field, "is "+quoted(s)+", want "+orList(k.words), k.hint)
+		return ""
+	case k.filled && strings.TrimSpace(s) == "":
+		d.fault(n, field, "is empty", "leave the key out")
+	}
+	return s
+}
+
+func orList(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// integer reads a whole number of at least low.
+func (d *fileReader) integer(n ast.Node, field string, low int) int {
+	i, ok := n.(*ast.IntegerNode)
+	if !ok {
+		d.fault(n, field, "is "+nodeName(n)+", want a whole number", "")
+		return 0
+	}
+	v, err := strconv.Atoi(fmt.Sprint(i.Value))
+	if err != nil || v < low || v > maxInteger {
+		d.fault(n, field, fmt.Sprintf("is %v, want a whole number from %d to %d", i.Value, low, maxInteger), "")
+		return 0
+	}
+	return v
+}
+
+// maxInteger bounds the numbers of people, uses and tries in a rule file.
+const maxInteger = 1_000_000
+
+func (d *fileReader) duration(n ast.Node, field string) time.Duration {
+	s, ok := d.text(n, field)
+	if !ok {
+		return 0
+	}
+	t, err := time.ParseDuration(s)
+	if err != nil || t <= 0 || t > maxExpiry {
+		d.fault(n, field, quoted(s)+" is no time between 0 and one year", "write for example 90s, 15m or 24h")
+		return 0
+	}
+	return t
+}
+
+// note remembers where the value of a key stands.
+func (d *fileReader) note(field string, n ast.Node) {
+	if d.places == nil {
+		return
+	}
+	l, c := place(n)
+	f := fieldOrigin{line: l, col: c}
+	switch t := n.(type) {
+	case *ast.StringNode:
+		f.text = t.Value
+	case *ast.LiteralNode:
+		f.text = t.Value.Value
+	}
+	d.places[field] = f
+}

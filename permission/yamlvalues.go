@@ -1,0 +1,130 @@
+package permission
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// Types of keys that read their values themselves.
+
+// versionDoc is the version of the format.
+type versionDoc int
+
+func (v *versionDoc) readNode(d *fileReader, n ast.Node, field string) {
+	if i, ok := n.(*ast.IntegerNode); !ok || fmt.Sprint(i.Value) != "1" {
+		d.fault(n, field, "is not 1", "this program reads version 1")
+		return
+	}
+	*v = 1
+}
+
+// termsDoc are terms by their names.
+type termsDoc []Term
+
+func (t *termsDoc) readNode(d *fileReader, n ast.Node, field string) {
+	m, ok := d.mapping(n, field, nil)
+	if !ok {
+		return
+	}
+	for _, name := range mapOrder(n) {
+		at := joinField(field, name)
+		if s, ok := d.text(m[name], at); ok {
+			line, col := place(m[name])
+			o := &origin{file: d.file, line: line, col: col, fields: map[string]fieldOrigin{}}
+			o.fields["expr"] = fieldOrigin{line: line, col: col, text: s}
+			*t = append(*t, Term{Name: name, Expr: s, at: o})
+		}
+	}
+}
+
+// mapOrder lists the keys of a mapping in the order of the file.
+func mapOrder(n ast.Node) []string {
+	var out []string
+	pairs, _ := pairsOrNil(n)
+	for _, kv := range pairs {
+		if key, ok := kv.Key.(*ast.StringNode); ok {
+			out = append(out, key.Value)
+		}
+	}
+	return out
+}
+
+// timeDoc is an instant.
+type timeDoc struct{ time.Time }
+
+func (t *timeDoc) readNode(d *fileReader, n ast.Node, field string) {
+	s, ok := d.text(n, field)
+	if !ok {
+		return
+	}
+	var err error
+	if t.Time, err = time.Parse(time.RFC3339, s); err != nil {
+		d.fault(n, field, quoted(s)+" is no time", "write for example 2026-11-21T09:00:00Z")
+	}
+}
+
+// jsonObject is an object as JSON text.
+type jsonObject []byte
+
+func (j *jsonObject) readNode(d *fileReader, n ast.Node, field string) {
+	v, ok := d.value(n, field)
+	if !ok {
+		return
+	}
+	if _, ok := v.(map[string]any); !ok {
+		d.fault(n, field, "is "+nodeName(n)+", want keys and values", "")
+		return
+	}
+	text, err := strictjson.Marshal(v)
+	if err != nil {
+		d.fault(n, field, "cannot be written as JSON: "+err.Error(), "")
+		return
+	}
+	*j = text
+}
+
+// value is a YAML value as JSON knows it. Integers keep their digits.
+func (d *fileReader) value(n ast.Node, field string) (any, bool) {
+	switch v := n.(type) {
+	case *ast.NullNode:
+		return nil, true
+	case *ast.BoolNode:
+		return v.Value, true
+	case *ast.IntegerNode:
+		return v.Value, true
+	case *ast.FloatNode:
+		if math.IsInf(v.Value, 0) || math.IsNaN(v.Value) {
+			break
+		}
+		return v.Value, true
+	case *ast.StringNode, *ast.LiteralNode:
+		return d.text(n, field)
+	case *ast.SequenceNode:
+		return d.values(v, field)
+	case *ast.MappingNode, *ast.MappingValueNode:
+		m, ok := d.mapping(n, field, nil)
+		out := make(map[string]any, len(m))
+		for name, sub := range m {
+			sv, fine := d.value(sub, joinField(field, name))
+			out[name], ok = sv, ok && fine
+		}
+		return out, ok
+	}
+	d.fault(n, field, "is "+nodeName(n)+", which JSON does not have", "")
+	return nil, false
+}
+
+func (d *fileReader) values(n *ast.SequenceNode, field string) (any, bool) {
+	out, ok := make([]any, len(n.Values)), true
+	for i, item := range n.Values {
+		v, fine := d.value(item, field+"["+strconv.Itoa(i)+"]")
+		out[i], ok = v, ok && fine
+	}
+	return out, ok
+}
