@@ -1,0 +1,112 @@
+package suite
+
+import (
+	"github.com/askance-dev/askance/permission"
+)
+
+// RuleCoverage is what the tests exercise of one rule.
+type RuleCoverage struct {
+	Rule string `json:"rule"`
+	permission.Place
+	// Matched and Spared count the tests whose call the rule is about, and those
+	// of its tools that it is not about.
+	Matched int `json:"matched"`
+	Spared  int `json:"spared"`
+	Failed  int `json:"failed"` // tests in which it could not be evaluated
+	// Parts are those of its condition, in the order of evaluation; empty for a
+	// rule that no test came to.
+	Parts []*Part `json:"parts"`
+}
+
+// Part is one part of a condition.
+type Part struct {
+	Expr  string `json:"expr"`
+	Line  int    `json:"line,omitzero"`
+	Col   int    `json:"col,omitzero"`
+	True  int    `json:"true"` // tests in which it was true
+	False int    `json:"false"`
+}
+
+// Covered reports whether the part was seen both ways.
+func (p *Part) Covered() bool { return p.True > 0 && p.False > 0 }
+
+func (r *Report) rule(rule *permission.Rule) {
+	c := &RuleCoverage{Rule: rule.Name, Place: rule.Place(), Parts: []*Part{}}
+	r.Rules = append(r.Rules, c)
+	r.byName[rule.Name] = c
+}
+
+// cover counts what one test exercised.
+func (r *Report) cover(x *permission.Explanation) {
+	for _, t := range x.Trace {
+		c := r.byName[t.Rule]
+		if c == nil || !t.Reached {
+			continue
+		}
+		switch {
+		case t.Failed:
+			c.Failed++
+		case t.Matched:
+			c.Matched++
+		default:
+			c.Spared++
+		}
+		c.parts(t.Conjuncts)
+	}
+}
+
+// parts adds the parts of a condition. A rule about several tools has the same
+// parts for each of them.
+func (c *RuleCoverage) parts(parts []permission.Because) {
+	for i, b := range parts {
+		if i == len(c.Parts) {
+			c.Parts = append(c.Parts, &Part{Expr: b.Expr, Line: b.Line, Col: b.Col})
+		}
+		switch p := c.Parts[i]; {
+		case b.Value == nil:
+		case *b.Value:
+			p.True++
+		default:
+			p.False++
+		}
+	}
+}
+
+func (r *Report) count() {
+	for _, c := range r.Rules {
+		for _, p := range c.Parts {
+			r.Parts++
+			if p.Covered() {
+				r.Covered++
+			}
+		}
+	}
+}
+
+// Fired reports whether a test has a call that the rule is about.
+func (r *Report) Fired(rule string) bool { c := r.byName[rule]; return c != nil && c.Matched > 0 }
+
+// Spared reports whether a test has a call of the rule's tools that it is not
+// about.
+func (r *Report) Spared(rule string) bool { c := r.byName[rule]; return c != nil && c.Spared > 0 }
+
+// Missing are the parts of the rule's condition that no test saw true, or none
+// false, in words.
+func (r *Report) Missing(rule string) []string {
+	c := r.byName[rule]
+	if c == nil {
+		return nil
+	}
+	var out []string
+	for _, p := range c.Parts {
+		switch {
+		case p.True == 0 && p.False == 0:
+			out = append(out, p.Expr+" is not evaluated by any test")
+		case p.True == 0:
+			out = append(out, p.Expr+" is true in no test")
+		case p.False == 0:
+			out = append(out, p.Expr+" is false in no test")
+		}
+	}
+	return out
+}

@@ -1,0 +1,86 @@
+package suite
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/permission"
+)
+
+// why tells how the decision came about: what decided, what kept the expected
+// rule from it, and what failed.
+func why(want permission.Expect, x *permission.Explanation) []string {
+	out := []string{"decided by " + string(x.Step) + ": " + x.Reason}
+	for _, t := range x.Trace {
+		switch {
+		case want.Rule != nil && *want.Rule == t.Rule && t.Rule != x.Rule, t.Failed:
+			out = append(out, RuleText(t))
+		case t.Matched && t.Reached && t.Rule != x.Rule:
+			out = append(out, RuleText(t))
+		case want.Rule == nil && want.Behavior == t.Behavior && !t.Matched:
+			out = append(out, RuleText(t))
+		}
+	}
+	if want.Rule != nil && *want.Rule != "" && slices.Contains(x.NotEvaluated, *want.Rule+" (tool differs)") {
+		out = append(out, "rule "+*want.Rule+" is about another tool")
+	}
+	for _, e := range x.Errors {
+		if e.Rule == "" {
+			out = append(out, e.Error())
+		}
+	}
+	return out
+}
+
+// RuleText says in one line how a rule looked at a call.
+func RuleText(t *permission.Traced) string {
+	text := "rule " + t.Rule + " (" + string(t.Behavior) + ") "
+	switch {
+	case t.Failed:
+		text += "could not be evaluated"
+	case t.Matched:
+		text += "matches"
+	default:
+		text += "does not match"
+	}
+	if !t.Reached {
+		text += ", not that it mattered: an earlier step decided"
+	}
+	if b := t.Because; b != nil {
+		text += ": " + BecauseText(b)
+	}
+	return text
+}
+
+// BecauseText is a part of a rule with its value and those of its variables.
+func BecauseText(b *permission.Because) string {
+	text := b.Expr
+	switch {
+	case b.Error != "":
+		text += " fails: " + b.Error
+	case b.Value != nil:
+		text += fmt.Sprintf(" is %v", *b.Value)
+	}
+	sep := " ("
+	for _, name := range slices.Sorted(maps.Keys(b.Operands)) {
+		if name == b.Expr {
+			continue
+		}
+		text += sep + name + " is " + value(b.Operands[name])
+		sep = ", "
+	}
+	if sep == ", " {
+		text += ")"
+	}
+	return text
+}
+
+func value(v any) string {
+	b, err := strictjson.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}
