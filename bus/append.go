@@ -220,6 +220,8 @@ func (a *appending) settle(ctx context.Context, cause error) verdict {
 		return verdict{wait: true}
 	case t.own != 0:
 		return verdict{final: true, seq: t.own}
+	case t.other == 0 && a.unsure && inPipeline(cause):
+		return verdict{wait: true} // behind what may be our own earlier attempt, still on its way
 	case t.other == 0 && t.foreign != 0:
 		a.msg.follow(a.j.keys, t.foreign)
 		return verdict{}

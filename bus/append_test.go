@@ -187,6 +187,7 @@ func TestAppendFaults(t *testing.T) {
 		{"stored, then told full", []string{"stored, ack lost", "full"}, message.ErrUnknownOutcome, 1},
 		{"the second conflict code", []string{"10164"}, message.ErrConflict, 0},
 		{"a conflict with itself", []string{"stored, ack lost", "10164"}, nil, 1},
+		{"in the pipeline behind itself", []string{"lost", "10164", "10164"}, nil, 1},
 		{"another stream answered", []string{"other stream"}, message.ErrForeignStream, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

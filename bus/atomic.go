@@ -23,7 +23,7 @@ const MaxBatch = 1000
 // PublishAtomic stores all writes or none, in one round trip. It refuses with
 // ErrSameTree two facts of one tree. A server's refusal does not say which
 // write it was for: settle each by itself then. The Ack is that of the last
-// write. The messages get headers of the batch and stay changed.
+// write.
 func PublishAtomic(ctx context.Context, nc *nats.Conn, writes []Write) (Ack, error) {
 	if len(writes) == 0 || len(writes) > MaxBatch {
 		return Ack{}, ErrBatchSize
@@ -47,16 +47,23 @@ func PublishAtomic(ctx context.Context, nc *nats.Conn, writes []Write) (Ack, err
 func sendBatch(ctx context.Context, nc *nats.Conn, msgs []*nats.Msg) (Ack, error) {
 	id := nuid.Next()
 	last := len(msgs) - 1
+	defer func() { // each may be sent by itself next
+		for _, m := range msgs {
+			for _, h := range [...]string{headerBatchID, headerBatchSeq, headerBatchCommit} {
+				m.Header.Del(h)
+			}
+		}
+	}()
 	for i, m := range msgs {
-		m.Header.Set("Nats-Batch-Id", id)
-		m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i+1))
+		m.Header.Set(headerBatchID, id)
+		m.Header.Set(headerBatchSeq, strconv.Itoa(i+1))
 		if i < last {
 			if err := nc.PublishMsg(m); err != nil {
 				return Ack{}, err // never committed: the server drops it after ten seconds
 			}
 		}
 	}
-	msgs[last].Header.Set("Nats-Batch-Commit", "1")
+	msgs[last].Header.Set(headerBatchCommit, "1")
 	reply, err := nc.RequestMsgWithContext(ctx, msgs[last])
 	if err != nil {
 		return Ack{}, err

@@ -53,6 +53,23 @@ func TestAtomicBatch(t *testing.T) {
 	}
 }
 
+// A write whose batch was refused can be sent by itself, as it is.
+func TestSinglyAfterARefusedBatch(t *testing.T) {
+	b := bustest.New(t)
+	b.Journal("test")
+	nc := b.Conn("engine")
+	w := write(t, callKey("c1"), "", 0, "a")
+	if _, err := bus.PublishAtomic(t.Context(), nc, []bus.Write{w, write(t, callKey("c2"), "", 99, "b")}); err == nil {
+		t.Fatal("a batch with a stale member was stored")
+	}
+	if ack, err := bus.NewDirect(nc).Publish(t.Context(), w); err != nil || ack.Seq != 1 {
+		t.Errorf("singly: %+v, %v", ack, err)
+	}
+	if m := genuine(t, nc, "ASKANCE_test", 1); m.Header.Get("Nats-Batch-Id") != "" {
+		t.Errorf("it was stored as part of a batch: %v", m.Header)
+	}
+}
+
 func TestAtomicBatchRefusesTwoOfATree(t *testing.T) {
 	b := bustest.New(t)
 	b.Journal("test")

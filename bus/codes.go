@@ -1,8 +1,11 @@
 package bus
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Error codes of the JetStream API that decide what we do. nats.go exports
@@ -25,6 +28,13 @@ const (
 // conflictCode reports whether a compare-and-swap lost. There are two codes.
 func conflictCode(code int) bool {
 	return code == codeWrongLastSequence || code == codeWrongLastConstant
+}
+
+// inPipeline reports whether a compare-and-swap lost against a message that is
+// not stored yet, but about to be.
+func inPipeline(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && int(api.ErrorCode) == codeWrongLastConstant
 }
 
 // fullCode reports whether there was no room to store.

@@ -27,6 +27,12 @@ var (
 	errNoQueue = errors.New("the tool has no queue")
 )
 
+// errNewerItem: a newer engine wrote it, and newer workers can read it.
+var errNewerItem = errors.New("it is of a later version")
+
+// newerDelay is how long such an item rests before somebody gets it again.
+const newerDelay = 10 * time.Second
+
 // pullRequest is the body of MSG.NEXT.
 type pullRequest struct {
 	Expires   int64 `json:"expires"` // nanoseconds, as the others
@@ -49,6 +55,13 @@ func (w *Worker) Next(ctx context.Context) (message.WorkItem, error) {
 			item, err := w.item(m)
 			if err == nil {
 				return item, nil
+			}
+			if errors.Is(err, errNewerItem) {
+				w.log.Warn("left a work item to newer workers", "subject", quote(m.Subject), "err", err)
+				if err := m.Respond(nak(newerDelay)); err != nil {
+					w.log.Warn("could not give it back", "err", err)
+				}
+				continue
 			}
 			w.log.Error("took something off the queue that is no work item", "subject", quote(m.Subject), "err", err)
 			if err := m.Respond([]byte("+TERM")); err != nil {
@@ -155,7 +168,10 @@ func (w *Worker) item(m *nats.Msg) (message.WorkItem, error) {
 	}
 	var f message.Fact
 	if err := strictjson.Unmarshal(m.Data, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		return message.WorkItem{}, err
+		return message.WorkItem{}, because(newerItem(m.Data), err)
+	}
+	if f.V > message.FactVersion {
+		return message.WorkItem{}, newerItem(m.Data)
 	}
 	if f.V != message.FactVersion || !s.names(f.Key(), f.WorkTool()) {
 		return message.WorkItem{}, fmt.Errorf("its body is not the submitted fact that its subject names")
@@ -165,9 +181,26 @@ func (w *Worker) item(m *nats.Msg) (message.WorkItem, error) {
 		Delivered: delivered(m.Reply),
 		Ack:       func(ctx context.Context) error { return w.ack(ctx, m) },
 		Release: func(d time.Duration) error {
-			return m.Respond(fmt.Appendf(nil, `-NAK {"delay": %d}`, max(0, d.Nanoseconds())))
+			return m.Respond(nak(d))
 		},
 	}, nil
+}
+
+// nak gives an item back, to be delivered again after d.
+func nak(d time.Duration) []byte {
+	return fmt.Appendf(nil, `-NAK {"delay": %d}`, max(0, d.Nanoseconds()))
+}
+
+// newerItem is errNewerItem if the body says that it is of a later version than
+// this one, and else nil.
+func newerItem(body []byte) error {
+	var f struct {
+		V int `json:"v"`
+	}
+	if strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxStoredBytes)) == nil && f.V > message.FactVersion {
+		return fmt.Errorf("%w: fact version %d, this worker reads %d", errNewerItem, f.V, message.FactVersion)
+	}
+	return nil
 }
 
 // ack returns when the server has confirmed it.

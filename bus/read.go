@@ -115,12 +115,12 @@ func (j *Journal) end(ctx context.Context) (uint64, error) {
 // tailState is what follows a sequence in a tree.
 type tailState struct {
 	own     uint64 // the fact with the given id
-	other   uint64 // the first valid fact that is not it
+	other   uint64 // the first fact that is not it
 	foreign uint64 // the last message that no engine wrote
 }
 
 // tail looks at everything that follows prev in the tree, up to the first
-// valid fact: of those, only the first can have been written after prev.
+// fact: of those, only the first can have been written after prev.
 func (j *Journal) tail(ctx context.Context, tree Tree, prev uint64, id string) (tailState, error) {
 	var t tailState
 	for at := prev; ; {
@@ -133,9 +133,9 @@ func (j *Journal) tail(ctx context.Context, tree Tree, prev uint64, id string) (
 		}
 		at = m.seq
 		switch r := j.record(m); {
-		case r.Invalid != nil:
+		case r.Invalid != nil && !unreadable(r):
 			t.foreign = m.seq
-		case r.Fact.ID == id:
+		case r.Fact != nil && r.Fact.ID == id:
 			t.own = m.seq
 			return t, nil
 		default:
@@ -146,7 +146,9 @@ func (j *Journal) tail(ctx context.Context, tree Tree, prev uint64, id string) (
 }
 
 // Last implements engine.Journal. It asks the stream's leader. Messages behind
-// the last fact that no engine wrote are passed over.
+// the last fact that no engine wrote are passed over. If the last fact is one
+// that this version cannot read the error is ErrUnavailable: another engine may
+// be able to.
 func (j *Journal) Last(ctx context.Context, key message.Key) (message.Record, error) {
 	const op = "read last fact"
 	tree, err := j.treeOf(key)
@@ -156,7 +158,10 @@ func (j *Journal) Last(ctx context.Context, key message.Key) (message.Record, er
 	m, err := j.get(ctx, getRequest{LastFor: string(tree)})
 	if err == nil {
 		r := j.record(m)
-		if r.Invalid == nil && r.Key == key {
+		switch {
+		case unreadable(r):
+			return message.Record{}, r.Invalid
+		case r.Invalid == nil && r.Key == key:
 			return r, nil
 		}
 		return j.lastValid(ctx, key)
@@ -174,7 +179,10 @@ func (j *Journal) lastValid(ctx context.Context, key message.Key) (message.Recor
 		return message.Record{}, err
 	}
 	for _, r := range slices.Backward(all) {
-		if r.Invalid == nil {
+		switch {
+		case unreadable(r):
+			return message.Record{}, r.Invalid
+		case r.Invalid == nil:
 			return r, nil
 		}
 	}

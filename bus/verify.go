@@ -3,6 +3,7 @@ package bus
 import (
 	"crypto/hmac"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,9 +26,16 @@ type stored struct {
 	data    []byte
 }
 
+// errUnreadable: an engine with our keys wrote it, but not as this version
+// writes. It is a fact all the same, and whatever is behind it is not the last.
+var errUnreadable = errors.New("an engine of another version wrote it")
+
+// unreadable reports whether r is a fact that this version cannot read.
+func unreadable(r message.Record) bool { return errors.Is(r.Invalid, errUnreadable) }
+
 // record decodes a stored message. Whatever cannot be proved to be from an
-// engine with our keys gets Invalid; its Key is then only where it stands, as
-// far as that can be read.
+// engine with our keys, or cannot be read, gets Invalid; its Key is then only
+// where it stands, as far as that can be read.
 func (j *Journal) record(m stored) message.Record {
 	r := message.Record{Seq: m.seq, Time: m.time}
 	s, err := ParseSubject(m.subject)
@@ -41,6 +49,10 @@ func (j *Journal) record(m stored) message.Record {
 		return r
 	}
 	f, err := j.fact(s, m)
+	if errors.Is(err, errUnreadable) {
+		r.Invalid = &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d on %s", m.seq, m.subject), What: "this engine cannot read it", Hint: "use an engine of the version that wrote it; until then its call is left as it is", Err: err}
+		return r
+	}
 	if err != nil {
 		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("verify record %d on %s", m.seq, m.subject), What: "it was not written by this space's engines", Hint: "find out who may publish there; it is ignored", Err: err}
 		return r
@@ -69,13 +81,13 @@ func (j *Journal) fact(s Subject, m stored) (*message.Fact, error) {
 	}
 	var f message.Fact
 	if err := strictjson.Unmarshal(m.data, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		return nil, err
+		return nil, because(errUnreadable, err)
 	}
 	switch {
 	case f.V != message.FactVersion:
-		return nil, fmt.Errorf("it has fact version %d, this program reads %d", f.V, message.FactVersion)
+		return nil, fmt.Errorf("%w: it has fact version %d, this program reads %d", errUnreadable, f.V, message.FactVersion)
 	case !s.names(f.Key(), f.WorkTool()):
-		return nil, fmt.Errorf("its body belongs to %s", quote(f.Key().String()))
+		return nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, quote(f.Key().String()))
 	case first(m.header, headerID) != f.ID:
 		return nil, fmt.Errorf("its message id is not its fact id")
 	case first(m.header, HeaderKind) != f.Kind():

@@ -1,0 +1,110 @@
+package bus_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// newer are bodies that a later version of the engine could write.
+var newer = []struct {
+	name string
+	with func(body string) string
+}{
+	{"with a later version", func(body string) string { return strings.Replace(body, `"v":1`, `"v":2`, 1) }},
+	{"with a member that is not known here", func(body string) string { return strings.Replace(body, `"v":1`, `"v":1,"denied_for":"fraud"`, 1) }},
+	{"with another form", func(string) string { return "\x83\x01\x02\x03" }},
+}
+
+// A fact that a newer engine wrote is a fact. An engine that cannot read it
+// must not go on from the one before it: that one may say allowed where the
+// new one says finished.
+func TestFactOfANewerEngineIsNotPassedOver(t *testing.T) {
+	for _, tc := range newer {
+		t.Run(tc.name, func(t *testing.T) {
+			b := bustest.New(t)
+			key, id, _ := handKeys(t, b)
+			j := b.Journal("test")
+			w := watch(t, j, 0)
+			mustAppend(t, j, callFact("f1", callKey("c1"), message.ToolCallAllowed, "allow"), 0)
+			body, err := strictjson.Marshal(callFact("f2", callKey("c1"), message.ToolCallFinished, "revoke"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			store(t, b.Conn("newer"), handFact(key, id, "test", "f2", "revoke", tc.with(string(body)), 1))
+
+			if r, err := j.Last(t.Context(), callKey("c1")); !errors.Is(err, message.ErrUnavailable) || message.AsError("", err).Hint == "" {
+				t.Errorf("Last = %+v, %v; want an error with a hint", r.Fact, err)
+			}
+			if seq, err := j.Append(t.Context(), callFact("f3", callKey("c1"), message.ToolCallSubmitted, "submit"), 1); !errors.Is(err, message.ErrConflict) {
+				t.Errorf("Append = %d, %v; want a conflict", seq, err)
+			}
+			// Rubbish behind it does not hide it.
+			store(t, b.Conn("forger"), nats.NewMsg("askance.v1.test.fact.s1.r1.c1.f"))
+			if r, err := j.Last(t.Context(), callKey("c1")); !errors.Is(err, message.ErrUnavailable) {
+				t.Errorf("Last before rubbish = %+v, %v; want an error", r.Fact, err)
+			}
+			if seq, err := j.Append(t.Context(), callFact("f3", callKey("c1"), message.ToolCallSubmitted, "submit"), 1); !errors.Is(err, message.ErrConflict) {
+				t.Errorf("Append before rubbish = %d, %v; want a conflict", seq, err)
+			}
+			records := w.wait(t, "watch", func(r []message.Record, _ int) bool { return len(r) == 3 })
+			if r := records[1]; r.Invalid == nil || r.Fact != nil || r.Key != callKey("c1") {
+				t.Errorf("watch delivered %+v", r)
+			}
+			// Other calls go on.
+			mustAppend(t, j, callFact("g1", callKey("c2"), message.ToolCallPending, "propose"), 0)
+		})
+	}
+}
+
+// The hand-made fact of today is one that is read: else the test above would
+// prove nothing.
+func TestFactMadeByHand(t *testing.T) {
+	b := bustest.New(t)
+	key, id, _ := handKeys(t, b)
+	j := b.Journal("test")
+	body, err := strictjson.Marshal(callFact("f1", callKey("c1"), message.ToolCallPending, "propose"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store(t, b.Conn("hand"), handFact(key, id, "test", "f1", "propose", string(body), 0))
+	if r, err := j.Last(t.Context(), callKey("c1")); err != nil || r.Fact.ID != "f1" {
+		t.Errorf("Last = %+v, %v", r, err)
+	}
+}
+
+// An item that only a newer worker can read stays for that one.
+func TestNextLeavesNewerItemsAlone(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		j := w.Journal("test")
+		if err := j.EnsureTool(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		for _, body := range []string{`{"v":2,"id":"f1","call":{"in":"another form"}}`, `{"v":2,"id":"f1"}`} {
+			m := nats.NewMsg("askance.v1.test.fact.s1.r1.c1.w.job")
+			m.Data = []byte(body)
+			store(t, w.Conn("newer"), m)
+		}
+		mustAppend(t, j, workFact("f2", callKey("c2"), job), 0)
+		if item := next(t, w.worker(job, "wk")); item.Fact.ID != "f2" {
+			t.Errorf("item %+v", item.Fact)
+		}
+		synctest.Wait()
+		c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(job))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := c.CachedInfo().NumAckPending; n != 3 {
+			t.Errorf("%d items are on the queue, want all three", n)
+		}
+	})
+}
