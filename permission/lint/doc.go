@@ -2,7 +2,7 @@
 // can never apply, that allow more than they read, or whose question nobody can
 // answer.
 //
-//	report := lint.Run(ctx, files, lint.Options{Options: permission.Options{Tools: tools}})
+//	report := lint.Run(files, lint.Options{Options: permission.Options{Tools: tools}})
 //	for _, f := range report.Findings {
 //		fmt.Println(f)
 //	}

@@ -1,9 +1,9 @@
 package lint
 
 import (
-	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -43,13 +43,13 @@ type Coverage interface {
 
 // Run judges the rule files. Files that cannot be loaded are judged as far as
 // they can be read.
-func Run(ctx context.Context, files []permission.File, opts Options) *Report {
-	l := &linter{ctx: ctx, opts: opts}
-	policy, err := permission.Parse(files...)
+func Run(files []permission.File, opts Options) *Report {
+	l := &linter{opts: opts}
+	_, err := permission.Load(files, opts.Options)
 	l.problems(err)
-	if err == nil {
-		_, err = permission.Compile(policy, opts.Options)
-		l.problems(err)
+	policy, err := permission.Parse(files...)
+	if err != nil {
+		return newReport(l.found, 0) // Load has said why
 	}
 	l.policy = policy
 	l.expressions = permission.Inspect(policy, opts.Options)
@@ -66,11 +66,11 @@ func Run(ctx context.Context, files []permission.File, opts Options) *Report {
 
 // linter is one run.
 type linter struct {
-	ctx         context.Context //nolint:containedctx // it lives as long as Run does
 	opts        Options
 	policy      permission.Policy
 	expressions []*permission.Expression
 	found       []Finding
+	refused     map[string]bool // rules and codes of what keeps the policy from loading
 }
 
 // problems takes over what keeps the policy from loading.
@@ -79,17 +79,38 @@ func (l *linter) problems(err error) {
 	if !errors.As(err, &refused) {
 		return
 	}
-	codes := map[permission.ProblemKind]Code{
-		permission.ProblemName: UnknownName, permission.ProblemTool: UnknownTool, permission.ProblemCost: Expensive,
-	}
 	for _, p := range refused.Problems {
-		code, ok := codes[p.Kind]
-		if !ok {
-			code = Expression
+		code := codeOf(p)
+		if l.refused == nil {
+			l.refused = map[string]bool{}
 		}
+		l.refused[p.Rule+" "+string(code)] = true
 		l.found = append(l.found, Finding{Code: code, Level: Error, Rule: p.Rule, Field: p.Field,
 			Place: permission.Place{File: p.File, Line: p.Line, Col: p.Col}, Msg: fieldMsg(p.Field, p.Msg), Hint: p.Hint})
 	}
+}
+
+// codeOf sorts what keeps a policy from loading.
+func codeOf(p permission.Problem) Code {
+	switch p.Kind {
+	case permission.ProblemName:
+		return UnknownName
+	case permission.ProblemTool:
+		return UnknownTool
+	case permission.ProblemCost:
+		return Expensive
+	}
+	key, _, _ := strings.Cut(p.Field, ".")
+	key, _, _ = strings.Cut(key, "[")
+	switch key {
+	case "approvers", "quorum":
+		return Approvers
+	case "redact":
+		return RedactPath
+	case "escalation", "expiry":
+		return Times
+	}
+	return Expression
 }
 
 func fieldMsg(field, msg string) string {
@@ -101,6 +122,9 @@ func fieldMsg(field, msg string) string {
 
 // add reports something about a key of a rule.
 func (l *linter) add(code Code, level Level, r *permission.Rule, field, msg, hint string) {
+	if l.refused[r.Name+" "+string(code)] {
+		return // the loader has said it better
+	}
 	place := r.Place()
 	if field != "" {
 		place = r.FieldPlace(field)
