@@ -18,7 +18,10 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 	"github.com/nats-io/nats.go"
 )
 
@@ -130,4 +133,183 @@ func handRequest(t *testing.T, nc *nats.Conn, subject, request string) map[strin
 	}
 	body, _ := reply["body"].(map[string]any)
 	return body
+}
+
+// example is one request of the page, and where it is sent.
+type example struct{ subject, request string }
+
+// pageExamples are the requests that PROTOCOL.md gives, in their order.
+func pageExamples(t *testing.T) map[string][]example {
+	t.Helper()
+	page, err := os.ReadFile(protocolPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]example{}
+	for _, part := range strings.Split(string(page), "<!-- example: ")[1:] {
+		subject, rest, _ := strings.Cut(part, " -->")
+		_, rest, _ = strings.Cut(rest, "```json\n")
+		request, _, ok := strings.Cut(rest, "```")
+		if !ok {
+			t.Fatalf("the example for %s is not closed", subject)
+		}
+		last := subject[strings.LastIndexByte(subject, '.')+1:]
+		all[last] = append(all[last], example{subject, request})
+	}
+	return all
+}
+
+// A runtime, an approver and a worker that use the very requests of the page,
+// and check what the page says they can check.
+func TestProtocolByHand(t *testing.T) {
+	w := newWorld(t)
+	mac, keyID, public := handKeys(t, w.Bus)
+	w.engineOf(space{
+		name:  "default",
+		tools: []engine.Tool{tool("refund", message.PlaceRemote)},
+		rules: []permission.Rule{{Name: "money", Tools: []string{"refund"}, Behavior: message.BehaviorAsk}},
+	}, bus.ServiceOptions{})
+	examples := pageExamples(t)
+	bot, ann, worker := w.Conn("bot"), w.Conn("ann"), w.Conn("wk-1")
+	send := func(nc *nats.Conn, e example) map[string]any { return handRequest(t, nc, e.subject, e.request) }
+
+	proposed := callOf(t, send(bot, examples["bot"][0]))
+	if proposed["state"] != "asking" {
+		t.Fatalf("proposed: %v", proposed)
+	}
+	if parked := send(bot, examples["bot"][1]); parked["done"] != true {
+		t.Errorf("wait: %v", parked)
+	}
+	asked := callOf(t, send(ann, examples["ann"][0]))
+	digest := "sha256:" + handSHA256(canonical(t, asked["question"]))
+	if digest != asked["digest"] {
+		t.Fatalf("the digest is %v, by hand %s", asked["digest"], digest)
+	}
+	answer := examples["ann"][1]
+	answer.request = strings.Replace(answer.request, "DIGEST", digest, 1)
+	if approved := send(ann, answer); approved["state"] != "submitted" {
+		t.Fatalf("approved: %v", approved)
+	}
+
+	item := handPull(t, worker, "default", "refund")
+	handCheck(t, item, "refund", keyID, public)
+	handCheckMAC(t, item, mac, keyID)
+	if leave := send(worker, examples["start"][0]); leave["heartbeat_ms"].(float64) <= 0 || leave["idempotency_key"] != handIdempotency(asked) {
+		t.Errorf("start: %v", leave)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := worker.RequestWithContext(ctx, item.Reply, []byte("+ACK")); err != nil {
+		t.Fatal(err)
+	}
+	if alive := send(worker, examples["heartbeat"][0]); alive["stale"] != nil || alive["cancel"] != nil {
+		t.Errorf("heartbeat: %v", alive)
+	}
+	send(worker, examples["progress"][0])
+	if stored := send(worker, examples["result"][0]); stored["stored"] != true || stored["state"] != "finished" {
+		t.Errorf("result: %v", stored)
+	}
+	if done := callOf(t, send(bot, examples["bot"][1])); done["result"].(map[string]any)["output"] != "receipt 7" {
+		t.Errorf("in the end: %v", done)
+	}
+}
+
+// callOf is the one call of a reply.
+func callOf(t *testing.T, body map[string]any) map[string]any {
+	t.Helper()
+	calls, _ := body["calls"].([]any)
+	if len(calls) != 1 {
+		t.Fatalf("%d calls: %v", len(calls), body)
+	}
+	return calls[0].(map[string]any)
+}
+
+// handPull takes one item.
+func handPull(t *testing.T, nc *nats.Conn, space, tool string) *nats.Msg {
+	t.Helper()
+	inbox := nc.NewInbox()
+	sub, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	next := "$JS.API.CONSUMER.MSG.NEXT.ASKANCE_" + space + ".w_" + handToken(tool)
+	if err := nc.PublishRequest(next, inbox, []byte(`{"expires":30000000000,"batch":1,"idle_heartbeat":2000000000}`)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	m, err := sub.NextMsgWithContext(ctx)
+	if err != nil || !strings.HasPrefix(m.Reply, "$JS.ACK.") {
+		t.Fatalf("pull: %+v, %v", m, err)
+	}
+	return m
+}
+
+// handCheck is step 2 of a worker.
+func handCheck(t *testing.T, m *nats.Msg, tool, keyID string, public ed25519.PublicKey) {
+	t.Helper()
+	var fact struct {
+		Call map[string]any `json:"call"`
+	}
+	if err := json.Unmarshal(m.Data, &fact); err != nil {
+		t.Fatal(err)
+	}
+	call := fact.Call
+	question := call["question"].(map[string]any)
+	attempt := call["attempt"].(map[string]any)
+	grant := attempt["grant"].(map[string]any)
+	text := func(v any) string { s, _ := v.(string); return s }
+	subject := "askance.v1." + text(call["space"]) + ".fact." + handToken(text(call["session_id"])) + "." + handToken(text(call["reply_id"])) + "." + handToken(text(call["tool_call_id"])) + ".w." + handToken(tool)
+	if m.Subject != subject || call["state"] != "submitted" || attempt["claim"] != nil || call["hold"] != nil {
+		t.Fatalf("not an unstarted attempt: %s %v", m.Subject, call)
+	}
+	sig, err := base64.RawURLEncoding.DecodeString(text(grant["sig"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(grant, "sig")
+	if !ed25519.Verify(public, append([]byte("askance-grant-v1\n"), canonical(t, grant)...), sig) || grant["key_id"] != keyID || keyID != handSHA256(public)[:16] {
+		t.Errorf("the grant's signature does not fit: %v", grant)
+	}
+	for _, name := range []string{"space", "session_id", "reply_id", "tool_call_id", "tool_name", "input"} {
+		if question[name] != call[name] || name != "input" && grant[name] != call[name] {
+			t.Errorf("%s of call, question and grant: %v, %v, %v", name, call[name], question[name], grant[name])
+		}
+	}
+	if grant["attempt"] != attempt["number"] || grant["bundle"] != question["bundle"] || grant["digest"] != "sha256:"+handSHA256(canonical(t, question)) {
+		t.Errorf("the grant is of something else: %v", grant)
+	}
+	if grant["idempotency_key"] != handIdempotency(call) {
+		t.Errorf("idempotency key %v", grant["idempotency_key"])
+	}
+	now := time.Now().UTC().Format(time.RFC3339Nano)
+	if text(grant["not_before"]) > now || text(grant["expires"]) < now {
+		t.Errorf("not valid now: %v", grant)
+	}
+}
+
+func handIdempotency(call map[string]any) string {
+	b := []byte("askance-idempotency-v1\x00")
+	for _, name := range []string{"space", "session_id", "reply_id", "tool_call_id"} {
+		part, _ := call[name].(string)
+		b = append(b, lengthFirst(part)...)
+	}
+	return "ak_" + handSHA256(b)
+}
+
+// handCheckMAC is what a reader of the journal checks, if it has the key.
+func handCheckMAC(t *testing.T, m *nats.Msg, key []byte, keyID string) {
+	t.Helper()
+	prev, err := strconv.ParseUint(m.Header.Get("Nats-Expected-Last-Subject-Sequence"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, _, _ := strings.Cut(m.Subject, ".w.")
+	if m.Header.Get("Nats-Expected-Last-Subject-Sequence-Subject") != tree+".>" || m.Header.Get("Askance-MAC") != keyID+" "+handMAC(key, m.Subject, prev, m.Data) {
+		t.Errorf("the MAC does not fit: %v", m.Header)
+	}
+	if len(m.Header) != 5 || m.Header.Get("Nats-Msg-Id") == "" || m.Header.Get("Askance-Kind") == "" {
+		t.Errorf("the page lists five headers, there are %v", m.Header)
+	}
 }

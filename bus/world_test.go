@@ -50,31 +50,47 @@ func (runner) Run(_ context.Context, inv message.Invocation, progress func(strin
 	return message.ToolResultBlock{ID: inv.Call.Call, Name: inv.Call.Tool, State: message.ToolResultSuccess, Output: message.Content{Text: inv.Call.Input}}
 }
 
-// engine starts an engine with its service. wrap changes what the service
-// sees of it.
+// space is what an engine is started for.
+type space struct {
+	name  message.SpaceID
+	tools []engine.Tool
+	rules []permission.Rule
+}
+
+func tool(name string, p message.Placement) engine.Tool {
+	return engine.Tool{Tool: permission.Tool{Name: name}, Placement: p, ConcurrencySafe: true}
+}
+
+// engine starts an engine of the space "test" with its service. wrap changes
+// what the service sees of it.
 func (w *world) engine(o bus.ServiceOptions, wrap ...func(bus.Surface) bus.Surface) *replica {
 	w.t.Helper()
+	return w.engineOf(space{
+		name:  "test",
+		tools: []engine.Tool{tool(echo, message.PlaceLocal), tool(pay, message.PlaceLocal), tool(job, message.PlaceRemote), tool(otherJob, message.PlaceRemote), tool(outside, message.PlaceExternal)},
+		rules: []permission.Rule{
+			{Name: "free", Tools: []string{echo, job, otherJob, outside}, Behavior: message.BehaviorAllow},
+			{Name: "money", Tools: []string{pay}, Behavior: message.BehaviorAsk},
+		},
+	}, o, wrap...)
+}
+
+func (w *world) engineOf(sp space, o bus.ServiceOptions, wrap ...func(bus.Surface) bus.Surface) *replica {
+	w.t.Helper()
 	nc := w.Conn("engine")
-	j, err := bus.OpenJournal(context.Background(), nc, "test", w.Keys(), bus.JournalOptions{})
+	j, err := bus.OpenJournal(context.Background(), nc, sp.name, w.Keys(), bus.JournalOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	tool := func(name string, p message.Placement) engine.Tool {
-		return engine.Tool{Tool: permission.Tool{Name: name}, Placement: p, ConcurrencySafe: true}
-	}
-	tools := []engine.Tool{tool(echo, message.PlaceLocal), tool(pay, message.PlaceLocal), tool(job, message.PlaceRemote), tool(otherJob, message.PlaceRemote), tool(outside, message.PlaceExternal)}
 	var known []permission.Tool
-	for _, t := range tools {
+	for _, t := range sp.tools {
 		known = append(known, t.Tool)
 	}
-	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{
-		{Name: "free", Tools: []string{echo, job, otherJob, outside}, Behavior: message.BehaviorAllow},
-		{Name: "money", Tools: []string{pay}, Behavior: message.BehaviorAsk},
-	}}, permission.Options{Tools: known})
+	policy, err := permission.Compile(permission.Policy{Rules: sp.rules}, permission.Options{Tools: known})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	e, err := engine.New("test", j, policy, tools, engine.WithExecutor(runner{}), engine.WithSignals(bus.NewSignals(nc, "test", nil)), engine.WithSigningKey(w.Keys().Signer()))
+	e, err := engine.New(sp.name, j, policy, sp.tools, engine.WithExecutor(runner{}), engine.WithSignals(bus.NewSignals(nc, sp.name, nil)), engine.WithSigningKey(w.Keys().Signer()))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -84,7 +100,7 @@ func (w *world) engine(o bus.ServiceOptions, wrap ...func(bus.Surface) bus.Surfa
 	if o.Observer == nil {
 		o.Observer = e
 	}
-	s, err := bus.Serve(context.Background(), nc, "test", func(p message.Principal, tool string) bus.Surface {
+	s, err := bus.Serve(context.Background(), nc, sp.name, func(p message.Principal, tool string) bus.Surface {
 		var s bus.Surface = e.As(p)
 		if p.Role == message.RoleWorker {
 			s = e.Worker(p, tool)
