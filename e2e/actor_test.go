@@ -1,0 +1,204 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// Who acts in these tests.
+const (
+	botName      = "bot"
+	approverName = "alice"
+	operatorName = "omar"
+)
+
+// requestLimit bounds one try of a request: engines die while they handle it.
+const requestLimit = 500 * ms
+
+// client is one connection of one principal. Its methods try again until
+// somebody has answered for good, as programs that use askance do.
+type client struct {
+	engine.Client
+	w    *world
+	dice *dice
+}
+
+// ack is a change that was acknowledged: it must be found in the journal.
+type ack struct {
+	op   string
+	call *message.Call // as it was returned
+}
+
+func (w *world) acknowledged(op string, calls ...*message.Call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range calls {
+		w.acked = append(w.acked, ack{op, c})
+	}
+}
+
+// lastAck is the highest sequence that was acknowledged.
+func (w *world) lastAck() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := uint64(0)
+	for _, a := range w.acked {
+		last = max(last, a.call.Seq)
+	}
+	return last
+}
+
+// temporary reports whether the same request may succeed later.
+func temporary(err error) bool {
+	return errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// persist sends a request until it is answered for good, each time with a limit;
+// tries counts from 1.
+func persist[T any](limit time.Duration, what string, f func(ctx context.Context) (T, error)) (out T, tries int, err error) {
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	pause := time.NewTicker(25 * time.Millisecond)
+	defer pause.Stop()
+	for tries = 1; ; tries++ {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		out, err = f(ctx)
+		cancel()
+		if err == nil || !temporary(err) {
+			return out, tries, err
+		}
+		select {
+		case <-pause.C:
+		case <-deadline.C:
+			return out, tries, fmt.Errorf("%s: nobody answers: %w", what, err)
+		}
+	}
+}
+
+// propose hands calls over; the acknowledgement is remembered.
+func (c client) propose(r message.ProposeRequest) ([]*message.Call, error) {
+	reply, _, err := persist(requestLimit, "propose "+string(r.Reply), func(ctx context.Context) (message.ProposeReply, error) { return c.Propose(ctx, r) })
+	if err == nil && len(reply.Calls) != len(r.Calls) {
+		err = fmt.Errorf("propose %s: %d calls were proposed, %d came back", r.Reply, len(r.Calls), len(reply.Calls))
+	}
+	if err == nil {
+		c.w.acknowledged("propose", reply.Calls...)
+	}
+	return reply.Calls, err
+}
+
+// answer answers the question that the call carries. That the question is over
+// by now is no error: an earlier try may have been taken, or the list that the
+// question came from lagged behind.
+func (c client) answer(call *message.Call, a message.Answer) error {
+	a.Key, a.Digest = call.Key, call.Digest
+	got, _, err := persist(requestLimit, "answer "+call.Key.String(), func(ctx context.Context) (*message.Call, error) { return c.Answer(ctx, a) })
+	if err == nil {
+		c.w.acknowledged("answer", got)
+		return nil
+	}
+	if over(err) {
+		return nil
+	}
+	return fmt.Errorf("answer %s: %w", call.Key, err)
+}
+
+// settle says what became of a held call. If it is not held any more by then,
+// its owner knew better: a late result settles a call, too.
+func (c client) settle(call *message.Call, outcome message.Outcome) error {
+	r := message.SettleRequest{Key: call.Key, Attempt: call.Attempt.Number, Outcome: outcome, Output: "settled", Note: "by looking at the effect file"}
+	got, _, err := persist(requestLimit, "settle "+call.Key.String(), func(ctx context.Context) (*message.Call, error) { return c.Settle(ctx, r) })
+	if err == nil {
+		c.w.acknowledged("settle", got)
+		return nil
+	}
+	if over(err) && c.w.movedOn(call) {
+		return nil
+	}
+	return fmt.Errorf("settle %s as %s: %w", call.Key, outcome, err)
+}
+
+// movedOn waits until the journal shows that a held call is not held any more,
+// or is held for a later attempt.
+func (w *world) movedOn(held *message.Call) bool {
+	return w.obs.until(patience, func() bool {
+		now := w.obs.call(held.Key)
+		return now.Facts > held.Facts && (now.Hold == message.HoldNone || now.Attempt.Number > held.Attempt.Number)
+	})
+}
+
+// over reports whether an error says that the call has moved on.
+func over(err error) bool {
+	return errors.Is(err, message.ErrFinished) || errors.Is(err, message.ErrState) || errors.Is(err, message.ErrDigest) || errors.Is(err, message.ErrSuperseded)
+}
+
+// list reads all pages.
+func (c client) list(r message.ListRequest) ([]*message.Call, error) {
+	var out []*message.Call
+	for {
+		page, _, err := persist(requestLimit, "list", func(ctx context.Context) (message.ListReply, error) { return c.List(ctx, r) })
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, page.Calls...)
+		if page.Next == 0 {
+			return out, nil
+		}
+		r.After = page.Next
+	}
+}
+
+// ready waits until an engine answers.
+func (c client) ready() error {
+	_, _, err := persist(requestLimit, "info", func(ctx context.Context) (message.InfoReply, error) {
+		ctx, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
+		defer cancel()
+		c.w.mind()
+		return c.Info(ctx)
+	})
+	return err
+}
+
+// block makes a proposed call.
+func (w *world) block(id, tool string, in toolInput) message.ToolCallBlock {
+	w.t.Helper()
+	raw, err := strictjson.Marshal(in)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return message.ToolCallBlock{ID: message.CallID(id), Name: tool, Input: string(raw)}
+}
+
+func proposal(session, reply string, calls ...message.ToolCallBlock) message.ProposeRequest {
+	return message.ProposeRequest{Session: message.SessionID(session), Reply: message.ReplyID(reply), Agent: "e2e", Calls: calls}
+}
+
+func key(session, reply, call string) message.Key {
+	return message.Key{Space: space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call)}
+}
+
+// describe is a call in one line, for failures.
+func describe(c *message.Call) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %s (%s), %d facts, attempt %d", c.Key, c.Tool, c.State, c.Cause, c.Facts, c.Attempt.Number)
+	if c.Started() {
+		fmt.Fprintf(&b, " of %s", c.Attempt.Worker)
+	}
+	if c.Hold != message.HoldNone {
+		fmt.Fprintf(&b, ", held: %s", c.Hold)
+	}
+	if !c.RetryAt.IsZero() {
+		fmt.Fprintf(&b, ", again at %s", c.RetryAt.Format(time.StampMilli))
+	}
+	if c.Behind != "" {
+		fmt.Fprintf(&b, ", behind %s", c.Behind)
+	}
+	return b.String()
+}

@@ -1,0 +1,52 @@
+package e2e_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestNATSKilled kills the NATS server in the middle of traffic of two engines:
+// nothing that was acknowledged is lost, and everything ends.
+func TestNATSKilled(t *testing.T) {
+	t.Parallel()
+	const kills = killsPerPoint
+	s, nats, _ := newCluster(t, "engine-a", "engine-b")
+	tr := s.begin("bot", 6)
+	for range kills {
+		s.more(20 + s.pick(60))
+		<-s.moment()
+		nats.kill()
+		nats.start()
+	}
+	s.more(20)
+	tr.end()
+	s.finish()
+	if s.tally.kills < kills {
+		t.Errorf("%d kills, want %d", s.tally.kills, kills)
+	}
+	t.Logf("%d turns", tr.turns.Load())
+}
+
+// TestEngineKilled kills one of two engines in the middle of traffic. The other
+// one carries on alone, with the dead one's calls, too, until everything has
+// ended; only then the dead one comes back, and the other one dies.
+func TestEngineKilled(t *testing.T) {
+	t.Parallel()
+	const kills = killsPerPoint
+	s, _, engines := newCluster(t, "engine-a", "engine-b")
+	for i := range kills {
+		tr := s.begin(fmt.Sprintf("bot%d", i), 4)
+		s.more(20 + s.pick(40))
+		<-s.moment()
+		victim := engines[i%2]
+		victim.kill()
+		s.more(20) // the other one goes on
+		tr.end()
+		s.rest()
+		victim.start()
+	}
+	s.finish()
+	if s.tally.kills < kills {
+		t.Errorf("%d kills, want %d", s.tally.kills, kills)
+	}
+}

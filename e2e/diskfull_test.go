@@ -1,0 +1,62 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// fileLimit is how large a file may be under which an engine runs, in blocks of
+// 512 bytes.
+const fileLimit = 2048
+
+// TestDiskFull lets writing fail under an engine with a NATS server inside: the
+// kernel refuses to let files grow, which needs no rights; and, where a small
+// file system can be mounted, it is really full. What does not fit is refused
+// with a typed error, nothing acknowledged is lost, and with room again the next
+// engine carries everything through.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	t.Run("file size limit", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		engine := w.embedded("engine")
+		free := engine.argv
+		engine.argv = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -f %d && exec "$@"`, fileLimit), "sh"}, free...)
+		s := newStageIn(w, engine)
+		s.begun()
+		refused := s.untilFull()
+		engine.kill()
+		engine.argv = free
+		engine.start()
+		s.resumes(refused)
+	})
+	t.Run("small file system", smallFileSystem)
+}
+
+// untilFull proposes large questions until one is refused.
+func (s *stage) untilFull() message.ProposeRequest {
+	s.t.Helper()
+	for n := 1; n <= 1000; n++ {
+		r := proposal("full", fmt.Sprintf("r%d", n), s.block("c", allTools[n%4], toolInput{N: n, Ask: true, Pad: strings.Repeat("x", 100_000)}))
+		ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+		got, err := s.bot.Propose(ctx, r)
+		cancel()
+		switch {
+		case errors.Is(err, message.ErrFull):
+			s.t.Logf("%d proposals until the disk was full: %v", n, err)
+			return r
+		case err != nil:
+			s.t.Fatalf("proposal %d on a full disk: %v, want an error with code %s", n, err, message.CodeFull)
+		}
+		s.acknowledged("propose", got.Calls...)
+	}
+	s.t.Fatal("the disk does not get full")
+	return message.ProposeRequest{}
+}

@@ -1,0 +1,69 @@
+// Package e2e proves askance with real processes: the askance command as engine
+// and as worker, the real nats-server, a tool that leaves traces in files. They
+// are killed with SIGKILL, frozen, starved of disk; then the journal and the
+// files are held against each other. The package has tests only.
+//
+// # What must hold
+//
+// After every test, whatever died in it:
+//
+//   - The tool ran only under an attempt whose start was in the journal before,
+//     after an allow, with the very bytes that were decided on, and once per
+//     attempt.
+//   - With the idempotency key the effect exists exactly once. Without one it
+//     exists at most once, and a call whose owner died after the start waits as
+//     unknown until a person settles it.
+//   - Every call ends or waits for a person: it asks, it is held, or it is behind
+//     one of its batch that is. When all are settled, all have ended.
+//   - Every answer that an engine gave is in the journal as it was given, and
+//     every question that was open is open still under the same digest.
+//   - Every record is authentic, and every history is one that the machine
+//     could have written.
+//
+// # Crash points
+//
+// At each point 20 kills must come in time; those that came too early or too
+// late, as the journal tells afterwards, are not counted. Each round also has a
+// call beside the struck one, one that asks and one that is denied. The processes
+// go on with the same data from kill to kill.
+//
+//	point              killed  the struck call then                                kills
+//	asking             engine  asks still, under the same digest                   20
+//	restarting         engine  the same, with another kill while it starts again   20 x 2
+//	answer unanswered  engine  asks still, or the answer counts: once              20
+//	allowed            engine  is run (approve and submit are one record)          20
+//	submitted          engine  is run                                              20
+//	local start        engine  runs again with its key, or waits as unknown        20
+//	worker start       engine  ends with the result, or as after a lost lease      20
+//	result unanswered  engine  ends with the result, sent again until answered     20
+//	result stored      engine  has ended                                           20
+//	worker offered     worker  is run                                              20
+//	worker running     worker  runs again with its key, or waits as unknown        20
+//
+// Other tests:
+//
+//	TestTwoWorkers       one of two workers killed in mid-run      20 kills; each attempt has one owner
+//	TestInterruptKilled  engine killed during an interrupt         20 kills; nothing begins afterwards
+//	TestNATSKilled       external NATS killed, in traffic          20 kills; nothing acknowledged is lost
+//	TestEngineKilled     one of two engines killed, in traffic     20 kills; the other finishes alone
+//	TestAnythingKilled   NATS, an engine or a worker, in traffic   30 kills
+//	TestFrozenWorker     SIGSTOP until given up, then SIGCONT      6 times; given up within lease + 1 s
+//	TestFrozenEngine     the same with one of two engines          8 times; the other goes on
+//	TestFrozenAlone      the same with the only engine             4 times
+//	TestStoreFull        external NATS with a bounded store        refused with code full, nothing lost
+//	TestDiskFull         writing fails under an engine             the same, after a restart with room
+//
+// # Running
+//
+// Each test prints its seed. ASKANCE_E2E_SEED=n repeats its choices: tools,
+// inputs, who is killed and when. What the machine makes of them can differ.
+// ASKANCE_E2E_RACE=1 builds the command with the race detector.
+//
+// No test needs rights. Where mounting is allowed, TestDiskFull fills a real
+// small file system besides running into a file size limit.
+//
+// # What it does not do
+//
+// It does not cut power: a process that dies leaves its writes to the kernel.
+// That acknowledged means synced to the disk is a setting of the NATS server.
+package e2e

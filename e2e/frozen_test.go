@@ -1,0 +1,110 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// signal sends a signal to the present life of a process.
+func (p *process) signal(sig syscall.Signal) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.life.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatalf("signal %s: %v", p.name, err)
+	}
+}
+
+// TestFrozenWorker stops a worker, without killing it, until the engine has
+// given it up, and then lets it go on with what it has in hand: its effect
+// counts once, and a result that comes too late changes nothing.
+func TestFrozenWorker(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for i := range 6 {
+		tool := remote[i%2]
+		k := key("s", fmt.Sprintf("r%d", i), "c")
+		s.started(k, s.block("c", tool, toolInput{N: i, Before: 20, After: 20}))
+		frozen := s.workers[tool]
+		frozen.signal(syscall.SIGSTOP)
+		s.givenUp(k)
+		frozen.signal(syscall.SIGCONT)
+		s.obs.await("the call ends after all", s.mind, func() bool { return !s.obs.call(k).Open() })
+	}
+	s.finish()
+}
+
+// TestFrozenEngine stops one of two engines, without killing it, while local
+// tools run in it. The other one gives them up and goes on alone; the first
+// finds out when it wakes: what its tools did counts once, too.
+func TestFrozenEngine(t *testing.T) {
+	t.Parallel()
+	s, _, engines := newCluster(t, "engine-a", "engine-b")
+	frozen := 0
+	for i := range 8 {
+		tool := []string{note, post}[i%2]
+		k := key("s", fmt.Sprintf("r%d", i), "c")
+		s.started(k, s.block("c", tool, toolInput{N: i, Before: 100, After: 100}))
+		victim, other := engines[i/2%2], engines[1-i/2%2]
+		victim.signal(syscall.SIGSTOP)
+		if s.obs.call(k).Attempt.Worker == victim.id() {
+			frozen++
+			s.givenUp(k)
+		}
+		tr := s.begin(fmt.Sprintf("bot%d", i), 2)
+		s.more(12) // the other one goes on
+		if err := other.died(); err != nil {
+			t.Fatal(err)
+		}
+		victim.signal(syscall.SIGCONT)
+		tr.end()
+	}
+	s.finish()
+	t.Logf("%d of 8 local calls ran in the engine that was stopped", frozen)
+}
+
+// TestFrozenAlone stops the only engine, with the NATS server inside, for longer
+// than a lease, while tools run that outlast it. Whomever it takes for dead when
+// it wakes, their effects count once.
+func TestFrozenAlone(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for i, tool := range allTools {
+		k := key("s", fmt.Sprintf("r%d", i), "c")
+		s.started(k, s.block("c", tool, toolInput{N: i, Before: 20, After: 2 * lease.Milliseconds()}))
+		s.engine.signal(syscall.SIGSTOP)
+		<-time.After(s.between(lease, 3*lease))
+		s.engine.signal(syscall.SIGCONT)
+	}
+	s.finish()
+}
+
+// started proposes one call and waits until its tool runs.
+func (s *stage) started(k message.Key, call message.ToolCallBlock) {
+	s.t.Helper()
+	started := s.obs.when(step(k, toolcall.Start))
+	_, err := s.bot.propose(proposal(string(k.Session), string(k.Reply), call))
+	s.must(err)
+	s.obs.await("the tool starts", s.mind, func() bool { return isClosed(started) })
+}
+
+// givenUp waits until an engine calls the owner of an attempt dead, or the call
+// has ended after all. It has the lease and a second.
+func (s *stage) givenUp(k message.Key) {
+	s.t.Helper()
+	began := time.Now()
+	s.obs.await("the silent owner is given up", s.mind, func() bool {
+		c := s.obs.call(k)
+		return !c.Open() || c.Hold == message.HoldUnknown || !c.RetryAt.IsZero() || c.Attempt.Number > 1
+	})
+	if took := time.Since(began); took > lease+time.Second+slack {
+		s.t.Errorf("%s: it took %s to notice a silent owner, want the lease of %s and a second", describe(s.obs.call(k)), took, lease)
+	}
+}

@@ -1,0 +1,108 @@
+package e2e_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Environment variables of the suite.
+const (
+	seedVar = "ASKANCE_E2E_SEED" // repeats the kills of an earlier run, as far as the machine does
+	raceVar = "ASKANCE_E2E_RACE" // 1: build the command with the race detector
+)
+
+// minParallel is how many tests run at a time on small machines.
+const minParallel = 3
+
+// bin is what TestMain built.
+var bin struct {
+	askance string // the command under test
+	nats    string // the real nats-server, from the module graph
+	self    string // this test binary, which is also the tool that workers run
+}
+
+// seed is where all randomness of a run comes from.
+var seed uint64
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == effectTool {
+		os.Exit(effectMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	if seed, err = seedOf(os.Getenv(seedVar)); err != nil {
+		return 1, err
+	}
+	dir, err := os.MkdirTemp("", "askance-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := build(dir); err != nil {
+		return 1, err
+	}
+	go starter()
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
+		// These tests wait for other processes more than they work.
+		if err := p.Value.Set(strconv.Itoa(max(minParallel, runtime.GOMAXPROCS(0)))); err != nil {
+			return 1, err
+		}
+	}
+	return m.Run(), nil
+}
+
+func seedOf(text string) (uint64, error) {
+	if text == "" {
+		return uint64(time.Now().UnixNano()), nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s=%q is no number", seedVar, text)
+	}
+	return n, nil
+}
+
+// build makes the binaries once for all tests.
+func build(dir string) error {
+	var err error
+	if bin.self, err = os.Executable(); err != nil {
+		return err
+	}
+	exe := ""
+	if runtime.GOOS == "windows" {
+		exe = ".exe"
+	}
+	bin.askance, bin.nats = filepath.Join(dir, "askance"+exe), filepath.Join(dir, "nats-server"+exe)
+	args := []string{"build", "-o", bin.askance}
+	if os.Getenv(raceVar) == "1" {
+		args = append(args, "-race")
+	}
+	if err := goCommand(append(args, "../cmd/askance")...); err != nil {
+		return err
+	}
+	return goCommand("build", "-o", bin.nats, "github.com/nats-io/nats-server/v2")
+}
+
+func goCommand(args ...string) error {
+	out, err := exec.Command("go", args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go %v: %w\n%s", args, err, out)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package e2e_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// observer follows the journal over a plain connection, with the engine's keys
+// and without writing, and lets a test wait for what it sees there. It is the
+// test's only clock: what happens next is decided by facts, not by time.
+type observer struct {
+	t testing.TB
+
+	mu       sync.Mutex // guards all below
+	calls    map[message.Key]*message.Call
+	order    []message.Key // of first facts
+	facts    map[message.Key][]message.Record
+	records  int
+	seq      uint64 // of the last record
+	caughtUp bool
+	watchers map[*watcher]struct{}
+	changed  chan struct{} // closed and replaced with every record
+}
+
+// watcher waits for one record.
+type watcher struct {
+	match func(message.Record) bool
+	seen  chan struct{}
+}
+
+// observe follows j until the test ends.
+func observe(t testing.TB, j *bus.Journal) *observer {
+	t.Helper()
+	o := &observer{
+		t: t, calls: map[message.Key]*message.Call{}, facts: map[message.Key][]message.Record{},
+		watchers: map[*watcher]struct{}{}, changed: make(chan struct{}),
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- j.Watch(ctx, 0, o) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil && ctx.Err() == nil {
+			t.Errorf("the observer lost the journal: %v", err)
+		}
+	})
+	return o
+}
+
+// Record implements message.Sink.
+func (o *observer) Record(r message.Record) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.records++
+	o.seq = r.Seq
+	if r.Invalid != nil {
+		o.t.Errorf("record %d is not authentic: %v", r.Seq, r.Invalid)
+	}
+	if r.Fact != nil && r.Fact.Call != nil {
+		c := r.Fact.Call
+		c.At(r.Seq)
+		if o.calls[c.Key] == nil {
+			o.order = append(o.order, c.Key)
+		}
+		o.calls[c.Key] = c
+		o.facts[c.Key] = append(o.facts[c.Key], r)
+	}
+	for w := range o.watchers {
+		if w.match(r) {
+			close(w.seen)
+			delete(o.watchers, w)
+		}
+	}
+	o.wake()
+}
+
+// CaughtUp implements message.Sink.
+func (o *observer) CaughtUp() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.caughtUp = true
+	o.wake()
+}
+
+func (o *observer) wake() {
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
+
+// when gives a channel that is closed at the next record that matches.
+func (o *observer) when(match func(message.Record) bool) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	w := &watcher{match: match, seen: make(chan struct{})}
+	o.watchers[w] = struct{}{}
+	return w.seen
+}
+
+// step matches a fact of the call in which a step of that cause was taken.
+func step(key message.Key, cause toolcall.Cause) func(message.Record) bool {
+	return func(r message.Record) bool {
+		return r.Fact != nil && r.Fact.Call != nil && r.Fact.Call.Key == key && took(r.Fact, cause)
+	}
+}
+
+// call is the last state seen of a call, nil if there was none.
+func (o *observer) call(key message.Key) *message.Call {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.calls[key]
+}
+
+// history is the records seen of a call.
+func (o *observer) history(key message.Key) []message.Record {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.facts[key])
+}
+
+// all gives the last state seen of every call, in the order of proposal.
+func (o *observer) all() []*message.Call {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := make([]*message.Call, 0, len(o.order))
+	for _, k := range o.order {
+		out = append(out, o.calls[k])
+	}
+	return out
+}
+
+// count is how many records were seen.
+func (o *observer) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.records
+}
+
+// reached reports whether the record at seq was seen.
+func (o *observer) reached(seq uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.seq >= seq
+}
+
+// await is until that ends the test instead of giving up. While it waits, mind
+// may end the test, too. Only for the test's own goroutine.
+func (o *observer) await(what string, mind func(), ok func() bool) {
+	o.t.Helper()
+	if !o.until(patience, func() bool { mind(); return ok() }) {
+		o.t.Fatalf("%s: not within %s\n%s", what, patience, o.open())
+	}
+}
+
+// until waits until ok holds, looking anew after every record and, because ok
+// may look elsewhere too, every now and then. It reports false after limit.
+func (o *observer) until(limit time.Duration, ok func() bool) bool {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		o.mu.Lock()
+		changed := o.changed
+		o.mu.Unlock()
+		if ok() {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-deadline.C:
+			return false
+		}
+	}
+}
+
+// open describes the calls that have not ended.
+func (o *observer) open() string {
+	s := ""
+	for _, c := range o.all() {
+		if c.Open() {
+			s += describe(c) + "\n"
+		}
+	}
+	return s
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

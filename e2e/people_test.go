@@ -1,0 +1,207 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// found checks, over a new connection as after the runtime's own restart, that
+// the session's calls are listed as the journal has them, and that every
+// question that was open is open still, under the same digest.
+func (s *stage) found(session string) {
+	s.t.Helper()
+	s.obs.await("the observer sees what was acknowledged", s.mind, func() bool { return s.obs.reached(s.lastAck()) })
+	before := s.ofSession(session)
+	again := s.world.bot()
+	listed, err := again.list(message.ListRequest{Session: message.SessionID(session), All: true})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	have := map[message.Key]*message.Call{}
+	for _, c := range listed {
+		have[c.Key] = c
+	}
+	for _, c := range before {
+		now := have[c.Key]
+		switch {
+		case now == nil:
+			s.t.Errorf("%s: the runtime does not find it after the restart", describe(c))
+		case now.Facts < c.Facts:
+			s.t.Errorf("%s: after the restart it went back to %s", describe(c), describe(now))
+		case c.State == message.ToolCallAsking && (now.State != message.ToolCallAsking || now.Digest != c.Digest):
+			s.t.Errorf("%s: its question is gone after the restart: %s", describe(c), describe(now))
+		}
+	}
+}
+
+// ofSession is what was seen of a session's calls.
+func (w *world) ofSession(session string) []*message.Call {
+	var out []*message.Call
+	for _, c := range w.obs.all() {
+		if c.Session == message.SessionID(session) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// answerOpen answers the open questions of a session, or of all if it is "",
+// each in one of the ways there are.
+func (s *stage) answerOpen(session string) error {
+	open, err := s.approver.list(message.ListRequest{Session: message.SessionID(session), States: []message.ToolCallState{message.ToolCallAsking}})
+	for _, c := range open {
+		if err == nil {
+			err = s.answer(c)
+		}
+	}
+	return err
+}
+
+func (s *stage) answer(c *message.Call) error {
+	switch s.approver.dice.pick(12) {
+	case 0:
+		return s.approver.answer(c, message.Answer{Kind: message.AnswerReject, Feedback: "no"})
+	case 1:
+		return s.approver.answer(c, message.Answer{Kind: message.AnswerForTool, Output: "forty-two"})
+	case 2, 3:
+		edited := strings.Replace(c.Input, `"n":`, `"n":1`, 1)
+		return s.approver.answer(c, message.Answer{Kind: message.AnswerApprove, Input: &edited})
+	case 4:
+		err := s.byCommand(approverName, "approve", keyPath(c.Key), "--digest", c.Digest)
+		if over(err) {
+			return nil // as with client.answer
+		}
+		return err
+	default:
+		return s.approver.answer(c, message.Answer{Kind: message.AnswerApprove})
+	}
+}
+
+// exits are the exit codes that a person reacts to, as the errors of a client.
+var exits = map[int]error{3: message.ErrState, tryLater: message.ErrUnavailable}
+
+// byCommand does what a person does on a terminal: who is told to try again
+// later does.
+func (s *stage) byCommand(name string, args ...string) error {
+	args = append(args, "--nats", s.url, "--space", string(space), "--data", s.file("data-person"), "--as", name)
+	what := "askance " + strings.Join(args, " ")
+	_, _, err := persist(patience, what, func(ctx context.Context) (struct{}, error) {
+		_, stderr, err := command(ctx, args...)
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok && exits[exit.ExitCode()] != nil {
+			err = exits[exit.ExitCode()]
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w\n%s", what, err, stderr)
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// keyPath is how a command names a call.
+func keyPath(k message.Key) string {
+	return string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call)
+}
+
+// rest waits until nothing moves without a person: every call is finished, is
+// held, or waits behind one that is.
+func (s *stage) rest() {
+	s.t.Helper()
+	s.obs.await("everything ends or waits to be settled", s.mind, func() bool {
+		s.must(s.answerOpen(""))
+		held := map[message.Key]bool{}
+		all := s.obs.all()
+		for _, c := range all {
+			held[c.ReplyKey()] = held[c.ReplyKey()] || c.Open() && c.Hold != message.HoldNone
+		}
+		for _, c := range all {
+			if c.Open() && c.Hold == message.HoldNone && (c.State != message.ToolCallPending || !held[c.ReplyKey()]) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// settleAll settles what is held until everything has ended. What happened is
+// found out as an operator would: by looking at the effect file.
+func (s *stage) settleAll() {
+	s.t.Helper()
+	for n := 0; ; {
+		held, err := s.operator.list(message.ListRequest{Held: true})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if len(held) == 0 && s.ended() {
+			return
+		}
+		effects := s.surely()
+		for _, c := range held {
+			n++
+			if err := s.settle(c, len(effects[c.IdempotencyKey()]) > 0, n); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		s.rest()
+	}
+}
+
+// surely gives the effects that there are, when nobody is at it any more: an
+// operator who judges while the owner may be alive guesses. So they see to it
+// that the workers are dead, and that no tool runs.
+func (s *stage) surely() map[string][]mark {
+	s.t.Helper()
+	s.replaceWorkers()
+	idle := flock.New(filepath.Join(s.effects(), runningLock))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := idle.TryLockContext(ctx, 5*ms); err != nil {
+		s.t.Fatalf("tools are still running: %v", err)
+	}
+	defer func() { s.must(idle.Unlock()) }()
+	return s.marks(effectsFile)
+}
+
+// settle says what became of the call, one in four times by the command.
+func (s *stage) settle(c *message.Call, happened bool, n int) error {
+	if c.Hold != message.HoldUnknown {
+		return fmt.Errorf("%s: held, but not because its outcome is unknown", describe(c))
+	}
+	outcome := message.OutcomeHappened
+	if !happened {
+		outcome = []message.Outcome{message.OutcomeDidNot, message.OutcomeRunAgain}[s.operator.dice.pick(2)]
+	}
+	if n%4 == 1 {
+		err := s.byCommand(operatorName, "settle", keyPath(c.Key), "--outcome", string(outcome), "--output", "settled")
+		if over(err) && s.movedOn(c) {
+			return nil // as with client.settle
+		}
+		return err
+	}
+	return s.operator.settle(c, outcome)
+}
+
+// must ends the test on an error. Only for the test's own goroutine.
+func (s *stage) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stage) ended() bool {
+	for _, c := range s.obs.all() {
+		if c.Open() {
+			return false
+		}
+	}
+	return true
+}

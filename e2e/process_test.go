@@ -1,0 +1,256 @@
+package e2e_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// jobs are run by the starter.
+var jobs = make(chan func())
+
+// starter starts every child on one thread that lives as long as the test
+// binary: on Linux children are told to die with the thread that made them,
+// so that a broken run leaves nothing behind.
+func starter() {
+	runtime.LockOSThread()
+	for f := range jobs {
+		f()
+	}
+}
+
+// process is a real process that can be killed and started again with the same
+// arguments. Its output, of all its lives, is in one file, whose end is shown
+// when the test fails.
+type process struct {
+	t    testing.TB
+	name string
+	argv []string
+	sign string // what it puts out when it works
+	out  string
+	// restarts is how often it is started again, as a supervisor would, when it
+	// ends with the exit code that says: try again later.
+	restarts int
+
+	mu    sync.Mutex // guards all below, and restarts
+	life  *life      // nil: it does not run
+	kills int
+}
+
+// tryLater is that exit code, see askance help exit-codes.
+const tryLater = 5
+
+// life is a process from start to end.
+type life struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has been waited for; guards err
+	err  error
+}
+
+// newProcess describes a process; start starts it. It is killed when the test
+// ends.
+func newProcess(t testing.TB, dir, name, sign string, argv ...string) *process {
+	t.Helper()
+	p := &process{t: t, name: name, sign: sign, argv: argv, out: filepath.Join(dir, name+".log")}
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("%s\n%s", p.name, p.tail(4<<10))
+		}
+	})
+	return p
+}
+
+// start begins the next life.
+func (p *process) start() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life != nil {
+		p.t.Fatalf("%s runs already", p.name)
+	}
+	if err := p.begin(); err != nil {
+		p.t.Fatalf("start %s: %v", p.name, err)
+	}
+}
+
+// begin makes a new life. p.mu is held.
+func (p *process) begin() error {
+	out, err := os.OpenFile(p.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close() // the child has its own
+	_, _ = fmt.Fprintf(out, lifeMark+"%s %v\n", time.Now().Format(time.StampMicro), p.argv)
+	l := &life{cmd: exec.Command(p.argv[0], p.argv[1:]...), done: make(chan struct{})}
+	l.cmd.Stdout, l.cmd.Stderr = out, out
+	dieWithParent(l.cmd)
+	started := make(chan error)
+	jobs <- func() { started <- l.cmd.Start() }
+	if err := <-started; err != nil {
+		return err
+	}
+	p.life = l
+	go p.supervise(l)
+	return nil
+}
+
+// supervise waits for the end of a life and begins the next one, if it ended as
+// one that wants to be tried again.
+func (p *process) supervise(l *life) {
+	l.err = l.cmd.Wait()
+	close(l.done)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life != l || !p.again(l) {
+		return
+	}
+	p.restarts--
+	p.life = nil
+	if err := p.begin(); err != nil {
+		p.t.Errorf("start %s again: %v", p.name, err)
+	}
+}
+
+// again reports whether a life that has ended is followed by another one. p.mu
+// is held.
+func (p *process) again(l *life) bool {
+	return p.restarts > 0 && l.cmd.ProcessState.ExitCode() == tryLater
+}
+
+// kill ends the present life with SIGKILL and waits until the process is gone.
+// It reports whether there was one to end.
+func (p *process) kill() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life == nil {
+		return false
+	}
+	alive := p.life.cmd.Process.Kill() == nil
+	<-p.life.done
+	p.life = nil
+	if alive {
+		p.kills++
+	}
+	return alive
+}
+
+// up waits until the present life has put out its sign that it works. Only for
+// the test's own goroutine.
+func (p *process) up() {
+	p.t.Helper()
+	eventually(p.t, patience, p.name+" puts out "+strconv.Quote(p.sign), func() bool {
+		if err := p.died(); err != nil {
+			p.t.Fatal(err)
+		}
+		data, err := os.ReadFile(p.out)
+		last := bytes.LastIndex(data, []byte(lifeMark))
+		return err == nil && bytes.Contains(data[max(last, 0):], []byte(p.sign))
+	})
+}
+
+// id is an engine's own, as it put it out in its present life.
+func (p *process) id() string {
+	p.t.Helper()
+	data, err := os.ReadFile(p.out)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data[bytes.LastIndex(data, []byte(lifeMark)):]), "  engine   ")
+	id, _, ok := strings.Cut(rest, ",")
+	if !ok {
+		p.t.Fatalf("%s has not put out its id", p.name)
+	}
+	return id
+}
+
+// lifeMark begins each life in the output.
+const lifeMark = "--- starts "
+
+// stop ends it the polite way and fails the test if it does not end.
+func (p *process) stop() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life == nil {
+		return
+	}
+	if err := p.life.cmd.Process.Signal(os.Interrupt); err != nil {
+		p.t.Errorf("interrupt %s: %v", p.name, err)
+	}
+	select {
+	case <-p.life.done:
+	case <-time.After(20 * time.Second):
+		p.t.Errorf("%s does not end", p.name)
+		_ = p.life.cmd.Process.Kill()
+		<-p.life.done
+	}
+	p.life = nil
+}
+
+// died says how the process ended by itself, or nil while it runs.
+func (p *process) died() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.life
+	if l == nil {
+		return nil
+	}
+	select {
+	case <-l.done:
+		if p.again(l) {
+			return nil
+		}
+		return fmt.Errorf("%s ended by itself: %w\n%s", p.name, cmp.Or(l.err, errors.New("exit status 0")), p.tail(2<<10))
+	default:
+		return nil
+	}
+}
+
+func (p *process) tail(n int) []byte {
+	data, err := os.ReadFile(p.out)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	if len(data) > n {
+		data = data[len(data)-n:]
+		_, data, _ = bytes.Cut(data, []byte("\n"))
+	}
+	return data
+}
+
+// command runs a short-lived askance command and gives its output.
+func command(ctx context.Context, args ...string) (stdout, stderr string, err error) {
+	cmd := exec.CommandContext(ctx, bin.askance, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+// eventually waits until ok holds, looking again and again.
+func eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("%s: not within %s", what, limit)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package e2e_test
+
+import (
+	"fmt"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/message"
+)
+
+// as opens a connection of its own for a principal.
+func (w *world) as(role message.Role, name string) client {
+	w.t.Helper()
+	c, err := bus.NewClient(w.connect(name), space, message.Principal{Role: role, Name: name})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return client{c, w, newDice(w.t.Name(), fmt.Sprintf("%s %s", role, name))}
+}
+
+func (w *world) bot() client      { w.t.Helper(); return w.as(message.RoleRuntime, botName) }
+func (w *world) approver() client { w.t.Helper(); return w.as(message.RoleApprover, approverName) }
+func (w *world) operator() client { w.t.Helper(); return w.as(message.RoleOperator, operatorName) }
+
+// embedded describes an engine with a NATS server of its own inside, and points
+// the world at it.
+func (w *world) embedded(name string) *process {
+	w.t.Helper()
+	listen := fmt.Sprintf("127.0.0.1:%d", freePort(w.t))
+	w.url = "nats://" + listen
+	return w.serve(name, "--listen", listen)
+}
+
+// replica describes an engine on the world's NATS.
+func (w *world) replica(name string) *process {
+	w.t.Helper()
+	return w.serve(name, "--nats", w.url)
+}
+
+const (
+	// What engines and workers put out when they work.
+	servesSign = "askance serves"
+	runsSign   = " runs "
+	// maxRestarts bounds how often one test starts an engine again that could not
+	// begin its work.
+	maxRestarts = 10
+)
+
+func (w *world) serve(name string, more ...string) *process {
+	w.t.Helper()
+	argv := append([]string{
+		bin.askance, "serve", "--data", w.file("data-" + name), "--space", string(space), "--keys", w.file("engine.key"),
+		"--policy", w.file("policy.yaml"), "--tools", w.file("tools.yaml"), "--log-level", "info",
+	}, more...)
+	p := w.process(name, servesSign, argv...)
+	p.restarts = maxRestarts
+	return p
+}
+
+// worker describes a worker for one tool.
+func (w *world) worker(name, tool string) *process {
+	w.t.Helper()
+	argv := []string{
+		bin.askance, "worker", "--data", w.file("data-" + name), "--nats", w.url, "--space", string(space),
+		"--engine-key", w.file("engine.pub"), "--as", name, "--slots", "4", "--log-level", "info", "--tool", tool, "--",
+	}
+	return w.process(name, runsSign, append(argv, toolCommand(tool, w.effects())...)...)
+}
+
+// external describes a real nats-server that sees every write to the disk, and
+// points the world at it. limit bounds its store; 0 leaves it open.
+func (w *world) external(limit int64) *process {
+	w.t.Helper()
+	w.port = freePort(w.t)
+	w.url = fmt.Sprintf("nats://127.0.0.1:%d", w.port)
+	w.natsConfig(limit)
+	return w.process("nats", "Server is ready", bin.nats, "-c", w.file("nats.conf"))
+}
+
+func (w *world) natsConfig(limit int64) {
+	w.t.Helper()
+	bound := ""
+	if limit > 0 {
+		bound = fmt.Sprintf(", max_file_store: %d", limit)
+	}
+	w.write("nats.conf", fmt.Sprintf("listen: \"127.0.0.1:%d\"\njetstream: {store_dir: %q, sync_interval: always%s}\n", w.port, w.file("store"), bound))
+}

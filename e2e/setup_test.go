@@ -1,0 +1,88 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The tools: where they run, and whether running one twice with the same key
+// is as good as once.
+const (
+	charge = "charge" // remote, idempotent
+	mail   = "mail"   // remote, not idempotent
+	note   = "note"   // local, idempotent
+	post   = "post"   // local, not idempotent
+)
+
+var allTools = []string{charge, mail, note, post}
+
+func idempotent(tool string) bool { return tool == charge || tool == note }
+func local(tool string) bool      { return tool == note || tool == post }
+
+// toolsFile declares them. The leases are short, so that the dead are noticed
+// soon; those that are not idempotent run serially within a proposal.
+func toolsFile(effects string) string {
+	var b strings.Builder
+	b.WriteString("version: 1\ntools:\n")
+	for _, tool := range allTools {
+		placement := "remote"
+		if local(tool) {
+			placement = "local"
+		}
+		fmt.Fprintf(&b, `  - name: %s
+    placement: %s
+    idempotent: %t
+    concurrency_safe: %t
+    lease: %s
+    offer_timeout: 2s
+    max_attempts: 100
+    backoff: 50ms
+    input_schema:
+      type: object
+      required: [n, ask, forbid]
+      additionalProperties: false
+      properties:
+        n: {type: integer}
+        ask: {type: boolean}
+        forbid: {type: boolean}
+        before_ms: {type: integer}
+        after_ms: {type: integer}
+        pad: {type: string}
+`, tool, placement, idempotent(tool), idempotent(tool), lease)
+		if local(tool) {
+			fmt.Fprintf(&b, "    command: [%s]\n", quotedList(toolCommand(tool, effects)))
+		}
+	}
+	return b.String()
+}
+
+// toolCommand is the program that runs a tool.
+func toolCommand(tool, effects string) []string {
+	kind := "once"
+	if idempotent(tool) {
+		kind = "idempotent"
+	}
+	return []string{bin.self, effectTool, effects, kind}
+}
+
+func quotedList(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = strconv.Quote(w)
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// policyFile lets the input say what is decided.
+func policyFile() string {
+	var b strings.Builder
+	b.WriteString("version: 1\nname: e2e\nrules:\n")
+	for _, tool := range allTools {
+		fmt.Fprintf(&b, `  - {name: forbidden-%[1]s, tool_name: %[1]s, behavior: deny, when: args.forbid}
+  - {name: asked-%[1]s, tool_name: %[1]s, behavior: ask, when: args.ask}
+  - {name: allowed-%[1]s, tool_name: %[1]s, behavior: allow, when: "!args.ask && !args.forbid"}
+`, tool)
+	}
+	return b.String()
+}

@@ -1,0 +1,86 @@
+package e2e_test
+
+import "testing"
+
+// stage is a world with its cast: one engine or several, a worker for each
+// remote tool, a runtime, an approver and an operator.
+type stage struct {
+	*world
+	engine   *process // the only one, with a NATS server inside; nil if there are several
+	workers  map[string]*process
+	bot      client
+	approver client
+	operator client
+}
+
+// newStage has one engine with a NATS server inside.
+func newStage(t testing.TB) *stage {
+	t.Helper()
+	w := newWorld(t)
+	return newStageIn(w, w.embedded("engine"))
+}
+
+func newStageIn(w *world, engine *process) *stage {
+	w.t.Helper()
+	s := &stage{world: w, engine: engine, workers: map[string]*process{}}
+	s.engine.start()
+	s.engine.up() // workers want NATS to be there when they start
+	s.open()
+	return s
+}
+
+// newCluster has an external NATS server and the named engines.
+func newCluster(t testing.TB, names ...string) (*stage, *process, []*process) {
+	t.Helper()
+	w := newWorld(t)
+	nats := w.external(0)
+	nats.start()
+	nats.up() // engines want it to be there when they start
+	s := &stage{world: w, workers: map[string]*process{}}
+	var engines []*process
+	for _, name := range names {
+		p := w.replica(name)
+		p.start()
+		engines = append(engines, p)
+	}
+	s.open()
+	return s, nats, engines
+}
+
+// open starts a worker for each remote tool, and connects everybody who is part
+// of the test when they are there.
+func (s *stage) open() {
+	s.t.Helper()
+	for _, tool := range remote {
+		s.workers[tool] = s.worker("worker-"+tool, tool)
+		s.workers[tool].start()
+	}
+	for _, p := range s.workers {
+		p.up()
+	}
+	s.watch()
+	s.bot, s.approver, s.operator = s.world.bot(), s.world.approver(), s.world.operator()
+	s.must(s.bot.ready())
+}
+
+// finish brings everything to its end and checks it, before and after what is
+// unknown has been settled.
+func (s *stage) finish() {
+	s.t.Helper()
+	s.rest()
+	s.verify(true)
+	s.settleAll()
+	s.verify(false)
+	s.report()
+}
+
+func (s *stage) report() {
+	s.t.Helper()
+	s.tally.kills = s.kills()
+	t := s.tally
+	if n := s.restarts(); n > 0 {
+		s.t.Logf("%d times an engine asked to be started again later", n)
+	}
+	s.t.Logf("%d kills: %d calls, %d attempts, %d effects, %d outcomes unknown (%d of remote tools), %d acknowledgements found in the journal",
+		t.kills, t.calls, t.attempts, t.effects, t.unknown, t.unknownRemote, t.acked)
+}

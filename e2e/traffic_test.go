@@ -1,0 +1,118 @@
+package e2e_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// traffic is bots that propose and an approver that answers, all the time,
+// whatever dies around them.
+type traffic struct {
+	s     *stage
+	turns atomic.Int64 // proposals that were carried through
+
+	stop   chan struct{} // closed: bots begin no more turns
+	bots   sync.WaitGroup
+	done   chan struct{} // closed when the bots have ended
+	person sync.WaitGroup
+	gone   chan struct{} // closed when nobody answers questions any more
+	once   sync.Once
+}
+
+// begin lets n bots work until end. Each has a session of its own and begins
+// its next turn when the calls of the one before have ended or are held.
+func (s *stage) begin(name string, n int) *traffic {
+	tr := &traffic{s: s, stop: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{})}
+	for i := range n {
+		c := s.world.bot()
+		session := fmt.Sprintf("%s-%d", name, i)
+		d := newDice(s.t.Name(), session)
+		tr.bots.Go(func() { tr.bot(c, d, session) })
+	}
+	tr.person.Go(tr.answers)
+	s.t.Cleanup(tr.end)
+	return tr
+}
+
+// end lets the bots finish the turn they are at, and waits for them.
+func (tr *traffic) end() {
+	tr.once.Do(func() {
+		close(tr.stop)
+		tr.bots.Wait()
+		close(tr.done)
+	})
+	tr.person.Wait()
+}
+
+// bot works until it is stopped.
+func (tr *traffic) bot(c client, d *dice, session string) {
+	for n := 0; !isClosed(tr.stop) && !isClosed(tr.gone); n++ {
+		if err := tr.turn(c, d, session, fmt.Sprintf("r%d", n)); err != nil {
+			tr.s.t.Error(err)
+			return
+		}
+		tr.turns.Add(1)
+	}
+}
+
+// turn proposes one model turn and waits until its calls have ended or are
+// held.
+func (tr *traffic) turn(c client, d *dice, session, reply string) error {
+	s := tr.s
+	calls, err := c.propose(proposal(session, reply,
+		s.block("c1", d.tool(), d.input(false)),
+		s.block("c2", d.tool(), d.input(d.pick(3) == 0)),
+		s.block("c3", remote[d.pick(2)], d.input(false)),
+	))
+	if err != nil {
+		return err
+	}
+	ok := s.obs.until(patience, func() bool {
+		if isClosed(tr.gone) {
+			return true
+		}
+		held := false
+		for _, call := range calls {
+			now := s.obs.call(call.Key)
+			if now != nil && now.Hold != message.HoldNone {
+				held = true // those behind it wait for a person, too
+			}
+			if now == nil || now.Open() && !held {
+				return false
+			}
+		}
+		return true
+	})
+	switch {
+	case isClosed(tr.gone):
+		return nil // whoever answers has said why
+	case !ok:
+		return fmt.Errorf("the calls of %s/%s neither ended nor are held\n%s", session, reply, s.obs.open())
+	}
+	return nil
+}
+
+// answers answers as long as a bot may wait for it.
+func (tr *traffic) answers() {
+	defer close(tr.gone)
+	pause := time.NewTicker(30 * ms)
+	defer pause.Stop()
+	for !isClosed(tr.done) {
+		if err := tr.s.answerOpen(""); err != nil {
+			tr.s.t.Error(err)
+			return
+		}
+		<-pause.C
+	}
+}
+
+// more waits until the journal has grown by n records.
+func (s *stage) more(n int) {
+	s.t.Helper()
+	goal := s.obs.count() + n
+	s.obs.await(fmt.Sprintf("%d more records", n), s.mind, func() bool { return s.obs.count() >= goal })
+}

@@ -1,0 +1,297 @@
+package e2e_test
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// verify holds the journal, read anew, against the tool's files and against
+// what was acknowledged. Every call must be finished, unless open is set: then
+// it may also wait for somebody.
+func (w *world) verify(open bool) {
+	w.t.Helper()
+	v := &verifier{w: w, runs: w.marks(runsFile), effects: w.marks(effectsFile)}
+	v.read()
+	w.tally = tally{calls: len(v.facts)}
+	for key, facts := range v.facts {
+		v.call(key, facts, open)
+	}
+	v.strangers()
+	v.acknowledged()
+}
+
+// marks reads one of the tool's files, by key.
+func (w *world) marks(name string) map[string][]mark {
+	w.t.Helper()
+	all, err := readMarks(filepath.Join(w.effects(), name))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out := map[string][]mark{}
+	for _, m := range all {
+		out[m.key] = append(out[m.key], m)
+	}
+	return out
+}
+
+// verifier is one reading of everything.
+type verifier struct {
+	w             *world
+	runs, effects map[string][]mark // by idempotency key
+	facts         map[message.Key][]message.Record
+	interrupted   map[message.Key]bool // replies
+}
+
+// reading collects a journal up to its end.
+type reading struct {
+	records []message.Record
+	done    context.CancelFunc
+}
+
+func (r *reading) Record(rec message.Record) { r.records = append(r.records, rec) }
+func (r *reading) CaughtUp()                 { r.done() }
+
+// read takes the whole journal in, over a connection of its own.
+func (v *verifier) read() {
+	v.w.t.Helper()
+	nc := v.w.connect("verifier")
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r := &reading{done: cancel}
+	_ = v.w.journal(nc).Watch(ctx, 0, r) // ends when caught up
+	if ctx.Err() == context.DeadlineExceeded {
+		v.w.t.Fatal("the journal cannot be read to its end")
+	}
+	v.facts, v.interrupted = map[message.Key][]message.Record{}, map[message.Key]bool{}
+	for _, rec := range r.records {
+		switch {
+		case rec.Invalid != nil:
+			v.w.t.Errorf("record %d is not authentic: %v", rec.Seq, rec.Invalid)
+		case rec.Fact != nil && rec.Fact.Call != nil:
+			v.facts[rec.Key] = append(v.facts[rec.Key], rec)
+		case rec.Fact != nil && rec.Fact.Reply != nil && rec.Fact.Reply.Phase == message.ReplyInterrupted:
+			v.interrupted[rec.Key] = true
+		}
+	}
+}
+
+// call checks one call's history and what its tool did.
+func (v *verifier) call(key message.Key, records []message.Record, open bool) {
+	t := v.w.t
+	t.Helper()
+	facts := make([]*message.Fact, len(records))
+	for i, r := range records {
+		facts[i] = r.Fact
+	}
+	c, err := toolcall.Replay(facts)
+	if err != nil {
+		t.Errorf("%s: the history is none that the machine could have written: %v", key, err)
+		return
+	}
+	starts := v.starts(key, records)
+	runs, effects := v.runs[key.IdempotencyKey()], v.effects[key.IdempotencyKey()]
+	v.w.tally.effects += len(effects)
+	v.w.tally.attempts += len(starts)
+	if slices.ContainsFunc(facts, func(f *message.Fact) bool { return f.Call.Hold == message.HoldUnknown }) {
+		v.w.tally.unknown++
+		if !local(c.Tool) {
+			v.w.tally.unknownRemote++
+		}
+		if idempotent(c.Tool) {
+			t.Errorf("%s: an idempotent call was held as unknown", describe(c))
+		}
+	}
+	v.bound(facts)
+	v.onlyAllowed(c, runs, starts)
+	v.onlyAllowed(c, effects, starts)
+	v.onceEach(c, runs)
+	if len(effects) > 1 {
+		t.Errorf("%s: the effect happened %d times: %v", describe(c), len(effects), effects)
+	}
+	if !idempotent(c.Tool) && len(runs) > 1 && !v.runAgain(facts) {
+		t.Errorf("%s: a tool that is not idempotent ran %d times: %v", describe(c), len(runs), runs)
+	}
+	v.ended(c, len(effects), open)
+}
+
+// start is when an attempt was given leave to run.
+type start struct {
+	at     time.Time // when the journal stored it
+	worker string
+}
+
+// starts gives the start of every attempt. There is at most one of each, and
+// none before an allow.
+func (v *verifier) starts(key message.Key, records []message.Record) map[int]start {
+	v.w.t.Helper()
+	out, allowed := map[int]start{}, false
+	for _, r := range records {
+		for _, s := range r.Fact.Path {
+			c := r.Fact.Call
+			switch toolcall.Cause(s.Cause) {
+			case toolcall.Allow, toolcall.Approve:
+				allowed = true
+			case toolcall.Start:
+				if _, twice := out[c.Attempt.Number]; twice {
+					v.w.t.Errorf("%s: attempt %d was started twice", key, c.Attempt.Number)
+				}
+				if !allowed {
+					v.w.t.Errorf("%s: attempt %d was started before an allow", key, c.Attempt.Number)
+				}
+				out[c.Attempt.Number] = start{r.Time, c.Attempt.Worker}
+			}
+		}
+	}
+	return out
+}
+
+// onlyAllowed checks that everything that the tool did was done under an
+// attempt whose start was durable before, with the very bytes decided on.
+func (v *verifier) onlyAllowed(c *message.Call, marks []mark, starts map[int]start) {
+	v.w.t.Helper()
+	for _, m := range marks {
+		s, ok := starts[m.attempt]
+		switch {
+		case !ok:
+			v.w.t.Errorf("%s: the tool ran attempt %d, which nobody was allowed to start", describe(c), m.attempt)
+		case m.at.Before(s.at):
+			v.w.t.Errorf("%s: the tool ran %s before its start was stored", describe(c), s.at.Sub(m.at))
+		case m.input != inputDigest([]byte(c.Question.Input)) || c.Input != c.Question.Input:
+			v.w.t.Errorf("%s: the tool ran with other bytes than were decided on", describe(c))
+		}
+	}
+}
+
+// onceEach checks that no attempt was run twice.
+func (v *verifier) onceEach(c *message.Call, runs []mark) {
+	v.w.t.Helper()
+	seen := map[int]bool{}
+	for _, m := range runs {
+		if seen[m.attempt] {
+			v.w.t.Errorf("%s: attempt %d ran twice", describe(c), m.attempt)
+		}
+		seen[m.attempt] = true
+	}
+}
+
+// bound checks that what ran is, byte for byte, what was decided: each answer
+// names the question that was open, each start has a grant for its question.
+func (v *verifier) bound(facts []*message.Fact) {
+	t := v.w.t
+	t.Helper()
+	keys := message.NewKeySet(v.w.keys.Public())
+	for i, f := range facts {
+		c := f.Call
+		if c.Question != nil {
+			if digest, err := c.Question.Digest(); err != nil || digest != c.Digest {
+				t.Errorf("%s: its digest is not that of its question", describe(c))
+			}
+		}
+		if took(f, toolcall.Approve) && (len(c.Votes) == 0 || c.Votes[len(c.Votes)-1].Digest != facts[i-1].Call.Digest) {
+			t.Errorf("%s: it was approved by an answer to another question", describe(c))
+		}
+		if took(f, toolcall.Start) && c.Placement == message.PlaceRemote {
+			if err := c.Attempt.Grant.Verify(keys, *c.Question, c.Tool, c.Attempt.Number, c.Attempt.StartedAt); err != nil {
+				t.Errorf("%s: it was started without a good grant: %v", describe(c), err)
+			}
+		}
+	}
+}
+
+// runAgain reports whether an operator had the call run again.
+func (v *verifier) runAgain(facts []*message.Fact) bool {
+	return slices.ContainsFunc(facts, func(f *message.Fact) bool {
+		return f.By.Role == message.RoleOperator && took(f, toolcall.Offer)
+	})
+}
+
+// took reports whether a step of that cause is part of the fact.
+func took(f *message.Fact, cause toolcall.Cause) bool {
+	return slices.ContainsFunc(f.Path, func(s message.Step) bool { return s.Cause == string(cause) })
+}
+
+// ended checks that how the call ended fits what its tool did.
+func (v *verifier) ended(c *message.Call, effects int, open bool) {
+	t := v.w.t
+	t.Helper()
+	want := 0
+	switch {
+	case c.Cause == string(toolcall.Interrupt), !c.Open() && c.Result.State == message.ToolResultInterrupted && v.interrupted[c.ReplyKey()]:
+		return // before the effect or after it: both are right
+	case c.Open():
+		if !open {
+			t.Errorf("%s: it has not ended", describe(c))
+		} else if !v.waits(c) {
+			t.Errorf("%s: it neither ended nor waits for a person", describe(c))
+		}
+		return
+	case c.Cause == string(toolcall.Result) && c.Result.State != message.ToolResultSuccess:
+		t.Errorf("%s: the tool failed: %s %s", describe(c), c.Result.State, c.Result.Output.Text)
+		return
+	case c.Cause == string(toolcall.Result), c.Cause == string(toolcall.Settle) && c.Result.State == message.ToolResultSuccess:
+		want = 1
+	}
+	if effects != want {
+		t.Errorf("%s with %s: the effect happened %d times, want %d", describe(c), c.Result.State, effects, want)
+	}
+}
+
+// waits reports whether an open call waits for a person, by itself or behind a
+// call of its reply that does.
+func (v *verifier) waits(c *message.Call) bool {
+	if waitsItself(c) {
+		return true
+	}
+	if c.State != message.ToolCallPending {
+		return false
+	}
+	for key, records := range v.facts {
+		if key.ReplyKey() == c.ReplyKey() && waitsItself(records[len(records)-1].Fact.Call) {
+			return true
+		}
+	}
+	return false
+}
+
+func waitsItself(c *message.Call) bool {
+	return c.Open() && (c.State == message.ToolCallAsking || c.Hold != message.HoldNone)
+}
+
+// strangers checks that the tool did nothing for calls that do not exist.
+func (v *verifier) strangers() {
+	v.w.t.Helper()
+	known := map[string]bool{}
+	for key := range v.facts {
+		known[key.IdempotencyKey()] = true
+	}
+	for key := range v.runs {
+		if !known[key] {
+			v.w.t.Errorf("the tool ran under the key %s, which no call of the journal has", key)
+		}
+	}
+}
+
+// acknowledged checks that every state that a request returned is a fact of
+// the journal.
+func (v *verifier) acknowledged() {
+	v.w.t.Helper()
+	v.w.mu.Lock()
+	acked := v.w.acked
+	v.w.mu.Unlock()
+	v.w.tally.acked = len(acked)
+	for _, a := range acked {
+		ok := slices.ContainsFunc(v.facts[a.call.Key], func(r message.Record) bool {
+			c := r.Fact.Call
+			return r.Seq == a.call.Seq && c.State == a.call.State && c.Cause == a.call.Cause && c.Facts == a.call.Facts
+		})
+		if !ok {
+			v.w.t.Errorf("%s was acknowledged as %s, fact %d at %d, but the journal does not have it", a.op, describe(a.call), a.call.Facts, a.call.Seq)
+		}
+	}
+}

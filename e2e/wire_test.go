@@ -1,0 +1,43 @@
+package e2e_test
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/message"
+)
+
+// sighting is something that a test waits for, in the journal or on the wire.
+type sighting struct {
+	seen <-chan struct{} // closed when it was seen
+	n    atomic.Int32    // how often; counted on the wire alone
+}
+
+// onRequest waits for a request of that kind about the call, or about the reply
+// if key names no call, on its way to an engine.
+func (w *world) onRequest(kind bus.Kind, key message.Key) *sighting {
+	w.t.Helper()
+	seen := make(chan struct{})
+	s := &sighting{seen: seen}
+	var once sync.Once
+	sub, err := w.conn.Subscribe(bus.Subject{Space: space, Kind: kind}.String(), func(m *nats.Msg) {
+		names := func(id string) bool { return id == "" || strings.Contains(string(m.Data), strconv.Quote(id)) }
+		if names(string(key.Session)) && names(string(key.Reply)) && names(string(key.Call)) {
+			s.n.Add(1)
+			once.Do(func() { close(seen) })
+		}
+	})
+	if err == nil {
+		err = w.conn.Flush()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = sub.Unsubscribe() })
+	return s
+}

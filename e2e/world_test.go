@@ -1,0 +1,229 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/message"
+)
+
+const (
+	space = message.SpaceID("e2e")
+	// patience bounds every wait of these tests: it is there for defects.
+	patience = 45 * time.Second
+	// lease of every tool: silence after which an owner counts as dead.
+	lease = 800 * ms
+	// slack is what a loaded machine may add to a bound that is checked.
+	slack = 2 * time.Second
+
+	ms = time.Millisecond
+)
+
+// world is one set of processes around one journal, with all its files in one
+// folder.
+type world struct {
+	t    testing.TB
+	dir  string
+	keys *bus.Keys
+	url  string // of NATS
+	port int    // of an external NATS
+	obs  *observer
+	conn *nats.Conn // the test's own, with every right
+
+	*dice // of the test's own goroutine
+
+	mu    sync.Mutex // guards procs and acked
+	procs []*process
+	acked []ack
+
+	replaced int // workers that an operator ended, see replaceWorkers
+	tally    tally
+}
+
+// tally is what a test prints in the end.
+type tally struct {
+	kills, calls, attempts, effects, unknown, unknownRemote, acked int
+}
+
+// newWorld makes the files; processes are added by its methods.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	dir := t.TempDir()
+	w := &world{t: t, dir: dir, dice: newDice(t.Name(), "")}
+	t.Logf("to repeat: %s=%d", seedVar, seed)
+	var err error
+	if w.keys, err = bus.LoadOrCreateKeys(w.file("engine.key")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.keys.WritePublic(w.file("engine.pub")); err != nil {
+		t.Fatal(err)
+	}
+	w.write("policy.yaml", policyFile())
+	w.write("tools.yaml", toolsFile(w.effects()))
+	if err := os.MkdirAll(w.effects(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) file(name string) string { return filepath.Join(w.dir, name) }
+func (w *world) effects() string         { return w.file("effects") }
+
+func (w *world) write(name, text string) {
+	w.t.Helper()
+	if err := os.WriteFile(w.file(name), []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// process adds a process to those that must not end by themselves. sign is what
+// it puts out when it works.
+func (w *world) process(name, sign string, argv ...string) *process {
+	w.t.Helper()
+	p := newProcess(w.t, w.dir, name, sign, argv...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.procs = append(w.procs, p)
+	return p
+}
+
+// mind ends the test if a process ended that nobody killed.
+func (w *world) mind() {
+	w.t.Helper()
+	w.mu.Lock()
+	procs := w.procs
+	w.mu.Unlock()
+	for _, p := range procs {
+		if err := p.died(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// kills is how often processes were killed at a seeded moment.
+func (w *world) kills() int {
+	n := 0
+	for _, p := range w.procs {
+		p.mu.Lock()
+		n += p.kills
+		p.mu.Unlock()
+	}
+	return n - w.replaced
+}
+
+// replaceWorkers ends all workers and starts them anew.
+func (w *world) replaceWorkers() {
+	for _, p := range w.procs {
+		if p.sign == runsSign && p.kill() {
+			w.replaced++
+			p.start()
+		}
+	}
+}
+
+// restarts is how often engines were started again without having been killed.
+func (w *world) restarts() int {
+	n := 0
+	for _, p := range w.procs {
+		p.mu.Lock()
+		if p.sign == servesSign {
+			n += maxRestarts - p.restarts
+		}
+		p.mu.Unlock()
+	}
+	return n
+}
+
+// connect opens a connection for a principal, which comes back faster than
+// askance's own do.
+func (w *world) connect(principal string) *nats.Conn {
+	w.t.Helper()
+	var nc *nats.Conn
+	eventually(w.t, patience, "connect to NATS", func() bool {
+		w.mind()
+		var err error
+		nc, err = bus.Connect(context.Background(), w.url, bus.ConnectOptions{Principal: principal, Extra: []nats.Option{
+			nats.CustomReconnectDelay(func(int) time.Duration { return 20 * time.Millisecond }),
+		}})
+		return err == nil
+	})
+	w.t.Cleanup(nc.Close)
+	return nc
+}
+
+// watch begins to observe the journal, once NATS and an engine are up.
+func (w *world) watch() {
+	w.t.Helper()
+	w.conn = w.connect("observer")
+	w.obs = observe(w.t, w.journal(w.conn))
+}
+
+// journal opens the journal as an engine would.
+func (w *world) journal(nc *nats.Conn) *bus.Journal {
+	w.t.Helper()
+	j, _, err := persist(requestLimit, "open the journal", func(ctx context.Context) (*bus.Journal, error) {
+		return bus.OpenJournal(ctx, nc, space, w.keys, bus.JournalOptions{})
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return j
+}
+
+// killAt kills p a seeded moment of up to spread after seen. It gives the time
+// at which p was surely dead.
+func (w *world) killAt(p *process, seen <-chan struct{}, spread time.Duration, what string) time.Time {
+	w.t.Helper()
+	delay := w.between(0, spread)
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-seen:
+			<-time.After(delay)
+			if !p.kill() {
+				w.t.Fatalf("%s was dead before it was killed", p.name)
+			}
+			return time.Now()
+		case <-tick.C:
+			w.mind()
+		case <-deadline.C:
+			w.t.Fatalf("%s: not seen within %s\n%s", what, patience, w.obs.open())
+			return time.Time{}
+		}
+	}
+}
+
+// nextPort walks through ports below those that systems give to outgoing
+// connections: a client that reconnects to one of those may meet itself.
+var nextPort atomic.Uint32
+
+// freePort is a loopback port that nobody listens on and that no other test of
+// this run was given.
+func freePort(t testing.TB) int {
+	t.Helper()
+	first := binary.LittleEndian.Uint16(binary.LittleEndian.AppendUint64(nil, seed*2654435761+uint64(os.Getpid())))
+	for range 1000 {
+		port := 20_000 + (int(first)+int(nextPort.Add(1)))%10_000
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port")
+	return 0
+}
