@@ -64,7 +64,7 @@ func read(t testing.TB, path string) string {
 type anything struct{}
 
 func (anything) Compile(string, message.Behavior) (permission.Pattern, error) { return nothing{}, nil }
-func (anything) Suggest(permission.Call) []message.PermissionRule              { return nil }
+func (anything) Suggest(permission.Call) []message.PermissionRule             { return nil }
 
 type nothing struct{}
 
