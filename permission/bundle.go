@@ -58,9 +58,10 @@ type toolRules struct {
 	matcher Matcher
 	vars    map[string]any // the variable tool; nil for others, where it differs by call
 	// Sorted by name, so that the order of the files never shows.
-	deny, ask, allow []*compiledRule
-	watched          []*compiledRule // rules that do not decide
-	handlers         []*compiledRule // rules that say how calls are treated, among the above
+	deny, ask, allow                []*compiledRule
+	denyIndex, askIndex, allowIndex *ruleIndex      // nil where none pays
+	watched                         []*compiledRule // rules that do not decide
+	handlers                        []*compiledRule // rules that say how calls are treated, among the above
 }
 
 func (t *toolRules) schema() *Schema {
@@ -94,6 +95,7 @@ func (t *toolRules) sort() {
 	for _, list := range [][]*compiledRule{t.deny, t.ask, t.allow, t.watched, t.handlers} {
 		slices.SortFunc(list, func(a, b *compiledRule) int { return cmp.Compare(a.rule.Name, b.rule.Name) })
 	}
+	t.denyIndex, t.askIndex, t.allowIndex = newIndex(t.deny), newIndex(t.ask), newIndex(t.allow)
 }
 
 // compiledRule is a rule made ready for one tool, or for any tool.

@@ -94,7 +94,7 @@ func deniedWithoutPolicy(req Request) Decision {
 // match is reported in preference, for the sake of its reason.
 func (e *evaluation) denyStep() (Decision, bool) {
 	var failedHard *compiledRule
-	for _, list := range [][]*compiledRule{e.tr.deny, e.sessionRules(message.BehaviorDeny)} {
+	for _, list := range [][]*compiledRule{e.relevant(e.tr.deny, e.tr.denyIndex), e.sessionRules(message.BehaviorDeny)} {
 		for _, r := range list {
 			matched, failed := e.matches(r)
 			switch {
@@ -119,7 +119,7 @@ const failedReason = "the rule could not be evaluated"
 // question requires. Rules that fail count as matched.
 func (e *evaluation) askStep() (Decision, bool) {
 	var asking, failing []*compiledRule
-	for _, list := range [][]*compiledRule{e.tr.ask, e.sessionRules(message.BehaviorAsk)} {
+	for _, list := range [][]*compiledRule{e.relevant(e.tr.ask, e.tr.askIndex), e.sessionRules(message.BehaviorAsk)} {
 		for _, r := range list {
 			matched, failed := e.matches(r)
 			switch {
@@ -196,7 +196,7 @@ func (e *evaluation) immune(step Step, reason string) Decision {
 // allowStep looks for an allow rule. One that fails does not match, and keeps
 // the mode from allowing.
 func (e *evaluation) allowStep() (Decision, bool) {
-	for _, list := range [][]*compiledRule{e.tr.allow, e.sessionRules(message.BehaviorAllow)} {
+	for _, list := range [][]*compiledRule{e.relevant(e.tr.allow, e.tr.allowIndex), e.sessionRules(message.BehaviorAllow)} {
 		for _, r := range list {
 			matched, failed := e.matches(r)
 			if matched {

@@ -156,6 +156,9 @@ func (e *evaluation) condition(r *compiledRule) (bool, error) {
 	if e.trace != nil {
 		return e.trace.condition(e, r)
 	}
+	if r.when.excludes(e) {
+		return false, nil
+	}
 	return r.when.boolean(e)
 }
 

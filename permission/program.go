@@ -31,6 +31,8 @@ type program struct {
 	// bound is the highest possible cost, proved at load; then nothing is
 	// measured at run time. 0: not proved, the run-time limits hold.
 	bound uint64
+	// guards are looked at before a condition is evaluated.
+	guards []guard
 	// expr is what it was compiled from, for Explain.
 	expr expression
 }
@@ -64,21 +66,36 @@ func compileExpr(env *cel.Env, text string, want *cel.Type, args *argType, limit
 		}
 		return nil, []exprProblem{{line: 1, col: 1, kind: ProblemExpression, msg: fmt.Sprintf("the result has type %s, want %s", out, want), hint: hint}}
 	}
-	typical, err := maxCost(env, ast, sizeHints{args: args, unlimited: typicalSize, bound: uint64(limits.InputBytes)})
-	if err != nil {
-		return nil, []exprProblem{{line: 1, col: 1, msg: "no cost estimate: " + err.Error()}}
-	}
-	if typical > limits.RuleCost && typical != math.MaxUint64 {
-		return nil, []exprProblem{{line: 1, col: 1, kind: ProblemCost,
-			msg:  fmt.Sprintf("may cost %d units on one call, the limit is %d", typical, limits.RuleCost),
-			hint: "avoid loops within loops, or declare maxItems and maxLength in the tool's schema"}}
-	}
 	p, err := newProgram(env, ast, args, limits)
 	if err != nil {
 		return nil, []exprProblem{{line: 1, col: 1, msg: err.Error()}}
 	}
+	if problem := p.tooDear(env, ast, args, limits); problem != nil {
+		return nil, []exprProblem{*problem}
+	}
 	p.expr = expression{env: env, text: text, args: args}
+	if want == cel.BoolType {
+		p.guards = guardsOf(ast)
+	}
 	return p, nil
+}
+
+// tooDear refuses an expression that costs too much on a call of usual size.
+// What is proved to be cheap on every call needs no second look.
+func (p *program) tooDear(env *cel.Env, ast *cel.Ast, args *argType, limits Limits) *exprProblem {
+	if p.bound > 0 {
+		return nil
+	}
+	typical, err := maxCost(env, ast, sizeHints{args: args, unlimited: typicalSize, bound: uint64(limits.InputBytes)})
+	switch {
+	case err != nil:
+		return &exprProblem{line: 1, col: 1, msg: "no cost estimate: " + err.Error()}
+	case typical > limits.RuleCost && typical != math.MaxUint64:
+		return &exprProblem{line: 1, col: 1, kind: ProblemCost,
+			msg:  fmt.Sprintf("may cost %d units on one call, the limit is %d", typical, limits.RuleCost),
+			hint: "avoid loops within loops, or declare maxItems and maxLength in the tool's schema"}
+	}
+	return nil
 }
 
 // cheap is the cost below which a proved expression needs no measuring at run

@@ -144,6 +144,9 @@ func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 		tr.Conjuncts = append(tr.Conjuncts, t.part(ast, part, state, r.rule))
 	}
 	tr.Because = deciding(tr.Conjuncts)
+	if r.when.excludes(e) {
+		return false, nil // as in a decision, where nothing else is looked at then
+	}
 	if err != nil {
 		return false, err
 	}

@@ -1,0 +1,176 @@
+package permission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"cel.dev/cel-go/cel"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// parts are comparisons, some of them guards, that are true, false or failing
+// depending on the input.
+var (
+	guardFields = []string{"args.s", "args.n", "args.b", "args.o.s", "args.o.n", "args.missing", "args.nul", "args.xs", "args.f", "args", "caller.user", "ctx.mode", "tool.name", "args.o"}
+	guardOps    = []string{"==", "!=", "<", "<=", ">", ">="}
+	guardConsts = []string{`"a"`, `"ab"`, `""`, "1", "2", "-1", "true", "false", "1.0", `["a", "b"]`, "null", `"default"`}
+)
+
+func drawPart(t *rapid.T) string {
+	field := rapid.SampledFrom(guardFields).Draw(t, "field")
+	constant := rapid.SampledFrom(guardConsts).Draw(t, "constant")
+	switch rapid.IntRange(0, 5).Draw(t, "form") {
+	case 0:
+		return fmt.Sprintf("%s %s %s", constant, rapid.SampledFrom(guardOps).Draw(t, "op"), field)
+	case 1:
+		return fmt.Sprintf("%s.%s(%s)", field, rapid.SampledFrom([]string{"startsWith", "endsWith", "contains"}).Draw(t, "method"), `"a"`)
+	case 2:
+		return field + ` in ["a", "b"]`
+	case 3:
+		return rapid.SampledFrom([]string{"has(args.s)", "!(args.s == \"a\")", "(args.s == \"a\" || args.n == 1)", "1 / args.n == 1", "args.?s.orValue(\"\") == \"a\""}).Draw(t, "other")
+	default:
+		return fmt.Sprintf("%s %s %s", field, rapid.SampledFrom(guardOps).Draw(t, "op"), constant)
+	}
+}
+
+var guardInputs = []string{
+	`{}`, `{"s": "a", "n": 1, "b": true, "o": {"s": "ab", "n": 2}, "nul": null, "xs": ["a"], "f": 1.5}`,
+	`{"s": "b", "n": 0, "b": false, "o": {"s": "", "n": -1}, "nul": "a", "xs": [], "f": 1.0}`,
+	`{"s": 1, "n": "a", "b": "true", "o": "a", "f": "1"}`, `{"s": "", "n": 9223372036854775807, "o": {"s": null}}`, `[]`,
+}
+
+// Where a guard excludes a condition, CEL says false, and does not fail.
+func TestGuardsAgreeWithCEL(t *testing.T) {
+	env, err := toolEnv(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Compile(Policy{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	excluded := 0
+	rapid.Check(t, func(t *rapid.T) {
+		var parts []string
+		for range rapid.IntRange(1, 4).Draw(t, "parts") {
+			parts = append(parts, drawPart(t))
+		}
+		text := strings.Join(parts, " && ")
+		p, problems := compileExpr(env, text, cel.BoolType, nil, DefaultLimits)
+		if problems != nil {
+			return // of no type, or of the wrong one
+		}
+		e := b.evaluate(context.Background(), &Request{Tool: "t", Mode: ModeDefault,
+			Input: []byte(rapid.SampledFrom(guardInputs).Draw(t, "input"))})
+		defer e.close()
+		if e.inputErr != nil || !p.excludes(e) {
+			return
+		}
+		excluded++
+		if v, err := p.boolean(e); v || err != nil {
+			t.Fatalf("%s is excluded, CEL says %v, %v", text, v, err)
+		}
+	})
+	if excluded == 0 {
+		t.Error("no condition was ever excluded: nothing was tested")
+	}
+}
+
+func TestGuardsAreFound(t *testing.T) {
+	env, err := toolEnv(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		when string
+		want int
+	}{
+		{`args.a == "x"`, 1}, {`"x" == args.a`, 1}, {`args.a.b.c.startsWith("x") && args.n < 5`, 2}, {`5 > args.n`, 1},
+		{`args.a in ["x", "y"]`, 1}, {`args.a == "x" || args.b == "y"`, 0}, {`has(args.a) && args.a == "x"`, 1},
+		{`args.?a.orValue("") == "x"`, 0}, {`args["a"] == "x"`, 0}, {`args.a == 1.5`, 0}, {`args.a == args.b`, 0},
+		{`args.xs.exists(x, x == "a")`, 0}, {`!(args.a == "x")`, 0}, {`(args.a == "x" && args.b == "y") && args.c == "z"`, 3},
+	} {
+		p, problems := compileExpr(env, c.when, cel.BoolType, nil, DefaultLimits)
+		if problems != nil {
+			t.Errorf("%s: %+v", c.when, problems)
+		} else if len(p.guards) != c.want {
+			t.Errorf("%s has %d guards, want %d", c.when, len(p.guards), c.want)
+		}
+	}
+}
+
+// A bundle with indexes decides as the same one without them.
+func TestIndexChangesNoDecision(t *testing.T) {
+	indexed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		var p Policy
+		for i := range rapid.IntRange(4*indexFrom, 8*indexFrom).Draw(t, "rules") {
+			r := Rule{Name: fmt.Sprintf("r%02d", i), Tools: []string{"t"},
+				Behavior: rapid.SampledFrom([]message.Behavior{message.BehaviorDeny, message.BehaviorAsk, message.BehaviorAllow}).Draw(t, "behavior")}
+			r.When = fmt.Sprintf("args.s == %q", rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}).Draw(t, "value"))
+			switch rapid.IntRange(0, 5).Draw(t, "form") {
+			case 0:
+				r.When += ` && args.missing == 1`
+			case 1:
+				r.When = "args.missing == 1 && " + r.When
+			case 2:
+				r.When = "args.n == 1"
+			case 3:
+				r.When = `args.s == "a" && args.s == "b"`
+			}
+			p.Rules = append(p.Rules, r)
+		}
+		with, err := Compile(p, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		without, err := Compile(p, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := without.byTool["t"]
+		if tr.denyIndex != nil || tr.askIndex != nil || tr.allowIndex != nil {
+			indexed++
+		}
+		tr.denyIndex, tr.askIndex, tr.allowIndex = nil, nil, nil
+		req := Request{Tool: "t", Input: []byte(rapid.SampledFrom(guardInputs).Draw(t, "input")), Mode: ModeBypass}
+		a, b := with.Decide(context.Background(), req), without.Decide(context.Background(), req)
+		if diff := cmp.Diff(a, b, cmp.Comparer(func(x, y RuleError) bool { return x.Rule == y.Rule && x.Field == y.Field && x.Msg == y.Msg })); diff != "" {
+			t.Fatalf("with an index and without:\n%s", diff)
+		}
+	})
+	if indexed == 0 {
+		t.Error("no bundle had an index: nothing was tested")
+	}
+}
+
+func TestIndexIsMade(t *testing.T) {
+	var p Policy
+	for i := range 40 {
+		p.Rules = append(p.Rules, Rule{Name: fmt.Sprintf("r%02d", i), Tools: []string{"t"}, Behavior: message.BehaviorDeny,
+			When: fmt.Sprintf(`args.account == "a%d" && args.kind == "k"`, i%20)})
+	}
+	p.Rules = append(p.Rules, Rule{Name: "r05b", Tools: []string{"t"}, Behavior: message.BehaviorDeny, When: "args.n == 3"})
+	b, err := Compile(p, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := b.byTool["t"].denyIndex
+	if x == nil || !slices.Equal(x.path, []string{"args", "account"}) {
+		t.Fatalf("index %+v", x)
+	}
+	e := b.evaluate(context.Background(), &Request{Tool: "t", Input: []byte(`{"account": "a5", "kind": "k"}`)})
+	var names []string
+	for _, r := range e.relevant(b.byTool["t"].deny, x) {
+		names = append(names, r.rule.Name)
+	}
+	if want := []string{"r05", "r05b", "r25"}; !slices.Equal(names, want) {
+		t.Errorf("relevant are %q, want %q", names, want)
+	}
+}
