@@ -49,7 +49,10 @@ func (j *Journal) Append(ctx context.Context, f *message.Fact, prev uint64) (uin
 	return seq, err
 }
 
-const growHint = "raise the stream's max_bytes or the server's store limit"
+const (
+	growHint    = "raise the stream's max_bytes or the server's store limit"
+	restartHint = "free disk space and start the server again"
+)
 
 // appending is one fact on its way.
 type appending struct {
@@ -192,20 +195,24 @@ func (a *appending) judge(ctx context.Context, err error) verdict {
 		return verdict{wait: true} // not stored, for nobody took it
 	}
 	a.unsure = true
-	return a.silent(ctx, err)
+	return a.silent(ctx)
 }
 
 // silent judges a publish without an answer. A store that has stopped writing
-// never answers again, and can be asked why.
-func (a *appending) silent(ctx context.Context, err error) verdict {
-	sick := a.j.health()
-	if sick == nil {
+// never answers again, and can be asked why; what is not in it then never will
+// be.
+func (a *appending) silent(ctx context.Context) verdict {
+	broken := a.j.broken()
+	if broken == nil {
 		return verdict{wait: true}
 	}
-	if v := a.settle(ctx, err); v.final && v.err == nil {
-		return v
+	switch t, err := a.j.tail(ctx, a.tree, a.prev, a.fact.ID); {
+	case err != nil:
+		return verdict{wait: true}
+	case t.own != 0:
+		return verdict{final: true, seq: t.own}
 	}
-	return verdict{final: true, err: a.fail(message.CodeFull, "the store does not write any more: "+sick.Error(), "free disk space and start the server again", err)}
+	return verdict{final: true, err: a.fail(message.CodeFull, "nothing was written, the store does not write any more", restartHint, broken)}
 }
 
 // settle finds out, after a lost compare-and-swap, what follows the fact's

@@ -217,6 +217,50 @@ func repeat(s string, n int) []string {
 	return out
 }
 
+// late stores what it is given after the caller has stopped waiting, or when
+// told to.
+type late struct {
+	bus.Publisher
+	now chan struct{}
+}
+
+func (p late) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
+	go func() {
+		<-p.now
+		_, _ = p.Publisher.Publish(context.Background(), w)
+	}()
+	<-ctx.Done()
+	return bus.Ack{}, ctx.Err()
+}
+
+// "Nothing was written" is said only when nothing can be: that another stream
+// is broken says nothing about this one.
+func TestFullIsCertain(t *testing.T) {
+	for _, tc := range []struct {
+		broken string
+		want   error
+	}{
+		{"ASKANCE_other", message.ErrUnknownOutcome},
+		{"ASKANCE_test", message.ErrFull},
+	} {
+		t.Run(tc.broken, func(t *testing.T) {
+			dir := bustest.Dir(t)
+			synctest.Test(t, func(t *testing.T) {
+				b := bustest.New(t, bustest.In(dir))
+				p := late{bus.NewDirect(b.Conn("engine")), make(chan struct{})}
+				j := b.JournalWith("test", bus.JournalOptions{Publisher: p, Health: func() error {
+					return &bus.HealthError{Problems: []string{"write error"}, Broken: []string{tc.broken}}
+				}})
+				_, err := j.Append(t.Context(), callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
+				if !errors.Is(err, tc.want) {
+					t.Errorf("%v, want %v", err, tc.want)
+				}
+				close(p.now)
+			})
+		})
+	}
+}
+
 // Another engine wrote while our acknowledgement was lost: that is a conflict
 // for certain, whatever happened to our publish.
 func TestAppendLostThenOvertaken(t *testing.T) {

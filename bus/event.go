@@ -34,10 +34,13 @@ func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply message
 		return 0, &message.Error{Code: message.CodeFull, Op: op, What: "nothing was written", Hint: growHint, Err: err}
 	}
 	seq, err := j.sendEvents(ctx, msgs)
-	if err != nil {
-		return 0, eventError(op, err)
+	if err == nil {
+		return seq, nil
 	}
-	return seq, nil
+	if broken := j.broken(); broken != nil {
+		return 0, &message.Error{Code: message.CodeFull, Op: op, What: "the store does not write any more", Hint: restartHint, Err: broken}
+	}
+	return 0, eventError(op, err)
 }
 
 func (j *Journal) eventSubject(runtime string, reply message.Key) (Subject, error) {

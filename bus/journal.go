@@ -2,6 +2,8 @@ package bus
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -22,8 +24,9 @@ type JournalOptions struct {
 	// has begun: new calls and events are refused with CodeFull before it is
 	// used. 0: a tenth of the stream's bound, at most 64 MiB.
 	HeadRoom int64
-	// Health says why the store does not write, where that can be known:
-	// Server.Health of an embedded server. Nil: it is not known.
+	// Health tells of a store that does not write any more, where that can be
+	// known: Server.Health of an embedded server. Only a *HealthError that names
+	// the space's stream as broken counts. Nil: it is not known.
 	Health func() error
 	// Publisher stores facts. Nil: one request each.
 	Publisher Publisher
@@ -87,6 +90,15 @@ func durabilityOf(info *jetstream.StreamInfo, said Durability) Durability {
 		return said
 	}
 	return DurabilityCached
+}
+
+// broken says why the stream takes nothing any more; nil: it is not known to.
+func (j *Journal) broken() error {
+	err := j.health()
+	if h, ok := errors.AsType[*HealthError](err); ok && slices.Contains(h.Broken, j.stream) {
+		return err
+	}
+	return nil
 }
 
 // Space is the space whose journal it is.

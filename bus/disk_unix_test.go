@@ -1,0 +1,80 @@
+//go:build linux || darwin
+
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+)
+
+// fillDisk lets no file of this process grow beyond n bytes: writes fail as
+// they do on a full disk, with another errno. It gives the way back.
+func fillDisk(t *testing.T, n uint64) (free func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	set := func(r syscall.Rlimit) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(syscall.Rlimit{Cur: n, Max: old.Max})
+	t.Cleanup(func() { set(old) })
+	return func() { set(old) }
+}
+
+// A disk that is full. What was acknowledged can be read, what was refused is
+// not there, also not after a restart, and with space it goes on.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	b := bustest.New(t, bustest.In(dir), bustest.Fsynced())
+	j := b.Journal("test")
+	key := callKey("c1")
+	prev := mustAppend(t, j, callFact("f0", key, message.ToolCallPending, "propose"), 0)
+	free := fillDisk(t, 128<<10)
+	var err error
+	for n := 1; err == nil && n < 100; n++ {
+		f := callFact(id(n), key, message.ToolCallPending, "propose")
+		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
+		var seq uint64
+		if seq, err = j.Append(t.Context(), f, prev); err == nil {
+			prev = seq
+		}
+	}
+	if e := message.AsError("", err); !errors.Is(err, message.ErrFull) || e.Hint == "" {
+		t.Fatalf("%v, want full with a hint", err)
+	}
+	var health *bus.HealthError
+	if err := b.Health(); !errors.As(err, &health) || len(health.Broken) != 1 || health.Broken[0] != "ASKANCE_test" {
+		t.Errorf("health: %v", err)
+	}
+	if r, err := j.Last(t.Context(), key); err != nil || r.Seq != prev {
+		t.Errorf("Last = %d, %v; want %d", r.Seq, err, prev)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := j.AppendEvent(ctx, "rt", key.ReplyKey(), events(1)); !errors.Is(err, message.ErrFull) {
+		t.Errorf("an event: %v, want full", err)
+	}
+	free()
+	b.Close()
+	again := bustest.New(t, bustest.In(dir))
+	again.UseKeys(b.Keys())
+	j = again.Journal("test")
+	if h, err := j.History(t.Context(), key); err != nil || h[len(h)-1].Seq != prev || len(h) != int(prev) {
+		t.Errorf("after the restart %d facts, %v; want %d", len(h), err, prev)
+	}
+	mustAppend(t, j, callFact("done", key, message.ToolCallFinished, "result"), prev)
+}
