@@ -33,6 +33,8 @@ FUZZ := \
   permission:FuzzDecide \
   permission:FuzzLoadRules \
   permission:FuzzSchema \
+  permission/shell:FuzzCompile \
+  permission/shell:FuzzParse \
   permission/internal/paths:FuzzWithin \
   permission/internal/urls:FuzzParse
 

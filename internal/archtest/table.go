@@ -78,7 +78,7 @@ func core() []Row {
 		},
 		{
 			Folder: "permission",
-			Own:    []string{"message"},
+			Own:    []string{"message", "permission/shell"},
 			Libraries: []string{
 				"cel.dev/cel-go", "github.com/goccy/go-yaml", "github.com/santhosh-tekuri/jsonschema/v6",
 				"golang.org/x/net/idna",

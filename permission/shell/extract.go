@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -52,7 +53,11 @@ func (x *extractor) both(text string) (posix []Command) {
 // asSh finds what sh alone would run: to it "a &>f b" are two commands.
 func (x *extractor) asSh(text string) []Command {
 	sh := &extractor{line: &Line{Text: text}, text: text, base: x.base, budget: x.budget, level: x.level}
-	stmts, _ := parse(text, syntax.LangPOSIX) // a text that bash cannot read either is refused already
+	stmts, err := parse(text, syntax.LangPOSIX)
+	if err != nil && strings.Contains(text, "&>") { // the parser refuses what sh reads as & and >
+		sh.text = strings.ReplaceAll(text, "&>", "& >")
+		stmts, _ = parse(sh.text, syntax.LangPOSIX)
+	}
 	for _, s := range stmts {
 		sh.top(s, false)
 	}
@@ -81,15 +86,23 @@ func (x *extractor) take(other *Line, via []string) {
 
 // parse reads a text as one shell does. With an error it gives the statements
 // before the fault.
-func parse(text string, lang syntax.LangVariant) ([]*syntax.Stmt, error) {
-	var stmts []*syntax.Stmt
-	for s, err := range syntax.NewParser(syntax.Variant(lang)).StmtsSeq(strings.NewReader(text)) {
-		if err != nil {
-			return stmts, err
+func parse(text string, lang syntax.LangVariant) (stmts []*syntax.Stmt, err error) {
+	defer func() {
+		if r := recover(); r != nil { // a fault of the parser, not of the text
+			err = fmt.Errorf("the parser failed: %v", r)
 		}
-		stmts = append(stmts, s)
+	}()
+	// The parser may call once more after an error, so the loop does not end.
+	for s, fault := range syntax.NewParser(syntax.Variant(lang)).StmtsSeq(strings.NewReader(text)) {
+		switch {
+		case err != nil:
+		case fault != nil:
+			err = fault
+		default:
+			stmts = append(stmts, s)
+		}
 	}
-	return stmts, nil
+	return stmts, err
 }
 
 // afford says whether a text is small and flat enough to be parsed.

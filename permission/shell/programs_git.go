@@ -35,7 +35,7 @@ var git = program{
 		"commit": {loads: "-t --template"}, "revert": {runs: "-s --strategy"}, "cherry-pick": {runs: "-s --strategy"},
 		"merge": {runs: "-s --strategy"}, "apply": {loads: "--directory --unsafe-paths"},
 		"fetch":     {runs: "--upload-pack", loads: "--recurse-submodules", check: networkRemote},
-		"pull":      {runs: "--upload-pack -s --strategy -r --rebase", loads: "--recurse-submodules", check: networkRemote},
+		"pull":      {runs: "--upload-pack -s --strategy", loads: "--recurse-submodules", check: networkRemote},
 		"push":      {runs: "--receive-pack --exec", loads: "--recurse-submodules", check: networkRemote},
 		"ls-remote": {runs: "--upload-pack --exec", check: networkRemote},
 	},
