@@ -31,6 +31,7 @@ type argType struct {
 	location string              // of the schema it was made from
 	elem     *argType            // of a list, and of the undeclared members of a map
 	maxLen   int                 // characters of a string, elements of a list, members of a map; -1: not limited
+	usual    int                 // size at which the cost of a rule is judged at load; 0: typicalSize
 	converts bool                // some number below may need converting
 }
 

@@ -17,6 +17,8 @@ type Bundle struct {
 	expiry  time.Duration
 	limits  Limits
 	strict  bool // as Options.StrictAgentScope
+	shell   string
+	terms   map[string]*program
 	ready   bool // false for the zero Bundle
 	noRules bool // made by noPolicy: stands in until a policy loads
 	rules   int

@@ -39,6 +39,11 @@ func compile(policy Policy, opts Options, found problems) (*Bundle, error) {
 			c.problems.add(Problem{Field: "defaults.mode", Msg: err.Error()})
 		}
 	}
+	c.bundle.shell = cmp.Or(policy.Shell, defaultShell)
+	if !slices.Contains(shells, c.bundle.shell) {
+		c.problems.add(Problem{Field: "defaults.shell", Msg: "is " + quoted(policy.Shell) + ", want " + orList(shells)})
+	}
+	c.declareTerms(policy.Vocabulary)
 	if policy.Expiry < 0 {
 		c.problems.add(Problem{Field: "defaults.expiry", Msg: "is negative"})
 	}
@@ -56,7 +61,9 @@ type compiler struct {
 	names    map[string]*Rule
 	anyTool  []*compiledRule
 	servers  []*compiledRule // deny and ask rules for undeclared tools of a server
-	envs     map[*Schema]*cel.Env
+	envs     map[envKey]*cel.Env
+	terms    []Term
+	termVars []cel.EnvOption
 	problems problems
 }
 
@@ -66,7 +73,7 @@ func newCompiler(opts Options, found problems) *compiler {
 		bundle: &Bundle{limits: opts.Limits.filled(), strict: opts.StrictAgentScope,
 			byTool: map[string]*toolRules{}, others: &toolRules{}},
 		names:    map[string]*Rule{},
-		envs:     map[*Schema]*cel.Env{},
+		envs:     map[envKey]*cel.Env{},
 		problems: found,
 	}
 	for i := range opts.Tools {
@@ -165,12 +172,12 @@ func (c *compiler) compileRule(r *Rule, tr *toolRules) *compiledRule {
 	if content, ok := r.content(); ok {
 		cr.pattern = c.compileContent(r, tr, content)
 	}
-	var schema *Schema
+	var tool *Tool
 	if tr != nil {
-		schema = tr.schema()
+		tool = tr.tool
 	}
-	cr.when = c.compileField(r, "when", r.When, types.BoolType, schema)
-	cr.message = c.compileField(r, "message", r.Message, types.StringType, schema)
+	cr.when = c.compileField(r, "when", r.When, types.BoolType, tool)
+	cr.message = c.compileField(r, "message", r.Message, types.StringType, tool)
 	if len(c.problems) > before {
 		return nil
 	}
@@ -197,17 +204,17 @@ func (c *compiler) compileContent(r *Rule, tr *toolRules, content string) Patter
 	return p
 }
 
-func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, schema *Schema) *program {
+func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, tool *Tool) *program {
 	if text == "" {
 		return nil
 	}
-	env, err := c.env(schema)
+	env, err := c.env(tool)
 	if err != nil {
 		c.fault(r, field, "no CEL environment: "+err.Error(), "")
 		return nil
 	}
 	var args *argType
-	if schema != nil {
+	if schema := schemaOf(tool); schema != nil {
 		args = schema.root
 	}
 	p, faults := compileExpr(env, text, want, args, c.bundle.limits)
@@ -218,16 +225,35 @@ func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, sch
 	return p
 }
 
-// env is the environment for arguments of that schema, made once.
-func (c *compiler) env(s *Schema) (*cel.Env, error) {
-	if env := c.envs[s]; env != nil {
+// env is the environment for rules about a tool, nil for any; made once for
+// tools that do not differ.
+func (c *compiler) env(t *Tool) (*cel.Env, error) {
+	key := envKey{schema: schemaOf(t), shell: shellKind(t) != nil}
+	if env := c.envs[key]; env != nil {
 		return env, nil
 	}
-	env, err := toolEnv(s)
+	more := slices.Clone(c.termVars)
+	if key.shell {
+		more = append(more, cel.Variable("cmd", cel.ObjectType(commandType)))
+	}
+	env, err := toolEnv(key.schema, more...)
 	if err == nil {
-		c.envs[s] = env
+		c.envs[key] = env
 	}
 	return env, err
+}
+
+// envKey is all by which the environments of tools differ.
+type envKey struct {
+	schema *Schema
+	shell  bool
+}
+
+func schemaOf(t *Tool) *Schema {
+	if t == nil {
+		return nil
+	}
+	return t.Schema
 }
 
 func (c *compiler) fault(r *Rule, field, msg, hint string) { c.faultAs(r, field, field, msg, hint) }
@@ -259,7 +285,7 @@ func (c *compiler) finish() (*Bundle, error) {
 	b.others.sort()
 	slices.SortFunc(tools, func(x, y *Tool) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(c.rules, func(x, y *Rule) int { return cmp.Compare(x.Name, y.Name) })
-	hash, err := contentHash(b, c.rules, tools)
+	hash, err := contentHash(b, c.terms, c.rules, tools)
 	if err != nil {
 		c.problems.add(Problem{Msg: "the policy has no canonical form: " + err.Error()})
 		return nil, c.problems.err()

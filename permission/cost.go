@@ -44,6 +44,8 @@ func (h sizeHints) EstimateSize(node cost.AstNode) *cost.SizeEstimate {
 		return nil
 	case t != nil && t.maxLen >= 0:
 		size = min(uint64(t.maxLen), h.bound)
+	case t != nil && t.usual > 0 && h.unlimited == typicalSize:
+		size = uint64(t.usual)
 	}
 	return &cost.SizeEstimate{Min: 0, Max: size}
 }
@@ -59,6 +61,7 @@ func (h sizeHints) variable(name string) *argType {
 // sizedVariables are the variables other than args that contain lists.
 var sizedVariables = map[string]*argType{
 	"caller": {kind: kindStruct, fields: map[string]*argType{"roles": textList}},
+	"cmd":    cmdSizes,
 	"ctx": {kind: kindStruct, fields: map[string]*argType{
 		"working_dirs": textList, "resolved": {kind: kindMap, maxLen: -1, elem: &argType{kind: kindString, maxLen: -1}}}},
 }

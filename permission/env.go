@@ -54,14 +54,24 @@ var fixedTypes = map[string]map[string]*cel.Type{
 		"session": cel.StringType,
 		"reply":   cel.StringType,
 		"roles":   cel.ListType(cel.StringType),
+
+		"tenant":       cel.StringType,
+		"run_id":       cel.StringType,
+		"parent_agent": cel.StringType,
 	},
 	contextType: {
 		"mode":         cel.StringType,
 		"now":          cel.TimestampType,
 		"cwd":          cel.StringType,
 		"working_dirs": cel.ListType(cel.StringType),
-		"resolved":     cel.MapType(cel.StringType, cel.StringType),
+
+		"attempt":        cel.IntType,
+		"calls_this_run": cel.IntType,
+
+		"resolved": cel.MapType(cel.StringType, cel.StringType),
 	},
+	commandType:       commandFields,
+	simpleCommandType: simpleCommandFields,
 }
 
 // baseEnv is the language without the variables. Library versions are pinned,
@@ -102,7 +112,7 @@ var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 
 // toolEnv is the language with the variables, args typed by the schema. A nil
 // schema makes args a map of anything.
-func toolEnv(s *Schema) (*cel.Env, error) {
+func toolEnv(s *Schema, more ...cel.EnvOption) (*cel.Env, error) {
 	base, err := baseEnv()
 	if err != nil {
 		return nil, err
@@ -114,13 +124,13 @@ func toolEnv(s *Schema) (*cel.Env, error) {
 		s.root.structs(structs)
 	}
 	// The provider must come by Extend: beside OptionalTypes it fails.
-	return base.Extend(
+	return base.Extend(append(more,
 		cel.CustomTypeProvider(newTypeProvider(base.CELTypeProvider(), structs)),
 		cel.Variable("tool", cel.ObjectType(toolType)),
 		cel.Variable("args", args),
 		cel.Variable("caller", cel.ObjectType(callerType)),
 		cel.Variable("ctx", cel.ObjectType(contextType)),
-	)
+	)...)
 }
 
 // typeProvider declares struct types to the checker only. At run time their

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
 
 	"github.com/askance-dev/askance/message"
@@ -39,6 +40,8 @@ type evaluation struct {
 	// how is what handling has found; shownArgs stand for the arguments while a
 	// text for people is made.
 	how       *handling
+	cmdVar    map[string]any
+	terms     map[string]ref.Val
 	shownArgs map[string]any
 
 	trace *tracer // of Explain; nil while deciding
@@ -210,8 +213,10 @@ func (e *evaluation) ResolveName(name string) (any, bool) {
 		return e.caller(), true
 	case "ctx":
 		return e.context(), true
+	case "cmd":
+		return e.command()
 	default:
-		return nil, false
+		return e.term(name)
 	}
 }
 
@@ -233,8 +238,11 @@ func (e *evaluation) caller() map[string]any {
 		c := &e.req.Caller
 		e.callerVar = map[string]any{
 			"agent": c.Agent, "user": c.User, "space": string(c.Space), "session": string(c.Session),
-			"reply": string(c.Reply), "roles": c.Roles,
+			"reply": string(c.Reply), "roles": texts(c.Roles),
 		}
+		setKnown(e.callerVar, "tenant", c.Tenant)
+		setKnown(e.callerVar, "run_id", c.RunID)
+		setKnown(e.callerVar, "parent_agent", c.ParentAgent)
 	}
 	return e.callerVar
 }
@@ -245,6 +253,17 @@ func (e *evaluation) context() map[string]any {
 			"mode": string(e.call.Mode), "now": e.req.Now, "cwd": e.req.Cwd, "working_dirs": e.req.WorkingDirs,
 			"resolved": e.req.Resolved,
 		}
+		setKnown(e.ctxVar, "attempt", e.req.Attempt)
+		setKnown(e.ctxVar, "calls_this_run", e.req.CallsThisRun)
 	}
 	return e.ctxVar
+}
+
+// setKnown leaves out what the request does not say, so that a rule that asks
+// for it fails instead of comparing with nothing.
+func setKnown[T comparable](vars map[string]any, name string, v T) {
+	var unknown T
+	if v != unknown {
+		vars[name] = v
+	}
 }

@@ -19,8 +19,14 @@ type (
 		Mode     Mode         `json:"mode"`
 		ExpiryMS int64        `json:"expiry_ms"`
 		Limits   hashedLimits `json:"limits"`
+		Shell    string       `json:"shell"`
+		Terms    []hashedTerm `json:"vocabulary"`
 		Rules    []hashedRule `json:"rules"`
 		Tools    []hashedTool `json:"tools"`
+	}
+	hashedTerm struct {
+		Name string `json:"name"`
+		Expr string `json:"expr"`
 	}
 	hashedLimits struct {
 		RuleCost     string `json:"rule_cost"` // decimal: canonical JSON has no large integers
@@ -87,13 +93,17 @@ func sorted(names []string) []string { return slices.Sorted(slices.Values(names)
 
 // contentHash hashes what a bundle is compiled from. Rules and tools must be
 // sorted by name.
-func contentHash(b *Bundle, rules []*Rule, tools []*Tool) (string, error) {
+func contentHash(b *Bundle, terms []Term, rules []*Rule, tools []*Tool) (string, error) {
 	h := hashedBundle{
 		Language: languageVersion, Strict: b.strict, NoRules: b.noRules,
-		Mode: b.Mode(), ExpiryMS: b.expiry.Milliseconds(),
+		Mode: b.Mode(), Shell: cmp.Or(b.shell, defaultShell), ExpiryMS: b.expiry.Milliseconds(),
 		Limits: hashedLimits{strconv.FormatUint(b.limits.RuleCost, 10), strconv.FormatUint(b.limits.DecisionCost, 10), b.limits.Deadline.Microseconds(),
 			b.limits.InputBytes, b.limits.InputDepth},
 	}
+	for _, t := range terms {
+		h.Terms = append(h.Terms, hashedTerm{t.Name, t.Expr})
+	}
+	slices.SortFunc(h.Terms, func(x, y hashedTerm) int { return cmp.Compare(x.Name, y.Name) })
 	for _, r := range rules {
 		h.Rules = append(h.Rules, hashed(r))
 	}

@@ -29,10 +29,11 @@ func (x *Expression) Place(line, col int) Place {
 // that their rule is about. What does not compile is left out: Compile says why.
 func Inspect(policy Policy, opts Options) []*Expression {
 	c := newCompiler(opts, nil)
+	c.declareTerms(policy.Vocabulary)
 	var out []*Expression
 	for i := range policy.Rules {
 		r := &policy.Rules[i]
-		for _, name := range r.Tools {
+		for _, name := range c.toolsOf(r) {
 			var tool *Tool
 			if tr := c.bundle.byTool[name]; tr != nil && name != AnyTool {
 				tool = tr.tool
@@ -55,11 +56,7 @@ func (c *compiler) inspect(text string, want *cel.Type, tool *Tool) *Expression 
 	if text == "" {
 		return nil
 	}
-	var schema *Schema
-	if tool != nil {
-		schema = tool.Schema
-	}
-	env, err := c.env(schema)
+	env, err := c.env(tool)
 	if err != nil {
 		return nil
 	}
