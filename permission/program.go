@@ -215,7 +215,7 @@ func exprProblems(issues *cel.Issues, args *argType) []exprProblem {
 		if m := undefinedField.FindStringSubmatch(msg); m != nil {
 			p.kind, p.hint = ProblemName, didYouMean(nearest(m[1], fieldNames(args)))
 		} else if m := undeclaredName.FindStringSubmatch(msg); m != nil {
-			p.kind, p.hint = ProblemName, "the variables are tool, args, caller, ctx, for shell tools cmd, and the terms of the vocabulary"
+			p.kind, p.hint = ProblemName, "the variables are tool, args, caller and ctx"
 		}
 		out = append(out, p)
 	}
