@@ -30,7 +30,7 @@ func (e *Engine) gated(c *message.Call) bool {
 	for _, p := range state.Batches {
 		for i, id := range p.Calls {
 			before := p.Number < c.Batch.Number || p.Number == c.Batch.Number && p.Groups[i] < c.Batch.Group
-			if !before {
+			if !before || id == c.Call { // proposed with its batch first, then by itself: it does not wait for itself
 				continue
 			}
 			s := known[id]
@@ -82,21 +82,32 @@ func (e *Engine) stuck(c *message.Call) bool {
 	return e.gated(c)
 }
 
-// advanceReply takes every pending call of a reply onwards that can go, in the
-// order in which they were proposed.
+// advanceReply takes the pending calls of a reply onwards that can go, one
+// after the other in the order in which they were proposed: a later one may
+// hide behind the question of an earlier one, and must not be decided before
+// it. Any number of replicas may do this at once; one wins each step.
 func (e *Engine) advanceReply(ctx context.Context, reply message.Key) {
 	for _, c := range e.view.ofReply(reply) {
-		if c.State == message.ToolCallPending {
-			e.advance(ctx, c.Key)
+		if c.State != message.ToolCallPending || e.gated(c) {
+			continue
 		}
+		err := e.advance(ctx, c.Key)
+		if err == nil || errors.Is(err, message.ErrFinished) {
+			continue
+		}
+		if ctx.Err() == nil {
+			e.log.Warn("a pending call could not be decided; it is tried again", "call", c.Key.String(), "error", err)
+			e.replyLater(reply)
+		}
+		return
 	}
 }
 
-// advance decides a pending call if it can go. Any replica may try; one wins.
-func (e *Engine) advance(ctx context.Context, key message.Key) {
+// advance decides a pending call if it can go.
+func (e *Engine) advance(ctx context.Context, key message.Key) error {
 	_, err := e.update(ctx, "advance", key, e.self(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if c.State != message.ToolCallPending || e.stuck(c) {
+		if c.State != message.ToolCallPending || e.gated(c) {
 			return errNoChange
 		}
 		if state, _, err := e.lastReply(ctx, c.ReplyKey()); err != nil {
@@ -106,10 +117,7 @@ func (e *Engine) advance(ctx context.Context, key message.Key) {
 		}
 		return e.decideStep(ctx, m, e.earlier(c))
 	})
-	if err != nil && !errors.Is(err, message.ErrFinished) && ctx.Err() == nil {
-		e.log.Warn("a pending call could not be decided; it is tried again", "call", key.String(), "error", err)
-		e.later(key)
-	}
+	return err
 }
 
 // earlier gives the calls of the reply that were proposed before c.

@@ -62,11 +62,11 @@ func checkAnswer(a message.Answer) error {
 	case a.Input != nil && a.Kind != message.AnswerApprove:
 		return bad(message.CodeInvalid, "input goes only with approve", "leave it out")
 	case a.Input != nil && len(*a.Input) > message.MaxInputBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("input has %d bytes, the limit is %d", len(*a.Input), message.MaxInputBytes), "")
+		return bad(message.CodeTooLarge, fmt.Sprintf("input has %d bytes, the limit is %d", len(*a.Input), message.MaxInputBytes), "pass large content by reference")
 	case len(a.Feedback) > message.MaxTextBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("feedback has %d bytes, the limit is %d", len(a.Feedback), message.MaxTextBytes), "")
+		return bad(message.CodeTooLarge, fmt.Sprintf("feedback has %d bytes, the limit is %d", len(a.Feedback), message.MaxTextBytes), "shorten it")
 	case len(a.Output) > message.MaxOutputBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("output has %d bytes, the limit is %d", len(a.Output), message.MaxOutputBytes), "")
+		return bad(message.CodeTooLarge, fmt.Sprintf("output has %d bytes, the limit is %d", len(a.Output), message.MaxOutputBytes), "keep large output elsewhere and give a reference")
 	case len(a.Rules) > 0 && a.Kind != message.AnswerApprove:
 		return bad(message.CodeInvalid, "rules go only with approve", "leave them out")
 	}

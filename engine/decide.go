@@ -69,7 +69,7 @@ func (e *Engine) asEvent(c *message.Call, input string, d permission.Decision) (
 	}
 	return toolcall.Decided{
 		Base: base, Decision: kept(d), Question: q, Digest: digest,
-		Suggested: d.Suggested, Placement: e.tools[c.Tool].Placement,
+		Suggested: d.Suggested, Placement: e.tool(c.Tool).Placement,
 	}, nil
 }
 
@@ -107,11 +107,11 @@ func (e *Engine) deniedNow(ctx context.Context, c *message.Call) (message.Decisi
 // call is started by this engine, any other is submitted.
 func (e *Engine) begin(m *toolcall.Machine) error {
 	c := m.Call()
-	t := e.tools[c.Tool]
+	t := e.tool(c.Tool)
 	base := stamp()
 	switch c.Placement {
 	case message.PlaceLocal:
-		if !e.cfg.executor.Has(c.Tool) {
+		if !e.canRun(c.Tool) {
 			return nil // stays allowed until a replica that has the tool starts it
 		}
 		return m.Step(e.localStart(t, base, 1))

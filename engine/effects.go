@@ -23,10 +23,14 @@ func (e *Engine) perform(c *message.Call, effects []toolcall.Effect) {
 		case toolcall.EffectFinished:
 			e.leases.forget(c.Key)
 			e.cfg.signals.Hint(c)
+		case toolcall.EffectStart, toolcall.EffectDispatch, toolcall.EffectWatch, toolcall.EffectRetry: // timers, below
 		}
 	}
 	e.schedule(c, 0)
-	if ended(effects) {
+	// A call that waits for nothing (any more): what it waited for ended while
+	// this fact was being written, and whoever ended it did not see the call yet.
+	missed := c.State == message.ToolCallPending && !e.stuck(c)
+	if ended(effects) || missed {
 		e.background(func(ctx context.Context) { e.advanceReply(ctx, c.ReplyKey()) })
 	}
 }
@@ -48,23 +52,51 @@ func (e *Engine) follow(f *message.Fact) {
 	c := f.Call
 	switch {
 	case c == nil && f.Reply != nil && f.Reply.Phase == message.ReplyInterrupted:
-		e.timers.set(time.Now().Add(e.cfg.grace), f.Reply.Key, 0)
-	case c == nil || f.Note != nil:
+		e.replyLater(f.Reply.Key)
+	case c == nil:
+	case !c.Open() && f.Note != nil:
 	case !c.Open():
 		e.leases.forget(c.Key)
-		e.cancelLocal(c.Key, ErrFinishedElsewhere)
+		e.cancelLocal(c, ErrFinishedElsewhere)
 		e.wakeSiblings(c)
 	default:
+		e.cancelLocal(c, ErrFinishedElsewhere)
 		e.schedule(c, e.cfg.grace)
+		if state, _ := e.view.replyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
+			e.replyLater(c.ReplyKey()) // its writer may have died before it saw the interrupt
+		}
 	}
 }
 
-// wakeSiblings sets a look at the pending calls of a reply in which a call has
-// ended.
+// replyLater sets a look at a reply after the grace: to close its calls if it
+// was interrupted, else to take its pending calls onwards. One look at a time
+// waits for its moment.
+func (e *Engine) replyLater(reply message.Key) {
+	e.mu.Lock()
+	waits := e.looking[reply]
+	e.looking[reply] = true
+	e.mu.Unlock()
+	if !waits {
+		e.timers.set(time.Now().Add(e.cfg.grace), reply, 0)
+	}
+}
+
+// lookAtReply is what replyLater asked for.
+func (e *Engine) lookAtReply(ctx context.Context, reply message.Key) {
+	if state, seq := e.view.replyState(reply); state != nil && state.Phase != message.ReplyOpen {
+		e.closeReply(ctx, reply, seq)
+		return
+	}
+	e.advanceReply(ctx, reply)
+}
+
+// wakeSiblings sets a look at the pending calls of a reply in which something
+// has ended.
 func (e *Engine) wakeSiblings(c *message.Call) {
 	for _, s := range e.view.ofReply(c.Key) {
 		if s.State == message.ToolCallPending {
-			e.timers.set(time.Now().Add(e.cfg.grace), s.Key, s.Seq)
+			e.replyLater(c.ReplyKey())
+			return
 		}
 	}
 }
@@ -77,7 +109,7 @@ func (e *Engine) schedule(c *message.Call, late time.Duration) {
 	switch {
 	case c.State == message.ToolCallPending:
 		if late > 0 {
-			at(now.Add(late))
+			e.replyLater(c.ReplyKey())
 		}
 	case c.State == message.ToolCallAsking:
 		if d := c.Question.Requirement.Deadline; !d.IsZero() {
@@ -95,7 +127,7 @@ func (e *Engine) schedule(c *message.Call, late time.Duration) {
 		at(now.Add(late))
 	case c.Placement == message.PlaceRemote:
 		at(c.Attempt.OfferUntil.Add(late))
-		if q := e.tools[c.Tool].QueueTimeout; q > 0 {
+		if q := e.tool(c.Tool).QueueTimeout; q > 0 {
 			at(c.Attempt.OfferedAt.Add(q))
 		}
 	}

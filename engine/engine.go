@@ -34,14 +34,20 @@ type Engine struct {
 	timers *timers
 	leases *leases
 
-	ctx  context.Context // ends with ErrStopping; the life of the engine, not of a request
+	ctx  context.Context //nolint:containedctx // the life of the engine, not of a request; ends with ErrStopping
 	stop context.CancelCauseFunc
-	wg   sync.WaitGroup
-	jobs chan struct{} // bounds the background steps that run at once
+	// following ends with ctx, and before it when the journal cannot be followed
+	// any more: what waits for news would wait for ever.
+	following context.Context //nolint:containedctx // as ctx
+	lost      context.CancelCauseFunc
+	wg        sync.WaitGroup
+	jobs      chan struct{} // bounds the background steps that run at once
 
 	closing atomic.Bool // no new request is taken
-	mu      sync.Mutex  // guards running, and that no goroutine begins after stop
-	running map[message.Key]context.CancelCauseFunc
+	mu      sync.Mutex  // guards all below, and that no goroutine begins after stop
+	steps   int         // being taken: each may end in a run
+	running map[localRun]context.CancelCauseFunc
+	looking map[message.Key]bool // replies with a look that waits for its moment
 
 	caughtUp chan struct{}
 	failed   chan error // the watch's end; has room for one
@@ -76,7 +82,7 @@ func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, op
 		space: space, journal: journal, policy: policy, tools: map[string]Tool{}, cfg: cfg,
 		log:  cfg.log.With("engine", cfg.id, "space", string(space)),
 		view: newView(cfg.keep), timers: newTimers(), leases: newLeases(),
-		jobs: make(chan struct{}, maxJobs), running: map[message.Key]context.CancelCauseFunc{},
+		jobs: make(chan struct{}, maxJobs), running: map[localRun]context.CancelCauseFunc{}, looking: map[message.Key]bool{},
 		caughtUp: make(chan struct{}), failed: make(chan error, 1),
 	}
 	for _, t := range tools {
@@ -89,6 +95,7 @@ func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, op
 		e.tools[t.Name] = t.withDefaults()
 	}
 	e.ctx, e.stop = context.WithCancelCause(context.Background())
+	e.following, e.lost = context.WithCancelCause(e.ctx)
 	return e, nil
 }
 
@@ -102,7 +109,11 @@ func (e *Engine) PublicKey() ed25519.PublicKey { return e.cfg.key.Public().(ed25
 // and returns. It fails when the journal cannot be read or ctx ends first; the
 // engine is then closed.
 func (e *Engine) Start(ctx context.Context) error {
-	e.wg.Go(func() { e.failed <- e.journal.Watch(e.ctx, 0, watcher{e}) })
+	e.wg.Go(func() {
+		err := e.journal.Watch(e.ctx, 0, watcher{e})
+		e.lost(err)
+		e.failed <- err
+	})
 	select {
 	case <-e.caughtUp:
 	case err := <-e.failed:
@@ -112,13 +123,14 @@ func (e *Engine) Start(ctx context.Context) error {
 		_ = e.Close()
 		return fmt.Errorf("engine: read the journal: %w", context.Cause(ctx))
 	}
-	e.wg.Go(func() { e.timers.run(e.ctx, e.fire) })
+	e.wg.Go(func() { e.timers.run(e.following, e.fire) })
 	e.recover()
 	return nil
 }
 
-// Failed delivers an error if the journal cannot be followed any more; the
-// engine must then be closed.
+// Failed delivers the reason when the journal is not followed any more. If it
+// is not ErrStopping, the engine takes no requests from then on and must be
+// closed: another one, or a new one, goes on.
 func (e *Engine) Failed() <-chan error { return e.failed }
 
 // Close stops the engine: no new step begins, running local calls get the
@@ -135,7 +147,16 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// drain waits until no local call runs, at most the drain time.
+// blindError refuses what an engine that does not follow the journal (any more)
+// cannot answer.
+func (e *Engine) blindError(op string) error {
+	if e.ctx.Err() != nil {
+		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine is stopping", Hint: "ask again, or try another replica"}
+	}
+	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine cannot follow the journal any more", Hint: "close it and start a new one; meanwhile try another replica", Err: context.Cause(e.following)}
+}
+
+// drain waits until no local call runs or is about to, at most the drain time.
 func (e *Engine) drain() {
 	deadline := time.NewTimer(e.cfg.drain)
 	defer deadline.Stop()
@@ -143,9 +164,9 @@ func (e *Engine) drain() {
 	defer tick.Stop()
 	for {
 		e.mu.Lock()
-		n := len(e.running)
+		busy := e.steps + len(e.running)
 		e.mu.Unlock()
-		if n == 0 {
+		if busy == 0 {
 			return
 		}
 		select {
@@ -154,6 +175,26 @@ func (e *Engine) drain() {
 		case <-tick.C:
 		}
 	}
+}
+
+// enter announces a step that may start a local attempt; what it returns ends
+// it. Whoever enters before Close is waited for: a start that is on record has
+// to be run, or nobody could tell that it was not.
+func (e *Engine) enter() (leave func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.steps++
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.steps--
+	}
+}
+
+// canRun reports whether an attempt of a tool may be started here; only within
+// a step.
+func (e *Engine) canRun(tool string) bool {
+	return !e.closing.Load() && e.cfg.executor.Has(tool)
 }
 
 // background runs f on a goroutine that Close waits for. It gives up silently

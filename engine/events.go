@@ -28,9 +28,7 @@ var streamed = map[message.EventType]bool{
 
 func (e *Engine) emit(ctx context.Context, by message.Principal, r message.EmitRequest) (message.EmitReply, error) {
 	reply := message.Key{Space: e.space, Session: r.Session, Reply: r.Reply}
-	probe := reply
-	probe.Call = "-"
-	if err := probe.Validate(); err != nil {
+	if err := validReply(reply); err != nil {
 		return message.EmitReply{}, opError("emit", err)
 	}
 	if len(r.Events) == 0 || len(r.Events) > maxRecords {
@@ -59,7 +57,7 @@ func (e *Engine) emit(ctx context.Context, by message.Principal, r message.EmitR
 func streamable(raw message.RawJSON, reply message.Key) (message.RawJSON, error) {
 	ev, err := message.DecodeEvent(raw)
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeInvalid, What: "not an AgentScope event", Err: err}
+		return nil, &message.Error{Code: message.CodeInvalid, What: "not an AgentScope event", Hint: "stream events of AgentScope 2.0", Err: err}
 	}
 	if !streamed[ev.Type()] {
 		return nil, &message.Error{Code: message.CodeForbidden, What: "a runtime does not stream " + string(ev.Type()), Hint: "askance derives it from the journal"}
@@ -67,7 +65,22 @@ func streamable(raw message.RawJSON, reply message.Key) (message.RawJSON, error)
 	if ev.Type() != message.EventCustom && ev.ReplyID() != reply.Reply {
 		return nil, &message.Error{Code: message.CodeInvalid, What: "reply_id is not that of the request", Hint: "stream each reply's events by themselves"}
 	}
+	if s, named := sessionOf(ev); named && s != reply.Session {
+		return nil, &message.Error{Code: message.CodeInvalid, What: "session_id is not that of the request", Hint: "stream each session's events by themselves"}
+	}
 	return json.Marshal(ev)
+}
+
+// sessionOf is the session that an event names, if it names one.
+func sessionOf(ev message.Event) (message.SessionID, bool) {
+	switch ev := ev.(type) {
+	case *message.ReplyStart:
+		return ev.Session, true
+	case *message.ReplyEnd:
+		return ev.Session, true
+	default:
+		return "", false
+	}
 }
 
 // events reads a session's events: the streamed ones and those that the facts
@@ -112,8 +125,8 @@ func (e *Engine) events(ctx context.Context, r message.EventsRequest) (message.E
 			return out, nil
 		case <-ctx.Done():
 			return out, nil
-		case <-e.ctx.Done():
-			return out, &message.Error{Code: message.CodeUnavailable, Op: "events", What: "the engine is stopping", Hint: "ask again"}
+		case <-e.following.Done():
+			return out, e.blindError("events")
 		}
 	}
 }

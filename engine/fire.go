@@ -13,7 +13,10 @@ import (
 // and only hands over.
 func (e *Engine) fire(d due) {
 	if d.key.Call == "" {
-		e.background(func(ctx context.Context) { e.closeReply(ctx, d.key) })
+		e.mu.Lock()
+		delete(e.looking, d.key)
+		e.mu.Unlock()
+		e.background(func(ctx context.Context) { e.lookAtReply(ctx, d.key) })
 		return
 	}
 	c := e.view.call(d.key)
@@ -48,7 +51,7 @@ func (e *Engine) cancelOwner(c *message.Call, reason string) {
 		if c.Open() {
 			cause = ErrDeadline
 		}
-		e.cancelLocal(c.Key, cause)
+		e.cancelLocal(c, cause)
 		return
 	}
 	e.cfg.signals.Cancel(c.Tool, c.Attempt.Worker, message.HeartbeatRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim}, reason)
@@ -65,12 +68,11 @@ func (e *Engine) later(key message.Key) {
 func (e *Engine) look(ctx context.Context, c *message.Call) {
 	var err error
 	switch {
-	case c.State == message.ToolCallPending:
-		e.advance(ctx, c.Key)
 	case c.State == message.ToolCallAsking:
 		err = e.expire(ctx, c.Key)
 	case !c.RetryAt.IsZero():
 		err = e.retry(ctx, c.Key)
+	case c.Started() && e.alive(c): // heard of while this look waited for its turn
 	case c.Started():
 		err = e.lose(ctx, c)
 	case c.Placement == message.PlaceLocal:
@@ -104,7 +106,7 @@ func (e *Engine) lose(ctx context.Context, seen *message.Call) error {
 		if c.Attempt.Number != seen.Attempt.Number || c.Attempt.Claim != seen.Attempt.Claim || c.Hold != message.HoldNone || !c.RetryAt.IsZero() || !c.Open() {
 			return errNoChange
 		}
-		t, base := e.tools[c.Tool], stamp()
+		t, base := e.tool(c.Tool), stamp()
 		switch {
 		case !t.Idempotent:
 			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Hold: message.HoldUnknown})
@@ -134,7 +136,7 @@ func (e *Engine) retry(ctx context.Context, key message.Key) error {
 // again offers a call as a new attempt, and starts it at once if it runs here.
 func (e *Engine) again(m *toolcall.Machine) error {
 	c := m.Call()
-	t, base, number := e.tools[c.Tool], stamp(), c.Attempt.Number+1
+	t, base, number := e.tool(c.Tool), stamp(), c.Attempt.Number+1
 	a := message.Attempt{Number: number, OfferedAt: base.At}
 	if c.Placement == message.PlaceRemote {
 		var err error
@@ -145,7 +147,7 @@ func (e *Engine) again(m *toolcall.Machine) error {
 	if err := m.Step(toolcall.Offered{Base: base, Attempt: a}); err != nil {
 		return err
 	}
-	if c.Placement == message.PlaceLocal && e.cfg.executor.Has(c.Tool) {
+	if c.Placement == message.PlaceLocal && e.canRun(c.Tool) {
 		return m.Step(e.localStart(t, base, number))
 	}
 	return nil
@@ -159,7 +161,7 @@ func (e *Engine) reoffer(ctx context.Context, key message.Key) error {
 		if c.State != message.ToolCallSubmitted || c.Started() || c.Hold != message.HoldNone || !c.RetryAt.IsZero() {
 			return errNoChange
 		}
-		t := e.tools[c.Tool]
+		t := e.tool(c.Tool)
 		if t.QueueTimeout > 0 && !now.At.Before(c.Attempt.OfferedAt.Add(t.QueueTimeout)) {
 			return m.Step(toolcall.Suspended{Base: now, Attempt: c.Attempt.Number, Hold: message.HoldNoWorker})
 		}
@@ -190,6 +192,6 @@ func (e *Engine) recover() {
 		}
 	}
 	for _, key := range e.view.interrupted() {
-		e.timers.set(time.Now().Add(e.cfg.grace), key, 0)
+		e.replyLater(key)
 	}
 }

@@ -49,10 +49,6 @@ type flowStep struct {
 	States  map[message.CallID]message.ToolCallState `json:"call_states"`
 }
 
-// deviations are rows that show an upstream hazard and are answered otherwise
-// on purpose, with the reason. They are run, and must deviate.
-var deviations = map[string]string{}
-
 func TestAgentFlows(t *testing.T) {
 	data, err := os.ReadFile("testdata/agentscope/agent_flows.jsonl")
 	if err != nil {
@@ -81,7 +77,7 @@ func runFlow(t *testing.T, f flow) {
 		if (err != nil) != (s.Error != "") {
 			t.Fatalf("step %d (%s): error = %v, upstream error %q", i, s.Send, err, s.Error)
 		}
-		if diff := cmp.Diff(comparable(t, s.Receive), comparable(t, got)); diff != "" {
+		if diff := cmp.Diff(comparableEvents(t, s.Receive), comparableEvents(t, got)); diff != "" {
 			t.Fatalf("step %d (%s): events differ (-upstream +ours):\n%s", i, s.Send, diff)
 		}
 		for id, want := range s.States {
@@ -324,12 +320,12 @@ func (a *agent) receive() []json.RawMessage {
 			a.t.Fatal(err)
 		}
 		if head.Reply == "reply-1" {
-			a.all = append(a.all, json.RawMessage(e.Event))
+			a.all = append(a.all, e.Event)
 		}
 		switch head.Type {
 		case "USER_CONFIRM_RESULT", "EXTERNAL_EXECUTION_RESULT", "USER_INTERRUPT":
 		default:
-			out = append(out, json.RawMessage(e.Event))
+			out = append(out, e.Event)
 		}
 	}
 	return out
@@ -356,7 +352,7 @@ func (a *agent) checkReplay() {
 		}
 	}
 	w, g := []json.RawMessage{a.flow.ReplayMsg}, []json.RawMessage{must(json.Marshal(got))}
-	if diff := cmp.Diff(comparable(a.t, w), comparable(a.t, g)); diff != "" {
+	if diff := cmp.Diff(comparableEvents(a.t, w), comparableEvents(a.t, g)); diff != "" {
 		a.t.Errorf("replayed message differs (-upstream +ours):\n%s", diff)
 	}
 }
@@ -382,10 +378,10 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// comparable strips what the vectors' README calls not significant: ids made
+// comparableEvents strips what the vectors' README calls not significant: ids made
 // on the way, stamps, the texts of denials and errors, and the order of
 // adjacent TOOL_CALL_END events.
-func comparable(t *testing.T, events []json.RawMessage) []any {
+func comparableEvents(t *testing.T, events []json.RawMessage) []any {
 	t.Helper()
 	var out []any
 	bad := map[string]bool{} // calls that did not end in success

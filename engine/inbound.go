@@ -25,8 +25,9 @@ func Deliver(ctx context.Context, c Client, session message.SessionID, ev messag
 	case *message.UserInterrupt:
 		_, err := c.Interrupt(ctx, message.InterruptRequest{Session: session, Reply: ev.Reply})
 		return err
+	default:
+		return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "a frontend does not send " + string(ev.Type()), Hint: "send USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT"}
 	}
-	return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "a frontend does not send " + string(ev.Type()), Hint: "send USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT"}
 }
 
 // waiting reads the calls of a reply that are in a state, by id.
@@ -56,13 +57,13 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 	for i, r := range ev.ConfirmResults {
 		call := open[r.ToolCall.ID]
 		if err := checkConfirm(i, r, call); err != nil {
-			return err
+			return opError("deliver", err)
 		}
 		delete(open, r.ToolCall.ID) // a second answer to it in one event is one too many
 		answers = append(answers, confirmAnswer(call, r, shown))
 	}
 	if len(answers) == 0 {
-		return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "confirm_results is empty"}
+		return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "confirm_results is empty", Hint: "answer at least one question"}
 	}
 	for _, a := range answers {
 		if _, err := c.Answer(ctx, a); err != nil {
@@ -111,7 +112,7 @@ func deliverResults(ctx context.Context, c Client, session message.SessionID, ev
 			return &message.Error{Code: message.CodeNotFound, Op: "deliver", What: fmt.Sprintf("execution_results[%d]: no external call %s waits for a result", i, r.ID), Hint: "look at the open calls"}
 		}
 		if slices.ContainsFunc(ev.ExecutionResults[:i], func(o message.ToolResultBlock) bool { return o.ID == r.ID }) {
-			return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: fmt.Sprintf("execution_results[%d]: a second result for %s", i, r.ID)}
+			return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: fmt.Sprintf("execution_results[%d]: a second result for %s", i, r.ID), Hint: "send one result for each call"}
 		}
 	}
 	for _, r := range ev.ExecutionResults {

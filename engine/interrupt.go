@@ -3,7 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
+	"math"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -23,36 +24,48 @@ func interruptStep(_ context.Context, m *toolcall.Machine) error {
 func (e *Engine) interrupt(ctx context.Context, by message.Principal, r message.InterruptRequest) ([]*message.Call, error) {
 	reply := message.Key{Space: e.space, Session: r.Session, Reply: r.Reply}
 	if r.V > 1 {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "interrupt", What: "unknown request version", Hint: "this engine speaks version 1"}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "interrupt", What: fmt.Sprintf("request version %d is unknown", r.V), Hint: "this engine speaks version 1"}
 	}
-	probe := reply
-	probe.Call = "-"
-	if err := probe.Validate(); err != nil {
+	if err := validReply(reply); err != nil {
 		return nil, opError("interrupt", err)
 	}
 	if len(r.Reason) > message.MaxTextBytes {
-		return nil, &message.Error{Code: message.CodeTooLarge, Op: "interrupt", What: "reason is too long"}
+		return nil, &message.Error{Code: message.CodeTooLarge, Op: "interrupt", What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), message.MaxTextBytes), Hint: "shorten it"}
 	}
-	if err := e.markInterrupted(ctx, by, reply, r.Reason); err != nil {
+	seq, ended, err := e.markInterrupted(ctx, by, reply, r.Reason)
+	if err == nil {
+		err = e.reach(ctx, seq)
+	}
+	if err != nil {
 		return nil, opError("interrupt", err)
 	}
-	return e.closeCalls(ctx, by, reply)
+	if ended {
+		seq = math.MaxUint64 // an earlier interrupt has closed, and told, what there was
+	}
+	return e.closeCalls(ctx, by, reply, seq)
 }
 
-// markInterrupted stores the interrupt. An interrupt of a reply that is
-// interrupted already is carried on, not refused.
-func (e *Engine) markInterrupted(ctx context.Context, by message.Principal, reply message.Key, reason string) error {
+// validReply checks the ids of a request that is about a whole reply.
+func validReply(reply message.Key) error {
+	reply.Call = "-"
+	return reply.Validate()
+}
+
+// markInterrupted stores the interrupt and returns its sequence. An interrupt
+// of a reply that is interrupted already is carried on, not refused; ended says
+// that nothing is left to carry on.
+func (e *Engine) markInterrupted(ctx context.Context, by message.Principal, reply message.Key, reason string) (seq uint64, ended bool, err error) {
 	for range maxRaces {
 		state, seq, err := e.lastReply(ctx, reply)
 		if err != nil {
-			return err
+			return 0, false, err
 		}
 		if state.Phase != message.ReplyOpen {
-			return e.reach(ctx, seq)
+			return seq, state.Phase == message.ReplyEnded, nil
 		}
 		if seq == 0 && len(e.view.ofReply(reply)) == 0 {
 			if err := e.anyCall(ctx, reply); err != nil {
-				return err
+				return 0, false, err
 			}
 		}
 		state.Phase, state.Reason = message.ReplyInterrupted, reason
@@ -60,13 +73,14 @@ func (e *Engine) markInterrupted(ctx context.Context, by message.Principal, repl
 		f.Reply = &state
 		at, err := e.append(ctx, f, seq)
 		if err == nil {
-			return e.reach(ctx, at)
+			e.replyLater(reply) // in case that this request is given up before all is closed
+			return at, false, nil
 		}
 		if !errors.Is(err, message.ErrConflict) {
-			return err
+			return 0, false, err
 		}
 	}
-	return message.Errorf(message.CodeConflict, "interrupt", "too many others are writing to %s", reply)
+	return 0, false, crowded("interrupt", reply)
 }
 
 // anyCall refuses to interrupt a reply of which nothing is known, so that a
@@ -93,18 +107,22 @@ func (e *Engine) reach(ctx context.Context, seq uint64) error {
 		case <-ch:
 		case <-ctx.Done():
 			return &message.Error{Code: message.CodeUnavailable, What: "the journal is not being followed fast enough; the interrupt is stored and will be carried out", Hint: "ask again"}
-		case <-e.ctx.Done():
-			return &message.Error{Code: message.CodeUnavailable, What: "the engine is stopping; the interrupt is stored and will be carried out", Hint: "ask again"}
+		case <-e.following.Done():
+			return &message.Error{Code: message.CodeUnavailable, What: "this engine does not go on; the interrupt is stored and will be carried out by another", Hint: "ask again", Err: context.Cause(e.following)}
 		}
 	}
 }
 
 // closeCalls ends the open calls of an interrupted reply in the order of their
-// proposal, then the reply itself.
-func (e *Engine) closeCalls(ctx context.Context, by message.Principal, reply message.Key) ([]*message.Call, error) {
+// proposal, then the reply itself. It returns what the interrupt at seq closed,
+// whoever did it.
+func (e *Engine) closeCalls(ctx context.Context, by message.Principal, reply message.Key, seq uint64) ([]*message.Call, error) {
 	var out []*message.Call
 	for _, c := range e.view.ofReply(reply) {
 		if !c.Open() {
+			if c.Cause == string(toolcall.Interrupt) && c.Seq > seq {
+				out = append(out, c)
+			}
 			continue
 		}
 		next, err := e.update(ctx, "interrupt", c.Key, by, interruptStep)
@@ -136,18 +154,16 @@ func (e *Engine) endReply(ctx context.Context, reply message.Key) error {
 	return nil
 }
 
-// closeReply carries out an interrupt whose writer did not live to do so.
-func (e *Engine) closeReply(ctx context.Context, reply message.Key) {
-	state, seq := e.view.replyState(reply)
-	if state == nil || state.Phase != message.ReplyInterrupted {
+// closeReply carries out an interrupt whose writer did not live to do so, and
+// closes a call that was written without knowledge of the interrupt by an
+// engine that did not live to see it.
+func (e *Engine) closeReply(ctx context.Context, reply message.Key, seq uint64) {
+	if e.view.past(seq) != nil {
+		e.replyLater(reply) // not seen to the end; a job does not wait for the watch
 		return
 	}
-	err := e.reach(ctx, seq)
-	if err == nil {
-		_, err = e.closeCalls(ctx, e.self(), reply)
-	}
-	if err != nil && ctx.Err() == nil {
+	if _, err := e.closeCalls(ctx, e.self(), reply, seq); err != nil && ctx.Err() == nil {
 		e.log.Warn("an interrupt could not be carried out; it is tried again", "reply", reply.String(), "error", err)
-		e.timers.set(time.Now().Add(e.cfg.grace), reply, 0)
+		e.replyLater(reply)
 	}
 }

@@ -3,7 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -15,34 +18,55 @@ var (
 	ErrDeadline          = errors.New("the attempt ran into its deadline")
 )
 
+// localRun is one attempt that runs here. An attempt that others took for dead
+// may still be running when the next one begins.
+type localRun struct {
+	call    message.Key
+	attempt int
+}
+
 // run executes a local attempt that this engine has just started. The start is
 // durable; the effect may happen now, once.
 func (e *Engine) run(c *message.Call) {
+	id := localRun{c.Key, c.Attempt.Number}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ctx.Err() != nil || e.running[c.Key] != nil {
+	if e.ctx.Err() != nil || e.running[id] != nil {
 		return // not run: the lease passes, and the attempt counts as lost
 	}
+	// Whoever ends a call takes that into the view first and cancels the run
+	// then; if the run is not entered yet, it must see it here.
+	if now := e.view.call(c.Key); now == nil || !owns(now, e.self(), c.Attempt.Number, c.Attempt.Claim) || !now.Open() {
+		return
+	}
 	ctx, cancel := context.WithCancelCause(e.ctx)
-	e.running[c.Key] = cancel
+	e.running[id] = cancel
 	e.wg.Go(func() {
-		defer e.done(c.Key)
+		defer e.done(id)
 		e.runAttempt(ctx, c)
 	})
 }
 
-func (e *Engine) done(key message.Key) {
+func (e *Engine) done(id localRun) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.running[key](context.Canceled)
-	delete(e.running, key)
+	e.running[id](context.Canceled)
+	delete(e.running, id)
 }
 
-func (e *Engine) cancelLocal(key message.Key, cause error) {
+// cancelLocal stops what runs here of a call: earlier attempts than the present
+// one, and the present one too unless the call goes on.
+func (e *Engine) cancelLocal(c *message.Call, cause error) {
+	last := c.Attempt.Number
+	if c.Open() && !errors.Is(cause, ErrDeadline) {
+		last--
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if cancel := e.running[key]; cancel != nil {
-		cancel(cause)
+	for n := 1; n <= last; n++ {
+		if cancel := e.running[localRun{c.Key, n}]; cancel != nil {
+			cancel(cause)
+		}
 	}
 }
 
@@ -57,15 +81,24 @@ func (e *Engine) runAttempt(ctx context.Context, c *message.Call) {
 		defer cancel()
 	}
 	inv := message.Invocation{Call: c, Input: []byte(c.Input), IdempotencyKey: c.IdempotencyKey()}
-	n := 0
-	res := e.cfg.executor.Run(ctx, inv, func(text string) {
-		n++
-		e.cfg.signals.Progress(c, message.ProgressRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, N: n, Text: clip(text)})
-	})
+	res := e.cfg.executor.Run(ctx, inv, e.progressOf(c))
 	if errors.Is(context.Cause(ctx), ErrStopping) && res.State == message.ToolResultInterrupted {
 		return // cut off by our own stop: what happened is not known, and the lease will say so
 	}
 	e.deliver(message.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, Result: res})
+}
+
+// progressOf passes the lines of a local attempt on, numbered and in order,
+// from whichever goroutine they come.
+func (e *Engine) progressOf(c *message.Call) func(text string) {
+	var mu sync.Mutex // guards n, and the order of the lines
+	n := 0
+	return func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		e.cfg.signals.Progress(c, message.ProgressRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, N: n, Text: clip(text)})
+	}
 }
 
 // beats says that a local attempt lives, until stop.
@@ -86,13 +119,19 @@ func (e *Engine) beats(tool string, r message.HeartbeatRequest, lease time.Durat
 // deliver stores a local result, again and again while the journal cannot be
 // reached, like a worker would.
 func (e *Engine) deliver(r message.ResultRequest) {
-	ctx := context.WithoutCancel(e.ctx)
+	ctx, unfit := context.WithoutCancel(e.ctx), false
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		step, cancel := context.WithTimeout(ctx, 30*time.Second)
 		_, err := e.result(step, e.self(), r)
 		cancel()
 		if err == nil {
 			return
+		}
+		if (errors.Is(err, message.ErrInvalid) || errors.Is(err, message.ErrTooLarge)) && !unfit {
+			// The tool has run: that has to be known, even without its output.
+			e.log.Warn("the result of a local call cannot be kept", "call", r.Key.String(), "error", err)
+			r.Result, unfit = unfitResult(err), true
+			continue
 		}
 		if !errors.Is(err, message.ErrUnavailable) && !errors.Is(err, message.ErrUnknownOutcome) && !errors.Is(err, message.ErrFull) {
 			e.log.Warn("the result of a local call was not taken", "call", r.Key.String(), "error", err)
@@ -106,24 +145,30 @@ func (e *Engine) deliver(r message.ResultRequest) {
 	}
 }
 
+// unfitResult takes the place of a result that cannot be kept.
+func unfitResult(err error) message.ToolResultBlock {
+	return message.ToolResultBlock{State: message.ToolResultError, Output: message.Content{
+		Text: "<system-reminder>The tool has run, but its result could not be kept: " + clip(strings.ToValidUTF8(err.Error(), "�")) + "</system-reminder>"}}
+}
+
 // startLocal starts a local call that is allowed and has no owner, for
 // instance because the replica that allowed it could not run it.
 func (e *Engine) startLocal(ctx context.Context, key message.Key) (*message.Call, error) {
 	return e.update(ctx, "start", key, e.self(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if c.State != message.ToolCallAllowed || c.Placement != message.PlaceLocal || c.Started() || c.Hold != message.HoldNone || !c.RetryAt.IsZero() || !e.cfg.executor.Has(c.Tool) {
+		if c.State != message.ToolCallAllowed || c.Placement != message.PlaceLocal || c.Started() || c.Hold != message.HoldNone || !c.RetryAt.IsZero() || !e.canRun(c.Tool) {
 			return errNoChange
 		}
 		if stop, err := e.mustNotBegin(ctx, m); stop || err != nil {
 			return err
 		}
-		return m.Step(e.localStart(e.tools[c.Tool], stamp(), max(c.Attempt.Number, 1)))
+		return m.Step(e.localStart(e.tool(c.Tool), stamp(), max(c.Attempt.Number, 1)))
 	})
 }
 
 // mustNotBegin is asked right before an attempt begins: a reply that was
 // interrupted or a deny rule that came into force since the decision ends the
-// call instead.
+// call instead. If an earlier attempt was started, only a person can end it.
 func (e *Engine) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool, error) {
 	c := m.Call()
 	state, _, err := e.lastReply(ctx, c.ReplyKey())
@@ -133,15 +178,26 @@ func (e *Engine) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool, e
 	if state.Phase != message.ReplyOpen {
 		return true, m.Step(toolcall.Interrupted{Base: stamp()})
 	}
-	if d, denied := e.deniedNow(ctx, c); denied {
+	d, denied := e.deniedNow(ctx, c)
+	switch {
+	case !denied:
+		return false, nil
+	case !c.Started():
 		return true, m.Step(toolcall.Revoked{Base: stamp(), Reason: d.Reason})
+	case c.Hold == message.HoldNone: // what the attempt before did is not known, and it may not be tried again
+		return true, m.Step(toolcall.Suspended{Base: stamp(), Attempt: c.Attempt.Number, Hold: message.HoldUnknown})
 	}
-	return false, nil
+	return true, &message.Error{Code: message.CodeForbidden, Call: c.Clone(), What: "the call is denied by now: " + d.Reason, Hint: "settle it as happened or did_not_happen"}
 }
 
+// clip bounds a text, without cutting a character in two.
 func clip(text string) string {
-	if len(text) > message.MaxTextBytes {
-		return text[:message.MaxTextBytes]
+	if len(text) <= message.MaxTextBytes {
+		return text
 	}
-	return text
+	n := message.MaxTextBytes
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
 }

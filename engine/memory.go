@@ -61,7 +61,7 @@ func (m *Memory) Append(ctx context.Context, f *message.Fact, prev uint64) (uint
 		err = strictjson.Check(body, readable...) // what could not be read again would end the tree's life
 	}
 	if err != nil {
-		return 0, message.Errorf(message.CodeInvalid, "append", "the fact has no JSON form: %w", err)
+		return 0, &message.Error{Code: message.CodeInvalid, Op: "append", What: "the fact has no JSON form that can be read back", Hint: "use valid UTF-8, finite numbers and at most 64 levels", Err: err}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,7 +70,7 @@ func (m *Memory) Append(ctx context.Context, f *message.Fact, prev uint64) (uint
 	}
 	key := f.Key()
 	if have := m.last[key]; have != prev {
-		return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s is at %d, not at %d", key, have, prev)}
+		return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s is at %d, not at %d", key, have, prev), Hint: "read its last fact and decide again"}
 	}
 	seq := m.add(memoryRecord{time: time.Now(), key: key, id: f.ID, fact: body})
 	m.last[key] = seq
@@ -93,7 +93,7 @@ func (m *Memory) AppendEvent(ctx context.Context, runtime string, reply message.
 
 func (m *Memory) writable(ctx context.Context, n int) error {
 	if err := ctx.Err(); err != nil {
-		return &message.Error{Code: message.CodeUnavailable, Op: "append", What: "nothing was written", Err: context.Cause(ctx)}
+		return &message.Error{Code: message.CodeUnavailable, Op: "append", What: "the request was given up, nothing was written", Hint: "ask again", Err: context.Cause(ctx)}
 	}
 	if m.limit > 0 && len(m.records)+n > m.limit {
 		return &message.Error{Code: message.CodeFull, Op: "append", What: "the journal is full, nothing was written", Hint: "raise the store's limit"}
@@ -136,7 +136,7 @@ func (m *Memory) Last(_ context.Context, key message.Key) (message.Record, error
 	defer m.mu.Unlock()
 	seq := m.last[key]
 	if seq == 0 {
-		return message.Record{}, &message.Error{Code: message.CodeNotFound, Op: "last", What: "nothing is known of " + key.String()}
+		return message.Record{}, &message.Error{Code: message.CodeNotFound, Op: "last", What: "nothing is known of " + key.String(), Hint: "check space, session, reply and call"}
 	}
 	return m.record(seq), nil
 }

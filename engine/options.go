@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -24,21 +23,20 @@ type Policy interface {
 }
 
 type config struct {
-	id         string
-	executor   Executor
-	signals    Signals
-	key        ed25519.PrivateKey
-	log        *slog.Logger
-	mode       permission.Mode
-	cwd        string
-	dirs       []string
-	grace      time.Duration
-	drain      time.Duration
-	keep       int
-	upstream   bool
-	version    string
-	policyErr  func() error
-	onProgress func(*message.Call, message.ProgressRequest)
+	id        string
+	executor  Executor
+	signals   Signals
+	key       ed25519.PrivateKey
+	log       *slog.Logger
+	mode      permission.Mode
+	cwd       string
+	dirs      []string
+	grace     time.Duration
+	drain     time.Duration
+	keep      int
+	upstream  bool
+	version   string
+	policyErr func() error
 }
 
 // Option changes an engine's configuration. The constructor reports bad ones.

@@ -47,8 +47,10 @@ func (p *Port) may(ctx context.Context, op string, roles ...message.Role) error 
 		return &message.Error{Code: message.CodeForbidden, Op: op, What: "role " + string(p.by.Role) + " may not do this", Hint: "use a principal with one of the roles that may"}
 	case p.e.closing.Load():
 		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine is stopped", Hint: "try another replica"}
+	case p.e.following.Err() != nil:
+		return p.e.blindError(op)
 	case ctx.Err() != nil:
-		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the request was given up", Err: context.Cause(ctx)}
+		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the request was given up", Hint: "ask again", Err: context.Cause(ctx)}
 	}
 	return nil
 }

@@ -62,13 +62,13 @@ func (e *Engine) newCalls(by message.Principal, r message.ProposeRequest) ([]*me
 		case b.Name == "":
 			return nil, bad(message.CodeInvalid, at+": name is empty", "name the tool")
 		case len(b.Name) > message.MaxIDBytes:
-			return nil, bad(message.CodeTooLarge, at+": the tool's name is too long", "")
+			return nil, bad(message.CodeTooLarge, fmt.Sprintf("%s: the tool's name has %d bytes, the limit is %d", at, len(b.Name), message.MaxIDBytes), "name a tool that is known")
 		case len(b.Input) > message.MaxInputBytes:
 			return nil, bad(message.CodeTooLarge, fmt.Sprintf("%s: input has %d bytes, the limit is %d", at, len(b.Input), message.MaxInputBytes), "pass large content by reference")
 		case b.State != "" && b.State != message.ToolCallPending:
 			return nil, bad(message.CodeInvalid, fmt.Sprintf("%s: state is %q", at, b.State), "a proposed call is pending; only askance moves it on")
 		case len(r.Agent) > message.MaxIDBytes:
-			return nil, bad(message.CodeTooLarge, "agent is too long", "")
+			return nil, bad(message.CodeTooLarge, fmt.Sprintf("agent has %d bytes, the limit is %d", len(r.Agent), message.MaxIDBytes), "shorten it")
 		}
 		seen[b.ID] = true
 		out = append(out, &message.Call{Key: key, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input, Proposal: proposal(b.Name, b.Input)})
@@ -176,7 +176,7 @@ func (e *Engine) storePlan(ctx context.Context, by message.Principal, reply mess
 			return plan, err
 		}
 	}
-	return plan, message.Errorf(message.CodeConflict, "propose", "too many others are writing to %s", reply)
+	return plan, crowded("propose", reply)
 }
 
 // lastReply reads a reply's own tree from the journal. A reply without facts
@@ -190,7 +190,7 @@ func (e *Engine) lastReply(ctx context.Context, reply message.Key) (message.Repl
 		return message.ReplyState{}, 0, err
 	}
 	if r.Fact == nil || r.Fact.Reply == nil {
-		return message.ReplyState{}, 0, message.Errorf(message.CodeInternal, "last", "the last fact of reply %s is not readable: %w", reply, r.Invalid)
+		return message.ReplyState{}, 0, unreadable(reply, r.Invalid)
 	}
 	e.view.apply(r.Fact, r.Seq)
 	return *r.Fact.Reply, r.Seq, nil
@@ -204,11 +204,11 @@ func interruptedError(reply message.Key) error {
 // wait for others, decided and begun at once. earlier are the calls of the
 // same proposal before it.
 func (e *Engine) proposeOne(ctx context.Context, by message.Principal, c *message.Call, earlier []*message.Call) (*message.Call, error) {
-	if known := e.view.call(c.Key); known != nil {
+	defer e.enter()()
+	if known, err := e.knownCall(ctx, c.Key); err != nil {
+		return nil, opError("propose", err)
+	} else if known != nil {
 		return sameProposal(c, known)
-	}
-	if state, _ := e.view.replyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
-		return nil, interruptedError(c.Key)
 	}
 	m := toolcall.Load(nil)
 	if err := m.Step(toolcall.Proposed{Base: stamp(), Call: c}); err != nil {
@@ -233,11 +233,31 @@ func (e *Engine) proposeOne(ctx context.Context, by message.Principal, c *messag
 	return next, nil
 }
 
+// knownCall gives the present state of a call that was proposed before, nil if
+// it seems new: the write will tell. What is new in an interrupted reply is
+// refused.
+func (e *Engine) knownCall(ctx context.Context, key message.Key) (*message.Call, error) {
+	known := e.view.call(key)
+	if known != nil && !known.Open() {
+		return known, nil
+	}
+	state, _ := e.view.replyState(key)
+	over := state != nil && state.Phase != message.ReplyOpen
+	if known == nil && !over {
+		return nil, nil
+	}
+	known, err := e.last(ctx, key) // the view may not have heard what became of it
+	if over && errors.Is(err, message.ErrNotFound) {
+		return nil, interruptedError(key)
+	}
+	return known, err
+}
+
 // sameProposal tells a repeated proposal from other content under the same
 // ids.
 func sameProposal(c, known *message.Call) (*message.Call, error) {
 	if c.Proposal != known.Proposal {
-		return nil, &message.Error{Code: message.CodeConflict, Op: "propose", Call: known,
+		return nil, &message.Error{Code: message.CodeConflict, Op: "propose", Call: known.Clone(),
 			What: "the call " + string(c.Call) + " of this reply was proposed before with other content", Hint: "give the new call an id of its own"}
 	}
 	return known, nil
@@ -267,11 +287,12 @@ func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message
 		e.perform(c, m.Effects())
 		return c, nil
 	}
-	if err != nil {
-		e.background(func(ctx context.Context) { e.beginLater(ctx, m) })
-		return c, nil
+	if err == nil {
+		return e.update(ctx, "interrupt", c.Key, e.self(), interruptStep)
 	}
-	return e.update(ctx, "interrupt", c.Key, e.self(), interruptStep)
+	e.log.Warn("a call is on record and does not begin yet: its reply cannot be read", "call", c.Key.String(), "error", err)
+	e.background(func(ctx context.Context) { e.beginLater(ctx, m) })
+	return c, nil
 }
 
 // beginLater performs the effects of a first fact once it is known that the

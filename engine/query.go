@@ -65,13 +65,38 @@ func listed(c *message.Call, by message.Principal, r message.ListRequest) bool {
 // journal is read too, because the view forgets.
 func (e *Engine) candidates(ctx context.Context, r message.ListRequest) ([]*message.Call, error) {
 	finished := r.All || slices.Contains(r.States, message.ToolCallFinished)
-	if !finished {
+	session := message.Key{Space: e.space, Session: r.Session}
+	switch {
+	case !finished && r.Session == "":
 		return e.view.open(), nil
-	}
-	if r.Session == "" {
+	case !finished:
+		err := e.freshen(ctx, session)
+		return e.view.open(), err
+	case r.Session == "":
 		return e.view.all(), nil
 	}
-	return e.sessionCalls(ctx, message.Key{Space: e.space, Session: r.Session})
+	return e.sessionCalls(ctx, session)
+}
+
+// freshen takes what was written to a session since the watch last reported
+// into the view, so that whatever one replica has answered is seen at every
+// other, also by a runtime that comes back and asks for its open calls.
+func (e *Engine) freshen(ctx context.Context, session message.Key) error {
+	for after := e.view.seen(); ; {
+		records, next, err := e.journal.Read(ctx, session, after, maxRecords)
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			if r.Fact != nil && e.view.apply(r.Fact, r.Seq) {
+				e.follow(r.Fact)
+			}
+		}
+		if len(records) < maxRecords {
+			return nil
+		}
+		after = next
+	}
 }
 
 // sessionCalls folds a session's facts from the journal.
@@ -131,6 +156,9 @@ func (e *Engine) show(ctx context.Context, by message.Principal, r message.ShowR
 // wait holds the request until the calls have settled or the time is over.
 func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
 	reply := message.Key{Space: e.space, Session: r.Session, Reply: r.Reply}
+	if err := validReply(reply); err != nil {
+		return message.WaitReply{}, opError("wait", err)
+	}
 	switch r.Until {
 	case "":
 		r.Until = message.UntilFinished
@@ -141,6 +169,11 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 	hold := maxHold
 	if r.TimeoutMS > 0 {
 		hold = min(hold, time.Duration(r.TimeoutMS)*time.Millisecond)
+	}
+	if len(r.Calls) == 0 {
+		if err := e.freshen(ctx, reply.SessionKey()); err != nil {
+			return message.WaitReply{}, opError("wait", err)
+		}
 	}
 	timer := time.NewTimer(hold)
 	defer timer.Stop()
@@ -167,9 +200,9 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 		case <-timer.C:
 			return out, nil
 		case <-ctx.Done():
-			return out, opError("wait", &message.Error{Code: message.CodeUnavailable, What: "given up", Err: context.Cause(ctx)})
-		case <-e.ctx.Done():
-			return out, &message.Error{Code: message.CodeUnavailable, Op: "wait", What: "the engine is stopping", Hint: "ask again"}
+			return out, opError("wait", &message.Error{Code: message.CodeUnavailable, What: "the request was given up", Hint: "ask again", Err: context.Cause(ctx)})
+		case <-e.following.Done():
+			return out, e.blindError("wait")
 		}
 	}
 }

@@ -45,7 +45,7 @@ func checkSettle(r message.SettleRequest) error {
 	case r.Outcome != message.OutcomeHappened && r.Outcome != message.OutcomeDidNot && r.Outcome != message.OutcomeRunAgain:
 		return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("outcome is %q", r.Outcome), Hint: "use happened, did_not_happen or run_again"}
 	case len(r.Output) > message.MaxOutputBytes || len(r.Note) > message.MaxTextBytes:
-		return &message.Error{Code: message.CodeTooLarge, What: "output or note is too long"}
+		return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("output has %d bytes and note %d, the limits are %d and %d", len(r.Output), len(r.Note), message.MaxOutputBytes, message.MaxTextBytes), Hint: "shorten them; keep large output elsewhere and give a reference"}
 	}
 	return r.Key.Validate()
 }
@@ -57,7 +57,7 @@ func (e *Engine) revoke(ctx context.Context, by message.Principal, r message.Rev
 		return nil, opError("revoke", err)
 	}
 	if len(r.Reason) > message.MaxTextBytes {
-		return nil, &message.Error{Code: message.CodeTooLarge, Op: "revoke", What: "reason is too long"}
+		return nil, &message.Error{Code: message.CodeTooLarge, Op: "revoke", What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), message.MaxTextBytes), Hint: "shorten it"}
 	}
 	return e.update(ctx, "revoke", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		return m.Step(toolcall.Revoked{Base: stamp(), Reason: r.Reason})
@@ -81,7 +81,7 @@ func (e *Engine) report(ctx context.Context, by message.Principal, r message.Rep
 		c := m.Call()
 		switch {
 		case c.Runtime != by.Name && by.Role == message.RoleRuntime:
-			return &message.Error{Code: message.CodeForeign, What: "the session belongs to another runtime"}
+			return &message.Error{Code: message.CodeForeign, What: "the session belongs to another runtime", Hint: "report results of your own sessions only"}
 		case !c.Open() && c.ResultDigest == digest:
 			return errNoChange
 		case c.Open() && c.Placement != message.PlaceExternal:

@@ -37,6 +37,15 @@ const (
 	maxBackoff      = 5 * time.Minute
 )
 
+// tool is what the engine knows of a tool. One that it does not know (any
+// more) has the defaults: calls of it may still be open.
+func (e *Engine) tool(name string) Tool {
+	if t, ok := e.tools[name]; ok {
+		return t
+	}
+	return Tool{}.withDefaults()
+}
+
 func (t Tool) withDefaults() Tool {
 	if t.Placement == "" {
 		t.Placement = message.PlaceLocal

@@ -28,6 +28,7 @@ var errNoChange = errors.New("no change")
 // copy may be tried first: if the write succeeds, it was the last fact. Before
 // an error is believed, the journal itself is asked.
 func (e *Engine) update(ctx context.Context, op string, key message.Key, by message.Principal, f change) (*message.Call, error) {
+	defer e.enter()()
 	cur, fresh := e.view.call(key), false
 	for range maxRaces {
 		if cur == nil {
@@ -61,7 +62,7 @@ func (e *Engine) update(ctx context.Context, op string, key message.Key, by mess
 		}
 		cur = nil
 	}
-	return nil, &message.Error{Code: message.CodeConflict, Op: op, What: "too many others are writing to " + key.String(), Hint: "try again"}
+	return nil, crowded(op, key)
 }
 
 // opError puts the operation into an Error that has none.
@@ -73,6 +74,17 @@ func opError(op string, err error) error {
 	return &me
 }
 
+// crowded gives up a step that lost too many races.
+func crowded(op string, key message.Key) error {
+	return &message.Error{Code: message.CodeConflict, Op: op, What: "too many others are writing to " + key.String(), Hint: "try again"}
+}
+
+// unreadable: the last fact of a tree is there and is none that this engine can
+// go on from.
+func unreadable(key message.Key, why error) error {
+	return &message.Error{Code: message.CodeInternal, Op: "last", What: "the last fact of " + key.String() + " is not readable", Hint: "see that all engines of the space have its keys and one version", Err: why}
+}
+
 // last reads a call's last fact from the journal and brings the view up to it.
 func (e *Engine) last(ctx context.Context, key message.Key) (*message.Call, error) {
 	r, err := e.journal.Last(ctx, key)
@@ -80,7 +92,7 @@ func (e *Engine) last(ctx context.Context, key message.Key) (*message.Call, erro
 		return nil, err
 	}
 	if r.Fact == nil || r.Fact.Call == nil {
-		return nil, message.Errorf(message.CodeInternal, "last", "the last fact of %s is not readable: %w", key, r.Invalid)
+		return nil, unreadable(key, r.Invalid)
 	}
 	r.Fact.Call.At(r.Seq) // before anybody else can see it
 	if e.view.apply(r.Fact, r.Seq) {
@@ -151,7 +163,7 @@ func (e *Engine) store(ctx context.Context, f *message.Fact, prev uint64) (uint6
 		case lerr == nil && at > 0:
 			return at, nil
 		case lerr == nil && moved:
-			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has moved on", f.Key())}
+			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has moved on", f.Key()), Hint: "read its last fact and decide again"}
 		}
 		select { // not there (yet), or cannot be read: the same fact again is harmless
 		case <-time.After(pause):

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"hash/maphash"
+	"slices"
 	"sync"
 
 	"github.com/askance-dev/askance/message"
@@ -21,6 +23,11 @@ type view struct {
 	changed  map[message.Key]chan struct{}
 	advanced chan struct{} // closed and replaced when seq moves and somebody waits
 	keep     int           // finished calls kept at hand
+
+	// Hashes of the replies whose finished calls were all forgotten. Two replies
+	// with one hash cost a needless look into the journal.
+	seed maphash.Seed
+	gone map[uint64]struct{}
 }
 
 type replyView struct {
@@ -34,12 +41,14 @@ type replyView struct {
 type sessionView struct {
 	runtime string
 	rules   []message.PermissionRule // remembered from answers, in journal order
+	from    map[message.Key]struct{} // the calls whose rules are among them
 }
 
 func newView(keep int) *view {
 	return &view{
 		calls: map[message.Key]*message.Call{}, replies: map[message.Key]*replyView{},
 		sessions: map[message.Key]*sessionView{}, changed: map[message.Key]chan struct{}{}, keep: keep,
+		seed: maphash.MakeSeed(), gone: map[uint64]struct{}{},
 	}
 }
 
@@ -73,14 +82,13 @@ func (v *view) applyCall(f *message.Fact, seq uint64) bool {
 	}
 	c.At(seq)
 	r := v.reply(c.ReplyKey())
-	if old == nil {
-		r.calls = append(r.calls, c.Key)
-	}
-	if old == nil || len(c.Remember) > len(old.Remember) {
-		s := v.session(c.SessionKey())
-		s.rules = append(s.rules, c.Remember...)
-	}
 	v.calls[c.Key] = c
+	if old == nil {
+		v.insert(r, c)
+	}
+	if len(c.Remember) > 0 {
+		v.session(c.SessionKey()).remember(c)
+	}
 	if c.Open() {
 		r.open[c.Key] = struct{}{}
 	} else if _, was := r.open[c.Key]; was || old == nil {
@@ -90,6 +98,30 @@ func (v *view) applyCall(f *message.Fact, seq uint64) bool {
 	}
 	v.wake(c.ReplyKey())
 	return true
+}
+
+// insert puts a call into its reply where its first fact says. A call can
+// become known before an earlier one: a request about it reads it from the
+// journal while the watch lags behind.
+func (v *view) insert(r *replyView, c *message.Call) {
+	i := len(r.calls)
+	for i > 0 && v.calls[r.calls[i-1]].First > c.First {
+		i--
+	}
+	r.calls = slices.Insert(r.calls, i, c.Key)
+}
+
+// remember takes over the rules of a call, once: a call that was forgotten can
+// come back.
+func (s *sessionView) remember(c *message.Call) {
+	if _, have := s.from[c.Key]; have {
+		return
+	}
+	if s.from == nil {
+		s.from = map[message.Key]struct{}{}
+	}
+	s.from[c.Key] = struct{}{}
+	s.rules = append(s.rules, c.Remember...)
 }
 
 // forget drops the oldest finished calls beyond keep, and a reply with its
@@ -110,8 +142,9 @@ func (v *view) forget() {
 				break
 			}
 		}
-		if len(r.calls) == 0 && (r.state == nil || r.state.Phase == message.ReplyEnded) {
+		if len(r.calls) == 0 && (r.state == nil || r.state.Phase != message.ReplyInterrupted) {
 			delete(v.replies, rk)
+			v.gone[maphash.Comparable(v.seed, rk)] = struct{}{}
 		}
 	}
 }
@@ -119,7 +152,8 @@ func (v *view) forget() {
 func (v *view) reply(key message.Key) *replyView {
 	r := v.replies[key]
 	if r == nil {
-		r = &replyView{open: map[message.Key]struct{}{}}
+		_, gaps := v.gone[maphash.Comparable(v.seed, key)]
+		r = &replyView{open: map[message.Key]struct{}{}, gaps: gaps}
 		v.replies[key] = r
 	}
 	return r
@@ -162,6 +196,13 @@ func (v *view) reached(seq uint64) {
 	}
 }
 
+// seen is the sequence up to which the watch has delivered everything.
+func (v *view) seen() uint64 {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.seq
+}
+
 // past returns nil once the watch has passed seq, else a channel to wait on.
 func (v *view) past(seq uint64) <-chan struct{} {
 	v.mu.Lock()
@@ -200,7 +241,7 @@ func (v *view) rules(session message.Key) []message.PermissionRule {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if s := v.sessions[session]; s != nil {
-		return s.rules[:len(s.rules):len(s.rules)]
+		return slices.Clip(s.rules)
 	}
 	return nil
 }
@@ -263,13 +304,14 @@ func (v *view) open() []*message.Call {
 	return out
 }
 
-// interrupted gives the replies whose interrupt has not been carried out.
+// interrupted gives the replies whose interrupt has not been carried out to the
+// end: those that have not ended, or have an open call all the same.
 func (v *view) interrupted() []message.Key {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	var out []message.Key
 	for k, r := range v.replies {
-		if r.state != nil && r.state.Phase == message.ReplyInterrupted {
+		if r.state != nil && (r.state.Phase == message.ReplyInterrupted || r.state.Phase == message.ReplyEnded && len(r.open) > 0) {
 			out = append(out, k)
 		}
 	}

@@ -13,8 +13,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// errRefusedStart carries the reply to a start that wrote something (the
-// refusal, the interrupt) and must still not begin.
+// goneError answers an owner, or one who would be, of a finished call.
 func goneError(op string, c *message.Call) error {
 	return &message.Error{Code: message.CodeFinished, Op: op, Call: c.Clone(), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; drop the item"}
 }
@@ -30,8 +29,10 @@ func (e *Engine) start(ctx context.Context, by message.Principal, tool string, r
 		if err := ofTool("start", c, tool); err != nil {
 			return err
 		}
-		t := e.tools[c.Tool]
+		t := e.tool(c.Tool)
 		switch {
+		case c.Open() && c.Placement != message.PlaceRemote:
+			return &message.Error{Code: message.CodeState, Op: "start", What: "the call is not a worker's to run: there is no grant for it", Hint: "start only calls that were offered"}
 		case c.Started() && c.Attempt.Number == r.Attempt && c.Attempt.Claim == r.Claim && c.Attempt.Worker == by.Name:
 			return errNoChange
 		case c.Open() && c.Attempt.Number == r.Attempt && !c.Started() && r.Refuse != "":
@@ -148,7 +149,8 @@ func (e *Engine) progress(_ context.Context, by message.Principal, tool string, 
 }
 
 // result stores the result of the present attempt. The same result again gets
-// the same answer; one that comes too late is noted and changes nothing.
+// the same answer; one that its owner brings too late is noted and changes
+// nothing; one of anybody else is refused.
 func (e *Engine) result(ctx context.Context, by message.Principal, r message.ResultRequest) (message.ResultReply, error) {
 	return e.resultOf(ctx, by, "", r)
 }
@@ -180,10 +182,13 @@ func (e *Engine) resultOf(ctx context.Context, by message.Principal, tool string
 	case err == nil:
 		return message.ResultReply{Stored: true, State: c.State}, nil
 	case errors.Is(err, message.ErrFinished), errors.Is(err, message.ErrSuperseded):
-		if nerr := e.noteLate(ctx, by, r, digest); nerr != nil {
+		owner, nerr := e.noteLate(ctx, by, r, digest)
+		switch {
+		case nerr != nil:
 			return message.ResultReply{}, opError("result", nerr)
+		case owner:
+			return message.ResultReply{State: c.State}, nil
 		}
-		return message.ResultReply{State: c.State}, nil
 	}
 	return message.ResultReply{}, err
 }
@@ -204,7 +209,7 @@ func checkResult(b *message.ToolResultBlock) (string, error) {
 		Metadata map[string]any          `json:"metadata"`
 	}{b.Output, b.State, b.Metadata})
 	if err != nil {
-		return "", &message.Error{Code: message.CodeInvalid, What: "the result cannot be encoded", Err: err}
+		return "", &message.Error{Code: message.CodeInvalid, What: "the result has no JSON form", Hint: "use text, numbers, lists and maps", Err: err}
 	}
 	if len(body) > message.MaxOutputBytes {
 		return "", &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("the result has %d bytes, the limit is %d", len(body), message.MaxOutputBytes), Hint: "keep large output elsewhere and return a reference"}
@@ -218,31 +223,4 @@ func checkResult(b *message.ToolResultBlock) (string, error) {
 	}
 	sum := sha256.Sum256(body)
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
-}
-
-// noteLate records a result that came too late, once.
-func (e *Engine) noteLate(ctx context.Context, by message.Principal, r message.ResultRequest, digest string) error {
-	for range maxRaces {
-		rec, err := e.journal.Last(ctx, r.Key)
-		if err != nil {
-			return err
-		}
-		if rec.Fact == nil || rec.Fact.Call == nil {
-			return message.Errorf(message.CodeInternal, "result", "the last fact of %s is not readable: %w", r.Key, rec.Invalid)
-		}
-		if n := rec.Fact.Note; n != nil && n.Attempt == r.Attempt && n.Text == digest {
-			return nil
-		}
-		f := e.fact(by, stamp().At)
-		res := r.Result
-		f.Call, f.Note = rec.Fact.Call, &message.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: digest}
-		f.Call.Seq = 0
-		if _, err = e.append(ctx, f, rec.Seq); err == nil {
-			return nil
-		}
-		if !errors.Is(err, message.ErrConflict) {
-			return err
-		}
-	}
-	return message.Errorf(message.CodeConflict, "result", "too many others are writing to %s", r.Key)
 }
