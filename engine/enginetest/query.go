@@ -1,0 +1,249 @@
+package enginetest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+func queryCases() []testCase[*world] {
+	return []testCase[*world]{
+		{"wait until finished", waitFinished},
+		{"wait until parked", waitParked},
+		{"wait is refused or ends", waitEnds},
+		{"list filters", listFilters},
+		{"list pages stay whole while calls end", listPages},
+		{"show", showHistory},
+		{"info", info},
+		{"a caller's copy is the caller's", callersCopy},
+	}
+}
+
+func (r *replica) wait(until message.WaitUntil, timeout time.Duration, calls ...message.CallID) message.WaitReply {
+	r.w.Helper()
+	out, err := r.bot().Wait(r.w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: calls, Until: until, TimeoutMS: timeout.Milliseconds()})
+	if err != nil {
+		r.w.Fatalf("wait: %v", err)
+	}
+	return out
+}
+
+func waitFinished(w *world) {
+	e, other := w.engine(), w.engine()
+	e.propose(call("a", block, `{}`), call("b", echo, `{}`), call("c", pay, `{"amount":500}`))
+	if out := e.wait("", patience, "b"); !out.Done || len(out.Calls) != 1 || out.Calls[0].Open() {
+		w.Errorf("wait for b: %+v", out)
+	}
+	if out := e.wait("", 10*time.Millisecond); out.Done || len(out.Calls) != 3 {
+		w.Errorf("wait for all: done %v, %d calls", out.Done, len(out.Calls))
+	}
+	done := make(chan message.WaitReply, 2)
+	for _, r := range []*replica{e, other} {
+		go func() { done <- r.wait(message.UntilFinished, patience) }()
+	}
+	w.effects.release(w.key("a"))
+	_, err := e.ann().Answer(w.Context(), reject(e.state(w.key("c"), message.ToolCallAsking)))
+	w.must(err)
+	for range 2 {
+		if out := <-done; !out.Done || len(out.Calls) != 3 || out.Calls[0].Call != "a" || out.Calls[2].Call != "c" {
+			w.Errorf("wait for all: %+v", out)
+		}
+	}
+}
+
+func waitParked(w *world) {
+	e := w.engine()
+	e.propose(call("a", pay, `{"amount":500}`), call("b", remote, `{}`), call("c", external, `{}`), call("d", deploy, `{}`), call("e", deploy, `{}`), call("f", echo, `{}`))
+	if out := e.wait(message.UntilParked, patience); !out.Done || len(out.Calls) != 6 {
+		w.Errorf("all are parked: done %v", out.Done)
+	}
+	e.propose(call("g", block, `{}`))
+	if out := e.wait(message.UntilParked, 10*time.Millisecond); out.Done {
+		w.Error("a running call is taken for parked")
+	}
+	held := e.unknown("h")
+	if out := e.wait(message.UntilParked, patience, held.Call); !out.Done {
+		w.Error("a held call is not parked")
+	}
+	w.effects.release(w.key("g"))
+	if out := e.wait(message.UntilParked, patience); !out.Done {
+		w.Error("all are parked again, and the wait goes on")
+	}
+}
+
+func waitEnds(w *world) {
+	e := w.engine()
+	e.propose(call("a", block, `{}`))
+	for _, r := range []message.WaitRequest{{Session: "s", Reply: "r", Until: "forever"}, {Session: "s"}, {Reply: "r"}} {
+		_, err := e.bot().Wait(w.Context(), r)
+		w.wantErr(err, message.ErrInvalid)
+	}
+	_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"a", "unknown"}})
+	w.wantErr(err, message.ErrNotFound)
+	done := make(chan error, 1)
+	go func() {
+		_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: patience.Milliseconds()})
+		done <- err
+	}()
+	w.effects.release(w.key("a"))
+	if err := <-done; err != nil {
+		w.Errorf("wait: %v", err)
+	}
+	e.propose(call("b", external, `{}`))
+	go func() {
+		_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: patience.Milliseconds()})
+		done <- err
+	}()
+	e.stop() // a request that waits does not keep an engine from closing
+	w.wantErr(<-done, message.ErrUnavailable)
+}
+
+func listFilters(w *world) {
+	e := w.engine()
+	e.propose(call("ask", pay, `{"amount":500}`), call("out", external, `{}`), call("run", block, `{}`), call("done", echo, `{}`), call("no", rm, `{}`))
+	e.finished(w.key("done"))
+	held := e.unknown("held")
+	_, err := e.bot().Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: "r2", Calls: []message.ToolCallBlock{call("ask", pay, `{"amount":500}`)}})
+	w.must(err)
+	_, err = e.as(message.RoleRuntime, "other").Propose(w.Context(), message.ProposeRequest{Session: "s2", Reply: "r", Calls: []message.ToolCallBlock{call("ask", pay, `{"amount":500}`), call("no", rm, `{}`)}})
+	w.must(err)
+	asking, finished := []message.ToolCallState{message.ToolCallAsking}, []message.ToolCallState{message.ToolCallFinished}
+	for _, row := range []struct {
+		r    message.ListRequest
+		want string
+	}{
+		{message.ListRequest{}, "ask out run held ask ask"},
+		{message.ListRequest{All: true}, "ask out run done no held ask ask no"},
+		{message.ListRequest{Session: "s"}, "ask out run held ask"},
+		{message.ListRequest{Session: "s", All: true}, "ask out run done no held ask"},
+		{message.ListRequest{Session: "s", Reply: "r2"}, "ask"},
+		{message.ListRequest{Call: "ask"}, "ask ask ask"},
+		{message.ListRequest{States: asking}, "ask ask ask"},
+		{message.ListRequest{States: finished}, "done no no"},
+		{message.ListRequest{States: append(asking, finished...), Session: "s2"}, "ask no"},
+		{message.ListRequest{Held: true}, "held"},
+		{message.ListRequest{Session: "unknown", All: true}, ""},
+	} {
+		list, err := e.operator().List(w.Context(), row.r)
+		w.must(err)
+		if got := names(list.Calls); got != row.want || list.Next != 0 {
+			w.Errorf("list %+v: %q, want %q (next %d)", row.r, got, row.want, list.Next)
+		}
+	}
+	list, err := e.bot().List(w.Context(), message.ListRequest{All: true})
+	if err != nil || names(list.Calls) != "ask out run done no held ask" {
+		w.Errorf("the runtime sees %q, %v", names(list.Calls), err)
+	}
+	for _, s := range []message.ToolCallState{"", "Asking", "open"} {
+		_, err := e.operator().List(w.Context(), message.ListRequest{States: []message.ToolCallState{s}})
+		w.wantErr(err, message.ErrInvalid)
+	}
+	if held.Hold != message.HoldUnknown {
+		w.Errorf("held is %s", describe(held))
+	}
+}
+
+func names(calls []*message.Call) string {
+	var out []string
+	for _, c := range calls {
+		out = append(out, string(c.Call))
+	}
+	return strings.Join(out, " ")
+}
+
+// listPages reads page by page while calls of earlier pages end: none of the
+// others may be missed.
+func listPages(w *world) {
+	e := w.engine()
+	for i := range 30 {
+		e.propose(call(message.CallID(fmt.Sprint("c", i)), pay, `{"amount":500}`))
+	}
+	for _, end := range []bool{false, true} {
+		seen, after := 0, uint64(0)
+		for pages := 1; ; pages++ {
+			list, err := e.operator().List(w.Context(), message.ListRequest{After: after, Limit: 7})
+			w.must(err)
+			for _, c := range list.Calls {
+				if c.Call != message.CallID(fmt.Sprint("c", seen)) {
+					w.Fatalf("page %d: %s, want c%d", pages, c.Call, seen)
+				}
+				seen++
+				if end {
+					_, err := e.ann().Answer(w.Context(), reject(c))
+					w.must(err)
+				}
+			}
+			if after = list.Next; after == 0 {
+				break
+			}
+		}
+		if seen != 30 {
+			w.Errorf("%d calls were listed, want 30", seen)
+		}
+	}
+}
+
+func showHistory(w *world) {
+	e, other := w.engine(), w.engine()
+	q := e.ask("c", pay, `{"amount":500}`)
+	_, err := e.ann().Answer(w.Context(), approve(q))
+	w.must(err)
+	e.finished(q.Key)
+	for _, r := range []*replica{e, other} {
+		s, err := r.bot().Show(w.Context(), message.ShowRequest{Key: q.Key})
+		w.must(err)
+		if len(s.History) != 3 || s.Call.Seq != s.History[2].Seq || s.Call.First != s.History[0].Seq || s.Call.Result == nil {
+			w.Fatalf("show: %+v", s)
+		}
+		for i, want := range []struct{ kind, by string }{{"ask", "bot"}, {"start", "ann"}, {"result", e.ID()}} {
+			if h := s.History[i]; h.Kind != want.kind || h.By.Name != want.by || h.At.IsZero() || i > 0 && h.Seq <= s.History[i-1].Seq {
+				w.Errorf("entry %d is %+v, want %+v", i, h, want)
+			}
+		}
+	}
+	_, err = e.operator().Show(w.Context(), message.ShowRequest{Key: w.key("unknown")})
+	w.wantErr(err, message.ErrNotFound)
+	_, err = e.operator().Show(w.Context(), message.ShowRequest{})
+	w.wantErr(err, message.ErrInvalid)
+}
+
+func info(w *world) {
+	e := w.engine()
+	e.ask("a", pay, `{"amount":500}`)
+	e.unknown("b")
+	e.propose(call("c", rm, `{}`))
+	i, err := e.worker("w1").Info(w.Context())
+	w.must(err)
+	if i.Space != w.space || i.Engine != e.ID() || i.Bundle != w.policy.Hash() || i.Open != 2 || i.Held != 1 || len(i.Tools) != len(tools(w)) || i.Durability != w.journal.Durability() {
+		w.Errorf("info is %+v", i)
+	}
+}
+
+// callersCopy spoils everything that the engine hands out, errors too.
+func callersCopy(w *world) {
+	e := w.engine()
+	q := e.ask("c", pay, `{"amount":500}`)
+	spoil := func(c *message.Call) {
+		c.Input, c.State, c.Digest, c.Seq, c.Runtime = "spoiled", message.ToolCallFinished, "spoiled", 0, "spoiled"
+	}
+	digest := q.Digest
+	spoil(q)
+	_, err := e.bot().Propose(w.Context(), request(call("c", pay, `{}`)))
+	spoil(w.refusal(err, message.ErrConflict).Call)
+	_, err = e.ann().Answer(w.Context(), message.Answer{Key: w.key("c"), Kind: message.AnswerApprove, Digest: "x"})
+	spoil(w.refusal(err, message.ErrDigest).Call)
+	list, err := e.operator().List(w.Context(), message.ListRequest{})
+	w.must(err)
+	spoil(list.Calls[0])
+	out := e.wait(message.UntilParked, patience, "c")
+	spoil(out.Calls[0])
+	again := e.propose(call("c", pay, `{"amount":500}`))[0]
+	if again.State != message.ToolCallAsking || again.Digest != digest || again.Seq == 0 {
+		w.Fatalf("a caller changed the engine's call: %+v", again)
+	}
+	_, err = e.ann().Answer(w.Context(), message.Answer{Key: w.key("c"), Kind: message.AnswerApprove, Digest: digest})
+	w.must(err)
+	e.finished(w.key("c"))
+}
