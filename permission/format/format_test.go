@@ -1,0 +1,87 @@
+package format_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/format"
+)
+
+func TestSource(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.in.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			in, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := os.ReadFile(strings.Replace(path, ".in.", ".out.", 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := format.Source(path, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("(-want +got):\n%s\n%s", diff, got)
+			}
+		})
+	}
+}
+
+// TestTwiceIsOnce: formatting every rule file of the tree twice changes no more
+// than formatting it once.
+func TestTwiceIsOnce(t *testing.T) {
+	n := 0
+	for _, pattern := range []string{"testdata/*.yaml", "../lint/testdata/*/*.yaml", "../testdata/cases/*/rules.yaml", "../../examples/*/policy.yaml"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			in, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			once, err := format.Source(path, in)
+			var refused *permission.LoadError
+			if errors.As(err, &refused) {
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+				continue
+			}
+			twice, err := format.Source(path, once)
+			if err != nil {
+				t.Errorf("%s, again: %v\n%s", path, err, once)
+				continue
+			}
+			if diff := cmp.Diff(string(once), string(twice)); diff != "" {
+				t.Errorf("%s: %s", path, diff)
+			}
+			n++
+		}
+	}
+	if n < 40 {
+		t.Errorf("formatted %d files; the tree has more, so the search is broken", n)
+	}
+}
+
+func TestRefusesWhatDoesNotLoad(t *testing.T) {
+	_, err := format.Source("x.yaml", []byte("version: 1\nname: x\nrules: [{nome: a}]\n"))
+	var refused *permission.LoadError
+	if !errors.As(err, &refused) {
+		t.Errorf("error %v", err)
+	}
+}
