@@ -45,10 +45,10 @@ func guardOf(e celast.Expr) (guard, bool) {
 		return guard{}, false
 	}
 	call := e.AsCall()
-	left, right := call.Target(), celast.Expr(nil)
+	var left, right celast.Expr
 	switch args := call.Args(); {
 	case call.IsMemberFunction() && len(args) == 1:
-		right = args[0]
+		left, right = call.Target(), args[0]
 	case !call.IsMemberFunction() && len(args) == 2:
 		left, right = args[0], args[1]
 	default:

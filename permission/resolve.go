@@ -34,14 +34,14 @@ func (r *Request) Resolve(s *Schema) {
 	}
 	r.Resolved = make(map[string]string, len(given))
 	for _, p := range given {
-		if real, err := resolvePath(r.Cwd, p); err == nil {
-			r.Resolved[p] = real
+		if target, err := resolvePath(r.Cwd, p); err == nil {
+			r.Resolved[p] = target
 		}
 	}
 	dirs := slices.Clone(r.WorkingDirs) // the caller's own stay as they are
 	for _, d := range r.WorkingDirs {
-		if real, err := resolvePath(r.Cwd, d); err == nil && !slices.Contains(dirs, real) {
-			dirs = append(dirs, real)
+		if target, err := resolvePath(r.Cwd, d); err == nil && !slices.Contains(dirs, target) {
+			dirs = append(dirs, target)
 		}
 	}
 	r.WorkingDirs = dirs

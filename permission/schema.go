@@ -27,6 +27,7 @@ type Schema struct {
 	ready checkers
 	root  *argType
 	hash  string
+	plain *plainSchema      // nil: the schema is not plain
 	paths map[*argType]bool // nodes that are paths of files
 }
 
@@ -42,6 +43,7 @@ func CompileSchema(raw []byte) (*Schema, error) {
 	sum := sha256.Sum256(raw)
 	s := &Schema{raw: bytes.Clone(raw), root: rootType(compiled), hash: "sha256:" + hex.EncodeToString(sum[:])}
 	s.paths = pathNodes(s.root, s.raw)
+	s.plain = plainOf(compiled) // before the checker makes every node count
 	s.ready.put(newChecker(compiled))
 	return s, nil
 }
@@ -118,6 +120,9 @@ func (s *Schema) decode(raw []byte, limits Limits) (map[string]any, error) {
 // check lays the schema on a decoded input. A panic of the library, or a schema
 // that takes too long, refuses the input.
 func (s *Schema) check(in any) error {
+	if s.plain != nil && s.plain.accepts(in) {
+		return nil
+	}
 	c := s.ready.get()
 	if c == nil {
 		compiled, err := compileSchema(s.raw)
