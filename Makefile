@@ -25,6 +25,7 @@ FUZZ := \
   cmd/askance/internal/toolfile:FuzzParse \
   executor:FuzzResultText \
   internal/jcs:FuzzCanonicalize \
+  internal/strictjson:FuzzQuickObject \
   internal/strictjson:FuzzUnmarshal \
   message:FuzzAppend \
   message:FuzzDecodeEvent \

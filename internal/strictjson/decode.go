@@ -27,6 +27,12 @@ func UnmarshalOpen(data []byte, v any, opts ...Option) error {
 // int64, other numbers float64. Integers that int64 cannot hold are refused,
 // or with [KeepBigIntegers] kept as text.
 func Object(data []byte, opts ...Option) (map[string]any, error) {
+	l := limitsOf(opts)
+	if bounds("decode", data, l) == nil {
+		if m, ok := quickObject(data, anyDecoder{keepBig: l.keepBig}); ok {
+			return m, nil
+		}
+	}
 	var m map[string]any
 	if err := Unmarshal(data, &m, opts...); err != nil {
 		return nil, err

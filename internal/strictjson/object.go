@@ -1,0 +1,44 @@
+package strictjson
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// plainReader reads objects token by token, without the reflection of the way
+// by which other types are decoded. It is reused.
+type plainReader struct {
+	buf bytes.Buffer
+	dec jsontext.Decoder
+}
+
+var plainReaders = sync.Pool{New: func() any { return new(plainReader) }}
+
+// quickObject decodes an object whose bounds have been checked. false: it is
+// none, or has a fault, and the general way finds out which.
+func quickObject(data []byte, d anyDecoder) (map[string]any, bool) {
+	r, ok := plainReaders.Get().(*plainReader)
+	if !ok {
+		return nil, false
+	}
+	defer plainReaders.Put(r)
+	r.buf = *bytes.NewBuffer(data) // the decoder reads from it without a copy
+	r.dec.Reset(&r.buf)
+	defer func() { r.buf = bytes.Buffer{} }() // keeps no input alive
+	if r.dec.PeekKind() != '{' {
+		return nil, false
+	}
+	var v any
+	if err := d.value(&r.dec, &v); err != nil {
+		return nil, false
+	}
+	if _, err := r.dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, false
+	}
+	m, ok := v.(map[string]any)
+	return m, ok
+}

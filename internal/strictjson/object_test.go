@@ -1,0 +1,37 @@
+package strictjson
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The quick way accepts nothing that the general way refuses, and gives the
+// same value.
+func FuzzQuickObject(f *testing.F) {
+	for _, s := range []string{`{}`, ` {"a": 1, "b": [1.5, null, {"c": true}]} `, `{"a": 1, "a": 2}`, `{"a": {"b": 1, "b": 2}}`, `[]`, `null`, `{} {}`, `{"a": 12345678901234567890}`,
+		`{"a": 1e999}`, "{\"\xff\": 1}", `{"\ud800": 1}`, `{"a": }`, `{`, ``, `{"a\u0000": "\u2028"}`} {
+		f.Add([]byte(s), true)
+		f.Add([]byte(s), false)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, keepBig bool) {
+		var opts []Option
+		if keepBig {
+			opts = append(opts, KeepBigIntegers())
+		}
+		if bounds("decode", data, limitsOf(opts)) != nil {
+			return
+		}
+		var want map[string]any
+		err := Unmarshal(data, &want, opts...)
+		got, ok := quickObject(data, anyDecoder{keepBig: keepBig})
+		if ok != (err == nil && want != nil) {
+			t.Fatalf("%q: quick %v, general %v", data, ok, err)
+		}
+		if ok {
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%q:\n%s", data, diff)
+			}
+		}
+	})
+}
