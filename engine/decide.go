@@ -15,8 +15,9 @@ import (
 func (e *Engine) request(c *message.Call, input string, rules []message.PermissionRule) permission.Request {
 	return permission.Request{
 		Tool: c.Tool, Input: []byte(input),
-		Caller: permission.Caller{Agent: c.Agent, User: c.Runtime, Space: e.space, Session: c.Session, Reply: c.Reply},
-		Mode:   e.cfg.mode, Now: time.Now().UTC(), Cwd: e.cfg.cwd, WorkingDirs: e.cfg.dirs, SessionRules: rules,
+		Caller:  permission.Caller{Agent: c.Agent, User: c.Runtime, Space: e.space, Session: c.Session, Reply: c.Reply, RunID: string(c.Reply)},
+		Attempt: max(c.Attempt.Number, 1), CallsThisRun: e.view.callsUpTo(c),
+		Mode: e.cfg.mode, Now: time.Now().UTC(), Cwd: e.cfg.cwd, WorkingDirs: e.cfg.dirs, SessionRules: rules,
 	}
 }
 

@@ -144,3 +144,18 @@ func (r Requirement) Issue(now time.Time) message.Requirement {
 	}
 	return out
 }
+
+// Duties are what whoever acts on the decision must be able to do.
+func (d Decision) Duties() []Duty {
+	out := d.Requirement.Duties()
+	if len(d.Redact) > 0 {
+		out = append(out, DutyRedact)
+	}
+	if d.Executor != (Executor{}) {
+		out = append(out, DutyExecutor)
+	}
+	if d.Audit == AuditFull {
+		out = append(out, DutyAudit)
+	}
+	return out
+}

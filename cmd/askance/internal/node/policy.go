@@ -20,13 +20,20 @@ type policy struct {
 	live *permission.Live // nil: there are no rule files
 }
 
-// loadPolicy reads the rule files. Without any, every call that is not declared
-// read-only asks a person.
-func loadPolicy(ctx context.Context, paths []string, tools []toolfile.Tool, log *slog.Logger) (policy, error) {
-	opts := permission.Options{AllowUnknownTools: len(tools) == 0}
+// PolicyOptions are those that an engine with these tools loads its policy with.
+// Whatever judges a policy beforehand must use the same.
+func PolicyOptions(tools []toolfile.Tool) permission.Options {
+	opts := permission.Options{AllowUnknownTools: len(tools) == 0, Enforced: engine.Duties()}
 	for _, t := range tools {
 		opts.Tools = append(opts.Tools, t.Tool.Tool)
 	}
+	return opts
+}
+
+// loadPolicy reads the rule files. Without any, every call that is not declared
+// read-only asks a person.
+func loadPolicy(ctx context.Context, paths []string, tools []toolfile.Tool, log *slog.Logger) (policy, error) {
+	opts := PolicyOptions(tools)
 	if len(paths) == 0 {
 		b, err := permission.Compile(permission.Policy{}, opts)
 		return policy{Policy: b}, err

@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// Duties are what this engine carries out of the requirements of rules. Give
+// them to the policy as permission.Options.Enforced: rules that need more are
+// refused then, instead of being weaker than they read.
+func Duties() []permission.Duty {
+	return []permission.Duty{permission.DutyUsers, permission.DutyExpiry}
+}
+
+// dutiful denies what a policy allows or asks under conditions that the engine
+// does not meet: a policy compiled for other duties must not become weaker.
+type dutiful struct{ Policy }
+
+// Decide implements Policy.
+func (p dutiful) Decide(ctx context.Context, r permission.Request) permission.Decision {
+	d := p.Policy.Decide(ctx, r)
+	missing := unmet(d)
+	if d.Behavior == message.BehaviorDeny || len(missing) == 0 {
+		return d
+	}
+	d.Behavior, d.Suggested, d.Requirement = message.BehaviorDeny, nil, permission.Requirement{}
+	d.Reason += "; denied, because this engine does not enforce " + strings.Join(missing, ", ")
+	d.Message = "Permission denied: the policy requires " + strings.Join(missing, ", ") + ", which is not enforced here."
+	return d
+}
+
+// unmet are the duties of a decision that the engine does not carry out.
+func unmet(d permission.Decision) []string {
+	var out []string
+	for _, duty := range d.Duties() {
+		if !slices.Contains(Duties(), duty) {
+			out = append(out, string(duty))
+		}
+	}
+	return out
+}
+
+// callsUpTo counts the calls of the reply up to this one: those that this
+// engine has heard of, so a policy can lag behind calls that are proposed at
+// the same moment elsewhere. 0: it has forgotten some.
+func (v *view) callsUpTo(c *message.Call) int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	r := v.replies[c.ReplyKey()]
+	if r == nil {
+		if _, gone := v.gone[maphash.Comparable(v.seed, c.ReplyKey())]; gone {
+			return 0
+		}
+		return 1
+	}
+	if r.gaps {
+		return 0
+	}
+	n := 1
+	for _, k := range r.calls {
+		other := v.calls[k]
+		if k != c.Key && (c.First == 0 || other != nil && other.First < c.First) {
+			n++
+		}
+	}
+	return n
+}
