@@ -34,12 +34,12 @@ func Overloads() (map[string][]string, error) {
 func signature(name string, member bool, args []*cel.Type, result *cel.Type) string {
 	names := make([]string, len(args))
 	for i, t := range args {
-		names[i] = t.String()
+		names[i] = typeText(t)
 	}
 	if member && len(names) > 0 {
 		name, names = names[0]+"."+name, names[1:]
 	}
-	return name + "(" + strings.Join(names, ", ") + ") -> " + result.String()
+	return name + "(" + strings.Join(names, ", ") + ") -> " + typeText(result)
 }
 
 // Variables lists what is the same for every tool: the members of tool, caller
@@ -53,13 +53,18 @@ func Variables() map[string]string {
 				walk(path+"."+name, t.TypeName())
 				continue
 			}
-			out[path+"."+name] = t.String()
+			out[path+"."+name] = typeText(t)
 		}
 	}
 	walk("tool", toolType)
 	walk("caller", callerType)
 	walk("ctx", contextType)
 	return out
+}
+
+// typeText is a type as rules know it.
+func typeText(t *cel.Type) string {
+	return strings.NewReplacer("google.protobuf.Timestamp", "timestamp", "google.protobuf.Duration", "duration").Replace(t.String())
 }
 
 // LanguageHash names what conditions mean: it changes with every function,

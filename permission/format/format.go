@@ -20,7 +20,7 @@ var ErrChanged = errors.New("formatting would change the policy")
 // The usual order of keys. A test compares them with the keys that there are.
 var (
 	fileOrder = []string{"version", "name", "description", "defaults", "vocabulary", "disable", "rules", "tests"}
-	ruleOrder = []string{"name", "description", "tool", "tool_name", "rule_content", "match", "when", "behavior", "message", "source",
+	ruleOrder = []string{"name", "description", "tool", "tool_name", "rule_content", "match", "behavior", "when", "message", "source",
 		"on_error", "locked", "enforcement", "approvers", "quorum", "expiry", "on_expiry", "escalation", "remember", "redact",
 		"executor", "audit", "trust_options", "i_know"}
 	testOrder = []string{"name", "description", "call", "expect"}

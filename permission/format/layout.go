@@ -17,7 +17,7 @@ type layout struct {
 }
 
 func newLayout(text string) *layout {
-	return &layout{lines: strings.Split(text, "\n"), inText: map[int]bool{}}
+	return &layout{lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n"), inText: map[int]bool{}}
 }
 
 // block is a key or a list item with the comments before it.

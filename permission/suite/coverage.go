@@ -40,15 +40,15 @@ func (r *Report) rule(rule *permission.Rule) {
 func (r *Report) cover(x *permission.Explanation) {
 	for _, t := range x.Trace {
 		c := r.byName[t.Rule]
-		if c == nil || !t.Reached {
+		if c == nil {
 			continue
 		}
 		switch {
 		case t.Failed:
 			c.Failed++
-		case t.Matched:
+		case t.Matched && t.Reached:
 			c.Matched++
-		default:
+		case !t.Matched:
 			c.Spared++
 		}
 		c.parts(t.Conjuncts)

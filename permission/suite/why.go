@@ -40,13 +40,14 @@ func RuleText(t *permission.Traced) string {
 	switch {
 	case t.Failed:
 		text += "could not be evaluated"
-	case t.Matched:
+	case t.Matched && t.Reached:
 		text += "matches"
+	case t.Matched:
+		text += "was not asked any more, and would match"
+	case !t.Reached:
+		text += "was not asked any more, and would not match"
 	default:
 		text += "does not match"
-	}
-	if !t.Reached {
-		text += ", not that it mattered: an earlier step decided"
 	}
 	if b := t.Because; b != nil {
 		text += ": " + BecauseText(b)

@@ -20,6 +20,7 @@ const (
 	ExitNotFound    = 4
 	ExitUnavailable = 5
 	ExitForbidden   = 6
+	ExitFindings    = 7
 	ExitInterrupted = 130
 )
 
@@ -35,6 +36,7 @@ var exitCodes = []struct {
 	{ExitNotFound, "no such call, reply, session, tool or file"},
 	{ExitUnavailable, "no engine, NATS or store: not reachable, in use by another process, or full; try again later"},
 	{ExitForbidden, "this principal may not do that, or the data belongs to somebody else"},
+	{ExitFindings, "a check of a policy found something: lint errors, failed tests, changed verdicts, a file to format"},
 	{ExitInterrupted, "stopped by a signal"},
 }
 
@@ -46,6 +48,13 @@ func (e usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
+// findingsError ends a command that worked, and whose answer is no.
+type findingsError struct{ what string }
+
+func (e findingsError) Error() string { return e.what }
+
+func findingsf(format string, args ...any) error { return findingsError{fmt.Sprintf(format, args...)} }
+
 // errSignal is the cause with which a signal ends the context.
 var errSignal = errors.New("stopped by a signal")
 
@@ -54,11 +63,14 @@ func ExitCode(err error) int {
 	var usage usageError
 	var load *permission.LoadError
 	var tools *toolfile.Error
+	var findings findingsError
 	switch {
 	case err == nil:
 		return ExitOK
 	case errors.Is(err, errSignal), errors.Is(err, context.Canceled):
 		return ExitInterrupted
+	case errors.As(err, &findings):
+		return ExitFindings
 	case errors.As(err, &usage), errors.As(err, &load), errors.As(err, &tools):
 		return ExitUsage
 	}

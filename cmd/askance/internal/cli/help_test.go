@@ -10,7 +10,8 @@ import (
 // commands are all that a user can call, in the order of the help.
 var commands = []string{
 	"", "demo", "serve", "worker", "bench", "list", "show", "approve", "edit", "reject", "answer", "settle", "interrupt", "revoke",
-	"events", "events tail", "events replay", "version", "completion bash",
+	"events", "events tail", "events replay",
+	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "version", "completion bash",
 }
 
 func TestHelp(t *testing.T) {

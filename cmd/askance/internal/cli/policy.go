@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/permission"
+)
+
+func (a *app) policy() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "policy",
+		Short: "Check, test, explain and compare policies, without an engine",
+		Long: `Works on rule files and a tools file alone: no engine runs, nothing is decided for
+real. The files are named as arguments, or with --policy, ASKANCE_POLICY or
+askance.yaml, as for askance serve.
+
+permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes.`,
+		Example: `  askance policy lint rules.yaml --tools tools.yaml
+  askance policy test rules.yaml --tools tools.yaml
+  askance policy explain rules.yaml --tools tools.yaml --tool refund --args '{"cents": 900}'
+  askance policy replay candidate.yaml --data ./data`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q; askance policy --help lists them", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.policyLint(), a.policyTest(), a.policyExplain(), a.policyReplay(), a.policyDiff(), a.policyFmt(), a.policyVars())
+	return c
+}
+
+// policyFiles is where a policy and its tools are.
+type policyFiles struct {
+	paths []string // of --policy
+	tools string
+}
+
+func (p *policyFiles) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringArrayVar(&p.paths, "policy", nil, "rule file, or folder of rule files; may be repeated; the same as an argument")
+	p.toolsFlag(c)
+}
+
+func (p *policyFiles) toolsFlag(c *cobra.Command) {
+	c.Flags().StringVar(&p.tools, "tools", "", "file that declares the tools")
+	_ = c.MarkFlagFilename("tools", "yaml", "yml")
+}
+
+// completeRules completes the names of rule files.
+func completeRules(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// ruleFiles are the arguments of a command about one policy.
+func ruleFiles(*cobra.Command, []string) error { return nil }
+
+// source is a policy as it was read, with what it is loaded with.
+type policySource struct {
+	files []permission.File
+	opts  permission.Options
+}
+
+// read reads the rule files and the tools. Arguments go before --policy and
+// the settings.
+func (p *policyFiles) read(ctx context.Context, args []string) (policySource, error) {
+	paths := args
+	if len(paths) == 0 {
+		paths = p.paths
+	}
+	if len(paths) == 0 {
+		return policySource{}, usagef("no rule files: name them as arguments, or with --policy")
+	}
+	var s policySource
+	var err error
+	if s.opts, err = p.options(); err != nil {
+		return s, err
+	}
+	s.files, err = permission.Paths(paths...).Read(ctx)
+	return s, err
+}
+
+// options are those that an engine with these tools would use.
+func (p *policyFiles) options() (permission.Options, error) {
+	var tools []toolfile.Tool
+	if p.tools != "" {
+		var err error
+		if tools, err = toolfile.Load(p.tools); err != nil {
+			return permission.Options{}, err
+		}
+	}
+	return node.PolicyOptions(tools), nil
+}
+
+// load compiles the policy.
+func (s policySource) load() (permission.Policy, *permission.Bundle, error) {
+	b, err := permission.Load(s.files, s.opts)
+	if err != nil {
+		return permission.Policy{}, nil, err
+	}
+	policy, err := permission.Parse(s.files...)
+	return policy, b, err
+}
+
+// completeTools completes the names of declared tools.
+func (p *policyFiles) completeTools(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	opts, err := p.options()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, t := range opts.Tools {
+		names = append(names, t.Name)
+	}
+	slices.Sort(names)
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,284 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/corpus"
+	"github.com/askance-dev/askance/permission/suite"
+)
+
+// explaining is what askance policy explain is told.
+type explaining struct {
+	policyFiles
+	tool, args, call, test, mode, now string
+	cwd                               string
+	dirs                              []string
+	caller                            permission.Caller
+}
+
+func (a *app) policyExplain() *cobra.Command {
+	var x explaining
+	c := &cobra.Command{
+		Use:   "explain [FILE...]",
+		Short: "Say what a policy decides about a call, and why",
+		Long: `Decides one call and shows how every rule about its tool looked at it: the first
+part of a condition that was false, the values in it, and its place in the file. Of
+a shell command each piece is shown. Nothing is run.
+
+The call is given with --tool and --args, as a JSON object with --call (see askance
+policy replay --help), or by the name of a test beside the rules with --test.`,
+		Example: `  askance policy explain rules.yaml --tools tools.yaml --tool refund --args '{"order": "A-1", "cents": 900}'
+  askance policy explain rules.yaml --tools tools.yaml --tool refund --args @call.json --mode dont_ask --json
+  askance policy explain rules.yaml --tools tools.yaml --test "large refunds ask"`,
+		Args:              ruleFiles,
+		ValidArgsFunction: completeRules,
+		RunE:              func(c *cobra.Command, args []string) error { return a.runExplain(c.Context(), x, args) },
+	}
+	x.flags(c)
+	f := c.Flags()
+	f.StringVar(&x.tool, "tool", "", "name of the tool")
+	f.StringVar(&x.args, "args", "{}", "its input: a JSON object, @FILE, or - for standard input")
+	f.StringVar(&x.call, "call", "", "the whole call: a JSON object, @FILE, or - for standard input")
+	f.StringVar(&x.test, "test", "", "name of a test beside the rules, whose call is meant")
+	f.StringVar(&x.mode, "mode", "", "permission mode, over that of the policy")
+	f.StringVar(&x.now, "now", "", "time of the call, as 2026-11-21T12:00:00Z (default: now)")
+	f.StringVar(&x.cwd, "cwd", "", "working folder of the call")
+	f.StringArrayVar(&x.dirs, "working-dir", nil, "folder in which tools may work; may be repeated")
+	f.StringVar(&x.caller.User, "user", "", "on whose behalf the call is made")
+	f.StringVar(&x.caller.Agent, "agent", "", "agent that makes it")
+	f.StringVar(&x.caller.Tenant, "tenant", "", "tenant of the caller")
+	f.StringSliceVar(&x.caller.Roles, "role", nil, "role of the caller; may be repeated")
+	f.StringVar((*string)(&x.caller.Session), "session", "", "session of the call")
+	_ = c.RegisterFlagCompletionFunc("tool", x.completeTools)
+	_ = c.RegisterFlagCompletionFunc("mode", completeModes)
+	return c
+}
+
+var completeModes = cobra.FixedCompletions([]string{"default", "accept_edits", "explore", "bypass", "dont_ask"}, cobra.ShellCompDirectiveNoFileComp)
+
+func (a *app) runExplain(ctx context.Context, x explaining, args []string) error {
+	if named := len(slices.DeleteFunc([]string{x.tool, x.call, x.test}, func(s string) bool { return s == "" })); named != 1 {
+		return usagef("name one call, with --tool and --args, with --call, or with --test")
+	}
+	s, err := x.read(ctx, args)
+	if err != nil {
+		return err
+	}
+	policy, b, err := s.load()
+	if err != nil {
+		return err
+	}
+	req, err := a.explained(x, policy)
+	if err != nil {
+		return err
+	}
+	e := b.Explain(ctx, req)
+	if a.json {
+		return a.document(explanation{e, e.Duration.Microseconds()})
+	}
+	return a.printExplanation(e)
+}
+
+// explanation is what --json prints.
+type explanation struct {
+	*permission.Explanation
+	DurationUS int64 `json:"duration_us"`
+}
+
+// explained is the call in question.
+func (a *app) explained(x explaining, policy permission.Policy) (permission.Request, error) {
+	var req permission.Request
+	switch {
+	case x.call != "":
+		text, err := a.textOf("--call", x.call, corpus.MaxLine)
+		if err != nil {
+			return req, err
+		}
+		c, err := corpus.ReadCall([]byte(text))
+		if err != nil {
+			return req, usagef("--call: %w", err)
+		}
+		req = c.Request
+	case x.test != "":
+		i := slices.IndexFunc(policy.Tests, func(t permission.Test) bool { return t.Name == x.test })
+		if i < 0 {
+			return req, usagef("there is no test %q beside the rules", x.test)
+		}
+		return policy.Tests[i].Call.Request(), nil
+	default:
+		text, err := a.textOf("--args", x.args, corpus.MaxLine)
+		if err != nil {
+			return req, err
+		}
+		req = permission.Request{Tool: x.tool, Input: []byte(strings.TrimSpace(text)), Cwd: x.cwd, WorkingDirs: x.dirs, Caller: x.caller}
+	}
+	return x.when(req)
+}
+
+// when fills in what is the same for every way to name a call.
+func (x explaining) when(req permission.Request) (permission.Request, error) {
+	if x.mode != "" {
+		mode, err := permission.ParseMode(x.mode)
+		if err != nil {
+			return req, usagef("--mode: %w", err)
+		}
+		req.Mode = mode
+	}
+	switch {
+	case x.now != "":
+		now, err := time.Parse(time.RFC3339, x.now)
+		if err != nil {
+			return req, usagef("--now is %q, write for example 2026-11-21T12:00:00Z", x.now)
+		}
+		req.Now = now
+	case req.Now.IsZero():
+		req.Now = time.Now().UTC()
+	}
+	return req, nil
+}
+
+// printExplanation prints one line, and a tree of the rules.
+func (a *app) printExplanation(e *permission.Explanation) error {
+	var b strings.Builder
+	by := "no rule decides"
+	if e.Rule != "" {
+		by = "by rule " + a.out.Name(term.SafeLine(e.Rule))
+	}
+	fmt.Fprintf(&b, "%s %s (step %s, mode %s)\n", a.paintBehavior(e.Decision), by, e.Step, e.Mode)
+	fmt.Fprintf(&b, "  %s\n", term.SafeLine(e.Reason))
+	if e.Message != "" {
+		for line := range strings.SplitSeq(e.Message, "\n") {
+			fmt.Fprintf(&b, "  %s %s\n", a.out.Dim(">"), term.SafeLine(line))
+		}
+	}
+	if need := requirementText(e); need != "" {
+		fmt.Fprintf(&b, "  needs %s\n", need)
+	}
+	for i, t := range e.Trace {
+		branch, trunk := "├─", "│ "
+		if i == len(e.Trace)-1 {
+			branch, trunk = "└─", "  "
+		}
+		fmt.Fprintf(&b, "%s %s\n", a.out.Dim(branch), a.ruleLine(t))
+		for _, p := range t.Shell {
+			fmt.Fprintf(&b, "%s   %s\n", a.out.Dim(trunk), a.pieceLine(p))
+		}
+	}
+	if n := len(e.NotEvaluated); n > 0 {
+		fmt.Fprintf(&b, "%s about other tools\n", counted(n, "rule"))
+	}
+	for _, err := range e.Errors {
+		fmt.Fprintf(&b, "%s %s\n", a.out.Bad("failed:"), term.SafeLine(err.Error()))
+	}
+	if e.NearMiss != "" {
+		fmt.Fprintf(&b, "near miss: %s\n", term.SafeLine(e.NearMiss))
+	}
+	return a.printf("%s", b.String())
+}
+
+func (a *app) paintBehavior(b message.Behavior) string {
+	switch b {
+	case message.BehaviorAllow:
+		return a.out.Good(string(b))
+	case message.BehaviorAsk:
+		return a.out.Ask(string(b))
+	default:
+		return a.out.Bad(string(b))
+	}
+}
+
+// ruleLine is a rule of the trace on one line, with its place.
+func (a *app) ruleLine(t *permission.Traced) string {
+	text := term.SafeLine(suite.RuleText(t))
+	name := term.SafeLine(t.Rule)
+	text = strings.Replace(text, "rule "+name, "rule "+a.out.Name(name), 1)
+	if t.Because != nil && t.Because.Line > 0 {
+		text += "  " + a.out.Dim(placeText(permission.Place{File: t.Because.File, Line: t.Because.Line, Col: t.Because.Col}))
+	}
+	return text
+}
+
+func (a *app) pieceLine(p permission.Piece) string {
+	verdict := a.out.Bad("not covered")
+	if p.Covered {
+		verdict = a.out.Good("covered")
+	}
+	text := verdict + "  " + term.SafeLine(p.Text)
+	if p.Why != "" {
+		text += "  " + a.out.Dim(term.SafeLine(p.Why))
+	}
+	return text
+}
+
+func placeText(p permission.Place) string {
+	if p.File == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d:%d", term.SafeLine(p.File), p.Line, p.Col)
+}
+
+// requirementText says who may answer, and for how long; "" if nobody is asked.
+func requirementText(e *permission.Explanation) string {
+	if e.Decision != message.BehaviorAsk {
+		return ""
+	}
+	r := e.Requirement
+	var parts []string
+	if n := max(1, r.Quorum); n > 1 {
+		parts = append(parts, fmt.Sprintf("%d people", n))
+	} else {
+		parts = append(parts, "an answer")
+	}
+	if len(r.Users) > 0 {
+		parts = append(parts, "of "+strings.Join(r.Users, ", "))
+	}
+	for _, set := range r.Approvers {
+		parts = append(parts, "of "+strings.Join(append(slices.Clone(set.Users), prefixed("group ", set.Groups)...), ", "))
+	}
+	if r.ExcludeRequester {
+		parts = append(parts, "not the requester")
+	}
+	if r.Expiry > 0 {
+		parts = append(parts, "within "+shortDuration(r.Expiry))
+	}
+	return term.SafeLine(strings.Join(parts, ", "))
+}
+
+func prefixed(prefix string, names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = prefix + n
+	}
+	return out
+}
+
+// shortDuration leaves out what is zero: 1h, not 1h0m0s.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// valueText is a value on one line.
+func valueText(v any) string {
+	b, err := strictjson.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}

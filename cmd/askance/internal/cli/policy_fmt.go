@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/format"
+)
+
+// formatted is what askance policy fmt did with one file.
+type formatted struct {
+	File    string `json:"file"`
+	Changed bool   `json:"changed"`
+}
+
+func (a *app) policyFmt() *cobra.Command {
+	var p policyFiles
+	var check, diff bool
+	c := &cobra.Command{
+		Use:   "fmt [FILE...]",
+		Short: "Lay out rule files in one way, and keep their comments",
+		Long: `Puts keys into their usual order, separates rules by empty lines and indents them by
+two. Comments stay where they belong, values are not touched. A file that does not
+read as the same policy afterwards is left alone.
+
+With - standard input is formatted to standard output. --check writes nothing and
+ends with exit code 7 if a file is not formatted.`,
+		Example: `  askance policy fmt rules.yaml
+  askance policy fmt rules/ --check --diff
+  askance policy fmt - < rules.yaml`,
+		Args:              ruleFiles,
+		ValidArgsFunction: completeRules,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] == "-" {
+				return a.formatInput()
+			}
+			return a.formatFiles(c.Context(), p, args, check, diff)
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&p.paths, "policy", nil, "rule file, or folder of rule files; may be repeated; the same as an argument")
+	f.BoolVar(&check, "check", false, "write nothing; exit code 7 if a file is not formatted")
+	f.BoolVar(&diff, "diff", false, "show what changes")
+	return c
+}
+
+func (a *app) formatInput() error {
+	text, err := readText("fmt", "standard input", a.in, permission.MaxFileBytes)
+	if err != nil {
+		return err
+	}
+	out, err := format.Source("standard input", []byte(text))
+	if err != nil {
+		return err
+	}
+	_, err = a.out.Write(out)
+	return err
+}
+
+func (a *app) formatFiles(ctx context.Context, p policyFiles, args []string, check, diff bool) error {
+	if len(args) == 0 {
+		args = p.paths
+	}
+	if len(args) == 0 {
+		return usagef("no rule files: name them as arguments, or - for standard input")
+	}
+	files, err := permission.Paths(args...).Read(ctx)
+	if err != nil {
+		return err
+	}
+	done, changed := []formatted{}, 0
+	var failed []error
+	for _, f := range files {
+		out, err := format.Source(f.Name, f.Data)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		same := bytes.Equal(out, f.Data)
+		done = append(done, formatted{f.Name, !same})
+		if same {
+			continue
+		}
+		changed++
+		if err := a.changedFile(f, out, check, diff); err != nil {
+			return err
+		}
+	}
+	if a.json {
+		if err := a.document(done); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(failed) > 0:
+		return errors.Join(failed...)
+	case check && changed > 0:
+		return findingsf("%s not formatted; run askance policy fmt", counted(changed, "file"))
+	}
+	return nil
+}
+
+// changedFile shows and writes a file that is laid out anew.
+func (a *app) changedFile(f permission.File, out []byte, check, diff bool) error {
+	if !a.json {
+		if err := a.printf("%s\n", term.SafeLine(f.Name)); err != nil {
+			return err
+		}
+		if diff {
+			text := a.diffText(strings.TrimSuffix(string(f.Data), "\n"), strings.TrimSuffix(string(out), "\n"))
+			if err := a.printf("%s", term.Safe(text)); err != nil {
+				return err
+			}
+		}
+	}
+	if check {
+		return nil
+	}
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(f.Name); err == nil {
+		mode = info.Mode().Perm()
+	}
+	if err := replaceFile(f.Name, out, mode); err != nil {
+		return fmt.Errorf("write %s: %w", f.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/lint"
+	"github.com/askance-dev/askance/permission/suite"
+)
+
+// linting is what askance policy lint is told.
+type linting struct {
+	policyFiles
+	directory, recorded     string
+	runLimit, executorLimit time.Duration
+	strict, codes           bool
+}
+
+func (a *app) policyLint() *cobra.Command {
+	var l linting
+	c := &cobra.Command{
+		Use:   "lint [FILE...]",
+		Short: "Find what is wrong with a policy although it loads",
+		Long: `Reports what no policy in force should have (errors) and what may be meant so
+(warnings), each with a code, its place, and how to mend it. --codes prints what
+each code is about. The tests beside the rules are run to see what they exercise.
+
+Ends with exit code 7 if there are errors; with --strict for warnings too.`,
+		Example: `  askance policy lint rules.yaml --tools tools.yaml
+  askance policy lint rules/ --tools tools.yaml --directory people.yaml --strict
+  askance policy lint --codes`,
+		Args:              ruleFiles,
+		ValidArgsFunction: completeRules,
+		RunE: func(c *cobra.Command, args []string) error {
+			if l.codes {
+				return a.printCodes()
+			}
+			return a.runLint(c.Context(), l, args)
+		},
+	}
+	l.flags(c)
+	f := c.Flags()
+	f.StringVar(&l.directory, "directory", "", "file with the people and groups that may answer, to count approvers (users: [ann], groups: {finance: [fiona]})")
+	f.StringVar(&l.recorded, "recorded", "", "file that askance policy test --record wrote, to see what has changed since")
+	f.DurationVar(&l.runLimit, "run-limit", 0, "longest life of a run, to judge expiries by")
+	f.DurationVar(&l.executorLimit, "executor-limit", 0, "longest execution, to judge timeouts by")
+	f.BoolVar(&l.strict, "strict", false, "take warnings for errors")
+	f.BoolVar(&l.codes, "codes", false, "print all codes, and look at no policy")
+	return c
+}
+
+func (a *app) runLint(ctx context.Context, l linting, args []string) error {
+	s, err := l.read(ctx, args)
+	if err != nil {
+		return err
+	}
+	opts := lint.Options{Options: s.opts, RunLimit: l.runLimit, ExecutorLimit: l.executorLimit}
+	if l.directory != "" {
+		if opts.Directory, err = readDirectory(l.directory); err != nil {
+			return err
+		}
+	}
+	if l.recorded != "" {
+		if opts.Recorded, err = readRecord(l.recorded); err != nil {
+			return err
+		}
+	}
+	if policy, b, err := s.load(); err == nil {
+		opts.Coverage = suite.Run(ctx, policy, b)
+	}
+	report := lint.Run(s.files, opts)
+	if err := a.printReport(report); err != nil {
+		return err
+	}
+	switch {
+	case report.Errors > 0:
+		return findingsf("lint found %s", counted(report.Errors, "error"))
+	case l.strict && report.Warnings > 0:
+		return findingsf("lint found %s, and --strict takes them for errors", counted(report.Warnings, "warning"))
+	}
+	return nil
+}
+
+func (a *app) printReport(r *lint.Report) error {
+	if a.json {
+		return a.document(r)
+	}
+	for _, f := range r.Findings {
+		text := term.SafeLine(f.String())
+		level := string(f.Level) + " " + string(f.Code) + ":"
+		paint := a.out.Ask
+		if f.Level == lint.Error {
+			paint = a.out.Bad
+		}
+		if err := a.printf("%s\n", strings.Replace(text, level, paint(level), 1)); err != nil {
+			return err
+		}
+	}
+	return a.printf("%s, %s in %s\n", counted(r.Errors, "error"), counted(r.Warnings, "warning"), counted(r.Rules, "rule"))
+}
+
+func (a *app) printCodes() error {
+	codes := lint.Codes()
+	if a.json {
+		return a.document(codes)
+	}
+	for _, d := range codes {
+		if err := a.printf("%s  %s\n     %s\n     %s\n     %s\n", a.out.Bold(string(d.Code)), d.Finding, a.out.Dim(d.Level), d.Why, d.Mend); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted is a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// readDirectory reads the people and groups.
+func readDirectory(path string) (*lint.Directory, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var d struct {
+		Users  []string            `yaml:"users"`
+		Groups map[string][]string `yaml:"groups"`
+	}
+	if err := yaml.UnmarshalWithOptions(data, &d, yaml.Strict()); err != nil {
+		return nil, usagef("directory %s: %s", path, yaml.FormatError(err, false, false))
+	}
+	return &lint.Directory{Users: d.Users, Groups: d.Groups}, nil
+}
+
+func readRecord(path string) (*lint.Record, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var r lint.Record
+	if err := strictjson.Unmarshal(data, &r); err != nil {
+		return nil, usagef("record %s: %w", path, err)
+	}
+	return &r, nil
+}
+
+// readFile reads a small file whole.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	data, err := io.ReadAll(io.LimitReader(f, permission.MaxFileBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > permission.MaxFileBytes {
+		return nil, usagef("%s is longer than 1 MiB", path)
+	}
+	return data, nil
+}

@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/corpus"
+)
+
+// calling is where the calls of a comparison come from, and what they lack.
+type calling struct {
+	file, mode, cwd string
+	dirs            []string
+	session         string
+}
+
+func (q *calling) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&q.file, "calls", "", "file of calls, one JSON object a line; - is standard input")
+	f.StringVar(&q.session, "session", "", "only calls of this session")
+	f.StringVar(&q.mode, "mode", "", "permission mode of calls that name none, over that of the policy")
+	f.StringVar(&q.cwd, "cwd", "", "working folder of calls that name none")
+	f.StringArrayVar(&q.dirs, "working-dir", nil, "folder in which tools may work, for calls that name none; may be repeated")
+	_ = c.MarkFlagFilename("calls", "jsonl", "ndjson", "json")
+	_ = c.RegisterFlagCompletionFunc("mode", completeModes)
+}
+
+const callsHelp = `A line of a file of calls is
+
+  {"tool": "refund", "args": {"cents": 900}, "behavior": "allow", "rule": "small"}
+
+where behavior and rule are what was decided. name, caller (agent, user, space,
+session, reply, roles, tenant, run_id, parent_agent), mode, now, cwd and working_dirs
+may be there too.`
+
+func (a *app) policyReplay() *cobra.Command {
+	var p policyFiles
+	var q calling
+	c := &cobra.Command{
+		Use:   "replay [FILE...]",
+		Short: "Hold a policy against recorded calls, and list the verdicts that change",
+		Long: `Decides recorded calls anew by the given rule files and lists those whose verdict
+would be another one. The calls are those of a journal (--data or --nats) or of a
+file (--calls). Nothing is run, and nothing is written to the journal.
+
+` + callsHelp + `
+
+A journal keeps neither the mode nor the folders of a call: say them with --mode,
+--cwd and --working-dir if the rules look at them.
+
+Ends with exit code 7 if a verdict changes.`,
+		Example: `  askance policy replay candidate.yaml --tools tools.yaml --data ./data
+  askance policy replay candidate.yaml --tools tools.yaml --calls calls.jsonl --json
+  askance policy replay candidate.yaml --tools tools.yaml --nats nats://nats.internal:4222 --session ticket-7`,
+		Args:              ruleFiles,
+		ValidArgsFunction: completeRules,
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := p.read(c.Context(), args)
+			if err != nil {
+				return err
+			}
+			_, b, err := s.load()
+			if err != nil {
+				return err
+			}
+			calls, err := a.calls(c.Context(), q)
+			if err != nil {
+				return err
+			}
+			return a.compared(corpus.Replay(c.Context(), calls, b))
+		},
+	}
+	p.flags(c)
+	q.flags(c)
+	a.at.flags(c)
+	return c
+}
+
+func (a *app) policyDiff() *cobra.Command {
+	var p policyFiles
+	var q calling
+	var journal bool
+	c := &cobra.Command{
+		Use:   "diff BEFORE AFTER",
+		Short: "Compare what two policies decide about the same calls",
+		Long: `Decides each call by both policies and lists those on which they differ. BEFORE and
+AFTER are rule files, or folders of rule files. The calls are those of the tests
+beside the rules of both, of a file (--calls), or of a journal (--journal).
+
+` + callsHelp + `
+
+Ends with exit code 7 if a verdict changes. A policy that differs in no call may
+still differ: the calls are all that is looked at.`,
+		Example: `  askance policy diff rules.yaml candidate.yaml --tools tools.yaml
+  askance policy diff rules/ candidate/ --tools tools.yaml --calls calls.jsonl
+  askance policy diff rules.yaml candidate.yaml --tools tools.yaml --journal --data ./data`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usagef("want two policies, got %d arguments", len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: completeRules,
+		RunE: func(c *cobra.Command, args []string) error {
+			var policies [2]permission.Policy
+			var bundles [2]*permission.Bundle
+			for i, path := range args {
+				s, err := p.read(c.Context(), []string{path})
+				if err != nil {
+					return err
+				}
+				if policies[i], bundles[i], err = s.load(); err != nil {
+					return err
+				}
+			}
+			calls := corpus.FromTests(policies[:]...)
+			if q.file != "" || journal {
+				var err error
+				if calls, err = a.calls(c.Context(), q); err != nil {
+					return err
+				}
+			}
+			return a.compared(corpus.Diff(c.Context(), calls, bundles[0], bundles[1]))
+		},
+	}
+	p.toolsFlag(c)
+	q.flags(c)
+	a.at.flags(c)
+	c.Flags().BoolVar(&journal, "journal", false, "compare on the calls of the journal")
+	return c
+}
+
+// calls reads the calls of a comparison.
+func (a *app) calls(ctx context.Context, q calling) ([]corpus.Call, error) {
+	var calls []corpus.Call
+	var err error
+	if q.file != "" {
+		calls, err = a.fileCalls(q.file)
+	} else {
+		calls, err = a.journalCalls(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var mode permission.Mode
+	if q.mode != "" {
+		if mode, err = permission.ParseMode(q.mode); err != nil {
+			return nil, usagef("--mode: %w", err)
+		}
+	}
+	if q.session != "" {
+		calls = slices.DeleteFunc(calls, func(c corpus.Call) bool { return string(c.Request.Caller.Session) != q.session })
+	}
+	for i := range calls {
+		r := &calls[i].Request
+		if r.Mode == "" {
+			r.Mode = mode
+		}
+		if r.Cwd == "" {
+			r.Cwd = q.cwd
+		}
+		if r.WorkingDirs == nil {
+			r.WorkingDirs = q.dirs
+		}
+	}
+	return calls, nil
+}
+
+func (a *app) fileCalls(path string) ([]corpus.Call, error) {
+	in := a.in
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("calls: %w", err)
+		}
+		defer func() { _ = f.Close() }() // only read
+		in = f
+	}
+	calls, err := corpus.Read(in)
+	if err != nil {
+		return nil, usagef("calls %s: %w", path, err)
+	}
+	return calls, nil
+}
+
+func (a *app) journalCalls(ctx context.Context) ([]corpus.Call, error) {
+	l, err := a.connect(ctx, message.RoleAuditor)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	calls, err := listAll(ctx, l, message.ListRequest{All: true})
+	if err != nil {
+		return nil, err
+	}
+	return corpus.FromJournal(calls), nil
+}
+
+// compared prints what a comparison found.
+func (a *app) compared(r *corpus.Report) error {
+	if a.json {
+		if err := a.document(r); err != nil {
+			return err
+		}
+	} else if err := a.printChanges(r); err != nil {
+		return err
+	}
+	if n := len(r.Changes); n > 0 {
+		return findingsf("%s would change", counted(n, "verdict"))
+	}
+	return nil
+}
+
+func (a *app) printChanges(r *corpus.Report) error {
+	for _, c := range r.Changes {
+		direction := a.out.Good("tighter")
+		if c.Looser {
+			direction = a.out.Bad("looser")
+		}
+		if err := a.printf("%s %s  %s -> %s  %s %s\n", direction, a.out.Name(term.SafeLine(c.Name)),
+			verdictText(c.Before), verdictText(c.After), term.SafeLine(c.Tool), term.Clip(term.SafeLine(c.Args), 80)); err != nil {
+			return err
+		}
+		for _, line := range c.Why {
+			if err := a.printf("  %s\n", term.SafeLine(line)); err != nil {
+				return err
+			}
+		}
+	}
+	text := fmt.Sprintf("%s: %d changed (%d looser, %d tighter), %d by another rule", counted(r.Calls, "call"), len(r.Changes), r.Looser, r.Tighter, r.OtherRule)
+	if r.Unknown > 0 {
+		text += fmt.Sprintf("; of %d no verdict is recorded", r.Unknown)
+	}
+	return a.printf("%s\n", text)
+}
+
+func verdictText(v corpus.Verdict) string {
+	if v.Rule == "" {
+		return string(v.Behavior)
+	}
+	return string(v.Behavior) + " (" + term.SafeLine(v.Rule) + ")"
+}

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/permission/lint"
+	"github.com/askance-dev/askance/permission/suite"
+)
+
+// testing is what askance policy test is told.
+type policyTesting struct {
+	policyFiles
+	record        string
+	verbose, full bool
+}
+
+func (a *app) policyTest() *cobra.Command {
+	var p policyTesting
+	c := &cobra.Command{
+		Use:   "test [FILE...]",
+		Short: "Run the tests that stand beside the rules, and see what they cover",
+		Long: `Runs every test of the rule files. One that fails says what was expected, what came
+and why. Then follows what no test exercises: rules, and the parts of their
+conditions that && joins, each of which should be true in one test and false in
+another.
+
+Ends with exit code 7 if a test fails; with --full also if something is not covered.
+A policy without tests passes, and says so.`,
+		Example: `  askance policy test rules.yaml --tools tools.yaml
+  askance policy test rules/ --tools tools.yaml --full --record rules.recorded
+  askance policy test rules.yaml --tools tools.yaml --json`,
+		Args:              ruleFiles,
+		ValidArgsFunction: completeRules,
+		RunE:              func(c *cobra.Command, args []string) error { return a.runPolicyTest(c.Context(), p, args) },
+	}
+	p.flags(c)
+	f := c.Flags()
+	f.BoolVarP(&p.verbose, "verbose", "v", false, "list the tests that pass too")
+	f.BoolVar(&p.full, "full", false, "fail if a rule, or a part of its condition, is not covered")
+	f.StringVar(&p.record, "record", "", "if all pass, write the state of the language and the tools to this file, for lint --recorded")
+	return c
+}
+
+func (a *app) runPolicyTest(ctx context.Context, p policyTesting, args []string) error {
+	s, err := p.read(ctx, args)
+	if err != nil {
+		return err
+	}
+	policy, b, err := s.load()
+	if err != nil {
+		return err
+	}
+	report := suite.Run(ctx, policy, b)
+	if a.json {
+		err = a.document(report)
+	} else {
+		err = a.printSuite(report, p.verbose)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case report.Failed > 0:
+		return findingsf("%d of %s failed", report.Failed, counted(len(report.Results), "test"))
+	case p.full && !complete(report):
+		return findingsf("the tests do not cover everything, and --full wants them to")
+	case p.record != "":
+		return writeRecord(p.record, lint.NewRecord(s.opts.Tools))
+	}
+	return nil
+}
+
+func writeRecord(path string, r lint.Record) error {
+	data, err := strictjson.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return replaceFile(path, append(data, '\n'), 0o644)
+}
+
+func complete(r *suite.Report) bool {
+	for _, rule := range r.Rules {
+		if len(uncovered(r, rule)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// uncovered says what the tests leave out of one rule.
+func uncovered(r *suite.Report, c *suite.RuleCoverage) []string {
+	switch {
+	case c.Matched == 0 && c.Spared == 0:
+		return []string{"no test exercises it"}
+	case c.Matched == 0:
+		return append([]string{"it applies in no test"}, r.Missing(c.Rule)...)
+	default:
+		return r.Missing(c.Rule)
+	}
+}
+
+func (a *app) printSuite(r *suite.Report, verbose bool) error {
+	for _, res := range r.Results {
+		if err := a.printResult(res, verbose); err != nil {
+			return err
+		}
+	}
+	full := 0
+	for _, c := range r.Rules {
+		missing := uncovered(r, c)
+		if len(missing) == 0 {
+			full++
+		}
+		for _, m := range missing {
+			if err := a.printf("%s %s %s\n", a.out.Ask("not covered"), a.out.Name(term.SafeLine(c.Rule)), term.SafeLine(m)); err != nil {
+				return err
+			}
+		}
+	}
+	if len(r.Results) == 0 {
+		if err := a.printf("There are no tests. Write some under tests: in the rule file.\n"); err != nil {
+			return err
+		}
+	}
+	return a.printf("%s: %d passed, %d failed; %d of %s and %d of %s covered\n", counted(len(r.Results), "test"), r.Passed, r.Failed,
+		full, counted(len(r.Rules), "rule"), r.Covered, counted(r.Parts, "part"))
+}
+
+func (a *app) printResult(res *suite.Result, verbose bool) error {
+	if res.Passed {
+		if !verbose {
+			return nil
+		}
+		return a.printf("%s %s\n", a.out.Good("pass"), term.SafeLine(res.Name))
+	}
+	if err := a.printf("%s %s  %s\n", a.out.Bad("FAIL"), a.out.Bold(term.SafeLine(res.Name)), a.out.Dim(placeText(res.Place))); err != nil {
+		return err
+	}
+	for _, f := range res.Faults {
+		if err := a.printf("  %s: expected %s, got %s\n", f.What, a.out.Good(term.SafeLine(f.Want)), a.out.Bad(term.SafeLine(f.Got))); err != nil {
+			return err
+		}
+	}
+	for _, line := range res.Why {
+		if err := a.printf("  %s\n", term.SafeLine(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+)
+
+// policyFolder makes the folder of files that the tests of askance policy work
+// in, and goes there.
+func policyFolder(t *testing.T) {
+	t.Helper()
+	clean(t)
+	from := filepath.Join(goldenDir, "policy")
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(from, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, e.Name(), string(text))
+	}
+}
+
+var duration = regexp.MustCompile(`"duration_us": \d+`)
+
+// TestPolicy runs each command of askance policy and compares all that it says,
+// with its exit code.
+func TestPolicy(t *testing.T) {
+	policyFolder(t)
+	const small, large = `{"order":"A-1","cents":900}`, `{"order":"A-1","cents":19900}`
+	for _, tc := range []struct {
+		golden string
+		code   int
+		args   []string
+	}{
+		{"lint", cli.ExitFindings, []string{"lint", "bad.yaml", "--tools", "tools.yaml"}},
+		{"lint-json", cli.ExitFindings, []string{"lint", "bad.yaml", "--tools", "tools.yaml", "--json"}},
+		{"lint-good", cli.ExitOK, []string{"lint", "rules.yaml", "--tools", "tools.yaml", "--directory", "people.yaml", "--strict"}},
+		{"lint-refused", cli.ExitFindings, []string{"lint", "refused.yaml", "--tools", "tools.yaml"}},
+		{"lint-codes", cli.ExitOK, []string{"lint", "--codes"}},
+		{"test", cli.ExitOK, []string{"test", "rules.yaml", "--tools", "tools.yaml", "-v", "--full"}},
+		{"test-failing", cli.ExitFindings, []string{"test", "bad.yaml", "--tools", "tools.yaml"}},
+		{"test-json", cli.ExitFindings, []string{"test", "bad.yaml", "--tools", "tools.yaml", "--json"}},
+		{"test-refused", cli.ExitUsage, []string{"test", "refused.yaml", "--tools", "tools.yaml"}},
+		{"explain", cli.ExitOK, []string{"explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refund", "--args", large}},
+		{"explain-json", cli.ExitOK, []string{"explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refund", "--args", small, "--json"}},
+		{"explain-test", cli.ExitOK, []string{"explain", "rules.yaml", "--tools", "tools.yaml", "--test", "huge refunds are denied"}},
+		{"explain-bad-input", cli.ExitOK, []string{"explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refund", "--args", `{"cents":"x"}`}},
+		{"replay", cli.ExitFindings, []string{"replay", "candidate.yaml", "--tools", "tools.yaml", "--calls", "calls.jsonl"}},
+		{"replay-json", cli.ExitFindings, []string{"replay", "candidate.yaml", "--tools", "tools.yaml", "--calls", "calls.jsonl", "--json"}},
+		{"replay-same", cli.ExitOK, []string{"replay", "rules.yaml", "--tools", "tools.yaml", "--calls", "calls.jsonl"}},
+		{"diff", cli.ExitFindings, []string{"diff", "rules.yaml", "candidate.yaml", "--tools", "tools.yaml"}},
+		{"fmt-diff", cli.ExitFindings, []string{"fmt", "bad.yaml", "--check", "--diff"}},
+		{"vars", cli.ExitOK, []string{"vars", "refund", "--tools", "tools.yaml"}},
+		{"vars-json", cli.ExitOK, []string{"vars", "refund", "--tools", "tools.yaml", "--json"}},
+	} {
+		t.Run(tc.golden, func(t *testing.T) {
+			r := run(t, append([]string{"policy"}, tc.args...)...)
+			if r.code != tc.code {
+				t.Errorf("exit %d, want %d", r.code, tc.code)
+			}
+			text := "$ askance policy " + strings.Join(tc.args, " ") + "\n" + r.out + r.err
+			golden(t, "policy-"+tc.golden, duration.ReplaceAllString(text, `"duration_us": 0`))
+		})
+	}
+}
+
+func TestPolicyUsage(t *testing.T) {
+	policyFolder(t)
+	for _, tc := range []struct {
+		code       int
+		says, args string
+	}{
+		{cli.ExitUsage, "no rule files", "policy lint"},
+		{cli.ExitUsage, `unknown command "lnt"`, "policy lnt"},
+		{cli.ExitUsage, "want two policies", "policy diff rules.yaml"},
+		{cli.ExitUsage, "there is no tool nothing", "policy vars nothing --tools tools.yaml"},
+		{cli.ExitUsage, "there is no test", "policy explain rules.yaml --tools tools.yaml --test none"},
+		{cli.ExitUsage, "name one call", "policy explain rules.yaml --tools tools.yaml"},
+		{cli.ExitUsage, "not a recorded call", "policy explain rules.yaml --tools tools.yaml --call {}"},
+		{cli.ExitUsage, "--now is", "policy explain rules.yaml --tools tools.yaml --tool refund --now noon"},
+		{cli.ExitUsage, "unknown permission mode", "policy replay rules.yaml --tools tools.yaml --calls calls.jsonl --mode yolo"},
+		{cli.ExitUsage, "line 1: not a recorded call", "policy replay rules.yaml --tools tools.yaml --calls tools.yaml"},
+		{cli.ExitNotFound, "no such file", "policy test missing.yaml"},
+		{cli.ExitNotFound, "no such file", "policy replay rules.yaml --tools tools.yaml --calls missing.jsonl"},
+		{cli.ExitUsage, "policy refused", "policy fmt refused.yaml"},
+		{cli.ExitFindings, "--full wants", "policy test candidate.yaml --tools tools.yaml --full"},
+	} {
+		t.Run(tc.args, func(t *testing.T) { fails(t, tc.code, tc.says, strings.Fields(tc.args)...) })
+	}
+}
+
+// TestPolicyFmtWrites: the file is replaced, and formatted then.
+func TestPolicyFmtWrites(t *testing.T) {
+	policyFolder(t)
+	if out := ok(t, "policy", "fmt", "bad.yaml"); out != "bad.yaml\n" {
+		t.Errorf("fmt printed %q", out)
+	}
+	if out := ok(t, "policy", "fmt", "bad.yaml", "--check"); out != "" {
+		t.Errorf("fmt --check printed %q", out)
+	}
+	r := runWith(t, "version: 1\nrules: []\nname: x\n", "policy", "fmt", "-")
+	if want := "version: 1\nname: x\nrules: []\n"; r.code != cli.ExitOK || r.out != want {
+		t.Errorf("fmt - printed %q", r.out)
+	}
+}
+
+// TestPolicyRecord: what the tests were recorded with is compared by lint.
+func TestPolicyRecord(t *testing.T) {
+	policyFolder(t)
+	ok(t, "policy", "test", "rules.yaml", "--tools", "tools.yaml", "--record", "rules.recorded")
+	ok(t, "policy", "lint", "rules.yaml", "--tools", "tools.yaml", "--recorded", "rules.recorded")
+	tools, err := os.ReadFile("tools.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, "tools.yaml", strings.Replace(string(tools), "maximum: 10000000", "maximum: 20000000", 1))
+	r := run(t, "policy", "lint", "rules.yaml", "--tools", "tools.yaml", "--recorded", "rules.recorded")
+	if r.code != cli.ExitFindings || !strings.Contains(r.out, "L20: the schema of tool refund has changed") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
+// TestPolicyReplayOfAJournal replays what an engine decided, from its journal.
+func TestPolicyReplayOfAJournal(t *testing.T) {
+	clean(t)
+	s := serve(t)
+	s.propose("r1", "c1", "ship", `{"cents":5}`)
+	s.propose("r1", "c2", "ship", `{"cents":500}`)
+	s.finished("c1")
+	dir := filepath.Dir(s.data)
+	rules, tools := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "tools.yaml")
+	if out := ok(t, "policy", "replay", rules, "--tools", tools, "--data", s.data); !strings.HasPrefix(out, "2 calls: 0 changed") {
+		t.Errorf("the policy in force: %s", out)
+	}
+	stricter := filepath.Join(dir, "stricter.yaml")
+	write(t, stricter, strings.Replace(testRules, "args.cents <= 100}", "args.cents <= 1}", 1))
+	r := run(t, "policy", "replay", stricter, "--tools", tools, "--data", s.data)
+	if r.code != cli.ExitFindings || !strings.Contains(r.out, "tighter s1/r1/c1  allow (small) -> ask") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	s.stop()
+	if out := ok(t, "policy", "replay", rules, "--tools", tools, "--data", s.data); !strings.HasPrefix(out, "2 calls: 0 changed") {
+		t.Errorf("in the folder: %s", out)
+	}
+}
+
+func TestPolicyCompletion(t *testing.T) {
+	policyFolder(t)
+	for args, want := range map[string]string{
+		"policy vars --tools tools.yaml ":                      "refund",
+		"policy explain rules.yaml --tools tools.yaml --tool ": "refund",
+		"policy explain rules.yaml --tools tools.yaml --mode ": "dont_ask",
+		"policy ":      "explain",
+		"policy lint ": "yaml",
+	} {
+		words := append([]string{"__complete"}, strings.Split(args, " ")...)
+		if out := ok(t, words...); !strings.Contains(out, want) {
+			t.Errorf("completion of %q:\n%s", args, out)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/permission"
+)
+
+// variable is a name that conditions can use.
+type variable struct {
+	Path        string `json:"path"`
+	Type        string `json:"type"`
+	Required    bool   `json:"required"` // every call has it
+	Format      string `json:"format,omitzero"`
+	Enum        []any  `json:"enum,omitzero"`
+	MaxLength   int    `json:"max_length,omitzero"`
+	Description string `json:"description,omitzero"`
+}
+
+// vocabulary is what --json prints.
+type vocabulary struct {
+	Tool      string                `json:"tool,omitzero"`
+	Typed     bool                  `json:"typed"` // the tool has a schema
+	Args      []variable            `json:"args"`
+	Variables []variable            `json:"variables"`
+	Functions []permission.Function `json:"functions"`
+}
+
+func (a *app) policyVars() *cobra.Command {
+	var p policyFiles
+	c := &cobra.Command{
+		Use:   "vars [TOOL]",
+		Short: "Print what conditions can name: the fields of a tool's args, variables, functions",
+		Long: `Prints what the conditions of rules about a tool can name, with types: the fields of
+its args, by its schema, then what is the same for every tool. A field that is not
+required may be missing in a call: guard it with has(args.x), or write
+args.?x.orValue(…).`,
+		Example: `  askance policy vars refund --tools tools.yaml
+  askance policy vars --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("want one tool, got %d arguments", len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: p.completeTools,
+		RunE: func(_ *cobra.Command, args []string) error {
+			opts, err := p.options()
+			if err != nil {
+				return err
+			}
+			v := vocabulary{Args: []variable{}, Variables: commonVariables(), Functions: permission.Functions()}
+			if len(args) == 1 {
+				i := slices.IndexFunc(opts.Tools, func(t permission.Tool) bool { return t.Name == args[0] })
+				if i < 0 {
+					return usagef("there is no tool %s; name the file that declares it with --tools", args[0])
+				}
+				v.Tool, v.Typed = args[0], opts.Tools[i].Schema != nil
+				v.Args = argVariables(opts.Tools[i].Schema, permission.ArgsType, "args", 0)
+			}
+			if a.json {
+				return a.document(v)
+			}
+			return a.printVars(v)
+		},
+	}
+	p.toolsFlag(c)
+	return c
+}
+
+// maxVarDepth ends the fields of schemas that contain themselves.
+const maxVarDepth = 6
+
+// argVariables lists the fields of a struct type and those below them.
+func argVariables(s *permission.Schema, structType, path string, depth int) []variable {
+	out := []variable{}
+	if depth == maxVarDepth {
+		return out
+	}
+	for _, f := range s.Fields(structType) {
+		v := variable{Path: path + "." + f.Name, Type: f.Type, Required: f.Required, Format: f.Format, Enum: f.Enum, Description: f.Description}
+		if f.MaxLength > 0 {
+			v.MaxLength = f.MaxLength
+		}
+		out = append(out, v)
+		if f.Struct != "" {
+			below := v.Path
+			if strings.HasPrefix(f.Type, "list(") {
+				below += "[i]"
+			} else if strings.HasPrefix(f.Type, "map(") {
+				below += "[key]"
+			}
+			out = append(out, argVariables(s, f.Struct, below, depth+1)...)
+		}
+	}
+	return out
+}
+
+// commonVariables are the variables that do not depend on the tool.
+func commonVariables() []variable {
+	all := permission.Variables()
+	out := []variable{}
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, variable{Path: path, Type: all[path], Required: true})
+	}
+	return out
+}
+
+func (a *app) printVars(v vocabulary) error {
+	var b strings.Builder
+	if v.Tool != "" {
+		fmt.Fprintf(&b, "%s\n", a.out.Bold("Fields of args for "+term.SafeLine(v.Tool)))
+		if !v.Typed {
+			fmt.Fprintf(&b, "  %s has no schema: args is a map of anything, and nothing checks its fields\n", term.SafeLine(v.Tool))
+		}
+		for _, f := range v.Args {
+			b.WriteString(a.varLine(f))
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "%s\n", a.out.Bold("Variables"))
+	for _, f := range v.Variables {
+		b.WriteString(a.varLine(f))
+	}
+	fmt.Fprintf(&b, "\n%s\n", a.out.Bold("Functions beside those of CEL"))
+	for _, f := range v.Functions {
+		fmt.Fprintf(&b, "  %s\n      %s\n", a.out.Name(f.Signature), a.out.Dim(f.Doc))
+	}
+	return a.printf("%s", b.String())
+}
+
+func (a *app) varLine(v variable) string {
+	var notes []string
+	if !v.Required {
+		notes = append(notes, "may be missing")
+	}
+	if v.Format != "" {
+		notes = append(notes, v.Format)
+	}
+	if v.MaxLength > 0 {
+		notes = append(notes, fmt.Sprintf("at most %d", v.MaxLength))
+	}
+	if len(v.Enum) > 0 {
+		notes = append(notes, "one of "+valueText(v.Enum))
+	}
+	if v.Description != "" {
+		notes = append(notes, v.Description)
+	}
+	text := fmt.Sprintf("  %s  %s", a.out.Name(term.SafeLine(v.Path)), strings.TrimPrefix(v.Type, "askance."))
+	if len(notes) > 0 {
+		text += "  " + a.out.Dim(term.SafeLine(strings.Join(notes, "; ")))
+	}
+	return text + "\n"
+}
