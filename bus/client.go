@@ -133,6 +133,17 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op Op, data []b
 	ctx, cancel := context.WithTimeout(ctx, askTimeout+hold)
 	defer cancel()
 	before := nc.LastError()
+	// An answer that was under way when the connection broke never comes: the
+	// request is sent again as soon as there is a connection, not after askTimeout.
+	broken := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	defer nc.RemoveStatusListener(broken)
+	go func() {
+		select {
+		case <-broken:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	m, err := nc.RequestWithContext(ctx, subject, data)
 	switch {
 	case err == nil:

@@ -3,12 +3,9 @@ package bus
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -200,40 +197,6 @@ func (s *Server) URL() string {
 // Durability is what an acknowledgement of this server means.
 func (s *Server) Durability() Durability { return s.durability }
 
-// Health is nil while everything works, and else a *HealthError. A disk that
-// filled up under a stream shows here and nowhere else: the server then leaves
-// writes unanswered until it is started again.
-func (s *Server) Health() error {
-	h := s.ns.Healthz(&server.HealthzOptions{Details: true})
-	if h.StatusCode == http.StatusOK {
-		return nil
-	}
-	e := &HealthError{}
-	for _, p := range h.Errors {
-		e.Problems = append(e.Problems, p.Error)
-		if p.Type == server.HealthzErrorStream && strings.Contains(p.Error, "write error") {
-			e.Broken = append(e.Broken, p.Stream)
-		}
-	}
-	return e
-}
-
-// HealthError says what is wrong with a server.
-type HealthError struct {
-	Problems []string
-	// Broken are the streams whose files could not be written. They take nothing
-	// any more until the server is started again: what is not in them by now will
-	// never be.
-	Broken []string
-}
-
-func (e *HealthError) Error() string {
-	if len(e.Problems) == 0 {
-		return "the server is not well"
-	}
-	return strings.Join(e.Problems, "; ")
-}
-
 // Close stops the server and waits until it has stopped. It may be called
 // again, and from several goroutines.
 func (s *Server) Close() {
@@ -246,41 +209,4 @@ func (s *Server) Close() {
 			_ = s.lock.Close() // nothing to be done about it, and the process's end unlocks as well
 		}
 	})
-}
-
-// serverLog passes the server's messages on and remembers the first fatal one,
-// which the server otherwise only prints.
-type serverLog struct {
-	log   *slog.Logger
-	mu    sync.Mutex // guards first
-	first error
-}
-
-func newServerLog(log *slog.Logger) *serverLog {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	return &serverLog{log: log.With("component", "nats-server")}
-}
-
-func (l *serverLog) fatal() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.first
-}
-
-func (l *serverLog) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
-func (l *serverLog) Warnf(format string, v ...any)   { l.log.Warn(fmt.Sprintf(format, v...)) }
-func (l *serverLog) Errorf(format string, v ...any)  { l.log.Error(fmt.Sprintf(format, v...)) }
-func (l *serverLog) Debugf(string, ...any)           {}
-func (l *serverLog) Tracef(string, ...any)           {}
-
-func (l *serverLog) Fatalf(format string, v ...any) {
-	err := fmt.Errorf(format, v...)
-	l.log.Error(err.Error())
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.first == nil {
-		l.first = err
-	}
 }

@@ -1,10 +1,12 @@
 package bus
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/gofrs/flock"
@@ -23,6 +25,9 @@ var (
 // destroy it.)
 const lockName = "askance.lock"
 
+// lockPatience is how long a folder may stay locked before it counts as in use.
+const lockPatience = time.Second
+
 func lockStore(dir string) (*flock.Flock, error) {
 	const op = "open store folder"
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -32,8 +37,12 @@ func lockStore(dir string) (*flock.Flock, error) {
 		return nil, unwritable(op, dir, err)
 	}
 	l := flock.New(filepath.Join(dir, lockName), flock.SetPermissions(0o600))
-	ok, err := l.TryLock()
-	if err != nil {
+	// A process that the last owner was just starting when it was killed holds
+	// the lock until it executes its program.
+	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
+	defer cancel()
+	ok, err := l.TryLockContext(ctx, lockPatience/100)
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, unwritable(op, dir, err)
 	}
 	if !ok {

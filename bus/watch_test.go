@@ -87,22 +87,9 @@ func TestWatchEndsWithItsCause(t *testing.T) {
 // are written: nothing that was acknowledged is missing, nothing comes twice,
 // the order is that of the sequences.
 func TestWatchSurvivesServerRestarts(t *testing.T) {
-	dir := t.TempDir()
-	o := bus.ServerOptions{StoreDir: dir, Listen: "127.0.0.1:0", Durability: bus.DurabilityCached}
-	srv, err := bus.StartServer(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { srv.Close() }()
-	o.Listen = srv.URL()[len("nats://"):] // comes back on the same port
-	keys, _ := bus.NewKeys()
+	b := bustest.New(t, bustest.Listening())
 	open := func() *bus.Journal {
-		nc, err := bus.Connect(t.Context(), srv.URL(), bus.ConnectOptions{Principal: "engine"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		j, err := bus.OpenJournal(t.Context(), nc, "test", keys, bus.JournalOptions{})
+		j, err := bus.OpenJournal(t.Context(), b.Dial("engine"), "test", b.Keys(), bus.JournalOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,10 +131,7 @@ func TestWatchSurvivesServerRestarts(t *testing.T) {
 	for round := range 3 {
 		enough := 100 * (round + 1)
 		w.wait(t, "records", func(r []message.Record, _ int) bool { return len(r) >= enough })
-		srv.Close()
-		if srv, err = bus.StartServer(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		b.Restart()
 	}
 	w.wait(t, "records after the last restart", func(r []message.Record, _ int) bool { return len(r) >= 400 })
 	close(stop)

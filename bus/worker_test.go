@@ -115,98 +115,6 @@ func receive[T any](t testing.TB, c <-chan T) T {
 	}
 }
 
-// What each role may not do with its permissions, tried on the server.
-func TestPermissionsForbidTheRest(t *testing.T) {
-	people := map[string]message.Principal{
-		"runtime":  {Role: message.RoleRuntime, Name: "rt"},
-		"approver": {Role: message.RoleApprover, Name: "ann"},
-		"operator": {Role: message.RoleOperator, Name: "olga"},
-		"auditor":  {Role: message.RoleAuditor, Name: "eve"},
-		"worker":   {Role: message.RoleWorker, Name: "wk"},
-		"nobody":   {Role: "guest", Name: "guest"},
-	}
-	w := newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
-		for name, p := range people {
-			o.Users = append(o.Users, bus.User{Name: name, Password: "pw", Permissions: bus.PermissionsFor("test", p, job)})
-		}
-	}))
-	j := w.Journal("test")
-	for _, tool := range []string{job, otherJob} {
-		if err := j.EnsureTool(t.Context(), tool); err != nil {
-			t.Fatal(err)
-		}
-	}
-	own := map[string][]string{ // besides these, everything below is refused
-		"runtime":  {"askance.v1.test.propose.rt", "askance.v1.test.interrupt.rt"},
-		"approver": {"askance.v1.test.query.ann", "askance.v1.test.decide.ann"},
-		"operator": {"askance.v1.test.query.olga", "askance.v1.test.operate.olga"},
-		"auditor":  {"askance.v1.test.query.eve"},
-		"worker": {"askance.v1.test.work.job.wk.start", "askance.v1.test.work.job.wk.heartbeat", "askance.v1.test.work.job.wk.progress", "askance.v1.test.work.job.wk.result",
-			"$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0"},
-	}
-	others := []string{
-		"askance.v1.test.fact.s1.r1.c1.f", "askance.v1.test.fact.s1.r1.c1.w.job", "askance.v1.test.event.rt.s1.r1", "askance.v1.test.ask.s1.r1.c1",
-		"askance.v1.test.progress.s1.r1.c1", "askance.v1.test.work.job.wk.cancel", "askance.v1.test.work.job.wk2.start", "askance.v1.test.work.~b3RoZXIuam9i.wk.start",
-		"askance.v1.test.decide.bob", "askance.v1.test.propose.rt2", "askance.v1.test.query.other", "askance.v1.test.operate.root", "askance.v1.prod.query.ann",
-		"$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test." + bus.ConsumerName(otherJob), "$JS.ACK.ASKANCE_test." + bus.ConsumerName(otherJob) + ".1.1.1.1.0",
-		"$JS.API.STREAM.INFO.ASKANCE_test", "$JS.API.STREAM.DELETE.ASKANCE_test", "$JS.API.STREAM.PURGE.ASKANCE_test", "$JS.API.STREAM.MSG.GET.ASKANCE_test",
-		"$JS.API.DIRECT.GET.ASKANCE_test", "$JS.API.CONSUMER.CREATE.ASKANCE_test", "$JS.API.CONSUMER.INFO.ASKANCE_test.w_job", "_INBOX_ann.x", "_INBOX.x",
-	}
-	for _, subjects := range own {
-		others = append(others, subjects...)
-	}
-	for name, p := range people {
-		t.Run(name, func(t *testing.T) {
-			denied := make(chan error, 256)
-			nc, err := bus.Connect(t.Context(), w.URL(), bus.ConnectOptions{Principal: p.Name, User: name, Password: "pw",
-				Extra: []nats.Option{nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err })}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer nc.Close()
-			want := 0
-			for _, s := range others {
-				mine := false
-				for _, o := range own[name] {
-					mine = mine || o == s
-				}
-				if !mine {
-					want++
-				}
-				if err := nc.Publish(s, nil); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, s := range []string{"askance.v1.test.fact.>", "askance.v1.test.event.>", "askance.v1.test.work.>", "askance.v1.test.decide.>", "_INBOX.>", ">", "_INBOX_bob.>"} {
-				want++
-				if _, err := nc.SubscribeSync(s); err != nil {
-					t.Fatal(err)
-				}
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
-			if err := nc.FlushWithContext(ctx); err != nil {
-				t.Fatal(err)
-			}
-			for n := range want {
-				select {
-				case err := <-denied:
-					if !errors.Is(err, nats.ErrPermissionViolation) {
-						t.Errorf("%v", err)
-					}
-				case <-time.After(5 * time.Second):
-					t.Fatalf("%d refusals, want %d", n, want)
-				}
-			}
-			select {
-			case err := <-denied:
-				t.Errorf("one refusal too many: %v", err)
-			case <-time.After(20 * time.Millisecond):
-			}
-		})
-	}
-}
-
 // A worker may be there before its queue is, and outlives the server.
 func TestNextWaitsForTheQueue(t *testing.T) {
 	dir := bustest.Dir(t)
@@ -337,30 +245,15 @@ func TestNextSkipsWhatIsNoItem(t *testing.T) {
 
 // NATS goes away and comes back while a worker waits.
 func TestNextSurvivesAServerRestart(t *testing.T) {
-	o := bus.ServerOptions{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Durability: bus.DurabilityCached}
-	srv, err := bus.StartServer(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { srv.Close() }()
-	o.Listen = srv.URL()[len("nats://"):]
-	connect := func(name string) *nats.Conn {
-		nc, err := bus.Connect(t.Context(), srv.URL(), bus.ConnectOptions{Principal: name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		return nc
-	}
-	keys, _ := bus.NewKeys()
-	j, err := bus.OpenJournal(t.Context(), connect("engine"), "test", keys, bus.JournalOptions{})
+	b := bustest.New(t, bustest.Listening())
+	j, err := bus.OpenJournal(t.Context(), b.Dial("engine"), "test", b.Keys(), bus.JournalOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := j.EnsureTool(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
-	wk, err := bus.NewWorker(connect("wk"), "test", job, "wk", nil)
+	wk, err := bus.NewWorker(b.Dial("wk"), "test", job, "wk", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,11 +263,8 @@ func TestNextSurvivesAServerRestart(t *testing.T) {
 			items <- item
 		}
 	}()
-	waiting(t, srv)
-	srv.Close()
-	if srv, err = bus.StartServer(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	waiting(t, b.Server)
+	b.Restart()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := j.Append(ctx, workFact("f1", callKey("c1"), job), 0); err != nil {

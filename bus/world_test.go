@@ -65,19 +65,27 @@ func tool(name string, p message.Placement) engine.Tool {
 // what the service sees of it.
 func (w *world) engine(o bus.ServiceOptions, wrap ...func(bus.Surface) bus.Surface) *replica {
 	w.t.Helper()
-	return w.engineOf(space{
+	return w.engineOf(testSpace(), o, wrap...)
+}
+
+func testSpace() space {
+	return space{
 		name:  "test",
 		tools: []engine.Tool{tool(echo, message.PlaceLocal), tool(pay, message.PlaceLocal), tool(job, message.PlaceRemote), tool(otherJob, message.PlaceRemote), tool(outside, message.PlaceExternal)},
 		rules: []permission.Rule{
 			{Name: "free", Tools: []string{echo, job, otherJob, outside}, Behavior: message.BehaviorAllow},
 			{Name: "money", Tools: []string{pay}, Behavior: message.BehaviorAsk},
 		},
-	}, o, wrap...)
+	}
 }
 
 func (w *world) engineOf(sp space, o bus.ServiceOptions, wrap ...func(bus.Surface) bus.Surface) *replica {
 	w.t.Helper()
-	nc := w.Conn("engine")
+	return w.engineOn(w.Conn("engine"), sp, o, wrap...)
+}
+
+func (w *world) engineOn(nc *nats.Conn, sp space, o bus.ServiceOptions, wrap ...func(bus.Surface) bus.Surface) *replica {
+	w.t.Helper()
 	j, err := bus.OpenJournal(context.Background(), nc, sp.name, w.Keys(), bus.JournalOptions{})
 	if err != nil {
 		w.t.Fatal(err)

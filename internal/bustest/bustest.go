@@ -3,6 +3,7 @@ package bustest
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
@@ -43,6 +44,7 @@ func With(f func(*bus.ServerOptions)) Option { return f }
 type Bus struct {
 	*bus.Server
 	t    testing.TB
+	o    bus.ServerOptions // as it was started
 	keys *bus.Keys
 }
 
@@ -56,16 +58,35 @@ func New(t testing.TB, opts ...Option) *Bus {
 	if o.StoreDir == "" {
 		o.StoreDir = t.TempDir()
 	}
-	s, err := bus.StartServer(t.Context(), o)
-	if err != nil {
-		t.Fatalf("start NATS: %v", err)
-	}
-	t.Cleanup(s.Close)
 	keys, err := bus.NewKeys()
 	if err != nil {
 		t.Fatalf("make keys: %v", err)
 	}
-	return &Bus{Server: s, t: t, keys: keys}
+	b := &Bus{t: t, o: o, keys: keys}
+	b.start()
+	return b
+}
+
+func (b *Bus) start() {
+	b.t.Helper()
+	s, err := bus.StartServer(b.t.Context(), b.o)
+	if err != nil {
+		b.t.Fatalf("start NATS: %v", err)
+	}
+	b.t.Cleanup(s.Close)
+	b.Server = s
+}
+
+// Restart stops the server and starts it again on the same folder and, if it
+// listens, the same port. Connections made by Dial come back by themselves,
+// those made by Conn do not. Nobody else may use b meanwhile.
+func (b *Bus) Restart() {
+	b.t.Helper()
+	if url := b.URL(); url != "" {
+		b.o.Listen = strings.TrimPrefix(url, "nats://")
+	}
+	b.Close()
+	b.start()
 }
 
 // Keys are the engine keys of this bus.
@@ -79,6 +100,17 @@ func (b *Bus) UseKeys(k *bus.Keys) { b.keys = k }
 func (b *Bus) Conn(principal string) *nats.Conn {
 	b.t.Helper()
 	nc, err := b.Connect(context.Background(), bus.ConnectOptions{Principal: principal})
+	if err != nil {
+		b.t.Fatalf("connect as %s: %v", principal, err)
+	}
+	b.t.Cleanup(nc.Close)
+	return nc
+}
+
+// Dial is Conn over TCP: it outlives a Restart. The server must listen.
+func (b *Bus) Dial(principal string) *nats.Conn {
+	b.t.Helper()
+	nc, err := bus.Connect(context.Background(), b.URL(), bus.ConnectOptions{Principal: principal})
 	if err != nil {
 		b.t.Fatalf("connect as %s: %v", principal, err)
 	}

@@ -1,0 +1,125 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+)
+
+// NATS is stopped and started again under an engine, a runtime that waits, an
+// approver and a worker: nobody is started anew, and everything goes on.
+func TestEverybodySurvivesAServerRestart(t *testing.T) {
+	w := newWorld(t, bustest.Listening())
+	w.engineOn(w.Dial("engine"), testSpace(), bus.ServiceOptions{})
+	bot := w.clientOn(w.Dial("bot"), message.RoleRuntime, "bot")
+	ann := w.clientOn(w.Dial("ann"), message.RoleApprover, "ann")
+	wk, err := bus.NewWorker(w.Dial("wk"), "test", job, "wk", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := propose(t, bot, toolCall("c1", pay, `{}`), toolCall("c2", job, `{}`))[0]
+	item := next(t, wk)
+	if _, err := wk.Start(t.Context(), message.StartRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim"}); err != nil {
+		t.Fatal(err)
+	}
+	type waited struct {
+		rep message.WaitReply
+		err error
+	}
+	done := make(chan waited, 1)
+	go func() {
+		rep, err := bot.Wait(context.Background(), message.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: time.Minute.Milliseconds()})
+		done <- waited{rep, err}
+	}()
+
+	w.Restart()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if _, err := ann.Answer(ctx, message.Answer{Key: callKey("c1"), Digest: asked.Digest, Kind: message.AnswerApprove}); err != nil {
+		t.Errorf("answer after the restart: %v", err)
+	}
+	if err := item.Ack(ctx); err != nil {
+		t.Errorf("acknowledge after the restart: %v", err)
+	}
+	if rep, err := wk.Heartbeat(ctx, message.HeartbeatRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim"}); err != nil || rep.Stale {
+		t.Errorf("heartbeat after the restart: %+v, %v", rep, err)
+	}
+	if rep, err := wk.Result(ctx, message.ResultRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim", Result: success("c2", job, "done")}); err != nil || !rep.Stored {
+		t.Errorf("result after the restart: %+v, %v", rep, err)
+	}
+	// A wait that was held as NATS went away is asked again.
+	if got := receive(t, done); got.err != nil || !got.rep.Done || len(got.rep.Calls) != 2 {
+		t.Errorf("the wait: %+v, %v", got.rep, got.err)
+	}
+	if show, err := ann.Show(ctx, message.ShowRequest{Key: callKey("c2")}); err != nil || len(show.History) != 3 {
+		t.Errorf("c2 has %d facts, %v; want submitted, started, finished", len(show.History), err)
+	}
+}
+
+// A runtime is killed between a question and its answer. The next one finds
+// the call by its session, with the state that it has by then, and the events
+// that it missed.
+func TestRuntimeRestartsWhileItsCallsMoveOn(t *testing.T) {
+	w := newWorld(t)
+	w.engine(bus.ServiceOptions{})
+	nc := w.Conn("bot")
+	first := w.clientOn(nc, message.RoleRuntime, "bot")
+	asked := propose(t, first, toolCall("c1", pay, `{}`), toolCall("c2", pay, `{}`))
+	evs, err := first.Events(t.Context(), message.EventsRequest{Session: "s1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	ann := w.client(message.RoleApprover, "ann")
+	if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: asked[0].Digest, Kind: message.AnswerApprove}); err != nil {
+		t.Fatal(err)
+	}
+	finished(t, ann, "c1")
+
+	again := w.client(message.RoleRuntime, "bot")
+	open, err := again.List(t.Context(), message.ListRequest{Session: "s1"})
+	if err != nil || len(open.Calls) != 1 || open.Calls[0].Call != "c2" || open.Calls[0].State != message.ToolCallAsking {
+		t.Errorf("open calls: %+v, %v", open.Calls, err)
+	}
+	all, err := again.List(t.Context(), message.ListRequest{Session: "s1", All: true})
+	if err != nil || len(all.Calls) != 2 || all.Calls[0].Result == nil {
+		t.Errorf("all calls: %+v, %v", all.Calls, err)
+	}
+	missed, err := again.Events(t.Context(), message.EventsRequest{Session: "s1", After: evs.Next})
+	if err != nil || len(missed.Events) == 0 {
+		t.Errorf("missed events: %+v, %v", missed, err)
+	}
+	if rep := propose(t, again, toolCall("c2", pay, `{}`)); rep[0].Digest != asked[1].Digest {
+		t.Error("proposed again, and asked something else")
+	}
+	if _, err := again.Propose(t.Context(), message.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall("c2", pay, `{"n":2}`)}}); !errors.Is(err, message.ErrConflict) {
+		t.Errorf("proposed again with other content: %v, want a conflict", err)
+	}
+}
+
+// NATS goes away for good. Requests end with their context, in time.
+func TestClientWithoutNATS(t *testing.T) {
+	w := newWorld(t, bustest.Listening())
+	w.engine(bus.ServiceOptions{})
+	bot := w.clientOn(w.Dial("bot"), message.RoleRuntime, "bot")
+	if _, err := bot.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := bot.Info(ctx)
+	if e := message.AsError("", err); !errors.Is(err, message.ErrUnavailable) || e.Hint == "" {
+		t.Errorf("%v, want unavailable with a hint", err)
+	}
+	if d := time.Since(began); d > 2*time.Second {
+		t.Errorf("returned after %v, allowed were 200 ms", d)
+	}
+}

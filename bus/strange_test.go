@@ -1,0 +1,120 @@
+package bus_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// strange are ids that would be something else if they stood in a subject.
+var strange = []string{"a.b", "*", ">", "-", "a b", "\r\n", ".", "_INBOX.x", "~YQ", "~~" + strings.Repeat("0", 64), "späť/🙂", "$JS.API.>", strings.Repeat("x.", 5000)}
+
+// The whole way of a call with such an id in every place: proposed, asked,
+// answered, run, listed, watched.
+func TestStrangeIDsAllTheWay(t *testing.T) {
+	w := newWorld(t)
+	w.engine(bus.ServiceOptions{})
+	// On none of these may anything arrive: they are where a dot or a wildcard
+	// would lead to.
+	spy := w.spy("askance.v1.test.fact.a.>", "askance.v1.test.*.a.b.>", "askance.v1.test.ask.*.*.*.>", "askance.v1.test.progress.*.*.*.>", "_INBOX.>", "x.>")
+	for i, id := range strange {
+		other := strange[(i+1)%len(strange)]
+		key := message.Key{Space: "test", Session: message.SessionID(id), Reply: message.ReplyID(other), Call: message.CallID(id)}
+		name := "bot " + id[:min(len(id), 100)]
+		t.Run(name, func(t *testing.T) { strangeCall(t, w, name, key) })
+	}
+	if seen := spy.all(); len(seen) != 0 {
+		t.Errorf("went astray: %q", seen)
+	}
+	all, err := w.client(message.RoleAuditor, "eve").List(t.Context(), message.ListRequest{All: true})
+	if err != nil || len(all.Calls) != 2*len(strange) {
+		t.Errorf("%d calls, %v; want %d: two ids have become one", len(all.Calls), err, 2*len(strange))
+	}
+}
+
+func strangeCall(t *testing.T, w *world, name string, key message.Key) {
+	bot, ann := w.client(message.RoleRuntime, name), w.client(message.RoleApprover, "approver "+name)
+	hints := make(chan bus.Hint, 16)
+	stop, err := ann.OnHint(t.Context(), func(h bus.Hint) {
+		if h.Key == key {
+			hints <- h
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	remote := key
+	remote.Call += "!"
+	rep, err := bot.Propose(t.Context(), message.ProposeRequest{Session: key.Session, Reply: key.Reply, Calls: []message.ToolCallBlock{
+		toolCall(string(key.Call), pay, `{}`), toolCall(string(remote.Call), otherJob, `{}`),
+	}})
+	if len(remote.Call) > message.MaxIDBytes {
+		if !errors.Is(err, message.ErrTooLarge) {
+			t.Errorf("an id of %d bytes: %v, want too large", len(remote.Call), err)
+		}
+		remote.Call = "!" + remote.Call[:100]
+		rep, err = bot.Propose(t.Context(), message.ProposeRequest{Session: key.Session, Reply: key.Reply, Calls: []message.ToolCallBlock{
+			toolCall(string(key.Call), pay, `{}`), toolCall(string(remote.Call), otherJob, `{}`),
+		}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := receive(t, hints); h.Digest != rep.Calls[0].Digest {
+		t.Errorf("hint %+v", h)
+	}
+	if _, err := ann.Answer(t.Context(), message.Answer{Key: key, Digest: rep.Calls[0].Digest, Kind: message.AnswerApprove}); err != nil {
+		t.Errorf("answer: %v", err)
+	}
+	wk := w.worker(otherJob, "worker "+name)
+	item := next(t, wk)
+	if item.Fact.Call.Key != remote {
+		t.Fatalf("item of %q", item.Fact.Call.Key)
+	}
+	if _, err := wk.Start(t.Context(), message.StartRequest{Key: remote, Attempt: 1, Claim: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := item.Ack(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if rep, err := wk.Result(t.Context(), message.ResultRequest{Key: remote, Attempt: 1, Claim: "c", Result: success(string(remote.Call), otherJob, "ok")}); err != nil || !rep.Stored {
+		t.Errorf("result: %+v, %v", rep, err)
+	}
+	wait, err := bot.Wait(t.Context(), message.WaitRequest{Session: key.Session, Reply: key.Reply, TimeoutMS: 10_000})
+	if err != nil || !wait.Done || len(wait.Calls) != 2 || wait.Calls[0].Key != key || wait.Calls[0].Votes[0].By.Name != "approver "+name {
+		t.Errorf("wait: %+v, %v", wait, err)
+	}
+	if evs, err := bot.Events(t.Context(), message.EventsRequest{Session: key.Session}); err != nil || len(evs.Events) == 0 {
+		t.Errorf("events: %+v, %v", evs, err)
+	}
+	if show, err := ann.Show(t.Context(), message.ShowRequest{Key: key}); err != nil || show.Call.Key != key {
+		t.Errorf("show: %v", err)
+	}
+}
+
+// Somebody who writes subjects by hand cannot name what no id encodes to.
+func TestSubjectsThatNoIDGives(t *testing.T) {
+	w := newWorld(t)
+	w.engine(bus.ServiceOptions{})
+	bot := w.Conn("bot")
+	spy := w.spy("_INBOX_bot.>")
+	for _, who := range []string{"-bot", "~Ym90", "~~bot", "b%6ft", "bot~", strings.Repeat("b", 65)} {
+		err := bot.PublishMsg(&nats.Msg{Subject: "askance.v1.test.query." + who, Reply: "_INBOX_bot.x", Data: []byte(`{"v":1,"op":"info"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e := rawRequest(t, bot, "askance.v1.test.query.bot", `{"v":1,"op":"info"}`); e != nil {
+		t.Fatal(e)
+	}
+	for _, s := range spy.all() {
+		if strings.HasPrefix(s, "_INBOX_bot.x ") {
+			t.Errorf("answered: %s", s)
+		}
+	}
+}
