@@ -77,9 +77,6 @@ func (c *compiler) checkPeople(r *Rule, key string, a Approvers) {
 		names []string
 	}{{"users", a.Users}, {"groups", a.Groups}} {
 		field := key + "." + list.field
-		if list.names != nil && len(list.names) == 0 {
-			c.fault(r, field, "is empty", "leave the key out for any approver")
-		}
 		for i, name := range list.names {
 			switch at := fmt.Sprintf("%s[%d]", field, i); {
 			case strings.TrimSpace(name) == "":
