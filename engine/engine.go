@@ -123,7 +123,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		_ = e.Close()
 		return fmt.Errorf("engine: read the journal: %w", context.Cause(ctx))
 	}
-	e.wg.Go(func() { e.timers.run(e.following, e.fire) })
+	e.wg.Go(func() { e.timers.run(e.following, e.leases, e.fire) })
 	e.recover()
 	return nil
 }

@@ -36,6 +36,9 @@ func (e *Engine) alive(c *message.Call) bool {
 	if d := c.Attempt.Deadline; !d.IsZero() && !now.Before(d) {
 		e.cancelOwner(c, ErrDeadline.Error())
 	}
+	if e.runsHere(c) { // and needs no sign of life
+		e.leases.hear(c.Key, c.Attempt.Number, now)
+	}
 	silent := e.leases.last(c.Key, c.Attempt.Number, now).Add(lease(c))
 	if !now.Before(silent) {
 		return false

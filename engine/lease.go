@@ -45,6 +45,26 @@ func (l *leases) last(key message.Key, attempt int, now time.Time) time.Time {
 	return b.at
 }
 
+// excuse does not count a pause of this process as listening: whoever was heard
+// of before it is taken to have been heard of that much later.
+func (l *leases) excuse(pause time.Duration, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, b := range l.heard {
+		if b.at = b.at.Add(pause); b.at.After(now) {
+			b.at = now
+		}
+		l.heard[key] = b
+	}
+}
+
+// any reports whether an attempt is listened for.
+func (l *leases) any() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.heard) > 0
+}
+
 // forget drops a call that is not running any more.
 func (l *leases) forget(key message.Key) {
 	l.mu.Lock()

@@ -54,6 +54,16 @@ func (e *Engine) done(id localRun) {
 	delete(e.running, id)
 }
 
+// runsHere reports whether the present attempt of a call runs in this process.
+func (e *Engine) runsHere(c *message.Call) bool {
+	if c.Attempt.Worker != e.cfg.id {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.running[localRun{c.Key, c.Attempt.Number}] != nil
+}
+
 // cancelLocal stops what runs here of a call: earlier attempts than the present
 // one, and the present one too unless the call goes on.
 func (e *Engine) cancelLocal(c *message.Call, cause error) {

@@ -14,8 +14,9 @@ import (
 // timer only causes a look: what is done is decided from the facts and written
 // by compare-and-swap, so a doubled or stale timer is harmless.
 type timers struct {
-	mu    sync.Mutex // guards heap
+	mu    sync.Mutex // guards heap and slow
 	heap  dueHeap
+	slow  bool // it waits for longer than a pulse
 	woken chan struct{} // has room for one token: the earliest entry changed
 }
 
@@ -31,9 +32,9 @@ func newTimers() *timers { return &timers{woken: make(chan struct{}, 1)} }
 func (t *timers) set(at time.Time, key message.Key, seq uint64) {
 	t.mu.Lock()
 	heap.Push(&t.heap, due{at, key, seq})
-	first := t.heap[0].key == key && t.heap[0].at.Equal(at)
+	news := t.slow || t.heap[0].key == key && t.heap[0].at.Equal(at)
 	t.mu.Unlock()
-	if first {
+	if news {
 		select {
 		case t.woken <- struct{}{}:
 		default: // a token is there already
@@ -41,13 +42,25 @@ func (t *timers) set(at time.Time, key message.Key, seq uint64) {
 	}
 }
 
+// A process that is stopped (by a signal, with its machine) cannot listen. While
+// it has to, its timers run at least every pulse; waking up a whole pulse late
+// is a pause.
+const pulse = 200 * time.Millisecond
+
 // run calls fire for each entry when its time has come, until ctx ends. fire
-// must not block.
-func (t *timers) run(ctx context.Context, fire func(due)) {
+// must not block. Pauses of the process are reported to the leases before
+// anything fires.
+func (t *timers) run(ctx context.Context, l *leases, fire func(due)) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for {
+	for expected := time.Now().Add(time.Hour); ; {
 		now, wait := time.Now(), time.Hour
+		if late := now.Sub(expected); late > pulse {
+			l.excuse(late, now)
+		}
+		if l.any() {
+			wait = pulse
+		}
 		t.mu.Lock()
 		var ready []due
 		for len(t.heap) > 0 {
@@ -57,14 +70,17 @@ func (t *timers) run(ctx context.Context, fire func(due)) {
 			}
 			ready = append(ready, heap.Pop(&t.heap).(due))
 		}
+		t.slow = wait > pulse
 		t.mu.Unlock()
 		for _, d := range ready {
 			fire(d)
 		}
 		if len(ready) > 0 {
+			expected = now.Add(time.Hour)
 			continue // fire may have set earlier ones
 		}
 		timer.Reset(wait)
+		expected = now.Add(wait)
 		select {
 		case <-timer.C:
 		case <-t.woken:

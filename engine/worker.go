@@ -33,7 +33,10 @@ func (e *Engine) start(ctx context.Context, by message.Principal, tool string, r
 		switch {
 		case c.Open() && c.Placement != message.PlaceRemote:
 			return &message.Error{Code: message.CodeState, Op: "start", What: "the call is not a worker's to run: there is no grant for it", Hint: "start only calls that were offered"}
-		case c.Started() && c.Attempt.Number == r.Attempt && c.Attempt.Claim == r.Claim && c.Attempt.Worker == by.Name:
+		case owns(c, by, r.Attempt, r.Claim) && c.Open() && (c.Hold != message.HoldNone || !c.RetryAt.IsZero()):
+			// Whoever settles it now may see that nothing has happened, and have it run again.
+			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was given up while its owner was silent", Hint: "do not begin; drop the item"}
+		case c.Started() && owns(c, by, r.Attempt, r.Claim):
 			return errNoChange
 		case c.Open() && c.Attempt.Number == r.Attempt && !c.Started() && r.Refuse != "":
 			return m.Step(toolcall.Revoked{Base: stamp(), Reason: "worker " + by.Name + " refused: " + clip(r.Refuse)})
@@ -193,6 +196,10 @@ func (e *Engine) resultOf(ctx context.Context, by message.Principal, tool string
 	return message.ResultReply{}, err
 }
 
+// resultDepth is how deep a result may be nested: deep enough for people, and
+// less than what strictjson reads, because it travels within other objects.
+const resultDepth = 48
+
 // checkResult bounds a result, completes it and gives its digest.
 func checkResult(b *message.ToolResultBlock) (string, error) {
 	switch b.State {
@@ -208,8 +215,11 @@ func checkResult(b *message.ToolResultBlock) (string, error) {
 		State    message.ToolResultState `json:"state"`
 		Metadata map[string]any          `json:"metadata"`
 	}{b.Output, b.State, b.Metadata})
+	if err == nil {
+		err = strictjson.Check(body, strictjson.MaxBytes(2*message.MaxOutputBytes), strictjson.MaxDepth(resultDepth))
+	}
 	if err != nil {
-		return "", &message.Error{Code: message.CodeInvalid, What: "the result has no JSON form", Hint: "use text, numbers, lists and maps", Err: err}
+		return "", &message.Error{Code: message.CodeInvalid, What: "the result has no JSON form that can be kept", Hint: fmt.Sprintf("use text, numbers, lists and maps, nested at most %d deep", resultDepth), Err: err}
 	}
 	if len(body) > message.MaxOutputBytes {
 		return "", &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("the result has %d bytes, the limit is %d", len(body), message.MaxOutputBytes), Hint: "keep large output elsewhere and return a reference"}

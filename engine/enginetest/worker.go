@@ -244,6 +244,12 @@ func deadWorkerIdempotent(w *world) {
 	e := w.engine()
 	c := e.submit("c", idem)
 	e.start(c, "w1", "x")
+	lost := e.waitFor(c.Key, "lost", func(c *message.Call) bool { return !c.RetryAt.IsZero() || c.Attempt.Number == 2 })
+	_, err := e.worker("w1").Start(w.Context(), startRequest(c, "x"))
+	w.wantErr(err, message.ErrSuperseded)
+	if lost.Attempt.Number == 1 && lost.Hold != message.HoldNone {
+		w.Errorf("the lost call is %s", describe(lost))
+	}
 	c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 })
 	if c.Started() || c.Attempt.Grant == nil || c.Attempt.Grant.Attempt != 2 {
 		w.Errorf("the second attempt is %+v", c.Attempt)
@@ -268,6 +274,10 @@ func deadWorkerUnknown(w *world) {
 	}
 	w.wantPath(c.Key, "propose+allow+submit start suspend")
 	_, err := e.worker("w2").Start(w.Context(), startRequest(c, "y"))
+	w.wantErr(err, message.ErrSuperseded)
+	// Its owner may never have had the answer to its start. It must not begin now:
+	// a person may find out at this moment that nothing happened.
+	_, err = e.worker("w1").Start(w.Context(), startRequest(c, "x"))
 	w.wantErr(err, message.ErrSuperseded)
 }
 
