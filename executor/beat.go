@@ -31,8 +31,9 @@ func (w *Worker) interval(leave message.StartReply) time.Duration {
 // run goes on through an outage of the engine, which decides when it is back.
 func (a *attempt) beat(ctx context.Context, leave message.StartReply) {
 	every := a.w.interval(leave)
-	// One lost beat should not cost the next one its turn.
-	limit := min(max(every, time.Second), a.w.requestTimeout)
+	// One lost beat must not cost the next one its turn: the engine hears a beat
+	// when it arrives, whether or not its answer comes in time.
+	limit := min(every, a.w.requestTimeout)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	// A start that needed several tries may be old in the engine's eyes.
