@@ -103,3 +103,8 @@ func (e *evaluation) conditionHolds(r *compiledRule) bool {
 	}
 	return err == nil && ok
 }
+
+// ResolveLinks gives the absolute path that a program running in the folder
+// cwd of this machine opens for a path, all symbolic links followed. It fails
+// for what the operating system would not open either.
+func ResolveLinks(cwd, path string) (string, error) { return resolvePath(cwd, path) }

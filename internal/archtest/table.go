@@ -93,6 +93,13 @@ func core() []Row {
 			Why:       "what a command line runs is read from its text alone: no shell is started and no file is looked at",
 		},
 		{
+			Folder:    "permission/agentscope",
+			Own:       []string{"message", "permission", "permission/shell"},
+			Libraries: []string{"mvdan.cc/sh/v3"},
+			Never:     noIO,
+			Why:       "upstream's tools read call by call; links are followed by whoever configures it",
+		},
+		{
 			Folder: "engine",
 			Own:    []string{"message", "toolcall", "permission"},
 			Never:  noSockets,

@@ -1,0 +1,275 @@
+package agentscope
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// This file answers AgentScope's questions about a command line from its
+// syntax tree, as upstream does, weaknesses included. What decides in our own
+// reading stands in bash.go.
+
+// commandPath is a path that a command or a redirect names.
+type commandPath struct{ by, path string }
+
+// fields are the words of a text as Python splits them.
+func fields(s string) []string { return strings.FieldsFunc(s, pySpace) }
+
+func trim(s string) string { return strings.TrimFunc(s, pySpace) }
+
+func pySpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
+
+// cutter cuts spans out of a text. Upstream uses byte offsets on characters,
+// which shifts every piece behind a character of several bytes; byChar does so
+// too.
+type cutter struct {
+	text  string
+	chars []rune // nil: offsets are bytes
+}
+
+func newCutter(text string, byChar bool) cutter {
+	c := cutter{text: text}
+	if byChar && strings.IndexFunc(text, func(r rune) bool { return r >= 0x80 }) >= 0 {
+		c.chars = []rune(text)
+	}
+	return c
+}
+
+func (c cutter) cut(s span) string {
+	if c.chars == nil {
+		return s.of(c.text)
+	}
+	return string(c.chars[min(s.start, len(c.chars)):min(s.end, len(c.chars))])
+}
+
+// subcommands are the texts of the simple commands that stand in no other; the
+// whole text where there are none.
+func (t *tree) subcommands(byChar bool) []string {
+	var out []string
+	cut := newCutter(t.text, byChar)
+	for _, c := range t.commands {
+		if !c.nested {
+			out = append(out, cut.cut(c.span))
+		}
+	}
+	if out == nil {
+		return []string{t.text}
+	}
+	return out
+}
+
+// fileCommands are the programs whose arguments are taken for paths.
+var fileCommands = set("rm mv cp chmod chown chgrp touch ln sed mkdir rmdir")
+
+// paths are what upstream takes for the paths that a line works on: the plain
+// words after programs that change files, and the targets of redirects.
+func (t *tree) paths(byChar bool) []commandPath {
+	type found struct {
+		at int
+		commandPath
+	}
+	var all []found
+	cut := newCutter(t.text, byChar)
+	for _, c := range t.commands {
+		name := cut.cut(c.name)
+		if !fileCommands[name] {
+			continue
+		}
+		for _, w := range c.words {
+			if arg := unquote(cut.cut(w)); !strings.HasPrefix(arg, "-") {
+				all = append(all, found{c.start, commandPath{name, arg}})
+			}
+		}
+	}
+	for _, r := range t.redirects {
+		all = append(all, found{r.start, commandPath{"redirect", unquote(cut.cut(r))}})
+	}
+	slices.SortStableFunc(all, func(a, b found) int { return a.at - b.at })
+	out := make([]commandPath, len(all))
+	for i, f := range all {
+		out[i] = f.commandPath
+	}
+	return out
+}
+
+func unquote(s string) string { return strings.Trim(s, `'"`) }
+
+// maxSuggestions is how many commands of a line a suggestion is made for.
+const maxSuggestions = 5
+
+// safeCommands need no rule of their own.
+var safeCommands = set("echo cat ls pwd cd true false printf grep tee")
+
+// safeVariables may stand before a command for which a rule is suggested.
+var safeVariables = set("NODE_ENV PYTHONUNBUFFERED RUST_LOG LANG TERM NO_COLOR FORCE_COLOR DEBUG VERBOSE CI PATH HOME USER SHELL " +
+	"EDITOR PAGER TZ LC_ALL LC_CTYPE COLUMNS LINES CLICOLOR CLICOLOR_FORCE")
+
+// prefixes are the beginnings of commands for which rules are suggested: the
+// program and its first plain argument.
+func (t *tree) prefixes(byChar bool) []string {
+	if trim(t.text) == "" {
+		return nil
+	}
+	var out []string
+	commands := t.subcommands(byChar)
+	for _, text := range commands[:min(len(commands), maxSuggestions)] {
+		if p := prefix(text, byChar); p != "" && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func prefix(text string, byChar bool) string {
+	t := parseTree(text)
+	if len(t.commands) == 0 {
+		return ""
+	}
+	c, cut := t.commands[0], newCutter(text, byChar)
+	for _, a := range c.assigns {
+		name, _, _ := strings.Cut(cut.cut(a), "=")
+		if !safeVariables[name] {
+			return ""
+		}
+	}
+	name := cut.cut(c.name)
+	if safeCommands[strings.ToLower(name)] || len(c.words) == 0 {
+		return ""
+	}
+	return name + " " + cut.cut(c.words[0])
+}
+
+// readOnlyCommands begin the commands that upstream takes for read-only.
+var readOnlyCommands = []string{
+	"ls", "cat", "head", "tail", "less", "more", "file", "stat", "wc", "grep", "rg", "ag", "ack", "find", "tree", "pwd",
+	"which", "whereis", "type",
+	"git status", "git log", "git diff", "git show", "git branch", "git tag", "git remote", "git ls-files", "git ls-tree",
+	"git cat-file", "git rev-parse", "git rev-list", "git describe", "git shortlog", "git blame", "git grep", "git reflog",
+	"git config --get", "git config --list",
+	"docker ps", "docker images", "docker inspect", "docker logs", "docker version", "docker info",
+	"gh repo view", "gh issue list", "gh pr list", "gh status",
+	"python --version", "python -V", "node --version", "node -v", "npm list", "npm ls", "pip list", "pip show",
+}
+
+var mutatingPredicates = set("-delete -exec -execdir -fls -fprint -fprint0 -fprintf -ok -okdir")
+
+// looksReadOnly is upstream's own test. It proves nothing: it sees no newline,
+// no & and no option.
+func (t *tree) looksReadOnly() bool {
+	text := trim(t.text)
+	if strings.Contains(text, ">") {
+		return false
+	}
+	if !strings.Contains(text, "&&") && !strings.ContainsAny(text, ";|") {
+		return commandLooksReadOnly(text)
+	}
+	whole := t
+	if text != t.text {
+		whole = parseTree(text)
+	}
+	return !slices.ContainsFunc(whole.subcommands(true), func(c string) bool { return !commandLooksReadOnly(trim(c)) })
+}
+
+func commandLooksReadOnly(c string) bool {
+	if slices.Contains(readOnlyCommands, c) {
+		return true
+	}
+	if strings.Contains(c, "find") && findMutates(c) {
+		return false
+	}
+	if slices.ContainsFunc(readOnlyCommands, func(r string) bool { return strings.HasPrefix(c, r+" ") }) {
+		return true
+	}
+	words := fields(c)
+	if len(words) == 0 {
+		return false
+	}
+	program := words[0]
+	if i := slices.IndexFunc(words, func(w string) bool { return !strings.Contains(w, "=") }); i >= 0 {
+		program = words[i]
+	}
+	return safeCommands[program]
+}
+
+func findMutates(c string) bool {
+	t := parseTree(c)
+	if len(t.commands) == 0 || t.commands[0].name.of(c) != "find" {
+		return false
+	}
+	return slices.ContainsFunc(t.commands[0].words, func(w span) bool { return mutatingPredicates[w.of(c)] })
+}
+
+// dangerousTexts are looked for in every line; those of at most four
+// characters as whole words.
+var dangerousTexts = []string{
+	"rm -rf", "sudo rm", "dd", "mkfs", "fdisk", "format", "chmod 777", "chmod -R 777", "chown -R", "kill -9", "> /dev/",
+}
+
+// dangerousText is the first of them that the line contains.
+func dangerousText(line string) string {
+	line = strings.Join(fields(line), " ")
+	for _, p := range dangerousTexts {
+		if len(p) > 4 || strings.Contains(p, " ") {
+			if strings.Contains(line, p) {
+				return p
+			}
+		} else if containsWord(line, p) {
+			return p
+		}
+	}
+	return ""
+}
+
+func containsWord(line, word string) bool {
+	for from := 0; ; {
+		i := strings.Index(line[from:], word)
+		if i < 0 {
+			return false
+		}
+		before, after := line[:from+i], line[from+i+len(word):]
+		if !endsInWord(before) && !beginsWithWord(after) {
+			return true
+		}
+		from += i + 1
+	}
+}
+
+func endsInWord(s string) bool {
+	r := []rune(s)
+	return len(r) > 0 && wordChar(r[len(r)-1])
+}
+
+func beginsWithWord(s string) bool {
+	for _, r := range s {
+		return wordChar(r)
+	}
+	return false
+}
+
+func wordChar(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) }
+
+// removal is the first path that an rm or rmdir of the line names and that
+// nobody removes by intent: the root, a folder in it, home, all of a folder.
+func (t *tree) removal(p places, byChar bool) string {
+	for _, text := range t.subcommands(byChar) {
+		words := fields(text)
+		if len(words) == 0 || words[0] != "rm" && words[0] != "rmdir" {
+			continue
+		}
+		for _, w := range words[1:] {
+			if path := unquote(w); !strings.HasPrefix(w, "-") && p.vital(path) {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
+func set(words string) map[string]bool {
+	out := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		out[w] = true
+	}
+	return out
+}

@@ -1,0 +1,274 @@
+package agentscope
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/shell"
+)
+
+// bash is a tool that runs a line of shell text, its argument command.
+type bash struct{ Config }
+
+// bashCall is one call of it, read once.
+type bashCall struct {
+	err    error // the command is not text
+	text   string
+	tree   *tree
+	line   *shell.Line // only in the guarded reading
+	places places
+	byChar bool // cut as upstream does
+}
+
+func (b bash) Name() string { return b.name(Bash) }
+
+func (b bash) Prepare(c permission.Call) any {
+	text, err := text(c, "command")
+	out := &bashCall{err: err, text: text, tree: parseTree(text), places: b.places(c), byChar: b.Reading == Strict}
+	if b.Reading != Strict {
+		out.line = shell.Parse(text)
+	}
+	return out
+}
+
+func (b bash) prepared(c permission.Call) *bashCall {
+	if p, ok := c.Prepared.(*bashCall); ok {
+		return p
+	}
+	return b.Prepare(c).(*bashCall)
+}
+
+// ReadOnly takes upstream's word only where the line is proven to change
+// nothing.
+func (b bash) ReadOnly(c permission.Call) bool {
+	p := b.prepared(c)
+	if p.err != nil || p.text == "" || p.tree.dynamic != "" || !p.tree.looksReadOnly() {
+		return false
+	}
+	return p.line == nil || p.provenReadOnly()
+}
+
+// provenReadOnly is the proof. A folder that the line changes to may hold what
+// git runs, and what does not parse is judged for programs only to which no
+// argument matters.
+func (p *bashCall) provenReadOnly() bool {
+	if p.line.Hidden != nil || !p.line.ReadOnly() {
+		return false
+	}
+	for _, r := range p.line.Reasons {
+		switch r.Code {
+		case shell.CodeFolder, shell.CodeTooMany, shell.CodeTooLong:
+			return false
+		case shell.CodeSyntax:
+			if slices.ContainsFunc(p.tree.commands, func(c command) bool { return !harmless[c.name.of(p.text)] }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// harmless programs change nothing, whatever their arguments are.
+var harmless = set("echo cat ls pwd true false grep head wc")
+
+// Check is upstream's, in its order. The guarded reading sees more paths, and
+// has to prove what may be edited without a question.
+func (b bash) Check(c permission.Call) permission.ToolVerdict {
+	p := b.prepared(c)
+	switch {
+	case p.err != nil:
+		return malformed(p.err)
+	case p.line != nil && p.line.Hidden != nil:
+		return permission.ToolVerdict{Answer: permission.CheckDeny, Step: StepHidden,
+			Message: "the command has a character that cannot be seen: " + p.line.Hidden.String()}
+	case p.text == "":
+		return permission.ToolVerdict{}
+	}
+	if v, found := p.danger(); found {
+		return v
+	}
+	if editsFreely(c.Mode) && p.editsInside() && (p.line == nil || p.provenEdits()) {
+		return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory, Message: "all it changes is in a working directory"}
+	}
+	return permission.ToolVerdict{}
+}
+
+// danger finds what no allow rule can allow.
+func (p *bashCall) danger() (permission.ToolVerdict, bool) {
+	if p.tree.dynamic != "" {
+		return immune(StepInjection, "the command has a "+p.tree.dynamic+": what it runs is not known before it runs"), true
+	}
+	if t := dangerousText(p.text); t != "" {
+		return immune(StepDangerousCommand, "the command contains "+t), true
+	}
+	if why := sedFault(p.text); why != "" {
+		return immune(StepSed, "the command has "+why), true
+	}
+	for _, f := range p.paths() {
+		if p.places.dangerous(f.path) {
+			return immune(StepDangerousPath, "the command works on the sensitive path "+f.path), true
+		}
+	}
+	if r := p.tree.removal(p.places, p.byChar); r != "" {
+		return immune(StepDangerousRemoval, "the command removes "+r), true
+	}
+	if r := p.provenRemoval(); r != "" {
+		return immune(StepDangerousRemoval, "the command removes "+r), true
+	}
+	return permission.ToolVerdict{}, false
+}
+
+// paths are upstream's and, in the guarded reading, also those that quotes,
+// wrappers or a program unknown to upstream hide from it.
+func (p *bashCall) paths() []commandPath {
+	out := p.tree.paths(p.byChar)
+	for _, c := range p.allCommands() {
+		name := programOf(c)
+		for _, r := range c.Redirects {
+			out = append(out, commandPath{"redirect", unquote(strings.TrimLeft(r, "0123456789<>&| \t"))})
+		}
+		if !fileCommands[name] && !fileWriters[name] {
+			continue
+		}
+		for _, w := range c.Argv[1:] {
+			if !strings.HasPrefix(w.Text, "-") {
+				out = append(out, commandPath{name, unquote(w.Text)})
+			} else if _, value, ok := strings.Cut(w.Text, "="); ok {
+				out = append(out, commandPath{name, value})
+			}
+		}
+	}
+	return out
+}
+
+// fileWriters are programs that write the files they are given and that
+// upstream does not know.
+var fileWriters = set("tee install truncate unlink shred")
+
+// provenRemoval looks for removals that upstream does not see.
+func (p *bashCall) provenRemoval() string {
+	for _, c := range p.allCommands() {
+		if name := programOf(c); name != "rm" && name != "rmdir" && name != "unlink" && name != "shred" {
+			continue
+		}
+		for _, w := range c.Argv[1:] {
+			if !strings.HasPrefix(w.Text, "-") && p.places.vital(w.Text) {
+				return w.Text
+			}
+		}
+	}
+	return ""
+}
+
+// allCommands are those of the line and those that stand in them; none in the
+// strict reading.
+func (p *bashCall) allCommands() []shell.Command {
+	if p.line == nil {
+		return nil
+	}
+	return slices.Concat(p.line.Commands, p.line.Nested)
+}
+
+// programOf is the name of the program, without its folder.
+func programOf(c shell.Command) string {
+	if len(c.Argv) == 0 || !c.Argv[0].Fixed {
+		return ""
+	}
+	name := c.Argv[0].Text
+	return name[strings.LastIndexByte(name, '/')+1:]
+}
+
+// Suggest offers a rule for the beginning of each command.
+func (b bash) Suggest(c permission.Call) []message.PermissionRule {
+	p := b.prepared(c)
+	if p.err != nil {
+		return nil
+	}
+	var out []message.PermissionRule
+	for _, prefix := range p.tree.prefixes(p.byChar) {
+		content := prefix + ":*"
+		out = append(out, suggest(c, &content))
+	}
+	return out
+}
+
+// Compile reads the content of a rule.
+func (b bash) Compile(text string, behavior message.Behavior) (permission.Pattern, error) {
+	p := bashPattern{bash: b, content: compileContent(text), allow: behavior == message.BehaviorAllow}
+	if b.Reading == Strict {
+		return p, nil
+	}
+	var err error
+	p.shell, err = shell.Compile(text)
+	return p, err
+}
+
+// bashPattern is the content of one rule.
+type bashPattern struct {
+	bash
+	content content
+	shell   *shell.Pattern // nil in the strict reading
+	allow   bool
+}
+
+// Match is upstream's in the strict reading. In the guarded one an allow rule
+// has to cover every command as well, and a deny or ask rule is about a line
+// if it is about any command in it.
+func (b bashPattern) Match(c permission.Call) (bool, error) {
+	p := b.prepared(c)
+	if p.err != nil {
+		return false, p.err
+	}
+	whole := b.content.match(p.text)
+	switch {
+	case b.shell == nil:
+		return whole, nil
+	case b.allow:
+		return whole && p.line.Covers([]*shell.Pattern{b.shell}), nil
+	case whole || p.text == "":
+		return whole, nil
+	default:
+		return b.shell.Matches(p.line)
+	}
+}
+
+// Explain shows the commands of the line as the rule sees them.
+func (b bashPattern) Explain(c permission.Call) []permission.Piece {
+	p := b.prepared(c)
+	if p.err != nil || b.shell == nil || !b.allow {
+		return nil
+	}
+	cover := p.line.Cover([]*shell.Pattern{b.shell})
+	var out []permission.Piece
+	for _, one := range cover.Commands {
+		piece := permission.Piece{Text: one.Command.String(), Covered: one.Covered}
+		if !one.Covered {
+			piece.Why = one.Why.String()
+		}
+		out = append(out, piece)
+	}
+	for _, r := range cover.Reasons {
+		out = append(out, permission.Piece{Text: p.text, Why: r.String()})
+	}
+	return out
+}
+
+// Covered implements permission.JointMatcher: every command is covered by one
+// of the rules, and one of them matches the line as upstream has it.
+func (b bash) Covered(c permission.Call, patterns []permission.Pattern) (bool, error) {
+	p := b.prepared(c)
+	if p.err != nil || p.line == nil {
+		return false, p.err
+	}
+	var all []*shell.Pattern
+	whole := false
+	for _, q := range patterns {
+		if bp, ok := q.(bashPattern); ok && bp.shell != nil {
+			all = append(all, bp.shell)
+			whole = whole || bp.content.match(p.text)
+		}
+	}
+	return whole && p.line.Covers(all), nil
+}

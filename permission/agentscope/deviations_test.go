@@ -1,0 +1,214 @@
+package agentscope
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/askance-dev/askance/message"
+)
+
+var update = flag.Bool("update", false, "write DEVIATIONS.md anew")
+
+// untagged are the rows without a tag that the guarded reading answers more
+// strictly, each with its reason. No row joins them by accident: the test fails
+// for one that is not listed, and for one listed that agrees.
+var untagged = map[string]string{
+	"deny_prefix_not_first":       "a deny rule is about every command of the line, not the first alone",
+	"allow_glob_dotdot":           "an allow rule speaks of the file that a path means: `..` leads out of what it names",
+	"touch_quoted_outside":        "an argument in quotes is a path, too, and this one is outside",
+	`bash/rm "/home/dev/.bashrc"`: "asked as upstream does, but no allow rule can answer: quotes do not hide a sensitive file",
+}
+
+// looseness orders behaviors.
+var looseness = map[message.Behavior]int{message.BehaviorDeny: 0, message.BehaviorAsk: 1, message.BehaviorAllow: 2}
+
+// The guarded reading agrees with every recorded decision but for the rows that
+// are tagged as unsafe or odd and the few named above. It is never looser.
+func TestGuardedDecisions(t *testing.T) {
+	for _, row := range decisions(t) {
+		got := row.decide(t, Guarded)
+		tag := row.Hazard + row.Quirk
+		_, listed := untagged[row.Name]
+		switch agrees := cmp.Equal(row.Expect, got); {
+		case agrees && (tag != "" || listed):
+			t.Errorf("%s (%s%s): upstream's answer is kept", row.Name, tag, untagged[row.Name])
+		case !agrees && tag == "" && !listed:
+			t.Errorf("%s (-upstream +ours):\n%s", row.Name, cmp.Diff(row.Expect, got))
+		}
+		if looseness[got.Behavior] > looseness[row.Expect.Behavior] {
+			t.Errorf("%s: %s, upstream %s", row.Name, got.Behavior, row.Expect.Behavior)
+		}
+		if row.Hazard != "" && got.Behavior == message.BehaviorAllow {
+			t.Errorf("%s: the hazard %s is allowed", row.Name, row.Hazard)
+		}
+	}
+}
+
+// What the guarded reading takes from upstream's analysis differs in the cuts
+// behind characters of several bytes, which it makes in the right place.
+func TestGuardedAnalyses(t *testing.T) {
+	for _, row := range analyses(t) {
+		quirk := row.Quirk
+		row.Quirk = ""
+		if agrees := cmp.Equal(row, analyse(row.Command, false)); agrees == (quirk != "") {
+			t.Errorf("%q: agrees %v, tagged %q", row.Command, agrees, quirk)
+		}
+	}
+}
+
+// In the guarded reading an allow rule never matches more than upstream's, and
+// a deny or ask rule never less.
+func TestGuardedMatches(t *testing.T) {
+	for _, row := range matches(t) {
+		if got, err := row.match(t, Guarded, message.BehaviorAllow); got && (err != nil || !row.Match) {
+			t.Errorf("allow rule %v of %s matches %v (%v)", deref(row.Content), row.Tool, row.Input, err)
+		}
+		for _, b := range []message.Behavior{message.BehaviorDeny, message.BehaviorAsk} {
+			if got, err := row.match(t, Guarded, b); row.Match && !got && err == nil {
+				t.Errorf("%s rule %v of %s does not match %v", b, deref(row.Content), row.Tool, row.Input)
+			}
+		}
+	}
+}
+
+// DEVIATIONS.md is made from the rows and must be up to date.
+func TestDeviations(t *testing.T) {
+	got := deviations(t)
+	if *update {
+		if err := os.WriteFile("DEVIATIONS.md", []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile("DEVIATIONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("DEVIATIONS.md is not what the rows show; run this test with -update (-file +rows):\n%s", diff)
+	}
+}
+
+const head = `# Where the guarded reading differs from AgentScope
+
+Made by the tests from the recorded rows in testdata/agentscope; do not edit.
+With ` + "`compat: strict`" + ` none of these differences exists.
+
+`
+
+func deviations(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString(head)
+	decisionTables(t, &b)
+	analysisTable(t, &b)
+	matchTable(t, &b)
+	return b.String()
+}
+
+func decisionTables(t *testing.T, b *strings.Builder) {
+	var tagged, others []string
+	rows := decisions(t)
+	for _, row := range rows {
+		got := row.decide(t, Guarded)
+		if cmp.Equal(row.Expect, got) {
+			continue
+		}
+		why, listed := untagged[row.Name]
+		if !listed {
+			why = row.Hazard + row.Quirk
+		}
+		line := fmt.Sprintf("| %s | %s | %s | %s | %s |\n", code(row.call()), row.Mode, answer(row.Expect), answer(got), why)
+		if listed {
+			others = append(others, line)
+		} else {
+			tagged = append(tagged, line)
+		}
+	}
+	fmt.Fprintf(b, "## Decisions\n\n%d of %d rows. The first table has the rows that the recording itself marks as unsafe or odd, "+
+		"the second those that it does not mark.\n\n", len(tagged)+len(others), len(rows))
+	for _, part := range [][]string{tagged, others} {
+		b.WriteString("| call, and rules | mode | AgentScope | guarded | why |\n|---|---|---|---|---|\n" + strings.Join(part, "") + "\n")
+	}
+}
+
+func (d decided) call() string {
+	out := d.Tool + " " + string(d.Input)
+	for _, r := range d.Rules {
+		out += fmt.Sprintf("; %s %s", r.Behavior, deref(r.RuleContent))
+	}
+	return out
+}
+
+func answer(v verdict) string {
+	out := string(v.Behavior) + " by " + string(v.Step)
+	if v.BypassImmune {
+		out += ", immune"
+	}
+	var contents []string
+	for _, s := range v.Suggested {
+		contents = append(contents, code(deref(s.RuleContent)))
+	}
+	if contents != nil {
+		out += "; suggests " + strings.Join(contents, ", ")
+	}
+	return out
+}
+
+func analysisTable(t *testing.T, b *strings.Builder) {
+	b.WriteString("## Parts of a command\n\nAgentScope counts bytes and cuts characters, so every piece behind a character of several bytes is shifted.\n\n" +
+		"| command | AgentScope | guarded |\n|---|---|---|\n")
+	for _, row := range analyses(t) {
+		quirk := row.Quirk
+		row.Quirk = ""
+		if got := analyse(row.Command, false); !cmp.Equal(row, got) {
+			fmt.Fprintf(b, "| %s | %s | %s |\n", code(row.Command), code(strings.Join(row.Subcommands, " ; ")), code(strings.Join(got.Subcommands, " ; ")))
+			_ = quirk
+		}
+	}
+	b.WriteString("\n")
+}
+
+func matchTable(t *testing.T, b *strings.Builder) {
+	var lines []string
+	rows := matches(t)
+	for _, row := range rows {
+		allow, errAllow := row.match(t, Guarded, message.BehaviorAllow)
+		deny, errDeny := row.match(t, Guarded, message.BehaviorDeny)
+		if allow == row.Match && deny == row.Match && errAllow == nil && errDeny == nil {
+			continue
+		}
+		input, err := json.Marshal(row.Input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n", row.Tool, code(deref(row.Content)), code(string(input)),
+			matchWord(row.Match, nil), matchWord(allow, errAllow), matchWord(deny, errDeny)))
+	}
+	slices.Sort(lines)
+	lines = slices.Compact(lines)
+	fmt.Fprintf(b, "## Contents of rules\n\n%d of %d rows. An allow rule means less than in AgentScope, a deny or ask rule more; "+
+		"where nobody can know before it runs, a deny or ask rule may match, and the call is asked about.\n\n", len(lines), len(rows))
+	b.WriteString("| tool | content | input | AgentScope | as an allow rule | as a deny or ask rule |\n|---|---|---|---|---|---|\n" + strings.Join(lines, ""))
+}
+
+func matchWord(m bool, err error) string {
+	switch {
+	case err != nil:
+		return "may match"
+	case m:
+		return "matches"
+	}
+	return "no"
+}
+
+// code is a text as it can stand in a table.
+func code(s string) string {
+	s = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", "&#124;", "\n", "⏎", "`", "&#96;", "*", "&#42;", `\`, "&#92;").Replace(s)
+	return "<code>" + s + "</code>"
+}

@@ -1,0 +1,64 @@
+// Package agentscope has the kinds of AgentScope's own tools: what their rules
+// mean, which calls are read-only, which are dangerous, and which rules are
+// offered with a question.
+//
+// [New] makes a kind by its name; a tool has it as its Kind:
+//
+//	kind, err := agentscope.New("bash", agentscope.Config{Home: "/home/dev"})
+//	tool := permission.Tool{Name: "Bash", Kind: kind}
+//
+//	kind        arguments        a rule's content              read-only
+//	bash        command          git status:*, git * main      as the command
+//	read        file_path        fnmatch of the path           always
+//	write edit  file_path        fnmatch of the path           never
+//	glob grep   path, pattern    fnmatch of the path           always
+//	powershell  command          none                          never
+//	mcp         any              none                          as the tool is declared
+//	function    any              none                          as the tool is declared
+//
+// # Two readings
+//
+// [Strict] answers every call as AgentScope 2.0.6 does, its hazards included;
+// the recorded decisions, analyses and matches in testdata are reproduced row
+// by row. [Guarded], the default, differs where upstream allows what nobody
+// meant to allow: it never allows more and never denies less. All its
+// differences on the recorded rows stand in DEVIATIONS.md, which the tests make
+// and compare. In short:
+//
+//   - A command is read-only if package permission/shell proves it, command by
+//     command; upstream looks at the beginning of the line.
+//   - An allow rule covers a line if every command of it is covered by a rule,
+//     options included; several rules may do so together.
+//   - A deny or ask rule is about a line if it is about any command in it, in
+//     any order of options and behind wrappers. Where nobody can know before it
+//     runs, the call is asked about.
+//   - Paths are compared as what they mean: cleaned, absolute and relative, links
+//     followed. An allow rule whose content is no absolute path speaks of files
+//     in the working directories only.
+//   - Edits without a question, in the modes accept_edits and dont_ask, are
+//     proven for every command and every argument.
+//   - A character that a person cannot see denies.
+//
+// # What is asked about in any case
+//
+// Whatever the allow rules say, except in bypass mode: commands whose parts are
+// not known before they run, commands with dangerous text such as rm -rf, sed
+// that does more than print and replace, writing sensitive files (.env, .ssh,
+// .git and others), removing the root, home, a folder of the root or all of a
+// folder. Such a question is bypass-immune. The decision's Step names the part.
+//
+// # Questions that one answer settles
+//
+// The rules that are suggested with a question can settle the questions of
+// other calls. Whoever asks finds out by deciding those again with the
+// suggested rules among the SessionRules, as the engine does for the calls of
+// one batch: a call that they allow, and that is not immune, need not be asked
+// about before the first question is answered.
+//
+// # Limits
+//
+// Only [Config].Links looks at files. Between the decision and the run a link
+// can change. The kinds know the names of AgentScope's arguments; a tool that
+// calls them otherwise needs a condition instead. They may be used by any
+// number of goroutines.
+package agentscope

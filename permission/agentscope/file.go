@@ -1,0 +1,73 @@
+package agentscope
+
+import (
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// file is a tool that reads or writes the file of its argument file_path.
+type file struct {
+	Config
+	kind   string
+	writes bool
+}
+
+func (f file) Name() string { return f.name(f.kind) }
+
+func (file) Prepare(permission.Call) any { return nil }
+
+func (f file) ReadOnly(c permission.Call) bool {
+	_, err := text(c, "file_path")
+	return !f.writes && err == nil
+}
+
+func (f file) Check(c permission.Call) permission.ToolVerdict {
+	path, err := text(c, "file_path")
+	switch {
+	case err != nil:
+		return malformed(err)
+	case path == "" || !f.writes:
+		return permission.ToolVerdict{}
+	}
+	at := f.places(c)
+	if at.dangerous(path) || f.Reading != Strict && at.leadsToDanger(path) {
+		return immune(StepDangerousPath, "it writes the sensitive file "+path)
+	}
+	if editsFreely(c.Mode) && at.inside(path) && (f.Reading == Strict || at.provenInside(path)) {
+		return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory, Message: "the file is in a working directory"}
+	}
+	return permission.ToolVerdict{}
+}
+
+// Suggest offers a rule for the folder of the file.
+func (f file) Suggest(c permission.Call) []message.PermissionRule {
+	path, err := text(c, "file_path")
+	if err != nil || path == "" {
+		return nil
+	}
+	content := "**"
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		content = strings.TrimRight(path[:i], `/\`) + "/**"
+	}
+	return []message.PermissionRule{suggest(c, &content)}
+}
+
+func (f file) Compile(content string, behavior message.Behavior) (permission.Pattern, error) {
+	return pattern(func(c permission.Call) (bool, error) {
+		path, err := text(c, "file_path")
+		if err != nil || path == "" {
+			return false, err
+		}
+		raw := matchName(content, path)
+		switch {
+		case f.Reading == Strict:
+			return raw, nil
+		case behavior == message.BehaviorAllow:
+			return raw && f.places(c).allowed(content, path), nil
+		default:
+			return raw || f.places(c).named(content, path), nil
+		}
+	}), nil
+}

@@ -1,0 +1,131 @@
+package agentscope
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// The parts of the kinds' checks that a decision can name as its step.
+const (
+	StepInjection        permission.Step = "injection"         // what runs is not known before it runs
+	StepDangerousCommand permission.Step = "dangerous_command" // the text of a command that destroys
+	StepSed              permission.Step = "sed"               // a sed that does more than print or replace
+	StepDangerousPath    permission.Step = "dangerous_path"    // a file that holds credentials, or that others run
+	StepDangerousRemoval permission.Step = "dangerous_removal" // the root, a folder in it, home, or all of a folder
+	StepWorkingDirectory permission.Step = "working_directory" // an edit inside a working directory
+	StepHidden           permission.Step = "hidden_character"  // a person cannot see what runs
+)
+
+// The names of the kinds, as tool files write them.
+const (
+	Bash       = "bash"
+	Read       = "read"
+	Write      = "write"
+	Edit       = "edit"
+	Glob       = "glob"
+	Grep       = "grep"
+	PowerShell = "powershell"
+	MCP        = "mcp"
+	Function   = "function"
+)
+
+var makers = map[string]func(Config) permission.Kind{
+	Bash:       func(c Config) permission.Kind { return bash{c} },
+	Read:       func(c Config) permission.Kind { return file{c, Read, false} },
+	Write:      func(c Config) permission.Kind { return file{c, Write, true} },
+	Edit:       func(c Config) permission.Kind { return file{c, Edit, true} },
+	Glob:       func(c Config) permission.Kind { return search{c, Glob} },
+	Grep:       func(c Config) permission.Kind { return search{c, Grep} },
+	PowerShell: func(c Config) permission.Kind { return plain{c, PowerShell} },
+	MCP:        func(c Config) permission.Kind { return plain{c, MCP} },
+	Function:   func(c Config) permission.Kind { return plain{c, Function} },
+}
+
+// Names lists the kinds, sorted.
+func Names() []string {
+	out := make([]string, 0, len(makers))
+	for name := range makers {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ErrUnknownKind is the cause of New's error.
+var ErrUnknownKind = errors.New("unknown kind of tool")
+
+// New makes the kind of that name.
+func New(name string, c Config) (permission.Kind, error) {
+	maker, ok := makers[name]
+	if !ok {
+		return nil, fmt.Errorf("%w %q, use one of %s", ErrUnknownKind, name, strings.Join(Names(), ", "))
+	}
+	return maker(c), nil
+}
+
+// MustNew is New for names that are known. It panics on others.
+func MustNew(name string, c Config) permission.Kind {
+	k, err := New(name, c)
+	if err != nil {
+		panic(err)
+	}
+	return k
+}
+
+// name is a kind's name with all that makes it decide differently.
+func (c Config) name(kind string) string {
+	name := "agentscope." + kind + "/" + c.Reading.String()
+	if c.Home != "" {
+		name += " home=" + c.Home
+	}
+	if c.Links != nil {
+		name += " links"
+	}
+	return name
+}
+
+// text is an argument that has to be text; "" if it is absent.
+func text(c permission.Call, name string) (string, error) {
+	switch v := c.Input[name].(type) {
+	case string:
+		return v, nil
+	case nil:
+		if _, given := c.Input[name]; !given {
+			return "", nil
+		}
+	}
+	return "", fmt.Errorf("%s is not text", name)
+}
+
+// malformed is the verdict on arguments that are not what the tool takes.
+func malformed(err error) permission.ToolVerdict {
+	return permission.ToolVerdict{Answer: permission.CheckAskImmune, Message: err.Error()}
+}
+
+func immune(step permission.Step, why string) permission.ToolVerdict {
+	return permission.ToolVerdict{Answer: permission.CheckAskImmune, Step: step, Message: why}
+}
+
+// suggest is one rule to offer with a question.
+func suggest(c permission.Call, content *string) message.PermissionRule {
+	return message.PermissionRule{ToolName: c.Tool, RuleContent: content, Behavior: message.BehaviorAllow, Source: "suggested"}
+}
+
+// editsFreely reports whether the mode lets tools edit inside the working
+// directories.
+func editsFreely(m permission.Mode) bool {
+	return m == permission.ModeAcceptEdits || m == permission.ModeDontAsk
+}
+
+// pattern is a rule's content ready to be matched.
+type pattern func(permission.Call) (bool, error)
+
+// Match implements permission.Pattern.
+func (p pattern) Match(c permission.Call) (bool, error) { return p(c) }
+
+func never(permission.Call) (bool, error) { return false, nil }

@@ -1,0 +1,58 @@
+package agentscope
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// plain is a tool of which nothing is known but its name: a function, a tool of
+// an MCP server, PowerShell. Every call asks, unless the tool is declared
+// read-only.
+type plain struct {
+	Config
+	kind string
+}
+
+func (k plain) Name() string { return k.name(k.kind) }
+
+func (plain) Prepare(permission.Call) any { return nil }
+
+func (plain) ReadOnly(permission.Call) bool { return false }
+
+func (k plain) Check(permission.Call) permission.ToolVerdict {
+	return permission.ToolVerdict{Answer: permission.CheckAsk}
+}
+
+var errNoContent = errors.New("content has no meaning for a tool of this kind, so that the rule would never match: " +
+	"leave it out to match every call, or use when")
+
+func (k plain) Compile(string, message.Behavior) (permission.Pattern, error) {
+	if k.Reading == Strict {
+		return pattern(never), nil
+	}
+	return nil, errNoContent
+}
+
+func (k plain) Suggest(c permission.Call) []message.PermissionRule {
+	if k.kind == PowerShell {
+		return nil // a rule for all of PowerShell is too much to offer
+	}
+	return []message.PermissionRule{suggest(c, nil)}
+}
+
+// MCPToolName is the name under which AgentScope knows a tool of an MCP server.
+func MCPToolName(server, tool string) string {
+	legal := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			switch {
+			case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+				return r
+			}
+			return 'x'
+		}, s)
+	}
+	return "mcp__" + legal(server) + "__" + legal(tool)
+}

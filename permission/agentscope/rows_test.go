@@ -1,0 +1,169 @@
+package agentscope
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// rows reads a file of recorded rows; see testdata/agentscope/README.md.
+func rows[T any](t *testing.T, name string, want int) []T {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []T
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var row T
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, row)
+	}
+	if err := lines.Err(); err != nil || len(out) < want {
+		t.Fatalf("%s has %d rows, want at least %d: %v", name, len(out), want, err)
+	}
+	return out
+}
+
+// decided is a row of permission.jsonl.
+type decided struct {
+	Name        string                   `json:"name"`
+	Mode        permission.Mode          `json:"mode"`
+	Cwd         string                   `json:"cwd"`
+	Home        string                   `json:"home"`
+	WorkingDirs []string                 `json:"working_directories"`
+	Rules       []message.PermissionRule `json:"rules"`
+	Tool        string                   `json:"tool"`
+	Input       json.RawMessage          `json:"input"`
+	Hazard      string                   `json:"hazard"`
+	Quirk       string                   `json:"quirk"`
+	ToolSpec    *struct {
+		Check      string `json:"check"`
+		IsReadOnly bool   `json:"is_read_only"`
+	} `json:"tool_spec"`
+	Expect verdict `json:"expect"`
+}
+
+type verdict struct {
+	Behavior     message.Behavior         `json:"behavior"`
+	Suggested    []message.PermissionRule `json:"suggested_rules"`
+	BypassImmune bool                     `json:"bypass_immune"`
+	Step         permission.Step          `json:"step"`
+}
+
+func decisions(t *testing.T) []decided { return rows[decided](t, "agentscope/permission.jsonl", 146) }
+
+var answers = map[string]permission.CheckAnswer{
+	"": permission.CheckPassthrough, "passthrough": permission.CheckPassthrough, "allow": permission.CheckAllow,
+	"deny": permission.CheckDeny, "ask": permission.CheckAsk, "ask_immune": permission.CheckAskImmune,
+}
+
+// kinds of AgentScope's own tools, by their names there.
+var builtin = map[string]string{
+	"Bash": Bash, "Read": Read, "Write": Write, "Edit": Edit, "Glob": Glob, "Grep": Grep, "PowerShell": PowerShell,
+}
+
+func (d decided) tools(r Reading) []permission.Tool {
+	var out []permission.Tool
+	for name, kind := range builtin {
+		out = append(out, permission.Tool{Name: name, Kind: MustNew(kind, Config{Reading: r, Home: d.Home})})
+	}
+	if d.ToolSpec != nil {
+		answer := answers[d.ToolSpec.Check]
+		out = append(out, permission.Tool{Name: d.Tool, ReadOnly: d.ToolSpec.IsReadOnly,
+			Check: func(permission.Call) permission.ToolVerdict { return permission.ToolVerdict{Answer: answer} }})
+	}
+	return out
+}
+
+// decide gives the verdict on a row in one reading.
+func (d decided) decide(t *testing.T, r Reading) verdict {
+	t.Helper()
+	b, err := permission.Compile(permission.FromRules(d.Rules), permission.Options{Tools: d.tools(r), StrictAgentScope: true})
+	if err != nil {
+		t.Fatalf("%s: %v", d.Name, err)
+	}
+	got := b.Decide(context.Background(), permission.Request{Tool: d.Tool, Input: d.Input, Mode: d.Mode, Cwd: d.Cwd, WorkingDirs: d.WorkingDirs})
+	return verdict{got.Behavior, got.Suggested, got.BypassImmune, got.Step}
+}
+
+// matched is a row of match_rule.jsonl.
+type matched struct {
+	Tool    string         `json:"tool"`
+	Content *string        `json:"rule_content"`
+	Input   map[string]any `json:"input"`
+	Match   bool           `json:"match"`
+}
+
+func matches(t *testing.T) []matched { return rows[matched](t, "agentscope/match_rule.jsonl", 671) }
+
+// match matches the content as a rule of that behavior. No content, or an
+// empty one, matches every call before a kind is asked.
+func (m matched) match(t *testing.T, r Reading, b message.Behavior) (bool, error) {
+	t.Helper()
+	if m.Content == nil || *m.Content == "" {
+		return true, nil
+	}
+	k := MustNew(builtin[m.Tool], Config{Reading: r, Home: "/home/dev"})
+	p, err := k.Compile(*m.Content, b)
+	if err != nil {
+		t.Fatalf("%q: %v", *m.Content, err)
+	}
+	c := permission.Call{Tool: m.Tool, Input: m.Input, Cwd: "/workspace/project"}
+	c.Prepared = k.Prepare(c)
+	return p.Match(c)
+}
+
+// analysed is a row of bash_analysis.jsonl.
+type analysed struct {
+	Command        string     `json:"command"`
+	Injection      *string    `json:"injection"`
+	ReadOnly       bool       `json:"read_only"`
+	Dangerous      *string    `json:"dangerous"`
+	SedBlocked     bool       `json:"sed_blocked"`
+	Subcommands    []string   `json:"subcommands"`
+	Prefixes       []string   `json:"prefixes"`
+	FilePaths      [][]string `json:"file_paths"`
+	DangerousPaths []string   `json:"dangerous_paths"`
+	RemovalPath    *string    `json:"removal_path"`
+	Quirk          string     `json:"quirk"`
+}
+
+func analyses(t *testing.T) []analysed {
+	return rows[analysed](t, "agentscope/bash_analysis.jsonl", 133)
+}
+
+// analyse makes such a row of a command, cutting as upstream does or right.
+func analyse(command string, byChar bool) analysed {
+	at := places{cwd: "/workspace/project", home: "/home/dev", dirs: []string{"/workspace/project"}}
+	tr := parseTree(command)
+	out := analysed{
+		Command: command, Injection: orNull(tr.dynamic), ReadOnly: tr.looksReadOnly(), Dangerous: orNull(dangerousText(command)),
+		SedBlocked: sedFault(command) != "", Subcommands: tr.subcommands(byChar), Prefixes: append([]string{}, tr.prefixes(byChar)...),
+		FilePaths: [][]string{}, DangerousPaths: []string{}, RemovalPath: orNull(tr.removal(at, byChar)),
+	}
+	for _, f := range tr.paths(byChar) {
+		out.FilePaths = append(out.FilePaths, []string{f.by, f.path})
+		if at.dangerous(f.path) {
+			out.DangerousPaths = append(out.DangerousPaths, f.path)
+		}
+	}
+	return out
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

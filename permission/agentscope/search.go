@@ -1,0 +1,95 @@
+package agentscope
+
+import (
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// search is a tool that looks for files or text below its argument path, or
+// below the current folder.
+type search struct {
+	Config
+	kind string
+}
+
+func (s search) Name() string { return s.name(s.kind) }
+
+func (search) Prepare(permission.Call) any { return nil }
+
+func (search) ReadOnly(c permission.Call) bool {
+	_, badPath := text(c, "path")
+	_, badPattern := text(c, "pattern")
+	return badPath == nil && badPattern == nil
+}
+
+func (search) Check(c permission.Call) permission.ToolVerdict {
+	for _, name := range []string{"path", "pattern"} {
+		if _, err := text(c, name); err != nil {
+			return malformed(err)
+		}
+	}
+	return permission.ToolVerdict{}
+}
+
+// folder is where the call searches.
+func (search) folder(c permission.Call) (string, error) {
+	path, err := text(c, "path")
+	if path == "" {
+		path = c.Cwd
+	}
+	return path, err
+}
+
+// Suggest offers a rule for the folder.
+func (s search) Suggest(c permission.Call) []message.PermissionRule {
+	folder, err := s.folder(c)
+	if err != nil {
+		return nil
+	}
+	content := strings.TrimRight(s.places(c).absolute(folder), `/\`) + "/**"
+	return []message.PermissionRule{suggest(c, &content)}
+}
+
+func (s search) Compile(content string, behavior message.Behavior) (permission.Pattern, error) {
+	return pattern(func(c permission.Call) (bool, error) {
+		folder, err := s.folder(c)
+		if err != nil {
+			return false, err
+		}
+		looked, err := text(c, "pattern")
+		if err != nil {
+			return false, err
+		}
+		upstream := s.upstream(content, c, folder, looked)
+		at := s.places(c)
+		switch {
+		case s.Reading == Strict:
+			return upstream, nil
+		case behavior == message.BehaviorAllow:
+			return upstream && (at.allowed(content, folder) || at.provenInside(folder)), nil
+		case upstream || at.named(content, folder):
+			return true, nil
+		}
+		// What Glob looks for may name the folder, too.
+		return s.kind == Glob && looked != "" && at.named(content, below(folder, looked)), nil
+	}), nil
+}
+
+// upstream matches the given path, then for Glob what it looks for; for Grep
+// the folder.
+func (s search) upstream(content string, c permission.Call, folder, looked string) bool {
+	if s.kind == Grep {
+		return matchName(content, folder)
+	}
+	given, _ := text(c, "path") // folder has been read from it
+	return given != "" && matchName(content, given) || looked != "" && matchName(content, looked)
+}
+
+func below(folder, name string) string {
+	if strings.HasPrefix(name, "/") {
+		return name
+	}
+	return folder + "/" + name
+}

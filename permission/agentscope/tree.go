@@ -1,0 +1,317 @@
+package agentscope
+
+import (
+	"cmp"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// tree is what AgentScope's checks look at in the syntax tree of a command
+// line. Upstream parses with tree-sitter's grammar of bash; the names here are
+// that grammar's, and so is what counts as a command, a word or a redirect.
+// Offsets are bytes of the text.
+type tree struct {
+	text string
+	// commands in the order of their text, those inside of others included.
+	commands []command
+	// redirects are the targets of file redirects that are plain words.
+	redirects []span
+	// dynamic is the first node that cannot be analysed; "" if there is none.
+	dynamic   string
+	dynamicAt int
+
+	keyword *span // the word that begins the next command; nil: its own
+}
+
+// command is one simple command.
+type command struct {
+	span
+	nested  bool // it stands inside of another command
+	name    span
+	assigns []span // their names
+	words   []span // arguments that are plain words: not quoted, not numbers
+}
+
+type span struct{ start, end int }
+
+func (s span) of(text string) string { return text[s.start:s.end] }
+
+// maxRepairs bounds how often a text that does not parse is cut and tried
+// again.
+const maxRepairs = 16
+
+// parseTree reads a line. Of a text that is no shell it takes the part before
+// the fault, as a parser that recovers from errors does.
+func parseTree(text string) *tree {
+	t := &tree{text: text}
+	if !utf8.ValidString(text) {
+		t.dynamic = "ERROR"
+		return t
+	}
+	rest := text
+	if n := len(rest) - len(strings.TrimRight(rest, `\`)); n%2 == 1 {
+		rest = rest[:len(rest)-1]
+	}
+	for range maxRepairs {
+		f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(rest), "")
+		var fault syntax.ParseError
+		if errors.As(err, &fault) && int(fault.Pos.Offset()) < len(rest) {
+			at := int(fault.Pos.Offset())
+			t.missing(text, at)
+			rest = rest[:at]
+			continue
+		}
+		if f != nil {
+			t.stmts(f.Stmts, false)
+		}
+		break
+	}
+	slices.SortStableFunc(t.commands, func(a, b command) int { return cmp.Compare(a.start, b.start) })
+	return t
+}
+
+// missing records the command that is missing after a last operator.
+func (t *tree) missing(text string, at int) {
+	if op := trim(text[at:]); op == "&&" || op == "||" || op == "|" {
+		end := span{len(text), len(text)}
+		t.commands = append(t.commands, command{span: end, name: end})
+	}
+}
+
+func spanOf(n syntax.Node) span { return span{int(n.Pos().Offset()), int(n.End().Offset())} }
+
+// node records one that cannot be analysed; the first in the text counts.
+func (t *tree) node(kind string, n syntax.Node) {
+	if at := int(n.Pos().Offset()); t.dynamic == "" || at < t.dynamicAt {
+		t.dynamic, t.dynamicAt = kind, at
+	}
+}
+
+func (t *tree) stmts(stmts []*syntax.Stmt, nested bool) {
+	for _, s := range stmts {
+		t.stmt(s, nested)
+	}
+}
+
+func (t *tree) stmt(s *syntax.Stmt, nested bool) {
+	if s == nil {
+		return
+	}
+	t.cmd(s, s.Cmd, nested)
+	for _, r := range s.Redirs {
+		t.redirect(r, nested)
+	}
+}
+
+func (t *tree) cmd(s *syntax.Stmt, c syntax.Command, nested bool) {
+	switch c := c.(type) {
+	case *syntax.CallExpr:
+		t.call(s, c, nested)
+	case *syntax.BinaryCmd:
+		t.stmt(c.X, nested)
+		t.stmt(c.Y, nested)
+	case *syntax.Block:
+		t.stmts(c.Stmts, nested)
+	case *syntax.TimeClause:
+		t.begin(c, "time")
+		t.stmt(c.Stmt, nested)
+		t.alone(nested)
+	case *syntax.CoprocClause:
+		t.begin(c, "coproc")
+		if c.Name != nil {
+			t.named(c.Name, nested)
+		}
+		t.stmt(c.Stmt, nested)
+		t.alone(nested)
+	case *syntax.LetClause:
+		t.let(c, nested)
+	case *syntax.Subshell:
+		t.node("subshell", c)
+		t.stmts(c.Stmts, nested)
+	case *syntax.FuncDecl:
+		t.node("function_definition", c)
+		t.stmt(c.Body, nested)
+	case *syntax.TestClause:
+		t.node("test_command", c)
+		t.inside(c, nested)
+	case nil:
+	default:
+		t.control(c, nested)
+	}
+}
+
+func (t *tree) control(c syntax.Command, nested bool) {
+	switch c := c.(type) {
+	case *syntax.IfClause:
+		t.node("if_statement", c)
+	case *syntax.WhileClause:
+		t.node("while_statement", c)
+	case *syntax.ForClause:
+		t.node("for_statement", c)
+	case *syntax.CaseClause:
+		t.node("case_statement", c)
+	}
+	t.inside(c, nested)
+}
+
+// inside looks at the commands and the expansions below a node.
+func (t *tree) inside(n syntax.Node, nested bool) {
+	first := true
+	syntax.Walk(n, func(n syntax.Node) bool {
+		if first {
+			first = false
+			return true
+		}
+		switch n := n.(type) {
+		case *syntax.Stmt:
+			t.stmt(n, nested)
+			return false
+		case *syntax.Word:
+			t.expansions(n, nested)
+			return false
+		}
+		return n != nil
+	})
+}
+
+// begin notes a word that bash reserves, and that the grammar takes for the
+// name of a command, with what follows for its arguments.
+func (t *tree) begin(n syntax.Node, word string) {
+	start := int(n.Pos().Offset())
+	t.keyword = &span{start, start + len(word)}
+}
+
+// alone ends a reserved word that no command followed.
+func (t *tree) alone(nested bool) {
+	if k := t.keyword; k != nil {
+		t.commands = append(t.commands, command{span: *k, name: *k, nested: nested})
+		t.keyword = nil
+	}
+}
+
+// named is coproc NAME, which the grammar does not know either.
+func (t *tree) named(name *syntax.Word, nested bool) {
+	c := command{span: span{t.keyword.start, spanOf(name).end}, name: *t.keyword, nested: nested}
+	t.argument(&c, name)
+	t.commands, t.keyword = append(t.commands, c), nil
+}
+
+func (t *tree) let(c *syntax.LetClause, nested bool) {
+	at := spanOf(c)
+	cmd := command{span: at, name: span{at.start, at.start + len("let")}, nested: nested}
+	for _, e := range c.Exprs {
+		cmd.words = append(cmd.words, spanOf(e))
+	}
+	t.commands = append(t.commands, cmd)
+	t.inside(c, true)
+}
+
+// notCommands are builtins for which the grammar has statements of their own.
+var notCommands = map[string]bool{"unset": true, "unsetenv": true}
+
+func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
+	for _, a := range call.Assigns {
+		t.inside(a, nested || len(call.Args) > 0)
+	}
+	if len(call.Args) == 0 {
+		t.assignment(s, nested)
+		return
+	}
+	name := call.Args[0]
+	switch lit := name.Lit(); {
+	case lit == "[":
+		t.node("test_command", call)
+		fallthrough
+	case notCommands[lit]:
+		for _, w := range call.Args {
+			t.expansions(w, nested)
+		}
+		return
+	}
+	c := command{span: spanOf(call), name: spanOf(name), nested: nested}
+	for _, a := range call.Assigns {
+		c.assigns = append(c.assigns, spanOf(a.Name))
+	}
+	args := call.Args[1:]
+	if k := t.keyword; k != nil {
+		c.start, c.name, args, t.keyword = k.start, *k, call.Args, nil
+	}
+	t.expansions(name, true)
+	for _, w := range args {
+		t.argument(&c, w)
+	}
+	for _, r := range s.Redirs {
+		at := spanOf(r)
+		if r.Op == syntax.WordHdoc || at.start < c.start {
+			c.start, c.end = min(c.start, at.start), max(c.end, spanOf(r.Word).end)
+		}
+	}
+	t.commands = append(t.commands, c)
+}
+
+// assignment is a statement without a command. With a redirect the grammar
+// takes it for one.
+func (t *tree) assignment(s *syntax.Stmt, nested bool) {
+	if n := len(s.Redirs); n > 0 {
+		start := int(s.Pos().Offset())
+		t.commands = append(t.commands, command{span: span{start, spanOf(s.Redirs[n-1].Word).end}, name: span{start, start}, nested: nested})
+	}
+}
+
+func (t *tree) argument(c *command, w *syntax.Word) {
+	if at := spanOf(w); plainWord(w) && !number.MatchString(at.of(t.text)) {
+		c.words = append(c.words, at)
+	}
+	t.expansions(w, true)
+}
+
+// number is what the grammar calls so; such an argument is no word.
+var number = regexp.MustCompile(`^-?(0x)?[0-9]+(#[0-9A-Za-z@_]+)?$`)
+
+// plainWord says whether a word is one unquoted literal.
+func plainWord(w *syntax.Word) bool {
+	if len(w.Parts) != 1 {
+		return false
+	}
+	lit, ok := w.Parts[0].(*syntax.Lit)
+	return ok && !strings.ContainsAny(lit.Value, "{}") && !strings.HasPrefix(lit.Value, "[")
+}
+
+// expansions looks for what cannot be analysed in a word.
+func (t *tree) expansions(w *syntax.Word, nested bool) {
+	syntax.Walk(w, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CmdSubst:
+			t.node("command_substitution", n)
+			t.stmts(n.Stmts, nested)
+			return false
+		case *syntax.ProcSubst:
+			t.node("process_substitution", n)
+			t.stmts(n.Stmts, nested)
+			return false
+		case *syntax.ParamExp:
+			if !n.Short {
+				t.node("expansion", n)
+			}
+		}
+		return n != nil
+	})
+}
+
+// redirect records the target of a file redirect. The grammar takes all words
+// after it as further targets.
+func (t *tree) redirect(r *syntax.Redirect, nested bool) {
+	if r.Hdoc != nil {
+		t.expansions(r.Hdoc, nested)
+		return
+	}
+	if r.Op != syntax.WordHdoc && plainWord(r.Word) && !number.MatchString(spanOf(r.Word).of(t.text)) {
+		t.redirects = append(t.redirects, spanOf(r.Word))
+	}
+	t.expansions(r.Word, nested)
+}
