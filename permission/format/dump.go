@@ -26,7 +26,7 @@ func write(b *bytes.Buffer, v reflect.Value) {
 		}
 		write(b, v.Elem())
 	case reflect.Struct:
-		if s, ok := v.Interface().(fmt.Stringer); ok {
+		if s, ok := reflect.TypeAssert[fmt.Stringer](v); ok {
 			b.WriteString(s.String())
 			return
 		}

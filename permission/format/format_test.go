@@ -54,8 +54,7 @@ func TestTwiceIsOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			once, err := format.Source(path, in)
-			var refused *permission.LoadError
-			if errors.As(err, &refused) {
+			if _, refused := errors.AsType[*permission.LoadError](err); refused {
 				continue
 			}
 			if err != nil {
@@ -80,8 +79,7 @@ func TestTwiceIsOnce(t *testing.T) {
 
 func TestRefusesWhatDoesNotLoad(t *testing.T) {
 	_, err := format.Source("x.yaml", []byte("version: 1\nname: x\nrules: [{nome: a}]\n"))
-	var refused *permission.LoadError
-	if !errors.As(err, &refused) {
+	if _, refused := errors.AsType[*permission.LoadError](err); !refused {
 		t.Errorf("error %v", err)
 	}
 }

@@ -11,9 +11,7 @@ import (
 // checkConstant looks for conditions that are the same for every call.
 func (c *expr) checkConstant() {
 	value, constant := c.folded()
-	if !constant {
-		value, constant = c.contradiction()
-	}
+	constant = constant || c.contradicts()
 	switch {
 	case !constant:
 	case !value:
@@ -48,25 +46,25 @@ func (c *expr) folded() (value, constant bool) {
 	return bool(b), ok
 }
 
-// contradiction finds x && !x, and one value compared with two.
-func (c *expr) contradiction() (value, constant bool) {
+// contradicts finds x && !x, and one value compared with two.
+func (c *expr) contradicts() bool {
 	var seen []string
 	equal := map[string]string{}
 	for _, part := range allOf(c.root()) {
 		seen = append(seen, c.text(part))
 		if left, right, ok := c.equation(part); ok {
 			if before, ok := equal[left]; ok && before != right {
-				return false, true
+				return true
 			}
 			equal[left] = right
 		}
 	}
 	for _, part := range allOf(c.root()) {
 		if isCall(part, "!_") && slices.Contains(seen, c.text(part.AsCall().Args()[0])) {
-			return false, true
+			return true
 		}
 	}
-	return false, false
+	return false
 }
 
 // equation takes x == literal apart.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission"
@@ -64,16 +65,14 @@ func BecauseText(b *permission.Because) string {
 	case b.Value != nil:
 		text += fmt.Sprintf(" is %v", *b.Value)
 	}
-	sep := " ("
+	var values []string
 	for _, name := range slices.Sorted(maps.Keys(b.Operands)) {
-		if name == b.Expr {
-			continue
+		if name != b.Expr {
+			values = append(values, name+" is "+value(b.Operands[name]))
 		}
-		text += sep + name + " is " + value(b.Operands[name])
-		sep = ", "
 	}
-	if sep == ", " {
-		text += ")"
+	if len(values) > 0 {
+		text += " (" + strings.Join(values, ", ") + ")"
 	}
 	return text
 }

@@ -15,7 +15,7 @@ import (
 func policyFolder(t *testing.T) {
 	t.Helper()
 	clean(t)
-	from := filepath.Join(goldenDir, "policy")
+	from := filepath.Join(goldenDir, "shop")
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		t.Fatal(err)
