@@ -22,6 +22,7 @@ type Bundle struct {
 	ready   bool // false for the zero Bundle
 	noRules bool // made by noPolicy: stands in until a policy loads
 	rules   int
+	names   []string              // of the rules, sorted
 	byTool  map[string]*toolRules // tools that are declared or named by a rule
 	others  *toolRules            // every other tool: the rules for any tool
 }

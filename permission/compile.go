@@ -291,6 +291,9 @@ func (c *compiler) finish() (*Bundle, error) {
 		return nil, c.problems.err()
 	}
 	b.hash, b.rules, b.ready = hash, len(c.rules), true
+	for _, r := range c.rules {
+		b.names = append(b.names, r.Name)
+	}
 	return b, nil
 }
 

@@ -15,19 +15,27 @@ import (
 // one stays. Before the first good one only tools that are declared read-only
 // are allowed and everything else is denied.
 //
+// A shadow policy can stand beside it, a candidate that decides nothing: what it
+// would have decided otherwise is counted and listed in Status.
+//
 // All methods may be called from several goroutines. Decide and Denied never
 // wait for a reload.
 type Live struct {
 	source  Source
 	options LiveOptions
 	current atomic.Pointer[Bundle]
+	counts  counters
+	shadow  *shadow // nil: none
 
 	reload sync.Mutex // serialises reloads and their callbacks; guards tried and digest
 	tried  bool       // the files of digest have been read and compiled, or refused
 	digest [sha256.Size]byte
 
-	mu  sync.Mutex // guards err
-	err error
+	mu      sync.Mutex // guards what follows
+	err     error
+	loaded  time.Time
+	loads   uint64
+	refused uint64
 }
 
 // LiveOptions are Options with a way to hear of reloads.
@@ -39,6 +47,11 @@ type LiveOptions struct {
 	Alarm func(error)
 	// Loaded is called with each bundle that comes into force, likewise.
 	Loaded func(*Bundle)
+	// Shadow has the rule files of the shadow policy; nil: there is none. It is
+	// compiled against the same options, reloaded and watched together with the
+	// live one, and its faults go to Alarm as *ShadowError. Every decision then
+	// takes about twice as long.
+	Shadow Source
 }
 
 // NewLive makes a holder without a policy. Call Reload before use; the error
@@ -50,6 +63,9 @@ func NewLive(source Source, options LiveOptions) (*Live, error) {
 	}
 	l := &Live{source: source, options: options}
 	l.current.Store(none)
+	if options.Shadow != nil {
+		l.shadow = newShadow(none, options)
+	}
 	return l, nil
 }
 
@@ -60,11 +76,23 @@ func (l *Live) Bundle() *Bundle { return l.current.Load() }
 func (l *Live) Hash() string { return l.Bundle().Hash() }
 
 // Decide asks the policy in force. See Bundle.Decide.
-func (l *Live) Decide(ctx context.Context, req Request) Decision { return l.Bundle().Decide(ctx, req) }
+func (l *Live) Decide(ctx context.Context, req Request) Decision {
+	b := l.Bundle()
+	d := b.Decide(ctx, req)
+	l.counts.add(&d)
+	if l.shadow != nil {
+		l.shadow.compare(ctx, b, req, &d)
+	}
+	return d
+}
 
 // Denied asks the deny rules of the policy in force. See Bundle.Denied.
 func (l *Live) Denied(ctx context.Context, req Request) (Decision, bool) {
-	return l.Bundle().Denied(ctx, req)
+	d, denied := l.Bundle().Denied(ctx, req)
+	if denied {
+		l.counts.add(&d)
+	}
+	return d, denied
 }
 
 // Err says why the newest policy was refused; nil when it is in force.
@@ -75,8 +103,12 @@ func (l *Live) Err() error {
 }
 
 // Reload reads the source and puts its policy in force. On any error, usually
-// a *LoadError, the last good policy stays.
+// a *LoadError, the last good policy stays. The shadow is reloaded as well; its
+// faults are no errors here.
 func (l *Live) Reload(ctx context.Context) error {
+	if l.shadow != nil {
+		_ = l.shadow.live.Reload(ctx) // kept for Status
+	}
 	l.reload.Lock()
 	defer l.reload.Unlock()
 	files, err := l.source.Read(ctx)
@@ -110,6 +142,9 @@ func (l *Live) Watch(ctx context.Context, interval time.Duration) error {
 func (l *Live) look(ctx context.Context, before [sha256.Size]byte) [sha256.Size]byte {
 	l.reload.Lock()
 	defer l.reload.Unlock()
+	if l.shadow != nil {
+		l.shadow.seen = l.shadow.live.look(ctx, l.shadow.seen)
+	}
 	files, err := l.source.Read(ctx)
 	if ctx.Err() != nil {
 		return before // we are being stopped: that is no fault of the policy
@@ -131,6 +166,7 @@ func (l *Live) load(files []File) error {
 	l.digest, l.tried = digestOf(files), true
 	if err == nil {
 		l.current.Store(b)
+		l.counts.keep(b)
 	}
 	l.settle(err)
 	if err == nil && l.options.Loaded != nil {
@@ -153,6 +189,11 @@ func (l *Live) settle(err error) {
 	l.mu.Lock()
 	before := l.err
 	l.err = err
+	if err == nil {
+		l.loads, l.loaded = l.loads+1, time.Now()
+	} else {
+		l.refused++
+	}
 	l.mu.Unlock()
 	same := before == nil && err == nil || before != nil && err != nil && before.Error() == err.Error()
 	if !same && l.options.Alarm != nil {

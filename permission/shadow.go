@@ -1,0 +1,176 @@
+package permission
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// ShadowError is a fault of the shadow policy. The live one is not affected.
+type ShadowError struct{ Err error }
+
+// Error says whose fault it is.
+func (e *ShadowError) Error() string { return "shadow policy: " + e.Err.Error() }
+
+// Unwrap gives the fault.
+func (e *ShadowError) Unwrap() error { return e.Err }
+
+// maxDifferences bounds the list of kinds of differing verdicts. The number of
+// all of them is counted beyond it.
+const maxDifferences = 200
+
+// ShadowStatus is what a shadow policy would have done.
+type ShadowStatus struct {
+	Bundle string `json:"bundle"`
+	Rules  int    `json:"rules"`
+	// Alarm says why the newest shadow policy was refused; "" when it is used.
+	Alarm string `json:"alarm"`
+	// Compared counts the calls that both of the present policies decided,
+	// Differing those on which they differ. Both begin anew with a new policy.
+	Compared  uint64 `json:"compared"`
+	Differing uint64 `json:"differing"`
+	// Differences are the kinds of differing verdicts, the most frequent first;
+	// Unlisted counts the calls of kinds beyond the first 200.
+	Differences []Difference `json:"differences"`
+	Unlisted    uint64       `json:"unlisted"`
+}
+
+// Difference is a kind of call on which two policies differ: all calls of a tool
+// in a mode that the same rules decided in the same ways.
+type Difference struct {
+	Tool   string  `json:"tool"`
+	Mode   Mode    `json:"mode"`
+	Live   Verdict `json:"live"`
+	Shadow Verdict `json:"shadow"`
+	Count  uint64  `json:"count"`
+	// Last is when the last one was decided, by the request's clock; Session
+	// and Reply are where. Inputs are not kept.
+	Last    time.Time         `json:"last"`
+	Session message.SessionID `json:"session"`
+	Reply   message.ReplyID   `json:"reply"`
+}
+
+// Verdict is the short form of a decision.
+type Verdict struct {
+	Behavior message.Behavior `json:"behavior"`
+	Step     Step             `json:"step"`
+	Rule     string           `json:"rule"`
+}
+
+func verdictOf(d *Decision) Verdict { return Verdict{d.Behavior, d.Step, d.Rule} }
+
+// shadow is a candidate policy beside the live one.
+type shadow struct {
+	live *Live
+	seen [sha256.Size]byte // of the watch; guarded by the live policy's reload
+	now  atomic.Pointer[comparison]
+}
+
+func newShadow(none *Bundle, options LiveOptions) *shadow {
+	l := &Live{source: options.Shadow, options: LiveOptions{Options: options.Options}}
+	l.current.Store(none)
+	if alarm := options.Alarm; alarm != nil {
+		l.options.Alarm = func(err error) {
+			if err != nil {
+				alarm(&ShadowError{Err: err})
+			}
+		}
+	}
+	return &shadow{live: l}
+}
+
+// comparison is of one pair of bundles.
+type comparison struct {
+	live, shadow        *Bundle
+	compared, differing atomic.Uint64
+
+	mu       sync.Mutex // guards what follows; taken on a difference only
+	kinds    map[differenceKey]*Difference
+	unlisted uint64
+}
+
+type differenceKey struct {
+	tool         string
+	mode         Mode
+	live, shadow Verdict
+}
+
+// of gives the comparison of the bundles, a new one if one of them is new.
+func (s *shadow) of(live, candidate *Bundle) *comparison {
+	for {
+		c := s.now.Load()
+		if c != nil && c.live == live && c.shadow == candidate {
+			return c
+		}
+		fresh := &comparison{live: live, shadow: candidate, kinds: map[differenceKey]*Difference{}}
+		if s.now.CompareAndSwap(c, fresh) {
+			return fresh
+		}
+	}
+}
+
+// compare lets the shadow decide what the live policy has decided.
+func (s *shadow) compare(ctx context.Context, live *Bundle, req Request, d *Decision) {
+	candidate := s.live.Bundle()
+	if candidate.noRules || live.noRules || ctx.Err() != nil {
+		return // there is nothing to compare with
+	}
+	own := candidate.Decide(ctx, req)
+	if ctx.Err() != nil {
+		return // then it was decided by the context
+	}
+	c := s.of(live, candidate)
+	c.compared.Add(1)
+	if own.Behavior != d.Behavior {
+		c.differing.Add(1)
+		c.note(req, d, &own)
+	}
+}
+
+func (c *comparison) note(req Request, live, own *Decision) {
+	key := differenceKey{tool: quoted(req.Tool), mode: live.Mode, live: verdictOf(live), shadow: verdictOf(own)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	diff := c.kinds[key]
+	if diff == nil {
+		if len(c.kinds) >= maxDifferences {
+			c.unlisted++
+			return
+		}
+		diff = &Difference{Tool: key.tool, Mode: key.mode, Live: key.live, Shadow: key.shadow}
+		c.kinds[key] = diff
+	}
+	diff.Count++
+	diff.Last, diff.Session, diff.Reply = req.Now, req.Caller.Session, req.Caller.Reply
+}
+
+func (s *shadow) status() *ShadowStatus {
+	b := s.live.Bundle()
+	out := &ShadowStatus{Bundle: b.Hash(), Rules: b.Rules(), Differences: []Difference{}}
+	if err := s.live.Err(); err != nil {
+		out.Alarm = err.Error()
+	}
+	c := s.now.Load()
+	if c == nil || c.shadow != b {
+		return out
+	}
+	out.Compared, out.Differing = c.compared.Load(), c.differing.Load()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out.Unlisted = c.unlisted
+	for _, d := range c.kinds {
+		out.Differences = append(out.Differences, *d)
+	}
+	slices.SortFunc(out.Differences, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Mode, b.Mode),
+			cmp.Compare(a.Live.Rule, b.Live.Rule), cmp.Compare(a.Shadow.Rule, b.Shadow.Rule), cmp.Compare(a.Live.Step, b.Live.Step),
+			cmp.Compare(a.Shadow.Step, b.Shadow.Step))
+	})
+	return out
+}
