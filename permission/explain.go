@@ -33,8 +33,8 @@ type Explanation struct {
 	// NearMiss says which single part of a rule would have led elsewhere; "" if
 	// there is none.
 	NearMiss string `json:"near_miss"`
-	// Shell shows the commands of a shell line, as the deciding rule saw them;
-	// empty for other tools.
+	// Shell shows the commands of a shell line, and which of them the allow rules
+	// cover together; empty for other tools, and where no rule has content.
 	Shell []Piece `json:"shell"`
 	// Cost is what the conditions took, in cel-go's units.
 	Cost     uint64        `json:"cost"`
@@ -54,7 +54,7 @@ func (b *Bundle) Explain(ctx context.Context, req Request) *Explanation {
 	began := time.Now() //nolint:forbidigo // how long it took is part of the answer, and decides nothing
 	e := b.evaluate(ctx, &req)
 	defer e.close()
-	e.trace = newTracer()
+	e.trace = newTracer(e.tr.hiddenPaths())
 	x := explained(e.decide())
 	x.Duration = time.Since(began) //nolint:forbidigo // as above
 	for _, t := range e.trace.rules {
@@ -109,19 +109,30 @@ func (b *Bundle) aboutOthers(tr *toolRules) []string {
 	return out
 }
 
-// shellOf is what the deciding rule saw of the command; without one, what the
-// first rule saw that can say.
+// shellOf joins what the allow rules see of a command: a piece is covered if one
+// of them covers it.
 func shellOf(x *Explanation) []Piece {
-	var first []Piece
+	var out []Piece
 	for _, t := range x.Trace {
-		if t.Rule == x.Rule && t.Shell != nil {
-			return t.Shell
+		if t.Behavior != message.BehaviorAllow || t.Shell == nil {
+			continue
 		}
-		if first == nil {
-			first = t.Shell
+		if out == nil {
+			out = slices.Clone(t.Shell)
+			for i := range out {
+				if out[i].Covered {
+					out[i].Why = "by rule " + t.Rule
+				}
+			}
+			continue
+		}
+		for i, p := range t.Shell {
+			if i < len(out) && p.Covered && !out[i].Covered {
+				out[i] = Piece{Text: p.Text, Covered: true, Why: "by rule " + t.Rule}
+			}
 		}
 	}
-	return first
+	return out
 }
 
 // nearMiss looks for a rule that one part alone kept from matching, and that

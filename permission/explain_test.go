@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -161,5 +162,34 @@ func TestExplainShowsFailures(t *testing.T) {
 	x = explainRefund(t, `{"cents": "1"}`)
 	if x.Decision != message.BehaviorAsk || len(x.Errors) == 0 || traced(t, x, "cap").Because.Error == "" {
 		t.Errorf("bad input: %+v", x)
+	}
+}
+
+// TestExplainRedacts: what any rule about the tool hides is nowhere in the
+// explanation, under whatever name a rule looks at it.
+func TestExplainRedacts(t *testing.T) {
+	s := schema(t, `{"type": "object", "required": ["card"], "properties": {"card": {"type": "object", "required": ["number"],
+		"properties": {"number": {"type": "string"}, "cvc": {"type": "string"}}}, "cards": {"type": "array", "items": {"type": "object",
+		"required": ["number"], "properties": {"number": {"type": "string"}}}}}}`)
+	whens := []string{`args.card.number == "1"`, `args.card.?number.orValue("") == "1"`, `size(dyn(args.card)) == 9`,
+		`args.cards[0].number == "1"`, `dyn(args).card.number == "1"`, `args.cards.exists(c, c.number == "1")`, `"x" in dyn(args)`, `dyn(args)["card"].number == "1"`}
+	rules := []permission.Rule{{Name: "hide", Tools: []string{"pay"}, Behavior: message.BehaviorAsk, Redact: []string{"args.card.number", "args.cards.*.number"}, When: "false && true"}}
+	for i, when := range whens {
+		rules = append(rules, permission.Rule{Name: string(rune('a' + i)), Tools: []string{"pay"}, Behavior: message.BehaviorDeny, When: when})
+	}
+	b, err := permission.Compile(permission.Policy{Rules: rules}, permission.Options{Tools: []permission.Tool{{Name: "pay", Schema: s}}, Enforced: permission.AllDuties()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := b.Explain(t.Context(), permission.Request{Tool: "pay", Input: []byte(`{"card": {"number": "4242SECRET", "cvc": "1"}, "cards": [{"number": "4242SECRET"}]}`)})
+	text, err := strictjson.Marshal(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "4242SECRET") {
+		t.Errorf("the explanation shows what is hidden: %s", text)
+	}
+	if !strings.Contains(string(text), "[redacted]") {
+		t.Errorf("nothing is redacted: %s", text)
 	}
 }

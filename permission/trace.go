@@ -63,14 +63,16 @@ type Explainer interface {
 // tracer stands between an evaluation and its rules. It runs programs that are
 // compiled to keep the value of every part.
 type tracer struct {
-	rules  []*Traced
-	byRule map[*compiledRule]*Traced
-
+	rules   []*Traced
+	byRule  map[*compiledRule]*Traced
+	hidden  []argPath // what is not shown of the arguments
 	reached bool
 	current *Traced
 }
 
-func newTracer() *tracer { return &tracer{byRule: map[*compiledRule]*Traced{}, reached: true} }
+func newTracer(hidden []argPath) *tracer {
+	return &tracer{byRule: map[*compiledRule]*Traced{}, hidden: hidden, reached: true}
+}
 
 // rule traces one rule.
 func (t *tracer) rule(e *evaluation, r *compiledRule) (matched, failed bool) {
@@ -93,7 +95,7 @@ func (t *tracer) rule(e *evaluation, r *compiledRule) (matched, failed bool) {
 	if x, ok := r.pattern.(Explainer); ok && e.inputErr == nil {
 		pieces, err := safely(func() ([]Piece, error) { return x.Explain(e.call), nil })
 		if err == nil {
-			tr.Shell = shownPieces(pieces)
+			tr.Shell = t.pieces(pieces)
 		}
 	}
 	return tr.Matched, tr.Failed
@@ -110,10 +112,13 @@ func contentReason(r *compiledRule, matched bool) *Because {
 	return b
 }
 
-func shownPieces(pieces []Piece) []Piece {
+func (t *tracer) pieces(pieces []Piece) []Piece {
 	out := make([]Piece, len(pieces))
 	for i, p := range pieces {
 		out[i] = Piece{Text: visible(shorten(p.Text, maxReasonExpr)), Covered: p.Covered, Why: visible(shorten(p.Why, maxErrorText))}
+		if hides(t.hidden, "args.command") {
+			out[i].Text, out[i].Why = hiddenText, ""
+		}
 	}
 	return out
 }
@@ -182,7 +187,10 @@ func (t *tracer) part(ast *cel.Ast, e celast.Expr, state interpreter.EvalState, 
 			if b.Operands == nil {
 				b.Operands = map[string]any{}
 			}
-			b.Operands[textOf(ast, op)] = shownValue(v, 0)
+			name := textOf(ast, op)
+			if b.Operands[name] = shownValue(v, 0); hides(t.hidden, name) {
+				b.Operands[name] = hiddenText
+			}
 		}
 	}
 	return b

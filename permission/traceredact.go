@@ -1,0 +1,52 @@
+package permission
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// hiddenPaths are what any rule about the tool redacts: an explanation shows
+// more than the text of a question, so that it hides more.
+func (t *toolRules) hiddenPaths() []argPath {
+	var out []argPath
+	for _, r := range slices.Concat(t.deny, t.ask, t.allow) {
+		for _, text := range r.rule.Redact {
+			if p, err := parsePath(text); err == nil {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// hides reports whether a variable, by its text in an expression, shows
+// something that lies at one of the paths.
+func hides(paths []argPath, variable string) bool {
+	steps := variableSteps(variable)
+	return slices.ContainsFunc(paths, func(p argPath) bool {
+		hidden := append([]string{p.root}, p.steps...)
+		return overlap(hidden, steps) || overlap(hidden, slices.DeleteFunc(slices.Clone(steps), isIndex))
+	})
+}
+
+// overlap reports whether one path leads to the other, or past it.
+func overlap(hidden, steps []string) bool {
+	for i := range min(len(hidden), len(steps)) {
+		if hidden[i] != "*" && hidden[i] != steps[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// variableSteps takes args.?card["number"] apart.
+func variableSteps(text string) []string {
+	text = strings.NewReplacer("[?", ".", "[", ".", "]", "", ".?", ".", `"`, "").Replace(text)
+	return strings.Split(text, ".")
+}
+
+func isIndex(step string) bool {
+	_, err := strconv.Atoi(step)
+	return err == nil
+}
