@@ -26,7 +26,8 @@ type Journal interface {
 	// History reads all facts of one tree, oldest first.
 	History(ctx context.Context, key message.Key) ([]message.Record, error)
 	// AppendEvent stores streamed events of a runtime, in order, without
-	// compare-and-swap, and returns the last one's sequence.
+	// compare-and-swap, and returns the last one's sequence. On an error some of
+	// them may be stored; the very same event sent again may be stored once.
 	AppendEvent(ctx context.Context, runtime string, reply message.Key, events []message.RawJSON) (uint64, error)
 	// Read returns up to limit records of a session (facts of all its trees and
 	// events) with sequences above after, in order. last is the sequence up to

@@ -124,7 +124,7 @@ func readingPages(j *journalTest) {
 		if err != nil || len(records) != 0 || last < after {
 			j.Errorf("limit %d: behind the end: %d records, cursor %d after %d, %v", limit, len(records), last, after, err)
 		}
-		if n := j.emit(j.key("third", "r", ""), 1); n <= last {
+		if n := j.emit(j.key("third", "r", ""), limit); n <= last {
 			j.Errorf("limit %d: a new record got sequence %d, the cursor was %d", limit, n, last)
 		}
 	}
