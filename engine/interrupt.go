@@ -98,18 +98,17 @@ func (e *Engine) anyCall(ctx context.Context, reply message.Key) error {
 
 // reach waits until the view has seen everything up to seq.
 func (e *Engine) reach(ctx context.Context, seq uint64) error {
-	for {
-		ch := e.view.past(seq)
-		if ch == nil {
-			return nil
-		}
-		select {
-		case <-ch:
-		case <-ctx.Done():
-			return &message.Error{Code: message.CodeUnavailable, What: "the journal is not being followed fast enough; the interrupt is stored and will be carried out", Hint: "ask again"}
-		case <-e.following.Done():
-			return &message.Error{Code: message.CodeUnavailable, What: "this engine does not go on; the interrupt is stored and will be carried out by another", Hint: "ask again", Err: context.Cause(e.following)}
-		}
+	ch := e.view.past(seq)
+	if ch == nil {
+		return nil
+	}
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
+		return &message.Error{Code: message.CodeUnavailable, What: "the journal is not being followed fast enough; the interrupt is stored and will be carried out", Hint: "ask again"}
+	case <-e.following.Done():
+		return &message.Error{Code: message.CodeUnavailable, What: "this engine does not go on; the interrupt is stored and will be carried out by another", Hint: "ask again", Err: context.Cause(e.following)}
 	}
 }
 

@@ -178,14 +178,16 @@ func (e *Engine) startLocal(ctx context.Context, key message.Key) (*message.Call
 
 // mustNotBegin is asked right before an attempt begins: a reply that was
 // interrupted or a deny rule that came into force since the decision ends the
-// call instead. If an earlier attempt was started, only a person can end it.
+// call instead. If an earlier attempt was started, only a person can end it. An
+// interrupt that is written after the call's last fact need not be seen here:
+// it closes the call itself before it is acknowledged.
 func (e *Engine) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool, error) {
 	c := m.Call()
-	state, _, err := e.lastReply(ctx, c.ReplyKey())
+	phase, err := e.phaseAt(ctx, c.ReplyKey(), c.Seq)
 	if err != nil {
 		return true, err
 	}
-	if state.Phase != message.ReplyOpen {
+	if phase != message.ReplyOpen {
 		return true, m.Step(toolcall.Interrupted{Base: stamp()})
 	}
 	d, denied := e.deniedNow(ctx, c)

@@ -196,6 +196,25 @@ func (e *Engine) lastReply(ctx context.Context, reply message.Key) (message.Repl
 	return *r.Fact.Reply, r.Seq, nil
 }
 
+// lagLimit is how long a look at a reply waits for the watch before it reads
+// the journal itself.
+const lagLimit = 50 * time.Millisecond
+
+// phaseAt is the phase of a reply when the fact seq was written, or later. A
+// view that has seen that fact has seen every interrupt before it; no reading
+// is needed.
+func (e *Engine) phaseAt(ctx context.Context, reply message.Key, seq uint64) (message.ReplyPhase, error) {
+	wait, cancel := context.WithTimeout(ctx, lagLimit)
+	defer cancel()
+	if e.reach(wait, seq) == nil {
+		if phase := e.view.phase(reply); phase != "" {
+			return phase, nil
+		}
+	}
+	state, _, err := e.lastReply(ctx, reply)
+	return state.Phase, err
+}
+
 func interruptedError(reply message.Key) error {
 	return &message.Error{Code: message.CodeInterrupted, Op: "propose", What: "the reply " + string(reply.Reply) + " was interrupted", Hint: "begin a new reply"}
 }
@@ -263,7 +282,7 @@ func sameProposal(c, known *message.Call) (*message.Call, error) {
 	return known, nil
 }
 
-// writeFirst stores a call's first fact. The reply's own tree is read again
+// writeFirst stores a call's first fact. The reply's own tree is looked at
 // after it and before anything begins here: an interrupt that was written
 // meanwhile did not see this call, so this call has to see the interrupt.
 func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message.Principal) (*message.Call, error) {
@@ -275,15 +294,16 @@ func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message
 			return nil, err
 		}
 	}
-	if _, err := e.append(ctx, f, 0); err != nil {
+	seq, err := e.append(ctx, f, 0)
+	if err != nil {
 		return nil, err
 	}
 	if !c.Open() {
 		e.perform(c, m.Effects())
 		return c, nil
 	}
-	state, _, err := e.lastReply(ctx, c.ReplyKey())
-	if err == nil && state.Phase == message.ReplyOpen {
+	phase, err := e.phaseAt(ctx, c.ReplyKey(), seq)
+	if err == nil && phase == message.ReplyOpen {
 		e.perform(c, m.Effects())
 		return c, nil
 	}

@@ -21,13 +21,19 @@ type view struct {
 	sessions map[message.Key]*sessionView
 	recent   []message.Key // finished calls still in calls, oldest first
 	changed  map[message.Key]chan struct{}
-	advanced chan struct{} // closed and replaced when seq moves and somebody waits
-	keep     int           // finished calls kept at hand
+	waiting  []waiter // for the watch
+	keep     int      // finished calls kept at hand
 
 	// Hashes of the replies whose finished calls were all forgotten. Two replies
 	// with one hash cost a needless look into the journal.
 	seed maphash.Seed
 	gone map[uint64]struct{}
+}
+
+// waiter is somebody to whom it matters that the watch has come to seq.
+type waiter struct {
+	seq  uint64
+	come chan struct{}
 }
 
 type replyView struct {
@@ -190,10 +196,13 @@ func (v *view) reached(seq uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.seq = seq
-	if v.advanced != nil {
-		close(v.advanced)
-		v.advanced = nil
-	}
+	v.waiting = slices.DeleteFunc(v.waiting, func(w waiter) bool {
+		if w.seq > seq {
+			return false
+		}
+		close(w.come)
+		return true
+	})
 }
 
 // seen is the sequence up to which the watch has delivered everything.
@@ -203,17 +212,17 @@ func (v *view) seen() uint64 {
 	return v.seq
 }
 
-// past returns nil once the watch has passed seq, else a channel to wait on.
+// past returns nil if the watch has come to seq, else a channel that is closed
+// when it has.
 func (v *view) past(seq uint64) <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.seq >= seq {
 		return nil
 	}
-	if v.advanced == nil {
-		v.advanced = make(chan struct{})
-	}
-	return v.advanced
+	w := waiter{seq, make(chan struct{})}
+	v.waiting = append(v.waiting, w)
+	return w.come
 }
 
 // watch returns a channel that is closed at the next change of a reply (or,
@@ -264,6 +273,19 @@ func (v *view) replyState(key message.Key) (*message.ReplyState, uint64) {
 		return r.state, r.seq
 	}
 	return nil, 0
+}
+
+// phase is that of a reply, or empty if it may have been forgotten.
+func (v *view) phase(reply message.Key) message.ReplyPhase {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	switch r := v.replies[reply]; {
+	case r != nil && r.state != nil:
+		return r.state.Phase
+	case r == nil || r.gaps:
+		return ""
+	}
+	return message.ReplyOpen
 }
 
 // ofReply gives the calls of a reply that are at hand, in the order in which
