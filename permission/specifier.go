@@ -1,0 +1,246 @@
+package permission
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Specifiers are rules written as Tool or Tool(specifier), the form of many
+// agents' settings: Bash(git status:*), Read(./src/**), mcp__github__*.
+type Specifiers struct {
+	Source           string // of the rules; "" is "imported"
+	Allow, Ask, Deny []string
+}
+
+// FromSpecifiers makes a policy of rules in that form, for the tools of the
+// options. A text that would mean less than it says, or whose meaning depends on
+// what is not known here, is refused; the *LoadError names each of them.
+//
+// An allow never gets wider: a command without * is allowed to the letter
+// alone. A deny or ask never gets narrower: it becomes several rules where the
+// pattern languages differ.
+func FromSpecifiers(s Specifiers, opts Options) (Policy, error) {
+	var policy Policy
+	var found problems
+	im := importer{opts: opts, source: s.Source}
+	if im.source == "" {
+		im.source = "imported"
+	}
+	for _, list := range []struct {
+		behavior message.Behavior
+		texts    []string
+	}{{message.BehaviorDeny, s.Deny}, {message.BehaviorAsk, s.Ask}, {message.BehaviorAllow, s.Allow}} {
+		for _, text := range list.texts {
+			rules, err := im.rules(text, list.behavior)
+			if err != nil {
+				found.add(Problem{Field: string(list.behavior), Msg: quoted(text) + ": " + err.Error()})
+			}
+			policy.Rules = append(policy.Rules, rules...)
+		}
+	}
+	policy.Rules = sameOnce(policy.Rules)
+	if found.err() != nil {
+		return Policy{}, found.err()
+	}
+	return checkedImport(policy, opts)
+}
+
+// ImportContext is FromContext with the rules checked against the tools: an
+// unknown tool, or content that nothing gives a meaning, is a *LoadError.
+func ImportContext(c message.PermissionContext, opts Options) (Policy, error) {
+	return checkedImport(FromContext(c), opts)
+}
+
+func checkedImport(p Policy, opts Options) (Policy, error) {
+	if _, err := Compile(p, opts); err != nil {
+		return Policy{}, err
+	}
+	return p, nil
+}
+
+// sameOnce drops rules that were given twice.
+func sameOnce(rules []Rule) []Rule {
+	var out []Rule
+	for _, r := range rules {
+		if !slices.ContainsFunc(out, func(o Rule) bool { return o.Name == r.Name }) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+type importer struct {
+	opts   Options
+	source string
+}
+
+var specifierForm = regexp.MustCompile(`^([A-Za-z0-9_.*/-]+)(?:\((.*)\))?$`)
+
+func (im importer) rules(text string, b message.Behavior) ([]Rule, error) {
+	m := specifierForm.FindStringSubmatch(strings.TrimSpace(text))
+	if m == nil {
+		return nil, errors.New("is not of the form Tool or Tool(specifier)")
+	}
+	tools, err := im.tools(m[1], b)
+	if err != nil {
+		return nil, err
+	}
+	base := Rule{Name: quoted("specifier/" + string(b) + "/" + m[0]), Tools: tools, Behavior: b, Source: im.source}
+	spec, bare := m[2], !strings.HasSuffix(m[0], ")")
+	switch {
+	case bare || spec == "*":
+		return []Rule{base}, nil
+	case spec == "":
+		return nil, errors.New("the specifier is empty; write the tool's name alone for every call of it")
+	case len(tools) != 1 || tools[0] == AnyTool || isServerPattern(tools[0]):
+		return nil, errors.New("a specifier needs the name of one tool")
+	}
+	return im.specified(base, tools[0], spec)
+}
+
+// tools are what the name of a specifier stands for.
+func (im importer) tools(name string, b message.Behavior) ([]string, error) {
+	mcp, isMCP := strings.CutPrefix(name, "mcp__")
+	server, tool, hasTool := strings.Cut(mcp, "__")
+	switch {
+	case name == AnyTool && b != message.BehaviorAllow:
+		return []string{AnyTool}, nil
+	case isMCP && server != "" && !strings.Contains(server, "*") && (!hasTool || tool == "*"):
+		return im.server(server)
+	case strings.Contains(name, "*") && b == message.BehaviorAllow:
+		return nil, errors.New("a pattern over tool names would allow tools that nobody has looked at; list them, or name a server as mcp__server__*")
+	case strings.Contains(name, "*"):
+		return nil, errors.New("is a pattern over tool names, which are exact; list them, name a server as mcp__server__*, or write * for all")
+	}
+	for i := range im.opts.Tools {
+		t := &im.opts.Tools[i]
+		if t.Name == name || isMCP && hasTool && t.Server == server && t.Name == tool {
+			return []string{t.Name}, nil
+		}
+	}
+	if len(im.opts.Tools) > 0 && !im.opts.AllowUnknownTools {
+		return nil, unknownTool(name, im.opts.Tools)
+	}
+	return []string{name}, nil
+}
+
+func (im importer) server(server string) ([]string, error) {
+	known := slices.ContainsFunc(im.opts.Tools, func(t Tool) bool { return t.Server == server })
+	if !known && len(im.opts.Tools) > 0 && !im.opts.AllowUnknownTools {
+		return nil, fmt.Errorf("there is no tool of server %s", quoted(server))
+	}
+	return []string{server + "/*"}, nil
+}
+
+func unknownTool(name string, tools []Tool) error {
+	names := make([]string, len(tools))
+	for i := range tools {
+		names[i] = tools[i].Name
+	}
+	slices.Sort(names)
+	if hint := didYouMean(nearest(name, names)); hint != "" {
+		return fmt.Errorf("there is no tool %s; %s", quoted(name), hint)
+	}
+	return fmt.Errorf("there is no tool %s", quoted(name))
+}
+
+// Tools whose specifiers are command lines, and paths.
+var (
+	commandTools = []string{"Bash", "PowerShell"}
+	pathTools    = []string{"Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "Glob", "Grep"}
+	parameter    = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*):(.*)$`)
+)
+
+// specified makes the rules of a specifier in brackets.
+func (im importer) specified(base Rule, name, spec string) ([]Rule, error) {
+	tool := im.tool(name)
+	switch {
+	case slices.Contains(commandTools, name) || shellKind(tool) != nil:
+		return commandRules(base, spec), nil
+	case slices.Contains(pathTools, name):
+		return pathRules(base, spec)
+	}
+	if m := parameter.FindStringSubmatch(spec); m != nil {
+		return parameterRules(base, tool, m[1], m[2])
+	}
+	if im.opts.Matchers[name] == nil && (tool == nil || tool.Kind == nil) {
+		return nil, fmt.Errorf("nothing gives %s a meaning for this tool; write a rule with when", quoted(spec))
+	}
+	return []Rule{withContent(base, spec)}, nil
+}
+
+func (im importer) tool(name string) *Tool {
+	for i := range im.opts.Tools {
+		if im.opts.Tools[i].Name == name {
+			return &im.opts.Tools[i]
+		}
+	}
+	return nil
+}
+
+func withContent(base Rule, content string) Rule {
+	base.RuleContent = &content
+	return base
+}
+
+// commandRules read a command line. An allow without * is meant to the letter;
+// as rule content it would allow further arguments.
+func commandRules(base Rule, spec string) []Rule {
+	if prefix, ok := strings.CutSuffix(spec, " *"); ok && !strings.Contains(prefix, "*") {
+		return []Rule{withContent(base, prefix+":*")}
+	}
+	if base.Behavior == message.BehaviorAllow && !strings.Contains(spec, "*") {
+		base.When = "args.command == " + strconv.Quote(spec)
+		return []Rule{base}
+	}
+	return []Rule{withContent(base, spec)}
+}
+
+// parameterRules read name:value.
+func parameterRules(base Rule, tool *Tool, name, value string) ([]Rule, error) {
+	if tool == nil || tool.Schema == nil {
+		return nil, fmt.Errorf("the tool has no schema, so that nobody knows whether it has a parameter %s; write a rule with when", name)
+	}
+	root := tool.Schema.root
+	field := root.fields[name]
+	if root.kind != kindStruct || field == nil {
+		msg := "the tool has no parameter " + name
+		if hint := didYouMean(nearest(name, fieldNames(root))); hint != "" {
+			msg += "; " + hint
+		}
+		if name == "domain" && root.fields["url"] != nil {
+			msg += "; for hosts write a rule with when and url.host"
+		}
+		return nil, errors.New(msg)
+	}
+	if strings.Contains(value, "*") {
+		return nil, errors.New("a value with * has no one meaning; write a rule with when")
+	}
+	literal := value
+	switch field.kind {
+	case kindString:
+		literal = strconv.Quote(value)
+	case kindInt:
+		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
+			return nil, fmt.Errorf("%s is not the whole number that parameter %s is", quoted(value), name)
+		}
+	case kindBool:
+		if value != "true" && value != "false" {
+			return nil, fmt.Errorf("%s is not true or false, which parameter %s is", quoted(value), name)
+		}
+	default:
+		return nil, fmt.Errorf("parameter %s is neither text nor a whole number nor true or false; write a rule with when", name)
+	}
+	if slices.Contains(tool.Schema.root.required, name) {
+		base.When = "args." + name + " == " + literal
+	} else {
+		base.When = "has(args." + name + ") && args." + name + " == " + literal
+	}
+	return []Rule{base}, nil
+}
