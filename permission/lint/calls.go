@@ -95,7 +95,7 @@ func (c *expr) checkText(e, target, with celast.Expr, function string) {
 
 // isCommand reports whether a field is the command line of a shell tool.
 func (c *expr) isCommand(field string) bool {
-	return field == "command" && isShell(c.Tool)
+	return field == "command" && c.isShell(c.Tool)
 }
 
 func isPath(format, field string) bool {

@@ -25,7 +25,14 @@ var shells = []string{"Bash", "PowerShell"}
 // writers are AgentScope's tools that change files.
 var writers = []string{"Write", "Edit", "MultiEdit", "NotebookEdit"}
 
-func isShell(tool string) bool { return slices.Contains(shells, tool) }
+// isShell reports whether a tool takes a command line: by its kind, or by its
+// name in AgentScope.
+func (l *linter) isShell(tool string) bool {
+	return slices.Contains(shells, tool) || slices.ContainsFunc(l.opts.Tools, func(t permission.Tool) bool {
+		_, shell := t.Kind.(permission.ShellKind)
+		return t.Name == tool && shell
+	})
+}
 
 // checkBroad looks for allow rules that are about every call of a tool.
 func (l *linter) checkBroad(r *permission.Rule) {
@@ -35,7 +42,7 @@ func (l *linter) checkBroad(r *permission.Rule) {
 	for _, name := range r.Tools {
 		i := slices.IndexFunc(l.opts.Tools, func(t permission.Tool) bool { return t.Name == name })
 		switch {
-		case isShell(name):
+		case l.isShell(name):
 			l.add(AlwaysTrue, Error, r, "tool_name", "allows every command line", "add rule_content, or say i_know: true")
 		case slices.Contains(writers, name):
 			l.add(AlwaysTrue, Error, r, "tool_name", "allows "+name+" everywhere", "add rule_content, or say i_know: true")
@@ -52,7 +59,7 @@ func hasContent(r *permission.Rule) bool { return r.RuleContent != nil && *r.Rul
 
 // checkContent judges the rule_content of shell tools.
 func (l *linter) checkContent(r *permission.Rule) {
-	if !hasContent(r) || !slices.ContainsFunc(r.Tools, isShell) {
+	if !hasContent(r) || !slices.ContainsFunc(r.Tools, l.isShell) {
 		return
 	}
 	content := *r.RuleContent

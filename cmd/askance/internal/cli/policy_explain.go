@@ -165,13 +165,16 @@ func (a *app) printExplanation(e *permission.Explanation) error {
 		fmt.Fprintf(&b, "  needs %s\n", need)
 	}
 	for i, t := range e.Trace {
-		branch, trunk := "├─", "│ "
+		branch := "├─"
 		if i == len(e.Trace)-1 {
-			branch, trunk = "└─", "  "
+			branch = "└─"
 		}
 		fmt.Fprintf(&b, "%s %s\n", a.out.Dim(branch), a.ruleLine(t))
-		for _, p := range t.Shell {
-			fmt.Fprintf(&b, "%s   %s\n", a.out.Dim(trunk), a.pieceLine(p))
+	}
+	if len(e.Shell) > 0 {
+		fmt.Fprintf(&b, "%s in the line:\n", counted(len(e.Shell), "command"))
+		for _, p := range e.Shell {
+			fmt.Fprintf(&b, "  %s\n", a.pieceLine(p))
 		}
 	}
 	if n := len(e.NotEvaluated); n > 0 {

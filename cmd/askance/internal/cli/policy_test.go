@@ -54,6 +54,8 @@ func TestPolicy(t *testing.T) {
 		{"explain-json", cli.ExitOK, []string{"explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refund", "--args", small, "--json"}},
 		{"explain-test", cli.ExitOK, []string{"explain", "rules.yaml", "--tools", "tools.yaml", "--test", "huge refunds are denied"}},
 		{"explain-bad-input", cli.ExitOK, []string{"explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refund", "--args", `{"cents":"x"}`}},
+		{"explain-shell", cli.ExitOK, []string{"explain", "shell.yaml", "--tools", "shell-tools.yaml", "--tool", "Bash", "--args", `{"command":"git status && git log -n 3\ntouch x"}`}},
+		{"explain-joint", cli.ExitOK, []string{"explain", "shell.yaml", "--tools", "shell-tools.yaml", "--tool", "Bash", "--args", `{"command":"git commit -m 'a; b' && git push origin main"}`}},
 		{"replay", cli.ExitFindings, []string{"replay", "candidate.yaml", "--tools", "tools.yaml", "--calls", "calls.jsonl"}},
 		{"replay-json", cli.ExitFindings, []string{"replay", "candidate.yaml", "--tools", "tools.yaml", "--calls", "calls.jsonl", "--json"}},
 		{"replay-same", cli.ExitOK, []string{"replay", "rules.yaml", "--tools", "tools.yaml", "--calls", "calls.jsonl"}},
@@ -150,6 +152,15 @@ func TestPolicyReplayOfAJournal(t *testing.T) {
 	s.stop()
 	if out := ok(t, "policy", "replay", rules, "--tools", tools, "--data", s.data); !strings.HasPrefix(out, "2 calls: 0 changed") {
 		t.Errorf("in the folder: %s", out)
+	}
+}
+
+// TestPolicySchema: the schema accepts what the program accepts.
+func TestPolicySchema(t *testing.T) {
+	policyFolder(t)
+	s := decode[map[string]any](t, ok(t, "policy", "schema"))
+	if s["$schema"] == nil || s["properties"] == nil {
+		t.Errorf("not a JSON Schema: %v", s)
 	}
 }
 

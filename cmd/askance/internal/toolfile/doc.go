@@ -15,6 +15,10 @@
 //	    max_attempts: 3          # of an idempotent tool
 //	    backoff: 1s              # before the second attempt, then doubling
 //	    input_schema: {type: object}
+//	  - name: Bash
+//	    kind: bash               # what AgentScope's rules mean for it; see package permission/agentscope
+//	    compat: strict           # as upstream decides, hazards included; left out: guarded
+//	    home: /home/dev          # home folder of the user as whom it runs
 //	  - name: uptime
 //	    command: [uptime, -p]    # only of local tools: the program that runs it
 //	    input_schema: {type: object, additionalProperties: false}

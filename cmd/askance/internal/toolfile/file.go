@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/agentscope"
 )
 
 // MaxBytes is the longest accepted tools file.
@@ -50,6 +51,9 @@ type entry struct {
 	Name            string            `yaml:"name"`
 	Description     string            `yaml:"description"`
 	Server          string            `yaml:"server"`
+	Kind            string            `yaml:"kind"`
+	Compat          string            `yaml:"compat"`
+	Home            string            `yaml:"home"`
 	InputSchema     map[string]any    `yaml:"input_schema"`
 	Placement       message.Placement `yaml:"placement"`
 	Idempotent      bool              `yaml:"idempotent"`
@@ -154,6 +158,9 @@ func (e entry) tool() (Tool, error) {
 	if err := e.times(&t.Tool); err != nil {
 		return t, err
 	}
+	if err := e.kind(&t.Tool); err != nil {
+		return t, err
+	}
 	if e.InputSchema == nil {
 		return t, nil
 	}
@@ -178,6 +185,29 @@ func (e entry) check(p message.Placement) error {
 	}
 	if e.MaxAttempts < 0 {
 		return errors.New("max_attempts is negative")
+	}
+	return nil
+}
+
+// kind gives the tool what is known of all tools of its kind.
+func (e entry) kind(t *engine.Tool) error {
+	c := agentscope.Config{Home: e.Home}
+	switch {
+	case e.Kind == "" && e.Compat+e.Home != "":
+		return errors.New("compat and home are only for tools with a kind")
+	case e.Kind == "":
+		return nil
+	case e.Compat == "strict":
+		c.Reading = agentscope.Strict
+	case e.Compat != "":
+		return fmt.Errorf("compat is %.40q, use strict or leave it out", e.Compat)
+	}
+	if t.Placement == message.PlaceLocal {
+		c.Links = permission.ResolveLinks // the links of this machine are those that the tool meets
+	}
+	var err error
+	if t.Kind, err = agentscope.New(e.Kind, c); err != nil {
+		return fmt.Errorf("kind: %w", err)
 	}
 	return nil
 }
