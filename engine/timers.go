@@ -16,7 +16,7 @@ import (
 type timers struct {
 	mu    sync.Mutex // guards heap and slow
 	heap  dueHeap
-	slow  bool // it waits for longer than a pulse
+	slow  bool          // it waits for longer than a pulse
 	woken chan struct{} // has room for one token: the earliest entry changed
 }
 
