@@ -74,9 +74,11 @@ func (x *extractor) declared(d *syntax.DeclClause, s *syntax.Stmt, via []string)
 	x.add(cmd)
 }
 
+// via says how the nodes of a path lead to what they hold; of very long paths
+// the last ones.
 func (x *extractor) via(outer, path []string) []string {
 	via := append([]string{}, outer...)
-	for _, p := range path {
+	for _, p := range path[max(0, len(path)-maxDepth):] {
 		if p != "" && (len(via) == 0 || via[len(via)-1] != p) {
 			via = append(via, p)
 		}

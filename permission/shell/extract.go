@@ -12,6 +12,7 @@ import (
 // word, and counts as unclear.
 const (
 	maxText     = 256 << 10 // bytes of one text
+	perText     = 256       // bytes that each text counts more than its own
 	maxParse    = 1 << 20   // bytes of the line and of all texts nested in it together
 	maxDepth    = 200       // of brackets that open one another
 	maxLevels   = 8         // of text in text
@@ -110,7 +111,7 @@ func (x *extractor) afford(text string) bool {
 	if len(text) > min(maxText, x.budget) || x.level > maxLevels {
 		return false
 	}
-	x.budget -= len(text)
+	x.budget -= len(text) + perText
 	// Every level costs an opening bracket, a backquote or a word.
 	deep := 0
 	for i := range len(text) {

@@ -97,11 +97,14 @@ func (p *Pattern) about(c *Command) answer {
 }
 
 // joined matches the words with one blank between them, with the program as
-// written and without its folder, quoted and not.
+// written and without its folder; quoted if the pattern has quotes.
 func (p *Pattern) joined(c *Command) bool {
 	plain := strings.Join(c.Args(), " ")
 	program := c.Argv[0].Text
-	return p.raw(plain) || p.raw(base(program)+plain[len(program):]) || p.raw(c.String())
+	if p.raw(plain) || p.raw(base(program)+plain[len(program):]) {
+		return true
+	}
+	return strings.ContainsAny(p.text, `'"\`) && p.raw(c.String())
 }
 
 // within looks for the pattern's words among words of which any may begin a

@@ -36,7 +36,7 @@ type program struct {
 // looksBad are parts of names of long options that, of any program, are not
 // covered unless its entry says that they are fine.
 var looksBad = strings.Fields("exec command program pager editor script shell hook plugin config output rcfile init-file " +
-	"eval preload helper log-file write template profile rsh proxy require import module")
+	"eval preload cmd helper log-file write template profile rsh proxy require import module")
 
 // known says whether the table has the program.
 func known(name string) bool {
@@ -195,32 +195,38 @@ func allFine(chain []program, arg string) bool {
 // tar --to-command='rm x'.
 func (x *extractor) options(cmd Command) {
 	name, _ := cmd.program()
-	p := programs[name]
-	for i, w := range cmd.Argv[1:] {
-		if !w.Fixed || !strings.HasPrefix(w.Text, "-") || !p.runsProgram(w.Text, cmd.Argv[1:]) {
+	p, ok := programs[name]
+	if !ok {
+		return
+	}
+	entries := p.used(cmd.Argv[1:])
+	for i, w := range cmd.Argv {
+		if !w.Fixed || len(w.Text) < 2 || w.Text[0] != '-' {
 			continue
 		}
-		if _, value, ok := strings.Cut(w.Text, "="); ok {
-			x.crude(value)
+		runs := name == "git" && w.Text == "-c" // an alias, a pager, an editor
+		for _, e := range entries {
+			runs = runs || e.among(e.runs, w.Text)
 		}
-		x.crude(strings.TrimLeft(w.Text, "-")[1:])
-		if i+2 < len(cmd.Argv) {
-			x.crude(cmd.Argv[i+2].Text)
+		if !runs {
+			continue
+		}
+		_, value, _ := strings.Cut(w.Text, "=")
+		x.crude(value)
+		x.crude(strings.TrimLeft(w.Text[1:], "-"))
+		if i+1 < len(cmd.Argv) {
+			x.crude(cmd.Argv[i+1].Text)
 		}
 	}
 }
 
-func (p program) runsProgram(arg string, args []Word) bool {
-	if len(arg) < 2 {
-		return false
-	}
-	if p.among(p.runs, arg) {
-		return true
-	}
+// used are the entries of the program and of the sub-command that is called.
+func (p program) used(args []Word) []program {
+	entries := []program{p}
 	for _, a := range args {
-		if sub, ok := p.subs[a.Text]; ok && sub.among(sub.runs, arg) {
-			return true
+		if sub, ok := p.subs[a.Text]; ok {
+			return append(entries, sub)
 		}
 	}
-	return false
+	return entries
 }

@@ -24,10 +24,10 @@ var texts = map[string]program{
 	":": {}, "pwd": {read: always, steady: true}, "cd": {read: always, steady: true},
 	"cat": {read: always, steady: true}, "head": {read: always, steady: true}, "tail": {read: always, steady: true},
 	"wc": {read: always, steady: true}, "tac": {}, "nl": {},
-	"cut": {}, "tr": {}, "rev": {}, "paste": {}, "join": {},
-	"comm": {}, "cmp": {}, "fold": {}, "fmt": {}, "expand": {},
+	"cut": {fine: "--output-delimiter"}, "tr": {}, "rev": {}, "paste": {}, "join": {},
+	"comm": {fine: "--output-delimiter"}, "cmp": {}, "fold": {}, "fmt": {}, "expand": {},
 	"unexpand": {}, "od": {}, "hexdump": {}, "strings": {},
-	"base64": {}, "md5sum": {}, "sha1sum": {}, "sha256sum": {},
+	"base64": {writes: "-o --output"}, "md5sum": {}, "sha1sum": {}, "sha256sum": {},
 	"sha512sum": {}, "cksum": {}, "sum": {}, "seq": {}, "sleep": {},
 	"expr": {}, "basename": {}, "dirname": {}, "column": {},
 	"whoami": {}, "id": {}, "uname": {}, "uptime": {}, "nproc": {},
@@ -46,16 +46,16 @@ var texts = map[string]program{
 	"jq":      {loads: "-f --from-file -L --library-path", fine: "--raw-output --raw-output0 --join-output --ascii-output --color-output --compact-output"},
 	"less":    {runs: "+", writes: "-o -O --log-file --LOG-FILE", loads: "-k --lesskey-file --lesskey-src --lesskey-content -t -T --tag --tag-file", read: always},
 	"more":    {runs: "+", read: always},
-	"man":     {runs: "-P --pager -H --html --browser -X --gxditview -p --preprocessor", loads: "-C --config-file -M --manpath"},
-	"python":  {only: "--version -V", check: noOperand, read: always},
-	"python3": {only: "--version -V", check: noOperand},
-	"node":    {only: "--version -v", check: noOperand, read: always},
+	"man":     {runs: "-P --pager -H --html --browser -X --gxditview -p --preprocessor -r --prompt", loads: "-C --config-file -M --manpath"},
+	"python":  {only: "--version -V", check: oneOption, read: always},
+	"python3": {only: "--version -V", check: oneOption},
+	"node":    {only: "--version -v", check: oneOption, read: always},
 }
 
 // files make, move, remove and describe files. Which ones is their own work.
 var files = map[string]program{
 	"ls": {read: always, steady: true}, "stat": {read: always, steady: true}, "readlink": {}, "realpath": {},
-	"file":  {writes: "-C --compile", loads: "-m --magic-file", read: always},
+	"file":  {runs: "-z -Z --uncompress --uncompress-noreport", writes: "-C --compile", loads: "-m --magic-file", read: always},
 	"tree":  {writes: "-o --output -R", read: always},
 	"mkdir": {}, "touch": {}, "rm": {}, "rmdir": {}, "mv": {}, "cp": {}, "ln": {}, "chmod": {}, "chown": {}, "chgrp": {},
 	"truncate": {}, "tee": {}, "kill": {}, "mktemp": {},
@@ -69,13 +69,13 @@ var files = map[string]program{
 
 // searches look for files and in files.
 var searches = map[string]program{
-	"grep": {read: always}, "egrep": {}, "fgrep": {}, "zgrep": {},
+	"grep": {read: always}, "egrep": {}, "fgrep": {},
 	"find": {
 		whole: true, runs: "-exec -execdir -ok -okdir",
 		writes: "-delete -fls -fprint -fprint0 -fprintf", read: always,
 	},
-	"fd":     {runs: "-x -X --exec --exec-batch", loads: "--ignore-file"},
-	"fdfind": {runs: "-x -X --exec --exec-batch", loads: "--ignore-file"},
+	"fd":     {runs: "-x -X --exec --exec-batch -l --list-details", loads: "--ignore-file"},
+	"fdfind": {runs: "-x -X --exec --exec-batch -l --list-details", loads: "--ignore-file"},
 	"rg":     {runs: "--pre --hostname-bin -z --search-zip", fine: "--pre-glob", read: always},
 	"ag":     {runs: "--pager", read: always},
 	"ack":    {runs: "--pager", loads: "--ackrc", writes: "--create-ackrc", read: always},

@@ -13,6 +13,14 @@ func operands(args []Word) []Word {
 	return out
 }
 
+// oneOption is for interpreters that may be asked for their version only.
+func oneOption(args []Word) string {
+	if len(args) != 1 {
+		return "runs code"
+	}
+	return noOperand(args)
+}
+
 func noOperand(args []Word) string {
 	if len(operands(args)) > 0 {
 		return "runs " + clip(operands(args)[0].Text)

@@ -8,7 +8,7 @@ import "strings"
 var git = program{
 	folder:  true,
 	globals: "--no-pager -P --no-optional-locks --version",
-	runs:    "--ext-diff --textconv -O --open-files-in-pager --upload-pack --receive-pack --exec --exec-path",
+	runs:    "--ext-diff --textconv -O --open-files-in-pager --upload-pack --receive-pack --exec --exec-path --help",
 	writes:  "--output",
 	loads:   "--template --config --config-env --no-index --git-dir --work-tree --namespace",
 	fine: "--no-ext-diff --no-textconv --name-only --show-function --function-context --porcelain --oneline " +

@@ -17,7 +17,7 @@ var builders = map[string]program{
 			"mod": {subs: map[string]program{"download": {}, "tidy": {}, "verify": {}, "graph": {}, "why": {}, "vendor": {}}},
 		},
 	},
-	"npm":  javascript("--script-shell --shell --call -c --node-options --editor --viewer --git", "-C --prefix --userconfig --globalconfig --node-gyp", always),
+	"npm":  javascript("--script-shell --shell --call -c --node-options --editor --viewer --git --python --nodedir", "-C --prefix --userconfig --globalconfig --node-gyp --registry --cache", always),
 	"pnpm": javascript("--script-shell --shell-emulator --node-options", "-C --dir --prefix --config --userconfig --global-dir", nil),
 	"yarn": javascript("--script-shell --node-options --use-yarnrc", "--cwd --prefix --modules-folder", nil),
 	"make": {
@@ -25,7 +25,7 @@ var builders = map[string]program{
 		writes: "-o --old-file -W --what-if --new-file --assume-new --assume-old", check: noAssignment,
 	},
 	"cargo": {
-		folder: true, loads: "--config -C -Z --manifest-path --lockfile-path", writes: "--target-dir --out-dir --artifact-dir",
+		folder: true, runs: "--open", loads: "--config -C -Z --manifest-path --lockfile-path", writes: "--target-dir --out-dir --artifact-dir",
 		globals: "-q --quiet -v --verbose --offline --locked --frozen",
 		subs: map[string]program{
 			"build": {}, "b": {}, "check": {}, "c": {}, "test": {}, "t": {}, "run": {}, "r": {}, "bench": {}, "clippy": {},
@@ -33,8 +33,8 @@ var builders = map[string]program{
 		},
 	},
 	"pytest": {
-		folder: true, runs: "--pdbcls", writes: "--junitxml --junit-xml --basetemp --debug --report-log --resultlog --pastebin",
-		loads: "-p -c --config-file -o --override-ini --rootdir --confcutdir --import-mode",
+		folder: true, runs: "--pdbcls --tx", writes: "--cov-report --html --junitxml --junit-xml --basetemp --debug --report-log --resultlog --pastebin",
+		loads: "-p -c -W --pythonwarnings --config-file -o --override-ini --rootdir --confcutdir --import-mode",
 	},
 	"pip":  pip,
 	"pip3": pip,
@@ -45,7 +45,7 @@ var builders = map[string]program{
 // lists is set where listing packages is known to change nothing.
 func javascript(runs, loads string, lists func([]Word) bool) program {
 	return program{
-		folder: true, runs: runs, loads: loads,
+		folder: true, runs: runs, loads: loads, fine: "--ignore-scripts",
 		subs: map[string]program{
 			"run": {}, "run-script": {}, "test": {}, "t": {}, "start": {}, "build": {}, "lint": {},
 			"install": {}, "i": {}, "ci": {}, "outdated": {}, "audit": {}, "why": {},
@@ -74,13 +74,13 @@ var networks = map[string]program{
 	},
 	"wget": {
 		runs: "-e --execute --use-askpass", loads: "-i --input-file --config --load-cookies",
-		writes: "-O -o -a --output-document --output-file --append-output --post-data --post-file --body-data --body-file --save-cookies -P --directory-prefix --warc-file --rejected-log",
+		writes: "-O -o -a --output-document --output-file --append-output --post-data --post-file --body-data --body-file --save-cookies -P --directory-prefix --warc-file --rejected-log --hsts-file --method",
 	},
 	"ssh": {
-		runs: "-o -S -I", loads: "-F -i -E", writes: "-L -R -D -W -w -J",
+		runs: "-o -S -I", loads: "-F -i -E", writes: "-L -R -D -W -w -J -A -X -Y -O -M",
 	},
 	"rsync": {
-		runs: "-e --rsh --rsync-path --daemon", loads: "-f --filter --files-from --password-file --config --include-from --exclude-from",
+		runs: "-e --rsh --rsync-path --daemon --server -M --remote-option", loads: "-f --filter --files-from --password-file --config --include-from --exclude-from",
 		writes: "--log-file --write-batch --only-write-batch -T --temp-dir --partial-dir --backup-dir",
 	},
 	"docker": {
@@ -93,6 +93,7 @@ var networks = map[string]program{
 		globals: "--version -v",
 	},
 	"kubectl": {
+		runs:   "--edit",
 		loads:  "--kubeconfig -s --server --as --as-group --as-uid --token --client-key --client-certificate --certificate-authority",
 		writes: "--cache-dir --profile-output --log-file --log-dir", fine: "--output",
 		subs: map[string]program{
@@ -143,8 +144,8 @@ func curlArguments(args []Word) string {
 		if strings.HasPrefix(a.Text, "@") || strings.HasPrefix(a.Text, "-H@") || strings.Contains(a.Text, "=@") {
 			return clip(a.Text) + " sends a file"
 		}
-		if strings.HasPrefix(strings.ToLower(a.Text), "file:") {
-			return clip(a.Text) + " reads a file"
+		if strings.HasPrefix(strings.ToLower(a.Text), "file:") || strings.Contains(a.Text, "{") {
+			return clip(a.Text) + " may read a file"
 		}
 	}
 	return ""

@@ -46,9 +46,21 @@ func (x *extractor) runners(cmd Command, name string) {
 			x.crude(w.Text)
 		}
 		x.guess(cmd.Argv[1:])
-	case !known(name):
+	case !known(name) || elsewhere(name, cmd.Argv):
 		x.guess(cmd.Argv[1:])
 	}
+}
+
+// elsewhere says whether a program that is known runs a command on another
+// machine, in a container, or from a package.
+func elsewhere(name string, argv []Word) bool {
+	switch name {
+	case "ssh":
+		return true
+	case "docker", "kubectl", "npm", "pnpm", "yarn":
+		return slices.ContainsFunc(argv, func(w Word) bool { return !w.Fixed || listed("exec run debug dlx x create", w.Text) })
+	}
+	return false
 }
 
 func via(cmd Command, name string) []string {
@@ -73,8 +85,9 @@ func (x *extractor) wrapper(cmd Command, name string, w wrapper) {
 	}
 	if name == "xargs" && len(rest) > 0 { // it adds what it reads
 		argv := make([]Word, 0, len(rest)+1)
-		for i, word := range rest {
-			argv = append(argv, Word{Text: word.Text, Fixed: word.Fixed && (i == 0 || !w.replaces(cmd.Argv, word.Text))})
+		for _, word := range rest {
+			word.Fixed = word.Fixed && !replaced(cmd.Argv, word.Text)
+			argv = append(argv, word)
 		}
 		rest = append(argv, Word{Text: "..."})
 	}
@@ -205,7 +218,7 @@ func (x *extractor) guess(words []Word) {
 // crude splits a text at everything that can stand between words.
 func (x *extractor) crude(text string) {
 	fields := strings.FieldsFunc(text, func(r rune) bool {
-		return r <= ' ' || strings.ContainsRune(";&|()<>{}[],`'\"\\$!", r)
+		return r <= ' ' || strings.ContainsRune("=;&|()<>{}[],`'\"\\$!", r)
 	})
 	words := make([]Word, len(fields))
 	for i, f := range fields {

@@ -68,8 +68,8 @@ var wrappers = map[string]wrapper{
 	"nsenter":          {},
 }
 
-// replaces says whether xargs puts what it reads in the place of a word.
-func (w wrapper) replaces(argv []Word, word string) bool {
+// replaced says whether xargs puts what it reads in the place of a word.
+func replaced(argv []Word, word string) bool {
 	mark := "{}"
 	for i, a := range argv {
 		if strings.HasPrefix(a.Text, "-I") {
