@@ -11,8 +11,12 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// brief is the lease of tools whose owners the tests let die.
-const brief = 300 * time.Millisecond
+// Leases of tools whose owners the tests let die: brief where a test keeps the
+// owner alive first, fleeting where it does not.
+const (
+	brief    = 300 * time.Millisecond
+	fleeting = 60 * time.Millisecond
+)
 
 // Tools of the tests. Those that begin with "block" run until they are let go.
 const (
@@ -30,6 +34,7 @@ const (
 	blockTurn = "block_turn" // as block, not concurrency-safe
 	remote    = "remote"     // remote, allowed, long lease
 	once      = "once"       // remote, allowed, brief lease
+	dies      = "dies"       // as once, fleeting lease
 	idem      = "idem"       // as once, idempotent, two attempts
 	askRemote = "ask_remote" // remote, asks
 	external  = "external"   // external, allowed
@@ -58,7 +63,7 @@ func tools(t testing.TB) []engine.Tool {
 		tool(echo, nil), tool(serial, unsafe), tool(pay, nil), tool(vip, nil), tool(deploy, nil), tool(note, unsafe), tool(rm, nil),
 		tool(typed, func(e *engine.Tool) { e.Schema = schema }),
 		tool(block, nil), tool(blockOnce, at(message.PlaceLocal, brief, false)), tool(blockIdem, at(message.PlaceLocal, brief, true)), tool(blockTurn, unsafe),
-		tool(remote, at(message.PlaceRemote, 0, false)), tool(once, at(message.PlaceRemote, brief, false)), tool(idem, at(message.PlaceRemote, brief, true)),
+		tool(remote, at(message.PlaceRemote, 0, false)), tool(once, at(message.PlaceRemote, brief, false)), tool(dies, at(message.PlaceRemote, fleeting, false)), tool(idem, at(message.PlaceRemote, brief, true)),
 		tool(askRemote, at(message.PlaceRemote, 0, false)), tool(external, at(message.PlaceExternal, 0, false)), tool(askOut, at(message.PlaceExternal, 0, false)),
 	}
 }
@@ -67,7 +72,7 @@ func tools(t testing.TB) []engine.Tool {
 // by another rule in foreign currency and is denied above 10,000.
 func rules() []permission.Rule {
 	return []permission.Rule{
-		{Name: "free", Tools: []string{echo, serial, pay, typed, block, blockOnce, blockIdem, blockTurn, remote, once, idem, external}, Behavior: message.BehaviorAllow},
+		{Name: "free", Tools: []string{echo, serial, pay, typed, block, blockOnce, blockIdem, blockTurn, remote, once, dies, idem, external}, Behavior: message.BehaviorAllow},
 		{Name: "big", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.amount > 100"},
 		{Name: "foreign", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: `has(args.currency) && args.currency != "EUR" && args.amount <= 100`},
 		{Name: "huge", Tools: []string{pay}, Behavior: message.BehaviorDeny, When: "args.amount > 10000"},

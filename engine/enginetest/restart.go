@@ -81,7 +81,7 @@ func restartSubmitted(w *world, end func(*replica)) {
 
 func restartBegun(w *world, end func(*replica)) {
 	e := w.engine()
-	kept, lost := e.submit("c", remote), e.submit("d", once)
+	kept, lost := e.submit("c", remote), e.submit("d", dies)
 	e.start(kept, "w1", "x")
 	e.start(lost, "w1", "y")
 	end(e)

@@ -108,7 +108,7 @@ func resultStale(w *world) {
 // resultHeld: the owner knows better than any guess.
 func resultHeld(w *world) {
 	e := w.engine()
-	c := e.submit("c", once)
+	c := e.submit("c", dies)
 	e.start(c, "w1", "x")
 	e.held(c.Key, message.HoldUnknown)
 	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done after all"))

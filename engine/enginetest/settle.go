@@ -22,7 +22,7 @@ func settleCases() []testCase[*world] {
 // unknown makes a held call: its worker started and fell silent.
 func (r *replica) unknown(id message.CallID) *message.Call {
 	r.w.Helper()
-	c := r.submit(id, once)
+	c := r.submit(id, dies)
 	r.start(c, "w1", "x-"+string(id))
 	return r.held(c.Key, message.HoldUnknown)
 }
@@ -79,7 +79,7 @@ func settleLocalAgain(w *world) {
 func settleDenied(w *world) {
 	e := w.engine()
 	held := e.unknown("c")
-	w.policy.use(w, append(rules(), noTool(once))...)
+	w.policy.use(w, append(rules(), noTool(dies))...)
 	c, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeRunAgain))
 	if err == nil && c.Open() {
 		w.Errorf("a denied call runs again: %s", describe(c))

@@ -266,7 +266,7 @@ func deadWorkerIdempotent(w *world) {
 
 func deadWorkerUnknown(w *world) {
 	e := w.engine()
-	c := e.submit("c", once)
+	c := e.submit("c", dies)
 	e.start(c, "w1", "x")
 	held := e.held(c.Key, message.HoldUnknown)
 	if held.State != message.ToolCallSubmitted || held.Attempt.Number != 1 {
@@ -288,13 +288,13 @@ func heartbeatsElsewhere(w *world) {
 	keepAlive(w, e, w.engine())
 }
 
-// keepAlive beats for three leases, then lets the worker fall silent.
+// keepAlive beats for two leases, then lets the worker fall silent.
 func keepAlive(w *world, e, watching *replica) {
 	c := e.submit("c", once)
 	reply := e.start(c, "w1", "x")
 	tick := time.NewTicker(time.Duration(reply.HeartbeatMS) * time.Millisecond)
 	defer tick.Stop()
-	for range 12 {
+	for range 8 {
 		<-tick.C
 		if reply, err := e.worker("w1").Heartbeat(w.Context(), beatRequest(c, "x")); err != nil || reply.Cancel {
 			w.Fatalf("a heartbeat got %+v, %v", reply, err)
