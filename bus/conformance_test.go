@@ -1,0 +1,32 @@
+package bus_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/engine/enginetest"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+)
+
+// The journal on JetStream, and engines on it, behave as those in memory.
+func TestConformance(t *testing.T) {
+	b := bustest.New(t)
+	var spaces atomic.Int32
+	enginetest.Run(t, func(t testing.TB) engine.Journal {
+		nc, err := b.Connect(t.Context(), bus.ConnectOptions{Principal: "engine"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		space := message.SpaceID(fmt.Sprint("s", spaces.Add(1)))
+		j, err := bus.OpenJournal(t.Context(), nc, space, b.Keys(), bus.JournalOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	})
+}
