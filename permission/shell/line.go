@@ -82,24 +82,22 @@ func (c *Command) Args() []string {
 	return args
 }
 
-// String is the words joined by blanks, quoted where they need it.
+// String is the words joined by blanks, quoted where a shell needs it.
 func (c *Command) String() string {
-	args := make([]string, len(c.Argv))
-	for i, w := range c.Argv {
-		args[i] = w.quoted()
-	}
-	return strings.Join(args, " ")
+	return c.join("\"'\\ \t\n$`*?[]{}()<>|&;#!~")
 }
 
-// quoted is the word as one could write it.
-func (w Word) quoted() string {
-	if !w.Fixed {
-		return w.Text
+// join joins the words by blanks. Words that have one of the characters, and
+// empty ones, are quoted.
+func (c *Command) join(quote string) string {
+	args := make([]string, len(c.Argv))
+	for i, w := range c.Argv {
+		args[i] = w.Text
+		if w.Fixed && (w.Text == "" || strings.ContainsAny(w.Text, quote)) {
+			args[i] = "'" + strings.ReplaceAll(w.Text, "'", `'\''`) + "'"
+		}
 	}
-	if q, err := syntax.Quote(w.Text, syntax.LangPOSIX); err == nil {
-		return q
-	}
-	return w.Text
+	return strings.Join(args, " ")
 }
 
 // Static reports whether everything the line runs is known before it runs, so

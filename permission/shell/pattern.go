@@ -149,7 +149,7 @@ func (p *Pattern) names(c *Command) bool {
 		return false
 	}
 	if !p.begins() {
-		text := c.String()
+		text := c.join("\"' \t\n") // so that no word passes for two
 		return !strings.Contains(text, "\n") && p.line.MatchString(text)
 	}
 	if len(p.tokens) == 0 || len(p.tokens) > len(c.Argv) {

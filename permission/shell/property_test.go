@@ -1,0 +1,95 @@
+package shell_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/permission/shell"
+)
+
+// arguments are words that are awkward in one way or another.
+func arguments() *rapid.Generator[[]string] {
+	word := rapid.OneOf(
+		rapid.SampledFrom([]string{"", "-n", "--x=y", "a b", "'", `"`, `\`, "$X", "$(x)", "`x`", "*", "{a,b}", "~", "a;b", "#", "!", "a\nb", "é", "=", "[", "&&", ">f"}),
+		rapid.StringOfN(rapid.RuneFrom([]rune("abz09 -_.,:=+@%^/'\"\\$`*?[]{}()<>|&;#!~\n\t")), 0, 8, -1),
+	)
+	return rapid.SliceOfN(word, 0, 6)
+}
+
+func quoteAll(argv []string) string {
+	quoted := make([]string, len(argv))
+	for i, a := range argv {
+		quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+	}
+	return strings.Join(quoted, " ")
+}
+
+// What is quoted stays one argument, letter by letter, and is covered by a rule
+// for the program whatever it is.
+func TestQuotedArguments(t *testing.T) {
+	allow := patterns(t, "echo:*")
+	rapid.Check(t, func(t *rapid.T) {
+		argv := append([]string{"echo"}, arguments().Draw(t, "argv")...)
+		line := "echo " + quoteAll(argv[1:])
+		l := shell.Parse(line)
+		if len(l.Commands) != 1 || !slices.Equal(l.Commands[0].Args(), argv) {
+			t.Fatalf("%q is %+v, want %q", line, l.Commands, argv)
+		}
+		if !l.Covers(allow) {
+			t.Fatalf("%q is not covered: %+v", line, l.Cover(allow))
+		}
+		if again := shell.Parse(l.Commands[0].String()); len(again.Commands) != 1 || !slices.Equal(again.Commands[0].Args(), argv) {
+			t.Fatalf("%q is written as %q", line, l.Commands[0].String())
+		}
+	})
+}
+
+// A command that no rule names is never covered beside commands that are, and a
+// rule that denies it always matches, however the two are joined.
+func TestJoined(t *testing.T) {
+	allow := patterns(t, "git status:*", "echo:*")
+	deny := patterns(t, "touch:*")[0]
+	rapid.Check(t, func(t *rapid.T) {
+		join := rapid.SampledFrom([]string{";", "\n", "&&", "||", "|", "&", " ;\n", " # x\n", "|&", "&>f ", ">f;", "2>&1;"}).Draw(t, "join")
+		parts := []string{"git status", "touch " + quoteAll(arguments().Draw(t, "touch")), "echo " + quoteAll(arguments().Draw(t, "echo"))}
+		parts = rapid.Permutation(parts).Draw(t, "order")
+		line := strings.Join(parts, join)
+		l := shell.Parse(line)
+		if l.Covers(allow) {
+			t.Fatalf("%q is covered", line)
+		}
+		if matched, err := deny.Matches(l); !matched && err == nil {
+			t.Fatalf("a rule for touch does not match %q: %+v %+v", line, l.Commands, l.Nested)
+		}
+	})
+}
+
+// Further allow rules only ever cover more, and trusting options too.
+func TestCoverGrows(t *testing.T) {
+	contents := []string{"git status:*", "git:*", "ls:*", "echo:*", "git * x", "npm test", "find:*", "*"}
+	words := rapid.SampledFrom([]string{"git", "status", "ls", "echo", "npm", "test", "find", ".", "-delete", "--output=x", "x", ";", "&&", "|", "\n", "$X", ">f", "(", ")", "&"})
+	rapid.Check(t, func(t *rapid.T) {
+		line := strings.Join(rapid.SliceOfN(words, 1, 10).Draw(t, "line"), " ")
+		l := shell.Parse(line)
+		var allow, trusting []*shell.Pattern
+		covered := false
+		for _, c := range rapid.Permutation(contents).Draw(t, "rules") {
+			p, err := shell.Compile(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			allow, trusting = append(allow, p), append(trusting, p.TrustOptions())
+			now := l.Covers(allow)
+			if covered && !now {
+				t.Fatalf("%q was covered before the rule %q", line, c)
+			}
+			if now && !l.Covers(trusting) {
+				t.Fatalf("%q is covered, but not by rules that trust options", line)
+			}
+			covered = now
+		}
+	})
+}
