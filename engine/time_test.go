@@ -1,0 +1,257 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// What is about time to the second runs on fake time: hours pass at once.
+
+// hours is an engine in a bubble of fake time.
+type hours struct {
+	*testing.T
+	journal *engine.Memory
+	eng     *engine.Engine
+}
+
+// inHours runs f in a bubble, with an engine that has one tool, "t".
+func inHours(t *testing.T, tool engine.Tool, rule permission.Rule, run engine.Executor, f func(h *hours)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := &hours{T: t, journal: engine.NewMemory()}
+		h.eng = h.engine(tool, rule, run)
+		f(h)
+	})
+}
+
+func (h *hours) engine(tool engine.Tool, rule permission.Rule, run engine.Executor) *engine.Engine {
+	h.Helper()
+	rule.Name, rule.Tools, tool.Name = "r", []string{"t"}, "t"
+	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{rule}}, permission.Options{Tools: []permission.Tool{tool.Tool}})
+	if err != nil {
+		h.Fatal(err)
+	}
+	opts := []engine.Option{engine.WithDrain(time.Second)}
+	if run != nil {
+		opts = append(opts, engine.WithExecutor(run))
+	}
+	eng, err := engine.New("default", h.journal, policy, []engine.Tool{tool}, opts...)
+	if err != nil {
+		h.Fatal(err)
+	}
+	if err := eng.Start(h.Context()); err != nil {
+		h.Fatal(err)
+	}
+	h.Cleanup(func() { _ = eng.Close() }) // says nothing that a test wants to know
+	return eng
+}
+
+func (h *hours) as(role message.Role, name string) *engine.Port {
+	return h.eng.As(message.Principal{Role: role, Name: name})
+}
+
+func (h *hours) propose() *message.Call {
+	h.Helper()
+	out, err := h.as(message.RoleRuntime, "bot").Propose(h.Context(), message.ProposeRequest{Session: "s", Reply: "r",
+		Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{}`}}})
+	if err != nil {
+		h.Fatal(err)
+	}
+	return out.Calls[0]
+}
+
+// after lets time pass and gives the call as it is then.
+func (h *hours) after(d time.Duration) *message.Call {
+	h.Helper()
+	time.Sleep(d)
+	synctest.Wait()
+	out, err := h.as(message.RoleOperator, "olga").Show(h.Context(), message.ShowRequest{Key: key})
+	if err != nil {
+		h.Fatal(err)
+	}
+	return out.Call
+}
+
+var key = message.Key{Space: "default", Session: "s", Reply: "r", Call: "c"}
+
+// start claims the present attempt as a worker.
+func (h *hours) start(attempt int, claim string) {
+	h.Helper()
+	if _, err := h.as(message.RoleWorker, "w").Start(h.Context(), message.StartRequest{Key: key, Attempt: attempt, Claim: claim}); err != nil {
+		h.Fatal(err)
+	}
+}
+
+func (h *hours) beat(claim string) message.HeartbeatReply {
+	h.Helper()
+	r, err := h.as(message.RoleWorker, "w").Heartbeat(h.Context(), message.HeartbeatRequest{Key: key, Attempt: 1, Claim: claim})
+	if err != nil {
+		h.Fatal(err)
+	}
+	return r
+}
+
+var (
+	allow      = permission.Rule{Behavior: message.BehaviorAllow}
+	remoteTool = engine.Tool{Placement: message.PlaceRemote}
+)
+
+func TestQuestionExpiresOnTime(t *testing.T) {
+	ask := permission.Rule{Behavior: message.BehaviorAsk, Expiry: 36 * time.Hour}
+	inHours(t, engine.Tool{}, ask, nil, func(h *hours) {
+		c := h.propose()
+		if now := h.after(36*time.Hour - time.Millisecond); now.State != message.ToolCallAsking {
+			h.Fatalf("it is %s before its time", now.State)
+		}
+		time.Sleep(time.Millisecond) // the very moment: no answer counts any more
+		_, err := h.as(message.RoleApprover, "ann").Answer(h.Context(), message.Answer{Key: key, Kind: message.AnswerApprove, Digest: c.Digest})
+		if !errors.Is(err, message.ErrFinished) {
+			h.Errorf("an answer at the deadline: %v", err)
+		}
+		if now := h.after(time.Second); now.Cause != "expire" || len(now.Votes) != 0 {
+			h.Errorf("it ended by %s with %d votes", now.Cause, len(now.Votes))
+		}
+	})
+}
+
+func TestDeadWorkerIsNoticedWithinLeaseAndASecond(t *testing.T) {
+	inHours(t, remoteTool, allow, nil, func(h *hours) {
+		h.propose()
+		h.start(1, "x")
+		for range 40 { // alive for 100 s
+			time.Sleep(engine.DefaultLease / 4)
+			if r := h.beat("x"); r.Cancel {
+				h.Fatalf("a heartbeat was answered %+v", r)
+			}
+		}
+		if c := h.after(engine.DefaultLease - time.Millisecond); c.Hold != message.HoldNone {
+			h.Errorf("it is held as %s within the lease", c.Hold)
+		}
+		if c := h.after(time.Second); c.Hold != message.HoldUnknown {
+			h.Errorf("a second after the lease it is held as %q", c.Hold)
+		}
+	})
+}
+
+// An engine that has just started has not listened yet.
+func TestNewEngineListensForAWholeLease(t *testing.T) {
+	inHours(t, remoteTool, allow, nil, func(h *hours) {
+		h.propose()
+		h.start(1, "x")
+		time.Sleep(9 * time.Second)
+		if err := h.eng.Close(); err != nil {
+			h.Fatal(err)
+		}
+		h.eng = h.engine(remoteTool, allow, nil)
+		if c := h.after(9 * time.Second); c.Hold != message.HoldNone {
+			h.Errorf("18 s after its start, 9 s after ours, it is held as %s", c.Hold)
+		}
+		if c := h.after(2 * time.Second); c.Hold != message.HoldUnknown {
+			h.Errorf("11 s after our start it is held as %q", c.Hold)
+		}
+	})
+}
+
+// A call that nobody takes is offered again and again, ever more rarely, with a
+// grant that is always good for the present.
+func TestOffersGrowRare(t *testing.T) {
+	inHours(t, remoteTool, allow, nil, func(h *hours) {
+		first := h.propose().Attempt.Grant
+		if c := h.after(engine.DefaultOfferTimeout + time.Second); c.Attempt.Offers != 2 || c.Attempt.Number != 1 || c.Attempt.Grant.Nonce == first.Nonce {
+			h.Errorf("after ten minutes: offer %d of attempt %d", c.Attempt.Offers, c.Attempt.Number)
+		}
+		for range 7 * 24 {
+			c := h.after(time.Hour)
+			if !time.Now().Before(c.Attempt.Grant.Expires) || time.Now().Before(c.Attempt.Grant.NotBefore) {
+				h.Fatalf("the grant is from %s to %s", c.Attempt.Grant.NotBefore, c.Attempt.Grant.Expires)
+			}
+		}
+		if c := h.after(0); c.Facts > 40 {
+			h.Errorf("a week of waiting cost %d facts", c.Facts)
+		}
+		h.start(1, "x")
+	})
+}
+
+func TestQueueDeadline(t *testing.T) {
+	tool := remoteTool
+	tool.QueueTimeout = 25 * time.Minute
+	inHours(t, tool, allow, nil, func(h *hours) {
+		h.propose()
+		if c := h.after(25*time.Minute - time.Second); c.Hold != message.HoldNone {
+			h.Errorf("it is held as %s before its time", c.Hold)
+		}
+		if c := h.after(2 * time.Second); c.Hold != message.HoldNoWorker {
+			h.Errorf("after the queue deadline it is held as %q", c.Hold)
+		}
+	})
+}
+
+func TestAttemptsBackOff(t *testing.T) {
+	tool := remoteTool
+	tool.Idempotent = true
+	inHours(t, tool, allow, nil, func(h *hours) {
+		h.propose()
+		for n, pause := range []time.Duration{time.Second, 2 * time.Second} {
+			h.start(n+1, "x")
+			if c := h.after(engine.DefaultLease + 10*time.Millisecond); c.RetryAt.IsZero() || c.Attempt.Number != n+1 {
+				h.Fatalf("after the lease of attempt %d: attempt %d, again at %s", n+1, c.Attempt.Number, c.RetryAt)
+			}
+			if c := h.after(pause - 100*time.Millisecond); c.Attempt.Number != n+1 {
+				h.Errorf("attempt %d was made too early", c.Attempt.Number)
+			}
+			if c := h.after(200 * time.Millisecond); c.Attempt.Number != n+2 || c.Started() {
+				h.Errorf("after the pause it is attempt %d", c.Attempt.Number)
+			}
+		}
+		h.start(3, "x")
+		if c := h.after(11 * time.Second); c.Hold != message.HoldDeadLetter {
+			h.Errorf("after three attempts it is held as %q", c.Hold)
+		}
+	})
+}
+
+func TestLocalDeadline(t *testing.T) {
+	var cause error
+	run := local{"t": func(ctx context.Context, _ message.Invocation) (string, error) {
+		<-ctx.Done()
+		cause = context.Cause(ctx)
+		return "half done", nil
+	}}
+	inHours(t, engine.Tool{Timeout: time.Hour}, allow, run, func(h *hours) {
+		h.propose()
+		if c := h.after(time.Hour - time.Second); !c.Started() || !c.Open() {
+			h.Errorf("before its deadline it is %s", c.State)
+		}
+		c := h.after(2 * time.Second)
+		if c.Open() || c.Result.State != message.ToolResultInterrupted || !errors.Is(cause, engine.ErrDeadline) {
+			h.Errorf("after its deadline it is %s, cancelled for %v", c.State, cause)
+		}
+	})
+}
+
+func TestRemoteDeadline(t *testing.T) {
+	tool := remoteTool
+	tool.Timeout = time.Minute
+	inHours(t, tool, allow, nil, func(h *hours) {
+		h.propose()
+		h.start(1, "x")
+		for range 23 {
+			time.Sleep(engine.DefaultLease / 4)
+			if r := h.beat("x"); r.Cancel {
+				h.Fatalf("before the deadline a heartbeat was answered %+v", r)
+			}
+		}
+		time.Sleep(engine.DefaultLease / 4)
+		if r := h.beat("x"); !r.Cancel || r.Stale {
+			h.Errorf("at the deadline a heartbeat was answered %+v", r)
+		}
+	})
+}
