@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
 )
 
 // Overloads lists everything that conditions can call, with its forms, such as
@@ -43,7 +44,8 @@ func signature(name string, member bool, args []*cel.Type, result *cel.Type) str
 }
 
 // Variables lists what is the same for every tool: the members of tool, caller
-// and ctx and whatever else conditions can name, by path, with their types.
+// and ctx, and those of cmd, which rules about shell tools have; by path, with
+// their types.
 func Variables() map[string]string {
 	out := map[string]string{}
 	var walk func(path, structType string)
@@ -53,12 +55,17 @@ func Variables() map[string]string {
 				walk(path+"."+name, t.TypeName())
 				continue
 			}
+			if t.Kind() == types.ListKind && fixedTypes[t.Parameters()[0].TypeName()] != nil {
+				walk(path+"."+name+"[i]", t.Parameters()[0].TypeName())
+				continue
+			}
 			out[path+"."+name] = typeText(t)
 		}
 	}
 	walk("tool", toolType)
 	walk("caller", callerType)
 	walk("ctx", contextType)
+	walk("cmd", commandType)
 	return out
 }
 

@@ -109,7 +109,7 @@ func (a *app) openFolder(ctx context.Context, dir node.Dir, by message.Principal
 func (a *app) likeLastRun(dir node.Dir, last map[string][]string) (node.Config, error) {
 	cfg := node.Config{
 		Dir: dir, Space: a.at.spaceID(), Offline: true, Version: buildInfo().Version, Log: a.log,
-		Policy: last["policy"], Durability: bus.Durability(one(last["durability"])), Mode: permission.Mode(one(last["mode"])), Keys: one(last["keys"]),
+		Policy: last["policy"], PolicyBucket: one(last["policy_bucket"]) == "true", Durability: bus.Durability(one(last["durability"])), Mode: permission.Mode(one(last["mode"])), Keys: one(last["keys"]),
 	}
 	if last == nil {
 		return cfg, &message.Error{Code: message.CodeUnavailable, Op: "open data folder", What: fmt.Sprintf("no engine runs on %s, and with which policy and tools the last one ran is not recorded there", dir), Hint: "start askance serve"}

@@ -62,6 +62,9 @@ args.?x.orValue(…).`,
 					return usagef("there is no tool %s; name the file that declares it with --tools", args[0])
 				}
 				v.Tool, v.Typed = args[0], opts.Tools[i].Schema != nil
+				if _, shell := opts.Tools[i].Kind.(permission.ShellKind); !shell {
+					v.Variables = slices.DeleteFunc(v.Variables, func(x variable) bool { return strings.HasPrefix(x.Path, "cmd.") })
+				}
 				v.Args = argVariables(opts.Tools[i].Schema, permission.ArgsType, "args", 0)
 			}
 			if a.json {

@@ -19,7 +19,8 @@ import (
 // serving is what askance serve is told.
 type serving struct {
 	listen, durability, tools, mode, keys string
-	policy                                []string
+	policy, shadow                        []string
+	bucket                                bool
 }
 
 func (a *app) serve() *cobra.Command {
@@ -48,6 +49,8 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	f.StringVar(&s.listen, "listen", "127.0.0.1:4222", "address of the embedded server; port 0 takes a free one")
 	f.StringVar(&s.durability, "durability", "fsynced", "what an acknowledgement means: fsynced (on the disk) or cached; with --nats, what that server gives")
 	f.StringArrayVar(&s.policy, "policy", nil, "rule file, or folder of rule files; may be repeated")
+	f.BoolVar(&s.bucket, "policy-bucket", false, "take rule files from the NATS key-value bucket ASKANCE_POLICY_<space> too; it is made if it is not there")
+	f.StringArrayVar(&s.shadow, "shadow", nil, "rule file, or folder of rule files, of a policy that decides nothing: what it would decide otherwise is logged; may be repeated")
 	f.StringVar(&s.tools, "tools", "", "file that declares the tools")
 	f.StringVar(&s.mode, "mode", "", "permission mode, over that of the policy: default, accept_edits, explore, bypass or dont_ask")
 	f.StringVar(&s.keys, "keys", "", "key file of the space's engines (default engine.key in the data folder; made if it is not there)")
@@ -60,7 +63,7 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 func (a *app) serveConfig(s serving) (node.Config, error) {
 	cfg := node.Config{
 		Dir: node.Dir(a.at.dir()), Space: a.at.spaceID(), Listen: s.listen, NATS: a.at.nats, Creds: a.at.creds,
-		Durability: bus.Durability(s.durability), Keys: s.keys, Policy: s.policy, Version: buildInfo().Version, Log: a.log,
+		Durability: bus.Durability(s.durability), Keys: s.keys, Policy: s.policy, PolicyBucket: s.bucket, Shadow: s.shadow, Version: buildInfo().Version, Log: a.log,
 	}
 	if cfg.Dir == "" {
 		return cfg, usagef("no data folder is known: name one with --data")
@@ -120,6 +123,9 @@ func (a *app) serveUntilStopped(ctx context.Context, n *node.Node, cfg node.Conf
 // recordRun keeps what an engine runs with in its data folder.
 func recordRun(cfg node.Config, policy []string, tools string) error {
 	values := map[string][]string{"space": {string(cfg.Space)}, "durability": {string(cfg.Durability)}}
+	if cfg.PolicyBucket {
+		values["policy_bucket"] = []string{"true"}
+	}
 	if cfg.Mode != "" {
 		values["mode"] = []string{string(cfg.Mode)}
 	}

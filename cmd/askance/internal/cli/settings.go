@@ -35,6 +35,8 @@ var settings = []setting{
 	{"listen", false, "address of the embedded server"},
 	{"durability", false, "what an acknowledgement of the embedded server means: fsynced or cached"},
 	{"policy", true, "rule files and folders (in the environment: with commas)"},
+	{"policy-bucket", false, "take rule files from the NATS key-value bucket of the space too"},
+	{"shadow", true, "rule files and folders of a policy that decides nothing"},
 	{"tools", true, "file that declares the tools"},
 	{"mode", false, "permission mode, over that of the policy"},
 	{"keys", true, "key file of the engines of a space"},

@@ -1,0 +1,132 @@
+package reference
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/lint"
+)
+
+const head = `# Reference of rule files
+
+Made from the code by ` + "`make generate`" + `; a test compares it. [GUIDE.md](GUIDE.md) is the way in, and [doc.go](doc.go) has the order of the steps, the modes, and what happens where something cannot be evaluated.
+
+`
+
+// Markdown is the whole document.
+func Markdown() (string, error) {
+	var b strings.Builder
+	b.WriteString(head)
+	keys(&b)
+	if err := variables(&b); err != nil {
+		return "", err
+	}
+	if err := functions(&b); err != nil {
+		return "", err
+	}
+	codes(&b)
+	return b.String(), nil
+}
+
+// cell keeps a text inside its cell of a table.
+func cell(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) }
+
+func code(s string) string { return "`" + cell(s) + "`" }
+
+// sections are the parts of a rule file, by the beginning of the paths.
+var sections = []struct{ prefix, title, text string }{
+	{"", "The file", "YAML, one document, at most 1 MiB. Unknown keys, keys that are given twice, anchors and tags refuse the file."},
+	{"defaults.", "defaults", "They hold for the rules of the same file."},
+	{"rules[].", "A rule", "A key that the engine does not carry out is a load error that says so; it is never passed over."},
+	{"tests[].", "A test", "A call and what must come out. Tests decide nothing; `askance policy test` runs them."},
+}
+
+func keys(b *strings.Builder) {
+	b.WriteString("## Keys of rule files\n")
+	for i, s := range sections {
+		fmt.Fprintf(b, "\n### %s\n\n%s\n\n| Key | Value | Meaning |\n|---|---|---|\n", s.title, s.text)
+		for _, k := range permission.Keys() {
+			if section(k.Path) != i {
+				continue
+			}
+			value := k.Type
+			if len(k.Words) > 0 {
+				value = strings.Join(k.Words, ", ")
+			}
+			if k.Required {
+				value += "; required"
+			}
+			fmt.Fprintf(b, "| %s | %s | %s |\n", code(strings.TrimPrefix(k.Path, s.prefix)), cell(value), cell(k.Doc))
+		}
+	}
+	b.WriteString("\nA duration is written as 90s, 15m or 24h.\n")
+}
+
+// section is the part of the file that a key belongs to.
+func section(path string) int {
+	for i := len(sections) - 1; i > 0; i-- {
+		if strings.HasPrefix(path, sections[i].prefix) {
+			return i
+		}
+	}
+	return 0
+}
+
+func variables(b *strings.Builder) error {
+	b.WriteString("\n## Variables\n\n`args` has the arguments of the call: typed by the tool's JSON Schema, or a map of anything for a tool without one and in rules about any tool. `askance policy vars TOOL` prints its fields. A field that the schema does not require may be missing: guard it with `has(args.x)`, or write `args.?x.orValue(…)`.\n\n| Variable | Type | Meaning |\n|---|---|---|\n")
+	all := permission.Variables()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		doc, ok := variableDocs[name]
+		if !ok {
+			return fmt.Errorf("the variable %s is not described in variables.go", name)
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", code(name), cell(all[name]), cell(doc))
+	}
+	for name := range variableDocs {
+		if _, ok := all[name]; !ok {
+			return fmt.Errorf("variables.go describes %s, which does not exist", name)
+		}
+	}
+	b.WriteString("\nNames that the `vocabulary` of a file defines are variables, too. There is no clock, no file and no network: the same call gets the same answer.\n")
+	return nil
+}
+
+func functions(b *strings.Builder) error {
+	b.WriteString("\n## Functions\n\nPaths and URLs, as every program reads them. What no two programs read alike is an error, and the rule falls to its safe side.\n\n| Function | Meaning |\n|---|---|\n")
+	own := map[string]bool{}
+	for _, f := range permission.Functions() {
+		own[f.Name] = true
+		fmt.Fprintf(b, "| %s | %s |\n", code(f.Signature), cell(f.Doc))
+	}
+	b.WriteString("\nMacros of CEL: `has(a.b)`, `l.all(x, …)`, `l.exists(x, …)`, `l.exists_one(x, …)`, `l.map(x, …)`, `l.filter(x, …)`, their forms with two variables, `cel.bind(x, …, …)`, `math.least(…)`, `math.greatest(…)`, `optional` values with `.?` and `[?]`. The operators are those of CEL.\n\nFunctions of CEL and its libraries, at fixed versions:\n\n| Function | Forms |\n|---|---|\n")
+	overloads, err := permission.Overloads()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(overloads)) {
+		if own[name] || !isWord(name) {
+			continue
+		}
+		forms := make([]string, len(overloads[name]))
+		for i, f := range overloads[name] {
+			forms[i] = code(f)
+		}
+		fmt.Fprintf(b, "| %s | %s |\n", code(name), strings.Join(forms, "<br>"))
+	}
+	return nil
+}
+
+// isWord tells functions that people write from operators and helpers.
+func isWord(name string) bool {
+	return !strings.ContainsAny(name, "@_[]!-") || name == "_"
+}
+
+func codes(b *strings.Builder) {
+	b.WriteString("\n## Lint codes\n\nA code never changes its meaning. `i_know: true` in a rule spares it L04 and L14.\n\n| Code | Level | Finding | Why | How to mend it |\n|---|---|---|---|---|\n")
+	for _, d := range lint.Codes() {
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", d.Code, cell(d.Level), cell(d.Finding), cell(d.Why), cell(d.Mend))
+	}
+}
