@@ -56,7 +56,8 @@
 //     until an engine comes that can.
 //   - A request is carried out for the principal in its subject, which NATS
 //     permissions guard ([PermissionsFor]), and only if the answer goes to that
-//     principal's own inbox.
+//     principal's own inbox. Nobody but engines may use JetStream: it answers to
+//     wherever it is told, in its own name, even onto its own API.
 //   - Nothing is evicted: a full stream refuses, the last part of a bounded one is
 //     kept for finishing what has begun. A stream that something else made, or
 //     that was weakened, is refused and left as it is.

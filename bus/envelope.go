@@ -38,6 +38,8 @@ const (
 	OpInterrupt Op = "interrupt"
 	OpSettle    Op = "settle"
 	OpRevoke    Op = "revoke"
+	OpNext      Op = "next"
+	OpAck       Op = "ack"
 	OpStart     Op = "start"
 	OpHeartbeat Op = "heartbeat"
 	OpProgress  Op = "progress"

@@ -86,6 +86,7 @@ func TestNextLeavesNewerItemsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.Journal("test")
+		w.items()
 		if err := j.EnsureTool(t.Context(), job); err != nil {
 			t.Fatal(err)
 		}

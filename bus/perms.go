@@ -8,8 +8,9 @@ type Permissions struct {
 	Publish, Subscribe []string
 }
 
-// PermissionsFor gives what a principal of a role needs and no more. tools are
-// the tools of a worker; other roles have none. Hints and progress may be read
+// PermissionsFor gives what a principal of a role needs and no more: nothing of
+// JetStream, for whoever may have JetStream answer somewhere may have it purge a
+// stream. tools are the tools of a worker; other roles have none. Hints and progress may be read
 // by every role but workers. An engine may do everything, an unknown role
 // and whoever has no valid name nothing: to an embedded server's [User] an empty list means that. (In the
 // configuration of an external one leaving it empty means everything.)
@@ -50,18 +51,13 @@ func PermissionsFor(space message.SpaceID, p message.Principal, tools ...string)
 
 func (p Permissions) withTool(space message.SpaceID, who Token, tool string) Permissions {
 	at := func(k Kind) string { return Subject{Space: space, Kind: k, Who: who, Tool: Encode(tool)}.String() }
-	p.Publish = append(p.Publish, nextSubject(space, tool), ackFilter(space, tool),
-		at(KindStart), at(KindHeartbeat), at(KindWorkProgress), at(KindResult))
+	p.Publish = append(p.Publish, at(KindNext), at(KindAck), at(KindStart), at(KindHeartbeat), at(KindWorkProgress), at(KindResult))
 	p.Subscribe = append(p.Subscribe, at(KindCancel))
 	return p
 }
 
-// nextSubject is where a worker asks for its tool's next item.
+// nextSubject is where an engine asks for a tool's next item. No worker may:
+// what the server answers goes to where the asker says, in the server's name.
 func nextSubject(space message.SpaceID, tool string) string {
 	return "$JS.API.CONSUMER.MSG.NEXT." + StreamName(space) + "." + ConsumerName(tool)
-}
-
-// ackFilter covers the subjects on which items of a tool are acknowledged.
-func ackFilter(space message.SpaceID, tool string) string {
-	return "$JS.ACK." + StreamName(space) + "." + ConsumerName(tool) + ".>"
 }

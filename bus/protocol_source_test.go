@@ -21,7 +21,7 @@ type source struct {
 	wire    map[string]bool     // structs with a codec of their own: AgentScope's
 }
 
-// messageSource reads package message and the one type of ours that travels.
+// messageSource reads package message and our own types that travel.
 func messageSource(t *testing.T) *source {
 	t.Helper()
 	s := &source{map[string]*ast.StructType{}, map[string]string{}, map[string]string{}, map[string][]string{}, map[string]bool{}}
@@ -29,7 +29,7 @@ func messageSource(t *testing.T) *source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range append(files, "signals.go") {
+	for _, path := range append(files, "signals.go", "item.go") {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}

@@ -4,21 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
-)
-
-const (
-	// pullExpiry is how long the server keeps one request for an item.
-	pullExpiry = 30 * time.Second
-	// pullHeartbeat is how often it then says that it still does; a server that
-	// is silent for two and a half of them has lost the request.
-	pullHeartbeat = 2 * time.Second
 )
 
 // Why a request for an item came back without one.
@@ -33,45 +23,31 @@ var errNewerItem = errors.New("it is of a later version")
 // newerDelay is how long such an item rests before somebody gets it again.
 const newerDelay = 10 * time.Second
 
-// pullRequest is the body of MSG.NEXT.
-type pullRequest struct {
-	Expires   int64 `json:"expires"` // nanoseconds, as the others
-	Batch     int   `json:"batch"`
-	Heartbeat int64 `json:"idle_heartbeat"`
-}
-
 // Next implements executor.Transport. It asks for one item and waits until
-// there is one or ctx ends, across reconnects and restarts of NATS, and also
-// before an engine has made the tool's queue. Items that are none (damaged,
-// or of another tool) are taken off the queue and reported in the log. An item
-// that arrives as ctx ends goes back to the queue.
+// there is one or ctx ends, across reconnects and restarts of engines and of
+// NATS, and also before an engine has made the tool's queue. Items that are
+// none (damaged, or of another tool) are taken off the queue and reported in
+// the log. An item that arrives as ctx ends goes back to the queue. If NATS
+// does not let this user ask, the error is ErrForbidden.
 func (w *Worker) Next(ctx context.Context) (message.WorkItem, error) {
 	for pause := firstPause; ; {
-		m, err := w.pull(ctx)
+		got, err := w.pull(ctx)
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return message.WorkItem{}, &message.Error{Code: message.CodeUnavailable, Op: "next item", What: "nothing came for " + quote(w.tool), Err: context.Cause(ctx)}
 		case err == nil:
-			item, err := w.item(m)
+			item, err := w.item(got)
 			if err == nil {
 				return item, nil
 			}
-			if errors.Is(err, errNewerItem) {
-				w.log.Warn("left a work item to newer workers", "subject", quote(m.Subject), "err", err)
-				if err := m.Respond(nak(newerDelay)); err != nil {
-					w.log.Warn("could not give it back", "err", err)
-				}
-				continue
-			}
-			w.log.Error("took something off the queue that is no work item", "subject", quote(m.Subject), "err", err)
-			if err := m.Respond([]byte("+TERM")); err != nil {
-				w.log.Warn("could not take it off", "err", err)
-			}
+			w.refuse(got, err)
 			pause = firstPause
 			continue
 		case errors.Is(err, errNoItem):
 			pause = firstPause
 			continue
+		case errors.Is(err, message.ErrForbidden):
+			return message.WorkItem{}, err
 		case w.nc.IsClosed():
 			return message.WorkItem{}, apiError("next item", quote(w.tool), err)
 		case errors.Is(err, errNoQueue):
@@ -83,62 +59,88 @@ func (w *Worker) Next(ctx context.Context) (message.WorkItem, error) {
 	}
 }
 
+// refuse puts away what is not for this worker.
+func (w *Worker) refuse(got NextReply, why error) {
+	r := AckRequest{V: ProtocolVersion, Item: got.Item, Verb: AckDrop}
+	if errors.Is(why, errNewerItem) {
+		r.Verb, r.DelayMS = AckRelease, newerDelay.Milliseconds()
+		w.log.Warn("left a work item to newer workers", "subject", quote(got.Subject), "err", why)
+	} else {
+		w.log.Error("took something off the queue that is no work item", "subject", quote(got.Subject), "err", why)
+	}
+	if err := w.tell(KindAck, OpAck, r); err != nil {
+		w.log.Warn("an item was not put away and comes again", "err", err)
+	}
+}
+
 // pull makes one request for an item. Its inbox is its own: when it is given
-// up, the server sees nobody there and keeps the item.
-func (w *Worker) pull(ctx context.Context) (*nats.Msg, error) {
-	body, err := strictjson.Marshal(pullRequest{Expires: pullExpiry.Nanoseconds(), Batch: 1, Heartbeat: pullHeartbeat.Nanoseconds()})
+// up, the engine finds nobody there and gives the item back.
+func (w *Worker) pull(ctx context.Context) (NextReply, error) {
+	data, err := encodeRequest(OpNext, NextRequest{V: ProtocolVersion, WaitMS: maxHeld.Milliseconds()})
 	if err != nil {
-		return nil, err
+		return NextReply{}, err
 	}
 	answers := make(chan *nats.Msg, 64)
 	inbox := w.nc.NewInbox()
 	sub, err := w.nc.ChanSubscribe(inbox, answers)
 	if err != nil {
-		return nil, err
+		return NextReply{}, err
 	}
 	defer w.giveUp(sub, answers)
-	if err := w.nc.PublishRequest(nextSubject(w.space, w.tool), inbox, body); err != nil {
-		return nil, err
-	}
+	before := w.nc.LastError()
 	lost := w.nc.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
 	defer w.nc.RemoveStatusListener(lost)
-	silence := time.NewTimer(pullHeartbeat * 5 / 2)
+	subject := w.subject(KindNext)
+	if err := w.nc.PublishRequest(subject, inbox, data); err != nil {
+		return NextReply{}, err
+	}
+	silence := time.NewTimer(hearGone) // a refusal by NATS is here by then
+	heard := time.Now()
 	defer silence.Stop()
 	for {
 		select {
 		case m := <-answers:
-			if err := pullStatus(m); !errors.Is(err, errAlive) {
-				return m, err
+			got, err := nextReply(m)
+			if err != nil || got.State == ItemHere {
+				return got, err
 			}
-			silence.Reset(pullHeartbeat * 5 / 2)
+			silence.Reset(maxSilence)
+			heard = time.Now()
 		case <-silence.C:
-			return nil, errors.New("the server is silent")
+			if err := violation(w.nc, before, subject, inbox); err != nil {
+				return NextReply{}, notAllowed(string(OpNext), err)
+			}
+			if rest := maxSilence - time.Since(heard); rest > 0 {
+				silence.Reset(rest)
+				continue
+			}
+			return NextReply{}, errors.New("the engine is silent")
 		case <-lost:
-			return nil, nats.ErrDisconnected
+			return NextReply{}, nats.ErrDisconnected
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return NextReply{}, context.Cause(ctx)
 		}
 	}
 }
 
-// errAlive: the request is still with the server.
-var errAlive = errors.New("idle heartbeat")
-
-// pullStatus tells an item (nil) from the server's own words. An item has an
-// acknowledgement subject, whatever its headers say.
-func pullStatus(m *nats.Msg) error {
-	if strings.HasPrefix(m.Reply, "$JS.ACK.") {
-		return nil
+// nextReply reads one answer; waiting is no error.
+func nextReply(m *nats.Msg) (NextReply, error) {
+	if len(m.Data) == 0 && first(m.Header, "Status") == "503" {
+		return NextReply{}, errNoQueue // nor is there an engine
 	}
-	switch first(m.Header, "Status") {
-	case "100":
-		return errAlive
-	case "404", "408":
-		return errNoItem
-	case "503":
-		return errNoQueue
+	var r NextReply
+	if err := decodeReply(OpNext, m.Data, &r); err != nil {
+		return r, err
 	}
-	return fmt.Errorf("no item: %s %s", first(m.Header, "Status"), first(m.Header, "Description"))
+	switch r.State {
+	case ItemNone:
+		return r, errNoItem
+	case ItemNoQueue:
+		return r, errNoQueue
+	case ItemWaiting, ItemHere:
+		return r, nil
+	}
+	return r, fmt.Errorf("the engine answered %s", quote(string(r.State)))
 }
 
 // giveUp ends the request and sends an item that came too late back.
@@ -147,8 +149,9 @@ func (w *Worker) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
 	for {
 		select {
 		case m := <-answers:
-			if pullStatus(m) == nil {
-				_ = m.Respond([]byte("-NAK")) // else it comes back by itself, later
+			if got, err := nextReply(m); err == nil && got.State == ItemHere {
+				// If this is lost it comes back by itself, later.
+				_ = w.tell(KindAck, OpAck, AckRequest{V: ProtocolVersion, Item: got.Item, Verb: AckRelease})
 			}
 		default:
 			return
@@ -158,37 +161,35 @@ func (w *Worker) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
 
 // item decodes and checks a work item. Whether it may run is for the grant to
 // say; here it only has to be one of this tool.
-func (w *Worker) item(m *nats.Msg) (message.WorkItem, error) {
-	s, err := ParseSubject(m.Subject)
+func (w *Worker) item(got NextReply) (message.WorkItem, error) {
+	s, err := ParseSubject(got.Subject)
 	if err != nil {
 		return message.WorkItem{}, err
 	}
 	if s.Kind != KindWork || s.Space != w.space || !s.Tool.Is(w.tool) {
-		return message.WorkItem{}, fmt.Errorf("it is not a work item of this tool")
+		return message.WorkItem{}, errors.New("it is not a work item of this tool")
 	}
 	var f message.Fact
-	if err := strictjson.Unmarshal(m.Data, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		return message.WorkItem{}, because(newerItem(m.Data), err)
+	if err := strictjson.Unmarshal(got.Fact, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+		return message.WorkItem{}, because(newerItem(got.Fact), err)
 	}
 	if f.V > message.FactVersion {
-		return message.WorkItem{}, newerItem(m.Data)
+		return message.WorkItem{}, newerItem(got.Fact)
 	}
 	if f.V != message.FactVersion || !s.names(f.Key(), f.WorkTool()) {
-		return message.WorkItem{}, fmt.Errorf("its body is not the submitted fact that its subject names")
+		return message.WorkItem{}, errors.New("its body is not the submitted fact that its subject names")
 	}
+	ack := AckRequest{V: ProtocolVersion, Item: got.Item, Verb: AckDone}
 	return message.WorkItem{
 		Fact:      &f,
-		Delivered: delivered(m.Reply),
-		Ack:       func(ctx context.Context) error { return w.ack(ctx, m) },
+		Delivered: got.Delivered,
+		Ack: func(ctx context.Context) error {
+			return w.request(ctx, KindAck, OpAck, ack, nil)
+		},
 		Release: func(d time.Duration) error {
-			return m.Respond(nak(d))
+			return w.tell(KindAck, OpAck, AckRequest{V: ProtocolVersion, Item: got.Item, Verb: AckRelease, DelayMS: max(0, d.Milliseconds())})
 		},
 	}, nil
-}
-
-// nak gives an item back, to be delivered again after d.
-func nak(d time.Duration) []byte {
-	return fmt.Appendf(nil, `-NAK {"delay": %d}`, max(0, d.Nanoseconds()))
 }
 
 // newerItem is errNewerItem if the body says that it is of a later version than
@@ -201,33 +202,4 @@ func newerItem(body []byte) error {
 		return fmt.Errorf("%w: fact version %d, this worker reads %d", errNewerItem, f.V, message.FactVersion)
 	}
 	return nil
-}
-
-// ack returns when the server has confirmed it.
-func (w *Worker) ack(ctx context.Context, m *nats.Msg) error {
-	ctx, cancel := withDefault(ctx, giveUpAfter)
-	defer cancel()
-	if _, err := w.nc.RequestWithContext(ctx, m.Reply, []byte("+ACK")); err != nil {
-		return apiError("acknowledge item", quote(m.Subject), err)
-	}
-	return nil
-}
-
-// delivered reads how often an item was handed out from its acknowledgement
-// subject: $JS.ACK.<stream>.<consumer>.<n>.…, or with domain and account
-// before the stream and a random token at the end.
-func delivered(reply string) int {
-	parts := strings.Split(reply, ".")
-	at := 4
-	if len(parts) >= 11 {
-		at = 6
-	}
-	if len(parts) <= at {
-		return 1
-	}
-	n, err := strconv.Atoi(parts[at])
-	if err != nil || n < 1 {
-		return 1
-	}
-	return n
 }

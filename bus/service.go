@@ -32,10 +32,11 @@ type ServiceOptions struct {
 	Observer Observer
 	// Logger gets what is dropped. Nil: nothing is logged.
 	Logger *slog.Logger
-	// MaxActs, MaxHeld and MaxWork bound how many requests are in hand at once:
-	// ordinary ones (default 128; more wait), held ones (default 2048; more are
-	// refused with CodeUnavailable) and those of workers (default 256; more wait).
-	MaxActs, MaxHeld, MaxWork int
+	// MaxActs, MaxHeld, MaxWork and MaxNext bound how many requests are in hand at
+	// once: ordinary ones (default 128; more wait), held ones (default 2048; more
+	// are refused with CodeUnavailable), those of workers (default 256; more wait)
+	// and workers' slots that wait for an item (default 4096; more are refused).
+	MaxActs, MaxHeld, MaxWork, MaxNext int
 }
 
 // Service answers the requests of a space with an engine. Several services of
@@ -83,6 +84,7 @@ func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface fu
 	s.slots[laneHold] = make(chan struct{}, orDefault(o.MaxHeld, 2048))
 	s.slots[laneWork] = make(chan struct{}, orDefault(o.MaxWork, 256))
 	before := nc.LastError()
+	s.slots[laneNext] = make(chan struct{}, orDefault(o.MaxNext, maxWaiting))
 	err := s.subscribe()
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, flushTimeout)
@@ -220,7 +222,7 @@ func joinOps(ops []Op) string {
 // enter takes a slot. A full lane makes the subscription wait, and with it the
 // clients; held requests are refused instead, for their slots may stay taken.
 func (s *Service) enter(l lane) bool {
-	if l == laneHold {
+	if l.holds() {
 		select {
 		case s.slots[l] <- struct{}{}:
 		default:
@@ -246,11 +248,17 @@ func (s *Service) leave(l lane) {
 
 func (s *Service) handle(op operation, who caller, r requestEnvelope, m *nats.Msg) {
 	ctx := s.acting
-	if op.lane == laneHold {
+	if op.lane.holds() {
 		ctx = s.held
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	if op.direct != nil {
+		if err := op.direct(ctx, s, who, r.Body, m); err != nil {
+			s.respond(m, encodeError(r.Op, err, s.most()))
+		}
+		return
+	}
 	b, err := op.run(ctx, s.surface(who.principal, who.tool), r.Op, r.Body, s.most())
 	if err != nil {
 		b = encodeError(r.Op, err, s.most())

@@ -27,6 +27,8 @@ func TestSubjectLayouts(t *testing.T) {
 		bus.KindOperate:      "askance.v1.sp.operate.wh",
 		bus.KindAsk:          "askance.v1.sp.ask.se.re.ca",
 		bus.KindProgress:     "askance.v1.sp.progress.se.re.ca",
+		bus.KindNext:         "askance.v1.sp.work.to.wh.next",
+		bus.KindAck:          "askance.v1.sp.work.to.wh.ack",
 		bus.KindStart:        "askance.v1.sp.work.to.wh.start",
 		bus.KindHeartbeat:    "askance.v1.sp.work.to.wh.heartbeat",
 		bus.KindWorkProgress: "askance.v1.sp.work.to.wh.progress",
@@ -43,8 +45,8 @@ func TestSubjectLayouts(t *testing.T) {
 			t.Errorf("ParseSubject(%q) = %+v, %v", want, parsed, err)
 		}
 	}
-	if rows := len(bus.Table()); rows != 17 {
-		t.Errorf("the table has %d rows, this test 17", rows)
+	if rows := len(bus.Table()); rows != 19 {
+		t.Errorf("the table has %d rows, this test 19", rows)
 	}
 }
 

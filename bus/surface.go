@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
 )
 
 // Surface is the engine as one principal may use it: engine.Client and
@@ -46,8 +47,12 @@ const (
 	laneAct  lane = iota // changes something, or is a quick read
 	laneHold             // may be held for long
 	laneWork             // from workers
+	laneNext             // from workers that wait for an item
 	lanes
 )
+
+// holds reports whether requests of the lane may stay for long.
+func (l lane) holds() bool { return l == laneHold || l == laneNext }
 
 // operation is one op of one conversation.
 type operation struct {
@@ -57,6 +62,9 @@ type operation struct {
 	// run decodes the body, asks the engine and encodes the reply, of at most
 	// most bytes.
 	run func(ctx context.Context, s Surface, op Op, body []byte, most int) ([]byte, error)
+	// direct, if set, is carried out instead by the service itself. It answers; an
+	// error is answered for it.
+	direct func(ctx context.Context, s *Service, who caller, body []byte, m *nats.Msg) error
 }
 
 // conversation is what one kind of subject takes, and as whom.
@@ -70,7 +78,7 @@ type conversation struct {
 // in a file of its own.
 var conversations = []conversation{
 	proposeConversation, interruptConversation, queryConversation, decideConversation, operateConversation,
-	startConversation, heartbeatConversation, progressConversation, resultConversation,
+	nextConversation, ackConversation, startConversation, heartbeatConversation, progressConversation, resultConversation,
 }
 
 // Operations lists the ops that a kind of subject takes, in alphabetical
@@ -86,7 +94,7 @@ func Operations(k Kind) (message.Role, []Op) {
 
 // serve makes an operation of a method of Surface.
 func serve[Req, Rep any](l lane, method func(Surface, context.Context, Req) (Rep, error)) operation {
-	return operation{l, reflect.TypeFor[Req](), reflect.TypeFor[Rep](), func(ctx context.Context, s Surface, op Op, body []byte, most int) ([]byte, error) {
+	return operation{lane: l, request: reflect.TypeFor[Req](), reply: reflect.TypeFor[Rep](), run: func(ctx context.Context, s Surface, op Op, body []byte, most int) ([]byte, error) {
 		var r Req
 		if err := decodeBody(op, body, &r); err != nil {
 			return nil, err
@@ -99,10 +107,21 @@ func serve[Req, Rep any](l lane, method func(Surface, context.Context, Req) (Rep
 	}}
 }
 
+// direct makes an operation of a method of Service.
+func direct[Req, Rep any](l lane, method func(s *Service, ctx context.Context, who caller, r Req, m *nats.Msg) error) operation {
+	return operation{lane: l, request: reflect.TypeFor[Req](), reply: reflect.TypeFor[Rep](), direct: func(ctx context.Context, s *Service, who caller, body []byte, m *nats.Msg) error {
+		var r Req
+		if err := decodeBody("request", body, &r); err != nil {
+			return err
+		}
+		return method(s, ctx, who, r, m)
+	}}
+}
+
 // paged makes an operation of a method that returns at most limit things: if
 // they do not fit a message it asks again for half as many.
 func paged[Req, Rep any](l lane, method func(Surface, context.Context, Req) (Rep, error), limit func(*Req) *int, count func(Rep) int) operation {
-	return operation{l, reflect.TypeFor[Req](), reflect.TypeFor[Rep](), func(ctx context.Context, s Surface, op Op, body []byte, most int) ([]byte, error) {
+	return operation{lane: l, request: reflect.TypeFor[Req](), reply: reflect.TypeFor[Rep](), run: func(ctx context.Context, s Surface, op Op, body []byte, most int) ([]byte, error) {
 		var r Req
 		if err := decodeBody(op, body, &r); err != nil {
 			return nil, err

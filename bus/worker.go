@@ -13,7 +13,7 @@ import (
 
 // Worker is how a worker of one tool reaches the engines; it implements
 // executor.Transport. It gets along with the permissions of [PermissionsFor]:
-// it neither creates nor inspects consumers. All methods may be called from
+// it uses nothing of JetStream, engines hand it its items. All methods may be called from
 // several goroutines.
 type Worker struct {
 	nc    *nats.Conn
@@ -71,18 +71,23 @@ func (w *Worker) Heartbeat(ctx context.Context, r message.HeartbeatRequest) (mes
 	return rep, err
 }
 
-// Progress implements executor.Transport. It does not wait.
-func (w *Worker) Progress(_ context.Context, r message.ProgressRequest) error {
-	data, err := encodeRequest(OpProgress, r)
+// tell sends a request whose answer nobody waits for.
+func (w *Worker) tell(k Kind, op Op, body any) error {
+	data, err := encodeRequest(op, body)
 	if err != nil {
 		return err
 	}
 	// Nobody listens there; but without a reply subject of our own inbox the
 	// request would be dropped.
-	if err := w.nc.PublishRequest(w.subject(KindWorkProgress), InboxPrefix(w.name)+".none", data); err != nil {
-		return apiError(string(OpProgress), "a progress line", err)
+	if err := w.nc.PublishRequest(w.subject(k), InboxPrefix(w.name)+".none", data); err != nil {
+		return apiError(string(op), "a message to the engine", err)
 	}
 	return nil
+}
+
+// Progress implements executor.Transport. It does not wait.
+func (w *Worker) Progress(_ context.Context, r message.ProgressRequest) error {
+	return w.tell(KindWorkProgress, OpProgress, r)
 }
 
 // Result implements executor.Transport.

@@ -146,6 +146,21 @@ func (w *world) clientOn(nc *nats.Conn, role message.Role, name string) *bus.Cli
 	return c
 }
 
+// items serves requests for items alone: there is no engine behind it.
+func (w *world) items() {
+	w.t.Helper()
+	w.itemsOn(w.Conn("engine"))
+}
+
+func (w *world) itemsOn(nc *nats.Conn) {
+	w.t.Helper()
+	s, err := bus.Serve(context.Background(), nc, "test", nil, bus.ServiceOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(s.Close)
+}
+
 func (w *world) worker(tool, name string) *bus.Worker {
 	w.t.Helper()
 	wk, err := bus.NewWorker(w.Conn(name), "test", tool, name, nil)

@@ -1,0 +1,49 @@
+package bus
+
+import "github.com/askance-dev/askance/message"
+
+// NextRequest asks for one work item. It is answered by several messages, each
+// a NextReply, until one says something else than waiting.
+type NextRequest struct {
+	V      int   `json:"v,omitzero"`
+	WaitMS int64 `json:"wait_ms,omitzero"` // how long to wait for one; default and maximum 25 s
+}
+
+// ItemState says what a NextReply brings.
+type ItemState string
+
+// The states of a request for an item.
+const (
+	ItemWaiting ItemState = "waiting"  // none yet, the engine still waits; every two seconds
+	ItemNone    ItemState = "none"     // none came: ask again
+	ItemNoQueue ItemState = "no_queue" // no engine has offered the tool so far: ask again later
+	ItemHere    ItemState = "item"     // here it is
+)
+
+// NextReply is one answer to a request for an item.
+type NextReply struct {
+	State     ItemState       `json:"state"`
+	Subject   string          `json:"subject,omitzero"`   // where the item stands in the journal
+	Item      string          `json:"item,omitzero"`      // names it in an AckRequest
+	Delivered int             `json:"delivered,omitzero"` // how often it was handed out, this time included
+	Fact      message.RawJSON `json:"fact,omitzero"`      // the submitted fact
+}
+
+// AckVerb is what becomes of an item.
+type AckVerb string
+
+// The verbs.
+const (
+	AckDone    AckVerb = "ack"  // take it off the queue
+	AckRelease AckVerb = "nak"  // give it back
+	AckDrop    AckVerb = "term" // take it off: it is no item
+)
+
+// AckRequest says what becomes of an item. The reply comes when the queue has
+// confirmed it.
+type AckRequest struct {
+	V       int     `json:"v,omitzero"`
+	Item    string  `json:"item"`
+	Verb    AckVerb `json:"verb"`
+	DelayMS int64   `json:"delay_ms,omitzero"` // with nak: not again before
+}

@@ -1,0 +1,205 @@
+package bus_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// The engine speaks to JetStream for the worker, so it must not let the worker
+// choose what it says, or to whom.
+func TestAckRefusesWhatIsNoItem(t *testing.T) {
+	w := newWorld(t)
+	w.items()
+	j := w.Journal("test")
+	for _, tool := range []string{job, otherJob} {
+		if err := j.EnsureTool(t.Context(), tool); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spy := w.spy("$JS.ACK.>", "$JS.API.STREAM.>", "anything.>", "askance.v1.test.decide.>")
+	nc := w.Conn("wk")
+	for _, item := range []string{
+		"", "anything.x", "$JS.API.STREAM.DELETE.ASKANCE_test", "askance.v1.test.decide.ann", "$JS.ACK.", "$JS.ACK.ASKANCE_test.w_job", "$JS.ACK.ASKANCE_test.w_job.>", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.*",
+		"$JS.ACK.ASKANCE_test.w_job.1.1.1.1", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.x", "$JS.ACK.ASKANCE_test.w_job.1.1.1..0", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1. 0", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.-1",
+		"$JS.ACK.ASKANCE_test." + bus.ConsumerName(otherJob) + ".1.1.1.1.0", "$JS.ACK.ASKANCE_other.w_job.1.1.1.1.0", "$JS.ACK.x.y.ASKANCE_other.w_job.1.1.1.1.0.tok", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0.tok.tok.tok.tok",
+		"_INBOX_ann.$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0", strings.Repeat("$JS.ACK.", 2000),
+	} {
+		quoted, err := json.Marshal(item)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, verb := range []string{"ack", "nak", "term"} {
+			if e := rawRequest(t, nc, "askance.v1.test.work.job.wk.ack", fmt.Sprintf(`{"v":1,"op":"ack","body":{"item":%s,"verb":%q}}`, quoted, verb)); e == nil || e.Code != message.CodeInvalid {
+				t.Errorf("%s %q: %+v, want invalid", verb, item, e)
+			}
+		}
+	}
+	for _, verb := range []string{"", "+NXT", "next", "ACK"} {
+		if e := rawRequest(t, nc, "askance.v1.test.work.job.wk.ack", fmt.Sprintf(`{"v":1,"op":"ack","body":{"item":"$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0","verb":%q}}`, verb)); e == nil || e.Code != message.CodeInvalid {
+			t.Errorf("verb %q: %+v, want invalid", verb, e)
+		}
+	}
+	if seen := spy.all(); len(seen) != 0 {
+		t.Errorf("the engine sent %q", seen)
+	}
+}
+
+// A worker that is gone when its item comes costs nobody time: the item goes
+// back at once.
+func TestItemOfAWorkerThatHasGone(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		w.items()
+		j := w.Journal("test")
+		if err := j.EnsureTool(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		gone, err := w.Connect(t.Context(), bus.ConnectOptions{Principal: "gone"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := gone.PublishRequest("askance.v1.test.work.job.gone.next", gone.NewInbox(), []byte(`{"v":1,"op":"next"}`)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		gone.Close()
+		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
+		synctest.Wait() // it is on its way to nobody
+		began := time.Now()
+		if item := next(t, w.worker(job, "wk")); item.Fact.ID != "f1" || time.Since(began) > time.Second {
+			t.Errorf("item %s after %v", item.Fact.ID, time.Since(began))
+		}
+	})
+}
+
+// The engine that holds a worker's request dies without a word. The worker
+// notices within seconds and turns to the other one.
+func TestNextOutlivesItsEngine(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		j := w.Journal("test")
+		if err := j.EnsureTool(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		doomed, err := w.Connect(t.Context(), bus.ConnectOptions{Principal: "engine"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := bus.Serve(t.Context(), doomed, "test", nil, bus.ServiceOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		wk := w.worker(job, "wk")
+		items := make(chan message.WorkItem, 1)
+		go func() {
+			if item, err := wk.Next(context.Background()); err == nil {
+				items <- item
+			}
+		}()
+		time.Sleep(time.Second)
+		doomed.Close()
+		w.items()
+		time.Sleep(time.Second)
+		began := time.Now()
+		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
+		if item := <-items; item.Fact.ID != "f1" || time.Since(began) > 6*time.Second {
+			t.Errorf("item %s after %v", item.Fact.ID, time.Since(began))
+		}
+	})
+}
+
+// More waiting slots than the service keeps are refused and come in later.
+func TestWaitingSlotsAreBounded(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		j := w.Journal("test")
+		if err := j.EnsureTool(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", nil, bus.ServiceOptions{MaxNext: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		items := make(chan string, 2)
+		for i := range 2 {
+			wk := w.worker(job, fmt.Sprint("wk", i))
+			go func() {
+				item, err := wk.Next(context.Background())
+				if err == nil {
+					err = item.Ack(context.Background())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				items <- item.Fact.ID
+			}()
+		}
+		time.Sleep(time.Minute)
+		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
+		mustAppend(t, j, workFact("f2", callKey("c2"), job), 0)
+		began := time.Now()
+		if a, b := <-items, <-items; a == b || time.Since(began) > 5*time.Second {
+			t.Errorf("%s and %s after %v", a, b, time.Since(began))
+		}
+	})
+}
+
+// A worker without rights is told, and does not wait for ever.
+func TestNextWithoutRights(t *testing.T) {
+	w := withPeople(t)
+	w.items()
+	wk, err := bus.NewWorker(as(t, w, people[4]), "test", otherJob, "wk", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wk.Next(t.Context()); !errors.Is(err, message.ErrForbidden) {
+		t.Errorf("%v, want forbidden", err)
+	}
+}
+
+// What JetStream would do for a worker with rights of its own, and why it has
+// none: it deletes the journal, in nobody's name. Should this test fail one
+// day, the server checks reply subjects, and the rule may be looked at again.
+func TestServerAnswersOntoItsOwnAPI(t *testing.T) {
+	w := newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
+		o.Users = []bus.User{{Name: "wk", Password: "pw", Permissions: bus.Permissions{Publish: []string{"$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job"}, Subscribe: []string{"_INBOX_wk.>"}}}}
+	}))
+	j := w.Journal("test")
+	if err := j.EnsureTool(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	nc := as(t, w, message.Principal{Name: "wk"})
+	if err := nc.PublishMsg(&nats.Msg{Subject: "$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job", Reply: "$JS.API.STREAM.DELETE.ASKANCE_test", Data: []byte(`{"batch":1,"no_wait":true}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := flushed(t, nc); err != nil {
+		t.Fatal(err)
+	}
+	js := jetStream(t, w.Bus)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for {
+		if _, err := js.Stream(ctx, "ASKANCE_test"); err != nil {
+			if ctx.Err() != nil {
+				t.Error("the journal is still there: the server has learned it")
+			}
+			return
+		}
+	}
+}
