@@ -11,9 +11,9 @@ import (
 // Limits of the work on hostile text. What lies beyond them is searched word by
 // word, and counts as unclear.
 const (
-	maxText     = 256 << 10 // bytes of one text
+	maxText     = 64 << 10  // bytes of one text
 	perText     = 256       // bytes that each text counts more than its own
-	maxParse    = 1 << 20   // bytes of the line and of all texts nested in it together
+	maxParse    = 256 << 10 // bytes of the line and of all texts nested in it together
 	maxDepth    = 200       // of brackets that open one another
 	maxLevels   = 8         // of text in text
 	maxAll      = 20_000    // commands of all kinds
@@ -33,7 +33,9 @@ type extractor struct {
 // finds at the top.
 func (x *extractor) both(text string) (posix []Command) {
 	if !x.afford(text) {
-		x.unclear(CodeTooLong, 0, "too long or too deeply nested to be read")
+		const why = "too long or too deeply nested to be read"
+		x.line.because(CodeTooLong, 0, why)
+		x.unclear(CodeTooLong, 0, why)
 		x.crude(text)
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 
 // hostile are texts made to cost much, or to hide a command behind a limit.
 func hostile() map[string]string {
-	const big = 64 << 10
+	const big = 60 << 10
 	rep := func(s string, n int) string { return strings.Repeat(s, n/len(s)) }
 	nested := "rm x"
 	for range 12 {

@@ -167,3 +167,25 @@ func (p *Pattern) names(c *Command) bool {
 func (p *Pattern) exact(c *Command) bool {
 	return p.kind == literal && len(p.tokens) == len(c.Argv) && p.names(c)
 }
+
+// Notice says, for the author of an allow rule, where the pattern covers less
+// than AgentScope's matching of the same content; empty if it does not.
+func (p *Pattern) Notice() string {
+	if len(p.tokens) == 0 {
+		return "names no program before the first *: covers only programs whose options are known"
+	}
+	argv := make([]Word, len(p.tokens))
+	for i, t := range p.tokens {
+		argv[i] = Word{Text: t, Fixed: true}
+	}
+	why, known := refused(argv)
+	switch {
+	case p.trust:
+		return ""
+	case !known, why != "":
+		return why + ": covers the command only if the content is the whole of it, or with trust_options"
+	case p.kind == literal:
+		return "covers commands that begin with these words, not every line that holds them"
+	}
+	return ""
+}

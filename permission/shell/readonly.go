@@ -17,14 +17,29 @@ import (
 // that no argument can make change anything, globs and plain $NAME.
 func (l *Line) ReadOnly() bool {
 	switch {
-	case l.Hidden != nil:
+	case l.Hidden != nil || len(l.Text) > MaxBytes:
 		return false
 	case l.Static():
 		return l.prints()
 	case l.broken:
 		return closed(l.Text, "'") || closed(l.Text, `"`)
 	}
-	return l.agreed && len(l.stmts) > 0 && len(l.Text) <= MaxBytes && quiet(l.stmts)
+	return l.agreed && len(l.stmts) > 0 && l.quiet()
+}
+
+// quiet says whether a line that is not static changes nothing.
+func (l *Line) quiet() bool {
+	for _, r := range l.Reasons {
+		switch r.Code {
+		case CodeExpansion, CodeGlob, CodeControl, CodeRedirect: // looked at one by one
+		default:
+			return false
+		}
+	}
+	if strings.Contains(l.Text, "<<") && strings.Contains(l.Text, `\`) {
+		return false // shells may differ about where the document ends
+	}
+	return quiet(l.stmts)
 }
 
 // prints says whether all commands of a static line are read-only.

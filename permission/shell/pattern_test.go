@@ -1,0 +1,155 @@
+package shell_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/permission/shell"
+)
+
+func TestCompileRefuses(t *testing.T) {
+	for _, content := range []string{"", " ", "\t", "git\u202e:*", "a\x00b", strings.Repeat("x", 5000), "\xff"} {
+		if p, err := shell.Compile(content); !errors.Is(err, shell.ErrPattern) {
+			t.Errorf("%.20q: %v, %v", content, p, err)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, tt := range []struct {
+		content, line string
+		want          bool
+	}{
+		{"git status:*", "git status", true},
+		{"git status:*", "git status -s", true},
+		{"git status:*", "git statusx", false},
+		{"git status:*", "git 'status'", true},
+		{"git status:*", "git 'status -s'", false},
+		{"git status:*", "./git status", false},
+		{"git status:*", "/usr/bin/git status", false},
+		{"git status:*", "git -C x status", false},
+		{"git status *", "git status", true},
+		{"git status *", "git status -s", true},
+		{"git * main", "git push main", true},
+		{"git * main", "git push 'x main'", false},
+		{"git * main", "git push main x", false},
+		{"git log --format=*", "git log --format=%h", true},
+		{"git show HEAD~*", "git show HEAD~1", true},
+		{"npm install", "npm install", true},
+		{"npm install", "npm install x", true},
+		{"npm install", "npm installx", false},
+		{"ls", "curl x; ls", false},
+		{"l*", "ls", true},
+		{"*", "ls x", true},
+		{"*", "unknown-program", false},
+		{":*", "ls", false},
+		// A program that is not in the option table.
+		{"unknown-program:*", "unknown-program", false},
+		{"unknown-program x", "unknown-program x", true},
+		{"unknown-program x", "unknown-program x y", false},
+		{"git rebase main", "git rebase main", true},
+		{"git rebase main", "git rebase main x", false},
+		{"find . -delete", "find . -delete", true},
+		// What reads its commands from a pipe.
+		{"sh", "echo x | sh", false},
+		{"sh", "sh", true},
+	} {
+		l := shell.Parse(tt.line)
+		if got := l.Covers(patterns(t, tt.content, "echo:*")); got != tt.want {
+			t.Errorf("%q covers %q: %v, want %v: %+v", tt.content, tt.line, got, tt.want, l.Cover(patterns(t, tt.content)))
+		}
+	}
+}
+
+func TestNotice(t *testing.T) {
+	for content, want := range map[string]string{
+		"git status:*":    "",
+		"git * main":      "",
+		"npm install":     "begin with these words",
+		"unknown x:*":     "not known",
+		"git rebase:*":    "more than its name says",
+		"find . -delete":  "whole of it",
+		"* --version":     "names no program",
+		"sort --output:*": "whole of it",
+	} {
+		p := patterns(t, content)[0]
+		got := p.Notice()
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%q: notice %q, want one with %q", content, got, want)
+		}
+		if len(want) > 0 && strings.Contains(got, "trust_options") && p.TrustOptions().Notice() != "" {
+			t.Errorf("%q: a rule that trusts options has the notice %q", content, p.TrustOptions().Notice())
+		}
+		if p.String() != content {
+			t.Errorf("%q is written as %q", content, p)
+		}
+	}
+}
+
+// Every reason names its code and place.
+func TestReasons(t *testing.T) {
+	for _, tt := range []struct {
+		line   string
+		code   shell.Code
+		offset int
+	}{
+		{"ls\x07", shell.CodeHidden, 2},
+		{"ls \u200b", shell.CodeHidden, 3},
+		{"ls " + strings.Repeat("x", shell.MaxBytes), shell.CodeTooLong, shell.MaxBytes},
+		{strings.Repeat("ls;", 51), shell.CodeTooMany, 150},
+		{"  # nothing", shell.CodeEmpty, 0},
+		{"", shell.CodeEmpty, 0},
+		{"ls 'x", shell.CodeSyntax, 0},
+		{"ls 12>&1", shell.CodeShells, 0},
+		{"ls & ls", shell.CodeBackground, 0},
+		{"ls; ! ls", shell.CodeNegation, 4},
+		{"ls; (ls)", shell.CodeControl, 4},
+		{"f() { ls; }", shell.CodeFunction, 0},
+		{"ls > x", shell.CodeRedirect, 3},
+		{"ls; A=1 ls", shell.CodeAssignment, 4},
+		{"export A=1", shell.CodeDeclaration, 0},
+		{"ls; alias a=b", shell.CodeDeclaration, 4},
+		{"echo $(ls)", shell.CodeSubst, 5},
+		{"echo $X", shell.CodeExpansion, 5},
+		{"echo ~", shell.CodeExpansion, 5},
+		{"echo *", shell.CodeGlob, 5},
+		{"echo {a,b}", shell.CodeBraces, 5},
+		{"echo $'a'", shell.CodeQuoting, 5},
+		{"cd x && git log", shell.CodeFolder, 8},
+		{"cd x; make", shell.CodeFolder, 6},
+	} {
+		l := shell.Parse(tt.line)
+		found := false
+		for _, r := range l.Reasons {
+			found = found || r.Code == tt.code && r.Offset == tt.offset
+			if r.Detail == "" || !strings.Contains(r.String(), string(r.Code)) {
+				t.Errorf("%.40q: a reason without words: %+v", tt.line, r)
+			}
+		}
+		if !found || l.Static() {
+			t.Errorf("%.40q: no %s at %d: %+v", tt.line, tt.code, tt.offset, l.Reasons)
+		}
+	}
+	for _, line := range []string{"echo ./*", "ls /x/[ab]?", "echo a 2>&1 >/dev/null", "[ -f x ]", "echo {} {a}", "echo 'é' x~"} {
+		if l := shell.Parse(line); !l.Static() {
+			t.Errorf("%q is not static: %+v", line, l.Reasons)
+		}
+	}
+}
+
+func TestReadOnly(t *testing.T) {
+	for line, want := range map[string]bool{
+		"ls": true, "ls -la | grep x && git log": true, "{ ls; cat x; }": true, "echo $X \"$Y\" *": true, "cat <<EOF\nhi\nEOF": true,
+		"ls 'open": true, "ls \"open": true, "cd x && ls": true, "git config --get user.name": true, "find . -name '*.go'": true, "rg x": true,
+		"": false, "ls > x": false, "ls & ls": false, "rm x": false, "ls 'a'; rm 'open": false, "ls\nrm x 'open": false, "echo ${X:=1}": false,
+		"echo $(ls)": false, "cat <<EOF\n$(rm x)\nEOF": false, "cat <<EOF\nx\\\nEOF\nrm x\nEOF": false, "A=1 ls": false, "(ls)": false,
+		"find . -delete": false, "find . $X": false, "grep $X x": false, "git branch x": false, "git branch -D x": false, "git tag x": false,
+		"git log --output=x": false, "git config user.name x": false, "rg --pre x y": false, "echo x | tee y": false, "ls {a,b}": false,
+		"sort -o x y": false, "ls\u202e": false, "git diff --ext-diff": false, "cd x && git log": false, "xargs ls": false,
+	} {
+		if got := shell.Parse(line).ReadOnly(); got != want {
+			t.Errorf("%q is read-only: %v, want %v", line, got, want)
+		}
+	}
+}
