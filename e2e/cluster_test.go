@@ -13,7 +13,7 @@ func TestNATSKilled(t *testing.T) {
 	s, nats, _ := newCluster(t, "engine-a", "engine-b")
 	tr := s.begin("bot", 6)
 	for range kills {
-		s.more(20 + s.pick(60))
+		s.more(10 + s.pick(40))
 		<-s.moment()
 		nats.kill()
 		nats.start()
@@ -36,11 +36,11 @@ func TestEngineKilled(t *testing.T) {
 	s, _, engines := newCluster(t, "engine-a", "engine-b")
 	for i := range kills {
 		tr := s.begin(fmt.Sprintf("bot%d", i), 4)
-		s.more(20 + s.pick(40))
+		s.more(10 + s.pick(30))
 		<-s.moment()
 		victim := engines[i%2]
 		victim.kill()
-		s.more(20) // the other one goes on
+		s.more(12) // the other one goes on
 		tr.end()
 		s.rest()
 		victim.start()

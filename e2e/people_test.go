@@ -154,12 +154,10 @@ func (s *stage) settleAll() {
 	}
 }
 
-// surely gives the effects that there are, when nobody is at it any more: an
-// operator who judges while the owner may be alive guesses. So they see to it
-// that the workers are dead, and that no tool runs.
+// surely gives the effects that there are, at a moment at which no tool runs: an
+// operator who judges while the owner is still at it guesses.
 func (s *stage) surely() map[string][]mark {
 	s.t.Helper()
-	s.replaceWorkers()
 	idle := flock.New(filepath.Join(s.effects(), runningLock))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -65,6 +65,10 @@ func newProcess(t testing.TB, dir, name, sign string, argv ...string) *process {
 	p := &process{t: t, name: name, sign: sign, argv: argv, out: filepath.Join(dir, name+".log")}
 	t.Cleanup(func() {
 		p.kill()
+		if data, err := os.ReadFile(p.out); err == nil && bytes.Contains(data, []byte("WARNING: DATA RACE")) {
+			_, report, _ := bytes.Cut(data, []byte("WARNING: DATA RACE"))
+			t.Errorf("%s has a data race%s", p.name, report[:min(len(report), 8<<10)])
+		}
 		if t.Failed() {
 			t.Logf("%s\n%s", p.name, p.tail(4<<10))
 		}

@@ -37,9 +37,8 @@ func (w *world) replica(name string) *process {
 }
 
 const (
-	// What engines and workers put out when they work.
+	// servesSign is what engines put out when they work.
 	servesSign = "askance serves"
-	runsSign   = " runs "
 	// maxRestarts bounds how often one test starts an engine again that could not
 	// begin its work.
 	maxRestarts = 10
@@ -63,7 +62,7 @@ func (w *world) worker(name, tool string) *process {
 		bin.askance, "worker", "--data", w.file("data-" + name), "--nats", w.url, "--space", string(space),
 		"--engine-key", w.file("engine.pub"), "--as", name, "--slots", "4", "--log-level", "info", "--tool", tool, "--",
 	}
-	return w.process(name, runsSign, append(argv, toolCommand(tool, w.effects())...)...)
+	return w.process(name, " runs ", append(argv, toolCommand(tool, w.effects())...)...)
 }
 
 // external describes a real nats-server that sees every write to the disk, and

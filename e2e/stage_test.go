@@ -44,6 +44,9 @@ func newCluster(t testing.TB, names ...string) (*stage, *process, []*process) {
 		engines = append(engines, p)
 	}
 	s.open()
+	for _, p := range engines {
+		p.up()
+	}
 	return s, nats, engines
 }
 

@@ -47,8 +47,7 @@ type world struct {
 	procs []*process
 	acked []ack
 
-	replaced int // workers that an operator ended, see replaceWorkers
-	tally    tally
+	tally tally
 }
 
 // tally is what a test prints in the end.
@@ -111,7 +110,7 @@ func (w *world) mind() {
 	}
 }
 
-// kills is how often processes were killed at a seeded moment.
+// kills is how often processes were killed.
 func (w *world) kills() int {
 	n := 0
 	for _, p := range w.procs {
@@ -119,17 +118,7 @@ func (w *world) kills() int {
 		n += p.kills
 		p.mu.Unlock()
 	}
-	return n - w.replaced
-}
-
-// replaceWorkers ends all workers and starts them anew.
-func (w *world) replaceWorkers() {
-	for _, p := range w.procs {
-		if p.sign == runsSign && p.kill() {
-			w.replaced++
-			p.start()
-		}
-	}
+	return n
 }
 
 // restarts is how often engines were started again without having been killed.

@@ -1,0 +1,36 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/message"
+)
+
+// TestNoLeaveAfterHold has a worker whose start was stored, but who never got the
+// answer, and who asks again only after the call has been given up. It must not
+// begin any more: a person may be finding out at this moment that nothing has
+// happened, and have the call run again.
+func TestNoLeaveAfterHold(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.workers[mail].kill() // the test is the worker
+	worker, err := bus.NewWorker(s.connect("late"), space, mail, "late", nil)
+	s.must(err)
+	k := key("s", "r", "c")
+	_, err = s.bot.propose(proposal("s", "r", s.block("c", mail, toolInput{N: 1})))
+	s.must(err)
+	r := message.StartRequest{V: 1, Key: k, Attempt: 1, Claim: "the-claim"}
+	ask := func(ctx context.Context) (message.StartReply, error) { return worker.Start(ctx, r) }
+	_, _, err = persist(requestLimit, "start", ask)
+	s.must(err)
+	s.obs.await("the silent worker is given up", s.mind, func() bool { return s.obs.call(k).Hold == message.HoldUnknown })
+	if leave, err := ask(t.Context()); !errors.Is(err, message.ErrSuperseded) && !errors.Is(err, message.ErrState) {
+		t.Errorf("start of %s asked again: %+v, %v, want an error with code %s or %s", describe(s.obs.call(k)), leave, err, message.CodeSuperseded, message.CodeState)
+	}
+	s.must(s.operator.settle(s.obs.call(k), message.OutcomeDidNot))
+	s.obs.await("the call ends", s.mind, func() bool { return !s.obs.call(k).Open() })
+	s.verify(false)
+}
