@@ -36,6 +36,12 @@ type Config struct {
 	Keys string
 
 	Policy []string // rule files and folders; none: everything asks
+	// PolicyBucket takes rule files from the space's bucket too; see
+	// bus.PolicyBucket.
+	PolicyBucket bool
+	// Shadow are rule files and folders of a policy that decides nothing and is
+	// compared with the one in force.
+	Shadow []string
 	Mode   permission.Mode
 	Tools  []toolfile.Tool
 	// Local has Go functions for local tools. Commands of Tools are added to it.
@@ -148,7 +154,7 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 }
 
 func (n *Node) openPolicy(ctx context.Context) (err error) {
-	n.policy, err = loadPolicy(ctx, n.cfg.Policy, n.cfg.Tools, n.cfg.Log)
+	n.policy, err = n.loadPolicy(ctx)
 	return err
 }
 
@@ -211,6 +217,14 @@ func (n *Node) Rules() int { return n.policy.rules() }
 
 // PolicyHash names the policy in force.
 func (n *Node) PolicyHash() string { return n.policy.Hash() }
+
+// PolicyStatus is how the policy is doing; false if there are no rule files.
+func (n *Node) PolicyStatus() (permission.Status, bool) {
+	if n.policy.live == nil {
+		return permission.Status{}, false
+	}
+	return n.policy.live.Status(), true
+}
 
 // Failed delivers an error when the engine cannot go on.
 func (n *Node) Failed() <-chan error { return n.engine.Failed() }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/permission"
@@ -14,10 +16,15 @@ import (
 // reloadEvery is how often rule files are looked at.
 const reloadEvery = time.Second
 
+// settleFor is how long a bucket must be at rest before its rules are loaded:
+// files that are put one after the other belong together.
+const settleFor = 250 * time.Millisecond
+
 // policy is the policy in force, and how it is kept up to date.
 type policy struct {
 	engine.Policy
-	live *permission.Live // nil: there are no rule files
+	live   *permission.Live  // nil: there are no rule files
+	bucket *bus.PolicyBucket // nil: there is none
 }
 
 // PolicyOptions are those that an engine with these tools loads its policy with.
@@ -31,18 +38,41 @@ func PolicyOptions(tools []toolfile.Tool) permission.Options {
 }
 
 // loadPolicy reads the rule files. Without any, every call that is not declared
-// read-only asks a person.
-func loadPolicy(ctx context.Context, paths []string, tools []toolfile.Tool, log *slog.Logger) (policy, error) {
-	opts := PolicyOptions(tools)
-	if len(paths) == 0 {
+// read-only asks a person. A bucket may still be empty, or have a bad policy, when
+// an engine starts: rules reach it through that engine's server. Until there is a
+// good one everything is denied but read-only tools.
+func (n *Node) loadPolicy(ctx context.Context) (policy, error) {
+	log, opts := n.cfg.Log, PolicyOptions(n.cfg.Tools)
+	if len(n.cfg.Policy) == 0 && !n.cfg.PolicyBucket {
+		if len(n.cfg.Shadow) > 0 {
+			return policy{}, errors.New("a shadow policy needs one in force to be compared with")
+		}
 		b, err := permission.Compile(permission.Policy{}, opts)
 		return policy{Policy: b}, err
 	}
-	live, err := permission.NewLive(permission.Paths(paths...), permission.LiveOptions{
-		Options: opts,
+	var sources sources
+	var bucket *bus.PolicyBucket
+	if len(n.cfg.Policy) > 0 {
+		sources = append(sources, permission.Paths(n.cfg.Policy...))
+	}
+	if n.cfg.PolicyBucket {
+		var err error
+		if bucket, err = bus.OpenPolicyBucket(ctx, n.conn, n.cfg.Space, bus.PolicyBucketOptions{}); err != nil {
+			return policy{}, err
+		}
+		sources = append(sources, inBucket{bucket})
+	}
+	var shadow permission.Source
+	if len(n.cfg.Shadow) > 0 {
+		shadow = permission.Paths(n.cfg.Shadow...)
+	}
+	live, err := permission.NewLive(sources, permission.LiveOptions{
+		Options: opts, Shadow: shadow,
 		Alarm: func(err error) {
 			if err != nil {
 				log.Error("the policy is refused, the last good one stays in force", "error", err)
+			} else {
+				log.Info("the policy is in order again")
 			}
 		},
 		Loaded: func(b *permission.Bundle) { log.Info("policy loaded", "rules", b.Rules(), "hash", b.Hash()) },
@@ -50,16 +80,24 @@ func loadPolicy(ctx context.Context, paths []string, tools []toolfile.Tool, log 
 	if err != nil {
 		return policy{}, err
 	}
-	if err := live.Reload(ctx); err != nil {
+	if err := live.Reload(ctx); err != nil && bucket == nil {
 		return policy{}, err
 	}
-	return policy{Policy: live, live: live}, nil
+	return policy{Policy: prepared{live, localSchemas(n.cfg.Tools)}, live: live, bucket: bucket}, nil
 }
 
 // watch reloads until ctx ends.
 func (p policy) watch(ctx context.Context, log *slog.Logger) {
 	if p.live == nil {
 		return
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	beside, stop := context.WithCancel(ctx)
+	defer stop()
+	wg.Go(func() { p.report(beside, log) })
+	if p.bucket != nil {
+		wg.Go(func() { p.follow(beside, log) })
 	}
 	if err := p.live.Watch(ctx, reloadEvery); err != nil && !errors.Is(err, context.Cause(ctx)) {
 		log.Error("the policy is not watched any more", "error", err)

@@ -1,0 +1,137 @@
+package node_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+func policyText(behavior string) []byte {
+	return []byte("version: 1\nname: kv\nrules:\n  - {name: r, tool_name: upper, behavior: " + behavior + "}\n")
+}
+
+// until looks at the status until it is as wanted.
+func until(t *testing.T, n *node.Node, what string, ok func(permission.Status) bool) permission.Status {
+	t.Helper()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		s, has := n.PolicyStatus()
+		if has && ok(s) {
+			return s
+		}
+		select {
+		case <-look.C:
+		case <-t.Context().Done():
+			t.Fatalf("%s: %+v", what, s)
+		}
+	}
+}
+
+// An engine starts on an empty bucket and denies; what is put there comes into
+// force by itself, and a bad policy leaves the last good one.
+func TestPolicyFromTheBucket(t *testing.T) {
+	cfg := config(t)
+	cfg.Policy, cfg.PolicyBucket = nil, true
+	n := start(t, cfg)
+	if s, ok := n.PolicyStatus(); !ok || s.Alarm == "" || s.Rules != 0 {
+		t.Errorf("on an empty bucket: %+v", s)
+	}
+	nc, err := n.Connect(t.Context(), "admin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	b, err := bus.OpenPolicyBucket(t.Context(), nc, "default", bus.PolicyBucketOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(text []byte) {
+		t.Helper()
+		if _, err := b.Put(t.Context(), "main.yaml", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(policyText("allow"))
+	good := until(t, n, "a policy in the bucket", func(s permission.Status) bool { return s.Alarm == "" && s.Rules == 1 })
+	propose(t, n, "c1", "upper", `{}`)
+	put([]byte("rules: ["))
+	bad := until(t, n, "a bad policy in the bucket", func(s permission.Status) bool { return s.Alarm != "" })
+	if bad.Bundle != good.Bundle || bad.Refused <= good.Refused || !strings.Contains(bad.Alarm, "main.yaml") {
+		t.Errorf("after a bad policy: %+v", bad)
+	}
+	put(policyText("deny"))
+	until(t, n, "a mended policy", func(s permission.Status) bool { return s.Alarm == "" && s.Bundle != good.Bundle })
+}
+
+func TestShadowIsCompared(t *testing.T) {
+	cfg := config(t)
+	shadow := filepath.Join(t.TempDir(), "shadow.yaml")
+	if err := os.WriteFile(shadow, policyText("ask"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Shadow = []string{shadow}
+	n := start(t, cfg)
+	propose(t, n, "c1", "upper", `{}`)
+	s := until(t, n, "a difference", func(s permission.Status) bool { return s.Shadow.Differing > 0 })
+	if d := s.Shadow.Differences[0]; d.Tool != "upper" || d.Live.Behavior != message.BehaviorAllow || d.Shadow.Behavior != message.BehaviorAsk || d.Session != "s" {
+		t.Errorf("%+v", d)
+	}
+	cfg = config(t)
+	cfg.Policy, cfg.Shadow = nil, []string{shadow}
+	if _, err := node.Start(t.Context(), cfg); err == nil {
+		t.Error("a shadow beside no policy is accepted")
+	}
+}
+
+// The paths of tools that run here are resolved before the policy sees them.
+func TestPathsOfLocalToolsAreResolved(t *testing.T) {
+	cfg := config(t)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{"work", "secret"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../secret", filepath.Join(dir, "work", "out")); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Tools, err = toolfile.Parse("tools", []byte(`
+version: 1
+tools:
+  - name: upper
+    command: [tr, a-z, A-Z]
+    input_schema: {type: object, properties: {path: {type: string, format: path}}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := "version: 1\nname: p\nrules:\n  - name: inside\n    tool_name: upper\n    behavior: allow\n    when: path.within(ctx.resolved[args.path], \"" + dir + "/work\")\n" +
+		"  - name: outside\n    tool_name: upper\n    behavior: deny\n    when: \"!path.within(ctx.resolved[args.path], '" + dir + "/work')\"\n"
+	if err := os.WriteFile(cfg.Policy[0], []byte(rule), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := start(t, cfg)
+	propose(t, n, "c1", "upper", `{"path": "`+dir+`/work/x"}`)
+	propose(t, n, "c2", "upper", `{"path": "`+dir+`/work/out/x"}`)
+	s := until(t, n, "two decisions", func(s permission.Status) bool { return s.Calls >= 2 })
+	for _, c := range s.ByRule {
+		if c.Decided == 0 || c.Failed != 0 {
+			t.Errorf("%+v", c)
+		}
+	}
+	if len(s.ByRule) != 2 {
+		t.Errorf("%+v", s.ByRule)
+	}
+}

@@ -1,0 +1,112 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// sources are several places with rule files that make one policy.
+type sources []permission.Source
+
+// Read implements permission.Source.
+func (s sources) Read(ctx context.Context) ([]permission.File, error) {
+	var all []permission.File
+	for _, source := range s {
+		files, err := source.Read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, files...)
+	}
+	return all, nil
+}
+
+// inBucket reads the rule files of a bucket.
+type inBucket struct{ bucket *bus.PolicyBucket }
+
+// Read implements permission.Source.
+func (b inBucket) Read(ctx context.Context) ([]permission.File, error) {
+	found, err := b.bucket.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]permission.File, len(found))
+	for i, f := range found {
+		files[i] = permission.File{Name: b.bucket.Name() + "/" + f.Name, Data: f.Data}
+	}
+	return files, nil
+}
+
+// follow loads what changes in the bucket as soon as it is at rest, without
+// waiting for the next look.
+func (p policy) follow(ctx context.Context, log *slog.Logger) {
+	changed := make(chan struct{}, 1)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- p.bucket.Follow(ctx, func() {
+			select {
+			case changed <- struct{}{}:
+			default: // there is word of a change already
+			}
+		})
+	}()
+	rest := time.NewTimer(settleFor)
+	rest.Stop()
+	for {
+		select {
+		case <-changed:
+			rest.Reset(settleFor)
+		case <-rest.C:
+			_ = p.live.Reload(ctx) // told by the alarm, and kept in the status
+		case err := <-ended:
+			rest.Stop()
+			if !errors.Is(err, context.Cause(ctx)) {
+				log.Warn("changes of the policy bucket are found by looking only", "error", err)
+			}
+			return
+		}
+	}
+}
+
+// prepared resolves the paths in the input of tools that run on this machine,
+// before the policy, which looks at no file, decides about them.
+type prepared struct {
+	*permission.Live
+	schemas map[string]*permission.Schema
+}
+
+func localSchemas(tools []toolfile.Tool) map[string]*permission.Schema {
+	out := map[string]*permission.Schema{}
+	for _, t := range tools {
+		if t.Placement == message.PlaceLocal && t.Schema != nil {
+			out[t.Name] = t.Schema
+		}
+	}
+	return out
+}
+
+// Decide implements engine.Policy.
+func (p prepared) Decide(ctx context.Context, r permission.Request) permission.Decision {
+	return p.Live.Decide(ctx, p.resolve(r))
+}
+
+// Denied implements engine.Policy.
+func (p prepared) Denied(ctx context.Context, r permission.Request) (permission.Decision, bool) {
+	return p.Live.Denied(ctx, p.resolve(r))
+}
+
+func (p prepared) resolve(r permission.Request) permission.Request {
+	if s := p.schemas[r.Tool]; s != nil {
+		r.WorkingDirs = slices.Clone(r.WorkingDirs)
+		r.Resolve(s)
+	}
+	return r
+}
