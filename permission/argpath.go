@@ -3,6 +3,7 @@ package permission
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,10 +151,22 @@ var scopeFields = map[string][]string{
 
 func noSuchPath(text string, p argPath, s *Schema) error {
 	msg := quoted(text) + " leads nowhere in the tool's schema"
-	if hint := didYouMean(nearest(p.steps[len(p.steps)-1], fieldNames(s.root))); hint != "" {
+	if hint := didYouMean(nearest(p.steps[len(p.steps)-1], s.root.names())); hint != "" {
 		msg += "; " + hint
 	}
 	return errors.New(msg)
+}
+
+// names are those of all members that the schema declares.
+func (t *argType) names() []string {
+	structs := map[string]*argType{}
+	t.structs(structs)
+	var out []string
+	for _, s := range structs {
+		out = slices.AppendSeq(out, maps.Keys(s.fields))
+	}
+	slices.Sort(out) // one hint for one mistake
+	return out
 }
 
 // schemasOf are the schemas of the declared tools that a rule is about, nil for

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // Bundle is a compiled policy. It is immutable, may be used by any number of
@@ -83,12 +85,12 @@ func (t *toolRules) add(rules ...*compiledRule) {
 		if r.rule.handles() {
 			t.handlers = append(t.handlers, r)
 		}
-		switch r.rule.Behavior {
-		case "deny":
+		switch b := r.rule.Behavior; {
+		case b == message.BehaviorDeny:
 			t.deny = append(t.deny, r)
-		case "ask":
+		case b == message.BehaviorAsk:
 			t.ask = append(t.ask, r)
-		case "allow":
+		case b == message.BehaviorAllow:
 			t.allow = append(t.allow, r)
 		}
 	}

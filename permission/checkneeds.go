@@ -65,7 +65,7 @@ func (c *compiler) checkKind(r *Rule) {
 			c.fault(r, k.key, "is only for "+k.rules+" rules", "remove it")
 		}
 	}
-	if content, has := r.content(); r.TrustOptions && (!has || content == "") {
+	if _, has := r.content(); r.TrustOptions && !has && !deny && !ask {
 		c.fault(r, "trust_options", "needs a rule_content that names the program", "")
 	}
 }

@@ -23,6 +23,7 @@ func (b *Bundle) Decide(ctx context.Context, req Request) Decision {
 // decide decides, then looks at the rules that do not.
 func (e *evaluation) decide() Decision {
 	d := e.steps()
+	d.Errors = e.withoutHidden(d.Errors)
 	d.Watched = e.watch()
 	return d
 }
@@ -68,11 +69,17 @@ func (b *Bundle) Denied(ctx context.Context, req Request) (Decision, bool) {
 	}
 	e := b.evaluate(ctx, &req)
 	defer e.close()
+	d, denied := e.denied()
+	d.Errors = e.withoutHidden(d.Errors)
+	return d, denied
+}
+
+func (e *evaluation) denied() (Decision, bool) {
 	if d, ok := e.denyStep(); ok {
 		return d, true
 	}
 	switch {
-	case b.noRules && e.readOnly() == "":
+	case e.bundle.noRules && e.readOnly() == "":
 		return e.deny(StepNoPolicy, nil, noPolicyReason), true
 	case len(e.failedDenies) > 0:
 		return e.ask(nil, e.failedDenies), true

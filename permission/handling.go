@@ -46,6 +46,21 @@ func (e *evaluation) shown(p *program) (string, error) {
 	return p.text(e)
 }
 
+// withoutHidden keeps the arguments out of errors, which may quote them, where
+// rules hide something.
+func (e *evaluation) withoutHidden(errs []RuleError) []RuleError {
+	if len(errs) == 0 || len(e.handling().hidden) == 0 {
+		return errs
+	}
+	out := slices.Clone(errs)
+	for i := range out {
+		if out[i].Field != "mode" && out[i].Field != "context" {
+			out[i].Msg = "could not be evaluated; the cause is hidden with the arguments"
+		}
+	}
+	return out
+}
+
 // watch looks at the rules that do not decide. It comes last, so that nothing
 // it does can matter.
 func (e *evaluation) watch() []Watched {

@@ -2,6 +2,7 @@ package permission_test
 
 import (
 	"context"
+	"os"
 	"testing"
 
 	"github.com/askance-dev/askance/message"
@@ -40,3 +41,12 @@ var allModes = []permission.Mode{permission.ModeDefault, permission.ModeAcceptEd
 	permission.ModeBypass, permission.ModeDontAsk}
 
 func ptr[T any](v T) *T { return &v }
+
+func readFile(t testing.TB, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}

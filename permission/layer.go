@@ -60,13 +60,13 @@ func merge(files []filePolicy, found *problems) Policy {
 // come before it.
 func (f *filePolicy) takeOut(before []filePolicy, gone map[*Rule]bool, found *problems) {
 	for i, name := range f.disable {
-		field := fmt.Sprintf("disable[%d]", i)
+		at := fmt.Sprintf("disable[%d]", i)
 		r := ruleAbove(f.layer, name, before)
 		switch {
 		case r == nil:
-			f.fault(found, field, "there is no rule "+quoted(name)+" in a layer above "+string(f.layer), "")
+			f.faultAs(found, "disable", at, "there is no rule "+quoted(name)+" in a layer above "+string(f.layer), "")
 		case r.Locked:
-			f.fault(found, field, "rule "+quoted(name)+r.at.describe()+" is locked", "only its own file can change it")
+			f.faultAs(found, "disable", at, "rule "+quoted(name)+r.at.describe()+" is locked", "only its own file can change it")
 		default:
 			gone[r] = true
 		}
@@ -99,6 +99,11 @@ func agree[T ~string](f *filePolicy, field string, into *T, says T, found *probl
 }
 
 func (f *filePolicy) fault(found *problems, field, msg, hint string) {
-	line, col := f.at.start(field)
+	f.faultAs(found, field, field, msg, hint)
+}
+
+// faultAs is fault with a place of its own: that of the key at.
+func (f *filePolicy) faultAs(found *problems, field, at, msg, hint string) {
+	line, col := f.at.start(at)
 	found.add(Problem{File: f.at.fileName(), Line: line, Col: col, Field: field, Msg: msg, Hint: hint})
 }

@@ -70,42 +70,42 @@ func parseFile(f File, found *problems) (filePolicy, bool) {
 
 // parseYAML gives the one document of a file.
 func parseYAML(f File, found *problems) (body ast.Node, ok bool) {
-	fail := func(line, col int, msg, hint string) (ast.Node, bool) {
+	fail := func(line, col int, msg, hint string) bool {
 		found.add(Problem{File: f.Name, Line: line, Col: col, Msg: msg, Hint: hint})
-		return nil, false
+		return false
 	}
 	// The YAML library has had panics on odd input; a rule file must not be
 	// able to take the engine down.
 	defer func() {
 		if r := recover(); r != nil {
-			body, ok = fail(0, 0, fmt.Sprintf("cannot be read as YAML: %v", r), "")
+			body, ok = nil, fail(0, 0, fmt.Sprintf("cannot be read as YAML: %v", r), "")
 		}
 	}()
 	switch {
 	case len(f.Data) > MaxFileBytes:
-		return fail(0, 0, "is longer than 1 MiB", "split it")
+		return nil, fail(0, 0, "is longer than 1 MiB", "split it")
 	case !utf8.Valid(f.Data):
-		return fail(0, 0, "is not UTF-8", "")
+		return nil, fail(0, 0, "is not UTF-8", "")
 	case bytes.ContainsRune(f.Data, '\r'):
-		return fail(bytes.Count(f.Data[:bytes.IndexByte(f.Data, '\r')], []byte("\n"))+1, 1,
+		return nil, fail(bytes.Count(f.Data[:bytes.IndexByte(f.Data, '\r')], []byte("\n"))+1, 1,
 			"contains a carriage return, behind which a terminal hides text", "end lines with LF or CR LF")
 	}
 	tokens := lexer.Tokenize(string(f.Data))
 	if t := tooDeep(tokens); t != nil {
-		return fail(t.Position.Line, t.Position.Column, "is nested too deeply", "a rule file has at most five levels")
+		return nil, fail(t.Position.Line, t.Position.Column, "is nested too deeply", "rule files have at most 32 levels")
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	var ye yaml.Error
 	switch {
 	case errors.As(err, &ye) && ye.GetToken() != nil && ye.GetToken().Position != nil:
 		pos := ye.GetToken().Position
-		return fail(pos.Line, pos.Column, ye.GetMessage(), "")
+		return nil, fail(pos.Line, pos.Column, ye.GetMessage(), "")
 	case err != nil:
-		return fail(0, 0, err.Error(), "")
+		return nil, fail(0, 0, err.Error(), "")
 	case len(file.Docs) == 0 || file.Docs[0].Body == nil:
-		return fail(1, 1, "the file is empty", "it needs version, name and rules")
+		return nil, fail(1, 1, "the file is empty", "it needs version, name and rules")
 	case len(file.Docs) > 1:
-		return fail(0, 0, "contains more than one document", "use one file for each")
+		return nil, fail(0, 0, "contains more than one document", "use one file for each")
 	}
 	return file.Docs[0].Body, true
 }

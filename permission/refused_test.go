@@ -16,7 +16,8 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files in testdata/refused")
 
 // testdata/refused has policies that must be refused; the .txt beside each is
-// what people get to read, with file, line and column.
+// what people get to read, with file, line and column. The files that begin with
+// enforced- are for an engine that carries out every duty.
 func TestRefused(t *testing.T) {
 	opts := permission.Options{Tools: []permission.Tool{
 		{Name: "t"}, {Name: "untyped"}, {Name: "write"},
@@ -32,6 +33,10 @@ func TestRefused(t *testing.T) {
 			data, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
+			}
+			opts := opts
+			if strings.HasPrefix(filepath.Base(path), "enforced-") {
+				opts.Enforced = permission.AllDuties()
 			}
 			_, err = permission.Load([]permission.File{{Name: filepath.Base(path), Data: data}}, opts)
 			var le *permission.LoadError

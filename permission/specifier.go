@@ -211,7 +211,7 @@ func parameterRules(base Rule, tool *Tool, name, value string) ([]Rule, error) {
 	field := root.fields[name]
 	if root.kind != kindStruct || field == nil {
 		msg := "the tool has no parameter " + name
-		if hint := didYouMean(nearest(name, fieldNames(root))); hint != "" {
+		if hint := didYouMean(nearest(name, root.names())); hint != "" {
 			msg += "; " + hint
 		}
 		if name == "domain" && root.fields["url"] != nil {

@@ -93,7 +93,7 @@ func badTermName(env *cel.Env, name string) string {
 	}
 	for function := range env.Functions() {
 		if space, _, ok := strings.Cut(function, "."); ok && space == name {
-			return "is the first part of functions such as " + function
+			return "is the first part of the names of functions"
 		}
 	}
 	return ""

@@ -83,7 +83,7 @@ func (d *fileReader) decodeValue(n ast.Node, field string, k keyTags, into refle
 		d.decodePointer(n, field, k, into)
 		return
 	}
-	if r, ok := into.Addr().Interface().(nodeReader); ok {
+	if r, ok := reflect.TypeAssert[nodeReader](into.Addr()); ok {
 		r.readNode(d, n, field)
 		return
 	}

@@ -2,8 +2,8 @@ package permission
 
 import "github.com/goccy/go-yaml/token"
 
-// maxYAMLDepth is the deepest nesting of lists and mappings in a rule file;
-// five levels are ever needed. The parser recurses and takes time with the
+// maxYAMLDepth is the deepest nesting of lists and mappings in a rule file:
+// that of a call's input, which tests write out. The parser recurses and takes time with the
 // cube of the depth, so deeper files must not reach it.
 const maxYAMLDepth = 32
 

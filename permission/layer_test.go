@@ -1,0 +1,131 @@
+package permission_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// layered is a file of a layer.
+func layered(layer permission.Layer, text string) permission.File {
+	return permission.File{Name: string(layer) + ".yaml", Layer: layer, Data: []byte("version: 1\nname: " + string(layer) + "\n" + text)}
+}
+
+const managedRules = `rules:
+  - {name: no-prod, tool: t, behavior: deny, when: args.env == "prod", locked: true}
+  - {name: careful, tool: t, behavior: ask}
+`
+
+func TestLayers(t *testing.T) {
+	managed := layered(permission.LayerManaged, managedRules)
+	user := func(text string) permission.File { return layered(permission.LayerUser, text) }
+	for _, tc := range []struct {
+		name  string
+		files []permission.File
+		mode  permission.Mode
+		input string
+		want  message.Behavior
+		rule  string
+	}{
+		{"an allow of a lower layer wins over nothing", []permission.File{managed, user(`rules: [{name: mine, tool: t, behavior: allow}]`)}, "", `{"env": "dev"}`, "ask", "careful"},
+		{"a rule that is not locked can be taken out", []permission.File{managed, user("disable: [careful]\n" + `rules: [{name: mine, tool: t, behavior: allow}]`)}, "", `{"env": "dev"}`, "allow", "mine"},
+		{"or replaced", []permission.File{managed, user("disable: [careful]\n" + `rules: [{name: careful, tool: t, behavior: deny}]`)}, "", `{"env": "dev"}`, "deny", "careful"},
+		{"a locked rule stays", []permission.File{managed, user("disable: [careful]\n" + `rules: [{name: mine, tool: t, behavior: allow}]`)}, "", `{"env": "prod"}`, "deny", "no-prod"},
+		{"in bypass mode too", []permission.File{managed}, permission.ModeBypass, `{"env": "prod"}`, "deny", "no-prod"},
+		{"and when it fails", []permission.File{managed}, permission.ModeBypass, `{}`, "deny", "no-prod"},
+		{"a lower layer adds denials", []permission.File{managed, user(`rules: [{name: mine, tool: t, behavior: deny}]`)}, "", `{"env": "dev"}`, "deny", "mine"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for range 2 { // the order of the files has no meaning
+				slices.Reverse(tc.files)
+				b, err := permission.Load(tc.files, permission.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				d := b.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(tc.input), Mode: tc.mode})
+				if d.Behavior != tc.want || d.Rule != tc.rule {
+					t.Errorf("%s by %q, want %s by %q", d.Behavior, d.Rule, tc.want, tc.rule)
+				}
+			}
+		})
+	}
+}
+
+func TestDecisionNamesTheLayer(t *testing.T) {
+	b, err := permission.Load([]permission.File{layered(permission.LayerManaged, managedRules), {Name: "p", Data: []byte(`{version: 1, name: x, rules: [{name: p, tool: u, behavior: deny}]}`)}}, permission.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tool, want := range map[string]permission.Layer{"t": permission.LayerManaged, "u": permission.LayerProject, "v": ""} {
+		if d := b.Decide(context.Background(), permission.Request{Tool: tool, Input: []byte(`{"env": "dev"}`)}); d.Layer != want {
+			t.Errorf("%s: layer %q, want %q", tool, d.Layer, want)
+		}
+	}
+}
+
+func TestLayersRefused(t *testing.T) {
+	managed := layered(permission.LayerManaged, managedRules)
+	for _, tc := range []struct {
+		name  string
+		files []permission.File
+		want  []string
+	}{
+		{"locked", []permission.File{managed, layered(permission.LayerRun, "disable: [careful, no-prod]\nrules: []")},
+			[]string{"run.yaml:3:20: disable: rule no-prod (managed.yaml:4) is locked (only its own file can change it)"}},
+		{"not above", []permission.File{managed, layered(permission.LayerManaged, "disable: [careful]\nrules: []")},
+			[]string{"managed.yaml:3:11: disable: there is no rule careful in a layer above managed"}},
+		{"of a lower layer", []permission.File{layered(permission.LayerProject, "disable: [mine]\nrules: []"), layered(permission.LayerUser, "rules: [{name: mine, tool: t, behavior: deny}]")},
+			[]string{"project.yaml:3:11: disable: there is no rule mine in a layer above project"}},
+		{"same name", []permission.File{managed, layered(permission.LayerUser, "rules: [{name: no-prod, tool: t, behavior: allow}]")},
+			[]string{"user.yaml:3:16: rule no-prod: name: is used by an earlier rule (managed.yaml:4) (names are unique in a bundle)"}},
+		{"mode", []permission.File{layered(permission.LayerManaged, "defaults: {mode: default}\nrules: []"), layered(permission.LayerUser, "defaults: {mode: bypass}\nrules: []")},
+			[]string{"user.yaml:3:18: defaults.mode: is bypass, another file says default (set it in one file)"}},
+		{"shell", []permission.File{layered(permission.LayerManaged, "defaults: {shell: sh}\nrules: []"), layered(permission.LayerUser, "defaults: {shell: bash}\nrules: []")},
+			[]string{"user.yaml:3:19: defaults.shell: is bash, another file says sh (set it in one file)"}},
+		{"term", []permission.File{layered(permission.LayerManaged, "vocabulary: {a: 'true'}\nrules: []"), layered(permission.LayerUser, "vocabulary: {a: 'false'}\nrules: []")},
+			[]string{"user.yaml:3:17: vocabulary.a: is defined twice (rename one of them)"}},
+		{"unknown layer", []permission.File{layered("boss", "rules: []")},
+			[]string{"boss.yaml: is of the unknown layer boss (the layers are managed, project, user and run)"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for range 2 {
+				slices.Reverse(tc.files)
+				_, err := permission.Load(tc.files, permission.Options{})
+				var le *permission.LoadError
+				if !errors.As(err, &le) || !slices.Equal(texts(le), tc.want) {
+					t.Errorf("Load = %v\nwant %s", err, strings.Join(tc.want, "\n"))
+				}
+			}
+		})
+	}
+}
+
+// sourceOf is a Source of one file, or of an error.
+type sourceOf struct {
+	file permission.File
+	err  error
+}
+
+func (s sourceOf) Read(context.Context) ([]permission.File, error) {
+	return []permission.File{s.file}, s.err
+}
+
+func TestLayeredSources(t *testing.T) {
+	source := permission.Join(
+		permission.InLayer(permission.LayerManaged, sourceOf{file: permission.File{Name: "a"}}),
+		sourceOf{file: permission.File{Name: "b"}},
+	)
+	files, err := source.Read(t.Context())
+	if err != nil || len(files) != 2 || files[0].Layer != permission.LayerManaged || files[1].Layer != "" {
+		t.Errorf("Read = %+v, %v", files, err)
+	}
+	broken := errors.New("broken")
+	if _, err := permission.Join(source, sourceOf{err: broken}).Read(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("a layer that cannot be read: %v", err)
+	}
+}
