@@ -12,6 +12,9 @@ import (
 // the request that wrote the fact: what is lost here is derived again from the
 // journal.
 func (e *Engine) perform(c *message.Call, effects []toolcall.Effect) {
+	if c.Open() {
+		e.cancelLocal(c, ErrFinishedElsewhere) // attempts before the present one
+	}
 	for _, eff := range effects {
 		switch eff {
 		case toolcall.EffectAsk, toolcall.EffectClosed:

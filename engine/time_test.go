@@ -82,16 +82,16 @@ func (h *hours) after(d time.Duration) *message.Call {
 var key = message.Key{Space: "default", Session: "s", Reply: "r", Call: "c"}
 
 // start claims the present attempt as a worker.
-func (h *hours) start(attempt int, claim string) {
+func (h *hours) start(attempt int) {
 	h.Helper()
-	if _, err := h.as(message.RoleWorker, "w").Start(h.Context(), message.StartRequest{Key: key, Attempt: attempt, Claim: claim}); err != nil {
+	if _, err := h.as(message.RoleWorker, "w").Start(h.Context(), message.StartRequest{Key: key, Attempt: attempt, Claim: "x"}); err != nil {
 		h.Fatal(err)
 	}
 }
 
-func (h *hours) beat(claim string) message.HeartbeatReply {
+func (h *hours) beat() message.HeartbeatReply {
 	h.Helper()
-	r, err := h.as(message.RoleWorker, "w").Heartbeat(h.Context(), message.HeartbeatRequest{Key: key, Attempt: 1, Claim: claim})
+	r, err := h.as(message.RoleWorker, "w").Heartbeat(h.Context(), message.HeartbeatRequest{Key: key, Attempt: 1, Claim: "x"})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -124,10 +124,10 @@ func TestQuestionExpiresOnTime(t *testing.T) {
 func TestDeadWorkerIsNoticedWithinLeaseAndASecond(t *testing.T) {
 	inHours(t, remoteTool, allow, nil, func(h *hours) {
 		h.propose()
-		h.start(1, "x")
+		h.start(1)
 		for range 40 { // alive for 100 s
 			time.Sleep(engine.DefaultLease / 4)
-			if r := h.beat("x"); r.Cancel {
+			if r := h.beat(); r.Cancel {
 				h.Fatalf("a heartbeat was answered %+v", r)
 			}
 		}
@@ -144,7 +144,7 @@ func TestDeadWorkerIsNoticedWithinLeaseAndASecond(t *testing.T) {
 func TestNewEngineListensForAWholeLease(t *testing.T) {
 	inHours(t, remoteTool, allow, nil, func(h *hours) {
 		h.propose()
-		h.start(1, "x")
+		h.start(1)
 		time.Sleep(9 * time.Second)
 		if err := h.eng.Close(); err != nil {
 			h.Fatal(err)
@@ -176,7 +176,7 @@ func TestOffersGrowRare(t *testing.T) {
 		if c := h.after(0); c.Facts > 40 {
 			h.Errorf("a week of waiting cost %d facts", c.Facts)
 		}
-		h.start(1, "x")
+		h.start(1)
 	})
 }
 
@@ -200,7 +200,7 @@ func TestAttemptsBackOff(t *testing.T) {
 	inHours(t, tool, allow, nil, func(h *hours) {
 		h.propose()
 		for n, pause := range []time.Duration{time.Second, 2 * time.Second} {
-			h.start(n+1, "x")
+			h.start(n + 1)
 			if c := h.after(engine.DefaultLease + 10*time.Millisecond); c.RetryAt.IsZero() || c.Attempt.Number != n+1 {
 				h.Fatalf("after the lease of attempt %d: attempt %d, again at %s", n+1, c.Attempt.Number, c.RetryAt)
 			}
@@ -211,7 +211,7 @@ func TestAttemptsBackOff(t *testing.T) {
 				h.Errorf("after the pause it is attempt %d", c.Attempt.Number)
 			}
 		}
-		h.start(3, "x")
+		h.start(3)
 		if c := h.after(11 * time.Second); c.Hold != message.HoldDeadLetter {
 			h.Errorf("after three attempts it is held as %q", c.Hold)
 		}
@@ -242,15 +242,15 @@ func TestRemoteDeadline(t *testing.T) {
 	tool.Timeout = time.Minute
 	inHours(t, tool, allow, nil, func(h *hours) {
 		h.propose()
-		h.start(1, "x")
+		h.start(1)
 		for range 23 {
 			time.Sleep(engine.DefaultLease / 4)
-			if r := h.beat("x"); r.Cancel {
+			if r := h.beat(); r.Cancel {
 				h.Fatalf("before the deadline a heartbeat was answered %+v", r)
 			}
 		}
 		time.Sleep(engine.DefaultLease / 4)
-		if r := h.beat("x"); !r.Cancel || r.Stale {
+		if r := h.beat(); !r.Cancel || r.Stale {
 			h.Errorf("at the deadline a heartbeat was answered %+v", r)
 		}
 	})

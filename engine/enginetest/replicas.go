@@ -1,9 +1,12 @@
 package enginetest
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -18,6 +21,10 @@ func replicaCases() []testCase[*world] {
 		{"the other takes over a lease", takeOverLease},
 		{"a long local run stays its owner's", longLocalRun},
 		{"a replica that fell behind does no harm", fallenBehind},
+		{"a run that others took for dead is stopped", deafRun},
+		{"the next attempt runs beside one that others took for dead", deafRunHere},
+		{"a lagging replica knows all calls of a reply, in order", laggingReply},
+		{"an engine that cannot follow the journal refuses", blindEngine},
 	}
 }
 
@@ -178,4 +185,85 @@ func fallenBehind(w *world) {
 	for _, id := range []message.CallID{"a", "b", "c"} {
 		w.wantRuns(w.key(id), 1)
 	}
+}
+
+// deafRun: nobody hears the owner of a local run any more. The next attempt
+// belongs to somebody else, and the first run is told to stop.
+func deafRun(w *world) {
+	e := w.engine()
+	c := e.propose(call("c", blockIdem, `{}`))[0]
+	w.until("it runs", func() bool { return len(w.effects.of(c.Key)) == 1 })
+	w.hub.leave(e)
+	w.engine()
+	w.until("the first run was stopped", func() bool { return strings.Contains(w.path(c.Key), "note") })
+	w.effects.release(c.Key)
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "ran")
+	w.wantRuns(c.Key, 2)
+}
+
+// deafRunHere: as before, and the next attempt comes to the very engine that
+// runs the first.
+func deafRunHere(w *world) {
+	e := w.engine()
+	c := e.propose(call("c", blockIdem, `{}`))[0]
+	w.until("it runs", func() bool { return len(w.effects.of(c.Key)) == 1 })
+	w.hub.leave(e)
+	other := w.unstarted()
+	other.tools.lacks(blockIdem)
+	w.must(other.Start(w.Context()))
+	w.until("it runs again", func() bool { return len(w.effects.of(c.Key)) == 2 })
+	w.hub.join(e) // and is heard from now on
+	w.until("the first run was stopped", func() bool { return strings.Contains(w.path(c.Key), "note") })
+	w.effects.release(c.Key)
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "ran")
+}
+
+// laggingReply: the view of a replica has gaps, and a later call comes into it
+// before an earlier one.
+func laggingReply(w *world) {
+	e, other := w.engine(), w.engine()
+	e.propose(call("a", rm, `{}`))
+	other.finished(w.key("a"))
+	w.until("other has a in its view", func() bool { return len(other.wait(message.UntilParked, time.Millisecond, "a").Calls) == 1 })
+	catchUp := other.cord.lag()
+	defer catchUp()
+	for _, id := range []message.CallID{"b", "c", "d"} {
+		e.propose(call(id, external, `{}`))
+	}
+	_, err := other.ann().Answer(w.Context(), message.Answer{Key: w.key("d"), Kind: message.AnswerReject, Digest: "x"})
+	w.wantErr(err, message.ErrState)
+	out := other.wait(message.UntilFinished, time.Millisecond)
+	if out.Done || names(out.Calls) != "a b c d" {
+		w.Errorf("the wait of a lagging replica: done %v, calls %q", out.Done, names(out.Calls))
+	}
+	list, err := other.bot().List(w.Context(), message.ListRequest{Session: "s"})
+	if err != nil || names(list.Calls) != "b c d" {
+		w.Errorf("the list of a lagging replica: %q, %v", names(list.Calls), err)
+	}
+}
+
+// blindEngine: an engine whose watch has ended would wait for news for ever.
+func blindEngine(w *world) {
+	e := w.engine()
+	e.propose(call("c", external, `{}`))
+	waiting := make(chan error, 2)
+	go func() {
+		_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r"})
+		waiting <- err
+	}()
+	go func() {
+		_, err := e.bot().Events(w.Context(), message.EventsRequest{Session: "s", After: 1 << 40, WaitMS: patience.Milliseconds()})
+		waiting <- err
+	}()
+	size := len(w.records())
+	e.cord.cut()
+	for range 2 {
+		w.wantErr(<-waiting, message.ErrUnavailable)
+	}
+	if err := <-e.Failed(); err == nil || errors.Is(err, engine.ErrStopping) {
+		w.Errorf("the engine failed with %v", err)
+	}
+	_, err := e.bot().Propose(w.Context(), request(call("d", echo, `{}`)))
+	w.wantErr(err, message.ErrUnavailable)
+	w.wantSize(size)
 }

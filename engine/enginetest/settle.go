@@ -13,6 +13,7 @@ func settleCases() []testCase[*world] {
 		{"run it again", settleRunAgain},
 		{"run a local call again", settleLocalAgain},
 		{"run again what is denied by now", settleDenied},
+		{"a retry of what is denied by now waits for a person", retryDenied},
 		{"run again in an interrupted reply", settleInterrupted},
 		{"only held calls, only the present attempt", settleFence},
 		{"of two operators one wins", settleRaces},
@@ -80,13 +81,28 @@ func settleDenied(w *world) {
 	e := w.engine()
 	held := e.unknown("c")
 	w.policy.use(w, append(rules(), noTool(dies))...)
-	c, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeRunAgain))
-	if err == nil && c.Open() {
-		w.Errorf("a denied call runs again: %s", describe(c))
-	}
-	if c := e.waitFor(held.Key, "settled or still held", func(*message.Call) bool { return true }); c.Attempt.Number != 1 {
-		w.Errorf("the call is %s", describe(c))
-	}
+	size := len(w.records())
+	_, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeRunAgain))
+	w.wantErr(err, message.ErrForbidden)
+	w.wantSize(size)
+}
+
+// retryDenied: the first attempt was lost, so it may have had its effect; a
+// second one is denied. Only a person can say how the call ended.
+func retryDenied(w *world) {
+	e := w.engine()
+	c := e.submit("c", idem)
+	e.start(c, "w1", "x")
+	w.policy.use(w, append(rules(), noTool(idem))...)
+	held := e.held(c.Key, message.HoldUnknown)
+	size := len(w.records())
+	_, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeRunAgain))
+	w.wantErr(err, message.ErrForbidden)
+	w.wantSize(size)
+	done, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeHappened))
+	w.must(err)
+	w.wantResult(done, message.ToolResultSuccess, "the receipt")
+	w.wantPath(c.Key, "propose+allow+submit start lose suspend settle")
 }
 
 func settleInterrupted(w *world) {

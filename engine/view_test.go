@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// done is the only fact of a finished call.
+func done(reply message.ReplyID, call message.CallID, remember ...message.PermissionRule) *message.Fact {
+	return &message.Fact{Call: &message.Call{
+		Key:   message.Key{Space: "x", Session: "s", Reply: reply, Call: call},
+		State: message.ToolCallFinished, Facts: 1, Remember: remember,
+	}}
+}
+
+// A view that has forgotten calls says so, also of a reply that it has
+// forgotten as a whole.
+func TestViewKnowsItsGaps(t *testing.T) {
+	v, reply := newView(2), message.Key{Space: "x", Session: "s", Reply: "r"}
+	v.apply(done("r", "a"), 1)
+	if !v.whole(reply) || v.phase(reply) != message.ReplyOpen {
+		t.Error("the view has all of the reply")
+	}
+	for i := range 5 {
+		v.apply(done("other", message.CallID(fmt.Sprint("c", i))), uint64(2+i))
+	}
+	if len(v.ofReply(reply)) != 0 || len(v.calls) != 2 {
+		t.Fatalf("%d calls are at hand, want 2 of the other reply", len(v.calls))
+	}
+	v.apply(done("r", "b"), 10)
+	if v.whole(reply) || v.phase(reply) != "" {
+		t.Error("the view takes a reply for whole of which it has forgotten a call")
+	}
+}
+
+// A call that comes back after it was forgotten brings its rules again.
+func TestViewRemembersRulesOnce(t *testing.T) {
+	v, session := newView(1), message.Key{Space: "x", Session: "s"}
+	for i := range uint64(10) {
+		v.apply(done("r", message.CallID(fmt.Sprint("c", i%2)), message.PermissionRule{ToolName: "t"}), 1+i)
+	}
+	if n := len(v.rules(session)); n != 2 {
+		t.Errorf("two calls left %d rules", n)
+	}
+}
+
+// Calls stand in the order of their first facts, whichever is known first.
+func TestViewOrdersCalls(t *testing.T) {
+	v := newView(10)
+	for _, seq := range []uint64{3, 1, 4, 2} {
+		v.apply(done("r", message.CallID(fmt.Sprint("c", seq))), seq)
+	}
+	for i, c := range v.ofReply(message.Key{Space: "x", Session: "s", Reply: "r"}) {
+		if want := message.CallID(fmt.Sprint("c", i+1)); c.Call != want {
+			t.Errorf("call %d is %s, want %s", i, c.Call, want)
+		}
+	}
+}
