@@ -27,6 +27,7 @@ type Bundle struct {
 	names   []string              // of the rules, sorted
 	byTool  map[string]*toolRules // tools that are declared or named by a rule
 	others  *toolRules            // every other tool: the rules for any tool
+	notices []Notice
 }
 
 // Hash is "sha256:" and the hex SHA-256 of everything that decides: rules,

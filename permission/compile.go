@@ -201,7 +201,7 @@ func (c *compiler) compileContent(r *Rule, tr *toolRules, content string) Patter
 		c.fault(r, "rule_content", err.Error(), "")
 		return nil
 	}
-	return p
+	return c.finishPattern(r, tr, p)
 }
 
 func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, tool *Tool) *program {

@@ -1,6 +1,10 @@
 package permission
 
-import "github.com/askance-dev/askance/message"
+import (
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+)
 
 // This file asks a tool's Kind. Whatever fails in it ends in a question or a
 // denial.
@@ -58,6 +62,37 @@ func (e *evaluation) readOnly() string {
 		return ""
 	}
 	return "the call is proven to change nothing"
+}
+
+// finishPattern tells a pattern what the rule says about it, and the rule's
+// author what the pattern has to say.
+func (c *compiler) finishPattern(r *Rule, tr *toolRules, p Pattern) Pattern {
+	if r.TrustOptions {
+		t, ok := p.(OptionTruster)
+		if !ok {
+			c.fault(r, "trust_options", "has no meaning for "+quoted(tr.name)+", whose rules know no options", "")
+			return nil
+		}
+		p = t.TrustOptions()
+	}
+	n, ok := p.(Noticer)
+	if !ok {
+		return p
+	}
+	if text := n.Notice(); text != "" {
+		at := Place{File: r.at.fileName()}
+		at.Line, at.Col = r.at.start("rule_content")
+		c.bundle.notices = append(c.bundle.notices, Notice{Place: at, Rule: r.Name, Tool: tr.name, Text: text})
+	}
+	return p
+}
+
+// Notices are what the authors of the rules should know. They decide nothing.
+func (b *Bundle) Notices() []Notice {
+	if b == nil {
+		return nil
+	}
+	return slices.Clone(b.notices)
 }
 
 // jointAllow looks for allow rules of which each covers a part of the call, and

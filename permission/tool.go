@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -114,4 +115,37 @@ type Pattern interface {
 	// Match reports whether the rule is about this call. An error falls closed
 	// as an error in a condition does.
 	Match(Call) (bool, error)
+}
+
+// OptionTruster is a Pattern of an allow rule that looks at the options of
+// programs, and can be told not to: by the rule's trust_options.
+type OptionTruster interface {
+	Pattern
+	TrustOptions() Pattern
+}
+
+// Noticer is a Pattern whose author may expect another meaning.
+type Noticer interface {
+	Pattern
+	// Notice says what it means, and what one may have expected; "" if there
+	// is nothing to say.
+	Notice() string
+}
+
+// Notice is something that the author of a rule should know, though it is no
+// fault: the rule means less than the same rule does elsewhere, for example.
+type Notice struct {
+	Place
+	Rule string
+	Tool string
+	Text string
+}
+
+// String names the place, the rule and what is to be known.
+func (n Notice) String() string {
+	where := "rule " + n.Rule
+	if n.File != "" {
+		where = fmt.Sprintf("%s:%d:%d: %s", n.File, n.Line, n.Col, where)
+	}
+	return where + ": " + n.Text
 }

@@ -14,23 +14,38 @@ type bash struct{ Config }
 
 // bashCall is one call of it, read once.
 type bashCall struct {
-	err    error // the command is not text
-	text   string
-	tree   *tree
-	line   *shell.Line // only in the guarded reading
-	places places
-	byChar bool // cut as upstream does
+	err     error // the command is not text
+	text    string
+	tree    *tree
+	guarded bool
+	line    *shell.Line // nil until needed; the guarded reading always needs it
+	places  places
+	byChar  bool // cut as upstream does
 }
 
 func (b bash) Name() string { return b.name(Bash) }
 
 func (b bash) Prepare(c permission.Call) any {
 	text, err := text(c, "command")
-	out := &bashCall{err: err, text: text, tree: parseTree(text), places: b.places(c), byChar: b.Reading == Strict}
-	if b.Reading != Strict {
-		out.line = shell.Parse(text)
+	out := &bashCall{err: err, text: text, tree: parseTree(text), places: b.places(c)}
+	if b.Reading == Strict {
+		out.byChar = true
+		return out
 	}
+	out.guarded, out.line = true, shell.Parse(text)
 	return out
+}
+
+// Line implements permission.ShellKind.
+func (b bash) Line(c permission.Call) *shell.Line {
+	p := b.prepared(c)
+	if p.err != nil {
+		return nil
+	}
+	if p.line == nil {
+		p.line = shell.Parse(p.text)
+	}
+	return p.line
 }
 
 func (b bash) prepared(c permission.Call) *bashCall {
@@ -47,7 +62,7 @@ func (b bash) ReadOnly(c permission.Call) bool {
 	if p.err != nil || p.text == "" || p.tree.dynamic != "" || !p.tree.looksReadOnly() {
 		return false
 	}
-	return p.line == nil || p.provenReadOnly()
+	return !p.guarded || p.provenReadOnly()
 }
 
 // provenReadOnly is the proof. A folder that the line changes to may hold what
@@ -80,7 +95,7 @@ func (b bash) Check(c permission.Call) permission.ToolVerdict {
 	switch {
 	case p.err != nil:
 		return malformed(p.err)
-	case p.line != nil && p.line.Hidden != nil:
+	case p.guarded && p.line.Hidden != nil:
 		return permission.ToolVerdict{Answer: permission.CheckDeny, Step: StepHidden,
 			Message: "the command has a character that cannot be seen: " + p.line.Hidden.String()}
 	case p.text == "":
@@ -89,7 +104,7 @@ func (b bash) Check(c permission.Call) permission.ToolVerdict {
 	if v, found := p.danger(); found {
 		return v
 	}
-	if editsFreely(c.Mode) && p.editsInside() && (p.line == nil || p.provenEdits()) {
+	if editsFreely(c.Mode) && p.editsInside() && (!p.guarded || p.provenEdits()) {
 		return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory, Message: "all it changes is in a working directory"}
 	}
 	return permission.ToolVerdict{}
@@ -165,7 +180,7 @@ func (p *bashCall) provenRemoval() string {
 // allCommands are those of the line and those that stand in them; none in the
 // strict reading.
 func (p *bashCall) allCommands() []shell.Command {
-	if p.line == nil {
+	if !p.guarded {
 		return nil
 	}
 	return slices.Concat(p.line.Commands, p.line.Nested)
@@ -205,12 +220,48 @@ func (b bash) Compile(text string, behavior message.Behavior) (permission.Patter
 	return p, err
 }
 
+// TrustOptions implements permission.OptionTruster.
+func (b bashPattern) TrustOptions() permission.Pattern {
+	if b.shell != nil {
+		b.shell = b.shell.TrustOptions()
+		b.trusts = true
+	}
+	return b
+}
+
+// Notice says where an allow rule means less than upstream.
+func (b bashPattern) Notice() string {
+	if b.shell == nil || !b.allow {
+		return ""
+	}
+	var out []string
+	if !b.content.prefix && b.content.whole == nil {
+		out = append(out, "allows commands that begin with these words; in AgentScope it allows every line that contains the text")
+	}
+	if !b.trusts && b.unknownProgram() {
+		out = append(out, "what the options of the program do is not known, so that only the command without further arguments is allowed; "+
+			"add trust_options: true if all of them are harmless")
+	}
+	return strings.Join(out, "; ")
+}
+
+// unknownProgram tries the rule on its own words with one more.
+func (b bashPattern) unknownProgram() bool {
+	words := b.content.text
+	if b.content.whole != nil {
+		return false
+	}
+	cover := shell.Parse(words + " x").Cover([]*shell.Pattern{b.shell})
+	return slices.ContainsFunc(cover.Commands, func(c shell.CommandCoverage) bool { return !c.Covered && c.Why.Code == shell.CodeNoTable })
+}
+
 // bashPattern is the content of one rule.
 type bashPattern struct {
 	bash
 	content content
 	shell   *shell.Pattern // nil in the strict reading
 	allow   bool
+	trusts  bool
 }
 
 // Match is upstream's in the strict reading. In the guarded one an allow rule
@@ -259,7 +310,7 @@ func (b bashPattern) Explain(c permission.Call) []permission.Piece {
 // of the rules, and one of them matches the line as upstream has it.
 func (b bash) Covered(c permission.Call, patterns []permission.Pattern) (bool, error) {
 	p := b.prepared(c)
-	if p.err != nil || p.line == nil {
+	if p.err != nil || !p.guarded {
 		return false, p.err
 	}
 	var all []*shell.Pattern

@@ -55,7 +55,7 @@ func (f file) Suggest(c permission.Call) []message.PermissionRule {
 }
 
 func (f file) Compile(content string, behavior message.Behavior) (permission.Pattern, error) {
-	return pattern(func(c permission.Call) (bool, error) {
+	return pathPattern{content: content, narrow: f.Reading != Strict && behavior == message.BehaviorAllow, match: func(c permission.Call) (bool, error) {
 		path, err := text(c, "file_path")
 		if err != nil || path == "" {
 			return false, err
@@ -69,5 +69,5 @@ func (f file) Compile(content string, behavior message.Behavior) (permission.Pat
 		default:
 			return raw || f.places(c).named(content, path), nil
 		}
-	}), nil
+	}}, nil
 }

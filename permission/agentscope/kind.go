@@ -122,10 +122,25 @@ func editsFreely(m permission.Mode) bool {
 	return m == permission.ModeAcceptEdits || m == permission.ModeDontAsk
 }
 
-// pattern is a rule's content ready to be matched.
-type pattern func(permission.Call) (bool, error)
+// pathPattern is the content of a rule about paths.
+type pathPattern struct {
+	content string
+	narrow  bool // it means less than upstream
+	match   func(permission.Call) (bool, error)
+}
 
 // Match implements permission.Pattern.
-func (p pattern) Match(c permission.Call) (bool, error) { return p(c) }
+func (p pathPattern) Match(c permission.Call) (bool, error) { return p.match(c) }
 
-func never(permission.Call) (bool, error) { return false, nil }
+// Notice says where an allow rule means less than upstream.
+func (p pathPattern) Notice() string {
+	if !p.narrow || strings.HasPrefix(p.content, "/") {
+		return ""
+	}
+	return "allows files in the working directories; in AgentScope it allows every path whose text matches, .. and absolute ones included"
+}
+
+// never is the content that matches nothing.
+type never struct{}
+
+func (never) Match(permission.Call) (bool, error) { return false, nil }

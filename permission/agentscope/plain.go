@@ -31,7 +31,7 @@ var errNoContent = errors.New("content has no meaning for a tool of this kind, s
 
 func (k plain) Compile(string, message.Behavior) (permission.Pattern, error) {
 	if k.Reading == Strict {
-		return pattern(never), nil
+		return never{}, nil
 	}
 	return nil, errNoContent
 }

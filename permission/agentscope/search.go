@@ -53,7 +53,7 @@ func (s search) Suggest(c permission.Call) []message.PermissionRule {
 }
 
 func (s search) Compile(content string, behavior message.Behavior) (permission.Pattern, error) {
-	return pattern(func(c permission.Call) (bool, error) {
+	return pathPattern{content: content, narrow: s.Reading != Strict && behavior == message.BehaviorAllow, match: func(c permission.Call) (bool, error) {
 		folder, err := s.folder(c)
 		if err != nil {
 			return false, err
@@ -74,7 +74,7 @@ func (s search) Compile(content string, behavior message.Behavior) (permission.P
 		}
 		// What Glob looks for may name the folder, too.
 		return s.kind == Glob && looked != "" && at.named(content, below(folder, looked)), nil
-	}), nil
+	}}, nil
 }
 
 // upstream matches the given path, then for Glob what it looks for; for Grep
