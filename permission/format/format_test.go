@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -81,5 +82,46 @@ func TestRefusesWhatDoesNotLoad(t *testing.T) {
 	_, err := format.Source("x.yaml", []byte("version: 1\nname: x\nrules: [{nome: a}]\n"))
 	if _, refused := errors.AsType[*permission.LoadError](err); !refused {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	content := "git status:*"
+	p := permission.Policy{Mode: permission.ModeAcceptEdits, Rules: []permission.Rule{
+		{Name: "specifier/allow/Bash(git status:*)", Tools: []string{"Bash"}, RuleContent: &content, Behavior: "allow", Source: "userSettings"},
+		{Name: "no", Description: "odd: # text", Tools: []string{"a", "b/*"}, Behavior: "ask", When: "args.x == \"1\"", Locked: true,
+			Approvers: permission.Approvers{Users: []string{"ann", "true"}}, Expiry: 90 * time.Second},
+	}}
+	out, err := format.Policy("imported", "From settings.\nSecond line.", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `# From settings.
+# Second line.
+version: 1
+name: imported
+defaults: {mode: accept_edits}
+rules:
+  - name: "specifier/allow/Bash(git status:*)"
+    tool: Bash
+    rule_content: "git status:*"
+    behavior: allow
+    source: userSettings
+
+  - name: "no"
+    description: "odd: # text"
+    tool: [a, "b/*"]
+    behavior: ask
+    when: "args.x == \"1\""
+    locked: true
+    approvers: {users: [ann, "true"]}
+    expiry: 1m30s
+`
+	if diff := cmp.Diff(want, string(out)); diff != "" {
+		t.Error(diff)
+	}
+	p.Rules[0].Quorum = 3
+	if _, err := format.Policy("imported", "", p); !errors.Is(err, format.ErrNotWritten) {
+		t.Errorf("what has no key here is left out: %v", err)
 	}
 }

@@ -1,6 +1,9 @@
 package suite
 
 import (
+	"slices"
+
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -46,13 +49,20 @@ func (r *Report) cover(x *permission.Explanation) {
 		switch {
 		case t.Failed:
 			c.Failed++
-		case t.Matched && t.Reached:
+		case t.Matched && t.Reached, joins(t, x):
 			c.Matched++
 		case !t.Matched:
 			c.Spared++
 		}
 		c.parts(t.Conjuncts)
 	}
+}
+
+// joins reports whether a rule is one of several that allow a call together: it
+// is about a piece of it alone.
+func joins(t *permission.Traced, x *permission.Explanation) bool {
+	return x.Step == permission.StepAllowRule && t.Behavior == message.BehaviorAllow &&
+		slices.ContainsFunc(t.Shell, func(p permission.Piece) bool { return p.Covered })
 }
 
 // parts adds the parts of a condition. A rule about several tools has the same

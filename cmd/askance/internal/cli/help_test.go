@@ -11,7 +11,7 @@ import (
 var commands = []string{
 	"", "demo", "serve", "worker", "bench", "list", "show", "approve", "edit", "reject", "answer", "settle", "interrupt", "revoke",
 	"events", "events tail", "events replay",
-	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "policy schema", "version", "completion bash",
+	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "policy schema", "policy import", "version", "completion bash",
 }
 
 func TestHelp(t *testing.T) {

@@ -32,7 +32,7 @@ permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.policyLint(), a.policyTest(), a.policyExplain(), a.policyReplay(), a.policyDiff(), a.policyFmt(), a.policyVars(), a.policySchema())
+	c.AddCommand(a.policyLint(), a.policyTest(), a.policyExplain(), a.policyReplay(), a.policyDiff(), a.policyFmt(), a.policyVars(), a.policySchema(), a.policyImport())
 	return c
 }
 

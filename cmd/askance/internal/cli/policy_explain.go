@@ -181,6 +181,9 @@ func (a *app) printExplanation(e *permission.Explanation) error {
 		fmt.Fprintf(&b, "%s about other tools\n", counted(n, "rule"))
 	}
 	for _, err := range e.Errors {
+		if err.Rule != "" && err.Field == "input" {
+			continue // said once, where it is about the call
+		}
 		fmt.Fprintf(&b, "%s %s\n", a.out.Bad("failed:"), term.SafeLine(err.Error()))
 	}
 	if e.NearMiss != "" {
@@ -236,25 +239,23 @@ func requirementText(e *permission.Explanation) string {
 		return ""
 	}
 	r := e.Requirement
-	var parts []string
-	if n := max(1, r.Quorum); n > 1 {
-		parts = append(parts, fmt.Sprintf("%d people", n))
-	} else {
-		parts = append(parts, "an answer")
+	text := "an answer"
+	if r.Quorum > 1 {
+		text = fmt.Sprintf("the consent of %d people", r.Quorum)
 	}
 	if len(r.Users) > 0 {
-		parts = append(parts, "of "+strings.Join(r.Users, ", "))
+		text += " of " + strings.Join(r.Users, " or ")
 	}
 	for _, set := range r.Approvers {
-		parts = append(parts, "of "+strings.Join(append(slices.Clone(set.Users), prefixed("group ", set.Groups)...), ", "))
+		text += " of " + strings.Join(append(slices.Clone(set.Users), prefixed("group ", set.Groups)...), " or ")
 	}
 	if r.ExcludeRequester {
-		parts = append(parts, "not the requester")
+		text += ", not the requester's,"
 	}
 	if r.Expiry > 0 {
-		parts = append(parts, "within "+shortDuration(r.Expiry))
+		text += " within " + shortDuration(r.Expiry)
 	}
-	return term.SafeLine(strings.Join(parts, ", "))
+	return term.SafeLine(text)
 }
 
 func prefixed(prefix string, names []string) []string {

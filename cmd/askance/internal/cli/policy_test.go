@@ -61,6 +61,9 @@ func TestPolicy(t *testing.T) {
 		{"replay-same", cli.ExitOK, []string{"replay", "rules.yaml", "--tools", "tools.yaml", "--calls", "calls.jsonl"}},
 		{"diff", cli.ExitFindings, []string{"diff", "rules.yaml", "candidate.yaml", "--tools", "tools.yaml"}},
 		{"fmt-diff", cli.ExitFindings, []string{"fmt", "bad.yaml", "--check", "--diff"}},
+		{"import", cli.ExitOK, []string{"import", "settings.json"}},
+		{"import-context", cli.ExitOK, []string{"import", "context.json", "--name", "scope"}},
+		{"import-refused", cli.ExitUsage, []string{"import", "refused.json"}},
 		{"vars", cli.ExitOK, []string{"vars", "refund", "--tools", "tools.yaml"}},
 		{"vars-json", cli.ExitOK, []string{"vars", "refund", "--tools", "tools.yaml", "--json"}},
 	} {
@@ -94,6 +97,9 @@ func TestPolicyUsage(t *testing.T) {
 		{cli.ExitNotFound, "no such file", "policy test missing.yaml"},
 		{cli.ExitNotFound, "no such file", "policy replay rules.yaml --tools tools.yaml --calls missing.jsonl"},
 		{cli.ExitUsage, "policy refused", "policy fmt refused.yaml"},
+		{cli.ExitUsage, "want one file", "policy import"},
+		{cli.ExitUsage, "neither permissions nor", "policy import empty.json"},
+		{cli.ExitNotFound, "no such file", "policy import missing.json"},
 		{cli.ExitFindings, "--full wants", "policy test candidate.yaml --tools tools.yaml --full"},
 	} {
 		t.Run(tc.args, func(t *testing.T) { fails(t, tc.code, tc.says, strings.Fields(tc.args)...) })

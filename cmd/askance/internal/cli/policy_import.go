@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/agentscope"
+	"github.com/askance-dev/askance/permission/format"
+)
+
+// importing is what askance policy import is told.
+type importing struct {
+	policyFiles
+	name, output string
+}
+
+func (a *app) policyImport() *cobra.Command {
+	var p importing
+	c := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Make a rule file of other agents' permission settings",
+		Long: `Reads a JSON file and prints the rule file that says the same. The file is one of
+
+  {"permissions": {"allow": ["Bash(git status:*)"], "ask": […], "deny": ["Read(.env)"]}}
+  {"mode": "default", "allow_rules": {"Bash": [{…}]}, "ask_rules": {…}, "deny_rules": {…}}
+
+the first with rules written as Tool or Tool(specifier), the second AgentScope's
+permission context. Other members of the first are passed over, and named on
+standard error. A rule that would mean less than it says, or that cannot be read,
+refuses the file: an allow never gets wider, a deny never narrower.
+
+Without --tools the names are those of AgentScope's own tools. - is standard input.`,
+		Example: `  askance policy import settings.json > imported.yaml
+  askance policy import context.json --tools tools.yaml -o imported.yaml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("want one file, got %d arguments", len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.runImport(p, args[0]) },
+	}
+	p.toolsFlag(c)
+	c.Flags().StringVar(&p.name, "name", "imported", "name of the rule file, the source of its rules")
+	c.Flags().StringVarP(&p.output, "output", "o", "", "write to this file instead of standard output")
+	return c
+}
+
+func (a *app) runImport(p importing, path string) error {
+	opts, err := p.importOptions()
+	if err != nil {
+		return err
+	}
+	text := ""
+	if path == "-" {
+		text, err = readText("import", "standard input", a.in, permission.MaxFileBytes)
+	} else {
+		var data []byte
+		data, err = readFile(path)
+		text = string(data)
+	}
+	if err != nil {
+		return err
+	}
+	policy, passed, err := imported([]byte(text), p.name, opts)
+	if err != nil {
+		return fmt.Errorf("import %s: %w", path, err)
+	}
+	if len(passed) > 0 {
+		a.notef("passed over: %s\n", strings.Join(passed, ", "))
+	}
+	out, err := format.Policy(p.name, "Imported by askance policy import. Tests belong below the rules.", policy)
+	switch {
+	case err != nil:
+		return fmt.Errorf("import %s: %w", path, err)
+	case p.output != "":
+		return replaceFile(p.output, out, os.FileMode(0o644))
+	case a.json:
+		return a.document(map[string]any{"rules": len(policy.Rules), "mode": policy.Mode, "passed_over": passed, "yaml": string(out)})
+	}
+	_, err = a.out.Write(out)
+	return err
+}
+
+// importOptions know the declared tools, or AgentScope's own.
+func (p importing) importOptions() (permission.Options, error) {
+	opts, err := p.options()
+	if err != nil || p.tools != "" {
+		return opts, err
+	}
+	opts.AllowUnknownTools = true
+	for name, kind := range map[string]string{
+		"Bash": agentscope.Bash, "PowerShell": agentscope.PowerShell, "Read": agentscope.Read, "Write": agentscope.Write,
+		"Edit": agentscope.Edit, "Glob": agentscope.Glob, "Grep": agentscope.Grep,
+	} {
+		k, err := agentscope.New(kind, agentscope.Config{})
+		if err != nil {
+			return opts, err
+		}
+		opts.Tools = append(opts.Tools, permission.Tool{Name: name, Kind: k})
+	}
+	return opts, nil
+}
+
+// settingsModes are the modes of settings, by their names there.
+var settingsModes = map[string]permission.Mode{
+	"default": permission.ModeDefault, "acceptEdits": permission.ModeAcceptEdits, "plan": permission.ModeExplore,
+	"bypassPermissions": permission.ModeBypass, "dontAsk": permission.ModeDontAsk,
+}
+
+// imported reads either form. It names the members that say nothing to it.
+func imported(data []byte, name string, opts permission.Options) (permission.Policy, []string, error) {
+	top, err := strictjson.Object(data)
+	if err != nil {
+		return permission.Policy{}, nil, usageError{err}
+	}
+	if _, ok := top["permissions"]; !ok {
+		if _, ok := top["allow_rules"]; !ok && top["deny_rules"] == nil && top["ask_rules"] == nil {
+			return permission.Policy{}, nil, usagef("neither permissions nor allow_rules, ask_rules and deny_rules are in it")
+		}
+		var c message.PermissionContext
+		if err := strictjson.Unmarshal(data, &c); err != nil {
+			return permission.Policy{}, nil, usageError{err}
+		}
+		policy, err := permission.ImportContext(c, opts)
+		return policy, nil, err
+	}
+	given, ok := top["permissions"].(map[string]any)
+	if !ok {
+		return permission.Policy{}, nil, usagef("permissions is no object")
+	}
+	var passed []string
+	for key := range maps.Keys(top) {
+		if key != "permissions" {
+			passed = append(passed, key)
+		}
+	}
+	s := permission.Specifiers{Source: name}
+	mode := permission.Mode("")
+	for key, v := range given {
+		switch key {
+		case "allow":
+			s.Allow, err = texts(key, v)
+		case "ask":
+			s.Ask, err = texts(key, v)
+		case "deny":
+			s.Deny, err = texts(key, v)
+		case "defaultMode":
+			text, _ := v.(string)
+			if mode, ok = settingsModes[text]; !ok {
+				err = usagef("permissions.defaultMode is %v, which has no counterpart", v)
+			}
+		default:
+			passed = append(passed, "permissions."+key)
+		}
+		if err != nil {
+			return permission.Policy{}, nil, err
+		}
+	}
+	slices.Sort(passed)
+	policy, err := permission.FromSpecifiers(s, opts)
+	policy.Mode = cmp.Or(policy.Mode, mode)
+	return policy, passed, err
+}
+
+// texts are the texts of a list.
+func texts(key string, v any) ([]string, error) {
+	items, ok := v.([]any)
+	if !ok {
+		return nil, usagef("permissions.%s is no list", key)
+	}
+	out := make([]string, 0, len(items))
+	for _, item := range items {
+		s, ok := item.(string)
+		if !ok {
+			return nil, usagef("permissions.%s has something that is no text", key)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
