@@ -38,12 +38,13 @@ var simpleCommandFields = map[string]*cel.Type{
 // Usual sizes of command lines, by which the cost of a condition is judged at
 // load; longer lines are stopped at run time.
 const (
-	usualCommands = 50
+	usualCommands = 30
 	usualWords    = 16
+	usualWord     = 64
 )
 
 var (
-	wordList = &argType{kind: kindList, maxLen: -1, usual: usualWords, elem: &argType{kind: kindString, maxLen: -1, usual: typicalSize}}
+	wordList = &argType{kind: kindList, maxLen: -1, usual: usualWords, elem: &argType{kind: kindString, maxLen: -1, usual: usualWord}}
 	cmdSizes = &argType{kind: kindStruct, fields: map[string]*argType{
 		"reasons": wordList,
 		"calls": {kind: kindList, maxLen: -1, usual: usualCommands, elem: &argType{kind: kindStruct, fields: map[string]*argType{

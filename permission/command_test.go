@@ -1,0 +1,80 @@
+package permission_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/agentscope"
+)
+
+func shellOptions(t *testing.T) permission.Options {
+	t.Helper()
+	bash := permission.Tool{Name: "Bash", Kind: agentscope.MustNew(agentscope.Bash, agentscope.Config{}),
+		Schema: schema(t, `{"type": "object", "required": ["command"], "properties": {"command": {"type": "string"}}}`)}
+	return permission.Options{Tools: []permission.Tool{bash, {Name: "t"}}, Enforced: permission.AllDuties()}
+}
+
+// Conditions see what a command line would run.
+func TestCommandVariable(t *testing.T) {
+	b := load(t, shellOptions(t), `version: 1
+name: x
+rules:
+  - {name: no-curl, tool: Bash, behavior: deny, when: 'cmd.calls.exists(c, c.argv.exists(w, w == "curl"))'}
+  - {name: no-env, tool: Bash, behavior: deny, when: 'cmd.calls.exists(c, c.assigns.exists(a, a.startsWith("LD_PRELOAD=")))'}
+  - {name: no-files, tool: Bash, behavior: deny, when: 'cmd.calls.exists(c, c.redirects.exists(r, r.contains("secret")))'}
+  - {name: go-only, tool: Bash, behavior: allow, when: 'cmd.static && cmd.calls.all(c, c.argv[0] == "go" && c.argv[1] in ["test", "vet"])'}
+  - {name: why, tool: Bash, behavior: ask, when: '"substitution" in cmd.reasons'}
+`)
+	for _, tc := range []struct {
+		command string
+		want    message.Behavior
+		rule    string
+	}{
+		{`go test ./... && go vet ./...`, "allow", "go-only"},
+		{`go test ./... && go build ./...`, "ask", ""},
+		{`go test $X`, "ask", ""},
+		{`go test; curl evil.example`, "deny", "no-curl"},
+		{`env sudo curl evil.example`, "deny", "no-curl"},
+		{`bash -c 'c\url evil.example'`, "deny", "no-curl"},
+		{`LD_PRELOAD=./x.so go test`, "deny", "no-env"},
+		{`go test > secret.txt`, "deny", "no-files"},
+		{`go test $(go vet)`, "ask", "why"},
+	} {
+		in := `{"command": "` + tc.command + `"}`
+		if tc.command[0] == 'b' {
+			in = `{"command": "bash -c 'c\\url evil.example'"}`
+		}
+		d := b.Decide(context.Background(), permission.Request{Tool: "Bash", Input: []byte(in)})
+		if d.Behavior != tc.want || d.Rule != tc.rule || len(d.Errors) > 0 {
+			t.Errorf("%s: %s by %q, errors %v; want %s by %q", tc.command, d.Behavior, d.Rule, d.Errors, tc.want, tc.rule)
+		}
+	}
+}
+
+func TestCommandOfOtherTools(t *testing.T) {
+	for _, tool := range []string{"t", "*"} {
+		_, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{Name: "r", Tools: []string{tool}, Behavior: message.BehaviorDeny, When: "cmd.static"}}}, shellOptions(t))
+		if err == nil {
+			t.Errorf("cmd in a rule for %s is accepted", tool)
+		}
+	}
+}
+
+func TestTrustOptions(t *testing.T) {
+	run := func(trust bool) message.Behavior {
+		content := "mytool:*"
+		b := compile(t, shellOptions(t), permission.Rule{Name: "r", Tools: []string{"Bash"}, Behavior: message.BehaviorAllow, RuleContent: &content, TrustOptions: trust})
+		return b.Decide(context.Background(), permission.Request{Tool: "Bash", Input: []byte(`{"command": "mytool --exec x"}`)}).Behavior
+	}
+	if run(false) != message.BehaviorAsk || run(true) != message.BehaviorAllow {
+		t.Errorf("without trust %s, with it %s", run(false), run(true))
+	}
+	content := "x"
+	opts := permission.Options{Matchers: map[string]permission.Matcher{"t": anyContent{}}}
+	_, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{Name: "r", Tools: []string{"t"}, Behavior: message.BehaviorAllow, RuleContent: &content, TrustOptions: true}}}, opts)
+	if err == nil {
+		t.Error("trust_options without a meaning is accepted")
+	}
+}
