@@ -115,6 +115,10 @@ bench: ## Run the benchmarks, then askance bench with BENCHFLAGS.
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	$(GO) run ./cmd/askance bench $(BENCHFLAGS)
 
+.PHONY: bench-peers
+bench-peers: ## Measure decisions beside Cedar and OPA, in a module of its own.
+	cd permission/benchpeers && $(GO) test -count=1 . && $(GO) run .
+
 .PHONY: cover
 cover: ## Measure coverage over all packages; writes coverage.html.
 	$(GO) test -count=1 -timeout 15m -coverpkg=./... -coverprofile=coverage.out ./...

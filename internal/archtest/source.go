@@ -112,14 +112,22 @@ func regular(root, file string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
+// otherModule says whether a folder is the root of a module of its own, whose
+// dependencies never reach users of this one.
+func otherModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
+}
+
 // walk visits the plain files below root by their relative paths, save what
-// lies in hidden folders and those with a leading underscore.
+// lies in hidden folders, in those with a leading underscore and in modules of
+// their own.
 func walk(root string, visit func(file string) error) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && path != root && strings.IndexAny(d.Name(), "._") == 0 && d.Name() != ".ci" {
+		if d.IsDir() && path != root && (strings.IndexAny(d.Name(), "._") == 0 && d.Name() != ".ci" || otherModule(path)) {
 			return filepath.SkipDir
 		}
 		if !d.Type().IsRegular() {
