@@ -137,13 +137,13 @@ func (e *Engine) deliver(r message.ResultRequest) {
 		if err == nil {
 			return
 		}
-		if (errors.Is(err, message.ErrInvalid) || errors.Is(err, message.ErrTooLarge)) && !unfit {
+		if refused := errors.Is(err, message.ErrInvalid) || errors.Is(err, message.ErrTooLarge); refused && !unfit {
 			// The tool has run: that has to be known, even without its output.
 			e.log.Warn("the result of a local call cannot be kept", "call", r.Key.String(), "error", err)
 			r.Result, unfit = unfitResult(err), true
 			continue
 		}
-		if !errors.Is(err, message.ErrUnavailable) && !errors.Is(err, message.ErrUnknownOutcome) && !errors.Is(err, message.ErrFull) {
+		if final(err) {
 			e.log.Warn("the result of a local call was not taken", "call", r.Key.String(), "error", err)
 			return
 		}
@@ -152,6 +152,18 @@ func (e *Engine) deliver(r message.ResultRequest) {
 		case <-e.ctx.Done():
 			return
 		}
+	}
+}
+
+// final reports whether a result that was refused so will be refused for ever.
+// Everything else (no journal, a full one, a lost race, an unreadable fact) may
+// pass.
+func final(err error) bool {
+	switch message.AsError("result", err).Code {
+	case message.CodeFinished, message.CodeSuperseded, message.CodeForbidden, message.CodeNotFound, message.CodeState, message.CodeInvalid, message.CodeTooLarge:
+		return true
+	default:
+		return false
 	}
 }
 

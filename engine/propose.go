@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -103,7 +104,7 @@ func (e *Engine) bindSession(ctx context.Context, by message.Principal, session 
 		}
 		r, err := e.journal.Last(ctx, session)
 		if err != nil || r.Fact == nil || r.Fact.Session == nil {
-			return opError("propose", errors.Join(err, r.Invalid))
+			return opError("propose", cmp.Or(err, unreadable(session, r.Invalid)))
 		}
 		e.view.apply(r.Fact, r.Seq)
 		owner = r.Fact.Session.Runtime

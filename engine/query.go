@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sort"
 	"time"
@@ -156,7 +157,7 @@ func (e *Engine) show(ctx context.Context, by message.Principal, r message.ShowR
 // wait holds the request until the calls have settled or the time is over.
 func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
 	reply := message.Key{Space: e.space, Session: r.Session, Reply: r.Reply}
-	if err := validReply(reply); err != nil {
+	if err := checkWait(reply, r.Calls); err != nil {
 		return message.WaitReply{}, opError("wait", err)
 	}
 	switch r.Until {
@@ -205,6 +206,24 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 			return out, e.blindError("wait")
 		}
 	}
+}
+
+// checkWait checks the ids of a wait before anything is looked up by them.
+func checkWait(reply message.Key, calls []message.CallID) error {
+	if err := validReply(reply); err != nil {
+		return err
+	}
+	if len(calls) > message.MaxCallsPerTurn {
+		return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("%d calls in one wait, the limit is %d", len(calls), message.MaxCallsPerTurn), Hint: "name none to wait for the whole reply"}
+	}
+	for _, id := range calls {
+		key := reply
+		key.Call = id
+		if err := key.Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // waited gives the calls that a wait is about.

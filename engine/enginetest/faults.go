@@ -19,6 +19,7 @@ func faultCases() []testCase[*world] {
 		{"the journal cannot be read after a first fact", unreadableAfterFirst},
 		{"closing between a start and its run", closeBetween},
 		{"a call at its limit of facts", factLimit},
+		{"a local result that loses every race", resultCrowded},
 		{"the turn comes while the call is written", turnMeanwhile},
 	}
 }
@@ -299,4 +300,20 @@ func turnMeanwhile(w *world) {
 		w.Fatalf("d is %s, the test has missed its moment", describe(got[1]))
 	}
 	e.state(w.key("d"), message.ToolCallAsking)
+}
+
+// resultCrowded: the tool has run. However often its result is beaten to the
+// next place, it must not get lost.
+func resultCrowded(w *world) {
+	e := w.engine()
+	var races atomic.Int32
+	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		if f.Kind() == "result" && races.Add(1) <= 150 {
+			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: "somebody was first", Hint: "decide again"}
+		}
+		return store(ctx, f, prev)
+	})
+	c := e.propose(call("c", echo, `{}`))[0]
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "ran")
+	w.wantRuns(c.Key, 1)
 }

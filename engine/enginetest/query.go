@@ -80,7 +80,13 @@ func waitEnds(w *world) {
 		_, err := e.bot().Wait(w.Context(), r)
 		w.wantErr(err, message.ErrInvalid)
 	}
-	_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"a", "unknown"}})
+	_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"a", ""}})
+	w.wantErr(err, message.ErrInvalid)
+	for _, ids := range [][]message.CallID{make([]message.CallID, message.MaxCallsPerTurn+1), {message.CallID(strings.Repeat("x", message.MaxIDBytes+1))}} {
+		_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: ids})
+		w.wantErr(err, message.ErrTooLarge)
+	}
+	_, err = e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"a", "unknown"}})
 	w.wantErr(err, message.ErrNotFound)
 	done := make(chan error, 1)
 	go func() {
