@@ -3,6 +3,7 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -99,7 +100,21 @@ func TestForeignStreamIsRefused(t *testing.T) {
 			if _, err := jetStream(t, b).CreateStream(t.Context(), cfg); err != nil {
 				t.Fatal(err)
 			}
-			_, err := bus.OpenJournal(t.Context(), b.Conn("engine"), "test", b.Keys(), bus.JournalOptions{})
+			js := jetStream(t, b)
+			if !cfg.NoAck { // else there is nothing to wait for
+				if _, err := js.Publish(t.Context(), "askance.v1.test.event.x.y.z", []byte("theirs")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before, err := js.Stream(t.Context(), cfg.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = bus.OpenJournal(t.Context(), b.Conn("engine"), "test", b.Keys(), bus.JournalOptions{})
+			after, serr := before.Info(t.Context())
+			if serr != nil || !reflect.DeepEqual(after.Config, before.CachedInfo().Config) || after.State.Msgs != before.CachedInfo().State.Msgs {
+				t.Errorf("the stream was changed: %+v, %v; it was %+v", after, serr, before.CachedInfo())
+			}
 			if !errors.Is(err, message.ErrForeignStream) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("OpenJournal: %v; want foreign stream: …%s…", err, tc.want)
 			}

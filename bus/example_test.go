@@ -1,0 +1,184 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// tempStore is a folder for an example.
+func tempStore() (dir string, remove func()) {
+	dir, err := os.MkdirTemp("", "askance-example-*")
+	check(err)
+	return dir, func() { check(os.RemoveAll(dir)) }
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// An engine on an embedded server, with a runtime and an approver that reach
+// it over NATS.
+func Example() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	dir, remove := tempStore()
+	defer remove()
+
+	// The engine's process.
+	srv, err := bus.StartServer(ctx, bus.ServerOptions{StoreDir: dir, Listen: "127.0.0.1:0"})
+	check(err)
+	defer srv.Close()
+	nc, err := srv.Connect(ctx, bus.ConnectOptions{Principal: "engine"})
+	check(err)
+	defer nc.Close()
+	keys, err := bus.NewKeys()
+	check(err)
+	journal, err := bus.OpenJournal(ctx, nc, "default", keys, bus.JournalOptions{Durability: srv.Durability(), Health: srv.Health})
+	check(err)
+	tools := []engine.Tool{{Tool: permission.Tool{Name: "refund"}, Placement: message.PlaceRemote}}
+	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{
+		{Name: "money", Tools: []string{"refund"}, Behavior: message.BehaviorAsk},
+	}}, permission.Options{Tools: []permission.Tool{tools[0].Tool}})
+	check(err)
+	e, err := engine.New("default", journal, policy, tools, engine.WithSignals(bus.NewSignals(nc, "default", nil)), engine.WithSigningKey(keys.Signer()))
+	check(err)
+	check(e.Start(ctx))
+	defer func() { check(e.Close()) }()
+	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, tool string) bus.Surface {
+		if p.Role == message.RoleWorker {
+			return e.Worker(p, tool)
+		}
+		return e.As(p)
+	}, bus.ServiceOptions{Observer: e})
+	check(err)
+	defer service.Close()
+
+	// A runtime, anywhere.
+	botConn, err := bus.Connect(ctx, srv.URL(), bus.ConnectOptions{Principal: "bot"})
+	check(err)
+	defer botConn.Close()
+	bot, err := bus.NewClient(botConn, "default", message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	check(err)
+	proposed, err := bot.Propose(ctx, message.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{
+		{ID: "c1", Name: "refund", Input: `{"cents":1500}`, State: message.ToolCallPending},
+	}})
+	check(err)
+	fmt.Println("proposed:", proposed.Calls[0].State)
+
+	// A person, anywhere else.
+	annConn, err := bus.Connect(ctx, srv.URL(), bus.ConnectOptions{Principal: "ann"})
+	check(err)
+	defer annConn.Close()
+	ann, err := bus.NewClient(annConn, "default", message.Principal{Role: message.RoleApprover, Name: "ann"})
+	check(err)
+	open, err := ann.List(ctx, message.ListRequest{States: []message.ToolCallState{message.ToolCallAsking}})
+	check(err)
+	question := open.Calls[0]
+	fmt.Println("ann sees:", question.Tool, question.Input)
+	answered, err := ann.Answer(ctx, message.Answer{Key: question.Key, Digest: question.Digest, Kind: message.AnswerApprove})
+	check(err)
+	fmt.Println("approved:", answered.State)
+	// Output:
+	// proposed: asking
+	// ann sees: refund {"cents":1500}
+	// approved: submitted
+}
+
+// Two engines write to one call. One of them wins; the other is told so.
+func ExampleJournal_Append() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	dir, remove := tempStore()
+	defer remove()
+	srv, err := bus.StartServer(ctx, bus.ServerOptions{StoreDir: dir})
+	check(err)
+	defer srv.Close()
+	nc, err := srv.Connect(ctx, bus.ConnectOptions{Principal: "engine"})
+	check(err)
+	defer nc.Close()
+	keys, err := bus.NewKeys()
+	check(err)
+	journal, err := bus.OpenJournal(ctx, nc, "default", keys, bus.JournalOptions{Durability: srv.Durability()})
+	check(err)
+
+	fact := func(id string, state message.ToolCallState) *message.Fact {
+		return &message.Fact{V: message.FactVersion, ID: id, Call: &message.Call{
+			Key: message.Key{Space: "default", Session: "s1", Reply: "r1", Call: "c1"}, Tool: "refund", State: state,
+		}}
+	}
+	asking, err := journal.Append(ctx, fact("fact-1", message.ToolCallAsking), 0)
+	check(err)
+	_, err = journal.Append(ctx, fact("fact-2", message.ToolCallAllowed), asking)
+	fmt.Println("first:", err)
+	_, err = journal.Append(ctx, fact("fact-3", message.ToolCallFinished), asking)
+	fmt.Println("second is a conflict:", errors.Is(err, message.ErrConflict))
+	last, err := journal.Last(ctx, message.Key{Space: "default", Session: "s1", Reply: "r1", Call: "c1"})
+	check(err)
+	fmt.Println("it is", last.Fact.Call.State, journal.Durability())
+	// Output:
+	// first: <nil>
+	// second is a conflict: true
+	// it is allowed fsynced
+}
+
+// What a worker of one tool is granted on NATS.
+func ExamplePermissionsFor() {
+	p := bus.PermissionsFor("prod", message.Principal{Role: message.RoleWorker, Name: "wk-1"}, "web.search")
+	for _, s := range p.Publish {
+		fmt.Println("publish", s)
+	}
+	for _, s := range p.Subscribe {
+		fmt.Println("subscribe", s)
+	}
+	// Output:
+	// publish askance.v1.prod.work.~d2ViLnNlYXJjaA.wk-1.next
+	// publish askance.v1.prod.work.~d2ViLnNlYXJjaA.wk-1.ack
+	// publish askance.v1.prod.work.~d2ViLnNlYXJjaA.wk-1.start
+	// publish askance.v1.prod.work.~d2ViLnNlYXJjaA.wk-1.heartbeat
+	// publish askance.v1.prod.work.~d2ViLnNlYXJjaA.wk-1.progress
+	// publish askance.v1.prod.work.~d2ViLnNlYXJjaA.wk-1.result
+	// subscribe _INBOX_wk-1.>
+	// subscribe askance.v1.prod.work.~d2ViLnNlYXJjaA.wk-1.cancel
+}
+
+// No id can add a token or a wildcard to a subject.
+func ExampleEncode() {
+	for _, id := range []string{"call_1", "a.b", ">", "-"} {
+		fmt.Println(id, "stands as", bus.Encode(id))
+	}
+	// Output:
+	// call_1 stands as call_1
+	// a.b stands as ~YS5i
+	// > stands as ~Pg
+	// - stands as ~LQ
+}
+
+// A subject taken apart says who asks.
+func ExampleParseSubject() {
+	s, err := bus.ParseSubject("askance.v1.prod.decide.ann")
+	check(err)
+	role, ops := bus.Operations(s.Kind)
+	name, _ := s.Who.ID()
+	fmt.Println(s.Space, role, name, ops)
+	_, err = bus.ParseSubject("askance.v1.prod.decide.*")
+	fmt.Println(err)
+	// Output:
+	// prod approver ann [answer interrupt revoke]
+	// parse subject: "askance.v1.prod.decide.*": no kind of subject looks like that (see bus/PROTOCOL.md for the subjects)
+}
+
+// A URL as it may be shown.
+func ExampleRedactURL() {
+	fmt.Println(bus.RedactURL("nats://ann:secret@nats.internal:4222"))
+	// Output: nats://nats.internal:4222
+}
