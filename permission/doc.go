@@ -1,9 +1,13 @@
 // Package permission decides about tool calls: allow, deny, or ask a person.
 //
-// A policy is a set of rules, written as YAML or imported from AgentScope.
-// [Load] compiles rule files against the declared tools into a [Bundle], which
-// is immutable and named by a hash of its content; [Bundle.Decide] answers one
-// [Request] with a [Decision]. [Live] holds the bundle in force and reloads it.
+// A policy is a set of rules, written as YAML or imported ([FromSpecifiers],
+// [FromContext]). [Load] compiles rule files against the declared tools into a
+// [Bundle], which is immutable and named by a hash of its content;
+// [Bundle.Decide] answers one [Request] with a [Decision], and [Bundle.Explain]
+// says why. [Live] holds the bundle in force and reloads it.
+//
+// People who write policies begin with GUIDE.md and look up keys, variables,
+// functions and lint codes in REFERENCE.md. Editors take policy.schema.json.
 //
 // # Rule files
 //
@@ -12,22 +16,68 @@
 //	defaults:
 //	  mode: default                # for requests that name no mode
 //	  on_error: ask                # or deny; for deny and ask rules
-//	  expiry: 15m                  # of questions; then the call is denied
+//	  expiry: 15m                  # of questions
+//	vocabulary:                    # names for use in conditions
+//	  office_hours: ctx.now.getHours() >= 8 && ctx.now.getHours() < 18
 //	rules:
 //	  - name: refund-large         # unique; stands in every decision
 //	    description: Refunds above 500 EUR need finance.
-//	    tool_name: stripe.refund   # exact name, list of names, or "*"
-//	    when: args.amount_cents > 50000 && args.currency == "EUR"
+//	    tool: stripe.refund        # exact name, list of names, server/*, or "*"
+//	    when: args.amount_cents > 50000 && !office_hours
 //	    behavior: ask              # deny, ask or allow
 //	    message: "'Refund ' + string(args.amount_cents / 100) + ' EUR?'"
-//	    approvers: {users: [fiona, frank]}   # none: any approver
-//	    expiry: 30m
+//	    approvers: {groups: [finance], exclude_requester: true}
+//	    quorum: 2
+//	    redact: [args.card.*]
+//	  - name: git-status
+//	    tool: Bash
+//	    match: {agentscope: "git status:*"}  # what the tool's Matcher understands
+//	    behavior: allow
+//	tests:
+//	  - name: large refunds ask two people
+//	    call: {tool: stripe.refund, args: {amount_cents: 60000}}
+//	    expect: {behavior: ask, rule: refund-large, quorum: 2}
 //
-// Further keys of a rule are rule_content (text that the tool's [Matcher]
-// understands; null or "" match every call), source, on_error and locked. Only
-// deny and ask rules may be about "*". Keys are strict: what is unknown, given
-// twice, or known but not enforced yet refuses the file. So does any other
-// fault in any rule; [LoadError] lists all of them with file, line and column.
+// Only deny and ask rules may be about "*"; one about server/* is about the
+// declared tools of that server and, if it denies or asks, about undeclared ones
+// whose names begin with mcp__server__, server. or server/. tool_name is the
+// same as tool, rule_content the same as match.agentscope.
+//
+// Keys are strict: what is unknown or given twice refuses the file, and so does
+// any other fault in any rule; [LoadError] lists all of them with file, line
+// and column. The tests decide nothing; package permission/suite runs them.
+//
+// # What rules require
+//
+// An ask rule says who may answer (approvers, quorum, escalation), until when
+// (expiry, on_expiry) and what the answer covers (remember). Any rule says what
+// is hidden from people and records (redact) and what is kept (audit), and an
+// ask or allow rule where the call runs (executor). This package checks,
+// joins and states all that in the [Decision]; others carry it out. What they
+// do not carry out is a load error: see [Duty] and [Options].Enforced.
+//
+// All ask rules that match, or fail, ask together, as strictly as the strictest:
+//
+//	who            whoever each rule accepts, each at its own escalation
+//	quorum         the highest; the requester is excluded if one rule says so
+//	expiry         the shortest, or the policy's; then deny, unless all escalate
+//	remember       nothing, unless all allow it: all scopes, the shortest time, the fewest uses
+//
+// If too few people are left the call is denied. Redact, executor and audit
+// come from every rule that is about the call, whichever decides: all that one
+// of them hides is hidden, also in its texts, where [redacted] stands for it;
+// the shortest timeout holds, and two different executors deny the call.
+//
+// A rule with enforcement warn or audit decides nothing: its matches are in
+// [Decision].Watched.
+//
+// # Layers
+//
+// A [File] is of a [Layer]: managed, project, user or run ([InLayer], [Join]).
+// Layers do not decide between rules. A file can take out rules of higher
+// layers by name (disable: [name]), unless they are locked, and then give the
+// name to a rule of its own. Everything else adds: no file can loosen a rule,
+// redefine a term or change the mode of another.
 //
 // # Conditions
 //
@@ -35,13 +85,19 @@
 //
 //	args    the input; typed by the tool's JSON Schema if it has one
 //	tool    name, server, schema_hash, annotations.{read_only, destructive, idempotent, open_world}
-//	caller  agent, user, space, session, reply, roles
-//	ctx     mode, now, cwd, working_dirs
+//	caller  agent, user, space, session, reply, roles, tenant, run_id, parent_agent
+//	ctx     mode, now, cwd, working_dirs, resolved, attempt, calls_this_run
+//	cmd     static, calls[].{argv, assigns, redirects, via}, reasons; for tools of a ShellKind
 //
-// with CEL's standard library, optional values (args.?note.orValue("")) and the
-// strings, lists, sets, math, network, regex, bindings and two-variable
-// comprehension extensions at fixed versions. There are no clocks, files or
-// networks: the same request gets the same answer. Integers keep their 64 bits,
+// and the terms of the vocabulary, which are expressions over tool, caller and
+// ctx. What a request does not know of tenant, run_id, parent_agent, attempt and
+// calls_this_run is absent: a rule that asks for it fails. cmd.calls has every
+// command of the line, those behind wrappers and in substitutions too.
+//
+// The language is CEL with its standard library, optional values
+// (args.?note.orValue("")), the strings, lists, sets, math, network, regex,
+// bindings and two-variable comprehension extensions at fixed versions, and
+// [Functions] for paths and URLs. There are no clocks, files or networks: the same request gets the same answer. Integers keep their 64 bits,
 // an input that would lose digits is refused, a field that is absent is an
 // error unless the rule guards it with has() or args.?field. Fields that the
 // schema does not name are reached with dyn(args). With a rule for "*" args is
@@ -70,10 +126,6 @@
 // that a person who answers the question of an ask rule is asked in place of
 // the tool's own check and of explore's denial.
 //
-// All ask rules that match ask together: the approvers are those whom each of
-// them accepts, the expiry is the shortest, and if nobody is left the call is
-// denied.
-//
 // # Failing closed
 //
 // A rule fails when its condition has a type error, a missing key, a result
@@ -85,6 +137,8 @@
 //	deny rule                     counts as matched: denies if locked or on_error is deny, else asks
 //	ask rule                      counts as matched: asks; denies if on_error is deny
 //	allow rule                    does not match, and the mode's fallback does not allow: asks
+//	a rule that hides arguments   hides them
+//	a term of the vocabulary      fails the rules that ask for it
 //	message of a rule             the description, or a standard text, takes its place
 //	the tool's own check          asks, in bypass mode too
 //	input, mode or context        nothing is allowed: asks; denies in explore, dont_ask and unknown modes
@@ -107,8 +161,9 @@
 //
 // # What it does not do
 //
-// It does not ask anybody, remember answers, count, or execute: that is the
-// engine's. It knows no shell and no paths: what a tool's rule_content means
-// comes from its Matcher. Authentication is done before: whoever fills in
-// [Caller] vouches for it.
+// It does not ask anybody, count votes, remember answers or execute: that is
+// the engine's. What a tool's rule_content means comes from its Matcher or
+// [Kind]; package permission/agentscope has those of AgentScope's tools, and
+// permission/shell reads command lines. Authentication is done before: whoever
+// fills in [Caller] vouches for it.
 package permission

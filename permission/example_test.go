@@ -110,3 +110,83 @@ func ExampleTool_check() {
 	// {"path": "main.go"}: allow ""
 	// {"path": ".git/config"}: ask "write needs approval: it configures the repository."
 }
+
+const managed = `version: 1
+name: acme
+rules:
+  - name: no-prod
+    tool: deploy
+    behavior: deny
+    when: args.env == "prod"
+    locked: true
+  - name: two-eyes
+    tool: deploy
+    behavior: ask
+    approvers: {groups: [ops], exclude_requester: true}
+`
+
+const project = `version: 1
+name: shop
+disable: [two-eyes]
+rules:
+  - name: four-eyes
+    tool: deploy
+    behavior: ask
+    approvers: {groups: [ops], exclude_requester: true}
+    quorum: 2
+    expiry: 1h
+    redact: [args.token]
+    message: "'Deploy ' + args.env + ' with ' + args.token + '?'"
+`
+
+// Files of a lower layer add rules and may replace those that are not locked.
+// What a rule requires stands in the decision.
+func ExampleLoad_layers() {
+	bundle, err := permission.Load([]permission.File{
+		{Name: "managed.yaml", Layer: permission.LayerManaged, Data: []byte(managed)},
+		{Name: "project.yaml", Layer: permission.LayerProject, Data: []byte(project)},
+	}, permission.Options{Enforced: permission.AllDuties()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, env := range []string{"prod", "test"} {
+		d := bundle.Decide(context.Background(), permission.Request{Tool: "deploy", Input: []byte(`{"env": "` + env + `", "token": "s3cret"}`)})
+		fmt.Println(d.Behavior, "by", d.Rule, "of the layer", d.Layer)
+		if d.Behavior == "ask" {
+			fmt.Println(d.Message)
+			fmt.Println(d.Requirement.Quorum, "people in", d.Requirement.Expiry, "hidden:", d.Redact)
+			fmt.Println("ops may answer:", d.Requirement.Accepts("ann", []string{"ops"}, "bob", 0))
+			fmt.Println("the requester may:", d.Requirement.Accepts("bob", []string{"ops"}, "bob", 0))
+		}
+	}
+	// Output:
+	// deny by no-prod of the layer managed
+	// ask by four-eyes of the layer project
+	// Deploy test with [redacted]?
+	// 2 people in 1h0m0s hidden: [args.token]
+	// ops may answer: true
+	// the requester may: false
+}
+
+// Rules of the form Tool(specifier) are imported, or refused with the reason.
+func ExampleFromSpecifiers() {
+	opts := permission.Options{Tools: []permission.Tool{{Name: "Bash"}, {Name: "mail", Server: "post"}}}
+	policy, err := permission.FromSpecifiers(permission.Specifiers{
+		Allow: []string{"Bash(npm run build)", "mcp__post__mail"}, Deny: []string{"mcp__post__*"},
+	}, opts)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range policy.Rules {
+		fmt.Printf("%s %s when %q\n", r.Behavior, r.Tools, r.When)
+	}
+	_, err = permission.FromSpecifiers(permission.Specifiers{Allow: []string{"mcp__*", "Read(./src/**)"}}, opts)
+	fmt.Println(err)
+	// Output:
+	// deny [post/*] when ""
+	// allow [Bash] when "args.command == \"npm run build\""
+	// allow [mail] when ""
+	// policy refused, 2 problems
+	// allow: mcp__*: a pattern over tool names would allow tools that nobody has looked at; list them, or name a server as mcp__server__*
+	// allow: Read(./src/**): there is no tool Read
+}

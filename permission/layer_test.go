@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -128,4 +130,39 @@ func TestLayeredSources(t *testing.T) {
 	if _, err := permission.Join(source, sourceOf{err: broken}).Read(t.Context()); !errors.Is(err, broken) {
 		t.Errorf("a layer that cannot be read: %v", err)
 	}
+}
+
+// Whatever lower layers say, in every mode: what a locked rule denies stays
+// denied, and what it asks is never allowed.
+func TestLockedRulesHold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		input := rapid.SampledFrom([]string{`{"n": 1}`, `{"n": 5}`, `{}`, `[]`}).Draw(t, "input")
+		mode := rapid.SampledFrom(allModes).Draw(t, "mode")
+		conditions := rapid.SampledFrom([]string{"", ", when: args.n > 3", ", when: args.n < 3", `, when: 'caller.user != "ann"'`})
+		draw := func(label string, behaviors ...string) string {
+			return "behavior: " + rapid.SampledFrom(behaviors).Draw(t, label) + conditions.Draw(t, label+" when")
+		}
+		locked := layered(permission.LayerManaged, "rules:\n  - {name: locked, tool: t, locked: true, "+draw("locked", "deny", "ask")+"}\n")
+		open := layered(permission.LayerProject, "rules:\n  - {name: open, tool: t, "+draw("open", "deny", "ask", "allow")+"}\n")
+		lower := "rules:\n  - {name: mine, tool: t, " + draw("mine", "deny", "ask", "allow") + "}\n"
+		if rapid.Bool().Draw(t, "disables") {
+			lower = "disable: [open]\n" + lower
+		}
+		if rapid.Bool().Draw(t, "defaults") {
+			lower = "defaults: {mode: bypass, on_error: ask, expiry: 999h, enforcement: audit}\n" + lower
+		}
+		decide := func(files ...permission.File) permission.Decision {
+			b, err := permission.Load(files, everything())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(input), Mode: mode})
+		}
+		alone, all := decide(locked), decide(locked, open, layered(permission.LayerUser, lower))
+		byRule := alone.Rule == "locked"
+		if byRule && alone.Behavior == message.BehaviorDeny && all.Behavior != message.BehaviorDeny ||
+			byRule && all.Behavior == message.BehaviorAllow {
+			t.Fatalf("alone %s by %q, with lower layers %s by %q", alone.Behavior, alone.Rule, all.Behavior, all.Rule)
+		}
+	})
 }
