@@ -6,6 +6,7 @@ import (
 	"cel.dev/cel-go/cel"
 	celast "cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/operators"
 )
 
 // typicalSize is the size at which text and lists without a declared limit are
@@ -101,4 +102,63 @@ func loops(ast *cel.Ast) bool {
 	root := celast.NavigateAST(ast.NativeRep())
 	return len(celast.MatchSubset(celast.MatchDescendants(root, celast.AllMatcher()),
 		celast.KindMatcher(celast.ComprehensionKind))) > 0
+}
+
+// simpleCost is an upper bound of the cost of an expression that only joins
+// comparisons of variables with constants. It is no less than what cel-go
+// estimates, and found without building its tables, which takes longer than
+// parsing. false: the expression is not that simple.
+func simpleCost(e celast.Expr) (uint64, bool) {
+	switch e.Kind() {
+	case celast.LiteralKind:
+		return 1, true
+	case celast.IdentKind:
+		return 2, true
+	case celast.SelectKind:
+		below, ok := simpleCost(e.AsSelect().Operand())
+		return below + 2, ok
+	case celast.CallKind:
+		return simpleCall(e.AsCall())
+	default:
+		return 0, false
+	}
+}
+
+func simpleCall(call celast.CallExpr) (uint64, bool) {
+	args := call.Args()
+	if call.IsMemberFunction() {
+		args = append([]celast.Expr{call.Target()}, args...)
+	}
+	sum := uint64(2)
+	for _, arg := range args {
+		below, ok := simpleCost(arg)
+		if !ok {
+			return 0, false
+		}
+		sum += below
+	}
+	switch call.FunctionName() {
+	case operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot:
+		return sum, true
+	case operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals,
+		"startsWith", "endsWith":
+		length, ok := literalLen(args[len(args)-1])
+		if other, also := literalLen(args[0]); also && !call.IsMemberFunction() && (!ok || other < length) {
+			length, ok = other, true
+		}
+		return sum + length/5, ok
+	default:
+		return 0, false
+	}
+}
+
+// literalLen is the size of a constant; false for anything else.
+func literalLen(e celast.Expr) (uint64, bool) {
+	if e.Kind() != celast.LiteralKind {
+		return 0, false
+	}
+	if s, ok := e.AsLiteral().Value().(string); ok {
+		return uint64(len(s)), true
+	}
+	return 1, true
 }

@@ -174,3 +174,52 @@ func TestIndexIsMade(t *testing.T) {
 		t.Errorf("relevant are %q, want %q", names, want)
 	}
 }
+
+// The quick bound of simple expressions is no less than cel-go's own.
+func TestSimpleCostIsNoLess(t *testing.T) {
+	typed, err := CompileSchema([]byte(`{"type": "object", "properties": {"s": {"type": "string"}, "n": {"type": "integer"}, "b": {"type": "boolean"},
+		"o": {"type": "object", "properties": {"s": {"type": "string"}, "n": {"type": "number"}}}, "xs": {"type": "array", "items": {"type": "string"}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	simple := 0
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.SampledFrom([]*Schema{nil, typed}).Draw(t, "schema")
+		env, err := toolEnv(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var parts []string
+		for range rapid.IntRange(1, 5).Draw(t, "parts") {
+			part := drawPart(t)
+			if rapid.IntRange(0, 3).Draw(t, "long") == 0 {
+				part = fmt.Sprintf("args.s == %q", strings.Repeat("x", rapid.IntRange(0, 2000).Draw(t, "length")))
+			}
+			if rapid.Bool().Draw(t, "not") {
+				part = "!(" + part + ")"
+			}
+			parts = append(parts, part)
+		}
+		text := strings.Join(parts, rapid.SampledFrom([]string{" && ", " || "}).Draw(t, "join"))
+		ast, issues := env.Compile(text)
+		if issues.Err() != nil {
+			return
+		}
+		bound, ok := simpleCost(ast.NativeRep().Expr())
+		if !ok {
+			return
+		}
+		simple++
+		hints := sizeHints{unlimited: 256 << 10, bound: 256 << 10}
+		if s != nil {
+			hints.args = s.root
+		}
+		worst, err := maxCost(env, ast, hints)
+		if err != nil || worst > bound || loops(ast) {
+			t.Fatalf("%s: bound %d, cel-go says %d, %v", text, bound, worst, err)
+		}
+	})
+	if simple == 0 {
+		t.Error("no expression was simple: nothing was tested")
+	}
+}

@@ -107,8 +107,13 @@ const cheap = 1000
 func newProgram(env *cel.Env, ast *cel.Ast, args *argType, limits Limits, extra ...cel.ProgramOption) (*program, error) {
 	opts := append([]cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}, extra...)
 	p := &program{}
-	worst, err := maxCost(env, ast, sizeHints{args: args, unlimited: uint64(limits.InputBytes), bound: uint64(limits.InputBytes)})
-	if err == nil && worst <= min(cheap, limits.RuleCost) && !loops(ast) {
+	limit := min(cheap, limits.RuleCost)
+	worst, simple := simpleCost(ast.NativeRep().Expr())
+	var err error
+	if !simple || worst > limit {
+		worst, err = maxCost(env, ast, sizeHints{args: args, unlimited: uint64(limits.InputBytes), bound: uint64(limits.InputBytes)})
+	}
+	if err == nil && worst <= limit && !loops(ast) {
 		p.bound = max(worst, 1)
 	} else {
 		opts = append(opts, cel.CostLimit(limits.RuleCost), cel.InterruptCheckFrequency(interruptEvery))
