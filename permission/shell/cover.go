@@ -88,8 +88,7 @@ func (p *Pattern) permits(c *Command) (Reason, bool) {
 
 // runsInput says whether a program may run what it reads.
 func runsInput(name string) bool {
-	_, wraps := wrappers[name]
-	return wraps || shells[name] || interpreters[name] || name == "parallel" || name == "at" || name == "batch"
+	return wraps(name) || shells[name] || interpreters[name] || schedules[name]
 }
 
 // folder asks about lines that change the folder and then use a program that

@@ -1,6 +1,10 @@
 package shell
 
-import "mvdan.cc/sh/v3/syntax"
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
 
 // deep adds every command below a node to the nested ones: of substitutions,
 // control flow and functions. A call that is the node itself is not added.
@@ -20,8 +24,11 @@ func (x *extractor) deep(node syntax.Node, via []string, piped bool) {
 		if b, ok := n.(*syntax.BinaryCmd); ok && b.Op != syntax.AndStmt && b.Op != syntax.OrStmt {
 			reads[b.Y] = true
 		}
-		if s, ok := n.(*syntax.Stmt); ok {
-			x.stmt(s, x.via(via, path), in)
+		switch n := n.(type) {
+		case *syntax.Stmt:
+			x.stmt(n, x.via(via, path), in)
+		case *syntax.LetClause, *syntax.ArithmCmd, *syntax.ArithmExp: // an index is evaluated once more
+			x.crude(strings.TrimLeft(x.source(n), "$("))
 		}
 		return true
 	})
@@ -47,14 +54,15 @@ func (x *extractor) stmt(s *syntax.Stmt, via []string, piped bool) {
 
 // input is the text that a redirect feeds in, nil if it feeds in a file.
 func (x *extractor) input(r *syntax.Redirect) *Word {
-	w := r.Hdoc
-	if r.Op == syntax.WordHdoc {
-		w = r.Word
-	}
-	if w == nil {
+	var text Word
+	switch {
+	case r.Op == syntax.WordHdoc:
+		text = x.word(r.Word).result()
+	case r.Hdoc != nil:
+		text = x.document(r)
+	default:
 		return nil
 	}
-	text := x.word(w).result()
 	return &text
 }
 
@@ -70,6 +78,9 @@ func (x *extractor) declared(d *syntax.DeclClause, s *syntax.Stmt, via []string)
 	cmd := Command{Offset: x.at(int(s.Pos().Offset())), Via: via, Argv: []Word{{Text: d.Variant.Value, Fixed: true}}}
 	for _, a := range d.Args {
 		cmd.Argv = append(cmd.Argv, Word{Text: x.source(a)})
+		if a.Value != nil {
+			x.crude(x.source(a.Value)) // export EDITOR='rm x'
+		}
 	}
 	x.add(cmd)
 }

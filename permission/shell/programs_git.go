@@ -8,9 +8,9 @@ import "strings"
 var git = program{
 	folder:  true,
 	globals: "--no-pager -P --no-optional-locks --version",
-	runs:    "--ext-diff --textconv -O --open-files-in-pager --upload-pack --receive-pack --exec --exec-path --help",
+	runs:    "--ext-diff --textconv -O --open-files-in-pager --upload-pack --receive-pack --exec --help",
 	writes:  "--output",
-	loads:   "--template --config --config-env --no-index --git-dir --work-tree --namespace",
+	loads:   "--template --config --no-index",
 	fine: "--no-ext-diff --no-textconv --name-only --show-function --function-context --porcelain --oneline " +
 		"--show-current --no-output --no-verify",
 	subs: map[string]program{

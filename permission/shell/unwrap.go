@@ -25,11 +25,9 @@ func (x *extractor) unwrap(cmd Command) {
 }
 
 func (x *extractor) runners(cmd Command, name string) {
-	if w, ok := wrappers[name]; ok {
-		x.wrapper(cmd, name, w)
-		return
-	}
 	switch {
+	case name == "command" && len(cmd.Argv) > 1 && (shortWith(cmd.Argv[1].Text, 'v') || shortWith(cmd.Argv[1].Text, 'V')):
+		// only asks where a program lies
 	case shells[name]:
 		x.shell(cmd, name)
 	case name == "eval":
@@ -41,13 +39,30 @@ func (x *extractor) runners(cmd Command, name string) {
 			w.Text = w.Text[strings.IndexByte(w.Text, '=')+1:]
 			x.read(w, cmd.Offset, via(cmd, name))
 		}
-	case interpreters[name]:
+	case evaluates[name]:
 		for _, w := range cmd.Argv[1:] {
-			x.crude(w.Text)
+			if strings.Contains(w.Text, "$(") || strings.Contains(w.Text, "`") {
+				x.crude(w.Text)
+			}
+		}
+		if !known(name) {
+			x.guess(cmd.Argv[1:])
+		}
+	case interpreters[name]:
+		for _, list := range [][]Word{cmd.Argv[1:], cmd.input} {
+			for _, w := range list {
+				x.crude(w.Text)
+			}
 		}
 		x.guess(cmd.Argv[1:])
+	case wraps(name):
+		x.wrapper(cmd, name, wrappers[name])
 	case !known(name) || elsewhere(name, cmd.Argv):
 		x.guess(cmd.Argv[1:])
+		x.guess(cmd.input)
+		if cmd.piped && schedules[name] {
+			x.unclear(CodeExpansion, cmd.Offset, name+" runs what another command writes")
+		}
 	}
 }
 
@@ -207,6 +222,12 @@ func (x *extractor) guess(words []Word) {
 	}
 	x.line.crude = append(x.line.crude, words)
 	for _, w := range words {
+		if _, value, ok := strings.Cut(w.Text, "="); ok {
+			x.crude(value)
+		}
+		if cluster(w.Text) { // env -S'rm x'
+			x.crude(w.Text[2:])
+		}
 		if w.Fixed && strings.ContainsAny(w.Text, " \t\n;&|") {
 			found := x.inner(w.Text, 0)
 			found.unclear = nil

@@ -117,6 +117,24 @@ func (r *wordReader) single(p *syntax.SglQuoted) {
 	r.text.WriteString(value)
 }
 
+// document reads the text of <<EOF. With a quoted EOF nothing in it is special.
+func (x *extractor) document(d *syntax.Redirect) Word {
+	r := &wordReader{offset: int(d.Hdoc.Pos().Offset()), raw: x.source(d.Hdoc)}
+	plain := strings.ContainsAny(x.source(d.Word), `'"\`)
+	for _, part := range d.Hdoc.Parts {
+		lit, ok := part.(*syntax.Lit)
+		switch {
+		case !ok:
+			r.part(part)
+		case plain:
+			r.text.WriteString(lit.Value)
+		default:
+			r.quoted(lit.Value)
+		}
+	}
+	return r.result()
+}
+
 // literal reads characters outside quotes.
 func (r *wordReader) literal(s string) {
 	for i := 0; i < len(s); i++ {

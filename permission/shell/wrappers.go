@@ -15,6 +15,12 @@ type wrapper struct {
 	assigns bool     // NAME=value may stand before the command
 }
 
+// wraps says whether a program is a wrapper.
+func wraps(name string) bool {
+	_, ok := wrappers[name]
+	return ok
+}
+
 // wrappers are known precisely, so that "xargs grep rm" is no rm. An option
 // that is not listed makes every argument a possible command.
 var wrappers = map[string]wrapper{
@@ -151,6 +157,11 @@ var (
 	// name of a program.
 	interpreters = set("python python2 python3 perl ruby node nodejs deno bun php lua luajit awk gawk mawk nawk " +
 		"tclsh expect osascript Rscript ed ex vi vim nvim emacs gdb lldb pwsh powershell m4 bc dc jshell groovy scala irb ghci make gmake")
+	// evaluates are builtins that evaluate an index in their arguments, in
+	// which $(...) runs, quoted or not.
+	evaluates = set("test [ printf unset read let mapfile readarray wait getopts declare typeset local export readonly")
+	// schedules are programs that run the commands that they read.
+	schedules = set("at batch crontab parallel")
 	// changesShell are builtins after which the rest of the line is another
 	// one, and those that run their arguments as a text.
 	changesShell = set("alias unalias set unset hash source . eval exec trap enable shopt builtin command export declare " +
