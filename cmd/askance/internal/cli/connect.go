@@ -110,6 +110,7 @@ func (a *app) likeLastRun(dir node.Dir, last map[string][]string) (node.Config, 
 	cfg := node.Config{
 		Dir: dir, Space: a.at.spaceID(), Offline: true, Version: buildInfo().Version, Log: a.log,
 		Policy: last["policy"], PolicyBucket: one(last["policy_bucket"]) == "true", Durability: bus.Durability(one(last["durability"])), Mode: permission.Mode(one(last["mode"])), Keys: one(last["keys"]),
+		Cwd: one(last["cwd"]), WorkingDirs: last["working_dir"],
 	}
 	if last == nil {
 		return cfg, &message.Error{Code: message.CodeUnavailable, Op: "open data folder", What: fmt.Sprintf("no engine runs on %s, and with which policy and tools the last one ran is not recorded there", dir), Hint: "start askance serve"}

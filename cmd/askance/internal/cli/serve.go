@@ -18,9 +18,9 @@ import (
 
 // serving is what askance serve is told.
 type serving struct {
-	listen, durability, tools, mode, keys string
-	policy, shadow                        []string
-	bucket                                bool
+	listen, durability, tools, mode, keys, cwd string
+	policy, shadow, dirs                       []string
+	bucket                                     bool
 }
 
 func (a *app) serve() *cobra.Command {
@@ -53,6 +53,8 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	f.StringArrayVar(&s.shadow, "shadow", nil, "rule file, or folder of rule files, of a policy that decides nothing: what it would decide otherwise is logged; may be repeated")
 	f.StringVar(&s.tools, "tools", "", "file that declares the tools")
 	f.StringVar(&s.mode, "mode", "", "permission mode, over that of the policy: default, accept_edits, explore, bypass or dont_ask")
+	f.StringVar(&s.cwd, "cwd", "", "folder in which the tools run, for rules about paths (default the current one)")
+	f.StringArrayVar(&s.dirs, "working-dir", nil, "further folder in which tools may edit where the mode lets them; may be repeated")
 	f.StringVar(&s.keys, "keys", "", "key file of the space's engines (default engine.key in the data folder; made if it is not there)")
 	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"default", "accept_edits", "explore", "bypass", "dont_ask"}, cobra.ShellCompDirectiveNoFileComp))
@@ -70,6 +72,10 @@ func (a *app) serveConfig(s serving) (node.Config, error) {
 	}
 	if cfg.Durability != bus.DurabilityFsynced && cfg.Durability != bus.DurabilityCached {
 		return cfg, usagef("--durability is %q, use fsynced or cached", s.durability)
+	}
+	cfg.Cwd, cfg.WorkingDirs = s.cwd, s.dirs
+	if cfg.Cwd == "" {
+		cfg.Cwd, _ = os.Getwd() // not known: then no path counts as inside
 	}
 	if s.mode != "" {
 		mode, err := permission.ParseMode(s.mode)
@@ -129,7 +135,7 @@ func recordRun(cfg node.Config, policy []string, tools string) error {
 	if cfg.Mode != "" {
 		values["mode"] = []string{string(cfg.Mode)}
 	}
-	for key, paths := range map[string][]string{"policy": policy, "tools": {tools}, "keys": {cfg.Keys}} {
+	for key, paths := range map[string][]string{"policy": policy, "tools": {tools}, "keys": {cfg.Keys}, "cwd": {cfg.Cwd}, "working_dir": cfg.WorkingDirs} {
 		for _, p := range paths {
 			if p == "" {
 				continue

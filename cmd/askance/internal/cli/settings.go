@@ -39,6 +39,8 @@ var settings = []setting{
 	{"shadow", true, "rule files and folders of a policy that decides nothing"},
 	{"tools", true, "file that declares the tools"},
 	{"mode", false, "permission mode, over that of the policy"},
+	{"cwd", true, "folder in which the tools run, for rules about paths"},
+	{"working-dir", true, "further folders in which tools may edit where the mode lets them"},
 	{"keys", true, "key file of the engines of a space"},
 	{"engine-key", true, "public key file that a worker checks grants with"},
 	{"slots", false, "calls that a worker runs at once"},

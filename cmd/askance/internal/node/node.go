@@ -44,6 +44,10 @@ type Config struct {
 	Shadow []string
 	Mode   permission.Mode
 	Tools  []toolfile.Tool
+	// Cwd is the folder in which the tools run, WorkingDirs are further ones in
+	// which they may edit where the mode lets them.
+	Cwd         string
+	WorkingDirs []string
 	// Local has Go functions for local tools. Commands of Tools are added to it.
 	Local *executor.Registry
 

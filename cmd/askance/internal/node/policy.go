@@ -75,7 +75,12 @@ func (n *Node) loadPolicy(ctx context.Context) (policy, error) {
 				log.Info("the policy is in order again")
 			}
 		},
-		Loaded: func(b *permission.Bundle) { log.Info("policy loaded", "rules", b.Rules(), "hash", b.Hash()) },
+		Loaded: func(b *permission.Bundle) {
+			log.Info("policy loaded", "rules", b.Rules(), "hash", b.Hash())
+			for _, n := range b.Notices() {
+				log.Warn("a rule may mean less than its author expects", "rule", n.Rule, "tool", n.Tool, "file", n.File, "line", n.Line, "notice", n.Text)
+			}
+		},
 	})
 	if err != nil {
 		return policy{}, err

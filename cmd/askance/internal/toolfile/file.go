@@ -204,6 +204,9 @@ func (e entry) kind(t *engine.Tool) error {
 	}
 	if t.Placement == message.PlaceLocal {
 		c.Links = permission.ResolveLinks // the links of this machine are those that the tool meets
+		if c.Home == "" {
+			c.Home, _ = os.UserHomeDir() // not known: then nothing below ~ counts as inside
+		}
 	}
 	var err error
 	if t.Kind, err = agentscope.New(e.Kind, c); err != nil {
