@@ -3,55 +3,86 @@ package engine
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// gated reports whether a pending call has to wait for earlier calls of its
+// gate says what stands before a pending call.
+type gate int
+
+const (
+	gateOpen   gate = iota // nothing: it can be decided
+	gateWaits              // another call; whoever sees that one end looks again
+	gateUnsure             // something of which no news need ever come: look again after a while
+)
+
+// patience, in graces, is how long calls wait for one that was planned before
+// them and that nobody proposes: a proposal breaks off when its engine dies or
+// its runtime gives it up.
+const patience = 10
+
+// gated reports whether a pending call has to wait for other calls of its
 // reply. It reads the view: what it waits for (calls being finished) never
 // becomes untrue again, so a lagging view only waits a little longer.
-func (e *Engine) gated(c *message.Call) bool {
+func (e *Engine) gated(c *message.Call) bool { return e.gate(c) != gateOpen }
+
+func (e *Engine) gate(c *message.Call) gate {
 	siblings := e.view.ofReply(c.Key)
 	if e.cfg.upstream && e.busy(c, siblings) {
-		return true
+		return gateWaits
 	}
 	if c.Batch.Number == 0 {
-		return false
+		return gateOpen
 	}
-	state, _ := e.view.replyState(c.Key)
-	if state == nil {
-		return true // the plan has not reached the view: wait for it
+	plan, at := e.view.plan(c.Key)
+	if plan == nil {
+		return gateUnsure // it has not reached the view
 	}
 	known := map[message.CallID]*message.Call{}
 	for _, s := range siblings {
 		known[s.Call] = s
+		if s.Batch.Number > c.Batch.Number && s.Open() && s.State != message.ToolCallPending {
+			return gateWaits // it did not wait for us: we came too late
+		}
 	}
-	for _, p := range state.Batches {
+	given := time.Since(at) > patience*e.cfg.grace
+	for _, p := range plan.Batches {
 		for i, id := range p.Calls {
 			before := p.Number < c.Batch.Number || p.Number == c.Batch.Number && p.Groups[i] < c.Batch.Group
 			if !before || id == c.Call { // proposed with its batch first, then by itself: it does not wait for itself
 				continue
 			}
-			s := known[id]
-			if s == nil && e.finishedLongAgo(c, id) {
-				continue
-			}
-			if s == nil || s.Open() {
-				return true
+			if g := e.behind(c, known[id], id, given && p.Number < c.Batch.Number); g != gateOpen {
+				return g
 			}
 		}
 	}
-	return false
+	return gateOpen
 }
 
-// finishedLongAgo asks the journal about a call that the view does not hold:
-// either it was never written, or it is finished and was dropped.
-func (e *Engine) finishedLongAgo(c *message.Call, id message.CallID) bool {
+// behind reports whether c has to wait for the call id that was planned before
+// it: s, if the view holds it. The journal is asked about one that the view
+// does not hold: it is finished and was dropped, or was never written. given
+// says that it is too late for that.
+func (e *Engine) behind(c, s *message.Call, id message.CallID, given bool) gate {
+	switch {
+	case s != nil && s.Open():
+		return gateWaits
+	case s != nil:
+		return gateOpen
+	}
 	key := c.Key
 	key.Call = id
 	r, err := e.journal.Last(e.ctx, key)
-	return err == nil && r.Fact != nil && r.Fact.Call != nil && !r.Fact.Call.Open()
+	switch {
+	case err == nil && r.Fact != nil && r.Fact.Call != nil && !r.Fact.Call.Open():
+		return gateOpen
+	case errors.Is(err, message.ErrNotFound) && given:
+		return gateOpen
+	}
+	return gateUnsure
 }
 
 // busy is AgentScope's own rule: while anything of the reply asks, is
@@ -88,7 +119,13 @@ func (e *Engine) stuck(c *message.Call) bool {
 // it. Any number of replicas may do this at once; one wins each step.
 func (e *Engine) advanceReply(ctx context.Context, reply message.Key) {
 	for _, c := range e.view.ofReply(reply) {
-		if c.State != message.ToolCallPending || e.gated(c) {
+		if c.State != message.ToolCallPending {
+			continue
+		}
+		if g := e.gate(c); g != gateOpen {
+			if g == gateUnsure {
+				e.replyLater(reply)
+			}
 			continue
 		}
 		err := e.advance(ctx, c.Key)

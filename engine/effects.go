@@ -32,7 +32,11 @@ func (e *Engine) perform(c *message.Call, effects []toolcall.Effect) {
 	e.schedule(c, 0)
 	// A call that waits for nothing (any more): what it waited for ended while
 	// this fact was being written, and whoever ended it did not see the call yet.
-	missed := c.State == message.ToolCallPending && !e.stuck(c)
+	missed := false
+	if c.State == message.ToolCallPending {
+		missed = !e.stuck(c)
+		e.replyLater(c.ReplyKey()) // what it waits for may never come
+	}
 	if ended(effects) || missed {
 		e.background(func(ctx context.Context) { e.advanceReply(ctx, c.ReplyKey()) })
 	}

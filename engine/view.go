@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -39,6 +40,7 @@ type waiter struct {
 type replyView struct {
 	state *message.ReplyState // nil: no fact of its own
 	seq   uint64
+	at    time.Time // when the view came to know the state
 	open  map[message.Key]struct{}
 	calls []message.Key // in the order of their first facts; finished ones until forgotten
 	gaps  bool          // some finished calls were forgotten
@@ -71,7 +73,7 @@ func (v *view) apply(f *message.Fact, seq uint64) bool {
 		if seq <= r.seq {
 			return false
 		}
-		r.state, r.seq = f.Reply, seq
+		r.state, r.seq, r.at = f.Reply, seq, time.Now()
 		v.wake(f.Reply.Key)
 		return true
 	case f.Session != nil:
@@ -273,6 +275,17 @@ func (v *view) replyState(key message.Key) (*message.ReplyState, uint64) {
 		return r.state, r.seq
 	}
 	return nil, 0
+}
+
+// plan is the last known fact of a reply's own tree, and when it became known
+// here.
+func (v *view) plan(key message.Key) (*message.ReplyState, time.Time) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if r := v.replies[key.ReplyKey()]; r != nil {
+		return r.state, r.at
+	}
+	return nil, time.Time{}
 }
 
 // phase is that of a reply, or empty if it may have been forgotten.

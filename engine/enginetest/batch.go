@@ -14,6 +14,7 @@ func batchCases() []testCase[*world] {
 		{"safe groups between serial calls", mixedGroups},
 		{"a second batch waits for the first", secondBatch},
 		{"the rest of a batch proposed by itself", restOfBatch},
+		{"a batch of which a call is never proposed", neverProposed},
 		{"a batch over two engines", batchOverEngines},
 	}
 }
@@ -132,6 +133,30 @@ func restOfBatch(w *world) {
 	e.finished(w.key("a"))
 	e.propose(call("b", serial, `{}`))
 	w.wantResult(e.finished(w.key("b")), message.ToolResultSuccess, "ran")
+}
+
+// neverProposed: a proposal broke off, and the runtime goes on with other
+// calls. They do not wait for ever for what nobody proposes any more; if it
+// comes after all, it has its turn.
+func neverProposed(w *world) {
+	e := w.engine()
+	e.cord.onAppend(refuse(func(f *message.Fact) bool { return f.Call != nil && f.Call.Call == "b" }, cutError("append")))
+	_, err := e.bot().Propose(w.Context(), request(call("a", serial, `{}`), call("b", blockTurn, `{}`)))
+	w.wantErr(err, message.ErrUnavailable)
+	e.cord.onAppend(nil)
+	if c := e.propose(call("c", blockTurn, `{}`))[0]; c.State != message.ToolCallPending {
+		w.Errorf("c is %s before b, which may still come", describe(c))
+	}
+	e.waitFor(w.key("c"), "started", (*message.Call).Started)
+	again := e.propose(call("a", serial, `{}`), call("b", blockTurn, `{}`))
+	if again[1].State != message.ToolCallPending {
+		w.Errorf("b is %s while c runs", describe(again[1]))
+	}
+	w.effects.release(w.key("b"))
+	w.effects.release(w.key("c"))
+	for _, id := range []message.CallID{"a", "b", "c"} {
+		w.wantResult(e.finished(w.key(id)), message.ToolResultSuccess, "ran")
+	}
 }
 
 func batchOverEngines(w *world) {
