@@ -34,6 +34,8 @@ FUZZ := \
   permission:FuzzDecide \
   permission:FuzzLoadRules \
   permission:FuzzSchema \
+  permission/format:FuzzSource \
+  permission/lint:FuzzRun \
   permission/shell:FuzzCompile \
   permission/shell:FuzzParse \
   permission/internal/paths:FuzzWithin \

@@ -57,6 +57,10 @@ func (b *Bundle) Explain(ctx context.Context, req Request) *Explanation {
 	e.trace = newTracer(e.tr.hiddenPaths())
 	x := explained(e.decide())
 	x.Duration = time.Since(began) //nolint:forbidigo // as above
+	x.Errors = slices.Clone(x.Errors)
+	for i := range x.Errors {
+		x.Errors[i].Msg = e.trace.errorText(x.Errors[i].Msg)
+	}
 	for _, t := range e.trace.rules {
 		x.Cost += t.Cost
 	}
@@ -139,7 +143,7 @@ func shellOf(x *Explanation) []Piece {
 // would have been heard before what decided.
 func nearMiss(x *Explanation) string {
 	for _, t := range x.Trace {
-		if t.Matched || t.Failed || t.Because == nil || t.Behavior == x.Decision || !t.Reached {
+		if t.Matched || t.Failed || t.Because == nil || t.Behavior == x.Decision || !t.Reached || t.Enforcement != "" {
 			continue
 		}
 		last := len(t.Conjuncts) - 1

@@ -34,7 +34,7 @@ func checkTrace(t *rapid.T, x *permission.Explanation) {
 		switch {
 		case tr.Matched && tr.Failed:
 			t.Fatalf("rule %s matches and fails", tr.Rule)
-		case tr.Reached && tr.Matched && tr.Behavior == message.BehaviorDeny && x.Decision != message.BehaviorDeny:
+		case tr.Enforcement == "" && tr.Reached && tr.Matched && tr.Behavior == message.BehaviorDeny && x.Decision != message.BehaviorDeny:
 			t.Fatalf("deny rule %s matches and the decision is %s", tr.Rule, x.Decision)
 		case !tr.Matched && tr.Because == nil:
 			t.Fatalf("rule %s does not match and nothing says why", tr.Rule)
@@ -182,7 +182,8 @@ func TestExplainRedacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := b.Explain(t.Context(), permission.Request{Tool: "pay", Input: []byte(`{"card": {"number": "4242SECRET", "cvc": "1"}, "cards": [{"number": "4242SECRET"}]}`)})
-	text, err := strictjson.Marshal(x)
+	bad := b.Explain(t.Context(), permission.Request{Tool: "pay", Input: []byte(`{"card": "4242SECRET"}`)})
+	text, err := strictjson.Marshal([]any{x, bad})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,5 +192,20 @@ func TestExplainRedacts(t *testing.T) {
 	}
 	if !strings.Contains(string(text), "[redacted]") {
 		t.Errorf("nothing is redacted: %s", text)
+	}
+}
+
+// TestExplainWatchedRules: rules that only warn are in the trace, and apart.
+func TestExplainWatchedRules(t *testing.T) {
+	b := compile(t, permission.Options{},
+		permission.Rule{Name: "new", Tools: []string{"pay"}, Behavior: message.BehaviorDeny, When: "args.n > 1 && args.n < 9", Enforcement: permission.EnforcementWarn},
+		permission.Rule{Name: "old", Tools: []string{"pay"}, Behavior: message.BehaviorAllow})
+	x := b.Explain(t.Context(), permission.Request{Tool: "pay", Input: []byte(`{"n": 5}`)})
+	tr := traced(t, x, "new")
+	if x.Decision != message.BehaviorAllow || !tr.Matched || tr.Enforcement != permission.EnforcementWarn || len(tr.Conjuncts) != 2 {
+		t.Errorf("%s by %s, and new is %+v", x.Decision, x.Rule, tr)
+	}
+	if old := traced(t, x, "old"); old.Conjuncts != nil || old.Enforcement != "" {
+		t.Errorf("old is %+v", old)
 	}
 }

@@ -21,7 +21,7 @@ func (e *evaluation) handling() *handling {
 	errs, trace := e.errors, e.trace // the steps record errors themselves
 	e.trace = nil
 	for _, r := range e.tr.handlers {
-		if matched, failed := e.match(r); matched || failed {
+		if matched, failed := e.matches(r); matched || failed {
 			e.how.add(r.rule, failed)
 		}
 	}
@@ -67,7 +67,7 @@ func (e *evaluation) watch() []Watched {
 	errs := e.errors
 	var out []Watched
 	for _, r := range e.tr.watched {
-		if matched, failed := e.match(r); matched || failed {
+		if matched, failed := e.matches(r); matched || failed {
 			out = append(out, Watched{Rule: r.rule.Name, Behavior: r.rule.Behavior, Enforcement: r.rule.Enforcement, Failed: failed})
 		}
 	}

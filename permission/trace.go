@@ -18,6 +18,8 @@ type Traced struct {
 	// be evaluated.
 	Matched bool `json:"matched"`
 	Failed  bool `json:"failed"`
+	// Enforcement is empty for a rule that decides; others are only watched.
+	Enforcement Enforcement `json:"enforcement,omitzero"`
 	// Reached is false for a rule that played no part, because an earlier step
 	// had decided. It was evaluated for the explanation alone.
 	Reached bool `json:"reached"`
@@ -77,6 +79,9 @@ func newTracer(hidden []argPath) *tracer {
 // rule traces one rule.
 func (t *tracer) rule(e *evaluation, r *compiledRule) (matched, failed bool) {
 	tr := &Traced{Rule: r.rule.Name, Source: r.rule.Source, Behavior: r.rule.Behavior, Reached: t.reached}
+	if !r.rule.decides() {
+		tr.Enforcement = r.rule.Enforcement
+	}
 	t.rules = append(t.rules, tr)
 	t.byRule[r] = tr
 	t.current = tr
@@ -90,7 +95,7 @@ func (t *tracer) rule(e *evaluation, r *compiledRule) (matched, failed bool) {
 		if tr.Because == nil {
 			tr.Because = &Because{Expr: err.Field, File: r.rule.at.fileName()}
 		}
-		tr.Because.Value, tr.Because.Error = nil, err.Msg
+		tr.Because.Value, tr.Because.Error = nil, t.errorText(err.Msg)
 	}
 	if x, ok := r.pattern.(Explainer); ok && e.inputErr == nil {
 		pieces, err := safely(func() ([]Piece, error) { return x.Explain(e.call), nil })
@@ -99,6 +104,14 @@ func (t *tracer) rule(e *evaluation, r *compiledRule) (matched, failed bool) {
 		}
 	}
 	return tr.Matched, tr.Failed
+}
+
+// errorText is the text of an error, which may quote the arguments.
+func (t *tracer) errorText(text string) string {
+	if len(t.hidden) > 0 {
+		return "the cause is hidden with the arguments"
+	}
+	return visible(shorten(text, maxErrorText))
 }
 
 // contentReason is the reason of a rule whose condition was not looked at.
@@ -180,7 +193,7 @@ func (t *tracer) part(ast *cel.Ast, e celast.Expr, state interpreter.EvalState, 
 		value := bool(v)
 		b.Value = &value
 	case *types.Err:
-		b.Error = visible(shorten(v.Error(), maxErrorText))
+		b.Error = t.errorText(v.Error())
 	}
 	for _, op := range operands(e) {
 		if v, ok := state.Value(op.ID()); ok && !types.IsError(v) {

@@ -28,7 +28,12 @@ var (
 
 // Source formats a rule file; name is for messages. A file that cannot be read
 // is a *permission.LoadError.
-func Source(name string, data []byte) ([]byte, error) {
+func Source(name string, data []byte) (out []byte, err error) {
+	defer func() { // neither the YAML library nor an odd layout may end the program
+		if r := recover(); r != nil {
+			out, err = nil, fmt.Errorf("format %s: %w: %v", name, ErrChanged, r)
+		}
+	}()
 	before, err := permission.Parse(permission.File{Name: name, Data: data})
 	if err != nil {
 		return nil, err
@@ -42,7 +47,7 @@ func Source(name string, data []byte) ([]byte, error) {
 	if !ok || top.IsFlowStyle {
 		return data, nil // in braces: it is as its author wants it
 	}
-	out := []byte(newLayout(text).file(top))
+	out = []byte(newLayout(text).file(top))
 	after, err := permission.Parse(permission.File{Name: name, Data: out})
 	switch {
 	case err != nil:

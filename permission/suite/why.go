@@ -37,7 +37,11 @@ func why(want permission.Expect, x *permission.Explanation) []string {
 
 // RuleText says in one line how a rule looked at a call.
 func RuleText(t *permission.Traced) string {
-	text := "rule " + t.Rule + " (" + string(t.Behavior) + ") "
+	text := "rule " + t.Rule + " (" + string(t.Behavior)
+	if t.Enforcement != "" {
+		text += ", " + string(t.Enforcement) + " only"
+	}
+	text += ") "
 	switch {
 	case t.Failed:
 		text += "could not be evaluated"

@@ -123,7 +123,7 @@ func (g *guide) run(command string) string {
 		}
 		command = strings.TrimSuffix(command, m[0])
 	}
-	c := exec.CommandContext(g.t.Context(), "sh", "-c", command) //nolint:gosec // the commands of our own page
+	c := exec.CommandContext(g.t.Context(), "sh", "-c", command)
 	both, err := c.CombinedOutput()
 	if code := c.ProcessState.ExitCode(); code != want {
 		g.t.Errorf("%s: exit %d, want %d: %v\n%s", command, code, want, err, both)
@@ -134,7 +134,7 @@ func (g *guide) run(command string) string {
 // install is go install, into a folder of the test.
 func (g *guide) install(command string) {
 	g.t.Helper()
-	c := exec.CommandContext(g.t.Context(), "sh", "-c", command) //nolint:gosec // as above
+	c := exec.CommandContext(g.t.Context(), "sh", "-c", command)
 	c.Dir = g.root
 	c.Env = append(os.Environ(), "GOBIN="+g.bin)
 	if both, err := c.CombinedOutput(); err != nil {
@@ -145,7 +145,7 @@ func (g *guide) install(command string) {
 // serve starts a server, waits until it says what it serves, and stops it.
 func (g *guide) serve(command string) {
 	g.t.Helper()
-	c := exec.CommandContext(g.t.Context(), "sh", "-c", "exec "+command) //nolint:gosec // as above
+	c := exec.CommandContext(g.t.Context(), "sh", "-c", "exec "+command)
 	stdout, err := c.StdoutPipe()
 	if err != nil {
 		g.t.Fatal(err)

@@ -63,18 +63,11 @@ func (a *app) runImport(p importing, path string) error {
 	if err != nil {
 		return err
 	}
-	text := ""
-	if path == "-" {
-		text, err = readText("import", "standard input", a.in, permission.MaxFileBytes)
-	} else {
-		var data []byte
-		data, err = readFile(path)
-		text = string(data)
-	}
+	data, err := a.importedFile(path)
 	if err != nil {
 		return err
 	}
-	policy, passed, err := imported([]byte(text), p.name, opts)
+	policy, passed, err := imported(data, p.name, opts)
 	if err != nil {
 		return fmt.Errorf("import %s: %w", path, err)
 	}
@@ -92,6 +85,14 @@ func (a *app) runImport(p importing, path string) error {
 	}
 	_, err = a.out.Write(out)
 	return err
+}
+
+func (a *app) importedFile(path string) ([]byte, error) {
+	if path != "-" {
+		return readFile(path)
+	}
+	text, err := readText("import", "standard input", a.in, permission.MaxFileBytes)
+	return []byte(text), err
 }
 
 // importOptions know the declared tools, or AgentScope's own.
