@@ -26,7 +26,10 @@ var (
 	trueWhen    = []string{"", `tool.name == "t"`, `ctx.mode != "none"`}
 	falseWhen   = []string{"false && true", `tool.name == "nobody"`}
 	failingWhen = []string{"args.missing == 1", `size(args.missing) == 1`, "1 / 0 == 1"}
-	inputs      = []string{`{}`, `{"x": 1}`, `{"x": "y", "z": [1]}`, `[]`, ``, `{"x": 1, "x": 1}`}
+	// argWhen depend on the input, in ways that guards and indexes look at.
+	argWhen = []string{`args.x == 1`, `args.x == "y"`, `args.x == 2`, `args.x != "y"`, `args.x == 1 && args.missing == 2`, `args.missing == 2 && args.x == "y"`,
+		`has(args.x) && args.x == 1`, `args.x in ["y", "z"]`, `args.z.exists(i, i == 1)`, `args.x.startsWith("y")`, `args.x < 5`}
+	inputs = []string{`{}`, `{"x": 1}`, `{"x": "y", "z": [1]}`, `[]`, ``, `{"x": 1, "x": 1}`}
 )
 
 func drawRule(t *rapid.T, name string) permission.Rule {
@@ -34,7 +37,7 @@ func drawRule(t *rapid.T, name string) permission.Rule {
 		Name:     name,
 		Tools:    rapid.SampledFrom([][]string{{"t"}, {"u"}, {"t", "u"}}).Draw(t, "tools"),
 		Behavior: rapid.SampledFrom([]message.Behavior{message.BehaviorDeny, message.BehaviorAsk, message.BehaviorAllow}).Draw(t, "behavior"),
-		When:     rapid.SampledFrom(slices.Concat(trueWhen, falseWhen, failingWhen)).Draw(t, "when"),
+		When:     rapid.SampledFrom(slices.Concat(trueWhen, falseWhen, failingWhen, argWhen)).Draw(t, "when"),
 		Message:  rapid.SampledFrom([]string{"", `"go on with " + tool.name + "?"`, "args.missing"}).Draw(t, "message"),
 		Source:   rapid.SampledFrom([]string{"user", "project"}).Draw(t, "source"),
 	}
@@ -47,6 +50,10 @@ func drawRule(t *rapid.T, name string) permission.Rule {
 		if rapid.Bool().Draw(t, "any tool") {
 			r.Tools = []string{permission.AnyTool}
 		}
+	}
+	if rapid.IntRange(0, 5).Draw(t, "watched") == 0 {
+		r.Enforcement = rapid.SampledFrom([]permission.Enforcement{permission.EnforcementWarn, permission.EnforcementAudit}).Draw(t, "enforcement")
+		r.Locked = false
 	}
 	if r.Behavior == message.BehaviorAsk {
 		r.Approvers.Users = rapid.SampledFrom([][]string{nil, {"ann"}, {"bob", "ann"}, {"cid"}}).Draw(t, "users")
@@ -76,6 +83,9 @@ func drawWorld(t *rapid.T) world {
 	for i := range rapid.IntRange(0, 6).Draw(t, "rules") {
 		w.rules = append(w.rules, drawRule(t, fmt.Sprintf("r%d", i)))
 	}
+	if rapid.IntRange(0, 7).Draw(t, "indexed") == 0 {
+		w.rules = append(w.rules, indexed(rapid.SampledFrom(behaviors).Draw(t, "indexed behavior"))...)
+	}
 	return w
 }
 
@@ -92,10 +102,38 @@ func (w world) decide(t *rapid.T) permission.Decision {
 	return w.bundle(t).Decide(context.Background(), w.req)
 }
 
+// indexed are so many rules about one field that they are found by its value.
+func indexed(behavior message.Behavior) []permission.Rule {
+	var out []permission.Rule
+	for i := range 12 {
+		out = append(out, permission.Rule{Name: fmt.Sprintf("x%02d", i), Tools: []string{"t"}, Behavior: behavior, When: fmt.Sprintf("args.x == %d", i)})
+	}
+	return append(out, permission.Rule{Name: "xy", Tools: []string{"t"}, Behavior: behavior, When: `args.x == "y" && args.z == [1]`})
+}
+
 // with is the world with one more rule.
 func (w world) with(r permission.Rule) world {
 	w.rules = append(slices.Clone(w.rules), r)
 	return w
+}
+
+// An audited or warning rule changes nothing but what is reported about it.
+func TestWatchedRuleChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		r := drawRule(t, "added")
+		r.Enforcement, r.Locked = rapid.SampledFrom([]permission.Enforcement{permission.EnforcementWarn, permission.EnforcementAudit}).Draw(t, "level"), false
+		before, after := w.decide(t), w.with(r).decide(t)
+		for _, seen := range after.Watched {
+			if seen.Rule == r.Name && (seen.Behavior != r.Behavior || seen.Enforcement != r.Enforcement) {
+				t.Fatalf("watched %+v of %+v", seen, r)
+			}
+		}
+		before.Bundle, after.Bundle, before.Watched, after.Watched = "", "", nil, nil
+		if diff := cmp.Diff(before, after, sameErrors); diff != "" {
+			t.Fatalf("a %s rule changes the decision:\n%s", r.Enforcement, diff)
+		}
+	})
 }
 
 // sameErrors compares what travels of a RuleError.
@@ -155,7 +193,7 @@ func TestAddingADenyRuleNeverAllows(t *testing.T) {
 		if before.Step == permission.StepRule && before.Behavior == message.BehaviorDeny && after.Behavior != message.BehaviorDeny {
 			t.Fatalf("a rule's deny became %s", after.Behavior)
 		}
-		r.Tools, r.When, r.Locked = []string{"t"}, "", true
+		r.Tools, r.When, r.Locked, r.Enforcement = []string{"t"}, "", true, ""
 		if d := w.with(r).decide(t); d.Behavior != message.BehaviorDeny {
 			t.Fatalf("beside a deny rule for every call: %s by %s", d.Behavior, d.Step)
 		}
@@ -177,7 +215,7 @@ func TestAddingAnAskRuleNeverAllows(t *testing.T) {
 		if before.Behavior == message.BehaviorDeny && byRule && after.Behavior != message.BehaviorDeny {
 			t.Fatalf("deny by %s became %s by %s", before.Step, after.Behavior, after.Step)
 		}
-		r.Tools, r.When = []string{"t"}, ""
+		r.Tools, r.When, r.Enforcement = []string{"t"}, "", ""
 		if d := w.with(r).decide(t); d.Behavior == message.BehaviorAllow {
 			t.Fatalf("beside an ask rule for every call: allow by %s", d.Step)
 		}
@@ -201,7 +239,7 @@ func TestInjectedErrorNeverAllows(t *testing.T) {
 			return
 		}
 		r := w.rules[i]
-		if r.Behavior != message.BehaviorAllow && !slices.Equal(r.Tools, []string{"u"}) {
+		if enforced := r.Enforcement == ""; enforced && r.Behavior != message.BehaviorAllow && !slices.Equal(r.Tools, []string{"u"}) {
 			t.Fatalf("failing %s rule: allow by %s", r.Behavior, d.Step)
 		}
 		if o := without.decide(t); o.Behavior != message.BehaviorAllow {
