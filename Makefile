@@ -34,6 +34,7 @@ FUZZ := \
   permission:FuzzDecide \
   permission:FuzzLoadRules \
   permission:FuzzSchema \
+  permission:FuzzSpecifiers \
   permission/format:FuzzSource \
   permission/lint:FuzzRun \
   permission/shell:FuzzCompile \

@@ -18,7 +18,7 @@ import (
 // or in a LoadError whose places lie in the file, and the same text gives the
 // same bundle.
 func FuzzLoadRules(f *testing.F) {
-	for _, pattern := range []string{"testdata/cases/*/rules.yaml", "testdata/refused/*.yaml"} {
+	for _, pattern := range []string{"testdata/cases/*/rules.yaml", "testdata/refused/*.yaml", "testdata/accepted/*.yaml"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			f.Fatal(pattern, err)
@@ -33,7 +33,8 @@ func FuzzLoadRules(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		files := []permission.File{{Name: "f", Data: data}}
-		b, err := permission.Load(files, permission.Options{})
+		opts := permission.Options{Enforced: permission.AllDuties(), Matchers: map[string]permission.Matcher{"Bash": anyContent{}}}
+		b, err := permission.Load(files, opts)
 		if err != nil {
 			var le *permission.LoadError
 			if !errors.As(err, &le) || len(le.Problems) == 0 || b != nil {
@@ -46,13 +47,38 @@ func FuzzLoadRules(f *testing.F) {
 			}
 			return
 		}
-		again, err := permission.Load(files, permission.Options{})
+		again, err := permission.Load(files, opts)
 		if err != nil || again.Hash() != b.Hash() {
 			t.Fatalf("loaded again: %v, %v", again.Hash(), err)
 		}
 		d := b.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(`{"x": 1}`)})
 		if d.Behavior == "" || d.Step == "" {
 			t.Errorf("decision %+v", d)
+		}
+	})
+}
+
+// FuzzSpecifiers feeds rules of the form Tool(specifier). What is imported
+// compiles, and an allow never is about every tool.
+func FuzzSpecifiers(f *testing.F) {
+	for _, text := range []string{"Bash", "Bash(git status:*)", "Read(./src/**)", "mcp__a__*", "t(x:1)", "*", "Edit(.env)", `Bash(echo "\x00")`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		opts := permission.Options{Matchers: map[string]permission.Matcher{"Bash": anyContent{}, "Read": anyContent{}, "Edit": anyContent{}}}
+		for _, b := range []message.Behavior{"allow", "ask", "deny"} {
+			policy, err := permission.FromSpecifiers(specifiers(b, text), opts)
+			if err != nil {
+				continue
+			}
+			if _, err := permission.Compile(policy, opts); err != nil || len(policy.Rules) == 0 {
+				t.Errorf("%s %q: %d rules, %v", b, text, len(policy.Rules), err)
+			}
+			for _, r := range policy.Rules {
+				if r.Behavior != b || b == message.BehaviorAllow && r.Tools[0] == permission.AnyTool {
+					t.Errorf("%s %q became %+v", b, text, r)
+				}
+			}
 		}
 	})
 }
