@@ -137,22 +137,37 @@ func (s *Service) subjects() []string {
 }
 
 // Close stops accepting requests, ends those that are held, gives the others
-// five seconds and waits for all. It may be called again.
+// five seconds and waits for all. Requests that arrive meanwhile are told to
+// ask again, so that another engine has them at once. It may be called again.
 func (s *Service) Close() {
 	s.once.Do(func() {
-		for _, sub := range s.subs {
-			_ = sub.Unsubscribe() // fails only if the connection is closed already
-		}
 		s.mu.Lock()
 		s.closed = true
 		s.mu.Unlock()
 		s.stopHeld(ErrServiceClosed)
+		s.leaveQueue()
 		late := time.AfterFunc(closeGrace, func() { s.stopAct(ErrServiceClosed) })
 		defer late.Stop()
 		s.wg.Wait()
 		s.stopAct(ErrServiceClosed)
 	})
 	s.wg.Wait()
+}
+
+// leaveQueue takes the service out of the queue group and sees to the requests
+// that the server has sent until then. (Subscription.Drain does that, too, but
+// its timers cannot be used on fake time.)
+func (s *Service) leaveQueue() {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	if s.nc.IsConnected() {
+		_ = s.nc.FlushWithContext(ctx) // fails only if the connection is lost now
+	}
+	for _, sub := range s.subs {
+		for n, _, err := sub.Pending(); err == nil && n > 0 && sleep(ctx, time.Millisecond); n, _, err = sub.Pending() {
+		}
+		_ = sub.Unsubscribe() // fails only if the connection is closed already
+	}
 }
 
 // caller is who sent a request, as the transport vouches for it.
@@ -229,7 +244,11 @@ func (s *Service) enter(l lane) bool {
 			return false
 		}
 	} else {
-		s.slots[l] <- struct{}{} // cannot block for ever: handlers end by requestTimeout
+		select { // cannot block for ever: handlers end by requestTimeout
+		case s.slots[l] <- struct{}{}:
+		case <-s.held.Done():
+			return false
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

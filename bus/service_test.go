@@ -401,6 +401,48 @@ func TestCloseEndsHeldRequests(t *testing.T) {
 	})
 }
 
+// stuck answers nothing until the service closes.
+type stuck struct{ bus.Surface }
+
+func (stuck) Info(ctx context.Context) (message.InfoReply, error) {
+	<-ctx.Done()
+	return message.InfoReply{}, ctx.Err()
+}
+
+// Requests that wait for their turn when the service closes are told to go
+// elsewhere; their senders need not wait until they believe them lost.
+func TestCloseAnswersWaitingRequests(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", func(message.Principal, string) bus.Surface { return stuck{} }, bus.ServiceOptions{MaxActs: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc := w.Conn("eve")
+		answers := make(chan *nats.Msg, 8)
+		if _, err := nc.ChanSubscribe("_INBOX_eve.x", answers); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			if err := nc.PublishRequest("askance.v1.test.query.eve", "_INBOX_eve.x", []byte(`{"v":1,"op":"info"}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		began := time.Now()
+		closed := make(chan struct{})
+		go func() { defer close(closed); s.Close() }()
+		for n := range 3 { // the fourth is in hand and has its grace
+			m := <-answers
+			if d := time.Since(began); d > time.Second || !strings.Contains(string(m.Data), `"unavailable"`) {
+				t.Errorf("answer %d after %v: %s", n, d, m.Data)
+			}
+		}
+		<-closed
+	})
+}
+
 // More held requests than the service keeps are refused, not queued: other
 // requests still get through.
 func TestHeldRequestsAreBounded(t *testing.T) {
