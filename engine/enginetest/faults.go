@@ -200,8 +200,12 @@ func lateAck(w *world) {
 	w.storyOf(e, "a")
 }
 
+// unreadableAfterFirst: the view lags, and the journal does not say whether the
+// reply was interrupted meanwhile. The call does not begin before that is known.
 func unreadableAfterFirst(w *world) {
 	e := w.engine()
+	catchUp := e.cord.lag()
+	defer catchUp()
 	var down atomic.Bool
 	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
