@@ -39,20 +39,31 @@ func (l *linter) checkBroad(r *permission.Rule) {
 	if !isAllow(r) || r.When != "" || hasContent(r) || r.IKnow || !deciding(r) {
 		return
 	}
-	for _, name := range r.Tools {
-		i := slices.IndexFunc(l.opts.Tools, func(t permission.Tool) bool { return t.Name == name })
+	for _, t := range l.broadTools(r) {
 		switch {
-		case l.isShell(name):
-			l.add(AlwaysTrue, Error, r, "tool_name", "allows every command line", "add rule_content, or say i_know: true")
-		case slices.Contains(writers, name):
-			l.add(AlwaysTrue, Error, r, "tool_name", "allows "+name+" everywhere", "add rule_content, or say i_know: true")
-		case i >= 0 && l.opts.Tools[i].Destructive:
-			l.add(AlwaysTrue, Error, r, "tool_name", "allows every call of "+name+", which is declared destructive", "add a condition, or say i_know: true")
-		case i >= 0 && !l.opts.Tools[i].ReadOnly && !l.opts.Tools[i].Idempotent:
-			l.add(AlwaysTrue, Warning, r, "tool_name", "allows every call of "+name+", and nothing says that it is harmless",
+		case t.ReadOnly:
+		case l.isShell(t.Name):
+			l.add(AlwaysTrue, Error, r, "tool_name", "allows every command line of "+t.Name, "add rule_content, or say i_know: true")
+		case slices.Contains(writers, t.Name):
+			l.add(AlwaysTrue, Error, r, "tool_name", "allows "+t.Name+" everywhere", "add rule_content, or say i_know: true")
+		case t.Destructive:
+			l.add(AlwaysTrue, Error, r, "tool_name", "allows every call of "+t.Name+", which is declared destructive", "add a condition, or say i_know: true")
+		case !t.Idempotent && t.Kind == nil && slices.ContainsFunc(l.opts.Tools, func(d permission.Tool) bool { return d.Name == t.Name }):
+			l.add(AlwaysTrue, Warning, r, "tool_name", "allows every call of "+t.Name+", and nothing says that it is harmless",
 				"add a condition, or say i_know: true")
 		}
 	}
+}
+
+// broadTools are the tools that a rule is about, declared or not.
+func (l *linter) broadTools(r *permission.Rule) []permission.Tool {
+	out := l.tools(r)
+	for _, name := range r.Tools {
+		if !slices.ContainsFunc(out, func(t permission.Tool) bool { return t.Name == name }) {
+			out = append(out, permission.Tool{Name: name})
+		}
+	}
+	return out
 }
 
 func hasContent(r *permission.Rule) bool { return r.RuleContent != nil && *r.RuleContent != "" }
