@@ -86,9 +86,10 @@ func (p *Pattern) permits(c *Command) (Reason, bool) {
 	return Reason{}, true
 }
 
-// runsInput says whether a program may run what it reads.
+// runsInput says whether a program may run what it reads. Of the interpreters
+// awk always has its program in its arguments.
 func runsInput(name string) bool {
-	return wraps(name) || shells[name] || interpreters[name] || schedules[name]
+	return name != "awk" && (wraps(name) || shells[name] || interpreters[name] || schedules[name])
 }
 
 // folder asks about lines that change the folder and then use a program that

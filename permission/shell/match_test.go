@@ -86,6 +86,8 @@ func TestMatches(t *testing.T) {
 		{"rm:*", "PS4='$(rm x)'; set -x; ls", hit},
 		{"rm:*", "hash -p /bin/rm ls; ls x", hit},
 		{"rm:*", "mapfile -C 'rm x' -c 1 a", hit},
+		{"rm:*", "bash -c -o pipefail 'rm x'", hit},
+		{"rm:*", "bash -c 'ls $1' _ \"it's\"", miss},
 		{"rm:*", "find . -exec sh -c 'rm \"$1\"' _ {} ';'", hit},
 		{"rm:*", "echo rm x | at now", cloud},
 		// It is something else.

@@ -54,6 +54,10 @@ func TestNames(t *testing.T) {
 		// What reads its commands from a pipe.
 		{"sh", "echo x | sh", false},
 		{"sh", "sh", true},
+		{"python", "echo x | python", false},
+		{"xargs rm", "echo x | xargs rm", false},
+		{"awk:*", "echo x | awk '{print $1}'", true},
+		{"grep:*", "echo x | grep x", true},
 	} {
 		l := shell.Parse(tt.line)
 		if got := l.Covers(patterns(t, tt.content, "echo:*")); got != tt.want {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/askance-dev/askance/permission/shell"
 )
 
@@ -153,4 +155,37 @@ func fits(words []shell.Word, argv []string) bool {
 		argv = argv[1:]
 	}
 	return len(argv) == 0
+}
+
+// Lines made of the pieces about which readers could differ: those that are
+// covered run nothing but what Parse found, in both shells.
+func TestPiecesInRealShells(t *testing.T) {
+	o := newOracle(t)
+	allow := patterns(t, "git:*", "ls:*", "echo:*", "a", "b *")
+	for i := range allow {
+		allow[i] = allow[i].TrustOptions()
+	}
+	pieces := rapid.SampledFrom([]string{
+		"git", "ls", "echo", "a", "b", " ", " ", " ", "\t", "'x y'", `"x y"`, `'`, `"`, `\`, "\\\n", `\ `, `\\`, "#", " #", "\n", ";", " && ", "||", " | ", "&",
+		"2>&1", " >/dev/null", "</dev/null", "12>&1", ">&2", "=", "a=", "$", `"$"`, "$'", "~", "{", "}", "{}", "!", "-", "--", "[", "]", " ./*", "?", "%", "^", ":", ",", "..", "é", "\u00a0", "if", "time", "then", "(", ")",
+	})
+	covered := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		line := rapid.SampledFrom([]string{"git ", "echo ", "a;", "ls x"}).Draw(rt, "start") + strings.Join(rapid.SliceOfN(pieces, 1, 9).Draw(rt, "pieces"), "")
+		l := shell.Parse(line)
+		if !l.Covers(allow) || !safe(line) {
+			return
+		}
+		covered++
+		for _, sh := range realShells {
+			checkRuns(t, l, sh, o.run(t, sh, line))
+		}
+		if t.Failed() {
+			rt.FailNow()
+		}
+	})
+	if covered < 15 {
+		t.Errorf("only %d lines were covered, too few to prove anything", covered)
+	}
+	t.Logf("%d lines were covered and run", covered)
 }

@@ -152,11 +152,13 @@ func endsWithOptionName(arg string) bool {
 // takes the others for possible texts.
 func (x *extractor) texts(cmd Command, args []Word) {
 	name, _ := cmd.program()
-	for _, w := range args {
+	for i, w := range args {
 		if w.Fixed && (strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "+")) && len(w.Text) > 1 {
 			continue
 		}
 		x.read(w, cmd.Offset, via(cmd, name+" -c"))
+		x.guess(args[i+1:])
+		return
 	}
 }
 
