@@ -59,8 +59,8 @@ func covers(users, groups []string, user string, of []string) bool {
 // open for some time. requester is the person on whose behalf the call is made.
 func (r Requirement) Accepts(user string, groups []string, requester string, open time.Duration) bool {
 	switch {
-	case user == "", r.ExcludeRequester && user == requester:
-		return false
+	case user == "", r.ExcludeRequester && (requester == "" || user == requester):
+		return false // nor can somebody be kept out who is not known
 	case len(r.Users) > 0 && !slices.Contains(r.Users, user):
 		return false
 	}

@@ -3,10 +3,13 @@ package permission_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/askance-dev/askance/message"
@@ -165,4 +168,31 @@ func TestLockedRulesHold(t *testing.T) {
 			t.Fatalf("alone %s by %q, with lower layers %s by %q", alone.Behavior, alone.Rule, all.Behavior, all.Rule)
 		}
 	})
+}
+
+func TestPathsOfLayers(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	a, b := write("a.yaml", "1"), write("user=b.yaml", "2")
+	files, err := permission.Paths("managed="+a, b, b).Read(t.Context())
+	want := []permission.File{{Name: a, Data: []byte("1"), Layer: permission.LayerManaged}, {Name: b, Data: []byte("2")}}
+	if err != nil || !cmp.Equal(files, want) {
+		t.Errorf("Read = %+v, %v; want %+v", files, err, want)
+	}
+	files, err = permission.Paths("run=" + dir).Read(t.Context())
+	if err != nil || len(files) != 2 || files[0].Layer != permission.LayerRun || files[1].Layer != permission.LayerRun {
+		t.Errorf("a folder of a layer: %+v, %v", files, err)
+	}
+	if files, err := permission.Paths("managed="+a, "user="+dir).Read(t.Context()); err == nil {
+		t.Errorf("one file of two layers: %+v", files)
+	}
+	if files, err := permission.Paths("boss=" + a).Read(t.Context()); err == nil {
+		t.Errorf("an unknown layer: %+v", files)
+	}
 }

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -19,7 +21,8 @@ type Source interface {
 }
 
 // Paths is a Source of files and folders. Of a folder it reads the files that
-// end in .yaml or .yml, not those of its sub-folders.
+// end in .yaml or .yml, not those of its sub-folders. A path may begin with its
+// layer, as in managed=/etc/askance/policy.yaml.
 //
 // Replace a rule file by renaming a finished one over it. Watch waits until a
 // change has settled, but nothing can tell a file that is half written from
@@ -98,7 +101,8 @@ func (s *pathSource) Read(ctx context.Context) ([]File, error) {
 	}
 	known := make(map[string]knownFile, len(names))
 	files := make([]File, 0, len(names))
-	for _, name := range names {
+	for _, named := range names {
+		name := named.Name
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("read rule files: %w", context.Cause(ctx))
 		}
@@ -107,22 +111,32 @@ func (s *pathSource) Read(ctx context.Context) ([]File, error) {
 			return nil, fmt.Errorf("read rule file: %w", err)
 		}
 		known[name] = k
-		files = append(files, File{Name: name, Data: k.data})
+		files = append(files, File{Name: name, Data: k.data, Layer: named.Layer})
 	}
 	s.known = known
 	return files, nil
 }
 
-// names lists the files in a fixed order, each once.
-func (s *pathSource) names() ([]string, error) {
-	var names []string
+// layerOf takes the layer off a path.
+func layerOf(path string) (Layer, string) {
+	word, rest, ok := strings.Cut(path, "=")
+	if l := Layer(word); ok && word != "" && l.rank() >= 0 {
+		return l, rest
+	}
+	return "", path
+}
+
+// names lists the files in a fixed order, each once. Their data is not read.
+func (s *pathSource) names() ([]File, error) {
+	var names []File
 	for _, path := range s.paths {
+		layer, path := layerOf(path)
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, fmt.Errorf("read rule files: %w", err)
 		}
 		if !info.IsDir() {
-			names = append(names, path)
+			names = append(names, File{Name: path, Layer: layer})
 			continue
 		}
 		entries, err := os.ReadDir(path)
@@ -132,15 +146,21 @@ func (s *pathSource) names() ([]string, error) {
 		before := len(names)
 		for _, e := range entries {
 			if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml") {
-				names = append(names, filepath.Join(path, e.Name()))
+				names = append(names, File{Name: filepath.Join(path, e.Name()), Layer: layer})
 			}
 		}
 		if len(names) == before {
 			return nil, fmt.Errorf("read rule files: %s contains no .yaml or .yml file", path)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	slices.SortFunc(names, func(a, b File) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Layer, b.Layer)) })
+	names = slices.CompactFunc(names, func(a, b File) bool { return a.Name == b.Name && a.Layer == b.Layer })
+	for i := range names[1:] {
+		if names[i].Name == names[i+1].Name {
+			return nil, fmt.Errorf("read rule files: %s is given as of two layers", names[i].Name)
+		}
+	}
+	return names, nil
 }
 
 func (s *pathSource) file(name string) (knownFile, error) {
