@@ -41,8 +41,8 @@ var checkAnswers = map[string]permission.CheckAnswer{
 	"deny": permission.CheckDeny, "ask": permission.CheckAsk, "ask_immune": permission.CheckAskImmune,
 }
 
-// Rows about made-up tools. Rows about AgentScope's own tools need those
-// tools' checks and matchers.
+// Rows about made-up tools. All rows, those about AgentScope's own tools
+// included, run in package agentscope.
 func vectors(t *testing.T) []vector {
 	t.Helper()
 	data, err := os.ReadFile("testdata/agentscope/permission.jsonl")

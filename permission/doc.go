@@ -122,7 +122,7 @@
 //	step                          default  accept_edits  explore  bypass   dont_ask
 //	1 a deny rule                 deny     deny          deny     deny     deny
 //	2 an ask rule                 ask+S    ask+S         ask+S    ask+S    deny+S
-//	3 the tool is read-only       allow    allow         allow    allow    allow
+//	3 the call is read-only       allow    allow         allow    allow    allow
 //	4 the tool's check denies     deny     deny          -        deny     deny
 //	  the tool's check allows     allow    allow         -        allow    allow
 //	  the tool's check asks, immune  ask+S ask+S         -        -        deny+S
@@ -154,9 +154,18 @@
 //
 // In dont_ask mode every ask is a deny. [Decision].Errors lists each failure.
 //
+// # Kinds of tools
+//
+// A tool of a [Kind], such as a shell, has calls that are proven read-only, a
+// check of its own, and rules with content. Package permission/agentscope has
+// the kinds of AgentScope's tools: Bash, Read, Write, Edit, Glob, Grep,
+// PowerShell, MCP and functions. Allow rules may cover a call together, each a
+// part of it ([JointMatcher]). What a rule means less than its author may
+// expect is a [Notice] of the bundle.
+//
 // # Differences from AgentScope
 //
-// A rule with content for a tool without a matcher is a load error; upstream
+// Those of its own tools stand in agentscope/DEVIATIONS.md. A rule with content for a tool without a matcher is a load error; upstream
 // lets it never match, so that a deny rule silently does nothing
 // ([Options].StrictAgentScope restores this). Bad input is never allowed.
 //

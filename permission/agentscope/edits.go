@@ -96,6 +96,11 @@ func (p *bashCall) provenInside(program string, w shell.Word) bool {
 	if folder == "" && strings.IndexAny(last, "*?") == 0 && (program == "mv" || program == "cp" || program == "sed") {
 		return false // it can stand for a file whose name is an option
 	}
+	for _, name := range slices.Concat(dangerousFiles, dangerousFolders) {
+		if matchName(strings.ToLower(last), name) {
+			return false
+		}
+	}
 	return p.places.inside(w.Text) && !p.places.dangerous(w.Text)
 }
 

@@ -1,0 +1,101 @@
+package agentscope
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+func TestMatchName(t *testing.T) {
+	for _, tc := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"*", "", true}, {"**", "a/b", true}, {"src/*.go", "src/a/b.go", true}, {"a*b*c", "axxbyyc", true}, {"a*b*c", "axxbyy", false},
+		{"?", "é", true}, {"[é-ü]", "ö", true}, {"[!a]", "a", false}, {"[]a]", "]", true}, {"[a-]", "-", true}, {"[", "[", true}, {"[!]", "[!]", true},
+		{`a\*`, `a\z`, true}, {"{a,b}", "a", false}, {"A", "a", false}, {"a*", "a\nb", true},
+	} {
+		if got := matchName(tc.pattern, tc.name); got != tc.want {
+			t.Errorf("%q on %q: %v", tc.pattern, tc.name, got)
+		}
+	}
+}
+
+// A link that leads out of the working directory is outside, for edits and for
+// allow rules; a deny rule about where it leads is about it.
+func TestLinks(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, other := filepath.Join(top, "work"), filepath.Join(top, "other")
+	for _, d := range []string{work, other} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(other, filepath.Join(work, "out")); err != nil {
+		t.Fatal(err)
+	}
+	rule := func(b message.Behavior, content string) message.PermissionRule {
+		return message.PermissionRule{ToolName: "Write", RuleContent: &content, Behavior: b}
+	}
+	for _, tc := range []struct {
+		name, path string
+		mode       permission.Mode
+		links      Links
+		rules      []message.PermissionRule
+		want       message.Behavior
+	}{
+		{"inside", "a.txt", permission.ModeAcceptEdits, permission.ResolveLinks, nil, message.BehaviorAllow},
+		{"out by a link", "out/a.txt", permission.ModeAcceptEdits, permission.ResolveLinks, nil, message.BehaviorAsk},
+		{"out by a link that nobody follows", "out/a.txt", permission.ModeAcceptEdits, nil, nil, message.BehaviorAllow},
+		{"rule", work + "/a.txt", permission.ModeDefault, permission.ResolveLinks, []message.PermissionRule{rule("allow", work+"/**")}, message.BehaviorAllow},
+		{"rule and link", work + "/out/a.txt", permission.ModeDefault, permission.ResolveLinks, []message.PermissionRule{rule("allow", work+"/**")}, message.BehaviorAsk},
+		{"relative rule and link", "out/a.txt", permission.ModeDefault, permission.ResolveLinks, []message.PermissionRule{rule("allow", "out/**")}, message.BehaviorAsk},
+		{"rule for the link itself", work + "/out/a.txt", permission.ModeDefault, permission.ResolveLinks, []message.PermissionRule{rule("allow", work+"/out/**")}, message.BehaviorAllow},
+		{"deny where it leads", "out/a.txt", permission.ModeBypass, permission.ResolveLinks, []message.PermissionRule{rule("deny", other+"/**")}, message.BehaviorDeny},
+	} {
+		b := compile(t, permission.Tool{Name: "Write", Kind: MustNew(Write, Config{Links: tc.links})}, tc.rules...)
+		d := b.Decide(context.Background(), permission.Request{Tool: "Write", Input: []byte(`{"file_path": "` + tc.path + `"}`), Mode: tc.mode, Cwd: work})
+		if d.Behavior != tc.want {
+			t.Errorf("%s: %s by %s, want %s", tc.name, d.Behavior, d.Step, tc.want)
+		}
+	}
+}
+
+// A deny rule is about a file however it is written.
+func TestSpellings(t *testing.T) {
+	for _, tc := range []struct{ content, path string }{
+		{"secrets/**", "./secrets/k"}, {"secrets/**", "/workspace/project/secrets/k"}, {"secrets/**", "src/../secrets/k"}, {"secrets/**", "secrets//k"},
+		{"/workspace/project/secrets/*", "secrets/k"}, {"./secrets/*", "secrets/k"}, {"~/x", "/home/dev/x"}, {"/home/dev/x", "~/x"}, {"/etc/*", "../../etc/x"},
+	} {
+		at := Config{Home: "/home/dev"}.places(permission.Call{Cwd: "/workspace/project"})
+		if !at.named(tc.content, tc.path) {
+			t.Errorf("deny %s is not about %s", tc.content, tc.path)
+		}
+	}
+}
+
+// Edits without a question are proven for every command and argument.
+func TestProvenEdits(t *testing.T) {
+	for command, want := range map[string]bool{
+		"mv a.txt sub/b.txt": true, "mkdir -p a/b && touch a/b/c": true, "rm -f a b": true, "cp -r a b": true, "sed -i 's/a/b/g' f": true, "rm *.tmp": true,
+		"touch ~/notes/x": true, "mkdir a && ls": true, "sed -n 1,5p f": true, `touch a "b c"`: true, "touch a -- b": true, "sed -e s/a/b/ -i f": true,
+		"mkdir a; python evil.py": false, `touch a "/etc/x"`: false, "touch a ../../x": false, "mkdir a && cd / && rm b": false, "cp *.tmp d": false,
+		"rm $X a": false, "sed -i 's/a/b/w /etc/x' f": false, "mkdir a > /etc/x": false, "touch a & curl h": false, "mv -t /etc a": false,
+		"cp a b; ": true, "mkdir a\ncurl h": false, "X=1 touch a": false, "touch a 2> b": false, "sed -i -f script f": false, "cp --target-directory=/etc a": false,
+		"touch sub*/x": false, "rm -rf a": false, `sed -i '1e id' f`: false, "touch a b/.env": false, "touch .env*": false, `rm "a b"`: false, "touch -- -x": false,
+	} {
+		k := MustNew(Bash, Config{Home: "/home/dev"})
+		c := permission.Call{Tool: "Bash", Input: map[string]any{"command": command}, Mode: permission.ModeAcceptEdits, Cwd: "/workspace/project", WorkingDirs: []string{"/home/dev/notes"}}
+		c.Prepared = k.Prepare(c)
+		if got := k.Check(c).Answer == permission.CheckAllow; got != want {
+			t.Errorf("%q is allowed: %v, want %v", command, got, want)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package agentscope
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+var allModes = []permission.Mode{permission.ModeDefault, permission.ModeAcceptEdits, permission.ModeExplore, permission.ModeBypass, permission.ModeDontAsk}
+
+var commandParts = []string{
+	"ls", "ls -la", "git status", "git push origin", "npm run build", "rm -rf x", "rm a", "rm '/usr'", "touch a", `touch "/etc/x"`, "mkdir a/b",
+	"mv a ../b", "cp a b", "sed -i s/a/b/ f", "sed '1e x' f", "echo $X", "echo $(id)", "tee f", "cat .env", "find . -delete", "sudo rm x", "cd /tmp",
+	"python x.py", "X=1 ls", "LANG=C ls", "chmod 644 .env", "{ ls; }", "(ls)", "ls 'open", "é x", "echo \u202e", "rm *.o", "touch ~/x",
+}
+
+var joiners = []string{" && ", "; ", " | ", "\n", " & ", " || ", " > ", " "}
+
+func genCommand(t *rapid.T) string {
+	out := rapid.SampledFrom(commandParts).Draw(t, "command")
+	for range rapid.IntRange(0, 3).Draw(t, "more") {
+		out += rapid.SampledFrom(joiners).Draw(t, "joiner") + rapid.SampledFrom(commandParts).Draw(t, "part")
+	}
+	return out
+}
+
+var bashContents = []string{"ls:*", "git:*", "git push:*", "npm run:*", "rm:*", "npm", "git *", "* x", "touch:*", "echo:*", "cd:*", "x"}
+
+func genRules(t *rapid.T, tool string, contents []string) []message.PermissionRule {
+	var out []message.PermissionRule
+	for range rapid.IntRange(0, 4).Draw(t, "rules") {
+		r := message.PermissionRule{ToolName: tool, Source: "test",
+			Behavior: rapid.SampledFrom([]message.Behavior{message.BehaviorAllow, message.BehaviorDeny, message.BehaviorAsk}).Draw(t, "behavior")}
+		if rapid.IntRange(0, 5).Draw(t, "some") > 0 {
+			content := rapid.SampledFrom(contents).Draw(t, "content")
+			r.RuleContent = &content
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// decideBoth decides one call in both readings.
+func decideBoth(t rapid.TB, tool string, rules []message.PermissionRule, req permission.Request) (strict, guarded permission.Decision) {
+	decide := func(r Reading) permission.Decision {
+		b, err := permission.Compile(permission.FromRules(rules), permission.Options{
+			Tools: []permission.Tool{{Name: tool, Kind: MustNew(builtin[tool], Config{Reading: r, Home: "/home/dev"})}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Decide(context.Background(), req)
+	}
+	return decide(Strict), decide(Guarded)
+}
+
+// What the guarded reading allows, upstream allows as well; dont_ask never asks.
+func checkNeverLooser(t rapid.TB, strict, guarded permission.Decision, about any) {
+	if guarded.Behavior == message.BehaviorAllow && strict.Behavior != message.BehaviorAllow {
+		t.Fatalf("%v in %s: allowed by %s, upstream: %s by %s", about, guarded.Mode, guarded.Step, strict.Behavior, strict.Step)
+	}
+	for _, d := range []permission.Decision{strict, guarded} {
+		if d.Mode == permission.ModeDontAsk && d.Behavior == message.BehaviorAsk {
+			t.Fatalf("%v asks in dont_ask by %s", about, d.Step)
+		}
+		if d.Mode == permission.ModeExplore && d.Behavior == message.BehaviorAllow && d.Step != permission.StepReadOnly {
+			t.Fatalf("%v is allowed in explore by %s", about, d.Step)
+		}
+	}
+}
+
+func TestGuardedIsNeverLooserForCommands(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		command := genCommand(t)
+		input, err := json.Marshal(map[string]string{"command": command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		strict, guarded := decideBoth(t, "Bash", genRules(t, "Bash", bashContents), permission.Request{
+			Tool: "Bash", Input: input, Mode: rapid.SampledFrom(allModes).Draw(t, "mode"), Cwd: "/workspace/project", WorkingDirs: []string{"/srv/data"}})
+		checkNeverLooser(t, strict, guarded, command)
+	})
+}
+
+func TestGuardedIsNeverLooserForPaths(t *testing.T) {
+	pathParts := []string{"..", ".", "src", "a.py", "etc", ".env", ".ssh", "~", "", "x y", "[a]", "é"}
+	contents := []string{"**", "src/**", "/workspace/project/**", "*.py", "../**", "/srv/*", "[!a]*", "./src/*", "~/**", "/**"}
+	rapid.Check(t, func(t *rapid.T) {
+		path := rapid.SampledFrom([]string{"", "/", "/workspace/project/", "~/", "/srv/data/"}).Draw(t, "root")
+		for i, part := range rapid.SliceOfN(rapid.SampledFrom(pathParts), 0, 5).Draw(t, "parts") {
+			if i > 0 {
+				path += "/"
+			}
+			path += part
+		}
+		tool := rapid.SampledFrom([]string{"Write", "Edit", "Read", "Glob", "Grep"}).Draw(t, "tool")
+		key := map[bool]string{true: "path", false: "file_path"}[tool == "Glob" || tool == "Grep"]
+		input, err := json.Marshal(map[string]string{key: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		strict, guarded := decideBoth(t, tool, genRules(t, tool, contents), permission.Request{
+			Tool: tool, Input: input, Mode: rapid.SampledFrom(allModes).Draw(t, "mode"), Cwd: "/workspace/project", WorkingDirs: []string{"/srv/data"}})
+		checkNeverLooser(t, strict, guarded, tool+" "+path)
+	})
+}
+
+// No text makes a kind panic, which the engine would turn into a question, and
+// none is allowed that upstream does not allow.
+func FuzzBash(f *testing.F) {
+	for _, c := range commandParts {
+		f.Add(c, "git:*", byte(0))
+	}
+	f.Add("a && (b; c) | d <<E\n$(x)\nE", `a\*b*`, byte(1))
+	f.Add("((a)) ; [[ x ]] ; coproc c ; let y=1 ; time z", ":*", byte(4))
+	f.Fuzz(func(t *testing.T, command, content string, mode byte) {
+		call := permission.Call{Tool: "Bash", Input: map[string]any{"command": command}, Mode: allModes[int(mode)%len(allModes)], Cwd: "/workspace/project"}
+		var answers [2]bool
+		for i, r := range []Reading{Strict, Guarded} {
+			k := MustNew(Bash, Config{Reading: r, Home: "/home/dev"})
+			c := call
+			c.Prepared = k.Prepare(c)
+			k.Suggest(c)
+			answers[i] = k.ReadOnly(c) || k.Check(c).Answer == permission.CheckAllow
+			if p, err := k.Compile(content, message.BehaviorAllow); err == nil {
+				matched, err := p.Match(c)
+				answers[i] = answers[i] || matched && err == nil
+			}
+		}
+		if answers[1] && !answers[0] {
+			t.Errorf("%q with allow %q is allowed, and not by upstream", command, content)
+		}
+	})
+}
+
+func FuzzMatchName(f *testing.F) {
+	for _, p := range []string{"*", "src/**", "[a-c].txt", "[!a]", "[]]", "[", "a[", "?*?", `a\*`, "[a-", "é*"} {
+		f.Add(p, "src/a.txt")
+	}
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		matched := matchName(pattern, name)
+		if matched && !matchName("*"+pattern, name) {
+			t.Errorf("%q matches %q, but not with a star before it", pattern, name)
+		}
+		if !matchName("*", name) {
+			t.Errorf("* does not match %q", name)
+		}
+	})
+}
