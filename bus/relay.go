@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -78,8 +77,11 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 		select {
 		case got := <-answers:
 			state := pullState(got)
-			if state == ItemHere {
+			switch state {
+			case ItemHere:
 				return s.hand(ctx, who, inbox, answers, got, m)
+			case itemRefused:
+				return notNow(fmt.Errorf("status %s %s", first(got.Header, "Status"), first(got.Header, "Description")))
 			}
 			// With a reply subject NATS tells if the worker has gone: "no responders",
 			// which ends the request like the answer that there is no queue.
@@ -111,11 +113,16 @@ func pullState(m *nats.Msg) ItemState {
 	switch first(m.Header, "Status") {
 	case "100":
 		return ItemWaiting
+	case "404", "408":
+		return ItemNone
 	case "503":
 		return ItemNoQueue
 	}
-	return ItemNone
+	return itemRefused
 }
+
+// itemRefused is what the server says when it does not take the request.
+const itemRefused ItemState = ""
 
 // say sends one answer of several. If nobody is there the server says so to
 // inbox.
@@ -233,48 +240,3 @@ func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg
 
 // maxDelay is the longest that an item may rest.
 const maxDelay = time.Hour
-
-const ackPrefix = "$JS.ACK."
-
-// isItem reports whether text is the acknowledgement subject of an item of that
-// consumer: $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer
-// seq>.<time>.<pending>, or with domain and account before the stream and a
-// random token at the end.
-func isItem(text, stream, consumer string) bool {
-	rest, ok := strings.CutPrefix(text, ackPrefix)
-	parts := strings.Split(rest, ".")
-	at := 0
-	if len(parts) >= 9 {
-		at = 2
-	}
-	if !ok || len(parts) < at+7 || len(parts) > at+8 || parts[at] != stream || parts[at+1] != consumer {
-		return false
-	}
-	for i, p := range parts {
-		if p == "" || strings.ContainsAny(p, "*> \t\r\n") {
-			return false
-		}
-		if _, err := strconv.ParseUint(p, 10, 64); err != nil && i >= at+2 && i < at+7 {
-			return false
-		}
-	}
-	return true
-}
-
-// delivered reads from an item's acknowledgement subject how often it was
-// handed out.
-func delivered(item string) int {
-	parts := strings.Split(item, ".")
-	at := 4
-	if len(parts) >= 11 {
-		at = 6
-	}
-	if len(parts) <= at {
-		return 1
-	}
-	n, err := strconv.Atoi(parts[at])
-	if err != nil || n < 1 {
-		return 1
-	}
-	return n
-}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,6 +157,33 @@ func TestWaitingSlotsAreBounded(t *testing.T) {
 		began := time.Now()
 		if a, b := <-items, <-items; a == b || time.Since(began) > 5*time.Second {
 			t.Errorf("%s and %s after %v", a, b, time.Since(began))
+		}
+	})
+}
+
+// A server that refuses requests for items at once ("exceeded MaxWaiting", for
+// example) is not asked as fast as it can refuse.
+func TestNextDoesNotHurryARefusingServer(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		w.items()
+		var asked atomic.Int32
+		refusing := w.Conn("refusing") // stands where the consumer would be
+		if _, err := refusing.Subscribe("$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job", func(m *nats.Msg) {
+			asked.Add(1)
+			_ = m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {"409"}, "Description": {"Exceeded MaxWaiting"}}})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := w.worker(job, "wk").Next(ctx); !errors.Is(err, message.ErrUnavailable) {
+			t.Errorf("next: %v", err)
+		}
+		if n := asked.Load(); n < 10 || n > 200 {
+			t.Errorf("asked %d times in a minute", n)
 		}
 	})
 }
