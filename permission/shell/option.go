@@ -15,7 +15,7 @@ type program struct {
 	runs   string // options that run another program
 	writes string // options that write a file
 	loads  string // options that load configuration or code
-	fine   string // long options that only look dangerous
+	fine   string // long options that only look dangerous, or like the beginning of one that is
 	only   string // if set, the only options that are covered
 	values string // letters of only that take the rest of the word as their value
 	// whole: options are whole words after one or two dashes, as of find and go.
@@ -81,13 +81,8 @@ func (p program) arguments(name string, args []Word, chain []program) string {
 		if !a.Fixed || len(a.Text) < 2 || a.Text[0] != '-' && a.Text[0] != '+' {
 			continue
 		}
-		for _, c := range chain {
-			if what := c.option(a.Text); what != "" {
-				return fmt.Sprintf("%s %s %s", name, clip(a.Text), what)
-			}
-		}
-		if !allFine(chain, a.Text) {
-			return fmt.Sprintf("%s %s may run a program, write a file or load configuration", name, clip(a.Text))
+		if what := judge(chain, a.Text); what != "" {
+			return fmt.Sprintf("%s %s %s", name, clip(a.Text), what)
 		}
 	}
 	for _, c := range chain {
@@ -96,6 +91,31 @@ func (p program) arguments(name string, args []Word, chain []program) string {
 		}
 		if what := c.check(args); what != "" {
 			return name + ": " + what
+		}
+	}
+	return ""
+}
+
+// judge says what speaks against one option of a command.
+func judge(chain []program, arg string) string {
+	long := strings.HasPrefix(arg, "--")
+	name, _, _ := strings.Cut(arg, "=")
+	for _, c := range chain {
+		if long && listed(c.fine, name) {
+			return ""
+		}
+	}
+	for _, c := range chain {
+		if what := c.option(arg); what != "" {
+			return what
+		}
+		if long && listed(c.only, name) {
+			return ""
+		}
+	}
+	for _, part := range looksBad {
+		if long && strings.Contains(name, part) {
+			return "may run a program, write a file or load configuration"
 		}
 	}
 	return ""
@@ -170,25 +190,6 @@ func letters(options string) string {
 
 func listed(list, word string) bool {
 	return slices.Contains(strings.Fields(list), word)
-}
-
-// allFine says whether a long option does not look dangerous, or was looked at.
-func allFine(chain []program, arg string) bool {
-	if !strings.HasPrefix(arg, "--") {
-		return true
-	}
-	name, _, _ := strings.Cut(arg, "=")
-	for _, c := range chain {
-		if listed(c.fine, name) || listed(c.only, name) {
-			return true
-		}
-	}
-	for _, part := range looksBad {
-		if strings.Contains(name, part) {
-			return false
-		}
-	}
-	return true
 }
 
 // options lets deny and ask rules see the programs that options name:

@@ -46,6 +46,8 @@ tar -cf x.tar -F touch x
 tar -tf x.tar --to-command=touch
 tar cf x.tar --checkpoint=1 --checkpoint-action=exec=touch x
 tar xf x.tar
+tar -cMf x.tar a
+git apply --build-fake-ancestor=x y
 tar -xf x.tar
 tar -zxf x.tar
 tar --extract -f x.tar
@@ -288,6 +290,10 @@ sort -rn x
 rg -n --type go 'a|b' ./src
 grep -rn --include '*.go' 'func main' .
 tar cf x.tar a b
+tar --exclude=x -cf x.tar a
+tar --list -f x.tar
+git status --ignore-submodules
+git rev-parse --git-dir
 tar -czf x.tar.gz a
 tar tf x.tar
 sed -n '1,20p' x

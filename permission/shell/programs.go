@@ -61,9 +61,9 @@ var files = map[string]program{
 	"truncate": {}, "tee": {}, "kill": {}, "mktemp": {},
 	"split": {runs: "--filter"}, "csplit": {},
 	"tar": {
-		runs:   "-I --use-compress-program -F --info-script --new-volume-script --to-command --checkpoint-action --rsh-command --rmt-command -A",
-		writes: "-x --extract --get -g --listed-incremental --index-file --remove-files --overwrite -r --append -u --update --delete",
-		loads:  "-T --files-from -X --exclude-from", check: tarArguments,
+		runs:   "-I --use-compress-program -F --info-script --new-volume-script --to-command --checkpoint-action --rsh-command --rmt-command -M --multi-volume -L --tape-length",
+		writes: "-x --extract --get -g --listed-incremental --index-file --volno-file -A --catenate --concatenate --remove-files --overwrite -r --append -u --update --delete",
+		loads:  "-T --files-from -X --exclude-from", fine: "--exclude --list --checkpoint", check: tarArguments,
 	},
 }
 

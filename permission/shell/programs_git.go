@@ -12,11 +12,11 @@ var git = program{
 	writes:  "--output",
 	loads:   "--template --config --no-index",
 	fine: "--no-ext-diff --no-textconv --name-only --show-function --function-context --porcelain --oneline " +
-		"--show-current --no-output --no-verify",
+		"--show-current --no-output --no-verify --ignore-submodules --submodule",
 	subs: map[string]program{
 		"status": {read: always}, "log": {read: always}, "diff": {read: always}, "show": {read: always},
 		"ls-files": {read: always}, "ls-tree": {read: always}, "rev-parse": {read: always}, "rev-list": {read: always},
-		"cat-file": {runs: "--filters", loads: "--batch-command", read: always},
+		"cat-file": {runs: "--filters", loads: "--batch-command", fine: "--batch", read: always},
 		"describe": {read: always}, "shortlog": {read: always}, "blame": {read: always}, "annotate": {},
 		"grep": {read: always}, "show-ref": {}, "merge-base": {}, "name-rev": {},
 		"for-each-ref": {runs: "-s --shell --perl --python --tcl"}, "diff-tree": {},
@@ -33,7 +33,7 @@ var git = program{
 		"reflog": {subs: map[string]program{"show": {read: always}, "exists": {read: always}}, read: always},
 		"add":    {}, "mv": {}, "rm": {}, "restore": {}, "checkout": {}, "switch": {}, "reset": {}, "clean": {},
 		"commit": {loads: "-t --template"}, "revert": {runs: "-s --strategy"}, "cherry-pick": {runs: "-s --strategy"},
-		"merge": {runs: "-s --strategy"}, "apply": {loads: "--directory --unsafe-paths"},
+		"merge": {runs: "-s --strategy"}, "apply": {writes: "--build-fake-ancestor", loads: "--directory --unsafe-paths"},
 		"fetch":     {runs: "--upload-pack", loads: "--recurse-submodules", check: networkRemote},
 		"pull":      {runs: "--upload-pack -s --strategy", loads: "--recurse-submodules", check: networkRemote},
 		"push":      {runs: "--receive-pack --exec", loads: "--recurse-submodules", check: networkRemote},

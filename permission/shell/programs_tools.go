@@ -22,7 +22,7 @@ var builders = map[string]program{
 	"yarn": javascript("--script-shell --node-options --use-yarnrc", "--cwd --prefix --modules-folder", nil),
 	"make": {
 		folder: true, runs: "--eval -E", loads: "-f --file --makefile -C --directory -I --include-dir -e --environment-overrides",
-		writes: "-o --old-file -W --what-if --new-file --assume-new --assume-old", check: noAssignment,
+		fine: "--output-sync", writes: "-o --old-file -W --what-if --new-file --assume-new --assume-old", check: noAssignment,
 	},
 	"cargo": {
 		folder: true, runs: "--open", loads: "--config -C -Z --manifest-path --lockfile-path", writes: "--target-dir --out-dir --artifact-dir",
@@ -74,7 +74,7 @@ var networks = map[string]program{
 	},
 	"wget": {
 		runs: "-e --execute --use-askpass", loads: "-i --input-file --config --load-cookies",
-		writes: "-O -o -a --output-document --output-file --append-output --post-data --post-file --body-data --body-file --save-cookies -P --directory-prefix --warc-file --rejected-log --hsts-file --method",
+		writes: "-O -o -a --output-document --output-file --append-output --post-data --post-file --body-data --body-file --save-cookies -P --directory-prefix --warc-file --rejected-log --hsts-file --method", fine: "--reject",
 	},
 	"ssh": {
 		runs: "-o -S -I", loads: "-F -i -E", writes: "-L -R -D -W -w -J -A -X -Y -O -M",
