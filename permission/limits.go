@@ -3,6 +3,8 @@ package permission
 import (
 	"cmp"
 	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
 )
 
 // Limits bound the work of one decision. A zero field takes its value from
@@ -22,14 +24,31 @@ type Limits struct {
 	InputDepth int
 }
 
+// The bounds of an input by default.
+const (
+	usualBytes = 256 << 10
+	usualDepth = 32
+)
+
 // DefaultLimits hold where Options.Limits says nothing. Kubernetes gives its
 // CEL rules 100 times the cost per rule; ours run for every single call.
 var DefaultLimits = Limits{
 	RuleCost:     10_000,
 	DecisionCost: 1_000_000,
 	Deadline:     50 * time.Millisecond,
-	InputBytes:   256 << 10,
-	InputDepth:   32,
+	InputBytes:   usualBytes,
+	InputDepth:   usualDepth,
+}
+
+// usualInput are the bounds of an input by DefaultLimits, made once.
+var usualInput = []strictjson.Option{strictjson.MaxBytes(usualBytes), strictjson.MaxDepth(usualDepth)}
+
+// ofInput are the bounds of an input.
+func (l Limits) ofInput() []strictjson.Option {
+	if l.InputBytes == usualBytes && l.InputDepth == usualDepth {
+		return usualInput
+	}
+	return []strictjson.Option{strictjson.MaxBytes(l.InputBytes), strictjson.MaxDepth(l.InputDepth)}
 }
 
 // filled replaces zero fields by their defaults.

@@ -101,7 +101,7 @@ func (s *Schema) Validate(raw []byte) error {
 // decode parses and validates raw and gives its numbers the types that the
 // schema declares. A nil Schema accepts any object.
 func (s *Schema) decode(raw []byte, limits Limits) (map[string]any, error) {
-	in, err := strictjson.Object(raw, strictjson.MaxBytes(limits.InputBytes), strictjson.MaxDepth(limits.InputDepth))
+	in, err := strictjson.Object(raw, limits.ofInput()...)
 	if err != nil {
 		return nil, inputError(err)
 	}
