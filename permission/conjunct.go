@@ -21,6 +21,18 @@ func conjuncts(e celast.Expr) []celast.Expr {
 	return out
 }
 
+// isOrdering reports whether a part compares two values by their order.
+func isOrdering(e celast.Expr) bool {
+	if e.Kind() != celast.CallKind {
+		return false
+	}
+	switch e.AsCall().FunctionName() {
+	case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
+		return true
+	}
+	return false
+}
+
 // textOf is the source text of a part of an expression, on one line.
 func textOf(ast *cel.Ast, e celast.Expr) string {
 	text, err := cel.ExprToString(e, ast.NativeRep().SourceInfo())

@@ -139,15 +139,15 @@ func shellOf(x *Explanation) []Piece {
 	return out
 }
 
-// nearMiss looks for a rule that one part alone kept from matching, and that
-// would have been heard before what decided.
+// nearMiss looks for a rule that one comparison alone kept from matching, and
+// that would have been heard before what decided.
 func nearMiss(x *Explanation) string {
 	for _, t := range x.Trace {
 		if t.Matched || t.Failed || t.Because == nil || t.Behavior == x.Decision || !t.Reached || t.Enforcement != "" {
 			continue
 		}
 		last := len(t.Conjuncts) - 1
-		if last < 0 || t.Conjuncts[last].Value == nil || t.Because.Expr != t.Conjuncts[last].Expr {
+		if last < 0 || !t.Because.ordering || t.Conjuncts[last].Value == nil || t.Because.Expr != t.Conjuncts[last].Expr {
 			continue // more than the last part may be missing
 		}
 		return "rule " + t.Rule + " (" + string(t.Behavior) + ") would match if " + t.Because.Expr + " were true" + operandText(t.Because)

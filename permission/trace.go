@@ -47,6 +47,8 @@ type Because struct {
 	File     string         `json:"file,omitzero"`
 	Line     int            `json:"line,omitzero"`
 	Col      int            `json:"col,omitzero"`
+
+	ordering bool // it compares by <, <=, > or >=: a value can be near it
 }
 
 // Piece is one part of what a tool's input makes happen, such as one command of
@@ -181,7 +183,7 @@ func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 
 // part is one part of a condition with what the evaluation left behind.
 func (t *tracer) part(ast *cel.Ast, e celast.Expr, state interpreter.EvalState, r *Rule) Because {
-	b := Because{Expr: textOf(ast, e), File: r.at.fileName()}
+	b := Because{Expr: textOf(ast, e), File: r.at.fileName(), ordering: isOrdering(e)}
 	line, col := StartOf(ast, e)
 	b.Line, b.Col = r.at.inside("when", line, col)
 	v, ok := state.Value(e.ID())

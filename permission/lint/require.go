@@ -157,6 +157,7 @@ func (l *linter) checkTests(r *permission.Rule) {
 		return
 	case !fired:
 		l.add(Untested, Warning, r, "", "no test has a call that it applies to", "add one")
+		return
 	case !spared && (r.When != "" || hasContent(r)):
 		l.add(Untested, Warning, r, "", "no test has a call that it does not apply to", "add one")
 	}
