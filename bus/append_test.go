@@ -320,6 +320,15 @@ func TestAppendOnAClosedConnection(t *testing.T) {
 	if _, err := j.Append(t.Context(), callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrUnavailable) {
 		t.Errorf("%v, want unavailable", err)
 	}
+	if _, err := j.AppendEvent(t.Context(), "rt", callKey("").ReplyKey(), events(1)); !errors.Is(err, message.ErrUnavailable) || message.AsError("", err).Hint == "" {
+		t.Errorf("events: %v, want unavailable with a hint", err)
+	}
+	if err := j.EnsureTool(t.Context(), job); !errors.Is(err, message.ErrUnavailable) {
+		t.Errorf("a tool: %v, want unavailable", err)
+	}
+	if _, err := j.Last(t.Context(), callKey("c1")); !errors.Is(err, message.ErrUnavailable) {
+		t.Errorf("a look: %v, want unavailable", err)
+	}
 	if err := j.Watch(t.Context(), 0, newSink()); err == nil {
 		t.Error("Watch on a closed connection returned no error")
 	}

@@ -2,6 +2,9 @@ package bus
 
 import "reflect"
 
+// EncodeError makes the reply that refuses.
+var EncodeError = encodeError
+
 // BodyTypes gives the types of an operation's request and reply.
 func BodyTypes(k Kind, op Op) (request, reply reflect.Type) {
 	for _, c := range conversations {

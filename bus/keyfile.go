@@ -165,7 +165,23 @@ func throughTemp(path string, b []byte, mode os.FileMode, publish func(from, to 
 	if err == nil {
 		err = publish(f.Name(), path)
 	}
+	if err == nil {
+		err = syncFolder(dir)
+	}
 	return err
+}
+
+// syncFolder makes a new name in the folder last: a journal whose keys are gone
+// after a power loss could not be carried on.
+func syncFolder(dir string) error {
+	if runtime.GOOS == "windows" { // has no such thing
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 func badKeyFile(op, path, why string) error {

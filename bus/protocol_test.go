@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +60,39 @@ func TestProtocolPage(t *testing.T) {
 	}
 	if err := os.WriteFile(protocolPage, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Every link within the page has a heading to go to, and the documents that
+// point to the page point to where it is.
+func TestProtocolPageLinks(t *testing.T) {
+	page, err := os.ReadFile(protocolPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	headings := map[string]bool{}
+	for line := range strings.Lines(string(page)) {
+		if title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && strings.HasPrefix(line, "#") {
+			headings[strings.ReplaceAll(strings.ToLower(strings.TrimSpace(title)), " ", "-")] = true
+		}
+	}
+	links := regexp.MustCompile(`\]\(#([^)]*)\)`).FindAllStringSubmatch(string(page), -1)
+	for _, link := range links {
+		if !headings[link[1]] {
+			t.Errorf("%s links to #%s, which has no heading", protocolPage, link[1])
+		}
+	}
+	if len(links) < 20 {
+		t.Errorf("%d links found", len(links))
+	}
+	for _, document := range []string{"../README.md", "../ARCHITECTURE.md"} {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "](bus/PROTOCOL.md)") {
+			t.Errorf("%s does not link to bus/PROTOCOL.md", document)
+		}
 	}
 }
 
