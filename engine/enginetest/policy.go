@@ -21,6 +21,7 @@ const (
 // Tools of the tests. Those that begin with "block" run until they are let go.
 const (
 	echo      = "echo"       // local, allowed
+	again     = "again"      // as echo, idempotent, fleeting lease
 	serial    = "serial"     // local, allowed, not concurrency-safe
 	pay       = "pay"        // local; see rules
 	vip       = "vip"        // local, asks, only ann may answer
@@ -60,7 +61,7 @@ func tools(t testing.TB) []engine.Tool {
 		return func(e *engine.Tool) { e.Placement, e.Lease, e.Idempotent = p, lease, idempotent }
 	}
 	return []engine.Tool{
-		tool(echo, nil), tool(serial, unsafe), tool(pay, nil), tool(vip, nil), tool(deploy, nil), tool(note, unsafe), tool(rm, nil),
+		tool(echo, nil), tool(again, at(message.PlaceLocal, fleeting, true)), tool(serial, unsafe), tool(pay, nil), tool(vip, nil), tool(deploy, nil), tool(note, unsafe), tool(rm, nil),
 		tool(typed, func(e *engine.Tool) { e.Schema = schema }),
 		tool(block, nil), tool(blockOnce, at(message.PlaceLocal, brief, false)), tool(blockIdem, at(message.PlaceLocal, brief, true)), tool(blockTurn, unsafe),
 		tool(remote, at(message.PlaceRemote, 0, false)), tool(once, at(message.PlaceRemote, brief, false)), tool(dies, at(message.PlaceRemote, fleeting, false)), tool(idem, at(message.PlaceRemote, brief, true)),
@@ -72,7 +73,7 @@ func tools(t testing.TB) []engine.Tool {
 // by another rule in foreign currency and is denied above 10,000.
 func rules() []permission.Rule {
 	return []permission.Rule{
-		{Name: "free", Tools: []string{echo, serial, pay, typed, block, blockOnce, blockIdem, blockTurn, remote, once, dies, idem, external}, Behavior: message.BehaviorAllow},
+		{Name: "free", Tools: []string{echo, again, serial, pay, typed, block, blockOnce, blockIdem, blockTurn, remote, once, dies, idem, external}, Behavior: message.BehaviorAllow},
 		{Name: "big", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.amount > 100"},
 		{Name: "foreign", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: `has(args.currency) && args.currency != "EUR" && args.amount <= 100`},
 		{Name: "huge", Tools: []string{pay}, Behavior: message.BehaviorDeny, When: "args.amount > 10000"},

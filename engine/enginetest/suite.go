@@ -46,6 +46,7 @@ func RunEngine(t *testing.T, newJournal New) {
 		{"settle", settleCases()},
 		{"restart", restartCases()},
 		{"replicas", replicaCases()},
+		{"an engine dies", deathCases()},
 		{"events", eventCases()},
 		{"query", queryCases()},
 		{"roles", roleCases()},
