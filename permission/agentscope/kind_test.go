@@ -225,3 +225,20 @@ func TestTrustOptions(t *testing.T) {
 		t.Error("trust_options is accepted for a tool without programs")
 	}
 }
+
+// Texts that a parser would follow down until its stack ends are not analysed,
+// and end in a question.
+func TestDeepTexts(t *testing.T) {
+	for _, piece := range []string{"(", "$(", "{ ", "`", "\"$(", "${a:-", "if ", "<(", "((", "[[ (", "! ", "a|", "a&&", "case a in a) ", "<<a\n", "time ", "$((", "((-", "f() ", "'"} {
+		for _, n := range []int{100, 3000, 200_000 / len(piece)} {
+			for _, r := range []Reading{Strict, Guarded} {
+				k := MustNew(Bash, Config{Reading: r})
+				c := permission.Call{Tool: "Bash", Input: map[string]any{"command": strings.Repeat(piece, n) + " x"}, Cwd: "/w"}
+				c.Prepared = k.Prepare(c)
+				if k.ReadOnly(c) || k.Check(c).Answer == permission.CheckAllow {
+					t.Errorf("%d times %q is allowed in the %s reading", n, piece, r)
+				}
+			}
+		}
+	}
+}

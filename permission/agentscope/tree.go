@@ -25,7 +25,9 @@ type tree struct {
 	dynamic   string
 	dynamicAt int
 
-	keyword *span // the word that begins the next command; nil: its own
+	document bool  // a here-document is being read
+	posix    bool  // time -p has been read
+	keyword  *span // the word that begins the next command; nil: its own
 }
 
 // command is one simple command.
@@ -49,8 +51,8 @@ const maxRepairs = 16
 // the fault, as a parser that recovers from errors does.
 func parseTree(text string) *tree {
 	t := &tree{text: text}
-	if !utf8.ValidString(text) {
-		t.dynamic = "ERROR"
+	if !utf8.ValidString(text) || !shallow(text) {
+		t.dynamic = "ERROR" // what tree-sitter calls what it cannot read
 		return t
 	}
 	rest := text
@@ -119,6 +121,7 @@ func (t *tree) cmd(s *syntax.Stmt, c syntax.Command, nested bool) {
 		t.stmts(c.Stmts, nested)
 	case *syntax.TimeClause:
 		t.begin(c, "time")
+		t.posix = c.PosixFormat
 		t.stmt(c.Stmt, nested)
 		t.alone(nested)
 	case *syntax.CoprocClause:
@@ -152,7 +155,9 @@ func (t *tree) control(c syntax.Command, nested bool) {
 	case *syntax.WhileClause:
 		t.node("while_statement", c)
 	case *syntax.ForClause:
-		t.node("for_statement", c)
+		if _, counts := c.Loop.(*syntax.CStyleLoop); !counts { // the grammar has another name for that one
+			t.node("for_statement", c)
+		}
 	case *syntax.CaseClause:
 		t.node("case_statement", c)
 	}
@@ -240,6 +245,10 @@ func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 	args := call.Args[1:]
 	if k := t.keyword; k != nil {
 		c.start, c.name, args, t.keyword = k.start, *k, call.Args, nil
+		if i := strings.Index(t.text[k.end:], "-p"); t.posix && i >= 0 {
+			c.words = append(c.words, span{k.end + i, k.end + i + len("-p")})
+		}
+		t.posix = false
 	}
 	t.expansions(name, true)
 	for _, w := range args {
@@ -287,6 +296,9 @@ func (t *tree) expansions(w *syntax.Word, nested bool) {
 	syntax.Walk(w, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.CmdSubst:
+			if n.Backquotes && t.document {
+				return false
+			}
 			t.node("command_substitution", n)
 			t.stmts(n.Stmts, nested)
 			return false
@@ -298,6 +310,8 @@ func (t *tree) expansions(w *syntax.Word, nested bool) {
 			if !n.Short {
 				t.node("expansion", n)
 			}
+		case *syntax.ExtGlob:
+			t.node("subshell", n)
 		}
 		return n != nil
 	})
@@ -307,10 +321,12 @@ func (t *tree) expansions(w *syntax.Word, nested bool) {
 // after it as further targets.
 func (t *tree) redirect(r *syntax.Redirect, nested bool) {
 	if r.Hdoc != nil {
+		t.document = true // in which the grammar sees no backquotes
 		t.expansions(r.Hdoc, nested)
+		t.document = false
 		return
 	}
-	if r.Op != syntax.WordHdoc && plainWord(r.Word) && !number.MatchString(spanOf(r.Word).of(t.text)) {
+	if r.Op != syntax.WordHdoc && r.Word.Lit() != "-" && plainWord(r.Word) && !number.MatchString(spanOf(r.Word).of(t.text)) {
 		t.redirects = append(t.redirects, spanOf(r.Word))
 	}
 	t.expansions(r.Word, nested)
