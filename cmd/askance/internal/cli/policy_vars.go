@@ -110,7 +110,7 @@ func commonVariables() []variable {
 	all := permission.Variables()
 	out := []variable{}
 	for _, path := range slices.Sorted(maps.Keys(all)) {
-		out = append(out, variable{Path: path, Type: all[path], Required: true})
+		out = append(out, variable{Path: path, Type: all[path], Required: !permission.MayBeMissing(path)})
 	}
 	return out
 }

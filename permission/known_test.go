@@ -1,0 +1,29 @@
+package permission_test
+
+import (
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// Every variable is either always there or may be missing, as it says.
+func TestMayBeMissing(t *testing.T) {
+	missing := 0
+	for path := range permission.Variables() {
+		if path[:4] == "cmd." {
+			continue // of shell tools alone
+		}
+		b := compile(t, permission.Options{}, rule("r", message.BehaviorDeny, "has("+path+")"))
+		there := decide(b, "", `{}`).Behavior == message.BehaviorDeny
+		if there == permission.MayBeMissing(path) {
+			t.Errorf("%s: there %v, may be missing %v", path, there, permission.MayBeMissing(path))
+		}
+		if !there {
+			missing++
+		}
+	}
+	if missing < 5 {
+		t.Errorf("%d variables may be missing", missing)
+	}
+}
