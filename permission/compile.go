@@ -47,6 +47,7 @@ func compile(policy Policy, opts Options, found problems) (*Bundle, error) {
 	if policy.Expiry < 0 {
 		c.problems.add(Problem{Field: "defaults.expiry", Msg: "is negative"})
 	}
+	c.precompile(policy.Rules)
 	for i := range policy.Rules {
 		c.addRule(&policy.Rules[i])
 	}
@@ -56,6 +57,7 @@ func compile(policy Policy, opts Options, found problems) (*Bundle, error) {
 // compiler carries what the steps of one compilation share.
 type compiler struct {
 	opts     Options
+	compiled map[exprKey]compiledExpr // what precompile has done
 	bundle   *Bundle
 	rules    []*Rule
 	names    map[string]*Rule
@@ -213,16 +215,15 @@ func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, too
 		c.fault(r, field, "no CEL environment: "+err.Error(), "")
 		return nil
 	}
-	var args *argType
-	if schema := schemaOf(tool); schema != nil {
-		args = schema.root
+	done, ok := c.compiled[exprKey{env, text, want}]
+	if !ok {
+		done.program, done.faults = compileExpr(env, text, want, argsOf(tool), c.bundle.limits)
 	}
-	p, faults := compileExpr(env, text, want, args, c.bundle.limits)
-	for _, f := range faults {
+	for _, f := range done.faults {
 		line, col := r.at.inside(field, f.line, f.col)
 		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: field, Kind: f.kind, Msg: f.msg, Hint: f.hint})
 	}
-	return p
+	return done.program
 }
 
 // env is the environment for rules about a tool, nil for any; made once for
