@@ -32,6 +32,8 @@ FUZZ := \
   message:FuzzDecodeMsg \
   message:FuzzNormalizeURL \
   permission:FuzzDecide \
+  permission/agentscope:FuzzBash \
+  permission/agentscope:FuzzMatchName \
   permission:FuzzLoadRules \
   permission:FuzzSchema \
   permission:FuzzSpecifiers \
