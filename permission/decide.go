@@ -172,7 +172,7 @@ func (e *evaluation) checkStep() (Decision, bool) {
 		return e.immune(StepError, "the tool's own check failed"), true
 	}
 	step, reason := cmp.Or(v.Step, StepToolCheck), "the tool's own check"
-	if v.Message != "" {
+	if v.Message != "" && len(e.handling().hidden) == 0 { // it may quote the arguments
 		reason = visible(shorten(v.Message, maxMessage))
 	}
 	switch v.Answer {

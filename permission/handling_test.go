@@ -2,6 +2,7 @@ package permission_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -151,5 +152,52 @@ func TestWatchedRulesLeaveDecisions(t *testing.T) {
 	}
 	if d, denied := mixed.Denied(context.Background(), permission.Request{Tool: "t", Input: []byte(`{"n": 7}`)}); denied {
 		t.Errorf("a watched rule denies: %+v", d)
+	}
+}
+
+// echo is a kind whose every text shows the input.
+type echo struct{ anyContent }
+
+func (echo) Name() string                  { return "echo" }
+func (echo) Prepare(permission.Call) any   { return nil }
+func (echo) ReadOnly(permission.Call) bool { return false }
+
+func (echo) Check(c permission.Call) permission.ToolVerdict {
+	return permission.ToolVerdict{Answer: permission.CheckAskImmune, Message: string(c.Raw)}
+}
+
+func (echo) Suggest(c permission.Call) []message.PermissionRule {
+	return []message.PermissionRule{{ToolName: c.Tool, RuleContent: ptr(string(c.Raw)), Behavior: message.BehaviorAllow}}
+}
+
+// A hidden text is nowhere in a decision, whatever its rules and its tool say.
+func TestHiddenTextShowsNowhere(t *testing.T) {
+	const secret = "s3cret"
+	tool := permission.Tool{Name: "t", Kind: echo{}}
+	hide := permission.Rule{Name: "hide", Tools: []string{"t"}, Behavior: message.BehaviorAllow, When: `args.none == 1`, Redact: []string{"args.a", "args.list.*"}}
+	for _, text := range []string{`args.a`, `string(args)`, `args.list[0]`, `args.list.join(",")`, `string(int(args.a))`, `args[args.a]`, `"x" + string(args.a.size())`} {
+		for _, behavior := range []message.Behavior{"", "allow", "ask", "deny"} {
+			rules := []permission.Rule{hide}
+			if behavior != "" {
+				rules = append(rules, permission.Rule{Name: "says", Tools: []string{"t"}, Behavior: behavior, Message: text},
+					permission.Rule{Name: "fails", Tools: []string{"t"}, Behavior: behavior, When: text + ` == "1"`})
+			}
+			b, err := permission.Compile(permission.Policy{Rules: rules}, everything(tool))
+			if err != nil {
+				continue // of another type: nothing to see
+			}
+			for _, mode := range allModes {
+				for _, input := range []string{`{"a": "s3cret", "list": ["s3cret"], "none": 1}`, `{"a": "s3cret", "list": ["s3cret"]}`} {
+					d := decide(b, mode, input)
+					d.Errors = append([]permission.RuleError{}, d.Errors...)
+					for i := range d.Errors {
+						d.Errors[i].Err = nil // it does not travel
+					}
+					if shown := fmt.Sprintf("%+v", d); strings.Contains(shown, secret) || len(d.Redact) != 2 {
+						t.Errorf("%s rule, %s in %s: %s", behavior, text, mode, shown)
+					}
+				}
+			}
+		}
 	}
 }
