@@ -52,14 +52,14 @@ func TestRefusedByNATSIsTold(t *testing.T) {
 
 	// An auditor who takes herself for an approver.
 	eve := w.clientOn(as(t, w, auditor), message.RoleApprover, "eve")
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err = eve.Answer(ctx, message.Answer{Key: callKey("c1"), Digest: "x", Kind: message.AnswerApprove})
 	wantTold("answer", err)
 	if _, err := eve.List(t.Context(), message.ListRequest{}); err != nil {
 		t.Errorf("what she may do, after that: %v", err)
 	}
-	ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err = eve.Answer(ctx, message.Answer{Key: callKey("c1"), Digest: "x", Kind: message.AnswerApprove})
 	wantTold("answer again", err)

@@ -19,6 +19,9 @@
 // that take a context: the others draw timers from a pool of the whole
 // process and crash the second bubble. Everything in package bus keeps to that.
 //
+// On the real clock, a bus that was made with [Listening] can be restarted with
+// [Bus.Restart] under the connections that [Bus.Dial] made.
+//
 // Inside a bubble everything that was started must end inside it; [New]
 // registers clean-ups that close connections before the server, in the right
 // order. Clusters, TLS and TCP listeners do not work in a bubble.
