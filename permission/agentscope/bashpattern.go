@@ -1,0 +1,125 @@
+package agentscope
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/shell"
+)
+
+// Compile reads the content of a rule.
+func (b bash) Compile(text string, behavior message.Behavior) (permission.Pattern, error) {
+	p := bashPattern{bash: b, content: compileContent(text), allow: behavior == message.BehaviorAllow}
+	if b.Reading == Strict {
+		return p, nil
+	}
+	var err error
+	p.shell, err = shell.Compile(text)
+	return p, err
+}
+
+// TrustOptions implements permission.OptionTruster.
+func (b bashPattern) TrustOptions() permission.Pattern {
+	if b.shell != nil {
+		b.shell = b.shell.TrustOptions()
+		b.trusts = true
+	}
+	return b
+}
+
+// Notice says where an allow rule means less than upstream.
+func (b bashPattern) Notice() string {
+	if b.shell == nil || !b.allow {
+		return ""
+	}
+	var out []string
+	if !b.content.prefix && b.content.whole == nil {
+		out = append(out, "allows commands that begin with these words; in AgentScope it allows every line that contains the text")
+	}
+	if !b.trusts && b.unknownProgram() {
+		out = append(out, "what the options of the program do is not known, so that only the command without further arguments is allowed; "+
+			"add trust_options: true if all of them are harmless")
+	}
+	return strings.Join(out, "; ")
+}
+
+// unknownProgram tries the rule on its own words with one more.
+func (b bashPattern) unknownProgram() bool {
+	words := b.content.text
+	if b.content.whole != nil {
+		return false
+	}
+	cover := shell.Parse(words + " x").Cover([]*shell.Pattern{b.shell})
+	return slices.ContainsFunc(cover.Commands, func(c shell.CommandCoverage) bool { return !c.Covered && c.Why.Code == shell.CodeNoTable })
+}
+
+// bashPattern is the content of one rule.
+type bashPattern struct {
+	bash
+	content content
+	shell   *shell.Pattern // nil in the strict reading
+	allow   bool
+	trusts  bool
+}
+
+// Match is upstream's in the strict reading. In the guarded one an allow rule
+// has to cover every command as well, and a deny or ask rule is about a line
+// if it is about any command in it.
+func (b bashPattern) Match(c permission.Call) (bool, error) {
+	p := b.prepared(c)
+	if p.err != nil {
+		return false, p.err
+	}
+	whole := b.content.match(p.text)
+	switch {
+	case b.shell == nil:
+		return whole, nil
+	case b.allow:
+		return whole && p.line.Covers([]*shell.Pattern{b.shell}), nil
+	case whole || p.text == "":
+		return whole, nil
+	default:
+		return b.shell.Matches(p.line)
+	}
+}
+
+// Explain shows the commands of the line as the rule sees them.
+func (b bashPattern) Explain(c permission.Call) []permission.Piece {
+	p := b.prepared(c)
+	if p.err != nil || b.shell == nil || !b.allow {
+		return nil
+	}
+	cover := p.line.Cover([]*shell.Pattern{b.shell})
+	var out []permission.Piece
+	for _, one := range cover.Commands {
+		piece := permission.Piece{Text: one.Command.String(), Covered: one.Covered}
+		if !one.Covered {
+			piece.Why = one.Why.String()
+		}
+		out = append(out, piece)
+	}
+	for _, r := range cover.Reasons {
+		out = append(out, permission.Piece{Text: p.text, Why: r.String()})
+	}
+	return out
+}
+
+// Covered implements permission.JointMatcher: every command is covered by one
+// of the rules, and one of them matches the line as upstream has it.
+func (b bash) Covered(c permission.Call, patterns []permission.Pattern) (bool, error) {
+	p := b.prepared(c)
+	if p.err != nil || !p.guarded {
+		return false, p.err
+	}
+	var all []*shell.Pattern
+	whole := false
+	for _, q := range patterns {
+		if bp, ok := q.(bashPattern); ok && bp.shell != nil {
+			all = append(all, bp.shell)
+			whole = whole || bp.content.match(p.text)
+		}
+	}
+	return whole && p.line.Covers(all), nil
+}
