@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -104,10 +105,19 @@ func (c client) answer(call *message.Call, a message.Answer) error {
 		c.w.acknowledged("answer", got)
 		return nil
 	}
-	if over(err) {
+	if over(err) && c.w.answered(call) {
 		return nil
 	}
 	return fmt.Errorf("answer %s: %w", call.Key, err)
+}
+
+// answered waits until the journal shows that the question that a call carries
+// is not open any more.
+func (w *world) answered(asked *message.Call) bool {
+	return w.obs.until(func() bool {
+		now := w.obs.call(asked.Key)
+		return now != nil && (now.State != message.ToolCallAsking || now.Digest != asked.Digest)
+	})
 }
 
 // settle says what became of a held call. If it is not held any more by then,
@@ -128,7 +138,7 @@ func (c client) settle(call *message.Call, outcome message.Outcome) error {
 // movedOn waits until the journal shows that a held call is not held any more,
 // or is held for a later attempt.
 func (w *world) movedOn(held *message.Call) bool {
-	return w.obs.until(patience, func() bool {
+	return w.obs.until(func() bool {
 		now := w.obs.call(held.Key)
 		return now.Facts > held.Facts && (now.Hold == message.HoldNone || now.Attempt.Number > held.Attempt.Number)
 	})
@@ -167,7 +177,7 @@ func (c client) ready() error {
 }
 
 // block makes a proposed call.
-func (w *world) block(id, tool string, in toolInput) message.ToolCallBlock {
+func (w *world) block(id, tool string, in effect.Input) message.ToolCallBlock {
 	w.t.Helper()
 	raw, err := strictjson.Marshal(in)
 	if err != nil {

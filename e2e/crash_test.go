@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -51,7 +52,7 @@ func (s *stage) round(p point, i int) strike {
 		s.block("struck", tool, s.struckInput(p)),
 		s.block("beside", s.dice.tool(), s.input(false)),
 		s.block("asks", s.dice.tool(), s.input(true)),
-		s.block("never", s.dice.tool(), toolInput{N: s.pick(1e6), Forbid: true}),
+		s.block("never", s.dice.tool(), effect.Input{N: s.pick(1e6), Forbid: true}),
 	)
 	sight := p.see(s.world, struck)
 	asked := s.obs.when(step(struck, toolcall.Ask))
@@ -91,7 +92,7 @@ func (s *stage) round(p point, i int) strike {
 	return strike{struck: struck, dead: dead, sight: sight}
 }
 
-func (s *stage) struckInput(p point) toolInput {
+func (s *stage) struckInput(p point) effect.Input {
 	in := s.input(p.ask)
 	if p.slow {
 		in.Before, in.After = in.Before+20, in.After+20

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/askance-dev/askance/e2e/internal/effect"
 )
 
 // dice are seeded random numbers. Everybody who acts at the same time as others
@@ -43,6 +45,6 @@ func (d *dice) moment() <-chan time.Time { return time.After(d.between(0, 5*ms))
 func (d *dice) tool() string { return allTools[d.pick(len(allTools))] }
 
 // input is one whose tool takes a short while before and after its effect.
-func (d *dice) input(ask bool) toolInput {
-	return toolInput{N: d.pick(1e6), Ask: ask, Before: int64(d.pick(15)), After: int64(d.pick(15))}
+func (d *dice) input(ask bool) effect.Input {
+	return effect.Input{N: d.pick(1e6), Ask: ask, Before: int64(d.pick(15)), After: int64(d.pick(15))}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -44,7 +45,7 @@ func TestDiskFull(t *testing.T) {
 func (s *stage) untilFull() message.ProposeRequest {
 	s.t.Helper()
 	for n := 1; n <= 1000; n++ {
-		r := proposal("full", fmt.Sprintf("r%d", n), s.block("c", allTools[n%4], toolInput{N: n, Ask: true, Pad: strings.Repeat("x", 100_000)}))
+		r := proposal("full", fmt.Sprintf("r%d", n), s.block("c", allTools[n%4], effect.Input{N: n, Ask: true, Pad: strings.Repeat("x", 100_000)}))
 		ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 		got, err := s.bot.Propose(ctx, r)
 		cancel()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -31,7 +32,7 @@ func TestFrozenWorker(t *testing.T) {
 	for i := range 6 {
 		tool := remote[i%2]
 		k := key("s", fmt.Sprintf("r%d", i), "c")
-		s.started(k, s.block("c", tool, toolInput{N: i, Before: 20, After: 20}))
+		s.started(k, s.block("c", tool, effect.Input{N: i, Before: 20, After: 20}))
 		frozen := s.workers[tool]
 		frozen.signal(syscall.SIGSTOP)
 		s.givenUp(k)
@@ -51,7 +52,7 @@ func TestFrozenEngine(t *testing.T) {
 	for i := range 8 {
 		tool := []string{note, post}[i%2]
 		k := key("s", fmt.Sprintf("r%d", i), "c")
-		s.started(k, s.block("c", tool, toolInput{N: i, Before: 100, After: 100}))
+		s.started(k, s.block("c", tool, effect.Input{N: i, Before: 100, After: 100}))
 		victim, other := engines[i/2%2], engines[1-i/2%2]
 		victim.signal(syscall.SIGSTOP)
 		if s.obs.call(k).Attempt.Worker == victim.id() {
@@ -78,7 +79,7 @@ func TestFrozenAlone(t *testing.T) {
 	s := newStage(t)
 	for i, tool := range allTools {
 		k := key("s", fmt.Sprintf("r%d", i), "c")
-		s.started(k, s.block("c", tool, toolInput{N: i, Before: 20, After: 2 * lease.Milliseconds()}))
+		s.started(k, s.block("c", tool, effect.Input{N: i, Before: 20, After: 2 * lease.Milliseconds()}))
 		s.engine.signal(syscall.SIGSTOP)
 		<-time.After(s.between(lease, 3*lease))
 		s.engine.signal(syscall.SIGCONT)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -39,8 +40,8 @@ func TestStoreFull(t *testing.T) {
 func (s *stage) begun() {
 	s.t.Helper()
 	_, err := s.bot.propose(proposal("full", "running",
-		s.block("c1", charge, toolInput{N: 1, Before: 20, After: 1500}),
-		s.block("c2", note, toolInput{N: 2, Before: 20, After: 1500}),
+		s.block("c1", charge, effect.Input{N: 1, Before: 20, After: 1500}),
+		s.block("c2", note, effect.Input{N: 2, Before: 20, After: 1500}),
 	))
 	s.must(err)
 }
@@ -54,7 +55,7 @@ func (s *stage) fill() message.ProposeRequest {
 	for _, size := range []int{100_000, 10_000, 1_000, 0} {
 		for {
 			n++
-			in := toolInput{N: n, Ask: true, Pad: strings.Repeat("x", size)}
+			in := effect.Input{N: n, Ask: true, Pad: strings.Repeat("x", size)}
 			refused = proposal("full", fmt.Sprintf("r%d", n), s.block("c", allTools[n%4], in))
 			_, err := s.bot.propose(refused)
 			if err == nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -28,7 +29,7 @@ func (s *stage) interruptRound(i int) {
 	rk := key(session, reply, "")
 	asked := s.obs.when(step(key(session, reply, "asks"), toolcall.Ask))
 	_, err := s.bot.propose(proposal(session, reply,
-		s.block("runs", []string{charge, note}[s.pick(2)], toolInput{N: i, Before: 10, After: 200}),
+		s.block("runs", []string{charge, note}[s.pick(2)], effect.Input{N: i, Before: 10, After: 200}),
 		s.block("asks", charge, s.input(true)),
 		s.block("later", post, s.input(false)),
 	))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -20,13 +21,16 @@ func TestNoLeaveAfterHold(t *testing.T) {
 	worker, err := bus.NewWorker(s.connect("late"), space, mail, "late", nil)
 	s.must(err)
 	k := key("s", "r", "c")
-	_, err = s.bot.propose(proposal("s", "r", s.block("c", mail, toolInput{N: 1})))
+	_, err = s.bot.propose(proposal("s", "r", s.block("c", mail, effect.Input{N: 1})))
 	s.must(err)
 	r := message.StartRequest{V: 1, Key: k, Attempt: 1, Claim: "the-claim"}
 	ask := func(ctx context.Context) (message.StartReply, error) { return worker.Start(ctx, r) }
 	_, _, err = persist(requestLimit, "start", ask)
 	s.must(err)
-	s.obs.await("the silent worker is given up", s.mind, func() bool { return s.obs.call(k).Hold == message.HoldUnknown })
+	s.obs.await("the silent worker is given up", s.mind, func() bool {
+		c := s.obs.call(k)
+		return c != nil && c.Hold == message.HoldUnknown
+	})
 	if leave, err := ask(t.Context()); !errors.Is(err, message.ErrSuperseded) && !errors.Is(err, message.ErrState) {
 		t.Errorf("start of %s asked again: %+v, %v, want an error with code %s or %s", describe(s.obs.call(k)), leave, err, message.CodeSuperseded, message.CodeState)
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -26,16 +27,13 @@ const minParallel = 3
 var bin struct {
 	askance string // the command under test
 	nats    string // the real nats-server, from the module graph
-	self    string // this test binary, which is also the tool that workers run
+	tool    string // what workers and engines run
 }
 
 // seed is where all randomness of a run comes from.
 var seed uint64
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == effectTool {
-		os.Exit(effectMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
-	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
@@ -80,23 +78,26 @@ func seedOf(text string) (uint64, error) {
 
 // build makes the binaries once for all tests.
 func build(dir string) error {
-	var err error
-	if bin.self, err = os.Executable(); err != nil {
-		return err
-	}
 	exe := ""
 	if runtime.GOOS == "windows" {
 		exe = ".exe"
 	}
-	bin.askance, bin.nats = filepath.Join(dir, "askance"+exe), filepath.Join(dir, "nats-server"+exe)
-	args := []string{"build", "-o", bin.askance}
-	if os.Getenv(raceVar) == "1" {
-		args = append(args, "-race")
+	race := "-race=" + strconv.FormatBool(os.Getenv(raceVar) == "1")
+	for _, b := range []struct {
+		out        *string
+		name, from string
+		flags      []string
+	}{
+		{&bin.askance, "askance", "../cmd/askance", []string{race}},
+		{&bin.nats, "nats-server", "github.com/nats-io/nats-server/v2", nil},
+		{&bin.tool, "effect-tool", "./internal/effect/tool", nil},
+	} {
+		*b.out = filepath.Join(dir, b.name+exe)
+		if err := goCommand(slices.Concat([]string{"build", "-o", *b.out}, b.flags, []string{b.from})...); err != nil {
+			return err
+		}
 	}
-	if err := goCommand(append(args, "../cmd/askance")...); err != nil {
-		return err
-	}
-	return goCommand("build", "-o", bin.nats, "github.com/nats-io/nats-server/v2")
+	return nil
 }
 
 func goCommand(args ...string) error {

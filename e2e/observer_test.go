@@ -153,15 +153,16 @@ func (o *observer) reached(seq uint64) bool {
 // may end the test, too. Only for the test's own goroutine.
 func (o *observer) await(what string, mind func(), ok func() bool) {
 	o.t.Helper()
-	if !o.until(patience, func() bool { mind(); return ok() }) {
+	if !o.until(func() bool { mind(); return ok() }) {
 		o.t.Fatalf("%s: not within %s\n%s", what, patience, o.open())
 	}
 }
 
 // until waits until ok holds, looking anew after every record and, because ok
-// may look elsewhere too, every now and then. It reports false after limit.
-func (o *observer) until(limit time.Duration, ok func() bool) bool {
-	deadline := time.NewTimer(limit)
+// may look elsewhere too, every now and then. It reports false when patience is
+// at its end.
+func (o *observer) until(ok func() bool) bool {
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strings"
 
-	"github.com/gofrs/flock"
-
+	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -76,7 +74,7 @@ func (s *stage) answer(c *message.Call) error {
 		return s.approver.answer(c, message.Answer{Kind: message.AnswerApprove, Input: &edited})
 	case 4:
 		err := s.byCommand(approverName, "approve", keyPath(c.Key), "--digest", c.Digest)
-		if over(err) {
+		if over(err) && s.answered(c) {
 			return nil // as with client.answer
 		}
 		return err
@@ -156,16 +154,14 @@ func (s *stage) settleAll() {
 
 // surely gives the effects that there are, at a moment at which no tool runs: an
 // operator who judges while the owner is still at it guesses.
-func (s *stage) surely() map[string][]mark {
+func (s *stage) surely() map[string][]effect.Mark {
 	s.t.Helper()
-	idle := flock.New(filepath.Join(s.effects(), runningLock))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := idle.TryLockContext(ctx, 5*ms); err != nil {
-		s.t.Fatalf("tools are still running: %v", err)
-	}
-	defer func() { s.must(idle.Unlock()) }()
-	return s.marks(effectsFile)
+	release, err := effect.Idle(ctx, s.effects())
+	s.must(err)
+	defer func() { s.must(release()) }()
+	return s.marks(effect.EffectsFile)
 }
 
 // settle says what became of the call, one in four times by the command.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/askance-dev/askance/e2e/internal/effect"
 )
 
 // The tools: where they run, and whether running one twice with the same key
@@ -59,11 +61,11 @@ func toolsFile(effects string) string {
 
 // toolCommand is the program that runs a tool.
 func toolCommand(tool, effects string) []string {
-	kind := "once"
+	kind := effect.Once
 	if idempotent(tool) {
-		kind = "idempotent"
+		kind = effect.Idempotent
 	}
-	return []string{bin.self, effectTool, effects, kind}
+	return []string{bin.tool, effects, kind}
 }
 
 func quotedList(words []string) string {

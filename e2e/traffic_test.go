@@ -71,7 +71,7 @@ func (tr *traffic) turn(c client, d *dice, session, reply string) error {
 	if err != nil {
 		return err
 	}
-	ok := s.obs.until(patience, func() bool {
+	ok := s.obs.until(func() bool {
 		if isClosed(tr.gone) {
 			return true
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -15,7 +16,7 @@ import (
 // it may also wait for somebody.
 func (w *world) verify(open bool) {
 	w.t.Helper()
-	v := &verifier{w: w, runs: w.marks(runsFile), effects: w.marks(effectsFile)}
+	v := &verifier{w: w, runs: w.marks(effect.RunsFile), effects: w.marks(effect.EffectsFile)}
 	v.read()
 	w.tally = tally{calls: len(v.facts)}
 	for key, facts := range v.facts {
@@ -26,15 +27,15 @@ func (w *world) verify(open bool) {
 }
 
 // marks reads one of the tool's files, by key.
-func (w *world) marks(name string) map[string][]mark {
+func (w *world) marks(name string) map[string][]effect.Mark {
 	w.t.Helper()
-	all, err := readMarks(filepath.Join(w.effects(), name))
+	all, err := effect.Read(filepath.Join(w.effects(), name))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	out := map[string][]mark{}
+	out := map[string][]effect.Mark{}
 	for _, m := range all {
-		out[m.key] = append(out[m.key], m)
+		out[m.Key] = append(out[m.Key], m)
 	}
 	return out
 }
@@ -42,7 +43,7 @@ func (w *world) marks(name string) map[string][]mark {
 // verifier is one reading of everything.
 type verifier struct {
 	w             *world
-	runs, effects map[string][]mark // by idempotency key
+	runs, effects map[string][]effect.Mark // by idempotency key
 	facts         map[message.Key][]message.Record
 	interrupted   map[message.Key]bool // replies
 }
@@ -153,30 +154,30 @@ func (v *verifier) starts(key message.Key, records []message.Record) map[int]sta
 
 // onlyAllowed checks that everything that the tool did was done under an
 // attempt whose start was durable before, with the very bytes decided on.
-func (v *verifier) onlyAllowed(c *message.Call, marks []mark, starts map[int]start) {
+func (v *verifier) onlyAllowed(c *message.Call, marks []effect.Mark, starts map[int]start) {
 	v.w.t.Helper()
 	for _, m := range marks {
-		s, ok := starts[m.attempt]
+		s, ok := starts[m.Attempt]
 		switch {
 		case !ok:
-			v.w.t.Errorf("%s: the tool ran attempt %d, which nobody was allowed to start", describe(c), m.attempt)
-		case m.at.Before(s.at):
-			v.w.t.Errorf("%s: the tool ran %s before its start was stored", describe(c), s.at.Sub(m.at))
-		case m.input != inputDigest([]byte(c.Question.Input)) || c.Input != c.Question.Input:
+			v.w.t.Errorf("%s: the tool ran attempt %d, which nobody was allowed to start", describe(c), m.Attempt)
+		case m.At.Before(s.at):
+			v.w.t.Errorf("%s: the tool ran %s before its start was stored", describe(c), s.at.Sub(m.At))
+		case m.Input != effect.Digest([]byte(c.Question.Input)) || c.Input != c.Question.Input:
 			v.w.t.Errorf("%s: the tool ran with other bytes than were decided on", describe(c))
 		}
 	}
 }
 
 // onceEach checks that no attempt was run twice.
-func (v *verifier) onceEach(c *message.Call, runs []mark) {
+func (v *verifier) onceEach(c *message.Call, runs []effect.Mark) {
 	v.w.t.Helper()
 	seen := map[int]bool{}
 	for _, m := range runs {
-		if seen[m.attempt] {
-			v.w.t.Errorf("%s: attempt %d ran twice", describe(c), m.attempt)
+		if seen[m.Attempt] {
+			v.w.t.Errorf("%s: attempt %d ran twice", describe(c), m.Attempt)
 		}
-		seen[m.attempt] = true
+		seen[m.Attempt] = true
 	}
 }
 

@@ -1,0 +1,187 @@
+// Package effect is the tool that the workers and engines of the crash tests
+// run, and its traces. It has one effect, a line in a file, and tells afterwards
+// what was run and with what:
+//
+//	tool DIR idempotent|once  <input
+//
+// It appends a line to DIR/runs.log when it begins and one to DIR/effects.log
+// as its effect. An idempotent one looks for its key first, under a lock. Both
+// take as long before and after the effect as the input says, so that kills
+// hit all of it. As long as it runs it shares a lock, so that whoever wants to
+// know what it has done can wait until it does nothing any more: see [Idle].
+//
+// A line is one write, so that a kill cannot halve it, and is synced. Nothing
+// keeps one that is not idempotent from having its effect twice: to show that is
+// what it is for.
+package effect
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// Files that the tool writes.
+const (
+	RunsFile    = "runs.log"
+	EffectsFile = "effects.log"
+	runningLock = "running.lock"
+)
+
+// Kinds of tool.
+const (
+	Idempotent = "idempotent"
+	Once       = "once"
+)
+
+// Input is what calls of all tools carry. N makes inputs differ; Ask and Forbid
+// are for the policy alone; Pad makes them large.
+type Input struct {
+	N      int    `json:"n"`
+	Ask    bool   `json:"ask"`
+	Forbid bool   `json:"forbid"`
+	Before int64  `json:"before_ms"`
+	After  int64  `json:"after_ms"`
+	Pad    string `json:"pad,omitzero"`
+}
+
+// Mark is one line of the tool's files: which attempt of which call, when, and
+// the [Digest] of the very bytes that it was run with.
+type Mark struct {
+	Key     string // the idempotency key
+	Attempt int
+	At      time.Time
+	Input   string
+}
+
+// Main is the program; args are those after its name. It gives the exit code.
+func Main(args []string, in io.Reader, out, errs io.Writer) int {
+	if len(args) != 2 || args[1] != Idempotent && args[1] != Once {
+		_, _ = fmt.Fprintln(errs, "usage: tool DIR idempotent|once")
+		return 2
+	}
+	if err := run(args[0], args[1] == Idempotent, in); err != nil {
+		_, _ = fmt.Fprintln(errs, err)
+		return 1
+	}
+	_, _ = fmt.Fprint(out, "done")
+	return 0
+}
+
+func run(dir string, idempotent bool, in io.Reader) error {
+	raw, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	var input Input
+	if err := strictjson.Unmarshal(raw, &input); err != nil {
+		return err
+	}
+	m := Mark{Key: os.Getenv("ASKANCE_IDEMPOTENCY_KEY"), Input: Digest(raw)}
+	if m.Attempt, err = strconv.Atoi(os.Getenv("ASKANCE_ATTEMPT")); err != nil {
+		return err
+	}
+	running := flock.New(filepath.Join(dir, runningLock))
+	if err := running.RLock(); err != nil {
+		return err
+	}
+	defer func() { _ = running.Unlock() }() // the process ends anyway
+	if err := m.append(filepath.Join(dir, RunsFile)); err != nil {
+		return err
+	}
+	<-time.After(time.Duration(input.Before) * time.Millisecond)
+	if err := m.effect(dir, idempotent); err != nil {
+		return err
+	}
+	<-time.After(time.Duration(input.After) * time.Millisecond)
+	return nil
+}
+
+// effect is the effect: one line, unless the key has one already.
+func (m Mark) effect(dir string, idempotent bool) error {
+	path := filepath.Join(dir, EffectsFile)
+	if !idempotent {
+		return m.append(path)
+	}
+	lock := flock.New(path + ".lock")
+	if err := lock.Lock(); err != nil {
+		return err
+	}
+	defer func() { _ = lock.Unlock() }() // the process ends anyway
+	marks, err := Read(path)
+	if err != nil {
+		return err
+	}
+	for _, old := range marks {
+		if old.Key == m.Key {
+			return nil
+		}
+	}
+	return m.append(path)
+}
+
+// append writes the line in one write, so that a kill cannot halve it, and
+// sees it to the disk.
+func (m Mark) append(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s %d %d %s\n", m.Key, m.Attempt, time.Now().UnixNano(), m.Input)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// Read gives the lines of one of the files in the order in which they were
+// written, none if the file does not exist.
+func Read(path string) ([]Mark, error) {
+	data, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []Mark
+	for line := range bytes.Lines(data) {
+		f := strings.Fields(string(line))
+		if len(f) != 4 {
+			return nil, fmt.Errorf("%s: broken line %q", path, line)
+		}
+		attempt, err1 := strconv.Atoi(f[1])
+		nanos, err2 := strconv.ParseInt(f[2], 10, 64)
+		if err1 != nil || err2 != nil {
+			return nil, fmt.Errorf("%s: broken line %q", path, line)
+		}
+		out = append(out, Mark{Key: f[0], Attempt: attempt, At: time.Unix(0, nanos), Input: f[3]})
+	}
+	return out, nil
+}
+
+// Digest names the bytes that a tool was run with.
+func Digest(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Idle waits until no tool runs in dir, and keeps others from beginning until
+// release is called.
+func Idle(ctx context.Context, dir string) (release func() error, err error) {
+	lock := flock.New(filepath.Join(dir, runningLock))
+	if _, err := lock.TryLockContext(ctx, 5*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("tools are still running in %s: %w", dir, err)
+	}
+	return lock.Unlock, nil
+}
