@@ -240,7 +240,7 @@ func (w watcher) Record(r message.Record) {
 	e := w.e
 	switch {
 	case r.Invalid != nil:
-		e.log.Error("a journal entry is not authentic and was skipped", "seq", r.Seq, "why", r.Invalid)
+		e.log.Error("a journal entry cannot be used and was skipped", "seq", r.Seq, "why", r.Invalid)
 	case r.Fact != nil:
 		e.own.met(r.Fact.ID) // for journals that do not ask whether it is wanted
 		if e.view.apply(r.Fact, r.Seq) {
