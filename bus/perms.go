@@ -10,10 +10,12 @@ type Permissions struct {
 
 // PermissionsFor gives what a principal of a role needs and no more: nothing of
 // JetStream, for whoever may have JetStream answer somewhere may have it purge a
-// stream. tools are the tools of a worker; other roles have none. Hints and progress may be read
-// by every role but workers. An engine may do everything, an unknown role
-// and whoever has no valid name nothing: to an embedded server's [User] an empty list means that. (In the
-// configuration of an external one leaving it empty means everything.)
+// stream. tools are the tools of a worker; other roles have none. Hints and
+// progress tell of every session: people may read them, workers not, and
+// runtimes neither, who are kept apart from each other. An engine may do
+// everything, an unknown role and whoever has no valid name nothing: to an
+// embedded server's [User] an empty list means that. (In the configuration of
+// an external one leaving it empty means everything.)
 func PermissionsFor(space message.SpaceID, p message.Principal, tools ...string) Permissions {
 	if CheckName("principal", p.Name) != nil || CheckSpace(space) != nil {
 		return Permissions{} // an empty token would be a wildcard
@@ -36,6 +38,7 @@ func PermissionsFor(space message.SpaceID, p message.Principal, tools ...string)
 	switch p.Role {
 	case message.RoleRuntime:
 		perms.Publish = []string{at(KindPropose), at(KindInterrupt)}
+		return perms
 	case message.RoleApprover:
 		perms.Publish = []string{at(KindQuery), at(KindDecide)}
 	case message.RoleOperator:

@@ -38,7 +38,7 @@ var (
 	}
 	hintsAndProgress = []string{"askance.v1.test.ask.*.*.*", "askance.v1.test.ask.s1.r1.c1", "askance.v1.test.progress.*.*.*"}
 	maySubscribe     = map[string][]string{
-		"rt":   append([]string{"_INBOX_rt.>", "_INBOX_rt.x.*"}, hintsAndProgress...),
+		"rt":   {"_INBOX_rt.>", "_INBOX_rt.x.*"},
 		"ann":  append([]string{"_INBOX_ann.>", "_INBOX_ann.x.*"}, hintsAndProgress...),
 		"olga": append([]string{"_INBOX_olga.>"}, hintsAndProgress...),
 		"eve":  append([]string{"_INBOX_eve.>"}, hintsAndProgress...),

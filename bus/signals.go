@@ -66,8 +66,10 @@ func (s *Signals) Beat(tool, engine string, r message.HeartbeatRequest) {
 	s.send(Subject{Space: s.space, Kind: KindHeartbeat, Tool: Encode(tool), Who: Encode(engine)}, requestEnvelope{V: ProtocolVersion, Op: OpHeartbeat, Body: body})
 }
 
-// Progress implements engine.Signals.
+// Progress implements engine.Signals. The claim stays between the worker and
+// the engines: who knows it could speak for the attempt.
 func (s *Signals) Progress(c *message.Call, p message.ProgressRequest) {
+	p.Claim = ""
 	s.send(s.ofCall(KindProgress, c.Key), p)
 }
 
