@@ -82,7 +82,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{cfg: cfg}
-	for _, step := range []func(context.Context) error{n.openKeys, n.openBus, n.openJournal, n.openPolicy, n.openEngine, n.open} {
+	for _, step := range []func(context.Context) error{n.openKeys, n.openBus, n.openJournal, n.writePublic, n.openPolicy, n.openEngine, n.open} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Close())
 		}
@@ -120,10 +120,8 @@ func (n *Node) openKeys(context.Context) (err error) {
 	if err := os.MkdirAll(string(n.cfg.Dir), 0o700); err != nil {
 		return fmt.Errorf("make the data folder: %w", err)
 	}
-	if n.keys, err = bus.LoadOrCreateKeys(path); err != nil {
-		return err
-	}
-	return n.keys.WritePublic(n.cfg.Dir.PublicKeys())
+	n.keys, err = bus.LoadOrCreateKeys(path)
+	return err
 }
 
 // principal is the engine's name on its connection.
@@ -155,6 +153,16 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 	}
 	n.journal, err = bus.OpenJournal(ctx, n.conn, n.cfg.Space, n.keys, o)
 	return err
+}
+
+// writePublic tells workers the key, now that the folder is ours and the key is
+// that of the stream: an engine that may not run must not replace the file of
+// one that does.
+func (n *Node) writePublic(context.Context) error {
+	if n.cfg.Offline {
+		return nil
+	}
+	return n.keys.WritePublic(n.cfg.Dir.PublicKeys())
 }
 
 func (n *Node) openPolicy(ctx context.Context) (err error) {

@@ -104,6 +104,36 @@ func TestOneProcessAtATime(t *testing.T) {
 	}
 }
 
+// TestForeignKeys: an engine with other keys runs neither beside one nor after
+// it, and workers keep the public key of the stream.
+func TestForeignKeys(t *testing.T) {
+	cfg := config(t)
+	n := start(t, cfg)
+	want, err := os.ReadFile(cfg.Dir.PublicKeys())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := cfg
+	other.Keys = filepath.Join(t.TempDir(), "other.key")
+	unchanged := func(when string) {
+		t.Helper()
+		if got, err := os.ReadFile(cfg.Dir.PublicKeys()); err != nil || string(got) != string(want) {
+			t.Errorf("%s the public key file is %q, %v, want %q", when, got, err, want)
+		}
+	}
+	if _, err := node.Start(t.Context(), other); !errors.Is(err, bus.ErrStoreLocked) {
+		t.Errorf("a second engine with other keys: %v", err)
+	}
+	unchanged("beside the engine")
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.Start(t.Context(), other); err == nil {
+		t.Error("an engine with other keys took the stream")
+	}
+	unchanged("after the engine")
+}
+
 // TestStartFailsClean: what was begun before the fault is closed, so that the
 // next try finds the folder free.
 func TestStartFailsClean(t *testing.T) {
