@@ -140,11 +140,20 @@ func voted(call *message.Call, name string, a message.Answer) bool {
 		return false
 	}
 	for _, v := range call.Votes {
-		if v.By.Role == message.RoleApprover && v.By.Name == name && v.Digest == a.Digest && v.Kind == a.Kind && v.Edited == (a.Input != nil) {
+		if v.By.Role == message.RoleApprover && v.By.Name == name && v.Digest == a.Digest && v.Kind == a.Kind && v.Feedback == a.Feedback && sameInput(call, v, a) {
 			return true
 		}
 	}
 	return false
+}
+
+// sameInput reports whether a vote was for the arguments that an answer gives.
+// Another screen of the same person may have edited them in another way.
+func sameInput(call *message.Call, v message.Vote, a message.Answer) bool {
+	if a.Input == nil {
+		return !v.Edited
+	}
+	return call.Input == *a.Input
 }
 
 // Interrupt implements engine.Client.

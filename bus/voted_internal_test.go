@@ -1,0 +1,40 @@
+package bus
+
+import (
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// After a lost answer the client must know its own vote from another one of the
+// same person.
+func TestVoted(t *testing.T) {
+	text := func(s string) *string { return &s }
+	ann := message.Principal{Role: message.RoleApprover, Name: "ann"}
+	call := func(v message.Vote) *message.Call {
+		v.By, v.Digest = ann, "d"
+		return &message.Call{Input: `{"n":1}`, Votes: []message.Vote{v}}
+	}
+	approve := message.Answer{Digest: "d", Kind: message.AnswerApprove}
+	edit := func(s string) message.Answer { a := approve; a.Input = text(s); return a }
+	for name, tc := range map[string]struct {
+		call *message.Call
+		name string
+		a    message.Answer
+		want bool
+	}{
+		"the vote":               {call(message.Vote{Kind: message.AnswerApprove}), "ann", approve, true},
+		"somebody else's":        {call(message.Vote{Kind: message.AnswerApprove}), "bob", approve, false},
+		"another kind":           {call(message.Vote{Kind: message.AnswerReject}), "ann", approve, false},
+		"no call":                {nil, "ann", approve, false},
+		"the edit":               {call(message.Vote{Kind: message.AnswerApprove, Edited: true}), "ann", edit(`{"n":1}`), true},
+		"another screen's edit":  {call(message.Vote{Kind: message.AnswerApprove, Edited: true}), "ann", edit(`{"n":2}`), false},
+		"an edit, not the plain": {call(message.Vote{Kind: message.AnswerApprove, Edited: true}), "ann", approve, false},
+		"edited to the same":     {call(message.Vote{Kind: message.AnswerApprove}), "ann", edit(`{"n":1}`), true},
+		"other feedback":         {call(message.Vote{Kind: message.AnswerReject, Feedback: "no"}), "ann", message.Answer{Digest: "d", Kind: message.AnswerReject, Feedback: "never"}, false},
+	} {
+		if got := voted(tc.call, tc.name, tc.a); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
