@@ -138,9 +138,9 @@ func fromSession(c *message.Call, rules []message.PermissionRule) []message.Perm
 }
 
 // approveEdited treats an edit as a new proposal by the approver: checked
-// against the schema, decided again. A deny wins; an ask by another rule asks
-// anew; an ask by the rule that asked before is what this approver answers,
-// who has seen the new arguments, because they wrote them.
+// against the schema, decided again. A deny wins; an ask by other rules asks
+// anew; an ask by the very rules that asked before is what this approver
+// answers, who has seen the new arguments, because they wrote them.
 func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote message.Vote, a message.Answer) error {
 	c := m.Call()
 	asked := c.Decision
@@ -151,7 +151,7 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 		return &message.Error{Code: message.CodeInvalid, What: text, Hint: "correct the edited arguments; the question is still open"}
 	}
 	d := e.policy.Decide(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
-	if d.Behavior == message.BehaviorAsk && sameAsk(asked, d) {
+	if d.Behavior == message.BehaviorAsk && sameAsk(asked, d) && d.Requirement.Accepts(vote.By.Name, nil, c.Runtime, 0) {
 		d.Behavior = message.BehaviorAllow
 		d.Reason = "approved as edited by " + vote.By.Name + "; " + d.Reason
 	}
@@ -168,8 +168,16 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 	return e.begin(m)
 }
 
-// sameAsk reports whether a decision asks for the same reason as before: the
-// same rule of whatever bundle, or no rule and the same step.
+// sameAsk reports whether a decision asks for the same reasons as before: the
+// same rules of whatever bundle, or no rule and the same step. Where several
+// rules ask, Rule is only the first of them, and Reason names them all; so it
+// must be the same to the letter. What failed to be evaluated then may fail
+// again, and nothing else.
 func sameAsk(before *message.Decision, now permission.Decision) bool {
-	return before != nil && before.Rule == now.Rule && before.Source == source(now)
+	if before == nil || before.Rule != now.Rule || before.Source != source(now) || before.Reason != now.Reason {
+		return false
+	}
+	return !slices.ContainsFunc(now.Errors, func(re permission.RuleError) bool {
+		return !slices.Contains(before.Errors, re.Error())
+	})
 }

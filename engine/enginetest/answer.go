@@ -17,6 +17,8 @@ func answerCases() []testCase[*world] {
 		{"approve edited, then allowed", editedAllowed},
 		{"approve edited, denied by rule", editedDenied},
 		{"approve edited, asked by another rule", editedAsksAnew},
+		{"approve edited, asked by a further rule", editedAsksOthers},
+		{"approve edited, a rule fails", editedFails},
 		{"approve edited, unfit", editedUnfit},
 		{"reject with feedback", rejected},
 		{"answer for the tool", answeredForTool},
@@ -130,6 +132,56 @@ func editedAsksAnew(w *world) {
 	if len(c.Votes) != 2 {
 		w.Errorf("the votes are %+v", c.Votes)
 	}
+}
+
+// editedAsksOthers: the rule that asked asks again, and one that only others
+// may answer joins it. Rules that join keep the first one's name.
+func editedAsksOthers(w *world) {
+	w.policy.use(w,
+		permission.Rule{Name: "a-all", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.cents > 0"},
+		permission.Rule{Name: "b-large", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.cents > 5000",
+			Approvers: permission.Approvers{Users: []string{"boss"}}})
+	e := w.engine()
+	q := e.ask("c", pay, `{"cents":100}`)
+	again, err := e.ann().Answer(w.Context(), edit(q, `{"cents":80000}`))
+	w.must(err)
+	if again.State != message.ToolCallAsking || again.Digest == q.Digest || len(again.Question.Requirement.Users) != 1 || again.Question.Requirement.Users[0] != "boss" {
+		w.Fatalf("the edited call is %s with %+v", describe(again), again.Question)
+	}
+	_, err = e.ann().Answer(w.Context(), approve(again))
+	w.wantErr(err, message.ErrForbidden)
+	_, err = e.ann().Answer(w.Context(), edit(again, `{"cents":100}`))
+	w.wantErr(err, message.ErrForbidden)
+	w.wantRuns(q.Key, 0)
+	_, err = e.as(message.RoleApprover, "boss").Answer(w.Context(), edit(again, `{"cents":70000}`))
+	w.must(err)
+	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"cents":70000}`)
+	w.wantPath(q.Key, "propose+ask edit+ask edit+allow+start result")
+	// the same rule, which accepts others by now
+	q = e.ask("d", pay, `{"cents":100}`)
+	w.policy.use(w, permission.Rule{Name: "a-all", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.cents > 0",
+		Approvers: permission.Approvers{Users: []string{"boss"}}})
+	again, err = e.ann().Answer(w.Context(), edit(q, `{"cents":200}`))
+	w.must(err)
+	if again.State != message.ToolCallAsking || len(again.Question.Requirement.Users) != 1 {
+		w.Fatalf("the edited call is %s with %+v", describe(again), again.Question)
+	}
+}
+
+// editedFails: a rule that cannot be evaluated for the new arguments was not
+// part of the question that the approver saw.
+func editedFails(w *world) {
+	w.policy.use(w,
+		permission.Rule{Name: "a-all", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.cents > 0"},
+		permission.Rule{Name: "b-note", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: `args.note.startsWith("urgent")`})
+	e := w.engine()
+	q := e.ask("c", pay, `{"cents":100,"note":"rent"}`)
+	again, err := e.ann().Answer(w.Context(), edit(q, `{"cents":100,"note":7}`))
+	w.must(err)
+	if again.State != message.ToolCallAsking || again.Digest == q.Digest || len(again.Decision.Errors) == 0 {
+		w.Fatalf("the edited call is %s with %+v", describe(again), again.Decision)
+	}
+	w.wantRuns(q.Key, 0)
 }
 
 // editedUnfit: bad arguments are the approver's to mend, the question stays.
