@@ -94,7 +94,7 @@ func (v *view) applyCall(f *message.Fact, seq uint64) bool {
 	if old == nil {
 		v.insert(r, c)
 	}
-	if len(c.Remember) > 0 {
+	if len(c.Remember) > 0 && wasAllowed(f.Path) {
 		v.session(c.SessionKey()).remember(c)
 	}
 	if c.Open() {
@@ -106,6 +106,15 @@ func (v *view) applyCall(f *message.Fact, seq uint64) bool {
 	}
 	v.wake(c.ReplyKey())
 	return true
+}
+
+// wasAllowed reports whether a fact shows that its call was allowed, with it or
+// before: only then do the rules of its answer count. A later fact has to
+// serve as well, because it can become known before the earlier one.
+func wasAllowed(path []message.Step) bool {
+	return slices.ContainsFunc(path, func(s message.Step) bool {
+		return s.To == message.ToolCallAllowed || s.From == message.ToolCallAllowed || s.From == message.ToolCallSubmitted
+	})
 }
 
 // insert puts a call into its reply where its first fact says. A call can

@@ -7,12 +7,12 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// done is the only fact of a finished call.
+// done is the fact with which an allowed call finished, the only one known.
 func done(reply message.ReplyID, call message.CallID, remember ...message.PermissionRule) *message.Fact {
 	return &message.Fact{Call: &message.Call{
 		Key:   message.Key{Space: "x", Session: "s", Reply: reply, Call: call},
 		State: message.ToolCallFinished, Facts: 1, Remember: remember,
-	}}
+	}, Path: []message.Step{{Cause: "result", From: message.ToolCallAllowed, To: message.ToolCallFinished}}}
 }
 
 // A view that has forgotten calls says so, also of a reply that it has
@@ -43,6 +43,31 @@ func TestViewRemembersRulesOnce(t *testing.T) {
 	}
 	if n := len(v.rules(session)); n != 2 {
 		t.Errorf("two calls left %d rules", n)
+	}
+}
+
+// The rules of an answer count once a fact shows that it allowed the call, be it
+// a later one.
+func TestViewRemembersRulesOfAllowed(t *testing.T) {
+	asking, allowed, submitted := message.ToolCallAsking, message.ToolCallAllowed, message.ToolCallSubmitted
+	for _, row := range []struct {
+		name string
+		path []message.Step
+		want int
+	}{
+		{"no path", nil, 0},
+		{"asked anew", []message.Step{{From: asking, To: message.ToolCallPending}, {From: message.ToolCallPending, To: asking}}, 0},
+		{"rejected", []message.Step{{From: asking, To: message.ToolCallFinished}}, 0},
+		{"approved", []message.Step{{From: asking, To: allowed}}, 1},
+		{"started", []message.Step{{From: submitted, To: submitted}}, 1},
+		{"finished", []message.Step{{From: submitted, To: message.ToolCallFinished}}, 1},
+	} {
+		v, f := newView(1), done("r", "c", message.PermissionRule{ToolName: "t"})
+		f.Path = row.path
+		v.apply(f, 1)
+		if n := len(v.rules(f.Call.SessionKey())); n != row.want {
+			t.Errorf("%s: %d rules count, want %d", row.name, n, row.want)
+		}
 	}
 }
 

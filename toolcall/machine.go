@@ -91,6 +91,9 @@ func (m *Machine) move(cause Cause) error {
 		return wrongState(m.call.Clone(), cause)
 	}
 	m.path = append(m.path, message.Step{Cause: string(cause), From: m.call.State, To: to})
+	if to == asking || to == finished && m.call.State != allowed && m.call.State != submitted {
+		m.call.Remember = nil // nothing was allowed, so nothing is remembered with it
+	}
 	m.call.State, m.call.Cause = to, string(cause)
 	return nil
 }

@@ -24,6 +24,7 @@ func answerCases() []testCase[*world] {
 		{"answer for the tool", answeredForTool},
 		{"only those who may", onlyNamedUsers},
 		{"a rule to remember", ruleRemembered},
+		{"a rule to remember comes with what is allowed", ruleNotRemembered},
 		{"only suggested rules", onlySuggestedRules},
 		{"an answer that comes too late", answerTooLate},
 		{"a question expires", questionExpires},
@@ -260,6 +261,62 @@ func ruleRemembered(w *world) {
 	}
 	later := w.engine() // a rule outlives the engine that took it
 	w.wantResult(later.finished(later.propose(call("f", deploy, `{}`))[0].Key), message.ToolResultSuccess, "ran")
+}
+
+// ruleNotRemembered: the rules of an edit that is denied, or asked anew and
+// then rejected, expired or interrupted, are none; those of whoever approves
+// it in the end are theirs.
+func ruleNotRemembered(w *world) {
+	w.policy.use(w,
+		permission.Rule{Name: "a-low", Tools: []string{deploy}, Behavior: message.BehaviorAsk, When: "args.n == 1"},
+		permission.Rule{Name: "b-high", Tools: []string{deploy}, Behavior: message.BehaviorAsk, When: "args.n == 2", Expiry: time.Second},
+		permission.Rule{Name: "c-over", Tools: []string{deploy}, Behavior: message.BehaviorDeny, When: "args.n == 3"})
+	e, other := w.engine(), w.engine()
+	n := 0
+	free := func() bool {
+		n++
+		c := e.propose(call(message.CallID(fmt.Sprint("free", n)), deploy, `{"n":0}`))[0]
+		return c.State != message.ToolCallAsking
+	}
+	edited := func(id message.CallID, input string) *message.Call {
+		w.Helper()
+		q := e.ask(id, deploy, `{"n":1}`)
+		a := edit(q, input)
+		if a.Rules = q.Suggested; len(a.Rules) == 0 {
+			w.Fatal("no rule is suggested")
+		}
+		c, err := e.ann().Answer(w.Context(), a)
+		w.must(err)
+		if len(c.Remember) > 0 || free() {
+			w.Fatalf("the rules of %s count, though it is %s", id, describe(c))
+		}
+		return c
+	}
+	edited("denied", `{"n":3}`)
+	_, err := e.bob().Answer(w.Context(), reject(edited("rejected", `{"n":2}`)))
+	w.must(err)
+	e.finished(edited("expired", `{"n":2}`).Key)
+	q := edited("approved", `{"n":2}`)
+	_, err = e.bob().Answer(w.Context(), approve(q))
+	w.must(err)
+	e.finished(q.Key)
+	q = edited("approved with rules", `{"n":2}`)
+	if free() {
+		w.Fatal("a rule is remembered that nobody gave")
+	}
+	a := approve(q)
+	a.Rules = q.Suggested
+	_, err = other.bob().Answer(w.Context(), a)
+	w.must(err)
+	if c := e.finished(q.Key); len(c.Remember) != 1 {
+		w.Fatalf("the second approver's rules are lost: %+v", c.Remember)
+	}
+	w.until("the rule counts", free)
+	w.until("it counts after a restart", func() bool {
+		later := w.engine()
+		n++
+		return later.propose(call(message.CallID(fmt.Sprint("later", n)), deploy, `{"n":0}`))[0].State != message.ToolCallAsking
+	})
 }
 
 func onlySuggestedRules(w *world) {
