@@ -6,7 +6,7 @@ SHELL := /bin/bash
 GO ?= go
 # Executions of each fuzz target. A count and not a duration: in Go 1.26 the end
 # of a duration can be reported as a failure of the target (go.dev/issue/75804).
-FUZZTIME ?= 10000x
+FUZZTIME ?= 2000x
 # More flags for the tests, for instance TESTFLAGS='-run TestDemo -v'.
 TESTFLAGS ?=
 # What `make bench` hands to `askance bench`.
@@ -94,7 +94,7 @@ race: ## Run all tests, with the race detector where there is a C compiler.
 
 # No match is no failure for `go test -fuzz`: hence the look for its own report.
 .PHONY: fuzz
-fuzz: ## Fuzz each target for FUZZTIME (a count like 10000x, or 1m).
+fuzz: ## Fuzz each target for FUZZTIME (a count like 100000x, or 1m).
 	$(call step,fuzz)
 	@set -eo pipefail; n=0; log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
 	for target in $(FUZZ); do \
