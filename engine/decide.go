@@ -158,11 +158,18 @@ func (e *Engine) offer(c *message.Call, t Tool, number, offers int, now time.Tim
 // takes a fresh grant for one from the future.
 const clockSkew = 5 * time.Second
 
-// approvals lists who agreed: the people, or the policy through this engine.
+// approvals lists who agreed to the very question that the grant names: those
+// who approved it, or whose edit made it and left nobody to ask; else the policy
+// through this engine. Who edited into a question that others answered did not
+// agree to what they answered.
 func approvals(c *message.Call, engine message.Principal, now time.Time) []message.Approval {
 	out := []message.Approval{}
-	for _, v := range c.Votes {
-		if v.Kind == message.AnswerApprove {
+	for i, v := range c.Votes {
+		agreed := v.Digest == c.Digest
+		if v.Edited { // a vote on the question before; the last one if nobody was asked again
+			agreed = i == len(c.Votes)-1
+		}
+		if v.Kind == message.AnswerApprove && agreed {
 			out = append(out, message.Approval{By: v.By, At: v.At})
 		}
 	}

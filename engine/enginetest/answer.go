@@ -29,6 +29,7 @@ func answerCases() []testCase[*world] {
 		{"an answer that comes too late", answerTooLate},
 		{"a question expires", questionExpires},
 		{"approved remote call", approvedRemote},
+		{"edited remote call", editedRemote},
 	}
 }
 
@@ -399,6 +400,30 @@ func approvedRemote(w *world) {
 	if len(g.Approvals) != 1 || g.Approvals[0].By.Name != "ann" || g.Digest != q.Digest {
 		w.Errorf("the grant says %+v", g)
 	}
+}
+
+// editedRemote: a grant names those who agreed to what it grants, not who had
+// a part in earlier questions.
+func editedRemote(w *world) {
+	w.policy.use(w,
+		permission.Rule{Name: "one", Tools: []string{askRemote}, Behavior: message.BehaviorAsk, When: "args.n == 1"},
+		permission.Rule{Name: "two", Tools: []string{askRemote}, Behavior: message.BehaviorAsk, When: "args.n > 1"})
+	e := w.engine()
+	want := func(c *message.Call, err error, name string) {
+		w.Helper()
+		w.must(err)
+		if g := c.Attempt.Grant; g == nil || len(g.Approvals) != 1 || g.Approvals[0].By.Name != name || g.Digest != c.Digest {
+			w.Errorf("%s is %s with the grant %+v, want one approval by %s", c.Call, describe(c), g, name)
+		}
+	}
+	again, err := e.ann().Answer(w.Context(), edit(e.ask("c", askRemote, `{"n":1}`), `{"n":2}`))
+	w.must(err)
+	c, err := e.bob().Answer(w.Context(), approve(again))
+	want(c, err, "bob")
+	again, err = e.ann().Answer(w.Context(), edit(e.ask("d", askRemote, `{"n":1}`), `{"n":2}`))
+	w.must(err)
+	c, err = e.bob().Answer(w.Context(), edit(again, `{"n":3}`))
+	want(c, err, "bob")
 }
 
 func digestCases() []testCase[*world] {
