@@ -36,7 +36,9 @@
 //  2. It checks the item: the engine's signature on the grant, the digest
 //     recomputed from the very bytes that it will run, tool, call, attempt. An
 //     item that fails is refused and never runs. A genuine grant that has run
-//     out is dropped; the engine offers the call again by itself.
+//     out is dropped; the engine offers the call again by itself. A grant by an
+//     engine key that the worker does not know is given back with a delay and
+//     logged as an error: the fault may be the worker's, and ends no call.
 //  3. It asks the engine to start, with a claim id of its own, until there is an
 //     answer. The handler is called only after the engine said that the start
 //     is durable and ours, and only once for that claim.

@@ -30,7 +30,6 @@ func TestUnprovenItemsNeverRun(t *testing.T) {
 			f.Call.Attempt.Grant.Sig = e.Fact("other", `{}`).Call.Attempt.Grant.Sig
 		}, "the signature does not fit"},
 		{"no base64", func(_ *executortest.Engine, f *message.Fact) { f.Call.Attempt.Grant.Sig = "!" }, "not base64url"},
-		{"unknown key", func(_ *executortest.Engine, f *message.Fact) { executortest.NewEngine(tool).Sign(f) }, "unknown engine key"},
 		{"no grant", func(_ *executortest.Engine, f *message.Fact) { f.Call.Attempt.Grant = nil }, "there is no grant"},
 		{"no question", func(_ *executortest.Engine, f *message.Fact) { f.Call.Question = nil }, "no question"},
 		{"another digest", func(e *executortest.Engine, f *message.Fact) {
@@ -141,6 +140,22 @@ func TestUntimelyGrants(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A worker that lacks the engine's key runs nothing, and ends nothing either: the
+// item stays for a worker that has it.
+func TestUnknownEngineKey(t *testing.T) {
+	bubble(t, ok, func(r *rig) {
+		f := r.engine.Fact("call-1", `{"n":1}`)
+		executortest.NewEngine(tool).Sign(f)
+		r.engine.Offer(f)
+		synctest.Wait()
+		r.wantRuns(0)
+		r.wantItem(f.Call.Key, 0, 1)
+		if n := len(r.engine.Requests(executortest.OpStart)); n != 0 {
+			t.Errorf("%d starts were requested, want none", n)
+		}
+	})
 }
 
 // An item without a call cannot be refused by name; it is taken off the queue,

@@ -13,7 +13,8 @@ import (
 // yet, so that another one gets to it first.
 const notOursDelay = 10 * time.Second
 
-// check says why the item must not be run, or nil. The grant's signature
+// check says why the item must not be run, or nil. errUnknownKey, errExpired and
+// errEarly are no reasons to refuse the call for good. The grant's signature
 // covers the digest of the question, so after it the question's key, tool and
 // input are what was decided; the call is held to the same, because it is what
 // people see.
@@ -22,9 +23,13 @@ func check(f *message.Fact, tool string, keys message.KeySet, now time.Time) err
 	refuse := func(what string) error {
 		return &message.Error{Code: message.CodeForbidden, Op: "check work item of " + c.Key.String(), What: what}
 	}
-	switch q := c.Question; {
-	case f.WorkTool() != tool:
+	if f.WorkTool() != tool {
 		return refuse(fmt.Sprintf("it is not an unstarted remote attempt of the tool %s", tool))
+	}
+	if g := c.Attempt.Grant; g != nil && keys[g.KeyID] == nil {
+		return fmt.Errorf("check work item of %s: the grant is signed by %w %.64q; give this worker that engine's public key if it is to trust it", c.Key, errUnknownKey, g.KeyID)
+	}
+	switch q := c.Question; {
 	case q == nil:
 		return refuse("it has no question that a grant could stand for")
 	case c.Key != q.Key:
@@ -43,6 +48,10 @@ func check(f *message.Fact, tool string, keys message.KeySet, now time.Time) err
 	}
 	return nil
 }
+
+// errUnknownKey says something about this worker's keys and nothing about the
+// item: another worker may have the key, or this one once it is mended.
+var errUnknownKey = errors.New("an engine key that this worker does not know,")
 
 // A genuine grant outside its time is nobody's fault: to refuse the call would
 // end it because the queue was long or a clock is off.
@@ -72,7 +81,7 @@ func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply,
 	case errors.Is(refusal, errExpired): // its next offer is an item of its own
 		a.w.ack(ctx, a.item)
 		return message.StartReply{}, false
-	case errors.Is(refusal, errEarly):
+	case errors.Is(refusal, errEarly), errors.Is(refusal, errUnknownKey):
 		a.w.release(a.item, notOursDelay)
 		return message.StartReply{}, false
 	}
