@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -69,7 +68,8 @@ type Demo struct {
 }
 
 // Open copies the script into the data folder and starts the engine and the
-// worker process.
+// worker process. Files that are there already must be those of the script:
+// CodeInvalid names one that differs, and then nothing was written.
 func Open(ctx context.Context, cfg Config) (*Demo, error) {
 	if err := copyScript(cfg.Script, string(cfg.Dir)); err != nil {
 		return nil, fmt.Errorf("demo: copy the script: %w", err)
@@ -117,25 +117,4 @@ func (d *Demo) ToolsPath() string { return d.path(toolsFile) }
 // Close stops the worker and the engine. The data folder stays.
 func (d *Demo) Close() error {
 	return errors.Join(d.worker.stop(), d.node.Close())
-}
-
-// copyScript copies the files of a script, over those of an earlier run.
-func copyScript(script fs.FS, dir string) error {
-	return fs.WalkDir(script, ".", func(name string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		to := filepath.Join(dir, filepath.FromSlash(name))
-		if e.IsDir() {
-			return os.MkdirAll(to, 0o700)
-		}
-		if top, _, _ := strings.Cut(name, "/"); top != workspace && name != streamFile && name != policyFile && name != toolsFile {
-			return nil
-		}
-		data, err := fs.ReadFile(script, name)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(to, data, 0o600)
-	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/demo"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/examples/incident"
@@ -204,4 +205,32 @@ func TestBotStopsWithItsContext(t *testing.T) {
 			t.Errorf("Play = %v, want the cause", err)
 		}
 	})
+}
+
+// TestOpenReplacesNothing: the folder may have somebody's own policy in it.
+func TestOpenReplacesNothing(t *testing.T) {
+	for _, name := range []string{"policy.yaml", "tools.yaml", "stream.sse", "workspace/logs/checkout.log"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			mine := filepath.Join(dir, filepath.FromSlash(name))
+			if err := os.MkdirAll(filepath.Dir(mine), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(mine, []byte("mine\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := demo.Open(t.Context(), demo.Config{Dir: node.Dir(dir), Script: incident.Files, Space: "default"})
+			if !errors.Is(err, message.ErrInvalid) || !strings.Contains(err.Error(), mine) {
+				t.Errorf("Open = %v, want an error that names %s", err, mine)
+			}
+			if got, err := os.ReadFile(mine); err != nil || string(got) != "mine\n" {
+				t.Errorf("%s is now %q, %v", name, got, err)
+			}
+			for _, other := range []string{"policy.yaml", "tools.yaml", "stream.sse", "engine.key"} {
+				if _, err := os.Stat(filepath.Join(dir, other)); err == nil && other != name {
+					t.Errorf("%s was written all the same", other)
+				}
+			}
+		})
+	}
 }
