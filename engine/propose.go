@@ -21,6 +21,11 @@ func (e *Engine) propose(ctx context.Context, by message.Principal, r message.Pr
 		return nil, err
 	}
 	reply := calls[0].ReplyKey()
+	if len(calls) > 1 || !e.safe(calls[0].Tool) { // else nothing is written before the call itself
+		if err := e.noConflict(ctx, by, calls); err != nil {
+			return nil, opError("propose", err)
+		}
+	}
 	if err := e.bindSession(ctx, by, reply.SessionKey()); err != nil {
 		return nil, err
 	}
@@ -30,13 +35,42 @@ func (e *Engine) propose(ctx context.Context, by message.Principal, r message.Pr
 	out := make([]*message.Call, len(calls))
 	for i, c := range calls {
 		if out[i], err = e.proposeOne(ctx, by, c, out[:i]); err != nil {
-			return nil, err
+			return out[:i], err // what is stored stays stored; the same proposal again goes on
 		}
 	}
 	return out, nil
 }
 
-// newCalls checks a proposal as a whole before anything of it is written.
+// noConflict refuses a proposal of which a call is known with other content,
+// before anything of it is written. What others propose at the same moment is
+// met only when the call itself is written.
+func (e *Engine) noConflict(ctx context.Context, by message.Principal, calls []*message.Call) error {
+	for _, c := range calls {
+		known := e.view.call(c.Key)
+		if known == nil {
+			var err error
+			if known, err = e.last(ctx, c.Key); errors.Is(err, message.ErrNotFound) {
+				continue
+			} else if err != nil {
+				return err
+			}
+		}
+		if known.Runtime != by.Name { // whose content is not to be shown either
+			return foreignSession(c.Session)
+		}
+		if _, err := sameProposal(c, known); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func foreignSession(s message.SessionID) error {
+	return &message.Error{Code: message.CodeForeign, Op: "propose", What: "the session " + string(s) + " belongs to another runtime", Hint: "use a session of your own"}
+}
+
+// newCalls checks all calls of a proposal by themselves, before anything is
+// looked up or written.
 func (e *Engine) newCalls(by message.Principal, r message.ProposeRequest) ([]*message.Call, error) {
 	bad := func(code message.Code, what, hint string) error {
 		return &message.Error{Code: code, Op: "propose", What: what, Hint: hint}
@@ -110,7 +144,7 @@ func (e *Engine) bindSession(ctx context.Context, by message.Principal, session 
 		owner = r.Fact.Session.Runtime
 	}
 	if owner != by.Name {
-		return &message.Error{Code: message.CodeForeign, Op: "propose", What: "the session " + string(session.Session) + " belongs to another runtime", Hint: "use a session of your own"}
+		return foreignSession(session.Session)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 func proposeCases() []testCase[*world] {
 	return []testCase[*world]{
+		{"a conflict within a proposal", conflictInProposal},
 		{"an allowed local call runs once", allowedLocal},
 		{"a batch of safe calls", safeBatch},
 		{"a denied call", deniedCall},
@@ -96,6 +97,34 @@ func (w *world) wantPath(key message.Key, want string) {
 	if got := w.path(key); got != want {
 		w.Errorf("the history of %s is %q, want %q", key, got, want)
 	}
+}
+
+// conflictInProposal: of a proposal with a call that is known with other
+// content nothing is written, neither calls nor a plan.
+func conflictInProposal(w *world) {
+	e, other := w.engine(), w.engine()
+	e.finished(e.propose(call("a", echo, `{}`))[0].Key)
+	size := len(w.records())
+	for _, r := range []*replica{e, other, w.engine()} {
+		for _, calls := range [][]message.ToolCallBlock{
+			{call("b", echo, `{}`), call("a", echo, `{"n":1}`)},
+			{call("b", serial, `{}`), call("a", echo, `{"n":1}`)},
+			{call("a", serial, `{}`)},
+		} {
+			_, err := r.bot().Propose(w.Context(), request(calls...))
+			if e := w.refusal(err, message.ErrConflict); e.Call == nil || e.Call.Call != "a" {
+				w.Errorf("the error does not show the call: %+v", e.Call)
+			}
+			_, err = r.as(message.RoleRuntime, "mallory").Propose(w.Context(), request(calls...))
+			if e := w.refusal(err, message.ErrForeign); e.Call != nil {
+				w.Errorf("another runtime gets to see the call: %+v", e.Call)
+			}
+		}
+	}
+	w.wantSize(size)
+	w.wantRuns(w.key("b"), 0)
+	e.propose(call("b", echo, `{}`), call("a", echo, `{}`)) // the same again is none
+	e.finished(w.key("b"))
 }
 
 func allowedLocal(w *world) {
