@@ -171,7 +171,7 @@ func (e *Engine) resultOf(ctx context.Context, by message.Principal, tool string
 		if err := ofTool("result", c, tool); err != nil {
 			return err
 		}
-		if c.Attempt.Number == r.Attempt && c.Attempt.Claim == r.Claim && c.ResultDigest == digest && !c.Open() {
+		if owns(c, by, r.Attempt, r.Claim) && c.ResultDigest == digest && !c.Open() {
 			return errNoChange
 		}
 		if c.Open() && c.Attempt.Number == r.Attempt && c.Attempt.Worker != by.Name {

@@ -65,6 +65,9 @@ func resultWrongWorker(w *world) {
 	}
 	w.must(second(e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done"))))
 	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "done")
+	if res, err := e.worker("w2").Result(w.Context(), resultRequest(c, "x", "done")); err == nil {
+		w.Errorf("another worker is told that its result is stored: %+v", res)
+	}
 }
 
 func second[T any](_ T, err error) error { return err }
