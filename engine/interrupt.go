@@ -64,7 +64,7 @@ func (e *Engine) markInterrupted(ctx context.Context, by message.Principal, repl
 			return seq, state.Phase == message.ReplyEnded, nil
 		}
 		if seq == 0 && len(e.view.ofReply(reply)) == 0 {
-			if err := e.anyCall(ctx, reply); err != nil {
+			if err := e.anyRecord(ctx, reply); err != nil {
 				return 0, false, err
 			}
 		}
@@ -83,17 +83,25 @@ func (e *Engine) markInterrupted(ctx context.Context, by message.Principal, repl
 	return 0, false, crowded("interrupt", reply)
 }
 
-// anyCall refuses to interrupt a reply of which nothing is known, so that a
-// mistyped id is an error and not a silent success.
-func (e *Engine) anyCall(ctx context.Context, reply message.Key) error {
-	records, _, err := e.journal.Read(ctx, reply.SessionKey(), 0, 1)
-	if err != nil {
-		return err
+// anyRecord refuses a request about a reply of which there is no record,
+// neither a fact nor an event, so that a mistyped id is an error and not a
+// silent success.
+func (e *Engine) anyRecord(ctx context.Context, reply message.Key) error {
+	for after := uint64(0); ; {
+		records, next, err := e.journal.Read(ctx, reply.SessionKey(), after, maxRecords)
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			if r.Invalid == nil && r.Key.Reply == reply.Reply {
+				return nil
+			}
+		}
+		if len(records) < maxRecords {
+			return &message.Error{Code: message.CodeNotFound, What: "no reply " + string(reply.Reply) + " of the session " + string(reply.Session) + " is known", Hint: "look at the list of open calls"}
+		}
+		after = next
 	}
-	if len(records) == 0 {
-		return &message.Error{Code: message.CodeNotFound, What: "no session " + string(reply.Session) + " is known", Hint: "look at the list of open calls"}
-	}
-	return nil
 }
 
 // reach waits until the view has seen everything up to seq.

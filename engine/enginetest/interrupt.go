@@ -120,6 +120,15 @@ func interruptUnknown(w *world) {
 		w.wantErr(err, message.ErrInvalid)
 	}
 	w.wantSize(0)
+	e.propose(call("c", external, `{}`))
+	size := len(w.records())
+	_, err := e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "mistyped"})
+	w.wantErr(err, message.ErrNotFound)
+	w.wantSize(size)
+	_, err = e.bot().Emit(w.Context(), message.EmitRequest{Session: "s", Reply: "streamed", Events: []message.RawJSON{
+		message.RawJSON(`{"type":"REPLY_START","reply_id":"streamed","session_id":"s","name":"agent"}`)}})
+	w.must(err)
+	w.must(second(e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "streamed"})))
 }
 
 func interruptCancelsLocal(w *world) {
