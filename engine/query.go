@@ -184,6 +184,11 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 		if err != nil {
 			return message.WaitReply{}, opError("wait", err)
 		}
+		if len(calls) == 0 { // done, if there is such a reply
+			if err := e.anyRecord(ctx, reply); err != nil {
+				return message.WaitReply{}, opError("wait", err)
+			}
+		}
 		out := message.WaitReply{Calls: clones(calls), Done: true}
 		for _, c := range calls {
 			out.Done = out.Done && e.settled(c, r.Until)

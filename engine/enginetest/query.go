@@ -88,6 +88,10 @@ func waitEnds(w *world) {
 	}
 	_, err = e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"a", "unknown"}})
 	w.wantErr(err, message.ErrNotFound)
+	for _, r := range []message.WaitRequest{{Session: "s", Reply: "mistyped"}, {Session: "mistyped", Reply: "r"}} {
+		_, err = e.bot().Wait(w.Context(), r)
+		w.wantErr(err, message.ErrNotFound)
+	}
 	done := make(chan error, 1)
 	go func() {
 		_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: patience.Milliseconds()})
