@@ -130,6 +130,7 @@ type served struct {
 	t    *testing.T
 	data string
 	url  string
+	open bool // beyond loopback
 	stop func()
 }
 
@@ -163,9 +164,11 @@ func serveOn(t *testing.T, data string, args ...string) *served {
 		s.stop()
 		t.Fatalf("askance serve: %v\n%s", err, errs.String())
 	}
-	s.url = decode[struct {
-		URL string `json:"url"`
-	}](t, line).URL
+	started := decode[struct {
+		URL  string `json:"url"`
+		Open bool   `json:"open_beyond_loopback"`
+	}](t, line)
+	s.url, s.open = started.URL, started.Open
 	return s
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +22,7 @@ import (
 type serving struct {
 	listen, durability, tools, mode, keys, cwd string
 	policy, shadow, dirs                       []string
-	bucket                                     bool
+	bucket, insecure                           bool
 }
 
 func (a *app) serve() *cobra.Command {
@@ -34,7 +36,7 @@ policy that cannot be read is refused as a whole and the last good one stays.
 Without --policy every call asks a person.
 
 The embedded server lets in whoever reaches its address, under any name: keep it
-on loopback, or use a cluster with accounts.
+on loopback, or use a cluster with accounts. Another address needs --insecure.
 
 SIGINT or SIGTERM stops it: running local calls get ten seconds to end. A second
 signal stops it at once; nothing acknowledged is lost by that either.`,
@@ -47,6 +49,7 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	a.at.whereFlags(c)
 	f := c.Flags()
 	f.StringVar(&s.listen, "listen", "127.0.0.1:4222", "address of the embedded server; port 0 takes a free one")
+	f.BoolVar(&s.insecure, "insecure", false, "let the embedded server listen beyond loopback: whoever reaches it may act as anybody")
 	f.StringVar(&s.durability, "durability", "fsynced", "what an acknowledgement means: fsynced (on the disk) or cached; with --nats, what that server gives")
 	f.StringArrayVar(&s.policy, "policy", nil, "rule file, or folder of rule files; may be repeated")
 	f.BoolVar(&s.bucket, "policy-bucket", false, "take rule files from the NATS key-value bucket ASKANCE_POLICY_<space> too; it is made if it is not there")
@@ -73,6 +76,9 @@ func (a *app) serveConfig(s serving) (node.Config, error) {
 	if cfg.Durability != bus.DurabilityFsynced && cfg.Durability != bus.DurabilityCached {
 		return cfg, usagef("--durability is %q, use fsynced or cached", s.durability)
 	}
+	if openBeyondLoopback(cfg) && !s.insecure {
+		return cfg, usagef("--listen %s is not a loopback address, and the embedded server asks nobody who they are: whoever reaches it may act as anybody, approve calls included; listen on 127.0.0.1, use --nats with a server that has accounts, or say --insecure", cfg.Listen)
+	}
 	cfg.Cwd, cfg.WorkingDirs = s.cwd, s.dirs
 	if cfg.Cwd == "" {
 		cfg.Cwd, _ = os.Getwd() // not known: then no path counts as inside
@@ -92,6 +98,20 @@ func (a *app) serveConfig(s serving) (node.Config, error) {
 		cfg.Tools = tools
 	}
 	return cfg, nil
+}
+
+// openBeyondLoopback reports whether other machines may reach the embedded
+// server. A name other than localhost may stand for any address.
+func openBeyondLoopback(cfg node.Config) bool {
+	if cfg.NATS != "" || cfg.Listen == "" {
+		return false
+	}
+	host, _, err := net.SplitHostPort(cfg.Listen)
+	if err != nil || host == "localhost" {
+		return false // what is no address is refused by the server
+	}
+	ip, err := netip.ParseAddr(host)
+	return err != nil || !ip.Unmap().IsLoopback()
 }
 
 func (a *app) runServe(ctx context.Context, s serving) error {
@@ -163,12 +183,15 @@ type started struct {
 	Rules      int      `json:"rules"`
 	Tools      []string `json:"tools"`
 	PID        int      `json:"pid"`
+	// Open: other machines may reach the embedded server, under any name.
+	Open bool `json:"open_beyond_loopback,omitzero"`
 }
 
 func (a *app) printServing(n *node.Node, cfg node.Config) error {
 	st := started{
 		URL: n.URL(), Data: string(cfg.Dir), PublicKey: cfg.Dir.PublicKeys(), KeyID: n.KeyID(), Space: string(cfg.Space),
 		Engine: n.Engine().ID(), Durability: n.Journal().Durability(), Policy: n.PolicyHash(), Rules: max(0, n.Rules()), PID: os.Getpid(),
+		Open: openBeyondLoopback(cfg),
 	}
 	for _, t := range cfg.Tools {
 		st.Tools = append(st.Tools, t.Name)
@@ -191,6 +214,9 @@ func (a *app) printServing(n *node.Node, cfg node.Config) error {
 		{"key", st.PublicKey + " (" + st.KeyID + ")"}, {"policy", policy}, {"tools", tools},
 	} {
 		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-8s", row[0])), row[1])
+	}
+	if st.Open {
+		text.WriteString(a.out.Bad("  open beyond loopback: whoever reaches this server may act as anybody") + "\n")
 	}
 	return a.printf("%s", text.String())
 }
