@@ -53,8 +53,6 @@ func checkAnswer(a message.Answer) error {
 		return &message.Error{Code: code, What: what, Hint: hint}
 	}
 	switch {
-	case a.V > 1:
-		return bad(message.CodeInvalid, fmt.Sprintf("answer version %d is unknown", a.V), "this engine speaks version 1")
 	case a.Kind != message.AnswerApprove && a.Kind != message.AnswerReject && a.Kind != message.AnswerForTool:
 		return bad(message.CodeInvalid, fmt.Sprintf("kind is %q", a.Kind), "use approve, reject or answer")
 	case a.Digest == "":

@@ -23,9 +23,6 @@ func interruptStep(_ context.Context, m *toolcall.Machine) error {
 // interrupt and closes itself.
 func (e *Engine) interrupt(ctx context.Context, by message.Principal, r message.InterruptRequest) ([]*message.Call, error) {
 	reply := message.Key{Space: e.space, Session: r.Session, Reply: r.Reply}
-	if r.V > 1 {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "interrupt", What: fmt.Sprintf("request version %d is unknown", r.V), Hint: "this engine speaks version 1"}
-	}
 	if err := validReply(reply); err != nil {
 		return nil, opError("interrupt", err)
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/askance-dev/askance/message"
@@ -38,8 +39,9 @@ func (e *Engine) Worker(by message.Principal, tool string) *Port {
 	return p
 }
 
-// may checks the principal's role, its name, and that the engine works.
-func (p *Port) may(ctx context.Context, op string, roles ...message.Role) error {
+// may checks the principal's role, its name, the request's version, and that
+// the engine works.
+func (p *Port) may(ctx context.Context, op string, v int, roles ...message.Role) error {
 	switch {
 	case p.by.Name == "" || len(p.by.Name) > message.MaxIDBytes:
 		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the principal has no usable name", Hint: "authenticate"}
@@ -52,6 +54,15 @@ func (p *Port) may(ctx context.Context, op string, roles ...message.Role) error 
 	case ctx.Err() != nil:
 		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the request was given up", Hint: "ask again", Err: context.Cause(ctx)}
 	}
+	return checkVersion(op, v)
+}
+
+// checkVersion refuses requests of a version that this engine does not speak:
+// it would overlook what they say. A request that names none is of version 1.
+func checkVersion(op string, v int) error {
+	if v < 0 || v > 1 {
+		return &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("request version %d is unknown", v), Hint: "this engine speaks version 1"}
+	}
 	return nil
 }
 
@@ -59,7 +70,7 @@ var readers = []message.Role{message.RoleRuntime, message.RoleApprover, message.
 
 // Propose implements Client; for runtimes.
 func (p *Port) Propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error) {
-	if err := p.may(ctx, "propose", message.RoleRuntime); err != nil {
+	if err := p.may(ctx, "propose", r.V, message.RoleRuntime); err != nil {
 		return message.ProposeReply{}, err
 	}
 	calls, err := p.e.propose(ctx, p.by, r)
@@ -68,7 +79,7 @@ func (p *Port) Propose(ctx context.Context, r message.ProposeRequest) (message.P
 
 // Answer implements Client; for approvers.
 func (p *Port) Answer(ctx context.Context, a message.Answer) (*message.Call, error) {
-	if err := p.may(ctx, "answer", message.RoleApprover); err != nil {
+	if err := p.may(ctx, "answer", a.V, message.RoleApprover); err != nil {
 		return nil, err
 	}
 	c, err := p.e.answer(ctx, p.by, a)
@@ -77,7 +88,7 @@ func (p *Port) Answer(ctx context.Context, a message.Answer) (*message.Call, err
 
 // Report implements Client; for the session's runtime, and operators.
 func (p *Port) Report(ctx context.Context, r message.ReportRequest) (*message.Call, error) {
-	if err := p.may(ctx, "report", message.RoleRuntime, message.RoleOperator); err != nil {
+	if err := p.may(ctx, "report", r.V, message.RoleRuntime, message.RoleOperator); err != nil {
 		return nil, err
 	}
 	c, err := p.e.report(ctx, p.by, r)
@@ -87,7 +98,7 @@ func (p *Port) Report(ctx context.Context, r message.ReportRequest) (*message.Ca
 // Interrupt implements Client; for the session's runtime, approvers and
 // operators.
 func (p *Port) Interrupt(ctx context.Context, r message.InterruptRequest) (message.InterruptReply, error) {
-	if err := p.may(ctx, "interrupt", message.RoleRuntime, message.RoleApprover, message.RoleOperator); err != nil {
+	if err := p.may(ctx, "interrupt", r.V, message.RoleRuntime, message.RoleApprover, message.RoleOperator); err != nil {
 		return message.InterruptReply{}, err
 	}
 	if err := p.ownSession(ctx, "interrupt", r.Session); err != nil {
@@ -99,7 +110,7 @@ func (p *Port) Interrupt(ctx context.Context, r message.InterruptRequest) (messa
 
 // Settle implements Client; for operators.
 func (p *Port) Settle(ctx context.Context, r message.SettleRequest) (*message.Call, error) {
-	if err := p.may(ctx, "settle", message.RoleOperator); err != nil {
+	if err := p.may(ctx, "settle", r.V, message.RoleOperator); err != nil {
 		return nil, err
 	}
 	c, err := p.e.settle(ctx, p.by, r)
@@ -108,7 +119,7 @@ func (p *Port) Settle(ctx context.Context, r message.SettleRequest) (*message.Ca
 
 // Revoke implements Client; for operators and approvers.
 func (p *Port) Revoke(ctx context.Context, r message.RevokeRequest) (*message.Call, error) {
-	if err := p.may(ctx, "revoke", message.RoleOperator, message.RoleApprover); err != nil {
+	if err := p.may(ctx, "revoke", r.V, message.RoleOperator, message.RoleApprover); err != nil {
 		return nil, err
 	}
 	c, err := p.e.revoke(ctx, p.by, r)
@@ -117,7 +128,7 @@ func (p *Port) Revoke(ctx context.Context, r message.RevokeRequest) (*message.Ca
 
 // Emit implements Client; for the session's runtime.
 func (p *Port) Emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
-	if err := p.may(ctx, "emit", message.RoleRuntime); err != nil {
+	if err := p.may(ctx, "emit", r.V, message.RoleRuntime); err != nil {
 		return message.EmitReply{}, err
 	}
 	return p.e.emit(ctx, p.by, r)
@@ -125,7 +136,7 @@ func (p *Port) Emit(ctx context.Context, r message.EmitRequest) (message.EmitRep
 
 // Events implements Client; for all who read.
 func (p *Port) Events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
-	if err := p.may(ctx, "events", readers...); err != nil {
+	if err := p.may(ctx, "events", r.V, readers...); err != nil {
 		return message.EventsReply{}, err
 	}
 	if err := p.ownSession(ctx, "events", r.Session); err != nil {
@@ -136,7 +147,7 @@ func (p *Port) Events(ctx context.Context, r message.EventsRequest) (message.Eve
 
 // Wait implements Client; for all who read.
 func (p *Port) Wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
-	if err := p.may(ctx, "wait", readers...); err != nil {
+	if err := p.may(ctx, "wait", r.V, readers...); err != nil {
 		return message.WaitReply{}, err
 	}
 	if err := p.ownSession(ctx, "wait", r.Session); err != nil {
@@ -147,7 +158,7 @@ func (p *Port) Wait(ctx context.Context, r message.WaitRequest) (message.WaitRep
 
 // List implements Client; for all who read. A runtime sees its own calls.
 func (p *Port) List(ctx context.Context, r message.ListRequest) (message.ListReply, error) {
-	if err := p.may(ctx, "list", readers...); err != nil {
+	if err := p.may(ctx, "list", r.V, readers...); err != nil {
 		return message.ListReply{}, err
 	}
 	return p.e.list(ctx, p.by, r)
@@ -155,7 +166,7 @@ func (p *Port) List(ctx context.Context, r message.ListRequest) (message.ListRep
 
 // Show implements Client; for all who read.
 func (p *Port) Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error) {
-	if err := p.may(ctx, "show", readers...); err != nil {
+	if err := p.may(ctx, "show", r.V, readers...); err != nil {
 		return message.ShowReply{}, err
 	}
 	return p.e.show(ctx, p.by, r)
@@ -163,7 +174,7 @@ func (p *Port) Show(ctx context.Context, r message.ShowRequest) (message.ShowRep
 
 // Info implements Client; for everybody.
 func (p *Port) Info(ctx context.Context) (message.InfoReply, error) {
-	if err := p.may(ctx, "info", append(readers, message.RoleWorker)...); err != nil {
+	if err := p.may(ctx, "info", 0, append(readers, message.RoleWorker)...); err != nil {
 		return message.InfoReply{}, err
 	}
 	return p.e.info(), nil
@@ -171,7 +182,7 @@ func (p *Port) Info(ctx context.Context) (message.InfoReply, error) {
 
 // Start implements WorkerClient; for workers.
 func (p *Port) Start(ctx context.Context, r message.StartRequest) (message.StartReply, error) {
-	if err := p.may(ctx, "start", message.RoleWorker); err != nil {
+	if err := p.may(ctx, "start", r.V, message.RoleWorker); err != nil {
 		return message.StartReply{}, err
 	}
 	return p.e.start(ctx, p.by, p.tool, r)
@@ -179,7 +190,7 @@ func (p *Port) Start(ctx context.Context, r message.StartRequest) (message.Start
 
 // Heartbeat implements WorkerClient; for workers.
 func (p *Port) Heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
-	if err := p.may(ctx, "heartbeat", message.RoleWorker); err != nil {
+	if err := p.may(ctx, "heartbeat", r.V, message.RoleWorker); err != nil {
 		return message.HeartbeatReply{}, err
 	}
 	return p.e.heartbeat(ctx, p.by, p.tool, r)
@@ -187,7 +198,7 @@ func (p *Port) Heartbeat(ctx context.Context, r message.HeartbeatRequest) (messa
 
 // Progress implements WorkerClient; for workers.
 func (p *Port) Progress(ctx context.Context, r message.ProgressRequest) error {
-	if err := p.may(ctx, "progress", message.RoleWorker); err != nil {
+	if err := p.may(ctx, "progress", r.V, message.RoleWorker); err != nil {
 		return err
 	}
 	return p.e.progress(ctx, p.by, p.tool, r)
@@ -195,7 +206,7 @@ func (p *Port) Progress(ctx context.Context, r message.ProgressRequest) error {
 
 // Result implements WorkerClient; for workers.
 func (p *Port) Result(ctx context.Context, r message.ResultRequest) (message.ResultReply, error) {
-	if err := p.may(ctx, "result", message.RoleWorker); err != nil {
+	if err := p.may(ctx, "result", r.V, message.RoleWorker); err != nil {
 		return message.ResultReply{}, err
 	}
 	return p.e.resultOf(ctx, p.by, p.tool, r)

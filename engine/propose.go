@@ -76,8 +76,6 @@ func (e *Engine) newCalls(by message.Principal, r message.ProposeRequest) ([]*me
 		return &message.Error{Code: code, Op: "propose", What: what, Hint: hint}
 	}
 	switch {
-	case r.V > 1:
-		return nil, bad(message.CodeInvalid, fmt.Sprintf("request version %d is unknown", r.V), "this engine speaks version 1")
 	case len(r.Calls) == 0:
 		return nil, bad(message.CodeInvalid, "tool_calls is empty", "propose at least one call")
 	case len(r.Calls) > message.MaxCallsPerTurn:

@@ -40,8 +40,6 @@ func (e *Engine) settle(ctx context.Context, by message.Principal, r message.Set
 
 func checkSettle(r message.SettleRequest) error {
 	switch {
-	case r.V > 1:
-		return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("request version %d is unknown", r.V), Hint: "this engine speaks version 1"}
 	case r.Outcome != message.OutcomeHappened && r.Outcome != message.OutcomeDidNot && r.Outcome != message.OutcomeRunAgain:
 		return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("outcome is %q", r.Outcome), Hint: "use happened, did_not_happen or run_again"}
 	case len(r.Output) > message.MaxOutputBytes || len(r.Note) > message.MaxTextBytes:

@@ -21,7 +21,7 @@ func goneError(op string, c *message.Call) error {
 // start binds the present attempt of a remote call to a worker. The same claim
 // asked again gets the same answer.
 func (e *Engine) start(ctx context.Context, by message.Principal, tool string, r message.StartRequest) (message.StartReply, error) {
-	if err := e.checkOwner("start", &r.Key, r.V, r.Claim); err != nil {
+	if err := e.checkOwner("start", &r.Key, r.Claim); err != nil {
 		return message.StartReply{}, err
 	}
 	c, err := e.update(ctx, "start", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
@@ -67,12 +67,9 @@ func (e *Engine) start(ctx context.Context, by message.Principal, tool string, r
 	}, nil
 }
 
-func (e *Engine) checkOwner(op string, key *message.Key, v int, claim string) error {
+func (e *Engine) checkOwner(op string, key *message.Key, claim string) error {
 	key.Space = e.space
-	switch {
-	case v > 1:
-		return &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("request version %d is unknown", v), Hint: "this engine speaks version 1"}
-	case claim == "" || len(claim) > 128:
+	if claim == "" || len(claim) > 128 {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: "claim is empty or over 128 bytes", Hint: "send a random id of your own"}
 	}
 	if err := key.Validate(); err != nil {
@@ -92,7 +89,7 @@ func ofTool(op string, c *message.Call, tool string) error {
 // heartbeat writes nothing: it renews the lease in memory and tells the worker
 // whether to go on.
 func (e *Engine) heartbeat(ctx context.Context, by message.Principal, tool string, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
-	if err := e.checkOwner("heartbeat", &r.Key, r.V, r.Claim); err != nil {
+	if err := e.checkOwner("heartbeat", &r.Key, r.Claim); err != nil {
 		return message.HeartbeatReply{}, err
 	}
 	c := e.view.call(r.Key)
@@ -138,7 +135,7 @@ func (e *Engine) ObserveHeartbeat(worker string, r message.HeartbeatRequest) {
 
 // progress passes a line on; it is kept nowhere.
 func (e *Engine) progress(_ context.Context, by message.Principal, tool string, r message.ProgressRequest) error {
-	if err := e.checkOwner("progress", &r.Key, r.V, r.Claim); err != nil {
+	if err := e.checkOwner("progress", &r.Key, r.Claim); err != nil {
 		return err
 	}
 	c := e.view.call(r.Key)
@@ -159,7 +156,7 @@ func (e *Engine) result(ctx context.Context, by message.Principal, r message.Res
 }
 
 func (e *Engine) resultOf(ctx context.Context, by message.Principal, tool string, r message.ResultRequest) (message.ResultReply, error) {
-	if err := e.checkOwner("result", &r.Key, r.V, r.Claim); err != nil {
+	if err := e.checkOwner("result", &r.Key, r.Claim); err != nil {
 		return message.ResultReply{}, err
 	}
 	digest, err := checkResult(&r.Result)

@@ -9,12 +9,56 @@ import (
 
 func badInputCases() []testCase[*world] {
 	return []testCase[*world]{
+		{"another version", anotherVersion},
 		{"proposals", badProposals},
 		{"answers", badAnswers},
 		{"what workers and operators send", badRequests},
 		{"strange ids", strangeIDsWork},
 		{"text that is not UTF-8", brokenText},
 	}
+}
+
+// anotherVersion: every request that has a version is refused when it is not
+// the engine's.
+func anotherVersion(w *world) {
+	e, ctx := w.engine(), w.Context()
+	q := e.ask("c", pay, `{"amount":500}`)
+	size := len(w.records())
+	for _, v := range []int{-1, 2, 9} {
+		bot, ann, op, worker := e.bot(), e.ann(), e.operator(), e.worker("w1")
+		a := approve(q)
+		a.V = v
+		p := request(call("d", echo, `{}`))
+		p.V = v
+		for name, err := range map[string]error{
+			"propose":   second(bot.Propose(ctx, p)),
+			"answer":    second(ann.Answer(ctx, a)),
+			"report":    second(bot.Report(ctx, message.ReportRequest{V: v, Key: q.Key})),
+			"interrupt": second(bot.Interrupt(ctx, message.InterruptRequest{V: v, Session: "s", Reply: "r"})),
+			"settle":    second(op.Settle(ctx, message.SettleRequest{V: v, Key: q.Key})),
+			"revoke":    second(op.Revoke(ctx, message.RevokeRequest{V: v, Key: q.Key})),
+			"emit":      second(bot.Emit(ctx, message.EmitRequest{V: v, Session: "s", Reply: "r"})),
+			"events":    second(bot.Events(ctx, message.EventsRequest{V: v, Session: "s"})),
+			"wait":      second(bot.Wait(ctx, message.WaitRequest{V: v, Session: "s", Reply: "r", TimeoutMS: 1})),
+			"list":      second(bot.List(ctx, message.ListRequest{V: v})),
+			"show":      second(bot.Show(ctx, message.ShowRequest{V: v, Key: q.Key})),
+			"start":     second(worker.Start(ctx, message.StartRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"})),
+			"heartbeat": second(worker.Heartbeat(ctx, message.HeartbeatRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"})),
+			"progress":  worker.Progress(ctx, message.ProgressRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"}),
+			"result":    second(worker.Result(ctx, resultRequestV(v, q))),
+		} {
+			if me := message.AsError("", err); err == nil || me.Code != message.CodeInvalid || me.Op != name || !strings.Contains(me.What, "version") {
+				w.Errorf("%s of version %d: %v", name, v, err)
+			}
+		}
+	}
+	w.wantSize(size)
+}
+
+func resultRequestV(v int, c *message.Call) message.ResultRequest {
+	r := resultRequest(c, "x", "done")
+	r.V = v
+	return r
 }
 
 // badProposals: nothing of a proposal is written if any part of it is bad.
