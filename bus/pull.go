@@ -51,7 +51,7 @@ func (w *Worker) Next(ctx context.Context) (message.WorkItem, error) {
 		case w.nc.IsClosed():
 			return message.WorkItem{}, apiError("next item", quote(w.tool), err)
 		case errors.Is(err, errNoQueue):
-			w.quiet.Do(func() { w.log.Info("no engine has offered this tool yet, waiting", "tool", w.tool) })
+			w.quiet.Do(func() { w.log.Warn("no engine has offered this tool yet, waiting", "tool", w.tool) })
 		}
 		if sleep(ctx, jitter(pause)) {
 			pause = min(2*pause, maxPause)

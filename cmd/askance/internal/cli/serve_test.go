@@ -33,3 +33,21 @@ func TestServeSaysThatItIsOpen(t *testing.T) {
 		t.Error("serve does not say that it is open beyond loopback")
 	}
 }
+
+// TestServeRefusesAPolicyInOneDocument: at a cold start no last good policy
+// stays in force, so nothing is logged beside the error.
+func TestServeRefusesAPolicyInOneDocument(t *testing.T) {
+	clean(t)
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.yaml")
+	write(t, bad, "version: 1\nname: x\nrules: [{name: a, behavior: perhaps}]\n")
+	for path, code := range map[string]int{bad: cli.ExitUsage, filepath.Join(dir, "none.yaml"): cli.ExitNotFound} {
+		r := fails(t, code, filepath.Base(path), "serve", "--json", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--policy", path)
+		doc := decode[struct {
+			Error struct{ Exit int } `json:"error"`
+		}](t, r.err)
+		if doc.Error.Exit != code {
+			t.Errorf("%s: the document says exit %d, want %d", path, doc.Error.Exit, code)
+		}
+	}
+}

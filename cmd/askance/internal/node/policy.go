@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/bus"
@@ -66,16 +67,12 @@ func (n *Node) loadPolicy(ctx context.Context) (policy, error) {
 	if len(n.cfg.Shadow) > 0 {
 		shadow = permission.Paths(n.cfg.Shadow...)
 	}
+	var good atomic.Bool // a policy has been in force
 	live, err := permission.NewLive(sources, permission.LiveOptions{
 		Options: opts, Shadow: shadow,
-		Alarm: func(err error) {
-			if err != nil {
-				log.Error("the policy is refused, the last good one stays in force", "error", err)
-			} else {
-				log.Info("the policy is in order again")
-			}
-		},
+		Alarm: func(err error) { alarm(log, err, good.Load(), bucket == nil) },
 		Loaded: func(b *permission.Bundle) {
+			good.Store(true)
 			log.Info("policy loaded", "rules", b.Rules(), "hash", b.Hash())
 			for _, n := range b.Notices() {
 				log.Warn("a rule may mean less than its author expects", "rule", n.Rule, "tool", n.Tool, "file", n.File, "line", n.Line, "notice", n.Text)
@@ -89,6 +86,22 @@ func (n *Node) loadPolicy(ctx context.Context) (policy, error) {
 		return policy{}, err
 	}
 	return policy{Policy: prepared{live, localSchemas(n.cfg.Tools)}, live: live, bucket: bucket}, nil
+}
+
+// alarm logs what a reload has run into; good: a policy is in force. fatal: an
+// engine does not start without one, and whoever starts it gets the error.
+func alarm(log *slog.Logger, err error, good, fatal bool) {
+	_, shadow := errors.AsType[*permission.ShadowError](err)
+	switch {
+	case err == nil && good:
+		log.Info("the policy is in order again")
+	case shadow:
+		log.Error("the shadow policy is refused, the policy in force is not touched by that", "error", err)
+	case err != nil && good:
+		log.Error("the policy is refused, the last good one stays in force", "error", err)
+	case err != nil && !fatal:
+		log.Error("the policy is refused, everything but read-only tools is denied until there is a good one", "error", err)
+	}
 }
 
 // watch reloads until ctx ends.
