@@ -42,7 +42,7 @@ func (t *storyTeller) end(r *demo.Result) error {
 	if err := a.printf("\n%s\n\n", a.out.Bold(fmt.Sprintf("The message, rebuilt from its %d events alone", r.Events))); err != nil {
 		return err
 	}
-	if err := story.Message(a.out, r.Message); err != nil {
+	if err := story.Message(a.out, r.Message, r.Edited); err != nil {
 		return err
 	}
 	var b strings.Builder

@@ -15,7 +15,9 @@ func (a *app) eventsReplay() *cobra.Command {
 		Short: "Rebuild a reply's message from its events alone, and print it",
 		Long: `Reads a session's AgentScope events and applies them one after the other to an
 empty message, as any frontend does. Nothing else is looked at. Without --reply it
-is the session's last reply; without SESSION there must be only one.`,
+is the session's last reply; without SESSION there must be only one. A call that a
+person edited keeps the model's arguments in the message, as the format has it; the
+line "edited" below it has those that ran.`,
 		Example: `  askance events replay ticket-7
   askance events replay ticket-7 --reply reply-1 --json`,
 		Args: oneSession(&r.Session),
@@ -35,7 +37,7 @@ is the session's last reply; without SESSION there must be only one.`,
 			if a.json {
 				return a.document(b.Msg)
 			}
-			return story.Message(a.out, b.Msg)
+			return story.Message(a.out, b.Msg, b.Edited)
 		},
 	}
 	a.at.flags(c)

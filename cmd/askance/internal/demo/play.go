@@ -24,6 +24,8 @@ type Result struct {
 	Calls   []*message.Call   `json:"calls"`
 	Checks  []Check           `json:"checks"`
 	Message *message.Msg      `json:"message"` // rebuilt from the events alone
+	// Edited has the arguments of calls that the approver edited.
+	Edited map[message.CallID]string `json:"edited,omitzero"`
 }
 
 // OK reports whether every check held.
@@ -98,7 +100,7 @@ func (d *Demo) result(ctx context.Context, last uint64, took time.Duration) (*Re
 	}
 	r := &Result{
 		Session: Session, Reply: d.reply, Data: string(d.cfg.Dir), Elapsed: took.Milliseconds(), Records: last,
-		Events: b.Events, Calls: calls.Calls, Message: b.Msg,
+		Events: b.Events, Calls: calls.Calls, Message: b.Msg, Edited: b.Edited,
 	}
 	r.Checks, err = d.check(ctx, auditor, r)
 	return r, err

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
@@ -13,6 +14,9 @@ type Rebuilt struct {
 	Msg    *message.Msg
 	Events int
 	Last   uint64 // sequence of the last event's record
+	// Edited has the arguments that a person put in the place of the model's, of
+	// each call that was edited. The format keeps the model's in the message.
+	Edited map[message.CallID]string
 }
 
 // Message rebuilds the message of a reply from a session's events; of the last
@@ -37,12 +41,52 @@ func Message(ctx context.Context, c engine.Client, session message.SessionID, re
 			replies[ev.ReplyID()], last = b, b
 		}
 		b.Events, b.Last = b.Events+1, se.Seq
+		b.edits(ev)
 		return message.Append(b.Msg, ev)
 	})
 	if err == nil && last == nil {
 		err = &message.Error{Code: message.CodeNotFound, Op: "replay", What: fmt.Sprintf("the session %s has no such events", session), Hint: "askance events tail shows what there is"}
 	}
 	return last, err
+}
+
+// edits notes what calls are asked, confirmed or run with, if that is no longer
+// what the model streamed.
+func (b *Rebuilt) edits(ev message.Event) {
+	for _, c := range named(ev) {
+		i := slices.IndexFunc(b.Msg.Content, func(block message.Block) bool {
+			t, ok := block.(*message.ToolCallBlock)
+			return ok && t.ID == c.ID
+		})
+		if i < 0 {
+			continue
+		}
+		if streamed := b.Msg.Content[i].(*message.ToolCallBlock).Input; c.Input != streamed {
+			if b.Edited == nil {
+				b.Edited = map[message.CallID]string{}
+			}
+			b.Edited[c.ID] = c.Input
+		} else {
+			delete(b.Edited, c.ID)
+		}
+	}
+}
+
+// named gives the calls that an event carries as a whole.
+func named(ev message.Event) []message.ToolCallBlock {
+	switch ev := ev.(type) {
+	case *message.RequireUserConfirm:
+		return ev.ToolCalls
+	case *message.RequireExternalExecution:
+		return ev.ToolCalls
+	case *message.UserConfirmResult:
+		var out []message.ToolCallBlock
+		for _, r := range ev.ConfirmResults {
+			out = append(out, r.ToolCall)
+		}
+		return out
+	}
+	return nil
 }
 
 // empty is the message that a reply's events build, before the first of them.

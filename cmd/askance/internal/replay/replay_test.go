@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"testing"
 	"testing/synctest"
 
@@ -16,7 +17,13 @@ import (
 // newEngine starts an engine in memory and gives its runtime.
 func newEngine(t *testing.T) (*engine.Engine, engine.Client) {
 	t.Helper()
-	eng, err := engine.New("default", engine.NewMemory(), new(permission.Bundle), nil)
+	pay := []engine.Tool{{Tool: permission.Tool{Name: "pay"}}}
+	rules := "version: 1\nname: shop\nrules: [{name: pay, tool_name: pay, behavior: ask}]\n"
+	policy, err := permission.Load([]permission.File{{Name: "shop.yaml", Data: []byte(rules)}}, permission.Options{Tools: []permission.Tool{pay[0].Tool}, Enforced: engine.Duties()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng, err := engine.New("default", engine.NewMemory(), policy, pay)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +84,42 @@ func TestMessage(t *testing.T) {
 	}
 	if _, err := replay.Message(t.Context(), bot, "s", "r9"); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("a reply without events: %v", err)
+	}
+}
+
+// TestMessageOfAnEditedCall: the format keeps the model's arguments; those that a
+// person put in their place are known beside it.
+func TestMessageOfAnEditedCall(t *testing.T) {
+	eng, bot := newEngine(t)
+	defer func() { _ = eng.Close() }()
+	ann := eng.As(message.Principal{Role: message.RoleApprover, Name: "ann"})
+	edited := `{"a":2}`
+	for reply, input := range map[message.ReplyID]*string{"plain": nil, "edited": &edited} {
+		h := message.NewHeader(reply)
+		say(t, bot, reply, &message.ReplyStart{EventHeader: h, Session: "s", Name: "Ada", Role: message.RoleAssistant},
+			&message.ToolCallStart{EventHeader: h, ToolCallID: "c", ToolCallName: "pay"}, &message.ToolCallDelta{EventHeader: h, ToolCallID: "c", Delta: `{"a":1}`})
+		call := message.ToolCallBlock{ID: "c", Name: "pay", Input: `{"a":1}`}
+		r, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: reply, Calls: []message.ToolCallBlock{call}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ann.Answer(t.Context(), message.Answer{Key: r.Calls[0].Key, Digest: r.Calls[0].Digest, Kind: message.AnswerApprove, Input: input}); err != nil {
+			t.Fatal(err)
+		}
+		b, err := replay.Message(t.Context(), bot, "s", reply)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if block := b.Msg.Content[0].(*message.ToolCallBlock); block.Input != `{"a":1}` {
+			t.Errorf("%s: the message has %s", reply, block.Input)
+		}
+		var want map[message.CallID]string
+		if input != nil {
+			want = map[message.CallID]string{"c": edited}
+		}
+		if !maps.Equal(b.Edited, want) {
+			t.Errorf("%s: edited %v, want %v", reply, b.Edited, want)
+		}
 	}
 }
 

@@ -11,12 +11,16 @@ import (
 // kindWidth fits the longest block type, tool_result.
 const kindWidth = 12
 
-// Message writes a message as a whole, one block after the other.
-func Message(out *term.Out, m *message.Msg) error {
+// Message writes a message as a whole, one block after the other. edited has
+// the arguments of calls that a person edited: a message keeps the model's.
+func Message(out *term.Out, m *message.Msg, edited map[message.CallID]string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s from %s\n", m.Role, out.Bold(term.SafeLine(m.ID)), out.Who(term.SafeLine(m.Name)))
 	for _, block := range m.Content {
 		b.WriteString(blockText(out, block))
+		if call, ok := block.(*message.ToolCallBlock); ok {
+			b.WriteString(editedText(out, call, edited))
+		}
 	}
 	if m.Usage != nil {
 		fmt.Fprintf(&b, "  %s %d tokens in, %d out\n", out.Dim(pad("usage", kindWidth)), m.Usage.InputTokens, m.Usage.OutputTokens)
@@ -29,6 +33,16 @@ func Message(out *term.Out, m *message.Msg) error {
 	}
 	_, err := out.Write([]byte(b.String()))
 	return err
+}
+
+// editedText is the line below a call that was edited, or "".
+func editedText(out *term.Out, call *message.ToolCallBlock, edited map[message.CallID]string) string {
+	input, ok := edited[call.ID]
+	if !ok {
+		return ""
+	}
+	width := max(40, min(out.Width(), 120)-kindWidth-3) - nameWidth - 11
+	return strings.Repeat(" ", kindWidth+nameWidth+4) + out.Ask(pad("edited", 9)) + " " + term.Clip(term.SafeLine(call.Name+" "+input), width) + "\n"
 }
 
 func blockText(out *term.Out, block message.Block) string {

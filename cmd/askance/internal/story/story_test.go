@@ -128,7 +128,7 @@ func TestMessage(t *testing.T) {
 		},
 	}
 	var b bytes.Buffer
-	if err := story.Message(term.New(&b), m); err != nil {
+	if err := story.Message(term.New(&b), m, map[message.CallID]string{"c1": `{"a":2}`}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "message", b.String())
