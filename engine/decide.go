@@ -92,13 +92,20 @@ func kept(d permission.Decision) message.Decision {
 	return out
 }
 
+// decisionHolds is how long a decision is not asked for again under one bundle.
+const decisionHolds = time.Second
+
 // deniedNow reports whether a deny rule that came into force since the call was
-// decided is about it. While the bundle is the same there is nothing to ask.
+// decided is about it. While the bundle is the same only time can have brought
+// one into force: then the call is asked about again once it has waited, and a
+// deny rule that cannot be evaluated was among the reasons of the first decision.
 func (e *Engine) deniedNow(ctx context.Context, c *message.Call) (message.Decision, bool) {
-	if c.Decision != nil && c.Decision.Bundle == e.policy.Hash() {
+	same := c.Decision != nil && c.Decision.Bundle == e.policy.Hash()
+	if same && stamp().At.Sub(c.UpdatedAt) < decisionHolds {
 		return message.Decision{}, false
 	}
 	d, denied := e.policy.Denied(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
+	denied = denied && (!same || d.Behavior == message.BehaviorDeny)
 	out := kept(d)
 	out.Behavior = message.BehaviorDeny // a deny rule that cannot be evaluated denies here: nobody would be asked
 	return out, denied

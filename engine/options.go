@@ -104,6 +104,18 @@ func WithGrace(d time.Duration) Option {
 	}
 }
 
+// WithKeep sets how many finished calls are kept in memory; the default is
+// 4096. What is forgotten is read from the journal when it is asked for.
+func WithKeep(calls int) Option {
+	return func(c *config) error {
+		if calls < 0 {
+			return fmt.Errorf("keep %d must not be negative", calls)
+		}
+		c.keep = calls
+		return nil
+	}
+}
+
 // WithDrain sets how long Close waits for running local calls before it
 // cancels them; the default is 10 s.
 func WithDrain(d time.Duration) Option { return func(c *config) error { c.drain = d; return nil } }

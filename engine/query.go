@@ -26,6 +26,9 @@ func (e *Engine) list(ctx context.Context, by message.Principal, r message.ListR
 			return message.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "unknown state " + string(s), Hint: "use pending, asking, allowed, submitted or finished"}
 		}
 	}
+	if r.Session == "" && wantsFinished(r) && e.view.hasForgotten() {
+		return e.listPast(ctx, by, r)
+	}
 	calls, err := e.candidates(ctx, r)
 	if err != nil {
 		return message.ListReply{}, opError("list", err)
@@ -62,10 +65,14 @@ func listed(c *message.Call, by message.Principal, r message.ListRequest) bool {
 	return true
 }
 
+func wantsFinished(r message.ListRequest) bool {
+	return r.All || slices.Contains(r.States, message.ToolCallFinished)
+}
+
 // candidates are the calls at hand; with finished ones of a session, the
 // journal is read too, because the view forgets.
 func (e *Engine) candidates(ctx context.Context, r message.ListRequest) ([]*message.Call, error) {
-	finished := r.All || slices.Contains(r.States, message.ToolCallFinished)
+	finished := wantsFinished(r)
 	session := message.Key{Space: e.space, Session: r.Session}
 	switch {
 	case !finished && r.Session == "":

@@ -31,10 +31,10 @@ func inHours(t *testing.T, tool engine.Tool, rule permission.Rule, run engine.Ex
 	})
 }
 
-func (h *hours) engine(tool engine.Tool, rule permission.Rule, run engine.Executor) *engine.Engine {
+func (h *hours) engine(tool engine.Tool, rule permission.Rule, run engine.Executor, more ...permission.Rule) *engine.Engine {
 	h.Helper()
 	rule.Name, rule.Tools, tool.Name = "r", []string{"t"}, "t"
-	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{rule}}, permission.Options{Tools: []permission.Tool{tool.Tool}})
+	policy, err := permission.Compile(permission.Policy{Rules: append(more, rule)}, permission.Options{Tools: []permission.Tool{tool.Tool}})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -252,6 +252,23 @@ func TestRemoteDeadline(t *testing.T) {
 		time.Sleep(engine.DefaultLease / 4)
 		if r := h.beat(); !r.Cancel || r.Stale {
 			h.Errorf("at the deadline a heartbeat was answered %+v", r)
+		}
+	})
+}
+
+// TestDenyByTheClock: a deny rule that comes into force by time alone, under the
+// same bundle, keeps from running what is approved after that.
+func TestDenyByTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hours{T: t, journal: engine.NewMemory()}
+		closed := permission.Rule{Name: "closed", Tools: []string{"t"}, Behavior: message.BehaviorDeny,
+			When: `ctx.now > timestamp("` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `")`}
+		h.eng = h.engine(engine.Tool{}, permission.Rule{Behavior: message.BehaviorAsk}, nil, closed)
+		c := h.propose()
+		h.after(2 * time.Hour)
+		got, err := h.as(message.RoleApprover, "ann").Answer(t.Context(), message.Answer{Key: c.Key, Digest: c.Digest, Kind: message.AnswerApprove})
+		if err != nil || got.State != message.ToolCallFinished || got.Decision.Rule != "closed" {
+			t.Errorf("approved after closing time: %v, %+v", err, got)
 		}
 	})
 }

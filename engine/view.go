@@ -29,6 +29,8 @@ type view struct {
 	// with one hash cost a needless look into the journal.
 	seed maphash.Seed
 	gone map[uint64]struct{}
+	// dropped: calls were forgotten.
+	dropped bool
 }
 
 // waiter is somebody to whom it matters that the watch has come to seq.
@@ -148,6 +150,7 @@ func (v *view) forget() {
 		key := v.recent[0]
 		v.recent = v.recent[1:]
 		delete(v.calls, key)
+		v.dropped = true
 		rk := key.ReplyKey()
 		r := v.replies[rk]
 		if r == nil {
@@ -360,6 +363,13 @@ func (v *view) interrupted() []message.Key {
 		}
 	}
 	return out
+}
+
+// hasForgotten reports whether finished calls were dropped.
+func (v *view) hasForgotten() bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.dropped
 }
 
 // all gives every call at hand, finished ones too.

@@ -2,9 +2,11 @@ package enginetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -15,6 +17,7 @@ func queryCases() []testCase[*world] {
 		{"wait is refused or ends", waitEnds},
 		{"list filters", listFilters},
 		{"list pages stay whole while calls end", listPages},
+		{"list what the engine has forgotten", listForgotten},
 		{"show", showHistory},
 		{"info", info},
 		{"a caller's copy is the caller's", callersCopy},
@@ -28,6 +31,50 @@ func (r *replica) wait(until message.WaitUntil, timeout time.Duration, calls ...
 		r.w.Fatalf("wait: %v", err)
 	}
 	return out
+}
+
+// listForgotten: calls that an engine no longer has in memory are listed all the
+// same, in order and page by page, each as it stands now.
+func listForgotten(w *world) {
+	e := w.engine(engine.WithKeep(2))
+	var want []message.CallID
+	for i := range 9 {
+		id := message.CallID(fmt.Sprintf("c%d", i))
+		want = append(want, id)
+		if i%4 == 0 {
+			e.propose(call(id, pay, `{"amount":500}`))
+			continue
+		}
+		e.finished(e.propose(call(id, echo, `{}`))[0].Key)
+	}
+	for _, limit := range []int{1, 3, 9, 100} {
+		r := message.ListRequest{All: true, Limit: limit}
+		var got []message.CallID
+		for {
+			page, err := e.bot().List(w.Context(), r)
+			w.must(err)
+			for _, c := range page.Calls {
+				got = append(got, c.Call)
+				if asking := strings.Contains("c0 c4 c8", string(c.Call)); asking == (c.State == message.ToolCallFinished) {
+					w.Errorf("%s is %s", c.Call, c.State)
+				}
+			}
+			if r.After = page.Next; r.After == 0 {
+				break
+			}
+			if len(page.Calls) != limit {
+				w.Errorf("a page of %d has %d calls", limit, len(page.Calls))
+			}
+		}
+		if !slices.Equal(got, want) {
+			w.Errorf("in pages of %d: %v, want %v", limit, got, want)
+		}
+	}
+	finished, err := e.bot().List(w.Context(), message.ListRequest{States: []message.ToolCallState{message.ToolCallFinished}})
+	w.must(err)
+	if len(finished.Calls) != 6 || finished.Next != 0 {
+		w.Errorf("%d calls are finished, want 6", len(finished.Calls))
+	}
 }
 
 func waitFinished(w *world) {

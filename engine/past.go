@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// proposals is a Sink that collects the next calls that were proposed.
+type proposals struct {
+	most int
+	keys []message.Key
+	seqs []uint64 // of their first facts
+	end  func()   // called once there are most of them, or no more
+	over bool
+}
+
+// Record implements message.Sink.
+func (p *proposals) Record(r message.Record) {
+	if p.over || r.Fact == nil || r.Fact.Call == nil || r.Fact.Call.Facts != 1 {
+		return
+	}
+	p.keys, p.seqs = append(p.keys, r.Key), append(p.seqs, r.Seq)
+	if len(p.keys) == p.most {
+		p.stop()
+	}
+}
+
+// CaughtUp implements message.Sink.
+func (p *proposals) CaughtUp() { p.stop() }
+
+func (p *proposals) stop() {
+	if !p.over {
+		p.over = true
+		p.end()
+	}
+}
+
+// errCollected ends a watch that has seen enough.
+var errCollected = errors.New("enough was seen")
+
+// listPast lists from the journal what the view has forgotten: the calls after
+// the cursor in the order of their first facts, each as its last fact has it. A
+// page costs as many reads as it names calls that are not at hand.
+func (e *Engine) listPast(ctx context.Context, by message.Principal, r message.ListRequest) (message.ListReply, error) {
+	out := message.ListReply{Calls: []*message.Call{}}
+	for after := r.After; ; {
+		seen := &proposals{most: r.Limit + 1}
+		watching, stop := context.WithCancelCause(ctx)
+		seen.end = func() { stop(errCollected) }
+		err := e.journal.Watch(watching, after, seen)
+		stop(errCollected)
+		if !errors.Is(err, errCollected) {
+			return message.ListReply{}, opError("list", err)
+		}
+		for i, key := range seen.keys {
+			after = seen.seqs[i]
+			c, err := e.present(ctx, key)
+			if err != nil {
+				return message.ListReply{}, opError("list", err)
+			}
+			if c == nil || !listed(c, by, r) {
+				continue
+			}
+			if len(out.Calls) == r.Limit {
+				out.Next = out.Calls[len(out.Calls)-1].First
+				return out, nil
+			}
+			out.Calls = append(out.Calls, c.Clone())
+		}
+		if len(seen.keys) < seen.most {
+			return out, nil
+		}
+	}
+}
+
+// present is a call as it stands: from the view if that has it, else its last
+// fact. nil: the journal has none.
+func (e *Engine) present(ctx context.Context, key message.Key) (*message.Call, error) {
+	if c := e.view.call(key); c != nil {
+		return c, nil
+	}
+	last, err := e.journal.Last(ctx, key)
+	if errors.Is(err, message.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil || last.Fact == nil || last.Fact.Call == nil {
+		return nil, err
+	}
+	last.Fact.Call.At(last.Seq)
+	return last.Fact.Call, nil
+}
