@@ -46,6 +46,10 @@ func TestProcesses(t *testing.T) {
 	await(t, "the result", func() bool {
 		return strings.Contains(second.String(), "refund-1 is finished: success: refunded 19900 cents of order A-1042")
 	})
+	replay := exec.Command(filepath.Join(bin, "askance"), "events", "replay", "shop-1", "--data", data)
+	if out, err := replay.CombinedOutput(); err != nil || strings.Count(string(out), `finished  refund {"order":"A-1042","cents":19900}`) != 1 {
+		t.Fatalf("replay: %v\n%s", err, out)
+	}
 }
 
 // process is a running program and what it printed.

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"log"
@@ -65,9 +66,39 @@ func openCall(ctx context.Context, client engine.Client, session message.Session
 		return open.Calls[0], nil
 	}
 	block := message.ToolCallBlock{ID: "refund-1", Name: "refund", Input: fmt.Sprintf(`{"order":"A-1042","cents":%d}`, cents)}
+	if err := stream(ctx, client, session, block); err != nil {
+		return nil, err
+	}
 	r, err := client.Propose(ctx, message.ProposeRequest{Session: session, Reply: "reply-1", Agent: "shop-bot", Calls: []message.ToolCallBlock{block}})
 	if err != nil {
 		return nil, err
 	}
 	return r.Calls[0], nil
+}
+
+// stream appends what the model said to the journal, as it would come from a
+// model: from these events and those of the engine, any frontend rebuilds the
+// message (try `askance events replay`). What an earlier run has said is not said
+// again.
+func stream(ctx context.Context, client engine.Client, session message.SessionID, call message.ToolCallBlock) error {
+	said, err := client.Events(ctx, message.EventsRequest{Session: session, Reply: "reply-1", Limit: 1})
+	if err != nil || len(said.Events) > 0 {
+		return err
+	}
+	h := message.NewHeader("reply-1")
+	r := message.EmitRequest{Session: session, Reply: "reply-1"}
+	for _, e := range []message.Event{
+		&message.ReplyStart{EventHeader: h, Session: session, Name: "shop-bot", Role: message.RoleAssistant},
+		&message.ToolCallStart{EventHeader: h, ToolCallID: call.ID, ToolCallName: call.Name},
+		&message.ToolCallDelta{EventHeader: h, ToolCallID: call.ID, Delta: call.Input},
+		&message.ToolCallEnd{EventHeader: h, ToolCallID: call.ID},
+	} {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		r.Events = append(r.Events, raw)
+	}
+	_, err = client.Emit(ctx, r)
+	return err
 }
