@@ -1,8 +1,17 @@
 package engine
 
-import "github.com/askance-dev/askance/message"
+import (
+	"context"
+
+	"github.com/askance-dev/askance/message"
+)
 
 // Remembered gives the rules that answers of a session left behind.
 func (e *Engine) Remembered(s message.SessionID) []message.PermissionRule {
 	return e.view.rules(message.Key{Space: e.space, Session: s})
+}
+
+// Membership asks the engine's directory.
+func (e *Engine) Membership(ctx context.Context, by message.Principal) (Membership, error) {
+	return e.membership(ctx, by)
 }

@@ -26,6 +26,7 @@ type config struct {
 	id        string
 	executor  Executor
 	signals   Signals
+	directory Directory
 	key       ed25519.PrivateKey
 	log       *slog.Logger
 	mode      permission.Mode

@@ -41,10 +41,12 @@ type Call struct {
 	// ids with another digest is a conflict.
 	Proposal string `json:"proposal"`
 
-	Decision  *Decision        `json:"decision,omitzero"` // the policy's last word
-	Question  *Question        `json:"question,omitzero"` // what was asked, or would have been
-	Digest    string           `json:"digest,omitzero"`   // of Question
-	Votes     []Vote           `json:"votes,omitzero"`
+	Decision *Decision `json:"decision,omitzero"` // the policy's last word
+	Question *Question `json:"question,omitzero"` // what was asked, or would have been
+	Digest   string    `json:"digest,omitzero"`   // of Question
+	Votes    []Vote    `json:"votes,omitzero"`
+	// Step is how many instants of the question's plan are on record as reached.
+	Step      int              `json:"step,omitzero"`
 	Suggested []PermissionRule `json:"suggested_rules,omitzero"`
 	Remember  []PermissionRule `json:"remember,omitzero"` // rules that an approver accepted with the answer
 
@@ -107,26 +109,6 @@ type Batch struct {
 	Number int `json:"number,omitzero"` // 1, 2, … within the reply; 0: in no batch
 	Group  int `json:"group,omitzero"`  // 0, 1, … within the batch
 	Index  int `json:"index,omitzero"`  // place within the proposal
-}
-
-// AnswerKind is what an approver decided.
-type AnswerKind string
-
-// The kinds of answer.
-const (
-	AnswerApprove AnswerKind = "approve" // with Input set: approve these edited arguments
-	AnswerReject  AnswerKind = "reject"
-	AnswerForTool AnswerKind = "answer" // the approver gives the result, the tool does not run
-)
-
-// Vote is an answer as facts keep it.
-type Vote struct {
-	Kind     AnswerKind `json:"kind"`
-	By       Principal  `json:"by"`
-	At       time.Time  `json:"at"`
-	Digest   string     `json:"digest"` // of the question that was answered
-	Edited   bool       `json:"edited,omitzero"`
-	Feedback string     `json:"feedback,omitzero"`
 }
 
 // Attempt is one try at running the call. Number is the fence: whatever names

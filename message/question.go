@@ -3,20 +3,9 @@ package message
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"time"
 
 	"github.com/askance-dev/askance/internal/jcs"
 )
-
-// Requirement says who must agree and until when. It is fixed when the
-// question opens; the zero value is: any approver, no deadline.
-type Requirement struct {
-	// Users may answer; empty means any approver of the space.
-	Users []string `json:"users"`
-	// Deadline is the instant at which the question expires and the call is
-	// denied; zero: it waits for ever.
-	Deadline time.Time `json:"deadline,omitzero"`
-}
 
 // Question is what a decision stands for: what was asked of a person, or, for
 // a call that a rule allowed, what would have been asked. Its digest binds the

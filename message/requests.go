@@ -45,6 +45,10 @@ type Answer struct {
 	Feedback string `json:"feedback,omitzero"`
 	// Output, with kind answer, becomes the tool's result.
 	Output string `json:"output,omitzero"`
+	// Note, with kind abstain or hand_over, is for the people who look next.
+	Note string `json:"note,omitzero"`
+	// To, with kind hand_over, is who should answer: a name.
+	To string `json:"to,omitzero"`
 	// Rules to remember for the session; only suggested ones are accepted.
 	Rules []PermissionRule `json:"rules,omitzero"`
 }

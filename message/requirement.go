@@ -1,0 +1,114 @@
+package message
+
+import (
+	"slices"
+	"time"
+)
+
+// OnExpiry is what happens to a question that nobody settled by its deadline.
+type OnExpiry string
+
+// A question that expires denies, or stays open once more for the people of
+// its last escalation alone, and denies after that. It never allows. The zero
+// value denies.
+const (
+	OnExpiryDeny     OnExpiry = "deny"
+	OnExpiryEscalate OnExpiry = "escalate"
+)
+
+// Requirement says who must agree and until when. It is fixed, and part of the
+// question's digest, when the question opens; the zero value is: one approver,
+// any, no deadline.
+//
+// Who must agree falls into parts: Users, if there are any, and each of
+// Approvers. Of every part Quorum distinct people must approve; one person
+// counts for each part that accepts them. Without parts anybody may approve.
+type Requirement struct {
+	// Users may answer; empty means that no list of people is required.
+	Users []string `json:"users"`
+	// Deadline is the instant at which the question expires; zero: it waits for
+	// ever.
+	Deadline time.Time `json:"deadline,omitzero"`
+	// Approvers are sets of people, each of which must agree.
+	Approvers []ApproverSet `json:"approvers,omitzero"`
+	// Quorum is how many distinct people of each part must approve; 0 is one.
+	Quorum int `json:"quorum,omitzero"`
+	// ExcludeRequester keeps Requester, on whose behalf the call is made, from
+	// answering. Without a known requester nobody can answer.
+	ExcludeRequester bool   `json:"exclude_requester,omitzero"`
+	Requester        string `json:"requester,omitzero"`
+	// ExcludeEditor: the approvals of Editors, who changed the arguments since
+	// they were proposed, do not count.
+	ExcludeEditor bool     `json:"exclude_editor,omitzero"`
+	Editors       []string `json:"editors,omitzero"`
+	// OnExpiry is what happens at Deadline; with escalate the question ends at
+	// FinalDeadline.
+	OnExpiry      OnExpiry  `json:"on_expiry,omitzero"`
+	FinalDeadline time.Time `json:"final_deadline,omitzero"`
+}
+
+// ApproverSet are the people whom one rule accepts: whoever is listed or in one
+// of the groups. A set that names nobody accepts nobody.
+type ApproverSet struct {
+	Rule       string           `json:"rule"`
+	Users      []string         `json:"users,omitzero"`
+	Groups     []string         `json:"groups,omitzero"`
+	Escalation []EscalationStep `json:"escalation,omitzero"` // in the order of time
+}
+
+// EscalationStep lets further people answer from At on.
+type EscalationStep struct {
+	At     time.Time `json:"at"`
+	Users  []string  `json:"users,omitzero"`
+	Groups []string  `json:"groups,omitzero"`
+}
+
+// Plan gives the instants at which other people come to be asked, in order:
+// each escalation, and the deadline if the question escalates then.
+func (r Requirement) Plan() []time.Time {
+	var out []time.Time
+	for _, s := range r.Approvers {
+		for _, e := range s.Escalation {
+			out = append(out, e.At)
+		}
+	}
+	if r.escalates() {
+		out = append(out, r.Deadline)
+	}
+	slices.SortFunc(out, time.Time.Compare)
+	return slices.CompactFunc(out, time.Time.Equal)
+}
+
+// Ends is the instant at which the question denies; zero: never.
+func (r Requirement) Ends() time.Time {
+	if r.escalates() {
+		return r.FinalDeadline
+	}
+	return r.Deadline
+}
+
+func (r Requirement) escalates() bool {
+	return r.OnExpiry == OnExpiryEscalate && !r.Deadline.IsZero() && r.FinalDeadline.After(r.Deadline)
+}
+
+// NeedsGroups reports whether the groups of a person can matter.
+func (r Requirement) NeedsGroups() bool {
+	return slices.ContainsFunc(r.Approvers, func(s ApproverSet) bool {
+		return len(s.Groups) > 0 || slices.ContainsFunc(s.Escalation, func(e EscalationStep) bool { return len(e.Groups) > 0 })
+	})
+}
+
+// asked are the circles of the set that may answer when the plan has come to
+// the instant at. last: only those of the last escalation.
+func (s ApproverSet) asked(at time.Time, last bool) []EscalationStep {
+	var out []EscalationStep
+	if !last {
+		out = append(out, EscalationStep{Users: s.Users, Groups: s.Groups})
+	}
+	for i, e := range s.Escalation {
+		if !at.Before(e.At) && (!last || i == len(s.Escalation)-1) {
+			out = append(out, e)
+		}
+	}
+	return out
+}

@@ -1,0 +1,47 @@
+package message
+
+import "time"
+
+// AnswerKind is what an approver decided.
+type AnswerKind string
+
+// The kinds of answer.
+const (
+	AnswerApprove AnswerKind = "approve" // with Input set: approve these edited arguments
+	AnswerReject  AnswerKind = "reject"
+	AnswerForTool AnswerKind = "answer" // the approver gives the result, the tool does not run
+	// AnswerAbstain and AnswerHandOver leave the question to others; HandOver
+	// names who should look at it. Neither lets anybody answer who could not.
+	AnswerAbstain  AnswerKind = "abstain"
+	AnswerHandOver AnswerKind = "hand_over"
+)
+
+// Vote is an answer as facts keep it. By.Auth says how the person was
+// authenticated.
+type Vote struct {
+	Kind     AnswerKind `json:"kind"`
+	By       Principal  `json:"by"`
+	At       time.Time  `json:"at"`
+	Digest   string     `json:"digest"` // of the question that was answered
+	Edited   bool       `json:"edited,omitzero"`
+	Feedback string     `json:"feedback,omitzero"`
+
+	// Groups of the person when they answered, and the directory that named
+	// them. They are looked up only where the requirement names groups.
+	Groups     []string `json:"groups,omitzero"`
+	GroupsFrom string   `json:"groups_from,omitzero"`
+	// Step is how many instants of the requirement's plan had come.
+	Step int `json:"step,omitzero"`
+	// Made, of an edit, is the digest of the question with the new arguments, if
+	// the edit counts as an approval of it.
+	Made string `json:"made,omitzero"`
+	Note string `json:"note,omitzero"` // of abstain and hand_over, for people
+	To   string `json:"to,omitzero"`   // of hand_over: who should answer
+	// Rules that this approval wants remembered.
+	Rules []PermissionRule `json:"rules,omitzero"`
+}
+
+// On reports whether the vote is about the question with this digest.
+func (v Vote) On(digest string) bool {
+	return v.Made == digest && digest != "" || !v.Edited && v.Digest == digest
+}
