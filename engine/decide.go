@@ -48,8 +48,8 @@ func objectOnly(text string) error {
 
 // decided asks the policy about a call and makes the machine's event of the
 // answer, with the question that the answer is bound to.
-func (e *Engine) decided(ctx context.Context, c *message.Call) (toolcall.Decided, permission.Decision, error) {
-	d := e.policy.Decide(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
+func (e *Engine) decided(ctx context.Context, c *message.Call, rules []message.PermissionRule) (toolcall.Decided, permission.Decision, error) {
+	d := e.policy.Decide(ctx, e.request(c, c.Input, rules))
 	ev, err := e.asEvent(c, c.Input, d)
 	return ev, d, err
 }

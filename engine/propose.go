@@ -379,7 +379,8 @@ func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []
 	if text := e.unfit(c.Tool, c.Input); text != "" {
 		return m.Step(toolcall.Refused{Base: stamp(), Text: text})
 	}
-	ev, d, err := e.decided(ctx, c)
+	rules := e.view.rules(c.SessionKey())
+	ev, d, err := e.decided(ctx, c, rules)
 	if err != nil {
 		return err
 	}
@@ -389,6 +390,11 @@ func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []
 				return errNoChange
 			}
 			return m.Step(toolcall.Hidden{Base: ev.Base, Behind: behind})
+		}
+		// The question that it hid behind may have been answered since the rules
+		// were read, and left one that allows the call.
+		if len(e.view.rules(c.SessionKey())) != len(rules) {
+			return e.decideStep(ctx, m, earlier)
 		}
 	}
 	if err := m.Step(ev); err != nil {
