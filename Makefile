@@ -86,11 +86,15 @@ vet: ## Run go vet.
 	$(GO) vet ./...
 
 # Last in `make test`, so that what is seen last is each package with its time.
+# The tests of e2e kill real processes at moments of their choosing: they have
+# the machine for themselves, and their programs are built as users build them.
 .PHONY: race
 race: ## Run all tests, with the race detector where there is a C compiler.
 	$(call step,tests)
 	@[ -n "$(RACE)" ] || echo "no C compiler found: the tests run without the race detector"
-	$(GO) test $(RACE) -count=1 -timeout 15m $(TESTFLAGS) ./...
+	$(GO) test $(RACE) -count=1 -timeout 15m $(TESTFLAGS) $$($(GO) list ./... | grep -v /e2e$$)
+	$(call step,tests of whole processes)
+	$(GO) test -count=1 -timeout 15m $(TESTFLAGS) ./e2e
 
 # No match is no failure for `go test -fuzz`: hence the look for its own report.
 .PHONY: fuzz
