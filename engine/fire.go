@@ -186,13 +186,19 @@ func (e *Engine) reoffer(ctx context.Context, key message.Key) error {
 // recover resumes every open call after a start. What this process owes is
 // done now; what a living replica may still do gets the grace.
 func (e *Engine) recover() {
+	tools := map[string]bool{}
 	for _, c := range e.view.open() {
 		e.schedule(c, e.cfg.grace)
 		if c.Placement == message.PlaceRemote && c.State == message.ToolCallSubmitted {
-			if err := e.journal.EnsureTool(e.ctx, c.Tool); err != nil {
-				e.log.Warn("workers of a tool cannot be served yet", "tool", c.Tool, "error", err)
-			}
+			tools[c.Tool] = true
 		}
+	}
+	for tool := range tools { // takes as long as a slow server likes: requests need not wait for it
+		e.background(func(ctx context.Context) {
+			if err := e.journal.EnsureTool(ctx, tool); err != nil {
+				e.log.Warn("workers of a tool cannot be served yet", "tool", tool, "error", err)
+			}
+		})
 	}
 	for _, key := range e.view.interrupted() {
 		e.replyLater(key)
