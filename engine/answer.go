@@ -1,12 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -16,31 +17,28 @@ func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Ans
 		return nil, opError("answer", err)
 	}
 	late := false
+	voter := e.voter(by)
 	c, err := e.update(ctx, "answer", a.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
-		c := m.Call()
 		late = false
-		if err := mayAnswer(c, by); err != nil {
+		c, now := m.Call(), stamp()
+		vote := voter.vote(ctx, c, a, now.At)
+		if err := voter.may(c, vote, a); err != nil {
 			return err
 		}
 		if err := suggestedOnly(c, a.Rules); err != nil {
 			return err
 		}
-		vote := message.Vote{Kind: a.Kind, By: by, At: stamp().At, Digest: a.Digest, Feedback: a.Feedback}
-		if expired(c, vote) {
-			late = true
-			return m.Step(toolcall.Expired{Base: stamp()})
+		if over, err := e.over(m, now); over || err != nil {
+			late = over
+			return err
 		}
-		if state, _ := e.view.replyState(c.Key); state != nil && state.Phase != message.ReplyOpen && c.Open() {
-			late = true
-			return m.Step(toolcall.Interrupted{Base: stamp()})
+		if again, err := lastWord(c, vote, a); again || err != nil {
+			return cmp.Or(err, errNoChange)
 		}
-		switch {
-		case a.Kind != message.AnswerApprove:
-			return m.Step(toolcall.Answered{Base: stamp(), Vote: vote, Output: a.Output})
-		case a.Input != nil && *a.Input != c.Input:
-			return e.approveEdited(ctx, m, vote, a)
+		if err := escalateTo(m, vote.Step, now); err != nil {
+			return err
 		}
-		return e.approve(ctx, m, vote, a.Rules)
+		return e.takeAnswer(ctx, m, vote, a)
 	})
 	if err == nil && late {
 		return nil, &message.Error{Code: message.CodeFinished, Op: "answer", Call: c, What: "the answer came too late: the question is over (" + c.Cause + ")", Hint: "nothing to do: see the call's result"}
@@ -48,13 +46,45 @@ func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Ans
 	return c, err
 }
 
+// over ends a question whose time has passed or whose reply was interrupted,
+// and reports whether it did.
+func (e *Engine) over(m *toolcall.Machine, now toolcall.Base) (bool, error) {
+	c := m.Call()
+	if c.State != message.ToolCallAsking {
+		return false, nil // the machine has the better error
+	}
+	if expired(c, now.At) {
+		return true, m.Step(toolcall.Expired{Base: now})
+	}
+	if state, _ := e.view.replyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
+		return true, m.Step(toolcall.Interrupted{Base: now})
+	}
+	return false, nil
+}
+
+// takeAnswer moves the call by an answer of somebody who may give it.
+func (e *Engine) takeAnswer(ctx context.Context, m *toolcall.Machine, vote message.Vote, a message.Answer) error {
+	c := m.Call()
+	switch {
+	case a.Kind == message.AnswerAbstain || a.Kind == message.AnswerHandOver:
+		return m.Step(toolcall.Voted{Base: stamp(), Vote: vote})
+	case a.Kind != message.AnswerApprove:
+		return m.Step(toolcall.Answered{Base: stamp(), Vote: vote, Output: a.Output})
+	case edits(c, a):
+		return e.approveEdited(ctx, m, vote, a)
+	}
+	return e.approve(ctx, m, vote)
+}
+
+var answerKinds = []message.AnswerKind{message.AnswerApprove, message.AnswerReject, message.AnswerForTool, message.AnswerAbstain, message.AnswerHandOver}
+
 func checkAnswer(a message.Answer) error {
 	bad := func(code message.Code, what, hint string) error {
 		return &message.Error{Code: code, What: what, Hint: hint}
 	}
 	switch {
-	case a.Kind != message.AnswerApprove && a.Kind != message.AnswerReject && a.Kind != message.AnswerForTool:
-		return bad(message.CodeInvalid, fmt.Sprintf("kind is %q", a.Kind), "use approve, reject or answer")
+	case !slices.Contains(answerKinds, a.Kind):
+		return bad(message.CodeInvalid, fmt.Sprintf("kind is %q", a.Kind), "use approve, reject, answer, abstain or hand_over")
 	case a.Digest == "":
 		return bad(message.CodeInvalid, "digest is empty", "name the digest of the question that was shown")
 	case a.Input != nil && a.Kind != message.AnswerApprove:
@@ -67,20 +97,16 @@ func checkAnswer(a message.Answer) error {
 		return bad(message.CodeTooLarge, fmt.Sprintf("output has %d bytes, the limit is %d", len(a.Output), message.MaxOutputBytes), "keep large output elsewhere and give a reference")
 	case len(a.Rules) > 0 && a.Kind != message.AnswerApprove:
 		return bad(message.CodeInvalid, "rules go only with approve", "leave them out")
+	case a.Note != "" && a.Kind != message.AnswerAbstain && a.Kind != message.AnswerHandOver:
+		return bad(message.CodeInvalid, "note goes only with abstain and hand_over", "leave it out; to tell the model something, reject with feedback")
+	case len(a.Note) > message.MaxTextBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("note has %d bytes, the limit is %d", len(a.Note), message.MaxTextBytes), "shorten it")
+	case (a.To != "") != (a.Kind == message.AnswerHandOver):
+		return bad(message.CodeInvalid, "to goes with hand_over, and only with it", "name who should answer, or abstain")
+	case len(a.To) > message.MaxIDBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("to has %d bytes, the limit is %d", len(a.To), message.MaxIDBytes), "name one person")
 	}
 	return a.Key.Validate()
-}
-
-// mayAnswer checks the requirement as it was first issued.
-func mayAnswer(c *message.Call, by message.Principal) error {
-	if c.Question == nil || c.State != message.ToolCallAsking {
-		return nil // the machine has the better error
-	}
-	users := c.Question.Requirement.Users
-	if len(users) > 0 && !slices.Contains(users, by.Name) {
-		return &message.Error{Code: message.CodeForbidden, What: by.Name + " is not among those who may answer this question", Hint: "ask one of them"}
-	}
-	return nil
 }
 
 // suggestedOnly refuses rules that are not, to the letter, among those that the
@@ -102,26 +128,49 @@ func sameRule(a, b message.PermissionRule) bool {
 	return a.ToolName == b.ToolName && a.Behavior == b.Behavior
 }
 
-func expired(c *message.Call, v message.Vote) bool {
+// expired reports whether the time of an open question is over.
+func expired(c *message.Call, now time.Time) bool {
 	if c.State != message.ToolCallAsking || c.Question == nil {
 		return false
 	}
-	d := c.Question.Requirement.Deadline
-	return !d.IsZero() && !v.At.Before(d)
+	d := c.Question.Requirement.Ends()
+	return !d.IsZero() && !now.Before(d)
 }
 
-// approve allows what was asked, unless a deny rule came into force since.
-func (e *Engine) approve(ctx context.Context, m *toolcall.Machine, vote message.Vote, rules []message.PermissionRule) error {
+// approve counts an approval of what was asked. The one that completes the
+// requirement allows the call, unless a deny rule came into force since.
+func (e *Engine) approve(ctx context.Context, m *toolcall.Machine, vote message.Vote) error {
 	c := m.Call()
 	if c.State == message.ToolCallAsking && vote.Digest == c.Digest {
 		if d, denied := e.deniedNow(ctx, c); denied {
 			return m.Step(toolcall.Denied{Base: toolcall.Base{At: vote.At}, Decision: d, Vote: &vote})
 		}
 	}
-	if err := m.Step(toolcall.Answered{Base: stamp(), Vote: vote, Remember: fromSession(c, rules)}); err != nil {
+	after := c.Clone()
+	after.Votes = append(slices.Clone(c.Votes), vote)
+	if t := after.Tally(); c.State == message.ToolCallAsking && !t.Agreed {
+		return m.Step(toolcall.Voted{Base: stamp(), Vote: vote})
+	}
+	if err := m.Step(toolcall.Answered{Base: stamp(), Vote: vote, Remember: agreedRules(after)}); err != nil {
 		return err
 	}
 	return e.begin(m)
+}
+
+// agreedRules are the rules to remember that every approval on the question
+// carries: one person alone must not remember what several had to allow.
+func agreedRules(c *message.Call) []message.PermissionRule {
+	var out []message.PermissionRule
+	for i, v := range c.Tally().Approvals {
+		if i == 0 {
+			out = slices.Clone(v.Rules)
+			continue
+		}
+		out = slices.DeleteFunc(out, func(r message.PermissionRule) bool {
+			return !slices.ContainsFunc(v.Rules, func(o message.PermissionRule) bool { return sameRule(o, r) })
+		})
+	}
+	return out
 }
 
 // fromSession takes the suggested rules themselves, not the approver's copies.
@@ -133,49 +182,4 @@ func fromSession(c *message.Call, rules []message.PermissionRule) []message.Perm
 		}
 	}
 	return out
-}
-
-// approveEdited treats an edit as a new proposal by the approver: checked
-// against the schema, decided again. A deny wins; an ask by other rules asks
-// anew; an ask by the very rules that asked before is what this approver
-// answers, who has seen the new arguments, because they wrote them.
-func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote message.Vote, a message.Answer) error {
-	c := m.Call()
-	asked := c.Decision
-	if err := m.Step(toolcall.Edited{Base: stamp(), Vote: vote, Input: *a.Input, Remember: fromSession(c, a.Rules)}); err != nil {
-		return err
-	}
-	if text := e.unfit(c.Tool, c.Input); text != "" {
-		return &message.Error{Code: message.CodeInvalid, What: text, Hint: "correct the edited arguments; the question is still open"}
-	}
-	d := e.policy.Decide(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
-	if d.Behavior == message.BehaviorAsk && sameAsk(asked, d) && d.Requirement.Accepts(vote.By.Name, nil, c.Runtime, 0) {
-		d.Behavior = message.BehaviorAllow
-		d.Reason = "approved as edited by " + vote.By.Name + "; " + d.Reason
-	}
-	ev, err := e.asEvent(c, c.Input, d)
-	if err != nil {
-		return err
-	}
-	if err := m.Step(ev); err != nil {
-		return err
-	}
-	if m.Call().State != message.ToolCallAllowed {
-		return nil
-	}
-	return e.begin(m)
-}
-
-// sameAsk reports whether a decision asks for the same reasons as before: the
-// same rules of whatever bundle, or no rule and the same step. Where several
-// rules ask, Rule is only the first of them, and Reason names them all; so it
-// must be the same to the letter. What failed to be evaluated then may fail
-// again, and nothing else.
-func sameAsk(before *message.Decision, now permission.Decision) bool {
-	if before == nil || before.Rule != now.Rule || before.Source != source(now) || before.Reason != now.Reason {
-		return false
-	}
-	return !slices.ContainsFunc(now.Errors, func(re permission.RuleError) bool {
-		return !slices.Contains(before.Errors, re.Error())
-	})
 }

@@ -59,10 +59,7 @@ func (e *Engine) asEvent(c *message.Call, input string, d permission.Decision) (
 	q := message.Question{
 		V: 1, Key: c.Key, Tool: c.Tool, Input: input, Text: d.Message,
 		Rule: d.Rule, Source: source(d), Reason: d.Reason, Bundle: d.Bundle,
-		Requirement: d.Requirement.Issue(base.At),
-	}
-	if q.Requirement.Users == nil {
-		q.Requirement.Users = []string{}
+		Requirement: issue(c, d, base.At),
 	}
 	digest, err := q.Digest()
 	if err != nil {
@@ -72,6 +69,19 @@ func (e *Engine) asEvent(c *message.Call, input string, d permission.Decision) (
 		Base: base, Decision: kept(d), Question: q, Digest: digest,
 		Suggested: d.Suggested, Placement: e.tool(c.Tool).Placement,
 	}, nil
+}
+
+// issue makes the requirement of a question about c: the whole plan is fixed
+// now, and who is excluded by name.
+func issue(c *message.Call, d permission.Decision, now time.Time) message.Requirement {
+	r := d.Requirement.Issue(now)
+	if r.Users == nil {
+		r.Users = []string{}
+	}
+	if r.ExcludeRequester {
+		r.Requester = c.Runtime
+	}
+	return r
 }
 
 // source names where a decision comes from: the rule's source, or the step of
@@ -165,20 +175,16 @@ func (e *Engine) offer(c *message.Call, t Tool, number, offers int, now time.Tim
 // takes a fresh grant for one from the future.
 const clockSkew = 5 * time.Second
 
-// approvals lists who agreed to the very question that the grant names: those
-// who approved it, or whose edit made it and left nobody to ask; else the policy
-// through this engine. Who edited into a question that others answered did not
-// agree to what they answered.
+// approvals lists who agreed to the very question that the grant names, as its
+// requirement counts them; else the policy through this engine. Who edited into
+// a question that asked for other reasons did not agree to it.
 func approvals(c *message.Call, engine message.Principal, now time.Time) []message.Approval {
 	out := []message.Approval{}
-	for i, v := range c.Votes {
-		agreed := v.Digest == c.Digest
-		if v.Edited { // a vote on the question before; the last one if nobody was asked again
-			agreed = i == len(c.Votes)-1
-		}
-		if v.Kind == message.AnswerApprove && agreed {
-			out = append(out, message.Approval{By: v.By, At: v.At})
-		}
+	for _, v := range c.Tally().Approvals {
+		out = append(out, message.Approval{By: v.By, At: v.At})
+	}
+	if n := len(c.Votes); len(out) == 0 && n > 0 && c.Votes[n-1].Edited && c.Votes[n-1].Made == "" {
+		out = append(out, message.Approval{By: c.Votes[n-1].By, At: c.Votes[n-1].At}) // a fact of an earlier release: nobody was asked again
 	}
 	if len(out) == 0 {
 		out = append(out, message.Approval{By: engine, At: now})

@@ -14,7 +14,10 @@ import (
 // them to the policy as permission.Options.Enforced: rules that need more are
 // refused then, instead of being weaker than they read.
 func Duties() []permission.Duty {
-	return []permission.Duty{permission.DutyUsers, permission.DutyExpiry}
+	return []permission.Duty{
+		permission.DutyUsers, permission.DutyGroups, permission.DutyExcludeRequester, permission.DutyQuorum,
+		permission.DutyExpiry, permission.DutyOnExpiry, permission.DutyEscalation,
+	}
 }
 
 // dutiful denies what a policy allows or asks under conditions that the engine

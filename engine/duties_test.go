@@ -19,8 +19,8 @@ func TestUnmetDutiesDeny(t *testing.T) {
 	}{
 		{"plain ask", permission.Rule{Behavior: message.BehaviorAsk}, message.ToolCallAsking},
 		{"users", permission.Rule{Behavior: message.BehaviorAsk, Approvers: permission.Approvers{Users: []string{"ann"}}}, message.ToolCallAsking},
-		{"quorum", permission.Rule{Behavior: message.BehaviorAsk, Quorum: 2}, message.ToolCallFinished},
-		{"groups", permission.Rule{Behavior: message.BehaviorAsk, Approvers: permission.Approvers{Groups: []string{"g"}}}, message.ToolCallFinished},
+		{"quorum", permission.Rule{Behavior: message.BehaviorAsk, Quorum: 2}, message.ToolCallAsking},
+		{"groups", permission.Rule{Behavior: message.BehaviorAsk, Approvers: permission.Approvers{Groups: []string{"g"}}}, message.ToolCallAsking},
 		{"redact", permission.Rule{Behavior: message.BehaviorAsk, Redact: []string{"args.a"}}, message.ToolCallFinished},
 		{"executor", permission.Rule{Behavior: message.BehaviorAllow, Executor: permission.Executor{Subject: "x"}}, message.ToolCallFinished},
 	} {

@@ -119,8 +119,8 @@ func (e *Engine) schedule(c *message.Call, late time.Duration) {
 			e.replyLater(c.ReplyKey())
 		}
 	case c.State == message.ToolCallAsking:
-		if d := c.Question.Requirement.Deadline; !d.IsZero() {
-			at(d)
+		if next := e.nextLook(c, now); !next.IsZero() {
+			at(next)
 		}
 		if late > 0 { // calls may hide behind the question that this one replaced
 			e.wakeSiblings(c)

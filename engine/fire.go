@@ -72,7 +72,7 @@ func (e *Engine) look(ctx context.Context, c *message.Call) {
 	var err error
 	switch {
 	case c.State == message.ToolCallAsking:
-		err = e.expire(ctx, c.Key)
+		err = e.waits(ctx, c)
 	case !c.RetryAt.IsZero():
 		err = e.retry(ctx, c.Key)
 	case c.Started() && e.alive(c): // heard of while this look waited for its turn
@@ -87,17 +87,6 @@ func (e *Engine) look(ctx context.Context, c *message.Call) {
 		e.log.Warn("a due step could not be taken; it is tried again", "call", c.Key.String(), "state", string(c.State), "error", err)
 		e.later(c.Key)
 	}
-}
-
-func (e *Engine) expire(ctx context.Context, key message.Key) error {
-	_, err := e.update(ctx, "expire", key, e.self(), func(_ context.Context, m *toolcall.Machine) error {
-		now := stamp()
-		if !expired(m.Call(), message.Vote{At: now.At}) {
-			return errNoChange
-		}
-		return m.Step(toolcall.Expired{Base: now})
-	})
-	return err
 }
 
 // lose declares the owner of an attempt dead. An idempotent tool is tried

@@ -27,6 +27,7 @@ type config struct {
 	executor  Executor
 	signals   Signals
 	directory Directory
+	remind    time.Duration
 	key       ed25519.PrivateKey
 	log       *slog.Logger
 	mode      permission.Mode
@@ -113,6 +114,19 @@ func WithKeep(calls int) Option {
 			return fmt.Errorf("keep %d must not be negative", calls)
 		}
 		c.keep = calls
+		return nil
+	}
+}
+
+// WithReminders repeats the hint of an open question about which nothing was
+// said for so long, again and again; 0, the default, never does. A reminder has
+// the sequence of the hint before it.
+func WithReminders(every time.Duration) Option {
+	return func(c *config) error {
+		if every < 0 {
+			return fmt.Errorf("reminders every %s: must not be negative", every)
+		}
+		c.remind = every
 		return nil
 	}
 }

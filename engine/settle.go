@@ -49,6 +49,7 @@ func checkSettle(r message.SettleRequest) error {
 }
 
 // revoke takes back a call that was allowed and that nobody has started.
+// Operators may, and approvers who could have answered its question.
 func (e *Engine) revoke(ctx context.Context, by message.Principal, r message.RevokeRequest) (*message.Call, error) {
 	r.Space = e.space
 	if err := r.Key.Validate(); err != nil {
@@ -57,7 +58,11 @@ func (e *Engine) revoke(ctx context.Context, by message.Principal, r message.Rev
 	if len(r.Reason) > message.MaxTextBytes {
 		return nil, &message.Error{Code: message.CodeTooLarge, Op: "revoke", What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), message.MaxTextBytes), Hint: "shorten it"}
 	}
-	return e.update(ctx, "revoke", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
+	voter := e.voter(by)
+	return e.update(ctx, "revoke", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
+		if err := voter.mayRevoke(ctx, m.Call()); err != nil {
+			return err
+		}
 		return m.Step(toolcall.Revoked{Base: stamp(), Reason: r.Reason})
 	})
 }

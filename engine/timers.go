@@ -47,14 +47,17 @@ func (t *timers) set(at time.Time, key message.Key, seq uint64) {
 // is a pause.
 const pulse = 200 * time.Millisecond
 
+// idle is the longest wait of the timers: a clock that was set is noticed then.
+const idle = time.Minute
+
 // run calls fire for each entry when its time has come, until ctx ends. fire
 // must not block. Pauses of the process are reported to the leases before
 // anything fires.
 func (t *timers) run(ctx context.Context, l *leases, fire func(due)) {
-	timer := time.NewTimer(time.Hour)
+	timer := time.NewTimer(idle)
 	defer timer.Stop()
-	for expected := time.Now().Add(time.Hour); ; {
-		now, wait := time.Now(), time.Hour
+	for expected := time.Now().Add(idle); ; {
+		now, wait := time.Now(), idle
 		if late := now.Sub(expected); late > pulse {
 			l.excuse(late, now)
 		}
@@ -76,7 +79,7 @@ func (t *timers) run(ctx context.Context, l *leases, fire func(due)) {
 			fire(d)
 		}
 		if len(ready) > 0 {
-			expected = now.Add(time.Hour)
+			expected = now.Add(idle)
 			continue // fire may have set earlier ones
 		}
 		timer.Reset(wait)

@@ -134,14 +134,32 @@ func (r Requirement) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDen
 
 func (r *Rule) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDeny) }
 
-// Issue gives the requirement of a question that opens at the given instant.
-// It carries the users and the deadline: whoever asks looks at the rest itself,
-// and refuses what Duties names and it cannot do.
+// Issue gives the requirement of a question that opens at the given instant,
+// with its whole plan. Whoever asks adds the people who are excluded, and what
+// to do with Remember.
 func (r Requirement) Issue(now time.Time) message.Requirement {
-	out := message.Requirement{Users: slices.Clone(r.Users)}
+	out := message.Requirement{Users: slices.Clone(r.Users), ExcludeRequester: r.ExcludeRequester}
+	if r.Quorum > 1 {
+		out.Quorum = r.Quorum
+	}
+	for _, s := range r.Approvers {
+		out.Approvers = append(out.Approvers, s.issue(now))
+	}
 	if r.Expiry > 0 {
 		out.Deadline = now.Add(r.Expiry)
+		if r.OnExpiry == OnExpiryEscalate {
+			out.OnExpiry, out.FinalDeadline = message.OnExpiryEscalate, now.Add(2*r.Expiry)
+		}
 	}
+	return out
+}
+
+func (s ApproverSet) issue(now time.Time) message.ApproverSet {
+	out := message.ApproverSet{Rule: s.Rule, Users: slices.Clone(s.Users), Groups: slices.Clone(s.Groups)}
+	for _, e := range s.Escalation {
+		out.Escalation = append(out.Escalation, message.EscalationStep{At: now.Add(e.After), Users: slices.Clone(e.To.Users), Groups: slices.Clone(e.To.Groups)})
+	}
+	slices.SortStableFunc(out.Escalation, func(a, b message.EscalationStep) int { return a.At.Compare(b.At) })
 	return out
 }
 

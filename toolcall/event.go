@@ -40,6 +40,9 @@ type (
 		Digest    string
 		Suggested []message.PermissionRule
 		Placement message.Placement
+		// EditCounts: whoever made these arguments with an edit in the same fact
+		// has thereby approved this question.
+		EditCounts bool
 	}
 	// Hidden leaves a call pending behind another's open question.
 	Hidden struct {
@@ -52,8 +55,9 @@ type (
 		Decision message.Decision
 		Vote     *message.Vote // the approval that came too late, if any
 	}
-	// Answered is a person's word on an open question, with Kind approve
-	// (unedited), reject or answer.
+	// Answered is the word on an open question that ends it, with Kind approve
+	// (unedited), reject or answer. An approval has to complete what the
+	// question's requirement wants.
 	Answered struct {
 		Base
 		Vote     message.Vote
@@ -67,6 +71,18 @@ type (
 		Vote     message.Vote
 		Input    string
 		Remember []message.PermissionRule
+	}
+	// Voted is a person's word that leaves the question open: an approval beside
+	// which others are needed, or Kind abstain or hand_over.
+	Voted struct {
+		Base
+		Vote message.Vote
+	}
+	// Escalated says that the plan of an open question has come to its instant
+	// number Step.
+	Escalated struct {
+		Base
+		Step int
 	}
 	// Expired ends an open question whose deadline has passed.
 	Expired struct{ Base }

@@ -126,6 +126,10 @@ func (m *Machine) apply(ev Event) error {
 		return m.answered(ev)
 	case Edited:
 		return m.edited(ev)
+	case Voted:
+		return m.voted(ev)
+	case Escalated:
+		return m.escalated(ev)
 	case Expired:
 		return m.finish(Expire, message.ToolResultDenied, expiredText(c.Tool), ev.At)
 	case Interrupted:
@@ -141,7 +145,12 @@ func (m *Machine) decided(ev Decided) error {
 	c := m.call
 	d, q := ev.Decision, ev.Question
 	c.Decision, c.Question, c.Digest, c.Suggested = &d, &q, ev.Digest, ev.Suggested
-	c.Behind, c.Placement = "", ev.Placement
+	c.Behind, c.Placement, c.Step = "", ev.Placement, 0
+	if n := len(c.Votes); ev.EditCounts && n > 0 && c.Cause == string(Edit) {
+		v := c.Votes[n-1]
+		v.Made = ev.Digest
+		c.Votes = appendVote(c.Votes[:n-1], v)
+	}
 	switch d.Behavior {
 	case message.BehaviorDeny:
 		return m.finish(Deny, message.ToolResultDenied, deniedText(c.Tool, d), ev.At)
@@ -150,50 +159,6 @@ func (m *Machine) decided(ev Decided) error {
 	default:
 		return m.move(Ask)
 	}
-}
-
-// answered checks the fence of every answer, the digest, before anything else.
-func (m *Machine) answered(ev Answered) error {
-	c := m.call
-	if err := m.sameQuestion(ev.Vote.Digest); err != nil {
-		return err
-	}
-	c.Votes = appendVote(c.Votes, ev.Vote)
-	switch ev.Vote.Kind {
-	case message.AnswerApprove:
-		c.Remember = ev.Remember
-		return m.move(Approve)
-	case message.AnswerReject:
-		return m.finish(Reject, message.ToolResultDenied, rejectedText(c.Tool, ev.Vote), ev.At)
-	case message.AnswerForTool:
-		return m.finish(Answer, message.ToolResultSuccess, ev.Output, ev.At)
-	}
-	return &message.Error{Code: message.CodeInvalid, Op: "answer", What: "unknown kind of answer " + string(ev.Vote.Kind),
-		Hint: "use approve, reject or answer"}
-}
-
-func (m *Machine) edited(ev Edited) error {
-	if err := m.sameQuestion(ev.Vote.Digest); err != nil {
-		return err
-	}
-	vote := ev.Vote
-	vote.Edited = true
-	m.call.Votes = appendVote(m.call.Votes, vote)
-	m.call.Input, m.call.Remember = ev.Input, ev.Remember
-	return m.move(Edit)
-}
-
-func (m *Machine) sameQuestion(digest string) error {
-	c := m.call
-	if c.State != asking {
-		return wrongState(c.Clone(), Approve)
-	}
-	if digest != c.Digest {
-		return &message.Error{Code: message.CodeDigest, Op: "answer", Call: c.Clone(),
-			What: "the answer is to another question than the one that is open",
-			Hint: "look at the present question and answer that one"}
-	}
-	return nil
 }
 
 func (m *Machine) revoked(ev Revoked) error {
@@ -218,9 +183,4 @@ func (m *Machine) finish(cause Cause, state message.ToolResultState, text string
 func (m *Machine) done(r *message.ToolResultBlock) {
 	m.call.Result = r
 	m.call.Behind, m.call.Hold, m.call.RetryAt = "", message.HoldNone, time.Time{}
-}
-
-// appendVote never writes into a slice that another copy of the call shares.
-func appendVote(votes []message.Vote, v message.Vote) []message.Vote {
-	return append(append([]message.Vote(nil), votes...), v)
 }

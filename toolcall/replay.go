@@ -9,8 +9,8 @@ import (
 // Replay folds the facts of one call, oldest first, checks every step against
 // the table and returns the call's state. It is what proves that a history is
 // one the machine could have written: steps that the table lacks, gaps, a
-// changed identity, a moved finished call or a dispatch without an allow are
-// errors. A note changes nothing.
+// changed identity, a moved finished call, a dispatch without an allow or an
+// approval without everybody who must are errors. A note changes nothing.
 func Replay(facts []*message.Fact) (*message.Call, error) {
 	var cur *message.Call
 	for i, f := range facts {
@@ -47,6 +47,9 @@ func follows(cur *message.Call, f *message.Fact) error {
 		to, ok := next(state, Cause(s.Cause))
 		if !ok || s.From != state || s.To != to {
 			return fmt.Errorf("the table has no step %q from %q to %q", s.Cause, s.From, s.To)
+		}
+		if Cause(s.Cause) == Approve && !c.Tally().Agreed {
+			return fmt.Errorf("it was approved without everybody who must")
 		}
 		state = to
 	}

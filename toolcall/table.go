@@ -15,7 +15,11 @@ const (
 	Ask       Cause = "ask"       // the policy said ask
 	Allow     Cause = "allow"     // the policy said allow
 	Hide      Cause = "hide"      // the open question of another call may answer this one too
-	Approve   Cause = "approve"   // a person approved exactly what was asked
+	Approve   Cause = "approve"   // everybody who must has approved exactly what was asked
+	Vote      Cause = "vote"      // (ours) a person approved, and others must as well
+	Abstain   Cause = "abstain"   // (ours) a person leaves the question to others
+	HandOver  Cause = "hand_over" // (ours) a person names who should answer instead
+	Escalate  Cause = "escalate"  // (ours) the time has come to ask further people
 	Edit      Cause = "edit"      // (ours) a person changed the arguments: decided again
 	Reject    Cause = "reject"    // a person refused
 	Answer    Cause = "answer"    // (ours) a person gave the result instead of the tool
@@ -63,7 +67,11 @@ func Table() []Transition {
 		{Ask, states{pending}, asking, "the policy asks a person"},
 		{Allow, states{pending}, allowed, "the policy allows it"},
 		{Hide, states{pending}, pending, "an open question may settle this call too"},
-		{Approve, states{asking}, allowed, "a person approved what was asked"},
+		{Vote, states{asking}, asking, "a person approved what was asked; others must agree"},
+		{Abstain, states{asking}, asking, "a person leaves the question to others"},
+		{HandOver, states{asking}, asking, "a person hands the question over"},
+		{Escalate, states{asking}, asking, "further people are asked"},
+		{Approve, states{asking}, allowed, "everybody who must has approved what was asked"},
 		{Edit, states{asking}, pending, "edited arguments are decided again"},
 		{Reject, states{asking}, finished, "a person refused"},
 		{Answer, states{asking}, finished, "a person answered for the tool"},

@@ -77,9 +77,8 @@ func (w *world) auditDecision(facts []*message.Fact, r run) {
 	if err != nil || digest != c.Digest {
 		w.Errorf("%s: the digest %s is not that of its question, %s (%v)", r.key, c.Digest, digest, err)
 	}
-	approved := slices.ContainsFunc(c.Votes, func(v message.Vote) bool {
-		return v.Kind == message.AnswerApprove && (v.Digest == digest || v.Edited)
-	})
+	need := max(c.Question.Requirement.Quorum, 1)
+	approved := len(c.Tally().Approvals) >= need && c.Tally().Agreed
 	if c.Decision.Behavior != message.BehaviorAllow && !approved {
 		w.Errorf("%s ran although the policy said %s and nobody approved: votes %+v", r.key, c.Decision.Behavior, c.Votes)
 	}

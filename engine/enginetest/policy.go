@@ -100,7 +100,7 @@ func (p *policy) use(t testing.TB, rules ...permission.Rule) {
 	for _, e := range tools(t) {
 		known = append(known, e.Tool)
 	}
-	b, err := permission.Compile(permission.Policy{Rules: rules}, permission.Options{Tools: known})
+	b, err := permission.Compile(permission.Policy{Rules: rules}, permission.Options{Tools: known, Enforced: engine.Duties()})
 	if err != nil {
 		t.Fatalf("compile the policy: %v", err)
 	}

@@ -40,6 +40,7 @@ func RunEngine(t *testing.T, newJournal New) {
 		{"hidden", hiddenCases()},
 		{"answer", answerCases()},
 		{"digest", digestCases()},
+		{"quorum", quorumCases()},
 		{"interrupt", interruptCases()},
 		{"worker", workerCases()},
 		{"result", resultCases()},

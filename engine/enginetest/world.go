@@ -86,7 +86,7 @@ func (w *world) unstarted(opts ...engine.Option) *replica {
 	w.Helper()
 	r := &replica{w: w, cord: newCord(w.journal), tools: &runner{effects: w.effects}}
 	all := append([]engine.Option{
-		engine.WithGrace(grace), engine.WithDrain(drain), engine.WithExecutor(r.tools), engine.WithSignals(&signals{hub: w.hub, r: r}),
+		engine.WithGrace(grace), engine.WithDrain(drain), engine.WithExecutor(r.tools), engine.WithSignals(&signals{hub: w.hub, r: r}), engine.WithDirectory(people),
 	}, opts...)
 	var err error
 	if r.Engine, err = engine.New(w.space, r.cord, w.policy, tools(w), all...); err != nil {

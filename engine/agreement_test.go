@@ -1,0 +1,187 @@
+package engine_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// agreement is a question, the people around it, and an own account of what
+// they said, against which the engine is held.
+type agreement struct {
+	*rapid.T
+	journal *engine.Memory
+	eng     *engine.Engine
+	rules   []permission.Rule
+	people  engine.StaticDirectory
+	call    *message.Call
+	said    map[string]map[string]bool // by digest: who approves, as far as they have not taken it back
+}
+
+var crowd = []string{"ann", "bob", "cy", "dora", "bot"}
+
+// No sequence of answers makes a call run whose arguments did not get the
+// approvals of every rule that asked, and nobody who may not answer changes
+// anything.
+func TestAgreement(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		a := newAgreement(rt)
+		defer a.eng.Close()
+		for range rapid.IntRange(1, 25).Draw(rt, "answers") {
+			if a.call.State != message.ToolCallAsking {
+				return
+			}
+			a.answer()
+		}
+	})
+}
+
+func newAgreement(rt *rapid.T) *agreement {
+	a := &agreement{T: rt, journal: engine.NewMemory(), people: engine.StaticDirectory{}, said: map[string]map[string]bool{}}
+	groups := []string{"red", "blue"}
+	for _, name := range crowd {
+		a.people[name] = rapid.SliceOfNDistinct(rapid.SampledFrom(groups), 0, 2, rapid.ID).Draw(rt, name)
+	}
+	for i, name := range []string{"one", "two"}[:rapid.IntRange(1, 2).Draw(rt, "rules")] {
+		r := permission.Rule{Name: name, Tools: []string{"t"}, Behavior: message.BehaviorAsk, Quorum: rapid.IntRange(0, 3).Draw(rt, "quorum")}
+		switch rapid.IntRange(0, 2).Draw(rt, "who") {
+		case 1:
+			r.Approvers.Groups = []string{groups[i]}
+		case 2:
+			r.Approvers.Groups, r.Approvers.Users = []string{groups[i]}, []string{"cy"}
+		}
+		r.Approvers.ExcludeRequester = rapid.Bool().Draw(rt, "exclude requester")
+		a.rules = append(a.rules, r)
+	}
+	policy, err := permission.Compile(permission.Policy{Rules: a.rules}, permission.Options{Enforced: engine.Duties()})
+	if err != nil {
+		rt.Fatal(err)
+	}
+	tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: message.PlaceExternal}
+	if a.eng, err = engine.New("default", a.journal, policy, []engine.Tool{tool}, engine.WithDirectory(a.people)); err != nil {
+		rt.Fatal(err)
+	}
+	if err := a.eng.Start(context.Background()); err != nil {
+		rt.Fatal(err)
+	}
+	bot := a.eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	r, err := bot.Propose(context.Background(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{"n":0}`}}})
+	if err != nil {
+		rt.Fatal(err)
+	}
+	a.call = r.Calls[0]
+	if a.call.State == message.ToolCallAsking != (a.call.Result == nil) {
+		rt.Fatalf("the call is %s", a.call.State)
+	}
+	return a
+}
+
+// answer sends one answer of anybody, to the present question or an older one,
+// and checks what came of it.
+func (a *agreement) answer() {
+	name := rapid.SampledFrom(crowd).Draw(a.T, "by")
+	kinds := []message.AnswerKind{message.AnswerApprove, message.AnswerApprove, message.AnswerApprove, message.AnswerAbstain, message.AnswerHandOver, message.AnswerForTool, message.AnswerReject}
+	ans := message.Answer{Key: a.call.Key, Kind: rapid.SampledFrom(kinds).Draw(a.T, "kind"), Digest: a.call.Digest}
+	if ans.Kind == message.AnswerHandOver {
+		ans.To = rapid.SampledFrom(crowd).Draw(a.T, "to")
+	}
+	if ans.Kind == message.AnswerApprove && rapid.IntRange(0, 3).Draw(a.T, "edit") == 0 {
+		input := rapid.SampledFrom([]string{`{"n":1}`, `{"n":2}`}).Draw(a.T, "input")
+		ans.Input = &input
+	}
+	if old := a.digests(); len(old) > 0 && rapid.IntRange(0, 4).Draw(a.T, "stale") == 0 {
+		ans.Digest = rapid.SampledFrom(old).Draw(a.T, "digest")
+	}
+	before := a.size()
+	c, err := a.eng.As(message.Principal{Role: message.RoleApprover, Name: name}).Answer(context.Background(), ans)
+	switch {
+	case err != nil:
+		if a.size() != before {
+			a.Fatalf("%s by %s was refused (%v) and written", ans.Kind, name, err)
+		}
+		return
+	case !a.entitled(name):
+		a.Fatalf("%s by %s counted, who may not answer", ans.Kind, name)
+	case ans.Digest != a.call.Digest:
+		a.Fatalf("%s counted for another question", ans.Kind)
+	}
+	a.note(name, ans, c)
+	if c.State == message.ToolCallSubmitted {
+		a.mustAgree(c)
+	}
+	a.call = c
+}
+
+func (a *agreement) note(name string, ans message.Answer, c *message.Call) {
+	if a.said[c.Digest] == nil {
+		a.said[c.Digest] = map[string]bool{}
+	}
+	a.said[c.Digest][name] = ans.Kind == message.AnswerApprove
+}
+
+// entitled: the person is one of those whom a rule asks.
+func (a *agreement) entitled(name string) bool {
+	for _, r := range a.rules {
+		if r.Approvers.ExcludeRequester && name == "bot" {
+			return false
+		}
+	}
+	named := false
+	for _, r := range a.rules {
+		if len(r.Approvers.Groups) > 0 {
+			named = true
+			if a.of(r, name) {
+				return true
+			}
+		}
+	}
+	return !named
+}
+
+func (a *agreement) of(r permission.Rule, name string) bool {
+	return len(r.Approvers.Groups) == 0 || slices.Contains(r.Approvers.Users, name) || slices.Contains(a.people[name], r.Approvers.Groups[0])
+}
+
+// mustAgree checks each rule by itself against who approved these arguments.
+func (a *agreement) mustAgree(c *message.Call) {
+	for _, r := range a.rules {
+		n := 0
+		for name, yes := range a.said[c.Digest] {
+			if yes && a.of(r, name) && a.entitled(name) {
+				n++
+			}
+		}
+		if n < max(r.Quorum, 1) {
+			a.Fatalf("%s runs with %d approvals for the rule %s, which wants %d of %+v: %v", c.Input, n, r.Name, r.Quorum, r.Approvers, a.said[c.Digest])
+		}
+	}
+	if digest, err := c.Question.Digest(); err != nil || digest != c.Digest || c.Question.Input != c.Input {
+		a.Fatalf("what runs is not what was asked: %s, %s, %v", digest, c.Digest, err)
+	}
+}
+
+// digests are those of the questions before the present one.
+func (a *agreement) digests() []string {
+	var out []string
+	for d := range a.said {
+		if d != a.call.Digest {
+			out = append(out, d)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (a *agreement) size() int {
+	records, _, err := a.journal.Read(context.Background(), a.call.SessionKey(), 0, 1<<20)
+	if err != nil {
+		a.Fatal(err)
+	}
+	return len(records)
+}

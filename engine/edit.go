@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// approveEdited treats an edit as a new proposal by the approver: checked
+// against the schema, decided again. A deny wins; an ask by other rules asks
+// anew; to an ask by the very rules that asked before the edit is the approval
+// of this approver, who has seen the new arguments, because they wrote them.
+// Whoever else must approve is asked anew, and earlier approvals are void.
+func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote message.Vote, a message.Answer) error {
+	c := m.Call()
+	asked := c.Decision
+	if err := m.Step(toolcall.Edited{Base: stamp(), Vote: vote, Input: *a.Input, Remember: vote.Rules}); err != nil {
+		return err
+	}
+	if text := e.unfit(c.Tool, c.Input); text != "" {
+		return &message.Error{Code: message.CodeInvalid, What: text, Hint: "correct the edited arguments; the question is still open"}
+	}
+	d := e.policy.Decide(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
+	ev, err := e.asEvent(c, c.Input, d)
+	if err != nil {
+		return err
+	}
+	ev.EditCounts = d.Behavior == message.BehaviorAllow || d.Behavior == message.BehaviorAsk && sameAsk(asked, d)
+	if d.Behavior == message.BehaviorAsk && ev.EditCounts && editSuffices(ev, vote) {
+		ev.Decision.Behavior = message.BehaviorAllow
+		ev.Decision.Reason = "approved as edited by " + vote.By.Name + "; " + d.Reason
+	}
+	if err := m.Step(ev); err != nil {
+		return err
+	}
+	if m.Call().State != message.ToolCallAllowed {
+		return nil
+	}
+	return e.begin(m)
+}
+
+// editSuffices reports whether the editor's approval is all that the question
+// about the edited arguments needs.
+func editSuffices(ev toolcall.Decided, vote message.Vote) bool {
+	vote.Edited, vote.Made = true, ev.Digest
+	return ev.Question.Requirement.Tally([]message.Vote{vote}, ev.Digest, 0).Agreed
+}
+
+// sameAsk reports whether a decision asks for the same reasons as before: the
+// same rules of whatever bundle, or no rule and the same step. Where several
+// rules ask, Rule is only the first of them, and Reason names them all; so it
+// must be the same to the letter. What failed to be evaluated then may fail
+// again, and nothing else.
+func sameAsk(before *message.Decision, now permission.Decision) bool {
+	if before == nil || before.Rule != now.Rule || before.Source != source(now) || before.Reason != now.Reason {
+		return false
+	}
+	return !slices.ContainsFunc(now.Errors, func(re permission.RuleError) bool {
+		return !slices.Contains(before.Errors, re.Error())
+	})
+}

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// voter is a person who answers. Their groups are looked up once, and only if
+// they can matter.
+type voter struct {
+	e      *Engine
+	by     message.Principal
+	asked  bool
+	groups Membership
+	err    error // of the directory
+}
+
+func (e *Engine) voter(by message.Principal) *voter { return &voter{e: e, by: by} }
+
+// vote is the answer as facts keep it, with the groups that the person has now
+// and how far the question's plan has come.
+func (v *voter) vote(ctx context.Context, c *message.Call, a message.Answer, at time.Time) message.Vote {
+	out := message.Vote{
+		Kind: a.Kind, By: v.by, At: at, Digest: a.Digest, Feedback: a.Feedback,
+		Note: a.Note, To: a.To, Rules: fromSession(c, a.Rules), Step: stepAt(c, at),
+	}
+	if c.Question != nil && c.Question.Requirement.NeedsGroups() {
+		v.look(ctx)
+		out.Groups, out.GroupsFrom = v.groups.Groups, v.groups.Source
+	}
+	return out
+}
+
+func (v *voter) look(ctx context.Context) {
+	if !v.asked {
+		v.asked = true
+		v.groups, v.err = v.e.membership(ctx, v.by)
+	}
+}
+
+// may checks the vote against the requirement as it was first issued.
+func (v *voter) may(c *message.Call, vote message.Vote, a message.Answer) error {
+	if c.Question == nil || c.State != message.ToolCallAsking {
+		return nil // the machine has the better error
+	}
+	r, name := c.Question.Requirement, v.by.Name
+	switch accepted := r.Accepts(vote); {
+	case !accepted && r.ExcludeRequester && name == r.Requester:
+		return refused(name+" is the requester of this call and may not answer for it", "ask somebody else")
+	case !accepted && v.err != nil:
+		return refused("the groups of "+name+" cannot be looked up now, and without them "+name+" is not among those who may answer this question", "try again when the directory answers")
+	case !accepted:
+		return refused(name+" is not among those who may answer this question", "ask one of them")
+	}
+	alone := vote
+	alone.Kind, alone.Digest = message.AnswerApprove, c.Digest
+	switch {
+	case a.Kind == message.AnswerHandOver:
+		return mayTake(r, name, a.To)
+	case a.Kind == message.AnswerApprove && !edits(c, a) && r.ExcludeEditor && slices.Contains(r.Editors, name):
+		return refused(name+" has edited these arguments and may not approve them", "ask somebody else, or reject")
+	case a.Kind == message.AnswerForTool && !r.Tally([]message.Vote{alone}, c.Digest, alone.Step).Agreed:
+		return refused("one person alone cannot answer for the tool where others must agree", "approve it, or reject it with feedback")
+	}
+	return nil
+}
+
+// mayRevoke keeps approvers to the calls for which they may answer.
+func (v *voter) mayRevoke(ctx context.Context, c *message.Call) error {
+	if v.by.Role != message.RoleApprover || c.Question == nil {
+		return nil
+	}
+	vote := v.vote(ctx, c, message.Answer{}, stamp().At)
+	if !c.Question.Requirement.Accepts(vote) {
+		return refused(v.by.Name+" is not among those who may answer for this call", "ask one of them, or an operator")
+	}
+	return nil
+}
+
+// mayTake refuses to hand a question to somebody who certainly cannot answer
+// it. What groups they are in is looked at when they answer.
+func mayTake(r message.Requirement, from, to string) error {
+	if to == from {
+		return &message.Error{Code: message.CodeInvalid, What: "a question is handed over to somebody else", Hint: "abstain, or name another person"}
+	}
+	if !r.NeedsGroups() && !r.Accepts(message.Vote{By: message.Principal{Name: to}, Step: len(r.Plan())}) {
+		return refused(to+" is not among those who may answer this question", "name one of them")
+	}
+	return nil
+}
+
+// edits reports whether an answer changes the arguments.
+func edits(c *message.Call, a message.Answer) bool { return a.Input != nil && *a.Input != c.Input }
+
+func refused(what, hint string) error {
+	return &message.Error{Code: message.CodeForbidden, What: what, Hint: hint}
+}
+
+// lastWord compares a vote with what the person has said about this question
+// before. The same again changes nothing; a person may still become more
+// careful, never less: an approval can be taken back, what was left to others
+// only refused. So an old answer that is sent again takes nobody's word back.
+func lastWord(c *message.Call, vote message.Vote, a message.Answer) (again bool, err error) {
+	if c.State != message.ToolCallAsking || vote.Digest != c.Digest {
+		return false, nil // the machine has the better error
+	}
+	var last *message.Vote
+	for _, v := range c.Votes {
+		if v.On(c.Digest) && v.By.Name == vote.By.Name {
+			last = &v
+		}
+	}
+	switch {
+	case last == nil, vote.Kind == message.AnswerReject, edits(c, a) && last.Kind == message.AnswerApprove:
+		return false, nil
+	case edits(c, a):
+	case last.Kind == vote.Kind && last.Note == vote.Note && last.To == vote.To && slices.EqualFunc(last.Rules, vote.Rules, sameRule):
+		return true, nil
+	case last.Kind == message.AnswerApprove && vote.Kind != message.AnswerApprove:
+		return false, nil
+	}
+	return false, &message.Error{Code: message.CodeConflict, Call: c.Clone(), What: vote.By.Name + " has answered this question before: " + string(last.Kind), Hint: "it can still be rejected; else leave it to the others"}
+}

@@ -1,0 +1,251 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// days is a space of two engines whose people sit in groups.
+type days struct {
+	*testing.T
+	journal *engine.Memory
+	engines []*engine.Engine
+	hints   *hints
+	rules   []permission.Rule
+}
+
+// hints counts what inboxes are told.
+type hints struct {
+	engine.Signals
+	mu  sync.Mutex // guards n
+	all []uint64
+}
+
+func (h *hints) Hint(c *message.Call) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, c.Seq)
+}
+
+func (h *hints) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all)
+}
+
+func inDays(t *testing.T, rule permission.Rule, f func(d *days)) {
+	t.Helper()
+	rule.Name, rule.Tools, rule.Behavior = "r", []string{"t"}, message.BehaviorAsk
+	synctest.Test(t, func(t *testing.T) {
+		d := &days{T: t, journal: engine.NewMemory(), hints: &hints{}, rules: []permission.Rule{rule}}
+		d.start()
+		d.start()
+		f(d)
+	})
+}
+
+func (d *days) start(opts ...engine.Option) {
+	d.Helper()
+	policy, err := permission.Compile(permission.Policy{Rules: d.rules}, permission.Options{Enforced: engine.Duties()})
+	if err != nil {
+		d.Fatal(err)
+	}
+	people := engine.StaticDirectory{"ann": {"team"}, "bob": {"leads"}, "cy": {"managers"}, "dora": {"team"}}
+	tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: message.PlaceExternal}
+	e, err := engine.New("default", d.journal, policy, []engine.Tool{tool}, append([]engine.Option{engine.WithDirectory(people), engine.WithSignals(d.hints)}, opts...)...)
+	if err != nil {
+		d.Fatal(err)
+	}
+	if err := e.Start(d.Context()); err != nil {
+		d.Fatal(err)
+	}
+	d.Cleanup(func() { _ = e.Close() }) // says nothing that a test wants to know
+	d.engines = append(d.engines, e)
+}
+
+func (d *days) propose() *message.Call {
+	d.Helper()
+	out, err := d.engines[0].As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(d.Context(), message.ProposeRequest{Session: "s", Reply: "r",
+		Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{}`}}})
+	if err != nil {
+		d.Fatal(err)
+	}
+	return out.Calls[0]
+}
+
+func (d *days) approve(name string) error {
+	d.Helper()
+	_, err := d.engines[len(d.engines)-1].As(message.Principal{Role: message.RoleApprover, Name: name}).Answer(d.Context(), message.Answer{Key: key, Kind: message.AnswerApprove, Digest: d.now().Digest})
+	return err
+}
+
+func (d *days) now() *message.Call {
+	d.Helper()
+	out, err := d.engines[len(d.engines)-1].As(message.Principal{Role: message.RoleOperator, Name: "olga"}).Show(d.Context(), message.ShowRequest{Key: key})
+	if err != nil {
+		d.Fatal(err)
+	}
+	return out.Call
+}
+
+func (d *days) pass(t time.Duration) *message.Call {
+	d.Helper()
+	time.Sleep(t)
+	synctest.Wait()
+	return d.now()
+}
+
+// wantMay checks who may answer now, by letting them approve.
+func (d *days) wantMay(want map[string]bool) {
+	d.Helper()
+	for name, may := range want {
+		err := d.approve(name)
+		if may && err != nil || !may && !errors.Is(err, message.ErrForbidden) {
+			d.Errorf("%s answers: %v, want that they may: %t", name, err, may)
+		}
+	}
+}
+
+var escalating = permission.Rule{
+	Approvers: permission.Approvers{Groups: []string{"team"}}, Quorum: 4,
+	Escalation: []permission.Escalation{
+		{After: time.Hour, To: permission.Approvers{Groups: []string{"leads"}}},
+		{After: 20 * time.Hour, To: permission.Approvers{Groups: []string{"managers"}}},
+	},
+	Expiry: 24 * time.Hour, OnExpiry: permission.OnExpiryEscalate,
+}
+
+// Further people are asked at the times of the plan, each of them once however
+// many engines look, and at the very end the question denies.
+func TestEscalation(t *testing.T) {
+	inDays(t, escalating, func(d *days) {
+		digest := d.propose().Digest
+		for _, step := range []struct {
+			wait time.Duration
+			may  map[string]bool
+			step int
+		}{
+			{0, map[string]bool{"ann": true, "bob": false, "cy": false}, 0},
+			{time.Hour - time.Millisecond, map[string]bool{"bob": false}, 0},
+			{time.Millisecond, map[string]bool{"bob": true, "cy": false}, 1},
+			{19 * time.Hour, map[string]bool{"cy": true}, 2},
+			{4 * time.Hour, map[string]bool{"dora": false}, 3}, // the deadline: only the last escalation is asked
+			{24*time.Hour - time.Millisecond, nil, 3},
+		} {
+			c := d.pass(step.wait)
+			if c.Step != step.step || c.State != message.ToolCallAsking || c.Digest != digest {
+				d.Errorf("after %s it is %s at step %d, want %d, digest changed: %t", step.wait, c.State, c.Step, step.step, c.Digest != digest)
+			}
+			d.wantMay(step.may)
+		}
+		c := d.pass(time.Millisecond)
+		if c.Cause != "expire" || c.Result.State != message.ToolResultDenied {
+			d.Errorf("it ended by %s with %v", c.Cause, c.Result)
+		}
+		d.wantPath("propose ask", "vote", "escalate", "vote", "escalate", "vote", "escalate", "expire")
+	})
+}
+
+func (d *days) wantPath(want ...string) {
+	d.Helper()
+	history, err := d.journal.History(d.Context(), key)
+	if err != nil {
+		d.Fatal(err)
+	}
+	var got []string
+	for _, r := range history {
+		var steps string
+		for i, s := range r.Fact.Path {
+			steps += map[bool]string{true: " "}[i > 0] + s.Cause
+		}
+		got = append(got, steps)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		d.Errorf("the facts are %q, want %q", got, want)
+	}
+}
+
+// An engine that starts when all the others are gone finds every time again in
+// the journal, also those that passed meanwhile.
+func TestEscalationOutlivesEngines(t *testing.T) {
+	inDays(t, escalating, func(d *days) {
+		d.propose()
+		if err := d.approve("ann"); err != nil {
+			d.Fatal(err)
+		}
+		for _, e := range d.engines {
+			if err := e.Close(); err != nil {
+				d.Error(err)
+			}
+		}
+		time.Sleep(21 * time.Hour)
+		d.start()
+		c := d.pass(time.Second)
+		if c.Step != 2 || len(c.Votes) != 1 {
+			d.Errorf("at step %d with the votes %+v", c.Step, c.Votes)
+		}
+		d.wantMay(map[string]bool{"cy": true})
+		d.wantPath("propose ask", "vote", "escalate", "vote")
+	})
+}
+
+// An answer at the very moment does not depend on which timer ran first.
+func TestAnswerOnTheMoment(t *testing.T) {
+	rule := escalating
+	rule.Quorum = 1
+	inDays(t, rule, func(d *days) {
+		d.propose()
+		time.Sleep(time.Hour) // the timers run at this instant as well
+		if err := d.approve("bob"); err != nil {
+			d.Errorf("bob, on the moment from which he may answer: %v", err)
+		}
+		if c := d.pass(time.Second); c.State != message.ToolCallSubmitted || c.Votes[0].Step != 1 {
+			d.Errorf("it is %s with %+v", c.State, c.Votes)
+		}
+	})
+}
+
+// People are reminded of a question about which nothing is said, and of no
+// other.
+func TestReminders(t *testing.T) {
+	inDays(t, permission.Rule{Quorum: 2}, func(d *days) {
+		d.start(engine.WithReminders(time.Hour))
+		for _, e := range d.engines[:2] {
+			if err := e.Close(); err != nil {
+				d.Error(err)
+			}
+		}
+		d.engines = d.engines[2:]
+		d.propose()
+		step := func(name string, wait time.Duration, want int) {
+			d.Helper()
+			before := d.hints.count()
+			d.pass(wait)
+			if got := d.hints.count() - before; got != want {
+				d.Errorf("%s: %d hints in %s, want %d", name, got, wait, want)
+			}
+		}
+		step("open", 3*24*time.Hour, 72)
+		step("half an hour", 30*time.Minute, 0)
+		if err := d.approve("ann"); err != nil {
+			d.Fatal(err)
+		}
+		step("after a vote", 59*time.Minute, 0)
+		step("an hour after a vote", time.Minute, 1)
+		if err := d.approve("bob"); err != nil {
+			d.Fatal(err)
+		}
+		step("answered", 24*time.Hour, 0)
+	})
+	if _, err := engine.New("default", engine.NewMemory(), nil, nil, engine.WithReminders(-1)); err == nil {
+		t.Error("reminders every -1 ns were taken")
+	}
+}

@@ -1,0 +1,97 @@
+package toolcall
+
+import "github.com/askance-dev/askance/message"
+
+// This file takes what people say about an open question.
+
+// answered checks the fence of every answer, the digest, before anything else.
+func (m *Machine) answered(ev Answered) error {
+	c := m.call
+	if err := m.sameQuestion(ev.Vote.Digest); err != nil {
+		return err
+	}
+	c.Votes = appendVote(c.Votes, ev.Vote)
+	switch ev.Vote.Kind {
+	case message.AnswerApprove:
+		if !c.Tally().Agreed {
+			return &message.Error{Code: message.CodeInternal, Op: "answer", What: "not everybody who must has approved", Hint: "the question stays open"}
+		}
+		c.Remember = ev.Remember
+		return m.move(Approve)
+	case message.AnswerReject:
+		return m.finish(Reject, message.ToolResultDenied, rejectedText(c.Tool, ev.Vote), ev.At)
+	case message.AnswerForTool:
+		return m.finish(Answer, message.ToolResultSuccess, ev.Output, ev.At)
+	default:
+		return unknownKind(ev.Vote.Kind, "use approve, reject or answer")
+	}
+}
+
+func unknownKind(k message.AnswerKind, hint string) error {
+	return &message.Error{Code: message.CodeInvalid, Op: "answer", What: "unknown kind of answer " + string(k), Hint: hint}
+}
+
+// voted takes a word that leaves the question open.
+func (m *Machine) voted(ev Voted) error {
+	c := m.call
+	if err := m.sameQuestion(ev.Vote.Digest); err != nil {
+		return err
+	}
+	c.Votes = appendVote(c.Votes, ev.Vote)
+	switch ev.Vote.Kind {
+	case message.AnswerApprove:
+		if c.Tally().Agreed {
+			return &message.Error{Code: message.CodeInternal, Op: "answer", What: "everybody who must has approved, and the question stays open", Hint: "approve it"}
+		}
+		return m.move(Vote)
+	case message.AnswerAbstain:
+		return m.move(Abstain)
+	case message.AnswerHandOver:
+		return m.move(HandOver)
+	default:
+		return unknownKind(ev.Vote.Kind, "use approve, abstain or hand_over")
+	}
+}
+
+// escalated notes how far the plan of the question has come; it never goes
+// back.
+func (m *Machine) escalated(ev Escalated) error {
+	c := m.call
+	if c.State != asking {
+		return wrongState(c.Clone(), Escalate)
+	}
+	if c.Question == nil || ev.Step <= c.Step || ev.Step > len(c.Question.Requirement.Plan()) {
+		return &message.Error{Code: message.CodeInternal, Op: "escalate", What: "the question's plan has no such next step", Hint: "read the call again"}
+	}
+	c.Step = ev.Step
+	return m.move(Escalate)
+}
+
+func (m *Machine) edited(ev Edited) error {
+	if err := m.sameQuestion(ev.Vote.Digest); err != nil {
+		return err
+	}
+	vote := ev.Vote
+	vote.Edited = true
+	m.call.Votes = appendVote(m.call.Votes, vote)
+	m.call.Input, m.call.Remember = ev.Input, ev.Remember
+	return m.move(Edit)
+}
+
+func (m *Machine) sameQuestion(digest string) error {
+	c := m.call
+	if c.State != asking {
+		return wrongState(c.Clone(), Approve)
+	}
+	if digest != c.Digest {
+		return &message.Error{Code: message.CodeDigest, Op: "answer", Call: c.Clone(),
+			What: "the answer is to another question than the one that is open",
+			Hint: "look at the present question and answer that one"}
+	}
+	return nil
+}
+
+// appendVote never writes into a slice that another copy of the call shares.
+func appendVote(votes []message.Vote, v message.Vote) []message.Vote {
+	return append(append([]message.Vote(nil), votes...), v)
+}
