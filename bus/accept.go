@@ -22,7 +22,7 @@ func (s *Service) identify(role message.Role, m *nats.Msg) (caller, bool) {
 	}
 	name, ok := subject.Who.ID()
 	tool, _ := subject.Tool.ID()
-	return caller{message.Principal{Role: role, Name: name, Auth: "nats-subject"}, tool}, ok
+	return caller{message.Principal{Role: role, Name: name, Auth: s.o.Auth}, tool}, ok
 }
 
 // ownInbox reports whether the reply subject is below the principal's inbox.

@@ -40,6 +40,16 @@ const (
 	maxOutstanding = 2
 )
 
+// AuthOf is what a connection to a server elsewhere tells of how that server
+// makes sure of names: [AuthJWT] if it let the connection in by a credentials
+// file and nobody without one, else [AuthSubject].
+func AuthOf(nc *nats.Conn) string {
+	if nc.AuthRequired() && nc.Opts.UserJWT != nil {
+		return AuthJWT
+	}
+	return AuthSubject
+}
+
 // Connect opens a connection to the servers in rawURL ("nats://host:4222", or
 // several with commas). It fails with CodeUnavailable if none can be reached
 // within five seconds or before ctx ends. Once open it reconnects for ever,

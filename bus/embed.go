@@ -42,9 +42,18 @@ type ServerOptions struct {
 	// MaxPayload bounds one message. 0: 8 MiB, so that a list of calls with large
 	// arguments fits one reply.
 	MaxPayload int32
-	// Users may log in over Listen. Empty: anybody who reaches the address acts
-	// as whoever they name themselves, so keep it on loopback.
+	// Users may log in over Listen. Empty, and without Trust: anybody who reaches
+	// the address acts as whoever they name themselves, so keep it on loopback.
 	Users []User
+	// Trust lets in those who have a login of a credentials folder, and nobody
+	// else; not together with Users. Login is then the credentials file that
+	// Connect uses, normally [EngineLogin].
+	Trust *Trust
+	Login string
+	// Reopen permits that a store which was served with Trust is served to
+	// anybody. Without it such a store can be opened without Trust only if nobody
+	// else can connect.
+	Reopen bool
 	// Logger gets what the server says. Nil: nothing.
 	Logger *slog.Logger
 }
@@ -65,7 +74,9 @@ type Server struct {
 	ns         *server.Server
 	lock       *flock.Flock
 	durability Durability
-	password   string // of the in-process user; "" if everybody is let in
+	password   string // of the in-process user; "" if there are no users
+	account    string // that has the journals
+	login      string // credentials file of Connect; "" without Trust
 	close      sync.Once
 }
 
@@ -81,6 +92,10 @@ func StartServer(ctx context.Context, o ServerOptions) (*Server, error) {
 		return nil, err
 	}
 	if s.lock, err = lockStore(o.StoreDir); err != nil {
+		return nil, err
+	}
+	if err := s.own(o); err != nil {
+		s.Close()
 		return nil, err
 	}
 	if err := s.start(ctx, opts, o.Logger); err != nil {
@@ -150,11 +165,31 @@ func (s *Server) options(o ServerOptions) (*server.Options, error) {
 			opts.Port = server.RANDOM_PORT
 		}
 	}
-	if len(o.Users) > 0 {
+	return opts, s.admit(opts, o)
+}
+
+// own makes the store one of the server's account.
+func (s *Server) own(o ServerOptions) error {
+	if err := guard(o.StoreDir, o.Trust != nil, o.Listen != "" && len(o.Users) == 0, o.Reopen); err != nil {
+		return err
+	}
+	return adopt(o.StoreDir, s.account)
+}
+
+// admit says who may log in.
+func (s *Server) admit(opts *server.Options, o ServerOptions) error {
+	s.account = openAccount
+	switch {
+	case o.Trust != nil && len(o.Users) > 0:
+		return &message.Error{Code: message.CodeInvalid, Op: "start embedded NATS", What: "users with passwords do not go together with credentials", Hint: "choose one"}
+	case o.Trust != nil:
+		s.account, s.login = o.Trust.Account(), o.Login
+		return o.Trust.into(opts)
+	case len(o.Users) > 0:
 		s.password = rand.Text()
 		opts.Users = serverUsers(o.Users, s.password)
 	}
-	return opts, nil
+	return nil
 }
 
 // inProcessUser is who Connect logs in as where users are configured.
@@ -178,10 +213,14 @@ func only(subjects []string) *server.SubjectPermission {
 	return &server.SubjectPermission{Allow: subjects}
 }
 
-// Connect opens a connection within the process, with every right.
+// Connect opens a connection within the process, with every right; with Trust
+// and a credentials file in o, with the rights of that.
 func (s *Server) Connect(ctx context.Context, o ConnectOptions) (*nats.Conn, error) {
-	if s.password != "" {
+	switch {
+	case s.password != "":
 		o.User, o.Password = inProcessUser, s.password
+	case o.CredsFile == "":
+		o.CredsFile = s.login
 	}
 	return connect(ctx, "", o, nats.InProcessServer(s.ns))
 }

@@ -33,7 +33,7 @@ type publicKey struct {
 	Public string `json:"public_key"` // base64url, 32 bytes
 }
 
-const maxKeyFile = 64 << 10
+const maxKeyFile = 4 << 20
 
 // LoadKeys reads an engine's key file. A file that others may read is refused.
 func LoadKeys(path string) (*Keys, error) {

@@ -29,12 +29,11 @@ const lockName = "askance.lock"
 const lockPatience = time.Second
 
 func lockStore(dir string) (*flock.Flock, error) {
-	const op = "open store folder"
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, unwritable(op, dir, err)
+		return nil, unwritable(dir, err)
 	}
 	if err := probe(dir); err != nil {
-		return nil, unwritable(op, dir, err)
+		return nil, unwritable(dir, err)
 	}
 	l := flock.New(filepath.Join(dir, lockName), flock.SetPermissions(0o600))
 	// A process that the last owner was just starting when it was killed holds
@@ -43,10 +42,10 @@ func lockStore(dir string) (*flock.Flock, error) {
 	defer cancel()
 	ok, err := l.TryLockContext(ctx, lockPatience/100)
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return nil, unwritable(op, dir, err)
+		return nil, unwritable(dir, err)
 	}
 	if !ok {
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: op, What: "another process uses " + dir, Hint: "stop it, or choose another folder", Err: ErrStoreLocked}
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: opStore, What: "another process uses " + dir, Hint: "stop it, or choose another folder", Err: ErrStoreLocked}
 	}
 	return l, nil
 }
@@ -60,10 +59,10 @@ func probe(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-func unwritable(op, dir string, err error) error {
+func unwritable(dir string, err error) error {
 	code := message.CodeInvalid
 	if errors.Is(err, fs.ErrPermission) {
 		code = message.CodeForbidden
 	}
-	return &message.Error{Code: code, Op: op, What: dir + " cannot be written", Hint: "make it writable for this user, or choose another folder", Err: because(ErrStoreUnwritable, err)}
+	return &message.Error{Code: code, Op: opStore, What: dir + " cannot be written", Hint: "make it writable for this user, or choose another folder", Err: because(ErrStoreUnwritable, err)}
 }

@@ -24,7 +24,7 @@ func PermissionsFor(space message.SpaceID, p message.Principal, tools ...string)
 	at := func(k Kind) string { return Subject{Space: space, Kind: k, Who: who}.String() }
 	perms := Permissions{Subscribe: []string{InboxPrefix(p.Name) + ".>"}}
 	if p.Role == message.RoleEngine {
-		return Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
+		return engineMay
 	}
 	if p.Role == message.RoleWorker {
 		for _, tool := range tools {
@@ -51,6 +51,10 @@ func PermissionsFor(space message.SpaceID, p message.Principal, tools ...string)
 	perms.Subscribe = append(perms.Subscribe, Subject{Space: space, Kind: KindAsk}.String(), Subject{Space: space, Kind: KindProgress}.String())
 	return perms
 }
+
+// engineMay is what engines need: they answer to every inbox, and NATS has no
+// wildcard for the inboxes of principals alone.
+var engineMay = Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
 
 func (p Permissions) withTool(space message.SpaceID, who Token, tool string) Permissions {
 	at := func(k Kind) string { return Subject{Space: space, Kind: k, Who: who, Tool: Encode(tool)}.String() }

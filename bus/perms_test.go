@@ -77,6 +77,45 @@ var (
 	}
 )
 
+// withLogins is a world in which all but the guest have credentials.
+func withLogins(t *testing.T) *world {
+	t.Helper()
+	dir := t.TempDir()
+	creds, err := bus.InitCreds(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logins := map[string]string{}
+	for _, p := range people {
+		if p.Role == "guest" {
+			continue
+		}
+		u := bus.CredUser{Space: "test", Role: p.Role, Name: p.Name}
+		if p.Role == message.RoleWorker {
+			u.Tools = []string{job}
+		}
+		if logins[p.Name], err = creds.Add(t.Context(), u, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
+		if o.Trust, err = bus.LoadTrust(dir); err != nil {
+			t.Fatal(err)
+		}
+		o.Login = bus.EngineLogin(dir)
+	}))
+	w.logins = logins
+	return w
+}
+
+// worlds are those in which the people have their rights, by how they log in.
+func worlds(t *testing.T, f func(t *testing.T, w *world, people []message.Principal)) {
+	t.Run("passwords", func(t *testing.T) { f(t, withPeople(t), people) })
+	t.Run("credentials", func(t *testing.T) {
+		f(t, withLogins(t), slices.DeleteFunc(slices.Clone(people), func(p message.Principal) bool { return p.Role == "guest" }))
+	})
+}
+
 // withPeople is a world in which they may log in.
 func withPeople(t *testing.T) *world {
 	t.Helper()
@@ -100,8 +139,9 @@ func flushed(t *testing.T, nc *nats.Conn) error {
 
 // Each role with its rights on a real server: what is in the tables works,
 // everything else is refused.
-func TestLeastPermissions(t *testing.T) {
-	w := withPeople(t)
+func TestLeastPermissions(t *testing.T) { worlds(t, leastPermissions) }
+
+func leastPermissions(t *testing.T, w *world, people []message.Principal) {
 	j := w.Journal("test")
 	for _, tool := range []string{job, otherJob} {
 		if err := j.EnsureTool(t.Context(), tool); err != nil {
@@ -150,8 +190,9 @@ func TestLeastPermissions(t *testing.T) {
 // Each role sends what it may with answers to where it may not publish. No
 // request is carried out and no answer goes astray. (With the right to pull its
 // items from JetStream a worker had NATS delete the journal like that.)
-func TestForeignReplySubjectsWithRealPermissions(t *testing.T) {
-	w := withPeople(t)
+func TestForeignReplySubjectsWithRealPermissions(t *testing.T) { worlds(t, foreignReplySubjects) }
+
+func foreignReplySubjects(t *testing.T, w *world, people []message.Principal) {
 	w.engine(bus.ServiceOptions{})
 	bot := w.client(message.RoleRuntime, "bot")
 	calls := propose(t, bot, toolCall("c1", pay, `{}`), toolCall("c2", job, `{}`))

@@ -29,6 +29,9 @@ const (
 type ServiceOptions struct {
 	// Observer is told of all heartbeats. Nil: nobody.
 	Observer Observer
+	// Auth says how the server makes sure of the names in subjects: it is kept
+	// with every vote. Default: AuthSubject, the least.
+	Auth string
 	// Logger gets what is dropped. Nil: nothing is logged.
 	Logger *slog.Logger
 	// MaxActs, MaxHeld, MaxWork and MaxNext bound how many requests are in hand at
@@ -37,6 +40,18 @@ type ServiceOptions struct {
 	// and workers' slots that wait for an item (default 4096; more are refused).
 	MaxActs, MaxHeld, MaxWork, MaxNext int
 }
+
+// How a name in a subject was established, as [message.Principal] keeps it. In
+// both cases it is the server that lets only its owner publish there; an engine
+// sees the subject and nothing else.
+const (
+	// AuthSubject: the server may let anybody use any name, or ask for passwords;
+	// the engine does not know.
+	AuthSubject = "nats-subject"
+	// AuthJWT: the server lets in nobody without a signed login, whose rights name
+	// the subject.
+	AuthJWT = "nats-jwt"
+)
 
 // Service answers the requests of a space with an engine. Several services of
 // one space share the requests; each request is answered by one.
@@ -76,6 +91,9 @@ func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface fu
 	s := &Service{nc: nc, space: space, surface: surface, o: o, log: o.Logger}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.o.Auth == "" {
+		s.o.Auth = AuthSubject
 	}
 	s.acting, s.stopAct = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.held, s.stopHeld = context.WithCancelCause(s.acting)

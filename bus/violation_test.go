@@ -16,7 +16,11 @@ import (
 // as logs in with the permissions of p.
 func as(t *testing.T, w *world, p message.Principal) *nats.Conn {
 	t.Helper()
-	nc, err := bus.Connect(t.Context(), w.URL(), bus.ConnectOptions{Principal: p.Name, User: p.Name, Password: "pw"})
+	o := bus.ConnectOptions{Principal: p.Name, CredsFile: w.logins[p.Name]}
+	if o.CredsFile == "" {
+		o.User, o.Password = p.Name, "pw"
+	}
+	nc, err := bus.Connect(t.Context(), w.URL(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,8 @@ import (
 // world is a server, a journal, and engines that are served on it.
 type world struct {
 	*bustest.Bus
-	t testing.TB
+	t      testing.TB
+	logins map[string]string // credentials files by principal, in a world that has them
 }
 
 // Tools of the tests.

@@ -20,8 +20,11 @@ const (
 type Principal struct {
 	Role Role   `json:"role"`
 	Name string `json:"name"`
-	// Auth says how the name was established: "in-process", "nats-subject",
-	// later "http-token" or "oidc". It is kept with each vote.
+	// Auth says how the name was established: "in-process" (by the program that
+	// the engine is part of), "nats-jwt" (the NATS server lets in nobody without a
+	// signed login, which names the subjects that it may use), "nats-subject" (by
+	// a NATS subject alone: whether the server guards it, the engine does not
+	// know). It is kept with each vote.
 	Auth string `json:"auth"`
 }
 

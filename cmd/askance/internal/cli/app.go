@@ -101,7 +101,7 @@ Begin with askance demo.`,
 	f.BoolVar(&a.json, "json", false, "print JSON instead of text")
 	f.StringVar(&a.config, "config", "", "settings file (default askance.yaml, if it is there)")
 	f.StringVar(&a.logLevel, "log-level", "warn", "what is logged on standard error: debug, info, warn or error")
-	c.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "calls", Title: "Look at calls, and decide:"}, &cobra.Group{ID: "policy", Title: "Write policies:"}, &cobra.Group{ID: "about", Title: "About:"})
+	c.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "calls", Title: "Look at calls, and decide:"}, &cobra.Group{ID: "policy", Title: "Write policies:"}, &cobra.Group{ID: "trust", Title: "Say who is trusted:"}, &cobra.Group{ID: "about", Title: "About:"})
 	c.SetHelpCommandGroupID("about")
 	c.SetCompletionCommandGroupID("about")
 	for _, add := range []struct {
@@ -111,6 +111,7 @@ Begin with askance demo.`,
 		{"run", []*cobra.Command{a.demo(), a.serve(), a.worker(), a.bench()}},
 		{"calls", []*cobra.Command{a.list(), a.show(), a.approve(), a.edit(), a.reject(), a.answer(), a.settle(), a.interrupt(), a.revoke(), a.events()}},
 		{"policy", []*cobra.Command{a.policy()}},
+		{"trust", []*cobra.Command{a.creds()}},
 		{"about", []*cobra.Command{a.version()}},
 	} {
 		for _, cmd := range add.cmds {
@@ -125,6 +126,9 @@ Begin with askance demo.`,
 // prepare fills in the settings and starts the log, before a command runs.
 func (a *app) prepare(c *cobra.Command) error {
 	if err := a.settings(c); err != nil {
+		return err
+	}
+	if err := a.login(c); err != nil {
 		return err
 	}
 	var level slog.Level

@@ -58,7 +58,7 @@ func (a *app) connect(ctx context.Context, role message.Role) (*link, error) {
 
 // dial connects to an engine over NATS and makes sure that one answers.
 func (a *app) dial(ctx context.Context, url string, by message.Principal) (*link, error) {
-	nc, err := bus.Connect(ctx, url, bus.ConnectOptions{Principal: by.Name, Name: "askance " + string(by.Role) + " " + by.Name, CredsFile: a.at.creds, Logger: a.log})
+	nc, err := bus.Connect(ctx, url, bus.ConnectOptions{Principal: by.Name, Name: "askance " + string(by.Role) + " " + by.Name, CredsFile: a.loginFor(by), Logger: a.log})
 	if err != nil {
 		return nil, err
 	}

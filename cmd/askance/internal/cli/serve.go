@@ -21,6 +21,7 @@ import (
 // serving is what askance serve is told.
 type serving struct {
 	listen, durability, tools, mode, keys, cwd string
+	credsDir                                   string
 	policy, shadow, dirs                       []string
 	bucket, insecure                           bool
 }
@@ -35,8 +36,9 @@ own, whose journal is in the data folder. Rule files are looked at every second;
 policy that cannot be read is refused as a whole and the last good one stays.
 Without --policy every call asks a person.
 
-The embedded server lets in whoever reaches its address, under any name: keep it
-on loopback, or use a cluster with accounts. Another address needs --insecure.
+With credentials (askance creds init) the embedded server lets in those who have a
+login, and nobody else. Without, it lets in whoever reaches its address, under any
+name: it stays on loopback then, and another address needs --insecure.
 
 SIGINT or SIGTERM stops it: running local calls get ten seconds to end. A second
 signal stops it at once; nothing acknowledged is lost by that either.`,
@@ -49,7 +51,8 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	a.at.whereFlags(c)
 	f := c.Flags()
 	f.StringVar(&s.listen, "listen", "127.0.0.1:4222", "address of the embedded server; port 0 takes a free one")
-	f.BoolVar(&s.insecure, "insecure", false, "let the embedded server listen beyond loopback: whoever reaches it may act as anybody")
+	f.StringVar(&s.credsDir, "creds-dir", "", "credentials folder: who may log in to the embedded server (default creds in the data folder, if it is there)")
+	f.BoolVar(&s.insecure, "insecure", false, "use no credentials, and let the embedded server listen anywhere: whoever reaches it may act as anybody")
 	f.StringVar(&s.durability, "durability", "fsynced", "what an acknowledgement means: fsynced (on the disk) or cached; with --nats, what that server gives")
 	f.StringArrayVar(&s.policy, "policy", nil, "rule file, or folder of rule files; may be repeated")
 	f.BoolVar(&s.bucket, "policy-bucket", false, "take rule files from the NATS key-value bucket ASKANCE_POLICY_<space> too; it is made if it is not there")
@@ -68,7 +71,7 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 func (a *app) serveConfig(s serving) (node.Config, error) {
 	cfg := node.Config{
 		Dir: node.Dir(a.at.dir()), Space: a.at.spaceID(), Listen: s.listen, NATS: a.at.nats, Creds: a.at.creds,
-		Durability: bus.Durability(s.durability), Keys: s.keys, Policy: s.policy, PolicyBucket: s.bucket, Shadow: s.shadow, Version: buildInfo().Version, Log: a.log,
+		CredsDir: s.credsDir, Reopen: s.insecure, Durability: bus.Durability(s.durability), Keys: s.keys, Policy: s.policy, PolicyBucket: s.bucket, Shadow: s.shadow, Version: buildInfo().Version, Log: a.log,
 	}
 	if cfg.Dir == "" {
 		return cfg, usagef("no data folder is known: name one with --data")
@@ -76,8 +79,11 @@ func (a *app) serveConfig(s serving) (node.Config, error) {
 	if cfg.Durability != bus.DurabilityFsynced && cfg.Durability != bus.DurabilityCached {
 		return cfg, usagef("--durability is %q, use fsynced or cached", s.durability)
 	}
+	if err := findCreds(&cfg, s.insecure); err != nil {
+		return cfg, err
+	}
 	if openBeyondLoopback(cfg) && !s.insecure {
-		return cfg, usagef("--listen %s is not a loopback address, and the embedded server asks nobody who they are: whoever reaches it may act as anybody, approve calls included; listen on 127.0.0.1, use --nats with a server that has accounts, or say --insecure", cfg.Listen)
+		return cfg, usagef("--listen %s is not a loopback address, and without credentials the embedded server asks nobody who they are: whoever reaches it may act as anybody, approve calls included; make credentials with askance creds init, listen on 127.0.0.1, use --nats with a server that has accounts, or say --insecure", cfg.Listen)
 	}
 	cfg.Cwd, cfg.WorkingDirs = s.cwd, s.dirs
 	if cfg.Cwd == "" {
@@ -100,10 +106,26 @@ func (a *app) serveConfig(s serving) (node.Config, error) {
 	return cfg, nil
 }
 
+// findCreds uses the credentials of the data folder, unless it was said
+// otherwise.
+func findCreds(cfg *node.Config, insecure bool) error {
+	switch {
+	case cfg.CredsDir != "" && insecure:
+		return usagef("--insecure means to use no credentials; leave out one of --creds-dir and --insecure")
+	case cfg.CredsDir != "" && cfg.NATS != "":
+		return usagef("--creds-dir is for the embedded server; the one of --nats has users of its own (askance creds config prints their configuration)")
+	case cfg.CredsDir == "" && cfg.NATS == "" && !insecure:
+		if _, err := os.Stat(cfg.Dir.Creds()); err == nil {
+			cfg.CredsDir = cfg.Dir.Creds()
+		}
+	}
+	return nil
+}
+
 // openBeyondLoopback reports whether other machines may reach the embedded
-// server. A name other than localhost may stand for any address.
+// server under any name. A name other than localhost may stand for any address.
 func openBeyondLoopback(cfg node.Config) bool {
-	if cfg.NATS != "" || cfg.Listen == "" {
+	if cfg.NATS != "" || cfg.Listen == "" || cfg.CredsDir != "" {
 		return false
 	}
 	host, _, err := net.SplitHostPort(cfg.Listen)
@@ -183,6 +205,8 @@ type started struct {
 	Rules      int      `json:"rules"`
 	Tools      []string `json:"tools"`
 	PID        int      `json:"pid"`
+	// Auth is how the names of those who send requests are established.
+	Auth string `json:"auth"`
 	// Open: other machines may reach the embedded server, under any name.
 	Open bool `json:"open_beyond_loopback,omitzero"`
 }
@@ -191,7 +215,7 @@ func (a *app) printServing(n *node.Node, cfg node.Config) error {
 	st := started{
 		URL: n.URL(), Data: string(cfg.Dir), PublicKey: cfg.Dir.PublicKeys(), KeyID: n.KeyID(), Space: string(cfg.Space),
 		Engine: n.Engine().ID(), Durability: n.Journal().Durability(), Policy: n.PolicyHash(), Rules: max(0, n.Rules()), PID: os.Getpid(),
-		Open: openBeyondLoopback(cfg),
+		Open: openBeyondLoopback(cfg), Auth: n.Auth(),
 	}
 	for _, t := range cfg.Tools {
 		st.Tools = append(st.Tools, t.Name)
@@ -211,7 +235,7 @@ func (a *app) printServing(n *node.Node, cfg node.Config) error {
 	text.WriteString(a.out.Bold("askance serves") + "\n")
 	for _, row := range [][2]string{
 		{"nats", st.URL}, {"journal", st.Data + ", " + st.Durability}, {"engine", st.Engine + ", space " + st.Space},
-		{"key", st.PublicKey + " (" + st.KeyID + ")"}, {"policy", policy}, {"tools", tools},
+		{"key", st.PublicKey + " (" + st.KeyID + ")"}, {"policy", policy}, {"tools", tools}, {"logins", a.logins(cfg, st.Auth)},
 	} {
 		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-8s", row[0])), row[1])
 	}
@@ -219,4 +243,17 @@ func (a *app) printServing(n *node.Node, cfg node.Config) error {
 		text.WriteString(a.out.Bad("  open beyond loopback: whoever reaches this server may act as anybody") + "\n")
 	}
 	return a.printf("%s", text.String())
+}
+
+// logins says who may connect.
+func (a *app) logins(cfg node.Config, auth string) string {
+	switch {
+	case cfg.CredsDir != "":
+		return "those of " + cfg.CredsDir
+	case cfg.NATS != "" && auth == bus.AuthJWT:
+		return "those that the server at --nats lets in"
+	case cfg.NATS != "":
+		return a.out.Ask("as the server at --nats has it; make sure that it keeps people apart")
+	}
+	return a.out.Ask("none needed: whoever reaches the address may use any name (make some with askance creds init)")
 }

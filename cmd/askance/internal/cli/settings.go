@@ -30,6 +30,7 @@ var settings = []setting{
 	{"data", true, "data folder: keys, and the journal of an embedded server"},
 	{"nats", false, "URL of an existing NATS server or cluster"},
 	{"creds", true, "NATS credentials file"},
+	{"creds-dir", true, "credentials folder: who may log in to an embedded server"},
 	{"space", false, "space: one journal, one set of keys and people"},
 	{"as", false, "your name, under which answers are recorded"},
 	{"listen", false, "address of the embedded server"},

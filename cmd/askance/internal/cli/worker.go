@@ -97,7 +97,7 @@ func (a *app) runWorker(ctx context.Context, w working) error {
 			return &message.Error{Code: message.CodeUnavailable, Op: "worker", What: "no server runs on " + string(dir), Hint: "start askance serve, or name a server with --nats"}
 		}
 	}
-	nc, err := bus.Connect(ctx, url, bus.ConnectOptions{Principal: a.at.as, Name: "askance worker " + a.at.as, CredsFile: a.at.creds, Logger: a.log})
+	nc, err := bus.Connect(ctx, url, bus.ConnectOptions{Principal: a.at.as, Name: "askance worker " + a.at.as, CredsFile: a.loginFor(message.Principal{Role: message.RoleWorker, Name: a.at.as}), Logger: a.log})
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,9 @@ func (d Dir) PublicKeys() string { return filepath.Join(string(d), "engine.pub")
 // Store is the folder of the embedded server's journal.
 func (d Dir) Store() string { return filepath.Join(string(d), "nats") }
 
+// Creds is the credentials folder that is used if no other is named.
+func (d Dir) Creds() string { return filepath.Join(string(d), "creds") }
+
 // Endpoint is the file with the embedded server's URL.
 func (d Dir) Endpoint() string { return filepath.Join(string(d), "endpoint") }
 

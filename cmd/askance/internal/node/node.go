@@ -26,6 +26,11 @@ type Config struct {
 
 	// Listen is the address of the embedded server; "" opens no socket.
 	Listen string
+	// CredsDir is a credentials folder: the embedded server lets in those who have
+	// a login of it, and nobody else. "": whoever reaches it acts as anybody.
+	CredsDir string
+	// Reopen permits to leave CredsDir out where it was used before.
+	Reopen bool
 	// NATS is the URL of an existing server instead of the embedded one.
 	NATS, Creds string
 	// Durability of the embedded server; for an existing one, what its
@@ -66,6 +71,7 @@ type Node struct {
 	cfg     Config
 	keys    *bus.Keys
 	server  *bus.Server // nil with an existing NATS
+	trust   *bus.Trust  // nil without a credentials folder
 	conn    *nats.Conn
 	journal *bus.Journal
 	policy  policy
@@ -124,19 +130,14 @@ func (n *Node) openKeys(context.Context) (err error) {
 	return err
 }
 
-// principal is the engine's name on its connection.
-const principal = "askance-engine"
-
 func (n *Node) openBus(ctx context.Context) (err error) {
-	o := bus.ConnectOptions{Principal: principal, CredsFile: n.cfg.Creds, Logger: n.cfg.Log}
+	o := bus.ConnectOptions{Principal: bus.EngineName, CredsFile: n.cfg.Creds, Logger: n.cfg.Log}
 	if n.cfg.NATS != "" {
 		n.conn, err = bus.Connect(ctx, n.cfg.NATS, o)
 	} else {
-		n.server, err = bus.StartServer(ctx, bus.ServerOptions{StoreDir: n.cfg.Dir.Store(), Listen: n.cfg.Listen, Durability: n.cfg.Durability, Logger: n.cfg.Log})
-		if err != nil {
+		if err := n.openServer(ctx); err != nil {
 			return err
 		}
-		n.onClose(func() error { n.server.Close(); return nil })
 		n.conn, err = n.server.Connect(ctx, o)
 	}
 	if err != nil {
@@ -177,6 +178,7 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.wg.Go(func() { n.policy.watch(watching, n.cfg.Log) })
+	n.wg.Go(func() { n.watchTrust(watching) })
 	n.onClose(func() error { stop(); n.wg.Wait(); return nil })
 	if err := n.serve(ctx); err != nil {
 		return err

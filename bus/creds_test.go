@@ -1,0 +1,396 @@
+package bus_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+func initCreds(t *testing.T) (*bus.Creds, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "creds")
+	c, err := bus.InitCreds(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, dir
+}
+
+func addLogin(t *testing.T, c *bus.Creds, role message.Role, name string, tools ...string) string {
+	t.Helper()
+	path, err := c.Add(t.Context(), bus.CredUser{Space: "test", Role: role, Name: name, Tools: tools}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// trusting starts the server with the folder's credentials.
+func trusting(t *testing.T, dir string) bustest.Option {
+	t.Helper()
+	trust, err := bus.LoadTrust(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bustest.With(func(o *bus.ServerOptions) { o.Trust, o.Login = trust, bus.EngineLogin(dir) })
+}
+
+// Secrets are for their owner alone, and what is for everybody has none.
+func TestCredsFiles(t *testing.T) {
+	c, dir := initCreds(t)
+	path := addLogin(t, c, message.RoleApprover, "ann@example.org")
+	var seeds [][]byte
+	public := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			public[path] = b
+			return nil
+		}
+		for line := range bytes.Lines(b) {
+			if line = bytes.TrimSpace(line); bytes.HasPrefix(line, []byte("S")) && len(line) == 58 {
+				seeds = append(seeds, line)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(seeds) != 4 || len(public) != 3 { // operator, account, engines, ann; three tokens
+		t.Errorf("%d secrets and %d public files, want 4 and 3", len(seeds), len(public))
+	}
+	trust, err := bus.LoadTrust(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public["the server's configuration"] = []byte(trust.ServerConfig())
+	for name, b := range public {
+		for _, seed := range seeds {
+			if bytes.Contains(b, seed) {
+				t.Errorf("%s has a secret", name)
+			}
+		}
+	}
+	u, err := bus.ReadLogin(path)
+	if err != nil || u.Space != "test" || u.Role != message.RoleApprover || u.Name != "ann@example.org" {
+		t.Errorf("the login is for %+v, %v", u, err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bus.ReadLogin(path); !errors.Is(err, message.ErrForbidden) {
+		t.Errorf("a login that others can read: %v, want forbidden", err)
+	}
+}
+
+func TestCredsRefuse(t *testing.T) {
+	c, dir := initCreds(t)
+	addLogin(t, c, message.RoleApprover, "ann")
+	addLogin(t, c, message.RoleRuntime, "bot")
+	for _, tc := range []struct {
+		name string
+		u    bus.CredUser
+		want error
+	}{
+		{"no role", bus.CredUser{Space: "test", Name: "x"}, message.ErrInvalid},
+		{"an unknown role", bus.CredUser{Space: "test", Role: "root", Name: "x"}, message.ErrInvalid},
+		{"no name", bus.CredUser{Space: "test", Role: message.RoleApprover}, message.ErrInvalid},
+		{"no space", bus.CredUser{Role: message.RoleApprover, Name: "x"}, message.ErrInvalid},
+		{"a space with a wildcard", bus.CredUser{Space: "*", Role: message.RoleApprover, Name: "x"}, message.ErrInvalid},
+		{"a worker without tools", bus.CredUser{Space: "test", Role: message.RoleWorker, Name: "x"}, message.ErrInvalid},
+		{"a worker with a nameless tool", bus.CredUser{Space: "test", Role: message.RoleWorker, Name: "x", Tools: []string{""}}, message.ErrInvalid},
+		{"an approver with tools", bus.CredUser{Space: "test", Role: message.RoleApprover, Name: "x", Tools: []string{"t"}}, message.ErrInvalid},
+		{"the engines' name", bus.CredUser{Space: "test", Role: message.RoleAuditor, Name: bus.EngineName}, message.ErrInvalid},
+		{"an engine of another name", bus.CredUser{Role: message.RoleEngine, Name: "x"}, message.ErrInvalid},
+		{"an agent with a person's inbox", bus.CredUser{Space: "test", Role: message.RoleRuntime, Name: "ann"}, message.ErrInvalid},
+		{"the same in another space", bus.CredUser{Space: "prod", Role: message.RoleRuntime, Name: "ann"}, message.ErrInvalid},
+		{"a person with an agent's inbox", bus.CredUser{Space: "test", Role: message.RoleApprover, Name: "bot"}, message.ErrInvalid},
+		{"one that has expired", bus.CredUser{Space: "test", Role: message.RoleAuditor, Name: "x", Expires: time.Now().Add(-time.Second)}, message.ErrInvalid},
+		{"one that is there", bus.CredUser{Space: "test", Role: message.RoleApprover, Name: "ann"}, message.ErrConflict},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path, err := c.Add(t.Context(), tc.u, false)
+			if !errors.Is(err, tc.want) || path != "" {
+				t.Errorf("%q, %v; want %v", path, err, tc.want)
+			}
+		})
+	}
+	if _, err := bus.InitCreds(t.Context(), dir); !errors.Is(err, message.ErrConflict) {
+		t.Errorf("a second init: %v", err)
+	}
+	if err := c.Revoke(t.Context(), bus.CredUser{Space: "test", Role: message.RoleAuditor, Name: "nobody"}); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("revoking nobody: %v", err)
+	}
+	if _, err := bus.OpenCreds(t.TempDir()); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("a folder without credentials: %v", err)
+	}
+	if _, err := bus.LoadTrust(t.TempDir()); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("trust of a folder without credentials: %v", err)
+	}
+	// A person may hold several roles, and everybody the same one elsewhere.
+	addLogin(t, c, message.RoleOperator, "ann")
+	if _, err := c.Add(t.Context(), bus.CredUser{Space: "prod", Role: message.RoleRuntime, Name: "bot"}, false); err != nil {
+		t.Error(err)
+	}
+	users, err := c.Users()
+	if err != nil || len(users) != 5 {
+		t.Errorf("%d users, %v; want 5 with the engines", len(users), err)
+	}
+}
+
+// An account that the operator did not sign is no account.
+func TestTrustOfAnotherOperator(t *testing.T) {
+	_, dir := initCreds(t)
+	_, other := initCreds(t)
+	for _, name := range []string{"account.jwt", "system.jwt", "operator.jwt"} {
+		mine, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := os.ReadFile(filepath.Join(other, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, text := range map[string][]byte{"another's": theirs, "nothing": nil, "half": mine[:len(mine)/2]} {
+			if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bus.LoadTrust(dir); !errors.Is(err, message.ErrInvalid) {
+				t.Errorf("%s %s: %v, want invalid", what, name, err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), mine, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := bus.LoadTrust(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// Nobody gets in without a login, with that of another folder, with a login of
+// which only the token is known, or after it was revoked or has expired.
+func TestOnlyLoginsGetIn(t *testing.T) {
+	c, dir := initCreds(t)
+	foreign, _ := initCreds(t)
+	ann := addLogin(t, c, message.RoleApprover, "ann")
+	bob := addLogin(t, c, message.RoleApprover, "bob")
+	stranger := addLogin(t, foreign, message.RoleApprover, "ann")
+	stolen := filepath.Join(t.TempDir(), "stolen.creds")
+	if err := os.WriteFile(stolen, spliced(t, ann, stranger), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, bustest.Listening(), trusting(t, dir))
+	refused := func(what string, o bus.ConnectOptions) {
+		t.Helper()
+		if nc, err := bus.Connect(t.Context(), w.URL(), o); !errors.Is(err, message.ErrForbidden) {
+			if err == nil {
+				nc.Close()
+			}
+			t.Errorf("%s: %v, want forbidden", what, err)
+		}
+	}
+	refused("nobody", bus.ConnectOptions{Principal: "ann"})
+	refused("a password", bus.ConnectOptions{Principal: "ann", User: "ann", Password: "pw"})
+	refused("another folder's login", bus.ConnectOptions{Principal: "ann", CredsFile: stranger})
+	refused("a token with another's key", bus.ConnectOptions{Principal: "ann", CredsFile: stolen})
+
+	nc, err := bus.Connect(t.Context(), w.URL(), bus.ConnectOptions{Principal: "ann", CredsFile: ann})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	lost := nc.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
+	held := filepath.Join(t.TempDir(), "ann.creds")
+	copyFile(t, ann, held)
+	if err := c.Revoke(t.Context(), bus.CredUser{Space: "test", Role: message.RoleApprover, Name: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	trust, err := bus.LoadTrust(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.UseTrust(trust); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-lost:
+	case <-time.After(10 * time.Second):
+		t.Error("a revoked login is still connected")
+	}
+	refused("a revoked login", bus.ConnectOptions{Principal: "ann", CredsFile: held})
+	again := addLogin(t, c, message.RoleApprover, "ann")
+	for name, path := range map[string]string{"ann": again, "bob": bob} {
+		nc, err := bus.Connect(t.Context(), w.URL(), bus.ConnectOptions{Principal: name, CredsFile: path})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		nc.Close()
+	}
+}
+
+// spliced has the token of one login and the key of another.
+func spliced(t *testing.T, token, key string) []byte {
+	t.Helper()
+	const border = "-----BEGIN USER NKEY SEED-----"
+	a, err := os.ReadFile(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(a), border)
+	_, tail, ok := strings.Cut(string(b), border)
+	if !ok {
+		t.Fatal("no seed in a login")
+	}
+	return []byte(head + border + tail)
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Replacing a login revokes the one before.
+func TestReplaceLogin(t *testing.T) {
+	c, dir := initCreds(t)
+	before := addLogin(t, c, message.RoleWorker, "wk", job)
+	held := filepath.Join(t.TempDir(), "old.creds")
+	copyFile(t, before, held)
+	now, err := c.Add(t.Context(), bus.CredUser{Space: "test", Role: message.RoleWorker, Name: "wk", Tools: []string{job, otherJob}}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, bustest.Listening(), trusting(t, dir))
+	if nc, err := bus.Connect(t.Context(), w.URL(), bus.ConnectOptions{Principal: "wk", CredsFile: held}); !errors.Is(err, message.ErrForbidden) {
+		if err == nil {
+			nc.Close()
+		}
+		t.Errorf("the login before: %v", err)
+	}
+	nc, err := bus.Connect(t.Context(), w.URL(), bus.ConnectOptions{Principal: "wk", CredsFile: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	if trust, err := bus.LoadTrust(dir); err != nil || trust.Revoked() != 1 {
+		t.Errorf("revoked %d, %v; want 1", trust.Revoked(), err)
+	}
+}
+
+// Several processes may add users at once, and none is lost from the list.
+func TestCredsAtOnce(t *testing.T) {
+	c, _ := initCreds(t)
+	var wg sync.WaitGroup
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		wg.Go(func() {
+			if _, err := c.Add(t.Context(), bus.CredUser{Space: "test", Role: message.RoleRuntime, Name: name}, false); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if users, err := c.Users(); err != nil || len(users) != 7 {
+		t.Errorf("%d users, %v; want 7", len(users), err)
+	}
+}
+
+// A journal outlives that credentials are turned on, renewed and turned off;
+// turning them off while others can connect takes a word.
+func TestJournalOutlivesCredentials(t *testing.T) {
+	store := t.TempDir()
+	_, first := initCreds(t)
+	_, second := initCreds(t)
+	keys, err := bus.NewKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust := func(dir string) func(*bus.ServerOptions) {
+		return func(o *bus.ServerOptions) {
+			if o.Trust, err = bus.LoadTrust(dir); err != nil {
+				t.Fatal(err)
+			}
+			o.Login = bus.EngineLogin(dir)
+		}
+	}
+	listen := func(o *bus.ServerOptions) { o.Listen = "127.0.0.1:0" }
+	for i, step := range []struct {
+		name string
+		with []func(*bus.ServerOptions)
+	}{
+		{"open", []func(*bus.ServerOptions){listen}},
+		{"with credentials", []func(*bus.ServerOptions){listen, trust(first)}},
+		{"with others", []func(*bus.ServerOptions){listen, trust(second)}},
+		{"on its own", nil},
+		{"with the first again", []func(*bus.ServerOptions){trust(first)}},
+		{"open again", []func(*bus.ServerOptions){listen, func(o *bus.ServerOptions) { o.Reopen = true }}},
+	} {
+		o := bus.ServerOptions{StoreDir: store, Durability: bus.DurabilityCached}
+		for _, f := range step.with {
+			f(&o)
+		}
+		s, err := bus.StartServer(t.Context(), o)
+		if err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		nc, err := s.Connect(t.Context(), bus.ConnectOptions{Principal: bus.EngineName})
+		if err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		j, err := bus.OpenJournal(t.Context(), nc, "test", keys, bus.JournalOptions{})
+		if err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		var prev uint64
+		if r, err := j.Last(t.Context(), callKey("c1")); err == nil {
+			prev = r.Seq
+		}
+		if prev != uint64(i) {
+			t.Errorf("%s: the journal ends at %d, want %d", step.name, prev, i)
+		}
+		mustAppend(t, j, callFact(id(i), callKey("c1"), message.ToolCallPending, "propose"), prev)
+		nc.Close()
+		s.Close()
+		if step.name != "with credentials" && step.name != "on its own" {
+			continue
+		}
+		if s, err := bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: store, Listen: "127.0.0.1:0"}); !errors.Is(err, bus.ErrStoreTrust) {
+			if err == nil {
+				s.Close()
+			}
+			t.Errorf("opened to everybody: %v, want a refusal", err)
+		}
+	}
+}

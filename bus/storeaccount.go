@@ -1,0 +1,97 @@
+package bus
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// ErrStoreTrust is why a server without credentials does not open to others a
+// store that was served with them; errors.Is finds it in errors of StartServer.
+var ErrStoreTrust = errors.New("the store was served with credentials")
+
+const (
+	// openAccount is the account of servers that let everybody in.
+	openAccount = "$G"
+	// trustMark is the file that says that a store was served with credentials.
+	trustMark = "askance.trust"
+)
+
+// adopt makes the journals in a store those of an account. NATS keeps streams
+// in a folder by account; a store of askance has one account at a time, so that
+// turning credentials on, or to another folder of them, loses no journal.
+func adopt(store, account string) error {
+	root := filepath.Join(store, "jetstream")
+	others, err := strangers(root, account)
+	switch {
+	case err != nil:
+		return unwritable(root, err)
+	case len(others) == 0:
+		return nil
+	case len(others) > 1:
+		return &message.Error{Code: message.CodeInvalid, Op: opStore, What: root + " has journals of several accounts", Hint: "leave one of " + strings.Join(others, ", ") + " there"}
+	}
+	to := filepath.Join(root, account)
+	err = os.RemoveAll(to) // it has no journals
+	if err == nil {
+		err = os.Rename(filepath.Join(root, others[0]), to)
+	}
+	if err == nil {
+		err = syncFolder(root)
+	}
+	if err != nil {
+		return unwritable(to, err)
+	}
+	return nil
+}
+
+const opStore = "open store folder"
+
+// strangers are the accounts that have journals, if this one has none.
+func strangers(root, account string) ([]string, error) {
+	found, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var others []string
+	for _, e := range found {
+		streams, err := os.ReadDir(filepath.Join(root, e.Name(), "streams"))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		case len(streams) == 0: // an account without journals
+		case e.Name() == account:
+			return nil, nil
+		default:
+			others = append(others, e.Name())
+		}
+	}
+	return others, err
+}
+
+// guard keeps a store that was served with credentials from being opened to
+// anybody by an option that was forgotten. reachable: others can connect.
+func guard(store string, trusted, reachable, reopen bool) error {
+	mark := filepath.Join(store, trustMark)
+	_, err := os.Stat(mark)
+	marked := err == nil
+	switch {
+	case trusted && !marked:
+		err = replace(mark, []byte("served with credentials\n"), 0o600)
+	case marked && !trusted && reachable && !reopen:
+		return &message.Error{Code: message.CodeForbidden, Op: opStore, What: store + " was served with credentials, and without them anybody could act as anybody", Hint: "name the credentials folder", Err: ErrStoreTrust}
+	case marked && !trusted && reachable:
+		err = os.Remove(mark)
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	}
+	if err != nil {
+		return unwritable(mark, err)
+	}
+	return nil
+}

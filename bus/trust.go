@@ -1,0 +1,104 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Trust is what a server needs to let in those who have a login of a
+// credentials folder, and nobody else. It holds no secrets.
+type Trust struct {
+	operator, account, system string // the tokens as they stand in the folder
+	op                        *jwt.OperatorClaims
+	acc, sys                  *jwt.AccountClaims
+}
+
+const opTrust = "load credentials"
+
+// LoadTrust reads it from a credentials folder.
+func LoadTrust(dir string) (*Trust, error) {
+	c := &Creds{dir: dir}
+	t := &Trust{}
+	for _, f := range []struct {
+		name string
+		into *string
+	}{{operatorJWT, &t.operator}, {accountJWT, &t.account}, {systemJWT, &t.system}} {
+		var err error
+		if *f.into, err = c.fileOf(f.name); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	bad := func(name string, err error) error {
+		return &message.Error{Code: message.CodeInvalid, Op: opTrust, What: c.path(name) + " cannot be used", Hint: "restore it from a copy, or make a new folder with askance creds init", Err: err}
+	}
+	if t.op, err = jwt.DecodeOperatorClaims(t.operator); err != nil {
+		return nil, bad(operatorJWT, err)
+	}
+	if t.acc, err = jwt.DecodeAccountClaims(t.account); err != nil || t.acc.Issuer != t.op.Subject {
+		return nil, bad(accountJWT, because(err, errors.New("the operator did not sign it")))
+	}
+	if t.sys, err = jwt.DecodeAccountClaims(t.system); err != nil || t.sys.Issuer != t.op.Subject || t.sys.Subject != t.op.SystemAccount {
+		return nil, bad(systemJWT, because(err, errors.New("it is not the operator's system account")))
+	}
+	return t, nil
+}
+
+// EngineLogin is the file with which the engines of a credentials folder log
+// in.
+func EngineLogin(dir string) string { return filepath.Join(dir, engineCreds) }
+
+// Account is the public key that names the account of all spaces.
+func (t *Trust) Account() string { return t.acc.Subject }
+
+// Revoked is how many logins were revoked.
+func (t *Trust) Revoked() int { return len(t.acc.Revocations) }
+
+// Same reports whether both say the same.
+func (t *Trust) Same(other *Trust) bool {
+	return other != nil && t.operator == other.operator && t.account == other.account && t.system == other.system
+}
+
+// ServerConfig is the part of a nats-server configuration that lets in those
+// who have a login, and nobody else. It holds no secrets.
+func (t *Trust) ServerConfig() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {\n", t.operator, t.sys.Subject)
+	fmt.Fprintf(&b, "  %s: %s\n  %s: %s\n}\n", t.sys.Subject, t.system, t.acc.Subject, t.account)
+	return b.String()
+}
+
+// into configures a server.
+func (t *Trust) into(o *server.Options) error {
+	resolver := &server.MemAccResolver{}
+	for key, token := range map[string]string{t.acc.Subject: t.account, t.sys.Subject: t.system} {
+		if err := resolver.Store(key, token); err != nil {
+			return err
+		}
+	}
+	o.TrustedOperators, o.SystemAccount, o.AccountResolver = []*jwt.OperatorClaims{t.op}, t.sys.Subject, resolver
+	return nil
+}
+
+// UseTrust tells a running server what has changed: who was revoked is
+// disconnected at once. The account must be the one it was started with.
+func (s *Server) UseTrust(t *Trust) error {
+	if s.account != t.acc.Subject {
+		return &message.Error{Code: message.CodeInvalid, Op: opTrust, What: "these are the credentials of another account", Hint: "start the server anew"}
+	}
+	account, err := s.ns.LookupAccount(s.account)
+	if err == nil {
+		err = s.ns.AccountResolver().Store(s.account, t.account)
+	}
+	if err != nil {
+		return message.Errorf(message.CodeInternal, opTrust, "account %s: %w", s.account, err)
+	}
+	s.ns.UpdateAccountClaims(account, t.acc)
+	return nil
+}

@@ -1,0 +1,103 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message"
+)
+
+// credFile gives a login and takes it out of the folder, as an administrator
+// who hands it over does.
+func credFile(t *testing.T, data string, args ...string) string {
+	t.Helper()
+	made := decode[struct{ File string }](t, ok(t, append([]string{"creds", "add", "--json", "--data", data}, args...)...)).File
+	to := filepath.Join(t.TempDir(), "given.creds")
+	if err := os.Rename(made, to); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// TestCreds: with credentials, everybody is who their login says, and nobody
+// gets in without.
+func TestCreds(t *testing.T) {
+	clean(t)
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	write(t, filepath.Join(dir, "rules.yaml"), testRules)
+	write(t, filepath.Join(dir, "tools.yaml"), testTools)
+	ok(t, "creds", "init", "--data", data)
+	fails(t, cli.ExitConflict, "has credentials already", "creds", "init", "--data", data)
+	fails(t, cli.ExitUsage, "--tool", "creds", "add", "worker", "wk", "--data", data)
+	ann, bob, bot := credFile(t, data, "approver", "ann"), credFile(t, data, "approver", "bob", "--expires", "1h"), credFile(t, data, "runtime", "bot")
+	// Whoever works on the data folder itself has the logins that lie there.
+	ok(t, "creds", "add", "operator", "olga", "--data", data)
+
+	// With logins it may listen anywhere.
+	s := serveOn(t, data, "--listen", "0.0.0.0:0", "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
+	if s.open {
+		t.Error("serve says that it is open")
+	}
+	s.url = strings.Replace(s.url, "0.0.0.0", "127.0.0.1", 1)
+	nc, err := bus.Connect(t.Context(), s.url, bus.ConnectOptions{Principal: "bot", CredsFile: bot})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	runtime, err := bus.NewClient(nc, "default", message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runtime.Propose(t.Context(), message.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{{ID: "c1", Name: "boss", Input: `{}`}, {ID: "c2", Name: "pay", Input: `{"cents":500}`}}}); err != nil {
+		t.Fatal(err)
+	}
+
+	fails(t, cli.ExitForbidden, "refuses these credentials", "list", "--nats", s.url, "--as", "ann")
+	fails(t, cli.ExitForbidden, "refuses these credentials", "approve", "c2", "--yes", "--data", data, "--as", "ann")
+	fails(t, cli.ExitUsage, "good for its own name", "list", "--nats", s.url, "--creds", ann, "--as", "boss")
+	fails(t, cli.ExitUsage, "good for the space", "list", "--nats", s.url, "--creds", ann, "--space", "other")
+	if out := ok(t, "list", "--nats", s.url, "--creds", ann); !strings.Contains(out, "c2") {
+		t.Errorf("ann sees\n%s", out)
+	}
+	if out := ok(t, "list", "--data", data, "--as", "olga"); !strings.Contains(out, "c2") {
+		t.Errorf("olga sees\n%s", out)
+	}
+	fails(t, cli.ExitForbidden, "", "approve", "c1", "--yes", "--nats", s.url, "--creds", ann) // boss's question
+	ok(t, "approve", "c2", "--yes", "--nats", s.url, "--creds", ann)
+	shown := decode[message.ShowReply](t, ok(t, "show", "c2", "--json", "--nats", s.url, "--creds", bob))
+	if len(shown.Call.Votes) != 1 || shown.Call.Votes[0].By != (message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "nats-jwt"}) {
+		t.Errorf("the votes are %+v", shown.Call.Votes)
+	}
+
+	ok(t, "creds", "revoke", "approver", "ann", "--data", data)
+	for { // within a second
+		if r := run(t, "list", "--nats", s.url, "--creds", ann); r.code == cli.ExitForbidden {
+			break
+		} else if r.code != cli.ExitOK && r.code != cli.ExitUnavailable { // cut off in the middle
+			t.Fatalf("exit %d\n%s", r.code, r.err)
+		}
+	}
+	ok(t, "list", "--nats", s.url, "--creds", bob)
+	out := ok(t, "creds", "list", "--data", data)
+	for _, want := range []string{"askance-engine", "revoked", "until"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the list lacks %q\n%s", want, out)
+		}
+	}
+	if config := ok(t, "creds", "config", "--data", data); !strings.Contains(config, "resolver_preload") || strings.Contains(config, "SEED") {
+		t.Errorf("the configuration is\n%s", config)
+	}
+	// To leave the logins out takes a word.
+	s.stop()
+	if err := os.Rename(filepath.Join(data, "creds"), filepath.Join(dir, "away")); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitForbidden, "was served with credentials", "serve", "--data", data, "--listen", "127.0.0.1:0")
+	fails(t, cli.ExitUsage, "--insecure", "serve", "--data", data, "--creds-dir", filepath.Join(dir, "away"), "--insecure")
+	serveOn(t, data, "--insecure")
+}

@@ -1,0 +1,75 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+)
+
+// lookForTrust is how often the credentials folder is looked at.
+const lookForTrust = time.Second
+
+// openServer starts the embedded server, with the logins of a credentials
+// folder if there is one.
+func (n *Node) openServer(ctx context.Context) error {
+	o := bus.ServerOptions{StoreDir: n.cfg.Dir.Store(), Listen: n.cfg.Listen, Durability: n.cfg.Durability, Logger: n.cfg.Log, Reopen: n.cfg.Reopen}
+	if dir := n.cfg.CredsDir; dir != "" {
+		var err error
+		if n.trust, err = bus.LoadTrust(dir); err != nil {
+			return err
+		}
+		o.Trust, o.Login = n.trust, bus.EngineLogin(dir)
+	}
+	server, err := bus.StartServer(ctx, o)
+	if err != nil {
+		return err
+	}
+	n.server = server
+	n.onClose(func() error { n.server.Close(); return nil })
+	return nil
+}
+
+// watchTrust tells the server who was revoked, until ctx ends. What cannot be
+// read changes nothing: the last good one stays in force.
+func (n *Node) watchTrust(ctx context.Context) {
+	if n.trust == nil {
+		return
+	}
+	tick := time.NewTicker(lookForTrust)
+	defer tick.Stop()
+	present, bad := n.trust, ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		next, err := bus.LoadTrust(n.cfg.CredsDir)
+		if err == nil && !next.Same(present) {
+			if err = n.server.UseTrust(next); err == nil {
+				present = next
+				n.cfg.Log.Info("the credentials have changed", "revoked", present.Revoked())
+			}
+		}
+		switch {
+		case err == nil:
+			bad = ""
+		case err.Error() != bad:
+			bad = err.Error()
+			n.cfg.Log.Error("the credentials folder cannot be used; those in force stay", "err", err)
+		}
+	}
+}
+
+// Auth is how the names of those who send requests are established; see
+// message.Principal.
+func (n *Node) Auth() string {
+	switch {
+	case n.trust != nil:
+		return bus.AuthJWT
+	case n.server != nil:
+		return bus.AuthSubject
+	}
+	return bus.AuthOf(n.conn)
+}
