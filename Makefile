@@ -20,8 +20,10 @@ RACE ?= $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env C
 FUZZ := \
   bus:FuzzParseSubject \
   bus:FuzzToken \
+  cmd/askance/internal/argtree:FuzzRender \
   cmd/askance/internal/chatstream:FuzzTurns \
   cmd/askance/internal/cli:FuzzSettings \
+  cmd/askance/internal/reveal:FuzzLine \
   cmd/askance/internal/toolfile:FuzzParse \
   executor:FuzzResultText \
   internal/jcs:FuzzCanonicalize \

@@ -51,7 +51,7 @@ var noSockets = []string{"database/sql", "net", "net/http", "os", "os/exec", "os
 func Rules() Table {
 	return Table{
 		Shared:        []string{"internal/strictjson", "internal/jcs"},
-		TestLibraries: []string{"pgregory.net/rapid", "github.com/google/go-cmp"},
+		TestLibraries: []string{"pgregory.net/rapid", "github.com/google/go-cmp", "github.com/creack/pty", "github.com/charmbracelet/x/vt"},
 		Rows:          append(core(), around()...),
 	}
 }
@@ -140,7 +140,8 @@ func around() []Row {
 			Public: true,
 			Libraries: []string{
 				"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/charmbracelet/huh",
-				"github.com/charmbracelet/lipgloss", "github.com/schollz/progressbar/v3", "github.com/knadh/koanf",
+				"github.com/charmbracelet/lipgloss", "github.com/charmbracelet/bubbletea", "github.com/charmbracelet/bubbles",
+				"github.com/charmbracelet/x/ansi", "github.com/schollz/progressbar/v3", "github.com/knadh/koanf",
 				"golang.org/x/term", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/nats-io/nats.go",
 			},
 			Why: "wiring: it joins the public packages and talks to people (nats.go: bench measures the bare connection)",

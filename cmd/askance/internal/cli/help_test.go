@@ -9,7 +9,7 @@ import (
 
 // commands are all that a user can call, in the order of the help.
 var commands = []string{
-	"", "demo", "serve", "worker", "bench", "list", "show", "approve", "edit", "reject", "answer", "settle", "interrupt", "revoke",
+	"", "demo", "serve", "worker", "bench", "inbox", "list", "show", "approve", "edit", "reject", "answer", "settle", "interrupt", "revoke",
 	"events", "events tail", "events replay",
 	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "policy schema", "policy import", "version", "completion bash",
 }
@@ -48,6 +48,7 @@ func TestUsageErrors(t *testing.T) {
 		{`--state "asked": use pending`, "list --state asked"},
 		{"want one call", "show"},
 		{"want one call", "approve a b"},
+		{"the inbox needs a terminal for input and output; askance list", "inbox"},
 		{"nobody can be asked here", "approve a"},
 		{"nobody can be asked here", "reject a --feedback no"},
 		{"no editor can be opened here", "edit a --yes"},

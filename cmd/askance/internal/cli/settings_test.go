@@ -93,17 +93,3 @@ func FuzzSettings(f *testing.F) {
 		}
 	})
 }
-
-func TestDiffLines(t *testing.T) {
-	for _, tc := range []struct{ a, b, want string }{
-		{"a b c", "a b c", "  a|  b|  c"},
-		{"a b c", "a x c", "  a|- b|+ x|  c"},
-		{"a", "a b", "  a|+ b"},
-		{"a b", "b", "- a|  b"},
-	} {
-		got := strings.Join(diffLines(strings.Fields(tc.a), strings.Fields(tc.b)), "|")
-		if got != tc.want {
-			t.Errorf("diff %q %q = %s, want %s", tc.a, tc.b, got, tc.want)
-		}
-	}
-}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/inbox"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/message"
+)
+
+func (a *app) inbox() *cobra.Command {
+	var session string
+	c := &cobra.Command{
+		Use:   "inbox",
+		Short: "Answer questions on a screen that lives",
+		Long: `Shows the open questions on the whole terminal and keeps them up to date: new ones
+appear, settled ones say who settled them and leave. Everything works by keys; ?
+lists them. A question shows why it is asked, who must still agree, how long there
+is, and its arguments as a tree; an answer can approve, edit in $VISUAL or $EDITOR,
+reject, give the result, or hand over. Before an answer is sent, the screen shows
+exactly what its digest binds.
+
+It needs an engine at work, a terminal of at least 40x10, and draws no colours if
+NO_COLOR is set. Without a terminal there are askance list, show and approve.`,
+		Example: `  askance inbox
+  askance inbox --session ticket-7
+  askance inbox --nats nats://nats.internal:4222 --creds ann.creds --as ann
+  ssh -t ops.internal askance inbox`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.runInbox(c.Context(), session) },
+	}
+	a.at.flags(c)
+	c.Flags().StringVar(&session, "session", "", "only questions of this session")
+	return c
+}
+
+func (a *app) runInbox(ctx context.Context, session string) error {
+	if a.json || !term.IsTerminal(a.in) || !a.out.Terminal() || os.Getenv("TERM") == "dumb" {
+		return usagef("the inbox needs a terminal for input and output; askance list shows the open questions without one")
+	}
+	if a.err.Terminal() { // the log would be written across the screen
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	l, err := a.connectLive(ctx, message.RoleApprover)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	err = inbox.Run(ctx, inbox.Config{
+		Engine: l, Hints: hints(l), Who: a.at.as, Space: a.at.spaceID(), Session: message.SessionID(session),
+		Editor: editor(), In: a.in, Out: a.out,
+	})
+	if errors.Is(err, errSignal) {
+		return nil // one of the ways to leave; nothing is half done
+	}
+	return err
+}
+
+// connectLive is connect for what stays: a folder must not be kept locked for as
+// long as somebody looks, so an engine must be at work.
+func (a *app) connectLive(ctx context.Context, role message.Role) (*link, error) {
+	url := a.at.nats
+	if url == "" {
+		var err error
+		if url, err = node.Dir(a.at.dir()).URL(); err != nil {
+			return nil, err
+		}
+	}
+	if url == "" {
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "open inbox", What: "no engine is at work on " + a.at.dir(), Hint: "start askance serve; askance list shows what is open without one"}
+	}
+	return a.dial(ctx, url, message.Principal{Role: role, Name: a.at.as})
+}
+
+// hints gives the hints of an engine over NATS; nil for any other.
+func hints(l *link) inbox.Hints {
+	client, ok := l.Client.(*bus.Client)
+	if !ok {
+		return nil
+	}
+	return func(ctx context.Context, f func(message.Key, bool)) (func(), error) {
+		return client.OnHint(ctx, func(h bus.Hint) { f(h.Key, h.State == message.ToolCallAsking) })
+	}
+}

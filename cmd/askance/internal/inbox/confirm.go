@@ -1,0 +1,183 @@
+package inbox
+
+import (
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/argtree"
+	"github.com/askance-dev/askance/cmd/askance/internal/linediff"
+	"github.com/askance-dev/askance/cmd/askance/internal/reveal"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// draftAnswer is an answer that was not sent yet, to the question as it was
+// shown.
+type draftAnswer struct {
+	call   *message.Call
+	answer message.Answer
+}
+
+func newDraft(c *message.Call, kind message.AnswerKind) *draftAnswer {
+	return &draftAnswer{call: c, answer: message.Answer{V: 1, Key: c.Key, Digest: c.Digest, Kind: kind}}
+}
+
+// verb says what sending it does.
+func (d *draftAnswer) verb() string {
+	switch d.answer.Kind {
+	case message.AnswerApprove:
+		if d.answer.Input != nil {
+			return "Approve as edited"
+		}
+		return "Approve"
+	case message.AnswerReject:
+		return "Reject"
+	case message.AnswerForTool:
+		return "Answer instead of the tool"
+	case message.AnswerAbstain:
+		return "Leave to others"
+	case message.AnswerHandOver:
+		return "Hand over"
+	}
+	return string(d.answer.Kind)
+}
+
+// stale says why the answer must not be sent any more; "" if it may be.
+func (d *draftAnswer) stale(m *model) string {
+	q := m.qs.get(d.call.Key)
+	switch {
+	case q == nil:
+		return "The question is gone. Nothing was sent."
+	case !q.open():
+		return "Settled meanwhile: " + reveal.Line(q.over) + ". Nothing was sent."
+	case q.call.Digest != d.answer.Digest:
+		return "Asked anew meanwhile: this is not the question any more. Nothing was sent."
+	}
+	return ""
+}
+
+// forged says why what is shown is not what the digest stands for; "" if it is.
+func (d *draftAnswer) forged() string {
+	digest, err := d.call.Question.Digest()
+	if err == nil && digest == d.answer.Digest {
+		return ""
+	}
+	return "The digest that the engine names is not that of the question it sent. Do not answer it; tell whoever runs the engine."
+}
+
+// confirmScreen shows exactly what the digest of a question stands for, and
+// what an answer does, before it is sent.
+type confirmScreen struct {
+	draft  *draftAnswer
+	scroll scroll
+	width  int
+	lines  []string // for width
+}
+
+func newConfirm(d *draftAnswer) *confirmScreen { return &confirmScreen{draft: d} }
+
+func (s *confirmScreen) holds(k message.Key) bool { return k == s.draft.call.Key }
+
+// ready reports whether the person has seen all that they agree to.
+func (s *confirmScreen) ready() bool {
+	return s.scroll.end || s.draft.answer.Kind != message.AnswerApprove
+}
+
+func (s *confirmScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
+	switch key := k.String(); {
+	case key == "esc", key == "q", key == "n":
+		m.pop()
+	case s.draft.stale(m) != "", s.draft.forged() != "":
+	case key == "y" && s.ready():
+		m.pop()
+		return m.send(s.draft)
+	default:
+		s.scroll.key(key)
+	}
+	return nil
+}
+
+func (s *confirmScreen) view(m *model, w, h int) (title string, body []string, keys string) {
+	d := s.draft
+	title = d.verb() + ": " + reveal.Line(d.call.Tool) + "  " + reveal.Line(string(d.call.Call)) + "?"
+	if s.lines == nil || s.width != w {
+		s.width, s.lines = w, d.lines(m, w)
+	}
+	keys = "y " + strings.ToLower(d.verb()) + "  esc back"
+	var head []string
+	for _, bad := range []string{d.forged(), d.stale(m)} {
+		if bad != "" {
+			head, keys = paintAll(m.out.Bad, wrap(bad, w)), "esc back"
+		}
+	}
+	body = s.scroll.view(m, head, s.lines, w, h)
+	if len(head) == 0 && !s.ready() {
+		keys = "space more: y counts when all of it was shown  esc back"
+	}
+	return title, body, keys
+}
+
+// lines are what the answer does, and what its digest stands for.
+func (d *draftAnswer) lines(m *model, w int) []string {
+	f := facts{width: w, dim: m.out.Dim}
+	a := d.answer
+	if a.Input != nil {
+		f.lines = append(f.lines, m.out.Ask("These arguments run instead, if the policy lets them:"))
+		f.lines = append(f.lines, d.diff(m, w)...)
+	}
+	f.add("feedback", linesOf(a.Feedback)...)
+	f.add("result", linesOf(a.Output)...)
+	f.add("to", linesOf(a.To)...)
+	f.add("note", linesOf(a.Note)...)
+	for _, r := range a.Rules {
+		f.add("remember", ruleText(r))
+	}
+	if a.Kind == message.AnswerApprove && a.Input == nil {
+		f.lines = append(f.lines, m.out.Ask("These arguments run:"))
+		f.lines = append(f.lines, indented(argtree.Render(d.call.Input, w-2, m.out.Name))...)
+	}
+	f.lines = append(f.lines, m.out.Ask("The question, as its digest binds it:"))
+	f.lines = append(f.lines, indented(bound(m, d.call.Question, w-2))...)
+	f.add("digest", a.Digest)
+	return f.lines
+}
+
+func linesOf(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(reveal.Text(text), "\n")
+}
+
+// bound is every member of a question: what the digest is computed from.
+func bound(m *model, q *message.Question, w int) []string {
+	b, err := strictjson.Marshal(q)
+	if err != nil {
+		return argtree.Raw(err.Error(), w)
+	}
+	return argtree.Render(string(b), w, m.out.Name)
+}
+
+// diff is what an edit changes.
+func (d *draftAnswer) diff(m *model, w int) []string {
+	var out []string
+	before, after := pretty(d.call.Input), pretty(*d.answer.Input)
+	for _, l := range linediff.Lines(strings.Split(before, "\n"), strings.Split(after, "\n")) {
+		paint := m.out.Dim
+		switch l[0] {
+		case '-':
+			paint = m.out.Bad
+		case '+':
+			paint = m.out.Good
+		}
+		for i, piece := range argtree.Cut(reveal.Text(l[2:]), w-4) {
+			mark := l[:2]
+			if i > 0 {
+				mark = "  "
+			}
+			out = append(out, paint("  "+mark+piece))
+		}
+	}
+	return out
+}

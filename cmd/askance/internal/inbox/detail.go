@@ -1,0 +1,248 @@
+package inbox
+
+import (
+	"fmt"
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/argtree"
+	"github.com/askance-dev/askance/cmd/askance/internal/reveal"
+	"github.com/askance-dev/askance/message"
+)
+
+// detailScreen is one question with all that there is to know about it.
+type detailScreen struct {
+	question message.Key
+	digest   string // of the question that the person has seen here
+	raw      bool   // the arguments as they came
+	rules    map[int]bool
+	scroll   scroll
+	args     argLines
+}
+
+// argLines keeps the laid out arguments: they can be long, the clock ticks.
+type argLines struct {
+	digest string
+	width  int
+	raw    bool
+	lines  []string
+}
+
+func newDetail(q *question) *detailScreen {
+	return &detailScreen{question: q.call.Key, digest: q.call.Digest, rules: map[int]bool{}}
+}
+
+func (d *detailScreen) holds(k message.Key) bool { return k == d.question }
+
+// anew reports whether another question is open than the one that was shown.
+func (d *detailScreen) anew(q *question) bool { return q.open() && q.call.Digest != d.digest }
+
+func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
+	q := m.qs.get(d.question)
+	switch k.String() {
+	case "esc", "q", "left":
+		m.pop()
+		return nil
+	case "x":
+		d.raw = !d.raw
+		return nil
+	case "n", "tab", "p", "shift+tab":
+		d.neighbour(m, k.String() == "n" || k.String() == "tab")
+		return nil
+	}
+	if d.scroll.key(k.String()) {
+		return nil
+	}
+	if q == nil || !q.open() {
+		return nil
+	}
+	if d.anew(q) { // the first key after it only says that it was seen
+		d.digest, d.rules = q.call.Digest, map[int]bool{}
+		return nil
+	}
+	return d.answer(m, q, k.String())
+}
+
+// answer begins an answer to the question that is shown.
+func (d *detailScreen) answer(m *model, q *question, key string) tea.Cmd {
+	if i := strings.Index("123456789", key); len(key) == 1 && i >= 0 && i < len(q.call.Suggested) {
+		d.rules[i] = !d.rules[i]
+		return nil
+	}
+	kind, known := map[string]message.AnswerKind{
+		"a": message.AnswerApprove, "e": message.AnswerApprove, "r": message.AnswerReject, "t": message.AnswerForTool,
+		"h": message.AnswerHandOver, "s": message.AnswerAbstain,
+	}[key]
+	if !known {
+		return nil
+	}
+	if mayAnswer(q.call, m.cfg.Who) == no {
+		m.say(m.out.Bad, "You are not among those who may answer this.")
+		return nil
+	}
+	draft := newDraft(q.call, kind)
+	switch key {
+	case "a":
+		draft.answer.Rules = d.chosen(q.call)
+		m.push(newConfirm(draft))
+	case "e":
+		draft.answer.Rules = d.chosen(q.call)
+		return m.edit(draft)
+	default:
+		m.push(newCompose([]*draftAnswer{draft}))
+	}
+	return nil
+}
+
+// chosen are the ticked rules.
+func (d *detailScreen) chosen(c *message.Call) []message.PermissionRule {
+	var out []message.PermissionRule
+	for i, r := range c.Suggested {
+		if d.rules[i] {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// neighbour shows the next or the previous question of the list.
+func (d *detailScreen) neighbour(m *model, next bool) {
+	rows := m.list.rows(m)
+	m.list.at = d.question
+	m.list.settle(rows)
+	step := -1
+	if next {
+		step = 1
+	}
+	m.list.move(rows, step)
+	if len(rows) > 0 {
+		*d = *newDetail(rows[m.list.row])
+	}
+}
+
+func (d *detailScreen) view(m *model, w, h int) (title string, body []string, keys string) {
+	q := m.qs.get(d.question)
+	if q == nil {
+		return "question", []string{"", "  It is gone."}, "esc back"
+	}
+	c := q.call
+	title = reveal.Line(c.Tool) + "  " + reveal.Line(string(c.Call))
+	keys = "a approve  e edit  r reject  t answer for tool  ? more keys  esc back"
+	switch {
+	case !q.open():
+		keys = "esc back  n next"
+	case mayAnswer(c, m.cfg.Who) == no:
+		keys = "not yours to answer  esc back  n next"
+	case d.anew(q):
+		keys = "any key: I have seen that it changed  esc back"
+	}
+	lines := d.lines(m, q, w)
+	return title, d.scroll.view(m, d.head(m, q, w), lines, w, h), keys
+}
+
+// head stays while the rest scrolls.
+func (d *detailScreen) head(m *model, q *question, w int) []string {
+	var out []string
+	switch {
+	case !q.open():
+		out = paintAll(m.out.Bad, wrap("Settled: "+reveal.Line(q.over)+". Nothing is left to answer here.", w))
+	case d.anew(q):
+		out = paintAll(m.out.Ask, wrap("Asked anew since you opened it: look again.", w))
+	}
+	if q.call.Question == nil {
+		return out
+	}
+	text := reveal.Text(q.call.Question.Text)
+	first, _, more := strings.Cut(text, "\n")
+	if more {
+		first += " …"
+	}
+	return append(out, m.out.Ask(fit(first, w)))
+}
+
+// lines are all that there is to know.
+func (d *detailScreen) lines(m *model, q *question, w int) []string {
+	c := q.call
+	f := facts{width: w, dim: m.out.Dim}
+	if c.Question != nil {
+		if text := reveal.Text(c.Question.Text); strings.Contains(text, "\n") || len(argtree.Cut(text, w)) > 1 {
+			f.add("question", strings.Split(text, "\n")...)
+		}
+		f.add("why", why(c)...)
+		if q.open() {
+			f.add("needs", needs(c)...)
+		}
+		f.add("votes", votes(c, m.now)...)
+		if q.open() {
+			f.add("time", "asked "+span(m.now.Sub(askedAt(c)))+" ago, "+deadline(c.Question.Requirement, m.now))
+		}
+	}
+	d.args.lay(m, c, w, d.raw)
+	f.lines = append(f.lines, m.out.Dim(d.argsTitle()))
+	f.lines = append(f.lines, indented(d.args.lines)...)
+	for i, r := range c.Suggested {
+		mark := "[ ]"
+		if d.rules[i] {
+			mark = "[x]"
+		}
+		f.add("remember", fmt.Sprintf("%d %s %s", i+1, mark, ruleText(r)))
+	}
+	f.add("from", origin(c))
+	f.add("address", reveal.Line(string(c.Session)+"/"+string(c.Reply)+"/"+string(c.Call)))
+	f.add("digest", c.Digest)
+	if c.Question != nil {
+		f.add("policy", c.Question.Bundle)
+	}
+	return f.lines
+}
+
+func (d *detailScreen) argsTitle() string {
+	if d.raw {
+		return "arguments, as they came (x: as a tree)"
+	}
+	return "arguments"
+}
+
+// lay lays the arguments out, unless they are.
+func (a *argLines) lay(m *model, c *message.Call, w int, raw bool) {
+	if a.lines != nil && a.digest == c.Digest && a.width == w && a.raw == raw {
+		return
+	}
+	*a = argLines{digest: c.Digest, width: w, raw: raw}
+	if raw {
+		a.lines = argtree.Raw(c.Input, w-2)
+	} else {
+		a.lines = argtree.Render(c.Input, w-2, m.out.Name)
+	}
+}
+
+// why is the rule and its reason.
+func why(c *message.Call) []string {
+	q := c.Question
+	rule := "no rule"
+	if q.Rule != "" {
+		rule = "rule " + reveal.Line(q.Rule)
+	}
+	if q.Source != "" {
+		rule += " (" + reveal.Line(q.Source) + ")"
+	}
+	out := []string{rule}
+	if q.Reason != "" {
+		out = append(out, reveal.Line(q.Reason))
+	}
+	if c.Decision != nil {
+		for _, e := range c.Decision.Errors {
+			out = append(out, "rule error: "+reveal.Line(e))
+		}
+	}
+	return out
+}
+
+func origin(c *message.Call) string {
+	text := "runtime " + reveal.Line(c.Runtime)
+	if c.Agent != "" && c.Agent != c.Runtime {
+		text += ", agent " + reveal.Line(c.Agent)
+	}
+	return text
+}

@@ -1,0 +1,211 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Engine is what the inbox asks and tells. engine.Client has it.
+type Engine interface {
+	List(ctx context.Context, r message.ListRequest) (message.ListReply, error)
+	Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error)
+	Answer(ctx context.Context, r message.Answer) (*message.Call, error)
+}
+
+// Hints subscribes to what happens to questions: f is called for each that
+// opens, changes or closes, until stop is called. Hints may be lost.
+type Hints func(ctx context.Context, f func(k message.Key, asking bool)) (stop func(), err error)
+
+const (
+	// every is how often the list is asked for, hints or not.
+	every = 3 * time.Second
+	// again is the pause after a question that the engine did not answer.
+	again = time.Second
+	// gather is how long a hint waits for others.
+	gather = 40 * time.Millisecond
+	// manyHints at once are answered by one list.
+	manyHints = 16
+	// askWithin bounds one request.
+	askWithin = 3 * time.Second
+	// maxListed bounds what is kept, and shown.
+	maxListed = 2000
+)
+
+// The messages of the feed.
+type (
+	// listedMsg has the open questions; all, or the first maxListed.
+	listedMsg struct {
+		calls    []*message.Call
+		complete bool
+	}
+	// sawMsg has one call as it stands; nil if there is no such call.
+	sawMsg struct {
+		key  message.Key
+		call *message.Call
+		by   string // who moved it last
+	}
+	// troubleMsg: the engine does not answer; what is shown may be old.
+	troubleMsg struct{ err error }
+)
+
+// feed asks the engine. post may be called from its goroutine only.
+type feed struct {
+	engine  Engine
+	hints   Hints
+	session message.SessionID
+	post    func(tea.Msg)
+
+	news  chan message.Key // hinted at, or to be looked at
+	whole chan struct{}    // ask for the list
+}
+
+func newFeed(cfg Config, post func(tea.Msg)) *feed {
+	return &feed{engine: cfg.Engine, hints: cfg.Hints, session: cfg.Session, post: post, news: make(chan message.Key, 256), whole: make(chan struct{}, 1)}
+}
+
+// look asks what became of a call. It does not block.
+func (f *feed) look(k message.Key) {
+	select {
+	case f.news <- k:
+	default: // so many: the list says it as well
+		f.refresh()
+	}
+}
+
+// refresh asks for the list. It does not block.
+func (f *feed) refresh() {
+	select {
+	case f.whole <- struct{}{}:
+	default: // it is being asked for
+	}
+}
+
+// run feeds until ctx ends.
+func (f *feed) run(ctx context.Context) {
+	stop := f.subscribe(ctx)
+	defer stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case k := <-f.news:
+			err = f.see(ctx, f.others(ctx, k))
+		case <-f.whole:
+			err = f.list(ctx)
+			timer.Reset(every)
+		case <-timer.C:
+			err = f.list(ctx)
+			timer.Reset(every)
+		}
+		if err != nil && ctx.Err() == nil {
+			f.post(troubleMsg{err})
+			timer.Reset(again)
+		}
+	}
+}
+
+// subscribe listens for hints. Without them the list alone has to do.
+func (f *feed) subscribe(ctx context.Context) (stop func()) {
+	if f.hints == nil {
+		return func() {}
+	}
+	stop, err := f.hints(ctx, func(k message.Key, _ bool) {
+		if f.session == "" || k.Session == f.session {
+			f.look(k)
+		}
+	})
+	if err != nil {
+		f.post(troubleMsg{err})
+		return func() {}
+	}
+	return stop
+}
+
+// others gathers what is hinted at within a moment, each call once.
+func (f *feed) others(ctx context.Context, first message.Key) []message.Key {
+	keys, seen := []message.Key{first}, map[message.Key]bool{first: true}
+	t := time.NewTimer(gather)
+	defer t.Stop()
+	for {
+		select {
+		case k := <-f.news:
+			if !seen[k] {
+				keys, seen[k] = append(keys, k), true
+			}
+		case <-t.C:
+			return keys
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// see looks at calls one by one, or at the list if they are many; the list
+// leads to looks at those that are not on it.
+func (f *feed) see(ctx context.Context, keys []message.Key) error {
+	if len(keys) > manyHints {
+		if err := f.list(ctx); err != nil {
+			return err
+		}
+	}
+	for i, k := range keys {
+		if i >= manyHints {
+			return nil // the next list has them
+		}
+		if err := f.show(ctx, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *feed) show(ctx context.Context, k message.Key) error {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	r, err := f.engine.Show(ctx, message.ShowRequest{V: 1, Key: k})
+	if errors.Is(err, message.ErrNotFound) {
+		f.post(sawMsg{key: k})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	by := ""
+	if n := len(r.History); n > 0 {
+		by = r.History[n-1].By.Name
+	}
+	f.post(sawMsg{k, r.Call, by})
+	return nil
+}
+
+func (f *feed) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	m := listedMsg{complete: true}
+	r := message.ListRequest{V: 1, Session: f.session, States: []message.ToolCallState{message.ToolCallAsking}}
+	for {
+		page, err := f.engine.List(ctx, r)
+		if err != nil {
+			return err
+		}
+		m.calls = append(m.calls, page.Calls...)
+		if page.Next == 0 {
+			break
+		}
+		if len(m.calls) >= maxListed {
+			m.complete = false
+			break
+		}
+		r.After = page.Next
+	}
+	f.post(m)
+	return nil
+}

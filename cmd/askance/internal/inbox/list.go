@@ -1,0 +1,303 @@
+package inbox
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/bubbles/textinput"
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/reveal"
+	"github.com/askance-dev/askance/message"
+)
+
+// listScreen is the questions, one on a line. It is always at the bottom.
+type listScreen struct {
+	at       message.Key // the selected question
+	row      int         // where it was, for when it leaves
+	first    int         // the first row that is shown
+	page     int         // rows that fit
+	filter   textinput.Model
+	typing   bool // the filter is being written
+	mine     bool // only what this person may answer
+	selected map[message.Key]bool
+}
+
+func newList() *listScreen {
+	l := &listScreen{filter: newInput("filter: ", 200), page: 1, selected: map[message.Key]bool{}}
+	l.filter.Blur()
+	return l
+}
+
+func (l *listScreen) holds(message.Key) bool { return false }
+
+// rows are the questions that are shown.
+func (l *listScreen) rows(m *model) []*question {
+	match := matcher(l.filter.Value())
+	return m.qs.sorted(func(q *question) bool {
+		return match(q) && (!l.mine || !q.open() || mayAnswer(q.call, m.cfg.Who) != no)
+	})
+}
+
+// settle puts the selection on a row that is there, and shows it.
+func (l *listScreen) settle(rows []*question) {
+	i := slices.IndexFunc(rows, func(q *question) bool { return q.call.Key == l.at })
+	if i < 0 {
+		i = min(l.row, len(rows)-1)
+	}
+	l.row, l.at = max(0, i), message.Key{}
+	if i >= 0 {
+		l.at = rows[i].call.Key
+	}
+	l.first = max(0, min(l.first, len(rows)-l.page))
+	l.first = min(l.first, l.row)
+	l.first = max(l.first, l.row-l.page+1)
+}
+
+func (l *listScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
+	if l.typing {
+		return l.keyFilter(k)
+	}
+	rows := l.rows(m)
+	l.settle(rows)
+	switch k.String() {
+	case "q":
+		return tea.Quit
+	case "esc":
+		l.filter.SetValue("")
+		clear(l.selected)
+	case "/":
+		l.typing = true
+		return l.filter.Focus()
+	case "m":
+		l.mine = !l.mine
+	case "ctrl+l":
+		m.feed.refresh()
+		return tea.ClearScreen
+	default:
+		if d, ok := moves(k.String(), l.page); ok {
+			l.move(rows, d)
+			return nil
+		}
+		return l.keyRow(m, k, rows)
+	}
+	return nil
+}
+
+// keyRow is about the selected question.
+func (l *listScreen) keyRow(m *model, k tea.KeyMsg, rows []*question) tea.Cmd {
+	if len(rows) == 0 {
+		return nil
+	}
+	q := rows[l.row]
+	switch k.String() {
+	case "enter", "right", "l":
+		m.push(newDetail(q))
+	case " ", "x":
+		if l.selected[q.call.Key] {
+			delete(l.selected, q.call.Key)
+		} else if q.open() {
+			l.selected[q.call.Key] = true
+		}
+		l.move(rows, 1)
+	case "b":
+		l.walk(m, q)
+	}
+	return nil
+}
+
+// walk begins a bulk answer: for what is selected, or for all that is similar.
+func (l *listScreen) walk(m *model, q *question) {
+	var all []*question
+	if len(l.selected) > 0 {
+		all = m.qs.sorted(func(o *question) bool { return o.open() && l.selected[o.call.Key] })
+	} else if q.open() {
+		all = m.qs.similar(q)
+	}
+	if len(all) == 0 {
+		m.say(m.out.Bad, "Nothing that is open is selected.")
+		return
+	}
+	clear(l.selected)
+	m.push(newWalk(all))
+}
+
+func (l *listScreen) keyFilter(k tea.KeyMsg) tea.Cmd {
+	switch k.Type {
+	case tea.KeyEnter:
+		l.typing = false
+		l.filter.Blur()
+		return nil
+	case tea.KeyEsc:
+		l.typing = false
+		l.filter.Blur()
+		l.filter.SetValue("")
+		return nil
+	}
+	return update(&l.filter, k)
+}
+
+func (l *listScreen) move(rows []*question, d int) {
+	l.row = max(0, min(len(rows)-1, l.row+d))
+	if len(rows) > 0 {
+		l.at = rows[l.row].call.Key
+	}
+}
+
+// onward selects the next question that this person may answer, if there is one
+// below.
+func (l *listScreen) onward(m *model) {
+	rows := l.rows(m)
+	l.settle(rows)
+	for i := l.row; i < len(rows); i++ {
+		if rows[i].open() && mayAnswer(rows[i].call, m.cfg.Who) != no {
+			l.move(rows, i-l.row)
+			return
+		}
+	}
+}
+
+// moves is by how many rows a key moves; far, if it goes to an end.
+func moves(key string, page int) (int, bool) {
+	const far = 1 << 20
+	switch key {
+	case "up", "k", "ctrl+p":
+		return -1, true
+	case "down", "j", "ctrl+n":
+		return 1, true
+	case "pgup", "ctrl+b":
+		return -page, true
+	case "pgdown", "ctrl+f":
+		return page, true
+	case "home", "g":
+		return -far, true
+	case "end", "G":
+		return far, true
+	}
+	return 0, false
+}
+
+func (l *listScreen) view(m *model, w, h int) (title string, body []string, keys string) {
+	title = "askance inbox: " + reveal.Line(m.cfg.Who)
+	if l.mine {
+		title += ", mine only"
+	}
+	if l.typing || l.filter.Value() != "" {
+		body = append(body, l.filter.View())
+	}
+	keys = "enter open  / filter  space select  b answer similar  m mine  ? help  q quit"
+	if l.typing {
+		keys = "enter keep the filter  esc drop it"
+	}
+	rows := l.rows(m)
+	if len(rows) == 0 {
+		return title, append(body, "", "  "+m.out.Dim(l.nothing(m))), keys
+	}
+	l.page = max(1, h-len(body)-1)
+	l.settle(rows)
+	c := columnsFor(rows, w)
+	body = append(body, m.out.Dim(c.line("  ", "TOOL", "CALL", "AGE", "LEFT", "QUESTION")))
+	for i, q := range rows[l.first:] {
+		if i == l.page {
+			break
+		}
+		body = append(body, l.line(m, q, c))
+	}
+	return title, body, keys
+}
+
+func (l *listScreen) nothing(m *model) string {
+	switch {
+	case !m.loaded:
+		return ""
+	case l.filter.Value() != "" || l.mine:
+		return "No open question matches. esc clears the filter, m shows all."
+	}
+	return "No open questions. New ones appear here by themselves."
+}
+
+// line is one question.
+func (l *listScreen) line(m *model, q *question, c columns) string {
+	key := q.call.Key
+	mark := "  "
+	switch {
+	case key == l.at:
+		mark = "> "
+	case l.selected[key]:
+		mark = "* "
+	}
+	if key == l.at && l.selected[key] {
+		mark = ">*"
+	}
+	text := c.line(mark, reveal.Line(q.call.Tool), reveal.Line(string(q.call.Call)), span(m.now.Sub(q.call.ProposedAt)), l.left(m, q), l.what(m, q))
+	switch {
+	case !q.open():
+		return m.out.Dim(text)
+	case key == l.at:
+		return m.out.Bold(text)
+	}
+	return text
+}
+
+func (l *listScreen) left(m *model, q *question) string {
+	if !q.open() {
+		return ""
+	}
+	return until(q.call.Question.Requirement.Ends(), m.now)
+}
+
+// what is asked, or what became of it.
+func (l *listScreen) what(m *model, q *question) string {
+	if !q.open() {
+		return reveal.Line(q.over)
+	}
+	text := reveal.Line(q.call.Question.Text)
+	if v, ok := voteOf(q.call, m.cfg.Who); ok {
+		return "(you " + reveal.Line(said(v)) + ") " + text
+	}
+	if mayAnswer(q.call, m.cfg.Who) == no {
+		return "(not yours) " + text
+	}
+	return text
+}
+
+// columns are the widths of the list's columns; 0 leaves one out.
+type columns struct{ tool, call, age, left, what int }
+
+func columnsFor(rows []*question, w int) columns {
+	c := columns{tool: 4, call: 4, age: 6, left: 6}
+	for _, q := range rows {
+		c.tool = max(c.tool, ansi.StringWidth(reveal.Line(q.call.Tool)))
+		c.call = max(c.call, ansi.StringWidth(reveal.Line(string(q.call.Call))))
+	}
+	c.tool, c.call = min(c.tool, w/5), min(c.call, w/5)
+	if w < 60 {
+		c.call = 0
+	}
+	c.what = max(0, w-2-c.tool-c.call-c.age-c.left-4)
+	return c
+}
+
+func (c columns) line(mark, tool, call, age, left, what string) string {
+	text := mark + cell(tool, c.tool) + " "
+	if c.call > 0 {
+		text += cell(call, c.call) + " "
+	}
+	return strings.TrimRight(text+cell(age, c.age)+" "+cell(left, c.left)+" "+fit(what, c.what), " ")
+}
+
+// cell cuts or fills a text to n columns.
+func cell(s string, n int) string {
+	s = fit(s, n)
+	return s + strings.Repeat(" ", max(0, n-ansi.StringWidth(s)))
+}
+
+// plural is "1 question" or "2 questions".
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

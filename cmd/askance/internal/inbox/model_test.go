@@ -1,0 +1,227 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/message"
+)
+
+// fakeEngine knows calls and takes every answer.
+type fakeEngine struct {
+	mu      sync.Mutex // guards all below
+	calls   map[message.Key]*message.Call
+	answers []message.Answer
+	err     error
+	listed  int
+}
+
+func (f *fakeEngine) List(context.Context, message.ListRequest) (message.ListReply, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listed++
+	var r message.ListReply
+	for _, c := range f.calls {
+		if c.State == message.ToolCallAsking {
+			r.Calls = append(r.Calls, c)
+		}
+	}
+	return r, f.err
+}
+
+func (f *fakeEngine) Show(_ context.Context, r message.ShowRequest) (message.ShowReply, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.calls[r.Key]
+	if c == nil && f.err == nil {
+		return message.ShowReply{}, message.ErrNotFound
+	}
+	return message.ShowReply{Call: c}, f.err
+}
+
+func (f *fakeEngine) Answer(_ context.Context, a message.Answer) (*message.Call, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answers = append(f.answers, a)
+	if f.err != nil {
+		return nil, f.err
+	}
+	c := f.calls[a.Key]
+	return c, nil
+}
+
+// asking is a call with an open question.
+func asking(t testing.TB, id string, change func(*message.Question)) *message.Call {
+	t.Helper()
+	c := &message.Call{
+		Key: message.Key{Space: "default", Session: "s", Reply: "r", Call: message.CallID(id)}, Tool: "pay", Runtime: "bot",
+		Input: `{"cents":1}`, State: message.ToolCallAsking, Cause: "ask", First: 1, Seq: 1,
+		Decision: &message.Decision{Behavior: message.BehaviorAsk, Reason: "because"},
+	}
+	c.Question = &message.Question{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Text: "Pay?", Rule: "large", Source: "shop"}
+	if change != nil {
+		change(c.Question)
+	}
+	var err error
+	if c.Digest, err = c.Question.Digest(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// shown is a program with these questions on a terminal of 80x24.
+func shown(t *testing.T, calls ...*message.Call) (*model, *fakeEngine) {
+	t.Helper()
+	e := &fakeEngine{calls: map[message.Key]*message.Call{}}
+	cfg := Config{Engine: e, Who: "ann", Out: term.New(&strings.Builder{}), Editor: []string{"true"}}
+	m := newModel(t.Context(), cfg, newFeed(cfg, func(tea.Msg) {}))
+	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
+	m.Update(listedMsg{calls, true})
+	return m, e
+}
+
+// types presses keys one after the other, and draws after each.
+func types(m *model, keys string) string {
+	for _, r := range keys {
+		k := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}}
+		switch r {
+		case '\r':
+			k = tea.KeyMsg{Type: tea.KeyEnter}
+		case '\x1b':
+			k = tea.KeyMsg{Type: tea.KeyEsc}
+		}
+		_, cmd := m.Update(k)
+		run(m, cmd)
+		_ = m.View()
+	}
+	return m.View()
+}
+
+// run carries out a command that answers; the others wait for time.
+func run(m *model, cmd tea.Cmd) {
+	if cmd == nil {
+		return
+	}
+	if msg, ok := cmd().(sentMsg); ok {
+		m.Update(msg)
+	}
+}
+
+// A question whose digest is not the one that the engine names is not
+// answered: what is shown would not be what runs.
+func TestForgedDigest(t *testing.T) {
+	c := asking(t, "c", nil)
+	c.Question.Input = `{"cents":1000000}`
+	m, e := shown(t, c)
+	screen := types(m, "\ra  y")
+	if !strings.Contains(screen, "not that of the question it sent") || len(e.answers) != 0 {
+		t.Errorf("answers %v\n%s", e.answers, screen)
+	}
+	if screen := types(m, "\x1br\ry"); !strings.Contains(screen, "not that of the question it sent") || len(e.answers) != 0 {
+		t.Errorf("answers %v\n%s", e.answers, screen)
+	}
+}
+
+func TestPasteDecidesNothing(t *testing.T) {
+	m, e := shown(t, asking(t, "c", nil))
+	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("\raly"), Paste: true})
+	types(m, "\ra")
+	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("y"), Paste: true})
+	if len(e.answers) != 0 {
+		t.Errorf("a paste answered: %v", e.answers)
+	}
+	types(m, "y")
+	if len(e.answers) != 1 {
+		t.Errorf("answers: %v", e.answers)
+	}
+}
+
+func TestTooSmallDecidesNothing(t *testing.T) {
+	m, e := shown(t, asking(t, "c", nil))
+	types(m, "\ra")
+	m.Update(tea.WindowSizeMsg{Width: minWidth - 1, Height: 24})
+	types(m, "y")
+	m.Update(tea.WindowSizeMsg{Width: 80, Height: minHeight - 1})
+	types(m, "y")
+	if len(e.answers) != 0 {
+		t.Errorf("answered unseen: %v", e.answers)
+	}
+}
+
+// Keys that arrive in one piece are keys all the same, also esc before others.
+func TestKeysInOnePiece(t *testing.T) {
+	m, _ := shown(t, asking(t, "a", nil), asking(t, "b", nil))
+	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("jl")})
+	if d, ok := m.top().(*detailScreen); !ok || d.question.Call != "b" {
+		t.Errorf("jl shows %T", m.top())
+	}
+	types(m, "a")
+	m.Update(tea.KeyMsg{Type: tea.KeyEsc, Alt: true})
+	if len(m.stack) != 0 {
+		t.Errorf("two escapes lead to %T", m.top())
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	won := asking(t, "c", nil)
+	won.State, won.Cause, won.Seq = message.ToolCallFinished, "reject", 2
+	won.Votes = []message.Vote{{Kind: message.AnswerReject, By: message.Principal{Name: "bob"}, Digest: won.Digest, Feedback: "no"}}
+	for _, tc := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"somebody was first", &message.Error{Code: message.CodeFinished, What: "finished", Call: won}, "Not accepted: too late, it was rejected by bob: no"},
+		{"not allowed", &message.Error{Code: message.CodeForbidden, What: "ann may not", Hint: "ask bob"}, "Not accepted: ann may not (ask bob)"},
+		{"anything else", errors.New("pipe \x1b[2J broke"), "Not accepted: pipe ‹U+001B›[2J broke"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m, e := shown(t, asking(t, "c", nil))
+			e.err = tc.err
+			if screen := types(m, "\ray"); !strings.Contains(screen, tc.want) {
+				t.Errorf("no %q on\n%s", tc.want, screen)
+			}
+		})
+	}
+}
+
+func TestTroubleIsShown(t *testing.T) {
+	m, _ := shown(t, asking(t, "c", nil))
+	m.Update(troubleMsg{errors.New("gone")})
+	m.Update(tickMsg(m.now.Add(12 * time.Second)))
+	if screen := m.View(); !strings.Contains(screen, "no answer for 12s") {
+		t.Error(screen)
+	}
+	m.Update(listedMsg{nil, true})
+	if screen := m.View(); strings.Contains(screen, "no answer") {
+		t.Error(screen)
+	}
+}
+
+// Whatever the keys and the size, the screen is filled and never overflows.
+func TestViewFits(t *testing.T) {
+	m, _ := shown(t, asking(t, "a", func(q *message.Question) { q.Text = strings.Repeat("long ", 50) }), asking(t, "b", nil))
+	for _, keys := range []string{"", "\r", "a", "\x1b", "r", "\x1b", "t", "\x1b", "h", "\x1b", "?", "\x1b\x1b", "b", "\x1b", "/x"} {
+		types(m, keys)
+		for _, size := range [][2]int{{80, 24}, {40, 10}, {39, 9}, {10, 3}, {200, 60}} {
+			m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+			lines := strings.Split(m.View(), "\n")
+			if len(lines) > size[1] {
+				t.Errorf("%T at %v has %d lines", m.top(), size, len(lines))
+			}
+			for _, l := range lines {
+				if w := len([]rune(l)); w > size[0] {
+					t.Errorf("%T at %v has a line of %d: %q", m.top(), size, w, l)
+				}
+			}
+		}
+		m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
+	}
+}

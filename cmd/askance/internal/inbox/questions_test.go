@@ -1,0 +1,279 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// However old, doubled and mixed what comes is: in the end each question is
+// what its call's last fact says, and none that was settled opens again.
+func TestQuestionsConverge(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	rapid.Check(t, func(t *rapid.T) {
+		type state struct{ calls []*message.Call }
+		var all []state
+		for i := range rapid.IntRange(1, 4).Draw(t, "calls") {
+			var s state
+			for seq := range rapid.IntRange(1, 5).Draw(t, "facts") {
+				c := &message.Call{Key: message.Key{Call: message.CallID(fmt.Sprint(i))}, State: message.ToolCallAsking, Question: &message.Question{}, Seq: uint64(seq + 1)}
+				if seq > 0 && rapid.Bool().Draw(t, "closes") {
+					c.State, c.Cause = message.ToolCallFinished, "expire"
+				}
+				s.calls = append(s.calls, c)
+			}
+			all = append(all, s)
+		}
+		var qs questions
+		last := map[message.Key]*message.Call{}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			s := all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
+			c := s.calls[rapid.IntRange(0, len(s.calls)-1).Draw(t, "fact")]
+			if have := last[c.Key]; have == nil && c.State != message.ToolCallAsking {
+				continue // never shown: nothing to settle
+			} else if have == nil || have.Seq < c.Seq {
+				last[c.Key] = c
+			}
+			qs.take(c, "", now)
+		}
+		for k, c := range last {
+			q := qs.get(k)
+			if q == nil || q.call.Seq != c.Seq || q.open() != (c.State == message.ToolCallAsking) {
+				t.Fatalf("%v is %+v, want %+v", k, q, c)
+			}
+		}
+	})
+}
+
+func TestSettledLeave(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	var qs questions
+	c := asking(t, "c", nil)
+	qs.take(c, "", now)
+	closed := c.Clone()
+	closed.State, closed.Cause, closed.Seq = message.ToolCallFinished, "expire", 5
+	qs.take(closed, "", now)
+	never, always := func(message.Key) bool { return false }, func(message.Key) bool { return true }
+	qs.sweep(now.Add(linger-1), never)
+	qs.sweep(now.Add(linger), always)
+	if q := qs.get(c.Key); q == nil || q.over != "expired: nobody settled it in time" {
+		t.Fatalf("it left too early: %+v", q)
+	}
+	qs.sweep(now.Add(linger), never)
+	qs.take(c, "", now) // an old list
+	if q := qs.get(c.Key); q != nil {
+		t.Errorf("it came back: %+v", q)
+	}
+	qs.sweep(now.Add(memory), never)
+	if len(qs.past) != 0 {
+		t.Error("it is remembered for ever")
+	}
+}
+
+func TestListedFindsTheMissing(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	var qs questions
+	a, b := asking(t, "a", nil), asking(t, "b", nil)
+	qs.listed([]*message.Call{a, b}, true, now)
+	if got := qs.listed([]*message.Call{b}, false, now); got != nil {
+		t.Errorf("a part of the list says that %v are missing", got)
+	}
+	if got := qs.listed([]*message.Call{b}, true, now); len(got) != 1 || got[0] != a.Key {
+		t.Errorf("missing: %v", got)
+	}
+	qs.unknown(a.Key, now)
+	if q := qs.get(a.Key); q.open() {
+		t.Error("an unknown call is open")
+	}
+}
+
+func TestMatcher(t *testing.T) {
+	q := &question{call: asking(t, "call_7", func(q *message.Question) { q.Text = "Refund to Ann?" })}
+	for filter, want := range map[string]bool{"": true, "refund": true, "PAY ann": true, "call_7 bob": false, "large": true, `"cents":1`: true} {
+		if got := matcher(filter)(q); got != want {
+			t.Errorf("%q matches: %v", filter, got)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	bob := message.Principal{Role: message.RoleApprover, Name: "bob"}
+	for _, tc := range []struct {
+		cause string
+		vote  *message.Vote
+		by    string
+		want  string
+	}{
+		{"expire", nil, "", "expired: nobody settled it in time"},
+		{"interrupt", nil, "bot", "interrupted by bot"},
+		{"submit", &message.Vote{Kind: message.AnswerApprove}, "", "approved by bob"},
+		{"interrupt", &message.Vote{Kind: message.AnswerApprove}, "bot", "approved by bob"},
+		{"submit", &message.Vote{Kind: message.AnswerApprove, Edited: true}, "", "edited and approved by bob"},
+		{"deny", &message.Vote{Kind: message.AnswerApprove}, "", "denied by the policy, after an answer by bob"},
+		{"reject", &message.Vote{Kind: message.AnswerReject, Feedback: "no"}, "", "rejected by bob: no"},
+		{"answer", &message.Vote{Kind: message.AnswerForTool}, "", "answered instead of the tool by bob"},
+		{"refuse", nil, "", "not open any more: the call is finished"},
+		{"expire", &message.Vote{Kind: message.AnswerHandOver, To: "eve"}, "", "expired: nobody settled it in time"},
+	} {
+		c := asking(t, "c", nil)
+		c.State, c.Cause = message.ToolCallFinished, tc.cause
+		if tc.vote != nil {
+			tc.vote.By, tc.vote.Digest = bob, c.Digest
+			c.Votes = []message.Vote{*tc.vote}
+		}
+		if got := verdict(c, tc.by); got != tc.want {
+			t.Errorf("%s %+v: %q, want %q", tc.cause, tc.vote, got, tc.want)
+		}
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	soon := time.Unix(1e9, 0)
+	for _, tc := range []struct {
+		name string
+		r    message.Requirement
+		may  may
+		want string
+	}{
+		{"anybody", message.Requirement{}, yes, "0 of 1 from any approver"},
+		{"others", message.Requirement{Users: []string{"bob", "eve"}}, no, "0 of 1 from bob, eve"},
+		{"me", message.Requirement{Users: []string{"ann"}}, yes, "0 of 1 from ann"},
+		{"a group", message.Requirement{Approvers: []message.ApproverSet{{Rule: "large", Groups: []string{"ops"}}}, Quorum: 2}, perhaps, "0 of 2 from group ops (rule large)"},
+		{"mine, of two parts", message.Requirement{Approvers: []message.ApproverSet{{Rule: "a", Users: []string{"ann"}}, {Rule: "b", Users: []string{"bob"}}}}, yes, "0 of 1 from ann (rule a)|0 of 1 from bob (rule b)"},
+		{"my own request", message.Requirement{ExcludeRequester: true, Requester: "ann"}, no, "0 of 1 from any approver|not from ann, on whose behalf it is"},
+		{"nobody's request", message.Requirement{ExcludeRequester: true}, no, "0 of 1 from any approver|not from somebody unknown, on whose behalf it is"},
+		{"editors", message.Requirement{ExcludeEditor: true, Editors: []string{"bob"}, Deadline: soon}, yes, "0 of 1 from any approver|not from bob, who edited it"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := asking(t, "c", func(q *message.Question) { q.Requirement = tc.r })
+			if got := mayAnswer(c, "ann"); got != tc.may {
+				t.Errorf("may answer: %v, want %v", got, tc.may)
+			}
+			if got := strings.Join(needs(c), "|"); got != tc.want {
+				t.Errorf("needs %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestVotesAreCounted(t *testing.T) {
+	c := asking(t, "c", func(q *message.Question) {
+		q.Requirement = message.Requirement{Approvers: []message.ApproverSet{{Rule: "large", Groups: []string{"ops"}}}, Quorum: 2}
+	})
+	at := time.Unix(1e9, 0)
+	c.Votes = []message.Vote{
+		{Kind: message.AnswerAbstain, By: message.Principal{Name: "eve"}, Digest: c.Digest, At: at, Note: "on holiday\x1b"},
+		{Kind: message.AnswerApprove, By: message.Principal{Name: "bob", Auth: "creds"}, Digest: c.Digest, At: at, Groups: []string{"ops"}},
+	}
+	if got, want := strings.Join(needs(c), "|"), "1 of 2 from group ops (rule large): bob"; got != want {
+		t.Errorf("needs %q, want %q", got, want)
+	}
+	if got, want := strings.Join(votes(c, at.Add(time.Minute)), "|"), "left to others by eve, 1m00s ago: on holiday‹U+001B›|approved by bob, 1m00s ago (creds)"; got != want {
+		t.Errorf("votes %q, want %q", got, want)
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.Local)
+	in := func(d time.Duration) time.Time { return now.Add(d) }
+	for _, tc := range []struct {
+		r    message.Requirement
+		want string
+	}{
+		{message.Requirement{}, "waits for ever"},
+		{message.Requirement{Deadline: in(90 * time.Minute)}, "denied in 1h30m (2026-11-21 13:30:00)"},
+		{message.Requirement{Deadline: in(-time.Second)}, "its time is over"},
+		{message.Requirement{Deadline: in(time.Hour), OnExpiry: message.OnExpiryEscalate, FinalDeadline: in(50 * time.Hour)}, "asks more people in 1h00m, denied in 2d02h (2026-11-23 14:00:00)"},
+	} {
+		if got := deadline(tc.r, now); got != tc.want {
+			t.Errorf("%+v: %q, want %q", tc.r, got, tc.want)
+		}
+	}
+}
+
+// posted gathers what a feed says.
+func posted(t *testing.T, e *fakeEngine, hints Hints) (*feed, <-chan tea.Msg) {
+	t.Helper()
+	ch := make(chan tea.Msg, 100)
+	f := newFeed(Config{Engine: e, Hints: hints}, func(m tea.Msg) { ch <- m })
+	return f, ch
+}
+
+func TestFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := asking(t, "c", nil)
+		e := &fakeEngine{calls: map[message.Key]*message.Call{c.Key: c}}
+		var hint func(message.Key, bool)
+		stopped := false
+		f, got := posted(t, e, func(_ context.Context, h func(message.Key, bool)) (func(), error) {
+			hint = h
+			return func() { stopped = true }, nil
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { f.run(ctx); close(done) }()
+		if m, ok := (<-got).(listedMsg); !ok || len(m.calls) != 1 || !m.complete {
+			t.Errorf("first came %+v", m)
+		}
+		begin := time.Now()
+		for range 5 { // a burst about one call is one look
+			hint(c.Key, false)
+		}
+		if m, ok := (<-got).(sawMsg); !ok || m.call != c || time.Since(begin) > gather {
+			t.Errorf("then came %+v after %v", m, time.Since(begin))
+		}
+		if m, ok := (<-got).(listedMsg); !ok || time.Since(begin) != every {
+			t.Errorf("then came %+v after %v", m, time.Since(begin))
+		}
+		e.mu.Lock()
+		e.err = message.ErrUnavailable
+		e.mu.Unlock()
+		begin = time.Now()
+		if m, ok := (<-got).(troubleMsg); !ok || time.Since(begin) != every {
+			t.Errorf("then came %+v after %v", m, time.Since(begin))
+		}
+		if m, ok := (<-got).(troubleMsg); !ok || time.Since(begin) != every+again {
+			t.Errorf("then came %+v after %v", m, time.Since(begin))
+		}
+		stop()
+		<-done
+		if !stopped {
+			t.Error("it still listens")
+		}
+	})
+}
+
+// A flood of hints is answered by the list, and the looks go on sixteen at a time.
+func TestFeedFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &fakeEngine{}
+		f, got := posted(t, e, nil)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go f.run(ctx)
+		<-got
+		for i := range 1000 {
+			f.look(message.Key{Call: message.CallID(fmt.Sprint(i))})
+		}
+		time.Sleep(every - 1)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.listed < 2 || e.listed > 5 {
+			t.Errorf("the list was asked for %d times", e.listed)
+		}
+	})
+}
+
+func TestScrub(t *testing.T) {
+	if got := scrub("нет,\n\tno\x1b[2J \u202eа\u200b"); got != "нет,\n\tno[2J а" {
+		t.Errorf("scrub = %q", got)
+	}
+}

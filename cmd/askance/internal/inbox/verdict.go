@@ -1,0 +1,71 @@
+package inbox
+
+import (
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// verdict says in a few words who settled a question, and how, as it comes from
+// people: not revealed. by is who moved
+// the call last, or "" if that is not known.
+func verdict(c *message.Call, by string) string {
+	v, voted := lastVote(c)
+	if !voted || !decides(c, v) {
+		switch toolcall.Cause(c.Cause) {
+		case toolcall.Expire:
+			return "expired: nobody settled it in time"
+		case toolcall.Interrupt:
+			return "interrupted" + from(by)
+		}
+	}
+	if !voted {
+		return "not open any more: the call is " + string(c.State)
+	}
+	if toolcall.Cause(c.Cause) == toolcall.Deny {
+		return "denied by the policy, after an answer" + from(v.By.Name)
+	}
+	text := said(v) + from(v.By.Name)
+	if v.Feedback != "" {
+		text += ": " + v.Feedback
+	}
+	return text
+}
+
+// decides reports whether the call's last vote ended its question.
+func decides(c *message.Call, v message.Vote) bool {
+	return v.Kind == message.AnswerReject || v.Kind == message.AnswerForTool || c.Tally().Agreed
+}
+
+// said is what a vote did, as a participle.
+func said(v message.Vote) string {
+	switch v.Kind {
+	case message.AnswerApprove:
+		if v.Edited {
+			return "edited and approved"
+		}
+		return "approved"
+	case message.AnswerReject:
+		return "rejected"
+	case message.AnswerForTool:
+		return "answered instead of the tool"
+	case message.AnswerAbstain:
+		return "left to others"
+	case message.AnswerHandOver:
+		return "handed over to " + v.To
+	}
+	return string(v.Kind)
+}
+
+func from(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " by " + name
+}
+
+func lastVote(c *message.Call) (message.Vote, bool) {
+	if len(c.Votes) == 0 {
+		return message.Vote{}, false
+	}
+	return c.Votes[len(c.Votes)-1], true
+}

@@ -1,0 +1,178 @@
+package inbox
+
+import (
+	"fmt"
+	"slices"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/reveal"
+	"github.com/askance-dev/askance/message"
+)
+
+// walkScreen answers several questions with the same words, after each of them
+// was shown: first one after the other, then the choice, then what became of
+// each.
+type walkScreen struct {
+	keys   []message.Key
+	at     int            // len(keys): all were shown
+	taken  []*draftAnswer // seen, and to be answered
+	left   int            // seen, and left out
+	draft  *draftAnswer   // that is shown
+	scroll scroll
+	lines  []string
+	width  int
+
+	queue   []*draftAnswer // to be sent
+	results []string
+}
+
+func newWalk(all []*question) *walkScreen {
+	s := &walkScreen{}
+	for _, q := range all {
+		s.keys = append(s.keys, q.call.Key)
+	}
+	return s
+}
+
+func (s *walkScreen) holds(k message.Key) bool {
+	return slices.Contains(s.keys, k)
+}
+
+// show makes the draft of the question whose turn it is. Questions that were
+// settled meanwhile, or are others' to answer, have none.
+func (s *walkScreen) show(m *model) {
+	for s.draft == nil && s.at < len(s.keys) {
+		q := m.qs.get(s.keys[s.at])
+		if q == nil || !q.open() || mayAnswer(q.call, m.cfg.Who) == no {
+			s.at++
+			s.left++
+			continue
+		}
+		s.draft = newDraft(q.call, message.AnswerApprove)
+		s.scroll, s.lines = scroll{}, nil
+	}
+}
+
+func (s *walkScreen) next(take bool) {
+	if take {
+		s.taken = append(s.taken, s.draft)
+	} else {
+		s.left++
+	}
+	s.draft = nil
+	s.at++
+}
+
+func (s *walkScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
+	s.show(m)
+	key := k.String()
+	switch {
+	case key == "esc" || key == "q":
+		m.pop()
+	case s.draft != nil:
+		s.keyShown(m, key)
+	case len(s.results) > 0 || len(s.taken) == 0:
+		m.pop()
+	case key == "a":
+		return s.sendAll(m, s.taken)
+	case key == "r":
+		for _, d := range s.taken {
+			d.answer.Kind = message.AnswerReject
+		}
+		c := newCompose(s.taken)
+		c.walk = s
+		m.push(c)
+	}
+	return nil
+}
+
+func (s *walkScreen) keyShown(m *model, key string) {
+	bad := s.draft.stale(m) != "" || s.draft.forged() != ""
+	switch {
+	case key == "n" || key == "enter" && bad:
+		s.next(false)
+	case key == "y" && s.scroll.end && !bad:
+		s.next(true)
+	default:
+		s.scroll.key(key)
+	}
+}
+
+// sendAll sends one answer after the other.
+func (s *walkScreen) sendAll(m *model, drafts []*draftAnswer) tea.Cmd {
+	s.queue, s.results = drafts, []string{}
+	return s.sendNext(m)
+}
+
+func (s *walkScreen) sendNext(m *model) tea.Cmd {
+	for len(s.queue) > 0 {
+		d := s.queue[0]
+		s.queue = s.queue[1:]
+		if bad := d.stale(m); bad != "" {
+			s.results = append(s.results, m.out.Bad(line(d)+bad))
+			continue
+		}
+		m.sending++
+		return m.post(d, s)
+	}
+	return nil
+}
+
+// sent takes in what became of one, and sends the next.
+func (s *walkScreen) sent(m *model, r sentMsg) tea.Cmd {
+	if r.err != nil {
+		s.results = append(s.results, m.out.Bad(line(r.draft)+"not accepted: "+reveal.Line(refusal(r.err))))
+	} else {
+		s.results = append(s.results, m.out.Good(line(r.draft)+reveal.Line(outcome(r.draft, r.call))))
+	}
+	return s.sendNext(m)
+}
+
+func line(d *draftAnswer) string { return cell(reveal.Line(string(d.call.Call)), 16) + " " }
+
+func (s *walkScreen) view(m *model, w, h int) (title string, body []string, keys string) {
+	s.show(m)
+	switch {
+	case s.draft != nil:
+		return s.viewShown(m, w, h)
+	case s.results != nil:
+		title = "Answered"
+		if n := len(s.queue) + m.sending; n > 0 {
+			title = fmt.Sprintf("Sending, %d to go", n)
+		}
+		for _, r := range s.results {
+			body = append(body, wrap(r, w)...)
+		}
+		return title, body, "any key: back to the list"
+	case len(s.taken) == 0:
+		return "Answer similar questions", []string{"", "  None was taken, nothing is sent."}, "any key: back to the list"
+	}
+	for _, d := range s.taken {
+		body = append(body, "  "+line(d)+reveal.Line(d.call.Question.Text))
+	}
+	if s.left > 0 {
+		body = append(body, "", m.out.Dim(fmt.Sprintf("  %d left out", s.left)))
+	}
+	return "One answer for " + plural(len(s.taken), "question") + ", each of which was shown", body, "a approve all  r reject all  esc answer none"
+}
+
+func (s *walkScreen) viewShown(m *model, w, h int) (title string, body []string, keys string) {
+	d := s.draft
+	title = fmt.Sprintf("%d of %d: %s  %s", s.at+1, len(s.keys), reveal.Line(d.call.Tool), reveal.Line(string(d.call.Call)))
+	if s.lines == nil || s.width != w {
+		s.width, s.lines = w, d.lines(m, w)
+	}
+	head := []string{m.out.Ask(fit(reveal.Line(d.call.Question.Text), w))}
+	keys = "y take it  n leave it out  esc answer none"
+	for _, bad := range []string{d.forged(), d.stale(m)} {
+		if bad != "" {
+			head, keys = paintAll(m.out.Bad, wrap(bad, w)), "n leave it out  esc answer none"
+		}
+	}
+	body = s.scroll.view(m, head, s.lines, w, h)
+	if !s.scroll.end {
+		keys = "space more: y counts when all of it was shown  n leave it out  esc none"
+	}
+	return title, body, keys
+}

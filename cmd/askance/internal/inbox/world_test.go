@@ -1,0 +1,155 @@
+package inbox_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/message"
+)
+
+const rules = `
+version: 1
+name: shop
+rules:
+  - {name: large, tool_name: pay, behavior: ask, when: args.cents > 100, message: "'Pay ' + string(args.cents) + ' cents?'"}
+  - {name: cap, tool_name: pay, behavior: deny, when: args.cents > 9000, locked: true}
+  - {name: odd, tool_name: pay, behavior: ask, when: args.cents == 777, message: "'An odd sum?'"}
+  - {name: boss, tool_name: boss, behavior: ask, approvers: {users: [boss]}}
+  - {name: soon, tool_name: soon, behavior: ask, expiry: 2h}
+`
+
+const tools = `
+version: 1
+tools:
+  - {name: pay, placement: external, concurrency_safe: true, input_schema: {type: object, required: [cents], properties: {cents: {type: integer}}}}
+  - {name: boss, placement: external, concurrency_safe: true}
+  - {name: soon, placement: external, concurrency_safe: true}
+`
+
+// world is a real engine on a real NATS server, to which the inbox connects.
+type world struct {
+	t    *testing.T
+	dir  string
+	node *node.Node
+	url  string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir()}
+	w.write("rules.yaml", rules)
+	w.write("tools.yaml", tools)
+	w.start("127.0.0.1:0")
+	t.Cleanup(w.stop)
+	return w
+}
+
+func (w *world) write(name, text string) {
+	w.t.Helper()
+	if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) start(listen string) {
+	w.t.Helper()
+	loaded, err := toolfile.Load(filepath.Join(w.dir, "tools.yaml"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.node, err = node.Start(w.t.Context(), node.Config{
+		Dir: node.Dir(filepath.Join(w.dir, "data")), Space: "default", Listen: listen, Durability: bus.DurabilityCached,
+		Policy: []string{filepath.Join(w.dir, "rules.yaml")}, Tools: loaded,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.url = w.node.URL()
+}
+
+func (w *world) stop() {
+	if w.node != nil {
+		if err := w.node.Close(); err != nil {
+			w.t.Error(err)
+		}
+		w.node = nil
+	}
+}
+
+// restart stops the engine and its server, and starts both again at the same
+// address.
+func (w *world) restart(meanwhile func()) {
+	w.t.Helper()
+	addr := w.url[len("nats://"):]
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		w.t.Fatal(err)
+	}
+	w.stop()
+	meanwhile()
+	w.start(addr)
+}
+
+// inbox opens ann's inbox on a terminal.
+func (w *world) inbox(width, height int, env ...string) *terminal {
+	w.t.Helper()
+	return open(w.t, width, height, env, "inbox", "--nats", w.url, "--as", "ann", "--log-level", "error")
+}
+
+// ask proposes a call that asks. Each call has a reply of its own.
+func (w *world) ask(id, tool, input string) *message.Call {
+	w.t.Helper()
+	r, err := w.node.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(w.t.Context(), message.ProposeRequest{
+		V: 1, Session: "ticket-7", Reply: message.ReplyID("reply-" + id), Agent: "support", Calls: []message.ToolCallBlock{{ID: message.CallID(id), Name: tool, Input: input}},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if c := r.Calls[0]; c.State != message.ToolCallAsking {
+		w.t.Fatalf("%s is %s, want asking", id, c.State)
+	}
+	return r.Calls[0]
+}
+
+// pay asks for a payment.
+func (w *world) pay(id string, cents int) *message.Call {
+	w.t.Helper()
+	return w.ask(id, "pay", fmt.Sprintf(`{"order_id":"A-1042","cents":%d}`, cents))
+}
+
+// answer is bob's, on another surface.
+func (w *world) answer(c *message.Call, change func(*message.Answer)) *message.Call {
+	w.t.Helper()
+	a := message.Answer{V: 1, Key: c.Key, Digest: c.Digest, Kind: message.AnswerApprove}
+	change(&a)
+	after, err := w.node.Engine().As(message.Principal{Role: message.RoleApprover, Name: "bob"}).Answer(w.t.Context(), a)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return after
+}
+
+// call is a call as it stands.
+func (w *world) call(c *message.Call) *message.Call {
+	w.t.Helper()
+	r, err := w.node.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "eve"}).Show(w.t.Context(), message.ShowRequest{V: 1, Key: c.Key})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r.Call
+}
+
+// voted checks the one vote on a call.
+func (w *world) voted(c *message.Call, who string, kind message.AnswerKind) *message.Call {
+	w.t.Helper()
+	now := w.call(c)
+	if len(now.Votes) != 1 || now.Votes[0].By.Name != who || now.Votes[0].Kind != kind || now.Votes[0].Digest != c.Digest {
+		w.t.Errorf("%s has the votes %+v, want one %s by %s on %s", c.Call, now.Votes, kind, who, c.Digest)
+	}
+	return now
+}

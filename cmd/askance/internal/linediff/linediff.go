@@ -1,0 +1,53 @@
+// Package linediff compares texts line by line.
+package linediff
+
+import "slices"
+
+// maxLines bounds the table of Lines; longer texts are given whole.
+const maxLines = 1000
+
+// Lines gives the lines of both texts, marked "- ", "+ " or "  ", by their
+// longest common subsequence.
+func Lines(a, b []string) []string {
+	if len(a) > maxLines || len(b) > maxLines {
+		return append(marked("- ", a), marked("+ ", b)...)
+	}
+	// common[i][j] is how many lines a[i:] and b[j:] have in common.
+	common := make([][]int, len(a)+1)
+	for i := range common {
+		common[i] = make([]int, len(b)+1)
+	}
+	for i, v := range slices.Backward(a) {
+		for j := len(b) - 1; j >= 0; j-- {
+			if v == b[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	var out []string
+	i, j := 0, 0
+	for i < len(a) && j < len(b) {
+		switch {
+		case a[i] == b[j]:
+			out = append(out, "  "+a[i])
+			i, j = i+1, j+1
+		case common[i+1][j] >= common[i][j+1]:
+			out = append(out, "- "+a[i])
+			i++
+		default:
+			out = append(out, "+ "+b[j])
+			j++
+		}
+	}
+	return append(append(out, marked("- ", a[i:])...), marked("+ ", b[j:])...)
+}
+
+func marked(mark string, lines []string) []string {
+	out := make([]string, 0, len(lines))
+	for _, l := range lines {
+		out = append(out, mark+l)
+	}
+	return out
+}

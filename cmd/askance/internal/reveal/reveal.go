@@ -1,0 +1,152 @@
+package reveal
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Line reveals a text that is shown on one line: line breaks and tabs become
+// marks, too.
+func Line(s string) string { return marked(s, false) }
+
+// Text reveals a text of several lines. Line breaks stay; a tab becomes four
+// spaces, since where it leads depends on the terminal.
+func Text(s string) string { return strings.ReplaceAll(marked(s, true), "\t", "    ") }
+
+// Hidden reports whether a character of s would become a mark in Text.
+func Hidden(s string) bool { return !plain(s) && marked(s, true) != s }
+
+// Mark is how a character is written that is not shown as itself.
+func Mark(r rune) string { return fmt.Sprintf("‹U+%04X›", r) }
+
+// Escape writes every character that would become a mark as a JSON escape. The
+// result is the same JSON text, and shows what it says; s must be JSON, in
+// which such characters stand inside of strings only.
+func Escape(s string) string {
+	for range 4 { // what an escape stands beside can be suspicious for that
+		if !Hidden(s) {
+			return s
+		}
+		s = escaped(s, func(_ rune, hidden bool) bool { return hidden })
+	}
+	return escaped(s, func(r rune, _ bool) bool { return r >= 0x80 })
+}
+
+func escaped(s string, which func(r rune, hidden bool) bool) string {
+	var b strings.Builder
+	each(s, func(piece string, r rune, hidden bool) {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r' || r == utf8.RuneError || !which(r, hidden):
+			b.WriteString(piece)
+		case r > 0xffff:
+			r -= 0x10000
+			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	})
+	return b.String()
+}
+
+func marked(s string, lines bool) string {
+	if plain(s) {
+		return s
+	}
+	var b strings.Builder
+	each(s, func(piece string, r rune, hidden bool) {
+		switch {
+		case lines && (r == '\n' || r == '\t'), !hidden:
+			b.WriteString(piece)
+		case r == utf8.RuneError && len(piece) == 1:
+			fmt.Fprintf(&b, "‹0x%02X›", piece[0])
+		default:
+			b.WriteString(Mark(r))
+		}
+	})
+	return b.String()
+}
+
+// plain reports whether s is printable ASCII throughout: most texts are.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// each walks over the characters of s, word by word, and says of each whether
+// it must not be shown as it is. A broken byte is a piece of its own, with
+// utf8.RuneError.
+func each(s string, f func(piece string, r rune, hidden bool)) {
+	native := nativeScripts(s)
+	var before rune // the character before; 0 at the beginning
+	piled := 0      // combining marks since the last other character
+	for len(s) > 0 {
+		word := s[:wordLen(s)]
+		s = s[len(word):]
+		alike := judge(word, native)
+		for len(word) > 0 {
+			r, n := utf8.DecodeRuneInString(word)
+			piece := word[:n]
+			word = word[n:]
+			next, _ := utf8.DecodeRuneInString(word + s)
+			if unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r) {
+				piled++
+			} else {
+				piled = 0
+			}
+			broken := r == utf8.RuneError && n == 1
+			hidden := broken || Invisible(r) || imitates(r, before, next) || alike(r) || loose(r, before, piled)
+			f(piece, r, hidden)
+			before = r
+		}
+	}
+}
+
+// wordLen is the length of the word at the beginning of s, or of the one
+// character there that belongs to no word.
+func wordLen(s string) int {
+	n := 0
+	for i, r := range s {
+		if !inWord(r) {
+			break
+		}
+		n = i + utf8.RuneLen(r)
+	}
+	if n == 0 {
+		_, n = utf8.DecodeRuneInString(s)
+	}
+	return n
+}
+
+func inWord(r rune) bool {
+	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || r == '_')
+}
+
+// Invisible reports whether a character is obeyed by terminals, turns the
+// direction of text, or leaves nothing on the screen. The common space is none of
+// them.
+func Invisible(r rune) bool {
+	switch {
+	case r == ' ':
+		return false
+	case r == 0x2800: // the empty Braille pattern
+		return true
+	}
+	return !unicode.IsGraphic(r) || unicode.IsSpace(r) || unicode.Is(unicode.Zs, r) ||
+		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r)
+}
+
+// loose reports whether a combining mark strikes its letter out, encloses it,
+// has none, or is one too many.
+func loose(r, before rune, piled int) bool {
+	if !unicode.IsMark(r) {
+		return false
+	}
+	over := r >= 0x0334 && r <= 0x0338 || r >= 0x20d0 && r <= 0x20ff || unicode.Is(unicode.Me, r)
+	return over || piled > 2 || before == 0 || !unicode.IsLetter(before) && !unicode.IsMark(before)
+}

@@ -1,0 +1,132 @@
+package reveal_test
+
+import (
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/reveal"
+)
+
+func TestText(t *testing.T) {
+	for _, tc := range []struct{ name, in, want string }{
+		{"ASCII", `rm -rf "/tmp"`, `rm -rf "/tmp"`},
+		{"lines and tabs", "a\n\tb", "a\n    b"},
+		{"German, French, emoji", "Grüße à Zoë 🧾 – 5€ „so“", "Grüße à Zoë 🧾 – 5€ „so“"},
+		{"Russian", "Удалить а и оно в файле", "Удалить а и оно в файле"},
+		{"Greek", "Καλημέρα και ο κόσμος", "Καλημέρα και ο κόσμος"},
+		{"Japanese with Latin", "QRコードを見る", "QRコードを見る"},
+		{"Arabic digits in Arabic", "عدد٥", "عدد٥"},
+		{"escape sequence", "\x1b[2Kok", "‹U+001B›[2Kok"},
+		{"carriage return", "safe\rrm", "safe‹U+000D›rm"},
+		{"C1 control", "a\u009b31m", "a‹U+009B›31m"},
+		{"right to left override", "a\u202eb", "a‹U+202E›b"},
+		{"isolates", "\u2066a\u2069", "‹U+2066›a‹U+2069›"},
+		{"zero width", "a\u200bb\ufeff", "a‹U+200B›b‹U+FEFF›"},
+		{"spaces", "a\u00a0b\u3000c\u2800", "a‹U+00A0›b‹U+3000›c‹U+2800›"},
+		{"tag characters", "a\U000e0041", "a‹U+E0041›"},
+		{"variation selector", "a\ufe0f", "a‹U+FE0F›"},
+		{"Hangul filler", "a\u3164", "a‹U+3164›"},
+		{"broken UTF-8", "a\xffb", "a‹0xFF›b"},
+		{"Cyrillic letter in a Latin word", "p\u0430ypal", "p‹U+0430›ypal"},
+		{"Greek letter in a Latin word", "\u039fK", "‹U+039F›K"},
+		{"a whole word that imitates", "\u0430\u0440\u0440\u04cf\u0435.com", "‹U+0430›‹U+0440›‹U+0440›‹U+04CF›‹U+0435›.com"},
+		{"Cyrillic letter in a Russian text's Latin word", "файл p\u0430y", "файл p‹U+0430›y"},
+		{"full width", "ｒｍ", "‹U+FF52›‹U+FF4D›"},
+		{"mathematical", "\U0001d42b\U0001d426", "‹U+1D42B›‹U+1D426›"},
+		{"Kelvin sign", "\u212a", "‹U+212A›"},
+		{"fraction slash", "a\u2044b\u2215c", "a‹U+2044›b‹U+2215›c"},
+		{"option with a dash", "rm –rf —force", "rm ‹U+2013›rf ‹U+2014›force"},
+		{"range of numbers", "5–7", "5–7"},
+		{"Bengali four for an eight", "\u09ea0", "‹U+09EA›0"},
+		{"struck out", "a\u0336b", "a‹U+0336›b"},
+		{"combining marks", "e\u0301 n\u0303", "e\u0301 n\u0303"},
+		{"pile of marks", "e\u0301\u0302\u0303\u0304", "e\u0301\u0302‹U+0303›‹U+0304›"},
+		{"mark on nothing", "a \u0301", "a ‹U+0301›"},
+		{"a mark's own brackets", "‹U+0041›", "‹U+2039›U+0041‹U+203A›"},
+		{"Greek question mark", "a\u037e", "a‹U+037E›"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := reveal.Text(tc.in); got != tc.want {
+				t.Errorf("Text(%q) = %q, want %q", tc.in, got, tc.want)
+			}
+			if got, want := reveal.Hidden(tc.in), strings.ReplaceAll(tc.in, "\t", "    ") != tc.want; got != want {
+				t.Errorf("Hidden = %v, want %v", got, want)
+			}
+		})
+	}
+	if got := reveal.Line("a\n\tb"); got != "a‹U+000A›‹U+0009›b" {
+		t.Errorf("Line = %q", got)
+	}
+}
+
+var mark = regexp.MustCompile(`‹(U\+|0x)([0-9A-F]+)›`)
+
+// back reads a text back from what Line shows.
+func back(s string) string {
+	return mark.ReplaceAllStringFunc(s, func(m string) string {
+		parts := mark.FindStringSubmatch(m)
+		n, _ := strconv.ParseUint(parts[2], 16, 32)
+		if parts[1] == "0x" {
+			return string([]byte{byte(n)})
+		}
+		return string(rune(n))
+	})
+}
+
+// interesting draws texts with much of what the package is about.
+func interesting() *rapid.Generator[string] {
+	odd := rapid.SampledFrom([]rune("aZ09 _-\n\t\x1b\r\u009b\u202e\u200b\u0430\u03bf\u0301\u0336‹›U+ｒ\u2044–٥ध日\U0001d42b\U000e0041\ufffd"))
+	return rapid.OneOf(
+		rapid.Map(rapid.SliceOf(odd), func(r []rune) string { return string(r) }),
+		rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
+		rapid.String(),
+	)
+}
+
+func TestNothingIsLost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := interesting().Draw(t, "text")
+		shown := reveal.Line(in)
+		if got := back(shown); got != in {
+			t.Fatalf("%q is shown as %q, which reads %q", in, shown, got)
+		}
+		for _, r := range shown {
+			if !unicode.IsGraphic(r) || r != ' ' && unicode.IsSpace(r) {
+				t.Fatalf("%q is shown with %U", in, r)
+			}
+		}
+	})
+}
+
+func TestEscapeKeepsJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := strings.ToValidUTF8(interesting().Draw(t, "text"), "?")
+		raw, err := json.Marshal(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		safe := reveal.Escape(string(raw))
+		var got string
+		if err := json.Unmarshal([]byte(safe), &got); err != nil || got != in {
+			t.Fatalf("Escape(%s) = %s, which is %q, %v", raw, safe, got, err)
+		}
+		if reveal.Hidden(safe) {
+			t.Fatalf("Escape(%s) = %s still hides something", raw, safe)
+		}
+	})
+}
+
+func FuzzLine(f *testing.F) {
+	f.Add("p\u0430y\x1b[2K")
+	f.Fuzz(func(t *testing.T, in string) {
+		if got := back(reveal.Line(in)); got != in {
+			t.Errorf("%q is shown as something that reads %q", in, got)
+		}
+	})
+}
