@@ -33,6 +33,9 @@ FUZZ := \
   message:FuzzDecodeEvent \
   message:FuzzDecodeMsg \
   message:FuzzNormalizeURL \
+  message/agui:FuzzDecodeEvent \
+  message/agui:FuzzDecodeRunInput \
+  message/agui:FuzzReader \
   permission:FuzzDecide \
   permission/agentscope:FuzzBash \
   permission/agentscope:FuzzMatchName \

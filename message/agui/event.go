@@ -1,0 +1,148 @@
+package agui
+
+import "github.com/askance-dev/askance/message"
+
+// EventType is the discriminator of an event, in AG-UI's words.
+type EventType string
+
+// The 31 event types of AG-UI 1.0.
+const (
+	TypeRunStarted              EventType = "RUN_STARTED"
+	TypeRunFinished             EventType = "RUN_FINISHED"
+	TypeRunError                EventType = "RUN_ERROR"
+	TypeStepStarted             EventType = "STEP_STARTED"
+	TypeStepFinished            EventType = "STEP_FINISHED"
+	TypeTextMessageStart        EventType = "TEXT_MESSAGE_START"
+	TypeTextMessageContent      EventType = "TEXT_MESSAGE_CONTENT"
+	TypeTextMessageEnd          EventType = "TEXT_MESSAGE_END"
+	TypeTextMessageChunk        EventType = "TEXT_MESSAGE_CHUNK"
+	TypeToolCallStart           EventType = "TOOL_CALL_START"
+	TypeToolCallArgs            EventType = "TOOL_CALL_ARGS"
+	TypeToolCallEnd             EventType = "TOOL_CALL_END"
+	TypeToolCallResult          EventType = "TOOL_CALL_RESULT"
+	TypeToolCallChunk           EventType = "TOOL_CALL_CHUNK"
+	TypeStateSnapshot           EventType = "STATE_SNAPSHOT"
+	TypeStateDelta              EventType = "STATE_DELTA"
+	TypeMessagesSnapshot        EventType = "MESSAGES_SNAPSHOT"
+	TypeActivitySnapshot        EventType = "ACTIVITY_SNAPSHOT"
+	TypeActivityDelta           EventType = "ACTIVITY_DELTA"
+	TypeRaw                     EventType = "RAW"
+	TypeCustom                  EventType = "CUSTOM"
+	TypeReasoningStart          EventType = "REASONING_START"
+	TypeReasoningEnd            EventType = "REASONING_END"
+	TypeReasoningMessageStart   EventType = "REASONING_MESSAGE_START"
+	TypeReasoningMessageContent EventType = "REASONING_MESSAGE_CONTENT"
+	TypeReasoningMessageEnd     EventType = "REASONING_MESSAGE_END"
+	TypeReasoningMessageChunk   EventType = "REASONING_MESSAGE_CHUNK"
+	TypeReasoningEncryptedValue EventType = "REASONING_ENCRYPTED_VALUE"
+	TypeSubagentStarted         EventType = "SUBAGENT_STARTED"
+	TypeSubagentFinished        EventType = "SUBAGENT_FINISHED"
+	TypeSubagentError           EventType = "SUBAGENT_ERROR"
+)
+
+// Event is one event of a stream. The set is closed: a pointer to one of the 31
+// structs named after the wire (TEXT_MESSAGE_START is *TextMessageStart), and
+// *Unknown for a type that AG-UI 1.0 does not have.
+//
+// Optional members are pointers, and nil slices and nil raw JSON where a
+// comment says so: nil is absent, anything else is written, "" too. AG-UI has no
+// null for an absent member and none is ever written.
+//
+//sumtype:decl
+type Event interface {
+	// Type is the discriminator.
+	Type() EventType
+	// Common gives access to what all events share.
+	Common() *Base
+	// MarshalJSON gives the event as [AppendJSON] writes it.
+	MarshalJSON() ([]byte, error)
+
+	// fields says, once for reading and writing, which members the event has.
+	fields(s *shape)
+}
+
+// Base is what all events may carry.
+type Base struct {
+	Timestamp *int64          // milliseconds since 1970; within ±(2^53-1)
+	RawEvent  message.RawJSON // the event that this one was made from; nil: absent
+	Metadata  message.RawJSON // an object; nil: absent. The key "ag-ui" is the protocol's own
+}
+
+// Common returns b itself.
+func (b *Base) Common() *Base { return b }
+
+func (b *Base) base(s *shape) {
+	s.integerOpt("timestamp", &b.Timestamp, -maxSafe)
+	s.rescueNull("rawEvent")
+	s.rawOpt("rawEvent", &b.RawEvent)
+	s.objectOpt("metadata", &b.Metadata)
+}
+
+// Tagged is Base for the events that may belong to a subagent.
+type Tagged struct {
+	Base
+	SubagentRunID *string // the invocation whose work this is; nil: the agent itself, or unsaid
+}
+
+func (t *Tagged) tagged(s *shape) {
+	t.base(s)
+	s.textOpt("subagentRunId", &t.SubagentRunID)
+}
+
+// Unknown is an event of a type that AG-UI 1.0 does not have. A consumer drops
+// it; it cannot be written.
+type Unknown struct {
+	Base
+	Kind EventType
+	Raw  message.RawJSON // the whole event as it came
+}
+
+// Type returns the type that the event named.
+func (e *Unknown) Type() EventType { return e.Kind }
+
+func (*Unknown) fields(*shape) {}
+
+// newEvent is the discriminator table; nil for types that 1.0 does not have.
+func newEvent(t EventType) Event {
+	if build := makers[t]; build != nil {
+		return build()
+	}
+	return nil
+}
+
+var makers = map[EventType]func() Event{
+	TypeRunStarted:              func() Event { return new(RunStarted) },
+	TypeRunFinished:             func() Event { return new(RunFinished) },
+	TypeRunError:                func() Event { return new(RunError) },
+	TypeStepStarted:             func() Event { return new(StepStarted) },
+	TypeStepFinished:            func() Event { return new(StepFinished) },
+	TypeTextMessageStart:        func() Event { return new(TextMessageStart) },
+	TypeTextMessageContent:      func() Event { return new(TextMessageContent) },
+	TypeTextMessageEnd:          func() Event { return new(TextMessageEnd) },
+	TypeTextMessageChunk:        func() Event { return new(TextMessageChunk) },
+	TypeToolCallStart:           func() Event { return new(ToolCallStart) },
+	TypeToolCallArgs:            func() Event { return new(ToolCallArgs) },
+	TypeToolCallEnd:             func() Event { return new(ToolCallEnd) },
+	TypeToolCallResult:          func() Event { return new(ToolCallResult) },
+	TypeToolCallChunk:           func() Event { return new(ToolCallChunk) },
+	TypeStateSnapshot:           func() Event { return new(StateSnapshot) },
+	TypeStateDelta:              func() Event { return new(StateDelta) },
+	TypeMessagesSnapshot:        func() Event { return new(MessagesSnapshot) },
+	TypeActivitySnapshot:        func() Event { return new(ActivitySnapshot) },
+	TypeActivityDelta:           func() Event { return new(ActivityDelta) },
+	TypeRaw:                     func() Event { return new(Raw) },
+	TypeCustom:                  func() Event { return new(Custom) },
+	TypeReasoningStart:          func() Event { return new(ReasoningStart) },
+	TypeReasoningEnd:            func() Event { return new(ReasoningEnd) },
+	TypeReasoningMessageStart:   func() Event { return new(ReasoningMessageStart) },
+	TypeReasoningMessageContent: func() Event { return new(ReasoningMessageContent) },
+	TypeReasoningMessageEnd:     func() Event { return new(ReasoningMessageEnd) },
+	TypeReasoningMessageChunk:   func() Event { return new(ReasoningMessageChunk) },
+	TypeReasoningEncryptedValue: func() Event { return new(ReasoningEncryptedValue) },
+	TypeSubagentStarted:         func() Event { return new(SubagentStarted) },
+	TypeSubagentFinished:        func() Event { return new(SubagentFinished) },
+	TypeSubagentError:           func() Event { return new(SubagentError) },
+}
+
+// Known reports whether t is one of the 31 types of AG-UI 1.0.
+func (t EventType) Known() bool { return makers[t] != nil }

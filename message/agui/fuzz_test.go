@@ -1,0 +1,90 @@
+package agui
+
+import (
+	"bytes"
+	"testing"
+)
+
+// hostile are seeds that have broken decoders elsewhere.
+var hostile = []string{
+	``, `{}`, `null`, `[]`, `{"type":`, `{"type":null}`, `{"type":7}`, `{"type":"RUN_STARTED","type":"RUN_ERROR"}`,
+	`{"type":"STATE_DELTA","delta":[{"op":"add","path":"/~2","value":1}]}`, "{\"type\":\"CUSTOM\",\"name\":\"\xff\",\"value\":1}",
+	`{"type":"CUSTOM","name":"\ud800","value":1}`, `{"type":"RAW","event":1e400}`, `{"type":"RAW","event":[[[[[[[[[]]]]]]]]]}`,
+	`{"type":"TEXT_MESSAGE_END","messageId":"m","timestamp":-0}`, `{"type":"TEXT_MESSAGE_END","messageId":"m","timestamp":1e3}`,
+	`{"type":"RUN_FINISHED","threadId":"","runId":"","outcome":{"type":"paused"}}`, `{"type":"THINKING_END"}`,
+	`{"type":"THINKING_TEXT_MESSAGE_CONTENT","delta":1}`,
+	`{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":[{"type":"binary","mimeType":"image/png","data":"AA=="},{"type":"hologram"}]}`,
+	`{"threadId":"","runId":"","messages":[{"id":"","role":"user","content":[{"type":"binary","mimeType":"a/b","url":"x","filename":"\u0000"}]}],"state":null,"tools":null}`,
+}
+
+// FuzzDecodeEvent reads what the client would. What was read is written as
+// something that the strict decoder takes, and stays the same.
+func FuzzDecodeEvent(f *testing.F) {
+	for _, s := range hostile {
+		f.Add([]byte(s))
+	}
+	for _, v := range vectors(f) {
+		f.Add([]byte(v.Event))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var d Decoder
+		e, err := d.Event(data)
+		if err != nil {
+			return
+		}
+		if _, ok := e.(*Unknown); ok {
+			return
+		}
+		stays(t, e, DecodeEvent)
+	})
+}
+
+// FuzzDecodeRunInput is FuzzDecodeEvent for a run's input.
+func FuzzDecodeRunInput(f *testing.F) {
+	for _, s := range hostile {
+		f.Add([]byte(s))
+	}
+	f.Add([]byte(`{"threadId":"t","runId":"r","messages":[],"resume":[{"interruptId":"i","status":"resolved","payload":{"approved":true}}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		in, err := DecodeRunInput(data)
+		if err != nil {
+			return
+		}
+		d := Decoder{Strict: true}
+		stays(t, in, d.RunInput)
+	})
+}
+
+// FuzzReader reads a whole stream, whatever its frames are.
+func FuzzReader(f *testing.F) {
+	f.Add([]byte("data: {\"type\":\"STEP_STARTED\",\"stepName\":\"a\"}\n\n: c\n\ndata:{}\n"))
+	f.Add([]byte("\n\n\r\n\ndata:\ndata:\n\nevent: data:\n\n"))
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		r := NewReader(bytes.NewReader(stream), nil)
+		for range len(stream) + 1 {
+			if _, err := r.Next(); err != nil {
+				return
+			}
+		}
+		t.Fatal("more events than bytes")
+	})
+}
+
+func stays[T interface{ MarshalJSON() ([]byte, error) }](t *testing.T, v T, decode func([]byte) (T, error)) {
+	t.Helper()
+	once, err := v.MarshalJSON()
+	if err != nil {
+		t.Fatalf("what was read cannot be written: %v", err)
+	}
+	if len(once) > MaxFrameBytes {
+		return
+	}
+	again, err := decode(once)
+	if err != nil {
+		t.Fatalf("what was written cannot be read: %v\n%s", err, once)
+	}
+	twice, err := again.MarshalJSON()
+	if err != nil || !bytes.Equal(once, twice) {
+		t.Fatalf("not stable: %v\n%s\n%s", err, once, twice)
+	}
+}

@@ -1,0 +1,129 @@
+package agui
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/google/go-cmp/cmp"
+)
+
+// vector is one row of testdata/ag-ui/events.jsonl, whose verdicts were recorded
+// from published packages; the README beside it says how.
+type vector struct {
+	ID     string          `json:"id"`
+	Event  json.RawMessage `json:"event"`
+	Schema struct {
+		Valid  bool `json:"valid"`
+		Issues []struct {
+			Path string `json:"path"`
+		} `json:"issues"`
+	} `json:"schema"`
+	Client struct {
+		Action   string          `json:"action"`
+		Warnings int             `json:"warnings"`
+		Result   json.RawMessage `json:"result"`
+	} `json:"client"`
+	Pre1 struct {
+		Valid bool `json:"valid"`
+	} `json:"pre1"`
+}
+
+func vectors(t testing.TB) []vector {
+	t.Helper()
+	data, err := os.ReadFile("testdata/ag-ui/events.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []vector
+	for line := range bytes.Lines(data) {
+		var v vector
+		if err := json.Unmarshal(line, &v); err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, v)
+	}
+	if len(rows) == 0 {
+		t.Fatal("no rows")
+	}
+	return rows
+}
+
+// The strict decoder agrees with the schema of 1.0, fault by fault.
+func TestVectorsSchema(t *testing.T) {
+	for _, v := range vectors(t) {
+		t.Run(v.ID, func(t *testing.T) {
+			e, err := DecodeEvent(v.Event)
+			if v.Schema.Valid {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := AppendJSON(nil, e); err != nil {
+					t.Errorf("what was read cannot be written: %v", err)
+				}
+				return
+			}
+			var place *strictjson.Error
+			if !errors.As(err, &place) || !errors.Is(err, message.ErrInvalid) {
+				t.Fatalf("got %T %v, want an invalid error with a place", err, err)
+			}
+			if want := v.Schema.Issues[0].Path; place.Path != want {
+				t.Errorf("fault at %q, the schema finds it at %q: %v", place.Path, want, err)
+			}
+		})
+	}
+}
+
+// The tolerant decoder takes, mends and refuses what the 1.0 client does.
+func TestVectorsClient(t *testing.T) {
+	for _, v := range vectors(t) {
+		t.Run(v.ID, func(t *testing.T) {
+			var deviations []Deviation
+			d := Decoder{
+				NewID:       func() string { return "<minted>" },
+				OnDeviation: func(dev Deviation) { deviations = append(deviations, dev) },
+			}
+			e, err := d.Event(v.Event)
+			if v.Client.Action == "fatal" {
+				if err == nil {
+					t.Fatal("accepted, which is fatal in the client")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := v.Event
+			if v.Client.Action == "changed" {
+				want = v.Client.Result
+			}
+			got, err := AppendJSON(nil, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameJSON(t, got, want)
+			if len(deviations) != v.Client.Warnings {
+				t.Errorf("%d deviations, the client warns %d times: %v", len(deviations), v.Client.Warnings, deviations)
+			}
+		})
+	}
+}
+
+// sameJSON compares as values.
+func sameJSON(t *testing.T, got, want []byte) {
+	t.Helper()
+	var g, w any
+	if err := json.Unmarshal(got, &g); err != nil {
+		t.Fatalf("%v in %s", err, got)
+	}
+	if err := json.Unmarshal(want, &w); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(w, g); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+}
