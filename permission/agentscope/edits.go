@@ -60,6 +60,9 @@ func (p *bashCall) provenEdit(c shell.Command) bool {
 			return false
 		}
 	}
+	if name == "cp" || name == "mv" {
+		args = withoutTarget(args)
+	}
 	ended := false
 	for _, w := range args {
 		switch {
@@ -74,6 +77,25 @@ func (p *bashCall) provenEdit(c shell.Command) bool {
 		}
 	}
 	return true
+}
+
+// withoutTarget takes the option off that says which folder is copied to; the
+// folder itself stays, as one more path.
+func withoutTarget(args []shell.Word) []shell.Word {
+	var out []shell.Word
+	for i, w := range args {
+		if value, ok := strings.CutPrefix(w.Text, "--target-directory="); ok && w.Fixed {
+			out = append(out, shell.Word{Text: value, Fixed: true})
+			continue
+		}
+		if w.Fixed && w.Text == "--" {
+			return append(out, args[i:]...)
+		}
+		if !w.Fixed || w.Text != "-t" && w.Text != "--target-directory" {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // tameGlob is a word that only ~ and a pattern in its last part keep from being
@@ -113,13 +135,13 @@ func sedFiles(args []shell.Word) ([]shell.Word, bool) {
 		switch w := args[i]; {
 		case !w.Fixed:
 			files = append(files, w)
-		case w.Text == "-e":
+		case w.Text == "-e" || w.Text == "-ne":
 			i++
 			if i == len(args) || !args[i].Fixed || !tameScript(args[i].Text) {
 				return nil, false
 			}
 			scripts, given = scripts+1, true
-		case w.Text == "-i" || w.Text == "-n" || w.Text == "-E":
+		case w.Text == "-i" || w.Text == "--in-place" || w.Text == "-n" || w.Text == "-E":
 		case strings.HasPrefix(w.Text, "-"):
 			return nil, false
 		default:

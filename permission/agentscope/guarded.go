@@ -89,7 +89,8 @@ func (p places) allowedBelow(content, abs string) bool {
 	return slices.ContainsFunc(p.dirs, func(d string) bool {
 		dir, ok := p.real(d)
 		for _, from := range []string{d, dir} {
-			if rel, below := relative(abs, from); ok && d != "" && below && matchName(content, rel) {
+			rel, below := relative(abs, from)
+			if ok && d != "" && below && (matchName(content, rel) || matchName(content, "/"+rel)) { // **/*.go is about a.go, too
 				return true
 			}
 		}

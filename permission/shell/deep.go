@@ -19,7 +19,7 @@ func (x *extractor) deep(node syntax.Node, via []string, piped bool) {
 			path, pipes = path[:len(path)-1], pipes[:len(pipes)-1]
 			return true
 		}
-		in := reads[n] || len(pipes) > 0 && pipes[len(pipes)-1]
+		in := reads[n] || len(pipes) > 0 && pipes[len(pipes)-1] || feeds(n)
 		path, pipes = append(path, viaName(n)), append(pipes, in)
 		if b, ok := n.(*syntax.BinaryCmd); ok && b.Op != syntax.AndStmt && b.Op != syntax.OrStmt {
 			reads[b.Y] = true
@@ -27,11 +27,53 @@ func (x *extractor) deep(node syntax.Node, via []string, piped bool) {
 		switch n := n.(type) {
 		case *syntax.Stmt:
 			x.stmt(n, x.via(via, path), in)
-		case *syntax.LetClause, *syntax.ArithmCmd, *syntax.ArithmExp: // an index is evaluated once more
-			x.crude(strings.TrimLeft(x.source(n), "$("))
+		default:
+			if evaluatedTwice(n) {
+				x.crude(strings.TrimLeft(x.source(n), "$("))
+			}
 		}
 		return true
 	})
+}
+
+// evaluatedTwice says whether a node has arithmetic, in which an index is
+// evaluated once more, quoted or not.
+func evaluatedTwice(n syntax.Node) bool {
+	switch n := n.(type) {
+	case *syntax.LetClause, *syntax.ArithmCmd, *syntax.ArithmExp, *syntax.CStyleLoop:
+		return true
+	case *syntax.ParamExp:
+		return n.Index != nil || n.Slice != nil
+	}
+	return false
+}
+
+// feeds says whether what stands in a node reads something that is not known:
+// of a statement a file, of >(...) what is written into it, of a function
+// whatever it is called with.
+func feeds(n syntax.Node) bool {
+	switch n := n.(type) {
+	case *syntax.Stmt:
+		return fed(n.Redirs)
+	case *syntax.ProcSubst:
+		return n.Op == syntax.CmdOut
+	case *syntax.FuncDecl:
+		return true
+	}
+	return false
+}
+
+// fed says whether a redirect feeds a file into a command.
+func fed(redirs []*syntax.Redirect) bool {
+	for _, r := range redirs {
+		switch r.Op {
+		case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn:
+			if !harmless(r) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // stmt adds what one statement runs by itself.
@@ -46,7 +88,7 @@ func (x *extractor) stmt(s *syntax.Stmt, via []string, piped bool) {
 	default:
 		for _, r := range s.Redirs {
 			if w := x.input(r); w != nil {
-				x.read(*w, x.at(int(s.Pos().Offset())), append(via, "<<"))
+				x.read(*w, x.at(int(s.Pos().Offset())), append(via, "<<"), false)
 			}
 		}
 	}
@@ -69,7 +111,7 @@ func (x *extractor) input(r *syntax.Redirect) *Word {
 // nested adds a call that stands inside something else.
 func (x *extractor) nested(c *syntax.CallExpr, s *syntax.Stmt, via []string, piped bool) {
 	cmd, _ := x.command(c, s.Redirs, int(s.Pos().Offset()))
-	cmd.Via, cmd.piped = via, piped
+	cmd.Via, cmd.piped = via, piped || fed(s.Redirs)
 	x.add(cmd)
 }
 
@@ -79,7 +121,10 @@ func (x *extractor) declared(d *syntax.DeclClause, s *syntax.Stmt, via []string)
 	for _, a := range d.Args {
 		cmd.Argv = append(cmd.Argv, Word{Text: x.source(a)})
 		if a.Value != nil {
-			x.crude(x.source(a.Value)) // export EDITOR='rm x'
+			x.crude(x.source(a.Value)) // declare 'a[$(rm x)]=1'
+		}
+		for _, w := range x.assigned(a) { // export EDITOR='rm x'
+			x.setting(w, cmd.Offset)
 		}
 	}
 	x.add(cmd)

@@ -37,10 +37,12 @@
 //
 // The text as AgentScope matches it, and every command in it: in substitutions,
 // control flow and functions, behind env, sudo, xargs, find -exec, sh -c, eval
-// and others, in text for other shells, and what sh alone would run. Options may
-// stand in another order or clustered, and before a sub-command. Behind a
-// program that is not known any argument may be the command. Where the line is
-// not known before it runs, [Pattern.Matches] returns an [ErrUnclear].
+// and others, in text for other shells, in what pagers, editors, aliases and
+// scripts of sed are told to run, and what sh alone would run. Options may stand
+// in another order or clustered, and before a sub-command. Behind a program or a
+// sub-command that is not known any argument may be the command. Where the line
+// is not known before it runs, a text that is piped or read into a shell
+// included, [Pattern.Matches] returns an [ErrUnclear].
 //
 // # What it does not do
 //

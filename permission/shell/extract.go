@@ -26,7 +26,8 @@ type extractor struct {
 	text   string // that is being read
 	base   int    // offset of nested texts; -1 while the line itself is read
 	budget int
-	level  int // of texts in texts
+	level  int  // of texts in texts
+	fed    bool // what the text runs reads something that is not known
 }
 
 // both reads the line as bash and as sh do. It returns the commands that sh
@@ -42,7 +43,7 @@ func (x *extractor) both(text string) (posix []Command) {
 	stmts, err := parse(text, syntax.LangBash)
 	x.line.stmts = stmts
 	for _, s := range stmts {
-		x.top(s, false)
+		x.top(s, x.fed)
 	}
 	if err != nil {
 		x.line.because(CodeSyntax, 0, "does not parse: "+err.Error())
@@ -55,24 +56,34 @@ func (x *extractor) both(text string) (posix []Command) {
 
 // asSh finds what sh alone would run: to it "a &>f b" are two commands.
 func (x *extractor) asSh(text string) []Command {
-	sh := &extractor{line: &Line{Text: text}, text: text, base: x.base, budget: x.budget, level: x.level}
+	sh := &extractor{line: &Line{Text: text}, text: text, base: x.base, budget: x.budget, level: x.level, fed: x.fed}
 	stmts, err := parse(text, syntax.LangPOSIX)
 	if err != nil && strings.Contains(text, "&>") { // the parser refuses what sh reads as & and >
 		sh.text = strings.ReplaceAll(text, "&>", "& >")
 		stmts, _ = parse(sh.text, syntax.LangPOSIX)
 	}
 	for _, s := range stmts {
-		sh.top(s, false)
+		sh.top(s, x.fed)
 	}
 	x.budget = sh.budget
-	x.line.agreed = sameAll(sh.line.Commands, x.line.Commands) && sameAll(sh.line.Nested, x.line.Nested)
-	if !x.line.agreed {
+	x.line.posix, x.line.agreed = stmts, err == nil && sameAll(sh.line, x.line, sameWork)
+	if !sameAll(sh.line, x.line, sameArgv) {
 		x.take(sh.line, []string{"sh"})
 	}
 	return sh.line.Commands
 }
 
-func sameAll(a, b []Command) bool { return slices.EqualFunc(a, b, sameArgv) }
+func sameAll(a, b *Line, same func(Command, Command) bool) bool {
+	return slices.EqualFunc(a.Commands, b.Commands, same) && slices.EqualFunc(a.Nested, b.Nested, same)
+}
+
+// sameWork says whether it makes no difference which of two commands runs: they
+// are the same, or but for the arguments of a program that prints them.
+func sameWork(a, b Command) bool {
+	name, ok := a.program()
+	other, too := b.program()
+	return sameArgv(a, b) || ok && too && a.Argv[0] == b.Argv[0] && name == other && programs[name].steady
+}
 
 // take adds what was found in another text, or by another shell, to the nested
 // commands.
@@ -216,7 +227,7 @@ func kind(c syntax.Command) (Code, string) {
 // call adds one simple command of the line itself.
 func (x *extractor) call(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int, piped bool) {
 	cmd, why := x.command(c, redirs, offset)
-	cmd.piped = piped
+	cmd.piped = piped || fed(redirs)
 	x.line.Reasons = append(x.line.Reasons, why...)
 	x.redirects(redirs)
 	if len(cmd.Assigns) > 0 {
@@ -254,6 +265,7 @@ func (x *extractor) command(c *syntax.CallExpr, redirs []*syntax.Redirect, offse
 	}
 	for _, a := range c.Assigns {
 		cmd.Assigns = append(cmd.Assigns, x.source(a))
+		cmd.assigned = append(cmd.assigned, x.assigned(a)...)
 	}
 	var why []Reason
 	cmd.Argv, why = x.words(c.Args)

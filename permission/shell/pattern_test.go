@@ -149,8 +149,17 @@ func TestReadOnly(t *testing.T) {
 		"": false, "ls > x": false, "ls & ls": false, "rm x": false, "ls 'a'; rm 'open": false, "ls\nrm x 'open": false, "echo ${X:=1}": false,
 		"echo $(ls)": false, "cat <<EOF\n$(rm x)\nEOF": false, "cat <<EOF\nx\\\nEOF\nrm x\nEOF": false, "A=1 ls": false, "(ls)": false,
 		"find . -delete": false, "find . $X": false, "grep $X x": false, "git branch x": false, "git branch -D x": false, "git tag x": false,
-		"git log --output=x": false, "git config user.name x": false, "rg --pre x y": false, "echo x | tee y": false, "ls {a,b}": false,
+		"git log --output=x": false, "git config user.name x": false, "rg --pre x y": false, "echo x | tee y": false, "ls {a,b}": true,
 		"sort -o x y": false, "ls\u202e": false, "git diff --ext-diff": false, "cd x && git log": false, "xargs ls": false,
+		// Neither shell changes anything.
+		"ls |& cat": true, "echo $((1+2))": true, "echo $'x'": true, "cat <<'E'\n$(ls)\nE": true, "cat <<< x": true, "cat < x": true,
+		"cat <<-EOF\n\thi\n\tEOF": true, "cat <<EOF\n$X\nEOF": true, "echo {1..3}": true,
+		// It only looks so.
+		"printf %n PATH": false, "echo $((x))": false, "echo $((x=1))": false, "echo $((1+$(rm x)))": false, "echo $[1]": false,
+		"echo $'a\\'; rm x #'": false, "cat <<'E'\nE\nrm x\nE": false, "cat <<'E'\n E\nrm x\nE": false, "cat <<< $(rm x)": false,
+		"ls |& tee x": false, "ls |& cat\nrm x": false, "rm x\nls |& cat": false, "sh <<< ls": false, "cat < /dev/tcp/h/80": false,
+		"cat <> x": false, "cat < x > y": false, "wc < <(rm x)": false, "git status {a,b}": false, "find . {-delete,}": false,
+		"find . $'-delete'": false, "git branch --u": false, "git status 'open": false, "{echo,rm} x": false, "cat <<EOF\n${X:=1}\nEOF": false,
 	} {
 		if got := shell.Parse(line).ReadOnly(); got != want {
 			t.Errorf("%q is read-only: %v, want %v", line, got, want)

@@ -33,7 +33,7 @@ var texts = map[string]program{
 	"whoami": {}, "id": {}, "uname": {}, "uptime": {}, "nproc": {},
 	"ps": {}, "df": {}, "du": {}, "free": {}, "which": {read: always},
 	"whereis": {read: always}, "type": {read: always}, "groups": {}, "arch": {}, "tty": {},
-	"printf":  {writes: "-v", read: always},
+	"printf":  {writes: "-v", check: printfFormat, read: always},
 	"test":    {runs: "-v -R", whole: true},
 	"[":       {runs: "-v -R", whole: true},
 	"date":    {writes: "-s --set", check: dateOperands},

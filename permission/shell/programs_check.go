@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // operands are the arguments that are no options. A dash alone is one.
 func operands(args []Word) []Word {
@@ -38,6 +41,19 @@ func oneOperand(args []Word) string {
 	return ""
 }
 
+// printfFormat refuses %n, with which bash sets the variable that an argument
+// names, PATH included.
+func printfFormat(args []Word) string {
+	for _, a := range args {
+		if !a.Fixed || setsVariable.MatchString(a.Text) {
+			return "%n sets a variable"
+		}
+	}
+	return ""
+}
+
+var setsVariable = regexp.MustCompile(`%[^a-zA-Z%]*[hljzLtq]*n`)
+
 func dateOperands(args []Word) string {
 	for _, a := range operands(args) {
 		if a.Fixed && len(a.Text) > 0 && strings.Trim(a.Text, "0123456789.") == "" {
@@ -50,7 +66,7 @@ func dateOperands(args []Word) string {
 // tarArguments looks at the old form "tar xf a.tar" and at remote archives.
 func tarArguments(args []Word) string {
 	if len(args) > 0 && args[0].Fixed && !strings.HasPrefix(args[0].Text, "-") {
-		if strings.ContainsAny(args[0].Text, "xIFATXgru") {
+		if strings.ContainsAny(args[0].Text, "xIFATXgruML") {
 			return clip(args[0].Text) + " extracts, runs a program, or loads a list"
 		}
 	}

@@ -25,7 +25,7 @@ var builders = map[string]program{
 		fine: "--output-sync", writes: "-o --old-file -W --what-if --new-file --assume-new --assume-old", check: noAssignment,
 	},
 	"cargo": {
-		folder: true, runs: "--open", loads: "--config -C -Z --manifest-path --lockfile-path", writes: "--target-dir --out-dir --artifact-dir",
+		folder: true, runs: "--open --config", loads: "-C -Z --manifest-path --lockfile-path", writes: "--target-dir --out-dir --artifact-dir",
 		globals: "-q --quiet -v --verbose --offline --locked --frozen",
 		subs: map[string]program{
 			"build": {}, "b": {}, "check": {}, "c": {}, "test": {}, "t": {}, "run": {}, "r": {}, "bench": {}, "clippy": {},
@@ -141,7 +141,7 @@ func noAssignment(args []Word) string {
 // curlArguments refuses headers from files.
 func curlArguments(args []Word) string {
 	for _, a := range args {
-		if strings.HasPrefix(a.Text, "@") || strings.HasPrefix(a.Text, "-H@") || strings.Contains(a.Text, "=@") {
+		if strings.HasPrefix(a.Text, "@") || cluster(a.Text) && strings.Contains(a.Text, "H@") || strings.Contains(a.Text, "=@") {
 			return clip(a.Text) + " sends a file"
 		}
 		if strings.HasPrefix(strings.ToLower(a.Text), "file:") || strings.Contains(a.Text, "{") {

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -12,9 +13,10 @@ import (
 // are those that AgentScope takes for read-only, without the arguments by which
 // they are not.
 //
-// Beyond static lines it knows groups in braces, here-documents of plain text,
-// a quote that never ends (no shell runs that), and, for programs such as echo
-// that no argument can make change anything, globs and plain $NAME.
+// Beyond static lines it knows groups in braces, here-documents, |&, files that
+// are read, a quote that never ends (no shell runs that), and, for programs such
+// as echo that no argument can make change anything, globs, braces, plain $NAME
+// and sums of numbers.
 func (l *Line) ReadOnly() bool {
 	switch {
 	case l.Hidden != nil || len(l.Text) > MaxBytes:
@@ -23,15 +25,38 @@ func (l *Line) ReadOnly() bool {
 		return l.prints()
 	case l.broken:
 		return closed(l.Text, "'") || closed(l.Text, `"`)
+	case l.bashOnly():
+		return l.quiet()
 	}
-	return l.agreed && len(l.stmts) > 0 && l.quiet()
+	return l.agreed && l.quiet() && quiet(l.posix)
 }
 
-// quiet says whether a line that is not static changes nothing.
+// bashOnly says whether the line has what sh can read in no way, so that it
+// runs nothing of it: |& or <<<.
+func (l *Line) bashOnly() bool {
+	if strings.ContainsAny(l.Text, "\n\\`") || strings.Contains(l.Text, "$'") || strings.Contains(l.Text, `$"`) {
+		return false // it may read another line, or end the quotes elsewhere
+	}
+	found := false
+	for _, s := range l.stmts {
+		syntax.Walk(s, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case *syntax.BinaryCmd:
+				found = found || n.Op == syntax.PipeAll
+			case *syntax.Redirect:
+				found = found || n.Op == syntax.WordHdoc
+			}
+			return !found
+		})
+	}
+	return found
+}
+
+// quiet says whether a line that is not static changes nothing as bash reads it.
 func (l *Line) quiet() bool {
 	for _, r := range l.Reasons {
 		switch r.Code {
-		case CodeExpansion, CodeGlob, CodeControl, CodeRedirect: // looked at one by one
+		case CodeExpansion, CodeGlob, CodeBraces, CodeQuoting, CodeControl, CodeRedirect: // looked at one by one
 		default:
 			return false
 		}
@@ -39,7 +64,7 @@ func (l *Line) quiet() bool {
 	if strings.Contains(l.Text, "<<") && strings.Contains(l.Text, `\`) {
 		return false // shells may differ about where the document ends
 	}
-	return quiet(l.stmts)
+	return len(l.stmts) > 0 && quiet(l.stmts)
 }
 
 // prints says whether all commands of a static line are read-only.
@@ -52,10 +77,11 @@ func (l *Line) prints() bool {
 	return true
 }
 
-// closed says whether the text lacks but a quote to be read-only.
+// closed says whether the text lacks but a quote to be read-only, whatever the
+// arguments are.
 func closed(text, quote string) bool {
 	l := Parse(text + quote)
-	return l.Static() && l.prints()
+	return l.Static() && !slices.ContainsFunc(l.Commands, func(c Command) bool { return !programs[c.Argv[0].Text].steady })
 }
 
 // readOnly says whether a static command changes nothing.
@@ -96,7 +122,7 @@ func quietCommand(c syntax.Command) bool {
 	case *syntax.Block:
 		return quiet(c.Stmts)
 	case *syntax.BinaryCmd:
-		return c.Op != syntax.PipeAll && quiet([]*syntax.Stmt{c.X, c.Y})
+		return quiet([]*syntax.Stmt{c.X, c.Y})
 	}
 	return false
 }
@@ -109,33 +135,26 @@ func quietCall(args []*syntax.Word) bool {
 		if !plainParts(a.Parts) {
 			return false
 		}
-		r := readWord(a, "")
-		for _, why := range r.why {
-			if why.Code != CodeExpansion && why.Code != CodeGlob {
-				return false
-			}
-			static = false
-		}
+		r := readWord(a, a.Lit())
+		static = static && len(r.why) == 0 && !strings.ContainsAny(a.Lit(), "{}")
 		cmd.Argv = append(cmd.Argv, r.result())
 	}
 	first := cmd.Argv[0]
-	if !first.Fixed || reserved[first.Text] {
+	if !first.Fixed || reserved[first.Text] || strings.ContainsAny(first.Text, "{}") {
 		return false
 	}
 	return programs[first.Text].steady || static && cmd.readOnly()
 }
 
-// plainParts says whether parts of a word are text, quotes and plain $NAME.
+// plainParts says whether parts of a word are text, quotes, plain $NAME and
+// sums of numbers.
 func plainParts(parts []syntax.WordPart) bool {
 	for _, part := range parts {
 		switch p := part.(type) {
 		case *syntax.Lit:
-			if strings.ContainsAny(p.Value, "{}") {
-				return false
-			}
 		case *syntax.SglQuoted:
-			if p.Dollar {
-				return false
+			if p.Dollar && strings.Contains(p.Value, `\`) {
+				return false // to sh it may end elsewhere
 			}
 		case *syntax.DblQuoted:
 			if p.Dollar || !plainParts(p.Parts) {
@@ -145,6 +164,10 @@ func plainParts(parts []syntax.WordPart) bool {
 			if !p.Short || p.Param == nil {
 				return false
 			}
+		case *syntax.ArithmExp:
+			if p.Bracket || p.Unsigned || !numbers(p.X) {
+				return false
+			}
 		default:
 			return false
 		}
@@ -152,29 +175,77 @@ func plainParts(parts []syntax.WordPart) bool {
 	return true
 }
 
-// quietRedirects knows /dev/null, descriptors, and here-documents without
-// expansions and backslashes, about whose end all shells agree.
+// numbers says whether an expression has numbers only: the value of a variable
+// would be evaluated once more.
+func numbers(x syntax.ArithmExpr) bool {
+	switch x := x.(type) {
+	case *syntax.Word:
+		return isDigits(x.Lit())
+	case *syntax.ParenArithm:
+		return numbers(x.X)
+	case *syntax.BinaryArithm:
+		switch x.Op {
+		case syntax.Add, syntax.Sub, syntax.Mul, syntax.Quo, syntax.Rem:
+			return numbers(x.X) && numbers(x.Y)
+		}
+	}
+	return false
+}
+
+// quietRedirects knows /dev/null, descriptors, files that are read, <<< and
+// here-documents about whose end all shells agree.
 func quietRedirects(redirs []*syntax.Redirect) bool {
 	for _, r := range redirs {
 		switch {
 		case r.Hdoc == nil && harmless(r):
-		case r.Op == syntax.Hdoc && len(redirs) == 1 && r.N == nil && plainDocument(r):
-		default:
+		case len(redirs) > 1 || r.N != nil || r.Word == nil:
+			return false
+		case r.Op == syntax.RdrIn:
+			w := readWord(r.Word, r.Word.Lit())
+			if file := w.result(); len(w.why) > 0 || !file.Fixed || strings.Contains(file.Text, "/dev/") {
+				return false // /dev/tcp/host/port is a connection
+			}
+		case r.Op == syntax.WordHdoc:
+			if !plainParts(r.Word.Parts) {
+				return false
+			}
+		case !plainDocument(r):
 			return false
 		}
 	}
 	return true
 }
 
+// plainDocument knows documents that end with a word of capital letters, quoted
+// or not. No other line may look like that one.
 func plainDocument(r *syntax.Redirect) bool {
-	name := r.Word.Lit()
-	if name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || r.Hdoc == nil {
+	if r.Hdoc == nil || r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc {
+		return false
+	}
+	name, quoted := r.Word.Lit(), false
+	if len(r.Word.Parts) == 1 {
+		if q, ok := r.Word.Parts[0].(*syntax.SglQuoted); ok && !q.Dollar {
+			name, quoted = q.Value, true
+		}
+	}
+	if name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
 		return false
 	}
 	for _, part := range r.Hdoc.Parts {
 		lit, ok := part.(*syntax.Lit)
-		if !ok || strings.ContainsAny(lit.Value, "\\$`") {
+		switch {
+		case !ok:
+			if !plainParts([]syntax.WordPart{part}) {
+				return false
+			}
+		case !quoted && strings.ContainsAny(lit.Value, "\\$`"):
 			return false
+		default:
+			for line := range strings.SplitSeq(lit.Value, "\n") {
+				if strings.TrimSpace(line) == name {
+					return false
+				}
+			}
 		}
 	}
 	return true

@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // sedScript lets scripts through that print or replace, and nothing else: sed
 // has commands that run programs and write files. What is taken for the script
@@ -146,3 +149,52 @@ func sedPart(s string, end byte) (rest string, ok bool) {
 	}
 	return "", false
 }
+
+// sed lets deny and ask rules see what a script runs: "1e rm x" runs rm, and
+// with the flag e of s/// what it makes of its input.
+func (x *extractor) sed(cmd Command) {
+	args := cmd.Argv[1:]
+	if sedScript(args) == "" {
+		return
+	}
+	scripts, ok := sedScripts(args)
+	if !ok {
+		for _, w := range args {
+			scripts = append(scripts, w.Text)
+		}
+	}
+	for _, s := range scripts {
+		if sedRuns.MatchString(s) {
+			x.unclear(CodeExpansion, cmd.Offset, "sed may run what it makes of its input")
+		}
+		if len(s) > maxSed || !x.sedCommands(s) {
+			x.unclear(CodeTooLong, cmd.Offset, "a script of sed is too long to be read")
+		}
+	}
+}
+
+// The longest script in which commands are looked for, and the most of them.
+const (
+	maxSed   = 1024
+	maxSedEs = 16
+)
+
+// sedCommands takes what follows every e that may be a command for the text
+// that it runs; false if there are too many.
+func (x *extractor) sedCommands(script string) bool {
+	found := 0
+	for i := range len(script) {
+		if script[i] != 'e' || i > 0 && strings.IndexByte("0123456789$/!;{} \t\n,~|#", script[i-1]) < 0 {
+			continue
+		}
+		if found++; found > maxSedEs {
+			return false
+		}
+		line, _, _ := strings.Cut(script[i+1:], "\n")
+		x.handed(line)
+	}
+	return true
+}
+
+// sedRuns finds the flag e of s///.
+var sedRuns = regexp.MustCompile(`[^\w\s\\][0-9gpIiMm]*e[0-9gpIiMmw]*[ \t]*(?:[;}\n]|$)`)

@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // sameStart says whether a command begins with the tokens of a deny or ask
 // rule: word by word, or with the same program, sub-command and options in
@@ -62,7 +65,7 @@ type parts struct {
 func split(program string, args []Word) parts {
 	p := parts{unknown: -1}
 	option, ended := false, false
-	for _, a := range args {
+	for _, a := range canonical(program, args) {
 		switch {
 		case !a.Fixed:
 			if p.unknown < 0 {
@@ -81,6 +84,64 @@ func split(program string, args []Word) parts {
 		}
 	}
 	return p
+}
+
+// canonical writes arguments of the same meaning in the same way, of programs
+// that are often denied with them: kill -s KILL is kill -9, git push +main is
+// git push -f main, and git branch -d -f is git branch -D.
+func canonical(program string, args []Word) []Word {
+	switch program {
+	case "kill", "pkill", "killall":
+		return signals(args)
+	case "git":
+		for _, a := range args {
+			switch a.Text {
+			case "push":
+				return forced(args)
+			case "branch":
+				return deleted(args)
+			}
+		}
+	}
+	return args
+}
+
+func signals(args []Word) []Word {
+	var out []Word
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if (a.Text == "-s" || a.Text == "-n" || a.Text == "--signal") && i+1 < len(args) && args[i+1].Fixed {
+			i++
+			a.Text = "-" + args[i].Text
+		}
+		if value, ok := strings.CutPrefix(a.Text, "--signal="); ok {
+			a.Text = "-" + value
+		}
+		if name, ok := strings.CutPrefix(a.Text, "-"); ok && strings.TrimPrefix(strings.ToUpper(name), "SIG") == "KILL" {
+			a.Text = "-9"
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func forced(args []Word) []Word {
+	if slices.ContainsFunc(args, func(a Word) bool { return a.Fixed && strings.HasPrefix(a.Text, "+") }) {
+		return append(slices.Clip(args), Word{Text: "-f", Fixed: true})
+	}
+	return args
+}
+
+func deleted(args []Word) []Word {
+	has := func(letter byte, long string) bool {
+		return slices.ContainsFunc(args, func(a Word) bool {
+			return cluster(a.Text) && strings.IndexByte(a.Text, letter) > 0 || len(a.Text) > 3 && strings.HasPrefix(long, a.Text)
+		})
+	}
+	if has('d', "--delete") && has('f', "--force") {
+		return append(slices.Clip(args), Word{Text: "-D", Fixed: true})
+	}
+	return args
 }
 
 func (p *parts) add(program, option string) {

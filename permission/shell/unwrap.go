@@ -8,9 +8,8 @@ import (
 // unwrap adds the commands that a command runs by its arguments: env, xargs,
 // find -exec, sh -c and others.
 func (x *extractor) unwrap(cmd Command) {
-	for _, a := range cmd.Assigns { // EDITOR='rm x' git commit
-		_, value, _ := strings.Cut(a, "=")
-		x.crude(value)
+	for _, w := range cmd.assigned { // EDITOR='rm x' git commit
+		x.setting(w, cmd.Offset)
 	}
 	if len(cmd.Argv) == 0 {
 		return
@@ -32,12 +31,14 @@ func (x *extractor) runners(cmd Command, name string) {
 		x.shell(cmd, name)
 	case name == "eval":
 		x.eval(cmd)
+	case name == "source" || name == ".":
+		x.sourced(cmd, name)
 	case name == "find":
 		x.find(cmd)
 	case name == "alias" || name == "trap":
 		for _, w := range cmd.Argv[1:] {
 			w.Text = w.Text[strings.IndexByte(w.Text, '=')+1:]
-			x.read(w, cmd.Offset, via(cmd, name))
+			x.read(w, cmd.Offset, via(cmd, name), false)
 		}
 	case evaluates[name]:
 		for _, w := range cmd.Argv[1:] {
@@ -55,27 +56,36 @@ func (x *extractor) runners(cmd Command, name string) {
 			}
 		}
 		x.guess(cmd.Argv[1:])
+		x.code(cmd, name)
+	case name == "sed" || name == "gsed":
+		x.sed(cmd)
+	case name == "git":
+		x.git(cmd)
 	case wraps(name):
 		x.wrapper(cmd, name, wrappers[name])
 	case !known(name) || elsewhere(name, cmd.Argv):
 		x.guess(cmd.Argv[1:])
 		x.guess(cmd.input)
-		if cmd.piped && schedules[name] {
-			x.unclear(CodeExpansion, cmd.Offset, name+" runs what another command writes")
-		}
+		x.code(cmd, name)
+	default:
+		x.guess(programs[name].beyond(cmd.Argv[1:]))
 	}
 }
 
 // elsewhere says whether a program that is known runs a command on another
 // machine, in a container, or from a package.
 func elsewhere(name string, argv []Word) bool {
-	switch name {
-	case "ssh":
+	if name == "ssh" {
 		return true
-	case "docker", "kubectl", "npm", "pnpm", "yarn":
-		return slices.ContainsFunc(argv, func(w Word) bool { return !w.Fixed || listed("exec run debug dlx x create", w.Text) })
 	}
-	return false
+	words, ok := runsElsewhere[name]
+	return ok && slices.ContainsFunc(argv, func(w Word) bool { return !w.Fixed || listed(words, w.Text) })
+}
+
+// runsElsewhere are the sub-commands that run what stands behind them.
+var runsElsewhere = map[string]string{
+	"docker": "exec run create", "kubectl": "exec run debug create",
+	"npm": "exec x run create", "pnpm": "exec dlx run create", "yarn": "exec dlx run create",
 }
 
 func via(cmd Command, name string) []string {
@@ -98,10 +108,16 @@ func (x *extractor) wrapper(cmd Command, name string, w wrapper) {
 		x.guess(cmd.Argv[1:])
 		return
 	}
+	for _, a := range cmd.Argv[1 : len(cmd.Argv)-len(rest)] { // env EDITOR='rm x' git commit
+		if w.assigns && strings.Contains(a.Text, "=") {
+			x.setting(a, cmd.Offset)
+		}
+	}
 	if name == "xargs" && len(rest) > 0 { // it adds what it reads
 		argv := make([]Word, 0, len(rest)+1)
+		mark := replaced(cmd.Argv)
 		for _, word := range rest {
-			word.Fixed = word.Fixed && !replaced(cmd.Argv, word.Text)
+			word.Fixed = word.Fixed && (mark == "" || !strings.Contains(word.Text, mark))
 			argv = append(argv, word)
 		}
 		rest = append(argv, Word{Text: "..."})
@@ -133,7 +149,7 @@ func (x *extractor) shell(cmd Command, name string) {
 	switch {
 	case len(cmd.input) > 0:
 		for _, w := range cmd.input {
-			x.read(w, cmd.Offset, via(cmd, name))
+			x.read(w, cmd.Offset, via(cmd, name), false)
 		}
 	case cmd.piped:
 		x.unclear(CodeExpansion, cmd.Offset, name+" runs what another command writes")
@@ -156,11 +172,14 @@ func (x *extractor) texts(cmd Command, args []Word) {
 		if w.Fixed && (strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "+")) && len(w.Text) > 1 {
 			continue
 		}
-		x.read(w, cmd.Offset, via(cmd, name+" -c"))
+		x.read(w, cmd.Offset, via(cmd, name+" -c"), cmd.reads())
 		x.guess(args[i+1:])
 		return
 	}
 }
+
+// reads says whether a command reads a text that it does not run by itself.
+func (c *Command) reads() bool { return c.piped || len(c.input) > 0 }
 
 // eval joins its arguments and reads them as a text.
 func (x *extractor) eval(cmd Command) {
@@ -173,7 +192,18 @@ func (x *extractor) eval(cmd Command) {
 		}
 		all = append(all, w.Text)
 	}
-	x.read(Word{Text: strings.Join(all, " "), Fixed: true}, cmd.Offset, via(cmd, "eval"))
+	x.read(Word{Text: strings.Join(all, " "), Fixed: true}, cmd.Offset, via(cmd, "eval"), cmd.reads())
+}
+
+// sourced looks at a file whose commands the shell runs itself.
+func (x *extractor) sourced(cmd Command, name string) {
+	x.guess(cmd.Argv[1:])
+	for _, w := range cmd.input {
+		x.read(w, cmd.Offset, via(cmd, name), false)
+	}
+	if len(cmd.Argv) > 1 && (!cmd.Argv[1].Fixed && strings.ContainsAny(cmd.Argv[1].Text, "$`(") || cmd.piped && strings.HasPrefix(cmd.Argv[1].Text, "/")) {
+		x.unclear(CodeExpansion, cmd.Offset, name+" runs a text that is not known before")
+	}
 }
 
 // find adds the commands of -exec and its like.
@@ -198,19 +228,20 @@ func (x *extractor) find(cmd Command) {
 	}
 }
 
-// read reads the text of another shell.
-func (x *extractor) read(w Word, offset int, via []string) {
+// read reads the text of another shell; fed says that what it runs reads
+// something that is not known.
+func (x *extractor) read(w Word, offset int, via []string, fed bool) {
 	if !w.Fixed {
 		x.unclear(CodeExpansion, offset, "runs a text that is not known before")
 		x.crude(w.Text)
 		return
 	}
-	x.take(x.inner(w.Text, offset), via)
+	x.take(x.inner(w.Text, offset, fed), via)
 }
 
 // inner analyses a text in the text.
-func (x *extractor) inner(text string, offset int) *Line {
-	in := &extractor{line: &Line{Text: text}, text: text, base: offset, budget: x.budget, level: x.level + 1}
+func (x *extractor) inner(text string, offset int, fed bool) *Line {
+	in := &extractor{line: &Line{Text: text}, text: text, base: offset, budget: x.budget, level: x.level + 1, fed: fed}
 	in.both(text)
 	x.budget = in.budget
 	return in.line
@@ -224,16 +255,14 @@ func (x *extractor) guess(words []Word) {
 	}
 	x.line.crude = append(x.line.crude, words)
 	for _, w := range words {
-		if _, value, ok := strings.Cut(w.Text, "="); ok {
-			x.crude(value)
+		if i := strings.IndexAny(w.Text, "=:"); i >= 0 { // ProxyCommand=rm, EXEC:rm
+			x.handed(w.Text[i+1:])
 		}
 		if cluster(w.Text) { // env -S'rm x'
 			x.crude(w.Text[2:])
 		}
-		if w.Fixed && strings.ContainsAny(w.Text, " \t\n;&|") {
-			found := x.inner(w.Text, 0)
-			found.unclear = nil
-			x.take(found, []string{"a text"})
+		if w.Fixed {
+			x.possible(strings.ReplaceAll(w.Text, `\_`, " ")) // a blank to env -S
 		}
 	}
 }
@@ -241,7 +270,7 @@ func (x *extractor) guess(words []Word) {
 // crude splits a text at everything that can stand between words.
 func (x *extractor) crude(text string) {
 	fields := strings.FieldsFunc(text, func(r rune) bool {
-		return r <= ' ' || strings.ContainsRune("=;&|()<>{}[],`'\"\\$!", r)
+		return r <= ' ' || strings.ContainsRune(":=;&|()<>{}[],`'\"\\$!", r)
 	})
 	words := make([]Word, len(fields))
 	for i, f := range fields {

@@ -74,8 +74,8 @@ var wrappers = map[string]wrapper{
 	"nsenter":          {},
 }
 
-// replaced says whether xargs puts what it reads in the place of a word.
-func replaced(argv []Word, word string) bool {
+// replaced is the mark that xargs replaces by what it reads; empty for none.
+func replaced(argv []Word) string {
 	mark := "{}"
 	for i, a := range argv {
 		if strings.HasPrefix(a.Text, "-I") {
@@ -84,7 +84,7 @@ func replaced(argv []Word, word string) bool {
 			}
 		}
 	}
-	return mark != "" && strings.Contains(word, mark)
+	return mark
 }
 
 // skip returns the words from the command on; false if it met a word that it
@@ -162,6 +162,9 @@ var (
 	evaluates = set("test [ printf unset read let mapfile readarray wait getopts declare typeset local export readonly")
 	// schedules are programs that run the commands that they read.
 	schedules = set("at batch crontab parallel")
+	// readsCommands are programs that take commands from their input, with and
+	// without a file to work on.
+	readsCommands = set("ed ex m4 gdb lldb")
 	// changesShell are builtins after which the rest of the line is another
 	// one, and those that run their arguments as a text.
 	changesShell = set("alias unalias set unset hash source . eval exec trap enable shopt builtin command export declare " +

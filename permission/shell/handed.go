@@ -1,0 +1,183 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// This file looks for commands in what a program is told: in its options, its
+// variables and its scripts. Many programs hand such texts to a shell.
+
+// handed takes a text for one that a program hands to a shell.
+func (x *extractor) handed(text string) {
+	x.crude(text)
+	x.possible(text)
+}
+
+// possible reads a text that may be one for a shell. That it is none says
+// nothing.
+func (x *extractor) possible(text string) {
+	if !strings.ContainsAny(text, " \t\n;&|'\"\\$`") {
+		return
+	}
+	found := x.inner(text, 0, false)
+	unclear := found.unclear
+	found.unclear = nil
+	for _, u := range unclear {
+		if u.Code == CodeTooLong { // it has not been read
+			found.unclear = append(found.unclear, u)
+		}
+	}
+	x.take(found, []string{"a text"})
+}
+
+// assigned gives the NAME=value of an assignment as the program gets it.
+func (x *extractor) assigned(a *syntax.Assign) []Word {
+	if a.Name == nil {
+		return nil
+	}
+	name := a.Name.Value
+	if a.Index != nil { // it is evaluated once more
+		x.crude(x.source(a.Index))
+	}
+	if a.Array != nil {
+		var words []Word
+		for _, e := range a.Array.Elems {
+			if e.Value != nil {
+				words = append(words, x.assignment(name, e.Value))
+			}
+		}
+		return words
+	}
+	if a.Value == nil {
+		return nil
+	}
+	return []Word{x.assignment(name, a.Value)}
+}
+
+func (x *extractor) assignment(name string, value *syntax.Word) Word {
+	w := x.word(value).result()
+	w.Text = name + "=" + w.Text
+	return w
+}
+
+// setting looks at NAME=value in the environment of a command: a pager, an
+// editor, or settings of git.
+func (x *extractor) setting(w Word, offset int) {
+	name, value, _ := strings.Cut(w.Text, "=")
+	if w.Fixed {
+		x.handed(value)
+	} else {
+		x.crude(value)
+	}
+	if strings.HasPrefix(name, "GIT_CONFIG") && name != "GIT_CONFIG_NOSYSTEM" && value != "/dev/null" {
+		x.unclear(CodeAssignment, offset, name+" sets what git runs")
+	}
+}
+
+// options lets deny and ask rules see the programs that options name:
+// tar --to-command='rm x'.
+func (x *extractor) options(cmd Command) {
+	name, _ := cmd.program()
+	p, ok := programs[name]
+	if !ok || name == "find" {
+		return
+	}
+	entries := p.used(cmd.Argv[1:])
+	for i, w := range cmd.Argv {
+		if i == 0 || !w.Fixed || len(w.Text) < 2 || w.Text[0] != '-' && w.Text[0] != '+' {
+			continue
+		}
+		e := slices.IndexFunc(entries, func(e program) bool { return e.among(e.runs, w.Text) })
+		if e < 0 {
+			continue
+		}
+		if name == "fd" || name == "fdfind" { // all that follows is the command
+			argv := cmd.Argv[i+1:]
+			if _, value, given := strings.Cut(w.Text, "="); given {
+				argv = append([]Word{{Text: value, Fixed: true}}, argv...)
+			}
+			x.behind(cmd, argv, name)
+			return
+		}
+		x.named(entries[e], w.Text, cmd.Argv[i+1:])
+	}
+	if name == "tar" && len(cmd.Argv) > 1 && cmd.Argv[1].Text != "" && cmd.Argv[1].Text[0] != '-' && strings.ContainsAny(cmd.Argv[1].Text, "IF") {
+		for _, w := range cmd.Argv[2:min(len(cmd.Argv), 6)] { // tar cIf 'rm x' a.tar
+			x.handed(w.Text)
+		}
+	}
+}
+
+// named looks at one option that names a program: in the same word, or in the
+// one behind it.
+func (x *extractor) named(p program, option string, rest []Word) {
+	if _, value, given := strings.Cut(option, "="); given {
+		x.handed(value)
+	}
+	x.handed(strings.TrimLeft(option, "-+!"))
+	if cluster(option) {
+		for _, letter := range []byte(letters(p.runs)) {
+			if i := strings.IndexByte(option[1:], letter); i >= 0 {
+				x.handed(option[i+2:])
+			}
+		}
+	}
+	if len(rest) > 0 {
+		x.handed(rest[0].Text)
+	}
+}
+
+// beyond are the arguments of a sub-command that the table does not list, which
+// may run them; nil of one that it lists.
+func (p program) beyond(args []Word) []Word {
+	for i, a := range args {
+		if a.Fixed && strings.HasPrefix(a.Text, "-") {
+			continue
+		}
+		if _, listed := p.subs[a.Text]; p.subs == nil || listed && a.Fixed {
+			return nil
+		}
+		return args[i+1:]
+	}
+	return nil
+}
+
+// used are the entries of the program and of the sub-command that is called.
+func (p program) used(args []Word) []program {
+	entries := []program{p}
+	for _, a := range args {
+		if sub, ok := p.subs[a.Text]; ok {
+			return append(entries, sub)
+		}
+	}
+	return entries
+}
+
+// code says so where a program runs a text that it reads, and nobody knows.
+func (x *extractor) code(cmd Command, name string) {
+	if cmd.piped && readsCode(name, cmd.Argv[1:]) {
+		x.unclear(CodeExpansion, cmd.Offset, name+" runs what it reads")
+	}
+}
+
+func readsCode(name string, args []Word) bool {
+	files := 0
+	for _, a := range args {
+		if a.Fixed && shells[base(a.Text)] { // ssh host sh, docker exec -i c sh
+			return true
+		}
+		if !a.Fixed || a.Text != "-" && !strings.HasPrefix(a.Text, "-") {
+			files++
+		}
+	}
+	switch {
+	case schedules[name], readsCommands[name]:
+		return true
+	case name == "ssh":
+		return files <= 1
+	}
+	return interpreters[name] && name != "awk" && files == 0
+}

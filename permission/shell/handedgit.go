@@ -1,0 +1,53 @@
+package shell
+
+import "strings"
+
+// gitValues are options before the sub-command that take the next word.
+const gitValues = "-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source"
+
+// git looks at what git is told to run by itself: aliases and settings on the
+// command line, and sub-commands such as bisect, whose arguments are commands.
+func (x *extractor) git(cmd Command) {
+	args := cmd.Argv[1:]
+	sub := 0
+	for sub < len(args) && args[sub].Fixed && strings.HasPrefix(args[sub].Text, "-") {
+		if listed(gitValues, args[sub].Text) {
+			sub++
+		}
+		sub++
+	}
+	sub = min(sub, len(args))
+	for i, w := range args[:sub] {
+		switch {
+		case strings.HasPrefix(w.Text, "--config-env"):
+			x.unclear(CodeOption, cmd.Offset, "git takes a setting from a variable")
+		case i > 0 && args[i-1].Text == "-c":
+			x.gitSetting(cmd, w, args[min(sub+1, len(args)):])
+		}
+	}
+	if sub == len(args) {
+		return
+	}
+	if _, listed := git.subs[args[sub].Text]; !listed || !args[sub].Fixed {
+		x.guess(args[sub+1:])
+	}
+}
+
+// gitSetting looks at the value of git -c; rest are the arguments of the
+// sub-command, which may be an alias.
+func (x *extractor) gitSetting(cmd Command, w Word, rest []Word) {
+	key, value, _ := strings.Cut(w.Text, "=")
+	key = strings.ToLower(key)
+	switch text, shell := strings.CutPrefix(value, "!"); {
+	case !w.Fixed || strings.HasPrefix(key, "include"):
+		x.unclear(CodeOption, cmd.Offset, "git gets settings that are not known")
+	case strings.HasPrefix(key, "alias.") && !shell:
+		argv := []Word{{Text: "git", Fixed: true}}
+		for f := range strings.FieldsSeq(value) {
+			argv = append(argv, Word{Text: f, Fixed: true})
+		}
+		x.behind(cmd, append(argv, rest...), "alias")
+	default:
+		x.handed(text)
+	}
+}
