@@ -86,10 +86,15 @@ func mayTake(r message.Requirement, from, to string) error {
 	if to == from {
 		return &message.Error{Code: message.CodeInvalid, What: "a question is handed over to somebody else", Hint: "abstain, or name another person"}
 	}
-	if !r.NeedsGroups() && !r.Accepts(message.Vote{By: message.Principal{Name: to}, Step: len(r.Plan())}) {
-		return refused(to+" is not among those who may answer this question", "name one of them")
+	if r.NeedsGroups() {
+		return nil
 	}
-	return nil
+	for step := range len(r.Plan()) + 1 {
+		if r.Accepts(message.Vote{By: message.Principal{Name: to}, Step: step}) {
+			return nil
+		}
+	}
+	return refused(to+" is not among those who may answer this question", "name one of them")
 }
 
 // edits reports whether an answer changes the arguments.

@@ -117,6 +117,9 @@ type ListRequest struct {
 type ListReply struct {
 	Calls []*Call `json:"calls"`
 	Next  uint64  `json:"next,omitzero"` // 0: that was all
+	// Waiting says of each open question what it waits for. It follows from
+	// Calls: engines leave it out, askance list --json adds it.
+	Waiting []Waiting `json:"waiting,omitzero"`
 }
 
 // ShowRequest names one call.
@@ -129,6 +132,8 @@ type ShowRequest struct {
 type ShowReply struct {
 	Call    *Call       `json:"call"`
 	History []FactEntry `json:"history"`
+	// Waiting says what the open question waits for, as in ListReply.
+	Waiting *Waiting `json:"waiting,omitzero"`
 }
 
 // FactEntry is one line of a call's history.

@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// decision is what approve, edit, reject and answer have in common: they find
+// decision is what approve, edit, reject, answer and hand-over have in common: they find
 // a call, show what is decided, and send an answer that names the digest of
 // what was shown.
 type decision struct {
@@ -98,7 +98,7 @@ func (a *app) outcome(c *message.Call) string {
 	head := a.out.Name(string(c.Call)) + " is " + a.paintState(c)(string(c.State))
 	switch {
 	case c.State == message.ToolCallAsking:
-		return head + ": it asks again (" + c.Decision.Reason + "), digest " + c.Digest
+		return head + ": " + a.stillAsks(c)
 	case c.State == message.ToolCallFinished:
 		return head + ": " + waitsFor(c)
 	}

@@ -43,7 +43,7 @@ func (a *app) list() *cobra.Command {
 				return err
 			}
 			if a.json {
-				return a.document(message.ListReply{Calls: calls})
+				return a.document(message.ListReply{Calls: calls, Waiting: waitingOf(calls)})
 			}
 			return a.printCalls(calls, r)
 		},
@@ -109,7 +109,7 @@ func waitsFor(c *message.Call) string {
 	case c.Hold != message.HoldNone:
 		return story.HoldText(c.Hold)
 	case c.State == message.ToolCallAsking && c.Question != nil:
-		return term.SafeLine(c.Question.Text)
+		return votesSoFar(c) + term.SafeLine(c.Question.Text)
 	case c.Behind != "":
 		return "behind the question about " + term.SafeLine(string(c.Behind))
 	case c.State == message.ToolCallPending:

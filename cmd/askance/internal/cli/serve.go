@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,7 @@ type serving struct {
 	credsDir                                   string
 	policy, shadow, dirs                       []string
 	bucket, insecure                           bool
+	remind                                     time.Duration
 }
 
 func (a *app) serve() *cobra.Command {
@@ -61,6 +63,7 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	f.StringVar(&s.mode, "mode", "", "permission mode, over that of the policy: default, accept_edits, explore, bypass or dont_ask")
 	f.StringVar(&s.cwd, "cwd", "", "folder in which the tools run, for rules about paths (default the current one)")
 	f.StringArrayVar(&s.dirs, "working-dir", nil, "further folder in which tools may edit where the mode lets them; may be repeated")
+	f.DurationVar(&s.remind, "remind", 0, "tell inboxes of an open question again whenever nothing was said about it for so long; 0 never does")
 	f.StringVar(&s.keys, "keys", "", "key file of the space's engines (default engine.key in the data folder; made if it is not there)")
 	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"default", "accept_edits", "explore", "bypass", "dont_ask"}, cobra.ShellCompDirectiveNoFileComp))
@@ -85,7 +88,10 @@ func (a *app) serveConfig(s serving) (node.Config, error) {
 	if openBeyondLoopback(cfg) && !s.insecure {
 		return cfg, usagef("--listen %s is not a loopback address, and without credentials the embedded server asks nobody who they are: whoever reaches it may act as anybody, approve calls included; make credentials with askance creds init, listen on 127.0.0.1, use --nats with a server that has accounts, or say --insecure", cfg.Listen)
 	}
-	cfg.Cwd, cfg.WorkingDirs = s.cwd, s.dirs
+	if s.remind < 0 {
+		return cfg, usagef("--remind is %s, and must not be negative", s.remind)
+	}
+	cfg.Cwd, cfg.WorkingDirs, cfg.Remind = s.cwd, s.dirs, s.remind
 	if cfg.Cwd == "" {
 		cfg.Cwd, _ = os.Getwd() // not known: then no path counts as inside
 	}

@@ -42,6 +42,7 @@ var settings = []setting{
 	{"mode", false, "permission mode, over that of the policy"},
 	{"cwd", true, "folder in which the tools run, for rules about paths"},
 	{"working-dir", true, "further folders in which tools may edit where the mode lets them"},
+	{"remind", false, "how long nothing may be said about an open question before inboxes are told again"},
 	{"keys", true, "key file of the engines of a space"},
 	{"engine-key", true, "public key file that a worker checks grants with"},
 	{"slots", false, "calls that a worker runs at once"},

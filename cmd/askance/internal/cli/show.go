@@ -38,6 +38,9 @@ func (a *app) show() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if w, open := r.Call.Waiting(); open {
+				r.Waiting = &w
+			}
 			if a.json {
 				return a.document(r)
 			}
@@ -72,12 +75,7 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 	if q := c.Question; q != nil && c.State == message.ToolCallAsking {
 		row("question", out.Ask(term.SafeLine(q.Text)))
 		row("digest", c.Digest)
-		if len(q.Requirement.Users) > 0 {
-			row("answer by", term.SafeLine(strings.Join(q.Requirement.Users, ", ")))
-		}
-		if d := q.Requirement.Deadline; !d.IsZero() {
-			row("until", d.Local().Format(time.DateTime))
-		}
+		a.waitingRows(out, c, row)
 	}
 	if d := c.Decision; d != nil {
 		row("decision", fmt.Sprintf("%s: %s", d.Behavior, term.SafeLine(d.Reason)))
@@ -88,8 +86,9 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 		}
 	}
 	for _, v := range c.Votes {
-		row("answer", fmt.Sprintf("%s by %s, %s", v.Kind, term.SafeLine(v.By.String()), v.At.Local().Format(time.DateTime)))
+		row("answer", voteText(c, v))
 		row("feedback", term.SafeLine(v.Feedback))
+		row("note", term.SafeLine(v.Note))
 	}
 	for _, r := range c.Suggested {
 		row("rule offer", term.SafeLine(ruleText(r)))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -53,6 +54,9 @@ type Config struct {
 	// which they may edit where the mode lets them.
 	Cwd         string
 	WorkingDirs []string
+	// Remind is how often inboxes are told of a question about which nothing is
+	// said; 0: never.
+	Remind time.Duration
 	// Local has Go functions for local tools. Commands of Tools are added to it.
 	Local *executor.Registry
 

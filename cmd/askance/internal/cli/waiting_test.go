@@ -1,0 +1,65 @@
+package cli_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message"
+)
+
+const quorumRules = `
+version: 1
+name: test
+rules:
+  - name: two
+    tool_name: pay
+    behavior: ask
+    quorum: 2
+    message: "'Pay?'"
+    approvers: {users: [ann, bob, cy], exclude_requester: true}
+    escalation: [{after: 1h, to: {users: [max]}}]
+    expiry: 2h
+    on_expiry: escalate
+`
+
+// Several people have to agree, and every command says who has and who must.
+func TestSeveralAgree(t *testing.T) {
+	clean(t)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "rules.yaml"), quorumRules)
+	write(t, filepath.Join(dir, "tools.yaml"), testTools)
+	s := serveOn(t, filepath.Join(dir, "data"), "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"), "--remind", "1h")
+	s.propose("r1", "c", "pay", `{"cents":500}`)
+	has := func(text string, want ...string) {
+		t.Helper()
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%q is missing in\n%s", w, text)
+			}
+		}
+	}
+	as := func(name string, args ...string) []string {
+		return append(args, "--as", name, "--data", s.data)
+	}
+	has(ok(t, as("ann", "show", "c")...), "2 of ann, bob, cy (rule two), 2 missing", "the requester bot", "max may answer, too", "then it is denied")
+	fails(t, cli.ExitForbidden, "not among those", as("max", "approve", "c", "--yes")...)
+	fails(t, cli.ExitForbidden, "requester", as("bot", "approve", "c", "--yes")...)
+	has(ok(t, as("ann", "approve", "c", "--yes")...), "1 approved, 1 missing", "it waits for others")
+	has(ok(t, as("ann", "list")...), "[1 approved, 1 missing] Pay?")
+	fails(t, cli.ExitForbidden, "not among those", as("ann", "hand-over", "c", "--to", "zoe", "--yes")...)
+	has(ok(t, as("cy", "hand-over", "c", "--to", "bob", "--note", "yours", "--yes")...), "it waits for others")
+	has(ok(t, as("bob", "edit", "c", "--input", `{"cents":400}`, "--yes")...), "it asks again", "1 approved, 1 missing")
+	has(ok(t, as("bob", "show", "c")...), "void: it was for other arguments", "approved by bob, 1 missing", "hand_over by approver cy", "yours")
+	show := decode[message.ShowReply](t, ok(t, as("bob", "show", "c", "--json")...))
+	if w := show.Waiting; w == nil || w.Agreed || w.Quorum != 2 || len(w.Parts) != 1 || w.Parts[0].Missing != 1 || w.Ends.IsZero() || len(w.NextUsers) != 1 {
+		t.Errorf("show --json: %+v", w)
+	}
+	list := decode[message.ListReply](t, ok(t, as("bob", "list", "--json")...))
+	if len(list.Waiting) != 1 || list.Waiting[0].Digest != list.Calls[0].Digest {
+		t.Errorf("list --json: %+v", list.Waiting)
+	}
+	has(ok(t, as("ann", "approve", "c", "--yes")...), "submitted")
+	fails(t, cli.ExitUsage, "negative", "serve", "--remind", "-1h", "--data", filepath.Join(dir, "other"))
+}
