@@ -24,6 +24,7 @@ FUZZ := \
   cmd/askance/internal/chatstream:FuzzTurns \
   cmd/askance/internal/cli:FuzzSettings \
   cmd/askance/internal/reveal:FuzzLine \
+  cmd/askance/internal/directory:FuzzParse \
   cmd/askance/internal/toolfile:FuzzParse \
   executor:FuzzResultText \
   internal/jcs:FuzzCanonicalize \

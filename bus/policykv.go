@@ -45,6 +45,7 @@ type PolicyBucket struct {
 	js   jetstream.JetStream
 	kv   jetstream.KeyValue
 	name string
+	what string // what a file in it is called
 
 	mu    sync.Mutex // guards what follows
 	state bucketState
@@ -64,7 +65,21 @@ func PolicyBucketName(space message.SpaceID) string { return "ASKANCE_POLICY_" +
 // whose files expire, or are kept in memory alone, is refused: rules would
 // vanish from it.
 func OpenPolicyBucket(ctx context.Context, nc *nats.Conn, space message.SpaceID, o PolicyBucketOptions) (*PolicyBucket, error) {
-	const op = "open policy bucket"
+	return openFiles(ctx, nc, space, PolicyBucketName(space), "rule file", o)
+}
+
+// DirectoryBucketName is the name of a space's bucket of directory files.
+func DirectoryBucketName(space message.SpaceID) string { return "ASKANCE_DIRECTORY_" + string(space) }
+
+// OpenDirectoryBucket opens the bucket that says which groups people are in. It
+// is made, kept and refused like one of rule files: whoever may write to it
+// decides who may approve.
+func OpenDirectoryBucket(ctx context.Context, nc *nats.Conn, space message.SpaceID, o PolicyBucketOptions) (*PolicyBucket, error) {
+	return openFiles(ctx, nc, space, DirectoryBucketName(space), "directory file", o)
+}
+
+func openFiles(ctx context.Context, nc *nats.Conn, space message.SpaceID, name, what string, o PolicyBucketOptions) (*PolicyBucket, error) {
+	op := "open bucket of " + what + "s"
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}
@@ -72,11 +87,10 @@ func OpenPolicyBucket(ctx context.Context, nc *nats.Conn, space message.SpaceID,
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInternal, Op: op, What: "cannot use JetStream", Err: err}
 	}
-	name := PolicyBucketName(space)
 	kv, err := js.KeyValue(ctx, name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: name, Description: "askance rule files of the space " + string(space), History: policyHistory,
+			Bucket: name, Description: "askance " + what + "s of the space " + string(space), History: policyHistory,
 			MaxValueSize: MaxPolicyBytes, Storage: jetstream.FileStorage, Replicas: max(1, o.Replicas),
 		})
 		if errors.Is(err, jetstream.ErrBucketExists) { // another engine was first
@@ -86,7 +100,7 @@ func OpenPolicyBucket(ctx context.Context, nc *nats.Conn, space message.SpaceID,
 	if err != nil {
 		return nil, apiError(op, "bucket "+name, err)
 	}
-	b := &PolicyBucket{js: js, kv: kv, name: name}
+	b := &PolicyBucket{js: js, kv: kv, name: name, what: what}
 	return b, b.check(ctx, op)
 }
 
@@ -115,8 +129,8 @@ func (b *PolicyBucket) Name() string { return b.name }
 // and gives its revision. What the file says is not looked at here: engines
 // refuse a bad policy and keep their last good one.
 func (b *PolicyBucket) Put(ctx context.Context, name string, data []byte) (uint64, error) {
-	const op = "put rule file"
-	if err := checkPolicyName(op, name); err != nil {
+	op := "put " + b.what
+	if err := b.checkName(op, name); err != nil {
 		return 0, err
 	}
 	if len(data) > MaxPolicyBytes {
@@ -132,8 +146,8 @@ func (b *PolicyBucket) Put(ctx context.Context, name string, data []byte) (uint6
 // Delete takes a rule file out. Taking out the last one leaves no policy, which
 // engines refuse.
 func (b *PolicyBucket) Delete(ctx context.Context, name string) error {
-	const op = "delete rule file"
-	if err := checkPolicyName(op, name); err != nil {
+	op := "delete " + b.what
+	if err := b.checkName(op, name); err != nil {
 		return err
 	}
 	if err := b.kv.Delete(ctx, name); err != nil {
@@ -142,7 +156,7 @@ func (b *PolicyBucket) Delete(ctx context.Context, name string) error {
 	return nil
 }
 
-func checkPolicyName(op, name string) error {
+func (b *PolicyBucket) checkName(op, name string) error {
 	ok := len(name) <= 128 && (strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml"))
 	for part := range strings.SplitSeq(name, ".") {
 		ok = ok && part != "" && strings.Trim(part, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
@@ -150,14 +164,14 @@ func checkPolicyName(op, name string) error {
 	if ok {
 		return nil
 	}
-	return &message.Error{Code: message.CodeInvalid, Op: op, What: quote(name) + " is no name of a rule file", Hint: "use letters, digits, _, - and dots, and end it in .yaml"}
+	return &message.Error{Code: message.CodeInvalid, Op: op, What: quote(name) + " is no name of a " + b.what, Hint: "use letters, digits, _, - and dots, and end it in .yaml"}
 }
 
 // Read gives all rule files, sorted by name. Where nothing has changed since the
 // last time one short request finds that out. A key that is no name of a rule
 // file is an error: its rules would be missed.
 func (b *PolicyBucket) Read(ctx context.Context) ([]PolicyFile, error) {
-	const op = "read rule files"
+	op := "read " + b.what + "s"
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	st, err := b.js.Stream(ctx, "KV_"+b.name)
@@ -181,7 +195,7 @@ func (b *PolicyBucket) Read(ctx context.Context) ([]PolicyFile, error) {
 }
 
 func (b *PolicyBucket) list(ctx context.Context) ([]PolicyFile, error) {
-	const op = "read rule files"
+	op := "read " + b.what + "s"
 	w, err := b.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
 	if err != nil {
 		return nil, apiError(op, "bucket "+b.name, err)
@@ -200,7 +214,7 @@ func (b *PolicyBucket) list(ctx context.Context) ([]PolicyFile, error) {
 				slices.SortFunc(files, func(x, y PolicyFile) int { return strings.Compare(x.Name, y.Name) })
 				return files, nil
 			}
-			if err := checkPolicyName(op, e.Key()); err != nil {
+			if err := b.checkName(op, e.Key()); err != nil {
 				return nil, err
 			}
 			files = append(files, PolicyFile{Name: e.Key(), Data: e.Value(), Revision: e.Revision()})
@@ -212,7 +226,7 @@ func (b *PolicyBucket) list(ctx context.Context) ([]PolicyFile, error) {
 // returns the cause. changed runs on this goroutine; several changes may have
 // happened by the time it is called. A lost connection is taken up again.
 func (b *PolicyBucket) Follow(ctx context.Context, changed func()) error {
-	const op = "follow policy bucket"
+	const op = "follow a bucket"
 	w, err := b.kv.WatchAll(ctx, jetstream.UpdatesOnly(), jetstream.MetaOnly())
 	if err != nil {
 		return apiError(op, "bucket "+b.name, err)

@@ -110,6 +110,7 @@ func (a *app) likeLastRun(dir node.Dir, last map[string][]string) (node.Config, 
 	cfg := node.Config{
 		Dir: dir, Space: a.at.spaceID(), Offline: true, Version: buildInfo().Version, Log: a.log,
 		Policy: last["policy"], PolicyBucket: one(last["policy_bucket"]) == "true", Durability: bus.Durability(one(last["durability"])), Mode: permission.Mode(one(last["mode"])), Keys: one(last["keys"]),
+		Directory: last["directory"], DirectoryBucket: one(last["directory_bucket"]) == "true",
 		Cwd: one(last["cwd"]), WorkingDirs: last["working_dir"],
 	}
 	if last == nil {

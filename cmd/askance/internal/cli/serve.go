@@ -23,8 +23,8 @@ import (
 type serving struct {
 	listen, durability, tools, mode, keys, cwd string
 	credsDir                                   string
-	policy, shadow, dirs                       []string
-	bucket, insecure                           bool
+	policy, shadow, dirs, people               []string
+	bucket, peopleBucket, insecure             bool
 	remind                                     time.Duration
 }
 
@@ -58,6 +58,8 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	f.StringVar(&s.durability, "durability", "fsynced", "what an acknowledgement means: fsynced (on the disk) or cached; with --nats, what that server gives")
 	f.StringArrayVar(&s.policy, "policy", nil, "rule file, or folder of rule files; may be repeated")
 	f.BoolVar(&s.bucket, "policy-bucket", false, "take rule files from the NATS key-value bucket ASKANCE_POLICY_<space> too; it is made if it is not there")
+	f.StringArrayVar(&s.people, "directory", nil, "file that says which groups people are in; may be repeated")
+	f.BoolVar(&s.peopleBucket, "directory-bucket", false, "take directory files from the NATS key-value bucket ASKANCE_DIRECTORY_<space> too; it is made if it is not there")
 	f.StringArrayVar(&s.shadow, "shadow", nil, "rule file, or folder of rule files, of a policy that decides nothing: what it would decide otherwise is logged; may be repeated")
 	f.StringVar(&s.tools, "tools", "", "file that declares the tools")
 	f.StringVar(&s.mode, "mode", "", "permission mode, over that of the policy: default, accept_edits, explore, bypass or dont_ask")
@@ -74,7 +76,7 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 func (a *app) serveConfig(s serving) (node.Config, error) {
 	cfg := node.Config{
 		Dir: node.Dir(a.at.dir()), Space: a.at.spaceID(), Listen: s.listen, NATS: a.at.nats, Creds: a.at.creds,
-		CredsDir: s.credsDir, Reopen: s.insecure, Durability: bus.Durability(s.durability), Keys: s.keys, Policy: s.policy, PolicyBucket: s.bucket, Shadow: s.shadow, Version: buildInfo().Version, Log: a.log,
+		CredsDir: s.credsDir, Reopen: s.insecure, Durability: bus.Durability(s.durability), Keys: s.keys, Policy: s.policy, PolicyBucket: s.bucket, Directory: s.people, DirectoryBucket: s.peopleBucket, Shadow: s.shadow, Version: buildInfo().Version, Log: a.log,
 	}
 	if cfg.Dir == "" {
 		return cfg, usagef("no data folder is known: name one with --data")
@@ -180,10 +182,13 @@ func recordRun(cfg node.Config, policy []string, tools string) error {
 	if cfg.PolicyBucket {
 		values["policy_bucket"] = []string{"true"}
 	}
+	if cfg.DirectoryBucket {
+		values["directory_bucket"] = []string{"true"}
+	}
 	if cfg.Mode != "" {
 		values["mode"] = []string{string(cfg.Mode)}
 	}
-	for key, paths := range map[string][]string{"policy": policy, "tools": {tools}, "keys": {cfg.Keys}, "cwd": {cfg.Cwd}, "working_dir": cfg.WorkingDirs} {
+	for key, paths := range map[string][]string{"policy": policy, "tools": {tools}, "directory": cfg.Directory, "keys": {cfg.Keys}, "cwd": {cfg.Cwd}, "working_dir": cfg.WorkingDirs} {
 		for _, p := range paths {
 			if p == "" {
 				continue

@@ -37,6 +37,8 @@ var settings = []setting{
 	{"durability", false, "what an acknowledgement of the embedded server means: fsynced or cached"},
 	{"policy", true, "rule files and folders (in the environment: with commas)"},
 	{"policy-bucket", false, "take rule files from the NATS key-value bucket of the space too"},
+	{"directory", true, "files that say which groups people are in"},
+	{"directory-bucket", false, "take directory files from the NATS key-value bucket of the space too"},
 	{"shadow", true, "rule files and folders of a policy that decides nothing"},
 	{"tools", true, "file that declares the tools"},
 	{"mode", false, "permission mode, over that of the policy"},

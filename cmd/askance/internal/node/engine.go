@@ -19,6 +19,9 @@ func (n *Node) openEngine(ctx context.Context) error {
 		engine.WithPolicyError(n.policy.loadError), engine.WithSignals(n.signals()),
 		engine.WithWorkingDirs(n.cfg.Cwd, n.cfg.WorkingDirs...), engine.WithReminders(n.cfg.Remind),
 	}
+	if n.people != nil {
+		opts = append(opts, engine.WithDirectory(n.people))
+	}
 	if n.cfg.Mode != "" {
 		opts = append(opts, engine.WithMode(n.cfg.Mode))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/directory"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
@@ -49,7 +50,11 @@ type Config struct {
 	// compared with the one in force.
 	Shadow []string
 	Mode   permission.Mode
-	Tools  []toolfile.Tool
+	// Directory are files that say which groups people are in; with
+	// DirectoryBucket those of the space's bucket say so, too.
+	Directory       []string
+	DirectoryBucket bool
+	Tools           []toolfile.Tool
 	// Cwd is the folder in which the tools run, WorkingDirs are further ones in
 	// which they may edit where the mode lets them.
 	Cwd         string
@@ -79,6 +84,7 @@ type Node struct {
 	conn    *nats.Conn
 	journal *bus.Journal
 	policy  policy
+	people  *directory.Live // nil: nobody is in any group
 	engine  *engine.Engine
 
 	wg   sync.WaitGroup
@@ -92,7 +98,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{cfg: cfg}
-	for _, step := range []func(context.Context) error{n.openKeys, n.openBus, n.openJournal, n.writePublic, n.openPolicy, n.openEngine, n.open} {
+	for _, step := range []func(context.Context) error{n.openKeys, n.openBus, n.openJournal, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Close())
 		}
@@ -183,6 +189,9 @@ func (n *Node) open(ctx context.Context) error {
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.wg.Go(func() { n.policy.watch(watching, n.cfg.Log) })
 	n.wg.Go(func() { n.watchTrust(watching) })
+	if n.people != nil {
+		n.wg.Go(func() { n.people.Watch(watching, reloadEvery) })
+	}
 	n.onClose(func() error { stop(); n.wg.Wait(); return nil })
 	if err := n.serve(ctx); err != nil {
 		return err

@@ -1,0 +1,117 @@
+package directory
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+)
+
+// Live is a directory that follows its files and its bucket. Its methods may be
+// called from several goroutines; Watch runs once.
+type Live struct {
+	paths  []string
+	bucket *bus.PolicyBucket
+	log    *slog.Logger
+	now    atomic.Pointer[state]
+	bad    string // what Watch has said last
+}
+
+type state struct {
+	files  []Named
+	dir    *Directory
+	source string
+}
+
+// Open reads files and, unless it is nil, a bucket. Bad ones are an error.
+func Open(ctx context.Context, paths []string, bucket *bus.PolicyBucket, log *slog.Logger) (*Live, error) {
+	l := &Live{paths: paths, bucket: bucket, log: log}
+	_, err := l.Reload(ctx)
+	return l, err
+}
+
+// Groups implements engine.Directory.
+func (l *Live) Groups(_ context.Context, by message.Principal) (engine.Membership, error) {
+	s := l.now.Load()
+	return engine.Membership{Groups: s.dir.Groups(by.Name), Source: s.source}, nil
+}
+
+// Now is the directory in force.
+func (l *Live) Now() *Directory { return l.now.Load().dir }
+
+// ApproverKeys are the keys of approvers in force.
+func (l *Live) ApproverKeys() message.ApproverKeys { return l.Now().Keys() }
+
+// Reload reads everything again and reports whether it says something else. On
+// an error what was in force stays.
+func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
+	files, err := read(l.paths)
+	if err != nil {
+		return false, err
+	}
+	source := "file"
+	if l.bucket != nil {
+		found, err := l.bucket.Read(ctx)
+		if err != nil {
+			return false, err
+		}
+		for _, f := range found {
+			files = append(files, Named{l.bucket.Name() + "/" + f.Name, f.Data})
+		}
+		source = "nats-kv"
+		if len(l.paths) > 0 {
+			source = "file+nats-kv"
+		}
+	}
+	if before := l.now.Load(); before != nil && same(before.files, files) {
+		return false, nil
+	}
+	d, err := Parse(files...)
+	if err != nil {
+		return false, err
+	}
+	l.now.Store(&state{files: files, dir: d, source: source})
+	return true, nil
+}
+
+func same(a, b []Named) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Name != b[i].Name || string(a[i].Data) != string(b[i].Data) {
+			return false
+		}
+	}
+	return true
+}
+
+// Watch reloads until ctx ends and logs what changes and what is wrong.
+func (l *Live) Watch(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		changed, err := l.Reload(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && err.Error() != l.bad:
+			l.bad = err.Error()
+			l.log.Error("the directory is refused, the last good one stays in force", "error", err)
+		case err == nil && l.bad != "":
+			l.bad = ""
+			l.log.Info("the directory is in order again")
+		case changed:
+			l.log.Info("directory loaded", "people", l.Now().People())
+		}
+	}
+}
