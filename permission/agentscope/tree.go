@@ -55,7 +55,7 @@ func parseTree(text string) *tree {
 		t.dynamic = "ERROR" // what tree-sitter calls what it cannot read
 		return t
 	}
-	rest := text
+	rest := blanked(text)
 	if n := len(rest) - len(strings.TrimRight(rest, `\`)); n%2 == 1 {
 		rest = rest[:len(rest)-1]
 	}
@@ -65,6 +65,7 @@ func parseTree(text string) *tree {
 		if errors.As(err, &fault) && int(fault.Pos.Offset()) < len(rest) {
 			at := int(fault.Pos.Offset())
 			t.missing(text, at)
+			t.unclosed(text, at)
 			rest = rest[:at]
 			continue
 		}
@@ -77,6 +78,35 @@ func parseTree(text string) *tree {
 	return t
 }
 
+// blanked is the text with blanks for what the grammar skips and bash does not:
+// an operator without a command before it, and a line that goes on, within a
+// word too. Offsets stay.
+func blanked(text string) string {
+	out := []byte(strings.NewReplacer("\v", " ", "\f", " ").Replace(text))
+	start := len(text) - len(strings.TrimLeft(text, " \t\n"))
+	for _, op := range []string{"&&", "||", "|", ";", "&"} {
+		if strings.HasPrefix(text[start:], op) && !strings.HasPrefix(text[start:], ";;") {
+			copy(out[start:], "  "[:len(op)])
+			break
+		}
+	}
+	if strings.Contains(text, "#") || strings.Contains(text, "<<") {
+		return string(out) // a comment and a document end with their lines
+	}
+	slashes := 0
+	for i, c := range out {
+		switch {
+		case c == '\\':
+			slashes++
+			continue
+		case c == '\n' && slashes%2 == 1:
+			out[i-1], out[i] = ' ', ' '
+		}
+		slashes = 0
+	}
+	return string(out)
+}
+
 // missing records the command that is missing after a last operator.
 func (t *tree) missing(text string, at int) {
 	if op := trim(text[at:]); op == "&&" || op == "||" || op == "|" {
@@ -85,11 +115,32 @@ func (t *tree) missing(text string, at int) {
 	}
 }
 
+// unclosed records brackets at the fault that the grammar reads and bash does
+// not: ls (a), or $(a without its end.
+func (t *tree) unclosed(text string, at int) {
+	bad := text[at:]
+	for _, open := range []struct{ sign, kind string }{{"$(", "command_substitution"}, {"<(", "process_substitution"}} {
+		if inner, ok := strings.CutPrefix(bad, open.sign); ok && trim(inner) != "" && inner[0] != '(' {
+			t.fault(open.kind, at)
+			return
+		}
+	}
+	i := strings.IndexAny(bad, "('\"`")
+	if i < 0 || bad[i] != '(' {
+		return
+	}
+	if inner, _, ok := strings.Cut(bad[i+1:], ")"); ok && (at+i == 0 || trim(inner) != "") {
+		t.fault("subshell", at+i)
+	}
+}
+
 func spanOf(n syntax.Node) span { return span{int(n.Pos().Offset()), int(n.End().Offset())} }
 
 // node records one that cannot be analysed; the first in the text counts.
-func (t *tree) node(kind string, n syntax.Node) {
-	if at := int(n.Pos().Offset()); t.dynamic == "" || at < t.dynamicAt {
+func (t *tree) node(kind string, n syntax.Node) { t.fault(kind, int(n.Pos().Offset())) }
+
+func (t *tree) fault(kind string, at int) {
+	if t.dynamic == "" || at < t.dynamicAt {
 		t.dynamic, t.dynamicAt = kind, at
 	}
 }
@@ -252,6 +303,11 @@ func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 	}
 	t.expansions(name, true)
 	for _, w := range args {
+		if followsRedirect(name, w, s.Redirs) { // the grammar takes it for one more target
+			t.target(w)
+			t.expansions(w, true)
+			continue
+		}
 		t.argument(&c, w)
 	}
 	for _, r := range s.Redirs {
@@ -326,8 +382,22 @@ func (t *tree) redirect(r *syntax.Redirect, nested bool) {
 		t.document = false
 		return
 	}
-	if r.Op != syntax.WordHdoc && r.Word.Lit() != "-" && plainWord(r.Word) && !number.MatchString(spanOf(r.Word).of(t.text)) {
-		t.redirects = append(t.redirects, spanOf(r.Word))
+	if r.Op != syntax.WordHdoc && r.Word.Lit() != "-" {
+		t.target(r.Word)
 	}
 	t.expansions(r.Word, nested)
+}
+
+func (t *tree) target(w *syntax.Word) {
+	if at := spanOf(w); plainWord(w) && !number.MatchString(at.of(t.text)) {
+		t.redirects = append(t.redirects, at)
+	}
+}
+
+// followsRedirect says whether a word stands behind a redirect that stands
+// behind the name of its command.
+func followsRedirect(name, w *syntax.Word, redirs []*syntax.Redirect) bool {
+	return slices.ContainsFunc(redirs, func(r *syntax.Redirect) bool {
+		return r.Hdoc == nil && r.Op != syntax.WordHdoc && r.Pos().Offset() > name.Pos().Offset() && r.Pos().Offset() < w.Pos().Offset()
+	})
 }

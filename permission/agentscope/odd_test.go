@@ -1,0 +1,37 @@
+package agentscope
+
+import (
+	"slices"
+	"testing"
+)
+
+// Lines that bash and AgentScope's grammar read differently: what AgentScope
+// suggests, and what it takes for a node that cannot be analysed. Recorded from
+// the same version as testdata.
+func TestStrictOddLines(t *testing.T) {
+	for _, tt := range []struct {
+		command, dynamic string
+		prefixes         []string
+	}{
+		{"git status\\\n; touch P", "", []string{"git status", "touch P"}},
+		{"npm run build \\\n && git push \\\n origin", "", []string{"npm run", "git push"}},
+		{"r\\\nm x", "", []string{"r m"}},
+		{"git status\x0btouch P", "", []string{"git status"}},
+		{"; npm run x", "", []string{"npm run"}},
+		{"&& npm run x", "", []string{"npm run"}},
+		{"| npm run x", "", []string{"npm run"}},
+		{"git status a=(b)", "subshell", []string{"git status"}},
+		{"npm run (a)", "subshell", nil},
+		{"ls $(a", "command_substitution", nil},
+		{"npm > y run x", "", nil},
+		{"> y npm run x", "", []string{"npm run"}},
+	} {
+		got := analyse(tt.command, true)
+		if dynamic := deref(got.Injection); dynamic != tt.dynamic && (tt.dynamic != "" || got.Injection != nil) {
+			t.Errorf("%q: %s, want %q", tt.command, dynamic, tt.dynamic)
+		}
+		if tt.prefixes != nil && tt.dynamic == "" && !slices.Equal(got.Prefixes, tt.prefixes) {
+			t.Errorf("%q suggests %q, want %q", tt.command, got.Prefixes, tt.prefixes)
+		}
+	}
+}
