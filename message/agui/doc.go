@@ -25,6 +25,11 @@
 //     what 0.0.59 takes too.
 //   - Errors are *[message.Error]s whose cause names the place by JSON pointer.
 //
+// A [Verifier] checks the order of a stream's events, by the rules that the
+// 1.0 client enforces (its recorded verdicts are in testdata/order) and, if
+// Strict, by those that the specification has beyond them. [Chunks] turns the
+// chunk events into the start, content and end that they stand for.
+//
 // It does not read the binary (protobuf) form, which the client never asks for,
 // and it does not publish capabilities: AG-UI has no place for them.
 package agui

@@ -1,0 +1,206 @@
+package agui
+
+// Chunks turns the chunk events of a stream, which stand for start, content and
+// end together, into those three, as the client does in front of its sequence
+// checks. Other events pass, and close what chunks left open in their lane. The
+// zero value is ready to use; each stream has its own.
+type Chunks struct {
+	lanes map[owner]*lane
+	order []owner // in which lanes were opened
+}
+
+// lane is the item that chunks of one owner are writing.
+type lane struct {
+	kind   EventType // of the chunks
+	id     string
+	opener chunk
+}
+
+// chunk is what the three chunk events have in common.
+type chunk struct {
+	Tagged
+	kind               EventType
+	id                 *string
+	role               *Role
+	name, tool, parent *string
+	delta              *string
+}
+
+func chunkOf(e Event) (chunk, bool) {
+	switch e := e.(type) {
+	case *TextMessageChunk:
+		return chunk{Tagged: e.Tagged, kind: e.Type(), id: e.MessageID, role: e.Role, name: e.Name, delta: e.Delta}, true
+	case *ToolCallChunk:
+		return chunk{Tagged: e.Tagged, kind: e.Type(), id: e.ToolCallID, tool: e.ToolCallName, parent: e.ParentMessageID, delta: e.Delta}, true
+	case *ReasoningMessageChunk:
+		return chunk{Tagged: e.Tagged, kind: e.Type(), id: e.MessageID, delta: e.Delta}, true
+	default:
+		return chunk{}, false
+	}
+}
+
+// Expand returns the events that e stands for. The error is an *[OrderError].
+func (c *Chunks) Expand(e Event) ([]Event, error) {
+	if ch, ok := chunkOf(e); ok {
+		return c.chunk(e, ch)
+	}
+	switch e := e.(type) {
+	case *Raw, *ActivitySnapshot, *ActivityDelta, *ReasoningEncryptedValue, *SubagentStarted, *Unknown:
+		return []Event{e}, nil
+	case *RunStarted, *RunFinished, *RunError, *MessagesSnapshot:
+		var out []Event
+		for len(c.order) > 0 {
+			out = append(out, c.end(c.order[0])...)
+		}
+		return append(out, e), nil
+	case *SubagentFinished:
+		return append(c.end(owner{true, e.SubagentRunID}), e), nil
+	case *SubagentError:
+		return append(c.end(owner{true, e.SubagentRunID}), e), nil
+	default:
+		return append(c.end(ownerOf(tagOf(e))), e), nil
+	}
+}
+
+func (c *Chunks) chunk(e Event, ch chunk) ([]Event, error) {
+	at, err := c.lane(e, ch)
+	if err != nil {
+		return nil, err
+	}
+	var out []Event
+	open := c.lanes[at]
+	if open != nil && open.kind == ch.kind && (ch.id == nil || *ch.id == open.id) {
+		if err := open.agrees(e, ch); err != nil {
+			return nil, err
+		}
+	} else {
+		out = c.end(at)
+		if ch.id == nil || ch.kind == TypeToolCallChunk && ch.tool == nil {
+			return nil, broken(RuleChunk, e, "the first chunk lacks its id or name")
+		}
+		open = &lane{kind: ch.kind, id: *ch.id, opener: ch}
+		c.open(at, open)
+		out = append(out, open.start())
+	}
+	if ch.delta != nil || ch.RawEvent != nil || len(out) == 0 && ch.Metadata != nil {
+		out = append(out, open.content(ch))
+	}
+	return out, nil
+}
+
+// lane finds the lane in which a chunk belongs.
+func (c *Chunks) lane(e Event, ch chunk) (owner, error) {
+	tag := ownerOf(ch.SubagentRunID)
+	if ch.id != nil {
+		for at, l := range c.lanes {
+			if l.kind != ch.kind || l.id != *ch.id {
+				continue
+			}
+			if tag.tagged && tag != at {
+				return at, broken(RuleChunk, e, "%s goes on with an item of %s", tag, at)
+			}
+			return at, nil
+		}
+		return tag, nil
+	}
+	if tag.tagged || c.lanes[owner{}] != nil && c.lanes[owner{}].kind == ch.kind {
+		return tag, nil
+	}
+	n := 0
+	for at, l := range c.lanes {
+		if l.kind == ch.kind {
+			n, tag = n+1, at
+		}
+	}
+	if n > 1 {
+		return tag, broken(RuleChunk, e, "it names no item, and %d are open", n)
+	}
+	return tag, nil
+}
+
+func (c *Chunks) open(at owner, l *lane) {
+	if c.lanes == nil {
+		c.lanes = map[owner]*lane{}
+	}
+	c.lanes[at] = l
+	c.order = append(c.order, at)
+}
+
+// end closes what a lane has open.
+func (c *Chunks) end(at owner) []Event {
+	l := c.lanes[at]
+	if l == nil {
+		return nil
+	}
+	delete(c.lanes, at)
+	for i, o := range c.order {
+		if o == at {
+			c.order = append(c.order[:i:i], c.order[i+1:]...)
+			break
+		}
+	}
+	t := Tagged{SubagentRunID: l.opener.SubagentRunID}
+	switch l.kind {
+	case TypeToolCallChunk:
+		return []Event{&ToolCallEnd{Tagged: t, ToolCallID: l.id}}
+	case TypeReasoningMessageChunk:
+		return []Event{&ReasoningMessageEnd{Tagged: t, MessageID: l.id}}
+	default:
+		return []Event{&TextMessageEnd{Tagged: t, MessageID: l.id}}
+	}
+}
+
+// agrees checks that a later chunk does not say otherwise than the first.
+func (l *lane) agrees(e Event, ch chunk) error {
+	role := RoleAssistant
+	if l.opener.role != nil {
+		role = *l.opener.role
+	}
+	if ch.role != nil && *ch.role != role {
+		return broken(RuleChunk, e, "role %q goes on with role %q", *ch.role, role)
+	}
+	for _, f := range []struct {
+		name       string
+		now, first *string
+	}{{"name", ch.name, l.opener.name}, {"toolCallName", ch.tool, l.opener.tool}, {"parentMessageId", ch.parent, l.opener.parent}} {
+		if f.now != nil && (f.first == nil || *f.now != *f.first) {
+			return broken(RuleChunk, e, "%s is not what the first chunk said", f.name)
+		}
+	}
+	return nil
+}
+
+func (l *lane) start() Event {
+	t := Tagged{Base: Base{Timestamp: l.opener.Timestamp, Metadata: l.opener.Metadata}, SubagentRunID: l.opener.SubagentRunID}
+	switch o := l.opener; l.kind {
+	case TypeToolCallChunk:
+		return &ToolCallStart{Tagged: t, ToolCallID: l.id, ToolCallName: *o.tool, ParentMessageID: o.parent}
+	case TypeReasoningMessageChunk:
+		return &ReasoningMessageStart{Tagged: t, MessageID: l.id}
+	default:
+		role := RoleAssistant
+		if o.role != nil {
+			role = *o.role
+		}
+		return &TextMessageStart{Tagged: t, MessageID: l.id, Role: &role, Name: o.name}
+	}
+}
+
+func (l *lane) content(ch chunk) Event {
+	t := ch.Tagged
+	if t.SubagentRunID == nil {
+		t.SubagentRunID = l.opener.SubagentRunID
+	}
+	delta := ""
+	if ch.delta != nil {
+		delta = *ch.delta
+	}
+	switch l.kind {
+	case TypeToolCallChunk:
+		return &ToolCallArgs{Tagged: t, ToolCallID: l.id, Delta: delta}
+	case TypeReasoningMessageChunk:
+		return &ReasoningMessageContent{Tagged: t, MessageID: l.id, Delta: delta}
+	default:
+		return &TextMessageContent{Tagged: t, MessageID: l.id, Delta: delta}
+	}
+}

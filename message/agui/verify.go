@@ -1,0 +1,238 @@
+package agui
+
+// Verifier checks the order of a stream's events, chunks included. The zero
+// value has the rules that the 1.0 client enforces; Strict adds those that the
+// specification has beyond them. Each stream has its own Verifier; it is not
+// safe for concurrent use.
+//
+// Events of unknown type are not looked at, as the client drops them before.
+type Verifier struct {
+	// Strict adds the rules [RuleIDs] to [RuleTruncated]. A result of a call
+	// that an earlier run of the thread made needs [Verifier.Seed].
+	Strict bool
+
+	err     error
+	chunks  Chunks
+	first   bool // an event was seen
+	started *RunStarted
+	phase   phase
+
+	open      map[item]bool
+	steps     map[step]bool
+	owners    map[item]owner
+	subagents map[string]bool // true: active
+
+	calls      map[string]bool // of the whole stream; true: complete
+	texts      map[string]bool // message ids that were used
+	interrupts map[string]bool
+}
+
+// phase is where the present run stands.
+type phase uint8
+
+const (
+	phaseNone phase = iota // before the first run
+	phaseActive
+	phaseFinished
+	phaseFailed
+)
+
+// item is something that an id names. Ids are unique within a kind.
+type item struct {
+	kind itemKind
+	id   string
+}
+
+type itemKind string
+
+const (
+	itemText     itemKind = "text message"
+	itemCall     itemKind = "tool call"
+	itemActivity itemKind = "activity"
+	itemSpan     itemKind = "reasoning span"
+	itemThought  itemKind = "reasoning message"
+)
+
+// step is known by its owner too: a subagent may have a step of the same name.
+type step struct {
+	owner owner
+	name  string
+}
+
+// Seed tells the verifier of the conversation so far, as the run's input had
+// it.
+func (v *Verifier) Seed(history []Message) {
+	v.init()
+	v.own(history, false)
+}
+
+// Check takes the next event. The error is an *[OrderError]; it stays, as the
+// client's run has failed.
+func (v *Verifier) Check(e Event) error {
+	if _, unknown := e.(*Unknown); unknown || v.err != nil {
+		return v.err
+	}
+	v.init()
+	var events []Event
+	if events, v.err = v.chunks.Expand(e); v.err != nil {
+		return v.err
+	}
+	for _, e := range events {
+		if v.err = v.check(e); v.err != nil {
+			return v.err
+		}
+	}
+	return nil
+}
+
+// Close checks that the stream may end here: after RUN_FINISHED or RUN_ERROR.
+func (v *Verifier) Close() error {
+	if v.err == nil && v.phase != phaseFinished && v.phase != phaseFailed {
+		v.err = &OrderError{Rule: RuleTruncated, What: "the stream ends without RUN_FINISHED or RUN_ERROR"}
+	}
+	return v.err
+}
+
+func (v *Verifier) init() {
+	if v.open == nil {
+		v.reset()
+		v.calls, v.texts, v.interrupts = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	}
+}
+
+// reset begins a run with everything closed.
+func (v *Verifier) reset() {
+	v.open, v.steps = map[item]bool{}, map[step]bool{}
+	v.owners, v.subagents = map[item]owner{}, map[string]bool{}
+}
+
+func (v *Verifier) check(e Event) error {
+	if err := v.run(e); err != nil {
+		return err
+	}
+	switch e := e.(type) {
+	case *RunStarted:
+		return v.begin(e)
+	case *RunFinished:
+		return v.finish(e)
+	case *RunError:
+		v.phase = phaseFailed
+	case *StepStarted, *StepFinished:
+		return v.step(e)
+	case *SubagentStarted, *SubagentFinished, *SubagentError:
+		return v.subagent(e)
+	case *MessagesSnapshot:
+		v.own(e.Messages, true)
+	default:
+		return v.item(e)
+	}
+	return nil
+}
+
+// run checks what may come in this phase of a run.
+func (v *Verifier) run(e Event) error {
+	_, starts := e.(*RunStarted)
+	_, fails := e.(*RunError)
+	switch {
+	case !v.first && !starts && !fails:
+		return broken(RuleFirst, e, "the first event is neither RUN_STARTED nor RUN_ERROR")
+	case starts && v.phase == phaseActive:
+		return broken(RuleActive, e, "a run is still active")
+	case !starts && v.phase == phaseFailed, !starts && !fails && v.phase == phaseFinished:
+		return broken(RuleEnded, e, "the run has ended")
+	}
+	v.first = true
+	return nil
+}
+
+func (v *Verifier) begin(e *RunStarted) error {
+	if v.Strict && v.started != nil && v.started.ThreadID != e.ThreadID {
+		return broken(RuleThread, e, "thread %.60q on a stream of thread %.60q", e.ThreadID, v.started.ThreadID)
+	}
+	if v.phase != phaseNone {
+		v.reset()
+	}
+	v.started, v.phase = e, phaseActive
+	if e.Input != nil {
+		v.own(e.Input.Messages, false)
+	}
+	return nil
+}
+
+func (v *Verifier) finish(e *RunFinished) error {
+	for s := range v.steps {
+		return broken(RuleOpen, e, "step %.60q of %s is open", s.name, s.owner)
+	}
+	for i := range v.open {
+		return broken(RuleOpen, e, "%s %.60q is open", i.kind, i.id)
+	}
+	for id, active := range v.subagents {
+		if active {
+			return broken(RuleOpen, e, "subagent %.60q is active", id)
+		}
+	}
+	v.phase = phaseFinished
+	if !v.Strict {
+		return nil
+	}
+	if e.ThreadID != v.started.ThreadID || e.RunID != v.started.RunID {
+		return broken(RuleIDs, e, "run %.60q of thread %.60q, which is not the one that was started", e.RunID, e.ThreadID)
+	}
+	if e.Outcome == nil {
+		return nil
+	}
+	for _, i := range e.Outcome.Interrupts {
+		if v.interrupts[i.ID] {
+			return broken(RuleInterrupt, e, "interrupt id %.60q was used before", i.ID)
+		}
+		v.interrupts[i.ID] = true
+	}
+	return nil
+}
+
+func (v *Verifier) step(e Event) error {
+	at := step{owner: ownerOf(tagOf(e))}
+	if s, ok := e.(*StepFinished); ok {
+		at.name = s.StepName
+		if !v.steps[at] {
+			return broken(RuleStep, e, "step %.60q of %s is not open", at.name, at.owner)
+		}
+		delete(v.steps, at)
+		return nil
+	}
+	if s, ok := e.(*StepStarted); ok {
+		at.name = s.StepName
+	}
+	if v.steps[at] {
+		return broken(RuleStep, e, "step %.60q of %s is open already", at.name, at.owner)
+	}
+	v.steps[at] = true
+	return nil
+}
+
+func (v *Verifier) subagent(e Event) error {
+	var id string
+	switch e := e.(type) {
+	case *SubagentStarted:
+		if _, known := v.subagents[e.SubagentRunID]; known {
+			return broken(RuleSubagent, e, "%.60q was started before", e.SubagentRunID)
+		}
+		if p := e.ParentSubagentRunID; p != nil {
+			if _, known := v.subagents[*p]; !known {
+				return broken(RuleSubagent, e, "its parent %.60q was not started", *p)
+			}
+		}
+		v.subagents[e.SubagentRunID] = true
+		return nil
+	case *SubagentFinished:
+		id = e.SubagentRunID
+	case *SubagentError:
+		id = e.SubagentRunID
+	default:
+	}
+	if !v.subagents[id] {
+		return broken(RuleSubagent, e, "%.60q is not active", id)
+	}
+	v.subagents[id] = false
+	return nil
+}

@@ -1,0 +1,181 @@
+package agui
+
+// item checks the events of messages, calls, activities and reasoning.
+func (v *Verifier) item(e Event) error {
+	switch e := e.(type) {
+	case *TextMessageStart:
+		return v.startText(e)
+	case *TextMessageContent:
+		return v.goOn(e, RuleText, item{itemText, e.MessageID}, false)
+	case *TextMessageEnd:
+		return v.goOn(e, RuleText, item{itemText, e.MessageID}, true)
+	case *ToolCallStart:
+		return v.startCall(e)
+	case *ToolCallArgs:
+		return v.goOn(e, RuleCall, item{itemCall, e.ToolCallID}, false)
+	case *ToolCallEnd:
+		v.calls[e.ToolCallID] = true
+		return v.goOn(e, RuleCall, item{itemCall, e.ToolCallID}, true)
+	case *ToolCallResult:
+		return v.result(e)
+	case *ReasoningStart:
+		return v.start(e, RuleReasoning, item{itemSpan, e.MessageID})
+	case *ReasoningEnd:
+		return v.goOn(e, RuleReasoning, item{itemSpan, e.MessageID}, true)
+	case *ReasoningMessageStart:
+		return v.startThought(e)
+	case *ReasoningMessageContent:
+		return v.goOn(e, RuleReasoning, item{itemThought, e.MessageID}, false)
+	case *ReasoningMessageEnd:
+		return v.goOn(e, RuleReasoning, item{itemThought, e.MessageID}, true)
+	default:
+		return v.aside(e)
+	}
+}
+
+// aside checks the events that open and close nothing but have an owner.
+func (v *Verifier) aside(e Event) error {
+	switch e := e.(type) {
+	case *ActivitySnapshot:
+		at := item{itemActivity, e.MessageID}
+		if _, known := v.owners[at]; !known || e.Replace == nil || *e.Replace {
+			v.owners[at] = ownerOf(e.SubagentRunID)
+		}
+	case *ActivityDelta:
+		return v.owned(e, item{itemActivity, e.MessageID})
+	case *ReasoningEncryptedValue:
+		if e.Subtype == EncryptedToolCall {
+			return v.owned(e, item{itemCall, e.EntityID})
+		}
+		if _, text := v.owners[item{itemText, e.EntityID}]; text {
+			return v.owned(e, item{itemText, e.EntityID})
+		}
+		return v.owned(e, item{itemThought, e.EntityID})
+	default: // state, raw and custom events: their tag says where they come from
+	}
+	return nil
+}
+
+// ownerKey is the item under which an owner is on record: a span and a message
+// of reasoning that share an id share their owner.
+func ownerKey(at item) item {
+	if at.kind == itemSpan {
+		at.kind = itemThought
+	}
+	return at
+}
+
+// owned checks that a tagged event does not contradict the owner on record.
+func (v *Verifier) owned(e Event, at item) error {
+	tag := ownerOf(tagOf(e))
+	if have, known := v.owners[ownerKey(at)]; known && tag.tagged && tag != have {
+		return broken(RuleOwner, e, "%s goes on with %s %.60q of %s", tag, at.kind, at.id, have)
+	}
+	return nil
+}
+
+func (v *Verifier) start(e Event, rule Rule, at item) error {
+	if v.open[at] {
+		return broken(rule, e, "%s %.60q is open already", at.kind, at.id)
+	}
+	if err := v.owned(e, at); err != nil {
+		return err
+	}
+	v.open[at] = true
+	if _, known := v.owners[ownerKey(at)]; !known {
+		v.owners[ownerKey(at)] = ownerOf(tagOf(e))
+	}
+	return nil
+}
+
+func (v *Verifier) goOn(e Event, rule Rule, at item, last bool) error {
+	if !v.open[at] {
+		return broken(rule, e, "%s %.60q is not open", at.kind, at.id)
+	}
+	if last {
+		delete(v.open, at)
+	}
+	return v.owned(e, at)
+}
+
+func (v *Verifier) startText(e *TextMessageStart) error {
+	if err := v.start(e, RuleText, item{itemText, e.MessageID}); err != nil {
+		return err
+	}
+	return v.fresh(e, e.MessageID)
+}
+
+func (v *Verifier) startThought(e *ReasoningMessageStart) error {
+	if err := v.start(e, RuleReasoning, item{itemThought, e.MessageID}); err != nil {
+		return err
+	}
+	return v.fresh(e, e.MessageID)
+}
+
+// fresh checks that a message's id names no message yet.
+func (v *Verifier) fresh(e Event, id string) error {
+	if v.Strict && v.texts[id] {
+		return broken(RuleMessage, e, "message id %.60q was used before", id)
+	}
+	v.texts[id] = true
+	return nil
+}
+
+// startCall checks a call against its parent message too: a call has no owner
+// of its own in the message that carries it.
+func (v *Verifier) startCall(e *ToolCallStart) error {
+	at, tag := item{itemCall, e.ToolCallID}, ownerOf(e.SubagentRunID)
+	have, known := v.owners[at]
+	parent, inherits := owner{}, false
+	if e.ParentMessageID != nil {
+		parent, inherits = v.owners[item{itemText, *e.ParentMessageID}]
+	}
+	if inherits && tag.tagged && tag != parent {
+		return broken(RuleOwner, e, "%s calls within a message of %s", tag, parent)
+	}
+	if err := v.start(e, RuleCall, at); err != nil {
+		return err
+	}
+	if inherits && !tag.tagged {
+		if known && have != parent {
+			return broken(RuleOwner, e, "a call of %s within a message of %s", have, parent)
+		}
+		v.owners[at] = parent
+	}
+	v.calls[e.ToolCallID] = false
+	return nil
+}
+
+func (v *Verifier) result(e *ToolCallResult) error {
+	v.owners[item{itemText, e.MessageID}] = ownerOf(e.SubagentRunID)
+	if complete, known := v.calls[e.ToolCallID]; v.Strict && !complete {
+		return broken(RuleResult, e, "call %.60q has no complete arguments (known: %t)", e.ToolCallID, known)
+	}
+	return v.fresh(e, e.MessageID)
+}
+
+// own records whose the messages of a history are. A snapshot says so with
+// authority, an echoed input does not.
+func (v *Verifier) own(history []Message, authority bool) {
+	set := func(at item, o owner) {
+		if _, known := v.owners[at]; authority || !known {
+			v.owners[at] = o
+		}
+	}
+	for _, m := range history {
+		kind, o := itemText, ownerOf(m.SubagentRunID)
+		switch m.Role {
+		case RoleReasoning:
+			kind = itemThought
+		case RoleActivity:
+			kind = itemActivity
+		default:
+		}
+		set(item{kind, m.ID}, o)
+		v.texts[m.ID] = true
+		for _, c := range m.ToolCalls {
+			set(item{itemCall, c.ID}, o)
+			v.calls[c.ID] = true
+		}
+	}
+}
