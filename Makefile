@@ -37,6 +37,7 @@ FUZZ := \
   message/agui:FuzzDecodeEvent \
   message/agui:FuzzDecodeRunInput \
   message/agui:FuzzReader \
+  message/proof:FuzzDecodeSealed \
   permission:FuzzDecide \
   permission/agentscope:FuzzBash \
   permission/agentscope:FuzzMatchName \

@@ -35,6 +35,7 @@ require (
 	github.com/creack/pty v1.1.24
 	github.com/nats-io/jwt/v2 v2.8.2
 	github.com/nats-io/nkeys v0.4.16
+	github.com/transparency-dev/merkle v0.0.2
 )
 
 require (

@@ -30,6 +30,9 @@ const (
 // nothing was written; ErrUnknownOutcome is returned whenever the fact may yet
 // be stored. Cancelling ctx while the publish is under way gives that one, too.
 func (j *Journal) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+	if err := j.link(ctx, f, prev); err != nil {
+		return 0, err
+	}
 	a, err := j.newAppend(f, prev)
 	if err != nil {
 		return 0, err
@@ -131,6 +134,7 @@ func (a *appending) attempt(ctx context.Context) (uint64, error) {
 	case ack.Duplicate:
 		return ack.Seq, a.verifyDuplicate(ctx, ack.Seq)
 	}
+	a.j.chain.put(ack.Seq, leafOf(stored{subject: a.msg.Subject, header: a.msg.Header, data: a.msg.Data}), a.prev)
 	return ack.Seq, nil
 }
 

@@ -162,7 +162,7 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op Op, data []b
 // changes reports whether carrying out the op can leave anything behind.
 func changes(op Op) bool {
 	switch op {
-	case OpWait, OpEvents, OpList, OpShow, OpInfo, OpHeartbeat:
+	case OpWait, OpEvents, OpList, OpShow, OpInfo, OpHeartbeat, OpRecords:
 		return false
 	}
 	return true

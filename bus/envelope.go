@@ -44,6 +44,9 @@ const (
 	OpHeartbeat Op = "heartbeat"
 	OpProgress  Op = "progress"
 	OpResult    Op = "result"
+
+	OpRecords    Op = "records"
+	OpCheckpoint Op = "checkpoint"
 )
 
 // opReply is the Op of the error that says: carried out, but the reply does

@@ -51,6 +51,7 @@ type Journal struct {
 	ack     Durability
 	room    room
 	tools   toolSet
+	chain   chain
 }
 
 // OpenJournal opens the journal of a space and makes its stream if there is

@@ -83,3 +83,6 @@ func (k *Keys) LogValue() slog.Value { return slog.StringValue(k.id) }
 
 // MarshalJSON gives the id alone; the file format is in keyfile.go.
 func (k *Keys) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%q", k.String()), nil }
+
+// trusted are the keys whose checkpoints are this space's.
+func (k *Keys) trusted() message.KeySet { return message.NewKeySet(k.Public()) }

@@ -44,7 +44,7 @@ func PermissionsFor(space message.SpaceID, p message.Principal, tools ...string)
 	case message.RoleOperator:
 		perms.Publish = []string{at(KindQuery), at(KindOperate)}
 	case message.RoleAuditor:
-		perms.Publish = []string{at(KindQuery)}
+		perms.Publish = []string{at(KindQuery), at(KindAudit)}
 	default:
 		return Permissions{}
 	}

@@ -30,7 +30,7 @@ var (
 		"rt":   {"askance.v1.test.propose.rt", "askance.v1.test.interrupt.rt"},
 		"ann":  {"askance.v1.test.query.ann", "askance.v1.test.decide.ann"},
 		"olga": {"askance.v1.test.query.olga", "askance.v1.test.operate.olga"},
-		"eve":  {"askance.v1.test.query.eve"},
+		"eve":  {"askance.v1.test.query.eve", "askance.v1.test.audit.eve"},
 		"wk": {
 			"askance.v1.test.work.job.wk.start", "askance.v1.test.work.job.wk.heartbeat", "askance.v1.test.work.job.wk.progress", "askance.v1.test.work.job.wk.result",
 			"askance.v1.test.work.job.wk.next", "askance.v1.test.work.job.wk.ack",
@@ -52,7 +52,7 @@ var (
 	nobodyMayPublish = []string{
 		// the journal, and what engines say
 		"askance.v1.test.fact.s1.r1.c1.f", "askance.v1.test.fact.s1.r1.c1.w.job", "askance.v1.test.fact.s1.r1.-.f", "askance.v1.test.fact.s1.-.-.f",
-		"askance.v1.test.event.rt.s1.r1", "askance.v1.test.ask.s1.r1.c1", "askance.v1.test.progress.s1.r1.c1", "askance.v1.test.work.job.wk.cancel",
+		"askance.v1.test.event.rt.s1.r1", "askance.v1.test.proof.checkpoint", "askance.v1.test.audit.ann", "askance.v1.test.audit.rt", "$JS.API.STREAM.DELETE.ASKANCE_PROOF_test", "$JS.API.STREAM.MSG.GET.ASKANCE_PROOF_test", "askance.v1.test.ask.s1.r1.c1", "askance.v1.test.progress.s1.r1.c1", "askance.v1.test.work.job.wk.cancel",
 		// in another name, of another tool, in another space, of another version
 		"askance.v1.test.propose.rt2", "askance.v1.test.interrupt.rt2", "askance.v1.test.query.rt", "askance.v1.test.query.other", "askance.v1.test.decide.bob", "askance.v1.test.operate.root",
 		"askance.v1.test.work.job.wk2.start", "askance.v1.test.work.job.wk2.result", "askance.v1.test.work.~b3RoZXIuam9i.wk.start", "askance.v1.test.work.job.wk.settle",

@@ -29,7 +29,7 @@ func messageSource(t *testing.T) *source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range append(files, "signals.go", "item.go") {
+	for _, path := range append(files, "signals.go", "item.go", "audit.go", "../message/proof/record.go", "../message/proof/checkpoint.go", "../message/proof/sealed.go") {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
@@ -158,7 +158,13 @@ func last(e ast.Expr) string {
 }
 
 func (s *source) typeName(e ast.Expr) string {
+	if _, ok := e.(*ast.MapType); ok {
+		return "object of lists of string"
+	}
 	if list, ok := e.(*ast.ArrayType); ok {
+		if last(list) == "byte" {
+			return "base64 text"
+		}
 		return "list of " + s.typeName(list.Elt)
 	}
 	name := last(e)
@@ -171,6 +177,8 @@ func (s *source) typeName(e ast.Expr) string {
 		return "boolean"
 	case "RawJSON":
 		return "JSON"
+	case "Hash":
+		return "string"
 	case "string":
 		return name
 	}

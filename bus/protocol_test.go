@@ -237,7 +237,7 @@ func bodyRoots() []string {
 			roots = append(roots, fmt.Sprint(req), fmt.Sprint(rep))
 		}
 	}
-	roots = append(roots, "message.Fact", "bus.Hint", "message.Error")
+	roots = append(roots, "message.Fact", "proof.Sealed", "bus.Hint", "message.Error")
 	for i, r := range roots {
 		roots[i] = r[strings.LastIndexByte(r, '.')+1:]
 	}

@@ -32,6 +32,8 @@ type ServiceOptions struct {
 	// Auth says how the server makes sure of the names in subjects: it is kept
 	// with every vote. Default: AuthSubject, the least.
 	Auth string
+	// Ledger lets auditors read what proves the journal. Nil: they cannot.
+	Ledger *Ledger
 	// Logger gets what is dropped. Nil: nothing is logged.
 	Logger *slog.Logger
 	// MaxActs, MaxHeld, MaxWork and MaxNext bound how many requests are in hand at

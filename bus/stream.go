@@ -69,8 +69,10 @@ func orNone(n int64) int64 {
 // ensureStream makes the space's stream, or checks the one that is there.
 // Several engines may do so at once.
 func ensureStream(ctx context.Context, js jetstream.JetStream, space message.SpaceID, keyID string, o StreamOptions) (*jetstream.StreamInfo, error) {
-	const op = "open journal"
-	want := streamConfig(space, keyID, o)
+	return ensure(ctx, js, "open journal", streamConfig(space, keyID, o))
+}
+
+func ensure(ctx context.Context, js jetstream.JetStream, op string, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	st, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		st, err = js.CreateStream(ctx, want)
@@ -95,7 +97,7 @@ func checkStream(op string, have, want jetstream.StreamConfig) error {
 		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "stream " + have.Name + ": " + what, Hint: hint}
 	}
 	switch meta := have.Metadata; {
-	case meta[metaKind] != kindJournal || meta[metaSpace] != want.Metadata[metaSpace]:
+	case meta[metaKind] != want.Metadata[metaKind] || meta[metaSpace] != want.Metadata[metaSpace]:
 		return foreign("was not made by askance for this space", "choose another space, or rename the stream")
 	case meta[metaProtocol] != want.Metadata[metaProtocol]:
 		return foreign("has protocol "+quote(meta[metaProtocol])+", this engine speaks "+want.Metadata[metaProtocol], "use an engine of the stream's version")

@@ -32,6 +32,8 @@ const (
 	KindCancel
 	KindNext
 	KindAck
+	KindAudit
+	KindCheckpoint
 )
 
 // root is the first part of every subject: name and protocol version.
@@ -70,6 +72,8 @@ var table = []Row{
 	{KindPropose, "propose.<runtime>", "that runtime", "engines", request, "what a runtime does with its own sessions"},
 	{KindInterrupt, "interrupt.<runtime>", "that runtime", "engines", request, "ends the open calls of one of its replies"},
 	{KindQuery, "query.<principal>", "that approver, operator or auditor", "engines", request, "reading the whole space"},
+	{KindAudit, "audit.<auditor>", "that auditor", "engines", request, "reading the stored records as they are, and what proves them"},
+	{KindCheckpoint, "proof.checkpoint", "engines", "engines", "Sealed", "the checkpoints of the journal, one after the other"},
 	{KindDecide, "decide.<approver>", "that approver", "engines", request, "answers to questions; the token is the identity"},
 	{KindOperate, "operate.<operator>", "that operator", "engines", request, "settling, and what else an operator does"},
 	{KindAsk, "ask.<session>.<reply>.<call>", "engines", "people", "Hint", "a question opened, changed or closed; best effort"},
@@ -114,7 +118,7 @@ func (s *Subject) field(name string) *Token {
 		return &s.Call
 	case "<tool>":
 		return &s.Tool
-	case "<runtime>", "<principal>", "<approver>", "<operator>", "<worker>":
+	case "<runtime>", "<principal>", "<approver>", "<operator>", "<auditor>", "<worker>":
 		return &s.Who
 	}
 	return nil

@@ -34,6 +34,8 @@ func TestSubjectLayouts(t *testing.T) {
 		bus.KindWorkProgress: "askance.v1.sp.work.to.wh.progress",
 		bus.KindResult:       "askance.v1.sp.work.to.wh.result",
 		bus.KindCancel:       "askance.v1.sp.work.to.wh.cancel",
+		bus.KindAudit:        "askance.v1.sp.audit.wh",
+		bus.KindCheckpoint:   "askance.v1.sp.proof.checkpoint",
 	} {
 		s := full
 		s.Kind = kind
@@ -45,8 +47,8 @@ func TestSubjectLayouts(t *testing.T) {
 			t.Errorf("ParseSubject(%q) = %+v, %v", want, parsed, err)
 		}
 	}
-	if rows := len(bus.Table()); rows != 19 {
-		t.Errorf("the table has %d rows, this test 19", rows)
+	if rows := len(bus.Table()); rows != 21 {
+		t.Errorf("the table has %d rows, this test 21", rows)
 	}
 }
 

@@ -77,7 +77,7 @@ type conversation struct {
 // conversations has one entry per kind of request subject. Each is described
 // in a file of its own.
 var conversations = []conversation{
-	proposeConversation, interruptConversation, queryConversation, decideConversation, operateConversation,
+	proposeConversation, interruptConversation, queryConversation, auditConversation, decideConversation, operateConversation,
 	nextConversation, ackConversation, startConversation, heartbeatConversation, progressConversation, resultConversation,
 }
 

@@ -30,6 +30,10 @@ type stored struct {
 // writes. It is a fact all the same, and whatever is behind it is not the last.
 var errUnreadable = errors.New("an engine of another version wrote it")
 
+// errMisfit: it bears the mark of an engine with our keys, but is not what that
+// engine wrote.
+var errMisfit = errors.New("its MAC does not fit")
+
 // unreadable reports whether r is a fact that this version cannot read.
 func unreadable(r message.Record) bool { return errors.Is(r.Invalid, errUnreadable) }
 
@@ -118,7 +122,7 @@ func (j *Journal) checkMAC(s Subject, m stored) error {
 		return fmt.Errorf("it claims to follow sequence %d", prev)
 	}
 	if want := j.keys.factMAC(m.subject, prev, m.data); !hmac.Equal(mac, want[:]) {
-		return fmt.Errorf("its MAC does not fit")
+		return errMisfit
 	}
 	return nil
 }

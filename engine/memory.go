@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
 )
 
 // Memory is a Journal in memory, good enough to ship in a program that needs
@@ -56,6 +57,7 @@ func (m *Memory) EnsureTool(context.Context, string) error { return nil }
 
 // Append implements Journal.
 func (m *Memory) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+	f.Prev = m.link(prev)
 	body, err := strictjson.Marshal(f)
 	if err == nil {
 		err = strictjson.Check(body, readable...) // what could not be read again would end the tree's life
@@ -75,6 +77,18 @@ func (m *Memory) Append(ctx context.Context, f *message.Fact, prev uint64) (uint
 	seq := m.add(memoryRecord{time: time.Now(), key: key, id: f.ID, fact: body})
 	m.last[key] = seq
 	return seq, nil
+}
+
+// link names the fact at prev. Here a fact's subject is its key, and it has no
+// headers.
+func (m *Memory) link(prev uint64) *message.Link {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if prev == 0 || prev > uint64(len(m.records)) {
+		return &message.Link{}
+	}
+	r := m.records[prev-1]
+	return proof.LinkTo(prev, proof.Leaf(r.key.String(), proof.Content(nil, r.fact)))
 }
 
 // AppendEvent implements Journal.

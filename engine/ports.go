@@ -14,6 +14,7 @@ type Journal interface {
 	// Append stores f as the next fact of its tree (f.Key()) if the tree's last
 	// fact has sequence prev (0: the tree is empty), and returns its sequence.
 	// It returns only when the fact is durable as the journal's Durability says.
+	// It sets f.Prev, the link to the fact before.
 	//
 	// Errors: ErrConflict (message) when the tree has moved on, nothing was
 	// written; ErrFull, ErrTooLarge, ErrUnavailable: nothing was written;

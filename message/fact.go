@@ -32,6 +32,16 @@ type Fact struct {
 	Reply   *ReplyState   `json:"reply,omitzero"`
 	Session *SessionState `json:"session,omitzero"`
 	Note    *Note         `json:"note,omitzero"`
+	// Prev says which fact of the tree this one follows. The journal sets it as
+	// it stores the fact; facts of the first releases have none.
+	Prev *Link `json:"prev,omitzero"`
+}
+
+// Link is how a fact holds on to the one before it in its tree: see package
+// message/proof for the hash.
+type Link struct {
+	Seq  uint64 `json:"seq"`           // of the fact before; 0: this is the tree's first
+	Hash string `json:"hash,omitzero"` // of the fact before as it was stored, "sha256:…"
 }
 
 // Kind is the fact's short name: the cause of its last step, "note", or

@@ -118,8 +118,8 @@ func nothingShared(j *journalTest) {
 	key := j.key("s", "r", "c")
 	f := j.full(key)
 	f.Call.Facts = 1
-	want := encode(j.T, f)
 	j.add(f, 0)
+	want := encode(j.T, f) // with the link that the journal put in
 	spoil := func(f *message.Fact) {
 		f.Call.Input, f.Call.Votes[0].Feedback, f.Call.Result.Metadata["n"], f.Path[0].Cause = "spoiled", "spoiled", "spoiled", "spoiled"
 	}

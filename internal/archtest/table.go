@@ -70,6 +70,13 @@ func core() []Row {
 			Why:       "types and codecs that every other package shares: no I/O, and no dependency on the rest",
 		},
 		{
+			Folder:    "message/proof",
+			Own:       []string{"message"},
+			Libraries: []string{"github.com/transparency-dev/merkle"},
+			Never:     noIO,
+			Why:       "whoever holds a journal can compute what proves it: no I/O, no clock, and the Merkle tree of RFC 6962 from those who keep one",
+		},
+		{
 			Folder:    "toolcall",
 			Own:       []string{"message"},
 			Libraries: []string{"github.com/looplab/fsm"},
@@ -101,7 +108,7 @@ func core() []Row {
 		},
 		{
 			Folder: "engine",
-			Own:    []string{"message", "toolcall", "permission"},
+			Own:    []string{"message", "message/proof", "toolcall", "permission"},
 			Never:  noSockets,
 			Why:    "it declares the interfaces it needs and the adapters satisfy them, so it runs the same on memory and on NATS",
 		},
@@ -128,7 +135,7 @@ func around() []Row {
 		},
 		{
 			Folder: "bus",
-			Own:    []string{"message"},
+			Own:    []string{"message", "message/proof"},
 			Libraries: []string{
 				"github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/nats-io/nkeys",
 				"github.com/nats-io/jwt/v2", "github.com/nats-io/nuid", "github.com/gofrs/flock",

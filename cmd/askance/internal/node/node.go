@@ -65,6 +65,9 @@ type Config struct {
 	// Local has Go functions for local tools. Commands of Tools are added to it.
 	Local *executor.Registry
 
+	// Pace is how often the journal is signed; zero: as bus.Pace says.
+	Pace bus.Pace
+
 	// Offline opens the journal for one request: it takes none from others and
 	// runs no tool here.
 	Offline bool
@@ -83,6 +86,7 @@ type Node struct {
 	trust   *bus.Trust  // nil without a credentials folder
 	conn    *nats.Conn
 	journal *bus.Journal
+	ledger  *bus.Ledger
 	policy  policy
 	people  *directory.Live // nil: nobody is in any group
 	engine  *engine.Engine
@@ -98,7 +102,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{cfg: cfg}
-	for _, step := range []func(context.Context) error{n.openKeys, n.openBus, n.openJournal, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
+	for _, step := range []func(context.Context) error{n.openKeys, n.openBus, n.openJournal, n.openLedger, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Close())
 		}
@@ -192,6 +196,7 @@ func (n *Node) open(ctx context.Context) error {
 	if n.people != nil {
 		n.wg.Go(func() { n.people.Watch(watching, reloadEvery) })
 	}
+	n.wg.Go(func() { _ = n.ledger.Run(watching, n.cfg.Pace) }) // ends with watching, and logs all else
 	n.onClose(func() error { stop(); n.wg.Wait(); return nil })
 	if err := n.serve(ctx); err != nil {
 		return err

@@ -1,0 +1,214 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/nats-io/nats.go"
+)
+
+// AuditOf says which stream an auditor reads.
+type AuditOf string
+
+// What can be read.
+const (
+	AuditJournal     AuditOf = "journal"     // facts and events
+	AuditCheckpoints AuditOf = "checkpoints" // the ledger
+)
+
+// RecordsRequest reads stored messages as they are, byte for byte.
+type RecordsRequest struct {
+	V     int     `json:"v,omitzero"`
+	Of    AuditOf `json:"of,omitzero"`    // default: journal
+	After uint64  `json:"after,omitzero"` // only records after this sequence
+	Limit int     `json:"limit,omitzero"` // default and maximum 1000; fewer come if they are large
+}
+
+// RecordsReply has records in their order.
+type RecordsReply struct {
+	First   uint64         `json:"first_seq"` // the first sequence that is still there
+	Last    uint64         `json:"last_seq"`  // the last that was given out
+	Records []proof.Record `json:"records"`
+	Next    uint64         `json:"next"` // go on after this sequence; nothing more is there when it has reached last_seq
+}
+
+// CheckpointRequest asks for everything to be signed that is not.
+type CheckpointRequest struct {
+	V int `json:"v,omitzero"`
+}
+
+// CheckpointReply has the last checkpoint; none in an empty journal.
+type CheckpointReply struct {
+	Checkpoint *proof.Checkpoint `json:"checkpoint,omitzero"`
+}
+
+// Records gives stored messages for an auditor. Each record of the journal says
+// whether this space's engines believe it.
+func (l *Ledger) Records(ctx context.Context, r RecordsRequest) (RecordsReply, error) {
+	return l.records(ctx, r, math.MaxInt)
+}
+
+// records is Records with bodies of at most room bytes in all, or one record.
+func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (RecordsReply, error) {
+	from := l.j
+	switch r.Of {
+	case "", AuditJournal:
+	case AuditCheckpoints:
+		from = l.store
+	default:
+		return RecordsReply{}, &message.Error{Code: message.CodeInvalid, Op: string(OpRecords), What: "there are no records of " + quote(string(r.Of)), Hint: "use journal or checkpoints"}
+	}
+	if r.Limit <= 0 || r.Limit > maxPage {
+		r.Limit = maxPage
+	}
+	state, err := from.state(ctx)
+	if err != nil {
+		return RecordsReply{}, err
+	}
+	out := RecordsReply{First: state.FirstSeq, Last: state.LastSeq, Records: []proof.Record{}, Next: max(r.After, state.LastSeq)}
+	if r.After >= state.LastSeq {
+		return out, nil
+	}
+	found, through, err := from.page(ctx, ">", r.After, r.Limit)
+	if err != nil {
+		return RecordsReply{}, apiError(string(OpRecords), "stream "+from.stream, err)
+	}
+	out.Next = min(through, max(r.After, state.LastSeq))
+	for i, m := range found {
+		if room -= len(m.data) + len(m.subject) + 256; m.seq > state.LastSeq || room < 0 && i > 0 {
+			out.Next = m.seq - 1
+			break
+		}
+		out.Records = append(out.Records, from.proofRecord(m))
+	}
+	return out, nil
+}
+
+// proofRecord is a stored message as an auditor gets it.
+func (j *Journal) proofRecord(m stored) proof.Record {
+	r := proof.Record{Seq: m.seq, Time: m.time, Subject: m.subject, Header: provedHeader(m.header), Tree: TreeIn(m.subject)}
+	r.SetBody(m.data)
+	s, err := ParseSubject(m.subject)
+	if err == nil && s.isFact() {
+		if _, err = j.fact(s, m); errors.Is(err, errUnreadable) {
+			err = nil // a newer engine's
+		}
+	}
+	if err != nil {
+		r.Invalid, r.Altered = err.Error(), errors.Is(err, errMisfit)
+	}
+	return r
+}
+
+// auditConversation: reading what proves the journal. It has a subject of its
+// own because what is read is everything, and not redacted.
+var auditConversation = conversation{KindAudit, message.RoleAuditor, map[Op]operation{
+	OpRecords:    direct[RecordsRequest, RecordsReply](laneAct, (*Service).auditRecords),
+	OpCheckpoint: direct[CheckpointRequest, CheckpointReply](laneAct, (*Service).auditCheckpoint),
+}}
+
+func (s *Service) ledger() (*Ledger, error) {
+	if s.o.Ledger == nil {
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "audit", What: "this engine keeps no checkpoints", Hint: "ask another one, or start it with a ledger"}
+	}
+	return s.o.Ledger, nil
+}
+
+func (s *Service) auditRecords(ctx context.Context, _ caller, r RecordsRequest, m *nats.Msg) error {
+	l, err := s.ledger()
+	if err != nil {
+		return err
+	}
+	for room := s.most() / 2; ; room /= 2 { // JSON in JSON takes more room than it has
+		rep, err := l.records(ctx, r, room)
+		if err != nil {
+			return err
+		}
+		b, err := encodeReply(OpRecords, rep, s.most())
+		if err == nil || len(rep.Records) <= 1 {
+			if err == nil {
+				s.respond(m, b)
+			}
+			return err
+		}
+	}
+}
+
+func (s *Service) auditCheckpoint(ctx context.Context, _ caller, _ CheckpointRequest, m *nats.Msg) error {
+	l, err := s.ledger()
+	if err != nil {
+		return err
+	}
+	c, err := l.Checkpoint(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := encodeReply(OpCheckpoint, CheckpointReply{c}, s.most())
+	if err == nil {
+		s.respond(m, b)
+	}
+	return err
+}
+
+// Records reads stored messages through an engine: see [Ledger.Records]. Only an
+// auditor may.
+func (c *Client) Records(ctx context.Context, r RecordsRequest) (RecordsReply, error) {
+	rep, _, err := do[RecordsReply](ctx, c, OpRecords, r, 0)
+	for i := range rep.Records {
+		rep.Records[i].Tree = TreeIn(rep.Records[i].Subject)
+	}
+	return rep, err
+}
+
+// Checkpoint has an engine sign what is not signed yet: see [Ledger.Checkpoint].
+// Only an auditor may.
+func (c *Client) Checkpoint(ctx context.Context) (*proof.Checkpoint, error) {
+	rep, _, err := do[CheckpointReply](ctx, c, OpCheckpoint, CheckpointRequest{V: 1}, requestTimeout)
+	return rep.Checkpoint, err
+}
+
+// Auditing is what hands out stored records: a [Ledger], or a [Client] of an
+// auditor.
+type Auditing interface {
+	Records(ctx context.Context, r RecordsRequest) (RecordsReply, error)
+}
+
+// Walk gives every record up to a sequence, in order, a page at a time. It ends
+// with the first error.
+func Walk(ctx context.Context, a Auditing, of AuditOf, through uint64) iter.Seq2[proof.Record, error] {
+	return func(yield func(proof.Record, error) bool) {
+		for after := uint64(0); after < through; {
+			rep, err := a.Records(ctx, RecordsRequest{V: 1, Of: of, After: after})
+			if err == nil && rep.Next <= after && len(rep.Records) == 0 && rep.Last > after {
+				err = &message.Error{Code: message.CodeInternal, Op: string(OpRecords), What: "the engine makes no headway"}
+			}
+			if err != nil {
+				yield(proof.Record{}, err)
+				return
+			}
+			for _, r := range rep.Records {
+				if r.Seq > through || !yield(r, nil) {
+					return
+				}
+			}
+			if after = rep.Next; after >= rep.Last {
+				return
+			}
+		}
+	}
+}
+
+// Bodies gives the bodies of records, as checkpoints are verified.
+func Bodies(records iter.Seq2[proof.Record, error]) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for r, err := range records {
+			if !yield(r.Body(), err) || err != nil {
+				return
+			}
+		}
+	}
+}

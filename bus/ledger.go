@@ -1,0 +1,266 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Ledger keeps the signed checkpoints of a space's journal, in a stream of its
+// own beside it: what proves the journal outlives a purge of it. Checkpoints are
+// written by compare-and-swap on one subject, so that of any number of engines
+// one writes the next, and none can write a second history.
+//
+// All methods may be called from many goroutines at once.
+type Ledger struct {
+	j     *Journal
+	store *Journal // reads the ledger's own stream as a journal's is read
+	o     LedgerOptions
+	log   *slog.Logger
+
+	mu   sync.Mutex // one checkpoint at a time in this process; guards last
+	last newest
+}
+
+// LedgerOptions may be left zero.
+type LedgerOptions struct {
+	// Stream shapes the stream if it has to be made.
+	Stream StreamOptions
+	// Engine is the replica's name in the checkpoints that it writes.
+	Engine string
+	// Logger gets what goes wrong in Run. Nil: nothing is logged.
+	Logger *slog.Logger
+}
+
+// newest is the last checkpoint of the ledger.
+type newest struct {
+	checkpoint *proof.Checkpoint // nil: there is none
+	seq        uint64            // of the last message in the stream, whoever wrote it
+}
+
+// to is the last sequence that is covered.
+func (n newest) to() uint64 {
+	if n.checkpoint == nil {
+		return 0
+	}
+	return n.checkpoint.To
+}
+
+const kindLedger = "ledger"
+
+// LedgerName is the name of the stream with a space's checkpoints.
+func LedgerName(space message.SpaceID) string { return "ASKANCE_PROOF_" + string(space) }
+
+// checkpointSubject is the one subject of a space's checkpoints.
+func checkpointSubject(space message.SpaceID) string {
+	return Subject{Space: space, Kind: KindCheckpoint}.String()
+}
+
+// ledgerConfig is the ledger's stream as it has to be. Nobody may delete from it
+// over the network.
+func ledgerConfig(space message.SpaceID, keyID string, o StreamOptions) jetstream.StreamConfig {
+	c := streamConfig(space, keyID, o)
+	c.Name, c.Description = LedgerName(space), "askance checkpoints of the space "+string(space)
+	c.Subjects = []string{checkpointSubject(space)}
+	c.Metadata[metaKind] = kindLedger
+	c.DenyDelete, c.DenyPurge = true, true
+	c.AllowAtomicPublish = false
+	return c
+}
+
+// OpenLedger opens the ledger of a journal's space and makes its stream if there
+// is none.
+func OpenLedger(ctx context.Context, j *Journal, o LedgerOptions) (*Ledger, error) {
+	config := ledgerConfig(j.space, j.keys.ID(), o.Stream)
+	if _, err := ensure(ctx, j.js, "open ledger", config); err != nil {
+		return nil, err
+	}
+	l := &Ledger{j: j, o: o, log: o.Logger, store: &Journal{nc: j.nc, js: j.js, space: j.space, stream: config.Name, keys: j.keys}}
+	if l.log == nil {
+		l.log = slog.New(slog.DiscardHandler)
+	}
+	return l, nil
+}
+
+// Checkpoint signs everything that the journal has and that is not signed yet,
+// and gives the last checkpoint; nil for an empty journal. With nothing new it
+// writes nothing. When it is cut short, what was signed by then stays, and the
+// next call goes on.
+func (l *Ledger) Checkpoint(ctx context.Context) (*proof.Checkpoint, error) {
+	return l.cover(ctx, 0)
+}
+
+// cover is Checkpoint with a pause between two checkpoints.
+func (l *Ledger) cover(ctx context.Context, pause time.Duration) (*proof.Checkpoint, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	state, err := l.j.state(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if l.last, err = l.newest(ctx); err != nil {
+			return nil, err
+		}
+		if l.last.to() >= state.LastSeq {
+			return l.last.checkpoint, nil
+		}
+		sealed, err := l.seal(ctx, state)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.put(ctx, sealed); err != nil {
+			return nil, err
+		}
+		if sealed.Checkpoint.To < state.LastSeq && pause > 0 && !sleep(ctx, pause) {
+			return nil, apiError("checkpoint", "the time was over", context.Cause(ctx))
+		}
+	}
+}
+
+// newest reads the ledger's last checkpoint from its leader. What no engine
+// wrote is passed over: among the messages before, only those can be newer than
+// the best so far whose sequence is higher than its number.
+func (l *Ledger) newest(ctx context.Context) (newest, error) {
+	const op = "read ledger"
+	m, err := l.store.get(ctx, getRequest{LastFor: checkpointSubject(l.j.space)})
+	if errors.Is(err, errNone) {
+		return newest{}, nil
+	}
+	if err != nil {
+		return newest{}, apiError(op, "stream "+l.store.stream, err)
+	}
+	out := newest{seq: m.seq}
+	for {
+		c, err := l.genuine(m)
+		if err != nil {
+			return newest{}, err
+		}
+		if c != nil && (out.checkpoint == nil || c.Number > out.checkpoint.Number) {
+			out.checkpoint = c
+		}
+		if m.seq <= 1 || out.checkpoint != nil && m.seq-1 <= out.checkpoint.Number {
+			return out, nil
+		}
+		if m, err = l.store.getSeq(ctx, m.seq-1); err != nil {
+			return newest{}, apiError(op, "stream "+l.store.stream, err)
+		}
+	}
+}
+
+// genuine gives the checkpoint in a message, or nil if it is none. One by an
+// unknown key is an error: to begin again behind it would be a second history.
+func (l *Ledger) genuine(m stored) (*proof.Checkpoint, error) {
+	s, err := proof.DecodeSealed(m.data)
+	if err != nil {
+		return nil, nil //nolint:nilerr // it is rubbish, and verification reports it
+	}
+	c := s.Checkpoint
+	keys := l.j.keys.trusted()
+	if _, known := keys[c.KeyID]; !known {
+		return nil, &message.Error{Code: message.CodeForeignStream, Op: "read ledger", What: fmt.Sprintf("the last checkpoints are signed by the engine key %s, which is not known here", quote(c.KeyID)), Hint: "give the engine that key as a former one"}
+	}
+	if c.Space == l.j.space && c.Verify(keys) == nil {
+		return &c, nil
+	}
+	return nil, nil
+}
+
+// seal signs the next range, of at most proof.MaxRecords records and of a size
+// that fits a message. l.mu is held.
+func (l *Ledger) seal(ctx context.Context, state jetstream.StreamState) (proof.Sealed, error) {
+	c := proof.Checkpoint{Space: l.j.space, Number: 1, From: max(1, state.FirstSeq), At: time.Now().UTC().Round(0), Engine: l.o.Engine}
+	if last := l.last.checkpoint; last != nil {
+		hash, err := last.Hash()
+		if err != nil {
+			return proof.Sealed{}, err
+		}
+		c.Number, c.From, c.Prev = last.Number+1, last.To+1, hash
+	}
+	entries, err := l.entries(ctx, c.From, state.LastSeq)
+	if err != nil {
+		return proof.Sealed{}, err
+	}
+	c.To = c.From + uint64(len(entries)) - 1
+	return proof.Seal(c, entries, l.j.keys.Signer())
+}
+
+// entries reads the journal from a sequence on, for one checkpoint.
+func (l *Ledger) entries(ctx context.Context, from, through uint64) ([]proof.Entry, error) {
+	room := int(l.j.nc.MaxPayload()) / 2
+	through = min(through, from+proof.MaxRecords-1)
+	var out []proof.Entry
+	for next := from; next <= through; {
+		found, seen, err := l.j.page(ctx, ">", next-1, int(min(maxPage, through-next+1)))
+		if err != nil {
+			return nil, apiError("checkpoint", "read the journal", err)
+		}
+		for _, m := range found {
+			if m.seq > through {
+				break
+			}
+			for ; next < m.seq; next++ {
+				out = append(out, proof.Entry{})
+			}
+			if room -= 2 * (len(m.subject) + len(proof.Hash{})); room < 0 && len(out) > 0 {
+				return out, nil
+			}
+			out = append(out, proof.Entry{Subject: m.subject, Content: proof.Content(provedHeader(m.header), m.data)})
+			next++
+		}
+		for seen = min(seen, through); next <= seen; next++ { // nothing is there
+			out = append(out, proof.Entry{})
+		}
+	}
+	return out, nil
+}
+
+// put stores a checkpoint, unless another engine was first: the caller looks
+// again in either case. l.mu is held.
+func (l *Ledger) put(ctx context.Context, s proof.Sealed) error {
+	const op = "checkpoint"
+	body, err := s.Encode()
+	if err != nil {
+		return err
+	}
+	m := nats.NewMsg(checkpointSubject(l.j.space))
+	m.Data = body
+	m.Header.Set(headerPrev, strconv.FormatUint(l.last.seq, 10))
+	m.Header.Set(HeaderKind, fmt.Sprintf("checkpoint %d", s.Checkpoint.Number))
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	ack, err := NewDirect(l.j.nc).Publish(ctx, Write{Msg: m})
+	api, refused := errors.AsType[*jetstream.APIError](err)
+	switch {
+	case refused && conflictCode(int(api.ErrorCode)):
+		return nil
+	case refused && transientCode(int(api.ErrorCode)):
+		sleep(ctx, jitter(firstPause))
+		return nil
+	case err != nil:
+		return apiError(op, "stream "+l.store.stream, err)
+	case ack.Stream != l.store.stream:
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "another stream takes this space's checkpoints", Hint: "remove their subject from it", Err: errOtherStream}
+	}
+	return nil
+}
+
+// state is how the stream stands, by its leader.
+func (j *Journal) state(ctx context.Context) (jetstream.StreamState, error) {
+	ctx, cancel := withDefault(ctx, giveUpAfter)
+	defer cancel()
+	st, err := j.js.Stream(ctx, j.stream)
+	if err != nil {
+		return jetstream.StreamState{}, apiError("look at journal", "stream "+j.stream, err)
+	}
+	return st.CachedInfo().State, nil
+}

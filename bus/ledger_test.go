@@ -1,0 +1,461 @@
+package bus_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ledgered is a journal of three calls with three facts each, one after the
+// other, at 1 to 9, and its ledger.
+type ledgered struct {
+	*bustest.Bus
+	t *testing.T
+	j *bus.Journal
+	l *bus.Ledger
+}
+
+func newLedgered(t *testing.T) *ledgered {
+	t.Helper()
+	b := bustest.New(t)
+	w := &ledgered{Bus: b, t: t}
+	w.open()
+	steps := []struct {
+		state message.ToolCallState
+		cause string
+	}{{message.ToolCallPending, "propose"}, {message.ToolCallAllowed, "allow"}, {message.ToolCallFinished, "result"}}
+	last := map[int]uint64{}
+	for i, s := range steps {
+		for c := range 3 {
+			last[c] = mustAppend(t, w.j, callFact(fmt.Sprintf("f%d-%d", c, i), callKey(fmt.Sprintf("c%d", c)), s.state, s.cause), last[c])
+		}
+	}
+	return w
+}
+
+// open opens journal and ledger as they are now.
+func (w *ledgered) open() {
+	w.t.Helper()
+	w.j = w.Journal("test")
+	w.l = ledgerOf(w.t, w.j)
+}
+
+func (w *ledgered) sign() *proof.Checkpoint {
+	w.t.Helper()
+	c, err := w.l.Checkpoint(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// verify is what an auditor finds with the engine's public key alone.
+func (w *ledgered) verify() *proof.Report {
+	w.t.Helper()
+	return verifyWith(w.t, w.l, message.NewKeySet(w.Keys().Public()))
+}
+
+func verifyWith(t *testing.T, a bus.Auditing, keys message.KeySet) *proof.Report {
+	t.Helper()
+	end := func(of bus.AuditOf) bus.RecordsReply {
+		rep, err := a.Records(t.Context(), bus.RecordsRequest{Of: of, Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rep
+	}
+	signed, journal := end(bus.AuditCheckpoints), end(bus.AuditJournal)
+	r, err := proof.Verify(bus.Bodies(bus.Walk(t.Context(), a, bus.AuditCheckpoints, signed.Last)), bus.Walk(t.Context(), a, bus.AuditJournal, journal.Last),
+		proof.Options{Space: "test", Keys: keys, First: journal.First, Last: journal.Last, Name: bus.NameOf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// found checks that the report has this finding, and no other kind.
+func (w *ledgered) found(kind proof.Kind, seq uint64, call string) {
+	w.t.Helper()
+	r := w.verify()
+	if !slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind == kind && f.Seq == seq && f.Call == call }) {
+		w.t.Errorf("found %v, want %s %d of %s", r.Findings, kind, seq, call)
+	}
+	for _, f := range r.Findings {
+		if f.Kind != kind {
+			w.t.Errorf("found %s as well", f)
+		}
+	}
+}
+
+func (w *ledgered) stream(name string) jetstream.Stream {
+	w.t.Helper()
+	st, err := jetStream(w.t, w.Bus).Stream(w.t.Context(), name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return st
+}
+
+// again makes the journal's stream anew, with its messages as change leaves
+// them: what somebody does who has every right in NATS, but no engine key.
+func (w *ledgered) again(change func([]*nats.Msg) []*nats.Msg) {
+	w.t.Helper()
+	js := jetStream(w.t, w.Bus)
+	name := bus.StreamName("test")
+	st := w.stream(name)
+	info := st.CachedInfo()
+	var msgs []*nats.Msg
+	for seq := uint64(1); seq <= info.State.LastSeq; seq++ {
+		raw, err := st.GetMsg(w.t.Context(), seq)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		msgs = append(msgs, &nats.Msg{Subject: raw.Subject, Header: raw.Header, Data: raw.Data})
+	}
+	if err := js.DeleteStream(w.t.Context(), name); err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := js.CreateStream(w.t.Context(), info.Config); err != nil {
+		w.t.Fatal(err)
+	}
+	nc := w.Conn("forger")
+	for _, m := range change(msgs) {
+		store(w.t, nc, m)
+	}
+	w.open()
+}
+
+func forged(m *nats.Msg, id string) *nats.Msg {
+	out := &nats.Msg{Subject: m.Subject, Header: nats.Header{}, Data: []byte(strings.Replace(string(m.Data), `"n\":1`, `"n\":9`, 1))}
+	for k, v := range m.Header {
+		out.Header[k] = slices.Clone(v)
+	}
+	if id != "" {
+		out.Header.Set("Nats-Msg-Id", id)
+	}
+	return out
+}
+
+func TestLedgerOfAGenuineJournal(t *testing.T) {
+	w := newLedgered(t)
+	if r := w.verify(); r.Found != 1 || r.Findings[0].Kind != proof.NoCheckpoint {
+		t.Errorf("without a checkpoint: %v", r.Findings)
+	}
+	c := w.sign()
+	if c.Number != 1 || c.From != 1 || c.To != 9 || c.Records != 9 || c.Engine != "e1" {
+		t.Errorf("the checkpoint is %+v", c)
+	}
+	if again := w.sign(); *again != *c {
+		t.Errorf("with nothing new %+v was signed", again)
+	}
+	mustAppend(t, w.j, callFact("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
+	if r := w.verify(); !r.OK || r.Chained != 10 || r.Trees != 4 || r.CoverTo != 9 || r.Uncovered != 1 {
+		t.Errorf("verify = %+v", r)
+	}
+	if c = w.sign(); c.Number != 2 || c.From != 10 || c.To != 10 {
+		t.Errorf("the second checkpoint is %+v", c)
+	}
+	if r := w.verify(); !r.OK || r.Checkpoints != 2 || r.Uncovered != 0 {
+		t.Errorf("verify = %+v", r)
+	}
+}
+
+// Every way to tamper with a real stream, under a checkpoint and without one.
+func TestTamperedStream(t *testing.T) {
+	tests := []struct {
+		name string
+		do   func(w *ledgered)
+		kind proof.Kind
+		seq  uint64
+		call string
+		late bool // found by the chain alone, too
+	}{
+		{"changed in a stream made anew", func(w *ledgered) {
+			w.again(func(m []*nats.Msg) []*nats.Msg { m[4] = forged(m[4], ""); return m })
+		}, proof.Changed, 5, "s1/r1/c1", true},
+		{"removed in place", func(w *ledgered) {
+			if err := w.stream(bus.StreamName("test")).DeleteMsg(w.t.Context(), 5); err != nil {
+				t.Fatal(err)
+			}
+		}, proof.Removed, 5, "s1/r1/c1", true},
+		{"the last one removed in place", func(w *ledgered) {
+			if err := w.stream(bus.StreamName("test")).DeleteMsg(w.t.Context(), 9); err != nil {
+				w.t.Fatal(err)
+			}
+		}, proof.Removed, 9, "s1/r1/c2", false},
+		{"removed in a stream made anew", func(w *ledgered) {
+			w.again(func(m []*nats.Msg) []*nats.Msg { return slices.Delete(m, 7, 8) })
+		}, proof.Removed, 8, "s1/r1/c1", false},
+		{"inserted behind a call", func(w *ledgered) {
+			m := forged(genuine(w.t, w.Conn("x"), bus.StreamName("test"), 9), "forged")
+			m.Header.Set(headerPrev, "9")
+			store(w.t, w.Conn("forger"), m)
+		}, proof.Changed, 10, "s1/r1/c2", true}, // it bears an engine's mark that does not fit
+		{"inserted without a mark", func(w *ledgered) {
+			m := forged(genuine(w.t, w.Conn("x"), bus.StreamName("test"), 9), "forged")
+			m.Header.Set(headerPrev, "9")
+			m.Header.Del(bus.HeaderMAC)
+			store(w.t, w.Conn("forger"), m)
+		}, proof.Inserted, 10, "s1/r1/c2", true},
+		{"inserted in a stream made anew", func(w *ledgered) {
+			w.again(func(m []*nats.Msg) []*nats.Msg {
+				f := forged(m[5], "forged")
+				f.Subject = "askance.v1.test.fact.s1.r1.c9.f"
+				f.Header.Set(headerPrev, "0")
+				f.Header.Set(headerFilter, "askance.v1.test.fact.s1.r1.c9.>")
+				return slices.Insert(m, 6, f)
+			})
+		}, proof.Inserted, 7, "s1/r1/c9", false},
+		{"in another order", func(w *ledgered) {
+			w.again(func(m []*nats.Msg) []*nats.Msg { m[7], m[8] = m[8], m[7]; return m })
+		}, proof.Reordered, 8, "s1/r1/c2", false},
+		{"rolled back", func(w *ledgered) { w.again(func(m []*nats.Msg) []*nats.Msg { return m[:8] }) }, proof.RolledBack, 9, "s1/r1/c2", false},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newLedgered(t)
+			w.sign()
+			tc.do(w)
+			w.found(tc.kind, tc.seq, tc.call)
+		})
+		if tc.late {
+			t.Run(tc.name+", behind the last checkpoint", func(t *testing.T) {
+				w := newLedgered(t)
+				tc.do(w)
+				r := w.verify()
+				if !slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind == tc.kind && f.Seq == tc.seq && f.Call == tc.call }) {
+					t.Errorf("found %v, want %s %d of %s", r.Findings, tc.kind, tc.seq, tc.call)
+				}
+			})
+		}
+	}
+}
+
+// The end of the journal behind the last checkpoint is taken away in place: the
+// store still knows how far it was.
+func TestTruncatedStream(t *testing.T) {
+	w := newLedgered(t)
+	w.sign()
+	mustAppend(t, w.j, callFact("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
+	if err := w.stream(bus.StreamName("test")).DeleteMsg(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	w.found(proof.Truncated, 10, "")
+}
+
+// What proves the records outlives them.
+func TestPurgedStream(t *testing.T) {
+	w := newLedgered(t)
+	w.sign()
+	if err := w.stream(bus.StreamName("test")).Purge(t.Context(), jetstream.WithPurgeSequence(6)); err != nil {
+		t.Fatal(err)
+	}
+	r := w.verify()
+	if r.Found != 1 || r.Findings[0].Kind != proof.Purged || r.Findings[0].Seq != 1 || r.Findings[0].Through != 5 || r.Records != 4 || r.CoverFrom != 1 {
+		t.Errorf("verify = %+v", r)
+	}
+	mustAppend(t, w.j, callFact("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
+	if c := w.sign(); c.From != 10 {
+		t.Errorf("after a purge %+v was signed", c)
+	}
+}
+
+// Checkpoints of somebody without the engine's key are found, and engines go on
+// behind them as if they were not there.
+func TestForgedCheckpoint(t *testing.T) {
+	w := newLedgered(t)
+	first := w.sign()
+	other, err := bus.NewKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := *first
+	hash, err := first.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Number, at.From, at.To, at.Prev = 2, 10, 10, hash
+	s, err := proof.Seal(at, []proof.Entry{{Subject: "x"}}, other.Signer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Checkpoint.KeyID = w.Keys().ID() // as if it were ours
+	forgery, err := s.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc := w.Conn("forger")
+	subject := "askance.v1.test.proof.checkpoint"
+	for _, body := range []string{string(forgery), "rubbish", string(genuine(t, nc, bus.LedgerName("test"), 1).Data)} {
+		store(t, nc, &nats.Msg{Subject: subject, Data: []byte(body)})
+	}
+	w.found2(proof.BadCheckpoint, proof.LostCheckpoint)
+	w.open()
+	mustAppend(t, w.j, callFact("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
+	if c := w.sign(); c.Number != 2 || c.From != 10 || c.Prev != hash {
+		t.Errorf("behind forgeries %+v was signed", c)
+	}
+	r := w.verify()
+	if r.Found != 3 || r.Checkpoints != 2 || r.CoverTo != 10 {
+		t.Errorf("verify = %+v", r)
+	}
+	if err := w.stream(bus.LedgerName("test")).DeleteMsg(t.Context(), 1); err == nil {
+		t.Error("a checkpoint could be deleted")
+	}
+	if err := w.stream(bus.LedgerName("test")).Purge(t.Context()); err == nil {
+		t.Error("the ledger could be purged")
+	}
+}
+
+// found2 checks that each kind is found.
+func (w *ledgered) found2(kinds ...proof.Kind) {
+	w.t.Helper()
+	r := w.verify()
+	for _, k := range kinds {
+		if !slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind == k }) {
+			w.t.Errorf("found %v, want %s", r.Findings, k)
+		}
+	}
+}
+
+// A ledger signed by a key that is not known is not begun anew.
+func TestLedgerOfAnotherKey(t *testing.T) {
+	w := newLedgered(t)
+	first := w.sign()
+	other, err := bus.NewKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := *first
+	if next.Prev, err = first.Hash(); err != nil {
+		t.Fatal(err)
+	}
+	next.Number, next.From, next.To = 2, 10, 10
+	s, err := proof.Seal(next, []proof.Entry{{Subject: "x"}}, other.Signer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := s.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store(t, w.Conn("other"), &nats.Msg{Subject: "askance.v1.test.proof.checkpoint", Data: body})
+	mustAppend(t, w.j, callFact("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
+	if c, err := w.l.Checkpoint(t.Context()); err == nil || !strings.Contains(err.Error(), "not known here") {
+		t.Errorf("Checkpoint = %+v, %v", c, err)
+	}
+}
+
+// Engines that sign at once, and are killed while they do, leave one history.
+func TestLedgerRaces(t *testing.T) {
+	w := newLedgered(t)
+	var wg sync.WaitGroup
+	for e := range 4 {
+		j := w.Journal("test")
+		l := ledgerOf(t, j)
+		wg.Go(func() {
+			var prev uint64
+			for i := range 25 {
+				f := callFact(fmt.Sprintf("race-%d-%d", e, i), callKey(fmt.Sprintf("race%d", e)), message.ToolCallPending, "hide")
+				seq, err := j.Append(context.Background(), f, prev)
+				if err != nil {
+					t.Errorf("append: %v", err)
+					return
+				}
+				prev = seq
+				ctx, kill := context.WithCancel(context.Background())
+				if i%3 == 0 { // dies at some moment of it
+					go kill()
+				}
+				_, err = l.Checkpoint(ctx)
+				if err != nil && ctx.Err() == nil {
+					t.Errorf("checkpoint: %v", err)
+				}
+				kill()
+			}
+		})
+	}
+	wg.Wait()
+	c := w.sign()
+	if r := w.verify(); !r.OK || r.Records != 109 || r.CoverTo != 109 || r.Checkpoints != c.Number || r.Chained != 109 {
+		t.Errorf("verify = %+v; the last checkpoint is %+v", r, c)
+	}
+}
+
+// More records than one checkpoint takes are signed in several, and read in
+// several pages.
+func TestLargeJournal(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	const n = proof.MaxRecords + 900
+	events := make([]message.RawJSON, 0, n)
+	for i := range n {
+		events = append(events, message.RawJSON(fmt.Sprintf(`{"type":"CUSTOM","name":"n","value":%d}`, i)))
+	}
+	for part := range slices.Chunk(events, 500) {
+		if _, err := j.AppendEvent(t.Context(), "rt", callKey("").ReplyKey(), part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := ledgerOf(t, j)
+	c, err := l.Checkpoint(t.Context())
+	if err != nil || c.Number != 2 || c.From != proof.MaxRecords+1 || c.To != n {
+		t.Fatalf("Checkpoint = %+v, %v", c, err)
+	}
+	if r := verifyWith(t, l, message.NewKeySet(b.Keys().Public())); !r.OK || r.Records != n || r.Checkpoints != 2 {
+		t.Errorf("verify = %+v", r)
+	}
+}
+
+// An auditor with nothing but an auditor's rights reads and verifies over NATS;
+// nobody else may.
+func TestAuditOverNATS(t *testing.T) {
+	w := withPeople(t)
+	j := w.Journal("test")
+	l := ledgerOf(t, j)
+	w.engine(bus.ServiceOptions{Ledger: l})
+	rt := w.clientOn(as(t, w, people[0]), message.RoleRuntime, "rt")
+	propose(t, rt, toolCall("c1", echo, `{"n":1}`))
+	finished(t, rt, "c1")
+	eve := w.clientOn(as(t, w, people[3]), message.RoleAuditor, "eve")
+	c, err := eve.Checkpoint(t.Context())
+	if err != nil || c == nil || c.To < 3 {
+		t.Fatalf("Checkpoint = %+v, %v", c, err)
+	}
+	if r := verifyWith(t, eve, message.NewKeySet(w.Keys().Public())); !r.OK || r.Facts != 3 || r.Uncovered != 0 {
+		t.Errorf("verify = %+v", r)
+	}
+	for _, role := range []message.Role{message.RoleApprover, message.RoleOperator, message.RoleRuntime} {
+		if _, err := w.client(role, "x").Records(t.Context(), bus.RecordsRequest{}); err == nil || !strings.Contains(err.Error(), "may not") {
+			t.Errorf("a %s reads records: %v", role, err)
+		}
+	}
+}
+
+func TestRecordsRefuses(t *testing.T) {
+	w := newLedgered(t)
+	if _, err := w.l.Records(t.Context(), bus.RecordsRequest{Of: "secrets"}); err == nil {
+		t.Error("records of something else were given")
+	}
+	rep, err := w.l.Records(t.Context(), bus.RecordsRequest{After: 100})
+	if err != nil || len(rep.Records) != 0 || rep.Next != 100 || rep.Last != 9 {
+		t.Errorf("behind the end: %+v, %v", rep, err)
+	}
+	rep, err = w.l.Records(t.Context(), bus.RecordsRequest{After: 3, Limit: 2})
+	if err != nil || len(rep.Records) != 2 || rep.Records[0].Seq != 4 || rep.Next != 5 {
+		t.Errorf("a page: %+v, %v", rep, err)
+	}
+}
+
+var _ iter.Seq2[proof.Record, error] = bus.Walk(context.Background(), nil, bus.AuditJournal, 0)

@@ -1,0 +1,168 @@
+package proof
+
+import (
+	"fmt"
+	"slices"
+)
+
+// window is how far records may have moved to be still recognised as moved.
+const window = 4096
+
+// slot is one place of the journal: as it was signed, or as it is.
+type slot struct {
+	seq     uint64
+	leaf    Hash
+	subject string
+	number  uint64 // of the checkpoint, for signed slots
+	invalid string
+}
+
+// difference is one way in which what is differs from what was signed.
+type difference struct {
+	kind    Kind
+	was, is slot // which of the two is set depends on the kind
+}
+
+// aligned is the outcome of aligning two windows.
+type aligned struct {
+	was, is int // how much of each is settled
+	diffs   []difference
+}
+
+// align compares what was signed with what is, up to the last record that both
+// have in the same order. all: there is nothing behind the windows. Records
+// that are in both and in order are the longest such sequence; what is in both
+// and not among them was moved; of what is left between two of them, pairs were
+// changed, the rest was removed or inserted.
+func align(was, is []slot, all bool, moved map[Hash]slot) aligned {
+	at := map[Hash][]int{}
+	for i := range was {
+		at[was[i].leaf] = append(at[was[i].leaf], i)
+	}
+	match := make([]int, len(is)) // index in was, or -1
+	matched := make([]bool, len(was))
+	for j := range is {
+		match[j] = -1
+		if list := at[is[j].leaf]; len(list) > 0 {
+			match[j], matched[list[0]] = list[0], true
+			at[is[j].leaf] = list[1:]
+		}
+	}
+	inOrder := longest(match)
+	a := aligned{was: len(was), is: len(is)}
+	if last := len(inOrder) - 1; !all && last >= 0 {
+		a.is, a.was = inOrder[last]+1, match[inOrder[last]]+1
+	}
+	i, j := 0, 0
+	for _, next := range append(inOrder, -1) {
+		endWas, endIs := a.was, a.is
+		if next >= 0 {
+			endWas, endIs = match[next], next
+		}
+		a.segment(was[i:endWas], is[j:endIs], matched[i:endWas], match[j:endIs], was, moved)
+		i, j = endWas+1, endIs+1
+		if next < 0 || i > a.was {
+			break
+		}
+	}
+	for k := a.is; k < len(is); k++ { // what is behind comes again
+		if m := match[k]; m >= 0 && m < a.was {
+			moved[is[k].leaf] = was[m]
+		}
+	}
+	return a
+}
+
+// segment settles what stands between two records that are in order.
+func (a *aligned) segment(was, is []slot, matched []bool, match []int, all []slot, moved map[Hash]slot) {
+	var lost, fresh []slot
+	for i, w := range was {
+		if matched[i] {
+			continue
+		}
+		if _, met := moved[w.leaf]; met { // further up
+			delete(moved, w.leaf)
+			continue
+		}
+		lost = append(lost, w)
+	}
+	for j, s := range is {
+		switch m := match[j]; {
+		case m >= 0:
+			a.diffs = append(a.diffs, difference{kind: Reordered, was: all[m], is: s})
+			if m >= a.was { // its old place comes later
+				moved[s.leaf] = s
+			}
+		case moved[s.leaf].seq > 0: // its old place came before
+			a.diffs = append(a.diffs, difference{kind: Reordered, was: moved[s.leaf], is: s})
+			delete(moved, s.leaf)
+		default:
+			fresh = append(fresh, s)
+		}
+	}
+	pairs := min(len(lost), len(fresh))
+	for k := range pairs {
+		a.diffs = append(a.diffs, difference{kind: Changed, was: lost[k], is: fresh[k]})
+	}
+	for _, w := range lost[pairs:] {
+		a.diffs = append(a.diffs, difference{kind: Removed, was: w})
+	}
+	for _, s := range fresh[pairs:] {
+		a.diffs = append(a.diffs, difference{kind: Inserted, is: s})
+	}
+}
+
+// longest gives the indices of the longest increasing subsequence of match,
+// leaving out -1.
+func longest(match []int) []int {
+	var tops []int // index of the smallest last element of a subsequence of each length
+	prev := make([]int, len(match))
+	for j, m := range match {
+		if m < 0 {
+			continue
+		}
+		k, _ := slices.BinarySearchFunc(tops, m, func(top, m int) int { return match[top] - m })
+		prev[j] = -1
+		if k > 0 {
+			prev[j] = tops[k-1]
+		}
+		if k == len(tops) {
+			tops = append(tops, j)
+		} else {
+			tops[k] = j
+		}
+	}
+	out := make([]int, len(tops))
+	if len(tops) == 0 {
+		return out
+	}
+	for k, j := len(tops)-1, tops[len(tops)-1]; k >= 0; k, j = k-1, prev[j] {
+		out[k] = j
+	}
+	return out
+}
+
+// finding puts a difference into words.
+func (d difference) finding() Finding {
+	switch d.kind {
+	case Changed:
+		f := Finding{Kind: Changed, Seq: d.is.seq, Subject: d.was.subject, Checkpoint: d.was.number, What: "it is not what was signed"}
+		if d.is.subject != d.was.subject {
+			f.What = "a record of " + d.is.subject + " stands where it was signed"
+		}
+		if d.is.seq != d.was.seq {
+			f.What += fmt.Sprintf("; its place was %d", d.was.seq)
+		}
+		return f
+	case Removed:
+		return Finding{Kind: Removed, Seq: d.was.seq, Subject: d.was.subject, Checkpoint: d.was.number, What: "it was signed there and is gone"}
+	case Reordered:
+		return Finding{Kind: Reordered, Seq: d.is.seq, Subject: d.was.subject, Checkpoint: d.was.number, What: fmt.Sprintf("it was signed at %d", d.was.seq)}
+	default:
+		f := Finding{Kind: Inserted, Seq: d.is.seq, Subject: d.is.subject, What: "nothing was signed there"}
+		if d.is.invalid != "" {
+			f.What += "; " + d.is.invalid
+		}
+		return f
+	}
+}

@@ -1,0 +1,165 @@
+package proof
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// maxFact bounds what is decoded of a fact to find its link.
+const maxFact = 64 << 20
+
+// chains follows the chain of every tree at once. It keeps about 100 bytes for
+// each tree.
+type chains struct {
+	trees  map[[16]byte]tail
+	wanted map[Hash]int // leaves that a link names and that were not met yet: index of the finding
+	shifts map[int64]Finding
+	// spoiled are sequences at which something stands that engines do not believe.
+	spoiled map[uint64]bool
+	found   []Finding
+	first   uint64 // of the journal: what a link names before it was purged
+	rep     *Report
+}
+
+// tail is the last fact of a tree.
+type tail struct {
+	seq     uint64
+	leaf    Hash
+	chained bool
+}
+
+func newChains(first uint64, rep *Report) *chains {
+	return &chains{trees: map[[16]byte]tail{}, wanted: map[Hash]int{}, shifts: map[int64]Finding{}, spoiled: map[uint64]bool{}, first: first, rep: rep}
+}
+
+// linkOf reads a fact's link and nothing else.
+func linkOf(body []byte) (*message.Link, error) {
+	var f struct {
+		Prev *message.Link `json:"prev"`
+	}
+	err := strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxFact))
+	return f.Prev, err
+}
+
+// see takes the next record in.
+func (c *chains) see(r *Record, leaf Hash, add func(Finding)) {
+	if r.Tree == "" {
+		return
+	}
+	if r.Invalid != "" {
+		if len(c.spoiled) < MaxFindings {
+			c.spoiled[r.Seq] = true
+		}
+		return
+	}
+	c.rep.Facts++
+	id := treeID(r.Tree)
+	before, seen := c.trees[id]
+	if !seen {
+		c.rep.Trees++
+	}
+	if !r.BodyHash.IsZero() { // what is left of the body proves nothing, but the next fact names its leaf
+		c.trees[id] = tail{r.Seq, leaf, before.chained}
+		return
+	}
+	link, err := linkOf(r.Body())
+	if err != nil {
+		add(Finding{Kind: Unreadable, Seq: r.Seq, Subject: r.Subject, What: "the fact's body cannot be read: " + err.Error()})
+		return
+	}
+	c.count(r.Seq, link)
+	if i, ok := c.wanted[leaf]; ok { // a later fact came first
+		c.found[i].Kind, c.found[i].Seq = Reordered, r.Seq
+		c.found[i].What = fmt.Sprintf("it stands behind a fact of its call that follows it; its place was %d", c.found[i].Through)
+		c.found[i].Through = 0
+		delete(c.wanted, leaf)
+		return
+	}
+	c.follow(r, link, before, seen)
+	c.trees[id] = tail{r.Seq, leaf, link != nil || before.chained}
+}
+
+func (c *chains) count(seq uint64, link *message.Link) {
+	switch {
+	case link == nil:
+		c.rep.Unchained++
+		return
+	case c.rep.Chained == 0:
+		c.rep.ChainFrom = seq
+	}
+	c.rep.Chained++
+}
+
+// follow holds a fact's link against the fact before it.
+func (c *chains) follow(r *Record, link *message.Link, before tail, seen bool) {
+	add := func(k Kind, seq uint64, format string, args ...any) {
+		c.found = append(c.found, Finding{Kind: k, Seq: seq, Subject: r.Subject, What: fmt.Sprintf(format, args...)})
+	}
+	switch {
+	case link == nil && before.chained:
+		add(Unlinked, r.Seq, "it does not say what it follows, the fact of its call at %d does", before.seq)
+	case link == nil:
+	case seen && link.Hash == before.leaf.String():
+		if d := int64(before.seq) - int64(link.Seq); d != 0 {
+			if _, have := c.shifts[d]; !have {
+				c.shifts[d] = Finding{Seq: before.seq, Subject: r.Subject, What: fmt.Sprintf("by the fact that follows it its place was %d", link.Seq)}
+			}
+		}
+	case link.Seq == 0 && seen:
+		add(Inserted, r.Seq, "it begins its call anew, which begins before it")
+	case link.Seq == 0, !seen && link.Seq < c.first:
+	case seen && link.Seq == before.seq:
+		add(Changed, before.seq, "the fact of its call at %d follows another record than the one that is there", r.Seq)
+	case seen && link.Seq < before.seq:
+		add(Inserted, r.Seq, "it follows %d, which the fact of its call at %d follows already", link.Seq, before.seq)
+	case c.spoiled[link.Seq]:
+		add(Changed, link.Seq, "the fact of its call at %d follows another record than the one that is there, which no engine wrote", r.Seq)
+	default:
+		add(Removed, link.Seq, "the fact of its call at %d follows it, and it is not there", r.Seq)
+		if want, err := ParseHash(link.Hash); err == nil {
+			c.found[len(c.found)-1].Through = link.Seq
+			c.wanted[want] = len(c.found) - 1
+		}
+	}
+}
+
+// shifted says what shifted sequences mean where no checkpoint tells more.
+func (c *chains) shifted(add func(Finding)) {
+	up, down := false, false
+	for d := range c.shifts {
+		up, down = up || d > 0, down || d < 0
+	}
+	kind := Reordered
+	switch {
+	case up && !down:
+		kind = Inserted
+	case down && !up:
+		kind = Removed
+	}
+	var first Finding
+	for _, f := range c.shifts {
+		if first.Seq == 0 || f.Seq < first.Seq {
+			first = f
+		}
+	}
+	if first.Seq == 0 {
+		return
+	}
+	first.Kind = kind
+	switch kind {
+	case Inserted:
+		first.What += ": something was put in before it"
+	case Removed:
+		first.What += ": something before it was taken out"
+	default:
+	}
+	add(first)
+}
+
+func treeID(tree string) [16]byte {
+	sum := sha256.Sum256([]byte(tree))
+	return [16]byte(sum[:16])
+}

@@ -1,0 +1,159 @@
+package proof
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/transparency-dev/merkle/rfc6962"
+)
+
+// Hash is a SHA-256. Its text is "sha256:" and 64 lower-case hex digits.
+type Hash [sha256.Size]byte
+
+const hashPrefix = "sha256:"
+
+// String is the hash as text.
+func (h Hash) String() string { return hashPrefix + hex.EncodeToString(h[:]) }
+
+// MarshalText writes the hash as text.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText reads what MarshalText writes, and nothing else.
+func (h *Hash) UnmarshalText(text []byte) error {
+	p, err := ParseHash(string(text))
+	if err == nil {
+		*h = p
+	}
+	return err
+}
+
+// ParseHash reads a hash as String writes it: there is one spelling.
+func ParseHash(text string) (Hash, error) {
+	var h Hash
+	digits, ok := strings.CutPrefix(text, hashPrefix)
+	if n, err := hex.Decode(h[:min(len(h), len(digits)/2)], []byte(digits[:min(len(digits), 2*len(h))])); !ok || err != nil || n != len(h) || h.String() != text {
+		return Hash{}, &message.Error{Code: message.CodeInvalid, Op: "read hash", What: "it is not sha256: and 64 lower-case hex digits"}
+	}
+	return h, nil
+}
+
+// IsZero reports whether there is no hash.
+func (h Hash) IsZero() bool { return h == Hash{} }
+
+// Record is one stored message of a journal, as it is handed to an auditor. The
+// body is kept as text, not as JSON, so that no tool that lays out a file anew
+// can change it.
+type Record struct {
+	Seq uint64 `json:"seq"` // its place in the journal
+	// Time is when the server stored it. It is not proved.
+	Time    time.Time `json:"time,omitzero"`
+	Subject string    `json:"subject"`
+	// Header has the headers that mean something to a reader of the journal.
+	Header map[string][]string `json:"header,omitzero"`
+	Text   string              `json:"body,omitzero"`        // the exact body, if it is UTF-8
+	Binary []byte              `json:"body_base64,omitzero"` // the exact body, if it is not
+	// BodyHash is the SHA-256 of the true body of a record whose body was
+	// redacted. It stands for the body in the proof.
+	BodyHash Hash `json:"body_hash,omitzero"`
+	// Redacted names the members that were taken out, as JSON pointers.
+	Redacted []string `json:"redacted,omitzero"`
+	// Invalid is why the engines of the space do not believe the record, by the
+	// word of whoever read it with their key. Altered: it bears their mark, and
+	// the mark does not fit.
+	Invalid string `json:"invalid,omitzero"`
+	Altered bool   `json:"altered,omitzero"`
+	// Tree is the tree of facts that the record belongs to, "" for none. Whoever
+	// reads records derives it from the subject.
+	Tree string `json:"-"`
+}
+
+// SetBody puts in the exact body.
+func (r *Record) SetBody(b []byte) {
+	r.Text, r.Binary, r.BodyHash = "", nil, Hash{}
+	if utf8.Valid(b) {
+		r.Text = string(b)
+	} else {
+		r.Binary = b
+	}
+}
+
+// Body is the body as it is here: exact unless BodyHash is set.
+func (r *Record) Body() []byte {
+	if r.Binary != nil {
+		return r.Binary
+	}
+	return []byte(r.Text)
+}
+
+// Content is the hash of the record's headers and true body.
+func (r *Record) Content() Hash {
+	body := r.BodyHash
+	switch {
+	case !body.IsZero():
+	case r.Binary != nil:
+		body = sha256.Sum256(r.Binary)
+	default:
+		body = sha256.Sum256([]byte(r.Text))
+	}
+	return content(r.Header, body)
+}
+
+// Leaf is the record's hash in chains and checkpoints.
+func (r *Record) Leaf() Hash { return Leaf(r.Subject, r.Content()) }
+
+// The texts that keep each kind of hash from being any other.
+const (
+	contentDomain = "askance-content-v1\n"
+	recordDomain  = "askance-record-v1\n"
+	absentDomain  = "askance-absent-v1\n"
+)
+
+// Content hashes the headers that mean something and the body of a message.
+// Everything has its length before it, so that no part can flow into the next.
+func Content(header map[string][]string, body []byte) Hash {
+	return content(header, sha256.Sum256(body))
+}
+
+func content(header map[string][]string, body [sha256.Size]byte) Hash {
+	b := make([]byte, 0, 512)
+	b = append(b, contentDomain...)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(header)))
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		b = appendText(b, name)
+		b = binary.BigEndian.AppendUint32(b, uint32(len(header[name])))
+		for _, v := range header[name] {
+			b = appendText(b, v)
+		}
+	}
+	return sha256.Sum256(append(b, body[:]...))
+}
+
+// Leaf is the RFC 6962 leaf hash of a message.
+func Leaf(subject string, content Hash) Hash {
+	b := make([]byte, 0, 256)
+	b = appendText(append(b, recordDomain...), subject)
+	return Hash(rfc6962.DefaultHasher.HashLeaf(append(b, content[:]...)))
+}
+
+// Absent is the leaf of a sequence at which there was no record any more when
+// the checkpoint was made.
+func Absent() Hash { return Hash(rfc6962.DefaultHasher.HashLeaf([]byte(absentDomain))) }
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
+}
+
+// LinkTo is the link of a fact that follows the record at seq with this leaf.
+func LinkTo(seq uint64, leaf Hash) *message.Link {
+	return &message.Link{Seq: seq, Hash: leaf.String()}
+}
+
+// BodyHash is the hash that stands for a body that is not shown.
+func BodyHash(body []byte) Hash { return sha256.Sum256(body) }

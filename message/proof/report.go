@@ -1,0 +1,113 @@
+package proof
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Kind is what was done to a journal.
+type Kind string
+
+// The kinds of finding.
+const (
+	Changed        Kind = "changed"         // another record stands where the signed one stood
+	Removed        Kind = "removed"         // a record is gone
+	Inserted       Kind = "inserted"        // a record that no engine wrote there
+	Reordered      Kind = "reordered"       // a genuine record in another place
+	Truncated      Kind = "truncated"       // the last records are gone
+	RolledBack     Kind = "rolled_back"     // the journal ends before what was signed
+	Purged         Kind = "purged"          // the first records are gone, their proof is kept
+	Unlinked       Kind = "unlinked"        // a fact without a link behind facts that have one
+	Unreadable     Kind = "unreadable"      // a fact whose body is none
+	BadCheckpoint  Kind = "bad_checkpoint"  // not signed by an engine, or changed since
+	LostCheckpoint Kind = "lost_checkpoint" // the checkpoints do not follow each other
+	NoCheckpoint   Kind = "no_checkpoint"   // nothing of the journal was ever signed
+)
+
+// Finding is one thing that is not as it was.
+type Finding struct {
+	Kind Kind `json:"kind"`
+	// Seq is where; Through the last sequence, if it is about several.
+	Seq     uint64 `json:"seq,omitzero"`
+	Through uint64 `json:"through_seq,omitzero"`
+	// Call is the call (or reply, or session) that the record belongs to, as
+	// session/reply/call; "" where only a range is known.
+	Call    string `json:"call,omitzero"`
+	Subject string `json:"subject,omitzero"`
+	// Checkpoint is the one that says so; 0: the chain of the call does.
+	Checkpoint uint64 `json:"checkpoint,omitzero"`
+	What       string `json:"what"`
+}
+
+// String is the finding in one line.
+func (f Finding) String() string {
+	s := string(f.Kind)
+	switch {
+	case f.Through > f.Seq:
+		s += fmt.Sprintf(" %d-%d", f.Seq, f.Through)
+	case f.Seq > 0:
+		s += fmt.Sprintf(" %d", f.Seq)
+	}
+	if f.Call != "" {
+		s += " of " + f.Call
+	}
+	return s + ": " + f.What
+}
+
+// MaxFindings is how many findings a report lists; it counts all.
+const MaxFindings = 1000
+
+// Report is what an auditor found.
+type Report struct {
+	Space   message.SpaceID `json:"space"`
+	OK      bool            `json:"ok"`
+	First   uint64          `json:"first_seq"` // the first sequence of the journal that was looked at
+	Last    uint64          `json:"last_seq"`  // and the last
+	Records uint64          `json:"records"`
+	Facts   uint64          `json:"facts"`
+	Trees   uint64          `json:"trees"` // calls, and replies and sessions with facts of their own
+
+	// Chained facts carry the hash of the fact before. Unchained ones were
+	// written by a release that wrote none: they are held by checkpoints only.
+	// ChainFrom is the first chained one.
+	Chained   uint64 `json:"chained"`
+	Unchained uint64 `json:"unchained"`
+	ChainFrom uint64 `json:"chain_from_seq,omitzero"`
+
+	// Checkpoints that were verified, what they cover, and how many records
+	// stand after it, which nothing but the chains of their calls holds.
+	Checkpoints uint64    `json:"checkpoints"`
+	CoverFrom   uint64    `json:"covered_from_seq,omitzero"`
+	CoverTo     uint64    `json:"covered_to_seq,omitzero"`
+	Uncovered   uint64    `json:"uncovered"`
+	LastAt      time.Time `json:"last_checkpoint_at,omitzero"`
+	// Anchor names the last checkpoint. Keep it elsewhere and hand it to the next
+	// verification: then not even the holder of the engine's key can go back
+	// behind it unseen.
+	Anchor Anchor `json:"anchor,omitzero"`
+	// Partial: only a selection was there, so that nothing is said about what is
+	// missing. Redacted records are proved by the hash of their true body.
+	Partial  bool   `json:"partial,omitzero"`
+	Redacted uint64 `json:"redacted,omitzero"`
+
+	Found    int       `json:"found"` // findings in all
+	Findings []Finding `json:"findings"`
+}
+
+func (r *Report) add(f Finding) {
+	r.Found++
+	if len(r.Findings) < MaxFindings {
+		r.Findings = append(r.Findings, f)
+	}
+}
+
+// Anchor names a checkpoint that an auditor has seen.
+type Anchor struct {
+	Number uint64 `json:"number"`
+	Hash   Hash   `json:"hash"`
+}
+
+// String is NUMBER:sha256:HEX.
+func (a Anchor) String() string { return fmt.Sprintf("%d:%s", a.Number, a.Hash) }

@@ -1,0 +1,370 @@
+package proof
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Options say what an auditor knows beforehand.
+type Options struct {
+	Space message.SpaceID
+	// Keys are the public keys of the space's engines, former ones too. Required.
+	Keys message.KeySet
+	// First and Last bound the journal as its store says: the first sequence that
+	// is still there, and the last that was ever given out. Last 0: not known.
+	First, Last uint64
+	// PurgedThrough says that the records up to there were purged on purpose.
+	PurgedThrough uint64
+	// Partial: the records are a selection.
+	Partial bool
+	// Anchor is a checkpoint that must be there.
+	Anchor Anchor
+	// Name gives a subject as people read it, session/reply/call. Nil: "".
+	Name func(subject string) string
+	// Progress, if set, hears now and then how far it is.
+	Progress func(seq uint64)
+}
+
+// Verify holds a journal against its checkpoints and the chains of its calls.
+// checkpoints yields the stored checkpoints in their order, records the records
+// by rising sequence. What is wrong with the journal is in the report; an error
+// is one of reading it, as the sequences gave it.
+//
+// Memory: some thousand records, and about 100 bytes for each call.
+func Verify(checkpoints iter.Seq2[[]byte, error], records iter.Seq2[Record, error], o Options) (*Report, error) {
+	v := &verifier{o: o, rep: &Report{Space: o.Space, First: max(1, o.First), Partial: o.Partial, Findings: []Finding{}}, moved: map[Hash]slot{}, known: map[uint64]bool{}}
+	v.chain = newChains(v.rep.First, v.rep)
+	var stop func()
+	v.nextCheckpoint, stop = iter.Pull2(checkpoints)
+	defer stop()
+	v.nextRecord, stop = iter.Pull2(records)
+	defer stop()
+	run := v.whole
+	if o.Partial {
+		run = v.selection
+	}
+	if err := run(); err != nil {
+		return nil, err
+	}
+	v.finish()
+	return v.rep, nil
+}
+
+type verifier struct {
+	o     Options
+	rep   *Report
+	chain *chains
+
+	nextCheckpoint func() ([]byte, error, bool)
+	nextRecord     func() (Record, error, bool)
+	was, is        []slot // read ahead
+	wasEnd, isEnd  bool
+	last           *Checkpoint
+	anchored       bool
+	skip           [][2]uint64     // ranges whose checkpoint could not be opened
+	moved          map[Hash]slot   // records that are far from their signed place
+	known          map[uint64]bool // sequences that a difference is about
+	invalid        []Finding
+}
+
+// signed makes sure that n signed places are read, or all there are.
+func (v *verifier) signed(n int) error {
+	for len(v.was) < n && !v.wasEnd {
+		raw, err, ok := v.nextCheckpoint()
+		switch {
+		case !ok:
+			v.wasEnd = true
+		case err != nil:
+			return err
+		default:
+			v.checkpoint(raw)
+		}
+	}
+	return nil
+}
+
+// checkpoint takes a checkpoint in, if it is one.
+func (v *verifier) checkpoint(raw []byte) {
+	s, err := DecodeSealed(raw)
+	c := s.Checkpoint
+	if err == nil {
+		err = c.Verify(v.o.Keys)
+	}
+	if err == nil && v.o.Space != "" && c.Space != v.o.Space {
+		err = fmt.Errorf("it is of the space %q", c.Space)
+	}
+	if err != nil {
+		v.rep.add(Finding{Kind: BadCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: err.Error()})
+		return
+	}
+	if err := c.Follows(v.last); err != nil {
+		v.rep.add(Finding{Kind: LostCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: err.Error()})
+		if v.last != nil && c.From <= v.last.To { // an old one again
+			return
+		}
+	}
+	v.accept(s)
+}
+
+func (v *verifier) accept(s Sealed) {
+	c := s.Checkpoint
+	hash, _ := c.Hash() // it was signed, so it has a form
+	v.last = &c
+	v.rep.Checkpoints++
+	if v.rep.CoverFrom == 0 {
+		v.rep.CoverFrom = c.From
+	}
+	v.rep.CoverTo, v.rep.LastAt, v.rep.Anchor = c.To, c.At, Anchor{c.Number, hash}
+	v.anchored = v.anchored || v.o.Anchor == v.rep.Anchor
+	entries, err := s.Entries()
+	if err != nil {
+		v.rep.add(Finding{Kind: BadCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: err.Error()})
+		v.skip = append(v.skip, [2]uint64{c.From, c.To})
+		return
+	}
+	for i, e := range entries {
+		at := slot{seq: c.From + uint64(i), leaf: e.Leaf(), subject: e.Subject, number: c.Number}
+		if e.Subject == "" {
+			v.gone(at)
+			continue
+		}
+		v.was = append(v.was, at)
+	}
+}
+
+// gone reports a record that was not there when its range was signed.
+func (v *verifier) gone(at slot) {
+	v.add(Finding{Kind: Removed, Seq: at.seq, Checkpoint: at.number, What: "it was gone already when its range was signed"})
+}
+
+// present makes sure that n records are read, or all there are.
+func (v *verifier) present(n int) error {
+	for len(v.is) < n && !v.isEnd {
+		r, err, ok := v.nextRecord()
+		switch {
+		case !ok:
+			v.isEnd = true
+		case err != nil:
+			return err
+		default:
+			v.record(&r)
+		}
+	}
+	return nil
+}
+
+func (v *verifier) record(r *Record) {
+	leaf := r.Leaf()
+	v.rep.Records++
+	v.rep.Last = r.Seq
+	if !r.BodyHash.IsZero() {
+		v.rep.Redacted++
+	}
+	if v.o.Progress != nil && v.rep.Records%1024 == 0 {
+		v.o.Progress(r.Seq)
+	}
+	if r.Invalid != "" {
+		kind := Inserted
+		if r.Altered {
+			kind = Changed
+		}
+		v.invalid = append(v.invalid[:min(len(v.invalid), MaxFindings)], Finding{Kind: kind, Seq: r.Seq, Subject: r.Subject, What: r.Invalid})
+	}
+	v.chain.see(r, leaf, v.add)
+	for _, s := range v.skip {
+		if s[0] <= r.Seq && r.Seq <= s[1] {
+			v.rep.Uncovered++
+			return
+		}
+	}
+	v.is = append(v.is, slot{seq: r.Seq, leaf: leaf, subject: r.Subject, invalid: r.Invalid})
+}
+
+// whole compares a journal that has everything.
+func (v *verifier) whole() error {
+	for {
+		if err := v.signed(1); err != nil {
+			return err
+		}
+		if err := v.present(1); err != nil {
+			return err
+		}
+		switch {
+		case len(v.was) == 0: // the rest was never signed
+			v.rep.Uncovered += uint64(len(v.is))
+			v.is = v.is[:0]
+			if v.isEnd {
+				return nil
+			}
+		case v.was[0].seq < v.rep.First:
+			v.purged()
+		case len(v.is) > 0 && v.was[0].leaf == v.is[0].leaf:
+			v.was, v.is = v.was[1:], v.is[1:]
+		default:
+			if err := v.differ(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// differ looks ahead to find out what happened.
+func (v *verifier) differ() error {
+	if err := v.signed(window); err != nil {
+		return err
+	}
+	if err := v.present(window); err != nil {
+		return err
+	}
+	was, is := v.was[:min(len(v.was), window)], v.is[:min(len(v.is), window)]
+	if v.wasEnd && len(is) > len(was) && len(was) < window { // what follows the last checkpoint is no insertion
+		is = is[:v.reach(was, is)]
+	}
+	a := align(was, is, v.wasEnd && len(was) == len(v.was) || v.isEnd && len(is) == len(v.is), v.moved)
+	for _, d := range a.diffs {
+		v.known[max(d.is.seq, d.was.seq)] = true
+		if d.kind == Removed && v.isEnd && d.was.seq > v.rep.Last {
+			v.lostEnd(d.was)
+			continue
+		}
+		v.add(d.finding())
+	}
+	v.was, v.is = v.was[a.was:], v.is[a.is:]
+	return nil
+}
+
+// reach is how many of the present records can be about signed ones: those up
+// to the last that was signed, or up to the last signed sequence.
+func (v *verifier) reach(was, is []slot) int {
+	leaves := make(map[Hash]bool, len(was))
+	for _, w := range was {
+		leaves[w.leaf] = true
+	}
+	n := 0
+	for j, s := range is {
+		if leaves[s.leaf] || s.seq <= was[len(was)-1].seq {
+			n = j + 1
+		}
+	}
+	return n
+}
+
+// lostEnd reports that the journal ends before what was signed.
+func (v *verifier) lostEnd(at slot) {
+	kind, what := RolledBack, fmt.Sprintf("the journal ends at %d, and this was signed", v.rep.Last)
+	if v.o.Last >= at.seq {
+		kind, what = Removed, "it was signed there and is gone"
+	}
+	if n := len(v.rep.Findings); n > 0 && v.rep.Findings[n-1].Kind == kind && kind == RolledBack && v.rep.Findings[n-1].reaches(at.seq) {
+		v.rep.Findings[n-1].Through = at.seq
+		return
+	}
+	v.add(Finding{Kind: kind, Seq: at.seq, Subject: at.subject, Checkpoint: at.number, What: what})
+}
+
+// reaches reports whether the finding ends right before seq.
+func (f Finding) reaches(seq uint64) bool { return max(f.Seq, f.Through)+1 == seq }
+
+// purged passes over what is signed and was purged from the front.
+func (v *verifier) purged() {
+	from, n := v.was[0].seq, 0
+	for n < len(v.was) && v.was[n].seq < v.rep.First {
+		n++
+	}
+	through := v.was[n-1].seq
+	v.was = v.was[n:]
+	if through <= v.o.PurgedThrough {
+		return
+	}
+	if k := len(v.rep.Findings); k > 0 && v.rep.Findings[k-1].Kind == Purged {
+		v.rep.Findings[k-1].Through = through
+		return
+	}
+	v.add(Finding{Kind: Purged, Seq: max(from, v.o.PurgedThrough+1), Through: through, What: "the records are gone, only their proof is kept; say so if that was done on purpose"})
+}
+
+// selection compares an export that was filtered: each record with what was
+// signed at its place.
+func (v *verifier) selection() error {
+	for {
+		if err := v.present(1); err != nil || len(v.is) == 0 {
+			for err == nil && !v.wasEnd { // the remaining checkpoints count, too
+				v.was = v.was[:0]
+				err = v.signed(1)
+			}
+			return err
+		}
+		s := v.is[0]
+		v.is = v.is[1:]
+		for {
+			if err := v.signed(1); err != nil {
+				return err
+			}
+			if len(v.was) == 0 || v.was[0].seq >= s.seq {
+				break
+			}
+			v.was = v.was[1:]
+		}
+		switch {
+		case len(v.was) == 0:
+			v.rep.Uncovered++
+		case v.was[0].seq != s.seq:
+			v.known[s.seq] = true
+			v.add(difference{kind: Inserted, is: s}.finding())
+		case v.was[0].leaf != s.leaf:
+			v.known[s.seq] = true
+			v.add(difference{kind: Changed, was: v.was[0], is: s}.finding())
+		}
+	}
+}
+
+// finish weighs what the chains say: what a checkpoint has explained is not
+// said twice.
+func (v *verifier) finish() {
+	if v.o.Last > v.rep.Last {
+		if v.o.Last > v.rep.CoverTo && !v.o.Partial {
+			v.add(Finding{Kind: Truncated, Seq: max(v.rep.Last, v.rep.CoverTo) + 1, Through: v.o.Last, What: "these sequences were given out, and nothing is there"})
+		}
+		v.rep.Last = max(v.rep.Last, v.o.Last)
+	}
+	explained := len(v.known) > 0
+	if !v.o.Partial {
+		for _, f := range v.chain.found {
+			if f.Kind == Removed {
+				f.Through = 0
+			}
+			if !explained || f.Seq > v.rep.CoverTo {
+				v.known[f.Seq] = true
+				v.add(f)
+			}
+		}
+		if !explained && len(v.chain.found) == 0 {
+			v.chain.shifted(v.add)
+		}
+	}
+	for _, f := range v.invalid {
+		if !v.known[f.Seq] {
+			v.add(f)
+		}
+	}
+	if v.rep.Checkpoints == 0 && v.rep.Records > 0 {
+		v.add(Finding{Kind: NoCheckpoint, What: "no checkpoint vouches for this journal"})
+	}
+	if v.o.Anchor != (Anchor{}) && !v.anchored {
+		v.add(Finding{Kind: LostCheckpoint, Checkpoint: v.o.Anchor.Number, What: "the checkpoint " + v.o.Anchor.String() + ", which was there once, is not there"})
+	}
+	slices.SortStableFunc(v.rep.Findings, func(a, b Finding) int { return cmp.Compare(a.Seq, b.Seq) })
+	v.rep.OK = v.rep.Found == 0
+}
+
+// add names the call of a finding and keeps it.
+func (v *verifier) add(f Finding) {
+	if f.Call == "" && f.Subject != "" && v.o.Name != nil {
+		f.Call = v.o.Name(f.Subject)
+	}
+	v.rep.add(f)
+}

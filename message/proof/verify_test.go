@@ -1,0 +1,449 @@
+package proof_test
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"pgregory.net/rapid"
+)
+
+var (
+	signer = ed25519.NewKeyFromSeed([]byte(strings.Repeat("k", 32)))
+	keys   = message.NewKeySet(signer.Public().(ed25519.PublicKey))
+	at     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+)
+
+// journal is a journal of facts of some calls, with its checkpoints.
+type journal struct {
+	records []proof.Record
+	sealed  [][]byte
+	last    uint64 // what the store says was given out last
+	first   uint64
+}
+
+// name reads the call out of a subject of these tests.
+func name(subject string) string { return strings.TrimSuffix(subject, ".f") }
+
+// write stores a fact of a call behind what is there, linked.
+func (j *journal) write(call string, text string) {
+	link := &message.Link{}
+	for _, r := range slices.Backward(j.records) {
+		if r.Tree == call {
+			link = proof.LinkTo(r.Seq, r.Leaf())
+			break
+		}
+	}
+	body, err := strictjson.Marshal(struct {
+		ID   string        `json:"id"`
+		Prev *message.Link `json:"prev"`
+	}{text, link})
+	if err != nil {
+		panic(err)
+	}
+	j.last++
+	r := proof.Record{Seq: j.last, Subject: call + ".f", Tree: call, Header: map[string][]string{"Nats-Msg-Id": {text}}}
+	r.SetBody(body)
+	j.records = append(j.records, r)
+}
+
+// seal signs everything that is not signed yet, size records at a time.
+func (j *journal) seal(size int) {
+	var prev *proof.Checkpoint
+	if n := len(j.sealed); n > 0 {
+		s, err := proof.DecodeSealed(j.sealed[n-1])
+		if err != nil {
+			panic(err)
+		}
+		prev = &s.Checkpoint
+	}
+	for {
+		c := proof.Checkpoint{Space: "test", Number: 1, From: 1, At: at, Engine: "e"}
+		if prev != nil {
+			hash, err := prev.Hash()
+			if err != nil {
+				panic(err)
+			}
+			c.Number, c.From, c.Prev = prev.Number+1, prev.To+1, hash
+		}
+		var entries []proof.Entry
+		for seq := c.From; seq <= j.last && len(entries) < size; seq++ {
+			r := j.records[seq-1]
+			entries = append(entries, proof.Entry{Subject: r.Subject, Content: r.Content()})
+		}
+		if len(entries) == 0 {
+			return
+		}
+		c.To = c.From + uint64(len(entries)) - 1
+		s, err := proof.Seal(c, entries, signer)
+		if err != nil {
+			panic(err)
+		}
+		b, err := s.Encode()
+		if err != nil {
+			panic(err)
+		}
+		j.sealed = append(j.sealed, b)
+		prev = &s.Checkpoint
+	}
+}
+
+// again numbers the records as a stream that was made anew does.
+func (j *journal) again() {
+	for i := range j.records {
+		j.records[i].Seq = uint64(i + 1)
+	}
+	j.last = uint64(len(j.records))
+}
+
+func each[T any](all []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range all {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (j *journal) verify(o proof.Options) *proof.Report {
+	o.Space, o.First, o.Last, o.Name = "test", j.first, j.last, name
+	if o.Keys == nil {
+		o.Keys = keys
+	}
+	r, err := proof.Verify(each(j.sealed), each(j.records), o)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// story is a journal of 30 facts: three calls, one after the other, in turns.
+func story(sealed int) *journal {
+	j := &journal{}
+	for i := range 30 {
+		j.write(fmt.Sprintf("call-%d", i%3), fmt.Sprintf("fact-%d", i+1))
+		if j.last == uint64(sealed) {
+			j.seal(8)
+		}
+	}
+	return j
+}
+
+func TestGenuine(t *testing.T) {
+	for _, sealed := range []int{1, 8, 20, 30} {
+		r := story(sealed).verify(proof.Options{})
+		if !r.OK || r.Records != 30 || r.Chained != 30 || r.Trees != 3 || r.CoverTo != uint64(sealed) || r.Uncovered != uint64(30-sealed) || r.ChainFrom != 1 {
+			t.Errorf("sealed up to %d: %+v", sealed, r)
+		}
+	}
+}
+
+// tampering changes the record with index i, or the journal around it.
+var tampering = []struct {
+	kind proof.Kind
+	name string
+	do   func(j *journal, i int)
+}{
+	{proof.Changed, "body in place", func(j *journal, i int) {
+		j.records[i].SetBody([]byte(strings.Replace(j.records[i].Text, "fact-", "fake-", 1)))
+	}},
+	{proof.Changed, "header in place", func(j *journal, i int) { j.records[i].Header = map[string][]string{"Nats-Msg-Id": {"x"}} }},
+	{proof.Removed, "leaving a hole", func(j *journal, i int) { j.records = slices.Delete(j.records, i, i+1) }},
+	{proof.Removed, "in a stream made anew", func(j *journal, i int) { j.records = slices.Delete(j.records, i, i+1); j.again() }},
+	{proof.Inserted, "a copy, in a stream made anew", func(j *journal, i int) {
+		j.records = slices.Insert(j.records, i, j.records[i-3])
+		j.again()
+	}},
+	{proof.Reordered, "next to each other, in a stream made anew", func(j *journal, i int) {
+		j.records[i], j.records[i-1] = j.records[i-1], j.records[i]
+		j.again()
+	}},
+	{proof.Reordered, "within a call, in a stream made anew", func(j *journal, i int) {
+		j.records[i], j.records[i-3] = j.records[i-3], j.records[i]
+		j.again()
+	}},
+}
+
+// Each way to tamper is found and named, under a checkpoint and after it.
+func TestTampering(t *testing.T) {
+	for _, tc := range tampering {
+		for _, sealed := range []int{30, 10} {
+			t.Run(fmt.Sprintf("%s %s, signed up to %d", tc.kind, tc.name, sealed), func(t *testing.T) {
+				j := story(sealed)
+				const i = 17 // fact-18, of call-2
+				tc.do(j, i)
+				r := j.verify(proof.Options{})
+				if r.OK || r.Found == 0 {
+					t.Fatalf("nothing was found: %+v", r)
+				}
+				n := slices.IndexFunc(r.Findings, func(f proof.Finding) bool { return f.Kind == tc.kind })
+				if n < 0 {
+					t.Fatalf("found %v, want %s", r.Findings, tc.kind)
+				}
+				f := r.Findings[n]
+				if sealed == 30 && (r.Found > 2 || f.Seq < 15 || f.Seq > 18 || f.Call == "" || f.Checkpoint == 0 && tc.kind != proof.Inserted) {
+					t.Errorf("found %v; want one finding near 18 that names its call", r.Findings)
+				}
+				for _, f := range r.Findings {
+					if f.Kind != tc.kind {
+						t.Errorf("found %s as well", f)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestEnds(t *testing.T) {
+	t.Run("truncated behind the last checkpoint", func(t *testing.T) {
+		j := story(20)
+		j.records = j.records[:27]
+		r := j.verify(proof.Options{})
+		if r.Found != 1 || r.Findings[0].Kind != proof.Truncated || r.Findings[0].Seq != 28 || r.Findings[0].Through != 30 {
+			t.Errorf("found %v", r.Findings)
+		}
+	})
+	t.Run("rolled back", func(t *testing.T) {
+		j := story(20)
+		j.records, j.last = j.records[:12], 12
+		r := j.verify(proof.Options{})
+		if r.Found != 1 || r.Findings[0].Kind != proof.RolledBack || r.Findings[0].Seq != 13 || r.Findings[0].Through != 20 {
+			t.Errorf("found %v", r.Findings)
+		}
+	})
+	t.Run("purged", func(t *testing.T) {
+		j := story(20)
+		j.records, j.first = j.records[12:], 13
+		r := j.verify(proof.Options{})
+		if r.Found != 1 || r.Findings[0].Kind != proof.Purged || r.Findings[0].Seq != 1 || r.Findings[0].Through != 12 {
+			t.Errorf("found %v", r.Findings)
+		}
+		if r := j.verify(proof.Options{PurgedThrough: 12}); !r.OK || r.Records != 18 {
+			t.Errorf("purged on purpose: %+v", r)
+		}
+		j.records[2].SetBody([]byte(`{}`))
+		if r := j.verify(proof.Options{PurgedThrough: 12}); r.Found != 1 || r.Findings[0].Kind != proof.Changed || r.Findings[0].Seq != 15 {
+			t.Errorf("changed behind a purge: %v", r.Findings)
+		}
+	})
+	t.Run("never signed", func(t *testing.T) {
+		j := story(0)
+		if r := j.verify(proof.Options{}); r.Found != 1 || r.Findings[0].Kind != proof.NoCheckpoint {
+			t.Errorf("found %v", r.Findings)
+		}
+	})
+}
+
+// A journal that an earlier release began has facts without links: that is
+// said, and is no finding; a fact without a link behind linked ones is.
+func TestUnchained(t *testing.T) {
+	j := story(30)
+	for i := range 4 {
+		j.records[i].SetBody(fmt.Appendf(nil, `{"id":"old-%d"}`, i))
+	}
+	j = relink(j)
+	r := j.verify(proof.Options{})
+	if !r.OK || r.Unchained != 4 || r.Chained != 26 || r.ChainFrom != 5 {
+		t.Errorf("verify = %+v", r)
+	}
+	j.records[29].SetBody([]byte(`{"id":"new"}`))
+	j.sealed = nil
+	j.seal(8)
+	if r := j.verify(proof.Options{}); r.Found != 1 || r.Findings[0].Kind != proof.Unlinked || r.Findings[0].Seq != 30 {
+		t.Errorf("found %v", r.Findings)
+	}
+}
+
+// relink writes the linked records of a journal anew, and signs it.
+func relink(old *journal) *journal {
+	j := &journal{}
+	for _, r := range old.records {
+		if strings.Contains(r.Text, "old-") {
+			j.last++
+			j.records = append(j.records, r)
+			continue
+		}
+		j.write(r.Tree, fmt.Sprintf("fact-%d", r.Seq))
+	}
+	j.seal(8)
+	return j
+}
+
+func TestCheckpoints(t *testing.T) {
+	other := ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", 32)))
+	tests := []struct {
+		name string
+		kind proof.Kind
+		do   func(t *testing.T, j *journal)
+	}{
+		{"forged by another key", proof.BadCheckpoint, func(t *testing.T, j *journal) {
+			j.sealed[1] = resign(t, j.sealed[1], other, func(c *proof.Checkpoint) {})
+		}},
+		{"changed", proof.BadCheckpoint, func(t *testing.T, j *journal) {
+			j.sealed[1] = []byte(strings.Replace(string(j.sealed[1]), `"engine":"e"`, `"engine":"f"`, 1))
+		}},
+		{"rubbish", proof.BadCheckpoint, func(_ *testing.T, j *journal) { j.sealed[1] = []byte(`{}`) }},
+		{"one is missing", proof.LostCheckpoint, func(_ *testing.T, j *journal) { j.sealed = slices.Delete(j.sealed, 1, 2) }},
+		{"the first is missing", proof.LostCheckpoint, func(_ *testing.T, j *journal) { j.sealed = j.sealed[1:] }},
+		{"one stands twice", proof.LostCheckpoint, func(_ *testing.T, j *journal) { j.sealed = append(j.sealed, j.sealed[1]) }},
+		{"another history", proof.LostCheckpoint, func(t *testing.T, j *journal) {
+			j.sealed[1] = resign(t, j.sealed[1], signer, func(c *proof.Checkpoint) { c.Prev[0]++ })
+		}},
+		{"of another space", proof.BadCheckpoint, func(t *testing.T, j *journal) {
+			j.sealed[1] = resign(t, j.sealed[1], signer, func(c *proof.Checkpoint) { c.Space = "other" })
+		}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			j := story(30)
+			tc.do(t, j)
+			r := j.verify(proof.Options{})
+			if r.OK || !slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind == tc.kind }) {
+				t.Errorf("found %v, want %s", r.Findings, tc.kind)
+			}
+		})
+	}
+}
+
+func resign(t *testing.T, raw []byte, key ed25519.PrivateKey, change func(*proof.Checkpoint)) []byte {
+	t.Helper()
+	s, err := proof.DecodeSealed(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&s.Checkpoint)
+	if err := s.Checkpoint.Sign(key); err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Journal and checkpoints of an older day fit each other; only somebody who
+// kept a checkpoint can tell.
+func TestAnchor(t *testing.T) {
+	old := story(30)
+	anchor := old.verify(proof.Options{}).Anchor
+	if r := old.verify(proof.Options{Anchor: anchor}); !r.OK {
+		t.Errorf("found %v", r.Findings)
+	}
+	young := story(10)
+	young.records, young.last = young.records[:10], 10
+	if r := young.verify(proof.Options{}); !r.OK {
+		t.Fatalf("found %v", r.Findings)
+	}
+	if r := young.verify(proof.Options{Anchor: anchor}); r.Found != 1 || r.Findings[0].Kind != proof.LostCheckpoint {
+		t.Errorf("found %v, want a lost checkpoint", r.Findings)
+	}
+}
+
+// Several keys: an engine whose key was rotated signs on with the new one.
+func TestRotatedKey(t *testing.T) {
+	next := ed25519.NewKeyFromSeed([]byte(strings.Repeat("n", 32)))
+	j := story(30)
+	last := len(j.sealed) - 1
+	j.sealed[last] = resign(t, j.sealed[last], next, func(*proof.Checkpoint) {})
+	both := message.NewKeySet(signer.Public().(ed25519.PublicKey), next.Public().(ed25519.PublicKey))
+	if r := j.verify(proof.Options{Keys: both}); !r.OK {
+		t.Errorf("with both keys: %v", r.Findings)
+	}
+	if r := j.verify(proof.Options{}); r.OK {
+		t.Error("without the new key nothing was found")
+	}
+}
+
+// A selection proves each of its records and nothing about the others.
+func TestSelection(t *testing.T) {
+	j := story(20)
+	j.records = []proof.Record{j.records[3], j.records[9], j.records[25]}
+	r := j.verify(proof.Options{Partial: true})
+	if !r.OK || !r.Partial || r.Records != 3 || r.Uncovered != 1 || r.CoverTo != 20 {
+		t.Errorf("verify = %+v", r)
+	}
+	j.records[1].SetBody([]byte(`{}`))
+	r = j.verify(proof.Options{Partial: true})
+	if r.Found != 1 || r.Findings[0].Kind != proof.Changed || r.Findings[0].Seq != 10 || r.Findings[0].Call != "call-0" {
+		t.Errorf("found %v", r.Findings)
+	}
+}
+
+// A redacted record is proved by the hash of its true body.
+func TestRedacted(t *testing.T) {
+	j := story(30)
+	r := &j.records[5]
+	hash := proof.BodyHash([]byte(r.Text))
+	r.Text, r.BodyHash = `{"redacted":true}`, hash
+	if rep := j.verify(proof.Options{}); !rep.OK || rep.Redacted != 1 {
+		t.Errorf("verify = %+v", rep)
+	}
+	r.BodyHash[0]++
+	if rep := j.verify(proof.Options{}); rep.OK {
+		t.Error("another hash was believed")
+	}
+}
+
+// Whatever one does to a signed journal is found, and never as something else
+// only.
+func TestTamperingProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(4, 60).Draw(t, "facts")
+		j := &journal{}
+		for i := range n {
+			j.write(fmt.Sprintf("call-%d", rapid.IntRange(0, 4).Draw(t, "call")), fmt.Sprintf("fact-%d", i+1))
+		}
+		j.seal(rapid.IntRange(1, 70).Draw(t, "size"))
+		before := slices.Clone(j.records)
+		i := rapid.IntRange(0, n-1).Draw(t, "where")
+		var want proof.Kind
+		switch rapid.IntRange(0, 3).Draw(t, "what") {
+		case 0:
+			want = proof.Changed
+			j.records[i].SetBody([]byte(`{"id":"forged"}`))
+		case 1:
+			want = proof.Removed
+			j.records = slices.Delete(j.records, i, i+1)
+			if rapid.Bool().Draw(t, "anew") {
+				j.again()
+				if i == n-1 {
+					want = proof.RolledBack
+				}
+			}
+		case 2:
+			want = proof.Inserted
+			forged := j.records[i]
+			forged.SetBody([]byte(`{"id":"forged","prev":{"seq":0}}`))
+			j.records = slices.Insert(j.records, i, forged)
+			j.again()
+		case 3:
+			want = proof.Reordered
+			k := rapid.IntRange(0, n-1).Filter(func(k int) bool { return k != i }).Draw(t, "with")
+			j.records[i], j.records[k] = j.records[k], j.records[i]
+			j.again()
+		}
+		r := j.verify(proof.Options{})
+		if r.OK {
+			t.Fatalf("nothing was found; want %s at %d", want, i+1)
+		}
+		for _, f := range r.Findings {
+			if f.Kind != want || f.Call == "" {
+				t.Fatalf("found %v; want only %s at %d, with its call", r.Findings, want, i+1)
+			}
+		}
+		j.records = before
+		j.last = uint64(n)
+		if r := j.verify(proof.Options{}); !r.OK {
+			t.Fatalf("the journal as it was: %v", r.Findings)
+		}
+	})
+}
