@@ -38,6 +38,9 @@ FUZZ := \
   message/agui:FuzzDecodeRunInput \
   message/agui:FuzzReader \
   message/proof:FuzzDecodeSealed \
+  message/blockstream:FuzzDecodeCommand \
+  message/blockstream:FuzzDecodeFrame \
+  message/blockstream:FuzzParseCursor \
   permission:FuzzDecide \
   permission/agentscope:FuzzBash \
   permission/agentscope:FuzzMatchName \

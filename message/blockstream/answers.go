@@ -1,0 +1,195 @@
+package blockstream
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/message"
+)
+
+// Why an approval command has no effect. Each arrives inside a
+// [*message.Error].
+var (
+	ErrUnknownApproval  = errors.New("no approval has that key")
+	ErrWhichApproval    = errors.New("more than one approval is open, or none, and the command has no approval_key")
+	ErrApprovalResolved = errors.New("the approval is resolved already")
+	ErrApprovalExpired  = errors.New("the approval ended without an answer")
+	ErrDecisions        = errors.New("the decisions do not fit the actions")
+)
+
+// Answers turns the decisions of a command into answers to the questions as
+// this approval_request showed them: with the digests of then, so that a
+// question which changed meanwhile refuses them. Either every decision fits or
+// there is an error and no answer.
+//
+// Without tool_use_id, decisions stand for the calls in the order in which they
+// were sent, one for each. With it, on all of them, order is free and calls may
+// be left out; these stay open.
+func (a *Asked) Answers(c *Approval) ([]message.Answer, error) {
+	if err := a.addressed(c); err != nil {
+		return nil, err
+	}
+	places, err := a.places(c.Decisions)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]message.Answer, len(c.Decisions))
+	for i, d := range c.Decisions {
+		if out[i], err = a.Calls[places[i]].answer(d); err != nil {
+			return nil, decisionsError(a, "decisions[%d]: %v", i, err)
+		}
+	}
+	return out, nil
+}
+
+// addressed refuses a command that names something else.
+func (a *Asked) addressed(c *Approval) error {
+	switch {
+	case c.Key != "" && c.Key != a.Key, c.Session != "" && c.Session != a.Session, c.MessageID != "" && c.MessageID != a.MessageID:
+		return message.Errorf(message.CodeNotFound, "answer", "%w: the command names another approval, session or message than %.100q", ErrUnknownApproval, a.Key)
+	}
+	return nil
+}
+
+func decisionsError(a *Asked, format string, args ...any) error {
+	return message.Errorf(message.CodeInvalid, "answer "+a.Key, "%w: "+format, append([]any{ErrDecisions}, args...)...)
+}
+
+// places finds the call that each decision is about.
+func (a *Asked) places(decisions []Decision) ([]int, error) {
+	named := 0
+	for _, d := range decisions {
+		if d.ToolUseID != "" {
+			named++
+		}
+	}
+	switch {
+	case len(decisions) == 0:
+		return nil, decisionsError(a, "there is none")
+	case named == 0 && len(decisions) != len(a.Calls):
+		return nil, decisionsError(a, "%d decisions for %d actions", len(decisions), len(a.Calls))
+	case named != 0 && named != len(decisions):
+		return nil, decisionsError(a, "%d of %d name their action: name all or none", named, len(decisions))
+	}
+	out := make([]int, len(decisions))
+	seen := map[message.CallID]bool{}
+	for i, d := range decisions {
+		if named == 0 {
+			out[i] = i
+			continue
+		}
+		at, err := a.place(d.ToolUseID)
+		if err != nil {
+			return nil, err
+		}
+		if seen[d.ToolUseID] {
+			return nil, decisionsError(a, "two of them are about the action %.100q", string(d.ToolUseID))
+		}
+		seen[d.ToolUseID], out[i] = true, at
+	}
+	return out, nil
+}
+
+// place finds the one call with that id.
+func (a *Asked) place(id message.CallID) (int, error) {
+	at := -1
+	for i, c := range a.Calls {
+		if c.Call != id {
+			continue
+		}
+		if at >= 0 {
+			return 0, decisionsError(a, "several actions have the id %.100q: send decisions in the order of the actions", string(id))
+		}
+		at = i
+	}
+	if at < 0 {
+		return 0, decisionsError(a, "no action has the id %.100q", string(id))
+	}
+	return at, nil
+}
+
+// answer makes the answer to one call. The tool is never changed. Edited
+// arguments that are the same JSON as the shown ones are an approval of them:
+// clients parse and print arguments, and the bytes that were asked about run.
+func (c AskedCall) answer(d Decision) (message.Answer, error) {
+	a := message.Answer{Key: c.Key, Digest: c.Digest}
+	if err := d.check(); err != nil {
+		return a, err
+	}
+	switch d.Type {
+	case DecisionApprove:
+		a.Kind = message.AnswerApprove
+	case DecisionEdit:
+		if d.Edited.Name != "" && d.Edited.Name != c.Tool {
+			return a, message.Errorf(message.CodeForbidden, "", "the edit changes the tool from %.100q to %.100q; only arguments can be changed", c.Tool, d.Edited.Name)
+		}
+		a.Kind = message.AnswerApprove
+		if !sameJSON(message.RawJSON(c.Input), d.Edited.Args) {
+			input := string(d.Edited.Args)
+			a.Input = &input
+		}
+	case DecisionReject:
+		a.Kind, a.Feedback = message.AnswerReject, d.Message
+	case DecisionRespond:
+		a.Kind, a.Output = message.AnswerForTool, d.Message
+	}
+	return a, nil
+}
+
+// sameJSON compares values: white space, order of members and the spelling of
+// strings do not matter. Numbers that have no exact canonical form are compared
+// as bytes.
+func sameJSON(a, b message.RawJSON) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, err := jcs.Canonicalize(a)
+	if err != nil {
+		return false
+	}
+	y, err := jcs.Canonicalize(b)
+	return err == nil && bytes.Equal(x, y)
+}
+
+// ErrorFrame puts an error into words of the stream; key is the approval it is
+// about, or "".
+func ErrorFrame(err error, key string) *Error {
+	e := message.AsError("", err)
+	f := &Error{Message: e.Error(), ApprovalKey: key, Code: codeOf(err, e.Code)}
+	if e.Code == message.CodeInternal {
+		f.Message = "internal error" // its words are for our log
+	}
+	return f
+}
+
+func codeOf(err error, code message.Code) ErrorCode {
+	for _, c := range []struct {
+		is   error
+		code ErrorCode
+	}{
+		{ErrUnknownApproval, CodeApprovalUnknown},
+		{ErrWhichApproval, CodeApprovalUnclear},
+		{ErrApprovalResolved, CodeApprovalResolved},
+		{ErrApprovalExpired, CodeApprovalExpired},
+	} {
+		if errors.Is(err, c.is) {
+			return c.code
+		}
+	}
+	switch code {
+	case message.CodeInvalid, message.CodeTooLarge:
+		return CodeInvalidCommand
+	case message.CodeForbidden, message.CodeForeign:
+		return CodeForbidden
+	case message.CodeNotFound:
+		return CodeNotFound
+	case message.CodeFinished, message.CodeState, message.CodeConflict, message.CodeInterrupted, message.CodeSuperseded:
+		return CodeApprovalResolved
+	case message.CodeDigest:
+		return CodeApprovalChanged
+	case message.CodeUnavailable, message.CodeFull, message.CodeUnknownOutcome:
+		return CodeUnavailable
+	}
+	return CodeInternal
+}

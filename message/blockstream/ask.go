@@ -1,0 +1,255 @@
+package blockstream
+
+import (
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// request is an approval_request and what became of it.
+type request struct {
+	Asked
+	open      bool
+	expired   bool // something in it ended without an answer
+	decisions []*Decision
+}
+
+// place is an undecided call of a request.
+type place struct {
+	req *request
+	i   int
+}
+
+// maxClosed bounds how many approvals are remembered after their end, so that a
+// late answer is told what happened.
+const maxClosed = 256
+
+// ask shows the question of one event. A question about an earlier turn is
+// shown in the one that is open: questions must reach people.
+func (m *Mapper) ask(e *message.RequireUserConfirm) {
+	if len(e.ToolCalls) == 0 {
+		m.skip(e, "it asks about nothing")
+		return
+	}
+	a := m.askedOf(e)
+	if m.find(a.Key) != nil {
+		m.skip(e, "it was asked already")
+		return
+	}
+	if m.turn == nil || m.turn.reply != e.Reply {
+		if m.turn == nil || !slices.Contains(m.over, e.Reply) {
+			m.endTurn(e.CreatedAt)
+			m.begin(e.Reply, e.CreatedAt)
+		}
+	}
+	for i, c := range a.Calls {
+		if old := m.pending[callKey{c.Reply, c.Call}]; old != nil {
+			m.decide(old, Decision{Type: DecisionReject, Message: "The question was asked anew."}, e.CreatedAt, true)
+		}
+		if m.turn.reply == e.Reply {
+			m.turn.learn(&e.ToolCalls[i])
+		}
+	}
+	m.show(m.remember(a))
+}
+
+func (m *Mapper) askedOf(e *message.RequireUserConfirm) Asked {
+	a := Asked{Session: m.cfg.Session, MessageID: e.Reply, Calls: make([]AskedCall, len(e.ToolCalls))}
+	asked, timed := m.time(e.CreatedAt)
+	for i, b := range e.ToolCalls {
+		c := AskedCall{
+			Key:  message.Key{Space: m.cfg.Space, Session: m.cfg.Session, Reply: e.Reply, Call: b.ID},
+			Tool: b.Name, Input: b.Input, SuggestedRules: slices.Clone(b.SuggestedRules),
+		}
+		if m.cfg.Question != nil {
+			q := m.cfg.Question(c.Key, b.Name, b.Input)
+			c.Digest, c.Text = q.Digest, q.Text
+			if timed && !q.Deadline.IsZero() {
+				left := max(1, int64(q.Deadline.Sub(asked).Seconds()))
+				if a.TimeoutSeconds == 0 || left < a.TimeoutSeconds {
+					a.TimeoutSeconds = left
+				}
+			}
+		}
+		a.Calls[i] = c
+	}
+	a.Key = approvalKey(m.cfg.Session, e.ID, a.Calls)
+	return a
+}
+
+// remember opens a request.
+func (m *Mapper) remember(a Asked) *request {
+	r := &request{Asked: a, open: true, decisions: make([]*Decision, len(a.Calls))}
+	m.asked = append(m.asked, r)
+	closed := 0
+	for _, o := range m.asked {
+		if !o.open {
+			closed++
+		}
+	}
+	if closed > maxClosed {
+		i := slices.IndexFunc(m.asked, func(o *request) bool { return !o.open })
+		m.asked = slices.Delete(m.asked, i, i+1)
+	}
+	for i, c := range a.Calls {
+		m.pending[callKey{c.Reply, c.Call}] = &place{r, i}
+	}
+	return r
+}
+
+// show sends the block and stops it at once: clients show a card only then.
+func (m *Mapper) show(r *request) {
+	if m.hidden[r.Key] {
+		return
+	}
+	start, delta := r.frames()
+	m.block(start, delta)
+}
+
+// settle notes what an event says about calls that somebody was asked about,
+// whatever turn is open.
+func (m *Mapper) settle(e message.Event) {
+	switch e := e.(type) {
+	case *message.UserConfirmResult:
+		for i := range e.ConfirmResults {
+			r := &e.ConfirmResults[i]
+			if p := m.pending[callKey{e.Reply, r.ToolCall.ID}]; p != nil {
+				m.confirmed(e, p, r)
+			}
+		}
+	case *message.ToolResultEnd:
+		m.unanswered(e, e.ToolCallID, e.State)
+	case *message.ExternalExecutionResult:
+		for _, r := range e.ExecutionResults {
+			m.unanswered(e, r.ID, r.State)
+		}
+	default: // says nothing about an answer
+	}
+}
+
+// confirmed notes an answer. The call is shown as it will run.
+func (m *Mapper) confirmed(e *message.UserConfirmResult, p *place, r *message.ConfirmResult) {
+	if m.turn != nil && m.turn.reply == e.Reply && r.Confirmed {
+		b := r.ToolCall
+		b.Name = p.req.Calls[p.i].Tool // an answer changes arguments, never the tool
+		m.turn.learn(&b)
+	}
+	m.decide(p, p.req.decision(p.i, r), e.CreatedAt, false)
+}
+
+// unanswered closes the question of a call that ended without an answer: its
+// time was up, or the reply was interrupted.
+func (m *Mapper) unanswered(e message.Event, id message.CallID, state message.ToolResultState) {
+	p := m.pending[callKey{e.ReplyID(), id}]
+	if p == nil {
+		return
+	}
+	d := Decision{Type: DecisionReject, Message: "It ended without an answer."}
+	if state == message.ToolResultSuccess {
+		d = Decision{Type: DecisionApprove} // somebody allowed it, out of our sight
+	}
+	m.decide(p, d, e.Header().CreatedAt, true)
+}
+
+// decision puts a confirm result into the stream's words.
+func (r *request) decision(i int, c *message.ConfirmResult) Decision {
+	switch {
+	case !c.Confirmed:
+		return Decision{Type: DecisionReject}
+	case c.ToolCall.Input != r.Calls[i].Input && isObject(c.ToolCall.Input):
+		return Decision{Type: DecisionEdit, Edited: &EditedAction{Name: r.Calls[i].Tool, Args: message.RawJSON(c.ToolCall.Input)}}
+	default:
+		return Decision{Type: DecisionApprove}
+	}
+}
+
+// decide notes one decision; with the last one the result is announced, if a
+// turn is open.
+func (m *Mapper) decide(p *place, d Decision, at string, unanswered bool) {
+	c := p.req.Calls[p.i]
+	d.ToolUseID, d.DecidedAt = c.Call, at
+	if m.cfg.DecidedBy != nil && !unanswered {
+		d.DecidedBy = m.cfg.DecidedBy(c.Key)
+	}
+	p.req.decisions[p.i] = &d
+	p.req.expired = p.req.expired || unanswered
+	delete(m.pending, callKey{c.Reply, c.Call})
+	list := make([]Decision, 0, len(p.req.decisions))
+	for _, d := range p.req.decisions {
+		if d == nil {
+			return
+		}
+		list = append(list, *d)
+	}
+	p.req.open = false
+	if m.turn != nil && !m.hidden[p.req.Key] {
+		m.block(&ApprovalResult{ApprovalKey: p.req.Key}, &DecisionsDelta{Decisions: list})
+	}
+}
+
+func (m *Mapper) find(key string) *request {
+	for _, r := range m.asked {
+		if r.Key == key {
+			return r
+		}
+	}
+	return nil
+}
+
+// Open lists the approvals that wait for a decision, oldest first. Keep them
+// where a restart does not lose them.
+func (m *Mapper) Open() []Asked {
+	var out []Asked
+	for _, r := range m.asked {
+		if r.open {
+			out = append(out, r.Asked)
+		}
+	}
+	return out
+}
+
+// Answers turns an approval command into answers; see [Asked.Answers]. The
+// mapper's own state changes only with the events that follow from them.
+func (m *Mapper) Answers(c *Approval) ([]message.Answer, error) {
+	r, err := m.meant(c)
+	if err != nil {
+		return nil, err
+	}
+	return r.Answers(c)
+}
+
+// meant finds the approval that a command is about.
+func (m *Mapper) meant(c *Approval) (*request, error) {
+	if c.Key == "" {
+		return m.only(c)
+	}
+	r := m.find(c.Key)
+	switch {
+	case r == nil:
+		return nil, message.Errorf(message.CodeNotFound, "answer", "%w: %.100q", ErrUnknownApproval, c.Key)
+	case r.open:
+		return r, nil
+	case r.expired:
+		return nil, message.Errorf(message.CodeFinished, "answer", "%w: %.100q", ErrApprovalExpired, c.Key)
+	default:
+		return nil, message.Errorf(message.CodeFinished, "answer", "%w: %.100q", ErrApprovalResolved, c.Key)
+	}
+}
+
+// only is the one open approval.
+func (m *Mapper) only(c *Approval) (*request, error) {
+	var found *request
+	for _, r := range m.asked {
+		if !r.open {
+			continue
+		}
+		if found != nil {
+			return nil, message.Errorf(message.CodeInvalid, "answer", "%w", ErrWhichApproval)
+		}
+		found = r
+	}
+	if found == nil {
+		return nil, message.Errorf(message.CodeNotFound, "answer", "%w", ErrWhichApproval)
+	}
+	return found, found.addressed(c)
+}

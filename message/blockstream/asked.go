@@ -1,0 +1,125 @@
+package blockstream
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"strconv"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Asked is one approval_request as it was first sent. The order of its calls
+// is what positional decisions mean: keep it as it is (it is plain JSON for
+// that), never compute it anew.
+type Asked struct {
+	Key            string            `json:"approval_key"`
+	Session        message.SessionID `json:"session_id"`
+	MessageID      message.ReplyID   `json:"message_id"`
+	Calls          []AskedCall       `json:"calls"`
+	TimeoutSeconds int64             `json:"timeout_seconds,omitzero"` // as told to the client
+}
+
+// AskedCall is one call of an approval_request: exactly what the person saw,
+// and the digest of that question.
+type AskedCall struct {
+	message.Key
+	Tool           string                   `json:"tool_name"`
+	Input          string                   `json:"input"`
+	Digest         string                   `json:"digest,omitzero"`
+	Text           string                   `json:"text,omitzero"`
+	SuggestedRules []message.PermissionRule `json:"suggested_rules,omitzero"`
+}
+
+// approvalKey names the question of one event: the session and, where the
+// original counts, a number taken from a hash of the event's id and of what is
+// asked. A count would be another one after a restart or with other retention,
+// and an old card would then answer another question.
+func approvalKey(session message.SessionID, event string, calls []AskedCall) string {
+	h := sha256.New()
+	part := func(s string) {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(s)))
+		h.Write(n[:])
+		h.Write([]byte(s))
+	}
+	part("askance-approval-v1")
+	part(event)
+	for _, c := range calls {
+		part(c.String())
+		part(c.Tool)
+		part(c.Input)
+	}
+	const bits = 62 // fits the signed integers of every client language
+	number := binary.BigEndian.Uint64(h.Sum(nil)) >> (64 - bits)
+	return string(session) + "_" + strconv.FormatUint(number, 10)
+}
+
+// SplitKey takes an approval_key apart at its last underscore. false: it has
+// not the form session_number.
+func SplitKey(key string) (session message.SessionID, number uint64, ok bool) {
+	i := strings.LastIndexByte(key, '_')
+	if i < 0 {
+		return "", 0, false
+	}
+	number, err := strconv.ParseUint(key[i+1:], 10, 64)
+	return message.SessionID(key[:i]), number, err == nil
+}
+
+// frames are the block's start, delta and stop, readable as either form.
+func (a *Asked) frames() (*ApprovalRequest, *ApprovalDelta) {
+	actions := make([]Action, len(a.Calls))
+	configs := make([]ReviewConfig, len(a.Calls))
+	for i, c := range a.Calls {
+		actions[i] = Action{
+			Name: c.Tool, Args: message.RawJSON(c.Input), ToolUseID: c.Call,
+			Description: c.Text, SuggestedRules: c.SuggestedRules,
+		}
+		configs[i] = ReviewConfig{RequireApproval: true, Timeout: a.TimeoutSeconds}
+	}
+	return &ApprovalRequest{ApprovalKey: a.Key, Actions: actions, ReviewConfigs: configs},
+		&ApprovalDelta{Actions: actions, ReviewConfigs: configs, TimeoutSeconds: a.TimeoutSeconds}
+}
+
+// Join reads what is asked from either form of an approval_request, or from
+// both: delta is nil where there was none. Actions, reviews and time limit come
+// from the delta if it has them, else from the start; two that disagree are
+// refused, because what the person sees would depend on the client.
+func Join(start *ApprovalRequest, delta *ApprovalDelta) (*ApprovalDelta, error) {
+	out := &ApprovalDelta{Actions: start.Actions, ReviewConfigs: start.ReviewConfigs}
+	if delta != nil {
+		if start.Actions != nil && delta.Actions != nil && !sameActions(start.Actions, delta.Actions) {
+			return nil, message.Errorf(message.CodeInvalid, "read approval_request", "%.100q: start and delta name different actions", start.ApprovalKey)
+		}
+		*out = *delta
+		if out.Actions == nil {
+			out.Actions = start.Actions
+		}
+		if out.ReviewConfigs == nil {
+			out.ReviewConfigs = start.ReviewConfigs
+		}
+	}
+	for _, c := range out.ReviewConfigs {
+		if out.TimeoutSeconds == 0 || c.Timeout > 0 && c.Timeout < out.TimeoutSeconds {
+			out.TimeoutSeconds = c.Timeout
+		}
+	}
+	if len(out.Actions) == 0 {
+		return nil, message.Errorf(message.CodeInvalid, "read approval_request", "%.100q asks about nothing", start.ApprovalKey)
+	}
+	return out, nil
+}
+
+// sameActions compares names and arguments, and ids where both forms have one.
+func sameActions(a, b []Action) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		ids := a[i].ToolUseID == b[i].ToolUseID || a[i].ToolUseID == "" || b[i].ToolUseID == ""
+		if !ids || a[i].Name != b[i].Name || !sameJSON(a[i].Args, b[i].Args) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,162 @@
+package blockstream
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/internal/object"
+)
+
+// Limits of what is decoded.
+const (
+	// DefaultMaxBytes bounds a frame: the largest input of a call is 256 KiB and
+	// an approval_request carries it twice.
+	DefaultMaxBytes = 1 << 20
+	// MaxCommandBytes bounds a command: room for one edited input.
+	MaxCommandBytes = 512 << 10
+	// MaxDecisions, MaxContentURLs bound the lists of a command.
+	MaxDecisions   = 256
+	MaxContentURLs = 64
+)
+
+// ErrUnknownCommand is wrapped by the error for a command of unknown type. A
+// command is never guessed.
+var ErrUnknownCommand = errors.New("unknown command")
+
+// Codec reads frames and commands. The zero value is ready to use; it has no
+// state.
+type Codec struct {
+	// MaxBytes bounds the input; 0: DefaultMaxBytes for frames, MaxCommandBytes
+	// for commands.
+	MaxBytes int
+}
+
+// DecodeFrame decodes a frame with the zero Codec.
+func DecodeFrame(data []byte) (Frame, error) { return Codec{}.DecodeFrame(data) }
+
+// DecodeCommand decodes a command with the zero Codec.
+func DecodeCommand(data []byte) (Command, error) { return Codec{}.DecodeCommand(data) }
+
+// DecodeFrame decodes what a server sent. Members that this version does not
+// know are dropped; frames, blocks and deltas of unknown type are kept.
+func (c Codec) DecodeFrame(data []byte) (Frame, error) {
+	return decode(data, "decode frame", c.max(DefaultMaxBytes), frame)
+}
+
+// DecodeCommand decodes what a client sent. In an approval every member must
+// be known, elsewhere unknown ones are dropped; unknown types are refused with
+// [ErrUnknownCommand].
+func (c Codec) DecodeCommand(data []byte) (Command, error) {
+	return decode(data, "decode command", c.max(MaxCommandBytes), command)
+}
+
+func (c Codec) max(n int) int {
+	if c.MaxBytes > 0 {
+		return c.MaxBytes
+	}
+	return n
+}
+
+func decode[T any](data []byte, op string, limit int, read func([]byte) (T, error)) (T, error) {
+	var none T
+	err := strictjson.Check(data, strictjson.MaxBytes(limit))
+	if err == nil {
+		var v T
+		if v, err = read(data); err == nil {
+			return v, nil
+		}
+	}
+	return none, border(op, err)
+}
+
+// border gives an error the type that leaves this package.
+func border(op string, err error) error {
+	if errors.Is(err, strictjson.ErrTooLarge) {
+		return message.Errorf(message.CodeTooLarge, op, "%w", err)
+	}
+	return message.Errorf(message.CodeInvalid, op, "%w", err)
+}
+
+func command(raw []byte) (Command, error) {
+	r := object.Read(raw)
+	switch t := CommandType(r.Text("type")); {
+	case r.Err() != nil:
+		return nil, r.Err()
+	case t == CommandAuth:
+		return &Auth{Token: r.Text("token")}, r.Err()
+	case t == CommandSubscribe:
+		return &Subscribe{Session: message.SessionID(r.Text("session_id")), LastEventID: r.TextOr("last_event_id", "")}, r.Err()
+	case t == CommandChat:
+		return chat(r)
+	case t == CommandStop:
+		return &Stop{Session: message.SessionID(r.TextOr("session_id", "")), MessageID: message.ReplyID(r.TextOr("message_id", ""))}, r.Err()
+	case t == CommandApproval:
+		return approval(r)
+	case t == CommandPing:
+		return &PingCommand{}, nil
+	case t == CommandPong:
+		return &PongCommand{}, nil
+	default:
+		return nil, &strictjson.Error{Op: "decode", Path: "/type", Offset: -1, Err: unknownError{string(t)}}
+	}
+}
+
+// unknownError is both a wrong type and an unknown command.
+type unknownError struct{ name string }
+
+func (e unknownError) Error() string {
+	return ErrUnknownCommand.Error() + " " + strconv.Quote(e.name[:min(len(e.name), 60)])
+}
+func (unknownError) Unwrap() []error { return []error{ErrUnknownCommand, strictjson.ErrType} }
+
+func chat(r *object.Reader) (*Chat, error) {
+	c := &Chat{Session: message.SessionID(r.TextOr("session_id", ""))}
+	said := 0
+	for _, name := range []string{"message", "content", "text"} {
+		if r.Has(name) {
+			c.Text = r.Text(name)
+			said++
+		}
+	}
+	r.Items("content_urls", func(raw []byte) error {
+		u, err := strictjson.Text(raw)
+		if len(c.ContentURLs) == MaxContentURLs {
+			return strictjson.Wrong(strictjson.ErrTooLarge, "over %d urls", MaxContentURLs)
+		}
+		c.ContentURLs = append(c.ContentURLs, u)
+		return err
+	})
+	switch {
+	case said > 1:
+		r.Fail(strictjson.ErrDuplicateName, "more than one of message, content and text")
+	case said == 0 && len(c.ContentURLs) == 0:
+		r.Fail(strictjson.ErrMissingMember, "%q", "message")
+	}
+	return c, r.Err()
+}
+
+func approval(r *object.Reader) (*Approval, error) {
+	r.Only("type", "approval_key", "session_id", "message_id", "decisions")
+	a := &Approval{
+		Key:       r.TextOr("approval_key", ""),
+		Session:   message.SessionID(r.TextOr("session_id", "")),
+		MessageID: message.ReplyID(r.TextOr("message_id", "")),
+	}
+	r.Items("decisions", func(raw []byte) error {
+		if len(a.Decisions) == MaxDecisions {
+			return strictjson.Wrong(strictjson.ErrTooLarge, "over %d decisions", MaxDecisions)
+		}
+		d, err := decision(raw, false)
+		a.Decisions = append(a.Decisions, d)
+		return err
+	})
+	if len(a.Decisions) == 0 {
+		r.Fail(strictjson.ErrMissingMember, "%q, with one item for each action", "decisions")
+	}
+	return a, r.Err()
+}
+
+func clone(raw []byte) message.RawJSON { return bytes.Clone(raw) }

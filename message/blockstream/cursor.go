@@ -1,0 +1,42 @@
+package blockstream
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Cursor is a place in a session's frames: the journal sequence of the event
+// and the number of the frame among those that the event became. As text it is
+// the event_id of the frame; ids sort as text in the order of the frames.
+type Cursor struct {
+	Seq   uint64
+	Frame int // 0, 1, …
+}
+
+const (
+	cursorSeq   = 20 // digits of the largest uint64
+	cursorFrame = 6
+)
+
+// String is the event_id.
+func (c Cursor) String() string { return fmt.Sprintf("%020d-%06d", c.Seq, c.Frame) }
+
+// After reports whether a frame at c comes after one at o, as a subscriber who
+// has seen o needs to know.
+func (c Cursor) After(o Cursor) bool {
+	return c.Seq > o.Seq || c.Seq == o.Seq && c.Frame > o.Frame
+}
+
+// ParseCursor reads an event_id of ours.
+func ParseCursor(id string) (Cursor, error) {
+	if len(id) == cursorSeq+1+cursorFrame && id[cursorSeq] == '-' {
+		seq, err := strconv.ParseUint(id[:cursorSeq], 10, 64)
+		frame, err2 := strconv.ParseUint(id[cursorSeq+1:], 10, 32)
+		if c := (Cursor{seq, int(frame)}); err == nil && err2 == nil && c.String() == id {
+			return c, nil
+		}
+	}
+	return Cursor{}, &message.Error{Code: message.CodeInvalid, Op: "read last_event_id", What: fmt.Sprintf("%.60q is no event_id of this server", id), Hint: "send the event_id of the last frame, or none"}
+}

@@ -1,0 +1,70 @@
+package blockstream_test
+
+import (
+	"fmt"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/blockstream"
+)
+
+// Events of an agent become frames; an approval becomes answers.
+func Example() {
+	m, err := blockstream.NewMapper(blockstream.Config{Session: "abc-123"})
+	if err != nil {
+		panic(err)
+	}
+	h := message.EventHeader{ID: "e1", CreatedAt: "2026-03-01T09:00:00", Reply: "msg-1"}
+	frames, err := m.Event(&message.RequireUserConfirm{EventHeader: h, ToolCalls: []message.ToolCallBlock{
+		{ID: "toolu_1", Name: "refund", Input: `{"cents":500}`},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	for _, f := range frames {
+		fmt.Println(f.Type())
+	}
+	cmd, err := blockstream.DecodeCommand([]byte(`{"type":"approval","decisions":[{"type":"edit","edited_action":{"name":"refund","args":{"cents":400}}}]}`))
+	if err != nil {
+		panic(err)
+	}
+	answers, err := m.Answers(cmd.(*blockstream.Approval))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(answers[0].Call, answers[0].Kind, *answers[0].Input)
+	// Output:
+	// message_start
+	// content_block_start
+	// content_block_delta
+	// content_block_stop
+	// toolu_1 approve {"cents":400}
+}
+
+func ExampleAppendFrame() {
+	raw, err := blockstream.AppendFrame(nil, &blockstream.BlockDelta{
+		Header: blockstream.Header{MessageID: "msg-1"}, Index: 1,
+		Delta: &blockstream.TextDelta{Text: "82,000"},
+	})
+	fmt.Println(string(raw), err)
+	// Output: {"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"82,000"},"message_id":"msg-1"} <nil>
+}
+
+func ExampleCut() {
+	shown, cut := blockstream.Cut("short output")
+	fmt.Println(shown, cut)
+	// Output: short output false
+}
+
+func ExampleJoin() {
+	f, err := blockstream.DecodeFrame([]byte(`{"type":"content_block_start","index":0,"content_block":{"type":"approval_request","approval_key":"abc-123_1",
+		"actions":[{"name":"refund","args":{"cents":500},"tool_use_id":"toolu_1"}],"review_configs":[{"require_approval":true,"timeout":300}]}}`))
+	if err != nil {
+		panic(err)
+	}
+	asked, err := blockstream.Join(f.(*blockstream.BlockStart).Block.(*blockstream.ApprovalRequest), nil)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(asked.Actions[0].Name, string(asked.Actions[0].Args), asked.TimeoutSeconds)
+	// Output: refund {"cents":500} 300
+}

@@ -1,0 +1,89 @@
+package blockstream_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/blockstream"
+)
+
+// stable checks that writing, reading and writing again gives the same bytes.
+func stable[T json.Marshaler](t *testing.T, v T, decode func([]byte) (T, error)) {
+	t.Helper()
+	once, err := v.MarshalJSON()
+	if err != nil {
+		t.Fatalf("what was read cannot be written: %v", err)
+	}
+	again, err := decode(once)
+	if err != nil {
+		t.Fatalf("what was written cannot be read: %v\n%s", err, once)
+	}
+	twice, err := again.MarshalJSON()
+	if err != nil || !bytes.Equal(once, twice) {
+		t.Fatalf("not stable: %v\n%s\n%s", err, once, twice)
+	}
+}
+
+// roomy reads back what grew while it was written.
+var roomy = blockstream.Codec{MaxBytes: 16 << 20}
+
+func FuzzDecodeFrame(f *testing.F) {
+	for _, row := range published(f) {
+		f.Add([]byte(row))
+	}
+	for _, s := range []string{``, `{}`, `[]`, `{"type":"ping","event_id":null}`, `{"type":"content_block_delta","index":0,"delta":{}}`, `{"type":"message_start","session_id":"","timestamp":1e300,"display_mode":"chat"}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := blockstream.DecodeFrame(data)
+		if err == nil {
+			stable(t, v, roomy.DecodeFrame)
+		}
+	})
+}
+
+// FuzzDecodeCommand also tries every decision that can be read on a question:
+// it never changes the tool, and approves only by the word.
+func FuzzDecodeCommand(f *testing.F) {
+	for _, s := range []string{
+		`{"type":"auth","token":"t"}`, `{"type":"subscribe","session_id":"a","last_event_id":"b"}`, `{"type":"chat","message":"x","content_urls":["u"]}`,
+		`{"type":"approval","decisions":["approve"]}`, `{"type":"approval","approval_key":"s_1","decisions":[{"type":"edit","edited_action":{"name":"t","args":{"q":2}}}]}`,
+		`{"type":"approval","decisions":[{"decision":"reject","message":"no","tool_use_id":"c"}]}`, `{"type":"approval","decisions":[{"type":"respond","message":"x"}]}`, `{"type":"stop"}`, `{}`,
+	} {
+		f.Add([]byte(s))
+	}
+	asked := blockstream.Asked{Key: "s_1", Session: "s", MessageID: "m", Calls: []blockstream.AskedCall{{Key: message.Key{Call: "c"}, Tool: "t", Input: `{"q":1}`, Digest: "d"}}}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := blockstream.DecodeCommand(data)
+		if err != nil {
+			return
+		}
+		stable(t, v, roomy.DecodeCommand)
+		a, ok := v.(*blockstream.Approval)
+		if !ok {
+			return
+		}
+		answers, err := asked.Answers(a)
+		if err != nil {
+			return
+		}
+		for i, ans := range answers {
+			approves := a.Decisions[i].Type == blockstream.DecisionApprove || a.Decisions[i].Type == blockstream.DecisionEdit
+			if ans.Digest != "d" || ans.Call != "c" || (ans.Kind == message.AnswerApprove) != approves || !approves && ans.Input != nil {
+				t.Fatalf("%s: %+v", data, ans)
+			}
+		}
+	})
+}
+
+func FuzzParseCursor(f *testing.F) {
+	f.Add("00000000000000000009-000012")
+	f.Add("01HXYZ100")
+	f.Fuzz(func(t *testing.T, s string) {
+		if c, err := blockstream.ParseCursor(s); err == nil && c.String() != s {
+			t.Fatalf("%q reads as %v", s, c)
+		}
+	})
+}

@@ -1,0 +1,295 @@
+package blockstream
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/internal/object"
+)
+
+// call is a tool call of the turn.
+type call struct {
+	name  string
+	input strings.Builder
+	bare  bool // known from its result alone: there is nothing to show
+	shown bool // its tool_use was sent
+	over  bool // its tool_result was sent
+	// result is set while the tool runs.
+	result *output
+}
+
+// output collects a result. It keeps what a frame shows and counts the rest.
+type output struct {
+	name  string
+	shown strings.Builder
+	chars int
+	data  []DataPart
+}
+
+// maxParts bounds the data parts that an artifact lists.
+const maxParts = 32
+
+// add appends text: the first characters are kept, all are counted.
+func (o *output) add(text string) {
+	if room := MaxContent - o.chars; room > 0 {
+		o.shown.WriteString(first(text, room))
+	}
+	o.chars += utf8.RuneCountInString(text)
+}
+
+// first gives the first n characters.
+func first(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}
+
+func (o *output) part(mediaType, url string) {
+	if len(o.data) < maxParts {
+		o.data = append(o.data, DataPart{mediaType, url})
+	}
+}
+
+// toolCall maps the events by which a model makes a call. The tool_use goes on
+// the wire when the call begins, not before: a question about it comes first,
+// and with it, in one of the published clients, the loss of every block that
+// stands there without its result.
+func (m *Mapper) toolCall(e message.Event) {
+	t := m.enter(e)
+	if t == nil {
+		return
+	}
+	switch e := e.(type) {
+	case *message.ToolCallStart:
+		if c := t.calls[e.ToolCallID]; c != nil {
+			m.skip(e, "the turn has a call with that id already")
+			return
+		}
+		t.add(e.ToolCallID, &call{name: e.ToolCallName})
+	case *message.ToolCallDelta:
+		c := t.calls[e.ToolCallID]
+		if c == nil || c.bare || c.shown {
+			m.skip(e, "the turn has no such call, or it was shown already, whole")
+			return
+		}
+		if c.input.Len() <= maxInput { // one delta over the limit is enough to know
+			c.input.WriteString(e.Delta)
+		}
+	case *message.ToolCallEnd: // shown when it begins
+	case *message.RequireExternalExecution:
+		for i := range e.ToolCalls {
+			t.learn(&e.ToolCalls[i])
+			m.begins(e.ToolCalls[i].ID)
+		}
+	default: // of another family
+	}
+}
+
+func (t *turn) add(id message.CallID, c *call) {
+	t.calls[id] = c
+	t.order = append(t.order, id)
+}
+
+// learn takes a call over from an event that carries it whole: its own events
+// may not have come, as a runtime need not stream what it proposes, and a person
+// may have changed it since.
+func (t *turn) learn(b *message.ToolCallBlock) {
+	c := t.calls[b.ID]
+	if c == nil {
+		c = &call{}
+		t.add(b.ID, c)
+	}
+	if !c.shown && !c.over {
+		c.name, c.bare = b.Name, false
+		c.input.Reset()
+		c.input.WriteString(b.Input)
+	}
+}
+
+// begins shows a call, unless that was done or there is nothing to show.
+func (m *Mapper) begins(id message.CallID) {
+	if c := m.turn.calls[id]; !c.shown && !c.over && !c.bare {
+		m.use(id, c)
+	}
+}
+
+// leftover shows the calls that never began, before the turn ends.
+func (m *Mapper) leftover() {
+	for _, id := range m.turn.order {
+		m.begins(id)
+	}
+}
+
+// use sends the tool_use. Arguments that are no JSON object cannot be shown as
+// such: they stand as text in the label.
+func (m *Mapper) use(id message.CallID, c *call) {
+	input := c.input.String()
+	b := &ToolUse{ID: id, Name: c.name, Label: c.name}
+	if m.cfg.Label != nil {
+		b.Label = m.cfg.Label(c.name, input)
+	}
+	if isObject(input) {
+		b.Input = message.RawJSON(input)
+	} else {
+		shown, _ := Cut(input)
+		b.Label += ": " + shown
+	}
+	c.shown = true
+	c.input.Reset()
+	m.block(b)
+}
+
+// toolResult maps the events of a result: one block at its end.
+func (m *Mapper) toolResult(e message.Event) {
+	t := m.enter(e)
+	if t == nil {
+		return
+	}
+	switch e := e.(type) {
+	case *message.ToolResultStart:
+		m.resultStart(t, e)
+	case *message.ToolResultTextDelta:
+		if o := m.running(t, e, e.ToolCallID); o != nil {
+			o.add(e.Delta)
+		}
+	case *message.ToolResultDataDelta:
+		if o := m.running(t, e, e.ToolCallID); o != nil {
+			o.part(e.MediaType, deref(e.URL))
+		}
+	case *message.ToolResultEnd:
+		if o := m.running(t, e, e.ToolCallID); o != nil {
+			m.result(t, e.ToolCallID, o, e.State)
+		}
+	case *message.ExternalExecutionResult:
+		for i := range e.ExecutionResults {
+			m.whole(t, e, &e.ExecutionResults[i])
+		}
+	default: // of another family
+	}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// resultStart notes that a call runs.
+func (m *Mapper) resultStart(t *turn, e *message.ToolResultStart) {
+	c := t.calls[e.ToolCallID]
+	if c == nil {
+		c = &call{name: e.ToolCallName, bare: true}
+		t.add(e.ToolCallID, c)
+	}
+	if c.result != nil || c.over {
+		m.skip(e, "the call has a result already")
+		return
+	}
+	c.result = &output{name: e.ToolCallName}
+	if m.pending[callKey{t.reply, e.ToolCallID}] == nil { // else it ends unanswered, which is said first
+		m.begins(e.ToolCallID)
+	}
+}
+
+// running is the result that a delta or an end is about.
+func (m *Mapper) running(t *turn, e message.Event, id message.CallID) *output {
+	if c := t.calls[id]; c != nil && c.result != nil && !c.over {
+		return c.result
+	}
+	m.skip(e, "the turn has no such running call")
+	return nil
+}
+
+// whole shows a result that came in one piece, unless the call has one: then
+// its own events bring the content.
+func (m *Mapper) whole(t *turn, e message.Event, r *message.ToolResultBlock) {
+	c := t.calls[r.ID]
+	if c != nil && (c.result != nil || c.over) {
+		m.skip(e, "the call has a result already")
+		return
+	}
+	if c == nil {
+		t.add(r.ID, &call{name: r.Name, bare: true})
+	}
+	o := &output{name: r.Name}
+	o.add(r.Output.String())
+	for _, b := range r.Output.Blocks {
+		if d, ok := b.(*message.DataBlock); ok {
+			switch src := d.Source.(type) {
+			case *message.Base64Source:
+				o.part(src.MediaType, "")
+			case *message.URLSource:
+				o.part(src.MediaType, src.URL)
+			}
+		}
+	}
+	m.result(t, r.ID, o, r.State)
+}
+
+// result sends the tool_result, after the tool_use it belongs to.
+func (m *Mapper) result(t *turn, id message.CallID, o *output, state message.ToolResultState) {
+	m.begins(id)
+	c := t.calls[id]
+	c.over, c.result = true, nil
+	b := &ToolResult{ToolUseID: id, Name: o.name, Status: ResultError, Content: o.shown.String()}
+	if state == message.ToolResultSuccess {
+		b.Status = ResultSuccess
+	}
+	out := Output{MessageID: t.reply, ToolUseID: id, State: state, Characters: o.chars, Data: o.data}
+	if m.cfg.Artifact != nil {
+		b.Artifact = m.cfg.Artifact(out)
+	} else {
+		b.Artifact = out.Reference()
+	}
+	m.block(b)
+}
+
+// Reference is the artifact of a result whose frame does not hold all of it:
+// where the rest belongs, how long it is, what data came with it. It is nil if
+// the frame holds everything.
+func (o Output) Reference() message.RawJSON {
+	if o.Characters <= MaxContent && len(o.Data) == 0 {
+		return nil
+	}
+	w := object.Write(nil)
+	w.Text("type", "tool_output")
+	w.Text("message_id", string(o.MessageID))
+	w.Text("tool_use_id", string(o.ToolUseID))
+	w.Text("state", string(o.State))
+	w.Int("characters", int64(o.Characters))
+	w.Bool("truncated", o.Characters > MaxContent)
+	w.Array("data", len(o.Data), func(dst []byte, i int) ([]byte, error) {
+		w := object.Write(dst)
+		w.Text("media_type", o.Data[i].MediaType)
+		w.TextIf("url", o.Data[i].URL)
+		return w.End()
+	})
+	raw, err := w.End()
+	if err != nil {
+		return nil // text that is not UTF-8: nothing can be said about it in JSON
+	}
+	return raw
+}
+
+// failure describes why a turn failed. The code is the only documented one.
+func failure(info *message.ErrorInfo) *Extras {
+	x := &Extras{Subtype: SubtypeError, Code: CodeLLM, CanRetry: true, ErrorType: ErrorTerminal}
+	if info == nil {
+		return x
+	}
+	switch info.Type {
+	case message.ErrorAuthentication, message.ErrorPermission, message.ErrorInvalidRequest, message.ErrorSetup:
+		x.CanRetry = false
+	}
+	if text, err := strictjson.AppendString([]byte(`{"error":`), info.Message); err == nil {
+		x.Details = append(text, '}')
+	}
+	return x
+}

@@ -1,0 +1,233 @@
+package blockstream
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// turn is what is open on the wire.
+// Invariant: next is the number of blocks so far; open, if set, is block next-1.
+type turn struct {
+	reply   message.ReplyID
+	started time.Time // zero if unknown
+	next    int
+	open    *openBlock
+	known   map[string]bool // text and thinking blocks that have begun
+	calls   map[message.CallID]*call
+	order   []message.CallID // of calls, as they came
+}
+
+// openBlock is the text or thinking block that can still grow. All other blocks
+// are written whole.
+type openBlock struct {
+	name  string // kind and block id
+	text  bool
+	ended bool // its END came; the stop waits to know whether it is final
+}
+
+// enter makes the event's turn the one that is open. nil: the event comes too
+// late for its turn.
+func (m *Mapper) enter(e message.Event) *turn {
+	reply := e.ReplyID()
+	if m.turn != nil && m.turn.reply == reply {
+		return m.turn
+	}
+	if slices.Contains(m.over, reply) {
+		m.skip(e, "its turn is over")
+		return nil
+	}
+	m.endTurn(e.Header().CreatedAt)
+	m.begin(reply, e.Header().CreatedAt)
+	return m.turn
+}
+
+// begin opens a turn. at is AgentScope's time, or "".
+func (m *Mapper) begin(reply message.ReplyID, at string) {
+	started, ok := m.time(at)
+	start := &MessageStart{Session: m.cfg.Session, DisplayMode: m.cfg.DisplayMode}
+	if ok {
+		start.Timestamp = float64(started.UnixMicro()) / 1e6
+	}
+	m.over = slices.DeleteFunc(m.over, func(r message.ReplyID) bool { return r == reply })
+	m.turn = &turn{reply: reply, started: started, known: map[string]bool{}, calls: map[message.CallID]*call{}}
+	m.emit(start)
+	if len(m.files) > 0 {
+		m.block(&FileProcessing{Status: "processing", Files: m.files}, &FileDelta{Status: "completed", Message: "Received " + plural(len(m.files), "file")})
+		m.files = nil
+	}
+}
+
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}
+
+// time reads AgentScope's times, which have no zone, and those that have one.
+func (m *Mapper) time(at string) (time.Time, bool) {
+	for _, layout := range []string{"2006-01-02T15:04:05.999999999", time.RFC3339Nano} {
+		if t, err := time.ParseInLocation(layout, at, m.cfg.Location); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// endTurn closes the turn that is open, if there is one.
+func (m *Mapper) endTurn(at string) {
+	if m.turn == nil {
+		return
+	}
+	m.leftover()
+	m.stop(false)
+	m.emit(&MessageDelta{StopReason: StopEndTurn})
+	stop := &MessageStop{}
+	if end, ok := m.time(at); ok && !m.turn.started.IsZero() && end.After(m.turn.started) {
+		stop.DurationMS = end.Sub(m.turn.started).Milliseconds()
+	}
+	m.emit(stop)
+	m.over = append(m.over, m.turn.reply)
+	if len(m.over) > maxOver {
+		m.over = m.over[1:]
+	}
+	m.turn = nil
+}
+
+// emit sends a frame of the turn.
+func (m *Mapper) emit(f Frame) {
+	f.Head().MessageID = m.turn.reply
+	m.out = append(m.out, f)
+}
+
+// start opens the next block, after whatever was open.
+func (m *Mapper) start(b ContentBlock) {
+	m.stop(false)
+	m.emit(&BlockStart{Index: m.turn.next, Block: b})
+	m.turn.next++
+}
+
+// block sends a block whole.
+func (m *Mapper) block(b ContentBlock, deltas ...Delta) {
+	m.start(b)
+	i := m.turn.next - 1
+	for _, d := range deltas {
+		m.emit(&BlockDelta{Index: i, Delta: d})
+	}
+	m.emit(&BlockStop{Index: i})
+}
+
+// stop closes the open text or thinking block, if there is one.
+func (m *Mapper) stop(final bool) {
+	if t := m.turn; t != nil && t.open != nil {
+		m.emit(&BlockStop{Index: t.next - 1, Final: final && t.open.text && t.open.ended})
+		t.open = nil
+	}
+}
+
+// release closes a text block that has ended as soon as something shows that it
+// is not the last answer of the turn.
+func (m *Mapper) release(e message.Event) {
+	if m.turn == nil || m.turn.open == nil || !m.turn.open.ended {
+		return
+	}
+	switch e.(type) {
+	case *message.ModelCallEnd, *message.ReplyEnd, *message.ExceedMaxIters, *message.UserInterrupt, *message.Custom, *message.UnknownEvent:
+	default:
+		m.stop(false)
+	}
+}
+
+// replyEnd closes the reply's turn; how it ended shows in a terminal block.
+func (m *Mapper) replyEnd(e *message.ReplyEnd) {
+	if m.turn == nil || m.turn.reply != e.Reply {
+		m.skip(e, "its turn is not open")
+		return
+	}
+	m.leftover()
+	m.stop(e.FinishedReason != message.FinishedInterrupted && e.FinishedReason != message.FinishedError)
+	switch e.FinishedReason {
+	case message.FinishedInterrupted:
+		m.block(&Text{}, &TextDelta{Text: m.cfg.Stopped, Extras: &Extras{Subtype: SubtypeUserStopped}})
+	case message.FinishedError:
+		m.block(&Text{}, &TextDelta{Text: m.cfg.Failed, Extras: failure(e.Error)})
+	}
+	m.endTurn(e.CreatedAt)
+}
+
+// text maps the events of text blocks.
+func (m *Mapper) text(e message.Event) {
+	switch e := e.(type) {
+	case *message.TextBlockStart:
+		m.know(e, "text "+e.BlockID)
+	case *message.TextBlockDelta:
+		if m.grow(e, "text "+e.BlockID, e.Delta, &Text{}) {
+			m.emit(&BlockDelta{Index: m.turn.next - 1, Delta: &TextDelta{Text: e.Delta}})
+		}
+	case *message.TextBlockEnd:
+		m.ended("text " + e.BlockID)
+	default: // of another family
+	}
+}
+
+// thinking maps the events of thinking blocks, which chat mode does not show.
+func (m *Mapper) thinking(e message.Event) {
+	if m.cfg.DisplayMode != ModeAgent {
+		m.skip(e, "chat mode shows no thinking")
+		return
+	}
+	switch e := e.(type) {
+	case *message.ThinkingBlockStart:
+		m.know(e, "thinking "+e.BlockID)
+	case *message.ThinkingBlockDelta:
+		if m.grow(e, "thinking "+e.BlockID, e.Delta, &Thinking{}) {
+			m.emit(&BlockDelta{Index: m.turn.next - 1, Delta: &ThinkingDelta{Thinking: e.Delta}})
+		}
+	case *message.ThinkingBlockEnd:
+		m.ended("thinking " + e.BlockID)
+	default: // of another family
+	}
+}
+
+// know notes that a block has begun. It goes on the wire with its first text.
+func (m *Mapper) know(e message.Event, name string) {
+	if t := m.enter(e); t != nil {
+		t.known[name] = true
+	}
+}
+
+// grow makes the named block the open one; if another block came between, that
+// is a further block. false: there is nothing to send.
+func (m *Mapper) grow(e message.Event, name, delta string, b ContentBlock) bool {
+	t := m.enter(e)
+	if t == nil {
+		return false
+	}
+	if !t.known[name] {
+		m.skip(e, "the turn has no such block")
+		return false
+	}
+	if delta == "" {
+		return false
+	}
+	if t.open == nil || t.open.name != name {
+		m.start(b)
+		t.open = &openBlock{name: name, text: b.Type() == BlockText}
+	}
+	return true
+}
+
+// ended notes the end of the named block. Thinking stops at once; text waits to
+// know whether it is the last answer.
+func (m *Mapper) ended(name string) {
+	if m.turn == nil || m.turn.open == nil || m.turn.open.name != name {
+		return
+	}
+	m.turn.open.ended = true
+	if !m.turn.open.text {
+		m.stop(false)
+	}
+}
