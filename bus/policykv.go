@@ -129,18 +129,27 @@ func (b *PolicyBucket) Name() string { return b.name }
 // and gives its revision. What the file says is not looked at here: engines
 // refuse a bad policy and keep their last good one.
 func (b *PolicyBucket) Put(ctx context.Context, name string, data []byte) (uint64, error) {
-	op := "put " + b.what
-	if err := b.checkName(op, name); err != nil {
+	if err := b.Check(name, data); err != nil {
 		return 0, err
-	}
-	if len(data) > MaxPolicyBytes {
-		return 0, &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("%s is longer than %d bytes", name, MaxPolicyBytes), Hint: "split it"}
 	}
 	rev, err := b.kv.Put(ctx, name, data)
 	if err != nil {
-		return 0, apiError(op, "bucket "+b.name, err)
+		return 0, apiError("put "+b.what, "bucket "+b.name, err)
 	}
 	return rev, nil
+}
+
+// Check says why Put would refuse a file without asking the server; nil if it
+// would not.
+func (b *PolicyBucket) Check(name string, data []byte) error {
+	op := "put " + b.what
+	if err := b.checkName(op, name); err != nil {
+		return err
+	}
+	if len(data) > MaxPolicyBytes {
+		return &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("%s is longer than %d bytes", name, MaxPolicyBytes), Hint: "split it"}
+	}
+	return nil
 }
 
 // Delete takes a rule file out. Taking out the last one leaves no policy, which

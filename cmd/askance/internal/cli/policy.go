@@ -17,7 +17,8 @@ func (a *app) policy() *cobra.Command {
 		Short: "Check, test, explain and compare policies, without an engine",
 		Long: `Works on rule files and a tools file alone: no engine runs, nothing is decided for
 real. The files are named as arguments, or with --policy, ASKANCE_POLICY or
-askance.yaml, as for askance serve.
+askance.yaml, as for askance serve; managed=FILE, user=FILE and run=FILE say that a
+file is of another layer than project. Only put changes anything.
 
 permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes.`,
 		Example: `  askance policy lint rules.yaml --tools tools.yaml
@@ -32,7 +33,7 @@ permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.policyLint(), a.policyTest(), a.policyExplain(), a.policyReplay(), a.policyDiff(), a.policyFmt(), a.policyVars(), a.policySchema(), a.policyImport())
+	c.AddCommand(a.policyLint(), a.policyTest(), a.policyExplain(), a.policyReplay(), a.policyDiff(), a.policyFmt(), a.policyVars(), a.policySchema(), a.policyImport(), a.policyPut())
 	return c
 }
 
@@ -44,7 +45,7 @@ type policyFiles struct {
 
 func (p *policyFiles) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVar(&p.paths, "policy", nil, "rule file, or folder of rule files; may be repeated; the same as an argument")
+	f.StringArrayVar(&p.paths, "policy", nil, "rule file, or folder of rule files, with its LAYER= before it if that is not project; may be repeated; the same as an argument")
 	p.toolsFlag(c)
 }
 

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/suite"
+)
+
+// putting is what askance policy put is told.
+type putting struct {
+	policyFiles
+	remove []string
+	dry    bool
+}
+
+func (a *app) policyPut() *cobra.Command {
+	var p putting
+	c := &cobra.Command{
+		Use:   "put [FILE...]",
+		Short: "Check rule files and put them into the policy bucket of running engines",
+		Long: `Stores rule files in the NATS key-value bucket of the space, from which engines
+that were started with --policy-bucket take theirs at once. A file's name there is
+its name without the folder; what was stored under it is replaced.
+
+Before anything is written, the policy that the bucket would then hold is loaded, and
+its tests are run. A policy that does not load, or fails a test, is not stored. Rule
+files that an engine has besides the bucket are not known here.
+
+Works at a server that runs: on the data folder, or that of --nats, with a login that
+may write the bucket, such as that of the engines. Ends with exit code 7 if a test
+fails.`,
+		Example: `  askance policy put rules.yaml --tools tools.yaml --data ./data
+  askance policy put rules/ --tools tools.yaml --dry-run
+  askance policy put --delete old.yaml --tools tools.yaml --nats nats://nats.internal:4222 --creds engine.creds`,
+		Args:              ruleFiles,
+		ValidArgsFunction: completeRules,
+		RunE:              func(c *cobra.Command, args []string) error { return a.runPut(c.Context(), p, args) },
+	}
+	p.toolsFlag(c)
+	a.at.flags(c)
+	c.Flags().StringArrayVar(&p.remove, "delete", nil, "name of a file to take out of the bucket; may be repeated")
+	c.Flags().BoolVar(&p.dry, "dry-run", false, "check, and write nothing")
+	return c
+}
+
+func (a *app) runPut(ctx context.Context, p putting, args []string) error {
+	if len(args)+len(p.remove) == 0 {
+		return usagef("name rule files to store, or one to take out with --delete")
+	}
+	opts, err := p.options()
+	if err != nil {
+		return err
+	}
+	var files []permission.File
+	if len(args) > 0 {
+		if files, err = permission.Paths(args...).Read(ctx); err != nil {
+			return err
+		}
+	}
+	nc, err := a.dialServer(ctx)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	bucket, err := bus.OpenPolicyBucket(ctx, nc, a.at.spaceID(), bus.PolicyBucketOptions{})
+	if err != nil {
+		return err
+	}
+	there, err := bucket.Read(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := bucket.Check(filepath.Base(f.Name), f.Data); err != nil {
+			return err
+		}
+	}
+	next, err := p.after(there, files)
+	if err != nil {
+		return err
+	}
+	bundle, err := checked(ctx, next, opts)
+	if err != nil {
+		return err
+	}
+	if !p.dry {
+		if err := p.store(ctx, bucket, files); err != nil {
+			return err
+		}
+	}
+	return a.printPut(bucket.Name(), bundle, next, p.dry)
+}
+
+// dialServer connects to the server of the data folder, as its engine does, or
+// to the one that was named.
+func (a *app) dialServer(ctx context.Context) (*nats.Conn, error) {
+	url, login := a.at.nats, a.at.creds
+	if url == "" {
+		dir := node.Dir(a.at.dir())
+		var err error
+		if url, err = dir.URL(); err != nil {
+			return nil, err
+		}
+		if url == "" {
+			return nil, &message.Error{Code: message.CodeUnavailable, Op: "open policy bucket", What: fmt.Sprintf("no server runs on %s", dir), Hint: "start askance serve --policy-bucket, or name a server with --nats"}
+		}
+		if own := bus.EngineLogin(dir.Creds()); login == "" {
+			if _, err := os.Stat(own); err == nil {
+				login = own
+			}
+		}
+	}
+	return bus.Connect(ctx, url, bus.ConnectOptions{Principal: a.at.as, Name: "askance policy put", CredsFile: login, Logger: a.log})
+}
+
+// after are the files that the bucket holds afterwards, sorted by name.
+func (p putting) after(there []bus.PolicyFile, files []permission.File) ([]permission.File, error) {
+	next := map[string]permission.File{}
+	for _, f := range there {
+		next[f.Name] = permission.File{Name: f.Name, Data: f.Data}
+	}
+	for _, name := range p.remove {
+		if _, ok := next[name]; !ok {
+			return nil, &message.Error{Code: message.CodeNotFound, Op: "delete rule file", What: "the bucket has no file " + name}
+		}
+		delete(next, name)
+	}
+	given := map[string]string{}
+	for _, f := range files {
+		name := filepath.Base(f.Name)
+		if other, twice := given[name]; twice {
+			return nil, usagef("%s and %s would have the same name in the bucket", other, f.Name)
+		}
+		if f.Layer != "" && f.Layer != permission.LayerProject {
+			return nil, usagef("%s: all files of the bucket are of the layer %s; give the engine others with --policy", f.Name, permission.LayerProject)
+		}
+		if slices.Contains(p.remove, name) {
+			return nil, usagef("%s is to be stored and taken out", name)
+		}
+		given[name], next[name] = f.Name, f
+	}
+	out := make([]permission.File, 0, len(next))
+	for name, f := range next {
+		f.Name = name
+		out = append(out, f)
+	}
+	if len(out) == 0 {
+		return nil, usagef("that would leave no rule file in the bucket, which engines refuse")
+	}
+	slices.SortFunc(out, func(a, b permission.File) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// checked is the policy that the files make, if it loads and its tests pass.
+func checked(ctx context.Context, files []permission.File, opts permission.Options) (*permission.Bundle, error) {
+	policy, bundle, err := policySource{files: files, opts: opts}.load()
+	if err != nil {
+		return nil, err
+	}
+	if report := suite.Run(ctx, policy, bundle); report.Failed > 0 {
+		return nil, findingsf("%d of %s failed, and nothing is stored; askance policy test says which", report.Failed, counted(len(report.Results), "test"))
+	}
+	return bundle, nil
+}
+
+// store writes the files first, so that no moment lacks a rule for its new
+// place.
+func (p putting) store(ctx context.Context, bucket *bus.PolicyBucket, files []permission.File) error {
+	for _, f := range files {
+		if _, err := bucket.Put(ctx, filepath.Base(f.Name), f.Data); err != nil {
+			return err
+		}
+	}
+	for _, name := range p.remove {
+		if err := bucket.Delete(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) printPut(bucket string, b *permission.Bundle, files []permission.File, dry bool) error {
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = f.Name
+	}
+	if a.json {
+		return a.document(map[string]any{"bucket": bucket, "files": names, "rules": b.Rules(), "bundle": b.Hash(), "stored": !dry})
+	}
+	for _, name := range names {
+		if err := a.printf("%s\n", a.out.Name(term.SafeLine(name))); err != nil {
+			return err
+		}
+	}
+	verb := "holds"
+	if dry {
+		verb = "would hold"
+	}
+	return a.printf("%s %s %s with %s: %s\n", bucket, verb, counted(len(names), "file"), counted(b.Rules(), "rule"), b.Hash())
+}

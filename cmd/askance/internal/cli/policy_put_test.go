@@ -1,0 +1,81 @@
+package cli_test
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message"
+)
+
+const putRules = `version: 1
+name: NAME
+rules:
+  - {name: RULE, tool: pay, behavior: BEHAVIOR, when: args.cents > 100}
+tests:
+  - {name: t, call: {tool: pay, args: {cents: 500}}, expect: {behavior: EXPECTED}}
+`
+
+func putFile(t *testing.T, path, rule, behavior, expected string) string {
+	t.Helper()
+	write(t, path, strings.NewReplacer("NAME", rule, "RULE", rule, "BEHAVIOR", behavior, "EXPECTED", expected).Replace(putRules))
+	return path
+}
+
+// TestPolicyPut: what is put into the bucket is in force, what does not load or
+// fails its tests is not put.
+func TestPolicyPut(t *testing.T) {
+	clean(t)
+	dir := t.TempDir()
+	tools, data := filepath.Join(dir, "tools.yaml"), filepath.Join(dir, "data")
+	write(t, tools, testTools)
+	main := putFile(t, filepath.Join(dir, "main.yaml"), "big", "deny", "deny")
+	fails(t, cli.ExitNotFound, "", "policy", "put", filepath.Join(dir, "none.yaml"), "--data", data)
+	fails(t, cli.ExitUnavailable, "no server runs", "policy", "put", main, "--data", data, "--tools", tools)
+
+	s := serveOn(t, data, "--policy-bucket", "--tools", tools)
+	put := func(args ...string) []string {
+		return append([]string{"policy", "put", "--data", s.data, "--tools", tools}, args...)
+	}
+	fails(t, cli.ExitUsage, "", put()...)
+	fails(t, cli.ExitFindings, "nothing is stored", put(putFile(t, filepath.Join(dir, "bad.yaml"), "bad", "deny", "allow"))...)
+	fails(t, cli.ExitUsage, "", put(putFile(t, filepath.Join(dir, "my rules.yaml"), "bad", "deny", "deny"))...)
+	write(t, filepath.Join(dir, "broken.yaml"), "version: 1\nname: x\nrules: [{name: a, tool: pay, behavior: deny, when: args.cent > 1}]\n")
+	fails(t, cli.ExitUsage, "undefined field 'cent'", put(filepath.Join(dir, "broken.yaml"))...)
+	fails(t, cli.ExitUsage, "layer", put("managed="+main)...)
+	fails(t, cli.ExitNotFound, "has no file", put("--delete", "main.yaml")...)
+
+	type stored struct {
+		Files  []string `json:"files"`
+		Rules  int      `json:"rules"`
+		Stored bool     `json:"stored"`
+	}
+	if got := decode[stored](t, ok(t, put(main, "--dry-run", "--json")...)); got.Stored || got.Rules != 1 || len(got.Files) != 1 {
+		t.Errorf("a dry run says %+v", got)
+	}
+	if got := decode[stored](t, ok(t, put(main, "--json")...)); !got.Stored || got.Rules != 1 {
+		t.Errorf("put says %+v", got)
+	}
+	for n := 1; ; n++ { // until the engine has taken it
+		id := "c" + strconv.Itoa(n)
+		s.propose("r1", id, "pay", `{"cents":500}`)
+		c := decode[message.ShowReply](t, ok(t, "show", id, "--json", "--data", s.data)).Call
+		if c.Decision != nil && c.Decision.Rule == "big" {
+			break
+		}
+	}
+
+	// The new file is checked together with those that are there.
+	fails(t, cli.ExitUsage, "big", put(putFile(t, filepath.Join(dir, "other.yaml"), "big", "ask", "ask"))...)
+	second := putFile(t, filepath.Join(dir, "other.yaml"), "second", "ask", "deny")
+	if got := decode[stored](t, ok(t, put(second, "--json")...)); len(got.Files) != 2 || got.Rules != 2 {
+		t.Errorf("put says %+v", got)
+	}
+	fails(t, cli.ExitUsage, "taken out", put(second, "--delete", "other.yaml")...)
+	if got := decode[stored](t, ok(t, put("--delete", "other.yaml", "--json")...)); len(got.Files) != 1 || got.Rules != 1 {
+		t.Errorf("after the deletion: %+v", got)
+	}
+	fails(t, cli.ExitUsage, "no rule file", put("--delete", "main.yaml")...)
+}
