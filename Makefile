@@ -31,6 +31,7 @@ FUZZ := \
   internal/strictjson:FuzzQuickObject \
   internal/strictjson:FuzzUnmarshal \
   message:FuzzAppend \
+  message:FuzzConceal \
   message:FuzzDecodeEvent \
   message:FuzzDecodeMsg \
   message:FuzzNormalizeURL \

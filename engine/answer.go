@@ -21,6 +21,10 @@ func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Ans
 	c, err := e.update(ctx, "answer", a.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		late = false
 		c, now := m.Call(), stamp()
+		a, err := seenBy(c, a)
+		if err != nil {
+			return err
+		}
 		vote := voter.vote(ctx, c, a, now.At)
 		if err := voter.may(c, vote, a); err != nil {
 			return err

@@ -59,7 +59,10 @@ func (e *Engine) asEvent(c *message.Call, input string, d permission.Decision) (
 	q := message.Question{
 		V: 1, Key: c.Key, Tool: c.Tool, Input: input, Text: d.Message,
 		Rule: d.Rule, Source: source(d), Reason: d.Reason, Bundle: d.Bundle,
-		Requirement: issue(c, d, base.At),
+		Requirement: issue(c, d, base.At), Hidden: d.Redact,
+	}
+	if len(q.Hidden) > 0 {
+		q.Salt = randomHex(16)
 	}
 	digest, err := q.Digest()
 	if err != nil {

@@ -21,7 +21,7 @@ func TestUnmetDutiesDeny(t *testing.T) {
 		{"users", permission.Rule{Behavior: message.BehaviorAsk, Approvers: permission.Approvers{Users: []string{"ann"}}}, message.ToolCallAsking},
 		{"quorum", permission.Rule{Behavior: message.BehaviorAsk, Quorum: 2}, message.ToolCallAsking},
 		{"groups", permission.Rule{Behavior: message.BehaviorAsk, Approvers: permission.Approvers{Groups: []string{"g"}}}, message.ToolCallAsking},
-		{"redact", permission.Rule{Behavior: message.BehaviorAsk, Redact: []string{"args.a"}}, message.ToolCallFinished},
+		{"redact", permission.Rule{Behavior: message.BehaviorAsk, Redact: []string{"args.a"}}, message.ToolCallAsking},
 		{"executor", permission.Rule{Behavior: message.BehaviorAllow, Executor: permission.Executor{Subject: "x"}}, message.ToolCallFinished},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

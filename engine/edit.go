@@ -21,6 +21,9 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 		return err
 	}
 	if text := e.unfit(c.Tool, c.Input); text != "" {
+		if c.Hides() {
+			text = "the edited arguments of the tool " + c.Tool + " do not fit it; why is hidden with the arguments"
+		}
 		return &message.Error{Code: message.CodeInvalid, What: text, Hint: "correct the edited arguments; the question is still open"}
 	}
 	d := e.policy.Decide(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))

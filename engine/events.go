@@ -85,7 +85,7 @@ func sessionOf(ev message.Event) (message.SessionID, bool) {
 
 // events reads a session's events: the streamed ones and those that the facts
 // stand for, in journal order. It can hold the request until there is news.
-func (e *Engine) events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
+func (e *Engine) events(ctx context.Context, p *Port, r message.EventsRequest) (message.EventsReply, error) {
 	session := message.Key{Space: e.space, Session: r.Session}
 	if r.Session == "" {
 		return message.EventsReply{}, &message.Error{Code: message.CodeInvalid, Op: "events", What: "session_id is empty", Hint: "name the session"}
@@ -104,7 +104,7 @@ func (e *Engine) events(ctx context.Context, r message.EventsRequest) (message.E
 		}
 		out.Next = next
 		for _, rec := range records {
-			if err := appendEvents(&out, rec, r.Reply); err != nil {
+			if err := e.appendEvents(ctx, p, &out, rec, r.Reply); err != nil {
 				return out, opError("events", err)
 			}
 		}
@@ -131,18 +131,24 @@ func (e *Engine) events(ctx context.Context, r message.EventsRequest) (message.E
 	}
 }
 
-func appendEvents(out *message.EventsReply, rec message.Record, reply message.ReplyID) error {
+func (e *Engine) appendEvents(ctx context.Context, p *Port, out *message.EventsReply, rec message.Record, reply message.ReplyID) error {
 	if reply != "" && rec.Key.Reply != reply {
 		return nil
 	}
 	if rec.Event != nil {
-		out.Events = append(out.Events, message.SequencedEvent{Seq: rec.Seq, Event: rec.Event})
+		for _, raw := range e.streamedFor(ctx, p, rec) {
+			out.Events = append(out.Events, message.SequencedEvent{Seq: rec.Seq, Event: raw})
+		}
 		return nil
 	}
 	if rec.Fact == nil {
 		return nil
 	}
-	for _, ev := range toolcall.Events(rec.Fact) {
+	f := rec.Fact
+	if !p.seesAll() {
+		f = f.Redacted()
+	}
+	for _, ev := range toolcall.Events(f) {
 		raw, err := json.Marshal(ev)
 		if err != nil {
 			return fmt.Errorf("encode an event of record %d: %w", rec.Seq, err)

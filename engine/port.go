@@ -74,7 +74,7 @@ func (p *Port) Propose(ctx context.Context, r message.ProposeRequest) (message.P
 		return message.ProposeReply{}, err
 	}
 	calls, err := p.e.propose(ctx, p.by, r)
-	return message.ProposeReply{Calls: clones(calls)}, err
+	return message.ProposeReply{Calls: p.shown(calls)}, p.shownError(err)
 }
 
 // Answer implements Client; for approvers.
@@ -83,7 +83,7 @@ func (p *Port) Answer(ctx context.Context, a message.Answer) (*message.Call, err
 		return nil, err
 	}
 	c, err := p.e.answer(ctx, p.by, a)
-	return one(c, err)
+	return p.one(c, err)
 }
 
 // Report implements Client; for the session's runtime, and operators.
@@ -92,7 +92,7 @@ func (p *Port) Report(ctx context.Context, r message.ReportRequest) (*message.Ca
 		return nil, err
 	}
 	c, err := p.e.report(ctx, p.by, r)
-	return one(c, err)
+	return p.one(c, err)
 }
 
 // Interrupt implements Client; for the session's runtime, approvers and
@@ -105,7 +105,7 @@ func (p *Port) Interrupt(ctx context.Context, r message.InterruptRequest) (messa
 		return message.InterruptReply{}, err
 	}
 	calls, err := p.e.interrupt(ctx, p.by, r)
-	return message.InterruptReply{Calls: clones(calls)}, err
+	return message.InterruptReply{Calls: p.shown(calls)}, p.shownError(err)
 }
 
 // Settle implements Client; for operators.
@@ -114,7 +114,7 @@ func (p *Port) Settle(ctx context.Context, r message.SettleRequest) (*message.Ca
 		return nil, err
 	}
 	c, err := p.e.settle(ctx, p.by, r)
-	return one(c, err)
+	return p.one(c, err)
 }
 
 // Revoke implements Client; for operators and approvers.
@@ -123,7 +123,7 @@ func (p *Port) Revoke(ctx context.Context, r message.RevokeRequest) (*message.Ca
 		return nil, err
 	}
 	c, err := p.e.revoke(ctx, p.by, r)
-	return one(c, err)
+	return p.one(c, err)
 }
 
 // Emit implements Client; for the session's runtime.
@@ -131,7 +131,8 @@ func (p *Port) Emit(ctx context.Context, r message.EmitRequest) (message.EmitRep
 	if err := p.may(ctx, "emit", r.V, message.RoleRuntime); err != nil {
 		return message.EmitReply{}, err
 	}
-	return p.e.emit(ctx, p.by, r)
+	out, err := p.e.emit(ctx, p.by, r)
+	return out, p.shownError(err)
 }
 
 // Events implements Client; for all who read.
@@ -142,7 +143,8 @@ func (p *Port) Events(ctx context.Context, r message.EventsRequest) (message.Eve
 	if err := p.ownSession(ctx, "events", r.Session); err != nil {
 		return message.EventsReply{}, err
 	}
-	return p.e.events(ctx, r)
+	out, err := p.e.events(ctx, p, r)
+	return out, p.shownError(err)
 }
 
 // Wait implements Client; for all who read.
@@ -153,7 +155,9 @@ func (p *Port) Wait(ctx context.Context, r message.WaitRequest) (message.WaitRep
 	if err := p.ownSession(ctx, "wait", r.Session); err != nil {
 		return message.WaitReply{}, err
 	}
-	return p.e.wait(ctx, r)
+	out, err := p.e.wait(ctx, r)
+	out.Calls = p.shown(out.Calls)
+	return out, p.shownError(err)
 }
 
 // List implements Client; for all who read. A runtime sees its own calls.
@@ -161,7 +165,9 @@ func (p *Port) List(ctx context.Context, r message.ListRequest) (message.ListRep
 	if err := p.may(ctx, "list", r.V, readers...); err != nil {
 		return message.ListReply{}, err
 	}
-	return p.e.list(ctx, p.by, r)
+	out, err := p.e.list(ctx, p.by, r)
+	out.Calls = p.shown(out.Calls)
+	return out, p.shownError(err)
 }
 
 // Show implements Client; for all who read.
@@ -169,7 +175,11 @@ func (p *Port) Show(ctx context.Context, r message.ShowRequest) (message.ShowRep
 	if err := p.may(ctx, "show", r.V, readers...); err != nil {
 		return message.ShowReply{}, err
 	}
-	return p.e.show(ctx, p.by, r)
+	out, err := p.e.show(ctx, p.by, r)
+	if out.Call != nil {
+		out.Call = p.redacted(out.Call)
+	}
+	return out, p.shownError(err)
 }
 
 // Info implements Client; for everybody.
@@ -185,7 +195,8 @@ func (p *Port) Start(ctx context.Context, r message.StartRequest) (message.Start
 	if err := p.may(ctx, "start", r.V, message.RoleWorker); err != nil {
 		return message.StartReply{}, err
 	}
-	return p.e.start(ctx, p.by, p.tool, r)
+	out, err := p.e.start(ctx, p.by, p.tool, r)
+	return out, p.shownError(err)
 }
 
 // Heartbeat implements WorkerClient; for workers.
@@ -193,7 +204,8 @@ func (p *Port) Heartbeat(ctx context.Context, r message.HeartbeatRequest) (messa
 	if err := p.may(ctx, "heartbeat", r.V, message.RoleWorker); err != nil {
 		return message.HeartbeatReply{}, err
 	}
-	return p.e.heartbeat(ctx, p.by, p.tool, r)
+	out, err := p.e.heartbeat(ctx, p.by, p.tool, r)
+	return out, p.shownError(err)
 }
 
 // Progress implements WorkerClient; for workers.
@@ -201,7 +213,7 @@ func (p *Port) Progress(ctx context.Context, r message.ProgressRequest) error {
 	if err := p.may(ctx, "progress", r.V, message.RoleWorker); err != nil {
 		return err
 	}
-	return p.e.progress(ctx, p.by, p.tool, r)
+	return p.shownError(p.e.progress(ctx, p.by, p.tool, r))
 }
 
 // Result implements WorkerClient; for workers.
@@ -209,7 +221,8 @@ func (p *Port) Result(ctx context.Context, r message.ResultRequest) (message.Res
 	if err := p.may(ctx, "result", r.V, message.RoleWorker); err != nil {
 		return message.ResultReply{}, err
 	}
-	return p.e.resultOf(ctx, p.by, p.tool, r)
+	out, err := p.e.resultOf(ctx, p.by, p.tool, r)
+	return out, p.shownError(err)
 }
 
 // ownSession keeps runtimes to the sessions that are bound to them. An unknown
@@ -234,22 +247,4 @@ func (p *Port) ownSession(ctx context.Context, op string, s message.SessionID) e
 		return &message.Error{Code: message.CodeForeign, Op: op, What: "the session " + string(s) + " belongs to another runtime", Hint: "use a session of your own"}
 	}
 	return nil
-}
-
-// clones keeps callers from writing into the engine's view.
-func clones(calls []*message.Call) []*message.Call {
-	out := make([]*message.Call, 0, len(calls))
-	for _, c := range calls {
-		if c != nil {
-			out = append(out, c.Clone())
-		}
-	}
-	return out
-}
-
-func one(c *message.Call, err error) (*message.Call, error) {
-	if c == nil || err != nil {
-		return nil, err
-	}
-	return c.Clone(), nil
 }

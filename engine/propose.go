@@ -266,10 +266,10 @@ func (e *Engine) proposeOne(ctx context.Context, by message.Principal, c *messag
 	if err := m.Step(toolcall.Proposed{Base: stamp(), Call: c}); err != nil {
 		return nil, opError("propose", err)
 	}
-	if !e.gated(c) {
-		if err := e.decideStep(ctx, m, earlier); err != nil {
-			return nil, opError("propose", err)
-		}
+	if e.gated(c) {
+		e.redact(ctx, m.Call())
+	} else if err := e.decideStep(ctx, m, earlier); err != nil {
+		return nil, opError("propose", err)
 	}
 	next, err := e.writeFirst(ctx, m, by)
 	if errors.Is(err, message.ErrConflict) {
@@ -377,6 +377,7 @@ func (e *Engine) beginLater(ctx context.Context, m *toolcall.Machine) {
 func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []*message.Call) error {
 	c := m.Call()
 	if text := e.unfit(c.Tool, c.Input); text != "" {
+		e.redact(ctx, c)
 		return m.Step(toolcall.Refused{Base: stamp(), Text: text})
 	}
 	rules := e.view.rules(c.SessionKey())
@@ -389,6 +390,7 @@ func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []
 			if c.Behind == behind {
 				return errNoChange
 			}
+			c.Redact = d.Redact
 			return m.Step(toolcall.Hidden{Base: ev.Base, Behind: behind})
 		}
 		// The question that it hid behind may have been answered since the rules

@@ -43,7 +43,7 @@ func (e *Engine) list(ctx context.Context, by message.Principal, r message.ListR
 			out.Next = out.Calls[len(out.Calls)-1].First
 			break
 		}
-		out.Calls = append(out.Calls, c.Clone())
+		out.Calls = append(out.Calls, c)
 	}
 	return out, nil
 }
@@ -150,8 +150,12 @@ func (e *Engine) show(ctx context.Context, by message.Principal, r message.ShowR
 		}
 		out.Call = f.Call
 		out.Call.At(rec.Seq)
+		note := f.Note
+		if by.Role != message.RoleRuntime {
+			note = f.Redacted().Note
+		}
 		out.History = append(out.History, message.FactEntry{
-			Seq: rec.Seq, Kind: f.Kind(), Path: f.Path, By: f.By, At: f.At, Note: f.Note,
+			Seq: rec.Seq, Kind: f.Kind(), Path: f.Path, By: f.By, At: f.At, Note: note,
 			Attempt: f.Call.Attempt.Number, Worker: f.Call.Attempt.Worker,
 		})
 	}
@@ -196,7 +200,7 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 				return message.WaitReply{}, opError("wait", err)
 			}
 		}
-		out := message.WaitReply{Calls: clones(calls), Done: true}
+		out := message.WaitReply{Calls: calls, Done: true}
 		for _, c := range calls {
 			out.Done = out.Done && e.settled(c, r.Until)
 		}

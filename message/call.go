@@ -41,6 +41,10 @@ type Call struct {
 	// ids with another digest is a conflict.
 	Proposal string `json:"proposal"`
 
+	// Redact are the paths that rules hide of a call about which no question has
+	// been made (yet).
+	Redact []string `json:"redact,omitzero"`
+
 	Decision *Decision `json:"decision,omitzero"` // the policy's last word
 	Question *Question `json:"question,omitzero"` // what was asked, or would have been
 	Digest   string    `json:"digest,omitzero"`   // of Question

@@ -98,6 +98,9 @@ func (g *Grant) Verify(keys KeySet, q Question, tool string, attempt int, now ti
 	if err != nil || !ed25519.Verify(pub, b, sig) {
 		return refuse("the signature does not fit", "the item was changed on its way, or forged")
 	}
+	if len(q.Hidden) > 0 && q.Salt == "" {
+		return refuse("the question is the redacted one, whose arguments are not to be run", "hand the worker the whole question")
+	}
 	digest, err := q.Digest()
 	if err != nil {
 		return err

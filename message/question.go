@@ -22,13 +22,20 @@ type Question struct {
 	Reason      string      `json:"reason"` // why it asked (or allowed)
 	Requirement Requirement `json:"requirement"`
 	Bundle      string      `json:"bundle"` // content hash of the policy bundle
+	// Hidden are the paths into the arguments that rules redact. Salt is that of
+	// the commitments which stand for them in the digest; it is kept in the
+	// journal and never shown. Without it Input is already the redacted one.
+	Hidden []string `json:"hidden,omitzero"`
+	Salt   string   `json:"salt,omitzero"`
 }
 
 // Digest is "sha256:" and the hex SHA-256 of the question's RFC 8785 form. The
 // input enters as text, byte for byte, so numbers that a float cannot hold and
-// white space are bound as well. It fails only on invalid UTF-8.
+// white space are bound as well. Hidden values enter as salted commitments: who
+// has the redacted question can compute the digest, too. It fails only on
+// invalid UTF-8.
 func (q Question) Digest() (string, error) {
-	b, err := jcs.Marshal(q)
+	b, err := jcs.Marshal(q.Redacted())
 	if err != nil {
 		return "", &Error{Code: CodeInvalid, Op: "digest", What: "the question of " + q.Key.String() + " has no canonical form", Err: err}
 	}

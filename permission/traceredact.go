@@ -6,6 +6,25 @@ import (
 	"strings"
 )
 
+// Redacts reports whether a rule of the bundle hides any arguments.
+func (b *Bundle) Redacts() bool {
+	if b == nil {
+		return false
+	}
+	hides := func(t *toolRules) bool {
+		return t != nil && slices.ContainsFunc(t.handlers, func(r *compiledRule) bool { return len(r.rule.Redact) > 0 })
+	}
+	for _, t := range b.byTool {
+		if hides(t) {
+			return true
+		}
+	}
+	return hides(b.others)
+}
+
+// Redacts reports whether the policy in force hides any arguments.
+func (l *Live) Redacts() bool { return l.Bundle().Redacts() }
+
 // hiddenPaths are what any rule about the tool redacts: an explanation shows
 // more than the text of a question, so that it hides more.
 func (t *toolRules) hiddenPaths() []argPath {

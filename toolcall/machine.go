@@ -145,7 +145,7 @@ func (m *Machine) decided(ev Decided) error {
 	c := m.call
 	d, q := ev.Decision, ev.Question
 	c.Decision, c.Question, c.Digest, c.Suggested = &d, &q, ev.Digest, ev.Suggested
-	c.Behind, c.Placement, c.Step = "", ev.Placement, 0
+	c.Behind, c.Placement, c.Step, c.Redact = "", ev.Placement, 0, nil
 	if n := len(c.Votes); ev.EditCounts && n > 0 && c.Cause == string(Edit) {
 		v := c.Votes[n-1]
 		v.Made = ev.Digest

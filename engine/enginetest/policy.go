@@ -116,3 +116,5 @@ func (p *policy) Denied(ctx context.Context, r permission.Request) (permission.D
 }
 
 func (p *policy) Hash() string { return p.now.Load().Hash() }
+
+func (p *policy) Redacts() bool { return p.now.Load().Redacts() }

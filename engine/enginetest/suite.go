@@ -41,6 +41,7 @@ func RunEngine(t *testing.T, newJournal New) {
 		{"answer", answerCases()},
 		{"digest", digestCases()},
 		{"quorum", quorumCases()},
+		{"redact", redactCases()},
 		{"interrupt", interruptCases()},
 		{"worker", workerCases()},
 		{"result", resultCases()},

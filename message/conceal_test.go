@@ -1,0 +1,191 @@
+package message
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+func TestConceal(t *testing.T) {
+	for _, tc := range []struct{ name, input, path, want string }{
+		{"a member", `{"a": 1, "pin":"1234" ,"b":[2]}`, "args.pin", `{"a": 1, "pin":"X" ,"b":[2]}`},
+		{"no such member", `{"a": 1e400}`, "args.pin", `{"a": 1e400}`},
+		{"below", `{"card":{"no":"1","cvc":{"x":2}}}`, "args.card.*", `{"card":{"no":"X","cvc":"X"}}`},
+		{"an object", `{"card":{"no":"1"}}`, "args.card", `{"card":"X"}`},
+		{"elements", `{"l":["a","b"]}`, "args.l.*", `{"l":["X","X"]}`},
+		{"members of elements", `{"l":[{"p":1,"q":2},{"p":3}]}`, "args.l.*.p", `{"l":[{"p":"X","q":2},{"p":"X"}]}`},
+		{"members of elements, without a star", `{"l":[[{"p":1,"q":2}]]}`, "args.l.p", `{"l":[[{"p":"X","q":2}]]}`},
+		{"an element by number", `{"l":["a","b"]}`, "args.l.1", `{"l":["a","X"]}`},
+		{"an odd name", `{"a.b":{"ü\"":7}}`, `args["a.b"]["ü\""]`, `{"a.b":{"ü\"":"X"}}`},
+		{"an escaped name", `{"p\u0069n":"1234"}`, "args.pin", `{"p\u0069n":"X"}`},
+		{"everything", `{"a":1}`, "args", `"X"`},
+		{"no path", `{"a":1}`, "args.", `"X"`},
+		{"another root", `{"a":1}`, "caller.user", `"X"`},
+		{"no JSON", `{"pin":"1234"`, "args.pin", `"X"`},
+		{"a name twice", `{"pin":"1234","pin":"4321"}`, "args.pin", `"X"`},
+		{"no object", `"1234"`, "args.pin", `"1234"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bare := strings.ReplaceAll(conceal(tc.input, []string{tc.path}, ""), hiddenMark+"]", "X")
+			if bare != tc.want {
+				t.Errorf("conceal() = %s, want %s", bare, tc.want)
+			}
+			got := conceal(tc.input, []string{tc.path}, "salt")
+			if again := conceal(tc.input, []string{tc.path}, "salt"); again != got {
+				t.Errorf("not the same twice: %s, %s", got, again)
+			}
+			if back, err := reveal(got, tc.input, []string{tc.path}, "salt"); err != nil || back != tc.input {
+				t.Errorf("reveal() = %s, %v, want %s", back, err, tc.input)
+			}
+		})
+	}
+}
+
+func TestRevealRefuses(t *testing.T) {
+	const input = `{"pin":"1234","pan":"5678","a":1}`
+	paths := []string{"args.pin", "args.pan"}
+	shown := conceal(input, paths, "salt")
+	marks := strings.Split(shown, `"`)
+	pin, pan := marks[3], marks[7]
+	for _, tc := range []struct {
+		name, edited, want string
+	}{
+		{"as it was", shown, input},
+		{"another member", strings.Replace(shown, `"a":1`, `"a":2`, 1), strings.Replace(input, `"a":1`, `"a":2`, 1)},
+		{"another value", `{"pin":"0000","pan":"` + pan + `"}`, `{"pin":"0000","pan":"5678"}`},
+		{"moved to where it shows", `{"a":"` + pin + `"}`, ""},
+		{"a part of a text", `{"pin":"x` + pin + `"}`, ""},
+		{"made up", `{"pin":"` + strings.Repeat("0", 3) + hiddenMark + `]"}`, ""},
+		{"of another question", conceal(input, paths, "other"), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got, err := reveal(tc.edited, input, paths, "salt"); got != tc.want || (err != nil) != (tc.want == "") {
+				t.Errorf("reveal() = %s, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func hiding(input string) Question {
+	return Question{V: 1, Tool: "pay", Input: input, Requirement: Requirement{Users: []string{}}, Hidden: []string{"args.pin"}, Salt: "0011223344556677"}
+}
+
+// The digest proves the whole question, can be computed without the hidden
+// values, and says nothing about them to somebody who guesses.
+func TestHiddenDigest(t *testing.T) {
+	q := hiding(`{"pin":"1234","to":"x"}`)
+	digest := func(q Question) string {
+		t.Helper()
+		d, err := q.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	want, shown := digest(q), q.Redacted()
+	if digest(shown) != want || shown.Salt != "" || strings.Contains(shown.Input, "1234") || q.Salt == "" {
+		t.Errorf("the redacted question %+v has the digest %s, want %s", shown, digest(shown), want)
+	}
+	for name, other := range map[string]Question{
+		"another hidden value": hiding(`{"pin":"1235","to":"x"}`),
+		"other spaces":         hiding(`{"pin": "1234","to":"x"}`),
+		"the same as a number": hiding(`{"pin":1234,"to":"x"}`),
+	} {
+		if digest(other) == want {
+			t.Errorf("%s does not change the digest", name)
+		}
+	}
+	guess := q
+	guess.Salt = strings.Repeat("0", 16)
+	if digest(guess) == want {
+		t.Error("a guess without the salt can be checked")
+	}
+	open := q
+	open.Hidden, open.Salt = nil, ""
+	if digest(open) == want {
+		t.Error("hiding less does not change the digest")
+	}
+}
+
+// A redacted call shows the values nowhere.
+func TestRedactedCall(t *testing.T) {
+	const secret = "tell-nobody"
+	content := secret
+	rules := []PermissionRule{{ToolName: "pay", RuleContent: &content, Behavior: BehaviorAllow}}
+	q := hiding(`{"pin":"` + secret + `"}`)
+	for name, c := range map[string]*Call{
+		"asking":  {Tool: "pay", Input: q.Input, Question: &q, Proposal: secret, Suggested: rules, Remember: rules, Votes: []Vote{{Rules: rules}}},
+		"pending": {Tool: "pay", Input: q.Input, Redact: []string{"args.pin"}},
+		"refused": {Tool: "pay", Input: `{` + secret, Redact: []string{"args.pin"}, Cause: "refuse", Result: &ToolResultBlock{Output: Content{Text: secret}}},
+		"edited":  {Tool: "pay", Input: `{"pin":"` + secret + `!"}`, Question: &q},
+	} {
+		f := &Fact{Call: c}
+		if text := encoded(t, f.Redacted()); strings.Contains(text, secret) || strings.Contains(text, q.Salt) {
+			t.Errorf("%s shows what is hidden: %s", name, text)
+		}
+		if text := encoded(t, f); !strings.Contains(text, secret) {
+			t.Errorf("%s was changed: %s", name, text)
+		}
+	}
+	plain := &Call{Tool: "pay", Input: `{}`}
+	if plain.Redacted() != plain {
+		t.Error("a call that hides nothing was copied")
+	}
+}
+
+// What is concealed comes back, and the order of the paths plays no part.
+func TestConcealProperties(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	rapid.Check(t, func(rt *rapid.T) {
+		var value func(depth int) string
+		value = func(depth int) string {
+			switch rapid.IntRange(0, 4-depth).Draw(rt, "kind") {
+			case 0, 1:
+				return rapid.SampledFrom([]string{`1`, `"x"`, `null`, `"\u0041"`, `1.50`}).Draw(rt, "value")
+			case 2:
+				return "[" + value(depth+1) + " ," + value(depth+1) + "]"
+			default:
+				return `{"a": ` + value(depth+1) + `,"b":` + value(depth+1) + "}"
+			}
+		}
+		input := `{"a":` + value(0) + `, "c":` + value(0) + `}`
+		path := func() string {
+			out := "args"
+			for range rapid.IntRange(1, 3).Draw(rt, "steps") {
+				out += "." + rapid.SampledFrom(append(names, "*")).Draw(rt, "step")
+			}
+			return out
+		}
+		one, two := path(), path()
+		shown := conceal(input, []string{one, two}, "salt")
+		if back, err := reveal(shown+" ", input, []string{two, one}, "salt"); err != nil || back != input+" " {
+			rt.Fatalf("%s under %s and %s: %s came back as %s, %v", input, one, two, shown, back, err)
+		}
+	})
+}
+
+func FuzzConceal(f *testing.F) {
+	f.Add(`{"pin":"1234","l":[{"p":1}]}`, "args.l.p")
+	f.Add(`[[[]]]`, `args["x"].*`)
+	f.Fuzz(func(t *testing.T, input, path string) {
+		shown := conceal(input, []string{path}, "salt")
+		if strings.Contains(input, hiddenMark) {
+			return
+		}
+		if back, err := reveal(shown, input, []string{path}, "salt"); err != nil || back != input {
+			t.Errorf("%q under %q: %q came back as %q, %v", input, path, shown, back, err)
+		}
+	})
+}
+
+func encoded(t *testing.T, f *Fact) string {
+	t.Helper()
+	b, err := strictjson.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,134 @@
+package message
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// Redacted gives the question as those see it who may not see what rules
+// redact. Its digest is that of the whole question. A question that hides
+// nothing, or is redacted already, is returned as it is.
+func (q Question) Redacted() Question {
+	if len(q.Hidden) > 0 && q.Salt != "" {
+		q.Input, q.Salt = conceal(q.Input, q.Hidden, q.Salt), ""
+	}
+	return q
+}
+
+// Revealed gives arguments that somebody edited who saw the redacted question,
+// with the hidden values back in their places.
+func (q Question) Revealed(edited string) (string, error) {
+	if len(q.Hidden) == 0 || q.Salt == "" {
+		return edited, nil
+	}
+	out, err := reveal(edited, q.Input, q.Hidden, q.Salt)
+	if err != nil {
+		return "", &Error{Code: CodeInvalid, What: err.Error(), Hint: "leave marks of hidden values where they are, or write another value over them"}
+	}
+	return out, nil
+}
+
+// Hides reports whether rules redact anything of the call's arguments.
+func (c *Call) Hides() bool { return len(c.hidden()) > 0 }
+
+func (c *Call) hidden() []string {
+	if c.Question == nil {
+		return c.Redact
+	}
+	return slices.Concat(c.Question.Hidden, c.Redact)
+}
+
+// Redacted gives the call as those see it who may not see what rules redact:
+// the arguments carry commitments, and whatever could show a value in another
+// way is left out. The call itself is not changed; one that hides nothing is
+// returned as it is.
+func (c *Call) Redacted() *Call {
+	paths := c.hidden()
+	if len(paths) == 0 {
+		return c
+	}
+	d := c.Clone()
+	d.Input, d.Proposal = conceal(c.Input, paths, ""), ""
+	if q := c.Question; q != nil {
+		shown := q.Redacted()
+		if q.Input == c.Input && len(q.Hidden) > 0 {
+			d.Input = shown.Input
+		}
+		d.Question = &shown
+	}
+	d.Result = c.Result.without(hiddenTexts(c.Input, paths))
+	d.Suggested, d.Remember = nil, nil // patterns are made of arguments
+	d.Votes = slices.Clone(c.Votes)
+	for i := range d.Votes {
+		d.Votes[i].Rules = nil
+	}
+	if c.Cause == causeRefuse && c.Result != nil { // it says what is wrong with which value
+		r := *c.Result
+		r.Output = Content{Text: "the input was refused; why is hidden with the arguments"}
+		d.Result = &r
+	}
+	return d
+}
+
+// minHidden is how long a hidden text must be to be looked for in a result:
+// a shorter one would be found where it was not meant.
+const minHidden = 4
+
+// hiddenTexts are the hidden values as a tool may repeat them.
+func hiddenTexts(input string, paths []string) []string {
+	var out []string
+	for _, s := range spots(input, paths) {
+		value := input[s.start:s.end]
+		if text, err := strictjson.Text([]byte(value)); err == nil {
+			out = append(out, text)
+		}
+		out = append(out, strings.Trim(value, `"`))
+	}
+	return slices.DeleteFunc(out, func(t string) bool { return len(t) < minHidden })
+}
+
+// without gives the result without literal repetitions of the texts. A tool
+// that turns a value into another text is not seen through.
+func (b *ToolResultBlock) without(texts []string) *ToolResultBlock {
+	if b == nil || len(texts) == 0 {
+		return b
+	}
+	var pairs []string
+	for _, t := range texts {
+		pairs = append(pairs, t, hiddenMark+"]")
+	}
+	swap := strings.NewReplacer(pairs...)
+	out := *b
+	out.Output.Text = swap.Replace(b.Output.Text)
+	out.Output.Blocks = slices.Clone(b.Output.Blocks)
+	for i, block := range out.Output.Blocks {
+		if text, is := block.(*TextBlock); is {
+			shown := *text
+			shown.Text = swap.Replace(text.Text)
+			out.Output.Blocks[i] = &shown
+		}
+	}
+	return &out
+}
+
+// causeRefuse is the step that ends a call whose input does not fit.
+const causeRefuse = "refuse"
+
+// Redacted gives the fact as those see it who may not see what rules redact.
+// The fact itself is not changed. It is what exports show; what proves a fact
+// is made of the fact itself.
+func (f *Fact) Redacted() *Fact {
+	if f.Call == nil || !f.Call.Hides() {
+		return f
+	}
+	g := *f
+	g.Call = f.Call.Redacted()
+	if n := f.Note; n != nil && n.Result != nil {
+		note := *n
+		note.Result = n.Result.without(hiddenTexts(f.Call.Input, f.Call.hidden()))
+		g.Note = &note
+	}
+	return &g
+}
