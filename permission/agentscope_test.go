@@ -129,9 +129,9 @@ func TestFromContext(t *testing.T) {
 		WorkingDirectories: map[string]message.WorkingDirectory{"/b": {Path: "/x"}, "/a": {}},
 		// A misfiled rule acts by its list and by the name it stands under.
 		DenyRules: map[string][]message.PermissionRule{"shell": {r("other", message.BehaviorAllow, "user", nil)}},
-		AskRules:  map[string][]message.PermissionRule{"mail": {r("mail", message.BehaviorAsk, "user", ptr(""))}},
+		AskRules:  map[string][]message.PermissionRule{"mail": {r("mail", message.BehaviorAsk, "user", new(""))}},
 		AllowRules: map[string][]message.PermissionRule{"read": {
-			r("read", message.BehaviorAllow, "zed", nil), r("read", message.BehaviorAllow, "ann", ptr(""))}},
+			r("read", message.BehaviorAllow, "zed", nil), r("read", message.BehaviorAllow, "ann", new(""))}},
 	})
 	b, err := permission.Compile(p, permission.Options{})
 	if err != nil {
@@ -189,7 +189,7 @@ func (prefixMatcher) Suggest(c permission.Call) []message.PermissionRule {
 	if c.Input["cmd"] == "nothing" {
 		return nil
 	}
-	return []message.PermissionRule{{ToolName: c.Tool, RuleContent: ptr(c.Input["cmd"].(string)), Behavior: message.BehaviorAllow, Source: "suggested"}}
+	return []message.PermissionRule{{ToolName: c.Tool, RuleContent: new(c.Input["cmd"].(string)), Behavior: message.BehaviorAllow, Source: "suggested"}}
 }
 
 func (p prefix) Match(c permission.Call) (bool, error) {
@@ -204,7 +204,7 @@ func TestMatcher(t *testing.T) {
 	opts := permission.Options{Matchers: map[string]permission.Matcher{"t": prefixMatcher{}}}
 	content := func(name, text string, b message.Behavior, when string) permission.Rule {
 		r := rule(name, b, when)
-		r.RuleContent = ptr(text)
+		r.RuleContent = new(text)
 		return r
 	}
 	b := compile(t, opts, content("d", "rm", "deny", ""), content("a", "git", "allow", `args.cmd != "git push"`))
@@ -229,7 +229,7 @@ func TestMatcher(t *testing.T) {
 		}
 	}
 	remembered := permission.Request{Tool: "t", Input: []byte(`{"cmd": "ls"}`), Mode: permission.ModeDontAsk,
-		SessionRules: []message.PermissionRule{{ToolName: "t", RuleContent: ptr("ls"), Behavior: message.BehaviorAllow, Source: "suggested"}}}
+		SessionRules: []message.PermissionRule{{ToolName: "t", RuleContent: new("ls"), Behavior: message.BehaviorAllow, Source: "suggested"}}}
 	if d := b.Decide(context.Background(), remembered); summary(d) != "allow allow_rule" {
 		t.Errorf("remembered content: %s, %v", summary(d), d.Errors)
 	}

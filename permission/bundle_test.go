@@ -49,7 +49,7 @@ func TestHash(t *testing.T) {
 		"name":         func(p *permission.Policy, _ *permission.Options) { p.Rules[0].Name = "q" },
 		"description":  func(p *permission.Policy, _ *permission.Options) { p.Rules[0].Description = "x" },
 		"tools":        func(p *permission.Policy, _ *permission.Options) { p.Rules[0].Tools = []string{"t", "u"} },
-		"content":      func(p *permission.Policy, _ *permission.Options) { p.Rules[0].RuleContent = ptr("x") },
+		"content":      func(p *permission.Policy, _ *permission.Options) { p.Rules[0].RuleContent = new("x") },
 		"behavior":     func(p *permission.Policy, _ *permission.Options) { p.Rules[0].Behavior = "deny" },
 		"source":       func(p *permission.Policy, _ *permission.Options) { p.Rules[0].Source = "x" },
 		"when":         func(p *permission.Policy, _ *permission.Options) { p.Rules[0].When = "false" },

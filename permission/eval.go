@@ -21,8 +21,8 @@ type evaluation struct {
 	row    modeRow
 	call   Call
 
-	parent context.Context
-	ctx    context.Context // parent with the deadline; nil until needed
+	parent context.Context //nolint:containedctx // an evaluation lives within one Decide
+	ctx    context.Context //nolint:containedctx // parent with the deadline; nil until needed
 	cancel context.CancelFunc
 
 	cost   uint64

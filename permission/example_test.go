@@ -77,8 +77,7 @@ rules:
     behavior: ask
     quorum: 2
 `)}}, permission.Options{})
-	var refused *permission.LoadError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*permission.LoadError](err); ok {
 		for _, p := range refused.Problems {
 			fmt.Println(p)
 		}

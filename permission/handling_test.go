@@ -167,7 +167,7 @@ func (echo) Check(c permission.Call) permission.ToolVerdict {
 }
 
 func (echo) Suggest(c permission.Call) []message.PermissionRule {
-	return []message.PermissionRule{{ToolName: c.Tool, RuleContent: ptr(string(c.Raw)), Behavior: message.BehaviorAllow}}
+	return []message.PermissionRule{{ToolName: c.Tool, RuleContent: new(string(c.Raw)), Behavior: message.BehaviorAllow}}
 }
 
 // A hidden text is nowhere in a decision, whatever its rules and its tool say.

@@ -40,8 +40,6 @@ func decide(b *permission.Bundle, mode permission.Mode, input string) permission
 var allModes = []permission.Mode{permission.ModeDefault, permission.ModeAcceptEdits, permission.ModeExplore,
 	permission.ModeBypass, permission.ModeDontAsk}
 
-func ptr[T any](v T) *T { return &v }
-
 func readFile(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -285,7 +285,9 @@ func TestWatchFindsAChangeThatTheClockHides(t *testing.T) {
 		synctest.Wait()
 		w.want(t, "hidden change", message.BehaviorAsk)
 		cancel()
-		<-ended
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Watch = %v", err)
+		}
 	})
 }
 

@@ -76,7 +76,7 @@ func drawWorld(t *rapid.T) world {
 			SessionRules: rapid.SampledFrom([][]message.PermissionRule{nil,
 				{{ToolName: "t", Behavior: message.BehaviorAllow, Source: "suggested"}},
 				{{ToolName: "t", Behavior: message.BehaviorDeny, Source: "user"}},
-				{{ToolName: "t", Behavior: message.BehaviorAsk, RuleContent: ptr("x"), Source: "user"}},
+				{{ToolName: "t", Behavior: message.BehaviorAsk, RuleContent: new("x"), Source: "user"}},
 			}).Draw(t, "session rules"),
 		},
 	}

@@ -182,8 +182,7 @@ func (e *SchemaError) Unwrap() error { return e.Err }
 
 func inputError(err error) *SchemaError {
 	v := Violation{Msg: err.Error()}
-	var je *strictjson.Error
-	if errors.As(err, &je) {
+	if je, ok := errors.AsType[*strictjson.Error](err); ok {
 		v.Pointer, v.Msg = je.Path, je.Err.Error()
 	}
 	return &SchemaError{Violations: []Violation{v}, Err: err}

@@ -151,14 +151,14 @@ func TestImportContext(t *testing.T) {
 	rule := func(content *string) []message.PermissionRule {
 		return []message.PermissionRule{{RuleContent: content, Source: "userSettings"}}
 	}
-	good := message.PermissionContext{Mode: message.ModeDefault, AllowRules: map[string][]message.PermissionRule{"Bash": rule(ptr("ls:*"))}}
+	good := message.PermissionContext{Mode: message.ModeDefault, AllowRules: map[string][]message.PermissionRule{"Bash": rule(new("ls:*"))}}
 	p, err := permission.ImportContext(good, specifierOptions(t))
 	if err != nil || len(p.Rules) != 1 || shownRule(p.Rules[0]) != "allow Bash content ls:*" {
 		t.Errorf("ImportContext = %v, %v", p.Rules, err)
 	}
 	for name, bad := range map[string]message.PermissionContext{
 		"there is no tool Bsah":       {DenyRules: map[string][]message.PermissionRule{"Bsah": rule(nil)}},
-		"no matcher gives meaning":    {DenyRules: map[string][]message.PermissionRule{"Untyped": rule(ptr("x"))}},
+		"no matcher gives meaning":    {DenyRules: map[string][]message.PermissionRule{"Untyped": rule(new("x"))}},
 		"unknown permission mode":     {Mode: "plan"},
 		"an allow rule must name its": {AllowRules: map[string][]message.PermissionRule{"*": rule(nil)}},
 	} {

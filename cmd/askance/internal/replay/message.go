@@ -74,19 +74,19 @@ func (b *Rebuilt) edits(ev message.Event) {
 
 // named gives the calls that an event carries as a whole.
 func named(ev message.Event) []message.ToolCallBlock {
-	switch ev := ev.(type) {
-	case *message.RequireUserConfirm:
-		return ev.ToolCalls
-	case *message.RequireExternalExecution:
-		return ev.ToolCalls
-	case *message.UserConfirmResult:
-		var out []message.ToolCallBlock
-		for _, r := range ev.ConfirmResults {
+	if ask, ok := ev.(*message.RequireUserConfirm); ok {
+		return ask.ToolCalls
+	}
+	if run, ok := ev.(*message.RequireExternalExecution); ok {
+		return run.ToolCalls
+	}
+	var out []message.ToolCallBlock
+	if answer, ok := ev.(*message.UserConfirmResult); ok {
+		for _, r := range answer.ConfirmResults {
 			out = append(out, r.ToolCall)
 		}
-		return out
 	}
-	return nil
+	return out
 }
 
 // empty is the message that a reply's events build, before the first of them.
