@@ -192,3 +192,9 @@ func (c *Client) Info(ctx context.Context) (message.InfoReply, error) {
 	rep, _, err := do[message.InfoReply](ctx, c, OpInfo, struct{}{}, 0)
 	return rep, err
 }
+
+// Load implements engine.Client.
+func (c *Client) Load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error) {
+	rep, _, err := do[message.LoadReply](ctx, c, OpLoad, r, 0)
+	return rep, err
+}

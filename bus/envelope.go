@@ -34,6 +34,7 @@ const (
 	OpList      Op = "list"
 	OpShow      Op = "show"
 	OpInfo      Op = "info"
+	OpLoad      Op = "load"
 	OpAnswer    Op = "answer"
 	OpInterrupt Op = "interrupt"
 	OpSettle    Op = "settle"

@@ -9,6 +9,7 @@ var queryConversation = conversation{KindQuery, message.RoleAuditor, map[Op]oper
 	OpWait:   waitOp,
 	OpEvents: eventsOp,
 	OpInfo:   infoOp,
+	OpLoad:   serve(laneAct, Surface.Load),
 }}
 
 // decideConversation: what an approver does.

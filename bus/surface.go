@@ -26,6 +26,7 @@ type Surface interface {
 	List(ctx context.Context, r message.ListRequest) (message.ListReply, error)
 	Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error)
 	Info(ctx context.Context) (message.InfoReply, error)
+	Load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error)
 
 	Start(ctx context.Context, r message.StartRequest) (message.StartReply, error)
 	Heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error)

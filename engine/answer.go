@@ -18,6 +18,7 @@ func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Ans
 	}
 	late := false
 	voter := e.voter(by)
+	leave := &leave{ledger: &e.view.reviewers}
 	c, err := e.update(ctx, "answer", a.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		late = false
 		c, now := m.Call(), stamp()
@@ -42,8 +43,12 @@ func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Ans
 		if err := escalateTo(m, vote.Step, now); err != nil {
 			return err
 		}
+		if err := leave.ask(c, vote); err != nil {
+			return err
+		}
 		return e.takeAnswer(ctx, m, vote, a)
 	})
+	leave.done(err)
 	if err == nil && late {
 		return nil, &message.Error{Code: message.CodeFinished, Op: "answer", Call: c, What: "the answer came too late: the question is over (" + c.Cause + ")", Hint: "nothing to do: see the call's result"}
 	}

@@ -94,6 +94,7 @@ func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, op
 		}
 		e.tools[t.Name] = t.withDefaults()
 	}
+	e.view.reviewers.Limit(cfg.reviewers)
 	e.ctx, e.stop = context.WithCancelCause(context.Background())
 	e.following, e.lost = context.WithCancelCause(e.ctx)
 	return e, nil

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -28,6 +29,7 @@ type config struct {
 	signals   Signals
 	directory Directory
 	remind    time.Duration
+	reviewers message.ReviewerLimits
 	key       ed25519.PrivateKey
 	log       *slog.Logger
 	mode      permission.Mode

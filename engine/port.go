@@ -190,6 +190,14 @@ func (p *Port) Info(ctx context.Context) (message.InfoReply, error) {
 	return p.e.info(), nil
 }
 
+// Load implements Client; for all who read the whole space.
+func (p *Port) Load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error) {
+	if err := p.may(ctx, "load", r.V, message.RoleApprover, message.RoleOperator, message.RoleAuditor); err != nil {
+		return message.LoadReply{}, err
+	}
+	return p.e.view.reviewers.Report(stamp().At), nil
+}
+
 // Start implements WorkerClient; for workers.
 func (p *Port) Start(ctx context.Context, r message.StartRequest) (message.StartReply, error) {
 	if err := p.may(ctx, "start", r.V, message.RoleWorker); err != nil {

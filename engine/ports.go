@@ -89,6 +89,7 @@ type Client interface {
 	List(ctx context.Context, r message.ListRequest) (message.ListReply, error)
 	Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error)
 	Info(ctx context.Context) (message.InfoReply, error)
+	Load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error)
 }
 
 // WorkerClient is the engine's side of the worker protocol. Engine.As gives

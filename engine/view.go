@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/engine/reviewers"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -15,15 +16,16 @@ import (
 // one is monotonic (a finished call stays finished, a bound session stays
 // bound, an interrupted reply stays interrupted).
 type view struct {
-	mu       sync.RWMutex // guards all below; never held across I/O
-	seq      uint64       // everything up to here has been seen by the watch
-	calls    map[message.Key]*message.Call
-	replies  map[message.Key]*replyView
-	sessions map[message.Key]*sessionView
-	recent   []message.Key // finished calls still in calls, oldest first
-	changed  map[message.Key]chan struct{}
-	waiting  []waiter // for the watch
-	keep     int      // finished calls kept at hand
+	mu        sync.RWMutex // guards all below; never held across I/O
+	seq       uint64       // everything up to here has been seen by the watch
+	calls     map[message.Key]*message.Call
+	reviewers reviewers.Ledger // fed with what is news; has a lock of its own
+	replies   map[message.Key]*replyView
+	sessions  map[message.Key]*sessionView
+	recent    []message.Key // finished calls still in calls, oldest first
+	changed   map[message.Key]chan struct{}
+	waiting   []waiter // for the watch
+	keep      int      // finished calls kept at hand
 
 	// Hashes of the replies whose finished calls were all forgotten. Two replies
 	// with one hash cost a needless look into the journal.
@@ -91,6 +93,7 @@ func (v *view) applyCall(f *message.Fact, seq uint64) bool {
 		return false // known already, or a remark on a call that is long finished
 	}
 	c.At(seq)
+	v.reviewers.Fact(f)
 	r := v.reply(c.ReplyKey())
 	v.calls[c.Key] = c
 	if old == nil {

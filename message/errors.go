@@ -22,6 +22,7 @@ const (
 	CodeForeign        Code = "foreign"         // the session belongs to another runtime
 	CodeInterrupted    Code = "interrupted"     // the reply was interrupted
 	CodeSuperseded     Code = "superseded"      // a newer attempt exists, or another claim holds this one
+	CodeOverLimit      Code = "over_limit"      // this reviewer has answered, or been given, too much: later
 	CodeUnavailable    Code = "unavailable"     // no engine or no NATS: try again later
 	CodeFull           Code = "full"            // the journal's store is full: nothing was written
 	CodeForeignStream  Code = "foreign_stream"  // the stream was made by something else
@@ -43,6 +44,7 @@ var (
 	ErrForeign        = &Error{Code: CodeForeign}
 	ErrInterrupted    = &Error{Code: CodeInterrupted}
 	ErrSuperseded     = &Error{Code: CodeSuperseded}
+	ErrOverLimit      = &Error{Code: CodeOverLimit}
 	ErrUnavailable    = &Error{Code: CodeUnavailable}
 	ErrFull           = &Error{Code: CodeFull}
 	ErrForeignStream  = &Error{Code: CodeForeignStream}

@@ -34,7 +34,7 @@ var exitCodes = []struct {
 	{ExitUsage, "wrong flags or arguments, or input that is malformed, ambiguous or too large"},
 	{ExitConflict, "somebody else was first, the question has changed, or the call is not in a state that takes this"},
 	{ExitNotFound, "no such call, reply, session, tool or file"},
-	{ExitUnavailable, "no engine, NATS or store: not reachable, in use by another process, or full; try again later"},
+	{ExitUnavailable, "no engine, NATS or store: not reachable, in use by another process, or full; or too many answers of one reviewer: try again later"},
 	{ExitForbidden, "this principal may not do that, or the data belongs to somebody else"},
 	{ExitFindings, "a check of a policy found something: lint errors, failed tests, changed verdicts, a file to format"},
 	{ExitInterrupted, "stopped by a signal"},
@@ -88,7 +88,7 @@ func exitCodeOf(code message.Code) int {
 		return ExitConflict
 	case message.CodeNotFound:
 		return ExitNotFound
-	case message.CodeUnavailable, message.CodeFull, message.CodeUnknownOutcome:
+	case message.CodeUnavailable, message.CodeFull, message.CodeOverLimit, message.CodeUnknownOutcome:
 		return ExitUnavailable
 	case message.CodeForbidden, message.CodeForeign, message.CodeForeignStream:
 		return ExitForbidden

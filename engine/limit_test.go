@@ -1,0 +1,146 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// limited is an engine in which everything asks ann, bob or eve.
+func limited(t *testing.T, journal *engine.Memory, limits message.ReviewerLimits) *engine.Engine {
+	t.Helper()
+	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
+		Name: "all", Tools: []string{"t"}, Behavior: message.BehaviorAsk, Approvers: permission.Approvers{Users: []string{"ann", "bob", "eve"}},
+	}}}, permission.Options{Enforced: engine.Duties()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: message.PlaceExternal, ConcurrencySafe: true}
+	e, err := engine.New("default", journal, policy, []engine.Tool{tool}, engine.WithReviewerLimits(limits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func questions(t *testing.T, e *engine.Engine, n int) []*message.Call {
+	t.Helper()
+	r := message.ProposeRequest{Session: "s", Reply: "r"}
+	for i := range n {
+		r.Calls = append(r.Calls, message.ToolCallBlock{ID: message.CallID(fmt.Sprint(i)), Name: "t", Input: fmt.Sprintf(`{"n":%d}`, i)})
+	}
+	out, err := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range out.Calls {
+		if c.State != message.ToolCallAsking {
+			t.Fatalf("%s is %s", c.Call, c.State)
+		}
+	}
+	return out.Calls
+}
+
+func reviewer(e *engine.Engine, name string) *engine.Port {
+	return e.As(message.Principal{Role: message.RoleApprover, Name: name})
+}
+
+// A reviewer who has answered too much is refused, the question stays open, and
+// a minute later the same answer counts. Others are not affected.
+func TestAnswersPerMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		journal := engine.NewMemory()
+		e := limited(t, journal, message.ReviewerLimits{PerMinute: 2})
+		defer e.Close()
+		calls := questions(t, e, 4)
+		answer := func(name string, i int) error {
+			c, err := reviewer(e, name).Answer(t.Context(), message.Answer{Key: calls[i].Key, Kind: message.AnswerReject, Digest: calls[i].Digest})
+			if err == nil && c.State != message.ToolCallFinished {
+				t.Errorf("%d is %s", i, c.State)
+			}
+			return err
+		}
+		time.Sleep(time.Second)
+		for i := range 2 {
+			if err := answer("ann", i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := answer("ann", 2)
+		me, ok := errors.AsType[*message.Error](err)
+		if !ok || me.Code != message.CodeOverLimit || me.Call == nil || me.Call.State != message.ToolCallAsking {
+			t.Fatalf("the third answer: %v", err)
+		}
+		if err := answer("ann", 0); !errors.Is(err, message.ErrFinished) {
+			t.Errorf("an answer to a finished call has the better error: %v", err)
+		}
+		if err := answer("bob", 3); err != nil {
+			t.Errorf("bob: %v", err)
+		}
+		other := limited(t, journal, message.ReviewerLimits{PerMinute: 2}) // another engine on the journal
+		defer other.Close()
+		if _, err := reviewer(other, "ann").Answer(t.Context(), message.Answer{Key: calls[2].Key, Kind: message.AnswerReject, Digest: calls[2].Digest}); !errors.Is(err, message.ErrOverLimit) {
+			t.Errorf("another engine takes it: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if err := answer("ann", 2); err != nil {
+			t.Errorf("a minute later: %v", err)
+		}
+		r, err := reviewer(e, "ann").Load(t.Context(), message.LoadRequest{V: 1})
+		if err != nil || r.Refused != 1 || r.Open != 0 || len(r.People) != 3 || r.People[0].Answered != 3 || r.People[0].LastMinute != 1 {
+			t.Errorf("load: %+v, %v", r, err)
+		}
+	})
+}
+
+func TestHandOverToTheBusy(t *testing.T) {
+	e := limited(t, engine.NewMemory(), message.ReviewerLimits{MaxOpen: 2})
+	defer e.Close()
+	c := questions(t, e, 2)[0]
+	_, err := reviewer(e, "ann").Answer(t.Context(), message.Answer{Key: c.Key, Kind: message.AnswerHandOver, To: "bob", Digest: c.Digest})
+	if !errors.Is(err, message.ErrOverLimit) {
+		t.Errorf("handed over: %v", err)
+	}
+}
+
+// With 64 answers of one reviewer at once, no more count than the limit says.
+func TestAnswersPerMinuteAtOnce(t *testing.T) {
+	e := limited(t, engine.NewMemory(), message.ReviewerLimits{PerMinute: 7})
+	defer e.Close()
+	calls := questions(t, e, 64)
+	var wg sync.WaitGroup
+	for _, c := range calls {
+		wg.Go(func() {
+			_, err := reviewer(e, "ann").Answer(t.Context(), message.Answer{Key: c.Key, Kind: message.AnswerReject, Digest: c.Digest})
+			if err != nil && !errors.Is(err, message.ErrOverLimit) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	r, err := reviewer(e, "eve").Load(t.Context(), message.LoadRequest{})
+	if err != nil || r.People[0].Answered != 7 || r.Open != 57 || r.Refused != 57 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestLoadIsNotForRuntimes(t *testing.T) {
+	e := limited(t, engine.NewMemory(), message.ReviewerLimits{})
+	defer e.Close()
+	if _, err := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Load(t.Context(), message.LoadRequest{}); !errors.Is(err, message.ErrForbidden) {
+		t.Errorf("Load = %v", err)
+	}
+	if _, err := engine.New("x", engine.NewMemory(), new(permission.Bundle), nil, engine.WithReviewerLimits(message.ReviewerLimits{PerMinute: -1})); err == nil {
+		t.Error("a negative limit is taken")
+	}
+}

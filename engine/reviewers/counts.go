@@ -1,0 +1,117 @@
+package reviewers
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// tooSoon is the time within which nobody reads a question.
+const tooSoon = 2 * time.Second
+
+// window is what PerMinute counts over.
+const window = time.Minute
+
+// counts are those of one person or group.
+type counts struct {
+	load   message.ReviewerLoad // Open and the sums
+	took   times
+	recent []time.Time // of answers of whatever kind, the youngest window of them
+}
+
+// vote counts one.
+func (c *counts) vote(v message.Vote, took time.Duration) {
+	switch v.Kind {
+	case message.AnswerApprove:
+		c.load.Approved++
+	case message.AnswerReject:
+		c.load.Rejected++
+	case message.AnswerForTool:
+		c.load.ForTool++
+	case message.AnswerAbstain, message.AnswerHandOver:
+		c.load.Passed++
+		return
+	default:
+		return
+	}
+	c.load.Answered++
+	c.load.TotalMS += took.Milliseconds()
+	if took <= tooSoon {
+		c.load.Within2S++
+	}
+	c.took.add(took)
+}
+
+// maxRecent bounds what is kept of one window. More answers of one person
+// within a minute count as so many.
+const maxRecent = 10_000
+
+// note remembers an answer for the window.
+func (c *counts) note(at time.Time) { c.recent = remember(c.recent, at) }
+
+// remember adds an instant and drops what has left the window.
+func remember(recent []time.Time, at time.Time) []time.Time {
+	recent = append(recent, at)
+	first := 0
+	for first < len(recent) && (at.Sub(recent[first]) >= window || len(recent)-first > maxRecent) {
+		first++
+	}
+	return slices.Delete(recent, 0, first)
+}
+
+// within is how many of the instants are in the window that ends at now.
+func within(recent []time.Time, now time.Time) int {
+	n := 0
+	for _, at := range recent {
+		if now.Sub(at) < window {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *counts) report(name string, now time.Time) message.ReviewerLoad {
+	out := c.load
+	out.Name, out.MedianMS, out.LastMinute = name, c.took.median().Milliseconds(), within(c.recent, now)
+	return out
+}
+
+// times is a histogram whose buckets grow by a tenth. Bucket 0 is below a
+// millisecond; the last holds all that took longer than a year.
+type times struct {
+	n       int
+	buckets []uint32
+}
+
+const (
+	growth     = 1.1
+	maxBuckets = 256
+)
+
+func (t *times) add(d time.Duration) {
+	i := 0
+	if ms := float64(d) / float64(time.Millisecond); ms >= 1 {
+		i = min(maxBuckets-1, 1+int(math.Log(ms)/math.Log(growth)))
+	}
+	for len(t.buckets) <= i {
+		t.buckets = append(t.buckets, 0)
+	}
+	t.buckets[i]++
+	t.n++
+}
+
+// median is the middle of the bucket with the lower median.
+func (t *times) median() time.Duration {
+	left := (t.n - 1) / 2
+	for i, n := range t.buckets {
+		if left -= int(n); left < 0 && n > 0 {
+			if i == 0 {
+				return 0
+			}
+			return time.Duration(math.Pow(growth, float64(i)-0.5) * float64(time.Millisecond))
+		}
+	}
+	return 0
+}

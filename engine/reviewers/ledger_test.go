@@ -1,0 +1,227 @@
+package reviewers_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/engine/reviewers"
+	"github.com/askance-dev/askance/message"
+)
+
+var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// story makes the facts of one call.
+type story struct {
+	call message.Call
+	at   time.Time
+}
+
+func asks(id string, r message.Requirement) *story {
+	return &story{at: start, call: message.Call{
+		Key: message.Key{Session: "s", Reply: "r", Call: message.CallID(id)}, State: message.ToolCallAsking, Digest: "d1",
+		Question: &message.Question{Requirement: r}, ProposedAt: start.Add(-time.Second),
+	}}
+}
+
+func (s *story) fact() *message.Fact { c := s.call; return &message.Fact{Call: &c, At: s.at} }
+
+// says adds somebody's word, so long after the start.
+func (s *story) says(after time.Duration, v message.Vote) *story {
+	s.at = start.Add(after)
+	v.At, v.Digest = s.at, s.call.Digest
+	s.call.Votes = append(slices.Clone(s.call.Votes), v)
+	return s
+}
+
+func (s *story) ends() *story { s.call.State = message.ToolCallFinished; return s }
+
+func by(name string, kind message.AnswerKind, groups ...string) message.Vote {
+	return message.Vote{By: message.Principal{Role: message.RoleApprover, Name: name}, Kind: kind, Groups: groups}
+}
+
+func person(r message.LoadReply, name string) message.ReviewerLoad { return find(r.People, name) }
+
+func find(all []message.ReviewerLoad, name string) message.ReviewerLoad {
+	for _, p := range all {
+		if p.Name == name {
+			return p
+		}
+	}
+	return message.ReviewerLoad{}
+}
+
+func TestLedger(t *testing.T) {
+	var l reviewers.Ledger
+	ops := message.Requirement{Quorum: 2, Approvers: []message.ApproverSet{{Rule: "large", Groups: []string{"ops"}, Users: []string{"ann", "bob"}}}}
+	s := asks("a", ops)
+	l.Fact(s.fact())
+	anybody := asks("b", message.Requirement{})
+	l.Fact(anybody.fact())
+	r := l.Report(start)
+	if r.Open != 2 || r.Unassigned != 1 || person(r, "ann").Open != 1 || person(r, "bob").Open != 1 || find(r.Groups, "ops").Open != 1 {
+		t.Fatalf("after the questions: %+v", r)
+	}
+
+	l.Fact(s.says(time.Second, by("ann", message.AnswerApprove, "ops")).fact())
+	r = l.Report(start.Add(time.Second))
+	if r.Open != 2 || person(r, "ann").Open != 0 || person(r, "bob").Open != 1 {
+		t.Errorf("after ann's approval it does not wait for bob alone: %+v", r)
+	}
+	l.Fact(s.says(10*time.Second, by("bob", message.AnswerApprove)).ends().fact())
+	l.Fact(anybody.says(30*time.Second, by("bob", message.AnswerReject)).ends().fact())
+
+	r = l.Report(start.Add(61 * time.Second))
+	want := message.LoadReply{
+		At: start.Add(61 * time.Second),
+		People: []message.ReviewerLoad{
+			{Name: "ann", Answered: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002},
+			{Name: "bob", Answered: 2, Approved: 1, Rejected: 1, TotalMS: 40000, MedianMS: 9871, LastMinute: 2},
+		},
+		Groups: []message.ReviewerLoad{{Name: "ops", Answered: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002}},
+	}
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Error(diff)
+	}
+	if ann, bob := person(r, "ann"), person(r, "bob"); ann.ApproveRate() != 1 || ann.FastShare() != 1 || bob.ApproveRate() != 0.5 || bob.FastShare() != 0 {
+		t.Errorf("rates: %+v", r.People)
+	}
+}
+
+// An edit that asks again begins a new question: the clock starts anew, and
+// what was said about the old one is counted once.
+func TestLedgerAskedAnew(t *testing.T) {
+	var l reviewers.Ledger
+	s := asks("a", message.Requirement{})
+	l.Fact(s.fact())
+	edit := by("ann", message.AnswerApprove)
+	edit.Edited = true
+	s.says(time.Hour, edit)
+	s.call.Digest = "d2"
+	l.Fact(s.fact())
+	l.Fact(s.says(time.Hour+time.Second, by("bob", message.AnswerApprove)).ends().fact())
+	l.Fact(s.fact()) // once more
+	r := l.Report(s.at)
+	if ann, bob := person(r, "ann"), person(r, "bob"); ann.TotalMS != 3600_000 || bob.TotalMS != 1000 || ann.Answered+bob.Answered != 2 {
+		t.Errorf("%+v", r.People)
+	}
+}
+
+func TestLedgerPassedOn(t *testing.T) {
+	var l reviewers.Ledger
+	s := asks("a", message.Requirement{Users: []string{"ann", "bob"}})
+	l.Fact(s.fact())
+	over := by("ann", message.AnswerHandOver)
+	over.To = "bob"
+	l.Fact(s.says(time.Second, over).fact())
+	r := l.Report(s.at)
+	if ann, bob := person(r, "ann"), person(r, "bob"); ann.Open != 0 || ann.Passed != 1 || ann.Answered != 0 || bob.Open != 1 {
+		t.Errorf("%+v", r.People)
+	}
+	l.Fact(s.says(2*time.Second, by("bob", message.AnswerAbstain)).fact())
+	if r := l.Report(s.at); person(r, "bob").Open != 0 || r.Open != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestLedgerPassesOver(t *testing.T) {
+	var l reviewers.Ledger
+	l.Fact(&message.Fact{Reply: &message.ReplyState{}})
+	noted := asks("a", message.Requirement{}).fact()
+	noted.Note = &message.Note{What: "late_result"}
+	l.Fact(noted)
+	l.Fact(asks("b", message.Requirement{}).says(0, by("ann", message.AnswerReject)).ends().fact()) // never seen open
+	if r := l.Report(start); r.Open != 0 || len(r.People) != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Names are bounded, whatever stands in questions.
+func TestLedgerBoundsNames(t *testing.T) {
+	var l reviewers.Ledger
+	for i := range 3 * reviewers.MaxNames {
+		s := asks(fmt.Sprint(i), message.Requirement{Users: []string{fmt.Sprintf("user%d", i)}})
+		l.Fact(s.fact())
+		l.Fact(s.says(time.Second, by(fmt.Sprintf("user%d", i), message.AnswerReject)).ends().fact())
+	}
+	if r := l.Report(start); len(r.People) != reviewers.MaxNames || r.Others != reviewers.MaxNames || r.Open != 0 {
+		t.Errorf("%d people, %d others, %d open", len(r.People), r.Others, r.Open)
+	}
+}
+
+// The ledger against plain sums over all answers: whatever the order of calls,
+// and with every fact twice.
+func TestLedgerAgainstSums(t *testing.T) {
+	names := []string{"ann", "bob", "eve"}
+	kinds := []message.AnswerKind{message.AnswerApprove, message.AnswerReject, message.AnswerForTool, message.AnswerAbstain}
+	rapid.Check(t, func(t *rapid.T) {
+		var l reviewers.Ledger
+		took := map[string][]time.Duration{}
+		sums := map[string]message.ReviewerLoad{}
+		var calls []*story
+		for i := range rapid.IntRange(1, 30).Draw(t, "calls") {
+			s := asks(fmt.Sprint(i), message.Requirement{})
+			l.Fact(s.fact())
+			calls = append(calls, s)
+		}
+		for _, s := range rapid.Permutation(calls).Draw(t, "order") {
+			name, kind := rapid.SampledFrom(names).Draw(t, "who"), rapid.SampledFrom(kinds).Draw(t, "kind")
+			after := time.Duration(rapid.Int64Range(0, int64(40*24*time.Hour)).Draw(t, "after"))
+			s.says(after, by(name, kind))
+			if kind != message.AnswerAbstain {
+				s.ends()
+			}
+			l.Fact(s.fact())
+			l.Fact(s.fact())
+			sum := sums[name]
+			sum.Name = name
+			switch kind {
+			case message.AnswerApprove:
+				sum.Approved++
+			case message.AnswerReject:
+				sum.Rejected++
+			case message.AnswerForTool:
+				sum.ForTool++
+			default:
+				sum.Passed++
+			}
+			if kind != message.AnswerAbstain {
+				sum.Answered++
+				sum.TotalMS += after.Milliseconds()
+				if after <= 2*time.Second {
+					sum.Within2S++
+				}
+				took[name] = append(took[name], after)
+			}
+			sums[name] = sum
+		}
+		r := l.Report(start.Add(1000 * time.Hour * 24))
+		for _, got := range r.People {
+			want := sums[got.Name]
+			exact := middle(took[got.Name])
+			if d := got.MedianMS - exact; d > exact/20+1 || -d > exact/20+1 {
+				t.Fatalf("median %d ms, exactly %d", got.MedianMS, exact)
+			}
+			want.MedianMS = got.MedianMS
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+		if len(r.People) != len(sums) {
+			t.Fatalf("%d people, want %d", len(r.People), len(sums))
+		}
+	})
+}
+
+// middle is the lower median in milliseconds.
+func middle(all []time.Duration) int64 {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[(len(all)-1)/2].Milliseconds()
+}

@@ -1,0 +1,95 @@
+package reviewers_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/engine/reviewers"
+	"github.com/askance-dev/askance/message"
+)
+
+func TestPerMinute(t *testing.T) {
+	var l reviewers.Ledger
+	l.Limit(message.ReviewerLimits{PerMinute: 2})
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	for _, step := range []struct {
+		who   string
+		at    time.Duration
+		taken bool
+		ok    bool
+	}{
+		{"ann", 0, true, true},
+		{"ann", time.Second, false, true}, // not taken: does not count
+		{"ann", 10 * time.Second, true, true},
+		{"ann", 59 * time.Second, true, false},
+		{"bob", 59 * time.Second, true, true},
+		{"ann", 60 * time.Second, true, true}, // the first has left the window
+		{"ann", 69 * time.Second, true, false},
+		{"ann", 70 * time.Second, true, true},
+	} {
+		done, err := l.Admit(step.who, "", at(step.at))
+		if (err == nil) != step.ok || err != nil && !errors.Is(err, message.ErrOverLimit) {
+			t.Fatalf("%s after %v: %v", step.who, step.at, err)
+		}
+		if err == nil {
+			done(step.taken)
+		}
+	}
+	l.Refused()
+	if r := l.Report(start); r.Refused != 1 || r.Limits.PerMinute != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What other engines have taken counts, as the journal tells it.
+func TestPerMinuteOfOthers(t *testing.T) {
+	var l reviewers.Ledger
+	l.Limit(message.ReviewerLimits{PerMinute: 1})
+	s := asks("a", message.Requirement{})
+	l.Fact(s.fact())
+	l.Fact(s.says(time.Second, by("ann", message.AnswerReject)).ends().fact())
+	if _, err := l.Admit("ann", "", start.Add(time.Minute)); !errors.Is(err, message.ErrOverLimit) {
+		t.Errorf("within the minute: %v", err)
+	}
+	if _, err := l.Admit("ann", "", start.Add(61*time.Second)); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+func TestMaxOpen(t *testing.T) {
+	var l reviewers.Ledger
+	l.Limit(message.ReviewerLimits{MaxOpen: 1})
+	if _, err := l.Admit("ann", "bob", start); err != nil {
+		t.Errorf("nothing is open yet: %v", err)
+	}
+	l.Fact(asks("a", message.Requirement{Users: []string{"bob"}}).fact())
+	if _, err := l.Admit("ann", "bob", start); !errors.Is(err, message.ErrOverLimit) {
+		t.Errorf("bob gets more than one: %v", err)
+	}
+	if _, err := l.Admit("bob", "", start); err != nil {
+		t.Errorf("bob cannot answer what he has: %v", err)
+	}
+}
+
+// However many at once: no more are taken than the limit says.
+func TestPerMinuteAtOnce(t *testing.T) {
+	var l reviewers.Ledger
+	l.Limit(message.ReviewerLimits{PerMinute: 5})
+	var taken atomic.Int64
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			if done, err := l.Admit("ann", "", start); err == nil {
+				taken.Add(1)
+				done(true)
+			}
+		})
+	}
+	wg.Wait()
+	if taken.Load() != 5 {
+		t.Errorf("%d answers were taken, want 5", taken.Load())
+	}
+}
