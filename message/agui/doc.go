@@ -30,6 +30,57 @@
 // Strict, by those that the specification has beyond them. [Chunks] turns the
 // chunk events into the start, content and end that they stand for.
 //
+// # Mapping
+//
+// A [Mapper] turns the AgentScope events of a reply into the events of AG-UI
+// runs, in an order that a Verifier accepts, whatever comes. An AgentScope reply
+// spans several runs: AG-UI asks a person by ending the run with an interrupt,
+// and the answers begin another.
+//
+//	REPLY_START                   RUN_STARTED; also when a reply goes on
+//	MODEL_CALL_START, _END        STEP_STARTED, STEP_FINISHED "model:<n>"; tokens in RUN_FINISHED.usage
+//	TEXT_BLOCK_*                  TEXT_MESSAGE_*, the block's id as message id
+//	THINKING_BLOCK_*              REASONING_* and REASONING_MESSAGE_*, one id
+//	DATA_BLOCK_*                  ACTIVITY_SNAPSHOT "agentscope.data", at the end
+//	HINT_BLOCK                    ACTIVITY_SNAPSHOT "agentscope.hint"
+//	TOOL_CALL_*                   TOOL_CALL_*, in this round's text message or one of its own
+//	TOOL_RESULT_*                 TOOL_CALL_RESULT, at the end
+//	REQUIRE_USER_CONFIRM          an interrupt of reason tool_call, when the reply parks
+//	REQUIRE_EXTERNAL_EXECUTION    the client's tool: pendingToolCallIds, when the reply parks;
+//	                              a worker's: nothing, or an interrupt "askance:external_execution"
+//	REPLY_END completed           RUN_FINISHED success
+//	REPLY_END interrupted         RUN_FINISHED cancelled
+//	REPLY_END exceed_max_iters    RUN_FINISHED cancelled; before 1.0 RUN_ERROR exceed_max_iters
+//	REPLY_END error               RUN_ERROR with the error's type as code
+//	CUSTOM                        CUSTOM, its name after "agentscope."
+//	unknown                       RAW, source "agentscope"
+//
+// The id of each event is metadata.agentscope.eventId, its time the timestamp;
+// what has no member of its own stands beside the id: sessionId, replyId, name
+// and role of a reply, modelName and the counters of a model's call, the state
+// of a result, finishedReason.
+//
+// # Losses
+//
+// Everything that a mapping cannot carry. A Mapper and a Writer report each as
+// it happens (OnLoss).
+//
+//	time            created_at: its zone, what is below milliseconds, and what is no time
+//	metadata        the keys "agentscope" and "ag-ui" of an event's metadata, which are taken; what JSON cannot hold
+//	usage-parts     cache counters larger than the input that they would have to be part of
+//	media-stream    the pieces of a data block: it is shown when it is complete, and never comes back in messages
+//	result-stream   the pieces of a result: AG-UI has only whole ones
+//	result-state    error, interrupted, denied: in the metadata alone, no member says it
+//	question-time   when a question was asked: it shows when the reply parks
+//	answer          answers given elsewhere, and what they changed: the result alone tells
+//	external        that a worker has the call
+//	max-iters       EXCEED_MAX_ITERS, which REPLY_END repeats
+//	out-of-place    events of another reply, after the run's end, for a block that is not open, twice the same start
+//	typed           the meaning of an event of unknown type: it travels as it came
+//	cancelled       to peers before 1.0: that an end was on purpose; it is a RUN_ERROR
+//	pending         to peers before 1.0: which of its own tools the client is to run; it finds out by itself
+//	result-media    to peers before 1.0: everything but text in a tool's result, and file sources
+//
 // It does not read the binary (protobuf) form, which the client never asks for,
 // and it does not publish capabilities: AG-UI has no place for them.
 package agui

@@ -1,10 +1,25 @@
 package agui
 
-// Loss names something that cannot be carried.
+// Loss names something that a mapping cannot carry. The package documentation
+// has the one table of all of them.
 type Loss string
 
-// What peers before 1.0 cannot be told; see [Peer.Adapt].
+// The losses, by what is lost.
 const (
+	// To AG-UI.
+	LossTime         Loss = "time"
+	LossMetadata     Loss = "metadata"
+	LossUsageParts   Loss = "usage-parts"
+	LossMediaStream  Loss = "media-stream"
+	LossResultStream Loss = "result-stream"
+	LossResultState  Loss = "result-state"
+	LossQuestionTime Loss = "question-time"
+	LossAnswer       Loss = "answer"
+	LossExternal     Loss = "external"
+	LossMaxIters     Loss = "max-iters"
+	LossOutOfPlace   Loss = "out-of-place"
+	LossTyped        Loss = "typed"
+	// To peers before 1.0.
 	LossCancelled   Loss = "cancelled"
 	LossPending     Loss = "pending"
 	LossResultMedia Loss = "result-media"

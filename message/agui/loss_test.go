@@ -1,0 +1,125 @@
+package agui
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// declared reads the losses off the source.
+func declared(t *testing.T) (losses []string) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), "loss.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok {
+			s, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			losses = append(losses, s)
+		}
+		return true
+	})
+	return losses
+}
+
+// The table of the package documentation and the code name the same losses, in
+// the same order.
+func TestLossesAreDocumented(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	section := regexp.MustCompile(`(?s)# Losses(.*)`).FindString(f.Doc.Text())
+	var rows []string
+	for _, m := range regexp.MustCompile(`(?m)^\t([a-z-]+) +\S`).FindAllStringSubmatch(section, -1) {
+		rows = append(rows, m[1])
+	}
+	if want := declared(t); !slices.Equal(rows, want) {
+		t.Errorf("the documentation has %q\nthe code has      %q", rows, want)
+	}
+}
+
+// lossy shows how each loss happens. The message side of the pair is what loses.
+var lossy = map[Loss]struct {
+	run    Run
+	events []string
+}{
+	LossTime:         {Run{Peer: Peer10}, []string{`{"type":"CUSTOM","name":"x","created_at":"2026-03-01T09:00:00.000001"}`}},
+	LossMetadata:     {Run{Peer: Peer10}, []string{`{"type":"CUSTOM","name":"x","metadata":{"agentscope":1}}`}},
+	LossUsageParts:   {Run{Peer: Peer10}, []string{modelTurn[1], `{"type":"MODEL_CALL_END","input_tokens":1,"output_tokens":1,"cache_input_tokens":2}`}},
+	LossMediaStream:  {Run{Peer: Peer10}, []string{`{"type":"DATA_BLOCK_START","block_id":"b","media_type":"a/b"}`, `{"type":"DATA_BLOCK_DELTA","block_id":"b","media_type":"a/b","data":""}`}},
+	LossResultStream: {Run{Peer: Peer10}, []string{resultWithMedia[0], resultWithMedia[1]}},
+	LossResultState:  {Run{Peer: Peer10}, []string{`{"type":"TOOL_RESULT_END","tool_call_id":"c","state":"denied"}`}},
+	LossQuestionTime: {Run{Peer: Peer10}, []string{askRefund}},
+	LossAnswer:       {Run{Peer: Peer10}, []string{`{"type":"USER_CONFIRM_RESULT","confirm_results":[]}`}},
+	LossExternal:     {Run{Peer: Peer10}, []string{requirePick}},
+	LossMaxIters:     {Run{Peer: Peer10}, []string{`{"type":"EXCEED_MAX_ITERS","name":"bot"}`}},
+	LossOutOfPlace:   {Run{Peer: Peer10}, []string{`{"type":"TEXT_BLOCK_END","block_id":"b"}`}},
+	LossTyped:        {Run{Peer: Peer10}, []string{`{"type":"NEW"}`}},
+	LossCancelled:    {Run{}, []string{`{"type":"REPLY_END","session_id":"s","finished_reason":"interrupted"}`}},
+	LossResultMedia:  {Run{}, resultWithMedia[:5]},
+}
+
+func TestMapperReportsLosses(t *testing.T) {
+	for _, name := range declared(t) {
+		loss := Loss(name)
+		if loss == LossPending { // of Adapt alone, see TestAdapt: a mapper that parks maps no event
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			story, ok := lossy[loss]
+			if !ok {
+				t.Fatal("nothing shows this loss; add a story to lossy")
+			}
+			var lost []Loss
+			m := NewMapper(story.run, Mapping{OnLoss: func(_ message.Event, l Loss) { lost = append(lost, l) }})
+			events := scopeAsIs(t, story.events)
+			for i, e := range events {
+				if i == len(events)-1 {
+					lost = nil
+				}
+				m.Map(e)
+			}
+			if !slices.Contains(lost, loss) {
+				t.Errorf("lost %v, want %s among them", lost, loss)
+			}
+		})
+	}
+}
+
+// A story without losses reports none.
+func TestMapperLosesNothingNeedlessly(t *testing.T) {
+	m := NewMapper(Run{Peer: Peer10}, Mapping{OnLoss: func(e message.Event, l Loss) { t.Errorf("%s loses %s", e.Type(), l) }})
+	mapAll(m, scope(t, append(slices.Clip(modelTurn),
+		`{"type":"TEXT_BLOCK_START","block_id":"b"}`, `{"type":"TEXT_BLOCK_DELTA","block_id":"b","delta":"x"}`, `{"type":"TEXT_BLOCK_END","block_id":"b"}`,
+		`{"type":"TOOL_RESULT_START","tool_call_id":"c1","tool_call_name":"refund"}`, `{"type":"TOOL_RESULT_END","tool_call_id":"c1","state":"success"}`,
+		`{"type":"REPLY_END","session_id":"s"}`)...))
+}
+
+// scopeAsIs is scope for lines that give a created_at of their own.
+func scopeAsIs(t *testing.T, lines []string) []message.Event {
+	t.Helper()
+	var out []message.Event
+	for _, l := range lines {
+		if regexp.MustCompile(`created_at`).MatchString(l) {
+			e, err := message.DecodeEvent([]byte(l))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, e)
+			continue
+		}
+		out = append(out, scope(t, l)...)
+	}
+	return out
+}

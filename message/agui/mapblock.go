@@ -1,0 +1,203 @@
+package agui
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// appender applies events to the buffer. Times and ids that events lack are of
+// no account there.
+var appender = message.Codec{
+	Now:   func() time.Time { return time.Time{} },
+	NewID: func() string { return "" },
+}
+
+// block maps the events of text, thinking, data and hint blocks.
+func (m *Mapper) block(e message.Event) []Event {
+	switch e := e.(type) {
+	case *message.TextBlockStart:
+		return m.textStart(e)
+	case *message.TextBlockDelta:
+		if id, ok := m.isOpen(e, message.BlockText, e.BlockID); ok {
+			return []Event{&TextMessageContent{Tagged: m.tagged(e, nil), MessageID: id, Delta: e.Delta}}
+		}
+	case *message.TextBlockEnd:
+		if id, ok := m.isOpen(e, message.BlockText, e.BlockID); ok {
+			m.shut(message.BlockText, e.BlockID)
+			return []Event{&TextMessageEnd{Tagged: m.tagged(e, nil), MessageID: id}}
+		}
+	case *message.ThinkingBlockStart:
+		return m.thinkingStart(e)
+	case *message.ThinkingBlockDelta:
+		if id, ok := m.isOpen(e, message.BlockThinking, e.BlockID); ok {
+			return []Event{&ReasoningMessageContent{Tagged: m.tagged(e, nil), MessageID: id, Delta: e.Delta}}
+		}
+	case *message.ThinkingBlockEnd:
+		if id, ok := m.isOpen(e, message.BlockThinking, e.BlockID); ok {
+			m.shut(message.BlockThinking, e.BlockID)
+			return []Event{
+				&ReasoningMessageEnd{Tagged: m.tagged(e, nil), MessageID: id},
+				&ReasoningEnd{Tagged: m.plain(), MessageID: id},
+			}
+		}
+	case *message.HintBlockEvent:
+		return m.hint(e)
+	default:
+		return m.data(e)
+	}
+	return nil
+}
+
+// name gives a block the id of its message, which is the block's own unless
+// another message has it. false: the block was begun before.
+func (m *Mapper) name(e message.Event, kind message.BlockType, id string) (string, bool) {
+	at := blockKey{kind, id}
+	if _, known := m.names[at]; known {
+		m.lose(e, LossOutOfPlace)
+		return "", false
+	}
+	m.names[at] = m.fresh(id, string(kind))
+	return m.names[at], true
+}
+
+// fresh makes an id that no message has: the one that is wanted, or that and
+// more. The same events always give the same ids.
+func (m *Mapper) fresh(id, more string) string {
+	want := id
+	for n := 1; m.used[want]; n++ {
+		want = id + "/" + more
+		if n > 1 {
+			want += "/" + strconv.Itoa(n)
+		}
+	}
+	m.used[want] = true
+	return want
+}
+
+func (m *Mapper) begun(kind message.BlockType, id string, closing ...Event) {
+	m.open = append(m.open, opening{blockKey{kind, id}, closing})
+}
+
+// isOpen returns the message of a block that is being written.
+func (m *Mapper) isOpen(e message.Event, kind message.BlockType, id string) (string, bool) {
+	at := blockKey{kind, id}
+	if !slices.ContainsFunc(m.open, func(o opening) bool { return o.at == at }) {
+		m.lose(e, LossOutOfPlace)
+		return "", false
+	}
+	return m.names[at], true
+}
+
+func (m *Mapper) shut(kind message.BlockType, id string) {
+	at := blockKey{kind, id}
+	m.open = slices.DeleteFunc(m.open, func(o opening) bool { return o.at == at })
+}
+
+func (m *Mapper) textStart(e *message.TextBlockStart) []Event {
+	id, ok := m.name(e, message.BlockText, e.BlockID)
+	if !ok {
+		return nil
+	}
+	m.begun(message.BlockText, e.BlockID, &TextMessageEnd{MessageID: id})
+	if !m.called {
+		m.parent = id
+	}
+	return []Event{&TextMessageStart{Tagged: m.tagged(e, nil), MessageID: id, Role: new(RoleAssistant)}}
+}
+
+func (m *Mapper) thinkingStart(e *message.ThinkingBlockStart) []Event {
+	id, ok := m.name(e, message.BlockThinking, e.BlockID)
+	if !ok {
+		return nil
+	}
+	m.begun(message.BlockThinking, e.BlockID, &ReasoningMessageEnd{MessageID: id}, &ReasoningEnd{MessageID: id})
+	return []Event{
+		&ReasoningStart{Tagged: m.plain(), MessageID: id},
+		&ReasoningMessageStart{Tagged: m.tagged(e, nil), MessageID: id},
+	}
+}
+
+func (m *Mapper) hint(e *message.HintBlockEvent) []Event {
+	id, ok := m.name(e, message.BlockHint, e.BlockID)
+	if !ok {
+		return nil
+	}
+	content := map[string]any{"hint": e.Hint.Text}
+	if e.Hint.IsList() {
+		content["hint"] = e.Hint.Blocks
+	}
+	if e.Source != nil {
+		content["source"] = *e.Source
+	}
+	raw := object(content)
+	if raw == nil {
+		m.lose(e, LossOutOfPlace)
+		return nil
+	}
+	return []Event{&ActivitySnapshot{Tagged: m.tagged(e, nil), MessageID: id, ActivityType: ActivityHint, Content: raw}}
+}
+
+// The activities that this package makes and reads.
+const (
+	ActivityData = sourceName + ".data" // mediaType, and data or url: media of the assistant
+	ActivityHint = sourceName + ".hint" // source and hint: an instruction put between the model's turns
+	ActivityCall = "askance.call"       // toolCallId and state: where a call stands
+)
+
+// data collects the pieces of a data block and shows it whole at its end.
+func (m *Mapper) data(e message.Event) []Event {
+	if err := appender.Append(m.buffer, e); err != nil {
+		m.lose(e, LossOutOfPlace)
+		return nil
+	}
+	end, ok := e.(*message.DataBlockEnd)
+	if !ok {
+		if _, starts := e.(*message.DataBlockStart); !starts {
+			m.lose(e, LossMediaStream)
+		}
+		return nil
+	}
+	for i, b := range m.buffer.Content {
+		if d, ok := b.(*message.DataBlock); ok && d.ID == end.BlockID {
+			m.buffer.Content = slices.Delete(m.buffer.Content, i, i+1)
+			return m.showData(e, d)
+		}
+	}
+	m.lose(e, LossOutOfPlace)
+	return nil
+}
+
+func (m *Mapper) showData(e message.Event, d *message.DataBlock) []Event {
+	id, ok := m.name(e, message.BlockData, d.ID)
+	if !ok {
+		return nil
+	}
+	content := map[string]any{}
+	switch s := d.Source.(type) {
+	case *message.Base64Source:
+		content["mediaType"], content["data"] = s.MediaType, s.Data
+	case *message.URLSource:
+		content["mediaType"], content["url"] = s.MediaType, s.URL
+	}
+	raw := object(content)
+	if raw == nil {
+		m.lose(e, LossOutOfPlace)
+		return nil
+	}
+	return []Event{&ActivitySnapshot{Tagged: m.tagged(e, nil), MessageID: id, ActivityType: ActivityData, Content: raw}}
+}
+
+func (m *Mapper) custom(e *message.Custom) []Event {
+	value := message.RawJSON("{}")
+	if e.Value != nil {
+		value = object(e.Value)
+	}
+	if value == nil {
+		m.lose(e, LossOutOfPlace)
+		return nil
+	}
+	return []Event{&Custom{Tagged: m.tagged(e, nil), Name: sourceName + "." + e.Name, Value: value}}
+}

@@ -1,0 +1,260 @@
+package agui
+
+import (
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Run is what a [Mapper] must know of the run that it writes.
+type Run struct {
+	ThreadID string
+	RunID    string
+	Parent   *string // the run that spawned this one
+	Peer     Peer
+	// ClientTools are the names of the tools that the client executes.
+	ClientTools map[string]bool
+	// Calls are the calls that the client knows from the history; true: it has
+	// their result too.
+	Calls map[string]bool
+}
+
+// RunOf reads a run off its input. The error is that of [PeerOf].
+func RunOf(in *RunInput) (Run, error) {
+	peer, err := PeerOf(in.ProtocolVersion)
+	r := Run{
+		ThreadID: in.ThreadID, RunID: in.RunID, Parent: in.ParentRunID, Peer: peer,
+		ClientTools: map[string]bool{}, Calls: map[string]bool{},
+	}
+	for _, t := range in.Tools {
+		r.ClientTools[t.Name] = true
+	}
+	for _, m := range in.Messages {
+		for _, c := range m.ToolCalls {
+			if _, known := r.Calls[c.ID]; !known {
+				r.Calls[c.ID] = false
+			}
+		}
+		if m.Role == RoleTool {
+			r.Calls[m.ToolCallID] = true
+		}
+	}
+	return r, err
+}
+
+// Mapping sets how a [Mapper] maps. The zero value is ready to use.
+type Mapping struct {
+	// Zone is where times without a zone are from, as AgentScope writes them;
+	// nil: UTC.
+	Zone *time.Location
+	// Question, if set, changes how a question is put. It is called once for each
+	// call of a REQUIRE_USER_CONFIRM, with the interrupt as it would be sent. The
+	// id must stay unique in the thread.
+	Question func(call *message.ToolCallBlock, i *Interrupt)
+	// CallStates shows the state of each call as an activity "askance.call".
+	CallStates bool
+	// OnLoss, if set, is told of everything that an event says and AG-UI cannot.
+	OnLoss func(e message.Event, loss Loss)
+}
+
+// Mapper turns the AgentScope events of one reply into the AG-UI events of one
+// run, in an order that [Verifier] accepts, whatever the order of the events.
+//
+// A reply may take several runs: it parks when people or the client are to
+// answer ([Mapper.Park]), and the run that brings the answers has the mapper
+// that [Mapper.Next] returns. A Mapper is not safe for concurrent use.
+type Mapper struct {
+	run Run
+	opt Mapping
+
+	started, ended bool
+	bound          bool // to a reply
+	reply          message.ReplyID
+	at             *int64       // timestamp of the last event
+	buffer         *message.Msg // data blocks and results that have not ended
+
+	open  []opening // in the order in which they were opened
+	names map[blockKey]string
+	used  map[string]bool // message ids
+
+	model    int // calls of the model
+	modelNow string
+	usage    []TokenUsage
+	parent   string // the message that this round's calls belong to
+	called   bool   // a call of this round has used it
+
+	calls   map[message.CallID]*callState
+	waiting []wait // in the order in which they began
+}
+
+// opening is an item that must be closed before the run finishes.
+type opening struct {
+	at    blockKey
+	close []Event
+}
+
+// blockKey is a block of AgentScope: ids are unique within a kind at best.
+type blockKey struct {
+	kind message.BlockType
+	id   string
+}
+
+// blockStep is the kind under which an open step stands among the blocks.
+const blockStep message.BlockType = "step"
+
+// callState is what is known of a call.
+type callState struct {
+	name             string
+	done, elsewhere  bool // its arguments are complete; the client has them already
+	answered, result bool // the client has its result; it was sent
+}
+
+// wait is a call for which a parked reply waits.
+type wait struct {
+	call      message.CallID
+	interrupt *Interrupt // a person; nil: see client
+	client    bool       // the client's own tool; else a worker
+}
+
+// NewMapper returns a mapper for a run that begins with a reply.
+func NewMapper(run Run, opt Mapping) *Mapper {
+	return &Mapper{
+		run: run, opt: opt,
+		names: map[blockKey]string{}, used: map[string]bool{},
+		calls: map[message.CallID]*callState{}, buffer: &message.Msg{Role: message.RoleAssistant},
+	}
+}
+
+// Next returns the mapper for the run that goes on with the same reply. It
+// knows what the client has been shown and what is buffered; the old mapper
+// must not be used any more.
+func (m *Mapper) Next(run Run) *Mapper {
+	n := *m
+	n.run, n.started, n.ended = run, false, false
+	n.open, n.usage, n.waiting, n.at = nil, nil, nil, nil
+	n.parent, n.called, n.model = "", false, 0
+	for id, answered := range run.Calls {
+		if c := n.calls[message.CallID(id)]; c != nil && answered {
+			c.answered = true
+		}
+	}
+	return &n
+}
+
+// Ended reports whether the run has its RUN_FINISHED or RUN_ERROR. Events that
+// come later are lost.
+func (m *Mapper) Ended() bool { return m.ended }
+
+// Start begins the run, if it has not begun: the first event does so too.
+func (m *Mapper) Start() []Event {
+	if m.started || m.ended {
+		return nil
+	}
+	m.started = true
+	base := Base{Timestamp: m.at}
+	if m.bound {
+		base.Metadata = object(map[string]any{sourceName: map[string]any{"replyId": string(m.reply)}})
+	}
+	return []Event{&RunStarted{
+		Base: base, ThreadID: m.run.ThreadID, RunID: m.run.RunID,
+		ProtocolVersion: new(Version), ParentRunID: m.run.Parent,
+	}}
+}
+
+// Map returns the AG-UI events that e stands for, none for some. Events of
+// another reply than the first one, and events that have no place where they
+// come, are lost.
+func (m *Mapper) Map(e message.Event) []Event {
+	if m.ended || m.foreign(e) {
+		m.lose(e, LossOutOfPlace)
+		return nil
+	}
+	m.clock(e)
+	out := m.begin(e)
+	out = append(out, m.event(e)...)
+	for i, o := range out {
+		adapted, lost := m.run.Peer.Adapt(o)
+		out[i] = adapted
+		for _, l := range lost {
+			m.lose(e, l)
+		}
+	}
+	return out
+}
+
+// foreign reports whether an event belongs to another reply. Those that name
+// none belong to any.
+func (m *Mapper) foreign(e message.Event) bool {
+	id := e.ReplyID()
+	switch e.(type) {
+	case *message.Custom:
+		return false
+	case *message.UnknownEvent:
+		if id == "" {
+			return false
+		}
+	default:
+	}
+	if !m.bound {
+		m.bound, m.reply, m.buffer.ID = true, id, string(id)
+	}
+	return id != m.reply
+}
+
+// begin opens the run, for the first event of it. REPLY_START adds what it
+// says.
+func (m *Mapper) begin(e message.Event) []Event {
+	out := m.Start()
+	s, ok := e.(*message.ReplyStart)
+	if !ok || out == nil {
+		return out
+	}
+	if r, ok := out[0].(*RunStarted); ok {
+		r.Base = m.base(e, map[string]any{
+			"sessionId": string(s.Session), "replyId": string(s.Reply), "name": s.Name, "role": string(s.Role),
+		})
+	}
+	return out
+}
+
+func (m *Mapper) lose(e message.Event, l Loss) {
+	if m.opt.OnLoss != nil {
+		m.opt.OnLoss(e, l)
+	}
+}
+
+// event maps one event of a run that has begun.
+func (m *Mapper) event(e message.Event) []Event {
+	switch e := e.(type) {
+	case *message.ReplyStart, *message.UserInterrupt:
+		return nil // the run's beginning; what the interrupt does comes as other events
+	case *message.ExceedMaxIters:
+		m.lose(e, LossMaxIters)
+		return nil
+	case *message.ReplyEnd:
+		return m.replyEnd(e)
+	case *message.ModelCallStart:
+		return m.modelStart(e)
+	case *message.ModelCallEnd:
+		return m.modelEnd(e)
+	case *message.Custom:
+		return m.custom(e)
+	case *message.UnknownEvent:
+		m.lose(e, LossTyped)
+		return []Event{&Raw{Tagged: Tagged{Base: m.base(e, nil)}, Event: e.Raw, Source: new(sourceName)}}
+	case *message.TextBlockStart, *message.TextBlockDelta, *message.TextBlockEnd,
+		*message.ThinkingBlockStart, *message.ThinkingBlockDelta, *message.ThinkingBlockEnd,
+		*message.DataBlockStart, *message.DataBlockDelta, *message.DataBlockEnd, *message.HintBlockEvent:
+		return m.block(e)
+	case *message.ToolCallStart, *message.ToolCallDelta, *message.ToolCallEnd:
+		return m.call(e)
+	case *message.ToolResultStart, *message.ToolResultTextDelta, *message.ToolResultDataDelta, *message.ToolResultEnd:
+		return m.resultOf(e)
+	case *message.RequireUserConfirm, *message.UserConfirmResult,
+		*message.RequireExternalExecution, *message.ExternalExecutionResult:
+		return m.turn(e)
+	default:
+		m.lose(e, LossTyped)
+		return nil
+	}
+}

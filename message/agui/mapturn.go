@@ -1,0 +1,113 @@
+package agui
+
+import (
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// turn maps the events by which a reply hands calls to people and others, and
+// gets them back.
+func (m *Mapper) turn(e message.Event) (out []Event) {
+	switch e := e.(type) {
+	case *message.RequireUserConfirm:
+		for i := range e.ToolCalls {
+			out = append(out, m.ask(e, &e.ToolCalls[i])...)
+		}
+	case *message.UserConfirmResult:
+		m.lose(e, LossAnswer)
+		for i := range e.ConfirmResults {
+			out = append(out, m.answer(&e.ConfirmResults[i])...)
+		}
+	case *message.RequireExternalExecution:
+		for i := range e.ToolCalls {
+			out = append(out, m.external(e, &e.ToolCalls[i])...)
+		}
+	case *message.ExternalExecutionResult:
+		for i := range e.ExecutionResults {
+			out = append(out, m.brought(e, &e.ExecutionResults[i])...)
+		}
+	default:
+	}
+	return out
+}
+
+// ask holds a question back until the reply parks: AG-UI asks by ending the run.
+func (m *Mapper) ask(e message.Event, b *message.ToolCallBlock) []Event {
+	out := m.whole(e, b)
+	m.settle(b.ID)
+	i := m.question(e, b)
+	if m.opt.Question != nil {
+		m.opt.Question(b, i)
+	}
+	m.waiting = append(m.waiting, wait{call: b.ID, interrupt: i})
+	m.lose(e, LossQuestionTime)
+	return append(out, m.state(b.ID, message.ToolCallAsking)...)
+}
+
+// question is the interrupt of a call. The schema of the answer offers what is
+// possible: edits always, rules where some were suggested. The arguments that
+// are asked about are in the metadata, because an edit may have made others of
+// those that were streamed.
+func (m *Mapper) question(e message.Event, b *message.ToolCallBlock) *Interrupt {
+	asked := map[string]any{"toolName": b.Name, "arguments": b.Input}
+	if len(b.SuggestedRules) > 0 {
+		asked["suggestedRules"] = b.SuggestedRules
+	}
+	return &Interrupt{
+		ID: m.fresh(e.Header().ID+"/"+string(b.ID), "again"), Reason: ReasonToolCall, ToolCallID: new(string(b.ID)),
+		Message: new("Allow " + b.Name + "?"), ResponseSchema: AnswerSchema(true, len(b.SuggestedRules) > 0),
+		Metadata: object(map[string]any{"askance": asked}),
+	}
+}
+
+// AnswerSchema is the schema of the answer to a question about a call: a
+// boolean approved and, where they are offered, an object editedArgs, which
+// takes the place of all arguments, and a list of rules to remember.
+func AnswerSchema(edits, rules bool) message.RawJSON {
+	s := `{"type":"object","properties":{"approved":{"type":"boolean"}`
+	if edits {
+		s += `,"editedArgs":{"type":"object"}`
+	}
+	if rules {
+		s += `,"rules":{"type":"array","items":{"type":"object"}}`
+	}
+	return message.RawJSON(s + `},"required":["approved"]}`)
+}
+
+// answer takes a question back that was answered elsewhere.
+func (m *Mapper) answer(r *message.ConfirmResult) []Event {
+	m.settle(r.ToolCall.ID)
+	if r.Confirmed {
+		return m.state(r.ToolCall.ID, message.ToolCallAllowed)
+	}
+	return m.state(r.ToolCall.ID, message.ToolCallFinished)
+}
+
+func (m *Mapper) external(e message.Event, b *message.ToolCallBlock) []Event {
+	out := m.whole(e, b)
+	m.settle(b.ID)
+	client := m.run.ClientTools[b.Name]
+	if !client {
+		m.lose(e, LossExternal)
+	}
+	if c, _ := m.known(b.ID); !c.answered {
+		m.waiting = append(m.waiting, wait{call: b.ID, client: client})
+	}
+	return append(out, m.state(b.ID, message.ToolCallSubmitted)...)
+}
+
+// brought sends a result from outside, if no events of its own carry it:
+// they do once the call has a TOOL_RESULT_START.
+func (m *Mapper) brought(e message.Event, b *message.ToolResultBlock) []Event {
+	m.settle(b.ID)
+	if c, _ := m.known(b.ID); c.result || m.buffer.ToolResult(b.ID) != nil {
+		return nil
+	}
+	return m.result(e, b, m.tagged(e, map[string]any{"state": string(b.State)}))
+}
+
+// settle takes a call off the list of those that the reply waits for.
+func (m *Mapper) settle(id message.CallID) {
+	m.waiting = slices.DeleteFunc(m.waiting, func(w wait) bool { return w.call == id })
+}
