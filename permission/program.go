@@ -93,7 +93,7 @@ func (p *program) tooDear(env *cel.Env, ast *cel.Ast, args *argType, limits Limi
 	case typical > limits.RuleCost && typical != math.MaxUint64:
 		return &exprProblem{line: 1, col: 1, kind: ProblemCost,
 			msg:  fmt.Sprintf("may cost %d units on one call, the limit is %d", typical, limits.RuleCost),
-			hint: "avoid loops within loops, or declare maxItems and maxLength in the tool's schema"}
+			hint: "avoid loops within loops, or declare maxItems, maxLength and maxProperties in the tool's schema"}
 	}
 	return nil
 }

@@ -117,8 +117,9 @@ func (s *pathSource) Read(ctx context.Context) ([]File, error) {
 	return files, nil
 }
 
-// layerOf takes the layer off a path.
-func layerOf(path string) (Layer, string) {
+// CutLayer takes the layer off a path as [Paths] takes it, managed=rules.yaml;
+// "" if none stands there.
+func CutLayer(path string) (Layer, string) {
 	word, rest, ok := strings.Cut(path, "=")
 	if l := Layer(word); ok && word != "" && l.rank() >= 0 {
 		return l, rest
@@ -130,7 +131,7 @@ func layerOf(path string) (Layer, string) {
 func (s *pathSource) names() ([]File, error) {
 	var names []File
 	for _, path := range s.paths {
-		layer, path := layerOf(path)
+		layer, path := CutLayer(path)
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, fmt.Errorf("read rule files: %w", err)

@@ -23,6 +23,11 @@ func (g guards) with(paths ...string) guards {
 	return out
 }
 
+// unsupplied is what a request need not know of its caller and context.
+var unsupplied = map[string]bool{
+	"caller.tenant": true, "caller.run_id": true, "caller.parent_agent": true, "ctx.attempt": true, "ctx.calls_this_run": true,
+}
+
 // checkGuards looks for fields that a call may lack and that nothing guards. An
 // error beside a false part of && is no error, so that a guard helps on either
 // side of it; in the same way a negated guard helps in ||.
@@ -38,7 +43,10 @@ func (c *expr) checkGuards() {
 			return
 		}
 		reported[text] = true
-		name := e.AsSelect().FieldName()
+		name, level := e.AsSelect().FieldName(), level
+		if unsupplied[text] {
+			level = Warning // an engine may know it of every call
+		}
 		c.report(Unguarded, level, e, text+" may be missing in a call, and nothing guards it",
 			"write has("+text+") && …, or "+c.text(e.AsSelect().Operand())+".?"+name+".orValue(…)")
 	})
@@ -49,7 +57,7 @@ func (c *expr) guarded(e celast.Expr, known guards, report func(celast.Expr)) {
 	switch e.Kind() {
 	case celast.SelectKind:
 		s := e.AsSelect()
-		if f, ok := c.field(e); ok && !f.Required && !s.IsTestOnly() && !known[c.text(e)] {
+		if f, ok := c.field(e); (ok && !f.Required || unsupplied[c.text(e)]) && !s.IsTestOnly() && !known[c.text(e)] {
 			report(e)
 		}
 		c.guarded(s.Operand(), known, report)

@@ -87,6 +87,9 @@ func (l *linter) checkContent(r *permission.Rule) {
 	case !strings.Contains(content, "*"):
 		l.add(Boundary, Warning, r, "rule_content", "without * the text is looked for anywhere in the command: "+content+" is found inside longer words",
 			"write "+content+":*")
+	case strings.ContainsAny(content, "|;&<>") && !strings.ContainsAny(content, `'"\`):
+		l.add(Boundary, Warning, r, "rule_content", "has an operator, so that only a line written in just this way is meant: a blank more or less gets around it",
+			"name the program: curl:*")
 	case gluedStar(content):
 		l.add(Boundary, Warning, r, "rule_content", "the * goes on inside a word: "+content+" is about longer names too",
 			"put a space before the *, or write :*")

@@ -86,7 +86,15 @@ func (a *app) runExplain(ctx context.Context, x explaining, args []string) error
 	if a.json {
 		return a.document(explanation{e, e.Duration.Microseconds()})
 	}
-	return a.printExplanation(e)
+	if err := a.printExplanation(e); err != nil || s.declares(req.Tool) {
+		return err
+	}
+	return a.printf("%s %s is not declared in the tools file, so that only rules about any tool are about it\n", a.out.Ask("note:"), term.SafeLine(req.Tool))
+}
+
+// declares says whether the tool is declared, or nothing says which tools are.
+func (s policySource) declares(tool string) bool {
+	return len(s.opts.Tools) == 0 || slices.ContainsFunc(s.opts.Tools, func(t permission.Tool) bool { return t.Name == tool })
 }
 
 // explanation is what --json prints.

@@ -79,3 +79,19 @@ func TestPolicyPut(t *testing.T) {
 	}
 	fails(t, cli.ExitUsage, "no rule file", put("--delete", "main.yaml")...)
 }
+
+// TestLayersOffline: what answers a question later, without a server, finds the
+// files of the last run in their layers.
+func TestLayersOffline(t *testing.T) {
+	clean(t)
+	dir := t.TempDir()
+	rules, tools := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "tools.yaml")
+	write(t, rules, testRules)
+	write(t, tools, testTools)
+	s := serveOn(t, filepath.Join(dir, "data"), "--policy", "managed="+rules, "--tools", tools)
+	s.propose("r1", "c1", "pay", `{"cents":500}`)
+	s.stop()
+	if out := ok(t, "approve", "c1", "--yes", "--data", s.data); !strings.Contains(out, "c1 is submitted") {
+		t.Errorf("approve printed %q", out)
+	}
+}

@@ -185,3 +185,15 @@ func TestPolicyCompletion(t *testing.T) {
 		}
 	}
 }
+
+// TestExplainUndeclaredTool: a misspelled tool is not taken for one that no rule
+// is about.
+func TestExplainUndeclaredTool(t *testing.T) {
+	policyFolder(t)
+	if out := ok(t, "policy", "explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refnud"); !strings.Contains(out, "refnud is not declared") {
+		t.Errorf("explain prints %q", out)
+	}
+	if out := ok(t, "policy", "explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refund"); strings.Contains(out, "not declared") {
+		t.Errorf("explain prints %q", out)
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -56,7 +55,7 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	f.StringVar(&s.credsDir, "creds-dir", "", "credentials folder: who may log in to the embedded server (default creds in the data folder, if it is there)")
 	f.BoolVar(&s.insecure, "insecure", false, "use no credentials, and let the embedded server listen anywhere: whoever reaches it may act as anybody")
 	f.StringVar(&s.durability, "durability", "fsynced", "what an acknowledgement means: fsynced (on the disk) or cached; with --nats, what that server gives")
-	f.StringArrayVar(&s.policy, "policy", nil, "rule file, or folder of rule files; may be repeated")
+	f.StringArrayVar(&s.policy, "policy", nil, "rule file, or folder of rule files, with its LAYER= before it if that is not project; may be repeated")
 	f.BoolVar(&s.bucket, "policy-bucket", false, "take rule files from the NATS key-value bucket ASKANCE_POLICY_<space> too; it is made if it is not there")
 	f.StringArrayVar(&s.people, "directory", nil, "file that says which groups people are in; may be repeated")
 	f.BoolVar(&s.peopleBucket, "directory-bucket", false, "take directory files from the NATS key-value bucket ASKANCE_DIRECTORY_<space> too; it is made if it is not there")
@@ -178,6 +177,10 @@ func (a *app) serveUntilStopped(ctx context.Context, n *node.Node, cfg node.Conf
 
 // recordRun keeps what an engine runs with in its data folder.
 func recordRun(cfg node.Config, policy []string, tools string) error {
+	here, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("record the settings of this run: %w", err)
+	}
 	values := map[string][]string{"space": {string(cfg.Space)}, "durability": {string(cfg.Durability)}}
 	if cfg.PolicyBucket {
 		values["policy_bucket"] = []string{"true"}
@@ -193,11 +196,7 @@ func recordRun(cfg node.Config, policy []string, tools string) error {
 			if p == "" {
 				continue
 			}
-			abs, err := filepath.Abs(p)
-			if err != nil {
-				return fmt.Errorf("record the settings of this run: %w", err)
-			}
-			values[key] = append(values[key], abs)
+			values[key] = append(values[key], inFolder(here, key, p))
 		}
 	}
 	return writeLastRun(string(cfg.Dir), values)

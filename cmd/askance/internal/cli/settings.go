@@ -14,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/askance-dev/askance/permission"
 )
 
 // A setting is a flag whose value may also come from the environment
@@ -181,14 +183,27 @@ func parseSettings(path string, data []byte) (out map[string][]string, err error
 		}
 		if settings[i].path {
 			for n, p := range values {
-				if !filepath.IsAbs(p) {
-					values[n] = filepath.Join(filepath.Dir(path), p)
-				}
+				values[n] = inFolder(filepath.Dir(path), key, p)
 			}
 		}
 		out[key] = values
 	}
 	return out, nil
+}
+
+// inFolder makes a path absolute that a settings file of the folder has for a
+// key. Rule files may have their layer before them: managed=rules.yaml.
+func inFolder(folder, key, path string) string {
+	layer := ""
+	if key == "policy" || key == "shadow" {
+		if l, file := permission.CutLayer(path); l != "" {
+			layer, path = string(l)+"=", file
+		}
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	return layer + path
 }
 
 func scalars(v any) ([]string, error) {
