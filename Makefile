@@ -21,6 +21,7 @@ FUZZ := \
   bus:FuzzParseSubject \
   bus:FuzzToken \
   cmd/askance/internal/argtree:FuzzRender \
+  cmd/askance/internal/audit:FuzzLines \
   cmd/askance/internal/chatstream:FuzzTurns \
   cmd/askance/internal/cli:FuzzSettings \
   cmd/askance/internal/reveal:FuzzLine \

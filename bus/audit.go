@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // AuditOf says which stream an auditor reads.
@@ -66,6 +67,9 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 		r.Limit = maxPage
 	}
 	state, err := from.state(ctx)
+	if from == l.store && l.o.Existing && errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = nil // nothing was signed yet
+	}
 	if err != nil {
 		return RecordsReply{}, err
 	}

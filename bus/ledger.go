@@ -35,6 +35,9 @@ type Ledger struct {
 type LedgerOptions struct {
 	// Stream shapes the stream if it has to be made.
 	Stream StreamOptions
+	// Existing: if there is no ledger none is made before the first checkpoint,
+	// and there are no checkpoints to read. For those who only look.
+	Existing bool
 	// Engine is the replica's name in the checkpoints that it writes.
 	Engine string
 	// Logger gets what goes wrong in Run. Nil: nothing is logged.
@@ -80,15 +83,20 @@ func ledgerConfig(space message.SpaceID, keyID string, o StreamOptions) jetstrea
 // OpenLedger opens the ledger of a journal's space and makes its stream if there
 // is none.
 func OpenLedger(ctx context.Context, j *Journal, o LedgerOptions) (*Ledger, error) {
-	config := ledgerConfig(j.space, j.keys.ID(), o.Stream)
-	if _, err := ensure(ctx, j.js, "open ledger", config); err != nil {
-		return nil, err
-	}
-	l := &Ledger{j: j, o: o, log: o.Logger, store: &Journal{nc: j.nc, js: j.js, space: j.space, stream: config.Name, keys: j.keys}}
+	l := &Ledger{j: j, o: o, log: o.Logger, store: &Journal{nc: j.nc, js: j.js, space: j.space, stream: LedgerName(j.space), keys: j.keys}}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
-	return l, nil
+	if o.Existing {
+		return l, nil
+	}
+	return l, l.make(ctx)
+}
+
+// make makes the stream, or checks the one that is there.
+func (l *Ledger) make(ctx context.Context) error {
+	_, err := ensure(ctx, l.j.js, "open ledger", ledgerConfig(l.j.space, l.j.keys.ID(), l.o.Stream))
+	return err
 }
 
 // Checkpoint signs everything that the journal has and that is not signed yet,
@@ -103,6 +111,11 @@ func (l *Ledger) Checkpoint(ctx context.Context) (*proof.Checkpoint, error) {
 func (l *Ledger) cover(ctx context.Context, pause time.Duration) (*proof.Checkpoint, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.o.Existing {
+		if err := l.make(ctx); err != nil {
+			return nil, err
+		}
+	}
 	state, err := l.j.state(ctx)
 	if err != nil {
 		return nil, err

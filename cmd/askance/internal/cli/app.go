@@ -101,7 +101,7 @@ Begin with askance demo.`,
 	f.BoolVar(&a.json, "json", false, "print JSON instead of text")
 	f.StringVar(&a.config, "config", "", "settings file (default askance.yaml, if it is there)")
 	f.StringVar(&a.logLevel, "log-level", "warn", "what is logged on standard error: debug, info, warn or error")
-	c.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "calls", Title: "Look at calls, and decide:"}, &cobra.Group{ID: "policy", Title: "Write policies:"}, &cobra.Group{ID: "trust", Title: "Say who is trusted:"}, &cobra.Group{ID: "about", Title: "About:"})
+	c.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "calls", Title: "Look at calls, and decide:"}, &cobra.Group{ID: "proof", Title: "Prove what happened:"}, &cobra.Group{ID: "policy", Title: "Write policies:"}, &cobra.Group{ID: "trust", Title: "Say who is trusted:"}, &cobra.Group{ID: "about", Title: "About:"})
 	c.SetHelpCommandGroupID("about")
 	c.SetCompletionCommandGroupID("about")
 	for _, add := range []struct {
@@ -110,6 +110,7 @@ Begin with askance demo.`,
 	}{
 		{"run", []*cobra.Command{a.demo(), a.serve(), a.worker(), a.bench()}},
 		{"calls", []*cobra.Command{a.inbox(), a.list(), a.show(), a.approve(), a.edit(), a.reject(), a.answer(), a.handOver(), a.settle(), a.interrupt(), a.revoke(), a.events()}},
+		{"proof", []*cobra.Command{a.audit()}},
 		{"policy", []*cobra.Command{a.policy()}},
 		{"trust", []*cobra.Command{a.creds()}},
 		{"about", []*cobra.Command{a.version()}},

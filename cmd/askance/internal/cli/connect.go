@@ -20,7 +20,8 @@ const greetTimeout = 2 * time.Second
 // link is a way to the calls, for one principal.
 type link struct {
 	engine.Client
-	live  bool // an engine is at work, so that more may come
+	live  bool    // an engine is at work, so that more may come
+	audit auditor // of auditors
 	close func() error
 }
 
@@ -72,7 +73,7 @@ func (a *app) dial(ctx context.Context, url string, by message.Principal) (*link
 		nc.Close()
 		return nil, err
 	}
-	return &link{Client: client, live: true, close: func() error { nc.Close(); return nil }}, nil
+	return &link{Client: client, live: true, audit: client, close: func() error { nc.Close(); return nil }}, nil
 }
 
 // openFolder works on a data folder in which no server runs: readers read, and
@@ -91,7 +92,7 @@ func (a *app) openFolder(ctx context.Context, dir node.Dir, by message.Principal
 		if err != nil {
 			return nil, inUse(err)
 		}
-		return &link{Client: r, close: r.Close}, nil
+		return &link{Client: r, audit: r.Ledger(), close: r.Close}, nil
 	}
 	cfg, err := a.likeLastRun(dir, last)
 	if err != nil {

@@ -36,7 +36,7 @@ var exitCodes = []struct {
 	{ExitNotFound, "no such call, reply, session, tool or file"},
 	{ExitUnavailable, "no engine, NATS or store: not reachable, in use by another process, or full; or too many answers of one reviewer: try again later"},
 	{ExitForbidden, "this principal may not do that, or the data belongs to somebody else"},
-	{ExitFindings, "a check of a policy found something: lint errors, failed tests, changed verdicts, a file to format"},
+	{ExitFindings, "a check found something: in a policy lint errors, failed tests, changed verdicts, a file to format; in a journal that it is not what it was"},
 	{ExitInterrupted, "stopped by a signal"},
 }
 

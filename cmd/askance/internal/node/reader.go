@@ -20,6 +20,7 @@ import (
 type Reader struct {
 	*engine.Port // of an engine that is never started: it reads, and keeps no view
 	journal      *bus.Journal
+	ledger       *bus.Ledger
 	close        func()
 }
 
@@ -59,6 +60,11 @@ func newReader(ctx context.Context, server *bus.Server, keys *bus.Keys, space me
 		nc.Close()
 		return nil, err
 	}
+	ledger, err := bus.OpenLedger(ctx, journal, bus.LedgerOptions{Existing: true, Engine: bus.EngineName})
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
 	eng, err := engine.New(space, journal, new(permission.Bundle), nil)
 	if err != nil {
 		nc.Close()
@@ -67,6 +73,7 @@ func newReader(ctx context.Context, server *bus.Server, keys *bus.Keys, space me
 	return &Reader{
 		Port:    eng.As(message.Principal{Role: message.RoleAuditor, Name: name}),
 		journal: journal,
+		ledger:  ledger,
 		close: func() {
 			_ = eng.Close() // it was never started, there is nothing to fail
 			nc.Close()
@@ -90,6 +97,10 @@ func openExisting(ctx context.Context, nc *nats.Conn, server *bus.Server, keys *
 	}
 	return bus.OpenJournal(ctx, nc, space, keys, bus.JournalOptions{Durability: server.Durability(), Health: server.Health})
 }
+
+// Ledger reads the records as they are, and what proves them. Its Checkpoint is
+// the one thing that writes.
+func (r *Reader) Ledger() *bus.Ledger { return r.ledger }
 
 // Close gives the folder free.
 func (r *Reader) Close() error {

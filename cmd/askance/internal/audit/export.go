@@ -1,0 +1,191 @@
+package audit
+
+import (
+	"bufio"
+	"encoding/csv"
+	"io"
+	"iter"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+)
+
+// Redactor gives a fact without what its rules hide, and the JSON pointers of
+// what was taken out; none: the fact stays as it is.
+type Redactor func(f *message.Fact) (*message.Fact, []string)
+
+// Exporting says what to write.
+type Exporting struct {
+	Filter Filter
+	CSV    bool // for people; JSON Lines otherwise
+	// Redact is applied to every fact. A redacted record carries the hash of its
+	// true body, by which it is proved.
+	Redact   Redactor
+	Progress func(seq uint64)
+}
+
+// line is one line of an export.
+type line struct {
+	Type        string          `json:"type"` // export, record, checkpoint, end
+	V           int             `json:"v,omitzero"`
+	Space       message.SpaceID `json:"space,omitzero"`
+	First       uint64          `json:"first_seq,omitzero"`
+	Last        uint64          `json:"last_seq,omitzero"`
+	Filter      *Filter         `json:"filter,omitzero"`
+	Record      *proof.Record   `json:"record,omitzero"`
+	Fact        *Row            `json:"fact,omitzero"`
+	Records     uint64          `json:"records,omitzero"`
+	Checkpoints uint64          `json:"checkpoints,omitzero"`
+}
+
+// Export writes a source to w and says how many records it wrote.
+func Export(w io.Writer, s *Source, e Exporting) (uint64, error) {
+	buffered := bufio.NewWriterSize(w, 1<<16)
+	n, err := e.write(buffered, s)
+	if ferr := buffered.Flush(); err == nil {
+		err = ferr
+	}
+	return n, err
+}
+
+func (e *Exporting) write(w *bufio.Writer, s *Source) (uint64, error) {
+	if e.CSV {
+		return e.table(w, s)
+	}
+	head := line{Type: "export", V: 1, Space: s.Space, First: s.First, Last: s.Last}
+	if !e.Filter.all() || s.Partial {
+		head.Filter = &e.Filter
+	}
+	end := line{Type: "end"}
+	err := put(w, &head)
+	for r, rerr := range merged(s) {
+		if err == nil {
+			err = rerr
+		}
+		if err != nil {
+			return 0, err
+		}
+		if r.checkpoint {
+			end.Checkpoints++
+			err = put(w, &line{Type: "checkpoint", Record: &r.Record})
+			continue
+		}
+		if row, ok := e.row(&r.Record); ok {
+			end.Records++
+			err = put(w, &line{Type: "record", Record: &r.Record, Fact: &row})
+		}
+	}
+	if err == nil {
+		err = put(w, &end)
+	}
+	return end.Records, err
+}
+
+// table writes CSV.
+func (e *Exporting) table(w io.Writer, s *Source) (uint64, error) {
+	out := csv.NewWriter(w)
+	n := uint64(0)
+	err := out.Write(columns)
+	for r, rerr := range s.Records() {
+		if err == nil {
+			err = rerr
+		}
+		if err != nil {
+			return n, err
+		}
+		if row, ok := e.row(&r); ok {
+			n++
+			err = out.Write(row.cells())
+		}
+	}
+	out.Flush()
+	if err == nil {
+		err = out.Error()
+	}
+	return n, err
+}
+
+// row reads a record, redacts it if it has to be, and says whether it is
+// selected.
+func (e *Exporting) row(r *proof.Record) (Row, bool) {
+	if e.Progress != nil {
+		e.Progress(r.Seq)
+	}
+	row := RowOf(r)
+	if !e.Filter.match(&row) {
+		return row, false
+	}
+	if e.Redact == nil || row.fact == nil || !r.BodyHash.IsZero() {
+		return row, true
+	}
+	shown, hidden := e.Redact(row.fact)
+	if len(hidden) == 0 {
+		return row, true
+	}
+	body, err := strictjson.Marshal(shown)
+	if err != nil { // then nothing of it is shown
+		body = []byte("{}")
+	}
+	hash := proof.BodyHash(r.Body())
+	r.SetBody(body)
+	r.BodyHash, r.Redacted = hash, hidden
+	return RowOf(r), true
+}
+
+func put(w *bufio.Writer, l *line) error {
+	b, err := strictjson.Marshal(l)
+	if err != nil {
+		return &message.Error{Code: message.CodeInternal, Op: "export", What: "a record has no JSON form", Err: err}
+	}
+	if _, err := w.Write(b); err != nil {
+		return err
+	}
+	return w.WriteByte('\n')
+}
+
+// stored is a record of either stream.
+type stored struct {
+	proof.Record
+	checkpoint bool
+}
+
+// lastOf is the last sequence that a checkpoint covers; 0 for what is none.
+func lastOf(c *proof.Record) uint64 {
+	s, err := proof.DecodeSealed(c.Body())
+	if err != nil {
+		return 0
+	}
+	return s.Checkpoint.To
+}
+
+// merged gives each checkpoint behind the records that it covers.
+func merged(s *Source) iter.Seq2[stored, error] {
+	return func(yield func(stored, error) bool) {
+		next, stop := iter.Pull2(s.Checkpoints())
+		defer stop()
+		c, err, more := next()
+		through := lastOf(&c)
+		for r, rerr := range s.Records() {
+			for more && err == nil && rerr == nil && through < r.Seq {
+				if !yield(stored{c, true}, nil) {
+					return
+				}
+				c, err, more = next()
+				through = lastOf(&c)
+			}
+			if err != nil {
+				yield(stored{}, err)
+				return
+			}
+			if !yield(stored{r, false}, rerr) || rerr != nil {
+				return
+			}
+		}
+		for ; more; c, err, more = next() {
+			if !yield(stored{c, true}, err) || err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/audit"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+)
+
+// auditor is what an auditor works with: an engine over NATS, or a folder.
+type auditor interface {
+	bus.Auditing
+	Checkpoint(ctx context.Context) (*proof.Checkpoint, error)
+}
+
+func (a *app) audit() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "audit",
+		Short: "Prove that the journal is what it was, and take the proof along",
+		Long: `Every fact carries the hash of the one before it of its call, and engines sign
+checkpoints over the whole journal. With the engine's public key (engine.pub) an
+auditor finds what was changed, removed, inserted or put in another order.`,
+		Example: `  askance audit verify
+  askance audit export > journal.jsonl
+  askance audit verify journal.jsonl --key engine.pub`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q, use verify, checkpoint or export", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.auditVerify(), a.auditCheckpoint(), a.auditExport())
+	return c
+}
+
+// keyFiles are files with engines' public keys.
+type keyFiles []string
+
+func (k *keyFiles) flag(c *cobra.Command) {
+	c.Flags().StringArrayVar((*[]string)(k), "key", nil, "file with the engine's public key (default engine.pub of the data folder); may be repeated, for former keys")
+	_ = c.MarkFlagFilename("key", "pub")
+}
+
+// load reads the keys; without --key that of the data folder.
+func (k keyFiles) load(dir string) (message.KeySet, error) {
+	if len(k) > 0 {
+		return bus.LoadPublic(k...)
+	}
+	keys, err := bus.LoadPublic(node.Dir(dir).PublicKeys())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usagef("whose signatures are to be believed is not known: name the engine's public key with --key")
+	}
+	return keys, err
+}
+
+// source looks at the journal that was named: an export, or the place that the
+// flags name. close ends it.
+func (a *app) source(ctx context.Context, args []string) (s *audit.Source, done func(), err error) {
+	if len(args) == 1 {
+		s, err = audit.OpenFile(args[0])
+		return s, func() {}, err
+	}
+	l, err := a.connect(ctx, message.RoleAuditor)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s, err = audit.Open(ctx, l.audit, a.at.spaceID()); err != nil {
+		l.Close()
+		return nil, nil, err
+	}
+	return s, l.Close, nil
+}
+
+// auditBar shows how far through the journal a command is, where somebody can
+// see it.
+func (a *app) auditBar(what string, last uint64) (progress func(seq uint64), done func()) {
+	if a.json || !a.err.Terminal() || last == 0 {
+		return nil, func() {}
+	}
+	bar := progressbar.NewOptions64(int64(last), progressbar.OptionSetWriter(a.err), progressbar.OptionSetWidth(30), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(50*time.Millisecond))
+	return func(seq uint64) { _ = bar.Set64(int64(seq)) }, func() { _ = bar.Finish() } // a bar that cannot be drawn is no fault
+}
+
+func (a *app) auditCheckpoint() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "checkpoint",
+		Short: "Have everything signed that is not signed yet",
+		Long: `Engines sign the journal by themselves: each minute, after a thousand records, and
+when they stop. This does it now, and prints the last checkpoint's name. Keep it
+elsewhere: askance audit verify --anchor makes sure that it is still there.`,
+		Example: `  askance audit checkpoint
+  askance audit checkpoint --json`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			l, err := a.connect(c.Context(), message.RoleAuditor)
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			last, err := l.audit.Checkpoint(c.Context())
+			if err != nil {
+				return err
+			}
+			if last == nil {
+				return &message.Error{Code: message.CodeNotFound, Op: "checkpoint", What: "the journal is empty", Hint: "there is nothing to sign"}
+			}
+			hash, err := last.Hash()
+			if err != nil {
+				return err
+			}
+			anchor := proof.Anchor{Number: last.Number, Hash: hash}
+			if a.json {
+				return a.document(struct {
+					Anchor     string            `json:"anchor"`
+					Checkpoint *proof.Checkpoint `json:"checkpoint"`
+				}{anchor.String(), last})
+			}
+			return a.printf("Checkpoint %d signs records %d to %d, by key %s.\n%s\n", last.Number, last.From, last.To, last.KeyID, a.out.Dim("anchor "+anchor.String()))
+		},
+	}
+	a.at.flags(c)
+	return c
+}
+
+// count is a number and its noun.
+func count(n uint64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -1,0 +1,240 @@
+package cli_test
+
+import (
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// audited is a served journal with a few calls.
+func audited(t *testing.T) *served {
+	t.Helper()
+	clean(t)
+	s := serve(t)
+	s.propose("r1", "c1", "ship", `{"cents":5}`)
+	s.propose("r1", "=c2", "pay", `{"cents":500}`)
+	s.propose("r1", "c3", "ship", `{"cents":500}`)
+	ok(t, "approve", "c3", "--yes", "--as", "ann", "--data", s.data)
+	s.finished("c1")
+	s.finished("c3")
+	return s
+}
+
+func report(t *testing.T, code int, args ...string) proof.Report {
+	t.Helper()
+	r := run(t, append([]string{"audit", "verify", "--json"}, args...)...)
+	if r.code != code {
+		t.Fatalf("audit verify %v: exit %d, want %d\n%s%s", args, r.code, code, r.out, r.err)
+	}
+	return decode[proof.Report](t, r.out)
+}
+
+func has(r proof.Report, kind proof.Kind, seq uint64) bool {
+	return slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind == kind && (seq == 0 || f.Seq == seq) })
+}
+
+// A live server, its folder after it stopped, and an export all prove the same.
+func TestAuditVerify(t *testing.T) {
+	s := audited(t)
+	type signed struct {
+		Anchor     string
+		Checkpoint proof.Checkpoint
+	}
+	last := decode[signed](t, ok(t, "audit", "checkpoint", "--json", "--data", s.data))
+	live := report(t, cli.ExitOK, "--data", s.data, "--anchor", last.Anchor)
+	if live.Uncovered != 0 || live.Facts < 7 || live.Chained != live.Facts || live.CoverTo != live.Last || live.Anchor.String() != last.Anchor {
+		t.Errorf("live: %+v; the checkpoint is %+v", live, last)
+	}
+	if out := ok(t, "audit", "verify", "--data", s.data); !strings.Contains(out, "Nothing was changed, removed, inserted or reordered.") || !strings.Contains(out, last.Anchor) {
+		t.Errorf("verify printed\n%s", out)
+	}
+	file := filepath.Join(t.TempDir(), "journal.jsonl")
+	ok(t, "audit", "export", "--output", file, "--data", s.data)
+	key := filepath.Join(s.data, "engine.pub")
+	exported := report(t, cli.ExitOK, file, "--key", key, "--anchor", last.Anchor)
+	if exported.Records != live.Records || exported.Chained != live.Chained || exported.Anchor != live.Anchor {
+		t.Errorf("exported: %+v, live: %+v", exported, live)
+	}
+	s.propose("r2", "c9", "ship", `{"cents":5}`) // signed when the server stops
+	s.stop()
+	folder := report(t, cli.ExitOK, "--data", s.data)
+	if folder.Records <= live.Records || folder.Uncovered != 0 || folder.Checkpoints <= live.Checkpoints {
+		t.Errorf("in the folder: %+v, live: %+v", folder, live)
+	}
+	if again := decode[signed](t, ok(t, "audit", "checkpoint", "--json", "--data", s.data)); again.Checkpoint.Number != folder.Checkpoints {
+		t.Errorf("with nothing new %+v was signed", again)
+	}
+
+	// What is not so.
+	other := filepath.Join(t.TempDir(), "other.pub")
+	keys, err := bus.NewKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keys.WritePublic(other); err != nil {
+		t.Fatal(err)
+	}
+	if r := report(t, cli.ExitFindings, file, "--key", other); !has(r, proof.BadCheckpoint, 0) || !has(r, proof.NoCheckpoint, 0) {
+		t.Errorf("with another key: %v", r.Findings)
+	}
+	if r := report(t, cli.ExitFindings, file, "--key", key, "--anchor", "99:"+live.Anchor.Hash.String()); !has(r, proof.LostCheckpoint, 0) {
+		t.Errorf("with another anchor: %v", r.Findings)
+	}
+	ok(t, "audit", "verify", file, "--key", other, "--key", key)
+	fails(t, cli.ExitUsage, "name the engine's public key with --key", "audit", "verify", file, "--data", t.TempDir())
+	fails(t, cli.ExitNotFound, "no such file", "audit", "verify", "nowhere.jsonl", "--key", key)
+	fails(t, cli.ExitUsage, "want NUMBER:sha256:HEX", "audit", "verify", "--anchor", "7")
+}
+
+// Each way to tamper with an export is named, with its sequence and its call.
+func TestAuditFindsTampering(t *testing.T) {
+	s := audited(t)
+	ok(t, "audit", "checkpoint", "--data", s.data)
+	lines := strings.SplitAfter(strings.TrimSuffix(ok(t, "audit", "export", "--data", s.data), "\n"), "\n")
+	key := filepath.Join(s.data, "engine.pub")
+	// The third fact of c3, by its call; it is neither first nor last.
+	at := slices.IndexFunc(lines, func(l string) bool {
+		return strings.Contains(l, `"tool_call_id":"c3"`) && strings.Contains(l, `"kind":"start"`)
+	})
+	if at < 0 {
+		t.Fatalf("no start of c3 in\n%s", strings.Join(lines, ""))
+	}
+	seq := uint64(at) // the first line is the head
+	tests := []struct {
+		kind proof.Kind
+		do   func(l []string) []string
+	}{
+		{proof.Changed, func(l []string) []string { l[at] = strings.ReplaceAll(l[at], "500", "900"); return l }},
+		{proof.Removed, func(l []string) []string { return slices.Delete(l, at, at+1) }},
+		{proof.Inserted, func(l []string) []string {
+			return slices.Insert(l, at, strings.ReplaceAll(l[at], `500`, `700`))
+		}},
+		{proof.Reordered, func(l []string) []string { l[at], l[at-1] = l[at-1], l[at]; return l }},
+		{proof.Truncated, func(l []string) []string { return l[:len(l)-1] }},
+		{proof.RolledBack, func(l []string) []string {
+			l[0] = regexp.MustCompile(`"last_seq":\d+`).ReplaceAllString(l[0], `"last_seq":1`)
+			return append(l[:at], l[len(l)-2:]...)
+		}},
+		{proof.BadCheckpoint, func(l []string) []string {
+			l[len(l)-2] = strings.Replace(l[len(l)-2], `\"records\":`, `\"records\":1`, 1)
+			return l
+		}},
+	}
+	for _, tc := range tests {
+		t.Run(string(tc.kind), func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "journal.jsonl")
+			write(t, file, strings.Join(tc.do(slices.Clone(lines)), ""))
+			r := report(t, cli.ExitFindings, file, "--key", key)
+			if !has(r, tc.kind, 0) {
+				t.Fatalf("found %v, want %s", r.Findings, tc.kind)
+			}
+			if tc.kind == proof.Changed && (!has(r, tc.kind, seq) || r.Findings[0].Call != "s1/r1/c3") {
+				t.Errorf("found %v, want it at %d of s1/r1/c3", r.Findings, seq)
+			}
+			out := run(t, "audit", "verify", file, "--key", key)
+			if !strings.Contains(out.out, string(tc.kind)) || !strings.Contains(out.err, "finding") {
+				t.Errorf("verify printed\n%s%s", out.out, out.err)
+			}
+		})
+	}
+}
+
+// A record that is deleted from the real stream of a live server is missed.
+func TestAuditFindsDeletion(t *testing.T) {
+	s := audited(t)
+	ok(t, "audit", "checkpoint", "--data", s.data)
+	nc, err := bus.Connect(t.Context(), s.url, bus.ConnectOptions{Principal: "admin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := js.Stream(t.Context(), bus.StreamName("default"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.DeleteMsg(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	if r := report(t, cli.ExitFindings, "--data", s.data); !has(r, proof.Removed, 3) || !strings.HasPrefix(r.Findings[0].Call, "s1/r1/") {
+		t.Errorf("found %v", r.Findings)
+	}
+}
+
+func TestAuditExport(t *testing.T) {
+	s := audited(t)
+	rows := func(args ...string) [][]string {
+		t.Helper()
+		all, err := csv.NewReader(strings.NewReader(ok(t, append([]string{"audit", "export", "--format", "csv", "--data", s.data}, args...)...))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all[1:]
+	}
+	every := rows()
+	col := func(name string) int {
+		head := strings.Split(strings.SplitN(ok(t, "audit", "export", "--format", "csv", "--data", s.data), "\n", 2)[0], ",")
+		return slices.Index(head, name)
+	}
+	call, votes := col("tool_call_id"), col("votes")
+	if !slices.ContainsFunc(every, func(r []string) bool { return r[call] == "'=c2" }) || slices.ContainsFunc(every, func(r []string) bool { return r[call] == "=c2" }) {
+		t.Error("a name that begins with = is not kept from being a formula")
+	}
+	for _, tc := range []struct {
+		args []string
+		want int // records; -1: some, but not all
+		ok   func(r []string) bool
+	}{
+		{[]string{"--call", "c3"}, -1, func(r []string) bool { return r[call] == "c3" }},
+		{[]string{"--approver", "ann"}, -1, func(r []string) bool { return strings.Contains(r[votes], "approve ann (nats-") }},
+		{[]string{"--approver", "bob"}, 0, nil},
+		{[]string{"--tool", "pay"}, 1, func(r []string) bool { return r[call] == "'=c2" }},
+		{[]string{"--state", "asking"}, 2, func([]string) bool { return true }},
+		{[]string{"--cause", "approve", "--cause", "result"}, -1, func([]string) bool { return true }},
+		{[]string{"--session", "other"}, 0, nil},
+		{[]string{"--reply", "r1", "--session", "s1"}, -1, func(r []string) bool { return r[col("reply_id")] == "r1" }},
+		{[]string{"--until", "2020-01-01T00:00:00Z"}, 0, nil},
+		{[]string{"--since", "2020-01-01T00:00:00Z", "--until", time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}, len(every), func([]string) bool { return true }},
+	} {
+		got := rows(tc.args...)
+		if tc.want >= 0 && len(got) != tc.want || tc.want < 0 && (len(got) == 0 || len(got) >= len(every)) {
+			t.Errorf("%v: %d of %d records", tc.args, len(got), len(every))
+		}
+		for _, r := range got {
+			if !tc.ok(r) {
+				t.Errorf("%v: %q", tc.args, r)
+			}
+		}
+	}
+	ok(t, "audit", "checkpoint", "--data", s.data)
+	file := filepath.Join(t.TempDir(), "part.jsonl")
+	ok(t, "audit", "export", "--tool", "ship", "--output", file, "--data", s.data)
+	if r := report(t, cli.ExitOK, file, "--data", s.data); !r.Partial || r.Records == 0 || r.Records >= uint64(len(every)) {
+		t.Errorf("a selection: %+v", r)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, strings.Replace(string(b), `\\\"cents\\\":5`, `\\\"cents\\\":6`, 1))
+	if r := report(t, cli.ExitFindings, file, "--data", s.data); !has(r, proof.Changed, 0) {
+		t.Errorf("a changed selection: %v", r.Findings)
+	}
+	fails(t, cli.ExitUsage, "use jsonl or csv", "audit", "export", "--format", "xml")
+	fails(t, cli.ExitUsage, "want a time", "audit", "export", "--since", "yesterday")
+	fails(t, cli.ExitUsage, "use pending", "audit", "export", "--state", "asked")
+	fails(t, cli.ExitUsage, `unknown command "verfy"`, "audit", "verfy")
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/message/proof"
+)
+
+func (a *app) auditVerify() *cobra.Command {
+	var keys keyFiles
+	var o proof.Options
+	var anchor string
+	c := &cobra.Command{
+		Use:   "verify [FILE]",
+		Short: "Find what was changed, removed, inserted or reordered in the journal",
+		Long: `Holds every record against the signed checkpoints and the chain of its call, and
+names what does not fit with its sequence and call. The journal is a live one, one
+in a data folder, or an export (FILE). Nothing is written.
+
+What is found: changed, removed, inserted and reordered records; a journal that was
+rolled_back or truncated; records that were purged (say --purged-through if that was
+done on purpose: their proof is kept); a bad_checkpoint or lost_checkpoint; a journal
+with no_checkpoint at all. Records after the last checkpoint are held by the chains of
+their calls only; askance audit checkpoint has them signed.
+
+Whoever has the engine's private key can write another journal. Keep the anchor that
+is printed at a place of your own and hand it to the next verification.
+
+Ends with exit code 7 if anything was found.`,
+		Example: `  askance audit verify
+  askance audit verify --nats nats://nats.internal:4222 --creds auditor.creds --key engine.pub
+  askance audit verify journal.jsonl --key engine.pub --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("want one export at most, got %d arguments", len(args))
+			}
+			var err error
+			o.Anchor, err = parseAnchor(anchor)
+			return err
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			var err error
+			if o.Keys, err = keys.load(a.at.dir()); err != nil {
+				return err
+			}
+			s, done, err := a.source(c.Context(), args)
+			if err != nil {
+				return err
+			}
+			defer done()
+			progress, end := a.auditBar("verify", s.Last)
+			o.Progress = progress
+			r, err := s.Verify(o)
+			end()
+			if err != nil {
+				return err
+			}
+			return a.verified(r)
+		},
+	}
+	a.at.flags(c)
+	keys.flag(c)
+	c.Flags().Uint64Var(&o.PurgedThrough, "purged-through", 0, "the records up to this sequence were purged on purpose")
+	c.Flags().StringVar(&anchor, "anchor", "", "a checkpoint that must be there, as NUMBER:HASH")
+	return c
+}
+
+// parseAnchor reads what Anchor.String writes.
+func parseAnchor(text string) (proof.Anchor, error) {
+	if text == "" {
+		return proof.Anchor{}, nil
+	}
+	number, hash, _ := strings.Cut(text, ":")
+	n, err := strconv.ParseUint(number, 10, 64)
+	h, herr := proof.ParseHash(hash)
+	if err != nil || herr != nil || n == 0 {
+		return proof.Anchor{}, usagef("--anchor is %q, want NUMBER:sha256:HEX as askance audit checkpoint prints it", text)
+	}
+	return proof.Anchor{Number: n, Hash: h}, nil
+}
+
+// verified prints a report and ends with an error if there are findings.
+func (a *app) verified(r *proof.Report) error {
+	var err error
+	if a.json {
+		err = a.document(r)
+	} else {
+		err = a.printf("%s", a.reportText(r))
+	}
+	if err != nil || r.OK {
+		return err
+	}
+	return findingsf("%s", count(uint64(r.Found), "finding", "findings"))
+}
+
+func (a *app) reportText(r *proof.Report) string {
+	var b strings.Builder
+	row := func(label, format string, args ...any) {
+		fmt.Fprintf(&b, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-9s", label)), fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintf(&b, "%s\n", a.out.Bold("Journal of the space "+term.SafeLine(string(r.Space))))
+	row("records", "%d to %d: %s, %s", r.First, r.Last, count(r.Records, "record", "records"), count(r.Facts, "fact", "facts"))
+	switch {
+	case r.Partial:
+		row("selection", "this is a selection: nothing is said about what is not in it")
+	case r.Unchained > 0:
+		row("chained", "%s; %s of an earlier release have no link: the chain begins at %d", count(r.Chained, "fact", "facts"), count(r.Unchained, "fact", "facts"), r.ChainFrom)
+	default:
+		row("chained", "%s in %s", count(r.Chained, "fact", "facts"), count(r.Trees, "chain", "chains"))
+	}
+	if r.Redacted > 0 {
+		row("redacted", "%s, proved by the hash of their true body", count(r.Redacted, "record is", "records are"))
+	}
+	if r.Checkpoints > 0 {
+		row("signed", "%d to %d, by %s, the last of %s", r.CoverFrom, r.CoverTo, count(r.Checkpoints, "checkpoint", "checkpoints"), r.LastAt.Local().Format(time.DateTime))
+		row("anchor", "%s", r.Anchor)
+	}
+	if r.Uncovered > 0 {
+		row("unsigned", "%s not covered by a checkpoint: of these the last of a call could be gone unseen", count(r.Uncovered, "record is", "records are"))
+	}
+	if r.OK {
+		fmt.Fprintf(&b, "%s\n", a.out.Good("Nothing was changed, removed, inserted or reordered."))
+		return b.String()
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%s\n", a.findingText(f))
+	}
+	if more := r.Found - len(r.Findings); more > 0 {
+		fmt.Fprintf(&b, "… and %d more\n", more)
+	}
+	return b.String()
+}
+
+func (a *app) findingText(f proof.Finding) string {
+	text := a.out.Bad(string(f.Kind))
+	switch {
+	case f.Through > f.Seq:
+		text += fmt.Sprintf(" %d to %d", f.Seq, f.Through)
+	case f.Seq > 0:
+		text += fmt.Sprintf(" %d", f.Seq)
+	}
+	if f.Call != "" {
+		text += " of " + a.out.Name(term.SafeLine(f.Call))
+	}
+	if f.Checkpoint > 0 {
+		text += a.out.Dim(fmt.Sprintf(" (checkpoint %d)", f.Checkpoint))
+	}
+	return text + ": " + term.SafeLine(f.What)
+}
