@@ -82,6 +82,14 @@ func parseEntry(text string) (HostEntry, error) {
 }
 
 func parseRange(text string) (HostEntry, error) {
+	port := 0
+	if slash, colon := strings.LastIndexByte(text, '/'), strings.LastIndexByte(text, ':'); colon > slash { // 10.0.0.0/8:8443
+		var err error
+		if port, err = parsePort(text[colon+1:]); err != nil {
+			return HostEntry{}, err
+		}
+		text = text[:colon]
+	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
 		return HostEntry{}, fault("list has an entry with a / that is no range of addresses; hosts have no path")
@@ -92,7 +100,7 @@ func parseRange(text string) (HostEntry, error) {
 	if p.Addr().Is4In6() {
 		return HostEntry{}, fault("list has a range of IPv4 addresses written as IPv6; write it as IPv4")
 	}
-	return HostEntry{prefix: p}, nil
+	return HostEntry{prefix: p, port: port}, nil
 }
 
 // Has reports whether the URL's host, and port where the entry has one, is on
