@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -84,7 +85,22 @@ func issue(c *message.Call, d permission.Decision, now time.Time) message.Requir
 	if r.ExcludeRequester {
 		r.Requester = c.Runtime
 	}
+	if r.ExcludeEditor {
+		r.Editors = editors(c)
+	}
 	return r
+}
+
+// editors are those who changed the call's arguments since it was proposed.
+func editors(c *message.Call) []string {
+	var out []string
+	for _, v := range c.Votes {
+		if v.Edited && !slices.Contains(out, v.By.Name) {
+			out = append(out, v.By.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // source names where a decision comes from: the rule's source, or the step of

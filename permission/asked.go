@@ -21,6 +21,9 @@ type Requirement struct {
 	Quorum int
 	// ExcludeRequester keeps the person on whose behalf the call is made out.
 	ExcludeRequester bool
+	// ExcludeEditor keeps whoever changes the arguments from counting among those
+	// who approve them.
+	ExcludeEditor bool
 	// Expiry is how long the question stays open; 0: for ever.
 	Expiry time.Duration
 	// OnExpiry is what happens then; empty is OnExpiryDeny.
@@ -83,6 +86,7 @@ func (r Requirement) Duties() []Duty {
 	}
 	add(DutyQuorum, r.Quorum > 1)
 	add(DutyExcludeRequester, r.ExcludeRequester)
+	add(DutyExcludeEditor, r.ExcludeEditor)
 	add(DutyExpiry, r.Expiry > 0)
 	add(DutyOnExpiry, r.OnExpiry == OnExpiryEscalate)
 	add(DutyRemember, r.Remember != nil)
@@ -96,10 +100,11 @@ func (r Requirement) MarshalJSON() ([]byte, error) {
 		Approvers        []ApproverSet `json:"approvers"`
 		Quorum           int           `json:"quorum"`
 		ExcludeRequester bool          `json:"exclude_requester"`
+		ExcludeEditor    bool          `json:"exclude_editor,omitzero"`
 		ExpiryMS         int64         `json:"expiry_ms"`
 		OnExpiry         OnExpiry      `json:"on_expiry"`
 		Remember         *Remember     `json:"remember,omitzero"`
-	}{r.Users, r.Approvers, r.quorum(), r.ExcludeRequester, r.Expiry.Milliseconds(), r.onExpiry(), r.Remember})
+	}{r.Users, r.Approvers, r.quorum(), r.ExcludeRequester, r.ExcludeEditor, r.Expiry.Milliseconds(), r.onExpiry(), r.Remember})
 }
 
 // MarshalJSON writes the duration in milliseconds.
@@ -138,7 +143,7 @@ func (r *Rule) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDeny) }
 // with its whole plan. Whoever asks adds the people who are excluded, and what
 // to do with Remember.
 func (r Requirement) Issue(now time.Time) message.Requirement {
-	out := message.Requirement{Users: slices.Clone(r.Users), ExcludeRequester: r.ExcludeRequester}
+	out := message.Requirement{Users: slices.Clone(r.Users), ExcludeRequester: r.ExcludeRequester, ExcludeEditor: r.ExcludeEditor}
 	if r.Quorum > 1 {
 		out.Quorum = r.Quorum
 	}

@@ -52,7 +52,7 @@ func (c *compiler) checkKind(r *Rule) {
 		given, fit bool
 		rules      string
 	}{
-		{"approvers", r.Approvers.named() || r.Approvers.ExcludeRequester, ask, "ask"},
+		{"approvers", r.Approvers.named() || r.Approvers.ExcludeRequester || r.Approvers.ExcludeEditor, ask, "ask"},
 		{"quorum", r.Quorum != 0, ask, "ask"},
 		{"expiry", r.Expiry != 0, ask, "ask"},
 		{"on_expiry", r.OnExpiry != "", ask, "ask"},
@@ -220,6 +220,7 @@ func (r *Rule) duties() []Duty {
 	add(DutyUsers, len(r.Approvers.Users) > 0)
 	add(DutyGroups, len(r.Approvers.Groups) > 0)
 	add(DutyExcludeRequester, r.Approvers.ExcludeRequester)
+	add(DutyExcludeEditor, r.Approvers.ExcludeEditor)
 	add(DutyQuorum, r.Quorum > 1)
 	add(DutyExpiry, r.Expiry > 0)
 	add(DutyOnExpiry, r.OnExpiry == OnExpiryEscalate)

@@ -53,6 +53,7 @@ type (
 		Enforcement  Enforcement  `json:"enforcement"`
 		Groups       []string     `json:"groups"`
 		NoRequester  bool         `json:"exclude_requester"`
+		NoEditor     bool         `json:"exclude_editor,omitzero"`
 		Quorum       int          `json:"quorum"`
 		OnExpiry     OnExpiry     `json:"on_expiry"`
 		Escalation   []Escalation `json:"escalation"`
@@ -82,7 +83,7 @@ func hashed(r *Rule) hashedRule {
 		Message: r.Message, OnError: r.onError(), Locked: r.Locked,
 		Users: sorted(r.Approvers.Users), ExpiryMS: r.Expiry.Milliseconds(),
 		Layer: cmp.Or(r.Layer, LayerProject), Enforcement: cmp.Or(r.Enforcement, EnforcementEnforce),
-		Groups: sorted(r.Approvers.Groups), NoRequester: r.Approvers.ExcludeRequester,
+		Groups: sorted(r.Approvers.Groups), NoRequester: r.Approvers.ExcludeRequester, NoEditor: r.Approvers.ExcludeEditor,
 		Quorum: max(r.Quorum, 1), OnExpiry: r.onExpiry(), Escalation: r.Escalation, Remember: r.Remember,
 		Redact: sorted(r.Redact), Executor: r.Executor, Audit: cmp.Or(r.Audit, AuditStandard),
 		TrustOptions: r.TrustOptions,

@@ -10,6 +10,9 @@ type Approvers struct {
 	// ExcludeRequester keeps the person on whose behalf the call is made from
 	// answering.
 	ExcludeRequester bool
+	// ExcludeEditor: whoever changed the arguments does not count among those who
+	// approve them.
+	ExcludeEditor bool
 }
 
 // named reports whether the approvers are a choice of people.
@@ -73,6 +76,7 @@ const (
 	DutyUsers            Duty = "approvers.users"
 	DutyGroups           Duty = "approvers.groups"
 	DutyExcludeRequester Duty = "approvers.exclude_requester"
+	DutyExcludeEditor    Duty = "approvers.exclude_editor"
 	DutyQuorum           Duty = "quorum"
 	DutyExpiry           Duty = "expiry"
 	DutyOnExpiry         Duty = "on_expiry" // escalate; a question that expires denies anyway
@@ -85,7 +89,7 @@ const (
 
 // AllDuties lists every duty, for tools that look at policies and ask nobody.
 func AllDuties() []Duty {
-	return []Duty{DutyUsers, DutyGroups, DutyExcludeRequester, DutyQuorum, DutyExpiry, DutyOnExpiry,
+	return []Duty{DutyUsers, DutyGroups, DutyExcludeRequester, DutyExcludeEditor, DutyQuorum, DutyExpiry, DutyOnExpiry,
 		DutyEscalation, DutyRemember, DutyRedact, DutyExecutor, DutyAudit}
 }
 

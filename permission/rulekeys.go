@@ -76,6 +76,7 @@ type approversDoc struct {
 	Users            []string `key:"users" doc:"Names of people."`
 	Groups           []string `key:"groups" doc:"Names of groups."`
 	ExcludeRequester bool     `key:"exclude_requester" doc:"The person on whose behalf the call is made cannot answer."`
+	ExcludeEditor    bool     `key:"exclude_editor" doc:"Whoever edited the arguments does not count among those who approve them."`
 }
 
 type peopleDoc struct {

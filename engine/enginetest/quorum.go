@@ -21,6 +21,7 @@ func quorumCases() []testCase[*world] {
 		{"one veto ends it", oneVeto},
 		{"the requester is excluded", notRequester},
 		{"an edit voids what was approved", editVoids},
+		{"an editor is not the last", notEditor},
 		{"an approval taken back", takenBack},
 		{"abstained and handed over", handedOver},
 		{"nobody answers for a tool alone", notAlone},
@@ -177,6 +178,27 @@ func editVoids(w *world) {
 	e.answers("ann", approve(again))
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"n":2}`)
 	w.wantPath(q.Key, "propose+ask vote edit+ask approve+start result")
+}
+
+func notEditor(w *world) {
+	w.policy.use(w, rule("other-eyes", func(r *permission.Rule) { r.Approvers.ExcludeEditor = true }))
+	e := w.engine()
+	q := e.ask("c", deploy, `{"n":1}`)
+	again := e.answers("ann", edit(q, `{"n":2}`))
+	w.wantMissing(again, ":1")
+	e.refuses("ann", approve(again), message.ErrForbidden)
+	e.refuses("ann", message.Answer{Key: q.Key, Kind: message.AnswerForTool, Digest: again.Digest}, message.ErrForbidden)
+	last := e.answers("bob", edit(again, `{"n":3}`))
+	e.refuses("ann", approve(last), message.ErrForbidden) // has had a hand in it as well
+	e.refuses("bob", approve(last), message.ErrForbidden)
+	c := e.answers("cy", approve(last))
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, `{"n":3}`)
+	q = e.ask("d", deploy, `{"n":1}`)
+	e.answers("ann", approve(q)) // has edited nothing here
+	e.finished(q.Key)
+	q = e.ask("e", deploy, `{"n":1}`)
+	again = e.answers("ann", edit(q, `{"n":2}`))
+	e.answers("ann", reject(again))
 }
 
 func takenBack(w *world) {

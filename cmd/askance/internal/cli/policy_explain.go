@@ -260,6 +260,9 @@ func requirementText(e *permission.Explanation) string {
 	if r.ExcludeRequester {
 		text += ", not the requester's,"
 	}
+	if r.ExcludeEditor {
+		text += ", not of who edits the arguments,"
+	}
 	if r.Expiry > 0 {
 		text += " within " + shortDuration(r.Expiry)
 	}

@@ -1,0 +1,93 @@
+package engine_test
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// asking is how many questions are open at once; the numbers in the documents
+// are those of -asking 100000.
+var asking = flag.Int("asking", 3_000, "how many open questions TestManyOpenQuestions makes")
+
+// An engine may need 300 MB of heap for 100,000 open questions, and a few
+// goroutines more for any number of them.
+const (
+	askHeap   = 300 << 20 / 100_000
+	askStacks = 4
+)
+
+// Waiting costs nothing but memory, and little of that: no goroutine for each
+// question, and days pass without anything being done.
+func TestManyOpenQuestions(t *testing.T) {
+	askers := *asking
+	synctest.Test(t, func(t *testing.T) {
+		policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
+			Name: "two", Tools: []string{"t"}, Behavior: message.BehaviorAsk, Quorum: 2, Approvers: permission.Approvers{Groups: []string{"finance"}},
+			Escalation: []permission.Escalation{{After: 10 * 24 * time.Hour, To: permission.Approvers{Groups: []string{"managers"}}}},
+			Expiry:     20 * 24 * time.Hour, OnExpiry: permission.OnExpiryEscalate,
+		}}}, permission.Options{Enforced: engine.Duties()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		journal := engine.NewMemory()
+		tool := engine.Tool{Tool: permission.Tool{Name: "t"}, ConcurrencySafe: true}
+		open := func() *engine.Engine {
+			e, err := engine.New("default", journal, policy, []engine.Tool{tool})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		writer := open()
+		bot := writer.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+		for i := 0; i < askers; i += 100 {
+			var calls []message.ToolCallBlock
+			for k := range 100 {
+				calls = append(calls, message.ToolCallBlock{ID: message.CallID(fmt.Sprintf("call_%d_%d", i, k)), Name: "t", Input: fmt.Sprintf(`{"order":"A-%d","cents":%d,"why":"the customer asked for it"}`, i, k)})
+			}
+			if _, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: message.ReplyID(fmt.Sprintf("r%d", i)), Calls: calls}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := writer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		writer, bot = nil, nil
+		before, stacks := heap(), runtime.NumGoroutine()
+		e := open() // which knows the questions from the journal alone
+		time.Sleep(5 * 24 * time.Hour)
+		synctest.Wait()
+		size, more := heap()-before, runtime.NumGoroutine()-stacks
+		t.Logf("%d open questions: %d MB of heap, %d goroutines more", askers, size>>20, more)
+		if size > int64(askers)*askHeap || more > askStacks {
+			t.Errorf("%d open questions take %d MB of heap and %d goroutines, at most %d and %d are meant", askers, size>>20, more, int64(askers)*askHeap>>20, askStacks)
+		}
+		info, err := e.As(message.Principal{Role: message.RoleAuditor, Name: "a"}).Info(t.Context())
+		if err != nil || info.Open != askers {
+			t.Errorf("%d are open: %v", info.Open, err)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// heap is what is in use after everything that is not was taken away.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
