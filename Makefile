@@ -36,6 +36,7 @@ FUZZ := \
   message:FuzzDecodeEvent \
   message:FuzzDecodeMsg \
   message:FuzzNormalizeURL \
+  message/agui:FuzzAnswer \
   message/agui:FuzzDecodeEvent \
   message/agui:FuzzDecodeRunInput \
   message/agui:FuzzReader \

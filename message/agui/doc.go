@@ -60,6 +60,15 @@
 // and role of a reply, modelName and the counters of a model's call, the state
 // of a result, finishedReason.
 //
+// # Resuming
+//
+// [Thread.Resume] checks what a run brings for the interrupts that its thread
+// has open: all of them or none, before they expire, nothing that was not
+// offered, the first decision stands. Its answers become the AgentScope event
+// that goes on with the reply ([Resumption.Event]): an approval names the call
+// as it was asked about, with the arguments as edited. [RunInput.ToolResults]
+// reads what the client's own tools brought.
+//
 // # Losses
 //
 // Everything that a mapping cannot carry. A Mapper and a Writer report each as

@@ -6,7 +6,9 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/agui"
 )
 
@@ -75,4 +77,59 @@ func ExampleDecodeEvent() {
 	_, err := agui.DecodeEvent([]byte(`{"type":"TOOL_CALL_ARGS","toolCallId":"c1","delta":{"path":"/tmp"}}`))
 	fmt.Println(err)
 	// Output: decode AG-UI event: decode JSON at /delta (byte 51): wrong type: want string, got object; see the field's documented type
+}
+
+// A question ends a run; the answer begins the next. Denials, edits and rules
+// come in the payload.
+func ExampleThread_Resume() {
+	open := agui.Interrupt{
+		ID: "q1", Reason: agui.ReasonToolCall, ToolCallID: new("call-1"), ResponseSchema: agui.AnswerSchema(true, false),
+		Metadata: message.RawJSON(`{"askance":{"toolName":"refund","arguments":"{\"cents\":500}"}}`),
+	}
+	thread := agui.Thread{Open: []agui.Interrupt{open}}
+	answer := func(entries ...agui.ResumeEntry) {
+		r, err := thread.Resume(entries, time.Now())
+		if err != nil {
+			fmt.Println("refused:", err)
+			return
+		}
+		c, err := r.Answers[0].Confirm()
+		fmt.Println(c.Confirmed, c.ToolCall.Name, c.ToolCall.Input, err)
+	}
+	answer()
+	answer(agui.ResumeEntry{InterruptID: "q1", Status: agui.ResumeResolved, Payload: message.RawJSON(`{"approved":true,"editedArgs":{"cents":400}}`)})
+	answer(agui.ResumeEntry{InterruptID: "q1", Status: agui.ResumeResolved, Payload: message.RawJSON(`{"approved":true,"editedargs":{"cents":400}}`)})
+	answer(agui.ResumeEntry{InterruptID: "q1", Status: agui.ResumeCancelled})
+	// Output:
+	// refused: resume AG-UI run: interrupt q1: the thread waits for an answer, and the run brings none
+	// true refund {"cents":400} <nil>
+	// refused: resume AG-UI run: interrupt q1: decode JSON at /editedargs (byte 30): unknown member: "editedargs"; remove it or correct its spelling; names are case-sensitive
+	// false refund {"cents":500} <nil>
+}
+
+// The events of a reply become those of a run.
+func ExampleMapper() {
+	m := agui.NewMapper(agui.Run{ThreadID: "t1", RunID: "r1", Peer: agui.Peer10}, agui.Mapping{})
+	w := agui.NewWriter(os.Stdout, agui.Peer10)
+	write := func(events []agui.Event) {
+		for _, e := range events {
+			if err := w.Write(e); err != nil {
+				fmt.Println(err)
+			}
+		}
+	}
+	h := message.EventHeader{CreatedAt: "2026-03-01T09:00:00", Reply: "reply-1"}
+	write(m.Map(&message.TextBlockStart{EventHeader: h, BlockID: "b1"}))
+	write(m.Map(&message.TextBlockDelta{EventHeader: h, BlockID: "b1", Delta: "hi"}))
+	write(m.Map(&message.ReplyEnd{EventHeader: h, FinishedReason: message.FinishedInterrupted}))
+	// Output:
+	// data: {"type":"RUN_STARTED","threadId":"t1","runId":"r1","protocolVersion":"1.0","timestamp":1772355600000,"metadata":{"agentscope":{"replyId":"reply-1"}}}
+	//
+	// data: {"type":"TEXT_MESSAGE_START","messageId":"b1","role":"assistant","timestamp":1772355600000}
+	//
+	// data: {"type":"TEXT_MESSAGE_CONTENT","messageId":"b1","delta":"hi","timestamp":1772355600000}
+	//
+	// data: {"type":"TEXT_MESSAGE_END","messageId":"b1","timestamp":1772355600000}
+	//
+	// data: {"type":"RUN_FINISHED","threadId":"t1","runId":"r1","outcome":{"type":"cancelled"},"timestamp":1772355600000,"metadata":{"agentscope":{"finishedReason":"interrupted","sessionId":""}}}
 }

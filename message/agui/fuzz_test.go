@@ -2,7 +2,9 @@ package agui
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
+	"time"
 )
 
 // hostile are seeds that have broken decoders elsewhere.
@@ -67,6 +69,28 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 		t.Fatal("more events than bytes")
+	})
+}
+
+// FuzzAnswer answers a question with any payload. Nothing but a payload that
+// says so, exactly so, approves.
+func FuzzAnswer(f *testing.F) {
+	for _, s := range append(hostile, yes, `{"approved":true,"editedArgs":{"a":1},"rules":[`+rule+`],"feedback":""}`, `{"approved":false}`, `{"Approved":true}`) {
+		f.Add([]byte(s))
+	}
+	thread := Thread{Open: []Interrupt{question("i", true, true)}}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		r, err := thread.Resume([]ResumeEntry{{InterruptID: "i", Status: ResumeResolved, Payload: payload}}, time.Time{})
+		if err != nil || !r.Answers[0].Approved {
+			return
+		}
+		var says struct {
+			Approved   bool            `json:"approved"`
+			EditedArgs json.RawMessage `json:"editedArgs"`
+		}
+		if err := json.Unmarshal(payload, &says); err != nil || !says.Approved || !bytes.Equal(says.EditedArgs, r.Answers[0].Edited) {
+			t.Fatalf("approved by %q: %v", payload, err)
+		}
 	})
 }
 

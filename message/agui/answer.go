@@ -1,0 +1,158 @@
+package agui
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// Answer is what a person, or nobody, said to one interrupt.
+type Answer struct {
+	Interrupt Interrupt
+	Entry     ResumeEntry
+	// Abandoned: the entry is cancelled, nobody answered.
+	Abandoned bool
+	// Approved is the answer to a question about a call ([ReasonToolCall]). It
+	// is never set without a payload that says approved: true.
+	Approved bool
+	// Edited takes the place of all arguments; an object, nil if they stay. It
+	// comes with an approval only, and only where the question offered it.
+	Edited message.RawJSON
+	// Rules are to be remembered; with an approval only, and only where the
+	// question offered it. Whether they may be is for the policy to say.
+	Rules    []message.PermissionRule
+	Feedback string // why not, for the model
+}
+
+// readAnswer reads an entry. To a question about a call, a payload that has a
+// member which nobody knows is refused: it may be a misspelt edit, and then
+// something else would run than was meant.
+func readAnswer(i Interrupt, e ResumeEntry) (Answer, error) {
+	a := Answer{Interrupt: i, Entry: e, Abandoned: e.Status == ResumeCancelled}
+	if a.Abandoned || i.Reason != ReasonToolCall {
+		return a, nil
+	}
+	if e.Status != ResumeResolved {
+		return a, fmt.Errorf("status %.20q is none", e.Status)
+	}
+	if e.Payload == nil {
+		return a, fmt.Errorf("there is no payload")
+	}
+	members, err := strictjson.Members(e.Payload)
+	if err != nil {
+		return a, err
+	}
+	approved := false
+	for _, m := range members {
+		if m.Name == "approved" {
+			approved = true
+		}
+		if err := a.member(m); err != nil {
+			return a, strictjson.Within(err, "decode", strictjson.Step(m.Name), int64(m.Offset))
+		}
+	}
+	switch {
+	case !approved:
+		return a, strictjson.Wrong(strictjson.ErrMissingMember, "%q", "approved")
+	case !a.Approved && (a.Edited != nil || a.Rules != nil):
+		return a, fmt.Errorf("a denial cannot edit the arguments or give rules")
+	}
+	return a, a.offered()
+}
+
+// member reads one member of the payload.
+func (a *Answer) member(m strictjson.Member) (err error) {
+	switch m.Name {
+	case "approved":
+		a.Approved, err = strictjson.Bool(m.Value)
+	case "editedArgs":
+		a.Edited = bytes.Clone(m.Value)
+		if kind := strictjson.KindOf(m.Value); kind != "object" {
+			return strictjson.Wrong(strictjson.ErrType, "want object, got %s", kind)
+		}
+	case "rules":
+		a.Rules = []message.PermissionRule{}
+		return strictjson.Unmarshal(m.Value, &a.Rules)
+	case "feedback":
+		a.Feedback, err = strictjson.Text(m.Value)
+	default:
+		return strictjson.Wrong(strictjson.ErrUnknownMember, "%.60q", m.Name)
+	}
+	return err
+}
+
+// offered checks the answer against what the question's schema offers. A
+// question without a schema offers a plain yes or no.
+func (a *Answer) offered() error {
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if a.Interrupt.ResponseSchema != nil {
+		if err := strictjson.UnmarshalOpen(a.Interrupt.ResponseSchema, &schema); err != nil {
+			return err
+		}
+	}
+	for name, used := range map[string]bool{"editedArgs": a.Edited != nil, "rules": a.Rules != nil} {
+		if _, offers := schema.Properties[name]; used && !offers {
+			return fmt.Errorf("the question does not offer %q", name)
+		}
+	}
+	return nil
+}
+
+// Confirm is the answer as AgentScope takes it: the call that was asked about,
+// as the interrupt's metadata has it, with the arguments as edited. An abandoned
+// question is a refusal, AgentScope has no other word. The error says that the
+// interrupt is not one that a [Mapper] made.
+func (a Answer) Confirm() (message.ConfirmResult, error) {
+	var meta struct {
+		Askance *struct {
+			ToolName  string `json:"toolName"`
+			Arguments string `json:"arguments"`
+		} `json:"askance"`
+	}
+	if err := strictjson.UnmarshalOpen(a.Interrupt.Metadata, &meta); err != nil || meta.Askance == nil || a.Interrupt.ToolCallID == nil {
+		return message.ConfirmResult{}, message.Errorf(message.CodeInvalid, "read AG-UI answer", "interrupt %.60q does not say which call it is about", a.Interrupt.ID)
+	}
+	r := message.ConfirmResult{
+		Confirmed: a.Approved && !a.Abandoned,
+		ToolCall: message.ToolCallBlock{
+			ID: message.CallID(*a.Interrupt.ToolCallID), Name: meta.Askance.ToolName,
+			Input: meta.Askance.Arguments, State: message.ToolCallAsking,
+		},
+		Rules: a.Rules,
+	}
+	if a.Edited != nil {
+		r.ToolCall.Input = string(a.Edited)
+	}
+	return r, nil
+}
+
+// Event is the AgentScope event of the answers: USER_INTERRUPT if all questions
+// were abandoned, USER_CONFIRM_RESULT if there is an answer about a call, nil if
+// there is neither. Answers to questions of other kinds are for the caller.
+func (r *Resumption) Event(h message.EventHeader) (message.Event, error) {
+	abandoned := len(r.Answers) > 0
+	var results []message.ConfirmResult
+	for _, a := range r.Answers {
+		abandoned = abandoned && a.Abandoned
+		if a.Interrupt.Reason != ReasonToolCall {
+			continue
+		}
+		c, err := a.Confirm()
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, c)
+	}
+	switch {
+	case abandoned:
+		return &message.UserInterrupt{EventHeader: h}, nil
+	case results != nil:
+		return &message.UserConfirmResult{EventHeader: h, ConfirmResults: results}, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,105 @@
+package agui
+
+import (
+	"github.com/askance-dev/askance/message"
+)
+
+// ToolResults returns the results that the history brings for calls that the
+// server waits for, by call id with the tool's name, in the order of the
+// history. Of two for one call the first counts. A tool message with an error
+// is a result of state error; where it has no content, the error is the output,
+// else it is in the metadata.
+func (in *RunInput) ToolResults(waiting map[message.CallID]string) []message.ToolResultBlock {
+	var out []message.ToolResultBlock
+	done := map[message.CallID]bool{}
+	for _, m := range in.Messages {
+		id := message.CallID(m.ToolCallID)
+		name, waits := waiting[id]
+		if m.Role != RoleTool || !waits || done[id] || m.Content == nil {
+			continue
+		}
+		done[id] = true
+		b := message.ToolResultBlock{ID: id, Name: name, Output: scopeContent(*m.Content), State: message.ToolResultSuccess}
+		if m.Error != nil {
+			b.State = message.ToolResultError
+			if m.Content.Parts == nil && m.Content.Text == "" {
+				b.Output.Text = *m.Error
+			} else {
+				b.Metadata = map[string]any{reservedName: map[string]any{"error": *m.Error}}
+			}
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// UserMsg is a message of a person as AgentScope has it: text and media. The
+// name is the message's own or the one that is given. Times and ids are for
+// the caller's factory, codec; the message's id is AG-UI's.
+func (m *Message) UserMsg(codec message.Codec, name string) (*message.Msg, error) {
+	if m.Role != RoleUser || m.Content == nil {
+		return nil, message.Errorf(message.CodeInvalid, "read AG-UI message", "message %.60q is not a person's", m.ID)
+	}
+	if m.Name != nil {
+		name = *m.Name
+	}
+	content := scopeContent(*m.Content)
+	for i, b := range content.Blocks {
+		switch b := b.(type) {
+		case *message.TextBlock:
+			content.Blocks[i] = codec.NewText(b.Text)
+		case *message.DataBlock:
+			d := codec.NewData(b.Source)
+			if b.ID != "" {
+				d.ID = b.ID
+			}
+			content.Blocks[i] = d
+		default: // scopeContent makes no other
+		}
+	}
+	return codec.UserMsg(name, content, message.WithID(m.ID))
+}
+
+// scopeContent turns parts into blocks. A handle that only a provider can read
+// is kept as text, in the words of AG-UI.
+func scopeContent(c Content) message.Content {
+	if c.Parts == nil {
+		return message.Content{Text: c.Text}
+	}
+	out := message.List()
+	for _, p := range c.Parts {
+		out.Blocks = append(out.Blocks, scopeBlock(p))
+	}
+	return out
+}
+
+func scopeBlock(p Part) message.Block {
+	if p.Type == PartText || p.Source == nil {
+		return &message.TextBlock{Text: p.Text, ID: idOf(p)}
+	}
+	mime := "application/octet-stream"
+	if p.Source.MimeType != nil {
+		mime = *p.Source.MimeType
+	}
+	switch p.Source.Type {
+	case SourceData:
+		return &message.DataBlock{ID: idOf(p), Source: &message.Base64Source{Data: p.Source.Value, MediaType: mime}}
+	case SourceURL:
+		if src, err := message.NewURLSource(p.Source.Value, mime); err == nil {
+			return &message.DataBlock{ID: idOf(p), Source: src}
+		}
+	case SourceFile:
+	}
+	raw, err := appendWith(nil, "encode AG-UI part", p.fields)
+	if err != nil {
+		raw = nil
+	}
+	return &message.TextBlock{Text: string(raw), ID: idOf(p)}
+}
+
+func idOf(p Part) string {
+	if p.ID == nil {
+		return ""
+	}
+	return *p.ID
+}

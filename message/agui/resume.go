@@ -1,0 +1,124 @@
+package agui
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/message"
+)
+
+// Thread is what the server knows of a thread's interrupts. It is the server's
+// own record: what a client says of them is never believed.
+type Thread struct {
+	// Open are the interrupts of the latest interrupted run that wait for an
+	// answer.
+	Open []Interrupt
+	// Settled are those that have one, by id, with the first decision: by an
+	// earlier run, or by another surface in the words of an entry. An interrupt
+	// that is in both is settled.
+	Settled map[string]ResumeEntry
+}
+
+// Resumption is what a run's resume entries come to.
+type Resumption struct {
+	Answers   []Answer      // one for each open interrupt, in the order of Thread.Open
+	Replayed  []ResumeEntry // said again what was decided: answer from the record
+	Overtaken []ResumeEntry // said otherwise than was decided: the first decision stands, tell the client so
+	Strays    []ResumeEntry // for interrupts that the thread never had: no effect, worth an audit
+}
+
+// Resume checks a run's entries against the thread. The error is a *[RefusalError]:
+//
+//   - without entries a thread with open interrupts takes no run;
+//   - every open interrupt has an entry, and two for one agree;
+//   - past its expiry an interrupt can be cancelled, not resolved; now, the
+//     server's clock, decides;
+//   - an answer is one that its question allows, see [Answer].
+//
+// An entry for a settled interrupt is harmless, whatever it says, and one for
+// an unknown interrupt too.
+func (t Thread) Resume(entries []ResumeEntry, now time.Time) (*Resumption, error) {
+	var out Resumption
+	byID := map[string]ResumeEntry{}
+	open := map[string]bool{}
+	for _, i := range t.Open {
+		open[i.ID] = true
+	}
+	for _, e := range entries {
+		first, twice := byID[e.InterruptID]
+		if twice && !sameAnswer(first, e) {
+			return nil, &RefusalError{CodeResumeConflict, e.InterruptID, "two entries disagree"}
+		}
+		if twice {
+			continue
+		}
+		byID[e.InterruptID] = e
+		decided, settled := t.Settled[e.InterruptID]
+		switch {
+		case settled && sameAnswer(decided, e):
+			out.Replayed = append(out.Replayed, e)
+		case settled:
+			out.Overtaken = append(out.Overtaken, e)
+		case !open[e.InterruptID]:
+			out.Strays = append(out.Strays, e)
+		}
+	}
+	for _, i := range t.Open {
+		if _, settled := t.Settled[i.ID]; settled {
+			continue
+		}
+		a, err := answerTo(i, byID, now)
+		if err != nil {
+			return nil, err
+		}
+		out.Answers = append(out.Answers, a)
+	}
+	return &out, nil
+}
+
+// answerTo finds and checks the entry of an open interrupt.
+func answerTo(i Interrupt, byID map[string]ResumeEntry, now time.Time) (Answer, error) {
+	e, ok := byID[i.ID]
+	switch {
+	case len(byID) == 0:
+		return Answer{}, &RefusalError{CodeInterruptPending, i.ID, "the thread waits for an answer, and the run brings none"}
+	case !ok:
+		return Answer{}, &RefusalError{CodeResumeIncomplete, i.ID, "it is open and has no entry"}
+	case e.Status == ResumeResolved && expired(i, now):
+		return Answer{}, &RefusalError{CodeInterruptExpired, i.ID, fmt.Sprintf("it expired at %.40q; it can only be cancelled", *i.ExpiresAt)}
+	}
+	a, err := readAnswer(i, e)
+	if err != nil {
+		return Answer{}, &RefusalError{CodePayloadInvalid, i.ID, err.Error()}
+	}
+	return a, nil
+}
+
+// expired: a time that cannot be read has passed. The server wrote it, so
+// something is wrong.
+func expired(i Interrupt, now time.Time) bool {
+	if i.ExpiresAt == nil {
+		return false
+	}
+	at, err := time.Parse(time.RFC3339, *i.ExpiresAt)
+	return err != nil || !now.Before(at)
+}
+
+// sameAnswer compares status and payload as values.
+func sameAnswer(a, b ResumeEntry) bool {
+	return a.Status == b.Status && sameValue(a.Payload, b.Payload)
+}
+
+func sameValue(a, b message.RawJSON) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if a == nil || b == nil {
+		return false
+	}
+	x, errX := jcs.Canonicalize(a)
+	y, errY := jcs.Canonicalize(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
