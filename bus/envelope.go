@@ -40,6 +40,7 @@ const (
 	OpSettle    Op = "settle"
 	OpRevoke    Op = "revoke"
 	OpNext      Op = "next"
+	OpKeys      Op = "keys"
 	OpAck       Op = "ack"
 	OpStart     Op = "start"
 	OpHeartbeat Op = "heartbeat"

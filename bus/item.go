@@ -29,6 +29,17 @@ type NextReply struct {
 	Fact      message.RawJSON `json:"fact,omitzero"`      // the submitted fact
 }
 
+// KeysRequest asks for the engines' signing keys.
+type KeysRequest struct {
+	V int `json:"v,omitzero"`
+}
+
+// KeysReply has them, oldest first. A worker believes of it what a key that it
+// trusts already vouches for: see message.KeyRing.
+type KeysReply struct {
+	Keys message.KeyRing `json:"keys,omitzero"`
+}
+
 // AckVerb is what becomes of an item.
 type AckVerb string
 

@@ -28,6 +28,9 @@ type JournalOptions struct {
 	// known: Server.Health of an embedded server. Only a *HealthError that names
 	// the space's stream as broken counts. Nil: it is not known.
 	Health func() error
+	// Keys gives the space's keys as they are now, if they are rotated while the
+	// journal is open: see [LiveKeys]. Nil: those that it is opened with.
+	Keys func() *Keys
 	// Publisher stores facts. Nil: one request each.
 	Publisher Publisher
 }
@@ -44,8 +47,9 @@ type Journal struct {
 	js      jetstream.JetStream
 	space   message.SpaceID
 	stream  string
-	created time.Time // of the stream: another one of that name is another journal
-	keys    *Keys
+	created time.Time    // of the stream: another one of that name is another journal
+	keys    *Keys        // authenticates facts, for ever
+	signing func() *Keys // signs checkpoints now
 	pub     Publisher
 	health  func() error
 	ack     Durability
@@ -72,6 +76,9 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys
 	j := &Journal{
 		nc: nc, js: js, space: space, stream: info.Config.Name, created: info.Created,
 		keys: keys, pub: o.Publisher, health: o.Health, ack: durabilityOf(info, o.Durability),
+	}
+	if j.signing = o.Keys; j.signing == nil {
+		j.signing = func() *Keys { return keys }
 	}
 	if j.pub == nil {
 		j.pub = NewDirect(nc)

@@ -2,24 +2,33 @@ package bus
 
 import (
 	"crypto/ed25519"
-	"encoding/base64"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
-// keyFile is the file with an engine's secrets.
+// keyFile is the file with an engine's secrets. Version 1 has one signing key,
+// which was never rotated; version 2 all of them.
 type keyFile struct {
-	V    int    `json:"v"` // 1
-	ID   string `json:"id"`
-	MAC  string `json:"mac_key"`      // base64url, 32 bytes
-	Seed string `json:"signing_seed"` // base64url, 32 bytes
+	V    int         `json:"v"`
+	ID   string      `json:"id"`
+	MAC  string      `json:"mac_key"`               // base64url, 32 bytes
+	Seed string      `json:"signing_seed,omitzero"` // of version 1; base64url, 32 bytes
+	Keys []secretKey `json:"signing_keys,omitzero"` // of version 2; oldest first, the last one signs
+}
+
+// secretKey is a signing key; a retired one has no secret any more.
+type secretKey struct {
+	message.EngineKey
+	Seed string `json:"seed,omitzero"` // base64url, 32 bytes
 }
 
 // publicKeyFile is the file that workers get.
@@ -29,8 +38,9 @@ type publicKeyFile struct {
 }
 
 type publicKey struct {
-	ID     string `json:"id"`
-	Public string `json:"public_key"` // base64url, 32 bytes
+	ID      string    `json:"id"`
+	Public  string    `json:"public_key"`       // base64url, 32 bytes
+	Retired time.Time `json:"retired,omitzero"` // zero: grants that it signed are good
 }
 
 const maxKeyFile = 4 << 20
@@ -43,16 +53,12 @@ func LoadKeys(path string) (*Keys, error) {
 		return nil, err
 	}
 	var f keyFile
-	if strictjson.Unmarshal(b, &f) != nil || f.V != 1 { // the decoder's text could repeat a secret
-		return nil, badKeyFile(op, path, "it is not an askance key file of version 1")
+	if strictjson.Unmarshal(b, &f) != nil || f.V != 1 && f.V != 2 { // the decoder's text could repeat a secret
+		return nil, badKeyFile(op, path, "it is not an askance key file of version 1 or 2")
 	}
-	var mac, seed [32]byte
-	if !decode32(&mac, f.MAC) || !decode32(&seed, f.Seed) {
-		return nil, badKeyFile(op, path, "its keys are not 32 bytes in base64url")
-	}
-	k := keysOf(mac, seed)
-	if k.id != f.ID {
-		return nil, badKeyFile(op, path, "its id is not that of its keys")
+	k, why := f.keys()
+	if why != "" {
+		return nil, badKeyFile(op, path, why)
 	}
 	return k, nil
 }
@@ -67,7 +73,7 @@ func LoadOrCreateKeys(path string) (*Keys, error) {
 	if k, err = NewKeys(); err != nil {
 		return nil, err
 	}
-	b, err := strictjson.Marshal(keyFile{V: 1, ID: k.id, MAC: base64.RawURLEncoding.EncodeToString(k.mac[:]), Seed: base64.RawURLEncoding.EncodeToString(k.sign.Seed())})
+	b, err := strictjson.Marshal(k.file())
 	if err != nil {
 		return nil, message.Errorf(message.CodeInternal, "create engine keys", "encode: %w", err)
 	}
@@ -77,10 +83,13 @@ func LoadOrCreateKeys(path string) (*Keys, error) {
 	return LoadKeys(path) // the file of whoever was first
 }
 
-// WritePublic writes the file that workers need to check grants, replacing an
-// older one.
+// WritePublic writes the file that workers need to check grants, and auditors
+// to check what is past, replacing an older one.
 func (k *Keys) WritePublic(path string) error {
-	f := publicKeyFile{V: 1, Keys: []publicKey{{ID: k.id, Public: base64.RawURLEncoding.EncodeToString(k.Public())}}}
+	f := publicKeyFile{V: 1}
+	for _, e := range k.ring {
+		f.Keys = append(f.Keys, publicKey{ID: e.ID, Public: strings.TrimPrefix(e.Public, "ed25519:"), Retired: e.Retired})
+	}
 	b, err := strictjson.Marshal(f)
 	if err == nil {
 		err = replace(path, b, 0o644)
@@ -91,10 +100,21 @@ func (k *Keys) WritePublic(path string) error {
 	return nil
 }
 
-// LoadPublic reads files made by WritePublic and gives all their keys.
-func LoadPublic(paths ...string) (message.KeySet, error) {
+// LoadPublic reads files made by WritePublic and gives their keys whose grants
+// are good. Of a folder it reads every file whose name ends in .pub.
+func LoadPublic(paths ...string) (message.KeySet, error) { return loadPublic(false, paths) }
+
+// LoadPublicEver is LoadPublic with the keys that were retired, to check what
+// was signed in the past: never a grant.
+func LoadPublicEver(paths ...string) (message.KeySet, error) { return loadPublic(true, paths) }
+
+func loadPublic(ever bool, paths []string) (message.KeySet, error) {
 	const op = "load public key"
 	var all []ed25519.PublicKey
+	paths, err := publicFiles(paths)
+	if err != nil {
+		return nil, err
+	}
 	for _, path := range paths {
 		b, err := readKeyFile(op, path, false)
 		if err != nil {
@@ -109,10 +129,30 @@ func LoadPublic(paths ...string) (message.KeySet, error) {
 			if !decode32(&pub, p.Public) || message.KeyID(pub[:]) != p.ID {
 				return nil, badKeyFile(op, path, "the key "+quote(p.ID)+" is not 32 bytes in base64url, or not the one of that id")
 			}
-			all = append(all, pub[:])
+			if ever || p.Retired.IsZero() {
+				all = append(all, pub[:])
+			}
 		}
 	}
 	return message.NewKeySet(all...), nil
+}
+
+// publicFiles puts the files of folders in their place.
+func publicFiles(paths []string) ([]string, error) {
+	const op = "load public key"
+	var out []string
+	for _, path := range paths {
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			out = append(out, path) // what cannot be read is told when it is
+			continue
+		}
+		found, err := filepath.Glob(filepath.Join(path, "*.pub"))
+		if err != nil || len(found) == 0 {
+			return nil, &message.Error{Code: message.CodeNotFound, Op: op, What: "the folder " + path + " has no file that ends in .pub", Hint: "put the engines' public key files there", Err: err}
+		}
+		out = append(out, found...)
+	}
+	return out, nil
 }
 
 func decode32(into *[32]byte, text string) bool {

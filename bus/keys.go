@@ -8,18 +8,23 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/askance-dev/askance/message"
 )
 
-// Keys are the two secrets of a space's engines: the MAC key that
-// authenticates facts and the Ed25519 key that signs grants. All replicas of a
-// space hold the same. Keys never prints, logs or encodes its secrets; the id
-// is all that shows.
+// Keys are the secrets of a space's engines: the MAC key that authenticates
+// facts, for ever, and the Ed25519 key that signs grants, which can be rotated.
+// All replicas of a space hold the same. Keys never prints, logs or encodes its
+// secrets; ids are all that shows. It is never changed: see [LiveKeys].
 type Keys struct {
 	id   string
 	mac  [32]byte
-	sign ed25519.PrivateKey
+	sign ed25519.PrivateKey // the last of ring
+	// ring has all keys that ever signed, oldest first; secrets those that are
+	// not retired, by id.
+	ring    message.KeyRing
+	secrets map[string]ed25519.PrivateKey
 }
 
 // NewKeys makes fresh keys.
@@ -36,17 +41,31 @@ func NewKeys() (*Keys, error) {
 func keysOf(mac, seed [32]byte) *Keys {
 	k := &Keys{mac: mac, sign: ed25519.NewKeyFromSeed(seed[:])}
 	k.id = message.KeyID(k.Public())
+	k.ring = message.KeyRing{{ID: k.id, Public: message.FormatPublicKey(k.Public())}}
+	k.secrets = map[string]ed25519.PrivateKey{k.id: k.sign}
 	return k
 }
 
-// ID names the keys: the KeyID of the public signing key. It stands in the
-// stream's metadata, with every fact and in every grant.
+// ID names the keys: the KeyID of the first signing key. It stands in the
+// stream's metadata and with every fact, and outlives rotations.
 func (k *Keys) ID() string { return k.id }
+
+// SigningID is the KeyID of the key that signs grants now.
+func (k *Keys) SigningID() string { return message.KeyID(k.Public()) }
+
+// Ring has every key that ever signed grants, oldest first, for workers to
+// follow from the one they know.
+func (k *Keys) Ring() message.KeyRing { return slices.Clone(k.ring) }
+
+// InForce reports whether grants of a signing key are good.
+func (k *Keys) InForce(id string) bool {
+	return slices.ContainsFunc(k.ring, func(e message.EngineKey) bool { return e.ID == id && e.Retired.IsZero() })
+}
 
 // Signer is the private key that grants are signed with.
 func (k *Keys) Signer() ed25519.PrivateKey { return k.sign }
 
-// Public is what a worker needs to check grants.
+// Public is what a worker needs to check the grants that are signed now.
 func (k *Keys) Public() ed25519.PublicKey { return k.sign.Public().(ed25519.PublicKey) }
 
 // factDomain keeps the MAC of a fact from being a MAC of anything else.
@@ -84,5 +103,14 @@ func (k *Keys) LogValue() slog.Value { return slog.StringValue(k.id) }
 // MarshalJSON gives the id alone; the file format is in keyfile.go.
 func (k *Keys) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%q", k.String()), nil }
 
-// trusted are the keys whose checkpoints are this space's.
-func (k *Keys) trusted() message.KeySet { return message.NewKeySet(k.Public()) }
+// trusted are the keys whose checkpoints are this space's: every one that ever
+// signed, for what is past stays provable.
+func (k *Keys) trusted() message.KeySet {
+	out := message.KeySet{}
+	for _, e := range k.ring {
+		if pub, err := e.Key(); err == nil { // it was checked when it was read
+			out[e.ID] = pub
+		}
+	}
+	return out
+}

@@ -178,7 +178,7 @@ func (l *Ledger) genuine(m stored) (*proof.Checkpoint, error) {
 		return nil, nil //nolint:nilerr // it is rubbish, and verification reports it
 	}
 	c := s.Checkpoint
-	keys := l.j.keys.trusted()
+	keys := l.j.signing().trusted()
 	if _, known := keys[c.KeyID]; !known {
 		return nil, &message.Error{Code: message.CodeForeignStream, Op: "read ledger", What: fmt.Sprintf("the last checkpoints are signed by the engine key %s, which is not known here", quote(c.KeyID)), Hint: "give the engine that key as a former one"}
 	}
@@ -204,7 +204,7 @@ func (l *Ledger) seal(ctx context.Context, state jetstream.StreamState) (proof.S
 		return proof.Sealed{}, err
 	}
 	c.To = c.From + uint64(len(entries)) - 1
-	return proof.Seal(c, entries, l.j.keys.Signer())
+	return proof.Seal(c, entries, l.j.signing().Signer())
 }
 
 // entries reads the journal from a sequence on, for one checkpoint.

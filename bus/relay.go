@@ -30,8 +30,11 @@ const (
 
 // nextConversation and ackConversation are carried out by the service itself.
 var (
-	nextConversation = conversation{KindNext, message.RoleWorker, map[Op]operation{OpNext: direct[NextRequest, NextReply](laneNext, (*Service).next)}}
-	ackConversation  = conversation{KindAck, message.RoleWorker, map[Op]operation{OpAck: direct[AckRequest, struct{}](laneWork, (*Service).ack)}}
+	nextConversation = conversation{KindNext, message.RoleWorker, map[Op]operation{
+		OpNext: direct[NextRequest, NextReply](laneNext, (*Service).next),
+		OpKeys: direct[KeysRequest, KeysReply](laneWork, (*Service).keys),
+	}}
+	ackConversation = conversation{KindAck, message.RoleWorker, map[Op]operation{OpAck: direct[AckRequest, struct{}](laneWork, (*Service).ack)}}
 )
 
 // pullRequest is the body of MSG.NEXT.
@@ -98,6 +101,19 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 			return notNow(context.Cause(ctx))
 		}
 	}
+}
+
+// keys tells a worker the engines' signing keys.
+func (s *Service) keys(_ context.Context, _ caller, _ KeysRequest, m *nats.Msg) error {
+	var r KeysReply
+	if s.o.Keys != nil {
+		r.Keys = s.o.Keys()
+	}
+	b, err := encodeReply(OpKeys, r, s.most())
+	if err == nil {
+		s.respond(m, b)
+	}
+	return err
 }
 
 func notNow(err error) error {

@@ -34,6 +34,8 @@ type ServiceOptions struct {
 	Auth string
 	// Ledger lets auditors read what proves the journal. Nil: they cannot.
 	Ledger *Ledger
+	// Keys gives the engines' signing keys to workers that ask. Nil: none.
+	Keys func() message.KeyRing
 	// Logger gets what is dropped. Nil: nothing is logged.
 	Logger *slog.Logger
 	// MaxActs, MaxHeld, MaxWork and MaxNext bound how many requests are in hand at

@@ -85,6 +85,14 @@ func (w *Worker) tell(k Kind, op Op, body any) error {
 	return nil
 }
 
+// Keys asks the engines for their signing keys. Whoever answers is not trusted:
+// see [KeyFollower].
+func (w *Worker) Keys(ctx context.Context) (message.KeyRing, error) {
+	var rep KeysReply
+	err := w.request(ctx, KindNext, OpKeys, KeysRequest{}, &rep)
+	return rep.Keys, err
+}
+
 // Progress implements executor.Transport. It does not wait.
 func (w *Worker) Progress(_ context.Context, r message.ProgressRequest) error {
 	return w.tell(KindWorkProgress, OpProgress, r)

@@ -180,7 +180,7 @@ func (e *Engine) offer(c *message.Call, t Tool, number, offers int, now time.Tim
 		Bundle: c.Question.Bundle, Approvals: approvals(c, e.self(), now),
 		NotBefore: now.Add(-clockSkew), Expires: until, Nonce: randomHex(16),
 	}
-	if err := g.Sign(e.cfg.key); err != nil {
+	if err := g.Sign(e.cfg.signer.SigningKey()); err != nil {
 		return message.Attempt{}, err
 	}
 	a := message.Attempt{Number: number, Grant: g, OfferedAt: now, OfferUntil: until, Offers: offers + 1}

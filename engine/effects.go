@@ -134,6 +134,9 @@ func (e *Engine) schedule(c *message.Call, late time.Duration) {
 		at(now.Add(late))
 	case c.Placement == message.PlaceRemote:
 		at(c.Attempt.OfferUntil.Add(late))
+		if e.stale(c) {
+			at(now.Add(late))
+		}
 		if q := e.tool(c.Tool).QueueTimeout; q > 0 {
 			at(c.Attempt.OfferedAt.Add(q))
 		}

@@ -71,12 +71,12 @@ func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, op
 	if cfg.id == "" {
 		cfg.id = "eng_" + randomHex(6)
 	}
-	if cfg.key == nil {
+	if cfg.signer == nil {
 		_, key, err := ed25519.GenerateKey(rand.Reader)
 		if err != nil {
 			return nil, fmt.Errorf("engine: make a signing key: %w", err)
 		}
-		cfg.key = key
+		cfg.signer = oneKey(key)
 	}
 	e := &Engine{
 		space: space, journal: journal, policy: dutiful{policy}, tools: map[string]Tool{}, cfg: cfg,
@@ -103,8 +103,10 @@ func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, op
 // ID is the replica's name.
 func (e *Engine) ID() string { return e.cfg.id }
 
-// PublicKey is what workers verify this engine's grants with.
-func (e *Engine) PublicKey() ed25519.PublicKey { return e.cfg.key.Public().(ed25519.PublicKey) }
+// PublicKey is what workers verify the grants with that this engine signs now.
+func (e *Engine) PublicKey() ed25519.PublicKey {
+	return e.cfg.signer.SigningKey().Public().(ed25519.PublicKey)
+}
 
 // Start reads the journal up to its present end, then resumes every open call
 // and returns. It fails when the journal cannot be read or ctx ends first; the

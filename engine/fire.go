@@ -157,7 +157,7 @@ func (e *Engine) reoffer(ctx context.Context, key message.Key) error {
 		if t.QueueTimeout > 0 && !now.At.Before(c.Attempt.OfferedAt.Add(t.QueueTimeout)) {
 			return m.Step(toolcall.Suspended{Base: now, Attempt: c.Attempt.Number, Hold: message.HoldNoWorker})
 		}
-		if now.At.Before(c.Attempt.OfferUntil) {
+		if now.At.Before(c.Attempt.OfferUntil) && !e.stale(c) {
 			return errNoChange
 		}
 		if stop, err := e.mustNotBegin(ctx, m); stop || err != nil {

@@ -30,7 +30,7 @@ type config struct {
 	directory Directory
 	remind    time.Duration
 	reviewers message.ReviewerLimits
-	key       ed25519.PrivateKey
+	signer    Signer
 	log       *slog.Logger
 	mode      permission.Mode
 	cwd       string
@@ -72,7 +72,19 @@ func WithSigningKey(key ed25519.PrivateKey) Option {
 		if len(key) != ed25519.PrivateKeySize {
 			return fmt.Errorf("signing key has %d bytes, want %d", len(key), ed25519.PrivateKeySize)
 		}
-		c.key = key
+		c.signer = oneKey(key)
+		return nil
+	}
+}
+
+// WithSigner signs the grants of remote calls with keys that may change while
+// the engine runs. Call Engine.Renew when one of them is not good any more.
+func WithSigner(s Signer) Option {
+	return func(c *config) error {
+		if s == nil {
+			return errors.New("signer is nil")
+		}
+		c.signer = s
 		return nil
 	}
 }

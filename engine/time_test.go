@@ -19,6 +19,7 @@ type hours struct {
 	*testing.T
 	journal *engine.Memory
 	eng     *engine.Engine
+	opts    []engine.Option
 }
 
 // inHours runs f in a bubble, with an engine that has one tool, "t".
@@ -38,7 +39,7 @@ func (h *hours) engine(tool engine.Tool, rule permission.Rule, run engine.Execut
 	if err != nil {
 		h.Fatal(err)
 	}
-	opts := []engine.Option{engine.WithDrain(time.Second)}
+	opts := append([]engine.Option{engine.WithDrain(time.Second)}, h.opts...)
 	if run != nil {
 		opts = append(opts, engine.WithExecutor(run))
 	}

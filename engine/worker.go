@@ -42,6 +42,8 @@ func (e *Engine) start(ctx context.Context, by message.Principal, tool string, r
 			return m.Step(toolcall.Revoked{Base: stamp(), Reason: "worker " + by.Name + " refused: " + clip(r.Refuse)})
 		case c.Open() && c.Attempt.Grant != nil && !time.Now().Before(c.Attempt.Grant.Expires):
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the grant has expired", Hint: "drop the item; it is offered again"}
+		case e.stale(c):
+			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the key that signed the grant was retired", Hint: "drop the item; it is offered again"}
 		}
 		if c.State == message.ToolCallSubmitted && !c.Started() {
 			if stop, err := e.mustNotBegin(ctx, m); stop || err != nil {

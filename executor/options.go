@@ -28,6 +28,7 @@ type config struct {
 	drainTimeout   time.Duration
 	requestTimeout time.Duration
 	log            *slog.Logger
+	source         KeySource // nil: the keys never change
 }
 
 type option func(*config)
@@ -61,6 +62,10 @@ func WithDrainTimeout(d time.Duration) WorkerOption {
 func WithRequestTimeout(d time.Duration) WorkerOption {
 	return option(func(c *config) { c.requestTimeout = d })
 }
+
+// WithKeySource has the worker follow the engines' keys as they are rotated and
+// retired, beginning with those that it was made with.
+func WithKeySource(s KeySource) WorkerOption { return option(func(c *config) { c.source = s }) }
 
 // WithLogger takes the log: refusals, outages and lost outcomes as warnings
 // and errors, the rest as debug. The default is slog.Default().

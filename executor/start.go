@@ -27,6 +27,9 @@ func check(f *message.Fact, tool string, keys message.KeySet, now time.Time) err
 		return refuse(fmt.Sprintf("it is not an unstarted remote attempt of the tool %s", tool))
 	}
 	if g := c.Attempt.Grant; g != nil && keys[g.KeyID] == nil {
+		if !now.Before(g.Expires) { // else it would come again for ever; nothing is lost if that is a lie
+			return fmt.Errorf("check work item of %s: the grant has expired, %w", c.Key, errExpired)
+		}
 		return fmt.Errorf("check work item of %s: the grant is signed by %w %.64q; give this worker that engine's public key if it is to trust it", c.Key, errUnknownKey, g.KeyID)
 	}
 	switch q := c.Question; {

@@ -19,7 +19,7 @@ type Worker struct {
 	transport Transport
 	tool      string
 	handler   Handler
-	keys      message.KeySet
+	keys      *trust
 
 	closing chan struct{} // closed by Close: take nothing more
 	done    chan struct{} // closed when Run returns
@@ -53,7 +53,7 @@ func NewWorker(t Transport, tool string, h Handler, keys message.KeySet, opts ..
 	}
 	c.log = c.log.With("worker", c.name, "tool", tool)
 	return &Worker{
-		config: c, transport: t, tool: tool, handler: h, keys: keys,
+		config: c, transport: t, tool: tool, handler: h, keys: &trust{source: c.source, limit: c.requestTimeout, keys: keys},
 		closing: make(chan struct{}), done: make(chan struct{}),
 		attempts: make(map[message.HeartbeatRequest]*attempt),
 	}, nil
@@ -178,7 +178,11 @@ func (w *Worker) handle(fetch, handlers context.Context, item message.WorkItem) 
 	w.track(a)
 	defer w.untrack(a)
 
-	refusal := check(item.Fact, w.tool, w.keys, time.Now())
+	keys, err := w.keys.forGrant(handlers, item.Fact.Call.Attempt.Grant)
+	if err != nil {
+		a.log.Error("the engines' keys cannot be looked up, going on with those before", "err", err)
+	}
+	refusal := check(item.Fact, w.tool, keys, time.Now())
 	if refusal != nil {
 		a.log.Error("a work item will not be run", "err", refusal)
 	}

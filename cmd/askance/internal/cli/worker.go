@@ -59,7 +59,7 @@ ASKANCE_CALL_ID. Hand the idempotency key on to whatever has the effect.`,
 	f := c.Flags()
 	f.StringArrayVar(&w.tools, "tool", nil, "tool whose calls are run; may be repeated")
 	f.IntVar(&w.slots, "slots", 1, "calls of each tool that run at once")
-	f.StringArrayVar(&w.engineKey, "engine-key", nil, "public key file of the engines; may be repeated (default engine.pub in the data folder)")
+	f.StringArrayVar(&w.engineKey, "engine-key", nil, "public key file of the engines, or folder of such files; may be repeated (default engine.pub in the data folder)")
 	f.StringArrayVar(&w.passEnv, "pass-env", nil, "variable of this environment that CMD gets; may be repeated")
 	f.BoolVar(&w.lifeline, "until-stdin-closes", false, "stop when standard input ends: for programs that start workers")
 	_ = f.MarkHidden("until-stdin-closes") // the flag is there: it was defined above
@@ -118,7 +118,8 @@ func (a *app) newWorkers(nc *nats.Conn, keys message.KeySet, handler executor.Ha
 		if err != nil {
 			return nil, err
 		}
-		worker, err := executor.NewWorker(transport, tool, handler, keys, executor.WithName(a.at.as), executor.WithSlots(w.slots), executor.WithLogger(a.log))
+		worker, err := executor.NewWorker(transport, tool, handler, keys, executor.WithName(a.at.as), executor.WithSlots(w.slots), executor.WithLogger(a.log),
+			executor.WithKeySource(bus.NewKeyFollower(w.engineKey, transport.Keys)))
 		if err != nil {
 			return nil, usageError{err}
 		}

@@ -15,7 +15,7 @@ func (n *Node) openEngine(ctx context.Context) error {
 		return err
 	}
 	opts := []engine.Option{
-		engine.WithSigningKey(n.keys.Signer()), engine.WithLogger(n.cfg.Log), engine.WithVersion(n.cfg.Version),
+		engine.WithSigner(n.signing), engine.WithLogger(n.cfg.Log), engine.WithVersion(n.cfg.Version),
 		engine.WithPolicyError(n.policy.loadError), engine.WithSignals(n.signals()),
 		engine.WithWorkingDirs(n.cfg.Cwd, n.cfg.WorkingDirs...), engine.WithReminders(n.cfg.Remind),
 	}

@@ -81,9 +81,10 @@ type Config struct {
 // Node is a running engine. Its methods may be called from several goroutines.
 type Node struct {
 	cfg     Config
-	keys    *bus.Keys
-	server  *bus.Server // nil with an existing NATS
-	trust   *bus.Trust  // nil without a credentials folder
+	keys    *bus.Keys     // as they were at the start: facts need no others
+	signing *bus.LiveKeys // as they are now
+	server  *bus.Server   // nil with an existing NATS
+	trust   *bus.Trust    // nil without a credentials folder
 	conn    *nats.Conn
 	journal *bus.Journal
 	ledger  *bus.Ledger
@@ -135,12 +136,14 @@ func (n *Node) openKeys(context.Context) (err error) {
 			return err
 		}
 		n.keys, err = bus.LoadKeys(path)
+		n.signing = bus.NewLiveKeys(path, n.keys)
 		return err
 	}
 	if err := os.MkdirAll(string(n.cfg.Dir), 0o700); err != nil {
 		return fmt.Errorf("make the data folder: %w", err)
 	}
 	n.keys, err = bus.LoadOrCreateKeys(path)
+	n.signing = bus.NewLiveKeys(path, n.keys)
 	return err
 }
 
@@ -166,6 +169,7 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 	if n.server != nil {
 		o.Durability, o.Health = n.server.Durability(), n.server.Health
 	}
+	o.Keys = n.signing.Now
 	n.journal, err = bus.OpenJournal(ctx, n.conn, n.cfg.Space, n.keys, o)
 	return err
 }
@@ -193,6 +197,7 @@ func (n *Node) open(ctx context.Context) error {
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.wg.Go(func() { n.policy.watch(watching, n.cfg.Log) })
 	n.wg.Go(func() { n.watchTrust(watching) })
+	n.wg.Go(func() { n.watchKeys(watching) })
 	if n.people != nil {
 		n.wg.Go(func() { n.people.Watch(watching, reloadEvery) })
 	}
@@ -241,8 +246,8 @@ func (n *Node) Connect(ctx context.Context, principal string) (*nats.Conn, error
 // Engine is the engine.
 func (n *Node) Engine() *engine.Engine { return n.engine }
 
-// KeyID names the engine's keys.
-func (n *Node) KeyID() string { return n.keys.ID() }
+// KeyID names the key that grants are signed with.
+func (n *Node) KeyID() string { return n.signing.Now().SigningID() }
 
 // Rules is the number of rules in force; -1 if there are no rule files.
 func (n *Node) Rules() int { return n.policy.rules() }

@@ -38,7 +38,7 @@ func (n *Node) serve(ctx context.Context) error {
 		}
 		return n.engine.As(p)
 	}
-	service, err := bus.Serve(ctx, n.conn, n.cfg.Space, surface, bus.ServiceOptions{Observer: n.engine, Auth: n.Auth(), Ledger: n.ledger, Logger: n.cfg.Log})
+	service, err := bus.Serve(ctx, n.conn, n.cfg.Space, surface, bus.ServiceOptions{Observer: n.engine, Auth: n.Auth(), Ledger: n.ledger, Keys: n.signing.Ring, Logger: n.cfg.Log})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,107 @@
+package bus
+
+import (
+	"context"
+	"crypto/ed25519"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// LiveKeys are the keys in a file that may be rotated while an engine runs. It
+// is an engine.Signer. Its methods may be called from several goroutines.
+type LiveKeys struct {
+	path string
+	now  atomic.Pointer[Keys]
+}
+
+// NewLiveKeys begins with keys that were read from a file.
+func NewLiveKeys(path string, k *Keys) *LiveKeys {
+	l := &LiveKeys{path: path}
+	l.now.Store(k)
+	return l
+}
+
+// Now are the keys in force.
+func (l *LiveKeys) Now() *Keys { return l.now.Load() }
+
+// SigningKey is what grants are signed with now.
+func (l *LiveKeys) SigningKey() ed25519.PrivateKey { return l.Now().Signer() }
+
+// InForce reports whether grants of a signing key are good.
+func (l *LiveKeys) InForce(id string) bool { return l.Now().InForce(id) }
+
+// Ring has every signing key, for workers to follow.
+func (l *LiveKeys) Ring() message.KeyRing { return l.Now().Ring() }
+
+// Reload reads the file again. before, if it says something new, is called
+// before the new keys sign anything. Keys of another space are refused, and on
+// an error those in force stay.
+func (l *LiveKeys) Reload(before func(*Keys) error) (changed bool, err error) {
+	k, err := LoadKeys(l.path)
+	if err != nil {
+		return false, err
+	}
+	now := l.Now()
+	switch {
+	case k.id != now.id || k.mac != now.mac:
+		return false, &message.Error{Code: message.CodeInvalid, Op: "reload engine keys", What: l.path + " has the keys " + k.id + ", this engine runs with " + now.id, Hint: "put the space's own file back"}
+	case k.sameRing(now):
+		return false, nil
+	}
+	if err := before(k); err != nil {
+		return false, err
+	}
+	l.now.Store(k)
+	return true, nil
+}
+
+func (k *Keys) sameRing(other *Keys) bool {
+	return slices.EqualFunc(k.ring, other.ring, func(a, b message.EngineKey) bool {
+		return a.ID == b.ID && a.Retired.Equal(b.Retired)
+	})
+}
+
+// KeyFollower tells a worker which engine keys to trust: those in files, which
+// are trusted as they are, and those that follow from them by what engines say
+// over NATS, which is believed only as far as a trusted key vouches for it. It is
+// an executor.KeySource. Its methods may be called from several goroutines.
+type KeyFollower struct {
+	paths []string
+	ring  func(context.Context) (message.KeyRing, error)
+
+	mu      sync.Mutex     // guards what follows
+	learned message.KeySet // beyond those in files
+	retired map[string]bool
+}
+
+// NewKeyFollower reads files (see [LoadPublic]) and asks ring, if it is not nil,
+// for the keys that engines announce: normally [Worker.Keys].
+func NewKeyFollower(paths []string, ring func(context.Context) (message.KeyRing, error)) *KeyFollower {
+	return &KeyFollower{paths: paths, ring: ring}
+}
+
+// Keys gives the keys that are trusted now. Engines that do not answer are no
+// error: what was learned before stays. A key that is known to be retired never
+// comes back.
+func (f *KeyFollower) Keys(ctx context.Context) (message.KeySet, error) {
+	known, err := LoadPublic(f.paths...)
+	if err != nil {
+		return nil, err
+	}
+	var ring message.KeyRing
+	if f.ring != nil {
+		ring, _ = f.ring(ctx) // nothing new then
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	files := maps.Clone(known)
+	maps.Copy(known, f.learned)
+	known, f.retired = ring.Follow(known, f.retired)
+	f.learned = maps.Clone(known)
+	maps.DeleteFunc(f.learned, func(id string, _ ed25519.PublicKey) bool { return files[id] != nil })
+	return known, nil
+}

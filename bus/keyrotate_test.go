@@ -1,0 +1,283 @@
+package bus_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+)
+
+func rotate(k *bus.Keys) (*bus.Keys, error) { return k.Rotated(at) }
+
+// keyFileOf has fresh keys, rotated n times.
+func keyFileOf(t *testing.T, n int) (path string, k *bus.Keys) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "engine.key")
+	k, err := bus.LoadOrCreateKeys(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		if k, err = bus.ChangeKeys(t.Context(), path, rotate); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path, k
+}
+
+func changed(t *testing.T, path string, change func(*bus.Keys) (*bus.Keys, error)) *bus.Keys {
+	t.Helper()
+	k, err := bus.ChangeKeys(t.Context(), path, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// A rotation changes what signs, and neither the space's name for its keys nor
+// what authenticates facts; a retired key loses its secret.
+func TestRotateAndRetire(t *testing.T) {
+	path, first := keyFileOf(t, 0)
+	b := bustest.New(t)
+	b.UseKeys(first)
+	mustAppend(t, b.Journal("test"), callFact(id(1), callKey("c1"), message.ToolCallPending, "propose"), 0)
+	old := first.Signer().Seed()
+
+	second := changed(t, path, rotate)
+	if second.ID() != first.ID() || second.SigningID() == first.SigningID() || !second.InForce(first.SigningID()) || !second.InForce(second.SigningID()) {
+		t.Errorf("after a rotation: %s signs as %s", second.ID(), second.SigningID())
+	}
+	b.UseKeys(second)
+	if r, err := b.Journal("test").Last(t.Context(), callKey("c1")); err != nil || r.Invalid != nil {
+		t.Errorf("the journal before: %+v, %v", r, err)
+	}
+	if _, err := second.Retired(second.SigningID(), at); !errors.Is(err, message.ErrConflict) {
+		t.Errorf("retiring what signs: %v", err)
+	}
+	if _, err := second.Retired("0000000000000000", at); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("retiring a stranger: %v", err)
+	}
+	third := changed(t, path, func(k *bus.Keys) (*bus.Keys, error) { return k.Retired(first.SigningID(), at) })
+	if third.InForce(first.SigningID()) || !third.InForce(second.SigningID()) || second.InForce("x") {
+		t.Error("the retired key is in force")
+	}
+	if _, err := third.Retired(first.SigningID(), at); !errors.Is(err, message.ErrConflict) {
+		t.Errorf("retiring again: %v", err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Keys []struct{ ID, Seed string } `json:"signing_keys"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil || len(file.Keys) != 2 || file.Keys[0].Seed != "" || file.Keys[1].Seed == "" {
+		t.Errorf("the file keeps %+v, %v (a seed of %d bytes)", file, err, len(old))
+	}
+	pub := filepath.Join(t.TempDir(), "engine.pub")
+	if err := third.WritePublic(pub); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pub, filepath.Dir(pub)} {
+		if set, err := bus.LoadPublic(path); err != nil || len(set) != 1 || set[second.SigningID()] == nil {
+			t.Errorf("workers get %v, %v", set, err)
+		}
+	}
+	if set, err := bus.LoadPublicEver(pub); err != nil || len(set) != 2 {
+		t.Errorf("auditors get %v, %v", set, err)
+	}
+	if _, err := bus.LoadPublic(t.TempDir()); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("a folder without keys: %v", err)
+	}
+}
+
+func TestRotatedFilesRefused(t *testing.T) {
+	path, k := keyFileOf(t, 2)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(f map[string]any){
+		"another id":            func(f map[string]any) { f["id"] = k.SigningID() },
+		"no keys":               func(f map[string]any) { delete(f, "signing_keys") },
+		"a key of another id":   func(f map[string]any) { keysIn(f)[1].(map[string]any)["id"] = k.ID() },
+		"another's secret":      func(f map[string]any) { keysIn(f)[1].(map[string]any)["seed"] = keysIn(f)[2].(map[string]any)["seed"] },
+		"no secret":             func(f map[string]any) { delete(keysIn(f)[1].(map[string]any), "seed") },
+		"a retired key signs":   func(f map[string]any) { keysIn(f)[2].(map[string]any)["retired"] = "2026-03-01T12:00:00Z" },
+		"a seed of version 1":   func(f map[string]any) { f["signing_seed"] = keysIn(f)[0].(map[string]any)["seed"] },
+		"an unknown member":     func(f map[string]any) { f["note"] = "x" },
+		"a version to come":     func(f map[string]any) { f["v"] = 3 },
+		"version 1 of many":     func(f map[string]any) { f["v"] = 1 },
+		"no authentication key": func(f map[string]any) { f["mac_key"] = "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var f map[string]any
+			if err := json.Unmarshal(good, &f); err != nil {
+				t.Fatal(err)
+			}
+			change(f)
+			text, err := json.Marshal(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bus.LoadKeys(path); !errors.Is(err, message.ErrInvalid) || leaks(err.Error(), f) {
+				t.Errorf("%v, want invalid without a secret", err)
+			}
+		})
+	}
+}
+
+func keysIn(f map[string]any) []any { return f["signing_keys"].([]any) }
+
+// leaks reports whether a text has a secret of the file.
+func leaks(text string, f map[string]any) bool {
+	keys, _ := f["signing_keys"].([]any)
+	return slices.ContainsFunc(keys, func(k any) bool {
+		seed, _ := k.(map[string]any)["seed"].(string)
+		return seed != "" && strings.Contains(text, seed)
+	})
+}
+
+func TestRotateAtOnce(t *testing.T) {
+	path, _ := keyFileOf(t, 0)
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			if _, err := bus.ChangeKeys(t.Context(), path, rotate); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	k, err := bus.LoadKeys(path)
+	if err != nil || len(k.Ring()) != 6 {
+		t.Errorf("%d keys, %v; want 6", len(k.Ring()), err)
+	}
+}
+
+// A running engine takes a rotation over, after workers can know of it, and the
+// keys of no other space.
+func TestLiveKeys(t *testing.T) {
+	path, k := keyFileOf(t, 0)
+	l := bus.NewLiveKeys(path, k)
+	step := func(what string, before error, wantChange, wantErr bool) {
+		t.Helper()
+		signs, told := l.Now().SigningID(), 0
+		changed, err := l.Reload(func(next *bus.Keys) error {
+			told++
+			if l.Now().SigningID() != signs || next == l.Now() {
+				t.Errorf("%s: the new keys sign before anybody was told", what)
+			}
+			return before
+		})
+		if changed != wantChange || (err != nil) != wantErr || (told > 0) != (wantChange || before != nil) {
+			t.Errorf("%s: changed %v, %v, told %d times", what, changed, err, told)
+		}
+	}
+	step("nothing new", nil, false, false)
+	next := changed(t, path, rotate)
+	step("nobody can be told", errors.New("disk full"), false, true)
+	step("a rotation", nil, true, false)
+	if string(l.SigningKey()) != string(next.Signer()) || !l.InForce(k.ID()) || len(l.Ring()) != 2 {
+		t.Error("the new key does not sign")
+	}
+	changed(t, path, func(k *bus.Keys) (*bus.Keys, error) { return k.Retired(k.ID(), at) })
+	step("a retirement", nil, true, false)
+	if l.InForce(k.ID()) {
+		t.Error("the retired key is in force")
+	}
+	other, _ := keyFileOf(t, 0)
+	copyFile(t, other, path)
+	step("another space's keys", nil, false, true)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	step("no file", nil, false, true)
+	if l.Now().SigningID() != next.SigningID() {
+		t.Error("the keys in force are gone")
+	}
+}
+
+// A worker that was given one key follows rotations by what engines say, as far
+// as a key that it trusts vouches for it, and remembers what is retired.
+func TestKeyFollower(t *testing.T) {
+	path, first := keyFileOf(t, 0)
+	pub := filepath.Join(t.TempDir(), "engine.pub")
+	if err := first.WritePublic(pub); err != nil {
+		t.Fatal(err)
+	}
+	live := bus.NewLiveKeys(path, first)
+	w := newWorld(t)
+	w.engine(bus.ServiceOptions{Keys: live.Ring})
+	wk := w.worker(job, "wk")
+	fake := message.KeyRing(nil)
+	f := bus.NewKeyFollower([]string{pub}, func(ctx context.Context) (message.KeyRing, error) {
+		if fake != nil {
+			return fake, nil
+		}
+		return wk.Keys(ctx)
+	})
+	trusts := func(what string, want ...string) {
+		t.Helper()
+		keys, err := f.Keys(t.Context())
+		slices.Sort(want)
+		if got := slices.Sorted(maps.Keys(keys)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: trusts %v, %v; want %v", what, got, err, want)
+		}
+	}
+	reload := func(k *bus.Keys) *bus.Keys {
+		t.Helper()
+		if _, err := live.Reload(func(*bus.Keys) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	trusts("at the start", first.ID())
+	second := reload(changed(t, path, rotate))
+	trusts("after a rotation", first.ID(), second.SigningID())
+	_, stranger := keyFileOf(t, 1)
+	fake = stranger.Ring()
+	trusts("what a stranger says", first.ID(), second.SigningID())
+	fake = message.KeyRing{}
+	trusts("no answer", first.ID(), second.SigningID())
+	fake = nil
+	reload(changed(t, path, func(k *bus.Keys) (*bus.Keys, error) { return k.Retired(first.ID(), at) }))
+	trusts("the first is retired", second.SigningID())
+	// Whoever stole the first key cannot bring it back, nor a successor of it.
+	ring := first.Ring()
+	theirs, err := first.Rotated(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake = append(ring, theirs.Ring()...)
+	trusts("a thief with the retired key", second.SigningID())
+	fake = nil
+	third := reload(changed(t, path, rotate))
+	trusts("after another rotation", second.SigningID(), third.SigningID())
+	// Files say what is trusted without anybody's word.
+	if err := third.WritePublic(pub); err != nil {
+		t.Fatal(err)
+	}
+	fake = message.KeyRing{}
+	trusts("the file of now", second.SigningID(), third.SigningID())
+	if err := os.Remove(pub); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Keys(t.Context()); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("no file: %v", err)
+	}
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/message"
+)
+
+func (a *app) keys() *cobra.Command {
+	var path string
+	c := &cobra.Command{
+		Use:   "keys",
+		Short: "Look at and change the keys that engines sign grants with",
+		Long: `Engines sign every leave to run a call; workers know their public keys and run
+nothing else. The keys are in engine.key in the data folder, or in the file that
+--keys names; engines look at it every second.`,
+		Example: `  askance keys list
+  askance keys rotate
+  askance keys retire 0123456789abcdef`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	for _, sub := range []*cobra.Command{a.keysList(&path), a.keysRotate(&path), a.keysRetire(&path)} {
+		f := sub.Flags()
+		f.StringVar(&a.at.data, "data", "", "data folder (default "+defaultData("$HOME")+")")
+		f.StringVar(&path, "keys", "", "key file of the space's engines (default engine.key in the data folder)")
+		c.AddCommand(sub)
+	}
+	return c
+}
+
+// keyPath is the key file.
+func (a *app) keyPath(path string) (string, error) {
+	switch {
+	case path != "":
+		return path, nil
+	case a.at.dir() == "":
+		return "", usagef("no data folder is known: name one with --data, or the file with --keys")
+	}
+	return node.Dir(a.at.dir()).Keys(), nil
+}
+
+func (a *app) keysList(path *string) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the signing keys",
+		Long:    "Lists every key that ever signed grants, oldest first. Secrets are not shown.",
+		Example: "  askance keys list",
+		Args:    noArgs,
+		RunE: func(_ *cobra.Command, _ []string) error {
+			file, err := a.keyPath(*path)
+			if err != nil {
+				return err
+			}
+			k, err := bus.LoadKeys(file)
+			if err != nil {
+				return err
+			}
+			return a.printKeys(k)
+		},
+	}
+}
+
+func (a *app) printKeys(k *bus.Keys) error {
+	if a.json {
+		return a.document(map[string]any{"space_key_id": k.ID(), "signing_key_id": k.SigningID(), "keys": k.Ring()})
+	}
+	var b strings.Builder
+	for _, e := range k.Ring() {
+		fmt.Fprintf(&b, "%s  %s  %s\n", e.ID, e.Public, keyState(e, k.SigningID()))
+	}
+	return a.printf("%s", b.String())
+}
+
+func keyState(e message.EngineKey, signing string) string {
+	switch {
+	case e.ID == signing:
+		return "signs"
+	case e.Retired.IsZero():
+		return "its grants are good"
+	}
+	return "retired " + e.Retired.Format(time.DateTime)
+}
+
+func (a *app) keysRotate(path *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rotate",
+		Short: "Sign with a new key",
+		Long: `Makes a new signing key. Engines sign with it from the next second on; several engines
+of a space need the same file. Grants of the keys before stay good until those are
+retired.
+
+Workers whose --engine-key is the engines' own engine.pub read it again. Others ask
+the engines, and believe a new key because the one before has signed it.`,
+		Example: "  askance keys rotate",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.changeKeys(c.Context(), *path, func(k *bus.Keys) (*bus.Keys, error) { return k.Rotated(time.Now()) })
+		},
+	}
+}
+
+func (a *app) keysRetire(path *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "retire KEYID",
+		Short: "Trust a key no more",
+		Long: `Ends a key that signs no more, and deletes its secret. Grants that it signed start
+nothing from then on: engines offer those calls again with the present key. Workers
+know within ten seconds; if a key was stolen, give workers the new engine.pub as well,
+because what a stolen key says of its successors cannot be told from the truth.`,
+		Example: "  askance keys retire 0123456789abcdef",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("want the id of a key; askance keys list shows them")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.changeKeys(c.Context(), *path, func(k *bus.Keys) (*bus.Keys, error) { return k.Retired(args[0], time.Now()) })
+		},
+	}
+}
+
+func (a *app) changeKeys(ctx context.Context, path string, change func(*bus.Keys) (*bus.Keys, error)) error {
+	file, err := a.keyPath(path)
+	if err != nil {
+		return err
+	}
+	k, err := bus.ChangeKeys(ctx, file, change)
+	if err != nil {
+		return err
+	}
+	return a.printKeys(k)
+}

@@ -1,0 +1,62 @@
+package cli_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message"
+)
+
+// keyList is what askance keys prints.
+type keyList struct {
+	Signing string          `json:"signing_key_id"`
+	Keys    message.KeyRing `json:"keys"`
+}
+
+// TestKeys: a running engine signs with a new key, calls that wait with a
+// retired key's grant are offered anew, and workers' files have what is good.
+func TestKeys(t *testing.T) {
+	clean(t)
+	s := serve(t)
+	grant := func(id string) string {
+		t.Helper()
+		return decode[message.ShowReply](t, ok(t, "show", id, "--json", "--data", s.data)).Call.Attempt.Grant.KeyID
+	}
+	public := func() message.KeySet {
+		t.Helper()
+		set, err := bus.LoadPublic(filepath.Join(s.data, "engine.pub"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	s.propose("r1", "c1", "pay", `{"cents":5}`)
+	first := decode[keyList](t, ok(t, "keys", "list", "--json", "--data", s.data)).Signing
+	if grant("c1") != first {
+		t.Error("the first key did not sign")
+	}
+	fails(t, cli.ExitConflict, "rotate first", "keys", "retire", first, "--data", s.data)
+	fails(t, cli.ExitNotFound, "no signing key", "keys", "retire", "0000000000000000", "--data", s.data)
+	fails(t, cli.ExitUsage, "want the id", "keys", "retire", "--data", s.data)
+	second := decode[keyList](t, ok(t, "keys", "rotate", "--json", "--data", s.data)).Signing
+	for len(public()) < 2 { // within a second
+	}
+	if grant("c1") != first {
+		t.Error("a rotation took the grant back")
+	}
+	list := decode[keyList](t, ok(t, "keys", "retire", first, "--json", "--data", s.data))
+	if len(list.Keys) != 2 || list.Keys[0].Retired.IsZero() || list.Signing != second {
+		t.Errorf("the keys are %+v", list)
+	}
+	for grant("c1") != second { // within a second
+	}
+	if set := public(); len(set) != 1 || set[second] == nil {
+		t.Errorf("workers get %v", set)
+	}
+	s.propose("r1", "c2", "pay", `{"cents":6}`)
+	if grant("c2") != second {
+		t.Error("the new key does not sign")
+	}
+}

@@ -1,0 +1,58 @@
+package executor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// KeySource knows which engine keys are to be trusted now. bus.KeyFollower is
+// one. Keys is called from one goroutine at a time and must return soon after
+// ctx ends; on an error the worker goes on with the keys that it has.
+type KeySource interface {
+	Keys(ctx context.Context) (message.KeySet, error)
+}
+
+const (
+	// keysEvery is how old the worker's keys may be when it looks at an item: a
+	// retired key is trusted no longer than that.
+	keysEvery = 10 * time.Second
+	// keysSoon is how old they must be to be fetched for an item of an unknown
+	// key: so that strangers' items cause no storm of requests.
+	keysSoon = time.Second
+)
+
+// trust is the set of engine keys that a worker believes.
+type trust struct {
+	source KeySource
+	limit  time.Duration // of one request
+
+	mu    sync.Mutex // guards what follows, and lets one caller fetch
+	keys  message.KeySet
+	asked time.Time
+}
+
+// forGrant gives the keys to check a grant with, fetched anew if they are old or
+// do not have the one that signed it. err is why they could not be fetched.
+func (t *trust) forGrant(ctx context.Context, g *message.Grant) (keys message.KeySet, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.source == nil {
+		return t.keys, nil
+	}
+	age := time.Since(t.asked)
+	unknown := g != nil && t.keys[g.KeyID] == nil
+	if age < keysSoon || age < keysEvery && !unknown {
+		return t.keys, nil
+	}
+	ctx, stop := context.WithTimeout(ctx, t.limit)
+	defer stop()
+	fresh, err := t.source.Keys(ctx)
+	t.asked = time.Now()
+	if err == nil {
+		t.keys = fresh
+	}
+	return t.keys, err
+}

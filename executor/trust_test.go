@@ -1,0 +1,112 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/executor/executortest"
+	"github.com/askance-dev/askance/message"
+)
+
+// source is a KeySource that a test changes.
+type source struct {
+	mu    sync.Mutex // guards what follows
+	keys  message.KeySet
+	err   error
+	asked int
+}
+
+func (s *source) Keys(context.Context) (message.KeySet, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	return maps.Clone(s.keys), s.err
+}
+
+func (s *source) set(err error, sets ...message.KeySet) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys, s.err = message.KeySet{}, err
+	for _, k := range sets {
+		maps.Copy(s.keys, k)
+	}
+}
+
+// Across a rotation everything runs: what the old key signed, and what the new
+// one did as soon as the worker can know it. What a retired key signed does not.
+func TestRotatedKeys(t *testing.T) {
+	src := &source{}
+	bubble(t, ok, func(r *rig) {
+		src.set(nil, r.engine.Keys())
+		next := executortest.NewEngine(tool) // signs with a key of its own
+		signed := func(id message.CallID, by *executortest.Engine) message.Key {
+			f := r.engine.Fact(id, `{"n":1}`)
+			by.Sign(f)
+			r.engine.Offer(f)
+			synctest.Wait()
+			return f.Call.Key
+		}
+		r.wantResult(signed("before", r.engine), message.ToolResultSuccess, "ok")
+		unknown := signed("unknown", next)
+		r.wantRuns(1)
+		r.wantItem(unknown, 0, 1) // given back, for somebody who knows the key
+
+		src.set(nil, r.engine.Keys(), next.Keys())
+		time.Sleep(2 * time.Second)
+		r.wantResult(signed("new", next), message.ToolResultSuccess, "ok")
+		r.wantResult(signed("in flight", r.engine), message.ToolResultSuccess, "ok")
+
+		src.set(nil, next.Keys())
+		time.Sleep(11 * time.Second)
+		retired := signed("retired", r.engine)
+		r.wantItem(retired, 0, 1)
+		r.wantRuns(3)
+		src.set(errors.New("disk on fire"), r.engine.Keys())
+		time.Sleep(11 * time.Second)
+		r.wantItem(signed("still retired", r.engine), 0, 1)
+		r.wantResult(signed("still good", next), message.ToolResultSuccess, "ok")
+		r.wantRuns(4)
+	}, executor.WithKeySource(src))
+}
+
+// An item of an unknown key whose grant has expired does not come for ever.
+func TestExpiredItemOfAnUnknownKey(t *testing.T) {
+	bubble(t, ok, func(r *rig) {
+		f := r.engine.Fact("call-1", `{"n":1}`)
+		g := f.Call.Attempt.Grant
+		g.NotBefore, g.Expires = g.NotBefore.Add(-2*time.Hour), g.Expires.Add(-2*time.Hour)
+		executortest.NewEngine(tool).Sign(f)
+		r.engine.Offer(f)
+		synctest.Wait()
+		r.wantRuns(0)
+		r.wantItem(f.Call.Key, 1, 0)
+		if n := len(r.engine.Requests(executortest.OpStart)); n != 0 {
+			t.Errorf("%d starts were requested, want none", n)
+		}
+	})
+}
+
+// Strangers' items cause no storm of requests for keys.
+func TestKeysAreNotAskedForTooOften(t *testing.T) {
+	src := &source{}
+	bubble(t, ok, func(r *rig) {
+		src.set(nil, r.engine.Keys())
+		stranger := executortest.NewEngine(tool)
+		for range 50 {
+			f := r.engine.Fact("x", `{"n":1}`)
+			stranger.Sign(f)
+			r.engine.Offer(f)
+			synctest.Wait()
+			time.Sleep(100 * time.Millisecond)
+		}
+		if src.asked < 2 || src.asked > 6 {
+			t.Errorf("asked %d times in five seconds", src.asked)
+		}
+	}, executor.WithKeySource(src))
+}

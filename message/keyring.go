@@ -1,0 +1,131 @@
+package message
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"maps"
+	"time"
+
+	"github.com/askance-dev/askance/internal/jcs"
+)
+
+// EngineKey is one of the keys with which the engines of a space have signed
+// grants, as they announce it. A successor is signed by the key before it, and
+// the end of a key by its successor, so that a worker which knows one key can
+// follow the others whoever hands them over.
+type EngineKey struct {
+	ID     string    `json:"id"`
+	Public string    `json:"public_key"`     // as FormatPublicKey writes it
+	Since  time.Time `json:"since,omitzero"` // zero: from the beginning
+	By     string    `json:"by,omitzero"`    // id of the key that vouches for it; empty: none does
+	Sig    string    `json:"sig,omitzero"`   // base64url Ed25519 of By
+
+	Retired    time.Time `json:"retired,omitzero"` // zero: grants that it signed are good
+	RetiredBy  string    `json:"retired_by,omitzero"`
+	RetiredSig string    `json:"retired_sig,omitzero"` // base64url Ed25519 of RetiredBy
+}
+
+// KeyRing are a space's signing keys, oldest first.
+type KeyRing []EngineKey
+
+// The domains keep signatures over keys from being any other signatures.
+const (
+	keyDomain     = "askance-key-v1\n"
+	retiredDomain = "askance-key-retired-v1\n"
+)
+
+func (k EngineKey) introduction() ([]byte, error) {
+	return domained(keyDomain, EngineKey{ID: k.ID, Public: k.Public, Since: k.Since, By: k.By})
+}
+
+func (k EngineKey) retirement() ([]byte, error) {
+	return domained(retiredDomain, EngineKey{ID: k.ID, Public: k.Public, Retired: k.Retired, RetiredBy: k.RetiredBy})
+}
+
+func domained(domain string, v any) ([]byte, error) {
+	b, err := jcs.Marshal(v)
+	if err != nil {
+		return nil, &Error{Code: CodeInternal, Op: "sign", What: "no canonical form", Err: err}
+	}
+	return append([]byte(domain), b...), nil
+}
+
+// Introduce lets the key before vouch for k.
+func (k *EngineKey) Introduce(before ed25519.PrivateKey) error {
+	k.By = KeyID(before.Public().(ed25519.PublicKey))
+	b, err := k.introduction()
+	if err == nil {
+		k.Sig = base64.RawURLEncoding.EncodeToString(ed25519.Sign(before, b))
+	}
+	return err
+}
+
+// Retire lets a successor declare the end of k.
+func (k *EngineKey) Retire(at time.Time, successor ed25519.PrivateKey) error {
+	k.Retired, k.RetiredBy = at, KeyID(successor.Public().(ed25519.PublicKey))
+	b, err := k.retirement()
+	if err == nil {
+		k.RetiredSig = base64.RawURLEncoding.EncodeToString(ed25519.Sign(successor, b))
+	}
+	return err
+}
+
+// Key is the public key, or an error if text and id do not belong together.
+func (k EngineKey) Key() (ed25519.PublicKey, error) {
+	pub, err := ParsePublicKey(k.Public)
+	if err == nil && KeyID(pub) != k.ID {
+		err = &Error{Code: CodeInvalid, Op: "read public key", What: "the id is not that of the key", Hint: "take the key from the engines anew"}
+	}
+	return pub, err
+}
+
+// InForce are the keys that are not retired. The ring itself must be trusted.
+func (r KeyRing) InForce() (KeySet, error) {
+	out := KeySet{}
+	for _, k := range r {
+		pub, err := k.Key()
+		if err != nil {
+			return nil, err
+		}
+		if k.Retired.IsZero() {
+			out[k.ID] = pub
+		}
+	}
+	return out, nil
+}
+
+// Follow tells what a ring of unknown origin means to somebody who trusts some
+// keys and has heard that others are retired: the keys that are trusted now, and
+// all that are known to be retired, which never come back. A key joins if one
+// that is trusted vouches for it; it goes if one that is trusted declares its
+// end. What nobody trusted says has no effect.
+func (r KeyRing) Follow(trusted KeySet, retired map[string]bool) (KeySet, map[string]bool) {
+	known, gone := maps.Clone(trusted), maps.Clone(retired)
+	if gone == nil {
+		gone = map[string]bool{}
+	}
+	for _, k := range r { // oldest first: whoever vouches stands before
+		pub, err := k.Key()
+		if err != nil || known[k.ID] != nil || gone[k.By] {
+			continue
+		}
+		if msg, err := k.introduction(); err == nil && signedBy(known[k.By], msg, k.Sig) {
+			known[k.ID] = pub
+		}
+	}
+	for _, k := range r {
+		msg, err := k.retirement()
+		if err == nil && !k.Retired.IsZero() && k.RetiredBy != k.ID && !gone[k.RetiredBy] && signedBy(known[k.RetiredBy], msg, k.RetiredSig) {
+			gone[k.ID] = true
+		}
+	}
+	for id := range gone {
+		delete(known, id)
+	}
+	return known, gone
+}
+
+func signedBy(key ed25519.PublicKey, msg []byte, sig string) bool {
+	b, err := base64.RawURLEncoding.DecodeString(sig)
+	return err == nil && len(key) == ed25519.PublicKeySize && ed25519.Verify(key, msg, b)
+}
