@@ -57,10 +57,15 @@ func (e *Engine) decided(ctx context.Context, c *message.Call, rules []message.P
 
 func (e *Engine) asEvent(c *message.Call, input string, d permission.Decision) (toolcall.Decided, error) {
 	base := stamp()
+	return e.question(c, input, d, base, issue(c, d, base.At))
+}
+
+// question makes the event of a decision, and the question that goes with it.
+func (e *Engine) question(c *message.Call, input string, d permission.Decision, base toolcall.Base, r message.Requirement) (toolcall.Decided, error) {
 	q := message.Question{
 		V: 1, Key: c.Key, Tool: c.Tool, Input: input, Text: d.Message,
 		Rule: d.Rule, Source: source(d), Reason: d.Reason, Bundle: d.Bundle,
-		Requirement: issue(c, d, base.At), Hidden: d.Redact,
+		Requirement: r, Hidden: d.Redact,
 	}
 	if len(q.Hidden) > 0 {
 		q.Salt = randomHex(16)

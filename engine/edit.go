@@ -27,11 +27,10 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 		return &message.Error{Code: message.CodeInvalid, What: text, Hint: "correct the edited arguments; the question is still open"}
 	}
 	d := e.policy.Decide(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
-	ev, err := e.asEvent(c, c.Input, d)
+	ev, err := e.askedAnew(c, asked, d)
 	if err != nil {
 		return err
 	}
-	ev.EditCounts = d.Behavior == message.BehaviorAllow || d.Behavior == message.BehaviorAsk && sameAsk(asked, d)
 	if d.Behavior == message.BehaviorAsk && ev.EditCounts && editSuffices(ev, vote) {
 		ev.Decision.Behavior = message.BehaviorAllow
 		ev.Decision.Reason = "approved as edited by " + vote.By.Name + "; " + d.Reason
@@ -45,11 +44,30 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 	return e.begin(m)
 }
 
+// askedAnew makes the event of a decision about edited arguments. What the same
+// rules of the same bundle ask goes on in the plan of the question before: an
+// edit gains no time.
+func (e *Engine) askedAnew(c *message.Call, asked *message.Decision, d permission.Decision) (toolcall.Decided, error) {
+	same := d.Behavior == message.BehaviorAsk && sameAsk(asked, d)
+	if !same || asked.Bundle != d.Bundle || c.Question == nil {
+		ev, err := e.asEvent(c, c.Input, d)
+		ev.EditCounts = same || d.Behavior == message.BehaviorAllow
+		return ev, err
+	}
+	r := c.Question.Requirement
+	if r.ExcludeEditor {
+		r.Editors = editors(c)
+	}
+	ev, err := e.question(c, c.Input, d, stamp(), r)
+	ev.Step, ev.EditCounts = c.Step, true
+	return ev, err
+}
+
 // editSuffices reports whether the editor's approval is all that the question
 // about the edited arguments needs.
 func editSuffices(ev toolcall.Decided, vote message.Vote) bool {
-	vote.Edited, vote.Made = true, ev.Digest
-	return ev.Question.Requirement.Tally([]message.Vote{vote}, ev.Digest, 0).Agreed
+	vote.Edited, vote.Made, vote.Step = true, ev.Digest, ev.Step
+	return ev.Question.Requirement.Tally([]message.Vote{vote}, ev.Digest, ev.Step).Agreed
 }
 
 // sameAsk reports whether a decision asks for the same reasons as before: the

@@ -15,3 +15,6 @@ func (e *Engine) Remembered(s message.SessionID) []message.PermissionRule {
 func (e *Engine) Membership(ctx context.Context, by message.Principal) (Membership, error) {
 	return e.membership(ctx, by)
 }
+
+// StepAt is how far the plan of a call's question has come.
+var StepAt = stepAt

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -211,6 +212,59 @@ func TestAnswerOnTheMoment(t *testing.T) {
 			d.Errorf("it is %s with %+v", c.State, c.Votes)
 		}
 	})
+}
+
+// An edit gains no time, and whom the plan has come to ask by then stays asked.
+func TestEditGoesOnInThePlan(t *testing.T) {
+	rule := escalating
+	rule.Quorum = 2
+	inDays(t, rule, func(d *days) {
+		first := d.propose()
+		d.pass(2 * time.Hour)
+		input := `{"n":1}`
+		again, err := d.engines[1].As(message.Principal{Role: message.RoleApprover, Name: "bob"}).Answer(d.Context(), message.Answer{Key: key, Kind: message.AnswerApprove, Digest: first.Digest, Input: &input})
+		if err != nil {
+			d.Fatal(err)
+		}
+		r := again.Question.Requirement
+		if again.Digest == first.Digest || again.Step != 1 || !r.Deadline.Equal(first.Question.Requirement.Deadline) || len(again.Tally().Approvals) != 1 {
+			d.Errorf("asked anew at step %d until %s with %+v", again.Step, r.Deadline, again.Tally())
+		}
+		d.wantMay(map[string]bool{"cy": false, "ann": true})
+		if c := d.now(); c.State != message.ToolCallSubmitted || c.Input != input {
+			d.Errorf("it is %s with %s", c.State, c.Input)
+		}
+	})
+}
+
+// A clock that is set back takes no escalation back, and one that is set
+// forward lets no question be answered that is over.
+func TestStepsOfThePlan(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	r := message.Requirement{
+		Deadline: now.Add(24 * time.Hour), OnExpiry: message.OnExpiryEscalate, FinalDeadline: now.Add(48 * time.Hour),
+		Approvers: []message.ApproverSet{{Users: []string{"ann"}, Escalation: []message.EscalationStep{{At: now.Add(time.Hour), Users: []string{"bob"}}}}},
+	}
+	for _, tc := range []struct {
+		step int
+		may  string
+	}{{-1, "ann"}, {0, "ann"}, {1, "ann bob"}, {2, "bob"}, {9, "bob"}} {
+		var may []string
+		for _, name := range []string{"ann", "bob", "cy", ""} {
+			if r.Accepts(message.Vote{By: message.Principal{Name: name}, Step: tc.step}) {
+				may = append(may, name)
+			}
+		}
+		if got := strings.Join(may, " "); got != tc.may {
+			t.Errorf("at step %d %s may answer, want %s", tc.step, got, tc.may)
+		}
+	}
+	c := &message.Call{State: message.ToolCallAsking, Step: 1, Question: &message.Question{Requirement: r}}
+	for at, want := range map[time.Duration]int{-time.Hour: 1, 0: 1, 24 * time.Hour: 2, 1000 * time.Hour: 2} {
+		if got := engine.StepAt(c, now.Add(at)); got != want {
+			t.Errorf("after %s the plan is at step %d, want %d", at, got, want)
+		}
+	}
 }
 
 // People are reminded of a question about which nothing is said, and of no

@@ -43,6 +43,9 @@ type (
 		// EditCounts: whoever made these arguments with an edit in the same fact
 		// has thereby approved this question.
 		EditCounts bool
+		// Step is how far the plan of the question has come already: an edit that is
+		// asked by the same rules goes on in the plan of the question before.
+		Step int
 	}
 	// Hidden leaves a call pending behind another's open question.
 	Hidden struct {

@@ -145,10 +145,10 @@ func (m *Machine) decided(ev Decided) error {
 	c := m.call
 	d, q := ev.Decision, ev.Question
 	c.Decision, c.Question, c.Digest, c.Suggested = &d, &q, ev.Digest, ev.Suggested
-	c.Behind, c.Placement, c.Step, c.Redact = "", ev.Placement, 0, nil
+	c.Behind, c.Placement, c.Step, c.Redact = "", ev.Placement, ev.Step, nil
 	if n := len(c.Votes); ev.EditCounts && n > 0 && c.Cause == string(Edit) {
 		v := c.Votes[n-1]
-		v.Made = ev.Digest
+		v.Made, v.Step = ev.Digest, ev.Step
 		c.Votes = appendVote(c.Votes[:n-1], v)
 	}
 	switch d.Behavior {

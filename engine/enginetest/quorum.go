@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -29,6 +30,8 @@ func quorumCases() []testCase[*world] {
 		{"a grant names those who agreed", grantNames},
 		{"only a person who may revokes", revokedByWho},
 		{"answers that race over three engines", racingAnswers},
+		{"a policy that changes meanwhile", policyChanges},
+		{"a revoke that races a start", revokeRace},
 	}
 }
 
@@ -337,6 +340,47 @@ func racingAnswers(w *world) {
 	for _, e := range engines {
 		if c := e.finished(q.Key); c.Seq != first.Seq || c.Cause != first.Cause {
 			w.Errorf("%s: %s, elsewhere %s", e.ID(), describe(c), describe(first))
+		}
+	}
+}
+
+// policyChanges: a question stays as it was asked whatever the policy says by
+// now, but for a deny.
+func policyChanges(w *world) {
+	w.policy.use(w, quorum(2))
+	e := w.engine()
+	q, lax := e.ask("c", deploy, `{}`), e.ask("d", deploy, `{"n":1}`)
+	w.policy.use(w, rule("any", func(*permission.Rule) {}))
+	w.wantMissing(e.answers("ann", approve(q)), ":1")
+	again := e.answers("ann", edit(lax, `{"n":2}`)) // decided by the new policy, for reasons of its own
+	if again.Question.Rule != "any" || again.Tally().Agreed {
+		w.Errorf("the edited call is %s by %s", describe(again), again.Question.Rule)
+	}
+	w.policy.use(w, noTool(deploy))
+	c := e.answers("bob", approve(q))
+	w.wantResult(c, message.ToolResultDenied, "no-deploy")
+	w.wantRuns(q.Key, 0)
+}
+
+// revokeRace: either the worker starts or the call is taken back, never both.
+func revokeRace(w *world) {
+	a, b := w.engine(), w.engine()
+	for i := range 20 {
+		q := a.ask(message.CallID("c"+strconv.Itoa(i)), askRemote, `{}`)
+		a.answers("ann", approve(q))
+		var started, revoked error
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, started = a.worker("w").Start(w.Context(), message.StartRequest{Key: q.Key, Attempt: 1, Claim: "x"})
+		})
+		wg.Go(func() { _, revoked = b.ann().Revoke(w.Context(), message.RevokeRequest{Key: q.Key}) })
+		wg.Wait()
+		if (started == nil) == (revoked == nil) {
+			w.Errorf("start: %v, revoke: %v", started, revoked)
+		}
+		c := a.waitFor(q.Key, "settled", func(c *message.Call) bool { return c.Started() || !c.Open() })
+		if c.Started() != (started == nil) {
+			w.Errorf("it is %s after start: %v", describe(c), started)
 		}
 	}
 }
