@@ -44,6 +44,8 @@ FUZZ := \
   message/blockstream:FuzzDecodeCommand \
   message/blockstream:FuzzDecodeFrame \
   message/blockstream:FuzzParseCursor \
+  message/v1:FuzzConvert \
+  message/v1:FuzzDecodeMsg \
   permission:FuzzDecide \
   permission/agentscope:FuzzBash \
   permission/agentscope:FuzzMatchName \

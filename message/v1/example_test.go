@@ -1,0 +1,91 @@
+package v1_test
+
+import (
+	"fmt"
+
+	"github.com/askance-dev/askance/message"
+	v1 "github.com/askance-dev/askance/message/v1"
+)
+
+// A conversation of 1.x dicts becomes messages of 2.0: the call and its result
+// stand in one.
+func ExampleCodec_ToMsgs() {
+	dicts, err := v1.Codec{}.DecodeMsgs([]byte(`[
+		{"id":"u1","name":"ann","role":"user","content":"Refund order 7.","metadata":{},"timestamp":"2026-11-21 09:32:43.576"},
+		{"id":"a1","name":"Friday","role":"assistant","content":[{"type":"tool_use","id":"c1","name":"refund","input":{"order":7}}],"metadata":{},"timestamp":"2026-11-21 09:32:44.000"},
+		{"id":"r1","name":"system","role":"system","content":[{"type":"tool_result","id":"c1","name":"refund","output":"ok"}],"metadata":{},"timestamp":"2026-11-21 09:32:45.000"},
+		{"id":"a2","name":"Friday","role":"assistant","content":[{"type":"text","text":"Done."}],"metadata":{},"timestamp":"2026-11-21 09:32:46.000"}]`))
+	if err != nil {
+		panic(err)
+	}
+	msgs, err := v1.Codec{}.ToMsgs(dicts)
+	if err != nil {
+		panic(err)
+	}
+	for _, m := range msgs {
+		fmt.Println(m)
+	}
+	call := msgs[1].ToolCall("c1")
+	fmt.Println(call.Name, call.Input, call.State)
+	// Output:
+	// user message u1 from "ann", 1 blocks
+	// assistant message a1 from "Friday", 3 blocks
+	// refund {"order":7} finished
+}
+
+// A question that is open about a call travels in the dict's metadata; a
+// decision comes back the same way.
+func ExampleRequest_Answers() {
+	m, err := message.AssistantMsg("Friday", message.List(&message.ToolCallBlock{
+		ID: "c1", Name: "refund", Input: `{"cents":500}`, State: message.ToolCallAsking, CreatedAt: "2026-03-01T09:00:00",
+	}), message.WithID("reply-1"), message.WithCreatedAt("2026-03-01T09:00:00"))
+	if err != nil {
+		panic(err)
+	}
+	c := v1.Codec{Digest: func(message.ReplyID, message.CallID) string { return "sha256:1234" }}
+	dicts, err := c.FromMsgs([]*message.Msg{m})
+	if err != nil {
+		panic(err)
+	}
+	request, err := v1.RequestOf(dicts[0])
+	if err != nil {
+		panic(err)
+	}
+	answered, err := v1.DecodeMsg([]byte(`{"name":"ann","role":"user","content":"go on","metadata":
+		{"askance":{"request_id":"reply-1","decisions":[{"tool_use_id":"c1","type":"approve","input":{"cents":400}}]}}}`))
+	if err != nil {
+		panic(err)
+	}
+	decisions, err := v1.DecisionsOf(answered)
+	if err != nil {
+		panic(err)
+	}
+	answers, err := request.Answers(message.Key{Space: "default", Session: "s", Reply: "reply-1"}, decisions)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(answers[0].Call, answers[0].Kind, *answers[0].Input, answers[0].Digest)
+	// Output: c1 approve {"cents":400} sha256:1234
+}
+
+// A dict keeps its dialect when it is written without a word about it.
+func ExampleDetect() {
+	dict := []byte(`{"__module__":"agentscope.message.msg","__name__":"Msg","id":"1f","name":"Jarvis","role":"assistant","content":"Hi","metadata":null,"timestamp":"2025-04-09 03:39:15"}`)
+	d, err := v1.Detect(dict)
+	if err != nil {
+		panic(err)
+	}
+	m, err := v1.DecodeMsg(dict)
+	if err != nil {
+		panic(err)
+	}
+	newer, err := v1.Codec{Dialect: v1.V1}.AppendMsg(nil, m)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(d)
+	fmt.Println(string(newer))
+	// Output:
+	// AgentScope 0.1.x
+	// {"id":"1f","name":"Jarvis","role":"assistant","content":"Hi","metadata":null,"timestamp":"2025-04-09 03:39:15.000"}
+}

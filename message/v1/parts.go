@@ -1,0 +1,158 @@
+package v1
+
+import (
+	"math"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/internal/object"
+)
+
+// reserved is the member of a 2.0 message's metadata that remembers its dicts;
+// own is the member of a dict's metadata that is ours.
+const (
+	reserved = "askance_v1"
+	own      = "askance"
+)
+
+// part is one dict that a message was made of, as far as the message does not
+// say it.
+type part struct {
+	ID, Name, Timestamp string
+	Role                message.MsgRole
+	Blocks              int  // how many of the message's blocks
+	Text                bool // the content was a string
+	Shape               string
+	Metadata            any // of all dicts but the first, whose is the message's
+	Invocation          bool
+}
+
+// The shapes of metadata that are no object.
+const (
+	shapeNull  = "null"
+	shapeValue = "value"
+)
+
+// partOf describes a dict.
+func partOf(m *Msg, n int, first bool) part {
+	p := part{ID: m.ID, Name: m.Name, Timestamp: m.Timestamp, Role: m.Role, Blocks: n, Text: !m.Content.IsList(), Invocation: m.InvocationID != ""}
+	switch {
+	case m.Metadata == nil:
+		p.Shape = shapeNull
+	case strictjson.KindOf(m.Metadata) != "object":
+		p.Shape = shapeValue
+	}
+	if !first {
+		p.Metadata = metadataOf(m)
+	}
+	return p
+}
+
+// metadataOf is a dict's metadata as an object, without the request in it: that
+// is about a moment that has passed.
+func metadataOf(m *Msg) map[string]any {
+	if m.Metadata == nil {
+		return map[string]any{}
+	}
+	raw := m.Metadata
+	if strictjson.KindOf(raw) != "object" {
+		w := object.Write(nil)
+		w.Raw("value", raw)
+		raw, _ = w.End()
+	}
+	v, err := strictjson.Object(raw, strictjson.MaxBytes(math.MaxInt), strictjson.KeepBigIntegers())
+	if err != nil {
+		return map[string]any{} // it was checked when it was read
+	}
+	if o, ok := v[own].(map[string]any); ok {
+		if _, decides := o["decisions"]; !decides {
+			delete(o, "request_id")
+			delete(o, "calls")
+		}
+		if len(o) == 0 {
+			delete(v, own)
+		}
+	}
+	return v
+}
+
+// partsValue is what metadata holds of the parts.
+func partsValue(parts []part) map[string]any {
+	list := make([]any, len(parts))
+	for i, p := range parts {
+		v := map[string]any{"id": p.ID, "name": p.Name, "role": string(p.Role), "timestamp": p.Timestamp, "blocks": int64(p.Blocks)}
+		if p.Text {
+			v["text"] = true
+		}
+		if p.Shape != "" {
+			v["metadata_is"] = p.Shape
+		}
+		if p.Invocation {
+			v["invocation"] = true
+		}
+		if p.Metadata != nil {
+			v["metadata"] = p.Metadata
+		}
+		list[i] = v
+	}
+	return map[string]any{"parts": list}
+}
+
+// partsOf reads what partsValue wrote, nil if it does not fit the message any
+// more. The message may have grown since. A part may say who spoke only as far as that gives nobody another's
+// voice: results stand under system or user, all else under the message's role.
+func partsOf(m *message.Msg) []part {
+	top, _ := m.Metadata[reserved].(map[string]any)
+	list, _ := top["parts"].([]any)
+	var out []part
+	at := 0
+	for i, item := range list {
+		v, _ := item.(map[string]any)
+		p, ok := readPart(v, i == 0)
+		end := at + p.Blocks
+		if !ok || end > len(m.Content) || !voice(m, p.Role, m.Content[at:end]) || p.Text && !isText(m.Content[at:end]) {
+			return nil
+		}
+		at = end
+		out = append(out, p)
+	}
+	return out
+}
+
+func readPart(v map[string]any, first bool) (part, bool) {
+	var p part
+	role, okRole := v["role"].(string)
+	id, okID := v["id"].(string)
+	name, okName := v["name"].(string)
+	timestamp, okTime := v["timestamp"].(string)
+	n, okBlocks := v["blocks"].(int64)
+	if !okRole || !okID || !okName || !okTime || !okBlocks || n < 0 || n > math.MaxInt32 {
+		return p, false
+	}
+	p = part{ID: id, Name: name, Timestamp: timestamp, Role: message.MsgRole(role), Blocks: int(n)}
+	p.Text, _ = v["text"].(bool)
+	p.Shape, _ = v["metadata_is"].(string)
+	p.Invocation, _ = v["invocation"].(bool)
+	md, isObject := v["metadata"].(map[string]any)
+	if isObject {
+		p.Metadata = md
+	}
+	return p, first || isObject
+}
+
+// voice reports whether these blocks of the message may be written under role.
+func voice(m *message.Msg, role message.MsgRole, blocks []message.Block) bool {
+	if role == m.Role {
+		return true
+	}
+	for _, b := range blocks {
+		if b.Type() != message.BlockToolResult {
+			return false
+		}
+	}
+	return m.Role == message.RoleAssistant && role.Valid() && len(blocks) > 0
+}
+
+func isText(blocks []message.Block) bool {
+	return len(blocks) == 1 && blocks[0] != nil && blocks[0].Type() == message.BlockText
+}

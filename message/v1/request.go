@@ -1,0 +1,241 @@
+package v1
+
+import (
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/internal/object"
+)
+
+// Request is what a dict of the assistant says about its open calls, in
+// metadata.askance. 1.x itself has nothing of the kind.
+type Request struct {
+	ID    string // request_id: the reply's id
+	Calls []RequestCall
+}
+
+// RequestCall is one open call. Digest names the question about it; "" if none
+// is open.
+type RequestCall struct {
+	ID             message.CallID
+	State          message.ToolCallState
+	Digest         string
+	SuggestedRules []message.PermissionRule
+}
+
+// Decision is what a user's dict says about one open call, an item of
+// metadata.askance.decisions.
+type Decision struct {
+	ToolUseID message.CallID
+	Type      message.AnswerKind // approve, reject, or answer
+	Input     *string            // with approve: other arguments
+	Message   string             // with reject: why; with answer: the result
+	Rules     []message.PermissionRule
+}
+
+// Decisions are the decisions of one dict. RequestID names the request.
+type Decisions struct {
+	RequestID string
+	Items     []Decision
+}
+
+// link says which message a dict is a part of.
+type link struct {
+	Reply message.ReplyID
+	Part  int
+}
+
+// linkOf reads a dict's link.
+func linkOf(m *Msg) (link, bool) {
+	r := ours(m)
+	if r == nil || !r.Has("reply_id") {
+		return link{}, false
+	}
+	l := link{Reply: message.ReplyID(r.Text("reply_id")), Part: int(r.IntOr("part", 0))}
+	return l, r.Err() == nil && l.Part >= 0
+}
+
+// ours is metadata.askance, nil if there is none.
+func ours(m *Msg) *object.Reader {
+	if strictjson.KindOf(m.Metadata) != "object" {
+		return nil
+	}
+	raw := object.Read(m.Metadata).Raw(own, "")
+	if strictjson.KindOf(raw) != "object" {
+		return nil
+	}
+	return object.Read(raw)
+}
+
+// request is what metadata.askance says about the open calls among the blocks,
+// nil if there are none.
+func (s *splitter) request(blocks []message.Block) map[string]any {
+	open := s.openCalls(blocks)
+	if len(open) == 0 {
+		return nil
+	}
+	calls := make([]any, len(open))
+	for i, call := range open {
+		c := map[string]any{"tool_use_id": string(call.ID), "state": string(call.State)}
+		if s.c.Digest != nil && call.State == message.ToolCallAsking {
+			if d := s.c.Digest(message.ReplyID(s.m.ID), call.ID); d != "" {
+				c["digest"] = d
+			}
+		}
+		if len(call.SuggestedRules) > 0 {
+			c["suggested_rules"] = call.SuggestedRules
+		}
+		calls[i] = c
+	}
+	return map[string]any{"request_id": s.m.ID, "calls": calls}
+}
+
+// RequestOf reads the request of an assistant's dict, nil if it has none.
+func RequestOf(m *Msg) (*Request, error) {
+	r := ours(m)
+	if r == nil || m.Role != message.RoleAssistant || !r.Has("calls") {
+		return nil, nil
+	}
+	req := &Request{ID: r.Text("request_id")}
+	r.Items("calls", func(raw []byte) error {
+		i := object.Read(raw)
+		call := RequestCall{
+			ID: message.CallID(i.Text("tool_use_id")), State: message.ToolCallState(i.Text("state")), Digest: i.TextOr("digest", ""),
+			SuggestedRules: rules(i, "suggested_rules"),
+		}
+		if !call.State.Valid() {
+			i.Fail(strictjson.ErrType, "state %.60q", string(call.State))
+		}
+		req.Calls = append(req.Calls, call)
+		return i.Err()
+	})
+	if err := r.Err(); err != nil {
+		return nil, message.Errorf(message.CodeInvalid, "read request", "message %.60q: %w", m.ID, err)
+	}
+	return req, nil
+}
+
+func rules(r *object.Reader, name string) []message.PermissionRule {
+	var out []message.PermissionRule
+	r.Items(name, func(raw []byte) error {
+		var rule message.PermissionRule
+		err := rule.UnmarshalJSON(raw)
+		out = append(out, rule)
+		return err
+	})
+	return out
+}
+
+// DecisionsOf reads the decisions of a user's dict, nil if it has none. What
+// the dict's text says is never a decision. Members and words that are not
+// known refuse the whole.
+func DecisionsOf(m *Msg) (*Decisions, error) {
+	r := ours(m)
+	if r == nil || !r.There("decisions") {
+		return nil, nil
+	}
+	if m.Role != message.RoleUser {
+		return nil, message.Errorf(message.CodeForbidden, "read decisions", "message %.60q: only a user's message can decide, this is the %s's", m.ID, m.Role)
+	}
+	r.Only("request_id", "decisions", "reply_id", "part")
+	d := &Decisions{RequestID: r.Text("request_id")}
+	r.Need("decisions", func(raw []byte) error {
+		return object.Each(raw, func(raw []byte) error {
+			item, err := decisionOf(raw)
+			d.Items = append(d.Items, item)
+			return err
+		})
+	})
+	if len(d.Items) == 0 {
+		r.Fail(strictjson.ErrMissingMember, "no decision")
+	}
+	if err := r.Err(); err != nil {
+		return nil, message.Errorf(message.CodeInvalid, "read decisions", "message %.60q: %w", m.ID, err)
+	}
+	return d, nil
+}
+
+func decisionOf(raw []byte) (Decision, error) {
+	r := object.Read(raw)
+	r.Only("tool_use_id", "type", "input", "message", "rules")
+	d := Decision{ToolUseID: message.CallID(r.Text("tool_use_id")), Type: message.AnswerKind(r.Text("type")), Message: r.TextOr("message", ""), Rules: rules(r, "rules")}
+	if input := r.Raw("input", "object"); input != nil {
+		text := string(input)
+		d.Input = &text
+	}
+	if r.Err() != nil {
+		return d, r.Err()
+	}
+	return d, d.check()
+}
+
+// check refuses what could be meant in two ways.
+func (d Decision) check() error {
+	bad := ""
+	switch d.Type {
+	case message.AnswerApprove:
+		if d.Message != "" {
+			bad = "an approval with a message, which nobody would read"
+		}
+	case message.AnswerReject:
+		if d.Input != nil || d.Rules != nil {
+			bad = "a rejection with input or rules"
+		}
+	case message.AnswerForTool:
+		if d.Input != nil || d.Rules != nil || d.Message == "" {
+			bad = "an answer has a message and nothing else"
+		}
+	default:
+		bad = "the type is none of approve, reject, answer"
+	}
+	if bad != "" {
+		return strictjson.Wrong(strictjson.ErrType, "%s", bad)
+	}
+	return nil
+}
+
+// Answers turns decisions into answers to the questions that the request names,
+// with their digests: a question that changed since refuses them. key is the
+// reply's. Either every decision fits or there is no answer. Calls that no
+// decision names stay open.
+func (r *Request) Answers(key message.Key, d *Decisions) ([]message.Answer, error) {
+	if d.RequestID != r.ID {
+		return nil, message.Errorf(message.CodeNotFound, "answer", "the decisions are about the request %.60q, open is %.60q", d.RequestID, r.ID)
+	}
+	var out []message.Answer
+	seen := map[message.CallID]bool{}
+	for i, item := range d.Items {
+		call, n := r.call(item.ToolUseID)
+		switch {
+		case n != 1:
+			return nil, message.Errorf(message.CodeNotFound, "answer", "decisions[%d]: the request has %d calls with the id %.60q", i, n, string(item.ToolUseID))
+		case seen[item.ToolUseID]:
+			return nil, message.Errorf(message.CodeInvalid, "answer", "decisions[%d]: a second decision about %.60q", i, string(item.ToolUseID))
+		case call.State != message.ToolCallAsking || call.Digest == "":
+			return nil, message.Errorf(message.CodeState, "answer", "decisions[%d]: no question is open about %.60q", i, string(item.ToolUseID))
+		}
+		if err := item.check(); err != nil {
+			return nil, message.Errorf(message.CodeInvalid, "answer", "decisions[%d]: %w", i, err)
+		}
+		seen[item.ToolUseID] = true
+		key.Call = item.ToolUseID
+		a := message.Answer{Key: key, Digest: call.Digest, Kind: item.Type, Input: item.Input, Rules: item.Rules}
+		if item.Type == message.AnswerForTool {
+			a.Output = item.Message
+		} else {
+			a.Feedback = item.Message
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// call finds a call and says how many have that id.
+func (r *Request) call(id message.CallID) (found RequestCall, n int) {
+	for _, c := range r.Calls {
+		if c.ID == id {
+			found = c
+			n++
+		}
+	}
+	return found, n
+}

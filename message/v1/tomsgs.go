@@ -1,0 +1,256 @@
+package v1
+
+import (
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// ToMsgs turns a conversation of dicts into one of AgentScope 2.0 messages. An
+// assistant's dict, the dicts that hold nothing but results, and the assistant's
+// next dicts become one message, whose id is the first dict's; a result goes to
+// the message with its call, wherever that is. It fails on what 2.0 forbids and
+// nothing can be done about: calls and thinking of users and of the system.
+func (c Codec) ToMsgs(list []*Msg) ([]*message.Msg, error) {
+	j := joiner{c: c, calls: map[message.CallID][]*joined{}}
+	for i, m := range list {
+		if m == nil {
+			return nil, message.Errorf(message.CodeInvalid, "convert 1.x messages", "messages[%d]: there is none", i)
+		}
+		if err := j.add(m); err != nil {
+			return nil, message.Errorf(message.CodeInvalid, "convert 1.x messages", "messages[%d] (id %.60q): %w", i, m.ID, err)
+		}
+	}
+	return j.finish()
+}
+
+// joiner builds messages from dicts.
+type joiner struct {
+	c     Codec
+	out   []*joined
+	group *joined // the assistant's message that may go on
+	calls map[message.CallID][]*joined
+}
+
+// joined is a message and the dicts it was made of.
+type joined struct {
+	m     *message.Msg
+	parts []part
+	// results says that the last dict held results, so that the assistant's next
+	// one belongs here.
+	results bool
+	links   int // how many of the dicts came from this very message, see link
+}
+
+func (j *joiner) add(m *Msg) error {
+	switch {
+	case onlyResults(m):
+		j.results(m, m.Content.Blocks)
+		return nil
+	case m.Role == message.RoleAssistant:
+		return j.assistant(m)
+	case m.Role == message.RoleUser:
+		j.group = nil
+		return j.user(m, m.Content.Blocks, message.RoleUser)
+	default:
+		j.group = nil
+		return j.system(m)
+	}
+}
+
+// onlyResults reports whether a dict of the system or of a user only carries
+// results.
+func onlyResults(m *Msg) bool {
+	return m.Role != message.RoleAssistant && len(m.Content.Blocks) > 0 &&
+		!slices.ContainsFunc(m.Content.Blocks, func(b Block) bool { return b.Type() != BlockToolResult })
+}
+
+// assistant begins a message or goes on with the one before.
+func (j *joiner) assistant(m *Msg) error {
+	l, linked := linkOf(m)
+	g := j.group
+	if g == nil || !g.results || g.m.Name != m.Name || linked && g.linked() && string(l.Reply) != g.m.ID {
+		g = j.begin(m, message.RoleAssistant)
+		j.group = g
+	}
+	g.results = false
+	n := len(g.m.Content)
+	if err := j.blocks(g, m, m.Content, message.RoleAssistant); err != nil {
+		return err
+	}
+	g.note(m, l, linked, len(g.m.Content)-n)
+	return nil
+}
+
+// begin makes an empty message of a dict.
+func (j *joiner) begin(m *Msg, role message.MsgRole) *joined {
+	at := j.c.iso(m.Timestamp)
+	out := &message.Msg{ID: m.ID, Name: m.Name, Role: role, CreatedAt: at, Content: []message.Block{}, Metadata: metadataOf(m)}
+	if role != message.RoleAssistant {
+		out.FinishedAt = &at
+	}
+	if _, ok := out.Metadata[reserved]; ok {
+		j.c.lose(rowReserved, m.ID, "the member "+reserved+" of metadata")
+		delete(out.Metadata, reserved)
+	}
+	if l, linked := linkOf(m); linked {
+		delete(out.Metadata, own)
+		if l.Part == 0 {
+			out.ID = string(l.Reply)
+		}
+	}
+	if m.InvocationID != "" {
+		out.Metadata["invocation_id"] = m.InvocationID
+	}
+	g := &joined{m: out}
+	j.out = append(j.out, g)
+	return g
+}
+
+// results gives each result to the message with its call.
+func (j *joiner) results(m *Msg, list []Block) {
+	l, linked := linkOf(m)
+	for len(list) > 0 {
+		g := j.place(m, list[0].(*ToolResultBlock).ID)
+		n := 1
+		for n < len(list) && j.place(m, list[n].(*ToolResultBlock).ID) == g {
+			n++
+		}
+		for _, b := range list[:n] {
+			j.result(g, m, b.(*ToolResultBlock))
+		}
+		if g != j.group {
+			j.c.lose(rowResults, m.ID, "that results came after another message")
+		} else {
+			g.results = true
+		}
+		g.note(m, l, linked, n)
+		list = list[n:]
+	}
+}
+
+// place finds the message that a result belongs to: the open one or an earlier
+// one that has the call without a result; else one that has the call; else the
+// open one, or a new one.
+func (j *joiner) place(m *Msg, id message.CallID) *joined {
+	for _, unanswered := range []bool{true, false} {
+		for _, g := range slices.Backward(j.calls[id]) {
+			if !unanswered || g.m.ToolResult(id) == nil {
+				return g
+			}
+		}
+	}
+	j.c.lose(rowResults, m.ID, "which call the result "+string(id)+" belongs to")
+	if j.group == nil {
+		j.group = j.begin(m, message.RoleAssistant)
+	}
+	return j.group
+}
+
+func (j *joiner) result(g *joined, m *Msg, b *ToolResultBlock) {
+	if len(b.Extra) > 0 {
+		j.c.lose(rowExtra, m.ID, "members of the result "+string(b.ID))
+	}
+	at := j.c.iso(m.Timestamp)
+	r := &message.ToolResultBlock{
+		ID: b.ID, Name: b.Name, Output: j.output(g, m, b), State: message.ToolResultSuccess,
+		Metadata: map[string]any{}, CreatedAt: at, FinishedAt: &at,
+	}
+	if call := g.m.ToolCall(b.ID); call != nil && r.Name == "" {
+		r.Name = call.Name
+	}
+	if interrupted(r.Output) {
+		r.State = message.ToolResultInterrupted
+	}
+	g.m.Content = append(g.m.Content, r)
+}
+
+// user makes a message of text and data. Results among them go to their calls.
+func (j *joiner) user(m *Msg, list []Block, from message.MsgRole) error {
+	var rest, results []Block
+	for _, b := range list {
+		if b.Type() == BlockToolResult {
+			results = append(results, b)
+		} else {
+			rest = append(rest, b)
+		}
+	}
+	if len(results) > 0 {
+		j.c.lose(rowResults, m.ID, "that results stood beside other content")
+		j.results(m, results)
+		j.group = nil
+	}
+	content := Content{Text: m.Content.Text, Blocks: rest}
+	if m.Content.IsList() && rest == nil {
+		content.Blocks = []Block{}
+	}
+	g := j.begin(m, from)
+	l, linked := linkOf(m)
+	if err := j.blocks(g, m, content, from); err != nil {
+		return err
+	}
+	g.note(m, l, linked, len(g.m.Content))
+	return nil
+}
+
+// system makes a message of text. Media, which 2.0 does not let the system
+// show, become a user's: that takes authority away and adds none.
+func (j *joiner) system(m *Msg) error {
+	isMedia := func(b Block) bool { _, ok := b.(*MediaBlock); return ok }
+	if !slices.ContainsFunc(m.Content.Blocks, isMedia) {
+		return j.user(m, m.Content.Blocks, message.RoleSystem)
+	}
+	var media []Block
+	rest := slices.Clone(m.Content.Blocks)
+	for i := 0; i < len(rest); {
+		if isMedia(rest[i]) {
+			media, rest = append(media, rest[i]), slices.Delete(rest, i, i+1)
+		} else {
+			i++
+		}
+	}
+	if len(rest) > 0 {
+		if err := j.user(m, rest, message.RoleSystem); err != nil {
+			return err
+		}
+	}
+	j.c.lose(rowSystem, m.ID, "that the system showed media")
+	shown := *m
+	shown.Content = List(media...)
+	if len(rest) > 0 {
+		shown.ID = j.c.partID(m.ID, 1)
+	}
+	return j.user(&shown, media, message.RoleUser)
+}
+
+// finish derives the states of calls and writes down what dicts there were.
+func (j *joiner) finish() ([]*message.Msg, error) {
+	out := make([]*message.Msg, len(j.out))
+	for i, g := range j.out {
+		for _, call := range message.BlocksOf[*message.ToolCallBlock](g.m) {
+			if g.m.ToolResult(call.ID) != nil {
+				call.State = message.ToolCallFinished
+			}
+		}
+		if err := g.m.Validate(); err != nil {
+			return nil, err
+		}
+		if !g.linked() {
+			g.m.Metadata[reserved] = partsValue(g.parts)
+		}
+		out[i] = g.m
+	}
+	return out, nil
+}
+
+// linked reports whether every dict came from this very message, so that there
+// is nothing to remember.
+func (g *joined) linked() bool { return g.links > 0 && g.links == len(g.parts) }
+
+// note remembers a dict that became n blocks of the message.
+func (g *joined) note(m *Msg, l link, linked bool, n int) {
+	if linked && string(l.Reply) == g.m.ID && l.Part == len(g.parts) {
+		g.links++
+	}
+	g.parts = append(g.parts, partOf(m, n, len(g.parts) == 0))
+}
