@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/askance-dev/askance/bus"
@@ -118,10 +119,26 @@ func (a *app) likeLastRun(dir node.Dir, last map[string][]string) (node.Config, 
 		return cfg, &message.Error{Code: message.CodeUnavailable, Op: "open data folder", What: fmt.Sprintf("no engine runs on %s, and with which policy and tools the last one ran is not recorded there", dir), Hint: "start askance serve"}
 	}
 	var err error
+	if cfg.Reviewers, err = lastLimits(last); err != nil {
+		return cfg, err
+	}
 	if path := one(last["tools"]); path != "" {
 		cfg.Tools, err = toolfile.Load(path)
 	}
 	return cfg, err
+}
+
+// lastLimits are the limits of reviewers of the last run. What cannot be read
+// is no absence of limits.
+func lastLimits(last map[string][]string) (l message.ReviewerLimits, err error) {
+	for key, n := range map[string]*int{"reviewer_per_minute": &l.PerMinute, "reviewer_max_open": &l.MaxOpen} {
+		if text := one(last[key]); text != "" || len(last[key]) > 0 {
+			if *n, err = strconv.Atoi(text); err != nil || *n < 0 {
+				return l, usagef("%s: %s is no number", lastRun, key)
+			}
+		}
+	}
+	return l, nil
 }
 
 // one is the only value of a setting, or "".

@@ -127,11 +127,12 @@ tools:
 
 // served is a running askance serve.
 type served struct {
-	t    *testing.T
-	data string
-	url  string
-	open bool // beyond loopback
-	stop func()
+	t       *testing.T
+	data    string
+	url     string
+	open    bool // beyond loopback
+	stop    func()
+	metrics string
 }
 
 // serve starts askance serve on a free port and waits until it serves.
@@ -165,10 +166,11 @@ func serveOn(t *testing.T, data string, args ...string) *served {
 		t.Fatalf("askance serve: %v\n%s", err, errs.String())
 	}
 	started := decode[struct {
-		URL  string `json:"url"`
-		Open bool   `json:"open_beyond_loopback"`
+		URL     string `json:"url"`
+		Metrics string `json:"metrics"`
+		Open    bool   `json:"open_beyond_loopback"`
 	}](t, line)
-	s.url, s.open = started.URL, started.Open
+	s.url, s.metrics, s.open = started.URL, started.Metrics, started.Open
 	return s
 }
 

@@ -7,14 +7,17 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -25,6 +28,8 @@ type serving struct {
 	policy, shadow, dirs, people               []string
 	bucket, peopleBucket, insecure             bool
 	remind                                     time.Duration
+	reviewers                                  message.ReviewerLimits
+	metrics                                    string
 }
 
 func (a *app) serve() *cobra.Command {
@@ -65,6 +70,9 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	f.StringVar(&s.cwd, "cwd", "", "folder in which the tools run, for rules about paths (default the current one)")
 	f.StringArrayVar(&s.dirs, "working-dir", nil, "further folder in which tools may edit where the mode lets them; may be repeated")
 	f.DurationVar(&s.remind, "remind", 0, "tell inboxes of an open question again whenever nothing was said about it for so long; 0 never does")
+	f.IntVar(&s.reviewers.PerMinute, "reviewer-per-minute", 0, "refuse answers of one reviewer beyond so many within a minute; 0: no limit")
+	f.IntVar(&s.reviewers.MaxOpen, "reviewer-max-open", 0, "hand nothing more over to a reviewer with so many open questions; 0: no limit")
+	f.StringVar(&s.metrics, "metrics", "", "address at which Prometheus may scrape /metrics, the names of reviewers included; :9464 is on loopback (default none)")
 	f.StringVar(&s.keys, "keys", "", "key file of the space's engines (default engine.key in the data folder; made if it is not there)")
 	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"default", "accept_edits", "explore", "bypass", "dont_ask"}, cobra.ShellCompDirectiveNoFileComp))
@@ -92,6 +100,10 @@ func (a *app) serveConfig(s serving) (node.Config, error) {
 	if s.remind < 0 {
 		return cfg, usagef("--remind is %s, and must not be negative", s.remind)
 	}
+	if s.reviewers.PerMinute < 0 || s.reviewers.MaxOpen < 0 {
+		return cfg, usagef("--reviewer-per-minute and --reviewer-max-open must not be negative")
+	}
+	cfg.Reviewers = s.reviewers
 	cfg.Cwd, cfg.WorkingDirs, cfg.Remind = s.cwd, s.dirs, s.remind
 	if cfg.Cwd == "" {
 		cfg.Cwd, _ = os.Getwd() // not known: then no path counts as inside
@@ -164,7 +176,16 @@ func (a *app) serveUntilStopped(ctx context.Context, n *node.Node, cfg node.Conf
 	if err := recordRun(cfg, s.policy, s.tools); err != nil {
 		return err
 	}
-	if err := a.printServing(n, cfg); err != nil {
+	scrape := ""
+	if s.metrics != "" {
+		m, err := metrics.Serve(ctx, s.metrics, n.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "askance-metrics"}))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = m.Close() }() // nothing is lost
+		scrape = m.URL()
+	}
+	if err := a.printServing(n, cfg, scrape); err != nil {
 		return err
 	}
 	select {
@@ -187,6 +208,12 @@ func recordRun(cfg node.Config, policy []string, tools string) error {
 	}
 	if cfg.DirectoryBucket {
 		values["directory_bucket"] = []string{"true"}
+	}
+	if n := cfg.Reviewers.PerMinute; n > 0 {
+		values["reviewer_per_minute"] = []string{strconv.Itoa(n)}
+	}
+	if n := cfg.Reviewers.MaxOpen; n > 0 {
+		values["reviewer_max_open"] = []string{strconv.Itoa(n)}
 	}
 	if cfg.Mode != "" {
 		values["mode"] = []string{string(cfg.Mode)}
@@ -217,15 +244,17 @@ type started struct {
 	PID        int      `json:"pid"`
 	// Auth is how the names of those who send requests are established.
 	Auth string `json:"auth"`
+	// Metrics is where Prometheus may scrape.
+	Metrics string `json:"metrics,omitzero"`
 	// Open: other machines may reach the embedded server, under any name.
 	Open bool `json:"open_beyond_loopback,omitzero"`
 }
 
-func (a *app) printServing(n *node.Node, cfg node.Config) error {
+func (a *app) printServing(n *node.Node, cfg node.Config, scrape string) error {
 	st := started{
 		URL: n.URL(), Data: string(cfg.Dir), PublicKey: cfg.Dir.PublicKeys(), KeyID: n.KeyID(), Space: string(cfg.Space),
 		Engine: n.Engine().ID(), Durability: n.Journal().Durability(), Policy: n.PolicyHash(), Rules: max(0, n.Rules()), PID: os.Getpid(),
-		Open: openBeyondLoopback(cfg), Auth: n.Auth(),
+		Open: openBeyondLoopback(cfg), Auth: n.Auth(), Metrics: scrape,
 	}
 	for _, t := range cfg.Tools {
 		st.Tools = append(st.Tools, t.Name)
@@ -248,6 +277,9 @@ func (a *app) printServing(n *node.Node, cfg node.Config) error {
 		{"key", st.PublicKey + " (" + st.KeyID + ")"}, {"policy", policy}, {"tools", tools}, {"logins", a.logins(cfg, st.Auth)},
 	} {
 		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-8s", row[0])), row[1])
+	}
+	if scrape != "" {
+		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim("metrics "), scrape)
 	}
 	if st.Open {
 		text.WriteString(a.out.Bad("  open beyond loopback: whoever reaches this server may act as anybody") + "\n")

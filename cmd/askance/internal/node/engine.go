@@ -18,6 +18,7 @@ func (n *Node) openEngine(ctx context.Context) error {
 		engine.WithSigner(n.signing), engine.WithLogger(n.cfg.Log), engine.WithVersion(n.cfg.Version),
 		engine.WithPolicyError(n.policy.loadError), engine.WithSignals(n.signals()),
 		engine.WithWorkingDirs(n.cfg.Cwd, n.cfg.WorkingDirs...), engine.WithReminders(n.cfg.Remind),
+		engine.WithReviewerLimits(n.cfg.Reviewers),
 	}
 	if n.people != nil {
 		opts = append(opts, engine.WithDirectory(n.people))

@@ -62,6 +62,8 @@ type Config struct {
 	// Remind is how often inboxes are told of a question about which nothing is
 	// said; 0: never.
 	Remind time.Duration
+	// Reviewers are the limits of those who answer.
+	Reviewers message.ReviewerLimits
 	// Local has Go functions for local tools. Commands of Tools are added to it.
 	Local *executor.Registry
 

@@ -1,0 +1,101 @@
+package cli_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message"
+)
+
+// limitedServe serves the test's rules with limits of reviewers and metrics.
+func limitedServe(t *testing.T, more ...string) *served {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "rules.yaml"), testRules)
+	write(t, filepath.Join(dir, "tools.yaml"), testTools)
+	return serveOn(t, filepath.Join(dir, "data"), append([]string{"--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml")}, more...)...)
+}
+
+func TestLoad(t *testing.T) {
+	clean(t)
+	s := limitedServe(t, "--reviewer-per-minute", "2", "--reviewer-max-open", "5")
+	if out := ok(t, "load", "--data", s.data, "--as", "eve"); !strings.Contains(out, "0 open questions") || !strings.Contains(out, "Nobody has answered") {
+		t.Errorf("of nothing: %s", out)
+	}
+	for _, id := range []string{"c1", "c2", "c3"} {
+		s.propose("r-"+id, id, "pay", `{"cents":500}`)
+	}
+	s.propose("r-c4", "c4", "boss", `{}`)
+	ok(t, "approve", "c1", "--data", s.data, "--as", "ann", "--yes")
+	ok(t, "reject", "c2", "--data", s.data, "--as", "ann", "--yes")
+
+	r := decode[message.LoadReply](t, ok(t, "load", "--json", "--data", s.data))
+	if r.Open != 2 || r.Unassigned != 1 || len(r.People) != 2 || r.Limits.PerMinute != 2 {
+		t.Fatalf("load: %+v", r)
+	}
+	if ann, boss := r.People[0], r.People[1]; ann.Name != "ann" || ann.Answered != 2 || ann.Approved != 1 || boss.Name != "boss" || boss.Open != 1 {
+		t.Errorf("load: %+v", r.People)
+	}
+	text := ok(t, "reviewers", "--data", s.data)
+	for _, want := range []string{"2 open questions, 1 of them for any approver", "limits: 2 answers a minute, nothing handed over to who has 5 open", "REVIEWER", "ann", "50%"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+
+	// The third answer within the minute is refused, the question stays open.
+	f := fails(t, cli.ExitUnavailable, "ann has answered 2 questions within a minute, the limit is 2", "approve", "c3", "--data", s.data, "--as", "ann", "--yes")
+	if f.out != "" {
+		t.Errorf("printed %q", f.out)
+	}
+	j := run(t, "approve", "c3", "--data", s.data, "--as", "ann", "--yes", "--json")
+	if e := decode[map[string]map[string]any](t, j.err)["error"]; e["code"] != "over_limit" || e["state"] != "asking" {
+		t.Errorf("the error is %v", e)
+	}
+
+	// The limit outlives the server: a command that opens the folder keeps to it.
+	s.stop()
+	fails(t, cli.ExitUnavailable, "the limit is 2", "approve", "c3", "--data", s.data, "--as", "ann", "--yes")
+	if r := decode[message.LoadReply](t, ok(t, "load", "--json", "--data", s.data)); r.Open != 2 || r.People[0].Answered != 2 {
+		t.Errorf("without a server: %+v", r)
+	}
+	ok(t, "approve", "c3", "--data", s.data, "--as", "bob", "--yes")
+
+	last := filepath.Join(s.data, "last-run.yaml")
+	b, err := os.ReadFile(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, last, strings.Replace(string(b), `"2"`, "many", 1))
+	fails(t, cli.ExitUsage, "reviewer_per_minute is no number", "approve", "c4", "--data", s.data, "--as", "boss", "--yes")
+}
+
+func TestServeMetrics(t *testing.T) {
+	clean(t)
+	s := limitedServe(t, "--metrics", ":0")
+	s.propose("r1", "c1", "boss", `{}`)
+	if !strings.HasPrefix(s.metrics, "http://127.0.0.1:") {
+		t.Fatalf("metrics at %q", s.metrics)
+	}
+	resp, err := http.Get(s.metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"askance_up 1\n", `askance_reviewer_open_questions{kind="person",name="boss"} 1`, "askance_open_questions 1"} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("no %q in\n%s", want, body)
+		}
+	}
+	fails(t, cli.ExitError, "metrics:", "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--metrics", "nowhere")
+	fails(t, cli.ExitUsage, "must not be negative", "serve", "--data", t.TempDir(), "--reviewer-per-minute", "-1")
+}

@@ -1,0 +1,106 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Engine is what is shown. engine.Client has it.
+type Engine interface {
+	Info(ctx context.Context) (message.InfoReply, error)
+	Load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error)
+}
+
+// scrapeTime bounds one scrape.
+const scrapeTime = 5 * time.Second
+
+// collector reads an engine for each scrape. It is a prometheus.Collector.
+type collector struct{ engine Engine }
+
+// who are the labels of a reviewer.
+var who = []string{"kind", "name"}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("askance_"+name, help, labels, nil)
+}
+
+var (
+	up          = desc("up", "Whether the engine answers: 1 or 0.")
+	build       = desc("build_info", "Always 1; the labels say what runs.", "version", "engine", "space", "durability")
+	openCalls   = desc("open_calls", "Calls that are not finished.")
+	heldCalls   = desc("held_calls", "Calls that wait for an operator to settle them.")
+	policyError = desc("policy_error", "1 while the last policy could not be loaded and an older one is in force.")
+	openAsked   = desc("open_questions", "Questions that wait for an answer.")
+	unassigned  = desc("open_questions_unassigned", "Open questions that any approver may answer.")
+	refused     = desc("reviewer_limit_refusals_total", "Answers that this engine refused for a limit of reviewers.")
+	others      = desc("reviewers_not_shown", "Reviewers and groups beyond those that are kept apart.")
+
+	reviewerOpen = desc("reviewer_open_questions", "Open questions that wait for this person's or group's word.", who...)
+	answers      = desc("reviewer_answers_total", "Answers by kind: approve, reject, answer; pass is a question left to others.", "kind", "name", "answer")
+	tooSoon      = desc("reviewer_answers_within_2s_total", "Answers within two seconds of the question, sooner than one can read.", who...)
+	tookTime     = desc("reviewer_time_to_answer_seconds", "Time from the question to the answer; the median to within 5 %.", who...)
+)
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{up, build, openCalls, heldCalls, policyError, openAsked, unassigned, refused, others, reviewerOpen, answers, tooSoon, tookTime} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. An engine that does not answer is
+// shown as that, and nothing of it is made up.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
+	defer cancel()
+	info, err := c.engine.Info(ctx)
+	if err != nil {
+		ch <- gauge(up, 0)
+		return
+	}
+	load, err := c.engine.Load(ctx, message.LoadRequest{V: 1})
+	if err != nil {
+		ch <- gauge(up, 0)
+		return
+	}
+	ch <- gauge(up, 1)
+	ch <- gauge(build, 1, info.Version, info.Engine, string(info.Space), info.Durability)
+	ch <- gauge(openCalls, info.Open)
+	ch <- gauge(heldCalls, info.Held)
+	failed := 0
+	if info.PolicyErr != "" {
+		failed = 1
+	}
+	ch <- gauge(policyError, failed)
+	ch <- gauge(openAsked, load.Open)
+	ch <- gauge(unassigned, load.Unassigned)
+	ch <- counter(refused, load.Refused)
+	ch <- gauge(others, load.Others)
+	reviewers(ch, "person", load.People)
+	reviewers(ch, "group", load.Groups)
+}
+
+func reviewers(ch chan<- prometheus.Metric, kind string, all []message.ReviewerLoad) {
+	for _, r := range all {
+		ch <- gauge(reviewerOpen, r.Open, kind, r.Name)
+		for answer, n := range map[string]int{"approve": r.Approved, "reject": r.Rejected, "answer": r.ForTool, "pass": r.Passed} {
+			ch <- counter(answers, n, kind, r.Name, answer)
+		}
+		ch <- counter(tooSoon, r.Within2S, kind, r.Name)
+		ch <- prometheus.MustNewConstSummary(tookTime, uint64(max(0, r.Answered)), seconds(r.TotalMS), map[float64]float64{0.5: seconds(r.MedianMS)}, kind, r.Name)
+	}
+}
+
+func seconds(ms int64) float64 { return float64(ms) / 1000 }
+
+func gauge(d *prometheus.Desc, n int, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+}
+
+func counter(d *prometheus.Desc, n int, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}

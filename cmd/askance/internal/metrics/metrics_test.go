@@ -1,0 +1,107 @@
+package metrics_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
+	"github.com/askance-dev/askance/message"
+)
+
+type engine struct{ err error }
+
+func (e engine) Info(context.Context) (message.InfoReply, error) {
+	return message.InfoReply{Version: "v1", Engine: "eng_1", Space: "default", Durability: "fsynced", Open: 7, Held: 1, PolicyErr: "bad"}, e.err
+}
+
+func (e engine) Load(context.Context, message.LoadRequest) (message.LoadReply, error) {
+	return message.LoadReply{
+		Open: 5, Unassigned: 2, Refused: 3,
+		People: []message.ReviewerLoad{{Name: "ann \"x\"\n", Open: 3, Answered: 4, Approved: 3, Rejected: 1, Within2S: 2, MedianMS: 1500, TotalMS: 9000}},
+		Groups: []message.ReviewerLoad{{Name: "ops", Open: 1}},
+	}, e.err
+}
+
+func scrape(t *testing.T, e engine) []string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	metrics.Handler(e).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	var out []string
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.HasPrefix(line, "askance_") {
+			out = append(out, strings.TrimSpace(line))
+		}
+	}
+	return out
+}
+
+func TestMetrics(t *testing.T) {
+	want := `askance_build_info{durability="fsynced",engine="eng_1",space="default",version="v1"} 1
+askance_held_calls 1
+askance_open_calls 7
+askance_open_questions 5
+askance_open_questions_unassigned 2
+askance_policy_error 1
+askance_reviewer_answers_total{answer="answer",kind="group",name="ops"} 0
+askance_reviewer_answers_total{answer="answer",kind="person",name="ann \"x\"\n"} 0
+askance_reviewer_answers_total{answer="approve",kind="group",name="ops"} 0
+askance_reviewer_answers_total{answer="approve",kind="person",name="ann \"x\"\n"} 3
+askance_reviewer_answers_total{answer="pass",kind="group",name="ops"} 0
+askance_reviewer_answers_total{answer="pass",kind="person",name="ann \"x\"\n"} 0
+askance_reviewer_answers_total{answer="reject",kind="group",name="ops"} 0
+askance_reviewer_answers_total{answer="reject",kind="person",name="ann \"x\"\n"} 1
+askance_reviewer_answers_within_2s_total{kind="group",name="ops"} 0
+askance_reviewer_answers_within_2s_total{kind="person",name="ann \"x\"\n"} 2
+askance_reviewer_limit_refusals_total 3
+askance_reviewer_open_questions{kind="group",name="ops"} 1
+askance_reviewer_open_questions{kind="person",name="ann \"x\"\n"} 3
+askance_reviewer_time_to_answer_seconds{kind="group",name="ops",quantile="0.5"} 0
+askance_reviewer_time_to_answer_seconds_sum{kind="group",name="ops"} 0
+askance_reviewer_time_to_answer_seconds_count{kind="group",name="ops"} 0
+askance_reviewer_time_to_answer_seconds{kind="person",name="ann \"x\"\n",quantile="0.5"} 1.5
+askance_reviewer_time_to_answer_seconds_sum{kind="person",name="ann \"x\"\n"} 9
+askance_reviewer_time_to_answer_seconds_count{kind="person",name="ann \"x\"\n"} 4
+askance_reviewers_not_shown 0
+askance_up 1`
+	if got := strings.Join(scrape(t, engine{}), "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestMetricsOfASilentEngine(t *testing.T) {
+	if got := scrape(t, engine{message.ErrUnavailable}); len(got) != 1 || got[0] != "askance_up 0" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestServe(t *testing.T) {
+	s, err := metrics.Serve(t.Context(), ":0", engine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(s.URL(), "http://127.0.0.1:") {
+		t.Errorf("an address without a host is not that of loopback: %s", s.URL())
+	}
+	resp, err := http.Get(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil || !strings.Contains(string(body), "go_goroutines") {
+		t.Errorf("%v\n%s", err, body)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := metrics.Serve(t.Context(), "nowhere", engine{}); err == nil {
+		t.Error("no address is served")
+	}
+}
