@@ -27,6 +27,10 @@ func (x *extractor) deep(node syntax.Node, via []string, piped bool) {
 		switch n := n.(type) {
 		case *syntax.Stmt:
 			x.stmt(n, x.via(via, path), in)
+		case *syntax.CoprocClause:
+			if n.Name != nil && n.Stmt.Cmd == nil { // coproc sh <f runs sh
+				x.nested(&syntax.CallExpr{Args: []*syntax.Word{n.Name}}, n.Stmt, x.via(via, path), in)
+			}
 		default:
 			if evaluatedTwice(n) {
 				x.crude(strings.TrimLeft(x.source(n), "$("))

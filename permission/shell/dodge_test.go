@@ -11,6 +11,8 @@ import (
 // the rule is about, or may run it.
 func TestDodges(t *testing.T) {
 	for _, tt := range []struct{ rule, line, want string }{
+		{"rm:*", "coproc rm <x", hit},
+		{"rm:*", "coproc bash < <(echo rm x)", cloud},
 		{"rm:*", "r\\m x", hit},
 		{"rm:*", "'rm' x", hit},
 		{"rm:*", "r''m x", hit},

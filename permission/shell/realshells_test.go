@@ -21,6 +21,8 @@ var ways = []string{
 	"find . -name x.txt -exec touch PWNED ';'", `find . -name x.txt -execdir touch {} \;`, "A=1 touch PWNED", "A=1 B=2 env touch PWNED", "to\\\nuch PWNED",
 	"set -- touch PWNED; \"$@\"", "command -p eval 'touch PWNED'", "sh <<E\ntouch PWNED\nE\n", "bash <<<'touch PWNED'", ">f touch PWNED", "<x.txt touch PWNED",
 	"builtin eval 'touch PWNED'", "IFS=,; X=touch,PWNED; $X", "printf 'touch PWNED' | bash", "nohup nice env bash -c 'exec touch PWNED'",
+	"source <(echo touch PWNED)", "bash < <(echo touch PWNED)", "sh -c sh <<< 'touch PWNED'", "echo touch PWNED | eval sh", "echo touch PWNED | { sh; }",
+	"printf 'touch PWNED' | if true; then sh; fi", "g() { sh; }; echo touch PWNED | g", "echo touch PWNED > >(sh); wait", "env X='a b' bash -c 'touch PWNED'",
 }
 
 // joins are ways to put %b beside or inside a harmless git status.

@@ -77,6 +77,7 @@ func (a *app) runLint(ctx context.Context, l linting, args []string) error {
 	}
 	if policy, b, err := s.load(); err == nil {
 		opts.Coverage = suite.Run(ctx, policy, b)
+		a.printNotices(b.Notices())
 	}
 	report := lint.Run(s.files, opts)
 	if err := a.printReport(report); err != nil {
@@ -89,6 +90,14 @@ func (a *app) runLint(ctx context.Context, l linting, args []string) error {
 		return findingsf("lint found %s, and --strict takes them for errors", counted(report.Warnings, "warning"))
 	}
 	return nil
+}
+
+// printNotices tells what is no fault, but may surprise an author: rules that
+// mean less here than the same text does elsewhere.
+func (a *app) printNotices(notices []permission.Notice) {
+	for _, n := range notices {
+		a.notef("note: %s\n", term.SafeLine(n.String()))
+	}
 }
 
 func (a *app) printReport(r *lint.Report) error {

@@ -197,3 +197,16 @@ func TestExplainUndeclaredTool(t *testing.T) {
 		t.Errorf("explain prints %q", out)
 	}
 }
+
+// TestLintTellsNotices: a rule that covers less than it reads like is told of,
+// on standard error, and is no finding.
+func TestLintTellsNotices(t *testing.T) {
+	dir := t.TempDir()
+	rules, tools := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "tools.yaml")
+	write(t, rules, "version: 1\nname: x\nrules:\n  - {name: plan, tool: Bash, rule_content: 'terraform plan:*', behavior: allow}\n")
+	write(t, tools, "version: 1\ntools:\n  - {name: Bash, kind: bash, placement: remote, input_schema: {type: object, required: [command], properties: {command: {type: string}}}}\n")
+	r := run(t, "policy", "lint", rules, "--tools", tools)
+	if r.code != cli.ExitOK || !strings.Contains(r.err, "note: ") || !strings.Contains(r.err, "trust_options") {
+		t.Errorf("exit %d, standard error %q", r.code, r.err)
+	}
+}
