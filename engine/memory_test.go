@@ -49,21 +49,7 @@ func TestManyOpenQuestions(t *testing.T) {
 			}
 			return e
 		}
-		writer := open()
-		bot := writer.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
-		for i := 0; i < askers; i += 100 {
-			var calls []message.ToolCallBlock
-			for k := range 100 {
-				calls = append(calls, message.ToolCallBlock{ID: message.CallID(fmt.Sprintf("call_%d_%d", i, k)), Name: "t", Input: fmt.Sprintf(`{"order":"A-%d","cents":%d,"why":"the customer asked for it"}`, i, k)})
-			}
-			if _, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: message.ReplyID(fmt.Sprintf("r%d", i)), Calls: calls}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := writer.Close(); err != nil {
-			t.Fatal(err)
-		}
-		writer, bot = nil, nil
+		ask(t, open(), askers)
 		before, stacks := heap(), runtime.NumGoroutine()
 		e := open() // which knows the questions from the journal alone
 		time.Sleep(5 * 24 * time.Hour)
@@ -81,6 +67,24 @@ func TestManyOpenQuestions(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// ask opens n questions with an engine of their own, and closes it.
+func ask(t *testing.T, e *engine.Engine, n int) {
+	t.Helper()
+	bot := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	for i := 0; i < n; i += 100 {
+		var calls []message.ToolCallBlock
+		for k := range 100 {
+			calls = append(calls, message.ToolCallBlock{ID: message.CallID(fmt.Sprintf("call_%d_%d", i, k)), Name: "t", Input: fmt.Sprintf(`{"order":"A-%d","cents":%d,"why":"the customer asked for it"}`, i, k)})
+		}
+		if _, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: message.ReplyID(fmt.Sprintf("r%d", i)), Calls: calls}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // heap is what is in use after everything that is not was taken away.

@@ -14,8 +14,8 @@ import (
 type Requirement struct {
 	// Users may answer; empty: any approver.
 	Users []string
-	// Approvers must each accept whoever answers, besides Users. There is one
-	// for each matching rule that names groups or escalates.
+	// Approvers must each agree, besides Users: Quorum people of every set. There
+	// is one for each matching rule that names groups or escalates.
 	Approvers []ApproverSet
 	// Quorum is how many distinct people must approve; 0 is one.
 	Quorum int
@@ -58,8 +58,9 @@ func covers(users, groups []string, user string, of []string) bool {
 	return slices.ContainsFunc(of, func(g string) bool { return slices.Contains(groups, g) })
 }
 
-// Accepts reports whether a person may answer the question when it has been
-// open for some time. requester is the person on whose behalf the call is made.
+// Accepts reports whether a person is one whom all rules accept, when the
+// question has been open for some time: one who, with a quorum of one, can
+// answer alone. requester is the person on whose behalf the call is made.
 func (r Requirement) Accepts(user string, groups []string, requester string, open time.Duration) bool {
 	switch {
 	case user == "", r.ExcludeRequester && (requester == "" || user == requester):
