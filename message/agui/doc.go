@@ -60,6 +60,27 @@
 // and role of a reply, modelName and the counters of a model's call, the state
 // of a result, finishedReason.
 //
+// An [Importer] goes the other way, back to what a Mapper read or from what
+// other agents write:
+//
+//	RUN_STARTED                   REPLY_START, unless the reply before waits and goes on
+//	STEP_*                        MODEL_CALL_*, if it was one
+//	TEXT_MESSAGE_*                TEXT_BLOCK_*, if it is the assistant's
+//	REASONING_MESSAGE_*           THINKING_BLOCK_*
+//	TOOL_CALL_*                   TOOL_CALL_*
+//	TOOL_CALL_RESULT              TOOL_RESULT_START, _TEXT_DELTA, _DATA_DELTA, _END
+//	*_CHUNK                       what they stand for
+//	ACTIVITY_SNAPSHOT             DATA_BLOCK_*, HINT_BLOCK, if it was one
+//	CUSTOM                        CUSTOM
+//	RAW of source agentscope      the event itself
+//	RUN_FINISHED success          REPLY_END completed; with calls that have no result,
+//	                              REQUIRE_EXTERNAL_EXECUTION, and the reply waits
+//	RUN_FINISHED interrupt        REQUIRE_USER_CONFIRM for each question about a call, and the reply waits
+//	RUN_FINISHED cancelled        REPLY_END interrupted, or what its metadata says
+//	RUN_ERROR                     REPLY_END error; of the codes cancelled and exceed_max_iters, those ends
+//	usage                         MODEL_CALL_START and _END, if no step told them
+//	everything else               CUSTOM "ag-ui.<type>" with the whole event
+//
 // # Resuming
 //
 // [Thread.Resume] checks what a run brings for the interrupts that its thread
@@ -71,8 +92,8 @@
 //
 // # Losses
 //
-// Everything that a mapping cannot carry. A Mapper and a Writer report each as
-// it happens (OnLoss).
+// Everything that a mapping cannot carry. Mapper, Importer and Writer report
+// each as it happens (OnLoss).
 //
 //	time            created_at: its zone, what is below milliseconds, and what is no time
 //	metadata        the keys "agentscope" and "ag-ui" of an event's metadata, which are taken; what JSON cannot hold
@@ -86,6 +107,11 @@
 //	max-iters       EXCEED_MAX_ITERS, which REPLY_END repeats
 //	out-of-place    events of another reply, after the run's end, for a block that is not open, twice the same start
 //	typed           the meaning of an event of unknown type: it travels as it came
+//	as-event        from AG-UI: the meaning of what AgentScope has no word for; it is a CUSTOM event
+//	grouping        from AG-UI: which message a call is in, spans of reasoning, names of messages
+//	usage           from AG-UI: provider, total and reasoning tokens
+//	abandoned       from AG-UI: that nobody answered; to AgentScope it is a denial, to all questions an interrupt
+//	file            from AG-UI: a source that only a provider, or nobody, can read; its JSON is kept as text
 //	cancelled       to peers before 1.0: that an end was on purpose; it is a RUN_ERROR
 //	pending         to peers before 1.0: which of its own tools the client is to run; it finds out by itself
 //	result-media    to peers before 1.0: everything but text in a tool's result, and file sources

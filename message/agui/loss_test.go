@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -70,31 +72,72 @@ var lossy = map[Loss]struct {
 	LossResultMedia:  {Run{}, resultWithMedia[:5]},
 }
 
-func TestMapperReportsLosses(t *testing.T) {
+// lossyImport shows how each loss happens that comes from AG-UI.
+var lossyImport = map[Loss][]string{
+	LossAsEvent:  {started, `{"type":"STATE_SNAPSHOT","snapshot":1}`},
+	LossGrouping: {started, `{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"n","parentMessageId":"m"}`},
+	LossUsage:    {started, `{"type":"RUN_FINISHED","threadId":"t","runId":"r","usage":[{"reasoningTokens":1}]}`},
+	LossFile:     {started, `{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":[{"type":"image","source":{"type":"file","value":"f"}}]}`},
+}
+
+// Every loss happens, at the last event of its story, and is reported there.
+func TestLossesAreReported(t *testing.T) {
 	for _, name := range declared(t) {
-		loss := Loss(name)
-		if loss == LossPending { // of Adapt alone, see TestAdapt: a mapper that parks maps no event
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
-			story, ok := lossy[loss]
-			if !ok {
-				t.Fatal("nothing shows this loss; add a story to lossy")
-			}
 			var lost []Loss
-			m := NewMapper(story.run, Mapping{OnLoss: func(_ message.Event, l Loss) { lost = append(lost, l) }})
-			events := scopeAsIs(t, story.events)
-			for i, e := range events {
-				if i == len(events)-1 {
-					lost = nil
+			story, mapped := lossy[Loss(name)]
+			lines, imported := lossyImport[Loss(name)]
+			switch {
+			case mapped:
+				m := NewMapper(story.run, Mapping{OnLoss: func(_ message.Event, l Loss) { lost = append(lost, l) }})
+				events := scopeAsIs(t, story.events)
+				for i, e := range events {
+					if i == len(events)-1 {
+						lost = nil
+					}
+					m.Map(e)
 				}
-				m.Map(e)
+			case imported:
+				im := &Importer{OnLoss: func(_ Event, l Loss) { lost = append(lost, l) }}
+				importAll(t, im, lines[:len(lines)-1]...)
+				lost = nil
+				importAll(t, im, lines[len(lines)-1])
+			case Loss(name) == LossPending: // no event of AgentScope's is mapped when a run parks
+				_, lost = PeerLegacy.Adapt(&RunFinished{Outcome: &Outcome{Type: OutcomeSuccess, PendingToolCallIDs: []string{"c"}}})
+			case Loss(name) == LossAbandoned:
+				lost = abandonedAsDenied(t)
+			default:
+				t.Fatal("nothing shows this loss; add a story")
 			}
-			if !slices.Contains(lost, loss) {
-				t.Errorf("lost %v, want %s among them", lost, loss)
+			if !slices.Contains(lost, Loss(name)) {
+				t.Errorf("lost %v, want %s among them", lost, name)
 			}
 		})
 	}
+}
+
+// abandonedAsDenied shows that an abandoned question and a denied one are the
+// same to AgentScope.
+func abandonedAsDenied(t *testing.T) []Loss {
+	t.Helper()
+	thread := Thread{Open: []Interrupt{question("i", true, true)}}
+	var said []string
+	for _, e := range []ResumeEntry{cancelled("i"), resolved("i", `{"approved":false}`)} {
+		r, err := thread.Resume([]ResumeEntry{e}, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := r.Answers[0].Confirm()
+		if err != nil {
+			t.Fatal(err)
+		}
+		said = append(said, fmt.Sprint(c))
+	}
+	if said[0] != said[1] {
+		t.Errorf("%s\nis not\n%s", said[0], said[1])
+		return nil
+	}
+	return []Loss{LossAbandoned}
 }
 
 // A story without losses reports none.

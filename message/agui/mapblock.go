@@ -77,6 +77,14 @@ func (m *Mapper) fresh(id, more string) string {
 	return want
 }
 
+// renamed says which block a message is, where its id does not.
+func renamed(id, block string) map[string]any {
+	if id == block {
+		return nil
+	}
+	return map[string]any{"blockId": block}
+}
+
 func (m *Mapper) begun(kind message.BlockType, id string, closing ...Event) {
 	m.open = append(m.open, opening{blockKey{kind, id}, closing})
 }
@@ -105,7 +113,7 @@ func (m *Mapper) textStart(e *message.TextBlockStart) []Event {
 	if !m.called {
 		m.parent = id
 	}
-	return []Event{&TextMessageStart{Tagged: m.tagged(e, nil), MessageID: id, Role: new(RoleAssistant)}}
+	return []Event{&TextMessageStart{Tagged: m.tagged(e, renamed(id, e.BlockID)), MessageID: id, Role: new(RoleAssistant)}}
 }
 
 func (m *Mapper) thinkingStart(e *message.ThinkingBlockStart) []Event {
@@ -116,7 +124,7 @@ func (m *Mapper) thinkingStart(e *message.ThinkingBlockStart) []Event {
 	m.begun(message.BlockThinking, e.BlockID, &ReasoningMessageEnd{MessageID: id}, &ReasoningEnd{MessageID: id})
 	return []Event{
 		&ReasoningStart{Tagged: m.plain(), MessageID: id},
-		&ReasoningMessageStart{Tagged: m.tagged(e, nil), MessageID: id},
+		&ReasoningMessageStart{Tagged: m.tagged(e, renamed(id, e.BlockID)), MessageID: id},
 	}
 }
 
@@ -137,7 +145,7 @@ func (m *Mapper) hint(e *message.HintBlockEvent) []Event {
 		m.lose(e, LossOutOfPlace)
 		return nil
 	}
-	return []Event{&ActivitySnapshot{Tagged: m.tagged(e, nil), MessageID: id, ActivityType: ActivityHint, Content: raw}}
+	return []Event{&ActivitySnapshot{Tagged: m.tagged(e, renamed(id, e.BlockID)), MessageID: id, ActivityType: ActivityHint, Content: raw}}
 }
 
 // The activities that this package makes and reads.
@@ -187,7 +195,7 @@ func (m *Mapper) showData(e message.Event, d *message.DataBlock) []Event {
 		m.lose(e, LossOutOfPlace)
 		return nil
 	}
-	return []Event{&ActivitySnapshot{Tagged: m.tagged(e, nil), MessageID: id, ActivityType: ActivityData, Content: raw}}
+	return []Event{&ActivitySnapshot{Tagged: m.tagged(e, renamed(id, d.ID)), MessageID: id, ActivityType: ActivityData, Content: raw}}
 }
 
 func (m *Mapper) custom(e *message.Custom) []Event {
