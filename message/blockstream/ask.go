@@ -64,11 +64,8 @@ func (m *Mapper) askedOf(e *message.RequireUserConfirm) Asked {
 		if m.cfg.Question != nil {
 			q := m.cfg.Question(c.Key, b.Name, b.Input)
 			c.Digest, c.Text = q.Digest, q.Text
-			if timed && !q.Deadline.IsZero() {
-				left := max(1, int64(q.Deadline.Sub(asked).Seconds()))
-				if a.TimeoutSeconds == 0 || left < a.TimeoutSeconds {
-					a.TimeoutSeconds = left
-				}
+			if timed {
+				a.limit(q.Deadline, asked)
 			}
 		}
 		a.Calls[i] = c

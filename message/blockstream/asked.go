@@ -3,8 +3,10 @@ package blockstream
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -31,10 +33,42 @@ type AskedCall struct {
 	SuggestedRules []message.PermissionRule `json:"suggested_rules,omitzero"`
 }
 
-// approvalKey names the question of one event: the session and, where the
-// original counts, a number taken from a hash of the event's id and of what is
-// asked. A count would be another one after a restart or with other retention,
-// and an old card would then answer another question.
+// FromCall is the approval_request about an engine's call that is asking, for
+// [Mapper.Resend]: open questions are shown whatever their age. It has the key
+// that the event of the question gets, if Config.Question knows its digest. now
+// is what the time limit counts from.
+func FromCall(c *message.Call, now time.Time) (Asked, error) {
+	if c == nil || c.State != message.ToolCallAsking || c.Question == nil || c.Digest == "" {
+		return Asked{}, message.Errorf(message.CodeState, "ask", "there is no call with an open question")
+	}
+	if !isObject(c.Input) {
+		return Asked{}, message.Errorf(message.CodeInvalid, "ask", "%w: call %s", ErrUnshowable, c.Key)
+	}
+	a := Asked{Session: c.Session, MessageID: c.Reply, Calls: []AskedCall{{
+		Key: c.Key, Tool: c.Tool, Input: c.Input, Digest: c.Digest, Text: c.Question.Text, SuggestedRules: slices.Clone(c.Suggested),
+	}}}
+	a.limit(c.Question.Requirement.Ends(), now)
+	a.Key = approvalKey(a.Session, "", a.Calls)
+	return a, nil
+}
+
+// limit sets the time limit to the earliest deadline. A second is the least
+// that can be said.
+func (a *Asked) limit(deadline, now time.Time) {
+	if deadline.IsZero() {
+		return
+	}
+	left := max(1, int64(deadline.Sub(now).Seconds()))
+	if a.TimeoutSeconds == 0 || left < a.TimeoutSeconds {
+		a.TimeoutSeconds = left
+	}
+}
+
+// approvalKey names a question: the session and, where the original counts, a
+// number taken from a hash of what is asked: of the digests, or, where they are
+// not known, of the event that asked and of the calls. A count would be another
+// one after a restart or with other retention, and an old card would then
+// answer another question.
 func approvalKey(session message.SessionID, event string, calls []AskedCall) string {
 	h := sha256.New()
 	part := func(s string) {
@@ -44,11 +78,14 @@ func approvalKey(session message.SessionID, event string, calls []AskedCall) str
 		h.Write([]byte(s))
 	}
 	part("askance-approval-v1")
-	part(event)
+	if slices.ContainsFunc(calls, func(c AskedCall) bool { return c.Digest == "" }) {
+		part(event)
+	}
 	for _, c := range calls {
 		part(c.String())
 		part(c.Tool)
 		part(c.Input)
+		part(c.Digest)
 	}
 	const bits = 62 // fits the signed integers of every client language
 	number := binary.BigEndian.Uint64(h.Sum(nil)) >> (64 - bits)

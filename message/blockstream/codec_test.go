@@ -288,6 +288,16 @@ func TestCursor(t *testing.T) {
 	}
 }
 
+func TestStamp(t *testing.T) {
+	frames := []blockstream.Frame{&blockstream.Ping{}, &blockstream.Pong{}}
+	blockstream.Stamp(frames, 7)
+	for i, f := range frames {
+		if c, err := blockstream.ParseCursor(f.Head().EventID); err != nil || c != (blockstream.Cursor{Seq: 7, Frame: i}) {
+			t.Errorf("%v %v", c, err)
+		}
+	}
+}
+
 func TestCloseCodes(t *testing.T) {
 	if blockstream.CloseHeartbeat != 4008 || !blockstream.Reconnect(4008) || !blockstream.Reconnect(1001) || blockstream.Reconnect(1000) || blockstream.Reconnect(4001) {
 		t.Error("close codes")

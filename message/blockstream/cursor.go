@@ -23,6 +23,14 @@ const (
 // String is the event_id.
 func (c Cursor) String() string { return fmt.Sprintf("%020d-%06d", c.Seq, c.Frame) }
 
+// Stamp gives the frames of one event their event_ids; seq is the event's
+// sequence.
+func Stamp(frames []Frame, seq uint64) {
+	for i, f := range frames {
+		f.Head().EventID = Cursor{Seq: seq, Frame: i}.String()
+	}
+}
+
 // After reports whether a frame at c comes after one at o, as a subscriber who
 // has seen o needs to know.
 func (c Cursor) After(o Cursor) bool {

@@ -6,7 +6,8 @@
 //
 //	m, err := blockstream.NewMapper(blockstream.Config{Session: "s1"})
 //	…
-//	frames, err := m.Event(event)             // for each event, in order
+//	frames, err := m.Event(event) // for each event, in order
+//	blockstream.Stamp(frames, seq)
 //	for _, f := range frames {
 //		buf, err = blockstream.AppendFrame(buf[:0], f) // one text frame each
 //	}
@@ -25,6 +26,8 @@
 //     replica and after every restart. Nothing here reads a clock.
 //   - An approval_request shows the very arguments that will run, or is not made.
 //     It is readable in both of its forms, and is stopped at once.
+//   - An open approval is on every client's screen: it is shown again when a turn
+//     begins, and [Mapper.Resend] shows what is older than the events at hand.
 //   - An approval command answers the questions as they were sent, with the
 //     digests of then, or nothing: a word, member, id or number of decisions that
 //     does not fit refuses it whole. It never changes the tool.
@@ -83,7 +86,8 @@
 //	                                             terminal text block, exceed_max_iters is lost
 //	23  the error's type                         code LLM_ERROR always; can_retry is derived
 //	24  a reply that begins while another is     the older turn is ended; its later events are
-//	    open                                     skipped, but its questions are still asked
+//	    open                                     skipped, but its questions are still asked, and
+//	                                             asked again in each turn until they are decided
 //	25  a turn without REPLY_START or            begun by its first visible event; ended by the
 //	    REPLY_END                                next turn
 //	26  no zone in times                         Config.Location, else UTC; timestamp 0 and

@@ -61,7 +61,8 @@ type DataPart struct{ MediaType, URL string }
 // Mapper turns the events of one session into frames, and commands back into
 // answers. It is a fold: the same events give the same frames. It knows one
 // turn at a time, and every frame sequence it gives keeps the rules that
-// [Checker] checks. It is not safe for concurrent use.
+// [Checker] checks. Each subscriber has one of its own, because what they have
+// seen differs. It is not safe for concurrent use.
 type Mapper struct {
 	cfg     Config
 	turn    *turn
@@ -174,9 +175,10 @@ func (m *Mapper) Resend(a Asked) []Frame {
 		return nil
 	}
 	if m.turn == nil {
-		m.begin(a.MessageID, "")
+		m.begin(a.MessageID, "") // shows what is open
+	} else {
+		m.show(r)
 	}
-	m.show(r)
 	return m.flush()
 }
 

@@ -335,6 +335,29 @@ func TestYoungerReply(t *testing.T) {
 	}
 }
 
+// Clients forget the cards at message_start; open ones are shown again.
+func TestOpenCardsOutliveTheirTurn(t *testing.T) {
+	m, s, frames := asking(t)
+	key := m.Open()[0].Key
+	m.Attach([]string{"https://example.com/a.pdf"})
+	frames = slices.Concat(frames, run(t, m, on("r2").start().text("t", "hello").out))
+	r := newReact()
+	feed(t, r, frames)
+	if c := r.of("approval_request"); len(c) != 1 || c[0]["approval_key"] != key || c[0]["index"] != 1.0 {
+		t.Errorf("%v", r.blocks)
+	}
+	n := len(s.out)
+	s.confirm(true, block("c1", "trade", `{"q":1}`), block("c2", "mail", `{"to":"x"}`))
+	frames = slices.Concat(frames, run(t, m, s.out[n:]), run(t, m, on("r3").start().out))
+	if got := lines(t, frames); strings.Count(got, `"type":"approval_result"`) != 1 {
+		t.Error(got)
+	}
+	feed(t, r, frames)
+	if c := r.of("approval_request"); len(c) != 0 {
+		t.Errorf("a card that nobody can answer: %v", c)
+	}
+}
+
 func TestCatchupHidesWhatIsResolved(t *testing.T) {
 	_, s, _ := asking(t)
 	s.confirm(true, block("c1", "trade", `{"q":1}`), block("c2", "mail", `{"to":"x"}`))
@@ -352,6 +375,51 @@ func TestCatchupHidesWhatIsResolved(t *testing.T) {
 	run(t, live, s.out)
 	if live.Open()[0].Key != m.Open()[0].Key {
 		t.Error("another key")
+	}
+}
+
+// Whether a question comes as an event or from the engine's list, it is one
+// approval: one key, one card, one digest.
+func TestFromCall(t *testing.T) {
+	m, _, _ := asking(t)
+	n := len(m.Open())
+	call := &message.Call{
+		Key:  message.Key{Space: "default", Session: "s_1", Reply: "r9", Call: "c9"},
+		Tool: "trade", Input: `{"q":1}`, State: message.ToolCallAsking, Digest: "sha256:c9",
+		Question: &message.Question{Text: "May trade run?", Requirement: message.Requirement{Deadline: time.Unix(1_700_000_200, 0)}},
+	}
+	now := time.Unix(1_700_000_100, 0)
+	a, err := blockstream.FromCall(call, now)
+	if err != nil || a.TimeoutSeconds != 100 {
+		t.Fatalf("%+v %v", a, err)
+	}
+	if frames := m.Resend(a); len(frames) != 3 || len(m.Open()) != n+1 {
+		t.Errorf("%v", frames)
+	}
+	if frames := run(t, m, on("r9").ask(block("c9", "trade", `{"q":1}`)).out); len(frames) != 0 || len(m.Open()) != n+1 {
+		t.Errorf("a second card: %v", frames)
+	}
+	answers, err := m.Answers(&blockstream.Approval{Key: a.Key, Decisions: []blockstream.Decision{{Type: "approve"}}})
+	if err != nil || answers[0].Digest != "sha256:c9" || answers[0].Key != call.Key {
+		t.Errorf("%+v %v", answers, err)
+	}
+	late, err := blockstream.FromCall(call, now.Add(time.Hour))
+	if err != nil || late.TimeoutSeconds != 1 || late.Key != a.Key {
+		t.Errorf("%+v %v", late, err)
+	}
+	call.Question.Requirement = message.Requirement{}
+	if a, err = blockstream.FromCall(call, now); err != nil || a.TimeoutSeconds != 0 {
+		t.Errorf("%+v %v", a, err)
+	}
+	call.Input = "no"
+	if _, err := blockstream.FromCall(call, now); !errors.Is(err, blockstream.ErrUnshowable) {
+		t.Error(err)
+	}
+	call.State = message.ToolCallFinished
+	for _, c := range []*message.Call{nil, call} {
+		if _, err := blockstream.FromCall(c, now); !errors.Is(err, message.ErrState) {
+			t.Error(err)
+		}
 	}
 }
 
