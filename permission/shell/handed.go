@@ -163,13 +163,18 @@ func (x *extractor) code(cmd Command, name string) {
 	}
 }
 
+// device says whether a path may stand for what a program reads: /dev/stdin.
+func device(path string) bool {
+	return strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")
+}
+
 func readsCode(name string, args []Word) bool {
 	files := 0
 	for _, a := range args {
 		if a.Fixed && shells[base(a.Text)] { // ssh host sh, docker exec -i c sh
 			return true
 		}
-		if !a.Fixed || a.Text != "-" && !strings.HasPrefix(a.Text, "-") {
+		if !a.Fixed || a.Text != "-" && !strings.HasPrefix(a.Text, "-") && !device(a.Text) {
 			files++
 		}
 	}

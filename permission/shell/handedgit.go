@@ -30,6 +30,14 @@ func (x *extractor) git(cmd Command) {
 	}
 	if _, listed := git.subs[args[sub].Text]; !listed || !args[sub].Fixed {
 		x.guess(args[sub+1:])
+		return
+	}
+	for _, w := range args[sub+1:] {
+		if _, address, ok := strings.Cut(w.Text, "::"); ok { // ext::rm x
+			x.handed(address)
+		} else if args[sub].Text == "config" && w.Fixed { // core.pager 'rm x'
+			x.handed(strings.TrimLeft(w.Text, "!"))
+		}
 	}
 }
 

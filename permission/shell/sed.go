@@ -175,8 +175,8 @@ func (x *extractor) sed(cmd Command) {
 
 // The longest script in which commands are looked for, and the most of them.
 const (
-	maxSed   = 1024
-	maxSedEs = 16
+	maxSed   = 512
+	maxSedEs = 8
 )
 
 // sedCommands takes what follows every e that may be a command for the text

@@ -143,7 +143,9 @@ func (x *extractor) shell(cmd Command, name string) {
 			continue
 		default: // a script
 			x.behind(cmd, cmd.Argv[i+1:], name)
-			return
+			if !device(w.Text) {
+				return
+			}
 		}
 	}
 	switch {
@@ -259,7 +261,10 @@ func (x *extractor) guess(words []Word) {
 			x.handed(w.Text[i+1:])
 		}
 		if cluster(w.Text) { // env -S'rm x'
-			x.crude(w.Text[2:])
+			x.handed(w.Text[2:])
+		}
+		if !w.Fixed && strings.Contains(w.Text, "<(") { // make -f <(...)
+			x.unclear(CodeSubst, 0, "a program reads what another one writes")
 		}
 		if w.Fixed {
 			x.possible(strings.ReplaceAll(w.Text, `\_`, " ")) // a blank to env -S
