@@ -2,7 +2,6 @@ package v1
 
 import (
 	"maps"
-	"slices"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -22,7 +21,10 @@ func (c Codec) FromMsgs(list []*message.Msg) ([]*Msg, error) {
 		if err := m.Validate(); err != nil {
 			return nil, message.Errorf(message.CodeInvalid, "convert to 1.x messages", "messages[%d] (id %.60q): %w", i, m.ID, err)
 		}
-		s := splitter{c: c, m: m}
+		s := splitter{c: c, m: m, ended: map[message.CallID]bool{}}
+		for _, r := range message.BlocksOf[*message.ToolResultBlock](m) {
+			s.ended[r.ID] = s.ended[r.ID] || r.State != message.ToolResultRunning
+		}
 		s.fields()
 		s.restore(partsOf(m))
 		s.split()
@@ -36,11 +38,13 @@ func (c Codec) FromMsgs(list []*message.Msg) ([]*Msg, error) {
 
 // splitter takes one message apart.
 type splitter struct {
-	c   Codec
-	m   *message.Msg
-	at  int // the first block that no dict has yet
-	out []*Msg
-	err error
+	c Codec
+	m *message.Msg
+	// ended are the calls that have a result which does not run any more.
+	ended map[message.CallID]bool
+	at    int // the first block that no dict has yet
+	out   []*Msg
+	err   error
 }
 
 // fields tells what no dict has a place for.
@@ -209,16 +213,14 @@ func (s *splitter) content(blocks []message.Block) Content {
 // which there is more to say than that.
 func (s *splitter) openCalls(blocks []message.Block) []*message.ToolCallBlock {
 	var out []*message.ToolCallBlock
+	seen := map[message.CallID]bool{}
 	for _, b := range blocks {
 		call, ok := b.(*message.ToolCallBlock)
-		if ok && call.State != message.ToolCallFinished && call.State != message.ToolCallPending && !s.finished(call.ID) && !slices.ContainsFunc(out, func(o *message.ToolCallBlock) bool { return o.ID == call.ID }) {
-			out = append(out, call)
+		if !ok || seen[call.ID] || s.ended[call.ID] || call.State == message.ToolCallFinished || call.State == message.ToolCallPending {
+			continue
 		}
+		seen[call.ID] = true
+		out = append(out, call)
 	}
 	return out
-}
-
-func (s *splitter) finished(id message.CallID) bool {
-	r := s.m.ToolResult(id)
-	return r != nil && r.State != message.ToolResultRunning
 }

@@ -28,7 +28,10 @@ func (j *joiner) blocks(g *joined, m *Msg, content Content, role message.MsgRole
 			g.m.Content = append(g.m.Content, out)
 		}
 		if call, ok := out.(*message.ToolCallBlock); ok {
-			j.calls[call.ID] = append(j.calls[call.ID], g)
+			if _, twin := g.names[call.ID]; !twin {
+				g.names[call.ID] = call.Name
+				j.calls[call.ID] = append(j.calls[call.ID], g)
+			}
 		}
 	}
 	return nil

@@ -40,6 +40,10 @@ type joined struct {
 	// one belongs here.
 	results bool
 	links   int // how many of the dicts came from this very message, see link
+	// names of the calls, and which of them have a result: a message may hold
+	// thousands, and is asked once for each.
+	names    map[message.CallID]string
+	answered map[message.CallID]bool
 }
 
 func (j *joiner) add(m *Msg) error {
@@ -102,7 +106,7 @@ func (j *joiner) begin(m *Msg, role message.MsgRole) *joined {
 	if m.InvocationID != "" {
 		out.Metadata["invocation_id"] = m.InvocationID
 	}
-	g := &joined{m: out}
+	g := &joined{m: out, names: map[message.CallID]string{}, answered: map[message.CallID]bool{}}
 	j.out = append(j.out, g)
 	return g
 }
@@ -135,7 +139,7 @@ func (j *joiner) results(m *Msg, list []Block) {
 func (j *joiner) place(m *Msg, id message.CallID) *joined {
 	for _, unanswered := range []bool{true, false} {
 		for _, g := range slices.Backward(j.calls[id]) {
-			if !unanswered || g.m.ToolResult(id) == nil {
+			if !unanswered || !g.answered[id] {
 				return g
 			}
 		}
@@ -156,9 +160,10 @@ func (j *joiner) result(g *joined, m *Msg, b *ToolResultBlock) {
 		ID: b.ID, Name: b.Name, Output: j.output(g, m, b), State: message.ToolResultSuccess,
 		Metadata: map[string]any{}, CreatedAt: at, FinishedAt: &at,
 	}
-	if call := g.m.ToolCall(b.ID); call != nil && r.Name == "" {
-		r.Name = call.Name
+	if r.Name == "" {
+		r.Name = g.names[b.ID]
 	}
+	g.answered[b.ID] = true
 	if interrupted(r.Output) {
 		r.State = message.ToolResultInterrupted
 	}
@@ -228,7 +233,7 @@ func (j *joiner) finish() ([]*message.Msg, error) {
 	out := make([]*message.Msg, len(j.out))
 	for i, g := range j.out {
 		for _, call := range message.BlocksOf[*message.ToolCallBlock](g.m) {
-			if g.m.ToolResult(call.ID) != nil {
+			if g.answered[call.ID] {
 				call.State = message.ToolCallFinished
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,32 @@ func TestReads(t *testing.T) {
 		if n < 0 && m.Content.Text != "x" || n > 0 && len(m.Content.Blocks) != n {
 			t.Errorf("url %s: %+v", url, m)
 		}
+	}
+}
+
+func TestTextContent(t *testing.T) {
+	list := `[{"type":"text","text":"a"},{"type":"tool_use","id":"c","name":"f","input":{}},{"type":"text","text":"b"}]`
+	for in, want := range map[string]string{o("k", "n", "assistant", list): "a\nb", z("assistant", list): "ab", o("k", "n", "user", `"x"`): "x", o("k", "n", "user", `[]`): ""} {
+		if got := decode(t, in).TextContent(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Many calls in one reply are no more work for each.
+func TestManyCalls(t *testing.T) {
+	var uses, results []string
+	for i := range 4000 {
+		id := strconv.Itoa(i)
+		uses = append(uses, `{"type":"tool_use","id":"`+id+`","name":"f","input":{}}`)
+		results = append(results, `{"type":"tool_result","id":"`+id+`","name":"f","output":""}`)
+	}
+	msgs := to20(t, v1.Codec{}, o("a", "F", "assistant", "["+strings.Join(uses, ",")+"]"), o("r", "system", "system", "["+strings.Join(results, ",")+"]"))
+	if len(msgs) != 1 || len(msgs[0].Content) != 8000 || msgs[0].ToolCall("3999").State != message.ToolCallFinished {
+		t.Errorf("%d messages", len(msgs))
+	}
+	if got := back(t, v1.Codec{}, msgs); strings.Count(got, "tool_use") != 4000 {
+		t.Error("lost calls")
 	}
 }
 
