@@ -37,7 +37,8 @@ const (
 //   - Settle and Revoke, sent again after they have worked, can be answered
 //     ErrState, ErrSuperseded or ErrFinished: the error has the call as it
 //     stands. Only an ErrUnknownOutcome before leaves anything open.
-//   - Wait, Events, List, Show, Info and Load change nothing.
+//   - RevokeLease is answered with what is revoked.
+//   - Wait, Events, List, Show, Info, Load, Leases and ShowLease change nothing.
 //
 // After its own restart a runtime finds its calls with List by session, and
 // goes on with Wait.
@@ -162,7 +163,7 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op Op, data []b
 // changes reports whether carrying out the op can leave anything behind.
 func changes(op Op) bool {
 	switch op {
-	case OpWait, OpEvents, OpList, OpShow, OpInfo, OpLoad, OpHeartbeat, OpRecords:
+	case OpWait, OpEvents, OpList, OpShow, OpInfo, OpLoad, OpHeartbeat, OpRecords, OpLeases, OpShowLease:
 		return false
 	}
 	return true

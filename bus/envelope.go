@@ -26,15 +26,20 @@ type Op string
 
 // The operations. Which subject takes which is in [Operations].
 const (
-	OpPropose   Op = "propose"
-	OpEmit      Op = "emit"
-	OpReport    Op = "report"
-	OpWait      Op = "wait"
-	OpEvents    Op = "events"
-	OpList      Op = "list"
-	OpShow      Op = "show"
-	OpInfo      Op = "info"
-	OpLoad      Op = "load"
+	OpPropose Op = "propose"
+	OpEmit    Op = "emit"
+	OpReport  Op = "report"
+	OpWait    Op = "wait"
+	OpEvents  Op = "events"
+	OpList    Op = "list"
+	OpShow    Op = "show"
+	OpInfo    Op = "info"
+	OpLoad    Op = "load"
+
+	OpLeases      Op = "leases"
+	OpShowLease   Op = "show_lease"
+	OpRevokeLease Op = "revoke_lease"
+
 	OpAnswer    Op = "answer"
 	OpInterrupt Op = "interrupt"
 	OpSettle    Op = "settle"

@@ -158,8 +158,8 @@ func last(e ast.Expr) string {
 }
 
 func (s *source) typeName(e ast.Expr) string {
-	if _, ok := e.(*ast.MapType); ok {
-		return "object of lists of string"
+	if m, ok := e.(*ast.MapType); ok {
+		return "object of " + s.typeName(m.Value)
 	}
 	if list, ok := e.(*ast.ArrayType); ok {
 		if last(list) == "byte" {

@@ -10,19 +10,24 @@ var queryConversation = conversation{KindQuery, message.RoleAuditor, map[Op]oper
 	OpEvents: eventsOp,
 	OpInfo:   infoOp,
 	OpLoad:   serve(laneAct, Surface.Load),
+
+	OpLeases:    leasesOp,
+	OpShowLease: serve(laneAct, Surface.ShowLease),
 }}
 
 // decideConversation: what an approver does.
 var decideConversation = conversation{KindDecide, message.RoleApprover, map[Op]operation{
-	OpAnswer:    serve(laneAct, Surface.Answer),
-	OpRevoke:    serve(laneAct, Surface.Revoke),
-	OpInterrupt: serve(laneAct, Surface.Interrupt),
+	OpAnswer:      serve(laneAct, Surface.Answer),
+	OpRevoke:      serve(laneAct, Surface.Revoke),
+	OpRevokeLease: serve(laneAct, Surface.RevokeLease),
+	OpInterrupt:   serve(laneAct, Surface.Interrupt),
 }}
 
 // operateConversation: what an operator does.
 var operateConversation = conversation{KindOperate, message.RoleOperator, map[Op]operation{
-	OpSettle:    serve(laneAct, Surface.Settle),
-	OpRevoke:    serve(laneAct, Surface.Revoke),
-	OpInterrupt: serve(laneAct, Surface.Interrupt),
-	OpReport:    serve(laneAct, Surface.Report),
+	OpSettle:      serve(laneAct, Surface.Settle),
+	OpRevoke:      serve(laneAct, Surface.Revoke),
+	OpRevokeLease: serve(laneAct, Surface.RevokeLease),
+	OpInterrupt:   serve(laneAct, Surface.Interrupt),
+	OpReport:      serve(laneAct, Surface.Report),
 }}

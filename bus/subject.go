@@ -17,6 +17,7 @@ const (
 	KindWork
 	KindReplyFact
 	KindSessionFact
+	KindLeaseFact
 	KindEvent
 	KindPropose
 	KindInterrupt
@@ -64,6 +65,7 @@ func Table() []Row { return append([]Row(nil), table...) }
 const request = "request"
 
 var table = []Row{
+	{KindLeaseFact, "fact.-.-.<lease>.f", "engines", "engines", "Fact", "a remembered rule's own facts: its uses, and that it was revoked"},
 	{KindSessionFact, "fact.<session>.-.-.f", "engines", "engines", "Fact", "the session's own facts: which runtime it is bound to"},
 	{KindReplyFact, "fact.<session>.<reply>.-.f", "engines", "engines", "Fact", "the reply's own facts: batches, interrupted, ended"},
 	{KindFact, "fact.<session>.<reply>.<call>.f", "engines", "engines", "Fact", "the journal of a call: every fact but work items"},
@@ -104,6 +106,7 @@ type Subject struct {
 	Reply   Token
 	Call    Token
 	Tool    Token
+	Lease   Token
 	Who     Token // the runtime, approver, operator, worker or other principal it names
 }
 
@@ -118,6 +121,8 @@ func (s *Subject) field(name string) *Token {
 		return &s.Call
 	case "<tool>":
 		return &s.Tool
+	case "<lease>":
+		return &s.Lease
 	case "<runtime>", "<principal>", "<approver>", "<operator>", "<auditor>", "<worker>":
 		return &s.Who
 	}

@@ -13,12 +13,13 @@ import (
 // The order of tokens is a contract: permissions in running systems are
 // written against these very texts.
 func TestSubjectLayouts(t *testing.T) {
-	full := bus.Subject{Space: "sp", Session: "se", Reply: "re", Call: "ca", Tool: "to", Who: "wh"}
+	full := bus.Subject{Space: "sp", Session: "se", Reply: "re", Call: "ca", Tool: "to", Lease: "le", Who: "wh"}
 	for kind, want := range map[bus.Kind]string{
 		bus.KindFact:         "askance.v1.sp.fact.se.re.ca.f",
 		bus.KindWork:         "askance.v1.sp.fact.se.re.ca.w.to",
 		bus.KindReplyFact:    "askance.v1.sp.fact.se.re.-.f",
 		bus.KindSessionFact:  "askance.v1.sp.fact.se.-.-.f",
+		bus.KindLeaseFact:    "askance.v1.sp.fact.-.-.le.f",
 		bus.KindEvent:        "askance.v1.sp.event.wh.se.re",
 		bus.KindPropose:      "askance.v1.sp.propose.wh",
 		bus.KindInterrupt:    "askance.v1.sp.interrupt.wh",
@@ -47,8 +48,8 @@ func TestSubjectLayouts(t *testing.T) {
 			t.Errorf("ParseSubject(%q) = %+v, %v", want, parsed, err)
 		}
 	}
-	if rows := len(bus.Table()); rows != 21 {
-		t.Errorf("the table has %d rows, this test 21", rows)
+	if rows := len(bus.Table()); rows != 22 {
+		t.Errorf("the table has %d rows, this test 22", rows)
 	}
 }
 

@@ -27,6 +27,9 @@ type Surface interface {
 	Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error)
 	Info(ctx context.Context) (message.InfoReply, error)
 	Load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error)
+	Leases(ctx context.Context, r message.LeasesRequest) (message.LeasesReply, error)
+	ShowLease(ctx context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error)
+	RevokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error)
 
 	Start(ctx context.Context, r message.StartRequest) (message.StartReply, error)
 	Heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error)

@@ -4,7 +4,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Tree is the filter over all facts of one call, reply or session. It is the
+// Tree is the filter over all facts of one call, reply, session or lease. It is the
 // subject of every compare-and-swap on that tree, always byte for byte the
 // same: two filters over the same facts let two writers win.
 type Tree string
@@ -23,6 +23,9 @@ func TreeOf(k message.Key) (Tree, error) {
 func FactSubject(k message.Key, tool string) (Subject, error) { return factSubject(k, tool) }
 
 func factSubject(k message.Key, tool string) (Subject, error) {
+	if k.Lease != "" {
+		return leaseSubject(k, tool)
+	}
 	s := Subject{Space: k.Space, Kind: KindFact, Session: Encode(string(k.Session)), Reply: Encode(string(k.Reply)), Call: Encode(string(k.Call)), Tool: Encode(tool)}
 	switch {
 	case k.Session == "" || k.Reply == "" && k.Call != "" || tool != "" && k.Call == "":
@@ -37,8 +40,19 @@ func factSubject(k message.Key, tool string) (Subject, error) {
 	return s, CheckSpace(k.Space)
 }
 
+func leaseSubject(k message.Key, tool string) (Subject, error) {
+	s := Subject{Space: k.Space, Kind: KindLeaseFact, Lease: Encode(string(k.Lease))}
+	if tool != "" || k != (message.Key{Space: k.Space, Lease: k.Lease}) {
+		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name fact", What: "the key " + quote(k.String()) + " names no tree", Hint: "a lease's key has only the space besides"}
+	}
+	return s, CheckSpace(k.Space)
+}
+
 // tree is the filter that all facts of the subject's tree match.
 func (s Subject) tree() Tree {
+	if s.Kind == KindLeaseFact {
+		return Tree(root + string(s.Space) + ".fact.-.-." + string(s.Lease) + ".>")
+	}
 	reply, call := s.Reply, s.Call
 	if reply == "" {
 		reply = "-"
@@ -52,7 +66,7 @@ func (s Subject) tree() Tree {
 // isFact reports whether the subject is one of a tree.
 func (s Subject) isFact() bool {
 	switch s.Kind {
-	case KindFact, KindWork, KindReplyFact, KindSessionFact:
+	case KindFact, KindWork, KindReplyFact, KindSessionFact, KindLeaseFact:
 		return true
 	}
 	return false

@@ -71,7 +71,8 @@ func placeOf(s Subject) message.Key {
 	session, _ := s.Session.ID()
 	reply, _ := s.Reply.ID()
 	call, _ := s.Call.ID()
-	return message.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call)}
+	lease, _ := s.Lease.ID()
+	return message.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call), Lease: message.LeaseID(lease)}
 }
 
 // fact verifies and decodes one fact. Everything that a header or the subject

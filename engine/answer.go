@@ -33,6 +33,9 @@ func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Ans
 		if err := suggestedOnly(c, a.Rules); err != nil {
 			return err
 		}
+		if vote.Remember, err = e.terms(ctx, c, a, now.At); err != nil {
+			return err
+		}
 		if over, err := e.over(m, now); over || err != nil {
 			late = over
 			return err
@@ -106,6 +109,8 @@ func checkAnswer(a message.Answer) error {
 		return bad(message.CodeTooLarge, fmt.Sprintf("output has %d bytes, the limit is %d", len(a.Output), message.MaxOutputBytes), "keep large output elsewhere and give a reference")
 	case len(a.Rules) > 0 && a.Kind != message.AnswerApprove:
 		return bad(message.CodeInvalid, "rules go only with approve", "leave them out")
+	case a.Remember != nil && (a.Kind != message.AnswerApprove || a.Input != nil):
+		return bad(message.CodeInvalid, "remember goes only with approve, and not with an edit", "leave it out, or approve what the edit leaves to be asked")
 	case a.Note != "" && a.Kind != message.AnswerAbstain && a.Kind != message.AnswerHandOver:
 		return bad(message.CodeInvalid, "note goes only with abstain and hand_over", "leave it out; to tell the model something, reject with feedback")
 	case len(a.Note) > message.MaxTextBytes:
@@ -160,7 +165,11 @@ func (e *Engine) approve(ctx context.Context, m *toolcall.Machine, vote message.
 	if t := after.Tally(); c.State == message.ToolCallAsking && !t.Agreed {
 		return m.Step(toolcall.Voted{Base: stamp(), Vote: vote})
 	}
-	if err := m.Step(toolcall.Answered{Base: stamp(), Vote: vote, Remember: agreedRules(after)}); err != nil {
+	leases, err := e.leasesFrom(ctx, after, vote.At)
+	if err != nil {
+		return err
+	}
+	if err := m.Step(toolcall.Answered{Base: stamp(), Vote: vote, Remember: agreedRules(after), Leases: leases}); err != nil {
 		return err
 	}
 	return e.begin(m)

@@ -87,6 +87,7 @@ func issue(c *message.Call, d permission.Decision, now time.Time) message.Requir
 	if r.Users == nil {
 		r.Users = []string{}
 	}
+	r.Remember = issued(d.Requirement.Remember)
 	if r.ExcludeRequester {
 		r.Requester = c.Runtime
 	}

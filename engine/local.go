@@ -203,6 +203,12 @@ func (e *Engine) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool, e
 		return true, m.Step(toolcall.Interrupted{Base: stamp()})
 	}
 	d, denied := e.deniedNow(ctx, c)
+	if !denied {
+		if d.Reason, err = e.leaseEnded(ctx, c); err != nil {
+			return true, err
+		}
+		denied = d.Reason != ""
+	}
 	switch {
 	case !denied:
 		return false, nil

@@ -90,6 +90,9 @@ type Client interface {
 	Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error)
 	Info(ctx context.Context) (message.InfoReply, error)
 	Load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error)
+	Leases(ctx context.Context, r message.LeasesRequest) (message.LeasesReply, error)
+	ShowLease(ctx context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error)
+	RevokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error)
 }
 
 // WorkerClient is the engine's side of the worker protocol. Engine.As gives

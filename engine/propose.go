@@ -385,6 +385,12 @@ func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []
 	if err != nil {
 		return err
 	}
+	if by, lease := e.byLease(ctx, c, d); lease != "" {
+		if ev, err = e.asEvent(c, c.Input, by); err != nil {
+			return err
+		}
+		ev.Decision.Lease, d = lease, by
+	}
 	if d.Behavior != message.BehaviorAllow && d.Behavior != message.BehaviorDeny && !d.BypassImmune {
 		if behind := e.hiddenBehind(ctx, c, earlier); behind != "" {
 			if c.Behind == behind {

@@ -33,6 +33,8 @@ type view struct {
 	gone map[uint64]struct{}
 	// dropped: calls were forgotten.
 	dropped bool
+
+	book *leaseBook // guards itself
 }
 
 // waiter is somebody to whom it matters that the watch has come to seq.
@@ -60,7 +62,7 @@ func newView(keep int) *view {
 	return &view{
 		calls: map[message.Key]*message.Call{}, replies: map[message.Key]*replyView{},
 		sessions: map[message.Key]*sessionView{}, changed: map[message.Key]chan struct{}{}, keep: keep,
-		seed: maphash.MakeSeed(), gone: map[uint64]struct{}{},
+		seed: maphash.MakeSeed(), gone: map[uint64]struct{}{}, book: newLeaseBook(),
 	}
 }
 
@@ -80,6 +82,8 @@ func (v *view) apply(f *message.Fact, seq uint64) bool {
 		r.state, r.seq, r.at = f.Reply, seq, time.Now()
 		v.wake(f.Reply.Key)
 		return true
+	case f.Lease != nil:
+		return v.book.apply(f.Lease, seq)
 	case f.Session != nil:
 		v.session(f.Session.Key).runtime = f.Session.Runtime
 	}
@@ -101,6 +105,9 @@ func (v *view) applyCall(f *message.Fact, seq uint64) bool {
 	}
 	if len(c.Remember) > 0 && wasAllowed(f.Path) {
 		v.session(c.SessionKey()).remember(c)
+	}
+	if len(c.Leases) > 0 && wasAllowed(f.Path) {
+		v.book.born(c.Leases)
 	}
 	if c.Open() {
 		r.open[c.Key] = struct{}{}

@@ -122,7 +122,7 @@ func lastWord(c *message.Call, vote message.Vote, a message.Answer) (again bool,
 	case last == nil, vote.Kind == message.AnswerReject, edits(c, a) && last.Kind == message.AnswerApprove:
 		return false, nil
 	case edits(c, a):
-	case last.Kind == vote.Kind && last.Note == vote.Note && last.To == vote.To && slices.EqualFunc(last.Rules, vote.Rules, sameRule):
+	case last.Kind == vote.Kind && last.Note == vote.Note && last.To == vote.To && slices.EqualFunc(last.Rules, vote.Rules, sameRule) && sameTerms(last.Remember, vote.Remember):
 		return true, nil
 	case last.Kind == message.AnswerApprove && vote.Kind != message.AnswerApprove:
 		return false, nil

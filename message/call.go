@@ -53,6 +53,7 @@ type Call struct {
 	Step      int              `json:"step,omitzero"`
 	Suggested []PermissionRule `json:"suggested_rules,omitzero"`
 	Remember  []PermissionRule `json:"remember,omitzero"` // rules that an approver accepted with the answer
+	Leases    []Lease          `json:"leases,omitzero"`   // what the approval let remember on terms, as it was then
 
 	Placement Placement `json:"placement,omitzero"`
 	Attempt   Attempt   `json:"attempt,omitzero"`
@@ -103,6 +104,8 @@ type Decision struct {
 	Message  string   `json:"message,omitzero"`
 	Bundle   string   `json:"bundle"`
 	Errors   []string `json:"errors,omitzero"` // rule errors, each of which fell closed
+	// Lease is the remembered rule that allowed what the policy asks about.
+	Lease LeaseID `json:"lease_id,omitzero"`
 }
 
 // Batch is a call's place among the calls of its reply that were proposed

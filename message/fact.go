@@ -17,8 +17,8 @@ type Step struct {
 }
 
 // Fact is one durable record of the journal: one transition of one tree, with
-// everything that is needed to carry on from it. Exactly one of Call, Reply
-// and Session is set, except that a Note leaves the call as it was.
+// everything that is needed to carry on from it. Exactly one of Call, Reply,
+// Session and Lease is set; a Note goes with a Call that it leaves as it was.
 type Fact struct {
 	V  int    `json:"v"`
 	ID string `json:"id"` // unique; a retry after a lost acknowledgement carries the same
@@ -31,6 +31,7 @@ type Fact struct {
 	Call    *Call         `json:"call,omitzero"`
 	Reply   *ReplyState   `json:"reply,omitzero"`
 	Session *SessionState `json:"session,omitzero"`
+	Lease   *Lease        `json:"lease,omitzero"`
 	Note    *Note         `json:"note,omitzero"`
 	// Prev says which fact of the tree this one follows. The journal sets it as
 	// it stores the fact; facts of the first releases have none.
@@ -45,7 +46,8 @@ type Link struct {
 }
 
 // Kind is the fact's short name: the cause of its last step, "note", or
-// the phase of a reply or session. It travels as a header.
+// the phase of a reply or session, or what became of a lease. It travels as a
+// header.
 func (f *Fact) Kind() string {
 	switch {
 	case f.Note != nil:
@@ -54,6 +56,10 @@ func (f *Fact) Kind() string {
 		return "reply_" + string(f.Reply.Phase)
 	case f.Session != nil:
 		return "session"
+	case f.Lease != nil && f.Lease.Revoked != nil:
+		return "lease_revoke"
+	case f.Lease != nil:
+		return "lease_use"
 	case len(f.Path) > 0:
 		return f.Path[len(f.Path)-1].Cause
 	}
@@ -69,6 +75,8 @@ func (f *Fact) Key() Key {
 		return f.Reply.Key
 	case f.Session != nil:
 		return f.Session.Key
+	case f.Lease != nil:
+		return f.Lease.Key()
 	}
 	return Key{}
 }

@@ -9,12 +9,14 @@ import (
 
 // Key is the identity of a call: call ids come from models and repeat across
 // replies, so only all four parts together name one. A Key without Call names
-// the reply's own tree of facts, one without Reply too the session's.
+// the reply's own tree of facts, one without Reply too the session's. A Key with
+// a Lease and nothing else besides the space names that lease's tree.
 type Key struct {
 	Space   SpaceID   `json:"space"`
 	Session SessionID `json:"session_id"`
 	Reply   ReplyID   `json:"reply_id,omitzero"`
 	Call    CallID    `json:"tool_call_id,omitzero"`
+	Lease   LeaseID   `json:"-"` // of no call: it does not travel
 }
 
 // MaxIDBytes bounds each part of a Key. Longer ids are refused, not cut: two
@@ -60,6 +62,9 @@ func (k Key) Validate() error {
 
 // String is for people and logs; it is not parsed back.
 func (k Key) String() string {
+	if k.Lease != "" {
+		return string(k.Space) + "/" + string(k.Lease)
+	}
 	s := string(k.Space) + "/" + string(k.Session)
 	if k.Reply != "" {
 		s += "/" + string(k.Reply)

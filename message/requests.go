@@ -51,6 +51,9 @@ type Answer struct {
 	To string `json:"to,omitzero"`
 	// Rules to remember for the session; only suggested ones are accepted.
 	Rules []PermissionRule `json:"rules,omitzero"`
+	// Remember, with kind approve and without Input, lets rules be remembered on
+	// terms: they are counted, bounded and can be revoked.
+	Remember *LeaseTerms `json:"remember,omitzero"`
 }
 
 // InterruptRequest ends every open call of a reply.

@@ -45,6 +45,9 @@ type Requirement struct {
 	// FinalDeadline.
 	OnExpiry      OnExpiry  `json:"on_expiry,omitzero"`
 	FinalDeadline time.Time `json:"final_deadline,omitzero"`
+	// Remember is how far the answer may be remembered on terms. Nil: not at all
+	// where rules ask; where no rule does, suggested rules may, for the session.
+	Remember *RememberLimits `json:"remember,omitzero"`
 }
 
 // ApproverSet are the people whom one rule accepts: whoever is listed or in one

@@ -39,6 +39,8 @@ type Vote struct {
 	To   string `json:"to,omitzero"`   // of hand_over: who should answer
 	// Rules that this approval wants remembered.
 	Rules []PermissionRule `json:"rules,omitzero"`
+	// Remember is what this approval wants remembered on terms.
+	Remember *LeaseTerms `json:"remember,omitzero"`
 }
 
 // On reports whether the vote is about the question with this digest.

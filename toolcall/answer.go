@@ -16,7 +16,7 @@ func (m *Machine) answered(ev Answered) error {
 		if !c.Tally().Agreed {
 			return &message.Error{Code: message.CodeInternal, Op: "answer", What: "not everybody who must has approved", Hint: "the question stays open"}
 		}
-		c.Remember = ev.Remember
+		c.Remember, c.Leases = ev.Remember, ev.Leases
 		return m.move(Approve)
 	case message.AnswerReject:
 		return m.finish(Reject, message.ToolResultDenied, rejectedText(c.Tool, ev.Vote), ev.At)

@@ -66,6 +66,7 @@ type (
 		Vote     message.Vote
 		Output   string                   // kind answer: the result
 		Remember []message.PermissionRule // kind approve
+		Leases   []message.Lease          // kind approve
 	}
 	// Edited is an approval with other arguments. A Decided follows in the same
 	// fact.

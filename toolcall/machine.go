@@ -92,7 +92,7 @@ func (m *Machine) move(cause Cause) error {
 	}
 	m.path = append(m.path, message.Step{Cause: string(cause), From: m.call.State, To: to})
 	if to == asking || to == finished && m.call.State != allowed && m.call.State != submitted {
-		m.call.Remember = nil // nothing was allowed, so nothing is remembered with it
+		m.call.Remember, m.call.Leases = nil, nil // nothing was allowed, so nothing is remembered with it
 	}
 	m.call.State, m.call.Cause = to, string(cause)
 	return nil

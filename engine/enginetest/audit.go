@@ -13,7 +13,9 @@ import (
 func (w *world) audit() {
 	w.Helper()
 	trees := map[message.Key][]*message.Fact{}
-	for _, rec := range w.records() {
+	records := w.records()
+	w.auditLeases(records)
+	for _, rec := range records {
 		switch {
 		case rec.Invalid != nil:
 			w.Errorf("record %d is invalid: %v", rec.Seq, rec.Invalid)

@@ -115,6 +115,14 @@ func (p *policy) Denied(ctx context.Context, r permission.Request) (permission.D
 	return p.now.Load().Denied(ctx, r)
 }
 
+func (p *policy) Covers(ctx context.Context, r permission.Request, rules []message.PermissionRule) error {
+	return p.now.Load().Covers(ctx, r, rules)
+}
+
+func (p *policy) Values(ctx context.Context, r permission.Request, paths []string) (map[string]string, error) {
+	return p.now.Load().Values(ctx, r, paths)
+}
+
 func (p *policy) Hash() string { return p.now.Load().Hash() }
 
 func (p *policy) Redacts() bool { return p.now.Load().Redacts() }

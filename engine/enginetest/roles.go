@@ -55,6 +55,15 @@ var methods = []struct {
 	{"Info", append(slices.Clone(readers), message.RoleWorker), func(ctx context.Context, p *engine.Port, k message.Key) error {
 		return second(p.Info(ctx))
 	}},
+	{"Leases", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Leases(ctx, message.LeasesRequest{}))
+	}},
+	{"ShowLease", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.ShowLease(ctx, message.ShowLeaseRequest{ID: "lse_x"}))
+	}},
+	{"RevokeLease", []message.Role{message.RoleOperator, message.RoleApprover}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.RevokeLease(ctx, message.RevokeLeaseRequest{ID: "lse_x"}))
+	}},
 	{"Start", []message.Role{message.RoleWorker}, func(ctx context.Context, p *engine.Port, k message.Key) error {
 		return second(p.Start(ctx, message.StartRequest{Key: k, Attempt: 1, Claim: "x"}))
 	}},
@@ -68,6 +77,9 @@ var methods = []struct {
 		return second(p.Result(ctx, message.ResultRequest{Key: k, Attempt: 1, Claim: "x", Result: message.ToolResultBlock{State: message.ToolResultSuccess}}))
 	}},
 }
+
+// overseers are those who may look at remembered rules.
+var overseers = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor}
 
 var readers = []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}
 

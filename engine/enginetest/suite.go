@@ -40,6 +40,8 @@ func RunEngine(t *testing.T, newJournal New) {
 		{"hidden", hiddenCases()},
 		{"answer", answerCases()},
 		{"digest", digestCases()},
+		{"remember", rememberCases()},
+		{"remember by rule", rememberRuleCases()},
 		{"quorum", quorumCases()},
 		{"redact", redactCases()},
 		{"interrupt", interruptCases()},

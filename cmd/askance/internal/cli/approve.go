@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,31 +11,38 @@ import (
 
 func (a *app) approve() *cobra.Command {
 	var d decision
-	var remember bool
+	var memory memory
 	c := &cobra.Command{
 		Use:   "approve CALL",
 		Short: "Approve exactly what a call asks",
 		Long: `Approves a call as it stands. The answer names the digest of the question, so
 what was shown is what runs: if the call was edited or asked anew meanwhile, the
-answer is refused with exit code 3.`,
+answer is refused with exit code 3.
+
+With --remember later calls like it are not asked about again: by the rules that
+the question offers, in the session. With the flags beside it the rules are
+remembered on terms: they can be narrowed (--rule), count the calls that they
+answer for (--uses, --budget), and end (--until). A rule of the policy with
+remember says what else may be; without one no answer reaches beyond its session.
+askance rules lists what is remembered on terms and takes it back.`,
 		Example: `  askance approve call_42                       # shows the call and asks back
   askance approve call_42 --yes
   askance approve call_42 --digest sha256:9f2…  # for scripts: what was seen before
-  askance approve call_42 --remember            # and accept the rules it offers`,
+  askance approve call_42 --remember            # and accept the rules it offers
+  askance approve call_42 --remember --scope session --until 2h --uses 3
+  askance approve call_42 --remember --rule "git push origin:*"
+  askance approve call_42 --remember --budget args.cents=10000`,
 		Args:              oneCall(&d.ad),
 		ValidArgsFunction: a.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.decide(c.Context(), &d, "Approve", func(_ context.Context, call *message.Call) (message.Answer, error) {
 				answer := message.Answer{Kind: message.AnswerApprove}
-				if remember {
-					answer.Rules = call.Suggested
-				}
-				return answer, nil
+				return answer, memory.into(&answer, call, time.Now())
 			})
 		},
 	}
 	a.at.flags(c)
 	d.flags(c)
-	c.Flags().BoolVar(&remember, "remember", false, "remember the offered rules for the session")
+	memory.flags(c)
 	return c
 }

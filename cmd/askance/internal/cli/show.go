@@ -76,11 +76,13 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 		row("question", out.Ask(term.SafeLine(q.Text)))
 		row("digest", c.Digest)
 		a.waitingRows(out, c, row)
+		row("may last", rememberText(q.Requirement.Remember))
 	}
 	if d := c.Decision; d != nil {
 		row("decision", fmt.Sprintf("%s: %s", d.Behavior, term.SafeLine(d.Reason)))
 		row("source", term.SafeLine(d.Source))
 		row("policy", d.Bundle)
+		row("rule used", term.SafeLine(string(d.Lease)))
 		for _, e := range d.Errors {
 			row("rule error", out.Bad(term.SafeLine(e)))
 		}
@@ -89,6 +91,9 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 		row("answer", voteText(c, v))
 		row("feedback", term.SafeLine(v.Feedback))
 		row("note", term.SafeLine(v.Note))
+	}
+	for _, l := range c.Leases {
+		row("remembered", term.SafeLine(string(l.ID))+": "+leaseRules(&l)+", "+term.SafeLine(l.Text()))
 	}
 	for _, r := range c.Suggested {
 		row("rule offer", term.SafeLine(ruleText(r)))
@@ -102,6 +107,21 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 		row("output", strings.TrimLeft(term.Indent(term.Safe(c.Result.Output.String()), strings.Repeat(" ", 13)), " "))
 	}
 	return b.String()
+}
+
+// rememberText says how far the rules that ask let the answer be remembered.
+func rememberText(l *message.RememberLimits) string {
+	if l == nil {
+		return ""
+	}
+	text := "remembered for " + (time.Duration(l.TTLMS) * time.Millisecond).String()
+	if l.Uses > 0 {
+		text += fmt.Sprintf(", %d further calls", l.Uses)
+	}
+	if len(l.Same) > 0 {
+		text += ", with the same " + strings.Join(l.Same, ", ")
+	}
+	return text
 }
 
 func attemptText(c *message.Call) string {

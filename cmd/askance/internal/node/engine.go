@@ -29,7 +29,7 @@ func (n *Node) openEngine(ctx context.Context) error {
 	if !n.cfg.Offline {
 		opts = append(opts, engine.WithExecutor(n.cfg.Local))
 	}
-	if n.engine, err = engine.New(n.cfg.Space, n.journal, n.policy, tools, opts...); err != nil {
+	if n.engine, err = engine.New(n.cfg.Space, n.journal, n.policy.Policy, tools, opts...); err != nil {
 		return err
 	}
 	n.onClose(n.engine.Close)

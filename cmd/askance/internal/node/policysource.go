@@ -103,6 +103,16 @@ func (p prepared) Denied(ctx context.Context, r permission.Request) (permission.
 	return p.Live.Denied(ctx, p.resolve(r))
 }
 
+// Covers implements engine.Rememberer.
+func (p prepared) Covers(ctx context.Context, r permission.Request, rules []message.PermissionRule) error {
+	return p.Live.Covers(ctx, p.resolve(r), rules)
+}
+
+// Values implements engine.Rememberer.
+func (p prepared) Values(ctx context.Context, r permission.Request, paths []string) (map[string]string, error) {
+	return p.Live.Values(ctx, p.resolve(r), paths)
+}
+
 func (p prepared) resolve(r permission.Request) permission.Request {
 	if s := p.schemas[r.Tool]; s != nil {
 		r.WorkingDirs = slices.Clone(r.WorkingDirs)

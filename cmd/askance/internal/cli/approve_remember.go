@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// memory is what an approval wants remembered.
+type memory struct {
+	remember     bool
+	scope, until string
+	uses         int
+	budget       string
+	rules        []string
+	cmd          *cobra.Command // whose flags they are
+}
+
+func (m *memory) flags(c *cobra.Command) {
+	m.cmd = c
+	f := c.Flags()
+	f.BoolVar(&m.remember, "remember", false, "remember the offered rules, for the session unless told otherwise")
+	f.StringVar(&m.scope, "scope", "session", "for which calls: call_like, session, agent, user or space")
+	f.StringVar(&m.until, "until", "", "when it ends: a duration from now, as 2h, or a time, as 2026-01-31T18:00:00Z")
+	f.IntVar(&m.uses, "uses", 0, "for how many further calls; 0: as many as the policy lets it")
+	f.StringVar(&m.budget, "budget", "", "what the further calls may add up to, as args.cents=10000")
+	f.StringArrayVar(&m.rules, "rule", nil, "the content of a rule instead of those that are offered, narrower than one of them; can be repeated")
+}
+
+// into completes an approval. Offered rules without terms go the way that every
+// AgentScope client has.
+func (m *memory) into(answer *message.Answer, call *message.Call, now time.Time) error {
+	named := slices.ContainsFunc([]string{"scope", "until", "uses", "budget", "rule"}, m.cmd.Flags().Changed)
+	switch {
+	case !m.remember && named:
+		return usagef("--scope, --until, --uses, --budget and --rule say how to remember: give --remember as well")
+	case !m.remember:
+		return nil
+	case !named && (call.Question == nil || call.Question.Requirement.Remember == nil):
+		answer.Rules = call.Suggested
+		return nil
+	}
+	t := message.LeaseTerms{Scope: message.LeaseScope(m.scope), Uses: m.uses}
+	if !t.Scope.Valid() {
+		return usagef("--scope is %q, use call_like, session, agent, user or space", m.scope)
+	}
+	var err error
+	if t.Until, err = endOf(m.until, now); err != nil {
+		return err
+	}
+	if m.budget != "" {
+		path, limit, ok := strings.Cut(m.budget, "=")
+		if !ok {
+			return usagef("--budget is %q, write it as args.cents=10000", m.budget)
+		}
+		t.Budget = &message.Budget{Path: path, Limit: limit}
+	}
+	for _, content := range m.rules {
+		t.Rules = append(t.Rules, message.PermissionRule{ToolName: call.Tool, RuleContent: &content, Behavior: message.BehaviorAllow})
+	}
+	answer.Remember = &t
+	return nil
+}
+
+// endOf reads a time, or a duration from now.
+func endOf(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(d).UTC().Round(0), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, usagef("--until is %q, write a duration such as 2h, or a time such as 2026-01-31T18:00:00Z", text)
+	}
+	return at.UTC(), nil
+}

@@ -1,0 +1,202 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// This file lets remembered rules answer what the policy asks. Deny rules and
+// questions that nothing can answer come first, and nothing is allowed before
+// its use is on record.
+
+// byLease looks for a remembered rule that answers the question which the
+// policy wants to ask about a call, and counts its use. Whatever goes wrong, a
+// person is asked.
+func (e *Engine) byLease(ctx context.Context, c *message.Call, d permission.Decision) (permission.Decision, message.LeaseID) {
+	now := stamp().At
+	candidates := e.view.book.ofTool(c.Tool, message.SpentBy(c.Key, c.Input), now)
+	if len(candidates) == 0 || d.Behavior != message.BehaviorAsk || d.BypassImmune || len(d.Errors) > 0 || len(d.Redact) > 0 {
+		return d, ""
+	}
+	for _, l := range candidates {
+		if !inScope(l, c) || !e.answersFor(ctx, l, c, d, now) {
+			continue
+		}
+		amount, err := amountOf(c.Input, l.Terms.Budget)
+		if err == nil {
+			err = e.spend(ctx, l, c, amount)
+		}
+		if err != nil {
+			e.log.Info("a remembered rule does not answer", "lease", string(l.ID), "call", c.Key.String(), "error", err)
+			continue
+		}
+		out := d
+		out.Behavior, out.Suggested, out.Requirement = message.BehaviorAllow, nil, permission.Requirement{}
+		out.Reason = "remembered as " + string(l.ID) + " by " + grantors(l) + "; " + d.Reason
+		return out, l.ID
+	}
+	return d, ""
+}
+
+func grantors(l *message.Lease) string {
+	names := make([]string, len(l.GrantedBy))
+	for i, v := range l.GrantedBy {
+		names[i] = v.By.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// inScope reports whether a call is one of those that the scope means.
+func inScope(l *message.Lease, c *message.Call) bool {
+	switch l.Terms.Scope {
+	case message.ScopeCallLike:
+		return c.Session == l.Session && argumentsOf(c.Input) == l.Arguments
+	case message.ScopeSession:
+		return c.Session == l.Session
+	case message.ScopeAgent:
+		return c.Runtime == l.User && c.Agent == l.Agent && l.Agent != ""
+	case message.ScopeUser:
+		return c.Runtime == l.User
+	case message.ScopeSpace:
+		return true
+	}
+	return false
+}
+
+// answersFor reports whether a lease answers the question that the policy wants
+// to ask: the same as was answered then, within what the policy lets be
+// remembered now, and its rules cover the call.
+func (e *Engine) answersFor(ctx context.Context, l *message.Lease, c *message.Call, d permission.Decision, now time.Time) bool {
+	policy, ok := e.rememberer()
+	if !ok || d.Rule != l.Rule || source(d) != l.Source || d.Reason != l.Reason {
+		return false
+	}
+	req := e.request(c, c.Input, e.view.rules(c.SessionKey()))
+	if l.Rule != "" && !e.ruleLets(ctx, policy, req, l, c, d, now) {
+		return false
+	}
+	if policy.Covers(ctx, req, l.Terms.Rules) != nil {
+		return false
+	}
+	return len(l.Within) == 0 || policy.Covers(ctx, req, l.Within) == nil
+}
+
+// ruleLets looks at what the rules that ask let be remembered now: they may
+// have become stricter since, about the terms or about who must agree.
+func (e *Engine) ruleLets(ctx context.Context, policy Rememberer, req permission.Request, l *message.Lease, c *message.Call, d permission.Decision, now time.Time) bool {
+	r := d.Requirement.Remember
+	if r == nil || !now.Before(l.GrantedAt.Add(r.TTL)) {
+		return false
+	}
+	counted := slices.Contains(l.Spent, message.SpentBy(c.Key, c.Input))
+	if r.Uses > 0 && !counted && (!l.Counted() || len(l.Spent) >= r.Uses) {
+		return false
+	}
+	paths := slices.Sorted(maps.Keys(l.Same))
+	for _, p := range r.Scope {
+		if !slices.Contains(paths, p) {
+			return false // nobody has said for which value
+		}
+	}
+	values, err := policy.Values(ctx, req, paths)
+	if err != nil {
+		return false
+	}
+	for path, value := range values {
+		if short(value) != l.Same[path] {
+			return false
+		}
+	}
+	votes := slices.Clone(l.GrantedBy)
+	for i := range votes { // as if they answered this question
+		votes[i].Digest, votes[i].Edited, votes[i].Made = l.Digest, false, ""
+	}
+	return issue(c, d, now).Tally(votes, l.Digest, 0).Agreed
+}
+
+// spend makes sure that a lease is in force as the journal has it and, if its
+// uses are counted, that the use for this call is on record.
+func (e *Engine) spend(ctx context.Context, l *message.Lease, c *message.Call, amount string) error {
+	fresh := false
+	for range maxRaces {
+		if !fresh && !l.Counted() { // no write will tell whether it was revoked
+			var err error
+			if l, err = e.lastLease(ctx, l); err != nil {
+				return err
+			}
+			fresh = true
+		}
+		now := stamp().At
+		next, err := l.Spend(c.Key, c.Input, amount, now)
+		switch {
+		case err != nil && fresh:
+			return err
+		case err == nil && fresh && (next == nil || !l.Counted()):
+			return nil
+		case next != nil:
+			f := e.fact(e.self(), now)
+			f.Lease = next
+			if _, err = e.append(ctx, f, l.Seq); err == nil {
+				return nil
+			}
+			if !errors.Is(err, message.ErrConflict) {
+				return err
+			}
+		}
+		if l, err = e.lastLease(ctx, l); err != nil {
+			return err
+		}
+		fresh = true
+	}
+	return crowded("use", l.Key())
+}
+
+// lastLease is a lease as the journal has it. known is what the view has: a
+// lease without facts of its own is as the approval made it.
+func (e *Engine) lastLease(ctx context.Context, known *message.Lease) (*message.Lease, error) {
+	r, err := e.journal.Last(ctx, known.Key())
+	if errors.Is(err, message.ErrNotFound) && known.Seq == 0 {
+		return known, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Fact == nil || r.Fact.Lease == nil {
+		return nil, unreadable(known.Key(), r.Invalid)
+	}
+	e.view.apply(r.Fact, r.Seq)
+	l := *r.Fact.Lease
+	l.Seq = r.Seq
+	return &l, nil
+}
+
+// leaseEnded says why a call that a remembered rule allowed must not begin any
+// more; "": it may. A rule that is used up has been counted for this call.
+func (e *Engine) leaseEnded(ctx context.Context, c *message.Call) (string, error) {
+	if c.Decision == nil || c.Decision.Lease == "" {
+		return "", nil
+	}
+	id := c.Decision.Lease
+	l := e.view.book.get(id)
+	if l == nil {
+		l = &message.Lease{ID: id, Space: e.space}
+	}
+	l, err := e.lastLease(ctx, l)
+	if err != nil {
+		return "", err
+	}
+	if l.GrantedAt.IsZero() {
+		return "the remembered rule " + string(id) + " that allowed it is not known", nil
+	}
+	if state := l.State(stamp().At); state == message.LeaseRevoked || state == message.LeaseExpired {
+		return "the remembered rule " + string(id) + " that allowed it is " + string(state), nil
+	}
+	return "", nil
+}

@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// mostLeases is the most that one page lists, mostUses how many uses are shown.
+const (
+	mostLeases = 200
+	mostUses   = 100
+)
+
+// Leases implements Client; for approvers, operators and auditors.
+func (p *Port) Leases(ctx context.Context, r message.LeasesRequest) (message.LeasesReply, error) {
+	if err := p.may(ctx, "leases", r.V, message.RoleApprover, message.RoleOperator, message.RoleAuditor); err != nil {
+		return message.LeasesReply{}, err
+	}
+	return p.e.listLeases(r), nil
+}
+
+// ShowLease implements Client; for approvers, operators and auditors.
+func (p *Port) ShowLease(ctx context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error) {
+	if err := p.may(ctx, "show_lease", r.V, message.RoleApprover, message.RoleOperator, message.RoleAuditor); err != nil {
+		return message.ShowLeaseReply{}, err
+	}
+	rep, err := p.e.showLease(ctx, r.ID)
+	if err != nil {
+		return rep, opError("show_lease", err)
+	}
+	return rep, nil
+}
+
+// RevokeLease implements Client; for operators, and the approvers who gave it.
+func (p *Port) RevokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error) {
+	if err := p.may(ctx, "revoke_lease", r.V, message.RoleOperator, message.RoleApprover); err != nil {
+		return nil, err
+	}
+	l, err := p.e.revokeLease(ctx, p.by, r)
+	if err != nil {
+		return nil, opError("revoke_lease", err)
+	}
+	return l, nil
+}
+
+func (e *Engine) listLeases(r message.LeasesRequest) message.LeasesReply {
+	if r.Limit <= 0 || r.Limit > mostLeases {
+		r.Limit = mostLeases
+	}
+	now := stamp().At
+	out := message.LeasesReply{Leases: []*message.Lease{}}
+	for _, l := range e.view.book.all() {
+		if l.ID <= r.After || r.Tool != "" && l.Tool != r.Tool || !r.All && l.State(now) != message.LeaseActive {
+			continue
+		}
+		if len(out.Leases) == r.Limit {
+			out.Next = out.Leases[r.Limit-1].ID
+			break
+		}
+		shown := *l
+		out.Leases = append(out.Leases, &shown)
+	}
+	return out
+}
+
+// knownLease is a lease as the journal has it.
+func (e *Engine) knownLease(ctx context.Context, id message.LeaseID) (*message.Lease, error) {
+	known := e.view.book.get(id)
+	if known == nil {
+		known = &message.Lease{ID: id, Space: e.space}
+	}
+	if id == "" || len(id) > message.MaxIDBytes {
+		return nil, noLease(id)
+	}
+	l, err := e.lastLease(ctx, known)
+	if err == nil && l.GrantedAt.IsZero() {
+		err = noLease(id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func noLease(id message.LeaseID) error {
+	return &message.Error{Code: message.CodeNotFound, What: fmt.Sprintf("no remembered rule %q is known", clipWord(string(id))), Hint: "look at the list of remembered rules"}
+}
+
+func (e *Engine) showLease(ctx context.Context, id message.LeaseID) (message.ShowLeaseReply, error) {
+	l, err := e.knownLease(ctx, id)
+	if err != nil {
+		return message.ShowLeaseReply{}, err
+	}
+	out := message.ShowLeaseReply{Lease: l, Uses: []message.LeaseUse{}}
+	if l.Seq == 0 {
+		return out, nil
+	}
+	history, err := e.journal.History(ctx, l.Key())
+	if err != nil {
+		return message.ShowLeaseReply{}, err
+	}
+	for _, r := range history {
+		if r.Fact != nil && r.Fact.Lease != nil && r.Fact.Lease.Use != nil {
+			out.Uses = append(out.Uses, *r.Fact.Lease.Use)
+		}
+	}
+	out.Uses = out.Uses[max(0, len(out.Uses)-mostUses):]
+	return out, nil
+}
+
+// revokeLease ends a remembered rule, and takes back what it allowed and what
+// has not begun. One that is revoked already stays so.
+func (e *Engine) revokeLease(ctx context.Context, by message.Principal, r message.RevokeLeaseRequest) (*message.Lease, error) {
+	if len(r.Reason) > message.MaxTextBytes {
+		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), message.MaxTextBytes), Hint: "shorten it"}
+	}
+	for range maxRaces {
+		l, err := e.knownLease(ctx, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		if by.Role == message.RoleApprover && !slices.ContainsFunc(l.GrantedBy, func(v message.Vote) bool { return v.By.Name == by.Name }) {
+			return nil, refused(by.Name+" has not given this remembered rule", "ask "+grantors(l)+" or an operator")
+		}
+		now := stamp().At
+		switch state := l.State(now); state {
+		case message.LeaseActive, message.LeaseUsedUp: // calls that used it up may not have begun
+		case message.LeaseRevoked:
+			return l, nil
+		default:
+			return nil, &message.Error{Code: message.CodeFinished, What: "the remembered rule is " + string(state), Hint: "nothing to do: it answers for no further call"}
+		}
+		next := *l
+		next.Revoked, next.Use, next.Seq = &message.Revocation{By: by, At: now, Reason: r.Reason}, nil, 0
+		f := e.fact(by, now)
+		f.Lease = &next
+		seq, err := e.append(ctx, f, l.Seq)
+		if err == nil {
+			shown := next
+			shown.Seq = seq
+			e.takeBack(ctx, l.ID)
+			return &shown, nil
+		}
+		if !errors.Is(err, message.ErrConflict) {
+			return nil, err
+		}
+	}
+	return nil, crowded("revoke_lease", message.Key{Space: e.space, Lease: r.ID})
+}
+
+// takeBack ends what a remembered rule allowed and what nobody has started.
+// What is missed here is taken back when it is about to begin.
+func (e *Engine) takeBack(ctx context.Context, id message.LeaseID) {
+	for _, c := range e.view.open() {
+		if c.Decision == nil || c.Decision.Lease != id || c.Started() {
+			continue
+		}
+		_, err := e.update(ctx, "revoke", c.Key, e.self(), func(ctx context.Context, m *toolcall.Machine) error {
+			c := m.Call()
+			if c.State != message.ToolCallAllowed && c.State != message.ToolCallSubmitted || c.Started() || c.Decision == nil || c.Decision.Lease != id {
+				return errNoChange
+			}
+			return m.Step(toolcall.Revoked{Base: stamp(), Reason: "the remembered rule " + string(id) + " that allowed it is revoked"})
+		})
+		if err != nil && !errors.Is(err, message.ErrFinished) {
+			e.log.Warn("a call that a revoked rule had allowed is taken back only when it is about to begin", "call", c.Key.String(), "error", err)
+		}
+	}
+}

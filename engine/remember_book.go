@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// leaseBook is what the view knows of remembered rules. It may lag: what is
+// allowed by one is checked against the journal.
+type leaseBook struct {
+	mu     sync.RWMutex // guards all below; never held across I/O
+	leases map[message.LeaseID]*message.Lease
+	byTool map[string]map[message.LeaseID]struct{}
+	grown  int // since ended ones were last dropped
+}
+
+// keepEnded is how many remembered rules that have ended stay at hand.
+const keepEnded = 1000
+
+func newLeaseBook() *leaseBook {
+	return &leaseBook{leases: map[message.LeaseID]*message.Lease{}, byTool: map[string]map[message.LeaseID]struct{}{}}
+}
+
+// born takes in what the approval of a call let remember, unless later facts of
+// it are known.
+func (b *leaseBook) born(leases []message.Lease) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range leases {
+		if l := leases[i]; b.leases[l.ID] == nil {
+			b.put(&l)
+		}
+	}
+}
+
+// apply takes in a fact of a lease and reports whether it was news.
+func (b *leaseBook) apply(l *message.Lease, seq uint64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if old := b.leases[l.ID]; old != nil && seq <= old.Seq {
+		return false
+	}
+	next := *l
+	next.Seq = seq
+	b.put(&next)
+	return true
+}
+
+// put stores a lease. b.mu is held.
+func (b *leaseBook) put(l *message.Lease) {
+	if b.leases[l.ID] == nil {
+		b.grown++
+	}
+	b.leases[l.ID] = l
+	if b.byTool[l.Tool] == nil {
+		b.byTool[l.Tool] = map[message.LeaseID]struct{}{}
+	}
+	b.byTool[l.Tool][l.ID] = struct{}{}
+	if b.grown > keepEnded {
+		b.grown = 0
+		b.drop(time.Now())
+	}
+}
+
+// drop forgets the oldest of those that have ended. b.mu is held.
+func (b *leaseBook) drop(now time.Time) {
+	var ended []*message.Lease
+	for _, l := range b.leases {
+		if l.State(now) != message.LeaseActive {
+			ended = append(ended, l)
+		}
+	}
+	slices.SortFunc(ended, func(a, b *message.Lease) int { return a.GrantedAt.Compare(b.GrantedAt) })
+	for _, l := range ended[:max(0, len(ended)-keepEnded)] {
+		delete(b.leases, l.ID)
+		if delete(b.byTool[l.Tool], l.ID); len(b.byTool[l.Tool]) == 0 {
+			delete(b.byTool, l.Tool)
+		}
+	}
+}
+
+// get is a lease as far as it is known here, or nil. It must not be changed.
+func (b *leaseBook) get(id message.LeaseID) *message.Lease {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.leases[id]
+}
+
+// ofTool gives the leases about a tool that may answer for a call: first those
+// that have answered for it already, then those that cost nothing, then the
+// oldest.
+func (b *leaseBook) ofTool(tool, mark string, now time.Time) []*message.Lease {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var out []*message.Lease
+	for id := range b.byTool[tool] {
+		l := b.leases[id]
+		state := l.State(now)
+		if state == message.LeaseActive || state == message.LeaseUsedUp && slices.Contains(l.Spent, mark) {
+			out = append(out, l)
+		}
+	}
+	rank := func(l *message.Lease) int {
+		switch {
+		case slices.Contains(l.Spent, mark):
+			return 0
+		case !l.Counted():
+			return 1
+		}
+		return 2
+	}
+	slices.SortFunc(out, func(a, b *message.Lease) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.GrantedAt.Compare(b.GrantedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// all gives every lease at hand, by id.
+func (b *leaseBook) all() []*message.Lease {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(b.leases), func(a, b *message.Lease) int { return cmp.Compare(a.ID, b.ID) })
+}

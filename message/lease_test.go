@@ -1,0 +1,103 @@
+package message_test
+
+import (
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/message"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func callKey(id string) message.Key {
+	return message.Key{Space: "s", Session: "a", Reply: "b", Call: message.CallID(id)}
+}
+
+func TestLeaseState(t *testing.T) {
+	for name, c := range map[string]struct {
+		lease message.Lease
+		want  message.LeaseState
+	}{
+		"for ever":            {message.Lease{}, message.LeaseActive},
+		"before its end":      {message.Lease{Terms: message.LeaseTerms{Until: noon.Add(1)}}, message.LeaseActive},
+		"at its end":          {message.Lease{Terms: message.LeaseTerms{Until: noon}}, message.LeaseExpired},
+		"used up":             {message.Lease{Terms: message.LeaseTerms{Uses: 1}, Spent: []string{"x"}}, message.LeaseUsedUp},
+		"one left":            {message.Lease{Terms: message.LeaseTerms{Uses: 2}, Spent: []string{"x"}}, message.LeaseActive},
+		"used up and revoked": {message.Lease{Terms: message.LeaseTerms{Uses: 1}, Spent: []string{"x"}, Revoked: &message.Revocation{}}, message.LeaseRevoked},
+	} {
+		if got := c.lease.State(noon); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestSpendCountsACallOnce(t *testing.T) {
+	l := &message.Lease{ID: "l", Terms: message.LeaseTerms{Uses: 2, Until: noon.Add(time.Hour)}}
+	one, err := l.Spend(callKey("c"), `{}`, "", noon)
+	if err != nil || one.UsesLeft() != 1 || l.UsesLeft() != 2 || one.Use.Call != callKey("c") {
+		t.Fatalf("spent: %+v, %v", one, err)
+	}
+	if again, err := one.Spend(callKey("c"), `{}`, "", noon); again != nil || err != nil {
+		t.Errorf("the same call again: %+v, %v", again, err)
+	}
+	two, err := one.Spend(callKey("c"), `{"edited":1}`, "", noon)
+	if err != nil || two.UsesLeft() != 0 {
+		t.Errorf("the same call with other arguments: %+v, %v", two, err)
+	}
+	if again, err := two.Spend(callKey("c"), `{}`, "", noon); again != nil || err != nil {
+		t.Errorf("used up, and counted before: %+v, %v", again, err)
+	}
+	for name, f := range map[string]func() (*message.Lease, error){
+		"used up": func() (*message.Lease, error) { return two.Spend(callKey("d"), `{}`, "", noon) },
+		"expired": func() (*message.Lease, error) {
+			return one.Spend(callKey("c"), `{}`, "", noon.Add(time.Hour))
+		},
+	} {
+		if next, err := f(); next != nil || !errors.Is(err, message.ErrState) {
+			t.Errorf("%s: %+v, %v", name, next, err)
+		}
+	}
+}
+
+// The budget is exact, whatever is taken from it, and never below nothing.
+func TestBudgetIsExact(t *testing.T) {
+	amount := rapid.StringMatching(`(0|[1-9][0-9]{0,5})(\.[0-9]{1,9})?`)
+	rapid.Check(t, func(t *rapid.T) {
+		limit := amount.Draw(t, "limit")
+		l := &message.Lease{ID: "l", Left: limit, Terms: message.LeaseTerms{Uses: message.MaxLeaseUses, Budget: &message.Budget{Path: "args.n", Limit: limit}}}
+		left, _ := new(big.Rat).SetString(limit)
+		for i, a := range rapid.SliceOfN(amount, 0, 20).Draw(t, "amounts") {
+			take, _ := new(big.Rat).SetString(a)
+			next, err := l.Spend(callKey(strings.Repeat("c", i+1)), `{}`, a, noon)
+			if (err == nil) != (left.Cmp(take) >= 0) {
+				t.Fatalf("%s from %s: %v", a, l.Left, err)
+			}
+			if err != nil {
+				continue
+			}
+			l = next
+			left.Sub(left, take)
+			if got, ok := new(big.Rat).SetString(l.Left); !ok || got.Cmp(left) != 0 {
+				t.Fatalf("%s is left, want %s", l.Left, left)
+			}
+		}
+	})
+}
+
+func TestAmounts(t *testing.T) {
+	for _, good := range []string{"0", "1", "10000", "0.5", "999999999999999999.999999999"} {
+		if err := message.CheckAmount(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"", "-1", "+1", "01", "1.", ".5", "1e3", "1E999999999", "NaN", "0x10", "1_000", "1.0000000000", "1000000000000000000", `"1"`, "null", " 1"} {
+		if message.CheckAmount(bad) == nil {
+			t.Errorf("%q is taken for an amount", bad)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package permission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// This file looks at rules that an approver let remember, on terms that whoever
+// asks keeps: the policy only says whether they are about a call.
+
+// Covers reports whether remembered allow rules cover a call, one by itself or
+// all together; nil means that they do. Neither rules of the bundle nor other
+// rules of the session help. They cover no call that a deny rule is about, that
+// could not be evaluated, or against which the tool's own check speaks, in
+// whatever mode. What asks about the call is not looked at: Decide says that.
+func (b *Bundle) Covers(ctx context.Context, req Request, rules []message.PermissionRule) error {
+	if b == nil || !b.ready {
+		return errors.New("no policy is loaded")
+	}
+	session := slices.DeleteFunc(slices.Clone(req.SessionRules), func(r message.PermissionRule) bool { return r.Behavior == message.BehaviorAllow })
+	req.SessionRules = append(session, rules...)
+	e := b.evaluate(ctx, &req)
+	defer e.close()
+	if d, denied := e.denied(); denied {
+		return errors.New(d.Reason)
+	}
+	if err := e.objection(); err != nil {
+		return err
+	}
+	return e.coveredBySession()
+}
+
+// objection is what the tool's own check has against a call.
+func (e *evaluation) objection() error {
+	check := e.tr.check()
+	if check == nil {
+		return nil
+	}
+	v, err := safely(func() (ToolVerdict, error) { return check(e.call), nil })
+	if err != nil {
+		return fmt.Errorf("the tool's own check failed: %w", err)
+	}
+	switch v.Answer {
+	case CheckAllow, CheckPassthrough, CheckAsk:
+		return nil
+	default:
+		return errors.New("the tool's own check wants this call to be asked about")
+	}
+}
+
+// coveredBySession looks at the allow rules of the request alone.
+func (e *evaluation) coveredBySession() error {
+	why := errors.New("the rule is about other calls")
+	var patterns []Pattern
+	for _, r := range e.sessionRules(message.BehaviorAllow) {
+		before := len(e.errors)
+		switch matched, failed := e.match(r); {
+		case matched:
+			return nil
+		case failed && len(e.errors) > before:
+			why = errors.New("the rule cannot be evaluated: " + e.errors[len(e.errors)-1].Msg)
+		case r.pattern != nil:
+			patterns = append(patterns, r.pattern)
+		}
+	}
+	joint, ok := e.tr.matcher.(JointMatcher)
+	if !ok || len(patterns) < 2 {
+		return why
+	}
+	covered, err := safely(func() (bool, error) { return joint.Covered(e.call, patterns) })
+	if err != nil {
+		return fmt.Errorf("the rules cannot be evaluated together: %w", err)
+	}
+	if !covered {
+		return why
+	}
+	return nil
+}
+
+// Values gives what a call has at each path of a Remember's Scope, as text that
+// is the same only for the same value. A path at which the call has nothing is
+// an error.
+func (b *Bundle) Values(ctx context.Context, req Request, scope []string) (map[string]string, error) {
+	if b == nil || !b.ready {
+		return nil, errors.New("no policy is loaded")
+	}
+	e := b.evaluate(ctx, &req)
+	defer e.close()
+	out := make(map[string]string, len(scope))
+	for _, text := range scope {
+		p, err := parsePath(text)
+		if err != nil {
+			return nil, err
+		}
+		value, err := e.valueAt(p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", quoted(text), err)
+		}
+		out[text] = value
+	}
+	return out, nil
+}
+
+var errNoValue = errors.New("the call has no such value")
+
+// valueAt keeps numbers and texts of arguments as they are written, so that no
+// two of them are the same by rounding.
+func (e *evaluation) valueAt(p argPath) (string, error) {
+	if p.root == "args" {
+		return ArgumentAt(e.req.Input, p.steps)
+	}
+	vars := map[string]map[string]any{"caller": e.caller(), "ctx": e.context(), "tool": e.tool()}[p.root]
+	if len(p.steps) != 1 || vars == nil {
+		return "", errNoValue
+	}
+	value, ok := vars[p.steps[0]]
+	if !ok {
+		return "", errNoValue
+	}
+	b, err := strictjson.Marshal(value)
+	return string(b), err
+}
+
+// ArgumentAt is the JSON text of what an input has below the given members,
+// without white space and otherwise as it is written.
+func ArgumentAt(input []byte, steps []string) (string, error) {
+	at := message.RawJSON(input)
+	for _, step := range steps {
+		var members map[string]message.RawJSON
+		if err := strictjson.UnmarshalOpen(at, &members); err != nil {
+			return "", errNoValue
+		}
+		sub, ok := members[step]
+		if !ok {
+			return "", errNoValue
+		}
+		at = sub
+	}
+	b, err := strictjson.Marshal(at)
+	return string(b), err
+}
+
+// ParseArgument splits a path into the arguments, such as args.amount.cents,
+// into its members.
+func ParseArgument(text string) ([]string, error) {
+	p, err := parsePath(text)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.root != "args" || len(p.steps) == 0 || slices.Contains(p.steps, anyStep):
+		return nil, fmt.Errorf("%s is not one value of the arguments; write a path such as args.amount.cents", quoted(text))
+	}
+	return p.steps, nil
+}
+
+// Covers asks the policy in force. See Bundle.Covers.
+func (l *Live) Covers(ctx context.Context, req Request, rules []message.PermissionRule) error {
+	return l.Bundle().Covers(ctx, req, rules)
+}
+
+// Values asks the policy in force. See Bundle.Values.
+func (l *Live) Values(ctx context.Context, req Request, scope []string) (map[string]string, error) {
+	return l.Bundle().Values(ctx, req, scope)
+}
