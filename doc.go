@@ -27,7 +27,8 @@
 // # Where to look
 //
 //   - [github.com/askance-dev/askance/message]: messages, blocks, events and
-//     requests, as they are on the wire.
+//     requests, as they are on the wire; below it the formats of others: AG-UI,
+//     the content-block stream, AgentScope 1.x.
 //   - [github.com/askance-dev/askance/toolcall]: the life of one call as a pure
 //     state machine.
 //   - [github.com/askance-dev/askance/permission]: rules, conditions, decisions.
