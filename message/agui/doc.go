@@ -49,7 +49,8 @@
 //	REQUIRE_EXTERNAL_EXECUTION    the client's tool: pendingToolCallIds, when the reply parks;
 //	                              a worker's: nothing, or an interrupt "askance:external_execution"
 //	REPLY_END completed           RUN_FINISHED success
-//	REPLY_END interrupted         RUN_FINISHED cancelled
+//	REPLY_END interrupted         RUN_FINISHED cancelled; before 1.0 RUN_ERROR cancelled, or success if the
+//	                              run cancelled all questions, which an error would leave open
 //	REPLY_END exceed_max_iters    RUN_FINISHED cancelled; before 1.0 RUN_ERROR exceed_max_iters
 //	REPLY_END error               RUN_ERROR with the error's type as code
 //	CUSTOM                        CUSTOM, its name after "agentscope."
@@ -112,7 +113,7 @@
 //	usage           from AG-UI: provider, total and reasoning tokens
 //	abandoned       from AG-UI: that nobody answered; to AgentScope it is a denial, to all questions an interrupt
 //	file            from AG-UI: a source that only a provider, or nobody, can read; its JSON is kept as text
-//	cancelled       to peers before 1.0: that an end was on purpose; it is a RUN_ERROR
+//	cancelled       to peers before 1.0: that an end was on purpose; it is a RUN_ERROR or a success
 //	pending         to peers before 1.0: which of its own tools the client is to run; it finds out by itself
 //	result-media    to peers before 1.0: everything but text in a tool's result, and file sources
 //

@@ -143,7 +143,7 @@ func (m *Mapper) replyEnd(e *message.ReplyEnd) []Event {
 		if m.run.Peer == PeerLegacy {
 			m.lose(e, LossCancelled)
 		}
-		return m.finish(base, &Outcome{Type: OutcomeCancelled})
+		return m.cancel(base)
 	case message.FinishedCompleted, "":
 		return m.finish(base, &Outcome{Type: OutcomeSuccess})
 	default:
@@ -210,5 +210,12 @@ func (m *Mapper) Cancel() []Event {
 	if m.ended {
 		return nil
 	}
-	return m.finish(Base{Timestamp: m.at}, &Outcome{Type: OutcomeCancelled})
+	return m.cancel(Base{Timestamp: m.at})
+}
+
+func (m *Mapper) cancel(base Base) []Event {
+	if m.run.Peer == PeerLegacy && m.run.Abandons {
+		return m.finish(base, &Outcome{Type: OutcomeSuccess})
+	}
+	return m.finish(base, &Outcome{Type: OutcomeCancelled})
 }

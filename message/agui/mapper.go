@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"slices"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -17,6 +18,10 @@ type Run struct {
 	// Calls are the calls that the client knows from the history; true: it has
 	// their result too.
 	Calls map[string]bool
+	// Abandons says that the run cancels all that the thread waited for. A peer
+	// before 1.0, which has no cancelled outcome, then gets a success: a RUN_ERROR
+	// would leave it waiting.
+	Abandons bool
 }
 
 // RunOf reads a run off its input. The error is that of [PeerOf].
@@ -26,6 +31,7 @@ func RunOf(in *RunInput) (Run, error) {
 		ThreadID: in.ThreadID, RunID: in.RunID, Parent: in.ParentRunID, Peer: peer,
 		ClientTools: map[string]bool{}, Calls: map[string]bool{},
 	}
+	r.Abandons = len(in.Resume) > 0 && !slices.ContainsFunc(in.Resume, func(e ResumeEntry) bool { return e.Status != ResumeCancelled })
 	for _, t := range in.Tools {
 		r.ClientTools[t.Name] = true
 	}

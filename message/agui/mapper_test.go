@@ -223,6 +223,11 @@ func TestMapperRows(t *testing.T) {
 `,
 		},
 		{
+			"interrupted by an old peer that waits", Run{Abandons: true}, []string{`{"type":"USER_INTERRUPT"}`, `{"type":"REPLY_END","session_id":"s","finished_reason":"interrupted"}`},
+			`{"type":"RUN_FINISHED","threadId":"","runId":"","outcome":{"type":"success"}}
+`,
+		},
+		{
 			"limit", Run{Peer: Peer10}, []string{`{"type":"EXCEED_MAX_ITERS","name":"bot"}`, `{"type":"REPLY_END","session_id":"s","finished_reason":"exceed_max_iters"}`},
 			`{"type":"RUN_FINISHED","threadId":"","runId":"","outcome":{"type":"cancelled"}}
 `,
