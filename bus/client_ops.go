@@ -140,7 +140,7 @@ func voted(call *message.Call, name string, a message.Answer) bool {
 		return false
 	}
 	for _, v := range call.Votes {
-		if v.By.Role == message.RoleApprover && v.By.Name == name && v.Digest == a.Digest && v.Kind == a.Kind && v.Feedback == a.Feedback && v.Note == a.Note && v.To == a.To && sameInput(call, v, a) {
+		if v.By.Role == message.RoleApprover && v.By.Name == name && v.Digest == a.Digest && v.Kind == a.Kind && (v.Kind != message.AnswerReject || v.Feedback == a.Feedback) && v.Note == a.Note && v.To == a.To && sameInput(call, v, a) {
 			return true
 		}
 	}

@@ -79,6 +79,9 @@ func (e *Engine) takeAnswer(ctx context.Context, m *toolcall.Machine, vote messa
 	c := m.Call()
 	switch {
 	case a.Kind == message.AnswerAbstain || a.Kind == message.AnswerHandOver:
+		if err := roomFor(c, vote); err != nil {
+			return err
+		}
 		return m.Step(toolcall.Voted{Base: stamp(), Vote: vote})
 	case a.Kind != message.AnswerApprove:
 		return m.Step(toolcall.Answered{Base: stamp(), Vote: vote, Output: a.Output})
@@ -113,8 +116,8 @@ func checkAnswer(a message.Answer) error {
 		return bad(message.CodeInvalid, "remember goes only with approve, and not with an edit", "leave it out, or approve what the edit leaves to be asked")
 	case a.Note != "" && a.Kind != message.AnswerAbstain && a.Kind != message.AnswerHandOver:
 		return bad(message.CodeInvalid, "note goes only with abstain and hand_over", "leave it out; to tell the model something, reject with feedback")
-	case len(a.Note) > message.MaxTextBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("note has %d bytes, the limit is %d", len(a.Note), message.MaxTextBytes), "shorten it")
+	case len(a.Note) > message.MaxNoteBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("note has %d bytes, the limit is %d", len(a.Note), message.MaxNoteBytes), "shorten it")
 	case (a.To != "") != (a.Kind == message.AnswerHandOver):
 		return bad(message.CodeInvalid, "to goes with hand_over, and only with it", "name who should answer, or abstain")
 	case len(a.To) > message.MaxIDBytes:
@@ -163,6 +166,9 @@ func (e *Engine) approve(ctx context.Context, m *toolcall.Machine, vote message.
 	after := c.Clone()
 	after.Votes = append(slices.Clone(c.Votes), vote)
 	if t := after.Tally(); c.State == message.ToolCallAsking && !t.Agreed {
+		if err := roomFor(c, vote); err != nil {
+			return err
+		}
 		return m.Step(toolcall.Voted{Base: stamp(), Vote: vote})
 	}
 	leases, err := e.leasesFrom(ctx, after, vote.At)

@@ -17,6 +17,9 @@ import (
 func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote message.Vote, a message.Answer) error {
 	c := m.Call()
 	asked := c.Decision
+	if err := roomFor(c, vote); err != nil {
+		return err
+	}
 	if err := m.Step(toolcall.Edited{Base: stamp(), Vote: vote, Input: *a.Input, Remember: vote.Rules}); err != nil {
 		return err
 	}

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -24,12 +26,15 @@ func (e *Engine) voter(by message.Principal) *voter { return &voter{e: e, by: by
 // and how far the question's plan has come.
 func (v *voter) vote(ctx context.Context, c *message.Call, a message.Answer, at time.Time) message.Vote {
 	out := message.Vote{
-		Kind: a.Kind, By: v.by, At: at, Digest: a.Digest, Feedback: a.Feedback,
+		Kind: a.Kind, By: v.by, At: at, Digest: a.Digest,
 		Note: a.Note, To: a.To, Rules: fromSession(c, a.Rules), Step: stepAt(c, at),
 	}
 	if c.Question != nil && c.Question.Requirement.NeedsGroups() {
 		v.look(ctx)
-		out.Groups, out.GroupsFrom = v.groups.Groups, v.groups.Source
+		out.Groups, out.GroupsFrom = c.Question.Requirement.Relevant(v.groups.Groups), v.groups.Source
+	}
+	if a.Kind == message.AnswerReject {
+		out.Feedback = a.Feedback // of other answers it goes nowhere
 	}
 	return out
 }
@@ -95,6 +100,19 @@ func mayTake(r message.Requirement, from, to string) error {
 		}
 	}
 	return refused(to+" is not among those who may answer this question", "name one of them")
+}
+
+// roomFor refuses answers that leave a question open and make its call too
+// large: there must be room for what ends it.
+func roomFor(c *message.Call, vote message.Vote) error {
+	b, err := strictjson.Marshal(append(slices.Clone(c.Votes), vote))
+	if err != nil {
+		return &message.Error{Code: message.CodeInvalid, What: "the answer has no JSON form", Hint: "use valid UTF-8", Err: err}
+	}
+	if len(b) > message.MaxVotesBytes {
+		return &message.Error{Code: message.CodeTooLarge, Call: c.Clone(), What: fmt.Sprintf("the answers to this call would have %d bytes, the limit is %d", len(b), message.MaxVotesBytes), Hint: "reject it, or let it expire"}
+	}
+	return nil
 }
 
 // edits reports whether an answer changes the arguments.

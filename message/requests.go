@@ -11,6 +11,8 @@ const (
 	MaxInputBytes   = 256 << 10 // a call's arguments
 	MaxOutputBytes  = 512 << 10 // a result; larger outputs belong in an object store
 	MaxTextBytes    = 16 << 10  // feedback, notes, reasons, progress lines
+	MaxNoteBytes    = 1 << 10   // a note with which a question is left to others
+	MaxVotesBytes   = 64 << 10  // all answers of a call that leave its question open, as JSON
 	MaxCallsPerTurn = 256       // calls in one proposal
 	MaxFactsPerCall = 1000
 	MaxRequestBytes = 768 << 10

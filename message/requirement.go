@@ -101,6 +101,23 @@ func (r Requirement) NeedsGroups() bool {
 	})
 }
 
+// Relevant are those of a person's groups that the requirement names: no other
+// says by what right they answer.
+func (r Requirement) Relevant(groups []string) []string {
+	named := func(g string) bool {
+		return slices.ContainsFunc(r.Approvers, func(s ApproverSet) bool {
+			return slices.Contains(s.Groups, g) || slices.ContainsFunc(s.Escalation, func(e EscalationStep) bool { return slices.Contains(e.Groups, g) })
+		})
+	}
+	var out []string
+	for _, g := range groups {
+		if named(g) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
 // asked are the circles of the set that may answer when the plan has come to
 // the instant at. last: only those of the last escalation.
 func (s ApproverSet) asked(at time.Time, last bool) []EscalationStep {

@@ -26,8 +26,8 @@ type Vote struct {
 	Edited   bool       `json:"edited,omitzero"`
 	Feedback string     `json:"feedback,omitzero"`
 
-	// Groups of the person when they answered, and the directory that named
-	// them. They are looked up only where the requirement names groups.
+	// Groups are those groups of the person that the requirement names, when they
+	// answered, and GroupsFrom is the directory that knew them.
 	Groups     []string `json:"groups,omitzero"`
 	GroupsFrom string   `json:"groups_from,omitzero"`
 	// Step is how many instants of the requirement's plan had come.

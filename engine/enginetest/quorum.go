@@ -32,6 +32,7 @@ func quorumCases() []testCase[*world] {
 		{"answers that race over three engines", racingAnswers},
 		{"a policy that changes meanwhile", policyChanges},
 		{"a revoke that races a start", revokeRace},
+		{"many words", manyWords},
 	}
 }
 
@@ -383,4 +384,31 @@ func revokeRace(w *world) {
 			w.Errorf("it is %s after start: %v", describe(c), started)
 		}
 	}
+}
+
+// manyWords: what people say while a question is open never leaves a call that
+// is too large to be ended.
+func manyWords(w *world) {
+	w.policy.use(w, quorum(200))
+	e := w.engine()
+	q := e.ask("c", deploy, `{}`)
+	note := func(i int) (string, message.Answer) {
+		return "p" + strconv.Itoa(i), message.Answer{Key: q.Key, Kind: message.AnswerAbstain, Digest: q.Digest, Note: strings.Repeat("x", message.MaxNoteBytes)}
+	}
+	full := 0
+	for i := range 100 {
+		name, a := note(i)
+		if _, err := e.as(message.RoleApprover, name).Answer(w.Context(), a); err != nil {
+			w.wantErr(err, message.ErrTooLarge)
+			full = i
+			break
+		}
+	}
+	if full == 0 {
+		w.Fatal("any number of words was taken")
+	}
+	name, a := note(full)
+	a.Note += "x"
+	e.refuses(name, a, message.ErrTooLarge)
+	w.wantResult(e.answers(name, reject(q)), message.ToolResultDenied, "not today")
 }
