@@ -42,6 +42,7 @@ FUZZ := \
   message/agui:FuzzImporter \
   message/agui:FuzzReader \
   message/proof:FuzzDecodeSealed \
+  message/proof:FuzzReceipt \
   message/blockstream:FuzzDecodeCommand \
   message/blockstream:FuzzDecodeFrame \
   message/blockstream:FuzzParseCursor \

@@ -26,7 +26,11 @@ type RecordsRequest struct {
 	V     int     `json:"v,omitzero"`
 	Of    AuditOf `json:"of,omitzero"`    // default: journal
 	After uint64  `json:"after,omitzero"` // only records after this sequence
-	Limit int     `json:"limit,omitzero"` // default and maximum 1000; fewer come if they are large
+	// Of the journal, with all three set: only the facts of this call.
+	Session message.SessionID `json:"session_id,omitzero"`
+	Reply   message.ReplyID   `json:"reply_id,omitzero"`
+	Call    message.CallID    `json:"tool_call_id,omitzero"`
+	Limit   int               `json:"limit,omitzero"` // default and maximum 1000; fewer come if they are large
 }
 
 // RecordsReply has records in their order.
@@ -47,8 +51,8 @@ type CheckpointReply struct {
 	Checkpoint *proof.Checkpoint `json:"checkpoint,omitzero"`
 }
 
-// Records gives stored messages for an auditor. Each record of the journal says
-// whether this space's engines believe it.
+// Records gives stored messages for an auditor, whole: see [RedactRecord]. Each
+// record of the journal says whether this space's engines believe it.
 func (l *Ledger) Records(ctx context.Context, r RecordsRequest) (RecordsReply, error) {
 	return l.records(ctx, r, math.MaxInt)
 }
@@ -62,6 +66,14 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 		from = l.store
 	default:
 		return RecordsReply{}, &message.Error{Code: message.CodeInvalid, Op: string(OpRecords), What: "there are no records of " + quote(string(r.Of)), Hint: "use journal or checkpoints"}
+	}
+	filter := ">"
+	if r.Call != "" {
+		tree, err := TreeOf(message.Key{Space: l.j.space, Session: r.Session, Reply: r.Reply, Call: r.Call})
+		if err != nil {
+			return RecordsReply{}, err
+		}
+		filter = string(tree)
 	}
 	if r.Limit <= 0 || r.Limit > maxPage {
 		r.Limit = maxPage
@@ -77,7 +89,7 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 	if r.After >= state.LastSeq {
 		return out, nil
 	}
-	found, through, err := from.page(ctx, ">", r.After, r.Limit)
+	found, through, err := from.page(ctx, filter, r.After, r.Limit)
 	if err != nil {
 		return RecordsReply{}, apiError(string(OpRecords), "stream "+from.stream, err)
 	}
@@ -108,8 +120,8 @@ func (j *Journal) proofRecord(m stored) proof.Record {
 	return r
 }
 
-// auditConversation: reading what proves the journal. It has a subject of its
-// own because what is read is everything, and not redacted.
+// auditConversation: reading what proves the journal. What rules redact is taken
+// out here, too; the hash of the true body stands for it.
 var auditConversation = conversation{KindAudit, message.RoleAuditor, map[Op]operation{
 	OpRecords:    direct[RecordsRequest, RecordsReply](laneAct, (*Service).auditRecords),
 	OpCheckpoint: direct[CheckpointRequest, CheckpointReply](laneAct, (*Service).auditCheckpoint),
@@ -131,6 +143,9 @@ func (s *Service) auditRecords(ctx context.Context, _ caller, r RecordsRequest, 
 		rep, err := l.records(ctx, r, room)
 		if err != nil {
 			return err
+		}
+		for i := range rep.Records {
+			RedactRecord(&rep.Records[i])
 		}
 		b, err := encodeReply(OpRecords, rep, s.most())
 		if err == nil || len(rep.Records) <= 1 {
@@ -158,8 +173,8 @@ func (s *Service) auditCheckpoint(ctx context.Context, _ caller, _ CheckpointReq
 	return err
 }
 
-// Records reads stored messages through an engine: see [Ledger.Records]. Only an
-// auditor may.
+// Records reads stored messages through an engine, which takes out what rules
+// hide. Only an auditor may.
 func (c *Client) Records(ctx context.Context, r RecordsRequest) (RecordsReply, error) {
 	rep, _, err := do[RecordsReply](ctx, c, OpRecords, r, 0)
 	for i := range rep.Records {

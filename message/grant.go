@@ -76,15 +76,11 @@ func NewKeySet(keys ...ed25519.PublicKey) KeySet {
 	return s
 }
 
-// Verify checks that the grant permits tool to run question q as attempt n at
-// time now: known key, signature, digest recomputed from q, identity, tool,
-// attempt, bundle and validity. Any doubt is an error with CodeForbidden.
-func (g *Grant) Verify(keys KeySet, q Question, tool string, attempt int, now time.Time) error {
+// Signed checks that an engine with one of the keys signed the grant as it is,
+// and nothing else: whoever is to run the call needs Verify.
+func (g *Grant) Signed(keys KeySet) error {
 	refuse := func(what, hint string) error {
-		return &Error{Code: CodeForbidden, Op: "verify grant of " + q.Key.String(), What: what, Hint: hint}
-	}
-	if g == nil {
-		return refuse("there is no grant", "only run what an engine submitted")
+		return &Error{Code: CodeForbidden, Op: "verify grant of " + g.Key.String(), What: what, Hint: hint}
 	}
 	pub, ok := keys[g.KeyID]
 	if !ok {
@@ -97,6 +93,22 @@ func (g *Grant) Verify(keys KeySet, q Question, tool string, attempt int, now ti
 	b, err := g.signed()
 	if err != nil || !ed25519.Verify(pub, b, sig) {
 		return refuse("the signature does not fit", "the item was changed on its way, or forged")
+	}
+	return nil
+}
+
+// Verify checks that the grant permits tool to run question q as attempt n at
+// time now: known key, signature, digest recomputed from q, identity, tool,
+// attempt, bundle and validity. Any doubt is an error with CodeForbidden.
+func (g *Grant) Verify(keys KeySet, q Question, tool string, attempt int, now time.Time) error {
+	refuse := func(what, hint string) error {
+		return &Error{Code: CodeForbidden, Op: "verify grant of " + q.Key.String(), What: what, Hint: hint}
+	}
+	if g == nil {
+		return refuse("there is no grant", "only run what an engine submitted")
+	}
+	if err := g.Signed(keys); err != nil {
+		return err
 	}
 	if len(q.Hidden) > 0 && q.Salt == "" {
 		return refuse("the question is the redacted one, whose arguments are not to be run", "hand the worker the whole question")

@@ -62,7 +62,8 @@ type Record struct {
 	// BodyHash is the SHA-256 of the true body of a record whose body was
 	// redacted. It stands for the body in the proof.
 	BodyHash Hash `json:"body_hash,omitzero"`
-	// Redacted names the members that were taken out, as JSON pointers.
+	// Redacted names what was taken out: paths into the arguments, as rules write
+	// them; "delta" for a piece of streamed arguments, "*" for all.
 	Redacted []string `json:"redacted,omitzero"`
 	// Invalid is why the engines of the space do not believe the record, by the
 	// word of whoever read it with their key. Altered: it bears their mark, and

@@ -6,22 +6,16 @@ import (
 	"io"
 	"iter"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 )
 
-// Redactor gives a fact without what its rules hide, and the JSON pointers of
-// what was taken out; none: the fact stays as it is.
-type Redactor func(f *message.Fact) (*message.Fact, []string)
-
-// Exporting says what to write.
+// Exporting says what to write. What rules redact is in no export.
 type Exporting struct {
-	Filter Filter
-	CSV    bool // for people; JSON Lines otherwise
-	// Redact is applied to every fact. A redacted record carries the hash of its
-	// true body, by which it is proved.
-	Redact   Redactor
+	Filter   Filter
+	CSV      bool // for people; JSON Lines otherwise
 	Progress func(seq uint64)
 }
 
@@ -106,31 +100,14 @@ func (e *Exporting) table(w io.Writer, s *Source) (uint64, error) {
 	return n, err
 }
 
-// row reads a record, redacts it if it has to be, and says whether it is
-// selected.
+// row redacts a record, reads it, and says whether it is selected.
 func (e *Exporting) row(r *proof.Record) (Row, bool) {
 	if e.Progress != nil {
 		e.Progress(r.Seq)
 	}
+	bus.RedactRecord(r)
 	row := RowOf(r)
-	if !e.Filter.match(&row) {
-		return row, false
-	}
-	if e.Redact == nil || row.fact == nil || !r.BodyHash.IsZero() {
-		return row, true
-	}
-	shown, hidden := e.Redact(row.fact)
-	if len(hidden) == 0 {
-		return row, true
-	}
-	body, err := strictjson.Marshal(shown)
-	if err != nil { // then nothing of it is shown
-		body = []byte("{}")
-	}
-	hash := proof.BodyHash(r.Body())
-	r.SetBody(body)
-	r.BodyHash, r.Redacted = hash, hidden
-	return RowOf(r), true
+	return row, e.Filter.match(&row)
 }
 
 func put(w *bufio.Writer, l *line) error {

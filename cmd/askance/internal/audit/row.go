@@ -45,7 +45,6 @@ type Row struct {
 	Invalid      string    `json:"invalid,omitzero"`
 
 	approvers []string
-	fact      *message.Fact
 }
 
 // RowOf reads a record.
@@ -64,7 +63,6 @@ func RowOf(r *proof.Record) Row {
 	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxBody)); err != nil || bus.TreeIn(r.Subject) == "" {
 		return row
 	}
-	row.fact = &f
 	key := f.Key()
 	row.Kind, row.At = f.Kind(), f.At
 	row.Session, row.Reply, row.Call = string(key.Session), string(key.Reply), string(key.Call)

@@ -32,16 +32,18 @@ checkpoints over the whole journal. With the engine's public key (engine.pub) an
 auditor finds what was changed, removed, inserted or put in another order.`,
 		Example: `  askance audit verify
   askance audit export > journal.jsonl
-  askance audit verify journal.jsonl --key engine.pub`,
+  askance audit verify journal.jsonl --key engine.pub
+  askance audit receipt call_42 > call_42.receipt
+  askance audit check call_42.receipt --key engine.pub`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q, use verify, checkpoint or export", args[0])
+				return usagef("unknown command %q, use verify, checkpoint, receipt, check or export", args[0])
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.auditVerify(), a.auditCheckpoint(), a.auditExport())
+	c.AddCommand(a.auditVerify(), a.auditCheckpoint(), a.auditReceipt(), a.auditCheck(), a.auditExport())
 	return c
 }
 

@@ -238,3 +238,54 @@ func TestAuditExport(t *testing.T) {
 	fails(t, cli.ExitUsage, "use pending", "audit", "export", "--state", "asked")
 	fails(t, cli.ExitUsage, `unknown command "verfy"`, "audit", "verfy")
 }
+
+// A receipt proves a call anywhere, and refuses what does not fit.
+func TestAuditReceipt(t *testing.T) {
+	s := audited(t)
+	file := filepath.Join(t.TempDir(), "c3.receipt")
+	ok(t, "audit", "receipt", "c3", "--output", file, "--data", s.data)
+	key := filepath.Join(s.data, "engine.pub")
+	out := ok(t, "audit", "check", file, "--key", key)
+	for _, want := range []string{"s1/r1/c3 ship, finished", "approve by approver ann (nats-", "Proved: the engine recorded exactly this", "Not proved: that the tool did", `{"cents":500}`, "result    success sha256:"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("check does not say %q:\n%s", want, out)
+		}
+	}
+	c := decode[struct {
+		Facts int
+		Ended bool
+		Whole bool `json:"from_the_beginning"`
+		Story proof.Story
+	}](t, ok(t, "audit", "check", file, "--key", key, "--json"))
+	if c.Facts < 3 || !c.Ended || !c.Whole || len(c.Story.Votes) != 1 || len(c.Story.Questions) == 0 {
+		t.Errorf("check = %+v", c)
+	}
+	if out := ok(t, "audit", "check", "--data", s.data, temporary(t, ok(t, "audit", "receipt", "=c2", "--data", s.data))); !strings.Contains(out, "the call had not ended") {
+		t.Errorf("check of an open call printed\n%s", out)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range [][2]string{{"500", "501"}, {`"ann"`, `"bob"`}, {`approve`, `reject`}, {"sha256:", "sha256:0"}, {`"v":1`, `"v":2`}} {
+		if !strings.Contains(string(b), change[0]) {
+			t.Fatalf("no %s in the receipt", change[0])
+		}
+		r := run(t, "audit", "check", temporary(t, strings.Replace(string(b), change[0], change[1], 1)), "--key", key)
+		if r.code != cli.ExitForbidden && r.code != cli.ExitUsage {
+			t.Errorf("with %s for %s: exit %d\n%s", change[1], change[0], r.code, r.out)
+		}
+	}
+	// From the folder, when no server runs any more.
+	s.stop()
+	ok(t, "audit", "check", temporary(t, ok(t, "audit", "receipt", "c3", "--data", s.data)), "--key", key)
+	fails(t, cli.ExitNotFound, "no call c99", "audit", "receipt", "c99", "--data", s.data)
+}
+
+// temporary writes a file of its own and gives its path.
+func temporary(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	write(t, path, text)
+	return path
+}

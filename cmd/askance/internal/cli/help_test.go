@@ -11,7 +11,7 @@ import (
 var commands = []string{
 	"", "demo", "serve", "worker", "bench", "inbox", "list", "load", "show", "approve", "edit", "reject", "answer", "settle", "interrupt", "revoke",
 	"events", "events tail", "events replay",
-	"audit", "audit verify", "audit checkpoint", "audit export",
+	"audit", "audit verify", "audit checkpoint", "audit receipt", "audit check", "audit export",
 	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "policy schema", "policy import", "version", "completion bash",
 }
 

@@ -1,0 +1,223 @@
+package proof
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// Receipt proves what became of one call, without a server: the call's facts as
+// they were stored, each with its way to the root of a signed checkpoint.
+type Receipt struct {
+	Kind string    `json:"type"` // "askance-receipt"
+	V    int       `json:"v"`    // 1
+	Made time.Time `json:"made_at"`
+	message.Key
+	// Story repeats what the facts say. It is derived from them, and a receipt
+	// whose story is another one is refused.
+	Story       Story        `json:"story"`
+	Facts       []Proved     `json:"facts"`
+	Checkpoints []Checkpoint `json:"checkpoints"`
+}
+
+// Proved is a record and its way to the root of a checkpoint.
+type Proved struct {
+	Record
+	Checkpoint uint64 `json:"checkpoint"` // its number
+	Path       []Hash `json:"path"`       // RFC 6962 inclusion proof
+}
+
+// Story is what the facts of a call say.
+type Story struct {
+	Tool      string                `json:"tool_name"`
+	State     message.ToolCallState `json:"state"`
+	Cause     string                `json:"cause"` // of the last step
+	Questions []Asked               `json:"questions"`
+	Votes     []message.Vote        `json:"votes"` // each says how its author was authenticated
+	Attempts  []message.Attempt     `json:"attempts"`
+	Grants    []message.Grant       `json:"grants"`
+	// ResultState and ResultDigest are those of the end.
+	ResultState  message.ToolResultState `json:"result_state,omitzero"`
+	ResultDigest string                  `json:"result_digest,omitzero"`
+}
+
+// Asked is a question with the digest that answers and grants name.
+type Asked struct {
+	Digest   string           `json:"digest"`
+	Question message.Question `json:"question"`
+}
+
+const (
+	receiptKind = "askance-receipt"
+	// MaxReceiptBytes bounds a receipt file.
+	MaxReceiptBytes = 64 << 20
+	// maxPath is more than any tree of MaxRecords leaves needs.
+	maxPath = 16
+)
+
+// MakeReceipt makes the receipt of a call from its facts, oldest first, and the
+// stored checkpoints that cover them.
+func MakeReceipt(key message.Key, facts []Record, sealed []Sealed, now time.Time) (*Receipt, error) {
+	const op = "make receipt"
+	r := &Receipt{Kind: receiptKind, V: 1, Made: now, Key: key, Facts: []Proved{}, Checkpoints: []Checkpoint{}}
+	leaves := map[uint64][]Hash{}
+	for _, f := range facts {
+		s := covering(sealed, f.Seq)
+		if s == nil {
+			return nil, &message.Error{Code: message.CodeConflict, Op: op, What: fmt.Sprintf("the record %d is not signed yet", f.Seq), Hint: "askance audit checkpoint has it signed"}
+		}
+		c := s.Checkpoint
+		if leaves[c.Number] == nil {
+			entries, err := s.Entries()
+			if err != nil {
+				return nil, err
+			}
+			leaves[c.Number] = Leaves(entries)
+			r.Checkpoints = append(r.Checkpoints, c)
+		}
+		path, err := Path(leaves[c.Number], f.Seq-c.From)
+		if err != nil {
+			return nil, err
+		}
+		f.Time = time.Time{} // it is not proved
+		r.Facts = append(r.Facts, Proved{Record: f, Checkpoint: c.Number, Path: path})
+	}
+	read, err := r.read()
+	if err != nil {
+		return nil, err
+	}
+	r.Story = storyOf(read)
+	return r, nil
+}
+
+func covering(sealed []Sealed, seq uint64) *Sealed {
+	for i := range sealed {
+		if sealed[i].Checkpoint.Covers(seq) {
+			return &sealed[i]
+		}
+	}
+	return nil
+}
+
+// Encode is the receipt as a file.
+func (r *Receipt) Encode() ([]byte, error) {
+	b, err := strictjson.Marshal(r)
+	if err == nil && len(b) > MaxReceiptBytes {
+		err = fmt.Errorf("it has %d bytes, the limit is %d", len(b), MaxReceiptBytes)
+	}
+	if err != nil {
+		return nil, &message.Error{Code: message.CodeTooLarge, Op: "write receipt", What: "the receipt cannot be written", Err: err}
+	}
+	return b, nil
+}
+
+// DecodeReceipt reads a receipt strictly. What comes back has the form of one;
+// whether it proves anything Check says.
+func DecodeReceipt(b []byte) (*Receipt, error) {
+	var r Receipt
+	if err := strictjson.Unmarshal(b, &r, strictjson.MaxBytes(MaxReceiptBytes)); err != nil {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "read receipt", What: "the file is no receipt", Err: err}
+	}
+	return &r, r.form()
+}
+
+// form checks what can be checked without looking at hashes.
+func (r *Receipt) form() error {
+	var bad string
+	switch {
+	case r.Kind != receiptKind || r.V != 1:
+		bad = "it is no askance-receipt of version 1"
+	case r.Key.Validate() != nil:
+		bad = "it names no call"
+	case len(r.Facts) == 0 || len(r.Facts) > message.MaxFactsPerCall+1:
+		bad = "it has no facts, or more than a call can have"
+	case len(r.Checkpoints) == 0 || len(r.Checkpoints) > len(r.Facts):
+		bad = "it has no checkpoints, or more than it has facts"
+	}
+	for i, f := range r.Facts {
+		if i > 0 && f.Seq <= r.Facts[i-1].Seq {
+			bad = "its facts do not stand in their order"
+		}
+		if len(f.Path) > maxPath || f.Invalid != "" || f.Altered || !f.Time.IsZero() {
+			bad = "a fact carries what no receipt has"
+		}
+	}
+	for i, c := range r.Checkpoints {
+		if i > 0 && c.Number <= r.Checkpoints[i-1].Number {
+			bad = "its checkpoints do not stand in their order"
+		}
+	}
+	if bad != "" {
+		return refused("%s", bad)
+	}
+	return nil
+}
+
+func refused(format string, args ...any) error {
+	return &message.Error{Code: message.CodeForbidden, Op: "check receipt", What: fmt.Sprintf(format, args...), Hint: "the receipt proves nothing: it was changed, or forged"}
+}
+
+// read decodes the facts as they stand in the receipt.
+func (r *Receipt) read() ([]*message.Fact, error) {
+	out := make([]*message.Fact, len(r.Facts))
+	for i := range r.Facts {
+		rec := &r.Facts[i]
+		var f message.Fact
+		if err := strictjson.Unmarshal(rec.Body(), &f, strictjson.MaxBytes(maxFact)); err != nil {
+			return nil, refused("the fact at %d cannot be read: %v", rec.Seq, err)
+		}
+		ids := rec.Header["Nats-Msg-Id"]
+		switch {
+		case f.V != message.FactVersion || f.Call == nil:
+			return nil, refused("the record at %d is no fact of a call that this program can read", rec.Seq)
+		case f.Call.Key != r.Key:
+			return nil, refused("the fact at %d is of the call %s", rec.Seq, f.Call.Key)
+		case len(ids) != 1 || ids[0] != f.ID:
+			return nil, refused("the fact at %d was stored under another id", rec.Seq)
+		}
+		out[i] = &f
+	}
+	return out, nil
+}
+
+// storyOf tells what the facts say.
+func storyOf(facts []*message.Fact) Story {
+	s := Story{Questions: []Asked{}, Votes: []message.Vote{}, Attempts: []message.Attempt{}, Grants: []message.Grant{}}
+	asked, granted := map[string]bool{}, map[string]bool{}
+	for _, f := range facts {
+		c := f.Call
+		if f.Note == nil {
+			s.Tool, s.State, s.Cause, s.ResultDigest = c.Tool, c.State, c.Cause, c.ResultDigest
+			if c.Result != nil {
+				s.ResultState = c.Result.State
+			}
+		}
+		if c.Question != nil && !asked[c.Digest] {
+			asked[c.Digest] = true
+			s.Questions = append(s.Questions, Asked{c.Digest, *c.Question})
+		}
+		if len(c.Votes) > 0 && len(c.Votes) >= len(s.Votes) {
+			s.Votes = c.Votes
+		}
+		if g := c.Attempt.Grant; g != nil && !granted[g.Sig] {
+			granted[g.Sig] = true
+			s.Grants = append(s.Grants, *g)
+		}
+		s.attempt(c.Attempt)
+	}
+	return s
+}
+
+// attempt takes an attempt in as its last fact has it.
+func (s *Story) attempt(a message.Attempt) {
+	a.Grant = nil // it stands among the grants
+	switch n := len(s.Attempts); {
+	case a.Number == 0:
+	case n > 0 && s.Attempts[n-1].Number == a.Number:
+		s.Attempts[n-1] = a
+	default:
+		s.Attempts = append(s.Attempts, a)
+	}
+}

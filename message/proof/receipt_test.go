@@ -1,0 +1,256 @@
+package proof_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"pgregory.net/rapid"
+)
+
+var callKey = message.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c1"}
+
+// stored makes a record of a fact, linked to the one before.
+func stored(t testing.TB, f *message.Fact, seq uint64, before *proof.Record) proof.Record {
+	t.Helper()
+	f.Prev = &message.Link{}
+	if before != nil {
+		f.Prev = proof.LinkTo(before.Seq, before.Leaf())
+	}
+	b, err := strictjson.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := proof.Record{Seq: seq, Time: at, Subject: "askance.v1.test.fact.s1.r1.c1.f", Header: map[string][]string{"Nats-Msg-Id": {f.ID}}}
+	r.SetBody(b)
+	return r
+}
+
+// life is a call that was asked, approved, granted and finished, at 2, 4 and 5.
+func life(t testing.TB) []proof.Record {
+	t.Helper()
+	ann := message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "nats-user"}
+	q := message.Question{V: 1, Key: callKey, Tool: "pay", Input: `{"cents":500}`, Text: "Pay?", Bundle: "sha256:b", Requirement: message.Requirement{Users: []string{}}}
+	digest, err := q.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func() *message.Call {
+		return &message.Call{Key: callKey, Tool: "pay", Input: q.Input, State: message.ToolCallAsking, Cause: "ask", Question: &q, Digest: digest, ProposedAt: at, UpdatedAt: at}
+	}
+	fact := func(id string, c *message.Call) *message.Fact {
+		return &message.Fact{V: 1, ID: id, By: ann, At: at, Engine: "e", Call: c}
+	}
+	asked := stored(t, fact("f1", call()), 2, nil)
+	c := call()
+	c.State, c.Cause, c.Placement = message.ToolCallSubmitted, "submit", message.PlaceRemote
+	c.Votes = []message.Vote{{Kind: message.AnswerApprove, By: ann, At: at, Digest: digest}}
+	grant := &message.Grant{V: 1, Key: callKey, Tool: "pay", Digest: digest, Attempt: 1, Bundle: q.Bundle, Approvals: []message.Approval{{By: ann, At: at}}, NotBefore: at, Expires: at.Add(time.Hour), Nonce: "n"}
+	if err := grant.Sign(signer); err != nil {
+		t.Fatal(err)
+	}
+	c.Attempt = message.Attempt{Number: 1, Grant: grant}
+	granted := stored(t, fact("f2", c), 4, &asked)
+	done := c.Clone()
+	done.State, done.Cause, done.ResultDigest = message.ToolCallFinished, "result", "sha256:r"
+	done.Attempt.Worker, done.Attempt.Claim = "w1", "claim"
+	done.Result = &message.ToolResultBlock{ID: "c1", Name: "pay", State: message.ToolResultSuccess, Output: message.Content{Text: "paid"}}
+	return []proof.Record{asked, granted, stored(t, fact("f3", done), 5, &granted)}
+}
+
+// sealing signs 1 to 3 and 4 to 6, with the records among them.
+func sealing(t testing.TB, records []proof.Record) []proof.Sealed {
+	t.Helper()
+	var out []proof.Sealed
+	var prev proof.Hash
+	for n, from := range []uint64{1, 4} {
+		c := proof.Checkpoint{Space: "test", Number: uint64(n + 1), From: from, To: from + 2, Prev: prev, At: at, Engine: "e"}
+		entries := make([]proof.Entry, 3)
+		for i := range entries {
+			entries[i] = proof.Entry{Subject: fmt.Sprint("other.", i)}
+			for _, r := range records {
+				if r.Seq == from+uint64(i) {
+					entries[i] = proof.Entry{Subject: r.Subject, Content: r.Content()}
+				}
+			}
+		}
+		s, err := proof.Seal(c, entries, signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if prev, err = s.Checkpoint.Hash(); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func receipt(t testing.TB) []byte {
+	t.Helper()
+	facts := life(t)
+	r, err := proof.MakeReceipt(callKey, facts, sealing(t, facts), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func check(b []byte, keys message.KeySet) (*proof.Checked, error) {
+	r, err := proof.DecodeReceipt(b)
+	if err != nil {
+		return nil, err
+	}
+	return r.Check(keys)
+}
+
+func TestReceipt(t *testing.T) {
+	c, err := check(receipt(t), keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Story
+	if !c.Whole || !c.Ended || c.Count != 3 || c.First != 2 || c.Last != 5 || c.Redacted != 0 || s.Tool != "pay" || s.State != message.ToolCallFinished ||
+		len(s.Questions) != 1 || len(s.Votes) != 1 || s.Votes[0].By.Auth != "nats-user" || len(s.Grants) != 1 || len(s.Attempts) != 1 || s.Attempts[0].Worker != "w1" || s.ResultDigest != "sha256:r" {
+		t.Errorf("Check = %+v", c)
+	}
+	if _, err := check(receipt(t), message.KeySet{}); err == nil {
+		t.Error("it was believed without a key")
+	}
+	// Laid out anew by another tool it is still the same receipt.
+	var v any
+	if err := strictjson.Unmarshal(receipt(t), &v); err != nil {
+		t.Fatal(err)
+	}
+	pretty, err := json.MarshalIndent(v, "", "   ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := check(pretty, keys); err != nil {
+		t.Errorf("laid out anew: %v", err)
+	}
+}
+
+func TestReceiptRefuses(t *testing.T) {
+	for name, change := range map[string]func(r *proof.Receipt){
+		"another story": func(r *proof.Receipt) { r.Story.ResultDigest = "sha256:x" },
+		"another vote":  func(r *proof.Receipt) { r.Story.Votes[0].By.Name = "bob" },
+		"another body":  func(r *proof.Receipt) { r.Facts[1].Text = strings.Replace(r.Facts[1].Text, "500", "900", 2) },
+		"a hidden body": func(r *proof.Receipt) {
+			r.Facts[1].BodyHash = proof.BodyHash(r.Facts[1].Body())
+			r.Facts[1].Text = r.Facts[0].Text
+		},
+		"a fact left out":         func(r *proof.Receipt) { r.Facts = append(r.Facts[:1], r.Facts[2:]...) },
+		"the first left out":      func(r *proof.Receipt) { r.Facts = r.Facts[1:]; r.Checkpoints = r.Checkpoints[1:] },
+		"the last left out":       func(r *proof.Receipt) { r.Facts = r.Facts[:2] },
+		"another order":           func(r *proof.Receipt) { r.Facts[0], r.Facts[1] = r.Facts[1], r.Facts[0] },
+		"another place":           func(r *proof.Receipt) { r.Facts[2].Seq = 6 },
+		"another call":            func(r *proof.Receipt) { r.Call = "c2" },
+		"another checkpoint":      func(r *proof.Receipt) { r.Facts[0].Checkpoint = 2 },
+		"no checkpoint":           func(r *proof.Receipt) { r.Checkpoints = r.Checkpoints[:1] },
+		"another root":            func(r *proof.Receipt) { r.Checkpoints[0].Root[0]++ },
+		"a checkpoint twice":      func(r *proof.Receipt) { r.Checkpoints[1] = r.Checkpoints[0] },
+		"a path that is too long": func(r *proof.Receipt) { r.Facts[0].Path = append(r.Facts[0].Path, proof.Hash{}) },
+		"another id":              func(r *proof.Receipt) { r.Facts[0].Header["Nats-Msg-Id"][0] = "x" },
+		"another subject":         func(r *proof.Receipt) { r.Facts[0].Subject += "x" },
+		"another type":            func(r *proof.Receipt) { r.Kind = "receipt" },
+		"nothing":                 func(r *proof.Receipt) { r.Facts = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := proof.DecodeReceipt(receipt(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			change(r)
+			b, err := r.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c, err := check(b, keys); err == nil {
+				t.Errorf("Check = %+v, want an error", c)
+			}
+		})
+	}
+	for name, text := range map[string]string{"unknown member": `{"type":"askance-receipt","v":1,"extra":1}`, "a member twice": `{"v":1,"v":1}`, "empty": ``, "another case": `{"Type":"askance-receipt"}`} {
+		if _, err := proof.DecodeReceipt([]byte(text)); err == nil {
+			t.Errorf("%s: it was read", name)
+		}
+	}
+	// Not signed yet.
+	facts := life(t)
+	if _, err := proof.MakeReceipt(callKey, facts, sealing(t, facts)[:1], at); err == nil {
+		t.Error("a receipt of facts that are not signed was made")
+	}
+}
+
+// A redacted fact stays proved, and so does what the grant signs.
+func TestRedactedReceipt(t *testing.T) {
+	facts := life(t)
+	sealed := sealing(t, facts)
+	hash := proof.BodyHash(facts[2].Body())
+	shown := strings.Replace(facts[2].Text, "paid", "[redacted]", 1)
+	facts[2].SetBody([]byte(shown))
+	facts[2].BodyHash, facts[2].Redacted = hash, []string{"args.x"}
+	r, err := proof.MakeReceipt(callKey, facts, sealed, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := r.Check(keys); err != nil || c.Redacted != 1 {
+		t.Errorf("Check = %+v, %v", c, err)
+	}
+	r.Facts[2].Text = strings.Replace(shown, `"cents\":500`, `"cents\":900`, 2)
+	if c, err := r.Check(keys); err == nil {
+		t.Errorf("another input beside the grant: Check = %+v", c)
+	}
+}
+
+// No single change of a byte leaves a receipt that proves something else.
+func TestReceiptProperty(t *testing.T) {
+	good := receipt(t)
+	want, err := check(good, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		b := append([]byte(nil), good...)
+		i := rapid.IntRange(0, len(b)-1).Draw(t, "where")
+		b[i] = rapid.Byte().Filter(func(c byte) bool { return c != good[i] }).Draw(t, "byte")
+		c, err := check(b, keys)
+		if err == nil && fmt.Sprintf("%+v", c.Story) != fmt.Sprintf("%+v", want.Story) {
+			t.Fatalf("byte %d: a receipt with another story is believed", i)
+		}
+	})
+}
+
+// Whatever is read as a receipt either proves what it says or is refused, and
+// is written back as it was.
+func FuzzReceipt(f *testing.F) {
+	f.Add(receipt(f))
+	f.Add([]byte(`{"type":"askance-receipt","v":1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := proof.DecodeReceipt(data)
+		if err != nil {
+			return
+		}
+		c, err := r.Check(keys)
+		if err == nil && (c.Key != callKey || c.Story.ResultDigest != "sha256:r") {
+			t.Fatalf("a receipt of something else is believed: %+v", c)
+		}
+		b, err := r.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := proof.DecodeReceipt(b); err != nil {
+			t.Fatalf("decode, encode, decode: %v", err)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package proof
+
+import (
+	"bytes"
+
+	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/message"
+)
+
+// Checked is what a receipt proves.
+type Checked struct {
+	Key   message.Key `json:"call"`
+	Story Story       `json:"story"`
+	// Facts are in order, and none is missing between the first and the last.
+	Facts []*message.Fact `json:"-"`
+	Count int             `json:"facts"`
+	First uint64          `json:"first_seq"`
+	Last  uint64          `json:"last_seq"`
+	// KeyIDs are the engine keys that signed the checkpoints.
+	KeyIDs []string `json:"key_ids"`
+	// Unchained facts, at the beginning, are of a release that linked none.
+	Unchained int `json:"unchained,omitzero"`
+	// Redacted facts are genuine, but what is shown of them is proved only as far
+	// as a grant signs the question's digest.
+	Redacted int `json:"redacted,omitzero"`
+	// Whole: the receipt begins with the call's first fact.
+	Whole bool `json:"from_the_beginning"`
+	// Ended: the call is finished, and nothing can follow but remarks.
+	Ended bool `json:"ended"`
+}
+
+// Check refuses a receipt in which anything does not fit: signatures, hashes,
+// places, links, digests, grants, or the story. Any doubt is an error.
+func (r *Receipt) Check(keys message.KeySet) (*Checked, error) {
+	if err := r.form(); err != nil {
+		return nil, err
+	}
+	out := &Checked{Key: r.Key, Story: r.Story, Count: len(r.Facts), First: r.Facts[0].Seq, Last: r.Facts[len(r.Facts)-1].Seq}
+	signed, err := r.signed(keys, out)
+	if err != nil {
+		return nil, err
+	}
+	for i := range r.Facts {
+		if err := r.Facts[i].included(signed); err != nil {
+			return nil, err
+		}
+	}
+	if out.Facts, err = r.read(); err != nil {
+		return nil, err
+	}
+	if err := r.linked(out); err != nil {
+		return nil, err
+	}
+	if err := r.bound(out.Facts, keys); err != nil {
+		return nil, err
+	}
+	if !same(storyOf(out.Facts), r.Story) {
+		return nil, refused("what the receipt tells is not what its facts say")
+	}
+	out.Ended = r.Story.State == message.ToolCallFinished
+	return out, nil
+}
+
+// signed checks the checkpoints and gives them by number.
+func (r *Receipt) signed(keys message.KeySet, out *Checked) (map[uint64]*Checkpoint, error) {
+	by := map[uint64]*Checkpoint{}
+	ids := map[string]bool{}
+	for i := range r.Checkpoints {
+		c := &r.Checkpoints[i]
+		if err := c.Verify(keys); err != nil {
+			return nil, err
+		}
+		if c.Space != r.Space {
+			return nil, refused("checkpoint %d is of another space", c.Number)
+		}
+		by[c.Number] = c
+		if !ids[c.KeyID] {
+			ids[c.KeyID] = true
+			out.KeyIDs = append(out.KeyIDs, c.KeyID)
+		}
+	}
+	return by, nil
+}
+
+// included checks that the record stands where a checkpoint has it.
+func (p *Proved) included(signed map[uint64]*Checkpoint) error {
+	c := signed[p.Checkpoint]
+	switch {
+	case c == nil:
+		return refused("the checkpoint of the fact at %d is not there", p.Seq)
+	case !c.Covers(p.Seq):
+		return refused("%s does not cover the fact at %d", c, p.Seq)
+	case !Included(p.Leaf(), p.Seq-c.From, c.Size(), p.Path, c.Root):
+		return refused("the fact at %d is not the one that was signed", p.Seq)
+	}
+	return nil
+}
+
+// linked checks that each fact follows the one before it.
+func (r *Receipt) linked(out *Checked) error {
+	chained := false
+	for i, f := range out.Facts {
+		rec := &r.Facts[i]
+		if !rec.BodyHash.IsZero() {
+			out.Redacted++
+		}
+		switch link := f.Prev; {
+		case link == nil && chained:
+			return refused("the fact at %d does not say what it follows", rec.Seq)
+		case link == nil:
+			out.Unchained++
+			continue
+		case link.Seq == 0 && link.Hash == "" && i == 0:
+			out.Whole = true
+		case link.Seq == 0 && i > 0:
+			return refused("the fact at %d begins the call anew", rec.Seq)
+		case i > 0 && (link.Seq != r.Facts[i-1].Seq || link.Hash != r.Facts[i-1].Leaf().String()):
+			return refused("the fact at %d follows another one than the receipt has before it", rec.Seq)
+		case i == 0:
+			return refused("the receipt leaves out what the fact at %d follows", rec.Seq)
+		}
+		chained = true
+	}
+	return nil
+}
+
+// bound checks that what was asked, answered and granted is one and the same.
+func (r *Receipt) bound(facts []*message.Fact, keys message.KeySet) error {
+	asked := map[string]bool{}
+	for i, f := range facts {
+		c, seq := f.Call, r.Facts[i].Seq
+		if q := c.Question; q != nil {
+			digest, err := q.Digest()
+			if err != nil || digest != c.Digest || q.Key != r.Key || q.Tool != c.Tool {
+				return refused("the question in the fact at %d has not the digest that was answered", seq)
+			}
+			asked[digest] = true
+		}
+		for _, v := range c.Votes {
+			if !asked[v.Digest] {
+				return refused("a vote of %s in the fact at %d answers a question that was not asked", v.By, seq)
+			}
+		}
+		g := c.Attempt.Grant
+		if g == nil {
+			continue
+		}
+		if c.Question == nil || c.Input != c.Question.Input {
+			return refused("what was granted in the fact at %d is not what was asked", seq)
+		}
+		if err := g.Signed(keys); err != nil {
+			return refused("the grant in the fact at %d is not good: %v", seq, err)
+		}
+		if g.V != 1 || g.Digest != c.Digest || g.Key != r.Key || g.Tool != c.Tool || g.Attempt != c.Attempt.Number || g.Bundle != c.Question.Bundle {
+			return refused("the grant in the fact at %d was given for something else", seq)
+		}
+	}
+	return nil
+}
+
+// same reports whether two stories have one canonical form.
+func same(a, b Story) bool {
+	x, err := jcs.Marshal(a)
+	if err != nil {
+		return false
+	}
+	y, err := jcs.Marshal(b)
+	return err == nil && bytes.Equal(x, y)
+}
