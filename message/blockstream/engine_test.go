@@ -1,0 +1,204 @@
+package blockstream_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/permission"
+)
+
+const shop = `
+version: 1
+name: shop
+rules:
+  - {name: large-refunds, tool_name: refund, behavior: ask, when: "args.cents > 5000"}
+`
+
+// stage is an engine in memory and a viewer of one of its sessions.
+type stage struct {
+	t        *testing.T
+	bot, ann engine.Client
+	calls    map[message.CallID]*message.Call
+	after    uint64
+	m        *blockstream.Mapper
+	frames   []blockstream.Frame
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	tool := permission.Tool{Name: "refund"}
+	bundle, err := permission.Load([]permission.File{{Name: "shop.yaml", Data: []byte(shop)}}, permission.Options{Tools: []permission.Tool{tool}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tools executor.Registry
+	if err := tools.Register("refund", func(_ context.Context, task executor.Task) (executor.Output, error) {
+		return executor.Textf("refunded %s", task.Input), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	eng, err := engine.New("default", engine.NewMemory(), bundle, []engine.Tool{{Tool: tool}}, engine.WithExecutor(&tools))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := eng.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := eng.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &stage{t: t, calls: map[message.CallID]*message.Call{},
+		bot: eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}),
+		ann: eng.As(message.Principal{Role: message.RoleApprover, Name: "ann"})}
+	s.m = newMapper(t, func(c *blockstream.Config) {
+		c.Question = func(k message.Key, tool, input string) blockstream.Question {
+			call := s.calls[k.Call]
+			if call == nil || call.Tool != tool || call.Input != input {
+				return blockstream.Question{}
+			}
+			return blockstream.Question{Digest: call.Digest, Text: call.Question.Text}
+		}
+	})
+	return s
+}
+
+// propose proposes calls that all ask, one after the other: while a question is
+// open, calls that its suggested rule would cover wait behind it.
+func (s *stage) propose(calls ...message.ToolCallBlock) {
+	s.t.Helper()
+	if _, err := s.bot.Propose(s.t.Context(), message.ProposeRequest{Session: "s_1", Reply: "r1", Calls: calls}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// watch maps what happened since, or happens within a moment.
+func (s *stage) watch() {
+	s.t.Helper()
+	r, err := s.bot.Events(s.t.Context(), message.EventsRequest{Session: "s_1", After: s.after, WaitMS: 100})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.after = r.Next
+	list, err := s.bot.List(s.t.Context(), message.ListRequest{Session: "s_1"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, c := range list.Calls {
+		s.calls[c.Call] = c
+	}
+	for _, raw := range r.Events {
+		e, err := message.DecodeEvent(raw.Event)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		frames, err := s.m.Event(e)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		blockstream.Stamp(frames, raw.Seq)
+		s.frames = append(s.frames, frames...)
+	}
+}
+
+// decide sends an approval command and gives its answers to the engine.
+func (s *stage) decide(command string) error {
+	s.t.Helper()
+	cmd, err := blockstream.DecodeCommand([]byte(command))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answers, err := s.m.Answers(cmd.(*blockstream.Approval))
+	for _, a := range answers {
+		if err == nil {
+			_, err = s.ann.Answer(s.t.Context(), a)
+		}
+	}
+	return err
+}
+
+func (s *stage) keyOf(call message.CallID) string {
+	for range 100 { // a call that waited is decided again by and by
+		for _, a := range s.m.Open() {
+			if a.Calls[0].Call == call {
+				return a.Key
+			}
+		}
+		s.watch()
+	}
+	s.t.Fatalf("nobody is asked about %s", call)
+	return ""
+}
+
+// An engine's questions reach the clients and the clients' decisions the
+// engine: what was seen is what runs.
+func TestWithAnEngine(t *testing.T) {
+	s := newStage(t)
+	s.propose(message.ToolCallBlock{ID: "c1", Name: "refund", Input: `{"cents": 6000}`},
+		message.ToolCallBlock{ID: "c2", Name: "refund", Input: `{"cents": 7000}`},
+		message.ToolCallBlock{ID: "c3", Name: "refund", Input: `{"cents": 8000}`},
+		message.ToolCallBlock{ID: "c4", Name: "refund", Input: `{"cents": 9000}`})
+	s.watch()
+	k1, k3 := s.keyOf("c1"), ""
+	for i, decision := range []string{`"approve"`, `{"type":"edit","edited_action":{"name":"refund","args":{"cents":6500}}}`, `{"type":"reject","message":"too much"}`} {
+		k3 = s.keyOf(message.CallID("c" + strconv.Itoa(i+1)))
+		if err := s.decide(`{"type":"approval","approval_key":"` + k3 + `","decisions":[` + decision + `]}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The client has not heard of it yet and answers again: a typed conflict.
+	err := s.decide(`{"type":"approval","approval_key":"` + k3 + `","decisions":["approve"]}`)
+	if f := blockstream.ErrorFrame(err, k3); f.Code != blockstream.CodeApprovalResolved {
+		t.Errorf("%v: %+v", err, f)
+	}
+	s.keyOf("c4")
+	if _, err := s.bot.Interrupt(t.Context(), message.InterruptRequest{Session: "s_1", Reply: "r1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.bot.Wait(t.Context(), message.WaitRequest{Session: "s_1", Reply: "r1"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if len(s.m.Open()) == 0 {
+			break
+		}
+		s.watch()
+	}
+	if err := s.decide(`{"type":"approval","approval_key":"` + k1 + `","decisions":["approve"]}`); !errors.Is(err, blockstream.ErrApprovalResolved) {
+		t.Error(err)
+	}
+	s.check()
+}
+
+// check looks at the whole turn with the eyes of both clients.
+func (s *stage) check() {
+	s.t.Helper()
+	lines(s.t, s.frames)
+	r, d := newReact(), newDart()
+	feed(s.t, r, s.frames)
+	feed(s.t, d, s.frames)
+	if r.ignored+d.ignored+d.rangeErrors != 0 || len(s.m.Open()) != 0 {
+		s.t.Errorf("ignored %d and %d, thrown away %d, open %d", r.ignored, d.ignored, d.rangeErrors, len(s.m.Open()))
+	}
+	if n := len(r.of("approval_request")); n != 4 {
+		s.t.Errorf("%d cards", n)
+	}
+	got := map[string]string{}
+	for _, u := range r.of("tool_use") {
+		result, _ := u["toolResult"].(string)
+		got[u["id"].(string)] = result
+	}
+	for id, want := range map[string]string{"c1": `refunded {"cents": 6000}`, "c2": `refunded {"cents":6500}`, "c3": "too much", "c4": "interrupted"} {
+		if !strings.Contains(got[id], want) {
+			s.t.Errorf("%s: %q, want %q", id, got[id], want)
+		}
+	}
+}
