@@ -120,7 +120,7 @@ func (im *Importer) runFinished(e *RunFinished) []message.Event {
 		return append(out, im.end(e, message.FinishedInterrupted, nil))
 	}
 	pending := im.asked
-	if e.Outcome != nil && e.Outcome.PendingToolCallIDs != nil {
+	if e.Outcome != nil && len(e.Outcome.PendingToolCallIDs) > 0 {
 		pending = e.Outcome.PendingToolCallIDs
 	}
 	if len(pending) == 0 {
