@@ -30,6 +30,7 @@ type serving struct {
 	remind                                     time.Duration
 	reviewers                                  message.ReviewerLimits
 	metrics                                    string
+	pace                                       bus.Pace
 }
 
 func (a *app) serve() *cobra.Command {
@@ -72,6 +73,8 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	f.DurationVar(&s.remind, "remind", 0, "tell inboxes of an open question again whenever nothing was said about it for so long; 0 never does")
 	f.IntVar(&s.reviewers.PerMinute, "reviewer-per-minute", 0, "refuse answers of one reviewer beyond so many within a minute; 0: no limit")
 	f.IntVar(&s.reviewers.MaxOpen, "reviewer-max-open", 0, "hand nothing more over to a reviewer with so many open questions; 0: no limit")
+	f.DurationVar(&s.pace.Every, "checkpoint-every", time.Minute, "sign the journal at least so often, if there is anything new")
+	f.IntVar(&s.pace.Records, "checkpoint-records", 1024, "sign the journal after so many records all the same")
 	f.StringVar(&s.metrics, "metrics", "", "address at which Prometheus may scrape /metrics, the names of reviewers included; :9464 is on loopback (default none)")
 	f.StringVar(&s.keys, "keys", "", "key file of the space's engines (default engine.key in the data folder; made if it is not there)")
 	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached"}, cobra.ShellCompDirectiveNoFileComp))
@@ -103,7 +106,10 @@ func (a *app) serveConfig(s serving) (node.Config, error) {
 	if s.reviewers.PerMinute < 0 || s.reviewers.MaxOpen < 0 {
 		return cfg, usagef("--reviewer-per-minute and --reviewer-max-open must not be negative")
 	}
-	cfg.Reviewers = s.reviewers
+	if s.pace.Every <= 0 || s.pace.Records <= 0 {
+		return cfg, usagef("--checkpoint-every and --checkpoint-records must be positive")
+	}
+	cfg.Reviewers, cfg.Pace = s.reviewers, s.pace
 	cfg.Cwd, cfg.WorkingDirs, cfg.Remind = s.cwd, s.dirs, s.remind
 	if cfg.Cwd == "" {
 		cfg.Cwd, _ = os.Getwd() // not known: then no path counts as inside
