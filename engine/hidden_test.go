@@ -17,14 +17,21 @@ import (
 type interrupted struct {
 	engine.Policy
 	input string
-	once  sync.Once
-	then  func()
+	mu    sync.Mutex // guards then
+	then  func()     // once
 }
 
 func (p *interrupted) Decide(ctx context.Context, r permission.Request) permission.Decision {
 	d := p.Policy.Decide(ctx, r)
-	if p.then != nil && string(r.Input) == p.input {
-		p.once.Do(p.then)
+	if string(r.Input) != p.input {
+		return d
+	}
+	p.mu.Lock()
+	then := p.then
+	p.then = nil
+	p.mu.Unlock()
+	if then != nil {
+		then()
 	}
 	return d
 }
@@ -60,12 +67,16 @@ func TestRuleArrivesWhileHiddenCallIsDecided(t *testing.T) {
 		if a.State != message.ToolCallAsking || b.Behind != "a" {
 			t.Fatalf("a is %s, b behind %q", a.State, b.Behind)
 		}
+		answered := make(chan error, 1)
+		policy.mu.Lock()
 		policy.then = func() {
-			_, err = ann.Answer(t.Context(), message.Answer{Key: a.Key, Kind: message.AnswerApprove, Digest: a.Digest, Rules: a.Suggested})
+			_, err := ann.Answer(t.Context(), message.Answer{Key: a.Key, Kind: message.AnswerApprove, Digest: a.Digest, Rules: a.Suggested})
+			answered <- err
 		}
+		policy.mu.Unlock()
 		time.Sleep(time.Minute) // the engine looks at calls that wait
 		synctest.Wait()
-		if err != nil {
+		if err := <-answered; err != nil {
 			t.Fatal(err)
 		}
 		show, err := bot.Show(t.Context(), message.ShowRequest{Key: b.Key})
