@@ -255,4 +255,3 @@ func TestDepth(t *testing.T) {
 		t.Errorf("written, though nobody could read it: %v", err)
 	}
 }
-
