@@ -1,8 +1,11 @@
 package message
 
 import (
+	"crypto/ed25519"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -188,4 +191,29 @@ func encoded(t *testing.T, f *Fact) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// A grant lets the whole question run, never the redacted one: its arguments
+// would be marks.
+func TestRedactedQuestionDoesNotRun(t *testing.T) {
+	pub, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := hiding(`{"pin":"1234"}`)
+	digest, err := q.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	g := Grant{V: 1, Tool: q.Tool, Digest: digest, Attempt: 1, NotBefore: now, Expires: now.Add(time.Hour)}
+	if err := g.Sign(key); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Verify(NewKeySet(pub), q, q.Tool, 1, now); err != nil {
+		t.Errorf("the whole question: %v", err)
+	}
+	if err := g.Verify(NewKeySet(pub), q.Redacted(), q.Tool, 1, now); !errors.Is(err, ErrForbidden) {
+		t.Errorf("the redacted question: %v", err)
+	}
 }
