@@ -114,6 +114,8 @@ func checkAnswer(a message.Answer) error {
 		return bad(message.CodeInvalid, "rules go only with approve", "leave them out")
 	case a.Remember != nil && (a.Kind != message.AnswerApprove || a.Input != nil):
 		return bad(message.CodeInvalid, "remember goes only with approve, and not with an edit", "leave it out, or approve what the edit leaves to be asked")
+	case a.Signature != nil && (a.Kind != message.AnswerApprove || a.Input != nil || len(a.Rules) > 0 || a.Remember != nil):
+		return bad(message.CodeInvalid, "a signature goes only with approve, without input and rules, which it would not cover", "leave it out")
 	case a.Note != "" && a.Kind != message.AnswerAbstain && a.Kind != message.AnswerHandOver:
 		return bad(message.CodeInvalid, "note goes only with abstain and hand_over", "leave it out; to tell the model something, reject with feedback")
 	case len(a.Note) > message.MaxNoteBytes:

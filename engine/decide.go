@@ -206,7 +206,7 @@ const clockSkew = 5 * time.Second
 func approvals(c *message.Call, engine message.Principal, now time.Time) []message.Approval {
 	out := []message.Approval{}
 	for _, v := range c.Tally().Approvals {
-		out = append(out, message.Approval{By: v.By, At: v.At})
+		out = append(out, message.Approval{By: v.By, At: v.At, Signature: v.Signature})
 	}
 	if n := len(c.Votes); len(out) == 0 && n > 0 && c.Votes[n-1].Edited && c.Votes[n-1].Made == "" {
 		out = append(out, message.Approval{By: c.Votes[n-1].By, At: c.Votes[n-1].At}) // a fact of an earlier release: nobody was asked again

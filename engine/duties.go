@@ -15,7 +15,7 @@ import (
 // refused then, instead of being weaker than they read.
 func Duties() []permission.Duty {
 	return []permission.Duty{
-		permission.DutyUsers, permission.DutyGroups, permission.DutyExcludeRequester, permission.DutyExcludeEditor, permission.DutyQuorum,
+		permission.DutyUsers, permission.DutyGroups, permission.DutyExcludeRequester, permission.DutyExcludeEditor, permission.DutyQuorum, permission.DutySigned,
 		permission.DutyExpiry, permission.DutyOnExpiry, permission.DutyEscalation,
 		permission.DutyRedact, permission.DutyRemember,
 	}

@@ -34,6 +34,9 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 	if err != nil {
 		return err
 	}
+	if ev.Question.Requirement.Signed { // nobody can sign a question before it is there
+		ev.EditCounts = false
+	}
 	if d.Behavior == message.BehaviorAsk && ev.EditCounts && editSuffices(ev, vote) {
 		ev.Decision.Behavior = message.BehaviorAllow
 		ev.Decision.Reason = "approved as edited by " + vote.By.Name + "; " + d.Reason

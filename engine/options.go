@@ -31,16 +31,18 @@ type config struct {
 	remind    time.Duration
 	reviewers message.ReviewerLimits
 	signer    Signer
-	log       *slog.Logger
-	mode      permission.Mode
-	cwd       string
-	dirs      []string
-	grace     time.Duration
-	drain     time.Duration
-	keep      int
-	upstream  bool
-	version   string
-	policyErr func() error
+
+	approverKeys func() message.ApproverKeys
+	log          *slog.Logger
+	mode         permission.Mode
+	cwd          string
+	dirs         []string
+	grace        time.Duration
+	drain        time.Duration
+	keep         int
+	upstream     bool
+	version      string
+	policyErr    func() error
 }
 
 // Option changes an engine's configuration. The constructor reports bad ones.

@@ -35,7 +35,7 @@ func inHours(t *testing.T, tool engine.Tool, rule permission.Rule, run engine.Ex
 func (h *hours) engine(tool engine.Tool, rule permission.Rule, run engine.Executor, more ...permission.Rule) *engine.Engine {
 	h.Helper()
 	rule.Name, rule.Tools, tool.Name = "r", []string{"t"}, "t"
-	policy, err := permission.Compile(permission.Policy{Rules: append(more, rule)}, permission.Options{Tools: []permission.Tool{tool.Tool}})
+	policy, err := permission.Compile(permission.Policy{Rules: append(more, rule)}, permission.Options{Tools: []permission.Tool{tool.Tool}, Enforced: engine.Duties()})
 	if err != nil {
 		h.Fatal(err)
 	}

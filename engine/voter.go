@@ -26,7 +26,7 @@ func (e *Engine) voter(by message.Principal) *voter { return &voter{e: e, by: by
 // and how far the question's plan has come.
 func (v *voter) vote(ctx context.Context, c *message.Call, a message.Answer, at time.Time) message.Vote {
 	out := message.Vote{
-		Kind: a.Kind, By: v.by, At: at, Digest: a.Digest,
+		Kind: a.Kind, By: v.by, At: at, Digest: a.Digest, Signature: a.Signature,
 		Note: a.Note, To: a.To, Rules: fromSession(c, a.Rules), Step: stepAt(c, at),
 	}
 	if c.Question != nil && c.Question.Requirement.NeedsGroups() {
@@ -67,6 +67,8 @@ func (v *voter) may(c *message.Call, vote message.Vote, a message.Answer) error 
 		return mayTake(r, name, a.To)
 	case a.Kind == message.AnswerApprove && !edits(c, a) && r.ExcludeEditor && slices.Contains(r.Editors, name):
 		return refused(name+" has edited these arguments and may not approve them", "ask somebody else, or reject")
+	case a.Kind == message.AnswerApprove && !edits(c, a) && (r.Signed || a.Signature != nil):
+		return v.signed(c, vote)
 	case a.Kind == message.AnswerForTool && !r.Tally([]message.Vote{alone}, c.Digest, alone.Step).Agreed:
 		return refused("one person alone cannot answer for the tool where others must agree", "approve it, or reject it with feedback")
 	}

@@ -29,6 +29,7 @@ type config struct {
 	requestTimeout time.Duration
 	log            *slog.Logger
 	source         KeySource // nil: the keys never change
+	approvers      ApproverSource
 }
 
 type option func(*config)
@@ -66,6 +67,13 @@ func WithRequestTimeout(d time.Duration) WorkerOption {
 // WithKeySource has the worker follow the engines' keys as they are rotated and
 // retired, beginning with those that it was made with.
 func WithKeySource(s KeySource) WorkerOption { return option(func(c *config) { c.source = s }) }
+
+// WithApprovers has the worker run nothing but what the people whom the question
+// requires, and at least one, have signed with their own keys: then not even an
+// engine can make up an approval. What a rule allowed without asking it refuses.
+func WithApprovers(s ApproverSource) WorkerOption {
+	return option(func(c *config) { c.approvers = s })
+}
 
 // WithLogger takes the log: refusals, outages and lost outcomes as warnings
 // and errors, the rest as debug. The default is slog.Default().

@@ -84,7 +84,7 @@ func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply,
 	case errors.Is(refusal, errExpired): // its next offer is an item of its own
 		a.w.ack(ctx, a.item)
 		return message.StartReply{}, false
-	case errors.Is(refusal, errEarly), errors.Is(refusal, errUnknownKey):
+	case errors.Is(refusal, errEarly), errors.Is(refusal, errUnknownKey), errors.Is(refusal, errUnknownApprovers):
 		a.w.release(a.item, notOursDelay)
 		return message.StartReply{}, false
 	}

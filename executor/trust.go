@@ -2,6 +2,8 @@ package executor
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -56,3 +58,24 @@ func (t *trust) forGrant(ctx context.Context, g *message.Grant) (keys message.Ke
 	}
 	return t.keys, err
 }
+
+// ApproverSource knows whom the worker believes; called for every item, from
+// several goroutines. On an error the item is given back.
+type ApproverSource func() (message.ApproverList, error)
+
+// approved checks the approvers' own signatures, if the worker wants them. The
+// grant has been verified.
+func (s ApproverSource) approved(f *message.Fact, now time.Time) error {
+	if s == nil {
+		return nil
+	}
+	list, err := s()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnknownApprovers, err)
+	}
+	return list.Verify(f.Call.Attempt.Grant, *f.Call.Question, now)
+}
+
+// errUnknownApprovers says something about this worker and nothing about the
+// item.
+var errUnknownApprovers = errors.New("this worker cannot look up whom to believe")

@@ -182,7 +182,11 @@ func (w *Worker) handle(fetch, handlers context.Context, item message.WorkItem) 
 	if err != nil {
 		a.log.Error("the engines' keys cannot be looked up, going on with those before", "err", err)
 	}
-	refusal := check(item.Fact, w.tool, keys, time.Now())
+	now := time.Now()
+	refusal := check(item.Fact, w.tool, keys, now)
+	if refusal == nil {
+		refusal = w.approvers.approved(item.Fact, now)
+	}
 	if refusal != nil {
 		a.log.Error("a work item will not be run", "err", refusal)
 	}

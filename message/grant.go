@@ -14,6 +14,9 @@ import (
 type Approval struct {
 	By Principal `json:"by"`
 	At time.Time `json:"at"`
+	// Signature is the person's own, with which a worker can do without trust in
+	// the engine: see ApproverList.
+	Signature *ApproverSignature `json:"signature,omitzero"`
 }
 
 // Grant is the engine's signed leave to run one attempt of one call. A worker

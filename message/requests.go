@@ -51,6 +51,8 @@ type Answer struct {
 	Note string `json:"note,omitzero"`
 	// To, with kind hand_over, is who should answer: a name.
 	To string `json:"to,omitzero"`
+	// Signature, with kind approve and without input, is by the approver's own key.
+	Signature *ApproverSignature `json:"signature,omitzero"`
 	// Rules to remember for the session; only suggested ones are accepted.
 	Rules []PermissionRule `json:"rules,omitzero"`
 	// Remember, with kind approve and without Input, lets rules be remembered on

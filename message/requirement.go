@@ -41,6 +41,8 @@ type Requirement struct {
 	// they were proposed, do not count.
 	ExcludeEditor bool     `json:"exclude_editor,omitzero"`
 	Editors       []string `json:"editors,omitzero"`
+	// Signed: an approval counts only with the approver's own signature.
+	Signed bool `json:"signed,omitzero"`
 	// OnExpiry is what happens at Deadline; with escalate the question ends at
 	// FinalDeadline.
 	OnExpiry      OnExpiry  `json:"on_expiry,omitzero"`

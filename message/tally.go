@@ -123,7 +123,7 @@ func (r Requirement) at(n int) time.Time {
 
 // counts reports whether the person's approval can count at all.
 func (r Requirement) counts(v Vote) bool {
-	return r.Accepts(v) && !(r.ExcludeEditor && slices.Contains(r.Editors, v.By.Name))
+	return r.Accepts(v) && !(r.Signed && v.Signature == nil) && !(r.ExcludeEditor && slices.Contains(r.Editors, v.By.Name))
 }
 
 // Accepts reports whether the person may answer at all: refuse, abstain or, if

@@ -37,6 +37,9 @@ type Vote struct {
 	Made string `json:"made,omitzero"`
 	Note string `json:"note,omitzero"` // of abstain and hand_over, for people
 	To   string `json:"to,omitzero"`   // of hand_over: who should answer
+	// Signature of an approval with the person's own key, which the engine has
+	// checked.
+	Signature *ApproverSignature `json:"signature,omitzero"`
 	// Rules that this approval wants remembered.
 	Rules []PermissionRule `json:"rules,omitzero"`
 	// Remember is what this approval wants remembered on terms.

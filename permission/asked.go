@@ -24,6 +24,8 @@ type Requirement struct {
 	// ExcludeEditor keeps whoever changes the arguments from counting among those
 	// who approve them.
 	ExcludeEditor bool
+	// Signed: approvals count only with the approver's own signature.
+	Signed bool
 	// Expiry is how long the question stays open; 0: for ever.
 	Expiry time.Duration
 	// OnExpiry is what happens then; empty is OnExpiryDeny.
@@ -88,6 +90,7 @@ func (r Requirement) Duties() []Duty {
 	add(DutyQuorum, r.Quorum > 1)
 	add(DutyExcludeRequester, r.ExcludeRequester)
 	add(DutyExcludeEditor, r.ExcludeEditor)
+	add(DutySigned, r.Signed)
 	add(DutyExpiry, r.Expiry > 0)
 	add(DutyOnExpiry, r.OnExpiry == OnExpiryEscalate)
 	add(DutyRemember, r.Remember != nil)
@@ -102,10 +105,11 @@ func (r Requirement) MarshalJSON() ([]byte, error) {
 		Quorum           int           `json:"quorum"`
 		ExcludeRequester bool          `json:"exclude_requester"`
 		ExcludeEditor    bool          `json:"exclude_editor,omitzero"`
+		Signed           bool          `json:"signed,omitzero"`
 		ExpiryMS         int64         `json:"expiry_ms"`
 		OnExpiry         OnExpiry      `json:"on_expiry"`
 		Remember         *Remember     `json:"remember,omitzero"`
-	}{r.Users, r.Approvers, r.quorum(), r.ExcludeRequester, r.ExcludeEditor, r.Expiry.Milliseconds(), r.onExpiry(), r.Remember})
+	}{r.Users, r.Approvers, r.quorum(), r.ExcludeRequester, r.ExcludeEditor, r.Signed, r.Expiry.Milliseconds(), r.onExpiry(), r.Remember})
 }
 
 // MarshalJSON writes the duration in milliseconds.
@@ -144,7 +148,7 @@ func (r *Rule) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDeny) }
 // with its whole plan. Whoever asks adds the people who are excluded, and what
 // to do with Remember.
 func (r Requirement) Issue(now time.Time) message.Requirement {
-	out := message.Requirement{Users: slices.Clone(r.Users), ExcludeRequester: r.ExcludeRequester, ExcludeEditor: r.ExcludeEditor}
+	out := message.Requirement{Users: slices.Clone(r.Users), ExcludeRequester: r.ExcludeRequester, ExcludeEditor: r.ExcludeEditor, Signed: r.Signed}
 	if r.Quorum > 1 {
 		out.Quorum = r.Quorum
 	}

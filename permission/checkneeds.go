@@ -54,6 +54,7 @@ func (c *compiler) checkKind(r *Rule) {
 	}{
 		{"approvers", r.Approvers.named() || r.Approvers.ExcludeRequester || r.Approvers.ExcludeEditor, ask, "ask"},
 		{"quorum", r.Quorum != 0, ask, "ask"},
+		{"signed", r.Signed, ask, "ask"},
 		{"expiry", r.Expiry != 0, ask, "ask"},
 		{"on_expiry", r.OnExpiry != "", ask, "ask"},
 		{"escalation", len(r.Escalation) > 0, ask, "ask"},
@@ -222,6 +223,7 @@ func (r *Rule) duties() []Duty {
 	add(DutyExcludeRequester, r.Approvers.ExcludeRequester)
 	add(DutyExcludeEditor, r.Approvers.ExcludeEditor)
 	add(DutyQuorum, r.Quorum > 1)
+	add(DutySigned, r.Signed)
 	add(DutyExpiry, r.Expiry > 0)
 	add(DutyOnExpiry, r.OnExpiry == OnExpiryEscalate)
 	add(DutyEscalation, len(r.Escalation) > 0)

@@ -59,6 +59,7 @@
 // All ask rules that match, or fail, ask together, as strictly as the strictest:
 //
 //	who            whoever each rule accepts, each at its own escalation
+//	signed         if one rule says so
 //	quorum         the highest; the requester is excluded if one rule says so
 //	expiry         the shortest, or the policy's; then deny, unless all escalate
 //	remember       nothing, unless all allow it: all scopes, the shortest time, the fewest uses

@@ -55,6 +55,7 @@ type (
 		NoRequester  bool         `json:"exclude_requester"`
 		NoEditor     bool         `json:"exclude_editor,omitzero"`
 		Quorum       int          `json:"quorum"`
+		Signed       bool         `json:"signed,omitzero"`
 		OnExpiry     OnExpiry     `json:"on_expiry"`
 		Escalation   []Escalation `json:"escalation"`
 		Remember     *Remember    `json:"remember"`
@@ -84,7 +85,7 @@ func hashed(r *Rule) hashedRule {
 		Users: sorted(r.Approvers.Users), ExpiryMS: r.Expiry.Milliseconds(),
 		Layer: cmp.Or(r.Layer, LayerProject), Enforcement: cmp.Or(r.Enforcement, EnforcementEnforce),
 		Groups: sorted(r.Approvers.Groups), NoRequester: r.Approvers.ExcludeRequester, NoEditor: r.Approvers.ExcludeEditor,
-		Quorum: max(r.Quorum, 1), OnExpiry: r.onExpiry(), Escalation: r.Escalation, Remember: r.Remember,
+		Quorum: max(r.Quorum, 1), Signed: r.Signed, OnExpiry: r.onExpiry(), Escalation: r.Escalation, Remember: r.Remember,
 		Redact: sorted(r.Redact), Executor: r.Executor, Audit: cmp.Or(r.Audit, AuditStandard),
 		TrustOptions: r.TrustOptions,
 	}

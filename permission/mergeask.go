@@ -21,6 +21,7 @@ func require(rules []*Rule, failed bool) Requirement {
 		req.Quorum = max(req.Quorum, r.Quorum)
 		req.ExcludeRequester = req.ExcludeRequester || r.Approvers.ExcludeRequester
 		req.ExcludeEditor = req.ExcludeEditor || r.Approvers.ExcludeEditor
+		req.Signed = req.Signed || r.Signed
 		req.Expiry = shorter(req.Expiry, r.Expiry)
 		if i == 0 || r.onExpiry() == OnExpiryDeny {
 			req.OnExpiry = r.onExpiry()

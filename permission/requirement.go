@@ -78,6 +78,7 @@ const (
 	DutyExcludeRequester Duty = "approvers.exclude_requester"
 	DutyExcludeEditor    Duty = "approvers.exclude_editor"
 	DutyQuorum           Duty = "quorum"
+	DutySigned           Duty = "signed"
 	DutyExpiry           Duty = "expiry"
 	DutyOnExpiry         Duty = "on_expiry" // escalate; a question that expires denies anyway
 	DutyEscalation       Duty = "escalation"
@@ -89,7 +90,7 @@ const (
 
 // AllDuties lists every duty, for tools that look at policies and ask nobody.
 func AllDuties() []Duty {
-	return []Duty{DutyUsers, DutyGroups, DutyExcludeRequester, DutyExcludeEditor, DutyQuorum, DutyExpiry, DutyOnExpiry,
+	return []Duty{DutyUsers, DutyGroups, DutyExcludeRequester, DutyExcludeEditor, DutyQuorum, DutySigned, DutyExpiry, DutyOnExpiry,
 		DutyEscalation, DutyRemember, DutyRedact, DutyExecutor, DutyAudit}
 }
 

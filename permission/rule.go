@@ -55,6 +55,8 @@ type Rule struct {
 	// Quorum is how many distinct people must approve; 0 is one. One of them
 	// who rejects ends the question.
 	Quorum int
+	// Signed asks approvers of an ask rule to sign with a key of their own.
+	Signed bool
 	// Expiry is how long the question of an ask rule stays open. 0: the
 	// policy's default.
 	Expiry time.Duration

@@ -90,7 +90,7 @@ func (r *ruleDoc) rule(file *fileDoc, layer Layer) Rule {
 		Name: r.Name, Description: r.Description, Tools: slices.Concat(r.Tool, r.ToolName),
 		RuleContent: r.RuleContent, Behavior: r.Behavior, Source: r.Source, When: r.When, Message: r.Message,
 		OnError: r.OnError, Locked: r.Locked, Layer: layer, Enforcement: r.Enforcement,
-		Approvers: Approvers(r.Approvers), Quorum: r.Quorum, Expiry: r.Expiry, OnExpiry: r.OnExpiry,
+		Approvers: Approvers(r.Approvers), Quorum: r.Quorum, Signed: r.Signed, Expiry: r.Expiry, OnExpiry: r.OnExpiry,
 		Redact: r.Redact, Executor: Executor(r.Executor), Audit: r.Audit.Level,
 		TrustOptions: r.TrustOptions, IKnow: r.IKnow, at: r.at,
 	}

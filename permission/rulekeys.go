@@ -54,6 +54,7 @@ type ruleDoc struct {
 	Enforcement  Enforcement      `key:"enforcement" words:"enforce,warn,audit" doc:"Whether the rule decides or is only watched."`
 	Approvers    approversDoc     `key:"approvers" doc:"Who may answer; any approver if left out."`
 	Quorum       int              `key:"quorum" min:"1" doc:"How many distinct people must approve. One who rejects ends it."`
+	Signed       bool             `key:"signed" doc:"Each approver signs with a key of their own, which workers can check."`
 	Expiry       time.Duration    `key:"expiry" doc:"How long the question stays open."`
 	OnExpiry     OnExpiry         `key:"on_expiry" words:"deny,escalate" hint:"an expired question never allows" doc:"What happens then."`
 	Escalation   []escalationDoc  `key:"escalation" doc:"Who else may answer as time passes."`

@@ -12,6 +12,7 @@ import (
 func (a *app) approve() *cobra.Command {
 	var d decision
 	var memory memory
+	var sign signing
 	c := &cobra.Command{
 		Use:   "approve CALL",
 		Short: "Approve exactly what a call asks",
@@ -29,6 +30,7 @@ askance rules lists what is remembered on terms and takes it back.`,
   askance approve call_42 --yes
   askance approve call_42 --digest sha256:9f2…  # for scripts: what was seen before
   askance approve call_42 --remember            # and accept the rules it offers
+  askance approve call_42 --sign-key ann.key    # where the rule takes your own signature
   askance approve call_42 --remember --scope session --until 2h --uses 3
   askance approve call_42 --remember --rule "git push origin:*"
   askance approve call_42 --remember --budget args.cents=10000`,
@@ -37,6 +39,10 @@ askance rules lists what is remembered on terms and takes it back.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.decide(c.Context(), &d, "Approve", func(_ context.Context, call *message.Call) (message.Answer, error) {
 				answer := message.Answer{Kind: message.AnswerApprove}
+				var err error
+				if answer.Signature, err = sign.sign(call, a.at.as, time.Now()); err != nil {
+					return answer, err
+				}
 				return answer, memory.into(&answer, call, time.Now())
 			})
 		},
@@ -44,5 +50,6 @@ askance rules lists what is remembered on terms and takes it back.`,
 	a.at.flags(c)
 	d.flags(c)
 	memory.flags(c)
+	sign.flags(c)
 	return c
 }

@@ -17,13 +17,14 @@ func (a *app) keys() *cobra.Command {
 	var path string
 	c := &cobra.Command{
 		Use:   "keys",
-		Short: "Look at and change the keys that engines sign grants with",
+		Short: "Look at and change the keys that engines and approvers sign with",
 		Long: `Engines sign every leave to run a call; workers know their public keys and run
 nothing else. The keys are in engine.key in the data folder, or in the file that
 --keys names; engines look at it every second.`,
 		Example: `  askance keys list
   askance keys rotate
-  askance keys retire 0123456789abcdef`,
+  askance keys retire 0123456789abcdef
+  askance keys approver ann.key`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -33,6 +34,7 @@ nothing else. The keys are in engine.key in the data folder, or in the file that
 		f.StringVar(&path, "keys", "", "key file of the space's engines (default engine.key in the data folder)")
 		c.AddCommand(sub)
 	}
+	c.AddCommand(a.keysApprover())
 	return c
 }
 

@@ -52,6 +52,9 @@ var settings = []setting{
 	{"metrics", false, "address at which an engine is shown to Prometheus"},
 	{"keys", true, "key file of the engines of a space"},
 	{"engine-key", true, "public key file that a worker checks grants with"},
+	{"approver-keys", true, "directory files with the keys of approvers that a worker believes"},
+	{"require-approver-signature", false, "a worker runs only what approvers have signed"},
+	{"sign-key", true, "your own key, with which you sign approvals"},
 	{"slots", false, "calls that a worker runs at once"},
 	{"log-level", false, "debug, info, warn or error"},
 }

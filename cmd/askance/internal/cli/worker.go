@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/directory"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
@@ -22,6 +23,8 @@ type working struct {
 	slots     int
 	engineKey []string
 	passEnv   []string
+	approvers []string
+	signed    bool
 	lifeline  bool
 	argv      []string
 }
@@ -60,6 +63,8 @@ ASKANCE_CALL_ID. Hand the idempotency key on to whatever has the effect.`,
 	f.StringArrayVar(&w.tools, "tool", nil, "tool whose calls are run; may be repeated")
 	f.IntVar(&w.slots, "slots", 1, "calls of each tool that run at once")
 	f.StringArrayVar(&w.engineKey, "engine-key", nil, "public key file of the engines, or folder of such files; may be repeated (default engine.pub in the data folder)")
+	f.StringArrayVar(&w.approvers, "approver-keys", nil, "directory file with the keys of approvers, and groups if it has any; may be repeated")
+	f.BoolVar(&w.signed, "require-approver-signature", false, "run only what those who must agree, and at least one person, have signed with keys of --approver-keys")
 	f.StringArrayVar(&w.passEnv, "pass-env", nil, "variable of this environment that CMD gets; may be repeated")
 	f.BoolVar(&w.lifeline, "until-stdin-closes", false, "stop when standard input ends: for programs that start workers")
 	_ = f.MarkHidden("until-stdin-closes") // the flag is there: it was defined above
@@ -82,6 +87,12 @@ func (a *app) runWorker(ctx context.Context, w working) error {
 	}
 	keys, err := bus.LoadPublic(w.engineKey...)
 	if err != nil {
+		return err
+	}
+	if w.signed != (len(w.approvers) > 0) {
+		return usagef("--approver-keys and --require-approver-signature go together")
+	}
+	if _, err := directory.Load(w.approvers...); err != nil {
 		return err
 	}
 	handler, err := executor.Command{Argv: w.argv, PassEnv: w.passEnv}.Handler()
@@ -110,6 +121,16 @@ func (a *app) runWorker(ctx context.Context, w working) error {
 	return runAll(ctx, workers)
 }
 
+// approverList reads whom a worker believes: anew for each item, so that a key
+// that is taken out counts no more.
+func approverList(paths []string) (message.ApproverList, error) {
+	d, err := directory.Load(paths...)
+	if err != nil {
+		return message.ApproverList{}, err
+	}
+	return message.ApproverList{Keys: d.Keys(), Groups: d.Members()}, nil
+}
+
 // newWorkers makes one worker for each tool, all on one connection.
 func (a *app) newWorkers(nc *nats.Conn, keys message.KeySet, handler executor.Handler, w working) ([]*executor.Worker, error) {
 	var out []*executor.Worker
@@ -118,8 +139,14 @@ func (a *app) newWorkers(nc *nats.Conn, keys message.KeySet, handler executor.Ha
 		if err != nil {
 			return nil, err
 		}
-		worker, err := executor.NewWorker(transport, tool, handler, keys, executor.WithName(a.at.as), executor.WithSlots(w.slots), executor.WithLogger(a.log),
-			executor.WithKeySource(bus.NewKeyFollower(w.engineKey, transport.Keys)))
+		opts := []executor.WorkerOption{
+			executor.WithName(a.at.as), executor.WithSlots(w.slots), executor.WithLogger(a.log),
+			executor.WithKeySource(bus.NewKeyFollower(w.engineKey, transport.Keys)),
+		}
+		if w.signed {
+			opts = append(opts, executor.WithApprovers(func() (message.ApproverList, error) { return approverList(w.approvers) }))
+		}
+		worker, err := executor.NewWorker(transport, tool, handler, keys, opts...)
 		if err != nil {
 			return nil, usageError{err}
 		}

@@ -20,12 +20,21 @@ const MaxBytes = 1 << 20
 
 // Directory is what files say together. It is not changed once it is read.
 type Directory struct {
-	groups map[string][]string
-	keys   message.ApproverKeys
+	groups  map[string][]string
+	grouped bool // a file names a group, be it an empty one
+	keys    message.ApproverKeys
 }
 
 // Groups of a person, sorted.
 func (d *Directory) Groups(name string) []string { return slices.Clone(d.groups[name]) }
+
+// Members are the groups of everybody by name; nil if no file names a group.
+func (d *Directory) Members() map[string][]string {
+	if !d.grouped {
+		return nil
+	}
+	return maps.Clone(d.groups)
+}
 
 // Keys are those with which approvers sign, by their names.
 func (d *Directory) Keys() message.ApproverKeys { return d.keys }
@@ -139,6 +148,7 @@ func (d *Directory) addGroup(group string, names []string) error {
 	if err := plain("group", group); err != nil {
 		return err
 	}
+	d.grouped = true
 	for _, name := range names {
 		if err := plain("member", name); err != nil {
 			return fmt.Errorf("groups: %s: %w", group, err)

@@ -21,7 +21,7 @@ func (n *Node) openEngine(ctx context.Context) error {
 		engine.WithReviewerLimits(n.cfg.Reviewers),
 	}
 	if n.people != nil {
-		opts = append(opts, engine.WithDirectory(n.people))
+		opts = append(opts, engine.WithDirectory(n.people), engine.WithApproverKeys(n.people.ApproverKeys))
 	}
 	if n.cfg.Mode != "" {
 		opts = append(opts, engine.WithMode(n.cfg.Mode))

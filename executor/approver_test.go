@@ -1,0 +1,101 @@
+package executor_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/message"
+)
+
+func approverKey(b byte) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{b}, ed25519.SeedSize))
+}
+
+func setOf(keys ...ed25519.PrivateKey) message.KeySet {
+	var all []ed25519.PublicKey
+	for _, k := range keys {
+		all = append(all, k.Public().(ed25519.PublicKey))
+	}
+	return message.NewKeySet(all...)
+}
+
+// With a list of approvers a worker runs what they have signed, and nothing that
+// an engine alone, be it the real one, has to say.
+func TestApproverSignatures(t *testing.T) {
+	ann, gone, stranger := approverKey(1), approverKey(2), approverKey(9)
+	list := message.ApproverList{Keys: message.ApproverKeys{"ann": setOf(ann)}}
+	sign := func(t *testing.T, q message.Question, name string, key ed25519.PrivateKey, good time.Duration) []message.Approval {
+		t.Helper()
+		s, err := message.SignApproval(q, name, time.Now().Add(good), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []message.Approval{{By: message.Principal{Role: message.RoleApprover, Name: name}, At: time.Now().UTC(), Signature: s}}
+	}
+	for _, tc := range []struct {
+		name string
+		sign func(t *testing.T, f *message.Fact) []message.Approval
+		runs int32
+	}{
+		{"honest", func(t *testing.T, f *message.Fact) []message.Approval {
+			return sign(t, *f.Call.Question, "ann", ann, time.Hour)
+		}, 1},
+		{"the engine's word", func(*testing.T, *message.Fact) []message.Approval {
+			return []message.Approval{{By: message.Principal{Role: message.RoleApprover, Name: "ann"}, At: time.Now()}}
+		}, 0},
+		{"nobody", func(*testing.T, *message.Fact) []message.Approval { return []message.Approval{} }, 0},
+		{"a key of the engine's own", func(t *testing.T, f *message.Fact) []message.Approval {
+			return sign(t, *f.Call.Question, "ann", stranger, time.Hour)
+		}, 0},
+		{"a revoked key", func(t *testing.T, f *message.Fact) []message.Approval {
+			return sign(t, *f.Call.Question, "ann", gone, time.Hour)
+		}, 0},
+		{"replayed for other arguments", func(t *testing.T, f *message.Fact) []message.Approval {
+			q := *f.Call.Question
+			q.Input = `{"n":2}`
+			return sign(t, q, "ann", ann, time.Hour)
+		}, 0},
+		{"replayed for another call", func(t *testing.T, f *message.Fact) []message.Approval {
+			q := *f.Call.Question
+			q.Call = "call-0"
+			return sign(t, q, "ann", ann, time.Hour)
+		}, 0},
+		{"out of time", func(t *testing.T, f *message.Fact) []message.Approval {
+			return sign(t, *f.Call.Question, "ann", ann, 0)
+		}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, ok, func(r *rig) {
+				f := r.engine.Fact("call-1", `{"n":1}`)
+				f.Call.Attempt.Grant.Approvals = tc.sign(t, f)
+				r.engine.Sign(f)
+				r.engine.Offer(f)
+				synctest.Wait()
+				r.wantRuns(tc.runs)
+				if tc.runs == 1 {
+					return
+				}
+				if _, err := r.engine.Wait(t.Context(), f.Call.Key); err == nil || !strings.Contains(err.Error(), "have not signed") {
+					t.Errorf("the engine heard %v", err)
+				}
+			}, executor.WithApprovers(func() (message.ApproverList, error) { return list, nil }))
+		})
+	}
+}
+
+// A worker that cannot look up its approvers gives the item back: that says
+// nothing about the call.
+func TestApproversUnknown(t *testing.T) {
+	bubble(t, ok, func(r *rig) {
+		k := r.offer("call-1")
+		synctest.Wait()
+		r.wantRuns(0)
+		r.wantItem(k, 0, 1)
+	}, executor.WithApprovers(func() (message.ApproverList, error) { return message.ApproverList{}, errors.New("disk on fire") }))
+}
