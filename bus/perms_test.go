@@ -66,8 +66,10 @@ var (
 		"$JS.API.INFO", "$JS.API.STREAM.INFO.ASKANCE_test", "$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.MINE", "$JS.API.STREAM.UPDATE.ASKANCE_test", "$JS.API.STREAM.DELETE.ASKANCE_test",
 		"$JS.API.STREAM.PURGE.ASKANCE_test", "$JS.API.STREAM.MSG.GET.ASKANCE_test", "$JS.API.STREAM.MSG.DELETE.ASKANCE_test", "$JS.API.DIRECT.GET.ASKANCE_test", "$JS.API.DIRECT.GET.ASKANCE_test.askance.v1.test.fact.s1.r1.c1.f",
 		"$JS.API.STREAM.SNAPSHOT.ASKANCE_test", "$JS.API.STREAM.RESTORE.ASKANCE_test",
+		// rules and groups
+		"$KV.ASKANCE_POLICY_test.main.yaml", "$KV.ASKANCE_DIRECTORY_test.people.yaml", "$JS.API.STREAM.CREATE.KV_ASKANCE_DIRECTORY_test", "$JS.API.DIRECT.GET.KV_ASKANCE_DIRECTORY_test.people.yaml",
 		// answers to others, and the server
-		"_INBOX_bob.x", "_INBOX_engine.x", "_INBOX_rt.x", "_INBOX.x", "$SYS.REQ.SERVER.PING", "$SRV.PING", "anything",
+		"_INBOX_bob.x", "_INBOX_engine.x", "_INBOX_rt.x", "_INBOX_askance-engine.x", "_INBOX.x", "$SYS.REQ.SERVER.PING", "$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.USER.INFO", "$SRV.PING", "anything",
 	}
 	nobodyMaySubscribe = []string{
 		">", "*", "askance.>", "askance.v1.test.>", "askance.v1.test.fact.>", "askance.v1.test.fact.s1.r1.c1.f", "askance.v1.test.event.>", "askance.v1.test.event.rt.s1.r1",
