@@ -82,6 +82,10 @@
 //	usage                         MODEL_CALL_START and _END, if no step told them
 //	everything else               CUSTOM "ag-ui.<type>" with the whole event
 //
+// A [History] folds events into messages as the client does (what the client
+// had is recorded in testdata/order), so that a server can restate them before
+// an interrupt, which older clients expect ([Mapper.Park]).
+//
 // # Resuming
 //
 // [Thread.Resume] checks what a run brings for the interrupts that its thread

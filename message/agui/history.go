@@ -1,0 +1,274 @@
+package agui
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// History folds the events of a stream into messages as the client does, so
+// that a server can restate the conversation: begin with the messages of the
+// run's input, apply what is sent, and [History.Snapshot] is what the client
+// has by then. It applies no patches (ACTIVITY_DELTA leaves an activity as it
+// is) and no sealed reasoning, and keeps no state. It is not safe for
+// concurrent use.
+type History struct {
+	messages []Message
+	chunks   Chunks
+}
+
+// NewHistory begins with a conversation, which is not changed.
+func NewHistory(messages []Message) *History {
+	h := &History{}
+	h.restate(messages)
+	return h
+}
+
+// Messages returns the conversation. It is the history's own.
+func (h *History) Messages() []Message { return h.messages }
+
+// Snapshot returns the event that restates the conversation. Activities and
+// reasoning are not in it: a client keeps its own, and does not send back all
+// of them, so that a snapshot with some would drop the others.
+func (h *History) Snapshot() *MessagesSnapshot {
+	return &MessagesSnapshot{Messages: slices.DeleteFunc(slices.Clone(h.messages), own)}
+}
+
+// own reports whether a message is one that a client keeps by itself.
+func own(m Message) bool { return m.Role == RoleActivity || m.Role == RoleReasoning }
+
+// Apply takes the next event. An event out of place changes nothing; see
+// [Verifier].
+func (h *History) Apply(e Event) {
+	events, err := h.chunks.Expand(e)
+	if err != nil {
+		return
+	}
+	for _, e := range events {
+		h.apply(e)
+	}
+}
+
+func (h *History) apply(e Event) {
+	switch e := e.(type) {
+	case *RunStarted:
+		if e.Input != nil {
+			h.add(e.Input.Messages)
+		}
+	case *MessagesSnapshot:
+		h.restate(e.Messages)
+	case *TextMessageStart:
+		role := RoleAssistant
+		if e.Role != nil {
+			role = *e.Role
+		}
+		h.start(e, Message{ID: e.MessageID, Role: role, Name: e.Name, SubagentRunID: e.SubagentRunID})
+	case *TextMessageContent:
+		h.extend(e, e.MessageID, e.Delta)
+	case *TextMessageEnd:
+		h.end(e, e.MessageID)
+	case *ReasoningMessageStart:
+		h.start(e, Message{ID: e.MessageID, Role: RoleReasoning, SubagentRunID: e.SubagentRunID})
+	case *ReasoningMessageContent:
+		h.extend(e, e.MessageID, e.Delta)
+	case *ReasoningMessageEnd:
+		h.end(e, e.MessageID)
+	case *ToolCallStart:
+		h.call(e)
+	case *ToolCallArgs:
+		h.argue(e, e.ToolCallID, e.Delta)
+	case *ToolCallEnd:
+		h.argue(e, e.ToolCallID, "")
+	case *ToolCallResult:
+		h.result(e)
+	case *ActivitySnapshot:
+		h.activity(e)
+	default: // nothing of the others stands in a message
+	}
+}
+
+// find returns the place of a message, -1 if there is none.
+func (h *History) find(id string) int {
+	return slices.IndexFunc(h.messages, func(m Message) bool { return m.ID == id })
+}
+
+func (h *History) add(messages []Message) {
+	for _, m := range messages {
+		if h.find(m.ID) < 0 {
+			h.messages = append(h.messages, private(m))
+		}
+	}
+}
+
+// restate replaces what the client does not keep by itself, in place.
+func (h *History) restate(messages []Message) {
+	said := map[string]Message{}
+	keeps := map[Role]bool{RoleActivity: true, RoleReasoning: true}
+	for _, m := range messages {
+		said[m.ID] = m
+		keeps[m.Role] = false
+	}
+	var out []Message
+	for _, m := range h.messages {
+		if now, ok := said[m.ID]; ok {
+			out = append(out, private(now))
+		} else if keeps[m.Role] {
+			out = append(out, m)
+		}
+	}
+	h.messages = out
+	for _, m := range messages {
+		if !slices.ContainsFunc(out, func(o Message) bool { return o.ID == m.ID }) {
+			h.messages = append(h.messages, private(m))
+		}
+	}
+}
+
+// private is a copy that can be changed.
+func private(m Message) Message {
+	if m.Content != nil {
+		c := *m.Content
+		m.Content = &c
+	}
+	m.ToolCalls = slices.Clone(m.ToolCalls)
+	return m
+}
+
+func (h *History) start(e Event, m Message) {
+	i := h.find(m.ID)
+	if i < 0 {
+		i = len(h.messages)
+		m.Content = Text("")
+		h.messages = append(h.messages, m)
+	}
+	if h.messages[i].Role != RoleActivity {
+		merge(&h.messages[i].Metadata, e)
+	}
+}
+
+func (h *History) extend(e Event, id, delta string) {
+	i := h.find(id)
+	if i < 0 || h.messages[i].Role == RoleActivity {
+		return
+	}
+	m := &h.messages[i]
+	if m.Content == nil || m.Content.Parts != nil {
+		m.Content = Text("")
+	}
+	m.Content.Text += delta
+	merge(&m.Metadata, e)
+}
+
+func (h *History) end(e Event, id string) {
+	if i := h.find(id); i >= 0 && h.messages[i].Role != RoleActivity {
+		merge(&h.messages[i].Metadata, e)
+	}
+}
+
+// calling returns a call and the place of the message that has it.
+func (h *History) calling(id string) (*ToolCall, int) {
+	for i := range h.messages {
+		for j := range h.messages[i].ToolCalls {
+			if c := &h.messages[i].ToolCalls[j]; c.ID == id {
+				return c, i
+			}
+		}
+	}
+	return nil, -1
+}
+
+func (h *History) call(e *ToolCallStart) {
+	if c, _ := h.calling(e.ToolCallID); c != nil {
+		c.Name = e.ToolCallName
+		merge(&c.Metadata, e)
+		return
+	}
+	c := ToolCall{ID: e.ToolCallID, Name: e.ToolCallName}
+	merge(&c.Metadata, e)
+	parent, i := e.ToolCallID, -1
+	if e.ParentMessageID != nil && *e.ParentMessageID != "" {
+		if i = h.find(*e.ParentMessageID); i < 0 {
+			parent = *e.ParentMessageID
+		} else if h.messages[i].Role != RoleAssistant {
+			i = -1
+		}
+	}
+	if i < 0 {
+		m := Message{ID: parent, Role: RoleAssistant}
+		if h.find(parent) < 0 {
+			m.SubagentRunID = e.SubagentRunID
+		}
+		i = len(h.messages)
+		h.messages = append(h.messages, m)
+	}
+	h.messages[i].ToolCalls = append(h.messages[i].ToolCalls, c)
+}
+
+func (h *History) argue(e Event, id, delta string) {
+	if c, _ := h.calling(id); c != nil {
+		c.Arguments += delta
+		merge(&c.Metadata, e)
+	}
+}
+
+// result puts a tool message behind the message of its call and the results
+// that are there already.
+func (h *History) result(e *ToolCallResult) {
+	content := e.Content
+	m := Message{ID: e.MessageID, Role: RoleTool, ToolCallID: e.ToolCallID, Content: &content, SubagentRunID: e.SubagentRunID}
+	merge(&m.Metadata, e)
+	_, i := h.calling(e.ToolCallID)
+	if i < 0 {
+		i = len(h.messages) - 1
+	}
+	for i++; i < len(h.messages) && h.messages[i].Role == RoleTool; i++ {
+	}
+	h.messages = slices.Insert(h.messages, i, m)
+}
+
+func (h *History) activity(e *ActivitySnapshot) {
+	replace := e.Replace == nil || *e.Replace
+	m := Message{ID: e.MessageID, Role: RoleActivity, ActivityType: e.ActivityType, Activity: e.Content, SubagentRunID: e.SubagentRunID}
+	i := h.find(m.ID)
+	switch {
+	case i < 0:
+		i = len(h.messages)
+		h.messages = append(h.messages, m)
+	case h.messages[i].Role == RoleActivity:
+		if replace {
+			m.Metadata = h.messages[i].Metadata
+			h.messages[i] = m
+		}
+	case replace:
+		h.messages[i] = m
+	default:
+		return
+	}
+	merge(&h.messages[i].Metadata, e)
+}
+
+// merge adds an event's metadata to that of what it is about, the last word for
+// each key.
+func merge(into *message.RawJSON, e Event) {
+	raw := e.Common().Metadata
+	if raw == nil || *into == nil {
+		if raw != nil {
+			*into = raw
+		}
+		return
+	}
+	all, err := strictjson.Object(*into, strictjson.MaxBytes(len(*into)), strictjson.KeepBigIntegers())
+	if err != nil {
+		return
+	}
+	more, err := strictjson.Object(raw, strictjson.MaxBytes(len(raw)), strictjson.KeepBigIntegers())
+	if err != nil {
+		return
+	}
+	maps.Copy(all, more)
+	if merged := object(all); merged != nil {
+		*into = merged
+	}
+}

@@ -1,0 +1,86 @@
+package agui
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func hello() []Message { return []Message{{ID: "u1", Role: RoleUser, Content: Text("hi")}} }
+
+// The messages are those that the client had; testdata/order/README.md says how
+// they were recorded.
+func TestHistoryAgreesWithTheClient(t *testing.T) {
+	data, err := os.ReadFile("testdata/order/messages.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range bytes.Lines(data) {
+		n++
+		var row struct{ Events, Messages json.RawMessage }
+		var events []json.RawMessage
+		if err := json.Unmarshal(line, &row); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(row.Events, &events); err != nil {
+			t.Fatal(err)
+		}
+		h := NewHistory(hello())
+		for _, raw := range events {
+			e, err := DecodeEvent(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Apply(e)
+		}
+		got, err := AppendJSON(nil, &MessagesSnapshot{Messages: h.Messages()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameJSON(t, got, []byte(`{"type":"MESSAGES_SNAPSHOT","messages":`+string(row.Messages)+`}`))
+	}
+	if n == 0 {
+		t.Error("no rows")
+	}
+}
+
+// A snapshot changes nothing at the client that it restates, and the messages
+// that a history began with stay as they were.
+func TestHistorySnapshot(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		began := hello()
+		server, client := NewHistory(began), NewHistory(began)
+		m := NewMapper(Run{ThreadID: "t", RunID: "1", Peer: Peer10}, Mapping{CallStates: true})
+		for _, a := range drawReply(t) {
+			for _, e := range m.Map(a) {
+				server.Apply(e)
+				client.Apply(e)
+			}
+		}
+		before := written(t, client)
+		client.Apply(server.Snapshot())
+		if after := written(t, client); after != before {
+			t.Fatalf("a snapshot changed\n%s\nto\n%s", before, after)
+		}
+		if began[0].Content.Text != "hi" || len(began) != 1 {
+			t.Fatalf("the beginning changed: %+v", began)
+		}
+		for _, m := range server.Snapshot().Messages {
+			if own(m) {
+				t.Fatalf("a %s message is in the snapshot", m.Role)
+			}
+		}
+	})
+}
+
+func written(t *rapid.T, h *History) string {
+	raw, err := AppendJSON(nil, &MessagesSnapshot{Messages: h.Messages()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
