@@ -51,16 +51,17 @@ auditor finds what was changed, removed, inserted or put in another order.`,
 type keyFiles []string
 
 func (k *keyFiles) flag(c *cobra.Command) {
-	c.Flags().StringArrayVar((*[]string)(k), "key", nil, "file with the engine's public key (default engine.pub of the data folder); may be repeated, for former keys")
+	c.Flags().StringArrayVar((*[]string)(k), "key", nil, "file with the engine's public key (default engine.pub of the data folder); may be repeated")
 	_ = c.MarkFlagFilename("key", "pub")
 }
 
-// load reads the keys; without --key that of the data folder.
+// load reads the keys, retired ones too: what is checked is past. Without --key it
+// reads those of the data folder.
 func (k keyFiles) load(dir string) (message.KeySet, error) {
 	if len(k) > 0 {
-		return bus.LoadPublic(k...)
+		return bus.LoadPublicEver(k...)
 	}
-	keys, err := bus.LoadPublic(node.Dir(dir).PublicKeys())
+	keys, err := bus.LoadPublicEver(node.Dir(dir).PublicKeys())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usagef("whose signatures are to be believed is not known: name the engine's public key with --key")
 	}

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/csv"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -288,4 +289,23 @@ func temporary(t *testing.T, text string) string {
 	path := filepath.Join(t.TempDir(), "file")
 	write(t, path, text)
 	return path
+}
+
+// What a key signed before it was retired stays proved, and the next key goes on.
+func TestAuditAcrossKeys(t *testing.T) {
+	s := audited(t)
+	ok(t, "audit", "checkpoint", "--data", s.data)
+	before := temporary(t, ok(t, "audit", "receipt", "c3", "--data", s.data))
+	first := decode[keyList](t, ok(t, "keys", "rotate", "--json", "--data", s.data)).Keys[0].ID
+	ok(t, "keys", "retire", first, "--data", s.data)
+	signer := first
+	for n := 0; signer == first; n++ { // the running engine hears of it within a second
+		s.propose("r2", fmt.Sprint("k", n), "ship", `{"cents":5}`)
+		signer = decode[struct{ Checkpoint proof.Checkpoint }](t, ok(t, "audit", "checkpoint", "--json", "--data", s.data)).Checkpoint.KeyID
+	}
+	if r := report(t, cli.ExitOK, "--data", s.data); r.Chained != r.Facts || r.Checkpoints < 2 {
+		t.Errorf("verify = %+v", r)
+	}
+	ok(t, "audit", "check", before, "--data", s.data)
+	ok(t, "audit", "check", temporary(t, ok(t, "audit", "receipt", "k0", "--data", s.data)), "--data", s.data)
 }
