@@ -78,12 +78,28 @@ func checkTerms(t message.LeaseTerms, now time.Time) error {
 	case len(t.Rules) > message.MaxLeaseRules:
 		return bad(fmt.Sprintf("%d rules, the limit is %d", len(t.Rules), message.MaxLeaseRules), "name fewer")
 	}
-	for _, r := range t.Rules {
-		if r.RuleContent != nil && len(*r.RuleContent) > message.MaxTextBytes {
-			return bad("the content of a rule is too long", "shorten it")
+	if t.Budget != nil && len(t.Budget.Path) > message.MaxLeaseBytes {
+		return tooLong("the path of the budget", len(t.Budget.Path))
+	}
+	return rulesFit(t.Rules)
+}
+
+// rulesFit leaves room in the call's facts for what ends it.
+func rulesFit(rules []message.PermissionRule) error {
+	n := 0
+	for _, r := range rules {
+		if r.RuleContent != nil {
+			n += len(*r.RuleContent)
 		}
 	}
+	if n > message.MaxLeaseBytes {
+		return tooLong("the rules to remember", n)
+	}
 	return nil
+}
+
+func tooLong(what string, n int) error {
+	return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("%s: %d bytes, the limit is %d", what, n, message.MaxLeaseBytes), Hint: "shorten it, or approve the call alone"}
 }
 
 // limits is how far an answer to one question may be remembered.
@@ -148,6 +164,9 @@ func (e *Engine) termsRules(ctx context.Context, c *message.Call, t *message.Lea
 		if l.byRule != nil {
 			t.Rules = []message.PermissionRule{{ToolName: c.Tool, Behavior: message.BehaviorAllow}}
 		}
+	}
+	if err := rulesFit(t.Rules); err != nil { // suggested ones too
+		return err
 	}
 	t.Rules = slices.Clone(t.Rules)
 	for i := range t.Rules {

@@ -35,6 +35,9 @@ func (s LeaseScope) Valid() bool {
 const (
 	MaxLeaseUses  = 1000 // further calls that one can answer for, if they are counted
 	MaxLeaseRules = 16   // rules of one answer
+	// MaxLeaseBytes bounds the content of those rules together, and the path of a
+	// budget.
+	MaxLeaseBytes = 4 << 10
 	// MaxLeaseTime is how far away its end may be: one year.
 	MaxLeaseTime = 366 * 24 * time.Hour
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -239,6 +240,8 @@ func refusedTerms(w *world) {
 		"another tool":              {q, message.LeaseTerms{Rules: []message.PermissionRule{{ToolName: note, Behavior: message.BehaviorAllow}}}, message.ErrForbidden},
 		"a rule that denies":        {q, message.LeaseTerms{Rules: []message.PermissionRule{{ToolName: deploy, Behavior: message.BehaviorDeny}}}, message.ErrForbidden},
 		"content without a meaning": {q, message.LeaseTerms{Rules: []message.PermissionRule{allow(deploy, "x:*")}}, message.ErrForbidden},
+		"rules too long to keep":    {q, message.LeaseTerms{Rules: []message.PermissionRule{allow(deploy, strings.Repeat("x", message.MaxLeaseBytes+1))}}, message.ErrTooLarge},
+		"a budget too long to keep": {q, message.LeaseTerms{Budget: &message.Budget{Path: "args." + strings.Repeat("x", message.MaxLeaseBytes), Limit: "1"}}, message.ErrTooLarge},
 		"a budget of nothing":       {q, message.LeaseTerms{Budget: &message.Budget{Path: "args.amount", Limit: "1"}}, message.ErrInvalid},
 		"a budget of text":          {q, message.LeaseTerms{Budget: &message.Budget{Path: "args.text", Limit: "1"}}, message.ErrInvalid},
 		"a budget of the caller":    {q, message.LeaseTerms{Budget: &message.Budget{Path: "caller.user", Limit: "1"}}, message.ErrInvalid},

@@ -177,10 +177,20 @@ func FromJournal(calls []*message.Call) []Call {
 				Tool: c.Tool, Input: []byte(c.Input), Now: c.ProposedAt.UTC(), SessionRules: remembered(sorted, c),
 				Caller: permission.Caller{Agent: c.Agent, User: c.Runtime, Space: c.Space, Session: c.Session, Reply: c.Reply},
 			},
-			Recorded: &Verdict{Behavior: c.Decision.Behavior, Rule: c.Decision.Rule, Bundle: c.Decision.Bundle},
+			Recorded: recorded(c.Decision),
 		})
 	}
 	return out
+}
+
+// recorded is what the policy said. Where a rule that was remembered on terms
+// answered its question, it had asked.
+func recorded(d *message.Decision) *Verdict {
+	v := &Verdict{Behavior: d.Behavior, Rule: d.Rule, Bundle: d.Bundle}
+	if d.Lease != "" {
+		v.Behavior = message.BehaviorAsk
+	}
+	return v
 }
 
 // remembered are the rules that the session had when a call was proposed.

@@ -1,0 +1,81 @@
+package bus_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+)
+
+// What is remembered on terms, from end to end and through days of fake time:
+// listed and shown to people, ended by the clock, revoked by whoever gave it.
+func TestLeasesOverNATS(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		sp := testSpace()
+		sp.rules = sp.rules[:1] // nothing is said about pay: it asks, and offers a rule
+		w.engineOf(sp, bus.ServiceOptions{})
+		bot, ann, bob := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann"), w.client(message.RoleApprover, "bob")
+		olga, eve := w.client(message.RoleOperator, "olga"), w.client(message.RoleAuditor, "eve")
+		give := func(id string, terms message.LeaseTerms) message.LeaseID {
+			t.Helper()
+			q := propose(t, bot, toolCall(id, pay, `{}`))[0]
+			c, err := ann.Answer(t.Context(), message.Answer{Key: q.Key, Kind: message.AnswerApprove, Digest: q.Digest, Remember: &terms})
+			if err != nil || len(c.Leases) != 1 {
+				t.Fatalf("approve %s: %+v, %v", q.State, c, err)
+			}
+			return c.Leases[0].ID
+		}
+		by := func(id string) message.LeaseID {
+			t.Helper()
+			return propose(t, bot, toolCall(id, pay, `{}`))[0].Decision.Lease
+		}
+
+		day := give("c1", message.LeaseTerms{Until: time.Now().Add(24 * time.Hour), Uses: 10})
+		time.Sleep(23 * time.Hour)
+		if got := by("c2"); got != day {
+			t.Errorf("after 23 h it is allowed by %q", got)
+		}
+		time.Sleep(time.Hour)
+		if got := by("c3"); got != "" {
+			t.Errorf("after 24 h it is allowed by %q", got)
+		}
+
+		long := give("c4", message.LeaseTerms{})
+		for name, c := range map[string]*bus.Client{"approver": bob, "operator": olga, "auditor": eve} {
+			list, err := c.Leases(t.Context(), message.LeasesRequest{All: true})
+			if err != nil || len(list.Leases) != 2 {
+				t.Errorf("%s lists %+v, %v", name, list.Leases, err)
+			}
+			show, err := c.ShowLease(t.Context(), message.ShowLeaseRequest{ID: day})
+			if err != nil || len(show.Uses) != 1 || show.Uses[0].Call.Call != "c2" {
+				t.Errorf("%s is shown %+v, %v", name, show, err)
+			}
+		}
+		if _, err := bot.Leases(t.Context(), message.LeasesRequest{}); !errors.Is(err, message.ErrForbidden) {
+			t.Errorf("a runtime lists: %v", err)
+		}
+		for name, c := range map[string]*bus.Client{"another approver": bob, "auditor": eve, "runtime": bot} {
+			if _, err := c.RevokeLease(t.Context(), message.RevokeLeaseRequest{ID: long}); !errors.Is(err, message.ErrForbidden) {
+				t.Errorf("%s revokes: %v", name, err)
+			}
+		}
+		if got := by("c5"); got != long {
+			t.Errorf("it is allowed by %q, want %s", got, long)
+		}
+		if l, err := ann.RevokeLease(t.Context(), message.RevokeLeaseRequest{ID: long}); err != nil || l.Revoked == nil {
+			t.Errorf("revoked: %+v, %v", l, err)
+		}
+		if l, err := olga.RevokeLease(t.Context(), message.RevokeLeaseRequest{ID: long}); err != nil || l.Revoked.By.Name != "ann" {
+			t.Errorf("revoked again: %+v, %v", l, err)
+		}
+		if got := by("c6"); got != "" {
+			t.Errorf("after the revocation it is allowed by %q", got)
+		}
+	})
+}

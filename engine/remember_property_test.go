@@ -1,0 +1,131 @@
+package engine_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// leaseModel is what the terms of the answers permit, kept beside two engines
+// on one journal.
+type leaseModel struct {
+	t       *rapid.T
+	engines []*engine.Engine
+	leases  map[message.LeaseID]*modelLease
+	calls   []message.ToolCallBlock
+	n       int
+}
+
+type modelLease struct {
+	uses, left int // of the budget, in cents
+	by         map[message.CallID]bool
+	revoked    bool
+}
+
+func (m *leaseModel) as(role message.Role, name string) *engine.Port {
+	i := rapid.IntRange(0, len(m.engines)-1).Draw(m.t, "engine")
+	return m.engines[i].As(message.Principal{Role: role, Name: name})
+}
+
+func (m *leaseModel) propose(b message.ToolCallBlock) *message.Call {
+	out, err := m.as(message.RoleRuntime, "bot").Propose(m.t.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{b}})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	c := out.Calls[0]
+	if c.Decision == nil || c.Decision.Lease == "" {
+		return c
+	}
+	l := m.leases[c.Decision.Lease]
+	if l == nil {
+		m.t.Fatalf("%s was allowed by %s, which nobody gave", c.Call, c.Decision.Lease)
+	}
+	if l.by[c.Call] {
+		return c // proposed again
+	}
+	l.by[c.Call] = true
+	l.uses--
+	cents, err := strconv.Atoi(c.Input[len(`{"cents":`) : len(c.Input)-1])
+	if l.left -= cents; err != nil || l.uses < 0 || l.left < 0 || l.revoked {
+		m.t.Fatalf("%s with %s was allowed: %d uses and %d cents were left, revoked %v", c.Call, c.Input, l.uses+1, l.left+cents, l.revoked)
+	}
+	return c
+}
+
+// Whatever is answered, proposed, proposed again and revoked in whatever order
+// and wherever: no lease allows more than it says, nor anything after its end.
+func TestLeasesAllowNoMoreThanTheySay(t *testing.T) {
+	tool := engine.Tool{Tool: permission.Tool{Name: "pay"}, Placement: message.PlaceExternal, ConcurrencySafe: true}
+	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
+		Name: "ask", Tools: []string{"pay"}, Behavior: message.BehaviorAsk, Remember: &permission.Remember{TTL: time.Hour, Uses: 4},
+	}}}, permission.Options{Tools: []permission.Tool{tool.Tool}, Enforced: engine.Duties()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		m := &leaseModel{t: t, leases: map[message.LeaseID]*modelLease{}}
+		journal := engine.NewMemory()
+		for range 2 {
+			e, err := engine.New("sp", journal, policy, []engine.Tool{tool})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = e.Close() }()
+			m.engines = append(m.engines, e)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"propose": func(t *rapid.T) {
+				m.t, m.n = t, m.n+1
+				b := message.ToolCallBlock{ID: message.CallID(fmt.Sprint("c", m.n)), Name: "pay", Input: fmt.Sprintf(`{"cents":%d}`, rapid.IntRange(0, 40).Draw(t, "cents"))}
+				m.calls = append(m.calls, b)
+				m.answer(m.propose(b))
+			},
+			"propose again": func(t *rapid.T) {
+				if m.t = t; len(m.calls) > 0 {
+					m.propose(rapid.SampledFrom(m.calls).Draw(t, "call"))
+				}
+			},
+			"revoke": func(t *rapid.T) {
+				m.t = t
+				for id, l := range m.leases {
+					if _, err := m.as(message.RoleOperator, "olga").RevokeLease(t.Context(), message.RevokeLeaseRequest{ID: id}); err == nil {
+						l.revoked = true
+					}
+					return
+				}
+			},
+		})
+	})
+}
+
+// answer approves a call that asks, half of the time with something to remember.
+func (m *leaseModel) answer(c *message.Call) {
+	if c.State != message.ToolCallAsking || rapid.Bool().Draw(m.t, "leave it open") {
+		return
+	}
+	a := message.Answer{Key: c.Key, Kind: message.AnswerApprove, Digest: c.Digest}
+	uses, cents := rapid.IntRange(1, 4).Draw(m.t, "uses"), rapid.IntRange(0, 100).Draw(m.t, "budget")
+	if rapid.Bool().Draw(m.t, "remember") {
+		a.Remember = &message.LeaseTerms{Scope: message.ScopeSpace, Uses: uses, Budget: &message.Budget{Path: "args.cents", Limit: strconv.Itoa(cents)}}
+	}
+	after, err := m.as(message.RoleApprover, "ann").Answer(m.t.Context(), a)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if (len(after.Leases) == 1) != (a.Remember != nil) {
+		m.t.Fatalf("the answer %+v gives %+v", a.Remember, after.Leases)
+	}
+	for _, l := range after.Leases {
+		m.leases[l.ID] = &modelLease{uses: uses, left: cents, by: map[message.CallID]bool{}}
+	}
+}
