@@ -175,7 +175,7 @@ func (d *detailScreen) lines(m *model, q *question, w int) []string {
 		}
 		f.add("votes", votes(c, m.now)...)
 		if q.open() {
-			f.add("time", "asked "+span(m.now.Sub(askedAt(c)))+" ago, "+deadline(c.Question.Requirement, m.now))
+			f.add("time", "asked "+span(m.now.Sub(askedAt(c)))+" ago", deadline(c.Question.Requirement, m.now))
 		}
 	}
 	d.args.lay(m, c, w, d.raw)

@@ -20,7 +20,7 @@ func TestApprove(t *testing.T) {
 	w.ask("call_3", "soon", `{"when":"now"}`)
 	golden(t, "list", x.see("> pay", "call_2", "call_3", "(not yours)", "1h59m", "3 open"))
 	golden(t, "detail", x.press(enter, "why", "rule large", "A-1042", "1900", c.Digest))
-	golden(t, "confirm", x.press("a", "These arguments run", "y approve"))
+	golden(t, "confirm", x.press("a", "These arguments run", "y approve  esc"))
 	if now := w.call(c); len(now.Votes) != 0 {
 		t.Fatal("answered before it was confirmed")
 	}
@@ -48,7 +48,7 @@ func TestApproveLongQuestion(t *testing.T) {
 	x.press(" ", "lines 20 to", "space more: y counts")
 	x.press("y", "space more: y counts")
 	x.press(" ", "transfer all of it")
-	golden(t, "confirm-end", x.press("G", "bundle", "digest", "y approve"))
+	golden(t, "confirm-end", x.press("G", "bundle", "digest", "y approve  esc"))
 	if now := w.call(c); len(now.Votes) != 0 {
 		t.Fatal("answered before all of it was shown")
 	}
@@ -67,7 +67,7 @@ func TestRemember(t *testing.T) {
 	x.press(enter, "1 [ ] allow pay")
 	x.press("1", "1 [x] allow pay")
 	x.press("a", "remember allow pay")
-	x.press("  ", "y approve")
+	x.press("  ", "y approve  esc")
 	x.press("y", "approved by ann")
 	if now := w.voted(c, "ann", message.AnswerApprove); len(now.Remember) != 1 {
 		t.Errorf("remembered: %+v", now.Remember)
@@ -158,7 +158,7 @@ func TestAnotherSurfaceWins(t *testing.T) {
 			w.answer(c, func(a *message.Answer) { a.Kind, a.Feedback = message.AnswerReject, "no" })
 			screen := x.see("rejected by bob: no", "esc back")
 			golden(t, "lost-"+tc.name, screen)
-			if strings.Contains(screen, "y approve") || strings.Contains(screen, "a approve") {
+			if strings.Contains(screen, "y approve  esc") || strings.Contains(screen, "a approve") {
 				t.Errorf("it offers an answer that is too late:\n%s", screen)
 			}
 			x.press("y" + enter + "a") // nothing of it does anything
@@ -188,7 +188,7 @@ func TestAskedAnew(t *testing.T) {
 	golden(t, "anew", x.press(esc, "Asked anew since you opened it", "777"))
 	x.press("a", "a approve") // the first key only says that it was seen
 	x.press("a", "777")
-	x.press("  ", "y approve")
+	x.press("  ", "y approve  esc")
 	x.press("y", "approved by ann")
 	now := w.call(c)
 	if v := now.Votes[len(now.Votes)-1]; v.By.Name != "ann" || v.Digest != after.Digest || now.Input != input {

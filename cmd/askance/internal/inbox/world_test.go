@@ -22,6 +22,7 @@ rules:
   - {name: odd, tool_name: pay, behavior: ask, when: args.cents == 777, message: "'An odd sum?'"}
   - {name: boss, tool_name: boss, behavior: ask, approvers: {users: [boss]}}
   - {name: soon, tool_name: soon, behavior: ask, expiry: 2h}
+  - {name: two, tool_name: wire, behavior: ask, approvers: {groups: [finance]}, quorum: 2, redact: [args.pin], expiry: 3h, escalation: [{after: 1h, to: {users: [boss]}}]}
 `
 
 const tools = `
@@ -30,6 +31,12 @@ tools:
   - {name: pay, placement: external, concurrency_safe: true, input_schema: {type: object, required: [cents], properties: {cents: {type: integer}}}}
   - {name: boss, placement: external, concurrency_safe: true}
   - {name: soon, placement: external, concurrency_safe: true}
+  - {name: wire, placement: external, concurrency_safe: true, input_schema: {type: object, properties: {pin: {type: string}, to: {type: string}}}}
+`
+
+const people = `
+version: 1
+groups: {finance: [ann, bob, eve]}
 `
 
 // world is a real engine on a real NATS server, to which the inbox connects.
@@ -38,15 +45,25 @@ type world struct {
 	dir  string
 	node *node.Node
 	url  string
+	// creds is the folder of logins, if there is one.
+	creds string
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	w := newDir(t)
+	w.start("127.0.0.1:0")
+	t.Cleanup(w.stop)
+	return w
+}
+
+// newDir is a world without an engine.
+func newDir(t *testing.T) *world {
+	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
 	w.write("rules.yaml", rules)
 	w.write("tools.yaml", tools)
-	w.start("127.0.0.1:0")
-	t.Cleanup(w.stop)
+	w.write("people.yaml", people)
 	return w
 }
 
@@ -65,7 +82,7 @@ func (w *world) start(listen string) {
 	}
 	w.node, err = node.Start(w.t.Context(), node.Config{
 		Dir: node.Dir(filepath.Join(w.dir, "data")), Space: "default", Listen: listen, Durability: bus.DurabilityCached,
-		Policy: []string{filepath.Join(w.dir, "rules.yaml")}, Tools: loaded,
+		Policy: []string{filepath.Join(w.dir, "rules.yaml")}, Tools: loaded, Directory: []string{filepath.Join(w.dir, "people.yaml")}, CredsDir: w.creds,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -1,0 +1,127 @@
+package inbox_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/message"
+)
+
+// Two people of a group must agree: the inbox says who did and who must, counts
+// down to the escalation, and shows a hidden argument to nobody.
+func TestSeveralMustAgree(t *testing.T) {
+	w := newWorld(t)
+	c := w.ask("call_1", "wire", `{"to":"acme","pin":"0000-secret"}`)
+	x := w.inbox(80, 30)
+	x.see("call_1")
+	golden(t, "several", x.press(enter, "0 of 2 from group finance", "asks more people in 59m", "denied in 2h59m"))
+	w.answer(c, func(*message.Answer) {})
+	x.see("1 of 2 from group finance (rule two): bob", "approved by bob")
+	x.press("a", "These arguments run")
+	golden(t, "several-confirm", x.press("  G", "y approve  esc"))
+	x.press("y", "call_1: approved, the call is submitted")
+	if now := w.call(c); len(now.Votes) != 2 || now.Votes[1].By.Name != "ann" {
+		t.Errorf("votes: %+v", now.Votes)
+	}
+	if raw := x.raw(); strings.Contains(raw, "0000-secret") {
+		t.Error("the hidden argument reached the terminal")
+	}
+}
+
+// A first approval leaves the question open, for others.
+func TestFirstOfTwo(t *testing.T) {
+	w := newWorld(t)
+	c := w.ask("call_1", "wire", `{"to":"acme","pin":"1"}`)
+	x := w.inbox(80, 40)
+	x.see("call_1")
+	x.press(enter, "0 of 2")
+	x.press("a", "y approve  esc")
+	golden(t, "first-of-two", x.press("y", "call_1: approved, 1 more approval needed", "1 of 2 from group finance (rule two): ann"))
+	x.press(esc, "(you approved)", "1 open")
+	w.answer(c, func(*message.Answer) {})
+	x.see("approved by bob", "0 open")
+}
+
+func TestHandOver(t *testing.T) {
+	w := newWorld(t)
+	c := w.ask("call_1", "wire", `{"to":"acme","pin":"1"}`)
+	x := w.inbox(80, 40)
+	x.see("call_1")
+	x.press(enter, "0 of 2")
+	x.press("h", "Who should answer")
+	x.press(enter, "cannot be empty")
+	x.press("eve"+enter, "> eve", "A note for whoever looks next")
+	x.press("you know them", "> you know them")
+	x.press(enter, "to       eve", "note     you know them", "y hand over")
+	x.press("y", "handed over to eve by ann", "you know them", "2 more approvals needed")
+	if v := w.voted(c, "ann", message.AnswerHandOver).Votes[0]; v.To != "eve" || v.Note != "you know them" {
+		t.Errorf("the vote is %+v", v)
+	}
+	x.press("a", "y approve  esc")
+	x.press("y", "Not accepted: ann has answered this question before") // the engine's word
+}
+
+func TestStandAside(t *testing.T) {
+	w := newWorld(t)
+	c := w.ask("call_1", "wire", `{"to":"acme","pin":"1"}`)
+	x := w.inbox(80, 40)
+	x.see("call_1")
+	x.press(enter, "0 of 2")
+	x.press("s", "A note for whoever looks next")
+	x.press("my cousin"+enter, "note     my cousin", "y leave to others")
+	x.press("y", "left to others by ann", "my cousin")
+	w.voted(c, "ann", message.AnswerAbstain)
+}
+
+// An edit keeps the mark of a hidden value, and the engine puts the value back.
+func TestEditKeepsWhatIsHidden(t *testing.T) {
+	w := newWorld(t)
+	c := w.ask("call_1", "wire", `{"to":"acme","pin":"0000-secret"}`)
+	x := w.inbox(80, 50, "EDITOR=sed -i s/acme/emca/")
+	x.see("call_1")
+	x.press(enter, "acme")
+	x.press("e", `+   "to": "emca"`, "y approve as edited")
+	x.press("y", "edited and approved by ann")
+	bot := w.node.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	r, err := bot.Show(t.Context(), message.ShowRequest{V: 1, Key: c.Key})
+	if err != nil || !strings.Contains(r.Call.Input, "emca") || !strings.Contains(r.Call.Input, "0000-secret") {
+		t.Errorf("it asks about %s, %v", r.Call.Input, err)
+	}
+}
+
+// With logins, an approver's rights are enough for a living inbox.
+func TestWithLogin(t *testing.T) {
+	w := newDir(t)
+	data := filepath.Join(w.dir, "data")
+	login := func(args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := cli.Main(t.Context(), cli.IO{In: strings.NewReader(""), Out: &out, Err: &errs}, append(args, "--data", data)); code != cli.ExitOK {
+			t.Fatalf("%v: exit %d\n%s", args, code, errs.String())
+		}
+		var made struct{ File string }
+		_ = json.Unmarshal(out.Bytes(), &made) // creds init prints something else
+		return made.File
+	}
+	login("creds", "init")
+	ann := login("creds", "add", "approver", "ann", "--json")
+	w.creds = node.Dir(data).Creds()
+	w.start("127.0.0.1:0")
+	t.Cleanup(w.stop)
+
+	x := open(t, 80, 24, nil, "inbox", "--nats", w.url, "--creds", ann)
+	x.see("askance inbox: ann", "No open questions")
+	c := w.pay("call_1", 1900) // seen by a hint, not by the next list
+	x.see("> pay", "1 open")
+	x.press(enter, "A-1042")
+	x.press("a", "y approve  esc")
+	x.press("y", "approved by ann")
+	if v := w.voted(c, "ann", message.AnswerApprove).Votes[0]; v.By.Auth == "" || strings.Contains(v.By.Auth, "in-process") {
+		t.Errorf("how ann was authenticated: %q", v.By.Auth)
+	}
+}
