@@ -59,10 +59,10 @@ func (c *Call) Redacted() *Call {
 		d.Question = &shown
 	}
 	d.Result = c.Result.without(hiddenTexts(c.Input, paths))
-	d.Suggested, d.Remember = nil, nil // patterns are made of arguments
+	d.Suggested, d.Remember, d.Leases = nil, nil, nil // patterns are made of arguments
 	d.Votes = slices.Clone(c.Votes)
 	for i := range d.Votes {
-		d.Votes[i].Rules = nil
+		d.Votes[i].Rules, d.Votes[i].Remember = nil, nil
 	}
 	if c.Cause == causeRefuse && c.Result != nil { // it says what is wrong with which value
 		r := *c.Result
