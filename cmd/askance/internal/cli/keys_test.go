@@ -59,4 +59,7 @@ func TestKeys(t *testing.T) {
 	if grant("c2") != second {
 		t.Error("the new key does not sign")
 	}
+	// What the retired key has signed of the past stays proved.
+	s.stop()
+	ok(t, "audit", "verify", "--data", s.data)
 }
