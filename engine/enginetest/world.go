@@ -24,7 +24,7 @@ func spaceOf(j engine.Journal) message.SpaceID {
 
 // patience is how long a test waits for something that must happen. It is
 // only ever used up by a failing test.
-const patience = 10 * time.Second
+const patience = 25 * time.Second
 
 // grace is that of the engines in these tests: short, so that a test of one
 // replica stepping in for another is short.
