@@ -146,7 +146,7 @@ func (l *Ledger) cover(ctx context.Context, pause time.Duration) (*proof.Checkpo
 func (l *Ledger) newest(ctx context.Context) (newest, error) {
 	const op = "read ledger"
 	m, err := l.store.get(ctx, getRequest{LastFor: checkpointSubject(l.j.space)})
-	if errors.Is(err, errNone) {
+	if errors.Is(err, errNone) || l.o.Existing && errors.Is(err, jetstream.ErrStreamNotFound) {
 		return newest{}, nil
 	}
 	if err != nil {

@@ -443,6 +443,36 @@ func TestAuditOverNATS(t *testing.T) {
 	}
 }
 
+// A ledger that is not there yet is made with the first checkpoint.
+func TestLedgerIsMadeLate(t *testing.T) {
+	w := newLedgered(t)
+	js := jetStream(t, w.Bus)
+	if err := js.DeleteStream(t.Context(), bus.LedgerName("test")); err != nil {
+		t.Fatal(err)
+	}
+	late, err := bus.OpenLedger(t.Context(), w.j, bus.LedgerOptions{Existing: true, Engine: "e1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep, err := late.Records(t.Context(), bus.RecordsRequest{Of: bus.AuditCheckpoints}); err != nil || len(rep.Records) != 0 {
+		t.Errorf("Records of no ledger = %+v, %v", rep, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = late.Run(ctx, bus.Pace{Every: 1}) }() // ends with ctx
+	for rep := (bus.RecordsReply{}); len(rep.Records) == 0; {
+		if rep, err = late.Records(t.Context(), bus.RecordsRequest{Of: bus.AuditCheckpoints}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	<-done
+	w.l = late
+	if r := w.verify(); !r.OK || r.CoverTo != 9 {
+		t.Errorf("verify = %+v", r)
+	}
+}
+
 func TestRecordsRefuses(t *testing.T) {
 	w := newLedgered(t)
 	if _, err := w.l.Records(t.Context(), bus.RecordsRequest{Of: "secrets"}); err == nil {

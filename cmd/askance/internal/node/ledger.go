@@ -2,9 +2,11 @@ package node
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/message"
 )
 
 // lastSealTimeout bounds the last checkpoint: a stop must not take long.
@@ -13,7 +15,13 @@ const lastSealTimeout = time.Second
 // openLedger opens the ledger, and sees to it that what the engine writes last
 // is signed when it stops. What does not get signed then is by the next engine.
 func (n *Node) openLedger(ctx context.Context) (err error) {
-	n.ledger, err = bus.OpenLedger(ctx, n.journal, bus.LedgerOptions{Engine: bus.EngineName, Logger: n.cfg.Log})
+	o := bus.LedgerOptions{Engine: bus.EngineName, Logger: n.cfg.Log}
+	n.ledger, err = bus.OpenLedger(ctx, n.journal, o)
+	if errors.Is(err, message.ErrFull) || errors.Is(err, message.ErrUnavailable) { // calls do not wait for their proof
+		n.cfg.Log.Error("the ledger of checkpoints cannot be made now; it will be tried again", "err", err)
+		o.Existing = true
+		n.ledger, err = bus.OpenLedger(ctx, n.journal, o)
+	}
 	if err != nil {
 		return err
 	}
