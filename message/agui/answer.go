@@ -110,17 +110,18 @@ func (a *Answer) offered() error {
 func (a Answer) Confirm() (message.ConfirmResult, error) {
 	var meta struct {
 		Askance *struct {
-			ToolName  string `json:"toolName"`
-			Arguments string `json:"arguments"`
+			ToolCallID string `json:"toolCallId"`
+			ToolName   string `json:"toolName"`
+			Arguments  string `json:"arguments"`
 		} `json:"askance"`
 	}
-	if err := strictjson.UnmarshalOpen(a.Interrupt.Metadata, &meta); err != nil || meta.Askance == nil || a.Interrupt.ToolCallID == nil {
+	if err := strictjson.UnmarshalOpen(a.Interrupt.Metadata, &meta); err != nil || meta.Askance == nil || meta.Askance.ToolCallID == "" {
 		return message.ConfirmResult{}, message.Errorf(message.CodeInvalid, "read AG-UI answer", "interrupt %.60q does not say which call it is about", a.Interrupt.ID)
 	}
 	r := message.ConfirmResult{
 		Confirmed: a.Approved && !a.Abandoned,
 		ToolCall: message.ToolCallBlock{
-			ID: message.CallID(*a.Interrupt.ToolCallID), Name: meta.Askance.ToolName,
+			ID: message.CallID(meta.Askance.ToolCallID), Name: meta.Askance.ToolName,
 			Input: meta.Askance.Arguments, State: message.ToolCallAsking,
 		},
 		Rules: a.Rules,

@@ -61,6 +61,10 @@
 // and role of a reply, modelName and the counters of a model's call, the state
 // of a result, finishedReason.
 //
+// A call keeps its id, unless the history has one of another reply under it:
+// models number their calls anew, and to the client one id is one call. Then it
+// is "<reply>/<call>", and metadata.agentscope.toolCallId says which it is.
+//
 // An [Importer] goes the other way, back to what a Mapper read or from what
 // other agents write:
 //
@@ -103,8 +107,8 @@
 //	time            created_at: its zone, what is below milliseconds, and what is no time
 //	metadata        the keys "agentscope" and "ag-ui" of an event's metadata, which are taken; what JSON cannot hold
 //	usage-parts     cache counters larger than the input that they would have to be part of
-//	media-stream    the pieces of a data block: it is shown when it is complete, and never comes back in messages
-//	result-stream   the pieces of a result: AG-UI has only whole ones
+//	media-stream    the pieces of a data block: it is shown when it is complete; neither it nor a hint comes back in messages
+//	result-stream   the pieces of a result, and when it began: AG-UI has only whole ones
 //	result-state    error, interrupted, denied: in the metadata alone, no member says it
 //	question-time   when a question was asked: it shows when the reply parks
 //	answer          answers given elsewhere, and what they changed: the result alone tells
@@ -120,6 +124,8 @@
 //	cancelled       to peers before 1.0: that an end was on purpose; it is a RUN_ERROR or a success
 //	pending         to peers before 1.0: which of its own tools the client is to run; it finds out by itself
 //	result-media    to peers before 1.0: everything but text in a tool's result, and file sources
+//
+// # Left out
 //
 // It does not read the binary (protobuf) form, which the client never asks for,
 // and it does not publish capabilities: AG-UI has no place for them.

@@ -84,7 +84,7 @@ func ExampleDecodeEvent() {
 func ExampleThread_Resume() {
 	open := agui.Interrupt{
 		ID: "q1", Reason: agui.ReasonToolCall, ToolCallID: new("call-1"), ResponseSchema: agui.AnswerSchema(true, false),
-		Metadata: message.RawJSON(`{"askance":{"toolName":"refund","arguments":"{\"cents\":500}"}}`),
+		Metadata: message.RawJSON(`{"askance":{"toolCallId":"call-1","toolName":"refund","arguments":"{\"cents\":500}"}}`),
 	}
 	thread := agui.Thread{Open: []agui.Interrupt{open}}
 	answer := func(entries ...agui.ResumeEntry) {

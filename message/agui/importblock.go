@@ -61,30 +61,41 @@ func (im *Importer) reasoning(e Event) []message.Event {
 }
 
 func (im *Importer) call(e Event) []message.Event {
-	h, _ := im.header(e)
+	h, o := im.header(e)
 	switch e := e.(type) {
 	case *ToolCallStart:
+		if id := o.text("toolCallId"); id != "" {
+			im.blocks[item{itemCall, e.ToolCallID}] = id
+		}
 		if e.ParentMessageID != nil {
 			im.lose(e, LossGrouping)
 		}
 		im.calls[e.ToolCallID] = &importedCall{name: e.ToolCallName}
 		im.settle(e.ToolCallID)
 		im.asked = append(im.asked, e.ToolCallID)
-		return []message.Event{&message.ToolCallStart{EventHeader: h, ToolCallID: message.CallID(e.ToolCallID), ToolCallName: e.ToolCallName}}
+		return []message.Event{&message.ToolCallStart{EventHeader: h, ToolCallID: im.callID(e.ToolCallID), ToolCallName: e.ToolCallName}}
 	case *ToolCallArgs:
 		im.calls[e.ToolCallID].input += e.Delta
-		return []message.Event{&message.ToolCallDelta{EventHeader: h, ToolCallID: message.CallID(e.ToolCallID), Delta: e.Delta}}
+		return []message.Event{&message.ToolCallDelta{EventHeader: h, ToolCallID: im.callID(e.ToolCallID), Delta: e.Delta}}
 	case *ToolCallEnd:
-		return []message.Event{&message.ToolCallEnd{EventHeader: h, ToolCallID: message.CallID(e.ToolCallID)}}
+		return []message.Event{&message.ToolCallEnd{EventHeader: h, ToolCallID: im.callID(e.ToolCallID)}}
 	default:
 		return nil
 	}
 }
 
+// callID is the id of a call, which at the client may be another.
+func (im *Importer) callID(wire string) message.CallID {
+	if id, ok := im.blocks[item{itemCall, wire}]; ok {
+		return message.CallID(id)
+	}
+	return message.CallID(wire)
+}
+
 // result gives a result as AgentScope streams it: start, pieces, end.
 func (im *Importer) result(e *ToolCallResult) []message.Event {
 	h, o := im.header(e)
-	id, name := message.CallID(e.ToolCallID), ""
+	id, name := im.callID(e.ToolCallID), ""
 	if c := im.calls[e.ToolCallID]; c != nil {
 		name = c.name
 	}

@@ -215,7 +215,7 @@ func (im *Importer) external(e Event, id string) message.Event {
 }
 
 func (im *Importer) block(e Event, id string, state message.ToolCallState) message.ToolCallBlock {
-	b := message.ToolCallBlock{ID: message.CallID(id), State: state, CreatedAt: im.made(e).CreatedAt}
+	b := message.ToolCallBlock{ID: im.callID(id), State: state, CreatedAt: im.made(e).CreatedAt}
 	if c := im.calls[id]; c != nil {
 		b.Name, b.Input = c.name, c.input
 	}

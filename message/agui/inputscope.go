@@ -5,21 +5,20 @@ import (
 )
 
 // ToolResults returns the results that the history brings for calls that the
-// server waits for, by call id with the tool's name, in the order of the
-// history. Of two for one call the first counts. A tool message with an error
+// server waits for ([Mapper.Pending]: by the id that the client has, with the
+// call's own id and the tool's name), in the order of the history. Of two for one call the first counts. A tool message with an error
 // is a result of state error; where it has no content, the error is the output,
 // else it is in the metadata.
-func (in *RunInput) ToolResults(waiting map[message.CallID]string) []message.ToolResultBlock {
+func (in *RunInput) ToolResults(waiting map[string]message.ToolCallBlock) []message.ToolResultBlock {
 	var out []message.ToolResultBlock
-	done := map[message.CallID]bool{}
+	done := map[string]bool{}
 	for _, m := range in.Messages {
-		id := message.CallID(m.ToolCallID)
-		name, waits := waiting[id]
-		if m.Role != RoleTool || !waits || done[id] || m.Content == nil {
+		call, waits := waiting[m.ToolCallID]
+		if m.Role != RoleTool || !waits || done[m.ToolCallID] || m.Content == nil {
 			continue
 		}
-		done[id] = true
-		b := message.ToolResultBlock{ID: id, Name: name, Output: scopeContent(*m.Content), State: message.ToolResultSuccess}
+		done[m.ToolCallID] = true
+		b := message.ToolResultBlock{ID: call.ID, Name: call.Name, Output: scopeContent(*m.Content), State: message.ToolResultSuccess}
 		if m.Error != nil {
 			b.State = message.ToolResultError
 			if m.Content.Parts == nil && m.Content.Text == "" {

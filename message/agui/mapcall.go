@@ -11,16 +11,16 @@ import (
 func (m *Mapper) call(e message.Event) []Event {
 	switch e := e.(type) {
 	case *message.ToolCallStart:
-		return m.callStart(e, e.ToolCallID, e.ToolCallName, m.tagged(e, nil))
+		return m.callStart(e, e.ToolCallID, e.ToolCallName, m.tagged(e, m.callMeta(e.ToolCallID)))
 	case *message.ToolCallDelta:
 		if _, ok := m.isOpen(e, message.BlockToolCall, string(e.ToolCallID)); ok {
-			return []Event{&ToolCallArgs{Tagged: m.tagged(e, nil), ToolCallID: string(e.ToolCallID), Delta: e.Delta}}
+			return []Event{&ToolCallArgs{Tagged: m.tagged(e, nil), ToolCallID: m.wire(e.ToolCallID), Delta: e.Delta}}
 		}
 	case *message.ToolCallEnd:
 		if _, ok := m.isOpen(e, message.BlockToolCall, string(e.ToolCallID)); ok {
 			m.shut(message.BlockToolCall, string(e.ToolCallID))
 			m.calls[e.ToolCallID].done = true
-			return []Event{&ToolCallEnd{Tagged: m.tagged(e, nil), ToolCallID: string(e.ToolCallID)}}
+			return []Event{&ToolCallEnd{Tagged: m.tagged(e, nil), ToolCallID: m.wire(e.ToolCallID)}}
 		}
 	default:
 	}
@@ -41,8 +41,8 @@ func (m *Mapper) callStart(e message.Event, id message.CallID, name string, t Ta
 		m.parent = m.fresh(string(m.reply)+"/"+string(id), "calls")
 	}
 	m.called = true
-	m.begun(message.BlockToolCall, string(id), &ToolCallEnd{ToolCallID: string(id)})
-	return []Event{&ToolCallStart{Tagged: t, ToolCallID: string(id), ToolCallName: name, ParentMessageID: new(m.parent)}}
+	m.begun(message.BlockToolCall, string(id), &ToolCallEnd{ToolCallID: c.wire})
+	return []Event{&ToolCallStart{Tagged: t, ToolCallID: c.wire, ToolCallName: name, ParentMessageID: new(m.parent)}}
 }
 
 // known returns the state of a call, and whether the client has been shown it.
@@ -51,21 +51,46 @@ func (m *Mapper) known(id message.CallID) (*callState, bool) {
 	if c != nil {
 		return c, true
 	}
-	c = new(callState)
+	c = &callState{wire: m.wire(id)}
 	m.calls[id] = c
-	if answered, inHistory := m.run.Calls[string(id)]; inHistory {
+	if answered, inHistory := m.run.Calls[c.wire]; inHistory {
 		c.done, c.elsewhere, c.answered = true, true, answered
 		return c, true
 	}
 	return c, false
 }
 
+// wire is the id of a call at the client: its own, unless the reply began here
+// and the history has another call of that id. Models number their calls anew
+// in each reply, and to the client one id is one call.
+func (m *Mapper) wire(id message.CallID) string {
+	if c := m.calls[id]; c != nil {
+		return c.wire
+	}
+	if _, taken := m.run.Calls[string(id)]; taken && m.fromStart {
+		return string(m.reply) + "/" + string(id)
+	}
+	return string(id)
+}
+
+// callMeta says which call it is, where the client's id does not.
+func (m *Mapper) callMeta(id message.CallID) map[string]any {
+	if m.wire(id) == string(id) {
+		return nil
+	}
+	return map[string]any{"toolCallId": string(id)}
+}
+
 // whole makes sure that the client knows a call, with complete arguments.
 func (m *Mapper) whole(e message.Event, b *message.ToolCallBlock) (out []Event) {
 	if _, known := m.known(b.ID); !known {
 		delete(m.calls, b.ID)
-		out = m.callStart(e, b.ID, b.Name, m.plain())
-		out = append(out, &ToolCallArgs{Tagged: m.plain(), ToolCallID: string(b.ID), Delta: b.Input})
+		t := m.plain()
+		if more := m.callMeta(b.ID); more != nil {
+			t.Metadata = object(map[string]any{sourceName: more})
+		}
+		out = m.callStart(e, b.ID, b.Name, t)
+		out = append(out, &ToolCallArgs{Tagged: m.plain(), ToolCallID: m.wire(b.ID), Delta: b.Input})
 	}
 	return append(out, m.complete(b.ID)...)
 }
@@ -78,7 +103,7 @@ func (m *Mapper) complete(id message.CallID) []Event {
 	}
 	m.shut(at.kind, at.id)
 	m.calls[id].done = true
-	return []Event{&ToolCallEnd{Tagged: m.plain(), ToolCallID: string(id)}}
+	return []Event{&ToolCallEnd{Tagged: m.plain(), ToolCallID: m.wire(id)}}
 }
 
 // state shows where a call stands, if that is wanted.
@@ -86,7 +111,7 @@ func (m *Mapper) state(id message.CallID, state message.ToolCallState) []Event {
 	if !m.opt.CallStates {
 		return nil
 	}
-	content := object(map[string]any{"toolCallId": string(id), "state": string(state)})
+	content := object(map[string]any{"toolCallId": m.wire(id), "state": string(state)})
 	if content == nil {
 		return nil
 	}
@@ -147,7 +172,7 @@ func (m *Mapper) result(e message.Event, b *message.ToolResultBlock, t Tagged) [
 		}
 		out = append(out, &ToolCallResult{
 			Tagged: t, MessageID: m.fresh(string(m.reply)+"/"+string(b.ID)+"/result", "again"),
-			ToolCallID: string(b.ID), Content: resultContent(b.Output), Role: new(RoleTool),
+			ToolCallID: c.wire, Content: resultContent(b.Output), Role: new(RoleTool),
 		})
 		m.parent, m.called = "", false // what follows belongs to another round
 	}

@@ -167,7 +167,7 @@ func (m *Mapper) Park(before ...Event) []Event {
 		case w.interrupt != nil:
 			asked = append(asked, *w.interrupt)
 		case w.client:
-			pending = append(pending, string(w.call))
+			pending = append(pending, m.wire(w.call))
 		default:
 			asked = append(asked, m.busy(w.call))
 		}
@@ -192,7 +192,7 @@ func (m *Mapper) Park(before ...Event) []Event {
 func (m *Mapper) busy(id message.CallID) Interrupt {
 	return Interrupt{
 		ID: m.run.RunID + "/" + string(id) + "/running", Reason: ReasonExternal,
-		ToolCallID: new(string(id)), Message: new("The tool is still running. Continue?"),
+		ToolCallID: new(m.wire(id)), Message: new("The tool is still running. Continue?"),
 	}
 }
 

@@ -73,11 +73,11 @@ type Mapper struct {
 	run Run
 	opt Mapping
 
-	started, ended bool
-	bound          bool // to a reply
-	reply          message.ReplyID
-	at             *int64       // timestamp of the last event
-	buffer         *message.Msg // data blocks and results that have not ended
+	started, ended   bool
+	bound, fromStart bool // to a reply; from its beginning
+	reply            message.ReplyID
+	at               *int64       // timestamp of the last event
+	buffer           *message.Msg // data blocks and results that have not ended
 
 	open  []opening // in the order in which they were opened
 	names map[blockKey]string
@@ -110,14 +110,15 @@ const blockStep message.BlockType = "step"
 
 // callState is what is known of a call.
 type callState struct {
-	name             string
-	done, elsewhere  bool // its arguments are complete; the client has them already
-	answered, result bool // the client has its result; it was sent
+	name, wire       string // its name, and its id at the client
+	done, elsewhere  bool   // its arguments are complete; the client has them already
+	answered, result bool   // the client has its result; it was sent
 }
 
 // wait is a call for which a parked reply waits.
 type wait struct {
 	call      message.CallID
+	name      string     // of the tool, of a call without an interrupt
 	interrupt *Interrupt // a person; nil: see client
 	client    bool       // the client's own tool; else a worker
 }
@@ -139,12 +140,23 @@ func (m *Mapper) Next(run Run) *Mapper {
 	n.run, n.started, n.ended = run, false, false
 	n.open, n.usage, n.waiting, n.at = nil, nil, nil, nil
 	n.parent, n.called, n.model = "", false, 0
-	for id, answered := range run.Calls {
-		if c := n.calls[message.CallID(id)]; c != nil && answered {
-			c.answered = true
-		}
+	for _, c := range n.calls {
+		c.answered = c.answered || run.Calls[c.wire]
 	}
 	return &n
+}
+
+// Pending returns the client's own calls that the reply waits for, by the id
+// that the client has, as [RunInput.ToolResults] takes them. It is of use until
+// the run is parked, and after.
+func (m *Mapper) Pending() map[string]message.ToolCallBlock {
+	out := map[string]message.ToolCallBlock{}
+	for _, w := range m.waiting {
+		if w.client {
+			out[m.wire(w.call)] = message.ToolCallBlock{ID: w.call, Name: w.name}
+		}
+	}
+	return out
 }
 
 // Ended reports whether the run has its RUN_FINISHED or RUN_ERROR. Events that
@@ -212,6 +224,7 @@ func (m *Mapper) foreign(e message.Event) bool {
 func (m *Mapper) begin(e message.Event) []Event {
 	out := m.Start()
 	s, ok := e.(*message.ReplyStart)
+	m.fromStart = m.fromStart || ok
 	if !ok || out == nil {
 		return out
 	}

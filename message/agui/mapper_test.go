@@ -2,8 +2,10 @@ package agui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/message"
 	"pgregory.net/rapid"
@@ -80,7 +82,7 @@ func TestMapperAsks(t *testing.T) {
 {"type":"STEP_FINISHED","stepName":"model:1"}
 {"type":"RUN_FINISHED","threadId":"t","runId":"run-1","outcome":{"type":"interrupt","interrupts":[{"id":"e8/c1","reason":"tool_call","message":"Allow refund?","toolCallId":"c1",` +
 		`"responseSchema":{"type":"object","properties":{"approved":{"type":"boolean"},"editedArgs":{"type":"object"},"rules":{"type":"array","items":{"type":"object"}}},"required":["approved"]},` +
-		`"metadata":{"askance":{"arguments":"{\"cents\":500}","suggestedRules":[{"tool_name":"refund","rule_content":null,"behavior":"allow","source":"suggested"}],"toolName":"refund"}}}]},` +
+		`"metadata":{"askance":{"arguments":"{\"cents\":500}","suggestedRules":[{"tool_name":"refund","rule_content":null,"behavior":"allow","source":"suggested"}],"toolCallId":"c1","toolName":"refund"}}}]},` +
 		`"usage":[{"model":"big","inputTokens":100,"outputTokens":7,"cachedInputTokens":20}]}
 `
 	if got := show(t, first); got != want {
@@ -280,6 +282,49 @@ var resultWithMedia = []string{
 	`{"type":"TOOL_RESULT_DATA_DELTA","tool_call_id":"c","block_id":"d2","media_type":"application/pdf","url":"https://x.test/a"}`,
 	`{"type":"TOOL_RESULT_END","tool_call_id":"c","state":"success"}`,
 	`{"type":"REPLY_END","session_id":"s"}`,
+}
+
+// A call whose id another reply of the thread used is another call to the
+// client; the answer and the result find it all the same.
+func TestMapperCallIDsOfAnotherReply(t *testing.T) {
+	run := Run{ThreadID: "t", RunID: "2", Peer: Peer10, Calls: map[string]bool{"c1": true}, ClientTools: map[string]bool{"pick": true}}
+	m := NewMapper(run, Mapping{})
+	events := scope(t, append(slices.Clip(modelTurn), askRefund, strings.Replace(requirePick, `"c"`, `"c1"`, 1), askRefund)...)
+	out := mapAll(m, events[:8])
+	end, ok := out[len(out)-1].(*RunFinished)
+	if !ok || *end.Outcome.Interrupts[0].ToolCallID != "r/c1" {
+		t.Fatalf("ended with\n%s", show(t, out))
+	}
+	verified(t, true, out)
+	answers, err := Thread{Open: end.Outcome.Interrupts}.Resume([]ResumeEntry{resolved(end.Outcome.Interrupts[0].ID, yes)}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := answers.Answers[0].Confirm(); err != nil || c.ToolCall.ID != "c1" {
+		t.Errorf("the answer is about %q, %v", c.ToolCall.ID, err)
+	}
+	var back []message.Event
+	im := &Importer{Codec: fixed()}
+	for _, e := range out {
+		events, err := im.Import(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back = append(back, events...)
+	}
+	if s := brief(t, back); strings.Contains(s, "r/c1") || !strings.Contains(s, `TOOL_CALL_START tool_call_id="c1"`) {
+		t.Errorf("came back as\n%s", s)
+	}
+	run.RunID, run.Calls = "3", map[string]bool{"c1": true, "r/c1": false}
+	next := m.Next(run)
+	next.Map(events[8])
+	if p := next.Pending(); p["r/c1"].ID != "c1" || p["r/c1"].Name != "pick" {
+		t.Errorf("pending %v", p)
+	}
+	last := mapAll(next, scope(t, `{"type":"TOOL_RESULT_END","tool_call_id":"c1","state":"success"}`))
+	if s := show(t, last); !strings.Contains(s, `"TOOL_CALL_RESULT","messageId":"r/c1/result","toolCallId":"r/c1"`) {
+		t.Errorf("the result went to\n%s", s)
+	}
 }
 
 // Calls of a round hang on that round's text; a later round has a parent of its

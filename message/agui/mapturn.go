@@ -50,12 +50,12 @@ func (m *Mapper) ask(e message.Event, b *message.ToolCallBlock) []Event {
 // are asked about are in the metadata, because an edit may have made others of
 // those that were streamed.
 func (m *Mapper) question(e message.Event, b *message.ToolCallBlock) *Interrupt {
-	asked := map[string]any{"toolName": b.Name, "arguments": b.Input}
+	asked := map[string]any{"toolCallId": string(b.ID), "toolName": b.Name, "arguments": b.Input}
 	if len(b.SuggestedRules) > 0 {
 		asked["suggestedRules"] = b.SuggestedRules
 	}
 	return &Interrupt{
-		ID: m.fresh(e.Header().ID+"/"+string(b.ID), "again"), Reason: ReasonToolCall, ToolCallID: new(string(b.ID)),
+		ID: m.fresh(e.Header().ID+"/"+string(b.ID), "again"), Reason: ReasonToolCall, ToolCallID: new(m.wire(b.ID)),
 		Message: new("Allow " + b.Name + "?"), ResponseSchema: AnswerSchema(true, len(b.SuggestedRules) > 0),
 		Metadata: object(map[string]any{"askance": asked}),
 	}
@@ -92,7 +92,7 @@ func (m *Mapper) external(e message.Event, b *message.ToolCallBlock) []Event {
 		m.lose(e, LossExternal)
 	}
 	if c, _ := m.known(b.ID); !c.answered {
-		m.waiting = append(m.waiting, wait{call: b.ID, client: client})
+		m.waiting = append(m.waiting, wait{call: b.ID, name: b.Name, client: client})
 	}
 	return append(out, m.state(b.ID, message.ToolCallSubmitted)...)
 }

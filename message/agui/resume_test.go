@@ -14,7 +14,7 @@ import (
 func question(id string, edits, rules bool) Interrupt {
 	return Interrupt{
 		ID: id, Reason: ReasonToolCall, ToolCallID: new("c-" + id), ResponseSchema: AnswerSchema(edits, rules),
-		Metadata: message.RawJSON(`{"askance":{"toolName":"refund","arguments":"{\"cents\":500}"}}`),
+		Metadata: message.RawJSON(`{"askance":{"toolCallId":"c-` + id + `","toolName":"refund","arguments":"{\"cents\":500}"}}`),
 	}
 }
 
@@ -213,7 +213,7 @@ func TestToolResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := in.ToolResults(map[message.CallID]string{"a": "ta", "b": "tb", "c": "tc", "d": "td"})
+	got := in.ToolResults(map[string]message.ToolCallBlock{"a": {ID: "a", Name: "ta"}, "b": {ID: "b", Name: "tb"}, "c": {ID: "c", Name: "tc"}, "d": {ID: "d", Name: "td"}})
 	want := []string{
 		`{"type":"tool_result","id":"a","name":"ta","output":"one","state":"success","metadata":{},"created_at":"","finished_at":null}`,
 		`{"type":"tool_result","id":"b","name":"tb","output":"no","state":"error","metadata":{},"created_at":"","finished_at":null}`,
