@@ -2,6 +2,7 @@ package permission
 
 import (
 	"reflect"
+	"slices"
 )
 
 // Key describes one key of rule files, for references.
@@ -22,7 +23,7 @@ func structKeys(t reflect.Type, prefix string) []Key {
 	var out []Key
 	for _, k := range keysOf(t) {
 		field := t.Field(k.index).Type
-		key := Key{Path: prefix + k.name, Type: keyType(field), Words: k.words, Required: k.need != "", Doc: k.doc}
+		key := Key{Path: prefix + k.name, Type: keyType(field), Words: slices.Clone(k.words), Required: k.need != "", Doc: k.doc}
 		if t == reflect.TypeFor[ruleDoc]() && (k.name == "name" || k.name == "behavior" || k.name == "tool") {
 			key.Required = true // the absence of these is reported when the rule is compiled
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -50,7 +51,20 @@ type keyTags struct {
 	min, index                  int
 }
 
+// knownKeys has what keysOf has read: rules are many and their type is one.
+var knownKeys sync.Map // reflect.Type → []keyTags, never changed
+
+// keysOf reads the tags of a struct type. What it gives is shared: read it only.
 func keysOf(t reflect.Type) []keyTags {
+	if known, ok := knownKeys.Load(t); ok {
+		return known.([]keyTags)
+	}
+	keys := readKeys(t)
+	knownKeys.Store(t, keys)
+	return keys
+}
+
+func readKeys(t reflect.Type) []keyTags {
 	var out []keyTags
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
