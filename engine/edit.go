@@ -16,7 +16,7 @@ import (
 // Whoever else must approve is asked anew, and earlier approvals are void.
 func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote message.Vote, a message.Answer) error {
 	c := m.Call()
-	asked := c.Decision
+	asked, before := c.Decision, c.Question
 	if err := roomFor(c, vote); err != nil {
 		return err
 	}
@@ -30,6 +30,9 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 		return &message.Error{Code: message.CodeInvalid, What: text, Hint: "correct the edited arguments; the question is still open"}
 	}
 	d := e.policy.Decide(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
+	if shows(before, c.Input, d.Redact) {
+		return refused("rules would no longer hide all that they hide of this call", "leave alone what they go by, or take out what they hide")
+	}
 	ev, err := e.askedAnew(c, asked, d)
 	if err != nil {
 		return err
@@ -48,6 +51,19 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 		return nil
 	}
 	return e.begin(m)
+}
+
+// shows reports whether edited arguments have something left in a place that
+// was hidden from their author and would not be hidden any more. The decision
+// about them may repeat it in its texts, so that nothing of it is kept.
+func shows(before *message.Question, edited string, redact []string) bool {
+	if before == nil || before.Salt == "" {
+		return false
+	}
+	return slices.ContainsFunc(before.Hidden, func(path string) bool {
+		place := message.Question{Input: edited, Hidden: []string{path}, Salt: before.Salt}
+		return !slices.Contains(redact, path) && place.Redacted().Input != edited
+	})
 }
 
 // askedAnew makes the event of a decision about edited arguments. What the same

@@ -18,3 +18,6 @@ func (e *Engine) Membership(ctx context.Context, by message.Principal) (Membersh
 
 // StepAt is how far the plan of a call's question has come.
 var StepAt = stepAt
+
+// ShownText is what people see of a worker's line.
+var ShownText = shownText

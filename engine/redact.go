@@ -65,6 +65,14 @@ func (p *Port) shownError(err error) error {
 	return &out
 }
 
+// shownText is a line that a worker says about a call as those see it who may
+// not see what rules redact: literal repetitions of it are blotted out.
+func shownText(c *message.Call, text string) string {
+	said := c.Clone()
+	said.Cause, said.Result = "", &message.ToolResultBlock{Output: message.Content{Text: text}}
+	return said.Redacted().Result.Output.Text
+}
+
 // redact notes what rules hide of a call that is kept undecided.
 func (e *Engine) redact(ctx context.Context, c *message.Call) {
 	c.Redact = e.policy.Decide(ctx, e.request(c, c.Input, nil)).Redact

@@ -134,6 +134,9 @@ func lastWord(c *message.Call, vote message.Vote, a message.Answer) (again bool,
 	}
 	var last *message.Vote
 	for _, v := range c.Votes {
+		if v.Edited {
+			last = nil // an edit voids what was said before it
+		}
 		if v.On(c.Digest) && v.By.Name == vote.By.Name {
 			last = &v
 		}

@@ -145,7 +145,7 @@ func (e *Engine) progress(_ context.Context, by message.Principal, tool string, 
 		return &message.Error{Code: message.CodeSuperseded, Op: "progress", What: "not the present owner of an open call", Hint: "stop"}
 	}
 	e.leases.hear(c.Key, c.Attempt.Number, time.Now())
-	r.Text = clip(r.Text)
+	r.Text = clip(shownText(c, r.Text))
 	e.cfg.signals.Progress(c, r)
 	return nil
 }

@@ -1,7 +1,10 @@
 package message
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -76,17 +79,44 @@ func (c *Call) Redacted() *Call {
 // a shorter one would be found where it was not meant.
 const minHidden = 4
 
+// hiddenDepth is how deep a hidden value is looked into: deeper than what an
+// input may be.
+const hiddenDepth = 64
+
 // hiddenTexts are the hidden values as a tool may repeat them.
 func hiddenTexts(input string, paths []string) []string {
 	var out []string
 	for _, s := range spots(input, paths) {
-		value := input[s.start:s.end]
-		if text, err := strictjson.Text([]byte(value)); err == nil {
-			out = append(out, text)
-		}
-		out = append(out, strings.Trim(value, `"`))
+		out = appendTexts(out, []byte(input[s.start:s.end]), hiddenDepth)
 	}
-	return slices.DeleteFunc(out, func(t string) bool { return len(t) < minHidden })
+	out = slices.DeleteFunc(out, func(t string) bool { return len(t) < minHidden })
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }) // one may begin another
+	return slices.Compact(out)
+}
+
+// appendTexts adds the texts of a hidden value: itself and, of an object or an
+// array, what is in it, to a depth.
+func appendTexts(out []string, value []byte, depth int) []string {
+	if text, err := strictjson.Text(value); err == nil {
+		out = append(out, text)
+	}
+	out = append(out, strings.Trim(string(value), `"`))
+	if depth == 0 {
+		return out
+	}
+	var parts []strictjson.Member
+	switch strictjson.KindOf(value) {
+	case "object":
+		parts, _ = strictjson.Members(value) // of what is none, nothing more is known
+	case "array":
+		parts, _ = strictjson.Items(value)
+	}
+	for _, p := range parts {
+		if kind := strictjson.KindOf(p.Value); kind != "boolean" && kind != "null" { // they say nothing, and are everywhere
+			out = appendTexts(out, p.Value, depth-1)
+		}
+	}
+	return out
 }
 
 // without gives the result without literal repetitions of the texts. A tool
@@ -110,7 +140,40 @@ func (b *ToolResultBlock) without(texts []string) *ToolResultBlock {
 			out.Output.Blocks[i] = &shown
 		}
 	}
+	if b.Metadata != nil {
+		out.Metadata, _ = swapped(swap, b.Metadata).(map[string]any)
+	}
 	return &out
+}
+
+// swapped gives a JSON value with the texts in it replaced; it is copied.
+func swapped(swap *strings.Replacer, value any) any {
+	switch v := value.(type) {
+	case string:
+		return swap.Replace(v)
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, m := range v {
+			out[swap.Replace(k)] = swapped(swap, m)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, m := range v {
+			out[i] = swapped(swap, m)
+		}
+		return out
+	case nil, bool:
+		return v
+	}
+	text := fmt.Sprint(value) // a number, which may be what is hidden
+	if f, is := value.(float64); is {
+		text = strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	if shown := swap.Replace(text); shown != text {
+		return shown
+	}
+	return value
 }
 
 // causeRefuse is the step that ends a call whose input does not fit.

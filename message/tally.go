@@ -58,10 +58,14 @@ func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
 	return t
 }
 
-// lastWords are the votes on a question, of each person the last one.
+// lastWords are the votes on a question, of each person the last one. An edit
+// voids what was said before it, also when it brings old arguments back.
 func lastWords(votes []Vote, digest string) []Vote {
 	var out []Vote
 	for _, v := range votes {
+		if v.Edited {
+			out = nil
+		}
 		if !v.On(digest) {
 			continue
 		}

@@ -144,6 +144,9 @@ func (l *Ledger) vote(q *question, v message.Vote) {
 func waitsFor(c *message.Call) (people, groups, asked []string) {
 	spoken := map[string]message.Vote{}
 	for _, v := range c.Votes {
+		if v.Edited {
+			clear(spoken) // it voids what was said before it
+		}
 		if v.On(c.Digest) {
 			spoken[v.By.Name] = v
 		}

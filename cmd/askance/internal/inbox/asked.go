@@ -45,6 +45,9 @@ func voteOf(c *message.Call, who string) (message.Vote, bool) {
 		if v.By.Name == who && v.On(c.Digest) {
 			return v, true
 		}
+		if v.Edited {
+			break // it voids what was said before it
+		}
 	}
 	return message.Vote{}, false
 }

@@ -1,0 +1,25 @@
+package message
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a tool repeats of hidden values is blotted out wherever the result has
+// text, also a part of a hidden object and the longer of two alike.
+func TestHiddenInResults(t *testing.T) {
+	const secret = "tell-nobody"
+	for name, c := range map[string]*Call{
+		"inside an object": {Input: `{"card":{"number":"` + secret + `"}}`, Redact: []string{"args.card"}, Result: &ToolResultBlock{Output: Content{Text: "paid with " + secret}}},
+		"inside a list":    {Input: `{"card":[{"number":"` + secret + `"}]}`, Redact: []string{"args.card"}, Result: &ToolResultBlock{Output: Content{Text: "paid with " + secret}}},
+		"begins alike":     {Input: `{"a":"tell","b":"` + secret + `"}`, Redact: []string{"args.a", "args.b"}, Result: &ToolResultBlock{Output: Content{Text: secret}}},
+		"metadata":         {Input: `{"a":"` + secret + `"}`, Redact: []string{"args.a"}, Result: &ToolResultBlock{Metadata: map[string]any{"k": []any{map[string]any{secret: "x " + secret}}}}},
+	} {
+		if text := encoded(t, &Fact{Call: c.Redacted()}); strings.Contains(text, "nobody") {
+			t.Errorf("%s shows %s", name, text)
+		}
+		if text := encoded(t, &Fact{Call: c}); !strings.Contains(text, secret) {
+			t.Errorf("%s: the result itself was changed: %s", name, text)
+		}
+	}
+}
