@@ -24,7 +24,7 @@ func RedactRecord(r *proof.Record) {
 	body := r.Body()
 	if TreeIn(r.Subject) == "" {
 		if bytes.Contains(body, streamedArguments) {
-			hide(r, []byte(`{"type":"TOOL_CALL_DELTA"}`), "delta")
+			hide(r, []byte(proof.RedactedDelta), "delta")
 		}
 		return
 	}

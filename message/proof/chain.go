@@ -44,8 +44,22 @@ func linkOf(body []byte) (*message.Link, error) {
 	return f.Prev, err
 }
 
+// hides reports whether a record that is said to be redacted can be: whoever has
+// an export could else put the true body's hash beside a body of their own.
+func hides(r *Record) bool {
+	if r.Tree == "" {
+		return string(r.Body()) == RedactedDelta
+	}
+	var f message.Fact
+	err := strictjson.Unmarshal(r.Body(), &f, strictjson.MaxBytes(maxFact))
+	return err != nil || f.Call != nil && f.Call.Hides() // of what cannot be read nothing is shown
+}
+
 // see takes the next record in.
 func (c *chains) see(r *Record, leaf Hash, add func(Finding)) {
+	if !r.BodyHash.IsZero() && !hides(r) {
+		add(Finding{Kind: Changed, Seq: r.Seq, Subject: r.Subject, What: "it is said to be redacted, and no rule hides anything of it: what is shown is not what was signed"})
+	}
 	if r.Tree == "" {
 		return
 	}

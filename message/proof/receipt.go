@@ -51,6 +51,7 @@ type Asked struct {
 
 const (
 	receiptKind = "askance-receipt"
+	kindHeader  = "Askance-Kind"
 	// MaxReceiptBytes bounds a receipt file.
 	MaxReceiptBytes = 64 << 20
 	// maxPath is more than any tree of MaxRecords leaves needs.
@@ -176,6 +177,8 @@ func (r *Receipt) read() ([]*message.Fact, error) {
 			return nil, refused("the fact at %d is of the call %s", rec.Seq, f.Call.Key)
 		case len(ids) != 1 || ids[0] != f.ID:
 			return nil, refused("the fact at %d was stored under another id", rec.Seq)
+		case len(rec.Header[kindHeader]) > 0 && rec.Header[kindHeader][0] != f.Kind(): // it is proved of redacted facts, too
+			return nil, refused("the fact at %d was stored as another step", rec.Seq)
 		}
 		out[i] = &f
 	}

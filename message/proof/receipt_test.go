@@ -34,8 +34,17 @@ func stored(t testing.TB, f *message.Fact, seq uint64, before *proof.Record) pro
 // life is a call that was asked, approved, granted and finished, at 2, 4 and 5.
 func life(t testing.TB) []proof.Record {
 	t.Helper()
+	return lifeOf(t, `{"cents":500}`)
+}
+
+// lifeOf is that with another input, of which rules may hide some paths.
+func lifeOf(t testing.TB, input string, hidden ...string) []proof.Record {
+	t.Helper()
 	ann := message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "nats-user"}
-	q := message.Question{V: 1, Key: callKey, Tool: "pay", Input: `{"cents":500}`, Text: "Pay?", Bundle: "sha256:b", Requirement: message.Requirement{Users: []string{}}}
+	q := message.Question{V: 1, Key: callKey, Tool: "pay", Input: input, Text: "Pay?", Bundle: "sha256:b", Requirement: message.Requirement{Users: []string{}}, Hidden: hidden}
+	if len(hidden) > 0 {
+		q.Salt = "salt"
+	}
 	digest, err := q.Digest()
 	if err != nil {
 		t.Fatal(err)
@@ -192,24 +201,80 @@ func TestReceiptRefuses(t *testing.T) {
 	}
 }
 
+// redact shows of a fact what an auditor may see.
+func redact(t testing.TB, r *proof.Record) {
+	t.Helper()
+	var f message.Fact
+	if err := strictjson.Unmarshal(r.Body(), &f); err != nil {
+		t.Fatal(err)
+	}
+	b, err := strictjson.Marshal(f.Redacted())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := proof.BodyHash(r.Body())
+	r.SetBody(b)
+	r.BodyHash, r.Redacted = hash, f.Call.Question.Hidden
+}
+
 // A redacted fact stays proved, and so does what the grant signs.
 func TestRedactedReceipt(t *testing.T) {
-	facts := life(t)
+	facts := lifeOf(t, `{"cents":500,"pin":"4711-0815"}`, "args.pin")
 	sealed := sealing(t, facts)
-	hash := proof.BodyHash(facts[2].Body())
-	shown := strings.Replace(facts[2].Text, "paid", "[redacted]", 1)
-	facts[2].SetBody([]byte(shown))
-	facts[2].BodyHash, facts[2].Redacted = hash, []string{"args.x"}
+	for i := range facts {
+		redact(t, &facts[i])
+	}
 	r, err := proof.MakeReceipt(callKey, facts, sealed, at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := r.Check(keys); err != nil || c.Redacted != 1 {
+	if c, err := r.Check(keys); err != nil || c.Redacted != 3 || strings.Contains(c.Facts[1].Call.Input, "4711") {
 		t.Errorf("Check = %+v, %v", c, err)
 	}
-	r.Facts[2].Text = strings.Replace(shown, `"cents\":500`, `"cents\":900`, 2)
+	r.Facts[2].Text = strings.Replace(r.Facts[2].Text, `"cents\":500`, `"cents\":900`, 2)
 	if c, err := r.Check(keys); err == nil {
 		t.Errorf("another input beside the grant: Check = %+v", c)
+	}
+}
+
+// Who has a receipt in which nothing is redacted cannot say that of a fact and
+// put another body beside the hash of the true one.
+func TestForgedRedaction(t *testing.T) {
+	for name, c := range map[string]struct {
+		fact     int
+		old, new string
+	}{
+		"another result":             {2, `"result_digest":"sha256:r"`, `"result_digest":"sha256:x"`},
+		"another result, and a path": {2, `"result_digest":"sha256:r"`, `"redact":["args.cents"],"result_digest":"sha256:x"`},
+		"another vote":               {1, `"votes":[{"kind":"approve","by":{"role":"approver","name":"ann"`, `"votes":[{"kind":"approve","by":{"role":"approver","name":"bob"`},
+		"before the grant":           {0, `"engine":"e"`, `"engine":"x"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := life(t)
+			sealed := sealing(t, facts)
+			f := &facts[c.fact]
+			forged := strings.Replace(f.Text, c.old, c.new, 1)
+			if forged == f.Text {
+				t.Fatalf("%s is not in %s", c.old, f.Text)
+			}
+			f.Text, f.BodyHash = forged, proof.BodyHash(f.Body())
+			r, err := proof.MakeReceipt(callKey, facts, sealed, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c, err := r.Check(keys); err == nil {
+				t.Errorf("Check = %+v, want an error", c)
+			}
+		})
+	}
+}
+
+// The kind under which a fact was stored is proved though its body is not shown.
+func TestRedactedKind(t *testing.T) {
+	facts := life(t)
+	facts[2].Header["Askance-Kind"] = []string{"result"}
+	if _, err := proof.MakeReceipt(callKey, facts, sealing(t, facts), at); err == nil {
+		t.Error("a fact of another kind than it was stored as is in a receipt")
 	}
 }
 

@@ -75,6 +75,9 @@ type Record struct {
 	Tree string `json:"-"`
 }
 
+// RedactedDelta is what is left of an event with a piece of streamed arguments.
+const RedactedDelta = `{"type":"TOOL_CALL_DELTA"}`
+
 // SetBody puts in the exact body.
 func (r *Record) SetBody(b []byte) {
 	r.Text, r.Binary, r.BodyHash = "", nil, Hash{}

@@ -391,6 +391,12 @@ func TestRedacted(t *testing.T) {
 	if rep := j.verify(proof.Options{}); rep.OK {
 		t.Error("another hash was believed")
 	}
+	// No rule hides anything of it.
+	r.BodyHash = hash
+	r.Text = `{"v":1,"id":"f","by":{"role":"runtime","name":"bot"},"at":"2026-03-01T12:00:00Z","engine":"e","session":{"space":"test","session_id":"s","runtime":"bot"}}`
+	if rep := j.verify(proof.Options{}); rep.Found != 1 || rep.Findings[0].Kind != proof.Changed || rep.Findings[0].Seq != r.Seq {
+		t.Errorf("a forged redaction: verify = %+v", rep)
+	}
 }
 
 // Whatever one does to a signed journal is found, and never as something else

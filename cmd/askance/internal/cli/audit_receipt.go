@@ -180,7 +180,11 @@ func (a *app) checkedText(c *proof.Checked) string {
 		row("result", "%s %s", s.ResultState, s.ResultDigest)
 	}
 	row("facts", "%d, at %d to %d, under checkpoints of key %s", c.Count, c.First, c.Last, strings.Join(c.KeyIDs, ", "))
-	fmt.Fprintf(&b, "%s\n", a.out.Good("Proved: the engine recorded exactly this, in this order."))
+	proved := "Proved: the engine recorded exactly this, in this order."
+	if c.Redacted > 0 {
+		proved = "Proved: the engine recorded these facts, in this order."
+	}
+	fmt.Fprintf(&b, "%s\n", a.out.Good(proved))
 	for _, text := range limits(c) {
 		fmt.Fprintf(&b, "%s %s\n", a.out.Dim("Not proved:"), text)
 	}

@@ -115,7 +115,7 @@ func (a *app) reportText(r *proof.Report) string {
 		row("chained", "%s in %s", count(r.Chained, "fact", "facts"), count(r.Trees, "chain", "chains"))
 	}
 	if r.Redacted > 0 {
-		row("redacted", "%s, proved by the hash of their true body", count(r.Redacted, "record is", "records are"))
+		row("redacted", "%s, proved by the hash of their true body; what is shown of them is not proved", count(r.Redacted, "record is", "records are"))
 	}
 	if r.Checkpoints > 0 {
 		row("signed", "%d to %d, by %s, the last of %s", r.CoverFrom, r.CoverTo, count(r.Checkpoints, "checkpoint", "checkpoints"), r.LastAt.Local().Format(time.DateTime))
