@@ -107,7 +107,7 @@ func (e *Engine) progressOf(c *message.Call) func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		n++
-		e.cfg.signals.Progress(c, message.ProgressRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, N: n, Text: clip(text)})
+		e.cfg.signals.Progress(c, message.ProgressRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, N: n, Text: clip(shownText(c, text))})
 	}
 }
 

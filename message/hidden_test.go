@@ -14,6 +14,7 @@ func TestHiddenInResults(t *testing.T) {
 		"inside a list":    {Input: `{"card":[{"number":"` + secret + `"}]}`, Redact: []string{"args.card"}, Result: &ToolResultBlock{Output: Content{Text: "paid with " + secret}}},
 		"begins alike":     {Input: `{"a":"tell","b":"` + secret + `"}`, Redact: []string{"args.a", "args.b"}, Result: &ToolResultBlock{Output: Content{Text: secret}}},
 		"metadata":         {Input: `{"a":"` + secret + `"}`, Redact: []string{"args.a"}, Result: &ToolResultBlock{Metadata: map[string]any{"k": []any{map[string]any{secret: "x " + secret}}}}},
+		"an address":       {Input: `{"a":"` + secret + `"}`, Redact: []string{"args.a"}, Result: &ToolResultBlock{Output: List(&DataBlock{Name: new("of " + secret), Source: &URLSource{URL: "https://a.example/?t=" + secret}})}},
 	} {
 		if text := encoded(t, &Fact{Call: c.Redacted()}); strings.Contains(text, "nobody") {
 			t.Errorf("%s shows %s", name, text)

@@ -134,10 +134,14 @@ func (b *ToolResultBlock) without(texts []string) *ToolResultBlock {
 	out.Output.Text = swap.Replace(b.Output.Text)
 	out.Output.Blocks = slices.Clone(b.Output.Blocks)
 	for i, block := range out.Output.Blocks {
-		if text, is := block.(*TextBlock); is {
-			shown := *text
-			shown.Text = swap.Replace(text.Text)
+		switch block := block.(type) {
+		case *TextBlock:
+			shown := *block
+			shown.Text = swap.Replace(block.Text)
 			out.Output.Blocks[i] = &shown
+		case *DataBlock:
+			out.Output.Blocks[i] = block.without(swap)
+		default: // results hold no other kinds
 		}
 	}
 	if b.Metadata != nil {
@@ -145,6 +149,24 @@ func (b *ToolResultBlock) without(texts []string) *ToolResultBlock {
 	}
 	return &out
 }
+
+// without gives the block with the texts in its name and its address replaced.
+func (b *DataBlock) without(swap *strings.Replacer) *DataBlock {
+	out := *b
+	if b.Name != nil {
+		name := swap.Replace(*b.Name)
+		out.Name = &name
+	}
+	if src, is := b.Source.(*URLSource); is {
+		if url := swap.Replace(src.URL); url != src.URL {
+			out.Source = &URLSource{URL: hiddenURL, MediaType: src.MediaType}
+		}
+	}
+	return &out
+}
+
+// hiddenURL stands for an address that has a hidden value in it.
+const hiddenURL = "about:redacted"
 
 // swapped gives a JSON value with the texts in it replaced; it is copied.
 func swapped(swap *strings.Replacer, value any) any {
