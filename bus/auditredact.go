@@ -30,7 +30,7 @@ func RedactRecord(r *proof.Record) {
 	}
 	var f message.Fact
 	if err := strictjson.Unmarshal(body, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		hide(r, []byte("{}"), "*")
+		hide(r, []byte(proof.RedactedWhole), "*")
 		return
 	}
 	shown := f.Redacted()
@@ -45,7 +45,7 @@ func RedactRecord(r *proof.Record) {
 	if b, err := strictjson.Marshal(shown); err == nil {
 		hide(r, b, paths...)
 	} else {
-		hide(r, []byte("{}"), "*")
+		hide(r, []byte(proof.RedactedWhole), "*")
 	}
 }
 

@@ -75,8 +75,12 @@ type Record struct {
 	Tree string `json:"-"`
 }
 
-// RedactedDelta is what is left of an event with a piece of streamed arguments.
-const RedactedDelta = `{"type":"TOOL_CALL_DELTA"}`
+const (
+	// RedactedDelta is what is left of an event with a piece of streamed arguments.
+	RedactedDelta = `{"type":"TOOL_CALL_DELTA"}`
+	// RedactedWhole is what is left of a fact that cannot be read.
+	RedactedWhole = `{}`
+)
 
 // SetBody puts in the exact body.
 func (r *Record) SetBody(b []byte) {

@@ -383,7 +383,7 @@ func TestRedacted(t *testing.T) {
 	j := story(30)
 	r := &j.records[5]
 	hash := proof.BodyHash([]byte(r.Text))
-	r.Text, r.BodyHash = `{"redacted":true}`, hash
+	r.Text, r.BodyHash = proof.RedactedWhole, hash
 	if rep := j.verify(proof.Options{}); !rep.OK || rep.Redacted != 1 {
 		t.Errorf("verify = %+v", rep)
 	}
@@ -391,11 +391,17 @@ func TestRedacted(t *testing.T) {
 	if rep := j.verify(proof.Options{}); rep.OK {
 		t.Error("another hash was believed")
 	}
-	// No rule hides anything of it.
 	r.BodyHash = hash
-	r.Text = `{"v":1,"id":"f","by":{"role":"runtime","name":"bot"},"at":"2026-03-01T12:00:00Z","engine":"e","session":{"space":"test","session_id":"s","runtime":"bot"}}`
-	if rep := j.verify(proof.Options{}); rep.Found != 1 || rep.Findings[0].Kind != proof.Changed || rep.Findings[0].Seq != r.Seq {
-		t.Errorf("a forged redaction: verify = %+v", rep)
+	call := `{"v":1,"id":"f","by":{"role":"runtime","name":"bot"},"at":"2026-03-01T12:00:00Z","engine":"e","call":{"tool_name":"pay"%s}}`
+	r.Text = fmt.Sprintf(call, `,"redact":["args.pin"],"of_a_later_release":1`)
+	if rep := j.verify(proof.Options{}); !rep.OK || rep.Redacted != 1 {
+		t.Errorf("verify = %+v", rep)
+	}
+	for name, text := range map[string]string{"no rule hides anything of it": fmt.Sprintf(call, ""), "it cannot be read": `{"v":"paid"}`, "it is of no call": `{"v":1}`} {
+		r.Text = text
+		if rep := j.verify(proof.Options{}); rep.Found != 1 || rep.Findings[0].Kind != proof.Changed || rep.Findings[0].Seq != r.Seq {
+			t.Errorf("%s: verify = %+v", name, rep)
+		}
 	}
 }
 
