@@ -31,8 +31,8 @@ type spot struct {
 
 // conceal gives the arguments with what lies at the paths replaced: by
 // commitments under the salt, or without one by a bare mark. Everything else
-// stays byte for byte. Arguments that cannot be taken apart are hidden as a
-// whole.
+// stays byte for byte. Arguments that cannot be taken apart, or are no object,
+// are hidden as a whole.
 func conceal(input string, paths []string, salt string) string {
 	if len(paths) == 0 {
 		return input
@@ -92,7 +92,7 @@ func reveal(edited, original string, paths []string, salt string) (string, error
 // spots finds the hidden values of a JSON text, in order.
 func spots(input string, paths []string) []spot {
 	whole := []spot{{0, len(input), "args"}}
-	if strictjson.Check([]byte(input), strictjson.MaxBytes(len(input)+1)) != nil {
+	if strictjson.KindOf([]byte(input)) != "object" || strictjson.Check([]byte(input), strictjson.MaxBytes(len(input)+1)) != nil {
 		return whole
 	}
 	var split [][]string

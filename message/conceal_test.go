@@ -29,7 +29,7 @@ func TestConceal(t *testing.T) {
 		{"another root", `{"a":1}`, "caller.user", `"X"`},
 		{"no JSON", `{"pin":"1234"`, "args.pin", `"X"`},
 		{"a name twice", `{"pin":"1234","pin":"4321"}`, "args.pin", `"X"`},
-		{"no object", `"1234"`, "args.pin", `"1234"`},
+		{"no object", `"1234"`, "args.pin", `"X"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			bare := strings.ReplaceAll(conceal(tc.input, []string{tc.path}, ""), hiddenMark+"]", "X")

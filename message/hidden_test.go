@@ -24,3 +24,13 @@ func TestHiddenInResults(t *testing.T) {
 		}
 	}
 }
+
+// What is no object has no places that rules could name: nothing of it shows.
+func TestHiddenInOtherThanObjects(t *testing.T) {
+	for _, input := range []string{`"{\"pin\":\"tell-nobody\"}"`, `["tell-nobody"]`, ` "tell-nobody"`, `tell-nobody`, `{"pin":"tell-nobody"}`, " {\"pin\":\"tell-nobody\"}"} {
+		c := &Call{Input: input, Redact: []string{"args.pin"}, Cause: "refuse", Result: &ToolResultBlock{}}
+		if text := encoded(t, &Fact{Call: c.Redacted()}); strings.Contains(text, "nobody") {
+			t.Errorf("%s shows %s", input, text)
+		}
+	}
+}
