@@ -92,7 +92,7 @@ func (a *agreement) answer() {
 		ans.To = rapid.SampledFrom(crowd).Draw(a.T, "to")
 	}
 	if ans.Kind == message.AnswerApprove && rapid.IntRange(0, 3).Draw(a.T, "edit") == 0 {
-		input := rapid.SampledFrom([]string{`{"n":1}`, `{"n":2}`}).Draw(a.T, "input")
+		input := rapid.SampledFrom([]string{`{"n":0}`, `{"n":1}`}).Draw(a.T, "input")
 		ans.Input = &input
 	}
 	if old := a.digests(); len(old) > 0 && rapid.IntRange(0, 4).Draw(a.T, "stale") == 0 {
@@ -119,6 +119,11 @@ func (a *agreement) answer() {
 }
 
 func (a *agreement) note(name string, ans message.Answer, c *message.Call) {
+	if c.Votes[len(c.Votes)-1].Edited { // what was said before it is void, also if the old arguments are back
+		for _, by := range a.said {
+			clear(by)
+		}
+	}
 	if a.said[c.Digest] == nil {
 		a.said[c.Digest] = map[string]bool{}
 	}
