@@ -123,17 +123,16 @@ func (e *Engine) reach(ctx context.Context, seq uint64) error {
 func (e *Engine) closeCalls(ctx context.Context, by message.Principal, reply message.Key, seq uint64) ([]*message.Call, error) {
 	var out []*message.Call
 	for _, c := range e.view.ofReply(reply) {
-		if !c.Open() {
-			if c.Cause == string(toolcall.Interrupt) && c.Seq > seq {
-				out = append(out, c)
+		if c.Open() {
+			next, err := e.update(ctx, "interrupt", c.Key, by, interruptStep)
+			if err != nil && !errors.Is(err, message.ErrFinished) {
+				return out, err
 			}
-			continue
+			c = next // it may have ended by itself just before, and the view did not know yet
 		}
-		next, err := e.update(ctx, "interrupt", c.Key, by, interruptStep)
-		if err != nil && !errors.Is(err, message.ErrFinished) {
-			return out, err
+		if c != nil && c.Cause == string(toolcall.Interrupt) && c.Seq > seq {
+			out = append(out, c)
 		}
-		out = append(out, next)
 	}
 	return out, e.endReply(ctx, reply)
 }
