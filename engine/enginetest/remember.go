@@ -177,6 +177,8 @@ func revokedLease(w *world) {
 	}
 	w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
 	w.wantBy(other.propose(call("f", deploy, `{}`))[0], "")
+	e.finished(w.key("c"))
+	e.finished(w.key("d"))
 	size := len(w.records())
 	again, err := other.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})
 	if err != nil || again.Revoked.By.Name != "ann" {
