@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+)
+
+// started is what serve prints when it serves.
+type started struct {
+	URL        string   `json:"url"`
+	Data       string   `json:"data"`
+	PublicKey  string   `json:"public_key_file"`
+	KeyID      string   `json:"key_id"`
+	Space      string   `json:"space"`
+	Engine     string   `json:"engine"`
+	Durability string   `json:"durability"`
+	Policy     string   `json:"policy"`
+	Rules      int      `json:"rules"`
+	Tools      []string `json:"tools"`
+	PID        int      `json:"pid"`
+	// Auth is how the names of those who send requests are established.
+	Auth string `json:"auth"`
+	// Metrics is where Prometheus may scrape.
+	Metrics string `json:"metrics,omitzero"`
+	// Open: other machines may reach the embedded server, under any name.
+	Open bool `json:"open_beyond_loopback,omitzero"`
+}
+
+func (a *app) printServing(n *node.Node, cfg node.Config, scrape string) error {
+	st := started{
+		URL: n.URL(), Data: string(cfg.Dir), PublicKey: cfg.Dir.PublicKeys(), KeyID: n.KeyID(), Space: string(cfg.Space),
+		Engine: n.Engine().ID(), Durability: n.Journal().Durability(), Policy: n.PolicyHash(), Rules: max(0, n.Rules()), PID: os.Getpid(),
+		Open: openBeyondLoopback(cfg), Auth: n.Auth(), Metrics: scrape,
+	}
+	for _, t := range cfg.Tools {
+		st.Tools = append(st.Tools, t.Name)
+	}
+	if a.json {
+		return writeJSON(a.out, st)
+	}
+	policy := fmt.Sprintf("%d rules, %s", st.Rules, st.Policy)
+	if n.Rules() < 0 {
+		policy = a.out.Ask("none: every call asks a person (name rule files with --policy)")
+	}
+	tools := strings.Join(st.Tools, ", ")
+	if tools == "" {
+		tools = a.out.Ask("none: every call is refused (declare them with --tools)")
+	}
+	var text strings.Builder
+	text.WriteString(a.out.Bold("askance serves") + "\n")
+	for _, row := range [][2]string{
+		{"nats", st.URL}, {"journal", st.Data + ", " + st.Durability}, {"engine", st.Engine + ", space " + st.Space},
+		{"key", st.PublicKey + " (" + st.KeyID + ")"}, {"policy", policy}, {"tools", tools}, {"logins", a.logins(cfg, st.Auth)},
+	} {
+		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-8s", row[0])), row[1])
+	}
+	if scrape != "" {
+		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim("metrics "), scrape)
+	}
+	if st.Open {
+		text.WriteString(a.out.Bad("  open beyond loopback: whoever reaches this server may act as anybody") + "\n")
+	}
+	return a.printf("%s", text.String())
+}
+
+// logins says who may connect.
+func (a *app) logins(cfg node.Config, auth string) string {
+	switch {
+	case cfg.CredsDir != "":
+		return "those of " + cfg.CredsDir
+	case cfg.NATS != "" && auth == bus.AuthJWT:
+		return "those that the server at --nats lets in"
+	case cfg.NATS != "":
+		return a.out.Ask("as the server at --nats has it; make sure that it keeps people apart")
+	}
+	return a.out.Ask("none needed: whoever reaches the address may use any name (make some with askance creds init)")
+}
