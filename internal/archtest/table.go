@@ -143,6 +143,15 @@ func around() []Row {
 			Why: "the only place that knows NATS; it satisfies the interfaces of engine and executor without knowing either (flock: two servers on one folder would ruin the journal)",
 		},
 		{
+			Folder: "gateway",
+			Own:    []string{"message", "engine", "gateway"},
+			Libraries: []string{
+				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "golang.org/x/oauth2", "golang.org/x/time/rate",
+				"github.com/google/uuid", "github.com/santhosh-tekuri/jsonschema/v6",
+			},
+			Why: "HTTP: each surface is one wire format over the engine that it is given; it decides nothing and knows neither NATS nor the policy",
+		},
+		{
 			Folder: "cmd",
 			Public: true,
 			Libraries: []string{

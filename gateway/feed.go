@@ -1,0 +1,188 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// EventBatch is a piece of a session's event stream.
+type EventBatch struct {
+	Events []message.SequencedEvent
+	// Through is the cursor to go on from after this batch.
+	Through uint64
+	// Live says that the past has been delivered; the first live batch may be empty.
+	Live bool
+}
+
+// Change is a call that has changed, or a progress line of one. Exactly one of
+// Call and Progress is set.
+type Change struct {
+	Seq      uint64            // of the fact
+	Kind     string            // message.Fact.Kind
+	By       message.Principal // who caused it
+	At       time.Time
+	Call     *message.Call // redacted as rules say
+	Progress *message.ProgressRequest
+}
+
+// ErrBehind ends a subscription to changes whose reader was too slow: read the
+// list of calls again and subscribe anew.
+var ErrBehind = errors.New("the subscriber was too slow and missed changes")
+
+// changeQueue is how many changes wait for one subscriber.
+const changeQueue = 1024
+
+// Feeds are the live feeds of one space, shared by all who watch it.
+type Feeds struct {
+	space *Space
+	log   *slog.Logger
+
+	mu   sync.Mutex
+	subs map[*changes]struct{}
+}
+
+// NewFeeds makes the feeds of a space. Run them with Run.
+func NewFeeds(space *Space, log *slog.Logger) *Feeds {
+	return &Feeds{space: space, log: log, subs: map[*changes]struct{}{}}
+}
+
+// Run follows the journal for all subscribers until ctx ends.
+func (f *Feeds) Run(ctx context.Context) {
+	if f.space.Progress != nil {
+		stop := f.space.Progress(func(p message.ProgressRequest) { f.publish(Change{Progress: &p}) })
+		defer stop()
+	}
+	for ctx.Err() == nil {
+		err := f.space.Watch(ctx, (*changeSink)(f))
+		if ctx.Err() != nil {
+			return
+		}
+		f.log.Warn("the journal is not followed; trying again", "err", err)
+		f.drop() // they may have missed something
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// changes is one subscriber.
+type changes struct {
+	queue  chan Change
+	behind chan struct{} // closed when it has missed something
+}
+
+type changeSink Feeds
+
+// CaughtUp implements message.Sink.
+func (f *changeSink) CaughtUp() {}
+
+// Record implements message.Sink.
+func (f *changeSink) Record(r message.Record) {
+	if r.Fact == nil || r.Fact.Call == nil {
+		return
+	}
+	fact := r.Fact.Redacted()
+	fact.Call.At(r.Seq)
+	(*Feeds)(f).publish(Change{Seq: r.Seq, Kind: fact.Kind(), By: fact.By, At: fact.At, Call: fact.Call})
+}
+
+func (f *Feeds) publish(c Change) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for s := range f.subs {
+		select {
+		case s.queue <- c:
+		default:
+			close(s.behind)
+			delete(f.subs, s)
+		}
+	}
+}
+
+func (f *Feeds) drop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for s := range f.subs {
+		close(s.behind)
+		delete(f.subs, s)
+	}
+}
+
+// Changes calls fn for every change of a call from now on, from the caller's
+// goroutine and in order. subscribed, if not nil, is called first, when nothing
+// can be missed any more: read the list of calls there. It returns fn's or
+// subscribed's error, ErrBehind, or the cause of ctx's end.
+func (f *Feeds) Changes(ctx context.Context, subscribed func() error, fn func(Change) error) error {
+	s := &changes{queue: make(chan Change, changeQueue), behind: make(chan struct{})}
+	f.mu.Lock()
+	f.subs[s] = struct{}{}
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		delete(f.subs, s)
+		f.mu.Unlock()
+	}()
+	if subscribed != nil {
+		if err := subscribed(); err != nil {
+			return err
+		}
+	}
+	for {
+		select {
+		case c := <-s.queue:
+			if err := fn(c); err != nil {
+				return err
+			}
+		case <-s.behind:
+			return ErrBehind
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Events calls fn, from the caller's goroutine, with the AgentScope events of a
+// session as p may see them: first those of records after the sequence after,
+// then what comes, in order and without a gap. It rides out times without an
+// engine. It returns fn's error, what the engine refuses, or the cause of ctx's
+// end.
+func (f *Feeds) Events(ctx context.Context, p *Peer, session message.SessionID, after uint64, fn func(EventBatch) error) error {
+	c, err := p.Reader()
+	if err != nil {
+		return err
+	}
+	live := false
+	for ctx.Err() == nil {
+		req := message.EventsRequest{Session: session, After: after}
+		if live {
+			req.WaitMS = 25_000
+		}
+		out, err := c.Events(ctx, req)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, message.ErrUnavailable):
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		caughtUp := !live && len(out.Events) == 0
+		after, live = out.Next, live || caughtUp
+		if len(out.Events) > 0 || caughtUp {
+			if err := fn(EventBatch{Events: out.Events, Through: out.Next, Live: live}); err != nil {
+				return err
+			}
+		}
+	}
+	return context.Cause(ctx)
+}

@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+)
+
+// Identity is who a request comes from, as established by an Authenticator.
+type Identity struct {
+	// Name is the principal's name; votes carry it.
+	Name string
+	// Space is the one space that it may see.
+	Space message.SpaceID
+	// Roles are what it may act as.
+	Roles []message.Role
+	// Auth says how it was established ("http-token", "oidc:<issuer>",
+	// "http-loopback"); it is kept with each vote.
+	Auth string
+	// Ambient marks credentials that a browser sends by itself (a cookie, or none
+	// on loopback): requests that change something need proof that a page of ours
+	// made them.
+	Ambient bool
+	// CSRF is what that proof must equal, where Ambient is set.
+	CSRF string
+	// Expires ends it, and streams with it; zero: never.
+	Expires time.Time
+	// Revoked is closed when it ends before that; nil: it does not.
+	Revoked <-chan struct{}
+}
+
+// Authenticator says who sends a request. It answers from the credentials
+// alone and fails closed: a credential that is there and wrong is an error
+// with message.CodeForbidden, even if the request would be served without any.
+// Its methods may be called from many goroutines.
+type Authenticator interface {
+	// Authenticate reads the credentials of r. ErrNoCredentials if it has none.
+	Authenticate(r *http.Request) (*Identity, error)
+	// Token judges a bearer token that came in another way than a header, such
+	// as the first frame of a WebSocket.
+	Token(r *http.Request, token string) (*Identity, error)
+}
+
+// ErrNoCredentials says that a request carries no credentials at all.
+var ErrNoCredentials error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the request has no credentials", Hint: "send Authorization: Bearer TOKEN, or log in"}
+
+// Peer is an authenticated identity with its space.
+type Peer struct {
+	Identity
+	Space *Space
+	// Feeds are the live feeds of the space.
+	Feeds *Feeds
+}
+
+// Has reports whether the peer may act as role.
+func (p *Peer) Has(role message.Role) bool { return slices.Contains(p.Roles, role) }
+
+// As is the engine for the peer in one of its roles; an error with
+// message.CodeForbidden if it does not have that role.
+func (p *Peer) As(role message.Role) (engine.Client, error) {
+	if !p.Has(role) {
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " does not have the role " + string(role), Hint: "use credentials that have it"}
+	}
+	return p.Space.As(message.Principal{Role: role, Name: p.Name, Auth: p.Auth}), nil
+}
+
+// readingOrder is the order in which roles are tried for reading: those who
+// see the whole space first. Only a runtime sees what rules redact, and only of
+// its own sessions.
+var readingOrder = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleRuntime}
+
+// ReadRole is the role in which the peer reads; "" if it has none that reads.
+func (p *Peer) ReadRole() message.Role {
+	for _, r := range readingOrder {
+		if p.Has(r) {
+			return r
+		}
+	}
+	return ""
+}
+
+// Reader is the engine for the peer in the role in which it reads.
+func (p *Peer) Reader() (engine.Client, error) { return p.As(p.ReadRole()) }
