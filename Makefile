@@ -61,6 +61,10 @@ FUZZ := \
   permission/internal/paths:FuzzWithin \
   permission/internal/urls:FuzzParse
 
+# Published clients that the gateway is tested with. npm writes the file last.
+NODE_DIR := gateway/testdata/node
+NODE_READY := $(NODE_DIR)/node_modules/.package-lock.json
+
 # The example programs that need no other process; the tests run the rest.
 ALONE := $(patsubst %/main.go,%,$(wildcard examples/embedded/main.go examples/policy-file/main.go))
 
@@ -106,12 +110,21 @@ vet: ## Run go vet.
 # The tests of e2e kill real processes at moments of their choosing: they have
 # the machine for themselves, and their programs are built as users build them.
 .PHONY: race
-race: ## Run all tests, with the race detector where there is a C compiler.
+race: node ## Run all tests, with the race detector where there is a C compiler.
 	$(call step,tests)
 	@[ -n "$(RACE)" ] || echo "no C compiler found: the tests run without the race detector"
 	$(GO) test $(RACE) -count=1 -timeout 15m $(TESTFLAGS) $$($(GO) list ./... | grep -v /e2e$$)
 	$(call step,tests of whole processes)
 	$(GO) test -count=1 -timeout 15m $(TESTFLAGS) ./e2e
+
+.PHONY: node
+node: $(NODE_READY) ## Install the published clients that the gateway is tested with.
+
+$(NODE_READY): $(NODE_DIR)/package.json $(NODE_DIR)/package-lock.json
+	$(call step,published clients)
+	@command -v node >/dev/null && command -v npm >/dev/null || { echo "Node 20 or later and npm are needed: apt-get install nodejs npm, or https://nodejs.org"; exit 1; }
+	cd $(NODE_DIR) && npm ci
+	@touch $@
 
 # No match is no failure for `go test -fuzz`: hence the look for its own report.
 .PHONY: fuzz
