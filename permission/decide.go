@@ -33,31 +33,51 @@ func (e *evaluation) steps() Decision {
 	if d, ok := e.denyStep(); ok {
 		return d
 	}
-	if d, ok := e.askStep(); ok {
-		return d
+	question, asks := e.askStep()
+	if asks && (question.Behavior == message.BehaviorDeny || e.asUpstream()) {
+		return question
 	}
-	if e.tainted {
-		return e.taintedDecision()
-	}
-	if why := e.readOnly(); why != "" {
-		return e.allow(StepReadOnly, nil, why)
-	}
-	if e.tainted {
-		return e.taintedDecision()
-	}
-	if e.bundle.noRules {
-		return e.deny(StepNoPolicy, nil, noPolicyReason)
-	}
-	if e.row.rulesOnly {
-		return e.deny(StepFallbackExplore, nil, "the call is not proven read-only")
-	}
-	if d, ok := e.checkStep(); ok {
+	d, ok := e.ruleless()
+	switch {
+	case asks && ok && d.Behavior == message.BehaviorDeny:
+		return d // a rule that asks never stands in for a denial
+	case asks:
+		question.Errors = e.errors
+		return question
+	case ok:
 		return d
 	}
 	if d, ok := e.allowStep(); ok {
 		return d
 	}
 	return e.fallback()
+}
+
+// ruleless is what is settled without a rule: by the input, the tool and the
+// mode.
+func (e *evaluation) ruleless() (Decision, bool) {
+	if e.tainted {
+		return e.taintedDecision(), true
+	}
+	if why := e.readOnly(); why != "" {
+		return e.allow(StepReadOnly, nil, why), true
+	}
+	switch {
+	case e.tainted: // by the tool's own code
+		return e.taintedDecision(), true
+	case e.bundle.noRules:
+		return e.deny(StepNoPolicy, nil, noPolicyReason), true
+	case e.row.rulesOnly:
+		return e.deny(StepFallbackExplore, nil, "the call is not proven read-only"), true
+	}
+	return e.checkStep()
+}
+
+// asUpstream reports whether the tool is decided about in AgentScope's own
+// order, in which an ask rule stands before the denials of tools and modes.
+func (e *evaluation) asUpstream() bool {
+	k, ok := e.tr.kind().(UpstreamKind)
+	return e.bundle.strict || ok && k.AsUpstream()
 }
 
 // Denied asks only the deny rules. The engine calls it on the newest bundle

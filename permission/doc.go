@@ -122,7 +122,7 @@
 //
 //	step                          default  accept_edits  explore  bypass   dont_ask
 //	1 a deny rule                 deny     deny          deny     deny     deny
-//	2 an ask rule                 ask+S    ask+S         ask+S    ask+S    deny+S
+//	2 an ask rule                 ask+S    ask+S         ask+S*   ask+S    deny+S
 //	3 the call is read-only       allow    allow         allow    allow    allow
 //	4 the tool's check denies     deny     deny          -        deny     deny
 //	  the tool's check allows     allow    allow         -        allow    allow
@@ -130,9 +130,13 @@
 //	5 an allow rule               allow    allow         -        allow    allow
 //	6 otherwise                   ask+S    ask+S         deny     allow    deny
 //
-// S are suggested rules, - is not consulted. The table is AgentScope's. Note
-// that a person who answers the question of an ask rule is asked in place of
-// the tool's own check and of explore's denial.
+// S are suggested rules, - is not consulted. The table is AgentScope's, with one
+// difference: an ask rule never turns a denial into a question, whoever denies.
+// What the tool's check denies in step 4 stays denied, and so does (*) in
+// explore mode what is not proven read-only. So neither a deny nor an ask rule
+// that is added ever loosens anything. In AgentScope, and for tools that are
+// read as strictly as there ([UpstreamKind], [Options].StrictAgentScope), a
+// person who answers the question is asked in place of those.
 //
 // # Failing closed
 //
@@ -153,7 +157,8 @@
 //	a rule at load                the whole new policy is refused, Live keeps the last good one
 //	no policy yet                 everything is denied but read-only tools
 //
-// In dont_ask mode every ask is a deny. [Decision].Errors lists each failure.
+// In dont_ask mode every ask is a deny, and in explore every one about a call
+// that is not proven read-only. [Decision].Errors lists each failure.
 //
 // # Kinds of tools
 //

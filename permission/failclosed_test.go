@@ -54,7 +54,7 @@ var faults = []struct {
 
 // Table E: whatever the fault, a deny rule counts as matched (deny if locked,
 // else ask), an ask rule asks, and an allow rule neither matches nor lets the
-// mode allow.
+// mode allow. Explore denies, as it does without the rule.
 func TestFailsClosed(t *testing.T) {
 	deny, ask := message.BehaviorDeny, message.BehaviorAsk
 	for _, f := range faults {
@@ -65,8 +65,8 @@ func TestFailsClosed(t *testing.T) {
 		}{
 			{"locked deny", permission.Rule{Behavior: deny, Locked: true}, answersOf(deny, deny, deny, deny, deny)},
 			{"strict deny", permission.Rule{Behavior: deny, OnError: permission.OnErrorDeny}, answersOf(deny, deny, deny, deny, deny)},
-			{"deny", permission.Rule{Behavior: deny}, answersOf(ask, ask, ask, ask, deny)},
-			{"ask", permission.Rule{Behavior: ask}, answersOf(ask, ask, ask, ask, deny)},
+			{"deny", permission.Rule{Behavior: deny}, answersOf(ask, ask, deny, ask, deny)},
+			{"ask", permission.Rule{Behavior: ask}, answersOf(ask, ask, deny, ask, deny)},
 			{"strict ask", permission.Rule{Behavior: ask, OnError: permission.OnErrorDeny}, answersOf(deny, deny, deny, deny, deny)},
 			{"allow", permission.Rule{Behavior: message.BehaviorAllow}, answersOf(ask, ask, deny, ask, deny)},
 		} {

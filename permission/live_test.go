@@ -106,6 +106,11 @@ func TestLiveBeforeTheFirstPolicy(t *testing.T) {
 		if d.Behavior != message.BehaviorDeny || d.Step != permission.StepNoPolicy {
 			t.Errorf("remembered rule in %s: %s by %s", mode, d.Behavior, d.Step)
 		}
+		d = w.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(`{}`), Mode: mode,
+			SessionRules: []message.PermissionRule{{ToolName: "t", Behavior: message.BehaviorAsk}}})
+		if d.Behavior != message.BehaviorDeny {
+			t.Errorf("with an ask rule of the session in %s: %s by %s", mode, d.Behavior, d.Step)
+		}
 	}
 	if d, hit := w.Denied(context.Background(), permission.Request{Tool: "t", Input: []byte(`{}`)}); !hit || d.Behavior != message.BehaviorDeny {
 		t.Errorf("Denied = %s, %v", d.Behavior, hit)

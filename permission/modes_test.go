@@ -25,11 +25,15 @@ var modeTable = []struct {
 	{"deny rule, read-only tool", permission.Tool{ReadOnly: true}, []permission.Rule{rule("d", "deny", "")},
 		[5]string{"deny rule", "deny rule", "deny rule", "deny rule", "deny rule"}},
 	{"ask rule", permission.Tool{}, []permission.Rule{rule("k", "ask", ""), rule("a", "allow", "")},
-		[5]string{"ask+S rule", "ask+S rule", "ask+S rule", "ask+S rule", "deny+S ask_converted_to_deny"}},
+		[5]string{"ask+S rule", "ask+S rule", "deny fallback_explore", "ask+S rule", "deny+S ask_converted_to_deny"}},
 	{"ask rule, read-only tool", permission.Tool{ReadOnly: true}, []permission.Rule{rule("k", "ask", "")},
 		[5]string{"ask+S rule", "ask+S rule", "ask+S rule", "ask+S rule", "deny+S ask_converted_to_deny"}},
 	{"ask rule, tool denies", permission.Tool{Check: answers(permission.CheckDeny)}, []permission.Rule{rule("k", "ask", "")},
-		[5]string{"ask+S rule", "ask+S rule", "ask+S rule", "ask+S rule", "deny+S ask_converted_to_deny"}},
+		[5]string{"deny tool_check", "deny tool_check", "deny fallback_explore", "deny tool_check", "deny+S ask_converted_to_deny"}},
+	{"ask rule, tool asks immune", permission.Tool{Check: answers(permission.CheckAskImmune)}, []permission.Rule{rule("k", "ask", "")},
+		[5]string{"ask+S rule", "ask+S rule", "deny fallback_explore", "ask+S rule", "deny+S ask_converted_to_deny"}},
+	{"failing deny rule that asks", permission.Tool{}, []permission.Rule{rule("d", "deny", "args.missing == 1")},
+		[5]string{"ask+S error", "ask+S error", "deny fallback_explore", "ask+S error", "deny+S ask_converted_to_deny"}},
 	{"read-only tool", permission.Tool{ReadOnly: true, Check: answers(permission.CheckDeny)}, nil,
 		[5]string{"allow read_only", "allow read_only", "allow read_only", "allow read_only", "allow read_only"}},
 	{"tool denies", permission.Tool{Check: answers(permission.CheckDeny)}, []permission.Rule{rule("a", "allow", "")},
@@ -67,6 +71,19 @@ func TestModes(t *testing.T) {
 		for i, mode := range allModes {
 			if got := summary(decide(b, mode, `{"x": 1}`)); got != row.want[i] {
 				t.Errorf("%s in %s: %s, want %s", row.name, mode, got, row.want[i])
+			}
+		}
+	}
+}
+
+// In AgentScope's own order an ask rule is heard before the denials of the tool
+// and of the mode.
+func TestModesInUpstreamOrder(t *testing.T) {
+	for _, tool := range []permission.Tool{{Name: "t"}, {Name: "t", Check: answers(permission.CheckDeny)}} {
+		b := compile(t, permission.Options{StrictAgentScope: true, Tools: []permission.Tool{tool}}, rule("k", "ask", ""))
+		for i, want := range []string{"ask+S rule", "ask+S rule", "ask+S rule", "ask+S rule", "deny+S ask_converted_to_deny"} {
+			if got := summary(decide(b, allModes[i], `{"x": 1}`)); got != want {
+				t.Errorf("check %v in %s: %s, want %s", tool.Check != nil, allModes[i], got, want)
 			}
 		}
 	}

@@ -51,6 +51,14 @@ type Kind interface {
 	Check(Call) ToolVerdict
 }
 
+// UpstreamKind is a Kind that can answer in every case as AgentScope does. Then
+// the order of the steps is AgentScope's, too: an ask rule is heard before the
+// tool's own check and before the denials of the mode, and stands in for them.
+type UpstreamKind interface {
+	Kind
+	AsUpstream() bool
+}
+
 // JointMatcher is a Matcher whose allow rules can cover a call together, each
 // of them a part of it: the commands of one shell line, for example.
 type JointMatcher interface {

@@ -36,3 +36,6 @@ type Config struct {
 	// link can lead out of the directory unseen.
 	Links Links
 }
+
+// AsUpstream implements permission.UpstreamKind.
+func (c Config) AsUpstream() bool { return c.Reading == Strict }

@@ -1,11 +1,13 @@
 package agentscope
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 )
 
 // In the strict reading every recorded decision is upstream's, down to the part
@@ -43,4 +45,29 @@ func deref(s *string) string {
 		return "null"
 	}
 	return *s
+}
+
+// An ask rule stands in for a denial of the mode in the strict reading alone.
+func TestAskRuleAndDenials(t *testing.T) {
+	rules := []message.PermissionRule{{ToolName: "Bash", Behavior: message.BehaviorAsk, Source: "test"}}
+	for _, tt := range []struct {
+		command string
+		mode    permission.Mode
+		guarded message.Behavior
+	}{
+		{"npm run x", permission.ModeExplore, message.BehaviorDeny},
+		{"ls", permission.ModeExplore, message.BehaviorAsk},
+		{"ls \u202e", permission.ModeDefault, message.BehaviorDeny},
+		{"ls \u202e", permission.ModeBypass, message.BehaviorDeny},
+		{"npm run x", permission.ModeBypass, message.BehaviorAsk},
+	} {
+		input, err := json.Marshal(map[string]string{"command": tt.command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		strict, guarded := decideBoth(t, "Bash", rules, permission.Request{Tool: "Bash", Input: input, Mode: tt.mode, Cwd: "/w"})
+		if strict.Behavior != message.BehaviorAsk || guarded.Behavior != tt.guarded {
+			t.Errorf("%q in %s: strict %s by %s, guarded %s by %s", tt.command, tt.mode, strict.Behavior, strict.Step, guarded.Behavior, guarded.Step)
+		}
+	}
 }
