@@ -207,6 +207,8 @@ func (e *evaluation) checkStep() (Decision, bool) {
 			return Decision{}, false
 		}
 		return e.immune(step, reason), true
+	case CheckUncovered:
+		return e.uncovered(reason)
 	default:
 		e.fail("", "check", errors.New("the tool's own check gave an unknown answer"))
 		return e.immune(StepError, "the tool's own check gave an unknown answer"), true
@@ -218,6 +220,18 @@ func (e *evaluation) immune(step Step, reason string) Decision {
 	d := e.askFallback(step, reason)
 	d.BypassImmune = d.Behavior == message.BehaviorAsk
 	return d
+}
+
+// uncovered leaves a call to the mode, past the allow rules.
+func (e *evaluation) uncovered(reason string) (Decision, bool) {
+	switch e.row.fallback {
+	case outcomeAllow:
+		return Decision{}, false
+	case outcomeAsk:
+		return e.askFallback(StepFallbackAsk, reason), true
+	default:
+		return e.deny(StepFallbackDontAsk, nil, dontAskReason), true
+	}
 }
 
 // allowStep looks for an allow rule. One that fails does not match, and keeps

@@ -127,6 +127,7 @@
 //	4 the tool's check denies     deny     deny          -        deny     deny
 //	  the tool's check allows     allow    allow         -        allow    allow
 //	  the tool's check asks, immune  ask+S ask+S         -        -        deny+S
+//	  the tool's check lets no allow rule count  ask+S ask+S  -   -        deny
 //	5 an allow rule               allow    allow         -        allow    allow
 //	6 otherwise                   ask+S    ask+S         deny     allow    deny
 //

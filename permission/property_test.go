@@ -69,7 +69,7 @@ func drawWorld(t *rapid.T) world {
 		tool: permission.Tool{
 			Name:     "t",
 			ReadOnly: rapid.Bool().Draw(t, "read-only"),
-			Check:    answers(permission.CheckAnswer(rapid.IntRange(0, 5).Draw(t, "check"))),
+			Check:    answers(permission.CheckAnswer(rapid.IntRange(0, 6).Draw(t, "check"))),
 		},
 		req: permission.Request{
 			Tool:  "t",

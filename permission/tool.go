@@ -97,13 +97,16 @@ type ToolVerdict struct {
 type CheckAnswer uint8
 
 // The answers. CheckAskImmune asks even where an allow rule matches; bypass
-// mode ignores it, as in AgentScope.
+// mode ignores it, as in AgentScope. CheckUncovered is a weaker form of it: no
+// allow rule matches, and the mode decides as about any call without one, so
+// that the question reads as one that nothing has been said about.
 const (
 	CheckPassthrough CheckAnswer = iota
 	CheckAllow
 	CheckDeny
 	CheckAsk
 	CheckAskImmune
+	CheckUncovered
 )
 
 // Matcher gives meaning to the rule_content of one tool's rules. Its methods

@@ -26,7 +26,7 @@ type bashCall struct {
 func (b bash) Name() string { return b.name(Bash) }
 
 func (b bash) Prepare(c permission.Call) any {
-	text, err := text(c, "command")
+	text, err := b.text(c, "command")
 	out := &bashCall{err: err, text: text, tree: parseTree(text), places: b.places(c)}
 	if b.Reading == Strict {
 		out.byChar = true
@@ -98,7 +98,7 @@ func (p *bashCall) danger() (permission.ToolVerdict, bool) {
 	if why := sedFault(p.text); why != "" {
 		return immune(StepSed, "the command has "+why), true
 	}
-	for _, f := range p.paths() {
+	for _, f := range p.tree.paths(p.byChar) {
 		if p.places.dangerous(f.path) {
 			return immune(StepDangerousPath, "the command works on the sensitive path "+f.path), true
 		}
@@ -106,29 +106,40 @@ func (p *bashCall) danger() (permission.ToolVerdict, bool) {
 	if r := p.tree.removal(p.places, p.byChar); r != "" {
 		return immune(StepDangerousRemoval, "the command removes "+r), true
 	}
+	return p.unseen()
+}
+
+// unseen finds what upstream asks about in any case where it sees it. Where it
+// does not, the question is as plain as upstream's, but no allow rule answers.
+func (p *bashCall) unseen() (permission.ToolVerdict, bool) {
+	for _, f := range p.unseenPaths() {
+		if p.places.dangerous(f) {
+			return uncovered("the command works on the sensitive path " + f), true
+		}
+	}
 	if r := p.provenRemoval(); r != "" {
-		return immune(StepDangerousRemoval, "the command removes "+r), true
+		return uncovered("the command removes " + r), true
 	}
 	return permission.ToolVerdict{}, false
 }
 
-// paths are upstream's and, in the guarded reading, also those that quotes,
-// wrappers or a program unknown to upstream hide from it.
-func (p *bashCall) paths() []commandPath {
-	out := p.tree.paths(p.byChar)
+// unseenPaths are those of all commands, with what quotes, wrappers or a program
+// unknown to upstream hide from it.
+func (p *bashCall) unseenPaths() []string {
+	var out []string
 	for _, c := range p.allCommands() {
 		name := programOf(c)
 		for _, r := range c.Redirects {
-			out = append(out, commandPath{"redirect", unquote(strings.TrimLeft(r, "0123456789<>&| \t"))})
+			out = append(out, unquote(strings.TrimLeft(r, "0123456789<>&| \t")))
 		}
 		if !fileCommands[name] && !fileWriters[name] {
 			continue
 		}
 		for _, w := range c.Argv[1:] {
 			if !strings.HasPrefix(w.Text, "-") {
-				out = append(out, commandPath{name, unquote(w.Text)})
+				out = append(out, unquote(w.Text))
 			} else if _, value, ok := strings.Cut(w.Text, "="); ok {
-				out = append(out, commandPath{name, value})
+				out = append(out, value)
 			}
 		}
 	}

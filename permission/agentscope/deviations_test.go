@@ -18,12 +18,15 @@ var update = flag.Bool("update", false, "write DEVIATIONS.md anew")
 
 // untagged are the rows without a tag that the guarded reading answers more
 // strictly, each with its reason. No row joins them by accident: the test fails
-// for one that is not listed, and for one listed that agrees.
+// for one that is not listed, and for one listed that agrees; and
+// TestUntaggedRowsDoHarm shows of each what upstream's answer lets happen.
 var untagged = map[string]string{
-	"deny_prefix_not_first":       "a deny rule is about every command of the line, not the first alone",
-	"allow_glob_dotdot":           "an allow rule speaks of the file that a path means: `..` leads out of what it names",
-	"touch_quoted_outside":        "an argument in quotes is a path, too, and this one is outside",
-	`bash/rm "/home/dev/.bashrc"`: "asked as upstream does, but no allow rule can answer: quotes do not hide a sensitive file",
+	"deny_prefix_not_first": "a deny rule sees every simple command of a line, not the first alone: what it denies would be one answer, " +
+		"or in bypass mode nothing, away from running",
+	"allow_glob_dotdot": "an allow rule speaks of the file that a path means: `..` leads out of the folder that it names, " +
+		"and a file would be written that no rule allows",
+	"touch_quoted_outside": "an argument in quotes is a path, too, and this one is outside of the working directories: " +
+		"a file would be written there that no rule and no mode allows",
 }
 
 // looseness orders behaviors.
@@ -131,7 +134,8 @@ func decisionTables(t *testing.T, b *strings.Builder) {
 		}
 	}
 	fmt.Fprintf(b, "## Decisions\n\n%d of %d rows. The first table has the rows that the recording itself marks as unsafe or odd, "+
-		"the second those that it does not mark.\n\n", len(tagged)+len(others), len(rows))
+		"the second those that it does not mark. TestUntaggedRowsDoHarm runs each of the second table in bash, and shows that upstream's answer "+
+		"would let happen what nobody has allowed.\n\n", len(tagged)+len(others), len(rows))
 	for _, part := range [][]string{tagged, others} {
 		b.WriteString("| call, and rules | mode | AgentScope | guarded | why |\n|---|---|---|---|---|\n" + strings.Join(part, "") + "\n")
 	}

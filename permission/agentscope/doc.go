@@ -18,12 +18,13 @@
 //
 // # Two readings
 //
-// [Strict] answers every call as AgentScope 2.0.6 does, its hazards included;
-// the recorded decisions, analyses and matches in testdata are reproduced row
-// by row. [Guarded], the default, differs where upstream allows what nobody
-// meant to allow: it never allows more and never denies less. All its
-// differences on the recorded rows stand in DEVIATIONS.md, which the tests make
-// and compare. In short:
+// [Strict] answers every call as AgentScope 2.0.6 does, its hazards included,
+// and lets an ask rule stand in for the denials of tools and modes; the recorded
+// decisions, analyses and matches in testdata are reproduced row by row.
+// [Guarded], the default, differs where upstream allows what nobody meant to
+// allow: it never allows more and never denies less. All its differences on the
+// recorded rows stand in DEVIATIONS.md, which the tests make and compare. In
+// short:
 //
 //   - A command is read-only if package permission/shell proves it, command by
 //     command; upstream looks at the beginning of the line.
@@ -46,6 +47,8 @@
 // that does more than print and replace, writing sensitive files (.env, .ssh,
 // .git and others), removing the root, home, a folder of the root or all of a
 // folder. Such a question is bypass-immune. The decision's Step names the part.
+// Where quotes, wrappers or links hide such a thing from AgentScope, the question
+// is the plain one of the mode; no allow rule answers it either.
 //
 // # Questions that one answer settles
 //

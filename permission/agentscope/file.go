@@ -19,12 +19,12 @@ func (f file) Name() string { return f.name(f.kind) }
 func (file) Prepare(permission.Call) any { return nil }
 
 func (f file) ReadOnly(c permission.Call) bool {
-	_, err := text(c, "file_path")
+	_, err := f.text(c, "file_path")
 	return !f.writes && err == nil
 }
 
 func (f file) Check(c permission.Call) permission.ToolVerdict {
-	path, err := text(c, "file_path")
+	path, err := f.text(c, "file_path")
 	switch {
 	case err != nil:
 		return malformed(err)
@@ -32,8 +32,11 @@ func (f file) Check(c permission.Call) permission.ToolVerdict {
 		return permission.ToolVerdict{}
 	}
 	at := f.places(c)
-	if at.dangerous(path) || f.Reading != Strict && at.leadsToDanger(path) {
+	if at.dangerous(path) {
 		return immune(StepDangerousPath, "it writes the sensitive file "+path)
+	}
+	if f.Reading != Strict && at.leadsToDanger(path) {
+		return uncovered("a link may lead to a sensitive file from " + path)
 	}
 	if editsFreely(c.Mode) && at.inside(path) && (f.Reading == Strict || at.provenInside(path)) {
 		return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory, Message: "the file is in a working directory"}
@@ -43,7 +46,7 @@ func (f file) Check(c permission.Call) permission.ToolVerdict {
 
 // Suggest offers a rule for the folder of the file.
 func (f file) Suggest(c permission.Call) []message.PermissionRule {
-	path, err := text(c, "file_path")
+	path, err := f.text(c, "file_path")
 	if err != nil || path == "" {
 		return nil
 	}
@@ -56,7 +59,7 @@ func (f file) Suggest(c permission.Call) []message.PermissionRule {
 
 func (f file) Compile(content string, behavior message.Behavior) (permission.Pattern, error) {
 	return pathPattern{content: content, narrow: f.Reading != Strict && behavior == message.BehaviorAllow, match: func(c permission.Call) (bool, error) {
-		path, err := text(c, "file_path")
+		path, err := f.text(c, "file_path")
 		if err != nil || path == "" {
 			return false, err
 		}

@@ -89,13 +89,14 @@ func (c Config) name(kind string) string {
 	return name
 }
 
-// text is an argument that has to be text; "" if it is absent.
-func text(c permission.Call, name string) (string, error) {
-	switch v := c.Input[name].(type) {
+// text is an argument that has to be text; "" if it is absent. Upstream takes
+// null for absent.
+func (c Config) text(call permission.Call, name string) (string, error) {
+	switch v := call.Input[name].(type) {
 	case string:
 		return v, nil
 	case nil:
-		if _, given := c.Input[name]; !given {
+		if _, given := call.Input[name]; !given || c.Reading == Strict {
 			return "", nil
 		}
 	}
@@ -109,6 +110,12 @@ func malformed(err error) permission.ToolVerdict {
 
 func immune(step permission.Step, why string) permission.ToolVerdict {
 	return permission.ToolVerdict{Answer: permission.CheckAskImmune, Step: step, Message: why}
+}
+
+// uncovered is the verdict on what upstream does not see: whatever the allow
+// rules say it is asked about, as upstream asks where no rule allows.
+func uncovered(why string) permission.ToolVerdict {
+	return permission.ToolVerdict{Answer: permission.CheckUncovered, Message: why}
 }
 
 // suggest is one rule to offer with a question.

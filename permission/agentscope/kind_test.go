@@ -36,7 +36,7 @@ func TestNew(t *testing.T) {
 // and no rule is said not to match.
 func TestMalformedArguments(t *testing.T) {
 	for kind, input := range map[string]map[string]any{
-		Bash: {"command": int64(7)}, Read: {"file_path": []any{}}, Write: {"file_path": nil}, Edit: {"file_path": true},
+		Bash: {"command": int64(7)}, Read: {"file_path": []any{}}, Write: {"file_path": int64(0)}, Edit: {"file_path": true},
 		Glob: {"path": 1.5, "pattern": "x"}, Grep: {"path": map[string]any{}},
 	} {
 		for _, r := range []Reading{Strict, Guarded} {
@@ -58,6 +58,35 @@ func TestMalformedArguments(t *testing.T) {
 			}
 			if _, err := p.Match(c); err == nil {
 				t.Errorf("a rule about %s is matched with %v", kind, input)
+			}
+		}
+	}
+}
+
+// AgentScope takes null for an argument that is absent. So does the strict
+// reading, and the guarded one where the argument may be left out.
+func TestNullArguments(t *testing.T) {
+	for kind, input := range map[string]map[string]any{
+		Bash: {"command": nil}, Read: {"file_path": nil}, Write: {"file_path": nil}, Edit: {"file_path": nil},
+		Glob: {"path": nil, "pattern": "x"}, Grep: {"path": nil, "pattern": "x"},
+	} {
+		for _, r := range []Reading{Strict, Guarded} {
+			k := MustNew(kind, Config{Reading: r})
+			c := permission.Call{Tool: kind, Input: input, Cwd: "/w"}
+			c.Prepared = k.Prepare(c)
+			taken := r == Strict || kind == Glob || kind == Grep
+			if v := k.Check(c); (v.Answer == permission.CheckPassthrough) != taken {
+				t.Errorf("%s %s: the check answers %v", r, kind, v)
+			}
+			if reads := kind == Read || kind == Glob || kind == Grep; k.ReadOnly(c) != (reads && taken) {
+				t.Errorf("%s %s: read-only %v", r, kind, k.ReadOnly(c))
+			}
+			p, err := k.Compile("/w", message.BehaviorDeny)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if matched, err := p.Match(c); (err == nil) != taken || matched && kind != Grep && kind != Glob {
+				t.Errorf("%s %s: a rule matches %v, %v", r, kind, matched, err)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package agentscope
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/askance-dev/askance/message"
@@ -18,24 +19,32 @@ func (s search) Name() string { return s.name(s.kind) }
 
 func (search) Prepare(permission.Call) any { return nil }
 
-func (search) ReadOnly(c permission.Call) bool {
-	_, badPath := text(c, "path")
-	_, badPattern := text(c, "pattern")
-	return badPath == nil && badPattern == nil
-}
+func (s search) ReadOnly(c permission.Call) bool { return s.wellFormed(c) == nil }
 
-func (search) Check(c permission.Call) permission.ToolVerdict {
-	for _, name := range []string{"path", "pattern"} {
-		if _, err := text(c, name); err != nil {
-			return malformed(err)
-		}
+func (s search) Check(c permission.Call) permission.ToolVerdict {
+	if err := s.wellFormed(c); err != nil {
+		return malformed(err)
 	}
 	return permission.ToolVerdict{}
 }
 
+func (s search) wellFormed(c permission.Call) error {
+	_, badPath := s.path(c)
+	_, badPattern := s.text(c, "pattern")
+	return errors.Join(badPath, badPattern)
+}
+
+// path is the folder as it is given. The tools take null for none.
+func (s search) path(c permission.Call) (string, error) {
+	if c.Input["path"] == nil {
+		return "", nil
+	}
+	return s.text(c, "path")
+}
+
 // folder is where the call searches.
-func (search) folder(c permission.Call) (string, error) {
-	path, err := text(c, "path")
+func (s search) folder(c permission.Call) (string, error) {
+	path, err := s.path(c)
 	if path == "" {
 		path = c.Cwd
 	}
@@ -58,7 +67,7 @@ func (s search) Compile(content string, behavior message.Behavior) (permission.P
 		if err != nil {
 			return false, err
 		}
-		looked, err := text(c, "pattern")
+		looked, err := s.text(c, "pattern")
 		if err != nil {
 			return false, err
 		}
@@ -83,7 +92,7 @@ func (s search) upstream(content string, c permission.Call, folder, looked strin
 	if s.kind == Grep {
 		return matchName(content, folder)
 	}
-	given, _ := text(c, "path") // folder has been read from it
+	given, _ := s.path(c) // folder has been read from it
 	return given != "" && matchName(content, given) || looked != "" && matchName(content, looked)
 }
 

@@ -1,0 +1,111 @@
+package agentscope
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// harm is what a row without a tag makes happen below a folder that stands for
+// the root, if it runs.
+type harm struct {
+	run  func(row decided, root string) string // the line that does what the tool does
+	left string                                // the file that is there afterwards
+	text string                                // what is in it
+}
+
+var harms = map[string]harm{
+	"deny_prefix_not_first": {run: func(row decided, _ string) string { return row.argument("command") }, left: "ran", text: "git push\n"},
+	"allow_glob_dotdot": {run: func(row decided, root string) string { return `printf x > "` + root + row.argument("file_path") + `"` },
+		left: "etc/x", text: "x"},
+	"touch_quoted_outside": {run: func(row decided, root string) string {
+		return strings.ReplaceAll(row.argument("command"), "/etc/", root+"/etc/")
+	}, left: "etc/x"},
+}
+
+func (d decided) argument(name string) string {
+	var in map[string]string
+	if json.Unmarshal(d.Input, &in) != nil {
+		return ""
+	}
+	return in[name]
+}
+
+// Why the rows without a tag that are answered more strictly cannot be answered
+// as upstream does: run in bash, each does what no rule of the row allows, or
+// what one denies.
+func TestUntaggedRowsDoHarm(t *testing.T) {
+	for _, row := range decisions(t) {
+		if untagged[row.Name] == "" {
+			continue
+		}
+		h, ok := harms[row.Name]
+		if !ok {
+			t.Errorf("%s: nothing shows that upstream's answer does harm", row.Name)
+			continue
+		}
+		root := t.TempDir()
+		for _, dir := range []string{"bin", "etc", row.Cwd + "/src", row.Cwd + "/x"} {
+			if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stub := "#!/bin/sh\necho git \"$@\" > '" + root + "/ran'\n"
+		if err := os.WriteFile(filepath.Join(root, "bin/git"), []byte(stub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", h.run(row, root))
+		cmd.Dir, cmd.Env = filepath.Join(root, row.Cwd), []string{"PATH=" + root + "/bin:/usr/bin:/bin"}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", row.Name, err, out)
+		}
+		if got, err := os.ReadFile(filepath.Join(root, h.left)); err != nil || string(got) != h.text {
+			t.Errorf("%s: it does no harm: %q, %v", row.Name, got, err)
+		}
+	}
+}
+
+// What upstream does not see, such as a path in quotes, is a plain question as
+// there. But no allow rule answers it, whoever gave it: upstream would let these
+// run.
+func TestUnseenDangerIsNotCovered(t *testing.T) {
+	allow := func(content *string) message.PermissionRule {
+		return message.PermissionRule{ToolName: "Bash", RuleContent: content, Behavior: message.BehaviorAllow, Source: "test"}
+	}
+	rules := []message.PermissionRule{allow(nil), allow(new("rm:*")), allow(new("echo:*")), allow(new("cp:*"))}
+	for command, mode := range map[string]permission.Mode{
+		`rm "/home/dev/.bashrc"`:  permission.ModeDefault,
+		`rm ~/"x"/.git`:           permission.ModeAcceptEdits,
+		`echo a > "x/.env"`:       permission.ModeDefault,
+		`env rm -r /usr`:          permission.ModeDefault,
+		`cp a "/home/dev/.npmrc"`: permission.ModeAcceptEdits,
+	} {
+		input, err := json.Marshal(map[string]string{"command": command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := permission.Request{Tool: "Bash", Input: input, Mode: mode, Cwd: "/workspace/project", WorkingDirs: []string{"/home/dev"}}
+		strict, guarded := decideBoth(t, "Bash", rules, req)
+		if strict.Behavior != message.BehaviorAllow || guarded.Behavior != message.BehaviorAsk || guarded.BypassImmune {
+			t.Errorf("%q: strict %s by %s, guarded %s by %s, immune %v", command, strict.Behavior, strict.Step, guarded.Behavior, guarded.Step, guarded.BypassImmune)
+		}
+		b, err := permission.Compile(permission.Policy{}, permission.Options{Tools: []permission.Tool{{Name: "Bash", Kind: MustNew(Bash, Config{Home: "/home/dev"})}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Covers(context.Background(), req, rules) == nil {
+			t.Errorf("%q is covered by remembered rules", command)
+		}
+		req.SessionRules = rules
+		if d := b.Decide(context.Background(), req); d.Behavior != message.BehaviorAsk {
+			t.Errorf("%q with rules of the session: %s by %s", command, d.Behavior, d.Step)
+		}
+	}
+}
