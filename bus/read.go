@@ -99,6 +99,16 @@ func (j *Journal) next(ctx context.Context, filter string, after uint64) (stored
 	return j.get(ctx, getRequest{Seq: after + 1, NextFor: filter})
 }
 
+// Head is the sequence of the journal's last record, 0 if it has none. Watch
+// after it delivers what comes from now on.
+func (j *Journal) Head(ctx context.Context) (uint64, error) {
+	seq, err := j.end(ctx)
+	if err != nil {
+		return 0, apiError("read the journal's end", "stream "+j.stream, err)
+	}
+	return seq, nil
+}
+
 // end is the sequence of the stream's last message, 0 if it has none.
 func (j *Journal) end(ctx context.Context) (uint64, error) {
 	m, err := j.get(ctx, getRequest{LastFor: ">"})

@@ -42,13 +42,14 @@ type Feeds struct {
 	space *Space
 	log   *slog.Logger
 
-	mu   sync.Mutex
-	subs map[*changes]struct{}
+	mu        sync.Mutex // guards what follows
+	subs      map[*changes]struct{}
+	listening chan struct{} // closed while the journal is followed
 }
 
 // NewFeeds makes the feeds of a space. Run them with Run.
 func NewFeeds(space *Space, log *slog.Logger) *Feeds {
-	return &Feeds{space: space, log: log, subs: map[*changes]struct{}{}}
+	return &Feeds{space: space, log: log, subs: map[*changes]struct{}{}, listening: make(chan struct{})}
 }
 
 // Run follows the journal for all subscribers until ctx ends.
@@ -80,7 +81,11 @@ type changes struct {
 type changeSink Feeds
 
 // CaughtUp implements message.Sink.
-func (f *changeSink) CaughtUp() {}
+func (f *changeSink) CaughtUp() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.listening)
+}
 
 // Record implements message.Sink.
 func (f *changeSink) Record(r message.Record) {
@@ -105,9 +110,15 @@ func (f *Feeds) publish(c Change) {
 	}
 }
 
+// drop cuts all subscribers off: from here on something may be missed.
 func (f *Feeds) drop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	select {
+	case <-f.listening:
+		f.listening = make(chan struct{})
+	default:
+	}
 	for s := range f.subs {
 		close(s.behind)
 		delete(f.subs, s)
@@ -119,15 +130,11 @@ func (f *Feeds) drop() {
 // can be missed any more: read the list of calls there. It returns fn's or
 // subscribed's error, ErrBehind, or the cause of ctx's end.
 func (f *Feeds) Changes(ctx context.Context, subscribed func() error, fn func(Change) error) error {
-	s := &changes{queue: make(chan Change, changeQueue), behind: make(chan struct{})}
-	f.mu.Lock()
-	f.subs[s] = struct{}{}
-	f.mu.Unlock()
-	defer func() {
-		f.mu.Lock()
-		delete(f.subs, s)
-		f.mu.Unlock()
-	}()
+	s, err := f.subscribe(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.unsubscribe(s)
 	if subscribed != nil {
 		if err := subscribed(); err != nil {
 			return err
@@ -145,6 +152,34 @@ func (f *Feeds) Changes(ctx context.Context, subscribed func() error, fn func(Ch
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// subscribe waits until the journal is followed.
+func (f *Feeds) subscribe(ctx context.Context) (*changes, error) {
+	s := &changes{queue: make(chan Change, changeQueue), behind: make(chan struct{})}
+	for {
+		f.mu.Lock()
+		listening := f.listening
+		select {
+		case <-listening:
+			f.subs[s] = struct{}{}
+			f.mu.Unlock()
+			return s, nil
+		default:
+		}
+		f.mu.Unlock()
+		select {
+		case <-listening:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (f *Feeds) unsubscribe(s *changes) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.subs, s)
 }
 
 // Events calls fn, from the caller's goroutine, with the AgentScope events of a

@@ -62,6 +62,7 @@ func WriteProblem(w http.ResponseWriter, err error) {
 		b = fmt.Appendf(nil, `{"title":%q,"status":%d,"code":%q}`, p.Title, p.Status, p.Code)
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(b, '\n')) // the peer may be gone
+	_, _ = w.Write(append(b, '\n')) //nolint:gosec // G705: JSON that says so, with nosniff; the peer may be gone
 }

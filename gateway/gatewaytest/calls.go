@@ -1,0 +1,98 @@
+package gatewaytest
+
+import (
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// PayInput is the input of the calls that Ask proposes.
+const PayInput = `{"to":"acme","amount":42}`
+
+// Propose proposes a call as Bot, and gives it as it then is.
+func (s *Space) Propose(session, reply, call, tool, input string) *message.Call {
+	s.w.t.Helper()
+	out, err := s.Client(Bot).Propose(s.w.t.Context(), message.ProposeRequest{
+		Session: message.SessionID(session), Reply: message.ReplyID(reply), Agent: "agent",
+		Calls: []message.ToolCallBlock{{ID: message.CallID(call), Name: tool, Input: input, State: message.ToolCallPending}},
+	})
+	if err != nil || len(out.Calls) != 1 {
+		s.w.t.Fatalf("propose %s: %v", call, err)
+	}
+	return out.Calls[0]
+}
+
+// Ask proposes a call of Pay, which asks, and gives its key.
+func (s *Space) Ask(session, reply, call string) message.Key {
+	s.w.t.Helper()
+	c := s.Propose(session, reply, call, Pay, PayInput)
+	if c.State != message.ToolCallAsking {
+		s.w.t.Fatalf("the call %s is %s, not asking", call, c.State)
+	}
+	return c.Key
+}
+
+// Say streams events of a reply as Bot; it fills in their reply ids.
+func (s *Space) Say(session, reply string, events ...message.Event) uint64 {
+	s.w.t.Helper()
+	r := message.EmitRequest{Session: message.SessionID(session), Reply: message.ReplyID(reply)}
+	for _, ev := range events {
+		ev.Header().Reply = r.Reply
+		raw, err := strictjson.Marshal(ev)
+		if err != nil {
+			s.w.t.Fatalf("encode %s: %v", ev.Type(), err)
+		}
+		r.Events = append(r.Events, raw)
+	}
+	out, err := s.Client(Bot).Emit(s.w.t.Context(), r)
+	if err != nil {
+		s.w.t.Fatalf("emit: %v", err)
+	}
+	return out.Seq
+}
+
+// Show is the call as Bot sees it.
+func (s *Space) Show(k message.Key) *message.Call {
+	s.w.t.Helper()
+	out, err := s.Client(Bot).Show(s.w.t.Context(), message.ShowRequest{Key: k})
+	if err != nil {
+		s.w.t.Fatalf("show %s: %v", k, err)
+	}
+	return out.Call
+}
+
+// Approve approves a call in the name of an approver, in the process.
+func (s *Space) Approve(name string, k message.Key) *message.Call {
+	s.w.t.Helper()
+	return s.Answer(name, message.Answer{Key: k, Kind: message.AnswerApprove})
+}
+
+// Reject rejects it with feedback.
+func (s *Space) Reject(name string, k message.Key, feedback string) *message.Call {
+	s.w.t.Helper()
+	return s.Answer(name, message.Answer{Key: k, Kind: message.AnswerReject, Feedback: feedback})
+}
+
+// Answer answers the present question of a call.
+func (s *Space) Answer(name string, a message.Answer) *message.Call {
+	s.w.t.Helper()
+	if a.Digest == "" {
+		a.Digest = s.Show(a.Key).Digest
+	}
+	c, err := s.Client(name).Answer(s.w.t.Context(), a)
+	if err != nil {
+		s.w.t.Fatalf("answer of %s to %s: %v", name, a.Key, err)
+	}
+	return c
+}
+
+// Finished waits until the call is finished, and gives it.
+func (s *Space) Finished(k message.Key) *message.Call {
+	s.w.t.Helper()
+	out, err := s.Client(Bot).Wait(s.w.t.Context(), message.WaitRequest{Session: k.Session, Reply: k.Reply, Calls: []message.CallID{k.Call}, TimeoutMS: (20 * time.Second).Milliseconds()})
+	if err != nil || !out.Done {
+		s.w.t.Fatalf("the call %s is not finished: %v", k, err)
+	}
+	return out.Calls[0]
+}

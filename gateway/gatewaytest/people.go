@@ -1,0 +1,88 @@
+package gatewaytest
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/message"
+)
+
+// Names of people and programs; each has one role, and a token in each space.
+const (
+	Bot   = "bot"   // runtime
+	Robot = "robot" // another runtime
+	Ann   = "ann"   // approver, in ops and finance
+	Bob   = "bob"   // approver, in ops
+	Cy    = "cy"    // approver, in no group
+	Olga  = "olga"  // operator
+	Audie = "audie" // auditor
+	Wendy = "wendy" // worker
+)
+
+// Names are all names.
+var Names = []string{Bot, Robot, Ann, Bob, Cy, Olga, Audie, Wendy}
+
+// Everything is somebody with every role but worker: the frontend of a small
+// team, that runs agents and answers questions.
+const Everything = "everything"
+
+// RoleOf is the role of a name.
+func RoleOf(name string) message.Role {
+	switch name {
+	case Bot, Robot:
+		return message.RoleRuntime
+	case Ann, Bob, Cy:
+		return message.RoleApprover
+	case Olga:
+		return message.RoleOperator
+	case Audie:
+		return message.RoleAuditor
+	}
+	return message.RoleWorker
+}
+
+// Roles are those of a name's token.
+func Roles(name string) []message.Role {
+	if name == Everything {
+		return []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}
+	}
+	return []message.Role{RoleOf(name)}
+}
+
+// AuthToken is how the tokens of a world are recorded with votes.
+const AuthToken = "http-token"
+
+// Token is the token of a name in this space.
+func (s *Space) Token(name string) string { return string(s.ID) + ":" + name }
+
+// tokens is the authenticator of a world.
+type tokens struct{ byToken map[string]*gateway.Identity }
+
+func newTokens() *tokens {
+	t := &tokens{byToken: map[string]*gateway.Identity{}}
+	for _, space := range []message.SpaceID{"alpha", "beta"} {
+		for _, name := range append(Names, Everything) {
+			t.byToken[string(space)+":"+name] = &gateway.Identity{Name: name, Space: space, Roles: Roles(name), Auth: AuthToken}
+		}
+	}
+	return t
+}
+
+// Authenticate implements gateway.Authenticator.
+func (t *tokens) Authenticate(r *http.Request) (*gateway.Identity, error) {
+	h := r.Header.Get("Authorization")
+	if h == "" {
+		return nil, gateway.ErrNoCredentials
+	}
+	token, _ := strings.CutPrefix(h, "Bearer ")
+	return t.Token(r, token)
+}
+
+// Token implements gateway.Authenticator.
+func (t *tokens) Token(_ *http.Request, token string) (*gateway.Identity, error) {
+	if id := t.byToken[token]; id != nil {
+		return id, nil
+	}
+	return nil, &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the token is not known", Hint: "use a token of this world"}
+}

@@ -1,0 +1,123 @@
+package gatewaytest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// Tools of a world.
+const (
+	Echo   = "echo"        // local, allowed: answers with its input
+	Slow   = "slow"        // local, allowed: says "step 1" and waits for Space.Release
+	Pay    = "pay"         // local, asks anybody; {"to": string, "amount": integer}; may be remembered
+	Deploy = "deploy"      // local, asks two of the group ops: Ann and Bob
+	Login  = "login"       // local, asks; args.password is hidden
+	Drop   = "drop"        // local, denied
+	Job    = "job"         // remote, allowed; see Space.Work
+	Ship   = "ship"        // remote, asks
+	Lookup = "lookup"      // external, allowed: the runtime reports the result
+	Browse = "browse"      // external, asks
+	Other  = "unknown.not" // not declared: refused
+)
+
+// Rules is the policy of both spaces.
+const Rules = `version: 1
+name: world
+rules:
+  - {name: free, tool: [echo, slow, job, lookup], behavior: allow}
+  - name: money
+    tool: pay
+    behavior: ask
+    message: '"Pay " + string(args.amount) + " to " + args.to + "?"'
+    remember: {scope: [args.to], ttl: 720h}
+  - {name: release, tool: deploy, behavior: ask, quorum: 2, approvers: {groups: [ops]}}
+  - {name: account, tool: login, behavior: ask, redact: [args.password]}
+  - {name: sensitive, tool: [ship, browse], behavior: ask}
+  - {name: never, tool: drop, behavior: deny, message: '"tables are not dropped here"'}
+`
+
+const paySchema = `{"type":"object","properties":{"to":{"type":"string","minLength":1},"amount":{"type":"integer","minimum":1,"maximum":1000000}},"required":["to","amount"],"additionalProperties":false}`
+
+const loginSchema = `{"type":"object","properties":{"user":{"type":"string"},"password":{"type":"string"}},"required":["user","password"]}`
+
+// people are the groups of both spaces.
+var people = engine.StaticDirectory{Ann: {"ops", "finance"}, Bob: {"ops"}}
+
+func tools(t testing.TB) []engine.Tool {
+	t.Helper()
+	var out []engine.Tool
+	for _, of := range []struct {
+		name, about string
+		place       message.Placement
+		schema      string
+	}{
+		{Echo, "Repeats its input.", message.PlaceLocal, ""},
+		{Slow, "Takes its time.", message.PlaceLocal, ""},
+		{Pay, "Pays somebody.", message.PlaceLocal, paySchema},
+		{Deploy, "Puts a version into production.", message.PlaceLocal, ""},
+		{Login, "Logs in somewhere.", message.PlaceLocal, loginSchema},
+		{Drop, "Drops a table.", message.PlaceLocal, ""},
+		{Job, "Runs elsewhere.", message.PlaceRemote, ""},
+		{Ship, "Ships an order.", message.PlaceRemote, ""},
+		{Lookup, "Looks something up in the frontend.", message.PlaceExternal, ""},
+		{Browse, "Opens a page in the frontend.", message.PlaceExternal, ""},
+	} {
+		tool := engine.Tool{Tool: permission.Tool{Name: of.name}, Description: of.about, Placement: of.place, ConcurrencySafe: true}
+		if of.schema != "" {
+			s, err := permission.CompileSchema([]byte(of.schema))
+			if err != nil {
+				t.Fatalf("schema of %s: %v", of.name, err)
+			}
+			tool.Schema = s
+		}
+		out = append(out, tool)
+	}
+	return out
+}
+
+func policy(t testing.TB, rules string, tools []engine.Tool) *permission.Bundle {
+	t.Helper()
+	parsed, err := permission.Parse(permission.File{Name: "world.yaml", Data: []byte(rules)})
+	if err != nil {
+		t.Fatalf("policy: %v", err)
+	}
+	opts := permission.Options{Enforced: engine.Duties()}
+	for _, tool := range tools {
+		opts.Tools = append(opts.Tools, tool.Tool)
+	}
+	b, err := permission.Compile(parsed, opts)
+	if err != nil {
+		t.Fatalf("policy: %v", err)
+	}
+	return b
+}
+
+// local runs the local tools; slow ones wait for released.
+func local(t testing.TB, released <-chan struct{}) *executor.Registry {
+	t.Helper()
+	r := new(executor.Registry)
+	echo := func(_ context.Context, task executor.Task) (executor.Output, error) {
+		return executor.Text(string(task.Input)), nil
+	}
+	slow := func(ctx context.Context, task executor.Task) (executor.Output, error) {
+		task.Progress("step 1")
+		select {
+		case <-released:
+			task.Progress("step 2")
+			return executor.Text("done"), nil
+		case <-ctx.Done():
+			return executor.Output{}, context.Cause(ctx)
+		}
+	}
+	for tool, h := range map[string]executor.Handler{Echo: echo, Pay: echo, Deploy: echo, Login: echo, Drop: echo, Slow: slow} {
+		if err := r.Register(tool, h); err != nil {
+			t.Fatalf("register %s: %v", tool, err)
+		}
+	}
+	return r
+}

@@ -1,0 +1,198 @@
+package gatewaytest
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/message"
+)
+
+// Space is one space of a world. Its methods may be called from the test's
+// goroutine alone, but for As, Client and HTTP.
+type Space struct {
+	ID message.SpaceID
+
+	w        *World
+	nc       *nats.Conn
+	journal  *bus.Journal
+	tools    []engine.Tool
+	released chan struct{}
+	release  sync.Once
+
+	mu       sync.Mutex // guards what follows
+	engine   *engine.Engine
+	service  *bus.Service
+	progress map[int]func(message.ProgressRequest)
+	next     int
+}
+
+func (w *World) space(id message.SpaceID) *Space {
+	w.t.Helper()
+	s := &Space{ID: id, w: w, tools: tools(w.t), released: make(chan struct{}), progress: map[int]func(message.ProgressRequest){}}
+	s.nc = w.conn(bus.EngineName)
+	var err error
+	if s.journal, err = bus.OpenJournal(w.t.Context(), s.nc, id, w.keys, bus.JournalOptions{Durability: bus.DurabilityCached}); err != nil {
+		w.t.Fatalf("open the journal of %s: %v", id, err)
+	}
+	s.start()
+	w.t.Cleanup(s.stop)
+	return s
+}
+
+func (w *World) conn(principal string) *nats.Conn {
+	w.t.Helper()
+	nc, err := w.bus.Connect(context.Background(), bus.ConnectOptions{Principal: principal})
+	if err != nil {
+		w.t.Fatalf("connect as %s: %v", principal, err)
+	}
+	w.t.Cleanup(nc.Close)
+	return nc
+}
+
+// start starts an engine, and its service over NATS.
+func (s *Space) start() {
+	t := s.w.t
+	t.Helper()
+	e, err := engine.New(s.ID, s.journal, policy(t, s.w.o.rules, s.tools), s.tools,
+		engine.WithExecutor(local(t, s.released)), engine.WithDirectory(people), engine.WithSigningKey(s.w.keys.Signer()),
+		engine.WithSignals(tee{bus.NewSignals(s.nc, s.ID, nil), s}), engine.WithDrain(0))
+	if err == nil {
+		err = e.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatalf("start the engine of %s: %v", s.ID, err)
+	}
+	service, err := bus.Serve(context.Background(), s.nc, s.ID, func(p message.Principal, tool string) bus.Surface {
+		if p.Role == message.RoleWorker {
+			return e.Worker(p, tool)
+		}
+		return e.As(p)
+	}, bus.ServiceOptions{Observer: e})
+	if err != nil {
+		t.Fatalf("serve %s: %v", s.ID, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.engine, s.service = e, service
+}
+
+func (s *Space) stop() {
+	s.mu.Lock()
+	e, service := s.engine, s.service
+	s.mu.Unlock()
+	service.Close()
+	_ = e.Close() // always nil
+}
+
+// Restart replaces the engine by a new one on the same journal, as after a
+// crash of its process. The gateway stays.
+func (s *Space) Restart() {
+	s.w.t.Helper()
+	s.stop()
+	s.start()
+}
+
+// Release lets the calls of Slow end, those of now and those to come.
+func (s *Space) Release() { s.release.Do(func() { close(s.released) }) }
+
+// Gateway is the space as a gateway takes it. It stays good across Restart.
+func (s *Space) Gateway() *gateway.Space {
+	return &gateway.Space{ID: s.ID, As: s.As, Watch: s.watch, Progress: s.onProgress, Tools: s.tools}
+}
+
+// Journal is the space's journal.
+func (s *Space) Journal() *bus.Journal { return s.journal }
+
+// As is the engine of now for a principal.
+func (s *Space) As(by message.Principal) engine.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.As(by)
+}
+
+func (s *Space) watch(ctx context.Context, sink message.Sink) error {
+	head, err := s.journal.Head(ctx)
+	if err != nil {
+		return err
+	}
+	return s.journal.Watch(ctx, head, sink)
+}
+
+func (s *Space) onProgress(f func(message.ProgressRequest)) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.next
+	s.next++
+	s.progress[id] = f
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.progress, id)
+	}
+}
+
+// tee lets the gateway hear of progress.
+type tee struct {
+	engine.Signals
+	s *Space
+}
+
+// Progress implements engine.Signals.
+func (t tee) Progress(c *message.Call, p message.ProgressRequest) {
+	t.s.mu.Lock()
+	for _, f := range t.s.progress {
+		f(p)
+	}
+	t.s.mu.Unlock()
+	t.Signals.Progress(c, p)
+}
+
+// HTTP is a client with the token of one of the names of this package.
+func (s *Space) HTTP(name string) *http.Client { return s.w.WithToken(s.Token(name)) }
+
+// Client is the engine for one of the names, as a program in the process has it.
+func (s *Space) Client(name string) engine.Client {
+	return s.As(message.Principal{Role: RoleOf(name), Name: name})
+}
+
+// NATS is the engine for one of the names over NATS.
+func (s *Space) NATS(name string) *bus.Client {
+	s.w.t.Helper()
+	c, err := bus.NewClient(s.w.conn(name), s.ID, message.Principal{Role: RoleOf(name), Name: name})
+	if err != nil {
+		s.w.t.Fatalf("client %s: %v", name, err)
+	}
+	return c
+}
+
+// Work runs a worker of a remote tool until the test ends; it answers with its
+// input.
+func (s *Space) Work(tool string) {
+	t := s.w.t
+	t.Helper()
+	transport, err := bus.NewWorker(s.w.conn("wk-"+tool), s.ID, tool, "wk-"+tool, nil)
+	if err != nil {
+		t.Fatalf("worker of %s: %v", tool, err)
+	}
+	keys := message.KeySet{}
+	keys[message.KeyID(s.w.keys.Public())] = s.w.keys.Public()
+	echo := func(_ context.Context, task executor.Task) (executor.Output, error) {
+		task.Progress("working")
+		return executor.Text(string(task.Input)), nil
+	}
+	wk, err := executor.NewWorker(transport, tool, echo, keys, executor.WithDrainTimeout(time.Second))
+	if err != nil {
+		t.Fatalf("worker of %s: %v", tool, err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = wk.Run(context.Background()) }) // what it owes at the end is of no interest
+	t.Cleanup(func() { _ = wk.Close(); wg.Wait() })
+}

@@ -1,0 +1,170 @@
+package gatewaytest
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/gateway"
+)
+
+// Main runs the tests of a package that makes worlds inside a bubble: the NATS
+// server's clock must tick outside of every bubble.
+func Main(m *testing.M) {
+	ats.Register()
+	os.Exit(m.Run())
+}
+
+// World is everything that a test of the gateway needs.
+type World struct {
+	// A and B are two spaces with the same policy and people, that must see
+	// nothing of each other.
+	A, B *Space
+	// Gateway is the server, URL where it listens ("http://127.0.0.1:port").
+	Gateway *gateway.Server
+	URL     string
+
+	t    testing.TB
+	o    options
+	bus  *bus.Server
+	keys *bus.Keys
+	dial func(ctx context.Context) (net.Conn, error) // to the gateway
+	auth *tokens
+	wg   sync.WaitGroup
+}
+
+type options struct {
+	dir      string
+	rules    string
+	piped    bool
+	surfaces func(*World) []gateway.Surface
+	auth     gateway.Authenticator
+	config   func(*gateway.Config)
+}
+
+// Option changes a world.
+type Option func(*options)
+
+// In keeps the journal in dir. Default: a new folder.
+func In(dir string) Option { return func(o *options) { o.dir = dir } }
+
+// Piped has clients reach the gateway through memory, as bubbles need it.
+func Piped() Option { return func(o *options) { o.piped = true } }
+
+// Policy replaces Rules.
+func Policy(rules string) Option { return func(o *options) { o.rules = rules } }
+
+// Surfaces says what the gateway serves. f is called once, when the spaces are
+// there and the gateway is not.
+func Surfaces(f func(*World) []gateway.Surface) Option {
+	return func(o *options) { o.surfaces = f }
+}
+
+// Auth replaces the tokens of the world.
+func Auth(a gateway.Authenticator) Option { return func(o *options) { o.auth = a } }
+
+// With changes the gateway's configuration at will.
+func With(f func(*gateway.Config)) Option { return func(o *options) { o.config = f } }
+
+// New makes a world that ends with the test.
+func New(t testing.TB, opts ...Option) *World {
+	t.Helper()
+	w := &World{t: t, o: options{rules: Rules}, auth: newTokens()}
+	for _, f := range opts {
+		f(&w.o)
+	}
+	if w.o.dir == "" {
+		w.o.dir = t.TempDir()
+	}
+	var err error
+	if w.keys, err = bus.NewKeys(); err != nil {
+		t.Fatalf("make keys: %v", err)
+	}
+	if w.bus, err = bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: w.o.dir, Durability: bus.DurabilityCached}); err != nil {
+		t.Fatalf("start NATS: %v", err)
+	}
+	t.Cleanup(w.bus.Close)
+	w.A, w.B = w.space("alpha"), w.space("beta")
+	w.serve()
+	return w
+}
+
+// serve starts the gateway.
+func (w *World) serve() {
+	w.t.Helper()
+	cfg := gateway.Config{Spaces: []*gateway.Space{w.A.Gateway(), w.B.Gateway()}, Auth: w.o.auth}
+	if cfg.Auth == nil {
+		cfg.Auth = w.auth
+	}
+	if w.o.surfaces != nil {
+		cfg.Surfaces = w.o.surfaces(w)
+	}
+	if w.o.config != nil {
+		w.o.config(&cfg)
+	}
+	var err error
+	if w.Gateway, err = gateway.New(cfg); err != nil {
+		w.t.Fatalf("make the gateway: %v", err)
+	}
+	l := w.listen()
+	server := &http.Server{Handler: w.Gateway, ReadHeaderTimeout: 10 * time.Second}
+	w.wg.Go(func() { _ = server.Serve(l) }) // ends with Close
+	w.t.Cleanup(func() {
+		w.Gateway.Close()
+		_ = server.Close() // nothing is lost
+		w.wg.Wait()
+	})
+}
+
+func (w *World) listen() net.Listener {
+	w.t.Helper()
+	if w.o.piped {
+		p := newPipe()
+		w.URL, w.dial = "http://localhost", p.dial
+		return p
+	}
+	l, err := new(net.ListenConfig).Listen(w.t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatalf("listen: %v", err)
+	}
+	w.URL = "http://" + l.Addr().String()
+	return l
+}
+
+// Spaces are both spaces.
+func (w *World) Spaces() []*Space { return []*Space{w.A, w.B} }
+
+// Anonymous is a client without credentials.
+func (w *World) Anonymous() *http.Client { return w.WithToken("") }
+
+// WithToken is a client that sends a bearer token with each request.
+func (w *World) WithToken(token string) *http.Client {
+	t := &http.Transport{}
+	if w.dial != nil {
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return w.dial(ctx) }
+	}
+	w.t.Cleanup(t.CloseIdleConnections)
+	return &http.Client{Transport: bearer{token, t}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// bearer adds a token.
+type bearer struct {
+	token string
+	next  http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.token != "" && r.Header.Get("Authorization") == "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+b.token)
+	}
+	return b.next.RoundTrip(r)
+}
