@@ -23,11 +23,12 @@ func (e *Engine) request(c *message.Call, input string, rules []message.Permissi
 }
 
 // unfit says why a call cannot be decided at all, in words for the model: an
-// unknown tool, or input that is no JSON object or breaks the tool's schema.
-// "" is fit.
-func (e *Engine) unfit(tool, input string) string {
+// unknown tool that nobody offered to run, or input that is no JSON object or
+// breaks the tool's schema. "" is fit.
+func (e *Engine) unfit(c *message.Call) string {
+	tool, input := c.Tool, c.Input
 	t, ok := e.tools[tool]
-	if !ok {
+	if !ok && c.Placement != message.PlaceExternal {
 		return fmt.Sprintf("ToolNotFoundError: The tool named '%s' doesn't exist.", tool)
 	}
 	if err := objectOnly(input); err != nil {
@@ -39,6 +40,15 @@ func (e *Engine) unfit(tool, input string) string {
 		}
 	}
 	return ""
+}
+
+// placement is where a call is to run. What its proposal said of a tool that
+// the engine did not know holds for good.
+func (e *Engine) placement(c *message.Call) message.Placement {
+	if c.Placement == message.PlaceExternal {
+		return c.Placement
+	}
+	return e.tool(c.Tool).Placement
 }
 
 // objectOnly checks that text is one well-formed JSON object.
@@ -76,7 +86,7 @@ func (e *Engine) question(c *message.Call, input string, d permission.Decision, 
 	}
 	return toolcall.Decided{
 		Base: base, Decision: kept(d), Question: q, Digest: digest,
-		Suggested: d.Suggested, Placement: e.tool(c.Tool).Placement,
+		Suggested: d.Suggested, Placement: e.placement(c),
 	}, nil
 }
 

@@ -23,7 +23,7 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 	if err := m.Step(toolcall.Edited{Base: stamp(), Vote: vote, Input: *a.Input, Remember: vote.Rules}); err != nil {
 		return err
 	}
-	if text := e.unfit(c.Tool, c.Input); text != "" {
+	if text := e.unfit(c); text != "" {
 		if c.Hides() {
 			text = "the edited arguments of the tool " + c.Tool + " do not fit it; why is hidden with the arguments"
 		}

@@ -81,6 +81,9 @@ func (e *Engine) newCalls(by message.Principal, r message.ProposeRequest) ([]*me
 	case len(r.Calls) > message.MaxCallsPerTurn:
 		return nil, bad(message.CodeTooLarge, fmt.Sprintf("%d calls in one proposal, the limit is %d", len(r.Calls), message.MaxCallsPerTurn), "propose them in several requests")
 	}
+	if err := e.mayBeExternal(r.External); err != nil {
+		return nil, err
+	}
 	seen := map[message.CallID]bool{}
 	out := make([]*message.Call, 0, len(r.Calls))
 	for i, b := range r.Calls {
@@ -104,9 +107,23 @@ func (e *Engine) newCalls(by message.Principal, r message.ProposeRequest) ([]*me
 			return nil, bad(message.CodeTooLarge, fmt.Sprintf("agent has %d bytes, the limit is %d", len(r.Agent), message.MaxIDBytes), "shorten it")
 		}
 		seen[b.ID] = true
-		out = append(out, &message.Call{Key: key, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input, Proposal: proposal(b.Name, b.Input)})
+		c := &message.Call{Key: key, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input, Proposal: proposal(b.Name, b.Input)}
+		if slices.Contains(r.External, b.Name) {
+			c.Placement = message.PlaceExternal
+		}
+		out = append(out, c)
 	}
 	return out, nil
+}
+
+// mayBeExternal refuses that a proposal takes a tool away from those who run it.
+func (e *Engine) mayBeExternal(tools []string) error {
+	for i, name := range tools {
+		if t, known := e.tools[name]; known && t.Placement != message.PlaceExternal {
+			return &message.Error{Code: message.CodeInvalid, Op: "propose", What: fmt.Sprintf("external_tools[%d]: the tool %s is not run by the runtime: its placement is %s", i, name, t.Placement), Hint: "give the runtime's own tool another name"}
+		}
+	}
+	return nil
 }
 
 // proposal is the digest that tells the same call proposed again from another
@@ -376,7 +393,7 @@ func (e *Engine) beginLater(ctx context.Context, m *toolcall.Machine) {
 // it goes.
 func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []*message.Call) error {
 	c := m.Call()
-	if text := e.unfit(c.Tool, c.Input); text != "" {
+	if text := e.unfit(c); text != "" {
 		e.redact(ctx, c)
 		return m.Step(toolcall.Refused{Base: stamp(), Text: text})
 	}

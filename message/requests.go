@@ -28,6 +28,11 @@ type ProposeRequest struct {
 	Reply   ReplyID         `json:"reply_id"`
 	Agent   string          `json:"agent,omitzero"`
 	Calls   []ToolCallBlock `json:"tool_calls"`
+	// External names tools of these calls that the engine need not know, because
+	// the runtime or its frontend runs them: the policy decides about such a call
+	// as about any other, and once it is allowed it waits for a Report. A tool
+	// that the engine knows to run elsewhere is refused.
+	External []string `json:"external_tools,omitzero"`
 }
 
 // ProposeReply has the present state of each proposed call, in order.

@@ -16,6 +16,7 @@ func proposeCases() []testCase[*world] {
 		{"a denied call", deniedCall},
 		{"calls that cannot be decided", refusedCalls},
 		{"an external call", externalCall},
+		{"tools that the runtime brings", broughtTools},
 		{"proposed again", proposedAgain},
 		{"proposed on two engines at once", proposedTwice},
 		{"the same ids in other replies", sameIDs},
@@ -221,6 +222,41 @@ func externalCall(w *world) {
 	asking := e.propose(call("a", askOut, `{}`))[0]
 	_, err = e.bot().Report(w.Context(), message.ReportRequest{Key: asking.Key, Result: report.Result})
 	w.wantErr(err, message.ErrState)
+}
+
+func broughtTools(w *world) {
+	e := w.engine()
+	bring := func(tools []string, calls ...message.ToolCallBlock) (message.ProposeReply, error) {
+		r := request(calls...)
+		r.External = tools
+		return e.bot().Propose(w.Context(), r)
+	}
+	out, err := bring([]string{"picker", external}, call("c", "picker", `{"of":2}`), call("bad", "picker", `[`), call("unknown", "other", `{}`), call("known", external, `{}`))
+	w.must(err)
+	if c := out.Calls[0]; c.State != message.ToolCallAsking || c.Placement != message.PlaceExternal {
+		w.Fatalf("a call of a tool that the runtime brought is %s", describe(c))
+	}
+	w.wantResult(out.Calls[1], message.ToolResultError, "is not a JSON object")
+	w.wantResult(out.Calls[2], message.ToolResultError, "ToolNotFoundError")
+	if c := out.Calls[3]; c.State != message.ToolCallSubmitted {
+		w.Errorf("an external tool that was brought again is %s", describe(c))
+	}
+	edited := `{"of":3}`
+	a := approve(out.Calls[0])
+	a.Input = &edited
+	c := e.answers("ann", a)
+	if c.State != message.ToolCallSubmitted || c.Placement != message.PlaceExternal || c.Input != edited {
+		w.Fatalf("approved with an edit it is %s with %s", describe(c), c.Input)
+	}
+	c, err = e.bot().Report(w.Context(), message.ReportRequest{Key: c.Key, Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "the red one"}}})
+	w.must(err)
+	w.wantResult(c, message.ToolResultSuccess, "the red one")
+	_, err = bring([]string{"picker", echo}, call("stolen", echo, `{}`))
+	w.wantErr(err, message.ErrInvalid)
+	key := c.Key
+	key.Call = "stolen"
+	_, err = e.bot().Show(w.Context(), message.ShowRequest{Key: key})
+	w.wantErr(err, message.ErrNotFound)
 }
 
 func proposedAgain(w *world) {
