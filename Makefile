@@ -24,7 +24,7 @@ FUZZ := \
   cmd/askance/internal/audit:FuzzLines \
   cmd/askance/internal/chatstream:FuzzTurns \
   cmd/askance/internal/cli:FuzzSettings \
-  cmd/askance/internal/reveal:FuzzLine \
+  internal/reveal:FuzzLine \
   cmd/askance/internal/directory:FuzzParse \
   cmd/askance/internal/toolfile:FuzzParse \
   executor:FuzzResultText \

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -175,6 +176,18 @@ func (e *SchemaError) Error() string {
 		b.WriteString(shorten(v.Msg, maxViolationText))
 	}
 	return b.String()
+}
+
+// Faults gives the pointer and the text of each violation: for callers that are
+// handed the error and do not know this package.
+func (e *SchemaError) Faults() iter.Seq2[string, string] {
+	return func(yield func(pointer, text string) bool) {
+		for _, v := range e.Violations {
+			if !yield(v.Pointer, v.Msg) {
+				return
+			}
+		}
+	}
 }
 
 // Unwrap gives the cause where the input is no JSON object.

@@ -122,6 +122,22 @@ func core() []Row {
 			Libraries: []string{"github.com/go-json-experiment/json"},
 			Why:       "the one canonical form of what is hashed and signed stands below everything",
 		},
+		{
+			Folder: "internal/reveal",
+			Never:  noIO,
+			Why:    "what makes hostile text visible is the same on every surface for people",
+		},
+		{
+			Folder: "internal/linediff",
+			Never:  noIO,
+			Why:    "an edit is shown alike on every surface for people",
+		},
+		{
+			Folder: "internal/asked",
+			Own:    []string{"message", "toolcall", "internal/reveal"},
+			Never:  noIO,
+			Why:    "a question and its answers are worded once, for the terminal and the browser",
+		},
 	}
 }
 
@@ -144,7 +160,7 @@ func around() []Row {
 		},
 		{
 			Folder: "gateway",
-			Own:    []string{"message", "engine", "gateway"},
+			Own:    []string{"message", "engine", "gateway", "internal/asked", "internal/reveal", "internal/linediff"},
 			Libraries: []string{
 				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "golang.org/x/oauth2", "golang.org/x/time/rate",
 				"github.com/google/uuid", "github.com/santhosh-tekuri/jsonschema/v6",
@@ -153,6 +169,7 @@ func around() []Row {
 		},
 		{
 			Folder: "cmd",
+			Own:    []string{"internal/asked", "internal/reveal", "internal/linediff"},
 			Public: true,
 			Libraries: []string{
 				"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/charmbracelet/huh",

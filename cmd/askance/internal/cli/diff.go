@@ -3,7 +3,7 @@ package cli
 import (
 	"strings"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/linediff"
+	"github.com/askance-dev/askance/internal/linediff"
 )
 
 // diffText shows what changes between two texts, line by line.

@@ -9,8 +9,8 @@ import (
 	"github.com/charmbracelet/lipgloss/table"
 	"github.com/spf13/cobra"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/reveal"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
 )
 

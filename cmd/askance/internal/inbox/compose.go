@@ -7,7 +7,8 @@ import (
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/reveal"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -120,9 +121,9 @@ func (s *composeScreen) done(m *model) tea.Cmd {
 
 func (s *composeScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	d := s.drafts[0]
-	title = d.verb() + ": " + reveal.Line(d.call.Tool) + "  " + reveal.Line(string(d.call.Call))
+	title = asked.Verb(d.answer) + ": " + reveal.Line(d.call.Tool) + "  " + reveal.Line(string(d.call.Call))
 	if s.walk != nil {
-		title = d.verb() + ": " + plural(len(s.drafts), "question")
+		title = asked.Verb(d.answer) + ": " + plural(len(s.drafts), "question")
 	}
 	if bad := s.stale(m); bad != "" {
 		return title, []string{m.out.Bad(bad)}, "esc back"

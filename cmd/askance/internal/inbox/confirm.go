@@ -6,8 +6,9 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/argtree"
-	"github.com/askance-dev/askance/cmd/askance/internal/linediff"
-	"github.com/askance-dev/askance/cmd/askance/internal/reveal"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/linediff"
+	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
@@ -23,26 +24,6 @@ func newDraft(c *message.Call, kind message.AnswerKind) *draftAnswer {
 	return &draftAnswer{call: c, answer: message.Answer{V: 1, Key: c.Key, Digest: c.Digest, Kind: kind}}
 }
 
-// verb says what sending it does.
-func (d *draftAnswer) verb() string {
-	switch d.answer.Kind {
-	case message.AnswerApprove:
-		if d.answer.Input != nil {
-			return "Approve as edited"
-		}
-		return "Approve"
-	case message.AnswerReject:
-		return "Reject"
-	case message.AnswerForTool:
-		return "Answer instead of the tool"
-	case message.AnswerAbstain:
-		return "Leave to others"
-	case message.AnswerHandOver:
-		return "Hand over"
-	}
-	return string(d.answer.Kind)
-}
-
 // stale says why the answer must not be sent any more; "" if it may be.
 func (d *draftAnswer) stale(m *model) string {
 	q := m.qs.get(d.call.Key)
@@ -55,15 +36,6 @@ func (d *draftAnswer) stale(m *model) string {
 		return "Asked anew meanwhile: this is not the question any more. Nothing was sent."
 	}
 	return ""
-}
-
-// forged says why what is shown is not what the digest stands for; "" if it is.
-func (d *draftAnswer) forged() string {
-	digest, err := d.call.Question.Digest()
-	if err == nil && digest == d.answer.Digest {
-		return ""
-	}
-	return "The digest that the engine names is not that of the question it sent. Do not answer it; tell whoever runs the engine."
 }
 
 // confirmScreen shows exactly what the digest of a question stands for, and
@@ -88,7 +60,7 @@ func (s *confirmScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	switch key := k.String(); {
 	case key == "esc", key == "q", key == "n":
 		m.pop()
-	case s.draft.stale(m) != "", s.draft.forged() != "":
+	case s.draft.stale(m) != "", asked.Forged(s.draft.call, s.draft.answer.Digest) != "":
 	case key == "y" && s.ready():
 		m.pop()
 		return m.send(s.draft)
@@ -100,13 +72,13 @@ func (s *confirmScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 
 func (s *confirmScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	d := s.draft
-	title = d.verb() + ": " + reveal.Line(d.call.Tool) + "  " + reveal.Line(string(d.call.Call)) + "?"
+	title = asked.Verb(d.answer) + ": " + reveal.Line(d.call.Tool) + "  " + reveal.Line(string(d.call.Call)) + "?"
 	if s.lines == nil || s.width != w {
 		s.width, s.lines = w, d.lines(m, w)
 	}
-	keys = "y " + strings.ToLower(d.verb()) + "  esc back"
+	keys = "y " + strings.ToLower(asked.Verb(d.answer)) + "  esc back"
 	var head []string
-	for _, bad := range []string{d.forged(), d.stale(m)} {
+	for _, bad := range []string{asked.Forged(d.call, d.answer.Digest), d.stale(m)} {
 		if bad != "" {
 			head, keys = paintAll(m.out.Bad, wrap(bad, w)), "esc back"
 		}
@@ -131,7 +103,7 @@ func (d *draftAnswer) lines(m *model, w int) []string {
 	f.add("to", linesOf(a.To)...)
 	f.add("note", linesOf(a.Note)...)
 	for _, r := range a.Rules {
-		f.add("remember", ruleText(r))
+		f.add("remember", asked.RuleText(r))
 	}
 	if a.Kind == message.AnswerApprove && a.Input == nil {
 		f.lines = append(f.lines, m.out.Ask("These arguments run:"))

@@ -7,7 +7,8 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/argtree"
-	"github.com/askance-dev/askance/cmd/askance/internal/reveal"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -77,7 +78,7 @@ func (d *detailScreen) answer(m *model, q *question, key string) tea.Cmd {
 	if !known {
 		return nil
 	}
-	if mayAnswer(q.call, m.cfg.Who) == no {
+	if asked.MayAnswer(q.call, m.cfg.Who) == asked.No {
 		m.say(m.out.Bad, "You are not among those who may answer this.")
 		return nil
 	}
@@ -132,7 +133,7 @@ func (d *detailScreen) view(m *model, w, h int) (title string, body []string, ke
 	switch {
 	case !q.open():
 		keys = "esc back  n next"
-	case mayAnswer(c, m.cfg.Who) == no:
+	case asked.MayAnswer(c, m.cfg.Who) == asked.No:
 		keys = "not yours to answer  esc back  n next"
 	case d.anew(q):
 		keys = "any key: I have seen that it changed  esc back"
@@ -169,13 +170,13 @@ func (d *detailScreen) lines(m *model, q *question, w int) []string {
 		if text := reveal.Text(c.Question.Text); strings.Contains(text, "\n") || len(argtree.Cut(text, w)) > 1 {
 			f.add("question", strings.Split(text, "\n")...)
 		}
-		f.add("why", why(c)...)
+		f.add("why", asked.Why(c)...)
 		if q.open() {
-			f.add("needs", needs(c)...)
+			f.add("needs", asked.Needs(c)...)
 		}
-		f.add("votes", votes(c, m.now)...)
+		f.add("votes", asked.Votes(c, m.now)...)
 		if q.open() {
-			f.add("time", "asked "+span(m.now.Sub(askedAt(c)))+" ago", deadline(c.Question.Requirement, m.now))
+			f.add("time", "asked "+asked.Span(m.now.Sub(asked.At(c)))+" ago", asked.Deadline(c.Question.Requirement, m.now))
 		}
 	}
 	d.args.lay(m, c, w, d.raw)
@@ -186,9 +187,9 @@ func (d *detailScreen) lines(m *model, q *question, w int) []string {
 		if d.rules[i] {
 			mark = "[x]"
 		}
-		f.add("remember", fmt.Sprintf("%d %s %s", i+1, mark, ruleText(r)))
+		f.add("remember", fmt.Sprintf("%d %s %s", i+1, mark, asked.RuleText(r)))
 	}
-	f.add("from", origin(c))
+	f.add("from", asked.Origin(c))
 	f.add("address", reveal.Line(string(c.Session)+"/"+string(c.Reply)+"/"+string(c.Call)))
 	f.add("digest", c.Digest)
 	if c.Question != nil {
@@ -215,34 +216,4 @@ func (a *argLines) lay(m *model, c *message.Call, w int, raw bool) {
 	} else {
 		a.lines = argtree.Render(c.Input, w-2, m.out.Name)
 	}
-}
-
-// why is the rule and its reason.
-func why(c *message.Call) []string {
-	q := c.Question
-	rule := "no rule"
-	if q.Rule != "" {
-		rule = "rule " + reveal.Line(q.Rule)
-	}
-	if q.Source != "" {
-		rule += " (" + reveal.Line(q.Source) + ")"
-	}
-	out := []string{rule}
-	if q.Reason != "" {
-		out = append(out, reveal.Line(q.Reason))
-	}
-	if c.Decision != nil {
-		for _, e := range c.Decision.Errors {
-			out = append(out, "rule error: "+reveal.Line(e))
-		}
-	}
-	return out
-}
-
-func origin(c *message.Call) string {
-	text := "runtime " + reveal.Line(c.Runtime)
-	if c.Agent != "" && c.Agent != c.Runtime {
-		text += ", agent " + reveal.Line(c.Agent)
-	}
-	return text
 }

@@ -3,11 +3,8 @@ package inbox
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/charmbracelet/x/ansi"
-
-	"github.com/askance-dev/askance/message"
 )
 
 // facts lays out labels and what they name, in two columns.
@@ -48,14 +45,6 @@ func paintAll(paint func(string) string, lines []string) []string {
 		out = append(out, paint(l))
 	}
 	return out
-}
-
-// askedAt is when the present question opened, as far as the call tells.
-func askedAt(c *message.Call) time.Time {
-	if len(c.Votes) == 0 {
-		return c.UpdatedAt
-	}
-	return c.ProposedAt
 }
 
 // scroll shows a window of lines that may be more than fit. The zero value is

@@ -9,7 +9,8 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/reveal"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -37,7 +38,7 @@ func (l *listScreen) holds(message.Key) bool { return false }
 func (l *listScreen) rows(m *model) []*question {
 	match := matcher(l.filter.Value())
 	return m.qs.sorted(func(q *question) bool {
-		return match(q) && (!l.mine || !q.open() || mayAnswer(q.call, m.cfg.Who) != no)
+		return match(q) && (!l.mine || !q.open() || asked.MayAnswer(q.call, m.cfg.Who) != asked.No)
 	})
 }
 
@@ -152,7 +153,7 @@ func (l *listScreen) onward(m *model) {
 	rows := l.rows(m)
 	l.settle(rows)
 	for i := l.row; i < len(rows); i++ {
-		if rows[i].open() && mayAnswer(rows[i].call, m.cfg.Who) != no {
+		if rows[i].open() && asked.MayAnswer(rows[i].call, m.cfg.Who) != asked.No {
 			l.move(rows, i-l.row)
 			return
 		}
@@ -231,7 +232,7 @@ func (l *listScreen) line(m *model, q *question, c columns) string {
 	if key == l.at && l.selected[key] {
 		mark = ">*"
 	}
-	text := c.line(mark, reveal.Line(q.call.Tool), reveal.Line(string(q.call.Call)), span(m.now.Sub(q.call.ProposedAt)), l.left(m, q), l.what(m, q))
+	text := c.line(mark, reveal.Line(q.call.Tool), reveal.Line(string(q.call.Call)), asked.Span(m.now.Sub(q.call.ProposedAt)), l.left(m, q), l.what(m, q))
 	switch {
 	case !q.open():
 		return m.out.Dim(text)
@@ -245,7 +246,7 @@ func (l *listScreen) left(m *model, q *question) string {
 	if !q.open() {
 		return ""
 	}
-	return until(q.call.Question.Requirement.Ends(), m.now)
+	return asked.Until(q.call.Question.Requirement.Ends(), m.now)
 }
 
 // what is asked, or what became of it.
@@ -254,10 +255,10 @@ func (l *listScreen) what(m *model, q *question) string {
 		return reveal.Line(q.over)
 	}
 	text := reveal.Line(q.call.Question.Text)
-	if v, ok := voteOf(q.call, m.cfg.Who); ok {
-		return "(you " + reveal.Line(said(v)) + ") " + text
+	if v, ok := asked.VoteOf(q.call, m.cfg.Who); ok {
+		return "(you " + reveal.Line(asked.Said(v)) + ") " + text
 	}
-	if mayAnswer(q.call, m.cfg.Who) == no {
+	if asked.MayAnswer(q.call, m.cfg.Who) == asked.No {
 		return "(not yours) " + text
 	}
 	return text

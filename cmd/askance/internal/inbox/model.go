@@ -9,8 +9,9 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/reveal"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -225,7 +226,7 @@ func (m *model) titleLine(title string) string {
 func (m *model) state() string {
 	switch {
 	case m.trouble != nil:
-		return m.out.Bad("no answer for " + span(m.now.Sub(m.since)) + ", trying")
+		return m.out.Bad("no answer for " + asked.Span(m.now.Sub(m.since)) + ", trying")
 	case !m.loaded:
 		return m.out.Dim("asking the engine")
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -55,7 +56,7 @@ func (qs *questions) take(c *message.Call, by string, now time.Time) {
 	case c.State == message.ToolCallAsking && c.Question != nil:
 		qs.all[c.Key] = &question{call: c}
 	case q != nil:
-		q.call, q.over = c, verdict(c, by)
+		q.call, q.over = c, asked.Verdict(c, by)
 		if q.overAt.IsZero() {
 			q.overAt = now
 		}

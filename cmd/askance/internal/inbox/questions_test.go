@@ -3,7 +3,6 @@ package inbox
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,101 +99,6 @@ func TestMatcher(t *testing.T) {
 	for filter, want := range map[string]bool{"": true, "refund": true, "PAY ann": true, "call_7 bob": false, "large": true, `"cents":1`: true} {
 		if got := matcher(filter)(q); got != want {
 			t.Errorf("%q matches: %v", filter, got)
-		}
-	}
-}
-
-func TestVerdict(t *testing.T) {
-	bob := message.Principal{Role: message.RoleApprover, Name: "bob"}
-	for _, tc := range []struct {
-		cause string
-		vote  *message.Vote
-		by    string
-		want  string
-	}{
-		{"expire", nil, "", "expired: nobody settled it in time"},
-		{"interrupt", nil, "bot", "interrupted by bot"},
-		{"submit", &message.Vote{Kind: message.AnswerApprove}, "", "approved by bob"},
-		{"interrupt", &message.Vote{Kind: message.AnswerApprove}, "bot", "approved by bob"},
-		{"submit", &message.Vote{Kind: message.AnswerApprove, Edited: true}, "", "edited and approved by bob"},
-		{"deny", &message.Vote{Kind: message.AnswerApprove}, "", "denied by the policy, after an answer by bob"},
-		{"reject", &message.Vote{Kind: message.AnswerReject, Feedback: "no"}, "", "rejected by bob: no"},
-		{"answer", &message.Vote{Kind: message.AnswerForTool}, "", "answered instead of the tool by bob"},
-		{"refuse", nil, "", "not open any more: the call is finished"},
-		{"expire", &message.Vote{Kind: message.AnswerHandOver, To: "eve"}, "", "expired: nobody settled it in time"},
-	} {
-		c := asking(t, "c", nil)
-		c.State, c.Cause = message.ToolCallFinished, tc.cause
-		if tc.vote != nil {
-			tc.vote.By, tc.vote.Digest = bob, c.Digest
-			c.Votes = []message.Vote{*tc.vote}
-		}
-		if got := verdict(c, tc.by); got != tc.want {
-			t.Errorf("%s %+v: %q, want %q", tc.cause, tc.vote, got, tc.want)
-		}
-	}
-}
-
-func TestNeeds(t *testing.T) {
-	soon := time.Unix(1e9, 0)
-	for _, tc := range []struct {
-		name string
-		r    message.Requirement
-		may  may
-		want string
-	}{
-		{"anybody", message.Requirement{}, yes, "0 of 1 from any approver"},
-		{"others", message.Requirement{Users: []string{"bob", "eve"}}, no, "0 of 1 from bob, eve"},
-		{"me", message.Requirement{Users: []string{"ann"}}, yes, "0 of 1 from ann"},
-		{"a group", message.Requirement{Approvers: []message.ApproverSet{{Rule: "large", Groups: []string{"ops"}}}, Quorum: 2}, perhaps, "0 of 2 from group ops (rule large)"},
-		{"mine, of two parts", message.Requirement{Approvers: []message.ApproverSet{{Rule: "a", Users: []string{"ann"}}, {Rule: "b", Users: []string{"bob"}}}}, yes, "0 of 1 from ann (rule a)|0 of 1 from bob (rule b)"},
-		{"my own request", message.Requirement{ExcludeRequester: true, Requester: "ann"}, no, "0 of 1 from any approver|not from ann, on whose behalf it is"},
-		{"nobody's request", message.Requirement{ExcludeRequester: true}, no, "0 of 1 from any approver|not from somebody unknown, on whose behalf it is"},
-		{"editors", message.Requirement{ExcludeEditor: true, Editors: []string{"bob"}, Deadline: soon}, yes, "0 of 1 from any approver|not from bob, who edited it"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			c := asking(t, "c", func(q *message.Question) { q.Requirement = tc.r })
-			if got := mayAnswer(c, "ann"); got != tc.may {
-				t.Errorf("may answer: %v, want %v", got, tc.may)
-			}
-			if got := strings.Join(needs(c), "|"); got != tc.want {
-				t.Errorf("needs %q, want %q", got, tc.want)
-			}
-		})
-	}
-}
-
-func TestVotesAreCounted(t *testing.T) {
-	c := asking(t, "c", func(q *message.Question) {
-		q.Requirement = message.Requirement{Approvers: []message.ApproverSet{{Rule: "large", Groups: []string{"ops"}}}, Quorum: 2}
-	})
-	at := time.Unix(1e9, 0)
-	c.Votes = []message.Vote{
-		{Kind: message.AnswerAbstain, By: message.Principal{Name: "eve"}, Digest: c.Digest, At: at, Note: "on holiday\x1b"},
-		{Kind: message.AnswerApprove, By: message.Principal{Name: "bob", Auth: "creds"}, Digest: c.Digest, At: at, Groups: []string{"ops"}},
-	}
-	if got, want := strings.Join(needs(c), "|"), "1 of 2 from group ops (rule large): bob"; got != want {
-		t.Errorf("needs %q, want %q", got, want)
-	}
-	if got, want := strings.Join(votes(c, at.Add(time.Minute)), "|"), "left to others by eve, 1m00s ago: on holiday‹U+001B›|approved by bob, 1m00s ago (creds)"; got != want {
-		t.Errorf("votes %q, want %q", got, want)
-	}
-}
-
-func TestDeadline(t *testing.T) {
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.Local)
-	in := func(d time.Duration) time.Time { return now.Add(d) }
-	for _, tc := range []struct {
-		r    message.Requirement
-		want string
-	}{
-		{message.Requirement{}, "waits for ever"},
-		{message.Requirement{Deadline: in(90 * time.Minute)}, "denied in 1h30m (2026-11-21 13:30:00)"},
-		{message.Requirement{Deadline: in(-time.Second)}, "its time is over"},
-		{message.Requirement{Deadline: in(time.Hour), OnExpiry: message.OnExpiryEscalate, FinalDeadline: in(50 * time.Hour)}, "asks more people in 1h00m, denied in 2d02h (2026-11-23 14:00:00)"},
-	} {
-		if got := deadline(tc.r, now); got != tc.want {
-			t.Errorf("%+v: %q, want %q", tc.r, got, tc.want)
 		}
 	}
 }

@@ -3,11 +3,11 @@ package inbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -25,7 +25,7 @@ type sentMsg struct {
 // send sends one answer.
 func (m *model) send(d *draftAnswer) tea.Cmd {
 	m.sending++
-	m.say(m.out.Dim, "Sending: %s %s", d.verb(), d.call.Call)
+	m.say(m.out.Dim, "Sending: %s %s", asked.Verb(d.answer), d.call.Call)
 	return m.post(d, nil)
 }
 
@@ -55,58 +55,16 @@ func (m *model) sent(s sentMsg) tea.Cmd {
 		return s.walk.sent(m, s)
 	}
 	if s.err != nil {
-		m.say(m.out.Bad, "Not accepted: %s", refusal(s.err))
+		m.say(m.out.Bad, "Not accepted: %s", asked.Refusal(s.err))
 		return nil
 	}
 	if call == nil {
 		return nil // the look will tell
 	}
-	m.say(m.out.Good, "%s: %s", call.Call, outcome(s.draft, call))
+	m.say(m.out.Good, "%s: %s", call.Call, asked.Outcome(s.draft.answer, call))
 	if d, ok := m.top().(*detailScreen); ok && d.question == call.Key && call.State != message.ToolCallAsking {
 		m.pop()
 		m.list.onward(m)
 	}
 	return nil
-}
-
-// refusal is an error in the engine's words, without the operation.
-func refusal(err error) string {
-	me, ok := errors.AsType[*message.Error](err)
-	if !ok {
-		return err.Error()
-	}
-	if me.Call != nil && me.Call.State != message.ToolCallAsking {
-		return "too late, it was " + verdict(me.Call, "")
-	}
-	text := me.What
-	if me.Hint != "" {
-		text += " (" + me.Hint + ")"
-	}
-	return text
-}
-
-// outcome says where an answered call stands.
-func outcome(d *draftAnswer, c *message.Call) string {
-	if c == nil {
-		return "sent"
-	}
-	v, ok := lastVote(c)
-	text := d.verb()
-	if ok {
-		text = said(v)
-	}
-	switch {
-	case c.State != message.ToolCallAsking:
-		if c.Result != nil && c.Result.State != message.ToolResultSuccess && v.Kind == message.AnswerApprove {
-			return fmt.Sprintf("%s, but %s (%s)", text, c.Result.State, c.Cause)
-		}
-		return fmt.Sprintf("%s, the call is %s", text, c.State)
-	case c.Digest != d.answer.Digest:
-		return "edited: it asks again, because " + c.Question.Reason
-	}
-	missing := 0
-	for _, p := range c.Tally().Parts {
-		missing += p.Missing
-	}
-	return fmt.Sprintf("%s, %s needed", text, plural(missing, "more approval"))
 }

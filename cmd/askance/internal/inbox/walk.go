@@ -6,7 +6,8 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/reveal"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -44,7 +45,7 @@ func (s *walkScreen) holds(k message.Key) bool {
 func (s *walkScreen) show(m *model) {
 	for s.draft == nil && s.at < len(s.keys) {
 		q := m.qs.get(s.keys[s.at])
-		if q == nil || !q.open() || mayAnswer(q.call, m.cfg.Who) == no {
+		if q == nil || !q.open() || asked.MayAnswer(q.call, m.cfg.Who) == asked.No {
 			s.at++
 			s.left++
 			continue
@@ -88,7 +89,7 @@ func (s *walkScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 }
 
 func (s *walkScreen) keyShown(m *model, key string) {
-	bad := s.draft.stale(m) != "" || s.draft.forged() != ""
+	bad := s.draft.stale(m) != "" || asked.Forged(s.draft.call, s.draft.answer.Digest) != ""
 	switch {
 	case key == "n" || key == "enter" && bad:
 		s.next(false)
@@ -122,9 +123,9 @@ func (s *walkScreen) sendNext(m *model) tea.Cmd {
 // sent takes in what became of one, and sends the next.
 func (s *walkScreen) sent(m *model, r sentMsg) tea.Cmd {
 	if r.err != nil {
-		s.results = append(s.results, m.out.Bad(line(r.draft)+"not accepted: "+reveal.Line(refusal(r.err))))
+		s.results = append(s.results, m.out.Bad(line(r.draft)+"not accepted: "+reveal.Line(asked.Refusal(r.err))))
 	} else {
-		s.results = append(s.results, m.out.Good(line(r.draft)+reveal.Line(outcome(r.draft, r.call))))
+		s.results = append(s.results, m.out.Good(line(r.draft)+reveal.Line(asked.Outcome(r.draft.answer, r.call))))
 	}
 	return s.sendNext(m)
 }
@@ -165,7 +166,7 @@ func (s *walkScreen) viewShown(m *model, w, h int) (title string, body []string,
 	}
 	head := []string{m.out.Ask(fit(reveal.Line(d.call.Question.Text), w))}
 	keys = "y take it  n leave it out  esc answer none"
-	for _, bad := range []string{d.forged(), d.stale(m)} {
+	for _, bad := range []string{asked.Forged(d.call, d.answer.Digest), d.stale(m)} {
 		if bad != "" {
 			head, keys = paintAll(m.out.Bad, wrap(bad, w)), "n leave it out  esc answer none"
 		}

@@ -1,12 +1,12 @@
-package inbox
+package asked
 
 import (
 	"fmt"
 	"time"
 )
 
-// span is a duration in one or two units, which is as much as one reads.
-func span(d time.Duration) string {
+// Span is a duration in one or two units, which is as much as one reads.
+func Span(d time.Duration) string {
 	d = max(0, d).Round(time.Second)
 	switch {
 	case d < time.Minute:
@@ -19,13 +19,20 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// until is how long there is until an instant, or "-" if there is none.
-func until(at, now time.Time) string {
+// Until is how long there is until an instant, or "-" if there is none.
+func Until(at, now time.Time) string {
 	switch {
 	case at.IsZero():
 		return "-"
 	case !now.Before(at):
 		return "over"
 	}
-	return span(at.Sub(now))
+	return Span(at.Sub(now))
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -1,15 +1,15 @@
-package inbox
+package asked
 
 import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// verdict says in a few words who settled a question, and how, as it comes from
+// Verdict says in a few words who settled a question, and how, as it comes from
 // people: not revealed. by is who moved
 // the call last, or "" if that is not known.
-func verdict(c *message.Call, by string) string {
-	v, voted := lastVote(c)
+func Verdict(c *message.Call, by string) string {
+	v, voted := LastVote(c)
 	if !voted || !decides(c, v) {
 		switch toolcall.Cause(c.Cause) {
 		case toolcall.Expire:
@@ -24,7 +24,7 @@ func verdict(c *message.Call, by string) string {
 	if toolcall.Cause(c.Cause) == toolcall.Deny {
 		return "denied by the policy, after an answer" + from(v.By.Name)
 	}
-	text := said(v) + from(v.By.Name)
+	text := Said(v) + from(v.By.Name)
 	if v.Feedback != "" {
 		text += ": " + v.Feedback
 	}
@@ -36,8 +36,8 @@ func decides(c *message.Call, v message.Vote) bool {
 	return v.Kind == message.AnswerReject || v.Kind == message.AnswerForTool || c.Tally().Agreed
 }
 
-// said is what a vote did, as a participle.
-func said(v message.Vote) string {
+// Said is what a vote did, as a participle.
+func Said(v message.Vote) string {
 	switch v.Kind {
 	case message.AnswerApprove:
 		if v.Edited {
@@ -63,7 +63,8 @@ func from(name string) string {
 	return " by " + name
 }
 
-func lastVote(c *message.Call) (message.Vote, bool) {
+// LastVote is the last word on a call.
+func LastVote(c *message.Call) (message.Vote, bool) {
 	if len(c.Votes) == 0 {
 		return message.Vote{}, false
 	}

@@ -1,4 +1,4 @@
-package inbox
+package asked
 
 import (
 	"fmt"
@@ -6,41 +6,41 @@ import (
 	"strings"
 	"time"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/reveal"
+	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
 )
 
-// may is whether a person may answer.
-type may int
+// May is whether a person may answer.
+type May int
 
 // A person may answer, may not, or may if they are in one of the groups, which
 // only the engine knows.
 const (
-	no may = iota
-	perhaps
-	yes
+	No May = iota
+	Perhaps
+	Yes
 )
 
-// mayAnswer reports whether the engine would take an answer of the person.
-func mayAnswer(c *message.Call, who string) may {
+// MayAnswer reports whether the engine would take an answer of the person.
+func MayAnswer(c *message.Call, who string) May {
 	if c.Question == nil {
-		return no
+		return No
 	}
 	r := c.Question.Requirement
 	v := message.Vote{By: message.Principal{Role: message.RoleApprover, Name: who}, Step: c.Step}
 	switch {
 	case r.Accepts(v):
-		return yes
+		return Yes
 	case r.ExcludeRequester && (r.Requester == "" || r.Requester == who):
-		return no
+		return No
 	case r.NeedsGroups():
-		return perhaps
+		return Perhaps
 	}
-	return no
+	return No
 }
 
-// voteOf is a person's last word on the question that is open.
-func voteOf(c *message.Call, who string) (message.Vote, bool) {
+// VoteOf is a person's last word on the question that is open.
+func VoteOf(c *message.Call, who string) (message.Vote, bool) {
 	for _, v := range slices.Backward(c.Votes) {
 		if v.By.Name == who && v.On(c.Digest) {
 			return v, true
@@ -52,8 +52,8 @@ func voteOf(c *message.Call, who string) (message.Vote, bool) {
 	return message.Vote{}, false
 }
 
-// needs says who must still agree, a line for each part.
-func needs(c *message.Call) []string {
+// Needs says who must still agree, a line for each part.
+func Needs(c *message.Call) []string {
 	t := c.Tally()
 	out := make([]string, 0, len(t.Parts))
 	for _, p := range t.Parts {
@@ -109,11 +109,11 @@ func names(all []string) string {
 	return strings.Join(out, ", ")
 }
 
-// votes are what was said so far, a line each.
-func votes(c *message.Call, now time.Time) []string {
+// Votes are what was said so far, a line each.
+func Votes(c *message.Call, now time.Time) []string {
 	var out []string
 	for _, v := range c.Votes {
-		text := fmt.Sprintf("%s%s, %s ago", said(v), from(v.By.Name), span(now.Sub(v.At)))
+		text := fmt.Sprintf("%s%s, %s ago", Said(v), from(v.By.Name), Span(now.Sub(v.At)))
 		if v.By.Auth != "" {
 			text += " (" + v.By.Auth + ")"
 		}
@@ -128,13 +128,13 @@ func votes(c *message.Call, now time.Time) []string {
 	return out
 }
 
-// deadline says how long there is, and what then.
-func deadline(r message.Requirement, now time.Time) string {
+// Deadline says how long there is, and what then.
+func Deadline(r message.Requirement, now time.Time) string {
 	ends := r.Ends()
 	var parts []string
 	for _, at := range r.Plan() {
 		if now.Before(at) {
-			parts = append(parts, "asks more people in "+until(at, now))
+			parts = append(parts, "asks more people in "+Until(at, now))
 			break
 		}
 	}
@@ -142,18 +142,57 @@ func deadline(r message.Requirement, now time.Time) string {
 	case ends.IsZero():
 		parts = append(parts, "waits for ever")
 	case now.Before(ends):
-		parts = append(parts, "denied in "+until(ends, now)+" ("+ends.Local().Format(time.DateTime)+")")
+		parts = append(parts, "denied in "+Until(ends, now)+" ("+ends.Local().Format(time.DateTime)+")")
 	default:
 		parts = append(parts, "its time is over")
 	}
 	return strings.Join(parts, ", ")
 }
 
-// ruleText is a rule that is offered to be remembered.
-func ruleText(r message.PermissionRule) string {
+// RuleText is a rule that is offered to be remembered.
+func RuleText(r message.PermissionRule) string {
 	content := "every call"
 	if r.RuleContent != nil && *r.RuleContent != "" {
 		content = reveal.Line(*r.RuleContent)
 	}
 	return fmt.Sprintf("%s %s: %s", r.Behavior, reveal.Line(r.ToolName), content)
+}
+
+// Why is the rule and its reason.
+func Why(c *message.Call) []string {
+	q := c.Question
+	rule := "no rule"
+	if q.Rule != "" {
+		rule = "rule " + reveal.Line(q.Rule)
+	}
+	if q.Source != "" {
+		rule += " (" + reveal.Line(q.Source) + ")"
+	}
+	out := []string{rule}
+	if q.Reason != "" {
+		out = append(out, reveal.Line(q.Reason))
+	}
+	if c.Decision != nil {
+		for _, e := range c.Decision.Errors {
+			out = append(out, "rule error: "+reveal.Line(e))
+		}
+	}
+	return out
+}
+
+// Origin is who proposed the call.
+func Origin(c *message.Call) string {
+	text := "runtime " + reveal.Line(c.Runtime)
+	if c.Agent != "" && c.Agent != c.Runtime {
+		text += ", agent " + reveal.Line(c.Agent)
+	}
+	return text
+}
+
+// At is when the present question opened, as far as the call tells.
+func At(c *message.Call) time.Time {
+	if len(c.Votes) == 0 {
+		return c.UpdatedAt
+	}
+	return c.ProposedAt
 }

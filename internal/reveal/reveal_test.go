@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/reveal"
+	"github.com/askance-dev/askance/internal/reveal"
 )
 
 func TestText(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/linediff"
+	"github.com/askance-dev/askance/internal/linediff"
 )
 
 func TestLines(t *testing.T) {

@@ -1,0 +1,79 @@
+package asked
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Verb says what sending an answer does.
+func Verb(a message.Answer) string {
+	switch a.Kind {
+	case message.AnswerApprove:
+		if a.Input != nil {
+			return "Approve as edited"
+		}
+		return "Approve"
+	case message.AnswerReject:
+		return "Reject"
+	case message.AnswerForTool:
+		return "Answer instead of the tool"
+	case message.AnswerAbstain:
+		return "Leave to others"
+	case message.AnswerHandOver:
+		return "Hand over"
+	}
+	return string(a.Kind)
+}
+
+// Refusal is an error in the engine's words, without the operation.
+func Refusal(err error) string {
+	me, ok := errors.AsType[*message.Error](err)
+	if !ok {
+		return err.Error()
+	}
+	if me.Call != nil && me.Call.State != message.ToolCallAsking {
+		return "too late, it was " + Verdict(me.Call, "")
+	}
+	text := me.What
+	if me.Hint != "" {
+		text += " (" + me.Hint + ")"
+	}
+	return text
+}
+
+// Outcome says where an answered call stands.
+func Outcome(a message.Answer, c *message.Call) string {
+	if c == nil {
+		return "sent"
+	}
+	v, ok := LastVote(c)
+	text := Verb(a)
+	if ok {
+		text = Said(v)
+	}
+	switch {
+	case c.State != message.ToolCallAsking:
+		if c.Result != nil && c.Result.State != message.ToolResultSuccess && v.Kind == message.AnswerApprove {
+			return fmt.Sprintf("%s, but %s (%s)", text, c.Result.State, c.Cause)
+		}
+		return fmt.Sprintf("%s, the call is %s", text, c.State)
+	case c.Digest != a.Digest:
+		return "edited: it asks again, because " + c.Question.Reason
+	}
+	missing := 0
+	for _, p := range c.Tally().Parts {
+		missing += p.Missing
+	}
+	return fmt.Sprintf("%s, %s needed", text, plural(missing, "more approval"))
+}
+
+// Forged says why what is shown is not what the digest stands for; "" if it is.
+func Forged(c *message.Call, digest string) string {
+	own, err := c.Question.Digest()
+	if err == nil && own == digest {
+		return ""
+	}
+	return "The digest that the engine names is not that of the question it sent. Do not answer it; tell whoever runs the engine."
+}

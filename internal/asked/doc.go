@@ -1,0 +1,8 @@
+// Package asked words questions and answers for people: who must agree, what
+// was said, how long there is, what became of it. The terminal inbox and the
+// web inbox share it, so that both say the same.
+//
+// Text that comes from strangers (names, rules, reasons) is made visible by
+// package reveal where a function's comment does not say otherwise. All
+// functions are pure.
+package asked
