@@ -70,3 +70,9 @@ func LastVote(c *message.Call) (message.Vote, bool) {
 	}
 	return c.Votes[len(c.Votes)-1], true
 }
+
+// LastOn is the last word on the question that is open.
+func LastOn(c *message.Call) (message.Vote, bool) {
+	v, ok := LastVote(c)
+	return v, ok && v.On(c.Digest)
+}

@@ -2,11 +2,11 @@ package cli
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/terms"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -44,39 +44,20 @@ func (m *memory) into(answer *message.Answer, call *message.Call, now time.Time)
 		answer.Rules = call.Suggested
 		return nil
 	}
-	t := message.LeaseTerms{Scope: message.LeaseScope(m.scope), Uses: m.uses}
-	if !t.Scope.Valid() {
-		return usagef("--scope is %q, use call_like, session, agent, user or space", m.scope)
-	}
+	t := message.LeaseTerms{Uses: m.uses}
 	var err error
-	if t.Until, err = endOf(m.until, now); err != nil {
-		return err
+	if t.Scope, err = terms.Scope(m.scope); err != nil {
+		return usagef("--scope %w", err)
 	}
-	if m.budget != "" {
-		path, limit, ok := strings.Cut(m.budget, "=")
-		if !ok {
-			return usagef("--budget is %q, write it as args.cents=10000", m.budget)
-		}
-		t.Budget = &message.Budget{Path: path, Limit: limit}
+	if t.Until, err = terms.Until(m.until, now); err != nil {
+		return usagef("--until %w", err)
+	}
+	if t.Budget, err = terms.Budget(m.budget); err != nil {
+		return usagef("--budget %w", err)
 	}
 	for _, content := range m.rules {
-		t.Rules = append(t.Rules, message.PermissionRule{ToolName: call.Tool, RuleContent: &content, Behavior: message.BehaviorAllow})
+		t.Rules = append(t.Rules, terms.Allow(call.Tool, content))
 	}
 	answer.Remember = &t
 	return nil
-}
-
-// endOf reads a time, or a duration from now.
-func endOf(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return now.Add(d).UTC().Round(0), nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return time.Time{}, usagef("--until is %q, write a duration such as 2h, or a time such as 2026-01-31T18:00:00Z", text)
-	}
-	return at.UTC(), nil
 }

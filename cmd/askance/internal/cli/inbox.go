@@ -17,6 +17,7 @@ import (
 
 func (a *app) inbox() *cobra.Command {
 	var session string
+	var sign signing
 	c := &cobra.Command{
 		Use:   "inbox",
 		Short: "Answer questions on a screen that lives",
@@ -24,24 +25,28 @@ func (a *app) inbox() *cobra.Command {
 appear, settled ones say who settled them and leave. Everything works by keys; ?
 lists them. A question shows why it is asked, who must still agree, how long there
 is, and its arguments as a tree; an answer can approve, edit in $VISUAL or $EDITOR,
-reject, give the result, or hand over. Before an answer is sent, the screen shows
-exactly what its digest binds.
+reject, give the result, or hand over. Offered rules can be remembered, narrowed and
+on terms; r lists the remembered ones and takes them back. Before an answer is sent,
+the screen shows exactly what its digest binds. With --sign-key approvals go with
+your own signature; nothing else is asked.
 
 It needs an engine at work, a terminal of at least 40x10, and draws no colours if
 NO_COLOR is set. Without a terminal there are askance list, show and approve.`,
 		Example: `  askance inbox
   askance inbox --session ticket-7
+  askance inbox --sign-key ann.key              # where rules take your own signature
   askance inbox --nats nats://nats.internal:4222 --creds ann.creds --as ann
   ssh -t ops.internal askance inbox`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.runInbox(c.Context(), session) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.runInbox(c.Context(), session, &sign) },
 	}
 	a.at.flags(c)
 	c.Flags().StringVar(&session, "session", "", "only questions of this session")
+	sign.flags(c)
 	return c
 }
 
-func (a *app) runInbox(ctx context.Context, session string) error {
+func (a *app) runInbox(ctx context.Context, session string, sign *signing) error {
 	if a.json || !term.IsTerminal(a.in) || !a.out.Terminal() || os.Getenv("TERM") == "dumb" {
 		return usagef("the inbox needs a terminal for input and output; askance list shows the open questions without one")
 	}
@@ -53,14 +58,28 @@ func (a *app) runInbox(ctx context.Context, session string) error {
 		return err
 	}
 	defer l.Close()
+	signer, err := inboxSigner(sign, a.at.as)
+	if err != nil {
+		return err
+	}
 	err = inbox.Run(ctx, inbox.Config{
 		Engine: l, Hints: hints(l), Who: a.at.as, Space: a.at.spaceID(), Session: message.SessionID(session),
-		Editor: editor(), In: a.in, Out: a.out,
+		Signer: signer, Editor: editor(), In: a.in, Out: a.out,
 	})
 	if errors.Is(err, errSignal) {
 		return nil // one of the ways to leave; nothing is half done
 	}
 	return err
+}
+
+// inboxSigner reads the key of the person, whose name the login has said by now;
+// nil, if none was named.
+func inboxSigner(sign *signing, as string) (*inbox.Signer, error) {
+	key, err := sign.load(as)
+	if err != nil || key == nil {
+		return nil, err
+	}
+	return &inbox.Signer{KeyID: key.keyID(), Lasts: key.lasts, Sign: key.sign}, nil
 }
 
 // connectLive is connect for what stays: a folder must not be kept locked for as

@@ -60,7 +60,7 @@ func (s *confirmScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	switch key := k.String(); {
 	case key == "esc", key == "q", key == "n":
 		m.pop()
-	case s.draft.stale(m) != "", asked.Forged(s.draft.call, s.draft.answer.Digest) != "":
+	case s.draft.obstacle(m) != "":
 	case key == "y" && s.ready():
 		m.pop()
 		return m.send(s.draft)
@@ -78,10 +78,8 @@ func (s *confirmScreen) view(m *model, w, h int) (title string, body []string, k
 	}
 	keys = "y " + strings.ToLower(asked.Verb(d.answer)) + "  esc back"
 	var head []string
-	for _, bad := range []string{asked.Forged(d.call, d.answer.Digest), d.stale(m)} {
-		if bad != "" {
-			head, keys = paintAll(m.out.Bad, wrap(bad, w)), "esc back"
-		}
+	if bad := d.obstacle(m); bad != "" {
+		head, keys = paintAll(m.out.Bad, wrap(bad, w)), "esc back"
 	}
 	body = s.scroll.view(m, head, s.lines, w, h)
 	if len(head) == 0 && !s.ready() {
@@ -98,12 +96,16 @@ func (d *draftAnswer) lines(m *model, w int) []string {
 		f.lines = append(f.lines, m.out.Ask("These arguments run instead, if the policy lets them:"))
 		f.lines = append(f.lines, d.diff(m, w)...)
 	}
+	f.add("signed", d.signature(m)...)
 	f.add("feedback", linesOf(a.Feedback)...)
 	f.add("result", linesOf(a.Output)...)
 	f.add("to", linesOf(a.To)...)
 	f.add("note", linesOf(a.Note)...)
 	for _, r := range a.Rules {
 		f.add("remember", asked.RuleText(r))
+	}
+	if a.Remember != nil {
+		f.add("remember", termsText(a.Remember, m.now)...)
 	}
 	if a.Kind == message.AnswerApprove && a.Input == nil {
 		f.lines = append(f.lines, m.out.Ask("These arguments run:"))

@@ -1,8 +1,8 @@
 package inbox
 
 import (
-	"fmt"
 	"strings"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -17,7 +17,7 @@ type detailScreen struct {
 	question message.Key
 	digest   string // of the question that the person has seen here
 	raw      bool   // the arguments as they came
-	rules    map[int]bool
+	wish     wish
 	scroll   scroll
 	args     argLines
 }
@@ -31,7 +31,7 @@ type argLines struct {
 }
 
 func newDetail(q *question) *detailScreen {
-	return &detailScreen{question: q.call.Key, digest: q.call.Digest, rules: map[int]bool{}}
+	return &detailScreen{question: q.call.Key, digest: q.call.Digest, wish: newWish(q.call)}
 }
 
 func (d *detailScreen) holds(k message.Key) bool { return k == d.question }
@@ -59,7 +59,7 @@ func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		return nil
 	}
 	if d.anew(q) { // the first key after it only says that it was seen
-		d.digest, d.rules = q.call.Digest, map[int]bool{}
+		d.digest, d.wish = q.call.Digest, newWish(q.call)
 		return nil
 	}
 	return d.answer(m, q, k.String())
@@ -67,8 +67,7 @@ func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 
 // answer begins an answer to the question that is shown.
 func (d *detailScreen) answer(m *model, q *question, key string) tea.Cmd {
-	if i := strings.Index("123456789", key); len(key) == 1 && i >= 0 && i < len(q.call.Suggested) {
-		d.rules[i] = !d.rules[i]
+	if d.remember(m, q, key) {
 		return nil
 	}
 	kind, known := map[string]message.AnswerKind{
@@ -83,28 +82,40 @@ func (d *detailScreen) answer(m *model, q *question, key string) tea.Cmd {
 		return nil
 	}
 	draft := newDraft(q.call, kind)
-	switch key {
-	case "a":
-		draft.answer.Rules = d.chosen(q.call)
-		m.push(newConfirm(draft))
-	case "e":
-		draft.answer.Rules = d.chosen(q.call)
-		return m.edit(draft)
-	default:
+	if kind != message.AnswerApprove {
 		m.push(newCompose([]*draftAnswer{draft}))
+		return nil
 	}
+	if err := d.wish.into(&draft.answer, time.Now()); err != nil {
+		m.say(m.out.Bad, "What to remember: %v", err)
+		return nil
+	}
+	if key == "e" {
+		return m.edit(draft)
+	}
+	m.push(newConfirm(draft))
 	return nil
 }
 
-// chosen are the ticked rules.
-func (d *detailScreen) chosen(c *message.Call) []message.PermissionRule {
-	var out []message.PermissionRule
-	for i, r := range c.Suggested {
-		if d.rules[i] {
-			out = append(out, r)
+// remember is about what an approval lets remember; it reports whether the key
+// was.
+func (d *detailScreen) remember(m *model, q *question, key string) bool {
+	i := strings.Index("123456789", key)
+	switch {
+	case len(key) == 1 && i >= 0 && i < len(d.wish.offers):
+		d.wish.toggle(i)
+	case key == "0":
+		d.wish.none(q.call)
+	case key == "w":
+		if why := d.wish.fixed(); why != "" {
+			m.say(m.out.Bad, "%s", why)
+			return true
 		}
+		m.push(newTerms(d))
+	default:
+		return false
 	}
-	return out
+	return true
 }
 
 // neighbour shows the next or the previous question of the list.
@@ -129,7 +140,7 @@ func (d *detailScreen) view(m *model, w, h int) (title string, body []string, ke
 	}
 	c := q.call
 	title = reveal.Line(c.Tool) + "  " + reveal.Line(string(c.Call))
-	keys = "a approve  e edit  r reject  t answer for tool  ? more keys  esc back"
+	keys = "a approve  e edit  r reject  h hand over  t answer for tool  ? keys  esc back"
 	switch {
 	case !q.open():
 		keys = "esc back  n next"
@@ -182,13 +193,7 @@ func (d *detailScreen) lines(m *model, q *question, w int) []string {
 	d.args.lay(m, c, w, d.raw)
 	f.lines = append(f.lines, m.out.Dim(d.argsTitle()))
 	f.lines = append(f.lines, indented(d.args.lines)...)
-	for i, r := range c.Suggested {
-		mark := "[ ]"
-		if d.rules[i] {
-			mark = "[x]"
-		}
-		f.add("remember", fmt.Sprintf("%d %s %s", i+1, mark, asked.RuleText(r)))
-	}
+	f.add("remember", d.wish.lines()...)
 	f.add("from", asked.Origin(c))
 	f.add("address", reveal.Line(string(c.Session)+"/"+string(c.Reply)+"/"+string(c.Call)))
 	f.add("digest", c.Digest)

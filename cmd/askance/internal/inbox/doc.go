@@ -17,6 +17,13 @@
 // an old screen: the screen says who did what, and the engine would refuse it
 // by its digest.
 //
+// # What an approval lets remember
+//
+// Offered rules can be ticked, and edited before they are accepted: narrowed,
+// for fewer or more calls, until a time, for a number of uses, up to a sum.
+// What is sent stands on the last screen before it. What is remembered has a
+// list of its own, which lives as well and takes a rule back.
+//
 // # What reaches the terminal
 //
 // Everything that comes from agents, tools and other people passes through
@@ -27,6 +34,6 @@
 //
 // questions is the state, and pure. feed keeps it up to date from goroutines of
 // its own, which send messages to the program's loop. Each screen (list,
-// detail, compose, confirm, walk) is a type with an update and a view; they lie
+// detail, terms, compose, confirm, walk, leases, lease) is a type with an update and a view; they lie
 // on a stack. Everything but the feed runs on one goroutine.
 package inbox

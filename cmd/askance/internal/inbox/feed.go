@@ -15,6 +15,9 @@ type Engine interface {
 	List(ctx context.Context, r message.ListRequest) (message.ListReply, error)
 	Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error)
 	Answer(ctx context.Context, r message.Answer) (*message.Call, error)
+	Leases(ctx context.Context, r message.LeasesRequest) (message.LeasesReply, error)
+	ShowLease(ctx context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error)
+	RevokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error)
 }
 
 // Hints subscribes to what happens to questions: f is called for each that

@@ -3,11 +3,9 @@ package inbox
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
@@ -74,6 +72,10 @@ func (l *listScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		return l.filter.Focus()
 	case "m":
 		l.mine = !l.mine
+	case "r":
+		s := newLeases()
+		m.push(s)
+		return s.ask(m)
 	case "ctrl+l":
 		m.feed.refresh()
 		return tea.ClearScreen
@@ -188,7 +190,7 @@ func (l *listScreen) view(m *model, w, h int) (title string, body []string, keys
 	if l.typing || l.filter.Value() != "" {
 		body = append(body, l.filter.View())
 	}
-	keys = "enter open  / filter  space select  b answer similar  m mine  ? help  q quit"
+	keys = "enter open  / filter  space select  b similar  r rules  m mine  ? help  q quit"
 	if l.typing {
 		keys = "enter keep the filter  esc drop it"
 	}
@@ -261,38 +263,10 @@ func (l *listScreen) what(m *model, q *question) string {
 	if asked.MayAnswer(q.call, m.cfg.Who) == asked.No {
 		return "(not yours) " + text
 	}
+	if v, ok := asked.LastOn(q.call); ok { // somebody else's
+		return "(" + reveal.Line(v.By.Name+" "+asked.Said(v)) + ") " + text
+	}
 	return text
-}
-
-// columns are the widths of the list's columns; 0 leaves one out.
-type columns struct{ tool, call, age, left, what int }
-
-func columnsFor(rows []*question, w int) columns {
-	c := columns{tool: 4, call: 4, age: 6, left: 6}
-	for _, q := range rows {
-		c.tool = max(c.tool, ansi.StringWidth(reveal.Line(q.call.Tool)))
-		c.call = max(c.call, ansi.StringWidth(reveal.Line(string(q.call.Call))))
-	}
-	c.tool, c.call = min(c.tool, w/5), min(c.call, w/5)
-	if w < 60 {
-		c.call = 0
-	}
-	c.what = max(0, w-2-c.tool-c.call-c.age-c.left-4)
-	return c
-}
-
-func (c columns) line(mark, tool, call, age, left, what string) string {
-	text := mark + cell(tool, c.tool) + " "
-	if c.call > 0 {
-		text += cell(call, c.call) + " "
-	}
-	return strings.TrimRight(text+cell(age, c.age)+" "+cell(left, c.left)+" "+fit(what, c.what), " ")
-}
-
-// cell cuts or fills a text to n columns.
-func cell(s string, n int) string {
-	s = fit(s, n)
-	return s + strings.Repeat(" ", max(0, n-ansi.StringWidth(s)))
 }
 
 // plural is "1 question" or "2 questions".

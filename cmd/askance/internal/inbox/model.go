@@ -3,14 +3,11 @@ package inbox
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
-	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
 )
@@ -73,6 +70,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tickMsg:
 		m.now = time.Time(msg)
 		m.qs.sweep(m.now, m.holds)
+		if s, ok := m.top().(alive); ok {
+			return m, tea.Batch(tick(), s.tick(m))
+		}
 		return m, tick()
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
@@ -100,8 +100,31 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.sent(msg)
 	case editedMsg:
 		return m, m.edited(msg)
+	default:
+		return m, m.told(msg)
 	}
 	return m, nil
+}
+
+// told takes in what was heard about remembered rules, for the screens that
+// show them.
+func (m *model) told(msg tea.Msg) tea.Cmd {
+	if r, ok := msg.(takenBackMsg); ok {
+		return m.takenBack(r)
+	}
+	for _, s := range m.stack {
+		switch s := s.(type) {
+		case *leasesScreen:
+			if r, ok := msg.(leasesMsg); ok {
+				s.take(r)
+			}
+		case *leaseScreen:
+			if r, ok := msg.(leaseMsg); ok {
+				s.take(r)
+			}
+		}
+	}
+	return nil
 }
 
 // answers notes that the engine has answered.
@@ -178,68 +201,6 @@ func (m *model) each(runes []rune) tea.Cmd {
 type writer interface{ writes() }
 
 func (m *model) small() bool { return m.width < minWidth || m.height < minHeight }
-
-// View implements tea.Model.
-func (m *model) View() string {
-	switch {
-	case m.width == 0:
-		return "" // the terminal has not said how large it is
-	case m.small():
-		text := fmt.Sprintf("%dx%d is too small,\n%dx%d is enough.\nq leaves", m.width, m.height, minWidth, minHeight)
-		return frame(strings.Split(text, "\n"), m.width, m.height)
-	}
-	bodyHeight := m.height - 3
-	title, body, keys := m.top().view(m, m.width, bodyHeight)
-	lines := make([]string, 0, m.height)
-	lines = append(lines, m.titleLine(title))
-	for i := range bodyHeight {
-		if i < len(body) {
-			lines = append(lines, body[i])
-		} else {
-			lines = append(lines, "")
-		}
-	}
-	lines = append(lines, m.status, m.out.Dim(fit(keys, m.width)))
-	return frame(lines, m.width, m.height)
-}
-
-// frame fits lines into the terminal, so that nothing ever wraps or scrolls.
-func frame(lines []string, w, h int) string {
-	lines = lines[:min(len(lines), h)]
-	for i, l := range lines {
-		lines[i] = fit(l, w)
-	}
-	return strings.Join(lines, "\n")
-}
-
-// fit cuts a painted line to w columns.
-func fit(line string, w int) string { return ansi.Truncate(line, w, "…") }
-
-// titleLine has the title on the left and the state of the inbox on the right.
-func (m *model) titleLine(title string) string {
-	right := m.state()
-	left := fit(title, max(0, m.width-ansi.StringWidth(right)-2))
-	gap := m.width - ansi.StringWidth(left) - ansi.StringWidth(right)
-	return m.out.Bold(left) + strings.Repeat(" ", max(1, gap)) + right
-}
-
-func (m *model) state() string {
-	switch {
-	case m.trouble != nil:
-		return m.out.Bad("no answer for " + asked.Span(m.now.Sub(m.since)) + ", trying")
-	case !m.loaded:
-		return m.out.Dim("asking the engine")
-	}
-	plus := ""
-	if m.more {
-		plus = "+"
-	}
-	text := fmt.Sprintf("%d%s open", m.qs.count(), plus)
-	if m.sending > 0 {
-		text += ", sending"
-	}
-	return m.out.Good(text)
-}
 
 // say shows what happened, until the next thing does.
 func (m *model) say(paint func(string) string, format string, args ...any) {

@@ -11,6 +11,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/cmd/askance/internal/terms"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -19,6 +20,8 @@ type fakeEngine struct {
 	mu      sync.Mutex // guards all below
 	calls   map[message.Key]*message.Call
 	answers []message.Answer
+	leases  []*message.Lease
+	revoked []message.RevokeLeaseRequest
 	err     error
 	listed  int
 }
@@ -55,6 +58,30 @@ func (f *fakeEngine) Answer(_ context.Context, a message.Answer) (*message.Call,
 	}
 	c := f.calls[a.Key]
 	return c, nil
+}
+
+func (f *fakeEngine) Leases(context.Context, message.LeasesRequest) (message.LeasesReply, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return message.LeasesReply{Leases: f.leases}, f.err
+}
+
+func (f *fakeEngine) ShowLease(_ context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, l := range f.leases {
+		if l.ID == r.ID {
+			return message.ShowLeaseReply{Lease: l}, f.err
+		}
+	}
+	return message.ShowLeaseReply{}, message.ErrNotFound
+}
+
+func (f *fakeEngine) RevokeLease(_ context.Context, r message.RevokeLeaseRequest) (*message.Lease, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.revoked = append(f.revoked, r)
+	return &message.Lease{ID: r.ID, Revoked: &message.Revocation{}}, f.err
 }
 
 // asking is a call with an open question.
@@ -109,7 +136,8 @@ func run(m *model, cmd tea.Cmd) {
 	if cmd == nil {
 		return
 	}
-	if msg, ok := cmd().(sentMsg); ok {
+	switch msg := cmd().(type) {
+	case sentMsg, leasesMsg, leaseMsg, takenBackMsg:
 		m.Update(msg)
 	}
 }
@@ -207,8 +235,11 @@ func TestTroubleIsShown(t *testing.T) {
 
 // Whatever the keys and the size, the screen is filled and never overflows.
 func TestViewFits(t *testing.T) {
-	m, _ := shown(t, asking(t, "a", func(q *message.Question) { q.Text = strings.Repeat("long ", 50) }), asking(t, "b", nil))
-	for _, keys := range []string{"", "\r", "a", "\x1b", "r", "\x1b", "t", "\x1b", "h", "\x1b", "?", "\x1b\x1b", "b", "\x1b", "/x"} {
+	m, e := shown(t, asking(t, "a", func(q *message.Question) { q.Text, q.Rule = strings.Repeat("long ", 50), "" }), asking(t, "b", nil))
+	m.qs.all[message.Key{Space: "default", Session: "s", Reply: "r", Call: "a"}].call.Suggested = []message.PermissionRule{terms.Allow("pay", strings.Repeat("x", 200))}
+	long := strings.Repeat("git push ", 30)
+	e.leases = []*message.Lease{{ID: "lse_1", Tool: "Bash", Terms: message.LeaseTerms{Scope: message.ScopeSpace, Rules: []message.PermissionRule{terms.Allow("Bash", long)}}, GrantedBy: []message.Vote{{By: message.Principal{Name: long}}}}}
+	for _, keys := range []string{"", "\r", "a", "\x1b", "w", "\x1b", "r", "\x1b", "t", "\x1b", "h", "\x1b", "?", "\x1b\x1b", "b", "\x1b", "r", "\r", "dwhy", "\r", "\x1b\x1b\x1b", "/x"} {
 		types(m, keys)
 		for _, size := range [][2]int{{80, 24}, {40, 10}, {39, 9}, {10, 3}, {200, 60}} {
 			m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})

@@ -23,6 +23,8 @@ type Config struct {
 	Session message.SessionID
 	// Editor is the command that opens a file for editing.
 	Editor []string
+	// Signer signs approvals; nil: they go unsigned.
+	Signer *Signer
 	// In and Out are a terminal.
 	In  io.Reader
 	Out *term.Out

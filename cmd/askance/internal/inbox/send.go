@@ -32,10 +32,21 @@ func (m *model) send(d *draftAnswer) tea.Cmd {
 // post sends an answer in the background.
 func (m *model) post(d *draftAnswer, walk *walkScreen) tea.Cmd {
 	parent, engine := m.ctx, m.cfg.Engine
+	var sign *Signer
+	if d.signs(m) {
+		sign = m.cfg.Signer
+	}
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(parent, answerWithin)
 		defer cancel()
-		call, err := engine.Answer(ctx, d.answer)
+		a := d.answer
+		if sign != nil {
+			var err error
+			if a.Signature, err = sign.Sign(d.call, time.Now()); err != nil {
+				return sentMsg{d, nil, err, walk}
+			}
+		}
+		call, err := engine.Answer(ctx, a)
 		return sentMsg{d, call, err, walk}
 	}
 }

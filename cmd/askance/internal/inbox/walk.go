@@ -89,7 +89,7 @@ func (s *walkScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 }
 
 func (s *walkScreen) keyShown(m *model, key string) {
-	bad := s.draft.stale(m) != "" || asked.Forged(s.draft.call, s.draft.answer.Digest) != ""
+	bad := s.draft.obstacle(m) != ""
 	switch {
 	case key == "n" || key == "enter" && bad:
 		s.next(false)
@@ -166,10 +166,8 @@ func (s *walkScreen) viewShown(m *model, w, h int) (title string, body []string,
 	}
 	head := []string{m.out.Ask(fit(reveal.Line(d.call.Question.Text), w))}
 	keys = "y take it  n leave it out  esc answer none"
-	for _, bad := range []string{asked.Forged(d.call, d.answer.Digest), d.stale(m)} {
-		if bad != "" {
-			head, keys = paintAll(m.out.Bad, wrap(bad, w)), "n leave it out  esc answer none"
-		}
+	if bad := d.obstacle(m); bad != "" {
+		head, keys = paintAll(m.out.Bad, wrap(bad, w)), "n leave it out  esc answer none"
 	}
 	body = s.scroll.view(m, head, s.lines, w, h)
 	if !s.scroll.end {

@@ -21,6 +21,8 @@ rules:
   - {name: cap, tool_name: pay, behavior: deny, when: args.cents > 9000, locked: true}
   - {name: odd, tool_name: pay, behavior: ask, when: args.cents == 777, message: "'An odd sum?'"}
   - {name: boss, tool_name: boss, behavior: ask, approvers: {users: [boss]}}
+  - {name: again, tool_name: buy, behavior: ask, remember: {scope: args.shop, ttl: 2h, max_uses: 9}, message: "'Buy?'"}
+  - {name: own, tool_name: sell, behavior: ask, signed: true, message: "'Sell?'"}
   - {name: soon, tool_name: soon, behavior: ask, expiry: 2h}
   - {name: two, tool_name: wire, behavior: ask, approvers: {groups: [finance]}, quorum: 2, redact: [args.pin], expiry: 3h, escalation: [{after: 1h, to: {users: [boss]}}]}
 `
@@ -30,6 +32,9 @@ version: 1
 tools:
   - {name: pay, placement: external, concurrency_safe: true, input_schema: {type: object, required: [cents], properties: {cents: {type: integer}}}}
   - {name: boss, placement: external, concurrency_safe: true}
+  - {name: buy, placement: external, concurrency_safe: true, input_schema: {type: object, properties: {cents: {type: integer}, shop: {type: string}}}}
+  - {name: sell, placement: external, concurrency_safe: true}
+  - {name: Bash, kind: bash, placement: external, concurrency_safe: true, input_schema: {type: object, required: [command], properties: {command: {type: string}}}}
   - {name: soon, placement: external, concurrency_safe: true}
   - {name: wire, placement: external, concurrency_safe: true, input_schema: {type: object, properties: {pin: {type: string}, to: {type: string}}}}
 `
@@ -115,11 +120,17 @@ func (w *world) restart(meanwhile func()) {
 // inbox opens ann's inbox on a terminal.
 func (w *world) inbox(width, height int, env ...string) *terminal {
 	w.t.Helper()
-	return open(w.t, width, height, env, "inbox", "--nats", w.url, "--as", "ann", "--log-level", "error")
+	return w.inboxWith(width, height, nil, env...)
 }
 
-// ask proposes a call that asks. Each call has a reply of its own.
-func (w *world) ask(id, tool, input string) *message.Call {
+// inboxWith is inbox with flags.
+func (w *world) inboxWith(width, height int, flags []string, env ...string) *terminal {
+	w.t.Helper()
+	return open(w.t, width, height, env, append([]string{"inbox", "--nats", w.url, "--as", "ann", "--log-level", "error"}, flags...)...)
+}
+
+// proposes proposes a call, which may or may not ask.
+func (w *world) proposes(id, tool, input string) *message.Call {
 	w.t.Helper()
 	r, err := w.node.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(w.t.Context(), message.ProposeRequest{
 		V: 1, Session: "ticket-7", Reply: message.ReplyID("reply-" + id), Agent: "support", Calls: []message.ToolCallBlock{{ID: message.CallID(id), Name: tool, Input: input}},
@@ -127,10 +138,27 @@ func (w *world) ask(id, tool, input string) *message.Call {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if c := r.Calls[0]; c.State != message.ToolCallAsking {
+	return r.Calls[0]
+}
+
+// lease is the one remembered rule that there is.
+func (w *world) lease(all bool) *message.Lease {
+	w.t.Helper()
+	r, err := w.node.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "eve"}).Leases(w.t.Context(), message.LeasesRequest{V: 1, All: all})
+	if err != nil || len(r.Leases) != 1 {
+		w.t.Fatalf("remembered rules: %+v, %v", r.Leases, err)
+	}
+	return r.Leases[0]
+}
+
+// ask proposes a call that asks. Each call has a reply of its own.
+func (w *world) ask(id, tool, input string) *message.Call {
+	w.t.Helper()
+	c := w.proposes(id, tool, input)
+	if c.State != message.ToolCallAsking {
 		w.t.Fatalf("%s is %s, want asking", id, c.State)
 	}
-	return r.Calls[0]
+	return c
 }
 
 // pay asks for a payment.
@@ -169,4 +197,12 @@ func (w *world) voted(c *message.Call, who string, kind message.AnswerKind) *mes
 		w.t.Errorf("%s has the votes %+v, want one %s by %s on %s", c.Call, now.Votes, kind, who, c.Digest)
 	}
 	return now
+}
+
+// revoke takes a remembered rule back, as an operator.
+func (w *world) revoke(id message.LeaseID) {
+	w.t.Helper()
+	if _, err := w.node.Engine().As(message.Principal{Role: message.RoleOperator, Name: "root"}).RevokeLease(w.t.Context(), message.RevokeLeaseRequest{V: 1, ID: id}); err != nil {
+		w.t.Fatal(err)
+	}
 }

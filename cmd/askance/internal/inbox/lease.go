@@ -1,0 +1,208 @@
+package inbox
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/bubbles/textinput"
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/message"
+)
+
+// leaseScreen is one remembered rule in full.
+type leaseScreen struct {
+	lease  *message.Lease
+	uses   []message.LeaseUse
+	scroll scroll
+	asked  time.Time
+}
+
+// leaseMsg has one remembered rule as the engine knows it.
+type leaseMsg struct {
+	reply message.ShowLeaseReply
+	err   error
+}
+
+func newLease(l *message.Lease) *leaseScreen { return &leaseScreen{lease: l} }
+
+func (s *leaseScreen) holds(message.Key) bool { return false }
+
+func (s *leaseScreen) tick(m *model) tea.Cmd {
+	if m.now.Sub(s.asked) < every {
+		return nil
+	}
+	return s.ask(m)
+}
+
+// ask asks the engine how it stands, in the background.
+func (s *leaseScreen) ask(m *model) tea.Cmd {
+	s.asked = m.now
+	parent, engine, id := m.ctx, m.cfg.Engine, s.lease.ID
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(parent, askWithin)
+		defer cancel()
+		r, err := engine.ShowLease(ctx, message.ShowLeaseRequest{V: 1, ID: id})
+		return leaseMsg{r, err}
+	}
+}
+
+// take takes in what the engine said. What is shown stays if it says nothing.
+func (s *leaseScreen) take(r leaseMsg) {
+	if r.err == nil && r.reply.Lease != nil && r.reply.Lease.ID == s.lease.ID {
+		s.lease, s.uses = r.reply.Lease, r.reply.Uses
+	}
+}
+
+func (s *leaseScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
+	switch key := k.String(); key {
+	case "esc", "q", "left":
+		m.pop()
+	case "d":
+		m.push(newTakeBack(s.lease))
+	default:
+		s.scroll.key(key)
+	}
+	return nil
+}
+
+func (s *leaseScreen) view(m *model, w, h int) (title string, body []string, keys string) {
+	lines := leaseLines(m, s.lease, w)
+	f := facts{width: w, dim: m.out.Dim}
+	for _, u := range slices.Backward(s.uses) { // the latest first
+		text := callPath(u.Call) + ", " + asked.Span(m.now.Sub(u.At)) + " ago"
+		if u.Amount != "" {
+			text += ", " + reveal.Line(u.Amount)
+		}
+		f.add("used", text)
+	}
+	lines = append(lines, f.lines...)
+	return "Remembered rule " + reveal.Line(string(s.lease.ID)), s.scroll.view(m, nil, lines, w, h), "d take it back  space more  esc back"
+}
+
+// leaseLines are all that there is to know about a remembered rule, but for its
+// uses.
+func leaseLines(m *model, l *message.Lease, w int) []string {
+	f := facts{width: w, dim: m.out.Dim}
+	f.add("state", string(l.State(m.now)))
+	if e := l.Revoked; e != nil {
+		text := "by " + reveal.Line(e.By.Name) + ", " + asked.Span(m.now.Sub(e.At)) + " ago"
+		if e.Reason != "" {
+			text += ": " + reveal.Line(e.Reason)
+		}
+		f.add("revoked", text)
+	}
+	for _, r := range l.Terms.Rules {
+		f.add("allows", asked.RuleText(r))
+	}
+	for _, r := range l.Within {
+		f.add("within", asked.RuleText(r))
+	}
+	f.add("terms", reveal.Line(l.Text())+": "+scopeText(l.Terms.Scope))
+	end := "until it is revoked"
+	if at := l.Terms.Until; !at.IsZero() {
+		end = asked.Until(at, m.now) + ", until " + at.Local().Format(time.DateTime)
+	}
+	f.add("time", end)
+	f.add("answers", reveal.Line(l.Reason))
+	var same []string
+	for path, value := range l.Same {
+		same = append(same, reveal.Line(path)+" = "+reveal.Line(value))
+	}
+	slices.Sort(same)
+	f.add("same", same...)
+	for _, v := range l.GrantedBy {
+		f.add("given by", reveal.Line(v.By.Name)+", "+asked.Span(m.now.Sub(v.At))+" ago")
+	}
+	of := "runtime " + reveal.Line(l.User)
+	if l.Agent != "" {
+		of += ", agent " + reveal.Line(l.Agent)
+	}
+	f.add("of", of)
+	f.add("from", callPath(l.From))
+	return f.lines
+}
+
+func callPath(k message.Key) string {
+	return reveal.Line(string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call))
+}
+
+// takeBackScreen takes a remembered rule back: first why, then a last look.
+type takeBackScreen struct {
+	lease  *message.Lease
+	reason textinput.Model
+	sure   bool // the reason is written
+}
+
+func newTakeBack(l *message.Lease) *takeBackScreen {
+	return &takeBackScreen{lease: l, reason: newInput("> ", message.MaxTextBytes/4)}
+}
+
+// takenBackMsg is what became of it.
+type takenBackMsg struct {
+	id    message.LeaseID
+	lease *message.Lease
+	err   error
+}
+
+func (s *takeBackScreen) writes() {}
+
+func (s *takeBackScreen) holds(message.Key) bool { return false }
+
+func (s *takeBackScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
+	switch {
+	case k.Type == tea.KeyEsc:
+		m.pop()
+	case !s.sure && k.Type == tea.KeyEnter:
+		s.sure = true
+		s.reason.Blur()
+	case !s.sure:
+		return update(&s.reason, k)
+	case k.String() == "y" && !k.Paste:
+		m.pop()
+		m.say(m.out.Dim, "Taking back %s", s.lease.ID)
+		return s.send(m)
+	}
+	return nil
+}
+
+func (s *takeBackScreen) send(m *model) tea.Cmd {
+	parent, engine := m.ctx, m.cfg.Engine
+	r := message.RevokeLeaseRequest{V: 1, ID: s.lease.ID, Reason: strings.TrimSpace(s.reason.Value())}
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(parent, answerWithin)
+		defer cancel()
+		l, err := engine.RevokeLease(ctx, r)
+		return takenBackMsg{r.ID, l, err}
+	}
+}
+
+// takenBack says what became of it, and asks for the truth.
+func (m *model) takenBack(r takenBackMsg) tea.Cmd {
+	if r.err != nil {
+		m.say(m.out.Bad, "Not taken back: %s", asked.Refusal(r.err))
+	} else {
+		m.say(m.out.Good, "%s is %s: it allows nothing more, and what it allowed and nobody started is taken back", r.id, r.lease.State(m.now))
+	}
+	switch s := m.top().(type) {
+	case *leaseScreen:
+		return s.ask(m)
+	case *leasesScreen:
+		return s.ask(m)
+	}
+	return nil
+}
+
+func (s *takeBackScreen) view(m *model, w, _ int) (title string, body []string, keys string) {
+	s.reason.Width = max(1, w-4)
+	body = append(body, m.out.Dim("Why, for the record (may be empty)"), s.reason.View(), "")
+	keys = "enter go on  esc back"
+	if s.sure {
+		keys = "y take it back at once  esc back"
+	}
+	return "Take back " + reveal.Line(string(s.lease.ID)) + "?", append(body, leaseLines(m, s.lease, w)...), keys
+}

@@ -1,0 +1,209 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/message"
+)
+
+// alive is a screen that wants to be told of the time.
+type alive interface {
+	tick(m *model) tea.Cmd
+}
+
+// leasesScreen is the remembered rules that are in force, one on a line.
+type leasesScreen struct {
+	all     []*message.Lease
+	more    bool // there are more than are kept
+	known   bool // the engine has answered once
+	trouble error
+	asked   time.Time // the last time that the engine was asked
+	at      message.LeaseID
+	row     int
+	first   int
+	page    int
+}
+
+// leasesMsg has the remembered rules as the engine knows them.
+type leasesMsg struct {
+	leases []*message.Lease
+	more   bool
+	err    error
+}
+
+func newLeases() *leasesScreen { return &leasesScreen{page: 1} }
+
+func (s *leasesScreen) holds(message.Key) bool { return false }
+
+// tick asks again now and then.
+func (s *leasesScreen) tick(m *model) tea.Cmd {
+	if m.now.Sub(s.asked) < every {
+		return nil
+	}
+	return s.ask(m)
+}
+
+// ask asks the engine for what is in force, in the background.
+func (s *leasesScreen) ask(m *model) tea.Cmd {
+	s.asked = m.now
+	parent, engine := m.ctx, m.cfg.Engine
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(parent, askWithin)
+		defer cancel()
+		var out leasesMsg
+		r := message.LeasesRequest{V: 1}
+		for {
+			page, err := engine.Leases(ctx, r)
+			if err != nil {
+				return leasesMsg{err: err}
+			}
+			out.leases = append(out.leases, page.Leases...)
+			if r.After = page.Next; r.After == "" {
+				return out
+			}
+			if out.more = len(out.leases) >= maxListed; out.more {
+				return out
+			}
+		}
+	}
+}
+
+// take takes in what the engine said.
+func (s *leasesScreen) take(r leasesMsg) {
+	s.trouble = r.err
+	if r.err != nil {
+		return
+	}
+	s.known, s.all, s.more = true, r.leases, r.more
+	slices.SortStableFunc(s.all, func(a, b *message.Lease) int { return a.GrantedAt.Compare(b.GrantedAt) })
+}
+
+// settle puts the selection on a row that is there, and shows it.
+func (s *leasesScreen) settle() {
+	i := slices.IndexFunc(s.all, func(l *message.Lease) bool { return l.ID == s.at })
+	if i < 0 {
+		i = min(s.row, len(s.all)-1)
+	}
+	s.row, s.at = max(0, i), ""
+	if i >= 0 {
+		s.at = s.all[i].ID
+	}
+	s.first = max(0, min(s.first, len(s.all)-s.page))
+	s.first = max(min(s.first, s.row), s.row-s.page+1)
+}
+
+func (s *leasesScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
+	s.settle()
+	key := k.String()
+	if key == "esc" || key == "q" || key == "left" {
+		m.pop()
+		return nil
+	}
+	if d, ok := moves(key, s.page); ok && len(s.all) > 0 {
+		s.row = max(0, min(len(s.all)-1, s.row+d))
+		s.at = s.all[s.row].ID
+		return nil
+	}
+	if len(s.all) == 0 {
+		return nil
+	}
+	switch l := s.all[s.row]; key {
+	case "enter", "right", "l":
+		d := newLease(l)
+		m.push(d)
+		return d.ask(m)
+	case "d":
+		m.push(newTakeBack(l))
+	}
+	return nil
+}
+
+func (s *leasesScreen) view(m *model, w, h int) (title string, body []string, keys string) {
+	s.settle()
+	title = "Remembered rules: " + plural(len(s.all), "rule") + " in force"
+	if s.more {
+		title += ", and more (see askance rules list)"
+	}
+	switch {
+	case s.trouble != nil:
+		body = paintAll(m.out.Bad, wrap("The engine says: "+reveal.Line(asked.Refusal(s.trouble)), w))
+	case !s.known:
+		return title, []string{"", m.out.Dim("  asking the engine")}, "esc back"
+	case len(s.all) == 0:
+		return title, []string{"", m.out.Dim("  Nothing is remembered: the policy and people answer for every call.")}, "esc back"
+	}
+	s.page = max(1, h-len(body)-1)
+	s.settle()
+	c := leaseColumns(s.all, w)
+	body = append(body, m.out.Dim(c.line("  ", "ALLOWS", "BY", "LEFT", "TERMS")))
+	for i, l := range s.all[s.first:] {
+		if i == s.page {
+			break
+		}
+		mark, paint := "  ", func(t string) string { return t }
+		if l.ID == s.at {
+			mark, paint = "> ", m.out.Bold
+		}
+		if l.State(m.now) != message.LeaseActive {
+			paint = m.out.Dim
+		}
+		body = append(body, paint(c.line(mark, allows(l), grantors(l), asked.Until(l.Terms.Until, m.now), stateText(l, m.now)+reveal.Line(l.Text()))))
+	}
+	return title, body, "enter open  d take it back  ? help  esc back"
+}
+
+// stateText says that a rule is not in force any more.
+func stateText(l *message.Lease, now time.Time) string {
+	if s := l.State(now); s != message.LeaseActive {
+		return "(" + string(s) + ") "
+	}
+	return ""
+}
+
+// allows is which calls a remembered rule is about.
+func allows(l *message.Lease) string {
+	var out []string
+	for _, r := range l.Terms.Rules {
+		text := reveal.Line(r.ToolName)
+		if c := contentOf(r); c != "" {
+			text += "(" + reveal.Line(c) + ")"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}
+
+// grantors are those who gave a remembered rule.
+func grantors(l *message.Lease) string {
+	var out []string
+	for _, v := range l.GrantedBy {
+		out = append(out, reveal.Line(v.By.Name))
+	}
+	return strings.Join(out, ", ")
+}
+
+// leaseWidths are the widths of the list's columns.
+type leaseWidths struct{ rule, by, left, terms int }
+
+func leaseColumns(all []*message.Lease, w int) leaseWidths {
+	c := leaseWidths{rule: 6, by: 2, left: 6}
+	for _, l := range all {
+		c.rule, c.by = max(c.rule, ansi.StringWidth(allows(l))), max(c.by, ansi.StringWidth(grantors(l)))
+	}
+	c.rule, c.by = min(c.rule, w*2/5), min(c.by, w/6)
+	c.terms = max(0, w-2-c.rule-c.by-c.left-3)
+	return c
+}
+
+func (c leaseWidths) line(mark, rule, by, left, terms string) string {
+	return strings.TrimRight(fmt.Sprintf("%s%s %s %s %s", mark, cell(rule, c.rule), cell(by, c.by), cell(left, c.left), fit(terms, c.terms)), " ")
+}

@@ -1,0 +1,91 @@
+package inbox_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message"
+)
+
+// signed is a world in which ann has a key of her own, and where its file is.
+func signed(t *testing.T) (w *world, key string) {
+	t.Helper()
+	w = newDir(t)
+	key = filepath.Join(w.dir, "ann.key")
+	pub, err := bus.CreateApproverKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("people.yaml", people+"approvers: {ann: {keys: ['"+message.FormatPublicKey(pub)+"']}}\n")
+	w.start("127.0.0.1:0")
+	t.Cleanup(w.stop)
+	return w, key
+}
+
+// Where a rule takes the approver's own signature, the inbox gives it, and asks
+// for nothing besides.
+func TestSign(t *testing.T) {
+	w, key := signed(t)
+	c := w.ask("call_1", "sell", `{"what":"all"}`)
+	for _, tc := range []struct {
+		name  string
+		flags []string
+		env   []string
+	}{
+		{"flag", []string{"--sign-key", key, "--sign-for", "2h"}, nil},
+		{"environment", nil, []string{"ASKANCE_SIGN_KEY=" + key}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := w.ask("call_"+tc.name, "sell", `{}`)
+			x := w.inboxWith(80, 40, tc.flags, tc.env...)
+			x.see("call_" + tc.name)
+			x.press("G"+enter, "Sell?", "sell  call_"+tc.name)
+			x.press("a", "signed   with your key", "y approve  esc")
+			x.press("y", "approved by ann")
+			now := w.voted(c, "ann", message.AnswerApprove)
+			if s := now.Votes[0].Signature; s == nil || now.State != message.ToolCallSubmitted {
+				t.Errorf("%s, signed %v", now.State, s)
+			}
+			x.press(ctrlC)
+			x.ends(cli.ExitOK)
+		})
+	}
+
+	// In bulk each of them is signed.
+	d := w.ask("call_2", "sell", `{"what":"more"}`)
+	x := w.inboxWith(80, 40, []string{"--sign-key", key})
+	x.see("call_1", "call_2")
+	x.press("b", "1 of 2", "y take it")
+	x.press("y", "2 of 2", "y take it")
+	x.press("y", "One answer for 2 questions")
+	x.press("a", "Answered", "call_1", "call_2")
+	for _, c := range []*message.Call{c, d} {
+		if now := w.voted(c, "ann", message.AnswerApprove); now.Votes[0].Signature == nil {
+			t.Errorf("%s is not signed", c.Call)
+		}
+	}
+}
+
+// Without a key, the inbox says how to come by one and sends nothing.
+func TestSignWithoutKey(t *testing.T) {
+	w, _ := signed(t)
+	c := w.ask("call_1", "sell", `{}`)
+	x := w.inbox(80, 24)
+	x.see("call_1")
+	x.press(enter, "Sell?")
+	x.press("a", "takes your own signature", "--sign-key FILE")
+	x.press("  y", "esc back")
+	x.press(esc, "Sell?")
+	x.press("r", "What the model is told") // to say no takes none
+	x.press(enter, "y reject")
+	if now := w.call(c); len(now.Votes) != 0 {
+		t.Fatalf("votes %+v", now.Votes)
+	}
+	x.press("y", "rejected by ann")
+
+	y := open(t, 200, 24, nil, "inbox", "--nats", w.url, "--as", "ann", "--sign-key", filepath.Join(w.dir, "people.yaml"))
+	y.see("is no approver key")
+	y.ends(cli.ExitUsage)
+}

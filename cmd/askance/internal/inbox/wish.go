@@ -1,0 +1,221 @@
+package inbox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/terms"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/message"
+)
+
+// offer is a rule that may be remembered with an approval.
+type offer struct {
+	rule    message.PermissionRule // as the question offers it
+	content string                 // as the person wants it
+	on      bool
+}
+
+// now is the rule as the person wants it.
+func (o offer) now() message.PermissionRule {
+	r := o.rule
+	if o.content != contentOf(o.rule) {
+		r = terms.Allow(r.ToolName, o.content)
+	}
+	return r
+}
+
+func contentOf(r message.PermissionRule) string {
+	if r.RuleContent == nil {
+		return ""
+	}
+	return *r.RuleContent
+}
+
+// wish is what a person wants remembered of one question, in their own words.
+// It belongs to the question with the digest.
+type wish struct {
+	digest               string
+	offers               []offer
+	scope                message.LeaseScope
+	until, uses, budget  string
+	limits               *message.RememberLimits // of the rules that ask
+	asked, hidden, agent bool                    // a rule asks; rules hide something; the call names an agent
+}
+
+// newWish is that nothing is remembered, with all that could be.
+func newWish(c *message.Call) wish {
+	w := wish{digest: c.Digest, scope: message.ScopeSession, hidden: c.Hides(), agent: c.Agent != ""}
+	for _, r := range c.Suggested {
+		w.offers = append(w.offers, offer{rule: r, content: contentOf(r)})
+	}
+	if c.Question == nil {
+		return w
+	}
+	w.limits, w.asked = c.Question.Requirement.Remember, c.Question.Rule != ""
+	whole := func(o offer) bool { return o.content == "" }
+	if w.limits != nil && !slices.ContainsFunc(w.offers, whole) { // bounded by what must be the same
+		w.offers = append(w.offers, offer{rule: terms.Allow(c.Tool, "")})
+	}
+	return w
+}
+
+// any reports whether anything is to be remembered.
+func (w *wish) any() bool {
+	return slices.ContainsFunc(w.offers, func(o offer) bool { return o.on })
+}
+
+// none takes the wish back, words and all.
+func (w *wish) none(c *message.Call) { *w = newWish(c) }
+
+// toggle ticks an offered rule, or takes the tick away.
+func (w *wish) toggle(i int) {
+	if i < len(w.offers) {
+		w.offers[i].on = !w.offers[i].on
+	}
+}
+
+// plain reports whether the rules go as they were offered, for the session and
+// without counting: the way that every client of AgentScope has.
+func (w *wish) plain() bool {
+	return w.limits == nil && w.scope == message.ScopeSession && w.until+w.uses+w.budget == "" &&
+		!slices.ContainsFunc(w.offers, func(o offer) bool { return o.on && o.content != contentOf(o.rule) })
+}
+
+// fixed says why the offered rules can be taken only as they are; "" if they
+// can be had on terms. It is the engine who decides; this saves the asking.
+func (w *wish) fixed() string {
+	switch {
+	case len(w.offers) == 0:
+		return "This question offers no rule to remember."
+	case w.hidden:
+		return "Rules hide arguments of this call, and what hides anything is not remembered on terms."
+	case w.asked && w.limits == nil:
+		return "The rule that asks lets no answer be remembered on terms."
+	}
+	return ""
+}
+
+// scopes are those among which the person can choose.
+func (w *wish) scopes() []message.LeaseScope {
+	var out []message.LeaseScope
+	for _, s := range terms.Scopes {
+		wide := s != message.ScopeSession && s != message.ScopeCallLike
+		if wide && w.limits == nil || s == message.ScopeAgent && !w.agent {
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// terms reads what the person wrote. The errors begin with the field.
+func (w *wish) terms(now time.Time) (*message.LeaseTerms, error) {
+	t := message.LeaseTerms{Scope: w.scope}
+	var errs [3]error
+	t.Until, errs[0] = terms.Until(w.until, now)
+	t.Uses, errs[1] = terms.Uses(w.uses)
+	t.Budget, errs[2] = terms.Budget(w.budget)
+	for i, field := range []string{"the end", "the number of uses", "the budget"} {
+		if errs[i] != nil {
+			return nil, fmt.Errorf("%s %w", field, errs[i])
+		}
+	}
+	for _, o := range w.offers {
+		if o.on {
+			t.Rules = append(t.Rules, o.now())
+		}
+	}
+	if len(t.Rules) == 0 {
+		return nil, errors.New("no rule is ticked")
+	}
+	return &t, nil
+}
+
+// into completes an approval.
+func (w *wish) into(a *message.Answer, now time.Time) error {
+	if !w.any() {
+		return nil
+	}
+	t, err := w.terms(now)
+	if err != nil {
+		return err
+	}
+	if w.plain() {
+		a.Rules = t.Rules
+	} else {
+		a.Remember = t
+	}
+	return nil
+}
+
+// lines are the offers with their ticks, and the terms.
+func (w *wish) lines() []string {
+	var out []string
+	for i, o := range w.offers {
+		mark := "[ ]"
+		if o.on {
+			mark = "[x]"
+		}
+		text := fmt.Sprintf("%d %s %s", i+1, mark, asked.RuleText(o.now()))
+		if o.content != contentOf(o.rule) {
+			text += " (yours; offered: " + contentText(contentOf(o.rule)) + ")"
+		}
+		out = append(out, text)
+	}
+	if w.any() && !w.plain() {
+		out = append(out, w.text())
+	}
+	return out
+}
+
+// text is the terms in the person's own words.
+func (w *wish) text() string {
+	out := []string{"scope " + string(w.scope)}
+	for _, part := range [][2]string{{"until ", w.until}, {"uses ", w.uses}, {"budget ", w.budget}} {
+		if part[1] != "" {
+			out = append(out, part[0]+reveal.Line(part[1]))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// bounds says how far the rules that ask let an answer be remembered; "" where
+// no rule asks.
+func (w *wish) bounds() string {
+	l := w.limits
+	if l == nil {
+		return ""
+	}
+	out := "The rule that asks lets it be remembered for " + asked.Span(time.Duration(l.TTLMS)*time.Millisecond) + " at most"
+	if l.Uses > 0 {
+		out += ", for " + plural(l.Uses, "further call")
+	}
+	if len(l.Same) > 0 {
+		out += ", with the same " + reveal.Line(strings.Join(l.Same, ", "))
+	}
+	return out + "."
+}
+
+// termsText is what an answer lets remember, as it will be sent.
+func termsText(t *message.LeaseTerms, now time.Time) []string {
+	var out []string
+	for _, r := range t.Rules {
+		out = append(out, asked.RuleText(r))
+	}
+	text := "scope " + string(t.Scope)
+	if !t.Until.IsZero() {
+		text += ", until " + t.Until.Local().Format(time.DateTime) + " (in " + asked.Until(t.Until, now) + ")"
+	}
+	if t.Uses > 0 {
+		text += ", for " + plural(t.Uses, "further call")
+	}
+	if b := t.Budget; b != nil {
+		text += ", up to " + reveal.Line(b.Limit) + " of " + reveal.Line(b.Path)
+	}
+	return append(out, text)
+}

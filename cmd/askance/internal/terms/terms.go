@@ -1,0 +1,75 @@
+package terms
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Scopes are those that there are, from the narrowest to the widest.
+var Scopes = []message.LeaseScope{message.ScopeCallLike, message.ScopeSession, message.ScopeAgent, message.ScopeUser, message.ScopeSpace}
+
+// Scope reads for which calls a rule is remembered; "" is the session.
+func Scope(text string) (message.LeaseScope, error) {
+	s := message.LeaseScope(text)
+	if s == "" {
+		s = message.ScopeSession
+	}
+	if !s.Valid() {
+		return "", fmt.Errorf("is %q, use call_like, session, agent, user or space", text)
+	}
+	return s, nil
+}
+
+// Until reads an end: a time, or a duration from now. "" is none, the zero time.
+func Until(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(d).UTC().Round(0), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("is %q, write a duration such as 2h, or a time such as 2026-01-31T18:00:00Z", text)
+	}
+	return at.UTC(), nil
+}
+
+// Uses reads a number of further calls. "" is 0: as many as the policy lets it.
+func Uses(text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > message.MaxLeaseUses {
+		return 0, fmt.Errorf("is %q, write a number from 1 to %d, or nothing", text, message.MaxLeaseUses)
+	}
+	return n, nil
+}
+
+// Budget reads what the further calls may add up to, as args.cents=10000. "" is
+// none, nil.
+func Budget(text string) (*message.Budget, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // no budget is one of the answers
+	}
+	path, limit, ok := strings.Cut(text, "=")
+	path, limit = strings.TrimSpace(path), strings.TrimSpace(limit)
+	if !ok || path == "" || limit == "" {
+		return nil, fmt.Errorf("is %q, write it as args.cents=10000", text)
+	}
+	return &message.Budget{Path: path, Limit: limit}, nil
+}
+
+// Allow is a rule that allows a tool: every call of it, if content is empty.
+func Allow(tool, content string) message.PermissionRule {
+	r := message.PermissionRule{ToolName: tool, Behavior: message.BehaviorAllow}
+	if content != "" {
+		r.RuleContent = &content
+	}
+	return r
+}
