@@ -7,7 +7,6 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
 
@@ -114,7 +113,7 @@ func (w *World) serve() {
 		w.t.Fatalf("make the gateway: %v", err)
 	}
 	l := w.listen()
-	server := &http.Server{Handler: w.Gateway, ReadHeaderTimeout: 10 * time.Second}
+	server := gateway.HTTP(w.Gateway, nil)
 	w.wg.Go(func() { _ = server.Serve(l) }) // ends with Close
 	w.t.Cleanup(func() {
 		w.Gateway.Close()

@@ -133,6 +133,7 @@ type served struct {
 	open    bool // beyond loopback
 	stop    func()
 	metrics string
+	http    string // of the gateway
 }
 
 // serve starts askance serve on a free port and waits until it serves.
@@ -152,7 +153,7 @@ func serveOn(t *testing.T, data string, args ...string) *served {
 	var errs bytes.Buffer
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		code := cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: &errs}, append([]string{"serve", "--json", "--data", data, "--listen", "127.0.0.1:0", "--durability", "cached"}, args...))
+		code := cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: &errs}, append([]string{"serve", "--json", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--durability", "cached"}, args...))
 		_ = pw.CloseWithError(errors.New("serve ended"))
 		if code != cli.ExitOK && code != cli.ExitInterrupted {
 			t.Errorf("askance serve: exit %d\n%s", code, errs.String())
@@ -167,10 +168,11 @@ func serveOn(t *testing.T, data string, args ...string) *served {
 	}
 	started := decode[struct {
 		URL     string `json:"url"`
+		HTTP    string `json:"http"`
 		Metrics string `json:"metrics"`
 		Open    bool   `json:"open_beyond_loopback"`
 	}](t, line)
-	s.url, s.metrics, s.open = started.URL, started.Metrics, started.Open
+	s.url, s.http, s.metrics, s.open = started.URL, started.HTTP, started.Metrics, started.Open
 	return s
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -24,6 +25,7 @@ type serving struct {
 	reviewers                                  message.ReviewerLimits
 	metrics                                    string
 	pace                                       bus.Pace
+	web                                        web.Config
 }
 
 func (a *app) serve() *cobra.Command {
@@ -70,6 +72,7 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	f.IntVar(&s.pace.Records, "checkpoint-records", 1024, "sign the journal after so many records all the same")
 	f.StringVar(&s.metrics, "metrics", "", "address at which Prometheus may scrape /metrics, the names of reviewers included; :9464 is on loopback (default none)")
 	f.StringVar(&s.keys, "keys", "", "key file of the space's engines (default engine.key in the data folder; made if it is not there)")
+	serveHTTPFlags(c, &s.web)
 	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"default", "accept_edits", "explore", "bypass", "dont_ask"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -77,6 +80,9 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 
 func (a *app) runServe(ctx context.Context, s serving) error {
 	cfg, err := a.serveConfig(s)
+	if err == nil {
+		err = a.checkHTTP(s)
+	}
 	if err != nil {
 		return err
 	}
@@ -105,10 +111,22 @@ func (a *app) serveUntilStopped(ctx context.Context, n *node.Node, cfg node.Conf
 		defer func() { _ = m.Close() }() // nothing is lost
 		scrape = m.URL()
 	}
-	if err := a.printServing(n, cfg, scrape); err != nil {
+	gate, err := a.openHTTP(ctx, n, s)
+	if err != nil {
+		return err
+	}
+	var gateFailed <-chan error
+	inbox := ""
+	if gate != nil {
+		defer func() { _ = gate.Close() }() // whoever is cut off comes back
+		gateFailed, inbox = gate.Failed(), gate.URL()
+	}
+	if err := a.printServing(n, cfg, scrape, inbox); err != nil {
 		return err
 	}
 	select {
+	case err := <-gateFailed:
+		return err
 	case err := <-n.Failed():
 		return fmt.Errorf("the engine cannot go on: %w", err)
 	case <-ctx.Done():

@@ -24,17 +24,19 @@ type started struct {
 	PID        int      `json:"pid"`
 	// Auth is how the names of those who send requests are established.
 	Auth string `json:"auth"`
+	// HTTP is where the gateway is.
+	HTTP string `json:"http,omitzero"`
 	// Metrics is where Prometheus may scrape.
 	Metrics string `json:"metrics,omitzero"`
 	// Open: other machines may reach the embedded server, under any name.
 	Open bool `json:"open_beyond_loopback,omitzero"`
 }
 
-func (a *app) printServing(n *node.Node, cfg node.Config, scrape string) error {
+func (a *app) printServing(n *node.Node, cfg node.Config, scrape, inbox string) error {
 	st := started{
 		URL: n.URL(), Data: string(cfg.Dir), PublicKey: cfg.Dir.PublicKeys(), KeyID: n.KeyID(), Space: string(cfg.Space),
 		Engine: n.Engine().ID(), Durability: n.Journal().Durability(), Policy: n.PolicyHash(), Rules: max(0, n.Rules()), PID: os.Getpid(),
-		Open: openBeyondLoopback(cfg), Auth: n.Auth(), Metrics: scrape,
+		Open: openBeyondLoopback(cfg), Auth: n.Auth(), Metrics: scrape, HTTP: inbox,
 	}
 	for _, t := range cfg.Tools {
 		st.Tools = append(st.Tools, t.Name)
@@ -57,6 +59,9 @@ func (a *app) printServing(n *node.Node, cfg node.Config, scrape string) error {
 		{"key", st.PublicKey + " (" + st.KeyID + ")"}, {"policy", policy}, {"tools", tools}, {"logins", a.logins(cfg, st.Auth)},
 	} {
 		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-8s", row[0])), row[1])
+	}
+	if inbox != "" {
+		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim("http    "), inbox)
 	}
 	if scrape != "" {
 		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim("metrics "), scrape)

@@ -93,6 +93,7 @@ type Node struct {
 	policy  policy
 	people  *directory.Live // nil: nobody is in any group
 	engine  *engine.Engine
+	heard   listeners // of progress
 
 	wg   sync.WaitGroup
 	once sync.Once

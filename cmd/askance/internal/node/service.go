@@ -10,22 +10,21 @@ import (
 
 // signals are what the engine sends beside the journal.
 func (n *Node) signals() engine.Signals {
-	var s engine.Signals = bus.NewSignals(n.conn, n.cfg.Space, n.cfg.Log)
-	if n.cfg.Progress != nil {
-		s = tee{Signals: s, progress: n.cfg.Progress}
-	}
-	return s
+	return tee{Signals: bus.NewSignals(n.conn, n.cfg.Space, n.cfg.Log), n: n}
 }
 
 // tee passes signals on and lets the program itself hear of progress.
 type tee struct {
 	engine.Signals
-	progress func(*message.Call, message.ProgressRequest)
+	n *Node
 }
 
 // Progress implements engine.Signals.
 func (t tee) Progress(c *message.Call, p message.ProgressRequest) {
-	t.progress(c, p)
+	if t.n.cfg.Progress != nil {
+		t.n.cfg.Progress(c, p)
+	}
+	t.n.heard.tell(p)
 	t.Signals.Progress(c, p)
 }
 

@@ -1,0 +1,84 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/message"
+)
+
+// Gateway is the space as package gateway serves it.
+func (n *Node) Gateway() *gateway.Space {
+	s := &gateway.Space{
+		ID:       n.cfg.Space,
+		As:       func(p message.Principal) engine.Client { return n.engine.As(p) },
+		Watch:    n.watchFromNow,
+		Progress: n.heard.add,
+		Explain:  n.explain,
+	}
+	for _, t := range n.cfg.Tools {
+		s.Tools = append(s.Tools, t.Tool)
+	}
+	return s
+}
+
+// watchFromNow delivers what is written from now on.
+func (n *Node) watchFromNow(ctx context.Context, sink message.Sink) error {
+	head, err := n.journal.Head(ctx)
+	if err != nil {
+		return err
+	}
+	return n.journal.Watch(ctx, head, sink)
+}
+
+// explain says how the policy judges a call now. It sees no more of the call
+// than whoever asks.
+func (n *Node) explain(ctx context.Context, c *message.Call) (message.RawJSON, error) {
+	if n.policy.live == nil {
+		return nil, &message.Error{Code: message.CodeNotFound, Op: "explain", What: "there are no rule files", Hint: "name some with askance serve --policy"}
+	}
+	req := n.engine.Request(c)
+	if p, ok := n.policy.Policy.(prepared); ok {
+		req = p.resolve(req)
+	}
+	b, err := json.Marshal(n.policy.live.Bundle().Explain(ctx, req))
+	if err != nil {
+		return nil, fmt.Errorf("explain: %w", err)
+	}
+	return b, nil
+}
+
+// listeners hear the progress of running calls.
+type listeners struct {
+	mu   sync.Mutex // guards what follows
+	next int
+	all  map[int]func(message.ProgressRequest)
+}
+
+func (l *listeners) add(f func(message.ProgressRequest)) (stop func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == nil {
+		l.all = map[int]func(message.ProgressRequest){}
+	}
+	id := l.next
+	l.next++
+	l.all[id] = f
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.all, id)
+	}
+}
+
+func (l *listeners) tell(p message.ProgressRequest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.all {
+		f(p)
+	}
+}

@@ -1,0 +1,10 @@
+package web
+
+import "github.com/askance-dev/askance/gateway"
+
+// surfaces is everything that askance serve serves over HTTP: one line each.
+func (w *Web) surfaces() []gateway.Surface {
+	return []gateway.Surface{
+		w.health(),
+	}
+}

@@ -1,0 +1,167 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/auth"
+)
+
+// DefaultAddress is where the gateway listens if nothing else is said.
+const DefaultAddress = "127.0.0.1:8787"
+
+// Config says what to serve. Space is required.
+type Config struct {
+	// Address to listen at; "" is DefaultAddress, or a free port if it is taken.
+	Address string
+	Space   *gateway.Space
+	// User is who requests come from where no credentials are set up.
+	User string
+	// Cert and Key are files for TLS; "" serves without.
+	Cert, Key string
+	// Insecure permits to listen beyond loopback without TLS.
+	Insecure bool
+	Log      *slog.Logger
+}
+
+// Web is a running gateway. Its methods may be called from several goroutines.
+type Web struct {
+	cfg      Config
+	listener net.Listener
+	gateway  *gateway.Server
+	http     *http.Server
+	wg       sync.WaitGroup
+	failed   chan error
+}
+
+// Error says that a gateway would be open in a way that nobody asked for.
+type Error struct{ What string }
+
+func (e *Error) Error() string { return e.What }
+
+// Check reports an *Error if the gateway would let strangers in, or show
+// passwords to the network.
+func (c Config) Check() error {
+	if (c.Cert == "") != (c.Key == "") {
+		return &Error{"--http-cert and --http-key go together"}
+	}
+	if onLoopback(c.Address) {
+		return nil
+	}
+	return &Error{"--http " + c.Address + " is not a loopback address, and nobody would have to say who they are: whoever reaches it may act as you, approve calls included; listen on 127.0.0.1"}
+}
+
+// onLoopback reports whether only this machine reaches an address. A name other
+// than localhost may stand for any address.
+func onLoopback(address string) bool {
+	if address == "" {
+		return true
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || host == "localhost" || host == "" {
+		return true // what is no address is refused by Listen; no host is loopback
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// Serve begins to serve. Close it.
+func Serve(ctx context.Context, cfg Config) (*Web, error) {
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	w := &Web{cfg: cfg, failed: make(chan error, 1)}
+	var err error
+	if w.listener, err = listen(ctx, cfg); err != nil {
+		return nil, err
+	}
+	w.gateway, err = gateway.New(gateway.Config{
+		Spaces: []*gateway.Space{cfg.Space}, Auth: auth.Loopback{Name: cfg.User, Space: cfg.Space.ID},
+		Surfaces: w.surfaces(), Log: cfg.Log,
+	})
+	if err != nil {
+		_ = w.listener.Close() // nothing was served
+		return nil, err
+	}
+	w.http = gateway.HTTP(w.gateway, cfg.Log)
+	w.wg.Go(func() {
+		if err := w.http.Serve(w.listener); !errors.Is(err, http.ErrServerClosed) {
+			w.failed <- fmt.Errorf("the gateway cannot go on: %w", err)
+		}
+	})
+	return w, nil
+}
+
+func listen(ctx context.Context, cfg Config) (net.Listener, error) {
+	address := cfg.Address
+	if address == "" {
+		address = DefaultAddress
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("http: %w", err)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, port))
+	if cfg.Address == "" && errors.Is(err, syscall.EADDRINUSE) {
+		cfg.Log.Info("the port of the gateway is taken; a free one is used", "address", address)
+		l, err = lc.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("http: %w", err)
+	}
+	if cfg.Cert == "" {
+		return l, nil
+	}
+	cert, err := tls.LoadX509KeyPair(cfg.Cert, cfg.Key)
+	if err != nil {
+		_ = l.Close() // nothing was served
+		return nil, fmt.Errorf("http: %w", err)
+	}
+	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}), nil
+}
+
+// URL is where the gateway is.
+func (w *Web) URL() string {
+	scheme := "http://"
+	if w.cfg.Cert != "" {
+		scheme = "https://"
+	}
+	return scheme + w.listener.Addr().String()
+}
+
+// Failed delivers an error when the gateway cannot go on.
+func (w *Web) Failed() <-chan error { return w.failed }
+
+// drain is how long requests may take to end.
+const drain = 5 * time.Second
+
+// Close ends streams, waits a while for requests to end, and stops. It may be
+// called once.
+func (w *Web) Close() error {
+	w.gateway.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), drain)
+	defer cancel()
+	err := w.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = w.http.Close()
+	}
+	w.wg.Wait()
+	return err
+}
