@@ -74,10 +74,13 @@ func (e *evaluation) ruleless() (Decision, bool) {
 }
 
 // asUpstream reports whether the tool is decided about in AgentScope's own
-// order, in which an ask rule stands before the denials of tools and modes.
+// order, in which an ask rule stands before the denials of tools and modes. A
+// kind says so itself.
 func (e *evaluation) asUpstream() bool {
-	k, ok := e.tr.kind().(UpstreamKind)
-	return e.bundle.strict || ok && k.AsUpstream()
+	if k, ok := e.tr.kind().(UpstreamKind); ok {
+		return k.AsUpstream()
+	}
+	return e.bundle.strict
 }
 
 // Denied asks only the deny rules. The engine calls it on the newest bundle

@@ -13,8 +13,8 @@ type Options struct {
 	// StrictAgentScope treats rule_content of a tool without a matcher as
 	// AgentScope does: the rule never matches, a deny rule included. Without
 	// it such a rule is a load error. It also takes the steps in AgentScope's
-	// order for every tool, in which an ask rule stands in for the denials of
-	// tools and modes.
+	// order, in which an ask rule stands in for the denials of tools and modes,
+	// but for tools whose kind says otherwise (UpstreamKind).
 	StrictAgentScope bool
 	// Enforced are the duties that whoever asks and runs carries out. A rule
 	// with another one is a load error: it would be weaker than it reads. nil:

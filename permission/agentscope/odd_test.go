@@ -25,12 +25,31 @@ func TestStrictOddLines(t *testing.T) {
 		{"ls $(a", "command_substitution", nil},
 		{"npm > y run x", "", nil},
 		{"> y npm run x", "", []string{"npm run"}},
+		{"coproc { rm x; }", "", []string{"coproc {"}},
+		{"coproc N { rm x; }", "", []string{"coproc N"}},
+		{"let 'x=1'", "", []string{}},
+		{"let a b", "", []string{"let a"}},
+		{"time -p make all", "", []string{"time -p"}},
+		{"{npm run x;}", "", []string{"npm run"}},
+		{"{ ls; } x y", "", []string{"x y"}},
+		{"(ls) x y", "subshell", []string{"x y"}},
+		{"a=(1 2) npm run x", "", []string{}},
+		{"for f in *; do; done && npm run x", "for_statement", []string{"npm run"}},
+		{"if true; then; fi", "if_statement", []string{}},
+		{"while true; do; done", "while_statement", []string{}},
+		{"case x in a b) ls;; esac", "case_statement", []string{}},
+		{"[[ a b ]] || npm run x", "test_command", []string{"npm run"}},
+		{"ls |& # c", "", []string{}},
+		{"npm run x | ! git push y", "", []string{"npm run", "git push"}},
+		{";; npm run x", "", []string{"npm run"}},
+		{"{r,}m x", "", []string{"r,}m x"}},
+		{"npm run x ;; ls", "", []string{"npm run"}},
 	} {
 		got := analyse(tt.command, true)
 		if dynamic := deref(got.Injection); dynamic != tt.dynamic && (tt.dynamic != "" || got.Injection != nil) {
 			t.Errorf("%q: %s, want %q", tt.command, dynamic, tt.dynamic)
 		}
-		if tt.prefixes != nil && tt.dynamic == "" && !slices.Equal(got.Prefixes, tt.prefixes) {
+		if tt.prefixes != nil && !slices.Equal(got.Prefixes, tt.prefixes) {
 			t.Errorf("%q suggests %q, want %q", tt.command, got.Prefixes, tt.prefixes)
 		}
 	}

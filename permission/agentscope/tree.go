@@ -26,8 +26,7 @@ type tree struct {
 	dynamicAt int
 
 	document bool  // a here-document is being read
-	posix    bool  // time -p has been read
-	keyword  *span // the word that begins the next command; nil: its own
+	nothings []int // where a command stands that is none
 }
 
 // command is one simple command.
@@ -63,6 +62,10 @@ func parseTree(text string) *tree {
 		f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(rest), "")
 		var fault syntax.ParseError
 		if errors.As(err, &fault) && int(fault.Pos.Offset()) < len(rest) {
+			if mended, ok := t.mend(rest, fault); ok {
+				rest = mended
+				continue
+			}
 			at := int(fault.Pos.Offset())
 			t.missing(text, at)
 			t.unclosed(text, at)
@@ -78,14 +81,19 @@ func parseTree(text string) *tree {
 	return t
 }
 
+// plainNames takes from words what bash reserves them for, and the grammar does
+// not: there they are the names of commands. No text is taken from what it gives,
+// only offsets.
+var plainNames = strings.NewReplacer("\v", " ", "\f", " ", "let", "Let", "coproc", "Coproc", "time", "Time")
+
 // blanked is the text with blanks for what the grammar skips and bash does not:
 // an operator without a command before it, and a line that goes on, within a
 // word too. Offsets stay.
 func blanked(text string) string {
-	out := []byte(strings.NewReplacer("\v", " ", "\f", " ").Replace(text))
+	out := []byte(plainNames.Replace(text))
 	start := len(text) - len(strings.TrimLeft(text, " \t\n"))
-	for _, op := range []string{"&&", "||", "|", ";", "&"} {
-		if strings.HasPrefix(text[start:], op) && !strings.HasPrefix(text[start:], ";;") {
+	for _, op := range []string{"&&", "||", "|", ";;", ";", "&"} {
+		if strings.HasPrefix(text[start:], op) {
 			copy(out[start:], "  "[:len(op)])
 			break
 		}
@@ -109,7 +117,8 @@ func blanked(text string) string {
 
 // missing records the command that is missing after a last operator.
 func (t *tree) missing(text string, at int) {
-	if op := trim(text[at:]); op == "&&" || op == "||" || op == "|" {
+	op, _, _ := strings.Cut(text[at:], "#")
+	if op = trim(op); op == "&&" || op == "||" || op == "|" || op == "|&" {
 		end := span{len(text), len(text)}
 		t.commands = append(t.commands, command{span: end, name: end})
 	}
@@ -170,20 +179,6 @@ func (t *tree) cmd(s *syntax.Stmt, c syntax.Command, nested bool) {
 		t.stmt(c.Y, nested)
 	case *syntax.Block:
 		t.stmts(c.Stmts, nested)
-	case *syntax.TimeClause:
-		t.begin(c, "time")
-		t.posix = c.PosixFormat
-		t.stmt(c.Stmt, nested)
-		t.alone(nested)
-	case *syntax.CoprocClause:
-		t.begin(c, "coproc")
-		if c.Name != nil {
-			t.named(c.Name, nested)
-		}
-		t.stmt(c.Stmt, nested)
-		t.alone(nested)
-	case *syntax.LetClause:
-		t.let(c, nested)
 	case *syntax.Subshell:
 		t.node("subshell", c)
 		t.stmts(c.Stmts, nested)
@@ -235,38 +230,6 @@ func (t *tree) inside(n syntax.Node, nested bool) {
 	})
 }
 
-// begin notes a word that bash reserves, and that the grammar takes for the
-// name of a command, with what follows for its arguments.
-func (t *tree) begin(n syntax.Node, word string) {
-	start := int(n.Pos().Offset())
-	t.keyword = &span{start, start + len(word)}
-}
-
-// alone ends a reserved word that no command followed.
-func (t *tree) alone(nested bool) {
-	if k := t.keyword; k != nil {
-		t.commands = append(t.commands, command{span: *k, name: *k, nested: nested})
-		t.keyword = nil
-	}
-}
-
-// named is coproc NAME, which the grammar does not know either.
-func (t *tree) named(name *syntax.Word, nested bool) {
-	c := command{span: span{t.keyword.start, spanOf(name).end}, name: *t.keyword, nested: nested}
-	t.argument(&c, name)
-	t.commands, t.keyword = append(t.commands, c), nil
-}
-
-func (t *tree) let(c *syntax.LetClause, nested bool) {
-	at := spanOf(c)
-	cmd := command{span: at, name: span{at.start, at.start + len("let")}, nested: nested}
-	for _, e := range c.Exprs {
-		cmd.words = append(cmd.words, spanOf(e))
-	}
-	t.commands = append(t.commands, cmd)
-	t.inside(c, true)
-}
-
 // notCommands are builtins for which the grammar has statements of their own.
 var notCommands = map[string]bool{"unset": true, "unsetenv": true}
 
@@ -280,6 +243,8 @@ func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 	}
 	name := call.Args[0]
 	switch lit := name.Lit(); {
+	case slices.Contains(t.nothings, int(name.Pos().Offset())):
+		return
 	case lit == "[":
 		t.node("test_command", call)
 		fallthrough
@@ -290,19 +255,15 @@ func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 		return
 	}
 	c := command{span: spanOf(call), name: spanOf(name), nested: nested}
+	if lit := name.Lit(); len(call.Assigns) == 0 && strings.Contains(lit, ",") { // a list of words: its brackets are no part of the name
+		c.name.start += len(lit) - len(strings.TrimLeft(lit, "{"))
+		c.start = c.name.start
+	}
 	for _, a := range call.Assigns {
 		c.assigns = append(c.assigns, spanOf(a.Name))
 	}
-	args := call.Args[1:]
-	if k := t.keyword; k != nil {
-		c.start, c.name, args, t.keyword = k.start, *k, call.Args, nil
-		if i := strings.Index(t.text[k.end:], "-p"); t.posix && i >= 0 {
-			c.words = append(c.words, span{k.end + i, k.end + i + len("-p")})
-		}
-		t.posix = false
-	}
 	t.expansions(name, true)
-	for _, w := range args {
+	for _, w := range call.Args[1:] {
 		if followsRedirect(name, w, s.Redirs) { // the grammar takes it for one more target
 			t.target(w)
 			t.expansions(w, true)
@@ -344,7 +305,7 @@ func plainWord(w *syntax.Word) bool {
 		return false
 	}
 	lit, ok := w.Parts[0].(*syntax.Lit)
-	return ok && !strings.ContainsAny(lit.Value, "{}") && !strings.HasPrefix(lit.Value, "[")
+	return ok && (lit.Value == "{" || !strings.ContainsAny(lit.Value, "{}")) && !strings.HasPrefix(lit.Value, "[")
 }
 
 // expansions looks for what cannot be analysed in a word.

@@ -1,0 +1,118 @@
+package agentscope
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// This file takes from a line what bash refuses and AgentScope's grammar reads
+// all the same. Offsets stay, so that pieces can be cut from the line as given.
+
+// mends has, for a part of the parser's complaint, what to do about the place
+// that it names. One reports whether it has changed anything.
+var mends = []struct {
+	complaint string
+	mend      func(t *tree, line []byte, at int) bool
+}{
+	{"statements must be separated", func(_ *tree, line []byte, at int) bool { return put(line, at-1, " \t", ';') }},
+	{"case patterns must be separated", func(_ *tree, line []byte, at int) bool { return put(line, at-1, " \t", '|') }},
+	{"`!` can only be used in full statements", func(_ *tree, line []byte, at int) bool { return put(line, at, "!", ' ') }},
+	{"`;;` can only be used in a case clause", func(_ *tree, line []byte, at int) bool { return put(line, at+1, ";", ' ') }},
+	{"`}` can only be used to close a block", (*tree).mendBlock},
+	{"inline variables cannot be arrays", (*tree).mendArray},
+	{"must be followed by a statement list", (*tree).mendCompound},
+	{"`[[` must be followed by an expression", (*tree).mendTest},
+	{"not a valid test operator", (*tree).mendTest},
+}
+
+// mend changes the line where the parser stopped, if it is known how.
+func (t *tree) mend(line string, fault syntax.ParseError) (string, bool) {
+	for _, m := range mends {
+		if out := []byte(line); strings.Contains(fault.Text, m.complaint) && m.mend(t, out, int(fault.Pos.Offset())) {
+			return string(out), true
+		}
+	}
+	return line, false
+}
+
+// put writes a sign in the place of one of those that are expected there.
+func put(line []byte, at int, expected string, sign byte) bool {
+	if at < 0 || at >= len(line) || strings.IndexByte(expected, line[at]) < 0 {
+		return false
+	}
+	line[at] = sign
+	return true
+}
+
+// mendBlock takes the brackets of {ls;} off, which bash wants blanks in.
+func (*tree) mendBlock(line []byte, at int) bool {
+	open := strings.LastIndexByte(string(line[:at]), '{')
+	if open < 0 || !endsCommand(string(line[:open])) {
+		return false
+	}
+	return put(line, open, "{", ' ') && put(line, at, "}", ' ')
+}
+
+// endsCommand reports whether the next word of a line begins a command.
+func endsCommand(before string) bool {
+	before = strings.TrimRight(before, " \t")
+	return before == "" || strings.IndexByte(";&|(\n", before[len(before)-1]) >= 0
+}
+
+// mendArray makes one word of an array that is given to a command.
+func (*tree) mendArray(line []byte, at int) bool {
+	begin := strings.IndexByte(string(line[at:]), '(')
+	if begin < 0 {
+		return false
+	}
+	end := strings.IndexByte(string(line[at+begin:]), ')')
+	if end < 0 {
+		return false
+	}
+	for i := at + begin; i <= at+begin+end; i++ {
+		line[i] = '_'
+	}
+	return true
+}
+
+// compounds are the statements that bash wants commands in, by their first word.
+var compounds = []struct{ begin, end, kind string }{
+	{"for ", "done", "for_statement"}, {"select ", "done", "for_statement"}, {"while ", "done", "while_statement"},
+	{"until ", "done", "while_statement"}, {"if ", "fi", "if_statement"},
+}
+
+// mendCompound notes a statement without commands and takes it for one command
+// that does nothing.
+func (t *tree) mendCompound(line []byte, at int) bool {
+	text := string(line)
+	begin, end, kind := -1, 0, ""
+	for _, c := range compounds {
+		i, j := strings.LastIndex(text[:at], c.begin), strings.Index(text[at:], c.end)
+		if i > begin && j >= 0 && endsCommand(text[:i]) {
+			begin, end, kind = i, at+j+len(c.end), c.kind
+		}
+	}
+	return t.nothing(line, begin, end, kind)
+}
+
+// mendTest does so with a test whose expression is none.
+func (t *tree) mendTest(line []byte, at int) bool {
+	text := string(line)
+	begin := strings.LastIndex(text[:min(at+len("[["), len(text))], "[[")
+	end := strings.Index(text[at:], "]]")
+	if end < 0 {
+		return false
+	}
+	return t.nothing(line, begin, at+end+len("]]"), "test_command")
+}
+
+func (t *tree) nothing(line []byte, begin, end int, kind string) bool {
+	if begin < 0 || begin >= end {
+		return false
+	}
+	t.fault(kind, begin)
+	copy(line[begin:end], ":"+strings.Repeat(" ", end-begin-1))
+	t.nothings = append(t.nothings, begin)
+	return true
+}
