@@ -188,12 +188,12 @@ func (f *Feeds) unsubscribe(s *changes) {
 // engine. It returns fn's error, what the engine refuses, or the cause of ctx's
 // end.
 func (f *Feeds) Events(ctx context.Context, p *Peer, session message.SessionID, after uint64, fn func(EventBatch) error) error {
-	c, err := p.Reader()
-	if err != nil {
-		return err
-	}
 	live := false
 	for ctx.Err() == nil {
+		c, err := p.Reader() // anew each time: another engine may have taken over
+		if err != nil {
+			return err
+		}
 		req := message.EventsRequest{Session: session, After: after}
 		if live {
 			req.WaitMS = 25_000

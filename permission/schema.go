@@ -89,6 +89,14 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %q leaves the schema; put the definition into $defs", url)
 }
 
+// JSON is the schema as it was given, the caller's to keep; nil for none.
+func (s *Schema) JSON() []byte {
+	if s == nil {
+		return nil
+	}
+	return bytes.Clone(s.raw)
+}
+
 // Hash is "sha256:" and the hex SHA-256 of the schema's text as it was given.
 func (s *Schema) Hash() string { return s.hash }
 

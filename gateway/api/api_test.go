@@ -1,0 +1,292 @@
+package api_test
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/api"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+)
+
+const (
+	get  = http.MethodGet
+	post = http.MethodPost
+)
+
+func callPath(k message.Key) string {
+	return "/v1/calls/" + url.PathEscape(string(k.Session)) + "/" + url.PathEscape(string(k.Reply)) + "/" + url.PathEscape(string(k.Call))
+}
+
+// TestStory goes through the life of calls by HTTP alone, and uses every
+// operation at least once.
+func TestStory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bot, ann, bob, olga := w.A.HTTP(gatewaytest.Bot), w.A.HTTP(gatewaytest.Ann), w.A.HTTP(gatewaytest.Bob), w.A.HTTP(gatewaytest.Olga)
+
+	var who api.WhoamiReply
+	w.ok(ann, get, "/v1/whoami", "", &who)
+	if who.Name != gatewaytest.Ann || who.Space != w.A.ID || who.Auth != gatewaytest.AuthToken || !slices.Equal(who.Roles, []message.Role{message.RoleApprover}) {
+		t.Errorf("whoami says %+v", who)
+	}
+	var info message.InfoReply
+	w.ok(bot, get, "/v1/info", "", &info)
+	var tools api.ToolsReply
+	w.ok(bot, get, "/v1/tools", "", &tools)
+	if i := slices.IndexFunc(tools.Tools, func(x api.Tool) bool { return x.Name == gatewaytest.Pay }); i < 0 || !strings.Contains(string(tools.Tools[i].InputSchema), "amount") {
+		t.Errorf("the tools have no schema of pay: %+v", tools)
+	}
+
+	var proposed message.ProposeReply
+	w.ok(bot, post, "/v1/sessions/s1/replies/r1/calls", `{"tool_calls":[
+		{"type":"tool_call","id":"c1","name":"pay","input":"{\"to\":\"acme\",\"amount\":42}"},
+		{"type":"tool_call","id":"c2","name":"echo","input":"{\"text\":\"hi\"}"}]}`, &proposed)
+	c := proposed.Calls[0]
+	if c.State != message.ToolCallAsking {
+		t.Fatalf("pay is %s", c.State)
+	}
+	w.ok(bot, post, "/v1/sessions/s1/replies/r1/events", `{"events":[{"type":"TEXT_BLOCK_START","reply_id":"r1","block_id":"b1"}]}`, nil)
+
+	var listed message.ListReply
+	w.ok(ann, get, "/v1/calls?state=asking", "", &listed)
+	if len(listed.Calls) != 1 || len(listed.Waiting) != 1 || listed.Waiting[0].Digest != c.Digest {
+		t.Fatalf("the open questions are %+v", listed)
+	}
+	var shown message.ShowReply
+	w.ok(ann, get, callPath(c.Key), "", &shown)
+	if shown.Waiting == nil || shown.Call.Digest != c.Digest || len(shown.History) == 0 {
+		t.Errorf("show says %+v", shown)
+	}
+	// The edit becomes a question of its own only if the policy asks for it.
+	var edited message.Call
+	w.ok(ann, post, callPath(c.Key)+"/answer", `{"digest":"`+c.Digest+`","kind":"approve","input":"{\"to\":\"acme\",\"amount\":7}"}`, &edited)
+	if edited.State == message.ToolCallAsking {
+		w.ok(bob, post, callPath(c.Key)+"/answer", `{"digest":"`+edited.Digest+`","kind":"approve"}`, nil)
+	}
+	var waited message.WaitReply
+	w.ok(bot, get, "/v1/sessions/s1/replies/r1/wait?timeout_ms=20000", "", &waited)
+	if !waited.Done || len(waited.Calls) != 2 {
+		t.Fatalf("wait says %+v", waited)
+	}
+	i := slices.IndexFunc(waited.Calls, func(x *message.Call) bool { return x.Call == "c1" })
+	if got := waited.Calls[i]; !strings.Contains(got.Input, "7") || got.Votes[0].By.Name != gatewaytest.Ann || got.Votes[0].By.Auth != gatewaytest.AuthToken {
+		t.Errorf("pay ran as %+v", got)
+	}
+
+	// Rules that are remembered.
+	k := w.A.Ask("s1", "r2", "c1")
+	call := w.A.Show(k)
+	w.ok(ann, post, callPath(k)+"/answer", `{"digest":"`+call.Digest+`","kind":"approve","remember":{"scope":"session","uses":2}}`, nil)
+	var leases message.LeasesReply
+	w.ok(ann, get, "/v1/leases?tool_name=pay", "", &leases)
+	if len(leases.Leases) != 1 {
+		t.Fatalf("the remembered rules are %+v", leases)
+	}
+	id := string(leases.Leases[0].ID)
+	var lease message.ShowLeaseReply
+	w.ok(ann, get, "/v1/leases/"+id, "", &lease)
+	var revoked message.Lease
+	w.ok(ann, post, "/v1/leases/"+id+"/revoke", `{"reason":"enough"}`, &revoked)
+	if revoked.Revoked == nil || revoked.Revoked.By.Name != gatewaytest.Ann {
+		t.Errorf("revoked is %+v", revoked)
+	}
+
+	// An external call, whose result the runtime reports.
+	w.A.Propose("s1", "r3", "c1", gatewaytest.Lookup, `{}`)
+	w.ok(bot, post, "/v1/calls/s1/r3/c1/result", `{"result":{"type":"tool_result","id":"c1","name":"lookup","output":"found","state":"success"}}`, nil)
+
+	// Interrupt.
+	w.A.Ask("s1", "r4", "c1")
+	var stopped message.InterruptReply
+	w.ok(olga, post, "/v1/sessions/s1/replies/r4/interrupt", `{"reason":"no more"}`, &stopped)
+	if len(stopped.Calls) != 1 {
+		t.Errorf("the interrupt closed %+v", stopped)
+	}
+
+	// Revoke an approval that no worker has taken; settle needs a held call.
+	w.A.Propose("s1", "r5", "c1", gatewaytest.Job, `{}`)
+	w.ok(olga, post, "/v1/calls/s1/r5/c1/revoke", `{"reason":"not now"}`, nil)
+	w.refused(olga, post, "/v1/calls/s1/r5/c1/settle", `{"attempt":1,"outcome":"happened"}`, http.StatusConflict, message.CodeFinished)
+
+	var page message.EventsReply
+	w.ok(ann, get, "/v1/sessions/s1/events", "", &page)
+	if len(page.Events) < 10 {
+		t.Errorf("the session has %d events", len(page.Events))
+	}
+	w.ok(ann, get, "/v1/load", "", nil)
+	w.refused(ann, get, callPath(c.Key)+"/explain", "", http.StatusNotFound, message.CodeNotFound)
+
+	paths, _ := w.doc["paths"].(map[string]any)
+	for _, item := range paths {
+		for _, o := range item.(map[string]any) {
+			id, _ := o.(map[string]any)["operationId"].(string)
+			if !w.seen[id] && id != "watchCalls" && id != "settleCall" && id != "explainCall" {
+				t.Errorf("the story does not use %s", id)
+			}
+		}
+	}
+}
+
+// TestRefusals are requests that must not do anything.
+func TestRefusals(t *testing.T) { //nolint:tparallel // one question, looked at behind them all
+	t.Parallel()
+	w := newWorld(t)
+	k := w.A.Ask("s1", "r1", "c1")
+	before := w.A.Show(k)
+	bot, ann := w.A.HTTP(gatewaytest.Bot), w.A.HTTP(gatewaytest.Ann)
+	good := `{"digest":"` + before.Digest + `","kind":"approve"`
+	answer := callPath(k) + "/answer"
+	for _, tt := range []struct {
+		name, method, path, body string
+		client                   *http.Client
+		status                   int
+		code                     message.Code
+	}{
+		{"unknown member", post, answer, good + `,"by":"cy"}`, ann, 400, message.CodeInvalid},
+		{"name in the body", post, answer, good + `,"approver":"cy"}`, ann, 400, message.CodeInvalid},
+		{"call in the body", post, answer, good + `,"tool_call_id":"c2"}`, ann, 400, message.CodeInvalid},
+		{"member in other case", post, answer, strings.Replace(good, "kind", "Kind", 1) + `}`, ann, 400, message.CodeInvalid},
+		{"doubled member", post, answer, good + `,"kind":"approve"}`, ann, 400, message.CodeInvalid},
+		{"two values", post, answer, good + `} {}`, ann, 400, message.CodeInvalid},
+		{"no body", post, answer, ``, ann, 400, message.CodeInvalid},
+		{"no JSON", post, answer, `approve`, ann, 400, message.CodeInvalid},
+		{"unknown kind", post, answer, `{"digest":"` + before.Digest + `","kind":"Approve"}`, ann, 400, message.CodeInvalid},
+		{"other digest", post, answer, `{"digest":"sha256:00","kind":"approve"}`, ann, 409, message.CodeDigest},
+		{"no digest", post, answer, `{"kind":"approve"}`, ann, 400, message.CodeInvalid},
+		{"a runtime answers", post, answer, good + `}`, bot, 403, message.CodeForbidden},
+		{"a role that it has not", post, answer + "?as=operator", good + `}`, ann, 403, message.CodeForbidden},
+		{"a role that is none", post, answer + "?as=root", good + `}`, ann, 400, message.CodeInvalid},
+		{"unknown parameter", get, "/v1/calls?sate=asking", "", ann, 400, message.CodeInvalid},
+		{"parameter twice", get, "/v1/calls?limit=1&limit=2", "", ann, 400, message.CodeInvalid},
+		{"parameter in other case", get, "/v1/calls?Limit=1", "", ann, 400, message.CodeInvalid},
+		{"number with sign", get, "/v1/calls?after=-1", "", ann, 400, message.CodeInvalid},
+		{"unknown state", get, "/v1/calls?state=open", "", ann, 400, message.CodeInvalid},
+		{"broken query", get, "/v1/calls?state=%zz", "", ann, 400, message.CodeInvalid},
+		{"semicolon query", get, "/v1/calls?state=asking;all=true", "", ann, 400, message.CodeInvalid},
+		{"unknown call", get, "/v1/calls/s1/r1/nope", "", ann, 404, message.CodeNotFound},
+		{"answer to an unknown call", post, "/v1/calls/s1/r1/nope/answer", good + `}`, ann, 404, message.CodeNotFound},
+		{"the other space's call", get, callPath(k), "", w.B.HTTP(gatewaytest.Ann), 404, message.CodeNotFound},
+		{"the other space answers", post, answer, good + `}`, w.B.HTTP(gatewaytest.Ann), 404, message.CodeNotFound},
+		{"another runtime's session", get, "/v1/sessions/s1/events", "", w.A.HTTP(gatewaytest.Robot), 403, message.CodeForeign},
+		{"an approver proposes", post, "/v1/sessions/s1/replies/r9/calls", `{"tool_calls":[]}`, ann, 403, message.CodeForbidden},
+		{"too much", post, answer, `{"digest":"` + strings.Repeat("x", gateway.DefaultMaxBody) + `"}`, ann, 413, message.CodeTooLarge},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			sub := *w
+			sub.t = t
+			p := sub.refused(tt.client, tt.method, tt.path, tt.body, tt.status, tt.code)
+			if p.Code == message.CodeDigest && (p.Call == nil || p.Call.Digest != before.Digest) {
+				t.Errorf("the refusal does not have the present question: %+v", p)
+			}
+		})
+	}
+	res, err := ann.Post(w.URL+answer, "text/plain", strings.NewReader(good+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusBadRequest {
+		t.Errorf("a body of another type: %d", res.StatusCode)
+	}
+	if after := w.A.Show(k); after.Facts != before.Facts || after.State != message.ToolCallAsking {
+		t.Errorf("something was done: %+v", after)
+	}
+}
+
+// TestIdempotencyKey sends requests again.
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ann := w.A.HTTP(gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	body := `{"digest":"` + w.A.Show(k).Digest + `","kind":"approve"}`
+	first := w.do(ann, post, callPath(k)+"/answer", body, "Idempotency-Key", "one")
+	again := w.do(ann, post, callPath(k)+"/answer", body, "Idempotency-Key", "one")
+	if first.status != http.StatusOK || again.status != http.StatusOK || string(first.body) != string(again.body) || again.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("sent again: %d %s\nthen %d %s", first.status, first.body, again.status, again.body)
+	}
+	w.refused(ann, post, callPath(k)+"/answer", strings.Replace(body, "approve", "reject", 1), http.StatusConflict, message.CodeConflict, "Idempotency-Key", "one")
+	// Another person's key is another key, and without one it is carried out anew.
+	w.refused(w.A.HTTP(gatewaytest.Bob), post, callPath(k)+"/answer", body, http.StatusConflict, message.CodeFinished, "Idempotency-Key", "one")
+	w.A.Finished(k)
+	w.refused(ann, post, callPath(k)+"/answer", body, http.StatusConflict, message.CodeFinished)
+	// What a restart forgets, the journal knows: a key that is new here, and an
+	// answer that is on record.
+	w.ok(ann, post, callPath(k)+"/answer", body, nil, "Idempotency-Key", "two")
+	w.refused(ann, post, callPath(k)+"/answer", strings.Replace(body, "approve", "reject", 1), http.StatusConflict, message.CodeFinished, "Idempotency-Key", "three")
+	// A refusal is an answer, too.
+	w.refused(ann, post, callPath(k)+"/answer", `{"digest":"x","kind":"approve"}`, http.StatusConflict, message.CodeFinished, "Idempotency-Key", "four")
+	p := w.do(ann, post, callPath(k)+"/answer", `{"digest":"x","kind":"approve"}`, "Idempotency-Key", "four")
+	if p.status != http.StatusConflict || p.header.Get("Content-Type") != "application/problem+json" || p.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("a refusal sent again: %d %s", p.status, p.header)
+	}
+	w.refused(ann, post, callPath(k)+"/answer", body, http.StatusRequestEntityTooLarge, message.CodeTooLarge, "Idempotency-Key", strings.Repeat("k", 256))
+}
+
+// TestPages reads a list in pages, filtered here and by the engine.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ann := w.A.HTTP(gatewaytest.Ann)
+	for i := range 7 {
+		w.A.Ask("s1", "r1", "pay"+strconv.Itoa(i))
+		w.A.Propose("s1", "r1", "log"+strconv.Itoa(i), gatewaytest.Login, `{"user":"u","password":"p"}`)
+	}
+	for _, tt := range []struct {
+		query string
+		want  int
+	}{{"limit=3", 14}, {"limit=3&tool_name=pay", 7}, {"limit=7&tool_name=pay", 7}, {"tool_name=pay&agent=nobody", 0}, {"session_id=s2", 0}, {"limit=1&tool_call_id=log3", 1}} {
+		var got []message.CallID
+		path := "/v1/calls?" + tt.query
+		for path != "" {
+			var page message.ListReply
+			a := w.do(ann, get, path, "")
+			a.into(t, &page)
+			for _, c := range page.Calls {
+				got = append(got, c.Call)
+			}
+			path = ""
+			if link := a.header.Get("Link"); link != "" {
+				path = strings.TrimSuffix(strings.TrimPrefix(link, "<"), `>; rel="next"`)
+			}
+		}
+		if unique := slices.Compact(slices.Clone(got)); len(got) != tt.want || len(unique) != tt.want {
+			t.Errorf("%s: %d calls: %v; want %d", tt.query, len(got), got, tt.want)
+		}
+	}
+}
+
+// TestOddNames has names that need escapes.
+func TestOddNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, id := range []string{"a/b", "a b", "ü", "%2F", "a?b#c", "stream", "wait", "*", ">", "a.b", "{x}"} {
+		k := w.A.Ask(id, id, id)
+		var shown message.ShowReply
+		w.ok(w.A.HTTP(gatewaytest.Ann), get, callPath(k), "", &shown)
+		if shown.Call == nil || shown.Call.Key != k {
+			t.Errorf("asked for %q, got %+v", id, shown.Call)
+		}
+	}
+}
+
+func TestPublicPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, path := range []string{"/docs", "/openapi.json"} {
+		res, err := w.Anonymous().Get(w.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusOK || res.Header.Get("Content-Security-Policy") == "" {
+			t.Errorf("%s: %d %v", path, res.StatusCode, res.Header)
+		}
+	}
+}

@@ -1,0 +1,330 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/message"
+)
+
+var update = flag.Bool("update", false, "write openapi.json")
+
+const documentDoc = `Askance decides, asks about and runs the tool calls of agents. Everything is about one space: that of the credentials. Errors are problem details (RFC 9457) with a code from a closed list. Requests that change something take an Idempotency-Key.`
+
+// TestDocument holds the embedded document to what the code says.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	want := newWriter(t).document()
+	if *update {
+		if err := os.WriteFile("openapi.json", want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !bytes.Equal(openapi, want) {
+		t.Error("openapi.json is not what the code says; run: go test ./gateway/api -run TestDocument -update")
+	}
+}
+
+// writer makes the document.
+type writer struct {
+	t       *testing.T
+	r       *jsonschema.Reflector
+	enums   map[string][]string // by type name, in package message
+	schemas map[string]any
+}
+
+func newWriter(t *testing.T) *writer {
+	t.Helper()
+	w := &writer{t: t, enums: map[string][]string{}, schemas: map[string]any{}, r: &jsonschema.Reflector{Anonymous: true, AllowAdditionalProperties: true}}
+	comments := &jsonschema.Reflector{}
+	for base, dir := range map[string]string{"github.com/askance-dev/askance/message": "../../message", "github.com/askance-dev/askance/gateway": ".."} {
+		w.enum(dir)
+		if err := comments.AddGoComments("x", dir); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range comments.CommentMap {
+			// The library makes up the path from the folder's; only the last part counts.
+			if parts := strings.SplitN(name[strings.LastIndex(name, "/")+1:], ".", 2); len(parts) == 2 && !strings.Contains(text, "wire:") {
+				switch parts[0] {
+				case filepath.Base(base), "message", "api", "gateway":
+					w.comment(parts[1], text)
+				}
+			}
+		}
+		comments.CommentMap = nil
+	}
+	w.r.Mapper = w.special
+	return w
+}
+
+// comment keeps a comment for the types of that name.
+func (w *writer) comment(name, text string) {
+	if w.r.CommentMap == nil {
+		w.r.CommentMap = map[string]string{}
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	for _, pkg := range []string{"message", "gateway", "gateway/api"} {
+		w.r.CommentMap["github.com/askance-dev/askance/"+pkg+"."+name] = text
+	}
+}
+
+// enum collects the constants of the text types in a folder.
+func (w *writer) enum(dir string) {
+	files, err := filepath.Glob(dir + "/*.go")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
+				w.constants(g)
+			}
+		}
+	}
+}
+
+func (w *writer) constants(g *ast.GenDecl) {
+	for _, s := range g.Specs {
+		v, ok := s.(*ast.ValueSpec)
+		if !ok || len(v.Values) != 1 {
+			continue
+		}
+		typ, ok := v.Type.(*ast.Ident)
+		lit, isLit := v.Values[0].(*ast.BasicLit)
+		if !ok || !isLit || lit.Kind != token.STRING {
+			continue
+		}
+		text, err := strconv.Unquote(lit.Value)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.enums[typ.Name] = append(w.enums[typ.Name], text)
+	}
+}
+
+// special gives the schemas of types that encode themselves.
+func (w *writer) special(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[message.RawJSON]():
+		return &jsonschema.Schema{Description: "Any JSON."}
+	case reflect.TypeFor[message.Content]():
+		return &jsonschema.Schema{Description: "Text, or a list of content blocks.", AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "array", Items: &jsonschema.Schema{Type: "object"}}}}
+	case reflect.TypeFor[time.Time]():
+		return nil
+	}
+	if t.Kind() == reflect.String && len(w.enums[t.Name()]) > 0 && t.PkgPath() == "github.com/askance-dev/askance/message" {
+		s := &jsonschema.Schema{Type: "string", Description: w.r.CommentMap[t.PkgPath()+"."+t.Name()]}
+		for _, v := range w.enums[t.Name()] {
+			s.Enum = append(s.Enum, v)
+		}
+		return s
+	}
+	if t.Kind() == reflect.Struct && isWire(t) {
+		return w.wire(t)
+	}
+	return nil
+}
+
+// isWire reports whether a struct is one of AgentScope's, whose members are
+// described by wire tags.
+func isWire(t reflect.Type) bool {
+	for f := range t.Fields() {
+		if f.Tag.Get("wire") != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *writer) wire(t reflect.Type) *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "object", Description: w.r.CommentMap[t.PkgPath()+"."+t.Name()], Properties: jsonschema.NewProperties()}
+	if b, ok := reflect.TypeAssert[message.Block](reflect.New(t)); ok {
+		s.Properties.Set("type", &jsonschema.Schema{Const: string(b.Type())})
+		s.Required = append(s.Required, "type")
+	}
+	for f := range t.Fields() {
+		typ, null := f.Type, f.Type.Kind() == reflect.Pointer
+		if null {
+			typ = typ.Elem()
+		}
+		m := w.member(typ)
+		if null {
+			m = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{m, {Type: "null"}}}
+		}
+		if d := w.r.CommentMap[t.PkgPath()+"."+t.Name()+"."+f.Name]; d != "" {
+			m.Description = d
+		}
+		s.Properties.Set(f.Tag.Get("json"), m)
+		if strings.Contains(f.Tag.Get("wire"), "required") {
+			s.Required = append(s.Required, f.Tag.Get("json"))
+		}
+	}
+	return s
+}
+
+// member is the schema of a member of one of AgentScope's structs.
+func (w *writer) member(t reflect.Type) *jsonschema.Schema {
+	if s := w.special(t); s != nil {
+		return s
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		return &jsonschema.Schema{Type: "array", Items: w.member(t.Elem())}
+	case reflect.Map:
+		return &jsonschema.Schema{Type: "object"}
+	case reflect.Bool:
+		return &jsonschema.Schema{Type: "boolean"}
+	default:
+		return &jsonschema.Schema{Type: "string"}
+	}
+}
+
+// ref adds a type and all that it needs to the document and refers to it.
+func (w *writer) ref(t reflect.Type, strict bool) map[string]any {
+	if t == reflect.TypeFor[message.RawJSON]() {
+		return map[string]any{}
+	}
+	s := w.r.ReflectFromType(t)
+	var plain map[string]any
+	b, err := json.Marshal(s)
+	if err == nil {
+		err = json.Unmarshal(bytes.ReplaceAll(b, []byte("#/$defs/"), []byte("#/components/schemas/")), &plain)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defs, ok := plain["$defs"].(map[string]any)
+	if !ok {
+		w.t.Fatalf("%s makes no definitions", t)
+	}
+	if root, ok := defs[typeName(t)].(map[string]any); ok && strict {
+		root["additionalProperties"] = false
+	}
+	maps.Copy(w.schemas, objects(defs))
+	return map[string]any{"$ref": "#/components/schemas/" + typeName(t)}
+}
+
+// mayBeEmpty lets a member with a list of words be empty, too.
+func (w *writer) mayBeEmpty(typ, member string) {
+	s, _ := w.schemas[typ].(map[string]any)
+	properties, _ := s["properties"].(map[string]any)
+	m, ok := properties[member].(map[string]any)
+	words, isList := m["enum"].([]any)
+	if !ok || !isList {
+		w.t.Fatalf("%s has no member %s with a list of words", typ, member)
+	}
+	m["enum"] = append([]any{""}, words...)
+}
+
+// objects writes {} for true where a schema of a member stands.
+func objects(m map[string]any) map[string]any {
+	for k, v := range m {
+		switch v := v.(type) {
+		case bool:
+			if v && k != "additionalProperties" {
+				m[k] = map[string]any{}
+			}
+		case map[string]any:
+			objects(v)
+		}
+	}
+	return m
+}
+
+func (w *writer) document() []byte {
+	paths := map[string]any{}
+	for _, o := range operations(newKept()) {
+		item, _ := paths[o.path].(map[string]any)
+		if item == nil {
+			item = map[string]any{}
+		}
+		item[strings.ToLower(o.method)] = w.operation(o)
+		paths[o.path] = item
+	}
+	w.mayBeEmpty("Step", "from") // nothing was before the first step
+	problem := w.ref(reflect.TypeFor[gateway.Problem](), false)
+	doc := map[string]any{
+		"openapi":  "3.1.0",
+		"info":     map[string]any{"title": "askance API", "description": documentDoc, "version": "0.0.0", "license": map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"}},
+		"servers":  []any{map[string]any{"url": "/"}},
+		"paths":    paths,
+		"security": []any{map[string]any{"bearer": []any{}}, map[string]any{}},
+		"components": map[string]any{
+			"securitySchemes": map[string]any{"bearer": map[string]any{"type": "http", "scheme": "bearer", "description": "A token of askance token create, or a token of the identity provider. On loopback none is needed unless tokens are set up."}},
+			"responses":       map[string]any{"Problem": map[string]any{"description": "It was refused, or did not work; code says why.", "content": map[string]any{"application/problem+json": map[string]any{"schema": problem}}}},
+			"schemas":         w.schemas,
+		},
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(doc); err != nil {
+		w.t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+var inPath = regexp.MustCompile(`\{(\w+)\}`)
+
+func (w *writer) operation(o *op) map[string]any {
+	params := []any{}
+	for _, m := range inPath.FindAllStringSubmatch(o.path, -1) {
+		params = append(params, map[string]any{"name": m[1], "in": "path", "required": true, "schema": map[string]any{"type": "string", "minLength": 1, "maxLength": message.MaxIDBytes}})
+	}
+	for _, p := range append(slices.Clone(o.params), asParam) {
+		schema := map[string]any{"type": p.Type}
+		if p.Type == "integer" {
+			schema["minimum"] = 0
+		}
+		if len(p.Words) > 0 {
+			schema["enum"] = p.Words
+		}
+		if p.Many {
+			schema = map[string]any{"type": "array", "items": schema}
+		}
+		params = append(params, map[string]any{"name": p.Name, "in": "query", "description": p.Doc, "schema": schema})
+	}
+	content := map[string]any{"application/json": map[string]any{"schema": w.ref(o.out, false)}}
+	if o.id == "watchCalls" {
+		content = map[string]any{}
+	}
+	if o.stream {
+		content["text/event-stream"] = map[string]any{"schema": map[string]any{"type": "string"}}
+		params = append(params, map[string]any{"name": "Last-Event-ID", "in": "header", "description": "The id of the last event that was received.", "schema": map[string]any{"type": "string"}})
+	}
+	out := map[string]any{
+		"operationId": o.id, "summary": o.summary, "description": o.doc + " For: " + roleWords(o.roles) + ".", "tags": []string{o.tag}, "parameters": params,
+		"responses": map[string]any{"200": map[string]any{"description": "Done.", "content": content}, "default": map[string]any{"$ref": "#/components/responses/Problem"}},
+	}
+	if o.changes {
+		out["parameters"] = append(params, map[string]any{"name": "Idempotency-Key", "in": "header", "description": "Sent again with the same key, the request is carried out once.", "schema": map[string]any{"type": "string", "maxLength": maxKeyBytes}})
+		out["requestBody"] = map[string]any{"required": true, "content": map[string]any{"application/json": map[string]any{"schema": w.ref(o.in, true)}}}
+	}
+	return out
+}

@@ -1,0 +1,160 @@
+package api
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// Bounds of what is remembered of requests with an Idempotency-Key, by all
+// peers together.
+const (
+	keepFor      = 24 * time.Hour
+	keepRequests = 10_000
+	keepBytes    = 64 << 20
+	maxKeyBytes  = 255
+)
+
+// kept remembers the answers to requests with an Idempotency-Key. The oldest
+// are forgotten when there are too many: see the package documentation.
+type kept struct {
+	mu    sync.Mutex
+	byKey map[keptKey]*list.Element // of *keptAnswer
+	order *list.List                // the oldest first
+	bytes int
+}
+
+// keptKey is whose request it was: one peer's keys are none of another's.
+type keptKey struct {
+	space      message.SpaceID
+	name, auth string
+	key        string
+}
+
+type keptAnswer struct {
+	key  keptKey
+	mark [sha256.Size]byte // of method, path, query and body
+	at   time.Time
+	done chan struct{} // closed when the rest is set
+	// status 0: the request failed in a way that may be tried again
+	status int
+	kind   string
+	body   []byte
+}
+
+func newKept() *kept {
+	return &kept{byKey: map[keptKey]*list.Element{}, order: list.New()}
+}
+
+// once carries a request out, unless one with the same Idempotency-Key has been
+// carried out already: then its answer is given again.
+func (k *kept) once(a *ask, body []byte, act func() (any, error)) error {
+	key := a.r.Header.Get("Idempotency-Key")
+	if key == "" {
+		out, err := act()
+		if err != nil {
+			return err
+		}
+		return a.answer(http.StatusOK, out)
+	}
+	if len(key) > maxKeyBytes {
+		return &message.Error{Code: message.CodeTooLarge, Op: a.op.id, What: "the Idempotency-Key is over 255 bytes", Hint: "use a UUID"}
+	}
+	mine := &keptAnswer{
+		key:  keptKey{a.p.Space.ID, a.p.Name, a.p.Auth, key},
+		mark: sha256.Sum256([]byte(a.r.Method + "\n" + a.r.URL.EscapedPath() + "\n" + a.r.URL.RawQuery + "\n" + string(body))),
+		at:   time.Now(), done: make(chan struct{}),
+	}
+	first := k.take(mine)
+	if first == mine {
+		return k.carryOut(a, mine, act)
+	}
+	if first.mark != mine.mark {
+		return &message.Error{Code: message.CodeConflict, Op: a.op.id, What: "this Idempotency-Key was used for another request", Hint: "use a new key for each request"}
+	}
+	select {
+	case <-first.done:
+	case <-a.ctx().Done():
+		return &message.Error{Code: message.CodeUnavailable, Op: a.op.id, What: "the request was given up", Err: context.Cause(a.ctx())}
+	}
+	if first.status == 0 { // it failed for reasons that may be over: this one is the next try
+		return k.once(a, body, act)
+	}
+	a.w.Header().Set("Idempotency-Replayed", "true")
+	return a.writeAs(first.status, first.kind, first.body)
+}
+
+// take gives the request that has the key already, or puts this one there.
+func (k *kept) take(mine *keptAnswer) *keptAnswer {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forget(mine.at)
+	if e, ok := k.byKey[mine.key]; ok {
+		if first, ok := e.Value.(*keptAnswer); ok {
+			return first
+		}
+	}
+	k.byKey[mine.key] = k.order.PushBack(mine)
+	return mine
+}
+
+// forget drops what is too old or too much.
+func (k *kept) forget(now time.Time) {
+	for e := k.order.Front(); e != nil; e = k.order.Front() {
+		old, ok := e.Value.(*keptAnswer)
+		if ok && now.Sub(old.at) < keepFor && k.order.Len() < keepRequests && k.bytes < keepBytes {
+			return
+		}
+		k.remove(old)
+	}
+}
+
+func (k *kept) remove(a *keptAnswer) {
+	if e, ok := k.byKey[a.key]; ok && e.Value == any(a) {
+		k.order.Remove(e)
+		delete(k.byKey, a.key)
+		k.bytes -= len(a.body)
+	}
+}
+
+// carryOut does the request and keeps its answer, a refusal too. What may work
+// the next time is not kept.
+func (k *kept) carryOut(a *ask, mine *keptAnswer, act func() (any, error)) error {
+	var status int
+	var kind string
+	var body []byte
+	defer func() { // also if act panics
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if status == 0 || status >= http.StatusInternalServerError || status == http.StatusTooManyRequests {
+			k.remove(mine)
+		} else {
+			mine.status, mine.kind, mine.body = status, kind, body
+			k.bytes += len(body)
+		}
+		close(mine.done)
+	}()
+	out, err := act()
+	if err == nil {
+		if body, err = strictjson.Marshal(out); err != nil {
+			return err
+		}
+		status, kind, body = http.StatusOK, "application/json", append(body, '\n')
+		return a.write(status, body)
+	}
+	p := gateway.ProblemOf(err)
+	status, kind = p.Status, "application/problem+json"
+	if body, err = strictjson.Marshal(p); err != nil {
+		status = 0
+		return err
+	}
+	body = append(body, '\n')
+	return a.writeAs(status, kind, body)
+}

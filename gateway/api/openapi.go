@@ -1,0 +1,158 @@
+package api
+
+import (
+	"bytes"
+	_ "embed" // the OpenAPI document
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// openapi is made from the operations and the types by the package's tests:
+//
+//	go test ./gateway/api -run TestDocument -update
+//
+//go:generate go test . -run TestDocument -update
+//go:embed openapi.json
+var openapi []byte
+
+// anyVersion stands in the file for the version of the program.
+const anyVersion = `"version": "0.0.0"`
+
+// document is the OpenAPI document of a version.
+func document(version string) ([]byte, error) {
+	if version == "" {
+		version = "dev"
+	}
+	v, err := json.Marshal(version)
+	if err != nil {
+		return nil, fmt.Errorf("the version as JSON: %w", err)
+	}
+	return bytes.Replace(openapi, []byte(anyVersion), append([]byte(`"version": `), v...), 1), nil
+}
+
+// The parts of the document that the readable page shows.
+type (
+	docFile struct {
+		Info struct {
+			Title, Version, Description string
+		} `json:"info"`
+		Components struct {
+			Schemas map[string]docSchema `json:"schemas"`
+		} `json:"components"`
+	}
+	docSchema struct {
+		Description string               `json:"description"`
+		Type        any                  `json:"type"`
+		Ref         string               `json:"$ref"`
+		Enum        []any                `json:"enum"`
+		Const       any                  `json:"const"`
+		Items       *docSchema           `json:"items"`
+		Properties  map[string]docSchema `json:"properties"`
+		Required    []string             `json:"required"`
+	}
+	pageOp struct {
+		ID, Method, Path, Tag, Summary, Doc, Roles string
+		Params                                     []param
+		Body, Answer                               string
+		Stream                                     bool
+	}
+	pageType struct {
+		Name, Doc string
+		Members   []pageMember
+	}
+	pageMember struct {
+		Name, Kind, Link, Doc string
+		Required              bool
+	}
+	pageData struct {
+		Title, Version, Doc string
+		Ops                 []pageOp
+		Types               []pageType
+		Style               template.CSS
+	}
+)
+
+//go:embed docs.html
+var docsHTML string
+
+//go:embed docs.css
+var docsCSS string
+
+var docsPage = template.Must(template.New("docs").Parse(docsHTML))
+
+// page makes the readable page from the document.
+func page(ops []*op, spec []byte) ([]byte, error) {
+	var d docFile
+	if err := strictjson.UnmarshalOpen(spec, &d); err != nil {
+		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
+	}
+	data := pageData{Title: d.Info.Title, Version: d.Info.Version, Doc: d.Info.Description, Style: template.CSS(docsCSS)} //nolint:gosec // our own file
+	for _, o := range ops {
+		p := pageOp{ID: o.id, Method: o.method, Path: o.path, Tag: o.tag, Summary: o.summary, Doc: o.doc, Roles: roleWords(o.roles), Params: append(slices.Clone(o.params), asParam), Stream: o.stream}
+		if o.in != nil {
+			p.Body = typeName(o.in)
+		}
+		if o.out != nil {
+			p.Answer = typeName(o.out)
+		}
+		data.Ops = append(data.Ops, p)
+	}
+	for name, s := range d.Components.Schemas {
+		t := pageType{Name: name, Doc: s.Description}
+		if len(s.Enum) > 0 {
+			t.Doc += " One of: " + words(s.Enum) + "."
+		}
+		for member, m := range s.Properties {
+			t.Members = append(t.Members, pageMember{Name: member, Kind: m.kind(), Link: m.link(), Doc: m.Description, Required: slices.Contains(s.Required, member)})
+		}
+		slices.SortFunc(t.Members, func(a, b pageMember) int { return strings.Compare(a.Name, b.Name) })
+		data.Types = append(data.Types, t)
+	}
+	slices.SortFunc(data.Types, func(a, b pageType) int { return strings.Compare(a.Name, b.Name) })
+	var out bytes.Buffer
+	if err := docsPage.Execute(&out, data); err != nil {
+		return nil, fmt.Errorf("write the page: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// kind is a member's type in words.
+func (s docSchema) kind() string {
+	switch {
+	case s.Items != nil:
+		return "list of " + s.Items.kind()
+	case s.Ref != "":
+		return s.link()
+	case s.Const != nil:
+		return fmt.Sprintf("%q", s.Const)
+	case len(s.Enum) > 0:
+		return words(s.Enum)
+	case s.Type == nil:
+		return "any JSON"
+	}
+	if kinds, ok := s.Type.([]any); ok {
+		return strings.ReplaceAll(words(kinds), ", ", " or ")
+	}
+	return fmt.Sprint(s.Type)
+}
+
+// link is the name of the type that a member, or a list's elements, refer to.
+func (s docSchema) link() string {
+	if s.Items != nil {
+		return s.Items.link()
+	}
+	return strings.TrimPrefix(s.Ref, "#/components/schemas/")
+}
+
+func words(list []any) string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = fmt.Sprint(v)
+	}
+	return strings.Join(out, ", ")
+}

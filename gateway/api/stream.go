@@ -1,0 +1,155 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// keepAlive is the longest silence on a stream.
+const keepAlive = 15 * time.Second
+
+var (
+	eventParams = []param{
+		{Name: "after", Type: "integer", Doc: "Only events of records after this sequence: next of the page before."},
+		{Name: "reply_id", Type: "string", Doc: "Only events of this reply."},
+		{Name: "limit", Type: "integer", Doc: "Records for one page; default and maximum 1000."},
+		{Name: "wait_ms", Type: "integer", Doc: "How long a page is held until there is something; maximum 30000."},
+	}
+	watchParams = []param{
+		{Name: "session_id", Type: "string", Doc: "Only calls of this session."},
+		{Name: "tool_name", Type: "string", Doc: "Only calls of this tool."},
+	}
+)
+
+// stream makes an operation that can answer with server-sent events.
+func stream(o op, f func(a *ask) error) *op {
+	o.method, o.stream, o.serve = http.MethodGet, true, f
+	switch o.id {
+	case "readEvents":
+		o.out = reflect.TypeFor[message.EventsReply]()
+	default:
+		o.out = reflect.TypeFor[ChangeEvent]()
+	}
+	return &o
+}
+
+func wantsStream(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+}
+
+// events answers with a page or a stream of a session's events.
+func events(a *ask) error {
+	reply := message.ReplyID(a.q.text("reply_id"))
+	if !wantsStream(a.r) {
+		out, err := a.c.Events(a.ctx(), message.EventsRequest{
+			Session: a.session(), Reply: reply, After: a.q.number("after"), Limit: a.q.count("limit"), WaitMS: min(int64(a.q.count("wait_ms")), 30_000),
+		})
+		if err != nil {
+			return err
+		}
+		return a.answer(http.StatusOK, out)
+	}
+	from := gateway.Cursor{Seq: a.q.number("after")}
+	if id := a.r.Header.Get("Last-Event-ID"); id != "" {
+		var err error
+		if from, err = gateway.ParseCursor(id); err != nil {
+			return err
+		}
+	}
+	if _, err := a.c.Events(a.ctx(), message.EventsRequest{Session: a.session(), After: from.Seq, Limit: 1}); err != nil {
+		return err // a refusal, while it can still be answered as one
+	}
+	p := a.inRole()
+	return gateway.Streaming(a.ctx(), a.w, keepAlive, func(ctx context.Context, s *gateway.Stream) error {
+		return p.Feeds.Resume(ctx, p, a.session(), from, nil, func(at gateway.Cursor, ev message.SequencedEvent) error {
+			if reply != "" && !ofReply(ev.Event, reply) {
+				return nil
+			}
+			return s.Event(at.String(), "", ev.Event)
+		})
+	})
+}
+
+// inRole is the peer in the one role in which it acts.
+func (a *ask) inRole() *gateway.Peer {
+	p := *a.p
+	p.Roles = []message.Role{a.by}
+	return &p
+}
+
+// ofReply reports whether an event belongs to a reply.
+func ofReply(raw message.RawJSON, reply message.ReplyID) bool {
+	ev, err := message.DecodeEvent(raw)
+	return err == nil && ev.ReplyID() == reply
+}
+
+// watch streams what happens to the calls of the space.
+func watch(a *ask) error {
+	session, tool := message.SessionID(a.q.text("session_id")), a.q.text("tool_name")
+	wanted := func(c *message.Call) bool {
+		return (session == "" || c.Session == session) && (tool == "" || c.Tool == tool)
+	}
+	return gateway.Streaming(a.ctx(), a.w, keepAlive, func(ctx context.Context, s *gateway.Stream) error {
+		known := map[message.Key]uint64{} // of open calls: the last sequence that was sent
+		send := func(e ChangeEvent) error {
+			if !wanted(e.Call) || e.Seq <= known[e.Call.Key] {
+				return nil
+			}
+			if known[e.Call.Key] = e.Seq; !e.Call.Open() {
+				delete(known, e.Call.Key)
+			}
+			if w, ok := e.Call.Waiting(); ok {
+				e.Wait = &w
+			}
+			return sendJSON(s, "call", e)
+		}
+		err := a.p.Feeds.Changes(ctx, func() error { return openCalls(ctx, a, s, session, send) }, func(c gateway.Change) error {
+			switch {
+			case c.Call != nil:
+				return send(ChangeEvent{Seq: c.Seq, Kind: c.Kind, By: c.By, At: c.At, Call: c.Call})
+			case session != "" && c.Progress.Session != session, tool != "" && known[c.Progress.Key] == 0:
+				return nil
+			}
+			return sendJSON(s, "progress", c.Progress)
+		})
+		if errors.Is(err, gateway.ErrBehind) {
+			return s.Event("", "behind", []byte("{}"))
+		}
+		return err
+	})
+}
+
+// openCalls sends what is open now, and then the event ready.
+func openCalls(ctx context.Context, a *ask, s *gateway.Stream, session message.SessionID, send func(ChangeEvent) error) error {
+	r := message.ListRequest{Session: session}
+	for {
+		page, err := a.c.List(ctx, r)
+		if err != nil {
+			return err
+		}
+		for _, c := range page.Calls {
+			if err := send(ChangeEvent{Seq: c.Seq, Kind: c.Cause, At: c.UpdatedAt, Call: c}); err != nil {
+				return err
+			}
+		}
+		if r.After = page.Next; page.Next == 0 {
+			return s.Event("", "ready", []byte("{}"))
+		}
+	}
+}
+
+func sendJSON(s *gateway.Stream, name string, v any) error {
+	b, err := strictjson.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return s.Event("", name, b)
+}
