@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go"
 )
 
@@ -68,6 +69,7 @@ func (j *Journal) eventMsg(s Subject, reply message.Key, ev message.RawJSON) (*n
 	}
 	m := nats.NewMsg(s.String())
 	m.Data = ev
+	m.Header[HeaderShown] = []string{proof.MarkOf(proof.Shown(ev, false))}
 	if e.ID != "" {
 		sum := sha256.Sum256(append(append([]byte(m.Subject), 0), ev...))
 		m.Header[headerID] = []string{"ev_" + base64.RawURLEncoding.EncodeToString(sum[:18])}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go"
 )
 
@@ -14,6 +15,9 @@ import (
 const (
 	HeaderKind = "Askance-Kind" // a fact's kind, so that a reader may filter without decoding
 	HeaderMAC  = "Askance-MAC"  // "<key id> <base64url HMAC-SHA256>" of a fact
+	// HeaderShown says what auditors may be shown: "whole", or the SHA-256 of the
+	// redacted body.
+	HeaderShown = proof.HeaderShown
 
 	headerID     = "Nats-Msg-Id"                                 // the fact's id
 	headerPrev   = "Nats-Expected-Last-Subject-Sequence"         // last sequence of the tree
@@ -29,17 +33,17 @@ const (
 )
 
 // factMsg is a message with the headers of a fact. It is used again and again:
-// its five header values are set in place.
+// its six header values are set in place.
 type factMsg struct {
 	nats.Msg
-	kind, mac, id, prev, filter []string
-	macText                     []byte
+	kind, mac, id, prev, filter, shown []string
+	macText                            []byte
 }
 
 var factMsgs = sync.Pool{New: func() any {
-	v := make([]string, 5)
-	m := &factMsg{kind: v[0:1:1], mac: v[1:2:2], id: v[2:3:3], prev: v[3:4:4], filter: v[4:5:5]}
-	m.Header = nats.Header{HeaderKind: m.kind, HeaderMAC: m.mac, headerID: m.id, headerPrev: m.prev, headerFilter: m.filter}
+	v := make([]string, 6)
+	m := &factMsg{kind: v[0:1:1], mac: v[1:2:2], id: v[2:3:3], prev: v[3:4:4], filter: v[4:5:5], shown: v[5:6:6]}
+	m.Header = nats.Header{HeaderKind: m.kind, HeaderMAC: m.mac, headerID: m.id, headerPrev: m.prev, headerFilter: m.filter, HeaderShown: m.shown}
 	return m
 }}
 
@@ -47,6 +51,10 @@ var factMsgs = sync.Pool{New: func() any {
 func (m *factMsg) fill(f *message.Fact, subject string, tree Tree, body []byte) {
 	m.Subject, m.Data = subject, body
 	m.kind[0], m.id[0], m.filter[0] = f.Kind(), f.ID, string(tree)
+	m.shown[0] = proof.ShownWhole
+	if f.Call != nil && f.Call.Hides() {
+		m.shown[0] = proof.MarkOf(proof.Shown(body, true))
+	}
 }
 
 // follow sets which sequence the fact follows, and the MAC over that.

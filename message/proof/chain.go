@@ -44,24 +44,14 @@ func linkOf(body []byte) (*message.Link, error) {
 	return f.Prev, err
 }
 
-// hides reports whether a record that is said to be redacted can be: whoever has
-// an export could else put the true body's hash beside a body of their own.
-func hides(r *Record) bool {
-	if r.Tree == "" {
-		return string(r.Body()) == RedactedDelta
-	}
-	if string(r.Body()) == RedactedWhole {
-		return true
-	}
-	var f message.Fact
-	err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxFact)) // a later release may say more
-	return err == nil && f.Call != nil && f.Call.Hides()
-}
-
 // see takes the next record in.
 func (c *chains) see(r *Record, leaf Hash, add func(Finding)) {
-	if !r.BodyHash.IsZero() && !hides(r) {
-		add(Finding{Kind: Changed, Seq: r.Seq, Subject: r.Subject, What: "it is said to be redacted, and no rule hides anything of it: what is shown is not what was signed"})
+	why := r.unproved()
+	if why != "" {
+		add(Finding{Kind: Changed, Seq: r.Seq, Subject: r.Subject, What: why})
+	}
+	if r.withheld() {
+		add(Finding{Kind: Withheld, Seq: r.Seq, Subject: r.Subject, What: "nothing is shown of it, and the engine that wrote it lets more be shown: have an engine of that release hand it out"})
 	}
 	if r.Tree == "" {
 		return
@@ -78,7 +68,7 @@ func (c *chains) see(r *Record, leaf Hash, add func(Finding)) {
 	if !seen {
 		c.rep.Trees++
 	}
-	if !r.BodyHash.IsZero() { // what is left of the body proves nothing, but the next fact names its leaf
+	if !r.BodyHash.IsZero() && (why != "" || string(r.Body()) == RedactedWhole) { // nothing is proved, but the next fact names its leaf
 		c.trees[id] = tail{r.Seq, leaf, before.chained}
 		return
 	}

@@ -31,6 +31,13 @@
 //	…
 //	checked, err := r.Check(keys)
 //
+// # Redaction
+//
+// What rules hide is taken out of a record by [Record.Redact]. The engine that
+// stored the record said in a header ([HeaderShown]), which is under the leaf,
+// what the result must be: so each byte of a redacted record is proved like those
+// of any other, and nobody can show less of a record, or something else.
+//
 // # What is proved, and what not
 //
 // A record under a checkpoint is what it was when the engine signed: nobody

@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -11,8 +12,10 @@ import (
 // Receipt proves what became of one call, without a server: the call's facts as
 // they were stored, each with its way to the root of a signed checkpoint.
 type Receipt struct {
-	Kind string    `json:"type"` // "askance-receipt"
-	V    int       `json:"v"`    // 1
+	Kind string `json:"type"` // "askance-receipt"
+	V    int    `json:"v"`    // 1
+	// Made is when the receipt was made, by the clock of whoever made it. Nothing
+	// proves it, and Check shows it to nobody.
 	Made time.Time `json:"made_at"`
 	message.Key
 	// Story repeats what the facts say. It is derived from them, and a receipt
@@ -31,6 +34,7 @@ type Proved struct {
 
 // Story is what the facts of a call say.
 type Story struct {
+	Facts     int                   `json:"facts"` // how many there are, remarks included
 	Tool      string                `json:"tool_name"`
 	State     message.ToolCallState `json:"state"`
 	Cause     string                `json:"cause"` // of the last step
@@ -82,6 +86,9 @@ func MakeReceipt(key message.Key, facts []Record, sealed []Sealed, now time.Time
 		if err != nil {
 			return nil, err
 		}
+		if !f.BodyHash.IsZero() && string(f.Body()) == RedactedWhole {
+			return nil, &message.Error{Code: message.CodeConflict, Op: op, What: fmt.Sprintf("of the record %d nothing may be shown, so that a receipt would tell nothing", f.Seq), Hint: "have an engine of the release that wrote it make the receipt"}
+		}
 		f.Time = time.Time{} // it is not proved
 		r.Facts = append(r.Facts, Proved{Record: f, Checkpoint: c.Number, Path: path})
 	}
@@ -130,6 +137,8 @@ func (r *Receipt) form() error {
 	switch {
 	case r.Kind != receiptKind || r.V != 1:
 		bad = "it is no askance-receipt of version 1"
+	case r.Made.IsZero():
+		bad = "it does not say when it was made"
 	case r.Key.Validate() != nil:
 		bad = "it names no call"
 	case len(r.Facts) == 0 || len(r.Facts) > message.MaxFactsPerCall+1:
@@ -137,7 +146,10 @@ func (r *Receipt) form() error {
 	case len(r.Checkpoints) == 0 || len(r.Checkpoints) > len(r.Facts):
 		bad = "it has no checkpoints, or more than it has facts"
 	}
-	for i, f := range r.Facts {
+	used := map[uint64]bool{}
+	for i := range r.Facts {
+		f := &r.Facts[i]
+		f.Tree, used[f.Checkpoint] = r.Key.String(), true
 		if i > 0 && f.Seq <= r.Facts[i-1].Seq {
 			bad = "its facts do not stand in their order"
 		}
@@ -148,6 +160,9 @@ func (r *Receipt) form() error {
 	for i, c := range r.Checkpoints {
 		if i > 0 && c.Number <= r.Checkpoints[i-1].Number {
 			bad = "its checkpoints do not stand in their order"
+		}
+		if !used[c.Number] {
+			bad = "it has a checkpoint that none of its facts stands under"
 		}
 	}
 	if bad != "" {
@@ -165,6 +180,9 @@ func (r *Receipt) read() ([]*message.Fact, error) {
 	out := make([]*message.Fact, len(r.Facts))
 	for i := range r.Facts {
 		rec := &r.Facts[i]
+		if why := rec.unproved(); why != "" || rec.withheld() || !rec.BodyHash.IsZero() && string(rec.Body()) == RedactedWhole {
+			return nil, refused("of the fact at %d nothing that is shown is proved: %s", rec.Seq, cmp.Or(why, "nothing is shown"))
+		}
 		var f message.Fact
 		if err := strictjson.Unmarshal(rec.Body(), &f, strictjson.MaxBytes(maxFact)); err != nil {
 			return nil, refused("the fact at %d cannot be read: %v", rec.Seq, err)
@@ -177,7 +195,7 @@ func (r *Receipt) read() ([]*message.Fact, error) {
 			return nil, refused("the fact at %d is of the call %s", rec.Seq, f.Call.Key)
 		case len(ids) != 1 || ids[0] != f.ID:
 			return nil, refused("the fact at %d was stored under another id", rec.Seq)
-		case len(rec.Header[kindHeader]) > 0 && rec.Header[kindHeader][0] != f.Kind(): // it is proved of redacted facts, too
+		case len(rec.Header[kindHeader]) > 0 && rec.Header[kindHeader][0] != f.Kind():
 			return nil, refused("the fact at %d was stored as another step", rec.Seq)
 		}
 		out[i] = &f
@@ -187,7 +205,7 @@ func (r *Receipt) read() ([]*message.Fact, error) {
 
 // storyOf tells what the facts say.
 func storyOf(facts []*message.Fact) Story {
-	s := Story{Questions: []Asked{}, Votes: []message.Vote{}, Attempts: []message.Attempt{}, Grants: []message.Grant{}}
+	s := Story{Facts: len(facts), Questions: []Asked{}, Votes: []message.Vote{}, Attempts: []message.Attempt{}, Grants: []message.Grant{}}
 	asked, granted := map[string]bool{}, map[string]bool{}
 	for _, f := range facts {
 		c := f.Call

@@ -20,8 +20,8 @@ type Checked struct {
 	KeyIDs []string `json:"key_ids"`
 	// Unchained facts, at the beginning, are of a release that linked none.
 	Unchained int `json:"unchained,omitzero"`
-	// Redacted facts are genuine, but what is shown of them is proved only as far
-	// as a grant signs the question's digest.
+	// Redacted facts show less than was stored; the engine that stored them said
+	// what, and what is shown is proved like the rest.
 	Redacted int `json:"redacted,omitzero"`
 	// Whole: the receipt begins with the call's first fact.
 	Whole bool `json:"from_the_beginning"`
@@ -52,9 +52,6 @@ func (r *Receipt) Check(keys message.KeySet) (*Checked, error) {
 		return nil, err
 	}
 	if err := r.bound(out.Facts, keys); err != nil {
-		return nil, err
-	}
-	if err := r.hidden(out.Facts); err != nil {
 		return nil, err
 	}
 	if !same(storyOf(out.Facts), r.Story) {
@@ -156,28 +153,6 @@ func (r *Receipt) bound(facts []*message.Fact, keys message.KeySet) error {
 		}
 		if g.V != 1 || g.Digest != c.Digest || g.Key != r.Key || g.Tool != c.Tool || g.Attempt != c.Attempt.Number || g.Bundle != c.Question.Bundle {
 			return refused("the grant in the fact at %d was given for something else", seq)
-		}
-	}
-	return nil
-}
-
-// hidden refuses a redacted fact of which no rule hides anything: else whoever
-// has a receipt could call any fact redacted and show another body in its place.
-// The question that a grant signs says what is hidden from then on, and of the
-// facts before that are about the same question.
-func (r *Receipt) hidden(facts []*message.Fact) error {
-	open := map[string]bool{} // digests that were granted and hide nothing
-	for _, f := range facts {
-		if c := f.Call; c.Attempt.Grant != nil && len(c.Question.Hidden) == 0 {
-			open[c.Digest] = true
-		}
-	}
-	granted := false
-	for i, f := range facts {
-		c := f.Call
-		granted = granted || c.Attempt.Grant != nil && open[c.Digest]
-		if !r.Facts[i].BodyHash.IsZero() && (!c.Hides() || granted || open[c.Digest]) {
-			return refused("the fact at %d is said to be redacted, and no rule hides anything of it", r.Facts[i].Seq)
 		}
 	}
 	return nil

@@ -51,7 +51,7 @@ func (h Hash) IsZero() bool { return h == Hash{} }
 // body is kept as text, not as JSON, so that no tool that lays out a file anew
 // can change it.
 type Record struct {
-	Seq uint64 `json:"seq"` // its place in the journal
+	Seq uint64 `json:"seq,omitzero"` // its place in the journal
 	// Time is when the server stored it. It is not proved.
 	Time    time.Time `json:"time,omitzero"`
 	Subject string    `json:"subject"`
@@ -78,7 +78,7 @@ type Record struct {
 const (
 	// RedactedDelta is what is left of an event with a piece of streamed arguments.
 	RedactedDelta = `{"type":"TOOL_CALL_DELTA"}`
-	// RedactedWhole is what is left of a fact that cannot be read.
+	// RedactedWhole is what is left of a fact of which nothing may be shown.
 	RedactedWhole = `{}`
 )
 

@@ -21,6 +21,7 @@ const (
 	Purged         Kind = "purged"          // the first records are gone, their proof is kept
 	Unlinked       Kind = "unlinked"        // a fact without a link behind facts that have one
 	Unreadable     Kind = "unreadable"      // a fact whose body is none
+	Withheld       Kind = "withheld"        // nothing is shown of a record of which something may be
 	BadCheckpoint  Kind = "bad_checkpoint"  // not signed by an engine, or changed since
 	LostCheckpoint Kind = "lost_checkpoint" // the checkpoints do not follow each other
 	NoCheckpoint   Kind = "no_checkpoint"   // nothing of the journal was ever signed

@@ -68,7 +68,7 @@ type verifier struct {
 	skip           [][2]uint64     // ranges whose checkpoint could not be opened
 	moved          map[Hash]slot   // records that are far from their signed place
 	known          map[uint64]bool // sequences that a difference is about
-	invalid        []Finding
+	doubts         []Finding
 }
 
 // signed makes sure that n signed places are read, or all there are.
@@ -159,8 +159,11 @@ func (v *verifier) present(n int) error {
 
 func (v *verifier) record(r *Record) {
 	leaf := r.Leaf()
+	if v.rep.Records > 0 && r.Seq <= v.rep.Last {
+		v.doubt(Finding{Kind: Reordered, Seq: r.Seq, Subject: r.Subject, What: fmt.Sprintf("it stands behind the record at %d", v.rep.Last)})
+	}
 	v.rep.Records++
-	v.rep.Last = r.Seq
+	v.rep.Last = max(v.rep.Last, r.Seq)
 	if !r.BodyHash.IsZero() {
 		v.rep.Redacted++
 	}
@@ -172,7 +175,7 @@ func (v *verifier) record(r *Record) {
 		if r.Altered {
 			kind = Changed
 		}
-		v.invalid = append(v.invalid[:min(len(v.invalid), MaxFindings)], Finding{Kind: kind, Seq: r.Seq, Subject: r.Subject, What: r.Invalid})
+		v.doubt(Finding{Kind: kind, Seq: r.Seq, Subject: r.Subject, What: r.Invalid})
 	}
 	v.chain.see(r, leaf, v.add)
 	for _, s := range v.skip {
@@ -182,6 +185,11 @@ func (v *verifier) record(r *Record) {
 		}
 	}
 	v.is = append(v.is, slot{seq: r.Seq, leaf: leaf, subject: r.Subject, invalid: r.Invalid})
+}
+
+// doubt keeps a finding for the end, unless a checkpoint explains it by then.
+func (v *verifier) doubt(f Finding) {
+	v.doubts = append(v.doubts[:min(len(v.doubts), MaxFindings)], f)
 }
 
 // whole compares a journal that has everything.
@@ -346,7 +354,7 @@ func (v *verifier) finish() {
 			v.chain.shifted(v.add)
 		}
 	}
-	for _, f := range v.invalid {
+	for _, f := range v.doubts {
 		if !v.known[f.Seq] {
 			v.add(f)
 		}

@@ -27,6 +27,8 @@ type journal struct {
 	sealed  [][]byte
 	last    uint64 // what the store says was given out last
 	first   uint64
+	// mark, if set, says what may be shown of the next fact.
+	mark func(link *message.Link) string
 }
 
 // name reads the call out of a subject of these tests.
@@ -51,6 +53,10 @@ func (j *journal) write(call string, text string) {
 	j.last++
 	r := proof.Record{Seq: j.last, Subject: call + ".f", Tree: call, Header: map[string][]string{"Nats-Msg-Id": {text}}}
 	r.SetBody(body)
+	if j.mark != nil {
+		r.Header[proof.HeaderShown] = []string{j.mark(link)}
+		j.mark = nil
+	}
 	j.records = append(j.records, r)
 }
 
@@ -378,12 +384,23 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// A redacted record is proved by the hash of its true body.
+// A redacted record is proved by the hash of its true body, and what is shown of
+// it by what its engine said.
 func TestRedacted(t *testing.T) {
 	j := story(30)
 	r := &j.records[5]
-	hash := proof.BodyHash([]byte(r.Text))
-	r.Text, r.BodyHash = proof.RedactedWhole, hash
+	whole := *r
+	redact := func(shown string, what ...string) {
+		*r = whole
+		r.BodyHash, r.Text, r.Redacted = proof.BodyHash(whole.Body()), shown, what
+	}
+	wrong := func(name string, kind proof.Kind) {
+		t.Helper()
+		if rep := j.verify(proof.Options{}); rep.Found != 1 || rep.Findings[0].Kind != kind || rep.Findings[0].Seq != r.Seq {
+			t.Errorf("%s: verify = %+v", name, rep)
+		}
+	}
+	redact(proof.RedactedWhole, "*") // of an earlier engine
 	if rep := j.verify(proof.Options{}); !rep.OK || rep.Redacted != 1 {
 		t.Errorf("verify = %+v", rep)
 	}
@@ -391,18 +408,38 @@ func TestRedacted(t *testing.T) {
 	if rep := j.verify(proof.Options{}); rep.OK {
 		t.Error("another hash was believed")
 	}
-	r.BodyHash = hash
-	call := `{"v":1,"id":"f","by":{"role":"runtime","name":"bot"},"at":"2026-03-01T12:00:00Z","engine":"e","call":{"tool_name":"pay"%s}}`
-	r.Text = fmt.Sprintf(call, `,"redact":["args.pin"],"of_a_later_release":1`)
-	if rep := j.verify(proof.Options{}); !rep.OK || rep.Redacted != 1 {
+	redact(proof.RedactedWhole)
+	wrong("without saying what", proof.Changed)
+	redact(`{"v":1}`, "*")
+	wrong("nothing proves what is shown", proof.Changed)
+	*r = whole
+	r.Redacted = []string{"args.pin"}
+	wrong("nothing is taken out", proof.Changed)
+
+	var good string
+	j = &journal{}
+	for i := range 30 {
+		if i == 5 {
+			j.mark = func(link *message.Link) string {
+				good = fmt.Sprintf(`{"v":1,"call":{"redact":["args.pin"],"of_a_later_release":1},"prev":{"seq":%d,"hash":%q}}`, link.Seq, link.Hash)
+				return proof.BodyHash([]byte(good)).String()
+			}
+		}
+		j.write(fmt.Sprintf("call-%d", i%3), fmt.Sprintf("fact-%d", i+1))
+	}
+	j.seal(8)
+	r = &j.records[5]
+	whole = *r
+	redact(good, "args.pin")
+	if rep := j.verify(proof.Options{}); !rep.OK || rep.Redacted != 1 || rep.Chained != 30 {
 		t.Errorf("verify = %+v", rep)
 	}
-	for name, text := range map[string]string{"no rule hides anything of it": fmt.Sprintf(call, ""), "it cannot be read": `{"v":"paid"}`, "it is of no call": `{"v":1}`} {
-		r.Text = text
-		if rep := j.verify(proof.Options{}); rep.Found != 1 || rep.Findings[0].Kind != proof.Changed || rep.Findings[0].Seq != r.Seq {
-			t.Errorf("%s: verify = %+v", name, rep)
-		}
-	}
+	redact(proof.RedactedWhole, "*")
+	wrong("withheld", proof.Withheld)
+	redact(good, "args.pan")
+	wrong("another path", proof.Changed)
+	redact(strings.Replace(good, "sha256:", "sha256:0", 1), "args.pin")
+	wrong("another body", proof.Changed)
 }
 
 // Whatever one does to a signed journal is found, and never as something else

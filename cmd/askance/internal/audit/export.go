@@ -19,7 +19,7 @@ type Exporting struct {
 	Progress func(seq uint64)
 }
 
-// line is one line of an export.
+// line is one line of an export. Each type has its own members and no others.
 type line struct {
 	Type        string          `json:"type"` // export, record, checkpoint, end
 	V           int             `json:"v,omitzero"`
@@ -48,8 +48,8 @@ func (e *Exporting) write(w *bufio.Writer, s *Source) (uint64, error) {
 		return e.table(w, s)
 	}
 	head := line{Type: "export", V: 1, Space: s.Space, First: s.First, Last: s.Last}
-	if !e.Filter.all() || s.Partial {
-		head.Filter = &e.Filter
+	if !e.Filter.all() { // where a selection begins and ends, nothing proves
+		head.Filter, head.First, head.Last = &e.Filter, 0, 0
 	}
 	end := line{Type: "end"}
 	err := put(w, &head)
@@ -62,7 +62,7 @@ func (e *Exporting) write(w *bufio.Writer, s *Source) (uint64, error) {
 		}
 		if r.checkpoint {
 			end.Checkpoints++
-			err = put(w, &line{Type: "checkpoint", Record: &r.Record})
+			err = put(w, &line{Type: "checkpoint", Record: &proof.Record{Text: r.Text, Binary: r.Binary}}) // it proves itself
 			continue
 		}
 		if row, ok := e.row(&r.Record); ok {

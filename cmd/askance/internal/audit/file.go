@@ -27,13 +27,13 @@ func OpenFile(path string) (*Source, error) {
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	head, err := readLine(bufio.NewReader(f), 1)
-	if err == nil && (head.Type != "export" || head.V != 1) {
-		err = badLine(1, "it is not the first line of an export of version 1")
+	if err == nil {
+		err = head.head()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, orCut(err))
 	}
-	s := &Source{Space: head.Space, First: head.First, Last: head.Last, Partial: head.Filter != nil}
+	s := &Source{Space: head.Space, First: head.First, Last: head.Last, Partial: head.Filter != nil, filter: head.Filter}
 	s.Records = func() iter.Seq2[proof.Record, error] { return s.lines(path, "record") }
 	s.Checkpoints = func() iter.Seq2[proof.Record, error] { return s.lines(path, "checkpoint") }
 	return s, nil
@@ -62,7 +62,10 @@ func (s *Source) lines(path, kind string) iter.Seq2[proof.Record, error] {
 			}
 			if err == nil {
 				count[l.Type]++
-				err = l.check(n)
+				err = s.check(l, n)
+			}
+			if err == nil && l.Type == "end" {
+				err = ended(in, n)
 			}
 			if err != nil {
 				yield(proof.Record{}, fmt.Errorf("%s: %w", path, err))
@@ -93,9 +96,33 @@ func badLine(n int, what string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("read line %d of an export", n), What: what}
 }
 
+// ended makes sure that nothing is behind the last line.
+func ended(in *bufio.Reader, n int) error {
+	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
+		return badLine(n+1, "something stands behind the end of the export")
+	}
+	return nil
+}
+
+// head makes sure that a line is the first one of an export.
+func (l *line) head() error {
+	switch {
+	case l.Type != "export" || l.V != 1:
+		return badLine(1, "it is not the first line of an export of version 1")
+	case bus.CheckSpace(l.Space) != nil:
+		return badLine(1, "it names no space")
+	case l.Filter != nil && (l.Filter.all() || l.First != 0 || l.Last != 0):
+		return badLine(1, "it is the head of a selection, and says nothing about what was selected, or too much")
+	case *l != line{Type: l.Type, V: l.V, Space: l.Space, First: l.First, Last: l.Last, Filter: l.Filter}:
+		return badLine(1, "it has members that the head has not")
+	}
+	return nil
+}
+
 // check makes sure that a line is one of ours. A record about which it does not
 // say in short what the record says is marked as changed.
-func (l *line) check(n int) error {
+func (s *Source) check(l *line, n int) error {
+	own := line{Type: l.Type, Record: l.Record}
 	switch l.Type {
 	case "export":
 		if n != 1 {
@@ -103,25 +130,55 @@ func (l *line) check(n int) error {
 		}
 		return nil
 	case "end":
-		return nil
-	case "record", "checkpoint":
+		own = line{Type: l.Type, Records: l.Records, Checkpoints: l.Checkpoints}
+	case "record":
+		own.Fact = l.Fact
+	case "checkpoint":
 	default:
 		return badLine(n, "it has an unknown type")
 	}
-	if l.Record == nil {
-		return badLine(n, "it has no record")
-	}
-	l.Record.Tree = bus.TreeIn(l.Record.Subject)
-	if l.Type == "checkpoint" || l.Fact == nil {
+	switch {
+	case *l != own:
+		return badLine(n, "it has members that a line of its type has not")
+	case l.Type == "end":
 		return nil
+	case l.Record == nil:
+		return badLine(n, "it has no record")
+	case l.Type == "checkpoint":
+		return bare(l.Record, n)
 	}
-	row := RowOf(l.Record)
+	return s.record(l, n)
+}
+
+// record compares a record with what the export says of it.
+func (s *Source) record(l *line, n int) error {
+	r := l.Record
+	r.Tree = bus.TreeIn(r.Subject)
+	row := RowOf(r)
+	if l.Fact == nil {
+		return badLine(n, "it does not say in short what the record says")
+	}
 	want, err := strictjson.Marshal(&row)
 	if err != nil {
 		return badLine(n, err.Error())
 	}
-	if have, err := strictjson.Marshal(l.Fact); err != nil || !bytes.Equal(want, have) {
-		l.Record.Invalid, l.Record.Altered = "what the export says of it in short is not what it says", true
+	have, err := strictjson.Marshal(l.Fact)
+	switch {
+	case err != nil || !bytes.Equal(want, have):
+		r.Invalid, r.Altered = "what the export says of it in short is not what it says", true
+	case s.filter == nil && (r.Seq < s.First || r.Seq > s.Last):
+		r.Invalid, r.Altered = "the head of the export does not count it in", true
+	case s.filter != nil && !s.filter.match(&row):
+		r.Invalid, r.Altered = "it is not among what the head of the export says was selected", true
+	}
+	return nil
+}
+
+// bare makes sure that of a checkpoint there is nothing but what it signs.
+func bare(r *proof.Record, n int) error {
+	if r.Text != "" && r.Binary != nil || r.Header != nil || r.Redacted != nil ||
+		r.Seq != 0 || !r.Time.IsZero() || r.Subject != "" || !r.BodyHash.IsZero() || r.Invalid != "" || r.Altered {
+		return badLine(n, "it has members that a checkpoint has not")
 	}
 	return nil
 }

@@ -59,6 +59,9 @@ func RowOf(r *proof.Record) Row {
 		row.Kind, row.Runtime = "event", idOf(s.Who)
 		return row
 	}
+	if !r.BodyHash.IsZero() && string(r.Body()) == proof.RedactedWhole {
+		return row
+	}
 	var f message.Fact
 	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxBody)); err != nil || bus.TreeIn(r.Subject) == "" {
 		return row

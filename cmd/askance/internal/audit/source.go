@@ -18,7 +18,8 @@ type Source struct {
 	Records     func() iter.Seq2[proof.Record, error]
 	Checkpoints func() iter.Seq2[proof.Record, error]
 
-	damage string // what is wrong with the end of a file, once it was read
+	filter *Filter // of a selection in a file
+	damage string  // what is wrong with the end of a file, once it was read
 }
 
 // Open looks at a journal through an engine, or in a folder. What is stored

@@ -29,8 +29,8 @@ engine's grants, the attempts, the digest of the result. What is not signed yet 
 signed first. askance audit check reads the file with nothing but the engine's public
 key.
 
-What rules redact is not in a receipt. A redacted fact is still proved to be genuine,
-but what is shown of it only as far as a grant signs the digest of the question.`,
+What rules redact is not in a receipt. The engine said as it stored a fact what may be
+shown of it, so that this is proved like everything else.`,
 		Example: `  askance audit receipt call_42 --output call_42.receipt
   askance audit receipt ticket-7/reply-1/call_42 > call_42.receipt`,
 		Args:              oneCall(&ad),
@@ -169,7 +169,7 @@ func (a *app) checkedText(c *proof.Checked) string {
 		row("vote", "%s by %s (%s) at %s, on %s", v.Kind, a.out.Who(term.SafeLine(v.By.String())), term.SafeLine(v.By.Auth), v.At.UTC().Format(time.RFC3339), v.Digest)
 	}
 	for _, g := range s.Grants {
-		row("grant", "attempt %d, signed by key %s", g.Attempt, g.KeyID)
+		row("grant", "attempt %d%s, signed by key %s", g.Attempt, a.approvedBy(g.Approvals), g.KeyID)
 	}
 	for _, t := range s.Attempts {
 		if t.Worker != "" {
@@ -182,11 +182,20 @@ func (a *app) checkedText(c *proof.Checked) string {
 	row("facts", "%d, at %d to %d, under checkpoints of key %s", c.Count, c.First, c.Last, strings.Join(c.KeyIDs, ", "))
 	proved := "Proved: the engine recorded exactly this, in this order."
 	if c.Redacted > 0 {
-		proved = "Proved: the engine recorded these facts, in this order."
+		proved = fmt.Sprintf("Proved: the engine recorded exactly this, in this order, and what rules hide of %s.", count(uint64(c.Redacted), "fact", "facts"))
 	}
 	fmt.Fprintf(&b, "%s\n", a.out.Good(proved))
 	for _, text := range limits(c) {
 		fmt.Fprintf(&b, "%s %s\n", a.out.Dim("Not proved:"), text)
+	}
+	return b.String()
+}
+
+// approvedBy names those whose consent a grant repeats.
+func (a *app) approvedBy(approvals []message.Approval) string {
+	var b strings.Builder
+	for _, by := range approvals {
+		fmt.Fprintf(&b, ", approved by %s (%s)", a.out.Who(term.SafeLine(by.By.String())), term.SafeLine(by.By.Auth))
 	}
 	return b.String()
 }
@@ -199,9 +208,6 @@ func limits(c *proof.Checked) []string {
 	}
 	if !c.Whole {
 		out = append(out, fmt.Sprintf("that no fact is missing among the first %d, which an earlier release wrote without links.", c.Unchained+1))
-	}
-	if c.Redacted > 0 {
-		out = append(out, fmt.Sprintf("what is shown of the %d redacted facts, but for the question that a grant signs.", c.Redacted))
 	}
 	return append(out, "that the tool did what its result says, and that the engine's clock was right. Whoever has the engine's private key can write such a receipt.")
 }

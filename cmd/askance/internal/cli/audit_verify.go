@@ -109,13 +109,17 @@ func (a *app) reportText(r *proof.Report) string {
 	switch {
 	case r.Partial:
 		row("selection", "this is a selection: nothing is said about what is not in it")
+	case r.Unchained > 0 && r.Chained == 0:
+		row("chained", "%s, all of an earlier release, without links: checkpoints alone hold them", count(r.Facts, "fact", "facts"))
+	case r.Facts == 0:
+		row("chained", "there are no facts")
 	case r.Unchained > 0:
 		row("chained", "%s; %s of an earlier release have no link: the chain begins at %d", count(r.Chained, "fact", "facts"), count(r.Unchained, "fact", "facts"), r.ChainFrom)
 	default:
 		row("chained", "%s in %s", count(r.Chained, "fact", "facts"), count(r.Trees, "chain", "chains"))
 	}
 	if r.Redacted > 0 {
-		row("redacted", "%s, proved by the hash of their true body; what is shown of them is not proved", count(r.Redacted, "record is", "records are"))
+		row("redacted", "%s, proved by the hash of their true body, and what is shown of them by what their engine said", count(r.Redacted, "record is", "records are"))
 	}
 	if r.Checkpoints > 0 {
 		row("signed", "%d to %d, by %s, the last of %s", r.CoverFrom, r.CoverTo, count(r.Checkpoints, "checkpoint", "checkpoints"), r.LastAt.Local().Format(time.DateTime))
