@@ -30,7 +30,7 @@ func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Ans
 		if err := voter.may(c, vote, a); err != nil {
 			return err
 		}
-		if err := suggestedOnly(c, a.Rules); err != nil {
+		if err := plainRules(c, a.Rules); err != nil {
 			return err
 		}
 		if vote.Remember, err = e.terms(ctx, c, a, now.At); err != nil {
@@ -112,8 +112,8 @@ func checkAnswer(a message.Answer) error {
 		return bad(message.CodeTooLarge, fmt.Sprintf("output has %d bytes, the limit is %d", len(a.Output), message.MaxOutputBytes), "keep large output elsewhere and give a reference")
 	case len(a.Rules) > 0 && a.Kind != message.AnswerApprove:
 		return bad(message.CodeInvalid, "rules go only with approve", "leave them out")
-	case a.Remember != nil && (a.Kind != message.AnswerApprove || a.Input != nil):
-		return bad(message.CodeInvalid, "remember goes only with approve, and not with an edit", "leave it out, or approve what the edit leaves to be asked")
+	case a.Remember != nil && a.Kind != message.AnswerApprove:
+		return bad(message.CodeInvalid, "remember goes only with approve", "leave it out")
 	case a.Signature != nil && (a.Kind != message.AnswerApprove || a.Input != nil || len(a.Rules) > 0 || a.Remember != nil):
 		return bad(message.CodeInvalid, "a signature goes only with approve, without input and rules, which it would not cover", "leave it out")
 	case a.Note != "" && a.Kind != message.AnswerAbstain && a.Kind != message.AnswerHandOver:
@@ -126,25 +126,6 @@ func checkAnswer(a message.Answer) error {
 		return bad(message.CodeTooLarge, fmt.Sprintf("to has %d bytes, the limit is %d", len(a.To), message.MaxIDBytes), "name one person")
 	}
 	return a.Key.Validate()
-}
-
-// suggestedOnly refuses rules that are not, to the letter, among those that the
-// question suggested: an approver must not widen what was asked.
-func suggestedOnly(c *message.Call, rules []message.PermissionRule) error {
-	for _, r := range rules {
-		ok := slices.ContainsFunc(c.Suggested, func(s message.PermissionRule) bool { return sameRule(s, r) })
-		if !ok && c.State == message.ToolCallAsking {
-			return &message.Error{Code: message.CodeForbidden, Call: c.Clone(), What: "a rule to remember for tool " + r.ToolName + " is not one that the question suggested", Hint: "accept a suggested rule as it is, or leave it out"}
-		}
-	}
-	return nil
-}
-
-func sameRule(a, b message.PermissionRule) bool {
-	if (a.RuleContent == nil) != (b.RuleContent == nil) || a.RuleContent != nil && *a.RuleContent != *b.RuleContent {
-		return false
-	}
-	return a.ToolName == b.ToolName && a.Behavior == b.Behavior
 }
 
 // expired reports whether the time of an open question is over.
@@ -181,31 +162,4 @@ func (e *Engine) approve(ctx context.Context, m *toolcall.Machine, vote message.
 		return err
 	}
 	return e.begin(m)
-}
-
-// agreedRules are the rules to remember that every approval on the question
-// carries: one person alone must not remember what several had to allow.
-func agreedRules(c *message.Call) []message.PermissionRule {
-	var out []message.PermissionRule
-	for i, v := range c.Tally().Approvals {
-		if i == 0 {
-			out = slices.Clone(v.Rules)
-			continue
-		}
-		out = slices.DeleteFunc(out, func(r message.PermissionRule) bool {
-			return !slices.ContainsFunc(v.Rules, func(o message.PermissionRule) bool { return sameRule(o, r) })
-		})
-	}
-	return out
-}
-
-// fromSession takes the suggested rules themselves, not the approver's copies.
-func fromSession(c *message.Call, rules []message.PermissionRule) []message.PermissionRule {
-	var out []message.PermissionRule
-	for _, s := range c.Suggested {
-		if slices.ContainsFunc(rules, func(r message.PermissionRule) bool { return sameRule(s, r) }) {
-			out = append(out, s)
-		}
-	}
-	return out
 }

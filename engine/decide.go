@@ -61,14 +61,8 @@ func objectOnly(text string) error {
 	return err
 }
 
-// decided asks the policy about a call and makes the machine's event of the
-// answer, with the question that the answer is bound to.
-func (e *Engine) decided(ctx context.Context, c *message.Call, rules []message.PermissionRule) (toolcall.Decided, permission.Decision, error) {
-	d := e.policy.Decide(ctx, e.request(c, c.Input, rules))
-	ev, err := e.asEvent(c, c.Input, d)
-	return ev, d, err
-}
-
+// asEvent makes the machine's event of a decision about a call, with the
+// question that the answer is bound to.
 func (e *Engine) asEvent(c *message.Call, input string, d permission.Decision) (toolcall.Decided, error) {
 	base := stamp()
 	return e.question(c, input, d, base, issue(c, d, base.At))
@@ -161,8 +155,18 @@ func (e *Engine) deniedNow(ctx context.Context, c *message.Call) (message.Decisi
 }
 
 // begin takes an allowed call as far as it goes within the same fact: a local
-// call is started by this engine, any other is submitted.
+// call is started by this engine, any other is submitted. A call that relies on
+// remembered rules begins only once it is on record that it is allowed: whoever
+// revokes such a rule finds it there, and of the two who write next one wins.
 func (e *Engine) begin(m *toolcall.Machine) error {
+	c := m.Call()
+	if len(c.Decision.Leases()) > 0 && c.Placement != message.PlaceRemote { // a worker asks to start
+		return nil
+	}
+	return e.beginNow(m)
+}
+
+func (e *Engine) beginNow(m *toolcall.Machine) error {
 	c := m.Call()
 	t := e.tool(c.Tool)
 	base := stamp()

@@ -27,7 +27,10 @@ type dutiful struct{ Policy }
 
 // Decide implements Policy.
 func (p dutiful) Decide(ctx context.Context, r permission.Request) permission.Decision {
-	d := p.Policy.Decide(ctx, r)
+	return p.checked(p.Policy.Decide(ctx, r))
+}
+
+func (dutiful) checked(d permission.Decision) permission.Decision {
 	missing := unmet(d)
 	if d.Behavior == message.BehaviorDeny || len(missing) == 0 {
 		return d
@@ -36,6 +39,15 @@ func (p dutiful) Decide(ctx context.Context, r permission.Request) permission.De
 	d.Reason += "; denied, because this engine does not enforce " + strings.Join(missing, ", ")
 	d.Message = "Permission denied: the policy requires " + strings.Join(missing, ", ") + ", which is not enforced here."
 	return d
+}
+
+// Explain implements Explainer.
+func (p dutiful) Explain(ctx context.Context, r permission.Request) *permission.Explanation {
+	x := p.Policy.Explain(ctx, r)
+	if d := p.checked(x.Decided); d.Behavior != x.Decided.Behavior {
+		x.Decided, x.Decision, x.Reason, x.Message, x.Requirement = d, d.Behavior, d.Reason, d.Message, d.Requirement
+	}
+	return x
 }
 
 // unmet are the duties of a decision that the engine does not carry out.

@@ -29,7 +29,7 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 		}
 		return &message.Error{Code: message.CodeInvalid, What: text, Hint: "correct the edited arguments; the question is still open"}
 	}
-	d := e.policy.Decide(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
+	d, leases, _ := e.consult(ctx, c)
 	if shows(before, c.Input, d.Redact) {
 		return refused("rules would no longer hide all that they hide of this call", "leave alone what they go by, or take out what they hide")
 	}
@@ -37,8 +37,12 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 	if err != nil {
 		return err
 	}
+	allowedBy(&ev.Decision, leases)
 	if ev.Question.Requirement.Signed { // nobody can sign a question before it is there
 		ev.EditCounts = false
+	}
+	if err := e.rememberEdited(ctx, c, &ev, a); err != nil {
+		return err
 	}
 	if d.Behavior == message.BehaviorAsk && ev.EditCounts && editSuffices(ev, vote) {
 		ev.Decision.Behavior = message.BehaviorAllow

@@ -130,7 +130,7 @@ func (e *Engine) schedule(c *message.Call, late time.Duration) {
 		at(c.RetryAt.Add(late))
 	case c.Started():
 		e.watchLease(c, now)
-	case c.Placement == message.PlaceLocal:
+	case c.State == message.ToolCallAllowed:
 		at(now.Add(late))
 	case c.Placement == message.PlaceRemote:
 		at(c.Attempt.OfferUntil.Add(late))

@@ -78,8 +78,8 @@ func (e *Engine) look(ctx context.Context, c *message.Call) {
 	case c.Started() && e.alive(c): // heard of while this look waited for its turn
 	case c.Started():
 		err = e.lose(ctx, c)
-	case c.Placement == message.PlaceLocal:
-		_, err = e.startLocal(ctx, c.Key)
+	case c.State == message.ToolCallAllowed:
+		_, err = e.beginAllowed(ctx, c.Key)
 	case c.Placement == message.PlaceRemote && c.State == message.ToolCallSubmitted:
 		err = e.reoffer(ctx, c.Key)
 	}
@@ -139,7 +139,7 @@ func (e *Engine) again(m *toolcall.Machine) error {
 	if err := m.Step(toolcall.Offered{Base: base, Attempt: a}); err != nil {
 		return err
 	}
-	if c.Placement == message.PlaceLocal && e.canRun(c.Tool) {
+	if c.Placement == message.PlaceLocal && len(c.Decision.Leases()) == 0 && e.canRun(c.Tool) { // else see begin
 		return m.Step(e.localStart(t, base, number))
 	}
 	return nil

@@ -173,18 +173,22 @@ func unfitResult(err error) message.ToolResultBlock {
 		Text: "<system-reminder>The tool has run, but its result could not be kept: " + clip(strings.ToValidUTF8(err.Error(), "�")) + "</system-reminder>"}}
 }
 
-// startLocal starts a local call that is allowed and has no owner, for
-// instance because the replica that allowed it could not run it.
-func (e *Engine) startLocal(ctx context.Context, key message.Key) (*message.Call, error) {
+// beginAllowed begins a call that is on record as allowed and has not begun: the
+// replica that allowed it could not run it, or the call relies on remembered
+// rules, which are looked at once more only now.
+func (e *Engine) beginAllowed(ctx context.Context, key message.Key) (*message.Call, error) {
 	return e.update(ctx, "start", key, e.self(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if c.State != message.ToolCallAllowed || c.Placement != message.PlaceLocal || c.Started() || c.Hold != message.HoldNone || !c.RetryAt.IsZero() || !e.canRun(c.Tool) {
+		if c.State != message.ToolCallAllowed || c.Started() || c.Hold != message.HoldNone || !c.RetryAt.IsZero() || c.Placement == message.PlaceLocal && !e.canRun(c.Tool) {
 			return errNoChange
 		}
 		if stop, err := e.mustNotBegin(ctx, m); stop || err != nil {
 			return err
 		}
-		return m.Step(e.localStart(e.tool(c.Tool), stamp(), max(c.Attempt.Number, 1)))
+		if c.Placement == message.PlaceLocal {
+			return m.Step(e.localStart(e.tool(c.Tool), stamp(), max(c.Attempt.Number, 1)))
+		}
+		return e.beginNow(m)
 	})
 }
 

@@ -21,6 +21,20 @@ type Policy interface {
 	Denied(ctx context.Context, r permission.Request) (permission.Decision, bool)
 	// Hash is the content hash of the bundle in force.
 	Hash() string
+
+	// What else the engine needs to know is part of every policy: a wrapper that
+	// left one of these out would show what is to be hidden, or forget what holds
+	// a remembered rule back.
+	Rememberer
+	Redactor
+	Explainer
+}
+
+// Explainer tells how a decision comes about.
+type Explainer interface {
+	// Explain decides about a call as Decide does and gives the reasons, rule by
+	// rule. What rules redact of the arguments is not in it.
+	Explain(ctx context.Context, r permission.Request) *permission.Explanation
 }
 
 type config struct {

@@ -397,17 +397,15 @@ func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []
 		e.redact(ctx, c)
 		return m.Step(toolcall.Refused{Base: stamp(), Text: text})
 	}
-	rules := e.view.rules(c.SessionKey())
-	ev, d, err := e.decided(ctx, c, rules)
+	d, leases, known := e.consult(ctx, c)
+	if by, lease := e.byLease(ctx, c, d); lease != "" {
+		d, leases = by, []message.LeaseID{lease}
+	}
+	ev, err := e.asEvent(c, c.Input, d)
 	if err != nil {
 		return err
 	}
-	if by, lease := e.byLease(ctx, c, d); lease != "" {
-		if ev, err = e.asEvent(c, c.Input, by); err != nil {
-			return err
-		}
-		ev.Decision.Lease, d = lease, by
-	}
+	allowedBy(&ev.Decision, leases)
 	if d.Behavior != message.BehaviorAllow && d.Behavior != message.BehaviorDeny && !d.BypassImmune {
 		if behind := e.hiddenBehind(ctx, c, earlier); behind != "" {
 			if c.Behind == behind {
@@ -418,7 +416,7 @@ func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []
 		}
 		// The question that it hid behind may have been answered since the rules
 		// were read, and left one that allows the call.
-		if len(e.view.rules(c.SessionKey())) != len(rules) {
+		if len(e.view.rules(c.SessionKey())) != known {
 			return e.decideStep(ctx, m, earlier)
 		}
 	}

@@ -13,9 +13,8 @@ import (
 // whoever runs it. Everybody else gets the redacted call, in replies, events
 // and errors alike.
 
-// Redactor is a Policy that can say beforehand whether its rules hide
-// anything. Of one that cannot, arguments that a runtime streams are shown
-// until their call is decided.
+// Redactor says beforehand whether rules hide anything: then arguments that a
+// runtime streams are not shown until their call is decided. Every Policy does.
 type Redactor interface {
 	// Redacts reports whether a rule in force may hide a part of arguments.
 	Redacts() bool
@@ -139,16 +138,10 @@ func (e *Engine) hidesStreamed(ctx context.Context, key message.Key, id message.
 		c, _ = e.last(ctx, key)
 	}
 	switch {
-	case c == nil && e.policyRedacts():
+	case c == nil && e.policy.Redacts():
 		return &message.Call{Key: key}
 	case c == nil || !c.Hides():
 		return nil
 	}
 	return c
-}
-
-func (e *Engine) policyRedacts() bool {
-	d, _ := e.policy.(dutiful)
-	r, says := d.Policy.(Redactor)
-	return says && r.Redacts()
 }

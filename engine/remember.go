@@ -74,23 +74,22 @@ func inScope(l *message.Lease, c *message.Call) bool {
 // to ask: the same as was answered then, within what the policy lets be
 // remembered now, and its rules cover the call.
 func (e *Engine) answersFor(ctx context.Context, l *message.Lease, c *message.Call, d permission.Decision, now time.Time) bool {
-	policy, ok := e.rememberer()
-	if !ok || d.Rule != l.Rule || source(d) != l.Source || d.Reason != l.Reason {
+	if d.Rule != l.Rule || source(d) != l.Source || d.Reason != l.Reason {
 		return false
 	}
 	req := e.request(c, c.Input, e.view.rules(c.SessionKey()))
-	if l.Rule != "" && !e.ruleLets(ctx, policy, req, l, c, d, now) {
+	if l.Rule != "" && !e.ruleLets(ctx, req, l, c, d, now) {
 		return false
 	}
-	if policy.Covers(ctx, req, l.Terms.Rules) != nil {
+	if e.policy.Covers(ctx, req, l.Terms.Rules) != nil {
 		return false
 	}
-	return len(l.Within) == 0 || policy.Covers(ctx, req, l.Within) == nil
+	return len(l.Within) == 0 || e.policy.Covers(ctx, req, l.Within) == nil
 }
 
 // ruleLets looks at what the rules that ask let be remembered now: they may
 // have become stricter since, about the terms or about who must agree.
-func (e *Engine) ruleLets(ctx context.Context, policy Rememberer, req permission.Request, l *message.Lease, c *message.Call, d permission.Decision, now time.Time) bool {
+func (e *Engine) ruleLets(ctx context.Context, req permission.Request, l *message.Lease, c *message.Call, d permission.Decision, now time.Time) bool {
 	r := d.Requirement.Remember
 	if r == nil || !now.Before(l.GrantedAt.Add(r.TTL)) {
 		return false
@@ -105,7 +104,7 @@ func (e *Engine) ruleLets(ctx context.Context, policy Rememberer, req permission
 			return false // nobody has said for which value
 		}
 	}
-	values, err := policy.Values(ctx, req, paths)
+	values, err := e.policy.Values(ctx, req, paths)
 	if err != nil {
 		return false
 	}
@@ -177,13 +176,20 @@ func (e *Engine) lastLease(ctx context.Context, known *message.Lease) (*message.
 	return &l, nil
 }
 
-// leaseEnded says why a call that a remembered rule allowed must not begin any
+// leaseEnded says why a call that remembered rules allowed must not begin any
 // more; "": it may. A rule that is used up has been counted for this call.
 func (e *Engine) leaseEnded(ctx context.Context, c *message.Call) (string, error) {
-	if c.Decision == nil || c.Decision.Lease == "" {
-		return "", nil
+	for _, id := range c.Decision.Leases() {
+		if why, err := e.ended(ctx, id); err != nil || why != "" {
+			return why, err
+		}
 	}
-	id := c.Decision.Lease
+	return "", nil
+}
+
+// ended says why a lease has ended, as the journal has it; "": it has not, or
+// only its uses are used up.
+func (e *Engine) ended(ctx context.Context, id message.LeaseID) (string, error) {
 	l := e.view.book.get(id)
 	if l == nil {
 		l = &message.Lease{ID: id, Space: e.space}

@@ -131,7 +131,7 @@ func (e *Engine) revokeLease(ctx context.Context, by message.Principal, r messag
 		switch state := l.State(now); state {
 		case message.LeaseActive, message.LeaseUsedUp: // calls that used it up may not have begun
 		case message.LeaseRevoked:
-			return l, nil
+			return l, e.takeBack(ctx, l.ID, l.Seq) // whoever revoked it may not have come to the end
 		default:
 			return nil, &message.Error{Code: message.CodeFinished, What: "the remembered rule is " + string(state), Hint: "nothing to do: it answers for no further call"}
 		}
@@ -143,8 +143,7 @@ func (e *Engine) revokeLease(ctx context.Context, by message.Principal, r messag
 		if err == nil {
 			shown := next
 			shown.Seq = seq
-			e.takeBack(ctx, l.ID)
-			return &shown, nil
+			return &shown, e.takeBack(ctx, l.ID, seq)
 		}
 		if !errors.Is(err, message.ErrConflict) {
 			return nil, err
@@ -153,22 +152,60 @@ func (e *Engine) revokeLease(ctx context.Context, by message.Principal, r messag
 	return nil, crowded("revoke_lease", message.Key{Space: e.space, Lease: r.ID})
 }
 
-// takeBack ends what a remembered rule allowed and what nobody has started.
-// What is missed here is taken back when it is about to begin.
-func (e *Engine) takeBack(ctx context.Context, id message.LeaseID) {
+// takeBack ends what a remembered rule allowed and what nobody has started. It
+// returns nil only if no call can begin any more that relies on the rule, whose
+// revocation stands at seq: a call begins by a fact of its own after the fact
+// that allows it, and the rule is read in between. So the fact that allows it is
+// older than seq or the rule is found revoked; and what is older is in the view
+// now, where of this step and of the start the first to be written wins.
+func (e *Engine) takeBack(ctx context.Context, id message.LeaseID, seq uint64) error {
+	if err := e.reachAll(ctx, seq); err != nil {
+		return err
+	}
 	for _, c := range e.view.open() {
-		if c.Decision == nil || c.Decision.Lease != id || c.Started() {
+		if !reliesOnLease(c, id) {
 			continue
 		}
 		_, err := e.update(ctx, "revoke", c.Key, e.self(), func(ctx context.Context, m *toolcall.Machine) error {
-			c := m.Call()
-			if c.State != message.ToolCallAllowed && c.State != message.ToolCallSubmitted || c.Started() || c.Decision == nil || c.Decision.Lease != id {
+			if !reliesOnLease(m.Call(), id) {
 				return errNoChange
 			}
 			return m.Step(toolcall.Revoked{Base: stamp(), Reason: "the remembered rule " + string(id) + " that allowed it is revoked"})
 		})
 		if err != nil && !errors.Is(err, message.ErrFinished) {
-			e.log.Warn("a call that a revoked rule had allowed is taken back only when it is about to begin", "call", c.Key.String(), "error", err)
+			return notTakenBack(err)
 		}
 	}
+	return nil
+}
+
+// reliesOnLease reports whether a call may begin by what a lease has allowed.
+func reliesOnLease(c *message.Call, id message.LeaseID) bool {
+	waits := c.State == message.ToolCallAllowed || c.State == message.ToolCallSubmitted
+	return waits && !c.Started() && slices.Contains(c.Decision.Leases(), id)
+}
+
+// reachAll waits until the view has everything up to seq, also what this engine
+// itself is writing.
+func (e *Engine) reachAll(ctx context.Context, seq uint64) error {
+	for _, ch := range []func() <-chan struct{}{func() <-chan struct{} { return e.view.past(seq) }, e.own.whole} {
+		wait := ch()
+		if wait == nil {
+			continue
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return notTakenBack(context.Cause(ctx))
+		case <-e.following.Done():
+			return notTakenBack(context.Cause(e.following))
+		}
+	}
+	return nil
+}
+
+// notTakenBack: the revocation is on record, and it is not sure that nothing
+// begins any more.
+func notTakenBack(err error) error {
+	return &message.Error{Code: message.CodeUnavailable, What: "the remembered rule is revoked and allows nothing more; what it had allowed could not be taken back to the end", Hint: "revoke it again", Err: err}
 }

@@ -100,6 +100,9 @@ func (b *leaseBook) ofTool(tool, mark string, now time.Time) []*message.Lease {
 	var out []*message.Lease
 	for id := range b.byTool[tool] {
 		l := b.leases[id]
+		if l.Plain { // the policy itself has its rules
+			continue
+		}
 		state := l.State(now)
 		if state == message.LeaseActive || state == message.LeaseUsedUp && slices.Contains(l.Spent, mark) {
 			out = append(out, l)

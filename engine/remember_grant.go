@@ -43,12 +43,8 @@ func (e *Engine) leasesFrom(ctx context.Context, c *message.Call, now time.Time)
 	if end := now.Add(time.Duration(limits.TTLMS) * time.Millisecond); l.Terms.Until.IsZero() || l.Terms.Until.After(end) {
 		l.Terms.Until = end
 	}
-	policy, ok := e.rememberer()
-	if !ok {
-		return nil, nil
-	}
 	var err error
-	l.Same, err = policy.Values(ctx, e.request(c, c.Input, nil), limits.Same)
+	l.Same, err = e.policy.Values(ctx, e.request(c, c.Input, nil), limits.Same)
 	if err != nil {
 		return nil, refused("what must be the same in later calls cannot be read from this one: "+err.Error(), "approve the call without remembering it")
 	}

@@ -3,17 +3,13 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
 
-// Rememberer is a Policy that can say for which calls a remembered rule
-// answers. *permission.Bundle and *permission.Live are. Under any other policy
-// nothing is remembered on terms.
+// Rememberer says for which calls a remembered rule answers. Every Policy does.
 type Rememberer interface {
 	// Covers reports whether remembered allow rules cover a call; nil: they do.
 	Covers(ctx context.Context, r permission.Request, rules []message.PermissionRule) error
@@ -21,26 +17,21 @@ type Rememberer interface {
 	Values(ctx context.Context, r permission.Request, paths []string) (map[string]string, error)
 }
 
-func (e *Engine) rememberer() (Rememberer, bool) {
-	d, ok := e.policy.(dutiful)
-	if !ok {
-		return nil, false
-	}
-	r, ok := d.Policy.(Rememberer)
-	return r, ok
-}
-
 // terms completes what an approver wants remembered, and refuses what does not
 // cover the call that was asked about or is wider than an answer to this
 // question may be. nil: nothing.
 func (e *Engine) terms(ctx context.Context, c *message.Call, a message.Answer, now time.Time) (*message.LeaseTerms, error) {
-	if a.Remember == nil || c.Question == nil || c.State != message.ToolCallAsking || a.Digest != c.Digest {
-		return nil, nil // of an answer to no open question the machine has the better error
+	if a.Remember == nil || edits(c, a) || c.Question == nil || c.State != message.ToolCallAsking || a.Digest != c.Digest {
+		return nil, nil // of an answer to no open question the machine has the better error; see rememberEdited
 	}
+	return e.termsFor(ctx, c, *a.Remember, now)
+}
+
+// termsFor is terms for a call whose question is being answered.
+func (e *Engine) termsFor(ctx context.Context, c *message.Call, t message.LeaseTerms, now time.Time) (*message.LeaseTerms, error) {
 	if c.Hides() { // the terms, and what is counted, would show it
-		return nil, refused("rules hide arguments of this call, and what hides anything is not remembered on terms", "approve the call alone")
+		return nil, hidesRules()
 	}
-	t := *a.Remember
 	if t.Scope == "" {
 		t.Scope = message.ScopeSession
 	}
@@ -80,20 +71,6 @@ func checkTerms(t message.LeaseTerms, now time.Time) error {
 		return tooLong("the path of the budget", len(t.Budget.Path))
 	}
 	return rulesFit(t.Rules)
-}
-
-// rulesFit leaves room in the call's facts for what ends it.
-func rulesFit(rules []message.PermissionRule) error {
-	n := 0
-	for _, r := range rules {
-		if r.RuleContent != nil {
-			n += len(*r.RuleContent)
-		}
-	}
-	if n > message.MaxLeaseBytes {
-		return tooLong("the rules to remember", n)
-	}
-	return nil
 }
 
 func tooLong(what string, n int) error {
@@ -151,72 +128,6 @@ func (l limits) byRules(t *message.LeaseTerms, now time.Time) error {
 		t.Uses = message.MaxLeaseUses
 	}
 	return nil
-}
-
-// termsRules completes the rules: they must be allow rules for the tool, no
-// wider than those suggested unless rules of the policy bound them, and cover
-// this very call.
-func (e *Engine) termsRules(ctx context.Context, c *message.Call, t *message.LeaseTerms, l limits) error {
-	if len(t.Rules) == 0 {
-		t.Rules = c.Suggested
-		if l.byRule != nil {
-			t.Rules = []message.PermissionRule{{ToolName: c.Tool, Behavior: message.BehaviorAllow}}
-		}
-	}
-	if err := rulesFit(t.Rules); err != nil { // suggested ones too
-		return err
-	}
-	t.Rules = slices.Clone(t.Rules)
-	for i := range t.Rules {
-		r := &t.Rules[i]
-		if r.ToolName != c.Tool || r.Behavior != message.BehaviorAllow {
-			return refused(fmt.Sprintf("the rule %s %s is not an allow rule for the tool of this call, %s", r.Behavior, r.ToolName, c.Tool), "only what was asked can be remembered")
-		}
-		if l.byRule == nil && !slices.ContainsFunc(c.Suggested, func(s message.PermissionRule) bool { return sameRule(s, *r) || narrower(*r, s) }) {
-			return refused("the rule "+ruleText(*r)+" is not proven to be narrower than one that the question suggested", "accept a suggested rule as it is, or add words to the front part that it fixes")
-		}
-		r.Source = "remembered"
-	}
-	policy, ok := e.rememberer()
-	if !ok {
-		return refused("the policy of this engine lets nothing be remembered on terms", "leave it out")
-	}
-	if err := policy.Covers(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())), t.Rules); err != nil {
-		return refused("the rules to remember do not cover this call: "+err.Error(), "remember a rule that is about the call which you approve")
-	}
-	return nil
-}
-
-func ruleText(r message.PermissionRule) string {
-	if r.RuleContent == nil || *r.RuleContent == "" {
-		return r.ToolName
-	}
-	return r.ToolName + "(" + *r.RuleContent + ")"
-}
-
-// narrower reports whether a rule is proven to be about fewer calls than
-// another: by what both fix at the front, before the one place where they leave
-// something open. It is a help to whoever edits a rule: what it should let
-// through by mistake the wider rule still bounds, which is kept and must cover
-// every call as well.
-func narrower(r, than message.PermissionRule) bool {
-	if r.RuleContent == nil || *r.RuleContent == "" {
-		return false
-	}
-	if than.RuleContent == nil || *than.RuleContent == "" {
-		return true
-	}
-	narrow, wide := *r.RuleContent, *than.RuleContent
-	if narrow == wide {
-		return false
-	}
-	if front, ok := strings.CutSuffix(wide, ":*"); ok { // words of a command line
-		words, open := strings.CutSuffix(narrow, ":*")
-		return open && !strings.ContainsAny(front+words, "*?[]\\;&|<>$`'\"()\n") && strings.HasPrefix(words, front+" ")
-	}
-	front, ok := strings.CutSuffix(wide, "**") // paths
-	return ok && front != "" && !strings.ContainsAny(front, "*?[]{}\\") && strings.HasPrefix(narrow, front) && len(narrow) > len(front) &&
-		!strings.ContainsAny(strings.TrimSuffix(narrow, "**"), "*?[]{}\\~") && !slices.ContainsFunc(strings.Split(narrow, "/"), func(part string) bool { return part == ".." || part == "." })
 }
 
 // termsBudget makes sure that the budget is a sum of something that the call

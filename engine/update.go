@@ -139,7 +139,10 @@ func (e *Engine) append(ctx context.Context, f *message.Fact, prev uint64) (uint
 		return seq, nil
 	}
 	if e.own.failed(f.ID) {
-		e.background(func(ctx context.Context) { e.catchUp(ctx, f.Key()) })
+		e.background(func(ctx context.Context) {
+			e.catchUp(ctx, f.Key())
+			e.own.caughtUp(f.ID)
+		})
 	}
 	return 0, err
 }

@@ -54,7 +54,7 @@ type replyView struct {
 
 type sessionView struct {
 	runtime string
-	rules   []message.PermissionRule // remembered from answers, in journal order
+	rules   []sessionRule            // remembered from answers, in journal order
 	from    map[message.Key]struct{} // the calls whose rules are among them
 }
 
@@ -103,8 +103,9 @@ func (v *view) applyCall(f *message.Fact, seq uint64) bool {
 	if old == nil {
 		v.insert(r, c)
 	}
-	if len(c.Remember) > 0 && wasAllowed(f.Path) {
-		v.session(c.SessionKey()).remember(c)
+	if l, plain := c.PlainLease(); plain && wasAllowed(f.Path) {
+		v.book.born([]message.Lease{l})
+		v.session(c.SessionKey()).remember(c, l.ID)
 	}
 	if len(c.Leases) > 0 && wasAllowed(f.Path) {
 		v.book.born(c.Leases)
@@ -138,19 +139,6 @@ func (v *view) insert(r *replyView, c *message.Call) {
 		i--
 	}
 	r.calls = slices.Insert(r.calls, i, c.Key)
-}
-
-// remember takes over the rules of a call, once: a call that was forgotten can
-// come back.
-func (s *sessionView) remember(c *message.Call) {
-	if _, have := s.from[c.Key]; have {
-		return
-	}
-	if s.from == nil {
-		s.from = map[message.Key]struct{}{}
-	}
-	s.from[c.Key] = struct{}{}
-	s.rules = append(s.rules, c.Remember...)
 }
 
 // forget drops the oldest finished calls beyond keep, and a reply with its
@@ -267,16 +255,6 @@ func (v *view) call(key message.Key) *message.Call {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.calls[key]
-}
-
-// rules are the remembered rules of a session.
-func (v *view) rules(session message.Key) []message.PermissionRule {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	if s := v.sessions[session]; s != nil {
-		return slices.Clip(s.rules)
-	}
-	return nil
 }
 
 // runtime is the runtime that a session is bound to, or "".

@@ -106,6 +106,17 @@ type Decision struct {
 	Errors   []string `json:"errors,omitzero"` // rule errors, each of which fell closed
 	// Lease is the remembered rule that allowed what the policy asks about.
 	Lease LeaseID `json:"lease_id,omitzero"`
+	// Besides are further remembered rules without which it would not have been
+	// allowed: each covers a part of the call.
+	Besides []LeaseID `json:"besides_lease_ids,omitzero"`
+}
+
+// Leases are the remembered rules that the decision relies on. d may be nil.
+func (d *Decision) Leases() []LeaseID {
+	if d == nil || d.Lease == "" {
+		return nil
+	}
+	return append([]LeaseID{d.Lease}, d.Besides...)
 }
 
 // Batch is a call's place among the calls of its reply that were proposed

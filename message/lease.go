@@ -96,6 +96,10 @@ type Lease struct {
 	Space SpaceID    `json:"space"`
 	Tool  string     `json:"tool_name"`
 	Terms LeaseTerms `json:"terms"` // complete
+	// Plain: suggested rules that were accepted as they are. The policy counts
+	// them among the rules of the session; they have no end but a revocation, and
+	// no uses are counted.
+	Plain bool `json:"plain,omitzero"`
 	// Within are the suggested rules that an edited one narrows: they must cover
 	// a call as well.
 	Within []PermissionRule `json:"within,omitzero"`

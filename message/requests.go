@@ -58,10 +58,12 @@ type Answer struct {
 	To string `json:"to,omitzero"`
 	// Signature, with kind approve and without input, is by the approver's own key.
 	Signature *ApproverSignature `json:"signature,omitzero"`
-	// Rules to remember for the session; only suggested ones are accepted.
+	// Rules to remember for the session; only suggested ones are accepted, and
+	// with input only such as cover the edited call.
 	Rules []PermissionRule `json:"rules,omitzero"`
-	// Remember, with kind approve and without Input, lets rules be remembered on
-	// terms: they are counted, bounded and can be revoked.
+	// Remember, with kind approve, lets rules be remembered on terms: they are
+	// counted, bounded and can be revoked. With input they are held against the
+	// edited call.
 	Remember *LeaseTerms `json:"remember,omitzero"`
 }
 

@@ -43,6 +43,10 @@ type (
 		// EditCounts: whoever made these arguments with an edit in the same fact
 		// has thereby approved this question.
 		EditCounts bool
+		// Terms are what that person wants remembered with it, and Leases what this
+		// lets remember if it allows the call.
+		Terms  *message.LeaseTerms
+		Leases []message.Lease
 		// Step is how far the plan of the question has come already: an edit that is
 		// asked by the same rules goes on in the plan of the question before.
 		Step int

@@ -147,9 +147,7 @@ func (m *Machine) decided(ev Decided) error {
 	c.Decision, c.Question, c.Digest, c.Suggested = &d, &q, ev.Digest, ev.Suggested
 	c.Behind, c.Placement, c.Step, c.Redact = "", ev.Placement, ev.Step, nil
 	if n := len(c.Votes); ev.EditCounts && n > 0 && c.Cause == string(Edit) {
-		v := c.Votes[n-1]
-		v.Made, v.Step = ev.Digest, ev.Step
-		c.Votes = appendVote(c.Votes[:n-1], v)
+		c.Votes, c.Leases = appendVote(c.Votes[:n-1], ev.Counted(c.Votes[n-1])), ev.Leases
 	}
 	switch d.Behavior {
 	case message.BehaviorDeny:
@@ -159,6 +157,13 @@ func (m *Machine) decided(ev Decided) error {
 	default:
 		return m.move(Ask)
 	}
+}
+
+// Counted is the vote of an edit as an approval of the question that the event
+// brings.
+func (ev Decided) Counted(v message.Vote) message.Vote {
+	v.Made, v.Step, v.Remember = ev.Digest, ev.Step, ev.Terms
+	return v
 }
 
 func (m *Machine) revoked(ev Revoked) error {

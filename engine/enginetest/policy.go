@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/agentscope"
 )
 
 // Leases of tools whose owners the tests let die: brief where a test keeps the
@@ -40,6 +41,7 @@ const (
 	askRemote = "ask_remote" // remote, asks
 	external  = "external"   // external, allowed
 	askOut    = "ask_out"    // external, asks
+	shell     = "shell"      // local, no rule: asks, and suggests a rule for each command
 )
 
 var typedSchema = `{"type":"object","required":["n"],"additionalProperties":false,"properties":{"n":{"type":"integer"}}}`
@@ -66,6 +68,7 @@ func tools(t testing.TB) []engine.Tool {
 		tool(block, nil), tool(blockOnce, at(message.PlaceLocal, brief, false)), tool(blockIdem, at(message.PlaceLocal, brief, true)), tool(blockTurn, unsafe),
 		tool(remote, at(message.PlaceRemote, 0, false)), tool(once, at(message.PlaceRemote, brief, false)), tool(dies, at(message.PlaceRemote, fleeting, false)), tool(idem, at(message.PlaceRemote, brief, true)),
 		tool(askRemote, at(message.PlaceRemote, 0, false)), tool(external, at(message.PlaceExternal, 0, false)), tool(askOut, at(message.PlaceExternal, 0, false)),
+		tool(shell, func(e *engine.Tool) { e.Kind = agentscope.MustNew(agentscope.Bash, agentscope.Config{}) }),
 	}
 }
 
@@ -126,3 +129,7 @@ func (p *policy) Values(ctx context.Context, r permission.Request, paths []strin
 func (p *policy) Hash() string { return p.now.Load().Hash() }
 
 func (p *policy) Redacts() bool { return p.now.Load().Redacts() }
+
+func (p *policy) Explain(ctx context.Context, r permission.Request) *permission.Explanation {
+	return p.now.Load().Explain(ctx, r)
+}

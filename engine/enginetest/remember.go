@@ -257,12 +257,9 @@ func refusedTerms(w *world) {
 			w.Errorf("%s: %v, want %s", name, err, c.want.Code)
 		}
 	}
-	for name, a := range map[string]message.Answer{"reject": reject(q), "an edit": edit(q, `{"cents":4}`)} {
-		a.Remember = &message.LeaseTerms{}
-		if _, err := e.ann().Answer(w.Context(), a); message.AsError("", orUnknown(err)).Code != message.CodeInvalid {
-			w.Errorf("%s: %v", name, err)
-		}
-	}
+	no := reject(q)
+	no.Remember = &message.LeaseTerms{}
+	e.refuses("ann", no, message.ErrInvalid)
 	stale := approve(q)
 	stale.Digest, stale.Remember = "sha256:other", &message.LeaseTerms{Scope: message.ScopeSpace}
 	_, err := e.ann().Answer(w.Context(), stale)

@@ -25,7 +25,8 @@ the question offers, in the session. With the flags beside it the rules are
 remembered on terms: they can be narrowed (--rule), count the calls that they
 answer for (--uses, --budget), and end (--until). A rule of the policy with
 remember says what else may be; without one no answer reaches beyond its session.
-askance rules lists what is remembered on terms and takes it back.`,
+Of a call that hides arguments nothing is remembered. askance rules lists what is
+remembered and takes it back.`,
 		Example: `  askance approve call_42                       # shows the call and asks back
   askance approve call_42 --yes
   askance approve call_42 --digest sha256:9f2…  # for scripts: what was seen before

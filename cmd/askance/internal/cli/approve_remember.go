@@ -32,7 +32,8 @@ func (m *memory) flags(c *cobra.Command) {
 }
 
 // into completes an approval. Offered rules without terms go the way that every
-// AgentScope client has.
+// AgentScope client has; with an edit they are those of the edited call, which
+// only the engine knows.
 func (m *memory) into(answer *message.Answer, call *message.Call, now time.Time) error {
 	named := slices.ContainsFunc([]string{"scope", "until", "uses", "budget", "rule"}, m.cmd.Flags().Changed)
 	switch {
@@ -40,7 +41,7 @@ func (m *memory) into(answer *message.Answer, call *message.Call, now time.Time)
 		return usagef("--scope, --until, --uses, --budget and --rule say how to remember: give --remember as well")
 	case !m.remember:
 		return nil
-	case !named && (call.Question == nil || call.Question.Requirement.Remember == nil):
+	case !named && answer.Input == nil && (call.Question == nil || call.Question.Requirement.Remember == nil):
 		answer.Rules = call.Suggested
 		return nil
 	}

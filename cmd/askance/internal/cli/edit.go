@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,15 +19,20 @@ import (
 func (a *app) edit() *cobra.Command {
 	var d decision
 	var input string
+	var memory memory
 	c := &cobra.Command{
 		Use:   "edit CALL",
 		Short: "Approve a call with other arguments",
 		Long: `Approves a call with other arguments. An edit is a new proposal by you: it must
 fit the tool's schema and the policy decides about it again, so it can be denied,
-or ask once more. Without --input your editor ($VISUAL, $EDITOR) opens.`,
+or ask once more. Without --input your editor ($VISUAL, $EDITOR) opens.
+
+--remember and the flags beside it are those of askance approve; what they say is
+held against the edited call.`,
 		Example: `  askance edit call_42
   askance edit call_42 --input '{"order_id":"A-1042","amount_cents":4900}' --yes
-  askance edit call_42 --input @refund.json --digest sha256:9f2…`,
+  askance edit call_42 --input @refund.json --digest sha256:9f2…
+  askance edit call_42 --input @refund.json --remember --uses 3`,
 		Args:              oneCall(&d.ad),
 		ValidArgsFunction: a.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -41,12 +47,14 @@ or ask once more. Without --input your editor ($VISUAL, $EDITOR) opens.`,
 				if !a.json {
 					a.notef("%s", a.diffText(prettyInput(call.Input), prettyInput(text)))
 				}
-				return message.Answer{Kind: message.AnswerApprove, Input: &text}, nil
+				answer := message.Answer{Kind: message.AnswerApprove, Input: &text}
+				return answer, memory.into(&answer, call, time.Now())
 			})
 		},
 	}
 	a.at.flags(c)
 	d.flags(c)
+	memory.flags(c)
 	c.Flags().StringVar(&input, "input", "", "the new arguments: a JSON object, @FILE, or - for standard input")
 	return c
 }

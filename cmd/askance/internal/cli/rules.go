@@ -19,10 +19,11 @@ func (a *app) rules() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rules",
 		Short: "Remembered rules: list them, show what they allowed, take them back",
-		Long: `Rules that an approver let remember on terms (askance approve --remember) answer
-for later calls until they end: by time, when their uses or their budget are used
-up, or when somebody takes them back. The rules of the policy are not among them:
-see askance policy.`,
+		Long: `Rules that an approver let remember (askance approve --remember) answer for later
+calls until they end: by time, when their uses or their budget are used up, or
+when somebody takes them back. Suggested rules that were accepted without terms
+last for their session, or until somebody takes them back. The rules of the policy
+are not among them: see askance policy.`,
 		Example: `  askance rules list
   askance rules show lse_1f2e3d4c5b6a7988
   askance rules revoke lse_1f2e3d4c5b6a7988 --reason "the release is over"`,

@@ -130,12 +130,6 @@ func (p policy) rules() int {
 	return p.live.Bundle().Rules()
 }
 
-// Redacts implements engine.Redactor.
-func (p policy) Redacts() bool {
-	r, says := p.Policy.(engine.Redactor)
-	return says && r.Redacts()
-}
-
 func (p policy) loadError() error {
 	if p.live == nil {
 		return nil

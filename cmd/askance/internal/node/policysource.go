@@ -113,6 +113,11 @@ func (p prepared) Values(ctx context.Context, r permission.Request, paths []stri
 	return p.Live.Values(ctx, p.resolve(r), paths)
 }
 
+// Explain implements engine.Explainer.
+func (p prepared) Explain(ctx context.Context, r permission.Request) *permission.Explanation {
+	return p.Live.Explain(ctx, p.resolve(r))
+}
+
 func (p prepared) resolve(r permission.Request) permission.Request {
 	if s := p.schemas[r.Tool]; s != nil {
 		r.WorkingDirs = slices.Clone(r.WorkingDirs)

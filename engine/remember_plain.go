@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// This file takes suggested rules that an answer accepts as they are, as
+// AgentScope's clients do.
+
+// plainRules refuses rules that the question did not suggest, and all rules of
+// a call that hides arguments.
+func plainRules(c *message.Call, rules []message.PermissionRule) error {
+	if len(rules) > 0 && c.State == message.ToolCallAsking && c.Hides() {
+		return hidesRules()
+	}
+	return suggestedOnly(c, rules)
+}
+
+// suggestedOnly refuses rules that are not, to the letter, among those that the
+// question suggested: an approver must not widen what was asked.
+func suggestedOnly(c *message.Call, rules []message.PermissionRule) error {
+	for _, r := range rules {
+		ok := slices.ContainsFunc(c.Suggested, func(s message.PermissionRule) bool { return sameRule(s, r) })
+		if !ok && c.State == message.ToolCallAsking {
+			return &message.Error{Code: message.CodeForbidden, Call: c.Clone(), What: "a rule to remember for tool " + r.ToolName + " is not one that the question suggested", Hint: "accept a suggested rule as it is, or leave it out"}
+		}
+	}
+	return nil
+}
+
+func sameRule(a, b message.PermissionRule) bool {
+	if (a.RuleContent == nil) != (b.RuleContent == nil) || a.RuleContent != nil && *a.RuleContent != *b.RuleContent {
+		return false
+	}
+	return a.ToolName == b.ToolName && a.Behavior == b.Behavior
+}
+
+// agreedRules are the rules to remember that every approval on the question
+// carries: one person alone must not remember what several had to allow.
+func agreedRules(c *message.Call) []message.PermissionRule {
+	var out []message.PermissionRule
+	for i, v := range c.Tally().Approvals {
+		if i == 0 {
+			out = slices.Clone(v.Rules)
+			continue
+		}
+		out = slices.DeleteFunc(out, func(r message.PermissionRule) bool {
+			return !slices.ContainsFunc(v.Rules, func(o message.PermissionRule) bool { return sameRule(o, r) })
+		})
+	}
+	return out
+}
+
+// fromSession takes the suggested rules themselves, not the approver's copies.
+func fromSession(c *message.Call, rules []message.PermissionRule) []message.PermissionRule {
+	var out []message.PermissionRule
+	for _, s := range c.Suggested {
+		if slices.ContainsFunc(rules, func(r message.PermissionRule) bool { return sameRule(s, r) }) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// consult asks the policy about a call with the remembered rules of its
+// session, and gives the leases of those without which it would not be allowed:
+// each is in force as the journal has it. Of what cannot be read a person is
+// asked. known is how many rules the session had.
+func (e *Engine) consult(ctx context.Context, c *message.Call) (d permission.Decision, on []message.LeaseID, known int) {
+	for {
+		rules := e.view.sessionRules(c.SessionKey())
+		d := e.policy.Decide(ctx, e.request(c, c.Input, bare(rules)))
+		on := e.reliesOn(ctx, c, d, rules)
+		ended, err := e.anyEnded(ctx, on)
+		switch {
+		case err != nil:
+			e.log.Warn("remembered rules cannot be looked at and do not count", "call", c.Key.String(), "error", err)
+			return e.policy.Decide(ctx, e.request(c, c.Input, nil)), nil, len(rules)
+		case !ended:
+			return d, on, len(rules)
+		case len(e.view.sessionRules(c.SessionKey())) >= len(rules): // it ended, and the view must know that by now
+			return e.policy.Decide(ctx, e.request(c, c.Input, nil)), nil, len(rules)
+		}
+	}
+}
+
+// reliesOn gives the leases of the session's rules without which a decision
+// would not allow: the oldest one that suffices, or else every one about the
+// tool, of which some cover the call together.
+func (e *Engine) reliesOn(ctx context.Context, c *message.Call, d permission.Decision, rules []sessionRule) []message.LeaseID {
+	if d.Behavior != message.BehaviorAllow || d.Step != permission.StepAllowRule {
+		return nil
+	}
+	byLease := map[message.LeaseID][]message.PermissionRule{}
+	var ids []message.LeaseID
+	for _, r := range rules {
+		if r.ToolName != c.Tool {
+			continue
+		}
+		if byLease[r.lease] == nil {
+			ids = append(ids, r.lease)
+		}
+		byLease[r.lease] = append(byLease[r.lease], r.PermissionRule)
+	}
+	allows := func(rules []message.PermissionRule) bool {
+		return e.policy.Decide(ctx, e.request(c, c.Input, rules)).Behavior == message.BehaviorAllow
+	}
+	if len(ids) == 0 || d.Rule != permission.SessionRuleName && allows(nil) {
+		return nil
+	}
+	for _, id := range ids {
+		if allows(byLease[id]) {
+			return []message.LeaseID{id}
+		}
+	}
+	return ids
+}
+
+// anyEnded reports whether one of the leases is revoked, as the journal has it.
+func (e *Engine) anyEnded(ctx context.Context, ids []message.LeaseID) (bool, error) {
+	for _, id := range ids {
+		why, err := e.ended(ctx, id)
+		if err != nil || why != "" {
+			return why != "", err
+		}
+	}
+	return false, nil
+}
+
+// allowedBy notes the leases that a decision relies on.
+func allowedBy(d *message.Decision, on []message.LeaseID) {
+	if d.Behavior == message.BehaviorAllow && len(on) > 0 {
+		d.Lease, d.Besides = on[0], on[1:]
+	}
+}

@@ -1,0 +1,62 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// wrapped is a policy inside another one that says nothing of its own.
+type wrapped struct{ engine.Policy }
+
+// A wrapper of a policy loses nothing of it: what is to be hidden is hidden
+// before its call is known, and what was remembered is bounded by the rule.
+func TestWrappedPolicy(t *testing.T) {
+	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{
+		{Name: "pin", Tools: []string{"pay"}, Behavior: message.BehaviorAsk, Redact: []string{"args.pin"}},
+		{Name: "ask", Tools: []string{"send"}, Behavior: message.BehaviorAsk, Remember: &permission.Remember{TTL: time.Hour, Scope: []string{"args.to"}}},
+	}}, permission.Options{Enforced: engine.Duties()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := []engine.Tool{{Tool: permission.Tool{Name: "pay"}, Placement: message.PlaceExternal}, {Tool: permission.Tool{Name: "send"}, Placement: message.PlaceExternal, ConcurrencySafe: true}}
+	eng, err := engine.New("default", engine.NewMemory(), wrapped{wrapped{policy}}, tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := eng.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer eng.Close()
+	bot, ann := eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}), eng.As(message.Principal{Role: message.RoleApprover, Name: "ann"})
+	_, err = bot.Emit(t.Context(), message.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{message.RawJSON(`{"type":"TOOL_CALL_DELTA","reply_id":"r","tool_call_id":"c","delta":"{\"pin\":\"0815\"}"}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := ann.Events(t.Context(), message.EventsRequest{Session: "s"})
+	if err != nil || len(seen.Events) != 1 || strings.Contains(string(seen.Events[0].Event), "0815") {
+		t.Errorf("streamed arguments: %+v, %v", seen.Events, err)
+	}
+	propose := func(id message.CallID, input string) *message.Call {
+		t.Helper()
+		r, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: id, Name: "send", Input: input}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Calls[0]
+	}
+	q := propose("a", `{"to":"x"}`)
+	if _, err := ann.Answer(t.Context(), message.Answer{Key: q.Key, Kind: message.AnswerApprove, Digest: q.Digest, Remember: &message.LeaseTerms{}}); err != nil {
+		t.Fatal(err)
+	}
+	if c := propose("b", `{"to":"x"}`); c.Decision.Lease == "" {
+		t.Errorf("the same again is %s, want it allowed by what was remembered", c.State)
+	}
+	if c := propose("c", `{"to":"y"}`); c.State != message.ToolCallAsking {
+		t.Errorf("another value is %s, want it to ask", c.State)
+	}
+}
