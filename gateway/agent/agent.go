@@ -1,7 +1,3 @@
-// Package agent is how an agent runtime plugs into the gateway: a message of a
-// user goes in, events come out. Runner drives turns: it keeps the user's
-// messages and the agent's events in the journal, waits for people without
-// holding a connection, and goes on with open turns after a restart.
 package agent
 
 import (
@@ -20,31 +16,34 @@ type Agent interface {
 	// Run makes the reply t.Reply(), or goes on with it: after a restart the
 	// conversation's last message is the unfinished reply, with the calls that it
 	// has proposed and the results that are there. It returns nil when the reply is
-	// complete; Runner then ends it (REPLY_END). An error ends it too, and is shown
-	// as the type and text of a *message.Error; it never repeats a tool call. Run
-	// returns soon after ctx ends; if the cause is ErrParked or the process stops,
-	// the turn goes on later.
+	// complete; Runner then ends it (REPLY_END). An error ends it too: a *ReplyError
+	// is shown as it says, a *message.Error by its text, ErrMaxIters as
+	// AgentScope has it, and of any other, or a panic, only that the agent failed.
+	// Run returns soon after ctx ends: because the user interrupted the reply
+	// (the cause is ErrInterrupted), or because the process stops, and the turn
+	// goes on in the next one.
 	Run(ctx context.Context, t Turn) error
 }
 
 // Info describes an agent.
 type Info struct {
-	Name        string
-	Description string
-	Tools       []Tool // those that it may call by itself
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Tools       []Tool `json:"tools"` // those that it may call by itself
 }
 
 // Tool is a tool as a model is told of it.
 type Tool struct {
-	Name        string
-	Description string
-	Parameters  message.RawJSON // JSON Schema of the arguments
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  message.RawJSON `json:"parameters,omitzero"` // JSON Schema of the arguments
 	// Client marks a tool that the frontend brought with its request: it runs
-	// there, and its result comes back with the next request.
-	Client bool
+	// there, and its result comes back with a later request.
+	Client bool `json:"client,omitzero"`
 }
 
-// Turn is one reply in the making, as the agent sees it.
+// Turn is one reply in the making, as the agent sees it. Its methods may be
+// called from many goroutines.
 type Turn interface {
 	Session() message.SessionID
 	Reply() message.ReplyID
@@ -57,11 +56,14 @@ type Turn interface {
 	// Input is what else the frontend sent (AG-UI's state, context and
 	// forwardedProps), by name.
 	Input() map[string]message.RawJSON
-	// Emit streams events of the reply. Headers that are empty are filled in.
+	// Emit streams events of the reply; REPLY_START and REPLY_END are the
+	// Runner's. Headers that are empty are filled in. While no engine answers it
+	// waits for one.
 	Emit(ctx context.Context, events ...message.Event) error
-	// Call proposes tool calls (after their TOOL_CALL_* events are emitted by it)
-	// and waits, days if need be, until every one has a result. Results are in
-	// the calls' order. An error is never a result: nothing ran twice because of
-	// it, and the turn may be continued.
+	// Call proposes tool calls and waits, days if need be, until every one has a
+	// result. The TOOL_CALL_* events of calls that the agent has not emitted are
+	// emitted first; of the others TOOL_CALL_END must have been. Results are in
+	// the calls' order; one that was denied, rejected or refused has a result
+	// that says so. An error is never a result: nothing ran twice because of it.
 	Call(ctx context.Context, calls ...message.ToolCallBlock) ([]message.ToolResultBlock, error)
 }

@@ -1,0 +1,167 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Call implements Turn.
+func (t *turn) Call(ctx context.Context, calls ...message.ToolCallBlock) ([]message.ToolResultBlock, error) {
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	if err := t.announce(ctx, calls); err != nil {
+		return nil, err
+	}
+	if err := t.propose(ctx, calls); err != nil {
+		return nil, err
+	}
+	done, err := t.wait(ctx, calls)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]message.ToolResultBlock, len(done))
+	for i, c := range done {
+		out[i] = *c.Result
+	}
+	return out, nil
+}
+
+// announce emits the TOOL_CALL_* events of calls that have none.
+func (t *turn) announce(ctx context.Context, calls []message.ToolCallBlock) error {
+	if err := t.sync(ctx); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var events []message.Event
+	for _, c := range calls {
+		header := func() message.EventHeader { return message.NewHeader(t.note.Reply) }
+		var said *message.ToolCallBlock
+		if m := t.reply().msg; m != nil {
+			said = m.ToolCall(c.ID)
+		}
+		switch {
+		case said == nil:
+			events = append(events,
+				&message.ToolCallStart{EventHeader: header(), ToolCallID: c.ID, ToolCallName: c.Name},
+				&message.ToolCallDelta{EventHeader: header(), ToolCallID: c.ID, Delta: c.Input},
+				&message.ToolCallEnd{EventHeader: header(), ToolCallID: c.ID})
+		case said.Name != c.Name || said.Input != c.Input:
+			return message.Errorf(message.CodeInvalid, "call", "the call %s was emitted with another tool or other arguments", c.ID)
+		case said.FinishedAt == nil:
+			return message.Errorf(message.CodeInvalid, "call", "the call %s has no TOOL_CALL_END: it is not complete", c.ID)
+		}
+	}
+	return t.send(ctx, events...)
+}
+
+// propose hands calls over to the engine, which knows those that it has.
+func (t *turn) propose(ctx context.Context, calls []message.ToolCallBlock) error {
+	req := message.ProposeRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply, Agent: t.rec.Agent}
+	for _, c := range calls {
+		req.Calls = append(req.Calls, message.ToolCallBlock{ID: c.ID, Name: c.Name, Input: c.Input})
+	}
+	for _, tool := range t.rec.Tools {
+		req.External = append(req.External, tool.Name)
+	}
+	return again(ctx, func() error {
+		_, err := t.as().Propose(ctx, req)
+		return err
+	})
+}
+
+// wait waits until every call is finished.
+func (t *turn) wait(ctx context.Context, calls []message.ToolCallBlock) ([]*message.Call, error) {
+	req := message.WaitRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply, Until: message.UntilFinished}
+	for _, c := range calls {
+		req.Calls = append(req.Calls, c.ID)
+	}
+	for {
+		var w message.WaitReply
+		err := again(ctx, func() (err error) {
+			w, err = t.as().Wait(ctx, req)
+			return err
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case w.Done:
+			return w.Calls, t.over(ctx, w.Calls)
+		}
+	}
+}
+
+// over is the error of a turn whose calls ended because it was interrupted.
+func (t *turn) over(ctx context.Context, calls []*message.Call) error {
+	interrupted := false
+	for _, c := range calls {
+		interrupted = interrupted || c.Result == nil || c.Result.State == message.ToolResultInterrupted
+	}
+	if !interrupted {
+		return nil
+	}
+	if err := t.sync(ctx); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.reply().interrupted {
+		return ErrInterrupted
+	}
+	return nil
+}
+
+// closeLoose ends what has begun in the reply and not ended. A tool call that is
+// not complete, or with all also one that nobody proposed, is proposed without
+// arguments: it gets a result, and cannot run.
+func (t *turn) closeLoose(ctx context.Context, all bool) error {
+	if err := t.sync(ctx); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	r := t.reply()
+	events := r.blocks.closing(t.note.Reply)
+	loose := r.blocks.calls()
+	var unanswered []message.ToolCallBlock
+	if r.msg != nil {
+		for _, c := range message.BlocksOf[*message.ToolCallBlock](r.msg) {
+			if r.msg.ToolResult(c.ID) == nil {
+				unanswered = append(unanswered, *c)
+			}
+		}
+	}
+	t.mu.Unlock()
+	if err := t.send(ctx, events...); err != nil {
+		return err
+	}
+	return t.giveUp(ctx, unanswered, func(id message.CallID) bool {
+		return all || slices.Contains(loose, id)
+	})
+}
+
+// giveUp proposes those calls that were never proposed, without arguments.
+func (t *turn) giveUp(ctx context.Context, calls []message.ToolCallBlock, which func(message.CallID) bool) error {
+	for _, c := range calls {
+		if !which(c.ID) {
+			continue
+		}
+		key := message.Key{Session: t.note.Session, Reply: t.note.Reply, Call: c.ID}
+		err := again(ctx, func() error {
+			_, err := t.as().Show(ctx, message.ShowRequest{Key: key})
+			return err
+		})
+		if errors.Is(err, message.ErrNotFound) {
+			c.Input = ""
+			err = t.propose(ctx, []message.ToolCallBlock{c})
+		}
+		if err != nil {
+			return fmt.Errorf("give up the call %s: %w", c.ID, err)
+		}
+	}
+	return nil
+}

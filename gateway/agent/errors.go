@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// ErrInterrupted is the cause with which a run ends whose user interrupted the
+// reply.
+var ErrInterrupted = errors.New("the reply was interrupted")
+
+// ErrStopping is the cause with which runs end when the process stops.
+var ErrStopping = errors.New("the runner is stopping")
+
+// ErrMaxIters ends a reply whose agent has called its model too often.
+var ErrMaxIters = errors.New("the agent has reached its limit of iterations")
+
+// ReplyError is an error of an agent as the user is to see it.
+type ReplyError struct {
+	Type message.ErrorType
+	What string // for people; no internals
+	Err  error  // the cause, for the log only
+}
+
+// Error gives all of it, for the log.
+func (f *ReplyError) Error() string {
+	if f.Err == nil {
+		return fmt.Sprintf("%s: %s", f.Type, f.What)
+	}
+	return fmt.Sprintf("%s: %s: %v", f.Type, f.What, f.Err)
+}
+
+// Unwrap gives the cause.
+func (f *ReplyError) Unwrap() error { return f.Err }
+
+// OpenTurnError refuses a message that comes while a turn of its session is open.
+// It is a *message.Error with CodeConflict too.
+type OpenTurnError struct {
+	Session message.SessionID
+	Reply   message.ReplyID // the reply that is open
+}
+
+// Error says which turn is open.
+func (e *OpenTurnError) Error() string { return e.Unwrap().Error() }
+
+// Unwrap gives the error as it crosses the border.
+func (e *OpenTurnError) Unwrap() error {
+	return &message.Error{
+		Code: message.CodeConflict, Op: "start turn",
+		What: "the reply " + string(e.Reply) + " of the session " + string(e.Session) + " is not finished",
+		Hint: "answer what it asks, wait for its end, or interrupt it; then send the message again",
+	}
+}
+
+// shown is an agent's error as the reply's end shows it.
+func shown(err error) *message.ErrorInfo {
+	if f, ok := errors.AsType[*ReplyError](err); ok {
+		if !f.Type.Valid() {
+			return &message.ErrorInfo{Type: message.ErrorUnknown, Message: f.What}
+		}
+		return &message.ErrorInfo{Type: f.Type, Message: f.What}
+	}
+	if e, ok := errors.AsType[*message.Error](err); ok && e.Code != message.CodeInternal {
+		return &message.ErrorInfo{Type: typeOf(e.Code), Message: (&message.Error{Code: e.Code, Op: e.Op, What: e.What, Hint: e.Hint}).Error()}
+	}
+	return &message.ErrorInfo{Type: message.ErrorInternal, Message: "the agent failed; the server's log says why"}
+}
+
+// typeOf is AgentScope's class for a code.
+func typeOf(c message.Code) message.ErrorType {
+	switch c {
+	case message.CodeForbidden, message.CodeForeign:
+		return message.ErrorPermission
+	case message.CodeOverLimit:
+		return message.ErrorRateLimit
+	case message.CodeInvalid, message.CodeTooLarge, message.CodeNotFound, message.CodeConflict, message.CodeDigest, message.CodeFinished, message.CodeState:
+		return message.ErrorInvalidRequest
+	case message.CodeUnavailable, message.CodeUnknownOutcome:
+		return message.ErrorConnection
+	default:
+		return message.ErrorInternal
+	}
+}

@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// finish ends the reply and notes that the turn is closed. The end of an
+// interrupted reply is the engine's.
+func (t *turn) finish(ctx context.Context, failed error) error {
+	if err := t.end(ctx, failed); err != nil && !errors.Is(err, message.ErrInterrupted) && !errors.Is(err, ErrInterrupted) {
+		return err
+	}
+	return t.notes.closed(ctx, t.note)
+}
+
+func (t *turn) end(ctx context.Context, failed error) error {
+	if err := t.stillOpen(ctx); err != nil {
+		return err
+	}
+	if err := t.closeLoose(ctx, true); err != nil {
+		return err
+	}
+	if closed, err := t.interruptOpen(ctx, failed); closed || err != nil {
+		return err
+	}
+	if err := t.stillOpen(ctx); err != nil {
+		return err
+	}
+	return t.send(ctx, t.ending(failed)...)
+}
+
+// stillOpen is an error if the reply was interrupted, or ended.
+func (t *turn) stillOpen(ctx context.Context) error {
+	if err := t.sync(ctx); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.reply(); r.interrupted || r.ended {
+		return ErrInterrupted
+	}
+	return nil
+}
+
+// interruptOpen interrupts the reply if calls of it are still open: its agent
+// has left them, and nobody would see what becomes of them.
+func (t *turn) interruptOpen(ctx context.Context, failed error) (bool, error) {
+	var open message.ListReply
+	err := again(ctx, func() (err error) {
+		open, err = t.as().List(ctx, message.ListRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply})
+		return err
+	})
+	if err != nil || len(open.Calls) == 0 {
+		return false, err
+	}
+	reason := "the agent ended its reply without waiting"
+	if failed != nil {
+		reason = shown(failed).Message
+	}
+	return true, again(ctx, func() error {
+		_, err := t.as().Interrupt(ctx, message.InterruptRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply, Reason: reason})
+		return err
+	})
+}
+
+// ending are the last events of the reply.
+func (t *turn) ending(failed error) []message.Event {
+	end := &message.ReplyEnd{EventHeader: message.NewHeader(t.note.Reply), Session: t.note.Session, FinishedReason: message.FinishedCompleted}
+	switch {
+	case failed == nil:
+	case errors.Is(failed, ErrMaxIters):
+		end.FinishedReason = message.FinishedExceedMaxIters
+		return []message.Event{&message.ExceedMaxIters{EventHeader: message.NewHeader(t.note.Reply), Name: t.rec.Agent}, end}
+	default:
+		end.FinishedReason, end.Error = message.FinishedError, shown(failed)
+	}
+	return []message.Event{end}
+}

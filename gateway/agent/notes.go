@@ -1,0 +1,152 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+)
+
+// Names of the events by which a runner notes its turns.
+const (
+	noteOpened = "askance.turn.opened"
+	noteClosed = "askance.turn.closed"
+)
+
+// note names a turn and who began it.
+type note struct {
+	V       int               `json:"v"`
+	Session message.SessionID `json:"session_id"`
+	Reply   message.ReplyID   `json:"reply_id"`
+	By      message.Principal `json:"by"`
+}
+
+// key tells turns apart.
+func (n note) key() turnKey { return turnKey{n.Session, n.Reply} }
+
+// notes is the list of a runner's turns, in a session of its own. It is what a
+// new process looks at; the truth about a turn is its own session.
+type notes struct {
+	as port
+	id string
+}
+
+// port is the engine for one principal, asked for anew for each request: the
+// engine may be replaced while a turn waits.
+type port func() engine.Client
+
+func (n notes) session() message.SessionID { return message.SessionID("askance.turns/" + n.id) }
+
+func (n notes) opened(ctx context.Context, t note) error { return n.write(ctx, noteOpened, t) }
+func (n notes) closed(ctx context.Context, t note) error { return n.write(ctx, noteClosed, t) }
+
+func (n notes) write(ctx context.Context, name string, t note) error {
+	e, err := custom(name, t)
+	if err != nil {
+		return err
+	}
+	return emit(ctx, n.as, n.session(), "turns", e)
+}
+
+// open reads which turns are open by the notes, in the order in which they were
+// begun.
+func (n notes) open(ctx context.Context) ([]note, error) {
+	var order []turnKey
+	open := map[turnKey]note{}
+	for after := uint64(0); ; {
+		page, err := n.as().Events(ctx, message.EventsRequest{Session: n.session(), After: after, Limit: pageRecords})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Events {
+			name, t, err := readNote(e.Event)
+			switch {
+			case err != nil:
+				return nil, fmt.Errorf("the note at %d: %w", e.Seq, err)
+			case name == noteOpened:
+				order = append(order, t.key())
+				open[t.key()] = t
+			case name == noteClosed:
+				delete(open, t.key())
+			}
+		}
+		if len(page.Events) == 0 && page.Next-after < pageRecords {
+			break
+		}
+		after = page.Next
+	}
+	var out []note
+	for _, k := range order {
+		if t, ok := open[k]; ok {
+			out = append(out, t)
+			delete(open, k)
+		}
+	}
+	return out, nil
+}
+
+func readNote(raw message.RawJSON) (string, note, error) {
+	var t note
+	e, err := message.DecodeEvent(raw)
+	if err != nil {
+		return "", t, err
+	}
+	c, ok := e.(*message.Custom)
+	if !ok || c.Name != noteOpened && c.Name != noteClosed {
+		return "", t, nil
+	}
+	if err := fromValue(c.Value, &t); err != nil {
+		return "", t, err
+	}
+	if t.V != 1 || t.By.Role != message.RoleRuntime {
+		return "", t, errors.New("it is of another version")
+	}
+	return c.Name, t, nil
+}
+
+// retryPause is the pause after no engine answered.
+const retryPause = 250 * time.Millisecond
+
+// emit stores events, waiting for an engine as long as ctx lets it. The same
+// events are sent each time, so that they are stored once.
+func emit(ctx context.Context, as port, session message.SessionID, reply message.ReplyID, events ...message.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	req := message.EmitRequest{V: 1, Session: session, Reply: reply}
+	for _, e := range events {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", e.Type(), err)
+		}
+		req.Events = append(req.Events, raw)
+	}
+	return again(ctx, func() error {
+		_, err := as().Emit(ctx, req)
+		return err
+	})
+}
+
+// again repeats a request that may be repeated until an engine has answered.
+func again(ctx context.Context, request func() error) error {
+	for {
+		err := request()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !errors.Is(err, message.ErrUnavailable) && !errors.Is(err, message.ErrUnknownOutcome):
+			return err
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

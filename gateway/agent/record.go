@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// TurnEvent is the name of the CUSTOM event with which a turn begins.
+const TurnEvent = "askance.turn"
+
+// maxRecord bounds a turn's record, in bytes of JSON.
+const maxRecord = message.MaxRequestBytes - 16<<10
+
+// Record is the value of a TurnEvent: what a user sent, and what the turn needs
+// to go on in another process.
+type Record struct {
+	V     int             `json:"v"` // 1
+	Reply message.ReplyID `json:"reply_id"`
+	Agent string          `json:"agent"`
+	// Runner is the Config.ID of the runner that has the turn.
+	Runner string `json:"runner"`
+	// By is the user's name, as authenticated.
+	By       string                     `json:"by"`
+	Messages []*message.Msg             `json:"messages"`
+	Tools    []Tool                     `json:"tools,omitzero"`
+	Input    map[string]message.RawJSON `json:"input,omitzero"`
+}
+
+// ParseRecord reads a turn's record from an event. It returns false if the
+// event is another one, or no record that this version can use.
+func ParseRecord(e message.Event) (*Record, bool) {
+	c, ok := e.(*message.Custom)
+	if !ok || c.Name != TurnEvent {
+		return nil, false
+	}
+	r := new(Record)
+	if err := fromValue(c.Value, r); err != nil || r.V != 1 || r.Reply == "" || len(r.Messages) == 0 {
+		return nil, false
+	}
+	for _, m := range r.Messages {
+		if m == nil || m.Validate() != nil {
+			return nil, false
+		}
+	}
+	return r, true
+}
+
+// event is the record as it is kept.
+func (r *Record) event() (message.Event, error) {
+	return custom(TurnEvent, r)
+}
+
+func custom(name string, v any) (message.Event, error) {
+	text, err := strictjson.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", name, err)
+	}
+	if len(text) > maxRecord {
+		return nil, &message.Error{Code: message.CodeTooLarge, Op: "start turn", What: fmt.Sprintf("the messages, tools and inputs of the turn have %d bytes, the limit is %d", len(text), maxRecord), Hint: "send large content as a URL"}
+	}
+	value, err := strictjson.Object(text, strictjson.KeepBigIntegers())
+	if err != nil {
+		return nil, message.Errorf(message.CodeInvalid, "start turn", "%s: %w", name, err)
+	}
+	return &message.Custom{EventHeader: message.NewHeader(""), Name: name, Value: value}, nil
+}
+
+// fromValue reads the value of a CUSTOM event into v.
+func fromValue(value map[string]any, v any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return strictjson.Unmarshal(text, v)
+}
+
+// replyID is the reply to a message: always the same to the same message.
+func replyID(session message.SessionID, last string) message.ReplyID {
+	sum := sha256.Sum256(fmt.Appendf(nil, "askance-turn-v1\x00%d\x00%s%s", len(session), session, last))
+	return message.ReplyID(hex.EncodeToString(sum[:16]))
+}

@@ -1,0 +1,159 @@
+package agent_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+)
+
+// TestRestartInAQuestion stops the process, and the engine, while a question is
+// open: the turn goes on when it is answered.
+func TestRestartInAQuestion(t *testing.T) {
+	s := newStage(t)
+	r := s.begin("s", "m1", "say before", `call pay {"to":"acme","amount":42}`, "say after")
+	k := s.asking("s", string(r), "call-2-1")
+	s.restart()
+	if !s.runner.Running("s", r) {
+		t.Fatal("the turn does not go on")
+	}
+	s.A.Restart()
+	_ = s.runner.Close()
+	s.A.Approve(gatewaytest.Ann, k) // while no process has the turn
+	s.A.Finished(k)
+	s.start()
+	s.want(s.ended("s"), "user me: [say before\ncall pay {\"to\":\"acme\",\"amount\":42}\nsay after]",
+		`assistant bot: [before] call-2-1=pay{"to":"acme","amount":42}:finished call-2-1->success{{"to":"acme","amount":42}} [pay: success: {"to":"acme","amount":42}] [after] completed`)
+	s.restart()
+	if s.runner.Running("s", r) {
+		t.Error("a turn that has ended goes on")
+	}
+}
+
+// TestEngineRestarts: the engine is replaced under a running turn.
+func TestEngineRestarts(t *testing.T) {
+	s := newStage(t)
+	r := s.begin("s", "m1", `call pay {"to":"acme","amount":42}`, "say after")
+	k := s.asking("s", string(r), "call-1-1")
+	s.A.Restart()
+	s.A.Approve(gatewaytest.Ann, k)
+	if thread := s.ended("s"); *thread.Messages[1].FinishedReason != message.FinishedCompleted {
+		t.Errorf("the thread is\n%s", dump(thread))
+	}
+}
+
+// TestRestartInAStream stops the process in the middle of a text: what was said
+// stays, once, and the rest follows.
+func TestRestartInAStream(t *testing.T) {
+	s := newStage(t)
+	s.begin("s", "m1", "stream 40 10")
+	s.until("s", "its words", func(t *agent.Thread) bool { return len(t.Messages) == 2 && len(t.Messages[1].Content) == 1 })
+	s.restart()
+	thread := s.ended("s")
+	text, _ := thread.Messages[1].TextContent("")
+	if want := strings.Fields(text); len(want) != 40 || want[0] != "00001" || want[39] != "00040" {
+		t.Errorf("it says %q", text)
+	}
+	for _, b := range message.BlocksOf[*message.TextBlock](thread.Messages[1]) {
+		if b.FinishedAt == nil {
+			t.Errorf("the block %s has no end", b.ID)
+		}
+	}
+}
+
+// cutter streams a call and stops in the middle of its arguments, the first
+// time.
+type cutter struct{ stop func() }
+
+func (cutter) Info() agent.Info { return agent.Info{Name: "cutter"} }
+
+func (c cutter) Run(ctx context.Context, t agent.Turn) error {
+	msgs, err := t.Conversation(ctx)
+	if err != nil {
+		return err
+	}
+	if last := msgs[len(msgs)-1]; last.Role == message.RoleAssistant {
+		return t.Emit(ctx, &message.TextBlockStart{BlockID: "b"}, &message.TextBlockDelta{BlockID: "b", Delta: "sorry: " + last.ToolResult("c1").Output.String()}, &message.TextBlockEnd{BlockID: "b"})
+	}
+	err = t.Emit(ctx,
+		&message.ModelCallStart{ModelName: "m"},
+		&message.ToolCallStart{ToolCallID: "c1", ToolCallName: gatewaytest.Echo},
+		&message.ToolCallDelta{ToolCallID: "c1", Delta: `{"text":"x"}`})
+	if err != nil {
+		return err
+	}
+	go c.stop()
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// TestRestartInACall: a call whose arguments were not complete never runs, even
+// if they happen to be JSON.
+func TestRestartInACall(t *testing.T) {
+	stopped := make(chan struct{})
+	var s *stage
+	s = newStage(t, cutter{stop: func() { _ = s.runner.Close(); close(stopped) }})
+	if _, err := s.runner.Start(t.Context(), user(), "s", "cutter", agent.Input{Messages: []*message.Msg{says(t, "m1", "go")}}); err != nil {
+		t.Fatal(err)
+	}
+	<-stopped
+	s.start()
+	thread := s.ended("s")
+	m := thread.Messages[1]
+	if c, r := m.ToolCall("c1"), m.ToolResult("c1"); c.FinishedAt == nil || r == nil || r.State != message.ToolResultError || *m.FinishedReason != message.FinishedCompleted {
+		t.Errorf("the thread is\n%s", dump(thread))
+	}
+	if text, _ := m.TextContent(""); !strings.HasPrefix(text, "sorry: InvalidArgumentError") {
+		t.Errorf("the agent is told %q", text)
+	}
+}
+
+// leaver says something wrong and leaves.
+type leaver struct{}
+
+func (leaver) Info() agent.Info { return agent.Info{Name: "leaver"} }
+
+func (leaver) Run(ctx context.Context, t agent.Turn) error {
+	return t.Emit(ctx, &message.TextBlockStart{BlockID: "b"}, &message.ToolCallStart{ToolCallID: "c1", ToolCallName: gatewaytest.Pay},
+		&message.ToolCallDelta{ToolCallID: "c1", Delta: `{"to":"acme","amount":42}`}, &message.ToolCallEnd{ToolCallID: "c1"})
+}
+
+// TestLooseEnds: an agent that leaves calls without proposing them has them
+// refused, and its blocks ended.
+func TestLooseEnds(t *testing.T) {
+	s := newStage(t, leaver{})
+	if _, err := s.runner.Start(t.Context(), user(), "s", "leaver", agent.Input{Messages: []*message.Msg{says(t, "m1", "go")}}); err != nil {
+		t.Fatal(err)
+	}
+	m := s.ended("s").Messages[1]
+	if r := m.ToolResult("c1"); r == nil || r.State != message.ToolResultError || m.FinishedAt == nil || message.BlocksOf[*message.TextBlock](m)[0].FinishedAt == nil {
+		t.Errorf("the reply is %+v", m)
+	}
+}
+
+// TestClientTool: a tool of the frontend is decided by the policy and waits for
+// its result.
+func TestClientTool(t *testing.T) {
+	s := newStage(t)
+	r, err := s.runner.Start(t.Context(), user(), "s", "bot", agent.Input{
+		Messages: []*message.Msg{says(t, "m1", `call picker {"of":2}`, "also unheard {}")},
+		Tools:    []agent.Tool{{Name: "picker", Parameters: message.RawJSON(`{"type":"object"}`)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := s.asking("s", string(r), "call-1-1")
+	s.restart()
+	if c := s.A.Approve(gatewaytest.Ann, k); c.State != message.ToolCallSubmitted {
+		t.Fatalf("approved it is %s", c.State)
+	}
+	ev := &message.ExternalExecutionResult{EventHeader: message.NewHeader(r), ExecutionResults: []message.ToolResultBlock{{ID: k.Call, Name: "picker", State: message.ToolResultSuccess, Output: message.Content{Text: "red"}}}}
+	s.deliver("s", ev)
+	thread := s.ended("s")
+	if text, _ := thread.Messages[1].TextContent(""); !strings.Contains(text, "picker: success: red\nunheard: error: ToolNotFoundError") {
+		t.Errorf("the agent says %q", text)
+	}
+}

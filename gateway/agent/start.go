@@ -1,0 +1,205 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Input is what begins a turn.
+type Input struct {
+	// Messages are what the user says, oldest first; the last is new. Those before
+	// it that the session knows are left out.
+	Messages []*message.Msg
+	// Tools are those that the frontend runs.
+	Tools []Tool
+	// Input is what else the frontend sends, by name; the agent sees it.
+	Input map[string]message.RawJSON
+	// Reply is the reply's id; by default it follows from the last message's id.
+	Reply message.ReplyID
+}
+
+// Start begins a turn: the agent of that name answers the user by, who must
+// have the role of a runtime. It returns when the messages are durable; the turn
+// goes on by itself. The same messages sent again are the same turn.
+//
+// Errors: *OpenTurnError while a turn of the session is open; message.ErrForeign
+// if the session is somebody else's; message.ErrNotFound if there is no such
+// agent.
+func (r *Runner) Start(ctx context.Context, by message.Principal, session message.SessionID, name string, in Input) (message.ReplyID, error) {
+	in.Tools = slices.Clone(in.Tools)
+	a, err := r.check(by, session, name, in)
+	if err != nil {
+		return "", err
+	}
+	rec := &Record{V: 1, Reply: in.Reply, Agent: name, Runner: r.cfg.ID, By: by.Name, Messages: in.Messages, Tools: in.Tools, Input: in.Input}
+	if rec.Reply == "" {
+		rec.Reply = replyID(session, in.Messages[len(in.Messages)-1].ID)
+	}
+	n := note{V: 1, Session: session, Reply: rec.Reply, By: by}
+	thread := newThread()
+	if err := thread.read(ctx, r.cfg.As(by), session); err != nil {
+		return "", err
+	}
+	if known, err := r.known(ctx, by, session, thread, rec); known || err != nil {
+		return rec.Reply, err
+	}
+	if rec.Messages, err = unsaid(thread, in.Messages); err != nil {
+		return "", err
+	}
+	// From here on the turn may be on record, so it is seen through even if the
+	// request is given up.
+	sure, cancel := context.WithTimeout(r.ctx, startTimeout)
+	defer cancel()
+	return rec.Reply, r.open(sure, n, rec, thread, a)
+}
+
+// startTimeout bounds how long Start waits for the engine to store a turn.
+const startTimeout = 15 * time.Second
+
+// check looks at a request by itself.
+func (r *Runner) check(by message.Principal, session message.SessionID, name string, in Input) (Agent, error) {
+	bad := func(code message.Code, what, hint string) error {
+		return &message.Error{Code: code, Op: "start turn", What: what, Hint: hint}
+	}
+	a := r.agents[name]
+	switch {
+	case by.Role != message.RoleRuntime || by.Name == "" || by.Name == Principal:
+		return nil, bad(message.CodeForbidden, by.String()+" does not talk to agents", "use credentials with the role runtime")
+	case a == nil:
+		return nil, bad(message.CodeNotFound, fmt.Sprintf("there is no agent %q", name), "look at the list of agents")
+	case session == "":
+		return nil, bad(message.CodeInvalid, "session_id is empty", "name the session")
+	case len(in.Messages) == 0:
+		return nil, bad(message.CodeInvalid, "there is no message", "send what the user says")
+	}
+	for i, m := range in.Messages {
+		if m == nil || m.ID == "" || m.Role != message.RoleUser && m.Role != message.RoleSystem {
+			return nil, bad(message.CodeInvalid, fmt.Sprintf("messages[%d] is not a message of a user or a system with an id", i), "send only what the user says; the agent's messages are kept here")
+		}
+		if err := m.Validate(); err != nil {
+			return nil, fmt.Errorf("messages[%d]: %w", i, err)
+		}
+	}
+	for i, t := range in.Tools {
+		if t.Name == "" || slices.Contains(r.cfg.Tools, t.Name) || slices.ContainsFunc(in.Tools[:i], func(o Tool) bool { return o.Name == t.Name }) {
+			return nil, bad(message.CodeInvalid, fmt.Sprintf("tools[%d]: the name %q is empty or taken", i, t.Name), "give the frontend's tool a name of its own")
+		}
+		in.Tools[i].Client = true
+	}
+	return a, nil
+}
+
+// known reports whether the turn was begun before. While another one is open
+// nothing is: a turn of ours that nobody runs is taken up.
+func (r *Runner) known(ctx context.Context, by message.Principal, session message.SessionID, thread *Thread, rec *Record) (bool, error) {
+	if thread.Open != "" && thread.replies[thread.Open].turn.Runner == r.cfg.ID {
+		if err := r.takeUp(ctx, note{V: 1, Session: session, Reply: thread.Open, By: by}); err != nil {
+			return false, err
+		}
+	}
+	if old := thread.replies[rec.Reply]; old != nil {
+		return true, r.sameTurn(old.turn, rec)
+	}
+	if thread.Open != "" {
+		return false, &OpenTurnError{Session: session, Reply: thread.Open}
+	}
+	return false, nil
+}
+
+// takeUp goes on with an open turn of this runner whose beginning it could not
+// see through.
+func (r *Runner) takeUp(ctx context.Context, n note) error {
+	if r.Running(n.Session, n.Reply) {
+		return nil
+	}
+	if err := r.notes.opened(ctx, n); err != nil {
+		return err
+	}
+	return r.resume(ctx, n)
+}
+
+func (r *Runner) sameTurn(old, rec *Record) error {
+	if old != nil && old.Agent == rec.Agent {
+		last, again := old.Messages[len(old.Messages)-1], rec.Messages[len(rec.Messages)-1]
+		if last.ID == again.ID && same(last, again) {
+			return nil
+		}
+	}
+	return &message.Error{Code: message.CodeConflict, Op: "start turn", What: "the reply " + string(rec.Reply) + " was begun with another message", Hint: "give each message an id of its own"}
+}
+
+// unsaid leaves out what the session knows.
+func unsaid(thread *Thread, msgs []*message.Msg) ([]*message.Msg, error) {
+	var out []*message.Msg
+	for i, m := range msgs {
+		switch known := thread.said[m.ID]; {
+		case known == nil:
+			out = append(out, m)
+		case !same(known, m):
+			return nil, &message.Error{Code: message.CodeConflict, Op: "start turn", What: fmt.Sprintf("messages[%d]: the message %s was sent before with other content", i, m.ID), Hint: "what was said cannot be changed; send a new message"}
+		}
+	}
+	if len(out) == 0 {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "start turn", What: "all messages were sent before", Hint: "send a new message"}
+	}
+	return out, nil
+}
+
+// same compares what two messages say; ids and times of blocks do not matter.
+func same(a, b *message.Msg) bool {
+	return a.Role == b.Role && slices.Equal(said(a), said(b))
+}
+
+// said is what a user's message consists of, in a form that can be compared.
+func said(m *message.Msg) []string {
+	var out []string
+	for _, b := range m.Content {
+		switch b := b.(type) {
+		case *message.TextBlock:
+			out = append(out, "text", b.Text)
+		case *message.DataBlock:
+			switch src := b.Source.(type) {
+			case *message.Base64Source:
+				out = append(out, "base64", src.MediaType, src.Data)
+			case *message.URLSource:
+				out = append(out, "url", src.MediaType, src.URL)
+			}
+		default: // a user's message has no others
+		}
+	}
+	return out
+}
+
+// open stores the record of a new turn and runs it, if it is the session's open
+// turn then.
+func (r *Runner) open(ctx context.Context, n note, rec *Record, thread *Thread, a Agent) error {
+	event, err := rec.event()
+	if err != nil {
+		return err
+	}
+	if err := r.notes.opened(ctx, n); err != nil {
+		return err
+	}
+	if err := emit(ctx, r.port(n.By), n.Session, n.Reply, event); err != nil {
+		if !errors.Is(err, message.ErrUnavailable) && !errors.Is(err, message.ErrUnknownOutcome) && ctx.Err() == nil {
+			return errors.Join(err, r.notes.closed(ctx, n)) // nothing was written
+		}
+		return &message.Error{Code: message.CodeUnavailable, Op: "start turn", What: "it cannot be told whether the message was stored", Hint: "send the same message again", Err: err}
+	}
+	if err := thread.read(ctx, r.cfg.As(n.By), n.Session); err != nil {
+		return err
+	}
+	if thread.Open != n.Reply { // another process was faster; or this turn is over already
+		if old := thread.replies[n.Reply]; old != nil && old.turn != nil {
+			return nil
+		}
+		return errors.Join(&OpenTurnError{Session: n.Session, Reply: thread.Open}, r.notes.closed(ctx, n))
+	}
+	r.begin(n, thread.replies[n.Reply].turn, thread, a)
+	return nil
+}

@@ -1,0 +1,145 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+)
+
+// Thread is a session as a reader may see it: what its events build.
+type Thread struct {
+	// Messages are the users' messages and the replies, in the order in which they
+	// began. The reply of an open turn is among them once it has begun.
+	Messages []*message.Msg
+	// Turns are the records of the turns that were opened, oldest first.
+	Turns []*Record
+	// Open is the reply of the open turn; "" if there is none.
+	Open message.ReplyID
+	// Through is the cursor behind the last event that was read.
+	Through uint64
+
+	replies map[message.ReplyID]*reply
+	said    map[string]*message.Msg // the messages of turns, by id
+}
+
+// reply is what is known of a reply beside its message.
+type reply struct {
+	msg         *message.Msg
+	turn        *Record // nil: it was not begun by a Runner
+	begun       bool
+	ended       bool
+	interrupted bool
+	blocks      openBlocks
+}
+
+// ReadThread reads a whole session. c is the engine for the reader: what rules
+// redact is hidden from those who may not see it.
+func ReadThread(ctx context.Context, c engine.Client, session message.SessionID) (*Thread, error) {
+	t := newThread()
+	return t, t.read(ctx, c, session)
+}
+
+func newThread() *Thread {
+	return &Thread{Messages: []*message.Msg{}, replies: map[message.ReplyID]*reply{}, said: map[string]*message.Msg{}}
+}
+
+// pageRecords is how many records of the journal are read at once.
+const pageRecords = 1000
+
+// read takes in what was written since the last time.
+func (t *Thread) read(ctx context.Context, c engine.Client, session message.SessionID) error {
+	for {
+		page, err := c.Events(ctx, message.EventsRequest{Session: session, After: t.Through, Limit: pageRecords})
+		if err != nil {
+			return err
+		}
+		for _, e := range page.Events {
+			ev, err := message.DecodeEvent(e.Event)
+			if err != nil {
+				return message.Errorf(message.CodeInternal, "read session", "the event at %d cannot be read: %w", e.Seq, err)
+			}
+			t.Add(ev)
+		}
+		full := page.Next-t.Through >= pageRecords // else the page cannot have been full
+		t.Through = page.Next
+		if len(page.Events) == 0 && !full {
+			return nil
+		}
+	}
+}
+
+// Add takes in the next event of the session.
+func (t *Thread) Add(e message.Event) {
+	if rec, ok := ParseRecord(e); ok {
+		t.open(rec)
+		return
+	}
+	if e.ReplyID() == "" {
+		return
+	}
+	r := t.reply(e)
+	r.blocks.note(e)
+	switch e.(type) {
+	case *message.ReplyStart:
+		r.begun = true
+	case *message.UserInterrupt:
+		r.interrupted = true
+	case *message.ReplyEnd:
+		r.ended = true
+		if t.Open == e.ReplyID() {
+			t.Open = ""
+		}
+	default:
+	}
+	_ = message.Append(r.msg, e) // what does not fit changes nothing, for every reader alike
+}
+
+// open opens a turn, unless the record is void.
+func (t *Thread) open(rec *Record) {
+	if r := t.replies[rec.Reply]; t.Open != "" || r != nil && (r.turn != nil || r.ended) {
+		return
+	}
+	t.Open = rec.Reply
+	t.Turns = append(t.Turns, rec)
+	for _, m := range rec.Messages {
+		if t.said[m.ID] == nil {
+			t.said[m.ID] = m
+			t.Messages = append(t.Messages, m)
+		}
+	}
+	if r := t.replies[rec.Reply]; r != nil {
+		r.turn = rec
+		return
+	}
+	t.replies[rec.Reply] = &reply{turn: rec}
+}
+
+// reply finds the reply of an event, or begins its message.
+func (t *Thread) reply(e message.Event) *reply {
+	r := t.replies[e.ReplyID()]
+	if r == nil {
+		r = &reply{}
+		t.replies[e.ReplyID()] = r
+	}
+	if r.msg == nil {
+		r.msg = newReply(e, r.turn)
+		t.Messages = append(t.Messages, r.msg)
+	}
+	return r
+}
+
+// newReply is the empty message that a reply's first event begins.
+func newReply(e message.Event, turn *Record) *message.Msg {
+	m := &message.Msg{
+		Role: message.RoleAssistant, ID: string(e.ReplyID()), CreatedAt: e.Header().CreatedAt,
+		Content: []message.Block{}, Metadata: map[string]any{},
+	}
+	if turn != nil {
+		m.Name = turn.Agent
+	}
+	if s, ok := e.(*message.ReplyStart); ok {
+		m.Name, m.Role = s.Name, s.Role
+	}
+	return m
+}

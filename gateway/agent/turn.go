@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// turn is an open turn that runs here.
+type turn struct {
+	notes notes
+	note  note
+	rec   *Record
+	agent Agent
+	as    port
+	log   *slog.Logger
+
+	mu     sync.Mutex // guards thread
+	thread *Thread
+}
+
+var _ Turn = (*turn)(nil)
+
+func (t *turn) Session() message.SessionID        { return t.note.Session }
+func (t *turn) Reply() message.ReplyID            { return t.note.Reply }
+func (t *turn) Tools() []Tool                     { return slices.Clone(t.rec.Tools) }
+func (t *turn) Input() map[string]message.RawJSON { return t.rec.Input }
+
+// run takes the turn to its end, or until ctx ends.
+func (t *turn) run(ctx context.Context) {
+	running, cancel := context.WithCancelCause(ctx)
+	var watcher sync.WaitGroup
+	from := t.thread.Through // nobody else works with the thread yet
+	watcher.Go(func() { t.watch(running, from, cancel) })
+	err := t.answer(running)
+	cancel(nil)
+	watcher.Wait()
+	if ctx.Err() != nil {
+		return // the next process goes on
+	}
+	if err := t.finish(ctx, err); err != nil && ctx.Err() == nil {
+		t.log.Error("the end of a turn could not be stored; the next process does it", "err", err)
+	}
+}
+
+// answer prepares the reply and runs the agent.
+func (t *turn) answer(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.log.Error("the agent panicked", "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	if err := t.mend(ctx); err != nil {
+		return err
+	}
+	err = t.agent.Run(ctx, t)
+	if err != nil && ctx.Err() == nil {
+		t.log.Warn("the agent failed", "err", err)
+	}
+	return err
+}
+
+// mend begins the reply, or makes whole what a process before left of it.
+func (t *turn) mend(ctx context.Context) error {
+	if err := t.sync(ctx); err != nil {
+		return err
+	}
+	switch r := t.reply(); {
+	case r.interrupted:
+		return ErrInterrupted
+	case !r.begun:
+		return t.send(ctx, &message.ReplyStart{EventHeader: message.NewHeader(t.note.Reply), Session: t.note.Session, Name: t.rec.Agent, Role: message.RoleAssistant})
+	}
+	return t.closeLoose(ctx, false)
+}
+
+// watch ends the run when the user interrupts the reply.
+func (t *turn) watch(ctx context.Context, after uint64, cancel context.CancelCauseFunc) {
+	for ctx.Err() == nil {
+		var page message.EventsReply
+		err := again(ctx, func() (err error) {
+			page, err = t.as().Events(ctx, message.EventsRequest{Session: t.note.Session, Reply: t.note.Reply, After: after, WaitMS: 25_000})
+			return err
+		})
+		if err != nil {
+			if ctx.Err() == nil {
+				t.log.Warn("interrupts are not seen any more", "err", err)
+			}
+			return
+		}
+		after = page.Next
+		for _, e := range page.Events {
+			if ev, err := message.DecodeEvent(e.Event); err == nil && ev.Type() == message.EventUserInterrupt {
+				cancel(ErrInterrupted)
+				return
+			}
+		}
+	}
+}
+
+// Conversation implements Turn.
+func (t *turn) Conversation(ctx context.Context) ([]*message.Msg, error) {
+	fresh := newThread()
+	if err := again(ctx, func() error { return fresh.read(ctx, t.as(), t.note.Session) }); err != nil {
+		return nil, err
+	}
+	if r := fresh.replies[t.note.Reply]; r != nil && r.msg != nil && len(r.msg.Content) == 0 {
+		fresh.Messages = slices.DeleteFunc(fresh.Messages, func(m *message.Msg) bool { return m == r.msg })
+	}
+	return fresh.Messages, nil
+}
+
+// Emit implements Turn.
+func (t *turn) Emit(ctx context.Context, events ...message.Event) error {
+	for i, e := range events {
+		if e == nil || e.Type() == message.EventReplyStart || e.Type() == message.EventReplyEnd {
+			return message.Errorf(message.CodeInvalid, "emit", "events[%d]: an agent does not begin or end its reply", i)
+		}
+		t.fill(e.Header())
+	}
+	return t.send(ctx, events...)
+}
+
+// fill completes a header.
+func (t *turn) fill(h *message.EventHeader) {
+	full := message.NewHeader(t.note.Reply)
+	if h.ID == "" {
+		h.ID = full.ID
+	}
+	if h.CreatedAt == "" {
+		h.CreatedAt = full.CreatedAt
+	}
+	h.Reply = t.note.Reply
+}
+
+func (t *turn) send(ctx context.Context, events ...message.Event) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return emit(ctx, t.as, t.note.Session, t.note.Reply, events...)
+}
+
+// sync takes in what was written to the session.
+func (t *turn) sync(ctx context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return again(ctx, func() error { return t.thread.read(ctx, t.as(), t.note.Session) })
+}
+
+// reply is the reply as it stood at the last sync.
+func (t *turn) reply() *reply { return t.thread.replies[t.note.Reply] }
