@@ -19,6 +19,7 @@ var mends = []struct {
 	{"case patterns must be separated", func(_ *tree, line []byte, at int) bool { return put(line, at-1, " \t", '|') }},
 	{"`!` can only be used in full statements", func(_ *tree, line []byte, at int) bool { return put(line, at, "!", ' ') }},
 	{"`;;` can only be used in a case clause", func(_ *tree, line []byte, at int) bool { return put(line, at+1, ";", ' ') }},
+	{"can only immediately follow a statement", mendOperator},
 	{"`}` can only be used to close a block", (*tree).mendBlock},
 	{"inline variables cannot be arrays", (*tree).mendArray},
 	{"must be followed by a statement list", (*tree).mendCompound},
@@ -43,6 +44,15 @@ func put(line []byte, at int, expected string, sign byte) bool {
 	}
 	line[at] = sign
 	return true
+}
+
+// mendOperator takes an operator away that follows another one.
+func mendOperator(_ *tree, line []byte, at int) bool {
+	mended := false
+	for i := at; i < min(at+2, len(line)) && strings.IndexByte("&|;", line[i]) >= 0; i++ {
+		line[i], mended = ' ', true
+	}
+	return mended
 }
 
 // mendBlock takes the brackets of {ls;} off, which bash wants blanks in.

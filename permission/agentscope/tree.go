@@ -92,7 +92,7 @@ var plainNames = strings.NewReplacer("\v", " ", "\f", " ", "let", "Let", "coproc
 func blanked(text string) string {
 	out := []byte(plainNames.Replace(text))
 	start := len(text) - len(strings.TrimLeft(text, " \t\n"))
-	for _, op := range []string{"&&", "||", "|", ";;", ";", "&"} {
+	for _, op := range []string{"&&", "||", "|&", "|", ";;", ";", "&"} {
 		if strings.HasPrefix(text[start:], op) {
 			copy(out[start:], "  "[:len(op)])
 			break

@@ -202,8 +202,11 @@ func (p parts) hasLetter(program string, letter byte) bool {
 }
 
 func (p parts) hasLong(program, long string) bool {
+	if p.given(long) {
+		return true
+	}
 	short := synonyms[program][strings.TrimPrefix(long, "-")]
-	return p.given(long) || short != "" && strings.Contains(p.letters, short)
+	return short != "" && p.hasLetter(program, short[0])
 }
 
 // given says whether a long option is there, in full or abbreviated.
@@ -250,7 +253,8 @@ func (p parts) from(i int, want []string) answer {
 }
 
 // synonyms are long options, and second letters, of the same meaning as a
-// letter, of programs that are often denied with certain options.
+// letter, of programs that are often denied with certain options. A push with a
+// lease is a forced push like the others.
 var synonyms = map[string]map[string]string{
 	"rm":    {"recursive": "r", "R": "r", "force": "f"},
 	"cp":    {"recursive": "r", "R": "r", "force": "f", "archive": "a"},
