@@ -25,6 +25,7 @@ type Bundle struct {
 	noRules bool // made by noPolicy: stands in until a policy loads
 	rules   int
 	names   []string              // of the rules, sorted
+	tools   []Tool                // as Options.Tools
 	byTool  map[string]*toolRules // tools that are declared or named by a rule
 	others  *toolRules            // every other tool: the rules for any tool
 	notices []Notice

@@ -72,7 +72,7 @@ type compiler struct {
 func newCompiler(opts Options, found problems) *compiler {
 	c := &compiler{
 		opts: opts,
-		bundle: &Bundle{limits: opts.Limits.filled(), strict: opts.StrictAgentScope,
+		bundle: &Bundle{limits: opts.Limits.filled(), strict: opts.StrictAgentScope, tools: opts.Tools,
 			byTool: map[string]*toolRules{}, others: &toolRules{}},
 		names:    map[string]*Rule{},
 		envs:     map[envKey]*cel.Env{},

@@ -12,12 +12,19 @@ import (
 // listed in the decision's Errors and falls to the closed side. It may be
 // called from any number of goroutines.
 func (b *Bundle) Decide(ctx context.Context, req Request) Decision {
+	d, _ := b.decideAfter(ctx, &req, nil)
+	return d
+}
+
+// decideAfter is Decide. It takes over what another bundle's evaluation has read
+// of the same request, and returns its own; nil for a bundle without a policy.
+func (b *Bundle) decideAfter(ctx context.Context, req *Request, before *evaluation) (Decision, *evaluation) {
 	if b == nil || !b.ready {
-		return deniedWithoutPolicy(req)
+		return deniedWithoutPolicy(*req), nil
 	}
-	e := b.evaluate(ctx, &req)
+	e := b.evaluate(ctx, req, before)
 	defer e.close()
-	return e.decide()
+	return e.decide(), e
 }
 
 // decide decides, then looks at the rules that do not.
@@ -90,7 +97,7 @@ func (b *Bundle) Denied(ctx context.Context, req Request) (Decision, bool) {
 	if b == nil || !b.ready {
 		return deniedWithoutPolicy(req), true
 	}
-	e := b.evaluate(ctx, &req)
+	e := b.evaluate(ctx, &req, nil)
 	defer e.close()
 	d, denied := e.denied()
 	d.Errors = e.withoutHidden(d.Errors)

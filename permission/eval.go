@@ -27,8 +27,10 @@ type evaluation struct {
 
 	cost   uint64
 	errors []RuleError
-	// inputErr says that the input cannot be shown to conditions.
-	inputErr error
+	// inputErr says that the input cannot be shown to conditions, and inputField
+	// whose fault that is.
+	inputErr   error
+	inputField string
 	// tainted: something outside the rules failed; nothing ends in allow.
 	tainted bool
 	// unsure: an allow rule failed; the mode's fallback must not allow.
@@ -52,7 +54,9 @@ var _ interpreter.Activation = (*evaluation)(nil)
 // errInput stands for the input's own error in conditions that need it.
 var errInput = errors.New("the input cannot be evaluated")
 
-func (b *Bundle) evaluate(ctx context.Context, req *Request) *evaluation {
+// evaluate begins a decision. before is an evaluation of the same request by
+// another bundle, whose reading of the input is taken over; nil: there is none.
+func (b *Bundle) evaluate(ctx context.Context, req *Request, before *evaluation) *evaluation {
 	e := &evaluation{bundle: b, req: req, parent: ctx}
 	mode := req.Mode
 	if mode == "" {
@@ -70,14 +74,31 @@ func (b *Bundle) evaluate(ctx context.Context, req *Request) *evaluation {
 	if err := ctx.Err(); err != nil {
 		e.taint("context", context.Cause(ctx))
 	}
-	in, err := e.tr.schema().decode(req.Input, b.limits)
-	if err != nil {
-		e.inputErr = err
-		e.taint("input", err)
-	}
-	e.call.Input = in
-	e.prepare()
+	e.read(before)
 	return e
+}
+
+// read decodes the input, lays it on the schema and lets the tool's kind read
+// it: once for all bundles that would do so alike.
+func (e *evaluation) read(before *evaluation) {
+	if before != nil && before.call.Mode == e.call.Mode && before.bundle.readsAs(e.bundle) {
+		e.call.Input, e.call.Prepared = before.call.Input, before.call.Prepared
+		e.inputErr, e.inputField = before.inputErr, before.inputField
+	} else if e.call.Input, e.inputErr = e.tr.schema().decode(e.req.Input, e.bundle.limits); e.inputErr != nil {
+		e.inputField = "input"
+	} else {
+		e.prepare()
+	}
+	if e.inputErr != nil {
+		e.taint(e.inputField, e.inputErr)
+	}
+}
+
+// readsAs reports whether two bundles read the input of every call alike: they
+// were compiled against the same declarations of tools.
+func (b *Bundle) readsAs(other *Bundle) bool {
+	same := len(b.tools) == len(other.tools) && (len(b.tools) == 0 || &b.tools[0] == &other.tools[0])
+	return same && b.limits == other.limits
 }
 
 func (e *evaluation) close() {

@@ -52,7 +52,7 @@ func (b *Bundle) Explain(ctx context.Context, req Request) *Explanation {
 		return explained(deniedWithoutPolicy(req))
 	}
 	began := time.Now() //nolint:forbidigo // how long it took is part of the answer, and decides nothing
-	e := b.evaluate(ctx, &req)
+	e := b.evaluate(ctx, &req, nil)
 	defer e.close()
 	e.trace = newTracer(e.tr.hiddenPaths())
 	x := explained(e.decide())
@@ -82,7 +82,7 @@ func explained(d Decision) *Explanation {
 // traceRest looks at the rules that the decision did not need. It has an
 // evaluation of its own, so that nothing in them touches the decision.
 func (b *Bundle) traceRest(ctx context.Context, req Request, t *tracer) {
-	e := b.evaluate(ctx, &req)
+	e := b.evaluate(ctx, &req, nil)
 	defer e.close()
 	e.trace, t.reached = t, false
 	for _, list := range [][]*compiledRule{e.tr.deny, e.tr.ask, e.tr.allow} {

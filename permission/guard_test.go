@@ -67,7 +67,7 @@ func TestGuardsAgreeWithCEL(t *testing.T) {
 			return // of no type, or of the wrong one
 		}
 		e := b.evaluate(context.Background(), &Request{Tool: "t", Mode: ModeDefault,
-			Input: []byte(rapid.SampledFrom(guardInputs).Draw(t, "input"))})
+			Input: []byte(rapid.SampledFrom(guardInputs).Draw(t, "input"))}, nil)
 		defer e.close()
 		if e.inputErr != nil || !p.excludes(e) {
 			return
@@ -165,7 +165,7 @@ func TestIndexIsMade(t *testing.T) {
 	if x == nil || !slices.Equal(x.path, []string{"args", "account"}) {
 		t.Fatalf("index %+v", x)
 	}
-	e := b.evaluate(context.Background(), &Request{Tool: "t", Input: []byte(`{"account": "a5", "kind": "k"}`)})
+	e := b.evaluate(context.Background(), &Request{Tool: "t", Input: []byte(`{"account": "a5", "kind": "k"}`)}, nil)
 	var names []string
 	for _, r := range e.relevant(b.byTool["t"].deny, x) {
 		names = append(names, r.rule.Name)

@@ -32,13 +32,12 @@ func (t *toolRules) check() func(Call) ToolVerdict {
 // prepare lets the kind read the call, once.
 func (e *evaluation) prepare() {
 	k := e.tr.kind()
-	if k == nil || e.inputErr != nil {
+	if k == nil {
 		return
 	}
 	prepared, err := safely(func() (any, error) { return k.Prepare(e.call), nil })
 	if err != nil {
-		e.inputErr = err
-		e.taint("check", err)
+		e.inputErr, e.inputField = err, "check"
 		return
 	}
 	e.call.Prepared = prepared

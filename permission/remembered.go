@@ -24,7 +24,7 @@ func (b *Bundle) Covers(ctx context.Context, req Request, rules []message.Permis
 	}
 	session := slices.DeleteFunc(slices.Clone(req.SessionRules), func(r message.PermissionRule) bool { return r.Behavior == message.BehaviorAllow })
 	req.SessionRules = append(session, rules...)
-	e := b.evaluate(ctx, &req)
+	e := b.evaluate(ctx, &req, nil)
 	defer e.close()
 	if d, denied := e.denied(); denied {
 		return errors.New(d.Reason)
@@ -89,7 +89,7 @@ func (b *Bundle) Values(ctx context.Context, req Request, scope []string) (map[s
 	if b == nil || !b.ready {
 		return nil, errors.New("no policy is loaded")
 	}
-	e := b.evaluate(ctx, &req)
+	e := b.evaluate(ctx, &req, nil)
 	defer e.close()
 	out := make(map[string]string, len(scope))
 	for _, text := range scope {

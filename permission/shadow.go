@@ -115,13 +115,13 @@ func (s *shadow) of(live, candidate *Bundle) *comparison {
 	}
 }
 
-// compare lets the shadow decide what the live policy has decided.
-func (s *shadow) compare(ctx context.Context, live *Bundle, req Request, d *Decision) {
+// compare lets the shadow decide what the live policy has read and decided.
+func (s *shadow) compare(ctx context.Context, live *Bundle, req *Request, d *Decision, read *evaluation) {
 	candidate := s.live.Bundle()
 	if candidate.noRules || live.noRules || ctx.Err() != nil {
 		return // there is nothing to compare with
 	}
-	own := candidate.Decide(ctx, req)
+	own, _ := candidate.decideAfter(ctx, req, read)
 	if ctx.Err() != nil {
 		return // then it was decided by the context
 	}
@@ -133,7 +133,7 @@ func (s *shadow) compare(ctx context.Context, live *Bundle, req Request, d *Deci
 	}
 }
 
-func (c *comparison) note(req Request, live, own *Decision) {
+func (c *comparison) note(req *Request, live, own *Decision) {
 	key := differenceKey{tool: quoted(req.Tool), mode: live.Mode, live: verdictOf(live), shadow: verdictOf(own)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
