@@ -1,0 +1,301 @@
+package bus
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// Outbox tells the world outside what the journal says: each destination reads
+// the facts through a durable consumer of its own, which NATS keeps, so that
+// every fact from the destination's first day on is handed out until somebody
+// says that it has been dealt with, whatever dies in between. Several processes
+// may work for one destination: each fact goes to one of them at a time.
+//
+// What could not be delivered is buried in the space's outbox bucket. All
+// methods may be called from several goroutines at once.
+type Outbox struct {
+	j    *Journal
+	kv   jetstream.KeyValue
+	name string
+}
+
+// Limits of an outbox.
+const (
+	// outboxWait is how long a delivery may take before the fact is handed out
+	// again.
+	outboxWait = 2 * time.Minute
+	// outboxPending is how many facts of one destination are out at a time.
+	outboxPending = 64
+	// outboxForgotten is how long a destination is remembered for which nobody
+	// works.
+	outboxForgotten = 30 * 24 * time.Hour
+	// MaxOutboxName is the length of a destination's name.
+	MaxOutboxName = 64
+)
+
+// OutboxBucketName is the name of a space's bucket of what could not be
+// delivered, and of one-time tokens that have been used.
+func OutboxBucketName(space message.SpaceID) string { return "ASKANCE_OUTBOX_" + string(space) }
+
+// OpenOutbox opens the outbox of the journal's space, and makes its bucket if
+// it is not there.
+func OpenOutbox(ctx context.Context, j *Journal) (*Outbox, error) {
+	const op = "open outbox"
+	name := OutboxBucketName(j.space)
+	kv, err := j.js.KeyValue(ctx, name)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		st, serr := j.js.Stream(ctx, j.stream)
+		if serr != nil {
+			return nil, apiError(op, "stream "+j.stream, serr)
+		}
+		kv, err = j.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: name, Description: "askance deliveries that failed in the space " + string(j.space), History: 1,
+			Storage: jetstream.FileStorage, Replicas: max(1, st.CachedInfo().Config.Replicas), LimitMarkerTTL: time.Minute,
+		})
+		if errors.Is(err, jetstream.ErrBucketExists) { // another process was first
+			kv, err = j.js.KeyValue(ctx, name)
+		}
+	}
+	if err != nil {
+		return nil, apiError(op, "bucket "+name, err)
+	}
+	return &Outbox{j: j, kv: kv, name: name}, nil
+}
+
+// Delivery is one fact on its way to one destination.
+type Delivery struct {
+	Record message.Record
+	// Attempt is how often the fact has been handed out, this time included.
+	Attempt int
+
+	m jetstream.Msg
+}
+
+// Done says that the fact has been dealt with, for good.
+func (d Delivery) Done(ctx context.Context) error {
+	if err := d.m.DoubleAck(ctx); err != nil {
+		return apiError("settle a delivery", "the fact comes again", err)
+	}
+	return nil
+}
+
+// Again asks for the fact once more, after a pause.
+func (d Delivery) Again(pause time.Duration) error {
+	if err := d.m.NakWithDelay(pause); err != nil {
+		return apiError("put a delivery back", "the fact comes again in any case", err)
+	}
+	return nil
+}
+
+// CheckOutboxName says why a text is no name of a destination.
+func CheckOutboxName(name string) error {
+	if name == "" || len(name) > MaxOutboxName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
+		return &message.Error{Code: message.CodeInvalid, Op: "name a destination", What: quote(name) + " is no name", Hint: fmt.Sprintf("use letters, digits, _ and -, at most %d", MaxOutboxName)}
+	}
+	return nil
+}
+
+// Follow hands out the facts of the space for a destination until ctx ends,
+// whose cause it returns when every f has: those that are written after the destination was
+// first followed, in order but for those that come again. f is called from
+// goroutines of its own, at most 64 at once, and must settle each delivery with
+// Done or Again. A destination for which nobody has worked for thirty days is
+// forgotten.
+func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context, Delivery)) error {
+	const op = "follow the journal for a destination"
+	if err := CheckOutboxName(name); err != nil {
+		return err
+	}
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		err := o.follow(ctx, name, f)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, jetstream.ErrConsumerExists):
+			return &message.Error{Code: message.CodeForeignStream, Op: op, What: "the consumer h_" + name + " of stream " + o.j.stream + " has other settings than it must", Hint: "delete it, or give the destination another name", Err: err}
+		case err == nil:
+			pause = firstPause
+		}
+		if !sleep(ctx, jitter(pause)) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (o *Outbox) follow(ctx context.Context, name string, f func(context.Context, Delivery)) error {
+	c, err := o.j.js.CreateConsumer(ctx, o.j.stream, jetstream.ConsumerConfig{
+		Durable: "h_" + name, Description: "askance deliveries to " + name,
+		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: outboxWait,
+		MaxDeliver: -1, MaxAckPending: outboxPending, InactiveThreshold: outboxForgotten,
+		FilterSubjects: factFilters(o.j.space), ReplayPolicy: jetstream.ReplayInstantPolicy,
+		Metadata: map[string]string{metaKind: "outbox", metaSpace: string(o.j.space)},
+	})
+	if err != nil {
+		return err
+	}
+	iter, err := c.Messages(jetstream.PullMaxMessages(outboxPending))
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer o.giveBack(iter)
+	for {
+		m, err := iter.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return err
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return err
+		}
+		d := Delivery{
+			Record:  o.j.record(stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()}),
+			Attempt: int(min(meta.NumDelivered, 1<<30)), m: m,
+		}
+		wg.Go(func() { f(ctx, d) })
+	}
+}
+
+// giveBack ends the reading, and lets others have at once what has come and was
+// not handed out. What is on its way comes again when outboxWait is over.
+func (o *Outbox) giveBack(iter jetstream.MessagesContext) {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	iter.Drain()
+	for {
+		m, err := iter.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			break
+		}
+		_ = m.Nak() // else it comes again later
+	}
+	_ = o.j.nc.FlushWithContext(ctx) // fails only if the connection is lost
+}
+
+// factFilters are the subjects of a space's facts, work items included.
+func factFilters(space message.SpaceID) []string {
+	return []string{Subject{Space: space, Kind: KindFact}.String(), Subject{Space: space, Kind: KindWork}.String()}
+}
+
+// Record reads one fact again by its sequence.
+func (o *Outbox) Record(ctx context.Context, seq uint64) (message.Record, error) {
+	m, err := o.j.getSeq(ctx, seq)
+	if errors.Is(err, errNone) {
+		return message.Record{}, &message.Error{Code: message.CodeNotFound, Op: "read a record", What: "the journal has no record " + strconv.FormatUint(seq, 10), Err: err}
+	}
+	if err != nil {
+		return message.Record{}, apiError("read a record", "record "+strconv.FormatUint(seq, 10), err)
+	}
+	return o.j.record(m), nil
+}
+
+// Letter is a delivery that was given up.
+type Letter struct {
+	Destination string    `json:"destination"`
+	Seq         uint64    `json:"seq"` // of the fact
+	Attempts    int       `json:"attempts"`
+	Error       string    `json:"error"` // of the last attempt
+	At          time.Time `json:"at"`    // when it was given up
+}
+
+func (l Letter) key() string { return "dead." + l.Destination + "." + strconv.FormatUint(l.Seq, 10) }
+
+// Bury keeps a delivery that is given up until it is dug up.
+func (o *Outbox) Bury(ctx context.Context, l Letter) error {
+	if err := CheckOutboxName(l.Destination); err != nil {
+		return err
+	}
+	b, err := strictjson.Marshal(l)
+	if err != nil {
+		return err
+	}
+	if _, err := o.kv.Put(ctx, l.key(), b); err != nil {
+		return apiError("keep a failed delivery", "bucket "+o.name, err)
+	}
+	return nil
+}
+
+// Dig takes a buried delivery out. ErrNotFound if it is not there.
+func (o *Outbox) Dig(ctx context.Context, destination string, seq uint64) error {
+	const op = "take out a failed delivery"
+	l := Letter{Destination: destination, Seq: seq}
+	if err := CheckOutboxName(destination); err != nil {
+		return err
+	}
+	if _, err := o.kv.Get(ctx, l.key()); errors.Is(err, jetstream.ErrKeyNotFound) {
+		return &message.Error{Code: message.CodeNotFound, Op: op, What: fmt.Sprintf("no delivery of fact %d to %s has failed", seq, destination), Hint: "list them", Err: err}
+	} else if err != nil {
+		return apiError(op, "bucket "+o.name, err)
+	}
+	if err := o.kv.Purge(ctx, l.key()); err != nil {
+		return apiError(op, "bucket "+o.name, err)
+	}
+	return nil
+}
+
+// Letters lists what is buried, by destination and sequence.
+func (o *Outbox) Letters(ctx context.Context) ([]Letter, error) {
+	const op = "list failed deliveries"
+	w, err := o.kv.Watch(ctx, "dead.>", jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, apiError(op, "bucket "+o.name, err)
+	}
+	defer func() { _ = w.Stop() }() // nothing more is wanted from it
+	out := []Letter{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, apiError(op, "bucket "+o.name, context.Cause(ctx))
+		case e, ok := <-w.Updates():
+			switch {
+			case !ok:
+				return nil, apiError(op, "bucket "+o.name, nats.ErrDisconnected)
+			case e == nil: // all that is there has come
+				slices.SortFunc(out, func(a, b Letter) int {
+					if c := strings.Compare(a.Destination, b.Destination); c != 0 || a.Seq == b.Seq {
+						return c
+					} else if a.Seq < b.Seq {
+						return -1
+					}
+					return 1
+				})
+				return out, nil
+			}
+			var l Letter
+			if err := strictjson.Unmarshal(e.Value(), &l); err != nil {
+				return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the entry " + e.Key() + " of bucket " + o.name + " is no failed delivery", Hint: "find out who writes there", Err: err}
+			}
+			out = append(out, l)
+		}
+	}
+}
+
+// UseOnce reports whether a one-time token is used for the first time, in any
+// process of the space. It is remembered for as long as ttl says, at least a
+// second: as long as the token is good.
+func (o *Outbox) UseOnce(ctx context.Context, token string, ttl time.Duration) (first bool, err error) {
+	sum := sha256.Sum256([]byte(token))
+	_, err = o.kv.Create(ctx, "used."+hex.EncodeToString(sum[:]), nil, jetstream.KeyTTL(max(ttl, time.Second)))
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, jetstream.ErrKeyExists):
+		return false, nil
+	}
+	return false, apiError("use a one-time token", "bucket "+o.name, err)
+}

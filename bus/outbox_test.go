@@ -1,0 +1,188 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+)
+
+func openOutbox(t *testing.T, j *bus.Journal) *bus.Outbox {
+	t.Helper()
+	o, err := bus.OpenOutbox(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// follow begins to work for a destination and gives what is handed out; end
+// stops it.
+func follow(t *testing.T, o *bus.Outbox, name string) (out chan bus.Delivery, end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, done := make(chan bus.Delivery, 100), make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := o.Follow(ctx, name, func(_ context.Context, d bus.Delivery) { out <- d }); !errors.Is(err, context.Canceled) {
+			t.Errorf("Follow: %v", err)
+		}
+	}()
+	end = func() { cancel(); <-done }
+	t.Cleanup(end)
+	return out, end
+}
+
+func handed(t *testing.T, out chan bus.Delivery) bus.Delivery {
+	t.Helper()
+	select {
+	case d := <-out:
+		return d
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing was handed out")
+		return bus.Delivery{}
+	}
+}
+
+// TestOutbox hands out each fact until it is settled, to one of several
+// processes, over their deaths.
+func TestOutbox(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	before := mustAppend(t, j, callFact("f0", callKey("c0"), message.ToolCallPending, "propose"), 0)
+	o := openOutbox(t, j)
+	// The destination begins when it is first followed.
+	first, end := follow(t, o, "hook")
+	d := poll(t, j, first, "c1")
+	if d.Record.Seq <= before || d.Record.Invalid != nil || d.Attempt != 1 {
+		t.Errorf("handed out %+v", d)
+	}
+	if err := d.Again(0); err != nil {
+		t.Fatal(err)
+	}
+	again := handed(t, first)
+	if again.Record.Seq != d.Record.Seq || again.Attempt != 2 {
+		t.Errorf("asked for again, handed out %+v", again)
+	}
+	end() // it dies with the delivery in its hands: nothing is lost
+	if err := again.Again(0); err != nil {
+		t.Fatal(err)
+	}
+	seq := mustAppend(t, j, workFact("f2", callKey("c2"), "web"), 0)
+	second, _ := follow(t, openOutbox(t, b.Journal("test")), "hook")
+	third, _ := follow(t, openOutbox(t, b.Journal("test")), "hook")
+	var got []uint64
+	for range 2 {
+		var d bus.Delivery
+		select {
+		case d = <-second:
+		case d = <-third:
+		case <-time.After(20 * time.Second):
+			t.Fatal("nothing was handed out")
+		}
+		got = append(got, d.Record.Seq)
+		if err := d.Done(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, []uint64{again.Record.Seq, seq}) {
+		t.Errorf("handed out %v, want %d and %d", got, again.Record.Seq, seq)
+	}
+	r, err := o.Record(t.Context(), seq)
+	if err != nil || r.Fact == nil || r.Fact.ID != "f2" {
+		t.Errorf("Record = %+v, %v", r, err)
+	}
+	if _, err := o.Record(t.Context(), seq+100); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("Record of nothing: %v", err)
+	}
+}
+
+// poll writes facts until one is handed out: following begins at some moment.
+func poll(t *testing.T, j *bus.Journal, out chan bus.Delivery, call string) bus.Delivery {
+	t.Helper()
+	prev := uint64(0)
+	for n := range 1000 {
+		f := callFact("p"+call+string(rune('a'+n)), callKey(call), message.ToolCallPending, "propose")
+		f.Call.Facts = n + 1
+		prev = mustAppend(t, j, f, prev)
+		select {
+		case d := <-out:
+			return d
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	t.Fatal("nothing was handed out")
+	return bus.Delivery{}
+}
+
+func TestOutboxLetters(t *testing.T) {
+	j := bustest.New(t).Journal("test")
+	o := openOutbox(t, j)
+	letters := []bus.Letter{
+		{Destination: "a", Seq: 9, Attempts: 3, Error: "refused", At: at},
+		{Destination: "a", Seq: 10, Attempts: 1, Error: "gone", At: at},
+		{Destination: "b", Seq: 1, Attempts: 8, Error: "late", At: at},
+	}
+	for _, l := range slices.Backward(letters) {
+		if err := o.Bury(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := openOutbox(t, j).Letters(t.Context())
+	if d := cmp.Diff(letters, got); err != nil || d != "" {
+		t.Errorf("Letters: %v\n%s", err, d)
+	}
+	if err := o.Dig(t.Context(), "a", 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Dig(t.Context(), "a", 10); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("dug up twice: %v", err)
+	}
+	if got, err := o.Letters(t.Context()); err != nil || len(got) != 2 {
+		t.Errorf("then there are %v, %v", got, err)
+	}
+	for _, name := range []string{"", "a.b", "a*", ">", "a b", "ü", string(make([]byte, 65))} {
+		if err := o.Bury(t.Context(), bus.Letter{Destination: name}); !errors.Is(err, message.ErrInvalid) {
+			t.Errorf("destination %q: %v", name, err)
+		}
+		if err := o.Follow(t.Context(), name, nil); !errors.Is(err, message.ErrInvalid) {
+			t.Errorf("following %q: %v", name, err)
+		}
+	}
+}
+
+// TestOutboxUseOnce uses one token in many places at once.
+func TestOutboxUseOnce(t *testing.T) {
+	j := bustest.New(t).Journal("test")
+	firsts := make(chan bool, 16)
+	for range cap(firsts) {
+		o := openOutbox(t, j)
+		go func() {
+			first, err := o.UseOnce(t.Context(), "to.ken *>", time.Hour)
+			if err != nil {
+				t.Error(err)
+			}
+			firsts <- first
+		}()
+	}
+	n := 0
+	for range cap(firsts) {
+		if <-firsts {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("used for the first time %d times", n)
+	}
+	if first, err := openOutbox(t, j).UseOnce(t.Context(), "another", time.Hour); err != nil || !first {
+		t.Errorf("another token: %v, %v", first, err)
+	}
+}
