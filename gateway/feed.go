@@ -44,12 +44,13 @@ type Feeds struct {
 
 	mu        sync.Mutex // guards what follows
 	subs      map[*changes]struct{}
+	rooms     map[roomKey]*room
 	listening chan struct{} // closed while the journal is followed
 }
 
 // NewFeeds makes the feeds of a space. Run them with Run.
 func NewFeeds(space *Space, log *slog.Logger) *Feeds {
-	return &Feeds{space: space, log: log, subs: map[*changes]struct{}{}, listening: make(chan struct{})}
+	return &Feeds{space: space, log: log, subs: map[*changes]struct{}{}, rooms: map[roomKey]*room{}, listening: make(chan struct{})}
 }
 
 // Run follows the journal for all subscribers until ctx ends.
@@ -180,44 +181,4 @@ func (f *Feeds) unsubscribe(s *changes) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.subs, s)
-}
-
-// Events calls fn, from the caller's goroutine, with the AgentScope events of a
-// session as p may see them: first those of records after the sequence after,
-// then what comes, in order and without a gap. It rides out times without an
-// engine. It returns fn's error, what the engine refuses, or the cause of ctx's
-// end.
-func (f *Feeds) Events(ctx context.Context, p *Peer, session message.SessionID, after uint64, fn func(EventBatch) error) error {
-	live := false
-	for ctx.Err() == nil {
-		c, err := p.Reader() // anew each time: another engine may have taken over
-		if err != nil {
-			return err
-		}
-		req := message.EventsRequest{Session: session, After: after}
-		if live {
-			req.WaitMS = 25_000
-		}
-		out, err := c.Events(ctx, req)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case errors.Is(err, message.ErrUnavailable):
-			select {
-			case <-time.After(time.Second):
-			case <-ctx.Done():
-			}
-			continue
-		case err != nil:
-			return err
-		}
-		caughtUp := !live && len(out.Events) == 0
-		after, live = out.Next, live || caughtUp
-		if len(out.Events) > 0 || caughtUp {
-			if err := fn(EventBatch{Events: out.Events, Through: out.Next, Live: live}); err != nil {
-				return err
-			}
-		}
-	}
-	return context.Cause(ctx)
 }

@@ -17,6 +17,10 @@ type Identity struct {
 	Space message.SpaceID
 	// Roles are what it may act as.
 	Roles []message.Role
+	// Groups are those that the credentials say the person is in, GroupsFrom what
+	// says so ("oidc"). They reach the engine through Directory.
+	Groups     []string
+	GroupsFrom string
 	// Auth says how it was established ("http-token", "oidc:<issuer>",
 	// "http-loopback"); it is kept with each vote.
 	Auth string
@@ -64,7 +68,11 @@ func (p *Peer) As(role message.Role) (engine.Client, error) {
 	if !p.Has(role) {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " does not have the role " + string(role), Hint: "use credentials that have it"}
 	}
-	return p.Space.As(message.Principal{Role: role, Name: p.Name, Auth: p.Auth}), nil
+	c := p.Space.As(message.Principal{Role: role, Name: p.Name, Auth: p.Auth})
+	if len(p.Groups) == 0 {
+		return c, nil
+	}
+	return grouped{c, claimed{name: p.Name, auth: p.Auth, Membership: engine.Membership{Groups: p.Groups, Source: p.GroupsFrom}}}, nil
 }
 
 // readingOrder is the order in which roles are tried for reading: those who

@@ -56,7 +56,10 @@ func ProblemOf(err error) Problem {
 
 // WriteProblem answers a request with an error.
 func WriteProblem(w http.ResponseWriter, err error) {
-	p := ProblemOf(err)
+	ProblemOf(err).write(w)
+}
+
+func (p Problem) write(w http.ResponseWriter) {
 	b, err := strictjson.Marshal(p)
 	if err != nil { // only a call that cannot be written; the rest always can
 		b = fmt.Appendf(nil, `{"title":%q,"status":%d,"code":%q}`, p.Title, p.Status, p.Code)

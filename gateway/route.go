@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -10,6 +11,14 @@ import (
 // Surface is one wire format: what it serves, and where.
 type Surface interface {
 	Routes() []Route
+}
+
+// Background is a Surface that works beside requests, too.
+type Background interface {
+	Surface
+	// Run works until ctx ends, and returns soon after. It is called once, in a
+	// goroutine of its own, when s is about to serve.
+	Run(ctx context.Context, s *Server)
 }
 
 // Routes is a Surface that is just a list.
@@ -35,7 +44,7 @@ type Route struct {
 	MaxBody int64
 	// OwnAuth marks routes whose credentials may come in the protocol itself (the
 	// first frame of a WebSocket): they are called without a peer if the request
-	// has none, and must authenticate before they do anything.
+	// has none, and must Login before they do anything.
 	OwnAuth bool
 	// Safe marks requests of other methods than GET that change nothing.
 	Safe bool

@@ -22,7 +22,9 @@ func NewSSE(w http.ResponseWriter) *SSE {
 	h.Set("Cache-Control", "no-cache, no-transform")
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	return &SSE{w: w, rc: http.NewResponseController(w)}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Time{}) // the request is read; the peer may be silent from now on
+	return &SSE{w: w, rc: rc}
 }
 
 // Event writes one event; id and name may be empty. data must have no line

@@ -1,0 +1,147 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	v := &visit{s: s, w: &response{ResponseWriter: rw}, began: time.Now(), id: requestID(r)}
+	defer v.end(r)
+	secure(v.w.Header(), r)
+	v.w.Header().Set("X-Request-Id", v.id)
+	if s.origins.preflight(v.w, r) {
+		return
+	}
+	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+	h, pattern := s.mux.Handler(r)
+	if pattern == "" {
+		unmatched(v.w, r, h)
+		return
+	}
+	s.mux.ServeHTTP(v.w, r)
+}
+
+// visit is one request on its way through the server.
+type visit struct {
+	s      *Server
+	w      *response
+	began  time.Time
+	id     string
+	route  *Route
+	cancel context.CancelCauseFunc
+	peer   *Peer
+	done   []func() // when it is over
+}
+
+type visitKey struct{}
+
+// end is what happens after every request, be it by a panic.
+func (v *visit) end(r *http.Request) {
+	if p := recover(); p != nil { //nolint:revive // end itself is what is deferred
+		v.panicked(p)
+		defer panic(http.ErrAbortHandler) // a cut answer must not look like a whole one
+	}
+	for _, f := range v.done {
+		f()
+	}
+	v.log(r)
+}
+
+func (v *visit) panicked(p any) {
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		return
+	}
+	v.s.cfg.Log.Error("a request has panicked", "id", v.id, "panic", p, "stack", string(debug.Stack()))
+	if !v.w.wrote() {
+		WriteProblem(v.w, errPanicked)
+	}
+}
+
+var errPanicked = errors.New("panic")
+
+// handler serves one route.
+func (s *Server) handler(route Route) http.Handler {
+	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		v, _ := r.Context().Value(visitKey{}).(*visit) // ServeHTTP has put it there
+		ctx, cancel := context.WithCancelCause(r.Context())
+		defer cancel(nil)
+		defer context.AfterFunc(s.run(), func() { cancel(errClosing) })()
+		v.route, v.cancel = &route, cancel
+		r = r.WithContext(ctx)
+		limit := route.MaxBody
+		if limit == 0 {
+			limit = DefaultMaxBody
+		}
+		body := &timedBody{ReadCloser: http.MaxBytesReader(v.w, r.Body, limit), rc: http.NewResponseController(v.w)}
+		defer body.leave()
+		r.Body = body
+		p, err := v.enter(r)
+		if err != nil {
+			v.refuse(r, err)
+			return
+		}
+		if err := route.Serve(v.w, r, p); err != nil {
+			v.failed(err)
+		}
+	})
+}
+
+// failed answers with an error, if there is no answer yet.
+func (v *visit) failed(err error) {
+	if v.w.wrote() {
+		v.s.cfg.Log.Debug("an answer was cut off", "id", v.id, "err", err)
+		return
+	}
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		err = &message.Error{Code: message.CodeTooLarge, Op: "read request", What: "the request is larger than this route takes", Hint: "send less", Err: tooLarge}
+	}
+	if p := ProblemOf(err); p.Status == http.StatusInternalServerError {
+		v.s.cfg.Log.Error("a request has failed", "id", v.id, "route", v.route.Path, "err", err)
+	}
+	WriteProblem(v.w, err)
+}
+
+// refuse answers somebody who is not let in.
+func (v *visit) refuse(r *http.Request, err error) {
+	if !isStranger(err) {
+		v.failed(err)
+		return
+	}
+	if login := v.s.cfg.Login; login != "" && wantsPage(r) {
+		http.Redirect(v.w, r, login+"?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther) //nolint:gosec // G710: to our own page
+		return
+	}
+	v.w.Header().Set("WWW-Authenticate", `Bearer realm="askance"`)
+	p := ProblemOf(err)
+	p.Status, p.Title = http.StatusUnauthorized, http.StatusText(http.StatusUnauthorized)
+	p.write(v.w)
+}
+
+// wantsPage reports whether a browser asks for a page that a person will see.
+func wantsPage(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// unmatched answers a request for which there is no route.
+func unmatched(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	var probe probe
+	h.ServeHTTP(&probe, r)
+	switch probe.status {
+	case http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", probe.Header().Get("Allow"))
+		Problem{Type: "about:blank", Title: http.StatusText(probe.status), Status: probe.status, Code: message.CodeInvalid, Detail: "this path does not take " + r.Method, Hint: "use one of " + probe.Header().Get("Allow")}.write(w)
+	case http.StatusNotFound:
+		WriteProblem(w, &message.Error{Code: message.CodeNotFound, Op: "route", What: "there is nothing at this path", Hint: "see /docs for what there is"})
+	default:
+		h.ServeHTTP(w, r) // a redirection to the path's canonical form
+	}
+}

@@ -1,0 +1,158 @@
+package gateway
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Limits bound what one peer can ask for. Zero values stand for the defaults.
+type Limits struct {
+	// PerSecond is how many requests of one peer are taken in the long run, Burst
+	// how many at once. Defaults: 500 and 2000.
+	PerSecond float64
+	Burst     int
+	// Streams is how many streams of one peer may be open; default 2048.
+	Streams int
+	// Failures is how many wrong credentials are looked at of one address within a
+	// minute; default 30. Right ones always are.
+	Failures int
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.PerSecond <= 0 {
+		l.PerSecond = 500
+	}
+	if l.Burst <= 0 {
+		l.Burst = 2000
+	}
+	if l.Streams <= 0 {
+		l.Streams = 2048
+	}
+	if l.Failures <= 0 {
+		l.Failures = 30
+	}
+	return l
+}
+
+const (
+	maxBuckets = 1 << 16         // of peers, and of addresses
+	bucketLife = 5 * time.Minute // of one that is not used: it is full again by then
+)
+
+// limiter counts. Its methods may be called from many goroutines.
+type limiter struct {
+	limits Limits
+
+	mu        sync.Mutex // guards what follows
+	peers     buckets
+	addresses buckets
+	streams   map[string]int
+}
+
+func newLimiter(l Limits) *limiter {
+	l = l.withDefaults()
+	return &limiter{
+		limits: l, streams: map[string]int{},
+		peers:     buckets{limit: rate.Limit(l.PerSecond), burst: l.Burst, all: map[string]*bucket{}},
+		addresses: buckets{limit: rate.Limit(float64(l.Failures) / 60), burst: l.Failures, all: map[string]*bucket{}},
+	}
+}
+
+func peerKey(p *Peer) string { return string(p.Space.ID) + "\x00" + p.Name }
+
+// request reports whether a peer may make one more.
+func (l *limiter) request(p *Peer) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.peers.take(peerKey(p), time.Now())
+}
+
+// failure reports whether one more wrong credential of an address is answered.
+func (l *limiter) failure(remote string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.addresses.take(address(remote), time.Now())
+}
+
+// stream takes a place for a stream; done gives it back.
+func (l *limiter) stream(p *Peer) (done func(), ok bool) {
+	key := peerKey(p)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.streams[key] >= l.limits.Streams {
+		return nil, false
+	}
+	l.streams[key]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.streams[key]--; l.streams[key] <= 0 {
+			delete(l.streams, key)
+		}
+	}, true
+}
+
+// address is where a request came from; of IPv6 the network that one customer
+// has.
+func address(remote string) string {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return remote
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil || ip.Unmap().Is4() {
+		return host
+	}
+	network, err := ip.Prefix(64)
+	if err != nil {
+		return host
+	}
+	return network.String()
+}
+
+// buckets are token buckets by name, not more than maxBuckets of them.
+type buckets struct {
+	limit rate.Limit
+	burst int
+	all   map[string]*bucket
+	swept time.Time
+}
+
+type bucket struct {
+	*rate.Limiter
+	used time.Time
+}
+
+func (b *buckets) take(name string, now time.Time) bool {
+	found := b.all[name]
+	if found == nil {
+		b.sweep(now)
+		if len(b.all) >= maxBuckets {
+			name = "" // one for all whom there is no room for
+			found = b.all[name]
+		}
+	}
+	if found == nil {
+		found = &bucket{Limiter: rate.NewLimiter(b.limit, b.burst)}
+		b.all[name] = found
+	}
+	found.used = now
+	return found.AllowN(now, 1)
+}
+
+// sweep forgets those that are full again.
+func (b *buckets) sweep(now time.Time) {
+	if now.Sub(b.swept) < bucketLife/5 {
+		return
+	}
+	b.swept = now
+	for name, old := range b.all {
+		if now.Sub(old.used) > bucketLife {
+			delete(b.all, name)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package gateway
+
+import (
+	"crypto/subtle"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// CSRFHeader and CSRFField carry the proof that a page of ours made a request:
+// Identity.CSRF.
+const (
+	CSRFHeader = "X-CSRF-Token"
+	CSRFField  = "csrf"
+)
+
+// origins says which pages may use the server from a browser.
+type origins struct {
+	listed []string
+	cross  *http.CrossOriginProtection
+}
+
+func newOrigins(listed []string) (*origins, error) {
+	o := &origins{listed: listed, cross: http.NewCrossOriginProtection()}
+	for _, origin := range listed {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme+"://"+u.Host != origin || u.Host == "" || strings.Contains(origin, "*") {
+			return nil, fmt.Errorf("gateway: %q is no origin: write it as https://app.example, without a path or a wildcard", origin)
+		}
+		if err := o.cross.AddTrustedOrigin(origin); err != nil {
+			return nil, fmt.Errorf("gateway: origin %q: %w", origin, err)
+		}
+	}
+	return o, nil
+}
+
+// preflight tells browsers what pages elsewhere may do; true: that was all they
+// asked. Cookies never go with such requests.
+func (o *origins) preflight(w http.ResponseWriter, r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if len(o.listed) > 0 {
+		w.Header().Add("Vary", "Origin")
+	}
+	allowed := slices.Contains(o.listed, origin)
+	h := w.Header()
+	if allowed {
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After, Location, Link, ETag")
+		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	}
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	if !allowed {
+		WriteProblem(w, errOrigin(origin))
+		return true
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Last-Event-ID, Idempotency-Key, If-Match, X-Request-Id")
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+func errOrigin(origin string) error {
+	return &message.Error{Code: message.CodeForbidden, Op: "check origin", What: fmt.Sprintf("pages of %.100q may not use this server", origin), Hint: "add the origin to those that may (askance serve --http-origin)"}
+}
+
+// ours reports whether a page of this origin may use the server.
+func (o *origins) ours(r *http.Request, origin string) bool {
+	if slices.Contains(o.listed, origin) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}
+
+// socket checks the origin of WebSockets, for which browsers ask nobody before.
+func (o *origins) socket(r *http.Request) error {
+	origin := r.Header.Get("Origin")
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") || origin == "" || o.ours(r, origin) {
+		return nil
+	}
+	return errOrigin(origin)
+}
+
+// alters reports whether a request may change something.
+func alters(route *Route, r *http.Request) bool {
+	return !route.Safe && r.Method != http.MethodGet && r.Method != http.MethodHead
+}
+
+// check asks for proof that a page of ours made a request, where a browser
+// sends the credentials by itself.
+func (o *origins) check(route *Route, r *http.Request, id *Identity) error {
+	if !id.Ambient {
+		return nil
+	}
+	if err := o.apart(r); err != nil {
+		return err
+	}
+	if !alters(route, r) {
+		return nil
+	}
+	if err := o.cross.Check(r); err != nil {
+		return errOrigin(r.Header.Get("Origin"))
+	}
+	if id.CSRF == "" {
+		return nil
+	}
+	proof := r.Header.Get(CSRFHeader)
+	if proof == "" && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		proof = r.PostFormValue(CSRFField)
+	}
+	if subtle.ConstantTimeCompare([]byte(proof), []byte(id.CSRF)) != 1 {
+		return &message.Error{Code: message.CodeForbidden, Op: "check origin", What: "the request has no proof that a page of this server made it", Hint: "load the page again; programs send Authorization: Bearer TOKEN in place of a cookie"}
+	}
+	return nil
+}
+
+// checkPublic is check for requests without credentials, such as a log-in: a
+// page elsewhere must not log somebody in under another name.
+func (o *origins) checkPublic(route *Route, r *http.Request) error {
+	if !alters(route, r) {
+		return nil
+	}
+	if err := o.cross.Check(r); err != nil {
+		return errOrigin(r.Header.Get("Origin"))
+	}
+	return nil
+}
+
+// apart keeps other sites from loading anything of ours but pages that a person
+// goes to.
+func (o *origins) apart(r *http.Request) error {
+	site := r.Header.Get("Sec-Fetch-Site")
+	if site != "cross-site" && site != "same-site" || r.Header.Get("Sec-Fetch-Mode") == "navigate" {
+		return nil
+	}
+	if origin := r.Header.Get("Origin"); slices.Contains(o.listed, origin) {
+		return nil
+	}
+	return errOrigin(r.Header.Get("Origin"))
+}

@@ -1,0 +1,363 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/message"
+)
+
+// fakeAuth knows people by their token, and one by a cookie.
+type fakeAuth map[string]*gateway.Identity
+
+func (a fakeAuth) Authenticate(r *http.Request) (*gateway.Identity, error) {
+	if c, err := r.Cookie("session"); err == nil {
+		return a.Token(r, c.Value)
+	}
+	h := r.Header.Get("Authorization")
+	if h == "" {
+		return nil, gateway.ErrNoCredentials
+	}
+	return a.Token(r, strings.TrimPrefix(h, "Bearer "))
+}
+
+func (a fakeAuth) Token(_ *http.Request, token string) (*gateway.Identity, error) {
+	if id := a[token]; id != nil {
+		return id, nil
+	}
+	return nil, &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "wrong", Hint: "use another"}
+}
+
+// stillSpace is a space in which nothing happens.
+func stillSpace(id message.SpaceID) *gateway.Space {
+	return &gateway.Space{
+		ID: id, As: func(message.Principal) engine.Client { return nil },
+		Watch: func(ctx context.Context, sink message.Sink) error {
+			sink.CaughtUp()
+			<-ctx.Done()
+			return context.Cause(ctx)
+		},
+	}
+}
+
+type server struct {
+	*gateway.Server
+	t    *testing.T
+	auth fakeAuth
+	log  *bytes.Buffer
+}
+
+func newServer(t *testing.T, cfg gateway.Config, routes ...gateway.Route) *server {
+	t.Helper()
+	s := &server{t: t, log: new(bytes.Buffer), auth: fakeAuth{
+		"ann":    {Name: "ann", Space: "s", Roles: []message.Role{message.RoleApprover}},
+		"bot":    {Name: "bot", Space: "s", Roles: []message.Role{message.RoleRuntime}},
+		"other":  {Name: "ann", Space: "elsewhere", Roles: []message.Role{message.RoleApprover}},
+		"cookie": {Name: "ann", Space: "s", Roles: []message.Role{message.RoleApprover}, Ambient: true, CSRF: "proof"},
+	}}
+	cfg.Spaces, cfg.Auth, cfg.Surfaces = []*gateway.Space{stillSpace("s")}, s.auth, append(cfg.Surfaces, gateway.Routes(routes))
+	cfg.Log = slog.New(slog.NewTextHandler(s.log, nil))
+	var err error
+	if s.Server, err = gateway.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// ask sends a request with headers, given in pairs.
+func (s *server) ask(method, path string, header ...string) *httptest.ResponseRecorder {
+	s.t.Helper()
+	return s.send(method, path, "", header...)
+}
+
+func (s *server) send(method, path, body string, header ...string) *httptest.ResponseRecorder {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), method, "http://gate.example"+path, strings.NewReader(body))
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+func answer(text string) gateway.Handler {
+	return func(w http.ResponseWriter, _ *http.Request, _ *gateway.Peer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	}
+}
+
+var approvers = gateway.Only(message.RoleApprover)
+
+func TestWhoMay(t *testing.T) {
+	s := newServer(t, gateway.Config{Login: "/login"},
+		gateway.Route{Method: http.MethodGet, Path: "/calls", Access: approvers, Serve: answer("calls")},
+		gateway.Route{Method: http.MethodGet, Path: "/nobody", Serve: answer("never")},
+		gateway.Route{Method: http.MethodGet, Path: "/open", Access: gateway.Everybody, Serve: answer("open")},
+	)
+	for _, tt := range []struct {
+		path, token string
+		want        int
+	}{
+		{"/calls", "ann", 200},
+		{"/calls", "bot", 403},
+		{"/calls", "other", 403},
+		{"/calls", "wrong", 401},
+		{"/calls", "", 401},
+		{"/nobody", "ann", 403},
+		{"/open", "", 200},
+		{"/open", "bot", 200},
+		{"/open", "wrong", 401},
+		{"/none", "ann", 404},
+	} {
+		var h []string
+		if tt.token != "" {
+			h = []string{"Authorization", "Bearer " + tt.token}
+		}
+		w := s.ask(http.MethodGet, tt.path, h...)
+		if w.Code != tt.want {
+			t.Errorf("%s with %q: %d, want %d", tt.path, tt.token, w.Code, tt.want)
+		}
+		if w.Code >= 400 && w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s with %q: no problem details but %s", tt.path, tt.token, w.Body)
+		}
+		if challenge := w.Header().Get("WWW-Authenticate"); (challenge != "") != (w.Code == 401) {
+			t.Errorf("%s with %q: %d with the challenge %q", tt.path, tt.token, w.Code, challenge)
+		}
+	}
+	if w := s.ask(http.MethodGet, "/calls?x=1", "Accept", "text/html,*/*"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/login?next=%2Fcalls%3Fx%3D1" {
+		t.Errorf("a browser: %d %s", w.Code, w.Header().Get("Location"))
+	}
+	if w := s.ask(http.MethodDelete, "/calls"); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
+		t.Errorf("DELETE: %d, Allow %q", w.Code, w.Header().Get("Allow"))
+	}
+}
+
+// TestAmbient: what a browser sends by itself proves nothing about who made the
+// page.
+func TestAmbient(t *testing.T) {
+	s := newServer(t, gateway.Config{Origins: []string{"https://app.example"}},
+		gateway.Route{Method: http.MethodPost, Path: "/answer", Access: approvers, Serve: answer("done")},
+		gateway.Route{Method: http.MethodPost, Path: "/check", Access: approvers, Safe: true, Serve: answer("done")},
+		gateway.Route{Method: http.MethodGet, Path: "/calls", Access: approvers, Serve: answer("calls")},
+		gateway.Route{Method: http.MethodPost, Path: "/login", Access: gateway.Everybody, Serve: answer("in")},
+	)
+	const cookie, proof = "Cookie", gateway.CSRFHeader
+	for name, tt := range map[string]struct {
+		method, path string
+		header       []string
+		want         int
+	}{
+		"with proof":                {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof"}, 200},
+		"without proof":             {"POST", "/answer", []string{cookie, "session=cookie"}, 403},
+		"with a wrong proof":        {"POST", "/answer", []string{cookie, "session=cookie", proof, "proofs"}, 403},
+		"from another site":         {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof", "Sec-Fetch-Site", "cross-site"}, 403},
+		"from another origin":       {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof", "Origin", "https://evil.example"}, 403},
+		"from our origin":           {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof", "Origin", "http://gate.example"}, 200},
+		"from a listed origin":      {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof", "Origin", "https://app.example"}, 200},
+		"listed, no proof":          {"POST", "/answer", []string{cookie, "session=cookie", "Origin", "https://app.example"}, 403},
+		"a token needs no proof":    {"POST", "/answer", []string{"Authorization", "Bearer ann"}, 200},
+		"a token from anywhere":     {"POST", "/answer", []string{"Authorization", "Bearer ann", "Origin", "https://evil.example"}, 200},
+		"a change of nothing":       {"POST", "/check", []string{cookie, "session=cookie"}, 200},
+		"reading":                   {"GET", "/calls", []string{cookie, "session=cookie"}, 200},
+		"reading from another site": {"GET", "/calls", []string{cookie, "session=cookie", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, 403},
+		"going there from another":  {"GET", "/calls", []string{cookie, "session=cookie", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, 200},
+		"a log-in by another site":  {"POST", "/login", []string{"Origin", "https://evil.example"}, 403},
+		"a log-in by our page":      {"POST", "/login", []string{"Origin", "http://gate.example"}, 200},
+		"a socket of another site":  {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket", "Origin", "https://evil.example"}, 403},
+		"a socket of our page":      {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket", "Origin", "http://gate.example"}, 200},
+		"a socket of a program":     {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket"}, 200},
+	} {
+		if w := s.ask(tt.method, tt.path, tt.header...); w.Code != tt.want {
+			t.Errorf("%s: %d, want %d: %s", name, w.Code, tt.want, w.Body)
+		}
+	}
+	for form, want := range map[string]int{"csrf=proof&x=1": 200, "csrf=no": 403, "x=1": 403} {
+		if w := s.send(http.MethodPost, "/answer", form, cookie, "session=cookie", "Content-Type", "application/x-www-form-urlencoded"); w.Code != want {
+			t.Errorf("the form %s: %d, want %d", form, w.Code, want)
+		}
+	}
+}
+
+func TestCORS(t *testing.T) {
+	s := newServer(t, gateway.Config{Origins: []string{"https://app.example"}},
+		gateway.Route{Method: http.MethodPost, Path: "/answer", Access: approvers, Serve: answer("done")})
+	for origin, allowed := range map[string]bool{"https://app.example": true, "https://app.example.evil": false, "null": false, "http://app.example": false} {
+		w := s.ask(http.MethodOptions, "/answer", "Origin", origin, "Access-Control-Request-Method", "POST")
+		if got := w.Header().Get("Access-Control-Allow-Origin"); (got == origin) != allowed || (w.Code == http.StatusNoContent) != allowed {
+			t.Errorf("preflight of %s: %d, allowed %q", origin, w.Code, got)
+		}
+		w = s.ask(http.MethodPost, "/answer", "Origin", origin, "Authorization", "Bearer ann")
+		if got := w.Header().Get("Access-Control-Allow-Origin"); (got == origin) != allowed || w.Header().Get("Vary") != "Origin" || w.Header().Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("request of %s: allowed %q, Vary %q", origin, got, w.Header().Get("Vary"))
+		}
+	}
+	for _, bad := range []string{"*", "https://*.example", "https://app.example/", "app.example", ""} {
+		if _, err := gateway.New(gateway.Config{Spaces: []*gateway.Space{stillSpace("s")}, Auth: fakeAuth{}, Origins: []string{bad}}); err == nil {
+			t.Errorf("the origin %q is taken", bad)
+		}
+	}
+}
+
+func TestHeadersAndLog(t *testing.T) {
+	s := newServer(t, gateway.Config{}, gateway.Route{Method: http.MethodGet, Path: "/calls/{id}", Access: approvers, Serve: answer("x")})
+	w := s.ask(http.MethodGet, "/calls/secret-path?sig=secret-query", "Authorization", "Bearer ann", "X-Request-Id", "req-1")
+	for name, want := range map[string]string{
+		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "X-Request-Id": "req-1", "Cache-Control": "no-store",
+		"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'", "Referrer-Policy": "same-origin",
+	} {
+		if got := w.Header().Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	s.ask(http.MethodGet, "/calls/1", "Authorization", "Bearer wrong-secret", "X-Request-Id", "a\nb")
+	line := s.log.String()
+	for _, want := range []string{"route=/calls/{id}", "name=ann", "status=200", "status=401", "id=req-1"} {
+		if !strings.Contains(line, want) {
+			t.Errorf("the log has no %s:\n%s", want, line)
+		}
+	}
+	if strings.Contains(line, "secret") || strings.Count(line, "\n") != 2 {
+		t.Errorf("the log has secrets, or odd lines:\n%s", line)
+	}
+}
+
+func TestPanics(t *testing.T) {
+	s := newServer(t, gateway.Config{}, gateway.Route{Method: http.MethodGet, Path: "/panic", Access: gateway.Everybody, Serve: func(http.ResponseWriter, *http.Request, *gateway.Peer) error {
+		panic("internals")
+	}}, gateway.Route{Method: http.MethodGet, Path: "/fail", Access: gateway.Everybody, Serve: func(http.ResponseWriter, *http.Request, *gateway.Peer) error {
+		return errors.New("internals")
+	}}, gateway.Route{Method: http.MethodPost, Path: "/small", MaxBody: 10, Access: gateway.Everybody, Serve: func(_ http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
+		_, err := io.ReadAll(r.Body)
+		return err
+	}})
+	for _, path := range []string{"/panic", "/fail"} {
+		w := func() *httptest.ResponseRecorder {
+			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody), httptest.NewRecorder()
+			defer func() { _ = recover() }() // http.ErrAbortHandler
+			s.ServeHTTP(w, r)
+			return w
+		}
+		if got := w(); got != nil && (got.Code != http.StatusInternalServerError || strings.Contains(got.Body.String(), "internals")) {
+			t.Errorf("%s: %d %s", path, got.Code, got.Body)
+		}
+	}
+	if !strings.Contains(s.log.String(), "panic=internals") || !strings.Contains(s.log.String(), "err=internals") {
+		t.Errorf("the log: %s", s.log)
+	}
+	if w := s.send(http.MethodPost, "/small", strings.Repeat("x", 11)); w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("a large body: %d", w.Code)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	hold := make(chan struct{})
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(hold)
+	entered := make(chan struct{}, 8)
+	s := newServer(t, gateway.Config{Limits: gateway.Limits{PerSecond: 0.001, Burst: 5, Streams: 2, Failures: 3}},
+		gateway.Route{Method: http.MethodGet, Path: "/stream", Stream: true, Access: gateway.Readers, Serve: func(http.ResponseWriter, *http.Request, *gateway.Peer) error {
+			entered <- struct{}{}
+			<-hold
+			return nil
+		}},
+		gateway.Route{Method: http.MethodGet, Path: "/calls", Access: gateway.Readers, Serve: answer("x")})
+	for range 2 {
+		wg.Go(func() { s.ask(http.MethodGet, "/stream", "Authorization", "Bearer bot") })
+		<-entered
+	}
+	if w := s.ask(http.MethodGet, "/stream", "Authorization", "Bearer bot"); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
+		t.Errorf("the third stream: %d", w.Code)
+	}
+	for i, want := range []int{200, 200, 200, 200, 200, 429} {
+		if w := s.ask(http.MethodGet, "/calls", "Authorization", "Bearer ann"); w.Code != want {
+			t.Errorf("request %d: %d, want %d", i+1, w.Code, want)
+		}
+	}
+	for i, want := range []int{401, 401, 401, 429} {
+		if w := s.ask(http.MethodGet, "/calls", "Authorization", "Bearer guess"); w.Code != want {
+			t.Errorf("guess %d: %d, want %d", i+1, w.Code, want)
+		}
+	}
+	if w := s.ask(http.MethodGet, "/calls", "Authorization", "Bearer bot"); w.Code != http.StatusOK {
+		t.Errorf("right credentials after wrong ones of the same address: %d", w.Code)
+	}
+}
+
+// TestStreamsEnd: with the credentials, and with the server.
+func TestStreamsEnd(t *testing.T) {
+	entered := make(chan struct{})
+	causes := make(chan error, 1)
+	s := newServer(t, gateway.Config{},
+		gateway.Route{Method: http.MethodGet, Path: "/stream", Stream: true, Access: gateway.Readers, Serve: func(_ http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
+			entered <- struct{}{}
+			<-r.Context().Done()
+			causes <- context.Cause(r.Context())
+			return nil
+		}},
+		gateway.Route{Method: http.MethodGet, Path: "/socket", Stream: true, OwnAuth: true, Access: gateway.Readers, Serve: func(_ http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+			if p != nil {
+				return errors.New("a peer without credentials")
+			}
+			for token, ok := range map[string]bool{"wrong": false} {
+				if _, err := gateway.Login(r, token); (err == nil) != ok {
+					t.Errorf("log-in with %s: %v", token, err)
+				}
+			}
+			if _, err := gateway.Login(r, "bot"); err != nil {
+				t.Errorf("log-in: %v", err)
+			}
+			entered <- struct{}{}
+			<-r.Context().Done()
+			causes <- context.Cause(r.Context())
+			return nil
+		}})
+	for _, path := range []string{"/stream", "/socket"} {
+		revoked := make(chan struct{})
+		s.auth["bot"] = &gateway.Identity{Name: "bot", Space: "s", Roles: []message.Role{message.RoleRuntime}, Revoked: revoked}
+		var header []string
+		if path == "/stream" {
+			header = []string{"Authorization", "Bearer bot"}
+		}
+		go s.ask(http.MethodGet, path, header...)
+		<-entered
+		close(revoked)
+		if err := <-causes; err == nil || !strings.Contains(err.Error(), "revoked") {
+			t.Errorf("%s of a revoked peer: %v", path, err)
+		}
+		s.auth["bot"] = &gateway.Identity{Name: "bot", Space: "s", Roles: []message.Role{message.RoleRuntime}, Expires: time.Now().Add(20 * time.Millisecond)}
+		go s.ask(http.MethodGet, path, header...)
+		<-entered
+		if err := <-causes; err == nil || !strings.Contains(err.Error(), "expired") {
+			t.Errorf("%s of an expired peer: %v", path, err)
+		}
+	}
+	s.auth["bot"] = &gateway.Identity{Name: "bot", Space: "s", Roles: []message.Role{message.RoleRuntime}}
+	go s.ask(http.MethodGet, "/stream", "Authorization", "Bearer bot")
+	<-entered
+	s.Close()
+	if err := <-causes; err == nil || !strings.Contains(err.Error(), "stopping") {
+		t.Errorf("a stream at the end: %v", err)
+	}
+}
+
+func TestRoutesAreUnique(t *testing.T) {
+	r := gateway.Route{Method: http.MethodGet, Path: "/x", Access: gateway.Everybody, Serve: answer("x")}
+	if _, err := gateway.New(gateway.Config{Spaces: []*gateway.Space{stillSpace("s")}, Auth: fakeAuth{}, Surfaces: []gateway.Surface{gateway.Routes{r, r}}}); err == nil {
+		t.Error("a route may be there twice")
+	}
+}
