@@ -42,6 +42,7 @@ type Engine struct {
 	lost      context.CancelCauseFunc
 	wg        sync.WaitGroup
 	jobs      chan struct{} // bounds the background steps that run at once
+	folding   chan struct{} // the same for requests that read the whole journal
 
 	closing atomic.Bool // no new request is taken
 	mu      sync.Mutex  // guards all below, and that no goroutine begins after stop
@@ -82,7 +83,7 @@ func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, op
 		space: space, journal: journal, policy: dutiful{policy}, tools: map[string]Tool{}, cfg: cfg,
 		log:  cfg.log.With("engine", cfg.id, "space", string(space)),
 		view: newView(cfg.keep), timers: newTimers(), leases: newLeases(),
-		jobs: make(chan struct{}, maxJobs), running: map[localRun]context.CancelCauseFunc{}, looking: map[message.Key]bool{},
+		jobs: make(chan struct{}, maxJobs), folding: make(chan struct{}, 1), running: map[localRun]context.CancelCauseFunc{}, looking: map[message.Key]bool{},
 		caughtUp: make(chan struct{}), failed: make(chan error, 1),
 	}
 	for _, t := range tools {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 
 	"github.com/askance-dev/askance/engine/reviewers"
@@ -8,16 +9,13 @@ import (
 )
 
 // WithReviewerLimits bounds how much one reviewer answers and is given. An
-// answer over a limit is refused with CodeOverLimit and changes nothing. Each
-// engine counts the answers that it takes itself, and those of others as soon
-// as it has read them in the journal.
+// answer, or a proposal, over a limit is refused with CodeOverLimit and changes
+// nothing. Each engine counts what it takes itself, and what others take as soon
+// as it has read that in the journal.
 func WithReviewerLimits(l message.ReviewerLimits) Option {
 	return func(c *config) error {
-		if l.PerMinute < 0 || l.MaxOpen < 0 {
-			return errors.New("a limit of reviewers is negative")
-		}
 		c.reviewers = l
-		return nil
+		return l.Validate()
 	}
 }
 
@@ -33,7 +31,7 @@ func (l *leave) ask(c *message.Call, v message.Vote) error {
 	if l.end != nil || c.State != message.ToolCallAsking || v.Digest != c.Digest {
 		return nil
 	}
-	end, err := l.ledger.Admit(v.By.Name, v.To, v.At)
+	end, err := l.ledger.Admit(c.Key, v.By.Name, v.To, v.At)
 	if err != nil {
 		if me, ok := errors.AsType[*message.Error](err); ok {
 			me.Call = c.Clone()
@@ -52,4 +50,46 @@ func (l *leave) done(err error) {
 	if errors.Is(err, message.ErrOverLimit) {
 		l.ledger.Refused()
 	}
+}
+
+// assign asks leave to put a new call's question to the people whom it names.
+// done must be called when the call is written, or is not.
+func (e *Engine) assign(c *message.Call) (done func(), err error) {
+	if c.State != message.ToolCallAsking || c.Question == nil {
+		return func() {}, nil
+	}
+	done, err = e.view.reviewers.Assign(c.Key, c.Question.Requirement)
+	if errors.Is(err, message.ErrOverLimit) {
+		e.view.reviewers.Refused()
+	}
+	return done, err
+}
+
+// load answers a LoadRequest: from what is at hand or, if the window reaches
+// further back, from the journal.
+func (e *Engine) load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error) {
+	now := stamp().At
+	if !r.Window() {
+		return e.view.reviewers.Report(now), nil
+	}
+	if err := r.Validate(); err != nil {
+		return message.LoadReply{}, err
+	}
+	if out, all := e.view.reviewers.Window(r.Since, r.Until, now); all {
+		return out, nil
+	}
+	select { // one at a time: it reads everything
+	case e.folding <- struct{}{}:
+		defer func() { <-e.folding }()
+	case <-ctx.Done():
+		return message.LoadReply{}, context.Cause(ctx)
+	}
+	sum, err := reviewers.Read(ctx, e.journal, r.Since, r.Until)
+	if err != nil {
+		return message.LoadReply{}, err
+	}
+	here := e.view.reviewers.Report(now) // limits and refusals are this engine's
+	out := sum.Report(now)
+	out.Limits, out.Refused = here.Limits, here.Refused
+	return out, nil
 }

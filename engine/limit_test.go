@@ -3,7 +3,9 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,4 +145,93 @@ func TestLoadIsNotForRuntimes(t *testing.T) {
 	if _, err := engine.New("x", engine.NewMemory(), new(permission.Bundle), nil, engine.WithReviewerLimits(message.ReviewerLimits{PerMinute: -1})); err == nil {
 		t.Error("a negative limit is taken")
 	}
+}
+
+// A runtime cannot put more questions to reviewers than they may have open: the
+// call is refused, nothing of it is written, and the same proposal is taken
+// later.
+func TestProposeToTheBusy(t *testing.T) {
+	journal := engine.NewMemory()
+	e := limited(t, journal, message.ReviewerLimits{MaxOpen: 2})
+	defer e.Close()
+	calls := questions(t, e, 2)
+	propose := func() (message.ProposeReply, error) {
+		return e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(t.Context(), message.ProposeRequest{
+			Session: "s", Reply: "next", Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{}`}},
+		})
+	}
+	_, err := propose()
+	me, ok := errors.AsType[*message.Error](err)
+	if !ok || me.Code != message.CodeOverLimit || me.Op != "propose" || !strings.Contains(me.What, "(ann, bob, eve)") || !strings.Contains(me.What, "the limit is 2") {
+		t.Fatalf("the third question: %v", err)
+	}
+	if _, err := e.As(message.Principal{Role: message.RoleAuditor, Name: "eve"}).Show(t.Context(), message.ShowRequest{Key: message.Key{Session: "s", Reply: "next", Call: "c"}}); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("something of it is on record: %v", err)
+	}
+	if _, err := reviewer(e, "bob").Answer(t.Context(), message.Answer{Key: calls[0].Key, Kind: message.AnswerReject, Digest: calls[0].Digest}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := propose(); err != nil || r.Calls[0].State != message.ToolCallAsking {
+		t.Errorf("the same proposal later: %+v, %v", r.Calls, err)
+	}
+	if r, err := propose(); err != nil || r.Calls[0].State != message.ToolCallAsking {
+		t.Errorf("what is on record is refused: %+v, %v", r.Calls, err)
+	}
+	if r, err := reviewer(e, "ann").Load(t.Context(), message.LoadRequest{}); err != nil || r.Refused != 1 {
+		t.Errorf("load: %+v, %v", r, err)
+	}
+}
+
+// With 64 proposals at once, no more questions are open than the limit says.
+func TestProposeToTheBusyAtOnce(t *testing.T) {
+	e := limited(t, engine.NewMemory(), message.ReviewerLimits{MaxOpen: 5})
+	defer e.Close()
+	questions(t, e, 1) // binds the session
+	var wg sync.WaitGroup
+	var asked atomic.Int64
+	for i := range 64 {
+		wg.Go(func() {
+			_, err := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(t.Context(), message.ProposeRequest{
+				Session: "s", Reply: message.ReplyID(fmt.Sprint("r", i)), Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{}`}},
+			})
+			switch {
+			case err == nil:
+				asked.Add(1)
+			case !errors.Is(err, message.ErrOverLimit):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	r, err := reviewer(e, "eve").Load(t.Context(), message.LoadRequest{})
+	if err != nil || r.Open != 5 || asked.Load() != 4 || r.People[0].Open != 5 {
+		t.Errorf("%d asked, %+v, %v", asked.Load(), r, err)
+	}
+}
+
+// An hour has a limit of its own.
+func TestAnswersPerHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := limited(t, engine.NewMemory(), message.ReviewerLimits{PerMinute: 2, PerHour: 3})
+		defer e.Close()
+		calls := questions(t, e, 5)
+		answer := func(i int) error {
+			_, err := reviewer(e, "ann").Answer(t.Context(), message.Answer{Key: calls[i].Key, Kind: message.AnswerReject, Digest: calls[i].Digest})
+			return err
+		}
+		for i := range 3 {
+			time.Sleep(5 * time.Minute)
+			if err := answer(i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		if err := answer(3); !errors.Is(err, message.ErrOverLimit) || !strings.Contains(err.Error(), "ann has answered 3 questions within an hour, the limit is 3") {
+			t.Errorf("the fourth: %v", err)
+		}
+		time.Sleep(46 * time.Minute) // the first has left the hour
+		if err := answer(3); err != nil {
+			t.Errorf("an hour later: %v", err)
+		}
+	})
 }

@@ -195,7 +195,11 @@ func (p *Port) Load(ctx context.Context, r message.LoadRequest) (message.LoadRep
 	if err := p.may(ctx, "load", r.V, message.RoleApprover, message.RoleOperator, message.RoleAuditor); err != nil {
 		return message.LoadReply{}, err
 	}
-	return p.e.view.reviewers.Report(stamp().At), nil
+	out, err := p.e.load(ctx, r)
+	if err != nil {
+		return out, opError("load", err)
+	}
+	return out, nil
 }
 
 // Start implements WorkerClient; for workers.

@@ -288,6 +288,11 @@ func (e *Engine) proposeOne(ctx context.Context, by message.Principal, c *messag
 	} else if err := e.decideStep(ctx, m, earlier); err != nil {
 		return nil, opError("propose", err)
 	}
+	given, err := e.assign(m.Call())
+	if err != nil {
+		return nil, opError("propose", err)
+	}
+	defer given()
 	next, err := e.writeFirst(ctx, m, by)
 	if errors.Is(err, message.ErrConflict) {
 		known, lerr := e.last(ctx, c.Key)

@@ -2,19 +2,38 @@ package message
 
 import "time"
 
-// LoadRequest asks what reviewers have to do, and what they have done.
+// LoadRequest asks what reviewers have to do, and what they have done: from the
+// beginning of the journal until now, or within a window.
 type LoadRequest struct {
 	V int `json:"v,omitzero"`
+	// Since and Until bound the answers that count: those given at Since or later
+	// and before Until. Zero: no bound.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+}
+
+// Window reports whether answers are counted within a window.
+func (r LoadRequest) Window() bool { return !r.Since.IsZero() || !r.Until.IsZero() }
+
+// Validate refuses a window that ends before it begins.
+func (r LoadRequest) Validate() error {
+	if !r.Since.IsZero() && !r.Until.IsZero() && !r.Since.Before(r.Until) {
+		return &Error{Code: CodeInvalid, Op: "load", What: "the window ends before it begins", Hint: "name a since that is earlier than until"}
+	}
+	return nil
 }
 
 // LoadReply is the load of the space's reviewers, as one engine's copy of the
-// journal has it. It counts from the beginning of the journal.
+// journal has it. Open questions are those of now; answers are counted from the
+// beginning of the journal, or within the window that was asked for.
 type LoadReply struct {
 	At         time.Time      `json:"at"`
-	Open       int            `json:"open"`       // open questions
-	Unassigned int            `json:"unassigned"` // of those: any approver may answer
-	People     []ReviewerLoad `json:"people"`     // by name
-	Groups     []ReviewerLoad `json:"groups"`     // by name
+	Since      time.Time      `json:"since,omitzero"` // as asked
+	Until      time.Time      `json:"until,omitzero"` // as asked
+	Open       int            `json:"open"`           // open questions
+	Unassigned int            `json:"unassigned"`     // of those: any approver may answer
+	People     []ReviewerLoad `json:"people"`         // by name
+	Groups     []ReviewerLoad `json:"groups"`         // by name
 	Limits     ReviewerLimits `json:"limits,omitzero"`
 	// Refused are the answers that this engine has refused since it started,
 	// because of Limits.
@@ -23,14 +42,26 @@ type LoadReply struct {
 	Others int `json:"others,omitzero"`
 }
 
-// ReviewerLimits bound what one reviewer does; zero: no limit.
+// ReviewerLimits bound what one reviewer does and is given; zero: no limit. What
+// is over a limit is refused with CodeOverLimit and changes nothing.
 type ReviewerLimits struct {
-	// PerMinute is how many answers of one reviewer are taken within sixty
-	// seconds.
+	// PerMinute is how many answers of one reviewer, of whatever kind, are taken
+	// within sixty seconds.
 	PerMinute int `json:"per_minute,omitzero"`
-	// MaxOpen is how many open questions may be assigned to one reviewer: no
-	// further one is handed over to them.
+	// PerHour is the same within sixty minutes.
+	PerHour int `json:"per_hour,omitzero"`
+	// MaxOpen is how many open questions may wait for one reviewer by name: no
+	// further one is handed over to them, and no call is taken from a runtime
+	// whose question only people with so many could answer.
 	MaxOpen int `json:"max_open,omitzero"`
+}
+
+// Validate refuses negative limits.
+func (l ReviewerLimits) Validate() error {
+	if l.PerMinute < 0 || l.PerHour < 0 || l.MaxOpen < 0 {
+		return &Error{Code: CodeInvalid, Op: "limit reviewers", What: "a limit of reviewers is negative", Hint: "name a positive number, or 0 for no limit"}
+	}
+	return nil
 }
 
 // ReviewerLoad is that of one person or group.
@@ -52,9 +83,11 @@ type ReviewerLoad struct {
 	TotalMS int64 `json:"total_ms"`
 	// Within2S of the answers came within two seconds: too soon to have read.
 	Within2S int `json:"within_2s"`
-	// LastMinute is how many answers of whatever kind came within sixty seconds;
-	// 0 for groups.
+	// LastMinute and LastHour are how many answers of whatever kind came within
+	// the last sixty seconds, and minutes, before At, whatever the window; 0 for
+	// groups.
 	LastMinute int `json:"last_minute"`
+	LastHour   int `json:"last_hour,omitzero"`
 }
 
 // ApproveRate is the share of approvals among the answers, from 0 to 1; 0 if

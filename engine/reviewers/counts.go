@@ -11,19 +11,19 @@ import (
 // tooSoon is the time within which nobody reads a question.
 const tooSoon = 2 * time.Second
 
-// window is what PerMinute counts over.
-const window = time.Minute
+// kept is how long instants of answers are kept: the longest of the limits.
+const kept = time.Hour
 
 // counts are those of one person or group.
 type counts struct {
 	load   message.ReviewerLoad // Open and the sums
 	took   times
-	recent []time.Time // of answers of whatever kind, the youngest window of them
+	recent []time.Time // of answers of whatever kind, those of the last hour
 }
 
 // vote counts one.
-func (c *counts) vote(v message.Vote, took time.Duration) {
-	switch v.Kind {
+func (c *counts) vote(kind message.AnswerKind, took time.Duration) {
+	switch kind {
 	case message.AnswerApprove:
 		c.load.Approved++
 	case message.AnswerReject:
@@ -44,25 +44,25 @@ func (c *counts) vote(v message.Vote, took time.Duration) {
 	c.took.add(took)
 }
 
-// maxRecent bounds what is kept of one window. More answers of one person
-// within a minute count as so many.
+// maxRecent bounds what is kept of one person. More answers within the hour
+// count as so many.
 const maxRecent = 10_000
 
-// note remembers an answer for the window.
+// note remembers when an answer came.
 func (c *counts) note(at time.Time) { c.recent = remember(c.recent, at) }
 
-// remember adds an instant and drops what has left the window.
+// remember adds an instant and drops what is no longer needed.
 func remember(recent []time.Time, at time.Time) []time.Time {
 	recent = append(recent, at)
 	first := 0
-	for first < len(recent) && (at.Sub(recent[first]) >= window || len(recent)-first > maxRecent) {
+	for first < len(recent) && (at.Sub(recent[first]) >= kept || len(recent)-first > maxRecent) {
 		first++
 	}
 	return slices.Delete(recent, 0, first)
 }
 
 // within is how many of the instants are in the window that ends at now.
-func within(recent []time.Time, now time.Time) int {
+func within(recent []time.Time, now time.Time, window time.Duration) int {
 	n := 0
 	for _, at := range recent {
 		if now.Sub(at) < window {
@@ -74,7 +74,8 @@ func within(recent []time.Time, now time.Time) int {
 
 func (c *counts) report(name string, now time.Time) message.ReviewerLoad {
 	out := c.load
-	out.Name, out.MedianMS, out.LastMinute = name, c.took.median().Milliseconds(), within(c.recent, now)
+	out.Name, out.MedianMS = name, c.took.median().Milliseconds()
+	out.LastMinute, out.LastHour = within(c.recent, now, time.Minute), within(c.recent, now, time.Hour)
 	return out
 }
 

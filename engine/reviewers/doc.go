@@ -6,7 +6,9 @@
 // A [Ledger] is fed with facts; what it says is a function of them alone. Its
 // memory is bounded by the number of open questions, and for people and groups
 // by [MaxNames]: times are kept in logarithmic buckets, from which the median
-// follows to within five per cent.
+// follows to within five per cent. The latest [MaxLog] answers are kept one by
+// one, so that windows can be asked for; [Read] folds a journal for a window that
+// reaches further back.
 //
 // A question's clock begins with the fact that asks it; asked anew, it begins
 // again. A vote counts once, however often its fact arrives. A vote on a

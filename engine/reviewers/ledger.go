@@ -1,8 +1,6 @@
 package reviewers
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,24 +16,32 @@ const MaxNames = 4096
 // in the order of the journal, though some may be missing.
 type Ledger struct {
 	mu       sync.Mutex // guards all below
+	span     span       // of the votes that are counted
 	open     map[message.Key]*question
-	people   map[string]*counts
-	groups   map[string]*counts
-	others   map[string]struct{} // names beyond MaxNames, as many again
+	sums     sums
+	log      log
 	limits   message.ReviewerLimits
-	accepted map[string][]time.Time // by this ledger's own Admit
-	flying   map[string]int         // admitted, and neither taken nor refused yet
+	accepted map[string][]time.Time              // by this ledger's own Admit
+	flying   map[string]int                      // admitted, and neither taken nor refused yet
+	given    map[string]map[message.Key]struct{} // being given to people, and not on record yet
 	refused  int
+}
+
+// sums are the counts by name.
+type sums struct {
+	people map[string]*counts
+	groups map[string]*counts
+	others map[string]struct{} // names beyond MaxNames, as many again
 }
 
 // question is one that is open.
 type question struct {
 	digest string
+	asks   *message.Requirement // shared with the call's fact
 	since  time.Time
 	votes  int      // already counted
 	people []string // whose word it waits for
 	groups []string
-	asked  []string // groups that may answer, whether or not they still must
 }
 
 // Fact takes in the next fact of a call. Others are passed over.
@@ -51,7 +57,7 @@ func (l *Ledger) Fact(f *message.Fact) {
 		for _, v := range c.Votes[min(q.votes, len(c.Votes)):] {
 			l.vote(q, v)
 		}
-		l.assign(q, nil, nil)
+		l.sums.assign(q, nil, nil)
 	}
 	if c.State != message.ToolCallAsking || c.Question == nil {
 		delete(l.open, c.Key)
@@ -66,10 +72,10 @@ func (l *Ledger) Fact(f *message.Fact) {
 	} else if q.digest != c.Digest {
 		q.since = f.At
 	}
-	q.digest, q.votes = c.Digest, len(c.Votes)
-	people, groups, asked := waitsFor(c)
-	q.asked = asked
-	l.assign(q, people, groups)
+	q.digest, q.votes, q.asks = c.Digest, len(c.Votes), &c.Question.Requirement
+	people, groups := waitsFor(c)
+	l.sums.assign(q, people, groups)
+	l.onRecord(c.Key)
 }
 
 // opened is when the question of a call opened that was not known before.
@@ -81,18 +87,18 @@ func opened(f *message.Fact) time.Time {
 }
 
 // assign replaces those for whose word a question waits.
-func (l *Ledger) assign(q *question, people, groups []string) {
+func (s *sums) assign(q *question, people, groups []string) {
 	for _, set := range []struct {
 		before, now []string
 		of          *map[string]*counts
-	}{{q.people, people, &l.people}, {q.groups, groups, &l.groups}} {
+	}{{q.people, people, &s.people}, {q.groups, groups, &s.groups}} {
 		for _, n := range set.before {
-			if c := l.counts(set.of, n); c != nil {
+			if c := s.counts(set.of, n); c != nil {
 				c.load.Open--
 			}
 		}
 		for _, n := range set.now {
-			if c := l.counts(set.of, n); c != nil {
+			if c := s.counts(set.of, n); c != nil {
 				c.load.Open++
 			}
 		}
@@ -101,7 +107,7 @@ func (l *Ledger) assign(q *question, people, groups []string) {
 }
 
 // counts gives those of a name; nil beyond MaxNames.
-func (l *Ledger) counts(of *map[string]*counts, name string) *counts {
+func (s *sums) counts(of *map[string]*counts, name string) *counts {
 	if *of == nil {
 		*of = map[string]*counts{}
 	}
@@ -109,11 +115,11 @@ func (l *Ledger) counts(of *map[string]*counts, name string) *counts {
 		return c
 	}
 	if len(*of) >= MaxNames {
-		if l.others == nil {
-			l.others = map[string]struct{}{}
+		if s.others == nil {
+			s.others = map[string]struct{}{}
 		}
-		if len(l.others) < MaxNames {
-			l.others[name] = struct{}{}
+		if len(s.others) < MaxNames {
+			s.others[name] = struct{}{}
 		}
 		return nil
 	}
@@ -123,25 +129,48 @@ func (l *Ledger) counts(of *map[string]*counts, name string) *counts {
 }
 
 // vote counts a vote for the person, and for those of the asked groups in which
-// they were.
+// they were. When it came counts for the limits, whatever the window.
 func (l *Ledger) vote(q *question, v message.Vote) {
-	took := max(0, v.At.Sub(q.since))
-	if c := l.counts(&l.people, v.By.Name); c != nil {
-		c.vote(v, took)
-		c.note(v.At)
+	e := entry{at: v.At, kind: v.Kind, took: max(0, v.At.Sub(q.since)), who: v.By.Name, groups: asks(q.asks, v)}
+	if l.span.holds(e.at) {
+		l.sums.vote(e)
 	}
-	for _, g := range q.asked {
-		if slices.Contains(v.Groups, g) {
-			if c := l.counts(&l.groups, g); c != nil {
-				c.vote(v, took)
+	l.log.add(e)
+	if c := l.sums.counts(&l.sums.people, e.who); c != nil {
+		c.note(e.at)
+	}
+}
+
+// asks are those groups of the voter that the question asked as they voted.
+func asks(r *message.Requirement, v message.Vote) []string {
+	if r == nil || len(v.Groups) == 0 {
+		return nil
+	}
+	var out []string
+	for _, p := range r.Tally(nil, "", v.Step).Parts {
+		for _, g := range p.Groups {
+			if slices.Contains(v.Groups, g) {
+				out = append(out, g)
 			}
+		}
+	}
+	return once(out)
+}
+
+func (s *sums) vote(e entry) {
+	if c := s.counts(&s.people, e.who); c != nil {
+		c.vote(e.kind, e.took)
+	}
+	for _, g := range e.groups {
+		if c := s.counts(&s.groups, g); c != nil {
+			c.vote(e.kind, e.took)
 		}
 	}
 }
 
 // waitsFor gives the people and groups whose word an open question waits for,
-// each once, and all groups that may answer.
-func waitsFor(c *message.Call) (people, groups, asked []string) {
+// each once.
+func waitsFor(c *message.Call) (people, groups []string) {
 	spoken := map[string]message.Vote{}
 	for _, v := range c.Votes {
 		if v.Edited {
@@ -152,7 +181,6 @@ func waitsFor(c *message.Call) (people, groups, asked []string) {
 		}
 	}
 	for _, p := range c.Tally().Parts {
-		asked = append(asked, p.Groups...)
 		if p.Missing == 0 {
 			continue
 		}
@@ -164,34 +192,10 @@ func waitsFor(c *message.Call) (people, groups, asked []string) {
 		}
 	}
 	people = slices.DeleteFunc(people, func(n string) bool { _, has := spoken[n]; return has })
-	return once(people), once(groups), once(asked)
+	return once(people), once(groups)
 }
 
 func once(names []string) []string {
 	slices.Sort(names)
 	return slices.Clip(slices.Compact(names))
-}
-
-// Report says how things stand at now.
-func (l *Ledger) Report(now time.Time) message.LoadReply {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := message.LoadReply{
-		At: now, Open: len(l.open), People: reports(l.people, now), Groups: reports(l.groups, now),
-		Limits: l.limits, Refused: l.refused, Others: len(l.others),
-	}
-	for _, q := range l.open {
-		if len(q.people)+len(q.groups) == 0 {
-			out.Unassigned++
-		}
-	}
-	return out
-}
-
-func reports(of map[string]*counts, now time.Time) []message.ReviewerLoad {
-	out := make([]message.ReviewerLoad, 0, len(of))
-	for _, name := range slices.SortedFunc(maps.Keys(of), cmp.Compare[string]) {
-		out = append(out, of[name].report(name, now))
-	}
-	return out
 }

@@ -79,8 +79,8 @@ func TestLedger(t *testing.T) {
 	want := message.LoadReply{
 		At: start.Add(61 * time.Second),
 		People: []message.ReviewerLoad{
-			{Name: "ann", Answered: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002},
-			{Name: "bob", Answered: 2, Approved: 1, Rejected: 1, TotalMS: 40000, MedianMS: 9871, LastMinute: 2},
+			{Name: "ann", Answered: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002, LastHour: 1},
+			{Name: "bob", Answered: 2, Approved: 1, Rejected: 1, TotalMS: 40000, MedianMS: 9871, LastMinute: 2, LastHour: 2},
 		},
 		Groups: []message.ReviewerLoad{{Name: "ops", Answered: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002}},
 	}

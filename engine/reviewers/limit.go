@@ -2,6 +2,8 @@ package reviewers
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -21,34 +23,120 @@ func (l *Ledger) Refused() {
 	l.refused++
 }
 
-// Admit asks leave for an answer of a person at now; to is whom it hands the
-// question over to, or "". Over a limit the error is message.ErrOverLimit and
-// nothing may be written (asking again is no second refusal: see Refused). Otherwise done must be called when the answer was
-// taken, or was not. What other engines have taken counts as far as the ledger
-// knows their facts.
-func (l *Ledger) Admit(who, to string, now time.Time) (done func(taken bool), err error) {
+// Admit asks leave for an answer of a person to a call at now; to is whom it
+// hands the question over to, or "". Over a limit the error is
+// message.ErrOverLimit and nothing may be written (asking again is no second
+// refusal: see Refused). Otherwise done must be called when the answer was taken,
+// or was not. What other engines have taken counts as far as the ledger knows
+// their facts.
+func (l *Ledger) Admit(call message.Key, who, to string, now time.Time) (done func(taken bool), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.limits.MaxOpen > 0 && to != "" {
-		if c := l.people[to]; c != nil && c.load.Open >= l.limits.MaxOpen {
-			return nil, overLimit(fmt.Sprintf("%s has %d open questions already, the limit is %d", to, c.load.Open, l.limits.MaxOpen), "hand it over to somebody else")
+	if to != "" {
+		if n, full := l.full(to); full {
+			return nil, overLimit(fmt.Sprintf("%s has %d open questions already, the limit of open questions for one reviewer is %d", to, n, l.limits.MaxOpen), "hand it over to somebody else")
 		}
 	}
-	if l.limits.PerMinute <= 0 {
-		return func(bool) {}, nil
+	for _, limit := range []struct {
+		most   int
+		window time.Duration
+		words  string
+	}{{l.limits.PerMinute, time.Minute, "a minute"}, {l.limits.PerHour, time.Hour, "an hour"}} {
+		if n := l.answered(who, now, limit.window); limit.most > 0 && n >= limit.most {
+			return nil, overLimit(fmt.Sprintf("%s has answered %d questions within %s, the limit is %d", who, n, limit.words, limit.most), "look at the next one for longer, and try again")
+		}
 	}
-	seen := within(l.accepted[who], now)
-	if c := l.people[who]; c != nil { // those of other engines too
-		seen = max(seen, within(c.recent, now))
-	}
-	if seen+l.flying[who] >= l.limits.PerMinute {
-		return nil, overLimit(fmt.Sprintf("%s has answered %d questions within a minute, the limit is %d", who, seen+l.flying[who], l.limits.PerMinute), "look at the next one for longer, and try again")
+	giving := l.give(call, to)
+	if l.limits.PerMinute <= 0 && l.limits.PerHour <= 0 {
+		return func(bool) { giving() }, nil
 	}
 	if l.flying == nil {
 		l.flying, l.accepted = map[string]int{}, map[string][]time.Time{}
 	}
 	l.flying[who]++
-	return func(taken bool) { l.done(who, now, taken) }, nil
+	return func(taken bool) {
+		l.done(who, now, taken)
+		giving()
+	}, nil
+}
+
+// answered is how many answers of a person count in the window that ends now.
+func (l *Ledger) answered(who string, now time.Time, window time.Duration) int {
+	seen := within(l.accepted[who], now, window)
+	if c := l.sums.people[who]; c != nil { // those of other engines too
+		seen = max(seen, within(c.recent, now, window))
+	}
+	return seen + l.flying[who]
+}
+
+// Assign asks leave to put a new question, of the call, to the people of a
+// requirement. It is refused with message.ErrOverLimit if a part that names
+// people alone has too few left who may be given one more. A group's question is
+// nobody's in particular, and any approver's neither. done must be called when
+// the question is on record, or will not be.
+func (l *Ledger) Assign(call message.Key, r message.Requirement) (done func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.limits.MaxOpen <= 0 {
+		return func() {}, nil
+	}
+	var all []string
+	for _, p := range r.Tally(nil, "", 0).Parts {
+		all = append(all, p.Users...)
+		if len(p.Users) == 0 || len(p.Groups) > 0 {
+			continue
+		}
+		users := once(p.Users)
+		free := slices.DeleteFunc(slices.Clone(users), func(n string) bool { _, full := l.full(n); return full })
+		if len(free) < min(max(r.Quorum, 1), len(users)) {
+			return nil, overLimit(fmt.Sprintf("those who may answer it (%s) have as many open questions as one reviewer may have: the limit is %d", strings.Join(users, ", "), l.limits.MaxOpen), "propose the call again when they have answered some")
+		}
+	}
+	return l.give(call, once(all)...), nil
+}
+
+// full reports whether a person may be given no further question, and how many
+// they have.
+func (l *Ledger) full(name string) (int, bool) {
+	n := len(l.given[name])
+	if c := l.sums.people[name]; c != nil {
+		n += c.load.Open
+	}
+	return n, l.limits.MaxOpen > 0 && n >= l.limits.MaxOpen
+}
+
+// give counts a question as given to people until it is on record.
+func (l *Ledger) give(call message.Key, people ...string) (done func()) {
+	if l.limits.MaxOpen <= 0 {
+		return func() {}
+	}
+	if l.given == nil {
+		l.given = map[string]map[message.Key]struct{}{}
+	}
+	for _, name := range people {
+		if name == "" {
+			continue
+		}
+		if l.given[name] == nil {
+			l.given[name] = map[message.Key]struct{}{}
+		}
+		l.given[name][call] = struct{}{}
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.onRecord(call)
+	}
+}
+
+// onRecord: what was being given is on record, or was not given.
+func (l *Ledger) onRecord(call message.Key) {
+	for name, calls := range l.given {
+		delete(calls, call)
+		if len(calls) == 0 {
+			delete(l.given, name)
+		}
+	}
 }
 
 func (l *Ledger) done(who string, at time.Time, taken bool) {
@@ -62,7 +150,7 @@ func (l *Ledger) done(who string, at time.Time, taken bool) {
 	}
 	if len(l.accepted) > MaxNames {
 		for name, recent := range l.accepted {
-			if within(recent, at) == 0 {
+			if within(recent, at, kept) == 0 {
 				delete(l.accepted, name)
 			}
 		}

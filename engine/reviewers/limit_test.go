@@ -11,6 +11,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
+var call = message.Key{Session: "s", Reply: "r", Call: "x"}
+
 func TestPerMinute(t *testing.T) {
 	var l reviewers.Ledger
 	l.Limit(message.ReviewerLimits{PerMinute: 2})
@@ -30,7 +32,7 @@ func TestPerMinute(t *testing.T) {
 		{"ann", 69 * time.Second, true, false},
 		{"ann", 70 * time.Second, true, true},
 	} {
-		done, err := l.Admit(step.who, "", at(step.at))
+		done, err := l.Admit(call, step.who, "", at(step.at))
 		if (err == nil) != step.ok || err != nil && !errors.Is(err, message.ErrOverLimit) {
 			t.Fatalf("%s after %v: %v", step.who, step.at, err)
 		}
@@ -51,10 +53,10 @@ func TestPerMinuteOfOthers(t *testing.T) {
 	s := asks("a", message.Requirement{})
 	l.Fact(s.fact())
 	l.Fact(s.says(time.Second, by("ann", message.AnswerReject)).ends().fact())
-	if _, err := l.Admit("ann", "", start.Add(time.Minute)); !errors.Is(err, message.ErrOverLimit) {
+	if _, err := l.Admit(call, "ann", "", start.Add(time.Minute)); !errors.Is(err, message.ErrOverLimit) {
 		t.Errorf("within the minute: %v", err)
 	}
-	if _, err := l.Admit("ann", "", start.Add(61*time.Second)); err != nil {
+	if _, err := l.Admit(call, "ann", "", start.Add(61*time.Second)); err != nil {
 		t.Errorf("after it: %v", err)
 	}
 }
@@ -62,14 +64,14 @@ func TestPerMinuteOfOthers(t *testing.T) {
 func TestMaxOpen(t *testing.T) {
 	var l reviewers.Ledger
 	l.Limit(message.ReviewerLimits{MaxOpen: 1})
-	if _, err := l.Admit("ann", "bob", start); err != nil {
+	if _, err := l.Admit(call, "ann", "bob", start); err != nil {
 		t.Errorf("nothing is open yet: %v", err)
 	}
 	l.Fact(asks("a", message.Requirement{Users: []string{"bob"}}).fact())
-	if _, err := l.Admit("ann", "bob", start); !errors.Is(err, message.ErrOverLimit) {
+	if _, err := l.Admit(call, "ann", "bob", start); !errors.Is(err, message.ErrOverLimit) {
 		t.Errorf("bob gets more than one: %v", err)
 	}
-	if _, err := l.Admit("bob", "", start); err != nil {
+	if _, err := l.Admit(call, "bob", "", start); err != nil {
 		t.Errorf("bob cannot answer what he has: %v", err)
 	}
 }
@@ -82,7 +84,7 @@ func TestPerMinuteAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 64 {
 		wg.Go(func() {
-			if done, err := l.Admit("ann", "", start); err == nil {
+			if done, err := l.Admit(call, "ann", "", start); err == nil {
 				taken.Add(1)
 				done(true)
 			}

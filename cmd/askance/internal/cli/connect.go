@@ -131,7 +131,7 @@ func (a *app) likeLastRun(dir node.Dir, last map[string][]string) (node.Config, 
 // lastLimits are the limits of reviewers of the last run. What cannot be read
 // is no absence of limits.
 func lastLimits(last map[string][]string) (l message.ReviewerLimits, err error) {
-	for key, n := range map[string]*int{"reviewer_per_minute": &l.PerMinute, "reviewer_max_open": &l.MaxOpen} {
+	for key, n := range limitSettings(&l) {
 		if text := one(last[key]); text != "" || len(last[key]) > 0 {
 			if *n, err = strconv.Atoi(text); err != nil || *n < 0 {
 				return l, usagef("%s: %s is no number", lastRun, key)

@@ -15,6 +15,7 @@ import (
 )
 
 func (a *app) load() *cobra.Command {
+	var since, until string
 	c := &cobra.Command{
 		Use:     "load",
 		Aliases: []string{"reviewers"},
@@ -22,57 +23,105 @@ func (a *app) load() *cobra.Command {
 		Long: `Shows for each person and group: open questions that wait for their word, how many
 they have answered, the share of approvals, the median time from question to answer
 (to within 5 %), and the share of answers within two seconds, which nobody can have
-read. It counts from the beginning of the journal. A group's answers are those of
-its members to questions that ask the group.
+read. A group's answers are those of its members to questions that ask the group.
 
-askance serve --reviewer-per-minute and --reviewer-max-open set limits; askance
-serve --metrics shows the same to Prometheus.`,
+Answers count from the beginning of the journal or, with --since and --until, those
+given within that window: a time, a day, or how long ago. Open questions and the
+answers of the last minute and hour are always those of now.
+
+askance serve limits reviewers with --reviewer-per-minute, --reviewer-per-hour and
+--reviewer-max-open, and shows the same to Prometheus with --metrics.`,
 		Example: `  askance load
-  askance load --json`,
+  askance load --since 24h
+  askance load --since 2026-03-01 --until 2026-04-01T00:00:00Z --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			r, err := loadWindow(since, until, time.Now())
+			if err != nil {
+				return err
+			}
 			l, err := a.connect(c.Context(), message.RoleAuditor)
 			if err != nil {
 				return err
 			}
 			defer l.Close()
-			r, err := l.Load(c.Context(), message.LoadRequest{V: 1})
+			out, err := l.Load(c.Context(), r)
 			if err != nil {
 				return err
 			}
 			if a.json {
-				return a.document(r)
+				return a.document(out)
 			}
-			return a.printf("%s", a.loadText(r))
+			return a.printf("%s", a.loadText(out))
 		},
 	}
 	a.at.flags(c)
+	c.Flags().StringVar(&since, "since", "", "only answers given at this time or later: 24h (ago), 2026-03-01 or 2026-03-01T12:00:00Z")
+	c.Flags().StringVar(&until, "until", "", "only answers given before this time, written likewise")
 	return c
+}
+
+// loadWindow reads the window that was asked for.
+func loadWindow(since, until string, now time.Time) (message.LoadRequest, error) {
+	r := message.LoadRequest{V: 1}
+	var err error
+	if r.Since, err = ago("since", since, now); err != nil {
+		return r, err
+	}
+	if r.Until, err = ago("until", until, now); err != nil {
+		return r, err
+	}
+	if r.Validate() != nil {
+		return r, usagef("--since must be earlier than --until")
+	}
+	return r, nil
+}
+
+// ago reads an instant: how long ago, a day as it begins here, or a time. "" is
+// none.
+func ago(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d).UTC().Round(0), nil
+	}
+	if day, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
+		return day.UTC(), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, usagef("--%s is %q, write how long ago, such as 24h, a day such as 2026-03-01, or a time such as 2026-03-01T12:00:00Z", flag, text)
+	}
+	return at.UTC(), nil
 }
 
 // loadText is the load as a table, and what stands beside it.
 func (a *app) loadText(r message.LoadReply) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d open questions, %d of them for any approver\n", r.Open, r.Unassigned)
-	if l := r.Limits; l.PerMinute > 0 || l.MaxOpen > 0 {
-		fmt.Fprintf(&b, "limits: %s; %d answers refused by this engine\n", limitsText(l), r.Refused)
+	if text := limitsText(r.Limits); text != "" {
+		fmt.Fprintf(&b, "limits for one reviewer: %s; %d refused by this engine\n", text, r.Refused)
+	}
+	if text := windowText(r); text != "" {
+		b.WriteString(text + "\n")
 	}
 	if len(r.People)+len(r.Groups) == 0 {
-		return b.String() + "Nobody has answered, and no question names anybody.\n"
+		return b.String() + "Nobody has answered, and no open question names anybody.\n"
 	}
 	t := table.New().Border(lipgloss.HiddenBorder()).
 		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderHeader(false).BorderColumn(false).
 		StyleFunc(func(int, int) lipgloss.Style { return lipgloss.NewStyle().PaddingRight(2) })
 	var head []string
-	for _, h := range []string{"REVIEWER", "OPEN", "ANSWERED", "APPROVED", "MEDIAN", "WITHIN 2S", "LAST MINUTE", "PASSED ON"} {
+	for _, h := range []string{"REVIEWER", "OPEN", "ANSWERED", "APPROVED", "MEDIAN", "WITHIN 2S", "LAST MIN", "LAST HOUR", "PASSED ON"} {
 		head = append(head, a.out.Dim(h))
 	}
 	t.Headers(head...)
 	for _, p := range r.People {
-		t.Row(a.loadRow(a.out.Who(term.Clip(reveal.Line(p.Name), 32)), p, fmt.Sprint(p.LastMinute))...)
+		t.Row(a.loadRow(a.out.Who(term.Clip(reveal.Line(p.Name), 32)), p, fmt.Sprint(p.LastMinute), fmt.Sprint(p.LastHour))...)
 	}
 	for _, g := range r.Groups {
-		t.Row(a.loadRow("group "+a.out.Name(term.Clip(reveal.Line(g.Name), 32)), g, "-")...)
+		t.Row(a.loadRow("group "+a.out.Name(term.Clip(reveal.Line(g.Name), 32)), g, "-", "-")...)
 	}
 	for line := range strings.Lines(t.Render() + "\n") {
 		b.WriteString(strings.TrimRight(line, " \n") + "\n")
@@ -86,7 +135,7 @@ func (a *app) loadText(r message.LoadReply) string {
 // hasty is the share of answers within two seconds from which on it is painted.
 const hasty = 0.5
 
-func (a *app) loadRow(name string, r message.ReviewerLoad, lastMinute string) []string {
+func (a *app) loadRow(name string, r message.ReviewerLoad, lastMinute, lastHour string) []string {
 	approved, median, fast := "-", "-", "-"
 	if r.Answered > 0 {
 		approved = percent(r.ApproveRate())
@@ -95,7 +144,7 @@ func (a *app) loadRow(name string, r message.ReviewerLoad, lastMinute string) []
 			fast = a.out.Bad(fast)
 		}
 	}
-	return []string{name, fmt.Sprint(r.Open), fmt.Sprint(r.Answered), approved, median, fast, lastMinute, fmt.Sprint(r.Passed)}
+	return []string{name, fmt.Sprint(r.Open), fmt.Sprint(r.Answered), approved, median, fast, lastMinute, lastHour, fmt.Sprint(r.Passed)}
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
@@ -111,13 +160,31 @@ func took(d time.Duration) string {
 	return age(d)
 }
 
+// windowText says which answers are counted; "" if all are.
+func windowText(r message.LoadReply) string {
+	var out []string
+	if !r.Since.IsZero() {
+		out = append(out, "from "+r.Since.Local().Format(time.DateTime))
+	}
+	if !r.Until.IsZero() {
+		out = append(out, "before "+r.Until.Local().Format(time.DateTime))
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return "answers " + strings.Join(out, " and ")
+}
+
 func limitsText(l message.ReviewerLimits) string {
 	var out []string
 	if l.PerMinute > 0 {
 		out = append(out, fmt.Sprintf("%d answers a minute", l.PerMinute))
 	}
+	if l.PerHour > 0 {
+		out = append(out, fmt.Sprintf("%d answers an hour", l.PerHour))
+	}
 	if l.MaxOpen > 0 {
-		out = append(out, fmt.Sprintf("nothing handed over to who has %d open", l.MaxOpen))
+		out = append(out, fmt.Sprintf("%d open questions", l.MaxOpen))
 	}
 	return strings.Join(out, ", ")
 }

@@ -42,11 +42,31 @@ func TestLoad(t *testing.T) {
 		t.Errorf("load: %+v", r.People)
 	}
 	text := ok(t, "reviewers", "--data", s.data)
-	for _, want := range []string{"2 open questions, 1 of them for any approver", "limits: 2 answers a minute, nothing handed over to who has 5 open", "REVIEWER", "ann", "50%"} {
+	for _, want := range []string{"2 open questions, 1 of them for any approver", "limits for one reviewer: 2 answers a minute, 5 open questions; 0 refused", "REVIEWER", "ann", "50%"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+
+	// A window counts its own answers; what is open is open now.
+	for _, tc := range []struct {
+		window   string
+		answered int
+	}{{"--since 1h", 2}, {"--until 1h", 0}, {"--since 2001-02-03 --until 2001-02-04", 0}, {"--since 2001-02-03T04:05:06Z", 2}, {"--since 1h --until 0s", 2}} {
+		r := decode[message.LoadReply](t, ok(t, append([]string{"load", "--json", "--data", s.data}, strings.Fields(tc.window)...)...))
+		n := 0
+		for _, p := range r.People {
+			n += p.Answered
+		}
+		if n != tc.answered || r.Open != 2 || r.Since.IsZero() && r.Until.IsZero() {
+			t.Errorf("%s: %d answers, %d open, want %d and 2", tc.window, n, r.Open, tc.answered)
+		}
+	}
+	if text := ok(t, "load", "--data", s.data, "--until", "2001-02-03T04:05:06Z"); !strings.Contains(text, "answers before 2001-02-0") {
+		t.Errorf("the window is not named:\n%s", text)
+	}
+	fails(t, cli.ExitUsage, "write how long ago", "load", "--data", s.data, "--since", "yesterday")
+	fails(t, cli.ExitUsage, "must be earlier", "load", "--data", s.data, "--since", "1h", "--until", "2h")
 
 	// The third answer within the minute is refused, the question stays open.
 	f := fails(t, cli.ExitUnavailable, "ann has answered 2 questions within a minute, the limit is 2", "approve", "c3", "--data", s.data, "--as", "ann", "--yes")
@@ -61,8 +81,10 @@ func TestLoad(t *testing.T) {
 	// The limit outlives the server: a command that opens the folder keeps to it.
 	s.stop()
 	fails(t, cli.ExitUnavailable, "the limit is 2", "approve", "c3", "--data", s.data, "--as", "ann", "--yes")
-	if r := decode[message.LoadReply](t, ok(t, "load", "--json", "--data", s.data)); r.Open != 2 || r.People[0].Answered != 2 {
-		t.Errorf("without a server: %+v", r)
+	for _, since := range []string{"", "1h"} {
+		if r := decode[message.LoadReply](t, ok(t, "load", "--json", "--data", s.data, "--since", since)); r.Open != 2 || r.People[0].Answered != 2 {
+			t.Errorf("without a server: %+v", r)
+		}
 	}
 	ok(t, "approve", "c3", "--data", s.data, "--as", "bob", "--yes")
 
@@ -77,7 +99,7 @@ func TestLoad(t *testing.T) {
 
 func TestServeMetrics(t *testing.T) {
 	clean(t)
-	s := limitedServe(t, "--metrics", ":0")
+	s := limitedServe(t, "--metrics", ":0", "--metrics-window", "30m")
 	s.propose("r1", "c1", "boss", `{}`)
 	if !strings.HasPrefix(s.metrics, "http://127.0.0.1:") {
 		t.Fatalf("metrics at %q", s.metrics)
@@ -91,11 +113,12 @@ func TestServeMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"askance_up 1\n", `askance_reviewer_open_questions{kind="person",name="boss"} 1`, "askance_open_questions 1"} {
+	for _, want := range []string{"askance_up 1\n", `askance_reviewer_open_questions{kind="person",name="boss"} 1`, "askance_open_questions 1", "askance_reviewer_recent_window_seconds 1800"} {
 		if !strings.Contains(string(body), want) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
 	}
 	fails(t, cli.ExitError, "metrics:", "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--metrics", "nowhere")
 	fails(t, cli.ExitUsage, "must not be negative", "serve", "--data", t.TempDir(), "--reviewer-per-minute", "-1")
+	fails(t, cli.ExitUsage, "must be positive", "serve", "--data", t.TempDir(), "--metrics-window", "0s")
 }

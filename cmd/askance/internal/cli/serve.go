@@ -24,6 +24,7 @@ type serving struct {
 	remind                                     time.Duration
 	reviewers                                  message.ReviewerLimits
 	metrics                                    string
+	recent                                     time.Duration // window of metrics
 	pace                                       bus.Pace
 	web                                        web.Config
 }
@@ -67,10 +68,12 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	f.StringArrayVar(&s.dirs, "working-dir", nil, "further folder in which tools may edit where the mode lets them; may be repeated")
 	f.DurationVar(&s.remind, "remind", 0, "tell inboxes of an open question again whenever nothing was said about it for so long; 0 never does")
 	f.IntVar(&s.reviewers.PerMinute, "reviewer-per-minute", 0, "refuse answers of one reviewer beyond so many within a minute; 0: no limit")
-	f.IntVar(&s.reviewers.MaxOpen, "reviewer-max-open", 0, "hand nothing more over to a reviewer with so many open questions; 0: no limit")
+	f.IntVar(&s.reviewers.PerHour, "reviewer-per-hour", 0, "refuse answers of one reviewer beyond so many within an hour; 0: no limit")
+	f.IntVar(&s.reviewers.MaxOpen, "reviewer-max-open", 0, "give nothing more to a reviewer with so many open questions: no hand-over, and no proposal whose question only such people could answer; 0: no limit")
 	f.DurationVar(&s.pace.Every, "checkpoint-every", time.Minute, "sign the journal at least so often, if there is anything new")
 	f.IntVar(&s.pace.Records, "checkpoint-records", 1024, "sign the journal after so many records all the same")
 	f.StringVar(&s.metrics, "metrics", "", "address at which Prometheus may scrape /metrics, the names of reviewers included; :9464 is on loopback (default none)")
+	f.DurationVar(&s.recent, "metrics-window", time.Hour, "how far back the metrics askance_reviewer_recent_* reach")
 	f.StringVar(&s.keys, "keys", "", "key file of the space's engines (default engine.key in the data folder; made if it is not there)")
 	serveHTTPFlags(c, &s.web)
 	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached"}, cobra.ShellCompDirectiveNoFileComp))
@@ -104,7 +107,7 @@ func (a *app) serveUntilStopped(ctx context.Context, n *node.Node, cfg node.Conf
 	}
 	scrape := ""
 	if s.metrics != "" {
-		m, err := metrics.Serve(ctx, s.metrics, n.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "askance-metrics"}))
+		m, err := metrics.Serve(ctx, s.metrics, n.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "askance-metrics"}), s.recent)
 		if err != nil {
 			return err
 		}

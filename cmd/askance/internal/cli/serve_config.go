@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -34,8 +35,11 @@ func (a *app) serveConfig(s serving) (node.Config, error) {
 	if s.remind < 0 {
 		return cfg, usagef("--remind is %s, and must not be negative", s.remind)
 	}
-	if s.reviewers.PerMinute < 0 || s.reviewers.MaxOpen < 0 {
-		return cfg, usagef("--reviewer-per-minute and --reviewer-max-open must not be negative")
+	if s.reviewers.Validate() != nil {
+		return cfg, usagef("--reviewer-per-minute, --reviewer-per-hour and --reviewer-max-open must not be negative")
+	}
+	if s.recent <= 0 {
+		return cfg, usagef("--metrics-window is %s, and must be positive", s.recent)
 	}
 	if s.pace.Every <= 0 || s.pace.Records <= 0 {
 		return cfg, usagef("--checkpoint-every and --checkpoint-records must be positive")
@@ -105,11 +109,10 @@ func recordRun(cfg node.Config, policy []string, tools string) error {
 	if cfg.DirectoryBucket {
 		values["directory_bucket"] = []string{"true"}
 	}
-	if n := cfg.Reviewers.PerMinute; n > 0 {
-		values["reviewer_per_minute"] = []string{strconv.Itoa(n)}
-	}
-	if n := cfg.Reviewers.MaxOpen; n > 0 {
-		values["reviewer_max_open"] = []string{strconv.Itoa(n)}
+	for key, n := range limitSettings(&cfg.Reviewers) {
+		if *n > 0 {
+			values[key] = []string{strconv.Itoa(*n)}
+		}
 	}
 	if cfg.Mode != "" {
 		values["mode"] = []string{string(cfg.Mode)}
@@ -123,4 +126,9 @@ func recordRun(cfg node.Config, policy []string, tools string) error {
 		}
 	}
 	return writeLastRun(string(cfg.Dir), values)
+}
+
+// limitSettings are the limits of reviewers by their settings.
+func limitSettings(l *message.ReviewerLimits) map[string]*int {
+	return map[string]*int{"reviewer_per_minute": &l.PerMinute, "reviewer_per_hour": &l.PerHour, "reviewer_max_open": &l.MaxOpen}
 }

@@ -19,7 +19,10 @@ type Engine interface {
 const scrapeTime = 5 * time.Second
 
 // collector reads an engine for each scrape. It is a prometheus.Collector.
-type collector struct{ engine Engine }
+type collector struct {
+	engine Engine
+	recent time.Duration
+}
 
 // who are the labels of a reviewer.
 var who = []string{"kind", "name"}
@@ -42,12 +45,19 @@ var (
 	reviewerOpen = desc("reviewer_open_questions", "Open questions that wait for this person's or group's word.", who...)
 	answers      = desc("reviewer_answers_total", "Answers by kind: approve, reject, answer; pass is a question left to others.", "kind", "name", "answer")
 	tooSoon      = desc("reviewer_answers_within_2s_total", "Answers within two seconds of the question, sooner than one can read.", who...)
-	tookTime     = desc("reviewer_time_to_answer_seconds", "Time from the question to the answer; the median to within 5 %.", who...)
+	tookTime     = desc("reviewer_time_to_answer_seconds", "Time from the question to the answer, since the beginning of the journal; the median to within 5 %.", who...)
+	limit        = desc("reviewer_limit", "Limits for one reviewer that are set: answers per_minute and per_hour, and max_open questions.", "limit")
+
+	window        = desc("reviewer_recent_window_seconds", "How far back the metrics askance_reviewer_recent_* reach.")
+	recentAnswers = desc("reviewer_recent_answers", "Answers within the window, by kind.", "kind", "name", "answer")
+	recentApprove = desc("reviewer_recent_approve_ratio", "Share of approvals among the answers within the window, from 0 to 1.", who...)
+	recentFast    = desc("reviewer_recent_within_2s_ratio", "Share of the answers within the window that came within two seconds of the question.", who...)
+	recentMedian  = desc("reviewer_recent_time_to_answer_median_seconds", "Median time from the question to the answer, of the answers within the window, to within 5 %.", who...)
 )
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{up, build, openCalls, heldCalls, policyError, openAsked, unassigned, refused, others, reviewerOpen, answers, tooSoon, tookTime} {
+	for _, d := range []*prometheus.Desc{up, build, openCalls, heldCalls, policyError, openAsked, unassigned, refused, others, reviewerOpen, answers, tooSoon, tookTime, limit, window, recentAnswers, recentApprove, recentFast, recentMedian} {
 		ch <- d
 	}
 }
@@ -67,6 +77,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- gauge(up, 0)
 		return
 	}
+	late, err := c.engine.Load(ctx, message.LoadRequest{V: 1, Since: time.Now().Add(-c.recent).UTC()})
+	if err != nil {
+		ch <- gauge(up, 0)
+		return
+	}
 	ch <- gauge(up, 1)
 	ch <- gauge(build, 1, info.Version, info.Engine, string(info.Space), info.Durability)
 	ch <- gauge(openCalls, info.Open)
@@ -82,17 +97,47 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	ch <- gauge(others, load.Others)
 	reviewers(ch, "person", load.People)
 	reviewers(ch, "group", load.Groups)
+	for name, n := range map[string]int{"per_minute": load.Limits.PerMinute, "per_hour": load.Limits.PerHour, "max_open": load.Limits.MaxOpen} {
+		if n > 0 {
+			ch <- gauge(limit, n, name)
+		}
+	}
+	ch <- gauge(window, int(c.recent.Seconds()))
+	recent(ch, "person", late.People)
+	recent(ch, "group", late.Groups)
 }
 
 func reviewers(ch chan<- prometheus.Metric, kind string, all []message.ReviewerLoad) {
 	for _, r := range all {
 		ch <- gauge(reviewerOpen, r.Open, kind, r.Name)
-		for answer, n := range map[string]int{"approve": r.Approved, "reject": r.Rejected, "answer": r.ForTool, "pass": r.Passed} {
+		for answer, n := range byKind(r) {
 			ch <- counter(answers, n, kind, r.Name, answer)
 		}
 		ch <- counter(tooSoon, r.Within2S, kind, r.Name)
 		ch <- prometheus.MustNewConstSummary(tookTime, uint64(max(0, r.Answered)), seconds(r.TotalMS), map[float64]float64{0.5: seconds(r.MedianMS)}, kind, r.Name)
 	}
+}
+
+// recent shows those who have answered within the window.
+func recent(ch chan<- prometheus.Metric, kind string, all []message.ReviewerLoad) {
+	for _, r := range all {
+		if r.Answered+r.Passed == 0 {
+			continue
+		}
+		for answer, n := range byKind(r) {
+			ch <- gauge(recentAnswers, n, kind, r.Name, answer)
+		}
+		if r.Answered == 0 {
+			continue
+		}
+		for d, v := range map[*prometheus.Desc]float64{recentApprove: r.ApproveRate(), recentFast: r.FastShare(), recentMedian: seconds(r.MedianMS)} {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, kind, r.Name)
+		}
+	}
+}
+
+func byKind(r message.ReviewerLoad) map[string]int {
+	return map[string]int{"approve": r.Approved, "reject": r.Rejected, "answer": r.ForTool, "pass": r.Passed}
 }
 
 func seconds(ms int64) float64 { return float64(ms) / 1000 }

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/message"
@@ -18,9 +19,17 @@ func (e engine) Info(context.Context) (message.InfoReply, error) {
 	return message.InfoReply{Version: "v1", Engine: "eng_1", Space: "default", Durability: "fsynced", Open: 7, Held: 1, PolicyErr: "bad"}, e.err
 }
 
-func (e engine) Load(context.Context, message.LoadRequest) (message.LoadReply, error) {
+func (e engine) Load(_ context.Context, r message.LoadRequest) (message.LoadReply, error) {
+	if r.Window() {
+		if ago := time.Since(r.Since); ago < 30*time.Minute || ago > 31*time.Minute || !r.Until.IsZero() {
+			return message.LoadReply{}, message.ErrInvalid
+		}
+		return message.LoadReply{
+			People: []message.ReviewerLoad{{Name: "ann", Answered: 2, Approved: 1, Rejected: 1, Within2S: 1, MedianMS: 2500}, {Name: "bob", Open: 3}, {Name: "eve", Passed: 1}},
+		}, e.err
+	}
 	return message.LoadReply{
-		Open: 5, Unassigned: 2, Refused: 3,
+		Open: 5, Unassigned: 2, Refused: 3, Limits: message.ReviewerLimits{PerHour: 60},
 		People: []message.ReviewerLoad{{Name: "ann \"x\"\n", Open: 3, Answered: 4, Approved: 3, Rejected: 1, Within2S: 2, MedianMS: 1500, TotalMS: 9000}},
 		Groups: []message.ReviewerLoad{{Name: "ops", Open: 1}},
 	}, e.err
@@ -29,7 +38,7 @@ func (e engine) Load(context.Context, message.LoadRequest) (message.LoadReply, e
 func scrape(t *testing.T, e engine) []string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	metrics.Handler(e).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	metrics.Handler(e, 30*time.Minute).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
@@ -59,9 +68,22 @@ askance_reviewer_answers_total{answer="reject",kind="group",name="ops"} 0
 askance_reviewer_answers_total{answer="reject",kind="person",name="ann \"x\"\n"} 1
 askance_reviewer_answers_within_2s_total{kind="group",name="ops"} 0
 askance_reviewer_answers_within_2s_total{kind="person",name="ann \"x\"\n"} 2
+askance_reviewer_limit{limit="per_hour"} 60
 askance_reviewer_limit_refusals_total 3
 askance_reviewer_open_questions{kind="group",name="ops"} 1
 askance_reviewer_open_questions{kind="person",name="ann \"x\"\n"} 3
+askance_reviewer_recent_answers{answer="answer",kind="person",name="ann"} 0
+askance_reviewer_recent_answers{answer="answer",kind="person",name="eve"} 0
+askance_reviewer_recent_answers{answer="approve",kind="person",name="ann"} 1
+askance_reviewer_recent_answers{answer="approve",kind="person",name="eve"} 0
+askance_reviewer_recent_answers{answer="pass",kind="person",name="ann"} 0
+askance_reviewer_recent_answers{answer="pass",kind="person",name="eve"} 1
+askance_reviewer_recent_answers{answer="reject",kind="person",name="ann"} 1
+askance_reviewer_recent_answers{answer="reject",kind="person",name="eve"} 0
+askance_reviewer_recent_approve_ratio{kind="person",name="ann"} 0.5
+askance_reviewer_recent_time_to_answer_median_seconds{kind="person",name="ann"} 2.5
+askance_reviewer_recent_window_seconds 1800
+askance_reviewer_recent_within_2s_ratio{kind="person",name="ann"} 0.5
 askance_reviewer_time_to_answer_seconds{kind="group",name="ops",quantile="0.5"} 0
 askance_reviewer_time_to_answer_seconds_sum{kind="group",name="ops"} 0
 askance_reviewer_time_to_answer_seconds_count{kind="group",name="ops"} 0
@@ -82,7 +104,7 @@ func TestMetricsOfASilentEngine(t *testing.T) {
 }
 
 func TestServe(t *testing.T) {
-	s, err := metrics.Serve(t.Context(), ":0", engine{})
+	s, err := metrics.Serve(t.Context(), ":0", engine{}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +123,7 @@ func TestServe(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := metrics.Serve(t.Context(), "nowhere", engine{}); err == nil {
+	if _, err := metrics.Serve(t.Context(), "nowhere", engine{}, time.Hour); err == nil {
 		t.Error("no address is served")
 	}
 }

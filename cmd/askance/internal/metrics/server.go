@@ -21,10 +21,11 @@ type Server struct {
 	wg       sync.WaitGroup
 }
 
-// Handler shows an engine, and the process.
-func Handler(e Engine) http.Handler {
+// Handler shows an engine, and the process. recent is how far back the metrics
+// of recent answers reach.
+func Handler(e Engine, recent time.Duration) http.Handler {
 	all := prometheus.NewRegistry()
-	all.MustRegister(collector{e}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	all.MustRegister(collector{e, recent}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{}))
 	return mux
@@ -32,7 +33,7 @@ func Handler(e Engine) http.Handler {
 
 // Serve answers at an address until Close. Without a host it is that of
 // loopback; port 0 takes a free one.
-func Serve(ctx context.Context, address string, e Engine) (*Server, error) {
+func Serve(ctx context.Context, address string, e Engine, recent time.Duration) (*Server, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -45,7 +46,7 @@ func Serve(ctx context.Context, address string, e Engine) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	s := &Server{listener: l, http: &http.Server{Handler: Handler(e), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 2 * scrapeTime}}
+	s := &Server{listener: l, http: &http.Server{Handler: Handler(e, recent), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 2 * scrapeTime}}
 	s.wg.Go(func() { _ = s.http.Serve(l) }) // ends with ErrServerClosed
 	return s, nil
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/askance-dev/askance/engine/reviewers"
@@ -10,27 +9,13 @@ import (
 )
 
 // Load folds the whole journal.
-func (r *Reader) Load(ctx context.Context, _ message.LoadRequest) (message.LoadReply, error) {
-	ctx, done := context.WithCancelCause(ctx)
-	sum := &loadSum{end: func() { done(errCaughtUp) }}
-	if err := r.journal.Watch(ctx, 0, sum); !errors.Is(err, errCaughtUp) {
+func (r *Reader) Load(ctx context.Context, q message.LoadRequest) (message.LoadReply, error) {
+	if err := q.Validate(); err != nil {
 		return message.LoadReply{}, err
 	}
-	return sum.ledger.Report(time.Now().UTC()), nil
-}
-
-// loadSum feeds a ledger. It is a message.Sink.
-type loadSum struct {
-	ledger reviewers.Ledger
-	end    func()
-}
-
-// Record implements message.Sink.
-func (s *loadSum) Record(r message.Record) {
-	if r.Fact != nil && r.Fact.Call != nil {
-		s.ledger.Fact(r.Fact)
+	sum, err := reviewers.Read(ctx, r.journal, q.Since, q.Until)
+	if err != nil {
+		return message.LoadReply{}, err
 	}
+	return sum.Report(time.Now().UTC()), nil
 }
-
-// CaughtUp implements message.Sink.
-func (s *loadSum) CaughtUp() { s.end() }

@@ -1,0 +1,131 @@
+package reviewers
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// MaxLog bounds how many answers are kept one by one, for windows.
+const MaxLog = 1 << 16
+
+// span is a window of time. The zero value is all of it.
+type span struct{ since, until time.Time }
+
+func (s span) holds(at time.Time) bool {
+	return !at.Before(s.since) && (s.until.IsZero() || at.Before(s.until))
+}
+
+// entry is one answer.
+type entry struct {
+	at     time.Time
+	kind   message.AnswerKind
+	took   time.Duration
+	who    string
+	groups []string // that were asked, and in which the person was
+}
+
+// log has the latest answers, in a ring.
+type log struct {
+	most   int // 0: MaxLog
+	ring   []entry
+	next   int       // where the next goes, once the ring is full
+	before time.Time // the latest instant of what was forgotten
+	lost   bool      // something was
+}
+
+func (l *log) add(e entry) {
+	most := cmp.Or(l.most, MaxLog)
+	if len(l.ring) < most {
+		l.ring = append(l.ring, e)
+		return
+	}
+	if old := l.ring[l.next]; !l.lost || old.at.After(l.before) {
+		l.before, l.lost = old.at, true
+	}
+	l.ring[l.next] = e
+	l.next = (l.next + 1) % most
+}
+
+// covers reports whether everything in the window is at hand.
+func (l *log) covers(s span) bool { return !l.lost || l.before.Before(s.since) }
+
+// Keep sets how many answers are kept one by one instead of MaxLog, before the
+// first fact.
+func (l *Ledger) Keep(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.log.most = max(n, 1)
+}
+
+// Within is a ledger that counts the answers of a window alone. The zero time is
+// no bound.
+func Within(since, until time.Time) *Ledger {
+	return &Ledger{span: span{since, until}}
+}
+
+// Report says how things stand at now, with the answers that the ledger counts.
+func (l *Ledger) Report(now time.Time) message.LoadReply {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.report(&l.sums, l.span, now)
+}
+
+// Window is Report with the answers of a window alone. It reports whether the
+// ledger has them all: it keeps the latest MaxLog answers, and what is older
+// must be read from the journal again (see Within).
+func (l *Ledger) Window(since, until, now time.Time) (message.LoadReply, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := span{since, until}
+	if !l.log.covers(s) {
+		return message.LoadReply{}, false
+	}
+	var in sums
+	for _, q := range l.open {
+		in.assign(&question{}, q.people, q.groups)
+	}
+	for _, e := range l.log.ring {
+		if s.holds(e.at) {
+			in.vote(e)
+		}
+	}
+	for name, c := range l.sums.people {
+		if within(c.recent, now, kept) == 0 {
+			continue
+		}
+		if n := in.counts(&in.people, name); n != nil {
+			n.recent = c.recent
+		}
+	}
+	return l.report(&in, s, now), true
+}
+
+func (l *Ledger) report(in *sums, s span, now time.Time) message.LoadReply {
+	out := message.LoadReply{
+		At: now, Since: s.since, Until: s.until, Open: len(l.open), Limits: l.limits, Refused: l.refused,
+		People: reports(in.people, now), Groups: reports(in.groups, now), Others: len(in.others),
+	}
+	for _, q := range l.open {
+		if len(q.people)+len(q.groups) == 0 {
+			out.Unassigned++
+		}
+	}
+	if s != (span{}) { // who has nothing to do with it
+		out.People, out.Groups = slices.DeleteFunc(out.People, idle), slices.DeleteFunc(out.Groups, idle)
+	}
+	return out
+}
+
+func idle(r message.ReviewerLoad) bool { return r == (message.ReviewerLoad{Name: r.Name}) }
+
+func reports(of map[string]*counts, now time.Time) []message.ReviewerLoad {
+	out := make([]message.ReviewerLoad, 0, len(of))
+	for _, name := range slices.SortedFunc(maps.Keys(of), cmp.Compare[string]) {
+		out = append(out, of[name].report(name, now))
+	}
+	return out
+}
