@@ -58,7 +58,7 @@ func (p *projection) step(c *message.Call, s message.Step) {
 	cause := Cause(s.Cause)
 	switch cause {
 	case Ask:
-		p.add(&message.RequireUserConfirm{EventHeader: p.header(c.Reply), ToolCalls: []message.ToolCallBlock{p.block(c, asking)}})
+		p.ask(c)
 	case Approve, Edit, Reject, Answer:
 		p.confirm(c, cause != Reject)
 	case Deny:
@@ -79,6 +79,14 @@ func (p *projection) step(c *message.Call, s message.Step) {
 		}
 		p.result(c)
 	}
+}
+
+// ask puts the question's digest into the event's id: AgentScope has no place
+// for it, and a frontend's confirm names none.
+func (p *projection) ask(c *message.Call) {
+	e := &message.RequireUserConfirm{EventHeader: p.header(c.Reply), ToolCalls: []message.ToolCallBlock{p.block(c, asking)}}
+	e.ID = message.QuestionEventID(e.ID, c.Digest)
+	p.add(e)
 }
 
 // block shows the call as AgentScope carries it inside its REQUIRE events.
