@@ -22,10 +22,19 @@ type ConnectOptions struct {
 	Principal string
 	// Name shows in the server's list of connections. Default: the principal.
 	Name string
-	// CredsFile is a NATS credentials file. Empty: none.
+	// CredsFile is a NATS credentials file. Empty: none. It is refused if others
+	// can read it.
 	CredsFile string
 	// User and Password log in with a password. Empty: none.
 	User, Password string
+	// CAFile has the certificates, in PEM, of those who may vouch for the server.
+	// Empty: those that the system knows. ServerCert is the server's own instead:
+	// it is believed under any name, and no other is. With either the connection
+	// is encrypted or not made.
+	CAFile, ServerCert string
+	// PlainText permits that a login goes beyond this machine unencrypted. Without
+	// it such a connection is encrypted or not made.
+	PlainText bool
 	// Logger gets what happens to the connection. Nil: nothing is logged.
 	Logger *slog.Logger
 	// Extra options for the client, applied last: TLS, for example.
@@ -60,7 +69,11 @@ func Connect(ctx context.Context, rawURL string, o ConnectOptions) (*nats.Conn, 
 	if err := checkURLs(rawURL); err != nil {
 		return nil, err
 	}
-	return connect(ctx, rawURL, o)
+	secure, err := o.secure(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	return connect(ctx, rawURL, o, secure...)
 }
 
 func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.Option) (*nats.Conn, error) {
@@ -71,6 +84,11 @@ func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.
 	within, cancel := context.WithTimeout(ctx, dialTimeout) // for all servers together
 	defer cancel()
 	d := &firstDial{ctx: within}
+	if o.CredsFile != "" {
+		if err := checkSecretAt(op, o.CredsFile); err != nil {
+			return nil, err
+		}
+	}
 	opts := append(o.nats(), nats.SetCustomDialer(d), nats.Timeout(timeoutFor(ctx)))
 	opts = append(opts, more...)
 	opts = append(opts, o.Extra...)
@@ -85,6 +103,10 @@ func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.
 		e.Err = context.Cause(ctx)
 	case errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked):
 		e.Code, e.What, e.Hint = message.CodeForbidden, RedactURL(rawURL)+" refuses these credentials", "check the user, password or credentials file"
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		e.Code, e.What, e.Hint = message.CodeForbidden, RedactURL(rawURL)+" has no TLS, and the login and the calls would cross the network in plain text", "give the server a certificate, or permit plain text (--nats-insecure)"
+	case isCertificate(err):
+		e.Code, e.What, e.Hint = message.CodeForbidden, "the certificate of "+RedactURL(rawURL)+" is not one to believe", "name the certificate of whoever signed it (--nats-ca)"
 	}
 	return nil, e
 }

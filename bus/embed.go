@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"crypto/rand"
+	"encoding/pem"
 	"log/slog"
 	"net"
 	"strconv"
@@ -50,6 +51,13 @@ type ServerOptions struct {
 	// Connect uses, normally [EngineLogin].
 	Trust *Trust
 	Login string
+	// TLSCert and TLSKey are files in PEM: the certificate chain and private key
+	// with which connections over Listen are encrypted. Empty: they are not.
+	TLSCert, TLSKey string
+	// PlainText permits that logins of Users or Trust cross the network
+	// unencrypted. Without it a server without a certificate listens on loopback
+	// only, unless it asks nobody who they are.
+	PlainText bool
 	// Reopen permits that a store which was served with Trust is served to
 	// anybody. Without it such a store can be opened without Trust only if nobody
 	// else can connect.
@@ -77,6 +85,7 @@ type Server struct {
 	password   string // of the in-process user; "" if there are no users
 	account    string // that has the journals
 	login      string // credentials file of Connect; "" without Trust
+	leaf       []byte // the certificate of Listen; nil without TLS
 	close      sync.Once
 }
 
@@ -165,6 +174,13 @@ func (s *Server) options(o ServerOptions) (*server.Options, error) {
 			opts.Port = server.RANDOM_PORT
 		}
 	}
+	var err error
+	if opts.TLSConfig, err = o.tls(); err != nil {
+		return nil, err
+	}
+	if opts.TLS = opts.TLSConfig != nil; opts.TLS {
+		s.leaf = opts.TLSConfig.Certificates[0].Certificate[0]
+	}
 	return opts, s.admit(opts, o)
 }
 
@@ -228,9 +244,21 @@ func (s *Server) Connect(ctx context.Context, o ConnectOptions) (*nats.Conn, err
 // URL is where other processes connect, or "" without Listen.
 func (s *Server) URL() string {
 	if a, ok := s.ns.Addr().(*net.TCPAddr); ok {
+		if s.leaf != nil {
+			return "tls://" + a.String()
+		}
 		return "nats://" + a.String()
 	}
 	return ""
+}
+
+// Certificate is the one by which other processes know the server, in PEM; nil
+// without TLS.
+func (s *Server) Certificate() []byte {
+	if s.leaf == nil {
+		return nil
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.leaf})
 }
 
 // Durability is what an acknowledgement of this server means.

@@ -170,8 +170,10 @@ func readKeyFile(op, path string, secret bool) ([]byte, error) {
 	if err != nil {
 		return nil, fileError(op, path, err)
 	}
-	if secret && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: op, What: path + " can be read by others (mode " + info.Mode().Perm().String() + ")", Hint: "chmod 600 " + path}
+	if secret {
+		if err := checkSecret(op, path, info); err != nil {
+			return nil, err
+		}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/bus"
@@ -58,9 +59,19 @@ func (a *app) connect(ctx context.Context, role message.Role) (*link, error) {
 	return l, ferr
 }
 
+// as says who connects to a server, and how. The server of a data folder is known
+// by the certificate that it left there.
+func (a *app) as(principal, name, url, login string) bus.ConnectOptions {
+	o := bus.ConnectOptions{Principal: principal, Name: name, CredsFile: login, CAFile: a.at.ca, PlainText: a.at.plain, Logger: a.log}
+	if a.at.nats == "" && a.at.ca == "" && strings.HasPrefix(url, "tls://") {
+		o.ServerCert = node.Dir(a.at.dir()).Certificate()
+	}
+	return o
+}
+
 // dial connects to an engine over NATS and makes sure that one answers.
 func (a *app) dial(ctx context.Context, url string, by message.Principal) (*link, error) {
-	nc, err := bus.Connect(ctx, url, bus.ConnectOptions{Principal: by.Name, Name: "askance " + string(by.Role) + " " + by.Name, CredsFile: a.loginFor(by), Logger: a.log})
+	nc, err := bus.Connect(ctx, url, a.as(by.Name, "askance "+string(by.Role)+" "+by.Name, url, a.loginFor(by)))
 	if err != nil {
 		return nil, err
 	}

@@ -38,8 +38,9 @@ func TestCreds(t *testing.T) {
 	// Whoever works on the data folder itself has the logins that lie there.
 	ok(t, "creds", "add", "operator", "olga", "--data", data)
 
-	// With logins it may listen anywhere.
-	s := serveOn(t, data, "--listen", "0.0.0.0:0", "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
+	// With logins it may listen anywhere, if plain text is permitted.
+	fails(t, cli.ExitUsage, "in plain text", "serve", "--data", data, "--listen", "0.0.0.0:0")
+	s := serveOn(t, data, "--listen", "0.0.0.0:0", "--nats-insecure", "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
 	if s.open {
 		t.Error("serve says that it is open")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/directory"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
@@ -63,6 +64,7 @@ func ExitCode(err error) int {
 	var usage usageError
 	var load *permission.LoadError
 	var tools *toolfile.Error
+	var people *directory.Error
 	var findings findingsError
 	switch {
 	case err == nil:
@@ -71,7 +73,7 @@ func ExitCode(err error) int {
 		return ExitInterrupted
 	case errors.As(err, &findings):
 		return ExitFindings
-	case errors.As(err, &usage), errors.As(err, &load), errors.As(err, &tools):
+	case errors.As(err, &usage), errors.As(err, &load), errors.As(err, &tools), errors.As(err, &people):
 		return ExitUsage
 	}
 	if me, ok := errors.AsType[*message.Error](err); ok {

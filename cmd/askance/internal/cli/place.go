@@ -14,6 +14,8 @@ import (
 // place is where the calls are, and who looks at them.
 type place struct {
 	data, nats, creds, space, as string
+	ca                           string // of the server at nats
+	plain                        bool   // a login may go beyond this machine without TLS
 }
 
 // flags adds the flags of a command that talks to an engine.
@@ -28,6 +30,8 @@ func (p *place) whereFlags(c *cobra.Command) {
 	f.StringVar(&p.data, "data", "", "data folder (default "+defaultData("$HOME")+")")
 	f.StringVar(&p.nats, "nats", "", "URL of a NATS server instead of the data folder's own")
 	f.StringVar(&p.creds, "creds", "", "NATS credentials file")
+	f.StringVar(&p.ca, "nats-ca", "", "certificates, in PEM, of those who may vouch for the NATS server (default those that the system knows)")
+	f.BoolVar(&p.plain, "nats-insecure", false, "let logins and calls cross the network in plain text")
 	f.StringVar(&p.space, "space", "default", "space: one journal, one set of keys and people")
 }
 

@@ -123,7 +123,7 @@ func (a *app) dialServer(ctx context.Context) (*nats.Conn, error) {
 			}
 		}
 	}
-	return bus.Connect(ctx, url, bus.ConnectOptions{Principal: a.at.as, Name: "askance policy put", CredsFile: login, Logger: a.log})
+	return bus.Connect(ctx, url, a.as(a.at.as, "askance policy put", url, login))
 }
 
 // after are the files that the bucket holds afterwards, sorted by name.

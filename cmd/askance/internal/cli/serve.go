@@ -18,6 +18,7 @@ import (
 // serving is what askance serve is told.
 type serving struct {
 	listen, durability, tools, mode, keys, cwd string
+	cert, certKey                              string
 	credsDir                                   string
 	policy, shadow, dirs, people               []string
 	bucket, peopleBucket, insecure             bool
@@ -41,7 +42,9 @@ Without --policy every call asks a person.
 
 With credentials (askance creds init) the embedded server lets in those who have a
 login, and nobody else. Without, it lets in whoever reaches its address, under any
-name: it stays on loopback then, and another address needs --insecure.
+name: it stays on loopback then, and another address needs --insecure. Beyond loopback
+connections with a login are encrypted (--nats-cert, --nats-key; --nats-ca where others
+connect), or refused unless --nats-insecure permits plain text.
 
 SIGINT or SIGTERM stops it: running local calls get ten seconds to end. A second
 signal stops it at once; nothing acknowledged is lost by that either.`,
@@ -54,6 +57,8 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	a.at.whereFlags(c)
 	f := c.Flags()
 	f.StringVar(&s.listen, "listen", "127.0.0.1:4222", "address of the embedded server; port 0 takes a free one")
+	f.StringVar(&s.cert, "nats-cert", "", "certificate chain in PEM: connections to the embedded server are encrypted")
+	f.StringVar(&s.certKey, "nats-key", "", "private key of --nats-cert")
 	f.StringVar(&s.credsDir, "creds-dir", "", "credentials folder: who may log in to the embedded server (default creds in the data folder, if it is there)")
 	f.BoolVar(&s.insecure, "insecure", false, "use no credentials, and let the embedded server listen anywhere: whoever reaches it may act as anybody")
 	f.StringVar(&s.durability, "durability", "fsynced", "what an acknowledgement means: fsynced (on the disk) or cached; with --nats, what that server gives")

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"strconv"
 
@@ -20,6 +19,10 @@ func (a *app) serveConfig(s serving) (node.Config, error) {
 		Dir: node.Dir(a.at.dir()), Space: a.at.spaceID(), Listen: s.listen, NATS: a.at.nats, Creds: a.at.creds,
 		CredsDir: s.credsDir, Reopen: s.insecure, Durability: bus.Durability(s.durability), Keys: s.keys, Policy: s.policy, PolicyBucket: s.bucket, Directory: s.people, DirectoryBucket: s.peopleBucket, Shadow: s.shadow, Version: buildInfo().Version, Log: a.log,
 	}
+	cfg.Cert, cfg.Key, cfg.CA, cfg.PlainText = s.cert, s.certKey, a.at.ca, a.at.plain
+	if err := checkTLS(cfg); err != nil {
+		return cfg, err
+	}
 	if cfg.Dir == "" {
 		return cfg, usagef("no data folder is known: name one with --data")
 	}
@@ -28,6 +31,9 @@ func (a *app) serveConfig(s serving) (node.Config, error) {
 	}
 	if err := findCreds(&cfg, s.insecure); err != nil {
 		return cfg, err
+	}
+	if cfg.CredsDir != "" && cfg.Cert == "" && beyondLoopback(cfg) && !cfg.PlainText {
+		return cfg, usagef("--listen %s is not a loopback address, and logins and calls would cross the network in plain text: give the server a certificate with --nats-cert and --nats-key, listen on 127.0.0.1, or say --nats-insecure", cfg.Listen)
 	}
 	if openBeyondLoopback(cfg) && !s.insecure {
 		return cfg, usagef("--listen %s is not a loopback address, and without credentials the embedded server asks nobody who they are: whoever reaches it may act as anybody, approve calls included; make credentials with askance creds init, listen on 127.0.0.1, use --nats with a server that has accounts, or say --insecure", cfg.Listen)
@@ -85,15 +91,29 @@ func findCreds(cfg *node.Config, insecure bool) error {
 // openBeyondLoopback reports whether other machines may reach the embedded
 // server under any name. A name other than localhost may stand for any address.
 func openBeyondLoopback(cfg node.Config) bool {
-	if cfg.NATS != "" || cfg.Listen == "" || cfg.CredsDir != "" {
+	return cfg.CredsDir == "" && beyondLoopback(cfg)
+}
+
+// beyondLoopback reports whether other machines may reach the embedded server.
+func beyondLoopback(cfg node.Config) bool {
+	if cfg.NATS != "" || cfg.Listen == "" {
 		return false
 	}
 	host, _, err := net.SplitHostPort(cfg.Listen)
-	if err != nil || host == "localhost" {
-		return false // what is no address is refused by the server
+	return err == nil && !bus.OnLoopback(host) // what is no address is refused by the server
+}
+
+// checkTLS refuses what could not be encrypted as it was meant.
+func checkTLS(cfg node.Config) error {
+	switch {
+	case (cfg.Cert == "") != (cfg.Key == ""):
+		return usagef("--nats-cert and --nats-key go together")
+	case cfg.Cert != "" && cfg.NATS != "":
+		return usagef("--nats-cert is for the embedded server; the one of --nats has a certificate of its own")
+	case cfg.CA != "" && cfg.NATS == "":
+		return usagef("--nats-ca is for the server of --nats; the embedded one gets its certificate with --nats-cert")
 	}
-	ip, err := netip.ParseAddr(host)
-	return err != nil || !ip.Unmap().IsLoopback()
+	return nil
 }
 
 // recordRun keeps what an engine runs with in its data folder.

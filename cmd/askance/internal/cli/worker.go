@@ -108,7 +108,8 @@ func (a *app) runWorker(ctx context.Context, w working) error {
 			return &message.Error{Code: message.CodeUnavailable, Op: "worker", What: "no server runs on " + string(dir), Hint: "start askance serve, or name a server with --nats"}
 		}
 	}
-	nc, err := bus.Connect(ctx, url, bus.ConnectOptions{Principal: a.at.as, Name: "askance worker " + a.at.as, CredsFile: a.loginFor(message.Principal{Role: message.RoleWorker, Name: a.at.as}), Logger: a.log})
+	login := a.loginFor(message.Principal{Role: message.RoleWorker, Name: a.at.as})
+	nc, err := bus.Connect(ctx, url, a.as(a.at.as, "askance worker "+a.at.as, url, login))
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,9 @@ func (d Dir) Creds() string { return filepath.Join(string(d), "creds") }
 // Endpoint is the file with the embedded server's URL.
 func (d Dir) Endpoint() string { return filepath.Join(string(d), "endpoint") }
 
+// Certificate is the file with the embedded server's certificate, if it has TLS.
+func (d Dir) Certificate() string { return filepath.Join(string(d), "nats.crt") }
+
 // maxEndpoint bounds what is read of an endpoint file.
 const maxEndpoint = 1024
 
@@ -63,18 +66,29 @@ func (d Dir) Exists() error {
 	return nil
 }
 
-func (d Dir) writeEndpoint(url string) error {
-	tmp, err := os.CreateTemp(string(d), ".endpoint-*")
-	if err != nil {
-		return fmt.Errorf("write the endpoint file: %w", err)
+// writeEndpoint says where the server is, and by which certificate it is known.
+func (d Dir) writeEndpoint(url string, certificate []byte) error {
+	if certificate != nil {
+		if err := d.replace(d.Certificate(), string(certificate)); err != nil {
+			return fmt.Errorf("write the server's certificate: %w", err)
+		}
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // renamed by then, if all went well
-	_, err = tmp.WriteString(url + "\n")
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), d.Endpoint())
-	}
-	if err != nil {
+	if err := d.replace(d.Endpoint(), url+"\n"); err != nil {
 		return fmt.Errorf("write the endpoint file: %w", err)
 	}
 	return nil
+}
+
+// replace writes a file whole or not at all.
+func (d Dir) replace(path, text string) error {
+	tmp, err := os.CreateTemp(string(d), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }() // renamed by then, if all went well
+	_, err = tmp.WriteString(text)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	return err
 }

@@ -35,6 +35,11 @@ type Config struct {
 	Reopen bool
 	// NATS is the URL of an existing server instead of the embedded one.
 	NATS, Creds string
+	// Cert and Key are the files by which connections over Listen are encrypted;
+	// CA has the certificates of those who may vouch for NATS. PlainText permits
+	// logins beyond this machine without TLS.
+	Cert, Key, CA string
+	PlainText     bool
 	// Durability of the embedded server; for an existing one, what its
 	// acknowledgements are said to mean.
 	Durability bus.Durability
@@ -151,7 +156,7 @@ func (n *Node) openKeys(context.Context) (err error) {
 }
 
 func (n *Node) openBus(ctx context.Context) (err error) {
-	o := bus.ConnectOptions{Principal: bus.EngineName, CredsFile: n.cfg.Creds, Logger: n.cfg.Log}
+	o := n.connecting(bus.EngineName)
 	if n.cfg.NATS != "" {
 		n.conn, err = bus.Connect(ctx, n.cfg.NATS, o)
 	} else {
@@ -165,6 +170,15 @@ func (n *Node) openBus(ctx context.Context) (err error) {
 	}
 	n.onClose(func() error { n.conn.Close(); return nil })
 	return nil
+}
+
+// connecting says who connects to the server, and how.
+func (n *Node) connecting(principal string) bus.ConnectOptions {
+	o := bus.ConnectOptions{Principal: principal, CredsFile: n.cfg.Creds, Logger: n.cfg.Log}
+	if n.server == nil {
+		o.CAFile, o.PlainText = n.cfg.CA, n.cfg.PlainText
+	}
+	return o
 }
 
 func (n *Node) openJournal(ctx context.Context) (err error) {
@@ -219,7 +233,7 @@ func (n *Node) open(ctx context.Context) error {
 		}
 		return nil
 	})
-	return n.cfg.Dir.writeEndpoint(url)
+	return n.cfg.Dir.writeEndpoint(url, n.server.Certificate())
 }
 
 // URL is where others connect; "" for an embedded server without a socket.
@@ -239,7 +253,7 @@ func (n *Node) Conn() *nats.Conn { return n.conn }
 // Connect opens another connection to the same server, within the process if
 // the server is the embedded one.
 func (n *Node) Connect(ctx context.Context, principal string) (*nats.Conn, error) {
-	o := bus.ConnectOptions{Principal: principal, CredsFile: n.cfg.Creds, Logger: n.cfg.Log}
+	o := n.connecting(principal)
 	if n.server != nil {
 		return n.server.Connect(ctx, o)
 	}

@@ -13,7 +13,7 @@ const lookForTrust = time.Second
 // openServer starts the embedded server, with the logins of a credentials
 // folder if there is one.
 func (n *Node) openServer(ctx context.Context) error {
-	o := bus.ServerOptions{StoreDir: n.cfg.Dir.Store(), Listen: n.cfg.Listen, Durability: n.cfg.Durability, Logger: n.cfg.Log, Reopen: n.cfg.Reopen}
+	o := bus.ServerOptions{StoreDir: n.cfg.Dir.Store(), Listen: n.cfg.Listen, Durability: n.cfg.Durability, Logger: n.cfg.Log, Reopen: n.cfg.Reopen, TLSCert: n.cfg.Cert, TLSKey: n.cfg.Key, PlainText: n.cfg.PlainText}
 	if dir := n.cfg.CredsDir; dir != "" {
 		var err error
 		if n.trust, err = bus.LoadTrust(dir); err != nil {

@@ -1,0 +1,99 @@
+package bus_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// toHere dials this machine, whatever the host.
+type toHere struct{ t *testing.T }
+
+func (d toHere) Dial(network, address string) (net.Conn, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	var dialer net.Dialer
+	return dialer.DialContext(d.t.Context(), network, "127.0.0.1:"+port)
+}
+
+// A login goes beyond this machine encrypted, or not at all.
+func TestPlainText(t *testing.T) {
+	dir := t.TempDir()
+	server, err := bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: dir, Listen: "127.0.0.1:0", Users: []bus.User{{Name: "ann", Password: "secret"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(server.URL(), "nats://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		host      string
+		plain, ok bool
+	}{
+		{"127.0.0.1", false, true}, {"127.0.0.2", false, true}, {"localhost", false, true}, {"0.0.0.0", false, true}, {"[::ffff:127.0.0.1]", false, true},
+		{"nats.example", false, false}, {"192.0.2.7", false, false}, {"localhost.example", false, false},
+		{"nats.example", true, true},
+	} {
+		url := "nats://" + tc.host + ":" + port
+		nc, err := bus.Connect(t.Context(), url, bus.ConnectOptions{Principal: "ann", User: "ann", Password: "secret", PlainText: tc.plain, Extra: []nats.Option{nats.SetCustomDialer(toHere{t})}})
+		if err == nil {
+			nc.Close()
+		}
+		if tc.ok != (err == nil) || !tc.ok && (!errors.Is(err, message.ErrForbidden) || !strings.Contains(err.Error(), "plain text")) {
+			t.Errorf("%s, plain text permitted %v: %v", tc.host, tc.plain, err)
+		}
+	}
+}
+
+// A server takes no logins over plain text from other machines, unless told so.
+func TestServerPlainText(t *testing.T) {
+	users := []bus.User{{Name: "ann", Password: "secret"}}
+	for name, tc := range map[string]struct {
+		o    bus.ServerOptions
+		code error
+	}{
+		"logins":            {bus.ServerOptions{Listen: "0.0.0.0:0", Users: users}, message.ErrInvalid},
+		"permitted":         {bus.ServerOptions{Listen: "0.0.0.0:0", Users: users, PlainText: true}, nil},
+		"no logins":         {bus.ServerOptions{Listen: "0.0.0.0:0"}, nil},
+		"half":              {bus.ServerOptions{Listen: "0.0.0.0:0", TLSCert: "x.pem"}, message.ErrInvalid},
+		"no file":           {bus.ServerOptions{Listen: "127.0.0.1:0", TLSCert: "x.pem", TLSKey: "x.key"}, message.ErrNotFound},
+		"rubbish":           {bus.ServerOptions{Listen: "127.0.0.1:0", TLSCert: "rubbish", TLSKey: "rubbish"}, message.ErrInvalid},
+		"an open key":       {bus.ServerOptions{Listen: "127.0.0.1:0", TLSCert: "open", TLSKey: "open"}, message.ErrForbidden},
+		"loopback, a login": {bus.ServerOptions{Listen: "127.0.0.1:0", Users: users}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, mode := range map[string]os.FileMode{"rubbish": 0o600, "open": 0o644} {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte("rubbish"), mode); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o := tc.o
+			o.StoreDir = filepath.Join(dir, "store")
+			if o.TLSCert != "" {
+				o.TLSCert = filepath.Join(dir, o.TLSCert)
+			}
+			if o.TLSKey != "" {
+				o.TLSKey = filepath.Join(dir, o.TLSKey)
+			}
+			s, err := bus.StartServer(t.Context(), o)
+			if err == nil {
+				s.Close()
+			}
+			if tc.code == nil && err != nil || tc.code != nil && !errors.Is(err, tc.code) {
+				t.Errorf("StartServer: %v, want %v", err, tc.code)
+			}
+		})
+	}
+}

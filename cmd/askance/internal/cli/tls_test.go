@@ -1,0 +1,119 @@
+package cli_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+)
+
+// certificate writes a certificate for 127.0.0.1 that vouches for itself, and its
+// key.
+func certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "askance test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "nats.pem"), filepath.Join(dir, "nats.key")
+	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	return cert, key
+}
+
+// With a certificate the embedded server speaks TLS alone: the commands of its
+// data folder know it by what it left there, others by who vouches for it.
+func TestServeTLS(t *testing.T) {
+	clean(t)
+	cert, key := certificate(t)
+	other, _ := certificate(t)
+	data := filepath.Join(t.TempDir(), "data")
+	ok(t, "creds", "init", "--data", data)
+	ann, eve := credFile(t, data, "approver", "ann"), credFile(t, data, "auditor", "eve")
+	ok(t, "creds", "add", "operator", "olga", "--data", data)
+	fails(t, cli.ExitUsage, "go together", "serve", "--data", data, "--nats-cert", cert)
+	s := serveOn(t, data, "--listen", "0.0.0.0:0", "--nats-cert", cert, "--nats-key", key)
+	if !strings.HasPrefix(s.url, "tls://") {
+		t.Errorf("serve is at %s", s.url)
+	}
+	ok(t, "list", "--data", data, "--as", "olga")
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(s.url, "tls://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "tls://127.0.0.1:" + port
+	ok(t, "list", "--nats", url, "--nats-ca", cert, "--creds", ann)
+	ok(t, "audit", "verify", "--data", data, "--nats", "nats://127.0.0.1:"+port, "--nats-ca", cert, "--creds", eve)
+	fails(t, cli.ExitForbidden, "not one to believe", "list", "--nats", url, "--nats-ca", other, "--creds", ann)
+	fails(t, cli.ExitForbidden, "not one to believe", "list", "--nats", url, "--creds", ann)
+	fails(t, cli.ExitUsage, "no certificate in PEM", "list", "--nats", url, "--nats-ca", key, "--creds", ann)
+	write(t, filepath.Join(data, "nats.crt"), read(t, other))
+	fails(t, cli.ExitForbidden, "not one to believe", "list", "--data", data, "--as", "olga")
+	s.stop()
+	if err := os.Chmod(key, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitForbidden, "chmod 600", "serve", "--data", data, "--listen", "127.0.0.1:0", "--nats-cert", cert, "--nats-key", key)
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// A login that others can read is refused wherever it is used.
+func TestOpenSecrets(t *testing.T) {
+	clean(t)
+	data := filepath.Join(t.TempDir(), "data")
+	ok(t, "creds", "init", "--data", data)
+	ann := credFile(t, data, "approver", "ann")
+	s := serveOn(t, data)
+	for _, path := range []string{ann, filepath.Join(data, "creds", "engine.creds"), filepath.Join(data, "creds", "secrets", "account.nk"), filepath.Join(data, "engine.key")} {
+		for _, mode := range []os.FileMode{0o644, 0o640, 0o604} {
+			if err := os.Chmod(path, mode); err != nil {
+				t.Fatal(err)
+			}
+			args := []string{"serve", "--data", data, "--listen", "127.0.0.1:0"}
+			switch filepath.Base(path) {
+			case "given.creds":
+				args = []string{"list", "--nats", s.url, "--creds", ann}
+			case "account.nk":
+				args = []string{"creds", "add", "approver", "bob", "--data", data}
+			default:
+				s.stop()
+			}
+			fails(t, cli.ExitForbidden, "chmod 600 "+path, args...)
+		}
+		if err := os.Chmod(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
