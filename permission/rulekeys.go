@@ -60,7 +60,7 @@ type ruleDoc struct {
 	Escalation   []escalationDoc  `key:"escalation" doc:"Who else may answer as time passes."`
 	Remember     *rememberDoc     `key:"remember" doc:"What an approval may cover beyond its call."`
 	Redact       []string         `key:"redact" doc:"Paths into the arguments that people and records must not show, as args.card.*"`
-	Executor     executorDoc      `key:"executor" doc:"Where the call runs once it is allowed."`
+	Executor     executorDoc      `key:"executor" doc:"Where the call runs once it is allowed. Not enforced yet: askance refuses the file."`
 	Audit        auditDoc         `key:"audit" doc:"What is kept about the call."`
 	TrustOptions bool             `key:"trust_options" doc:"Lets an allow rule cover all options of a program of which nothing is known."`
 	IKnow        bool             `key:"i_know" doc:"Accepts what lint refuses in this rule."`
@@ -102,7 +102,7 @@ type executorDoc struct {
 }
 
 type auditDoc struct {
-	Level AuditLevel `key:"level" words:"standard,full" doc:"standard keeps the facts; full the explanation of the decision as well."`
+	Level AuditLevel `key:"level" words:"standard,full" doc:"standard keeps the facts; full the explanation of the decision as well, which is not enforced yet: askance refuses the file."`
 }
 
 type testDoc struct {
