@@ -206,6 +206,9 @@ func (c *compiler) compileContent(r *Rule, tr *toolRules, content string) Patter
 	return c.finishPattern(r, tr, p)
 }
 
+// plainTextHint is for those who write a text where an expression is expected.
+const plainTextHint = `a message is an expression; put a text in quotes of its own: "'Deploy now?'"`
+
 func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, tool *Tool) *program {
 	if text == "" {
 		return nil
@@ -221,7 +224,11 @@ func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, too
 	}
 	for _, f := range done.faults {
 		line, col := r.at.inside(field, f.line, f.col)
-		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: field, Kind: f.kind, Msg: f.msg, Hint: f.hint})
+		hint := f.hint
+		if field == "message" {
+			hint = cmp.Or(hint, plainTextHint)
+		}
+		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: field, Kind: f.kind, Msg: f.msg, Hint: hint})
 	}
 	return done.program
 }
