@@ -38,7 +38,7 @@ const (
 //     ErrState, ErrSuperseded or ErrFinished: the error has the call as it
 //     stands. Only an ErrUnknownOutcome before leaves anything open.
 //   - RevokeLease is answered with what is revoked.
-//   - Wait, Events, List, Show, Info, Load, Leases and ShowLease change nothing.
+//   - Wait, Events, List, Show, Info, Load, Leases, ShowLease and Explain change nothing.
 //
 // After its own restart a runtime finds its calls with List by session, and
 // goes on with Wait.
@@ -163,7 +163,7 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op Op, data []b
 // changes reports whether carrying out the op can leave anything behind.
 func changes(op Op) bool {
 	switch op {
-	case OpWait, OpEvents, OpList, OpShow, OpInfo, OpLoad, OpHeartbeat, OpRecords, OpLeases, OpShowLease:
+	case OpWait, OpEvents, OpList, OpShow, OpInfo, OpLoad, OpHeartbeat, OpRecords, OpLeases, OpShowLease, OpExplain:
 		return false
 	}
 	return true

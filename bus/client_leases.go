@@ -19,6 +19,12 @@ func (c *Client) ShowLease(ctx context.Context, r message.ShowLeaseRequest) (mes
 	return rep, err
 }
 
+// Explain implements engine.Client.
+func (c *Client) Explain(ctx context.Context, r message.ExplainRequest) (message.ExplainReply, error) {
+	rep, _, err := do[message.ExplainReply](ctx, c, OpExplain, r, 0)
+	return rep, err
+}
+
 // RevokeLease implements engine.Client.
 func (c *Client) RevokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error) {
 	l, _, err := do[*message.Lease](ctx, c, OpRevokeLease, r, 0)

@@ -39,6 +39,7 @@ const (
 	OpLeases      Op = "leases"
 	OpShowLease   Op = "show_lease"
 	OpRevokeLease Op = "revoke_lease"
+	OpExplain     Op = "explain"
 
 	OpAnswer    Op = "answer"
 	OpInterrupt Op = "interrupt"

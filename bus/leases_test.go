@@ -57,6 +57,12 @@ func TestLeasesOverNATS(t *testing.T) {
 				t.Errorf("%s is shown %+v, %v", name, show, err)
 			}
 		}
+		for name, c := range map[string]*bus.Client{"approver": bob, "operator": olga, "auditor": eve} {
+			x, err := c.Explain(t.Context(), message.ExplainRequest{Key: callKey("c2")})
+			if err != nil || len(x.Leases) != 1 || x.Leases[0].Lease.ID != day || x.Leases[0].State != message.LeaseExpired || len(x.Trace) == 0 {
+				t.Errorf("to %s it is explained as %+v, %v", name, x, err)
+			}
+		}
 		if _, err := bot.Leases(t.Context(), message.LeasesRequest{}); !errors.Is(err, message.ErrForbidden) {
 			t.Errorf("a runtime lists: %v", err)
 		}

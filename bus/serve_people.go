@@ -13,6 +13,7 @@ var queryConversation = conversation{KindQuery, message.RoleAuditor, map[Op]oper
 
 	OpLeases:    leasesOp,
 	OpShowLease: serve(laneAct, Surface.ShowLease),
+	OpExplain:   serve(laneAct, Surface.Explain),
 }}
 
 // decideConversation: what an approver does.

@@ -30,6 +30,7 @@ type Surface interface {
 	Leases(ctx context.Context, r message.LeasesRequest) (message.LeasesReply, error)
 	ShowLease(ctx context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error)
 	RevokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error)
+	Explain(ctx context.Context, r message.ExplainRequest) (message.ExplainReply, error)
 
 	Start(ctx context.Context, r message.StartRequest) (message.StartReply, error)
 	Heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error)

@@ -93,6 +93,7 @@ type Client interface {
 	Leases(ctx context.Context, r message.LeasesRequest) (message.LeasesReply, error)
 	ShowLease(ctx context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error)
 	RevokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error)
+	Explain(ctx context.Context, r message.ExplainRequest) (message.ExplainReply, error)
 }
 
 // WorkerClient is the engine's side of the worker protocol. Engine.As gives

@@ -103,12 +103,11 @@ func (v *view) applyCall(f *message.Fact, seq uint64) bool {
 	if old == nil {
 		v.insert(r, c)
 	}
-	if l, plain := c.PlainLease(); plain && wasAllowed(f.Path) {
-		v.book.born([]message.Lease{l})
-		v.session(c.SessionKey()).remember(c, l.ID)
-	}
-	if len(c.Leases) > 0 && wasAllowed(f.Path) {
-		v.book.born(c.Leases)
+	if granted := c.Granted(); len(granted) > 0 && wasAllowed(f.Path) {
+		v.book.born(granted)
+		if last := granted[len(granted)-1]; last.Plain {
+			v.session(c.SessionKey()).remember(c, last.ID)
+		}
 	}
 	if c.Open() {
 		r.open[c.Key] = struct{}{}

@@ -1,5 +1,29 @@
 package message
 
+import (
+	"slices"
+	"time"
+)
+
+// Granted are the leases that a call's approval gave, as they were then: those
+// on terms, and what its plain rules stand for.
+func (c *Call) Granted() []Lease {
+	if l, plain := c.PlainLease(); plain {
+		return append(slices.Clip(c.Leases), l)
+	}
+	return c.Leases
+}
+
+// Standing says how the lease stands at an instant.
+func (l *Lease) Standing(now time.Time) LeaseStanding {
+	out := LeaseStanding{Lease: l, State: l.State(now)}
+	if l.Counted() {
+		left := l.UsesLeft()
+		out.UsesLeft = &left
+	}
+	return out
+}
+
 // PlainLease is the lease that an allowed call's Remember stands for: the
 // suggested rules that its approvers accepted as they are. It follows from any
 // fact of the call after it was allowed. ok: there is one.

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"strings"
 
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -15,6 +16,7 @@ func rememberPlainCases() []testCase[*world] {
 		{"beside a rule of the policy that allows", plainNotNeeded},
 		{"when the journal cannot be read", plainUnreadable},
 		{"of a call that hides arguments", plainHidden},
+		{"a decision is explained with its leases", leasesExplained},
 	}
 }
 
@@ -124,5 +126,36 @@ func plainHidden(w *world) {
 	a.Rules = []message.PermissionRule{{ToolName: deploy, Behavior: message.BehaviorAllow}}
 	if err := e.refusalOf("ann", a, message.ErrForbidden); !strings.Contains(err.What, "hide") {
 		w.Errorf("refused with %q", err.What)
+	}
+}
+
+func leasesExplained(w *world) {
+	w.policy.use(w, remembering(nil), rule("never", func(r *permission.Rule) { r.Tools, r.Redact = []string{note}, []string{"args.pin"} }))
+	e := w.engine()
+	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Uses: 3, Scope: message.ScopeUser})
+	c := e.propose(call("d", deploy, `{"n":1}`))[0]
+	for _, p := range []*engine.Port{e.ann(), e.operator(), w.engine().as(message.RoleAuditor, "eve")} {
+		x, err := p.Explain(w.Context(), message.ExplainRequest{Key: c.Key})
+		w.must(err)
+		if len(x.Leases) != 1 || x.Leases[0].Lease.ID != l.ID || x.Leases[0].State != message.LeaseActive || *x.Leases[0].UsesLeft != 2 || x.Leases[0].Lease.GrantedBy[0].By.Name != "ann" || x.Leases[0].Lease.Terms.Until.IsZero() {
+			w.Errorf("the leases are %+v", x.Leases)
+		}
+		if x.Decision.Lease != l.ID || !strings.Contains(string(x.Trace), `"rule":"memory"`) || !strings.Contains(string(x.Trace), `"decision":"ask"`) {
+			w.Errorf("it is explained with %+v, %s", x.Decision, x.Trace)
+		}
+	}
+	_, err := e.ann().Explain(w.Context(), message.ExplainRequest{Key: w.key("unknown")})
+	w.wantErr(err, message.ErrNotFound)
+	q := e.ask("e", note, `{"pin":"`+secret+`"}`)
+	x, err := e.ann().Explain(w.Context(), message.ExplainRequest{Key: q.Key})
+	w.must(err)
+	if len(x.Trace) == 0 || strings.Contains(string(x.Trace), secret) {
+		w.Errorf("the trace is %s", x.Trace)
+	}
+	w.policy.use(w, rule("open", func(r *permission.Rule) { r.Tools, r.When = []string{note}, `args.pin == "x"` }))
+	x, err = e.ann().Explain(w.Context(), message.ExplainRequest{Key: q.Key})
+	w.must(err)
+	if x.Trace != nil || x.Withheld == "" {
+		w.Errorf("a policy that hides nothing explains %s", x.Trace)
 	}
 }

@@ -61,6 +61,9 @@ var methods = []struct {
 	{"ShowLease", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
 		return second(p.ShowLease(ctx, message.ShowLeaseRequest{ID: "lse_x"}))
 	}},
+	{"Explain", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Explain(ctx, message.ExplainRequest{Key: k}))
+	}},
 	{"RevokeLease", []message.Role{message.RoleOperator, message.RoleApprover}, func(ctx context.Context, p *engine.Port, k message.Key) error {
 		return second(p.RevokeLease(ctx, message.RevokeLeaseRequest{ID: "lse_x"}))
 	}},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -59,7 +60,16 @@ func TestRememberOnTerms(t *testing.T) {
 	if c := s.propose("r1", "c3", "pay", `{"cents":501}`); c.State != message.ToolCallAsking {
 		t.Errorf("beyond the budget the call is %s", c.State)
 	}
-	for _, want := range []string{"remembered as " + id + " by ann", "rule used"} {
+	if out := ok(t, append([]string{"show", "c2", "--explain"}, at...)...); !strings.Contains(out, "the policy in force judges it now:\nask by rule large") {
+		t.Errorf("show --explain printed %q", out)
+	}
+	var why struct {
+		Explain message.ExplainReply `json:"explain"`
+	}
+	if err := strictjson.UnmarshalOpen([]byte(ok(t, append([]string{"show", "c2", "--explain", "--json"}, at...)...)), &why); err != nil || len(why.Explain.Leases) != 1 || *why.Explain.Leases[0].UsesLeft != 1 || len(why.Explain.Trace) == 0 {
+		t.Errorf("show --explain --json = %+v, %v", why, err)
+	}
+	for _, want := range []string{"remembered as " + id + " by ann", "rule used  " + id + ", active, given by ann, scope space, 1 of 2 uses left"} {
 		if out := ok(t, append([]string{"show", "c2"}, at...)...); !strings.Contains(out, want) {
 			t.Errorf("show does not say %q:\n%s", want, out)
 		}
@@ -91,6 +101,9 @@ func TestRememberOnTerms(t *testing.T) {
 		t.Errorf("after the revocation the call is %s", c.State)
 	}
 	s.stop() // and in a folder on which nothing runs
+	if out := ok(t, append([]string{"show", "c2", "--explain"}, at...)...); !strings.Contains(out, id+", revoked, given by ann") || !strings.Contains(out, "no engine runs here") {
+		t.Errorf("show --explain printed %q", out)
+	}
 	gone := decode[message.ShowLeaseReply](t, ok(t, append([]string{"rules", "show", id, "--json"}, at...)...))
 	if gone.Lease.Revoked == nil || gone.Lease.Revoked.Reason != "over" || len(gone.Uses) != 1 {
 		t.Errorf("rules show --json = %+v", gone)

@@ -17,10 +17,16 @@ import (
 
 func (a *app) show() *cobra.Command {
 	var ad address
+	var why bool
 	c := &cobra.Command{
 		Use:   "show CALL",
 		Short: "Show a call: arguments, decision, digest, and every step of its life",
+		Long: `Shows a call with its decision and every step of its life. Of a call that
+remembered rules have allowed it says which, who gave them, what is left of them
+and until when. With --explain it also says how the policy in force judges the
+call now, rule by rule, as askance policy explain does.`,
 		Example: `  askance show call_42
+  askance show call_42 --explain
   askance show ticket-7/reply-1/call_42 --json`,
 		Args:              oneCall(&ad),
 		ValidArgsFunction: a.completeCalls(),
@@ -41,14 +47,22 @@ func (a *app) show() *cobra.Command {
 			if w, open := r.Call.Waiting(); open {
 				r.Waiting = &w
 			}
-			if a.json {
-				return a.document(r)
+			x, err := explained(c.Context(), l, r.Call, why)
+			if err != nil {
+				return err
 			}
-			return a.printf("%s", a.callText(a.out, r.Call)+a.historyText(r.History))
+			if a.json {
+				return a.document(shown{r, x})
+			}
+			if err := a.printf("%s", a.callText(a.out, r.Call)+a.reliedText(x)+a.historyText(r.History)); err != nil || !why {
+				return err
+			}
+			return a.printTrace(x)
 		},
 	}
 	a.at.flags(c)
 	ad.flags(c)
+	c.Flags().BoolVar(&why, "explain", false, "say how the policy in force judges the call, rule by rule")
 	return c
 }
 
@@ -82,7 +96,6 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 		row("decision", fmt.Sprintf("%s: %s", d.Behavior, term.SafeLine(d.Reason)))
 		row("source", term.SafeLine(d.Source))
 		row("policy", d.Bundle)
-		row("rule used", term.SafeLine(string(d.Lease)))
 		for _, e := range d.Errors {
 			row("rule error", out.Bad(term.SafeLine(e)))
 		}

@@ -27,7 +27,7 @@ func (f *leaseFold) Record(r message.Record) {
 		l.Seq = r.Seq
 		f.leases[l.ID] = &l
 	case r.Fact.Call != nil:
-		for _, l := range r.Fact.Call.Leases {
+		for _, l := range r.Fact.Call.Granted() {
 			if f.leases[l.ID] == nil {
 				f.leases[l.ID] = &l
 			}
@@ -76,4 +76,22 @@ func (r *Reader) ShowLease(ctx context.Context, q message.ShowLeaseRequest) (mes
 		return message.ShowLeaseReply{Lease: l, Uses: []message.LeaseUse{}}, nil
 	}
 	return rep, err
+}
+
+// Explain knows no policy: that is an engine's.
+func (r *Reader) Explain(ctx context.Context, q message.ExplainRequest) (message.ExplainReply, error) {
+	shown, err := r.Show(ctx, message.ShowRequest{V: q.V, Key: q.Key})
+	if err != nil {
+		return message.ExplainReply{}, err
+	}
+	c := shown.Call
+	out := message.ExplainReply{Key: c.Key, State: c.State, Decision: c.Decision, Leases: []message.LeaseStanding{}, Withheld: "no engine runs here, and no policy is in force"}
+	for _, id := range c.Decision.Leases() {
+		l, err := r.ShowLease(ctx, message.ShowLeaseRequest{ID: id})
+		if err != nil {
+			return message.ExplainReply{}, err
+		}
+		out.Leases = append(out.Leases, l.Lease.Standing(time.Now()))
+	}
+	return out, nil
 }

@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// Explain implements Client; for approvers, operators and auditors.
+func (p *Port) Explain(ctx context.Context, r message.ExplainRequest) (message.ExplainReply, error) {
+	if err := p.may(ctx, "explain", r.V, message.RoleApprover, message.RoleOperator, message.RoleAuditor); err != nil {
+		return message.ExplainReply{}, err
+	}
+	out, err := p.e.explain(ctx, r)
+	if err != nil {
+		return message.ExplainReply{}, opError("explain", err)
+	}
+	return out, nil
+}
+
+func (e *Engine) explain(ctx context.Context, r message.ExplainRequest) (message.ExplainReply, error) {
+	r.Space = e.space
+	if err := r.Key.Validate(); err != nil {
+		return message.ExplainReply{}, err
+	}
+	c, err := e.present(ctx, r.Key)
+	switch {
+	case err != nil:
+		return message.ExplainReply{}, err
+	case c == nil:
+		return message.ExplainReply{}, &message.Error{Code: message.CodeNotFound, What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
+	}
+	out := message.ExplainReply{Key: c.Key, State: c.State, Decision: c.Decision, Leases: []message.LeaseStanding{}}
+	now := stamp().At
+	for _, id := range c.Decision.Leases() {
+		l, err := e.knownLease(ctx, id)
+		if err != nil {
+			return message.ExplainReply{}, err
+		}
+		out.Leases = append(out.Leases, l.Standing(now))
+	}
+	out.Trace, out.Withheld, err = e.trace(ctx, c)
+	return out, err
+}
+
+// trace is how the policy in force judges a call, as JSON. What was hidden of
+// the call stays hidden, also if the policy would show it by now.
+func (e *Engine) trace(ctx context.Context, c *message.Call) (raw message.RawJSON, withheld string, err error) {
+	x := e.policy.Explain(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
+	hidden := c.Redact
+	if c.Question != nil {
+		hidden = slices.Concat(c.Question.Hidden, c.Redact)
+	}
+	for _, path := range hidden {
+		if !slices.Contains(x.Decided.Redact, path) {
+			return nil, "the policy in force does not hide all that was hidden of this call", nil
+		}
+	}
+	raw, err = strictjson.Marshal(x)
+	return raw, "", err
+}

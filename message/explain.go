@@ -1,0 +1,34 @@
+package message
+
+// ExplainRequest asks why a call was decided as it was.
+type ExplainRequest struct {
+	V int `json:"v,omitzero"`
+	Key
+}
+
+// ExplainReply says why a call was decided as it was, and how the policy in
+// force judges it now.
+type ExplainReply struct {
+	Key
+	State ToolCallState `json:"state"`
+	// Decision is the one on record; absent of a call that is not decided yet.
+	Decision *Decision `json:"decision,omitzero"`
+	// Leases are the remembered rules that the decision relies on, as they stand
+	// now.
+	Leases []LeaseStanding `json:"leases"`
+	// Trace is how the policy in force judges the call now, rule by rule, as
+	// askance policy explain --json gives it; its bundle says whether it is the
+	// policy that decided. Absent where it would show what was redacted: Withheld
+	// says so.
+	Trace    RawJSON `json:"trace,omitzero"`
+	Withheld string  `json:"withheld,omitzero"`
+}
+
+// LeaseStanding is a remembered rule and how it stands at the moment.
+type LeaseStanding struct {
+	Lease *Lease     `json:"lease"`
+	State LeaseState `json:"state"`
+	// UsesLeft is for how many further calls it can answer; absent if its uses are
+	// not counted.
+	UsesLeft *int `json:"uses_left,omitzero"`
+}
