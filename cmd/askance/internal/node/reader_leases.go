@@ -80,7 +80,7 @@ func (r *Reader) ShowLease(ctx context.Context, q message.ShowLeaseRequest) (mes
 
 // Explain knows no policy: that is an engine's.
 func (r *Reader) Explain(ctx context.Context, q message.ExplainRequest) (message.ExplainReply, error) {
-	shown, err := r.Show(ctx, message.ShowRequest{V: q.V, Key: q.Key})
+	shown, err := r.Show(ctx, message.ShowRequest(q))
 	if err != nil {
 		return message.ExplainReply{}, err
 	}
