@@ -40,6 +40,9 @@ func ReadThread(ctx context.Context, c engine.Client, session message.SessionID)
 	return t, t.read(ctx, c, session)
 }
 
+// NewThread makes a thread of which nothing was read; see [Thread.Add].
+func NewThread() *Thread { return newThread() }
+
 func newThread() *Thread {
 	return &Thread{Messages: []*message.Msg{}, replies: map[message.ReplyID]*reply{}, said: map[string]*message.Msg{}}
 }

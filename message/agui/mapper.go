@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -18,6 +19,9 @@ type Run struct {
 	// Calls are the calls that the client knows from the history; true: it has
 	// their result too.
 	Calls map[string]bool
+	// Messages are ids that messages of earlier replies have: a block of the same
+	// id gets another one.
+	Messages map[string]bool
 	// Abandons says that the run cancels all that the thread waited for. A peer
 	// before 1.0, which has no cancelled outcome, then gets a success: a RUN_ERROR
 	// would leave it waiting.
@@ -125,20 +129,23 @@ type wait struct {
 
 // NewMapper returns a mapper for a run that begins with a reply.
 func NewMapper(run Run, opt Mapping) *Mapper {
-	return &Mapper{
+	m := &Mapper{
 		run: run, opt: opt,
 		names: map[blockKey]string{}, used: map[string]bool{},
 		calls: map[message.CallID]*callState{}, buffer: &message.Msg{Role: message.RoleAssistant},
 	}
+	maps.Copy(m.used, run.Messages)
+	return m
 }
 
 // Next returns the mapper for the run that goes on with the same reply. It
-// knows what the client has been shown and what is buffered; the old mapper
-// must not be used any more.
+// knows what the client has been shown, what is buffered and what the reply
+// still waits for; the old mapper must not be used any more.
 func (m *Mapper) Next(run Run) *Mapper {
 	n := *m
 	n.run, n.started, n.ended = run, false, false
-	n.open, n.usage, n.waiting, n.at = nil, nil, nil, nil
+	n.open, n.usage, n.at = nil, nil, nil
+	n.waiting = slices.Clone(m.waiting)
 	n.parent, n.called, n.model = "", false, 0
 	for _, c := range n.calls {
 		c.answered = c.answered || run.Calls[c.wire]

@@ -1,0 +1,84 @@
+package agui
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/message"
+)
+
+// Defaults and limits.
+const (
+	// DefaultKeepAlive is the pause between two comments of a stream that says
+	// nothing.
+	DefaultKeepAlive = 15 * time.Second
+	// DefaultGrace is how long a run with open questions waits for calls that
+	// are running beside them before it ends with the questions.
+	DefaultGrace = 5 * time.Second
+	// DefaultPatience is how long a run stays open while nothing but a worker is
+	// busy and says nothing. Then it ends with an interrupt that anyone may
+	// resolve to look again.
+	DefaultPatience = 10 * time.Minute
+	// MaxBody bounds a request in bytes: it carries the whole conversation.
+	MaxBody = 8 << 20
+	// MaxMessages, MaxTools and MaxEntries bound the lists of a request.
+	MaxMessages = 10_000
+	MaxTools    = 256
+	MaxEntries  = 1_000
+	// MaxWatchers is how many streams may follow one thread at once.
+	MaxWatchers = 64
+)
+
+// Config says what to serve.
+type Config struct {
+	// Runners run the agents. Required.
+	Runners agent.Runners
+	// KeepAlive, Grace and Patience are as the defaults of these names say, which
+	// hold where they are 0.
+	KeepAlive, Grace, Patience time.Duration
+	Log                        *slog.Logger // nil: none
+}
+
+// Surface is the AG-UI endpoint. Its methods may be called from many
+// goroutines.
+type Surface struct {
+	cfg     Config
+	log     *slog.Logger
+	threads threads
+}
+
+// New makes the endpoint.
+func New(cfg Config) (*Surface, error) {
+	if cfg.Runners == nil {
+		return nil, errors.New("agui: runners are required")
+	}
+	cfg.KeepAlive = cmp.Or(cfg.KeepAlive, DefaultKeepAlive)
+	cfg.Grace = cmp.Or(cfg.Grace, DefaultGrace)
+	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
+	return &Surface{cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), threads: threads{open: map[threadKey]*load{}}}, nil
+}
+
+// Routes implements gateway.Surface.
+func (s *Surface) Routes() []gateway.Route {
+	talk := gateway.Only(message.RoleRuntime)
+	run := func(path, doc string, connect bool) gateway.Route {
+		return gateway.Route{
+			Method: http.MethodPost, Path: path, Access: talk, Stream: true, MaxBody: MaxBody, Doc: doc,
+			Safe: connect,
+			Serve: func(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+				return s.serve(w, r, p, connect)
+			},
+		}
+	}
+	return []gateway.Route{
+		run("/agui", "Runs the agent of the space (AG-UI: RunAgentInput in, server-sent events out).", false),
+		run("/agui/agents/{agent}", "Runs the agent of that name.", false),
+		run("/agui/connect", "Shows a thread as it stands and follows what is under way, without beginning anything.", true),
+		{Method: http.MethodGet, Path: "/agui", Access: talk, Doc: "Which agents there are, and what they can do.", Serve: s.discover},
+	}
+}

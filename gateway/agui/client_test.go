@@ -1,0 +1,285 @@
+package agui_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+)
+
+// pay is the line that has the agent propose a call which asks.
+const pay = `call pay {"to":"acme","amount":42}`
+
+var (
+	yes = map[string]any{"approved": true}
+	no  = map[string]any{"approved": false}
+)
+
+// TestClientAnswers goes through the answers that a person can give.
+func TestClientAnswers(t *testing.T) {
+	with(t, map[string]func(*scenario){
+		"approve": approve, "edit": edit, "reject": reject, "cancel": cancel, "mixed": mixed, "rules": rules,
+	})
+}
+
+func approve(c *scenario) {
+	a := c.everybody()
+	e := a.say("think let me see", "say I pay.", pay).fine(c.T)
+	if len(e.Interrupts) != 1 {
+		c.Fatalf("interrupts %+v", e.Interrupts)
+	}
+	i := e.Interrupts[0]
+	if i.Reason != "tool_call" || i.Message != "Pay 42 to acme?" || i.ToolCallID != e.Messages[2].ToolCalls[0].ID || !i.Metadata.Askance.MayAnswer || i.Metadata.Askance.Arguments != `{"to":"acme","amount":42}` {
+		c.Errorf("interrupt %+v", i)
+	}
+	if props, ok := i.ResponseSchema["properties"].(map[string]any); !ok || props["editedArgs"] == nil || props["approved"] == nil {
+		c.Errorf("schema %+v", i.ResponseSchema)
+	}
+	e = a.resume(entry(i, yes)).fine(c.T)
+	if len(e.Interrupts) != 0 || len(c.s.asking(c.thread())) != 0 {
+		c.Fatalf("open: %+v", e.Interrupts)
+	}
+	e.says(c.T, `
+user: think let me see | say I pay. | call pay {"to":"acme","amount":42}
+reasoning: let me see
+assistant: pay{"to":"acme","amount":42} I pay.
+tool: {"to":"acme","amount":42}
+assistant: pay: success: {"to":"acme","amount":42}`)
+	e = a.say("say again").fine(c.T)
+	if last := e.Messages[len(e.Messages)-1]; last.Content != "again" {
+		c.Errorf("last message %+v", last)
+	}
+}
+
+func edit(c *scenario) {
+	a := c.everybody()
+	e := a.say(pay).fine(c.T)
+	i := e.Interrupts[0]
+	for name, payload := range map[string]map[string]any{
+		"no payload": {}, "misspelt": {"approved": true, "editedargs": map[string]any{}}, "no object": {"approved": true, "editedArgs": "x"},
+		"breaks the tool's schema": {"approved": true, "editedArgs": map[string]any{"to": "acme", "amount": -1}},
+	} {
+		c.Log(name)
+		want := "payload_invalid"
+		if strings.HasPrefix(name, "breaks") {
+			want = "invalid"
+		}
+		a.resume(entry(i, payload)).refused(c.T, want)
+	}
+	e = a.resume(entry(i, map[string]any{"approved": true, "editedArgs": map[string]any{"amount": 7, "to": "initech"}})).fine(c.T)
+	e.says(c.T, `
+user: call pay {"to":"acme","amount":42}
+assistant: pay{"to":"acme","amount":42}
+tool: {"amount":7,"to":"initech"}
+assistant: pay: success: {"amount":7,"to":"initech"}`)
+}
+
+func reject(c *scenario) {
+	a := c.everybody()
+	e := a.say(pay).fine(c.T)
+	e = a.resume(entry(e.Interrupts[0], map[string]any{"approved": false, "feedback": "too much"})).fine(c.T)
+	if words := e.words(); len(e.Interrupts) != 0 || !strings.Contains(words, "too much") || !strings.Contains(words, "pay: denied") {
+		c.Errorf("after a rejection: %s", words)
+	}
+}
+
+func cancel(c *scenario) {
+	a := c.everybody()
+	e := a.say(pay).fine(c.T)
+	e = a.resume(entry(e.Interrupts[0], nil)).fine(c.T)
+	want := "cancelled"
+	if c.n.alias == "agui-0" {
+		want = "success" // it knows no other end that clears its interrupts
+	}
+	if e.Outcome["type"] != want || len(e.Interrupts) != 0 {
+		c.Errorf("after a cancel: %v, open %+v", e.Outcome, e.Interrupts)
+	}
+	a.say("say on we go").fine(c.T)
+}
+
+// mixed answers one, rejects one, cancels one.
+func mixed(c *scenario) {
+	a := c.everybody()
+	e := a.say(pay, `also pay {"to":"initech","amount":7}`, `also pay {"to":"hooli","amount":8}`).fine(c.T)
+	if len(e.Interrupts) != 3 {
+		c.Fatalf("%d interrupts", len(e.Interrupts))
+	}
+	e = a.resume(entry(e.Interrupts[0], no), entry(e.Interrupts[1], yes), entry(e.Interrupts[2], nil)).fine(c.T)
+	results := e.Messages[len(e.Messages)-1].Content.(string)
+	if lines := strings.Split(results, "\n"); !strings.HasPrefix(lines[0], "pay: denied") || !strings.HasPrefix(lines[1], `pay: success: {"to":"initech"`) || !strings.HasPrefix(lines[2], "pay: denied") {
+		c.Errorf("results\n%s", results)
+	}
+}
+
+// rules remembers a suggested rule, and refuses one that was not suggested.
+func rules(c *scenario) {
+	a := c.everybody()
+	e := a.say(pay).fine(c.T)
+	i := e.Interrupts[0]
+	a.resume(entry(i, map[string]any{"approved": true, "rules": []any{map[string]any{"tool_name": "drop", "rule_content": nil, "behavior": "allow", "source": "x"}}})).refused(c.T, "forbidden")
+	a.resume(entry(i, yes)).fine(c.T)
+}
+
+// TestClientContract goes through the contract of interrupts.
+func TestClientContract(t *testing.T) {
+	with(t, map[string]func(*scenario){
+		"partial": partial, "blocked": blocked, "replay": replay, "other answer": otherAnswer, "race": race, "stray": stray,
+		"restart": restart, "other thread": otherThread, "not an approver": notAnApprover, "quorum": quorum,
+	})
+}
+
+func partial(c *scenario) {
+	a := c.everybody()
+	e := a.say(pay, `also pay {"to":"initech","amount":7}`).fine(c.T)
+	one, two := e.Interrupts[0], e.Interrupts[1]
+	e = a.resume(entry(one, yes))
+	if e.Rejected == nil || !strings.Contains(e.Rejected.Message, two.ID) { // the client itself refuses
+		c.Fatalf("rejected %+v", e.Rejected)
+	}
+	e = a.run(map[string]any{"forget": true, "resume": []any{entry(one, yes)}})
+	if e.Rejected != nil || len(e.RunErrors) != 1 || e.RunErrors[0].Code != "resume_incomplete" {
+		c.Fatalf("partial resume: %+v %+v", e.Rejected, e.RunErrors)
+	}
+	if open := c.s.asking(c.thread()); len(open) != 2 {
+		c.Fatalf("a partial resume was carried out: %v", open)
+	}
+	e = a.resume(entry(one, yes), entry(two, no)).fine(c.T)
+	if len(e.Interrupts) != 0 {
+		c.Errorf("open: %+v", e.Interrupts)
+	}
+}
+
+func blocked(c *scenario) {
+	a := c.everybody()
+	e := a.say(pay).fine(c.T)
+	i := e.Interrupts[0]
+	e = a.run(map[string]any{"forget": true, "say": "say something else"})
+	if len(e.RunErrors) != 1 || e.RunErrors[0].Code != "interrupt_pending" {
+		c.Fatalf("errors %+v", e.RunErrors)
+	}
+	e = a.resume(entry(i, yes)).fine(c.T)
+	if e.words(); len(c.s.asking(c.thread())) != 0 {
+		c.Errorf("still open")
+	}
+}
+
+func replay(c *scenario) {
+	a := c.everybody()
+	e := a.say(pay).fine(c.T)
+	answer := entry(e.Interrupts[0], yes)
+	before := e.raw
+	e = a.resume(answer).fine(c.T)
+	words := e.words()
+	e = a.resume(answer).fine(c.T) // it has seen everything already
+	if e.words() != words || len(e.Custom) != 0 {
+		c.Errorf("a replay changed the conversation:\n%s", e.words())
+	}
+	again := c.n.agent(c.s, gatewaytest.Everything, c.thread(), before...) // the answer to the first was lost
+	e = again.resume(answer).fine(c.T).says(c.T, words)
+	if len(e.Custom) != 0 {
+		c.Errorf("told of another decision: %+v", e.Custom)
+	}
+}
+
+// otherAnswer: a replay with another answer changes nothing.
+func otherAnswer(c *scenario) {
+	a := c.everybody()
+	e := a.say(pay).fine(c.T)
+	i := e.Interrupts[0]
+	words := a.resume(entry(i, yes)).fine(c.T).words()
+	e = a.resume(entry(i, no)).fine(c.T).says(c.T, words)
+	if len(e.Custom) != 1 || e.Custom[0].Name != "askance.overtaken" || e.Custom[0].Value["cause"] != "approve" || e.Custom[0].Value["by"] != gatewaytest.Everything {
+		c.Errorf("told %+v", e.Custom)
+	}
+}
+
+// race: another surface is faster.
+func race(c *scenario) {
+	a := c.everybody()
+	e := a.say(pay).fine(c.T)
+	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], message.AnswerReject, "not this one")
+	e = a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
+	if words := e.words(); !strings.Contains(words, "not this one") || !strings.Contains(words, "pay: denied") || len(e.Interrupts) != 0 {
+		c.Errorf("the client has\n%s", words)
+	}
+	if len(e.Custom) != 1 || e.Custom[0].Value["by"] != gatewaytest.Ann || e.Custom[0].Value["cause"] != "reject" {
+		c.Errorf("told %+v", e.Custom)
+	}
+}
+
+func stray(c *scenario) {
+	a := c.everybody()
+	e := a.say(pay).fine(c.T)
+	e = a.resume(entry(interrupt{ID: "never"}, yes), entry(e.Interrupts[0], yes)).fine(c.T)
+	if len(e.Interrupts) != 0 {
+		c.Errorf("open %+v", e.Interrupts)
+	}
+}
+
+// restart: everything but the journal is lost between question and answer.
+func restart(c *scenario) {
+	a := c.everybody()
+	e := a.say("say first", pay).fine(c.T)
+	c.s.A.Restart()
+	c.s.again()
+	e = a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
+	e.says(c.T, `
+user: say first | call pay {"to":"acme","amount":42}
+assistant: pay{"to":"acme","amount":42} first
+tool: {"to":"acme","amount":42}
+assistant: pay: success: {"to":"acme","amount":42}`)
+}
+
+// otherThread: an answer counts in its own thread alone, and a thread has one
+// owner.
+func otherThread(c *scenario) {
+	a := c.everybody()
+	e := a.say(pay).fine(c.T)
+	b := c.n.agent(c.s, gatewaytest.Everything, c.thread()+".b")
+	got := b.run(map[string]any{"say": "say hello", "resume": []any{entry(e.Interrupts[0], yes)}}).fine(c.T)
+	if open := c.s.asking(c.thread()); len(open) != 1 || !strings.Contains(got.words(), "hello") {
+		c.Errorf("an answer to another thread was taken: %v\n%s", open, got.words())
+	}
+	e = c.n.agent(c.s, gatewaytest.Bot, c.thread()).say("say mine")
+	if e.Rejected == nil || !strings.HasPrefix(e.Rejected.Message, "HTTP 403") || strings.Contains(e.words(), "pay") {
+		c.Errorf("another principal's thread: %+v", e.Rejected)
+	}
+}
+
+// notAnApprover: who may chat and not approve sees for whom the call waits.
+func notAnApprover(c *scenario) {
+	a := c.n.agent(c.s, gatewaytest.Bot, c.thread())
+	e := a.say("call deploy {}").fine(c.T)
+	i := e.Interrupts[0]
+	if i.Metadata.Askance.MayAnswer || !strings.Contains(i.Message, "2 of the group ops") {
+		c.Errorf("interrupt %+v", i)
+	}
+	a.resume(entry(i, yes)).refused(c.T, "forbidden")
+	key := c.s.asking(c.thread())[0]
+	c.s.elsewhere(gatewaytest.Ann, key, message.AnswerApprove, "")
+	a.resume(entry(i, yes)).refused(c.T, "forbidden")
+	c.s.elsewhere(gatewaytest.Bob, key, message.AnswerApprove, "")
+	e = a.resume(entry(i, yes)).fine(c.T)
+	if !strings.Contains(e.words(), "deploy: success") {
+		c.Errorf("the client has\n%s", e.words())
+	}
+	e = a.say(pay).fine(c.T)
+	e = a.resume(entry(e.Interrupts[0], nil)).fine(c.T) // what was begun may be given up
+	if len(e.Interrupts) != 0 || len(c.s.asking(c.thread())) != 0 {
+		c.Errorf("open: %+v", e.Interrupts)
+	}
+}
+
+// quorum: an answer that counts and does not suffice.
+func quorum(c *scenario) {
+	a := c.everybody()
+	e := a.say("call deploy {}").fine(c.T)
+	a.resume(entry(e.Interrupts[0], yes)).refused(c.T, "forbidden") // not of the group
+	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], message.AnswerApprove, "")
+	c.s.elsewhere(gatewaytest.Bob, c.s.asking(c.thread())[0], message.AnswerApprove, "")
+	e = a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
+	if !strings.Contains(e.words(), "deploy: success") {
+		c.Errorf("the client has\n%s", e.words())
+	}
+}

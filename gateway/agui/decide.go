@@ -1,0 +1,194 @@
+package agui
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/message"
+	wire "github.com/askance-dev/askance/message/agui"
+)
+
+// overtakenEvent is the name of the CUSTOM event which tells a client that an
+// answer of its came to nothing: somebody, or time, had decided otherwise.
+const overtakenEvent = "askance.overtaken"
+
+// plan is what a run is to show.
+type plan struct {
+	tale    *tale  // what was before
+	from    uint64 // cursor from which the run follows
+	restate bool   // tell the client all of it, whatever it has
+	done    bool   // nothing is to follow
+	notes   []settled
+}
+
+// openTurnError says that a message has to wait for the turn before.
+type openTurnError struct {
+	reply   message.ReplyID
+	through uint64
+}
+
+func (e *openTurnError) Error() string { return busy().Error() }
+func (e *openTurnError) Unwrap() error { return busy() }
+
+// decide finds out what a run is to do, and does it: answers questions, brings
+// results, begins a turn. A *refusedError is one that the client hears of in the
+// stream.
+func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error) {
+	maps.Copy(r.of.ClientTools, t.tools)
+	r.parked = t.lastPark()
+	if connect {
+		return r.attach(t, true), nil
+	}
+	st, err := stand(ctx, r.owner, t)
+	if err != nil {
+		return nil, err
+	}
+	res, again, err := st.resume(r.in.Resume, time.Now())
+	if err != nil {
+		return nil, refuse(err)
+	}
+	r.noteStrays(res)
+	notes := st.overtaken(r.in.Resume)
+	now := t.tell(t.through, r.run())
+	brought := r.results(now)
+	if !again {
+		if err := r.answer(ctx, st, res); err != nil {
+			return nil, refuse(err)
+		}
+		if err := r.bring(ctx, now.reply, brought); err != nil {
+			return nil, refuse(err)
+		}
+	}
+	switch {
+	case len(brought) > 0 || len(res.Answers)+len(res.Replayed)+len(res.Overtaken) > 0:
+		p := r.goOn(t, st, now, brought)
+		p.notes = notes
+		return p, nil
+	case len(t.fresh(r.in)) > 0:
+		return r.begin(ctx, t, now)
+	}
+	return r.attach(t, false), nil
+}
+
+// run is what the mapper is to know. The calls and messages of earlier replies
+// are the server's to say.
+func (r *run) run() wire.Run {
+	of := r.of
+	of.Calls, of.Messages = nil, nil
+	return of
+}
+
+// noteStrays keeps a trace of answers to what nobody asked.
+func (r *run) noteStrays(res *wire.Resumption) {
+	for _, e := range res.Strays {
+		r.log.Warn("an answer to an interrupt that the thread never had was left aside", "interrupt", e.InterruptID, "status", string(e.Status))
+	}
+}
+
+// results are what the client brings for its own tools.
+func (r *run) results(now *tale) []message.ToolResultBlock {
+	if now.mapper == nil || now.mapper.Ended() {
+		return nil
+	}
+	return r.in.ToolResults(now.mapper.Pending())
+}
+
+// bring hands results of the client's tools to the engine. Those that are there
+// already are left alone.
+func (r *run) bring(ctx context.Context, reply message.ReplyID, results []message.ToolResultBlock) error {
+	for _, b := range results {
+		ev := &message.ExternalExecutionResult{EventHeader: message.NewHeader(reply), ExecutionResults: []message.ToolResultBlock{b}}
+		err := engine.Deliver(ctx, r.owner, r.session, ev, nil)
+		if err != nil && !overtook(err) && !errors.Is(err, message.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// goOn goes on from where the client was given the word. If it has seen
+// something of what came since, it is told where things stand instead.
+func (r *run) goOn(t *thread, st *standing, now *tale, brought []message.ToolResultBlock) *plan {
+	at := st.last()
+	if _, oldest := st.epoch(r.in.Resume); oldest >= 0 {
+		at = st.parks[oldest]
+	}
+	p := &plan{tale: now, from: t.through}
+	if at != nil {
+		then := t.tell(at.Through, r.run())
+		if !beyond(r.in.Messages, then.history.Messages(), now.history.Messages()) {
+			p.tale, p.from = then, at.Through
+		}
+	}
+	if p.tale.mapper == nil || p.tale.mapper.Ended() {
+		p.done = true
+		return p
+	}
+	if len(brought) > 0 && len(p.tale.open) == 0 {
+		p.tale.knows(brought)
+	}
+	return p
+}
+
+// begin begins a turn with what the person has said.
+func (r *run) begin(ctx context.Context, t *thread, now *tale) (*plan, error) {
+	if open := t.open(); open != "" {
+		return r.first(ctx, t, open)
+	}
+	fresh := t.fresh(r.in)
+	in, err := r.turnInput(fresh)
+	if err != nil {
+		return nil, err
+	}
+	by := message.Principal{Role: message.RoleRuntime, Name: r.peer.Name, Auth: r.peer.Auth}
+	reply, err := r.runner.Start(ctx, by, r.session, r.agent, in)
+	if other, ok := errors.AsType[*agent.OpenTurnError](err); ok {
+		return nil, &openTurnError{other.Reply, t.through}
+	}
+	if err != nil {
+		return nil, err
+	}
+	now.said(in.Messages)
+	now.begin(reply)
+	return &plan{tale: now, from: t.through}, nil
+}
+
+// first is what happens to a message while a turn is open. If that waits for
+// people, they are asked, and the message is taken by the next run. Calls that
+// the client was to run and did not are given up. For anything else the message
+// has to wait.
+func (r *run) first(ctx context.Context, t *thread, open message.ReplyID) (*plan, error) {
+	calls, err := r.owner.List(ctx, message.ListRequest{Session: r.session, Reply: open})
+	if err != nil {
+		return nil, err
+	}
+	waits := func(c *message.Call) bool { return c.State == message.ToolCallAsking }
+	switch {
+	case slices.ContainsFunc(calls.Calls, waits):
+		return r.attach(t, false), nil
+	case len(calls.Calls) > 0 && !slices.ContainsFunc(calls.Calls, func(c *message.Call) bool { return !r.clients(c) }):
+		_, err := r.owner.Interrupt(ctx, message.InterruptRequest{Session: r.session, Reply: open, Reason: r.peer.Name + " went on without it"})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, &openTurnError{open, t.through}
+}
+
+// attach shows where the thread stands, and follows what is under way.
+func (r *run) attach(t *thread, restate bool) *plan {
+	now := t.tell(t.through, r.run())
+	p := &plan{tale: now, from: t.through, restate: restate}
+	switch {
+	case t.open() == "":
+		p.done = true
+	case now.mapper == nil || now.reply != t.open():
+		now.begin(t.open())
+	}
+	return p
+}

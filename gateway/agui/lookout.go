@@ -1,0 +1,137 @@
+package agui
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// pending are the calls of a reply that were begun and have no result, in the
+// order in which they were begun.
+type pending []message.CallID
+
+// note takes in an event of the reply.
+func (p *pending) note(e message.Event) {
+	drop := func(id message.CallID) {
+		*p = slices.DeleteFunc(*p, func(o message.CallID) bool { return o == id })
+	}
+	switch e := e.(type) {
+	case *message.ToolCallStart:
+		drop(e.ToolCallID)
+		*p = append(*p, e.ToolCallID)
+	case *message.ToolResultEnd:
+		drop(e.ToolCallID)
+	case *message.ExternalExecutionResult:
+		for _, r := range e.ExecutionResults {
+			drop(r.ID)
+		}
+	default:
+	}
+}
+
+// lookout finds out when a reply can go on no further without people or the
+// client.
+type lookout struct {
+	r      *run
+	parked chan []*message.Call // the calls without a result, as they were then
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func newLookout(r *run) *lookout {
+	return &lookout{r: r, parked: make(chan []*message.Call), cancel: func() {}}
+}
+
+// stop ends the look that is being taken.
+func (l *lookout) stop() {
+	l.cancel()
+	if l.done != nil {
+		<-l.done
+		l.done = nil
+	}
+}
+
+// look begins anew, after something has happened.
+func (l *lookout) look(ctx context.Context) {
+	l.stop()
+	if len(l.r.calls) == 0 || l.r.out.ended {
+		return
+	}
+	ctx, l.cancel = context.WithCancel(ctx)
+	done := make(chan struct{})
+	l.done = done
+	req := message.WaitRequest{Session: l.r.session, Reply: l.r.reply, Calls: slices.Clone(l.r.calls), Until: message.UntilParked}
+	go func() {
+		defer close(done)
+		calls := l.r.s.patient(ctx, l.r, req)
+		if calls == nil {
+			return
+		}
+		select {
+		case l.parked <- calls:
+		case <-ctx.Done():
+		}
+	}()
+}
+
+// patient waits until the run should end; nil if ctx ends before.
+func (s *Surface) patient(ctx context.Context, r *run, req message.WaitRequest) []*message.Call {
+	began := time.Now()
+	for ctx.Err() == nil {
+		req.TimeoutMS = max(10*time.Millisecond, min(20*time.Second, s.cfg.Grace-time.Since(began))).Milliseconds()
+		out, err := r.owner.Wait(ctx, req)
+		if err != nil || len(out.Calls) == 0 {
+			if errors.Is(err, message.ErrNotFound) && time.Since(began) > s.cfg.Grace {
+				req.Calls = known(ctx, r, req) // one was begun and never proposed
+			}
+			pause(ctx, 50*time.Millisecond)
+			continue
+		}
+		someone := slices.ContainsFunc(out.Calls, r.needsSomeone)
+		switch {
+		case someone && (out.Done || time.Since(began) >= s.cfg.Grace):
+			return out.Calls
+		case time.Since(began) >= s.cfg.Patience && r.onlyWorkers(out.Calls):
+			return out.Calls
+		}
+		if out.Done || time.Since(began) >= s.cfg.Grace {
+			pause(ctx, time.Second) // workers are busy; what they say is an event
+		}
+	}
+	return nil
+}
+
+// known are the calls that the engine knows.
+func known(ctx context.Context, r *run, req message.WaitRequest) []message.CallID {
+	return slices.DeleteFunc(slices.Clone(req.Calls), func(id message.CallID) bool {
+		_, err := r.owner.Show(ctx, message.ShowRequest{Key: message.Key{Session: req.Session, Reply: req.Reply, Call: id}})
+		return errors.Is(err, message.ErrNotFound)
+	})
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// needsSomeone reports whether a call waits for a person or for the client.
+func (r *run) needsSomeone(c *message.Call) bool {
+	return c.State == message.ToolCallAsking || c.Open() && c.Hold != message.HoldNone || r.clients(c)
+}
+
+// clients reports whether a call waits for the client to run it.
+func (r *run) clients(c *message.Call) bool {
+	return c.State == message.ToolCallSubmitted && c.Placement == message.PlaceExternal && r.of.ClientTools[c.Tool]
+}
+
+// onlyWorkers reports whether the calls wait for workers, and for nobody else.
+func (r *run) onlyWorkers(calls []*message.Call) bool {
+	return !slices.ContainsFunc(calls, func(c *message.Call) bool { return c.State != message.ToolCallSubmitted })
+}

@@ -1,0 +1,97 @@
+package agui
+
+import (
+	"encoding/json"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// parkEvent is the name of the CUSTOM event which records that a run ended
+// because people or the client are to answer. It makes interrupts outlive the
+// process: which ones the client holds is known from it alone.
+const parkEvent = "askance.agui.park"
+
+// park is its value. It has no arguments and no answers: whoever may read the
+// session's events reads those where the rules hide what is to be hidden.
+type park struct {
+	V     int             `json:"v"` // 1
+	Run   string          `json:"run_id"`
+	Reply message.ReplyID `json:"reply_id"`
+	// Through is the cursor behind the last event that the run has shown.
+	Through uint64  `json:"through"`
+	Asked   []asked `json:"asked,omitzero"`
+	// Tools are the calls that the client is to run, by its own id.
+	Tools []string `json:"tools,omitzero"`
+}
+
+// asked is one interrupt.
+type asked struct {
+	ID   string         `json:"id"` // of the interrupt
+	Call message.CallID `json:"tool_call_id"`
+	// Digest is that of the very question that was put; "" of an interrupt that is
+	// no question about a call.
+	Digest string `json:"digest,omitzero"`
+	// Expires is what the interrupt said, in RFC 3339.
+	Expires string `json:"expires,omitzero"`
+	// Input is the arguments' SHA-256 in hex: an answer that gives back the same is
+	// no edit.
+	Input string `json:"input,omitzero"`
+}
+
+// parkOf reads a record; nil if the event is none.
+func parkOf(e *message.Custom) *park {
+	if e.Name != parkEvent {
+		return nil
+	}
+	text, err := json.Marshal(e.Value)
+	if err != nil {
+		return nil
+	}
+	p := new(park)
+	if err := strictjson.Unmarshal(text, p); err != nil || p.V != 1 || p.Reply == "" {
+		return nil
+	}
+	return p
+}
+
+// event is the record as it is kept.
+func (p *park) event() (message.RawJSON, error) {
+	text, err := strictjson.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	value, err := strictjson.Object(text, strictjson.KeepBigIntegers())
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(&message.Custom{EventHeader: message.NewHeader(""), Name: parkEvent, Value: value})
+}
+
+// find is the interrupt of that id.
+func (p *park) find(id string) (asked, bool) {
+	for _, a := range p.Asked {
+		if a.ID == id {
+			return a, true
+		}
+	}
+	return asked{}, false
+}
+
+// same reports whether two records say the same of what is waited for.
+func (p *park) same(o *park) bool {
+	if o == nil || p.Reply != o.Reply || len(p.Asked) != len(o.Asked) || len(p.Tools) != len(o.Tools) {
+		return false
+	}
+	for i := range p.Asked {
+		if p.Asked[i] != o.Asked[i] {
+			return false
+		}
+	}
+	for i := range p.Tools {
+		if p.Tools[i] != o.Tools[i] {
+			return false
+		}
+	}
+	return true
+}

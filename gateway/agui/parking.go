@@ -1,0 +1,120 @@
+package agui
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+	wire "github.com/askance-dev/askance/message/agui"
+)
+
+// park ends the run because people or the client are to answer, if all that has
+// happened was shown by now. calls are those without a result, as they stand.
+func (r *run) park(ctx context.Context, calls []*message.Call) error {
+	rec := &park{V: 1, Run: r.in.RunID, Reply: r.reply, Through: r.seq}
+	someone := slices.ContainsFunc(calls, r.needsSomeone)
+	for _, c := range calls {
+		switch {
+		case !c.Open():
+			return nil // its result is on the way
+		case c.State == message.ToolCallAsking:
+			q := r.asked[c.Call]
+			if q == nil {
+				return nil // the question is on the way
+			}
+			a, same := q.fill(c, r.interruptID(q, c), r.mayAnswer(c))
+			if !same {
+				return nil
+			}
+			rec.Asked = append(rec.Asked, a)
+		case c.State == message.ToolCallSubmitted && !r.clients(c) && (!someone || c.Hold != message.HoldNone):
+			rec.Asked = append(rec.Asked, asked{ID: r.busyID(c.Call), Call: c.Call})
+		}
+	}
+	rec.Tools = slices.Sorted(maps.Keys(r.mapper.Pending()))
+	if len(rec.Asked) == 0 && len(rec.Tools) == 0 {
+		return nil
+	}
+	return r.end(ctx, rec)
+}
+
+// end records what is asked, then ends the run with it: an interrupt that nobody
+// remembers could not be answered.
+func (r *run) end(ctx context.Context, rec *park) error {
+	events := r.mapper.Park(r.restated()...)
+	if f, ok := events[len(events)-1].(*wire.RunFinished); ok && f.Outcome != nil && f.Outcome.Type == wire.OutcomeInterrupt {
+		if f.Outcome.Interrupts = shown(f.Outcome.Interrupts, rec); len(f.Outcome.Interrupts) == 0 {
+			f.Outcome = pendingTools(rec.Tools, r.of.Peer)
+		}
+	}
+	if !rec.same(r.parked) {
+		raw, err := rec.event()
+		if err != nil {
+			return message.Errorf(message.CodeInternal, "run", "record the interrupts: %w", err)
+		}
+		if _, err := r.owner.Emit(ctx, message.EmitRequest{Session: r.session, Reply: r.reply, Events: []message.RawJSON{raw}}); err != nil {
+			return err
+		}
+		r.parked = rec
+	}
+	return r.out.send(events...)
+}
+
+// pendingTools is the end of a run whose client has tools to run.
+func pendingTools(ids []string, peer wire.Peer) *wire.Outcome {
+	out := &wire.Outcome{Type: wire.OutcomeSuccess}
+	if peer == wire.Peer10 {
+		out.PendingToolCallIDs = ids
+	}
+	return out
+}
+
+// shown keeps the interrupts that are on record.
+func shown(all []wire.Interrupt, rec *park) []wire.Interrupt {
+	return slices.DeleteFunc(all, func(i wire.Interrupt) bool {
+		_, ok := rec.find(i.ID)
+		return !ok
+	})
+}
+
+// restated are the snapshots that clients before 1.0 want before an interrupt.
+// The state is the client's own: agents here have none.
+func (r *run) restated() []wire.Event {
+	state := r.in.State
+	if state == nil {
+		state = message.RawJSON("{}")
+	}
+	return []wire.Event{&wire.StateSnapshot{Snapshot: state}, r.out.history.Snapshot()}
+}
+
+// interruptID names a question within the thread. The same question keeps its
+// id however often it is shown, until an answer to it was taken: if it is open
+// even then, because others must agree, it is put anew.
+func (r *run) interruptID(q *question, c *message.Call) string {
+	if r.parked == nil {
+		return q.id
+	}
+	for _, a := range r.parked.Asked {
+		switch {
+		case a.Call != c.Call || a.Digest != c.Digest:
+		case r.answered[a.ID]:
+			return q.id + "/" + r.in.RunID
+		default:
+			return a.ID
+		}
+	}
+	return q.id
+}
+
+// busyID is the id that the mapper gives to a call that a worker is running.
+func (r *run) busyID(id message.CallID) string {
+	return r.in.RunID + "/" + string(id) + "/running"
+}
+
+// mayAnswer reports whether the peer could answer the question: it has the
+// role, and has not said yes already.
+func (r *run) mayAnswer(c *message.Call) bool {
+	voted := slices.ContainsFunc(c.Votes, func(v message.Vote) bool { return v.By.Name == r.peer.Name && v.On(c.Digest) })
+	return r.peer.Has(message.RoleApprover) && !voted
+}

@@ -1,0 +1,128 @@
+package agui
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	wire "github.com/askance-dev/askance/message/agui"
+)
+
+// questions are those that a reply has put, by call, as the mapper will send
+// them. What the events do not say of them is filled in when the run ends.
+type questions map[message.CallID]*question
+
+type question struct {
+	id        string // as the mapper made it
+	block     message.ToolCallBlock
+	interrupt *wire.Interrupt
+}
+
+func (q questions) put(b *message.ToolCallBlock, i *wire.Interrupt) {
+	q[b.ID] = &question{id: i.ID, block: *b, interrupt: i}
+}
+
+// fill completes the interrupt by the call as it stands, and records what is
+// asked. It returns false if the question is not any more the one that was put.
+func (q *question) fill(c *message.Call, id string, mayAnswer bool) (asked, bool) {
+	if c.State != message.ToolCallAsking || c.Question == nil || c.Input != q.block.Input {
+		return asked{}, false
+	}
+	i := q.interrupt
+	i.ID = id
+	out := asked{ID: i.ID, Call: c.Call, Digest: c.Digest, Input: inputHash(c.Input)}
+	w, _ := c.Waiting()
+	text := c.Question.Text
+	if text == "" {
+		text = "Allow " + c.Tool + "?"
+	}
+	if !mayAnswer {
+		text += " " + whoMust(w)
+	}
+	i.Message = &text
+	i.ResponseSchema = answerSchema(len(c.Suggested) > 0)
+	if !w.Ends.IsZero() {
+		out.Expires = w.Ends.UTC().Format(time.RFC3339Nano)
+		i.ExpiresAt = &out.Expires
+	}
+	meta, err := strictjson.Marshal(map[string]any{"askance": questionMeta{
+		ToolCallID: c.Call, ToolName: c.Tool, Arguments: c.Input, Suggested: c.Suggested,
+		Session: c.Session, Reply: c.Reply, Digest: c.Digest, Rule: c.Question.Rule, Reason: c.Question.Reason,
+		Waiting: w.Tally, MayAnswer: mayAnswer,
+	}})
+	if err == nil {
+		i.Metadata = meta
+	}
+	return out, true
+}
+
+// questionMeta is metadata.askance of an interrupt.
+type questionMeta struct {
+	ToolCallID message.CallID           `json:"toolCallId"` // askance's own; the interrupt's is the client's
+	ToolName   string                   `json:"toolName"`
+	Arguments  string                   `json:"arguments"` // what will run, as JSON text
+	Suggested  []message.PermissionRule `json:"suggestedRules,omitzero"`
+	Session    message.SessionID        `json:"sessionId"`
+	Reply      message.ReplyID          `json:"replyId"`
+	Digest     string                   `json:"digest"`
+	Rule       string                   `json:"rule,omitzero"` // that asked
+	Reason     string                   `json:"reason,omitzero"`
+	Waiting    message.Tally            `json:"waiting"` // who must agree, and who has
+	// MayAnswer says that the reader has the role to answer; whether the rule
+	// wants them is in Waiting.
+	MayAnswer bool `json:"mayAnswer"`
+}
+
+// whoMust says for whom a question waits.
+func whoMust(w message.Waiting) string {
+	var who []string
+	for _, p := range w.Parts {
+		var of []string
+		of = append(of, p.Users...)
+		for _, g := range p.Groups {
+			of = append(of, "the group "+g)
+		}
+		if p.Missing == 0 {
+			continue
+		}
+		if len(of) == 0 {
+			of = []string{"an approver"}
+		}
+		text := strings.Join(of, " or ")
+		if p.Missing > 1 {
+			text = fmt.Sprintf("%d of %s", p.Missing, text)
+		}
+		who = append(who, text)
+	}
+	if len(who) == 0 {
+		who = []string{"an approver"}
+	}
+	return "(Waits for " + strings.Join(who, ", and for ") + ".)"
+}
+
+// answerSchema is the schema of an answer, as [wire.Answer] reads it.
+func answerSchema(rules bool) message.RawJSON {
+	s := `{"type":"object","properties":{"approved":{"type":"boolean"},` +
+		`"editedArgs":{"type":"object","description":"with approved: true; takes the place of all arguments"},` +
+		`"feedback":{"type":"string","description":"with approved: false; why not, for the model"}`
+	if rules {
+		s += `,"rules":{"type":"array","items":{"type":"object"},"description":"with approved: true; of the suggested rules, those to remember"}`
+	}
+	return message.RawJSON(s + `},"required":["approved"],"additionalProperties":false}`)
+}
+
+// inputHash names arguments by their value: members in another order and other
+// white space are the same.
+func inputHash(input string) string {
+	canonical, err := jcs.Canonicalize([]byte(input))
+	if err != nil {
+		canonical = []byte(input)
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,142 @@
+package agui
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/message"
+	wire "github.com/askance-dev/askance/message/agui"
+)
+
+// readInput reads and checks the body of a request. What it refuses is answered
+// by the transport: no run has begun.
+func readInput(r *http.Request) (*wire.RunInput, error) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "read run input", What: "the body is not declared as JSON", Hint: "send Content-Type: application/json"}
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			return nil, &message.Error{Code: message.CodeTooLarge, Op: "read run input", What: fmt.Sprintf("the body is longer than %d bytes", MaxBody), Hint: "send large content as a URL"}
+		}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "read run input", What: "the body did not arrive as a whole", Hint: "send it again", Err: err}
+	}
+	return decodeInput(body)
+}
+
+// decodeInput reads a run's input and checks its size.
+func decodeInput(body []byte) (*wire.RunInput, error) {
+	in, err := wire.DecodeRunInput(body)
+	if err != nil {
+		return nil, err
+	}
+	large := func(what string, n, limit int) error {
+		return &message.Error{Code: message.CodeTooLarge, Op: "read run input", What: fmt.Sprintf("%s has %d, the limit is %d", what, n, limit), Hint: "send less"}
+	}
+	switch {
+	case in.ThreadID == "":
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "read run input", What: "threadId is empty", Hint: "name the thread, for example by a UUID"}
+	case len(in.ThreadID) > message.MaxIDBytes:
+		return nil, large("threadId (in bytes)", len(in.ThreadID), message.MaxIDBytes)
+	case len(in.RunID) > message.MaxIDBytes:
+		return nil, large("runId (in bytes)", len(in.RunID), message.MaxIDBytes)
+	case len(in.Messages) > MaxMessages:
+		return nil, large("messages", len(in.Messages), MaxMessages)
+	case len(in.Tools) > MaxTools:
+		return nil, large("tools", len(in.Tools), MaxTools)
+	case len(in.Resume) > MaxEntries:
+		return nil, large("resume", len(in.Resume), MaxEntries)
+	}
+	return in, nil
+}
+
+// agentOf is the agent that a path names; without one, the first.
+func agentOf(r *http.Request, runner *agent.Runner) (string, error) {
+	all := runner.Agents()
+	name := r.PathValue("agent")
+	if name == "" && len(all) > 0 {
+		return all[0].Name, nil
+	}
+	for _, a := range all {
+		if a.Name == name {
+			return name, nil
+		}
+	}
+	return "", &message.Error{Code: message.CodeNotFound, Op: "run", What: fmt.Sprintf("there is no agent %q", name), Hint: "GET /agui lists them"}
+}
+
+func agentURL(name string) string { return "/agui/agents/" + url.PathEscape(name) }
+
+// turnInput is what a run brings for the agent's turn: the messages that are
+// new, the client's tools, and what else the frontend tells.
+func (r *run) turnInput(fresh []*wire.Message) (agent.Input, error) {
+	in := agent.Input{Input: map[string]message.RawJSON{}}
+	for _, m := range fresh {
+		msg, err := r.said(m)
+		if err != nil {
+			return in, err
+		}
+		in.Messages = append(in.Messages, msg)
+	}
+	for _, t := range r.in.Tools {
+		in.Tools = append(in.Tools, agent.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters, Client: true})
+	}
+	for name, raw := range map[string]message.RawJSON{"state": r.in.State, "context": contextOf(r.in), "forwardedProps": r.in.ForwardedProps} {
+		if raw != nil {
+			in.Input[name] = raw
+		}
+	}
+	return in, nil
+}
+
+// said is a message of the person, or of the program in front of them.
+func (r *run) said(m *wire.Message) (*message.Msg, error) {
+	if m.Role == wire.RoleUser {
+		return m.UserMsg(message.Codec{}, r.peer.Name)
+	}
+	return message.Codec{}.SystemMsg(r.peer.Name, message.Content{Text: m.Content.String()}, message.WithID(m.ID))
+}
+
+// contextOf is the context as JSON; nil if there is none.
+func contextOf(in *wire.RunInput) message.RawJSON {
+	if len(in.Context) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	b.WriteByte('[')
+	for i, c := range in.Context {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(object(map[string]any{"description": c.Description, "value": c.Value}))
+	}
+	b.WriteByte(']')
+	return message.RawJSON(b.String())
+}
+
+// origin is the metadata of RUN_STARTED.
+func (r *run) origin() message.RawJSON {
+	of := map[string]any{"sessionId": string(r.session)}
+	if r.reply != "" {
+		of["replyId"] = string(r.reply)
+	}
+	return object(map[string]any{"agentscope": of})
+}
+
+// owned refuses a thread of somebody else, in words that do not say whether it
+// exists.
+func owned(err error) error {
+	if errors.Is(err, message.ErrForeign) {
+		return &message.Error{Code: message.CodeForbidden, Op: "run", What: "the thread is not yours", Hint: "begin a thread with an id of your own"}
+	}
+	return err
+}
+
+var _ gateway.Surface = (*Surface)(nil)

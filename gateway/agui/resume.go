@@ -1,0 +1,268 @@
+package agui
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	wire "github.com/askance-dev/askance/message/agui"
+)
+
+// Causes of calls that matter here; package toolcall has them all.
+const (
+	causeExpire    = "expire"    // nobody answered in time
+	causeInterrupt = "interrupt" // the reply was interrupted
+)
+
+// standing is where the interrupts of a thread stand: what was asked by the
+// record, what became of it by the calls.
+type standing struct {
+	parks []*park
+	calls map[message.CallID]*message.Call // of the last park's reply
+}
+
+// stand reads where a thread stands. c is the engine for its owner.
+func stand(ctx context.Context, c engine.Client, t *thread) (*standing, error) {
+	st := &standing{parks: t.parks, calls: map[message.CallID]*message.Call{}}
+	last := t.lastPark()
+	if last == nil {
+		return st, nil
+	}
+	for after := uint64(0); ; {
+		page, err := c.List(ctx, message.ListRequest{Session: t.session, Reply: last.Reply, All: true, After: after})
+		if err != nil {
+			return nil, err
+		}
+		for _, call := range page.Calls {
+			st.calls[call.Call] = call
+		}
+		if page.Next == 0 {
+			return st, nil
+		}
+		after = page.Next
+	}
+}
+
+// last is where the thread last gave the word to somebody.
+func (st *standing) last() *park {
+	if len(st.parks) == 0 {
+		return nil
+	}
+	return st.parks[len(st.parks)-1]
+}
+
+// asking is the call whose question an interrupt of the last park put, if that
+// very question is open still.
+func (st *standing) asking(a asked) *message.Call {
+	c := st.calls[a.Call]
+	if c == nil || c.State != message.ToolCallAsking || c.Digest != a.Digest {
+		return nil
+	}
+	return c
+}
+
+// running reports whether an interrupt waits for a worker that is still busy.
+func (st *standing) running(a asked) bool {
+	c := st.calls[a.Call]
+	return a.Digest == "" && c != nil && c.Open()
+}
+
+// thread is the standing as the codec takes it.
+func (st *standing) thread() wire.Thread {
+	out := wire.Thread{Settled: map[string]wire.ResumeEntry{}}
+	for i, p := range st.parks {
+		for _, a := range p.Asked {
+			c := st.asking(a)
+			if i < len(st.parks)-1 || c == nil && !st.running(a) {
+				out.Settled[a.ID] = wire.ResumeEntry{InterruptID: a.ID}
+			}
+			if i < len(st.parks)-1 {
+				continue
+			}
+			in := wire.Interrupt{ID: a.ID, Reason: wire.ReasonExternal}
+			if c != nil {
+				in.Reason, in.ResponseSchema = wire.ReasonToolCall, answerSchema(len(c.Suggested) > 0)
+			}
+			if a.Expires != "" {
+				in.ExpiresAt = &a.Expires
+			}
+			out.Open = append(out.Open, in)
+		}
+	}
+	return out
+}
+
+// epoch is the place of the newest and of the oldest park that the entries are
+// about; -1 if they are about none.
+func (st *standing) epoch(entries []wire.ResumeEntry) (newest, oldest int) {
+	newest, oldest = -1, -1
+	for i, p := range st.parks {
+		for _, e := range entries {
+			if _, ok := p.find(e.InterruptID); !ok {
+				continue
+			}
+			newest = i
+			if oldest < 0 {
+				oldest = i
+			}
+		}
+	}
+	return newest, oldest
+}
+
+// resume checks the entries of a run. again says that they repeat what an
+// earlier run brought, whose answer the client may have lost: nothing is to be
+// done, and what is open is to be asked again.
+func (st *standing) resume(entries []wire.ResumeEntry, now time.Time) (r *wire.Resumption, again bool, err error) {
+	newest, _ := st.epoch(entries)
+	if newest >= 0 && newest < len(st.parks)-1 {
+		return &wire.Resumption{Replayed: entries}, true, nil
+	}
+	if err := st.late(entries); err != nil {
+		return nil, false, err
+	}
+	r, err = st.thread().Resume(entries, now)
+	return r, false, err
+}
+
+// late refuses answers to questions that ended because nobody answered in time.
+func (st *standing) late(entries []wire.ResumeEntry) error {
+	for _, e := range entries {
+		if st.last() == nil || e.Status != wire.ResumeResolved {
+			continue
+		}
+		a, ok := st.last().find(e.InterruptID)
+		if c := st.calls[a.Call]; ok && c != nil && c.Digest == a.Digest && c.Cause == causeExpire {
+			return &wire.RefusalError{Code: wire.CodeInterruptExpired, Interrupt: e.InterruptID, What: "it expired; it can only be cancelled"}
+		}
+	}
+	return nil
+}
+
+// settled is what became of an interrupt that somebody else decided, or time.
+type settled struct {
+	Interrupt string
+	Call      message.CallID
+	Cause     string // of the call, or the kind of the answer
+	By        string
+}
+
+// members are the value of the CUSTOM event that tells of it.
+func (s settled) members() map[string]any {
+	out := map[string]any{"interruptId": s.Interrupt, "toolCallId": string(s.Call), "cause": s.Cause}
+	if s.By != "" {
+		out["by"] = s.By
+	}
+	return out
+}
+
+// overtaken are the entries that say otherwise than was decided.
+func (st *standing) overtaken(entries []wire.ResumeEntry) []settled {
+	var out []settled
+	for _, e := range entries {
+		for _, p := range st.parks {
+			a, ok := p.find(e.InterruptID)
+			c := st.calls[a.Call]
+			if !ok || a.Digest == "" || c == nil || st.asking(a) != nil {
+				continue
+			}
+			s := settled{Interrupt: a.ID, Call: a.Call, Cause: c.Cause}
+			v := decision(c, a.Digest)
+			if v != nil {
+				s.Cause, s.By = string(v.Kind), v.By.Name
+			}
+			if !agrees(e, a, v, c) {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// decision is the last word on a question; nil if nobody had one.
+func decision(c *message.Call, digest string) *message.Vote {
+	for _, v := range slices.Backward(c.Votes) {
+		if v.Digest == digest && v.Kind != message.AnswerAbstain && v.Kind != message.AnswerHandOver {
+			return &v
+		}
+	}
+	return nil
+}
+
+// agrees reports whether an entry says what was decided.
+func agrees(e wire.ResumeEntry, a asked, v *message.Vote, c *message.Call) bool {
+	if v == nil {
+		return e.Status == wire.ResumeCancelled && c.Cause == causeInterrupt
+	}
+	if e.Status == wire.ResumeCancelled {
+		return v.Kind == message.AnswerReject
+	}
+	var said struct {
+		Approved bool            `json:"approved"`
+		Edited   message.RawJSON `json:"editedArgs"`
+	}
+	if err := strictjson.UnmarshalOpen(e.Payload, &said); err != nil {
+		return false
+	}
+	edited := said.Edited != nil && inputHash(string(said.Edited)) != a.Input
+	return said.Approved == (v.Kind == message.AnswerApprove) && edited == v.Edited && v.Kind != message.AnswerForTool
+}
+
+// answer carries out a run's answers, in the order of the questions, and stops
+// at the first that is refused. Somebody else may be faster with one of them:
+// then that decision stands.
+func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) error {
+	if len(res.Answers) == 0 {
+		return nil
+	}
+	if !slices.ContainsFunc(res.Answers, func(a wire.Answer) bool { return !a.Abandoned }) {
+		_, err := r.owner.Interrupt(ctx, message.InterruptRequest{Session: r.session, Reply: st.last().Reply, Reason: r.peer.Name + " cancelled what was asked"})
+		return err
+	}
+	for _, a := range res.Answers {
+		asked, _ := st.last().find(a.Interrupt.ID)
+		if asked.Digest == "" {
+			continue // a worker that is busy: go on and look
+		}
+		approver, err := r.peer.As(message.RoleApprover)
+		if err != nil {
+			return err
+		}
+		r.answered[a.Interrupt.ID] = true
+		_, err = approver.Answer(ctx, answerTo(st.calls[asked.Call].Key, asked, a))
+		if err != nil && !overtook(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// overtook reports whether an answer came to nothing because another was there.
+func overtook(err error) bool {
+	for _, target := range []error{message.ErrFinished, message.ErrState, message.ErrDigest, message.ErrConflict} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// answerTo is the answer to the very question that the interrupt put.
+func answerTo(key message.Key, q asked, a wire.Answer) message.Answer {
+	out := message.Answer{Key: key, Kind: message.AnswerReject, Digest: q.Digest, Feedback: a.Feedback}
+	switch {
+	case a.Abandoned:
+		out.Feedback = "nobody answered"
+	case a.Approved:
+		out.Kind, out.Feedback, out.Rules = message.AnswerApprove, "", a.Rules
+		if a.Edited != nil && inputHash(string(a.Edited)) != q.Input {
+			edited := string(a.Edited)
+			out.Input = &edited
+		}
+	}
+	return out
+}

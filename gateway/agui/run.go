@@ -1,0 +1,151 @@
+package agui
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/message"
+	wire "github.com/askance-dev/askance/message/agui"
+)
+
+// run is one request at work.
+type run struct {
+	s       *Surface
+	in      *wire.RunInput
+	of      wire.Run
+	peer    *gateway.Peer
+	owner   engine.Client // the engine for the peer as the owner of its threads
+	runner  *agent.Runner
+	agent   string
+	session message.SessionID
+	log     *slog.Logger
+
+	out      *stream
+	mapper   *wire.Mapper
+	reply    message.ReplyID
+	seq      uint64  // cursor behind the last event that was mapped
+	calls    pending // calls of the reply that have no result yet
+	asked    questions
+	answered map[string]bool // interrupts that this run has answered
+	parked   *park           // the last one of the thread
+}
+
+// ownerOf is the peer as owner of its threads alone: so it reads, and no other
+// role of it opens threads of others.
+func ownerOf(p *gateway.Peer) *gateway.Peer {
+	owner := *p
+	owner.Roles = []message.Role{message.RoleRuntime}
+	return &owner
+}
+
+// start sends the beginning of the run and, if the client lacks something of
+// what was before, the conversation.
+func (r *run) start(w *tale, always bool) error {
+	err := r.out.send(&wire.RunStarted{
+		Base:     wire.Base{Metadata: r.origin()},
+		ThreadID: r.in.ThreadID, RunID: r.in.RunID, ProtocolVersion: new(wire.Version), ParentRunID: r.in.ParentRunID,
+	})
+	want := w.history.Messages()
+	if err != nil || !always && !lacks(r.in.Messages, want) {
+		return err
+	}
+	for _, messages := range restating(r.in.Messages, merged(r.in.Messages, want)) {
+		if err := r.out.send(&wire.MessagesSnapshot{Messages: messages}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow streams what comes until the run ends: with its reply, because people
+// or the client are to answer, or because ctx does.
+func (r *run) follow(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	batches := make(chan gateway.EventBatch)
+	done := make(chan error, 1)
+	go func() {
+		done <- r.peer.Feeds.Events(ctx, ownerOf(r.peer), r.session, r.seq, func(b gateway.EventBatch) error {
+			select {
+			case batches <- b:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	}()
+	alive := time.NewTicker(r.s.cfg.KeepAlive)
+	defer alive.Stop()
+	watch := newLookout(r)
+	defer watch.stop()
+	watch.look(ctx)
+	for !r.out.ended {
+		var err error
+		select {
+		case b := <-batches:
+			err = r.take(b)
+			watch.look(ctx)
+		case calls := <-watch.parked:
+			err = r.park(ctx, calls)
+			watch.look(ctx)
+		case <-alive.C:
+			err = r.out.sse.KeepAlive()
+		case err = <-done:
+		}
+		if err != nil {
+			return r.stopped(ctx, err)
+		}
+	}
+	return nil
+}
+
+// stopped ends a run that cannot be followed any further. The turn goes on.
+func (r *run) stopped(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil // the client is gone
+	}
+	if _, ok := errors.AsType[*message.Error](err); !ok {
+		err = &message.Error{Code: message.CodeUnavailable, Op: "run", What: err.Error(), Hint: "the turn goes on; connect again"}
+	}
+	return r.out.fail(err)
+}
+
+// take maps what has come.
+func (r *run) take(b gateway.EventBatch) error {
+	for _, e := range b.Events {
+		ev, err := message.DecodeEvent(e.Event)
+		if err != nil {
+			return message.Errorf(message.CodeInternal, "run", "the event at %d cannot be read: %w", e.Seq, err)
+		}
+		if err := r.one(ev); err != nil {
+			return err
+		}
+	}
+	r.seq = b.Through
+	return nil
+}
+
+// one maps one event. Those of other replies are not of this run.
+func (r *run) one(ev message.Event) error {
+	if id := ev.ReplyID(); ours(ev) || id != "" && id != r.reply {
+		return nil
+	}
+	r.calls.note(ev)
+	for _, e := range r.mapper.Map(ev) {
+		if _, starts := e.(*wire.RunStarted); starts {
+			continue
+		}
+		if err := r.out.send(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package agui
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/message"
+	wire "github.com/askance-dev/askance/message/agui"
+)
+
+// Pauses of a run that finds a turn of its thread under way.
+const (
+	waitForClient = time.Second      // until its client is known to be gone
+	waitForTurn   = 20 * time.Second // then for its end
+)
+
+// serve answers one request. What it returns is answered by the transport: no
+// run has begun.
+func (s *Surface) serve(w http.ResponseWriter, req *http.Request, p *gateway.Peer, connect bool) error {
+	in, err := readInput(req)
+	if err != nil {
+		return err
+	}
+	of, err := wire.RunOf(in)
+	if err != nil {
+		return err
+	}
+	runner, err := s.cfg.Runners.Of(p.Space.ID)
+	if err != nil {
+		return err
+	}
+	name, err := agentOf(req, runner)
+	if err != nil {
+		return err
+	}
+	owner, err := p.As(message.RoleRuntime)
+	if err != nil {
+		return err
+	}
+	key := threadKey{p.Space.ID, message.SessionID(in.ThreadID)}
+	l, err := s.threads.enter(key, !connect)
+	if err != nil {
+		return err
+	}
+	defer s.threads.leave(key, !connect)
+	r := &run{
+		s: s, in: in, of: of, peer: p, owner: owner, runner: runner, agent: name, session: key.session,
+		log:      s.log.With("thread", in.ThreadID, "run", in.RunID, "peer", p.Name),
+		answered: map[string]bool{},
+	}
+	return r.serve(req.Context(), w, l, connect)
+}
+
+// refusedError is why a run that has a thread does not go on: the client hears
+// of it by RUN_ERROR, and keeps its interrupts.
+type refusedError struct{ err error }
+
+func (e *refusedError) Error() string { return e.err.Error() }
+func (e *refusedError) Unwrap() error { return e.err }
+
+func refuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &refusedError{err}
+}
+
+func (r *run) serve(ctx context.Context, w http.ResponseWriter, l *load, connect bool) error {
+	next, err := r.decided(ctx, l, connect)
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		r.out = newStream(w, r.in, r.of.Peer, r.log)
+		r.logged(r.out.send(runError(refused.err)))
+		return nil
+	}
+	if err != nil {
+		return owned(err)
+	}
+	r.out = newStream(w, r.in, r.of.Peer, r.log)
+	r.logged(r.play(ctx, next))
+	return nil
+}
+
+// logged notes why a stream ended before its run: the client has gone, or is
+// too slow.
+func (r *run) logged(err error) {
+	if err != nil {
+		r.log.Debug("a stream ended before its run", "err", err)
+	}
+}
+
+// decided decides, if need be after the turn before has ended.
+func (r *run) decided(ctx context.Context, l *load, connect bool) (*plan, error) {
+	wait, cancel := context.WithTimeoutCause(ctx, waitForTurn, busy())
+	defer cancel()
+	for {
+		next, err := r.decideAlone(ctx, l, connect)
+		open, ok := errors.AsType[*openTurnError](err)
+		if !ok {
+			return next, err
+		}
+		if err := r.unwatched(ctx, l); err != nil {
+			return nil, err
+		}
+		if err := r.over(wait, open); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (r *run) decideAlone(ctx context.Context, l *load, connect bool) (*plan, error) {
+	release, err := l.alone(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	t, err := readThread(ctx, r.owner, r.session)
+	if err != nil {
+		return nil, err
+	}
+	return r.decide(ctx, t, connect)
+}
+
+// unwatched refuses a run while another of the thread has a client. One whose
+// client has just gone ends in a moment.
+func (r *run) unwatched(ctx context.Context, l *load) error {
+	deadline := time.NewTimer(waitForClient)
+	defer deadline.Stop()
+	for {
+		others, left := r.s.threads.others(l)
+		if !others {
+			return nil
+		}
+		select {
+		case <-left:
+		case <-deadline.C:
+			return busy()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// over waits until a turn ends, or until somebody is to answer.
+func (r *run) over(ctx context.Context, turn *openTurnError) error {
+	for after := turn.through; ctx.Err() == nil; {
+		page, err := r.owner.Events(ctx, message.EventsRequest{Session: r.session, Reply: turn.reply, After: after, WaitMS: 10_000})
+		if err != nil {
+			break
+		}
+		for _, e := range page.Events {
+			ev, err := message.DecodeEvent(e.Event)
+			if err != nil {
+				continue
+			}
+			switch ev.(type) {
+			case *message.ReplyEnd, *message.RequireUserConfirm, *message.RequireExternalExecution:
+				return nil
+			default:
+			}
+		}
+		after = page.Next
+	}
+	return cmp.Or(context.Cause(ctx), busy())
+}
+
+// play sends the run.
+func (r *run) play(ctx context.Context, p *plan) error {
+	r.reply = p.tale.reply
+	if err := r.start(p.tale, p.restate); err != nil {
+		return err
+	}
+	for _, n := range p.notes {
+		if err := r.out.send(&wire.Custom{Name: overtakenEvent, Value: object(n.members())}); err != nil {
+			return err
+		}
+	}
+	if p.done {
+		return r.out.send(&wire.RunFinished{ThreadID: r.in.ThreadID, RunID: r.in.RunID, Outcome: &wire.Outcome{Type: wire.OutcomeSuccess}})
+	}
+	if err := r.out.send(p.tale.open...); err != nil {
+		return err
+	}
+	r.mapper, r.calls, r.asked, r.seq = p.tale.mapper, p.tale.calls, p.tale.asked, p.from
+	return r.follow(ctx)
+}

@@ -1,0 +1,159 @@
+package agui
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+	wire "github.com/askance-dev/askance/message/agui"
+)
+
+// tale is a thread told in the words of AG-UI, up to a point of it: what a
+// client has that saw everything up to there.
+type tale struct {
+	history *wire.History
+	reply   message.ReplyID // the latest
+	mapper  *wire.Mapper    // of the latest reply; nil: there is none
+	open    []wire.Event    // what began the items that are open there
+	calls   pending
+	asked   questions
+	run     wire.Run // of which the calls are those of earlier replies
+}
+
+// tell tells the thread up to the cursor until. run is the run that goes on
+// from there.
+func (t *thread) tell(until uint64, run wire.Run) *tale {
+	out := &tale{history: wire.NewHistory(nil), run: run}
+	parks := t.parks
+	for _, e := range t.entries {
+		if e.seq > until {
+			break
+		}
+		for ; len(parks) > 0 && parks[0].Through < e.seq; parks = parks[1:] {
+			out.passed(parks[0])
+		}
+		out.take(e)
+	}
+	for ; len(parks) > 0 && parks[0].Through <= until; parks = parks[1:] {
+		out.passed(parks[0])
+	}
+	return out
+}
+
+// passed goes over the border between two runs of a reply.
+func (l *tale) passed(p *park) {
+	if l.mapper == nil || l.reply != p.Reply || l.mapper.Ended() {
+		return
+	}
+	l.mapper, l.open = l.mapper.Next(l.run), nil
+	l.mapper.Start() // each run has its own beginning, which is not of the tale
+}
+
+func (l *tale) take(e entry) {
+	if e.turn != nil {
+		l.said(e.turn.Messages)
+		return
+	}
+	id := e.event.ReplyID()
+	if id == "" && (l.mapper == nil || ours(e.event)) {
+		return
+	}
+	if id != "" && (l.mapper == nil || id != l.reply) {
+		l.begin(id)
+	}
+	l.calls.note(e.event)
+	for _, o := range l.mapper.Map(e.event) {
+		l.history.Apply(o)
+		l.open = track(l.open, o)
+	}
+}
+
+// begin goes on to the next reply. Calls of earlier ones are over and done with;
+// what the client says of calls and messages is not asked, so that the ids are
+// always the same.
+func (l *tale) begin(id message.ReplyID) {
+	l.run.Calls, l.run.Messages = map[string]bool{}, map[string]bool{}
+	for _, m := range l.history.Messages() {
+		l.run.Messages[m.ID] = true
+		for _, c := range m.ToolCalls {
+			l.run.Calls[c.ID] = true
+		}
+	}
+	l.reply, l.open, l.calls, l.asked = id, nil, nil, questions{}
+	l.mapper = wire.NewMapper(l.run, wire.Mapping{Question: l.asked.put})
+	l.mapper.Start()
+}
+
+// knows has the mapper leave out results that the client has brought itself.
+func (l *tale) knows(brought []message.ToolResultBlock) {
+	run := l.run
+	run.Calls = maps.Clone(run.Calls)
+	for wireID, c := range l.mapper.Pending() {
+		if slices.ContainsFunc(brought, func(b message.ToolResultBlock) bool { return b.ID == c.ID }) {
+			run.Calls[wireID] = true
+		}
+	}
+	l.mapper = l.mapper.Next(run)
+	l.mapper.Start()
+}
+
+// said adds messages of a person.
+func (l *tale) said(messages []*message.Msg) {
+	for _, m := range messages {
+		l.history.Apply(&wire.RunStarted{Input: &wire.RunInput{Messages: []wire.Message{userMessage(m)}}})
+	}
+}
+
+// ours reports whether an event is of askance's own bookkeeping, which no
+// client is to see.
+func ours(e message.Event) bool {
+	c, ok := e.(*message.Custom)
+	return ok && len(c.Name) > len(ownPrefix) && c.Name[:len(ownPrefix)] == ownPrefix
+}
+
+// ownPrefix begins the names of CUSTOM events that askance keeps for itself.
+const ownPrefix = "askance."
+
+// track keeps the events that began what is open.
+func track(open []wire.Event, e wire.Event) []wire.Event {
+	kind, id, starts := itemOf(e)
+	if kind == "" {
+		return open
+	}
+	open = slices.DeleteFunc(open, func(o wire.Event) bool {
+		k, i, _ := itemOf(o)
+		return k == kind && i == id
+	})
+	if starts {
+		open = append(open, e)
+	}
+	return open
+}
+
+// itemOf says what an event begins or ends; kind is "" if it does neither.
+func itemOf(e wire.Event) (kind, id string, starts bool) {
+	switch e := e.(type) {
+	case *wire.StepStarted:
+		return "step", e.StepName, true
+	case *wire.StepFinished:
+		return "step", e.StepName, false
+	case *wire.TextMessageStart:
+		return "text", e.MessageID, true
+	case *wire.TextMessageEnd:
+		return "text", e.MessageID, false
+	case *wire.ReasoningStart:
+		return "span", e.MessageID, true
+	case *wire.ReasoningEnd:
+		return "span", e.MessageID, false
+	case *wire.ReasoningMessageStart:
+		return "thought", e.MessageID, true
+	case *wire.ReasoningMessageEnd:
+		return "thought", e.MessageID, false
+	case *wire.ToolCallStart:
+		return "call", e.ToolCallID, true
+	case *wire.ToolCallEnd:
+		return "call", e.ToolCallID, false
+	default:
+		return "", "", false
+	}
+}

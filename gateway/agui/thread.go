@@ -1,0 +1,126 @@
+package agui
+
+import (
+	"context"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/message"
+	wire "github.com/askance-dev/askance/message/agui"
+)
+
+// entry is one event of a session.
+type entry struct {
+	seq   uint64
+	event message.Event
+	turn  *agent.Record // the turn that the event opened
+	park  *park         // the run that the event says has ended
+}
+
+// thread is a session as the journal has it.
+type thread struct {
+	session message.SessionID
+	entries []entry
+	parks   []*park // in the order in which the runs ended
+	turns   *agent.Thread
+	through uint64 // cursor behind the last entry
+
+	ended map[message.ReplyID]bool
+	users map[string]bool // ids of the users' messages
+	tools map[string]bool // tools that frontends brought: nobody else has them
+}
+
+// readThread reads a whole session as its owner has it. An unknown one is empty.
+func readThread(ctx context.Context, c engine.Client, session message.SessionID) (*thread, error) {
+	t := &thread{
+		session: session, turns: agent.NewThread(),
+		ended: map[message.ReplyID]bool{}, users: map[string]bool{}, tools: map[string]bool{},
+	}
+	for {
+		page, err := c.Events(ctx, message.EventsRequest{Session: session, After: t.through})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Events {
+			if err := t.add(e); err != nil {
+				return nil, err
+			}
+		}
+		if page.Next == t.through {
+			return t, nil
+		}
+		t.through = page.Next
+	}
+}
+
+// add takes in the next event.
+func (t *thread) add(e message.SequencedEvent) error {
+	ev, err := message.DecodeEvent(e.Event)
+	if err != nil {
+		return message.Errorf(message.CodeInternal, "read thread", "the event at %d cannot be read: %w", e.Seq, err)
+	}
+	en := entry{seq: e.Seq, event: ev}
+	before := len(t.turns.Turns)
+	t.turns.Add(ev)
+	switch ev := ev.(type) {
+	case *message.Custom:
+		if len(t.turns.Turns) > before {
+			en.turn = t.turns.Turns[before]
+			t.begun(en.turn)
+		}
+		if en.park = parkOf(ev); en.park != nil {
+			t.parks = append(t.parks, en.park)
+		}
+	case *message.ReplyEnd:
+		t.ended[ev.Reply] = true
+	default:
+	}
+	t.entries = append(t.entries, en)
+	return nil
+}
+
+func (t *thread) begun(r *agent.Record) {
+	for _, m := range r.Messages {
+		t.users[m.ID] = true
+	}
+	for _, tool := range r.Tools {
+		t.tools[tool.Name] = true
+	}
+}
+
+// open is the reply that has not ended; "" if there is none.
+func (t *thread) open() message.ReplyID { return t.turns.Open }
+
+// lastPark is where the open reply last gave the word to people or the client;
+// nil if it has not.
+func (t *thread) lastPark() *park {
+	if len(t.parks) == 0 {
+		return nil
+	}
+	return t.parks[len(t.parks)-1]
+}
+
+// fresh are the messages of the person, and of the program in front of them,
+// that the session does not have yet. The agent's are kept here: what a client
+// says that it said is not asked.
+func (t *thread) fresh(in *wire.RunInput) []*wire.Message {
+	var out []*wire.Message
+	person := false
+	for i := range in.Messages {
+		m := &in.Messages[i]
+		switch m.Role {
+		case wire.RoleUser:
+			person = person || !t.users[m.ID]
+		case wire.RoleSystem, wire.RoleDeveloper:
+		default:
+			continue
+		}
+		if !t.users[m.ID] {
+			out = append(out, m)
+		}
+	}
+	if !person {
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,86 @@
+package agui
+
+import (
+	"context"
+	"sync"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// threadKey names a thread on this server.
+type threadKey struct {
+	space   message.SpaceID
+	session message.SessionID
+}
+
+// threads are those that somebody follows here.
+type threads struct {
+	mu   sync.Mutex
+	open map[threadKey]*load
+}
+
+// load is what goes on in one thread.
+type load struct {
+	watchers int
+	runs     int           // those of them that may begin or resume something
+	left     chan struct{} // closed, and made anew, when one of them leaves
+	// deciding is held by the one request that looks at the thread and acts on
+	// it: answers are taken one request at a time.
+	deciding chan struct{}
+}
+
+// enter counts a stream in; leave it.
+func (t *threads) enter(k threadKey, runs bool) (*load, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.open[k]
+	if l == nil {
+		l = &load{left: make(chan struct{}), deciding: make(chan struct{}, 1)}
+		t.open[k] = l
+	}
+	if l.watchers >= MaxWatchers {
+		return nil, &message.Error{Code: message.CodeOverLimit, Op: "run", What: "too many streams follow this thread", Hint: "close some of them"}
+	}
+	l.watchers++
+	if runs {
+		l.runs++
+	}
+	return l, nil
+}
+
+func (t *threads) leave(k threadKey, runs bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.open[k]
+	if runs {
+		l.runs--
+	}
+	close(l.left)
+	l.left = make(chan struct{})
+	if l.watchers--; l.watchers == 0 {
+		delete(t.open, k)
+	}
+}
+
+// others reports whether further runs of the thread are under way, and gives
+// what is closed when one ends.
+func (t *threads) others(l *load) (bool, <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return l.runs > 1, l.left
+}
+
+// busy refuses a second run of a thread.
+func busy() error {
+	return &message.Error{Code: message.CodeConflict, Op: "run", What: "a run of this thread is under way", Hint: "wait for its end, or POST to /agui/connect to follow it"}
+}
+
+// alone waits for the right to act on the thread.
+func (l *load) alone(ctx context.Context) (release func(), err error) {
+	select {
+	case l.deciding <- struct{}{}:
+		return func() { <-l.deciding }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}

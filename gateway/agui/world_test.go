@@ -1,0 +1,291 @@
+package agui_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/gateway/agent/script"
+	"github.com/askance-dev/askance/gateway/agui"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+	wire "github.com/askance-dev/askance/message/agui"
+)
+
+func TestMain(m *testing.M) { gatewaytest.Main(m) }
+
+// stage is a world with an agent that speaks AG-UI.
+type stage struct {
+	*gatewaytest.World
+	t       *testing.T
+	runner  *agent.Runner
+	runners agent.Runners
+}
+
+// brisk has runs end as soon as tests can bear.
+func brisk(c *agui.Config) { c.Grace = 2 * time.Second }
+
+func newStage(t *testing.T, opts ...func(*agui.Config)) *stage {
+	t.Helper()
+	return newStageWith(t, gatewaytest.Rules, opts...)
+}
+
+// newStageWith is newStage with a policy of its own.
+func newStageWith(t *testing.T, rules string, opts ...func(*agui.Config)) *stage {
+	t.Helper()
+	s := &stage{t: t}
+	s.World = gatewaytest.New(t, gatewaytest.Policy(rules), gatewaytest.Surfaces(func(w *gatewaytest.World) []gateway.Surface {
+		s.World = w
+		s.runner = s.run()
+		s.runners = agent.Runners{w.A.ID: s.runner}
+		cfg := agui.Config{Runners: s.runners}
+		brisk(&cfg)
+		for _, f := range opts {
+			f(&cfg)
+		}
+		surface, err := agui.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []gateway.Surface{surface}
+	}))
+	t.Cleanup(func() { _ = s.runner.Close() })
+	return s
+}
+
+// again replaces the runner, as when the gateway's process starts anew. The
+// runners map is the surface's own.
+func (s *stage) again() {
+	s.t.Helper()
+	_ = s.runner.Close()
+	s.runner = s.run()
+	s.runners[s.A.ID] = s.runner
+}
+
+func (s *stage) run() *agent.Runner {
+	s.t.Helper()
+	cfg := agent.Config{As: s.A.As, Agents: []agent.Agent{script.New("bot")}}
+	for _, tool := range s.A.Gateway().Tools {
+		if tool.Placement != message.PlaceExternal { // those a frontend may bring
+			cfg.Tools = append(cfg.Tools, tool.Name)
+		}
+	}
+	r, err := agent.New(cfg)
+	if err == nil {
+		err = r.Resume(s.t.Context())
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+// client speaks to one thread, as a frontend that keeps what it is sent.
+type client struct {
+	s        *stage
+	name     string // whose token it has
+	version  string // "" is a peer before 1.0
+	thread   string
+	tools    []wire.Tool
+	history  *wire.History
+	open     []wire.Interrupt
+	runs     int
+	settings func(*wire.RunInput)
+	// lenient: a message may be begun again, as it is where a client comes back
+	// in the middle of it.
+	lenient bool
+}
+
+func (s *stage) client(name, thread string) *client {
+	return &client{s: s, name: name, version: wire.Version, thread: thread, history: wire.NewHistory(nil)}
+}
+
+// said adds a message of the person.
+func (c *client) said(lines ...string) *client {
+	m := wire.Message{ID: fmt.Sprintf("%s-u%d", c.thread, c.runs+1), Role: wire.RoleUser, Content: wire.Text(strings.Join(lines, "\n"))}
+	c.history.Apply(&wire.RunStarted{Input: &wire.RunInput{Messages: []wire.Message{m}}})
+	return c
+}
+
+func (c *client) input(resume ...wire.ResumeEntry) *wire.RunInput {
+	c.runs++
+	in := &wire.RunInput{ThreadID: c.thread, RunID: fmt.Sprintf("%s-run-%d", c.thread, c.runs), Tools: c.tools, Resume: resume}
+	for _, m := range c.history.Messages() {
+		if m.Role != wire.RoleActivity {
+			in.Messages = append(in.Messages, m)
+		}
+	}
+	if c.version != "" {
+		in.ProtocolVersion = &c.version
+	}
+	if c.settings != nil {
+		c.settings(in)
+	}
+	return in
+}
+
+// answer is what came of a request.
+type answer struct {
+	status  int
+	problem gateway.Problem
+	events  []wire.Event
+}
+
+// post sends a request and reads the answer to its end, and checks its order.
+func (c *client) post(path string, in *wire.RunInput) *answer {
+	c.s.t.Helper()
+	ctx, cancel := context.WithTimeout(c.s.t.Context(), 30*time.Second)
+	defer cancel()
+	a, err := c.send(ctx, path, in, nil)
+	if err != nil {
+		c.s.t.Fatalf("%s: %v\n%s", path, err, show(a))
+	}
+	return a
+}
+
+// send is post for requests that are given up; each is told of each event.
+func (c *client) send(ctx context.Context, path string, in *wire.RunInput, each func(wire.Event)) (*answer, error) {
+	c.s.t.Helper()
+	body, err := in.AppendJSON(nil)
+	if err != nil {
+		c.s.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.s.URL+path, bytes.NewReader(body))
+	if err != nil {
+		c.s.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	res, err := c.s.A.HTTP(c.name).Do(req)
+	if err != nil {
+		return &answer{}, err
+	}
+	defer res.Body.Close()
+	a := &answer{status: res.StatusCode}
+	if res.StatusCode != http.StatusOK {
+		return a, json.NewDecoder(res.Body).Decode(&a.problem)
+	}
+	return a, c.read(a, in, res.Body, each)
+}
+
+func (c *client) read(a *answer, in *wire.RunInput, body io.Reader, each func(wire.Event)) error {
+	v := wire.Verifier{Strict: !c.lenient}
+	v.Seed(in.Messages)
+	r := wire.NewReader(body, &wire.Decoder{Strict: true})
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return v.Close()
+		}
+		if err == nil {
+			err = v.Check(e)
+		}
+		if err != nil {
+			return err
+		}
+		a.events = append(a.events, e)
+		c.apply(e)
+		if each != nil {
+			each(e)
+		}
+	}
+}
+
+func (c *client) apply(e wire.Event) {
+	c.history.Apply(e)
+	f, ok := e.(*wire.RunFinished)
+	if !ok {
+		return
+	}
+	c.open = nil
+	if f.Outcome != nil {
+		c.open = f.Outcome.Interrupts
+	}
+}
+
+// talk runs the agent.
+func (c *client) talk(resume ...wire.ResumeEntry) *answer {
+	c.s.t.Helper()
+	return c.post("/agui", c.input(resume...))
+}
+
+// all gives every open interrupt the same answer.
+func (c *client) all(payload string) (out []wire.ResumeEntry) {
+	for _, i := range c.open {
+		e := wire.ResumeEntry{InterruptID: i.ID, Status: wire.ResumeResolved, Payload: message.RawJSON(payload)}
+		if payload == "" {
+			e.Status, e.Payload = wire.ResumeCancelled, nil
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// outcome is how a run ended: the outcome's type, or "error" and the code.
+func (a *answer) outcome() string {
+	if a.status != http.StatusOK {
+		return fmt.Sprintf("%d %s", a.status, a.problem.Code)
+	}
+	switch e := a.events[len(a.events)-1].(type) {
+	case *wire.RunFinished:
+		if e.Outcome == nil {
+			return "success"
+		}
+		return string(e.Outcome.Type)
+	case *wire.RunError:
+		return "error " + *e.Code
+	default:
+		return "truncated"
+	}
+}
+
+// is checks how the run ended.
+func (a *answer) is(t *testing.T, want string) *answer {
+	t.Helper()
+	if got := a.outcome(); got != want {
+		t.Fatalf("the run ended as %s, not %s\n%s", got, want, show(a))
+	}
+	return a
+}
+
+// show is an answer for people.
+func show(a *answer) string {
+	var b strings.Builder
+	if a.problem.Detail != "" {
+		fmt.Fprintf(&b, "%d %s (%s)\n", a.status, a.problem.Detail, a.problem.Hint)
+	}
+	for _, e := range a.events {
+		raw, _ := wire.AppendJSON(nil, e)
+		b.Write(append(raw, '\n'))
+	}
+	return b.String()
+}
+
+// words is the conversation as the client has it, a line for each message.
+func (c *client) words() string {
+	var b strings.Builder
+	for _, m := range c.history.Messages() {
+		text := ""
+		if m.Content != nil {
+			text = strings.TrimSpace(m.Content.String())
+		}
+		fmt.Fprintf(&b, "%s:", m.Role)
+		for _, call := range m.ToolCalls {
+			fmt.Fprintf(&b, " %s%s", call.Name, call.Arguments)
+		}
+		if text != "" {
+			fmt.Fprintf(&b, " %s", strings.ReplaceAll(text, "\n", " | "))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
