@@ -141,6 +141,9 @@ func (d *detailScreen) view(m *model, w, h int) (title string, body []string, ke
 	c := q.call
 	title = reveal.Line(c.Tool) + "  " + reveal.Line(string(c.Call))
 	keys = "a approve  e edit  r reject  h hand over  t answer for tool  ? keys  esc back"
+	if d.wish.fixed() == "" {
+		keys = "a approve  e edit  r reject  w remember  h hand over  t answer  ? keys  esc back"
+	}
 	switch {
 	case !q.open():
 		keys = "esc back  n next"

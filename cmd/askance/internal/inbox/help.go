@@ -15,7 +15,7 @@ var helpKeys = [][2]string{
 	{"/", "filter: words that must all occur, in tool, call, session, agent, question or arguments"},
 	{"m", "only questions that you may answer, or all"},
 	{"space", "select for one answer to several"},
-	{"b", "answer what is selected, or what is similar: the same tool, asked about by the same rule"},
+	{"b", "answer what is selected, or what is similar: the same tool, asked about by the same rule; each is shown first"},
 	{"r", "remembered rules that are in force; d takes one back"},
 	{"ctrl+l", "ask the engine again and paint anew"},
 	{"q", "leave; questions stay open"},

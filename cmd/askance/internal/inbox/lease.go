@@ -63,7 +63,9 @@ func (s *leaseScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	case "esc", "q", "left":
 		m.pop()
 	case "d":
-		m.push(newTakeBack(s.lease))
+		if s.lease.Revoked == nil {
+			m.push(newTakeBack(s.lease))
+		}
 	default:
 		s.scroll.key(key)
 	}
@@ -81,7 +83,11 @@ func (s *leaseScreen) view(m *model, w, h int) (title string, body []string, key
 		f.add("used", text)
 	}
 	lines = append(lines, f.lines...)
-	return "Remembered rule " + reveal.Line(string(s.lease.ID)), s.scroll.view(m, nil, lines, w, h), "d take it back  space more  esc back"
+	keys = "d take it back  space more  ? help  esc back"
+	if s.lease.Revoked != nil {
+		keys = "space more  ? help  esc back"
+	}
+	return "Remembered rule " + reveal.Line(string(s.lease.ID)), s.scroll.view(m, nil, lines, w, h), keys
 }
 
 // leaseLines are all that there is to know about a remembered rule, but for its
@@ -186,7 +192,7 @@ func (m *model) takenBack(r takenBackMsg) tea.Cmd {
 	if r.err != nil {
 		m.say(m.out.Bad, "Not taken back: %s", asked.Refusal(r.err))
 	} else {
-		m.say(m.out.Good, "%s is %s: it allows nothing more, and what it allowed and nobody started is taken back", r.id, r.lease.State(m.now))
+		m.say(m.out.Good, "%s is %s: it allows nothing more", r.id, r.lease.State(m.now))
 	}
 	switch s := m.top().(type) {
 	case *leaseScreen:

@@ -150,10 +150,10 @@ func (m *model) top() screen {
 
 func (m *model) push(s screen) { m.stack, m.status = append(m.stack, s), "" }
 
-// pop leaves the screen that is shown.
+// pop leaves the screen that is shown, and what was said there.
 func (m *model) pop() {
 	if n := len(m.stack); n > 0 {
-		m.stack = m.stack[:n-1]
+		m.stack, m.status = m.stack[:n-1], ""
 	}
 }
 

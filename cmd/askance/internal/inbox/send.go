@@ -72,10 +72,10 @@ func (m *model) sent(s sentMsg) tea.Cmd {
 	if call == nil {
 		return nil // the look will tell
 	}
-	m.say(m.out.Good, "%s: %s", call.Call, asked.Outcome(s.draft.answer, call))
 	if d, ok := m.top().(*detailScreen); ok && d.question == call.Key && call.State != message.ToolCallAsking {
 		m.pop()
 		m.list.onward(m)
 	}
+	m.say(m.out.Good, "%s: %s", call.Call, asked.Outcome(s.draft.answer, call))
 	return nil
 }

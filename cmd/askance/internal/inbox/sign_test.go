@@ -60,7 +60,8 @@ func TestSign(t *testing.T) {
 	x.press("b", "1 of 2", "y take it")
 	x.press("y", "2 of 2", "y take it")
 	x.press("y", "One answer for 2 questions")
-	x.press("a", "Answered", "call_1", "call_2")
+	x.press("a", "Approve 2 questions?")
+	x.press("y", "Answered", "call_1", "call_2")
 	for _, c := range []*message.Call{c, d} {
 		if now := w.voted(c, "ann", message.AnswerApprove); now.Votes[0].Signature == nil {
 			t.Errorf("%s is not signed", c.Call)

@@ -209,7 +209,11 @@ func TestBulk(t *testing.T) {
 	x.press("n", "3 of 3: pay  call_3")
 	x.press("  ", "y take it")
 	golden(t, "bulk-choice", x.press("y", "One answer for 2 questions", "1 left out"))
-	golden(t, "bulk-done", x.press("a", "call_1", "call_3", "Answered"))
+	golden(t, "bulk-sure", x.press("a", "Approve 2 questions?", "y approve all of them"))
+	if now := w.call(calls[0]); len(now.Votes) != 0 {
+		t.Fatal("answered before it was confirmed")
+	}
+	golden(t, "bulk-done", x.press("y", "call_1", "call_3", "Answered"))
 	x.press(enter, "> pay", "2 open")
 	w.voted(calls[0], "ann", message.AnswerApprove)
 	w.voted(calls[2], "ann", message.AnswerApprove)

@@ -41,7 +41,7 @@ func TestRememberEditedRule(t *testing.T) {
 	if left := time.Until(l.Terms.Until); l.Terms.Uses != 2 || left > 2*time.Hour || left < time.Hour || len(l.Terms.Rules) != 1 || *l.Terms.Rules[0].RuleContent != "git push origin:*" {
 		t.Errorf("remembered %+v", l.Terms)
 	}
-	if got := w.proposes("call_2", "Bash", `{"command":"git push origin dev"}`); got.State != message.ToolCallSubmitted {
+	if got := w.proposes("call_2", "Bash", `{"command":"git push origin dev"}`); got.State == message.ToolCallAsking {
 		t.Errorf("what is covered is %s", got.State)
 	}
 	if got := w.proposes("call_3", "Bash", `{"command":"git push fork dev"}`); got.State != message.ToolCallAsking {
@@ -85,14 +85,14 @@ func TestRememberWithinTheRule(t *testing.T) {
 	x.press("y", "approved by ann")
 	for _, tc := range []struct {
 		id, input string
-		want      message.ToolCallState
+		asks      bool
 	}{
-		{"call_2", `{"cents":400,"shop":"acme"}`, message.ToolCallSubmitted},
-		{"call_3", `{"cents":400,"shop":"acme"}`, message.ToolCallAsking}, // beyond the budget
-		{"call_4", `{"cents":1,"shop":"other"}`, message.ToolCallAsking},
+		{"call_2", `{"cents":400,"shop":"acme"}`, false},
+		{"call_3", `{"cents":400,"shop":"acme"}`, true}, // beyond the budget
+		{"call_4", `{"cents":1,"shop":"other"}`, true},
 	} {
-		if c := w.proposes(tc.id, "buy", tc.input); c.State != tc.want {
-			t.Errorf("%s is %s, want %s", tc.id, c.State, tc.want)
+		if c := w.proposes(tc.id, "buy", tc.input); (c.State == message.ToolCallAsking) != tc.asks {
+			t.Errorf("%s is %s", tc.id, c.State)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestTakeBackOwn(t *testing.T) {
 	x.press("  G", "y approve  esc")
 	x.press("y", "approved by ann")
 	allowed := w.proposes("call_2", "buy", `{"cents":1,"shop":"acme"}`)
-	if allowed.State != message.ToolCallSubmitted {
+	if allowed.State == message.ToolCallAsking {
 		t.Fatalf("what is remembered leaves the call %s", allowed.State)
 	}
 	golden(t, "leases-narrow", x.press("r", "> buy", "ann", "8 of 9 uses"))

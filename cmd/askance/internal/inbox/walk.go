@@ -24,6 +24,7 @@ type walkScreen struct {
 	lines  []string
 	width  int
 
+	approve bool           // chosen, and to be confirmed
 	queue   []*draftAnswer // to be sent
 	results []string
 }
@@ -76,6 +77,8 @@ func (s *walkScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	case len(s.results) > 0 || len(s.taken) == 0:
 		m.pop()
 	case key == "a":
+		s.approve = true
+	case key == "y" && s.approve:
 		return s.sendAll(m, s.taken)
 	case key == "r":
 		for _, d := range s.taken {
@@ -154,6 +157,9 @@ func (s *walkScreen) view(m *model, w, h int) (title string, body []string, keys
 	}
 	if s.left > 0 {
 		body = append(body, "", m.out.Dim(fmt.Sprintf("  %d left out", s.left)))
+	}
+	if s.approve {
+		return "Approve " + plural(len(s.taken), "question") + "?", body, "y approve all of them  r reject all  esc answer none"
 	}
 	return "One answer for " + plural(len(s.taken), "question") + ", each of which was shown", body, "a approve all  r reject all  esc answer none"
 }
