@@ -116,6 +116,35 @@ func TestRememberNothing(t *testing.T) {
 	}
 }
 
+// What goes with an edit is held against the edited call.
+func TestRememberWithEdit(t *testing.T) {
+	w := newWorld(t)
+	w.ask("call_1", "buy", `{"cents":300,"shop":"acme"}`)
+	x := w.inbox(80, 40, "EDITOR=sed -i s/acme/emca/")
+	x.see("call_1")
+	x.press(enter, "1 [ ] allow buy: every call")
+	x.press("w", "For which calls")
+	x.press(down+down+"1"+ctrlS, "scope session, uses 1")
+	x.press("e", `+   "shop": "emca"`, "remember allow buy: every call", "for 1 further call")
+	x.press("  G", "y approve as edited")
+	x.press("y", "edited and approved by ann")
+	if l := w.lease(false); l.Terms.Uses != 1 || l.Same["args.shop"] != `"emca"` {
+		t.Errorf("remembered %+v, the same %v", l.Terms, l.Same)
+	}
+}
+
+// Of a call that hides something nothing is remembered.
+func TestRememberNothingHidden(t *testing.T) {
+	w := newWorld(t)
+	w.ask("call_1", "wire", `{"to":"acme","pin":"1"}`)
+	x := w.inbox(80, 40)
+	x.see("call_1")
+	if screen := x.press(enter, "digest"); strings.Contains(screen, "remember") {
+		t.Errorf("a rule is offered:\n%s", screen)
+	}
+	x.press("w", "of such a call nothing is remembered")
+}
+
 // The list of what is remembered lives, and takes a rule back.
 func TestLeases(t *testing.T) {
 	w := newWorld(t)

@@ -50,6 +50,9 @@ type wish struct {
 // newWish is that nothing is remembered, with all that could be.
 func newWish(c *message.Call) wish {
 	w := wish{digest: c.Digest, scope: message.ScopeSession, hidden: c.Hides(), agent: c.Agent != ""}
+	if w.hidden { // patterns are made of arguments
+		return w
+	}
 	for _, r := range c.Suggested {
 		w.offers = append(w.offers, offer{rule: r, content: contentOf(r)})
 	}
@@ -90,10 +93,10 @@ func (w *wish) plain() bool {
 // can be had on terms. It is the engine who decides; this saves the asking.
 func (w *wish) fixed() string {
 	switch {
+	case w.hidden:
+		return "Rules hide arguments of this call, and of such a call nothing is remembered."
 	case len(w.offers) == 0:
 		return "This question offers no rule to remember."
-	case w.hidden:
-		return "Rules hide arguments of this call, and what hides anything is not remembered on terms."
 	case w.asked && w.limits == nil:
 		return "The rule that asks lets no answer be remembered on terms."
 	}
