@@ -22,7 +22,7 @@ FUZZ := \
   bus:FuzzToken \
   cmd/askance/internal/argtree:FuzzRender \
   cmd/askance/internal/audit:FuzzLines \
-  cmd/askance/internal/chatstream:FuzzTurns \
+  gateway/agent/chatstream:FuzzTurns \
   cmd/askance/internal/cli:FuzzSettings \
   internal/reveal:FuzzLine \
   cmd/askance/internal/directory:FuzzParse \

@@ -8,8 +8,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/chatstream"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway/agent/chatstream"
 	"github.com/askance-dev/askance/message"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/chatstream"
 	"github.com/askance-dev/askance/examples/incident"
+	"github.com/askance-dev/askance/gateway/agent/chatstream"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -130,7 +130,11 @@ func TestFaults(t *testing.T) {
 		{"cut off", hello, "unexpected EOF"},
 		{"no finish reason", hello + done, "without a finish_reason"},
 		{"done alone", done, "without a completion"},
-		{"call without a name", chunk(`{"tool_calls":[{"index":0,"id":"c","function":{}}]}`) + done, "begins without id or name"},
+		{"call without a name", chunk(`{"tool_calls":[{"index":0,"id":"c","function":{}}]}`) + done, "begins without a name"},
+		{"an error in the stream", hello + `data: {"error":{"message":"overloaded","type":"server_error","code":null}}` + "\n\n", "server_error: overloaded"},
+		{"an error as text", hello + `data: {"error":"overloaded"}` + "\n\n", "overloaded"},
+		{"an error without words", hello + `data: {"error":{}}` + "\n\n", "without a message"},
+		{"an event over the limit", strings.Repeat("data: "+strings.Repeat("x", 1<<16)+"\n", 20), "over 1048576 bytes"},
 		{"call out of order", chunk(`{"tool_calls":[{"index":1,"id":"c","function":{"name":"f"}}]}`) + done, "tool call 1 comes after 0"},
 		{"negative index", chunk(`{"tool_calls":[{"index":-1}]}`) + done, "tool call -1"},
 		{"another kind of call", chunk(`{"tool_calls":[{"index":0,"id":"c","type":"custom","function":{"name":"f"}}]}`) + done, `of type "custom"`},
@@ -144,6 +148,93 @@ func TestFaults(t *testing.T) {
 				t.Errorf("err = %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestLineEnds reads one stream with every line end, comments, a byte order mark
+// and in pieces of every size.
+func TestLineEnds(t *testing.T) {
+	stream := "\ufeff: hi\n" + hello + ": ping\n\ndata:\n\nretry: 3\nid: 7\n" + strings.ReplaceAll(lo, "lo", "lö 😀") + done
+	for _, end := range []string{"\n", "\r\n", "\r"} {
+		data := strings.ReplaceAll(stream, "\n", end)
+		for size := 1; size < 70; size++ {
+			r := chatstream.NewReader(pieces{strings.NewReader(data), size})
+			var text string
+			for {
+				c, err := r.Next()
+				if errors.Is(err, chatstream.ErrDone) {
+					break
+				}
+				if err != nil {
+					t.Fatalf("line end %q, pieces of %d: %v", end, size, err)
+				}
+				text += *c.Choices[0].Delta.Content
+			}
+			if text != "Hellö 😀" {
+				t.Fatalf("line end %q, pieces of %d: %q", end, size, text)
+			}
+		}
+	}
+}
+
+// pieces reads a few bytes at a time.
+type pieces struct {
+	r    io.Reader
+	size int
+}
+
+func (p pieces) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), p.size)]) }
+
+// TestIDs: calls get ids that the reply does not have.
+func TestIDs(t *testing.T) {
+	stop := "tool_calls"
+	turn := chatstream.NewTurn(message.Codec{NewID: func() string { return "x" }}, "r", "c1", "c1_2")
+	_, err := turn.Add(&chatstream.Chunk{Choices: []chatstream.Choice{{FinishReason: &stop, Delta: chatstream.Delta{ToolCalls: []chatstream.CallDelta{
+		{Index: 0, ID: "c1", Function: chatstream.Function{Name: "f"}}, {Index: 1, ID: "c2", Function: chatstream.Function{Name: "f"}},
+		{Index: 2, ID: "c2", Function: chatstream.Function{Name: "f"}}, {Index: 3, Function: chatstream.Function{Name: "f"}},
+		{Index: 0, ID: "c1", Function: chatstream.Function{Arguments: "{}"}},
+	}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []message.CallID
+	for _, c := range turn.Calls() {
+		got = append(got, c.ID)
+	}
+	if diff := cmp.Diff([]message.CallID{"c1_3", "c2", "c2_2", "call_x"}, got); diff != "" || turn.Calls()[0].Input != "{}" {
+		t.Error(diff)
+	}
+}
+
+func TestArguments(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"a": 1}`:         `{"a": 1}`,
+		``:                 `{"malformed_arguments":""}`,
+		`["a"]`:            `{"malformed_arguments":"[\"a\"]"}`,
+		`{"a":1,"a":2}`:    `{"malformed_arguments":"{\"a\":1,\"a\":2}"}`,
+		"{\"a\":\"\xff\"}": `{"malformed_arguments":"{\"a\":\"` + "\ufffd" + `\"}"}`,
+	} {
+		if got := chatstream.Arguments(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+}
+
+// TestCutOff: calls of a completion that did not end by itself have no end.
+func TestCutOff(t *testing.T) {
+	for reason, complete := range map[string]bool{"stop": true, "tool_calls": true, "length": false, "content_filter": false, "function_call": false, "insufficient_system_resource": false} {
+		events, _, err := turns(`data: {"model":"m","choices":[{"index":0,"delta":{"reasoning_content":"hm","content":"Hi"}}]}` + "\n\n" +
+			`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"` + reason + `"}]}` + "\n\n" + done)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends := map[message.EventType]int{}
+		for _, e := range events[0] {
+			ends[e.Type()]++
+		}
+		if (ends[message.EventToolCallEnd] == 1) != complete || ends[message.EventTextBlockEnd] != 1 || ends[message.EventThinkingBlockEnd] != 1 || ends[message.EventModelCallEnd] != 1 {
+			t.Errorf("%s: %v", reason, ends)
+		}
 	}
 }
 

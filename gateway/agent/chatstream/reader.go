@@ -2,6 +2,7 @@ package chatstream
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +43,7 @@ type Reader struct {
 func NewReader(r io.Reader) *Reader {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 4096), maxLine)
+	s.Split(splitLines)
 	return &Reader{lines: s}
 }
 
@@ -66,24 +68,59 @@ func (r *Reader) Next() (*Chunk, error) {
 	if err := strictjson.UnmarshalOpen([]byte(data), c); err != nil {
 		return nil, r.fail(err)
 	}
-	if c.Object != "chat.completion.chunk" {
+	if len(c.Fault) > 0 && string(c.Fault) != "null" {
+		if said := ParseServerError(c.Fault); said != nil {
+			return nil, r.fail(said)
+		}
+		return nil, r.fail(&ServerError{Message: "an error without a message"})
+	}
+	if c.Object != "" && c.Object != "chat.completion.chunk" {
 		return nil, r.fail(fmt.Errorf("object is %.40q, want chat.completion.chunk", c.Object))
 	}
 	return c, nil
+}
+
+// splitLines is a bufio.SplitFunc for the three line ends of server-sent events:
+// CR LF, LF and CR.
+func splitLines(data []byte, atEOF bool) (advance int, line []byte, err error) {
+	i := bytes.IndexAny(data, "\r\n")
+	switch {
+	case i < 0 && atEOF && len(data) > 0:
+		return len(data), data, nil
+	case i < 0:
+		return 0, nil, nil
+	case data[i] == '\n' || i+1 < len(data) && data[i+1] != '\n':
+		return i + 1, data[:i], nil
+	case i+1 < len(data):
+		return i + 2, data[:i], nil
+	case atEOF:
+		return i + 1, data[:i], nil
+	default: // a CR at the end of what is there: the next byte tells
+		return 0, nil, nil
+	}
 }
 
 // event gives the data of the next event that has any. Of the fields of a
 // server-sent event only data counts here; comments are skipped.
 func (r *Reader) event() (string, error) {
 	var data []string
+	size := 0
 	for r.lines.Scan() {
 		r.line++
-		line := strings.TrimSuffix(r.lines.Text(), "\r")
+		line := r.lines.Text()
+		if r.line == 1 {
+			line = strings.TrimPrefix(line, "\ufeff")
+		}
 		field, value, _ := strings.Cut(line, ":")
 		switch {
-		case line == "" && data != nil:
+		case line == "" && strings.Join(data, "\n") == "":
+			data, size = nil, 0 // an event without data is none
+		case line == "":
 			return strings.Join(data, "\n"), nil
 		case field == "data":
+			if size += len(value); size > maxLine {
+				return "", r.fail(fmt.Errorf("an event is over %d bytes", maxLine))
+			}
 			data = append(data, strings.TrimPrefix(value, " "))
 		}
 	}
@@ -91,7 +128,7 @@ func (r *Reader) event() (string, error) {
 		r.line++
 		return "", r.fail(err)
 	}
-	if data != nil { // no empty line after the last event
+	if strings.Join(data, "") != "" { // no empty line after the last event
 		return strings.Join(data, "\n"), nil
 	}
 	return "", io.EOF
