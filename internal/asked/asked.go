@@ -57,7 +57,7 @@ func Needs(c *message.Call) []string {
 	t := c.Tally()
 	out := make([]string, 0, len(t.Parts))
 	for _, p := range t.Parts {
-		text := fmt.Sprintf("%d of %d from %s", t.Quorum-p.Missing, t.Quorum, people(p.Users, p.Groups))
+		text := fmt.Sprintf("%d of %d from %s", t.Quorum-p.Missing, t.Quorum, People(p.Users, p.Groups))
 		if p.Rule != "" {
 			text += " (rule " + reveal.Line(p.Rule) + ")"
 		}
@@ -66,6 +66,12 @@ func Needs(c *message.Call) []string {
 		}
 		out = append(out, text)
 	}
+	return append(out, Excluded(c)...)
+}
+
+// Excluded says whose approval does not count, a line for each reason.
+func Excluded(c *message.Call) []string {
+	var out []string
 	r := c.Question.Requirement
 	if r.ExcludeRequester {
 		out = append(out, "not from "+orUnknown(r.Requester)+", on whose behalf it is")
@@ -87,7 +93,8 @@ func orUnknown(name string) string {
 	return reveal.Line(name)
 }
 
-func people(users, groups []string) string {
+// People names those of whom one is asked.
+func People(users, groups []string) string {
 	var out []string
 	for _, g := range groups {
 		out = append(out, "group "+reveal.Line(g))

@@ -1,0 +1,187 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// answerWithin bounds one answer.
+const answerWithin = 20 * time.Second
+
+// deed does what a form asks for, and gives the call as it is then.
+type deed func(ctx context.Context, k message.Key, f *form) (*message.Call, error)
+
+// carryOut reads a form, does what it says and goes back to the page of the
+// call: with what became of it, or with what is wrong and the form as it was.
+func (in *Inbox) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.Peer, do deed) error {
+	f, err := readForm(r)
+	if err != nil {
+		return err
+	}
+	s := in.shell(r, p, "inbox", "askance inbox")
+	k, err := keyOf(r.PostForm, p.Space.ID)
+	if err != nil {
+		return in.failed(w, s, err)
+	}
+	back := filterOf(r.PostForm).values()
+	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
+	defer cancel()
+	if _, err = do(ctx, k, f); err == nil {
+		http.Redirect(w, r, address(k, back, "sent", f.Do), http.StatusSeeOther)
+		return nil
+	}
+	e := message.AsError("answer", err)
+	s.Flash = &flash{Tone: "bad", Text: "Not accepted: " + reveal.Line(asked.Refusal(e))}
+	if e.Code == message.CodeInternal {
+		s.Flash.Text = "Something went wrong here; the server's log says what. Look at the question again before you try once more."
+	}
+	return in.showCall(r.Context(), w, p, s, k, back, f, gateway.StatusOf(e.Code))
+}
+
+func (in *Inbox) answer(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	return in.carryOut(w, r, p, func(ctx context.Context, k message.Key, f *form) (*message.Call, error) {
+		c, err := p.As(message.RoleApprover)
+		if err != nil {
+			return nil, err
+		}
+		if err := f.complete(); err != nil {
+			return nil, err
+		}
+		suggested, err := f.ready(ctx, c, k)
+		if err != nil {
+			return nil, err
+		}
+		a, err := answerOf(f, k, suggested, in.now())
+		if err != nil {
+			return nil, err
+		}
+		return c.Answer(ctx, a)
+	})
+}
+
+// complete checks what the engine would take, but no person means.
+func (f *form) complete() error {
+	bad := func(what, hint string) error {
+		return &message.Error{Code: message.CodeInvalid, Op: "answer", What: what, Hint: hint}
+	}
+	switch {
+	case f.Digest == "":
+		return bad("the form does not say which question was shown", "load the page again")
+	case f.Do == doHandOver && f.To == "":
+		return bad("it does not say who should answer", "write a name")
+	case f.Do == doAnswer && strings.TrimSpace(f.Output) == "":
+		return bad("the result is empty", "write what the model is to see")
+	case f.Do != doEdit:
+		return nil
+	case len(f.Input) > message.MaxInputBytes:
+		return bad("the new arguments are too long", "shorten them")
+	}
+	if _, err := strictjson.Object([]byte(f.Input), strictjson.KeepBigIntegers()); err != nil {
+		return bad("the new arguments are no JSON object: "+err.Error(), "mend them")
+	}
+	return nil
+}
+
+// ready looks at the question before something is sent that depends on what it
+// offers: the suggested rules, and that an edit changes something.
+func (f *form) ready(ctx context.Context, c engine.Client, k message.Key) ([]message.PermissionRule, error) {
+	if f.Do != doEdit && f.Remember == "" {
+		return nil, nil
+	}
+	shown, err := c.Show(ctx, message.ShowRequest{V: 1, Key: k})
+	if err != nil {
+		return nil, err
+	}
+	if f.Do == doEdit && shown.Call.Digest == f.Digest && diff(editable(shown.Call.Input), f.Input) == nil {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "edit", What: "nothing was changed", Hint: "approve it as it is, or change something"}
+	}
+	return shown.Call.Suggested, nil
+}
+
+func (in *Inbox) settle(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	return in.carryOut(w, r, p, func(ctx context.Context, k message.Key, f *form) (*message.Call, error) {
+		c, err := p.As(message.RoleOperator)
+		if err != nil {
+			return nil, err
+		}
+		return c.Settle(ctx, message.SettleRequest{V: 1, Key: k, Attempt: f.Attempt, Outcome: message.Outcome(f.Outcome), Output: f.Output, Note: f.Note})
+	})
+}
+
+func (in *Inbox) revoke(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	return in.carryOut(w, r, p, func(ctx context.Context, k message.Key, f *form) (*message.Call, error) {
+		c, err := p.As(manager(p))
+		if err != nil {
+			return nil, err
+		}
+		return c.Revoke(ctx, message.RevokeRequest{V: 1, Key: k, Reason: f.Note})
+	})
+}
+
+func (in *Inbox) interrupt(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	return in.carryOut(w, r, p, func(ctx context.Context, k message.Key, f *form) (*message.Call, error) {
+		c, err := p.As(manager(p))
+		if err != nil {
+			return nil, err
+		}
+		_, err = c.Interrupt(ctx, message.InterruptRequest{V: 1, Session: k.Session, Reply: k.Reply, Reason: f.Note})
+		return nil, err
+	})
+}
+
+// manager is the role in which somebody takes back and interrupts.
+func manager(p *gateway.Peer) message.Role {
+	if p.Has(message.RoleOperator) {
+		return message.RoleOperator
+	}
+	return message.RoleApprover
+}
+
+// sent says where a call stands after what this person has done.
+func sent(c *message.Call, who, do string) *flash {
+	switch do {
+	case doSettle:
+		return &flash{Tone: "good", Text: "Settled: the call is " + string(c.State) + "."}
+	case doRevoke:
+		return &flash{Tone: "good", Text: "Taken back: nothing runs."}
+	case doInterrupt:
+		return &flash{Tone: "good", Text: "Interrupted: no call of this reply begins any more."}
+	}
+	for _, v := range slices.Backward(c.Votes) {
+		if v.By.Name != who {
+			continue
+		}
+		a := message.Answer{Kind: v.Kind, Digest: v.Digest}
+		if v.Made != "" {
+			a.Digest = v.Made
+		}
+		return &flash{Tone: "good", Text: "You " + reveal.Line(asked.Outcome(a, c)) + "."}
+	}
+	return nil
+}
+
+// failed shows an error as a page.
+func (in *Inbox) failed(w http.ResponseWriter, s shell, err error) error {
+	problem := gateway.ProblemOf(err)
+	if errors.Is(err, message.ErrForbidden) {
+		problem.Hint = orWord(problem.Hint, "ask for the role that may do this")
+	}
+	s.Title = problem.Title
+	return in.write(w, problem.Status, "problem", struct {
+		shell
+		Problem gateway.Problem
+		Back    string
+	}{s, problem, filterOf(url.Values{}).listAddress()})
+}

@@ -1,0 +1,226 @@
+// The web inbox's script. Every page works without it; it makes them live.
+
+import { ask, piece, remember, show } from './page.js';
+import * as stream from './live.js';
+import { tick } from './clock.js';
+import { listen } from './keys.js';
+
+const $ = (id) => document.getElementById(id);
+const say = (text) => { $('said').textContent = ''; requestAnimationFrame(() => { $('said').textContent = text; }); };
+
+let visit = 0; // counts what was asked for: an answer that is overtaken is dropped
+let sending = false;
+
+/** Goes to a page of ours without loading everything anew. */
+async function go(url, { push = true, focus = true, options } = {}) {
+  const mine = ++visit;
+  try {
+    const page = await ask(url, options);
+    if (mine !== visit) return;
+    const hash = new URL(url, location).hash;
+    if (push) history.pushState(null, '', page.url.split('#')[0] + (options ? '' : hash));
+    show(page.doc);
+    ready();
+    if (focus) land();
+  } catch (err) {
+    if (mine === visit) fail(options ? `It is not known whether that arrived: ${err.message}. Look again before you repeat it.` : `The page cannot be read: ${err.message}`);
+    stream.live || say('not connected');
+  }
+}
+
+// Where the focus goes: into the form, or to the heading.
+function land() {
+  const field = document.querySelector('#panel textarea, #panel input:not([type=hidden]):not([type=radio]):not([type=checkbox]):not(.terms-only):not(.terms-only *)');
+  const target = ($('panel') && (field?.offsetParent ? field : document.querySelector('#panel .main-action:not(:disabled), #panel [data-close]'))) || $('title') || $('main');
+  target?.focus({ preventScroll: Boolean(!$('panel')) });
+  $('panel')?.scrollIntoView({ block: 'nearest' });
+}
+
+function fail(text) {
+  const box = $('flash');
+  if (!box) { say(text); return; }
+  box.replaceChildren(Object.assign(document.createElement('p'), { className: 'flash bad', textContent: text }));
+}
+
+// ---- staying up to date
+
+let wanted, last = 0;
+
+async function refresh() {
+  if (sending) { later(); return true; }
+  const mine = visit;
+  last = Date.now();
+  try {
+    const page = await ask(location.href);
+    if (mine !== visit || sending) return true;
+    if (new URL(page.url).pathname !== location.pathname) { location.href = page.url; return true; }
+    show(page.doc);
+    ready();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+// Changes come in bursts: one look for all of them.
+function later() {
+  clearTimeout(wanted);
+  const slow = document.body.dataset.nav === 'figures' ? 5000 : 400;
+  wanted = setTimeout(refresh, Math.max(80, last + slow - Date.now()));
+}
+
+function progressed({ id, line }) {
+  const log = document.querySelector(`[data-log="${CSS.escape(id)}"]`);
+  const n = `${line.attempt}/${line.n}`;
+  if (!log) { later(); return; }
+  if (log.querySelector(`[data-n="${CSS.escape(n)}"]`)) return;
+  const end = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+  const li = document.createElement('li');
+  li.dataset.n = n;
+  li.textContent = line.text;
+  log.append(li);
+  if (end) log.scrollTop = log.scrollHeight;
+}
+
+// Nothing is sent from a page that may be old.
+function told(live) {
+  document.body.classList.toggle('offline', !live);
+  guard();
+}
+
+let seen = new Set(); // questions whose arguments were on the screen to their end
+let watcher;
+
+function guard() {
+  const over = document.querySelector('[data-expires][data-over]');
+  const off = sending || !stream.live || Boolean(over && $('bar'));
+  for (const el of document.querySelectorAll('[data-live-only]')) {
+    const unseen = el.closest('.do-approve') && !seen.has(digest());
+    if (el.tagName === 'A') {
+      if (off) el.setAttribute('aria-disabled', 'true'); else el.removeAttribute('aria-disabled');
+    } else el.disabled = off || Boolean(unseen) || Boolean(document.querySelector('#verdict .faults'));
+  }
+  if ($('unseen')) $('unseen').hidden = seen.has(digest());
+}
+
+const digest = () => document.querySelector('#panel [name=digest]')?.value ?? '';
+
+function watchEnd() {
+  watcher?.disconnect();
+  const end = $('args-end');
+  if (!end || !$('panel')) return;
+  watcher = new IntersectionObserver((all) => {
+    if (all.some((e) => e.isIntersecting || e.boundingClientRect.top < 0)) { seen.add(digest()); guard(); watcher.disconnect(); }
+  });
+  watcher.observe(end);
+}
+
+/** What every new piece of a page needs. */
+function ready() {
+  tick(expired);
+  watchEnd();
+  guard();
+}
+
+function expired(el) {
+  guard();
+  if (el.closest('#head, .rows')) setTimeout(later, 300);
+}
+
+// ---- forms
+
+let checking;
+
+function checkLater(area) {
+  clearTimeout(checking);
+  checking = setTimeout(() => check(area), 200);
+}
+
+// check asks the server what it thinks of edited arguments.
+async function check(area) {
+  const text = area.value;
+  try {
+    const res = await fetch(area.dataset.check, { method: 'POST', body: new URLSearchParams(new FormData(area.form)), headers: { Accept: 'text/html' } });
+    if (area.value !== text || !res.ok) return;
+    $('verdict')?.replaceChildren(...piece(await res.text()));
+  } catch { return; } // the stream says that there is no connection
+  area.setAttribute('aria-invalid', document.querySelector('#verdict .faults') ? 'true' : 'false');
+  guard();
+}
+
+async function send(form, submitter) {
+  if (sending || !stream.live) return;
+  sending = true;
+  guard();
+  await go(form.action, { options: { method: 'POST', body: new URLSearchParams(new FormData(form, submitter)) } });
+  sending = false;
+  ready();
+  land();
+  const text = document.querySelector('#flash .flash')?.firstChild?.textContent;
+  if (text) say(text);
+}
+
+function filterNow() {
+  const q = new URLSearchParams(new FormData($('filter')));
+  for (const [k, v] of [...q]) if (!v || (k === 'show' && v === 'open')) q.delete(k);
+  for (const k of ['session', 'reply', 'call']) {
+    const v = new URL(location).searchParams.get(k);
+    if (v !== null && document.body.querySelector('.panes')?.dataset.view === 'card') q.set(k, v);
+  }
+  history.replaceState(null, '', location.pathname + (q.size ? '?' + q : ''));
+  visit++;
+  refresh();
+}
+
+// ---- listening
+
+document.addEventListener('click', (e) => {
+  const a = e.target.closest('a[href]');
+  if (!a || e.defaultPrevented || e.button || e.ctrlKey || e.metaKey || e.shiftKey || e.altKey) return;
+  const url = new URL(a.href);
+  if (url.origin !== location.origin || url.pathname !== '/' && !url.pathname.startsWith('/inbox/') || a.classList.contains('skip')) return;
+  e.preventDefault();
+  if (a.getAttribute('aria-disabled') !== 'true') go(a.href);
+});
+
+document.addEventListener('submit', (e) => {
+  const form = e.target;
+  if (form.id === 'filter') { e.preventDefault(); filterNow(); return; }
+  if (form.method !== 'post' || !new URL(form.action).pathname.startsWith('/inbox/')) return;
+  e.preventDefault();
+  send(form, e.submitter);
+});
+
+let typing;
+document.addEventListener('input', (e) => {
+  if (e.target.dataset.check) checkLater(e.target);
+  if (e.target.form?.id === 'filter') { clearTimeout(typing); typing = setTimeout(filterNow, e.target.id === 'q' ? 250 : 0); }
+});
+
+document.addEventListener('toggle', (e) => { if (e.target.id && stream.live) e.target.dataset.touched = '1'; }, true);
+
+window.addEventListener('popstate', () => go(location.href, { push: false }));
+
+$('help-open').hidden = false;
+$('help-open').addEventListener('click', () => $('help').showModal());
+
+$('theme').hidden = false;
+$('theme').addEventListener('click', () => {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+  root.dataset.theme = dark ? 'light' : 'dark';
+  document.cookie = `askance_theme=${root.dataset.theme}; path=/; max-age=31536000; samesite=lax`;
+});
+
+document.documentElement.classList.add('js');
+remember();
+listen();
+setInterval(() => tick(expired), 1000);
+stream.open({
+  changed: (c) => { if (c.say) say(c.say); later(); },
+  progress: progressed,
+  told,
+  back: refresh,
+});
+ready();
+if ($('panel')) land();

@@ -1,0 +1,29 @@
+// Times that go on. The server says the instants, the clock of this machine is
+// corrected by what the server said when it made the page.
+
+const units = [[86400, 'd', 3600, 'h'], [3600, 'h', 60, 'm'], [60, 'm', 1, 's']];
+
+function span(s) {
+  s = Math.max(0, Math.round(s));
+  for (const [big, b, small, l] of units) {
+    if (s >= big) return `${Math.floor(s / big)}${b}${String(Math.floor((s % big) / small)).padStart(2, '0')}${l}`;
+  }
+  return `${s}s`;
+}
+
+/** Moves all clocks; over is called once for each deadline that passes. */
+export function tick(over) {
+  const now = Date.now();
+  for (const el of document.querySelectorAll('[data-since]')) put(el, span((now - Date.parse(el.dataset.since)) / 1000) + ' ago');
+  for (const el of document.querySelectorAll('[data-until]')) {
+    const left = (Date.parse(el.dataset.until) - now) / 1000;
+    put(el, left <= 0 ? 'over' : span(left) + (el.hasAttribute('data-bare') ? '' : ' left'));
+    if (left <= 0 && !el.dataset.over) {
+      el.dataset.over = '1';
+      el.closest('.clock')?.classList.add('over');
+      over(el);
+    }
+  }
+}
+
+const put = (el, text) => { if (el.textContent !== text) el.textContent = text; };

@@ -1,0 +1,52 @@
+// Keyboard shortcuts. They work nowhere where somebody writes.
+
+const $ = (id) => document.getElementById(id);
+const writes = (el) => el.matches('input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable]');
+
+function rows() { return [...document.querySelectorAll('.row')]; }
+
+// The row of the cursor: the one with the focus, else the selected one.
+function move(step) {
+  const all = rows();
+  if (!all.length) return;
+  const at = all.findIndex((r) => r === document.activeElement);
+  const from = at >= 0 ? at : all.findIndex((r) => r.classList.contains('selected'));
+  const to = from < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, from + step));
+  all[to].focus();
+  all[to].scrollIntoView({ block: 'nearest' });
+}
+
+function escape() {
+  const close = document.querySelector('#panel [data-close]');
+  if (close) close.click();
+  else if (writes(document.activeElement)) document.activeElement.blur();
+  else $('back')?.click();
+}
+
+const plain = {
+  j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
+  n: () => ($('next') ?? document.querySelector('.row:not(.selected)'))?.click(),
+  x: () => { const d = $('raw'); if (d) { d.open = !d.open; d.dataset.touched = '1'; } },
+  m: () => $('mine')?.click(),
+  '/': () => { $('q')?.focus(); $('q')?.select(); },
+  '?': () => $('help').showModal(),
+};
+
+/** Listens for keys. */
+export function listen() {
+  document.addEventListener('keydown', (e) => {
+    if (e.isComposing || $('help').open) return;
+    if (e.key === 'Enter' && (e.ctrlKey || e.metaKey)) {
+      const go = document.querySelector('#panel .main-action');
+      if (go && !go.disabled) { e.preventDefault(); go.click(); }
+      return;
+    }
+    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    if (e.key === 'Escape') { e.preventDefault(); escape(); return; }
+    if (writes(e.target)) return;
+    if (e.key.startsWith('Arrow') && !e.target.matches('.row, body')) return;
+    const act = document.querySelector(`#bar [data-key="${CSS.escape(e.key)}"]`);
+    const f = act ? () => act.click() : plain[e.key];
+    if (f) { e.preventDefault(); f(); }
+  });
+}

@@ -1,0 +1,175 @@
+// Exchanging pages: the server makes every page, and this puts what differs
+// into the one that is open, so that focus, forms and scroll positions stay.
+
+// The one place where text becomes markup. It comes from our own server, which
+// has escaped it, and a parsed document runs nothing.
+const rules = window.trustedTypes?.createPolicy('askance', { createHTML: (text) => text });
+const parse = (text) => new DOMParser().parseFromString(rules ? rules.createHTML(text) : text, 'text/html');
+
+const $ = (id) => document.getElementById(id);
+
+// What the server sent for an element: scripts change what is shown (clocks,
+// disabled buttons), so elements are compared by what they were made of.
+const origin = new WeakMap();
+const made = (el) => origin.get(el) ?? el.outerHTML;
+const keep = (el) => { origin.set(el, el.outerHTML); return el; };
+
+/** Begins with the page as it was loaded. */
+export function remember() {
+  for (const el of document.querySelectorAll('[data-region]')) keep(el);
+  for (const el of document.querySelectorAll('.rows > li')) keep(el);
+}
+
+/** Asks the server for a page. Its answer is a page whatever the status. */
+export async function ask(url, options = {}) {
+  const res = await fetch(url, { credentials: 'same-origin', redirect: 'follow', ...options, headers: { Accept: 'text/html', ...options.headers } });
+  if (!(res.headers.get('Content-Type') ?? '').startsWith('text/html')) {
+    let detail = '';
+    try { detail = (await res.json()).detail ?? ''; } catch { /* no JSON either */ }
+    const err = new Error(detail || `the server answered ${res.status}`);
+    err.status = res.status;
+    throw err;
+  }
+  return { doc: parse(await res.text()), url: res.url, status: res.status };
+}
+
+/** Puts a page into the one that is open. */
+export function show(doc) {
+  const focused = document.activeElement?.id;
+  document.title = doc.title;
+  document.body.dataset.nav = doc.body.dataset.nav ?? '';
+  for (const link of document.querySelectorAll('.pages a')) {
+    const same = [...doc.querySelectorAll('.pages a')].find((a) => a.getAttribute('href') === link.getAttribute('href'));
+    if (same?.hasAttribute('aria-current')) link.setAttribute('aria-current', 'page');
+    else link.removeAttribute('aria-current');
+  }
+  const now = document.querySelector('.panes'), then = doc.querySelector('.panes');
+  if (now && then) {
+    now.dataset.view = then.dataset.view;
+    exchangeAll(now.querySelector('.side'), then.querySelector('.side'));
+    side(then);
+    const main = $('main'), next = doc.getElementById('main');
+    if (main.dataset.page === next.dataset.page) regions(main, next);
+    else { main.replaceWith(next); window.scrollTo(0, 0); for (const el of next.querySelectorAll('[data-region]')) keep(el); }
+  } else if (document.getElementById('main')?.dataset.page === doc.getElementById('main')?.dataset.page) {
+    exchangeAll($('main'), doc.getElementById('main'));
+  } else {
+    const old = now ?? $('main'), next = then ?? doc.getElementById('main');
+    old.replaceWith(next);
+    window.scrollTo(0, 0);
+    remember();
+  }
+  if (focused && document.activeElement?.id !== focused) $(focused)?.focus({ preventScroll: true });
+}
+
+// The filter is a form that somebody may be writing in: it stays, save for what
+// the address says when it was not touched.
+function side(then) {
+  const tools = then.querySelector('#tool'), mine = then.querySelector('#mine'), q = then.querySelector('#q');
+  if (!$('tool') || !tools) return;
+  if (document.activeElement !== $('tool') && $('tool').textContent + $('tool').value !== tools.textContent + tools.value) $('tool').replaceWith(tools);
+  if (mine) $('mine').checked = mine.checked;
+  if (q && document.activeElement !== $('q')) $('q').value = q.value;
+  const tab = then.querySelector('[name=show]');
+  if (tab) document.querySelector('#filter [name=show]').value = tab.value;
+}
+
+function exchangeAll(now, then) {
+  if (!now || !then) return;
+  for (const el of [...now.querySelectorAll('[data-region]')]) {
+    const next = el.id && then.querySelector('#' + CSS.escape(el.id));
+    if (next) exchange(el, next);
+  }
+}
+
+// Regions of a main part: those that stay are exchanged, others come and go.
+function regions(now, then) {
+  const children = [...then.children];
+  const wanted = new Set(children.map((c) => c.id).filter(Boolean));
+  for (const c of [...now.children]) if (c.id && !wanted.has(c.id)) c.remove();
+  let at = now.firstElementChild;
+  for (const next of children) {
+    const old = next.id ? now.querySelector(':scope > #' + CSS.escape(next.id)) : null;
+    if (!old) {
+      if (!next.id) { at = at?.nextElementSibling ?? null; continue; }
+      keep(next);
+      now.insertBefore(next, at);
+      continue;
+    }
+    at = old.nextElementSibling;
+    if (old.id === 'act') form(old, next);
+    else exchange(old, next);
+  }
+}
+
+// A form that is open stays as long as it is about the same question.
+function form(old, next) {
+  const open = old.querySelector('[data-form]'), then = next.querySelector('[data-form]');
+  if (open && then && open.dataset.form === then.dataset.form) return;
+  if (open && !then && next.querySelector('#bar') === null && old.dataset.keep) return;
+  const draft = open && then?.dataset.form.endsWith('stale') ? drafts(open) : '';
+  if (made(old) === next.outerHTML) return;
+  keep(next);
+  old.replaceWith(next);
+  if (draft) {
+    const box = document.createElement('details');
+    box.append(Object.assign(document.createElement('summary'), { textContent: 'What you had written (it was not sent)' }));
+    box.append(Object.assign(document.createElement('pre'), { className: 'raw', textContent: draft, tabIndex: 0 }));
+    next.querySelector('#gone')?.after(box);
+  }
+}
+
+function drafts(open) {
+  return [...open.querySelectorAll('textarea, input:not([type])')].filter((f) => f.value.trim() && f.value !== f.defaultValue).map((f) => f.value).join('\n\n');
+}
+
+function exchange(old, next) {
+  if (old.id === 'rows-box' && old.querySelector('.rows') && next.querySelector('.rows')) return list(old, next);
+  if (made(old) === next.outerHTML) return;
+  for (const d of old.querySelectorAll('details[id]')) {
+    const same = next.querySelector('#' + CSS.escape(d.id));
+    if (same && d.dataset.touched) { same.open = d.open; same.dataset.touched = '1'; }
+  }
+  const log = old.querySelector('[data-log]'), then = next.querySelector('[data-log]');
+  keep(next);
+  if (log && then && log.dataset.log === then.dataset.log) merge(log, then);
+  old.replaceWith(next);
+}
+
+// Lines of progress that came by the stream stay, though the server may have
+// forgotten them.
+function merge(log, then) {
+  const have = new Set([...then.children].map((l) => l.dataset.n));
+  for (const l of [...log.children]) if (!have.has(l.dataset.n)) then.append(l);
+}
+
+// Rows are exchanged one by one: what is the same stays, with its focus.
+function list(old, next) {
+  const rows = old.querySelector('.rows'), then = [...next.querySelectorAll('.rows > li')];
+  const byId = new Map([...rows.children].map((li) => [li.firstElementChild.id, li]));
+  let at = rows.firstElementChild;
+  for (const li of then) {
+    const have = byId.get(li.firstElementChild.id);
+    byId.delete(li.firstElementChild.id);
+    if (have && made(have) === li.outerHTML) {
+      if (have === at) at = at.nextElementSibling;
+      else rows.insertBefore(have, at);
+      continue;
+    }
+    keep(li);
+    if (have) {
+      if (have === at) at = at.nextElementSibling;
+      have.replaceWith(li);
+    } else {
+      li.classList.add('fresh');
+      rows.insertBefore(li, at);
+    }
+  }
+  for (const li of byId.values()) li.remove();
+  const more = old.querySelector('.more'), moreThen = next.querySelector('.more');
+  more?.remove();
+  if (moreThen) rows.after(moreThen);
+}
+
+/** Parses a piece of a page. */
+export const piece = (text) => [...parse(text).body.childNodes];

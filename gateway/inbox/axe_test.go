@@ -1,0 +1,90 @@
+package inbox_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+)
+
+// axeFile is the checker, installed by make node.
+const axeFile = "../testdata/node/node_modules/axe-core/axe.min.js"
+
+// accessible checks the page by the rules of WCAG 2.2 AA, in light and dark, on
+// a screen and on a phone, and keeps pictures.
+func (b *tab) accessible(name string) {
+	b.t.Helper()
+	axe, err := os.ReadFile(axeFile)
+	if err != nil {
+		b.t.Fatalf("the accessibility checks need axe-core; run make node: %v", err)
+	}
+	for _, width := range []int64{1280, 360} {
+		height := int64(900)
+		if width == 360 {
+			height = 740
+		}
+		b.do(chromedp.EmulateViewport(width, height))
+		for _, dark := range []bool{false, true} {
+			b.dark(dark)
+			look := fmt.Sprintf("%s-%d-%s", name, width, map[bool]string{true: "dark", false: "light"}[dark])
+			b.shot(look)
+			if wide := eval[bool](b, `document.documentElement.scrollWidth > innerWidth + 1`); wide {
+				b.t.Errorf("%s is wider than the screen", look)
+			}
+			rules := `["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]`
+			if dark { // only colours are others
+				rules = `{type: "rule", values: ["color-contrast", "link-in-text-block"]}`
+			}
+			found := await[[]string](b, `(async () => { if (!window.axe) { `+string(axe)+` }
+				const r = await axe.run(document, {runOnly: `+rules+`, resultTypes: ["violations"]});
+				return r.violations.flatMap((v) => v.nodes.map((n) => v.id + " (" + v.help + "): " + n.target + " " + n.failureSummary)); })()`)
+			for _, v := range found {
+				b.t.Errorf("%s: %s", look, v)
+			}
+		}
+	}
+	b.dark(false)
+	b.do(chromedp.EmulateViewport(1280, 900))
+}
+
+// Every page, in every state, can be used by everybody.
+func TestAccessible(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	b.goTo("/")
+	b.accessible("empty")
+	k := w.A.Ask("s1", "r1", "c1")
+	d := w.A.Propose("s1", "r1", "c2", gatewaytest.Deploy, `{"version":"1.4.2","hosts":["web-1","web-2"],"script":"set -e\n\tsystemctl restart app\n","options":{"canary":true,"percent":5,"note":null}}`)
+	w.A.Propose("s2", "r1", "c1", gatewaytest.Login, `{"user":"p\u0430ypal\u202e","password":"secret-1234"}`)
+	b.see("Pay 42 to acme?")
+	b.accessible("list")
+	b.goTo(callPath(d.Key))
+	b.accessible("card")
+	for _, do := range []string{"approve", "edit", "reject", "answer", "hand_over", "abstain", "interrupt"} {
+		b.goTo(callPath(k) + "&do=" + do)
+		b.see("Cancel")
+		if do == "approve" {
+			b.click(`[name=remember][value=terms]`)
+		}
+		b.accessible(strings.ReplaceAll(do, "_", "-"))
+	}
+	w.A.Approve(gatewaytest.Bob, d.Key)
+	b.goTo(callPath(d.Key))
+	b.see("1 of 2")
+	b.accessible("half")
+	w.A.Approve(gatewaytest.Ann, d.Key)
+	w.A.Finished(d.Key)
+	b.see("Settled: approved by ann")
+	b.accessible("settled")
+	for _, page := range []string{"/?show=done", "/inbox/rules", "/inbox/figures", "/inbox/call?session=no&reply=no&call=no"} {
+		if strings.Contains(page, "no") && strings.Contains(page, "call=") {
+			b.expect("404")
+		}
+		b.goTo(page)
+		b.accessible(strings.Trim(strings.NewReplacer("/", "-", "?", "-", "=", "-", "&", "-").Replace(page), "-"))
+	}
+}

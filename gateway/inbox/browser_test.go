@@ -1,0 +1,305 @@
+package inbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/gateway/inbox"
+	"github.com/askance-dev/askance/message"
+)
+
+// patience is how long a test waits for what it expects.
+const patience = 10 * time.Second
+
+// chromium is the one browser of all tests.
+var chromium context.Context
+
+func TestMain(m *testing.M) {
+	os.Exit(withBrowser(m))
+}
+
+func withBrowser(m *testing.M) int {
+	path, err := findChromium()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	dir, err := os.MkdirTemp("", "askance-chromium-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	opts := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", false))
+	alloc, stop := chromedp.NewExecAllocator(context.Background(), opts...)
+	defer stop()
+	var end context.CancelFunc
+	chromium, end = chromedp.NewContext(alloc) //nolint:fatcontext // made once
+	defer end()
+	if err := chromedp.Do(chromium); err != nil {
+		fmt.Fprintln(os.Stderr, "start Chromium:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+func findChromium() (string, error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if p, err := exec.LookPath(name); err == nil {
+			return p, nil
+		}
+	}
+	return "", errors.New("these tests need Chromium: apt-get install -y chromium")
+}
+
+// cookies is an authenticator as browsers meet one: a cookie says who it is.
+type cookies struct{}
+
+func (cookies) Authenticate(r *http.Request) (*gateway.Identity, error) {
+	c, err := r.Cookie("who")
+	if err != nil {
+		return nil, gateway.ErrNoCredentials
+	}
+	space, name, _ := strings.Cut(c.Value, ".")
+	return &gateway.Identity{Name: name, Space: message.SpaceID(space), Roles: gatewaytest.Roles(name), Auth: "test-cookie", Ambient: true, CSRF: "proof-of-" + name}, nil
+}
+
+func (cookies) Token(*http.Request, string) (*gateway.Identity, error) {
+	return nil, gateway.ErrNoCredentials
+}
+
+// world is a gateway with the inbox.
+func world(t *testing.T, opts ...gatewaytest.Option) *gatewaytest.World {
+	t.Helper()
+	opts = append([]gatewaytest.Option{gatewaytest.Auth(cookies{}), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+		return []gateway.Surface{inbox.New()}
+	})}, opts...)
+	return gatewaytest.New(t, opts...)
+}
+
+// tab is a page of the browser, with its own cookies.
+type tab struct {
+	t   *testing.T
+	ctx context.Context //nolint:containedctx // it is the tab: what chromedp knows of it
+	w   *gatewaytest.World
+
+	mu       sync.Mutex // guards what follows
+	requests []string
+	trouble  []string // what the console says
+	allowed  []string // trouble that a test expects
+}
+
+// open opens a tab of somebody of space A, 1280 pixels wide.
+func open(t *testing.T, w *gatewaytest.World, who string) *tab {
+	t.Helper()
+	b := &tab{t: t, w: w}
+	var cancel context.CancelFunc
+	b.ctx, cancel = chromedp.NewContext(chromium, chromedp.WithNewBrowserContext(), chromedp.WithListener(b.hear))
+	t.Cleanup(cancel)
+	if err := chromedp.Do(b.ctx); err != nil { // the tab lives as long as this context
+		t.Fatal("open a tab: ", err)
+	}
+	command(b, network.Enable, network.EnableParams{})
+	command(b, cdplog.Enable, cdp.Empty{})
+	command(b, network.SetCookie, network.SetCookieParams{Name: "who", Value: "alpha." + who, URL: w.URL})
+	b.do(chromedp.EmulateViewport(1280, 900))
+	t.Cleanup(b.quiet)
+	return b
+}
+
+func (b *tab) hear(ev any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch ev := ev.(type) {
+	case *network.EventRequestWillBeSent:
+		b.requests = append(b.requests, ev.Request.URL)
+	case *cdplog.EventEntryAdded:
+		b.trouble = append(b.trouble, string(ev.Entry.Source)+": "+ev.Entry.Text+" "+ev.Entry.URL)
+	case *runtime.EventExceptionThrown:
+		b.trouble = append(b.trouble, "exception: "+ev.ExceptionDetails.Text+" "+ev.ExceptionDetails.Exception.Description)
+	case *runtime.EventConsoleAPICalled:
+		if ev.Type == "error" || ev.Type == "warning" {
+			b.trouble = append(b.trouble, fmt.Sprintf("console: %s", ev.Args[0].Value))
+		}
+	}
+}
+
+// expect says that the console may report this.
+func (b *tab) expect(trouble string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.allowed = append(b.allowed, trouble)
+}
+
+// quiet fails if the tab asked anybody else for anything, or something on it
+// went wrong: a violation of the content security policy is in the console.
+func (b *tab) quiet() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.requests {
+		if !strings.HasPrefix(r, b.w.URL+"/") && r != "about:blank" {
+			b.t.Errorf("a request to somebody else: %s", r)
+		}
+	}
+next:
+	for _, s := range b.trouble {
+		for _, a := range b.allowed {
+			if strings.Contains(s, a) {
+				continue next
+			}
+		}
+		b.t.Errorf("the console says: %s", s)
+	}
+}
+
+// do runs actions.
+func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		b.shot("failed")
+		b.t.Fatalf("the browser: %v\n%s", err, b.text())
+	}
+}
+
+// command runs one command of the protocol.
+func command[P, R any](b *tab, c cdp.Command[P, R], params P) R {
+	b.t.Helper()
+	r, err := chromedp.Call(b.ctx, c, params)
+	if err != nil {
+		b.t.Fatalf("the browser: %v", err)
+	}
+	return r
+}
+
+// goTo loads a page and waits until it is live.
+func (b *tab) goTo(path string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(b.w.URL + path))
+	b.until(`document.querySelector("#live").dataset.live === "on"`)
+}
+
+// callPath is the page of a call.
+func callPath(k message.Key) string {
+	return fmt.Sprintf("/inbox/call?session=%s&reply=%s&call=%s", k.Session, k.Reply, k.Call)
+}
+
+// until waits for a condition, in the page's own language.
+func (b *tab) until(js string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("Boolean("+js+")", chromedp.WithPollingInterval(30*time.Millisecond), chromedp.WithPollingTimeout(patience))); err != nil {
+		b.shot("failed")
+		b.t.Fatalf("waiting for %s: %v\n%s", js, err, b.text())
+	}
+}
+
+// see waits for texts on the page.
+func (b *tab) see(texts ...string) {
+	b.t.Helper()
+	for _, s := range texts {
+		b.until(fmt.Sprintf("document.body.innerText.includes(%q)", s))
+	}
+}
+
+// gone waits until a selector finds nothing.
+func (b *tab) gone(selector string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("!document.querySelector(%q)", selector))
+}
+
+// text is what stands on the page.
+func (b *tab) text() string {
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	s, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body?.innerText ?? ""`)) // for a message
+	return s
+}
+
+// eval evaluates an expression.
+func eval[T any](b *tab, js string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](js))
+	if err != nil {
+		b.t.Fatalf("evaluate %s: %v", js, err)
+	}
+	return v
+}
+
+func (b *tab) click(selector string) {
+	b.t.Helper()
+	b.do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// press presses keys, as a person at the keyboard.
+func (b *tab) press(keys ...string) {
+	b.t.Helper()
+	for _, k := range keys {
+		b.do(chromedp.KeyEvent(k))
+	}
+}
+
+// dark chooses the theme that the system asks for.
+func (b *tab) dark(on bool) {
+	b.t.Helper()
+	scheme := "light"
+	if on {
+		scheme = "dark"
+	}
+	command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+}
+
+// artifacts is where screenshots are kept, outside of git.
+const artifacts = "artifacts"
+
+// shot keeps a picture of the whole page.
+func (b *tab) shot(name string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		b.t.Logf("no picture of %s: %v", name, err)
+		return
+	}
+	if err := os.MkdirAll(artifacts, 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	file := strings.ReplaceAll(b.t.Name(), "/", "-") + "-" + name + ".png"
+	if err := os.WriteFile(filepath.Join(artifacts, file), png, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// await evaluates a promise.
+func await[T any](b *tab, js string) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatalf("evaluate: %v", err)
+	}
+	return v
+}

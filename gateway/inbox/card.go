@@ -1,0 +1,266 @@
+package inbox
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/message"
+)
+
+// card is one call with all that there is to know about it.
+type card struct {
+	ID, Href string
+	Back     string
+	Call     *message.Call
+	State    state
+	Title    string
+	Open     bool   // its question can be answered
+	Over     string // what became of it; "" while it is open
+	Forged   string // why it must not be answered
+	NotYours string // why this person may not answer
+	MyVote   string
+
+	Needs    []need
+	Excluded []string
+	Votes    []vote
+	Asked    time.Time
+	Ends     time.Time
+	NextStep time.Time
+	NextWho  string
+	Origin   string
+	Why      []string
+
+	Args     arguments
+	Changed  []change // since it was proposed
+	Redacted bool
+	Suggest  []message.PermissionRule
+
+	Actions []action
+	Panel   *panel
+	Manage  []action // what an operator can do
+
+	Result   string
+	ResultOK bool
+	Hold     string
+	Running  bool
+	Progress []line
+	Steps    []step
+	Session  timeline
+	Leases   []message.Lease
+
+	Explained *explanation
+	ExplainAt string
+	Now       time.Time
+}
+
+// need is a circle of people that must agree.
+type need struct {
+	From     string
+	Rule     string
+	Approved []string
+	Quorum   int
+	Missing  []int // one for each who is missing, for the template
+}
+
+// vote is what somebody said.
+type vote struct {
+	Name, Said, Words, Auth string
+	At                      time.Time
+	Good, Bad, Earlier      bool
+}
+
+// action is something to do with the question.
+type action struct{ Do, Label, Key, Tone, Href string }
+
+func (in *Inbox) call(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	q := r.URL.Query()
+	s := in.shell(r, p, "inbox", "askance inbox")
+	k, err := keyOf(q, p.Space.ID)
+	if err != nil {
+		return in.failed(w, s, err)
+	}
+	f := &form{Do: q.Get("do")}
+	return in.showCall(r.Context(), w, p, s, k, q, f, http.StatusOK)
+}
+
+// showCall writes the page of a call, with a form if f says so.
+func (in *Inbox) showCall(ctx context.Context, w http.ResponseWriter, p *gateway.Peer, s shell, k message.Key, q url.Values, f *form, status int) error {
+	side, err := in.side(ctx, p, filterOf(q), k)
+	if err != nil {
+		return in.failed(w, s, err)
+	}
+	s.Side = side
+	c, err := in.card(ctx, p, k, q, f)
+	if err != nil {
+		return in.failed(w, s, err)
+	}
+	if s.Flash == nil && q.Get("sent") != "" {
+		s.Flash = sent(c.Call, p.Name, q.Get("sent"))
+	}
+	if s.Flash != nil {
+		s.Flash.Next = next(side, c.ID)
+	}
+	s.Title = c.Call.Tool + ": " + c.State.Word + " – askance"
+	return in.write(w, status, "card", struct {
+		shell
+		Card *card
+	}{s, c})
+}
+
+// next is the address of a question that waits for this person, after the one
+// that was answered.
+func next(s *side, id string) string {
+	after := false
+	first := ""
+	for _, r := range s.Rows {
+		if r.ID == id {
+			after = true
+			continue
+		}
+		if !r.Mine || r.State.Tone != "ask" || r.Note != "" {
+			continue
+		}
+		if after {
+			return r.Href
+		}
+		if first == "" {
+			first = r.Href
+		}
+	}
+	return first
+}
+
+func (in *Inbox) card(ctx context.Context, p *gateway.Peer, k message.Key, q url.Values, f *form) (*card, error) {
+	client, err := p.Reader()
+	if err != nil {
+		return nil, err
+	}
+	shown, err := client.Show(ctx, message.ShowRequest{V: 1, Key: k})
+	if err != nil {
+		return nil, err
+	}
+	call := shown.Call
+	base := filterOf(q).values()
+	c := &card{
+		ID: domID(k), Href: address(k, base), Back: filterOf(q).listAddress(), Call: call, State: stateOf(call), Now: in.now(),
+		Origin: asked.Origin(call), Args: argumentsOf(call.Input), Redacted: call.Hides(), Suggest: call.Suggested, Leases: call.Leases,
+		Steps: stepsOf(shown.History), Hold: holdText(call.Hold), ExplainAt: address(k, base, "explain", "1"),
+	}
+	c.question(p, shown.History)
+	c.execution(in.progress.of(k))
+	c.Session, err = readTimeline(ctx, client, call)
+	if err != nil {
+		return nil, err
+	}
+	if c.Session.Proposed != "" && !c.Redacted {
+		c.Changed = diff(c.Session.Proposed, call.Input)
+	}
+	c.actions(p, base)
+	c.panel(p, f)
+	if q.Get("explain") != "" {
+		c.Explained = explain(ctx, p, call)
+	}
+	return c, nil
+}
+
+// question is what was asked, and where it stands.
+func (c *card) question(p *gateway.Peer, history []message.FactEntry) {
+	call := c.Call
+	c.Title = call.Tool
+	if call.Question == nil {
+		return
+	}
+	c.Title = call.Question.Text
+	c.Open = call.State == message.ToolCallAsking
+	c.Why = asked.Why(call)
+	c.Votes = votesOf(call)
+	c.Excluded = asked.Excluded(call)
+	if !c.Open {
+		if asked.WasAsked(call) {
+			c.Over = asked.Verdict(call, lastMover(history))
+		}
+		return
+	}
+	c.Forged = asked.Forged(call, call.Digest)
+	c.Asked = asked.At(call)
+	w, _ := call.Waiting()
+	c.Ends, c.NextStep = w.Ends, w.NextStep
+	if !w.NextStep.IsZero() {
+		c.NextWho = asked.People(w.NextUsers, w.NextGroups)
+	}
+	for _, part := range w.Parts {
+		c.Needs = append(c.Needs, need{From: asked.People(part.Users, part.Groups), Rule: part.Rule, Approved: part.Approved, Quorum: w.Quorum, Missing: make([]int, part.Missing)})
+	}
+	if v, ok := asked.VoteOf(call, p.Name); ok {
+		c.MyVote = asked.Said(v)
+	}
+	switch {
+	case !p.Has(message.RoleApprover):
+		c.NotYours = "You can look at this question. Answers come from people with the role approver."
+	case asked.MayAnswer(call, p.Name) == asked.No:
+		c.NotYours = "You are not among those who may answer this question."
+	}
+}
+
+// lastMover is who brought the call to where it is.
+func lastMover(history []message.FactEntry) string {
+	for _, h := range slices.Backward(history) {
+		if h.Note == nil {
+			return h.By.Name
+		}
+	}
+	return ""
+}
+
+func votesOf(c *message.Call) []vote {
+	out := make([]vote, 0, len(c.Votes))
+	for _, v := range c.Votes {
+		out = append(out, vote{
+			Name: v.By.Name, Said: asked.Said(v), Words: v.Feedback + v.Note, Auth: v.By.Auth, At: v.At,
+			Good: v.Kind == message.AnswerApprove || v.Kind == message.AnswerForTool, Bad: v.Kind == message.AnswerReject, Earlier: !v.On(c.Digest),
+		})
+	}
+	return out
+}
+
+// execution is what runs, and what came of it.
+func (c *card) execution(lines []line) {
+	call := c.Call
+	c.Running = call.State == message.ToolCallAllowed || call.State == message.ToolCallSubmitted
+	if c.Running || len(lines) > 0 {
+		c.Progress = lines
+	}
+	if call.Result != nil && call.State == message.ToolCallFinished {
+		c.Result, c.ResultOK = call.Result.Output.String(), call.Result.State == message.ToolResultSuccess
+	}
+}
+
+// actions are what this person can do.
+func (c *card) actions(p *gateway.Peer, base url.Values) {
+	k := c.Call.Key
+	add := func(to *[]action, do, label, key, tone string) {
+		*to = append(*to, action{do, label, key, tone, address(k, base, "do", do) + "#act"})
+	}
+	if c.Open && c.NotYours == "" && c.Forged == "" {
+		add(&c.Actions, doApprove, "Approve", "a", "good")
+		add(&c.Actions, doEdit, "Edit", "e", "")
+		add(&c.Actions, doReject, "Reject", "r", "bad")
+		add(&c.Actions, doAnswer, "Answer", "t", "")
+		add(&c.Actions, doHandOver, "Hand over", "h", "")
+		add(&c.Actions, doAbstain, "Leave to others", "s", "")
+	}
+	if p.Has(message.RoleOperator) && c.Call.Hold != message.HoldNone {
+		add(&c.Manage, doSettle, "Settle", "", "good")
+	}
+	if (p.Has(message.RoleOperator) || p.Has(message.RoleApprover)) && c.Call.Open() {
+		if c.Running && !c.Call.Started() && c.Call.Hold == message.HoldNone {
+			add(&c.Manage, doRevoke, "Take back", "", "")
+		}
+		add(&c.Manage, doInterrupt, "Interrupt the reply", "", "")
+	}
+}

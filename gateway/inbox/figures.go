@@ -1,0 +1,147 @@
+package inbox
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/message"
+)
+
+// outcomes are what can become of a question, in the order of the chart.
+var outcomes = []choice{
+	{"approved", "approved"}, {"edited", "approved as edited"}, {"answered", "answered instead of the tool"},
+	{"rejected", "rejected or denied"}, {"expired", "expired or interrupted"}, {"open", "open"},
+}
+
+// spans are the classes of answer times.
+var spans = []struct {
+	Label string
+	Below time.Duration
+}{
+	{"2 s", 2 * time.Second}, {"10 s", 10 * time.Second}, {"1 min", time.Minute}, {"10 min", 10 * time.Minute},
+	{"1 h", time.Hour}, {"1 day", 24 * time.Hour}, {"longer", 1 << 62},
+}
+
+// figuresView is the page of numbers.
+type figuresView struct {
+	shell
+	By     string // hour, day
+	Other  string // address of the other one
+	Total  map[string]int
+	Asked  int
+	Median string
+	Over   chart
+	Times  chart
+	Kinds  []choice
+	Load   message.LoadReply
+	Loaded bool
+	People []reviewer
+}
+
+// reviewer is a line of the table of people.
+type reviewer struct {
+	message.ReviewerLoad
+	Group  bool
+	Median string
+	Rate   int // percent
+	Fast   int // percent
+}
+
+// figures shows questions, outcomes and answer times.
+func (in *Inbox) figures(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	v := figuresView{shell: in.shell(r, p, "figures", "Figures – askance"), By: "hour", Other: pathFigures + "?by=day", Total: map[string]int{}, Kinds: outcomes}
+	step := time.Hour
+	if r.URL.Query().Get("by") == "day" {
+		v.By, v.Other, step = "day", pathFigures, 24*time.Hour
+	}
+	c, err := p.Reader()
+	if err != nil {
+		return err
+	}
+	calls, err := questions(r.Context(), c)
+	if err != nil {
+		return in.failed(w, v.shell, err)
+	}
+	v.count(calls, step)
+	if v.Load, err = c.Load(r.Context(), message.LoadRequest{V: 1}); err != nil {
+		return in.failed(w, v.shell, err)
+	}
+	v.reviewers()
+	return in.write(w, http.StatusOK, "figures", v)
+}
+
+// questions are the calls of late about which people were asked.
+func questions(ctx context.Context, c engine.Client) ([]*message.Call, error) {
+	open, err := listAll(ctx, c, message.ListRequest{V: 1})
+	if err != nil {
+		return nil, err
+	}
+	past, err := lately(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(append(open, past...), func(c *message.Call) bool { return !asked.WasAsked(c) }), nil
+}
+
+// bars is how many columns the chart over time has.
+const bars = 24
+
+// count sorts questions into the columns of both charts.
+func (v *figuresView) count(calls []*message.Call, step time.Duration) {
+	end := v.Now.UTC().Truncate(step).Add(step)
+	over := make([]column, bars)
+	layout := "15:04"
+	if step > time.Hour {
+		layout = "01-02"
+	}
+	for i := range over {
+		over[i] = column{Label: end.Add(time.Duration(i-bars) * step).Format(layout), Parts: map[string]int{}}
+	}
+	times := make([]column, len(spans))
+	for i, s := range spans {
+		times[i] = column{Label: "< " + s.Label, Parts: map[string]int{}}
+	}
+	times[len(times)-1].Label = "longer"
+	var all []time.Duration
+	for _, c := range calls {
+		kind := string(asked.FateOf(c))
+		v.Asked++
+		v.Total[kind]++
+		if i := bars - 1 - int(end.Sub(c.ProposedAt)/step); i >= 0 && i < bars {
+			over[i].Parts[kind]++
+		}
+		if len(c.Votes) == 0 || kind == "open" {
+			continue
+		}
+		took := c.Votes[len(c.Votes)-1].At.Sub(c.ProposedAt)
+		all = append(all, took)
+		for i, s := range spans {
+			if took < s.Below {
+				times[i].Parts[kind]++
+				break
+			}
+		}
+	}
+	v.Median = "–"
+	if slices.Sort(all); len(all) > 0 {
+		v.Median = asked.Span(all[len(all)/2])
+	}
+	v.Over, v.Times = layOut("Questions by the "+v.By+" in which they were asked (UTC)", v.By, over), layOut("Answer times", "answered within", times)
+}
+
+func (v *figuresView) reviewers() {
+	for _, of := range [][]message.ReviewerLoad{v.Load.People, v.Load.Groups} {
+		for _, l := range of {
+			r := reviewer{ReviewerLoad: l, Group: len(v.Load.Groups) > 0 && &of[0] == &v.Load.Groups[0], Median: "–", Rate: int(l.ApproveRate()*100 + 0.5), Fast: int(l.FastShare()*100 + 0.5)}
+			if l.Answered > 0 {
+				r.Median = asked.Span(time.Duration(l.MedianMS) * time.Millisecond)
+			}
+			v.People = append(v.People, r)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package inbox
+
+import (
+	"html/template"
+	"net/http"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/message"
+)
+
+// Inbox is the surface. Make one with New. It may be used from many goroutines.
+type Inbox struct {
+	pages    *template.Template
+	assets   *assets
+	progress *progress
+	now      func() time.Time
+}
+
+// New makes the inbox.
+func New() *Inbox {
+	a := loadAssets()
+	return &Inbox{pages: loadPages(), assets: a, progress: newProgress(), now: time.Now}
+}
+
+// people are those for whom the inbox is. A runtime has a surface of its own.
+var people = gateway.Only(message.RoleApprover, message.RoleOperator, message.RoleAuditor)
+
+// Paths of the inbox.
+const (
+	pathList    = "/"
+	pathCall    = "/inbox/call"
+	pathRules   = "/inbox/rules"
+	pathFigures = "/inbox/figures"
+)
+
+// Routes implements gateway.Surface.
+func (in *Inbox) Routes() []gateway.Route {
+	get := func(path, doc string, h gateway.Handler) gateway.Route {
+		return gateway.Route{Method: http.MethodGet, Path: path, Access: people, Serve: h, Doc: doc}
+	}
+	post := func(path string, who gateway.Access, doc string, h gateway.Handler) gateway.Route {
+		return gateway.Route{Method: http.MethodPost, Path: path, Access: who, Serve: h, Doc: doc}
+	}
+	approvers, operators := gateway.Only(message.RoleApprover), gateway.Only(message.RoleOperator)
+	both := gateway.Only(message.RoleApprover, message.RoleOperator)
+	check := post("/inbox/check", approvers, "Judge edited arguments before they are sent.", in.check)
+	check.Safe = true
+	stream := get("/inbox/events", "Say that something has changed, as server-sent events.", in.events)
+	stream.Stream = true
+	return []gateway.Route{
+		get("/{$}", "The open questions, as a page.", in.list),
+		get(pathCall, "One call, as a page.", in.call),
+		get(pathRules, "Remembered rules, as a page.", in.rules),
+		get(pathFigures, "Questions, outcomes and answer times, as a page.", in.figures),
+		stream,
+		check,
+		post("/inbox/answer", approvers, "Answer a question.", in.answer),
+		post("/inbox/settle", operators, "Say what became of a held call.", in.settle),
+		post("/inbox/revoke", both, "Take back an allowed call that nobody has started.", in.revoke),
+		post("/inbox/interrupt", both, "End every open call of a reply.", in.interrupt),
+		post("/inbox/rules/revoke", both, "End a remembered rule.", in.revokeRule),
+		{Method: http.MethodGet, Path: assetPath + "{build}/{file}", Access: gateway.Everybody, Serve: in.asset, Doc: "Style, script and icon of the inbox."},
+	}
+}

@@ -1,0 +1,243 @@
+package inbox
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/message"
+)
+
+// Bounds of what is listed.
+const (
+	maxListed = 2000 // calls that are read
+	maxShown  = 200  // rows of a page
+)
+
+// The tabs of the list.
+const (
+	showOpen    = "open"
+	showRunning = "running"
+	showHeld    = "held"
+	showDone    = "done"
+)
+
+// filter says which calls are listed. It stands in the address of every page.
+type filter struct {
+	Show  string
+	Words string
+	Tool  string
+	Mine  bool
+}
+
+func filterOf(q url.Values) filter {
+	f := filter{Show: q.Get("show"), Words: strings.TrimSpace(q.Get("q")), Tool: q.Get("tool"), Mine: q.Get("mine") != ""}
+	if !slices.Contains([]string{showRunning, showHeld, showDone}, f.Show) {
+		f.Show = showOpen
+	}
+	return f
+}
+
+// values are the filter as parameters; what is as usual is left out.
+func (f filter) values() url.Values {
+	q := url.Values{}
+	if f.Show != showOpen {
+		q.Set("show", f.Show)
+	}
+	if f.Words != "" {
+		q.Set("q", f.Words)
+	}
+	if f.Tool != "" {
+		q.Set("tool", f.Tool)
+	}
+	if f.Mine {
+		q.Set("mine", "1")
+	}
+	return q
+}
+
+// listAddress is the page of the list.
+func (f filter) listAddress() string {
+	if q := f.values().Encode(); q != "" {
+		return pathList + "?" + q
+	}
+	return pathList
+}
+
+// side is the list beside a page.
+type side struct {
+	Filter filter
+	Tabs   []tab
+	Tools  []string
+	Rows   []row
+	More   int // further rows that match
+	Open   int // open questions, filters or not
+	New    uint64
+	Clear  string // address without filters, if there are any
+	Now    time.Time
+}
+
+type tab struct {
+	Name, Label, Href string
+	Count             int // -1: not counted
+	Selected          bool
+}
+
+// row is one call of the list.
+type row struct {
+	ID, Href string
+	Tool     string
+	Text     string
+	State    state
+	Asked    time.Time
+	Ends     time.Time
+	Note     string
+	Mine     bool
+	Selected bool
+}
+
+func (in *Inbox) list(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	s := in.shell(r, p, "inbox", "askance inbox")
+	side, err := in.side(r.Context(), p, filterOf(r.URL.Query()), message.Key{})
+	if err != nil {
+		return in.failed(w, s, err)
+	}
+	s.Side = side
+	return in.write(w, http.StatusOK, "list", struct{ shell }{s})
+}
+
+// side makes the list. selected is the call whose page it stands beside.
+func (in *Inbox) side(ctx context.Context, p *gateway.Peer, f filter, selected message.Key) (*side, error) {
+	c, err := p.Reader()
+	if err != nil {
+		return nil, err
+	}
+	open, err := listAll(ctx, c, message.ListRequest{V: 1})
+	if err != nil {
+		return nil, err
+	}
+	by := map[string][]*message.Call{}
+	for _, call := range open {
+		by[showOf(call)] = append(by[showOf(call)], call)
+	}
+	if f.Show == showDone {
+		if by[showDone], err = lately(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	out := &side{Filter: f, Open: len(by[showOpen]), Now: in.now()}
+	out.tabs(f, by)
+	out.rows(p, by[f.Show], selected)
+	if g := (filter{Show: f.Show}); g != f {
+		out.Clear = g.listAddress()
+	}
+	return out, nil
+}
+
+// showOf is the tab of an open call.
+func showOf(c *message.Call) string {
+	switch {
+	case c.State == message.ToolCallAsking && c.Question != nil:
+		return showOpen
+	case c.Hold != message.HoldNone:
+		return showHeld
+	case c.State == message.ToolCallAllowed, c.State == message.ToolCallSubmitted:
+		return showRunning
+	}
+	return "" // pending: it waits for another
+}
+
+func (s *side) tabs(f filter, by map[string][]*message.Call) {
+	for _, t := range []struct{ name, label string }{{showOpen, "Open"}, {showRunning, "Running"}, {showHeld, "Held"}, {showDone, "Settled"}} {
+		g := f
+		g.Show = t.name
+		n := len(by[t.name])
+		if t.name == showDone {
+			n = -1
+		}
+		s.Tabs = append(s.Tabs, tab{Name: t.name, Label: t.label, Href: g.listAddress(), Count: n, Selected: t.name == f.Show})
+	}
+}
+
+// rows are the calls that match.
+func (s *side) rows(p *gateway.Peer, calls []*message.Call, selected message.Key) {
+	match := matcher(s.Filter.Words)
+	base := s.Filter.values()
+	for _, c := range calls {
+		if !slices.Contains(s.Tools, c.Tool) {
+			s.Tools = append(s.Tools, c.Tool)
+		}
+		mine := p.Has(message.RoleApprover) && asked.MayAnswer(c, p.Name) != asked.No
+		if !match(c) || s.Filter.Tool != "" && c.Tool != s.Filter.Tool || s.Filter.Mine && !mine {
+			continue
+		}
+		if len(s.Rows) == maxShown {
+			s.More++
+			continue
+		}
+		s.Rows = append(s.Rows, rowOf(c, p, mine, base, selected))
+	}
+	slices.Sort(s.Tools)
+}
+
+func rowOf(c *message.Call, p *gateway.Peer, mine bool, base url.Values, selected message.Key) row {
+	r := row{ID: domID(c.Key), Href: address(c.Key, base), Tool: c.Tool, State: stateOf(c), Mine: mine, Selected: c.Key == selected, Asked: c.UpdatedAt}
+	if c.Question != nil {
+		r.Text = c.Question.Text
+	}
+	if c.State != message.ToolCallAsking || c.Question == nil {
+		if asked.WasAsked(c) {
+			r.Note = asked.Verdict(c, "")
+		} else {
+			r.Text = c.Input
+		}
+		return r
+	}
+	r.Asked, r.Ends = asked.At(c), c.Question.Requirement.Ends()
+	v, voted := asked.VoteOf(c, p.Name)
+	switch {
+	case voted:
+		r.Note = "You " + asked.Said(v)
+	case p.Has(message.RoleApprover) && !mine:
+		r.Note = "Not yours to answer"
+	}
+	return r
+}
+
+// listAll reads all pages of a list, up to maxListed.
+func listAll(ctx context.Context, c engine.Client, r message.ListRequest) ([]*message.Call, error) {
+	var out []*message.Call
+	for {
+		page, err := c.List(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, page.Calls...)
+		if page.Next == 0 || len(out) >= maxListed {
+			return out, nil
+		}
+		r.After = page.Next
+	}
+}
+
+// matcher gives the test for a filter: every word of it must occur somewhere.
+func matcher(filter string) func(*message.Call) bool {
+	words := strings.Fields(strings.ToLower(filter))
+	return func(c *message.Call) bool {
+		if len(words) == 0 {
+			return true
+		}
+		text := []string{string(c.Call), string(c.Session), string(c.Reply), c.Tool, c.Runtime, c.Agent, c.Input}
+		if c.Question != nil {
+			text = append(text, c.Question.Text, c.Question.Rule, c.Question.Reason)
+		}
+		all := strings.ToLower(strings.Join(text, "\n"))
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
+	}
+}

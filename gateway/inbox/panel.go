@@ -1,0 +1,263 @@
+package inbox
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/message"
+)
+
+// What can be done with a call.
+const (
+	doApprove   = "approve"
+	doEdit      = "edit"
+	doReject    = "reject"
+	doAnswer    = "answer"
+	doHandOver  = "hand_over"
+	doAbstain   = "abstain"
+	doSettle    = "settle"
+	doRevoke    = "revoke"
+	doInterrupt = "interrupt"
+)
+
+// form is what a person has filled in. Nothing in it is trusted.
+type form struct {
+	Do       string
+	Digest   string // of the question that was on the page
+	Input    string
+	Feedback string
+	Output   string
+	Note, To string
+
+	Remember string // "", letter, terms
+	Rules    []int  // which of the suggested ones
+	Contents map[int]string
+	Scope    string
+	Last     string // how long: a duration, or "" for as long as the policy lets it
+	Uses     string
+	Path     string // of a budget
+	Limit    string
+
+	Outcome string // of a settlement
+	Attempt int
+}
+
+// panel is the form of one action, open beneath the question.
+type panel struct {
+	form
+	Verb    string
+	Stale   string // why nothing can be sent any more
+	Faults  []fault
+	Diff    []change
+	Ruled   []ruleChoice
+	Limits  *message.RememberLimits
+	CanTerm bool // what may be remembered can be bounded
+	Hidden  bool
+	Post    string
+	Back    string // the page without the form
+}
+
+// ruleChoice is a rule that can be remembered.
+type ruleChoice struct {
+	Index   int
+	Text    string
+	Content string
+	Chosen  bool
+}
+
+// panel opens the form that f names, for the question as it is now. A form that
+// was filled in for another one is shown as stale.
+func (c *card) panel(p *gateway.Peer, f *form) {
+	if f == nil || f.Do == "" {
+		return
+	}
+	managed := slices.Contains([]string{doSettle, doRevoke, doInterrupt}, f.Do)
+	known := managed || slices.Contains([]string{doApprove, doEdit, doReject, doAnswer, doHandOver, doAbstain}, f.Do)
+	if !known || managed && !slices.ContainsFunc(c.Manage, func(a action) bool { return a.Do == f.Do }) {
+		return
+	}
+	v := &panel{form: *f, Hidden: c.Redacted, Post: "/inbox/answer", Back: c.Href}
+	c.Panel = v
+	if managed {
+		v.Post, v.Attempt = "/inbox/"+f.Do, c.Call.Attempt.Number
+		return
+	}
+	v.Verb = asked.Verb(message.Answer{Kind: kindOf(f.Do), Input: inputOf(f)})
+	switch {
+	case !c.Open:
+		v.Stale = "Settled meanwhile: " + orWord(c.Over, "the call is "+string(c.Call.State)) + ". Nothing was sent."
+	case c.Forged != "":
+		v.Stale = c.Forged
+	case c.NotYours != "":
+		v.Stale = c.NotYours
+	case f.Digest != "" && f.Digest != c.Call.Digest:
+		v.Stale = "Asked anew meanwhile: this is not the question any more. Nothing was sent. Look at it again, then answer."
+	}
+	v.Digest = c.Call.Digest
+	if f.Do == doEdit {
+		c.edit(p, v)
+	}
+	if f.Do == doApprove {
+		c.remember(v)
+	}
+}
+
+func orWord(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// edit fills the form of an edit.
+func (c *card) edit(p *gateway.Peer, v *panel) {
+	if v.Input == "" {
+		v.Input = editable(c.Call.Input)
+		return
+	}
+	v.Faults, v.Diff = judge(p.Space, c.Call, v.Input)
+}
+
+// remember offers what the policy lets be remembered with an approval.
+func (c *card) remember(v *panel) {
+	q := c.Call.Question
+	if q == nil || c.Redacted {
+		return
+	}
+	v.Limits = q.Requirement.Remember
+	v.CanTerm = v.Limits != nil || q.Rule == ""
+	if !v.CanTerm {
+		return
+	}
+	for i, r := range c.Suggest {
+		ch := ruleChoice{Index: i, Text: asked.RuleText(r), Chosen: v.Remember == "" || slices.Contains(v.Rules, i)}
+		if r.RuleContent != nil {
+			ch.Content = *r.RuleContent
+		}
+		if mine, ok := v.Contents[i]; ok {
+			ch.Content = mine
+		}
+		v.Ruled = append(v.Ruled, ch)
+	}
+}
+
+// readForm reads a form that was sent.
+func readForm(r *http.Request) (*form, error) {
+	if err := r.ParseForm(); err != nil {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "read form", What: "the form cannot be read", Hint: "load the page again", Err: err}
+	}
+	q := r.PostForm
+	f := &form{
+		Do: q.Get("do"), Digest: q.Get("digest"), Input: strings.TrimSpace(strings.ReplaceAll(q.Get("input"), "\r\n", "\n")), Feedback: strings.TrimSpace(q.Get("feedback")),
+		Output: strings.ReplaceAll(q.Get("output"), "\r\n", "\n"), Note: strings.TrimSpace(q.Get("note")), To: strings.TrimSpace(q.Get("to")),
+		Remember: q.Get("remember"), Scope: q.Get("scope"), Last: q.Get("last"), Uses: strings.TrimSpace(q.Get("uses")),
+		Path: strings.TrimSpace(q.Get("budget_path")), Limit: strings.TrimSpace(q.Get("budget_limit")), Outcome: q.Get("outcome"), Contents: map[int]string{},
+	}
+	f.Attempt, _ = strconv.Atoi(q.Get("attempt")) // 0 is none, which the engine refuses
+	for _, text := range q["rule"] {
+		i, err := strconv.Atoi(text)
+		if err != nil || i < 0 || i >= message.MaxLeaseRules {
+			return nil, &message.Error{Code: message.CodeInvalid, Op: "read form", What: "rule is no number of a rule", Hint: "load the page again"}
+		}
+		f.Rules = append(f.Rules, i)
+		if q.Has("content_" + text) {
+			f.Contents[i] = strings.TrimSpace(q.Get("content_" + text))
+		}
+	}
+	return f, nil
+}
+
+func kindOf(do string) message.AnswerKind {
+	switch do {
+	case doApprove, doEdit:
+		return message.AnswerApprove
+	case doReject:
+		return message.AnswerReject
+	case doAnswer:
+		return message.AnswerForTool
+	case doHandOver:
+		return message.AnswerHandOver
+	case doAbstain:
+		return message.AnswerAbstain
+	}
+	return message.AnswerKind(do)
+}
+
+func inputOf(f *form) *string {
+	if f.Do != doEdit {
+		return nil
+	}
+	return &f.Input
+}
+
+// answerOf makes the answer of a form, for a call as it is now; the digest is
+// that of the form.
+func answerOf(f *form, k message.Key, suggested []message.PermissionRule, now time.Time) (message.Answer, error) {
+	a := message.Answer{V: 1, Key: k, Digest: f.Digest, Kind: kindOf(f.Do), Input: inputOf(f)}
+	switch f.Do {
+	case doReject:
+		a.Feedback = f.Feedback
+	case doAnswer:
+		a.Output = f.Output
+	case doHandOver:
+		a.To, a.Note = f.To, f.Note
+	case doAbstain:
+		a.Note = f.Note
+	case doApprove:
+		return a, f.terms(&a, suggested, now)
+	}
+	return a, nil
+}
+
+// terms are what is to be remembered.
+func (f *form) terms(a *message.Answer, suggested []message.PermissionRule, now time.Time) error {
+	if f.Remember == "" {
+		return nil
+	}
+	bad := func(what, hint string) error {
+		return &message.Error{Code: message.CodeInvalid, Op: "remember", What: what, Hint: hint}
+	}
+	var rules []message.PermissionRule
+	for _, i := range f.Rules {
+		if i >= len(suggested) {
+			return bad("the rule is not offered any more", "look at the question again")
+		}
+		r := suggested[i]
+		if text, ok := f.Contents[i]; ok && f.Remember == "terms" && (r.RuleContent != nil && text != *r.RuleContent || r.RuleContent == nil && text != "") {
+			r.RuleContent = &text
+		}
+		rules = append(rules, r)
+	}
+	if len(rules) == 0 {
+		return bad("no rule is chosen to be remembered", "choose one, or approve this call alone")
+	}
+	if f.Remember == "letter" {
+		a.Rules = rules
+		return nil
+	}
+	t := &message.LeaseTerms{Rules: rules, Scope: message.LeaseScope(f.Scope)}
+	if f.Last != "" {
+		d, err := time.ParseDuration(f.Last)
+		if err != nil || d <= 0 {
+			return bad("the time is no duration", "choose one of those that are offered")
+		}
+		t.Until = now.Add(d).UTC().Truncate(time.Second)
+	}
+	if f.Uses != "" {
+		n, err := strconv.Atoi(f.Uses)
+		if err != nil || n < 1 {
+			return bad("the number of uses is no number from 1 on", "write a number, or nothing")
+		}
+		t.Uses = n
+	}
+	if f.Path != "" || f.Limit != "" {
+		t.Budget = &message.Budget{Path: f.Path, Limit: f.Limit}
+	}
+	a.Remember = t
+	return nil
+}

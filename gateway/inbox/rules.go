@@ -1,0 +1,81 @@
+package inbox
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/message"
+)
+
+// leaseView is a remembered rule.
+type leaseView struct {
+	*message.Lease
+	State  message.LeaseState
+	Rules  []string
+	Left   string
+	From   string
+	By     string
+	Revoke bool // this person may end it
+}
+
+// rules is the page of what is remembered.
+func (in *Inbox) rules(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	s := in.shell(r, p, "rules", "Remembered rules – askance")
+	c, err := p.Reader()
+	if err != nil {
+		return err
+	}
+	all := r.URL.Query().Get("all") != ""
+	page, err := c.Leases(r.Context(), message.LeasesRequest{V: 1, All: all})
+	if err != nil {
+		return in.failed(w, s, err)
+	}
+	out := make([]leaseView, 0, len(page.Leases))
+	for _, l := range page.Leases {
+		out = append(out, leaseOf(l, p, s))
+	}
+	return in.write(w, http.StatusOK, "rules", struct {
+		shell
+		All    bool
+		More   bool
+		Leases []leaseView
+	}{s, all, page.Next != "", out})
+}
+
+func leaseOf(l *message.Lease, p *gateway.Peer, s shell) leaseView {
+	v := leaseView{Lease: l, State: l.State(s.Now), Left: l.Text(), From: address(l.From, nil)}
+	for _, rule := range l.Terms.Rules {
+		v.Rules = append(v.Rules, asked.RuleText(rule))
+	}
+	mine := s.Operator
+	for i, g := range l.GrantedBy {
+		if i > 0 {
+			v.By += ", "
+		}
+		v.By += g.By.Name
+		mine = mine || s.Approver && g.By.Name == p.Name
+	}
+	v.Revoke = mine && v.State == message.LeaseActive
+	return v
+}
+
+// revokeRule ends a remembered rule.
+func (in *Inbox) revokeRule(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	if _, err := readForm(r); err != nil {
+		return err
+	}
+	s := in.shell(r, p, "rules", "Remembered rules – askance")
+	c, err := p.As(manager(p))
+	if err != nil {
+		return in.failed(w, s, err)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
+	defer cancel()
+	if _, err := c.RevokeLease(ctx, message.RevokeLeaseRequest{V: 1, ID: message.LeaseID(r.PostForm.Get("lease"))}); err != nil {
+		return in.failed(w, s, err)
+	}
+	http.Redirect(w, r, pathRules+"?all=1", http.StatusSeeOther)
+	return nil
+}

@@ -1,0 +1,193 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/message"
+)
+
+// Bounds of a session's timeline.
+const (
+	readEvents = 20_000
+	shownItems = 150
+	shownText  = 4000 // bytes of one text
+)
+
+// step is one line of the call's own history.
+type step struct {
+	What, By, Detail string
+	At               time.Time
+	Tone             string
+}
+
+// stepsOf words the facts of a call.
+func stepsOf(history []message.FactEntry) []step {
+	var out []step
+	for _, h := range history {
+		if h.Note != nil {
+			out = append(out, step{What: "noted: " + strings.ReplaceAll(h.Note.What, "_", " "), By: h.By.Name, At: h.At, Detail: "nothing changed", Tone: "plain"})
+			continue
+		}
+		var words []string
+		tone := "plain"
+		for _, s := range h.Path {
+			w, t := asked.Step(s.Cause)
+			words = append(words, w)
+			if t != "" {
+				tone = t
+			}
+		}
+		s := step{What: strings.Join(words, ", "), By: string(h.By.Role) + " " + h.By.Name, At: h.At, Tone: tone}
+		if h.Worker != "" {
+			s.Detail = "worker " + h.Worker
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// timeline is what happened in a session, as its events tell it.
+type timeline struct {
+	Items    []item
+	Earlier  bool   // there was more before
+	Proposed string // the input of the call as the model wrote it; "" if it was not streamed
+}
+
+// item is one thing that happened.
+type item struct {
+	Kind string // text, thinking, call, asked, answered, result, end, user
+	Who  string
+	Text string
+	At   string
+	Href string
+	Tone string
+	This bool // it is about the call of the page
+}
+
+// readTimeline reads the events of the call's session.
+func readTimeline(ctx context.Context, c engine.Client, call *message.Call) (timeline, error) {
+	t := teller{call: call.Key, texts: map[string]int{}, inputs: map[message.CallID]*strings.Builder{}}
+	after, read := uint64(0), 0
+	for read < readEvents {
+		page, err := c.Events(ctx, message.EventsRequest{V: 1, Session: call.Session, After: after, Limit: 1000})
+		if errors.Is(err, message.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return timeline{}, err
+		}
+		for _, e := range page.Events {
+			if ev, err := message.DecodeEvent(e.Event); err == nil {
+				t.tell(ev)
+			}
+		}
+		if read += len(page.Events); page.Next == after {
+			break
+		}
+		after = page.Next
+	}
+	out := timeline{Items: t.items}
+	if b := t.inputs[call.Call]; b != nil && !call.Hides() {
+		out.Proposed = b.String()
+	}
+	if n := len(out.Items); n > shownItems {
+		out.Items, out.Earlier = out.Items[n-shownItems:], true
+	}
+	return out, nil
+}
+
+// teller makes items of events.
+type teller struct {
+	call   message.Key
+	agent  string
+	items  []item
+	texts  map[string]int // block id: its item
+	inputs map[message.CallID]*strings.Builder
+}
+
+func (t *teller) add(ev message.Event, i item) {
+	i.At = ev.Header().CreatedAt
+	t.items = append(t.items, i)
+}
+
+// about is an item that leads to a call.
+func (t *teller) about(ev message.Event, id message.CallID, i item) {
+	k := t.call
+	k.Reply, k.Call = ev.ReplyID(), id
+	i.This = k == t.call
+	if !i.This {
+		i.Href = address(k, nil)
+	}
+	t.add(ev, i)
+}
+
+func (t *teller) tell(ev message.Event) {
+	switch ev := ev.(type) {
+	case *message.ReplyStart:
+		t.agent = ev.Name
+	case *message.TextBlockDelta:
+		t.say(ev, "text", ev.BlockID, ev.Delta)
+	case *message.ThinkingBlockDelta:
+		t.say(ev, "thinking", ev.BlockID, ev.Delta)
+	case *message.ToolCallStart:
+		t.start(ev)
+	case *message.ToolCallDelta:
+		if b := t.inputs[ev.ToolCallID]; b != nil && b.Len() < message.MaxInputBytes {
+			b.WriteString(ev.Delta)
+		}
+	case *message.RequireUserConfirm:
+		for _, c := range ev.ToolCalls {
+			t.about(ev, c.ID, item{Kind: "asked", Who: c.Name, Text: "a person is asked", Tone: "ask"})
+		}
+	case *message.UserConfirmResult:
+		for _, c := range ev.ConfirmResults {
+			text, tone := "not confirmed", "bad"
+			if c.Confirmed {
+				text, tone = "confirmed", "good"
+			}
+			t.about(ev, c.ToolCall.ID, item{Kind: "answered", Who: c.ToolCall.Name, Text: text, Tone: tone})
+		}
+	case *message.ToolResultTextDelta:
+		t.say(ev, "result", string(ev.ToolCallID)+"\x00"+string(ev.ReplyID()), ev.Delta)
+	case *message.ToolResultEnd:
+		tone := "good"
+		if ev.State != message.ToolResultSuccess {
+			tone = "bad"
+		}
+		t.about(ev, ev.ToolCallID, item{Kind: "result", Who: string(ev.ToolCallID), Text: "result: " + string(ev.State), Tone: tone})
+	case *message.UserInterrupt:
+		t.add(ev, item{Kind: "end", Text: "interrupted", Tone: "bad"})
+	case *message.ReplyEnd:
+		t.add(ev, item{Kind: "end", Who: t.agent, Text: "reply ended", Tone: "plain"})
+	default: // nothing for people
+	}
+}
+
+func (t *teller) start(ev *message.ToolCallStart) {
+	if k := t.call; ev.ReplyID() == k.Reply && ev.ToolCallID == k.Call {
+		t.inputs[ev.ToolCallID] = new(strings.Builder)
+	}
+	t.about(ev, ev.ToolCallID, item{Kind: "call", Who: ev.ToolCallName, Text: "wants to call", Tone: "work"})
+}
+
+// say adds to a text that is being written.
+func (t *teller) say(ev message.Event, kind, block, delta string) {
+	id := kind + "\x00" + string(ev.ReplyID()) + "\x00" + block
+	i, ok := t.texts[id]
+	if !ok {
+		i = len(t.items)
+		t.texts[id] = i
+		t.add(ev, item{Kind: kind, Who: t.agent, Tone: "plain"})
+	}
+	if it := &t.items[i]; len(it.Text) < shownText {
+		it.Text += delta
+		if len(it.Text) >= shownText {
+			it.Text = strings.ToValidUTF8(it.Text[:shownText], "") + " …"
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package asked
+
+import (
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+var stepWords = map[toolcall.Cause][2]string{
+	toolcall.Propose: {"proposed", ""}, toolcall.Refuse: {"refused", "bad"}, toolcall.Deny: {"denied by the policy", "bad"},
+	toolcall.Ask: {"asked", "ask"}, toolcall.Allow: {"allowed by the policy", "good"}, toolcall.Hide: {"waits behind another question", ""},
+	toolcall.Approve: {"approved", "good"}, toolcall.Vote: {"approved, others must agree", "good"}, toolcall.Abstain: {"left to others", ""},
+	toolcall.HandOver: {"handed over", ""}, toolcall.Escalate: {"more people are asked", "ask"}, toolcall.Edit: {"edited", "ask"},
+	toolcall.Reject: {"rejected", "bad"}, toolcall.Answer: {"answered instead of the tool", "good"}, toolcall.Expire: {"expired", "bad"},
+	toolcall.Submit: {"handed out to be run", "work"}, toolcall.Start: {"started", "work"}, toolcall.Offer: {"offered again", "work"},
+	toolcall.Lose: {"its owner fell silent", "bad"}, toolcall.Suspend: {"held for a person", "bad"}, toolcall.Result: {"result", "good"},
+	toolcall.Settle: {"settled", "good"}, toolcall.Revoke: {"taken back", "bad"}, toolcall.Interrupt: {"interrupted", "bad"},
+}
+
+// Step words an arrow of a call, with a tone: ask, work, good, bad or none.
+func Step(cause string) (word, tone string) {
+	c := toolcall.Cause(cause)
+	if w, ok := stepWords[c]; ok {
+		return w[0], w[1]
+	}
+	return string(c), ""
+}
+
+// Ended says in a word how a finished call ended, and whether that is what was
+// wanted.
+func Ended(c *message.Call) (word string, good bool) {
+	switch toolcall.Cause(c.Cause) {
+	case toolcall.Reject:
+		return "Rejected", false
+	case toolcall.Expire:
+		return "Expired", false
+	case toolcall.Interrupt:
+		return "Interrupted", false
+	case toolcall.Deny:
+		return "Denied", false
+	case toolcall.Refuse:
+		return "Refused", false
+	case toolcall.Revoke:
+		return "Taken back", false
+	case toolcall.Answer:
+		return "Answered", true
+	}
+	if c.Result != nil && c.Result.State != message.ToolResultSuccess {
+		return "Failed", false
+	}
+	return "Done", true
+}
+
+// WasAsked reports whether people were asked about the call.
+func WasAsked(c *message.Call) bool {
+	return c.Question != nil && (len(c.Votes) > 0 || c.State == message.ToolCallAsking ||
+		toolcall.Cause(c.Cause) == toolcall.Expire || c.Decision != nil && c.Decision.Behavior == message.BehaviorAsk)
+}
+
+// Fate is what became of a question.
+type Fate string
+
+// What can become of a question.
+const (
+	FateOpen     Fate = "open"
+	FateApproved Fate = "approved"
+	FateEdited   Fate = "edited"   // approved with other arguments
+	FateAnswered Fate = "answered" // instead of the tool
+	FateRejected Fate = "rejected" // by a person, or by the policy after an answer
+	FateExpired  Fate = "expired"  // or interrupted
+)
+
+// FateOf is what became of the call's question.
+func FateOf(c *message.Call) Fate {
+	if c.State == message.ToolCallAsking {
+		return FateOpen
+	}
+	switch toolcall.Cause(c.Cause) {
+	case toolcall.Reject, toolcall.Deny:
+		return FateRejected
+	case toolcall.Answer:
+		return FateAnswered
+	case toolcall.Expire:
+		return FateExpired
+	case toolcall.Interrupt:
+		if !c.Tally().Agreed {
+			return FateExpired
+		}
+	}
+	if slices.ContainsFunc(c.Votes, func(v message.Vote) bool { return v.Edited }) {
+		return FateEdited
+	}
+	return FateApproved
+}
