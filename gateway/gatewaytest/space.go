@@ -62,7 +62,7 @@ func (s *Space) start() {
 	t := s.w.t
 	t.Helper()
 	e, err := engine.New(s.ID, s.journal, policy(t, s.w.o.rules, s.tools), s.tools,
-		engine.WithExecutor(local(t, s.released)), engine.WithDirectory(people), engine.WithSigningKey(s.w.keys.Signer()),
+		engine.WithExecutor(local(t, s.released)), engine.WithDirectory(gateway.Directory{Next: people}), engine.WithSigningKey(s.w.keys.Signer()),
 		engine.WithSignals(tee{bus.NewSignals(s.nc, s.ID, nil), s}), engine.WithDrain(0))
 	if err == nil {
 		err = e.Start(t.Context())

@@ -1,0 +1,407 @@
+package auth_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+)
+
+// answering takes votes by JSON, and looks at no name in it.
+func answering() gateway.Surface {
+	return gateway.Routes{{Method: http.MethodPost, Path: "/vote/{call}", Access: gateway.Only(message.RoleApprover), Serve: func(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+		c, err := p.As(message.RoleApprover)
+		if err != nil {
+			return err
+		}
+		k := message.Key{Space: p.Space.ID, Session: "s1", Reply: "r1", Call: message.CallID(r.PathValue("call"))}
+		shown, err := c.Show(r.Context(), message.ShowRequest{Key: k})
+		if err != nil {
+			return err
+		}
+		_, err = c.Answer(context.WithoutCancel(r.Context()), message.Answer{Key: k, Kind: message.AnswerApprove, Digest: shown.Call.Digest})
+		return err
+	}}}
+}
+
+// gate is a gateway with log-ins.
+type gate struct {
+	*gatewaytest.World
+	t        *testing.T
+	tokens   *auth.Tokens
+	path     string
+	ann      string // her token
+	provider *provider
+}
+
+func newGate(t *testing.T, roles map[string][]message.Role) *gate {
+	t.Helper()
+	g := &gate{t: t, path: tokenFile(t), provider: newProvider(t)}
+	g.ann, _ = create(t, g.path, auth.Token{Name: "ann", Space: "alpha", Roles: approver})
+	var err error
+	if g.tokens, err = auth.OpenTokens(g.path, nil); err != nil {
+		t.Fatal(err)
+	}
+	o, err := auth.NewOIDC(auth.OIDCConfig{Issuer: g.provider.URL, ClientID: clientID, Redirect: "http://gate.invalid/auth/oidc/callback", Space: "alpha", Roles: roles})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := auth.New(auth.Config{Tokens: g.tokens, OIDC: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.World = gatewaytest.New(t, gatewaytest.Auth(a), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+		return []gateway.Surface{a, answering()}
+	}), gatewaytest.With(func(c *gateway.Config) { c.Login = auth.LoginPath }))
+	return g
+}
+
+// browser keeps cookies, follows redirections, and finds the gateway under the
+// name that the provider knows it by.
+func (g *gate) browser() *http.Client {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	host := strings.TrimPrefix(g.URL, "http://")
+	return &http.Client{Jar: jar, Transport: rewrite(host)}
+}
+
+type rewrite string
+
+func (host rewrite) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host == "gate.invalid" {
+		r = r.Clone(r.Context())
+		r.Host, r.URL.Host = "gate.invalid", string(host)
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+const site = "http://gate.invalid"
+
+func (g *gate) do(c *http.Client, method, path string, form url.Values, header ...string) (int, string, *http.Response) {
+	g.t.Helper()
+	if !strings.HasPrefix(path, "http") {
+		path = site + path
+	}
+	r, err := http.NewRequestWithContext(g.t.Context(), method, path, strings.NewReader(form.Encode()))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	res, err := c.Do(r)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return res.StatusCode, string(b), res
+}
+
+// self is who the browser is logged in as.
+type self struct {
+	Name   string
+	Roles  []message.Role
+	Groups []string
+	Auth   string
+	CSRF   string
+}
+
+func (g *gate) self(c *http.Client) (self, int) {
+	g.t.Helper()
+	code, text, _ := g.do(c, http.MethodGet, "/auth/session", nil)
+	var s self
+	if code == http.StatusOK {
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	return s, code
+}
+
+// TestTokenLogIn: a token for a cookie, which does what the token may and ends
+// with it.
+func TestTokenLogIn(t *testing.T) {
+	g := newGate(t, map[string][]message.Role{"*": approver})
+	c := g.browser()
+	if _, code := g.self(c); code != http.StatusUnauthorized {
+		t.Errorf("before: %d", code)
+	}
+	code, text, res := g.do(c, http.MethodGet, "/auth/session", nil, "Accept", "text/html")
+	if code != http.StatusOK || !strings.Contains(text, `name="token"`) || res.Request.URL.Path != "/login" || strings.Contains(res.Header.Get("Content-Security-Policy"), "unsafe") {
+		t.Errorf("the log-in page: %d at %s", code, res.Request.URL)
+	}
+	if code, text, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {"wrong"}}); code != http.StatusUnauthorized || !strings.Contains(text, "role=\"alert\"") {
+		t.Errorf("a wrong token: %d %s", code, text)
+	}
+	if code, _, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}}, "Origin", "https://evil.example"); code != http.StatusForbidden {
+		t.Errorf("a log-in by another site: %d", code)
+	}
+	g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}, "next": {"/auth/session"}})
+	s, code := g.self(c)
+	if code != http.StatusOK || s.Name != "ann" || s.Auth != "http-token" || len(s.CSRF) < 40 {
+		t.Fatalf("logged in: %d %+v", code, s)
+	}
+	for _, cookie := range c.Jar.Cookies(&url.URL{Scheme: "http", Host: "gate.invalid"}) {
+		if strings.Contains(cookie.Value, g.ann) {
+			t.Error("the cookie has the token")
+		}
+	}
+	g.A.Ask("s1", "r1", "c1")
+	if code, _, _ := g.do(c, http.MethodPost, "/vote/c1", nil); code != http.StatusForbidden {
+		t.Errorf("a vote without proof: %d", code)
+	}
+	if code, _, _ := g.do(c, http.MethodPost, "/vote/c1", nil, gateway.CSRFHeader, s.CSRF); code != http.StatusOK {
+		t.Errorf("a vote: %d", code)
+	}
+	if code, _, _ := g.do(c, http.MethodPost, "/logout", url.Values{"csrf": {s.CSRF}}); code != http.StatusOK {
+		t.Errorf("log-out: %d", code)
+	}
+	if _, code := g.self(c); code != http.StatusUnauthorized {
+		t.Errorf("after the log-out: %d", code)
+	}
+	g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}})
+	if _, err := auth.RevokeTokens(t.Context(), g.path, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.tokens.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(10 * time.Second)
+	for {
+		if _, code := g.self(c); code == http.StatusUnauthorized {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatal("the session outlives its token")
+		default:
+		}
+	}
+}
+
+// TestCookies: what they promise, and that a log-in takes no number that was
+// there before.
+func TestCookies(t *testing.T) {
+	g := newGate(t, map[string][]message.Role{"*": approver})
+	c := &http.Client{Transport: rewrite(strings.TrimPrefix(g.URL, "http://")), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	_, _, res := g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}, "next": {"//evil.example/"}}, "Cookie", "askance-session=chosen-by-somebody")
+	if len(res.Cookies()) != 1 || res.Header.Get("Location") != "/" {
+		t.Fatalf("%v, to %q", res.Cookies(), res.Header.Get("Location"))
+	}
+	cookie := res.Cookies()[0]
+	if cookie.Value == "chosen-by-somebody" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.MaxAge <= 0 || cookie.MaxAge > 12*3600 {
+		t.Errorf("the cookie is %v", cookie)
+	}
+	secure, err := auth.New(auth.Config{Tokens: g.tokens, Secure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := gatewaytest.New(t, gatewaytest.Auth(secure), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface { return []gateway.Surface{secure} }))
+	_, _, res = g.do(w.Anonymous(), http.MethodPost, w.URL+"/login", url.Values{"token": {g.ann}})
+	if cookie := res.Cookies()[0]; !cookie.Secure || cookie.Name != "__Host-askance-session" || cookie.Path != "/" || cookie.Domain != "" {
+		t.Errorf("over TLS the cookie is %v", cookie)
+	}
+}
+
+// TestOIDCLogIn goes the whole way: discovery, PKCE, state, nonce, a signed
+// token, claims; and a vote that says where its name comes from.
+func TestOIDCLogIn(t *testing.T) {
+	g := newGate(t, map[string][]message.Role{"approvers": approver, "everything": {message.RoleOperator}})
+	g.provider.is(map[string]any{"sub": "1", "email": "dora@example.org", "email_verified": true, "groups": []string{"approvers", "ops"}})
+	c := g.browser()
+	if code, text, _ := g.do(c, http.MethodGet, "/login?next=/auth/session", nil); code != http.StatusOK || !strings.Contains(text, "/auth/oidc/start?next=%2Fauth%2Fsession") {
+		t.Errorf("the log-in page has no way to the provider: %s", text)
+	}
+	code, _, res := g.do(c, http.MethodGet, "/auth/oidc/start?next=/auth/session", nil)
+	if code != http.StatusOK || res.Request.URL.Path != "/auth/session" {
+		t.Fatalf("the log-in ended at %s with %d", res.Request.URL, code)
+	}
+	s, _ := g.self(c)
+	if want := "oidc:" + g.provider.URL; s.Name != "dora@example.org" || s.Auth != want || !slices.Equal(s.Roles, approver) || !slices.Equal(s.Groups, []string{"approvers", "ops"}) {
+		t.Errorf("logged in as %+v", s)
+	}
+	// deploy needs two of ops: dora by the claim, ann by the directory.
+	k := g.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{}`).Key
+	if code, text, _ := g.do(c, http.MethodPost, "/vote/c1", nil, gateway.CSRFHeader, s.CSRF); code != http.StatusOK {
+		t.Fatalf("the vote: %d %s", code, text)
+	}
+	g.do(&http.Client{Transport: rewrite(strings.TrimPrefix(g.URL, "http://"))}, http.MethodPost, "/vote/c1", nil, "Authorization", "Bearer "+g.ann)
+	votes := g.A.Finished(k).Votes
+	if len(votes) != 2 {
+		t.Fatalf("%d votes", len(votes))
+	}
+	if v := votes[0]; v.By.Name != "dora@example.org" || v.By.Auth != s.Auth || v.GroupsFrom != "oidc" || !slices.Equal(v.Groups, []string{"ops"}) {
+		t.Errorf("dora's vote: %+v", v)
+	}
+	if v := votes[1]; v.By.Name != "ann" || v.By.Auth != "http-token" || v.GroupsFrom != "static" {
+		t.Errorf("ann's vote: %+v", v)
+	}
+}
+
+// TestOIDCRefuses what a provider does not quite say.
+func TestOIDCRefuses(t *testing.T) {
+	g := newGate(t, map[string][]message.Role{"approvers": approver})
+	good := map[string]any{"email": "ann@example.org", "email_verified": true, "groups": []string{"approvers"}}
+	with := func(name string, v any) map[string]any {
+		out := maps.Clone(good)
+		out[name] = v
+		return out
+	}
+	for name, claims := range map[string]map[string]any{
+		"another nonce":      with("nonce", "other"),
+		"another audience":   with("aud", "other"),
+		"another issuer":     with("iss", "https://evil.example"),
+		"expired":            with("exp", time.Now().Add(-time.Hour).Unix()),
+		"unverified address": with("email_verified", false),
+		"no address":         with("email", ""),
+		"an odd name":        with("email", "a\u0000@example.org"),
+		"no group":           with("groups", []string{}),
+		"a group without":    with("groups", []string{"Approvers", "*"}),
+		"groups of no list":  with("groups", map[string]bool{"approvers": true}),
+	} {
+		g.provider.is(claims)
+		c := g.browser()
+		if code, text, _ := g.do(c, http.MethodGet, "/auth/oidc/start", nil); code != http.StatusForbidden || !strings.Contains(text, `role="alert"`) {
+			t.Errorf("%s: %d", name, code)
+		}
+		if s, code := g.self(c); code != http.StatusUnauthorized {
+			t.Errorf("%s: logged in as %+v", name, s)
+		}
+	}
+	g.provider.is(good)
+	c := g.browser()
+	for _, path := range []string{"/auth/oidc/callback", "/auth/oidc/callback?code=x&state=y", "/auth/oidc/callback?error=access_denied"} {
+		if code, _, _ := g.do(c, http.MethodGet, path, nil); code != http.StatusForbidden {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+	// Somebody else's answer of the provider, in this browser.
+	stop := *c
+	stop.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	_, _, begun := g.do(&stop, http.MethodGet, "/auth/oidc/start", nil)
+	_, _, agreed := g.do(&stop, http.MethodGet, begun.Header.Get("Location"), nil)
+	other := g.browser()
+	if code, _, _ := g.do(other, http.MethodGet, agreed.Header.Get("Location"), nil); code != http.StatusForbidden {
+		t.Errorf("an answer in another browser: %d", code)
+	}
+	if code, _, _ := g.do(&stop, http.MethodGet, agreed.Header.Get("Location"), nil); code != http.StatusSeeOther {
+		t.Errorf("the answer itself: %d", code)
+	}
+	if code, _, _ := g.do(c, http.MethodGet, agreed.Header.Get("Location"), nil); code != http.StatusForbidden {
+		t.Errorf("the answer again: %d", code)
+	}
+}
+
+// TestBearerJWT: programs send what the provider has signed for us.
+func TestBearerJWT(t *testing.T) {
+	g := newGate(t, map[string][]message.Role{"approvers": approver})
+	good := map[string]any{"email": "ann@example.org", "email_verified": true, "groups": "approvers"}
+	g.A.Ask("s1", "r1", "c1")
+	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := g.provider.sign(g.provider.key, good)
+	parts := strings.Split(signed, ".")
+	for name, tt := range map[string]struct {
+		token string
+		want  int
+	}{
+		"good":           {signed, http.StatusOK},
+		"another key":    {g.provider.sign(stranger, good), http.StatusUnauthorized},
+		"no signature":   {parts[0] + "." + parts[1] + ".", http.StatusUnauthorized},
+		"alg none":       {"eyJhbGciOiJub25lIn0." + parts[1] + ".", http.StatusUnauthorized},
+		"other audience": {g.provider.sign(g.provider.key, map[string]any{"aud": "x", "email": "ann@example.org", "email_verified": true, "groups": "approvers"}), http.StatusUnauthorized},
+		"expired":        {g.provider.sign(g.provider.key, map[string]any{"exp": 1, "email": "ann@example.org", "email_verified": true, "groups": "approvers"}), http.StatusUnauthorized},
+		"no role":        {g.provider.sign(g.provider.key, map[string]any{"email": "ann@example.org", "email_verified": true}), http.StatusUnauthorized},
+	} {
+		if code, text, _ := g.do(g.browser(), http.MethodPost, "/vote/c1", nil, "Authorization", "Bearer "+tt.token); code != tt.want {
+			t.Errorf("%s: %d, want %d: %s", name, code, tt.want, text)
+		}
+	}
+}
+
+// TestProviderIsDown: it is asked when it is needed, and again later.
+func TestProviderIsDown(t *testing.T) {
+	g := newGate(t, map[string][]message.Role{"*": approver})
+	g.provider.mu.Lock()
+	g.provider.down = true
+	g.provider.mu.Unlock()
+	if code, text, _ := g.do(g.browser(), http.MethodGet, "/auth/oidc/start", nil); code != http.StatusServiceUnavailable || !strings.Contains(text, "cannot be reached") {
+		t.Errorf("a log-in: %d %s", code, text)
+	}
+	if code, _, _ := g.do(g.browser(), http.MethodPost, "/vote/x", nil, "Authorization", "Bearer a.b.c"); code != http.StatusServiceUnavailable {
+		t.Errorf("a JWT: %d", code)
+	}
+	if code, _, _ := g.do(g.browser(), http.MethodPost, "/vote/x", nil, "Authorization", "Bearer "+g.ann); code != http.StatusNotFound {
+		t.Errorf("a token of ours: %d", code)
+	}
+}
+
+// TestLocalLogIn: on one's own machine a name is a choice.
+func TestLocalLogIn(t *testing.T) {
+	a, err := auth.New(auth.Config{Local: &auth.Loopback{Name: "me", Space: "alpha"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := gatewaytest.New(t, gatewaytest.Auth(a), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface { return []gateway.Surface{a, answering()} }))
+	g := &gate{World: w, t: t}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &http.Client{Jar: jar}
+	w.A.Ask("s1", "r1", "c1")
+	who := func() string {
+		_, text, _ := g.do(c, http.MethodGet, w.URL+"/auth/session", nil)
+		var s self
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(s.Name, " ", s.Auth, " ", len(s.CSRF) > 0)
+	}
+	if got := who(); got != "me http-loopback false" {
+		t.Errorf("at first: %s", got)
+	}
+	if code, _, _ := g.do(c, http.MethodPost, w.URL+"/login", url.Values{"name": {"bob"}, "next": {"/auth/session"}}); code != http.StatusOK {
+		t.Errorf("log-in as bob: %d", code)
+	}
+	if got := who(); got != "bob http-loopback true" {
+		t.Errorf("as bob: %s", got)
+	}
+	if code, _, _ := g.do(c, http.MethodPost, w.URL+"/vote/c1", nil, auth.AsHeader, "carla"); code != http.StatusOK {
+		t.Errorf("a vote as carla: %d", code)
+	}
+	votes := w.A.Show(message.Key{Space: "alpha", Session: "s1", Reply: "r1", Call: "c1"}).Votes
+	if len(votes) != 1 || votes[0].By.Name != "carla" || votes[0].By.Auth != auth.ViaLoopback {
+		t.Errorf("votes: %+v", votes)
+	}
+	if code, _, _ := g.do(c, http.MethodGet, w.URL+"/auth/session", nil, "Sec-Fetch-Site", "cross-site"); code != http.StatusForbidden {
+		t.Errorf("another site: %d", code)
+	}
+}

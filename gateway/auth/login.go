@@ -1,0 +1,177 @@
+package auth
+
+import (
+	"bytes"
+	_ "embed" // the page
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+//go:embed login.html
+var loginHTML string
+
+//go:embed login.css
+var loginCSS []byte
+
+var loginPage = template.Must(template.New("login").Parse(loginHTML))
+
+// LoginPath is where browsers log in.
+const LoginPath = "/login"
+
+// Routes implements gateway.Surface.
+func (a *Auth) Routes() []gateway.Route {
+	out := []gateway.Route{
+		{Method: http.MethodGet, Path: LoginPath, Access: gateway.Everybody, Doc: "The page by which people log in.", Serve: a.showLogin},
+		{Method: http.MethodPost, Path: LoginPath, Access: gateway.Readers, OwnAuth: true, MaxBody: 64 << 10, Doc: "Logs in with a token: a cookie in its place.", Serve: a.login},
+		{Method: http.MethodPost, Path: "/logout", Access: gateway.Everybody, Doc: "Ends the log-in of this browser.", Serve: a.logout},
+		{Method: http.MethodGet, Path: "/auth/login.css", Access: gateway.Everybody, Doc: "The log-in page's style.", Serve: style},
+		{Method: http.MethodGet, Path: "/auth/session", Access: gateway.Readers, Doc: "Who one is, and the proof that forms must carry.", Serve: whoami},
+	}
+	if a.cfg.OIDC != nil {
+		out = append(out,
+			gateway.Route{Method: http.MethodGet, Path: attemptPath + "start", Access: gateway.Everybody, Doc: "Begins a log-in at the identity provider.", Serve: a.start},
+			gateway.Route{Method: http.MethodGet, Path: attemptPath + "callback", Access: gateway.Everybody, Doc: "Where the identity provider sends people back to.", Serve: a.callback})
+	}
+	return out
+}
+
+// local keeps redirections within this server.
+func local(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") || u.Host != "" || u.Scheme != "" || strings.HasPrefix(u.Path, LoginPath) {
+		return "/"
+	}
+	return next
+}
+
+func (a *Auth) showLogin(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	if p != nil && a.cfg.Local == nil {
+		a.goTo(w, r, r.URL.Query().Get("next"))
+		return nil
+	}
+	return a.page(w, r, http.StatusOK, nil)
+}
+
+// page shows the log-in, with what went wrong.
+func (a *Auth) page(w http.ResponseWriter, r *http.Request, status int, wrong error) error {
+	data := struct {
+		Next, Wrong, Hint, Issuer, Start, CSRF string
+		Tokens, Local                          bool
+	}{Next: local(r.FormValue("next")), Tokens: a.cfg.Tokens != nil, Local: a.cfg.Local != nil}
+	if s := a.sessions.find(r); s != nil {
+		data.CSRF = s.id.CSRF
+	}
+	if a.cfg.OIDC != nil {
+		data.Issuer = a.cfg.OIDC.cfg.Issuer
+		data.Start = attemptPath + "start?next=" + url.QueryEscape(data.Next)
+	}
+	if e, ok := errors.AsType[*message.Error](wrong); ok {
+		data.Wrong, data.Hint = e.What, e.Hint
+	}
+	var b bytes.Buffer
+	if err := loginPage.Execute(&b, data); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	w.WriteHeader(status)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// login takes a token, or on one's own machine a name, for a session.
+func (a *Auth) login(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	if err := r.ParseForm(); err != nil {
+		return &message.Error{Code: message.CodeInvalid, Op: "log in", What: "the form cannot be read", Hint: "send token as application/x-www-form-urlencoded", Err: err}
+	}
+	next := local(r.PostFormValue("next"))
+	if a.cfg.Local != nil {
+		return a.loginLocal(w, r, p, next)
+	}
+	if token := strings.TrimSpace(r.PostFormValue("token")); p == nil || token != "" {
+		var err error
+		if p, err = a.fresh(r, p, token); err != nil {
+			status := http.StatusUnauthorized
+			if message.AsError("", err).Code == message.CodeOverLimit {
+				status = http.StatusTooManyRequests
+			}
+			return a.page(w, r, status, err)
+		}
+	}
+	a.sessions.leave(w, r) // the number of the old log-in ends with it
+	w.Header().Del("Set-Cookie")
+	a.sessions.begin(w, p.Identity)
+	a.goTo(w, r, next)
+	return nil
+}
+
+// fresh judges the token of a form, whoever the browser is logged in as.
+func (a *Auth) fresh(r *http.Request, now *gateway.Peer, token string) (*gateway.Peer, error) {
+	if now == nil {
+		return gateway.Login(r, token)
+	}
+	id, err := a.Token(r, token)
+	if err != nil {
+		return nil, err
+	}
+	return &gateway.Peer{Identity: *id, Space: now.Space, Feeds: now.Feeds}, nil
+}
+
+// loginLocal lets somebody on their own machine choose a name.
+func (a *Auth) loginLocal(w http.ResponseWriter, r *http.Request, p *gateway.Peer, next string) error {
+	name := strings.TrimSpace(r.PostFormValue("name"))
+	if err := checkName(name); err != nil {
+		return a.page(w, r, http.StatusBadRequest, &message.Error{Code: message.CodeInvalid, What: err.Error(), Hint: "choose a plain one"})
+	}
+	id := p.Identity
+	id.Name, id.Expires, id.Revoked = name, time.Time{}, nil
+	a.sessions.leave(w, r)
+	w.Header().Del("Set-Cookie")
+	a.sessions.begin(w, id)
+	a.goTo(w, r, next)
+	return nil
+}
+
+// goTo sends a browser on, to a page of ours in any case.
+func (*Auth) goTo(w http.ResponseWriter, r *http.Request, next string) {
+	http.Redirect(w, r, local(next), http.StatusSeeOther) //nolint:gosec // G710: local keeps it within this server
+}
+
+func (a *Auth) logout(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
+	a.sessions.leave(w, r)
+	http.Redirect(w, r, LoginPath, http.StatusSeeOther)
+	return nil
+}
+
+func style(w http.ResponseWriter, _ *http.Request, _ *gateway.Peer) error {
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	w.Header().Set("Cache-Control", "max-age=3600")
+	_, err := w.Write(loginCSS)
+	return err
+}
+
+// whoami tells a page who is logged in.
+func whoami(w http.ResponseWriter, _ *http.Request, p *gateway.Peer) error {
+	b, err := strictjson.Marshal(struct {
+		Name   string          `json:"name"`
+		Space  message.SpaceID `json:"space"`
+		Roles  []message.Role  `json:"roles"`
+		Groups []string        `json:"groups"`
+		Auth   string          `json:"auth"`
+		CSRF   string          `json:"csrf"`
+	}{p.Name, p.Space.ID, p.Roles, p.Groups, p.Auth, p.CSRF})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err = w.Write(append(b, '\n'))
+	return err
+}

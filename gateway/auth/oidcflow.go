@@ -1,0 +1,97 @@
+package auth
+
+import (
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/message"
+)
+
+const (
+	attemptCookie = "askance-oidc"
+	attemptLife   = 10 * time.Minute
+	attemptPath   = "/auth/oidc/"
+)
+
+// start sends a browser to the provider. State, nonce and the verifier of PKCE
+// wait in a sealed cookie: nothing is kept here for strangers.
+func (a *Auth) start(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
+	p, err := a.cfg.OIDC.discover(r.Context())
+	if err != nil {
+		return a.page(w, r, http.StatusServiceUnavailable, err)
+	}
+	at := attempt{State: random(), Nonce: random(), Verifier: oauth2.GenerateVerifier(), Next: local(r.URL.Query().Get("next")), Until: time.Now().Add(attemptLife)}
+	sealed, err := a.sealer.seal(at)
+	if err != nil {
+		return err
+	}
+	http.SetCookie(w, a.attemptCookie(sealed, int(attemptLife.Seconds())))
+	http.Redirect(w, r, a.cfg.OIDC.oauth(p).AuthCodeURL(at.State, oidc.Nonce(at.Nonce), oauth2.S256ChallengeOption(at.Verifier)), http.StatusSeeOther)
+	return nil
+}
+
+func (a *Auth) attemptCookie(value string, seconds int) *http.Cookie {
+	return &http.Cookie{Name: attemptCookie, Value: value, Path: attemptPath, MaxAge: seconds, HttpOnly: true, Secure: a.cfg.Secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: Secure wherever there is TLS
+}
+
+// callback takes whom the provider sends back.
+func (a *Auth) callback(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
+	http.SetCookie(w, a.attemptCookie("", -1)) // good for once
+	id, next, err := a.exchange(r)
+	if err != nil {
+		a.cfg.Log.Info("a log-in at the identity provider has failed", "err", err)
+		status := gateway.StatusOf(message.AsError("", err).Code)
+		if status != http.StatusServiceUnavailable {
+			status = http.StatusForbidden
+		}
+		return a.page(w, r, status, err)
+	}
+	a.sessions.begin(w, *id)
+	a.goTo(w, r, next)
+	return nil
+}
+
+func (a *Auth) exchange(r *http.Request) (*gateway.Identity, string, error) {
+	again := "begin the log-in again"
+	c, err := r.Cookie(attemptCookie)
+	if err != nil {
+		return nil, "", refused(errSeal.Error(), again)
+	}
+	at, err := a.sealer.open(c.Value, time.Now())
+	if err != nil {
+		return nil, "", refused(err.Error(), again)
+	}
+	q := r.URL.Query()
+	switch {
+	case subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(at.State)) != 1:
+		return nil, "", refused("the answer of the provider is for another log-in", again)
+	case q.Get("error") != "":
+		return nil, "", refused("the provider says "+quote(q.Get("error")), again)
+	}
+	o := a.cfg.OIDC
+	p, err := o.discover(r.Context())
+	if err != nil {
+		return nil, "", err
+	}
+	ctx := o.with(r.Context())
+	token, err := o.oauth(p).Exchange(ctx, q.Get("code"), oauth2.VerifierOption(at.Verifier))
+	if err != nil {
+		if _, said := errors.AsType[*oauth2.RetrieveError](err); said {
+			return nil, "", &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider does not take its own code back", Hint: again, Err: err}
+		}
+		return nil, "", &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "the identity provider cannot be reached", Hint: "try again in a minute", Err: err}
+	}
+	raw, _ := token.Extra("id_token").(string)
+	verified, err := p.VerifierContext(ctx, &oidc.Config{ClientID: o.cfg.ClientID}).Verify(ctx, raw)
+	if err != nil || subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(at.Nonce)) != 1 {
+		return nil, "", &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider's token is not good for this log-in", Hint: again, Err: err}
+	}
+	id, err := o.identity(verified)
+	return id, at.Next, err
+}

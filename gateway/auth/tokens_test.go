@@ -1,0 +1,222 @@
+package auth_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+)
+
+func TestMain(m *testing.M) { gatewaytest.Main(m) }
+
+func tokenFile(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "tokens.json")
+}
+
+func create(t *testing.T, path string, token auth.Token) (string, auth.Token) {
+	t.Helper()
+	secret, kept, err := auth.CreateToken(t.Context(), path, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret, kept
+}
+
+var approver = []message.Role{message.RoleApprover}
+
+func TestTokenLife(t *testing.T) {
+	path := tokenFile(t)
+	secret, kept := create(t, path, auth.Token{Name: "ann", Space: "alpha", Roles: approver})
+	other, _ := create(t, path, auth.Token{Name: "bob", Space: "alpha", Roles: approver})
+	old, _ := create(t, path, auth.Token{Name: "cy", Space: "alpha", Roles: approver, Expires: time.Now().Add(-time.Hour)})
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, _ := os.Stat(path); info.Mode().Perm() != 0o600 {
+		t.Errorf("the file's mode is %v", info.Mode())
+	}
+	if strings.Contains(string(data), secret) || strings.Contains(string(data), secret[len(secret)-20:]) {
+		t.Error("the file has the token itself")
+	}
+	tokens, err := auth.OpenTokens(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := tokens.Token(nil, secret)
+	if err != nil || id.Name != "ann" || id.Space != "alpha" || id.Auth != "http-token" || id.Ambient || !id.Expires.IsZero() {
+		t.Fatalf("ann: %+v, %v", id, err)
+	}
+	for _, bad := range []string{"", "x", old, secret[:len(secret)-1], secret + "x", strings.ToUpper(secret), secret[:25] + other[25:], " " + secret} {
+		if id, err := tokens.Token(nil, bad); !errors.Is(err, message.ErrForbidden) {
+			t.Errorf("%q: %+v, %v", bad, id, err)
+		}
+	}
+	if _, err := auth.RevokeTokens(t.Context(), path, kept.ID); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-id.Revoked:
+		t.Error("revoked before the file was read")
+	default:
+	}
+	if err := tokens.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	<-id.Revoked
+	if _, err := tokens.Token(nil, secret); !errors.Is(err, message.ErrForbidden) {
+		t.Errorf("a revoked token: %v", err)
+	}
+	still, err := tokens.Token(nil, other)
+	if err != nil {
+		t.Errorf("another token: %v", err)
+	}
+	if _, err := auth.RevokeTokens(t.Context(), path, "nobody"); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("revoke nobody: %v", err)
+	}
+	write(t, path, "{")
+	if err := tokens.Reload(); err == nil {
+		t.Error("a bad file is taken")
+	}
+	select {
+	case <-still.Revoked:
+		t.Error("a bad file has ended a token")
+	default:
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTokenFileIsStrict(t *testing.T) {
+	const hash = `"hash":"sha256:` + "0000000000000000000000000000000000000000000000000000000000000000" + `"`
+	const rest = `"space":"s","roles":["approver"],"created":"2026-01-01T00:00:00Z",` + hash
+	for _, text := range []string{
+		`{}`, `{"version":2,"tokens":[]}`, `{"version":1,"tokens":[],"x":1}`,
+		`{"version":1,"tokens":[{"id":"0","name":"a",` + rest + `}]}`,
+		`{"version":1,"tokens":[{"id":"0000000000000000","name":"",` + rest + `}]}`,
+		`{"version":1,"tokens":[{"id":"0000000000000000","name":"a\u0000",` + rest + `}]}`,
+		`{"version":1,"tokens":[{"id":"0000000000000000","name":" a",` + rest + `}]}`,
+		`{"version":1,"tokens":[{"id":"0000000000000000","name":"a","space":"s","roles":["engine"],"created":"2026-01-01T00:00:00Z",` + hash + `}]}`,
+		`{"version":1,"tokens":[{"id":"0000000000000000","name":"a","space":"s","roles":[],"created":"2026-01-01T00:00:00Z",` + hash + `}]}`,
+		`{"version":1,"tokens":[{"id":"0000000000000000","name":"a","space":"S","roles":["approver"],"created":"2026-01-01T00:00:00Z",` + hash + `}]}`,
+		`{"version":1,"tokens":[{"id":"0000000000000000","name":"a",` + rest + `},{"id":"0000000000000000","name":"b",` + rest + `}]}`,
+	} {
+		path := tokenFile(t)
+		write(t, path, text)
+		if _, err := auth.OpenTokens(path, nil); err == nil {
+			t.Errorf("taken: %s", text)
+		}
+	}
+	path := tokenFile(t)
+	write(t, path, `{"version":1,"tokens":[{"id":"0000000000000000","name":"a",`+rest+`}]}`)
+	if _, err := auth.OpenTokens(path, nil); err != nil {
+		t.Errorf("a good file: %v", err)
+	}
+	if err := os.Chmod(path, 0o660); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.OpenTokens(path, nil); !errors.Is(err, message.ErrForbidden) {
+		t.Errorf("a file that others may write: %v", err)
+	}
+	if _, err := auth.OpenTokens(tokenFile(t), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+// TestTokensAtOnce: many processes may make tokens at the same time.
+func TestTokensAtOnce(t *testing.T) {
+	path := tokenFile(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if _, _, err := auth.CreateToken(t.Context(), path, auth.Token{Name: "ann", Space: "s", Roles: approver}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if all, err := auth.ListTokens(path); err != nil || len(all) != 8 {
+		t.Errorf("%d tokens, %v", len(all), err)
+	}
+	if _, _, err := auth.CreateToken(t.Context(), path, auth.Token{Name: "ann", Space: "s", Roles: []message.Role{message.RoleEngine}}); !errors.Is(err, message.ErrInvalid) {
+		t.Errorf("a token with the engine's role: %v", err)
+	}
+}
+
+func TestAuthorizationHeader(t *testing.T) {
+	path := tokenFile(t)
+	secret, _ := create(t, path, auth.Token{Name: "ann", Space: "alpha", Roles: approver})
+	tokens, err := auth.OpenTokens(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := auth.New(auth.Config{Tokens: tokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		headers []string
+		want    error
+	}{
+		{nil, gateway.ErrNoCredentials},
+		{[]string{"Bearer " + secret}, nil},
+		{[]string{"bearer " + secret}, nil},
+		{[]string{""}, message.ErrForbidden},
+		{[]string{"Bearer"}, message.ErrForbidden},
+		{[]string{"Basic " + secret}, message.ErrForbidden},
+		{[]string{secret}, message.ErrForbidden},
+		{[]string{"Bearer " + secret, "Bearer " + secret}, message.ErrForbidden},
+		{[]string{"Bearer a.b.c"}, message.ErrForbidden},
+		{[]string{"Bearer " + strings.Repeat("x", 20_000)}, message.ErrForbidden},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+		r.Header["Authorization"] = tt.headers
+		id, err := a.Authenticate(r)
+		if !errors.Is(err, tt.want) || (err == nil) != (id != nil) || tt.want != nil && !errors.Is(tt.want, gateway.ErrNoCredentials) && errors.Is(err, gateway.ErrNoCredentials) {
+			t.Errorf("%.60q: %+v, %v, want %v", tt.headers, id, err, tt.want)
+		}
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	l := auth.Loopback{Name: "me", Space: "s"}
+	for host, ok := range map[string]bool{
+		"127.0.0.1:8787": true, "localhost": true, "LOCALHOST:1": true, "[::1]:8787": true, "127.8.9.1": true,
+		"evil.example": false, "localhost.evil.example:8787": false, "127.0.0.1.evil.example": false, "": false, "0.0.0.0": false, "192.0.2.1:8787": false, "[::1%25eth0]": false,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+		r.Host = host
+		id, err := l.Authenticate(r)
+		if (err == nil) != ok || ok && (id.Name != "me" || id.Auth != "http-loopback" || !id.Ambient) {
+			t.Errorf("host %q: %+v, %v", host, id, err)
+		}
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
+	r.Header.Set(auth.AsHeader, "bob")
+	if id, err := l.Authenticate(r); err != nil || id.Name != "bob" {
+		t.Errorf("as bob: %+v, %v", id, err)
+	}
+	r.Header.Set(auth.AsHeader, " ")
+	if _, err := l.Authenticate(r); err == nil {
+		t.Error("as nobody")
+	}
+	if _, err := auth.New(auth.Config{Local: &l, Tokens: &auth.Tokens{}}); err == nil {
+		t.Error("loopback goes with tokens")
+	}
+}
