@@ -13,6 +13,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
 )
 
 // keyFile is the file with an engine's secrets. Version 1 has one signing key,
@@ -102,13 +103,18 @@ func (k *Keys) WritePublic(path string) error {
 
 // LoadPublic reads files made by WritePublic and gives their keys whose grants
 // are good. Of a folder it reads every file whose name ends in .pub.
-func LoadPublic(paths ...string) (message.KeySet, error) { return loadPublic(false, paths) }
+func LoadPublic(paths ...string) (message.KeySet, error) { return loadPublic(nil, paths) }
 
-// LoadPublicEver is LoadPublic with the keys that were retired, to check what
-// was signed in the past: never a grant.
-func LoadPublicEver(paths ...string) (message.KeySet, error) { return loadPublic(true, paths) }
+// LoadPublicEver is LoadPublic with the keys that were retired, and when, to
+// check what was signed in the past: never a grant.
+func LoadPublicEver(paths ...string) (message.KeySet, proof.Retired, error) {
+	retired := proof.Retired{}
+	keys, err := loadPublic(retired, paths)
+	return keys, retired, err
+}
 
-func loadPublic(ever bool, paths []string) (message.KeySet, error) {
+// loadPublic reads keys: retired ones, too, if there is a place for when.
+func loadPublic(retired proof.Retired, paths []string) (message.KeySet, error) {
 	const op = "load public key"
 	var all []ed25519.PublicKey
 	paths, err := publicFiles(paths)
@@ -129,9 +135,13 @@ func loadPublic(ever bool, paths []string) (message.KeySet, error) {
 			if !decode32(&pub, p.Public) || message.KeyID(pub[:]) != p.ID {
 				return nil, badKeyFile(op, path, "the key "+quote(p.ID)+" is not 32 bytes in base64url, or not the one of that id")
 			}
-			if ever || p.Retired.IsZero() {
-				all = append(all, pub[:])
+			if !p.Retired.IsZero() && retired == nil {
+				continue
 			}
+			if before, is := retired[p.ID]; !p.Retired.IsZero() && (!is || p.Retired.Before(before)) {
+				retired[p.ID] = p.Retired
+			}
+			all = append(all, pub[:])
 		}
 	}
 	return message.NewKeySet(all...), nil

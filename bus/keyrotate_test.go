@@ -94,7 +94,7 @@ func TestRotateAndRetire(t *testing.T) {
 			t.Errorf("workers get %v, %v", set, err)
 		}
 	}
-	if set, err := bus.LoadPublicEver(pub); err != nil || len(set) != 2 {
+	if set, retired, err := bus.LoadPublicEver(pub); err != nil || len(set) != 2 || len(retired) != 1 {
 		t.Errorf("auditors get %v, %v", set, err)
 	}
 	if _, err := bus.LoadPublic(t.TempDir()); !errors.Is(err, message.ErrNotFound) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
 )
 
 // Keys are the secrets of a space's engines: the MAC key that authenticates
@@ -102,6 +103,17 @@ func (k *Keys) LogValue() slog.Value { return slog.StringValue(k.id) }
 
 // MarshalJSON gives the id alone; the file format is in keyfile.go.
 func (k *Keys) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%q", k.String()), nil }
+
+// retired says when keys of the ring were retired.
+func (k *Keys) retired() proof.Retired {
+	out := proof.Retired{}
+	for _, e := range k.ring {
+		if !e.Retired.IsZero() {
+			out[e.ID] = e.Retired
+		}
+	}
+	return out
+}
 
 // trusted are the keys whose checkpoints are this space's: every one that ever
 // signed, for what is past stays provable.

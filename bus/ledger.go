@@ -153,15 +153,21 @@ func (l *Ledger) newest(ctx context.Context) (newest, error) {
 		return newest{}, apiError(op, "stream "+l.store.stream, err)
 	}
 	out := newest{seq: m.seq}
-	for {
+	retired := l.j.signing().retired()
+	for doubt := false; ; {
 		c, err := l.genuine(m)
 		if err != nil {
 			return newest{}, err
 		}
-		if c != nil && (out.checkpoint == nil || c.Number > out.checkpoint.Number) {
+		switch best := out.checkpoint; {
+		case c == nil || retired.Check(*c, nil) != nil:
+		case best == nil || c.Number > best.Number || doubt && c.Number < best.Number && retired.Check(*best, c) != nil:
 			out.checkpoint = c
+			_, doubt = retired[c.KeyID] // what stands before it says whether its key was retired by then
+		case c.Number < best.Number:
+			doubt = false
 		}
-		if m.seq <= 1 || out.checkpoint != nil && m.seq-1 <= out.checkpoint.Number {
+		if m.seq <= 1 || out.checkpoint != nil && m.seq-1 <= out.checkpoint.Number && !doubt {
 			return out, nil
 		}
 		if m, err = l.store.getSeq(ctx, m.seq-1); err != nil {

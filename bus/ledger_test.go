@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
@@ -68,6 +70,11 @@ func (w *ledgered) verify() *proof.Report {
 
 func verifyWith(t *testing.T, a bus.Auditing, keys message.KeySet) *proof.Report {
 	t.Helper()
+	return verifyAgainst(t, a, proof.Options{Keys: keys})
+}
+
+func verifyAgainst(t *testing.T, a bus.Auditing, o proof.Options) *proof.Report {
+	t.Helper()
 	end := func(of bus.AuditOf) bus.RecordsReply {
 		rep, err := a.Records(t.Context(), bus.RecordsRequest{Of: of, Limit: 1})
 		if err != nil {
@@ -76,8 +83,8 @@ func verifyWith(t *testing.T, a bus.Auditing, keys message.KeySet) *proof.Report
 		return rep
 	}
 	signed, journal := end(bus.AuditCheckpoints), end(bus.AuditJournal)
-	r, err := proof.Verify(bus.Bodies(bus.Walk(t.Context(), a, bus.AuditCheckpoints, signed.Last)), bus.Walk(t.Context(), a, bus.AuditJournal, journal.Last),
-		proof.Options{Space: "test", Keys: keys, First: journal.First, Last: journal.Last, Name: bus.NameOf})
+	o.Space, o.First, o.Last, o.Name = "test", journal.First, journal.Last, bus.NameOf
+	r, err := proof.Verify(bus.Bodies(bus.Walk(t.Context(), a, bus.AuditCheckpoints, signed.Last)), bus.Walk(t.Context(), a, bus.AuditJournal, journal.Last), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,6 +227,24 @@ func TestTamperedStream(t *testing.T) {
 		{"in another order", func(w *ledgered) {
 			w.again(func(m []*nats.Msg) []*nats.Msg { m[7], m[8] = m[8], m[7]; return m })
 		}, proof.Reordered, 8, "s1/r1/c2", false},
+		{"purged by subject", func(w *ledgered) {
+			if err := w.stream(bus.StreamName("test")).Purge(w.t.Context(), jetstream.WithPurgeSubject("askance.v1.test.fact.s1.r1.c1.>")); err != nil {
+				w.t.Fatal(err)
+			}
+		}, proof.Removed, 5, "s1/r1/c1", false},
+		{"a call's last two removed in place", func(w *ledgered) {
+			for _, seq := range []uint64{6, 9} {
+				if err := w.stream(bus.StreamName("test")).DeleteMsg(w.t.Context(), seq); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+		}, proof.Removed, 6, "s1/r1/c2", false},
+		{"a genuine fact again, in a call of its own", func(w *ledgered) {
+			m := forged(genuine(w.t, w.Conn("x"), bus.StreamName("test"), 1), "forged")
+			m.Subject = "askance.v1.test.fact.s1.r1.c9.f"
+			m.Header.Set(headerFilter, "askance.v1.test.fact.s1.r1.c9.>")
+			store(w.t, w.Conn("forger"), m)
+		}, proof.Changed, 10, "s1/r1/c9", true},
 		{"rolled back", func(w *ledgered) { w.again(func(m []*nats.Msg) []*nats.Msg { return m[:8] }) }, proof.RolledBack, 9, "s1/r1/c2", false},
 	}
 	for _, tc := range tests {
@@ -239,6 +264,137 @@ func TestTamperedStream(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// ledgerAgain makes the ledger's stream anew with its checkpoints in that order,
+// by their numbers.
+func (w *ledgered) ledgerAgain(order ...uint64) {
+	w.t.Helper()
+	st := w.stream(bus.LedgerName("test"))
+	config := st.CachedInfo().Config
+	var msgs []*nats.Msg
+	for _, seq := range order {
+		raw, err := st.GetMsg(w.t.Context(), seq)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		msgs = append(msgs, &nats.Msg{Subject: raw.Subject, Data: raw.Data})
+	}
+	js := jetStream(w.t, w.Bus)
+	if err := js.DeleteStream(w.t.Context(), config.Name); err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := js.CreateStream(w.t.Context(), config); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, m := range msgs {
+		store(w.t, w.Conn("forger"), m)
+	}
+	w.open()
+}
+
+// What was done to the ledger is found; if journal and ledger both went back to
+// an older day, by whoever kept a checkpoint of a later one.
+func TestTamperedLedger(t *testing.T) {
+	signed := func(t *testing.T) *ledgered {
+		t.Helper()
+		w := newLedgered(t)
+		for i := range 3 {
+			w.sign()
+			mustAppend(t, w.j, callFact(fmt.Sprint("x", i), callKey(fmt.Sprint("x", i)), message.ToolCallPending, "propose"), 0)
+		}
+		w.sign()
+		return w
+	}
+	for name, tc := range map[string]struct {
+		order []uint64
+		kind  proof.Kind
+	}{
+		"swapped":     {[]uint64{1, 3, 2, 4}, proof.LostCheckpoint},
+		"one missing": {[]uint64{1, 2, 4}, proof.LostCheckpoint},
+		"the first":   {[]uint64{2, 3, 4}, proof.LostCheckpoint},
+		"none left":   {nil, proof.NoCheckpoint},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := signed(t)
+			w.ledgerAgain(tc.order...)
+			w.found2(tc.kind)
+		})
+	}
+	t.Run("an older day", func(t *testing.T) {
+		w := signed(t)
+		anchor := w.verify().Anchor
+		w.again(func(m []*nats.Msg) []*nats.Msg { return m[:10] })
+		w.found2(proof.RolledBack)
+		w.ledgerAgain(1, 2)
+		if r := w.verify(); !r.OK { // nobody could tell
+			t.Errorf("found %v", r.Findings)
+		}
+		r := verifyAgainst(t, w.l, proof.Options{Keys: message.NewKeySet(w.Keys().Public()), Anchor: anchor})
+		if r.Found != 1 || r.Findings[0].Kind != proof.LostCheckpoint || r.Findings[0].Checkpoint != anchor.Number {
+			t.Errorf("against the checkpoint that was kept: %v", r.Findings)
+		}
+	})
+}
+
+// A checkpoint by a key that was retired is none, and engines go on as if it
+// were not there.
+func TestCheckpointOfARetiredKey(t *testing.T) {
+	w := newLedgered(t)
+	stolen := w.Keys()
+	rotated, err := stolen.Rotated(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	past := time.Now().Add(-time.Hour)
+	retired, err := rotated.Retired(stolen.SigningID(), past)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "engine.pub")
+	if err := retired.WritePublic(path); err != nil {
+		t.Fatal(err)
+	}
+	keys, ends, err := bus.LoadPublicEver(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := bus.OpenJournal(t.Context(), w.Conn("engine"), "test", stolen, bus.JournalOptions{Keys: func() *bus.Keys { return retired }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ledgerOf(t, j)
+	first, err := l.Checkpoint(t.Context())
+	if err != nil || first.KeyID != retired.SigningID() {
+		t.Fatalf("Checkpoint = %+v, %v", first, err)
+	}
+	mustAppend(t, w.j, callFact("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
+	hash, err := first.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []time.Time{time.Now(), past.Add(-time.Hour)} {
+		s, err := proof.Seal(proof.Checkpoint{Space: "test", Number: 2, From: 10, To: 10, Prev: hash, At: at, Engine: "e1"}, []proof.Entry{{Subject: "x"}}, stolen.Signer())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := s.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		store(t, w.Conn("forger"), &nats.Msg{Subject: "askance.v1.test.proof.checkpoint", Data: b})
+		r := verifyAgainst(t, l, proof.Options{Keys: keys, Retired: ends})
+		if n := len(r.Findings); n == 0 || r.Findings[n-1].Kind != proof.BadCheckpoint || r.Findings[n-1].Checkpoint != 2 {
+			t.Errorf("signed at %s: found %v", at, r.Findings)
+		}
+	}
+	next, err := ledgerOf(t, j).Checkpoint(t.Context())
+	if err != nil || next.Number != 2 || next.Prev != hash || next.KeyID != retired.SigningID() {
+		t.Errorf("Checkpoint = %+v, %v", next, err)
+	}
+	if r := verifyAgainst(t, l, proof.Options{Keys: keys, Retired: ends}); r.Found != 2 || r.CoverTo != 10 || r.Checkpoints != 2 {
+		t.Errorf("verify = %+v", r)
 	}
 }
 

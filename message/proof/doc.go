@@ -29,7 +29,7 @@
 //
 //	r, err := proof.DecodeReceipt(file)
 //	…
-//	checked, err := r.Check(keys)
+//	checked, err := r.Check(keys, retired)
 //
 // # Redaction
 //

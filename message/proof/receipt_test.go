@@ -120,7 +120,7 @@ func check(b []byte, keys message.KeySet) (*proof.Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.Check(keys)
+	return r.Check(keys, nil)
 }
 
 func TestReceipt(t *testing.T) {
@@ -359,7 +359,7 @@ func FuzzReceipt(f *testing.F) {
 		if err != nil {
 			return
 		}
-		c, err := r.Check(keys)
+		c, err := r.Check(keys, nil)
 		if err == nil && (c.Key != callKey || c.Story.ResultDigest != "sha256:r") {
 			t.Fatalf("a receipt of something else is believed: %+v", c)
 		}

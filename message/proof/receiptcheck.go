@@ -31,12 +31,13 @@ type Checked struct {
 
 // Check refuses a receipt in which anything does not fit: signatures, hashes,
 // places, links, digests, grants, or the story. Any doubt is an error.
-func (r *Receipt) Check(keys message.KeySet) (*Checked, error) {
+// retired says which of the keys sign no more; nil: none.
+func (r *Receipt) Check(keys message.KeySet, retired Retired) (*Checked, error) {
 	if err := r.form(); err != nil {
 		return nil, err
 	}
 	out := &Checked{Key: r.Key, Story: r.Story, Count: len(r.Facts), First: r.Facts[0].Seq, Last: r.Facts[len(r.Facts)-1].Seq}
-	signed, err := r.signed(keys, out)
+	signed, err := r.signed(keys, retired, out)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func (r *Receipt) Check(keys message.KeySet) (*Checked, error) {
 	if err := r.linked(out); err != nil {
 		return nil, err
 	}
-	if err := r.bound(out.Facts, keys); err != nil {
+	if err := r.bound(out.Facts, keys, retired); err != nil {
 		return nil, err
 	}
 	if !same(storyOf(out.Facts), r.Story) {
@@ -62,12 +63,15 @@ func (r *Receipt) Check(keys message.KeySet) (*Checked, error) {
 }
 
 // signed checks the checkpoints and gives them by number.
-func (r *Receipt) signed(keys message.KeySet, out *Checked) (map[uint64]*Checkpoint, error) {
+func (r *Receipt) signed(keys message.KeySet, retired Retired, out *Checked) (map[uint64]*Checkpoint, error) {
 	by := map[uint64]*Checkpoint{}
 	ids := map[string]bool{}
 	for i := range r.Checkpoints {
 		c := &r.Checkpoints[i]
 		if err := c.Verify(keys); err != nil {
+			return nil, err
+		}
+		if err := retired.Check(*c, nil); err != nil {
 			return nil, err
 		}
 		if c.Space != r.Space {
@@ -125,7 +129,7 @@ func (r *Receipt) linked(out *Checked) error {
 }
 
 // bound checks that what was asked, answered and granted is one and the same.
-func (r *Receipt) bound(facts []*message.Fact, keys message.KeySet) error {
+func (r *Receipt) bound(facts []*message.Fact, keys message.KeySet, retired Retired) error {
 	asked := map[string]bool{}
 	for i, f := range facts {
 		c, seq := f.Call, r.Facts[i].Seq
@@ -150,6 +154,9 @@ func (r *Receipt) bound(facts []*message.Fact, keys message.KeySet) error {
 		}
 		if err := g.Signed(keys); err != nil {
 			return refused("the grant in the fact at %d is not good: %v", seq, err)
+		}
+		if retired.Over(g.KeyID, g.NotBefore) {
+			return refused("the grant in the fact at %d is signed by a key that was retired before", seq)
 		}
 		if g.V != 1 || g.Digest != c.Digest || g.Key != r.Key || g.Tool != c.Tool || g.Attempt != c.Attempt.Number || g.Bundle != c.Question.Bundle {
 			return refused("the grant in the fact at %d was given for something else", seq)

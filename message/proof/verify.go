@@ -14,6 +14,8 @@ type Options struct {
 	Space message.SpaceID
 	// Keys are the public keys of the space's engines, former ones too. Required.
 	Keys message.KeySet
+	// Retired says when some of them were retired.
+	Retired Retired
 	// First and Last bound the journal as its store says: the first sequence that
 	// is still there, and the last that was ever given out. Last 0: not known.
 	First, Last uint64
@@ -93,6 +95,9 @@ func (v *verifier) checkpoint(raw []byte) {
 	c := s.Checkpoint
 	if err == nil {
 		err = c.Verify(v.o.Keys)
+	}
+	if err == nil {
+		err = v.o.Retired.Check(c, v.last)
 	}
 	if err == nil && v.o.Space != "" && c.Space != v.o.Space {
 		err = fmt.Errorf("it is of the space %q", c.Space)

@@ -300,6 +300,7 @@ func TestCheckpoints(t *testing.T) {
 		{"one is missing", proof.LostCheckpoint, func(_ *testing.T, j *journal) { j.sealed = slices.Delete(j.sealed, 1, 2) }},
 		{"the first is missing", proof.LostCheckpoint, func(_ *testing.T, j *journal) { j.sealed = j.sealed[1:] }},
 		{"one stands twice", proof.LostCheckpoint, func(_ *testing.T, j *journal) { j.sealed = append(j.sealed, j.sealed[1]) }},
+		{"two are swapped", proof.LostCheckpoint, func(_ *testing.T, j *journal) { j.sealed[1], j.sealed[2] = j.sealed[2], j.sealed[1] }},
 		{"another history", proof.LostCheckpoint, func(t *testing.T, j *journal) {
 			j.sealed[1] = resign(t, j.sealed[1], signer, func(c *proof.Checkpoint) { c.Prev[0]++ })
 		}},
@@ -316,6 +317,66 @@ func TestCheckpoints(t *testing.T) {
 				t.Errorf("found %v, want %s", r.Findings, tc.kind)
 			}
 		})
+	}
+}
+
+// A key that was retired proves what it signed before, and nothing after.
+func TestRetiredKey(t *testing.T) {
+	next := ed25519.NewKeyFromSeed([]byte(strings.Repeat("n", 32)))
+	both := message.NewKeySet(signer.Public().(ed25519.PublicKey), next.Public().(ed25519.PublicKey))
+	old := message.KeyID(signer.Public().(ed25519.PublicKey))
+	const hour = time.Hour
+	type by struct {
+		key   ed25519.PrivateKey
+		after time.Duration
+	}
+	for name, tc := range map[string]struct {
+		signed []by // checkpoints after the first
+		bad    uint64
+	}{
+		"before":                   {[]by{{signer, 0}, {signer, hour}}, 0},
+		"the next key goes on":     {[]by{{signer, 0}, {next, 3 * hour}, {next, 4 * hour}}, 0},
+		"before all heard of it":   {[]by{{next, hour}, {signer, hour + 30*time.Second}}, 0},
+		"after":                    {[]by{{signer, 3 * hour}}, 2},
+		"after, with another time": {[]by{{next, 3 * hour}, {signer, 0}}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := story(30)
+			j.sealed = j.sealed[:1]
+			prev, err := proof.DecodeSealed(j.sealed[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, by := range tc.signed {
+				c := proof.Checkpoint{Space: "test", Number: prev.Checkpoint.Number + 1, From: prev.Checkpoint.To + 1, To: prev.Checkpoint.To + 1, At: at.Add(by.after), Engine: "e"}
+				if c.Prev, err = prev.Checkpoint.Hash(); err != nil {
+					t.Fatal(err)
+				}
+				r := j.records[c.From-1]
+				if prev, err = proof.Seal(c, []proof.Entry{{Subject: r.Subject, Content: r.Content()}}, by.key); err != nil {
+					t.Fatal(err)
+				}
+				b, err := prev.Encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				j.sealed = append(j.sealed, b)
+			}
+			r := j.verify(proof.Options{Keys: both, Retired: proof.Retired{old: at.Add(hour)}})
+			if tc.bad == 0 != r.OK || !r.OK && (r.Found != 1 || r.Findings[0].Kind != proof.BadCheckpoint || r.Findings[0].Checkpoint != tc.bad || !strings.Contains(r.Findings[0].What, "was retired at")) {
+				t.Errorf("found %v, want checkpoint %d to be bad", r.Findings, tc.bad)
+			}
+		})
+	}
+	r, err := proof.DecodeReceipt(receipt(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Check(keys, proof.Retired{old: at}); err != nil {
+		t.Errorf("a receipt from before: %v", err)
+	}
+	if _, err := r.Check(keys, proof.Retired{old: at.Add(-hour)}); err == nil {
+		t.Error("a receipt by a key that was retired before is believed")
 	}
 }
 

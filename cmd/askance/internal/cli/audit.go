@@ -57,15 +57,15 @@ func (k *keyFiles) flag(c *cobra.Command) {
 
 // load reads the keys, retired ones too: what is checked is past. Without --key it
 // reads those of the data folder.
-func (k keyFiles) load(dir string) (message.KeySet, error) {
+func (k keyFiles) load(dir string) (message.KeySet, proof.Retired, error) {
 	if len(k) > 0 {
 		return bus.LoadPublicEver(k...)
 	}
-	keys, err := bus.LoadPublicEver(node.Dir(dir).PublicKeys())
+	keys, retired, err := bus.LoadPublicEver(node.Dir(dir).PublicKeys())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usagef("whose signatures are to be believed is not known: name the engine's public key with --key")
+		return nil, nil, usagef("whose signatures are to be believed is not known: name the engine's public key with --key")
 	}
-	return keys, err
+	return keys, retired, err
 }
 
 // source looks at the journal that was named: an export, or the place that the

@@ -110,11 +110,11 @@ that the tool did what its result says, and not when the server stored a fact.`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			set, err := keys.load(a.at.dir())
+			set, retired, err := keys.load(a.at.dir())
 			if err != nil {
 				return err
 			}
-			checked, err := checkReceipt(args[0], set)
+			checked, err := checkReceipt(args[0], set, retired)
 			if err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ that the tool did what its result says, and not when the server stored a fact.`,
 	return c
 }
 
-func checkReceipt(path string, keys message.KeySet) (*proof.Checked, error) {
+func checkReceipt(path string, keys message.KeySet, retired proof.Retired) (*proof.Checked, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func checkReceipt(path string, keys message.KeySet) (*proof.Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	checked, err := r.Check(keys)
+	checked, err := r.Check(keys, retired)
 	if err != nil {
 		return nil, err
 	}

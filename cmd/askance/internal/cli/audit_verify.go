@@ -46,7 +46,7 @@ Ends with exit code 7 if anything was found.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
-			if o.Keys, err = keys.load(a.at.dir()); err != nil {
+			if o.Keys, o.Retired, err = keys.load(a.at.dir()); err != nil {
 				return err
 			}
 			s, done, err := a.source(c.Context(), args)
