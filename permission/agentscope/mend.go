@@ -23,6 +23,7 @@ var mends = []struct {
 	{"`}` can only be used to close a block", (*tree).mendBlock},
 	{"inline variables cannot be arrays", (*tree).mendArray},
 	{"must be followed by a statement list", (*tree).mendCompound},
+	{"must be followed by a statement", mendTwice},
 	{"`[[` must be followed by an expression", (*tree).mendTest},
 	{"not a valid test operator", (*tree).mendTest},
 }
@@ -55,11 +56,19 @@ func mendOperator(_ *tree, line []byte, at int) bool {
 	return mended
 }
 
-// mendBlock takes the brackets of {ls;} off, which bash wants blanks in.
+// mendTwice takes the second of two operators away.
+func mendTwice(t *tree, line []byte, at int) bool {
+	rest := strings.TrimLeft(string(line[at:]), "&|")
+	second := len(line) - len(strings.TrimLeft(rest, " \t"))
+	return second > at+len("|") && mendOperator(t, line, second)
+}
+
+// mendBlock takes the brackets of {ls;} off, which bash wants blanks in. A
+// bracket that closes nothing is the name of a command.
 func (*tree) mendBlock(line []byte, at int) bool {
 	open := strings.LastIndexByte(string(line[:at]), '{')
 	if open < 0 || !endsCommand(string(line[:open])) {
-		return false
+		return put(line, at, "}", '_')
 	}
 	return put(line, open, "{", ' ') && put(line, at, "}", ' ')
 }
@@ -87,23 +96,36 @@ func (*tree) mendArray(line []byte, at int) bool {
 }
 
 // compounds are the statements that bash wants commands in, by their first word.
-var compounds = []struct{ begin, end, kind string }{
-	{"for ", "done", "for_statement"}, {"select ", "done", "for_statement"}, {"while ", "done", "while_statement"},
-	{"until ", "done", "while_statement"}, {"if ", "fi", "if_statement"},
+// Those that begin with commands keep these.
+var compounds = []struct {
+	begin, end, kind string
+	keeps            bool
+}{
+	{"for ", "done", "for_statement", false}, {"select ", "done", "for_statement", false}, {"while ", "done", "while_statement", true},
+	{"until ", "done", "while_statement", true}, {"if ", "fi", "if_statement", true},
 }
 
 // mendCompound notes a statement without commands and takes it for one command
-// that does nothing.
+// that does nothing, or for those that it begins with.
 func (t *tree) mendCompound(line []byte, at int) bool {
 	text := string(line)
-	begin, end, kind := -1, 0, ""
+	begin, end, found := -1, 0, compounds[0]
 	for _, c := range compounds {
 		i, j := strings.LastIndex(text[:at], c.begin), strings.Index(text[at:], c.end)
 		if i > begin && j >= 0 && endsCommand(text[:i]) {
-			begin, end, kind = i, at+j+len(c.end), c.kind
+			begin, end, found = i, at+j+len(c.end), c
 		}
 	}
-	return t.nothing(line, begin, end, kind)
+	if begin < 0 || !found.keeps {
+		return t.nothing(line, begin, end, found.kind)
+	}
+	copy(line[begin:], strings.Repeat(" ", len(found.begin)))
+	copy(line[at:end], strings.Repeat(" ", end-at))
+	if semicolon := strings.LastIndexByte(text[:at], ';'); semicolon > begin {
+		line[semicolon] = ' ' // what follows joins the last of them
+	}
+	t.fault(found.kind, begin)
+	return true
 }
 
 // mendTest does so with a test whose expression is none.

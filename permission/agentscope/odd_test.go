@@ -44,6 +44,8 @@ func TestStrictOddLines(t *testing.T) {
 		{";; npm run x", "", []string{"npm run"}},
 		{"{r,}m x", "", []string{"r,}m x"}},
 		{"npm run x ;; ls", "", []string{"npm run"}},
+		{"npm run x && && git push y", "", []string{"npm run", "git push"}},
+		{"if npm run x; then; fi && git push y", "if_statement", []string{"npm run", "git push"}},
 	} {
 		got := analyse(tt.command, true)
 		if dynamic := deref(got.Injection); dynamic != tt.dynamic && (tt.dynamic != "" || got.Injection != nil) {
@@ -51,6 +53,27 @@ func TestStrictOddLines(t *testing.T) {
 		}
 		if tt.prefixes != nil && !slices.Equal(got.Prefixes, tt.prefixes) {
 			t.Errorf("%q suggests %q, want %q", tt.command, got.Prefixes, tt.prefixes)
+		}
+	}
+}
+
+// Where AgentScope's grammar takes a command to end.
+func TestStrictPieces(t *testing.T) {
+	for command, want := range map[string][]string{
+		"npm 2>/dev/null run x": {"npm"},
+		"rm a > b c":            {"rm a"},
+		"npm run >a >b x":       {"npm run"},
+		"ls\r\npwd":             {"ls", "pwd"},
+		"coproc { ls; }":        {"coproc { ls", "}"},
+		"{a,b}":                 {"{a,b}"},
+		"ls && && pwd":          {"ls", "pwd"},
+		"if true; then; fi; ls": {"true", "ls"},
+		"CI=true unset A b":     {"CI=true unset A b"},
+		"npm run x <<< y":       {"npm run x <<< y"},
+		"> y npm run x":         {"> y npm run x"},
+	} {
+		if got := analyse(command, true).Subcommands; !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", command, got, want)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func parseTree(text string) *tree {
 // plainNames takes from words what bash reserves them for, and the grammar does
 // not: there they are the names of commands. No text is taken from what it gives,
 // only offsets.
-var plainNames = strings.NewReplacer("\v", " ", "\f", " ", "let", "Let", "coproc", "Coproc", "time", "Time")
+var plainNames = strings.NewReplacer("\v", " ", "\f", " ", "\r", " ", "let", "Let", "coproc", "Coproc", "time", "Time")
 
 // blanked is the text with blanks for what the grammar skips and bash does not:
 // an operator without a command before it, and a line that goes on, within a
@@ -248,14 +248,14 @@ func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 	case lit == "[":
 		t.node("test_command", call)
 		fallthrough
-	case notCommands[lit]:
+	case notCommands[lit] && len(call.Assigns) == 0:
 		for _, w := range call.Args {
 			t.expansions(w, nested)
 		}
 		return
 	}
-	c := command{span: spanOf(call), name: spanOf(name), nested: nested}
-	if lit := name.Lit(); len(call.Assigns) == 0 && strings.Contains(lit, ",") { // a list of words: its brackets are no part of the name
+	c := command{span: span{spanOf(call).start, spanOf(name).end}, name: spanOf(name), nested: nested}
+	if lit := name.Lit(); len(call.Assigns) == 0 && len(call.Args) > 1 && strings.Contains(lit, ",") { // a list of words: its brackets are no part of the name
 		c.name.start += len(lit) - len(strings.TrimLeft(lit, "{"))
 		c.start = c.name.start
 	}
@@ -269,6 +269,7 @@ func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 			t.expansions(w, true)
 			continue
 		}
+		c.end = spanOf(w).end
 		t.argument(&c, w)
 	}
 	for _, r := range s.Redirs {
