@@ -28,6 +28,7 @@ type serving struct {
 	recent                                     time.Duration // window of metrics
 	pace                                       bus.Pace
 	web                                        web.Config
+	demoAgent                                  bool
 }
 
 func (a *app) serve() *cobra.Command {
@@ -50,6 +51,7 @@ SIGINT or SIGTERM stops it: running local calls get ten seconds to end. A second
 signal stops it at once; nothing acknowledged is lost by that either.`,
 		Example: `  askance serve --policy rules.yaml --tools tools.yaml
   askance serve --data /var/lib/askance --listen 127.0.0.1:4222 --durability cached
+  askance serve --tools tools.yaml --demo-agent   # an agent without a model, to try the interfaces
   askance serve --nats nats://nats.internal:4222 --creds engine.creds --keys space.key`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runServe(c.Context(), s) },
@@ -80,7 +82,7 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	f.StringVar(&s.metrics, "metrics", "", "address at which Prometheus may scrape /metrics, the names of reviewers included; :9464 is on loopback (default none)")
 	f.DurationVar(&s.recent, "metrics-window", time.Hour, "how far back the metrics askance_reviewer_recent_* reach")
 	f.StringVar(&s.keys, "keys", "", "key file of the space's engines (default engine.key in the data folder; made if it is not there)")
-	serveHTTPFlags(c, &s.web)
+	serveHTTPFlags(c, &s)
 	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"default", "accept_edits", "explore", "bypass", "dont_ask"}, cobra.ShellCompDirectiveNoFileComp))
 	return c

@@ -1,10 +1,13 @@
 package cli_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 )
@@ -62,3 +65,58 @@ func TestServeHTTPStaysOnLoopback(t *testing.T) {
 	}
 	fails(t, cli.ExitUsage, "go together", "serve", "--data", data, "--http-cert", "x.pem")
 }
+
+// chat sends a message to the agent of a server, as an AG-UI frontend does.
+func chat(t *testing.T, server, thread, id, text string) string {
+	t.Helper()
+	body := fmt.Sprintf(`{"threadId":%q,"runId":"run-%s","protocolVersion":"1.0","messages":[{"id":%q,"role":"user","content":%q}],"tools":[],"context":[],"state":{},"forwardedProps":{}}`, thread, id, id, text)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server+"/agui", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "text/event-stream")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestServeDemoAgent talks with the agent without a model, is asked about its
+// call, answers on the command line, and finds the reply after a restart.
+func TestServeDemoAgent(t *testing.T) {
+	clean(t)
+	data, tools := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "tools.yaml")
+	write(t, tools, "version: 1\ntools:\n  - {name: pay, placement: external}\n")
+	s := serveOn(t, data, "--tools", tools, "--demo-agent")
+	if _, text := fetch(t, s.http+"/agui"); !strings.Contains(text, `"demo"`) {
+		t.Errorf("the agents are %s", text)
+	}
+	if got := chat(t, s.http, "t1", "m1", "say hello"); !strings.Contains(got, "hello") || !strings.Contains(got, "RUN_FINISHED") {
+		t.Errorf("the demo agent answers %s", got)
+	}
+	if got := chat(t, s.http, "t2", "m1", `call pay {"cents":5}`); !strings.Contains(got, `"interrupt"`) {
+		t.Errorf("a call that asks: %s", got)
+	}
+	s.stop()
+	s = serveOn(t, data, "--tools", tools, "--demo-agent")
+	ok(t, "reject", "call-1-1", "--yes", "--data", data, "--feedback", "no")
+	deadline := time.Now().Add(20 * time.Second)
+	for text := ""; !strings.Contains(text, `"REPLY_END"`); {
+		if time.Now().After(deadline) {
+			t.Fatalf("the reply does not end:\n%s", text)
+		}
+		text = ok(t, "events", "tail", "t2", "--data", data, "--json", "--once")
+	}
+	if off := serveOn(t, filepath.Join(t.TempDir(), "data")); strings.Contains(second(fetch(t, off.http+"/agui")), "demo") {
+		t.Error("the demo agent is there without its flag")
+	}
+}
+
+func second[A, B any](_ A, b B) B { return b }

@@ -1,14 +1,26 @@
 package web
 
 import (
+	"fmt"
+
 	"github.com/askance-dev/askance/gateway"
-	"github.com/askance-dev/askance/gateway/inbox"
+	"github.com/askance-dev/askance/gateway/agui"
+	"github.com/askance-dev/askance/gateway/api"
 )
 
-// surfaces is everything that askance serve serves over HTTP: one line each.
-func (w *Web) surfaces() []gateway.Surface {
+// surfaces is everything that askance serve serves over HTTP.
+func (w *Web) surfaces() ([]gateway.Surface, error) {
+	rest, err := api.New(api.Config{Version: w.cfg.Version})
+	if err != nil {
+		return nil, fmt.Errorf("api: %w", err)
+	}
+	chat, err := agui.New(agui.Config{Runners: w.runners, Log: w.cfg.Log})
+	if err != nil {
+		return nil, fmt.Errorf("agui: %w", err)
+	}
 	return []gateway.Surface{
 		w.health(),
-		inbox.New(),
-	}
+		rest,
+		chat,
+	}, nil
 }

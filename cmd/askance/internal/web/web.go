@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/auth"
 )
 
@@ -31,7 +32,13 @@ type Config struct {
 	Cert, Key string
 	// Insecure permits to listen beyond loopback without TLS.
 	Insecure bool
-	Log      *slog.Logger
+	// Agents are those that frontends can talk to; none is fine.
+	Agents []agent.Agent
+	// AgentID names this process's open turns, see agent.Config; "" is the default.
+	AgentID string
+	// Version of askance.
+	Version string
+	Log     *slog.Logger
 }
 
 // Web is a running gateway. Its methods may be called from several goroutines.
@@ -42,6 +49,7 @@ type Web struct {
 	http     *http.Server
 	wg       sync.WaitGroup
 	failed   chan error
+	runners  agent.Runners // of the space; empty without agents
 }
 
 // Error says that a gateway would be open in a way that nobody asked for.
@@ -83,16 +91,13 @@ func Serve(ctx context.Context, cfg Config) (*Web, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &Web{cfg: cfg, failed: make(chan error, 1)}
+	w := &Web{cfg: cfg, failed: make(chan error, 1), runners: agent.Runners{}}
 	var err error
 	if w.listener, err = listen(ctx, cfg); err != nil {
 		return nil, err
 	}
-	w.gateway, err = gateway.New(gateway.Config{
-		Spaces: []*gateway.Space{cfg.Space}, Auth: auth.Loopback{Name: cfg.User, Space: cfg.Space.ID},
-		Surfaces: w.surfaces(), Log: cfg.Log,
-	})
-	if err != nil {
+	if w.gateway, err = w.open(ctx); err != nil {
+		w.stopAgents()
 		_ = w.listener.Close() // nothing was served
 		return nil, err
 	}
@@ -103,6 +108,21 @@ func Serve(ctx context.Context, cfg Config) (*Web, error) {
 		}
 	})
 	return w, nil
+}
+
+// open makes the gateway and what stands behind it.
+func (w *Web) open(ctx context.Context) (*gateway.Server, error) {
+	if err := w.startAgents(ctx); err != nil {
+		return nil, err
+	}
+	surfaces, err := w.surfaces()
+	if err != nil {
+		return nil, err
+	}
+	return gateway.New(gateway.Config{
+		Spaces: []*gateway.Space{w.cfg.Space}, Auth: auth.Loopback{Name: w.cfg.User, Space: w.cfg.Space.ID},
+		Surfaces: surfaces, Log: w.cfg.Log,
+	})
 }
 
 func listen(ctx context.Context, cfg Config) (net.Listener, error) {
@@ -163,5 +183,6 @@ func (w *Web) Close() error {
 		err = w.http.Close()
 	}
 	w.wg.Wait()
+	w.stopAgents()
 	return err
 }
