@@ -283,3 +283,121 @@ func quorum(c *scenario) {
 		c.Errorf("the client has\n%s", e.words())
 	}
 }
+
+// TestClientConversation goes through what else clients do.
+func TestClientConversation(t *testing.T) {
+	with(t, map[string]func(*scenario){
+		"turns": turns, "tools": tools, "abort": abort, "reload": reload, "errors": errs, "media": media, "shared state": state,
+	})
+}
+
+// turns: calls and blocks of all turns keep apart, though the model numbers them
+// anew each time.
+func turns(c *scenario) {
+	a := c.everybody()
+	want := ""
+	for _, word := range []string{"one", "two", "three"} {
+		e := a.say("say "+word, `call echo {"n":"`+word+`"}`).fine(c.T)
+		want += "user: say " + word + ` | call echo {"n":"` + word + `"}` + "\nassistant: echo" + `{"n":"` + word + `"} ` + word +
+			"\ntool: " + `{"n":"` + word + `"}` + "\nassistant: echo: success: " + `{"n":"` + word + `"}` + "\n"
+		e.says(c.T, want)
+	}
+	e := a.say(pay).fine(c.T)
+	e = a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
+	if e = a.say(pay).fine(c.T); len(e.Interrupts) != 1 {
+		c.Errorf("open %+v", e.Interrupts)
+	}
+	a.resume(entry(e.Interrupts[0], no)).fine(c.T)
+}
+
+// tools: the client runs its own, also beside a question.
+func tools(c *scenario) {
+	a := c.everybody()
+	mine := []any{map[string]any{"name": "lookup", "description": "Looks it up.", "parameters": map[string]any{"type": "object"}}}
+	e := a.run(map[string]any{"say": `call lookup {"q":1}` + "\nalso " + strings.TrimPrefix(pay, "call "), "tools": mine}).fine(c.T)
+	if len(e.Interrupts) != 1 || len(e.Calls) != 2 || e.Calls[0].Name != "lookup" {
+		c.Fatalf("interrupts %+v, calls %+v", e.Interrupts, e.Calls)
+	}
+	result := map[string]any{"id": "mine", "role": "tool", "toolCallId": e.Messages[1].ToolCalls[0].ID, "content": "found"}
+	e = a.run(map[string]any{"results": []any{result}, "tools": mine, "resume": []any{entry(e.Interrupts[0], yes)}}).fine(c.T)
+	if words := e.words(); !strings.Contains(words, "lookup: success: found") || strings.Count(words, "tool: found") != 1 {
+		c.Errorf("the client has\n%s", words)
+	}
+	e = a.run(map[string]any{"say": `call lookup {"q":2}`, "tools": mine}).fine(c.T)
+	if e.Outcome["type"] != "success" || (e.Outcome["pendingToolCallIds"] != nil) != (c.n.alias == "agui-1") {
+		c.Errorf("outcome %v", e.Outcome)
+	}
+	calls := e.Messages[len(e.Messages)-1].ToolCalls
+	result = map[string]any{"id": "mine too", "role": "tool", "toolCallId": calls[0].ID, "content": "", "error": "the page is closed"}
+	e = a.run(map[string]any{"results": []any{result}, "tools": mine}).fine(c.T)
+	if words := e.words(); !strings.Contains(words, "lookup: error: the page is closed") {
+		c.Errorf("the client has\n%s", words)
+	}
+}
+
+// abort: the person stops watching, and goes on.
+func abort(c *scenario) {
+	a := c.everybody()
+	e := a.run(map[string]any{"say": "stream 40 10", "abortAt": "TEXT_MESSAGE_CONTENT"})
+	if e.Running {
+		c.Error("the client is still running")
+	}
+	e = a.say("say more").fine(c.T)
+	if words := e.words(); !strings.Contains(words, "00040\n") || !strings.HasSuffix(words, "user: say more\nassistant: more\n") {
+		c.Errorf("the client has\n%s", words)
+	}
+}
+
+// reload: a page that knows its thread and nothing else.
+func reload(c *scenario) {
+	a := c.everybody()
+	words := a.say("think hm", "say first", pay).fine(c.T).words()
+	b := c.n.agent(c.s, gatewaytest.Everything, c.thread())
+	e := b.run(map[string]any{"url": c.s.URL + "/agui/connect"}).fine(c.T).says(c.T, words)
+	if len(e.Interrupts) != 1 {
+		c.Fatalf("open %+v", e.Interrupts)
+	}
+	e = b.run(map[string]any{"url": c.s.URL + "/agui", "resume": []any{entry(e.Interrupts[0], yes)}}).fine(c.T)
+	if !strings.HasPrefix(e.words(), words) || !strings.Contains(e.words(), "pay: success") {
+		c.Errorf("the client has\n%s", e.words())
+	}
+}
+
+// errs: what the agent and the server say when they cannot.
+func errs(c *scenario) {
+	a := c.everybody()
+	e := a.say("fail rate_limit come back later")
+	if e.Rejected != nil || len(e.RunErrors) != 1 || e.RunErrors[0].Code != "rate_limit" || e.RunErrors[0].Message != "come back later" {
+		c.Errorf("the agent's error: %+v %+v", e.Rejected, e.RunErrors)
+	}
+	a.say("say better now").fine(c.T)
+	e = c.n.agent(c.s, gatewaytest.Ann, c.thread()+".x").say("say hello")
+	if e.Rejected == nil || !strings.HasPrefix(e.Rejected.Message, "HTTP 403: ") {
+		c.Errorf("an approver talks: %+v", e.Rejected)
+	}
+}
+
+// media: a person sends a picture.
+func media(c *scenario) {
+	a := c.everybody()
+	picture := map[string]any{"id": "u", "role": "user", "content": []any{
+		map[string]any{"type": "text", "text": "say nice"},
+		map[string]any{"type": "image", "source": map[string]any{"type": "data", "value": "aGk=", "mimeType": "image/png"}},
+	}}
+	a.run(map[string]any{"results": []any{picture}}).fine(c.T)
+	b := c.n.agent(c.s, gatewaytest.Everything, c.thread())
+	e := b.run(map[string]any{"url": c.s.URL + "/agui/connect"}).fine(c.T)
+	if parts, ok := e.Messages[0].Content.([]any); !ok || len(parts) != 2 || !strings.HasSuffix(e.words(), "assistant: nice\n") {
+		c.Errorf("after a reload %+v", e.Messages)
+	}
+}
+
+// state: what the client holds is given back before an interrupt.
+func state(c *scenario) {
+	a := c.everybody()
+	e := a.run(map[string]any{"say": pay, "state": map[string]any{"n": 1}}).fine(c.T)
+	if held, ok := e.State.(map[string]any); !ok || held["n"] != 1.0 {
+		c.Errorf("state %v", e.State)
+	}
+	a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
+}

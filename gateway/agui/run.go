@@ -2,7 +2,6 @@ package agui
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -106,14 +105,10 @@ func (r *run) follow(ctx context.Context) error {
 
 // stopped ends a run that cannot be followed any further. The turn goes on.
 func (r *run) stopped(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause
-	}
-	if errors.Is(err, context.Canceled) {
-		return nil // the client is gone
-	}
-	if _, ok := errors.AsType[*message.Error](err); !ok {
-		err = &message.Error{Code: message.CodeUnavailable, Op: "run", What: err.Error(), Hint: "the turn goes on; connect again"}
+	if ctx.Err() != nil {
+		if err = gateway.Ended(ctx); err == nil {
+			return nil // the client is gone
+		}
 	}
 	return r.out.fail(err)
 }

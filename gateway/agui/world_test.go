@@ -36,14 +36,14 @@ func brisk(c *agui.Config) { c.Grace = 2 * time.Second }
 
 func newStage(t *testing.T, opts ...func(*agui.Config)) *stage {
 	t.Helper()
-	return newStageWith(t, gatewaytest.Rules, opts...)
+	return newStageIn(t, nil, opts...)
 }
 
-// newStageWith is newStage with a policy of its own.
-func newStageWith(t *testing.T, rules string, opts ...func(*agui.Config)) *stage {
+// newStageIn is newStage in a world of another kind.
+func newStageIn(t *testing.T, world []gatewaytest.Option, opts ...func(*agui.Config)) *stage {
 	t.Helper()
 	s := &stage{t: t}
-	s.World = gatewaytest.New(t, gatewaytest.Policy(rules), gatewaytest.Surfaces(func(w *gatewaytest.World) []gateway.Surface {
+	s.World = gatewaytest.New(t, append(world, gatewaytest.Surfaces(func(w *gatewaytest.World) []gateway.Surface {
 		s.World = w
 		s.runner = s.run()
 		s.runners = agent.Runners{w.A.ID: s.runner}
@@ -57,7 +57,7 @@ func newStageWith(t *testing.T, rules string, opts ...func(*agui.Config)) *stage
 			t.Fatal(err)
 		}
 		return []gateway.Surface{surface}
-	}))
+	}))...)
 	t.Cleanup(func() { _ = s.runner.Close() })
 	return s
 }
@@ -73,7 +73,7 @@ func (s *stage) again() {
 
 func (s *stage) run() *agent.Runner {
 	s.t.Helper()
-	cfg := agent.Config{As: s.A.As, Agents: []agent.Agent{script.New("bot")}}
+	cfg := agent.Config{As: s.A.As, Agents: []agent.Agent{script.New("bot"), told{}}}
 	for _, tool := range s.A.Gateway().Tools {
 		if tool.Placement != message.PlaceExternal { // those a frontend may bring
 			cfg.Tools = append(cfg.Tools, tool.Name)

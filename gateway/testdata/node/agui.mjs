@@ -4,9 +4,9 @@
 //   {"do":"new","agent":"a","url":…,"headers":…,"thread":…,"messages":[…]}
 //   {"do":"run","agent":"a","say":"text","tools":[…],"resume":[…],"forget":true,"abortAt":"TEXT_MESSAGE_CONTENT"}
 //
-// say adds a message of the person, results add tool messages, forget drops the
-// interrupts that the client holds, at lets the caller act at an event of that
-// type: the run waits for a line {"do":"go"}.
+// say adds a message of the person, results add messages as they are, forget
+// drops the interrupts that the client holds, url and state are set before the
+// run.
 import { createInterface } from 'node:readline';
 
 const { HttpAgent } = await import(process.argv[2]);
@@ -34,6 +34,8 @@ function make({ agent, url, headers, thread, messages }) {
 async function run(command) {
   const agent = agents.get(command.agent);
   if (command.forget) agent.pendingInterrupts = [];
+  if (command.url) agent.url = command.url;
+  if (command.state) agent.state = command.state;
   if (command.say !== undefined) {
     agent.addMessage({ id: `${agent.threadId}-u${agent.messages.length}`, role: 'user', content: command.say });
   }
@@ -44,11 +46,6 @@ async function run(command) {
     onEvent: async ({ event }) => {
       seen.types.push(event.type);
       if (event.type === command.abortAt) agent.abortRun();
-      if (event.type === command.at) {
-        command.at = undefined;
-        tell({ at: event.type });
-        await next();
-      }
     },
     onRunErrorEvent: ({ event }) => { seen.runErrors.push({ code: event.code, message: event.message }); },
     onRunFinishedEvent: ({ event }) => { seen.outcome = event.outcome ?? null; },

@@ -1,0 +1,176 @@
+package agui_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+	wire "github.com/askance-dev/askance/message/agui"
+)
+
+// chatting lets every name of the world talk to agents and answer.
+type chatting struct{}
+
+func (c chatting) Authenticate(r *http.Request) (*gateway.Identity, error) {
+	return c.Token(r, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+}
+
+func (chatting) Token(_ *http.Request, token string) (*gateway.Identity, error) {
+	space, name, ok := strings.Cut(token, ":")
+	if !ok {
+		return nil, gateway.ErrNoCredentials
+	}
+	return &gateway.Identity{Name: name, Space: message.SpaceID(space), Roles: []message.Role{message.RoleRuntime, message.RoleApprover}, Auth: "test"}, nil
+}
+
+// TestTwoMustAgree: the first approval is taken, and the question put anew for
+// the second; the first person is told for whom it waits.
+func TestTwoMustAgree(t *testing.T) {
+	s := newStageIn(t, []gatewaytest.Option{gatewaytest.Auth(chatting{})})
+	c := s.client(gatewaytest.Ann, "t").said("call deploy {}")
+	c.talk().is(t, "interrupt")
+	first := c.open[0]
+	c.talk(c.all(`{"approved":true}`)...).is(t, "interrupt")
+	second := c.open[0]
+	if first.ID == second.ID || !strings.Contains(*second.Message, "Waits for") || len(s.asking("t")) != 1 {
+		t.Fatalf("asked again: %+v", second)
+	}
+	// The first answer once more: what is open now is asked again.
+	c.talk(wire.ResumeEntry{InterruptID: first.ID, Status: wire.ResumeResolved, Payload: message.RawJSON(`{"approved":true}`)}).is(t, "interrupt")
+	if c.open[0].ID != second.ID {
+		t.Errorf("asked with another id: %+v", c.open)
+	}
+	c.talk(c.all(`{"approved":true}`)...).is(t, "interrupt") // counts once
+	s.elsewhere(gatewaytest.Bob, s.asking("t")[0], message.AnswerApprove, "")
+	c.talk(c.all(`{"approved":true}`)...).is(t, "success")
+	if !strings.Contains(c.words(), "deploy: success") {
+		t.Errorf("the client has\n%s", c.words())
+	}
+}
+
+// TestAnswersRace: of many answers at once, one is carried out, and every client
+// ends with the same.
+func TestAnswersRace(t *testing.T) {
+	s := newStage(t)
+	c := s.client(gatewaytest.Everything, "t").said(pay)
+	c.talk().is(t, "interrupt")
+	clients := make([]*client, 6)
+	var wg sync.WaitGroup
+	for i := range clients {
+		other := s.client(gatewaytest.Everything, "t")
+		other.runs, other.open = 10*(i+1), c.open
+		other.history = wire.NewHistory(c.history.Messages())
+		clients[i] = other
+		payload := []string{`{"approved":true}`, `{"approved":false}`, `{"approved":true,"editedArgs":{"to":"acme","amount":1}}`}[i%3]
+		wg.Go(func() {
+			a, err := other.send(t.Context(), "/agui", other.input(other.all(payload)...), nil)
+			if err != nil || a.outcome() != "success" {
+				t.Errorf("client %d: %v %s", i, err, show(a))
+			}
+		})
+	}
+	wg.Wait()
+	for i, other := range clients {
+		if other.words() != clients[0].words() {
+			t.Errorf("client %d has\n%s\nthe first\n%s", i, other.words(), clients[0].words())
+		}
+	}
+}
+
+// TestExpired: a question that nobody answered in time can be cancelled, not
+// answered, and does not block who does not know of it.
+func TestExpired(t *testing.T) {
+	rules := strings.Replace(gatewaytest.Rules, "{name: sensitive, tool: [ship, browse], behavior: ask}", "{name: sensitive, tool: [ship, browse], behavior: ask, expiry: 1s}", 1)
+	for _, version := range []string{wire.Version, ""} {
+		s := newStageIn(t, []gatewaytest.Option{gatewaytest.Policy(rules)})
+		c := s.client(gatewaytest.Everything, "t").said("call ship {}")
+		c.version = version
+		c.talk().is(t, "interrupt")
+		i := c.open[0]
+		if at, err := time.Parse(time.RFC3339, *i.ExpiresAt); err != nil || time.Until(at) > time.Second {
+			t.Fatalf("expires at %s: %v", *i.ExpiresAt, err)
+		}
+		s.until("t", 0)
+		c.talk(c.all(`{"approved":true}`)...).is(t, "error interrupt_expired")
+		if len(c.open) != 1 {
+			t.Fatal("the client let go of its interrupt")
+		}
+		c.talk(c.all("")...).is(t, "success")
+		if !strings.Contains(c.words(), "ship: denied") {
+			t.Errorf("the client has\n%s", c.words())
+		}
+		reload := s.client(gatewaytest.Everything, "t")
+		reload.runs = 10
+		reload.version = version
+		reload.said("say on").talk().is(t, "success")
+		if !strings.HasSuffix(reload.words(), "assistant: on\n") {
+			t.Errorf("the client has\n%s", reload.words())
+		}
+	}
+}
+
+// TestEditAsksAgain: what somebody edits elsewhere is another question, which
+// the client was not shown and cannot have answered.
+func TestEditAsksAgain(t *testing.T) {
+	s := newStageIn(t, []gatewaytest.Option{gatewaytest.Auth(chatting{})})
+	c := s.client(gatewaytest.Ann, "t").said(`call deploy {"to":"staging"}`)
+	c.talk().is(t, "interrupt")
+	key := s.asking("t")[0]
+	shown, err := s.A.Client(gatewaytest.Bob).Show(t.Context(), message.ShowRequest{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := `{"to":"production"}`
+	if _, err := s.A.Client(gatewaytest.Bob).Answer(t.Context(), message.Answer{Key: key, Kind: message.AnswerApprove, Digest: shown.Call.Digest, Input: &edited}); err != nil {
+		t.Fatal(err)
+	}
+	a := c.talk(c.all(`{"approved":true}`)...).is(t, "interrupt")
+	if !strings.Contains(string(c.open[0].Metadata), "production") || strings.Contains(show(a), `TOOL_CALL_RESULT`) {
+		t.Fatalf("asked %s", c.open[0].Metadata)
+	}
+	c.talk(c.all(`{"approved":true}`)...).is(t, "success")
+	if !strings.Contains(c.words(), `deploy: success: {"to":"production"}`) {
+		t.Errorf("the client has\n%s", c.words())
+	}
+}
+
+// told is an agent that says what it was told beside the message.
+type told struct{}
+
+func (told) Info() agent.Info { return agent.Info{Name: "told"} }
+
+func (told) Run(ctx context.Context, t agent.Turn) error {
+	in := t.Input()
+	text := "state " + string(in["state"]) + ", context " + string(in["context"]) + ", props " + string(in["forwardedProps"])
+	for _, tool := range t.Tools() {
+		text += ", tool " + tool.Name + string(tool.Parameters)
+	}
+	msgs, err := t.Conversation(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range msgs {
+		text += ", " + string(m.Role)
+	}
+	return t.Emit(ctx, &message.TextBlockStart{BlockID: "b"}, &message.TextBlockDelta{BlockID: "b", Delta: text}, &message.TextBlockEnd{BlockID: "b"})
+}
+
+// TestTold: everything that a frontend sends reaches the agent.
+func TestTold(t *testing.T) {
+	s := newStage(t)
+	res := s.raw(gatewaytest.Bot, http.MethodPost, "/agui/agents/told", body(
+		"messages", `[{"id":"s1","role":"system","content":"Be brief."},{"id":"u1","role":"user","content":"hi"}]`,
+		"state", `{"n":1}`, "context", `[{"description":"page","value":"/"}]`, "forwardedProps", `{"p":true}`,
+		"tools", `[{"name":"pick","description":"","parameters":{"type":"object"}}]`))
+	want := `state {\"n\":1}, context [{\"description\":\"page\",\"value\":\"/\"}], props {\"p\":true}, tool pick{\"type\":\"object\"}, system, user`
+	if got := text(t, res); !strings.Contains(got, want) {
+		t.Errorf("the agent was told\n%s", got)
+	}
+}
