@@ -303,7 +303,7 @@ func turns(c *scenario) {
 		e.says(c.T, want)
 	}
 	e := a.say(pay).fine(c.T)
-	e = a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
+	a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
 	if e = a.say(pay).fine(c.T); len(e.Interrupts) != 1 {
 		c.Errorf("open %+v", e.Interrupts)
 	}

@@ -128,13 +128,9 @@ func TestMessageDuringQuestion(t *testing.T) {
 }
 
 // until waits for that many open questions.
-func (s *stage) until(thread string, n int) []message.Key {
+func (s *stage) until(thread string, n int) {
 	s.t.Helper()
-	for {
-		keys := s.asking(thread)
-		if len(keys) == n {
-			return keys
-		}
+	for len(s.asking(thread)) != n {
 		ctx, cancel := context.WithTimeout(s.t.Context(), 50*time.Millisecond)
 		<-ctx.Done()
 		cancel()

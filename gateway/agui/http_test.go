@@ -213,7 +213,9 @@ func (e expiring) Authenticate(*http.Request) (*gateway.Identity, error) {
 	return &gateway.Identity{Name: gatewaytest.Bot, Space: "alpha", Roles: []message.Role{message.RoleRuntime}, Auth: "test", Revoked: e.revoked}, nil
 }
 
-func (e expiring) Token(r *http.Request, _ string) (*gateway.Identity, error) { return e.Authenticate(r) }
+func (e expiring) Token(r *http.Request, _ string) (*gateway.Identity, error) {
+	return e.Authenticate(r)
+}
 
 // TestCredentialsEnd: so does the stream, as an error.
 func TestCredentialsEnd(t *testing.T) {
