@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -56,10 +57,15 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 	answers := make([]message.Answer, 0, len(ev.ConfirmResults))
 	for i, r := range ev.ConfirmResults {
 		call := open[r.ToolCall.ID]
+		if slices.ContainsFunc(ev.ConfirmResults[:i], func(o message.ConfirmResult) bool { return o.ToolCall.ID == r.ToolCall.ID }) {
+			return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: fmt.Sprintf("confirm_results[%d]: a second answer for %s", i, r.ToolCall.ID), Hint: "send one answer for each call"}
+		}
+		if call == nil {
+			return noQuestion(ctx, c, i, message.Key{Session: session, Reply: ev.Reply, Call: r.ToolCall.ID})
+		}
 		if err := checkConfirm(i, r, call); err != nil {
 			return opError("deliver", err)
 		}
-		delete(open, r.ToolCall.ID) // a second answer to it in one event is one too many
 		answers = append(answers, confirmAnswer(call, r, shown))
 	}
 	if len(answers) == 0 {
@@ -75,16 +81,34 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 
 func checkConfirm(i int, r message.ConfirmResult, call *message.Call) error {
 	at := fmt.Sprintf("confirm_results[%d]", i)
-	switch {
-	case call == nil:
-		return &message.Error{Code: message.CodeNotFound, Op: "deliver", What: at + ": no question is open for the call " + string(r.ToolCall.ID), Hint: "look at the open calls"}
-	case r.ToolCall.Name != call.Tool:
+	if r.ToolCall.Name != call.Tool {
 		return &message.Error{Code: message.CodeForbidden, Op: "deliver", Call: call, What: at + ": the answer changes the tool from " + call.Tool + " to " + r.ToolCall.Name, Hint: "an answer may change the arguments, never the tool"}
 	}
 	if r.Confirmed {
 		return suggestedOnly(call, r.Rules)
 	}
 	return nil
+}
+
+// noQuestion is the refusal of an answer to a call without an open question:
+// with the call as it stands, if there is one.
+func noQuestion(ctx context.Context, c Client, i int, key message.Key) error {
+	e := &message.Error{
+		Code: message.CodeNotFound, Op: "deliver",
+		What: fmt.Sprintf("confirm_results[%d]: no question is open for the call %s", i, key.Call), Hint: "look at the open calls",
+	}
+	shown, err := c.Show(ctx, message.ShowRequest{Key: key})
+	switch {
+	case errors.Is(err, message.ErrNotFound) || errors.Is(err, message.ErrInvalid):
+		return e
+	case err != nil:
+		return err
+	}
+	e.Code, e.Call, e.Hint = message.CodeState, shown.Call, "look at the call"
+	if !shown.Call.Open() {
+		e.Code = message.CodeFinished
+	}
+	return e
 }
 
 func confirmAnswer(call *message.Call, r message.ConfirmResult, shown func(message.CallID) string) message.Answer {

@@ -308,8 +308,8 @@ func deliver(w *world) {
 	}{
 		{confirm(), message.ErrInvalid},
 		{confirm(yes, message.ConfirmResult{Confirmed: true, ToolCall: block(q2, echo, q2.Input)}), message.ErrForbidden}, // changes the tool
-		{confirm(yes, yes), message.ErrNotFound},
-		{confirm(yes, message.ConfirmResult{Confirmed: true, ToolCall: block(out, external, `{}`)}), message.ErrNotFound},
+		{confirm(yes, yes), message.ErrInvalid},
+		{confirm(yes, message.ConfirmResult{Confirmed: true, ToolCall: block(out, external, `{}`)}), message.ErrState},
 		{confirm(yes, message.ConfirmResult{ToolCall: message.ToolCallBlock{ID: "unknown", Name: pay}}), message.ErrNotFound},
 		{confirm(message.ConfirmResult{Confirmed: true, ToolCall: block(q, pay, q.Input), Rules: []message.PermissionRule{{ToolName: rm, Behavior: message.BehaviorAllow}}}), message.ErrForbidden},
 		{results(ran("x"), ran("x")), message.ErrInvalid},

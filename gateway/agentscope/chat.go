@@ -1,0 +1,216 @@
+package agentscope
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// ChatBody is what a frontend says to an agent. Input is a message, a list of
+// messages (the last is new), or one of the three answers.
+type ChatBody struct {
+	Agent   string            `json:"agent_id"`
+	Session message.SessionID `json:"session_id"`
+	Input   message.RawJSON   `json:"input"`
+}
+
+// ChatReply says that it has been taken.
+type ChatReply struct {
+	Status  string            `json:"status"` // started, or accepted for an answer
+	Session message.SessionID `json:"session_id"`
+	Reply   message.ReplyID   `json:"reply_id,omitzero"`
+}
+
+// read reads a request's body.
+func read(r *http.Request) ([]byte, error) {
+	b, err := io.ReadAll(r.Body)
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, message.Errorf(message.CodeTooLarge, "agentscope", "the body is over %d bytes", tooLarge.Limit)
+	}
+	if err != nil {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "agentscope", What: "the body could not be read", Hint: "send it again", Err: err}
+	}
+	return b, nil
+}
+
+// chat begins a turn, or takes an answer.
+func (s *Surface) chat(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	b, err := read(r)
+	if err != nil {
+		return err
+	}
+	var body ChatBody
+	if err := strictjson.Unmarshal(b, &body); err != nil {
+		return invalid("the body is not as it should be: "+err.Error(), `send {"agent_id": …, "session_id": …, "input": …}`)
+	}
+	if body.Session == "" {
+		return invalid("session_id is empty", "name the session, for example by a UUID")
+	}
+	switch kind := strictjson.KindOf(body.Input); kind {
+	case "object":
+		var head struct {
+			Type *string `json:"type"`
+		}
+		if err := strictjson.UnmarshalOpen(body.Input, &head); err != nil {
+			return invalid("input: "+err.Error(), "send a message, or one of the three answers")
+		}
+		if head.Type != nil {
+			return s.take(w, r, p, body.Session, body.Input)
+		}
+		return s.say(w, r, p, body, []message.RawJSON{body.Input})
+	case "array":
+		items, err := strictjson.Items(body.Input)
+		if err != nil {
+			return invalid("input: "+err.Error(), "send a list of messages")
+		}
+		msgs := make([]message.RawJSON, len(items))
+		for i, m := range items {
+			msgs[i] = m.Value
+		}
+		return s.say(w, r, p, body, msgs)
+	case "null":
+		return invalid("input is null", "say something: turns that were cut off go on by themselves")
+	default:
+		return invalid("input is of type "+kind, "send a message, a list of messages, or one of the three answers")
+	}
+}
+
+// say begins a turn.
+func (s *Surface) say(w http.ResponseWriter, r *http.Request, p *gateway.Peer, body ChatBody, raw []message.RawJSON) error {
+	runner, err := s.cfg.Runners.Of(p.Space.ID)
+	if err != nil {
+		return err
+	}
+	if !p.Has(message.RoleRuntime) {
+		_, err := p.As(message.RoleRuntime)
+		return err
+	}
+	in := agent.Input{Messages: make([]*message.Msg, len(raw))}
+	for i, b := range raw {
+		if in.Messages[i], err = message.DecodeMsg(b); err != nil {
+			return message.Errorf(message.CodeInvalid, "chat", "input[%d] is no message of AgentScope 2.0: %w", i, err)
+		}
+	}
+	by := message.Principal{Role: message.RoleRuntime, Name: p.Name, Auth: p.Auth}
+	reply, err := runner.Start(r.Context(), by, body.Session, body.Agent, in)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, ChatReply{Status: "started", Session: body.Session, Reply: reply})
+}
+
+// events takes an answer.
+func (s *Surface) events(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	b, err := read(r)
+	if err != nil {
+		return err
+	}
+	return s.take(w, r, p, sessionOf(r), b)
+}
+
+// take carries out an answer.
+func (s *Surface) take(w http.ResponseWriter, r *http.Request, p *gateway.Peer, session message.SessionID, raw []byte) error {
+	ev, err := message.DecodeEvent(raw)
+	if err != nil {
+		return message.Errorf(message.CodeInvalid, "answer", "this is no event of AgentScope 2.0: %w", err)
+	}
+	c, err := clientFor(p, ev)
+	if err != nil {
+		return err
+	}
+	var digests map[message.CallID]string
+	if confirm, ok := ev.(*message.UserConfirmResult); ok {
+		if digests, err = s.shown.answered(r.Context(), p, c, session, confirm); err != nil {
+			return err
+		}
+	}
+	shown := func(id message.CallID) string { return digests[id] }
+	if err := engine.Deliver(r.Context(), c, session, ev, shown); err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, ChatReply{Status: "accepted", Session: session, Reply: ev.ReplyID()})
+}
+
+// clientFor is the engine in the role that an answer needs.
+func clientFor(p *gateway.Peer, ev message.Event) (engine.Client, error) {
+	switch ev.(type) {
+	case *message.UserConfirmResult:
+		return p.As(message.RoleApprover)
+	case *message.ExternalExecutionResult:
+		return p.As(message.RoleRuntime)
+	case *message.UserInterrupt:
+		return stopper(p)
+	default:
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "answer", What: "a frontend does not send " + string(ev.Type()), Hint: "send USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT"}
+	}
+}
+
+// stopper is the engine in the widest role that may interrupt: a runtime may
+// only in sessions of its own.
+func stopper(p *gateway.Peer) (engine.Client, error) {
+	for _, role := range []message.Role{message.RoleOperator, message.RoleApprover} {
+		if p.Has(role) {
+			return p.As(role)
+		}
+	}
+	return p.As(message.RoleRuntime)
+}
+
+// interrupt ends the open turn of a session. When idle nothing happens, as
+// upstream has it.
+func (s *Surface) interrupt(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	session := sessionOf(r)
+	c, err := stopper(p)
+	if err != nil {
+		return err
+	}
+	t, err := agent.ReadThread(r.Context(), c, session)
+	if err != nil {
+		return err
+	}
+	reply := t.Open
+	if reply == "" { // a runtime that runs by itself: the reply of its open calls
+		open, err := c.List(r.Context(), message.ListRequest{Session: session, Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(open.Calls) > 0 {
+			reply = open.Calls[0].Reply
+		}
+	}
+	if reply != "" {
+		if _, err := c.Interrupt(r.Context(), message.InterruptRequest{Session: session, Reply: reply}); err != nil {
+			return err
+		}
+	}
+	return answer(w, http.StatusAccepted, ChatReply{Status: "interrupted", Session: session, Reply: reply})
+}
+
+// MessagesReply is the history of a session.
+type MessagesReply struct {
+	Messages []*message.Msg `json:"messages"`
+	// Open is the reply that is not complete yet; it is the last message, if it
+	// has begun.
+	Open message.ReplyID `json:"open_reply_id,omitzero"`
+	// Next is where a stream goes on from: stream?after=NEXT has what is not in
+	// the messages.
+	Next uint64 `json:"next"`
+}
+
+func (s *Surface) messages(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	c, err := p.Reader()
+	if err != nil {
+		return err
+	}
+	t, err := agent.ReadThread(r.Context(), c, sessionOf(r))
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, MessagesReply{Messages: t.Messages, Open: t.Open, Next: t.Through})
+}

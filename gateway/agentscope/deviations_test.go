@@ -1,0 +1,95 @@
+package agentscope_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+)
+
+// TestConfirm shows what a confirm can and cannot do: rows 1 to 7 and 10 of the
+// package documentation.
+func TestConfirm(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	const path = "/sessions/s1/events"
+	ask := func(call string) (message.Key, *message.RequireUserConfirm) {
+		k := s.A.Ask("s1", call, call)
+		next, end := s.stream(s.me(), "s1", "?after=0", "")
+		defer end()
+		for {
+			if a := asks(t, until(next, message.EventRequireUserConfirm)); a.ToolCalls[0].ID == k.Call {
+				return k, a
+			}
+		}
+	}
+	edit := func(input string) func(*message.ConfirmResult) {
+		return func(r *message.ConfirmResult) { r.ToolCall.Input = input }
+	}
+
+	k, a := ask("tool")
+	if a.QuestionDigest() != s.A.Show(k).Digest {
+		t.Errorf("row 10: the id %s does not end in the digest", a.ID)
+	}
+	s.refused(s.me(), "POST", path, confirm(a, true, func(r *message.ConfirmResult) { r.ToolCall.Name = gatewaytest.Echo }), message.CodeForbidden)
+	s.refused(s.me(), "POST", path, confirm(a, true, edit(`{"to":7}`)), message.CodeInvalid)
+	rule := message.PermissionRule{ToolName: "drop", Behavior: message.BehaviorAllow, Source: "userSettings"}
+	s.refused(s.me(), "POST", path, confirm(a, true, func(r *message.ConfirmResult) { r.Rules = []message.PermissionRule{rule} }), message.CodeForbidden)
+	other := confirm(a, true)
+	other.Reply = "another"
+	s.refused(s.me(), "POST", path, other, message.CodeNotFound)
+	twice := confirm(a, true)
+	twice.ConfirmResults = append(twice.ConfirmResults, twice.ConfirmResults[0])
+	s.refused(s.me(), "POST", path, twice, message.CodeInvalid)
+	if c := s.A.Show(k); c.State != message.ToolCallAsking || len(c.Votes) != 0 {
+		t.Fatalf("a refused confirm did something: %+v", c)
+	}
+
+	// Row 4: the rules of a refusal are dropped. Row 7: too late is a conflict.
+	s.ok(s.me(), "POST", path, confirm(a, false, func(r *message.ConfirmResult) { r.Rules = []message.PermissionRule{rule} }), nil)
+	if c := s.A.Finished(k); len(c.Remember) != 0 || c.Result.State != message.ToolResultDenied {
+		t.Errorf("refused, the call is %+v", c)
+	}
+	s.refused(s.me(), "POST", path, confirm(a, true), message.CodeFinished)
+
+	// Row 2: an edit is what runs, after it was decided again.
+	k, a = ask("edit")
+	s.ok(s.me(), "POST", path, confirm(a, true, edit(`{"to":"acme","amount":2}`)), nil)
+	if c := s.A.Finished(k); !strings.Contains(c.Input, "2") || c.Result.State != message.ToolResultSuccess {
+		t.Errorf("edited, the call is %+v", c)
+	}
+}
+
+// TestShown answers questions that are not open any more: a confirm is for what
+// its sender saw.
+func TestShown(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	const path = "/sessions/s1/events"
+	ann, bob := s.A.HTTP(gatewaytest.Ann), s.A.HTTP(gatewaytest.Bob)
+	deploy := s.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"version":"1"}`) // two of ops must agree
+	next, _ := s.stream(ann, "s1", "", "")
+	old := asks(t, until(next, message.EventRequireUserConfirm))
+	// Bob edits: a new question, which asks Ann again. She has not seen it, as far
+	// as her confirm tells: it returns the old arguments.
+	input := `{"version":"2"}`
+	s.A.Answer(gatewaytest.Bob, message.Answer{Key: deploy.Key, Kind: message.AnswerApprove, Input: &input})
+	now := s.A.Show(deploy.Key)
+	if now.State != message.ToolCallAsking || now.Digest == old.QuestionDigest() {
+		t.Fatalf("edited, the call is %+v", now)
+	}
+	p := s.refused(ann, "POST", path, confirm(old, true), message.CodeDigest)
+	if p.Call == nil || p.Call.Digest != now.Digest {
+		t.Errorf("the refusal does not have the present question: %+v", p)
+	}
+	// Somebody whom this server has shown nothing may return what is asked now, or
+	// must look; nothing else.
+	s.refused(bob, "POST", path, confirm(old, true), message.CodeConflict)
+	s.refused(bob, "POST", path, confirm(old, true, func(r *message.ConfirmResult) { r.ToolCall.Input = `{"version":"3"}` }), message.CodeConflict)
+	fresh := asks(t, until(next, message.EventRequireUserConfirm))
+	s.ok(ann, "POST", path, confirm(fresh, true), nil)
+	if c := s.A.Finished(deploy.Key); c.Input != input || c.Result.State != message.ToolResultSuccess {
+		t.Errorf("the call is %+v", c)
+	}
+}

@@ -1,0 +1,47 @@
+// Package agentscope serves sessions to AgentScope 2.0 frontends: its events
+// over SSE, its three answers by POST, and the history as its messages.
+//
+//	agentscope.New(agentscope.Config{Runners: runners})
+//
+// The routes are those of AgentScope's reference service below /agentscope,
+// with what it lacks: ids to resume from, the history and errors that say what
+// to do. AGENTSCOPE.md is the guide.
+//
+// # Guarantees
+//
+//   - A frontend that folds the events it gets (message.Append, or upstream's
+//     append_event) has the same messages after any reconnect as without one, and
+//     as anybody else who folds them.
+//   - A confirm answers the question that this very peer was shown, whatever
+//     is open by then: it is answered with the digest of the REQUIRE_USER_CONFIRM
+//     that the peer's streams were sent, found by the arguments that the confirm
+//     returns. See shown.
+//   - An event is carried out whole or refused before its first part; a part that
+//     loses a race afterwards is an error that says so, the others stand.
+//   - Who answers is who is authenticated; the role approver is needed to confirm,
+//     runtime for the rest, in sessions of one's own.
+//
+// # Deviations
+//
+// Where upstream is unsafe, or leaves a choice, this surface differs on purpose.
+// These are all the points; deviations_test.go shows each:
+//
+//	 #  AgentScope                               here
+//	 1  a confirm's tool_call.name replaces the   refused: an answer changes the arguments,
+//	    tool                                      never the tool
+//	 2  edited input runs unchecked               validated and decided again; deny wins
+//	 3  any rules of a confirm are added,         only suggested ones; others refuse the event
+//	    whatever they say
+//	 4  rules of a refusal are dropped            the same
+//	 5  reply_id of answers is not checked        it names the reply; calls of others are unknown
+//	 6  a second answer in one event counts       refused
+//	 7  answers queue while a run is active       they are decided at once: 409 if too late
+//	 8  a stream begins with the buffered events  the same; with Last-Event-ID or after=SEQ it
+//	    of the current run                        begins there, after=0 with the first
+//	 9  frames have no id                         each has one, for Last-Event-ID
+//	10  REQUIRE_USER_CONFIRM has a random id      it ends in the question's digest
+//	11  a frontend may send any event             the three answers only; facts are askance's
+//	12  input null runs an interrupted turn again nothing to do: turns go on by themselves
+//	13  text and thinking of an agent that ends   kept: the events are the truth
+//	    by an error may be lost
+package agentscope

@@ -1,0 +1,146 @@
+package agentscope
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/message"
+)
+
+// maxPeers and maxShown bound what is remembered of who was shown what.
+const (
+	maxPeers = 4096 // peers with a session
+	maxShown = 4096 // questions of one
+)
+
+// shown remembers which questions each peer was sent in each session. A confirm
+// of AgentScope names no digest; it is taken for an answer to what its sender
+// saw:
+//
+//   - the question, of those that the peer's streams were sent about the call,
+//     whose arguments the confirm returns, the last of them if several fit;
+//   - if it returns other arguments, that is an edit of the last such question;
+//   - a peer that was sent none (this process is new, or the peer reads
+//     elsewhere) may return what the journal's last question about the call
+//     shows, unchanged. For an edit it must first look: open the stream.
+type shown struct {
+	mu    sync.Mutex
+	peers map[peerSession]*questions
+	order []peerSession // in which they came, for forgetting
+}
+
+type peerSession struct {
+	space      message.SpaceID
+	name, auth string
+	session    message.SessionID
+}
+
+type questions struct {
+	byCall map[callOf][]question
+	count  int
+}
+
+type callOf struct {
+	reply message.ReplyID
+	call  message.CallID
+}
+
+type question struct{ digest, input string }
+
+func newShown() *shown { return &shown{peers: map[peerSession]*questions{}} }
+
+func keyOf(p *gateway.Peer, session message.SessionID) peerSession {
+	return peerSession{p.Space.ID, p.Name, p.Auth, session}
+}
+
+// sent notes that a peer was sent an event.
+func (s *shown) sent(k peerSession, ev message.Event) {
+	ask, ok := ev.(*message.RequireUserConfirm)
+	if !ok || ask.QuestionDigest() == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.peers[k]
+	if q == nil {
+		if len(s.order) == maxPeers {
+			delete(s.peers, s.order[0])
+			s.order = s.order[1:]
+		}
+		q = &questions{byCall: map[callOf][]question{}}
+		s.peers[k], s.order = q, append(s.order, k)
+	}
+	for _, c := range ask.ToolCalls {
+		if q.count == maxShown { // the peer must look again
+			q.byCall, q.count = map[callOf][]question{}, 0
+		}
+		id := callOf{ask.Reply, c.ID}
+		q.byCall[id], q.count = append(q.byCall[id], question{ask.QuestionDigest(), c.Input}), q.count+1
+	}
+}
+
+// digest finds the question that a confirm answers; false if the peer must look
+// first.
+func (s *shown) digest(k peerSession, reply message.ReplyID, c message.ToolCallBlock) (string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.peers[k]
+	if q == nil {
+		return "", false
+	}
+	return pick(q.byCall[callOf{reply, c.ID}], c.Input, true)
+}
+
+// pick chooses among the questions about one call, in the order in which they
+// were asked.
+func pick(asked []question, input string, edits bool) (string, bool) {
+	for _, q := range slices.Backward(asked) {
+		if q.input == input {
+			return q.digest, true
+		}
+	}
+	if !edits || len(asked) == 0 {
+		return "", false
+	}
+	return asked[len(asked)-1].digest, true
+}
+
+// answered gives the digests for a confirm's calls.
+func (s *shown) answered(ctx context.Context, p *gateway.Peer, c engine.Client, session message.SessionID, ev *message.UserConfirmResult) (map[message.CallID]string, error) {
+	out := make(map[message.CallID]string, len(ev.ConfirmResults))
+	var asked map[message.CallID][]question // by the journal
+	for _, r := range ev.ConfirmResults {
+		d, ok := s.digest(keyOf(p, session), ev.Reply, r.ToolCall)
+		if !ok {
+			if asked == nil {
+				var err error
+				if asked, err = askedOf(ctx, c, session, ev.Reply); err != nil {
+					return nil, err
+				}
+			}
+			last := asked[r.ToolCall.ID]
+			last = last[max(0, len(last)-1):]
+			if d, ok = pick(last, r.ToolCall.Input, false); !ok && len(last) > 0 {
+				return nil, &message.Error{Code: message.CodeConflict, Op: "confirm", What: "the arguments returned for call " + string(r.ToolCall.ID) + " are not those of its question, and this server has not shown it to you", Hint: "open the session's stream, look at the question, and confirm again"}
+			}
+		}
+		out[r.ToolCall.ID] = d
+	}
+	return out, nil
+}
+
+// askedOf reads from the journal what was asked about the calls of a reply.
+func askedOf(ctx context.Context, c engine.Client, session message.SessionID, reply message.ReplyID) (map[message.CallID][]question, error) {
+	out := map[message.CallID][]question{}
+	_, err := eachEvent(ctx, c, message.EventsRequest{Session: session, Reply: reply}, func(_ uint64, ev message.Event) {
+		if ask, ok := ev.(*message.RequireUserConfirm); ok {
+			for _, b := range ask.ToolCalls {
+				out[b.ID] = append(out[b.ID], question{ask.QuestionDigest(), b.Input})
+			}
+		}
+	})
+	return out, err
+}

@@ -1,0 +1,116 @@
+package agentscope
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/message"
+)
+
+// stream sends a session's events.
+func (s *Surface) stream(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	session := sessionOf(r)
+	c, err := p.Reader()
+	if err != nil {
+		return err
+	}
+	from, err := begin(r, c, session)
+	if err != nil {
+		return err
+	}
+	me := keyOf(p, session)
+	return gateway.Streaming(r.Context(), w, s.cfg.KeepAlive, func(ctx context.Context, out *gateway.Stream) error {
+		return p.Feeds.Resume(ctx, p, session, from, nil, func(at gateway.Cursor, e message.SequencedEvent) error {
+			ev, err := message.DecodeEvent(e.Event)
+			if err != nil {
+				return err // the engine lets none in that cannot be read
+			}
+			if err := out.Event(at.String(), "", e.Event); err != nil {
+				return err
+			}
+			s.shown.sent(me, ev)
+			return nil
+		})
+	})
+}
+
+// begin is where a stream begins: behind Last-Event-ID or after, else with the
+// current turn, as upstream does it.
+func begin(r *http.Request, c engine.Client, session message.SessionID) (gateway.Cursor, error) {
+	q := r.URL.Query()
+	for name, v := range q {
+		if name != "agent_id" && name != "after" || len(v) > 1 {
+			return gateway.Cursor{}, invalid("parameter "+strconv.Quote(name)+" is unknown here, or given twice", "use agent_id and after")
+		}
+	}
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		from, err := gateway.ParseCursor(id)
+		if err != nil {
+			return from, err
+		}
+		_, err = c.Events(r.Context(), message.EventsRequest{Session: session, After: from.Seq, Limit: 1}) // a refusal, while it can be answered
+		return from, err
+	}
+	if q.Has("after") {
+		from, err := gateway.ParseCursor(q.Get("after"))
+		if err != nil {
+			return from, err
+		}
+		_, err = c.Events(r.Context(), message.EventsRequest{Session: session, After: from.Seq, Limit: 1})
+		return from, err
+	}
+	return currentTurn(r.Context(), c, session)
+}
+
+// currentTurn is the place before the first event of the first reply that has
+// not ended; the session's end if there is none.
+func currentTurn(ctx context.Context, c engine.Client, session message.SessionID) (gateway.Cursor, error) {
+	begun, ended := map[message.ReplyID]uint64{}, map[message.ReplyID]bool{}
+	through, err := eachEvent(ctx, c, message.EventsRequest{Session: session}, func(seq uint64, ev message.Event) {
+		reply := ev.ReplyID()
+		if rec, ok := agent.ParseRecord(ev); ok {
+			reply = rec.Reply
+		}
+		if _, ok := ev.(*message.ReplyEnd); ok {
+			ended[reply] = true
+			delete(begun, reply)
+		}
+		if _, known := begun[reply]; reply != "" && !known && !ended[reply] {
+			begun[reply] = seq - 1
+		}
+	})
+	for _, before := range begun {
+		through = min(through, before)
+	}
+	return gateway.Cursor{Seq: through}, err
+}
+
+// pageRecords is how many records of the journal are read at once.
+const pageRecords = 1000
+
+// eachEvent reads all events of a request that are there now, and gives the
+// place behind them.
+func eachEvent(ctx context.Context, c engine.Client, r message.EventsRequest, f func(seq uint64, ev message.Event)) (through uint64, err error) {
+	for r.Limit = pageRecords; ; {
+		page, err := c.Events(ctx, r)
+		if err != nil {
+			return r.After, err
+		}
+		for _, e := range page.Events {
+			ev, err := message.DecodeEvent(e.Event)
+			if err != nil {
+				return r.After, message.Errorf(message.CodeInternal, "read session", "the event at %d cannot be read: %w", e.Seq, err)
+			}
+			f(e.Seq, ev)
+		}
+		full := page.Next-r.After >= pageRecords // else the page cannot have been full
+		r.After = page.Next
+		if len(page.Events) == 0 && !full {
+			return r.After, nil
+		}
+	}
+}
