@@ -13,9 +13,4 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 )
 
-func main() {
-	ctx, stop := cli.SignalContext()
-	code := cli.Main(ctx, cli.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:])
-	stop()
-	os.Exit(code)
-}
+func main() { os.Exit(cli.Process(os.Args[1:])) }

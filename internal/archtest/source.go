@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -43,23 +44,36 @@ func Root() (string, error) {
 }
 
 // Sources parses every Go file of the module, those for other systems too, and
-// leaves out what the go command leaves out: testdata, hidden folders and
-// those with a leading underscore.
-func Sources(root string) ([]Source, error) {
+// leaves out what git ignores and what the go command leaves out: testdata,
+// hidden folders, those with a leading underscore, and modules of their own.
+func Sources(ctx context.Context, root string) ([]Source, error) {
+	files, err := Files(ctx, root)
+	if err != nil {
+		return nil, err
+	}
 	var out []Source
-	err := walk(root, func(file string) error {
-		if !strings.HasSuffix(file, ".go") || strings.Contains("/"+file, "/testdata/") {
-			return nil
+	for _, file := range files {
+		if !strings.HasSuffix(file, ".go") || !inModule(root, file) {
+			continue
 		}
 		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
-			return fmt.Errorf("parse %s: %w", file, err)
+			return nil, fmt.Errorf("parse %s: %w", file, err)
 		}
-		folder := filepath.ToSlash(filepath.Dir(file))
-		out = append(out, Source{Folder: folder, File: file, AST: tree})
-		return nil
-	})
-	return out, err
+		out = append(out, Source{Folder: path.Dir(file), File: file, AST: tree})
+	}
+	return out, nil
+}
+
+// inModule reports whether the go command would look at a file of the module.
+func inModule(root, file string) bool {
+	for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) {
+		name := path.Base(dir)
+		if name == "testdata" || strings.IndexAny(name, "._") == 0 || otherModule(filepath.Join(root, dir)) {
+			return false
+		}
+	}
+	return true
 }
 
 // Test says whether the file is part of a test.
@@ -96,7 +110,9 @@ func Files(ctx context.Context, root string) ([]string, error) {
 	git.Dir = root
 	if out, err := git.Output(); err == nil {
 		files := strings.Split(strings.TrimRight(string(out), "\x00"), "\x00")
-		return slices.DeleteFunc(files, func(f string) bool { return !regular(root, f) }), nil
+		if slices.Contains(files, "go.mod") { // else it is another repository, around this copy
+			return slices.DeleteFunc(files, func(f string) bool { return !regular(root, f) }), nil
+		}
 	}
 	var files []string
 	err := walk(root, func(file string) error {
@@ -123,17 +139,17 @@ func otherModule(dir string) bool {
 // lies in hidden folders, in those with a leading underscore and in modules of
 // their own.
 func walk(root string, visit func(file string) error) error {
-	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && path != root && (strings.IndexAny(d.Name(), "._") == 0 && d.Name() != ".ci" || otherModule(path)) {
+		if d.IsDir() && at != root && (strings.IndexAny(d.Name(), "._") == 0 && d.Name() != ".ci" || otherModule(at)) {
 			return filepath.SkipDir
 		}
 		if !d.Type().IsRegular() {
 			return nil
 		}
-		rel, err := filepath.Rel(root, path)
+		rel, err := filepath.Rel(root, at)
 		if err != nil {
 			return err
 		}

@@ -171,3 +171,17 @@ func (a *app) completeCalls(states ...message.ToolCallState) cobra.CompletionFun
 		return slices.Compact(out), cobra.ShellCompDirectiveNoFileComp
 	}
 }
+
+// onCall connects, finds the call that is meant, and hands both to f.
+func (a *app) onCall(ctx context.Context, role message.Role, ad *address, f func(*link, *message.Call) error) error {
+	l, err := a.connect(ctx, role)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	call, err := ad.find(ctx, l)
+	if err != nil {
+		return err
+	}
+	return f(l, call)
+}

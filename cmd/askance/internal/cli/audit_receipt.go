@@ -36,31 +36,24 @@ shown of it, so that this is proved like everything else.`,
 		Args:              oneCall(&ad),
 		ValidArgsFunction: a.completeCalls(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := a.connect(c.Context(), message.RoleAuditor)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			call, err := ad.find(c.Context(), l)
-			if err != nil {
-				return err
-			}
-			r, err := makeReceipt(c.Context(), l.audit, call.Key)
-			if err != nil {
-				return err
-			}
-			b, err := r.Encode()
-			if err != nil {
-				return err
-			}
-			err = a.writeTo(output, func(w io.Writer) error {
-				_, err := w.Write(append(b, '\n'))
+			return a.onCall(c.Context(), message.RoleAuditor, &ad, func(l *link, call *message.Call) error {
+				r, err := makeReceipt(c.Context(), l.audit, call.Key)
+				if err != nil {
+					return err
+				}
+				b, err := r.Encode()
+				if err != nil {
+					return err
+				}
+				err = a.writeTo(output, func(w io.Writer) error {
+					_, err := w.Write(append(b, '\n'))
+					return err
+				})
+				if err == nil && output != "" {
+					a.notef("receipt of %s written to %s: %s\n", term.SafeLine(keyPath(call.Key)), output, count(uint64(len(r.Facts)), "fact", "facts"))
+				}
 				return err
 			})
-			if err == nil && output != "" {
-				a.notef("receipt of %s written to %s: %s\n", term.SafeLine(keyPath(call.Key)), output, count(uint64(len(r.Facts)), "fact", "facts"))
-			}
-			return err
 		},
 	}
 	a.at.flags(c)

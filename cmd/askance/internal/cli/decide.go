@@ -72,10 +72,7 @@ func (a *app) send(ctx context.Context, c engine.Client, answer message.Answer) 
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.document(after)
-	}
-	return a.printf("%s\n", a.outcome(after))
+	return a.printOutcome(after)
 }
 
 // mustAsk refuses calls without an open question.
@@ -91,6 +88,14 @@ func mustAsk(c *message.Call) error {
 		}
 	}
 	return e
+}
+
+// printOutcome prints a call after something was done to it.
+func (a *app) printOutcome(after *message.Call) error {
+	if a.json {
+		return a.document(after)
+	}
+	return a.printf("%s\n", a.outcome(after))
 }
 
 // outcome says in one line where an answered call stands.

@@ -11,13 +11,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/clitest"
 )
 
 // TestGuide does what permission/GUIDE.md says, in its order, in an empty
 // folder. It writes the files that a reader is told to save, runs every command,
 // and compares what each prints with what the page shows (-update writes that).
 func TestGuide(t *testing.T) {
-	root := filepath.Join(goldenDir, "../../../../..")
+	root := filepath.Join(clitest.Testdata, "../../../../..")
 	page := filepath.Join(root, "permission/GUIDE.md")
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -28,7 +30,7 @@ func TestGuide(t *testing.T) {
 	t.Setenv("PATH", g.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("ASKANCE_LISTEN", "127.0.0.1:0") // the usual port may be in use here
 	got := g.follow(string(text))
-	if *update {
+	if *clitest.Update {
 		write(t, page, got)
 		return
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,22 +16,13 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/cmd/askance/internal/clitest"
 	"github.com/askance-dev/askance/message"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 // TestMain lets the test binary stand in for askance itself: the demo starts
 // its own program again for the worker process.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
-		ctx, stop := cli.SignalContext()
-		code := cli.Main(ctx, cli.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:])
-		stop()
-		os.Exit(code)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { clitest.Main(m, cli.Process) }
 
 // clean keeps the settings of whoever runs the tests out of them.
 func clean(t *testing.T) {
@@ -225,43 +215,17 @@ func (s *served) finished(id string) *message.Call {
 }
 
 // volatile is what differs from run to run in printed text.
-var volatile = []struct {
-	what *regexp.Regexp
-	with string
-}{
-	{regexp.MustCompile(`sha256:[0-9a-f]{64}`), "sha256:HASH"},
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "DATE TIME"},
-	{regexp.MustCompile(`\d\d:\d\d:\d\d\.\d{3}`), "HH:MM:SS.mmm"},
-	{regexp.MustCompile(`\b\d+s\b( +)`), "0s$1"},
-	{regexp.MustCompile(`key [0-9a-f]{16}`), "key KEYID"},
-	{regexp.MustCompile(`eng_[0-9a-f]+`), "eng_ID"},
+var volatile = []clitest.Volatile{
+	{What: regexp.MustCompile(`sha256:[0-9a-f]{64}`), With: "sha256:HASH"},
+	{What: regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), With: "DATE TIME"},
+	{What: regexp.MustCompile(`\d\d:\d\d:\d\d\.\d{3}`), With: "HH:MM:SS.mmm"},
+	{What: regexp.MustCompile(`\b\d+s\b( +)`), With: "0s$1"},
+	{What: regexp.MustCompile(`key [0-9a-f]{16}`), With: "key KEYID"},
+	{What: regexp.MustCompile(`eng_[0-9a-f]+`), With: "eng_ID"},
 }
 
 // golden compares printed text with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	for _, v := range volatile {
-		got = v.what.ReplaceAllString(got, v.with)
-	}
-	path := filepath.Join(goldenDir, name+".golden")
-	if *update {
-		write(t, path, got)
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (go test -update writes it)", err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (go test -update rewrites it)\n--- got\n%s\n--- want\n%s", path, got, want)
-	}
+	clitest.Golden(t, name, got, volatile...)
 }
-
-// goldenDir is found before any test changes the folder.
-var goldenDir = func() string {
-	dir, err := filepath.Abs("testdata")
-	if err != nil {
-		panic(err)
-	}
-	return dir
-}()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/cmd/askance/internal/clitest"
 )
 
 // policyFolder makes the folder of files that the tests of askance policy work
@@ -15,7 +16,7 @@ import (
 func policyFolder(t *testing.T) {
 	t.Helper()
 	clean(t)
-	from := filepath.Join(goldenDir, "shop")
+	from := filepath.Join(clitest.Testdata, "shop")
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		t.Fatal(err)

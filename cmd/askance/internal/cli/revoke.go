@@ -16,24 +16,14 @@ func (a *app) revoke() *cobra.Command {
 		Args:              oneCall(&ad),
 		ValidArgsFunction: a.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
 		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := a.connect(c.Context(), message.RoleOperator)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			call, err := ad.find(c.Context(), l)
-			if err != nil {
-				return err
-			}
-			r.V, r.Key = 1, call.Key
-			after, err := l.Revoke(c.Context(), r)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.document(after)
-			}
-			return a.printf("%s\n", a.outcome(after))
+			return a.onCall(c.Context(), message.RoleOperator, &ad, func(l *link, call *message.Call) error {
+				r.V, r.Key = 1, call.Key
+				after, err := l.Revoke(c.Context(), r)
+				if err != nil {
+					return err
+				}
+				return a.printOutcome(after)
+			})
 		},
 	}
 	a.at.flags(c)

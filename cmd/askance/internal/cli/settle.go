@@ -33,27 +33,17 @@ out what happened, then say so:
 			if r.Output, err = a.textOf("--output", output, message.MaxOutputBytes); err != nil {
 				return err
 			}
-			l, err := a.connect(c.Context(), message.RoleOperator)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			call, err := ad.find(c.Context(), l)
-			if err != nil {
-				return err
-			}
-			r.V, r.Key = 1, call.Key
-			if r.Attempt == 0 {
-				r.Attempt = call.Attempt.Number
-			}
-			after, err := l.Settle(c.Context(), r)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.document(after)
-			}
-			return a.printf("%s\n", a.outcome(after))
+			return a.onCall(c.Context(), message.RoleOperator, &ad, func(l *link, call *message.Call) error {
+				r.V, r.Key = 1, call.Key
+				if r.Attempt == 0 {
+					r.Attempt = call.Attempt.Number
+				}
+				after, err := l.Settle(c.Context(), r)
+				if err != nil {
+					return err
+				}
+				return a.printOutcome(after)
+			})
 		},
 	}
 	a.at.flags(c)

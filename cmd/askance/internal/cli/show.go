@@ -31,33 +31,26 @@ call now, rule by rule, as askance policy explain does.`,
 		Args:              oneCall(&ad),
 		ValidArgsFunction: a.completeCalls(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := a.connect(c.Context(), message.RoleAuditor)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			call, err := ad.find(c.Context(), l)
-			if err != nil {
-				return err
-			}
-			r, err := l.Show(c.Context(), message.ShowRequest{V: 1, Key: call.Key})
-			if err != nil {
-				return err
-			}
-			if w, open := r.Call.Waiting(); open {
-				r.Waiting = &w
-			}
-			x, err := explained(c.Context(), l, r.Call, why)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.document(shown{r, x})
-			}
-			if err := a.printf("%s", a.callText(a.out, r.Call)+a.reliedText(x)+a.historyText(r.History)); err != nil || !why {
-				return err
-			}
-			return a.printTrace(x)
+			return a.onCall(c.Context(), message.RoleAuditor, &ad, func(l *link, call *message.Call) error {
+				r, err := l.Show(c.Context(), message.ShowRequest{V: 1, Key: call.Key})
+				if err != nil {
+					return err
+				}
+				if w, open := r.Call.Waiting(); open {
+					r.Waiting = &w
+				}
+				x, err := explained(c.Context(), l, r.Call, why)
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.document(shown{r, x})
+				}
+				if err := a.printf("%s", a.callText(a.out, r.Call)+a.reliedText(x)+a.historyText(r.History)); err != nil || !why {
+					return err
+				}
+				return a.printTrace(x)
+			})
 		},
 	}
 	a.at.flags(c)

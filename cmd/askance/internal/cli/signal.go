@@ -34,3 +34,11 @@ func SignalContext() (ctx context.Context, stop func()) {
 		end(nil)
 	}
 }
+
+// Process runs one command as this process: on its own streams, until it ends or
+// is told to stop. It returns the exit code.
+func Process(args []string) int {
+	ctx, stop := SignalContext()
+	defer stop()
+	return Main(ctx, IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, args)
+}

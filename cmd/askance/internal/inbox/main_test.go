@@ -2,11 +2,9 @@ package inbox_test
 
 import (
 	"context"
-	"flag"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -17,21 +15,12 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/cmd/askance/internal/clitest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestMain lets the test binary stand in for askance itself, so that the inbox
 // runs as it does for people: a process of its own on a terminal of its own.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
-		ctx, stop := cli.SignalContext()
-		code := cli.Main(ctx, cli.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:])
-		stop()
-		os.Exit(code)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { clitest.Main(m, cli.Process) }
 
 // patience bounds every wait for something on the screen.
 const patience = time.Minute
@@ -211,40 +200,17 @@ const (
 )
 
 // volatile is what differs from run to run.
-var volatile = []struct {
-	what *regexp.Regexp
-	with string
-}{
-	{regexp.MustCompile(`[0-9a-f]{16,}`), "HASH"},
-	{regexp.MustCompile(`(?m)^( +)[0-9a-f]{2,15}[\]"}]*$`), "${1}TAIL"}, // of one that was cut
-	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`), "INSTANT"},
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "DATE TIME"},
-	{regexp.MustCompile(`\b\d+(s|m\d\ds|h\d\dm|d\d\dh)\b +`), "T  "},
-	{regexp.MustCompile(`\b\d+(s|m\d\ds|h\d\dm|d\d\dh)\b`), "T"},
+var volatile = []clitest.Volatile{
+	{What: regexp.MustCompile(`[0-9a-f]{16,}`), With: "HASH"},
+	{What: regexp.MustCompile(`(?m)^( +)[0-9a-f]{2,15}[\]"}]*$`), With: "${1}TAIL"}, // of one that was cut
+	{What: regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`), With: "INSTANT"},
+	{What: regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), With: "DATE TIME"},
+	{What: regexp.MustCompile(`\b\d+(s|m\d\ds|h\d\dm|d\d\dh)\b +`), With: "T  "},
+	{What: regexp.MustCompile(`\b\d+(s|m\d\ds|h\d\dm|d\d\dh)\b`), With: "T"},
 }
 
 // golden compares a screen with a file in testdata.
 func golden(t *testing.T, name, screen string) {
 	t.Helper()
-	for _, v := range volatile {
-		screen = v.what.ReplaceAllString(screen, v.with)
-	}
-	screen = strings.TrimRight(screen, "\n") + "\n"
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(screen), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (go test -update writes it)", err)
-	}
-	if screen != string(want) {
-		t.Errorf("%s differs (go test -update rewrites it)\n--- got\n%s\n--- want\n%s", path, screen, want)
-	}
+	clitest.Golden(t, name, strings.TrimRight(screen, "\n")+"\n", volatile...)
 }

@@ -4,18 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/clitest"
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/message"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
@@ -71,7 +68,7 @@ func TestEveryStep(t *testing.T) {
 	plain.Decision = &message.Decision{Behavior: message.BehaviorAllow, Source: "fallback_bypass", Reason: "bypass mode"}
 	failed := call()
 	failed.Result = &message.ToolResultBlock{State: message.ToolResultError}
-	golden(t, "steps", tell(t,
+	clitest.Golden(t, "steps", tell(t,
 		fact(call(), "propose"), fact(call(), "refuse"), fact(call(), "deny"), fact(call(), "ask"), fact(call(), "allow"), fact(plain, "allow"),
 		fact(call(), "hide"), fact(call(), "approve"), fact(call(), "edit"), fact(call(), "reject"), fact(call(), "answer"), fact(call(), "expire"),
 		fact(call(), "submit"), fact(external, "submit"), fact(call(), "start"), fact(local, "start"), fact(call(), "offer"), fact(call(), "lose"),
@@ -84,7 +81,7 @@ func TestEveryStep(t *testing.T) {
 
 func TestWordsOfTheModel(t *testing.T) {
 	h := message.NewHeader("r")
-	golden(t, "words", tell(t,
+	clitest.Golden(t, "words", tell(t,
 		event(t, &message.ModelCallStart{EventHeader: h, ModelName: "m"}),
 		event(t, &message.TextBlockDelta{EventHeader: h, BlockID: "b", Delta: "I will refund the second char"}),
 		event(t, &message.TextBlockDelta{EventHeader: h, BlockID: "b", Delta: "ge, and I will do so now\x1b[31m, if nobody minds that.\nReally."}),
@@ -131,23 +128,5 @@ func TestMessage(t *testing.T) {
 	if err := story.Message(term.New(&b), m, map[message.CallID]string{"c1": `{"a":2}`}); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "message", b.String())
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := "testdata/" + name + ".golden"
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (go test -update rewrites it)\n--- got\n%s\n--- want\n%s", path, got, want)
-	}
+	clitest.Golden(t, "message", b.String())
 }

@@ -1,0 +1,53 @@
+package clitest
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// Update says that golden files are rewritten: go test -update.
+var Update = flag.Bool("update", false, "rewrite the golden files")
+
+// Testdata is the folder of the golden files, found before any test changes the
+// working folder.
+var Testdata = func() string {
+	dir, err := filepath.Abs("testdata")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+}()
+
+// Volatile is what differs from run to run, and what stands for it.
+type Volatile struct {
+	What *regexp.Regexp
+	With string
+}
+
+// Golden compares a text with testdata/NAME.golden, what is volatile apart.
+func Golden(t testing.TB, name, got string, volatile ...Volatile) {
+	t.Helper()
+	for _, v := range volatile {
+		got = v.What.ReplaceAllString(got, v.With)
+	}
+	path := filepath.Join(Testdata, name+".golden")
+	if *Update {
+		if err := os.MkdirAll(Testdata, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (go test -update writes it)", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (go test -update rewrites it)\n--- got\n%s\n--- want\n%s", path, got, want)
+	}
+}
