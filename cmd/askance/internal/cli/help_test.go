@@ -9,11 +9,13 @@ import (
 
 // commands are all that a user can call, in the order of the help.
 var commands = []string{
-	"", "demo", "serve", "worker", "bench", "inbox", "list", "load", "show", "approve", "edit", "reject", "answer", "settle", "interrupt", "revoke",
+	"", "demo", "serve", "worker", "bench", "inbox", "list", "load", "show", "approve", "edit", "reject", "answer", "hand-over", "settle", "interrupt", "revoke",
 	"rules", "rules list", "rules show", "rules revoke",
 	"events", "events tail", "events replay",
 	"audit", "audit verify", "audit checkpoint", "audit receipt", "audit check", "audit export",
-	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "policy schema", "policy import", "version", "completion bash",
+	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "policy schema", "policy import", "policy put",
+	"creds", "creds init", "creds add", "creds list", "creds revoke", "creds config",
+	"keys", "keys list", "keys rotate", "keys retire", "keys approver", "version", "completion bash",
 }
 
 func TestHelp(t *testing.T) {

@@ -1,0 +1,113 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+)
+
+// ours are the commands but for cobra's own, hidden ones, and help topics.
+func ours() map[string]*cobra.Command {
+	out := cli.Tree()
+	for name, c := range out {
+		if strings.HasPrefix(name, "completion") || name == "help" || c.Hidden || c.IsAdditionalHelpTopicCommand() {
+			delete(out, name)
+		}
+	}
+	return out
+}
+
+// Whatever command is added has its place in the help's golden file.
+func TestEveryCommandIsListed(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(ours())) {
+		if !slices.Contains(commands, name) {
+			t.Errorf("askance %s is not in the list of commands of this package's tests", name)
+		}
+	}
+}
+
+// Every command has a help with examples that can be called, prints JSON if told
+// to, completes, and says what is wrong with exit code 2 and nothing else.
+func TestEveryCommand(t *testing.T) {
+	clean(t)
+	all := ours()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		t.Run("askance "+name, func(t *testing.T) {
+			c, words := all[name], strings.Fields(name)
+			if c.Short == "" || strings.HasSuffix(c.Short, ".") || !strings.Contains(c.Example, "askance") {
+				t.Errorf("Short is %q, the example is %q", c.Short, c.Example)
+			}
+			for line := range strings.Lines(c.Example) {
+				checkExample(t, all, line)
+			}
+			if c.InheritedFlags().Lookup("json") == nil && c.PersistentFlags().Lookup("json") == nil {
+				t.Error("no --json")
+			}
+			out := ok(t, append(words, "--help")...)
+			if !strings.Contains(out, "Usage:\n") || !strings.Contains(out, "Examples:\n") {
+				t.Errorf("help without usage and examples:\n%s", out)
+			}
+			// A mistake: exit code 2, nothing on standard output, JSON if told so.
+			r := run(t, append(words, "--no-such-flag", "--json")...)
+			if r.code != cli.ExitUsage || r.out != "" {
+				t.Errorf("an unknown flag: exit %d, printed %q", r.code, r.out)
+			}
+			r = run(t, append(slices.Clone(words), "--json", "--no-such-flag")...)
+			var doc struct {
+				Error struct{ Code, What string }
+			}
+			if err := json.Unmarshal([]byte(r.err), &doc); err != nil || doc.Error.What == "" {
+				t.Errorf("the error is no JSON document: %v\n%s", err, r.err)
+			}
+			r = run(t, append(append([]string{"__complete"}, words...), "--")...)
+			if r.code != cli.ExitOK || !strings.Contains(r.out, "--json") || !strings.Contains(r.out, "\n:") {
+				t.Errorf("completion of flags: exit %d\n%s", r.code, r.out)
+			}
+			if r = run(t, append(append([]string{"__complete"}, words...), "")...); r.code != cli.ExitOK {
+				t.Errorf("completion of arguments: exit %d\n%s", r.code, r.err)
+			}
+		})
+	}
+}
+
+// checkExample makes sure that the commands and flags of an example are there.
+func checkExample(t *testing.T, all map[string]*cobra.Command, line string) {
+	t.Helper()
+	_, call, found := strings.Cut(" "+strings.TrimSpace(line), " askance ")
+	if !found {
+		return // goes on from the line before, or is a remark
+	}
+	call, _, _ = strings.Cut(call, " #")
+	var words []string
+	for w := range strings.FieldsSeq(call) {
+		if strings.ContainsAny(w, "|>") || w == "--" {
+			break
+		}
+		words = append(words, w)
+	}
+	name, c := "", all[""]
+	for len(words) > 0 {
+		sub := strings.TrimSpace(name + " " + words[0])
+		if all[sub] == nil {
+			break
+		}
+		name, c, words = sub, all[sub], words[1:]
+	}
+	if name == "" {
+		t.Errorf("the example %q calls no command", line)
+		return
+	}
+	for _, w := range words {
+		flag, long := strings.CutPrefix(w, "--")
+		flag, _, _ = strings.Cut(flag, "=")
+		if long && c.Flags().Lookup(flag) == nil && c.InheritedFlags().Lookup(flag) == nil {
+			t.Errorf("the example %q has a flag --%s that %s has not", line, flag, name)
+		}
+	}
+}
