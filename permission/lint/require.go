@@ -196,9 +196,18 @@ func (l *linter) checkMode(r *permission.Rule) {
 	switch {
 	case l.policy.Mode == permission.ModeExplore && isAllow(r):
 		l.add(Unreachable, Warning, r, "behavior", "mode explore consults no allow rules", "change defaults.mode, or remove the rule")
+	case l.policy.Mode == permission.ModeExplore && r.Behavior == message.BehaviorAsk && l.neverReads(r):
+		l.add(Unreachable, Warning, r, "behavior", "mode explore denies all calls of these tools, so that nobody is asked", "write deny, or change defaults.mode")
 	case l.policy.Mode == permission.ModeBypass && isAllow(r):
 		l.add(Unreachable, Warning, r, "behavior", "mode bypass allows what no rule denies or asks about, so that an allow rule changes nothing", "remove the rule")
 	case l.policy.Mode == permission.ModeDontAsk && r.Behavior == message.BehaviorAsk && len(r.Escalation)+r.Quorum > 0:
 		l.add(Unreachable, Warning, r, "behavior", "mode dont_ask asks nobody: the rule denies", "write deny, or change defaults.mode")
 	}
+}
+
+// neverReads reports whether no call of the rule's tools can be proven to change
+// nothing.
+func (l *linter) neverReads(r *permission.Rule) bool {
+	tools := l.tools(r)
+	return len(tools) > 0 && !slices.ContainsFunc(tools, func(t permission.Tool) bool { return t.ReadOnly || t.Kind != nil })
 }
