@@ -23,6 +23,7 @@ FUZZ := \
   cmd/askance/internal/argtree:FuzzRender \
   cmd/askance/internal/audit:FuzzLines \
   gateway/agent/chatstream:FuzzTurns \
+  gateway/agui:FuzzInput \
   cmd/askance/internal/cli:FuzzSettings \
   internal/reveal:FuzzLine \
   cmd/askance/internal/directory:FuzzParse \

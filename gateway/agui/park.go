@@ -2,6 +2,8 @@ package agui
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -52,7 +54,22 @@ func parkOf(e *message.Custom) *park {
 	if err := strictjson.Unmarshal(text, p); err != nil || p.V != 1 || p.Reply == "" {
 		return nil
 	}
+	if slices.ContainsFunc(p.Asked, func(a asked) bool { return !a.genuine() }) {
+		return nil
+	}
 	return p
+}
+
+// genuine reports whether the interrupt's own id says what the record says of
+// it: whoever could write a record could not have an answer to one question
+// taken for one to another.
+func (a asked) genuine() bool {
+	event, call, ok := strings.Cut(a.ID, "/")
+	if a.Digest == "" {
+		return true // no question
+	}
+	of := message.RequireUserConfirm{EventHeader: message.EventHeader{ID: event}}
+	return ok && of.QuestionDigest() == a.Digest && (call == string(a.Call) || strings.HasPrefix(call, string(a.Call)+"/"))
 }
 
 // event is the record as it is kept.

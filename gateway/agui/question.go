@@ -30,12 +30,12 @@ func (q questions) put(b *message.ToolCallBlock, i *wire.Interrupt) {
 // fill completes the interrupt by the call as it stands, and records what is
 // asked. It returns false if the question is not any more the one that was put.
 func (q *question) fill(c *message.Call, id string, mayAnswer bool) (asked, bool) {
-	if c.State != message.ToolCallAsking || c.Question == nil || c.Input != q.block.Input {
+	out := asked{ID: id, Call: c.Call, Digest: c.Digest, Input: inputHash(c.Input)}
+	if c.State != message.ToolCallAsking || c.Question == nil || c.Input != q.block.Input || !out.genuine() {
 		return asked{}, false
 	}
 	i := q.interrupt
 	i.ID = id
-	out := asked{ID: i.ID, Call: c.Call, Digest: c.Digest, Input: inputHash(c.Input)}
 	w, _ := c.Waiting()
 	text := c.Question.Text
 	if text == "" {

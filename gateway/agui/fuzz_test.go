@@ -1,0 +1,75 @@
+package agui
+
+import (
+	"testing"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/message"
+	wire "github.com/askance-dev/askance/message/agui"
+)
+
+// FuzzInput reads what anybody may POST. Whatever is taken has ids, can be
+// compared with any conversation, and is given to the agent as valid messages.
+func FuzzInput(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `[]`, `{"threadId":"t","runId":"r","messages":[]}`,
+		`{"threadId":"t","runId":"r","protocolVersion":"1.0","state":{"a":1},"messages":[{"id":"u","role":"user","content":"hi"},{"id":"a","role":"assistant","toolCalls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{"}}]},{"id":"x","role":"tool","toolCallId":"c","content":[{"type":"text","text":"y"}],"error":"z"}],"tools":[{"name":"f","description":""}],"context":[{"description":"d","value":"v"}],"resume":[{"interruptId":"i","status":"resolved","payload":{"approved":true}},{"interruptId":"j","status":"cancelled"}]}`,
+		`{"threadId":"t","runId":"","messages":[{"id":"s","role":"system","content":"x"},{"id":"u","role":"user","content":[{"type":"image","source":{"type":"data","value":"aGk=","mimeType":"image/png"}},{"type":"binary","mimeType":"text/plain","data":"eA=="}]}]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	had := []wire.Message{
+		{ID: "u", Role: wire.RoleUser, Content: wire.Text("hi")},
+		{ID: "a", Role: wire.RoleAssistant, ToolCalls: []wire.ToolCall{{ID: "c", Name: "f", Arguments: "{}"}}},
+		{ID: "r", Role: wire.RoleTool, ToolCallID: "c", Content: wire.Text("y")},
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		in, err := decodeInput(body)
+		if err != nil {
+			if message.AsError("", err).Code == message.CodeInternal {
+				t.Fatalf("refused as a defect of ours: %v", err)
+			}
+			return
+		}
+		if in.ThreadID == "" || len(in.Messages) > MaxMessages {
+			t.Fatal("taken without a thread, or with too much")
+		}
+		want := merged(in.Messages, had)
+		for _, m := range had {
+			if m.Role == wire.RoleAssistant && counterpart(want, m) < 0 {
+				t.Fatalf("the agent's message %s is lost", m.ID)
+			}
+		}
+		h := wire.NewHistory(in.Messages)
+		for _, s := range restating(in.Messages, want) {
+			h.Apply(&wire.MessagesSnapshot{Messages: s})
+		}
+		if unique(want) && unique(in.Messages) && lacks(h.Messages(), want) {
+			t.Fatal("a client that was told everything still lacks something")
+		}
+		r := &run{in: in}
+		r.peer = peerOfTests
+		input, err := r.turnInput((&thread{users: map[string]bool{}}).fresh(in))
+		if err != nil {
+			return
+		}
+		for _, m := range input.Messages {
+			if err := m.Validate(); err != nil {
+				t.Fatalf("a message that is none: %v", err)
+			}
+		}
+	})
+}
+
+// unique reports whether each message has an id of its own, and each result a
+// call of its own. With less, clients do as they please.
+func unique(messages []wire.Message) bool {
+	for i, m := range messages {
+		if counterpart(messages, m) != i {
+			return false
+		}
+	}
+	return true
+}
+
+var peerOfTests = &gateway.Peer{Identity: gateway.Identity{Name: "ann"}}

@@ -1,0 +1,61 @@
+package agui
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// TestParkRecord: what was recorded is read back, and a record that would have
+// an answer to one question taken for one to another is none.
+func TestParkRecord(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0a", 32)
+	event := message.QuestionEventID("ev", digest)
+	good := func() *park {
+		return &park{V: 1, Run: "r", Reply: "reply", Through: 7, Tools: []string{"x"}, Asked: []asked{
+			{ID: event + "/call", Call: "call", Digest: digest, Expires: "2026-11-21T00:00:00Z", Input: "00"},
+			{ID: event + "/a/b/run-2", Call: "a/b", Digest: digest},
+			{ID: "r/slow/running", Call: "slow"},
+		}}
+	}
+	read := func(p *park) *park {
+		t.Helper()
+		raw, err := p.event()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev, err := message.DecodeEvent(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parkOf(ev.(*message.Custom))
+	}
+	if got := read(good()); !reflect.DeepEqual(got, good()) || !got.same(good()) {
+		t.Errorf("read back as %+v", got)
+	}
+	for name, change := range map[string]func(*park){
+		"a later version":       func(p *park) { p.V = 2 },
+		"no reply":              func(p *park) { p.Reply = "" },
+		"another call":          func(p *park) { p.Asked[0].Call = "other" },
+		"a call that begins so": func(p *park) { p.Asked[0].Call = "cal" },
+		"another question":      func(p *park) { p.Asked[0].Digest = "sha256:" + strings.Repeat("0b", 32) },
+		"no digest in the id":   func(p *park) { p.Asked[0].ID = "ev/call" },
+		"no call in the id":     func(p *park) { p.Asked[0].ID = event },
+	} {
+		p := good()
+		change(p)
+		if got := read(p); got != nil {
+			t.Errorf("%s: taken as %+v", name, got)
+		}
+	}
+	value, err := strictjson.Object([]byte(`{"v":1,"run_id":"r","reply_id":"x","through":0,"more":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parkOf(&message.Custom{Name: parkEvent, Value: value}) != nil || parkOf(&message.Custom{Name: "other", Value: value}) != nil {
+		t.Error("a record with unknown members, or of another name, was taken")
+	}
+}
