@@ -39,7 +39,10 @@ func (b *tab) accessible(name string) {
 			if dark { // only colours are others
 				rules = `{type: "rule", values: ["color-contrast", "link-in-text-block"]}`
 			}
-			found := await[[]string](b, `(async () => { if (!window.axe) { `+string(axe)+` }
+			if !eval[bool](b, `"axe" in window`) {
+				eval[bool](b, string(axe)+"\ntrue")
+			}
+			found := await[[]string](b, `(async () => {
 				const r = await axe.run(document, {runOnly: `+rules+`, resultTypes: ["violations"]});
 				return r.violations.flatMap((v) => v.nodes.map((n) => v.id + " (" + v.help + "): " + n.target + " " + n.failureSummary)); })()`)
 			for _, v := range found {

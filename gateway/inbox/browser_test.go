@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -27,7 +29,7 @@ import (
 )
 
 // patience is how long a test waits for what it expects.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // chromium is the one browser of all tests.
 var chromium context.Context
@@ -201,7 +203,8 @@ func (b *tab) goTo(path string) {
 
 // callPath is the page of a call.
 func callPath(k message.Key) string {
-	return fmt.Sprintf("/inbox/call?session=%s&reply=%s&call=%s", k.Session, k.Reply, k.Call)
+	q := url.Values{"session": {string(k.Session)}, "reply": {string(k.Reply)}, "call": {string(k.Call)}}
+	return "/inbox/call?" + q.Encode()
 }
 
 // until waits for a condition, in the page's own language.
@@ -209,7 +212,7 @@ func (b *tab) until(js string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("Boolean("+js+")", chromedp.WithPollingInterval(30*time.Millisecond), chromedp.WithPollingTimeout(patience))); err != nil {
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("(() => { try { return Boolean("+js+"); } catch { return false; } })()", chromedp.WithPollingInterval(30*time.Millisecond), chromedp.WithPollingTimeout(patience))); err != nil {
 		b.shot("failed")
 		b.t.Fatalf("waiting for %s: %v\n%s", js, err, b.text())
 	}
@@ -233,7 +236,7 @@ func (b *tab) gone(selector string) {
 func (b *tab) text() string {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	s, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body?.innerText ?? ""`)) // for a message
+	s, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + (document.activeElement?.id ?? "") + "\n" + [...document.querySelectorAll("input, textarea")].map((i) => i.name + "=" + i.value).join(" ") + "\n" + document.body?.innerText`)) // for a message
 	return s
 }
 
@@ -258,7 +261,12 @@ func (b *tab) click(selector string) {
 func (b *tab) press(keys ...string) {
 	b.t.Helper()
 	for _, k := range keys {
-		b.do(chromedp.KeyEvent(k))
+		if len(k) > 1 || k < " " { // one of package kb
+			b.do(chromedp.KeyEvent(k))
+			continue
+		}
+		command(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: "keyDown", Key: k, Text: k})
+		command(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: "keyUp", Key: k})
 	}
 }
 
@@ -302,4 +310,20 @@ func await[T any](b *tab, js string) T {
 		b.t.Fatalf("evaluate: %v", err)
 	}
 	return v
+}
+
+// write puts a text into a field, as somebody who selects all and types.
+func (b *tab) write(selector, text string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("document.querySelector(%q)?.offsetParent", selector))
+	b.do(chromedp.Focus(chromedp.CSS(selector)))
+	eval[bool](b, fmt.Sprintf("(document.querySelector(%q).select(), true)", selector))
+	command(b, input.InsertText, input.InsertTextParams{Text: text})
+	b.until(fmt.Sprintf("document.querySelector(%q).value === %q", selector, text))
+}
+
+// choose takes an option of a list.
+func (b *tab) choose(selector, value string) {
+	b.t.Helper()
+	b.do(chromedp.SetValue(chromedp.CSS(selector), value))
 }

@@ -163,7 +163,7 @@ func (in *Inbox) card(ctx context.Context, p *gateway.Peer, k message.Key, q url
 	c.actions(p, base)
 	c.panel(p, f)
 	if q.Get("explain") != "" {
-		c.Explained = explain(ctx, p, call)
+		c.Explained = explain(ctx, client, call)
 	}
 	return c, nil
 }

@@ -3,7 +3,7 @@ package inbox
 import (
 	"context"
 
-	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
@@ -11,7 +11,8 @@ import (
 // explanation is how the policy of now judges a call, as far as a page shows
 // it. Problem is set where it cannot be told.
 type explanation struct {
-	Problem string `json:"-"`
+	Problem string                  `json:"-"`
+	Leases  []message.LeaseStanding `json:"-"` // that the decision on record relies on
 
 	Decision string   `json:"decision"`
 	Mode     string   `json:"mode"`
@@ -51,22 +52,20 @@ type piece struct {
 	Why     string `json:"why"`
 }
 
-// explain asks the policy. What rules hide it would show: such calls are not
-// explained here.
-func explain(ctx context.Context, p *gateway.Peer, c *message.Call) *explanation {
+// explain asks the engine, which leaves out what rules hide.
+func explain(ctx context.Context, client engine.Client, c *message.Call) *explanation {
+	out, err := client.Explain(ctx, message.ExplainRequest{V: 1, Key: c.Key})
 	switch {
-	case p.Space.Explain == nil:
-		return &explanation{Problem: "Not available here: this server does not have the policy at hand."}
-	case c.Hides():
-		return &explanation{Problem: "Rules hide a part of this call's arguments, and an explanation would show it."}
-	}
-	raw, err := p.Space.Explain(ctx, c)
-	if err != nil {
+	case err != nil:
 		return &explanation{Problem: message.AsError("explain", err).What}
+	case out.Withheld != "":
+		return &explanation{Problem: "Not explained here: " + out.Withheld}
+	case len(out.Trace) == 0:
+		return &explanation{Problem: "Not available: this server has no policy that explains itself."}
 	}
-	out := new(explanation)
-	if err := strictjson.UnmarshalOpen(raw, out); err != nil {
+	e := &explanation{Leases: out.Leases}
+	if err := strictjson.UnmarshalOpen(out.Trace, e); err != nil {
 		return &explanation{Problem: "The explanation cannot be read."}
 	}
-	return out
+	return e
 }

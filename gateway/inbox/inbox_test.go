@@ -1,7 +1,11 @@
 package inbox_test
 
 import (
+	"strings"
 	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
@@ -16,18 +20,230 @@ func TestApprove(t *testing.T) {
 	k := w.A.Ask("s1", "r1", "c1")
 	b.see("Pay 42 to acme?", "1 open question")
 	b.until(`document.querySelector("#said").textContent.includes("New question: Pay 42 to acme?")`)
+	b.until(`document.title.startsWith("(1) ")`)
 	b.click(".row")
 	b.see("What would run", "acme", "Who must agree", "any approver", "money")
-	b.shot("card")
-	b.press("a")
-	b.see("Exactly the arguments above run")
-	b.shot("approve")
+	b.click(`[data-do="approve"]`)
+	b.see("Exactly the arguments above run", w.A.Show(k).Digest)
 	b.click("#panel .main-action")
-	b.see("You approved", "approved by ann")
+	b.see("You approved", "Settled: approved by ann", "success")
 	if c := w.A.Finished(k); c.Result.State != message.ToolResultSuccess || len(c.Votes) != 1 || c.Votes[0].By.Auth != "test-cookie" {
 		t.Errorf("the call ended as %+v with %+v", c.Result, c.Votes)
 	}
-	b.see("success")
 	b.gone("#bar")
-	b.shot("done")
+}
+
+// Arguments are judged while they are written, with what they change.
+func TestEdit(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	b.goTo(callPath(k))
+	b.press("e")
+	b.see("Edit, then approve", "Nothing is changed yet.")
+	b.write("#input", `{"to":"acme","amount":-1}`)
+	b.see("It does not fit the tool", "/amount")
+	b.until(`document.querySelector("#panel .main-action").disabled`)
+	b.write("#input", `{"to":"acme","amount":`)
+	b.see("unexpected end of input")
+	b.shot("invalid")
+	b.write("#input", "{\n  \"to\": \"acme\",\n  \"amount\": 7\n}")
+	b.see("It fits the tool's schema")
+	b.until(`document.querySelector("#verdict .minus").innerText.includes("42") && document.querySelector("#verdict .plus").innerText.includes("7")`)
+	b.until(`!document.querySelector("#panel .main-action").disabled`)
+	b.shot("valid")
+	b.click("#panel .main-action")
+	b.see("edited and approved by ann")
+	if c := w.A.Finished(k); !strings.Contains(c.Input, "7") || strings.Contains(c.Result.Output.String(), "42") {
+		t.Errorf("what ran is %s: %s", c.Input, c.Result.Output)
+	}
+}
+
+func TestReject(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	b.goTo(callPath(k))
+	b.press("r")
+	b.see("What the model is told")
+	b.write("#feedback", "too much <b>for</b> today")
+	b.click("#panel .main-action")
+	b.see("You rejected", "Settled: rejected by ann: too much <b>for</b> today")
+	if c := w.A.Finished(k); c.Result.State != message.ToolResultDenied || !strings.Contains(c.Result.Output.String(), "too much <b>for</b> today") {
+		t.Errorf("the call ended as %+v", c.Result)
+	}
+}
+
+func TestAnswerForTool(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	b.goTo(callPath(k))
+	b.press("t")
+	b.see("Nothing runs.")
+	b.write("#output", "paid by hand")
+	b.click("#panel .main-action")
+	b.see("answered instead of the tool by ann", "paid by hand")
+	if c := w.A.Finished(k); c.Result.Output.String() != "paid by hand" {
+		t.Errorf("the result is %q", c.Result.Output)
+	}
+}
+
+func TestHandOver(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	b.goTo(callPath(k))
+	b.press("h")
+	b.write("#to", "bob")
+	b.write("#note", "you know them")
+	b.click("#panel .main-action")
+	b.see("handed over to bob", "you know them")
+	c := w.A.Show(k)
+	if c.State != message.ToolCallAsking || len(c.Votes) != 1 || c.Votes[0].To != "bob" {
+		t.Errorf("the call is %s with %+v", c.State, c.Votes)
+	}
+	b.see("You handed over to bob")
+}
+
+// A rule is remembered on other terms than offered, listed, and ended.
+func TestRemember(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	b.goTo(callPath(k) + "&do=approve")
+	b.click(`[name=remember][value=terms]`)
+	b.see("The policy lets it be remembered for at most 30d00h, with the same args.to.")
+	b.write("#uses", "3")
+	b.write("#budget_path", "args.amount")
+	b.write("#budget_limit", "100")
+	b.choose("#last", "1h")
+	b.click("#panel .main-action")
+	b.see("You approved")
+	w.A.Finished(k)
+	if c := w.A.Propose("s1", "r2", "c1", gatewaytest.Pay, gatewaytest.PayInput); c.State == message.ToolCallAsking {
+		t.Errorf("what was remembered does not answer: the call is %s", c.State)
+	}
+	b.goTo("/inbox/rules")
+	b.see("2 of 3 uses left", "58 of 100 left of args.amount", "ann")
+	b.shot("rules")
+	b.click(".lease .btn.bad")
+	b.see("revoked", "Ended by ann")
+	if c := w.A.Propose("s1", "r3", "c1", gatewaytest.Pay, gatewaytest.PayInput); c.State != message.ToolCallAsking {
+		t.Errorf("an ended rule still answers: the call is %s", c.State)
+	}
+}
+
+// Two people must agree: each page says who has and who must, live.
+func TestQuorum(t *testing.T) {
+	w := world(t)
+	ann, bob, cy := open(t, w, gatewaytest.Ann), open(t, w, gatewaytest.Bob), open(t, w, gatewaytest.Cy)
+	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"version":"2"}`).Key
+	for _, b := range []*tab{ann, bob, cy} {
+		b.goTo(callPath(k))
+		b.see("0 of 2 from group ops")
+	}
+	ann.press("a")
+	ann.click("#panel .main-action")
+	ann.see("You approved, 1 more approval needed", "1 of 2 from group ops", "Others must still agree")
+	bob.see("1 of 2 from group ops", "ann approved")
+	cy.press("a")
+	cy.expect("403")
+	cy.click("#panel .main-action")
+	cy.see("Not accepted")
+	bob.press("a")
+	bob.click("#panel .main-action")
+	bob.see("Settled: approved by bob")
+	ann.see("Settled: approved by bob")
+	w.A.Finished(k)
+}
+
+// Somebody else answers while a form is open: the card says who and what, the
+// button is gone, and what was written stays to be read.
+func TestAnotherWins(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	b.goTo(callPath(k))
+	b.press("r")
+	b.write("#feedback", "a draft of mine")
+	w.A.Reject(gatewaytest.Bob, k, "mine was first")
+	b.see("Settled meanwhile: rejected by bob: mine was first. Nothing was sent.", "Settled: rejected by bob")
+	b.gone("#panel .main-action")
+	b.until(`document.querySelector("#panel details pre").textContent === "a draft of mine"`)
+	b.shot("lost")
+	b.click("[data-close]")
+	b.gone("#panel")
+	b.gone("#bar")
+}
+
+// The answer of a page that could not hear of it is refused by the engine, and
+// the card shows what it found.
+func TestLateAnswer(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	command(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.do(chromedp.Navigate(w.URL+callPath(k)+"&do=approve"), chromedp.WaitVisible(chromedp.CSS("#panel .main-action")))
+	w.A.Reject(gatewaytest.Bob, k, "no")
+	b.expect("409")
+	b.do(chromedp.Click(chromedp.CSS("#panel .main-action")), chromedp.WaitVisible(chromedp.CSS("#gone")))
+	text := b.text()
+	for _, want := range []string{"too late, it was rejected by bob: no", "Settled meanwhile: rejected by bob: no. Nothing was sent."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q:\n%s", want, text)
+		}
+	}
+}
+
+// The countdown ends: the buttons go, the card says so.
+func TestExpires(t *testing.T) {
+	w := world(t, gatewaytest.Policy(strings.Replace(gatewaytest.Rules, "behavior: ask\n", "behavior: ask\n    expiry: 2s\n", 1)))
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	b.goTo(callPath(k))
+	b.see("Settled: expired: nobody settled it in time", "Expired")
+	b.gone("#bar")
+}
+
+// A running call shows its output as it comes.
+func TestProgress(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	b.goTo("/?show=running")
+	c := w.A.Propose("s1", "r1", "c1", gatewaytest.Slow, `{}`)
+	b.see("slow", "Running 1")
+	b.click(".row")
+	b.see("Running", "step 1")
+	w.A.Release()
+	b.see("step 2", "Done")
+	w.A.Finished(c.Key)
+	b.see("How it ran", "done")
+}
+
+// Without JavaScript the inbox lists, shows, approves and rejects.
+func TestWithoutScript(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	command(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	first, second := w.A.Ask("s1", "r1", "c1"), w.A.Ask("s1", "r1", "c2")
+	step := func(click, wait string) {
+		t.Helper()
+		b.do(chromedp.Click(chromedp.CSS(click)), chromedp.WaitVisible(chromedp.CSS(wait)))
+	}
+	b.do(chromedp.Navigate(w.URL + "/"))
+	step(".row", "#bar")
+	b.shot("card")
+	step(`[data-do="approve"]`, "#panel .main-action")
+	step("#panel .main-action", ".flash.good")
+	if c := w.A.Finished(first); c.Result.State != message.ToolResultSuccess {
+		t.Errorf("the call ended as %+v", c.Result)
+	}
+	step("#next", "#bar")
+	step(`[data-do="reject"]`, "#feedback")
+	b.do(chromedp.SendKeys(chromedp.CSS("#feedback"), "no"))
+	step("#panel .main-action", ".flash.good")
+	if c := w.A.Finished(second); c.Result.State != message.ToolResultDenied {
+		t.Errorf("the call ended as %+v", c.Result)
+	}
 }

@@ -8,6 +8,7 @@ import { listen } from './keys.js';
 const $ = (id) => document.getElementById(id);
 const say = (text) => { $('said').textContent = ''; requestAnimationFrame(() => { $('said').textContent = text; }); };
 
+const seen = new Set(); // digests of questions whose arguments were on the screen to their end
 let visit = 0; // counts what was asked for: an answer that is overtaken is dropped
 let sending = false;
 
@@ -18,8 +19,9 @@ async function go(url, { push = true, focus = true, options } = {}) {
     const page = await ask(url, options);
     if (mine !== visit) return;
     const hash = new URL(url, location).hash;
-    if (push) history.pushState(null, '', page.url.split('#')[0] + (options ? '' : hash));
-    show(page.doc);
+    const stays = options && new URL(page.url).pathname === new URL(url, location).pathname; // a form that was not accepted
+    if (push && !stays) history.pushState(null, '', page.url.split('#')[0] + (options ? '' : hash));
+    show(page.doc, true);
     ready();
     if (focus) land();
   } catch (err) {
@@ -32,9 +34,18 @@ async function go(url, { push = true, focus = true, options } = {}) {
 function land() {
   const field = document.querySelector('#panel textarea, #panel input:not([type=hidden]):not([type=radio]):not([type=checkbox]):not(.terms-only):not(.terms-only *)');
   const target = ($('panel') && (field?.offsetParent ? field : document.querySelector('#panel .main-action:not(:disabled), #panel [data-close]'))) || $('title') || $('main');
+  if (unread()) { // all of it comes before the button
+    $('args').scrollIntoView({ block: 'start' });
+    $('args-title').focus({ preventScroll: true });
+    return;
+  }
   target?.focus({ preventScroll: Boolean(!$('panel')) });
   $('panel')?.scrollIntoView({ block: 'nearest' });
 }
+
+// Whether the arguments to be approved are more than a screen, and were not
+// looked through.
+const unread = () => document.querySelector('#panel.do-approve [name=digest]') && !seen.has(digest()) && $('args').offsetHeight > innerHeight * 0.8;
 
 function fail(text) {
   const box = $('flash');
@@ -88,7 +99,6 @@ function told(live) {
   guard();
 }
 
-let seen = new Set(); // questions whose arguments were on the screen to their end
 let watcher;
 
 function guard() {
@@ -108,9 +118,9 @@ const digest = () => document.querySelector('#panel [name=digest]')?.value ?? ''
 function watchEnd() {
   watcher?.disconnect();
   const end = $('args-end');
-  if (!end || !$('panel')) return;
+  if (!end || !$('panel') || seen.has(digest())) return;
   watcher = new IntersectionObserver((all) => {
-    if (all.some((e) => e.isIntersecting || e.boundingClientRect.top < 0)) { seen.add(digest()); guard(); watcher.disconnect(); }
+    if (all.some((e) => e.isIntersecting)) { seen.add(digest()); guard(); watcher.disconnect(); }
   });
   watcher.observe(end);
 }

@@ -33,8 +33,11 @@ export async function ask(url, options = {}) {
   return { doc: parse(await res.text()), url: res.url, status: res.status };
 }
 
+let fresh; // whether a person asked for what comes, and not a change
+
 /** Puts a page into the one that is open. */
-export function show(doc) {
+export function show(doc, asked = false) {
+  fresh = asked;
   const focused = document.activeElement?.id;
   document.title = doc.title;
   document.body.dataset.nav = doc.body.dataset.nav ?? '';
@@ -125,7 +128,8 @@ function drafts(open) {
 
 function exchange(old, next) {
   if (old.id === 'rows-box' && old.querySelector('.rows') && next.querySelector('.rows')) return list(old, next);
-  if (made(old) === next.outerHTML) return;
+  if (made(old) === next.outerHTML && !(fresh && old.id === 'flash')) return;
+  if (old.id === 'flash' && !fresh && !next.textContent.trim()) return; // what a person was told stays until they go on
   for (const d of old.querySelectorAll('details[id]')) {
     const same = next.querySelector('#' + CSS.escape(d.id));
     if (same && d.dataset.touched) { same.open = d.open; same.dataset.touched = '1'; }

@@ -1,0 +1,135 @@
+package inbox_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+)
+
+// What a model writes into arguments does nothing but stand there, and what
+// misleads is visible.
+func TestHostileArguments(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	evil := "</script><script>window.hit=1</script><img src=x onerror='window.hit=2'>{{.CSRF}}\"'`"
+	args, err := json.Marshal(map[string]any{
+		"markup": evil, evil: "a name", "bidi": "safe\u202e\u2066gpj.exe", "alike": "p\u0430ypal.com", "zero": "a\u200bb\u00adc", "ctl": "a\u001b[2K\rb",
+		"link": "javascript:alert(1)", "lines": "a\nb</textarea><script>window.hit=3</script>", "mark": "‹U+0041›",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := w.A.Propose("s<b>1</b>", "r/../1", "c?&#\"1", gatewaytest.Ship, string(args)).Key
+	b.goTo("/")
+	b.click(".row")
+	b.see(evil, "U+202E", "U+2066", "p‹U+0430›ypal"[:1], "U+0430", "U+200B", "U+00AD", "U+001B", "U+000D", "U+2039", "s<b>1</b>")
+	b.press("e")
+	b.until(`document.querySelector("#input").value.includes("\\u202e") && document.querySelector("#input").value.includes("p\\u0430ypal")`)
+	b.shot("card")
+	big := w.A.Propose("s2", "r1", "c1", gatewaytest.Ship, `{"big":"`+strings.Repeat("x<i>", 40_000)+`","deep":`+strings.Repeat("[", 60)+strings.Repeat("]", 60)+`}`).Key
+	many := w.A.Propose("s2", "r1", "c2", gatewaytest.Ship, `{"all":[`+strings.Repeat("1,", 20_000)+`1]}`).Key
+	for _, k := range []message.Key{big, many} {
+		b.goTo(callPath(k) + "&do=approve")
+		b.see("Scroll to the end of the arguments first")
+		b.until(`document.querySelector("#panel .main-action").disabled`)
+		eval[bool](b, `(document.querySelector("#args-end").scrollIntoView(), true)`)
+		b.until(`!document.querySelector("#panel .main-action").disabled`)
+	}
+	if hit := eval[bool](b, `"hit" in window`); hit {
+		t.Error("something of the arguments was run")
+	}
+	if found := eval[int](b, `document.querySelectorAll("#args img, #args script, #args i, .row script, .row img").length`); found != 0 {
+		t.Errorf("%d elements were made of arguments", found)
+	}
+	w.A.Reject(gatewaytest.Bob, k, evil)
+	b.goTo("/?show=done")
+	b.see(evil)
+}
+
+// The whole way without a mouse.
+func TestKeyboard(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	first, second := w.A.Ask("s1", "r1", "c1"), w.A.Ask("s1", "r1", "c2")
+	third := w.A.Propose("s1", "r1", "c3", gatewaytest.Deploy, `{"version":"7"}`).Key
+	b.goTo("/")
+	b.press("?")
+	b.see("Keyboard shortcuts")
+	b.press(kb.Escape)
+	b.until(`!document.querySelector("#help").open`)
+	b.press("j", "j", "k", kb.Enter)
+	b.until(`document.activeElement.id === "title"`)
+	b.press("a")
+	b.until(`document.activeElement.closest("#panel")`)
+	b.press(kb.Escape)
+	b.gone("#panel")
+	b.press("r")
+	b.until(`document.activeElement.id === "feedback"`)
+	b.press("n", "o", "a") // no shortcuts where somebody writes
+	b.send()
+	b.see("You rejected")
+	if c := w.A.Finished(first); !strings.Contains(c.Result.Output.String(), "noa") {
+		t.Errorf("the feedback is %q", c.Result.Output)
+	}
+	b.press("n")
+	b.until(`document.querySelector(".kicker .id").innerText === "c2"`)
+	b.press("a")
+	b.until(`document.activeElement.closest("#panel") && !document.querySelector(".main-action").disabled`)
+	b.send()
+	b.see("You approved")
+	w.A.Finished(second)
+	b.press("/")
+	b.until(`document.activeElement.id === "q"`)
+	b.press("d", "e", "p")
+	b.until(`document.querySelectorAll(".row").length === 1 && location.search.includes("q=dep")`)
+	b.press(kb.Escape, "j", kb.Enter)
+	b.until(`document.querySelector(".kicker .id").innerText === "c3"`)
+	b.press("x")
+	b.until(`document.querySelector("#raw").open`)
+	b.press(kb.Escape)
+	b.until(`location.pathname === "/"`)
+	if c := w.A.Show(third); len(c.Votes) != 0 {
+		t.Errorf("somebody has answered: %+v", c.Votes)
+	}
+}
+
+// Without the stream nothing can be sent, and the page says so. It comes back
+// by itself and has what it missed.
+func TestOffline(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	b.goTo(callPath(k))
+	b.press("r")
+	b.write("#feedback", "kept")
+	b.expect("ERR_INTERNET_DISCONNECTED")
+	b.network(true)
+	b.see("Not connected. What you see may be old, so nothing can be sent.")
+	b.until(`document.querySelector("#panel .main-action").disabled`)
+	b.shot("down")
+	other := w.A.Ask("s1", "r1", "c2")
+	b.network(false)
+	b.until(`document.querySelector("#live").dataset.live === "on" && document.querySelectorAll(".row").length === 2`)
+	b.until(`!document.querySelector("#panel .main-action").disabled && document.querySelector("#feedback").value === "kept"`)
+	w.A.Approve(gatewaytest.Bob, other)
+	b.until(`document.querySelectorAll(".row").length === 1`)
+}
+
+func (b *tab) network(down bool) {
+	b.t.Helper()
+	command(b, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{MatchedNetworkConditions: []*network.Conditions{{DownloadThroughput: -1, UploadThroughput: -1, Offline: down}}})
+	command(b, network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: down, DownloadThroughput: -1, UploadThroughput: -1})
+}
+
+// send presses what sends a form.
+func (b *tab) send() {
+	b.t.Helper()
+	b.do(chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(2)))
+}
