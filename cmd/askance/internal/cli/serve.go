@@ -11,7 +11,6 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
-	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -27,7 +26,7 @@ type serving struct {
 	metrics                                    string
 	recent                                     time.Duration // window of metrics
 	pace                                       bus.Pace
-	web                                        web.Config
+	web                                        serveHTTP
 	demoAgent                                  bool
 }
 
@@ -91,7 +90,7 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 func (a *app) runServe(ctx context.Context, s serving) error {
 	cfg, err := a.serveConfig(s)
 	if err == nil {
-		err = a.checkHTTP(s)
+		err = a.checkHTTP(cfg.Dir, s)
 	}
 	if err != nil {
 		return err
@@ -121,7 +120,7 @@ func (a *app) serveUntilStopped(ctx context.Context, n *node.Node, cfg node.Conf
 		defer func() { _ = m.Close() }() // nothing is lost
 		scrape = m.URL()
 	}
-	gate, err := a.openHTTP(ctx, n, s)
+	gate, err := a.openHTTP(ctx, n, cfg.Dir, s)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,9 @@ func (d Dir) Store() string { return filepath.Join(string(d), "nats") }
 // Creds is the credentials folder that is used if no other is named.
 func (d Dir) Creds() string { return filepath.Join(string(d), "creds") }
 
+// Tokens is the token file of the gateway that is used if no other is named.
+func (d Dir) Tokens() string { return filepath.Join(string(d), "tokens.json") }
+
 // Endpoint is the file with the embedded server's URL.
 func (d Dir) Endpoint() string { return filepath.Join(string(d), "endpoint") }
 

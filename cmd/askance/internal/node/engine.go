@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -20,9 +21,12 @@ func (n *Node) openEngine(ctx context.Context) error {
 		engine.WithWorkingDirs(n.cfg.Cwd, n.cfg.WorkingDirs...), engine.WithReminders(n.cfg.Remind),
 		engine.WithReviewerLimits(n.cfg.Reviewers),
 	}
+	groups := gateway.Directory{} // what the log-ins of people over HTTP say of them
 	if n.people != nil {
-		opts = append(opts, engine.WithDirectory(n.people), engine.WithApproverKeys(n.people.ApproverKeys))
+		groups.Next = n.people
+		opts = append(opts, engine.WithApproverKeys(n.people.ApproverKeys))
 	}
+	opts = append(opts, engine.WithDirectory(groups))
 	if n.cfg.Mode != "" {
 		opts = append(opts, engine.WithMode(n.cfg.Mode))
 	}

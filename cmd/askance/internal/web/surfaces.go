@@ -6,6 +6,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agui"
 	"github.com/askance-dev/askance/gateway/api"
+	"github.com/askance-dev/askance/gateway/inbox"
 )
 
 // surfaces is everything that askance serve serves over HTTP.
@@ -20,6 +21,8 @@ func (w *Web) surfaces() ([]gateway.Surface, error) {
 	}
 	return []gateway.Surface{
 		w.health(),
+		w.auth,
+		inbox.New(),
 		rest,
 		chat,
 	}, nil

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/auth"
@@ -28,6 +30,18 @@ type Config struct {
 	Space   *gateway.Space
 	// User is who requests come from where no credentials are set up.
 	User string
+	// Tokens is a token file; "": there is none.
+	Tokens string
+	// OIDC is an identity provider; no Issuer: there is none. Space and Redirect
+	// are filled in.
+	OIDC auth.OIDCConfig
+	// Session is how long a browser stays logged in; 0: the default.
+	Session time.Duration
+	// Public is the URL by which browsers reach the gateway; "": that of the
+	// listener.
+	Public string
+	// Origins are pages elsewhere that may use the gateway from a browser.
+	Origins []string
 	// Cert and Key are files for TLS; "" serves without.
 	Cert, Key string
 	// Insecure permits to listen beyond loopback without TLS.
@@ -45,6 +59,7 @@ type Config struct {
 type Web struct {
 	cfg      Config
 	listener net.Listener
+	auth     *auth.Auth
 	gateway  *gateway.Server
 	http     *http.Server
 	wg       sync.WaitGroup
@@ -66,7 +81,13 @@ func (c Config) Check() error {
 	if onLoopback(c.Address) {
 		return nil
 	}
-	return &Error{"--http " + c.Address + " is not a loopback address, and nobody would have to say who they are: whoever reaches it may act as you, approve calls included; listen on 127.0.0.1"}
+	switch {
+	case c.Tokens == "" && c.OIDC.Issuer == "":
+		return &Error{"--http " + c.Address + " is not a loopback address, and nobody would have to say who they are: whoever reaches it may act as you, approve calls included; make tokens with askance token create, name a provider with --oidc-issuer, or listen on 127.0.0.1"}
+	case c.Cert == "" && !c.Insecure:
+		return &Error{"--http " + c.Address + " is not a loopback address, and without TLS the network sees every token: give --http-cert and --http-key, or say --http-insecure if a proxy in front has TLS"}
+	}
+	return nil
 }
 
 // onLoopback reports whether only this machine reaches an address. A name other
@@ -112,6 +133,10 @@ func Serve(ctx context.Context, cfg Config) (*Web, error) {
 
 // open makes the gateway and what stands behind it.
 func (w *Web) open(ctx context.Context) (*gateway.Server, error) {
+	var err error
+	if w.auth, err = w.authenticator(); err != nil {
+		return nil, err
+	}
 	if err := w.startAgents(ctx); err != nil {
 		return nil, err
 	}
@@ -120,7 +145,7 @@ func (w *Web) open(ctx context.Context) (*gateway.Server, error) {
 		return nil, err
 	}
 	return gateway.New(gateway.Config{
-		Spaces: []*gateway.Space{w.cfg.Space}, Auth: auth.Loopback{Name: w.cfg.User, Space: w.cfg.Space.ID},
+		Spaces: []*gateway.Space{w.cfg.Space}, Auth: w.auth, Login: w.login(), Origins: w.cfg.Origins,
 		Surfaces: surfaces, Log: w.cfg.Log,
 	})
 }
@@ -146,6 +171,7 @@ func listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("http: %w", err)
 	}
+	l = netutil.LimitListener(l, maxConns)
 	if cfg.Cert == "" {
 		return l, nil
 	}
@@ -156,6 +182,9 @@ func listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	}
 	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}), nil
 }
+
+// maxConns is how many connections are served at once; more wait.
+const maxConns = 8192
 
 // URL is where the gateway is.
 func (w *Web) URL() string {

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/message"
+)
+
+// tokening is what askance token is told.
+type tokening struct {
+	file     string
+	roles    []string
+	lifetime time.Duration
+}
+
+func (a *app) token() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "token",
+		Short: "Let people and programs use the HTTP interfaces",
+		Long: `Makes and revokes bearer tokens for the gateway of askance serve. A token has a name,
+under which answers are recorded, a space and roles. Only hashes are kept, in
+tokens.json in the data folder or in --http-tokens; a server that uses the file
+follows changes of it within a second, and ends what a revoked token has open.
+
+Without a token file, and without a provider (askance serve --oidc-issuer), the
+gateway stays on loopback and lets in the local user.`,
+		Example: `  askance token create ann --role approver
+  askance token create support-bot --role runtime --expires 2160h
+  askance token list
+  askance token revoke ann`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	var t tokening
+	c.AddCommand(a.tokenCreate(&t), a.tokenList(&t), a.tokenRevoke(&t))
+	return c
+}
+
+func (a *app) tokenFlags(c *cobra.Command, t *tokening) *cobra.Command {
+	f := c.Flags()
+	f.StringVar(&a.at.data, "data", "", "data folder (default "+defaultData("$HOME")+")")
+	f.StringVar(&t.file, "http-tokens", "", "token file (default tokens.json in the data folder)")
+	return c
+}
+
+// tokenFile is the file.
+func (a *app) tokenFile(t *tokening) (string, error) {
+	switch {
+	case t.file != "":
+		return t.file, nil
+	case a.at.dir() == "":
+		return "", usagef("no data folder is known: name one with --data, or the file with --http-tokens")
+	}
+	return node.Dir(a.at.dir()).Tokens(), nil
+}
+
+func (a *app) tokenCreate(t *tokening) *cobra.Command {
+	c := a.tokenFlags(&cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a token",
+		Long: `Makes a token and prints it, this once: only its hash is kept. Hand it to its owner
+over a channel that you trust. Programs send it as Authorization: Bearer TOKEN;
+people paste it into the log-in page.
+
+A server that was started before there was a token file goes on without tokens until
+it is started anew.`,
+		Example: `  askance token create ann --role approver
+  askance token create team-app --role runtime --role approver --space team
+  askance token create ci --role auditor --expires 24h --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("want one name, for instance: ann")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return a.runTokenCreate(c, *t, args[0]) },
+	}, t)
+	f := c.Flags()
+	f.StringVar(&a.at.space, "space", "default", "space in which the token is good")
+	f.StringArrayVar(&t.roles, "role", nil, "what its owner may do: runtime, approver, operator, auditor or worker; may be repeated")
+	f.DurationVar(&t.lifetime, "expires", 0, "how long the token is good, for instance 720h (default for ever)")
+	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"runtime", "approver", "operator", "auditor", "worker"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func (a *app) runTokenCreate(c *cobra.Command, t tokening, name string) error {
+	switch {
+	case len(t.roles) == 0:
+		return usagef("say what %s may do, for instance: --role approver", name)
+	case t.lifetime < 0:
+		return usagef("--expires is negative")
+	}
+	path, err := a.tokenFile(&t)
+	if err != nil {
+		return err
+	}
+	token := auth.Token{Name: name, Space: a.at.spaceID()}
+	for _, r := range t.roles {
+		token.Roles = append(token.Roles, message.Role(r))
+	}
+	if t.lifetime > 0 {
+		token.Expires = time.Now().Add(t.lifetime)
+	}
+	secret, kept, err := auth.CreateToken(c.Context(), path, token)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return writeJSON(a.out, struct {
+			Token string `json:"token"`
+			ID    string `json:"id"`
+			Name  string `json:"name"`
+			Space string `json:"space"`
+			File  string `json:"file"`
+		}{secret, kept.ID, kept.Name, string(kept.Space), path})
+	}
+	a.notef("%s", a.err.Dim("This token is shown once; only its hash is kept.")+"\n")
+	return a.printf("%s\n", secret)
+}
+
+func (a *app) tokenList(t *tokening) *cobra.Command {
+	return a.tokenFlags(&cobra.Command{
+		Use:     "list",
+		Short:   "List tokens",
+		Long:    "Lists every token that was ever made, and whether it is in force. The tokens themselves are not known.",
+		Example: "  askance token list",
+		Args:    noArgs,
+		RunE: func(_ *cobra.Command, _ []string) error {
+			path, err := a.tokenFile(t)
+			if err != nil {
+				return err
+			}
+			all, err := auth.ListTokens(path)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.document(map[string]any{"tokens": all})
+			}
+			return a.printTokens(all, time.Now())
+		},
+	}, t)
+}
+
+func (a *app) printTokens(all []auth.Token, now time.Time) error {
+	var b strings.Builder
+	for _, t := range all {
+		state := "in force"
+		switch {
+		case !t.Revoked.IsZero():
+			state = "revoked " + t.Revoked.Format(time.DateTime)
+		case !t.InForce(now):
+			state = "expired " + t.Expires.Format(time.DateTime)
+		case !t.Expires.IsZero():
+			state = "until " + t.Expires.Format(time.DateTime)
+		}
+		roles := make([]string, len(t.Roles))
+		for i, r := range t.Roles {
+			roles[i] = string(r)
+		}
+		fmt.Fprintf(&b, "%s  %-20s %-12s %-28s %s\n", t.ID, term.SafeLine(t.Name), t.Space, state, strings.Join(roles, ", "))
+	}
+	return a.printf("%s", b.String())
+}
+
+func (a *app) tokenRevoke(t *tokening) *cobra.Command {
+	return a.tokenFlags(&cobra.Command{
+		Use:   "revoke ID|NAME",
+		Short: "Take tokens back",
+		Long: `Revokes the token with an id, or every token of a name. A server that uses the file
+is told within a second: it refuses the token, ends its streams and the log-ins that
+were made with it. What was done with it stays done.`,
+		Example: "  askance token revoke ann",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || args[0] == "" {
+				return usagef("want one id or name; askance token list shows them")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			path, err := a.tokenFile(t)
+			if err != nil {
+				return err
+			}
+			revoked, err := auth.RevokeTokens(c.Context(), path, args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.document(map[string]any{"tokens": revoked})
+			}
+			for _, r := range revoked {
+				if err := a.printf("Revoked: %s of %s.\n", r.ID, term.SafeLine(r.Name)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}, t)
+}

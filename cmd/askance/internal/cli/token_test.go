@@ -1,0 +1,97 @@
+package cli_test
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+)
+
+// ask sends a GET with a token.
+func askHTTP(t *testing.T, url, token string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
+// TestTokens: made, used at a server, listed, revoked while it runs.
+func TestTokens(t *testing.T) {
+	clean(t)
+	data := filepath.Join(t.TempDir(), "data")
+	made := run(t, "token", "create", "ann", "--role", "approver", "--data", data)
+	ann := strings.TrimSpace(made.out)
+	if made.code != cli.ExitOK || !strings.HasPrefix(ann, "askance_") || !strings.Contains(made.err, "shown once") {
+		t.Fatalf("made: %q, %q", made.out, made.err)
+	}
+	bob := decode[struct{ Token, ID, Name, Space, File string }](t, ok(t, "token", "create", "bob", "--role", "auditor", "--role", "operator", "--expires", "1h", "--json", "--data", data))
+	if bob.Name != "bob" || bob.Space != "default" || bob.File != filepath.Join(data, "tokens.json") {
+		t.Errorf("bob: %+v", bob)
+	}
+	if b, err := os.ReadFile(bob.File); err != nil || strings.Contains(string(b), bob.Token) {
+		t.Errorf("the file has the token, or cannot be read: %v", err)
+	}
+	list := ok(t, "token", "list", "--data", data)
+	if strings.Count(list, "\n") != 2 || !strings.Contains(list, "ann") || !strings.Contains(list, "auditor, operator") || strings.Contains(list, ann) {
+		t.Errorf("list:\n%s", list)
+	}
+	s := serveOn(t, data)
+	for token, want := range map[string]int{ann: 200, bob.Token: 200, "": 401, ann + "x": 401} {
+		if code := askHTTP(t, s.http+"/auth/session", token); code != want {
+			t.Errorf("with %q: %d, want %d", token, code, want)
+		}
+	}
+	if out := ok(t, "token", "revoke", "ann", "--data", data); !strings.HasPrefix(out, "Revoked: ") {
+		t.Errorf("revoke: %s", out)
+	}
+	for deadline := time.Now().Add(10 * time.Second); askHTTP(t, s.http+"/auth/session", ann) != http.StatusUnauthorized; {
+		if time.Now().After(deadline) {
+			t.Fatal("a revoked token is still good")
+		}
+	}
+	fails(t, cli.ExitNotFound, "no token in force", "token", "revoke", "ann", "--data", data)
+	fails(t, cli.ExitUsage, "--role", "token", "create", "cy", "--data", data)
+	fails(t, cli.ExitUsage, "no role", "token", "create", "cy", "--role", "engine", "--data", data)
+	fails(t, cli.ExitUsage, "one name", "token", "create", "--data", data)
+}
+
+// TestServeHTTPBeyondLoopback needs tokens or a provider, and TLS.
+func TestServeHTTPBeyondLoopback(t *testing.T) {
+	clean(t)
+	data := filepath.Join(t.TempDir(), "data")
+	ann := strings.TrimSpace(ok(t, "token", "create", "ann", "--role", "approver", "--data", data))
+	fails(t, cli.ExitUsage, "without TLS", "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0")
+	s := serveOn(t, data, "--http", "0.0.0.0:0", "--http-insecure")
+	u, err := url.Parse(s.http)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := "http://127.0.0.1:" + u.Port()
+	if code := askHTTP(t, at+"/auth/session", ""); code != http.StatusUnauthorized {
+		t.Errorf("a stranger: %d", code)
+	}
+	if code := askHTTP(t, at+"/auth/session", ann); code != http.StatusOK {
+		t.Errorf("ann: %d", code)
+	}
+	for _, args := range [][]string{
+		{"--oidc-issuer", "https://id.example"}, {"--oidc-issuer", "https://id.example", "--oidc-client", "x", "--oidc-role", "approver"},
+		{"--http-session", "-1h"},
+	} {
+		fails(t, cli.ExitUsage, "-", append([]string{"serve", "--data", filepath.Join(data, "other"), "--listen", "127.0.0.1:0"}, args...)...)
+	}
+}
