@@ -26,8 +26,8 @@ type Config struct {
 	// ID tells this process's turns from those of others on the same journal, now
 	// and after a restart. Default "gateway".
 	ID string
-	// Tools are the names of the engine's tools: a frontend cannot bring a tool of
-	// the same name.
+	// Tools are the names of the tools that the engine or its workers run: a
+	// frontend cannot bring a tool of the same name.
 	Tools []string
 	Log   *slog.Logger // nil: none
 }

@@ -125,7 +125,7 @@ func rules(c *scenario) {
 func TestClientContract(t *testing.T) {
 	with(t, map[string]func(*scenario){
 		"partial": partial, "blocked": blocked, "replay": replay, "other answer": otherAnswer, "race": race, "stray": stray,
-		"restart": restart, "other thread": otherThread, "not an approver": notAnApprover, "quorum": quorum,
+		"restart": restart, "without resume": withoutResume, "other thread": otherThread, "not an approver": notAnApprover, "quorum": quorum,
 	})
 }
 
@@ -229,6 +229,22 @@ user: say first | call pay {"to":"acme","amount":42}
 assistant: pay{"to":"acme","amount":42} first
 tool: {"to":"acme","amount":42}
 assistant: pay: success: {"to":"acme","amount":42}`)
+}
+
+// withoutResume: a client that knows nothing of resuming is answered for on
+// another surface, and then goes on.
+func withoutResume(c *scenario) {
+	a := c.everybody()
+	a.say(pay).fine(c.T)
+	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], message.AnswerApprove, "")
+	e := a.run(map[string]any{"forget": true, "say": "say and now"}).fine(c.T)
+	e.says(c.T, `
+user: call pay {"to":"acme","amount":42}
+assistant: pay{"to":"acme","amount":42}
+tool: {"to":"acme","amount":42}
+assistant: pay: success: {"to":"acme","amount":42}
+user: say and now
+assistant: and now`)
 }
 
 // otherThread: an answer counts in its own thread alone, and a thread has one
@@ -400,4 +416,29 @@ func state(c *scenario) {
 		c.Errorf("state %v", e.State)
 	}
 	a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
+}
+
+// TestClientExpiry: past its time a question can be cancelled, which the older
+// client does not know.
+func TestClientExpiry(t *testing.T) {
+	for _, alias := range []string{"agui-1", "agui-0"} {
+		t.Run(alias, func(t *testing.T) {
+			s, n := newStageIn(t, []gatewaytest.Option{gatewaytest.Policy(expiring1s)}), startNode(t, alias)
+			a := n.agent(s, gatewaytest.Everything, "t")
+			e := a.say("call ship {}").fine(t)
+			i := e.Interrupts[0]
+			s.until("t", 0)
+			if e = a.resume(entry(i, yes)); e.Rejected == nil || !strings.Contains(e.Rejected.Message, "expired") {
+				t.Fatalf("answered too late: %+v %+v", e.Rejected, e.RunErrors)
+			}
+			e = a.run(map[string]any{"forget": true, "resume": []any{entry(i, yes)}})
+			if len(e.RunErrors) != 1 || e.RunErrors[0].Code != "interrupt_expired" {
+				t.Fatalf("answered too late: %+v %+v", e.Rejected, e.RunErrors)
+			}
+			e = a.run(map[string]any{"forget": alias == "agui-0", "resume": []any{entry(i, nil)}}).fine(t)
+			if !strings.Contains(e.words(), "ship: denied") {
+				t.Errorf("the client has\n%s", e.words())
+			}
+		})
+	}
 }

@@ -84,12 +84,14 @@ func TestAnswersRace(t *testing.T) {
 	}
 }
 
+// expiring1s are the rules of a world in which the tool ship asks for a second.
+var expiring1s = strings.Replace(gatewaytest.Rules, "tool: [ship, browse], behavior: ask}", "tool: [ship, browse], behavior: ask, expiry: 1s}", 1)
+
 // TestExpired: a question that nobody answered in time can be cancelled, not
 // answered, and does not block who does not know of it.
 func TestExpired(t *testing.T) {
-	rules := strings.Replace(gatewaytest.Rules, "{name: sensitive, tool: [ship, browse], behavior: ask}", "{name: sensitive, tool: [ship, browse], behavior: ask, expiry: 1s}", 1)
 	for _, version := range []string{wire.Version, ""} {
-		s := newStageIn(t, []gatewaytest.Option{gatewaytest.Policy(rules)})
+		s := newStageIn(t, []gatewaytest.Option{gatewaytest.Policy(expiring1s)})
 		c := s.client(gatewaytest.Everything, "t").said("call ship {}")
 		c.version = version
 		c.talk().is(t, "interrupt")

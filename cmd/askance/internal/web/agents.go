@@ -6,6 +6,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/agent/script"
+	"github.com/askance-dev/askance/message"
 )
 
 // DemoAgent is the name of the agent without a model.
@@ -28,7 +29,9 @@ func (w *Web) startAgents(ctx context.Context) error {
 	}
 	cfg := agent.Config{As: w.cfg.Space.As, Agents: w.cfg.Agents, ID: w.cfg.AgentID, Log: w.cfg.Log}
 	for _, t := range w.cfg.Space.Tools {
-		cfg.Tools = append(cfg.Tools, t.Name)
+		if t.Placement != message.PlaceExternal { // a frontend may run those
+			cfg.Tools = append(cfg.Tools, t.Name)
+		}
 	}
 	r, err := agent.New(cfg)
 	if err != nil {
