@@ -31,9 +31,9 @@ const (
 //   - Propose, Report and Interrupt are answered with the present state.
 //   - Emit stores nothing twice within two minutes: events without an id are
 //     given one before the first try.
-//   - Answer, sent again after it has won, is refused by the engine (the
-//     question is closed); the client sees its own vote in the call and returns
-//     the call as if the first answer had arrived.
+//   - Answer is given an id before the first try, unless it has one: sent again
+//     after it was taken, it is answered with the call as it stands, also if it
+//     was an edit that asks anew.
 //   - Settle and Revoke, sent again after they have worked, can be answered
 //     ErrState, ErrSuperseded or ErrFinished: the error has the call as it
 //     stands. Only an ErrUnknownOutcome before leaves anything open.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nuid"
 )
 
 // Propose implements engine.Client.
@@ -126,6 +127,9 @@ func (c *Client) Report(ctx context.Context, r message.ReportRequest) (*message.
 
 // Answer implements engine.Client.
 func (c *Client) Answer(ctx context.Context, a message.Answer) (*message.Call, error) {
+	if a.ID == "" {
+		a.ID = nuid.Next() // what is sent again is known by it
+	}
 	call, unsure, err := do[*message.Call](ctx, c, OpAnswer, a, 0)
 	var e *message.Error
 	if unsure && errors.As(err, &e) && voted(e.Call, c.by.Name, a) {
@@ -140,6 +144,9 @@ func voted(call *message.Call, name string, a message.Answer) bool {
 		return false
 	}
 	for _, v := range call.Votes {
+		if a.ID != "" && v.ID == a.ID && v.By.Name == name {
+			return true
+		}
 		if v.By.Role == message.RoleApprover && v.By.Name == name && v.Digest == a.Digest && v.Kind == a.Kind && (v.Kind != message.AnswerReject || v.Feedback == a.Feedback) && v.Note == a.Note && v.To == a.To && sameInput(call, v, a) {
 			return true
 		}

@@ -95,7 +95,7 @@ func (w *world) engineOn(nc *nats.Conn, sp space, o bus.ServiceOptions, wrap ...
 	for _, t := range sp.tools {
 		known = append(known, t.Tool)
 	}
-	policy, err := permission.Compile(permission.Policy{Rules: sp.rules}, permission.Options{Tools: known})
+	policy, err := permission.Compile(permission.Policy{Rules: sp.rules}, permission.Options{Tools: known, Enforced: engine.Duties()})
 	if err != nil {
 		w.t.Fatal(err)
 	}

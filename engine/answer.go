@@ -22,6 +22,9 @@ func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Ans
 	c, err := e.update(ctx, "answer", a.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		late = false
 		c, now := m.Call(), stamp()
+		if again, err := taken(c, by, a); again || err != nil {
+			return cmp.Or(err, errNoChange)
+		}
 		a, err := seenBy(c, a)
 		if err != nil {
 			return err
@@ -93,6 +96,9 @@ func (e *Engine) takeAnswer(ctx context.Context, m *toolcall.Machine, vote messa
 
 var answerKinds = []message.AnswerKind{message.AnswerApprove, message.AnswerReject, message.AnswerForTool, message.AnswerAbstain, message.AnswerHandOver}
 
+// maxAnswerID bounds the id that a sender gives to an answer.
+const maxAnswerID = 128
+
 func checkAnswer(a message.Answer) error {
 	bad := func(code message.Code, what, hint string) error {
 		return &message.Error{Code: code, What: what, Hint: hint}
@@ -100,6 +106,8 @@ func checkAnswer(a message.Answer) error {
 	switch {
 	case !slices.Contains(answerKinds, a.Kind):
 		return bad(message.CodeInvalid, fmt.Sprintf("kind is %q", a.Kind), "use approve, reject, answer, abstain or hand_over")
+	case len(a.ID) > maxAnswerID:
+		return bad(message.CodeTooLarge, fmt.Sprintf("answer_id has %d bytes, the limit is %d", len(a.ID), maxAnswerID), "use a short random one")
 	case a.Digest == "":
 		return bad(message.CodeInvalid, "digest is empty", "name the digest of the question that was shown")
 	case a.Input != nil && a.Kind != message.AnswerApprove:

@@ -26,7 +26,7 @@ func (e *Engine) noteLate(ctx context.Context, by message.Principal, r message.R
 		}
 		f := e.fact(by, stamp().At)
 		res := r.Result
-		f.Call, f.Note = rec.Fact.Call, &message.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: digest}
+		f.Call, f.Note = rec.Fact.Call, &message.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: rec.Fact.Call.SealResult(digest)}
 		f.Call.Seq = 0
 		if _, err = e.append(ctx, f, rec.Seq); err == nil {
 			e.schedule(f.Call, 0) // the timers that were set for the fact before are void

@@ -133,7 +133,10 @@ func (e *Engine) anyEnded(ctx context.Context, ids []message.LeaseID) (bool, err
 
 // allowedBy notes the leases that a decision relies on.
 func allowedBy(d *message.Decision, on []message.LeaseID) {
-	if d.Behavior == message.BehaviorAllow && len(on) > 0 {
-		d.Lease, d.Besides = on[0], on[1:]
+	if d.Behavior != message.BehaviorAllow || len(on) == 0 {
+		return
+	}
+	if d.Lease = on[0]; len(on) > 1 {
+		d.Besides = on[1:]
 	}
 }

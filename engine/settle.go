@@ -85,13 +85,13 @@ func (e *Engine) report(ctx context.Context, by message.Principal, r message.Rep
 		switch {
 		case c.Runtime != by.Name && by.Role == message.RoleRuntime:
 			return &message.Error{Code: message.CodeForeign, What: "the session belongs to another runtime", Hint: "report results of your own sessions only"}
-		case !c.Open() && c.ResultDigest == digest:
+		case !c.Open() && c.IsResult(digest):
 			return errNoChange
 		case c.Open() && c.Placement != message.PlaceExternal:
 			return &message.Error{Code: message.CodeState, Call: c.Clone(), What: "the call is not external: its result comes from its worker", Hint: "only results of external tools are reported"}
 		}
 		res := r.Result
 		res.ID, res.Name = c.Call, c.Tool
-		return m.Step(toolcall.Resulted{Base: stamp(), Attempt: c.Attempt.Number, Result: res, Digest: digest})
+		return m.Step(toolcall.Resulted{Base: stamp(), Attempt: c.Attempt.Number, Result: res, Digest: c.SealResult(digest)})
 	})
 }

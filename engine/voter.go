@@ -26,7 +26,7 @@ func (e *Engine) voter(by message.Principal) *voter { return &voter{e: e, by: by
 // and how far the question's plan has come.
 func (v *voter) vote(ctx context.Context, c *message.Call, a message.Answer, at time.Time) message.Vote {
 	out := message.Vote{
-		Kind: a.Kind, By: v.by, At: at, Digest: a.Digest, Signature: a.Signature,
+		ID: a.ID, Kind: a.Kind, By: v.by, At: at, Digest: a.Digest, Signature: a.Signature,
 		Note: a.Note, To: a.To, Rules: fromSession(c, a.Rules), Step: stepAt(c, at),
 	}
 	if c.Question != nil && c.Question.Requirement.NeedsGroups() {
@@ -151,4 +151,21 @@ func lastWord(c *message.Call, vote message.Vote, a message.Answer) (again bool,
 		return false, nil
 	}
 	return false, &message.Error{Code: message.CodeConflict, Call: c.Clone(), What: vote.By.Name + " has answered this question before: " + string(last.Kind), Hint: "it can still be rejected; else leave it to the others"}
+}
+
+// taken reports whether this very answer was taken before and is only sent
+// again, because its reply was lost. The same id for another answer is a
+// conflict.
+func taken(c *message.Call, by message.Principal, a message.Answer) (bool, error) {
+	if a.ID == "" {
+		return false, nil
+	}
+	i := slices.IndexFunc(c.Votes, func(v message.Vote) bool { return v.ID == a.ID && v.By.Name == by.Name })
+	switch {
+	case i < 0:
+		return false, nil
+	case c.Votes[i].Kind == a.Kind && c.Votes[i].Digest == a.Digest:
+		return true, nil
+	}
+	return false, &message.Error{Code: message.CodeConflict, Call: c.Clone(), What: "another answer of " + by.Name + " to this call has the same answer_id", Hint: "give each answer an id of its own"}
 }

@@ -170,7 +170,7 @@ func (e *Engine) resultOf(ctx context.Context, by message.Principal, tool string
 		if err := ofTool("result", c, tool); err != nil {
 			return err
 		}
-		if owns(c, by, r.Attempt, r.Claim) && c.ResultDigest == digest && !c.Open() {
+		if owns(c, by, r.Attempt, r.Claim) && c.IsResult(digest) && !c.Open() {
 			return errNoChange
 		}
 		if c.Open() && c.Attempt.Number == r.Attempt && c.Attempt.Worker != by.Name {
@@ -178,7 +178,7 @@ func (e *Engine) resultOf(ctx context.Context, by message.Principal, tool string
 		}
 		res := r.Result
 		res.ID, res.Name = c.Call, c.Tool
-		return m.Step(toolcall.Resulted{Base: stamp(), Attempt: r.Attempt, Claim: r.Claim, Result: res, Digest: digest})
+		return m.Step(toolcall.Resulted{Base: stamp(), Attempt: r.Attempt, Claim: r.Claim, Result: res, Digest: c.SealResult(digest)})
 	})
 	switch {
 	case err == nil:

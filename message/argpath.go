@@ -39,14 +39,3 @@ func pathStep(rest string) (step, after string, ok bool) {
 	}
 	return rest[:end], rest[end:], ok && end > 0
 }
-
-// stepsBelow gives what is left of the paths behind a member.
-func stepsBelow(paths [][]string, name string) [][]string {
-	var out [][]string
-	for _, p := range paths {
-		if p[0] == name || p[0] == anyMember {
-			out = append(out, p[1:])
-		}
-	}
-	return out
-}

@@ -62,7 +62,9 @@ type Call struct {
 
 	Result *ToolResultBlock `json:"result,omitzero"`
 	// ResultDigest is the SHA-256 of the result as its sender gave it: the same
-	// result sent again gets the same answer, another one is refused.
+	// result sent again gets the same answer, another one is refused. Of a call
+	// that hides arguments it is an HMAC of that (see SealResult): a result may
+	// repeat a short secret, which could be guessed from a bare hash.
 	ResultDigest string `json:"result_digest,omitzero"`
 
 	ProposedAt time.Time `json:"proposed_at"`

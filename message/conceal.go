@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -95,13 +96,13 @@ func spots(input string, paths []string) []spot {
 	if strictjson.KindOf([]byte(input)) != "object" || strictjson.Check([]byte(input), strictjson.MaxBytes(len(input)+1)) != nil {
 		return whole
 	}
-	var split [][]string
+	var split []rest
 	for _, p := range paths {
 		steps, ok := hiddenPath(p)
 		if !ok || len(steps) == 0 {
 			return whole
 		}
-		split = append(split, steps)
+		split = append(split, rest{steps: steps})
 	}
 	found, err := appendSpots(nil, []byte(input), 0, "args", split)
 	if err != nil {
@@ -111,46 +112,85 @@ func spots(input string, paths []string) []spot {
 }
 
 // appendSpots looks through one value, which begins at offset. A path that
-// names a member of an array means that member of every element: hiding too
-// much is the safe side.
-func appendSpots(out []spot, value []byte, offset int, place string, paths [][]string) ([]spot, error) {
+// names a member of an array means that member of every element, and where a
+// path leads into a text, a number, a boolean or null, that is hidden as a
+// whole: hiding too much is the safe side.
+func appendSpots(out []spot, value []byte, offset int, place string, paths []rest) ([]spot, error) {
 	var parts []strictjson.Member
 	var err error
-	kind := strictjson.KindOf(value)
-	switch kind {
-	case "object":
-		parts, err = strictjson.Members(value)
-	case "array":
+	array := strictjson.KindOf(value) == "array"
+	if array {
 		parts, err = strictjson.Items(value)
-	default:
-		return out, nil
+	} else {
+		parts, err = strictjson.Members(value)
 	}
 	for i, p := range parts {
 		name := p.Name
-		if kind == "array" {
+		if array {
 			name = strconv.Itoa(i)
 		}
-		below, start := stepsBelow(paths, name), offset+p.Offset
-		if kind == "array" {
-			below = append(below, paths...)
+		below, start, leaf := under(paths, name), offset+p.Offset, !holds(p.Value)
+		hide := ends(below) || leaf && slices.ContainsFunc(below, rest.cuts)
+		if array {
+			hide = hide || leaf && slices.ContainsFunc(paths, rest.namesMember)
+			below = append(below, everyElement(paths)...)
 		}
 		at := place + "[" + strconv.Quote(name) + "]"
 		switch {
-		case ends(below):
+		case hide:
 			out = append(out, spot{start, start + len(p.Value), at})
-		case len(below) > 0 && err == nil:
+		case len(below) > 0 && !leaf && err == nil:
 			out, err = appendSpots(out, p.Value, start, at, below)
 		}
 	}
 	return out, err
 }
 
-// ends reports whether one of the paths is walked to its end.
-func ends(paths [][]string) bool {
+// rest is what is left of a path below some value.
+type rest struct {
+	steps []string
+	// wide: it is meant for the elements of an array by its star alone, and was
+	// carried on below them. It hides what it names there, and cuts nothing off.
+	wide bool
+}
+
+// cuts reports whether a value below which the path leads is hidden where there
+// is nothing below.
+func (r rest) cuts() bool { return !r.wide }
+
+// namesMember reports whether a path goes on with the name of a member, and not
+// with the number of an element or a star.
+func (r rest) namesMember() bool {
+	return !r.wide && strings.Trim(r.steps[0], "0123456789") != "" && r.steps[0] != anyMember
+}
+
+// under gives what is left of the paths behind a member.
+func under(paths []rest, name string) []rest {
+	var out []rest
 	for _, p := range paths {
-		if len(p) == 0 {
-			return true
+		if p.steps[0] == name || p.steps[0] == anyMember {
+			out = append(out, rest{p.steps[1:], p.wide})
 		}
 	}
-	return false
+	return out
+}
+
+// everyElement carries paths into an array on to each of its elements.
+func everyElement(paths []rest) []rest {
+	out := slices.Clone(paths)
+	for i := range out {
+		out[i].wide = out[i].wide || out[i].steps[0] == anyMember
+	}
+	return out
+}
+
+// holds reports whether a value can have something below it.
+func holds(value []byte) bool {
+	kind := strictjson.KindOf(value)
+	return kind == "object" || kind == "array"
+}
+
+// ends reports whether one of the paths is walked to its end.
+func ends(paths []rest) bool {
+	return slices.ContainsFunc(paths, func(p rest) bool { return len(p.steps) == 0 })
 }

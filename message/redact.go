@@ -2,6 +2,9 @@ package message
 
 import (
 	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -73,6 +76,27 @@ func (c *Call) Redacted() *Call {
 		d.Result = &r
 	}
 	return d
+}
+
+// resultDomain keeps the HMAC of a result's digest from being any other HMAC.
+const resultDomain = "askance-result-v1\x00"
+
+// SealResult is what is kept of the digest of the call's result, "sha256:…": the
+// digest itself or, of a call that hides arguments, "hmac-sha256:…" of it under
+// the salt of the question.
+func (c *Call) SealResult(digest string) string {
+	q := c.Question
+	if q == nil || len(q.Hidden) == 0 || q.Salt == "" || digest == "" {
+		return digest
+	}
+	m := hmac.New(sha256.New, []byte(q.Salt))
+	m.Write([]byte(resultDomain + digest)) // never fails
+	return "hmac-sha256:" + hex.EncodeToString(m.Sum(nil))
+}
+
+// IsResult reports whether digest is that of the call's result.
+func (c *Call) IsResult(digest string) bool {
+	return digest != "" && (c.ResultDigest == c.SealResult(digest) || c.ResultDigest == digest) // bare in facts of an earlier release
 }
 
 // minHidden is how long a hidden text must be to be looked for in a result:

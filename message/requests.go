@@ -44,6 +44,10 @@ type ProposeReply struct {
 type Answer struct {
 	V int `json:"v,omitzero"`
 	Key
+	// ID, if the sender gives one, is the same when the same answer is sent again:
+	// what has been taken already is then answered with the present call. At most
+	// 128 bytes, random.
+	ID     string     `json:"answer_id,omitzero"`
 	Digest string     `json:"digest"`
 	Kind   AnswerKind `json:"kind"`
 	// Input, with kind approve, replaces the arguments; the policy decides again.

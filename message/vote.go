@@ -19,6 +19,7 @@ const (
 // Vote is an answer as facts keep it. By.Auth says how the person was
 // authenticated.
 type Vote struct {
+	ID       string     `json:"answer_id,omitzero"` // of the answer, if its sender gave one
 	Kind     AnswerKind `json:"kind"`
 	By       Principal  `json:"by"`
 	At       time.Time  `json:"at"`

@@ -19,6 +19,9 @@ func redactCases() []testCase[*world] {
 		{"calls that are not decided", hiddenUndecided},
 		{"streamed arguments", hiddenStreamed},
 		{"edited around", hiddenEdited},
+		{"a path that leads through a text", hiddenThroughText},
+		{"a result is not guessed from its digest", hiddenResultDigest},
+		{"an answer that is sent again", answeredAgain},
 	}
 }
 
@@ -159,6 +162,88 @@ func hiddenEdited(w *world) {
 	w.wantPath(d.Call.Key, "propose+ask approve+start result")
 	if same := w.policy.Redacts(); !same {
 		w.Error(errors.New("the policy of the test hides nothing"))
+	}
+}
+
+// hiddenThroughText: what a path would lead through is hidden as a whole.
+func hiddenThroughText(w *world) {
+	w.policy.use(w, rule("card", func(r *permission.Rule) { r.Redact = []string{"args.card.number"} }))
+	e := w.engine()
+	e.propose(call("c", deploy, `{"card":"`+secret+`","n":1}`))
+	e.wantHidden()
+	shown, err := e.ann().Show(w.Context(), message.ShowRequest{Key: w.key("c")})
+	w.must(err)
+	q := shown.Call
+	if d, err := q.Question.Digest(); err != nil || d != q.Digest {
+		w.Errorf("the digest cannot be recomputed from what is shown: %s, %v", d, err)
+	}
+	e.answers("ann", edit(q, strings.Replace(q.Input, `"n":1`, `"n":2`, 1)))
+	if c, want := e.finishedFor(message.RoleRuntime, q.Key), `{"card":"`+secret+`","n":2}`; c.Input != want {
+		w.Errorf("%s runs, want %s", c.Input, want)
+	}
+	e.wantHidden()
+}
+
+func hiddenResultDigest(w *world) {
+	w.policy.use(w, append(rules(), rule("card", func(r *permission.Rule) { r.Tools, r.Redact = []string{askRemote}, []string{"args.pin"} }))...)
+	e := w.engine()
+	open := e.submit("a", remote)
+	e.start(open, "w1", "x")
+	e.answers("ann", approve(e.ask("b", askRemote, `{"pin":"`+secret+`"}`)))
+	hidden := w.known(w.key("b")) // as its worker gets it
+	e.start(hidden, "w1", "y")
+	for claim, c := range map[string]*message.Call{"x": open, "y": hidden} {
+		for range 2 { // the same result again gets the same answer
+			r, err := e.worker("w1").Result(w.Context(), resultRequest(c, claim, secret))
+			if err != nil || !r.Stored {
+				w.Errorf("the result of %s: %+v, %v", c.Key, r, err)
+			}
+		}
+		other, err := e.worker("w1").Result(w.Context(), resultRequest(c, claim, "another"))
+		if err != nil || other.Stored {
+			w.Errorf("another result of %s: %+v, %v", c.Key, other, err)
+		}
+	}
+	bare, sealed := e.finished(open.Key).ResultDigest, e.finished(hidden.Key).ResultDigest
+	if !strings.HasPrefix(bare, "sha256:") || sealed != w.known(hidden.Key).SealResult(bare) || strings.Contains(sealed, strings.TrimPrefix(bare, "sha256:")) || !strings.HasPrefix(sealed, "hmac-sha256:") {
+		w.Errorf("the digests of the same result are %s and %s", bare, sealed)
+	}
+	text, err := json.Marshal(w.records())
+	w.must(err)
+	if strings.Count(string(text), bare) != strings.Count(string(text), `"result_digest":"`+bare) {
+		w.Errorf("the bare digest stands in a note")
+	}
+}
+
+// answeredAgain: an answer with an id is taken once, whatever became of the
+// question, and its id is no key to anything else.
+func answeredAgain(w *world) {
+	w.policy.use(w, rule("pin", func(r *permission.Rule) { r.Redact, r.Quorum = []string{"args.pin"}, 2 }))
+	e, other := w.engine(), w.engine()
+	e.propose(call("c", deploy, `{"pin":"`+secret+`","n":1}`))
+	shown, err := e.ann().Show(w.Context(), message.ShowRequest{Key: w.key("c")})
+	w.must(err)
+	q := shown.Call
+	a := edit(q, strings.Replace(q.Input, `"n":1`, `"n":2`, 1))
+	a.ID = "one"
+	after := e.answers("ann", a)
+	size := len(w.records())
+	if again := other.answers("ann", a); again.Digest != after.Digest || len(again.Votes) != 1 {
+		w.Errorf("sent again it gives %s, want the question %s", describe(again), after.Digest)
+	}
+	w.wantSize(size)
+	e.refuses("bob", a, message.ErrDigest)
+	no := reject(after)
+	no.ID = "one"
+	e.refuses("ann", no, message.ErrConflict)
+	no.ID = strings.Repeat("x", 129)
+	e.refuses("ann", no, message.ErrTooLarge)
+	b := approve(after)
+	b.ID = "two"
+	e.answers("bob", b)
+	e.finished(q.Key)
+	if c := e.answers("bob", b); c.State != message.ToolCallFinished || c.Result.State != message.ToolResultSuccess {
+		w.Errorf("sent again after the end it gives %s", describe(c))
 	}
 }
 

@@ -1,0 +1,47 @@
+package bus_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// An edit around hidden values whose answer is lost is not edited twice, and
+// whoever sent it hears that it counts: the question that it made has other
+// marks, so that neither digest nor arguments tell it.
+func TestLostAnswerToHiddenEdit(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		sp := testSpace()
+		sp.rules = []permission.Rule{{Name: "money", Tools: []string{pay}, Behavior: message.BehaviorAsk, Quorum: 2, Redact: []string{"args.pin"}}}
+		var left atomic.Int32
+		w.engineOf(sp, bus.ServiceOptions{}, func(s bus.Surface) bus.Surface { return forgetful{s, &left} })
+		bot, ann := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann")
+		propose(t, bot, toolCall("c1", pay, `{"pin":"0815","n":1}`))
+		show, err := ann.Show(t.Context(), message.ShowRequest{Key: callKey("c1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := show.Call
+		input := strings.Replace(q.Input, `"n":1`, `"n":2`, 1)
+		left.Store(2)
+		c, err := ann.Answer(t.Context(), message.Answer{Key: q.Key, Digest: q.Digest, Kind: message.AnswerApprove, Input: &input})
+		if err != nil {
+			t.Fatalf("the edit that was sent three times: %v", err)
+		}
+		if len(c.Votes) != 1 || !c.Votes[0].Edited || c.Digest == q.Digest || c.State != message.ToolCallAsking || strings.Contains(c.Input, "0815") {
+			t.Errorf("the edited call is %s with %+v", c.State, c.Votes)
+		}
+		// The same edit as another answer is one to a question that is gone.
+		if _, err := ann.Answer(t.Context(), message.Answer{Key: q.Key, Digest: q.Digest, Kind: message.AnswerApprove, Input: &input}); message.AsError("", err).Code != message.CodeDigest {
+			t.Errorf("edited once more: %v", err)
+		}
+	})
+}
