@@ -20,8 +20,13 @@ const (
 	operatorName = "omar"
 )
 
-// requestLimit bounds one try of a request: engines die while they handle it.
-const requestLimit = 500 * ms
+// requestLimit bounds the first try of a request: engines die while they handle
+// it. Later ones get more, up to maxLimit: on a machine with too much to do an
+// engine that lives may need that long for each.
+const (
+	requestLimit = 500 * ms
+	maxLimit     = 10 * time.Second
+)
 
 // client is one connection of one principal. Its methods try again until
 // somebody has answered for good, as programs that use askance do.
@@ -61,8 +66,8 @@ func temporary(err error) bool {
 	return errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// persist sends a request until it is answered for good, each time with a limit;
-// tries counts from 1.
+// persist sends a request until it is answered for good, the first time with this
+// limit; tries counts from 1.
 func persist[T any](limit time.Duration, what string, f func(ctx context.Context) (T, error)) (out T, tries int, err error) {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
@@ -76,9 +81,13 @@ func persist[T any](limit time.Duration, what string, f func(ctx context.Context
 			return out, tries, err
 		}
 		select {
-		case <-pause.C:
-		case <-deadline.C:
+		case <-deadline.C: // a tick may be due as well
 			return out, tries, fmt.Errorf("%s: nobody answers: %w", what, err)
+		default:
+		}
+		<-pause.C
+		if tries%4 == 0 {
+			limit = max(limit, min(2*limit, maxLimit))
 		}
 	}
 }

@@ -49,6 +49,7 @@ func (w *world) serve(name string, more ...string) *process {
 	argv := append([]string{
 		bin.askance, "serve", "--data", w.file("data-" + name), "--space", string(space), "--keys", w.file("engine.key"),
 		"--policy", w.file("policy.yaml"), "--tools", w.file("tools.yaml"), "--log-level", "info",
+		"--http", "off", "--checkpoint-every", "500ms", "--checkpoint-records", "100", // so that kills strike engines that sign
 	}, more...)
 	p := w.process(name, servesSign, argv...)
 	p.restarts = maxRestarts

@@ -74,6 +74,7 @@ func (s *stage) finish() {
 	s.verify(true)
 	s.settleAll()
 	s.verify(false)
+	s.proved()
 	s.report()
 }
 
@@ -84,6 +85,6 @@ func (s *stage) report() {
 	if n := s.restarts(); n > 0 {
 		s.t.Logf("%d times an engine asked to be started again later", n)
 	}
-	s.t.Logf("%d kills: %d calls, %d attempts, %d effects, %d outcomes unknown (%d of remote tools), %d acknowledgements found in the journal",
-		t.kills, t.calls, t.attempts, t.effects, t.unknown, t.unknownRemote, t.acked)
+	s.t.Logf("%d kills: %d calls, %d attempts, %d effects, %d outcomes unknown (%d of remote tools), %d acknowledgements found in the journal, %d checkpoints",
+		t.kills, t.calls, t.attempts, t.effects, t.unknown, t.unknownRemote, t.acked, t.checkpoints)
 }

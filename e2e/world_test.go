@@ -52,7 +52,7 @@ type world struct {
 
 // tally is what a test prints in the end.
 type tally struct {
-	kills, calls, attempts, effects, unknown, unknownRemote, acked int
+	kills, calls, attempts, effects, unknown, unknownRemote, acked, checkpoints int
 }
 
 // newWorld makes the files; processes are added by its methods.

@@ -10,8 +10,9 @@
 // hit all of it. As long as it runs it shares a lock, so that whoever wants to
 // know what it has done can wait until it does nothing any more: see [Idle].
 //
-// A line is one write, so that a kill cannot halve it, and is synced. Nothing
-// keeps one that is not idempotent from having its effect twice: to show that is
+// A line is one write, so that a kill cannot halve it, and is synced. Effects are
+// written under a lock: whoever reads while another one writes may see half of a
+// line that crosses a page. Nothing keeps one that is not idempotent from having its effect twice: to show that is
 // what it is for.
 package effect
 
@@ -110,17 +111,18 @@ func run(dir string, idempotent bool, in io.Reader) error {
 	return nil
 }
 
-// effect is the effect: one line, unless the key has one already.
+// effect is the effect: one line; of an idempotent tool, unless the key has one
+// already.
 func (m Mark) effect(dir string, idempotent bool) error {
 	path := filepath.Join(dir, EffectsFile)
-	if !idempotent {
-		return m.append(path)
-	}
 	lock := flock.New(path + ".lock")
 	if err := lock.Lock(); err != nil {
 		return err
 	}
 	defer func() { _ = lock.Unlock() }() // the process ends anyway
+	if !idempotent {
+		return m.append(path)
+	}
 	marks, err := Read(path)
 	if err != nil {
 		return err

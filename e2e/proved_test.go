@@ -1,0 +1,90 @@
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// receiptsEach is of how many calls of each tool a receipt is made.
+const receiptsEach = 2
+
+// proved has an auditor prove everything, with the command that auditors use: the
+// journal is what engines wrote, each fact in its chain and under a checkpoint,
+// whatever was killed while it was written or signed; and what became of calls is
+// proved by files alone.
+func (w *world) proved() {
+	w.t.Helper()
+	at := []string{"--nats", w.url, "--space", string(space), "--as", "auditor"}
+	w.audit(append([]string{"checkpoint"}, at...)...)
+	out := w.audit(append([]string{"verify", "--json", "--key", w.file("engine.pub")}, at...)...)
+	var r proof.Report
+	if err := strictjson.Unmarshal([]byte(out), &r); err != nil {
+		w.t.Fatalf("audit verify: %v\n%s", err, out)
+	}
+	if !r.OK || r.Facts == 0 || r.Chained != r.Facts || r.Checkpoints == 0 || r.CoverFrom != 1 { // the journal may go on meanwhile
+		w.t.Errorf("audit verify: %+v", r)
+	}
+	w.tally.checkpoints = int(r.Checkpoints)
+	made := map[string]int{}
+	for _, c := range w.obs.all() {
+		if !struckOnce(w.obs.history(c.Key)) || made[c.Tool] >= receiptsEach {
+			continue
+		}
+		made[c.Tool]++
+		w.receipt(c, at)
+	}
+	if len(made) == 0 {
+		w.t.Error("no call was ever started: no receipt was made")
+	}
+}
+
+// struckOnce reports whether the call was started, so that a kill could strike it.
+func struckOnce(records []message.Record) bool {
+	for _, r := range records {
+		if took(r.Fact, toolcall.Start) {
+			return true
+		}
+	}
+	return false
+}
+
+// receipt makes the receipt of a call that has ended, and checks it without a
+// server.
+func (w *world) receipt(c *message.Call, at []string) {
+	w.t.Helper()
+	file := w.file("call.receipt")
+	w.audit(append([]string{"receipt", keyPath(c.Key), "--output", file}, at...)...)
+	out := w.audit("check", file, "--json", "--key", w.file("engine.pub"))
+	var checked proof.Checked
+	if err := strictjson.Unmarshal([]byte(out), &checked); err != nil || !checked.Ended || !checked.Whole || checked.Key != c.Key || checked.Story.State != c.State || checked.Story.ResultDigest != c.ResultDigest {
+		w.t.Errorf("%s: the receipt proves something else: %v\n%s", describe(c), err, out)
+	}
+	if err := os.Remove(file); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// audit runs the audit command until an engine answers, and wants it to end well.
+func (w *world) audit(args ...string) string {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		out, errs, err := command(ctx, append([]string{"audit"}, args...)...)
+		if err == nil {
+			return out
+		}
+		if ctx.Err() != nil || !strings.Contains(err.Error(), "exit status 5") { // try later
+			w.t.Errorf("askance audit %v: %v\n%s%s", args, err, out, errs)
+			return out
+		}
+		<-time.After(100 * ms)
+	}
+}
