@@ -22,6 +22,7 @@ FUZZ := \
   bus:FuzzToken \
   cmd/askance/internal/argtree:FuzzRender \
   cmd/askance/internal/audit:FuzzLines \
+  gateway/agent:FuzzThread \
   gateway/agent/chatstream:FuzzTurns \
   gateway/agui:FuzzInput \
   cmd/askance/internal/cli:FuzzSettings \

@@ -15,6 +15,7 @@ import (
 const (
 	noteOpened = "askance.turn.opened"
 	noteClosed = "askance.turn.closed"
+	noteStarts = "askance.runner.starts"
 )
 
 // note names a turn and who began it.
@@ -43,6 +44,21 @@ func (n notes) session() message.SessionID { return message.SessionID("askance.t
 
 func (n notes) opened(ctx context.Context, t note) error { return n.write(ctx, noteOpened, t) }
 func (n notes) closed(ctx context.Context, t note) error { return n.write(ctx, noteClosed, t) }
+
+// bind makes the notes' session this runner's, before anybody else can have it.
+func (n notes) bind(ctx context.Context) error {
+	e, err := custom(noteStarts, struct {
+		V int `json:"v"`
+	}{1})
+	if err != nil {
+		return err
+	}
+	err = emit(ctx, n.as, n.session(), "turns", e)
+	if errors.Is(err, message.ErrForeign) {
+		return &message.Error{Code: message.CodeForeign, Op: "start runner", What: "the session " + string(n.session()) + " is somebody else's", Hint: "give the runner another ID", Err: err}
+	}
+	return err
+}
 
 func (n notes) write(ctx context.Context, name string, t note) error {
 	e, err := custom(name, t)

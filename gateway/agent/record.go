@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -38,16 +39,33 @@ func ParseRecord(e message.Event) (*Record, bool) {
 	if !ok || c.Name != TurnEvent {
 		return nil, false
 	}
-	r := new(Record)
-	if err := fromValue(c.Value, r); err != nil || r.V != 1 || r.Reply == "" || len(r.Messages) == 0 {
+	type bare Record
+	var in struct {
+		bare
+		Messages []message.RawJSON `json:"messages"`
+	}
+	if err := fromValue(c.Value, &in); err != nil || in.V != 1 || in.Reply == "" || len(in.Messages) == 0 {
 		return nil, false
 	}
-	for _, m := range r.Messages {
-		if m == nil || m.Validate() != nil {
+	r := Record(in.bare)
+	r.Messages = make([]*message.Msg, len(in.Messages))
+	for i, raw := range in.Messages {
+		m, err := sameForAll(c.ID).DecodeMsg(raw)
+		if err != nil || m.ID == "" {
 			return nil, false
 		}
+		r.Messages[i] = m
 	}
-	return r, true
+	return &r, true
+}
+
+// sameForAll decodes what a stranger has left incomplete alike for every reader.
+func sameForAll(id string) message.Codec {
+	n := 0
+	return message.Codec{
+		Now:   func() time.Time { return time.Unix(0, 0).UTC() },
+		NewID: func() string { n++; return fmt.Sprintf("%s-%d", id, n) },
+	}
 }
 
 // event is the record as it is kept.

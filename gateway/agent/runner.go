@@ -13,8 +13,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Principal is the name under which runners keep their notes. Nobody else may
-// have it in a space with a runner.
+// Principal is the name under which runners keep their notes, each in a session
+// of its own, "askance.turns/" and its ID. Nobody else may have that name in a
+// space with a runner: who has it could make a runner act as anybody.
 const Principal = "askance-gateway"
 
 // Config says what a Runner runs.
@@ -90,6 +91,9 @@ func (r *Runner) Agents() []Info {
 // Resume goes on with the turns that an earlier process of the same ID left
 // open. It returns when all of them run.
 func (r *Runner) Resume(ctx context.Context) error {
+	if err := r.notes.bind(ctx); err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
 	open, err := r.notes.open(ctx)
 	if err != nil {
 		return fmt.Errorf("agent: read the open turns: %w", err)
@@ -104,7 +108,7 @@ func (r *Runner) Resume(ctx context.Context) error {
 
 // resume goes on with a turn if it is open.
 func (r *Runner) resume(ctx context.Context, n note) error {
-	thread := newThread()
+	thread := NewThread()
 	if err := thread.read(ctx, r.cfg.As(n.By), n.Session); err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (r *Runner) Start(ctx context.Context, by message.Principal, session messag
 		rec.Reply = replyID(session, in.Messages[len(in.Messages)-1].ID)
 	}
 	n := note{V: 1, Session: session, Reply: rec.Reply, By: by}
-	thread := newThread()
+	thread := NewThread()
 	if err := thread.read(ctx, r.cfg.As(by), session); err != nil {
 		return "", err
 	}

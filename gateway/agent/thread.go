@@ -36,14 +36,12 @@ type reply struct {
 // ReadThread reads a whole session. c is the engine for the reader: what rules
 // redact is hidden from those who may not see it.
 func ReadThread(ctx context.Context, c engine.Client, session message.SessionID) (*Thread, error) {
-	t := newThread()
+	t := NewThread()
 	return t, t.read(ctx, c, session)
 }
 
 // NewThread makes a thread of which nothing was read; see [Thread.Add].
-func NewThread() *Thread { return newThread() }
-
-func newThread() *Thread {
+func NewThread() *Thread {
 	return &Thread{Messages: []*message.Msg{}, replies: map[message.ReplyID]*reply{}, said: map[string]*message.Msg{}}
 }
 

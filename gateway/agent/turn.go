@@ -107,7 +107,7 @@ func (t *turn) watch(ctx context.Context, after uint64, cancel context.CancelCau
 
 // Conversation implements Turn.
 func (t *turn) Conversation(ctx context.Context) ([]*message.Msg, error) {
-	fresh := newThread()
+	fresh := NewThread()
 	if err := again(ctx, func() error { return fresh.read(ctx, t.as(), t.note.Session) }); err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func TestServeDemoAgent(t *testing.T) {
 		t.Errorf("a call that asks: %s", got)
 	}
 	s.stop()
-	s = serveOn(t, data, "--tools", tools, "--demo-agent")
+	_ = serveOn(t, data, "--tools", tools, "--demo-agent")
 	ok(t, "reject", "call-1-1", "--yes", "--data", data, "--feedback", "no")
 	deadline := time.Now().Add(20 * time.Second)
 	for text := ""; !strings.Contains(text, `"REPLY_END"`); {
