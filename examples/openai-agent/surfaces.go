@@ -3,13 +3,16 @@ package main
 import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/gateway/agentscope"
 	"github.com/askance-dev/askance/gateway/agui"
 	"github.com/askance-dev/askance/gateway/api"
+	"github.com/askance-dev/askance/gateway/inbox"
 )
 
 // surfaces are the ways to talk to the agent and to answer what it asks.
 func surfaces(runner *agent.Runner) ([]gateway.Surface, error) {
-	chat, err := agui.New(agui.Config{Runners: agent.Runners{space: runner}})
+	runners := agent.Runners{space: runner}
+	chat, err := agui.New(agui.Config{Runners: runners})
 	if err != nil {
 		return nil, err
 	}
@@ -17,5 +20,5 @@ func surfaces(runner *agent.Runner) ([]gateway.Surface, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []gateway.Surface{chat, rest}, nil
+	return []gateway.Surface{inbox.New(), chat, agentscope.New(agentscope.Config{Runners: runners}), rest}, nil
 }

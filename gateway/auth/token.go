@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
@@ -145,6 +146,8 @@ func checkName(name string) error {
 		return fmt.Errorf("a name has 1 to %d bytes", message.MaxIDBytes)
 	case strings.ContainsFunc(name, odd) || strings.TrimSpace(name) != name:
 		return fmt.Errorf("the name %s has control characters, or space around it", quote(name))
+	case name == agent.Principal:
+		return fmt.Errorf("the name %s is askance's own", quote(name))
 	}
 	return nil
 }

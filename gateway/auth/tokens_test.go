@@ -112,6 +112,7 @@ func TestTokenFileIsStrict(t *testing.T) {
 		`{"version":1,"tokens":[{"id":"0000000000000000","name":"",` + rest + `}]}`,
 		`{"version":1,"tokens":[{"id":"0000000000000000","name":"a\u0000",` + rest + `}]}`,
 		`{"version":1,"tokens":[{"id":"0000000000000000","name":" a",` + rest + `}]}`,
+		`{"version":1,"tokens":[{"id":"0000000000000000","name":"askance-gateway",` + rest + `}]}`,
 		`{"version":1,"tokens":[{"id":"0000000000000000","name":"a","space":"s","roles":["engine"],"created":"2026-01-01T00:00:00Z",` + hash + `}]}`,
 		`{"version":1,"tokens":[{"id":"0000000000000000","name":"a","space":"s","roles":[],"created":"2026-01-01T00:00:00Z",` + hash + `}]}`,
 		`{"version":1,"tokens":[{"id":"0000000000000000","name":"a","space":"S","roles":["approver"],"created":"2026-01-01T00:00:00Z",` + hash + `}]}`,

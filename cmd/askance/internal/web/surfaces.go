@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agentscope"
 	"github.com/askance-dev/askance/gateway/agui"
 	"github.com/askance-dev/askance/gateway/api"
 	"github.com/askance-dev/askance/gateway/inbox"
@@ -25,5 +26,6 @@ func (w *Web) surfaces() ([]gateway.Surface, error) {
 		inbox.New(),
 		rest,
 		chat,
+		agentscope.New(agentscope.Config{Runners: w.runners}),
 	}, nil
 }
