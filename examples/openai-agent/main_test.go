@@ -121,6 +121,9 @@ func TestServe(t *testing.T) {
 		if err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(body), "write_file") {
 			t.Errorf("%s: %s %v", res.Status, body, err)
 		}
+		if got := chat(t, url); !strings.Contains(got, "I look.") || !strings.Contains(got, `"interrupt"`) || !strings.Contains(got, "Write b.txt?") {
+			t.Errorf("the agent answers %s", got)
+		}
 	case err := <-ended:
 		t.Fatal(err)
 	}
@@ -131,4 +134,25 @@ func TestServe(t *testing.T) {
 	if err := serve(t.Context(), h, runner, "0.0.0.0:0", nil); err == nil {
 		t.Error("it serves everybody")
 	}
+}
+
+// chat sends a message as an AG-UI frontend does, and gives the run's events.
+func chat(t *testing.T, url string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/agui", strings.NewReader(
+		`{"threadId":"t","runId":"r","protocolVersion":"1.0","messages":[{"id":"m","role":"user","content":"tidy up"}],"tools":[],"context":[],"state":{},"forwardedProps":{}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }
