@@ -114,6 +114,9 @@ func orWord(s, other string) string {
 	return s
 }
 
+// Rows is how many lines the field of an edit shows.
+func (v *panel) Rows() int { return min(24, max(6, strings.Count(v.Input, "\n")+3)) }
+
 // edit fills the form of an edit.
 func (c *card) edit(p *gateway.Peer, v *panel) {
 	if v.Input == "" {

@@ -2,7 +2,9 @@ package inbox
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/asked"
@@ -14,6 +16,7 @@ type leaseView struct {
 	*message.Lease
 	State  message.LeaseState
 	Rules  []string
+	Same   []string
 	Left   string
 	From   string
 	By     string
@@ -48,6 +51,9 @@ func leaseOf(l *message.Lease, p *gateway.Peer, s shell) leaseView {
 	v := leaseView{Lease: l, State: l.State(s.Now), Left: l.Text(), From: address(l.From, nil)}
 	for _, rule := range l.Terms.Rules {
 		v.Rules = append(v.Rules, asked.RuleText(rule))
+	}
+	for _, path := range slices.Sorted(maps.Keys(l.Same)) {
+		v.Same = append(v.Same, path+" is "+l.Same[path])
 	}
 	mine := s.Operator
 	for i, g := range l.GrantedBy {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 )
@@ -160,6 +161,8 @@ func (t *teller) tell(ev message.Event) {
 			tone = "bad"
 		}
 		t.about(ev, ev.ToolCallID, item{Kind: "result", Who: string(ev.ToolCallID), Text: "result: " + string(ev.State), Tone: tone})
+	case *message.Custom:
+		t.user(ev)
 	case *message.UserInterrupt:
 		t.add(ev, item{Kind: "end", Text: "interrupted", Tone: "bad"})
 	case *message.ReplyEnd:
@@ -173,6 +176,28 @@ func (t *teller) start(ev *message.ToolCallStart) {
 		t.inputs[ev.ToolCallID] = new(strings.Builder)
 	}
 	t.about(ev, ev.ToolCallID, item{Kind: "call", Who: ev.ToolCallName, Text: "wants to call", Tone: "work"})
+}
+
+// user tells what a person wrote, if that is what the event is about.
+func (t *teller) user(ev *message.Custom) {
+	turn, ok := agent.ParseRecord(ev)
+	if !ok {
+		return
+	}
+	for _, m := range turn.Messages {
+		t.add(ev, item{Kind: "user", Who: turn.By, Text: textOf(m), Tone: "ask"})
+	}
+}
+
+// textOf is what a message says.
+func textOf(m *message.Msg) string {
+	var b strings.Builder
+	for _, block := range m.Content {
+		if t, ok := block.(*message.TextBlock); ok && b.Len() < shownText {
+			b.WriteString(t.Text)
+		}
+	}
+	return b.String()
 }
 
 // say adds to a text that is being written.

@@ -18,6 +18,7 @@ async function go(url, { push = true, focus = true, options } = {}) {
   try {
     const page = await ask(url, options);
     if (mine !== visit) return;
+    if (!page.doc.querySelector('#main[data-page]')) { location.href = page.url; return; } // a log-in
     const hash = new URL(url, location).hash;
     const stays = options && new URL(page.url).pathname === new URL(url, location).pathname; // a form that was not accepted
     if (push && !stays) history.pushState(null, '', page.url.split('#')[0] + (options ? '' : hash));

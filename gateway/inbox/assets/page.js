@@ -115,7 +115,7 @@ function form(old, next) {
   keep(next);
   old.replaceWith(next);
   if (draft) {
-    const box = document.createElement('details');
+    const box = Object.assign(document.createElement('details'), { open: true });
     box.append(Object.assign(document.createElement('summary'), { textContent: 'What you had written (it was not sent)' }));
     box.append(Object.assign(document.createElement('pre'), { className: 'raw', textContent: draft, tabIndex: 0 }));
     next.querySelector('#gone')?.after(box);
