@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
 )
 
 // axeFile is the checker, installed by make node.
@@ -60,6 +61,14 @@ func TestAccessible(t *testing.T) {
 	b := open(t, w, gatewaytest.Ann)
 	b.goTo("/")
 	b.accessible("empty")
+	h := func() message.EventHeader { return message.NewHeader("r1") }
+	w.A.Say("s1", "r1", &message.ReplyStart{EventHeader: h(), Session: "s1", Name: "helper"},
+		&message.ThinkingBlockDelta{EventHeader: h(), BlockID: "b1", Delta: "They want the new version on both hosts."},
+		&message.TextBlockDelta{EventHeader: h(), BlockID: "b2", Delta: "I pay the invoice, then I put 1.4.2 into production."},
+		&message.ToolCallStart{EventHeader: h(), ToolCallID: "c1", ToolCallName: gatewaytest.Pay},
+		&message.ToolCallDelta{EventHeader: h(), ToolCallID: "c1", Delta: gatewaytest.PayInput},
+		&message.ToolCallStart{EventHeader: h(), ToolCallID: "c2", ToolCallName: gatewaytest.Deploy},
+		&message.ToolCallDelta{EventHeader: h(), ToolCallID: "c2", Delta: `{"version":"1.4.2"}`})
 	k := w.A.Ask("s1", "r1", "c1")
 	d := w.A.Propose("s1", "r1", "c2", gatewaytest.Deploy, `{"version":"1.4.2","hosts":["web-1","web-2"],"script":"set -e\n\tsystemctl restart app\n","options":{"canary":true,"percent":5,"note":null}}`)
 	w.A.Propose("s2", "r1", "c1", gatewaytest.Login, `{"user":"p\u0430ypal\u202e","password":"secret-1234"}`)
@@ -78,10 +87,12 @@ func TestAccessible(t *testing.T) {
 	w.A.Approve(gatewaytest.Bob, d.Key)
 	b.goTo(callPath(d.Key))
 	b.see("1 of 2")
+	b.whole("half")
 	b.accessible("half")
 	w.A.Approve(gatewaytest.Ann, d.Key)
 	w.A.Finished(d.Key)
 	b.see("Settled: approved by ann")
+	b.whole("settled")
 	b.accessible("settled")
 	for _, page := range []string{"/?show=done", "/inbox/rules", "/inbox/figures", "/inbox/call?session=no&reply=no&call=no"} {
 		if strings.Contains(page, "no") && strings.Contains(page, "call=") {

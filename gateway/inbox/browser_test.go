@@ -327,3 +327,12 @@ func (b *tab) choose(selector, value string) {
 	b.t.Helper()
 	b.do(chromedp.SetValue(chromedp.CSS(selector), value))
 }
+
+// whole keeps a picture of all of the page, however long it is.
+func (b *tab) whole(name string) {
+	b.t.Helper()
+	height := eval[int64](b, "document.documentElement.scrollHeight")
+	b.do(chromedp.EmulateViewport(1280, height))
+	b.shot(name + "-whole")
+	b.do(chromedp.EmulateViewport(1280, 900))
+}

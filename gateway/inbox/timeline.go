@@ -61,7 +61,7 @@ type timeline struct {
 
 // item is one thing that happened.
 type item struct {
-	Kind string // text, thinking, call, asked, answered, result, end, user
+	Kind string // text, thinking, call, asked, answered, output, end, user
 	Who  string
 	Text string
 	At   string
@@ -72,7 +72,7 @@ type item struct {
 
 // readTimeline reads the events of the call's session.
 func readTimeline(ctx context.Context, c engine.Client, call *message.Call) (timeline, error) {
-	t := teller{call: call.Key, texts: map[string]int{}, inputs: map[message.CallID]*strings.Builder{}}
+	t := teller{call: call.Key, texts: map[string]int{}, inputs: map[message.CallID]*strings.Builder{}, tools: map[string]string{}}
 	after, read := uint64(0), 0
 	for read < readEvents {
 		page, err := c.Events(ctx, message.EventsRequest{V: 1, Session: call.Session, After: after, Limit: 1000})
@@ -109,6 +109,7 @@ type teller struct {
 	items  []item
 	texts  map[string]int // block id: its item
 	inputs map[message.CallID]*strings.Builder
+	tools  map[string]string // their names, by reply and call
 }
 
 func (t *teller) add(ev message.Event, i item) {
@@ -143,24 +144,26 @@ func (t *teller) tell(ev message.Event) {
 		}
 	case *message.RequireUserConfirm:
 		for _, c := range ev.ToolCalls {
-			t.about(ev, c.ID, item{Kind: "asked", Who: c.Name, Text: "a person is asked", Tone: "ask"})
+			t.about(ev, c.ID, item{Kind: "asked", Who: c.Name, Text: "a person is asked about", Tone: "ask"})
 		}
 	case *message.UserConfirmResult:
 		for _, c := range ev.ConfirmResults {
-			text, tone := "not confirmed", "bad"
+			text, tone := "answered no to", "bad"
 			if c.Confirmed {
-				text, tone = "confirmed", "good"
+				text, tone = "answered yes to", "good"
 			}
 			t.about(ev, c.ToolCall.ID, item{Kind: "answered", Who: c.ToolCall.Name, Text: text, Tone: tone})
 		}
+	case *message.ToolResultStart:
+		t.tools[callOf(ev, ev.ToolCallID)] = ev.ToolCallName
 	case *message.ToolResultTextDelta:
-		t.say(ev, "result", string(ev.ToolCallID)+"\x00"+string(ev.ReplyID()), ev.Delta)
+		t.say(ev, "output", callOf(ev, ev.ToolCallID), ev.Delta)
 	case *message.ToolResultEnd:
 		tone := "good"
 		if ev.State != message.ToolResultSuccess {
 			tone = "bad"
 		}
-		t.about(ev, ev.ToolCallID, item{Kind: "result", Who: string(ev.ToolCallID), Text: "result: " + string(ev.State), Tone: tone})
+		t.about(ev, ev.ToolCallID, item{Kind: "end", Who: t.tools[callOf(ev, ev.ToolCallID)], Text: string(ev.State) + ":", Tone: tone})
 	case *message.Custom:
 		t.user(ev)
 	case *message.UserInterrupt:
@@ -175,6 +178,7 @@ func (t *teller) start(ev *message.ToolCallStart) {
 	if k := t.call; ev.ReplyID() == k.Reply && ev.ToolCallID == k.Call {
 		t.inputs[ev.ToolCallID] = new(strings.Builder)
 	}
+	t.tools[callOf(ev, ev.ToolCallID)] = ev.ToolCallName
 	t.about(ev, ev.ToolCallID, item{Kind: "call", Who: ev.ToolCallName, Text: "wants to call", Tone: "work"})
 }
 
@@ -187,6 +191,11 @@ func (t *teller) user(ev *message.Custom) {
 	for _, m := range turn.Messages {
 		t.add(ev, item{Kind: "user", Who: turn.By, Text: textOf(m), Tone: "ask"})
 	}
+}
+
+// callOf names a call within the session.
+func callOf(ev message.Event, id message.CallID) string {
+	return string(ev.ReplyID()) + "\x00" + string(id)
 }
 
 // textOf is what a message says.
