@@ -196,7 +196,9 @@ func (d *detailScreen) lines(m *model, q *question, w int) []string {
 	d.args.lay(m, c, w, d.raw)
 	f.lines = append(f.lines, m.out.Dim(d.argsTitle()))
 	f.lines = append(f.lines, indented(d.args.lines)...)
-	f.add("remember", d.wish.lines()...)
+	if q.open() {
+		f.add("remember", d.wish.lines()...)
+	}
 	f.add("from", asked.Origin(c))
 	f.add("address", reveal.Line(string(c.Session)+"/"+string(c.Reply)+"/"+string(c.Call)))
 	f.add("digest", c.Digest)
