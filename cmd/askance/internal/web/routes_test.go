@@ -1,0 +1,262 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/gateway/agent/script"
+	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+)
+
+func TestMain(m *testing.M) { gatewaytest.Main(m) }
+
+// marker stands in everything that space A has, and nowhere else.
+const marker = "zx81-of-alpha"
+
+// wired is everything that askance serve serves, for two spaces.
+type wired struct {
+	*gatewaytest.World
+	t       *testing.T
+	secrets map[string]string // by who
+	call    *message.Call     // an open question of A
+}
+
+// credentials of the test, besides "" and "wrong".
+var people = []struct {
+	who    string
+	space  message.SpaceID
+	role   message.Role
+	bad    bool // not in force
+	expiry time.Duration
+}{
+	{who: "runtime of A", space: "alpha", role: message.RoleRuntime},
+	{who: "approver of A", space: "alpha", role: message.RoleApprover},
+	{who: "worker of A", space: "alpha", role: message.RoleWorker},
+	{who: "operator of A", space: "alpha", role: message.RoleOperator},
+	{who: "auditor of A", space: "alpha", role: message.RoleAuditor},
+	{who: "runtime of B", space: "beta", role: message.RoleRuntime},
+	{who: "approver of B", space: "beta", role: message.RoleApprover},
+	{who: "worker of B", space: "beta", role: message.RoleWorker},
+	{who: "operator of B", space: "beta", role: message.RoleOperator},
+	{who: "auditor of B", space: "beta", role: message.RoleAuditor},
+	{who: "runtime of nowhere", space: "gamma", role: message.RoleRuntime},
+	{who: "expired", space: "alpha", role: message.RoleApprover, bad: true, expiry: -time.Hour},
+	{who: "revoked", space: "alpha", role: message.RoleApprover, bad: true},
+}
+
+func wire(t *testing.T) *wired {
+	t.Helper()
+	w := &wired{t: t, secrets: map[string]string{"": "", "wrong": "askance_0000000000000000_0000000000000000000000000000000000000000000"}}
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	for _, p := range people {
+		token := auth.Token{Name: string(p.role), Space: p.space, Roles: []message.Role{p.role}}
+		if p.expiry != 0 {
+			token.Expires = time.Now().Add(p.expiry)
+		}
+		secret, kept, err := auth.CreateToken(t.Context(), path, token)
+		if err == nil && p.who == "revoked" {
+			_, err = auth.RevokeTokens(t.Context(), path, kept.ID)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.secrets[p.who] = secret
+	}
+	web := &Web{cfg: Config{Tokens: path, Public: "http://localhost"}, runners: agent.Runners{}}
+	var err error
+	if web.auth, err = web.authenticator(); err != nil {
+		t.Fatal(err)
+	}
+	w.World = gatewaytest.New(t, gatewaytest.Auth(web.auth), gatewaytest.With(func(c *gateway.Config) { c.Login, c.Limits.Failures = auth.LoginPath, 1e6 }), gatewaytest.Surfaces(func(world *gatewaytest.World) []gateway.Surface {
+		web.cfg.Space = world.A.Gateway()
+		for _, s := range world.Spaces() {
+			r, err := agent.New(agent.Config{As: s.Gateway().As, Agents: []agent.Agent{script.New(DemoAgent)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			web.runners[s.ID] = r
+		}
+		t.Cleanup(web.stopAgents)
+		all, err := web.surfaces()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}))
+	w.seed()
+	return w
+}
+
+// seed fills space A with markers.
+func (w *wired) seed() {
+	w.A.Say("s1", "r1", &message.ReplyStart{Session: "s1", Name: "agent"}, &message.TextBlockDelta{BlockID: "b1", Delta: "text " + marker})
+	w.call = w.A.Propose("s1", "r1", "c1", gatewaytest.Pay, `{"to":"`+marker+`","amount":1}`)
+	rejected := w.A.Propose("s1", "r1", "c2", gatewaytest.Pay, `{"to":"`+marker+`","amount":2}`)
+	w.A.Reject(gatewaytest.Ann, rejected.Key, "because "+marker)
+	w.A.Propose("s1", "r1", "c3", gatewaytest.Lookup, `{"x":"`+marker+`"}`)
+	w.A.Propose(marker, marker, marker, gatewaytest.Pay, `{"to":"`+marker+`","amount":3}`)
+}
+
+var wildcard = regexp.MustCompile(`\{(\w+)(\.\.\.)?\}`)
+
+// path fills a route's path with the ids of A's open question.
+func path(r gateway.Route) string {
+	p := strings.TrimSuffix(r.Path, "{$}")
+	return wildcard.ReplaceAllStringFunc(p, func(m string) string {
+		switch name := wildcard.FindStringSubmatch(m)[1]; {
+		case strings.HasPrefix(name, "call"), strings.HasPrefix(name, "tool_call"):
+			return "c1"
+		case strings.HasPrefix(name, "session"), strings.HasPrefix(name, "thread"):
+			return "s1"
+		case strings.HasPrefix(name, "reply"), strings.HasPrefix(name, "run"):
+			return "r1"
+		case strings.HasPrefix(name, "agent"):
+			return DemoAgent
+		}
+		return "x"
+	})
+}
+
+// queries are tried with every route: nothing, and the ids of A's question.
+var queries = []string{"", "?session=s1&session_id=s1&reply=r1&call=c1&space=alpha&agent=" + DemoAgent}
+
+// ask sends one request; of a stream it reads what comes at once.
+func (w *wired) ask(r gateway.Route, who, query string) (int, string) {
+	w.t.Helper()
+	wait, held := 10*time.Second, r.Stream || strings.HasSuffix(r.Path, "/wait")
+	if held {
+		wait = 300 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), wait)
+	defer cancel()
+	body := `{"session_id":"s1","reply_id":"r1","tool_call_id":"c1","space":"alpha","kind":"approve","digest":"` + w.call.Digest + `"}`
+	req, err := http.NewRequestWithContext(ctx, r.Method, w.URL+path(r)+query, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", "k-"+who)
+	res, err := w.WithToken(w.secrets[who]).Do(req)
+	if err != nil {
+		if held && ctx.Err() != nil {
+			return http.StatusOK, "" // held, so it was let in
+		}
+		w.t.Errorf("%s %s as %q: %v", r.Method, r.Path, who, err)
+		return 0, ""
+	}
+	defer res.Body.Close()
+	var b bytes.Buffer
+	if err := res.Header.Write(&b); err != nil {
+		w.t.Fatal(err)
+	}
+	_, _ = io.Copy(&b, res.Body) // a stream ends with ctx
+	return res.StatusCode, b.String()
+}
+
+// TestEveryRouteWithEveryRole: a route that is added anywhere is tested here.
+func TestEveryRouteWithEveryRole(t *testing.T) {
+	w := wire(t)
+	routes := w.Gateway.Routes()
+	if len(routes) < 20 {
+		t.Errorf("there are %d routes; are all surfaces wired?", len(routes))
+	}
+	before := w.A.Show(w.call.Key)
+	for _, r := range routes {
+		if r.Serve == nil || r.Doc == "" {
+			t.Errorf("%s %s has no handler or no line for people", r.Method, r.Path)
+		}
+		for _, query := range queries {
+			w.strangers(r, query)
+			w.others(r, query)
+		}
+	}
+	if after := w.A.Show(w.call.Key); after.Facts != before.Facts || after.State != message.ToolCallAsking || len(after.Votes) != 0 {
+		t.Errorf("people of another space have changed the call: %+v", after)
+	}
+	shows := 0
+	for _, r := range routes {
+		for _, query := range queries {
+			shows += w.own(r, query)
+		}
+	}
+	if shows < 20 {
+		t.Errorf("people of A themselves see their calls in %d answers: this test looks at the wrong ones", shows)
+	}
+}
+
+// strangers are let in nowhere, and see nothing.
+func (w *wired) strangers(r gateway.Route, query string) {
+	w.t.Helper()
+	for _, who := range []string{"", "wrong", "expired", "revoked"} {
+		code, text := w.ask(r, who, query)
+		w.hides(r, who, text)
+		public := r.Access.Public && who == ""
+		own := r.OwnAuth && who == ""
+		switch {
+		case public && (code == http.StatusUnauthorized || code >= 500 && code != http.StatusServiceUnavailable),
+			own && code < 400,
+			!public && !own && code != http.StatusUnauthorized:
+			w.t.Errorf("%s %s as %q: %d", r.Method, r.Path, who, code)
+		}
+	}
+}
+
+// others are people of other spaces: they are let in, and see nothing of A.
+func (w *wired) others(r gateway.Route, query string) {
+	w.t.Helper()
+	for _, p := range people {
+		if !p.bad && p.space != "alpha" {
+			code, text := w.ask(r, p.who, query)
+			w.hides(r, p.who, text)
+			w.fits(r, p.who, p.role, p.space, code)
+		}
+	}
+}
+
+// own are the people of A; it says in how many answers they see what is theirs.
+func (w *wired) own(r gateway.Route, query string) (shows int) {
+	w.t.Helper()
+	for _, p := range people {
+		if p.bad || p.space != "alpha" {
+			continue
+		}
+		code, text := w.ask(r, p.who, query)
+		w.fits(r, p.who, p.role, p.space, code)
+		if strings.Contains(text, marker) {
+			shows++
+		}
+	}
+	return shows
+}
+
+// hides fails if an answer to somebody outside of A has anything of A in it.
+func (w *wired) hides(r gateway.Route, who, text string) {
+	w.t.Helper()
+	if strings.Contains(text, marker) || strings.Contains(text, w.call.Digest) && !strings.Contains(text, "idempotency") {
+		w.t.Errorf("%s %s shows %q something of A:\n%.400s", r.Method, r.Path, who, text)
+	}
+}
+
+// fits compares an answer with what the route's Access says.
+func (w *wired) fits(r gateway.Route, who string, role message.Role, space message.SpaceID, code int) {
+	w.t.Helper()
+	admitted := r.Access.Public || slices.Contains(r.Access.Roles, role)
+	switch {
+	case space == "gamma" && code != http.StatusForbidden,
+		space != "gamma" && !admitted && code != http.StatusForbidden,
+		space != "gamma" && admitted && (code == http.StatusUnauthorized || code >= 500):
+		w.t.Errorf("%s %s as %q: %d", r.Method, r.Path, who, code)
+	}
+}
