@@ -170,24 +170,9 @@ func (s *Surface) interrupt(w http.ResponseWriter, r *http.Request, p *gateway.P
 	if err != nil {
 		return err
 	}
-	t, err := agent.ReadThread(r.Context(), c, session)
+	reply, err := agent.Stop(r.Context(), c, session)
 	if err != nil {
 		return err
-	}
-	reply := t.Open
-	if reply == "" { // a runtime that runs by itself: the reply of its open calls
-		open, err := c.List(r.Context(), message.ListRequest{Session: session, Limit: 1})
-		if err != nil {
-			return err
-		}
-		if len(open.Calls) > 0 {
-			reply = open.Calls[0].Reply
-		}
-	}
-	if reply != "" {
-		if _, err := c.Interrupt(r.Context(), message.InterruptRequest{Session: session, Reply: reply}); err != nil {
-			return err
-		}
 	}
 	return answer(w, http.StatusAccepted, ChatReply{Status: "interrupted", Session: session, Reply: reply})
 }

@@ -1,0 +1,382 @@
+package blocks_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/askance-dev/askance/gateway/blocks"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/blockstream"
+)
+
+// TestTurn goes through a turn with a question.
+func TestTurn(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	c := s.me("")
+	c.send(&blockstream.Chat{Session: "s1", Text: "think hm\nsay I pay.\n" + payLine + "\nsay done"})
+	if start := wait[*blockstream.MessageStart](c); start.Session != "s1" {
+		t.Errorf("the turn begins as %+v", start)
+	}
+	block[*blockstream.Thinking](c)
+	block[*blockstream.Text](c)
+	ask := block[*blockstream.ApprovalRequest](c)
+	if len(ask.Actions) != 1 || ask.Actions[0].Name != gatewaytest.Pay || !strings.Contains(string(ask.Actions[0].Args), "acme") {
+		t.Errorf("the card is %+v", ask)
+	}
+	if _, ok := c.next().(*blockstream.BlockDelta); !ok {
+		t.Error("the card has no delta")
+	}
+	if _, ok := c.next().(*blockstream.BlockStop); !ok {
+		t.Error("the card is not closed at once: a published client does not show it")
+	}
+	c.send(decide(ask.ApprovalKey, yes))
+	result := wait[*blockstream.BlockDelta](c)
+	for {
+		if d, ok := result.Delta.(*blockstream.DecisionsDelta); ok {
+			if d.Decisions[0].DecidedBy != gatewaytest.Everything || d.Decisions[0].Type != blockstream.DecisionApprove {
+				t.Errorf("decided as %+v", d)
+			}
+			break
+		}
+		result = wait[*blockstream.BlockDelta](c)
+	}
+	if r := block[*blockstream.ToolResult](c); r.Status != blockstream.ResultSuccess {
+		t.Errorf("the result is %+v", r)
+	}
+	wait[*blockstream.MessageStop](c)
+	if call := finished(s, "s1"); call.Votes[0].By.Name != gatewaytest.Everything || call.Votes[0].By.Auth != gatewaytest.AuthToken {
+		t.Errorf("the vote is %+v", call.Votes)
+	}
+	c.send(decide(ask.ApprovalKey, yes))
+	c.refused(blockstream.CodeApprovalResolved)
+}
+
+// TestDecisions edits, rejects and answers in the tool's place.
+func TestDecisions(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	for session, row := range map[message.SessionID]struct {
+		d    blockstream.Decision
+		want func(*message.Call) bool
+	}{
+		"edit": {
+			blockstream.Decision{Type: blockstream.DecisionEdit, Edited: &blockstream.EditedAction{Args: message.RawJSON(`{"to":"acme","amount":9}`)}},
+			func(c *message.Call) bool {
+				return strings.Contains(c.Input, "9") && c.Result.State == message.ToolResultSuccess
+			},
+		},
+		"reject": {
+			blockstream.Decision{Type: blockstream.DecisionReject, Message: "too much"},
+			func(c *message.Call) bool {
+				return c.Result.State == message.ToolResultDenied && strings.Contains(c.Result.Output.Text+text(c), "too much")
+			},
+		},
+		"respond": {
+			blockstream.Decision{Type: blockstream.DecisionRespond, Message: "paid by hand"},
+			func(c *message.Call) bool { return strings.Contains(c.Result.Output.Text+text(c), "paid by hand") },
+		},
+	} {
+		c := s.me("")
+		c.send(&blockstream.Chat{Session: session, Text: payLine})
+		ask := block[*blockstream.ApprovalRequest](c)
+		c.send(decide("", row.d)) // one is open: no key is needed
+		wait[*blockstream.MessageStop](c)
+		if call := finished(s, session); !row.want(call) {
+			t.Errorf("%s of %s: the call is %+v %+v", row.d.Type, ask.ApprovalKey, call, call.Result)
+		}
+	}
+}
+
+func text(c *message.Call) string {
+	var out strings.Builder
+	for _, b := range c.Result.Output.Blocks {
+		if b, ok := b.(*message.TextBlock); ok {
+			out.WriteString(b.Text)
+		}
+	}
+	return out.String()
+}
+
+// TestReconnect leaves and comes back at every frame of a turn with a question.
+func TestReconnect(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	c := s.me("")
+	c.send(&blockstream.Chat{Session: "s1", Text: "say I pay.\n" + payLine + "\nsay done"})
+	ask := block[*blockstream.ApprovalRequest](c)
+	ids := []string{"", "nonsense"}
+	for range 2 {
+		c.next()
+		ids = append(ids, c.last)
+	}
+	key := ask.ApprovalKey
+	// The question is shown to whoever comes, however they come.
+	for _, id := range ids {
+		d := s.me("")
+		d.send(&blockstream.Subscribe{Session: "s1", LastEventID: id})
+		if sub := wait[*blockstream.Subscribed](d); sub.Status != blockstream.StatusRunning {
+			t.Errorf("subscribed as %+v", sub)
+		}
+		d.resumed = strings.HasPrefix(id, "0")
+		if again := block[*blockstream.ApprovalRequest](d); again.ApprovalKey != key {
+			t.Errorf("shown again as %s, first as %s", again.ApprovalKey, key)
+		}
+	}
+	// After a restart of the engine, by another person, and with the key of then.
+	s.A.Restart()
+	d := s.dial(s.A.Token(gatewaytest.Ann), "")
+	wait[*blockstream.Connected](d)
+	d.send(&blockstream.Subscribe{Session: "s1"})
+	if again := block[*blockstream.ApprovalRequest](d); again.ApprovalKey != key {
+		t.Errorf("shown again as %s, first as %s", again.ApprovalKey, key)
+	}
+	d.send(decide(key, yes))
+	wait[*blockstream.MessageStop](d)
+	wait[*blockstream.MessageStop](c)
+	if d.last != c.last {
+		t.Errorf("one is at %s, the other at %s", d.last, c.last)
+	}
+	// Nobody is shown a card that is settled.
+	e := s.me("")
+	e.send(&blockstream.Subscribe{Session: "s1"})
+	if sub := wait[*blockstream.Subscribed](e); sub.Status != blockstream.StatusCompleted {
+		t.Errorf("subscribed as %+v", sub)
+	}
+	for {
+		f := e.next()
+		if start, ok := f.(*blockstream.BlockStart); ok && start.Block.Type() == blockstream.BlockApprovalRequest {
+			t.Error("a settled card is shown")
+		}
+		if f.Type() == blockstream.FrameMessageStop {
+			break
+		}
+	}
+	e.send(&blockstream.Subscribe{Session: "s1", LastEventID: c.last})
+	wait[*blockstream.Subscribed](e)
+	e.send(&blockstream.PingCommand{})
+	if f := e.next(); f.Type() != blockstream.FramePong {
+		t.Errorf("behind the last frame comes %s", f.Type())
+	}
+}
+
+// TestAuth comes in every way.
+func TestAuth(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{AuthWithin: 300 * time.Millisecond})
+	c := s.dial("", "")
+	wait[*blockstream.Connected](c)
+	c.send(&blockstream.Subscribe{Session: "s1"})
+	c.refused(blockstream.CodeUnauthenticated)
+	c.send(&blockstream.Auth{Token: s.A.Token(gatewaytest.Ann)})
+	wait[*blockstream.AuthOK](c)
+	c.send(&blockstream.Auth{Token: "another"})
+	wait[*blockstream.AuthOK](c) // it is who it is
+	c.send(&blockstream.Chat{Session: "s1", Text: "say hi"})
+	c.refused(blockstream.CodeForbidden)
+
+	c = s.dial("", "")
+	c.send(&blockstream.Auth{Token: "wrong"})
+	c.refused(blockstream.CodeUnauthenticated)
+	if code := c.closed(); code != blockstream.CloseUnauthenticated {
+		t.Errorf("a wrong token ends with %d", code)
+	}
+	c = s.dial("", "")
+	if code := c.closed(); code != blockstream.CloseUnauthenticated {
+		t.Errorf("no token in time ends with %d", code)
+	}
+	if _, res, err := s.try("wrong", ""); err == nil || res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
+		t.Errorf("a wrong token in the header: %v %v", res, err)
+	}
+	if _, res, err := s.try(s.A.Token(gatewaytest.Wendy), ""); err == nil || res.StatusCode != http.StatusForbidden {
+		t.Errorf("a worker: %v %v", res, err)
+	}
+	// Runtimes see their own sessions, nobody sees another space's.
+	s.A.Ask("s1", "r1", "c1")
+	c = s.dial(s.A.Token(gatewaytest.Robot), "")
+	c.send(&blockstream.Subscribe{Session: "s1"})
+	c.refused(blockstream.CodeForbidden)
+	c = s.dial(s.B.Token(gatewaytest.Ann), "")
+	c.send(&blockstream.Subscribe{Session: "s1"})
+	if sub := wait[*blockstream.Subscribed](c); sub.Status != blockstream.StatusCompleted {
+		t.Errorf("the other space's session is %+v", sub)
+	}
+	// A runtime without the role does not approve.
+	c = s.dial(s.A.Token(gatewaytest.Bot), "")
+	c.send(&blockstream.Subscribe{Session: "s1"})
+	ask := block[*blockstream.ApprovalRequest](c)
+	c.send(decide(ask.ApprovalKey, yes))
+	c.refused(blockstream.CodeForbidden)
+}
+
+// TestRace has two people answer, and one edit before the other looks.
+func TestRace(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	k := s.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"version":"1"}`).Key
+	ann := s.dial(s.A.Token(gatewaytest.Ann), "")
+	ann.send(&blockstream.Subscribe{Session: "s1"})
+	old := block[*blockstream.ApprovalRequest](ann)
+	input := `{"version":"2"}`
+	s.A.Answer(gatewaytest.Bob, message.Answer{Key: k, Kind: message.AnswerApprove, Input: &input})
+	ann.send(decide(old.ApprovalKey, yes))
+	if e := wait[*blockstream.Error](ann); e.Code != blockstream.CodeApprovalChanged && e.Code != blockstream.CodeApprovalResolved {
+		t.Errorf("an answer to the old question: %+v", e)
+	}
+	if c := s.A.Show(k); c.State != message.ToolCallAsking {
+		t.Fatalf("the call is %s", c.State)
+	}
+	fresh := s.dial(s.A.Token(gatewaytest.Ann), "")
+	fresh.send(&blockstream.Subscribe{Session: "s1"})
+	now := block[*blockstream.ApprovalRequest](fresh)
+	fresh.send(decide(now.ApprovalKey, yes))
+	if c := s.A.Finished(k); c.Input != input {
+		t.Errorf("the call ran with %s", c.Input)
+	}
+}
+
+// TestStop interrupts.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	c := s.me("")
+	c.send(&blockstream.Stop{})
+	c.refused(blockstream.CodeNotFound)
+	c.send(&blockstream.Chat{Session: "s1", Text: payLine})
+	block[*blockstream.ApprovalRequest](c)
+	c.send(&blockstream.Chat{Session: "s1", Text: "say more"})
+	if e := wait[*blockstream.Error](c); e.Message == "" {
+		t.Error("a message in an open turn is taken")
+	}
+	c.send(&blockstream.Stop{})
+	for {
+		d, ok := c.next().(*blockstream.BlockDelta)
+		if !ok {
+			continue
+		}
+		if txt, ok := d.Delta.(*blockstream.TextDelta); ok && txt.Extras != nil && txt.Extras.Subtype == blockstream.SubtypeUserStopped {
+			break
+		}
+	}
+	wait[*blockstream.MessageStop](c)
+}
+
+// TestFiles has a turn with files begin with them, for everybody.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	c := s.me("?agent=bot&display_mode=chat")
+	c.send(&blockstream.Chat{Text: "say seen", ContentURLs: []string{"https://files.example/a.png"}})
+	start := wait[*blockstream.MessageStart](c)
+	if f := block[*blockstream.FileProcessing](c); len(f.Files) != 1 || f.Files[0].URL != "https://files.example/a.png" {
+		t.Errorf("the files are %+v", f)
+	}
+	wait[*blockstream.MessageStop](c)
+	d := s.me("")
+	d.send(&blockstream.Subscribe{Session: start.Session})
+	block[*blockstream.FileProcessing](d)
+	c.send(&blockstream.Chat{Text: "say no", ContentURLs: []string{"not a url"}})
+	c.refused(blockstream.CodeInvalidCommand)
+}
+
+// TestEnds has connections end for each reason.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{Heartbeat: 200 * time.Millisecond})
+	c := s.me("")
+	c.raw(websocket.MessageBinary, []byte("{}"))
+	if code := c.closed(); code != blockstream.CloseUnsupported {
+		t.Errorf("a binary frame ends with %d", code)
+	}
+	c = s.me("")
+	c.raw(websocket.MessageText, []byte(`{"type":"chat","message":"`+strings.Repeat("x", blockstream.MaxCommandBytes)+`"}`))
+	if code := c.closed(); code != blockstream.CloseTooBig {
+		t.Errorf("a long command ends with %d", code)
+	}
+	if code := s.silent(); code != blockstream.CloseHeartbeat {
+		t.Errorf("silence ends with %d", code)
+	}
+	pings := make(chan struct{}, 100) // one that answers lives on
+	c = s.dial(s.A.Token(gatewaytest.Everything), "", func(o *websocket.DialOptions) {
+		o.OnPingReceived = func(context.Context, []byte) bool { pings <- struct{}{}; return true }
+	})
+	go func() {
+		for range 4 {
+			<-pings
+		}
+		c.send(&blockstream.PingCommand{})
+	}()
+	wait[*blockstream.Pong](c)
+	for _, bad := range []string{``, `x`, `[]`, `{"type":"dance"}`, `{"type":"approval","decisions":["approve"],"by":"ann"}`, `{"type":"approval","decisions":[]}`} {
+		c.raw(websocket.MessageText, []byte(bad))
+		if e := wait[*blockstream.Error](c); e.Message == "" {
+			t.Errorf("%s: %+v", bad, e)
+		}
+	}
+	go s.Gateway.Close()
+	if code := c.closed(); code != blockstream.CloseGoingAway {
+		t.Errorf("the end of the server ends with %d", code)
+	}
+}
+
+// silent is a client that reads and never answers a ping. It gives the code
+// with which the server closes the socket.
+func (s *stage) silent() websocket.StatusCode {
+	s.t.Helper()
+	host := strings.TrimPrefix(s.URL, "http://")
+	conn, err := (&net.Dialer{}).DialContext(s.t.Context(), "tcp", host)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = io.WriteString(conn, "GET "+blocks.Path+" HTTP/1.1\r\nHost: "+host+"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nAuthorization: Bearer "+s.A.Token(gatewaytest.Ann)+"\r\n\r\n")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	res, err := http.ReadResponse(in, nil)
+	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+		s.t.Fatalf("upgrade: %v %v", res, err)
+	}
+	res.Body.Close()
+	for {
+		head := make([]byte, 2) // no frame of this test is longer than 125 bytes
+		if _, err := io.ReadFull(in, head); err != nil {
+			s.t.Fatal(err)
+		}
+		body := make([]byte, head[1])
+		if _, err := io.ReadFull(in, body); err != nil {
+			s.t.Fatal(err)
+		}
+		if head[0]&0x0f == 8 {
+			return websocket.StatusCode(binary.BigEndian.Uint16(body))
+		}
+	}
+}
+
+// TestPlainHTTP is no WebSocket.
+func TestPlainHTTP(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	for _, path := range []string{blocks.Path, blocks.Path + "?display_mode=loud"} {
+		res, err := s.A.HTTP(gatewaytest.Ann).Get(s.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %d", path, res.StatusCode)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package blocks
+
+import (
+	"context"
+	"mime"
+	"net/url"
+	"path"
+
+	"github.com/google/uuid"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/blockstream"
+)
+
+// command carries out what a client sent; false when the connection ends.
+func (c *conn) command(ctx context.Context, cancel context.CancelFunc, data []byte) bool {
+	cmd, err := blockstream.DecodeCommand(data)
+	if err != nil {
+		return c.fail(ctx, err, "")
+	}
+	p := c.who()
+	switch cmd := cmd.(type) {
+	case *blockstream.Auth:
+		return c.auth(ctx, cancel, cmd)
+	case *blockstream.PingCommand:
+		return c.send(ctx, &blockstream.Pong{})
+	case *blockstream.PongCommand:
+		return true
+	default:
+	}
+	if p == nil {
+		return c.send(ctx, &blockstream.Error{Code: blockstream.CodeUnauthenticated, Message: "authenticate first"})
+	}
+	switch cmd := cmd.(type) {
+	case *blockstream.Subscribe:
+		return c.subscribe(ctx, p, cmd.Session, cmd.LastEventID)
+	case *blockstream.Chat:
+		return c.chat(ctx, p, cmd)
+	case *blockstream.Stop:
+		return c.stop(ctx, p)
+	case *blockstream.Approval:
+		return c.approve(ctx, p, cmd)
+	default:
+		return c.failText(ctx, message.CodeInvalid, "the server does not take "+string(cmd.Type()), "see BLOCKS.md")
+	}
+}
+
+// auth takes a token in place of a header. A wrong one ends the connection.
+func (c *conn) auth(ctx context.Context, cancel context.CancelFunc, cmd *blockstream.Auth) bool {
+	if c.who() != nil { // the header has said it
+		return c.send(ctx, &blockstream.AuthOK{})
+	}
+	p, err := gateway.Login(c.r, cmd.Token)
+	if err != nil {
+		c.send(ctx, &blockstream.Error{Code: blockstream.CodeUnauthenticated, Message: "the token is not good here"})
+		c.end(cancel, blockstream.CloseUnauthenticated, "the token is not good here")
+		return false
+	}
+	c.mu.Lock()
+	c.peer = p
+	c.mu.Unlock()
+	return c.send(ctx, &blockstream.AuthOK{})
+}
+
+// chat begins a turn, and follows its session.
+func (c *conn) chat(ctx context.Context, p *gateway.Peer, cmd *blockstream.Chat) bool {
+	session := cmd.Session
+	if session == "" {
+		session = message.SessionID(uuid.NewString())
+	}
+	if c.subscribed() != session && !c.subscribe(ctx, p, session, "") {
+		return false
+	}
+	if err := c.begin(ctx, p, session, cmd); err != nil {
+		return c.fail(ctx, err, "")
+	}
+	return true
+}
+
+func (c *conn) begin(ctx context.Context, p *gateway.Peer, session message.SessionID, cmd *blockstream.Chat) error {
+	runner, err := c.s.cfg.Runners.Of(p.Space.ID)
+	if err != nil {
+		return err
+	}
+	if _, err := p.As(message.RoleRuntime); err != nil {
+		return err
+	}
+	name := c.agent
+	if agents := runner.Agents(); name == "" && len(agents) > 0 {
+		name = agents[0].Name
+	}
+	content := []message.Block{&message.TextBlock{ID: uuid.NewString(), Text: cmd.Text}}
+	for _, raw := range cmd.ContentURLs {
+		src, err := message.NewURLSource(raw, mediaType(raw))
+		if err != nil {
+			return message.Errorf(message.CodeInvalid, "chat", "content_urls: %w", err)
+		}
+		content = append(content, message.NewData(src))
+	}
+	msg, err := message.UserMsg(p.Name, message.List(content...))
+	if err != nil {
+		return message.Errorf(message.CodeInvalid, "chat", "%w", err)
+	}
+	by := message.Principal{Role: message.RoleRuntime, Name: p.Name, Auth: p.Auth}
+	_, err = runner.Start(ctx, by, session, name, agent.Input{Messages: []*message.Msg{msg}})
+	return err
+}
+
+// mediaType guesses what a URL leads to by its name.
+func mediaType(raw string) string {
+	if u, err := url.Parse(raw); err == nil {
+		if t, _, err := mime.ParseMediaType(mime.TypeByExtension(path.Ext(u.Path))); err == nil {
+			return t
+		}
+	}
+	return "application/octet-stream"
+}
+
+// contentURLs are the files that came with a turn's messages.
+func contentURLs(r *agent.Record) []string {
+	var out []string
+	for _, m := range r.Messages {
+		for _, b := range message.BlocksOf[*message.DataBlock](m) {
+			if src, ok := b.Source.(*message.URLSource); ok {
+				out = append(out, src.URL)
+			}
+		}
+	}
+	return out
+}
+
+// stop interrupts the session that is followed.
+func (c *conn) stop(ctx context.Context, p *gateway.Peer) bool {
+	session := c.subscribed()
+	if session == "" {
+		return c.failText(ctx, message.CodeNotFound, "no session is followed", "subscribe first")
+	}
+	cl, err := stopper(p)
+	if err == nil {
+		_, err = agent.Stop(ctx, cl, session)
+	}
+	if err != nil {
+		return c.fail(ctx, err, "")
+	}
+	return true
+}
+
+// stopper is the engine in the widest role that may interrupt: a runtime may
+// only in sessions of its own.
+func stopper(p *gateway.Peer) (engine.Client, error) {
+	for _, role := range []message.Role{message.RoleOperator, message.RoleApprover} {
+		if p.Has(role) {
+			return p.As(role)
+		}
+	}
+	return p.As(message.RoleRuntime)
+}
+
+// approve answers open questions as they were shown here.
+func (c *conn) approve(ctx context.Context, p *gateway.Peer, cmd *blockstream.Approval) bool {
+	c.mu.Lock()
+	sub := c.sub
+	c.mu.Unlock()
+	if sub == nil {
+		return c.failText(ctx, message.CodeNotFound, "no session is followed", "subscribe first")
+	}
+	cl, err := p.As(message.RoleApprover)
+	if err != nil {
+		return c.fail(ctx, err, cmd.Key)
+	}
+	answers, err := sub.answers(cmd)
+	if err != nil {
+		return c.fail(ctx, err, cmd.Key)
+	}
+	for _, a := range answers {
+		if _, err := cl.Answer(ctx, a); err != nil && !c.fail(ctx, err, cmd.Key) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,25 @@
+// Package blocks serves sessions over a WebSocket as the content-block stream:
+// turns of indexed blocks, approval_request, approval_result (see package
+// blockstream for the format, and BLOCKS.md for a client).
+//
+//	blocks.New(blocks.Config{Runners: runners})
+//
+// # A connection
+//
+// The server says connected. Without credentials in the request's header the
+// client says auth, within ten seconds. It then subscribes to a session, chats,
+// stops, or answers approvals; one session at a time is followed.
+//
+// # Guarantees
+//
+//   - A socket is only a viewer: closing it affects nothing.
+//   - After subscribe every open question of the session is shown once, whatever
+//     its age; one that was answered before is not.
+//   - A subscriber with last_event_id gets the frames behind it, as long as these
+//     need no card taken back; otherwise, and without one, the present turn from
+//     its message_start.
+//   - An approval answers the questions as this connection was sent them.
+//   - A client that is silent to pings is cut off with 4008, one that reads too
+//     slowly with 4013; both reconnect.
+//   - Bad commands are answered by an error frame and have no effect.
+package blocks

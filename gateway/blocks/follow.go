@@ -1,0 +1,368 @@
+package blocks
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/blockstream"
+)
+
+// subscription follows one session for one connection.
+type subscription struct {
+	c       *conn
+	p       *gateway.Peer
+	session message.SessionID
+	last    *blockstream.Cursor // where the client says it is; nil: nowhere
+	stop    context.CancelFunc
+	done    chan struct{}
+
+	mu     sync.Mutex // guards mapper and what it asks for
+	mapper *blockstream.Mapper
+	asked  map[shownCall]blockstream.Question
+	shown  map[string]bool // approval keys whose card this connection has
+}
+
+// shownCall is a question by what it shows.
+type shownCall struct {
+	key   message.Key
+	input string
+}
+
+// sequenced is an event with its record's sequence.
+type sequenced struct {
+	seq uint64
+	ev  message.Event
+}
+
+// subscribed is the session that is followed.
+func (c *conn) subscribed() message.SessionID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sub == nil {
+		return ""
+	}
+	return c.sub.session
+}
+
+// subscribe follows a session in place of another.
+func (c *conn) subscribe(ctx context.Context, p *gateway.Peer, session message.SessionID, lastID string) bool {
+	s := &subscription{c: c, p: p, session: session, done: make(chan struct{}), asked: map[shownCall]blockstream.Question{}, shown: map[string]bool{}}
+	if err := s.prepare(ctx, lastID); err != nil {
+		return c.fail(ctx, err, "")
+	}
+	c.mu.Lock()
+	old := c.sub
+	c.sub = s
+	c.mu.Unlock()
+	if old != nil {
+		old.stop()
+		<-old.done
+	}
+	ctx, s.stop = context.WithCancel(ctx)
+	c.wg.Go(func() {
+		defer close(s.done)
+		defer s.stop()
+		s.follow(ctx)
+	})
+	return true
+}
+
+// prepare finds out whether the session can be followed.
+func (s *subscription) prepare(ctx context.Context, lastID string) (err error) {
+	if s.session == "" {
+		return &message.Error{Code: message.CodeInvalid, Op: "subscribe", What: "session_id is empty", Hint: "name the session"}
+	}
+	if lastID != "" {
+		if at, err := blockstream.ParseCursor(lastID); err == nil {
+			s.last = &at // another server's id is none: the turn is sent whole
+		}
+	}
+	c, err := s.p.Reader()
+	if err != nil {
+		return err
+	}
+	if _, err = c.Events(ctx, message.EventsRequest{Session: s.session, Limit: 1}); err != nil {
+		return err
+	}
+	s.mapper, err = blockstream.NewMapper(blockstream.Config{
+		Space: s.p.Space.ID, Session: s.session, DisplayMode: s.c.mode,
+		Question: func(key message.Key, _, input string) blockstream.Question {
+			key.Space = s.p.Space.ID
+			return s.asked[shownCall{key, input}]
+		},
+		DecidedBy: func(key message.Key) string {
+			key.Space = s.p.Space.ID
+			return s.decidedBy(ctx, key)
+		},
+	})
+	return err
+}
+
+// decidedBy is who had the last word on a call.
+func (s *subscription) decidedBy(ctx context.Context, key message.Key) string {
+	call := s.show(ctx, key)
+	if call == nil || len(call.Votes) == 0 {
+		return ""
+	}
+	return call.Votes[len(call.Votes)-1].By.Name
+}
+
+// show is a call as it stands; nil if it cannot be read.
+func (s *subscription) show(ctx context.Context, key message.Key) *message.Call {
+	c, err := s.p.Reader()
+	if err != nil {
+		return nil
+	}
+	out, err := c.Show(ctx, message.ShowRequest{Key: key})
+	if err != nil {
+		return nil
+	}
+	return out.Call
+}
+
+// answers turns a command into answers to what was shown here.
+func (s *subscription) answers(cmd *blockstream.Approval) ([]message.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mapper.Answers(cmd)
+}
+
+// follow sends the session's frames until ctx ends.
+func (s *subscription) follow(ctx context.Context) {
+	var past []sequenced
+	live := false
+	err := s.p.Feeds.Events(ctx, s.p, s.session, 0, func(b gateway.EventBatch) error {
+		events := make([]sequenced, 0, len(b.Events))
+		for _, e := range b.Events {
+			ev, err := message.DecodeEvent(e.Event)
+			if err != nil {
+				return err // the engine lets none in that cannot be read
+			}
+			events = append(events, sequenced{e.Seq, ev})
+		}
+		switch {
+		case !live && !b.Live:
+			past = append(past, events...)
+			return nil
+		case !live:
+			live = true
+			return s.catchUp(ctx, append(past, events...))
+		}
+		return s.onward(ctx, events, func(blockstream.Frame) bool { return true })
+	})
+	if err != nil && ctx.Err() == nil {
+		s.c.fail(ctx, err, "")
+	}
+}
+
+var errGone = errors.New("the connection has ended")
+
+// onward sends the frames of the events that wanted lets through.
+func (s *subscription) onward(ctx context.Context, events []sequenced, wanted func(blockstream.Frame) bool) error {
+	for len(events) > 0 {
+		n := 1 // the events of one record share its frames' numbers
+		for n < len(events) && events[n].seq == events[0].seq {
+			n++
+		}
+		s.mu.Lock()
+		var frames []blockstream.Frame
+		for _, e := range events[:n] {
+			frames = append(frames, s.event(ctx, e.ev, true)...)
+		}
+		blockstream.Stamp(frames, events[0].seq)
+		frames = slices.DeleteFunc(frames, func(f blockstream.Frame) bool { return !wanted(f) })
+		s.note(frames)
+		s.mu.Unlock()
+		if !s.c.send(ctx, frames...) {
+			return errGone
+		}
+		events = events[n:]
+	}
+	return nil
+}
+
+// event folds one event.
+func (s *subscription) event(ctx context.Context, ev message.Event, live bool) []blockstream.Frame {
+	s.before(ctx, ev, live)
+	frames, err := s.mapper.Event(ev)
+	if err != nil {
+		return nil // it cannot be shown here; other surfaces have it
+	}
+	return frames
+}
+
+// before tells the mapper what it needs to know about an event.
+func (s *subscription) before(ctx context.Context, ev message.Event, live bool) {
+	if rec, ok := agent.ParseRecord(ev); ok {
+		if urls := contentURLs(rec); len(urls) > 0 {
+			s.mapper.Attach(urls)
+		}
+	}
+	ask, ok := ev.(*message.RequireUserConfirm)
+	if !ok {
+		return
+	}
+	for _, b := range ask.ToolCalls {
+		key := message.Key{Space: s.p.Space.ID, Session: s.session, Reply: ask.Reply, Call: b.ID}
+		q := blockstream.Question{Digest: ask.QuestionDigest()}
+		if live {
+			if call := s.show(ctx, key); call != nil && call.Digest == q.Digest && call.Question != nil {
+				q.Text, q.Deadline = call.Question.Text, call.Question.Requirement.Ends()
+			}
+		}
+		s.asked[shownCall{key, b.Input}] = q
+	}
+}
+
+// note remembers which cards the client has.
+func (s *subscription) note(frames []blockstream.Frame) {
+	for _, f := range frames {
+		if start, ok := f.(*blockstream.BlockStart); ok {
+			if r, ok := start.Block.(*blockstream.ApprovalRequest); ok {
+				s.shown[r.ApprovalKey] = true
+			}
+		}
+	}
+}
+
+// catchUp sends what a new subscriber must know: the answer to subscribe, the
+// replay, and the open questions that are not in it.
+func (s *subscription) catchUp(ctx context.Context, past []sequenced) error {
+	begin, running := lastTurn(past)
+	status := blockstream.StatusCompleted
+	if running {
+		status = blockstream.StatusRunning
+	}
+	if !s.c.send(ctx, &blockstream.Subscribed{Session: s.session, Status: status}) {
+		return errGone
+	}
+	open, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	if s.last != nil && s.clean(past, begin, open) {
+		err = s.onward(ctx, past, func(f blockstream.Frame) bool {
+			at, err := blockstream.ParseCursor(f.Head().EventID)
+			return err == nil && at.After(*s.last)
+		})
+	} else {
+		err = s.turn(ctx, past, begin)
+	}
+	if err != nil {
+		return err
+	}
+	return s.resend(ctx, open)
+}
+
+// lastTurn is where the last turn begins, and whether it goes on.
+func lastTurn(past []sequenced) (begin int, running bool) {
+	ended := map[message.ReplyID]bool{}
+	last := message.ReplyID("")
+	for i, e := range past {
+		reply := e.ev.ReplyID()
+		if rec, ok := agent.ParseRecord(e.ev); ok {
+			reply = rec.Reply
+		}
+		if reply != "" && reply != last && !ended[reply] {
+			begin, last = i, reply
+		}
+		if _, ok := e.ev.(*message.ReplyEnd); ok {
+			ended[reply] = true
+		}
+	}
+	return begin, last != "" && !ended[last]
+}
+
+// clean reports whether what is behind the client's place can be sent as it was:
+// the place is in the last turn, and no card is shown there that nobody can
+// answer any more.
+func (s *subscription) clean(past []sequenced, begin int, open []*message.Call) bool {
+	if begin < len(past) && s.last.Seq < past[begin].seq || len(past) > 0 && s.last.Seq > past[len(past)-1].seq {
+		return false
+	}
+	for _, e := range past {
+		ask, ok := e.ev.(*message.RequireUserConfirm)
+		if !ok || e.seq <= s.last.Seq {
+			continue
+		}
+		if !slices.ContainsFunc(open, func(c *message.Call) bool { return c.Digest == ask.QuestionDigest() }) {
+			return false
+		}
+	}
+	return true
+}
+
+// turn sends the last turn from its beginning. Only its last frame has an id:
+// who loses the connection in between gets the turn again.
+func (s *subscription) turn(ctx context.Context, past []sequenced, begin int) error {
+	s.mu.Lock()
+	for _, e := range past[:begin] {
+		s.event(ctx, e.ev, false)
+	}
+	events := make([]message.Event, 0, len(past)-begin)
+	for _, e := range past[begin:] {
+		s.before(ctx, e.ev, true)
+		events = append(events, e.ev)
+	}
+	frames := s.mapper.Catchup(events)
+	if len(frames) > 0 {
+		at := blockstream.Cursor{Seq: past[len(past)-1].seq, Frame: lastFrame}
+		frames[len(frames)-1].Head().EventID = at.String()
+	}
+	s.note(frames)
+	s.mu.Unlock()
+	if !s.c.send(ctx, frames...) {
+		return errGone
+	}
+	return nil
+}
+
+// lastFrame is behind every frame of a record.
+const lastFrame = 999_999
+
+// open lists the session's open questions.
+func (s *subscription) open(ctx context.Context) ([]*message.Call, error) {
+	c, err := s.p.Reader()
+	if err != nil {
+		return nil, err
+	}
+	var out []*message.Call
+	r := message.ListRequest{Session: s.session, States: []message.ToolCallState{message.ToolCallAsking}}
+	for {
+		page, err := c.List(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, page.Calls...)
+		if r.After = page.Next; page.Next == 0 {
+			return out, nil
+		}
+	}
+}
+
+// resend shows the open questions that the client has no card of.
+func (s *subscription) resend(ctx context.Context, open []*message.Call) error {
+	for _, call := range open {
+		asked, err := blockstream.FromCall(call, time.Now())
+		if err != nil {
+			continue // it cannot be shown here; other surfaces have it
+		}
+		s.mu.Lock()
+		var frames []blockstream.Frame
+		if !s.shown[asked.Key] {
+			frames = s.mapper.Resend(asked)
+		}
+		s.note(frames)
+		s.mu.Unlock()
+		if !s.c.send(ctx, frames...) {
+			return errGone
+		}
+	}
+	return nil
+}

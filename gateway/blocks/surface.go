@@ -1,0 +1,68 @@
+package blocks
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/blockstream"
+)
+
+// Config says what the surface serves.
+type Config struct {
+	// Runners run agents; without one for a space its sessions can be watched and
+	// answered, but no turn begun.
+	Runners agent.Runners
+	// Heartbeat is how often a sign of life is asked for, and how long it may take;
+	// default 20 s.
+	Heartbeat time.Duration
+	// AuthWithin is how long a client may take to say auth; default 10 s.
+	AuthWithin time.Duration
+}
+
+// Surface is the gateway's surface. Its handlers may run in many goroutines.
+type Surface struct{ cfg Config }
+
+// New makes the surface.
+func New(cfg Config) *Surface {
+	if cfg.Heartbeat <= 0 {
+		cfg.Heartbeat = 20 * time.Second
+	}
+	if cfg.AuthWithin <= 0 {
+		cfg.AuthWithin = 10 * time.Second
+	}
+	return &Surface{cfg: cfg}
+}
+
+// Path is where the socket is.
+const Path = "/blocks"
+
+// Routes implements gateway.Surface.
+func (s *Surface) Routes() []gateway.Route {
+	return []gateway.Route{{
+		Method: http.MethodGet, Path: Path, Access: gateway.Readers, OwnAuth: true, Stream: true,
+		Doc: "The content-block stream, as a WebSocket.", Serve: s.serve,
+	}}
+}
+
+func (s *Surface) serve(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	mode := blockstream.DisplayMode(r.URL.Query().Get("display_mode"))
+	if mode != "" && !mode.Valid() {
+		return &message.Error{Code: message.CodeInvalid, Op: "blocks", What: "display_mode is none", Hint: "use agent or chat"}
+	}
+	if r.Header.Get("Upgrade") == "" {
+		w.Header().Set("Upgrade", "websocket")
+		return &message.Error{Code: message.CodeInvalid, Op: "blocks", What: "this is a WebSocket", Hint: "connect with a WebSocket client"}
+	}
+	// The gateway has compared the origin already, with its own list.
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	if err == nil { // else it has been answered
+		ws.SetReadLimit(blockstream.MaxCommandBytes)
+		newConn(s, ws, r, p, mode).run(r.Context())
+	}
+	return nil
+}
