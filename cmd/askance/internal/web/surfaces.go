@@ -7,6 +7,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agentscope"
 	"github.com/askance-dev/askance/gateway/agui"
 	"github.com/askance-dev/askance/gateway/api"
+	"github.com/askance-dev/askance/gateway/blocks"
 	"github.com/askance-dev/askance/gateway/inbox"
 )
 
@@ -27,5 +28,6 @@ func (w *Web) surfaces() ([]gateway.Surface, error) {
 		rest,
 		chat,
 		agentscope.New(agentscope.Config{Runners: w.runners}),
+		blocks.New(blocks.Config{Runners: w.runners}),
 	}, nil
 }
