@@ -53,9 +53,9 @@ func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error
 		return nil, refuse(err)
 	}
 	r.noteStrays(res)
-	notes := st.overtaken(r.in.Resume)
 	now := t.tell(t.through, r.run())
 	brought := r.results(now)
+	notes := st.overtaken(r.in.Resume)
 	if !again {
 		if err := r.answer(ctx, st, res); err != nil {
 			return nil, refuse(err)
@@ -67,12 +67,24 @@ func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error
 	switch {
 	case len(brought) > 0 || len(res.Answers)+len(res.Replayed)+len(res.Overtaken) > 0:
 		p := r.goOn(t, st, now, brought)
-		p.notes = notes
+		p.notes = append(notes, r.late(st, res)...)
 		return p, nil
 	case len(t.fresh(r.in)) > 0:
 		return r.begin(ctx, t, now)
 	}
 	return r.attach(t, false), nil
+}
+
+// late are the answers that somebody was faster with while they were carried
+// out.
+func (r *run) late(st *standing, res *wire.Resumption) []settled {
+	var lost []wire.ResumeEntry
+	for _, a := range res.Answers {
+		if !a.Abandoned && !r.answered[a.Interrupt.ID] {
+			lost = append(lost, a.Entry)
+		}
+	}
+	return st.overtaken(lost)
 }
 
 // run is what the mapper is to know. The calls and messages of earlier replies

@@ -2,6 +2,7 @@ package agui
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -14,6 +15,7 @@ import (
 func (r *run) park(ctx context.Context, calls []*message.Call) error {
 	rec := &park{V: 1, Run: r.in.RunID, Reply: r.reply, Through: r.seq}
 	someone := slices.ContainsFunc(calls, r.needsSomeone)
+	held := map[string]string{}
 	for _, c := range calls {
 		switch {
 		case !c.Open():
@@ -30,33 +32,41 @@ func (r *run) park(ctx context.Context, calls []*message.Call) error {
 			rec.Asked = append(rec.Asked, a)
 		case c.State == message.ToolCallSubmitted && !r.clients(c) && (!someone || c.Hold != message.HoldNone):
 			rec.Asked = append(rec.Asked, asked{ID: r.busyID(c.Call), Call: c.Call})
+			if c.Hold != message.HoldNone {
+				held[r.busyID(c.Call)] = "The call of " + c.Tool + " waits for an operator to say what became of it. Look again?"
+			}
 		}
 	}
 	rec.Tools = slices.Sorted(maps.Keys(r.mapper.Pending()))
 	if len(rec.Asked) == 0 && len(rec.Tools) == 0 {
 		return nil
 	}
-	return r.end(ctx, rec)
+	return r.end(ctx, rec, held)
 }
 
 // end records what is asked, then ends the run with it: an interrupt that nobody
-// remembers could not be answered.
-func (r *run) end(ctx context.Context, rec *park) error {
-	events := r.mapper.Park(r.restated()...)
-	if f, ok := events[len(events)-1].(*wire.RunFinished); ok && f.Outcome != nil && f.Outcome.Type == wire.OutcomeInterrupt {
-		if f.Outcome.Interrupts = shown(f.Outcome.Interrupts, rec); len(f.Outcome.Interrupts) == 0 {
-			f.Outcome = pendingTools(rec.Tools, r.of.Peer)
-		}
-	}
+// remembers could not be answered. While no engine answers it waits. held are
+// the words for interrupts about calls that make no progress.
+func (r *run) end(ctx context.Context, rec *park, held map[string]string) error {
 	if !rec.same(r.parked) {
 		raw, err := rec.event()
 		if err != nil {
 			return message.Errorf(message.CodeInternal, "run", "record the interrupts: %w", err)
 		}
-		if _, err := r.owner.Emit(ctx, message.EmitRequest{Session: r.session, Reply: r.reply, Events: []message.RawJSON{raw}}); err != nil {
+		_, err = r.owner.Emit(ctx, message.EmitRequest{Session: r.session, Reply: r.reply, Events: []message.RawJSON{raw}})
+		if errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) {
+			return nil // the lookout comes again
+		}
+		if err != nil {
 			return err
 		}
 		r.parked = rec
+	}
+	events := r.mapper.Park(r.restated()...)
+	if f, ok := events[len(events)-1].(*wire.RunFinished); ok && f.Outcome != nil && f.Outcome.Type == wire.OutcomeInterrupt {
+		if f.Outcome.Interrupts = shown(f.Outcome.Interrupts, rec, held); len(f.Outcome.Interrupts) == 0 {
+			f.Outcome = pendingTools(rec.Tools, r.of.Peer)
+		}
 	}
 	return r.out.send(events...)
 }
@@ -71,11 +81,17 @@ func pendingTools(ids []string, peer wire.Peer) *wire.Outcome {
 }
 
 // shown keeps the interrupts that are on record.
-func shown(all []wire.Interrupt, rec *park) []wire.Interrupt {
-	return slices.DeleteFunc(all, func(i wire.Interrupt) bool {
+func shown(all []wire.Interrupt, rec *park, held map[string]string) []wire.Interrupt {
+	all = slices.DeleteFunc(all, func(i wire.Interrupt) bool {
 		_, ok := rec.find(i.ID)
 		return !ok
 	})
+	for i := range all {
+		if text, ok := held[all[i].ID]; ok {
+			all[i].Message = &text
+		}
+	}
+	return all
 }
 
 // restated are the snapshots that clients before 1.0 want before an interrupt.

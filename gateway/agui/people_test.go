@@ -176,3 +176,25 @@ func TestTold(t *testing.T) {
 		t.Errorf("the agent was told\n%s", got)
 	}
 }
+
+// TestOneOfTwoElsewhere: what is left open keeps its interrupt, and that can be
+// answered, however often it was shown.
+func TestOneOfTwoElsewhere(t *testing.T) {
+	s := newStage(t)
+	c := s.client(gatewaytest.Everything, "t").said(pay, `also pay {"to":"initech","amount":7}`)
+	c.talk().is(t, "interrupt")
+	first := c.open
+	s.elsewhere(gatewaytest.Ann, s.asking("t")[0], message.AnswerReject, "no")
+	other := s.client(gatewaytest.Everything, "t")
+	other.runs = 10
+	for range 2 {
+		other.post("/agui/connect", other.input()).is(t, "interrupt")
+		if len(other.open) != 1 || other.open[0].ID != first[1].ID {
+			t.Fatalf("open %+v, want %s", other.open, first[1].ID)
+		}
+	}
+	c.talk(c.all(`{"approved":true}`)...).is(t, "success") // who was shown both
+	if got := c.words(); !strings.Contains(got, "pay: denied") || !strings.Contains(got, `pay: success: {"to":"initech","amount":7}`) {
+		t.Errorf("the client has\n%s", got)
+	}
+}

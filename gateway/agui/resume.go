@@ -74,24 +74,27 @@ func (st *standing) running(a asked) bool {
 // thread is the standing as the codec takes it.
 func (st *standing) thread() wire.Thread {
 	out := wire.Thread{Settled: map[string]wire.ResumeEntry{}}
-	for i, p := range st.parks {
+	for _, p := range st.parks {
 		for _, a := range p.Asked {
-			c := st.asking(a)
-			if i < len(st.parks)-1 || c == nil && !st.running(a) {
-				out.Settled[a.ID] = wire.ResumeEntry{InterruptID: a.ID}
-			}
-			if i < len(st.parks)-1 {
-				continue
-			}
-			in := wire.Interrupt{ID: a.ID, Reason: wire.ReasonExternal}
-			if c != nil {
-				in.Reason, in.ResponseSchema = wire.ReasonToolCall, answerSchema(len(c.Suggested) > 0)
-			}
-			if a.Expires != "" {
-				in.ExpiresAt = &a.Expires
-			}
-			out.Open = append(out.Open, in)
+			out.Settled[a.ID] = wire.ResumeEntry{InterruptID: a.ID}
 		}
+	}
+	if st.last() == nil {
+		return out
+	}
+	for _, a := range st.last().Asked {
+		c := st.asking(a)
+		in := wire.Interrupt{ID: a.ID, Reason: wire.ReasonExternal}
+		if c != nil {
+			in.Reason, in.ResponseSchema = wire.ReasonToolCall, answerSchema(len(c.Suggested) > 0)
+		}
+		if a.Expires != "" {
+			in.ExpiresAt = &a.Expires
+		}
+		if c != nil || st.running(a) {
+			delete(out.Settled, a.ID) // a question keeps its id while it is open
+		}
+		out.Open = append(out.Open, in)
 	}
 	return out
 }
@@ -234,11 +237,21 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 		}
 		r.answered[a.Interrupt.ID] = true
 		_, err = approver.Answer(ctx, answerTo(st.calls[asked.Call].Key, asked, a))
-		if err != nil && !overtook(err) {
+		if overtook(err) {
+			r.lost(st, asked, err)
+		} else if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lost takes what the error says of the call, so that the client hears of it.
+func (r *run) lost(st *standing, a asked, err error) {
+	delete(r.answered, a.ID)
+	if e, ok := errors.AsType[*message.Error](err); ok && e.Call != nil {
+		st.calls[a.Call] = e.Call
+	}
 }
 
 // overtook reports whether an answer came to nothing because another was there.
