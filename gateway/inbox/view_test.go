@@ -1,0 +1,129 @@
+package inbox
+
+import (
+	"html"
+	"html/template"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/message"
+)
+
+var oddTag = regexp.MustCompile(`<mark class="odd" title="[^"<>]*">[^<>&]*</mark>`)
+
+// Whatever a stranger writes, markup makes text of it: but for the marks of its
+// own there is no tag, and nothing is lost.
+func TestMarkupIsText(t *testing.T) {
+	line := functions()["line"].(func(any) template.HTML)
+	rapid.Check(t, func(t *rapid.T) {
+		in := rapid.OneOf(rapid.String(), rapid.StringMatching(`(<[a-z/]+|&#?[a-z0-9]+;|["'>‹›U+0-9A-F]|\x{202e}|а){0,12}`)).Draw(t, "text")
+		out := oddTag.ReplaceAllString(string(line(in)), "")
+		if strings.ContainsAny(out, `<>"'`) {
+			t.Fatalf("%q is shown as %q", in, out)
+		}
+		if plain := strings.Map(func(r rune) rune {
+			if r < ' ' || r > '~' {
+				return -1
+			}
+			return r
+		}, in); plain == in && html.UnescapeString(out) != in {
+			t.Fatalf("%q is shown as %q", in, out)
+		}
+	})
+}
+
+func TestArguments(t *testing.T) {
+	a := argumentsOf(`{"b":1.10,"a":{"x y":"<i>"},"none":[],"list":[true,"p\nq"],"n":9007199254740993}`)
+	var got []string
+	var walk func(depth int, all []node)
+	walk = func(depth int, all []node) {
+		for _, n := range all {
+			got = append(got, strings.Repeat(".", depth)+n.Name+"="+n.Value+strings.Join(n.Lines, "|"))
+			walk(depth+1, n.Items)
+		}
+	}
+	walk(0, a.Tree)
+	want := `b=1.10 a= ."x y"="<i>" none=[] list=2 items .1=true .2=2 linesp|q n=9007199254740993`
+	if strings.Join(got, " ") != want {
+		t.Errorf("the tree is %q, want %q", strings.Join(got, " "), want)
+	}
+	for _, odd := range []string{`{"a":1,"a":2}`, `{`, "", `{"a":[` + strings.Repeat("1,", maxNodes) + `1]}`} {
+		if a := argumentsOf(odd); a.Tree != nil || a.Raw != odd {
+			t.Errorf("%.40q is shown as %+v", odd, a.Tree)
+		}
+	}
+	if a := argumentsOf(`"text"`); len(a.Tree) != 1 || a.Tree[0].Value != `"text"` {
+		t.Errorf("a text is shown as %+v", a.Tree)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	if d := diff(`{"a":1}`, "{\n \"a\": 1 }"); d != nil {
+		t.Errorf("the same JSON differs by %v", d)
+	}
+	if d := diff(`{"a":1}`, `{"a":2}`); len(d) != 4 || d[1] != (change{"-", `  "a": 1`}) || d[2] != (change{"+", `  "a": 2`}) {
+		t.Errorf("the difference is %v", d)
+	}
+}
+
+// Every number has its place below the highest line, and lines are few.
+func TestChartScale(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.IntRange(0, 1_000_000).Draw(t, "most")
+		c := layOut("t", "h", []column{{Label: "a", Parts: map[string]int{"approved": most}}})
+		if n := len(c.Grid); n < 2 || n > 6 {
+			t.Fatalf("%d lines for %d", n, most)
+		}
+		if top := c.Grid[len(c.Grid)-1]; top.Text < most || top.Y != topMargin {
+			t.Fatalf("the highest line for %d is %+v", most, top)
+		}
+		for _, b := range c.Bars {
+			if b.Y < topMargin-0.01 || b.Y+b.H > chartH-bottomMargin+0.01 {
+				t.Fatalf("the bar of %d is %+v", most, b)
+			}
+		}
+	})
+}
+
+func TestTerms(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	text := "rm /tmp/a:*"
+	suggested := []message.PermissionRule{{ToolName: "bash", RuleContent: &text, Behavior: message.BehaviorAllow, Source: "suggested"}, {ToolName: "bash", Behavior: message.BehaviorAllow}}
+	answer := func(f form) (message.Answer, error) {
+		f.Do, f.Digest = doApprove, "sha256:1"
+		return answerOf(&f, message.Key{}, suggested, now)
+	}
+	a, err := answer(form{Remember: "terms", Rules: []int{0}, Contents: map[int]string{0: "rm /tmp/a/b:*"}, Scope: "session", Last: "1h", Uses: "3", Path: "args.n", Limit: "10"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := a.Remember
+	if *r.Rules[0].RuleContent != "rm /tmp/a/b:*" || text != "rm /tmp/a:*" || r.Uses != 3 || !r.Until.Equal(now.Add(time.Hour)) || r.Budget.Limit != "10" || a.Rules != nil {
+		t.Errorf("the terms are %+v", r)
+	}
+	if a, err = answer(form{Remember: "letter", Rules: []int{1}}); err != nil || len(a.Rules) != 1 || a.Remember != nil {
+		t.Errorf("to the letter: %+v, %v", a, err)
+	}
+	if a, err = answer(form{Rules: []int{0}}); err != nil || a.Rules != nil || a.Remember != nil {
+		t.Errorf("without a wish: %+v, %v", a, err)
+	}
+	for _, bad := range []form{{Remember: "terms"}, {Remember: "letter", Rules: []int{2}}, {Remember: "terms", Rules: []int{0}, Last: "-1h"}, {Remember: "terms", Rules: []int{0}, Uses: "0"}} {
+		if a, err := answer(bad); err == nil {
+			t.Errorf("%+v is taken as %+v", bad, a.Remember)
+		}
+	}
+}
+
+func TestFilter(t *testing.T) {
+	f := filter{Show: showDone, Words: "a b&c", Tool: "x", Mine: true}
+	if got := filterOf(f.values()); got != f {
+		t.Errorf("the filter comes back as %+v", got)
+	}
+	if got := filterOf(map[string][]string{"show": {"nonsense"}}); got != (filter{Show: showOpen}) || got.listAddress() != "/" {
+		t.Errorf("an odd filter is %+v", got)
+	}
+}
