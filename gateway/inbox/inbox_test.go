@@ -134,6 +134,24 @@ func TestRemember(t *testing.T) {
 	}
 }
 
+// What is remembered with an edit is held against the edited call.
+func TestRememberWithEdit(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	b.goTo(callPath(k) + "&do=edit")
+	b.write("#input", `{"to":"acme","amount":7}`)
+	b.see("It fits the tool's schema")
+	b.click(`[name=remember][value=terms]`)
+	b.write("#uses", "2")
+	b.click("#panel .main-action")
+	b.see("edited and approved by ann")
+	w.A.Finished(k)
+	if c := w.A.Propose("s1", "r2", "c1", gatewaytest.Pay, `{"to":"acme","amount":8}`); c.State == message.ToolCallAsking {
+		t.Errorf("what was remembered does not answer: the call is %s", c.State)
+	}
+}
+
 // Two people must agree: each page says who has and who must, live.
 func TestQuorum(t *testing.T) {
 	w := world(t)

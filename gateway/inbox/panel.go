@@ -102,7 +102,7 @@ func (c *card) panel(p *gateway.Peer, f *form) {
 	if f.Do == doEdit {
 		c.edit(p, v)
 	}
-	if f.Do == doApprove {
+	if f.Do == doApprove || f.Do == doEdit {
 		c.remember(v)
 	}
 }
@@ -211,7 +211,7 @@ func answerOf(f *form, k message.Key, suggested []message.PermissionRule, now ti
 		a.To, a.Note = f.To, f.Note
 	case doAbstain:
 		a.Note = f.Note
-	case doApprove:
+	case doApprove, doEdit:
 		return a, f.terms(&a, suggested, now)
 	}
 	return a, nil
