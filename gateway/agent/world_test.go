@@ -94,7 +94,7 @@ func (s *stage) until(session, what string, cond func(*agent.Thread) bool) *agen
 		if cond(thread) {
 			return thread
 		}
-		if _, err := c.Events(ctx, message.EventsRequest{Session: message.SessionID(session), After: thread.Through, WaitMS: 100}); err != nil || ctx.Err() != nil {
+		if _, err := c.Events(ctx, message.EventsRequest{Session: message.SessionID(session), After: thread.Through, WaitMS: 25}); err != nil || ctx.Err() != nil {
 			s.t.Fatalf("%s does not come: %v\n%s", what, err, dump(thread))
 		}
 	}
