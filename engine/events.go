@@ -149,9 +149,6 @@ func (e *Engine) appendEvents(ctx context.Context, p *Port, out *message.EventsR
 		f = f.Redacted()
 	}
 	for _, ev := range toolcall.Events(f) {
-		if q, is := ev.(*message.RequireUserConfirm); is && !e.cfg.upstream {
-			q.Metadata[message.MetadataDigest] = q.QuestionDigest()
-		}
 		raw, err := json.Marshal(ev)
 		if err != nil {
 			return fmt.Errorf("encode an event of record %d: %w", rec.Seq, err)

@@ -13,11 +13,6 @@ func QuestionEventID(id, digest string) string {
 	return id + "-" + hex
 }
 
-// MetadataDigest is the member of a REQUIRE_USER_CONFIRM's metadata that has the
-// digest of the question as well. Engines add it to the events that they give,
-// but for those that reproduce AgentScope's own agent loop.
-const MetadataDigest = "digest"
-
 // QuestionDigest is the digest of the question that the event asks; "" if it
 // is not askance's.
 func (x *RequireUserConfirm) QuestionDigest() string {

@@ -20,7 +20,6 @@ func eventCases() []testCase[*world] {
 		{"what a runtime may stream", emitKinds},
 		{"the whole story folds into the message", eventsFold},
 		{"an event from a frontend", deliver},
-		{"a question names its digest", questionEvent},
 	}
 }
 
@@ -334,24 +333,4 @@ func deliver(w *world) {
 	w.wantResult(e.finished(q2.Key), message.ToolResultSuccess, `{"amount":5}`)
 	w.must(engine.Deliver(w.Context(), e.bot(), "s", results(ran("x")), nil))
 	w.wantResult(e.finished(out.Key), message.ToolResultSuccess, "done")
-}
-
-// questionEvent: whoever shows a question to somebody can answer to its digest,
-// by what the event itself says.
-func questionEvent(w *world) {
-	e := w.engine()
-	q := e.ask("c", pay, `{"amount":500}`)
-	for _, ev := range e.events(0, 0) {
-		event, err := message.DecodeEvent(ev.Event)
-		w.must(err)
-		ask, is := event.(*message.RequireUserConfirm)
-		if !is {
-			continue
-		}
-		if ask.Metadata[message.MetadataDigest] != q.Digest || ask.QuestionDigest() != q.Digest {
-			w.Errorf("the event %s names %v, want %s", ev.Event, ask.Metadata, q.Digest)
-		}
-		return
-	}
-	w.Error("the question has no event")
 }
