@@ -30,6 +30,7 @@ FUZZ := \
   cmd/askance/internal/directory:FuzzParse \
   cmd/askance/internal/toolfile:FuzzParse \
   executor:FuzzResultText \
+  gateway/auth:FuzzTokens \
   internal/jcs:FuzzCanonicalize \
   internal/strictjson:FuzzQuickObject \
   internal/strictjson:FuzzUnmarshal \

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"os"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -103,6 +104,9 @@ func (v *visit) failed(err error) {
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		err = &message.Error{Code: message.CodeTooLarge, Op: "read request", What: "the request is larger than this route takes", Hint: "send less", Err: tooLarge}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = &message.Error{Code: message.CodeInvalid, Op: "read request", What: "the request did not come in time", Hint: "send it without a pause", Err: err}
 	}
 	if p := ProblemOf(err); p.Status == http.StatusInternalServerError {
 		v.s.cfg.Log.Error("a request has failed", "id", v.id, "route", v.route.Path, "err", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -318,6 +319,35 @@ func TestSlowReader(t *testing.T) {
 		}
 		if !slices.Equal(rest, want) {
 			t.Error("the slow reader has missed events after it came back")
+		}
+	})
+}
+
+// TestSlowBody: whoever sends half a request is not waited for.
+func TestSlowBody(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := gatewaytest.New(t, gatewaytest.In(dir), gatewaytest.Piped(), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+			return []gateway.Surface{gateway.Routes{{Method: http.MethodPost, Path: "/read", Access: gateway.Readers, Serve: func(_ http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
+				_, err := io.ReadAll(r.Body)
+				return err
+			}}}}
+		}))
+		body, half := io.Pipe()
+		defer half.Close()
+		go func() { _, _ = half.Write([]byte("half a requ")) }() // the rest never comes
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+"/read", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		res, err := w.A.HTTP(gatewaytest.Ann).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if took := time.Since(began); res.StatusCode != http.StatusBadRequest || took > time.Minute {
+			t.Errorf("%s after %v", res.Status, took)
 		}
 	})
 }

@@ -24,7 +24,9 @@ type Principal struct {
 	// the engine is part of), "nats-jwt" (the NATS server lets in nobody without a
 	// signed login, which names the subjects that it may use), "nats-subject" (by
 	// a NATS subject alone: whether the server guards it, the engine does not
-	// know). It is kept with each vote.
+	// know), "http-token" and "oidc:<issuer>" (a bearer token, or an identity
+	// provider's word, over HTTP), "http-loopback" (nothing had to be proved on the
+	// machine itself). It is kept with each vote.
 	Auth string `json:"auth"`
 }
 
