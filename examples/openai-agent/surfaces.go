@@ -6,6 +6,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agentscope"
 	"github.com/askance-dev/askance/gateway/agui"
 	"github.com/askance-dev/askance/gateway/api"
+	"github.com/askance-dev/askance/gateway/blocks"
 	"github.com/askance-dev/askance/gateway/inbox"
 )
 
@@ -20,5 +21,5 @@ func surfaces(runner *agent.Runner) ([]gateway.Surface, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []gateway.Surface{inbox.New(), chat, agentscope.New(agentscope.Config{Runners: runners}), rest}, nil
+	return []gateway.Surface{inbox.New(), chat, agentscope.New(agentscope.Config{Runners: runners}), blocks.New(blocks.Config{Runners: runners}), rest}, nil
 }

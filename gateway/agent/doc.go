@@ -51,6 +51,8 @@
 //
 // An agent therefore emits TOOL_CALL_END only when the model's answer is complete.
 //
+// The notes are two small events a turn, read once at each start.
+//
 // Two processes under one ID would run a turn twice: the model is asked twice
 // and its words appear twice, but no tool call runs twice, because call ids
 // that differ are other calls and those that agree are one. Give each process an

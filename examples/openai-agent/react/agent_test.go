@@ -247,6 +247,8 @@ func TestRetries(t *testing.T) {
 		{"500 for ever", []answer{{status: 500, header: soon}, {status: 500, header: soon}, {status: 500, header: soon}}, "error upstream: the model's server answers 500 Internal Server Error", 3},
 		{"401", []answer{{status: 401}}, "error authentication: the model's server answers 401 Unauthorized", 1},
 		{"400", []answer{{status: 400}}, "error invalid_request: the model's server answers 400 Bad Request", 1},
+		{"a stream of another type", []answer{{file: "done.sse", header: map[string]string{"Content-Type": "text/plain"}}}, "[All done – ✓] completed", 1},
+		{"a page", []answer{{file: "done.sse", header: map[string]string{"Content-Type": "text/html"}}}, "error upstream: the model's server does not stream", 1},
 		{"no stream", []answer{{file: "openrouter-429.json"}}, "error upstream: the server says: Rate limit exceeded", 1},
 		{"the connection breaks", []answer{{file: "broken-off.sse", cut: true}}, `[Hel] call_a=echo{"text":"x"} call_a:error error connection: the model's answer broke off`, 1},
 	} {

@@ -14,5 +14,7 @@
 //     error; what was said stays, calls of that answer are refused;
 //   - finish_reason length or content_filter: likewise;
 //   - arguments that are no JSON object: the model is told so, nothing runs;
-//   - a refusal: it is the reply's text.
+//   - a refusal: it is the reply's text;
+//   - the process ends between the model's last word and the end of the reply: the
+//     model is asked once more, because nothing tells that it was the last.
 package react

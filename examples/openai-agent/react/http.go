@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/gateway/agent"
@@ -83,12 +83,19 @@ func (a *Agent) send(ctx context.Context, body []byte) (answer io.ReadCloser, wa
 	if err != nil {
 		return nil, 0, &agent.ReplyError{Type: message.ErrorConnection, What: "the model cannot be reached", Err: err}
 	}
-	if res.StatusCode == http.StatusOK && strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+	if res.StatusCode == http.StatusOK && streams(res.Header.Get("Content-Type")) {
 		return newPatient(res.Body, cancel), 0, nil
 	}
 	defer res.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // as much as there is
 	return nil, retryAfter(res), refused(res, text)
+}
+
+// streams reports whether an answer of that type may be a stream: not all
+// servers name it rightly, but those that send something else do.
+func streams(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err != nil || media == "text/event-stream" || media == "text/plain" || media == "application/octet-stream"
 }
 
 // refused is the error of an answer that is none.
