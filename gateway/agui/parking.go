@@ -30,7 +30,11 @@ func (r *run) park(ctx context.Context, calls []*message.Call) error {
 				return nil
 			}
 			rec.Asked = append(rec.Asked, a)
-		case c.State == message.ToolCallSubmitted && !r.clients(c) && (!someone || c.Hold != message.HoldNone):
+		case r.clients(c):
+			if !r.handed(c.Call) {
+				return nil // the client has not been told yet
+			}
+		case c.State == message.ToolCallSubmitted && (!someone || c.Hold != message.HoldNone):
 			rec.Asked = append(rec.Asked, asked{ID: r.busyID(c.Call), Call: c.Call})
 			if c.Hold != message.HoldNone {
 				held[r.busyID(c.Call)] = "The call of " + c.Tool + " waits for an operator to say what became of it. Look again?"
@@ -42,6 +46,16 @@ func (r *run) park(ctx context.Context, calls []*message.Call) error {
 		return nil
 	}
 	return r.end(ctx, rec, held)
+}
+
+// handed reports whether a call of the client's tools was handed to it.
+func (r *run) handed(id message.CallID) bool {
+	for _, b := range r.mapper.Pending() {
+		if b.ID == id {
+			return true
+		}
+	}
+	return false
 }
 
 // end records what is asked, then ends the run with it: an interrupt that nobody
