@@ -125,12 +125,12 @@ func (a *app) serveUntilStopped(ctx context.Context, n *node.Node, cfg node.Conf
 		return err
 	}
 	var gateFailed <-chan error
-	inbox := ""
+	var over httpAt
 	if gate != nil {
 		defer func() { _ = gate.Close() }() // whoever is cut off comes back
-		gateFailed, inbox = gate.Failed(), gate.URL()
+		gateFailed, over = gate.Failed(), httpAt{gate.URL(), gate.Logins()}
 	}
-	if err := a.printServing(n, cfg, scrape, inbox); err != nil {
+	if err := a.printServing(n, cfg, scrape, over); err != nil {
 		return err
 	}
 	select {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 )
 
 // started is what serve prints when it serves.
@@ -26,17 +27,22 @@ type started struct {
 	Auth string `json:"auth"`
 	// HTTP is where the gateway is.
 	HTTP string `json:"http,omitzero"`
+	// HTTPAuth says who may use it; "" is everybody on this machine.
+	HTTPAuth string `json:"http_auth,omitzero"`
 	// Metrics is where Prometheus may scrape.
 	Metrics string `json:"metrics,omitzero"`
 	// Open: other machines may reach the embedded server, under any name.
 	Open bool `json:"open_beyond_loopback,omitzero"`
 }
 
-func (a *app) printServing(n *node.Node, cfg node.Config, scrape, inbox string) error {
+// httpAt is where the gateway is; "" if there is none.
+type httpAt struct{ url, logins string }
+
+func (a *app) printServing(n *node.Node, cfg node.Config, scrape string, over httpAt) error {
 	st := started{
 		URL: n.URL(), Data: string(cfg.Dir), PublicKey: cfg.Dir.PublicKeys(), KeyID: n.KeyID(), Space: string(cfg.Space),
 		Engine: n.Engine().ID(), Durability: n.Journal().Durability(), Policy: n.PolicyHash(), Rules: max(0, n.Rules()), PID: os.Getpid(),
-		Open: openBeyondLoopback(cfg), Auth: n.Auth(), Metrics: scrape, HTTP: inbox,
+		Open: openBeyondLoopback(cfg), Auth: n.Auth(), Metrics: scrape, HTTP: over.url, HTTPAuth: over.logins,
 	}
 	for _, t := range cfg.Tools {
 		st.Tools = append(st.Tools, t.Name)
@@ -60,8 +66,12 @@ func (a *app) printServing(n *node.Node, cfg node.Config, scrape, inbox string) 
 	} {
 		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-8s", row[0])), row[1])
 	}
-	if inbox != "" {
-		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim("http    "), inbox)
+	if over.url != "" {
+		logins := over.logins
+		if logins == "" {
+			logins = a.out.Ask("no log-in: requests come from " + term.SafeLine(userName()) + " (make tokens with askance token create)")
+		}
+		fmt.Fprintf(&text, "  %s %s, %s\n", a.out.Dim("http    "), over.url, logins)
 	}
 	if scrape != "" {
 		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim("metrics "), scrape)

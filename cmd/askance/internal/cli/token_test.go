@@ -95,3 +95,18 @@ func TestServeHTTPBeyondLoopback(t *testing.T) {
 		fails(t, cli.ExitUsage, "-", append([]string{"serve", "--data", filepath.Join(data, "other"), "--listen", "127.0.0.1:0"}, args...)...)
 	}
 }
+
+// TestServeOIDC: a provider that does not answer keeps nobody from starting,
+// and lets in nobody.
+func TestServeOIDC(t *testing.T) {
+	clean(t)
+	s := serveOn(t, filepath.Join(t.TempDir(), "data"), "--oidc-issuer", "http://127.0.0.1:1", "--oidc-client", "askance", "--oidc-role", "people=of=ours=approver")
+	if code, text := fetch(t, s.http+"/login"); code != http.StatusOK || !strings.Contains(text, "/auth/oidc/start") {
+		t.Errorf("/login: %d %s", code, text)
+	}
+	for path, want := range map[string]int{"/auth/session": http.StatusUnauthorized, "/auth/oidc/start": http.StatusServiceUnavailable, "/auth/oidc/callback?code=x": http.StatusForbidden} {
+		if code, _ := fetch(t, s.http+path); code != want {
+			t.Errorf("%s: %d, want %d", path, code, want)
+		}
+	}
+}
