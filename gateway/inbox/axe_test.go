@@ -76,13 +76,16 @@ func TestAccessible(t *testing.T) {
 	b.accessible("list")
 	b.goTo(callPath(d.Key))
 	b.accessible("card")
+	b.goTo(callPath(k))
 	for _, do := range []string{"approve", "edit", "reject", "answer", "hand_over", "abstain", "interrupt"} {
-		b.goTo(callPath(k) + "&do=" + do)
+		b.click(`[data-do="` + do + `"]`)
 		b.see("Cancel")
 		if do == "approve" {
 			b.click(`[name=remember][value=terms]`)
 		}
 		b.accessible(strings.ReplaceAll(do, "_", "-"))
+		b.click(`[data-close]`)
+		b.gone("#panel")
 	}
 	w.A.Approve(gatewaytest.Bob, d.Key)
 	b.goTo(callPath(d.Key))

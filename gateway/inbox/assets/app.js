@@ -60,11 +60,11 @@ let wanted, last = 0;
 
 async function refresh() {
   if (sending) { later(); return true; }
-  const mine = visit;
+  const mine = visit, here = location.href;
   last = Date.now();
   try {
-    const page = await ask(location.href);
-    if (mine !== visit || sending) return true;
+    const page = await ask(here);
+    if (mine !== visit || here !== location.href || sending) { later(); return true; } // the page is another one by now
     if (new URL(page.url).pathname !== location.pathname) { location.href = page.url; return true; }
     show(page.doc);
     ready();

@@ -43,7 +43,10 @@ export function open({ changed, progress, told, back }) {
     source.addEventListener('tick', heard);
     source.addEventListener('changed', (e) => { heard(); changed(JSON.parse(e.data)); });
     source.addEventListener('progress', (e) => { heard(); progress(JSON.parse(e.data)); });
-    source.onerror = again;
+    source.onerror = () => {
+      if (source.readyState === EventSource.CLOSED) back(); // refused: the page itself says why, or leads to the log-in
+      again();
+    };
     heard();
   };
   window.addEventListener('offline', again);
