@@ -75,7 +75,9 @@ func (s *Server) handler(route Route) http.Handler {
 		v, _ := r.Context().Value(visitKey{}).(*visit) // ServeHTTP has put it there
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
-		defer context.AfterFunc(s.run(), func() { cancel(errClosing) })()
+		if route.Stream { // what ends by itself may end in peace
+			defer context.AfterFunc(s.run(), func() { cancel(errClosing) })()
+		}
 		v.route, v.cancel = &route, cancel
 		r = r.WithContext(ctx)
 		limit := route.MaxBody
@@ -89,6 +91,9 @@ func (s *Server) handler(route Route) http.Handler {
 		if err != nil {
 			v.refuse(r, err)
 			return
+		}
+		if route.Stream && r.Method == http.MethodHead {
+			return // a stream that nobody reads
 		}
 		if err := route.Serve(v.w, r, p); err != nil {
 			v.failed(err)
