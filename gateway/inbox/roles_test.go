@@ -1,0 +1,103 @@
+package inbox_test
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+)
+
+// An operator takes back what nobody has started, and ends a reply.
+func TestManage(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Olga)
+	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Job, `{}`).Key
+	b.goTo("/?show=running")
+	b.click(".row")
+	b.see("Allowed, not started yet")
+	b.gone("#bar")
+	b.click(`[data-do="revoke"]`)
+	b.write("#note", "not today")
+	b.click("#panel .main-action")
+	b.see("Taken back: nothing runs.", "Taken back")
+	if c := w.A.Finished(k); c.Cause != "revoke" {
+		t.Errorf("the call ended by %s", c.Cause)
+	}
+	k = w.A.Ask("s1", "r2", "c1")
+	b.goTo(callPath(k))
+	b.see("Answers come from people with the role approver.")
+	b.click(`[data-do="interrupt"]`)
+	b.click("#panel .main-action")
+	b.see("Settled: interrupted by olga")
+}
+
+// ask sends a request as a browser of somebody would, of the space alpha.
+func ask(t *testing.T, w *gatewaytest.World, who, method, path string, form url.Values) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, w.URL+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.AddCookie(&http.Cookie{Name: "who", Value: who})
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	res, err := w.Anonymous().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// Who may not answer cannot, whatever they send, and nobody sees or answers
+// another space's questions.
+func TestWhoMayWhat(t *testing.T) {
+	w := world(t)
+	k := w.A.Ask("s1", "r1", "c1")
+	form := func(who string) url.Values {
+		return url.Values{"session": {"s1"}, "reply": {"r1"}, "call": {"c1"}, "do": {"approve"}, "digest": {w.A.Show(k).Digest}, "csrf": {"proof-of-" + who}}
+	}
+	for _, tc := range []struct {
+		who, method, path string
+		form              url.Values
+		want              int
+		never             string
+	}{
+		{"alpha.audie", "GET", callPath(k), nil, 200, `data-do="approve"`},
+		{"alpha.bot", "GET", "/", nil, 403, "Pay 42"},
+		{"alpha.wendy", "GET", callPath(k), nil, 403, "acme"},
+		{"beta.ann", "GET", callPath(k), nil, 404, "acme"},
+		{"beta.ann", "GET", "/", nil, 200, "Pay 42"},
+		{"alpha.audie", "POST", "/inbox/answer", form("audie"), 403, "acme"},
+		{"alpha.olga", "POST", "/inbox/answer", form("olga"), 403, "acme"},
+		{"beta.ann", "POST", "/inbox/answer", form("ann"), 404, "acme"},
+		{"alpha.ann", "POST", "/inbox/answer", form("bob"), 403, "acme"},
+		{"alpha.ann", "POST", "/inbox/check", form("ann"), 200, ""},
+		{"beta.ann", "POST", "/inbox/check", form("ann"), 404, "acme"},
+		{"alpha.ann", "POST", "/inbox/settle", form("ann"), 403, "acme"},
+	} {
+		code, body := ask(t, w, tc.who, tc.method, tc.path, tc.form)
+		if code != tc.want || tc.never != "" && strings.Contains(body, tc.never) {
+			t.Errorf("%s %s %s: %d, want %d: %.300s", tc.who, tc.method, tc.path, code, tc.want, body)
+		}
+	}
+	if c := w.A.Show(k); c.State != message.ToolCallAsking || len(c.Votes) != 0 {
+		t.Fatalf("the call is %s with %+v", c.State, c.Votes)
+	}
+	old := form("ann")
+	old.Set("digest", "sha256:of-another-question")
+	if code, body := ask(t, w, "alpha.ann", "POST", "/inbox/answer", old); code != 409 || !strings.Contains(body, "Asked anew meanwhile") {
+		t.Errorf("another digest: %d %.300s", code, body)
+	}
+	if code, _ := ask(t, w, "alpha.ann", "POST", "/inbox/answer", form("ann")); code != 303 {
+		t.Errorf("an answer: %d", code)
+	}
+	w.A.Finished(k)
+}
