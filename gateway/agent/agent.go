@@ -57,7 +57,8 @@ type Turn interface {
 	// forwardedProps), by name.
 	Input() map[string]message.RawJSON
 	// Emit streams events of the reply; REPLY_START and REPLY_END are the
-	// Runner's. Headers that are empty are filled in. While no engine answers it
+	// Runner's. Headers that are empty are filled in. Ids of blocks differ within
+	// the session, those of calls within the reply. While no engine answers it
 	// waits for one.
 	Emit(ctx context.Context, events ...message.Event) error
 	// Call proposes tool calls and waits, days if need be, until every one has a

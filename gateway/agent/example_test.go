@@ -24,10 +24,11 @@ func (weather) Run(ctx context.Context, t agent.Turn) error {
 	if err != nil {
 		return err
 	}
+	block := string(t.Reply()) + "-text"
 	return t.Emit(ctx,
-		&message.TextBlockStart{BlockID: "text-1"},
-		&message.TextBlockDelta{BlockID: "text-1", Delta: "Tomorrow: " + results[0].Output.String()},
-		&message.TextBlockEnd{BlockID: "text-1"})
+		&message.TextBlockStart{BlockID: block},
+		&message.TextBlockDelta{BlockID: block, Delta: "Tomorrow: " + results[0].Output.String()},
+		&message.TextBlockEnd{BlockID: block})
 }
 
 // An agent whose tool the policy allows: a message goes in, and the session has

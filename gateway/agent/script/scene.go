@@ -17,8 +17,12 @@ type scene struct {
 	step int
 }
 
-// id names a block or call of the step.
+// id names a call of the step, within the reply.
 func (s *scene) id(kind string) string { return fmt.Sprintf("%s-%d", kind, s.step+1) }
+
+// block names a block of the step, within the session: frontends take blocks for
+// messages.
+func (s *scene) block(kind string) string { return string(s.t.Reply()) + "-" + s.id(kind) }
 
 // say emits a text in that many pieces, with a pause after each.
 func say(text string, pieces int, pause time.Duration) step {
@@ -27,7 +31,7 @@ func say(text string, pieces int, pause time.Duration) step {
 
 // said is what blocks of the step say already, and the id for the next one.
 func (s *scene) said(kind string) (text, next string) {
-	next = s.id(kind)
+	next = s.block(kind)
 	for _, b := range message.BlocksOf[*message.TextBlock](s.done) {
 		if b.ID == next {
 			text += b.Text
@@ -83,7 +87,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 func (s *scene) think(ctx context.Context, text string) error {
-	id := s.id("think")
+	id := s.block("think")
 	for _, b := range message.BlocksOf[*message.ThinkingBlock](s.done) {
 		if b.ID == id {
 			return nil

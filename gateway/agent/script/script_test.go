@@ -82,7 +82,7 @@ func TestGoesOn(t *testing.T) {
 	for n := range len(whole) + 1 {
 		s := newStub(t, text)
 		if n > 0 {
-			s.out.Content = []message.Block{&message.TextBlock{ID: "say-1", Text: whole[:n]}}
+			s.out.Content = []message.Block{&message.TextBlock{ID: "r-say-1", Text: whole[:n]}}
 			s.msgs = append(s.msgs, s.out)
 		}
 		if err := script.New("bot").Run(t.Context(), s); err != nil {
