@@ -14,8 +14,9 @@ import (
 // process: which ones the client holds is known from it alone.
 const parkEvent = "askance.agui.park"
 
-// park is its value. It has no arguments and no answers: whoever may read the
-// session's events reads those where the rules hide what is to be hidden.
+// park is its value. It has no arguments, not even a hash of them, and no answers:
+// whoever may read the session's events reads those where the rules hide what is
+// to be hidden.
 type park struct {
 	V     int             `json:"v"` // 1
 	Run   string          `json:"run_id"`
@@ -36,9 +37,6 @@ type asked struct {
 	Digest string `json:"digest,omitzero"`
 	// Expires is what the interrupt said, in RFC 3339.
 	Expires string `json:"expires,omitzero"`
-	// Input is the arguments' SHA-256 in hex: an answer that gives back the same is
-	// no edit.
-	Input string `json:"input,omitzero"`
 }
 
 // parkOf reads a record; nil if the event is none.

@@ -16,7 +16,7 @@ func TestParkRecord(t *testing.T) {
 	event := message.QuestionEventID("ev", digest)
 	good := func() *park {
 		return &park{V: 1, Run: "r", Reply: "reply", Through: 7, Tools: []string{"x"}, Asked: []asked{
-			{ID: event + "/call", Call: "call", Digest: digest, Expires: "2026-11-21T00:00:00Z", Input: "00"},
+			{ID: event + "/call", Call: "call", Digest: digest, Expires: "2026-11-21T00:00:00Z"},
 			{ID: event + "/a/b/run-2", Call: "a/b", Digest: digest},
 			{ID: "r/slow/running", Call: "slow"},
 		}}

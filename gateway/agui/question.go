@@ -30,7 +30,7 @@ func (q questions) put(b *message.ToolCallBlock, i *wire.Interrupt) {
 // fill completes the interrupt by the call as it stands, and records what is
 // asked. It returns false if the question is not any more the one that was put.
 func (q *question) fill(c *message.Call, id string, mayAnswer bool) (asked, bool) {
-	out := asked{ID: id, Call: c.Call, Digest: c.Digest, Input: inputHash(c.Input)}
+	out := asked{ID: id, Call: c.Call, Digest: c.Digest}
 	if c.State != message.ToolCallAsking || c.Question == nil || c.Input != q.block.Input || !out.genuine() {
 		return asked{}, false
 	}

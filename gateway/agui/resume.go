@@ -178,7 +178,7 @@ func (st *standing) overtaken(entries []wire.ResumeEntry) []settled {
 			if v != nil {
 				s.Cause, s.By = string(v.Kind), v.By.Name
 			}
-			if !agrees(e, a, v, c) {
+			if !agrees(e, v, c) {
 				out = append(out, s)
 			}
 		}
@@ -197,7 +197,7 @@ func decision(c *message.Call, digest string) *message.Vote {
 }
 
 // agrees reports whether an entry says what was decided.
-func agrees(e wire.ResumeEntry, a asked, v *message.Vote, c *message.Call) bool {
+func agrees(e wire.ResumeEntry, v *message.Vote, c *message.Call) bool {
 	if v == nil {
 		return e.Status == wire.ResumeCancelled && c.Cause == causeInterrupt
 	}
@@ -208,11 +208,16 @@ func agrees(e wire.ResumeEntry, a asked, v *message.Vote, c *message.Call) bool 
 		Approved bool            `json:"approved"`
 		Edited   message.RawJSON `json:"editedArgs"`
 	}
-	if err := strictjson.UnmarshalOpen(e.Payload, &said); err != nil {
+	if err := strictjson.UnmarshalOpen(e.Payload, &said); err != nil || said.Approved != (v.Kind == message.AnswerApprove) || v.Kind == message.AnswerForTool {
 		return false
 	}
-	edited := said.Edited != nil && inputHash(string(said.Edited)) != a.Input
-	return said.Approved == (v.Kind == message.AnswerApprove) && edited == v.Edited && v.Kind != message.AnswerForTool
+	if !said.Approved {
+		return true
+	}
+	if said.Edited == nil {
+		return !v.Edited
+	}
+	return inputHash(string(said.Edited)) == inputHash(c.Input)
 }
 
 // answer carries out a run's answers, in the order of the questions, and stops
@@ -236,7 +241,7 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 			return err
 		}
 		r.answered[a.Interrupt.ID] = true
-		_, err = approver.Answer(ctx, answerTo(st.calls[asked.Call].Key, asked, a))
+		_, err = approver.Answer(ctx, answerTo(st.calls[asked.Call], asked, a))
 		if overtook(err) {
 			r.lost(st, asked, err)
 		} else if err != nil {
@@ -264,15 +269,17 @@ func overtook(err error) bool {
 	return false
 }
 
-// answerTo is the answer to the very question that the interrupt put.
-func answerTo(key message.Key, q asked, a wire.Answer) message.Answer {
-	out := message.Answer{Key: key, Kind: message.AnswerReject, Digest: q.Digest, Feedback: a.Feedback}
+// answerTo is the answer to the very question that the interrupt put. Whether it
+// is an edit is told by the call and not by the record: that is the runtime's to
+// write, and everybody's to read who may not see what rules hide.
+func answerTo(c *message.Call, q asked, a wire.Answer) message.Answer {
+	out := message.Answer{Key: c.Key, Kind: message.AnswerReject, Digest: q.Digest, Feedback: a.Feedback}
 	switch {
 	case a.Abandoned:
 		out.Feedback = "nobody answered"
 	case a.Approved:
 		out.Kind, out.Feedback, out.Rules = message.AnswerApprove, "", a.Rules
-		if a.Edited != nil && inputHash(string(a.Edited)) != q.Input {
+		if a.Edited != nil && inputHash(string(a.Edited)) != inputHash(c.Input) {
 			edited := string(a.Edited)
 			out.Input = &edited
 		}

@@ -1,0 +1,79 @@
+package agui_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+	wire "github.com/askance-dev/askance/message/agui"
+)
+
+// TestRecordsHideWhatRulesHide: nothing that the surface writes into the session
+// lets those guess a hidden argument who may not see it, such as a bare hash.
+func TestRecordsHideWhatRulesHide(t *testing.T) {
+	s := newStage(t)
+	c := s.client(gatewaytest.Everything, "t").said(`call login {"user":"eve","password":"1234"}`)
+	c.talk().is(t, "interrupt")
+	page, err := s.A.Client(gatewaytest.Ann).Events(t.Context(), message.EventsRequest{Session: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := 0
+	for _, e := range page.Events {
+		ev, err := message.DecodeEvent(e.Event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if custom, ok := ev.(*message.Custom); !ok || custom.Name == "askance.turn" { // that is what the person wrote
+			continue
+		}
+		records++
+		for _, text := range []string{`{"password":"1234","user":"eve"}`, `{"user":"eve","password":"1234"}`, "1234"} {
+			sum := sha256.Sum256([]byte(text))
+			if strings.Contains(string(e.Event), hex.EncodeToString(sum[:])) {
+				t.Errorf("the record has the hash of %s: %s", text, e.Event)
+			}
+		}
+	}
+	if records == 0 {
+		t.Fatal("no record of the question was written")
+	}
+	key := s.asking("t")[0]
+	// What comes back as it was shown is still no edit.
+	c.talk(c.all(`{"approved":true,"editedArgs":{"password":"1234","user":"eve"}}`)...).is(t, "success")
+	if votes := s.seen(key).Votes; len(votes) != 1 || votes[0].Edited {
+		t.Errorf("taken as %+v", votes)
+	}
+}
+
+// TestAnotherEditWon: of two edits, that which was not carried out is told so.
+func TestAnotherEditWon(t *testing.T) {
+	s := newStage(t)
+	c := s.client(gatewaytest.Everything, "t").said(pay)
+	c.talk().is(t, "interrupt")
+	key := s.asking("t")[0]
+	edited := `{"to":"acme","amount":2}`
+	if _, err := s.A.Client(gatewaytest.Ann).Answer(t.Context(), message.Answer{Key: key, Kind: message.AnswerApprove, Digest: s.seen(key).Digest, Input: &edited}); err != nil {
+		t.Fatal(err)
+	}
+	a := c.talk(c.all(`{"approved":true,"editedArgs":{"to":"acme","amount":3}}`)...)
+	for _, e := range a.events {
+		if note, ok := e.(*wire.Custom); ok && note.Name == "askance.overtaken" {
+			return
+		}
+	}
+	t.Errorf("the client was not told that another edit runs:\n%s", show(a))
+}
+
+// seen is a call as an approver sees it.
+func (s *stage) seen(key message.Key) *message.Call {
+	s.t.Helper()
+	out, err := s.A.Client(gatewaytest.Ann).Show(s.t.Context(), message.ShowRequest{Key: key})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out.Call
+}
