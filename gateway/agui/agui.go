@@ -31,7 +31,7 @@ const (
 	MaxTools    = 256
 	MaxEntries  = 1_000
 	// MaxWatchers is how many streams may follow one thread at once.
-	MaxWatchers = 64
+	MaxWatchers = 2048
 )
 
 // Config says what to serve.

@@ -39,6 +39,7 @@ type lookout struct {
 	parked chan []*message.Call // the calls without a result, as they were then
 	cancel context.CancelFunc
 	done   chan struct{}
+	vain   time.Duration // pause before the next look, after some in vain
 }
 
 func newLookout(r *run) *lookout {
@@ -56,6 +57,18 @@ func (l *lookout) stop() {
 
 // look begins anew, after something has happened.
 func (l *lookout) look(ctx context.Context) {
+	l.vain = 0
+	l.begin(ctx)
+}
+
+// again looks once more although nothing has happened: what the last look found
+// was not the time to end the run.
+func (l *lookout) again(ctx context.Context) {
+	l.vain = min(max(2*l.vain, 10*time.Millisecond), 2*time.Second)
+	l.begin(ctx)
+}
+
+func (l *lookout) begin(ctx context.Context) {
 	l.stop()
 	if len(l.r.calls) == 0 || l.r.out.ended {
 		return
@@ -64,8 +77,10 @@ func (l *lookout) look(ctx context.Context) {
 	done := make(chan struct{})
 	l.done = done
 	req := message.WaitRequest{Session: l.r.session, Reply: l.r.reply, Calls: slices.Clone(l.r.calls), Until: message.UntilParked}
+	vain := l.vain
 	go func() {
 		defer close(done)
+		pause(ctx, vain)
 		calls := l.r.s.patient(ctx, l.r, req)
 		if calls == nil {
 			return
@@ -77,32 +92,44 @@ func (l *lookout) look(ctx context.Context) {
 	}()
 }
 
-// patient waits until the run should end; nil if ctx ends before.
+// patient waits until the run should end; nil if ctx ends before. Whatever
+// happens meanwhile is an event, with which the look begins anew.
 func (s *Surface) patient(ctx context.Context, r *run, req message.WaitRequest) []*message.Call {
 	began := time.Now()
 	for ctx.Err() == nil {
-		req.TimeoutMS = max(10*time.Millisecond, min(20*time.Second, s.cfg.Grace-time.Since(began))).Milliseconds()
+		early := s.cfg.Grace - time.Since(began)
+		hold := maxHold
+		if early > 0 {
+			hold = max(10*time.Millisecond, min(early, maxHold))
+		}
+		req.TimeoutMS = hold.Milliseconds()
 		out, err := r.owner.Wait(ctx, req)
 		if err != nil || len(out.Calls) == 0 {
-			if errors.Is(err, message.ErrNotFound) && time.Since(began) > s.cfg.Grace {
+			if errors.Is(err, message.ErrNotFound) && early <= 0 {
 				req.Calls = known(ctx, r, req) // one was begun and never proposed
 			}
 			pause(ctx, 50*time.Millisecond)
 			continue
 		}
-		someone := slices.ContainsFunc(out.Calls, r.needsSomeone)
-		switch {
-		case someone && (out.Done || time.Since(began) >= s.cfg.Grace):
-			return out.Calls
-		case time.Since(began) >= s.cfg.Patience && r.onlyWorkers(out.Calls):
-			return out.Calls
+		if slices.ContainsFunc(out.Calls, r.needsSomeone) {
+			if out.Done || time.Since(began) >= s.cfg.Grace {
+				return out.Calls
+			}
+			continue
 		}
-		if out.Done || time.Since(began) >= s.cfg.Grace {
-			pause(ctx, time.Second) // workers are busy; what they say is an event
+		if out.Done {
+			pause(ctx, s.cfg.Patience-time.Since(began))
+			if r.onlyWorkers(out.Calls) {
+				return out.Calls
+			}
+			pause(ctx, maxHold) // their results are on the way
 		}
 	}
 	return nil
 }
+
+// maxHold is how long one request waits at the engine.
+const maxHold = 20 * time.Second
 
 // known are the calls that the engine knows.
 func known(ctx context.Context, r *run, req message.WaitRequest) []message.CallID {

@@ -91,7 +91,7 @@ func (r *run) follow(ctx context.Context) error {
 			watch.look(ctx)
 		case calls := <-watch.parked:
 			err = r.park(ctx, calls)
-			watch.look(ctx)
+			watch.again(ctx)
 		case <-alive.C:
 			err = r.out.sse.KeepAlive()
 		case err = <-done:
