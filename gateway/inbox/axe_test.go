@@ -75,6 +75,8 @@ func TestAccessible(t *testing.T) {
 	b.see("Pay 42 to acme?")
 	b.accessible("list")
 	b.goTo(callPath(d.Key))
+	b.click("#explain-open")
+	b.see("by the policy of now: rule release")
 	b.accessible("card")
 	b.goTo(callPath(k))
 	for _, do := range []string{"approve", "edit", "reject", "answer", "hand_over", "abstain", "interrupt"} {

@@ -27,6 +27,7 @@ type card struct {
 
 	Needs    []need
 	Excluded []string
+	Signed   bool // approvals count only with the approver's own signature, which browsers do not make
 	Votes    []vote
 	Asked    time.Time
 	Ends     time.Time
@@ -180,6 +181,7 @@ func (c *card) question(p *gateway.Peer, history []message.FactEntry) {
 	c.Why = asked.Why(call)
 	c.Votes = votesOf(call)
 	c.Excluded = asked.Excluded(call)
+	c.Signed = call.Question.Requirement.Signed
 	if !c.Open {
 		if asked.WasAsked(call) {
 			c.Over = asked.Verdict(call, lastMover(history))
@@ -247,7 +249,9 @@ func (c *card) actions(p *gateway.Peer, base url.Values) {
 		*to = append(*to, action{do, label, key, tone, address(k, base, "do", do) + "#act"})
 	}
 	if c.Open && c.NotYours == "" && c.Forged == "" {
-		add(&c.Actions, doApprove, "Approve", "a", "good")
+		if !c.Signed {
+			add(&c.Actions, doApprove, "Approve", "a", "good")
+		}
 		add(&c.Actions, doEdit, "Edit", "e", "")
 		add(&c.Actions, doReject, "Reject", "r", "bad")
 		add(&c.Actions, doAnswer, "Answer", "t", "")
