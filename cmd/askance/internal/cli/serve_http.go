@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -55,7 +56,8 @@ func (a *app) webConfig(dir node.Dir, s serving) (web.Config, error) {
 		cfg.AgentID, _ = os.Hostname() // without one it is the default
 	}
 	if cfg.Tokens == "" {
-		if _, err := os.Stat(dir.Tokens()); err == nil {
+		// One that cannot be looked at must not be taken for none.
+		if _, err := os.Stat(dir.Tokens()); !errors.Is(err, fs.ErrNotExist) {
 			cfg.Tokens = dir.Tokens()
 		}
 	}

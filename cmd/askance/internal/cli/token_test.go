@@ -110,3 +110,22 @@ func TestServeOIDC(t *testing.T) {
 		}
 	}
 }
+
+// TestTokenFileThatCannotBeUsed keeps a server from starting: it must not fall
+// back to letting everybody in.
+func TestTokenFileThatCannotBeUsed(t *testing.T) {
+	clean(t)
+	data := filepath.Join(t.TempDir(), "data")
+	ok(t, "token", "create", "ann", "--role", "approver", "--data", data)
+	path := filepath.Join(data, "tokens.json")
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitForbidden, "may be written by others", "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	write(t, path, "{}")
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitUsage, "version", "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	fails(t, cli.ExitNotFound, "none.json", "serve", "--data", data, "--listen", "127.0.0.1:0", "--http-tokens", filepath.Join(data, "none.json"))
+}
