@@ -118,14 +118,18 @@ func (e *Engine) stuck(c *message.Call) bool {
 // hide behind the question of an earlier one, and must not be decided before
 // it. Any number of replicas may do this at once; one wins each step.
 func (e *Engine) advanceReply(ctx context.Context, reply message.Key) {
+	type group struct{ batch, group int }
+	waiting := map[group]bool{} // a gate may open between two looks: the later call must not overtake
 	for _, c := range e.view.ofReply(reply) {
-		if c.State != message.ToolCallPending {
+		in := group{c.Batch.Number, c.Batch.Group}
+		if c.State != message.ToolCallPending || waiting[in] {
 			continue
 		}
 		if g := e.gate(c); g != gateOpen {
 			if g == gateUnsure {
 				e.replyLater(reply)
 			}
+			waiting[in] = c.Batch.Number != 0
 			continue
 		}
 		err := e.advance(ctx, c.Key)
