@@ -26,6 +26,8 @@ type subscription struct {
 	mapper *blockstream.Mapper
 	asked  map[shownCall]blockstream.Question
 	shown  map[string]bool // approval keys whose card this connection has
+	mine   map[string]bool // approval keys that this connection has answered
+	passed bool            // a card of this connection was decided elsewhere
 }
 
 // shownCall is a question by what it shows.
@@ -52,7 +54,7 @@ func (c *conn) subscribed() message.SessionID {
 
 // subscribe follows a session in place of another.
 func (c *conn) subscribe(ctx context.Context, p *gateway.Peer, session message.SessionID, lastID string) bool {
-	s := &subscription{c: c, p: p, session: session, done: make(chan struct{}), asked: map[shownCall]blockstream.Question{}, shown: map[string]bool{}}
+	s := &subscription{c: c, p: p, session: session, done: make(chan struct{}), asked: map[shownCall]blockstream.Question{}, shown: map[string]bool{}, mine: map[string]bool{}}
 	if err := s.prepare(ctx, lastID); err != nil {
 		return c.fail(ctx, err, "")
 	}
@@ -126,11 +128,25 @@ func (s *subscription) show(ctx context.Context, key message.Key) *message.Call 
 	return out.Call
 }
 
-// answers turns a command into answers to what was shown here.
+// answers turns a command into answers to what was shown here. A command that
+// names no approval means the one that is open, but not once another card of this
+// connection was decided elsewhere: the command may have been on its way by then,
+// and meant that card.
 func (s *subscription) answers(cmd *blockstream.Approval) ([]message.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mapper.Answers(cmd)
+	key := cmd.Key
+	if open := s.mapper.Open(); key == "" && len(open) == 1 {
+		if s.passed {
+			return nil, &message.Error{Code: message.CodeInvalid, Op: "answer", What: blockstream.ErrWhichApproval.Error(), Hint: "another question was decided elsewhere meanwhile: name the approval_key", Err: blockstream.ErrWhichApproval}
+		}
+		key = open[0].Key
+	}
+	out, err := s.mapper.Answers(cmd)
+	if err == nil {
+		s.mine[key] = true
+	}
+	return out, err
 }
 
 // follow sends the session's frames until ctx ends.
@@ -220,13 +236,20 @@ func (s *subscription) before(ctx context.Context, ev message.Event, live bool) 
 	}
 }
 
-// note remembers which cards the client has.
+// note remembers which cards the client has, and whether one was decided
+// elsewhere.
 func (s *subscription) note(frames []blockstream.Frame) {
 	for _, f := range frames {
-		if start, ok := f.(*blockstream.BlockStart); ok {
-			if r, ok := start.Block.(*blockstream.ApprovalRequest); ok {
-				s.shown[r.ApprovalKey] = true
-			}
+		start, ok := f.(*blockstream.BlockStart)
+		if !ok {
+			continue
+		}
+		switch b := start.Block.(type) {
+		case *blockstream.ApprovalRequest:
+			s.shown[b.ApprovalKey] = true
+		case *blockstream.ApprovalResult:
+			s.passed = s.passed || s.shown[b.ApprovalKey] && !s.mine[b.ApprovalKey]
+		default:
 		}
 	}
 }

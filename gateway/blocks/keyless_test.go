@@ -1,0 +1,54 @@
+package blocks_test
+
+import (
+	"testing"
+
+	"github.com/askance-dev/askance/gateway/blocks"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/blockstream"
+)
+
+// TestKeyless: a decision without an approval_key may be on its way when its
+// question is decided elsewhere. It is not taken for one about the next question.
+func TestKeyless(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	c := s.me("")
+	c.send(&blockstream.Chat{Session: "k", Text: payLine + "\ncall pay {\"to\":\"mallory\",\"amount\":1000000}"})
+	block[*blockstream.ApprovalRequest](c)
+	open := s.opened("k")
+	s.A.Answer(gatewaytest.Ann, message.Answer{Key: open.Key, Kind: message.AnswerReject, Digest: open.Digest})
+	second := block[*blockstream.ApprovalRequest](c)
+	c.send(decide("", yes)) // it was meant for the first
+	c.refused(blockstream.CodeApprovalUnclear)
+	if next := s.opened("k"); len(next.Votes) != 0 {
+		t.Errorf("taken for an answer to the next question: %+v", next.Votes)
+	}
+	c.send(decide(second.ApprovalKey, yes))
+	block[*blockstream.ApprovalResult](c)
+}
+
+// TestKeylessInTurn: who answers each question before the next needs no key.
+func TestKeylessInTurn(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	c := s.me("")
+	c.send(&blockstream.Chat{Session: "k", Text: payLine + "\n" + payLine})
+	for range 2 {
+		block[*blockstream.ApprovalRequest](c)
+		wait[*blockstream.BlockStop](c)
+		c.send(decide("", yes))
+		block[*blockstream.ApprovalResult](c)
+	}
+}
+
+// opened is the one open question of a session.
+func (s *stage) opened(session message.SessionID) *message.Call {
+	s.t.Helper()
+	out, err := s.A.Client(gatewaytest.Ann).List(s.t.Context(), message.ListRequest{Session: session, States: []message.ToolCallState{message.ToolCallAsking}})
+	if err != nil || len(out.Calls) != 1 {
+		s.t.Fatalf("the open questions of %s: %+v, %v", session, out.Calls, err)
+	}
+	return out.Calls[0]
+}
