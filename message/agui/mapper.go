@@ -140,7 +140,9 @@ func NewMapper(run Run, opt Mapping) *Mapper {
 
 // Next returns the mapper for the run that goes on with the same reply. It
 // knows what the client has been shown, what is buffered and what the reply
-// still waits for; the old mapper must not be used any more.
+// still waits for; the old mapper must not be used any more. A question that is
+// open still is shown again with the interrupt it had, id and all: it is the same
+// question.
 func (m *Mapper) Next(run Run) *Mapper {
 	n := *m
 	n.run, n.started, n.ended = run, false, false

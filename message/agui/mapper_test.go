@@ -2,6 +2,7 @@ package agui
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -391,7 +392,9 @@ func TestMapperNeverBreaksTheOrder(t *testing.T) {
 			all = append(all, end()...)
 		}
 		loose, strict := Verifier{}, Verifier{Strict: true}
+		shown := map[string]bool{}
 		for _, e := range all {
+			reshown(e, shown)
 			raw, err := AppendJSON(nil, e)
 			if err != nil {
 				t.Fatal(err)
@@ -413,6 +416,26 @@ func TestMapperNeverBreaksTheOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// reshown gives the interrupts that an earlier run has shown already, and that
+// are open still, ids of their own: such a question is the same one, as Next
+// says, and to the verifier a second of its name.
+func reshown(e Event, shown map[string]bool) {
+	f, ok := e.(*RunFinished)
+	if !ok || f.Outcome == nil {
+		return
+	}
+	f.Outcome.Interrupts = slices.Clone(f.Outcome.Interrupts)
+	now := map[string]bool{}
+	for i := range f.Outcome.Interrupts {
+		id := &f.Outcome.Interrupts[i].ID
+		now[*id] = true
+		if shown[*id] {
+			*id += "/shown in " + f.RunID
+		}
+	}
+	maps.Copy(shown, now)
 }
 
 // drawScope makes any AgentScope event of a few ids.
