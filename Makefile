@@ -25,6 +25,8 @@ FUZZ := \
   gateway/agent:FuzzThread \
   gateway/agent/chatstream:FuzzTurns \
   gateway/agui:FuzzInput \
+  gateway/webhook:FuzzLink \
+  cmd/askance/internal/hookfile:FuzzParse \
   cmd/askance/internal/cli:FuzzSettings \
   internal/reveal:FuzzLine \
   cmd/askance/internal/directory:FuzzParse \

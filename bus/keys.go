@@ -89,6 +89,17 @@ func (k *Keys) factMAC(subject string, prev uint64, body []byte) [sha256.Size]by
 	return sum
 }
 
+// derivedDomain keeps a derived key from being a MAC of anything else.
+const derivedDomain = "askance-derived-v1\x00"
+
+// Derive gives a secret for another purpose, the same for all who hold the
+// keys, and from which they cannot be told. It outlives rotations.
+func (k *Keys) Derive(purpose string) [32]byte {
+	h := hmac.New(sha256.New, k.mac[:])
+	h.Write([]byte(derivedDomain + purpose))
+	return [32]byte(h.Sum(nil))
+}
+
 // String gives the id alone.
 func (k *Keys) String() string { return "engine keys " + k.id }
 

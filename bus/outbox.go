@@ -38,8 +38,11 @@ const (
 	// outboxWait is how long a delivery may take before the fact is handed out
 	// again.
 	outboxWait = 2 * time.Minute
-	// outboxPending is how many facts of one destination are out at a time.
-	outboxPending = 64
+	// outboxPending is how many facts of one destination are out at a time, those
+	// that wait for their pause to end included.
+	outboxPending = 10_000
+	// outboxAtOnce is how many of them are worked on at once, in one process.
+	outboxAtOnce = 64
 	// outboxForgotten is how long a destination is remembered for which nobody
 	// works.
 	outboxForgotten = 30 * 24 * time.Hour
@@ -147,14 +150,20 @@ func (o *Outbox) follow(ctx context.Context, name string, f func(context.Context
 	if err != nil {
 		return err
 	}
-	iter, err := c.Messages(jetstream.PullMaxMessages(outboxPending))
+	iter, err := c.Messages(jetstream.PullMaxMessages(outboxAtOnce))
 	if err != nil {
 		return err
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer o.giveBack(iter)
+	room := make(chan struct{}, outboxAtOnce)
 	for {
+		select {
+		case room <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 		m, err := iter.Next(jetstream.NextContext(ctx))
 		if err != nil {
 			return err
@@ -167,7 +176,7 @@ func (o *Outbox) follow(ctx context.Context, name string, f func(context.Context
 			Record:  o.j.record(stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()}),
 			Attempt: int(min(meta.NumDelivered, 1<<30)), m: m,
 		}
-		wg.Go(func() { f(ctx, d) })
+		wg.Go(func() { defer func() { <-room }(); f(ctx, d) })
 	}
 }
 

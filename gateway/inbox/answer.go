@@ -67,6 +67,9 @@ func (in *Inbox) answer(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 		if err != nil {
 			return nil, err
 		}
+		if err := in.spend(ctx, c, p.Name, f, a); err != nil {
+			return nil, err
+		}
 		return c.Answer(ctx, a)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -15,12 +16,23 @@ type Inbox struct {
 	assets   *assets
 	progress *progress
 	now      func() time.Time
+	links    *webhook.Links // nil: none lead here
 }
 
+// Option changes the inbox.
+type Option func(*Inbox)
+
+// WithLinks has the inbox take the links of webhooks. nil is none.
+func WithLinks(l *webhook.Links) Option { return func(in *Inbox) { in.links = l } }
+
 // New makes the inbox.
-func New() *Inbox {
+func New(opts ...Option) *Inbox {
 	a := loadAssets()
-	return &Inbox{pages: loadPages(), assets: a, progress: newProgress(), now: time.Now}
+	in := &Inbox{pages: loadPages(), assets: a, progress: newProgress(), now: time.Now}
+	for _, o := range opts {
+		o(in)
+	}
+	return in
 }
 
 // people are those for whom the inbox is. A runtime has a surface of its own.
@@ -51,6 +63,7 @@ func (in *Inbox) Routes() []gateway.Route {
 	return []gateway.Route{
 		get("/{$}", "The open questions, as a page.", in.list),
 		get(pathCall, "One call, as a page.", in.call),
+		get(webhook.LinkPath, "The page of a question, with the answer of a link prepared.", in.fromLink),
 		get(pathRules, "Remembered rules, as a page.", in.rules),
 		get(pathFigures, "Questions, outcomes and answer times, as a page.", in.figures),
 		stream,

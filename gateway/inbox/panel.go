@@ -43,6 +43,8 @@ type form struct {
 	Path     string // of a budget
 	Limit    string
 
+	Link string // the token of the link that led here
+
 	Outcome string // of a settlement
 	Attempt int
 }
@@ -159,7 +161,7 @@ func readForm(r *http.Request) (*form, error) {
 		Do: q.Get("do"), Digest: q.Get("digest"), Input: strings.TrimSpace(strings.ReplaceAll(q.Get("input"), "\r\n", "\n")), Feedback: strings.TrimSpace(q.Get("feedback")),
 		Output: strings.ReplaceAll(q.Get("output"), "\r\n", "\n"), Note: strings.TrimSpace(q.Get("note")), To: strings.TrimSpace(q.Get("to")),
 		Remember: q.Get("remember"), Scope: q.Get("scope"), Last: q.Get("last"), Uses: strings.TrimSpace(q.Get("uses")),
-		Path: strings.TrimSpace(q.Get("budget_path")), Limit: strings.TrimSpace(q.Get("budget_limit")), Outcome: q.Get("outcome"), Contents: map[int]string{},
+		Path: strings.TrimSpace(q.Get("budget_path")), Limit: strings.TrimSpace(q.Get("budget_limit")), Outcome: q.Get("outcome"), Link: q.Get("link"), Contents: map[int]string{},
 	}
 	f.Attempt, _ = strconv.Atoi(q.Get("attempt")) // 0 is none, which the engine refuses
 	for _, text := range q["rule"] {

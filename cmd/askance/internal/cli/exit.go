@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
+	"github.com/askance-dev/askance/cmd/askance/internal/hookfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
@@ -65,6 +66,7 @@ func ExitCode(err error) int {
 	var load *permission.LoadError
 	var tools *toolfile.Error
 	var people *directory.Error
+	var hooks *hookfile.Error
 	var findings findingsError
 	switch {
 	case err == nil:
@@ -73,7 +75,7 @@ func ExitCode(err error) int {
 		return ExitInterrupted
 	case errors.As(err, &findings):
 		return ExitFindings
-	case errors.As(err, &usage), errors.As(err, &load), errors.As(err, &tools), errors.As(err, &people):
+	case errors.As(err, &usage), errors.As(err, &load), errors.As(err, &tools), errors.As(err, &hooks), errors.As(err, &people):
 		return ExitUsage
 	}
 	if me, ok := errors.AsType[*message.Error](err); ok {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/hookfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/message"
@@ -23,6 +24,7 @@ const noHTTP = "off"
 type serveHTTP struct {
 	web.Config
 	secretFile string
+	hooks      string   // file of webhooks
 	roles      []string // of groups at the provider
 }
 
@@ -38,6 +40,7 @@ func serveHTTPFlags(c *cobra.Command, s *serving) {
 	f.StringVar(&w.Tokens, "http-tokens", "", "token file: who may use HTTP (default tokens.json in the data folder, if it is there)")
 	f.StringVar(&w.Public, "http-url", "", "URL by which browsers reach the gateway, if a proxy is in front")
 	f.StringArrayVar(&w.Origins, "http-origin", nil, "origin of pages elsewhere that may use the gateway, as https://app.example; may be repeated")
+	f.StringVar(&s.web.hooks, "webhooks", "", "file that says which programs elsewhere are told of questions and outcomes")
 	f.DurationVar(&w.Session, "http-session", 12*time.Hour, "how long a browser stays logged in")
 	f.StringVar(&w.OIDC.Issuer, "oidc-issuer", "", "OpenID Connect provider at which people log in, and whose JWTs programs may send")
 	f.StringVar(&w.OIDC.ClientID, "oidc-client", "", "client id at the provider")
@@ -63,6 +66,13 @@ func (a *app) webConfig(dir node.Dir, s serving) (web.Config, error) {
 	}
 	if cfg.Session <= 0 {
 		return cfg, usagef("--http-session is %s, and must be positive", cfg.Session)
+	}
+	if s.web.hooks != "" {
+		hooks, err := hookfile.Load(s.web.hooks)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Webhooks = hooks
 	}
 	if cfg.OIDC.Issuer == "" {
 		return cfg, nil
@@ -100,6 +110,9 @@ func cutLast(s, sep string) (before, after string, found bool) {
 // checkHTTP refuses a gateway that would let strangers in.
 func (a *app) checkHTTP(dir node.Dir, s serving) error {
 	if s.web.Address == noHTTP {
+		if s.web.hooks != "" {
+			return usagef("--webhooks needs the gateway, which --http off leaves out")
+		}
 		return nil
 	}
 	cfg, err := a.webConfig(dir, s)
@@ -121,7 +134,8 @@ func (a *app) openHTTP(ctx context.Context, n *node.Node, dir node.Dir, s servin
 	if err != nil {
 		return nil, err
 	}
-	cfg.Space = n.Gateway()
+	cfg.Space, cfg.LinkKey = n.Gateway(), n.LinkKey()
+	cfg.Outbox = func(ctx context.Context) (web.Outbox, error) { return n.Outbox(ctx) }
 	if s.demoAgent {
 		cfg.Agents = append(cfg.Agents, web.Demo(cfg.Space.Tools))
 	}

@@ -21,13 +21,17 @@ func (w *Web) surfaces() ([]gateway.Surface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agui: %w", err)
 	}
-	return []gateway.Surface{
+	hooks, err := w.webhooks()
+	if err != nil {
+		return nil, err
+	}
+	return append([]gateway.Surface{
 		w.health(),
 		w.auth,
-		inbox.New(),
+		inbox.New(inbox.WithLinks(w.links)),
 		rest,
 		chat,
 		agentscope.New(agentscope.Config{Runners: w.runners}),
 		blocks.New(blocks.Config{Runners: w.runners}),
-	}, nil
+	}, hooks...), nil
 }

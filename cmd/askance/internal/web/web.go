@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/gateway/webhook"
 )
 
 // DefaultAddress is where the gateway listens if nothing else is said.
@@ -50,6 +51,13 @@ type Config struct {
 	Agents []agent.Agent
 	// AgentID names this process's open turns, see agent.Config; "" is the default.
 	AgentID string
+	// Webhooks are who is told of questions and outcomes; none is fine. Outbox
+	// and Links are asked for only if there are any.
+	Webhooks []webhook.Destination
+	// Outbox keeps what they are still to be told.
+	Outbox func(context.Context) (Outbox, error)
+	// LinkKey authenticates links in messages.
+	LinkKey [32]byte
 	// Version of askance.
 	Version string
 	Log     *slog.Logger
@@ -64,7 +72,9 @@ type Web struct {
 	http     *http.Server
 	wg       sync.WaitGroup
 	failed   chan error
-	runners  agent.Runners // of the space; empty without agents
+	runners  agent.Runners  // of the space; empty without agents
+	outbox   Outbox         // nil without webhooks
+	links    *webhook.Links // nil without webhooks
 }
 
 // Error says that a gateway would be open in a way that nobody asked for.
@@ -138,6 +148,9 @@ func (w *Web) open(ctx context.Context) (*gateway.Server, error) {
 		return nil, err
 	}
 	if err := w.startAgents(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.openWebhooks(ctx); err != nil {
 		return nil, err
 	}
 	surfaces, err := w.surfaces()

@@ -1,0 +1,100 @@
+package cli_test
+
+import (
+	"encoding/base64"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// told is a message of a webhook, as far as these tests read it.
+type told struct {
+	Type  string       `json:"type"`
+	Call  message.Call `json:"call"`
+	Links struct {
+		Approve string `json:"approve"`
+	} `json:"links"`
+}
+
+// listenFor is a receiver, and the file that names it.
+func listenFor(t *testing.T) (file string, news chan told) {
+	t.Helper()
+	news = make(chan told, 1000)
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var n told
+		b, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = strictjson.UnmarshalOpen(b, &n)
+		}
+		if err != nil || r.Header.Get("webhook-signature") == "" {
+			t.Errorf("a message: %v", err)
+		}
+		news <- n
+	}))
+	t.Cleanup(srv.Close)
+	t.Setenv("HOOK_SECRET", "whsec_"+base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789abcdef")))
+	file = filepath.Join(t.TempDir(), "hooks.yaml")
+	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+", events: [question, outcome], secrets: [{env: HOOK_SECRET}]}\n")
+	return file, news
+}
+
+func hear(t *testing.T, news chan told, call string) told {
+	t.Helper()
+	for {
+		select {
+		case n := <-news:
+			if strings.HasPrefix(string(n.Call.Call), call) {
+				return n
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("nothing came about %s", call)
+		}
+	}
+}
+
+// TestServeWebhooks: questions are told, a link leads to the inbox, and a
+// restart loses neither what was asked meanwhile nor what the link is good for.
+func TestServeWebhooks(t *testing.T) {
+	clean(t)
+	file, news := listenFor(t)
+	data, tools := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "tools.yaml")
+	write(t, tools, "version: 1\ntools:\n  - {name: pay, placement: external}\n  - {name: warm, placement: external}\n")
+	s := serveOn(t, data, "--tools", tools, "--webhooks", file)
+	for i := 0; len(news) == 0 && i < 200; i++ { // a destination begins at some moment
+		s.propose("w"+strconv.Itoa(i), "warm"+strconv.Itoa(i), "warm", `{}`)
+		<-time.After(50 * time.Millisecond)
+	}
+	s.propose("r1", "c1", "pay", `{"cents":5}`)
+	n := hear(t, news, "c1")
+	if n.Type != "question.opened" || n.Call.Input != `{"cents":5}` {
+		t.Errorf("came %+v", n)
+	}
+	s.stop()
+	s = serveOn(t, data, "--tools", tools, "--webhooks", file)
+	_, query, _ := strings.Cut(n.Links.Approve, "?")
+	if code, page := fetch(t, s.http+"/inbox/link?"+query); code != http.StatusOK || !strings.Contains(page, "Approve: run exactly this") {
+		t.Errorf("the link leads to %d\n%s", code, page)
+	}
+	ok(t, "reject", "c1", "--yes", "--data", data)
+	if n := hear(t, news, "c1"); n.Type != "call.finished" {
+		t.Errorf("then came %s", n.Type)
+	}
+}
+
+func TestServeWebhooksRefused(t *testing.T) {
+	clean(t)
+	data, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "hooks.yaml")
+	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: https://x.example, events: [question]}\n")
+	fails(t, cli.ExitUsage, "secrets: none", "serve", "--data", data, "--listen", "127.0.0.1:0", "--webhooks", file)
+	fails(t, cli.ExitUsage, "--http off", "serve", "--data", data, "--listen", "127.0.0.1:0", "--webhooks", file, "--http", "off")
+	fails(t, cli.ExitNotFound, "no such file", "serve", "--data", data, "--listen", "127.0.0.1:0", "--webhooks", file+"x")
+}

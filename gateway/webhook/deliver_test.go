@@ -1,0 +1,283 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/gateway/webhook"
+	"github.com/askance-dev/askance/message"
+)
+
+// A question and its outcome come, signed, with what a person needs; votes of a
+// question that stays open do not.
+func TestDelivery(t *testing.T) {
+	w := gatewaytest.New(t)
+	_, rc := begin(t, w, nil)
+	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"version":"1.2"}`).Key
+	q := rc.next()
+	n := q.notice
+	if n.Type != webhook.TypeQuestionOpened || n.Call.Key != k || n.Call.Input != `{"version":"1.2"}` || n.Waiting == nil || n.Waiting.Quorum != 2 || n.ID != q.id || n.Space != "alpha" || n.Seq != n.Call.Seq || n.Seq == 0 {
+		t.Errorf("the question came as %s", q.body)
+	}
+	if !verify(secretBytes, q) || verify([]byte("another"), q) {
+		t.Errorf("the signature %q does not hold", q.signatures)
+	}
+	if n.Links == nil || !strings.HasPrefix(n.Links.Approve, "https://askance.example/inbox/link?token=") || n.Links.Approve == n.Links.Reject || !strings.Contains(n.Links.Question, "call=c1") {
+		t.Errorf("links: %+v", n.Links)
+	}
+	w.A.Approve(gatewaytest.Ann, k)
+	w.A.Approve(gatewaytest.Bob, k)
+	w.A.Finished(k)
+	if o := rc.next(); o.notice.Type != webhook.TypeCallFinished || o.notice.Call.Result == nil || len(o.notice.Call.Votes) != 2 || o.notice.Links.Approve != "" || !verify(secretBytes, o) {
+		t.Errorf("then came %s", o.body)
+	}
+	w.B.Ask("s1", "r1", "elsewhere") // another space
+	w.A.Ask("s1", "r1", "c2")
+	if g := rc.next(); g.notice.Call.Call != "c2" {
+		t.Errorf("then came %s", g.body)
+	}
+}
+
+// What rules redact never leaves.
+func TestRedacted(t *testing.T) {
+	w := gatewaytest.New(t)
+	_, rc := begin(t, w, nil)
+	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Login, `{"user":"u","password":"hunter2"}`).Key
+	for range 2 {
+		g := rc.next()
+		if strings.Contains(string(g.body), "hunter2") || g.notice.Call.Question.Salt != "" || !strings.Contains(g.notice.Call.Input, "[redacted") {
+			t.Errorf("a secret has left: %s", g.body)
+		}
+		if g.notice.Type == webhook.TypeQuestionOpened {
+			w.A.Approve(gatewaytest.Ann, k)
+		}
+	}
+}
+
+// A destination is told of what it asked for.
+func TestFilter(t *testing.T) {
+	w := gatewaytest.New(t)
+	_, rc := begin(t, w, func(d *webhook.Destination) {
+		d.Events, d.Tools = []webhook.Event{webhook.EventQuestion}, []string{"pay", "sh*"}
+	})
+	w.A.Propose("s1", "r1", "c1", gatewaytest.Echo, `{}`)
+	w.A.Propose("s1", "r1", "c2", gatewaytest.Deploy, `{}`)
+	k := w.A.Propose("s1", "r1", "c3", gatewaytest.Ship, `{}`).Key
+	w.A.Reject(gatewaytest.Ann, k, "")
+	w.A.Ask("s1", "r1", "c4")
+	for _, want := range []message.CallID{"c3", "c4"} {
+		if g := rc.next(); g.notice.Call.Call != want && want == "c4" { // c3 may be settled before it is sent
+			t.Errorf("came %s, want %s", g.body, want)
+		} else if g.notice.Call.Call == "c4" {
+			return
+		}
+	}
+}
+
+// What is not taken comes again under the same id, and secrets can be replaced.
+func TestRetry(t *testing.T) {
+	old := []byte("an older secret of 24 bytes or more")
+	for name, refuse := range map[string]func(http.ResponseWriter, *http.Request){
+		"error":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+		"refused": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		},
+		"silence": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"cut":     func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"busy": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := gatewaytest.New(t)
+			_, rc := begin(t, w, func(d *webhook.Destination) {
+				d.Timeout = 200 * time.Millisecond
+				d.Secrets = append(d.Secrets, secret(t, old))
+			})
+			var first got
+			var at time.Time
+			rc.answer(func(w http.ResponseWriter, r *http.Request, g got) {
+				if r.URL.Path == "/elsewhere" {
+					t.Error("a redirection was followed")
+				}
+				if first.id == "" && g.notice.Call.Session == "s1" {
+					first, at = g, time.Now()
+					refuse(w, r)
+				}
+			})
+			k := w.A.Ask("s1", "r1", "c1")
+			g := rc.next()
+			if first.id != "" && g.stamp == first.stamp && name != "cut" && name != "silence" && g.id == first.id && string(g.body) == string(first.body) {
+				g = rc.next() // the first was noted after its answer
+			}
+			if g.id != first.id || string(g.body) != string(first.body) || !verify(secretBytes, g) || !verify(old, g) || g.notice.Call.Key != k {
+				t.Errorf("first %s %s\nthen %s %s", first.id, first.body, g.id, g.body)
+			}
+			if name == "busy" && time.Since(at) < time.Second {
+				t.Error("Retry-After was not respected")
+			}
+		})
+	}
+}
+
+// A question that is settled meanwhile is not told late.
+func TestStale(t *testing.T) {
+	w := gatewaytest.New(t)
+	h, rc := begin(t, w, func(d *webhook.Destination) { d.Attempts = 1 })
+	_ = h
+	seen := 0
+	rc.answer(func(rw http.ResponseWriter, _ *http.Request, g got) {
+		if g.notice.Type == webhook.TypeQuestionOpened && g.notice.Call.Session == "s1" {
+			seen++
+			rw.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	k := w.A.Ask("s1", "r1", "c1")
+	rc.next()
+	letters := buried(t, w, 1)
+	rc.answer(nil)
+	w.A.Reject(gatewaytest.Ann, k, "no")
+	if g := rc.next(); g.notice.Type != webhook.TypeCallFinished {
+		t.Errorf("then came %s", g.body)
+	}
+	fate, err := h.Retry(t.Context(), "bot", letters[0].Seq)
+	if err != nil || fate != webhook.FateStale || seen != 1 {
+		t.Errorf("a dead letter about a settled question: %s, %v; it was told %d times", fate, err, seen)
+	}
+	buried(t, w, 0)
+}
+
+// buried waits until there are so many dead letters.
+func buried(t *testing.T, w *gatewaytest.World, n int) []webhook.Letter {
+	t.Helper()
+	o := w.A.Outbox()
+	for range 1000 {
+		all, err := o.Letters(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(all) == n {
+			return all
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	t.Fatalf("there are never %d dead letters", n)
+	return nil
+}
+
+// After the last attempt a letter lies there, until it is tried by hand or
+// dropped. 410 is the last attempt whatever the number.
+func TestDeadLetters(t *testing.T) {
+	w := gatewaytest.New(t)
+	h, rc := begin(t, w, func(d *webhook.Destination) { d.Attempts = 3 })
+	status := http.StatusBadGateway
+	rc.answer(func(rw http.ResponseWriter, _ *http.Request, _ got) { rw.WriteHeader(status) })
+	k := w.A.Ask("s1", "r1", "c1")
+	l := buried(t, w, 1)[0]
+	if l.Destination != "bot" || l.Attempts != 3 || l.Error != "the receiver answered 502" || l.At.IsZero() {
+		t.Errorf("the letter is %+v", l)
+	}
+	for range 3 {
+		rc.next()
+	}
+	_, err := h.Retry(t.Context(), "bot", l.Seq)
+	if !errors.Is(err, message.ErrUnavailable) || buried(t, w, 1)[0].Attempts != 4 {
+		t.Errorf("tried by hand in vain: %v", err)
+	}
+	rc.next()
+	rc.answer(nil)
+	if fate, err := h.Retry(t.Context(), "bot", l.Seq); err != nil || fate != webhook.FateDelivered {
+		t.Errorf("tried by hand: %s, %v", fate, err)
+	}
+	if g := rc.next(); g.notice.Call.Key != k || g.notice.Seq != l.Seq {
+		t.Errorf("then came %s", g.body)
+	}
+	if _, err := h.Retry(t.Context(), "bot", l.Seq); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("tried again: %v", err)
+	}
+	rc.answer(func(rw http.ResponseWriter, _ *http.Request, _ got) { rw.WriteHeader(http.StatusGone) })
+	w.A.Ask("s1", "r1", "c2")
+	if l = buried(t, w, 1)[0]; l.Attempts != 1 {
+		t.Errorf("after 410 the letter is %+v", l)
+	}
+	if _, err := h.Drop(t.Context(), "bot", l.Seq); err != nil {
+		t.Error(err)
+	}
+	buried(t, w, 0)
+}
+
+// What happens while no gateway runs, or no receiver, is told later.
+func TestDownForAWhile(t *testing.T) {
+	w := gatewaytest.New(t)
+	rc := newReceiver(t)
+	d := everything(t, rc.url)
+	stop := run(t, newHooks(t, w.A, nil, d))
+	warm(t, w.A, rc.news)
+	stop()
+	k := w.A.Ask("s1", "r1", "c1")
+	refused := make(chan struct{}, 100)
+	rc.answer(func(rw http.ResponseWriter, _ *http.Request, g got) {
+		rw.WriteHeader(http.StatusBadGateway)
+		refused <- struct{}{}
+	})
+	stop = run(t, newHooks(t, w.A, nil, d))
+	<-refused
+	stop()
+	rc.answer(nil)
+	run(t, newHooks(t, w.A, nil, d))
+	for g := rc.next(); ; g = rc.next() {
+		if g.notice.Call.Key != k || g.notice.Type != webhook.TypeQuestionOpened {
+			t.Errorf("came %s", g.body)
+		}
+		if len(rc.news) == 0 {
+			break
+		}
+	}
+	if shown, err := w.A.Outbox().Letters(t.Context()); err != nil || len(shown) > 0 {
+		t.Errorf("dead letters: %v, %v", shown, err)
+	}
+}
+
+// Two gateways share the work.
+func TestTwoGateways(t *testing.T) {
+	w := gatewaytest.New(t)
+	rc := newReceiver(t)
+	d := everything(t, rc.url)
+	run(t, newHooks(t, w.A, nil, d))
+	run(t, newHooks(t, w.A, nil, d))
+	warm(t, w.A, rc.news)
+	const n = 20
+	for i := range n {
+		w.A.Ask("s1", "r1", "c"+string(rune('a'+i)))
+	}
+	ids := map[string]int{}
+	for range n {
+		ids[rc.next().id]++
+	}
+	w.A.Ask("s1", "r1", "last")
+	if g := rc.next(); g.notice.Call.Call != "last" || len(ids) != n {
+		t.Errorf("%d messages of %d questions, then %s", len(ids), n, g.body)
+	}
+}
+
+// lossy is an outbox that dies once between a delivery and its acknowledgement.
+type lossy struct {
+	gatewaytest.Outbox
+	died chan struct{}
+}
+
+func (l lossy) Follow(ctx context.Context, destination string, f func(context.Context, webhook.Delivery)) error {
+	return l.Outbox.Follow(ctx, destination, func(ctx context.Context, d webhook.Delivery) {
+		if c := d.Record.Fact.Call; c != nil && c.Session == "s1" && d.Attempt == 1 {
+			d.Done = func(context.Context) error { close(l.died); return errors.New("killed") }
+		}
+		f(ctx, d)
+	})
+}

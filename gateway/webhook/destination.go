@@ -1,0 +1,151 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Event is a kind of news.
+type Event string
+
+// The events that a destination may ask for.
+const (
+	EventQuestion   Event = "question"   // a question is open, or was asked anew
+	EventEscalation Event = "escalation" // further people are asked
+	EventOutcome    Event = "outcome"    // a call is finished, however
+)
+
+// Format is how a message is written.
+type Format string
+
+// The formats.
+const (
+	FormatAskance Format = "askance" // Notice
+	FormatSlack   Format = "slack"   // what Slack's incoming webhooks take
+)
+
+// Defaults and bounds of destinations.
+const (
+	DefaultTimeout  = 15 * time.Second
+	MaxTimeout      = time.Minute
+	DefaultAttempts = 8
+	MaxAttempts     = 20
+	MaxDestinations = 64
+)
+
+// Destination is who is told what. The zero values of Format, Timeout and
+// Attempts stand for their defaults.
+type Destination struct {
+	// Name is that of the durable consumer: letters, digits, _ and -. A new name
+	// begins anew.
+	Name string
+	// URL is where messages go: https, or http on loopback.
+	URL string
+	// Secrets sign; the receiver takes any one of them, so that they can be
+	// replaced without a gap. FormatSlack needs none.
+	Secrets []Secret
+	// Events are what it is told of; at least one.
+	Events []Event
+	// Tools are the names of tools, * at the end for all that begin so; none: all.
+	Tools    []string
+	Format   Format
+	Timeout  time.Duration // of one attempt
+	Attempts int
+}
+
+// String gives the name alone: an address may be a secret.
+func (d Destination) String() string { return "destination " + d.Name }
+
+// GoString gives the name alone.
+func (d Destination) GoString() string { return d.String() }
+
+// Check reports what cannot work. Errors show no address and no secret.
+func Check(all []Destination) error {
+	if len(all) > MaxDestinations {
+		return fmt.Errorf("%d destinations are more than %d", len(all), MaxDestinations)
+	}
+	names := map[string]bool{}
+	for _, d := range all {
+		d.defaults()
+		if err := d.check(); err != nil {
+			return fmt.Errorf("destination %.80q: %w", d.Name, err)
+		}
+		if names[d.Name] {
+			return fmt.Errorf("destination %q is there twice", d.Name)
+		}
+		names[d.Name] = true
+	}
+	return nil
+}
+
+func (d *Destination) defaults() {
+	if d.Format == "" {
+		d.Format = FormatAskance
+	}
+	if d.Timeout == 0 {
+		d.Timeout = DefaultTimeout
+	}
+	if d.Attempts == 0 {
+		d.Attempts = DefaultAttempts
+	}
+}
+
+func (d *Destination) check() error {
+	known := []Event{EventQuestion, EventEscalation, EventOutcome}
+	switch {
+	case d.Name == "" || len(d.Name) > 64 || strings.Trim(d.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "":
+		return fmt.Errorf("name: %.80q: use letters, digits, _ and -, at most 64", d.Name)
+	case d.Format != FormatAskance && d.Format != FormatSlack:
+		return fmt.Errorf("format: %.40q is neither askance nor slack", string(d.Format))
+	case d.Format == FormatAskance && len(d.Secrets) == 0:
+		return errors.New("secrets: none: a receiver could not tell our messages from those of others")
+	case len(d.Events) == 0:
+		return errors.New("events: none of question, escalation, outcome")
+	case d.Timeout < 0 || d.Timeout > MaxTimeout:
+		return fmt.Errorf("timeout: %s is not within 0 and %s", d.Timeout, MaxTimeout)
+	case d.Attempts < 0 || d.Attempts > MaxAttempts:
+		return fmt.Errorf("attempts: %d is not within 1 and %d", d.Attempts, MaxAttempts)
+	}
+	for _, e := range d.Events {
+		if !slices.Contains(known, e) {
+			return fmt.Errorf("events: %.40q is none of question, escalation, outcome", string(e))
+		}
+	}
+	for _, t := range d.Tools {
+		if t == "" || strings.Contains(strings.TrimSuffix(t, "*"), "*") {
+			return fmt.Errorf("tools: %.80q: write a name, with * at the end for all that begin so", t)
+		}
+	}
+	return checkURL(d.URL)
+}
+
+// checkURL says nothing of the address itself.
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
+		return errors.New("url: is no address like https://receiver.example/path, without a user and #")
+	case u.Scheme == "https":
+		return nil
+	case u.Scheme != "http":
+		return errors.New("url: is neither https nor http")
+	}
+	host := u.Hostname()
+	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.Unmap().IsLoopback() {
+		return nil
+	}
+	return errors.New("url: http beyond this machine would show calls to the network; use https")
+}
+
+// wants reports whether the destination is told of an event about a tool.
+func (d *Destination) wants(e Event, tool string) bool {
+	return slices.Contains(d.Events, e) && (len(d.Tools) == 0 || slices.ContainsFunc(d.Tools, func(t string) bool {
+		prefix, all := strings.CutSuffix(t, "*")
+		return t == tool || all && strings.HasPrefix(tool, prefix)
+	}))
+}

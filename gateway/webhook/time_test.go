@@ -1,0 +1,80 @@
+package webhook_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/gateway/webhook"
+)
+
+// memory carries requests to a handler without a socket, as bubbles need it.
+type memory struct{ h http.Handler }
+
+func (m memory) RoundTrip(r *http.Request) (*http.Response, error) {
+	rec := httptest.NewRecorder()
+	m.h.ServeHTTP(rec, r)
+	return rec.Result(), nil
+}
+
+// bubble is a space whose destination hears, in no time.
+func bubble(t *testing.T, dir string, change func(*webhook.Config)) (*gatewaytest.World, *receiver) {
+	t.Helper()
+	w := gatewaytest.New(t, gatewaytest.In(dir), gatewaytest.Piped())
+	rc := &receiver{t: t, news: make(chan got, 1000)}
+	h := newHooks(t, w.A, func(c *webhook.Config) {
+		c.Transport, c.Pauses = memory{rc}, nil
+		if change != nil {
+			change(c)
+		}
+	}, everything(t, "https://receiver.example/"))
+	run(t, h)
+	warm(t, w.A, rc.news)
+	return w, rc
+}
+
+// A process that dies between a delivery and its acknowledgement costs a second
+// one, under the same id.
+func TestKilledBeforeTheAcknowledgement(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		died := make(chan struct{})
+		w, rc := bubble(t, dir, func(c *webhook.Config) {
+			o, _ := c.Outbox.(gatewaytest.Outbox)
+			c.Outbox = lossy{o, died}
+		})
+		w.A.Ask("s1", "r1", "c1")
+		first := rc.next()
+		<-died
+		time.Sleep(3 * time.Minute)
+		if again := rc.next(); again.id != first.id || string(again.body) != string(first.body) {
+			t.Errorf("first %s, then %s: %s", first.id, again.id, again.body)
+		}
+		time.Sleep(time.Hour)
+		if len(rc.news) != 0 {
+			t.Error("and again")
+		}
+	})
+}
+
+// The attempts are spread over sixteen hours.
+func TestDefaultSchedule(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w, rc := bubble(t, dir, nil)
+		rc.answer(func(rw http.ResponseWriter, _ *http.Request, _ got) { rw.WriteHeader(http.StatusInternalServerError) })
+		w.A.Ask("s1", "r1", "c1")
+		begun := time.Now()
+		time.Sleep(18 * time.Hour)
+		letters, err := w.A.Outbox().Letters(t.Context())
+		if err != nil || len(letters) != 1 {
+			t.Fatalf("dead letters: %+v, %v", letters, err)
+		}
+		if took := letters[0].At.Sub(begun); took < 15*time.Hour || took > 18*time.Hour {
+			t.Errorf("given up after %s", took)
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/message"
+)
+
+// Config says who is told. Space and Outbox are required.
+type Config struct {
+	Space        *gateway.Space
+	Outbox       Outbox
+	Destinations []Destination
+	// Links makes links to the inbox; nil: messages have none.
+	Links *Links
+	// Transport carries requests; nil: one of its own.
+	Transport http.RoundTripper
+	// Pauses between attempts; the last one stands for all that follow. nil:
+	// DefaultPauses.
+	Pauses []time.Duration
+	Log    *slog.Logger
+}
+
+// DefaultPauses are those between the attempts: with eight, the last is about
+// sixteen hours after the first.
+func DefaultPauses() []time.Duration {
+	return []time.Duration{5 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 8 * time.Hour}
+}
+
+// Webhooks is the surface: it delivers in the background, and serves dead
+// letters to operators. It may be used from many goroutines.
+type Webhooks struct {
+	cfg    Config
+	byName map[string]*Destination
+	client *http.Client
+}
+
+var _ gateway.Background = (*Webhooks)(nil)
+
+// New checks the destinations.
+func New(cfg Config) (*Webhooks, error) {
+	if cfg.Space == nil || cfg.Outbox == nil {
+		return nil, errors.New("webhook: a space and an outbox are required")
+	}
+	if err := Check(cfg.Destinations); err != nil {
+		return nil, err
+	}
+	if len(cfg.Pauses) == 0 {
+		cfg.Pauses = DefaultPauses()
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	w := &Webhooks{cfg: cfg, byName: map[string]*Destination{}, client: newClient(cfg.Transport)}
+	for _, d := range cfg.Destinations {
+		d.defaults()
+		w.byName[d.Name] = &d
+	}
+	return w, nil
+}
+
+// Run implements gateway.Background.
+func (w *Webhooks) Run(ctx context.Context, _ *gateway.Server) {
+	var wg sync.WaitGroup
+	for name, d := range w.byName {
+		wg.Go(func() {
+			err := w.cfg.Outbox.Follow(ctx, name, func(ctx context.Context, dl Delivery) { w.deliver(ctx, d, dl) })
+			if ctx.Err() == nil {
+				w.cfg.Log.Error("a webhook's destination is told nothing", "destination", name, "err", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// self is in whose name it looks whether a question is still open.
+var self = message.Principal{Role: message.RoleAuditor, Name: "askance-webhooks", Auth: "in-process"}
+
+// current reports whether a notice is still true: a question may have been
+// settled or asked anew since.
+func (w *Webhooks) current(ctx context.Context, n *Notice) (bool, error) {
+	if !n.asks() {
+		return true, nil
+	}
+	shown, err := w.cfg.Space.As(self).Show(ctx, message.ShowRequest{V: 1, Key: n.Call.Key})
+	if errors.Is(err, message.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return shown.Call.State == message.ToolCallAsking && shown.Call.Digest == n.Call.Digest, nil
+}
