@@ -33,6 +33,7 @@ FUZZ := \
   cmd/askance/internal/toolfile:FuzzParse \
   executor:FuzzResultText \
   gateway/auth:FuzzTokens \
+  gateway/blocks:FuzzCommands \
   internal/jcs:FuzzCanonicalize \
   internal/strictjson:FuzzQuickObject \
   internal/strictjson:FuzzUnmarshal \

@@ -23,11 +23,11 @@ func TestMain(m *testing.M) { gatewaytest.Main(m) }
 // stage is a world that serves the surface, with an agent that does as told.
 type stage struct {
 	*gatewaytest.World
-	t      *testing.T
+	t      testing.TB
 	runner *agent.Runner
 }
 
-func newStage(t *testing.T, cfg blocks.Config) *stage {
+func newStage(t testing.TB, cfg blocks.Config) *stage {
 	t.Helper()
 	s := &stage{t: t}
 	s.World = gatewaytest.New(t, gatewaytest.Surfaces(func(w *gatewaytest.World) []gateway.Surface {
@@ -51,7 +51,7 @@ func newStage(t *testing.T, cfg blocks.Config) *stage {
 
 // client is a frontend.
 type client struct {
-	t     *testing.T
+	t     testing.TB
 	ws    *websocket.Conn
 	order blockstream.Checker
 	last  string // event_id
