@@ -85,7 +85,7 @@ func (in *Inbox) call(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 	if err != nil {
 		return in.failed(w, s, err)
 	}
-	f := &form{Do: q.Get("do")}
+	f := &form{Do: q.Get("do"), Digest: q.Get("digest")}
 	return in.showCall(r.Context(), w, p, s, k, q, f, http.StatusOK)
 }
 
@@ -245,8 +245,9 @@ func (c *card) execution(lines []line) {
 // actions are what this person can do.
 func (c *card) actions(p *gateway.Peer, base url.Values) {
 	k := c.Call.Key
+	question := c.Call.Digest // a form that is asked for by it goes stale with it, where a page is read again
 	add := func(to *[]action, do, label, key, tone string) {
-		*to = append(*to, action{do, label, key, tone, address(k, base, "do", do) + "#act"})
+		*to = append(*to, action{do, label, key, tone, address(k, base, "do", do, "digest", question) + "#act"})
 	}
 	if c.Open && c.NotYours == "" && c.Forged == "" {
 		if !c.Signed {
@@ -258,6 +259,7 @@ func (c *card) actions(p *gateway.Peer, base url.Values) {
 		add(&c.Actions, doHandOver, "Hand over", "h", "")
 		add(&c.Actions, doAbstain, "Leave to others", "s", "")
 	}
+	question = ""
 	if p.Has(message.RoleOperator) && c.Call.Hold != message.HoldNone {
 		add(&c.Manage, doSettle, "Settle", "", "good")
 	}

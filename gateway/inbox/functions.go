@@ -79,7 +79,8 @@ func domID(k message.Key) string {
 	return "c" + hex.EncodeToString(sum[:8])
 }
 
-// address is the page of a call. more are further parameters, in pairs.
+// address is the page of a call. more are further parameters, in pairs; those
+// without a value are left out.
 func address(k message.Key, base url.Values, more ...string) string {
 	q := url.Values{}
 	maps.Copy(q, base)
@@ -87,7 +88,9 @@ func address(k message.Key, base url.Values, more ...string) string {
 	q.Set("reply", string(k.Reply))
 	q.Set("call", string(k.Call))
 	for i := 0; i+1 < len(more); i += 2 {
-		q.Set(more[i], more[i+1])
+		if more[i+1] != "" {
+			q.Set(more[i], more[i+1])
+		}
 	}
 	return pathCall + "?" + q.Encode()
 }

@@ -126,8 +126,18 @@ function watchEnd() {
   watcher.observe(end);
 }
 
+// The address says for which question a form was opened: read again after the
+// question has changed, it is a page that says so, and not a form for the new one.
+function pin() {
+  const url = new URL(location);
+  if (!digest() || !url.searchParams.get('do') || url.searchParams.has('digest') || $('panel').dataset.form.endsWith('stale')) return;
+  url.searchParams.set('digest', digest());
+  history.replaceState(history.state, '', url);
+}
+
 /** What every new piece of a page needs. */
 function ready() {
+  pin();
   tick(expired);
   watchEnd();
   guard();

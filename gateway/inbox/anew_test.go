@@ -1,0 +1,40 @@
+package inbox_test
+
+import (
+	"testing"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+)
+
+// TestAskedAnew: a form that is open when its question is replaced by another one
+// is never turned into a form for that: whoever is about to press its button has
+// not seen it.
+func TestAskedAnew(t *testing.T) {
+	for _, way := range []string{"by its button", "by its address"} {
+		t.Run(way, func(t *testing.T) {
+			w := world(t)
+			b := open(t, w, gatewaytest.Ann)
+			k := w.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"version":"1"}`).Key
+			if way == "by its button" {
+				b.goTo(callPath(k))
+				b.click(`[data-do="approve"]`)
+			} else {
+				b.goTo(callPath(k) + "&do=approve")
+			}
+			b.see("Exactly the arguments above run", w.A.Show(k).Digest)
+			input := `{"version":"666"}`
+			w.A.Answer(gatewaytest.Bob, message.Answer{Key: k, Kind: message.AnswerApprove, Input: &input})
+			b.see("Asked anew meanwhile")
+			b.gone("#panel .main-action")
+			b.click("#panel [data-close]")
+			b.click(`[data-do="approve"]`)
+			b.see("Exactly the arguments above run", w.A.Show(k).Digest, "666")
+			b.click("#panel .main-action")
+			b.see("You approved")
+			if c := w.A.Finished(k); c.Input != input {
+				t.Errorf("what ran is %s", c.Input)
+			}
+		})
+	}
+}
