@@ -108,7 +108,7 @@ Begin with askance demo.`,
 		group string
 		cmds  []*cobra.Command
 	}{
-		{"run", []*cobra.Command{a.demo(), a.serve(), a.worker(), a.bench()}},
+		{"run", []*cobra.Command{a.demo(), a.serve(), a.worker(), a.webhooks(), a.bench()}},
 		{"calls", []*cobra.Command{a.inbox(), a.list(), a.load(), a.show(), a.approve(), a.edit(), a.reject(), a.answer(), a.handOver(), a.settle(), a.interrupt(), a.revoke(), a.rules(), a.events()}},
 		{"proof", []*cobra.Command{a.audit()}},
 		{"policy", []*cobra.Command{a.policy()}},

@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
@@ -97,4 +99,35 @@ func TestServeWebhooksRefused(t *testing.T) {
 	fails(t, cli.ExitUsage, "secrets: none", "serve", "--data", data, "--listen", "127.0.0.1:0", "--webhooks", file)
 	fails(t, cli.ExitUsage, "--http off", "serve", "--data", data, "--listen", "127.0.0.1:0", "--webhooks", file, "--http", "off")
 	fails(t, cli.ExitNotFound, "no such file", "serve", "--data", data, "--listen", "127.0.0.1:0", "--webhooks", file+"x")
+}
+
+// TestWebhooksCommands: what was given up is listed, tried again, and dropped.
+func TestWebhooksCommands(t *testing.T) {
+	clean(t)
+	var status atomic.Int32
+	status.Store(http.StatusGone)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
+	t.Cleanup(srv.Close)
+	data, tools, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "tools.yaml"), filepath.Join(t.TempDir(), "hooks.yaml")
+	write(t, tools, "version: 1\ntools:\n  - {name: pay, placement: external}\n")
+	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+", events: [question], format: slack}\n")
+	s := serveOn(t, data, "--tools", tools, "--webhooks", file)
+	var list struct{ Letters []webhook.Letter }
+	for i := 0; len(list.Letters) == 0 && i < 200; i++ {
+		s.propose("w"+strconv.Itoa(i), "w"+strconv.Itoa(i), "pay", `{"n":`+strconv.Itoa(i)+`}`)
+		list = decode[struct{ Letters []webhook.Letter }](t, ok(t, "webhooks", "list", "--json", "--url", s.http))
+		ok(t, "reject", "w"+strconv.Itoa(i), "--yes", "--data", data)
+	}
+	l := list.Letters[0]
+	if text := ok(t, "webhooks", "list", "--url", s.http); !strings.Contains(text, "the receiver answered 410") {
+		t.Errorf("list:\n%s", text)
+	}
+	seq := strconv.FormatUint(l.Seq, 10)
+	if out := ok(t, "webhooks", "drop", "bot", seq, "--url", s.http); out != "Dropped.\n" {
+		t.Errorf("drop: %s", out)
+	}
+	fails(t, cli.ExitNotFound, "no such dead letter", "webhooks", "retry", "bot", seq, "--url", s.http)
+	fails(t, cli.ExitUsage, "no number", "webhooks", "retry", "bot", "x", "--url", s.http)
+	fails(t, cli.ExitUnavailable, "does not answer", "webhooks", "list", "--url", "http://127.0.0.1:1")
+	fails(t, cli.ExitUnavailable, "is no gateway", "webhooks", "list", "--url", srv.URL)
 }

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/cmd/askance/internal/web"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/webhook"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// gate is a gateway that a command talks to over HTTP.
+type gate struct{ url, tokenFile string }
+
+// Bounds of requests to a gateway.
+const (
+	gateTimeout = 90 * time.Second // an attempt to deliver is within
+	maxGate     = 16 << 20
+)
+
+func (a *app) webhooks() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "webhooks",
+		Short: "Look after webhook messages that were given up",
+		Long: `Lists, retries and drops webhook messages that a destination did not take in all of
+its attempts. Destinations are those of askance serve --webhooks. The commands talk to
+the gateway of that server, and need the role operator there.`,
+		Example: `  askance webhooks list
+  askance webhooks retry ops-bot 17
+  askance webhooks drop ops-bot 17 --url https://askance.example --token-file operator.token`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.webhooksList(),
+		a.webhooksDo("retry", "Try one message again, now", `Makes one more attempt to deliver a message that was given up. If it is not taken, it
+stays and the reason is printed. A question that is not open any more is told to
+nobody, and the message is dropped.`, http.MethodPost, "/retry"),
+		a.webhooksDo("drop", "Forget one message", "Forgets a message that was given up. Nobody is told of it any more.", http.MethodDelete, ""))
+	return c
+}
+
+func gateFlags(c *cobra.Command, g *gate) *cobra.Command {
+	f := c.Flags()
+	f.StringVar(&g.url, "url", "http://"+web.DefaultAddress, "URL of the gateway")
+	f.StringVar(&g.tokenFile, "token-file", "", "file with your token, if the gateway asks for one")
+	return c
+}
+
+func (a *app) webhooksList() *cobra.Command {
+	var g gate
+	return gateFlags(&cobra.Command{
+		Use: "list", Short: "List messages that were given up", Long: "Lists the messages that were given up, with the reason of the last attempt.",
+		Example: "  askance webhooks list", Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var out webhook.LetterList
+			if err := g.do(c.Context(), http.MethodGet, "/v1/webhooks/dead", &out); err != nil {
+				return err
+			}
+			if a.json {
+				return a.document(map[string]any{"letters": out.Letters})
+			}
+			var b strings.Builder
+			for _, l := range out.Letters {
+				fmt.Fprintf(&b, "%-20s %8d  %s  %d attempts: %s\n", term.SafeLine(l.Destination), l.Seq, l.At.Format(time.DateTime), l.Attempts, term.SafeLine(l.Error))
+			}
+			return a.printf("%s", b.String())
+		},
+	}, &g)
+}
+
+func (a *app) webhooksDo(use, short, long, method, path string) *cobra.Command {
+	var g gate
+	return gateFlags(&cobra.Command{
+		Use: use + " DESTINATION SEQ", Short: short, Long: long, Example: "  askance webhooks " + use + " ops-bot 17",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usagef("want a destination and the number of a message; askance webhooks list shows them")
+			}
+			if _, err := strconv.ParseUint(args[1], 10, 64); err != nil {
+				return usagef("%q is no number of a message; askance webhooks list shows them", args[1])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			var out webhook.LetterFate
+			if err := g.do(c.Context(), method, "/v1/webhooks/dead/"+url.PathEscape(args[0])+"/"+args[1]+path, &out); err != nil {
+				return err
+			}
+			if a.json {
+				return a.document(map[string]any{"fate": out.Fate})
+			}
+			return a.printf("%s\n", map[webhook.Fate]string{
+				webhook.FateDelivered: "Delivered.", webhook.FateStale: "Not sent: it is not true any more.", webhook.FateDropped: "Dropped.",
+			}[out.Fate])
+		},
+	}, &g)
+}
+
+// do sends a request to the gateway and reads the answer. What it refuses is a
+// *message.Error.
+func (g gate) do(ctx context.Context, method, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(g.url, "/")+path, http.NoBody)
+	if err != nil {
+		return usagef("--url: %w", err)
+	}
+	if g.tokenFile != "" {
+		b, err := os.ReadFile(g.tokenFile)
+		if err != nil {
+			return fmt.Errorf("read the token: %w", err)
+		}
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(b)))
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(req)
+	if err != nil {
+		return &message.Error{Code: message.CodeUnavailable, Op: "reach the gateway", What: "it does not answer at " + g.url, Hint: "name it with --url", Err: err}
+	}
+	defer func() { _ = res.Body.Close() }() // only read
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxGate))
+	if err != nil {
+		return &message.Error{Code: message.CodeUnavailable, Op: "reach the gateway", What: "its answer was cut off", Hint: "try again", Err: err}
+	}
+	if res.StatusCode == http.StatusOK {
+		return strictjson.UnmarshalOpen(b, into)
+	}
+	var p gateway.Problem
+	if err := strictjson.UnmarshalOpen(b, &p); err != nil || p.Code == "" {
+		return &message.Error{Code: message.CodeUnavailable, Op: "reach the gateway", What: "what answers at " + g.url + " is no gateway of askance (status " + strconv.Itoa(res.StatusCode) + ")", Hint: "name it with --url"}
+	}
+	return &message.Error{Code: p.Code, Op: "webhooks", What: p.Detail, Hint: p.Hint}
+}
