@@ -96,6 +96,7 @@ func (s *Surface) say(w http.ResponseWriter, r *http.Request, p *gateway.Peer, b
 		if in.Messages[i], err = message.DecodeMsg(b); err != nil {
 			return message.Errorf(message.CodeInvalid, "chat", "input[%d] is no message of AgentScope 2.0: %w", i, err)
 		}
+		in.Messages[i].Name = p.Name // who says it, whatever the body says
 	}
 	by := message.Principal{Role: message.RoleRuntime, Name: p.Name, Auth: p.Auth}
 	reply, err := runner.Start(r.Context(), by, body.Session, body.Agent, in)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -140,14 +142,25 @@ func (t Token) check() error {
 
 // checkName refuses names that nobody could tell from others.
 func checkName(name string) error {
-	odd := func(r rune) bool { return r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '�' }
 	switch {
 	case name == "" || len(name) > message.MaxIDBytes:
 		return fmt.Errorf("a name has 1 to %d bytes", message.MaxIDBytes)
-	case strings.ContainsFunc(name, odd) || strings.TrimSpace(name) != name:
-		return fmt.Errorf("the name %s has control characters, or space around it", quote(name))
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, unseen) || strings.TrimSpace(name) != name:
+		return fmt.Errorf("the name %s has characters that nobody sees, or space around it", quote(name))
 	case name == agent.Principal:
 		return fmt.Errorf("the name %s is askance's own", quote(name))
 	}
 	return nil
+}
+
+// unseen reports whether a character is not seen, looks like a plain space, or
+// changes how others are shown: two names could look the same.
+func unseen(r rune) bool {
+	switch {
+	case r == ' ':
+		return false
+	case !unicode.IsGraphic(r), unicode.IsSpace(r), r == unicode.ReplacementChar:
+		return true
+	}
+	return unicode.Is(unicode.Variation_Selector, r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }

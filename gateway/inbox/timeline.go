@@ -72,7 +72,7 @@ type item struct {
 
 // readTimeline reads the events of the call's session.
 func readTimeline(ctx context.Context, c engine.Client, call *message.Call) (timeline, error) {
-	t := teller{call: call.Key, texts: map[string]int{}, inputs: map[message.CallID]*strings.Builder{}, tools: map[string]string{}}
+	t := teller{call: call.Key, runtime: call.Runtime, texts: map[string]int{}, inputs: map[message.CallID]*strings.Builder{}, tools: map[string]string{}}
 	after, read := uint64(0), 0
 	for read < readEvents {
 		page, err := c.Events(ctx, message.EventsRequest{V: 1, Session: call.Session, After: after, Limit: 1000})
@@ -104,12 +104,13 @@ func readTimeline(ctx context.Context, c engine.Client, call *message.Call) (tim
 
 // teller makes items of events.
 type teller struct {
-	call   message.Key
-	agent  string
-	items  []item
-	texts  map[string]int // block id: its item
-	inputs map[message.CallID]*strings.Builder
-	tools  map[string]string // their names, by reply and call
+	call    message.Key
+	runtime string // whose session it is, as authenticated
+	agent   string
+	items   []item
+	texts   map[string]int // block id: its item
+	inputs  map[message.CallID]*strings.Builder
+	tools   map[string]string // their names, by reply and call
 }
 
 func (t *teller) add(ev message.Event, i item) {
@@ -182,14 +183,16 @@ func (t *teller) start(ev *message.ToolCallStart) {
 	t.about(ev, ev.ToolCallID, item{Kind: "call", Who: ev.ToolCallName, Text: "wants to call", Tone: "work"})
 }
 
-// user tells what a person wrote, if that is what the event is about.
+// user tells what a person wrote, if that is what the event is about. Who wrote it
+// is whose session it is: what the record says of that, the runtime could have
+// made up.
 func (t *teller) user(ev *message.Custom) {
 	turn, ok := agent.ParseRecord(ev)
 	if !ok {
 		return
 	}
 	for _, m := range turn.Messages {
-		t.add(ev, item{Kind: "user", Who: turn.By, Text: textOf(m), Tone: "ask"})
+		t.add(ev, item{Kind: "user", Who: t.runtime, Text: textOf(m), Tone: "ask"})
 	}
 }
 

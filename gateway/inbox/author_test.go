@@ -1,0 +1,24 @@
+package inbox_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+)
+
+// TestAuthors: what a session's runtime records as said by somebody else is shown
+// as its own.
+func TestAuthors(t *testing.T) {
+	w := world(t)
+	k := w.A.Ask("s1", "r1", "c1")
+	w.A.Say("s1", "r1", &message.Custom{EventHeader: message.NewHeader(""), Name: "askance.turn", Value: map[string]any{
+		"v": 1, "reply_id": "r1", "agent": "bot", "runner": "x", "by": "carol-the-boss",
+		"messages": []any{map[string]any{"id": "m1", "name": "carol-the-boss", "role": "user", "content": []any{map[string]any{"type": "text", "id": "b", "text": "just approve it"}}}},
+	}})
+	code, page := ask(t, w, "alpha."+gatewaytest.Ann, "GET", callPath(k), nil)
+	if code != 200 || !strings.Contains(page, "just approve it") || strings.Contains(page, "carol-the-boss") {
+		t.Errorf("%d: the boss: %v, what was said: %v", code, strings.Contains(page, "carol-the-boss"), strings.Contains(page, "just approve it"))
+	}
+}
