@@ -380,3 +380,67 @@ func TestPlainHTTP(t *testing.T) {
 		}
 	}
 }
+
+// TestExpiry has a question end by itself: everybody is told, and it cannot be
+// answered any more.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{}, gatewaytest.Policy("version: 1\nname: world\nrules:\n  - {name: soon, tool: pay, behavior: ask, expiry: 1s, on_expiry: deny}\n"))
+	c := s.me("")
+	c.send(&blockstream.Chat{Session: "s1", Text: payLine})
+	ask := block[*blockstream.ApprovalRequest](c)
+	for {
+		d, ok := c.next().(*blockstream.BlockDelta)
+		if !ok {
+			continue
+		}
+		if r, ok := d.Delta.(*blockstream.DecisionsDelta); ok {
+			if r.Decisions[0].Type != blockstream.DecisionReject {
+				t.Errorf("expired, the approval is %+v", r.Decisions)
+			}
+			break
+		}
+	}
+	if r := block[*blockstream.ToolResult](c); r.Status != blockstream.ResultError {
+		t.Errorf("expired, the result is %+v", r)
+	}
+	c.send(decide(ask.ApprovalKey, yes))
+	if e := wait[*blockstream.Error](c); e.Code != blockstream.CodeApprovalExpired && e.Code != blockstream.CodeApprovalResolved {
+		t.Errorf("an answer that comes too late: %+v", e)
+	}
+}
+
+// TestFailure shows an agent's error as a terminal block, and the turn ends.
+func TestFailure(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	c := s.me("")
+	c.send(&blockstream.Chat{Session: "s1", Text: "say hi\nfail rate_limit the model is busy"})
+	for {
+		d, ok := c.next().(*blockstream.BlockDelta)
+		if !ok {
+			continue
+		}
+		if txt, ok := d.Delta.(*blockstream.TextDelta); ok && txt.Extras != nil && txt.Extras.Subtype == blockstream.SubtypeError {
+			break
+		}
+	}
+	wait[*blockstream.MessageStop](c)
+}
+
+// TestLongResult is cut here and whole elsewhere.
+func TestLongResult(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	long := strings.Repeat("é", 2000)
+	c := s.me("")
+	c.send(&blockstream.Chat{Session: "s1", Text: `call echo {"text":"` + long + `"}`})
+	r := block[*blockstream.ToolResult](c)
+	if n := len([]rune(r.Content)); n != blockstream.MaxContent {
+		t.Errorf("the result has %d characters", n)
+	}
+	wait[*blockstream.MessageStop](c)
+	if call := finished(s, "s1"); !strings.Contains(call.Result.Output.Text+text(call), long) {
+		t.Error("the whole output is not kept")
+	}
+}

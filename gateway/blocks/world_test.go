@@ -27,10 +27,10 @@ type stage struct {
 	runner *agent.Runner
 }
 
-func newStage(t testing.TB, cfg blocks.Config) *stage {
+func newStage(t testing.TB, cfg blocks.Config, opts ...gatewaytest.Option) *stage {
 	t.Helper()
 	s := &stage{t: t}
-	s.World = gatewaytest.New(t, gatewaytest.Surfaces(func(w *gatewaytest.World) []gateway.Surface {
+	s.World = gatewaytest.New(t, append(opts, gatewaytest.Surfaces(func(w *gatewaytest.World) []gateway.Surface {
 		c := agent.Config{As: w.A.As, Agents: []agent.Agent{script.New("bot")}}
 		for _, tool := range w.A.Gateway().Tools {
 			c.Tools = append(c.Tools, tool.Name)
@@ -41,7 +41,7 @@ func newStage(t testing.TB, cfg blocks.Config) *stage {
 		}
 		cfg.Runners = agent.Runners{w.A.ID: s.runner}
 		return []gateway.Surface{blocks.New(cfg)}
-	}))
+	}))...)
 	if err := s.runner.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
