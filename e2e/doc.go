@@ -57,6 +57,11 @@
 //	TestStoreFull        external NATS with a bounded store        refused with code full, nothing lost
 //	TestDiskFull         writing fails under an engine             the same, after a restart with room
 //
+// TestOneQuestion is about people: one question on six surfaces at once (the
+// published AG-UI client, content blocks, AgentScope, the web inbox in Chromium,
+// the terminal inbox, plain NATS), each of which wins once, and a kill. It needs
+// Node with the packages of gateway/testdata/node, and Chromium.
+//
 // # Running
 //
 // Each test prints its seed. ASKANCE_E2E_SEED=n repeats its choices: tools,

@@ -1,0 +1,195 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+)
+
+// webSurface is the web inbox, in a real Chromium.
+type webSurface struct {
+	h     *house
+	token string
+	ctx   context.Context   //nolint:containedctx // it is the tab: what chromedp knows of it
+	forms map[string]string // approvals as the page would send them, by session
+}
+
+func newWebSurface(h *house, token string) *webSurface {
+	t := h.t
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatalf("Chromium is needed (apt-get install -y chromium): %v", err)
+	}
+	opts := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true))
+	alloc, stop := chromedp.NewExecAllocator(context.Background(), opts...)
+	ctx, end := chromedp.NewContext(alloc)
+	t.Cleanup(func() { end(); stop() })
+	s := &webSurface{h: h, token: token, ctx: ctx, forms: map[string]string{}}
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900)); err != nil {
+		t.Fatalf("start Chromium: %v", err)
+	}
+	s.login()
+	return s
+}
+
+func (s *webSurface) do(actions ...chromedp.Action[chromedp.Void]) {
+	s.h.t.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, soon)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		s.h.t.Fatalf("the browser: %v\n%s", err, s.text())
+	}
+}
+
+// eval evaluates an expression, and awaits a promise.
+func (s *webSurface) eval(js string) string {
+	s.h.t.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, soon)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[string](js, chromedp.EvalAwaitPromise))
+	if err != nil {
+		s.h.t.Fatalf("evaluate %s: %v", js, err)
+	}
+	return v
+}
+
+// until waits for a condition of the page, whichever is there by then.
+func (s *webSurface) until(js string) {
+	s.h.t.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, soon)
+	defer cancel()
+	poll := chromedp.Poll[bool]("(() => { try { return Boolean("+js+"); } catch { return false; } })()", chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(soon))
+	for {
+		_, err := chromedp.Run(ctx, poll)
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil || !strings.Contains(err.Error(), "context") { // that of a page which was left
+			s.h.t.Fatalf("waiting for %s: %v\n%s", js, err, s.text())
+		}
+	}
+}
+
+func (s *webSurface) see(text string) {
+	s.h.t.Helper()
+	s.until(fmt.Sprintf("document.body.innerText.includes(%q)", text))
+}
+
+func (s *webSurface) text() string {
+	ctx, cancel := context.WithTimeout(s.ctx, soon)
+	defer cancel()
+	text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body?.innerText`)) // for a message
+	return text
+}
+
+// goTo loads a page and waits until it is live.
+func (s *webSurface) goTo(path string) {
+	s.h.t.Helper()
+	s.do(chromedp.Navigate("http://" + s.h.http + path))
+	s.until(`document.querySelector("#live").dataset.live === "on"`)
+}
+
+func (q question) page(do string) string {
+	v := url.Values{"session": {q.session}, "reply": {q.reply}, "call": {q.call}}
+	if do != "" {
+		v.Set("do", do)
+	}
+	return "/inbox/call?" + v.Encode()
+}
+
+func (s *webSurface) login() {
+	s.h.t.Helper()
+	s.do(chromedp.Navigate("http://"+s.h.http+"/login"), chromedp.Focus(chromedp.CSS("#token")))
+	ctx, cancel := context.WithTimeout(s.ctx, soon)
+	defer cancel()
+	if _, err := chromedp.Call(ctx, input.InsertText, input.InsertTextParams{Text: s.token}); err != nil {
+		s.h.t.Fatal(err)
+	}
+	s.do(chromedp.Click(chromedp.CSS("main button")), chromedp.WaitVisible(chromedp.CSS("#live")))
+	s.until(`document.querySelector("#live").dataset.live === "on"`)
+}
+
+func (*webSurface) who() string { return "wes" }
+
+// shown finds the question in the list, opens it, and the form that approves it.
+func (s *webSurface) shown(q question) {
+	s.h.t.Helper()
+	s.goTo("/")
+	s.see(q.text())
+	s.goTo(q.page("approve"))
+	s.see(q.text())
+	s.see(q.digest)
+	s.forms[q.session] = s.eval(`(() => { const f = document.querySelector("#panel"); return JSON.stringify([f.getAttribute("action"), new URLSearchParams(new FormData(f)).toString()]); })()`)
+}
+
+// answer rejects with words for the model.
+func (s *webSurface) answer(q question) {
+	s.h.t.Helper()
+	s.goTo(q.page("reject"))
+	s.do(chromedp.Focus(chromedp.CSS("#feedback")))
+	ctx, cancel := context.WithTimeout(s.ctx, soon)
+	defer cancel()
+	if _, err := chromedp.Call(ctx, input.InsertText, input.InsertTextParams{Text: "not today"}); err != nil {
+		s.h.t.Fatal(err)
+	}
+	s.do(chromedp.Click(chromedp.CSS("#panel .main-action")))
+	s.see("You rejected")
+}
+
+var (
+	webVerdict = regexp.MustCompile(`Settled: (?:edited and )?(approv|reject|answer)ed[a-z ]* by ([a-z]+)`)
+	verdicts   = map[string]string{"approv": "approve", "reject": "reject", "answer": "answer"}
+)
+
+func (s *webSurface) settled(q question, now bool) ending {
+	s.h.t.Helper()
+	if !now {
+		s.goTo(q.page(""))
+	}
+	s.until(`document.querySelector("#over") && !document.querySelector("#bar") && !document.querySelector("#panel .main-action")`)
+	text := s.text()
+	m := webVerdict.FindStringSubmatch(text)
+	if m == nil {
+		s.h.t.Fatalf("the web inbox does not say who settled it:\n%s", text)
+	}
+	return ending{Verdict: verdicts[m[1]], By: m[2]}
+}
+
+func (*webSurface) tells(e ending, _ bool) ending { return ending{Verdict: e.Verdict, By: e.By} }
+
+// late sends the form that was on the page, as a page would that has not heard.
+func (s *webSurface) late(q question) conflict {
+	s.h.t.Helper()
+	raw := s.eval(fmt.Sprintf(`(async () => {
+		const [action, body] = JSON.parse(%q);
+		const r = await fetch(action, {method: "POST", body, headers: {"Content-Type": "application/x-www-form-urlencoded"}});
+		return JSON.stringify({Status: r.status, Text: (await r.text()).replace(/<[^>]*>/g, "")});
+	})()`, s.forms[q.session]))
+	var got struct {
+		Status int
+		Text   string
+	}
+	if err := json.Unmarshal([]byte(raw), &got); err != nil {
+		s.h.t.Fatal(err)
+	}
+	_, by, ok := strings.Cut(got.Text, "too late, it was ")
+	_, by, _ = strings.Cut(by, " by ")
+	if !ok || got.Status != 409 {
+		s.h.t.Errorf("too late, the web inbox gets %d\n%s", got.Status, got.Text)
+	}
+	return conflict{Code: fmt.Sprint(got.Status), By: regexp.MustCompile(`^[a-z]+`).FindString(by)}
+}
+
+func (*webSurface) tooLate() conflict { return conflict{Code: "409", By: "yes"} }
+
+func (s *webSurface) reconnect() { s.login() }
