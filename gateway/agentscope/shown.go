@@ -2,6 +2,7 @@ package agentscope
 
 import (
 	"context"
+	"crypto/sha256"
 	"slices"
 	"sync"
 
@@ -48,7 +49,15 @@ type callOf struct {
 	call  message.CallID
 }
 
-type question struct{ digest, input string }
+// question is what was shown: its input by a hash, since inputs may be long.
+type question struct {
+	digest string
+	input  [sha256.Size]byte
+}
+
+func asQuestion(digest, input string) question {
+	return question{digest, sha256.Sum256([]byte(input))}
+}
 
 func newShown() *shown { return &shown{peers: map[peerSession]*questions{}} }
 
@@ -78,7 +87,7 @@ func (s *shown) sent(k peerSession, ev message.Event) {
 			q.byCall, q.count = map[callOf][]question{}, 0
 		}
 		id := callOf{ask.Reply, c.ID}
-		q.byCall[id], q.count = append(q.byCall[id], question{ask.QuestionDigest(), c.Input}), q.count+1
+		q.byCall[id], q.count = append(q.byCall[id], asQuestion(ask.QuestionDigest(), c.Input)), q.count+1
 	}
 }
 
@@ -97,8 +106,9 @@ func (s *shown) digest(k peerSession, reply message.ReplyID, c message.ToolCallB
 // pick chooses among the questions about one call, in the order in which they
 // were asked.
 func pick(asked []question, input string, edits bool) (string, bool) {
+	sum := sha256.Sum256([]byte(input))
 	for _, q := range slices.Backward(asked) {
-		if q.input == input {
+		if q.input == sum {
 			return q.digest, true
 		}
 	}
@@ -138,7 +148,7 @@ func askedOf(ctx context.Context, c engine.Client, session message.SessionID, re
 	_, err := eachEvent(ctx, c, message.EventsRequest{Session: session, Reply: reply}, func(_ uint64, ev message.Event) {
 		if ask, ok := ev.(*message.RequireUserConfirm); ok {
 			for _, b := range ask.ToolCalls {
-				out[b.ID] = append(out[b.ID], question{ask.QuestionDigest(), b.Input})
+				out[b.ID] = append(out[b.ID], asQuestion(ask.QuestionDigest(), b.Input))
 			}
 		}
 	})

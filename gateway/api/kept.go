@@ -124,6 +124,15 @@ func (k *kept) remove(a *keptAnswer) {
 	}
 }
 
+// keep notes an answer for those who wait for it, and for later ones unless the
+// request was forgotten while it was carried out.
+func (k *kept) keep(a *keptAnswer, status int, kind string, body []byte) {
+	a.status, a.kind, a.body = status, kind, body
+	if e, ok := k.byKey[a.key]; ok && e.Value == any(a) {
+		k.bytes += len(body)
+	}
+}
+
 // carryOut does the request and keeps its answer, a refusal too. What may work
 // the next time is not kept.
 func (k *kept) carryOut(a *ask, mine *keptAnswer, act func() (any, error)) error {
@@ -136,8 +145,7 @@ func (k *kept) carryOut(a *ask, mine *keptAnswer, act func() (any, error)) error
 		if status == 0 || status >= http.StatusInternalServerError || status == http.StatusTooManyRequests {
 			k.remove(mine)
 		} else {
-			mine.status, mine.kind, mine.body = status, kind, body
-			k.bytes += len(body)
+			k.keep(mine, status, kind, body)
 		}
 		close(mine.done)
 	}()

@@ -2,6 +2,7 @@ package blocks
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"slices"
 	"sync"
@@ -30,10 +31,15 @@ type subscription struct {
 	passed bool            // a card of this connection was decided elsewhere
 }
 
-// shownCall is a question by what it shows.
+// shownCall is a question by what it shows: its input by a hash, since inputs may
+// be long and every question of the session is kept.
 type shownCall struct {
 	key   message.Key
-	input string
+	input [sha256.Size]byte
+}
+
+func shownAs(key message.Key, input string) shownCall {
+	return shownCall{key, sha256.Sum256([]byte(input))}
 }
 
 // sequenced is an event with its record's sequence.
@@ -96,7 +102,7 @@ func (s *subscription) prepare(ctx context.Context, lastID string) (err error) {
 		Space: s.p.Space.ID, Session: s.session, DisplayMode: s.c.mode,
 		Question: func(key message.Key, _, input string) blockstream.Question {
 			key.Space = s.p.Space.ID
-			return s.asked[shownCall{key, input}]
+			return s.asked[shownAs(key, input)]
 		},
 		DecidedBy: func(key message.Key) string {
 			key.Space = s.p.Space.ID
@@ -232,7 +238,7 @@ func (s *subscription) before(ctx context.Context, ev message.Event, live bool) 
 				q.Text, q.Deadline = call.Question.Text, call.Question.Requirement.Ends()
 			}
 		}
-		s.asked[shownCall{key, b.Input}] = q
+		s.asked[shownAs(key, b.Input)] = q
 	}
 }
 
