@@ -29,11 +29,8 @@ func (s *Surface) stream(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 			if err != nil {
 				return err // the engine lets none in that cannot be read
 			}
-			if err := out.Event(at.String(), "", e.Event); err != nil {
-				return err
-			}
-			s.shown.sent(me, ev)
-			return nil
+			s.shown.sent(me, ev) // first, as an answer may be here before the write returns
+			return out.Event(at.String(), "", e.Event)
 		})
 	})
 }
