@@ -86,7 +86,7 @@ type WhoamiReply struct {
 type ChangeEvent struct {
 	Seq  uint64            `json:"seq"`
 	Kind string            `json:"kind"`             // the last transition that was taken
-	By   message.Principal `json:"by"`               // who caused it
+	By   message.Principal `json:"by,omitzero"`      // who caused it
 	At   time.Time         `json:"at"`               // when
 	Call *message.Call     `json:"call"`             // its state after it
 	Wait *message.Waiting  `json:"waiting,omitzero"` // what its open question waits for
