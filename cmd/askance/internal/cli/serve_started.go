@@ -71,7 +71,7 @@ func (a *app) printServing(n *node.Node, cfg node.Config, scrape string, over ht
 		if logins == "" {
 			logins = a.out.Ask("no log-in: requests come from " + term.SafeLine(userName()) + " (make tokens with askance token create)")
 		}
-		fmt.Fprintf(&text, "  %s %s, %s\n", a.out.Dim("http    "), over.url, logins)
+		fmt.Fprintf(&text, "  %s %s  %s\n", a.out.Dim("http    "), over.url, logins)
 	}
 	if scrape != "" {
 		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim("metrics "), scrape)
