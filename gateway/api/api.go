@@ -11,6 +11,8 @@ import (
 type Config struct {
 	// Version of askance, for the OpenAPI document.
 	Version string
+	// Webhooks serves messages that were given up; nil: there are none.
+	Webhooks Webhooks
 }
 
 // API is the surface. Its handlers may run in many goroutines.
@@ -22,7 +24,7 @@ type API struct {
 
 // New makes the API.
 func New(cfg Config) (*API, error) {
-	a := &API{ops: operations(newKept())}
+	a := &API{ops: operations(newKept(), cfg.Webhooks)}
 	var err error
 	if a.spec, err = document(cfg.Version); err != nil {
 		return nil, err
@@ -31,8 +33,8 @@ func New(cfg Config) (*API, error) {
 	return a, err
 }
 
-func operations(keep *kept) []*op {
-	return slices.Concat(callOps(keep), sessionOps(keep), spaceOps(keep))
+func operations(keep *kept, hooks Webhooks) []*op {
+	return slices.Concat(callOps(keep), sessionOps(keep), spaceOps(keep), hookOps(keep, hooks))
 }
 
 // OpenAPI is the OpenAPI 3.1 document.

@@ -65,7 +65,9 @@ func newWriter(t *testing.T) *writer {
 			if parts := strings.SplitN(name[strings.LastIndex(name, "/")+1:], ".", 2); len(parts) == 2 && !strings.Contains(text, "wire:") {
 				switch parts[0] {
 				case filepath.Base(base), "message", "api", "gateway":
-					w.comment(parts[1], text)
+					w.comment(parts[1], text, "message", "gateway", "gateway/api")
+				case "webhook":
+					w.comment(parts[1], text, "gateway/webhook")
 				}
 			}
 		}
@@ -75,13 +77,13 @@ func newWriter(t *testing.T) *writer {
 	return w
 }
 
-// comment keeps a comment for the types of that name.
-func (w *writer) comment(name, text string) {
+// comment keeps a comment for the types of that name in some packages.
+func (w *writer) comment(name, text string, packages ...string) {
 	if w.r.CommentMap == nil {
 		w.r.CommentMap = map[string]string{}
 	}
 	text = strings.Join(strings.Fields(text), " ")
-	for _, pkg := range []string{"message", "gateway", "gateway/api"} {
+	for _, pkg := range packages {
 		w.r.CommentMap["github.com/askance-dev/askance/"+pkg+"."+name] = text
 	}
 }
@@ -258,7 +260,7 @@ func objects(m map[string]any) map[string]any {
 
 func (w *writer) document() []byte {
 	paths := map[string]any{}
-	for _, o := range operations(newKept()) {
+	for _, o := range operations(newKept(), nil) {
 		item, _ := paths[o.path].(map[string]any)
 		if item == nil {
 			item = map[string]any{}
@@ -295,7 +297,11 @@ var inPath = regexp.MustCompile(`\{(\w+)\}`)
 func (w *writer) operation(o *op) map[string]any {
 	params := []any{}
 	for _, m := range inPath.FindAllStringSubmatch(o.path, -1) {
-		params = append(params, map[string]any{"name": m[1], "in": "path", "required": true, "schema": map[string]any{"type": "string", "minLength": 1, "maxLength": message.MaxIDBytes}})
+		schema := map[string]any{"type": "string", "minLength": 1, "maxLength": message.MaxIDBytes}
+		if m[1] == "seq" {
+			schema = map[string]any{"type": "integer", "minimum": 0}
+		}
+		params = append(params, map[string]any{"name": m[1], "in": "path", "required": true, "schema": schema})
 	}
 	for _, p := range append(slices.Clone(o.params), asParam) {
 		schema := map[string]any{"type": p.Type}
@@ -324,6 +330,8 @@ func (w *writer) operation(o *op) map[string]any {
 	}
 	if o.changes {
 		out["parameters"] = append(params, map[string]any{"name": "Idempotency-Key", "in": "header", "description": "Sent again with the same key, the request is carried out once.", "schema": map[string]any{"type": "string", "maxLength": maxKeyBytes}})
+	}
+	if o.in != nil {
 		out["requestBody"] = map[string]any{"required": true, "content": map[string]any{"application/json": map[string]any{"schema": w.ref(o.in, true)}}}
 	}
 	return out

@@ -156,6 +156,13 @@ func post[In, Out any](o op, keep *kept, f func(a *ask, in In) (Out, error)) *op
 	return &o
 }
 
+// act makes an operation without a body that changes something.
+func act[Out any](o op, keep *kept, f func(a *ask) (Out, error)) *op {
+	p := post(o, keep, func(a *ask, _ struct{}) (Out, error) { return f(a) })
+	p.method, p.in = o.method, nil
+	return p
+}
+
 // decodeBody reads a body strictly. An empty one is an empty object.
 func decodeBody(op string, r *http.Request, body []byte, into any) error {
 	if len(body) == 0 {

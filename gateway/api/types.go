@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -90,4 +91,14 @@ type ChangeEvent struct {
 	At   time.Time         `json:"at"`               // when
 	Call *message.Call     `json:"call"`             // its state after it
 	Wait *message.Waiting  `json:"waiting,omitzero"` // what its open question waits for
+}
+
+// LettersReply lists webhook messages that were given up.
+type LettersReply struct {
+	Letters []webhook.Letter `json:"letters"`
+}
+
+// FateReply is what became of a webhook message that had been given up.
+type FateReply struct {
+	Fate webhook.Fate `json:"fate" jsonschema:"enum=delivered,enum=stale,enum=dropped"`
 }

@@ -31,11 +31,20 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	surface, err := api.New(api.Config{Version: "1.2.3"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t: t, seen: map[string]bool{}, World: gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+	return newWorldWith(t, func(*gatewaytest.World, *api.Config) {})
+}
+
+// newWorldWith is a world whose API is told more.
+func newWorldWith(t *testing.T, more func(*gatewaytest.World, *api.Config)) *world {
+	t.Helper()
+	var surface *api.API
+	w := &world{t: t, seen: map[string]bool{}, World: gatewaytest.New(t, gatewaytest.Surfaces(func(g *gatewaytest.World) []gateway.Surface {
+		cfg := api.Config{Version: "1.2.3"}
+		more(g, &cfg)
+		var err error
+		if surface, err = api.New(cfg); err != nil {
+			t.Fatal(err)
+		}
 		return []gateway.Surface{surface}
 	}))}
 	if err := json.Unmarshal(surface.OpenAPI(), &w.doc); err != nil {

@@ -33,8 +33,8 @@ func DefaultPauses() []time.Duration {
 	return []time.Duration{5 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 8 * time.Hour}
 }
 
-// Webhooks is the surface: it delivers in the background, and serves dead
-// letters to operators. It may be used from many goroutines.
+// Webhooks delivers in the background of a gateway, and knows what was given up:
+// give it to the API, too, which serves that to operators. It may be used from many goroutines.
 type Webhooks struct {
 	cfg    Config
 	byName map[string]*Destination

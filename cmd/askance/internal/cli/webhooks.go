@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/api"
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -64,7 +65,7 @@ func (a *app) webhooksList() *cobra.Command {
 		Use: "list", Short: "List messages that were given up", Long: "Lists the messages that were given up, with the reason of the last attempt.",
 		Example: "  askance webhooks list", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var out webhook.LetterList
+			var out api.LettersReply
 			if err := g.do(c.Context(), http.MethodGet, "/v1/webhooks/dead", &out); err != nil {
 				return err
 			}
@@ -94,7 +95,7 @@ func (a *app) webhooksDo(use, short, long, method, path string) *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			var out webhook.LetterFate
+			var out api.FateReply
 			if err := g.do(c.Context(), method, "/v1/webhooks/dead/"+url.PathEscape(args[0])+"/"+args[1]+path, &out); err != nil {
 				return err
 			}

@@ -13,17 +13,22 @@ import (
 
 // surfaces is everything that askance serve serves over HTTP.
 func (w *Web) surfaces() ([]gateway.Surface, error) {
-	rest, err := api.New(api.Config{Version: w.cfg.Version})
+	about := api.Config{Version: w.cfg.Version}
+	var background []gateway.Surface
+	hooks, err := w.webhooks()
+	if err != nil {
+		return nil, err
+	}
+	if hooks != nil { // no nil pointer in an interface
+		about.Webhooks, background = hooks, append(background, hooks)
+	}
+	rest, err := api.New(about)
 	if err != nil {
 		return nil, fmt.Errorf("api: %w", err)
 	}
 	chat, err := agui.New(agui.Config{Runners: w.runners, Log: w.cfg.Log})
 	if err != nil {
 		return nil, fmt.Errorf("agui: %w", err)
-	}
-	hooks, err := w.webhooks()
-	if err != nil {
-		return nil, err
 	}
 	return append([]gateway.Surface{
 		w.health(),
@@ -33,5 +38,5 @@ func (w *Web) surfaces() ([]gateway.Surface, error) {
 		chat,
 		agentscope.New(agentscope.Config{Runners: w.runners}),
 		blocks.New(blocks.Config{Runners: w.runners}),
-	}, hooks...), nil
+	}, background...), nil
 }

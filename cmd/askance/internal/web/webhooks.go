@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/webhook"
 )
 
@@ -27,8 +26,8 @@ func (w *Web) openWebhooks(ctx context.Context) (err error) {
 	return err
 }
 
-// webhooks are the surfaces of the destinations: one, or none.
-func (w *Web) webhooks() ([]gateway.Surface, error) {
+// webhooks delivers to the destinations; nil if there are none.
+func (w *Web) webhooks() (*webhook.Webhooks, error) {
 	if w.outbox == nil {
 		return nil, nil
 	}
@@ -36,5 +35,5 @@ func (w *Web) webhooks() ([]gateway.Surface, error) {
 	if err != nil {
 		return nil, &Error{"--webhooks: " + err.Error()}
 	}
-	return []gateway.Surface{hooks}, nil
+	return hooks, nil
 }
