@@ -97,6 +97,8 @@ func (e *Engine) events(ctx context.Context, p *Port, r message.EventsRequest) (
 	defer timer.Stop()
 	out := message.EventsReply{Events: []message.SequencedEvent{}, Next: r.After}
 	var moved <-chan struct{} // asked for only if there is nothing to give
+	leave := func() {}
+	defer func() { leave() }()
 	for {
 		records, next, err := e.journal.Read(ctx, session, out.Next, r.Limit)
 		if err != nil {
@@ -115,7 +117,7 @@ func (e *Engine) events(ctx context.Context, p *Port, r message.EventsRequest) (
 			continue // only facts without events so far
 		}
 		if moved == nil {
-			moved = e.view.watch(session)
+			moved, leave = e.view.watch(session)
 			continue
 		}
 		select {

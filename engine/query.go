@@ -204,6 +204,8 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 	timer := time.NewTimer(hold)
 	defer timer.Stop()
 	var moved <-chan struct{} // asked for only if the first look does not end the wait
+	leave := func() {}
+	defer func() { leave() }()
 	for {
 		calls, err := e.waited(ctx, reply, r.Calls)
 		if err != nil {
@@ -222,7 +224,7 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 			return out, nil
 		}
 		if moved == nil {
-			moved = e.view.watch(reply)
+			moved, leave = e.view.watch(reply)
 			continue
 		}
 		select {

@@ -23,7 +23,7 @@ type view struct {
 	replies   map[message.Key]*replyView
 	sessions  map[message.Key]*sessionView
 	recent    []message.Key // finished calls still in calls, oldest first
-	changed   map[message.Key]chan struct{}
+	changed   map[message.Key]*watched
 	waiting   []waiter // for the watch
 	keep      int      // finished calls kept at hand
 
@@ -61,7 +61,7 @@ type sessionView struct {
 func newView(keep int) *view {
 	return &view{
 		calls: map[message.Key]*message.Call{}, replies: map[message.Key]*replyView{},
-		sessions: map[message.Key]*sessionView{}, changed: map[message.Key]chan struct{}{}, keep: keep,
+		sessions: map[message.Key]*sessionView{}, changed: map[message.Key]*watched{}, keep: keep,
 		seed: maphash.MakeSeed(), gone: map[uint64]struct{}{}, book: newLeaseBook(),
 	}
 }
@@ -188,8 +188,8 @@ func (v *view) session(key message.Key) *sessionView {
 // wake tells those who wait for a reply or its session that something moved.
 func (v *view) wake(reply message.Key) {
 	for _, key := range [...]message.Key{reply, reply.SessionKey()} {
-		if ch := v.changed[key]; ch != nil {
-			close(ch)
+		if w := v.changed[key]; w != nil {
+			close(w.moved)
 			delete(v.changed, key)
 		}
 	}
@@ -236,17 +236,31 @@ func (v *view) past(seq uint64) <-chan struct{} {
 	return w.come
 }
 
+// watched is what somebody waits on.
+type watched struct {
+	moved chan struct{} // closed at the next change
+	n     int           // how many wait
+}
+
 // watch returns a channel that is closed at the next change of a reply (or,
-// with a session's key, of any of its replies).
-func (v *view) watch(key message.Key) <-chan struct{} {
+// with a session's key, of any of its replies). Whoever does not wait for that
+// any more calls leave: names that nobody has written to must not pile up.
+func (v *view) watch(key message.Key) (moved <-chan struct{}, leave func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	ch := v.changed[key]
-	if ch == nil {
-		ch = make(chan struct{})
-		v.changed[key] = ch
+	w := v.changed[key]
+	if w == nil {
+		w = &watched{moved: make(chan struct{})}
+		v.changed[key] = w
 	}
-	return ch
+	w.n++
+	return w.moved, func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if w.n--; w.n == 0 && v.changed[key] == w {
+			delete(v.changed, key)
+		}
+	}
 }
 
 // call gives the view's copy of a call, or nil. It must not be changed.

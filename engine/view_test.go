@@ -83,3 +83,41 @@ func TestViewOrdersCalls(t *testing.T) {
 		}
 	}
 }
+
+// What nobody waits on any more leaves nothing behind, whether it moved or not.
+func TestViewForgetsWhoWaited(t *testing.T) {
+	v := newView(2)
+	reply := message.Key{Space: "x", Session: "s", Reply: "r"}
+	one, leaveOne := v.watch(reply)
+	two, leaveTwo := v.watch(reply)
+	leaveOne()
+	if len(v.changed) != 1 {
+		t.Error("one who leaves takes the other's place away")
+	}
+	v.apply(done("r", "a"), 1)
+	for _, moved := range []<-chan struct{}{one, two} {
+		select {
+		case <-moved:
+		default:
+			t.Error("a change is not told")
+		}
+	}
+	again, leaveAgain := v.watch(reply)
+	leaveTwo() // of before: it must not take away what came after
+	select {
+	case <-again:
+		t.Error("nothing has changed since")
+	default:
+	}
+	if len(v.changed) != 1 {
+		t.Error("who left before takes away what came after")
+	}
+	for i := range 100 {
+		_, leave := v.watch(message.Key{Space: "x", Session: message.SessionID(fmt.Sprint("nobody", i))})
+		leave()
+	}
+	leaveAgain()
+	if len(v.changed) != 0 {
+		t.Errorf("%d are kept for nobody", len(v.changed))
+	}
+}
