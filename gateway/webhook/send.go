@@ -40,6 +40,11 @@ func (w *Webhooks) send(ctx context.Context, d *Destination, n *Notice) error {
 	if err != nil {
 		return &failure{what: "the message cannot be written: " + err.Error(), final: true}
 	}
+	return post(ctx, w.client, d, n.ID, body)
+}
+
+// post carries a message to a destination. Its errors are failures.
+func post(ctx context.Context, client *http.Client, d *Destination, id string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.URL, bytes.NewReader(body))
@@ -49,12 +54,12 @@ func (w *Webhooks) send(ctx context.Context, d *Destination, n *Notice) error {
 	at := time.Now()
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "askance-webhook/1")
-	req.Header.Set(HeaderID, n.ID)
+	req.Header.Set(HeaderID, id)
 	req.Header.Set(HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
 	if len(d.Secrets) > 0 {
-		req.Header.Set(HeaderSignature, Sign(d.Secrets, n.ID, at, body))
+		req.Header.Set(HeaderSignature, Sign(d.Secrets, id, at, body))
 	}
-	res, err := w.client.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
 		return &failure{what: plainError(ctx, err)}
 	}

@@ -15,7 +15,7 @@ var commands = []string{
 	"audit", "audit verify", "audit checkpoint", "audit receipt", "audit check", "audit export",
 	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "policy schema", "policy import", "policy put",
 	"creds", "creds init", "creds add", "creds list", "creds revoke", "creds config",
-	"webhooks", "webhooks list", "webhooks retry", "webhooks drop",
+	"webhooks", "webhooks list", "webhooks retry", "webhooks drop", "webhooks test",
 	"token", "token create", "token list", "token revoke",
 	"keys", "keys list", "keys rotate", "keys retire", "keys approver", "version", "completion bash",
 }

@@ -34,10 +34,10 @@ const (
 func (a *app) webhooks() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "webhooks",
-		Short: "Look after webhook messages that were given up",
+		Short: "Look after webhook messages that were given up, and try destinations",
 		Long: `Lists, retries and drops webhook messages that a destination did not take in all of
 its attempts. Destinations are those of askance serve --webhooks. The commands talk to
-the gateway of that server, and need the role operator there.`,
+the gateway of that server, and need the role operator there. Test alone asks no server.`,
 		Example: `  askance webhooks list
   askance webhooks retry ops-bot 17
   askance webhooks drop ops-bot 17 --url https://askance.example --token-file operator.token`,
@@ -48,7 +48,8 @@ the gateway of that server, and need the role operator there.`,
 		a.webhooksDo("retry", "Try one message again, now", `Makes one more attempt to deliver a message that was given up. If it is not taken, it
 stays and the reason is printed. A question that is not open any more is told to
 nobody, and the message is dropped.`, http.MethodPost, "/retry"),
-		a.webhooksDo("drop", "Forget one message", "Forgets a message that was given up. Nobody is told of it any more.", http.MethodDelete, ""))
+		a.webhooksDo("drop", "Forget one message", "Forgets a message that was given up. Nobody is told of it any more.", http.MethodDelete, ""),
+		a.webhooksTest())
 	return c
 }
 
