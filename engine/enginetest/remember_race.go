@@ -134,6 +134,7 @@ func revokedAgain(w *world) {
 	w.policy.use(w, remembering(nil))
 	e, other := w.engine(), w.engine()
 	l := e.remember(e.ask("c", askRemote, `{}`), message.LeaseTerms{})
+	other.knows(l)
 	c := e.propose(call("d", askRemote, `{}`))[0]
 	other.state(c.Key, message.ToolCallSubmitted)
 	other.cord.onAppend(refuse(func(f *message.Fact) bool { return f.Call != nil }, cutError("append")))
