@@ -86,6 +86,8 @@ func (w *world) revokeMidway(e, other *replica, l *message.Lease, b message.Tool
 	w.Helper()
 	arrived, release := e.holdBeginning(l.ID)
 	defer release()
+	_, releaseOther := other.holdBeginning(l.ID) // it may think that e is dead, and begin the call itself
+	defer releaseOther()
 	var proposed sync.WaitGroup
 	proposed.Go(func() { _, _ = e.bot().Propose(context.Background(), request(b)) })
 	select {
@@ -96,6 +98,7 @@ func (w *world) revokeMidway(e, other *replica, l *message.Lease, b message.Tool
 	w.must(second(other.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})))
 	acknowledged := w.end()
 	release()
+	releaseOther()
 	proposed.Wait()
 	w.wantResult(e.finished(w.key(b.ID)), message.ToolResultDenied, string(l.ID))
 	w.wantNoneAfter(l.ID, acknowledged)
