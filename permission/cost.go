@@ -124,6 +124,18 @@ func simpleCost(e celast.Expr) (uint64, bool) {
 	}
 }
 
+// unlessSimple is a validator of what simple expressions do not have: functions,
+// loops and lists. Each validator walks the whole expression, and together they
+// take as long as checking its types.
+type unlessSimple struct{ cel.ASTValidator }
+
+// Validate implements cel.ASTValidator.
+func (v unlessSimple) Validate(env *cel.Env, config cel.ValidatorConfig, a *celast.AST, issues *cel.Issues) {
+	if _, simple := simpleCost(a.Expr()); !simple {
+		v.ASTValidator.Validate(env, config, a, issues)
+	}
+}
+
 func simpleCall(call celast.CallExpr) (uint64, bool) {
 	args := call.Args()
 	if call.IsMemberFunction() {

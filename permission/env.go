@@ -98,13 +98,13 @@ var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 		ext.Bindings(ext.BindingsVersion(1)),
 		ext.TwoVarComprehensions(ext.TwoVarComprehensionsVersion(1)),
 		cel.ASTValidators(
-			cel.ValidateRegexLiterals(),
-			cel.ValidateDurationLiterals(),
-			cel.ValidateTimestampLiterals(),
-			cel.ValidateHomogeneousAggregateLiterals(),
-			cel.ValidateComprehensionNestingLimit(maxNestedLoops),
-			cel.ValidateRegexProgramSizeLimit(maxRegexProgram),
-			cel.ValidateBindNestingLimit(maxNestedBinds),
+			unlessSimple{cel.ValidateRegexLiterals()},
+			unlessSimple{cel.ValidateDurationLiterals()},
+			unlessSimple{cel.ValidateTimestampLiterals()},
+			cel.ValidateHomogeneousAggregateLiterals(), // configures others
+			unlessSimple{cel.ValidateComprehensionNestingLimit(maxNestedLoops)},
+			unlessSimple{cel.ValidateRegexProgramSizeLimit(maxRegexProgram)},
+			unlessSimple{cel.ValidateBindNestingLimit(maxNestedBinds)},
 		),
 	}, functionOptions()...)
 	return cel.NewEnv(opts...)

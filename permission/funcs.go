@@ -76,7 +76,7 @@ func functionOptions() []cel.EnvOption {
 		}
 		opts = append(opts, cel.Function(f.name, decls...))
 		if f.literal != nil {
-			opts = append(opts, cel.ASTValidators(literalValidator{f.name, f.literal}))
+			opts = append(opts, cel.ASTValidators(unlessSimple{literalValidator{f.name, f.literal}}))
 		}
 	}
 	return append(opts, cel.CostModel(models...))

@@ -20,6 +20,7 @@ package jcs
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -50,18 +51,66 @@ func Marshal(v any) ([]byte, error) {
 // Canonicalize returns the canonical form of one JSON value. It does not write
 // to data.
 func Canonicalize(data []byte) ([]byte, error) {
-	if err := strictjson.Check(data, strictjson.MaxBytes(math.MaxInt), strictjson.MaxDepth(MaxDepth)); err != nil {
+	if err := strictjson.Bounds(data, strictjson.MaxBytes(math.MaxInt), strictjson.MaxDepth(MaxDepth)); err != nil {
 		return nil, strictjson.Within(err, "canonicalize", "", 0)
+	}
+	out := jsontext.Value(bytes.Clone(data))
+	if err := out.Canonicalize(); err != nil {
+		return nil, refusal(data, err)
+	}
+	if plainNumbers(data) {
+		return out, nil
 	}
 	if err := checkNumbers(data); err != nil {
 		return nil, err
 	}
-	out := jsontext.Value(bytes.Clone(data))
-	if err := out.Canonicalize(); err != nil {
-		return nil, strictjson.Within(err, "canonicalize", "", 0)
-	}
 	return out, nil
 }
+
+// refusal is the error for data that the library refused with err: the strict
+// reader's, which says where and what.
+func refusal(data []byte, err error) error {
+	strict := strictjson.Check(data, strictjson.MaxBytes(math.MaxInt), strictjson.MaxDepth(MaxDepth))
+	if strict == nil {
+		strict = checkNumbers(data)
+	}
+	return strictjson.Within(cmp.Or(strict, err), "canonicalize", "", 0)
+}
+
+// plainNumbers reports that each number in valid JSON is an integer of so few
+// digits that every form of it is exact. After false the numbers are looked at
+// one by one.
+func plainNumbers(data []byte) bool {
+	digits := 0
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case c == '"':
+			i, digits = textEnd(data, i), 0
+		case '0' <= c && c <= '9':
+			if digits++; digits > maxPlainDigits {
+				return false
+			}
+		case c == '.' || digits > 0 && (c == 'e' || c == 'E'):
+			return false
+		default:
+			digits = 0
+		}
+	}
+	return true
+}
+
+// textEnd is the offset of the quote that ends the text beginning at i.
+func textEnd(data []byte, i int) int {
+	for i++; i < len(data) && data[i] != '"'; i++ {
+		if data[i] == '\\' {
+			i++
+		}
+	}
+	return i
+}
+
+// maxPlainDigits is the length of integers that are all below 2^53.
+const maxPlainDigits = 15
 
 // checkNumbers refuses every number whose canonical form is another number.
 func checkNumbers(data []byte) error {

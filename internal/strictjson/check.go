@@ -21,6 +21,10 @@ func Check(data []byte, opts ...Option) error {
 	return atEnd("check", dec)
 }
 
+// Bounds is the part of [Check] that needs no parser: size and nesting. It says
+// nothing about syntax, and is for callers whose own parser is strict.
+func Bounds(data []byte, opts ...Option) error { return bounds("check", data, limitsOf(opts)) }
+
 // Reader decodes the one value that r holds into v, as [Unmarshal] does. It
 // stops reading as soon as the limit is passed.
 func Reader(r io.Reader, v any, opts ...Option) error {
