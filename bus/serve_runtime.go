@@ -35,7 +35,7 @@ var (
 // proposeConversation: what a runtime does with its own sessions.
 var proposeConversation = conversation{KindPropose, message.RoleRuntime, map[Op]operation{
 	OpPropose: serve(laneAct, Surface.Propose),
-	OpEmit:    serve(laneAct, Surface.Emit),
+	OpEmit:    serve(laneAct, emit),
 	OpReport:  serve(laneAct, Surface.Report),
 	OpWait:    waitOp,
 	OpEvents:  eventsOp,
@@ -43,6 +43,15 @@ var proposeConversation = conversation{KindPropose, message.RoleRuntime, map[Op]
 	OpShow:    showOp,
 	OpInfo:    infoOp,
 }}
+
+// emit stores a runtime's events. The gateway, which has records of its own
+// among them, lives beside the engine and does not come this way.
+func emit(s Surface, ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
+	if err := r.Foreign(); err != nil {
+		return message.EmitReply{}, err
+	}
+	return s.Emit(ctx, r)
+}
 
 // interruptConversation has a subject of its own, so that it can be granted by
 // itself and is never queued behind proposals.

@@ -73,6 +73,10 @@ func TestConversations(t *testing.T) {
 	if err != nil || len(evs.Events) == 0 || !strings.Contains(string(evs.Events[0].Event), "TEXT_BLOCK_START") {
 		t.Errorf("events: %+v, %v", evs, err)
 	}
+	forged := message.EmitRequest{Session: "s1", Reply: "r1", Events: []message.RawJSON{message.RawJSON(`{"type":"CUSTOM","name":"\u0061skance.turn","value":{}}`)}}
+	if _, err := bot.Emit(t.Context(), forged); !errors.Is(err, message.ErrForbidden) {
+		t.Errorf("a runtime wrote a record of askance's own: %v", err)
+	}
 	if _, err := olga.Settle(t.Context(), message.SettleRequest{Key: callKey("c1"), Attempt: 1, Outcome: message.OutcomeHappened}); err == nil {
 		t.Error("a finished call was settled")
 	}

@@ -1,5 +1,7 @@
 package message
 
+import "strings"
+
 // ReplyStart is REPLY_START: a reply begins. It changes nothing in the message.
 type ReplyStart struct {
 	EventHeader
@@ -54,6 +56,14 @@ type Custom struct {
 	Name        string         `json:"name" wire:"required"`
 	Value       map[string]any `json:"value"`
 }
+
+// ownNames begins the names of CUSTOM events that askance keeps for itself.
+const ownNames = "askance."
+
+// Own reports whether the event is a record of askance's own, such as of what a
+// person said to an agent: clients are not shown it, and agents and runtimes
+// must not write it, or they could make up what people said or were asked.
+func (e *Custom) Own() bool { return strings.HasPrefix(e.Name, ownNames) }
 
 // Type returns EventReplyStart.
 func (*ReplyStart) Type() EventType { return EventReplyStart }

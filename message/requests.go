@@ -1,6 +1,10 @@
 package message
 
-import "time"
+import (
+	"bytes"
+	"fmt"
+	"time"
+)
 
 // The requests and replies of askance's own protocol, the same in Go and as
 // JSON on NATS. Unknown members are refused. V is 1; 0 counts as 1.
@@ -194,12 +198,29 @@ type WaitReply struct {
 }
 
 // EmitRequest appends streaming events of a reply (text, thinking, model
-// calls) to the journal.
+// calls) to the journal. CUSTOM events with names that begin with "askance." are
+// refused from runtimes: see [EmitRequest.Foreign].
 type EmitRequest struct {
 	V       int       `json:"v,omitzero"`
 	Session SessionID `json:"session_id"`
 	Reply   ReplyID   `json:"reply_id"`
 	Events  []RawJSON `json:"events"`
+}
+
+// Foreign refuses a request that would write records of askance's own
+// ([Custom.Own]). It is for those who pass on what comes from outside. What is
+// no event at all is left for the engine to refuse.
+func (r EmitRequest) Foreign() error {
+	for i, raw := range r.Events {
+		if !bytes.Contains(raw, []byte(ownNames)) && !bytes.Contains(raw, []byte(`\u`)) {
+			continue // as almost every event: it need not be read twice
+		}
+		ev, err := DecodeEvent(raw)
+		if c, ok := ev.(*Custom); err == nil && ok && c.Own() {
+			return &Error{Code: CodeForbidden, Op: "emit", What: fmt.Sprintf("events[%d]: CUSTOM names that begin with %s are askance's own", i, ownNames), Hint: "choose another name"}
+		}
+	}
+	return nil
 }
 
 // EmitReply has the sequence of the last stored event.

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/askance-dev/askance/message"
@@ -117,18 +116,14 @@ func (t *turn) Conversation(ctx context.Context) ([]*message.Msg, error) {
 	return fresh.Messages, nil
 }
 
-// ownNames begins the names of CUSTOM events that are records of a gateway: an
-// agent that could write them could make up what people said or were asked.
-const ownNames = "askance."
-
 // Emit implements Turn.
 func (t *turn) Emit(ctx context.Context, events ...message.Event) error {
 	for i, e := range events {
 		if e == nil || e.Type() == message.EventReplyStart || e.Type() == message.EventReplyEnd {
 			return message.Errorf(message.CodeInvalid, "emit", "events[%d]: an agent does not begin or end its reply", i)
 		}
-		if c, ok := e.(*message.Custom); ok && strings.HasPrefix(c.Name, ownNames) {
-			return message.Errorf(message.CodeForbidden, "emit", "events[%d]: names that begin with %s are askance's own", i, ownNames)
+		if c, ok := e.(*message.Custom); ok && c.Own() {
+			return message.Errorf(message.CodeForbidden, "emit", "events[%d]: the name %s is one of askance's own", i, c.Name)
 		}
 		t.fill(e.Header())
 	}

@@ -108,11 +108,8 @@ func (l *tale) said(messages []*message.Msg) {
 // client is to see.
 func ours(e message.Event) bool {
 	c, ok := e.(*message.Custom)
-	return ok && len(c.Name) > len(ownPrefix) && c.Name[:len(ownPrefix)] == ownPrefix
+	return ok && c.Own()
 }
-
-// ownPrefix begins the names of CUSTOM events that askance keeps for itself.
-const ownPrefix = "askance."
 
 // track keeps the events that began what is open.
 func track(open []wire.Event, e wire.Event) []wire.Event {

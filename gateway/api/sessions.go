@@ -1,11 +1,6 @@
 package api
 
-import (
-	"fmt"
-	"strings"
-
-	"github.com/askance-dev/askance/message"
-)
+import "github.com/askance-dev/askance/message"
 
 const replyPath = "/v1/sessions/{session_id}/replies/{reply_id}"
 
@@ -48,17 +43,11 @@ func interrupt(a *ask, in ReasonBody) (message.InterruptReply, error) {
 	return a.c.Interrupt(a.ctx(), message.InterruptRequest{Session: k.Session, Reply: k.Reply, Reason: in.Reason})
 }
 
-// ownNames begins the names of CUSTOM events that are records of a gateway: of
-// what people said and were asked.
-const ownNames = "askance."
-
 func emit(a *ask, in EventsBody) (message.EmitReply, error) {
-	for i, raw := range in.Events {
-		ev, err := message.DecodeEvent(raw) // what is none is refused by the engine
-		if c, ok := ev.(*message.Custom); err == nil && ok && strings.HasPrefix(c.Name, ownNames) {
-			return message.EmitReply{}, &message.Error{Code: message.CodeForbidden, Op: a.op.id, What: fmt.Sprintf("events[%d]: names that begin with %s are askance's own", i, ownNames), Hint: "choose another name"}
-		}
-	}
 	k := a.key()
-	return a.c.Emit(a.ctx(), message.EmitRequest{Session: k.Session, Reply: k.Reply, Events: in.Events})
+	r := message.EmitRequest{Session: k.Session, Reply: k.Reply, Events: in.Events}
+	if err := r.Foreign(); err != nil {
+		return message.EmitReply{}, err
+	}
+	return a.c.Emit(a.ctx(), r)
 }
