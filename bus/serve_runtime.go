@@ -35,23 +35,21 @@ var (
 // proposeConversation: what a runtime does with its own sessions.
 var proposeConversation = conversation{KindPropose, message.RoleRuntime, map[Op]operation{
 	OpPropose: serve(laneAct, Surface.Propose),
-	OpEmit:    serve(laneAct, emit),
-	OpReport:  serve(laneAct, Surface.Report),
-	OpWait:    waitOp,
-	OpEvents:  eventsOp,
-	OpList:    listOp,
-	OpShow:    showOp,
-	OpInfo:    infoOp,
+	// The gateway, which has records of its own among its events, lives beside
+	// the engine and does not come this way.
+	OpEmit: serve(laneAct, func(s Surface, ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
+		if err := r.Foreign(); err != nil {
+			return message.EmitReply{}, err
+		}
+		return s.Emit(ctx, r)
+	}),
+	OpReport: serve(laneAct, Surface.Report),
+	OpWait:   waitOp,
+	OpEvents: eventsOp,
+	OpList:   listOp,
+	OpShow:   showOp,
+	OpInfo:   infoOp,
 }}
-
-// emit stores a runtime's events. The gateway, which has records of its own
-// among them, lives beside the engine and does not come this way.
-func emit(s Surface, ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
-	if err := r.Foreign(); err != nil {
-		return message.EmitReply{}, err
-	}
-	return s.Emit(ctx, r)
-}
 
 // interruptConversation has a subject of its own, so that it can be granted by
 // itself and is never queued behind proposals.
