@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -79,29 +80,23 @@ func OpenOutbox(ctx context.Context, j *Journal) (*Outbox, error) {
 	return &Outbox{j: j, kv: kv, name: name}, nil
 }
 
-// Delivery is one fact on its way to one destination.
-type Delivery struct {
-	Record message.Record
-	// Attempt is how often the fact has been handed out, this time included.
-	Attempt int
-
-	m jetstream.Msg
-}
-
-// Done says that the fact has been dealt with, for good.
-func (d Delivery) Done(ctx context.Context) error {
-	if err := d.m.DoubleAck(ctx); err != nil {
-		return apiError("settle a delivery", "the fact comes again", err)
+// delivery is a fact as it is handed out for the nth time.
+func delivery(r message.Record, n uint64, m jetstream.Msg) message.Delivery {
+	return message.Delivery{
+		Record: r, Attempt: int(min(n, 1<<30)),
+		Done: func(ctx context.Context) error {
+			if err := m.DoubleAck(ctx); err != nil {
+				return apiError("settle a delivery", "the fact comes again", err)
+			}
+			return nil
+		},
+		Again: func(pause time.Duration) error {
+			if err := m.NakWithDelay(pause); err != nil {
+				return apiError("put a delivery back", "the fact comes again in any case", err)
+			}
+			return nil
+		},
 	}
-	return nil
-}
-
-// Again asks for the fact once more, after a pause.
-func (d Delivery) Again(pause time.Duration) error {
-	if err := d.m.NakWithDelay(pause); err != nil {
-		return apiError("put a delivery back", "the fact comes again in any case", err)
-	}
-	return nil
 }
 
 // CheckOutboxName says why a text is no name of a destination.
@@ -118,7 +113,7 @@ func CheckOutboxName(name string) error {
 // goroutines of its own, at most 64 at once, and must settle each delivery with
 // Done or Again. A destination for which nobody has worked for thirty days is
 // forgotten.
-func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context, Delivery)) error {
+func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context, message.Delivery)) error {
 	const op = "follow the journal for a destination"
 	if err := CheckOutboxName(name); err != nil {
 		return err
@@ -139,7 +134,7 @@ func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context
 	}
 }
 
-func (o *Outbox) follow(ctx context.Context, name string, f func(context.Context, Delivery)) error {
+func (o *Outbox) follow(ctx context.Context, name string, f func(context.Context, message.Delivery)) error {
 	c, err := o.j.js.CreateConsumer(ctx, o.j.stream, jetstream.ConsumerConfig{
 		Durable: "h_" + name, Description: "askance deliveries to " + name,
 		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: outboxWait,
@@ -172,10 +167,8 @@ func (o *Outbox) follow(ctx context.Context, name string, f func(context.Context
 		if err != nil {
 			return err
 		}
-		d := Delivery{
-			Record:  o.j.record(stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()}),
-			Attempt: int(min(meta.NumDelivered, 1<<30)), m: m,
-		}
+		r := o.j.record(stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()})
+		d := delivery(r, meta.NumDelivered, m)
 		wg.Go(func() { defer func() { <-room }(); f(ctx, d) })
 	}
 }
@@ -213,19 +206,13 @@ func (o *Outbox) Record(ctx context.Context, seq uint64) (message.Record, error)
 	return o.j.record(m), nil
 }
 
-// Letter is a delivery that was given up.
-type Letter struct {
-	Destination string    `json:"destination"`
-	Seq         uint64    `json:"seq"` // of the fact
-	Attempts    int       `json:"attempts"`
-	Error       string    `json:"error"` // of the last attempt
-	At          time.Time `json:"at"`    // when it was given up
+// letterKey is where the bucket keeps a fact that one destination did not take.
+func letterKey(destination string, seq uint64) string {
+	return "dead." + destination + "." + strconv.FormatUint(seq, 10)
 }
 
-func (l Letter) key() string { return "dead." + l.Destination + "." + strconv.FormatUint(l.Seq, 10) }
-
 // Bury keeps a delivery that is given up until it is dug up.
-func (o *Outbox) Bury(ctx context.Context, l Letter) error {
+func (o *Outbox) Bury(ctx context.Context, l message.Letter) error {
 	if err := CheckOutboxName(l.Destination); err != nil {
 		return err
 	}
@@ -233,7 +220,7 @@ func (o *Outbox) Bury(ctx context.Context, l Letter) error {
 	if err != nil {
 		return err
 	}
-	if _, err := o.kv.Put(ctx, l.key(), b); err != nil {
+	if _, err := o.kv.Put(ctx, letterKey(l.Destination, l.Seq), b); err != nil {
 		return apiError("keep a failed delivery", "bucket "+o.name, err)
 	}
 	return nil
@@ -242,30 +229,30 @@ func (o *Outbox) Bury(ctx context.Context, l Letter) error {
 // Dig takes a buried delivery out. ErrNotFound if it is not there.
 func (o *Outbox) Dig(ctx context.Context, destination string, seq uint64) error {
 	const op = "take out a failed delivery"
-	l := Letter{Destination: destination, Seq: seq}
+	key := letterKey(destination, seq)
 	if err := CheckOutboxName(destination); err != nil {
 		return err
 	}
-	if _, err := o.kv.Get(ctx, l.key()); errors.Is(err, jetstream.ErrKeyNotFound) {
+	if _, err := o.kv.Get(ctx, key); errors.Is(err, jetstream.ErrKeyNotFound) {
 		return &message.Error{Code: message.CodeNotFound, Op: op, What: fmt.Sprintf("no delivery of fact %d to %s has failed", seq, destination), Hint: "list them", Err: err}
 	} else if err != nil {
 		return apiError(op, "bucket "+o.name, err)
 	}
-	if err := o.kv.Purge(ctx, l.key()); err != nil {
+	if err := o.kv.Purge(ctx, key); err != nil {
 		return apiError(op, "bucket "+o.name, err)
 	}
 	return nil
 }
 
 // Letters lists what is buried, by destination and sequence.
-func (o *Outbox) Letters(ctx context.Context) ([]Letter, error) {
+func (o *Outbox) Letters(ctx context.Context) ([]message.Letter, error) {
 	const op = "list failed deliveries"
 	w, err := o.kv.Watch(ctx, "dead.>", jetstream.IgnoreDeletes())
 	if err != nil {
 		return nil, apiError(op, "bucket "+o.name, err)
 	}
 	defer func() { _ = w.Stop() }() // nothing more is wanted from it
-	out := []Letter{}
+	out := []message.Letter{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -275,17 +262,12 @@ func (o *Outbox) Letters(ctx context.Context) ([]Letter, error) {
 			case !ok:
 				return nil, apiError(op, "bucket "+o.name, nats.ErrDisconnected)
 			case e == nil: // all that is there has come
-				slices.SortFunc(out, func(a, b Letter) int {
-					if c := strings.Compare(a.Destination, b.Destination); c != 0 || a.Seq == b.Seq {
-						return c
-					} else if a.Seq < b.Seq {
-						return -1
-					}
-					return 1
+				slices.SortFunc(out, func(a, b message.Letter) int {
+					return cmp.Or(cmp.Compare(a.Destination, b.Destination), cmp.Compare(a.Seq, b.Seq))
 				})
 				return out, nil
 			}
-			var l Letter
+			var l message.Letter
 			if err := strictjson.Unmarshal(e.Value(), &l); err != nil {
 				return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the entry " + e.Key() + " of bucket " + o.name + " is no failed delivery", Hint: "find out who writes there", Err: err}
 			}

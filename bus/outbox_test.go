@@ -25,13 +25,13 @@ func openOutbox(t *testing.T, j *bus.Journal) *bus.Outbox {
 
 // follow begins to work for a destination and gives what is handed out; end
 // stops it.
-func follow(t *testing.T, o *bus.Outbox, name string) (out chan bus.Delivery, end func()) {
+func follow(t *testing.T, o *bus.Outbox, name string) (out chan message.Delivery, end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	out, done := make(chan bus.Delivery, 100), make(chan struct{})
+	out, done := make(chan message.Delivery, 100), make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := o.Follow(ctx, name, func(_ context.Context, d bus.Delivery) { out <- d }); !errors.Is(err, context.Canceled) {
+		if err := o.Follow(ctx, name, func(_ context.Context, d message.Delivery) { out <- d }); !errors.Is(err, context.Canceled) {
 			t.Errorf("Follow: %v", err)
 		}
 	}()
@@ -40,14 +40,14 @@ func follow(t *testing.T, o *bus.Outbox, name string) (out chan bus.Delivery, en
 	return out, end
 }
 
-func handed(t *testing.T, out chan bus.Delivery) bus.Delivery {
+func handed(t *testing.T, out chan message.Delivery) message.Delivery {
 	t.Helper()
 	select {
 	case d := <-out:
 		return d
 	case <-time.After(20 * time.Second):
 		t.Fatal("nothing was handed out")
-		return bus.Delivery{}
+		return message.Delivery{}
 	}
 }
 
@@ -80,7 +80,7 @@ func TestOutbox(t *testing.T) {
 	third, _ := follow(t, openOutbox(t, b.Journal("test")), "hook")
 	var got []uint64
 	for range 2 {
-		var d bus.Delivery
+		var d message.Delivery
 		select {
 		case d = <-second:
 		case d = <-third:
@@ -106,7 +106,7 @@ func TestOutbox(t *testing.T) {
 }
 
 // poll writes facts until one is handed out: following begins at some moment.
-func poll(t *testing.T, j *bus.Journal, out chan bus.Delivery, call string) bus.Delivery {
+func poll(t *testing.T, j *bus.Journal, out chan message.Delivery, call string) message.Delivery {
 	t.Helper()
 	prev := uint64(0)
 	for n := range 1000 {
@@ -120,13 +120,13 @@ func poll(t *testing.T, j *bus.Journal, out chan bus.Delivery, call string) bus.
 		}
 	}
 	t.Fatal("nothing was handed out")
-	return bus.Delivery{}
+	return message.Delivery{}
 }
 
 func TestOutboxLetters(t *testing.T) {
 	j := bustest.New(t).Journal("test")
 	o := openOutbox(t, j)
-	letters := []bus.Letter{
+	letters := []message.Letter{
 		{Destination: "a", Seq: 9, Attempts: 3, Error: "refused", At: at},
 		{Destination: "a", Seq: 10, Attempts: 1, Error: "gone", At: at},
 		{Destination: "b", Seq: 1, Attempts: 8, Error: "late", At: at},
@@ -150,7 +150,7 @@ func TestOutboxLetters(t *testing.T) {
 		t.Errorf("then there are %v, %v", got, err)
 	}
 	for _, name := range []string{"", "a.b", "a*", ">", "a b", "ü", string(make([]byte, 65))} {
-		if err := o.Bury(t.Context(), bus.Letter{Destination: name}); !errors.Is(err, message.ErrInvalid) {
+		if err := o.Bury(t.Context(), message.Letter{Destination: name}); !errors.Is(err, message.ErrInvalid) {
 			t.Errorf("destination %q: %v", name, err)
 		}
 		if err := o.Follow(t.Context(), name, nil); !errors.Is(err, message.ErrInvalid) {

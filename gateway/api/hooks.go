@@ -13,7 +13,7 @@ import (
 // *webhook.Webhooks is one. Its methods may be called from several goroutines.
 type Webhooks interface {
 	Space() message.SpaceID
-	Letters(ctx context.Context) ([]webhook.Letter, error)
+	Letters(ctx context.Context) ([]message.Letter, error)
 	// Retry makes one more attempt, now; Drop forgets a letter.
 	Retry(ctx context.Context, destination string, seq uint64) (webhook.Fate, error)
 	Drop(ctx context.Context, destination string, seq uint64) (webhook.Fate, error)
@@ -29,7 +29,7 @@ func hookOps(keep *kept, hooks Webhooks) []*op {
 				return LettersReply{}, err
 			}
 			all, err := hooks.Letters(a.ctx())
-			return LettersReply{Letters: append([]webhook.Letter{}, all...)}, err
+			return LettersReply{Letters: append([]message.Letter{}, all...)}, err
 		}),
 		act(op{id: "retryDeadLetter", method: http.MethodPost, path: letterPath + "/retry", tag: "webhooks", roles: asOperator,
 			summary: "Try one of them again, now", doc: "One more attempt. If it is not taken, the answer is unavailable with the reason, and the letter stays. A question that is not open any more is told to nobody: the fate is stale."}, keep, letterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {

@@ -39,7 +39,7 @@ func hooksOf(t *testing.T, g *gatewaytest.World) (*webhook.Webhooks, *atomic.Int
 func bury(t *testing.T, w *world, call string) (path string, seq uint64) {
 	t.Helper()
 	seq = w.A.Show(w.A.Ask("s1", "r1", call)).Seq
-	err := w.A.Outbox().Bury(t.Context(), webhook.Letter{Destination: "bot", Seq: seq, Attempts: 8, Error: "the receiver answered 502", At: time.Now().UTC()})
+	err := w.A.Outbox().Bury(t.Context(), message.Letter{Destination: "bot", Seq: seq, Attempts: 8, Error: "the receiver answered 502", At: time.Now().UTC()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,7 +95,7 @@ type ChangeEvent struct {
 
 // LettersReply lists webhook messages that were given up.
 type LettersReply struct {
-	Letters []webhook.Letter `json:"letters"`
+	Letters []message.Letter `json:"letters"`
 }
 
 // FateReply is what became of a webhook message that had been given up.

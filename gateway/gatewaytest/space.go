@@ -111,6 +111,16 @@ func (s *Space) Gateway() *gateway.Space {
 // Journal is the space's journal.
 func (s *Space) Journal() *bus.Journal { return s.journal }
 
+// Outbox opens the outbox of the space, as one more process would.
+func (s *Space) Outbox() *bus.Outbox {
+	s.w.t.Helper()
+	o, err := bus.OpenOutbox(context.Background(), s.journal)
+	if err != nil {
+		s.w.t.Fatalf("open the outbox of %s: %v", s.ID, err)
+	}
+	return o
+}
+
 // As is the engine of now for a principal.
 func (s *Space) As(by message.Principal) engine.Client {
 	s.mu.Lock()

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/gateway"
-	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/gateway/webhook"
 )
 
@@ -82,7 +81,7 @@ func TestCheck(t *testing.T) {
 
 // What a receiver asks for counts, up to an hour, and shortens nothing.
 func TestPause(t *testing.T) {
-	h, err := webhook.New(webhook.Config{Space: &gateway.Space{ID: "a"}, Outbox: gatewaytest.Outbox{}})
+	h, err := webhook.New(webhook.Config{Space: &gateway.Space{ID: "a"}, Outbox: struct{ webhook.Outbox }{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,9 @@ func (*Webhooks) Routes() []gateway.Route { return nil }
 func (w *Webhooks) Space() message.SpaceID { return w.cfg.Space.ID }
 
 // Letters are the dead letters of the space.
-func (w *Webhooks) Letters(ctx context.Context) ([]Letter, error) { return w.cfg.Outbox.Letters(ctx) }
+func (w *Webhooks) Letters(ctx context.Context) ([]message.Letter, error) {
+	return w.cfg.Outbox.Letters(ctx)
+}
 
 // Fate is what became of a dead letter.
 type Fate string
@@ -45,7 +47,7 @@ func (w *Webhooks) Retry(ctx context.Context, destination string, seq uint64) (F
 	if err != nil {
 		return "", err
 	}
-	i := slices.IndexFunc(letters, func(l Letter) bool { return l.Destination == destination && l.Seq == seq })
+	i := slices.IndexFunc(letters, func(l message.Letter) bool { return l.Destination == destination && l.Seq == seq })
 	if i < 0 {
 		return "", &message.Error{Code: message.CodeNotFound, Op: op, What: "there is no such dead letter", Hint: "list them"}
 	}

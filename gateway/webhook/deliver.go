@@ -5,13 +5,15 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // unsure is the pause where it cannot be told whether a question is still open.
 const unsure = 15 * time.Second
 
 // deliver deals with one fact for one destination.
-func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl Delivery) {
+func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl message.Delivery) {
 	n := w.noticeOf(d, dl.Record)
 	if n == nil {
 		w.settle(ctx, dl)
@@ -45,8 +47,8 @@ func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl Delivery) {
 	}
 }
 
-func (w *Webhooks) bury(ctx context.Context, d *Destination, dl Delivery, cause error) {
-	err := w.cfg.Outbox.Bury(ctx, Letter{Destination: d.Name, Seq: dl.Record.Seq, Attempts: dl.Attempt, Error: cause.Error(), At: time.Now().UTC()})
+func (w *Webhooks) bury(ctx context.Context, d *Destination, dl message.Delivery, cause error) {
+	err := w.cfg.Outbox.Bury(ctx, message.Letter{Destination: d.Name, Seq: dl.Record.Seq, Attempts: dl.Attempt, Error: cause.Error(), At: time.Now().UTC()})
 	if err != nil {
 		w.cfg.Log.Error("a dead letter cannot be kept; the message is tried again", "destination", d.Name, "seq", dl.Record.Seq, "err", err)
 		w.again(dl, w.pause(dl.Attempt, 0))
@@ -57,13 +59,13 @@ func (w *Webhooks) bury(ctx context.Context, d *Destination, dl Delivery, cause 
 
 // settle is done with a fact. If that does not reach the outbox, it comes again:
 // at least once is what is promised.
-func (w *Webhooks) settle(ctx context.Context, dl Delivery) {
+func (w *Webhooks) settle(ctx context.Context, dl message.Delivery) {
 	if err := dl.Done(ctx); err != nil {
 		w.cfg.Log.Debug("a delivery is not settled; it comes again", "seq", dl.Record.Seq, "err", err)
 	}
 }
 
-func (w *Webhooks) again(dl Delivery, pause time.Duration) {
+func (w *Webhooks) again(dl message.Delivery, pause time.Duration) {
 	if err := dl.Again(pause); err != nil {
 		w.cfg.Log.Debug("a delivery is not put back; it comes again", "seq", dl.Record.Seq, "err", err)
 	}

@@ -155,7 +155,7 @@ func TestStale(t *testing.T) {
 }
 
 // buried waits until there are so many dead letters.
-func buried(t *testing.T, w *gatewaytest.World, n int) []webhook.Letter {
+func buried(t *testing.T, w *gatewaytest.World, n int) []message.Letter {
 	t.Helper()
 	o := w.A.Outbox()
 	for range 1000 {
@@ -269,12 +269,12 @@ func TestTwoGateways(t *testing.T) {
 
 // lossy is an outbox that dies once between a delivery and its acknowledgement.
 type lossy struct {
-	gatewaytest.Outbox
+	webhook.Outbox
 	died chan struct{}
 }
 
-func (l lossy) Follow(ctx context.Context, destination string, f func(context.Context, webhook.Delivery)) error {
-	return l.Outbox.Follow(ctx, destination, func(ctx context.Context, d webhook.Delivery) {
+func (l lossy) Follow(ctx context.Context, destination string, f func(context.Context, message.Delivery)) error {
+	return l.Outbox.Follow(ctx, destination, func(ctx context.Context, d message.Delivery) {
 		if c := d.Record.Fact.Call; c != nil && c.Session == "s1" && d.Attempt == 1 {
 			d.Done = func(context.Context) error { close(l.died); return errors.New("killed") }
 		}

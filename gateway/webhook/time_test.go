@@ -43,8 +43,7 @@ func TestKilledBeforeTheAcknowledgement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		died := make(chan struct{})
 		w, rc := bubble(t, dir, func(c *webhook.Config) {
-			o, _ := c.Outbox.(gatewaytest.Outbox)
-			c.Outbox = lossy{o, died}
+			c.Outbox = lossy{c.Outbox, died}
 		})
 		w.A.Ask("s1", "r1", "c1")
 		first := rc.next()

@@ -70,7 +70,7 @@ func (w *Webhooks) Run(ctx context.Context, _ *gateway.Server) {
 	var wg sync.WaitGroup
 	for name, d := range w.byName {
 		wg.Go(func() {
-			err := w.cfg.Outbox.Follow(ctx, name, func(ctx context.Context, dl Delivery) { w.deliver(ctx, d, dl) })
+			err := w.cfg.Outbox.Follow(ctx, name, func(ctx context.Context, dl message.Delivery) { w.deliver(ctx, d, dl) })
 			if ctx.Err() == nil {
 				w.cfg.Log.Error("a webhook's destination is told nothing", "destination", name, "err", err)
 			}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
-	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
@@ -112,10 +111,10 @@ func TestWebhooksCommands(t *testing.T) {
 	write(t, tools, "version: 1\ntools:\n  - {name: pay, placement: external}\n")
 	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+", events: [question], format: slack}\n")
 	s := serveOn(t, data, "--tools", tools, "--webhooks", file)
-	var list struct{ Letters []webhook.Letter }
+	var list struct{ Letters []message.Letter }
 	for i := 0; len(list.Letters) == 0 && i < 200; i++ {
 		s.propose("w"+strconv.Itoa(i), "w"+strconv.Itoa(i), "pay", `{"n":`+strconv.Itoa(i)+`}`)
-		list = decode[struct{ Letters []webhook.Letter }](t, ok(t, "webhooks", "list", "--json", "--url", s.http))
+		list = decode[struct{ Letters []message.Letter }](t, ok(t, "webhooks", "list", "--json", "--url", s.http))
 		ok(t, "reject", "w"+strconv.Itoa(i), "--yes", "--data", data)
 	}
 	l := list.Letters[0]

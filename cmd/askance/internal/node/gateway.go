@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
@@ -34,6 +35,15 @@ func (n *Node) watchFromNow(ctx context.Context, sink message.Sink) error {
 	}
 	return n.journal.Watch(ctx, head, sink)
 }
+
+// Outbox opens the outbox of the space.
+func (n *Node) Outbox(ctx context.Context) (*bus.Outbox, error) {
+	return bus.OpenOutbox(ctx, n.journal)
+}
+
+// LinkKey is the key that authenticates links in webhooks: the same for all
+// engines of the space.
+func (n *Node) LinkKey() [32]byte { return n.keys.Derive("webhook links") }
 
 // explain says how the policy judges a call now. It sees no more of the call
 // than whoever asks.

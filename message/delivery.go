@@ -1,0 +1,29 @@
+package message
+
+import (
+	"context"
+	"time"
+)
+
+// Delivery is one fact on its way to one destination outside of askance. It is
+// declared here for the same reason as [Sink]: who hands it out and who brings
+// it to its destination are packages that do not know each other.
+type Delivery struct {
+	Record Record
+	// Attempt is how often the fact has been handed out, this time included.
+	Attempt int
+	// Done settles it for good. On an error the fact comes again.
+	Done func(context.Context) error
+	// Again asks for the fact once more, after a pause. On an error it comes
+	// again in any case.
+	Again func(pause time.Duration) error
+}
+
+// Letter is a delivery that was given up: a dead letter.
+type Letter struct {
+	Destination string    `json:"destination"`
+	Seq         uint64    `json:"seq"` // of the fact
+	Attempts    int       `json:"attempts"`
+	Error       string    `json:"error"` // of the last attempt
+	At          time.Time `json:"at"`    // when it was given up
+}
