@@ -83,7 +83,7 @@ func (e *Engine) question(c *message.Call, input string, d permission.Decision, 
 		return toolcall.Decided{}, err
 	}
 	return toolcall.Decided{
-		Base: base, Decision: kept(d), Question: q, Digest: digest,
+		Base: base, Decision: handled(d), Question: q, Digest: digest,
 		Suggested: d.Suggested, Placement: e.placement(c),
 	}, nil
 }
@@ -175,7 +175,7 @@ func (e *Engine) beginNow(m *toolcall.Machine) error {
 		if !e.canRun(c.Tool) {
 			return nil // stays allowed until a replica that has the tool starts it
 		}
-		return m.Step(e.localStart(t, base, 1))
+		return m.Step(e.localStart(c, t, base, 1))
 	case message.PlaceExternal:
 		return m.Step(toolcall.Submitted{Base: base, Attempt: message.Attempt{Number: 1, OfferedAt: base.At}})
 	default:
@@ -187,12 +187,10 @@ func (e *Engine) beginNow(m *toolcall.Machine) error {
 	}
 }
 
-func (e *Engine) localStart(t Tool, base toolcall.Base, number int) toolcall.Started {
-	ev := toolcall.Started{Base: base, Attempt: number, Worker: e.cfg.id, Claim: randomHex(8), LeaseMS: t.Lease.Milliseconds()}
-	if t.Timeout > 0 {
-		ev.Deadline = base.At.Add(t.Timeout)
+func (e *Engine) localStart(c *message.Call, t Tool, base toolcall.Base, number int) toolcall.Started {
+	return toolcall.Started{
+		Base: base, Attempt: number, Worker: e.cfg.id, Claim: randomHex(8), LeaseMS: t.Lease.Milliseconds(), Deadline: deadline(c, t, base.At),
 	}
-	return ev
 }
 
 // offer makes attempt number of a remote call with a fresh signed grant.

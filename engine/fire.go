@@ -140,7 +140,7 @@ func (e *Engine) again(m *toolcall.Machine) error {
 		return err
 	}
 	if c.Placement == message.PlaceLocal && len(c.Decision.Leases()) == 0 && e.canRun(c.Tool) { // else see begin
-		return m.Step(e.localStart(t, base, number))
+		return m.Step(e.localStart(c, t, base, number))
 	}
 	return nil
 }

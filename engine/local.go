@@ -186,7 +186,7 @@ func (e *Engine) beginAllowed(ctx context.Context, key message.Key) (*message.Ca
 			return err
 		}
 		if c.Placement == message.PlaceLocal {
-			return m.Step(e.localStart(e.tool(c.Tool), stamp(), max(c.Attempt.Number, 1)))
+			return m.Step(e.localStart(c, e.tool(c.Tool), stamp(), max(c.Attempt.Number, 1)))
 		}
 		return e.beginNow(m)
 	})

@@ -71,6 +71,16 @@ func fromSession(c *message.Call, rules []message.PermissionRule) []message.Perm
 // each is in force as the journal has it. Of what cannot be read a person is
 // asked. known is how many rules the session had.
 func (e *Engine) consult(ctx context.Context, c *message.Call) (d permission.Decision, on []message.LeaseID, known int) {
+	d, on, known = e.consultRules(ctx, c)
+	if d, ok := e.handles(c, d); !ok {
+		return d, nil, known
+	}
+	return d, on, known
+}
+
+// consultRules is consult, whether or not the engine can do as the decision
+// says.
+func (e *Engine) consultRules(ctx context.Context, c *message.Call) (d permission.Decision, on []message.LeaseID, known int) {
 	for {
 		rules := e.view.sessionRules(c.SessionKey())
 		d := e.policy.Decide(ctx, e.request(c, c.Input, bare(rules)))

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -253,6 +254,90 @@ func TestRemoteDeadline(t *testing.T) {
 		time.Sleep(engine.DefaultLease / 4)
 		if r := h.beat(); !r.Cancel || r.Stale {
 			h.Errorf("at the deadline a heartbeat was answered %+v", r)
+		}
+	})
+}
+
+// The shortest of the tool's and the rules' timeouts bounds an attempt, each
+// anew, and an engine that comes later knows it from the fact.
+func TestRuleTimeout(t *testing.T) {
+	rule := func(d time.Duration) permission.Rule {
+		return permission.Rule{Behavior: message.BehaviorAllow, Executor: permission.Executor{Timeout: d}}
+	}
+	for _, tc := range []struct {
+		name       string
+		tool, rule time.Duration
+		more       time.Duration // of another rule that matches
+		want       time.Duration
+	}{
+		{"the rule alone", 0, time.Minute, 0, time.Minute},
+		{"the tool is shorter", time.Second, time.Minute, 0, time.Second},
+		{"the rule is shorter", time.Hour, time.Minute, 0, time.Minute},
+		{"the shortest rule", time.Hour, time.Minute, 5 * time.Second, 5 * time.Second},
+		{"less than facts can say", 0, 10 * time.Microsecond, 0, time.Millisecond},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tool := remoteTool
+			tool.Timeout, tool.Idempotent = tc.tool, true
+			var more []permission.Rule
+			if tc.more > 0 {
+				other := rule(tc.more)
+				other.Name, other.Tools = "other", []string{"t"}
+				more = append(more, other)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				h := &hours{T: t, journal: engine.NewMemory()}
+				h.eng = h.engine(tool, rule(tc.rule), nil, more...)
+				h.propose()
+				if err := h.eng.Close(); err != nil {
+					t.Fatal(err)
+				}
+				h.eng = h.engine(tool, allow, nil) // the policy has changed since
+				h.start(1)
+				if c := h.after(0); !c.Attempt.Deadline.Equal(c.Attempt.StartedAt.Add(tc.want)) {
+					t.Errorf("started at %s, it ends at %s, want %s later", c.Attempt.StartedAt, c.Attempt.Deadline, tc.want)
+				}
+				h.after(engine.DefaultLease + 2*time.Second)
+				h.start(2)
+				if c := h.after(0); !c.Attempt.Deadline.Equal(c.Attempt.StartedAt.Add(tc.want)) {
+					t.Errorf("attempt 2, started at %s, ends at %s, want %s later", c.Attempt.StartedAt, c.Attempt.Deadline, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// A rule's timeout cancels a local handler, as the tool's own does, also of a
+// call that was asked about.
+func TestRuleTimeoutCancelsLocal(t *testing.T) {
+	var cause error
+	run := local{"t": func(ctx context.Context, _ message.Invocation) (string, error) {
+		<-ctx.Done()
+		cause = context.Cause(ctx)
+		return "half done", nil
+	}}
+	ask := permission.Rule{Behavior: message.BehaviorAsk, Executor: permission.Executor{Timeout: time.Minute}}
+	inHours(t, engine.Tool{Timeout: time.Hour}, ask, run, func(h *hours) {
+		c := h.propose()
+		if _, err := h.as(message.RoleApprover, "ann").Answer(h.Context(), message.Answer{Key: key, Kind: message.AnswerApprove, Digest: c.Digest}); err != nil {
+			h.Fatal(err)
+		}
+		if c := h.after(time.Minute - time.Second); !c.Started() || !c.Open() {
+			h.Errorf("before its deadline it is %s", c.State)
+		}
+		c = h.after(2 * time.Second)
+		if c.Open() || c.Result.State != message.ToolResultInterrupted || !errors.Is(cause, engine.ErrDeadline) {
+			h.Errorf("after its deadline it is %s, cancelled for %v", c.State, cause)
+		}
+	})
+}
+
+// Nobody can bound a run that is not askance's: such a call is denied.
+func TestRuleTimeoutOfExternal(t *testing.T) {
+	rule := permission.Rule{Behavior: message.BehaviorAllow, Executor: permission.Executor{Timeout: time.Minute}}
+	inHours(t, engine.Tool{Placement: message.PlaceExternal}, rule, nil, func(h *hours) {
+		if c := h.propose(); c.Open() || c.Cause != "deny" || !strings.Contains(c.Decision.Reason, "a timeout of its run") || c.Decision.TimeoutMS != 0 {
+			h.Errorf("it is %s by %s: %+v", c.State, c.Cause, c.Decision)
 		}
 	})
 }

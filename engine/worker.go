@@ -51,9 +51,7 @@ func (e *Engine) start(ctx context.Context, by message.Principal, tool string, r
 			}
 		}
 		ev := toolcall.Started{Base: stamp(), Attempt: r.Attempt, Worker: by.Name, Claim: r.Claim, LeaseMS: t.Lease.Milliseconds()}
-		if t.Timeout > 0 {
-			ev.Deadline = ev.At.Add(t.Timeout)
-		}
+		ev.Deadline = deadline(c, t, ev.At)
 		return m.Step(ev)
 	})
 	switch {

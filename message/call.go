@@ -106,6 +106,9 @@ type Decision struct {
 	Message  string   `json:"message,omitzero"`
 	Bundle   string   `json:"bundle"`
 	Errors   []string `json:"errors,omitzero"` // rule errors, each of which fell closed
+	// TimeoutMS is the longest run of an attempt that the rules let it have, in
+	// milliseconds; 0: they say nothing.
+	TimeoutMS int64 `json:"timeout_ms,omitzero"`
 	// Lease is the remembered rule that allowed what the policy asks about.
 	Lease LeaseID `json:"lease_id,omitzero"`
 	// Besides are further remembered rules without which it would not have been

@@ -179,8 +179,11 @@ func (d Decision) Duties() []Duty {
 	if len(d.Redact) > 0 {
 		out = append(out, DutyRedact)
 	}
-	if d.Executor != (Executor{}) {
-		out = append(out, DutyExecutor)
+	if d.Executor.Subject != "" {
+		out = append(out, DutyExecutorSubject)
+	}
+	if d.Executor.Timeout > 0 {
+		out = append(out, DutyExecutorTimeout)
 	}
 	if d.Audit == AuditFull {
 		out = append(out, DutyAudit)

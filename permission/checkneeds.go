@@ -229,7 +229,8 @@ func (r *Rule) duties() []Duty {
 	add(DutyEscalation, len(r.Escalation) > 0)
 	add(DutyRemember, r.Remember != nil)
 	add(DutyRedact, len(r.Redact) > 0)
-	add(DutyExecutor, r.Executor != Executor{})
+	add(DutyExecutorSubject, r.Executor.Subject != "")
+	add(DutyExecutorTimeout, r.Executor.Timeout > 0)
 	add(DutyAudit, r.Audit == AuditFull)
 	return out
 }

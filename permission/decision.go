@@ -54,7 +54,7 @@ type Decision struct {
 	// Redact are the paths into the arguments that the matching rules hide,
 	// sorted.
 	Redact []string `json:"redact"`
-	// Executor says where the call runs once it is allowed.
+	// Executor says where and for how long the call runs once it is allowed.
 	Executor Executor `json:"executor"`
 	// Audit says how much is kept about the call.
 	Audit AuditLevel `json:"audit"`

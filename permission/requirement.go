@@ -84,14 +84,15 @@ const (
 	DutyEscalation       Duty = "escalation"
 	DutyRemember         Duty = "remember"
 	DutyRedact           Duty = "redact"
-	DutyExecutor         Duty = "executor"
+	DutyExecutorSubject  Duty = "executor.subject"
+	DutyExecutorTimeout  Duty = "executor.timeout"
 	DutyAudit            Duty = "audit"
 )
 
 // AllDuties lists every duty, for tools that look at policies and ask nobody.
 func AllDuties() []Duty {
 	return []Duty{DutyUsers, DutyGroups, DutyExcludeRequester, DutyExcludeEditor, DutyQuorum, DutySigned, DutyExpiry, DutyOnExpiry,
-		DutyEscalation, DutyRemember, DutyRedact, DutyExecutor, DutyAudit}
+		DutyEscalation, DutyRemember, DutyRedact, DutyExecutorSubject, DutyExecutorTimeout, DutyAudit}
 }
 
 // basicDuties are what every engine carries out.

@@ -72,7 +72,7 @@ type Rule struct {
 	// Redact are paths into the arguments that are hidden from people, records
 	// and messages, as args.card.* or args.customer.email.
 	Redact []string
-	// Executor says where the call runs once it is allowed.
+	// Executor says where and for how long the call runs once it is allowed.
 	Executor Executor
 	// Audit says how much is kept about the call.
 	Audit AuditLevel

@@ -60,7 +60,7 @@ type ruleDoc struct {
 	Escalation   []escalationDoc  `key:"escalation" doc:"Who else may answer as time passes."`
 	Remember     *rememberDoc     `key:"remember" doc:"What an approval may cover beyond its call."`
 	Redact       []string         `key:"redact" doc:"Paths into the arguments that people and records must not show, as args.card.*"`
-	Executor     executorDoc      `key:"executor" doc:"Where the call runs once it is allowed. Not enforced yet: askance refuses the file."`
+	Executor     executorDoc      `key:"executor" doc:"How the call runs once it is allowed."`
 	Audit        auditDoc         `key:"audit" doc:"What is kept about the call."`
 	TrustOptions bool             `key:"trust_options" doc:"Lets an allow rule cover all options of a program of which nothing is known."`
 	IKnow        bool             `key:"i_know" doc:"Accepts what lint refuses in this rule."`
@@ -97,8 +97,8 @@ type rememberDoc struct {
 }
 
 type executorDoc struct {
-	Subject string        `key:"subject" doc:"Subject on which workers take the call."`
-	Timeout time.Duration `key:"timeout" doc:"Longest run."`
+	Subject string        `key:"subject" doc:"Subject on which workers take the call. Not enforced yet: askance refuses the file."`
+	Timeout time.Duration `key:"timeout" doc:"Longest run of one attempt; the tool's own timeout holds as well. An external tool cannot be bound, and its call is denied."`
 }
 
 type auditDoc struct {
