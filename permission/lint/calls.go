@@ -79,6 +79,9 @@ func (c *expr) checkText(e, target, with celast.Expr, function string) {
 	name := lastName(target)
 	f, _ := c.field(target)
 	switch {
+	case c.isCommand(name) && isAllow(c.Rule):
+		c.report(Boundary, Warning, e, function+"() looks at a part of the line only: whatever stands in the rest, behind a ; for example, is allowed too",
+			"use rule_content, or cmd.static && cmd.calls.all(…)")
 	case c.isCommand(name):
 		if text, ok := textLiteral(with); ok && function == "startsWith" && !strings.HasSuffix(text, " ") {
 			c.report(Boundary, Warning, e, "startsWith(\""+text+"\") is about every program whose name begins so",

@@ -151,6 +151,7 @@ func (l *linter) expression(x *permission.Expression) {
 		c.checkConstant()
 		c.checkLoops()
 		c.checkCommandWords()
+		c.checkUntyped()
 	}
 	c.checkGuards()
 	c.checkCalls()

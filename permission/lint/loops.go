@@ -1,9 +1,9 @@
 package lint
 
 import (
-	"cel.dev/cel-go/common/operators"
-
 	celast "cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
 )
 
 // checkLoops looks for all() over what may be empty, in allow rules.
@@ -41,25 +41,48 @@ func (c *expr) notEmpty(list string) bool {
 			}
 			continue
 		}
-		if part.Kind() != celast.CallKind || len(part.AsCall().Args()) != 2 {
-			continue
-		}
-		left, right := c.text(part.AsCall().Args()[0]), c.text(part.AsCall().Args()[1])
-		isSize := left == "size("+list+")" || left == list+".size()"
-		switch part.AsCall().FunctionName() {
-		case operators.Greater:
-			if isSize {
-				return true
-			}
-		case operators.GreaterEquals, operators.Equals:
-			if isSize && right != "0" {
-				return true
-			}
-		case operators.NotEquals:
-			if isSize && right == "0" || left == list && right == "[]" {
-				return true
-			}
+		if c.saysNotEmpty(part, list) {
+			return true
 		}
 	}
 	return false
+}
+
+// mirrored has each comparison with its sides exchanged.
+var mirrored = map[string]string{
+	operators.Greater: operators.Less, operators.GreaterEquals: operators.LessEquals,
+	operators.Less: operators.Greater, operators.LessEquals: operators.GreaterEquals,
+	operators.Equals: operators.Equals, operators.NotEquals: operators.NotEquals,
+}
+
+// saysNotEmpty reports whether a comparison is false for an empty list.
+func (c *expr) saysNotEmpty(part celast.Expr, list string) bool {
+	if part.Kind() != celast.CallKind || part.AsCall().IsMemberFunction() || len(part.AsCall().Args()) != 2 {
+		return false
+	}
+	op, left, right := part.AsCall().FunctionName(), part.AsCall().Args()[0], part.AsCall().Args()[1]
+	if op == operators.NotEquals && (c.text(left) == list && c.text(right) == "[]" || c.text(left) == "[]" && c.text(right) == list) {
+		return true
+	}
+	isSize := func(e celast.Expr) bool { return c.text(e) == "size("+list+")" || c.text(e) == list+".size()" }
+	if isSize(right) {
+		op, left, right = mirrored[op], right, left
+	}
+	if !isSize(left) || right.Kind() != celast.LiteralKind {
+		return false
+	}
+	n, ok := right.AsLiteral().(types.Int)
+	if !ok {
+		return false
+	}
+	switch op {
+	case operators.Greater:
+		return n >= 0
+	case operators.GreaterEquals, operators.Equals:
+		return n >= 1
+	case operators.NotEquals:
+		return n == 0
+	default:
+		return false
+	}
 }

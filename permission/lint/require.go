@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	celast "cel.dev/cel-go/common/ast"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -32,31 +34,49 @@ func (l *linter) checkApprovers(r *permission.Rule) {
 	}
 }
 
-// people are those whom the rule names; false where that cannot be known.
+// people are those who may ever answer, once everything has escalated; false
+// where that cannot be known.
 func (l *linter) people(r *permission.Rule) ([]string, bool) {
 	people := slices.Clone(r.Approvers.Users)
 	dir := l.opts.Directory
-	switch {
-	case dir == nil:
-		return people, len(people) > 0 && len(r.Approvers.Groups) == 0
-	case len(people)+len(r.Approvers.Groups) == 0:
+	anybody := len(people)+len(r.Approvers.Groups) == 0
+	if dir == nil {
+		known := !anybody && len(r.Approvers.Groups) == 0
+		for _, step := range r.Escalation {
+			people, known = append(people, step.To.Users...), known && len(step.To.Groups) == 0
+		}
+		slices.Sort(people)
+		return slices.Compact(people), known
+	}
+	if anybody {
 		people = everybody(dir)
 	}
-	all := everybody(dir)
-	for _, u := range r.Approvers.Users {
-		if !slices.Contains(all, u) {
-			l.add(Approvers, Error, r, "approvers", "nobody is called "+u, "correct the name")
-		}
-	}
-	for _, g := range r.Approvers.Groups {
-		members, ok := dir.Groups[g]
-		if !ok {
-			l.add(Approvers, Error, r, "approvers", "there is no group "+g, "correct the name")
-		}
-		people = append(people, members...)
+	people = append(people, l.named(r, "approvers", r.Approvers)...)
+	for i, step := range r.Escalation {
+		people = append(people, l.named(r, fmt.Sprintf("escalation[%d].to", i), step.To)...)
 	}
 	slices.Sort(people)
 	return slices.Compact(people), true
+}
+
+// named are the people of the directory whom a key names. It reports names that
+// the directory does not have.
+func (l *linter) named(r *permission.Rule, field string, a permission.Approvers) []string {
+	dir := l.opts.Directory
+	people, all := slices.Clone(a.Users), everybody(dir)
+	for _, u := range a.Users {
+		if !slices.Contains(all, u) {
+			l.add(Approvers, Error, r, field, "nobody is called "+u, "correct the name")
+		}
+	}
+	for _, g := range a.Groups {
+		members, ok := dir.Groups[g]
+		if !ok {
+			l.add(Approvers, Error, r, field, "there is no group "+g, "correct the name")
+		}
+		people = append(people, members...)
+	}
+	return people
 }
 
 func everybody(d *Directory) []string {
@@ -184,10 +204,17 @@ func (l *linter) checkTools(r *permission.Rule) {
 			l.add(UnknownTool, Error, r, "tool_name", "there is no tool "+name, "correct the name")
 		}
 	}
-	for _, t := range l.tools(r) {
-		if t.Schema == nil && strings.Contains(r.When, "args") && !slices.Contains(r.Tools, permission.AnyTool) {
-			l.add(UnknownName, Warning, r, "when", t.Name+" has no schema, so that nothing checks the fields of args", "give the tool an input_schema")
-		}
+}
+
+// checkUntyped looks for conditions on arguments that no schema declares.
+func (c *expr) checkUntyped() {
+	if c.Declared == nil || c.Declared.Schema != nil {
+		return
+	}
+	untyped := false
+	c.each(func(e celast.Expr) { untyped = untyped || e.Kind() == celast.IdentKind && e.AsIdent() == "args" })
+	if untyped {
+		c.add(UnknownName, Warning, c.Rule, "when", c.Tool+" has no schema, so that nothing checks the fields of args", "give the tool an input_schema")
 	}
 }
 

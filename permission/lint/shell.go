@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	celast "cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
 
 	"github.com/askance-dev/askance/permission"
 )
@@ -138,26 +139,30 @@ func runs(content string) string {
 	return ""
 }
 
-// checkCommandWords looks for interpreters in the functions that cover commands.
+// checkCommandWords looks for interpreters among the programs that a condition
+// of an allow rule compares with: c.argv[0] == "python", c.argv[0] in ["sh"].
 func (c *expr) checkCommandWords() {
 	if !isAllow(c.Rule) || c.Rule.IKnow {
 		return
 	}
 	c.calls(func(e celast.Expr, name string) {
-		if !strings.HasSuffix(name, "covered") {
+		if name != operators.Equals && name != operators.In {
 			return
 		}
-		for _, arg := range args(e.AsCall()) {
-			if arg.Kind() != celast.ListKind || arg.AsList().Size() == 0 {
-				continue
-			}
-			var words []string
-			for _, item := range arg.AsList().Elements() {
-				word, _ := textLiteral(item)
-				words = append(words, word)
-			}
-			if program := runs(strings.Join(words, " ")); program != "" {
-				c.report(Interpreter, Error, arg, "allows "+program+", which runs whatever it is given", "allow the exact command, or say i_know: true")
+		words, other := e.AsCall().Args()[0], e.AsCall().Args()[1]
+		if !strings.HasSuffix(c.text(words), ".argv[0]") {
+			words, other = other, words
+		}
+		if !strings.HasSuffix(c.text(words), ".argv[0]") {
+			return
+		}
+		programs := []celast.Expr{other}
+		if other.Kind() == celast.ListKind {
+			programs = other.AsList().Elements()
+		}
+		for _, p := range programs {
+			if word, ok := textLiteral(p); ok && runs(word) != "" {
+				c.report(Interpreter, Error, p, "allows "+word+", which runs whatever it is given", "allow the exact command, or say i_know: true")
 			}
 		}
 	})
