@@ -71,12 +71,15 @@ func shellKind(t *Tool) ShellKind {
 // command is the value of cmd; false: there is none, and asking for it is an
 // error.
 func (e *evaluation) command() (any, bool) {
+	if e.shownArgs != nil {
+		return nil, false // a text for people must not show by it what is hidden
+	}
 	if e.cmdVar != nil {
 		return e.cmdVar, true
 	}
 	k := shellKind(e.tr.tool)
-	if k == nil || e.inputErr != nil || e.shownArgs != nil {
-		return nil, false // a text for people must not show by it what is hidden
+	if k == nil || e.inputErr != nil {
+		return nil, false
 	}
 	line, err := safely(func() (*shell.Line, error) { return k.Line(e.call), nil })
 	if err != nil || line == nil {

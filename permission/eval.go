@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
@@ -233,6 +234,9 @@ func (e *evaluation) ResolveName(name string) (any, bool) {
 	case "caller":
 		return e.caller(), true
 	case "ctx":
+		if e.shownArgs != nil {
+			return withoutResolved(e.context()), true
+		}
 		return e.context(), true
 	case "cmd":
 		return e.command()
@@ -278,6 +282,14 @@ func (e *evaluation) context() map[string]any {
 		setKnown(e.ctxVar, "calls_this_run", e.req.CallsThisRun)
 	}
 	return e.ctxVar
+}
+
+// withoutResolved is ctx for a text that must not show by the paths in the input
+// what is hidden.
+func withoutResolved(ctx map[string]any) map[string]any {
+	out := maps.Clone(ctx)
+	delete(out, "resolved")
+	return out
 }
 
 // setKnown leaves out what the request does not say, so that a rule that asks

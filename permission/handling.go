@@ -30,6 +30,15 @@ func (e *evaluation) handling() *handling {
 	return e.how
 }
 
+// handleAll adds rules that are about the call only together with others.
+func (e *evaluation) handleAll(rules []*compiledRule) {
+	h := e.handling()
+	for _, r := range rules {
+		h.add(r.rule, false)
+	}
+	slices.Sort(h.redact)
+}
+
 // shown evaluates a text for people over arguments without what is hidden.
 func (e *evaluation) shown(p *program) (string, error) {
 	if hidden := e.handling().hidden; len(hidden) > 0 {

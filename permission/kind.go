@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/askance-dev/askance/message"
@@ -113,16 +114,32 @@ func (e *evaluation) jointAllow() (Decision, bool) {
 	if len(rules) < 2 {
 		return Decision{}, false
 	}
-	covered, err := safely(func() (bool, error) { return joint.Covered(e.call, patterns) })
+	by, err := covering(joint, e.call, patterns)
 	if err != nil {
 		e.fail(rules[0].rule.Name, "rule_content", err)
 		e.unsure = true
 		return Decision{}, false
 	}
-	if !covered {
+	if len(by) == 0 {
 		return Decision{}, false
 	}
-	return e.allow(StepAllowRule, rules[0], "each of its parts is covered by one of the rules "+ruleNames(rules)), true
+	covers := make([]*compiledRule, len(by))
+	for i, at := range by {
+		covers[i] = rules[at]
+	}
+	e.handleAll(covers)
+	return e.allow(StepAllowRule, covers[0], "each of its parts is covered by one of the rules "+ruleNames(covers)), true
+}
+
+// covering asks a matcher which patterns cover a call together.
+func covering(joint JointMatcher, c Call, patterns []Pattern) ([]int, error) {
+	return safely(func() ([]int, error) {
+		by, err := joint.Covered(c, patterns)
+		if slices.ContainsFunc(by, func(i int) bool { return i < 0 || i >= len(patterns) }) {
+			return nil, errors.New("the matcher names a pattern that it was not given")
+		}
+		return by, err
+	})
 }
 
 // conditionHolds evaluates a rule's condition without its content.

@@ -188,3 +188,30 @@ func TestDenied(t *testing.T) {
 		}
 	}
 }
+
+// What cannot be evaluated is not run, although no deny rule is about it.
+func TestDeniedWithoutDenyRules(t *testing.T) {
+	b := compile(t, permission.Options{}, rule("allows", "allow", ""))
+	for _, c := range []struct {
+		name  string
+		ended bool // the context
+		req   permission.Request
+	}{
+		{"no object", false, permission.Request{Tool: "t", Input: []byte(`[]`)}},
+		{"unknown mode", false, permission.Request{Tool: "t", Input: []byte(`{}`), Mode: "free"}},
+		{"context that has ended", true, permission.Request{Tool: "t", Input: []byte(`{}`)}},
+	} {
+		ctx, end := context.WithCancel(context.Background())
+		if c.ended {
+			end()
+		}
+		d, hit := b.Denied(ctx, c.req)
+		end()
+		if !hit || d.Behavior == message.BehaviorAllow || d.Step == permission.StepAllowRule {
+			t.Errorf("%s: %v %s by %s", c.name, hit, d.Behavior, d.Step)
+		}
+	}
+	if d, hit := b.Denied(context.Background(), permission.Request{Tool: "t", Input: []byte(`{}`)}); hit {
+		t.Errorf("a harmless call: %s by %s", d.Behavior, d.Step)
+	}
+}

@@ -72,11 +72,11 @@ func (e *evaluation) coveredBySession() error {
 	if !ok || len(patterns) < 2 {
 		return why
 	}
-	covered, err := safely(func() (bool, error) { return joint.Covered(e.call, patterns) })
+	by, err := covering(joint, e.call, patterns)
 	if err != nil {
 		return fmt.Errorf("the rules cannot be evaluated together: %w", err)
 	}
-	if !covered {
+	if len(by) == 0 {
 		return why
 	}
 	return nil

@@ -119,12 +119,16 @@ func (e *evaluation) term(name string) (any, bool) {
 	if p == nil {
 		return nil, false
 	}
-	if v, ok := e.terms[name]; ok {
+	shown := e.shownArgs != nil // then ctx says less
+	if v, ok := e.terms[name]; ok && !shown {
 		return v, true
 	}
 	v, err := p.run(e)
 	if err != nil {
 		v = types.WrapErr(fmt.Errorf("%s: %w", name, err))
+	}
+	if shown {
+		return v, true
 	}
 	if e.terms == nil {
 		e.terms = map[string]ref.Val{}

@@ -63,9 +63,10 @@ type UpstreamKind interface {
 // of them a part of it: the commands of one shell line, for example.
 type JointMatcher interface {
 	Matcher
-	// Covered reports whether these patterns, all of allow rules that are about
-	// the call but for their content, cover it together. None does alone.
-	Covered(Call, []Pattern) (bool, error)
+	// Covered finds, among these patterns, all of allow rules that are about the
+	// call but for their content, those that cover it together, by their places
+	// in ascending order. None does alone; none at all: they do not.
+	Covered(Call, []Pattern) ([]int, error)
 }
 
 // Call is what a Tool's Check and a Matcher see of a call. All of it is

@@ -40,9 +40,20 @@ func (t *toolRules) hiddenPaths() []argPath {
 }
 
 // hides reports whether a variable, by its text in an expression, shows
-// something that lies at one of the paths.
+// something that lies at one of the paths, or may show it because it is made of
+// the arguments: the commands of a line, the paths in the input, and terms over
+// those.
 func hides(paths []argPath, variable string) bool {
 	steps := variableSteps(variable)
+	switch steps[0] {
+	case "args":
+	case "tool", "caller":
+		return false
+	case "ctx":
+		return len(paths) > 0 && (len(steps) == 1 || steps[1] == "resolved")
+	default:
+		return len(paths) > 0
+	}
 	return slices.ContainsFunc(paths, func(p argPath) bool {
 		hidden := append([]string{p.root}, p.steps...)
 		return overlap(hidden, steps) || overlap(hidden, slices.DeleteFunc(slices.Clone(steps), isIndex))

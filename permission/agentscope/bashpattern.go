@@ -108,18 +108,27 @@ func (b bashPattern) Explain(c permission.Call) []permission.Piece {
 
 // Covered implements permission.JointMatcher: every command is covered by one
 // of the rules, and one of them matches the line as upstream has it.
-func (b bash) Covered(c permission.Call, patterns []permission.Pattern) (bool, error) {
+func (b bash) Covered(c permission.Call, patterns []permission.Pattern) ([]int, error) {
 	p := b.prepared(c)
 	if p.err != nil || !p.guarded {
-		return false, p.err
+		return nil, p.err
 	}
-	var all []*shell.Pattern
-	whole := false
-	for _, q := range patterns {
+	all, at, whole := make([]*shell.Pattern, 0, len(patterns)), make([]int, 0, len(patterns)), -1
+	for i, q := range patterns {
 		if bp, ok := q.(bashPattern); ok && bp.shell != nil {
-			all = append(all, bp.shell)
-			whole = whole || bp.content.match(p.text)
+			all, at = append(all, bp.shell), append(at, i)
+			if whole < 0 && bp.content.match(p.text) {
+				whole = i
+			}
 		}
 	}
-	return whole && p.line.Covers(all), nil
+	if whole < 0 || !p.line.Covers(all) {
+		return nil, nil
+	}
+	by := []int{whole}
+	for _, one := range p.line.Cover(all).Commands {
+		by = append(by, at[one.By])
+	}
+	slices.Sort(by)
+	return slices.Compact(by), nil
 }
