@@ -3,6 +3,7 @@ package shell
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Coverage says for one line and the allow rules in force whether the line may
@@ -73,7 +74,13 @@ func (p *Pattern) permits(c *Command) (Reason, bool) {
 	if c.piped && runsInput(name) {
 		return because(CodeOption, "%s runs what the command before it writes", name)
 	}
-	if p.trust || p.exact(c) {
+	if p.exact(c) {
+		return Reason{}, true
+	}
+	if word := p.joinedInto(c, name); word != "" {
+		return because(CodeOption, "%s makes one text of its arguments for another shell, in which %s is no plain word", name, clip(word))
+	}
+	if p.trust {
 		return Reason{}, true
 	}
 	why, known := refused(c.Argv)
@@ -84,6 +91,33 @@ func (p *Pattern) permits(c *Command) (Reason, bool) {
 		return because(CodeOption, "%s", why)
 	}
 	return Reason{}, true
+}
+
+// joins are programs that make one text of their arguments and give it to a
+// shell, with the characters that mean something there. In older versions of npm
+// and its like the arguments stand in double quotes.
+var joins = map[string]string{
+	"npm": "$`\\", "pnpm": "$`\\", "yarn": "$`\\",
+	"ssh": operators, "autossh": operators, "mosh": operators, "pdsh": operators, "clush": operators, "adb": operators,
+	"watch": operators, "parallel": operators,
+}
+
+const operators = ";&|<>()$`\\\"'\n*?[]{}~!#"
+
+// joinedInto finds an argument that the program would hand to a shell as more
+// than a word. A rule such as "ssh host:*", which names no command there, means
+// any.
+func (p *Pattern) joinedInto(c *Command, name string) string {
+	special, ok := joins[name]
+	if !ok || name == "ssh" && p.begins() && len(p.tokens) <= 2 {
+		return ""
+	}
+	for _, w := range c.Argv[1:] {
+		if strings.ContainsAny(w.Text, special) {
+			return w.Text
+		}
+	}
+	return ""
 }
 
 // runsInput says whether a program may run what it reads. Of the interpreters

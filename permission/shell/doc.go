@@ -29,9 +29,11 @@
 // an option that runs another program, writes a file that the rule does not
 // name or loads configuration is not covered, under none of its abbreviations
 // and in no cluster of short options, and neither are sub-commands that the
-// table does not list. A program without an entry is covered only by a rule
-// that is the whole command, or by one with [Pattern.TrustOptions]. cd together
-// with a program that is configured by its folder, such as git, is asked about.
+// table does not list. In a wildcard such as "rm /tmp/*" the star stands for
+// files below /tmp and for options, not for other files. A program without an
+// entry is covered only by a rule that is the whole command, or by one with
+// [Pattern.TrustOptions]. cd together with a program that is configured by its
+// folder, such as git, is asked about.
 //
 // # What a deny or ask rule is about
 //

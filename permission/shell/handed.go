@@ -150,6 +150,7 @@ func (p program) used(args []Word) []program {
 	entries := []program{p}
 	for _, a := range args {
 		if sub, ok := p.subs[a.Text]; ok {
+			sub.whole = p.whole
 			return append(entries, sub)
 		}
 	}

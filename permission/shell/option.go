@@ -23,8 +23,9 @@ type program struct {
 	// subs are the sub-commands that are covered, nil if the program has none.
 	// What stands in the lists above holds for all of them.
 	subs map[string]program
-	// globals are options that may stand before the sub-command.
-	globals string
+	// globals are options that may stand before the sub-command, pairs those of
+	// them that take the next word.
+	globals, pairs string
 	// check looks at the arguments; it returns what speaks against them.
 	check func(args []Word) string
 
@@ -36,7 +37,7 @@ type program struct {
 // looksBad are parts of names of long options that, of any program, are not
 // covered unless its entry says that they are fine.
 var looksBad = strings.Fields("exec command program pager editor script shell hook plugin config output rcfile init-file " +
-	"eval preload cmd helper log-file write template profile rsh proxy require import module")
+	"eval preload registry cmd helper log-file write template profile rsh proxy require import module")
 
 // known says whether the table has the program.
 func known(name string) bool {
@@ -58,15 +59,13 @@ func refused(argv []Word) (why string, known bool) {
 // refuse looks at the arguments of the program or of one of its sub-commands.
 // outer are the entries of the commands around it.
 func (p program) refuse(name string, args []Word, outer []program) string {
+	p.whole = p.whole || len(outer) > 0 && outer[0].whole
 	chain := append(outer, p)
 	if p.subs == nil {
 		return p.arguments(name, args, chain)
 	}
-	i := 0
-	for i < len(args) && args[i].Fixed && listed(p.globals, args[i].Text) {
-		i++
-	}
-	if i == len(args) {
+	i := p.before(args)
+	if i >= len(args) {
 		return p.arguments(name, nil, chain)
 	}
 	sub, ok := p.subs[args[i].Text]
@@ -74,6 +73,23 @@ func (p program) refuse(name string, args []Word, outer []program) string {
 		return fmt.Sprintf("%s %s can do more than its name says", name, clip(args[i].Text))
 	}
 	return sub.refuse(name+" "+args[i].Text, args[i+1:], chain)
+}
+
+// before counts the words that stand before the sub-command.
+func (p program) before(args []Word) int {
+	i := 0
+	for i < len(args) && args[i].Fixed {
+		name, _, given := strings.Cut(args[i].Text, "=")
+		switch {
+		case listed(p.pairs, name) && !given:
+			i += 2
+		case listed(p.pairs, name), listed(p.globals, args[i].Text):
+			i++
+		default:
+			return i
+		}
+	}
+	return i
 }
 
 func (p program) arguments(name string, args []Word, chain []program) string {

@@ -29,6 +29,7 @@ type Pattern struct {
 	tokens  []string       // the words of text; of a wildcard those before the first star
 	whole   *regexp.Regexp // of a wildcard: over the raw line, newlines included
 	line    *regexp.Regexp // of a wildcard: over one command
+	files   fileWords      // of a wildcard that names files or URLs
 	trust   bool
 }
 
@@ -122,6 +123,9 @@ func (p *Pattern) expressions() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrPattern, err)
 	}
+	if p.files, err = readFileWords(p.text); err != nil {
+		return fmt.Errorf("%w: %w", ErrPattern, err)
+	}
 	return nil
 }
 
@@ -150,7 +154,7 @@ func (p *Pattern) names(c *Command) bool {
 	}
 	if !p.begins() {
 		text := c.join("\"' \t\n") // so that no word passes for two
-		return !strings.Contains(text, "\n") && p.line.MatchString(text)
+		return !strings.Contains(text, "\n") && p.line.MatchString(text) && p.files.cover(c.Argv)
 	}
 	if len(p.tokens) == 0 || len(p.tokens) > len(c.Argv) {
 		return false

@@ -32,7 +32,8 @@ var texts = map[string]program{
 	"expr": {}, "basename": {}, "dirname": {}, "column": {},
 	"whoami": {}, "id": {}, "uname": {}, "uptime": {}, "nproc": {},
 	"ps": {}, "df": {}, "du": {}, "free": {}, "which": {read: always},
-	"whereis": {read: always}, "type": {read: always}, "groups": {}, "arch": {}, "tty": {},
+	"whereis": {read: always}, "type": {read: always}, "groups": {}, "tty": {},
+	"arch":    {only: "--help --version", check: noOperand}, // macOS: arch -x86_64 program
 	"printf":  {writes: "-v", check: printfFormat, read: always},
 	"test":    {runs: "-v -R", whole: true},
 	"[":       {runs: "-v -R", whole: true},
@@ -44,12 +45,19 @@ var texts = map[string]program{
 	"sed":     {only: "-n -E -r -s -u -z -e --quiet --silent --regexp-extended --separate --unbuffered --null-data --expression --posix", check: sedScript},
 	"awk":     {only: "-F -v", values: "Fv", check: awkProgram},
 	"jq":      {loads: "-f --from-file -L --library-path", fine: "--raw-output --raw-output0 --join-output --ascii-output --color-output --compact-output"},
-	"less":    {runs: "+", writes: "-o -O --log-file --LOG-FILE", loads: "-k --lesskey-file --lesskey-src --lesskey-content -t -T --tag --tag-file", read: always},
-	"more":    {runs: "+", read: always},
+	"less":    pager,
+	"more":    pager,
 	"man":     {runs: "-P --pager -H --html --browser -X --gxditview -p --preprocessor -r --prompt", loads: "-C --config-file -M --manpath"},
 	"python":  {only: "--version -V", check: oneOption, read: always},
 	"python3": {only: "--version -V", check: oneOption},
 	"node":    {only: "--version -v", check: oneOption, read: always},
+}
+
+// pager reads keys behind + and, after the first line of what it looks for, also
+// behind -p: less -p 'x<newline>!command'. To some systems more is less.
+var pager = program{
+	runs: "+ -p --pattern", writes: "-o -O --log-file --LOG-FILE",
+	loads: "-k --lesskey-file --lesskey-src --lesskey-content -t -T --tag --tag-file", read: always,
 }
 
 // files make, move, remove and describe files. Which ones is their own work.

@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // git: sub-commands that are not listed, such as submodule, bisect,
 // filter-branch, rebase, difftool, mergetool, worktree, hook, daemon, clone and
@@ -26,7 +29,7 @@ var git = program{
 		"config": {only: "--get --get-all --get-regexp --list -l --global --local --system --show-origin --show-scope --name-only --null -z", check: readsConfig, read: always},
 		"branch": {writes: "-d -D -m -M -c -C -f --delete --move --copy --force --edit-description", read: listsRefs},
 		"tag":    {writes: "-d -f --delete --force", read: listsRefs},
-		"remote": {subs: map[string]program{"show": {read: always}, "get-url": {read: always}}, globals: "-v --verbose", read: always},
+		"remote": {subs: map[string]program{"show": {check: networkRemote, read: namesOnly}, "get-url": {read: always}}, globals: "-v --verbose", read: always},
 		"stash": {subs: map[string]program{
 			"list": {}, "show": {}, "push": {}, "save": {}, "apply": {},
 		}, globals: "-u -q -k -a -p --include-untracked --quiet --keep-index"},
@@ -57,7 +60,17 @@ func listsRefs(args []Word) bool {
 		if !a.Fixed || !strings.HasPrefix(a.Text, "-") {
 			return false
 		}
-		if strings.HasPrefix(a.Text, "-u") || strings.HasPrefix(a.Text, "--set-up") || strings.HasPrefix(a.Text, "--un") || strings.HasPrefix(a.Text, "--tr") || strings.HasPrefix(a.Text, "-t") {
+		if cluster(a.Text) && strings.ContainsAny(a.Text, "ut") || strings.HasPrefix(a.Text, "--set-up") || strings.HasPrefix(a.Text, "--un") || strings.HasPrefix(a.Text, "--tr") {
+			return false // -quorigin/main is -q -u origin/main
+		}
+	}
+	return true
+}
+
+// namesOnly says whether no argument is an address, which would be connected to.
+func namesOnly(args []Word) bool {
+	for _, a := range args {
+		if !a.Fixed || strings.ContainsAny(a.Text, ":/@") {
 			return false
 		}
 	}
@@ -75,5 +88,40 @@ func networkRemote(args []Word) string {
 			}
 		}
 	}
+	for _, r := range repositories(args) {
+		if host, _, ok := strings.Cut(r, ":"); strings.Contains(host, "/") || !ok && strings.HasSuffix(r, ".git") {
+			return clip(r) + " as a remote runs the hooks and programs of that folder"
+		}
+	}
 	return ""
+}
+
+// remoteValues are options of push, fetch and pull that take the next word.
+var remoteValues = strings.Fields("-o -j -X --push-option --server-option --jobs --depth --deepen --shallow-since --shallow-exclude " +
+	"--refmap --negotiation-tip --filter --strategy-option --cleanup")
+
+// repositories are the words that may name the repository: the first operand,
+// and what --repo is given.
+func repositories(args []Word) []string {
+	var found []string
+	for i := 0; i < len(args); i++ {
+		a := args[i].Text
+		name, value, given := strings.Cut(a, "=")
+		switch {
+		case len(name) > 4 && strings.HasPrefix("--repository", name) && !strings.HasPrefix("--recurse", name):
+			if !given && i+1 < len(args) {
+				i++
+				value = args[i].Text
+			}
+			found = append(found, value)
+		case !given && slices.ContainsFunc(remoteValues, func(v string) bool {
+			return a == v || len(a) > 3 && strings.HasPrefix(v, a) || cluster(a) && len(v) == 2 && a[len(a)-1] == v[1]
+		}):
+			i++
+		case len(a) > 1 && a[0] == '-':
+		default:
+			return append(found, a)
+		}
+	}
+	return found
 }

@@ -11,30 +11,30 @@ var builders = map[string]program{
 		loads:  "-overlay -modfile -C -workfile",
 		check:  goArguments,
 		subs: map[string]program{
-			"build": {}, "test": {}, "vet": {}, "run": {}, "install": {}, "get": {}, "fmt": {}, "clean": {},
-			"version": {}, "list": {}, "doc": {},
+			"build": {}, "test": {}, "vet": {writes: "-fix"}, "run": {}, "install": {}, "get": {}, "fmt": {}, "clean": {},
+			"version": {}, "list": {}, "doc": {runs: "-http"},
 			"env": {writes: "-w -u"},
 			"mod": {subs: map[string]program{"download": {}, "tidy": {}, "verify": {}, "graph": {}, "why": {}, "vendor": {}}},
 		},
 	},
 	"npm":  javascript("--script-shell --shell --call -c --node-options --editor --viewer --git --python --nodedir", "-C --prefix --userconfig --globalconfig --node-gyp --registry --cache", always),
-	"pnpm": javascript("--script-shell --shell-emulator --node-options", "-C --dir --prefix --config --userconfig --global-dir", nil),
+	"pnpm": javascript("--script-shell --shell-emulator --node-options", "-C --dir --prefix --config --userconfig --global-dir --pnpmfile --global-pnpmfile --npm-path", nil),
 	"yarn": javascript("--script-shell --node-options --use-yarnrc", "--cwd --prefix --modules-folder", nil),
 	"make": {
-		folder: true, runs: "--eval -E", loads: "-f --file --makefile -C --directory -I --include-dir -e --environment-overrides",
+		folder: true, runs: "--eval -E", loads: "-f --file --makefile -C --directory -I --include-dir -e --environment-overrides --temp-stdin",
 		fine: "--output-sync", writes: "-o --old-file -W --what-if --new-file --assume-new --assume-old", check: noAssignment,
 	},
 	"cargo": {
 		folder: true, runs: "--open --config", loads: "-C -Z --manifest-path --lockfile-path", writes: "--target-dir --out-dir --artifact-dir",
-		globals: "-q --quiet -v --verbose --offline --locked --frozen",
+		globals: "-q --quiet -v --verbose --offline --locked --frozen", fine: "--profile",
 		subs: map[string]program{
-			"build": {}, "b": {}, "check": {}, "c": {}, "test": {}, "t": {}, "run": {}, "r": {}, "bench": {}, "clippy": {},
+			"build": {}, "b": {}, "check": {}, "c": {}, "test": {}, "t": {}, "run": {}, "r": {}, "bench": {}, "clippy": {writes: "--fix"},
 			"fmt": {}, "doc": {}, "tree": {}, "metadata": {}, "update": {}, "fetch": {}, "version": {},
 		},
 	},
 	"pytest": {
 		folder: true, runs: "--pdbcls --tx", writes: "--cov-report --html --junitxml --junit-xml --basetemp --debug --report-log --resultlog --pastebin",
-		loads: "-p -c -W --pythonwarnings --config-file -o --override-ini --rootdir --confcutdir --import-mode",
+		loads: "-p -c -W --pythonwarnings --config-file -o --override-ini --rootdir --confcutdir --import-mode", check: noArgumentFile,
 	},
 	"pip":  pip,
 	"pip3": pip,
@@ -45,10 +45,10 @@ var builders = map[string]program{
 // lists is set where listing packages is known to change nothing.
 func javascript(runs, loads string, lists func([]Word) bool) program {
 	return program{
-		folder: true, runs: runs, loads: loads, fine: "--ignore-scripts",
+		folder: true, runs: runs, loads: loads, fine: "--ignore-scripts --global",
 		subs: map[string]program{
 			"run": {}, "run-script": {}, "test": {}, "t": {}, "start": {}, "build": {}, "lint": {},
-			"install": {}, "i": {}, "ci": {}, "outdated": {}, "audit": {}, "why": {},
+			"install": {}, "i": {}, "ci": {}, "outdated": {}, "audit": {check: noRepair}, "why": {},
 			"ls": {read: lists}, "list": {read: lists}, "view": {}, "version": {only: "--json", check: noOperand},
 		},
 		globals: "--silent -s --version -v",
@@ -58,7 +58,7 @@ func javascript(runs, loads string, lists func([]Word) bool) program {
 var pip = program{
 	runs: "--python --editor", loads: "--config-settings -C --global-option --build-option --isolated -i --index-url --extra-index-url -f --find-links --cert --client-cert --trusted-host",
 	writes:  "-t --target --prefix --root --src --log --report --cache-dir",
-	globals: "--version -V",
+	globals: "--version -V", fine: "--requirement --pre",
 	subs: map[string]program{
 		"list": {read: always}, "show": {read: always}, "freeze": {}, "check": {}, "install": {}, "uninstall": {},
 	},
@@ -95,7 +95,7 @@ var networks = map[string]program{
 	"kubectl": {
 		runs:   "--edit",
 		loads:  "--kubeconfig -s --server --as --as-group --as-uid --token --client-key --client-certificate --certificate-authority",
-		writes: "--cache-dir --profile-output --log-file --log-dir", fine: "--output",
+		writes: "--cache-dir --profile-output --log-file --log-dir", fine: "--output", pairs: "-n --namespace",
 		subs: map[string]program{
 			"get": {}, "describe": {}, "logs": {}, "top": {}, "version": {}, "api-resources": {}, "api-versions": {}, "explain": {},
 			"cluster-info": {subs: map[string]program{}}, "apply": {}, "create": {}, "delete": {}, "scale": {}, "label": {}, "annotate": {},
@@ -103,7 +103,7 @@ var networks = map[string]program{
 		},
 	},
 	"gh": {
-		runs: "-w --web -e --editor",
+		runs: "-w --web -e --editor", folder: true, pairs: "-R --repo",
 		subs: map[string]program{
 			"repo": {subs: map[string]program{"view": {read: always}, "list": {}}}, "issue": {subs: ghLists}, "pr": {subs: ghLists},
 			"run": {subs: ghLists}, "release": {subs: ghLists}, "status": {read: always}, "workflow": {subs: ghLists},
@@ -127,6 +127,26 @@ func goArguments(args []Word) string {
 	return ""
 }
 
+// noArgumentFile refuses @file, which stands for the options in that file.
+func noArgumentFile(args []Word) string {
+	for _, a := range args {
+		if strings.HasPrefix(a.Text, "@") {
+			return clip(a.Text) + " takes its options from a file"
+		}
+	}
+	return ""
+}
+
+// noRepair refuses npm audit fix, which installs other packages.
+func noRepair(args []Word) string {
+	for _, a := range operands(args) {
+		if !a.Fixed || a.Text == "fix" {
+			return clip(a.Text) + " installs packages"
+		}
+	}
+	return ""
+}
+
 // noAssignment refuses NAME=value, by which make takes any program for any
 // other.
 func noAssignment(args []Word) string {
@@ -138,13 +158,15 @@ func noAssignment(args []Word) string {
 	return ""
 }
 
-// curlArguments refuses headers from files.
+// curlArguments refuses headers from files, and files under any name: f[i-i]le:
+// is file:.
 func curlArguments(args []Word) string {
 	for _, a := range args {
 		if strings.HasPrefix(a.Text, "@") || cluster(a.Text) && strings.Contains(a.Text, "H@") || strings.Contains(a.Text, "=@") {
 			return clip(a.Text) + " sends a file"
 		}
-		if strings.HasPrefix(strings.ToLower(a.Text), "file:") || strings.Contains(a.Text, "{") {
+		scheme, _, _ := strings.Cut(strings.ToLower(a.Text), ":")
+		if strings.TrimSpace(scheme) == "file" || strings.ContainsAny(scheme, "[{") || strings.Contains(a.Text, "{") {
 			return clip(a.Text) + " may read a file"
 		}
 	}

@@ -40,9 +40,10 @@ var wrappers = map[string]wrapper{
 	"setsid":           {flags: "cfw", long: []string{"--ctty", "--fork", "--wait"}},
 	"ionice":           {flags: "t", values: "cn", long: []string{"--ignore"}, longs: []string{"--class", "--classdata"}},
 	"taskset":          {flags: "a", own: 1},
-	"chrt":             {flags: "bfioRrm", own: 1},
+	"chrt":             {}, // its priority is optional, and is then taken for the program
 	"chroot":           {longs: []string{"--userspec", "--groups"}, own: 1},
 	"flock":            {flags: "sxneuo", values: "wE", long: []string{"--shared", "--exclusive", "--nonblock", "--close"}, longs: []string{"--timeout", "--wait"}, own: 1},
+	"arch":             {}, // of macOS
 	"busybox":          {},
 	"toybox":           {},
 	"npx":              {flags: "yq", long: []string{"--yes", "--no-install", "--quiet", "--no"}},

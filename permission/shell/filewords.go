@@ -1,0 +1,174 @@
+package shell
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A star in a wildcard stands for any text, blanks included: "rm /tmp/*" is also
+// the text of rm /tmp/x /etc and of rm /tmp/../etc. Nobody who writes an allow
+// rule about files means that, so its words are compared with those of the
+// command as well.
+
+// fileWord is one word of a wildcard.
+type fileWord struct {
+	kind   fileWordKind
+	expr   *regexp.Regexp
+	folder string // as far as it is written
+}
+
+type fileWordKind uint8
+
+const (
+	oneWord  fileWordKind = iota // exactly one word
+	anyWords                     // "*": any number of words
+	longWord                     // "run*": one word, and whatever follows
+	fileName                     // "/tmp/*", "*.log", "https://host/*": files, and options between them
+)
+
+// fileWords are the words of a wildcard that names files; nil if it does not.
+type fileWords []fileWord
+
+func readFileWords(pattern string) (fileWords, error) {
+	var words fileWords
+	names := false
+	for text := range strings.FieldsSeq(pattern) {
+		star := stars(text)
+		w := fileWord{}
+		switch {
+		case strings.Trim(text, "*") == "":
+			w.kind = anyWords
+		case len(star) > 0 && (strings.Contains(text, "/") || star[0] == 0):
+			w.kind, names = fileName, true
+			w.folder = text[:strings.LastIndexByte(text[:star[0]], '/')+1]
+		case len(star) > 0 && star[len(star)-1] == len(text)-1:
+			w.kind = longWord
+		}
+		var err error
+		if w.expr, err = regexp.Compile("^(?s:" + wordExpression(text) + ")$"); err != nil {
+			return nil, err
+		}
+		words = append(words, w)
+	}
+	if !names {
+		return nil, nil
+	}
+	return words, nil
+}
+
+// stars are the places of the stars that stand for text.
+func stars(word string) []int {
+	var at []int
+	for i := 0; i < len(word); i++ {
+		switch {
+		case word[i] == '*':
+			at = append(at, i)
+		case word[i] == '\\' && i+1 < len(word) && (word[i+1] == '*' || word[i+1] == '\\'):
+			i++
+		}
+	}
+	return at
+}
+
+// Host names end where one of these characters stands.
+const inHost = `[^/?#@\\%\s]*`
+
+// wordExpression is the expression of one word. In the host of a URL a star
+// does not go beyond it, and one at its end stands for a port and a path.
+func wordExpression(word string) string {
+	host := len(word)
+	if i := strings.Index(word, "://"); i >= 0 && i+3 < len(word) && word[i+3:] != "*" {
+		if slash := strings.IndexByte(word[i+3:], '/'); slash >= 0 {
+			host = i + 3 + slash
+		}
+	} else {
+		host = 0
+	}
+	var b strings.Builder
+	for i := 0; i < len(word); i++ {
+		switch c := word[i]; {
+		case c == '*' && i < host && i == len(word)-1:
+			b.WriteString(`(?::[0-9]{1,5})?(?:[/?#].*)?`)
+			continue
+		case c == '*' && i < host:
+			b.WriteString(inHost)
+			continue
+		case c == '*':
+			b.WriteString(".*")
+			continue
+		case c == '\\' && i+1 < len(word) && (word[i+1] == '*' || word[i+1] == '\\'):
+			i++
+		}
+		b.WriteString(regexp.QuoteMeta(word[i : i+1]))
+	}
+	return b.String()
+}
+
+// maxFileWords bounds the words of the pattern times those of the command.
+const maxFileWords = 1 << 14
+
+// cover says whether the words are those of the command.
+func (f fileWords) cover(argv []Word) bool {
+	if len(f) == 0 {
+		return true
+	}
+	if len(f)*len(argv) > maxFileWords {
+		return false
+	}
+	// ends[i] says whether the words of the pattern so far can be the first i of
+	// the command.
+	ends := make([]bool, len(argv)+1)
+	ends[0] = true
+	for _, w := range f {
+		ends = w.extend(ends, argv)
+	}
+	return ends[len(argv)]
+}
+
+// extend goes on by one word of the pattern.
+func (w fileWord) extend(ends []bool, argv []Word) []bool {
+	next := make([]bool, len(ends))
+	open := false // the word of the pattern may go on
+	for i := range ends {
+		switch {
+		case w.kind == anyWords:
+			open = open || ends[i]
+			next[i] = open
+			continue
+		case i == 0:
+			continue
+		case ends[i-1] && w.fits(argv[i-1]):
+			open = true
+		case open && w.kind == longWord:
+		case open && w.kind == fileName && (w.fits(argv[i-1]) || plainOption(argv[i-1])):
+		default:
+			open = false
+		}
+		next[i] = open && (w.kind != oneWord || ends[i-1])
+	}
+	return next
+}
+
+// fits says whether one word of the command is what the word of the pattern
+// means: that file, or one below that folder.
+func (w fileWord) fits(arg Word) bool {
+	if !w.expr.MatchString(arg.Text) {
+		return false
+	}
+	arg.Text = strings.TrimPrefix(arg.Text, w.folder)
+	return w.kind != fileName || !leaves(arg)
+}
+
+// leaves says whether a path or URL may lead out of its folder.
+func leaves(arg Word) bool {
+	text := strings.ReplaceAll(strings.ToLower(arg.Text), "%2e", ".")
+	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }), func(segment string) bool {
+		return segment == ".." || !arg.Fixed && strings.HasPrefix(segment, ".") && segment != "." // .* is also ..
+	})
+}
+
+// plainOption says whether a word is an option that names no file.
+func plainOption(w Word) bool {
+	return w.Fixed && len(w.Text) > 1 && w.Text[0] == '-' && !strings.ContainsAny(w.Text, "/\\") && !strings.Contains(w.Text, "..")
+}
