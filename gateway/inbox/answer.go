@@ -13,7 +13,6 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -88,11 +87,9 @@ func (f *form) complete() error {
 		return bad("the result is empty", "write what the model is to see")
 	case f.Do != doEdit:
 		return nil
-	case len(f.Input) > message.MaxInputBytes:
-		return bad("the new arguments are too long", "shorten them")
 	}
-	if _, err := strictjson.Object([]byte(f.Input), strictjson.KeepBigIntegers()); err != nil {
-		return bad("the new arguments are no JSON object: "+err.Error(), "mend them")
+	if err := asked.CheckInput(f.Input); err != nil {
+		return bad(err.Error(), "mend them")
 	}
 	return nil
 }
@@ -107,7 +104,7 @@ func (f *form) ready(ctx context.Context, c engine.Client, k message.Key) ([]mes
 	if err != nil {
 		return nil, err
 	}
-	if f.Do == doEdit && shown.Call.Digest == f.Digest && diff(editable(shown.Call.Input), f.Input) == nil {
+	if f.Do == doEdit && shown.Call.Digest == f.Digest && diff(asked.Editable(shown.Call.Input), f.Input) == nil {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: "edit", What: "nothing was changed", Hint: "approve it as it is, or change something"}
 	}
 	return shown.Call.Suggested, nil

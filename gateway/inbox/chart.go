@@ -1,6 +1,10 @@
 package inbox
 
-import "math"
+import (
+	"math"
+
+	"github.com/askance-dev/askance/internal/asked"
+)
 
 // column is one column of a chart: how many of each outcome.
 type column struct {
@@ -83,7 +87,7 @@ func layOut(title, head string, columns []column) chart {
 			if n == 0 {
 				continue
 			}
-			c.Bars = append(c.Bars, bar{X: x + width*gapShare/2, W: width * (1 - gapShare), Y: y(below + n), H: y(below) - y(below+n), Kind: kind.Value, Title: col.Label + ": " + count(n, "question") + " " + kind.Label})
+			c.Bars = append(c.Bars, bar{X: x + width*gapShare/2, W: width * (1 - gapShare), Y: y(below + n), H: y(below) - y(below+n), Kind: kind.Value, Title: col.Label + ": " + asked.Count(n, "question") + " " + kind.Label})
 			below += n
 		}
 	}

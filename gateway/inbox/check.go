@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
@@ -51,13 +52,10 @@ func (in *Inbox) check(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 
 // judge gives what is wrong with edited arguments, and what they change.
 func judge(space *gateway.Space, c *message.Call, input string) ([]fault, []change) {
-	if len(input) > message.MaxInputBytes {
-		return []fault{{Text: "too long"}}, nil
-	}
-	if _, err := strictjson.Object([]byte(input), strictjson.KeepBigIntegers()); err != nil {
+	if err := asked.CheckInput(input); err != nil {
 		return []fault{faultOf(err)}, nil
 	}
-	changes := diff(editable(c.Input), input)
+	changes := diff(asked.Editable(c.Input), input)
 	i := slices.IndexFunc(space.Tools, func(t engine.Tool) bool { return t.Name == c.Tool })
 	if i < 0 || space.Tools[i].Schema == nil || c.Hides() { // hidden values are put back by the engine, and judged then
 		return nil, changes

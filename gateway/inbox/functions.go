@@ -19,26 +19,21 @@ import (
 // functions are those that templates call.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"line":  func(s any) template.HTML { return markup(reveal.Line(fmt.Sprint(s))) },
-		"text":  func(s any) template.HTML { return markup(reveal.Text(fmt.Sprint(s))) },
-		"safe":  safe,
-		"time":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"clock": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-		"ago":   func(t, now time.Time) string { return asked.Span(now.Sub(t)) + " ago" },
-		"until": asked.Until,
-		"span":  asked.Span,
-		"inc":   func(i int) int { return i + 1 },
-		"plural": func(n int, what string) string {
-			if n == 1 {
-				return "1 " + what
-			}
-			return fmt.Sprintf("%d %ss", n, what)
-		},
+		"line":    func(s any) template.HTML { return markup(reveal.Line(fmt.Sprint(s))) },
+		"text":    func(s any) template.HTML { return markup(reveal.Text(fmt.Sprint(s))) },
+		"safe":    safe,
+		"time":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"clock":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"ago":     func(t, now time.Time) string { return asked.Span(now.Sub(t)) + " ago" },
+		"until":   asked.Until,
+		"span":    asked.Span,
+		"inc":     func(i int) int { return i + 1 },
+		"plural":  asked.Count,
 		"initial": initial,
 		"send":    func(p *panel, label, tone string) button { return button{p, label, tone} },
 		"scopes":  scopes,
 		"lasts":   func() []choice { return lasts },
-		"limits":  limitsText,
+		"limits":  asked.Limits,
 		"kinds":   func() []choice { return outcomes },
 	}
 }

@@ -113,7 +113,7 @@ func TestRemember(t *testing.T) {
 	k := w.A.Ask("s1", "r1", "c1")
 	b.goTo(callPath(k) + "&do=approve")
 	b.click(`[name=remember][value=terms]`)
-	b.see("The policy lets it be remembered for at most 30d00h, with the same args.to.")
+	b.see("The policy lets it be remembered for 30d00h at most, with the same args.to.")
 	b.write("#uses", "3")
 	b.write("#budget_path", "args.amount")
 	b.write("#budget_limit", "100")

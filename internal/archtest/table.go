@@ -134,7 +134,7 @@ func core() []Row {
 		},
 		{
 			Folder: "internal/asked",
-			Own:    []string{"message", "toolcall", "internal/reveal"},
+			Own:    []string{"message", "toolcall", "internal/reveal", "internal/linediff"},
 			Never:  noIO,
 			Why:    "a question and its answers are worded once, for the terminal and the browser",
 		},

@@ -66,7 +66,7 @@ func Outcome(a message.Answer, c *message.Call) string {
 	for _, p := range c.Tally().Parts {
 		missing += p.Missing
 	}
-	return fmt.Sprintf("%s, %s needed", text, plural(missing, "more approval"))
+	return fmt.Sprintf("%s, %s needed", text, Count(missing, "more approval"))
 }
 
 // Forged says why what is shown is not what the digest stands for; "" if it is.

@@ -1,6 +1,7 @@
 // Package asked words questions and answers for people: who must agree, what
-// was said, how long there is, what became of it. The terminal inbox and the
-// web inbox share it, so that both say the same.
+// was said, how long there is, what became of it, which arguments run and what
+// an edit changes in them. The commands, the terminal inbox and the web inbox
+// share it, so that all say the same.
 //
 // Text that comes from strangers (names, rules, reasons) is made visible by
 // package reveal where a function's comment does not say otherwise. All

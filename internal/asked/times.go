@@ -30,7 +30,8 @@ func Until(at, now time.Time) string {
 	return Span(at.Sub(now))
 }
 
-func plural(n int, what string) string {
+// Count is "1 question" or "2 questions".
+func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -201,7 +201,7 @@ func TestBadFiles(t *testing.T) {
 	write(t, bad, "version: 1\nname: x\nrules:\n  - {name: a, tool_name: pay, behavior: allow, when: args.cents <}\n")
 	tools := filepath.Join(dir, "tools.yaml")
 	write(t, tools, testTools)
-	r := fails(t, cli.ExitUsage, "policy refused, 1 problem", "serve", "--data", filepath.Join(dir, "d"), "--policy", bad, "--tools", tools)
+	r := fails(t, cli.ExitUsage, "policy refused, 1 problem", "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "d"), "--policy", bad, "--tools", tools)
 	if !strings.Contains(r.err, bad+":4:") {
 		t.Errorf("the error does not say where: %s", r.err)
 	}
@@ -209,7 +209,7 @@ func TestBadFiles(t *testing.T) {
 		t.Error("a server that did not start left its endpoint behind")
 	}
 	write(t, bad, "version: 1\ntools: [{name: a, lease: soon}]")
-	fails(t, cli.ExitUsage, "lease", "serve", "--data", filepath.Join(dir, "d"), "--tools", bad)
-	fails(t, cli.ExitNotFound, "no such file", "serve", "--data", filepath.Join(dir, "d"), "--tools", filepath.Join(dir, "none"))
-	fails(t, cli.ExitNotFound, "no such file", "serve", "--data", filepath.Join(dir, "d"), "--policy", filepath.Join(dir, "none"))
+	fails(t, cli.ExitUsage, "lease", "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "d"), "--tools", bad)
+	fails(t, cli.ExitNotFound, "no such file", "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "d"), "--tools", filepath.Join(dir, "none"))
+	fails(t, cli.ExitNotFound, "no such file", "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "d"), "--policy", filepath.Join(dir, "none"))
 }

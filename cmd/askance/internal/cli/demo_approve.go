@@ -7,6 +7,7 @@ import (
 	"github.com/charmbracelet/huh"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -84,9 +85,9 @@ func (k *asker) details(ctx context.Context, c *message.Call, choice string) (me
 	text := ""
 	switch choice {
 	case chooseEdit:
-		text = prettyInput(c.Input)
+		text = asked.Editable(c.Input)
 		err := k.app.form(ctx, huh.NewText().Title("Arguments").Lines(10).CharLimit(message.MaxInputBytes).ShowLineNumbers(true).Value(&text))
-		k.app.notef("%s", k.app.diffText(prettyInput(c.Input), prettyInput(text)))
+		k.app.notef("%s", diffText(k.app.err, asked.Changes(c.Input, text)))
 		return message.Answer{Kind: message.AnswerApprove, Input: &text}, err
 	case string(message.AnswerReject):
 		err := k.app.form(ctx, huh.NewInput().Title("What should the model be told?").Value(&text))

@@ -3,22 +3,21 @@ package cli
 import (
 	"strings"
 
-	"github.com/askance-dev/askance/internal/linediff"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 )
 
-// diffText shows what changes between two texts, line by line.
-func (a *app) diffText(before, after string) string {
+// diffText paints lines by what became of them.
+func diffText(on *term.Out, lines []string) string {
 	var b strings.Builder
-	for _, l := range linediff.Lines(strings.Split(before, "\n"), strings.Split(after, "\n")) {
+	for _, l := range lines {
+		paint := on.Dim
 		switch l[0] {
 		case '-':
-			b.WriteString(a.err.Bad(l))
+			paint = on.Bad
 		case '+':
-			b.WriteString(a.err.Good(l))
-		default:
-			b.WriteString(a.err.Dim(l))
+			paint = on.Good
 		}
-		b.WriteString("\n")
+		b.WriteString(paint(term.Safe(l)) + "\n")
 	}
 	return b.String()
 }

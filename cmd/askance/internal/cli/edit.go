@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -45,7 +45,7 @@ held against the edited call.`,
 					return message.Answer{}, err
 				}
 				if !a.json {
-					a.notef("%s", a.diffText(prettyInput(call.Input), prettyInput(text)))
+					a.notef("%s", diffText(a.err, asked.Changes(call.Input, text)))
 				}
 				answer := message.Answer{Kind: message.AnswerApprove, Input: &text}
 				return answer, memory.into(&answer, call, time.Now())
@@ -64,14 +64,14 @@ func (a *app) editedInput(ctx context.Context, call *message.Call, flag string) 
 	if flag != "" {
 		text, err = a.textOf("--input", flag, message.MaxInputBytes)
 	} else {
-		text, err = a.openEditor(ctx, prettyInput(call.Input))
+		text, err = a.openEditor(ctx, asked.Editable(call.Input))
 	}
 	if err != nil {
 		return "", err
 	}
 	text = strings.TrimSpace(text)
-	if _, err := strictjson.Object([]byte(text)); err != nil {
-		return "", usagef("the new arguments are no JSON object: %w", err)
+	if err := asked.CheckInput(text); err != nil {
+		return "", usagef("%w", err)
 	}
 	return text, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
@@ -180,13 +181,13 @@ func (a *app) printExplanation(e *permission.Explanation) error {
 		fmt.Fprintf(&b, "%s %s\n", a.out.Dim(branch), a.ruleLine(t))
 	}
 	if len(e.Shell) > 0 {
-		fmt.Fprintf(&b, "%s in the line:\n", counted(len(e.Shell), "command"))
+		fmt.Fprintf(&b, "%s in the line:\n", asked.Count(len(e.Shell), "command"))
 		for _, p := range e.Shell {
 			fmt.Fprintf(&b, "  %s\n", a.pieceLine(p))
 		}
 	}
 	if n := len(e.NotEvaluated); n > 0 {
-		fmt.Fprintf(&b, "%s about other tools\n", counted(n, "rule"))
+		fmt.Fprintf(&b, "%s about other tools\n", asked.Count(n, "rule"))
 	}
 	for _, err := range e.Errors {
 		if err.Rule != "" && err.Field == "input" {

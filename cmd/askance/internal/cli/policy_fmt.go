@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/linediff"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/format"
 )
@@ -103,7 +105,7 @@ func (a *app) formatFiles(ctx context.Context, p policyFiles, args []string, che
 	case len(failed) > 0:
 		return errors.Join(failed...)
 	case check && changed > 0:
-		return findingsf("%s not formatted; run askance policy fmt", counted(changed, "file"))
+		return findingsf("%s not formatted; run askance policy fmt", asked.Count(changed, "file"))
 	}
 	return nil
 }
@@ -115,8 +117,8 @@ func (a *app) changedFile(f permission.File, out []byte, check, diff bool) error
 			return err
 		}
 		if diff {
-			text := a.diffText(strings.TrimSuffix(string(f.Data), "\n"), strings.TrimSuffix(string(out), "\n"))
-			if err := a.printf("%s", term.Safe(text)); err != nil {
+			was, is := strings.TrimSuffix(string(f.Data), "\n"), strings.TrimSuffix(string(out), "\n")
+			if err := a.printf("%s", diffText(a.out, linediff.Lines(strings.Split(was, "\n"), strings.Split(is, "\n")))); err != nil {
 				return err
 			}
 		}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/lint"
@@ -85,9 +85,9 @@ func (a *app) runLint(ctx context.Context, l linting, args []string) error {
 	}
 	switch {
 	case report.Errors > 0:
-		return findingsf("lint found %s", counted(report.Errors, "error"))
+		return findingsf("lint found %s", asked.Count(report.Errors, "error"))
 	case l.strict && report.Warnings > 0:
-		return findingsf("lint found %s, and --strict takes them for errors", counted(report.Warnings, "warning"))
+		return findingsf("lint found %s, and --strict takes them for errors", asked.Count(report.Warnings, "warning"))
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (a *app) printReport(r *lint.Report) error {
 			return err
 		}
 	}
-	return a.printf("%s, %s in %s\n", counted(r.Errors, "error"), counted(r.Warnings, "warning"), counted(r.Rules, "rule"))
+	return a.printf("%s, %s in %s\n", asked.Count(r.Errors, "error"), asked.Count(r.Warnings, "warning"), asked.Count(r.Rules, "rule"))
 }
 
 func (a *app) printCodes() error {
@@ -129,14 +129,6 @@ func (a *app) printCodes() error {
 		}
 	}
 	return nil
-}
-
-// counted is a number with its noun.
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // readDirectory reads the people and groups.

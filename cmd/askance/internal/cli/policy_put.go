@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/suite"
@@ -171,7 +172,7 @@ func checked(ctx context.Context, files []permission.File, opts permission.Optio
 		return nil, err
 	}
 	if report := suite.Run(ctx, policy, bundle); report.Failed > 0 {
-		return nil, findingsf("%d of %s failed, and nothing is stored; askance policy test says which", report.Failed, counted(len(report.Results), "test"))
+		return nil, findingsf("%d of %s failed, and nothing is stored; askance policy test says which", report.Failed, asked.Count(len(report.Results), "test"))
 	}
 	return bundle, nil
 }
@@ -209,5 +210,5 @@ func (a *app) printPut(bucket string, b *permission.Bundle, files []permission.F
 	if dry {
 		verb = "would hold"
 	}
-	return a.printf("%s %s %s with %s: %s\n", bucket, verb, counted(len(names), "file"), counted(b.Rules(), "rule"), b.Hash())
+	return a.printf("%s %s %s with %s: %s\n", bucket, verb, asked.Count(len(names), "file"), asked.Count(b.Rules(), "rule"), b.Hash())
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/corpus"
@@ -213,7 +214,7 @@ func (a *app) compared(r *corpus.Report) error {
 		return err
 	}
 	if n := len(r.Changes); n > 0 {
-		return findingsf("%s would change", counted(n, "verdict"))
+		return findingsf("%s would change", asked.Count(n, "verdict"))
 	}
 	return nil
 }
@@ -234,7 +235,7 @@ func (a *app) printChanges(r *corpus.Report) error {
 			}
 		}
 	}
-	text := fmt.Sprintf("%s: %d changed (%d looser, %d tighter), %d by another rule", counted(r.Calls, "call"), len(r.Changes), r.Looser, r.Tighter, r.OtherRule)
+	text := fmt.Sprintf("%s: %d changed (%d looser, %d tighter), %d by another rule", asked.Count(r.Calls, "call"), len(r.Changes), r.Looser, r.Tighter, r.OtherRule)
 	if r.Unknown > 0 {
 		text += fmt.Sprintf("; of %d no verdict is recorded", r.Unknown)
 	}

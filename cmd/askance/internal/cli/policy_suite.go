@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission/lint"
 	"github.com/askance-dev/askance/permission/suite"
@@ -65,7 +66,7 @@ func (a *app) runPolicyTest(ctx context.Context, p policyTesting, args []string)
 	}
 	switch {
 	case report.Failed > 0:
-		return findingsf("%d of %s failed", report.Failed, counted(len(report.Results), "test"))
+		return findingsf("%d of %s failed", report.Failed, asked.Count(len(report.Results), "test"))
 	case p.full && !complete(report):
 		return findingsf("the tests do not cover everything, and --full wants them to")
 	case p.record != "":
@@ -126,8 +127,8 @@ func (a *app) printSuite(r *suite.Report, verbose bool) error {
 			return err
 		}
 	}
-	return a.printf("%s: %d passed, %d failed; %d of %s and %d of %s covered\n", counted(len(r.Results), "test"), r.Passed, r.Failed,
-		full, counted(len(r.Rules), "rule"), r.Covered, counted(r.Parts, "part"))
+	return a.printf("%s: %d passed, %d failed; %d of %s and %d of %s covered\n", asked.Count(len(r.Results), "test"), r.Passed, r.Failed,
+		full, asked.Count(len(r.Rules), "rule"), r.Covered, asked.Count(r.Parts, "part"))
 }
 
 func (a *app) printResult(res *suite.Result, verbose bool) error {

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -78,12 +77,14 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 		from += ", agent " + c.Agent
 	}
 	row("from", term.SafeLine(from))
-	row("input", strings.TrimLeft(term.Indent(prettyInput(c.Input), strings.Repeat(" ", 13)), " "))
+	row("input", strings.TrimLeft(term.Indent(asked.Laid(c.Input), strings.Repeat(" ", 13)), " "))
 	if q := c.Question; q != nil && c.State == message.ToolCallAsking {
 		row("question", out.Ask(term.SafeLine(q.Text)))
 		row("digest", c.Digest)
 		a.waitingRows(out, c, row)
-		row("may last", rememberText(q.Requirement.Remember))
+		if l := q.Requirement.Remember; l != nil {
+			row("may last", asked.Limits(l))
+		}
 	}
 	if d := c.Decision; d != nil {
 		row("decision", fmt.Sprintf("%s: %s", d.Behavior, term.SafeLine(d.Reason)))
@@ -102,7 +103,7 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 		row("remembered", term.SafeLine(string(l.ID))+": "+leaseRules(&l)+", "+term.SafeLine(l.Text()))
 	}
 	for _, r := range c.Suggested {
-		row("rule offer", term.SafeLine(ruleText(r)))
+		row("rule offer", asked.RuleText(r))
 	}
 	if at := c.Attempt; at.Number > 0 {
 		row("attempt", attemptText(c))
@@ -113,21 +114,6 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 		row("output", strings.TrimLeft(term.Indent(term.Safe(c.Result.Output.String()), strings.Repeat(" ", 13)), " "))
 	}
 	return b.String()
-}
-
-// rememberText says how far the rules that ask let the answer be remembered.
-func rememberText(l *message.RememberLimits) string {
-	if l == nil {
-		return ""
-	}
-	text := "remembered for " + (time.Duration(l.TTLMS) * time.Millisecond).String()
-	if l.Uses > 0 {
-		text += fmt.Sprintf(", %d further calls", l.Uses)
-	}
-	if len(l.Same) > 0 {
-		text += ", with the same " + strings.Join(l.Same, ", ")
-	}
-	return text
 }
 
 func attemptText(c *message.Call) string {
@@ -143,23 +129,6 @@ func attemptText(c *message.Call) string {
 		text += ", grant by key " + at.Grant.KeyID
 	}
 	return text
-}
-
-func ruleText(r message.PermissionRule) string {
-	content := "every call"
-	if r.RuleContent != nil && *r.RuleContent != "" {
-		content = *r.RuleContent
-	}
-	return fmt.Sprintf("%s %s: %s", r.Behavior, r.ToolName, content)
-}
-
-// prettyInput indents arguments that are JSON and leaves others as they are.
-func prettyInput(input string) string {
-	var b bytes.Buffer
-	if json.Indent(&b, []byte(input), "", "  ") != nil {
-		return term.Safe(input)
-	}
-	return term.Safe(b.String())
 }
 
 func (a *app) historyText(entries []message.FactEntry) string {

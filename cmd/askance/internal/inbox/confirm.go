@@ -7,7 +7,6 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/argtree"
 	"github.com/askance-dev/askance/internal/asked"
-	"github.com/askance-dev/askance/internal/linediff"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -136,8 +135,7 @@ func bound(m *model, q *message.Question, w int) []string {
 // diff is what an edit changes.
 func (d *draftAnswer) diff(m *model, w int) []string {
 	var out []string
-	before, after := pretty(d.call.Input), pretty(*d.answer.Input)
-	for _, l := range linediff.Lines(strings.Split(before, "\n"), strings.Split(after, "\n")) {
+	for _, l := range asked.Changes(d.call.Input, *d.answer.Input) {
 		paint := m.out.Dim
 		switch l[0] {
 		case '-':
@@ -145,7 +143,7 @@ func (d *draftAnswer) diff(m *model, w int) []string {
 		case '+':
 			paint = m.out.Good
 		}
-		for i, piece := range argtree.Cut(reveal.Text(l[2:]), w-4) {
+		for i, piece := range argtree.Cut(l[2:], w-4) {
 			mark := l[:2]
 			if i > 0 {
 				mark = "  "

@@ -1,8 +1,6 @@
 package inbox
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +10,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
@@ -40,7 +38,7 @@ func (m *model) edit(d *draftAnswer) tea.Cmd {
 		m.say(m.out.Bad, "edit: %v", err)
 		return nil
 	}
-	given := reveal.Escape(pretty(d.call.Input)) + "\n"
+	given := asked.Editable(d.call.Input) + "\n"
 	path := filepath.Join(dir, editFile)
 	if err := os.WriteFile(path, []byte(given), 0o600); err != nil {
 		m.say(m.out.Bad, "edit: %v", errors.Join(err, os.RemoveAll(dir)))
@@ -76,20 +74,5 @@ func (e editedMsg) result() (string, error) {
 	if text == strings.TrimSpace(e.given) {
 		return "", errors.New("nothing was changed: a approves it as it is")
 	}
-	if len(text) > message.MaxInputBytes {
-		return "", fmt.Errorf("the new arguments have %d bytes, the limit is %d", len(text), message.MaxInputBytes)
-	}
-	if _, err := strictjson.Object([]byte(text), strictjson.KeepBigIntegers()); err != nil {
-		return "", fmt.Errorf("the new arguments are no JSON object: %w", err)
-	}
-	return text, nil
-}
-
-// pretty indents JSON, and leaves what is none.
-func pretty(input string) string {
-	var b bytes.Buffer
-	if json.Indent(&b, []byte(input), "", "  ") != nil {
-		return input
-	}
-	return b.String()
+	return text, asked.CheckInput(text)
 }

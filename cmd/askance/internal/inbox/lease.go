@@ -108,7 +108,7 @@ func leaseLines(m *model, l *message.Lease, w int) []string {
 	for _, r := range l.Within {
 		f.add("within", asked.RuleText(r))
 	}
-	f.add("terms", reveal.Line(l.Text())+": "+scopeText(l.Terms.Scope))
+	f.add("terms", reveal.Line(l.Text())+": "+asked.Scope(l.Terms.Scope))
 	end := "until it is revoked"
 	if at := l.Terms.Until; !at.IsZero() {
 		end = asked.Until(at, m.now) + ", until " + at.Local().Format(time.DateTime)

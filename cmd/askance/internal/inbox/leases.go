@@ -129,7 +129,7 @@ func (s *leasesScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 
 func (s *leasesScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	s.settle()
-	title = "Remembered rules: " + plural(len(s.all), "rule") + " in force"
+	title = "Remembered rules: " + asked.Count(len(s.all), "rule") + " in force"
 	if s.more {
 		title += ", and more (see askance rules list)"
 	}

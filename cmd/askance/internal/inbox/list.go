@@ -1,7 +1,6 @@
 package inbox
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/charmbracelet/bubbles/textinput"
@@ -267,12 +266,4 @@ func (l *listScreen) what(m *model, q *question) string {
 		return "(" + reveal.Line(v.By.Name+" "+asked.Said(v)) + ") " + text
 	}
 	return text
-}
-
-// plural is "1 question" or "2 questions".
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
 )
@@ -148,7 +149,7 @@ func (s *termsScreen) view(m *model, w, h int) (title string, body []string, key
 		body = append(body, paintAll(paint, wrap(label, w))...)
 	}
 	at := 0 // the line on which the person writes
-	line(0, "For which calls: < "+string(s.wish.scope)+" > "+scopeText(s.wish.scope))
+	line(0, "For which calls: < "+string(s.wish.scope)+" > "+asked.Scope(s.wish.scope))
 	for i := range s.fields {
 		f := &s.fields[i]
 		f.in.Width = max(1, w-4)
@@ -167,21 +168,4 @@ func (s *termsScreen) view(m *model, w, h int) (title string, body []string, key
 		keys = "enter next  up before  ctrl+s done  esc back"
 	}
 	return title, body[max(0, min(at-h+2, len(body)-h)):], keys
-}
-
-// scopeText says which calls a scope means.
-func scopeText(s message.LeaseScope) string {
-	switch s {
-	case message.ScopeCallLike:
-		return "the same arguments, in this session"
-	case message.ScopeSession:
-		return "in this session"
-	case message.ScopeAgent:
-		return "of this agent of this runtime"
-	case message.ScopeUser:
-		return "of this runtime, in any session"
-	case message.ScopeSpace:
-		return "of the whole space"
-	}
-	return ""
 }

@@ -159,9 +159,9 @@ func (s *walkScreen) view(m *model, w, h int) (title string, body []string, keys
 		body = append(body, "", m.out.Dim(fmt.Sprintf("  %d left out", s.left)))
 	}
 	if s.approve {
-		return "Approve " + plural(len(s.taken), "question") + "?", body, "y approve all of them  r reject all  esc answer none"
+		return "Approve " + asked.Count(len(s.taken), "question") + "?", body, "y approve all of them  r reject all  esc answer none"
 	}
-	return "One answer for " + plural(len(s.taken), "question") + ", each of which was shown", body, "a approve all  r reject all  esc answer none"
+	return "One answer for " + asked.Count(len(s.taken), "question") + ", each of which was shown", body, "a approve all  r reject all  esc answer none"
 }
 
 func (s *walkScreen) viewShown(m *model, w, h int) (title string, body []string, keys string) {

@@ -190,18 +190,10 @@ func (w *wish) text() string {
 // bounds says how far the rules that ask let an answer be remembered; "" where
 // no rule asks.
 func (w *wish) bounds() string {
-	l := w.limits
-	if l == nil {
+	if w.limits == nil {
 		return ""
 	}
-	out := "The rule that asks lets it be remembered for " + asked.Span(time.Duration(l.TTLMS)*time.Millisecond) + " at most"
-	if l.Uses > 0 {
-		out += ", for " + plural(l.Uses, "further call")
-	}
-	if len(l.Same) > 0 {
-		out += ", with the same " + reveal.Line(strings.Join(l.Same, ", "))
-	}
-	return out + "."
+	return "The rule that asks lets it be remembered " + asked.Limits(w.limits) + "."
 }
 
 // termsText is what an answer lets remember, as it will be sent.
@@ -215,7 +207,7 @@ func termsText(t *message.LeaseTerms, now time.Time) []string {
 		text += ", until " + t.Until.Local().Format(time.DateTime) + " (in " + asked.Until(t.Until, now) + ")"
 	}
 	if t.Uses > 0 {
-		text += ", for " + plural(t.Uses, "further call")
+		text += ", for " + asked.Count(t.Uses, "further call")
 	}
 	if b := t.Budget; b != nil {
 		text += ", up to " + reveal.Line(b.Limit) + " of " + reveal.Line(b.Path)
