@@ -58,7 +58,8 @@
 //
 // All ask rules that match, or fail, ask together, as strictly as the strictest:
 //
-//	who            whoever each rule accepts, each at its own escalation
+//	who            of rules that only list users, those on all lists; and of each
+//	               rule with groups or an escalation the people whom it accepts
 //	signed         if one rule says so
 //	quorum         the highest; the requester is excluded if one rule says so
 //	expiry         the shortest, or the policy's; then deny, unless all escalate

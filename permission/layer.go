@@ -61,31 +61,35 @@ func merge(files []filePolicy, found *problems) Policy {
 func (f *filePolicy) takeOut(before []filePolicy, gone map[*Rule]bool, found *problems) {
 	for i, name := range f.disable {
 		at := fmt.Sprintf("disable[%d]", i)
-		r := ruleAbove(f.layer, name, before)
-		switch {
-		case r == nil:
+		rules := rulesAbove(f.layer, name, before)
+		if len(rules) == 0 {
 			f.faultAs(found, "disable", at, "there is no rule "+quoted(name)+" in a layer above "+string(f.layer), "")
-		case r.Locked:
-			f.faultAs(found, "disable", at, "rule "+quoted(name)+r.at.describe()+" is locked", "only its own file can change it")
-		default:
+		}
+		for _, r := range rules {
+			if r.Locked {
+				f.faultAs(found, "disable", at, "rule "+quoted(name)+r.at.describe()+" is locked", "only its own file can change it")
+				continue
+			}
 			gone[r] = true
 		}
 	}
 }
 
-// ruleAbove is the rule of that name in a layer above the given one.
-func ruleAbove(layer Layer, name string, files []filePolicy) *Rule {
+// rulesAbove are the rules of that name in the layers above the given one: more
+// than one where a file has replaced a rule of a layer above it.
+func rulesAbove(layer Layer, name string, files []filePolicy) []*Rule {
+	var out []*Rule
 	for i := range files {
 		if files[i].layer.rank() >= layer.rank() {
 			continue
 		}
 		for k := range files[i].Rules {
 			if r := &files[i].Rules[k]; r.Name == name {
-				return r
+				out = append(out, r)
 			}
 		}
 	}
-	return nil
+	return out
 }
 
 // agree takes over what the file says unless another file says otherwise.

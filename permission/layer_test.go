@@ -40,6 +40,7 @@ func TestLayers(t *testing.T) {
 		{"an allow of a lower layer wins over nothing", []permission.File{managed, user(`rules: [{name: mine, tool: t, behavior: allow}]`)}, "", `{"env": "dev"}`, "ask", "careful"},
 		{"a rule that is not locked can be taken out", []permission.File{managed, user("disable: [careful]\n" + `rules: [{name: mine, tool: t, behavior: allow}]`)}, "", `{"env": "dev"}`, "allow", "mine"},
 		{"or replaced", []permission.File{managed, user("disable: [careful]\n" + `rules: [{name: careful, tool: t, behavior: deny}]`)}, "", `{"env": "dev"}`, "deny", "careful"},
+		{"what has replaced a rule can be taken out", []permission.File{managed, layered(permission.LayerProject, "disable: [careful]\n"+`rules: [{name: careful, tool: t, behavior: allow}]`), user("disable: [careful]\nrules: []")}, "", `{"env": "dev"}`, "ask", ""},
 		{"a locked rule stays", []permission.File{managed, user("disable: [careful]\n" + `rules: [{name: mine, tool: t, behavior: allow}]`)}, "", `{"env": "prod"}`, "deny", "no-prod"},
 		{"in bypass mode too", []permission.File{managed}, permission.ModeBypass, `{"env": "prod"}`, "deny", "no-prod"},
 		{"and when it fails", []permission.File{managed}, permission.ModeBypass, `{}`, "deny", "no-prod"},
@@ -82,6 +83,8 @@ func TestLayersRefused(t *testing.T) {
 	}{
 		{"locked", []permission.File{managed, layered(permission.LayerRun, "disable: [careful, no-prod]\nrules: []")},
 			[]string{"run.yaml:3:20: disable: rule no-prod (managed.yaml:4) is locked (only its own file can change it)"}},
+		{"locked where it was replaced", []permission.File{managed, layered(permission.LayerProject, "disable: [careful]\nrules: [{name: careful, tool: t, behavior: deny, locked: true}]"), layered(permission.LayerUser, "disable: [careful]\nrules: []")},
+			[]string{"user.yaml:3:11: disable: rule careful (project.yaml:4) is locked (only its own file can change it)"}},
 		{"not above", []permission.File{managed, layered(permission.LayerManaged, "disable: [careful]\nrules: []")},
 			[]string{"managed.yaml:3:11: disable: there is no rule careful in a layer above managed"}},
 		{"of a lower layer", []permission.File{layered(permission.LayerProject, "disable: [mine]\nrules: []"), layered(permission.LayerUser, "rules: [{name: mine, tool: t, behavior: deny}]")},

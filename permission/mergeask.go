@@ -77,25 +77,24 @@ func joinRemember(so *Remember, r *Rule, first bool) *Remember {
 	return &Remember{Scope: slices.Compact(scope), TTL: shorter(so.TTL, m.TTL), Uses: shorter(so.Uses, m.Uses)}
 }
 
-// enough reports whether enough people can be left to answer. Where groups
-// take part nobody can tell.
+// enough reports whether enough people can be left to answer: of the plain
+// lists, and of each set, which agree each for itself. Where groups take part
+// nobody can tell.
 func (req *Requirement) enough(requester string) bool {
-	finite, people := req.Users != nil, slices.Clone(req.Users)
-	for _, s := range req.Approvers {
-		all, known := (Approvers{Users: s.Users, Groups: s.Groups}).people(s.Escalation)
-		if !known {
-			continue
+	left := func(people []string) bool {
+		n := len(people)
+		if req.ExcludeRequester && slices.Contains(people, requester) {
+			n--
 		}
-		if finite {
-			people = slices.DeleteFunc(people, func(u string) bool { return !slices.Contains(all, u) })
-		} else {
-			finite, people = true, all
-		}
+		return n >= req.quorum()
 	}
-	if req.ExcludeRequester {
-		people = slices.DeleteFunc(people, func(u string) bool { return u == requester })
+	if req.Users != nil && !left(req.Users) {
+		return false
 	}
-	return !finite || len(people) >= req.quorum()
+	return !slices.ContainsFunc(req.Approvers, func(s ApproverSet) bool {
+		people, known := (Approvers{Users: s.Users, Groups: s.Groups}).people(s.Escalation)
+		return known && !left(people)
+	})
 }
 
 // handling is how the rules that match want a call to be treated, whoever

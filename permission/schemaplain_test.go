@@ -134,6 +134,19 @@ func TestPlainSchemas(t *testing.T) {
 		{`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"format": "date"}}}`, `{"a": "x"}`, false, false},
 		{`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"items": [{"type": "string"}]}}}`, `{"a": [1]}`, false, false},
 		{`{"properties": {"a": {"type": "integer"}}}`, `{"a": 1.0}`, true, false}, // an integer, says the library
+		{`{"properties": {"a": {"minItems": 2}}}`, `{"a": [1]}`, true, false},
+		{`{"properties": {"a": {"minItems": 2}}}`, `{"a": [1, 2]}`, true, true},
+		{`{"properties": {"a": {"maxItems": 1}}}`, `{"a": [1, 2]}`, true, false},
+		{`{"properties": {"a": {"maxItems": 1}}}`, `{"a": [1]}`, true, true},
+		{`{"properties": {"a": {"minLength": 2}}}`, `{"a": "é"}`, true, false},
+		{`{"properties": {"a": {"minLength": 2}}}`, `{"a": "éa"}`, true, true},
+		{`{"properties": {"a": {"maxLength": 2}}}`, `{"a": "éaa"}`, true, false},
+		{`{"properties": {"a": {"maxLength": 2}}}`, `{"a": "éé"}`, true, true},
+		{`{"properties": {"a": {"enum": ["x"]}}}`, `{"a": "y"}`, true, false},
+		{`{"properties": {"a": {"enum": ["x", 1]}}}`, `{"a": 1}`, true, false}, // allowed, says the library
+		{`{"properties": {"a": {"items": {"type": "string"}}}}`, `{"a": ["x", 1]}`, true, false},
+		{`{"properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}}`, `{"a": 1, "b": 1}`, true, false},
+		{`{"properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}}`, `{"a": 1, "b": "x"}`, true, true},
 	} {
 		compiled, err := compileSchema([]byte(c.schema))
 		if err != nil {

@@ -1,0 +1,111 @@
+package permission_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// A question that nobody, or too few, could settle is not put.
+func TestEnoughPeople(t *testing.T) {
+	later := func(users ...string) []permission.Escalation {
+		return []permission.Escalation{{After: time.Minute, To: permission.Approvers{Users: users}}}
+	}
+	ask := func(name string, quorum int, users []string, escalation []permission.Escalation) permission.Rule {
+		return permission.Rule{Name: name, Tools: []string{"t"}, Behavior: message.BehaviorAsk, Quorum: quorum, Escalation: escalation,
+			Approvers: permission.Approvers{Users: users}}
+	}
+	excluding := func(r permission.Rule) permission.Rule { r.Approvers.ExcludeRequester = true; return r }
+	two := ask("any-two", 2, nil, nil)
+	group := permission.Rule{Name: "group", Tools: []string{"t"}, Behavior: message.BehaviorAsk, Quorum: 2, Approvers: permission.Approvers{Groups: []string{"g"}}}
+	for _, tc := range []struct {
+		name  string
+		rules []permission.Rule
+		want  message.Behavior
+		says  string
+	}{
+		{"one of one", []permission.Rule{ask("a", 0, []string{"ann"}, nil)}, "ask", ""},
+		{"the requester alone", []permission.Rule{excluding(ask("a", 0, []string{"ann"}, nil))}, "deny", "too few people"},
+		{"one beside the requester", []permission.Rule{excluding(ask("a", 0, []string{"ann", "bob"}, nil))}, "ask", ""},
+		{"two of two", []permission.Rule{ask("a", 0, []string{"ann", "bob"}, nil), two}, "ask", ""},
+		{"two of one", []permission.Rule{ask("a", 0, []string{"bob"}, nil), two}, "deny", "too few people"},
+		{"two of two, of whom one asks", []permission.Rule{excluding(ask("a", 0, []string{"ann", "bob"}, nil)), two}, "deny", "too few people"},
+		{"nobody on both lists", []permission.Rule{ask("a", 0, []string{"ann"}, nil), ask("b", 0, []string{"bob"}, nil)}, "deny", "accepted by all"},
+		{"each part by itself", []permission.Rule{ask("a", 0, []string{"ann"}, later("zoe")), ask("b", 0, []string{"bob"}, later("yan"))}, "ask", ""},
+		{"a list and a set by themselves", []permission.Rule{ask("a", 0, []string{"ann"}, nil), ask("b", 0, []string{"bob"}, later("yan"))}, "ask", ""},
+		{"a set that is too small", []permission.Rule{ask("a", 0, []string{"ann"}, later("bob")), ask("b", 3, []string{"bob", "cid", "dan"}, nil)}, "deny", "too few people"},
+		{"escalation makes them enough", []permission.Rule{ask("a", 0, []string{"ann"}, later("bob")), two}, "ask", ""},
+		{"of groups nobody can tell", []permission.Rule{excluding(group)}, "ask", ""},
+	} {
+		b, err := permission.Compile(permission.Policy{Rules: tc.rules}, everything())
+		if err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+			continue
+		}
+		d := b.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(`{}`), Caller: permission.Caller{User: "ann"}})
+		if d.Behavior != tc.want || !strings.Contains(d.Message, tc.says) {
+			t.Errorf("%s: %s (%s), want %s", tc.name, d.Behavior, d.Message, tc.want)
+		}
+	}
+}
+
+// Whatever asks because it failed lets nothing be remembered, and one rule that
+// keeps editors out is enough.
+func TestWhatOneRuleForbids(t *testing.T) {
+	b := load(t, everything(), `version: 1
+name: x
+rules:
+  - {name: remembers, tool: t, behavior: ask, remember: {ttl: 1h}}
+  - {name: fails, tool: t, behavior: ask, when: args.n == 1, remember: {ttl: 1h}}
+  - {name: keeps-editors-out, tool: t, behavior: ask, when: "has(args.n)", approvers: {exclude_editor: true}}
+  - {name: zz-last, tool: t, behavior: ask, when: "has(args.n)", remember: {ttl: 1h}}
+`)
+	if d := decide(b, "", `{}`); d.Behavior != message.BehaviorAsk || d.Requirement.Remember != nil || len(d.Errors) != 1 {
+		t.Errorf("a rule that failed lets %+v be remembered, errors %v", d.Requirement.Remember, d.Errors)
+	}
+	if d := decide(b, "", `{"n": 2}`); !d.Requirement.ExcludeEditor {
+		t.Errorf("requirement %+v", d.Requirement)
+	}
+}
+
+// An allow rule that failed does not match, and so routes nothing.
+func TestFailedAllowRoutesNothing(t *testing.T) {
+	b := load(t, everything(), `version: 1
+name: x
+rules:
+  - {name: fails, tool: t, behavior: allow, when: args.n == 1, executor: {subject: exec.a, timeout: 1s}, redact: [args.x]}
+  - {name: routes, tool: t, behavior: allow, executor: {subject: exec.b}}
+`)
+	d := decide(b, "", `{}`)
+	if d.Behavior != message.BehaviorAllow || d.Executor != (permission.Executor{Subject: "exec.b"}) || len(d.Redact) != 1 {
+		t.Errorf("%s (%s) on %+v, hides %v", d.Behavior, d.Reason, d.Executor, d.Redact)
+	}
+}
+
+// Defaults of a file do not reach rules for which they make no sense.
+func TestDefaultsThatDoNotFit(t *testing.T) {
+	b := load(t, everything(), `version: 1
+name: x
+defaults: {enforcement: audit, on_expiry: escalate, expiry: 1h}
+rules:
+  - {name: locked, tool: t, behavior: deny, when: args.n == 1, locked: true}
+  - {name: watched, tool: t, behavior: deny, when: args.n == 2}
+  - {name: asks, tool: t, behavior: ask, when: args.n == 3, enforcement: enforce}
+  - {name: escalates, tool: t, behavior: ask, when: args.n == 4, enforcement: enforce, escalation: [{after: 1m, to: {users: [ann]}}], approvers: {users: [bob]}}
+`)
+	for input, want := range map[string]message.Behavior{`{"n": 1}`: "deny", `{"n": 2}`: "ask", `{"n": 3}`: "ask"} {
+		if d := decide(b, "", input); d.Behavior != want || (d.Rule == "locked") != (want == "deny") {
+			t.Errorf("%s: %s by %q, want %s", input, d.Behavior, d.Rule, want)
+		}
+	}
+	if d := decide(b, "", `{"n": 3}`); d.Requirement.OnExpiry == permission.OnExpiryEscalate {
+		t.Error("a rule that nobody takes over escalates")
+	}
+	if d := decide(b, "", `{"n": 4}`); d.Requirement.OnExpiry != permission.OnExpiryEscalate {
+		t.Errorf("on expiry %q", d.Requirement.OnExpiry)
+	}
+}
