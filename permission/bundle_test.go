@@ -155,6 +155,11 @@ func TestSeveralFiles(t *testing.T) {
 	if _, err := permission.Parse(); err == nil {
 		t.Error("no files are a policy")
 	}
+	plain := file("a", "", "{name: x, tool_name: t, behavior: ask}")
+	marked := permission.File{Name: "a", Data: []byte("\ufeff" + strings.ReplaceAll(string(plain.Data), "\n", "\r\n"))}
+	if a, b := load(t, permission.Options{}, string(plain.Data)), load(t, permission.Options{}, string(marked.Data)); a.Hash() != b.Hash() {
+		t.Error("a byte order mark and CR LF make another policy")
+	}
 	if _, err := permission.Parse(permission.File{Name: "big", Data: make([]byte, permission.MaxFileBytes+1)}); err == nil {
 		t.Error("a file of more than 1 MiB is accepted")
 	}

@@ -58,8 +58,9 @@ func parseFiles(files []File) (Policy, problems) {
 }
 
 func parseFile(f File, found *problems) (filePolicy, bool) {
-	// The YAML library miscounts lines that end in CR LF.
-	f.Data = bytes.ReplaceAll(f.Data, []byte("\r\n"), []byte("\n"))
+	// Some editors begin a file with a byte order mark, and the YAML library
+	// miscounts lines that end in CR LF.
+	f.Data = bytes.ReplaceAll(bytes.TrimPrefix(f.Data, []byte("\ufeff")), []byte("\r\n"), []byte("\n"))
 	body, ok := parseYAML(f, found)
 	if !ok {
 		return filePolicy{}, false
@@ -86,13 +87,19 @@ func parseYAML(f File, found *problems) (body ast.Node, ok bool) {
 		return nil, fail(0, 0, "is longer than 1 MiB", "split it")
 	case !utf8.Valid(f.Data):
 		return nil, fail(0, 0, "is not UTF-8", "")
-	case bytes.ContainsRune(f.Data, '\r'):
-		return nil, fail(bytes.Count(f.Data[:bytes.IndexByte(f.Data, '\r')], []byte("\n"))+1, 1,
-			"contains a carriage return, behind which a terminal hides text", "end lines with LF or CR LF")
+	}
+	if at := bytes.IndexFunc(f.Data, misleading); at >= 0 {
+		c, _ := utf8.DecodeRune(f.Data[at:])
+		line := bytes.Count(f.Data[:at], []byte("\n")) + 1
+		if c == '\r' {
+			return nil, fail(line, 1, "contains a carriage return, behind which a terminal hides text", "end lines with LF or CR LF")
+		}
+		return nil, fail(line, 1, fmt.Sprintf("contains the character %U, with which a text does not look like what it is", c),
+			fmt.Sprintf(`write it as "\u%04X", in double quotes`, c))
 	}
 	tokens := lexer.Tokenize(string(f.Data))
-	if t := tooDeep(tokens); t != nil {
-		return nil, fail(t.Position.Line, t.Position.Column, "is nested too deeply", "rule files have at most 32 levels")
+	if t, msg, hint := badShape(tokens); t != nil {
+		return nil, fail(t.Position.Line, t.Position.Column, msg, hint)
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	var ye yaml.Error

@@ -28,6 +28,19 @@ func shorten(s string, n int) string {
 // oneLine replaces every run of white space by one space.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
+// misleading reports whether a character in a file makes it look like something
+// else: control characters, which terminals obey, those that turn the direction
+// of text, and separators of lines that are none in YAML.
+func misleading(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t':
+		return false
+	case unicode.Is(unicode.Cc, r), r == '\u2028', r == '\u2029', r == '\ufeff', unicode.Is(unicode.Bidi_Control, r):
+		return true
+	}
+	return false
+}
+
 // visible writes out what a person could not see, or would see as something
 // else: control and format characters (bidirectional overrides above all) and
 // broken UTF-8. Newlines and tabs stay.

@@ -3,6 +3,7 @@ package permission
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -176,13 +177,19 @@ func (d *fileReader) integer(n ast.Node, field string, low int) int {
 		d.fault(n, field, "is "+nodeName(n)+", want a whole number", "")
 		return 0
 	}
-	v, err := strconv.Atoi(fmt.Sprint(i.Value))
-	if err != nil || v < low || v > maxInteger {
-		d.fault(n, field, fmt.Sprintf("is %v, want a whole number from %d to %d", i.Value, low, maxInteger), "")
+	v, err := strconv.Atoi(i.GetToken().Value)
+	if err != nil || v < low || v > maxInteger || !plainNumber(i) {
+		d.fault(n, field, fmt.Sprintf("is %s, want a whole number from %d to %d", i.GetToken().Value, low, maxInteger), "")
 		return 0
 	}
 	return v
 }
+
+var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+
+// plainNumber reports whether an integer is written as all programs read it:
+// 010 is eight to some and ten to others, 1_0 a text to some.
+func plainNumber(n *ast.IntegerNode) bool { return decimal.MatchString(n.GetToken().Value) }
 
 // maxInteger bounds the numbers of people, uses and tries in a rule file.
 const maxInteger = 1_000_000
@@ -193,8 +200,8 @@ func (d *fileReader) duration(n ast.Node, field string) time.Duration {
 		return 0
 	}
 	t, err := time.ParseDuration(s)
-	if err != nil || t <= 0 || t > maxExpiry {
-		d.fault(n, field, quoted(s)+" is no time between 0 and one year", "write for example 90s, 15m or 24h")
+	if err != nil || t < time.Millisecond || t > maxExpiry {
+		d.fault(n, field, quoted(s)+" is no time between 1ms and one year", "write for example 90s, 15m or 24h")
 		return 0
 	}
 	return t

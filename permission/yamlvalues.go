@@ -1,12 +1,12 @@
 package permission
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 )
@@ -17,7 +17,7 @@ import (
 type versionDoc int
 
 func (v *versionDoc) readNode(d *fileReader, n ast.Node, field string) {
-	if i, ok := n.(*ast.IntegerNode); !ok || fmt.Sprint(i.Value) != "1" {
+	if i, ok := n.(*ast.IntegerNode); !ok || i.GetToken().Value != "1" {
 		d.fault(n, field, "is not 1", "this program reads version 1")
 		return
 	}
@@ -97,6 +97,10 @@ func (d *fileReader) value(n ast.Node, field string) (any, bool) {
 	case *ast.BoolNode:
 		return v.Value, true
 	case *ast.IntegerNode:
+		if !plainNumber(v) {
+			d.fault(n, field, "is "+v.GetToken().Value+", which not all programs read alike", "write it with the digits 0 to 9 and no leading 0")
+			return nil, false
+		}
 		return v.Value, true
 	case *ast.FloatNode:
 		if math.IsInf(v.Value, 0) || math.IsNaN(v.Value) {
@@ -104,6 +108,10 @@ func (d *fileReader) value(n ast.Node, field string) (any, bool) {
 		}
 		return v.Value, true
 	case *ast.StringNode, *ast.LiteralNode:
+		if t := n.GetToken(); t.Type == token.StringType && decimal.MatchString(t.Value) {
+			d.fault(n, field, "is a number of more than 64 bits", "put it in quotes if it is a text, or give the arguments as JSON text: input")
+			return nil, false
+		}
 		return d.text(n, field)
 	case *ast.SequenceNode:
 		return d.values(v, field)

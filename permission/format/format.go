@@ -38,7 +38,7 @@ func Source(name string, data []byte) (out []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	text := strings.ReplaceAll(string(data), "\r\n", "\n")
+	text := strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n")
 	file, err := parser.ParseBytes([]byte(text), 0)
 	if err != nil {
 		return nil, fmt.Errorf("format %s: %w", name, err)

@@ -85,6 +85,15 @@ func TestRefusesWhatDoesNotLoad(t *testing.T) {
 	}
 }
 
+// A byte order mark and CR LF are gone afterwards, and nothing else.
+func TestOddLineEnds(t *testing.T) {
+	const text = "version: 1\nname: x\nrules:\n  - name: a\n    tool: t\n    behavior: deny\n"
+	out, err := format.Source("x.yaml", []byte("\ufeff"+strings.ReplaceAll(text, "\n", "\r\n")))
+	if err != nil || string(out) != text {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
 func TestPolicy(t *testing.T) {
 	content := "git status:*"
 	p := permission.Policy{Mode: permission.ModeAcceptEdits, Rules: []permission.Rule{

@@ -38,7 +38,7 @@ func code(s string) string { return "`" + cell(s) + "`" }
 
 // sections are the parts of a rule file, by the beginning of the paths.
 var sections = []struct{ prefix, title, text string }{
-	{"", "The file", "YAML, one document, at most 1 MiB. Unknown keys, keys that are given twice, anchors and tags refuse the file."},
+	{"", "The file", "YAML, one document, at most 1 MiB. Unknown keys, keys that are given twice, anchors and tags refuse the file. So do control characters and those that turn the direction of text, which a text has as \"\\u202E\", and numbers that are not read alike everywhere, such as 010."},
 	{"defaults.", "defaults", "They hold for the rules of the same file."},
 	{"rules[].", "A rule", "A key that the engine does not carry out is a load error that says so; it is never passed over."},
 	{"tests[].", "A test", "A call and what must come out. Tests decide nothing; `askance policy test` runs them."},
