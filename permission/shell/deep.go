@@ -31,6 +31,12 @@ func (x *extractor) deep(node syntax.Node, via []string, piped bool) {
 			if n.Name != nil && n.Stmt.Cmd == nil { // coproc sh <f runs sh
 				x.nested(&syntax.CallExpr{Args: []*syntax.Word{n.Name}}, n.Stmt, x.via(via, path), in)
 			}
+		case *syntax.WordIter:
+			for _, w := range n.Items { // for x in 'a[$(rm y)]'; do ((x)); done
+				if text := x.word(w).result().Text; strings.Contains(text, "$(") || strings.Contains(text, "`") {
+					x.crude(text)
+				}
+			}
 		default:
 			if evaluatedTwice(n) {
 				x.crude(strings.TrimLeft(x.source(n), "$("))

@@ -41,7 +41,9 @@
 // control flow and functions, behind env, sudo, xargs, find -exec, sh -c, eval
 // and others, in text for other shells, in what pagers, editors, aliases and
 // scripts of sed are told to run, and what sh alone would run. Options may stand
-// in another order or clustered, and before a sub-command. Behind a program or a
+// in another order or clustered, and before a sub-command; a program may carry
+// a version, another case or .exe, and have the other names that it is known by:
+// git-push, docker container rm, kubectl delete ns, npm pub. Behind a program or a
 // sub-command that is not known any argument may be the command. Where the line
 // is not known before it runs, a text that is piped or read into a shell
 // included, [Pattern.Matches] returns an [ErrUnclear].

@@ -259,6 +259,9 @@ func (x *extractor) command(c *syntax.CallExpr, redirs []*syntax.Redirect, offse
 		if w := x.input(r); w != nil {
 			cmd.input = append(cmd.input, *w)
 		}
+		if r.Op == syntax.RdrIn && r.Word != nil {
+			cmd.files = append(cmd.files, x.word(r.Word).result())
+		}
 	}
 	if c == nil {
 		return cmd, nil
@@ -272,13 +275,13 @@ func (x *extractor) command(c *syntax.CallExpr, redirs []*syntax.Redirect, offse
 	return cmd, why
 }
 
-// program is the name of the program without its folder; false if it is not
+// program is the name of the program as it is called; false if it is not
 // known before the line runs.
 func (c *Command) program() (string, bool) {
 	if len(c.Argv) == 0 || !c.Argv[0].Fixed {
 		return "", false
 	}
-	return base(c.Argv[0].Text), true
+	return called(c.Argv[0].Text), true
 }
 
 // base is a path's last element.

@@ -16,11 +16,37 @@ func (x *extractor) handed(text string) {
 	x.possible(text)
 }
 
+// aside looks at what stands behind = or : in an argument. In code, {s+=$2}, it
+// is no command, so that a program that is not known says nothing.
+func (x *extractor) aside(w Word, value string) {
+	nested := len(x.line.Nested)
+	x.setTo(w, value)
+	x.line.Nested = slices.DeleteFunc(x.line.Nested, func(c Command) bool {
+		nested--
+		return nested < 0 && len(c.Argv) > 0 && !c.Argv[0].Fixed && c.Argv[0].head == ""
+	})
+}
+
+// setTo takes a value for such a text. Of one that is not known only the words
+// are looked at.
+func (x *extractor) setTo(w Word, value string) {
+	if w.Fixed {
+		x.handed(value)
+	} else {
+		x.crude(value)
+	}
+}
+
 // possible reads a text that may be one for a shell. That it is none says
 // nothing.
 func (x *extractor) possible(text string) {
-	if !strings.ContainsAny(text, " \t\n;&|'\"\\$`") {
+	text = strings.TrimLeft(text, "!^%@+:~| ") // !rm x
+	text = strings.ReplaceAll(text, "% ", " ") // a blank to git's ext::
+	if !isText(text) {
 		return
+	}
+	if strings.Contains(text, `\`) { // \write18{rm x}
+		x.crude(text)
 	}
 	found := x.inner(text, 0, false)
 	unclear := found.unclear
@@ -32,6 +58,23 @@ func (x *extractor) possible(text string) {
 	}
 	x.take(found, []string{"a text"})
 }
+
+// crude splits a text at everything that can stand between words.
+func (x *extractor) crude(text string) {
+	fields := strings.FieldsFunc(text, func(r rune) bool {
+		return r <= ' ' || strings.ContainsRune(":=;&|()<>{}[],`'\"\\$!^", r)
+	})
+	words := make([]Word, len(fields))
+	for i, f := range fields {
+		words[i] = Word{Text: f, Fixed: true}
+	}
+	if len(words) > 0 {
+		x.line.crude = append(x.line.crude, words)
+	}
+}
+
+// isText says whether something looks like more than one word to a shell.
+func isText(s string) bool { return strings.ContainsAny(s, " \t\n;&|'\"\\$`") }
 
 // assigned gives the NAME=value of an assignment as the program gets it.
 func (x *extractor) assigned(a *syntax.Assign) []Word {
@@ -67,11 +110,7 @@ func (x *extractor) assignment(name string, value *syntax.Word) Word {
 // editor, or settings of git.
 func (x *extractor) setting(w Word, offset int) {
 	name, value, _ := strings.Cut(w.Text, "=")
-	if w.Fixed {
-		x.handed(value)
-	} else {
-		x.crude(value)
-	}
+	x.setTo(w, value)
 	if strings.HasPrefix(name, "GIT_CONFIG") && name != "GIT_CONFIG_NOSYSTEM" && value != "/dev/null" {
 		x.unclear(CodeAssignment, offset, name+" sets what git runs")
 	}
@@ -96,7 +135,11 @@ func (x *extractor) options(cmd Command) {
 		}
 		if name == "fd" || name == "fdfind" { // all that follows is the command
 			argv := cmd.Argv[i+1:]
-			if _, value, given := strings.Cut(w.Text, "="); given {
+			_, value, given := strings.Cut(w.Text, "=")
+			if at := strings.IndexAny(w.Text, "xX"); cluster(w.Text) && !given && at+1 < len(w.Text) { // fd -xrm
+				value, given = w.Text[at+1:], true
+			}
+			if given {
 				argv = append([]Word{{Text: value, Fixed: true}}, argv...)
 			}
 			x.behind(cmd, argv, name)
@@ -155,35 +198,4 @@ func (p program) used(args []Word) []program {
 		}
 	}
 	return entries
-}
-
-// code says so where a program runs a text that it reads, and nobody knows.
-func (x *extractor) code(cmd Command, name string) {
-	if cmd.piped && readsCode(name, cmd.Argv[1:]) {
-		x.unclear(CodeExpansion, cmd.Offset, name+" runs what it reads")
-	}
-}
-
-// device says whether a path may stand for what a program reads: /dev/stdin.
-func device(path string) bool {
-	return strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")
-}
-
-func readsCode(name string, args []Word) bool {
-	files := 0
-	for _, a := range args {
-		if a.Fixed && shells[base(a.Text)] { // ssh host sh, docker exec -i c sh
-			return true
-		}
-		if !a.Fixed || a.Text != "-" && !strings.HasPrefix(a.Text, "-") && !device(a.Text) {
-			files++
-		}
-	}
-	switch {
-	case schedules[name], readsCommands[name]:
-		return true
-	case name == "ssh":
-		return files <= 1
-	}
-	return interpreters[name] && name != "awk" && files == 0
 }

@@ -60,6 +60,7 @@ type Command struct {
 	piped    bool   // it reads what another command writes, or a file
 	input    []Word // texts that it reads: <<EOF and <<<
 	assigned []Word // Assigns, as the program gets them
+	files    []Word // files that it reads: <file
 }
 
 // Word is one word of a command.

@@ -74,7 +74,7 @@ func (p *Pattern) about(c *Command) answer {
 	}
 	start := maybe
 	if len(p.tokens) > 0 {
-		start = sameStart(p.tokens, c.Argv)
+		start = sameStart(p.tokens, c.reading())
 	}
 	switch {
 	case p.begins() && start == yes:
@@ -96,6 +96,15 @@ func (p *Pattern) about(c *Command) answer {
 	return no
 }
 
+// reading are the words of the command, with the files that it reads for one
+// that would get them as arguments: cat <x is cat x.
+func (c *Command) reading() []Word {
+	if name, ok := c.program(); len(c.files) > 0 && ok && anyOrder[name] {
+		return append(slices.Clip(c.Argv), c.files...)
+	}
+	return c.Argv
+}
+
 // joined matches the words with one blank between them, with the program as
 // written and without its folder; quoted if the pattern has quotes.
 func (p *Pattern) joined(c *Command) bool {
@@ -114,13 +123,24 @@ func (p *Pattern) within(words []Word) bool {
 		return false
 	}
 	const window = 64 // words that are looked at from each possible beginning
+	letter := initial(p.tokens[0])
 	for i, w := range words {
-		if w.Fixed && base(w.Text) == base(p.tokens[0]) {
-			c := Command{Argv: words[i:min(i+window, len(words))]}
-			if p.about(&c) == yes {
-				return true
-			}
+		w.Text = strings.TrimLeft(w.Text, "!^%@+") // !rm to vim, ^rm to nu
+		if !w.Fixed || initial(w.Text) != letter || !mayName(p.tokens[0], w.Text) {
+			continue
+		}
+		c := Command{Argv: words[i:min(i+window, len(words))]}
+		if w.Text != words[i].Text {
+			c.Argv = append([]Word{w}, c.Argv[1:]...)
+		}
+		if p.about(&c) == yes {
+			return true
 		}
 	}
 	return false
+}
+
+// mayName says whether a word can name the program, in some spelling.
+func mayName(token, word string) bool {
+	return sameProgram(spell([]Word{{Text: token, Fixed: true}})[0].Text, spell([]Word{{Text: word, Fixed: true}})[0].Text)
 }

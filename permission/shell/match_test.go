@@ -151,7 +151,8 @@ func TestMatches(t *testing.T) {
 		{`a\*b`, "echo 'a*b'", hit},
 		{"make", "cmake .", hit},
 		{"npm install", "cd x; npm  install", hit},
-		{"npm install", "npm i", miss},
+		{"npm install", "npm i", hit},
+		{"npm install", "npm init", miss},
 		// Nobody knows.
 		{"rm:*", "$X y", cloud},
 		{"rm:*", "r$X y", cloud},

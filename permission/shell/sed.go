@@ -158,6 +158,11 @@ func (x *extractor) sed(cmd Command) {
 		return
 	}
 	scripts, ok := sedScripts(args)
+	if scriptFromInput(args) {
+		for _, w := range cmd.input {
+			scripts = append(scripts, w.Text)
+		}
+	}
 	if !ok {
 		for _, w := range args {
 			scripts = append(scripts, w.Text)

@@ -12,40 +12,53 @@ func sameStart(tokens []string, argv []Word) answer {
 	if !argv[0].Fixed {
 		return argv[0].mayBe(tokens[0])
 	}
-	if argv[0].Text != tokens[0] && base(argv[0].Text) != base(tokens[0]) {
+	if initial(argv[0].Text) != initial(tokens[0]) {
+		return no // the usual case, at little cost
+	}
+	want, have := spell(fixed(tokens)), spell(argv)
+	if !sameProgram(want[0].Text, have[0].Text) {
 		return no
 	}
-	if strings.Contains(tokens[0], "/") && strings.Contains(argv[0].Text, "/") && argv[0].Text != tokens[0] {
-		return no // both name a folder, and not the same
-	}
-	if len(tokens) == 1 {
+	if len(want) == 1 {
 		return yes
 	}
-	best := inOrder(tokens[1:], argv[1:])
+	best := inOrder(want[1:], have[1:])
 	if best == yes {
 		return yes
 	}
-	return max(best, normal(base(tokens[0]), tokens[1:], argv[1:]))
+	program := unversioned(called(want[0].Text))
+	asWritten := func(_ string, args []Word) []Word { return args }
+	best = max(best, normal(program, want[1:], have[1:], canonical))
+	return max(best, normal(program, want[1:], have[1:], asWritten))
+}
+
+// initial is the first letter of a program's name, in lower case. All names of
+// one program have the same.
+func initial(program string) byte {
+	if name := base(program); name != "" {
+		return name[0] | 0x20
+	}
+	return 0
 }
 
 // mayBe says whether the first argument that a word stands for, if it stands
 // for any, can be the token.
 func (w Word) mayBe(token string) answer {
-	if strings.HasPrefix(token, w.head) || strings.Contains(w.Text, "/") {
+	if len(w.head) <= len(token) && strings.EqualFold(token[:len(w.head)], w.head) || strings.Contains(w.Text, "/") {
 		return maybe
 	}
 	return no
 }
 
 // inOrder compares word by word.
-func inOrder(tokens []string, args []Word) answer {
+func inOrder(tokens, args []Word) answer {
 	for i, t := range tokens {
 		switch {
 		case i == len(args):
 			return no
 		case !args[i].Fixed:
-			return args[i].mayBe(t)
-		case args[i].Text != t:
+			return args[i].mayBe(t.Text)
+		case args[i].Text != t.Text:
 			return no
 		}
 	}
@@ -65,7 +78,7 @@ type parts struct {
 func split(program string, args []Word) parts {
 	p := parts{unknown: -1}
 	option, ended := false, false
-	for _, a := range canonical(program, args) {
+	for _, a := range args {
 		switch {
 		case !a.Fixed:
 			if p.unknown < 0 {
@@ -86,82 +99,23 @@ func split(program string, args []Word) parts {
 	return p
 }
 
-// canonical writes arguments of the same meaning in the same way, of programs
-// that are often denied with them: kill -s KILL is kill -9, git push +main is
-// git push -f main, and git branch -d -f is git branch -D.
-func canonical(program string, args []Word) []Word {
-	switch program {
-	case "kill", "pkill", "killall":
-		return signals(args)
-	case "git":
-		for _, a := range args {
-			switch a.Text {
-			case "push":
-				return forced(args)
-			case "branch":
-				return deleted(args)
-			}
-		}
-	}
-	return args
-}
-
-func signals(args []Word) []Word {
-	var out []Word
-	for i := 0; i < len(args); i++ {
-		a := args[i]
-		if (a.Text == "-s" || a.Text == "-n" || a.Text == "--signal") && i+1 < len(args) && args[i+1].Fixed {
-			i++
-			a.Text = "-" + args[i].Text
-		}
-		if value, ok := strings.CutPrefix(a.Text, "--signal="); ok {
-			a.Text = "-" + value
-		}
-		if name, ok := strings.CutPrefix(a.Text, "-"); ok && strings.TrimPrefix(strings.ToUpper(name), "SIG") == "KILL" {
-			a.Text = "-9"
-		}
-		out = append(out, a)
-	}
-	return out
-}
-
-func forced(args []Word) []Word {
-	if slices.ContainsFunc(args, func(a Word) bool { return a.Fixed && strings.HasPrefix(a.Text, "+") }) {
-		return append(slices.Clip(args), Word{Text: "-f", Fixed: true})
-	}
-	return args
-}
-
-func deleted(args []Word) []Word {
-	has := func(letter byte, long string) bool {
-		return slices.ContainsFunc(args, func(a Word) bool {
-			return cluster(a.Text) && strings.IndexByte(a.Text, letter) > 0 || len(a.Text) > 3 && strings.HasPrefix(long, a.Text)
-		})
-	}
-	if has('d', "--delete") && has('f', "--force") {
-		return append(slices.Clip(args), Word{Text: "-D", Fixed: true})
-	}
-	return args
-}
-
 func (p *parts) add(program, option string) {
 	name, _, _ := strings.Cut(option, "=")
-	if strings.HasPrefix(name, "--") || programs[program].whole {
+	if strings.HasPrefix(name, "--") || programs[program].whole || oneDash[program] {
 		p.long = append(p.long, "-"+strings.TrimLeft(name, "-"))
 		return
 	}
 	p.letters += option[1:]
 }
 
-// normal compares without the order.
-func normal(program string, tokens []string, args []Word) answer {
-	words := make([]Word, len(tokens))
-	for i, t := range tokens {
-		words[i] = Word{Text: t, Fixed: true}
-	}
-	want, have := split(program, words), split(program, args)
+// oneDash are programs whose long options begin with one dash or two.
+var oneDash = set("terraform tofu packer vault consul nomad")
+
+// normal compares without the order, in the form that form gives.
+func normal(program string, tokens, args []Word, form func(string, []Word) []Word) answer {
+	want, have := split(program, form(program, tokens)), split(program, form(program, args))
 	options := have.hasOptions(program, want)
-	operands := have.hasOperands(want.operands)
+	operands := have.hasOperands(program, want)
 	if options && operands == yes {
 		return yes
 	}
@@ -219,33 +173,56 @@ func (p parts) given(long string) bool {
 	return false
 }
 
-// hasOperands says whether the operands begin with the wanted ones. Operands
-// right after an option may be its value and are then left out.
-func (p parts) hasOperands(want []string) answer {
-	if len(want) == 0 {
+// hasOperands says whether the operands begin with the wanted ones, or with the
+// options between them. Operands right after an option may be its value and are
+// then left out. If the first wanted one stands behind an option, it may do so
+// anywhere: curl x -X POST.
+func (p parts) hasOperands(program string, want parts) answer {
+	if len(want.operands) == 0 {
 		return yes
 	}
-	best := no
+	if anyOrder[program] {
+		return p.holds(program, want.operands)
+	}
+	best, leading := no, true
 	for i := range len(p.operands) + 1 {
-		switch p.from(i, want) {
-		case yes:
-			return yes
-		case maybe:
-			best = maybe
+		behind := i < len(p.operands) && p.before[i]
+		if leading || want.before[0] && behind {
+			if best = max(best, p.from(program, i, want.operands)); best == yes {
+				return yes
+			}
 		}
-		if i == len(p.operands) || !p.before[i] {
-			break
-		}
+		leading = leading && behind
 	}
 	return best
 }
 
-func (p parts) from(i int, want []string) answer {
-	for j, w := range want {
-		if p.unknown >= 0 && i+j >= p.unknown {
+// from compares the operands from one on with the wanted ones.
+func (p parts) from(program string, i int, want []string) answer {
+	for first := i; len(want) > 0; i++ {
+		switch {
+		case p.unknown >= 0 && i >= p.unknown:
 			return maybe
+		case i >= len(p.operands):
+			return no
+		case sameOperand(program, p.operands[i], want[0]):
+			want = want[1:]
+		case i == first || !p.before[i]:
+			return no
 		}
-		if i+j >= len(p.operands) || p.operands[i+j] != w {
+	}
+	return yes
+}
+
+// anyOrder are programs to which the order of their operands means nothing.
+var anyOrder = set("rm rmdir unlink shred cat head tail less more touch mkdir dd chattr")
+
+func (p parts) holds(program string, want []string) answer {
+	for _, w := range want {
+		if !slices.ContainsFunc(p.operands, func(have string) bool { return sameOperand(program, have, w) }) {
+			if p.unknown >= 0 {
+				return maybe
+			}
 			return no
 		}
 	}
@@ -259,6 +236,17 @@ var synonyms = map[string]map[string]string{
 	"rm":    {"recursive": "r", "R": "r", "force": "f"},
 	"cp":    {"recursive": "r", "R": "r", "force": "f", "archive": "a"},
 	"chmod": {"recursive": "R"}, "chown": {"recursive": "R"}, "chgrp": {"recursive": "R"},
-	"git":  {"force": "f", "force-with-lease": "f", "delete": "d", "all": "a", "no-verify": "n"},
-	"kill": {"KILL": "9", "SIGKILL": "9"},
+	"git":      {"force": "f", "force-with-lease": "f", "delete": "d", "all": "a", "no-verify": "n"},
+	"kill":     {"KILL": "9", "SIGKILL": "9"},
+	"curl":     {"request": "X", "data": "d", "output": "o", "upload-file": "T", "form": "F", "header": "H", "user": "u", "remote-name": "O", "insecure": "k", "config": "K"},
+	"wget":     {"output-document": "O", "input-file": "i", "execute": "e"},
+	"tar":      {"extract": "x", "get": "x", "create": "c", "file": "f", "append": "r", "update": "u"},
+	"sed":      {"in-place": "i"},
+	"sort":     {"output": "o"},
+	"mysql":    {"execute": "e"},
+	"psql":     {"command": "c", "file": "f"},
+	"node":     {"eval": "e", "print": "p"},
+	"iptables": {"flush": "F", "delete": "D", "append": "A", "insert": "I", "policy": "P", "table": "t"},
+	"docker":   {"force": "f"}, "ln": {"force": "f", "symbolic": "s"}, "mv": {"force": "f"},
+	"kubectl": {"filename": "f", "namespace": "n", "output": "o"}, "npm": {"global": "g"},
 }

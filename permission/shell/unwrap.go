@@ -17,8 +17,10 @@ func (x *extractor) unwrap(cmd Command) {
 	name, ok := cmd.program()
 	if !ok {
 		x.guess(cmd.Argv[1:])
+		x.guess(cmd.input)
 		return
 	}
+	x.glued(cmd, name)
 	x.runners(cmd, name)
 	x.options(cmd)
 }
@@ -46,6 +48,11 @@ func (x *extractor) runners(cmd Command, name string) {
 				x.crude(w.Text)
 			}
 		}
+		for _, w := range cmd.input { // read x <<< 'a[$(rm y)]'
+			if strings.Contains(w.Text, "$(") || strings.Contains(w.Text, "`") {
+				x.crude(w.Text)
+			}
+		}
 		if !known(name) {
 			x.guess(cmd.Argv[1:])
 		}
@@ -55,10 +62,11 @@ func (x *extractor) runners(cmd Command, name string) {
 				x.crude(w.Text)
 			}
 		}
-		x.guess(cmd.Argv[1:])
+		x.guess(apart(valued[unversioned(name)], cmd.Argv[1:]))
 		x.code(cmd, name)
 	case name == "sed" || name == "gsed":
 		x.sed(cmd)
+		x.code(cmd, name)
 	case name == "git":
 		x.git(cmd)
 	case wraps(name):
@@ -69,6 +77,7 @@ func (x *extractor) runners(cmd Command, name string) {
 		x.code(cmd, name)
 	default:
 		x.guess(programs[name].beyond(cmd.Argv[1:]))
+		x.placed(cmd, name)
 	}
 }
 
@@ -104,13 +113,17 @@ func (x *extractor) behind(cmd Command, argv []Word, name string) {
 // not know, every argument may begin the command.
 func (x *extractor) wrapper(cmd Command, name string, w wrapper) {
 	rest, ok := w.skip(cmd.Argv[1:])
-	if !ok {
+	if !ok || len(rest) == 0 {
 		x.guess(cmd.Argv[1:])
+		x.code(cmd, name)
 		return
 	}
 	for _, a := range cmd.Argv[1 : len(cmd.Argv)-len(rest)] { // env EDITOR='rm x' git commit
 		if w.assigns && strings.Contains(a.Text, "=") {
 			x.setting(a, cmd.Offset)
+		}
+		if i := strings.IndexAny(a.Text, "|!"); i >= 0 { // strace -o '|rm x'
+			x.handed(a.Text[i+1:])
 		}
 	}
 	if name == "xargs" && len(rest) > 0 { // it adds what it reads
@@ -258,10 +271,13 @@ func (x *extractor) guess(words []Word) {
 	x.line.crude = append(x.line.crude, words)
 	for _, w := range words {
 		if i := strings.IndexAny(w.Text, "=:"); i >= 0 { // ProxyCommand=rm, EXEC:rm
-			x.handed(w.Text[i+1:])
+			x.aside(w, w.Text[i+1:])
 		}
-		if cluster(w.Text) { // env -S'rm x'
+		if cluster(w.Text) { // foo -c'rm x', foo -qc'rm x'
 			x.handed(w.Text[2:])
+			for i := 3; i < min(len(w.Text), 6) && isText(w.Text); i++ {
+				x.handed(w.Text[i:])
+			}
 		}
 		if !w.Fixed && strings.Contains(w.Text, "<(") { // make -f <(...)
 			x.unclear(CodeSubst, 0, "a program reads what another one writes")
@@ -269,19 +285,5 @@ func (x *extractor) guess(words []Word) {
 		if w.Fixed {
 			x.possible(strings.ReplaceAll(w.Text, `\_`, " ")) // a blank to env -S
 		}
-	}
-}
-
-// crude splits a text at everything that can stand between words.
-func (x *extractor) crude(text string) {
-	fields := strings.FieldsFunc(text, func(r rune) bool {
-		return r <= ' ' || strings.ContainsRune(":=;&|()<>{}[],`'\"\\$!", r)
-	})
-	words := make([]Word, len(fields))
-	for i, f := range fields {
-		words[i] = Word{Text: f, Fixed: true}
-	}
-	if len(words) > 0 {
-		x.line.crude = append(x.line.crude, words)
 	}
 }

@@ -35,6 +35,7 @@ type wordReader struct {
 	headed bool   // head is set
 	glob   bool
 	braces int
+	before string // the text before the first brace
 	why    []Reason
 }
 
@@ -48,6 +49,9 @@ func readWord(w *syntax.Word, raw string) *wordReader {
 	}
 	if r.braces > 0 && (strings.Contains(r.raw, ",") || strings.Contains(r.raw, "..")) {
 		r.because(CodeBraces, "the shell may make several words of "+clip(r.raw))
+		if !r.headed || len(r.before) < len(r.head) {
+			r.head, r.headed = r.before, true
+		}
 	} else {
 		r.braces = 0
 	}
@@ -152,8 +156,9 @@ func (r *wordReader) literal(s string) {
 				r.unknown(CodeExpansion, "~ stands for a folder")
 			}
 		case '{':
-			r.known()
-			r.braces++
+			if r.braces++; r.braces == 1 {
+				r.before = r.text.String()
+			}
 		}
 		r.text.WriteByte(s[i])
 	}

@@ -7,12 +7,13 @@ import (
 
 // wrapper is a program that runs the command in its arguments.
 type wrapper struct {
-	flags   string   // short options without a value
-	values  string   // short options with one
-	long    []string // long options without a value, or with one after "="
-	longs   []string // long options with a separate value
-	own     int      // arguments of its own before the command
-	assigns bool     // NAME=value may stand before the command
+	flags    string   // short options without a value
+	values   string   // short options with one
+	optional string   // short options with one in the same word, or none
+	long     []string // long options without a value, or with one after "="
+	longs    []string // long options with a separate value
+	own      int      // arguments of its own before the command
+	assigns  bool     // NAME=value may stand before the command
 }
 
 // wraps says whether a program is a wrapper.
@@ -27,16 +28,17 @@ var wrappers = map[string]wrapper{
 	"env": {flags: "iv0", values: "uC", long: []string{"--ignore-environment", "--null", "--debug"}, longs: []string{"--unset", "--chdir"}, assigns: true},
 	"sudo": {flags: "AbEHkKnPS", values: "ugpCDRThrt", long: []string{"--preserve-env", "--set-home", "--non-interactive", "--stdin"},
 		longs: []string{"--user", "--group", "--prompt", "--chdir", "--host"}, assigns: true},
-	"doas":             {flags: "Ln", values: "uC"},
-	"timeout":          {flags: "v", values: "ks", long: []string{"--preserve-status", "--foreground", "--verbose"}, longs: []string{"--kill-after", "--signal"}, own: 1},
-	"nice":             {flags: "0123456789", values: "n", longs: []string{"--adjustment"}},
-	"nohup":            {},
-	"stdbuf":           {values: "ioe", longs: []string{"--input", "--output", "--error"}},
-	"time":             {flags: "apqvlhV", values: "fo", long: []string{"--portability", "--verbose", "--append"}, longs: []string{"--format", "--output"}},
-	"command":          {flags: "p"},
-	"builtin":          {},
-	"exec":             {flags: "cl", values: "a"},
-	"xargs":            {flags: "0prtxo", values: "IEdLnPsa", long: []string{"--null", "--interactive", "--no-run-if-empty", "--verbose", "--exit"}, longs: []string{"--arg-file", "--delimiter", "--max-args", "--max-procs", "--max-chars"}},
+	"doas":    {flags: "Ln", values: "uC"},
+	"timeout": {flags: "v", values: "ks", long: []string{"--preserve-status", "--foreground", "--verbose"}, longs: []string{"--kill-after", "--signal"}, own: 1},
+	"nice":    {flags: "0123456789", values: "n", longs: []string{"--adjustment"}},
+	"nohup":   {},
+	"stdbuf":  {values: "ioe", longs: []string{"--input", "--output", "--error"}},
+	"time":    {flags: "apqvlhV", values: "fo", long: []string{"--portability", "--verbose", "--append"}, longs: []string{"--format", "--output"}},
+	"command": {flags: "p"},
+	"builtin": {},
+	"exec":    {flags: "cl", values: "a"},
+	"xargs": {flags: "0prtxo", values: "IEdLnPsa", optional: "iel", long: []string{"--null", "--interactive", "--no-run-if-empty", "--verbose", "--exit", "--replace", "--max-lines", "--eof"},
+		longs: []string{"--arg-file", "--delimiter", "--max-args", "--max-procs", "--max-chars"}},
 	"setsid":           {flags: "cfw", long: []string{"--ctty", "--fork", "--wait"}},
 	"ionice":           {flags: "t", values: "cn", long: []string{"--ignore"}, longs: []string{"--class", "--classdata"}},
 	"taskset":          {flags: "a", own: 1},
@@ -79,10 +81,15 @@ var wrappers = map[string]wrapper{
 func replaced(argv []Word) string {
 	mark := "{}"
 	for i, a := range argv {
-		if strings.HasPrefix(a.Text, "-I") {
+		switch {
+		case strings.HasPrefix(a.Text, "-I"):
 			if mark = a.Text[2:]; mark == "" && i+1 < len(argv) {
 				mark = argv[i+1].Text
 			}
+		case strings.HasPrefix(a.Text, "-i") && len(a.Text) > 2:
+			mark = a.Text[2:]
+		case strings.HasPrefix(a.Text, "--replace="):
+			mark = strings.TrimPrefix(a.Text, "--replace=")
 		}
 	}
 	return mark
@@ -135,6 +142,9 @@ func (w wrapper) option(arg string) (separate, ok bool) {
 		if strings.IndexByte(w.values, arg[i]) >= 0 {
 			return i == len(arg)-1, true
 		}
+		if strings.IndexByte(w.optional, arg[i]) >= 0 {
+			return false, true
+		}
 		if strings.IndexByte(w.flags, arg[i]) < 0 {
 			return false, false
 		}
@@ -154,10 +164,18 @@ func set(words string) map[string]bool {
 var (
 	// shells run the text after -c, or what they read.
 	shells = set("sh bash dash zsh ksh mksh ash rbash fish yash posh csh tcsh")
+	// startsShell are programs that run a shell if they are told nothing else.
+	startsShell = set("su runuser newgrp sg login chroot unshare nsenter fakeroot script nix-shell machinectl systemd-run toolbox distrobox " +
+		"sudo doas sshpass mosh autossh busybox toybox")
+	// takesText have the letter of the option whose value, in the same word or not,
+	// is a text for a shell.
+	takesText = map[string]string{"env": "S", "script": "c", "su": "c", "runuser": "c", "sg": "c", "flock": "c", "vagrant": "c", "fly": "C"}
+	// copies are programs after which a program may have another name.
+	copies = set("cp mv ln install")
 	// interpreters run code of other languages, in which any word may be the
 	// name of a program.
 	interpreters = set("python python2 python3 perl ruby node nodejs deno bun php lua luajit awk gawk mawk nawk " +
-		"tclsh expect osascript Rscript ed ex vi vim nvim emacs gdb lldb pwsh powershell m4 bc dc jshell groovy scala irb ghci make gmake")
+		"tclsh expect osascript R Rscript julia octave gnuplot ipython pypy pypy3 nu xonsh elvish ed ex vi vim nvim view vimdiff gvim rvim rview emacs gdb lldb pwsh powershell m4 bc dc jshell groovy scala irb ghci make gmake")
 	// evaluates are builtins that evaluate an index in their arguments, in
 	// which $(...) runs, quoted or not.
 	evaluates = set("test [ printf unset read let mapfile readarray wait getopts declare typeset local export readonly")

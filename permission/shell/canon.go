@@ -1,0 +1,226 @@
+package shell
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// This file writes arguments of the same meaning in the same way, of programs
+// that are often denied with them.
+
+// canonical gives arguments in the form in which they are compared: kill -s KILL
+// is kill -9, docker container rm is docker rm, git push +main is git push -f
+// main.
+func canonical(program string, args []Word) []Word {
+	if letters, ok := valued[program]; ok {
+		args = apart(letters, args)
+	}
+	switch program {
+	case "kill", "pkill", "killall":
+		return signals(args)
+	case "git":
+		return gitForm(args)
+	case "npm":
+		return first(args, npmCommand)
+	case "helm":
+		return first(args, func(s string) string { return helmNames[s] })
+	case "docker", "podman", "nerdctl":
+		return containers(args)
+	case "kubectl", "oc":
+		return resources(args)
+	case "terraform", "tofu":
+		return destroys(args)
+	case "chmod":
+		return first(args, chmodMode)
+	case "tar":
+		if len(args) > 0 && args[0].Fixed && args[0].Text != "" && args[0].Text[0] != '-' {
+			return append([]Word{{Text: "-" + args[0].Text, Fixed: true}}, args[1:]...)
+		}
+	}
+	return args
+}
+
+// valued are the letters of options whose value may stand in the same word.
+var valued = map[string]string{
+	"curl": "XdoHuTFAbcemwEKxDr", "wget": "OoiePU", "mysql": "eDhuP", "psql": "cfdhUp", "python": "cmWX",
+}
+
+// apart splits -XPOST and --request=POST into two words.
+func apart(letters string, args []Word) []Word {
+	out := make([]Word, 0, len(args))
+	for _, a := range args {
+		name, value, given := strings.Cut(a.Text, "=")
+		at := 0
+		if cluster(a.Text) {
+			at = strings.IndexAny(a.Text[1:], letters) + 2
+		}
+		switch {
+		case a.Fixed && given && strings.HasPrefix(name, "--"):
+			out = append(out, Word{Text: name, Fixed: true}, Word{Text: value, Fixed: true})
+		case a.Fixed && at >= 2 && at < len(a.Text):
+			out = append(out, Word{Text: a.Text[:at], Fixed: true}, Word{Text: a.Text[at:], Fixed: true})
+		default:
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// first replaces the first operand; also one that may be the value of an option
+// before it. to gives "" for what stays.
+func first(args []Word, to func(string) string) []Word {
+	out := slices.Clone(args)
+	option := false
+	for i, a := range out {
+		if a.Fixed && len(a.Text) > 1 && a.Text[0] == '-' {
+			option = !strings.Contains(a.Text, "=")
+			continue
+		}
+		if text := to(a.Text); a.Fixed && text != "" {
+			out[i].Text = text
+		}
+		if !option {
+			break
+		}
+		option = false
+	}
+	return out
+}
+
+func signals(args []Word) []Word {
+	var out []Word
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if (a.Text == "-s" || a.Text == "-n" || a.Text == "--signal") && i+1 < len(args) && args[i+1].Fixed {
+			i++
+			a.Text = "-" + args[i].Text
+		}
+		if value, ok := strings.CutPrefix(a.Text, "--signal="); ok {
+			a.Text = "-" + value
+		}
+		if name, ok := strings.CutPrefix(a.Text, "-"); ok {
+			name = strings.TrimLeft(strings.ToUpper(name), "N")
+			switch strings.TrimPrefix(strings.TrimPrefix(name, "SSIG"), "SIG") {
+			case "KILL", "SKILL", "9", "S9":
+				a.Text = "-9"
+			}
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func destroys(args []Word) []Word {
+	if !slices.ContainsFunc(args, func(a Word) bool { return a.Text == "-destroy" || a.Text == "--destroy" }) {
+		return args
+	}
+	return first(args, func(s string) string {
+		if s == "apply" {
+			return "destroy"
+		}
+		return ""
+	})
+}
+
+func chmodMode(mode string) string {
+	switch mode {
+	case "a+rwx", "+rwx", "a=rwx", "=rwx", "ugo+rwx", "ugo=rwx":
+		return "777"
+	}
+	if plain := strings.TrimLeft(mode, "0"); len(plain) == 3 && isDigits(plain) {
+		return plain
+	}
+	return ""
+}
+
+var helmNames = map[string]string{"delete": "uninstall", "del": "uninstall", "un": "uninstall", "ls": "list", "fetch": "pull"}
+
+// containers drops the noun that docker lets out: docker container rm is docker rm.
+func containers(args []Word) []Word {
+	for i := 0; i+1 < len(args); i++ {
+		verbs, ok := dockerNouns[args[i].Text]
+		if !ok || !args[i].Fixed || !args[i+1].Fixed {
+			continue
+		}
+		out := slices.Clone(args)
+		verb := out[i+1].Text
+		switch verb {
+		case "remove":
+			verb = "rm"
+		case "list":
+			verb = "ls"
+		}
+		out[i+1].Text = verb
+		switch {
+		case out[i].Text == "image" && verb == "rm":
+			out[i+1].Text = "rmi"
+		case !listed(verbs, verb):
+			return out
+		}
+		return slices.Delete(out, i, i+1)
+	}
+	return args
+}
+
+// dockerNouns have the verbs that docker knows without the noun, too.
+var dockerNouns = map[string]string{
+	"container": "attach commit cp create diff exec export kill logs pause port rename restart rm run start stats stop top unpause update wait",
+	"image":     "build history import load pull push save tag rm",
+	"buildx":    "build", "builder": "build", "system": "info events", "volume": "", "network": "",
+}
+
+// resources writes pod/x as two words.
+func resources(args []Word) []Word {
+	var out []Word
+	for _, a := range args {
+		kind, name, ok := strings.Cut(a.Text, "/")
+		if !ok || !a.Fixed || kind == "" || name == "" || strings.ContainsAny(kind, "-.:") {
+			out = append(out, a)
+			continue
+		}
+		out = append(out, Word{Text: kind, Fixed: true}, Word{Text: name, Fixed: true})
+	}
+	return out
+}
+
+// sameOperand says whether an operand is what a rule names.
+func sameOperand(program, have, want string) bool {
+	if have == want {
+		return true
+	}
+	if program == "kubectl" || program == "oc" {
+		return slices.ContainsFunc(strings.Split(have, ","), func(h string) bool { return singular(h) == singular(want) })
+	}
+	return strings.ContainsAny(have+want, "/.") && cleanPath(have) == cleanPath(want)
+}
+
+// cleanPath is a path without "." and ".." and doubled slashes; a URL stays.
+func cleanPath(p string) string {
+	if strings.Contains(p, "://") || p == "" {
+		return p
+	}
+	return path.Clean(p)
+}
+
+// singular is the full name of a kind of Kubernetes: po, pods and pods.v1 are pod.
+func singular(kind string) string {
+	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
+	if full, ok := kindNames[kind]; ok {
+		return full
+	}
+	for _, end := range [][2]string{{"sses", "ss"}, {"ies", "y"}, {"s", ""}} {
+		if cut, ok := strings.CutSuffix(kind, end[0]); ok && cut != "" && !strings.HasSuffix(kind, "ss") {
+			return cut + end[1]
+		}
+	}
+	return kind
+}
+
+var kindNames = map[string]string{
+	"po": "pod", "ns": "namespace", "no": "node", "deploy": "deployment", "svc": "service", "cm": "configmap", "ds": "daemonset",
+	"sts": "statefulset", "rs": "replicaset", "rc": "replicationcontroller", "pvc": "persistentvolumeclaim", "pv": "persistentvolume",
+	"sa": "serviceaccount", "ing": "ingress", "hpa": "horizontalpodautoscaler", "cj": "cronjob", "crd": "customresourcedefinition",
+	"crds": "customresourcedefinition", "netpol": "networkpolicy", "pdb": "poddisruptionbudget", "quota": "resourcequota", "limits": "limitrange",
+	"sc": "storageclass", "ep": "endpoint", "ev": "event", "csr": "certificatesigningrequest", "pc": "priorityclass",
+}

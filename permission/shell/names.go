@@ -1,0 +1,85 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// versioned are programs whose names carry versions: python3.12 is python.
+var versioned = set("python pip pypy perl ruby gem node nodejs php lua luajit tclsh bash zsh ksh gawk")
+
+// called is the name of a program as the tables know it: without its folder,
+// without .exe, in lower case where the file system may ignore the case, and
+// without a version.
+func called(text string) string {
+	name := base(text)
+	if inTables(name) {
+		return name
+	}
+	lower := strings.ToLower(name)
+	for _, ext := range []string{".exe", ".cmd", ".bat", ".com"} {
+		if cut, ok := strings.CutSuffix(lower, ext); ok && cut != "" {
+			lower = cut
+		}
+	}
+	if inTables(lower) {
+		return lower
+	}
+	if plain := unversioned(lower); plain != lower {
+		return plain
+	}
+	return lower
+}
+
+func inTables(name string) bool {
+	return known(name) || wraps(name) || shells[name] || interpreters[name] || schedules[name] || changesShell[name] || startsShell[name]
+}
+
+// unversioned is python of python3.12.
+func unversioned(name string) string {
+	if plain := strings.TrimRight(name, "0123456789.-"); versioned[plain] {
+		return plain
+	}
+	return name
+}
+
+// sameProgram says whether a program is the one that a rule names. A folder
+// counts if both have one.
+func sameProgram(token, program string) bool {
+	if token == program {
+		return true
+	}
+	if strings.Contains(token, "/") && strings.Contains(program, "/") {
+		return false
+	}
+	a, b := unversioned(called(token)), unversioned(called(program))
+	return a == b || strings.HasPrefix(b, a+".") && families[a]
+}
+
+// families are names of which others are made with a dot: mkfs.ext4.
+var families = set("mkfs fsck")
+
+// spell writes a command in its usual form, if it has one of the forms that
+// mean the same: git-push, docker-compose, npx.
+func spell(argv []Word) []Word {
+	name := called(argv[0].Text)
+	first, second, ok := strings.Cut(name, "-")
+	switch {
+	case ok && first == "git" && second != "":
+	case name == "docker-compose" || name == "podman-compose":
+	case name == "npx":
+		first, second = "npm", "exec"
+	default:
+		return argv
+	}
+	return slices.Concat([]Word{{Text: first, Fixed: true}, {Text: second, Fixed: true}}, argv[1:])
+}
+
+// fixed makes words of tokens.
+func fixed(tokens []string) []Word {
+	words := make([]Word, len(tokens))
+	for i, t := range tokens {
+		words[i] = Word{Text: t, Fixed: true}
+	}
+	return words
+}
