@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -126,11 +127,15 @@ func (a *app) changedFile(f permission.File, out []byte, check, diff bool) error
 	if check {
 		return nil
 	}
+	path, err := filepath.EvalSymlinks(f.Name) // a link stays one
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.Name, err)
+	}
 	mode := os.FileMode(0o644)
-	if info, err := os.Stat(f.Name); err == nil {
+	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	if err := replaceFile(f.Name, out, mode); err != nil {
+	if err := replaceFile(path, out, mode); err != nil {
 		return fmt.Errorf("write %s: %w", f.Name, err)
 	}
 	return nil

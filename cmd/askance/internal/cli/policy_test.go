@@ -122,6 +122,25 @@ func TestPolicyFmtWrites(t *testing.T) {
 	}
 }
 
+// TestPolicyFmtThroughALink: the file is formatted, and the link stays.
+func TestPolicyFmtThroughALink(t *testing.T) {
+	policyFolder(t)
+	if err := os.Mkdir("elsewhere", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename("bad.yaml", "elsewhere/real.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("elsewhere/real.yaml", "bad.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, "policy", "fmt", "bad.yaml")
+	ok(t, "policy", "fmt", "--check", "elsewhere/real.yaml")
+	if target, err := os.Readlink("bad.yaml"); err != nil || target != "elsewhere/real.yaml" {
+		t.Errorf("the link leads to %q, %v", target, err)
+	}
+}
+
 // TestPolicyRecord: what the tests were recorded with is compared by lint.
 func TestPolicyRecord(t *testing.T) {
 	policyFolder(t)
