@@ -92,8 +92,8 @@
 //	cmd     static, calls[].{argv, assigns, redirects, via}, reasons; for tools of a ShellKind
 //
 // and the terms of the vocabulary, which are expressions over tool, caller and
-// ctx. What a request does not know of tenant, run_id, parent_agent, attempt and
-// calls_this_run is absent: a rule that asks for it fails. cmd.calls has every
+// ctx. What a request does not know of roles, tenant, run_id, parent_agent, attempt
+// and calls_this_run is absent: a rule that asks for it fails. cmd.calls has every
 // command of the line, those behind wrappers and in substitutions too.
 //
 // The language is CEL with its standard library, optional values

@@ -263,7 +263,10 @@ func (e *evaluation) caller() map[string]any {
 		c := &e.req.Caller
 		e.callerVar = map[string]any{
 			"agent": c.Agent, "user": c.User, "space": string(c.Space), "session": string(c.Session),
-			"reply": string(c.Reply), "roles": texts(c.Roles),
+			"reply": string(c.Reply),
+		}
+		if c.Roles != nil {
+			e.callerVar["roles"] = c.Roles
 		}
 		setKnown(e.callerVar, "tenant", c.Tenant)
 		setKnown(e.callerVar, "run_id", c.RunID)

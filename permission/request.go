@@ -43,7 +43,7 @@ type Caller struct {
 	Space   message.SpaceID
 	Session message.SessionID
 	Reply   message.ReplyID
-	Roles   []string
+	Roles   []string // nil: not known; empty: none
 	Tenant  string
 	RunID   string
 	// ParentAgent is the agent that started this one.

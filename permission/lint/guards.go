@@ -7,6 +7,7 @@ import (
 	"cel.dev/cel-go/common/operators"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 )
 
 // guards are the paths that are known to be there, by their text.
@@ -21,11 +22,6 @@ func (g guards) with(paths ...string) guards {
 		out[p] = true
 	}
 	return out
-}
-
-// unsupplied is what a request need not know of its caller and context.
-var unsupplied = map[string]bool{
-	"caller.tenant": true, "caller.run_id": true, "caller.parent_agent": true, "ctx.attempt": true, "ctx.calls_this_run": true,
 }
 
 // checkGuards looks for fields that a call may lack and that nothing guards. An
@@ -44,7 +40,7 @@ func (c *expr) checkGuards() {
 		}
 		reported[text] = true
 		name, level := e.AsSelect().FieldName(), level
-		if unsupplied[text] {
+		if permission.MayBeMissing(text) {
 			level = Warning // an engine may know it of every call
 		}
 		c.report(Unguarded, level, e, text+" may be missing in a call, and nothing guards it",
@@ -57,7 +53,7 @@ func (c *expr) guarded(e celast.Expr, known guards, report func(celast.Expr)) {
 	switch e.Kind() {
 	case celast.SelectKind:
 		s := e.AsSelect()
-		if f, ok := c.field(e); (ok && !f.Required || unsupplied[c.text(e)]) && !s.IsTestOnly() && !known[c.text(e)] {
+		if f, ok := c.field(e); (ok && !f.Required || permission.MayBeMissing(c.text(e))) && !s.IsTestOnly() && !known[c.text(e)] {
 			report(e)
 		}
 		c.guarded(s.Operand(), known, report)
