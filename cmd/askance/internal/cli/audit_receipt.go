@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -123,12 +123,7 @@ that the tool did what its result says, and not when the server stored a fact.`,
 }
 
 func checkReceipt(path string, keys message.KeySet, retired proof.Retired) (*proof.Checked, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	b, err := io.ReadAll(io.LimitReader(f, proof.MaxReceiptBytes+1))
+	b, err := textfile.Read("receipt", path, proof.MaxReceiptBytes)
 	if err != nil {
 		return nil, err
 	}

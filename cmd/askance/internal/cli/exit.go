@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/directory"
-	"github.com/askance-dev/askance/cmd/askance/internal/hookfile"
-	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -64,9 +62,7 @@ var errSignal = errors.New("stopped by a signal")
 func ExitCode(err error) int {
 	var usage usageError
 	var load *permission.LoadError
-	var tools *toolfile.Error
-	var people *directory.Error
-	var hooks *hookfile.Error
+	var file *textfile.Error
 	var findings findingsError
 	switch {
 	case err == nil:
@@ -75,7 +71,7 @@ func ExitCode(err error) int {
 		return ExitInterrupted
 	case errors.As(err, &findings):
 		return ExitFindings
-	case errors.As(err, &usage), errors.As(err, &load), errors.As(err, &tools), errors.As(err, &hooks), errors.As(err, &people):
+	case errors.As(err, &usage), errors.As(err, &load), errors.As(err, &file):
 		return ExitUsage
 	}
 	if me, ok := errors.AsType[*message.Error](err); ok {

@@ -56,7 +56,7 @@ ends with exit code 7 if a file is not formatted.`,
 }
 
 func (a *app) formatInput() error {
-	text, err := readText("fmt", "standard input", a.in, permission.MaxFileBytes)
+	text, err := a.standardInput("fmt", permission.MaxFileBytes)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
@@ -89,9 +90,9 @@ func (a *app) runImport(p importing, path string) error {
 
 func (a *app) importedFile(path string) ([]byte, error) {
 	if path != "-" {
-		return readFile(path)
+		return textfile.Read("import", path, permission.MaxFileBytes)
 	}
-	text, err := readText("import", "standard input", a.in, permission.MaxFileBytes)
+	text, err := a.standardInput("import", permission.MaxFileBytes)
 	return []byte(text), err
 }
 

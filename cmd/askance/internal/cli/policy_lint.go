@@ -2,15 +2,13 @@ package cli
 
 import (
 	"context"
-	"io"
-	"os"
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission"
@@ -133,7 +131,7 @@ func (a *app) printCodes() error {
 
 // readDirectory reads the people and groups.
 func readDirectory(path string) (*lint.Directory, error) {
-	data, err := readFile(path)
+	data, err := textfile.Read("directory", path, textfile.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -141,37 +139,20 @@ func readDirectory(path string) (*lint.Directory, error) {
 		Users  []string            `yaml:"users"`
 		Groups map[string][]string `yaml:"groups"`
 	}
-	if err := yaml.UnmarshalWithOptions(data, &d, yaml.Strict()); err != nil {
-		return nil, usagef("directory %s: %s", path, yaml.FormatError(err, false, false))
+	if err := textfile.DecodeYAML(data, &d); err != nil {
+		return nil, &textfile.Error{Kind: "directory", File: path, Err: err}
 	}
 	return &lint.Directory{Users: d.Users, Groups: d.Groups}, nil
 }
 
 func readRecord(path string) (*lint.Record, error) {
-	data, err := readFile(path)
+	data, err := textfile.Read("record", path, textfile.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
 	var r lint.Record
 	if err := strictjson.Unmarshal(data, &r); err != nil {
-		return nil, usagef("record %s: %w", path, err)
+		return nil, &textfile.Error{Kind: "record", File: path, Err: err}
 	}
 	return &r, nil
-}
-
-// readFile reads a small file whole.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // only read
-	data, err := io.ReadAll(io.LimitReader(f, permission.MaxFileBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > permission.MaxFileBytes {
-		return nil, usagef("%s is longer than 1 MiB", path)
-	}
-	return data, nil
 }

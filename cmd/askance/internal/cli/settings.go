@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -169,36 +168,23 @@ func envValues(f *pflag.Flag, v string) []string {
 // readSettings reads a settings file: one mapping of known names, each once, to
 // a value or a list of values.
 func readSettings(path string) (map[string][]string, error) {
-	f, err := os.Open(path)
+	data, err := textfile.Read("settings file", path, maxSettings)
 	if err != nil {
-		return nil, fmt.Errorf("read settings: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	data, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
-	if err != nil {
-		return nil, fmt.Errorf("read settings: %w", err)
-	}
-	if len(data) > maxSettings {
-		return nil, usagef("settings file %s is longer than 64 KiB", path)
+		return nil, err
 	}
 	out, err := parseSettings(path, data)
 	if err != nil {
-		return nil, usagef("settings file %s: %w", path, err)
+		return nil, &textfile.Error{Kind: "settings file", File: path, Err: err}
 	}
 	return out, nil
 }
 
-func parseSettings(path string, data []byte) (out map[string][]string, err error) {
-	defer func() { // the YAML library has had panics on odd input
-		if r := recover(); r != nil {
-			err = fmt.Errorf("cannot be read as YAML: %v", r)
-		}
-	}()
+func parseSettings(path string, data []byte) (map[string][]string, error) {
 	var top map[string]any
-	if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&top); err != nil && !errors.Is(err, io.EOF) {
-		return nil, errors.New(yaml.FormatError(err, false, false))
+	if err := textfile.DecodeYAML(data, &top); err != nil {
+		return nil, err
 	}
-	out = map[string][]string{}
+	out := map[string][]string{}
 	for key, v := range top {
 		i := slices.IndexFunc(settings, func(s setting) bool { return s.key() == key })
 		if i < 0 {

@@ -3,35 +3,32 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 )
 
 // textOf gives the value of a flag that is a text, @FILE, or - for standard
 // input, of at most limit bytes.
 func (a *app) textOf(flag, value string, limit int) (string, error) {
 	if value == "-" {
-		return readText(flag, "standard input", a.in, limit)
+		return a.standardInput(flag, limit)
 	}
 	path, isFile := strings.CutPrefix(value, "@")
 	if !isFile {
 		return value, nil
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", flag, err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	return readText(flag, path, f, limit)
+	b, err := textfile.Read(flag, path, limit)
+	return string(b), err
 }
 
-func readText(flag, name string, r io.Reader, limit int) (string, error) {
-	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+func (a *app) standardInput(flag string, limit int) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(a.in, int64(limit)+1))
 	if err != nil {
-		return "", fmt.Errorf("%s: read %s: %w", flag, name, err)
+		return "", fmt.Errorf("%s: read standard input: %w", flag, err)
 	}
 	if len(b) > limit {
-		return "", usagef("%s: %s is longer than %d bytes", flag, name, limit)
+		return "", usagef("%s: standard input is longer than %d bytes", flag, limit)
 	}
 	return string(b), nil
 }

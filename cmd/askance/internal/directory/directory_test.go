@@ -14,6 +14,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 )
@@ -70,11 +71,11 @@ func TestParseRefuses(t *testing.T) {
 		"a key of two":      "version: 1\napprovers: {ann: {keys: ['" + key(1) + "']}, bob: {keys: ['" + key(1) + "']}}",
 		"an unknown member": "version: 1\napprovers: {ann: {key: '" + key(1) + "'}}",
 		"not YAML":          "version: 1\ngroups: [",
-		"too long":          "version: 1\n#" + strings.Repeat("x", directory.MaxBytes),
+		"too long":          "version: 1\n#" + strings.Repeat("x", textfile.MaxBytes),
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := directory.Parse(named(text)...)
-			if _, ok := errors.AsType[*directory.Error](err); !ok || d != nil {
+			if _, ok := errors.AsType[*textfile.Error](err); !ok || d != nil {
 				t.Errorf("%v, %v; want a refusal that names the file", d, err)
 			}
 		})

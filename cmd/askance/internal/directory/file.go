@@ -1,22 +1,14 @@
 package directory
 
 import (
-	"bytes"
 	"crypto/ed25519"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 
-	"github.com/goccy/go-yaml"
-
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/message"
 )
-
-// MaxBytes bounds a directory file.
-const MaxBytes = 1 << 20
 
 // Directory is what files say together. It is not changed once it is read.
 type Directory struct {
@@ -41,17 +33,6 @@ func (d *Directory) Keys() message.ApproverKeys { return d.keys }
 
 // People is how many people are in some group.
 func (d *Directory) People() int { return len(d.groups) }
-
-// Error says what is wrong with a file.
-type Error struct {
-	File string
-	Err  error
-}
-
-func (e *Error) Error() string { return "directory " + e.File + ": " + e.Err.Error() }
-
-// Unwrap gives the cause.
-func (e *Error) Unwrap() error { return e.Err }
 
 type file struct {
 	Version   int                 `yaml:"version"`
@@ -81,14 +62,9 @@ func Load(paths ...string) (*Directory, error) {
 func read(paths []string) ([]Named, error) {
 	var out []Named
 	for _, path := range paths {
-		f, err := os.Open(path)
+		data, err := textfile.Read("directory", path, textfile.MaxBytes)
 		if err != nil {
-			return nil, fmt.Errorf("directory: %w", err)
-		}
-		data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
-		_ = f.Close() // only read
-		if err != nil {
-			return nil, fmt.Errorf("directory: %w", err)
+			return nil, err
 		}
 		out = append(out, Named{path, data})
 	}
@@ -96,11 +72,12 @@ func read(paths []string) ([]Named, error) {
 }
 
 // Parse puts files together: people are in the groups that any of them names.
+// Errors are *textfile.Error.
 func Parse(files ...Named) (*Directory, error) {
 	d := &Directory{groups: map[string][]string{}, keys: message.ApproverKeys{}}
 	for _, f := range files {
 		if err := d.add(f); err != nil {
-			return nil, &Error{File: f.Name, Err: err}
+			return nil, &textfile.Error{Kind: "directory", File: f.Name, Err: err}
 		}
 	}
 	for name, groups := range d.groups {
@@ -110,26 +87,13 @@ func Parse(files ...Named) (*Directory, error) {
 	return d, nil
 }
 
-func (d *Directory) add(named Named) (err error) {
-	defer func() { // the YAML library has had panics on odd input
-		if r := recover(); r != nil {
-			err = fmt.Errorf("cannot be read as YAML: %v", r)
-		}
-	}()
-	if len(named.Data) > MaxBytes {
-		return errors.New("is longer than 1 MiB")
-	}
+func (d *Directory) add(named Named) error {
 	var f file
-	dec := yaml.NewDecoder(bytes.NewReader(named.Data), yaml.Strict())
-	if err := dec.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return errors.New(yaml.FormatError(err, false, false))
+	if err := textfile.DecodeYAML(named.Data, &f); err != nil {
+		return err
 	}
-	var more any
-	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		return errors.New("has more than one document")
-	}
-	if f.Version != 1 {
-		return fmt.Errorf("version is %d, write version: 1", f.Version)
+	if err := textfile.CheckVersion(f.Version); err != nil {
+		return err
 	}
 	for _, group := range slices.Sorted(maps.Keys(f.Groups)) {
 		if err := d.addGroup(group, f.Groups[group]); err != nil {

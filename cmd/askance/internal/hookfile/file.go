@@ -1,43 +1,18 @@
 package hookfile
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/gateway/webhook"
 )
 
-// Bounds of what is read.
-const (
-	MaxBytes  = 1 << 20
-	maxSecret = 4096
-)
-
-// Error says what is wrong with a webhooks file, and where.
-type Error struct {
-	File        string
-	Destination string // "" where it is not about one
-	Err         error
-}
-
-// Error names the file and the destination.
-func (e *Error) Error() string {
-	s := "webhooks file " + e.File
-	if e.Destination != "" {
-		s += ": destination " + e.Destination
-	}
-	return s + ": " + e.Err.Error()
-}
-
-// Unwrap gives the cause.
-func (e *Error) Unwrap() error { return e.Err }
+// maxSecret bounds the file of a secret.
+const maxSecret = 4096
 
 // source is where a secret stands.
 type source struct {
@@ -64,47 +39,41 @@ type file struct {
 	Destinations []entry `yaml:"destinations"`
 }
 
+// kind is what the file is called in errors.
+const kind = "webhooks file"
+
 // Load reads a webhooks file, and the secrets that it names.
 func Load(path string) ([]webhook.Destination, error) {
-	f, err := os.Open(path)
+	data, err := textfile.Read(kind, path, textfile.MaxBytes)
 	if err != nil {
-		return nil, fmt.Errorf("webhooks file: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("webhooks file: %w", err)
+		return nil, err
 	}
 	return Parse(path, data)
 }
 
-// Parse reads the text of a webhooks file; name is for messages.
-func Parse(name string, data []byte) (out []webhook.Destination, err error) {
-	// The YAML library has had panics on odd input; no file may end the program.
-	defer func() {
-		if r := recover(); r != nil {
-			out, err = nil, &Error{File: name, Err: fmt.Errorf("cannot be read as YAML: %v", r)}
-		}
-	}()
-	if len(data) > MaxBytes {
-		return nil, &Error{File: name, Err: errors.New("is longer than 1 MiB")}
+// Parse reads the text of a webhooks file; name is for messages. Errors are
+// *textfile.Error.
+func Parse(name string, data []byte) ([]webhook.Destination, error) {
+	fault := func(part string, err error) error {
+		return &textfile.Error{Kind: kind, File: name, Part: part, Err: err}
 	}
 	var f file
-	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return nil, &Error{File: name, Err: errors.New(yaml.FormatError(err, false, false))}
+	if err := textfile.DecodeYAML(data, &f); err != nil {
+		return nil, fault("", err)
 	}
-	if f.Version != 1 {
-		return nil, &Error{File: name, Err: fmt.Errorf("version: %d is not known, write 1", f.Version)}
+	if err := textfile.CheckVersion(f.Version); err != nil {
+		return nil, fault("", err)
 	}
+	var out []webhook.Destination
 	for _, e := range f.Destinations {
 		d, err := e.destination()
 		if err != nil {
-			return nil, &Error{File: name, Destination: fmt.Sprintf("%.80q", e.Name), Err: err}
+			return nil, fault(fmt.Sprintf("destination %.80q", e.Name), err)
 		}
 		out = append(out, d)
 	}
 	if err := webhook.Check(out); err != nil {
-		return nil, &Error{File: name, Err: err}
+		return nil, fault("", err)
 	}
 	return out, nil
 }
@@ -175,17 +144,9 @@ func (s source) read(key string) (string, error) {
 		}
 		return text, nil
 	}
-	f, err := os.Open(s.File)
+	b, err := textfile.Read(key, s.File, maxSecret)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", key, err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", key, err)
-	}
-	if len(b) > maxSecret {
-		return "", fmt.Errorf("%s: %s is longer than a secret", key, s.File)
+		return "", err
 	}
 	return strings.TrimSpace(string(b)), nil
 }

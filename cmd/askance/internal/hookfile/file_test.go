@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/hookfile"
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/gateway/webhook"
 )
 
@@ -58,7 +59,7 @@ func TestParseRefused(t *testing.T) {
 	t.Setenv("EMPTY", "")
 	const head = "version: 1\ndestinations:\n"
 	for text, want := range map[string]string{
-		"version: 2":        "version: 2 is not known",
+		"version: 2":        "write version: 1",
 		"version: 1\nx: 1":  `unknown field "x"`,
 		"version: 1\n\t- x": "",
 		head + "  - {name: a, url: https://x.example, events: [question]}":                                 "secrets: none",
@@ -76,10 +77,10 @@ func TestParseRefused(t *testing.T) {
 		head + "  - {name: a, format: slack, url: https://x.example, events: [question], name: b}":         "",
 		head + "  - {name: a, format: slack, url: https://x.example, events: [asked]}":                     "none of question",
 		head + "  - &x {name: a, format: slack, url: https://x.example, events: [question]}\n  - *x":       "is there twice",
-		"# " + strings.Repeat("x", hookfile.MaxBytes):                                                      "longer than 1 MiB",
+		"# " + strings.Repeat("x", textfile.MaxBytes):                                                      "longer than 1 MiB",
 	} {
 		all, err := hookfile.Parse("hooks.yaml", []byte(text))
-		bad, ok := errors.AsType[*hookfile.Error](err)
+		bad, ok := errors.AsType[*textfile.Error](err)
 		if !ok || all != nil || !strings.Contains(err.Error(), want) || bad.File != "hooks.yaml" {
 			t.Errorf("%.200s\n%v, want %q", text, err, want)
 			continue

@@ -1,15 +1,12 @@
 package toolfile
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -17,34 +14,12 @@ import (
 	"github.com/askance-dev/askance/permission/agentscope"
 )
 
-// MaxBytes is the longest accepted tools file.
-const MaxBytes = 1 << 20
-
 // Tool is one declared tool.
 type Tool struct {
 	engine.Tool
 	// Command runs a local tool; empty: some Go program registers a handler.
 	Command []string
 }
-
-// Error says what is wrong with a tools file, and where.
-type Error struct {
-	File string
-	Tool string // "" where it is not about one
-	Err  error
-}
-
-// Error names the file and the tool.
-func (e *Error) Error() string {
-	s := "tools file " + e.File
-	if e.Tool != "" {
-		s += ": tool " + e.Tool
-	}
-	return s + ": " + e.Err.Error()
-}
-
-// Unwrap gives the cause.
-func (e *Error) Unwrap() error { return e.Err }
 
 // entry is a tool as the file spells it.
 type entry struct {
@@ -90,50 +65,44 @@ type file struct {
 	Tools   []entry `yaml:"tools"`
 }
 
+// kind is what the file is called in errors.
+const kind = "tools file"
+
 // Load reads a tools file.
 func Load(path string) ([]Tool, error) {
-	f, err := os.Open(path)
+	data, err := textfile.Read(kind, path, textfile.MaxBytes)
 	if err != nil {
-		return nil, fmt.Errorf("tools file: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("tools file: %w", err)
+		return nil, err
 	}
 	return Parse(path, data)
 }
 
-// Parse reads the text of a tools file; name is for messages.
-func Parse(name string, data []byte) (tools []Tool, err error) {
-	// The YAML library has had panics on odd input; no file may end the program.
-	defer func() {
-		if r := recover(); r != nil {
-			tools, err = nil, &Error{File: name, Err: fmt.Errorf("cannot be read as YAML: %v", r)}
-		}
-	}()
-	if len(data) > MaxBytes {
-		return nil, &Error{File: name, Err: errors.New("is longer than 1 MiB")}
+// Parse reads the text of a tools file; name is for messages. Errors are
+// *textfile.Error.
+func Parse(name string, data []byte) ([]Tool, error) {
+	fault := func(part string, err error) error {
+		return &textfile.Error{Kind: kind, File: name, Part: part, Err: err}
 	}
 	var f file
-	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return nil, &Error{File: name, Err: errors.New(yaml.FormatError(err, false, false))}
+	if err := textfile.DecodeYAML(data, &f); err != nil {
+		return nil, fault("", err)
 	}
-	if f.Version != 1 {
-		return nil, &Error{File: name, Err: fmt.Errorf("version is %d, write version: 1", f.Version)}
+	if err := textfile.CheckVersion(f.Version); err != nil {
+		return nil, fault("", err)
 	}
+	var tools []Tool
 	seen := map[string]bool{}
 	for i, e := range f.Tools {
 		if e.Name == "" {
-			return nil, &Error{File: name, Err: fmt.Errorf("tools[%d] has no name", i)}
+			return nil, fault("", fmt.Errorf("tools[%d] has no name", i))
 		}
 		if seen[e.Name] {
-			return nil, &Error{File: name, Tool: e.Name, Err: errors.New("is declared twice")}
+			return nil, fault("tool "+e.Name, errors.New("is declared twice"))
 		}
 		seen[e.Name] = true
 		t, err := e.tool()
 		if err != nil {
-			return nil, &Error{File: name, Tool: e.Name, Err: err}
+			return nil, fault("tool "+e.Name, err)
 		}
 		tools = append(tools, t)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/examples/incident"
 	"github.com/askance-dev/askance/message"
@@ -71,13 +72,13 @@ func TestParseFaults(t *testing.T) {
 		{"compat", "version: 1\ntools:\n  - name: a\n    kind: bash\n    compat: loose", "use strict or leave it out"},
 		{"home without kind", "version: 1\ntools:\n  - name: a\n    home: /", "only for tools with a kind"},
 		{"no YAML", "version: [", "t.yaml"},
-		{"too long", strings.Repeat("# padding\n", toolfile.MaxBytes/10+1), "longer than 1 MiB"},
+		{"too long", strings.Repeat("# padding\n", textfile.MaxBytes/10+1), "longer than 1 MiB"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := toolfile.Parse("t.yaml", []byte(tc.text))
-			var fe *toolfile.Error
+			var fe *textfile.Error
 			if !errors.As(err, &fe) || fe.File != "t.yaml" {
-				t.Fatalf("Parse = %v, want a *toolfile.Error of t.yaml", err)
+				t.Fatalf("Parse = %v, want a *textfile.Error of t.yaml", err)
 			}
 			if !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Parse = %v\nwant it to say %q", err, tc.want)

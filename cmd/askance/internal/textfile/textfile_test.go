@@ -1,0 +1,64 @@
+package textfile_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
+)
+
+func TestRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	if _, err := textfile.Read("tools file", path, 4); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "tools file: ") {
+		t.Errorf("no file: %v", err)
+	}
+	for text, want := range map[string]string{"": "", "1234": "", "12345": "tools file " + path + ": is longer than 4 bytes"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := textfile.Read("tools file", path, 4)
+		if want == "" && (err != nil || string(got) != text) {
+			t.Errorf("%q is read as %q, %v", text, got, err)
+		}
+		if bad, ok := errors.AsType[*textfile.Error](err); want != "" && (!ok || bad.File != path || err.Error() != want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestDecodeYAML(t *testing.T) {
+	for _, tc := range []struct{ name, text, want string }{
+		{"nothing", "", ""},
+		{"one key", "version: 1", ""},
+		{"one document", "---\nversion: 1\n...\n", ""},
+		{"an unknown key", "version: 1\nverzion: 2", `unknown field "verzion"`},
+		{"a key twice", "version: 1\nversion: 2", "already defined"},
+		{"two documents", "version: 1\n---\nversion: 1", "has more than one document"},
+		{"a broken one behind it", "version: 1\n---\n[", "[3:"},
+		{"no YAML", "version: [", "[1:"},
+		{"too long", "#" + strings.Repeat("x", textfile.MaxBytes), "is longer than 1 MiB"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var f struct {
+				Version int `yaml:"version"`
+			}
+			if err := textfile.DecodeYAML([]byte(tc.text), &f); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+		})
+	}
+	if textfile.CheckVersion(1) != nil || textfile.CheckVersion(0) == nil || textfile.CheckVersion(2) == nil {
+		t.Error("another version than 1 is taken, or 1 is not")
+	}
+}
+
+func TestErrorNamesThePart(t *testing.T) {
+	err := &textfile.Error{Kind: "tools file", File: "t.yaml", Part: "tool refund", Err: fs.ErrInvalid}
+	if got, want := err.Error(), "tools file t.yaml: tool refund: invalid argument"; got != want || !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
