@@ -2,6 +2,7 @@ package permission
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -198,6 +199,9 @@ func (c *compiler) compileContent(r *Rule, tr *toolRules, content string) Patter
 	p, err := safely(func() (Pattern, error) { return tr.matcher.Compile(content, r.Behavior) })
 	if err == nil && p == nil {
 		err = fmt.Errorf("the matcher of %s gave no pattern", quoted(tr.name))
+	}
+	if errors.Is(err, ErrNoContent) && c.opts.StrictAgentScope {
+		return neverMatches{}
 	}
 	if err != nil {
 		c.fault(r, "rule_content", err.Error(), "")

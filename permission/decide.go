@@ -41,13 +41,15 @@ func (e *evaluation) steps() Decision {
 		return d
 	}
 	question, asks := e.askStep()
-	if asks && (question.Behavior == message.BehaviorDeny || e.asUpstream()) {
+	if asks && !e.doubt && (question.Behavior == message.BehaviorDeny || e.asUpstream()) {
 		return question
 	}
 	d, ok := e.ruleless()
 	switch {
 	case asks && ok && d.Behavior == message.BehaviorDeny:
 		return d // a rule that asks never stands in for a denial
+	case asks && e.doubt:
+		return e.settle(question, d, ok)
 	case asks:
 		question.Errors = e.errors
 		return question
@@ -78,16 +80,6 @@ func (e *evaluation) ruleless() (Decision, bool) {
 		return e.deny(StepFallbackExplore, nil, "the call is not proven read-only"), true
 	}
 	return e.checkStep()
-}
-
-// asUpstream reports whether the tool is decided about in AgentScope's own
-// order, in which an ask rule stands before the denials of tools and modes. A
-// kind says so itself.
-func (e *evaluation) asUpstream() bool {
-	if k, ok := e.tr.kind().(UpstreamKind); ok {
-		return k.AsUpstream()
-	}
-	return e.bundle.strict
 }
 
 // Denied asks only the deny rules. The engine calls it on the newest bundle
@@ -173,7 +165,10 @@ func (e *evaluation) askStep() (Decision, bool) {
 	if len(asking)+len(failing) == 0 {
 		return Decision{}, false
 	}
-	return e.ask(asking, failing), true
+	e.asking = asking
+	d := e.ask(asking, failing)
+	e.doubt = e.doubtful(asking, failing) && (d.Behavior == message.BehaviorAsk || d.Step == StepAskConverted)
+	return d, true
 }
 
 // taintedDecision ends a call about which something outside the rules failed.

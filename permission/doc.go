@@ -138,7 +138,9 @@
 // explore mode what is not proven read-only. So neither a deny nor an ask rule
 // that is added ever loosens anything. In AgentScope, and for tools that are
 // read as strictly as there ([UpstreamKind], [Options].StrictAgentScope), a
-// person who answers the question is asked in place of those.
+// person who answers the question is asked in place of those. Where nobody can
+// say before a line runs whether a deny or ask rule is about it, it is never
+// allowed unasked; if it is asked about or denied anyway, that step answers.
 //
 // # Failing closed
 //

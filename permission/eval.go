@@ -38,6 +38,10 @@ type evaluation struct {
 	unsure bool
 	// failedDenies are deny rules that failed and ask instead.
 	failedDenies []*compiledRule
+	// asking are the ask rules that match.
+	asking []*compiledRule
+	// doubt: it is only not clear whether the rules that ask are about the call.
+	doubt bool
 
 	toolVar, callerVar, ctxVar map[string]any
 	// how is what handling has found; shownArgs stand for the arguments while a
@@ -215,7 +219,10 @@ func (e *evaluation) sessionPattern(content string, behavior message.Behavior) (
 		return nil, fmt.Errorf("no matcher gives meaning to the content for %s", quoted(e.req.Tool))
 	}
 	p, err := safely(func() (Pattern, error) { return m.Compile(content, behavior) })
-	if err == nil && p == nil {
+	switch {
+	case errors.Is(err, ErrNoContent) && e.bundle.strict:
+		return neverMatches{}, nil
+	case err == nil && p == nil:
 		err = fmt.Errorf("the matcher of %s gave no pattern", quoted(e.req.Tool))
 	}
 	return p, err

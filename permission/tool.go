@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -122,11 +123,25 @@ type Matcher interface {
 	Suggest(Call) []message.PermissionRule
 }
 
+// ErrNoContent is what Compile of a Matcher returns that gives no content any
+// meaning: no rule with one would ever match. AgentScope takes such rules all
+// the same ([Options].StrictAgentScope).
+var ErrNoContent = errors.New("content has no meaning for a tool of this kind, so that the rule would never match: " +
+	"leave it out to match every call, or use when")
+
 // Pattern is a compiled rule content.
 type Pattern interface {
 	// Match reports whether the rule is about this call. An error falls closed
 	// as an error in a condition does.
 	Match(Call) (bool, error)
+}
+
+// WidePattern is a Pattern that can be about more calls than the same content
+// is in AgentScope.
+type WidePattern interface {
+	Pattern
+	// MatchUpstream reports whether it is about this call there, too.
+	MatchUpstream(Call) bool
 }
 
 // OptionTruster is a Pattern of an allow rule that looks at the options of

@@ -85,6 +85,11 @@ func (b bashPattern) Match(c permission.Call) (bool, error) {
 	}
 }
 
+// MatchUpstream implements permission.WidePattern.
+func (b bashPattern) MatchUpstream(c permission.Call) bool {
+	return b.content.match(b.prepared(c).text)
+}
+
 // Explain shows the commands of the line as the rule sees them.
 func (b bashPattern) Explain(c permission.Call) []permission.Piece {
 	p := b.prepared(c)

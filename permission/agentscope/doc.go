@@ -23,8 +23,8 @@
 // decisions, analyses and matches in testdata are reproduced row by row.
 // [Guarded], the default, differs where upstream allows what nobody meant to
 // allow: it never allows more and never denies less. All its differences on the
-// recorded rows stand in DEVIATIONS.md, which the tests make and compare. In
-// short:
+// recorded rows stand in DEVIATIONS.md, which the tests make and compare. The
+// rows in testdata/recorded, which vary those, note their reasons. In short:
 //
 //   - A command is read-only if package permission/shell proves it, command by
 //     command; upstream looks at the beginning of the line.
@@ -34,8 +34,8 @@
 //     any order of options and behind wrappers. Where nobody can know before it
 //     runs, the call is asked about.
 //   - Paths are compared as what they mean: cleaned, absolute and relative, links
-//     followed. An allow rule whose content is no absolute path speaks of files
-//     in the working directories only.
+//     followed. An allow rule about writing whose content does not say where it
+//     begins, with /, ~/ or ../, speaks of files in the working directories only.
 //   - Edits without a question, in the modes accept_edits and dont_ask, are
 //     proven for every command and every argument.
 //   - A character that a person cannot see denies.

@@ -20,7 +20,7 @@ func (file) Prepare(permission.Call) any { return nil }
 
 func (f file) ReadOnly(c permission.Call) bool {
 	_, err := f.text(c, "file_path")
-	return !f.writes && err == nil
+	return !f.writes && (err == nil || f.Reading == Strict)
 }
 
 func (f file) Check(c permission.Call) permission.ToolVerdict {
@@ -57,20 +57,27 @@ func (f file) Suggest(c permission.Call) []message.PermissionRule {
 	return []message.PermissionRule{suggest(c, &content)}
 }
 
+// Compile reads the content of a rule. What is only read needs no rule that
+// allows it, so that such a rule is as wide as upstream.
 func (f file) Compile(content string, behavior message.Behavior) (permission.Pattern, error) {
-	return pathPattern{content: content, narrow: f.Reading != Strict && behavior == message.BehaviorAllow, match: func(c permission.Call) (bool, error) {
+	allows := behavior == message.BehaviorAllow
+	raw := f.Reading == Strict || allows && !f.writes
+	match := func(c permission.Call) (bool, error) {
 		path, err := f.text(c, "file_path")
-		if err != nil || path == "" {
-			return false, err
-		}
-		raw := matchName(content, path)
 		switch {
-		case f.Reading == Strict:
-			return raw, nil
-		case behavior == message.BehaviorAllow:
-			return raw && f.places(c).allowed(content, path), nil
+		case err != nil || path == "":
+			return false, err
+		case raw || !matchName(content, path) && allows:
+			return matchName(content, path), nil
+		case allows:
+			return f.places(c).allowed(content, path), nil
 		default:
-			return raw || f.places(c).named(content, path), nil
+			return f.places(c).named(content, path), nil
 		}
-	}}, nil
+	}
+	upstream := func(c permission.Call) bool {
+		path, err := f.text(c, "file_path")
+		return err == nil && path != "" && matchName(content, path)
+	}
+	return pathPattern{content: content, narrow: allows && !raw, match: match, upstream: upstream}, nil
 }

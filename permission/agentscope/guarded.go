@@ -23,23 +23,22 @@ func (p places) leadsToDanger(name string) bool {
 	return !ok || p.dangerous(target)
 }
 
-// spellings are the ways to write the file that a path means: the text, cleaned
-// and absolute, below each working directory, with ~ expanded, links followed.
-func (p places) spellings(name string) []string {
-	abs := []string{path.Clean("/" + p.absolute(name)), path.Clean("/" + p.absolute(p.expand(name)))}
+// spellings are the ways to write the file that a path means, cleaned, with ~
+// expanded or not, links followed: absolute, and as seen from each working
+// directory.
+func (p places) spellings(name string) (abs, rel []string) {
+	abs = []string{path.Clean("/" + p.absolute(name)), path.Clean("/" + p.absolute(p.expand(name)))}
 	if target, ok := p.real(name); ok {
 		abs = append(abs, target)
 	}
-	out := append([]string{name}, abs...)
 	for _, d := range p.dirs {
 		for _, a := range abs {
-			if rel, ok := relative(a, d); ok {
-				out = append(out, rel)
+			if r, ok := relative(a, d); ok {
+				rel = append(rel, r)
 			}
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return abs, rel
 }
 
 // relative is an absolute path as seen from a directory it lies in.
@@ -54,21 +53,41 @@ func relative(abs, dir string) (string, bool) {
 // named reports whether a deny or ask rule of that content is about a path,
 // however either of them is written.
 func (p places) named(content, name string) bool {
-	contents := []string{content, strings.TrimPrefix(content, "./"), path.Clean(p.expand(content))}
-	if !strings.HasPrefix(content, "/") {
-		contents = append(contents, path.Clean("/"+p.cwd+"/"+content))
+	if matchName(content, name) {
+		return true
 	}
-	for _, s := range p.spellings(name) {
-		if slices.ContainsFunc(contents, func(c string) bool { return matchName(c, s) }) {
-			return true
-		}
+	abs, rel := p.spellings(name)
+	clean := path.Clean(p.expand(content))
+	switch {
+	case strings.HasPrefix(clean, "/"):
+		return matchAny(abs, content, clean)
+	case leadsOut(clean): // and not back in
+		abs = slices.DeleteFunc(abs, func(a string) bool {
+			_, below := relative(a, p.cwd)
+			return below
+		})
+		return matchAny(abs, p.here(content))
+	case strings.ContainsAny(content, "*?["): // that is never about the directory itself
+		rel = slices.DeleteFunc(rel, func(r string) bool { return r == "." })
 	}
-	return false
+	return matchAny(abs, content, p.here(content)) || matchAny(rel, content, clean, strings.TrimPrefix(content, "./"))
 }
 
+func matchAny(names []string, contents ...string) bool {
+	return slices.ContainsFunc(names, func(n string) bool {
+		return slices.ContainsFunc(contents, func(c string) bool { return matchName(c, n) })
+	})
+}
+
+// here is a content as seen from the root.
+func (p places) here(content string) string { return path.Clean("/" + p.cwd + "/" + content) }
+
+// leadsOut reports whether a cleaned path leads out of where it begins.
+func leadsOut(clean string) bool { return clean == ".." || strings.HasPrefix(clean, "../") }
+
 // allowed reports whether an allow rule of that content, which matches the
-// text of a path, means the file as well. A content that is no absolute path
-// speaks of files in the working directories.
+// text of a path, means the file as well. A content that says nothing of where
+// it begins speaks of files in the working directories.
 func (p places) allowed(content, name string) bool {
 	literal, expanded := path.Clean("/"+p.absolute(name)), path.Clean("/"+p.absolute(p.expand(name)))
 	if strings.HasPrefix(name, "~") && p.home == "" {
@@ -78,10 +97,27 @@ func (p places) allowed(content, name string) bool {
 	if !ok {
 		return false
 	}
-	if !strings.HasPrefix(content, "/") {
-		return p.allowedBelow(content, literal) && p.allowedBelow(content, expanded) && p.allowedBelow(content, target)
+	if strings.HasSuffix(name, "/") && literal != "/" {
+		literal, expanded, target = literal+"/", strings.TrimRight(expanded, "/")+"/", strings.TrimRight(target, "/")+"/"
 	}
-	return matchName(content, literal) && matchName(content, expanded) && (matchName(content, target) || matchName(p.realContent(content), target))
+	full := p.expand(content)
+	switch {
+	case strings.HasPrefix(content, "~/") && full != content:
+		// Of a program that does not know ~ the rule names a folder of that name.
+		rel, below := relative(literal, p.cwd)
+		return below && matchName(content, rel) && p.means(full, expanded, target)
+	case strings.HasPrefix(content, "/"):
+		return matchName(content, literal) && p.means(content, expanded, target)
+	case strings.HasPrefix(content, "../"):
+		return matchName(p.here(content), literal) && p.means(p.here(content), expanded, target)
+	}
+	return p.allowedBelow(content, literal) && p.allowedBelow(content, expanded) && p.allowedBelow(content, target)
+}
+
+// means reports whether an absolute content is about a file and where a link
+// leads from it.
+func (p places) means(content, file, target string) bool {
+	return matchName(content, file) && (matchName(content, target) || matchName(p.realContent(content), target))
 }
 
 func (p places) allowedBelow(content, abs string) bool {

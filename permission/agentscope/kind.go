@@ -3,6 +3,7 @@ package agentscope
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -89,18 +90,31 @@ func (c Config) name(kind string) string {
 	return name
 }
 
-// text is an argument that has to be text; "" if it is absent. Upstream takes
-// null for absent.
+// text is an argument that has to be text; "" if it is absent or null. Upstream
+// takes all for absent that Python takes for false, such as 0 and [].
 func (c Config) text(call permission.Call, name string) (string, error) {
 	switch v := call.Input[name].(type) {
 	case string:
 		return v, nil
 	case nil:
-		if _, given := call.Input[name]; !given || c.Reading == Strict {
+		return "", nil
+	default:
+		if c.Reading == Strict && untrue(v) {
 			return "", nil
 		}
+		return "", fmt.Errorf("%s is not text", name)
 	}
-	return "", fmt.Errorf("%s is not text", name)
+}
+
+// untrue reports whether Python takes a value of JSON for false.
+func untrue(v any) bool {
+	r := reflect.ValueOf(v)
+	switch r.Kind() {
+	case reflect.Slice, reflect.Map:
+		return r.Len() == 0
+	default:
+		return r.IsZero()
+	}
 }
 
 // malformed is the verdict on arguments that are not what the tool takes.
@@ -131,17 +145,21 @@ func editsFreely(m permission.Mode) bool {
 
 // pathPattern is the content of a rule about paths.
 type pathPattern struct {
-	content string
-	narrow  bool // it means less than upstream
-	match   func(permission.Call) (bool, error)
+	content  string
+	narrow   bool // it means less than upstream
+	match    func(permission.Call) (bool, error)
+	upstream func(permission.Call) bool
 }
 
 // Match implements permission.Pattern.
 func (p pathPattern) Match(c permission.Call) (bool, error) { return p.match(c) }
 
+// MatchUpstream implements permission.WidePattern.
+func (p pathPattern) MatchUpstream(c permission.Call) bool { return p.upstream(c) }
+
 // Notice says where an allow rule means less than upstream.
 func (p pathPattern) Notice() string {
-	if !p.narrow || strings.HasPrefix(p.content, "/") {
+	if !p.narrow || strings.HasPrefix(p.content, "/") || strings.HasPrefix(p.content, "~/") || strings.HasPrefix(p.content, "../") {
 		return ""
 	}
 	return "allows files in the working directories; in AgentScope it allows every path whose text matches, .. and absolute ones included"

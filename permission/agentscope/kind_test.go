@@ -33,18 +33,18 @@ func TestNew(t *testing.T) {
 }
 
 // Arguments of another type than the tool takes are asked about in any case,
-// and no rule is said not to match.
+// and no rule is said not to match. AgentScope does not look at what is read.
 func TestMalformedArguments(t *testing.T) {
 	for kind, input := range map[string]map[string]any{
-		Bash: {"command": int64(7)}, Read: {"file_path": []any{}}, Write: {"file_path": int64(0)}, Edit: {"file_path": true},
-		Glob: {"path": 1.5, "pattern": "x"}, Grep: {"path": map[string]any{}},
+		Bash: {"command": int64(7)}, Read: {"file_path": []any{"x"}}, Write: {"file_path": int64(1)}, Edit: {"file_path": true},
+		Glob: {"path": 1.5, "pattern": "x"}, Grep: {"path": map[string]any{"a": "b"}},
 	} {
 		for _, r := range []Reading{Strict, Guarded} {
 			k := MustNew(kind, Config{Reading: r})
 			c := permission.Call{Tool: kind, Input: input, Cwd: "/w", Mode: permission.ModeAcceptEdits}
 			c.Prepared = k.Prepare(c)
-			if k.ReadOnly(c) {
-				t.Errorf("%s is read-only", kind)
+			if reads := kind == Read || kind == Glob || kind == Grep; k.ReadOnly(c) != (reads && r == Strict) {
+				t.Errorf("%s %s: read-only %v", r, kind, k.ReadOnly(c))
 			}
 			if v := k.Check(c); kind != Read && v.Answer != permission.CheckAskImmune {
 				t.Errorf("%s: the check answers %v", kind, v)
@@ -63,30 +63,31 @@ func TestMalformedArguments(t *testing.T) {
 	}
 }
 
-// AgentScope takes null for an argument that is absent. So does the strict
-// reading, and the guarded one where the argument may be left out.
-func TestNullArguments(t *testing.T) {
-	for kind, input := range map[string]map[string]any{
-		Bash: {"command": nil}, Read: {"file_path": nil}, Write: {"file_path": nil}, Edit: {"file_path": nil},
-		Glob: {"path": nil, "pattern": "x"}, Grep: {"path": nil, "pattern": "x"},
+// AgentScope takes for absent what Python takes for false. So does the strict
+// reading; the guarded one does so with null.
+func TestAbsentArguments(t *testing.T) {
+	for kind, name := range map[string]string{
+		Bash: "command", Read: "file_path", Write: "file_path", Edit: "file_path", Glob: "path", Grep: "path",
 	} {
-		for _, r := range []Reading{Strict, Guarded} {
-			k := MustNew(kind, Config{Reading: r})
-			c := permission.Call{Tool: kind, Input: input, Cwd: "/w"}
-			c.Prepared = k.Prepare(c)
-			taken := r == Strict || kind == Glob || kind == Grep
-			if v := k.Check(c); (v.Answer == permission.CheckPassthrough) != taken {
-				t.Errorf("%s %s: the check answers %v", r, kind, v)
-			}
-			if reads := kind == Read || kind == Glob || kind == Grep; k.ReadOnly(c) != (reads && taken) {
-				t.Errorf("%s %s: read-only %v", r, kind, k.ReadOnly(c))
-			}
-			p, err := k.Compile("/w", message.BehaviorDeny)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if matched, err := p.Match(c); (err == nil) != taken || matched && kind != Grep && kind != Glob {
-				t.Errorf("%s %s: a rule matches %v, %v", r, kind, matched, err)
+		for _, value := range []any{nil, false, int64(0), 0.0, []any{}, map[string]any{}} {
+			for _, r := range []Reading{Strict, Guarded} {
+				k := MustNew(kind, Config{Reading: r})
+				c := permission.Call{Tool: kind, Input: map[string]any{name: value, "pattern": "x"}, Cwd: "/w"}
+				c.Prepared = k.Prepare(c)
+				taken := r == Strict || value == nil
+				if v := k.Check(c); (v.Answer == permission.CheckPassthrough) != taken && (taken || kind != Read) {
+					t.Errorf("%s %s %v: the check answers %v", r, kind, value, v)
+				}
+				if reads := kind == Read || kind == Glob || kind == Grep; k.ReadOnly(c) != (reads && taken) {
+					t.Errorf("%s %s %v: read-only %v", r, kind, value, k.ReadOnly(c))
+				}
+				p, err := k.Compile("/w", message.BehaviorDeny)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if matched, err := p.Match(c); (err == nil) != taken || matched && kind != Grep && kind != Glob {
+					t.Errorf("%s %s %v: a rule matches %v, %v", r, kind, value, matched, err)
+				}
 			}
 		}
 	}
@@ -162,7 +163,9 @@ func TestNotices(t *testing.T) {
 		{"Write", Write, "src/**", message.BehaviorAllow, Guarded, "working directories"},
 		{"Write", Write, "/srv/**", message.BehaviorAllow, Guarded, ""},
 		{"Write", Write, "src/**", message.BehaviorAllow, Strict, ""},
-		{"Grep", Grep, "src/**", message.BehaviorAllow, Guarded, "working directories"},
+		{"Write", Write, "~/src/**", message.BehaviorAllow, Guarded, ""},
+		{"Write", Write, "../src/**", message.BehaviorAllow, Guarded, ""},
+		{"Grep", Grep, "src/**", message.BehaviorAllow, Guarded, ""},
 	} {
 		b := compile(t, permission.Tool{Name: tc.tool, Kind: MustNew(tc.kind, Config{Reading: tc.reading})},
 			message.PermissionRule{ToolName: tc.tool, RuleContent: &tc.content, Behavior: tc.behavior})

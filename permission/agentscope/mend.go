@@ -26,6 +26,12 @@ var mends = []struct {
 	{"must be followed by a statement", mendTwice},
 	{"`[[` must be followed by an expression", (*tree).mendTest},
 	{"not a valid test operator", (*tree).mendTest},
+	{"reached EOF without matching `(` with `)`", (*tree).mendSubshell},
+	{"reached EOF without matching `{`", func(_ *tree, line []byte, at int) bool {
+		return endsCommand(string(line[:at])) && put(line, at, "{", ' ')
+	}},
+	{"reached EOF without closing quote \"`\"", (*tree).mendBackquote},
+	{"reached EOF without matching `[[`", func(t *tree, line []byte, at int) bool { return t.nothing(line, at, len(line), "test_command") }},
 }
 
 // mend changes the line where the parser stopped, if it is known how.
@@ -112,7 +118,10 @@ func (t *tree) mendCompound(line []byte, at int) bool {
 	begin, end, found := -1, 0, compounds[0]
 	for _, c := range compounds {
 		i, j := strings.LastIndex(text[:at], c.begin), strings.Index(text[at:], c.end)
-		if i > begin && j >= 0 && endsCommand(text[:i]) {
+		if rest := trim(text[at:]); j < 0 && (rest == "do" || rest == "then") {
+			j = len(text) - at - len(c.end) // the line ends before the statement does
+		}
+		if i > begin && j+len(c.end) > 0 && endsCommand(text[:i]) {
 			begin, end, found = i, at+j+len(c.end), c
 		}
 	}
@@ -125,6 +134,23 @@ func (t *tree) mendCompound(line []byte, at int) bool {
 		line[semicolon] = ' ' // what follows joins the last of them
 	}
 	t.fault(found.kind, begin)
+	return true
+}
+
+// mendSubshell reads what stands in a bracket that never closes.
+func (t *tree) mendSubshell(line []byte, at int) bool {
+	t.fault("subshell", at)
+	return put(line, at, "(", ' ')
+}
+
+// mendBackquote takes what follows a last backquote for one word that is no
+// plain one.
+func (t *tree) mendBackquote(line []byte, at int) bool {
+	if trim(string(line[at+1:])) == "" || inQuotes(string(line[:at])) {
+		return false
+	}
+	t.fault("command_substitution", at)
+	copy(line[at:], "$"+strings.Repeat("_", len(line)-at-1))
 	return true
 }
 

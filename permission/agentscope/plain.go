@@ -1,7 +1,6 @@
 package agentscope
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/askance-dev/askance/message"
@@ -26,14 +25,11 @@ func (k plain) Check(permission.Call) permission.ToolVerdict {
 	return permission.ToolVerdict{Answer: permission.CheckAsk}
 }
 
-var errNoContent = errors.New("content has no meaning for a tool of this kind, so that the rule would never match: " +
-	"leave it out to match every call, or use when")
-
 func (k plain) Compile(string, message.Behavior) (permission.Pattern, error) {
 	if k.Reading == Strict {
 		return never{}, nil
 	}
-	return nil, errNoContent
+	return nil, permission.ErrNoContent
 }
 
 func (k plain) Suggest(c permission.Call) []message.PermissionRule {

@@ -19,7 +19,9 @@ func (s search) Name() string { return s.name(s.kind) }
 
 func (search) Prepare(permission.Call) any { return nil }
 
-func (s search) ReadOnly(c permission.Call) bool { return s.wellFormed(c) == nil }
+func (s search) ReadOnly(c permission.Call) bool {
+	return s.Reading == Strict || s.wellFormed(c) == nil
+}
 
 func (s search) Check(c permission.Call) permission.ToolVerdict {
 	if err := s.wellFormed(c); err != nil {
@@ -34,13 +36,8 @@ func (s search) wellFormed(c permission.Call) error {
 	return errors.Join(badPath, badPattern)
 }
 
-// path is the folder as it is given. The tools take null for none.
-func (s search) path(c permission.Call) (string, error) {
-	if c.Input["path"] == nil {
-		return "", nil
-	}
-	return s.text(c, "path")
-}
+// path is the folder as it is given.
+func (s search) path(c permission.Call) (string, error) { return s.text(c, "path") }
 
 // folder is where the call searches.
 func (s search) folder(c permission.Call) (string, error) {
@@ -61,29 +58,31 @@ func (s search) Suggest(c permission.Call) []message.PermissionRule {
 	return []message.PermissionRule{suggest(c, &content)}
 }
 
+// Compile reads the content of a rule. Searching needs no rule that allows it,
+// so that such a rule is as wide as upstream.
 func (s search) Compile(content string, behavior message.Behavior) (permission.Pattern, error) {
-	return pathPattern{content: content, narrow: s.Reading != Strict && behavior == message.BehaviorAllow, match: func(c permission.Call) (bool, error) {
-		folder, err := s.folder(c)
+	read := func(c permission.Call) (folder, looked string, err error) {
+		folder, err = s.folder(c)
+		looked, bad := s.text(c, "pattern")
+		return folder, looked, errors.Join(err, bad)
+	}
+	upstream := func(c permission.Call) bool {
+		folder, looked, err := read(c)
+		return err == nil && s.upstream(content, c, folder, looked)
+	}
+	match := func(c permission.Call) (bool, error) {
+		folder, looked, err := read(c)
 		if err != nil {
 			return false, err
 		}
-		looked, err := s.text(c, "pattern")
-		if err != nil {
-			return false, err
-		}
-		upstream := s.upstream(content, c, folder, looked)
-		at := s.places(c)
-		switch {
-		case s.Reading == Strict:
-			return upstream, nil
-		case behavior == message.BehaviorAllow:
-			return upstream && (at.allowed(content, folder) || at.provenInside(folder)), nil
-		case upstream || at.named(content, folder):
-			return true, nil
+		raw, at := s.upstream(content, c, folder, looked), s.places(c)
+		if raw || s.Reading == Strict || behavior == message.BehaviorAllow {
+			return raw, nil
 		}
 		// What Glob looks for may name the folder, too.
-		return s.kind == Glob && looked != "" && at.named(content, below(folder, looked)), nil
-	}}, nil
+		return at.named(content, folder) || s.kind == Glob && looked != "" && at.named(content, below(folder, looked)), nil
+	}
+	return pathPattern{content: content, match: match, upstream: upstream}, nil
 }
 
 // upstream matches the given path, then for Glob what it looks for; for Grep

@@ -128,6 +128,9 @@ func (t *tree) missing(text string, at int) {
 // not: ls (a), or $(a without its end.
 func (t *tree) unclosed(text string, at int) {
 	bad := text[at:]
+	if inQuotes(text[:at]) {
+		return
+	}
 	for _, open := range []struct{ sign, kind string }{{"$(", "command_substitution"}, {"<(", "process_substitution"}} {
 		if inner, ok := strings.CutPrefix(bad, open.sign); ok && trim(inner) != "" && inner[0] != '(' {
 			t.fault(open.kind, at)
@@ -142,6 +145,9 @@ func (t *tree) unclosed(text string, at int) {
 		t.fault("subshell", at+i)
 	}
 }
+
+// inQuotes reports whether a quote is open at the end of a text.
+func inQuotes(text string) bool { return strings.Count(text, `"`)%2 == 1 }
 
 func spanOf(n syntax.Node) span { return span{int(n.Pos().Offset()), int(n.End().Offset())} }
 
@@ -254,7 +260,13 @@ func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 		}
 		return
 	}
+	if name = t.withoutSet(call); name == nil {
+		return
+	}
 	c := command{span: span{spanOf(call).start, spanOf(name).end}, name: spanOf(name), nested: nested}
+	if name != call.Args[0] {
+		c.start = c.name.start
+	}
 	if lit := name.Lit(); len(call.Assigns) == 0 && len(call.Args) > 1 && strings.Contains(lit, ",") { // a list of words: its brackets are no part of the name
 		c.name.start += len(lit) - len(strings.TrimLeft(lit, "{"))
 		c.start = c.name.start
@@ -263,7 +275,10 @@ func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 		c.assigns = append(c.assigns, spanOf(a.Name))
 	}
 	t.expansions(name, true)
-	for _, w := range call.Args[1:] {
+	for _, w := range call.Args[slices.Index(call.Args, name)+1:] {
+		if t.lostDash(call, w, s.Redirs) {
+			continue
+		}
 		if followsRedirect(name, w, s.Redirs) { // the grammar takes it for one more target
 			t.target(w)
 			t.expansions(w, true)
@@ -279,6 +294,31 @@ func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 		}
 	}
 	t.commands = append(t.commands, c)
+}
+
+// withoutSet is the name of a command; nil if it has none. The grammar takes a
+// set of characters in its place for a test, and what follows for a command.
+func (t *tree) withoutSet(call *syntax.CallExpr) *syntax.Word {
+	lit := call.Args[0].Lit()
+	if len(call.Assigns) > 0 || !strings.HasPrefix(lit, "[") || !strings.Contains(lit, "]") {
+		return call.Args[0]
+	}
+	t.node("test_command", call)
+	if len(call.Args) == 1 {
+		return nil
+	}
+	return call.Args[1]
+}
+
+// lostDash reports whether a word is a last - that the grammar loses, because a
+// document or a numbered descriptor follows.
+func (t *tree) lostDash(call *syntax.CallExpr, w *syntax.Word, redirs []*syntax.Redirect) bool {
+	if w.Lit() != "-" || w != call.Args[len(call.Args)-1] {
+		return false
+	}
+	return slices.ContainsFunc(redirs, func(r *syntax.Redirect) bool {
+		return (r.Hdoc != nil || r.N != nil) && r.Pos().After(w.End()) && trim(t.text[w.End().Offset():r.Pos().Offset()]) == ""
+	})
 }
 
 // assignment is a statement without a command. With a redirect the grammar

@@ -1,0 +1,134 @@
+package agentscope
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+func decideLine(t *testing.T, command string, mode permission.Mode, upstreamOrder bool, rules ...message.PermissionRule) permission.Decision {
+	t.Helper()
+	b, err := permission.Compile(permission.FromRules(rules), permission.Options{
+		Tools: []permission.Tool{{Name: "Bash", Kind: MustNew(Bash, Config{Home: "/home/dev"})}}, StrictAgentScope: upstreamOrder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	input, err := json.Marshal(map[string]string{"command": command})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Decide(context.Background(), permission.Request{Tool: "Bash", Input: input, Mode: mode, Cwd: "/workspace/project"})
+}
+
+func bashRule(b message.Behavior, content string) message.PermissionRule {
+	r := message.PermissionRule{ToolName: "Bash", Behavior: b, Source: "test"}
+	if content != "" {
+		r.RuleContent = &content
+	}
+	return r
+}
+
+// A line of which nobody knows whether a deny or ask rule is about it never
+// runs unasked. Where it is asked about or denied anyway, the answer is that of
+// the step that would have given it.
+func TestDoubtfulLines(t *testing.T) {
+	deny, ask, all := bashRule("deny", "git push:*"), bashRule("ask", "git push:*"), bashRule("allow", "")
+	for _, tt := range []struct {
+		command string
+		mode    permission.Mode
+		rules   []message.PermissionRule
+		want    message.Behavior
+		step    permission.Step
+		immune  bool
+	}{
+		{"git $X", permission.ModeDefault, []message.PermissionRule{deny}, "ask", permission.StepFallbackAsk, false},
+		{"git $X", permission.ModeDefault, []message.PermissionRule{ask}, "ask", permission.StepFallbackAsk, false},
+		{"git $X", permission.ModeDefault, []message.PermissionRule{deny, all}, "ask", permission.StepError, false},
+		{"git $X", permission.ModeBypass, []message.PermissionRule{deny}, "ask", permission.StepError, false},
+		{"git $X", permission.ModeExplore, []message.PermissionRule{deny}, "deny", permission.StepFallbackExplore, false},
+		{"git $X", permission.ModeExplore, []message.PermissionRule{ask}, "deny", permission.StepFallbackExplore, false},
+		{"git $X", permission.ModeDontAsk, []message.PermissionRule{deny}, "deny", permission.StepFallbackDontAsk, false},
+		{"git $X", permission.ModeDontAsk, []message.PermissionRule{ask, all}, "deny", permission.StepAskConverted, false},
+		{"$(x) y", permission.ModeDefault, []message.PermissionRule{deny}, "ask", StepInjection, true},
+		{"$(x) y", permission.ModeBypass, []message.PermissionRule{deny}, "ask", permission.StepError, false},
+		{"git $X; git push", permission.ModeDefault, []message.PermissionRule{deny}, "deny", permission.StepRule, false},
+		{"git $X; git status", permission.ModeDefault, []message.PermissionRule{deny, bashRule("ask", "git status:*")}, "ask", permission.StepRule, false},
+	} {
+		for _, upstreamOrder := range []bool{false, true} {
+			d := decideLine(t, tt.command, tt.mode, upstreamOrder, tt.rules...)
+			if d.Behavior != tt.want || d.Step != tt.step || d.BypassImmune != tt.immune {
+				t.Errorf("%q in %s with %d rules: %s by %s, immune %v; want %s by %s, immune %v",
+					tt.command, tt.mode, len(tt.rules), d.Behavior, d.Step, d.BypassImmune, tt.want, tt.step, tt.immune)
+			}
+		}
+	}
+}
+
+// What a question about a doubtful line says is what the rules require of it.
+func TestDoubtfulLinesKeepRequirements(t *testing.T) {
+	p, err := permission.Parse(permission.File{Name: "p.yaml", Data: []byte(`version: 1
+name: releases
+rules:
+  - {name: release, tool: Bash, match: {agentscope: "git push:*"}, behavior: ask, approvers: {users: [ann]}}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := permission.Compile(p, permission.Options{Tools: []permission.Tool{{Name: "Bash", Kind: MustNew(Bash, Config{})}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := b.Decide(context.Background(), permission.Request{Tool: "Bash", Input: []byte(`{"command": "git $X"}`), Mode: permission.ModeDefault, Cwd: "/w"})
+	if d.Step != permission.StepFallbackAsk || len(d.Requirement.Users) != 1 || d.Requirement.Users[0] != "ann" || len(d.Errors) == 0 {
+		t.Errorf("%s by %s for %v, errors %v", d.Behavior, d.Step, d.Requirement.Users, d.Errors)
+	}
+}
+
+// In AgentScope's own order an ask rule stands in for the denial of the mode, if
+// AgentScope would hear the rule; one that only we hear leaves the denial.
+func TestAskRuleInUpstreamOrder(t *testing.T) {
+	for _, tt := range []struct {
+		command, content string
+		upstreamOrder    bool
+		want             message.Behavior
+	}{
+		{"git push x", "git push:*", true, "ask"},
+		{"git push x", "", true, "ask"},
+		{"cd y && git push x", "git push:*", true, "deny"},
+		{"git push x", "git push:*", false, "deny"},
+	} {
+		if d := decideLine(t, tt.command, permission.ModeExplore, tt.upstreamOrder, bashRule("ask", tt.content)); d.Behavior != tt.want {
+			t.Errorf("%q, ask %q, upstream's order %v: %s by %s", tt.command, tt.content, tt.upstreamOrder, d.Behavior, d.Step)
+		}
+	}
+}
+
+// AgentScope takes a rule with content for a tool that knows none, and never
+// finds it to match.
+func TestContentThatMeansNothing(t *testing.T) {
+	rule := message.PermissionRule{ToolName: "PowerShell", RuleContent: new("Get-*"), Behavior: "deny", Source: "test"}
+	for _, upstream := range []bool{false, true} {
+		b, err := permission.Compile(permission.FromRules([]message.PermissionRule{rule}), permission.Options{
+			Tools: []permission.Tool{{Name: "PowerShell", Kind: MustNew(PowerShell, Config{})}}, StrictAgentScope: upstream})
+		if !upstream {
+			if err == nil {
+				t.Error("the rule is taken")
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := permission.Request{Tool: "PowerShell", Input: []byte(`{"command": "Get-X"}`), Mode: permission.ModeDefault, Cwd: "/w"}
+		if d := b.Decide(context.Background(), req); d.Step != permission.StepFallbackAsk {
+			t.Errorf("%s by %s", d.Behavior, d.Step)
+		}
+		req.SessionRules = []message.PermissionRule{rule}
+		if d := b.Decide(context.Background(), req); d.Step != permission.StepFallbackAsk || len(d.Errors) > 0 {
+			t.Errorf("with a rule of the session: %s by %s, %v", d.Behavior, d.Step, d.Errors)
+		}
+	}
+}

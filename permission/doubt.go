@@ -1,0 +1,61 @@
+package permission
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/shell"
+)
+
+// This file weighs questions against what else speaks about a call. Of some
+// calls nobody can say before they run whether a deny or ask rule is about
+// them, such as a shell line with $X in it.
+
+// asUpstream reports whether the tool is decided about in AgentScope's own
+// order, in which an ask rule stands before the denials of tools and modes.
+// Where the kind reads rules more widely it does so only for a rule that
+// AgentScope would hear.
+func (e *evaluation) asUpstream() bool {
+	k, ok := e.tr.kind().(UpstreamKind)
+	switch {
+	case ok && k.AsUpstream():
+		return true
+	case !ok || !e.bundle.strict:
+		return e.bundle.strict
+	}
+	return slices.ContainsFunc(e.asking, func(r *compiledRule) bool {
+		p, wide := r.pattern.(WidePattern)
+		if !wide {
+			return true
+		}
+		matches, err := safely(func() (bool, error) { return p.MatchUpstream(e.call), nil })
+		return matches && err == nil
+	})
+}
+
+// doubtful reports whether what asks are rules of which only this is known: they
+// may be about the call.
+func (e *evaluation) doubtful(asking, failing []*compiledRule) bool {
+	return len(asking) == 0 && len(failing) > 0 && !e.tainted &&
+		!slices.ContainsFunc(e.errors, func(r RuleError) bool { return !errors.Is(r.Err, shell.ErrUnclear) })
+}
+
+// settle answers a doubtful call as if no rule were about it, but that what
+// would be allowed then is asked about. d is what is settled without a rule, if
+// ok. A question keeps what the rules require of it.
+func (e *evaluation) settle(question, d Decision, ok bool) Decision {
+	if !ok {
+		if d, ok = e.allowStep(); !ok {
+			d = e.fallback()
+		}
+	}
+	question.Errors = e.errors
+	switch {
+	case d.Behavior == message.BehaviorDeny:
+		return d
+	case d.Behavior == message.BehaviorAsk && question.Behavior == message.BehaviorAsk:
+		question.Step, question.BypassImmune = d.Step, d.BypassImmune
+	}
+	return question
+}
