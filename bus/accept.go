@@ -11,7 +11,7 @@ import (
 // caller is who sent a request, as the transport vouches for it.
 type caller struct {
 	principal message.Principal
-	tool      string
+	lane      message.Lane // of a worker
 }
 
 // identify tells who sent the message, if that can be read from its subject.
@@ -21,8 +21,8 @@ func (s *Service) identify(role message.Role, m *nats.Msg) (caller, bool) {
 		return caller{}, false
 	}
 	name, ok := subject.Who.ID()
-	tool, _ := subject.Tool.ID()
-	return caller{message.Principal{Role: role, Name: name, Auth: s.o.Auth}, tool}, ok
+	lane, _ := subject.Tool.Lane()
+	return caller{message.Principal{Role: role, Name: name, Auth: s.o.Auth}, lane}, ok
 }
 
 // ownInbox reports whether the reply subject is below the principal's inbox.
@@ -34,7 +34,7 @@ func ownInbox(principal, reply string) bool {
 // accept takes a request in and has it handled on a goroutine of its own.
 func (s *Service) accept(c conversation, m *nats.Msg) {
 	who, ok := s.identify(c.role, m)
-	ok = ok && (who.tool != "" || c.role != message.RoleWorker) // a tool whose name cannot be read back has no workers
+	ok = ok && (who.lane.Tool != "" || c.role != message.RoleWorker) // a tool whose name cannot be read back has no workers
 	if !ok || !ownInbox(who.principal.Name, m.Reply) {
 		if m.Reply != "" { // without one it is an engine's own sign of life
 			s.log.Warn("dropped a request whose reply subject is not the sender's inbox", "subject", m.Subject, "reply", quote(m.Reply))
@@ -116,7 +116,7 @@ func (s *Service) handle(op operation, who caller, r requestEnvelope, m *nats.Ms
 		}
 		return
 	}
-	b, err := op.run(ctx, s.surface(who.principal, who.tool), r.Op, r.Body, s.most())
+	b, err := op.run(ctx, s.surface(who.principal, who.lane), r.Op, r.Body, s.most())
 	if err != nil {
 		b = encodeError(r.Op, err, s.most())
 	}

@@ -92,7 +92,7 @@ func TestCloseAnswersWaitingRequests(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", func(message.Principal, string) bus.Surface { return stuck{} }, bus.ServiceOptions{MaxActs: 1})
+		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", func(message.Principal, message.Lane) bus.Surface { return stuck{} }, bus.ServiceOptions{MaxActs: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

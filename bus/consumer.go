@@ -21,59 +21,68 @@ const (
 	ensureEvery = 30 * time.Second
 )
 
-func consumerConfig(space message.SpaceID, tool string) jetstream.ConsumerConfig {
+func consumerConfig(space message.SpaceID, lane message.Lane) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
-		Durable:       ConsumerName(tool),
-		Description:   "askance work items of the tool " + quote(tool),
+		Durable:       ConsumerName(lane),
+		Description:   laneText(lane),
 		DeliverPolicy: jetstream.DeliverAllPolicy,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       ackWait,
 		MaxDeliver:    -1,
 		MaxAckPending: -1,
 		MaxWaiting:    maxWaiting,
-		FilterSubject: workFilter(space, tool),
+		FilterSubject: workFilter(space, lane),
 		ReplayPolicy:  jetstream.ReplayInstantPolicy,
 		Metadata:      map[string]string{metaKind: "work", metaSpace: string(space)},
 	}
 }
 
-// toolSet remembers which tools' consumers were seen, and when.
-type toolSet struct {
-	mu   sync.Mutex // guards seen
-	seen map[string]time.Time
+// laneText describes a consumer to whoever lists them.
+func laneText(l message.Lane) string {
+	text := "askance work items of the tool " + quote(l.Tool)
+	if l.Route != "" {
+		text += " on " + quote(l.Route)
+	}
+	return text
 }
 
-func (s *toolSet) fresh(tool string, now time.Time) bool {
+// laneSet remembers which lanes' consumers were seen, and when.
+type laneSet struct {
+	mu   sync.Mutex // guards seen
+	seen map[message.Lane]time.Time
+}
+
+func (s *laneSet) fresh(lane message.Lane, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at, ok := s.seen[tool]
+	at, ok := s.seen[lane]
 	return ok && now.Sub(at) < ensureEvery
 }
 
-func (s *toolSet) saw(tool string, now time.Time) {
+func (s *laneSet) saw(lane message.Lane, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen == nil {
-		s.seen = map[string]time.Time{}
+		s.seen = map[message.Lane]time.Time{}
 	}
-	s.seen[tool] = now
+	s.seen[lane] = now
 }
 
-// EnsureTool makes the durable consumer that the tool's workers pull from, if
+// EnsureLane makes the durable consumer that the lane's workers pull from, if
 // it is not there. It is looked for again after half a minute, so that one
 // which somebody deleted comes back. A tool whose name a worker's subject
 // cannot carry (over 180 bytes) is refused with CodeTooLarge; a consumer of
 // that name with other settings with CodeForeignStream.
-func (j *Journal) EnsureTool(ctx context.Context, tool string) error {
+func (j *Journal) EnsureLane(ctx context.Context, lane message.Lane) error {
 	const op = "prepare tool"
 	now := time.Now()
-	if j.tools.fresh(tool, now) {
+	if j.lanes.fresh(lane, now) {
 		return nil
 	}
-	if err := CheckName("tool", tool); err != nil {
+	if err := checkLane(lane); err != nil {
 		return err
 	}
-	cfg := consumerConfig(j.space, tool)
+	cfg := consumerConfig(j.space, lane)
 	_, err := j.js.CreateConsumer(ctx, j.stream, cfg)
 	if errors.Is(err, jetstream.ErrConsumerExists) {
 		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "the consumer " + cfg.Durable + " of stream " + j.stream + " has other settings than it must", Hint: "delete it with: nats consumer rm " + j.stream + " " + cfg.Durable + "; unfinished items are delivered again", Err: err}
@@ -81,6 +90,6 @@ func (j *Journal) EnsureTool(ctx context.Context, tool string) error {
 	if err != nil {
 		return apiError(op, "consumer "+cfg.Durable+" of stream "+j.stream, err)
 	}
-	j.tools.saw(tool, now)
+	j.lanes.saw(lane, now)
 	return nil
 }

@@ -18,6 +18,9 @@ type CredUser struct {
 	Role  message.Role    `json:"role"`
 	Name  string          `json:"name"`
 	Tools []string        `json:"tools,omitzero"` // of a worker
+	// Routes are the subjects to which rules route the calls that a worker takes,
+	// of each of its tools; none: those that are not routed.
+	Routes []string `json:"routes,omitzero"`
 	// Key is the public nkey of the login.
 	Key     string    `json:"key"`
 	Issued  time.Time `json:"issued"`
@@ -95,7 +98,14 @@ func (u CredUser) check(all []CredUser, now time.Time) error {
 			return err
 		}
 	}
+	for _, route := range u.Routes {
+		if err := message.CheckRoute(route); err != nil {
+			return err
+		}
+	}
 	switch {
+	case u.Role != message.RoleWorker && len(u.Routes) > 0:
+		return bad("only workers have subjects", "leave --subject out")
 	case u.Role == message.RoleWorker && len(u.Tools) == 0:
 		return bad("a worker without tools can do nothing", "name them with --tool")
 	case u.Role != message.RoleWorker && len(u.Tools) > 0:
@@ -156,7 +166,7 @@ func (u *CredUser) login(account nkeys.KeyPair) ([]byte, error) {
 		claims.Expires = u.Expires.Unix()
 	}
 	claims.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeWebsocket, jwt.ConnectionTypeInProcess}
-	perms := PermissionsFor(u.Space, u.Principal(), u.Tools...)
+	perms := PermissionsForLanes(u.Space, u.Principal(), message.Lanes(u.Tools, u.Routes)...)
 	if u.Role == message.RoleEngine {
 		perms = engineMay
 	}

@@ -21,9 +21,9 @@
 //	e, err := engine.New("default", journal, policy, tools,
 //		engine.WithSignals(bus.NewSignals(nc, "default", log)), engine.WithSigningKey(keys.Signer()))
 //	…
-//	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, tool string) bus.Surface {
+//	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, lane message.Lane) bus.Surface {
 //		if p.Role == message.RoleWorker {
-//			return e.Worker(p, tool)
+//			return e.Worker(p, lane)
 //		}
 //		return e.As(p)
 //	}, bus.ServiceOptions{Observer: e})

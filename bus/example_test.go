@@ -54,9 +54,9 @@ func Example() {
 	check(err)
 	check(e.Start(ctx))
 	defer func() { check(e.Close()) }()
-	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, tool string) bus.Surface {
+	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, lane message.Lane) bus.Surface {
 		if p.Role == message.RoleWorker {
-			return e.Worker(p, tool)
+			return e.Worker(p, lane)
 		}
 		return e.As(p)
 	}, bus.ServiceOptions{Observer: e})

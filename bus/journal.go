@@ -54,7 +54,7 @@ type Journal struct {
 	health  func() error
 	ack     Durability
 	room    room
-	tools   toolSet
+	lanes   laneSet
 	chain   chain
 }
 

@@ -10,13 +10,19 @@ type Permissions struct {
 
 // PermissionsFor gives what a principal of a role needs and no more: nothing of
 // JetStream, for whoever may have JetStream answer somewhere may have it purge a
-// stream. tools are the tools of a worker; other roles have none. Hints and
+// stream. tools are the tools of a worker, without a route; other roles have none. Hints and
 // progress tell of every session: people may read them, workers not, and
 // runtimes neither, who are kept apart from each other. An engine may do
 // everything, an unknown role and whoever has no valid name nothing: to an
 // embedded server's [User] an empty list means that. (In the configuration of
 // an external one leaving it empty means everything.)
 func PermissionsFor(space message.SpaceID, p message.Principal, tools ...string) Permissions {
+	return PermissionsForLanes(space, p, message.Lanes(tools, nil)...)
+}
+
+// PermissionsForLanes is PermissionsFor for a worker that may serve these lanes
+// and no others, also not of the same tools.
+func PermissionsForLanes(space message.SpaceID, p message.Principal, lanes ...message.Lane) Permissions {
 	if CheckName("principal", p.Name) != nil || CheckSpace(space) != nil {
 		return Permissions{} // an empty token would be a wildcard
 	}
@@ -27,11 +33,11 @@ func PermissionsFor(space message.SpaceID, p message.Principal, tools ...string)
 		return engineMay
 	}
 	if p.Role == message.RoleWorker {
-		for _, tool := range tools {
-			if CheckName("tool", tool) != nil {
+		for _, lane := range lanes {
+			if checkLane(lane) != nil {
 				return Permissions{}
 			}
-			perms = perms.withTool(space, who, tool)
+			perms = perms.withLane(space, who, lane)
 		}
 		return perms
 	}
@@ -56,15 +62,15 @@ func PermissionsFor(space message.SpaceID, p message.Principal, tools ...string)
 // wildcard for the inboxes of principals alone.
 var engineMay = Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
 
-func (p Permissions) withTool(space message.SpaceID, who Token, tool string) Permissions {
-	at := func(k Kind) string { return Subject{Space: space, Kind: k, Who: who, Tool: Encode(tool)}.String() }
+func (p Permissions) withLane(space message.SpaceID, who Token, lane message.Lane) Permissions {
+	at := func(k Kind) string { return Subject{Space: space, Kind: k, Who: who, Tool: EncodeLane(lane)}.String() }
 	p.Publish = append(p.Publish, at(KindNext), at(KindAck), at(KindStart), at(KindHeartbeat), at(KindWorkProgress), at(KindResult))
 	p.Subscribe = append(p.Subscribe, at(KindCancel))
 	return p
 }
 
-// nextSubject is where an engine asks for a tool's next item. No worker may:
+// nextSubject is where an engine asks for a lane's next item. No worker may:
 // what the server answers goes to where the asker says, in the server's name.
-func nextSubject(space message.SpaceID, tool string) string {
-	return "$JS.API.CONSUMER.MSG.NEXT." + StreamName(space) + "." + ConsumerName(tool)
+func nextSubject(space message.SpaceID, lane message.Lane) string {
+	return "$JS.API.CONSUMER.MSG.NEXT." + StreamName(space) + "." + ConsumerName(lane)
 }

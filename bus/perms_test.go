@@ -48,7 +48,7 @@ var (
 
 // What nobody of them may publish; besides, nobody may what another one may.
 var (
-	otherTool        = bus.ConsumerName(otherJob)
+	otherTool        = bus.ConsumerName(message.Lane{Tool: otherJob})
 	nobodyMayPublish = []string{
 		// the journal, and what engines say
 		"askance.v1.test.fact.s1.r1.c1.f", "askance.v1.test.fact.s1.r1.c1.w.job", "askance.v1.test.fact.s1.r1.-.f", "askance.v1.test.fact.s1.-.-.f",
@@ -146,7 +146,7 @@ func TestLeastPermissions(t *testing.T) { worlds(t, leastPermissions) }
 func leastPermissions(t *testing.T, w *world, people []message.Principal) {
 	j := w.Journal("test")
 	for _, tool := range []string{job, otherJob} {
-		if err := j.EnsureTool(t.Context(), tool); err != nil {
+		if err := j.EnsureLane(t.Context(), message.Lane{Tool: tool}); err != nil {
 			t.Fatal(err)
 		}
 	}

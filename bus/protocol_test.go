@@ -140,6 +140,8 @@ func permissionTable() string {
 		p := bus.PermissionsFor("prod", message.Principal{Role: role, Name: "ann"}, "refund")
 		rows = append(rows, []string{string(role), lines(p.Publish), lines(p.Subscribe)})
 	}
+	p := bus.PermissionsForLanes("prod", message.Principal{Role: message.RoleWorker, Name: "ann"}, message.Lane{Tool: "refund", Route: "exec.payments"})
+	rows = append(rows, []string{"worker of the route", lines(p.Publish), lines(p.Subscribe)})
 	return table([]string{"role", "publish", "subscribe"}, rows)
 }
 
@@ -217,10 +219,10 @@ func streamTable(t *testing.T) string {
 
 func consumerTable(t *testing.T) string {
 	b := bustest.New(t)
-	if err := b.Journal("prod").EnsureTool(t.Context(), "refund"); err != nil {
+	if err := b.Journal("prod").EnsureLane(t.Context(), message.Lane{Tool: "refund"}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := jetStream(t, b).Consumer(t.Context(), bus.StreamName("prod"), bus.ConsumerName("refund"))
+	c, err := jetStream(t, b).Consumer(t.Context(), bus.StreamName("prod"), bus.ConsumerName(message.Lane{Tool: "refund"}))
 	if err != nil {
 		t.Fatal(err)
 	}

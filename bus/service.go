@@ -62,7 +62,7 @@ const (
 type Service struct {
 	nc      *nats.Conn
 	space   message.SpaceID
-	surface func(p message.Principal, tool string) Surface
+	surface func(p message.Principal, lane message.Lane) Surface
 	o       ServiceOptions
 	log     *slog.Logger
 	slots   [lanes]chan struct{}
@@ -80,7 +80,7 @@ type Service struct {
 
 // Serve answers requests until Close. surface gives the engine as a principal
 // may use it; its name is the one in the subject, which NATS permissions
-// guard. tool is the tool of a worker's subject, "" for other roles: the
+// guard. lane is that of a worker's subject, none for other roles: the
 // surface must refuse to act for another one.
 //
 // A request is accepted only if its reply subject is below the inbox of the
@@ -88,7 +88,7 @@ type Service struct {
 // NATS checks who may publish a request, but not where it has the answer sent,
 // so an answer to anywhere would be a message that the sender itself may not
 // publish.
-func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface func(p message.Principal, tool string) Surface, o ServiceOptions) (*Service, error) {
+func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface func(p message.Principal, lane message.Lane) Surface, o ServiceOptions) (*Service, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}

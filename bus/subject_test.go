@@ -58,20 +58,21 @@ func TestFactSubjectAndTree(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		key           message.Key
-		tool          string
+		lane          message.Lane
 		subject, tree string
 	}{
-		{"call", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, "", "askance.v1.s.fact.a.b.c.f", "askance.v1.s.fact.a.b.c.>"},
-		{"work item", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, "web.search", "askance.v1.s.fact.a.b.c.w.~d2ViLnNlYXJjaA", "askance.v1.s.fact.a.b.c.>"},
-		{"reply", message.Key{Space: "s", Session: "a", Reply: "b"}, "", "askance.v1.s.fact.a.b.-.f", "askance.v1.s.fact.a.b.-.>"},
-		{"session", message.Key{Space: "s", Session: "a"}, "", "askance.v1.s.fact.a.-.-.f", "askance.v1.s.fact.a.-.-.>"},
-		{"a reply called dash is no session tree", message.Key{Space: "s", Session: "a", Reply: "-"}, "", "askance.v1.s.fact.a.~LQ.-.f", "askance.v1.s.fact.a.~LQ.-.>"},
-		{"a call called wildcard", message.Key{Space: "s", Session: "*", Reply: ">", Call: "a.b c"}, "", "askance.v1.s.fact.~Kg.~Pg.~YS5iIGM.f", "askance.v1.s.fact.~Kg.~Pg.~YS5iIGM.>"},
-		{"over-long ids", message.Key{Space: "s", Session: message.SessionID(long), Reply: "b", Call: "c"}, "",
+		{"call", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Lane{}, "askance.v1.s.fact.a.b.c.f", "askance.v1.s.fact.a.b.c.>"},
+		{"work item", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Lane{Tool: "web.search"}, "askance.v1.s.fact.a.b.c.w.~d2ViLnNlYXJjaA", "askance.v1.s.fact.a.b.c.>"},
+		{"routed work item", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Lane{Tool: "refund", Route: "exec.payments"}, "askance.v1.s.fact.a.b.c.w.refund=~ZXhlYy5wYXltZW50cw", "askance.v1.s.fact.a.b.c.>"},
+		{"reply", message.Key{Space: "s", Session: "a", Reply: "b"}, message.Lane{}, "askance.v1.s.fact.a.b.-.f", "askance.v1.s.fact.a.b.-.>"},
+		{"session", message.Key{Space: "s", Session: "a"}, message.Lane{}, "askance.v1.s.fact.a.-.-.f", "askance.v1.s.fact.a.-.-.>"},
+		{"a reply called dash is no session tree", message.Key{Space: "s", Session: "a", Reply: "-"}, message.Lane{}, "askance.v1.s.fact.a.~LQ.-.f", "askance.v1.s.fact.a.~LQ.-.>"},
+		{"a call called wildcard", message.Key{Space: "s", Session: "*", Reply: ">", Call: "a.b c"}, message.Lane{}, "askance.v1.s.fact.~Kg.~Pg.~YS5iIGM.f", "askance.v1.s.fact.~Kg.~Pg.~YS5iIGM.>"},
+		{"over-long ids", message.Key{Space: "s", Session: message.SessionID(long), Reply: "b", Call: "c"}, message.Lane{},
 			"askance.v1.s.fact." + string(bus.Encode(long)) + ".b.c.f", "askance.v1.s.fact." + string(bus.Encode(long)) + ".b.c.>"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s, err := bus.FactSubject(tc.key, tc.tool)
+			s, err := bus.FactSubject(tc.key, tc.lane)
 			if err != nil || s.String() != tc.subject {
 				t.Errorf("FactSubject = %q, %v; want %q", s, err, tc.subject)
 			}
@@ -88,7 +89,7 @@ func TestFactSubjectRefuses(t *testing.T) {
 		{}, {Space: "s"}, {Space: "s", Reply: "b"}, {Space: "s", Session: "a", Call: "c"},
 		{Space: "S", Session: "a"}, {Session: "a", Reply: "b", Call: "c"},
 	} {
-		if s, err := bus.FactSubject(key, ""); !errors.Is(err, message.ErrInvalid) {
+		if s, err := bus.FactSubject(key, message.Lane{}); !errors.Is(err, message.ErrInvalid) {
 			t.Errorf("FactSubject(%+v) = %q, %v; want invalid", key, s, err)
 		}
 	}
@@ -98,8 +99,9 @@ func TestFactSubjectRefuses(t *testing.T) {
 // longest reply subject.
 func TestSubjectsFitTheControlLine(t *testing.T) {
 	longest := bus.Encode(strings.Repeat(".", bus.MaxNameBytes))
+	lane := bus.EncodeLane(message.Lane{Tool: strings.Repeat(".", bus.MaxNameBytes), Route: strings.Repeat(".", message.MaxRouteBytes)})
 	for _, row := range bus.Table() {
-		s := bus.Subject{Space: message.SpaceID(strings.Repeat("s", 32)), Kind: row.Kind, Session: longest, Reply: longest, Call: longest, Tool: longest, Who: longest}
+		s := bus.Subject{Space: message.SpaceID(strings.Repeat("s", 32)), Kind: row.Kind, Session: longest, Reply: longest, Call: longest, Tool: lane, Who: longest}
 		line := "HPUB " + s.String() + " " + bus.InboxPrefix(strings.Repeat(".", bus.MaxNameBytes)) + strings.Repeat(".x", 30) + " 1234567 1234567"
 		if len(line) > 4096 {
 			t.Errorf("%s: the control line can have %d bytes", row.Layout, len(line))
@@ -115,7 +117,7 @@ func TestParseSubjectRefuses(t *testing.T) {
 		"", "askance", "askance.v1.", "askance.v1.sp", "askance.v2.sp.query.a", "askance.v1.SP.query.a", "askance.v1.s p.query.a",
 		"askance.v1.sp.query", "askance.v1.sp.query.", "askance.v1.sp.query.*", "askance.v1.sp.query.>", "askance.v1.sp.query.a.b",
 		"askance.v1.sp.fact.a.b.c", "askance.v1.sp.fact.a.b.c.g", "askance.v1.sp.fact.a.-.c.f", "askance.v1.sp.fact.-.b.c.f", "askance.v1.sp.fact.-.-.-.f",
-		"askance.v1.sp.fact.a.b.-.w.t", "askance.v1.sp.fact.a.b.c.w.~YQ", "askance.v1.sp.fact.a.b.c.w.t.u.v.w.x.y", "askance.v1.sp.work.t.w.kill",
+		"askance.v1.sp.fact.a.b.-.w.t", "askance.v1.sp.fact.a.b.c.w.~YQ", "askance.v1.sp.fact.a.b.c=d.f", "askance.v1.sp.query.a=b", "askance.v1.sp.fact.a.b.c.w.t=", "askance.v1.sp.fact.a.b.c.w.=r", "askance.v1.sp.fact.a.b.c.w.t=r=s", "askance.v1.sp.fact.a.b.c.w.t=~YQ", "askance.v1.sp.fact.a.b.c.w.t=~_w", "askance.v1.sp.fact.a.b.c.w.t.u.v.w.x.y", "askance.v1.sp.work.t.w.kill",
 		"askance.v1.sp.query.a ", " askance.v1.sp.query.a",
 	} {
 		if got, err := bus.ParseSubject(s); !errors.Is(err, message.ErrInvalid) {
@@ -140,8 +142,8 @@ func TestSubjectsAreInjective(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := key.Draw(t, "a"), key.Draw(t, "b")
-		sa, errA := bus.FactSubject(a, "")
-		sb, errB := bus.FactSubject(b, "")
+		sa, errA := bus.FactSubject(a, message.Lane{})
+		sb, errB := bus.FactSubject(b, message.Lane{})
 		ta, _ := bus.TreeOf(a)
 		if errA != nil || errB != nil {
 			t.Fatal(errA, errB)

@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Token is an id as it stands between two dots of a subject. Only [Encode] and
-// [ParseToken] make one, so a Token never holds a dot, a wildcard or white
+// Token is an id as it stands between two dots of a subject. Only [Encode],
+// [EncodeLane] and [ParseToken] make one, so a Token never holds a dot, a wildcard or white
 // space and never equals "-", the place-holder of the reply and session trees.
 //
 // There are three forms, and no two ids share a token:
@@ -93,7 +93,11 @@ func ParseToken(s string) (Token, error) {
 	if _, ok := t.ID(); ok || hashed(s) {
 		return t, nil
 	}
-	return "", &message.Error{Code: message.CodeInvalid, Op: "parse subject token", What: quote(s) + " is not the token of any id", Hint: "build subjects as bus/PROTOCOL.md says"}
+	return "", badToken(s)
+}
+
+func badToken(s string) error {
+	return &message.Error{Code: message.CodeInvalid, Op: "parse subject token", What: quote(s) + " is not the token of any id", Hint: "build subjects as bus/PROTOCOL.md says"}
 }
 
 func hashed(s string) bool {

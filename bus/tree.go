@@ -11,38 +11,39 @@ type Tree string
 
 // TreeOf gives the filter of a key's tree.
 func TreeOf(k message.Key) (Tree, error) {
-	s, err := factSubject(k, "")
+	s, err := factSubject(k, message.Lane{})
 	if err != nil {
 		return "", err
 	}
 	return s.tree(), nil
 }
 
-// FactSubject is the subject of a fact of the tree. tool is set for work items
+// FactSubject is the subject of a fact of the tree. lane is set for work items
 // only.
-func FactSubject(k message.Key, tool string) (Subject, error) { return factSubject(k, tool) }
+func FactSubject(k message.Key, lane message.Lane) (Subject, error) { return factSubject(k, lane) }
 
-func factSubject(k message.Key, tool string) (Subject, error) {
+func factSubject(k message.Key, lane message.Lane) (Subject, error) {
 	if k.Lease != "" {
-		return leaseSubject(k, tool)
+		return leaseSubject(k, lane)
 	}
-	s := Subject{Space: k.Space, Kind: KindFact, Session: Encode(string(k.Session)), Reply: Encode(string(k.Reply)), Call: Encode(string(k.Call)), Tool: Encode(tool)}
+	s := Subject{Space: k.Space, Kind: KindFact, Session: Encode(string(k.Session)), Reply: Encode(string(k.Reply)), Call: Encode(string(k.Call)), Tool: EncodeLane(lane)}
+	work := lane != (message.Lane{})
 	switch {
-	case k.Session == "" || k.Reply == "" && k.Call != "" || tool != "" && k.Call == "":
+	case k.Session == "" || k.Reply == "" && k.Call != "" || work && k.Call == "":
 		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name fact", What: "the key " + quote(k.String()) + " names no tree", Hint: "set session, reply and call from left to right"}
 	case k.Reply == "":
 		s.Kind = KindSessionFact
 	case k.Call == "":
 		s.Kind = KindReplyFact
-	case tool != "":
+	case work:
 		s.Kind = KindWork
 	}
 	return s, CheckSpace(k.Space)
 }
 
-func leaseSubject(k message.Key, tool string) (Subject, error) {
+func leaseSubject(k message.Key, lane message.Lane) (Subject, error) {
 	s := Subject{Space: k.Space, Kind: KindLeaseFact, Lease: Encode(string(k.Lease))}
-	if tool != "" || k != (message.Key{Space: k.Space, Lease: k.Lease}) {
+	if lane != (message.Lane{}) || k != (message.Key{Space: k.Space, Lease: k.Lease}) {
 		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name fact", What: "the key " + quote(k.String()) + " names no tree", Hint: "a lease's key has only the space besides"}
 	}
 	return s, CheckSpace(k.Space)
@@ -73,9 +74,9 @@ func (s Subject) isFact() bool {
 }
 
 // names reports whether the subject is the one of a fact with this key and
-// work tool: what a body claims must agree with where it was stored.
-func (s Subject) names(k message.Key, tool string) bool {
-	want, err := factSubject(k, tool)
+// lane: what a body claims must agree with where it was stored.
+func (s Subject) names(k message.Key, lane message.Lane) bool {
+	want, err := factSubject(k, lane)
 	return err == nil && want == s
 }
 
@@ -94,16 +95,13 @@ func sessionEventsFilter(space message.SpaceID, session Token) string {
 	return Subject{Space: space, Kind: KindEvent, Session: session}.String()
 }
 
-// workFilter covers the work items of a tool.
-func workFilter(space message.SpaceID, tool string) string {
-	return Subject{Space: space, Kind: KindWork, Tool: Encode(tool)}.String()
+// workFilter covers the work items of a lane.
+func workFilter(space message.SpaceID, lane message.Lane) string {
+	return Subject{Space: space, Kind: KindWork, Tool: EncodeLane(lane)}.String()
 }
 
 // StreamName is the name of a space's stream.
 func StreamName(space message.SpaceID) string { return "ASKANCE_" + string(space) }
-
-// ConsumerName is the name of the durable consumer that a tool's workers share.
-func ConsumerName(tool string) string { return "w_" + string(Encode(tool)) }
 
 // InboxPrefix is what every connection of a principal has to use as its inbox
 // prefix. Requests with a reply subject elsewhere are dropped.

@@ -18,7 +18,7 @@ import (
 type Worker struct {
 	nc    *nats.Conn
 	space message.SpaceID
-	tool  string
+	lane  message.Lane
 	name  string
 	log   *slog.Logger
 	quiet sync.Once // the missing queue is reported once
@@ -28,10 +28,16 @@ type Worker struct {
 // opened by [Connect] or [Server.Connect] under that name. A nil logger logs
 // nothing.
 func NewWorker(nc *nats.Conn, space message.SpaceID, tool, name string, log *slog.Logger) (*Worker, error) {
+	return NewLaneWorker(nc, space, message.Lane{Tool: tool}, name, log)
+}
+
+// NewLaneWorker is NewWorker for the calls of a tool that rules route to a
+// subject.
+func NewLaneWorker(nc *nats.Conn, space message.SpaceID, lane message.Lane, name string, log *slog.Logger) (*Worker, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}
-	if err := CheckName("tool", tool); err != nil {
+	if err := checkLane(lane); err != nil {
 		return nil, err
 	}
 	if err := checkConn(nc, name); err != nil {
@@ -40,11 +46,11 @@ func NewWorker(nc *nats.Conn, space message.SpaceID, tool, name string, log *slo
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Worker{nc: nc, space: space, tool: tool, name: name, log: log.With("tool", tool)}, nil
+	return &Worker{nc: nc, space: space, lane: lane, name: name, log: log.With("lane", lane.String())}, nil
 }
 
 func (w *Worker) subject(k Kind) string {
-	return Subject{Space: w.space, Kind: k, Tool: Encode(w.tool), Who: Encode(w.name)}.String()
+	return Subject{Space: w.space, Kind: k, Tool: EncodeLane(w.lane), Who: Encode(w.name)}.String()
 }
 
 // request asks the engines. Whenever nobody answered, the error is

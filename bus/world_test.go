@@ -109,10 +109,10 @@ func (w *world) engineOn(nc *nats.Conn, sp space, o bus.ServiceOptions, wrap ...
 	if o.Observer == nil {
 		o.Observer = e
 	}
-	s, err := bus.Serve(context.Background(), nc, sp.name, func(p message.Principal, tool string) bus.Surface {
+	s, err := bus.Serve(context.Background(), nc, sp.name, func(p message.Principal, lane message.Lane) bus.Surface {
 		var s bus.Surface = e.As(p)
 		if p.Role == message.RoleWorker {
-			s = e.Worker(p, tool)
+			s = e.Worker(p, lane)
 		}
 		for _, f := range wrap {
 			s = f(s)

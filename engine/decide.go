@@ -84,7 +84,7 @@ func (e *Engine) question(c *message.Call, input string, d permission.Decision, 
 	}
 	return toolcall.Decided{
 		Base: base, Decision: handled(d), Question: q, Digest: digest,
-		Suggested: d.Suggested, Placement: e.placement(c),
+		Suggested: d.Suggested, Placement: e.placed(c, d),
 	}, nil
 }
 
@@ -198,7 +198,7 @@ func (e *Engine) localStart(c *message.Call, t Tool, base toolcall.Base, number 
 func (e *Engine) offer(c *message.Call, t Tool, number, offers int, now time.Time) (message.Attempt, error) {
 	until := now.Add(t.offerFor(offers))
 	g := &message.Grant{
-		V: 1, Key: c.Key, IdempotencyKey: c.IdempotencyKey(), Tool: c.Tool, Digest: c.Digest, Attempt: number,
+		V: 1, Key: c.Key, IdempotencyKey: c.IdempotencyKey(), Tool: c.Tool, Route: c.Lane().Route, Digest: c.Digest, Attempt: number,
 		Bundle: c.Question.Bundle, Approvals: approvals(c, e.self(), now),
 		NotBefore: now.Add(-clockSkew), Expires: until, Nonce: randomHex(16),
 	}

@@ -17,7 +17,8 @@ func Duties() []permission.Duty {
 	return []permission.Duty{
 		permission.DutyUsers, permission.DutyGroups, permission.DutyExcludeRequester, permission.DutyExcludeEditor, permission.DutyQuorum, permission.DutySigned,
 		permission.DutyExpiry, permission.DutyOnExpiry, permission.DutyEscalation,
-		permission.DutyRedact, permission.DutyRemember, permission.DutyExecutorTimeout,
+		permission.DutyRedact, permission.DutyRemember,
+		permission.DutyExecutorSubject, permission.DutyExecutorTimeout,
 	}
 }
 

@@ -22,7 +22,7 @@ func TestUnmetDutiesDeny(t *testing.T) {
 		{"quorum", permission.Rule{Behavior: message.BehaviorAsk, Quorum: 2}, message.ToolCallAsking},
 		{"groups", permission.Rule{Behavior: message.BehaviorAsk, Approvers: permission.Approvers{Groups: []string{"g"}}}, message.ToolCallAsking},
 		{"redact", permission.Rule{Behavior: message.BehaviorAsk, Redact: []string{"args.a"}}, message.ToolCallAsking},
-		{"executor", permission.Rule{Behavior: message.BehaviorAllow, Executor: permission.Executor{Subject: "x"}}, message.ToolCallFinished},
+		{"audit", permission.Rule{Behavior: message.BehaviorAllow, Audit: permission.AuditFull}, message.ToolCallFinished},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.rule.Name, tc.rule.Tools = "r", []string{"t"}

@@ -261,10 +261,10 @@ func (w watcher) CaughtUp() { close(w.e.caughtUp) }
 // noSignals is the Signals of an engine that nobody listens to.
 type noSignals struct{}
 
-func (noSignals) Hint(*message.Call)                                      {}
-func (noSignals) Cancel(string, string, message.HeartbeatRequest, string) {}
-func (noSignals) Beat(string, string, message.HeartbeatRequest)           {}
-func (noSignals) Progress(*message.Call, message.ProgressRequest)         {}
+func (noSignals) Hint(*message.Call)                                            {}
+func (noSignals) Cancel(message.Lane, string, message.HeartbeatRequest, string) {}
+func (noSignals) Beat(string, string, message.HeartbeatRequest)                 {}
+func (noSignals) Progress(*message.Call, message.ProgressRequest)               {}
 
 // noExecutor runs nothing.
 type noExecutor struct{}

@@ -15,7 +15,7 @@ import (
 type Port struct {
 	e    *Engine
 	by   message.Principal
-	tool string // of a worker; "" for any
+	lane message.Lane // of a worker; none: any
 }
 
 var (
@@ -32,10 +32,10 @@ func (e *Engine) As(by message.Principal) *Port {
 	return &Port{e: e, by: by}
 }
 
-// Worker is As for a worker that may act only for one tool.
-func (e *Engine) Worker(by message.Principal, tool string) *Port {
+// Worker is As for a worker that may act only for one lane.
+func (e *Engine) Worker(by message.Principal, lane message.Lane) *Port {
 	p := e.As(by)
-	p.tool = tool
+	p.lane = lane
 	return p
 }
 
@@ -207,7 +207,7 @@ func (p *Port) Start(ctx context.Context, r message.StartRequest) (message.Start
 	if err := p.may(ctx, "start", r.V, message.RoleWorker); err != nil {
 		return message.StartReply{}, err
 	}
-	out, err := p.e.start(ctx, p.by, p.tool, r)
+	out, err := p.e.start(ctx, p.by, p.lane, r)
 	return out, p.shownError(err)
 }
 
@@ -216,7 +216,7 @@ func (p *Port) Heartbeat(ctx context.Context, r message.HeartbeatRequest) (messa
 	if err := p.may(ctx, "heartbeat", r.V, message.RoleWorker); err != nil {
 		return message.HeartbeatReply{}, err
 	}
-	out, err := p.e.heartbeat(ctx, p.by, p.tool, r)
+	out, err := p.e.heartbeat(ctx, p.by, p.lane, r)
 	return out, p.shownError(err)
 }
 
@@ -225,7 +225,7 @@ func (p *Port) Progress(ctx context.Context, r message.ProgressRequest) error {
 	if err := p.may(ctx, "progress", r.V, message.RoleWorker); err != nil {
 		return err
 	}
-	return p.shownError(p.e.progress(ctx, p.by, p.tool, r))
+	return p.shownError(p.e.progress(ctx, p.by, p.lane, r))
 }
 
 // Result implements WorkerClient; for workers.
@@ -233,7 +233,7 @@ func (p *Port) Result(ctx context.Context, r message.ResultRequest) (message.Res
 	if err := p.may(ctx, "result", r.V, message.RoleWorker); err != nil {
 		return message.ResultReply{}, err
 	}
-	out, err := p.e.resultOf(ctx, p.by, p.tool, r)
+	out, err := p.e.resultOf(ctx, p.by, p.lane, r)
 	return out, p.shownError(err)
 }
 

@@ -39,9 +39,9 @@ type Journal interface {
 	// ctx ends (with its cause) or the journal cannot go on; it survives
 	// reconnects by itself and never leaves a gap.
 	Watch(ctx context.Context, after uint64, sink Sink) error
-	// EnsureTool prepares what workers of a tool need to receive work items,
+	// EnsureLane prepares what workers of a lane need to receive work items,
 	// before the first is submitted. Idempotent and cheap after the first time.
-	EnsureTool(ctx context.Context, tool string) error
+	EnsureLane(ctx context.Context, lane message.Lane) error
 	// Durability names what Append's return means: memory, cached, fsynced or
 	// quorum.
 	Durability() string
@@ -56,7 +56,7 @@ type Signals interface {
 	// Hint says that a question opened, changed or closed.
 	Hint(c *message.Call)
 	// Cancel asks a worker to stop an attempt before its next heartbeat says so.
-	Cancel(tool, worker string, r message.HeartbeatRequest, reason string)
+	Cancel(lane message.Lane, worker string, r message.HeartbeatRequest, reason string)
 	// Beat tells other replicas that this engine's local attempt is alive.
 	Beat(tool, engine string, r message.HeartbeatRequest)
 	// Progress passes a worker's progress line on to those who watch.

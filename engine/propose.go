@@ -344,8 +344,8 @@ func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message
 	c := m.Call()
 	f := e.fact(by, c.UpdatedAt)
 	f.Call, f.Path = c, m.Path()
-	if tool := f.WorkTool(); tool != "" {
-		if err := e.journal.EnsureTool(ctx, tool); err != nil {
+	if lane := f.WorkLane(); lane != (message.Lane{}) {
+		if err := e.journal.EnsureLane(ctx, lane); err != nil {
 			return nil, err
 		}
 	}

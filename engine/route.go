@@ -13,10 +13,23 @@ import (
 // run: whoever goes on with the call after a crash must know.
 func handled(d permission.Decision) message.Decision {
 	out := kept(d)
-	if t := d.Executor.Timeout; d.Behavior != message.BehaviorDeny && t > 0 {
+	if d.Behavior == message.BehaviorDeny {
+		return out
+	}
+	out.Route = d.Executor.Subject
+	if t := d.Executor.Timeout; t > 0 {
 		out.TimeoutMS = max(t.Milliseconds(), 1)
 	}
 	return out
+}
+
+// placed is where a call that is decided so runs: what rules route goes to
+// workers, also of a tool that runs beside the engine otherwise.
+func (e *Engine) placed(c *message.Call, d permission.Decision) message.Placement {
+	if d.Behavior != message.BehaviorDeny && d.Executor.Subject != "" {
+		return message.PlaceRemote
+	}
+	return e.placement(c)
 }
 
 // handles denies what the rules want to be run in a way that the engine has no
@@ -24,13 +37,22 @@ func handled(d permission.Decision) message.Decision {
 // and whatever a rule says about the run would have no effect. ok: it is left
 // as it is.
 func (e *Engine) handles(c *message.Call, d permission.Decision) (out permission.Decision, ok bool) {
-	if d.Behavior == message.BehaviorDeny || d.Executor == (permission.Executor{}) || e.placement(c) != message.PlaceExternal {
+	var what, why string
+	switch x := d.Executor; {
+	case d.Behavior == message.BehaviorDeny:
 		return d, true
+	case x.Subject != "" && message.CheckRoute(x.Subject) != nil:
+		what, why = "workers of a subject", "that is no subject to route calls to"
+	case x == (permission.Executor{}) || e.placement(c) != message.PlaceExternal:
+		return d, true
+	case x.Subject != "":
+		what, why = "workers on "+x.Subject, "the tool runs outside of askance: whoever proposes its calls runs them"
+	default:
+		what, why = "a timeout of its run", "the tool runs outside of askance: whoever proposes its calls runs them"
 	}
-	what := "a timeout of its run"
 	d.Behavior, d.Suggested, d.Requirement, d.Executor = message.BehaviorDeny, nil, permission.Requirement{}, permission.Executor{}
-	d.Reason += "; denied, because a rule demands " + what + ", and whoever proposes an external call runs it"
-	d.Message = "Permission denied: the policy requires " + what + ", and the tool " + c.Tool + " runs outside of askance."
+	d.Reason += "; denied, because a rule demands " + what + ", and " + why
+	d.Message = "Permission denied: the policy requires " + what + " for the tool " + c.Tool + ", and " + why + "."
 	return d, false
 }
 

@@ -196,6 +196,30 @@ func TestQueueDeadline(t *testing.T) {
 	})
 }
 
+// The calls that a rule routes wait for their own workers, each for itself.
+func TestQueueDeadlineOfRoute(t *testing.T) {
+	tool := engine.Tool{QueueTimeout: 25 * time.Minute} // local by itself
+	rule := permission.Rule{Behavior: message.BehaviorAllow, Executor: permission.Executor{Subject: "exec.payments"}}
+	inHours(t, tool, rule, nil, func(h *hours) {
+		first := h.propose()
+		if first.State != message.ToolCallSubmitted || first.Attempt.Grant.Route != "exec.payments" {
+			h.Fatalf("it is %s: %+v", first.State, first.Attempt)
+		}
+		if c := h.after(11 * time.Minute); c.Attempt.Offers != 2 || c.Attempt.Grant.Route != "exec.payments" {
+			h.Errorf("offer %d has the route %q", c.Attempt.Offers, c.Attempt.Grant.Route)
+		}
+		if c := h.after(14*time.Minute + time.Second); c.Hold != message.HoldNoWorker {
+			h.Errorf("after the queue deadline it is held as %q", c.Hold)
+		}
+		if _, err := h.as(message.RoleOperator, "olga").Settle(h.Context(), message.SettleRequest{Key: key, Attempt: 1, Outcome: message.OutcomeRunAgain}); err != nil {
+			h.Fatal(err)
+		}
+		if c := h.after(0); c.Attempt.Number != 2 || c.Attempt.Grant.Route != "exec.payments" {
+			h.Errorf("run again, it is attempt %d on %q", c.Attempt.Number, c.Attempt.Grant.Route)
+		}
+	})
+}
+
 func TestAttemptsBackOff(t *testing.T) {
 	tool := remoteTool
 	tool.Idempotent = true

@@ -20,13 +20,13 @@ func goneError(op string, c *message.Call) error {
 
 // start binds the present attempt of a remote call to a worker. The same claim
 // asked again gets the same answer.
-func (e *Engine) start(ctx context.Context, by message.Principal, tool string, r message.StartRequest) (message.StartReply, error) {
+func (e *Engine) start(ctx context.Context, by message.Principal, lane message.Lane, r message.StartRequest) (message.StartReply, error) {
 	if err := e.checkOwner("start", &r.Key, r.Claim); err != nil {
 		return message.StartReply{}, err
 	}
 	c, err := e.update(ctx, "start", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if err := ofTool("start", c, tool); err != nil {
+		if err := ofLane("start", c, lane); err != nil {
 			return err
 		}
 		t := e.tool(c.Tool)
@@ -78,17 +78,21 @@ func (e *Engine) checkOwner(op string, key *message.Key, claim string) error {
 	return nil
 }
 
-// ofTool keeps a worker to the tool for which it is authenticated.
-func ofTool(op string, c *message.Call, tool string) error {
-	if tool != "" && c.Tool != tool {
+// ofLane keeps a worker to the lane for which it is authenticated; none: to
+// nothing, in process.
+func ofLane(op string, c *message.Call, lane message.Lane) error {
+	switch own := c.Lane(); {
+	case lane.Tool == "" || own == lane:
+		return nil
+	case own.Tool != lane.Tool:
 		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the call is of another tool", Hint: "a worker acts for its own tool only"}
 	}
-	return nil
+	return &message.Error{Code: message.CodeForbidden, Op: op, What: "the rules route the call to other workers of the tool", Hint: "a worker acts for its own route only"}
 }
 
 // heartbeat writes nothing: it renews the lease in memory and tells the worker
 // whether to go on.
-func (e *Engine) heartbeat(ctx context.Context, by message.Principal, tool string, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
+func (e *Engine) heartbeat(ctx context.Context, by message.Principal, lane message.Lane, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
 	if err := e.checkOwner("heartbeat", &r.Key, r.Claim); err != nil {
 		return message.HeartbeatReply{}, err
 	}
@@ -99,7 +103,7 @@ func (e *Engine) heartbeat(ctx context.Context, by message.Principal, tool strin
 			return message.HeartbeatReply{}, opError("heartbeat", err)
 		}
 	}
-	if err := ofTool("heartbeat", c, tool); err != nil {
+	if err := ofLane("heartbeat", c, lane); err != nil {
 		return message.HeartbeatReply{}, err
 	}
 	switch {
@@ -134,12 +138,12 @@ func (e *Engine) ObserveHeartbeat(worker string, r message.HeartbeatRequest) {
 }
 
 // progress passes a line on; it is kept nowhere.
-func (e *Engine) progress(_ context.Context, by message.Principal, tool string, r message.ProgressRequest) error {
+func (e *Engine) progress(_ context.Context, by message.Principal, lane message.Lane, r message.ProgressRequest) error {
 	if err := e.checkOwner("progress", &r.Key, r.Claim); err != nil {
 		return err
 	}
 	c := e.view.call(r.Key)
-	if c == nil || !c.Open() || !owns(c, by, r.Attempt, r.Claim) || tool != "" && c.Tool != tool {
+	if c == nil || !c.Open() || !owns(c, by, r.Attempt, r.Claim) || ofLane("progress", c, lane) != nil {
 		return &message.Error{Code: message.CodeSuperseded, Op: "progress", What: "not the present owner of an open call", Hint: "stop"}
 	}
 	e.leases.hear(c.Key, c.Attempt.Number, time.Now())
@@ -152,10 +156,10 @@ func (e *Engine) progress(_ context.Context, by message.Principal, tool string, 
 // the same answer; one that its owner brings too late is noted and changes
 // nothing; one of anybody else is refused.
 func (e *Engine) result(ctx context.Context, by message.Principal, r message.ResultRequest) (message.ResultReply, error) {
-	return e.resultOf(ctx, by, "", r)
+	return e.resultOf(ctx, by, message.Lane{}, r)
 }
 
-func (e *Engine) resultOf(ctx context.Context, by message.Principal, tool string, r message.ResultRequest) (message.ResultReply, error) {
+func (e *Engine) resultOf(ctx context.Context, by message.Principal, lane message.Lane, r message.ResultRequest) (message.ResultReply, error) {
 	if err := e.checkOwner("result", &r.Key, r.Claim); err != nil {
 		return message.ResultReply{}, err
 	}
@@ -165,7 +169,7 @@ func (e *Engine) resultOf(ctx context.Context, by message.Principal, tool string
 	}
 	c, err := e.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if err := ofTool("result", c, tool); err != nil {
+		if err := ofLane("result", c, lane); err != nil {
 			return err
 		}
 		if owns(c, by, r.Attempt, r.Claim) && c.IsResult(digest) && !c.Open() {

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/executortest"
 	"github.com/askance-dev/askance/message"
 )
@@ -42,7 +43,7 @@ func TestUnprovenItemsNeverRun(t *testing.T) {
 			f.Call.Input, f.Call.Question.Input = `{"n": 1}`, `{"n": 1}`
 		}, "not the ones that were approved"},
 		{"call shows other input", func(_ *executortest.Engine, f *message.Fact) { f.Call.Input = `{"n":2}` }, "not the ones of the question"},
-		{"call names another tool", func(_ *executortest.Engine, f *message.Fact) { f.Call.Tool = "rm" }, "not an unstarted remote attempt of the tool probe"},
+		{"call names another tool", func(_ *executortest.Engine, f *message.Fact) { f.Call.Tool = "rm" }, "not an unstarted remote attempt of the tool \"probe\""},
 		{"question about another tool", func(e *executortest.Engine, f *message.Fact) {
 			f.Call.Question.Tool = "rm"
 			e.Sign(f)
@@ -51,6 +52,20 @@ func TestUnprovenItemsNeverRun(t *testing.T) {
 			f.Call.Attempt.Grant.Tool = "rm"
 			e.Sign(f)
 		}, "given for the tool rm"},
+		{"call routed elsewhere", func(e *executortest.Engine, f *message.Fact) {
+			f.Call.Decision = &message.Decision{Route: "exec.payments"}
+			f.Call.Attempt.Grant.Route = "exec.payments"
+			e.Sign(f)
+		}, "not an unstarted remote attempt of the tool"},
+		{"grant for another route", func(e *executortest.Engine, f *message.Fact) {
+			f.Call.Attempt.Grant.Route = "exec.payments"
+			e.Sign(f)
+		}, `given for the route "exec.payments", not ""`},
+		{"route taken out of the grant", func(e *executortest.Engine, f *message.Fact) {
+			f.Call.Attempt.Grant.Route = "exec.payments"
+			e.Sign(f)
+			f.Call.Attempt.Grant.Route = ""
+		}, "the signature does not fit"},
 		{"question about another call", func(e *executortest.Engine, f *message.Fact) {
 			f.Call.Question.Call = "other"
 			e.Sign(f)
@@ -94,6 +109,37 @@ func TestUnprovenItemsNeverRun(t *testing.T) {
 				r.wantRuns(0)
 				r.wantItem(f.Call.Key, 1, 0)
 			})
+		})
+	}
+}
+
+// A worker of a route runs what is routed there, and nothing else.
+func TestRoutedWorker(t *testing.T) {
+	for _, c := range []struct {
+		name, call, grant string
+		runs              int32
+	}{
+		{"its own", "exec.payments", "exec.payments", 1},
+		{"no route", "", "", 0},
+		{"another route", "exec.archive", "exec.archive", 0},
+		{"the grant has none", "exec.payments", "", 0},
+		{"the grant has another", "exec.payments", "exec.archive", 0},
+		{"the call has none", "", "exec.payments", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, ok, func(r *rig) {
+				f := r.engine.Fact("call-1", `{"n":1}`)
+				f.Call.Decision = &message.Decision{Route: c.call}
+				f.Call.Attempt.Grant.Route = c.grant
+				r.engine.Sign(f)
+				r.engine.Offer(f)
+				_, err := r.engine.Wait(r.t.Context(), f.Call.Key)
+				if (err == nil) != (c.runs == 1) {
+					t.Errorf("the engine heard %v", err)
+				}
+				synctest.Wait()
+				r.wantRuns(c.runs)
+			}, executor.WithRoute("exec.payments"))
 		})
 	}
 }

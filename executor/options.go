@@ -30,6 +30,7 @@ type config struct {
 	log            *slog.Logger
 	source         KeySource // nil: the keys never change
 	approvers      ApproverSource
+	route          string
 }
 
 type option func(*config)
@@ -74,6 +75,11 @@ func WithKeySource(s KeySource) WorkerOption { return option(func(c *config) { c
 func WithApprovers(s ApproverSource) WorkerOption {
 	return option(func(c *config) { c.approvers = s })
 }
+
+// WithRoute has the worker take the calls that rules route to a subject, and
+// no others of the tool; the Transport must be one of that route. Without it the
+// worker takes none that is routed.
+func WithRoute(subject string) WorkerOption { return option(func(c *config) { c.route = subject }) }
 
 // WithLogger takes the log: refusals, outages and lost outcomes as warnings
 // and errors, the rest as debug. The default is slog.Default().

@@ -43,6 +43,8 @@ func NewWorker(t Transport, tool string, h Handler, keys message.KeySet, opts ..
 		err = errors.New("it has no transport")
 	case tool == "":
 		err = errors.New("the tool has no name")
+	case c.route != "" && message.CheckRoute(c.route) != nil:
+		err = message.CheckRoute(c.route)
 	case h == nil:
 		err = errors.New("it has no handler")
 	case len(keys) == 0:
@@ -183,7 +185,7 @@ func (w *Worker) handle(fetch, handlers context.Context, item message.WorkItem) 
 		a.log.Error("the engines' keys cannot be looked up, going on with those before", "err", err)
 	}
 	now := time.Now()
-	refusal := check(item.Fact, w.tool, keys, now)
+	refusal := check(item.Fact, message.Lane{Tool: w.tool, Route: w.route}, keys, now)
 	if refusal == nil {
 		refusal = w.approvers.approved(item.Fact, now)
 	}

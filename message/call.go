@@ -109,6 +109,9 @@ type Decision struct {
 	// TimeoutMS is the longest run of an attempt that the rules let it have, in
 	// milliseconds; 0: they say nothing.
 	TimeoutMS int64 `json:"timeout_ms,omitzero"`
+	// Route is the subject on which workers take the call, if rules say so: only
+	// a worker of that route may run it.
+	Route string `json:"route,omitzero"`
 	// Lease is the remembered rule that allowed what the policy asks about.
 	Lease LeaseID `json:"lease_id,omitzero"`
 	// Besides are further remembered rules without which it would not have been

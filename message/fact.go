@@ -81,14 +81,14 @@ func (f *Fact) Key() Key {
 	return Key{}
 }
 
-// WorkTool is the tool whose workers the fact is offered to, or "" for a fact
+// WorkLane is the lane whose workers the fact is offered to, or none for a fact
 // that is no work item: the submitted fact of a remote attempt is the item.
-func (f *Fact) WorkTool() string {
+func (f *Fact) WorkLane() Lane {
 	c := f.Call
 	if c == nil || f.Note != nil || c.State != ToolCallSubmitted || c.Placement != PlaceRemote || c.Started() || c.Hold != HoldNone || !c.RetryAt.IsZero() {
-		return ""
+		return Lane{}
 	}
-	return c.Tool
+	return c.Lane()
 }
 
 // Note records something that changed nothing: a late result, a stale attempt.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"time"
 
 	"github.com/askance-dev/askance/internal/jcs"
@@ -28,7 +29,8 @@ type Grant struct {
 	Key
 	IdempotencyKey string     `json:"idempotency_key"`
 	Tool           string     `json:"tool_name"`
-	Digest         string     `json:"digest"` // of the Question that was decided
+	Route          string     `json:"route,omitzero"` // only a worker of this route may run it; "": one without
+	Digest         string     `json:"digest"`         // of the Question that was decided
 	Attempt        int        `json:"attempt"`
 	Bundle         string     `json:"bundle"`
 	Approvals      []Approval `json:"approvals"`
@@ -100,10 +102,16 @@ func (g *Grant) Signed(keys KeySet) error {
 	return nil
 }
 
-// Verify checks that the grant permits tool to run question q as attempt n at
-// time now: known key, signature, digest recomputed from q, identity, tool,
-// attempt, bundle and validity. Any doubt is an error with CodeForbidden.
+// Verify is VerifyLane for a worker without a route.
 func (g *Grant) Verify(keys KeySet, q Question, tool string, attempt int, now time.Time) error {
+	return g.VerifyLane(keys, q, Lane{Tool: tool}, attempt, now)
+}
+
+// VerifyLane checks that the grant permits a worker of the lane to run question
+// q as the attempt at time now: known key, signature, digest recomputed from q,
+// identity, tool, route, attempt, bundle and validity. Any doubt is an error
+// with CodeForbidden.
+func (g *Grant) VerifyLane(keys KeySet, q Question, lane Lane, attempt int, now time.Time) error {
 	refuse := func(what, hint string) error {
 		return &Error{Code: CodeForbidden, Op: "verify grant of " + q.Key.String(), What: what, Hint: hint}
 	}
@@ -127,8 +135,10 @@ func (g *Grant) Verify(keys KeySet, q Question, tool string, attempt int, now ti
 		return refuse("the arguments are not the ones that were approved", "the item was changed on its way, or forged")
 	case g.Key != q.Key:
 		return refuse("it was given for the call "+g.Key.String(), "")
-	case g.Tool != tool || q.Tool != tool:
-		return refuse("it was given for the tool "+g.Tool+", not "+tool, "")
+	case g.Tool != lane.Tool || q.Tool != lane.Tool:
+		return refuse("it was given for the tool "+g.Tool+", not "+lane.Tool, "")
+	case g.Route != lane.Route:
+		return refuse(fmt.Sprintf("it was given for the route %.300q, not %.300q", g.Route, lane.Route), "start a worker with the subject that the policy names")
 	case g.Attempt != attempt:
 		return refuse("it was given for another attempt", "")
 	case g.Bundle != q.Bundle:

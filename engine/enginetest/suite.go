@@ -49,6 +49,7 @@ func RunEngine(t *testing.T, newJournal New) {
 		{"redact", redactCases()},
 		{"interrupt", interruptCases()},
 		{"worker", workerCases()},
+		{"route", routeCases()},
 		{"result", resultCases()},
 		{"settle", settleCases()},
 		{"restart", restartCases()},

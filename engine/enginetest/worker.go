@@ -94,8 +94,8 @@ func grantVerifies(w *world) {
 	rec, err := w.journal.Last(w.Context(), c.Key)
 	w.must(err)
 	f := rec.Fact
-	if f.WorkTool() != remote {
-		w.Fatalf("the fact is no work item of its tool: %q", f.WorkTool())
+	if f.WorkLane() != (message.Lane{Tool: remote}) {
+		w.Fatalf("the fact is no work item of its tool: %s", f.WorkLane())
 	}
 	q, g := *f.Call.Question, f.Call.Attempt.Grant
 	right := message.NewKeySet(e.PublicKey())
@@ -227,7 +227,7 @@ func startOnlyRemote(w *world) {
 func otherTool(w *world) {
 	e := w.engine()
 	c := e.submit("c", remote)
-	stranger := e.Worker(message.Principal{Role: message.RoleWorker, Name: "w1"}, once)
+	stranger := e.Worker(message.Principal{Role: message.RoleWorker, Name: "w1"}, message.Lane{Tool: once})
 	_, err := stranger.Start(w.Context(), startRequest(c, "x"))
 	w.wantErr(err, message.ErrForbidden)
 	e.start(c, "w1", "x")

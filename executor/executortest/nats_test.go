@@ -80,9 +80,9 @@ func (r *natsRunner) startEngine(b *bustest.Bus, space message.SpaceID) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() }) // always nil
-	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, space, func(p message.Principal, tool string) bus.Surface {
+	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, space, func(p message.Principal, lane message.Lane) bus.Surface {
 		if p.Role == message.RoleWorker {
-			return e.Worker(p, tool)
+			return e.Worker(p, lane)
 		}
 		return e.As(p)
 	}, bus.ServiceOptions{Observer: e})

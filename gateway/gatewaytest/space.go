@@ -70,9 +70,9 @@ func (s *Space) start() {
 	if err != nil {
 		t.Fatalf("start the engine of %s: %v", s.ID, err)
 	}
-	service, err := bus.Serve(context.Background(), s.nc, s.ID, func(p message.Principal, tool string) bus.Surface {
+	service, err := bus.Serve(context.Background(), s.nc, s.ID, func(p message.Principal, lane message.Lane) bus.Surface {
 		if p.Role == message.RoleWorker {
-			return e.Worker(p, tool)
+			return e.Worker(p, lane)
 		}
 		return e.As(p)
 	}, bus.ServiceOptions{Observer: e})

@@ -18,6 +18,7 @@ import (
 type giving struct {
 	dir      string
 	tools    []string
+	subjects []string
 	lifetime time.Duration
 	replace  bool
 }
@@ -101,11 +102,13 @@ space. It is readable for you alone: hand it to its owner over a channel that yo
 trust, and delete it here. Its owner names it with --creds, ASKANCE_CREDS or in
 askance.yaml, and is then known by NAME: nobody else can use that name.
 
-A worker's login is good for the tools of --tool alone. Someone who has several roles
+A worker's login is good for the tools of --tool alone, and with --subject for those of
+their calls alone that rules route to that subject. Someone who has several roles
 gets a file for each.`,
 		Example: `  askance creds add runtime support-bot
   askance creds add approver ann --expires 2160h
   askance creds add worker wk-1 --tool refund --tool search
+  askance creds add worker pay-1 --tool refund --subject exec.payments
   askance creds add worker wk-1 --tool refund --replace`,
 		Args: roleAndName,
 		RunE: func(c *cobra.Command, args []string) error { return a.runCredsAdd(c.Context(), *g, args) },
@@ -113,6 +116,7 @@ gets a file for each.`,
 	f := c.Flags()
 	f.StringVar(&a.at.space, "space", "default", "space in which the login is good")
 	f.StringArrayVar(&g.tools, "tool", nil, "tool that a worker serves; may be repeated")
+	f.StringArrayVar(&g.subjects, "subject", nil, "subject to which rules route the calls that a worker serves, and no others; may be repeated")
 	f.DurationVar(&g.lifetime, "expires", 0, "how long the login is good, for instance 720h (default for ever)")
 	f.BoolVar(&g.replace, "replace", false, "revoke the login that there is")
 	c.ValidArgsFunction = completeRoles
@@ -121,7 +125,7 @@ gets a file for each.`,
 
 // user takes a login from the arguments.
 func (a *app) user(g giving, args []string) bus.CredUser {
-	u := bus.CredUser{Space: a.at.spaceID(), Role: message.Role(args[0]), Name: args[1], Tools: g.tools}
+	u := bus.CredUser{Space: a.at.spaceID(), Role: message.Role(args[0]), Name: args[1], Tools: g.tools, Routes: g.subjects}
 	if g.lifetime != 0 {
 		u.Expires = time.Now().Add(g.lifetime).UTC()
 	}
@@ -271,6 +275,9 @@ func (a *app) printUsers(users []bus.CredUser, now time.Time) error {
 			space = "every space"
 		}
 		what := strings.Join(u.Tools, ", ")
+		if len(u.Routes) > 0 {
+			what += " on " + strings.Join(u.Routes, ", ")
+		}
 		fmt.Fprintf(&b, "%-9s %-20s %-12s %-28s %s\n", u.Role, term.SafeLine(u.Name), space, state, term.SafeLine(what))
 	}
 	return a.printf("%s", b.String())

@@ -90,6 +90,7 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 		row("decision", fmt.Sprintf("%s: %s", d.Behavior, term.SafeLine(d.Reason)))
 		row("source", term.SafeLine(d.Source))
 		row("policy", d.Bundle)
+		row("runs", runsText(d))
 		for _, e := range d.Errors {
 			row("rule error", out.Bad(term.SafeLine(e)))
 		}
@@ -114,6 +115,18 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 		row("output", strings.TrimLeft(term.Indent(term.Safe(c.Result.Output.String()), strings.Repeat(" ", 13)), " "))
 	}
 	return b.String()
+}
+
+// runsText is what the rules say about the run.
+func runsText(d *message.Decision) string {
+	var parts []string
+	if d.Route != "" {
+		parts = append(parts, "on "+term.SafeLine(d.Route))
+	}
+	if d.TimeoutMS > 0 {
+		parts = append(parts, "for at most "+(time.Duration(d.TimeoutMS)*time.Millisecond).String())
+	}
+	return strings.Join(parts, ", ")
 }
 
 func attemptText(c *message.Call) string {

@@ -20,6 +20,7 @@ import (
 // working is what askance worker is told.
 type working struct {
 	tools     []string
+	subjects  []string
 	slots     int
 	engineKey []string
 	passEnv   []string
@@ -42,9 +43,13 @@ progress, an exit status other than zero is an error.
 CMD sees only a short list of this process's environment (PATH, HOME and the like;
 more with --pass-env) and about its call: ASKANCE_IDEMPOTENCY_KEY, ASKANCE_TOOL,
 ASKANCE_ATTEMPT, ASKANCE_SPACE, ASKANCE_SESSION_ID, ASKANCE_REPLY_ID,
-ASKANCE_CALL_ID. Hand the idempotency key on to whatever has the effect.`,
+ASKANCE_CALL_ID. Hand the idempotency key on to whatever has the effect.
+
+Calls that a rule of the policy routes (executor: {subject: …}) are for workers that
+name the subject with --subject, and such a worker takes no others.`,
 		Example: `  askance worker --tool refund -- ./refund.py
   askance worker --tool search --slots 8 --nats nats://10.0.0.5:4222 --engine-key engine.pub -- ./search
+  askance worker --tool refund --subject exec.payments -- ./refund.py
   askance worker --tool build --tool test --pass-env GOCACHE -- ./ci.sh`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -52,6 +57,11 @@ ASKANCE_CALL_ID. Hand the idempotency key on to whatever has the effect.`,
 			}
 			if len(w.tools) == 0 {
 				return usagef("--tool is missing: name the tool whose calls %s runs", args[0])
+			}
+			for _, s := range w.subjects {
+				if err := message.CheckRoute(s); err != nil {
+					return usageError{err}
+				}
 			}
 			w.argv = args
 			return nil
@@ -61,6 +71,7 @@ ASKANCE_CALL_ID. Hand the idempotency key on to whatever has the effect.`,
 	a.at.flags(c)
 	f := c.Flags()
 	f.StringArrayVar(&w.tools, "tool", nil, "tool whose calls are run; may be repeated")
+	f.StringArrayVar(&w.subjects, "subject", nil, "subject to which rules route calls: of each tool only those are run; may be repeated")
 	f.IntVar(&w.slots, "slots", 1, "calls of each tool that run at once")
 	f.StringArrayVar(&w.engineKey, "engine-key", nil, "public key file of the engines, or folder of such files; may be repeated (default engine.pub in the data folder)")
 	f.StringArrayVar(&w.approvers, "approver-keys", nil, "directory file with the keys of approvers, and groups if it has any; may be repeated")
@@ -118,7 +129,7 @@ func (a *app) runWorker(ctx context.Context, w working) error {
 	if err != nil {
 		return err
 	}
-	a.notef("worker %s runs %q for %q at %s\n", a.at.as, w.argv, w.tools, bus.RedactURL(url))
+	a.notef("worker %s runs %q for %s at %s\n", a.at.as, w.argv, lanesText(w), bus.RedactURL(url))
 	return runAll(ctx, workers)
 }
 
@@ -132,22 +143,30 @@ func approverList(paths []string) (message.ApproverList, error) {
 	return message.ApproverList{Keys: d.Keys(), Groups: d.Members()}, nil
 }
 
-// newWorkers makes one worker for each tool, all on one connection.
+// lanesText says which calls a worker takes.
+func lanesText(w working) string {
+	if len(w.subjects) == 0 {
+		return fmt.Sprintf("%q", w.tools)
+	}
+	return fmt.Sprintf("%q on %q", w.tools, w.subjects)
+}
+
+// newWorkers makes one worker for each tool and subject, all on one connection.
 func (a *app) newWorkers(nc *nats.Conn, keys message.KeySet, handler executor.Handler, w working) ([]*executor.Worker, error) {
 	var out []*executor.Worker
-	for _, tool := range w.tools {
-		transport, err := bus.NewWorker(nc, a.at.spaceID(), tool, a.at.as, a.log)
+	for _, lane := range message.Lanes(w.tools, w.subjects) {
+		transport, err := bus.NewLaneWorker(nc, a.at.spaceID(), lane, a.at.as, a.log)
 		if err != nil {
 			return nil, err
 		}
 		opts := []executor.WorkerOption{
-			executor.WithName(a.at.as), executor.WithSlots(w.slots), executor.WithLogger(a.log),
+			executor.WithName(a.at.as), executor.WithSlots(w.slots), executor.WithRoute(lane.Route), executor.WithLogger(a.log),
 			executor.WithKeySource(bus.NewKeyFollower(w.engineKey, transport.Keys)),
 		}
 		if w.signed {
 			opts = append(opts, executor.WithApprovers(func() (message.ApproverList, error) { return approverList(w.approvers) }))
 		}
-		worker, err := executor.NewWorker(transport, tool, handler, keys, opts...)
+		worker, err := executor.NewWorker(transport, lane.Tool, handler, keys, opts...)
 		if err != nil {
 			return nil, usageError{err}
 		}

@@ -1,0 +1,59 @@
+package message
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// MaxRouteBytes bounds a route.
+const MaxRouteBytes = 256
+
+// Lane is one queue of work items: all remote calls of a tool that no rule
+// routes, or those that rules route to one subject. A worker serves lanes; of
+// other lanes it sees nothing. The zero Lane is none.
+type Lane struct {
+	Tool  string
+	Route string // the executor.subject of the rules that matched; "": none
+}
+
+// String is for people and logs.
+func (l Lane) String() string {
+	if l.Route == "" {
+		return strconv.Quote(l.Tool)
+	}
+	return strconv.Quote(l.Tool) + " on " + strconv.Quote(l.Route)
+}
+
+// Lanes are those of every tool with every route, or the tools' own where there
+// are no routes.
+func Lanes(tools, routes []string) []Lane {
+	if len(routes) == 0 {
+		routes = []string{""}
+	}
+	var out []Lane
+	for _, t := range tools {
+		for _, r := range routes {
+			out = append(out, Lane{Tool: t, Route: r})
+		}
+	}
+	return out
+}
+
+// CheckRoute says whether calls can be routed to a subject of that name: 1 to
+// 256 bytes of UTF-8. The error has CodeInvalid.
+func CheckRoute(route string) error {
+	if route == "" || len(route) > MaxRouteBytes || !utf8.ValidString(route) {
+		return &Error{Code: CodeInvalid, Op: "check route", What: fmt.Sprintf("%.80q is no subject to route calls to", route), Hint: "name one of at most 256 bytes, for example exec.payments"}
+	}
+	return nil
+}
+
+// Lane is where workers take the call if it runs remotely.
+func (c *Call) Lane() Lane {
+	l := Lane{Tool: c.Tool}
+	if c.Decision != nil {
+		l.Route = c.Decision.Route
+	}
+	return l
+}
