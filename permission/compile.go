@@ -229,8 +229,8 @@ func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, too
 	for _, f := range done.faults {
 		line, col := r.at.inside(field, f.line, f.col)
 		hint := f.hint
-		if field == "message" {
-			hint = cmp.Or(hint, plainTextHint)
+		if field == "message" && (hint == "" || hint == variablesHint) {
+			hint = plainTextHint
 		}
 		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: field, Kind: f.kind, Msg: f.msg, Hint: hint})
 	}

@@ -98,7 +98,7 @@ var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 		ext.Bindings(ext.BindingsVersion(1)),
 		ext.TwoVarComprehensions(ext.TwoVarComprehensionsVersion(1)),
 		cel.ASTValidators(
-			unlessSimple{cel.ValidateRegexLiterals()},
+			unlessSimple{patternValidator{}},
 			unlessSimple{cel.ValidateDurationLiterals()},
 			unlessSimple{cel.ValidateTimestampLiterals()},
 			cel.ValidateHomogeneousAggregateLiterals(), // configures others
@@ -106,6 +106,7 @@ var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 			unlessSimple{cel.ValidateRegexProgramSizeLimit(maxRegexProgram)},
 			unlessSimple{cel.ValidateBindNestingLimit(maxNestedBinds)},
 		),
+		cel.ASTValidators(zoneValidators()...),
 	}, functionOptions()...)
 	return cel.NewEnv(opts...)
 })

@@ -83,7 +83,7 @@ rules:
 		}
 	}
 	// Output:
-	// ops.yaml:9:9: rule no-prod: when: undeclared reference to 'caler' (the variables are tool, args, caller and ctx)
+	// ops.yaml:9:9: rule no-prod: when: undeclared reference to 'caler' (did you mean caller?)
 	// ops.yaml:13:13: rule two-eyes: quorum: is not enforced yet (remove it; a key that has no effect would mislead)
 }
 

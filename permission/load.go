@@ -106,13 +106,30 @@ func parseYAML(f File, found *problems) (body ast.Node, ok bool) {
 	switch {
 	case errors.As(err, &ye) && ye.GetToken() != nil && ye.GetToken().Position != nil:
 		pos := ye.GetToken().Position
-		return nil, fail(pos.Line, pos.Column, ye.GetMessage(), "")
+		return nil, fail(pos.Line, pos.Column, ye.GetMessage(), syntaxHint(ye.GetMessage(), lineOf(f.Data, pos.Line)))
 	case err != nil:
 		return nil, fail(0, 0, err.Error(), "")
 	case len(file.Docs) == 0 || file.Docs[0].Body == nil:
 		return nil, fail(1, 1, "the file is empty", "it needs version, name and rules")
 	case len(file.Docs) > 1:
-		return nil, fail(0, 0, "contains more than one document", "use one file for each")
+		return nil, fail(secondDocument(file), 1, "contains more than one document", "use one file for each; a line --- begins another one")
 	}
 	return file.Docs[0].Body, true
+}
+
+// lineOf is the text of a line, counted from 1.
+func lineOf(data []byte, line int) string {
+	lines := bytes.Split(data, []byte("\n"))
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	return string(lines[line-1])
+}
+
+// secondDocument is the line on which the second document of a file begins.
+func secondDocument(file *ast.File) int {
+	if start := file.Docs[1].Start; start != nil && start.Position != nil {
+		return start.Position.Line
+	}
+	return 1
 }

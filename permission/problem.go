@@ -28,6 +28,7 @@ const (
 	ProblemName       ProblemKind = "unknown_name" // a variable or field that does not exist
 	ProblemTool       ProblemKind = "unknown_tool" // a tool that is not declared
 	ProblemCost       ProblemKind = "cost"         // an expression that may cost too much
+	ProblemKey        ProblemKind = "unknown_key"  // a key that a rule file does not have at this place
 )
 
 // String gives "file:line:col: rule name: field: fault (hint)".

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -57,7 +56,7 @@ type exprProblem struct {
 func compileExpr(env *cel.Env, text string, want *cel.Type, args *argType, limits Limits) (*program, []exprProblem) {
 	ast, issues := env.Compile(text)
 	if issues.Err() != nil {
-		return nil, exprProblems(issues, args)
+		return nil, exprProblems(env, text, issues, args)
 	}
 	if out := ast.OutputType(); !out.IsExactType(want) {
 		hint := "write the comparison out, e.g. args.approved == true"
@@ -93,7 +92,7 @@ func (p *program) tooDear(env *cel.Env, ast *cel.Ast, args *argType, limits Limi
 	case typical > limits.RuleCost && typical != math.MaxUint64:
 		return &exprProblem{line: 1, col: 1, kind: ProblemCost,
 			msg:  fmt.Sprintf("may cost %d units on one call, the limit is %d", typical, limits.RuleCost),
-			hint: "avoid loops within loops, or declare maxItems, maxLength and maxProperties in the tool's schema"}
+			hint: dearHint(ast, args)}
 	}
 	return nil
 }
@@ -205,24 +204,17 @@ func typeName(v ref.Val) string {
 	return v.Type().TypeName()
 }
 
-var (
-	undefinedField = regexp.MustCompile(`undefined field '([^']+)'`)
-	undeclaredName = regexp.MustCompile(`undeclared reference to '([^']+)'`)
-)
-
 // exprProblems translates what the compiler reports, with a guess at what was
 // meant.
-func exprProblems(issues *cel.Issues, args *argType) []exprProblem {
+func exprProblems(env *cel.Env, text string, issues *cel.Issues, args *argType) []exprProblem {
 	var out []exprProblem
 	for _, e := range issues.Errors() {
-		msg := strings.ReplaceAll(e.Message, " (in container '')", "")
-		p := exprProblem{line: e.Location.Line(), col: e.Location.Column() + 1, kind: ProblemExpression, msg: msg}
-		if m := undefinedField.FindStringSubmatch(msg); m != nil {
-			p.kind, p.hint = ProblemName, didYouMean(nearest(m[1], fieldNames(args)))
-		} else if m := undeclaredName.FindStringSubmatch(msg); m != nil {
-			p.kind, p.hint = ProblemName, "the variables are tool, args, caller and ctx"
-		}
+		p := exprProblem{line: e.Location.Line(), col: e.Location.Column() + 1, msg: readable(e.Message)}
+		p.kind, p.hint = mistakeAt(env, args, text, e.Location.Line(), e.Location.Column()).explain(e.Message)
 		out = append(out, p)
+		if strings.HasPrefix(e.Message, "Syntax error") && p.hint != "" {
+			break // what follows is the same mistake, seen from further on
+		}
 	}
 	if len(out) == 0 {
 		out = append(out, exprProblem{line: 1, col: 1, msg: issues.Err().Error()})

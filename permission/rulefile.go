@@ -47,8 +47,8 @@ type filePolicy struct {
 func (r *ruleDoc) readNode(d *fileReader, n ast.Node, field string) {
 	before := len(*d.found)
 	outer := d.places
-	d.ruleName, d.places = nameIn(n), map[string]fieldOrigin{}
-	defer func() { d.ruleName, d.places = "", outer }()
+	d.ruleName, d.inRule, d.places = nameIn(n), true, map[string]fieldOrigin{}
+	defer func() { d.ruleName, d.inRule, d.places = "", false, outer }()
 	r.at = d.originOf(n)
 	if _, ok := pairsOrNil(n); !ok {
 		d.ruleName = ""

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -155,7 +156,7 @@ func (d *fileReader) word(n ast.Node, field string, k keyTags) string {
 	switch {
 	case !ok:
 	case len(k.words) > 0 && !slices.Contains(k.words, s):
-		d.fault(n, field, "is "+quoted(s)+", want "+orList(k.words), k.hint)
+		d.fault(n, field, "is "+quoted(s)+", want "+orList(k.words), cmp.Or(k.hint, wordHint(s, k.words)))
 		return ""
 	case k.filled && strings.TrimSpace(s) == "":
 		d.fault(n, field, "is empty", "leave the key out")
@@ -195,6 +196,10 @@ func plainNumber(n *ast.IntegerNode) bool { return decimal.MatchString(n.GetToke
 const maxInteger = 1_000_000
 
 func (d *fileReader) duration(n ast.Node, field string) time.Duration {
+	if i, ok := n.(*ast.IntegerNode); ok {
+		d.fault(n, field, fmt.Sprintf("%v has no unit", i.Value), "write for example 90s, 15m or 24h")
+		return 0
+	}
 	s, ok := d.text(n, field)
 	if !ok {
 		return 0

@@ -13,6 +13,7 @@ type fileReader struct {
 	found    *problems
 	layer    Layer
 	ruleName string                 // the rule that is being read, for the faults
+	inRule   bool                   // a rule is being read
 	places   map[string]fieldOrigin // where its keys stand; nil outside rules and tests
 }
 
@@ -55,7 +56,7 @@ func pairsOrNil(n ast.Node) ([]*ast.MappingValueNode, bool) {
 func (d *fileReader) mapping(n ast.Node, field string, known []string) (map[string]ast.Node, bool) {
 	pairs, ok := pairsOrNil(n)
 	if !ok {
-		d.fault(n, field, "is "+nodeName(n)+", want keys and values", "")
+		d.fault(n, field, "is "+nodeName(n)+", want keys and values", shapeHint(field))
 		return nil, false
 	}
 	out := make(map[string]ast.Node, len(pairs))
@@ -74,7 +75,9 @@ func (d *fileReader) mapping(n ast.Node, field string, known []string) (map[stri
 		if known == nil || slices.Contains(known, name) {
 			continue
 		}
-		d.fault(key, joinField(field, name), "unknown key", didYouMean(nearest(name, known)))
+		line, col := place(key)
+		d.found.add(Problem{File: d.file.name, Line: line, Col: col, Rule: d.ruleName, Field: joinField(field, name), Kind: ProblemKey,
+			Msg: "unknown key", Hint: keyHint(name, d.pathOf(field), known)})
 	}
 	return out, true
 }
@@ -83,7 +86,7 @@ func (d *fileReader) mapping(n ast.Node, field string, known []string) (map[stri
 func (d *fileReader) list(n ast.Node, field string) ([]ast.Node, bool) {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
-		d.fault(n, field, "is "+nodeName(n)+", want a list", "")
+		d.fault(n, field, "is "+nodeName(n)+", want a list", `begin each element with "- "`)
 		return nil, false
 	}
 	return seq.Values, true
@@ -98,7 +101,7 @@ func (d *fileReader) text(n ast.Node, field string) (string, bool) {
 	case *ast.LiteralNode:
 		return v.Value.Value, true
 	default:
-		d.fault(n, field, "is "+nodeName(n)+", want text", "put it in quotes")
+		d.fault(n, field, "is "+nodeName(n)+", want text", textHint(n, field))
 		return "", false
 	}
 }
@@ -126,10 +129,23 @@ func (d *fileReader) texts(n ast.Node, field string) []string {
 func (d *fileReader) boolean(n ast.Node, field string) bool {
 	b, ok := n.(*ast.BoolNode)
 	if !ok {
-		d.fault(n, field, "is "+nodeName(n)+", want true or false", "")
+		d.fault(n, field, "is "+nodeName(n)+", want true or false", boolHint(n))
 		return false
 	}
 	return b.Value
+}
+
+// pathOf is the path of a field from the top of the file: those of rules are
+// told from the rule on.
+func (d *fileReader) pathOf(field string) string {
+	switch {
+	case !d.inRule:
+		return field
+	case field == "":
+		return "rules[]"
+	default:
+		return "rules[]." + field
+	}
 }
 
 // originOf is where a thing begins, and its keys as they are read.

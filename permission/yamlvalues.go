@@ -18,7 +18,11 @@ type versionDoc int
 
 func (v *versionDoc) readNode(d *fileReader, n ast.Node, field string) {
 	if i, ok := n.(*ast.IntegerNode); !ok || i.GetToken().Value != "1" {
-		d.fault(n, field, "is not 1", "this program reads version 1")
+		hint := "this program reads version 1"
+		if _, text := n.(*ast.StringNode); text {
+			hint = "write version: 1, without quotes"
+		}
+		d.fault(n, field, "is not 1", hint)
 		return
 	}
 	*v = 1
@@ -78,7 +82,7 @@ func (j *jsonObject) readNode(d *fileReader, n ast.Node, field string) {
 		return
 	}
 	if _, ok := v.(map[string]any); !ok {
-		d.fault(n, field, "is "+nodeName(n)+", want keys and values", "")
+		d.fault(n, field, "is "+nodeName(n)+", want keys and values", shapeHint(field))
 		return
 	}
 	text, err := strictjson.Marshal(v)

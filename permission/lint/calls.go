@@ -20,6 +20,7 @@ func (c *expr) checkCalls() {
 		switch name {
 		case "matches":
 			c.checkPattern(e, all[1])
+			c.checkLinePattern(e, all[0], all[1])
 		case "startsWith", "endsWith", "contains":
 			c.checkText(e, all[0], all[1], name)
 		}
@@ -44,8 +45,11 @@ func (c *expr) checkPattern(e, pattern celast.Expr) {
 	if err != nil || anchored(re, syntax.OpBeginText) && anchored(re, syntax.OpEndText) {
 		return // a pattern that does not parse has been refused already
 	}
-	c.report(Unanchored, level, e, "matches() searches: the pattern "+text+" fits every text that contains it",
-		"begin it with ^ and end it with $")
+	hint := "begin it with ^ and end it with $"
+	if level == Warning {
+		hint += ", or with (?s)^.* and .*$ to look anywhere"
+	}
+	c.report(Unanchored, level, e, "matches() searches: the pattern "+text+" fits every text that contains it", hint)
 }
 
 // anchored reports whether everything that the pattern fits begins, or ends,
@@ -79,9 +83,9 @@ func (c *expr) checkText(e, target, with celast.Expr, function string) {
 	name := lastName(target)
 	f, _ := c.field(target)
 	switch {
-	case c.isCommand(name) && isAllow(c.Rule):
+	case c.isCommand(name) && c.allowsByText():
 		c.report(Boundary, Warning, e, function+"() looks at a part of the line only: whatever stands in the rest, behind a ; for example, is allowed too",
-			"use rule_content, or cmd.static && cmd.calls.all(…)")
+			"use rule_content, or cmd.static && cmd.calls.all(…); or say i_know: true")
 	case c.isCommand(name):
 		if text, ok := textLiteral(with); ok && function == "startsWith" && !strings.HasSuffix(text, " ") {
 			c.report(Boundary, Warning, e, "startsWith(\""+text+"\") is about every program whose name begins so",
@@ -93,6 +97,52 @@ func (c *expr) checkText(e, target, with celast.Expr, function string) {
 	case isPath(f.Format, name):
 		c.report(TextPrefix, Warning, e, c.text(target)+" is a path, and "+function+"() compares it as text: /data2 begins with /data, and /data/../etc too",
 			"use path.within")
+	}
+}
+
+// allowsByText reports whether the rule allows lines of a shell by their text
+// alone: nothing else in it looks at the commands that they are made of.
+func (c *expr) allowsByText() bool {
+	return isAllow(c.Rule) && !c.Rule.IKnow && !hasContent(c.Rule) && deciding(c.Rule) && !c.reads("cmd")
+}
+
+// reads reports whether the expression names a variable.
+func (c *expr) reads(variable string) bool {
+	found := false
+	c.each(func(e celast.Expr) { found = found || e.Kind() == celast.IdentKind && e.AsIdent() == variable })
+	return found
+}
+
+// checkLinePattern looks for patterns that leave room for another command in a
+// line that they allow.
+func (c *expr) checkLinePattern(e, target, pattern celast.Expr) {
+	text, ok := textLiteral(pattern)
+	if !ok || c.Field != "when" || !c.isCommand(lastName(target)) || !c.allowsByText() {
+		return
+	}
+	if re, err := syntax.Parse(text, syntax.Perl); err == nil && fitsOperator(re) {
+		c.report(Boundary, Warning, e, "the pattern "+text+" leaves room for a further command, behind a ; or in $(…)",
+			"use rule_content, or cmd.static && cmd.calls.all(…); or say i_know: true")
+	}
+}
+
+// fitsOperator reports whether a wildcard of the pattern fits what begins
+// another command.
+func fitsOperator(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return true
+	case syntax.OpCharClass:
+		for i := 0; i+1 < len(re.Rune); i += 2 {
+			for _, r := range ";|&$`\n" {
+				if re.Rune[i] <= r && r <= re.Rune[i+1] && re.Rune[i] != re.Rune[i+1] {
+					return true
+				}
+			}
+		}
+		return false
+	default:
+		return slices.ContainsFunc(re.Sub, fitsOperator)
 	}
 }
 

@@ -37,8 +37,8 @@ func (c *expr) checkEqual(field, literal celast.Expr) {
 		return
 	}
 	f, ok := c.field(selected(field))
-	if !ok {
-		return
+	if !ok || isCall(field, "orValue") && c.text(field.AsCall().Args()[0]) == c.text(literal) {
+		return // what stands for a missing field need not be one of its values
 	}
 	value := literal.AsLiteral()
 	if len(f.JSONTypes) > 0 && !slices.ContainsFunc(f.JSONTypes, func(t string) bool { return ofType(value, t) }) {
@@ -56,6 +56,8 @@ func selected(e celast.Expr) celast.Expr {
 	switch {
 	case isCall(e, "dyn") && len(e.AsCall().Args()) == 1:
 		return selected(e.AsCall().Args()[0])
+	case isCall(e, "orValue") && e.AsCall().IsMemberFunction():
+		return e.AsCall().Target()
 	default:
 		return e
 	}

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"slices"
+	"strings"
 
 	"cel.dev/cel-go/cel"
 	celast "cel.dev/cel-go/common/ast"
@@ -46,10 +47,14 @@ func (c *expr) folded() (value, constant bool) {
 	return bool(b), ok
 }
 
-// contradicts finds x && !x, and one value compared with two.
+// contradicts finds x && !x, one value compared with two, and one that must be
+// above another number than it is below.
 func (c *expr) contradicts() bool {
 	var seen []string
 	equal := map[string]string{}
+	if c.emptyRange() {
+		return true
+	}
 	for _, part := range allOf(c.root()) {
 		seen = append(seen, c.text(part))
 		if left, right, ok := c.equation(part); ok {
@@ -80,4 +85,53 @@ func (c *expr) equation(e celast.Expr) (left, right string, ok bool) {
 		return "", "", false
 	}
 	return c.text(a), c.text(b), true
+}
+
+// emptyRange finds x > 9 && x < 5.
+func (c *expr) emptyRange() bool {
+	above, below := map[string]float64{}, map[string]float64{}
+	for _, part := range allOf(c.root()) {
+		name, op, n, ok := c.bound(part)
+		if !ok {
+			continue
+		}
+		if low, known := above[name]; op[0] == '>' && (!known || n > low) {
+			above[name] = n
+		}
+		if high, known := below[name]; op[0] == '<' && (!known || n < high) {
+			below[name] = n
+		}
+		low, hasLow := above[name]
+		high, hasHigh := below[name]
+		if hasLow && hasHigh && low > high {
+			return true
+		}
+	}
+	return false
+}
+
+// turned is the comparison with its sides changed.
+var turned = map[string]string{"_<_": ">", "_<=_": ">", "_>_": "<", "_>=_": "<"}
+
+// bound takes x > 9 apart, and 9 < x.
+func (c *expr) bound(e celast.Expr) (name, op string, n float64, ok bool) {
+	if e.Kind() != celast.CallKind || turned[e.AsCall().FunctionName()] == "" {
+		return "", "", 0, false
+	}
+	a, b := e.AsCall().Args()[0], e.AsCall().Args()[1]
+	op = strings.Trim(e.AsCall().FunctionName(), "_")
+	if a.Kind() == celast.LiteralKind {
+		a, b, op = b, a, turned[e.AsCall().FunctionName()]
+	}
+	if b.Kind() != celast.LiteralKind {
+		return "", "", 0, false
+	}
+	switch v := b.AsLiteral().Value().(type) {
+	case int64:
+		return c.text(a), op, float64(v), true
+	case float64:
+		return c.text(a), op, v, true
+	default:
+		return "", "", 0, false
+	}
 }

@@ -53,7 +53,7 @@ func (c *expr) guarded(e celast.Expr, known guards, report func(celast.Expr)) {
 	switch e.Kind() {
 	case celast.SelectKind:
 		s := e.AsSelect()
-		if f, ok := c.field(e); (ok && !f.Required || permission.MayBeMissing(c.text(e))) && !s.IsTestOnly() && !known[c.text(e)] {
+		if c.mayBeMissing(e) && !s.IsTestOnly() && !known[c.text(e)] {
 			report(e)
 		}
 		c.guarded(s.Operand(), known, report)
@@ -75,6 +75,19 @@ func (c *expr) guarded(e celast.Expr, known guards, report func(celast.Expr)) {
 		}
 	default: // literals and names have no fields
 	}
+}
+
+// mayBeMissing reports whether a call may lack a selected field: by the schema,
+// or because the rule is about any tool and never asks which one it is.
+func (c *expr) mayBeMissing(e celast.Expr) bool {
+	if f, ok := c.field(e); ok {
+		return !f.Required
+	}
+	if permission.MayBeMissing(c.text(e)) {
+		return true
+	}
+	on := e.AsSelect().Operand()
+	return c.Tool == permission.AnyTool && on.Kind() == celast.IdentKind && on.AsIdent() == "args" && !c.reads("tool")
 }
 
 func (c *expr) guardedCall(e celast.Expr, known guards, report func(celast.Expr)) {

@@ -99,6 +99,8 @@ func codeOf(p permission.Problem) Code {
 		return UnknownTool
 	case permission.ProblemCost:
 		return Expensive
+	case permission.ProblemKey:
+		return Expression // whatever key it is below
 	}
 	key, _, _ := strings.Cut(p.Field, ".")
 	key, _, _ = strings.Cut(key, "[")
@@ -137,6 +139,7 @@ func (l *linter) rule(r *permission.Rule) {
 	l.checkTools(r)
 	l.checkMode(r)
 	l.checkBroad(r)
+	l.checkReadOnly(r)
 	l.checkContent(r)
 	l.checkApprovers(r)
 	l.checkRedact(r)

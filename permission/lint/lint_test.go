@@ -25,6 +25,7 @@ type caseTool struct {
 	Schema      any    `yaml:"schema"`
 	Idempotent  bool   `yaml:"idempotent"`
 	Destructive bool   `yaml:"destructive"`
+	ReadOnly    bool   `yaml:"read_only"`
 }
 
 func tools(t testing.TB) []permission.Tool {
@@ -35,7 +36,7 @@ func tools(t testing.TB) []permission.Tool {
 	}
 	var out []permission.Tool
 	for _, ct := range given {
-		tool := permission.Tool{Name: ct.Name, Server: ct.Server, Idempotent: ct.Idempotent, Destructive: ct.Destructive}
+		tool := permission.Tool{Name: ct.Name, Server: ct.Server, Idempotent: ct.Idempotent, Destructive: ct.Destructive, ReadOnly: ct.ReadOnly}
 		if ct.Schema != nil {
 			raw, err := yaml.MarshalWithOptions(ct.Schema, yaml.JSON())
 			if err != nil {

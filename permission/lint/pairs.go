@@ -30,6 +30,20 @@ func (l *linter) pairs() {
 	}
 }
 
+// checkReadOnly looks for allow rules that are meant to allow a part of what is
+// allowed as a whole: the calls of tools that are declared read-only.
+func (l *linter) checkReadOnly(r *permission.Rule) {
+	if !isAllow(r) || !deciding(r) || r.When == "" && !hasContent(r) {
+		return
+	}
+	tools := l.tools(r)
+	if len(tools) == 0 || slices.ContainsFunc(tools, func(t permission.Tool) bool { return !t.ReadOnly }) {
+		return
+	}
+	l.add(Shadowed, Warning, r, "", "never decides: "+tools[0].Name+" is declared read_only, and what no rule denies or asks about is allowed without a rule",
+		"deny or ask about the other calls, or do not declare it read_only")
+}
+
 // heardBefore reports whether a rule decides in place of another that is about
 // the same calls. Ask rules ask together, so that none of them hides another.
 func (l *linter) heardBefore(a, b *permission.Rule, first bool) bool {

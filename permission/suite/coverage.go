@@ -49,7 +49,7 @@ func (r *Report) cover(x *permission.Explanation) {
 		switch {
 		case t.Failed:
 			c.Failed++
-		case t.Matched && t.Reached, joins(t, x):
+		case t.Matched && t.Reached, joins(t, x), agrees(t, x):
 			c.Matched++
 		case !t.Matched:
 			c.Spared++
@@ -63,6 +63,12 @@ func (r *Report) cover(x *permission.Explanation) {
 func joins(t *permission.Traced, x *permission.Explanation) bool {
 	return x.Step == permission.StepAllowRule && t.Behavior == message.BehaviorAllow &&
 		slices.ContainsFunc(t.Shell, func(p permission.Piece) bool { return p.Covered })
+}
+
+// agrees reports whether an allow rule is about a call that is allowed without
+// it, because it is proven to change nothing: the rule says what comes out.
+func agrees(t *permission.Traced, x *permission.Explanation) bool {
+	return x.Step == permission.StepReadOnly && t.Behavior == message.BehaviorAllow && t.Matched
 }
 
 // parts adds the parts of a condition. A rule about several tools has the same

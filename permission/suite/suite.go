@@ -29,6 +29,9 @@ type Result struct {
 	permission.Place
 	Passed bool    `json:"passed"`
 	Faults []Fault `json:"faults,omitzero"`
+	// Doubts are reasons to think that a test which passed does not show what
+	// its author believes.
+	Doubts []string `json:"doubts,omitzero"`
 	// Why explains the decision of a test that failed, a line each.
 	Why         []string                `json:"why,omitzero"`
 	Explanation *permission.Explanation `json:"-"`
@@ -54,6 +57,7 @@ func Run(ctx context.Context, policy permission.Policy, bundle *permission.Bundl
 		res.Passed = len(res.Faults) == 0
 		if res.Passed {
 			r.Passed++
+			res.Doubts = doubts(t.Expect, x)
 		} else {
 			r.Failed++
 			res.Why = why(t.Expect, x)

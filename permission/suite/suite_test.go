@@ -126,3 +126,50 @@ func TestCoverage(t *testing.T) {
 		t.Errorf("%d failed, %d of %d parts covered", r.Failed, r.Covered, r.Parts)
 	}
 }
+
+// TestDoubts finds the tests that pass and show nothing.
+func TestDoubts(t *testing.T) {
+	r := run(t, `
+  - name: expects nothing
+    call: {tool: pay, args: {cents: 500}}
+    expect: {}
+  - name: fails by accident
+    call: {tool: pay, args: {cents: 5000}}
+    expect: {behavior: ask}
+  - name: fails on purpose
+    call: {tool: pay, args: {cents: 5000}}
+    expect: {behavior: ask, errors: true}
+  - name: sound
+    call: {tool: pay, args: {cents: 500}}
+    expect: {behavior: ask}
+`)
+	for i, want := range []string{"it expects nothing", "something could not be evaluated: rule never", "", ""} {
+		if got := strings.Join(r.Results[i].Doubts, "; "); !strings.HasPrefix(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s: doubts %q, want %q", r.Results[i].Name, got, want)
+		}
+	}
+}
+
+// TestReadOnlyIsCovered: an allow rule about a call that is allowed without it
+// says what comes out, and its test counts.
+func TestReadOnlyIsCovered(t *testing.T) {
+	files := []permission.File{{Name: "x.yaml", Data: []byte(`version: 1
+name: x
+rules:
+  - {name: look, tool: look, behavior: allow}
+tests:
+  - {name: looks, call: {tool: look}, expect: {behavior: allow, step: read_only}}
+`)}}
+	opts := permission.Options{Tools: []permission.Tool{{Name: "look", ReadOnly: true}}}
+	policy, err := permission.Parse(files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := permission.Load(files, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := suite.Run(t.Context(), policy, b); r.Failed != 0 || !r.Fired("look") {
+		t.Errorf("failed %d, fired %v", r.Failed, r.Fired("look"))
+	}
+}

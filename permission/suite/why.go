@@ -3,6 +3,7 @@ package suite
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -33,6 +34,18 @@ func why(want permission.Expect, x *permission.Explanation) []string {
 		}
 	}
 	return out
+}
+
+// doubts finds tests that pass whatever the rules say: nothing is expected, or
+// the call could not be judged, so that it fell to the closed side.
+func doubts(want permission.Expect, x *permission.Explanation) []string {
+	if reflect.ValueOf(want).IsZero() {
+		return []string{"it expects nothing: say what must come out, as behavior: ask"}
+	}
+	if want.Errors != nil || len(x.Errors) == 0 {
+		return nil
+	}
+	return []string{"something could not be evaluated: " + x.Errors[0].Error() + " (say errors: true if that is meant)"}
 }
 
 // RuleText says in one line how a rule looked at a call.

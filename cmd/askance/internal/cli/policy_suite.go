@@ -8,6 +8,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/lint"
 	"github.com/askance-dev/askance/permission/suite"
 )
@@ -56,6 +57,7 @@ func (a *app) runPolicyTest(ctx context.Context, p policyTesting, args []string)
 		return err
 	}
 	report := suite.Run(ctx, policy, b)
+	s.doubtTools(policy, report)
 	if a.json {
 		err = a.document(report)
 	} else {
@@ -73,6 +75,16 @@ func (a *app) runPolicyTest(ctx context.Context, p policyTesting, args []string)
 		return writeRecord(p.record, lint.NewRecord(s.opts.Tools))
 	}
 	return nil
+}
+
+// doubtTools finds tests about tools that nobody declares: such a call is asked
+// about, whatever the rules say.
+func (s policySource) doubtTools(policy permission.Policy, r *suite.Report) {
+	for i, t := range policy.Tests {
+		if r.Results[i].Passed && !s.declares(t.Call.Tool) {
+			r.Results[i].Doubts = append(r.Results[i].Doubts, "there is no tool "+t.Call.Tool+" in the tools file, so that only rules about any tool are about it")
+		}
+	}
 }
 
 func writeRecord(path string, r lint.Record) error {
@@ -132,6 +144,11 @@ func (a *app) printSuite(r *suite.Report, verbose bool) error {
 }
 
 func (a *app) printResult(res *suite.Result, verbose bool) error {
+	for _, doubt := range res.Doubts {
+		if err := a.printf("%s %s passes, but %s  %s\n", a.out.Ask("note"), term.SafeLine(res.Name), term.SafeLine(doubt), a.out.Dim(placeText(res.Place))); err != nil {
+			return err
+		}
+	}
 	if res.Passed {
 		if !verbose {
 			return nil
