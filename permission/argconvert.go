@@ -56,7 +56,12 @@ func (t *argType) convertMembers(m map[string]any) *SchemaError {
 	for name, v := range m {
 		sub := t.elem // of a map
 		if t.kind == kindStruct {
-			sub = t.fields[name]
+			var declared bool
+			if sub, declared = t.fields[name]; !declared {
+				if err := t.twin(name); err != nil {
+					return err.under(name)
+				}
+			}
 		}
 		if sub == nil || !sub.converts {
 			continue
@@ -70,21 +75,36 @@ func (t *argType) convertMembers(m map[string]any) *SchemaError {
 	return nil
 }
 
+// twin refuses a member that is a declared one but for its case: rules would see
+// "amount", and a tool whose decoder does not care would take "Amount".
+func (t *argType) twin(name string) *SchemaError {
+	twin := ""
+	for declared := range t.fields {
+		if strings.EqualFold(declared, name) && (twin == "" || declared < twin) {
+			twin = declared
+		}
+	}
+	if twin == "" {
+		return nil
+	}
+	return inputFault(fmt.Sprintf("differs from the declared member %q in case alone, and some programs take one for the other", twin))
+}
+
 func toInt(f float64) (any, *SchemaError) {
 	if f != math.Trunc(f) || math.Abs(f) >= maxExactInt {
-		return nil, numberError(fmt.Sprintf("%v is not an exact 64-bit integer", f))
+		return nil, inputFault(fmt.Sprintf("%v is not an exact 64-bit integer", f))
 	}
 	return int64(f), nil
 }
 
 func toDouble(i int64) (any, *SchemaError) {
 	if i > maxExactInt || i < -maxExactInt {
-		return nil, numberError(fmt.Sprintf("%d is too large for a number, declare it as integer or send it as a string", i))
+		return nil, inputFault(fmt.Sprintf("%d is too large for a number, declare it as integer or send it as a string", i))
 	}
 	return float64(i), nil
 }
 
-func numberError(msg string) *SchemaError {
+func inputFault(msg string) *SchemaError {
 	return &SchemaError{Violations: []Violation{{Msg: msg}}}
 }
 

@@ -103,10 +103,11 @@
 // ways ([PathError], [URLError]). There are no clocks, files or networks: the
 // same request gets the same answer. Symbolic links are followed before, by
 // [Request.Resolve], and are seen in ctx.resolved. Integers keep their 64 bits,
-// an input that would lose digits is refused, a field that is absent is an
-// error unless the rule guards it with has() or args.?field. Fields that the
-// schema does not name are reached with dyn(args). With a rule for "*" args is
-// an untyped map.
+// an input that would lose digits is refused, and so is one with a member that
+// differs from a declared one in case alone; a field that is absent is an error
+// unless the rule guards it with has() or args.?field. Fields that the schema
+// does not name are reached with dyn(args). With a rule for "*" args is an
+// untyped map.
 //
 // The cost of an expression is either proved at load to be small for every
 // input that the schema admits, or measured and limited at run time ([Limits]).

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -30,6 +31,37 @@ func TestCompileSchemaRefuses(t *testing.T) {
 		s, err := permission.CompileSchema([]byte(c.schema))
 		if s != nil || !errors.Is(err, permission.ErrSchema) || !strings.Contains(err.Error(), c.part) {
 			t.Errorf("%s: %v, %v; want an error with %q", name, s != nil, err, c.part)
+		}
+	}
+}
+
+// A member that differs from a declared one in case alone is refused: rules see
+// the one, and the tool may take the other.
+func TestTwins(t *testing.T) {
+	s := schema(t, `{"type": "object", "properties": {"amount": {"type": "integer"}, "Key": {}, "key": {},
+		"sub": {"type": "object", "properties": {"id": {"type": "integer"}}}, "list": {"type": "array", "items": {"$ref": "#/properties/sub"}}}}`)
+	for input, want := range map[string]string{
+		`{"amount": 1, "note": "x"}`:                   "",
+		`{"Key": 1, "key": 2}`:                         "",
+		`{"amount": 1, "Amount": 501}`:                 "/Amount",
+		`{"AMOUNT": 501}`:                              "/AMOUNT",
+		`{"\u017fub": {}}`:                             "/\u017fub", // long s
+		`{"sub": {"id": 1, "ID": 2}}`:                  "/sub/ID",
+		`{"list": [{"id": 1}, {"iD": 2}]}`:             "/list/1/iD",
+		`{"other": {"Amount": 1}, "free": ["AMOUNT"]}`: "",
+	} {
+		err := s.Validate([]byte(input))
+		e, _ := errors.AsType[*permission.SchemaError](err)
+		switch {
+		case want == "" && err != nil, want != "" && (e == nil || e.Violations[0].Pointer != want):
+			t.Errorf("%s: %v, want a fault at %q", input, err, want)
+		}
+	}
+	opts := permission.Options{Tools: []permission.Tool{{Name: "t", Schema: s}}}
+	for when, behavior := range map[string]message.Behavior{"args.amount > 500": message.BehaviorDeny, "args.amount <= 500": message.BehaviorAllow} {
+		d := compile(t, opts, rule("r", behavior, when)).Decide(t.Context(), permission.Request{Tool: "t", Input: []byte(`{"amount": 1, "Amount": 501}`), Mode: permission.ModeBypass})
+		if d.Behavior != message.BehaviorAsk {
+			t.Errorf("%s: %+v", when, d)
 		}
 	}
 }
