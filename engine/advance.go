@@ -36,9 +36,12 @@ func (e *Engine) gate(c *message.Call) gate {
 	if c.Batch.Number == 0 {
 		return gateOpen
 	}
-	plan, at := e.view.plan(c.Key)
+	plan, seq, at := e.view.plan(c.Key)
 	if plan == nil {
 		return gateUnsure // it has not reached the view
+	}
+	if len(plan.Batches) > c.Batch.Number && (c.Seq == 0 || c.First > seq && time.Since(c.ProposedAt) < e.cfg.grace) {
+		return gateUnsure // it comes late: others may have given it up, and begin just now
 	}
 	known := map[message.CallID]*message.Call{}
 	for _, s := range siblings {
@@ -102,53 +105,74 @@ func (e *Engine) busy(c *message.Call, siblings []*message.Call) bool {
 
 // stuck reports whether a pending call can only move after somebody else did
 // something: it is gated, or hidden behind a question that is still open.
-func (e *Engine) stuck(c *message.Call) bool {
-	if c.Behind != "" {
-		key := c.Key
-		key.Call = c.Behind
-		if o := e.view.call(key); o != nil && o.State == message.ToolCallAsking {
-			return true
-		}
-	}
-	return e.gated(c)
-}
+func (e *Engine) stuck(c *message.Call) bool { return e.hides(c) || e.gated(c) }
 
 // advanceReply takes the pending calls of a reply onwards that can go, one
-// after the other in the order in which they were proposed: a later one may
-// hide behind the question of an earlier one, and must not be decided before
-// it. Any number of replicas may do this at once; one wins each step.
+// after the other in the order in which they were proposed. Any number of
+// replicas may do this at once; one wins each step.
 func (e *Engine) advanceReply(ctx context.Context, reply message.Key) {
-	type group struct{ batch, group int }
-	waiting := map[group]bool{} // a gate may open between two looks: the later call must not overtake
+	seen := e.knows(ctx, reply) // before the look at the calls
 	for _, c := range e.view.ofReply(reply) {
-		in := group{c.Batch.Number, c.Batch.Group}
-		if c.State != message.ToolCallPending || waiting[in] {
+		if c.State != message.ToolCallPending {
 			continue
 		}
-		if g := e.gate(c); g != gateOpen {
-			if g == gateUnsure {
-				e.replyLater(reply)
-			}
-			waiting[in] = c.Batch.Number != 0
-			continue
+		g, err := gateUnsure, error(nil)
+		if c.First <= seen { // else what it waits for, or hides behind, may not be known here
+			g, err = e.advance(ctx, c)
 		}
-		err := e.advance(ctx, c.Key)
-		if err == nil || errors.Is(err, message.ErrFinished) {
-			continue
-		}
-		if ctx.Err() == nil {
-			e.log.Warn("a pending call could not be decided; it is tried again", "call", c.Key.String(), "error", err)
+		if g == gateUnsure {
 			e.replyLater(reply)
 		}
-		return
+		if err != nil && !errors.Is(err, message.ErrFinished) {
+			if ctx.Err() == nil {
+				e.log.Warn("a pending call could not be decided; it is tried again", "call", c.Key.String(), "error", err)
+				e.replyLater(reply)
+			}
+			return
+		}
 	}
 }
 
-// advance decides a pending call if it can go.
-func (e *Engine) advance(ctx context.Context, key message.Key) error {
-	_, err := e.update(ctx, "advance", key, e.self(), func(ctx context.Context, m *toolcall.Machine) error {
+// knows gives the watch, and acknowledgements that are on their way, a moment to
+// bring everything that came before the pending calls of a reply: a request
+// reads a call from the journal ahead of the watch. It returns the sequence up
+// to which the view then has the reply.
+func (e *Engine) knows(ctx context.Context, reply message.Key) (seen uint64) {
+	var first uint64
+	for _, c := range e.view.ofReply(reply) {
+		if c.State == message.ToolCallPending {
+			first = max(first, c.First)
+		}
+	}
+	wait, cancel := context.WithTimeout(ctx, lagLimit)
+	defer cancel()
+	for _, come := range [...]<-chan struct{}{e.view.past(first), e.own.whole(reply)} {
+		if come == nil {
+			continue
+		}
+		select {
+		case <-come:
+		case <-wait.Done():
+		}
+	}
+	if seen = e.view.seen(); e.own.missed(reply) {
+		return 0
+	}
+	return seen
+}
+
+// advance decides a pending call if it can go, and tells whether it can.
+func (e *Engine) advance(ctx context.Context, c *message.Call) (gate, error) {
+	g := e.gate(c)
+	if g != gateOpen {
+		return g, nil
+	}
+	_, err := e.update(ctx, "advance", c.Key, e.self(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if c.State != message.ToolCallPending || e.gated(c) {
+		if g = gateOpen; c.State != message.ToolCallPending {
+			return errNoChange
+		}
+		if g = e.gate(c); g != gateOpen {
 			return errNoChange
 		}
 		if state, _, err := e.lastReply(ctx, c.ReplyKey()); err != nil {
@@ -156,9 +180,13 @@ func (e *Engine) advance(ctx context.Context, key message.Key) error {
 		} else if state.Phase != message.ReplyOpen {
 			return m.Step(toolcall.Interrupted{Base: stamp()})
 		}
-		return e.decideStep(ctx, m, e.earlier(c))
+		err := e.decideStep(ctx, m, e.earlier(c))
+		if errors.Is(err, errUndecided) {
+			g, err = gateUnsure, errNoChange
+		}
+		return err
 	})
-	return err
+	return g, err
 }
 
 // earlier gives the calls of the reply that were proposed before c.

@@ -69,6 +69,7 @@ func (e *Engine) follow(f *message.Fact) {
 	default:
 		e.cancelLocal(c, ErrFinishedElsewhere)
 		e.schedule(c, e.cfg.grace)
+		e.wakeSiblings(c) // they may hide behind a question that ended here, or was replaced
 		if state, _ := e.view.replyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
 			e.replyLater(c.ReplyKey()) // its writer may have died before it saw the interrupt
 		}
@@ -98,7 +99,7 @@ func (e *Engine) lookAtReply(ctx context.Context, reply message.Key) {
 }
 
 // wakeSiblings sets a look at the pending calls of a reply in which something
-// has ended.
+// has ended, or one of them is new here.
 func (e *Engine) wakeSiblings(c *message.Call) {
 	for _, s := range e.view.ofReply(c.Key) {
 		if s.State == message.ToolCallPending {
@@ -121,9 +122,6 @@ func (e *Engine) schedule(c *message.Call, late time.Duration) {
 	case c.State == message.ToolCallAsking:
 		if next := e.nextLook(c, now); !next.IsZero() {
 			at(next)
-		}
-		if late > 0 { // calls may hide behind the question that this one replaced
-			e.wakeSiblings(c)
 		}
 	case !c.Open() || c.Hold != message.HoldNone:
 	case !c.RetryAt.IsZero():

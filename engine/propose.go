@@ -283,9 +283,13 @@ func (e *Engine) proposeOne(ctx context.Context, by message.Principal, c *messag
 	if err := m.Step(toolcall.Proposed{Base: stamp(), Call: c}); err != nil {
 		return nil, opError("propose", err)
 	}
-	if e.gated(c) {
+	err := errUndecided
+	if !e.gated(c) {
+		err = e.decideStep(ctx, m, earlier)
+	}
+	if errors.Is(err, errUndecided) {
 		e.redact(ctx, m.Call())
-	} else if err := e.decideStep(ctx, m, earlier); err != nil {
+	} else if err != nil {
 		return nil, opError("propose", err)
 	}
 	given, err := e.assign(m.Call())
@@ -394,8 +398,12 @@ func (e *Engine) beginLater(ctx context.Context, m *toolcall.Machine) {
 	}
 }
 
+// errUndecided: a call cannot be decided yet, and stays pending.
+var errUndecided = errors.New("not to be decided yet")
+
 // decideStep decides a pending call within the machine and takes it as far as
-// it goes.
+// it goes. What it would ask waits, with errUndecided, for earlier calls behind
+// whose question it may come to hide.
 func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []*message.Call) error {
 	c := m.Call()
 	if text := e.unfit(c); text != "" {
@@ -424,6 +432,9 @@ func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []
 		if len(e.view.rules(c.SessionKey())) != known {
 			return e.decideStep(ctx, m, earlier)
 		}
+		if e.overtakes(c, earlier) {
+			return errUndecided
+		}
 	}
 	if err := m.Step(ev); err != nil {
 		return err
@@ -432,29 +443,4 @@ func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []
 		return nil
 	}
 	return e.begin(m)
-}
-
-// hiddenBehind finds an earlier call of the same batch whose open question,
-// answered with its suggested rules, would allow this call as well. Asking
-// twice at once would be noise.
-func (e *Engine) hiddenBehind(ctx context.Context, c *message.Call, earlier []*message.Call) message.CallID {
-	for _, o := range earlier {
-		if now := e.view.call(o.Key); now != nil {
-			o = now
-		}
-		if o.State != message.ToolCallAsking || len(o.Suggested) == 0 || !e.together(o, c) {
-			continue
-		}
-		rules := append(e.view.rules(c.SessionKey()), o.Suggested...)
-		if d := e.policy.Decide(ctx, e.request(c, c.Input, rules)); d.Behavior == message.BehaviorAllow {
-			return o.Call
-		}
-	}
-	return ""
-}
-
-// together reports whether two calls of one reply belong to one
-// concurrency-safe group.
-func (e *Engine) together(a, b *message.Call) bool {
-	return a.Batch.Number == b.Batch.Number && a.Batch.Group == b.Batch.Group && e.safe(a.Tool) && e.safe(b.Tool)
 }

@@ -95,7 +95,7 @@ const ownLag = time.Second
 // other, also by a runtime that comes back and asks for its open calls.
 func (e *Engine) freshen(ctx context.Context, session message.Key) error {
 	after := e.view.seen()
-	if wait := e.own.whole(); wait != nil { // own facts up to there are in the journal, and on their way into the view
+	if wait := e.own.whole(message.Key{}); wait != nil { // own facts up to there are in the journal, and on their way into the view
 		writers := time.NewTimer(ownLag)
 		defer writers.Stop()
 		select {

@@ -188,7 +188,7 @@ func reliesOnLease(c *message.Call, id message.LeaseID) bool {
 // reachAll waits until the view has everything up to seq, also what this engine
 // itself is writing.
 func (e *Engine) reachAll(ctx context.Context, seq uint64) error {
-	for _, ch := range []func() <-chan struct{}{func() <-chan struct{} { return e.view.past(seq) }, e.own.whole} {
+	for _, ch := range []func() <-chan struct{}{func() <-chan struct{} { return e.view.past(seq) }, func() <-chan struct{} { return e.own.whole(message.Key{}) }} {
 		wait := ch()
 		if wait == nil {
 			continue

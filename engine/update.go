@@ -128,7 +128,7 @@ func (e *Engine) fact(by message.Principal, at time.Time) *message.Fact {
 // engine's own facts, so a fact that the watch has met and whose writer gave
 // up is read here.
 func (e *Engine) append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
-	e.own.begin(f.ID)
+	e.own.begin(f.ID, f.Key())
 	seq, err := e.store(ctx, f, prev)
 	if err == nil {
 		if f.Call != nil {
@@ -151,14 +151,13 @@ func (e *Engine) append(ctx context.Context, f *message.Fact, prev uint64) (uint
 // whether the fact is there, for as long as the caller has patience, so that a
 // lost acknowledgement never turns into a second decision.
 func (e *Engine) store(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
-	unsure := false // an earlier sending may have arrived, or may still arrive
+	var unsure error // an earlier sending may have arrived, or may still arrive
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		seq, err := e.journal.Append(ctx, f, prev)
-		switch {
-		case errors.Is(err, message.ErrConflict) && unsure:
-		case errors.Is(err, message.ErrUnknownOutcome):
-			unsure = true
-		default:
+		if errors.Is(err, message.ErrUnknownOutcome) {
+			unsure = err
+		}
+		if unsure == nil || err == nil {
 			return seq, err
 		}
 		moved, at, lerr := e.stored(ctx, f, prev)
@@ -167,11 +166,13 @@ func (e *Engine) store(ctx context.Context, f *message.Fact, prev uint64) (uint6
 			return at, nil
 		case lerr == nil && moved:
 			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has moved on", f.Key()), Hint: "read its last fact and decide again"}
+		case !errors.Is(err, message.ErrUnknownOutcome) && !errors.Is(err, message.ErrConflict):
+			return 0, unsure // this sending was refused; that says nothing about the one before
 		}
 		select { // not there (yet), or cannot be read: the same fact again is harmless
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return 0, err
+			return 0, unsure
 		}
 	}
 }

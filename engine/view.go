@@ -290,15 +290,15 @@ func (v *view) replyState(key message.Key) (*message.ReplyState, uint64) {
 	return nil, 0
 }
 
-// plan is the last known fact of a reply's own tree, and when it became known
-// here.
-func (v *view) plan(key message.Key) (*message.ReplyState, time.Time) {
+// plan is the last known fact of a reply's own tree, its sequence, and when it
+// became known here.
+func (v *view) plan(key message.Key) (*message.ReplyState, uint64, time.Time) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if r := v.replies[key.ReplyKey()]; r != nil {
-		return r.state, r.at
+		return r.state, r.seq, r.at
 	}
-	return nil, time.Time{}
+	return nil, 0, time.Time{}
 }
 
 // phase is that of a reply, or empty if it may have been forgotten.

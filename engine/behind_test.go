@@ -1,0 +1,141 @@
+package engine_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// touch makes engine i read a call from the journal, ahead of what it follows.
+func (w *wired) touch(i int, id message.CallID) {
+	w.Helper()
+	_, err := w.as(i, message.RoleApprover, "ann").Answer(w.Context(), message.Answer{Key: callKey(id), Kind: message.AnswerReject, Digest: "none"})
+	if err == nil {
+		w.Fatalf("%s took an answer that names no question", id)
+	}
+}
+
+// An engine that has fallen behind reads a call before the plan of its batch.
+func TestSerialCallWaitsForAPlanThatIsNotKnownYet(t *testing.T) {
+	inWires(t, 2, func(w *wired) {
+		w.propose(0, block("a", serial), block("b", safe))
+		w.report(0, "a")
+		w.pass(0)
+		w.report(0, "b")
+		w.pass(0)
+		w.wires[1].lag(true)
+		w.propose(0, block("c", serial), block("d", serial))
+		w.touch(1, "d")
+		w.pass(3 * wiredGrace)
+		w.want("c", message.ToolCallSubmitted, "")
+		w.want("d", message.ToolCallPending, "") // else both run at once
+		w.wires[1].lag(false)
+		w.report(0, "c")
+		w.pass(0)
+		w.want("d", message.ToolCallSubmitted, "")
+	})
+}
+
+// An engine that has fallen behind reads a call before the one whose question it
+// hides behind.
+func TestCallStaysHiddenBehindAQuestionThatIsNotKnownYet(t *testing.T) {
+	inWires(t, 2, func(w *wired) {
+		w.wires[1].lag(true)
+		w.propose(0, block("a", asks), block("b", asks))
+		w.touch(1, "b")
+		w.pass(3 * wiredGrace)
+		w.want("a", message.ToolCallAsking, "")
+		w.want("b", message.ToolCallPending, "a")
+		w.wires[1].lag(false)
+		w.approve(0, "a")
+		w.pass(0)
+		w.want("b", message.ToolCallAsking, "")
+	})
+}
+
+// The engine that took an answer dies before it sees to the calls that hid
+// behind the question, and the call that was allowed runs for long.
+func TestHiddenCallsAreSeenToWhenTheAnsweringEngineDies(t *testing.T) {
+	inWires(t, 2, func(w *wired) {
+		w.propose(0, block("a", asks), block("b", asks))
+		w.pass(5 * wiredGrace) // the looks that the proposal itself asked for are over
+		w.wires[0].onStored(func(*message.Fact) { w.wires[0].cut() })
+		_, err := w.as(0, message.RoleApprover, "ann").Answer(w.Context(), message.Answer{Key: callKey("a"), Kind: message.AnswerApprove, Digest: w.now("a").Digest})
+		if !errors.Is(err, message.ErrUnknownOutcome) {
+			w.Fatalf("an engine that dies answers %v", err)
+		}
+		w.pass(3 * wiredGrace)
+		w.want("a", message.ToolCallSubmitted, "")
+		w.want("b", message.ToolCallAsking, "")
+	})
+}
+
+// A call comes late, after others have given up to wait for it, and to an engine
+// that does not know that yet.
+func TestLateCallWaitsForThoseThatDidNotWait(t *testing.T) {
+	inWires(t, 2, func(w *wired) {
+		w.wires[0].onStored(func(f *message.Fact) {
+			if f.Call != nil && f.Call.Call == "a" {
+				w.wires[0].cut()
+			}
+		})
+		_, err := w.as(0, message.RoleRuntime, "bot").Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{block("a", serial), block("b", serial)}})
+		if !errors.Is(err, message.ErrUnknownOutcome) {
+			w.Fatalf("a proposal that breaks off: %v", err)
+		}
+		third := w.start()
+		w.report(1, "a")
+		w.pass(0)
+		w.wires[third].lag(true)
+		w.propose(1, block("c", serial))
+		w.want("c", message.ToolCallPending, "")
+		w.pass(12 * wiredGrace)
+		w.want("c", message.ToolCallSubmitted, "")
+		w.propose(third, block("a", serial), block("b", serial))
+		w.pass(3 * wiredGrace)
+		w.want("b", message.ToolCallPending, "")
+		w.wires[third].lag(false)
+		w.report(1, "c")
+		w.pass(2 * wiredGrace)
+		w.want("b", message.ToolCallSubmitted, "")
+	})
+}
+
+// An engine passes over its own facts and waits to hear that they are stored.
+// Meanwhile others go on from them.
+func TestCallStaysHiddenBehindAQuestionThatIsNotAcknowledged(t *testing.T) {
+	inWires(t, 2, func(w *wired) {
+		w.propose(0, block("warm", safe)) // the session is bound
+		w.pass(0)
+		w.wires[1].mute(true)
+		proposed := make(chan error, 1)
+		go func() {
+			_, err := w.as(1, message.RoleRuntime, "bot").Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{block("a", asks), block("b", asks)}})
+			proposed <- err
+		}()
+		w.pass(0)
+		w.want("a", message.ToolCallAsking, "")
+		w.propose(0, block("a", asks), block("b", asks))
+		w.pass(3 * wiredGrace)
+		w.want("b", message.ToolCallPending, "a")
+		w.wires[1].mute(false)
+		if err := <-proposed; err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+// What is sent a second time, because nobody said what became of the first, may
+// be refused for certain. Then it is still not certain that nothing was written.
+func TestRefusalAfterALostAcknowledgementIsNotCertain(t *testing.T) {
+	inWires(t, 1, func(w *wired) {
+		w.propose(0, block("a", asks))
+		w.wires[0].onStored(func(*message.Fact) { w.wires[0].cut() })
+		_, err := w.as(0, message.RoleApprover, "ann").Answer(w.Context(), message.Answer{Key: callKey("a"), Kind: message.AnswerReject, Digest: w.now("a").Digest})
+		if !errors.Is(err, message.ErrUnknownOutcome) {
+			w.Errorf("what is stored was answered with %v", err)
+		}
+		w.want("a", message.ToolCallFinished, "")
+	})
+}

@@ -1,0 +1,286 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+)
+
+// Steps of a story that is told by several engines at once. Requests run on
+// goroutines of their own, so that what a wire holds back overlaps with what
+// comes after it.
+const (
+	stepPropose   = "propose"
+	stepApprove   = "approve"
+	stepRemember  = "approve with its rules"
+	stepReject    = "reject"
+	stepEdit      = "edit"
+	stepEnd       = "end" // report the result, or start and bring it
+	stepInterrupt = "interrupt"
+	stepTouch     = "touch"
+	stepLag       = "lag"
+	stepHold      = "hold writes"
+	stepMute      = "hold acknowledgements"
+	stepBlind     = "refuse reads"
+	stepKill      = "kill"
+	stepPass      = "pass"
+)
+
+var steps = []string{
+	stepPropose, stepPropose, stepPropose, stepApprove, stepApprove, stepRemember, stepReject, stepEdit, stepEnd, stepEnd, stepEnd, stepInterrupt,
+	stepTouch, stepTouch, stepLag, stepLag, stepHold, stepHold, stepMute, stepMute, stepBlind, stepKill, stepPass, stepPass, stepPass,
+}
+
+// step is one step of a story: what, through which engine, about which call or
+// batch, and for how long.
+type step struct {
+	what   string
+	engine int
+	about  int
+	units  int
+}
+
+func (s step) String() string {
+	return fmt.Sprintf("%s by %d about %d for %d", s.what, s.engine, s.about, s.units)
+}
+
+func drawStep(t *rapid.T) step {
+	return step{
+		what: rapid.SampledFrom(steps).Draw(t, "what"), engine: rapid.IntRange(0, 2).Draw(t, "engine"),
+		about: rapid.IntRange(0, 9).Draw(t, "about"), units: rapid.SampledFrom([]int{0, 1, 2, 4, 30}).Draw(t, "units"),
+	}
+}
+
+// The proposals of the stories: calls of several tools, some of which have to
+// wait for each other. All but the last are of one reply.
+var batches = [][]string{
+	{serial, asks, asks, asks}, {asks, serialAsks}, {serial, remote, serial}, {two, two, serial}, {asks, asks, remote, asks},
+}
+
+func batchCall(batch, i int) message.CallID { return message.CallID(fmt.Sprintf("c%d%d", batch, i)) }
+
+func replyOf(batch int) message.ReplyID {
+	if batch == len(batches)-1 {
+		return "free"
+	}
+	return "r"
+}
+
+// callAt names one call of all batches.
+func callAt(about int) message.Key {
+	n := 0
+	for b, tools := range batches {
+		if about < n+len(tools) {
+			return message.Key{Space: "default", Session: "s", Reply: replyOf(b), Call: batchCall(b, about-n)}
+		}
+		n += len(tools)
+	}
+	return message.Key{Space: "default", Session: "s", Reply: replyOf(0), Call: batchCall(0, 0)}
+}
+
+// story plays the steps and keeps what was acknowledged.
+type story struct {
+	*wired
+	requests sync.WaitGroup
+
+	mu          sync.Mutex // guards all below
+	answered    []message.Key
+	interrupted []message.ReplyID
+	ended       []message.Key
+}
+
+// TestStoriesOfSeveralEngines lets several engines, on wires that are slow, deaf
+// and cut, work on the same calls, and looks at what the journal says of it:
+// serial calls run in their order, one question at a time is asked of a group
+// that hides, what was acknowledged stands, and nothing waits for ever.
+func TestStoriesOfSeveralEngines(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		plot := rapid.SliceOfN(rapid.Custom(drawStep), 5, 40).Draw(rt, "plot")
+		var problems []string
+		synctest.Test(t, func(t *testing.T) {
+			s := &story{wired: &wired{T: t, journal: engine.NewMemory()}}
+			for range 3 {
+				s.start()
+			}
+			for _, step := range plot {
+				s.take(step)
+				synctest.Wait()
+			}
+			s.settleDown()
+			problems = s.problems()
+		})
+		if len(problems) > 0 {
+			rt.Fatalf("%s", strings.Join(problems, "\n"))
+		}
+	})
+}
+
+// settleDown lets the wires be as they should, and time pass until nothing is
+// due any more.
+func (s *story) settleDown() {
+	for _, w := range s.wires {
+		w.lag(false)
+		w.holdWrites(false)
+		w.mute(false)
+		w.onLast(nil)
+	}
+	s.pass(20 * wiredGrace)
+	s.requests.Wait()
+	s.pass(20 * wiredGrace)
+}
+
+// ask sends a request on a goroutine of its own. What it acknowledges is noted
+// by f.
+func (s *story) ask(f func(ctx context.Context) error, note func()) {
+	s.requests.Go(func() {
+		ctx, cancel := context.WithTimeout(s.Context(), 15*wiredGrace)
+		defer cancel()
+		if f(ctx) == nil && note != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			note()
+		}
+	})
+}
+
+func (s *story) take(p step) {
+	switch key := callAt(p.about*2 + p.units%2); p.what {
+	case stepPropose:
+		s.proposeBatch(p.engine, p.about%len(batches))
+	case stepApprove, stepRemember, stepReject, stepEdit:
+		s.answer(p, key)
+	case stepEnd:
+		s.end(p.engine, key)
+	case stepInterrupt:
+		if p.about > 1 {
+			return // rarely: it ends all
+		}
+		s.ask(func(ctx context.Context) error {
+			_, err := s.as(p.engine, message.RoleRuntime, "bot").Interrupt(ctx, message.InterruptRequest{Session: "s", Reply: key.Reply})
+			return err
+		}, func() { s.interrupted = append(s.interrupted, key.Reply) })
+	case stepTouch:
+		s.ask(func(ctx context.Context) error {
+			_, err := s.as(p.engine, message.RoleApprover, "eve").Answer(ctx, message.Answer{Key: key, Kind: message.AnswerReject, Digest: "none"})
+			return err
+		}, nil)
+	case stepPass:
+		s.pass(time.Duration(p.units) * wiredGrace / 2)
+	default:
+		s.disturb(p)
+	}
+}
+
+// disturb changes what an engine's wire does.
+func (s *story) disturb(p step) {
+	wire, on := s.wires[p.engine], p.units > 0
+	switch p.what {
+	case stepLag:
+		wire.lag(on)
+	case stepHold:
+		wire.holdWrites(on)
+	case stepMute:
+		wire.mute(on)
+	case stepBlind:
+		n := p.units
+		wire.onLast(func(message.Key) error {
+			if n--; n >= 0 {
+				return errWire
+			}
+			return nil
+		})
+	case stepKill:
+		if p.units > 1 {
+			return // rarely
+		}
+		wire.cut()
+		s.replace(p.engine)
+	}
+}
+
+func (s *story) proposeBatch(i, batch int) {
+	r := message.ProposeRequest{Session: "s", Reply: replyOf(batch)}
+	for n, tool := range batches[batch] {
+		r.Calls = append(r.Calls, block(batchCall(batch, n), tool))
+	}
+	s.ask(func(ctx context.Context) error {
+		_, err := s.as(i, message.RoleRuntime, "bot").Propose(ctx, r)
+		return err
+	}, nil)
+}
+
+// answer gives an answer to the question that the journal has now.
+func (s *story) answer(p step, key message.Key) {
+	r, err := s.journal.Last(s.Context(), key)
+	if err != nil || r.Fact.Call.State != message.ToolCallAsking {
+		return
+	}
+	a := message.Answer{Key: key, Kind: message.AnswerApprove, Digest: r.Fact.Call.Digest}
+	switch p.what {
+	case stepRemember:
+		a.Rules = r.Fact.Call.Suggested
+	case stepReject:
+		a.Kind = message.AnswerReject
+	case stepEdit:
+		input := fmt.Sprintf(`{"n":%d}`, p.units)
+		a.Input = &input
+	}
+	name := []string{"ann", "bob"}[p.about%2]
+	s.ask(func(ctx context.Context) error {
+		_, err := s.as(p.engine, message.RoleApprover, name).Answer(ctx, a)
+		return err
+	}, func() { s.answered = append(s.answered, key) })
+}
+
+// end reports the result of an external call, or starts a remote one and brings
+// its result.
+func (s *story) end(i int, key message.Key) {
+	result := message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "done"}}
+	s.ask(func(ctx context.Context) error {
+		if _, err := s.as(i, message.RoleRuntime, "bot").Report(ctx, message.ReportRequest{Key: key, Result: result}); err == nil {
+			return nil
+		}
+		claim := fmt.Sprint("claim", i)
+		worker := s.as(i, message.RoleWorker, fmt.Sprint("w", i))
+		if _, err := worker.Start(ctx, message.StartRequest{Key: key, Attempt: 1, Claim: claim}); err != nil {
+			return err
+		}
+		_, err := worker.Result(ctx, message.ResultRequest{Key: key, Attempt: 1, Claim: claim, Result: result})
+		return err
+	}, func() { s.ended = append(s.ended, key) })
+}
+
+// problems is what is wrong with the journal.
+func (s *story) problems() []string {
+	h := readHistory(s.wired)
+	out := slices.Concat(h.broken, h.outOfOrder(), h.asksAtOnce(), h.waitsForEver())
+	for _, key := range s.answered {
+		if c := h.last[key]; c == nil || len(c.Votes) == 0 {
+			out = append(out, "an answer to "+string(key.Call)+" was acknowledged and is not on record")
+		}
+	}
+	for _, key := range s.ended {
+		if c := h.last[key]; c == nil || c.Open() {
+			out = append(out, "the end of "+string(key.Call)+" was acknowledged and it is open")
+		}
+	}
+	for key, c := range h.last {
+		if c.Open() && slices.Contains(s.interrupted, key.Reply) {
+			out = append(out, string(key.Call)+" is open in a reply whose interrupt was acknowledged")
+		}
+	}
+	if len(out) > 0 {
+		out = append(out, h.lines...)
+	}
+	return out
+}
