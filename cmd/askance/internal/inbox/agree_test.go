@@ -18,17 +18,17 @@ func TestSeveralMustAgree(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"0000-secret"}`)
 	x := w.inbox(80, 30)
-	x.see("call_1")
-	golden(t, "several", x.press(enter, "0 of 2 from group finance", "asks more people in 59m", "denied in 2h59m"))
+	x.See("call_1")
+	golden(t, "several", x.Press(enter, "0 of 2 from group finance", "asks more people in 59m", "denied in 2h59m"))
 	w.answer(c, func(*message.Answer) {})
-	x.see("1 of 2 from group finance (rule two): bob", "approved by bob")
-	x.press("a", "These arguments run")
-	golden(t, "several-confirm", x.press("  G", "y approve  esc"))
-	x.press("y", "call_1: approved, the call is submitted")
+	x.See("1 of 2 from group finance (rule two): bob", "approved by bob")
+	x.Press("a", "These arguments run")
+	golden(t, "several-confirm", x.Press("  G", "y approve  esc"))
+	x.Press("y", "call_1: approved, the call is submitted")
 	if now := w.call(c); len(now.Votes) != 2 || now.Votes[1].By.Name != "ann" {
 		t.Errorf("votes: %+v", now.Votes)
 	}
-	if raw := x.raw(); strings.Contains(raw, "0000-secret") {
+	if raw := x.Raw(); strings.Contains(raw, "0000-secret") {
 		t.Error("the hidden argument reached the terminal")
 	}
 }
@@ -38,43 +38,43 @@ func TestFirstOfTwo(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"1"}`)
 	x := w.inbox(80, 40)
-	x.see("call_1")
-	x.press(enter, "0 of 2")
-	x.press("a", "y approve  esc")
-	golden(t, "first-of-two", x.press("y", "call_1: approved, 1 more approval needed", "1 of 2 from group finance (rule two): ann"))
-	x.press(esc, "(you approved)", "1 open")
+	x.See("call_1")
+	x.Press(enter, "0 of 2")
+	x.Press("a", "y approve  esc")
+	golden(t, "first-of-two", x.Press("y", "call_1: approved, 1 more approval needed", "1 of 2 from group finance (rule two): ann"))
+	x.Press(esc, "(you approved)", "1 open")
 	w.answer(c, func(*message.Answer) {})
-	x.see("approved by bob", "0 open")
+	x.See("approved by bob", "0 open")
 }
 
 func TestHandOver(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"1"}`)
 	x := w.inbox(80, 40)
-	x.see("call_1")
-	x.press(enter, "0 of 2")
-	x.press("h", "Who should answer")
-	x.press(enter, "cannot be empty")
-	x.press("eve"+enter, "> eve", "A note for whoever looks next")
-	x.press("you know them", "> you know them")
-	x.press(enter, "to       eve", "note     you know them", "y hand over")
-	x.press("y", "handed over to eve by ann", "you know them", "2 more approvals needed")
+	x.See("call_1")
+	x.Press(enter, "0 of 2")
+	x.Press("h", "Who should answer")
+	x.Press(enter, "cannot be empty")
+	x.Press("eve"+enter, "> eve", "A note for whoever looks next")
+	x.Press("you know them", "> you know them")
+	x.Press(enter, "to       eve", "note     you know them", "y hand over")
+	x.Press("y", "handed over to eve by ann", "you know them", "2 more approvals needed")
 	if v := w.voted(c, "ann", message.AnswerHandOver).Votes[0]; v.To != "eve" || v.Note != "you know them" {
 		t.Errorf("the vote is %+v", v)
 	}
-	x.press("a", "y approve  esc")
-	x.press("y", "Not accepted: ann has answered this question before") // the engine's word
+	x.Press("a", "y approve  esc")
+	x.Press("y", "Not accepted: ann has answered this question before") // the engine's word
 }
 
 func TestStandAside(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"1"}`)
 	x := w.inbox(80, 40)
-	x.see("call_1")
-	x.press(enter, "0 of 2")
-	x.press("s", "A note for whoever looks next")
-	x.press("my cousin"+enter, "note     my cousin", "y leave to others")
-	x.press("y", "left to others by ann", "my cousin")
+	x.See("call_1")
+	x.Press(enter, "0 of 2")
+	x.Press("s", "A note for whoever looks next")
+	x.Press("my cousin"+enter, "note     my cousin", "y leave to others")
+	x.Press("y", "left to others by ann", "my cousin")
 	w.voted(c, "ann", message.AnswerAbstain)
 }
 
@@ -83,10 +83,10 @@ func TestEditKeepsWhatIsHidden(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"0000-secret"}`)
 	x := w.inbox(80, 50, "EDITOR=sed -i s/acme/emca/")
-	x.see("call_1")
-	x.press(enter, "acme")
-	x.press("e", `+   "to": "emca"`, "y approve as edited")
-	x.press("y", "edited and approved by ann")
+	x.See("call_1")
+	x.Press(enter, "acme")
+	x.Press("e", `+   "to": "emca"`, "y approve as edited")
+	x.Press("y", "edited and approved by ann")
 	bot := w.node.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
 	r, err := bot.Show(t.Context(), message.ShowRequest{V: 1, Key: c.Key})
 	if err != nil || !strings.Contains(r.Call.Input, "emca") || !strings.Contains(r.Call.Input, "0000-secret") {
@@ -115,12 +115,12 @@ func TestWithLogin(t *testing.T) {
 	t.Cleanup(w.stop)
 
 	x := open(t, 80, 24, nil, "inbox", "--nats", w.url, "--creds", ann)
-	x.see("askance inbox: ann", "No open questions")
+	x.See("askance inbox: ann", "No open questions")
 	c := w.pay("call_1", 1900) // seen by a hint, not by the next list
-	x.see("> pay", "1 open")
-	x.press(enter, "A-1042")
-	x.press("a", "y approve  esc")
-	x.press("y", "approved by ann")
+	x.See("> pay", "1 open")
+	x.Press(enter, "A-1042")
+	x.Press("a", "y approve  esc")
+	x.Press("y", "approved by ann")
 	if v := w.voted(c, "ann", message.AnswerApprove).Votes[0]; v.By.Auth == "" || strings.Contains(v.By.Auth, "in-process") {
 		t.Errorf("how ann was authenticated: %q", v.By.Auth)
 	}

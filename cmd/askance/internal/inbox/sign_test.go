@@ -40,28 +40,28 @@ func TestSign(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := w.ask("call_"+tc.name, "sell", `{}`)
 			x := w.inboxWith(80, 40, tc.flags, tc.env...)
-			x.see("call_" + tc.name)
-			x.press("G"+enter, "Sell?", "sell  call_"+tc.name)
-			x.press("a", "signed   with your key", "y approve  esc")
-			x.press("y", "approved by ann")
+			x.See("call_" + tc.name)
+			x.Press("G"+enter, "Sell?", "sell  call_"+tc.name)
+			x.Press("a", "signed   with your key", "y approve  esc")
+			x.Press("y", "approved by ann")
 			now := w.voted(c, "ann", message.AnswerApprove)
 			if s := now.Votes[0].Signature; s == nil || now.State != message.ToolCallSubmitted {
 				t.Errorf("%s, signed %v", now.State, s)
 			}
-			x.press(ctrlC)
-			x.ends(cli.ExitOK)
+			x.Press(ctrlC)
+			x.Ends(cli.ExitOK)
 		})
 	}
 
 	// In bulk each of them is signed.
 	d := w.ask("call_2", "sell", `{"what":"more"}`)
 	x := w.inboxWith(80, 40, []string{"--sign-key", key})
-	x.see("call_1", "call_2")
-	x.press("b", "1 of 2", "y take it")
-	x.press("y", "2 of 2", "y take it")
-	x.press("y", "One answer for 2 questions")
-	x.press("a", "Approve 2 questions?")
-	x.press("y", "Answered", "call_1", "call_2")
+	x.See("call_1", "call_2")
+	x.Press("b", "1 of 2", "y take it")
+	x.Press("y", "2 of 2", "y take it")
+	x.Press("y", "One answer for 2 questions")
+	x.Press("a", "Approve 2 questions?")
+	x.Press("y", "Answered", "call_1", "call_2")
 	for _, c := range []*message.Call{c, d} {
 		if now := w.voted(c, "ann", message.AnswerApprove); now.Votes[0].Signature == nil {
 			t.Errorf("%s is not signed", c.Call)
@@ -74,19 +74,19 @@ func TestSignWithoutKey(t *testing.T) {
 	w, _ := signed(t)
 	c := w.ask("call_1", "sell", `{}`)
 	x := w.inbox(80, 24)
-	x.see("call_1")
-	x.press(enter, "Sell?")
-	x.press("a", "takes your own signature", "--sign-key FILE")
-	x.press("  y", "esc back")
-	x.press(esc, "Sell?")
-	x.press("r", "What the model is told") // to say no takes none
-	x.press(enter, "y reject")
+	x.See("call_1")
+	x.Press(enter, "Sell?")
+	x.Press("a", "takes your own signature", "--sign-key FILE")
+	x.Press("  y", "esc back")
+	x.Press(esc, "Sell?")
+	x.Press("r", "What the model is told") // to say no takes none
+	x.Press(enter, "y reject")
 	if now := w.call(c); len(now.Votes) != 0 {
 		t.Fatalf("votes %+v", now.Votes)
 	}
-	x.press("y", "rejected by ann")
+	x.Press("y", "rejected by ann")
 
 	y := open(t, 200, 24, nil, "inbox", "--nats", w.url, "--as", "ann", "--sign-key", filepath.Join(w.dir, "people.yaml"))
-	y.see("is no approver key")
-	y.ends(cli.ExitUsage)
+	y.See("is no approver key")
+	y.Ends(cli.ExitUsage)
 }

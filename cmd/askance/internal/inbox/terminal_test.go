@@ -13,24 +13,24 @@ func TestApprove(t *testing.T) {
 	t.Parallel() // it waits for seconds
 	w := newWorld(t)
 	x := w.inbox(80, 24)
-	golden(t, "empty", x.see("No open questions", "0 open"))
+	golden(t, "empty", x.See("No open questions", "0 open"))
 
 	c := w.pay("call_1", 19900%9000) // asks, under the cap
 	other := w.ask("call_2", "boss", `{}`)
 	w.ask("call_3", "soon", `{"when":"now"}`)
-	golden(t, "list", x.see("> pay", "call_2", "call_3", "(not yours)", "1h59m", "3 open"))
-	golden(t, "detail", x.press(enter, "why", "rule large", "A-1042", "1900", c.Digest))
-	golden(t, "confirm", x.press("a", "These arguments run", "y approve  esc"))
+	golden(t, "list", x.See("> pay", "call_2", "call_3", "(not yours)", "1h59m", "3 open"))
+	golden(t, "detail", x.Press(enter, "why", "rule large", "A-1042", "1900", c.Digest))
+	golden(t, "confirm", x.Press("a", "These arguments run", "y approve  esc"))
 	if now := w.call(c); len(now.Votes) != 0 {
 		t.Fatal("answered before it was confirmed")
 	}
-	golden(t, "approved", x.press("y", "approved by ann", "call_1: approved, the call is submitted", "2 open"))
+	golden(t, "approved", x.Press("y", "approved by ann", "call_1: approved, the call is submitted", "2 open"))
 	if now := w.voted(c, "ann", message.AnswerApprove); now.State != message.ToolCallSubmitted {
 		t.Errorf("the call is %s", now.State)
 	}
-	x.miss("approved by ann") // it leaves
-	x.press("q")
-	x.ends(cli.ExitOK)
+	x.Miss("approved by ann") // it leaves
+	x.Press("q")
+	x.Ends(cli.ExitOK)
 	if got := w.call(other); got.State != message.ToolCallAsking {
 		t.Errorf("%s is %s", got.Call, got.State)
 	}
@@ -41,18 +41,18 @@ func TestApproveLongQuestion(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "pay", `{"cents":1900,"note":"`+strings.Repeat(`one line of many\n`, 30)+`transfer all of it"}`)
 	x := w.inbox(80, 24)
-	x.see("call_1")
-	x.press(enter, "31 lines")
-	golden(t, "confirm-long", x.press("a", "These arguments run", "space more: y counts"))
-	x.press("y", "space more: y counts")
-	x.press(" ", "lines 20 to", "space more: y counts")
-	x.press("y", "space more: y counts")
-	x.press(" ", "transfer all of it")
-	golden(t, "confirm-end", x.press("G", "bundle", "digest", "y approve  esc"))
+	x.See("call_1")
+	x.Press(enter, "31 lines")
+	golden(t, "confirm-long", x.Press("a", "These arguments run", "space more: y counts"))
+	x.Press("y", "space more: y counts")
+	x.Press(" ", "lines 20 to", "space more: y counts")
+	x.Press("y", "space more: y counts")
+	x.Press(" ", "transfer all of it")
+	golden(t, "confirm-end", x.Press("G", "bundle", "digest", "y approve  esc"))
 	if now := w.call(c); len(now.Votes) != 0 {
 		t.Fatal("answered before all of it was shown")
 	}
-	x.press("y", "approved by ann")
+	x.Press("y", "approved by ann")
 	w.voted(c, "ann", message.AnswerApprove)
 }
 
@@ -63,12 +63,12 @@ func TestRemember(t *testing.T) {
 		t.Fatal("no rule is suggested")
 	}
 	x := w.inbox(80, 30)
-	x.see("call_1")
-	x.press(enter, "1 [ ] allow pay")
-	x.press("1", "1 [x] allow pay")
-	x.press("a", "remember allow pay")
-	x.press("  ", "y approve  esc")
-	x.press("y", "approved by ann")
+	x.See("call_1")
+	x.Press(enter, "1 [ ] allow pay")
+	x.Press("1", "1 [x] allow pay")
+	x.Press("a", "remember allow pay")
+	x.Press("  ", "y approve  esc")
+	x.Press("y", "approved by ann")
 	if now := w.voted(c, "ann", message.AnswerApprove); len(now.Remember) != 1 {
 		t.Errorf("remembered: %+v", now.Remember)
 	}
@@ -78,11 +78,11 @@ func TestEdit(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "pay", `{"order_id":"A-1042","cents":1900,"note":"for p`+"\u0430"+`ypal"}`)
 	x := w.inbox(80, 24, "EDITOR=sed -i s/1900/1500/")
-	x.see("call_1")
-	x.press(enter, "A-1042", "p‹U+0430›ypal")
-	golden(t, "edit", x.press("e", "These arguments run instead", `-   "cents": 1900`, `+   "cents": 1500`))
-	x.press("  ", "y approve as edited")
-	x.press("y", "edited and approved by ann")
+	x.See("call_1")
+	x.Press(enter, "A-1042", "p‹U+0430›ypal")
+	golden(t, "edit", x.Press("e", "These arguments run instead", `-   "cents": 1900`, `+   "cents": 1500`))
+	x.Press("  ", "y approve as edited")
+	x.Press("y", "edited and approved by ann")
 	now := w.voted(c, "ann", message.AnswerApprove)
 	if !strings.Contains(now.Input, `"cents": 1500`) || !strings.Contains(now.Input, `p\u0430ypal`) {
 		t.Errorf("it runs with %s", now.Input)
@@ -98,11 +98,11 @@ func TestEditChangesNothing(t *testing.T) {
 		{"sed -i s/.*/x/", "no JSON object"},
 	} {
 		x := w.inbox(100, 24, "VISUAL="+tc.editor, "EDITOR=false")
-		x.see("call_1")
-		x.press(enter, "A-1042")
-		x.press("e", tc.says, "a approve")
-		x.press(ctrlC)
-		x.ends(cli.ExitOK)
+		x.See("call_1")
+		x.Press(enter, "A-1042")
+		x.Press("e", tc.says, "a approve")
+		x.Press(ctrlC)
+		x.Ends(cli.ExitOK)
 	}
 	if now := w.call(c); len(now.Votes) != 0 {
 		t.Errorf("votes: %+v", now.Votes)
@@ -113,12 +113,12 @@ func TestReject(t *testing.T) {
 	w := newWorld(t)
 	c := w.pay("call_1", 1900)
 	x := w.inbox(80, 24)
-	x.see("call_1")
-	x.press(enter, "A-1042")
-	x.press("r", "What the model is told")
-	x.press("too much? \u202e\u200b", "> too much?") // what is pasted and not seen is left out
-	golden(t, "reject", x.press(enter, "Reject: pay", "feedback", "y reject"))
-	x.press("y", "rejected by ann: too much?")
+	x.See("call_1")
+	x.Press(enter, "A-1042")
+	x.Press("r", "What the model is told")
+	x.Press("too much? \u202e\u200b", "> too much?") // what is pasted and not seen is left out
+	golden(t, "reject", x.Press(enter, "Reject: pay", "feedback", "y reject"))
+	x.Press("y", "rejected by ann: too much?")
 	if now := w.voted(c, "ann", message.AnswerReject); now.Votes[0].Feedback != "too much?" {
 		t.Errorf("feedback %q", now.Votes[0].Feedback)
 	}
@@ -128,12 +128,12 @@ func TestAnswerForTool(t *testing.T) {
 	w := newWorld(t)
 	c := w.pay("call_1", 1900)
 	x := w.inbox(80, 24)
-	x.see("call_1")
-	x.press(enter, "A-1042")
-	x.press("t", "The result, as the model will see it")
-	x.press("paid by hand\rticket 17", "paid by hand", "ticket 17")
-	x.press(ctrlS, "result", "y answer instead of the tool")
-	x.press("y", "answered instead of the tool by ann")
+	x.See("call_1")
+	x.Press(enter, "A-1042")
+	x.Press("t", "The result, as the model will see it")
+	x.Press("paid by hand\rticket 17", "paid by hand", "ticket 17")
+	x.Press(ctrlS, "result", "y answer instead of the tool")
+	x.Press("y", "answered instead of the tool by ann")
 	if now := w.voted(c, "ann", message.AnswerForTool); now.Result == nil || now.Result.Output.String() != "paid by hand\nticket 17" {
 		t.Errorf("result %+v", now.Result)
 	}
@@ -151,21 +151,21 @@ func TestAnotherSurfaceWins(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := w.pay("call_"+tc.name, 1900)
-			x.see("call_" + tc.name)
-			x.press("G", "> pay  call_"+tc.name)
-			x.press(enter, "A-1042")
-			x.press(tc.keys, tc.at)
+			x.See("call_" + tc.name)
+			x.Press("G", "> pay  call_"+tc.name)
+			x.Press(enter, "A-1042")
+			x.Press(tc.keys, tc.at)
 			w.answer(c, func(a *message.Answer) { a.Kind, a.Feedback = message.AnswerReject, "no" })
-			screen := x.see("rejected by bob: no", "esc back")
+			screen := x.See("rejected by bob: no", "esc back")
 			golden(t, "lost-"+tc.name, screen)
 			if strings.Contains(screen, "y approve  esc") || strings.Contains(screen, "a approve") {
 				t.Errorf("it offers an answer that is too late:\n%s", screen)
 			}
-			x.press("y" + enter + "a") // nothing of it does anything
+			x.Press("y" + enter + "a") // nothing of it does anything
 			for range strings.Count(tc.keys+"d", "") - 1 - strings.Count(tc.keys, " ") {
-				x.press(esc, "rejected by bob")
+				x.Press(esc, "rejected by bob")
 			}
-			x.see("QUESTION")
+			x.See("QUESTION")
 			w.voted(c, "bob", message.AnswerReject)
 		})
 	}
@@ -175,21 +175,21 @@ func TestAskedAnew(t *testing.T) {
 	w := newWorld(t)
 	c := w.pay("call_1", 1900)
 	x := w.inbox(80, 24)
-	x.see("call_1")
-	x.press(enter, "A-1042")
-	x.press("a", "These arguments run")
+	x.See("call_1")
+	x.Press(enter, "A-1042")
+	x.Press("a", "These arguments run")
 	input := `{"order_id":"A-1042","cents":777}`
 	after := w.answer(c, func(a *message.Answer) { a.Input = &input })
 	if after.State != message.ToolCallAsking || after.Digest == c.Digest {
 		t.Fatalf("it does not ask anew: %+v", after)
 	}
-	x.see("Asked anew meanwhile", "Nothing was sent")
-	x.press("  y")
-	golden(t, "anew", x.press(esc, "Asked anew since you opened it", "777"))
-	x.press("a", "a approve") // the first key only says that it was seen
-	x.press("a", "777")
-	x.press("  ", "y approve  esc")
-	x.press("y", "approved by ann")
+	x.See("Asked anew meanwhile", "Nothing was sent")
+	x.Press("  y")
+	golden(t, "anew", x.Press(esc, "Asked anew since you opened it", "777"))
+	x.Press("a", "a approve") // the first key only says that it was seen
+	x.Press("a", "777")
+	x.Press("  ", "y approve  esc")
+	x.Press("y", "approved by ann")
 	now := w.call(c)
 	if v := now.Votes[len(now.Votes)-1]; v.By.Name != "ann" || v.Digest != after.Digest || now.Input != input {
 		t.Errorf("ann's vote: %+v on %s", v, now.Input)
@@ -201,20 +201,20 @@ func TestBulk(t *testing.T) {
 	calls := []*message.Call{w.pay("call_1", 1900), w.pay("call_2", 2900), w.pay("call_3", 3900)}
 	boss := w.ask("call_4", "boss", `{}`)
 	x := w.inbox(80, 18)
-	x.see("call_4")
-	x.press("b", "1 of 3: pay  call_1", "y counts when all of it was shown")
-	x.press("y", "1 of 3") // not before it was seen
-	x.press("  ", "y take it")
-	x.press("y", "2 of 3: pay  call_2")
-	x.press("n", "3 of 3: pay  call_3")
-	x.press("  ", "y take it")
-	golden(t, "bulk-choice", x.press("y", "One answer for 2 questions", "1 left out"))
-	golden(t, "bulk-sure", x.press("a", "Approve 2 questions?", "y approve all of them"))
+	x.See("call_4")
+	x.Press("b", "1 of 3: pay  call_1", "y counts when all of it was shown")
+	x.Press("y", "1 of 3") // not before it was seen
+	x.Press("  ", "y take it")
+	x.Press("y", "2 of 3: pay  call_2")
+	x.Press("n", "3 of 3: pay  call_3")
+	x.Press("  ", "y take it")
+	golden(t, "bulk-choice", x.Press("y", "One answer for 2 questions", "1 left out"))
+	golden(t, "bulk-sure", x.Press("a", "Approve 2 questions?", "y approve all of them"))
 	if now := w.call(calls[0]); len(now.Votes) != 0 {
 		t.Fatal("answered before it was confirmed")
 	}
-	golden(t, "bulk-done", x.press("y", "call_1", "call_3", "Answered"))
-	x.press(enter, "> pay", "2 open")
+	golden(t, "bulk-done", x.Press("y", "call_1", "call_3", "Answered"))
+	x.Press(enter, "> pay", "2 open")
 	w.voted(calls[0], "ann", message.AnswerApprove)
 	w.voted(calls[2], "ann", message.AnswerApprove)
 	for _, c := range []*message.Call{calls[1], boss} {
@@ -228,14 +228,14 @@ func TestBulkRejectOfSelected(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.pay("call_1", 1900), w.ask("call_2", "soon", `{"x":1}`)
 	x := w.inbox(80, 40)
-	x.see("call_1", "call_2")
-	x.press("  ", "* pay")
-	x.press("b", "1 of 2: pay  call_1", "y take it")
-	x.press("y", "2 of 2: soon  call_2", "y take it")
+	x.See("call_1", "call_2")
+	x.Press("  ", "* pay")
+	x.Press("b", "1 of 2: pay  call_1", "y take it")
+	x.Press("y", "2 of 2: soon  call_2", "y take it")
 	w.answer(a, func(*message.Answer) {}) // one of them is lost meanwhile
-	x.press("y", "One answer for 2 questions")
-	x.press("r", "What the model is told")
-	x.press("later"+enter, "call_1", "approved by bob", "call_2", "rejected, the call is finished")
+	x.Press("y", "One answer for 2 questions")
+	x.Press("r", "What the model is told")
+	x.Press("later"+enter, "call_1", "approved by bob", "call_2", "rejected, the call is finished")
 	w.voted(a, "bob", message.AnswerApprove)
 	w.voted(b, "ann", message.AnswerReject)
 }
@@ -246,15 +246,15 @@ func TestFilter(t *testing.T) {
 	w.ask("call_2", "soon", `{"where":"Berlin"}`)
 	w.ask("call_3", "boss", `{}`)
 	x := w.inbox(80, 24)
-	x.see("call_1", "call_2", "call_3")
-	x.press("/", "filter:", "enter keep")
-	x.press("berlin so", "filter: berlin so")
-	x.miss("call_1")
-	golden(t, "filter", x.press(enter, "> soon", "call_2", "q quit"))
-	x.press(esc, "call_1", "call_3")
-	x.press("m", "mine only")
-	x.miss("call_3")
-	x.press("/nothing", "No open question matches")
+	x.See("call_1", "call_2", "call_3")
+	x.Press("/", "filter:", "enter keep")
+	x.Press("berlin so", "filter: berlin so")
+	x.Miss("call_1")
+	golden(t, "filter", x.Press(enter, "> soon", "call_2", "q quit"))
+	x.Press(esc, "call_1", "call_3")
+	x.Press("m", "mine only")
+	x.Miss("call_3")
+	x.Press("/nothing", "No open question matches")
 }
 
 func TestHostileText(t *testing.T) {
@@ -262,11 +262,11 @@ func TestHostileText(t *testing.T) {
 	evil := "\\u001b]0;pwned\\u0007\\u001b[2J\\u001b[1;1HAPPROVED\\r\\u009b31m\u202e\u2066\\u200b"
 	w.ask("call\x1b[2J\u202e", "pay", `{"cents":1900,"p`+"\u0430"+`ypal":"`+evil+`"}`)
 	x := w.inbox(80, 40)
-	x.see("> pay", "call‹U+001B›[2J…")
-	golden(t, "hostile", x.press(enter, "p‹U+0430›ypal", "‹U+001B›]0;pwned", "‹U+202E›", "‹U+009B›31m"))
-	x.press("x", "as they came", `\u001b]0;pwned`)
-	x.press("a", "These arguments run")
-	raw := x.raw()
+	x.See("> pay", "call‹U+001B›[2J…")
+	golden(t, "hostile", x.Press(enter, "p‹U+0430›ypal", "‹U+001B›]0;pwned", "‹U+202E›", "‹U+009B›31m"))
+	x.Press("x", "as they came", `\u001b]0;pwned`)
+	x.Press("a", "These arguments run")
+	raw := x.Raw()
 	for _, bad := range []string{"\x1b]0;", "\x1b[2JAPPROVED", "\u202e", "\u2066", "\u200b", "\u009b", "\u0430"} {
 		if strings.Contains(raw, bad) {
 			t.Errorf("%q reached the terminal", bad)
@@ -278,22 +278,22 @@ func TestSizes(t *testing.T) {
 	w := newWorld(t)
 	w.pay("call_1", 1900)
 	x := w.inbox(80, 24)
-	x.see("call_1")
-	x.resize(30, 8)
-	golden(t, "too-small", x.see("30x8 is too small", "40x10"))
-	x.resize(40, 10)
-	golden(t, "smallest", x.see("Pay 1900", "1 open"))
-	x.press(enter, "why")
-	x.resize(140, 50)
-	x.see("why", "A-1042", "digest")
-	x.resize(80, 24)
-	x.press("?", "THE LIST")
-	golden(t, "help", x.see("Keys", "space: more"))
-	x.press(esc, "why")
-	x.resize(20, 4)
-	x.see("20x4")
-	x.press("q")
-	x.ends(cli.ExitOK)
+	x.See("call_1")
+	x.Resize(30, 8)
+	golden(t, "too-small", x.See("30x8 is too small", "40x10"))
+	x.Resize(40, 10)
+	golden(t, "smallest", x.See("Pay 1900", "1 open"))
+	x.Press(enter, "why")
+	x.Resize(140, 50)
+	x.See("why", "A-1042", "digest")
+	x.Resize(80, 24)
+	x.Press("?", "THE LIST")
+	golden(t, "help", x.See("Keys", "space: more"))
+	x.Press(esc, "why")
+	x.Resize(20, 4)
+	x.See("20x4")
+	x.Press("q")
+	x.Ends(cli.ExitOK)
 }
 
 func TestEngineGoesAndComesBack(t *testing.T) {
@@ -301,13 +301,13 @@ func TestEngineGoesAndComesBack(t *testing.T) {
 	w := newWorld(t)
 	c := w.pay("call_1", 1900)
 	x := w.inbox(80, 24)
-	x.see("call_1", "1 open")
-	w.restart(func() { x.see("no answer for", "trying", "call_1") })
-	x.see("1 open")
+	x.See("call_1", "1 open")
+	w.restart(func() { x.See("no answer for", "trying", "call_1") })
+	x.See("1 open")
 	w.pay("call_2", 2900)
-	x.see("call_2", "2 open")
+	x.See("call_2", "2 open")
 	w.answer(c, func(*message.Answer) {})
-	x.see("approved by bob", "1 open")
+	x.See("approved by bob", "1 open")
 }
 
 var colour = regexp.MustCompile(`\x1b\[(3[0-7]|9[0-7]|38;[0-9;]*|1)m`)
@@ -320,14 +320,14 @@ func TestNoColour(t *testing.T) {
 		want bool
 	}{{"NO_COLOR=1", false}, {"COLORTERM=", true}} {
 		x := w.inbox(80, 24, tc.env)
-		x.see("call_1")
-		x.press(enter, "A-1042")
-		if got := colour.MatchString(x.raw()); got != tc.want {
+		x.See("call_1")
+		x.Press(enter, "A-1042")
+		if got := colour.MatchString(x.Raw()); got != tc.want {
 			t.Errorf("%s: colours %v, want %v", tc.env, got, tc.want)
 		}
-		x.press(ctrlC)
-		x.ends(cli.ExitOK)
-		if strings.Contains(x.raw(), "\x1b[?1049h") && !strings.HasSuffix(strings.TrimRight(x.raw(), "\r\n"), "\x1b[?1049l") && !strings.Contains(x.raw(), "\x1b[?1049l") {
+		x.Press(ctrlC)
+		x.Ends(cli.ExitOK)
+		if strings.Contains(x.Raw(), "\x1b[?1049h") && !strings.HasSuffix(strings.TrimRight(x.Raw(), "\r\n"), "\x1b[?1049l") && !strings.Contains(x.Raw(), "\x1b[?1049l") {
 			t.Error("the terminal is not given back as it was")
 		}
 	}
@@ -338,11 +338,11 @@ func TestNoFlicker(t *testing.T) {
 	w := newWorld(t)
 	w.pay("call_1", 1900)
 	x := w.inbox(80, 24)
-	x.see("call_1")
-	before := len(x.raw())
+	x.See("call_1")
+	before := len(x.Raw())
 	w.pay("call_2", 2900)
-	x.see("call_2", "2 open")
-	sent := x.raw()[before:]
+	x.See("call_2", "2 open")
+	sent := x.Raw()[before:]
 	if strings.Contains(sent, "\x1b[2J") || strings.Contains(sent, "\x1b[H\x1b[J") {
 		t.Errorf("the screen is cleared for one new line: %q", sent)
 	}
@@ -353,6 +353,6 @@ func TestNoFlicker(t *testing.T) {
 
 func TestNoEngine(t *testing.T) {
 	x := open(t, 200, 24, nil, "inbox", "--data", t.TempDir(), "--as", "ann")
-	x.see("no engine is at work", "start askance serve")
-	x.ends(cli.ExitUnavailable)
+	x.See("no engine is at work", "start askance serve")
+	x.Ends(cli.ExitUnavailable)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/internal/termtest"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -118,13 +119,13 @@ func (w *world) restart(meanwhile func()) {
 }
 
 // inbox opens ann's inbox on a terminal.
-func (w *world) inbox(width, height int, env ...string) *terminal {
+func (w *world) inbox(width, height int, env ...string) *termtest.Terminal {
 	w.t.Helper()
 	return w.inboxWith(width, height, nil, env...)
 }
 
 // inboxWith is inbox with flags.
-func (w *world) inboxWith(width, height int, flags []string, env ...string) *terminal {
+func (w *world) inboxWith(width, height int, flags []string, env ...string) *termtest.Terminal {
 	w.t.Helper()
 	return open(w.t, width, height, env, append([]string{"inbox", "--nats", w.url, "--as", "ann", "--log-level", "error"}, flags...)...)
 }

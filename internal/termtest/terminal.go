@@ -1,0 +1,182 @@
+package termtest
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/vt"
+	"github.com/creack/pty"
+)
+
+// patience bounds every wait for something on the screen.
+const patience = time.Minute
+
+// Terminal is a terminal with a process on it. Its methods are called from the
+// test's goroutine.
+type Terminal struct {
+	t    testing.TB
+	pty  *os.File
+	done chan struct{} // the process has ended
+	code int           // its exit code, after done
+
+	mu     sync.Mutex // guards all below
+	screen *vt.Emulator
+	sent   strings.Builder // every byte that the process sent
+	news   chan struct{}   // closed when something arrived
+}
+
+// Open starts a command on a terminal of that size, with little around it: a
+// new folder is its working folder and its home. Env is added to. The process is
+// killed when the test ends.
+func Open(t testing.TB, width, height int, cmd *exec.Cmd) *Terminal {
+	t.Helper()
+	cmd.Dir = t.TempDir()
+	cmd.Env = append([]string{"TERM=xterm-256color", "LANG=C.UTF-8", "HOME=" + cmd.Dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir()}, cmd.Env...)
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &Terminal{t: t, pty: f, done: make(chan struct{}), screen: vt.NewEmulator(width, height), news: make(chan struct{})}
+	var wg sync.WaitGroup
+	wg.Go(x.read)
+	wg.Go(x.reply)
+	go func() {
+		_ = cmd.Wait() // the code says it all
+		x.code = cmd.ProcessState.ExitCode()
+		close(x.done)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-x.done
+		_ = f.Close()
+		if in, ok := x.screen.InputPipe().(io.Closer); ok { // Close races with Read
+			_ = in.Close()
+		}
+		wg.Wait()
+	})
+	return x
+}
+
+// read shows what the process sends.
+func (x *Terminal) read() {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := x.pty.Read(buf)
+		x.mu.Lock()
+		_, _ = x.screen.Write(buf[:n])
+		x.sent.Write(buf[:n])
+		close(x.news)
+		x.news = make(chan struct{})
+		x.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// reply sends what the terminal itself answers: where the cursor is, its colours.
+func (x *Terminal) reply() {
+	buf := make([]byte, 1024)
+	for {
+		n, err := x.screen.Read(buf)
+		if err != nil {
+			return
+		}
+		_, _ = x.pty.Write(buf[:n])
+	}
+}
+
+// look gives the screen as it is, and a channel that is closed when it changes.
+func (x *Terminal) look() (string, <-chan struct{}) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var out []string
+	for line := range strings.SplitSeq(x.screen.String(), "\n") {
+		out = append(out, strings.TrimRight(line, " "))
+	}
+	return strings.Join(out, "\n"), x.news
+}
+
+// Raw is every byte that the process has sent.
+func (x *Terminal) Raw() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.sent.String()
+}
+
+// Until waits for a screen.
+func (x *Terminal) Until(what string, is func(screen string) bool) string {
+	x.t.Helper()
+	ctx, cancel := context.WithTimeout(x.t.Context(), patience)
+	defer cancel()
+	for {
+		screen, news := x.look()
+		if is(screen) {
+			return screen
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			x.t.Fatalf("the screen never had %s:\n%s", what, screen)
+		}
+	}
+}
+
+// See waits until all texts are on the screen.
+func (x *Terminal) See(texts ...string) string {
+	x.t.Helper()
+	return x.Until(strings.Join(texts, " and "), func(screen string) bool {
+		for _, text := range texts {
+			if !strings.Contains(screen, text) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Miss waits until a text has left the screen.
+func (x *Terminal) Miss(text string) {
+	x.t.Helper()
+	x.Until("no "+text, func(screen string) bool { return !strings.Contains(screen, text) })
+}
+
+// Press types, and waits until all texts are on the screen.
+func (x *Terminal) Press(keys string, texts ...string) string {
+	x.t.Helper()
+	if _, err := x.pty.WriteString(keys); err != nil {
+		x.t.Fatal(err)
+	}
+	return x.See(texts...)
+}
+
+// Resize makes the terminal another size.
+func (x *Terminal) Resize(width, height int) {
+	x.t.Helper()
+	x.mu.Lock()
+	x.screen.Resize(width, height)
+	x.mu.Unlock()
+	if err := pty.Setsize(x.pty, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)}); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// Ends waits for the end of the process.
+func (x *Terminal) Ends(code int) {
+	x.t.Helper()
+	select {
+	case <-x.done:
+		if x.code != code {
+			x.t.Errorf("exit code %d, want %d\n%s", x.code, code, x.Raw())
+		}
+	case <-time.After(patience):
+		screen, _ := x.look()
+		x.t.Fatalf("the inbox does not end:\n%s", screen)
+	}
+}
