@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,7 +50,7 @@ Ends with exit code 7 if there are errors; with --strict for warnings too.`,
 	}
 	l.flags(c)
 	f := c.Flags()
-	f.StringVar(&l.directory, "directory", "", "file with the people and groups that may answer, to count approvers (users: [ann], groups: {finance: [fiona]})")
+	f.StringVar(&l.directory, "directory", "", "file with the people and groups that may answer, to count approvers: that of askance serve --directory")
 	f.StringVar(&l.recorded, "recorded", "", "file that askance policy test --record wrote, to see what has changed since")
 	f.DurationVar(&l.runLimit, "run-limit", 0, "longest life of a run, to judge expiries by")
 	f.DurationVar(&l.executorLimit, "executor-limit", 0, "longest execution, to judge timeouts by")
@@ -129,20 +131,23 @@ func (a *app) printCodes() error {
 	return nil
 }
 
-// readDirectory reads the people and groups.
+// readDirectory reads the people and groups: a file of askance serve
+// --directory, or one that lists people without a group, too.
 func readDirectory(path string) (*lint.Directory, error) {
 	data, err := textfile.Read("directory", path, textfile.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
 	var d struct {
-		Users  []string            `yaml:"users"`
-		Groups map[string][]string `yaml:"groups"`
+		Version   int                 `yaml:"version"`
+		Users     []string            `yaml:"users"`
+		Groups    map[string][]string `yaml:"groups"`
+		Approvers map[string]any      `yaml:"approvers"` // their keys are not looked at here
 	}
 	if err := textfile.DecodeYAML(data, &d); err != nil {
 		return nil, &textfile.Error{Kind: "directory", File: path, Err: err}
 	}
-	return &lint.Directory{Users: d.Users, Groups: d.Groups}, nil
+	return &lint.Directory{Users: slices.Concat(d.Users, slices.Sorted(maps.Keys(d.Approvers))), Groups: d.Groups}, nil
 }
 
 func readRecord(path string) (*lint.Record, error) {

@@ -8,20 +8,21 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// reportEvery is how often it is logged that rules fail or that the shadow
-// policy differs, where there is something new to say.
+// reportEvery is how often it is logged that rules fail, that rules which only
+// warn or audit match, or that the shadow policy differs, where there is
+// something new to say.
 const reportEvery = time.Minute
 
 // reporter knows what has been said.
 type reporter struct {
 	log               *slog.Logger
-	failed            map[string]uint64
+	failed, watched   map[string]uint64
 	failures, differs uint64
 }
 
 // report logs until ctx ends, and once more then.
 func (p policy) report(ctx context.Context, log *slog.Logger) {
-	r := reporter{log: log, failed: map[string]uint64{}}
+	r := reporter{log: log, failed: map[string]uint64{}, watched: map[string]uint64{}}
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
 	for {
@@ -40,7 +41,10 @@ func (r *reporter) say(s permission.Status) {
 		if n := rule.Failed - min(rule.Failed, r.failed[rule.Rule]); n > 0 {
 			r.log.Warn("a rule could not be evaluated and fell to the closed side", "rule", rule.Rule, "times", n, "bundle", s.Bundle)
 		}
-		r.failed[rule.Rule] = rule.Failed
+		if n := rule.Watched - min(rule.Watched, r.watched[rule.Rule]); n > 0 {
+			r.log.Warn("a rule that does not decide yet matched", "rule", rule.Rule, "times", n, "bundle", s.Bundle)
+		}
+		r.failed[rule.Rule], r.watched[rule.Rule] = rule.Failed, rule.Watched
 	}
 	if s.Failures > r.failures {
 		r.log.Warn("calls could not be evaluated", "times", s.Failures-r.failures, "hint", "their input is broken or does not fit the tool's schema, or a tool's own check failed")
