@@ -3,6 +3,7 @@ package reviewers
 import (
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -18,7 +19,7 @@ const kept = time.Hour
 type counts struct {
 	load   message.ReviewerLoad // Open and the sums
 	took   times
-	recent []time.Time // of answers of whatever kind, those of the last hour
+	recent []time.Time // of answers of whatever kind, those of the last hour, in order
 }
 
 // vote counts one.
@@ -51,25 +52,26 @@ const maxRecent = 10_000
 // note remembers when an answer came.
 func (c *counts) note(at time.Time) { c.recent = remember(c.recent, at) }
 
-// remember adds an instant and drops what is no longer needed.
+// remember adds an instant to those that are kept, in their order, and drops
+// what is no longer needed. Clocks of engines differ, so an instant may be
+// earlier than one that is known.
 func remember(recent []time.Time, at time.Time) []time.Time {
-	recent = append(recent, at)
-	first := 0
-	for first < len(recent) && (at.Sub(recent[first]) >= kept || len(recent)-first > maxRecent) {
-		first++
+	i := len(recent)
+	for i > 0 && recent[i-1].After(at) {
+		i--
 	}
-	return slices.Delete(recent, 0, first)
+	recent = slices.Insert(recent, i, at)
+	return recent[max(since(recent, at, kept), len(recent)-maxRecent):]
 }
 
 // within is how many of the instants are in the window that ends at now.
 func within(recent []time.Time, now time.Time, window time.Duration) int {
-	n := 0
-	for _, at := range recent {
-		if now.Sub(at) < window {
-			n++
-		}
-	}
-	return n
+	return len(recent) - since(recent, now, window)
+}
+
+// since is the index of the first instant in the window that ends at now.
+func since(recent []time.Time, now time.Time, window time.Duration) int {
+	return sort.Search(len(recent), func(i int) bool { return now.Sub(recent[i]) < window })
 }
 
 func (c *counts) report(name string, now time.Time) message.ReviewerLoad {

@@ -42,7 +42,10 @@ func (l *Ledger) Admit(call message.Key, who, to string, now time.Time) (done fu
 		window time.Duration
 		words  string
 	}{{l.limits.PerMinute, time.Minute, "a minute"}, {l.limits.PerHour, time.Hour, "an hour"}} {
-		if n := l.answered(who, now, limit.window); limit.most > 0 && n >= limit.most {
+		if limit.most <= 0 {
+			continue
+		}
+		if n := l.answered(who, now, limit.window); n >= limit.most {
 			return nil, overLimit(fmt.Sprintf("%s has answered %d questions within %s, the limit is %d", who, n, limit.words, limit.most), "look at the next one for longer, and try again")
 		}
 	}
