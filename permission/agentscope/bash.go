@@ -113,7 +113,7 @@ func (p *bashCall) danger() (permission.ToolVerdict, bool) {
 // does not, the question is as plain as upstream's, but no allow rule answers.
 func (p *bashCall) unseen() (permission.ToolVerdict, bool) {
 	for _, f := range p.unseenPaths() {
-		if p.places.dangerous(f) {
+		if p.places.dangerous(f) || p.places.dangerous(plainName(f)) {
 			return uncovered("the command works on the sensitive path " + f), true
 		}
 	}

@@ -2,6 +2,7 @@ package agentscope
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -17,16 +18,42 @@ func (p places) provenInside(name string) bool {
 	return p.inside(name)
 }
 
-// leadsToDanger reports whether a link leads to a sensitive file.
+// leadsToDanger reports whether a link leads to a sensitive file, or some file
+// system takes the name for that of one.
 func (p places) leadsToDanger(name string) bool {
 	target, ok := p.real(name)
-	return !ok || p.dangerous(target)
+	return !ok || p.dangerous(target) || p.dangerous(plainName(name)) || p.dangerous(plainName(target))
+}
+
+// plainName is a path as file systems that ignore the case and the ends of names
+// take it: ".git." and "GIT~1" are .git there, and so is ".gıt" with another i.
+func plainName(name string) string {
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
+		part = strings.ToLower(strings.ToUpper(part))
+		if part == "." || part == ".." {
+			continue
+		}
+		part, _, _ = strings.Cut(part, ":") // a stream of NTFS
+		part = strings.TrimRight(part, ". ")
+		if short, _, ok := strings.Cut(part, "~"); ok && (short == "git" || short == "ssh") {
+			part = "." + short
+		}
+		parts[i] = part
+	}
+	return strings.Join(parts, "/")
 }
 
 // spellings are the ways to write the file that a path means, cleaned, with ~
 // expanded or not, links followed: absolute, and as seen from each working
 // directory.
 func (p places) spellings(name string) (abs, rel []string) {
+	if m := ownProcess.FindStringSubmatch(strings.ReplaceAll(name, "/./", "/")); m != nil {
+		name = m[2]
+		if m[1] == "cwd" {
+			name = p.cwd + m[2]
+		}
+	}
 	abs = []string{path.Clean("/" + p.absolute(name)), path.Clean("/" + p.absolute(p.expand(name)))}
 	if target, ok := p.real(name); ok {
 		abs = append(abs, target)
@@ -40,6 +67,10 @@ func (p places) spellings(name string) (abs, rel []string) {
 	}
 	return abs, rel
 }
+
+// ownProcess finds the folder and the root of a process: that of the tool, whose
+// links only the tool itself can follow.
+var ownProcess = regexp.MustCompile(`^/+proc/+(?:[^/]+|[^/]+/+task/+[^/]+)/+(cwd|root)((?:/.*)?)$`)
 
 // relative is an absolute path as seen from a directory it lies in.
 func relative(abs, dir string) (string, bool) {

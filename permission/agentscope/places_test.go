@@ -2,6 +2,7 @@ package agentscope
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -96,6 +97,50 @@ func TestProvenEdits(t *testing.T) {
 		c.Prepared = k.Prepare(c)
 		if got := k.Check(c).Answer == permission.CheckAllow; got != want {
 			t.Errorf("%q is allowed: %v, want %v", command, got, want)
+		}
+	}
+}
+
+// Names that some file system takes for another one, and the links of a process
+// that only the tool can follow.
+func TestOtherNamesOfFiles(t *testing.T) {
+	secret := "/w/secret/**"
+	deny := []message.PermissionRule{{ToolName: "Write", RuleContent: &secret, Behavior: message.BehaviorDeny}}
+	for _, tc := range []struct {
+		path  string
+		mode  permission.Mode
+		rules []message.PermissionRule
+		want  message.Behavior
+	}{
+		{"GIT~1/config", permission.ModeAcceptEdits, nil, message.BehaviorAsk},
+		{"sub/git~1/hooks/x", permission.ModeAcceptEdits, nil, message.BehaviorAsk},
+		{".git./config", permission.ModeAcceptEdits, nil, message.BehaviorAsk},
+		{".git /config", permission.ModeAcceptEdits, nil, message.BehaviorAsk},
+		{".git::$INDEX_ALLOCATION/config", permission.ModeAcceptEdits, nil, message.BehaviorAsk},
+		{".g\u0131t/config", permission.ModeAcceptEdits, nil, message.BehaviorAsk},
+		{".\u017fsh/authorized_keys", permission.ModeAcceptEdits, nil, message.BehaviorAsk},
+		{".bashrc.", permission.ModeAcceptEdits, nil, message.BehaviorAsk},
+		{".gitignore", permission.ModeAcceptEdits, nil, message.BehaviorAllow},
+		{"git~x", permission.ModeAcceptEdits, nil, message.BehaviorAsk},
+		{"a~1", permission.ModeAcceptEdits, nil, message.BehaviorAllow},
+		{"/proc/self/cwd/secret/k", permission.ModeBypass, deny, message.BehaviorDeny},
+		{"/proc/thread-self/cwd/./secret/k", permission.ModeBypass, deny, message.BehaviorDeny},
+		{"/proc/1/task/2/cwd/../w/secret/k", permission.ModeBypass, deny, message.BehaviorDeny},
+		{"/proc/self/root/w/secret/k", permission.ModeBypass, deny, message.BehaviorDeny},
+		{"//proc//self/root/w/secret/k", permission.ModeBypass, deny, message.BehaviorDeny},
+		{"/proc/self/cwd/public", permission.ModeBypass, deny, message.BehaviorAllow},
+	} {
+		b, err := permission.Compile(permission.FromRules(tc.rules), permission.Options{Tools: []permission.Tool{{Name: "Write", Kind: MustNew(Write, Config{Home: "/home/dev"})}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		input, err := json.Marshal(map[string]string{"file_path": tc.path, "content": "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := b.Decide(context.Background(), permission.Request{Tool: "Write", Input: input, Mode: tc.mode, Cwd: "/w"})
+		if d.Behavior != tc.want {
+			t.Errorf("%q: %s by %s, want %s", tc.path, d.Behavior, d.Step, tc.want)
 		}
 	}
 }
