@@ -77,12 +77,18 @@ func (b bashPattern) Match(c permission.Call) (bool, error) {
 	case b.shell == nil:
 		return whole, nil
 	case b.allow:
-		return whole && p.line.Covers([]*shell.Pattern{b.shell}), nil
+		return whole && (b.everything() || p.line.Covers([]*shell.Pattern{b.shell})), nil
 	case whole || p.text == "":
 		return whole, nil
 	default:
 		return b.shell.Matches(p.line)
 	}
+}
+
+// everything reports whether the rule is about all commands, as one without a
+// content is.
+func (b bashPattern) everything() bool {
+	return b.content.whole != nil && strings.Trim(b.content.text, "*") == ""
 }
 
 // MatchUpstream implements permission.WidePattern.
@@ -93,7 +99,7 @@ func (b bashPattern) MatchUpstream(c permission.Call) bool {
 // Explain shows the commands of the line as the rule sees them.
 func (b bashPattern) Explain(c permission.Call) []permission.Piece {
 	p := b.prepared(c)
-	if p.err != nil || b.shell == nil || !b.allow {
+	if p.err != nil || b.shell == nil || !b.allow || b.everything() {
 		return nil
 	}
 	cover := p.line.Cover([]*shell.Pattern{b.shell})

@@ -8,7 +8,7 @@ import (
 // content is the content of a Bash rule as upstream matches it: over the whole
 // line, never over its commands.
 type content struct {
-	text   string
+	text   string         // of a prefix without its end
 	prefix bool           // text, alone or with a blank and anything after it
 	whole  *regexp.Regexp // nil: text stands anywhere in the line
 	bare   *regexp.Regexp // of a trailing star: the line without what it stands for
@@ -44,7 +44,7 @@ func compileContent(text string) content {
 	if err != nil {
 		return content{text: strings.ReplaceAll(text, "*", "")}
 	}
-	out := content{whole: whole}
+	out := content{text: text, whole: whole}
 	if before, ok := strings.CutSuffix(pattern, ".*"); ok {
 		out.bare, _ = regexp.Compile("^(?:" + strings.TrimRightFunc(before, pySpace) + ")$") // nil: never
 	}

@@ -29,7 +29,8 @@
 //   - A command is read-only if package permission/shell proves it, command by
 //     command; upstream looks at the beginning of the line.
 //   - An allow rule covers a line if every command of it is covered by a rule,
-//     options included; several rules may do so together.
+//     options included; several rules may do so together. The content * covers
+//     every line, as a rule without a content does.
 //   - A deny or ask rule is about a line if it is about any command in it, in
 //     any order of options and behind wrappers. Where nobody can know before it
 //     runs, the call is asked about.

@@ -10,9 +10,18 @@ import (
 
 // editPrograms edit files, and may do so in the working directories where the
 // mode lets them. The letters are the options that change only what they are
-// given.
-var editPrograms = map[string]string{
-	"mkdir": "pvm", "touch": "acmdrth", "rm": "rRfivdI", "rmdir": "v", "mv": "fnivu", "cp": "rRafipnvudPHT", "sed": "niEe",
+// given, the words those that do so in their long form.
+var editPrograms = map[string]struct {
+	letters string
+	words   map[string]bool
+}{
+	"mkdir": {"pvm", set("--parents --verbose")},
+	"touch": {"acmdrth", set("--no-create")},
+	"rm":    {"rRfivdI", set("--recursive --force --verbose --dir --interactive=never --interactive=always --interactive=once --one-file-system")},
+	"rmdir": {"v", set("--verbose")},
+	"mv":    {"fnivu", set("--force --no-clobber --interactive --verbose --update")},
+	"cp":    {"rRafipnvudPHT", set("--recursive --archive --force --interactive --no-clobber --verbose --update --no-dereference")},
+	"sed":   {"niEe", nil},
 }
 
 // editsInside is upstream's test: the first word of the line is an edit
@@ -33,25 +42,42 @@ func (p *bashCall) editsInside() bool {
 // line is an edit program or changes nothing, and works on nothing outside.
 func (p *bashCall) provenEdits() bool {
 	for _, r := range p.line.Reasons {
-		if r.Code != shell.CodeExpansion && r.Code != shell.CodeGlob {
+		switch r.Code {
+		case shell.CodeExpansion, shell.CodeGlob, shell.CodeRedirect: // looked at one by one
+		default:
 			return false
 		}
 	}
 	if len(p.line.Nested) > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(p.line.Commands, func(c shell.Command) bool { return !p.provenEdit(c) })
+	for i, c := range p.line.Commands {
+		last := i == len(p.line.Commands)-1
+		if !p.provenEdit(c) && (!last || !movesOnly(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// movesOnly reports whether a command changes the folder. Before others it would
+// change what they mean.
+func movesOnly(c shell.Command) bool {
+	return len(c.Argv) == 2 && c.Argv[0].Fixed && c.Argv[0].Text == "cd" && c.Argv[1].Fixed && len(c.Assigns)+len(c.Redirects) == 0
 }
 
 func (p *bashCall) provenEdit(c shell.Command) bool {
-	if len(c.Argv) == 0 || !c.Argv[0].Fixed || len(c.Assigns)+len(c.Redirects) > 0 {
+	if len(c.Argv) == 0 || !c.Argv[0].Fixed || len(c.Assigns) > 0 || slices.ContainsFunc(c.Redirects, func(r string) bool { return !p.provenRedirect(r) }) {
 		return false
 	}
 	name := c.Argv[0].Text
-	options, edits := editPrograms[name]
+	if name == "cd" {
+		return false
+	}
+	program, edits := editPrograms[name]
 	if !edits {
-		// A command that changes the folder would change what the others mean.
-		return name != "cd" && shell.Parse(c.String()).ReadOnly()
+		c.Redirects = nil
+		return shell.Parse(c.String()).ReadOnly()
 	}
 	args := c.Argv[1:]
 	if name == "sed" {
@@ -68,8 +94,9 @@ func (p *bashCall) provenEdit(c shell.Command) bool {
 		switch {
 		case w.Fixed && w.Text == "--":
 			ended = true
+		case w.Fixed && !ended && program.words[w.Text]:
 		case w.Fixed && !ended && len(w.Text) > 1 && w.Text[0] == '-':
-			if strings.Trim(w.Text[1:], options) != "" {
+			if strings.Trim(w.Text[1:], program.letters) != "" {
 				return false
 			}
 		case !p.provenInside(name, w):
@@ -77,6 +104,19 @@ func (p *bashCall) provenEdit(c shell.Command) bool {
 		}
 	}
 	return true
+}
+
+// fileRedirect is one that writes or reads a file whose name needs no quotes, or
+// a descriptor that stands for another.
+var fileRedirect = regexp.MustCompile(`^([0-9]*(?:>>|>\||>|<)[ \t]*([A-Za-z0-9_./~-]+)|[0-9]*>&[0-9])$`)
+
+// provenRedirect reports whether a redirect touches nothing outside.
+func (p *bashCall) provenRedirect(redirect string) bool {
+	m := fileRedirect.FindStringSubmatch(redirect)
+	if m == nil {
+		return false
+	}
+	return m[2] == "" || !otherHome(m[2]) && p.places.inside(m[2]) && !p.places.dangerous(m[2])
 }
 
 // withoutTarget takes the option off that says which folder is copied to; the
@@ -102,6 +142,10 @@ func withoutTarget(args []shell.Word) []shell.Word {
 // known.
 var tameGlob = regexp.MustCompile(`^~?[A-Za-z0-9_./]*[A-Za-z0-9_.*?-]*$`)
 
+// ending is a pattern for names that end so that as an option they lead to no
+// other folder.
+var ending = regexp.MustCompile(`\.[A-Za-z0-9]+$`)
+
 // provenInside says whether whatever a word stands for is inside a working
 // directory, and is no option.
 func (p *bashCall) provenInside(program string, w shell.Word) bool {
@@ -112,10 +156,10 @@ func (p *bashCall) provenInside(program string, w shell.Word) bool {
 	if i := strings.LastIndexByte(w.Text, '/'); i >= 0 {
 		folder, last = w.Text[:i], w.Text[i+1:]
 	}
-	if !tameGlob.MatchString(w.Text) || strings.ContainsAny(folder, "*?") || strings.HasPrefix(w.Text, "-") || last == ".." {
+	if !tameGlob.MatchString(w.Text) || otherHome(w.Text) || strings.ContainsAny(folder, "*?") || strings.HasPrefix(w.Text, "-") || last == ".." {
 		return false
 	}
-	if folder == "" && strings.IndexAny(last, "*?") == 0 && (program == "mv" || program == "cp" || program == "sed") {
+	if folder == "" && strings.IndexAny(last, "*?") == 0 && (program == "sed" || (program == "cp" || program == "mv") && !ending.MatchString(last)) {
 		return false // it can stand for a file whose name is an option
 	}
 	for _, name := range slices.Concat(dangerousFiles, dangerousFolders) {
@@ -127,21 +171,29 @@ func (p *bashCall) provenInside(program string, w shell.Word) bool {
 }
 
 // sedFiles takes the options and the scripts off the arguments of sed, if they
-// do no more than print and replace.
+// do no more than print and replace. An empty script after -i, which other
+// systems take for the suffix of copies, is left out; the script after it is
+// looked at as a file, too.
 func sedFiles(args []shell.Word) ([]shell.Word, bool) {
 	var files []shell.Word
-	scripts, given := 0, false
+	given := false
 	for i := 0; i < len(args); i++ {
 		switch w := args[i]; {
 		case !w.Fixed:
 			files = append(files, w)
-		case w.Text == "-e" || w.Text == "-ne":
+		case sedScript.MatchString(w.Text):
 			i++
 			if i == len(args) || !args[i].Fixed || !tameScript(args[i].Text) {
 				return nil, false
 			}
-			scripts, given = scripts+1, true
-		case w.Text == "-i" || w.Text == "--in-place" || w.Text == "-n" || w.Text == "-E":
+			given = true
+		case w.Text == "-i" && !given && len(files) == 0 && i+2 < len(args) && args[i+1] == (shell.Word{Fixed: true}):
+			i += 2
+			if !args[i].Fixed || !tameScript(args[i].Text) {
+				return nil, false
+			}
+			files, given = append(files, args[i]), true
+		case sedOption.MatchString(w.Text):
 		case strings.HasPrefix(w.Text, "-"):
 			return nil, false
 		default:
@@ -152,10 +204,17 @@ func sedFiles(args []shell.Word) ([]shell.Word, bool) {
 		if len(files) == 0 || !files[0].Fixed || !tameScript(files[0].Text) {
 			return nil, false
 		}
-		files, scripts = files[1:], 1
+		files = files[1:]
 	}
-	return files, scripts > 0
+	return files, true
 }
+
+// The options of sed that are known: those before a script, and those that
+// change files in place or print less. What follows i is the suffix of a copy.
+var (
+	sedScript = regexp.MustCompile(`^(-[nE]*e|--expression)$`)
+	sedOption = regexp.MustCompile(`^(-[nE]+i?|-i|-ie|--in-place(=\.[a-z]+)?|-i\.[a-z]+)$`)
+)
 
 var tameScripts = regexp.MustCompile(`^([0-9]+(,[0-9]+)?p|s/[^/\\\n]*/[^/\\\n]*/[gpI0-9]*|s\|[^|\\\n]*\|[^|\\\n]*\|[gpI0-9]*|s#[^#\\\n]*#[^#\\\n]*#[gpI0-9]*)$`)
 

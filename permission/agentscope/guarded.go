@@ -10,8 +10,18 @@ import (
 // This file compares paths with the contents of rules in the guarded reading,
 // which looks at the file that a path means and not only at its text.
 
+// otherHome reports whether a path begins with the home of somebody else, of
+// which nobody knows where it is.
+func otherHome(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return strings.HasPrefix(first, "~") && first != "~" && first != "~root"
+}
+
 // provenInside is inside for programs that may or may not expand a leading ~.
 func (p places) provenInside(name string) bool {
+	if otherHome(name) {
+		return false
+	}
 	if strings.HasPrefix(name, "~") && (p.home == "" || !p.inside("./"+name)) {
 		return false
 	}
@@ -121,7 +131,7 @@ func leadsOut(clean string) bool { return clean == ".." || strings.HasPrefix(cle
 // it begins speaks of files in the working directories.
 func (p places) allowed(content, name string) bool {
 	literal, expanded := path.Clean("/"+p.absolute(name)), path.Clean("/"+p.absolute(p.expand(name)))
-	if strings.HasPrefix(name, "~") && p.home == "" {
+	if strings.HasPrefix(name, "~") && p.home == "" || otherHome(name) {
 		return false
 	}
 	target, ok := p.real(name)

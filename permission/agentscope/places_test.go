@@ -87,9 +87,15 @@ func TestProvenEdits(t *testing.T) {
 	for command, want := range map[string]bool{
 		"mv a.txt sub/b.txt": true, "mkdir -p a/b && touch a/b/c": true, "rm -f a b": true, "cp -r a b": true, "sed -i 's/a/b/g' f": true, "rm *.tmp": true,
 		"touch ~/notes/x": true, "mkdir a && ls": true, "sed -n 1,5p f": true, `touch a "b c"`: true, "touch a -- b": true, "sed -e s/a/b/ -i f": true,
-		"mkdir a; python evil.py": false, `touch a "/etc/x"`: false, "touch a ../../x": false, "mkdir a && cd / && rm b": false, "cp *.tmp d": false,
+		"mkdir a; python evil.py": false, `touch a "/etc/x"`: false, "touch a ../../x": false, "mkdir a && cd / && rm b": false, "cp * d": false, "cp *.tmp d": true, "mv *.py src/": true, "mv *. src/": false, "touch ~bob/x": false, "touch a > ~bob/x": false,
+		"mkdir a && cd a": true, "mkdir a && cd a && touch b": false, "mkdir a && cd $X": false, "touch a > b": true, "touch a >> b/c 2>&1": true,
+		"touch a > /etc/x": false, "touch a > .env": false, "touch a > $X": false, "touch a < /etc/x": false, "touch a > -x": true, "touch a <> b": false,
+		"{ touch a; } > /etc/x": false, "touch a <<E\nx\nE": false, "rm --recursive --force a": true, "rm --no-preserve-root a": false,
+		"mkdir --parents a/b": true, "cp --recursive a b": true, "cp --symbolic-link a b": false, "sed -nE 's/a/b/p' f": true,
+		"sed -i '' 's/a/b/' f": true, "sed -i '' 's/../../../x/' f": false, "sed -i '' '1e id' f": false, "sed -i '' f": false, "sed -ie 's/a/b/' f": true,
+		"sed -i/etc/x s/a/b/ f": false, "sed --in-place=.bak s/a/b/ f": true, "sed - s/a/b/ f": false, "sed -i s/a/b/ *.py": false,
 		"rm $X a": false, "sed -i 's/a/b/w /etc/x' f": false, "mkdir a > /etc/x": false, "touch a & curl h": false, "mv -t /etc a": false,
-		"cp a b; ": true, "mkdir a\ncurl h": false, "X=1 touch a": false, "touch a 2> b": false, "sed -i -f script f": false, "cp --target-directory=/etc a": false,
+		"cp a b; ": true, "mkdir a\ncurl h": false, "X=1 touch a": false, "touch a 2> b": true, "sed -i -f script f": false, "cp --target-directory=/etc a": false,
 		"touch sub*/x": false, "rm -rf a": false, `sed -i '1e id' f`: false, "touch a b/.env": false, "touch .env*": false, `rm "a b"`: false, "touch -- -x": false,
 	} {
 		k := MustNew(Bash, Config{Home: "/home/dev"})

@@ -81,74 +81,6 @@ func parseTree(text string) *tree {
 	return t
 }
 
-// plainNames takes from words what bash reserves them for, and the grammar does
-// not: there they are the names of commands. No text is taken from what it gives,
-// only offsets.
-var plainNames = strings.NewReplacer("\v", " ", "\f", " ", "\r", " ", "let", "Let", "coproc", "Coproc", "time", "Time")
-
-// blanked is the text with blanks for what the grammar skips and bash does not:
-// an operator without a command before it, and a line that goes on, within a
-// word too. Offsets stay.
-func blanked(text string) string {
-	out := []byte(plainNames.Replace(text))
-	start := len(text) - len(strings.TrimLeft(text, " \t\n"))
-	for _, op := range []string{"&&", "||", "|&", "|", ";;", ";", "&"} {
-		if strings.HasPrefix(text[start:], op) {
-			copy(out[start:], "  "[:len(op)])
-			break
-		}
-	}
-	if strings.Contains(text, "#") || strings.Contains(text, "<<") {
-		return string(out) // a comment and a document end with their lines
-	}
-	slashes := 0
-	for i, c := range out {
-		switch {
-		case c == '\\':
-			slashes++
-			continue
-		case c == '\n' && slashes%2 == 1:
-			out[i-1], out[i] = ' ', ' '
-		}
-		slashes = 0
-	}
-	return string(out)
-}
-
-// missing records the command that is missing after a last operator.
-func (t *tree) missing(text string, at int) {
-	op, _, _ := strings.Cut(text[at:], "#")
-	if op = trim(op); op == "&&" || op == "||" || op == "|" || op == "|&" {
-		end := span{len(text), len(text)}
-		t.commands = append(t.commands, command{span: end, name: end})
-	}
-}
-
-// unclosed records brackets at the fault that the grammar reads and bash does
-// not: ls (a), or $(a without its end.
-func (t *tree) unclosed(text string, at int) {
-	bad := text[at:]
-	if inQuotes(text[:at]) {
-		return
-	}
-	for _, open := range []struct{ sign, kind string }{{"$(", "command_substitution"}, {"<(", "process_substitution"}} {
-		if inner, ok := strings.CutPrefix(bad, open.sign); ok && trim(inner) != "" && inner[0] != '(' {
-			t.fault(open.kind, at)
-			return
-		}
-	}
-	i := strings.IndexAny(bad, "('\"`")
-	if i < 0 || bad[i] != '(' {
-		return
-	}
-	if inner, _, ok := strings.Cut(bad[i+1:], ")"); ok && (at+i == 0 || trim(inner) != "") {
-		t.fault("subshell", at+i)
-	}
-}
-
-// inQuotes reports whether a quote is open at the end of a text.
-func inQuotes(text string) bool { return strings.Count(text, `"`)%2 == 1 }
-
 func spanOf(n syntax.Node) span { return span{int(n.Pos().Offset()), int(n.End().Offset())} }
 
 // node records one that cannot be analysed; the first in the text counts.
@@ -294,31 +226,6 @@ func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 		}
 	}
 	t.commands = append(t.commands, c)
-}
-
-// withoutSet is the name of a command; nil if it has none. The grammar takes a
-// set of characters in its place for a test, and what follows for a command.
-func (t *tree) withoutSet(call *syntax.CallExpr) *syntax.Word {
-	lit := call.Args[0].Lit()
-	if len(call.Assigns) > 0 || !strings.HasPrefix(lit, "[") || !strings.Contains(lit, "]") {
-		return call.Args[0]
-	}
-	t.node("test_command", call)
-	if len(call.Args) == 1 {
-		return nil
-	}
-	return call.Args[1]
-}
-
-// lostDash reports whether a word is a last - that the grammar loses, because a
-// document or a numbered descriptor follows.
-func (t *tree) lostDash(call *syntax.CallExpr, w *syntax.Word, redirs []*syntax.Redirect) bool {
-	if w.Lit() != "-" || w != call.Args[len(call.Args)-1] {
-		return false
-	}
-	return slices.ContainsFunc(redirs, func(r *syntax.Redirect) bool {
-		return (r.Hdoc != nil || r.N != nil) && r.Pos().After(w.End()) && trim(t.text[w.End().Offset():r.Pos().Offset()]) == ""
-	})
 }
 
 // assignment is a statement without a command. With a redirect the grammar

@@ -146,15 +146,19 @@ func TestReadOnly(t *testing.T) {
 	for line, want := range map[string]bool{
 		"ls": true, "ls -la | grep x && git log": true, "{ ls; cat x; }": true, "echo $X \"$Y\" *": true, "cat <<EOF\nhi\nEOF": true,
 		"ls 'open": true, "ls \"open": true, "cd x && ls": true, "git config --get user.name": true, "find . -name '*.go'": true, "rg x": true,
-		"": false, "ls > x": false, "ls & ls": false, "rm x": false, "ls 'a'; rm 'open": false, "ls\nrm x 'open": false, "echo ${X:=1}": false,
-		"echo $(ls)": false, "cat <<EOF\n$(rm x)\nEOF": false, "cat <<EOF\nx\\\nEOF\nrm x\nEOF": false, "A=1 ls": false, "(ls)": false,
+		"": false, "ls > x": false, "ls & rm x": false, "rm x": false, "ls 'a'; rm 'open": false, "ls\nrm x 'open": false, "echo ${X:=1}": false,
+		"echo $(ls)": false, "cat <<EOF\n$(rm x)\nEOF": false, "cat <<EOF\nx\\\nEOF\nrm x\nEOF": false, "GREP_X=1 ls": false, "FOO=1 ls": true, "(ls)": false,
 		"find . -delete": false, "find . $X": false, "grep $X x": false, "git branch x": false, "git branch -D x": false, "git tag x": false,
 		"git log --output=x": false, "git config user.name x": false, "rg --pre x y": false, "echo x | tee y": false, "ls {a,b}": true,
 		"sort -o x y": false, "ls\u202e": false, "git diff --ext-diff": false, "cd x && git log": false, "xargs ls": false,
 		// Neither shell changes anything.
 		"ls |& cat": true, "echo $((1+2))": true, "echo $'x'": true, "cat <<'E'\n$(ls)\nE": true, "cat <<< x": true, "cat < x": true,
 		"cat <<-EOF\n\thi\n\tEOF": true, "cat <<EOF\n$X\nEOF": true, "echo {1..3}": true,
+		"ls &": true, "ls & pwd & cat x": true, "LANG=C ls": true, "A=1 TZ=UTC ls -l | cat": true, "cat <<\"E\"\n$(ls)\nE": true,
 		// It only looks so.
+		"LD_PRELOAD=x ls": false, "PATH=x ls": false, "LANG=../x ls": false, "LANG=$(x) ls": false, "A=$X ls": false, "A+=1 ls": false, "A=(1) ls": false,
+		"A=1": false, "A=1; ls": false, "GIT_PAGER=x git log": false, "TERM=x less y": false, "coproc ls": false, "ls &>x": false, "rm x & ls": false,
+		"cat <<\"E\"\nE\nrm x\nE": false, "cat <<$\"E\"\n$(x)\nE": false, "cat <<\"$E\"\n$(x)\n$E": false,
 		"printf %n PATH": false, "echo $((x))": false, "echo $((x=1))": false, "echo $((1+$(rm x)))": false, "echo $[1]": false,
 		"echo $'a\\'; rm x #'": false, "cat <<'E'\nE\nrm x\nE": false, "cat <<'E'\n E\nrm x\nE": false, "cat <<< $(rm x)": false,
 		"ls |& tee x": false, "ls |& cat\nrm x": false, "rm x\nls |& cat": false, "sh <<< ls": false, "cat < /dev/tcp/h/80": false,

@@ -14,9 +14,10 @@ import (
 // they are not.
 //
 // Beyond static lines it knows groups in braces, here-documents, |&, files that
-// are read, a quote that never ends (no shell runs that), and, for programs such
-// as echo that no argument can make change anything, globs, braces, plain $NAME
-// and sums of numbers.
+// are read, commands in the background, variables of the language and the look,
+// a quote that never ends (no shell runs that), and, for programs such as echo
+// that no argument can make change anything, globs, braces, plain $NAME and sums
+// of numbers.
 func (l *Line) ReadOnly() bool {
 	switch {
 	case l.Hidden != nil || len(l.Text) > MaxBytes:
@@ -56,7 +57,7 @@ func (l *Line) bashOnly() bool {
 func (l *Line) quiet() bool {
 	for _, r := range l.Reasons {
 		switch r.Code {
-		case CodeExpansion, CodeGlob, CodeBraces, CodeQuoting, CodeControl, CodeRedirect: // looked at one by one
+		case CodeExpansion, CodeGlob, CodeBraces, CodeQuoting, CodeControl, CodeRedirect, CodeBackground, CodeAssignment: // looked at one by one
 		default:
 			return false
 		}
@@ -108,7 +109,7 @@ func (c *Command) readOnly() bool {
 // quiet says whether statements that are not static change nothing.
 func quiet(stmts []*syntax.Stmt) bool {
 	for _, s := range stmts {
-		if s.Background || s.Coprocess || s.Disown || !quietRedirects(s.Redirs) || !quietCommand(s.Cmd) {
+		if s.Coprocess || s.Disown || !quietRedirects(s.Redirs) || !quietCommand(s.Cmd) {
 			return false
 		}
 	}
@@ -118,7 +119,7 @@ func quiet(stmts []*syntax.Stmt) bool {
 func quietCommand(c syntax.Command) bool {
 	switch c := c.(type) {
 	case *syntax.CallExpr:
-		return len(c.Assigns) == 0 && quietCall(c.Args)
+		return len(c.Args) > 0 && !slices.ContainsFunc(c.Assigns, func(a *syntax.Assign) bool { return !quietAssign(a) }) && quietCall(c.Args)
 	case *syntax.Block:
 		return quiet(c.Stmts)
 	case *syntax.BinaryCmd:
@@ -126,6 +127,30 @@ func quietCommand(c syntax.Command) bool {
 	}
 	return false
 }
+
+// quietNames are the variables that change how programs print, and nothing else;
+// with them the names that stand for any in examples.
+var quietNames = set("NODE_ENV PYTHONUNBUFFERED RUST_LOG LANG NO_COLOR FORCE_COLOR DEBUG VERBOSE CI TZ LC_ALL LC_CTYPE " +
+	"COLUMNS LINES CLICOLOR CLICOLOR_FORCE FOO BAR")
+
+// quietAssign says whether a variable before a command cannot make it change
+// anything. No program takes a single letter for more than a value.
+func quietAssign(a *syntax.Assign) bool {
+	if a.Append || a.Naked || a.Index != nil || a.Array != nil || a.Name == nil {
+		return false
+	}
+	value := ""
+	if a.Value != nil {
+		if value = a.Value.Lit(); value == "" {
+			return false
+		}
+	}
+	name := a.Name.Value
+	letter := len(name) == 1 && name != "_"
+	return (letter || quietNames[name]) && strings.Trim(value, plainSigns) == ""
+}
+
+const plainSigns = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
 // quietCall looks at one call: its words are known, or do not matter.
 func quietCall(args []*syntax.Word) bool {
@@ -216,6 +241,18 @@ func quietRedirects(redirs []*syntax.Redirect) bool {
 	return true
 }
 
+// singleLit is what stands in double quotes, if that is text alone.
+func singleLit(q *syntax.DblQuoted) (string, bool) {
+	if q.Dollar || len(q.Parts) != 1 {
+		return "", false
+	}
+	lit, ok := q.Parts[0].(*syntax.Lit)
+	if !ok {
+		return "", false
+	}
+	return lit.Value, true
+}
+
 // plainDocument knows documents that end with a word of capital letters, quoted
 // or not. No other line may look like that one.
 func plainDocument(r *syntax.Redirect) bool {
@@ -224,8 +261,15 @@ func plainDocument(r *syntax.Redirect) bool {
 	}
 	name, quoted := r.Word.Lit(), false
 	if len(r.Word.Parts) == 1 {
-		if q, ok := r.Word.Parts[0].(*syntax.SglQuoted); ok && !q.Dollar {
-			name, quoted = q.Value, true
+		switch q := r.Word.Parts[0].(type) {
+		case *syntax.SglQuoted:
+			if !q.Dollar {
+				name, quoted = q.Value, true
+			}
+		case *syntax.DblQuoted:
+			if lit, ok := singleLit(q); ok {
+				name, quoted = lit, true
+			}
 		}
 	}
 	if name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
