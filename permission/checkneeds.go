@@ -73,6 +73,9 @@ func (c *compiler) checkKind(r *Rule) {
 
 // checkPeople checks names of people and groups under key.
 func (c *compiler) checkPeople(r *Rule, key string, a Approvers) {
+	if !a.named() && (r.at.has(key+".users") || r.at.has(key+".groups")) {
+		c.faultOf(ProblemPeople, r, key, key, "names nobody", "name users or groups; without either list any approver may answer")
+	}
 	for _, list := range []struct {
 		field string
 		names []string
@@ -96,7 +99,7 @@ func (c *compiler) checkQuorum(r *Rule) {
 	}
 	people, finite := r.Approvers.people(r.Escalation)
 	if finite && r.Quorum > len(people) {
-		c.fault(r, "quorum", fmt.Sprintf("%d people must approve, and only %d can", r.Quorum, len(people)), "name more approvers, or a group")
+		c.faultOf(ProblemPeople, r, "quorum", "quorum", fmt.Sprintf("%d people must approve, and only %d can", r.Quorum, len(people)), "name more approvers, or a group")
 	}
 }
 
@@ -122,14 +125,14 @@ func (c *compiler) checkTime(r *Rule) {
 		key := fmt.Sprintf("escalation[%d]", i)
 		c.checkPeople(r, key+".to", e.To)
 		switch {
-		case !e.To.named():
+		case !e.To.named() && !r.at.has(key+".to.users") && !r.at.has(key+".to.groups"):
 			c.fault(r, key+".to", "names nobody", "name users or groups")
 		case e.After <= 0 || e.After > maxExpiry:
 			c.fault(r, key+".after", "must be between 0 and one year", "")
 		case i > 0 && e.After <= r.Escalation[i-1].After:
 			c.fault(r, key+".after", "is not later than the step before", "put the steps in order")
 		case expiry > 0 && e.After >= expiry:
-			c.fault(r, key+".after", fmt.Sprintf("is %v, and the question expires after %v", e.After, expiry), "escalate earlier")
+			c.faultOf(ProblemTime, r, key+".after", key+".after", fmt.Sprintf("is %v, and the question expires after %v", e.After, expiry), "escalate earlier")
 		}
 	}
 	if r.OnExpiry == OnExpiryEscalate {
@@ -169,7 +172,7 @@ func (c *compiler) checkRedact(r *Rule) {
 		if slices.Contains(r.Redact[:i], text) {
 			c.faultAs(r, "redact", at, quoted(text)+" is listed twice", "")
 		} else if err := c.checkHidden(r, text); err != nil {
-			c.faultAs(r, "redact", at, err.Error(), "")
+			c.faultOf(ProblemPath, r, "redact", at, err.Error(), "")
 		}
 	}
 }

@@ -272,8 +272,13 @@ func (c *compiler) fault(r *Rule, field, msg, hint string) { c.faultAs(r, field,
 
 // faultAs is fault with a place of its own: that of the key at.
 func (c *compiler) faultAs(r *Rule, field, at, msg, hint string) {
+	c.faultOf("", r, field, at, msg, hint)
+}
+
+// faultOf is faultAs with a kind.
+func (c *compiler) faultOf(kind ProblemKind, r *Rule, field, at, msg, hint string) {
 	line, col := r.at.start(at)
-	c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: r.at.written(field), Msg: msg, Hint: hint})
+	c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: r.at.written(field), Kind: kind, Msg: msg, Hint: hint})
 }
 
 // finish sorts the index, adds the rules for any tool to every bucket and

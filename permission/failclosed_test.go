@@ -3,7 +3,9 @@ package permission_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -140,6 +142,59 @@ func TestDecisionCost(t *testing.T) {
 	d = decide(compile(t, permission.Options{Limits: limits}, rules...), permission.ModeBypass, in)
 	if d.Behavior != message.BehaviorAllow {
 		t.Errorf("within the budget: %s, errors %v", d.Behavior, d.Errors)
+	}
+}
+
+// An index never passes over a rule that would have failed: one whose content
+// is looked at first, or any where the input cannot be read.
+func TestIndexPassesOverNoFailure(t *testing.T) {
+	var withContent, byCaller []permission.Rule
+	for i := range 20 {
+		r := rule("content"+strconv.Itoa(i), "deny", fmt.Sprintf(`args.s == "v%d"`, i))
+		r.RuleContent, r.Locked = new("x"), true
+		withContent = append(withContent, r)
+		r = rule("caller"+strconv.Itoa(i), "deny", fmt.Sprintf(`caller.user == "u%d"`, i))
+		r.Locked = true
+		byCaller = append(byCaller, r)
+	}
+	failing := permission.Options{Matchers: map[string]permission.Matcher{"t": failingMatcher{}}}
+	for _, c := range []struct {
+		name  string
+		opts  permission.Options
+		rules []permission.Rule
+		input string
+	}{
+		{"content that fails", failing, withContent, `{"s": "none of them"}`},
+		{"input that fails", permission.Options{}, byCaller, `[]`},
+	} {
+		b := compile(t, c.opts, c.rules...)
+		if d := decide(b, permission.ModeBypass, c.input); d.Behavior != message.BehaviorDeny || d.Step != permission.StepError {
+			t.Errorf("%s: %s by %s, errors %v", c.name, d.Behavior, d.Step, d.Errors)
+		}
+	}
+}
+
+type failingMatcher struct{}
+
+func (failingMatcher) Compile(string, message.Behavior) (permission.Pattern, error) {
+	return failingPattern{}, nil
+}
+func (failingMatcher) Suggest(permission.Call) []message.PermissionRule { return nil }
+
+type failingPattern struct{}
+
+func (failingPattern) Match(permission.Call) (bool, error) {
+	return false, errors.New("nobody can tell")
+}
+
+// What is proved to be cheap counts, too: many a little make too much.
+func TestDecisionCostOfCheapRules(t *testing.T) {
+	rules := []permission.Rule{rule("a", "deny", `args.x == args.y`), rule("b", "deny", `args.x + 1 == args.y`), rule("c", "deny", `args.x == args.y + 1`)}
+	opts := permission.Options{Limits: permission.Limits{DecisionCost: 1}, Tools: []permission.Tool{{Name: "t", Schema: schema(t, `{"type": "object",
+		"required": ["x", "y"], "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}}`)}}}
+	d := decide(compile(t, opts, rules...), permission.ModeBypass, `{"x": 1, "y": 5}`)
+	if d.Behavior != message.BehaviorAsk || len(d.Errors) != 2 || !errors.Is(d.Errors[0], permission.ErrCostLimit) {
+		t.Errorf("%s, errors %v", d.Behavior, d.Errors)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cel.dev/cel-go/cel"
 	"github.com/google/go-cmp/cmp"
@@ -79,6 +80,54 @@ func TestGuardsAgreeWithCEL(t *testing.T) {
 	})
 	if excluded == 0 {
 		t.Error("no condition was ever excluded: nothing was tested")
+	}
+}
+
+// Each guard by itself, on both sides of each constant.
+func TestEachGuardAgreesWithCEL(t *testing.T) {
+	env, err := toolEnv(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Compile(Policy{}, Options{Limits: Limits{Deadline: time.Hour, DecisionCost: 1 << 40}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conditions []string
+	for _, field := range []string{"args.s", "args.n", "args.b", "args.o.s", "ctx.mode"} {
+		for _, op := range guardOps {
+			for _, constant := range []string{`"a"`, `"b"`, `""`, "0", "1", "true", `"default"`} {
+				conditions = append(conditions, field+" "+op+" "+constant, constant+" "+op+" "+field)
+			}
+		}
+		for _, form := range []string{`.startsWith("a")`, `.endsWith("a")`, `.contains("a")`, ` in ["a", "default"]`, ` in []`} {
+			conditions = append(conditions, field+form)
+		}
+	}
+	var evaluations []*evaluation
+	for _, input := range append([]string{`{"s": "ba", "n": 2, "b": false, "o": {"s": "bab"}}`, `{"s": "ab", "n": -1, "o": {"s": "default"}}`}, guardInputs...) {
+		e := b.evaluate(context.Background(), &Request{Tool: "t", Mode: ModeDefault, Input: []byte(input)}, nil)
+		defer e.close()
+		evaluations = append(evaluations, e)
+	}
+	excluded := 0
+	for _, text := range conditions {
+		p, problems := compileExpr(env, text, cel.BoolType, nil, DefaultLimits)
+		if problems != nil {
+			continue // of the wrong type
+		}
+		for _, e := range evaluations {
+			if e.inputErr != nil || !p.excludes(e) {
+				continue
+			}
+			excluded++
+			if v, err := p.boolean(e); v || err != nil {
+				t.Errorf("%s is excluded for %s, CEL says %v, %v", text, e.req.Input, v, err)
+			}
+		}
+	}
+	if excluded < 200 {
+		t.Errorf("only %d conditions were excluded", excluded)
 	}
 }
 

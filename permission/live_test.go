@@ -296,6 +296,32 @@ func TestWatchFindsAChangeThatTheClockHides(t *testing.T) {
 	})
 }
 
+// unhurried is a Source that takes until its context ends.
+type unhurried struct{}
+
+func (unhurried) Read(ctx context.Context) ([]permission.File, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Being stopped in the middle of a look is no fault of the policy.
+func TestWatchIsStoppedWhileItReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := permission.NewLive(unhurried{}, permission.LiveOptions{Alarm: func(err error) { t.Errorf("alarm: %v", err) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Watch(ctx, time.Second) }()
+		time.Sleep(1500 * time.Millisecond)
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) || l.Err() != nil {
+			t.Errorf("Watch ended with %v, the policy with %v", err, l.Err())
+		}
+	})
+}
+
 func TestWatchNeedsAnInterval(t *testing.T) {
 	if err := newLive(t).Watch(t.Context(), 0); err == nil {
 		t.Error("an interval of 0 is accepted")

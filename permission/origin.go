@@ -68,6 +68,15 @@ func (o *origin) start(field string) (line, col int) {
 	return o.line, o.col
 }
 
+// has reports whether the file has a value for the key.
+func (o *origin) has(field string) bool {
+	if o == nil {
+		return false
+	}
+	_, ok := o.fields[field]
+	return ok
+}
+
 // written is the name under which the file has a key.
 func (o *origin) written(field string) string {
 	if o != nil && o.aliases[field] != "" {

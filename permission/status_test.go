@@ -97,6 +97,17 @@ func TestStatusCountsByRule(t *testing.T) {
 	}
 }
 
+// What is denied before a call begins counts as a decision of its rule.
+func TestStatusCountsDenials(t *testing.T) {
+	p, _, _, _ := liveOn(t, policyText(ruleText("d", "deny", "args.x == 1")), "")
+	for _, input := range []string{`{"x": 1}`, `{"x": 2}`} {
+		p.Denied(t.Context(), permission.Request{Tool: "t", Input: []byte(input)})
+	}
+	if s := p.Status(); s.Calls != 1 || len(s.ByRule) != 1 || s.ByRule[0].Decided != 1 {
+		t.Errorf("%d calls, %+v", s.Calls, s.ByRule)
+	}
+}
+
 func TestStatusShowsARefusedPolicy(t *testing.T) {
 	p, source, _, alarms := liveOn(t, policyText(ruleText("a", "allow", "")), "")
 	good := p.Hash()

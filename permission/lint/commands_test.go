@@ -42,3 +42,12 @@ func TestConditionsOnCommands(t *testing.T) {
 		}
 	}
 }
+
+// Without a list of tools nothing can be said about a name but that.
+func TestNoListOfTools(t *testing.T) {
+	file := permission.File{Name: "x.yaml", Data: []byte("version: 1\nname: x\nrules: [{name: r, tool: anything, behavior: deny}]\n")}
+	r := lint.Run([]permission.File{file}, lint.Options{})
+	if r.Errors != 0 || len(r.Findings) != 1 || r.Findings[0].Code != lint.UnknownTool || r.Findings[0].Level != lint.Warning {
+		t.Errorf("findings %v", r.Findings)
+	}
+}

@@ -3,7 +3,6 @@ package lint
 import (
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -99,20 +98,15 @@ func codeOf(p permission.Problem) Code {
 		return UnknownTool
 	case permission.ProblemCost:
 		return Expensive
-	case permission.ProblemKey:
-		return Expression // whatever key it is below
-	}
-	key, _, _ := strings.Cut(p.Field, ".")
-	key, _, _ = strings.Cut(key, "[")
-	switch key {
-	case "approvers", "quorum":
+	case permission.ProblemPeople:
 		return Approvers
-	case "redact":
+	case permission.ProblemPath:
 		return RedactPath
-	case "escalation", "expiry":
+	case permission.ProblemTime:
 		return Times
+	default:
+		return Expression
 	}
-	return Expression
 }
 
 func fieldMsg(field, msg string) string {
