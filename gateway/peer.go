@@ -92,3 +92,14 @@ func (p *Peer) ReadRole() message.Role {
 
 // Reader is the engine for the peer in the role in which it reads.
 func (p *Peer) Reader() (engine.Client, error) { return p.As(p.ReadRole()) }
+
+// Stopper is the engine for the peer in the widest role that may interrupt: a
+// runtime may only in sessions of its own.
+func (p *Peer) Stopper() (engine.Client, error) {
+	for _, role := range []message.Role{message.RoleOperator, message.RoleApprover} {
+		if p.Has(role) {
+			return p.As(role)
+		}
+	}
+	return p.As(message.RoleRuntime)
+}

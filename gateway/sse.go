@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
 )
 
 // writeTimeout is how long a reader of a stream may take for one write.
@@ -42,6 +44,15 @@ func (s *SSE) Event(id, name string, data []byte) error {
 	}
 	b.WriteString("\n")
 	return s.Write([]byte(b.String()))
+}
+
+// JSON writes one event without an id, whose data is v.
+func (s *SSE) JSON(name string, v any) error {
+	b, err := strictjson.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return s.Event("", name, b)
 }
 
 // KeepAlive writes a comment, which clients skip.

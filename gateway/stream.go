@@ -56,6 +56,13 @@ func (s *Stream) Event(id, name string, data []byte) error {
 	return s.sse.Event(id, name, data)
 }
 
+// JSON writes one event without an id: see SSE.JSON.
+func (s *Stream) JSON(name string, v any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sse.JSON(name, v)
+}
+
 // KeepAlive writes a comment.
 func (s *Stream) KeepAlive() error {
 	s.mu.Lock()

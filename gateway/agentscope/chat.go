@@ -146,28 +146,17 @@ func clientFor(p *gateway.Peer, ev message.Event) (engine.Client, error) {
 	case *message.ExternalExecutionResult:
 		return p.As(message.RoleRuntime)
 	case *message.UserInterrupt:
-		return stopper(p)
+		return p.Stopper()
 	default:
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "answer", What: "a frontend does not send " + string(ev.Type()), Hint: "send USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT"}
 	}
-}
-
-// stopper is the engine in the widest role that may interrupt: a runtime may
-// only in sessions of its own.
-func stopper(p *gateway.Peer) (engine.Client, error) {
-	for _, role := range []message.Role{message.RoleOperator, message.RoleApprover} {
-		if p.Has(role) {
-			return p.As(role)
-		}
-	}
-	return p.As(message.RoleRuntime)
 }
 
 // interrupt ends the open turn of a session. When idle nothing happens, as
 // upstream has it.
 func (s *Surface) interrupt(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	session := sessionOf(r)
-	c, err := stopper(p)
+	c, err := p.Stopper()
 	if err != nil {
 		return err
 	}

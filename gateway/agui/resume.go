@@ -32,27 +32,19 @@ func stand(ctx context.Context, c engine.Client, t *thread) (*standing, error) {
 	if last == nil {
 		return st, nil
 	}
-	for after := uint64(0); ; {
-		page, err := c.List(ctx, message.ListRequest{Session: t.session, Reply: last.Reply, All: true, After: after})
-		if err != nil {
-			return nil, err
-		}
-		for _, call := range page.Calls {
-			st.calls[call.Call] = call
-		}
-		if page.Next == 0 {
-			return st, nil
-		}
-		after = page.Next
+	all, err := engine.ListAll(ctx, c, message.ListRequest{Session: t.session, Reply: last.Reply, All: true}, 0)
+	if err != nil {
+		return nil, err
 	}
+	for _, call := range all {
+		st.calls[call.Call] = call
+	}
+	return st, nil
 }
 
 // last is where the thread last gave the word to somebody.
 func (st *standing) last() *park {
-	if len(st.parks) == 0 {
-		return nil
-	}
-	return st.parks[len(st.parks)-1]
+	return lastOf(st.parks)
 }
 
 // asking is the call whose question an interrupt of the last park put, if that

@@ -93,11 +93,13 @@ func (t *thread) open() message.ReplyID { return t.turns.Open }
 
 // lastPark is where the open reply last gave the word to people or the client;
 // nil if it has not.
-func (t *thread) lastPark() *park {
-	if len(t.parks) == 0 {
+func (t *thread) lastPark() *park { return lastOf(t.parks) }
+
+func lastOf(parks []*park) *park {
+	if len(parks) == 0 {
 		return nil
 	}
-	return t.parks[len(t.parks)-1]
+	return parks[len(parks)-1]
 }
 
 // fresh are the messages of the person, and of the program in front of them,

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/gateway"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -109,7 +108,7 @@ func watch(a *ask) error {
 			if w, ok := e.Call.Waiting(); ok {
 				e.Wait = &w
 			}
-			return sendJSON(s, "call", e)
+			return s.JSON("call", e)
 		}
 		err := a.p.Feeds.Changes(ctx, func() error { return openCalls(ctx, a, s, session, send) }, func(c gateway.Change) error {
 			switch {
@@ -118,7 +117,7 @@ func watch(a *ask) error {
 			case session != "" && c.Progress.Session != session, tool != "" && known[c.Progress.Key] == 0:
 				return nil
 			}
-			return sendJSON(s, "progress", c.Progress)
+			return s.JSON("progress", c.Progress)
 		})
 		if errors.Is(err, gateway.ErrBehind) {
 			return s.Event("", "behind", []byte("{}"))
@@ -144,12 +143,4 @@ func openCalls(ctx context.Context, a *ask, s *gateway.Stream, session message.S
 			return s.Event("", "ready", []byte("{}"))
 		}
 	}
-}
-
-func sendJSON(s *gateway.Stream, name string, v any) error {
-	b, err := strictjson.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return s.Event("", name, b)
 }

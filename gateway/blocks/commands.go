@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/message"
@@ -138,7 +137,7 @@ func (c *conn) stop(ctx context.Context, p *gateway.Peer) bool {
 	if session == "" {
 		return c.failText(ctx, message.CodeNotFound, "no session is followed", "subscribe first")
 	}
-	cl, err := stopper(p)
+	cl, err := p.Stopper()
 	if err == nil {
 		_, err = agent.Stop(ctx, cl, session)
 	}
@@ -146,17 +145,6 @@ func (c *conn) stop(ctx context.Context, p *gateway.Peer) bool {
 		return c.fail(ctx, err, "")
 	}
 	return true
-}
-
-// stopper is the engine in the widest role that may interrupt: a runtime may
-// only in sessions of its own.
-func stopper(p *gateway.Peer) (engine.Client, error) {
-	for _, role := range []message.Role{message.RoleOperator, message.RoleApprover} {
-		if p.Has(role) {
-			return p.As(role)
-		}
-	}
-	return p.As(message.RoleRuntime)
 }
 
 // approve answers open questions as they were shown here.

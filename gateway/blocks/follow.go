@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/message"
@@ -361,18 +362,7 @@ func (s *subscription) open(ctx context.Context) ([]*message.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []*message.Call
-	r := message.ListRequest{Session: s.session, States: []message.ToolCallState{message.ToolCallAsking}}
-	for {
-		page, err := c.List(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, page.Calls...)
-		if r.After = page.Next; page.Next == 0 {
-			return out, nil
-		}
-	}
+	return engine.ListAll(ctx, c, message.ListRequest{Session: s.session, States: []message.ToolCallState{message.ToolCallAsking}}, 0)
 }
 
 // resend shows the open questions that the client has no card of.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -73,26 +72,10 @@ func findChromium() (string, error) {
 	return "", errors.New("these tests need Chromium: apt-get install -y chromium")
 }
 
-// cookies is an authenticator as browsers meet one: a cookie says who it is.
-type cookies struct{}
-
-func (cookies) Authenticate(r *http.Request) (*gateway.Identity, error) {
-	c, err := r.Cookie("who")
-	if err != nil {
-		return nil, gateway.ErrNoCredentials
-	}
-	space, name, _ := strings.Cut(c.Value, ".")
-	return &gateway.Identity{Name: name, Space: message.SpaceID(space), Roles: gatewaytest.Roles(name), Auth: "test-cookie", Ambient: true, CSRF: "proof-of-" + name}, nil
-}
-
-func (cookies) Token(*http.Request, string) (*gateway.Identity, error) {
-	return nil, gateway.ErrNoCredentials
-}
-
 // world is a gateway with the inbox.
 func world(t *testing.T, opts ...gatewaytest.Option) *gatewaytest.World {
 	t.Helper()
-	opts = append([]gatewaytest.Option{gatewaytest.Auth(cookies{}), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+	opts = append([]gatewaytest.Option{gatewaytest.Auth(gatewaytest.Cookies{}), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
 		return []gateway.Surface{inbox.New()}
 	})}, opts...)
 	return gatewaytest.New(t, opts...)

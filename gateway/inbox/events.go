@@ -8,7 +8,6 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -92,7 +91,7 @@ func (f *follower) run(ctx context.Context, feeds *gateway.Feeds) {
 func (in *Inbox) tell(out *gateway.SSE, c gateway.Change) error {
 	if c.Progress != nil {
 		l := in.progress.note(*c.Progress)
-		return event(out, "progress", progressed{domID(c.Progress.Key), l})
+		return out.JSON("progress", progressed{domID(c.Progress.Key), l})
 	}
 	ev := changed{ID: domID(c.Call.Key), By: reveal.Line(c.By.Name)}
 	switch {
@@ -101,13 +100,5 @@ func (in *Inbox) tell(out *gateway.SSE, c gateway.Change) error {
 	case c.Call.State != message.ToolCallAsking && asked.WasAsked(c.Call) && !c.Call.Started():
 		ev.Say = reveal.Line(c.Call.Tool + " " + asked.Verdict(c.Call, c.By.Name))
 	}
-	return event(out, "changed", ev)
-}
-
-func event(out *gateway.SSE, name string, v any) error {
-	b, err := strictjson.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return out.Event("", name, b)
+	return out.JSON("changed", ev)
 }

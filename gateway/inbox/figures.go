@@ -77,7 +77,7 @@ func (in *Inbox) figures(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 
 // questions are the calls of late about which people were asked.
 func questions(ctx context.Context, c engine.Client) ([]*message.Call, error) {
-	open, err := listAll(ctx, c, message.ListRequest{V: 1})
+	open, err := engine.ListAll(ctx, c, message.ListRequest{V: 1}, maxListed)
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func (in *Inbox) side(ctx context.Context, p *gateway.Peer, f filter, selected m
 	if err != nil {
 		return nil, err
 	}
-	open, err := listAll(ctx, c, message.ListRequest{V: 1})
+	open, err := engine.ListAll(ctx, c, message.ListRequest{V: 1}, maxListed)
 	if err != nil {
 		return nil, err
 	}
@@ -208,22 +208,6 @@ func rowOf(c *message.Call, p *gateway.Peer, mine bool, base url.Values, selecte
 		r.Note = "Not yours to answer"
 	}
 	return r
-}
-
-// listAll reads all pages of a list, up to maxListed.
-func listAll(ctx context.Context, c engine.Client, r message.ListRequest) ([]*message.Call, error) {
-	var out []*message.Call
-	for {
-		page, err := c.List(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, page.Calls...)
-		if page.Next == 0 || len(out) >= maxListed {
-			return out, nil
-		}
-		r.After = page.Next
-	}
 }
 
 // matcher gives the test for a filter: every word of it must occur somewhere.

@@ -28,7 +28,7 @@ func lately(ctx context.Context, c engine.Client) ([]*message.Call, error) {
 		if r.After = page.Next; head > recentFacts && head-recentFacts > r.After {
 			r.After, out = head-recentFacts, nil
 		}
-		rest, err := listAll(ctx, c, r)
+		rest, err := engine.ListAll(ctx, c, r, maxListed)
 		if err != nil {
 			return nil, err
 		}

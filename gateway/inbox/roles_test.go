@@ -62,7 +62,7 @@ func TestWhoMayWhat(t *testing.T) {
 	w := world(t)
 	k := w.A.Ask("s1", "r1", "c1")
 	form := func(who string) url.Values {
-		return url.Values{"session": {"s1"}, "reply": {"r1"}, "call": {"c1"}, "do": {"approve"}, "digest": {w.A.Show(k).Digest}, "csrf": {"proof-of-" + who}}
+		return url.Values{"session": {"s1"}, "reply": {"r1"}, "call": {"c1"}, "do": {"approve"}, "digest": {w.A.Show(k).Digest}, "csrf": {gatewaytest.ProofOf(who)}}
 	}
 	for _, tc := range []struct {
 		who, method, path string

@@ -16,22 +16,6 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// cookies lets in browsers whose cookie says who it is.
-type cookies struct{}
-
-func (cookies) Authenticate(r *http.Request) (*gateway.Identity, error) {
-	c, err := r.Cookie("who")
-	if err != nil {
-		return nil, gateway.ErrNoCredentials
-	}
-	space, name, _ := strings.Cut(c.Value, ".")
-	return &gateway.Identity{Name: name, Space: message.SpaceID(space), Roles: gatewaytest.Roles(name), Auth: "test-cookie", Ambient: true, CSRF: "proof-of-" + name}, nil
-}
-
-func (cookies) Token(*http.Request, string) (*gateway.Identity, error) {
-	return nil, gateway.ErrNoCredentials
-}
-
 // linked is a world whose inbox takes links.
 type linked struct {
 	*gatewaytest.World
@@ -42,7 +26,7 @@ type linked struct {
 func newLinked(t *testing.T) *linked {
 	t.Helper()
 	l := &linked{t: t}
-	l.World = gatewaytest.New(t, gatewaytest.Auth(cookies{}), gatewaytest.With(func(c *gateway.Config) { c.Login = "/login" }),
+	l.World = gatewaytest.New(t, gatewaytest.Auth(gatewaytest.Cookies{}), gatewaytest.With(func(c *gateway.Config) { c.Login = "/login" }),
 		gatewaytest.Surfaces(func(w *gatewaytest.World) []gateway.Surface {
 			l.links = newLinks(t, w.A)
 			return []gateway.Surface{inbox.New(inbox.WithLinks(l.links))}

@@ -75,7 +75,7 @@ func (ad *address) find(ctx context.Context, c engine.Client) (*message.Call, er
 	for _, all := range []bool{false, true} {
 		for _, r := range ad.requests() {
 			r.All = all
-			calls, err := listAll(ctx, c, r)
+			calls, err := engine.ListAll(ctx, c, r, 0)
 			if err != nil {
 				return nil, err
 			}
@@ -108,22 +108,6 @@ func (ad *address) requests() []message.ListRequest {
 		}
 	}
 	return out
-}
-
-// listAll reads every page of a list.
-func listAll(ctx context.Context, c engine.Client, r message.ListRequest) ([]*message.Call, error) {
-	var out []*message.Call
-	for {
-		page, err := c.List(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, page.Calls...)
-		if page.Next == 0 {
-			return out, nil
-		}
-		r.After = page.Next
-	}
 }
 
 // oneCall is the argument check of commands about one call.
@@ -159,7 +143,7 @@ func (a *app) completeCalls(states ...message.ToolCallState) cobra.CompletionFun
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer l.Close()
-		calls, err := listAll(ctx, l, message.ListRequest{States: states})
+		calls, err := engine.ListAll(ctx, l, message.ListRequest{States: states}, 0)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -47,7 +47,7 @@ func theSession(ctx context.Context, c engine.Client, named message.SessionID) (
 	if named != "" {
 		return named, nil
 	}
-	calls, err := listAll(ctx, c, message.ListRequest{All: true})
+	calls, err := engine.ListAll(ctx, c, message.ListRequest{All: true}, 0)
 	if err != nil {
 		return "", err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -38,7 +39,7 @@ func (a *app) list() *cobra.Command {
 				return err
 			}
 			defer l.Close()
-			calls, err := listAll(c.Context(), l, r)
+			calls, err := engine.ListAll(c.Context(), l, r, 0)
 			if err != nil {
 				return err
 			}

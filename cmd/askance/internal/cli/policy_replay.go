@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
@@ -197,7 +198,7 @@ func (a *app) journalCalls(ctx context.Context) ([]corpus.Call, error) {
 		return nil, err
 	}
 	defer l.Close()
-	calls, err := listAll(ctx, l, message.ListRequest{All: true})
+	calls, err := engine.ListAll(ctx, l, message.ListRequest{All: true}, 0)
 	if err != nil {
 		return nil, err
 	}
