@@ -107,7 +107,7 @@ func TestEachGuardAgreesWithCEL(t *testing.T) {
 	var evaluations []*evaluation
 	for _, input := range append([]string{`{"s": "ba", "n": 2, "b": false, "o": {"s": "bab"}}`, `{"s": "ab", "n": -1, "o": {"s": "default"}}`}, guardInputs...) {
 		e := b.evaluate(context.Background(), &Request{Tool: "t", Mode: ModeDefault, Input: []byte(input)}, nil)
-		defer e.close()
+		t.Cleanup(e.close)
 		evaluations = append(evaluations, e)
 	}
 	excluded := 0

@@ -171,6 +171,10 @@ func TestShadowDecidesNothingAndIsCompared(t *testing.T) {
 	if s := p.Status().Shadow; s.Compared != 0 || s.Differing != 0 || len(s.Differences) != 0 || s.Alarm != "" {
 		t.Errorf("after a new shadow: %+v", s)
 	}
+	ask(p, `{"x": 1}`)
+	if s := p.Status().Shadow; s.Compared != 1 || s.Differing != 1 || len(s.Differences) != 1 || s.Differences[0].Shadow.Rule != "none" {
+		t.Errorf("with a new shadow: %+v", s)
+	}
 }
 
 // The list of differences is bounded; their number is not.

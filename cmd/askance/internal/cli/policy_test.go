@@ -101,6 +101,7 @@ func TestPolicyUsage(t *testing.T) {
 		{cli.ExitUsage, "want one file", "policy import"},
 		{cli.ExitUsage, "neither permissions nor", "policy import empty.json"},
 		{cli.ExitNotFound, "no such file", "policy import missing.json"},
+		{cli.ExitFindings, "--strict takes them for errors", "policy lint candidate.yaml --tools tools.yaml --strict"},
 		{cli.ExitFindings, "--full wants", "policy test candidate.yaml --tools tools.yaml --full"},
 	} {
 		t.Run(tc.args, func(t *testing.T) { fails(t, tc.code, tc.says, strings.Fields(tc.args)...) })
