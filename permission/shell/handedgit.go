@@ -32,7 +32,10 @@ func (x *extractor) git(cmd Command) {
 		x.guess(args[sub+1:])
 		return
 	}
-	for _, w := range args[sub+1:] {
+	for i, w := range args[sub+1:] {
+		if i > 0 && args[sub].Text == "config" && strings.HasPrefix(strings.ToLower(args[sub+i].Text), "alias.") { // alias.p push
+			x.behind(cmd, append(fixed([]string{"git"}), fixed(strings.Fields(w.Text))...), "alias")
+		}
 		if _, address, ok := strings.Cut(w.Text, "::"); ok { // ext::rm x
 			x.handed(address)
 		} else if args[sub].Text == "config" && w.Fixed { // core.pager 'rm x'

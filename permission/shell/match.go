@@ -90,6 +90,9 @@ func (p *Pattern) about(c *Command) answer {
 		}
 		return start
 	}
+	if len(p.options) > 0 && sameStart(p.options, c.Argv) == yes {
+		return yes
+	}
 	if start != no && slices.ContainsFunc(c.Argv, func(w Word) bool { return !w.Fixed }) {
 		return maybe
 	}
@@ -110,7 +113,8 @@ func (c *Command) reading() []Word {
 func (p *Pattern) joined(c *Command) bool {
 	plain := strings.Join(c.Args(), " ")
 	program := c.Argv[0].Text
-	if p.raw(plain) || p.raw(base(program)+plain[len(program):]) {
+	rest := plain[len(program):]
+	if p.raw(plain) || p.raw(base(program)+rest) || c.Argv[0].Fixed && p.raw(called(program)+rest) {
 		return true
 	}
 	return strings.ContainsAny(p.text, `'"\`) && p.raw(c.String())

@@ -22,6 +22,9 @@ func called(text string) string {
 			lower = cut
 		}
 	}
+	if rest := strings.TrimPrefix(lower, "g"); rest != lower && gnu[rest] {
+		return rest
+	}
 	if inTables(lower) {
 		return lower
 	}
@@ -33,6 +36,23 @@ func called(text string) string {
 
 func inTables(name string) bool {
 	return known(name) || wraps(name) || shells[name] || interpreters[name] || schedules[name] || changesShell[name] || startsShell[name]
+}
+
+// gnu are programs that have a g before their name where the system has its own.
+var gnu = set("cat chmod chown cp cut date dd df du env find head install kill ln ls mkdir mv nice nohup rm rmdir sed shred sleep sort stdbuf " +
+	"tail tar tee time timeout touch truncate uniq unlink xargs")
+
+// initial is the first letter of a program's name, in lower case. All names of
+// one program have the same.
+func initial(program string) byte {
+	name := base(program)
+	switch {
+	case name == "":
+		return 0
+	case len(name) > 2 && name[0]|0x20 == 'g' && gnu[strings.ToLower(name[1:])]:
+		return name[1] | 0x20
+	}
+	return name[0] | 0x20
 }
 
 // unversioned is python of python3.12.
@@ -69,6 +89,8 @@ func spell(argv []Word) []Word {
 	case name == "docker-compose" || name == "podman-compose":
 	case name == "npx":
 		first, second = "npm", "exec"
+	case name == "sudoedit":
+		first, second = "sudo", "-e"
 	default:
 		return argv
 	}

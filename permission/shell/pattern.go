@@ -30,6 +30,7 @@ type Pattern struct {
 	whole   *regexp.Regexp // of a wildcard: over the raw line, newlines included
 	line    *regexp.Regexp // of a wildcard: over one command
 	files   fileWords      // of a wildcard that names files or URLs
+	options []string       // of a wildcard: its words, if but for options it begins a command
 	trust   bool
 }
 
@@ -123,6 +124,7 @@ func (p *Pattern) expressions() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrPattern, err)
 	}
+	p.options = dropStars(p.text)
 	if p.files, err = readFileWords(p.text); err != nil {
 		return fmt.Errorf("%w: %w", ErrPattern, err)
 	}
@@ -138,6 +140,25 @@ func (p *Pattern) TrustOptions() *Pattern {
 	q := *p
 	q.trust = true
 	return &q
+}
+
+// dropStars gives the words of a wildcard without the stars between them, if
+// what follows these are options: "git push * --force" is about the option
+// wherever it stands. nil for any other.
+func dropStars(text string) []string {
+	var words []string
+	star := false
+	for w := range strings.FieldsSeq(text) {
+		switch {
+		case w == "*" && len(words) > 0:
+			star = true
+		case strings.ContainsAny(w, `*\`) || star && (len(w) < 2 || w[0] != '-'):
+			return nil
+		default:
+			words = append(words, w)
+		}
+	}
+	return words
 }
 
 // begins says whether the pattern is a number of words and anything after them.

@@ -73,8 +73,8 @@ var networks = map[string]program{
 		values: "mAerHz", check: curlArguments,
 	},
 	"wget": {
-		runs: "-e --execute --use-askpass", loads: "-i --input-file --config --load-cookies",
-		writes: "-O -o -a --output-document --output-file --append-output --post-data --post-file --body-data --body-file --save-cookies -P --directory-prefix --warc-file --rejected-log --hsts-file --method", fine: "--reject",
+		runs: "-e --execute --use-askpass", loads: "-i --input-file --input-metalink --config --load-cookies",
+		writes: "-O -o -a --output-document --output-file --append-output --post-data --post-file --body-data --body-file --save-cookies -P --directory-prefix --warc-file --rejected-log --hsts-file --method --trust-server-names --content-disposition --warc-tempdir", fine: "--reject",
 	},
 	"ssh": {
 		runs: "-o -S -I", loads: "-F -i -E", writes: "-L -R -D -W -w -J -A -X -Y -O -M",

@@ -32,15 +32,6 @@ func sameStart(tokens []string, argv []Word) answer {
 	return max(best, normal(program, want[1:], have[1:], asWritten))
 }
 
-// initial is the first letter of a program's name, in lower case. All names of
-// one program have the same.
-func initial(program string) byte {
-	if name := base(program); name != "" {
-		return name[0] | 0x20
-	}
-	return 0
-}
-
 // mayBe says whether the first argument that a word stands for, if it stands
 // for any, can be the token.
 func (w Word) mayBe(token string) answer {

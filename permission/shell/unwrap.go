@@ -116,6 +116,9 @@ func (x *extractor) wrapper(cmd Command, name string, w wrapper) {
 	if !ok || len(rest) == 0 {
 		x.guess(cmd.Argv[1:])
 		x.code(cmd, name)
+		if readsCode(name, cmd.Argv[1:]) { // sudo -s <<EOF
+			x.guess(cmd.input)
+		}
 		return
 	}
 	for _, a := range cmd.Argv[1 : len(cmd.Argv)-len(rest)] { // env EDITOR='rm x' git commit
