@@ -244,6 +244,28 @@ func TestItemInAnotherLane(t *testing.T) {
 	}
 }
 
+// How the policy came to its decision is no worker's business: it gets the item
+// without that, and can check it as ever.
+func TestWorkersGetNoExplanation(t *testing.T) {
+	w := newWorld(t)
+	sp := testSpace()
+	sp.rules[0].Audit = permission.AuditFull
+	w.engineOf(sp, bus.ServiceOptions{})
+	propose(t, w.client(message.RoleRuntime, "bot"), toolCall("c1", job, `{"explanation":"mine"}`))
+	item := next(t, w.worker(job, "wk"))
+	if f := item.Fact; f.Explanation != nil || f.Call.Input != `{"explanation":"mine"}` || f.Prev == nil {
+		t.Errorf("the worker got %+v", f)
+	}
+	stored, err := w.Journal("test").Last(t.Context(), callKey("c1"))
+	if err != nil || len(stored.Fact.Explanation) == 0 {
+		t.Fatalf("the journal has %+v, %v", stored.Fact, err)
+	}
+	g := item.Fact.Call.Attempt.Grant
+	if err := g.Verify(message.NewKeySet(w.Keys().Public()), *item.Fact.Call.Question, job, 1, time.Now()); err != nil {
+		t.Errorf("the grant: %v", err)
+	}
+}
+
 func TestRoutesOfLogins(t *testing.T) {
 	creds, err := bus.InitCreds(t.Context(), t.TempDir())
 	if err != nil {

@@ -1,9 +1,11 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -161,7 +163,7 @@ func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-
 		s.say(m, inbox, NextReply{State: ItemNone})
 		return nil
 	}
-	b, err := encodeReply(OpNext, NextReply{State: ItemHere, Subject: item.Subject, Item: item.Reply, Delivered: delivered(item.Reply), Fact: item.Data}, s.most())
+	b, err := encodeReply(OpNext, NextReply{State: ItemHere, Subject: item.Subject, Item: item.Reply, Delivered: delivered(item.Reply), Fact: forWorker(item.Data)}, s.most())
 	if err == nil {
 		err = s.nc.PublishRequest(m.Reply, inbox, b)
 	}
@@ -195,6 +197,30 @@ func (s *Service) sane(lane message.Lane, item *nats.Msg) error {
 		return errors.New("it is not a work item of this tool")
 	}
 	return strictjson.Check(item.Data, strictjson.MaxBytes(maxStoredBytes))
+}
+
+// forWorker is a work item's body without what is no worker's business: how the
+// policy came to its decision. It is well-formed JSON.
+func forWorker(body []byte) []byte {
+	const name = "explanation"
+	if !bytes.Contains(body, []byte(`"`+name+`"`)) {
+		return body
+	}
+	members, err := strictjson.Members(body)
+	if err != nil {
+		return body
+	}
+	out := []byte("{")
+	for _, m := range members {
+		if m.Name == name {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(strconv.AppendQuote(out, m.Name), ':'), m.Value...)
+	}
+	return append(out, '}')
 }
 
 // giveUp ends a request for an item. One that came too late goes back.

@@ -151,7 +151,7 @@ func (e *Engine) approve(ctx context.Context, m *toolcall.Machine, vote message.
 	c := m.Call()
 	if c.State == message.ToolCallAsking && vote.Digest == c.Digest {
 		if d, denied := e.deniedNow(ctx, c); denied {
-			return m.Step(toolcall.Denied{Base: toolcall.Base{At: vote.At}, Decision: d, Vote: &vote})
+			return m.Step(toolcall.Denied{Base: toolcall.Base{At: vote.At}, Decision: kept(d), Vote: &vote, Explanation: e.whyDenied(ctx, c, d)})
 		}
 	}
 	after := c.Clone()

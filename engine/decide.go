@@ -142,16 +142,15 @@ const decisionHolds = time.Second
 // decided is about it. While the bundle is the same only time can have brought
 // one into force: then the call is asked about again once it has waited, and a
 // deny rule that cannot be evaluated was among the reasons of the first decision.
-func (e *Engine) deniedNow(ctx context.Context, c *message.Call) (message.Decision, bool) {
+func (e *Engine) deniedNow(ctx context.Context, c *message.Call) (permission.Decision, bool) {
 	same := c.Decision != nil && c.Decision.Bundle == e.policy.Hash()
 	if same && stamp().At.Sub(c.UpdatedAt) < decisionHolds {
-		return message.Decision{}, false
+		return permission.Decision{}, false
 	}
 	d, denied := e.policy.Denied(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
 	denied = denied && (!same || d.Behavior == message.BehaviorDeny)
-	out := kept(d)
-	out.Behavior = message.BehaviorDeny // a deny rule that cannot be evaluated denies here: nobody would be asked
-	return out, denied
+	d.Behavior = message.BehaviorDeny // a deny rule that cannot be evaluated denies here: nobody would be asked
+	return d, denied
 }
 
 // begin takes an allowed call as far as it goes within the same fact: a local

@@ -18,21 +18,24 @@ func Duties() []permission.Duty {
 		permission.DutyUsers, permission.DutyGroups, permission.DutyExcludeRequester, permission.DutyExcludeEditor, permission.DutyQuorum, permission.DutySigned,
 		permission.DutyExpiry, permission.DutyOnExpiry, permission.DutyEscalation,
 		permission.DutyRedact, permission.DutyRemember,
-		permission.DutyExecutorSubject, permission.DutyExecutorTimeout,
+		permission.DutyExecutorSubject, permission.DutyExecutorTimeout, permission.DutyAudit,
 	}
 }
 
 // dutiful denies what a policy allows or asks under conditions that the engine
 // does not meet: a policy compiled for other duties must not become weaker.
-type dutiful struct{ Policy }
+type dutiful struct {
+	Policy
+	met []permission.Duty
+}
 
 // Decide implements Policy.
 func (p dutiful) Decide(ctx context.Context, r permission.Request) permission.Decision {
 	return p.checked(p.Policy.Decide(ctx, r))
 }
 
-func (dutiful) checked(d permission.Decision) permission.Decision {
-	missing := unmet(d)
+func (p dutiful) checked(d permission.Decision) permission.Decision {
+	missing := p.unmet(d)
 	if d.Behavior == message.BehaviorDeny || len(missing) == 0 {
 		return d
 	}
@@ -52,10 +55,10 @@ func (p dutiful) Explain(ctx context.Context, r permission.Request) *permission.
 }
 
 // unmet are the duties of a decision that the engine does not carry out.
-func unmet(d permission.Decision) []string {
+func (p dutiful) unmet(d permission.Decision) []string {
 	var out []string
 	for _, duty := range d.Duties() {
-		if !slices.Contains(Duties(), duty) {
+		if !slices.Contains(p.met, duty) {
 			out = append(out, string(duty))
 		}
 	}

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,9 +10,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// What the engine does not enforce must not get weaker: the same policy,
-// compiled as if everything were enforced, denies.
-func TestUnmetDutiesDeny(t *testing.T) {
+// What the rules require is enforced, or the call denied where it cannot be.
+func TestDuties(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		rule permission.Rule
@@ -22,7 +22,6 @@ func TestUnmetDutiesDeny(t *testing.T) {
 		{"quorum", permission.Rule{Behavior: message.BehaviorAsk, Quorum: 2}, message.ToolCallAsking},
 		{"groups", permission.Rule{Behavior: message.BehaviorAsk, Approvers: permission.Approvers{Groups: []string{"g"}}}, message.ToolCallAsking},
 		{"redact", permission.Rule{Behavior: message.BehaviorAsk, Redact: []string{"args.a"}}, message.ToolCallAsking},
-		{"audit", permission.Rule{Behavior: message.BehaviorAllow, Audit: permission.AuditFull}, message.ToolCallFinished},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.rule.Name, tc.rule.Tools = "r", []string{"t"}
@@ -49,10 +48,40 @@ func TestUnmetDutiesDeny(t *testing.T) {
 			if call.State != tc.want {
 				t.Errorf("state %s, want %s", call.State, tc.want)
 			}
-			if tc.want == message.ToolCallFinished && !strings.Contains(call.Decision.Reason, "does not enforce") {
-				t.Errorf("reason %q", call.Decision.Reason)
-			}
 		})
+	}
+}
+
+// What an engine does not enforce must not get weaker: the policy of which it
+// does not carry out every duty denies, and says so when it explains.
+func TestUnmetDutiesDeny(t *testing.T) {
+	for duty, rule := range map[permission.Duty]permission.Rule{
+		permission.DutyQuorum:          {Behavior: message.BehaviorAsk, Quorum: 2},
+		permission.DutyRedact:          {Behavior: message.BehaviorAsk, Redact: []string{"args.a"}},
+		permission.DutyExecutorSubject: {Behavior: message.BehaviorAllow, Executor: permission.Executor{Subject: "x"}},
+		permission.DutyExecutorTimeout: {Behavior: message.BehaviorAllow, Executor: permission.Executor{Timeout: 1}},
+		permission.DutyAudit:           {Behavior: message.BehaviorAllow, Audit: permission.AuditFull},
+	} {
+		rule.Name, rule.Tools = "r", []string{"t"}
+		others := slices.DeleteFunc(engine.Duties(), func(d permission.Duty) bool { return d == duty })
+		if _, err := permission.Compile(permission.Policy{Rules: []permission.Rule{rule}}, permission.Options{Enforced: others}); err == nil || !strings.Contains(err.Error(), string(duty)+": is not enforced yet") {
+			t.Errorf("%s is loaded for an engine without it: %v", duty, err)
+		}
+		bundle, err := permission.Compile(permission.Policy{Rules: []permission.Rule{rule}}, permission.Options{Enforced: engine.Duties()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := permission.Request{Tool: "t", Input: []byte(`{"a": 1}`)}
+		if d := engine.Meeting(bundle, engine.Duties()...).Decide(t.Context(), req); d.Behavior == message.BehaviorDeny {
+			t.Errorf("%s is denied by an engine that has it: %s", duty, d.Reason)
+		}
+		policy := engine.Meeting(bundle, others...)
+		if d := policy.Decide(t.Context(), req); d.Behavior != message.BehaviorDeny || !strings.Contains(d.Reason, "does not enforce "+string(duty)) {
+			t.Errorf("%s, unmet: %s, %s", duty, d.Behavior, d.Reason)
+		}
+		if x := policy.Explain(t.Context(), req); x.Decision != message.BehaviorDeny {
+			t.Errorf("%s, unmet, is explained as %s", duty, x.Decision)
+		}
 	}
 }
 

@@ -29,7 +29,8 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 		}
 		return &message.Error{Code: message.CodeInvalid, What: text, Hint: "correct the edited arguments; the question is still open"}
 	}
-	d, leases, _ := e.consult(ctx, c)
+	v := e.consult(ctx, c)
+	d := v.decision
 	if shows(before, c.Input, d.Redact) {
 		return refused("rules would no longer hide all that they hide of this call", "leave alone what they go by, or take out what they hide")
 	}
@@ -37,7 +38,8 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 	if err != nil {
 		return err
 	}
-	allowedBy(&ev.Decision, leases)
+	allowedBy(&ev.Decision, v.leases)
+	ev.Explanation = onRecord(v.why)
 	if ev.Question.Requirement.Signed { // nobody can sign a question before it is there
 		ev.EditCounts = false
 	}

@@ -80,7 +80,7 @@ func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, op
 		cfg.signer = oneKey(key)
 	}
 	e := &Engine{
-		space: space, journal: journal, policy: dutiful{policy}, tools: map[string]Tool{}, cfg: cfg,
+		space: space, journal: journal, policy: dutiful{policy, Duties()}, tools: map[string]Tool{}, cfg: cfg,
 		log:  cfg.log.With("engine", cfg.id, "space", string(space)),
 		view: newView(cfg.keep), timers: newTimers(), leases: newLeases(),
 		jobs: make(chan struct{}, maxJobs), folding: make(chan struct{}, 1), running: map[localRun]context.CancelCauseFunc{}, looking: map[message.Key]bool{},

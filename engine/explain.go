@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -41,6 +40,9 @@ func (e *Engine) explain(ctx context.Context, r message.ExplainRequest) (message
 		}
 		out.Leases = append(out.Leases, l.Standing(now))
 	}
+	if out.Recorded, err = e.onRecordOf(ctx, c); err != nil {
+		return message.ExplainReply{}, err
+	}
 	out.Trace, out.Withheld, err = e.trace(ctx, c)
 	return out, err
 }
@@ -49,14 +51,8 @@ func (e *Engine) explain(ctx context.Context, r message.ExplainRequest) (message
 // the call stays hidden, also if the policy would show it by now.
 func (e *Engine) trace(ctx context.Context, c *message.Call) (raw message.RawJSON, withheld string, err error) {
 	x := e.policy.Explain(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
-	hidden := c.Redact
-	if c.Question != nil {
-		hidden = slices.Concat(c.Question.Hidden, c.Redact)
-	}
-	for _, path := range hidden {
-		if !slices.Contains(x.Decided.Redact, path) {
-			return nil, "the policy in force does not hide all that was hidden of this call", nil
-		}
+	if !hidesAll(x.Decided.Redact, hiddenOf(c)) {
+		return nil, "the policy in force does not hide all that was hidden of this call", nil
 	}
 	raw, err = strictjson.Marshal(x)
 	return raw, "", err

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 )
 
 // Remembered gives the rules that answers of a session left behind.
@@ -15,6 +16,9 @@ func (e *Engine) Remembered(s message.SessionID) []message.PermissionRule {
 func (e *Engine) Membership(ctx context.Context, by message.Principal) (Membership, error) {
 	return e.membership(ctx, by)
 }
+
+// Meeting is a policy of which the engine carries out these duties alone.
+func Meeting(p Policy, met ...permission.Duty) Policy { return dutiful{p, met} }
 
 // StepAt is how far the plan of a call's question has come.
 var StepAt = stepAt

@@ -347,7 +347,7 @@ func sameProposal(c, known *message.Call) (*message.Call, error) {
 func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message.Principal) (*message.Call, error) {
 	c := m.Call()
 	f := e.fact(by, c.UpdatedAt)
-	f.Call, f.Path = c, m.Path()
+	f.Call, f.Path, f.Explanation = c, m.Path(), m.Explanation()
 	if lane := f.WorkLane(); lane != (message.Lane{}) {
 		if err := e.journal.EnsureLane(ctx, lane); err != nil {
 			return nil, err
@@ -410,7 +410,8 @@ func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []
 		e.redact(ctx, c)
 		return m.Step(toolcall.Refused{Base: stamp(), Text: text})
 	}
-	d, leases, known := e.consult(ctx, c)
+	v := e.consult(ctx, c)
+	d, leases, known := v.decision, v.leases, v.known
 	if by, lease := e.byLease(ctx, c, d); lease != "" {
 		d, leases = by, []message.LeaseID{lease}
 	}
@@ -419,6 +420,7 @@ func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []
 		return err
 	}
 	allowedBy(&ev.Decision, leases)
+	ev.Explanation = onRecord(v.why)
 	if d.Behavior != message.BehaviorAllow && d.Behavior != message.BehaviorDeny && !d.BypassImmune {
 		if behind := e.hiddenBehind(ctx, c, earlier); behind != "" {
 			if c.Behind == behind {

@@ -69,31 +69,40 @@ func fromSession(c *message.Call, rules []message.PermissionRule) []message.Perm
 // consult asks the policy about a call with the remembered rules of its
 // session, and gives the leases of those without which it would not be allowed:
 // each is in force as the journal has it. Of what cannot be read a person is
-// asked. known is how many rules the session had.
-func (e *Engine) consult(ctx context.Context, c *message.Call) (d permission.Decision, on []message.LeaseID, known int) {
-	d, on, known = e.consultRules(ctx, c)
-	if d, ok := e.handles(c, d); !ok {
-		return d, nil, known
+// asked.
+func (e *Engine) consult(ctx context.Context, c *message.Call) verdict {
+	v := e.consultRules(ctx, c)
+	var ok bool
+	if v.decision, ok = e.handles(c, v.decision); !ok {
+		v.leases = nil
 	}
-	return d, on, known
+	return v
+}
+
+// verdict is what the policy says about a call.
+type verdict struct {
+	decision permission.Decision
+	why      *permission.Explanation // of the policy's own decision, where rules want it kept
+	leases   []message.LeaseID       // without which it would not be allowed
+	known    int                     // how many rules the session had
 }
 
 // consultRules is consult, whether or not the engine can do as the decision
 // says.
-func (e *Engine) consultRules(ctx context.Context, c *message.Call) (d permission.Decision, on []message.LeaseID, known int) {
+func (e *Engine) consultRules(ctx context.Context, c *message.Call) verdict {
 	for {
 		rules := e.view.sessionRules(c.SessionKey())
-		d := e.policy.Decide(ctx, e.request(c, c.Input, bare(rules)))
+		d, why := e.judge(ctx, c, bare(rules))
 		on := e.reliesOn(ctx, c, d, rules)
 		ended, err := e.anyEnded(ctx, on)
 		switch {
 		case err != nil:
 			e.log.Warn("remembered rules cannot be looked at and do not count", "call", c.Key.String(), "error", err)
-			return e.policy.Decide(ctx, e.request(c, c.Input, nil)), nil, len(rules)
+			return e.judgeAlone(ctx, c, len(rules))
 		case !ended:
-			return d, on, len(rules)
+			return verdict{d, why, on, len(rules)}
 		case len(e.view.sessionRules(c.SessionKey())) >= len(rules): // it ended, and the view must know that by now
-			return e.policy.Decide(ctx, e.request(c, c.Input, nil)), nil, len(rules)
+			return e.judgeAlone(ctx, c, len(rules))
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (e *Engine) write(ctx context.Context, m *toolcall.Machine, by message.Prin
 	c := m.Call()
 	c.Seq = 0
 	f := e.fact(by, c.UpdatedAt)
-	f.Call, f.Path = c, m.Path()
+	f.Call, f.Path, f.Explanation = c, m.Path(), m.Explanation()
 	if lane := f.WorkLane(); lane != (message.Lane{}) {
 		if err := e.journal.EnsureLane(ctx, lane); err != nil {
 			return nil, err

@@ -16,10 +16,14 @@ type ExplainReply struct {
 	// Leases are the remembered rules that the decision relies on, as they stand
 	// now.
 	Leases []LeaseStanding `json:"leases"`
+	// Recorded is how the policy came to the decision, as it was explained then,
+	// in the form of Trace: kept where the rules want it (audit: {level: full}).
+	// truncated is true in it if it was too large to be kept whole.
+	Recorded RawJSON `json:"recorded,omitzero"`
 	// Trace is how the policy in force judges the call now, rule by rule, as
 	// askance policy explain --json gives it; its bundle says whether it is the
-	// policy that decided. Absent where it would show what was redacted: Withheld
-	// says so.
+	// policy that decided. Absent, as Recorded is then, where it would show what was
+	// redacted: Withheld says so.
 	Trace    RawJSON `json:"trace,omitzero"`
 	Withheld string  `json:"withheld,omitzero"`
 }

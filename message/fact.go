@@ -33,6 +33,11 @@ type Fact struct {
 	Session *SessionState `json:"session,omitzero"`
 	Lease   *Lease        `json:"lease,omitzero"`
 	Note    *Note         `json:"note,omitzero"`
+	// Explanation is how the policy came to the decision that this fact records,
+	// where rules want that kept: what askance policy explain --json gives, less
+	// what rules redact, with truncated: true where it was too large. Workers do
+	// not get it.
+	Explanation RawJSON `json:"explanation,omitzero"`
 	// Prev says which fact of the tree this one follows. The journal sets it as
 	// it stores the fact; facts of the first releases have none.
 	Prev *Link `json:"prev,omitzero"`

@@ -50,6 +50,8 @@ type (
 		// Step is how far the plan of the question has come already: an edit that is
 		// asked by the same rules goes on in the plan of the question before.
 		Step int
+		// Explanation is what the fact keeps besides the call; empty: nothing.
+		Explanation message.RawJSON
 	}
 	// Hidden leaves a call pending behind another's open question.
 	Hidden struct {
@@ -61,6 +63,8 @@ type (
 		Base
 		Decision message.Decision
 		Vote     *message.Vote // the approval that came too late, if any
+		// Explanation is what the fact keeps besides the call; empty: nothing.
+		Explanation message.RawJSON
 	}
 	// Answered is the word on an open question that ends it, with Kind approve
 	// (unedited), reject or answer. An approval has to complete what the

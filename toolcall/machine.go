@@ -45,6 +45,7 @@ type Machine struct {
 	before *message.Call // as loaded; nil for a new call
 	call   *message.Call
 	path   []message.Step
+	why    message.RawJSON // the explanation of the decision that was taken
 }
 
 // Load makes a machine that goes on from c, which it never changes. A nil c
@@ -66,15 +67,19 @@ func (m *Machine) Call() *message.Call { return m.call }
 // Path is the steps taken since Load: what the fact records.
 func (m *Machine) Path() []message.Step { return m.path }
 
+// Explanation is what the last decision since Load brought for the fact; empty:
+// nothing.
+func (m *Machine) Explanation() message.RawJSON { return m.why }
+
 // Effects is what the engine has to do once the fact is durable.
 func (m *Machine) Effects() []Effect { return effects(m.before, m.call) }
 
 // Step takes one event. On an error, a *message.Error, the machine is as it
 // was. Several steps may be taken before the fact is written.
 func (m *Machine) Step(ev Event) error {
-	saved, steps := *m.call, len(m.path)
+	saved, steps, why := *m.call, len(m.path), m.why
 	if err := m.apply(ev); err != nil {
-		*m.call, m.path = saved, m.path[:steps]
+		*m.call, m.path, m.why = saved, m.path[:steps], why
 		return err
 	}
 	m.call.UpdatedAt = ev.at()
@@ -120,7 +125,7 @@ func (m *Machine) apply(ev Event) error {
 			c.Votes = appendVote(c.Votes, *ev.Vote)
 		}
 		d := ev.Decision
-		c.Decision = &d
+		c.Decision, m.why = &d, ev.Explanation
 		return m.finish(Deny, message.ToolResultDenied, deniedText(c.Tool, d), ev.At)
 	case Answered:
 		return m.answered(ev)
@@ -146,6 +151,7 @@ func (m *Machine) decided(ev Decided) error {
 	d, q := ev.Decision, ev.Question
 	c.Decision, c.Question, c.Digest, c.Suggested = &d, &q, ev.Digest, ev.Suggested
 	c.Behind, c.Placement, c.Step, c.Redact = "", ev.Placement, ev.Step, nil
+	m.why = ev.Explanation
 	if n := len(c.Votes); ev.EditCounts && n > 0 && c.Cause == string(Edit) {
 		c.Votes, c.Leases = appendVote(c.Votes[:n-1], ev.Counted(c.Votes[n-1])), ev.Leases
 	}

@@ -50,6 +50,7 @@ func RunEngine(t *testing.T, newJournal New) {
 		{"interrupt", interruptCases()},
 		{"worker", workerCases()},
 		{"route", routeCases()},
+		{"explanations on record", recordCases()},
 		{"result", resultCases()},
 		{"settle", settleCases()},
 		{"restart", restartCases()},

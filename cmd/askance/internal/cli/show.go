@@ -23,7 +23,8 @@ func (a *app) show() *cobra.Command {
 		Long: `Shows a call with its decision and every step of its life. Of a call that
 remembered rules have allowed it says which, who gave them, what is left of them
 and until when. With --explain it also says how the policy in force judges the
-call now, rule by rule, as askance policy explain does.`,
+call now, rule by rule, as askance policy explain does, and before that how it was
+judged when it was decided, if a rule wants that kept (audit: {level: full}).`,
 		Example: `  askance show call_42
   askance show call_42 --explain
   askance show ticket-7/reply-1/call_42 --json`,
@@ -46,6 +47,9 @@ call now, rule by rule, as askance policy explain does.`,
 					return a.document(shown{r, x})
 				}
 				if err := a.printf("%s", a.callText(a.out, r.Call)+a.reliedText(x)+a.historyText(r.History)); err != nil || !why {
+					return err
+				}
+				if err := a.printRecorded(x); err != nil {
 					return err
 				}
 				return a.printTrace(x)

@@ -30,7 +30,7 @@ func explained(ctx context.Context, c engine.Client, call *message.Call, why boo
 		return nil, err
 	}
 	if !why {
-		x.Trace, x.Withheld = nil, ""
+		x.Recorded, x.Trace, x.Withheld = nil, nil, ""
 	}
 	return &x, nil
 }
@@ -49,6 +49,31 @@ func (a *app) reliedText(x *message.ExplainReply) string {
 		fmt.Fprintf(&b, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-10s", "rule used")), text)
 	}
 	return b.String()
+}
+
+// printRecorded prints how the policy came to the decision on record.
+func (a *app) printRecorded(x *message.ExplainReply) error {
+	if x.Recorded == nil {
+		return nil
+	}
+	e, err := readTrace(x.Recorded)
+	var more struct {
+		Truncated bool `json:"truncated"`
+	}
+	if err == nil {
+		err = strictjson.UnmarshalOpen(x.Recorded, &more)
+	}
+	if err != nil {
+		return fmt.Errorf("read the explanation on record: %w", err)
+	}
+	text := "  the policy that decided judged it then:"
+	if more.Truncated {
+		text = "  the policy that decided judged it then (shortened, for it was too long to be kept):"
+	}
+	if err := a.printf("%s\n", a.out.Dim(text)); err != nil {
+		return err
+	}
+	return a.printExplanation(e)
 }
 
 // printTrace prints how the policy in force judges a call.

@@ -19,7 +19,7 @@ const routeRules = `
 version: 1
 name: routes
 rules:
-  - {name: large, tool_name: [pay, ship], behavior: ask, when: args.cents > 100, executor: {subject: exec.payments, timeout: 45s}}
+  - {name: large, tool_name: [pay, ship], behavior: ask, when: args.cents > 100, executor: {subject: exec.payments, timeout: 45s}, audit: {level: full}}
   - {name: small, tool_name: [pay, ship], behavior: allow, when: args.cents <= 100}
   - {name: outside, tool_name: outside, behavior: allow, executor: {subject: exec.payments}}
 `
@@ -112,6 +112,13 @@ func TestRoutedCallEndToEnd(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("show does not say %q:\n%s", want, out)
 		}
+	}
+	out = ok(t, "show", "c1", "--explain", "--data", data, "--as", "ann")
+	if then, now := strings.Index(out, "judged it then:"), strings.Index(out, "judges it now:"); then < 0 || now < then || strings.Count(out, "large") < 3 {
+		t.Errorf("show --explain does not say how it was judged:\n%s", out)
+	}
+	if x := decode[struct{ Explain message.ExplainReply }](t, ok(t, "show", "c1", "--explain", "--json", "--data", data, "--as", "ann")).Explain; len(x.Recorded) == 0 || !strings.Contains(string(x.Recorded), `"trace"`) {
+		t.Errorf("the explanation on record is %s", x.Recorded)
 	}
 	// With its login a worker reaches no other lane, whatever it asks for.
 	fails(t, cli.ExitForbidden, "", "worker", "--nats", url, "--creds", plain, "--data", filepath.Join(dir, "w"), "--engine-key", filepath.Join(data, "engine.pub"), "--tool", "pay", "--subject", "exec.payments", "--", "cat")
