@@ -28,7 +28,7 @@ var remarks = map[string]string{
 	"priority": "rules have no order: deny wins over ask, ask over allow", "order": "rules have no order: deny wins over ask, ask over allow",
 	"allow": "write behavior: allow", "ask": "write behavior: ask", "deny": "write behavior: deny",
 	"unless": "write when with a negation: !(…)", "layer": "say it in front of the file's name: managed=FILE",
-	"enabled": "take the rule out, or say enforcement: audit", "default": "what no rule is about is asked",
+	"tools": "tools are declared in a file of their own, which is named with --tools", "enabled": "take the rule out, or say enforcement: audit", "default": "what no rule is about is asked",
 }
 
 // keyHint is what the author of an unknown key may have meant. in is the path

@@ -2,6 +2,7 @@ package permission
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -69,12 +70,26 @@ func compileSchema(raw []byte) (s *jsonschema.Schema, err error) {
 	}
 	compiled, err := c.Compile(schemaURL)
 	if err != nil {
-		return nil, fmt.Errorf("compile schema: %w: %w", ErrSchema, err)
+		return nil, fmt.Errorf("compile schema: %w: %w", ErrSchema, plainly(err))
 	}
 	if hasInnerID(doc, 0) && roams(compiled, map[*jsonschema.Schema]bool{}) {
 		return nil, fmt.Errorf("compile schema: %w: $dynamicRef and $recursiveRef beside an inner $id are not supported; use $ref", ErrSchema)
 	}
 	return compiled, nil
+}
+
+// plainly says what is wrong with a schema without the way through the
+// meta-schema on which that was found.
+func plainly(err error) error {
+	bad, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
+	if !ok {
+		return err
+	}
+	var parts []string
+	for _, v := range violationsOf(bad.Err).Violations {
+		parts = append(parts, "at "+cmp.Or(v.Pointer, "/")+": "+v.Msg)
+	}
+	return errors.New(strings.Join(parts, "; "))
 }
 
 // schemaURL is the base of relative references. It is absolute so that the

@@ -21,9 +21,18 @@ type Error struct {
 	Err  error
 }
 
-// Error names the file and the part.
+// Error names the file, the place where it is known, and the part.
 func (e *Error) Error() string {
 	s := e.Kind + " " + e.File
+	if f, ok := errors.AsType[*Fault](e.Err); ok {
+		if f.Line > 0 {
+			s += fmt.Sprintf(":%d:%d", f.Line, f.Col)
+		}
+		if e.Part != "" {
+			s += ": " + e.Part
+		}
+		return s + ": " + f.text()
+	}
 	if e.Part != "" {
 		s += ": " + e.Part
 	}
@@ -69,7 +78,7 @@ func DecodeYAML(data []byte, to any) (err error) {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		return errors.New(yaml.FormatError(err, false, false))
+		return faultOf(err)
 	}
 	var more any
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {

@@ -85,7 +85,7 @@ func Parse(name string, data []byte) ([]Tool, error) {
 	}
 	var f file
 	if err := textfile.DecodeYAML(data, &f); err != nil {
-		return nil, fault("", err)
+		return nil, fault("", hinted(err))
 	}
 	if err := textfile.CheckVersion(f.Version); err != nil {
 		return nil, fault("", err)
@@ -94,15 +94,15 @@ func Parse(name string, data []byte) ([]Tool, error) {
 	seen := map[string]bool{}
 	for i, e := range f.Tools {
 		if e.Name == "" {
-			return nil, fault("", fmt.Errorf("tools[%d] has no name", i))
+			return nil, fault("", placed(data, i, fmt.Errorf("tools[%d] has no name", i)))
 		}
 		if seen[e.Name] {
-			return nil, fault("tool "+e.Name, errors.New("is declared twice"))
+			return nil, fault("tool "+e.Name, placed(data, i, errors.New("is declared twice")))
 		}
 		seen[e.Name] = true
 		t, err := e.tool()
 		if err != nil {
-			return nil, fault("tool "+e.Name, err)
+			return nil, fault("tool "+e.Name, placed(data, i, err))
 		}
 		tools = append(tools, t)
 	}

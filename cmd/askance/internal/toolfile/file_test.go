@@ -87,6 +87,33 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
+// TestFaultsSayWhereAndHow: a fault has its place, in the form that editors
+// open, and says how to mend it.
+func TestFaultsSayWhereAndHow(t *testing.T) {
+	const head = "version: 1\ntools:\n  - name: a\n"
+	for _, tc := range []struct{ name, text, want string }{
+		{"another format's schema", head + "    inputSchema: {}", `t.yaml:4:5: unknown field "inputSchema" (did you mean input_schema?)`},
+		{"annotations", head + "    annotations: {}", "did you mean read_only, destructive"},
+		{"unknown key", head + "    colour: red", "t.yaml:4:5: unknown field \"colour\" (the keys of a tool are name, description"},
+		{"rule file", "version: 1\nname: x\nrules: []", "t.yaml:2:1: unknown field \"name\" (this looks like a rule file"},
+		{"truth", head + "    read_only: yes", "t.yaml:4:16: read_only: must be true or false"},
+		{"list", head + "    command: uptime -p", "t.yaml:4:14: command: is text, want a list"},
+		{"tab", "version: 1\ntools:\n\t- name: a", "t.yaml:3:1: found character '\t' that cannot start any token (indent with blanks"},
+		{"kind", head + "    kind: shell", "t.yaml:4:11: tool a: kind: unknown kind"},
+		{"placement", head + "    placement: Remote", "t.yaml:4:16: tool a: placement is"},
+		{"twice", head + "  - name: a", "t.yaml:4:11: tool a: is declared twice"},
+		{"type of a property", head + "    input_schema:\n      properties:\n        n: {type: int}", "t.yaml:6:19: tool a: input_schema: compile schema: invalid JSON Schema: at /properties/n/type: "},
+		{"not a list", "version: 1\ntools: {a: {}}", "t.yaml:2:"},
+		{"list at the top", "- name: a", "t.yaml:1:1: is a list, want keys and values"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := toolfile.Parse("t.yaml", []byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("Parse = %v\nwant it to say %q", err, tc.want)
+			}
+		})
+	}
+}
+
 func TestIncidentTools(t *testing.T) {
 	data, err := incident.Files.ReadFile("tools.yaml")
 	if err != nil {

@@ -1,0 +1,69 @@
+package toolfile
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
+)
+
+// otherKeys are keys of other formats for tools, with ours.
+var otherKeys = map[string]string{
+	"schema": "input_schema", "inputSchema": "input_schema", "parameters": "input_schema", "args": "input_schema", "arguments": "input_schema",
+	"annotations": "read_only, destructive, idempotent, open_world beside name", "readOnlyHint": "read_only", "readonly": "read_only",
+	"destructiveHint": "destructive", "idempotentHint": "idempotent", "openWorldHint": "open_world", "mcp_server": "server", "type": "kind",
+}
+
+// hinted adds to an unknown key what may be meant by it.
+func hinted(err error) error {
+	f, ok := errors.AsType[*textfile.Fault](err)
+	switch {
+	case !ok || f.Key == "":
+	case f.Key == "name" || f.Key == "rules": // of the file: a tool has a name
+		f.Hint = "this looks like a rule file, which is named as an argument, or with --policy"
+	case otherKeys[f.Key] != "":
+		f.Hint = "did you mean " + otherKeys[f.Key] + "?"
+	default:
+		f.Hint = "the keys of a tool are " + strings.Join(toolKeys(), ", ")
+	}
+	return err
+}
+
+func toolKeys() []string {
+	var out []string
+	for i := range reflect.TypeFor[entry]().NumField() {
+		out = append(out, reflect.TypeFor[entry]().Field(i).Tag.Get("yaml"))
+	}
+	return out
+}
+
+var (
+	firstWord     = regexp.MustCompile(`^[a-z_]+`)
+	schemaPointer = regexp.MustCompile(`at (/[^ :]*): `)
+)
+
+// placed says where in the file a fault of a tool is: at the key with which it
+// begins, for a schema at the member of it, else at the tool.
+func placed(data []byte, tool int, err error) error {
+	path := fmt.Sprintf("$.tools[%d]", tool)
+	f := &textfile.Fault{Msg: err.Error(), Err: err}
+	key := firstWord.FindString(f.Msg)
+	if key == "input_schema" {
+		if m := schemaPointer.FindStringSubmatch(f.Msg); m != nil {
+			f.Line, f.Col = textfile.Place(data, path+".input_schema"+strings.ReplaceAll(m[1], "/", "."))
+		}
+	}
+	for _, at := range []string{path + "." + key, path + ".name", path} {
+		if f.Line > 0 {
+			break
+		}
+		if at != path+"."+key || slices.Contains(toolKeys(), key) {
+			f.Line, f.Col = textfile.Place(data, at)
+		}
+	}
+	return f
+}
