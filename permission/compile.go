@@ -193,7 +193,7 @@ func (c *compiler) compileContent(r *Rule, tr *toolRules, content string) Patter
 			return neverMatches{}
 		}
 		c.fault(r, "rule_content", "no matcher gives meaning to the content for "+quoted(strings.Join(r.Tools, ", ")),
-			"leave it out to match every call, or use when")
+			"leave it out to match every call, use when, or give the tool a kind in the tools file, such as bash")
 		return nil
 	}
 	p, err := safely(func() (Pattern, error) { return tr.matcher.Compile(content, r.Behavior) })

@@ -202,8 +202,35 @@ func commandRules(base Rule, spec string) []Rule {
 	return []Rule{withContent(base, spec)}
 }
 
+// hostRules read domain:host of a tool that takes a url. An allow is about that
+// host alone, a deny or ask about those below it, too.
+func hostRules(base Rule, tool *Tool, host string) []Rule {
+	hosts := []string{strconv.Quote(host)}
+	if base.Behavior != message.BehaviorAllow && !strings.HasPrefix(host, "*") {
+		hosts = append(hosts, strconv.Quote("*."+host))
+	}
+	base.When = "url.hostIn(args.url, [" + strings.Join(hosts, ", ") + "])"
+	if tool != nil && tool.Schema != nil && !slices.Contains(tool.Schema.root.required, "url") {
+		base.When = "has(args.url) && " + base.When
+	}
+	return []Rule{base}
+}
+
+// takesURL reports whether a tool has a parameter url and none named domain, as
+// far as its schema tells.
+func takesURL(tool *Tool) bool {
+	if tool == nil || tool.Schema == nil {
+		return true // a call without a url fails the rule, which then allows nothing
+	}
+	fields := tool.Schema.root.fields
+	return fields["url"] != nil && fields["url"].kind == kindString && fields["domain"] == nil
+}
+
 // parameterRules read name:value.
 func parameterRules(base Rule, tool *Tool, name, value string) ([]Rule, error) {
+	if name == "domain" && takesURL(tool) && !strings.Contains(strings.TrimPrefix(value, "*."), "*") {
+		return hostRules(base, tool, value), nil
+	}
 	if tool == nil || tool.Schema == nil {
 		return nil, fmt.Errorf("the tool has no schema, so that nobody knows whether it has a parameter %s; write a rule with when", name)
 	}
@@ -213,9 +240,6 @@ func parameterRules(base Rule, tool *Tool, name, value string) ([]Rule, error) {
 		msg := "the tool has no parameter " + name
 		if hint := didYouMean(nearest(name, root.names())); hint != "" {
 			msg += "; " + hint
-		}
-		if name == "domain" && root.fields["url"] != nil {
-			msg += "; for hosts write a rule with when and url.host"
 		}
 		return nil, errors.New(msg)
 	}

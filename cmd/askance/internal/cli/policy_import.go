@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -22,6 +24,7 @@ import (
 type importing struct {
 	policyFiles
 	name, output string
+	leaveOut     bool
 }
 
 func (a *app) policyImport() *cobra.Command {
@@ -39,6 +42,9 @@ permission context. Other members of the first are passed over, and named on
 standard error. A rule that would mean less than it says, or that cannot be read,
 refuses the file: an allow never gets wider, a deny never narrower.
 
+With --leave-out allow rules that cannot be said are left out, and named on standard
+error: the result allows less. Deny and ask rules must all be understood.
+
 Without --tools the names are those of AgentScope's own tools. - is standard input.`,
 		Example: `  askance policy import settings.json > imported.yaml
   askance policy import context.json --tools tools.yaml -o imported.yaml`,
@@ -55,6 +61,7 @@ Without --tools the names are those of AgentScope's own tools. - is standard inp
 	}
 	p.toolsFlag(c)
 	c.Flags().StringVar(&p.name, "name", "imported", "name of the rule file, the source of its rules")
+	c.Flags().BoolVar(&p.leaveOut, "leave-out", false, "leave out allow rules that cannot be said here")
 	c.Flags().StringVarP(&p.output, "output", "o", "", "write to this file instead of standard output")
 	return c
 }
@@ -68,7 +75,7 @@ func (a *app) runImport(p importing, path string) error {
 	if err != nil {
 		return err
 	}
-	policy, passed, err := imported(data, p.name, opts)
+	policy, passed, err := a.imported(data, p, opts)
 	if err != nil {
 		return fmt.Errorf("import %s: %w", path, err)
 	}
@@ -123,7 +130,7 @@ var settingsModes = map[string]permission.Mode{
 }
 
 // imported reads either form. It names the members that say nothing to it.
-func imported(data []byte, name string, opts permission.Options) (permission.Policy, []string, error) {
+func (a *app) imported(data []byte, p importing, opts permission.Options) (permission.Policy, []string, error) {
 	top, err := strictjson.Object(data)
 	if err != nil {
 		return permission.Policy{}, nil, usageError{err}
@@ -149,7 +156,7 @@ func imported(data []byte, name string, opts permission.Options) (permission.Pol
 			passed = append(passed, key)
 		}
 	}
-	s := permission.Specifiers{Source: name}
+	s := permission.Specifiers{Source: p.name}
 	mode := permission.Mode("")
 	for key, v := range given {
 		switch key {
@@ -172,9 +179,23 @@ func imported(data []byte, name string, opts permission.Options) (permission.Pol
 		}
 	}
 	slices.Sort(passed)
+	if p.leaveOut {
+		s.Allow = a.understood(s, opts)
+	}
 	policy, err := permission.FromSpecifiers(s, opts)
 	policy.Mode = cmp.Or(policy.Mode, mode)
 	return policy, passed, err
+}
+
+// understood are the allow rules that can be said here. The others are named.
+func (a *app) understood(s permission.Specifiers, opts permission.Options) []string {
+	return slices.DeleteFunc(s.Allow, func(text string) bool {
+		_, err := permission.FromSpecifiers(permission.Specifiers{Source: s.Source, Allow: []string{text}}, opts)
+		if refused, ok := errors.AsType[*permission.LoadError](err); ok {
+			a.notef("left out: %s\n", term.SafeLine(refused.Problems[0].Msg))
+		}
+		return err != nil
+	})
 }
 
 // texts are the texts of a list.

@@ -64,6 +64,8 @@ func TestPolicy(t *testing.T) {
 		{"fmt-diff", cli.ExitFindings, []string{"fmt", "bad.yaml", "--check", "--diff"}},
 		{"import", cli.ExitOK, []string{"import", "settings.json"}},
 		{"import-context", cli.ExitOK, []string{"import", "context.json", "--name", "scope"}},
+		{"import-leave-out", cli.ExitOK, []string{"import", "odd.json", "--leave-out"}},
+		{"import-leave-out-deny", cli.ExitUsage, []string{"import", "odd-deny.json", "--leave-out"}},
 		{"import-refused", cli.ExitUsage, []string{"import", "refused.json"}},
 		{"vars", cli.ExitOK, []string{"vars", "refund", "--tools", "tools.yaml"}},
 		{"vars-json", cli.ExitOK, []string{"vars", "refund", "--tools", "tools.yaml", "--json"}},

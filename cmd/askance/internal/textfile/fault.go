@@ -13,8 +13,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Fault is one thing that is wrong in a file.
-type Fault struct {
+// FaultError is one thing that is wrong in a file.
+type FaultError struct {
 	Line, Col int    // from 1; 0: not known
 	Key       string // an unknown key
 	Msg       string
@@ -23,7 +23,7 @@ type Fault struct {
 }
 
 // Error gives "[line:col] fault (hint)".
-func (f *Fault) Error() string {
+func (f *FaultError) Error() string {
 	if f.Line == 0 {
 		return f.text()
 	}
@@ -31,9 +31,9 @@ func (f *Fault) Error() string {
 }
 
 // Unwrap gives the cause.
-func (f *Fault) Unwrap() error { return f.Err }
+func (f *FaultError) Unwrap() error { return f.Err }
 
-func (f *Fault) text() string {
+func (f *FaultError) text() string {
 	if f.Hint == "" {
 		return f.Msg
 	}
@@ -49,7 +49,7 @@ func faultOf(err error) error {
 		return errors.New(yaml.FormatError(err, false, false))
 	}
 	tok := found.GetToken()
-	f := &Fault{Line: tok.Position.Line, Col: tok.Position.Column, Msg: found.GetMessage()}
+	f := &FaultError{Line: tok.Position.Line, Col: tok.Position.Column, Msg: found.GetMessage()}
 	if m := unknownKey.FindStringSubmatch(f.Msg); m != nil {
 		f.Key = m[1]
 	}

@@ -24,7 +24,7 @@ type Error struct {
 // Error names the file, the place where it is known, and the part.
 func (e *Error) Error() string {
 	s := e.Kind + " " + e.File
-	if f, ok := errors.AsType[*Fault](e.Err); ok {
+	if f, ok := errors.AsType[*FaultError](e.Err); ok {
 		if f.Line > 0 {
 			s += fmt.Sprintf(":%d:%d", f.Line, f.Col)
 		}

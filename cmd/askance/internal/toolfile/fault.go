@@ -20,7 +20,7 @@ var otherKeys = map[string]string{
 
 // hinted adds to an unknown key what may be meant by it.
 func hinted(err error) error {
-	f, ok := errors.AsType[*textfile.Fault](err)
+	f, ok := errors.AsType[*textfile.FaultError](err)
 	switch {
 	case !ok || f.Key == "":
 	case f.Key == "name" || f.Key == "rules": // of the file: a tool has a name
@@ -35,8 +35,8 @@ func hinted(err error) error {
 
 func toolKeys() []string {
 	var out []string
-	for i := range reflect.TypeFor[entry]().NumField() {
-		out = append(out, reflect.TypeFor[entry]().Field(i).Tag.Get("yaml"))
+	for f := range reflect.TypeFor[entry]().Fields() {
+		out = append(out, f.Tag.Get("yaml"))
 	}
 	return out
 }
@@ -50,7 +50,7 @@ var (
 // begins, for a schema at the member of it, else at the tool.
 func placed(data []byte, tool int, err error) error {
 	path := fmt.Sprintf("$.tools[%d]", tool)
-	f := &textfile.Fault{Msg: err.Error(), Err: err}
+	f := &textfile.FaultError{Msg: err.Error(), Err: err}
 	key := firstWord.FindString(f.Msg)
 	if key == "input_schema" {
 		if m := schemaPointer.FindStringSubmatch(f.Msg); m != nil {
