@@ -139,8 +139,13 @@ func TestPolicyBucketThatForgetsIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "elsewhere"}); err != nil {
+		t.Fatal(err)
+	}
 	for space, c := range map[message.SpaceID]jetstream.KeyValueConfig{
 		"ttl": {TTL: time.Hour}, "memory": {Storage: jetstream.MemoryStorage},
+		"mirror":  {Mirror: &jetstream.StreamSource{Name: "KV_elsewhere"}},
+		"sources": {Sources: []*jetstream.StreamSource{{Name: "KV_elsewhere"}}},
 	} {
 		c.Bucket = bus.PolicyBucketName(space)
 		if _, err := js.CreateKeyValue(t.Context(), c); err != nil {

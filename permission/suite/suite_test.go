@@ -31,6 +31,9 @@ rules:
   - name: elsewhere
     tool: send
     behavior: deny
+  - name: behind
+    tool: send
+    behavior: allow
 `
 
 func run(t *testing.T, tests string) *suite.Report {
@@ -76,6 +79,7 @@ func TestFailing(t *testing.T) {
 		{"no rule", "{rule: null}", []suite.Fault{{What: "rule", Want: "none", Got: "large"}}, "decided by rule: rule large"},
 		{"other tool", "{rule: elsewhere}", []suite.Fault{{What: "rule", Want: "elsewhere", Got: "large"}}, "rule elsewhere is about another tool"},
 		{"message", `{message: "Go?"}`, []suite.Fault{{What: "message", Want: `"Go?"`, Got: `"Pay?"`}}, "decided by"},
+		{"on expiry", "{on_expiry: escalate}", []suite.Fault{{What: "on_expiry", Want: "escalate", Got: "deny"}}, "decided by"},
 		{"errors", "{errors: true}", []suite.Fault{{What: "errors", Want: "true", Got: "false"}}, "decided by"},
 		{"people", "{users: [ann], expiry: 2h, quorum: 2}", []suite.Fault{{What: "quorum", Want: "2", Got: "1"},
 			{What: "expiry", Want: "2h0m0s", Got: "1h0m0s"}, {What: "users", Want: "[ann]", Got: "[ann, bob]"}}, "decided by"},
@@ -89,6 +93,18 @@ func TestFailing(t *testing.T) {
 				t.Errorf("why:\n%s\nwant %q in it", why, tc.why)
 			}
 		})
+	}
+}
+
+// A rule that matches, but is not asked any more, is exercised by nothing.
+func TestCoverageOfRulesBehindOthers(t *testing.T) {
+	r := run(t, `
+  - name: denied before the allow is asked
+    call: {tool: send, args: {}}
+    expect: {behavior: deny, rule: elsewhere}
+`)
+	if r.Failed != 0 || !r.Fired("elsewhere") || r.Fired("behind") || r.Spared("behind") {
+		t.Errorf("%d failed; elsewhere fired %v; behind fired %v, spared %v", r.Failed, r.Fired("elsewhere"), r.Fired("behind"), r.Spared("behind"))
 	}
 }
 
