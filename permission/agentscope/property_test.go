@@ -3,8 +3,11 @@ package agentscope
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/askance-dev/askance/message"
@@ -149,5 +152,38 @@ func FuzzMatchName(f *testing.F) {
 		if !matchName("*", name) {
 			t.Errorf("* does not match %q", name)
 		}
+	})
+}
+
+// What explains a decision about a command is the decision, also where rules
+// cover the command together, and every piece of the line is accounted for.
+func TestExplainEqualsDecideForCommands(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		req := permission.Request{Tool: "Bash", Cwd: "/work", WorkingDirs: []string{"/work"}, Mode: rapid.SampledFrom(allModes).Draw(t, "mode")}
+		req.Input, _ = json.Marshal(map[string]any{"command": genCommand(t)})
+		rules := genRules(t, "Bash", bashContents)
+		if cut := rapid.IntRange(0, len(rules)).Draw(t, "session"); cut > 0 {
+			req.SessionRules, rules = rules[:cut], rules[cut:]
+		}
+		b, err := permission.Compile(permission.FromRules(rules), permission.Options{Tools: []permission.Tool{{Name: "Bash", Kind: MustNew(Bash, Config{Home: "/home/dev"})}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, d := b.Explain(context.Background(), req), b.Decide(context.Background(), req)
+		if diff := cmp.Diff(d, x.Decided, cmpopts.IgnoreFields(permission.RuleError{}, "Err")); diff != "" {
+			t.Fatalf("Explain differs from Decide (-decide +explain):\n%s", diff)
+		}
+		for _, p := range x.Shell {
+			if !p.Covered && d.Step == permission.StepAllowRule && d.Rule != permission.SessionRuleName && len(req.SessionRules) == 0 && !bare(rules) {
+				t.Fatalf("%s is allowed by %s, and %q is not covered", req.Input, d.Reason, p.Text)
+			}
+		}
+	})
+}
+
+// bare reports whether an allow rule is about every command.
+func bare(rules []message.PermissionRule) bool {
+	return slices.ContainsFunc(rules, func(r message.PermissionRule) bool {
+		return r.Behavior == message.BehaviorAllow && (r.RuleContent == nil || *r.RuleContent == "")
 	})
 }
