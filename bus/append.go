@@ -80,8 +80,8 @@ func (j *Journal) newAppend(f *message.Fact, prev uint64) (*appending, error) {
 		return nil, a.fail(message.CodeInvalid, "the fact cannot be stored", "", err)
 	}
 	body, err := strictjson.Marshal(f)
-	if err == nil { // what could not be read again would end the tree's life
-		err = strictjson.Check(body, strictjson.MaxBytes(maxStoredBytes))
+	if err == nil { // what could not be read again would end the tree's life; Marshal writes nothing else that a reader refuses
+		err = strictjson.Bounds(body, strictjson.MaxBytes(maxStoredBytes))
 	}
 	if err != nil {
 		return nil, a.fail(message.CodeInvalid, "the fact has no JSON form that can be read back", "use valid UTF-8, finite numbers and at most 64 levels", err)

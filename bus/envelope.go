@@ -2,6 +2,7 @@ package bus
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -61,14 +62,24 @@ const (
 // not fit a message.
 const opReply = "reply"
 
+// version is ProtocolVersion as JSON.
+var version = strconv.Itoa(ProtocolVersion)
+
+// envelope puts a body that is JSON already behind the members before it: to
+// encode it as part of an object would read and copy it once more.
+func envelope(before string, body []byte) []byte {
+	out := make([]byte, 0, len(before)+len(body)+1)
+	out = append(out, before...)
+	out = append(out, body...)
+	return append(out, '}')
+}
+
 func encodeRequest(op Op, body any) ([]byte, error) {
 	b, err := strictjson.Marshal(body)
-	if err == nil {
-		b, err = strictjson.Marshal(requestEnvelope{V: ProtocolVersion, Op: op, Body: b})
-	}
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: string(op), What: "the request has no JSON form", Err: err}
 	}
+	b = envelope(`{"v":`+version+`,"op":"`+string(op)+`","body":`, b)
 	if len(b) > message.MaxRequestBytes {
 		return nil, tooLargeRequest(op, len(b))
 	}
@@ -109,12 +120,10 @@ func decodeBody(op Op, body []byte, v any) error {
 // encodeReply makes the reply of at most most bytes.
 func encodeReply(op Op, body any, most int) ([]byte, error) {
 	b, err := strictjson.Marshal(body)
-	if err == nil {
-		b, err = strictjson.Marshal(replyEnvelope{V: ProtocolVersion, Body: b})
-	}
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInternal, Op: string(op), What: "the reply has no JSON form", Err: err}
 	}
+	b = envelope(`{"v":`+version+`,"body":`, b)
 	if len(b) > most {
 		return nil, &message.Error{Code: message.CodeTooLarge, Op: opReply, What: fmt.Sprintf("the request was carried out, but the reply of %d bytes does not fit a message of %d", len(b), most), Hint: "read the calls one by one with list, or raise the server's max_payload"}
 	}

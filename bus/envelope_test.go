@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -35,5 +36,41 @@ func TestErrorsFitAMessage(t *testing.T) {
 	}
 	if b := bus.EncodeError(bus.OpAnswer, errors.New("something else"), 1<<10); !strings.Contains(string(b), `"code":"internal"`) {
 		t.Errorf("any error: %s", b)
+	}
+}
+
+// An envelope is what a codec makes of it, whatever the body.
+func TestEnvelopesAreJSON(t *testing.T) {
+	type request struct {
+		V    int    `json:"v"`
+		Op   bus.Op `json:"op"`
+		Body any    `json:"body"`
+	}
+	type reply struct {
+		V    int `json:"v"`
+		Body any `json:"body"`
+	}
+	for _, body := range []any{
+		struct{}{}, nil, []string{}, "text", message.RawJSON(` {"a" : [1, 2]} `),
+		message.Answer{Key: callKey("c\"1"), Kind: message.AnswerApprove, Feedback: "}\u2028"}, bus.NextReply{State: bus.ItemHere, Fact: message.RawJSON(`{ }`)},
+	} {
+		got, err := bus.EncodeRequest(bus.OpAnswer, body)
+		want, werr := strictjson.Marshal(request{1, bus.OpAnswer, body})
+		if err != nil || werr != nil || string(got) != string(want) {
+			t.Errorf("request: %s, %v; want %s, %v", got, err, want, werr)
+		}
+		got, err = bus.EncodeReply(bus.OpAnswer, body, 1<<20)
+		want, werr = strictjson.Marshal(reply{1, body})
+		if err != nil || werr != nil || string(got) != string(want) {
+			t.Errorf("reply: %s, %v; want %s, %v", got, err, want, werr)
+		}
+	}
+	for _, bad := range []any{message.RawJSON(`{"a":1,"a":2}`), message.RawJSON(`{}}{`), "\xff"} {
+		if b, err := bus.EncodeReply(bus.OpAnswer, bad, 1<<20); err == nil {
+			t.Errorf("%q became %s", bad, b)
+		}
+		if b, err := bus.EncodeRequest(bus.OpAnswer, bad); err == nil {
+			t.Errorf("%q became %s", bad, b)
+		}
 	}
 }

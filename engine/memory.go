@@ -60,7 +60,7 @@ func (m *Memory) Append(ctx context.Context, f *message.Fact, prev uint64) (uint
 	f.Prev = m.link(prev)
 	body, err := strictjson.Marshal(f)
 	if err == nil {
-		err = strictjson.Check(body, readable...) // what could not be read again would end the tree's life
+		err = strictjson.Bounds(body, readable...) // what could not be read again would end the tree's life; Marshal writes nothing else that a reader refuses
 	}
 	if err != nil {
 		return 0, &message.Error{Code: message.CodeInvalid, Op: "append", What: "the fact has no JSON form that can be read back", Hint: "use valid UTF-8, finite numbers and at most 64 levels", Err: err}

@@ -22,7 +22,8 @@ func Check(data []byte, opts ...Option) error {
 }
 
 // Bounds is the part of [Check] that needs no parser: size and nesting. It says
-// nothing about syntax, and is for callers whose own parser is strict.
+// nothing about syntax, and is for callers whose own parser is strict, and for
+// what [Marshal] has written: of that Check refuses nothing else.
 func Bounds(data []byte, opts ...Option) error { return bounds("check", data, limitsOf(opts)) }
 
 // Reader decodes the one value that r holds into v, as [Unmarshal] does. It
