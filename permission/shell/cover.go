@@ -77,6 +77,9 @@ func (p *Pattern) permits(c *Command) (Reason, bool) {
 	if p.exact(c) {
 		return Reason{}, true
 	}
+	if p.kind == wildcard && len(p.tokens) == 0 && strings.Trim(p.text, "* ") != "" && changes(name) {
+		return because(CodeOption, "the rule names no program, and %s changes files", name) // "* --help" on rm x --help
+	}
 	if word := p.joinedInto(c, name); word != "" {
 		return because(CodeOption, "%s makes one text of its arguments for another shell, in which %s is no plain word", name, clip(word))
 	}
@@ -91,6 +94,12 @@ func (p *Pattern) permits(c *Command) (Reason, bool) {
 		return because(CodeOption, "%s", why)
 	}
 	return Reason{}, true
+}
+
+// changes says whether a program is there to change files or processes.
+func changes(name string) bool {
+	p, ok := files[name]
+	return ok && p.read == nil && name != "readlink" && name != "realpath"
 }
 
 // joins are programs that make one text of their arguments and give it to a

@@ -16,6 +16,8 @@ type fileWord struct {
 	kind   fileWordKind
 	expr   *regexp.Regexp
 	folder string // as far as it is written
+	// references: in such a word a colon leads elsewhere, and the pattern has none.
+	references bool
 }
 
 type fileWordKind uint8
@@ -23,7 +25,7 @@ type fileWordKind uint8
 const (
 	oneWord  fileWordKind = iota // exactly one word
 	anyWords                     // "*": any number of words
-	longWord                     // "run*": one word, and whatever follows
+	longWord                     // "run*" at the end: one word, and whatever follows
 	fileName                     // "/tmp/*", "*.log", "https://host/*": files, and options between them
 )
 
@@ -33,20 +35,23 @@ type fileWords []fileWord
 func readFileWords(pattern string) (fileWords, error) {
 	var words fileWords
 	names := false
-	for text := range strings.FieldsSeq(pattern) {
+	all := strings.Fields(pattern)
+	for i, text := range all {
 		star := stars(text)
-		w := fileWord{}
+		w := fileWord{references: takesReferences[all[0]] && !strings.Contains(text, ":")}
 		switch {
 		case strings.Trim(text, "*") == "":
 			w.kind = anyWords
 		case len(star) > 0 && (strings.Contains(text, "/") || star[0] == 0):
 			w.kind, names = fileName, true
 			w.folder = text[:strings.LastIndexByte(text[:star[0]], '/')+1]
-		case len(star) > 0 && star[len(star)-1] == len(text)-1:
+		case len(star) > 0 && i < len(all)-1: // "web*" of ssh web* uptime
+			names = true
+		case len(star) > 0:
 			w.kind = longWord
 		}
 		var err error
-		if w.expr, err = regexp.Compile("^(?s:" + wordExpression(text) + ")$"); err != nil {
+		if w.expr, err = regexp.Compile("^(?s:" + wordExpression(text, i > 0 && takesURLs[all[0]]) + ")$"); err != nil {
 			return nil, err
 		}
 		words = append(words, w)
@@ -74,25 +79,18 @@ func stars(word string) []int {
 // Host names end where one of these characters stands.
 const inHost = `[^/?#@\\%\s]*`
 
+// takesURLs are programs whose words are URLs, with a scheme or without.
+// takesReferences are those to which feature/x:main is main, and a@npm:b is b.
+var takesURLs, takesReferences = set("curl wget http https xh aria2c"), set("git npm pnpm yarn")
+
 // wordExpression is the expression of one word. In the host of a URL a star
 // does not go beyond it, and one at its end stands for a port and a path.
-func wordExpression(word string) string {
-	host := len(word)
-	if i := strings.Index(word, "://"); i >= 0 && i+3 < len(word) && word[i+3:] != "*" {
-		if slash := strings.IndexByte(word[i+3:], '/'); slash >= 0 {
-			host = i + 3 + slash
-		}
-	} else {
-		host = 0
-	}
+func wordExpression(word string, url bool) string {
 	var b strings.Builder
-	for i := 0; i < len(word); i++ {
+	for i, host := 0, hostEnd(word, url); i < len(word); i++ {
 		switch c := word[i]; {
-		case c == '*' && i < host && i == len(word)-1:
-			b.WriteString(`(?::[0-9]{1,5})?(?:[/?#].*)?`)
-			continue
 		case c == '*' && i < host:
-			b.WriteString(inHost)
+			b.WriteString(hostStar(word, i))
 			continue
 		case c == '*':
 			b.WriteString(".*")
@@ -103,6 +101,37 @@ func wordExpression(word string) string {
 		b.WriteString(regexp.QuoteMeta(word[i : i+1]))
 	}
 	return b.String()
+}
+
+// hostEnd is where the host of a URL ends in a pattern; 0 if there is none.
+func hostEnd(word string, url bool) int {
+	begin := 0
+	if i := strings.Index(word, "://"); i >= 0 {
+		begin = i + 3
+	} else if !url || word[0] == '-' {
+		return 0
+	}
+	if begin == len(word) || word[begin:] == "*" {
+		return 0 // any host at all
+	}
+	if slash := strings.IndexByte(word[begin:], '/'); slash >= 0 {
+		return begin + slash
+	}
+	return len(word)
+}
+
+// hostStar is what a star in a host stands for: at its end a port and a path, at
+// its beginning also the scheme.
+func hostStar(word string, i int) string {
+	switch {
+	case i == len(word)-1 && strings.HasSuffix(word[:i], ":"):
+		return `[0-9]{1,5}(?:[/?#].*)?`
+	case i == len(word)-1:
+		return `(?::[0-9]{1,5})?(?:[/?#].*)?`
+	case i == 0:
+		return `(?:https?://)?` + inHost
+	}
+	return inHost
 }
 
 // maxFileWords bounds the words of the pattern times those of the command.
@@ -157,7 +186,7 @@ func (w fileWord) fits(arg Word) bool {
 		return false
 	}
 	arg.Text = strings.TrimPrefix(arg.Text, w.folder)
-	return w.kind != fileName || !leaves(arg)
+	return w.kind != fileName || !leaves(arg) && !(w.references && strings.Contains(arg.Text, ":"))
 }
 
 // leaves says whether a path or URL may lead out of its folder.
