@@ -3,6 +3,7 @@ package permission_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -197,5 +198,12 @@ func TestPathsOfLayers(t *testing.T) {
 	}
 	if files, err := permission.Paths("boss=" + a).Read(t.Context()); err == nil {
 		t.Errorf("an unknown layer: %+v", files)
+	}
+}
+
+func TestUnknownLayerIsNamed(t *testing.T) {
+	_, err := permission.Paths("org=" + filepath.Join(t.TempDir(), "rules.yaml")).Read(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "org is no layer; layers are managed, project, user and run") || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Read = %v", err)
 	}
 }

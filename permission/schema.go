@@ -89,7 +89,7 @@ func plainly(err error) error {
 	for _, v := range violationsOf(bad.Err).Violations {
 		parts = append(parts, "at "+cmp.Or(v.Pointer, "/")+": "+v.Msg)
 	}
-	return errors.New(strings.Join(parts, "; "))
+	return errors.New("it does not fit the metaschema: " + strings.Join(parts, "; "))
 }
 
 // schemaURL is the base of relative references. It is absolute so that the

@@ -133,6 +133,9 @@ func (s *pathSource) names() ([]File, error) {
 	for _, path := range s.paths {
 		layer, path := CutLayer(path)
 		info, err := os.Stat(path)
+		if word, _, ok := strings.Cut(path, "="); ok && err != nil {
+			return nil, fmt.Errorf("read rule files: %w (%s is no layer; layers are managed, project, user and run)", err, quoted(word))
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read rule files: %w", err)
 		}

@@ -12,6 +12,7 @@ func (c *expr) checkLoops() {
 		return
 	}
 	info := c.AST.NativeRep().SourceInfo()
+	meant := c.emptyMeant()
 	c.each(func(e celast.Expr) {
 		macro, ok := info.GetMacroCall(e.ID())
 		if !ok || macro.Kind() != celast.CallKind || macro.AsCall().FunctionName() != operators.All || e.Kind() != celast.ComprehensionKind {
@@ -21,12 +22,37 @@ func (c *expr) checkLoops() {
 		if f, ok := c.field(list); ok && f.MinLength > 0 {
 			return
 		}
-		if c.notEmpty(c.text(list)) {
+		if meant[e.ID()] || c.notEmpty(c.text(list)) {
 			return
 		}
 		c.report(EmptyAll, Error, e, "all() is true for an empty list, so that a call with an empty "+c.text(list)+" is allowed",
-			"add size("+c.text(list)+") > 0 &&")
+			"add size("+c.text(list)+") > 0 &&; where an empty one may be allowed, say so: size("+c.text(list)+") == 0 ||")
 	})
+}
+
+// emptyMeant are the loops beside which stands that the list may be empty:
+// size(x) == 0 || x.all(…).
+func (c *expr) emptyMeant() map[int64]bool {
+	out := map[int64]bool{}
+	c.calls(func(e celast.Expr, name string) {
+		if name != operators.LogicalOr {
+			return
+		}
+		parts := anyOf(e)
+		for _, loop := range parts {
+			if loop.Kind() != celast.ComprehensionKind {
+				continue
+			}
+			list := c.text(loop.AsComprehension().IterRange())
+			for _, part := range parts {
+				switch c.text(part) {
+				case "size(" + list + ") == 0", list + ".size() == 0", list + " == []":
+					out[loop.ID()] = true
+				}
+			}
+		}
+	})
+	return out
 }
 
 // notEmpty reports whether a part of the whole condition says that the list is

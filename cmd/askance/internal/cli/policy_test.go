@@ -90,7 +90,7 @@ func TestPolicyUsage(t *testing.T) {
 		{cli.ExitUsage, "no rule files", "policy lint"},
 		{cli.ExitUsage, `unknown command "lnt"`, "policy lnt"},
 		{cli.ExitUsage, "want two policies", "policy diff rules.yaml"},
-		{cli.ExitUsage, "there is no tool nothing", "policy vars nothing --tools tools.yaml"},
+		{cli.ExitUsage, "there is no tool nothing; the tools file declares ", "policy vars nothing --tools tools.yaml"},
 		{cli.ExitUsage, "there is no test", "policy explain rules.yaml --tools tools.yaml --test none"},
 		{cli.ExitUsage, "name one call", "policy explain rules.yaml --tools tools.yaml"},
 		{cli.ExitUsage, "not a recorded call", "policy explain rules.yaml --tools tools.yaml --call {}"},

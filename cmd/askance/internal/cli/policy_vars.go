@@ -59,7 +59,7 @@ args.?x.orValue(…).`,
 			if len(args) == 1 {
 				i := slices.IndexFunc(opts.Tools, func(t permission.Tool) bool { return t.Name == args[0] })
 				if i < 0 {
-					return usagef("there is no tool %s; name the file that declares it with --tools", args[0])
+					return unknownToolError(args[0], opts.Tools)
 				}
 				v.Tool, v.Typed = args[0], opts.Tools[i].Schema != nil
 				if _, shell := opts.Tools[i].Kind.(permission.ShellKind); !shell {
@@ -160,4 +160,16 @@ func (a *app) varLine(v variable) string {
 		text += "  " + a.out.Dim(term.SafeLine(strings.Join(notes, "; ")))
 	}
 	return text + "\n"
+}
+
+// unknownToolError says which tools there are, if any are declared.
+func unknownToolError(name string, tools []permission.Tool) error {
+	if len(tools) == 0 {
+		return usagef("there is no tool %s; name the file that declares it with --tools", name)
+	}
+	var names []string
+	for _, t := range tools[:min(len(tools), 20)] {
+		names = append(names, t.Name)
+	}
+	return usagef("there is no tool %s; the tools file declares %s", name, strings.Join(names, ", "))
 }
