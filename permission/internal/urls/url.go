@@ -33,6 +33,12 @@ type URL struct {
 // defaultPorts are those of schemes with an authority.
 var defaultPorts = map[string]int{"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21, "ssh": 22, "git": 9418, "nats": 4222}
 
+// hostless are schemes whose URLs lead to no host, whatever stands where others
+// have one: programs open file://example.com/etc/passwd as a file of their own,
+// and run javascript://example.com/%0ax().
+var hostless = map[string]bool{"file": true, "javascript": true, "vbscript": true, "data": true, "blob": true, "about": true,
+	"view-source": true, "jar": true, "filesystem": true, "mailto": true, "cid": true, "urn": true}
+
 // Parse reads an absolute URL with a host. Every error is an *Error.
 func Parse(text string) (URL, error) {
 	if len(text) > MaxLen {
@@ -51,6 +57,9 @@ func Parse(text string) (URL, error) {
 		return URL{}, fault("has no scheme")
 	}
 	u := URL{Scheme: lower(scheme)}
+	if hostless[u.Scheme] {
+		return URL{}, fault("is of the scheme %s, whose URLs lead to no host", u.Scheme)
+	}
 	rest, ok = strings.CutPrefix(rest, "//")
 	if !ok {
 		return URL{}, fault("has no // after its scheme, and so no host")

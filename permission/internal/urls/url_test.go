@@ -52,6 +52,11 @@ func TestParse(t *testing.T) {
 		{"javascript:alert(1)//good.example", ""},
 		{"file:///etc/passwd", ""},
 		{"data:text/html,x", ""},
+		// A host that programs pass over.
+		{"file://good.example/etc/passwd", ""},
+		{"FILE://good.example/etc/passwd", ""},
+		{"javascript://good.example/%0aalert(1)", ""},
+		{"jar://good.example/!/", ""},
 		// Ports.
 		{"http://h:65535", "h 65535 /"}, {"http://h:65536", ""}, {"http://h:0", ""}, {"http://h:-1", ""}, {"http://h:8o", ""}, {"http://h:+80", ""},
 		{"http://h:٨٠/", ""},
