@@ -25,7 +25,11 @@ const (
 	stepRemember  = "approve with its rules"
 	stepReject    = "reject"
 	stepEdit      = "edit"
+	stepHandOver  = "hand over"
 	stepEnd       = "end" // report the result, or start and bring it
+	stepStart     = "start"
+	stepRevoke    = "revoke"
+	stepSettle    = "settle"
 	stepInterrupt = "interrupt"
 	stepTouch     = "touch"
 	stepLag       = "lag"
@@ -37,7 +41,8 @@ const (
 )
 
 var steps = []string{
-	stepPropose, stepPropose, stepPropose, stepApprove, stepApprove, stepRemember, stepReject, stepEdit, stepEnd, stepEnd, stepEnd, stepInterrupt,
+	stepPropose, stepPropose, stepPropose, stepApprove, stepApprove, stepRemember, stepReject, stepEdit, stepHandOver, stepEnd, stepEnd, stepEnd, stepInterrupt,
+	stepStart, stepStart, stepRevoke, stepRevoke, stepSettle,
 	stepTouch, stepTouch, stepLag, stepLag, stepHold, stepHold, stepMute, stepMute, stepBlind, stepKill, stepPass, stepPass, stepPass,
 }
 
@@ -97,6 +102,8 @@ type story struct {
 	answered    []message.Key
 	interrupted []message.ReplyID
 	ended       []message.Key
+	revoked     []message.Key
+	started     map[message.Key]string // the claim
 }
 
 // TestStoriesOfSeveralEngines lets several engines, on wires that are slow, deaf
@@ -108,7 +115,7 @@ func TestStoriesOfSeveralEngines(t *testing.T) {
 		plot := rapid.SliceOfN(rapid.Custom(drawStep), 5, 40).Draw(rt, "plot")
 		var problems []string
 		synctest.Test(t, func(t *testing.T) {
-			s := &story{wired: &wired{T: t, journal: engine.NewMemory()}}
+			s := &story{wired: &wired{T: t, journal: engine.NewMemory()}, started: map[message.Key]string{}}
 			for range 3 {
 				s.start()
 			}
@@ -157,8 +164,24 @@ func (s *story) take(p step) {
 	switch key := callAt(p.about*2 + p.units%2); p.what {
 	case stepPropose:
 		s.proposeBatch(p.engine, p.about%len(batches))
-	case stepApprove, stepRemember, stepReject, stepEdit:
+	case stepApprove, stepRemember, stepReject, stepEdit, stepHandOver:
 		s.answer(p, key)
+	case stepStart:
+		claim := fmt.Sprint("start", p.engine)
+		s.ask(func(ctx context.Context) error {
+			_, err := s.as(p.engine, message.RoleWorker, "w").Start(ctx, message.StartRequest{Key: key, Attempt: 1, Claim: claim})
+			return err
+		}, func() { s.started[key] = claim })
+	case stepRevoke:
+		s.ask(func(ctx context.Context) error {
+			_, err := s.as(p.engine, message.RoleOperator, "olga").Revoke(ctx, message.RevokeRequest{Key: key})
+			return err
+		}, func() { s.revoked = append(s.revoked, key) })
+	case stepSettle:
+		s.ask(func(ctx context.Context) error {
+			_, err := s.as(p.engine, message.RoleOperator, "olga").Settle(ctx, message.SettleRequest{Key: key, Attempt: 1, Outcome: message.OutcomeDidNot})
+			return err
+		}, func() { s.ended = append(s.ended, key) })
 	case stepEnd:
 		s.end(p.engine, key)
 	case stepInterrupt:
@@ -234,6 +257,8 @@ func (s *story) answer(p step, key message.Key) {
 	case stepEdit:
 		input := fmt.Sprintf(`{"n":%d}`, p.units)
 		a.Input = &input
+	case stepHandOver:
+		a.Kind, a.To = message.AnswerHandOver, "cy"
 	}
 	name := []string{"ann", "bob"}[p.about%2]
 	s.ask(func(ctx context.Context) error {
@@ -272,6 +297,16 @@ func (s *story) problems() []string {
 	for _, key := range s.ended {
 		if c := h.last[key]; c == nil || c.Open() {
 			out = append(out, "the end of "+string(key.Call)+" was acknowledged and it is open")
+		}
+	}
+	for _, key := range s.revoked {
+		if c := h.last[key]; c == nil || c.Cause != "revoke" || c.Started() {
+			out = append(out, "the revocation of "+string(key.Call)+" was acknowledged and it began, or is open")
+		}
+	}
+	for key, claim := range s.started {
+		if h.when(key, func(c *message.Call) bool { return c.Attempt.Claim == claim }) == 0 {
+			out = append(out, "the start of "+string(key.Call)+" was acknowledged to a worker that does not own it")
 		}
 	}
 	for key, c := range h.last {
