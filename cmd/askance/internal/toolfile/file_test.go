@@ -95,7 +95,7 @@ func TestFaultsSayWhereAndHow(t *testing.T) {
 		{"another format's schema", head + "    inputSchema: {}", `t.yaml:4:5: unknown field "inputSchema" (did you mean input_schema?)`},
 		{"annotations", head + "    annotations: {}", "did you mean read_only, destructive"},
 		{"unknown key", head + "    colour: red", "t.yaml:4:5: unknown field \"colour\" (the keys of a tool are name, description"},
-		{"rule file", "version: 1\nname: x\nrules: []", "t.yaml:2:1: unknown field \"name\" (this looks like a rule file"},
+		{"rule file", "version: 1\nrules: []", "t.yaml:2:1: unknown field \"rules\" (this looks like a rule file"},
 		{"truth", head + "    read_only: yes", "t.yaml:4:16: read_only: must be true or false"},
 		{"list", head + "    command: uptime -p", "t.yaml:4:14: command: is text, want a list"},
 		{"tab", "version: 1\ntools:\n\t- name: a", "t.yaml:3:1: found character '\t' that cannot start any token (indent with blanks"},
