@@ -44,7 +44,7 @@ func (c Codec) block(raw []byte) (Block, error) {
 }
 
 func unknownBlock(t BlockType, members []strictjson.Member, raw []byte) *UnknownBlock {
-	return &UnknownBlock{Kind: t, ID: textMember(members, "id"), Raw: bytes.Clone(raw)}
+	return &UnknownBlock{Kind: t, ID: strictjson.TextMember(members, "id"), Raw: bytes.Clone(raw)}
 }
 
 // content decodes a string or a list of blocks.
@@ -140,17 +140,6 @@ func typeMember(members []strictjson.Member) (string, error) {
 		}
 	}
 	return "", strictjson.Wrong(strictjson.ErrMissingMember, "%q", discriminator)
-}
-
-// textMember returns a member that is a string, or "".
-func textMember(members []strictjson.Member, name string) string {
-	for _, m := range members {
-		if m.Name == name {
-			s, _ := strictjson.Text(m.Value)
-			return s
-		}
-	}
-	return ""
 }
 
 // typeName is the discriminator of a struct of this package.

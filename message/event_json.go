@@ -91,9 +91,9 @@ func (c Codec) event(raw []byte) (Event, error) {
 // unknownEvent reads the header as far as it looks like one.
 func unknownEvent(t EventType, members []strictjson.Member, raw []byte) *UnknownEvent {
 	e := &UnknownEvent{Kind: t, Raw: bytes.Clone(raw)}
-	e.ID = textMember(members, "id")
-	e.CreatedAt = textMember(members, "created_at")
-	e.Reply = ReplyID(textMember(members, "reply_id"))
+	e.ID = strictjson.TextMember(members, "id")
+	e.CreatedAt = strictjson.TextMember(members, "created_at")
+	e.Reply = ReplyID(strictjson.TextMember(members, "reply_id"))
 	for _, m := range members {
 		if m.Name == "metadata" {
 			e.Metadata, _ = strictjson.Object(m.Value, strictjson.MaxBytes(len(m.Value)), strictjson.KeepBigIntegers())

@@ -87,17 +87,18 @@ func (c Codec) newID() string {
 func checked[T any](c Codec, op string, data []byte, decode func([]byte) (T, error)) (T, error) {
 	var none T
 	if err := strictjson.Check(data, strictjson.MaxBytes(c.MaxBytes)); err != nil {
-		return none, border(op, err)
+		return none, DecodeError(op, err)
 	}
 	v, err := decode(data)
 	if err != nil {
-		return none, border(op, err)
+		return none, DecodeError(op, err)
 	}
 	return v, nil
 }
 
-// border gives an error the type that leaves this package.
-func border(op string, err error) error {
+// DecodeError gives what a codec found wrong the type that leaves its package:
+// too_large for what is over a limit, invalid for everything else.
+func DecodeError(op string, err error) *Error {
 	if errors.Is(err, strictjson.ErrTooLarge) {
 		return Errorf(CodeTooLarge, op, "%w", err)
 	}

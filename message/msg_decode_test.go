@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/internal/codectest"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/google/go-cmp/cmp"
 )
@@ -365,7 +366,7 @@ func TestUnmarshalJSONOfEachType(t *testing.T) {
 		if out, err := v.MarshalJSON(); err != nil {
 			t.Errorf("%T: %v", v, err)
 		} else {
-			sameJSON(t, out, r.Output)
+			codectest.SameJSON(t, out, r.Output)
 		}
 		if err := json.Unmarshal([]byte(`{"type":"other"}`), v); err == nil {
 			t.Errorf("%T decodes another type", v)

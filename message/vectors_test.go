@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/internal/codectest"
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/google/go-cmp/cmp"
 )
 
 // The vectors were recorded from AgentScope itself; testdata/agentscope/README.md
@@ -76,7 +76,7 @@ func TestSerializationVectors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sameJSON(t, got, r.Output)
+			codectest.SameJSON(t, got, r.Output)
 		})
 	})
 }
@@ -127,7 +127,7 @@ func factoryRow(c Codec, kind string, input []byte) (*Msg, error) {
 	var content Content
 	var opts []MsgOption
 	for _, m := range members {
-		text := textMember(members, m.Name)
+		text := strictjson.TextMember(members, m.Name)
 		null := strictjson.KindOf(m.Value) == "null"
 		switch {
 		case m.Name == "name":
@@ -222,23 +222,7 @@ func TestEventVectors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sameJSON(t, got, r.Msg)
+			codectest.SameJSON(t, got, r.Msg)
 		})
 	})
-}
-
-// sameJSON compares as values: the order of members and the form of numbers do
-// not count.
-func sameJSON(t *testing.T, got, want []byte) {
-	t.Helper()
-	var g, w any
-	if err := json.Unmarshal(got, &g); err != nil {
-		t.Fatalf("%v in %s", err, got)
-	}
-	if err := json.Unmarshal(want, &w); err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(w, g); d != "" {
-		t.Errorf("(-want +got)\n%s", d)
-	}
 }

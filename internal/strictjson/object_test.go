@@ -35,3 +35,15 @@ func FuzzQuickObject(f *testing.F) {
 		}
 	})
 }
+
+func TestTextMember(t *testing.T) {
+	members, err := Members([]byte(`{"a":"x\u0041","n":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"a": "xA", "n": "", "none": ""} {
+		if got := TextMember(members, name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}

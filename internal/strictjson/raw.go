@@ -68,6 +68,18 @@ func KindOf(value []byte) string {
 	}
 }
 
+// TextMember is the text of a member; "" if there is none of that name, or if it
+// is no text.
+func TextMember(members []Member, name string) string {
+	for _, m := range members {
+		if m.Name == name {
+			s, _ := Text(m.Value)
+			return s
+		}
+	}
+	return ""
+}
+
 // Text decodes a JSON string.
 func Text(value []byte) (string, error) {
 	if k := KindOf(value); k != "string" {

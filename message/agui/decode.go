@@ -1,7 +1,6 @@
 package agui
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -108,7 +107,7 @@ func (d *Decoder) read(op string, data []byte, decode func(*deviations) error) e
 		err = decode(log)
 	}
 	if err != nil {
-		return border(op, err)
+		return message.DecodeError(op, err)
 	}
 	if d.OnDeviation != nil {
 		for _, dev := range log.list {
@@ -166,12 +165,4 @@ func (d *Decoder) newID() string {
 		return d.NewID()
 	}
 	return uuid.NewString()
-}
-
-// border gives an error the type that leaves this package.
-func border(op string, err error) error {
-	if errors.Is(err, strictjson.ErrTooLarge) {
-		return message.Errorf(message.CodeTooLarge, op, "%w", err)
-	}
-	return message.Errorf(message.CodeInvalid, op, "%w", err)
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
 )
 
 // shapes are reused, so that writing an event allocates nothing but the bytes.
@@ -16,7 +17,7 @@ var shapes = sync.Pool{New: func() any { return new(shape) }}
 // it was.
 func AppendJSON(dst []byte, e Event) ([]byte, error) {
 	if u, ok := e.(*Unknown); ok {
-		return dst, border("encode AG-UI event", strictjson.Wrong(strictjson.ErrType, "an event of unknown type %.60q cannot be sent", u.Kind))
+		return dst, message.DecodeError("encode AG-UI event", strictjson.Wrong(strictjson.ErrType, "an event of unknown type %.60q cannot be sent", u.Kind))
 	}
 	kind := e.Type()
 	return appendWith(dst, "encode AG-UI event", func(s *shape) {
@@ -46,7 +47,7 @@ func appendWith(dst []byte, op string, fields func(*shape)) ([]byte, error) {
 	*s = shape{}
 	shapes.Put(s)
 	if err != nil {
-		return dst, border(op, err)
+		return dst, message.DecodeError(op, err)
 	}
 	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/internal/codectest"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -39,7 +40,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		if _, ok := e.(*Unknown); ok {
 			return
 		}
-		stays(t, e, DecodeEvent)
+		codectest.Stable(t, e, MaxFrameBytes, DecodeEvent)
 	})
 }
 
@@ -55,7 +56,7 @@ func FuzzDecodeRunInput(f *testing.F) {
 			return
 		}
 		d := Decoder{Strict: true}
-		stays(t, in, d.RunInput)
+		codectest.Stable(t, in, MaxFrameBytes, d.RunInput)
 	})
 }
 
@@ -117,27 +118,8 @@ func FuzzImporter(f *testing.F) {
 				return
 			}
 			for _, e := range events {
-				stays(t, e, codec.DecodeEvent)
+				codectest.Stable(t, e, MaxFrameBytes, codec.DecodeEvent)
 			}
 		}
 	})
-}
-
-func stays[T interface{ MarshalJSON() ([]byte, error) }](t *testing.T, v T, decode func([]byte) (T, error)) {
-	t.Helper()
-	once, err := v.MarshalJSON()
-	if err != nil {
-		t.Fatalf("what was read cannot be written: %v", err)
-	}
-	if len(once) > MaxFrameBytes {
-		return
-	}
-	again, err := decode(once)
-	if err != nil {
-		t.Fatalf("what was written cannot be read: %v\n%s", err, once)
-	}
-	twice, err := again.MarshalJSON()
-	if err != nil || !bytes.Equal(once, twice) {
-		t.Fatalf("not stable: %v\n%s\n%s", err, once, twice)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/askance-dev/askance/internal/codectest"
 	"pgregory.net/rapid"
 )
 
@@ -41,7 +42,7 @@ func TestHistoryAgreesWithTheClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sameJSON(t, got, []byte(`{"type":"MESSAGES_SNAPSHOT","messages":`+string(row.Messages)+`}`))
+		codectest.SameJSON(t, got, []byte(`{"type":"MESSAGES_SNAPSHOT","messages":`+string(row.Messages)+`}`))
 	}
 	if n == 0 {
 		t.Error("no rows")

@@ -9,11 +9,11 @@ import (
 // readBinary reads the retired binary part as the media part that took its
 // place. One that has neither data nor url is of no known kind.
 func (p *Part) readBinary(s *shape) bool {
-	if textOf(s.members, "type") != string(partBinary) {
+	if strictjson.TextMember(s.members, "type") != string(partBinary) {
 		return false
 	}
-	mime, name := textOf(s.members, "mimeType"), textOf(s.members, "filename")
-	data, url := textOf(s.members, "data"), textOf(s.members, "url")
+	mime, name := strictjson.TextMember(s.members, "mimeType"), strictjson.TextMember(s.members, "filename")
+	data, url := strictjson.TextMember(s.members, "data"), strictjson.TextMember(s.members, "url")
 	if mime == "" || data == "" && url == "" {
 		return false
 	}
@@ -53,17 +53,6 @@ func repeated(p Part, parts []Part) bool {
 		}
 	}
 	return false
-}
-
-// textOf returns a member that is a string, or "".
-func textOf(members []strictjson.Member, name string) string {
-	for _, m := range members {
-		if m.Name == name {
-			t, _ := strictjson.Text(m.Value)
-			return t
-		}
-	}
-	return ""
 }
 
 // retired translates the THINKING events of the time before 1.0. They had no

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/internal/codectest"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -168,7 +169,7 @@ func TestResumptionEvent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sameJSON(t, got, []byte(tt.want))
+			codectest.SameJSON(t, got, []byte(tt.want))
 		})
 	}
 	if e, err := (&Resumption{}).Event(h); e != nil || err != nil {
@@ -232,7 +233,7 @@ func TestToolResults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sameJSON(t, raw, []byte(want[i]))
+		codectest.SameJSON(t, raw, []byte(want[i]))
 	}
 }
 
@@ -249,7 +250,7 @@ func TestUserMsg(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameJSON(t, raw, []byte(`{"name":"bob","role":"user","id":"m","metadata":{},"created_at":"2026-03-01T09:00:00","usage":null,"finished_at":"2026-03-01T09:00:00","finished_reason":null,"structured_output":null,"error":null,"content":[
+	codectest.SameJSON(t, raw, []byte(`{"name":"bob","role":"user","id":"m","metadata":{},"created_at":"2026-03-01T09:00:00","usage":null,"finished_at":"2026-03-01T09:00:00","finished_reason":null,"structured_output":null,"error":null,"content":[
 		{"type":"text","text":"look","id":"new","created_at":"2026-03-01T09:00:00","finished_at":null},
 		{"type":"data","id":"p","source":{"type":"base64","data":"AA==","media_type":"image/png"},"name":null,"created_at":"2026-03-01T09:00:00","finished_at":null}]}`))
 	named := Message{ID: "m", Role: RoleUser, Name: new("ann"), Content: Text("hi")}

@@ -112,7 +112,7 @@ func (r *Reader) next() ([]byte, error) {
 		r.frame = append(r.frame, line...)
 		switch {
 		case len(r.frame) > MaxFrameBytes:
-			return nil, border("read AG-UI stream", &strictjson.Error{Op: "read", Offset: MaxFrameBytes, Err: strictjson.ErrTooLarge})
+			return nil, message.DecodeError("read AG-UI stream", &strictjson.Error{Op: "read", Offset: MaxFrameBytes, Err: strictjson.ErrTooLarge})
 		case bytes.HasSuffix(r.frame, []byte("\n\n")), errors.Is(err, io.EOF) && len(r.frame) > 0:
 			return dataOf(r.frame), nil
 		case string(r.frame) == "\n":

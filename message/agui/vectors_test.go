@@ -7,9 +7,9 @@ import (
 	"os"
 	"testing"
 
+	"github.com/askance-dev/askance/internal/codectest"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
-	"github.com/google/go-cmp/cmp"
 )
 
 // vector is one row of testdata/ag-ui/events.jsonl, whose verdicts were recorded
@@ -105,25 +105,10 @@ func TestVectorsClient(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sameJSON(t, got, want)
+			codectest.SameJSON(t, got, want)
 			if len(deviations) != v.Client.Warnings {
 				t.Errorf("%d deviations, the client warns %d times: %v", len(deviations), v.Client.Warnings, deviations)
 			}
 		})
-	}
-}
-
-// sameJSON compares as values.
-func sameJSON(t *testing.T, got, want []byte) {
-	t.Helper()
-	var g, w any
-	if err := json.Unmarshal(got, &g); err != nil {
-		t.Fatalf("%v in %s", err, got)
-	}
-	if err := json.Unmarshal(want, &w); err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(w, g); d != "" {
-		t.Errorf("(-want +got)\n%s", d)
 	}
 }

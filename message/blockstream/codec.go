@@ -69,15 +69,7 @@ func decode[T any](data []byte, op string, limit int, read func([]byte) (T, erro
 			return v, nil
 		}
 	}
-	return none, border(op, err)
-}
-
-// border gives an error the type that leaves this package.
-func border(op string, err error) error {
-	if errors.Is(err, strictjson.ErrTooLarge) {
-		return message.Errorf(message.CodeTooLarge, op, "%w", err)
-	}
-	return message.Errorf(message.CodeInvalid, op, "%w", err)
+	return none, message.DecodeError(op, err)
 }
 
 func command(raw []byte) (Command, error) {

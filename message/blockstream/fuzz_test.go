@@ -1,30 +1,12 @@
 package blockstream_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"testing"
 
+	"github.com/askance-dev/askance/internal/codectest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
 )
-
-// stable checks that writing, reading and writing again gives the same bytes.
-func stable[T json.Marshaler](t *testing.T, v T, decode func([]byte) (T, error)) {
-	t.Helper()
-	once, err := v.MarshalJSON()
-	if err != nil {
-		t.Fatalf("what was read cannot be written: %v", err)
-	}
-	again, err := decode(once)
-	if err != nil {
-		t.Fatalf("what was written cannot be read: %v\n%s", err, once)
-	}
-	twice, err := again.MarshalJSON()
-	if err != nil || !bytes.Equal(once, twice) {
-		t.Fatalf("not stable: %v\n%s\n%s", err, once, twice)
-	}
-}
 
 // roomy reads back what grew while it was written.
 var roomy = blockstream.Codec{MaxBytes: 16 << 20}
@@ -39,7 +21,7 @@ func FuzzDecodeFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		v, err := blockstream.DecodeFrame(data)
 		if err == nil {
-			stable(t, v, roomy.DecodeFrame)
+			codectest.Stable(t, v, 0, roomy.DecodeFrame)
 		}
 	})
 }
@@ -60,7 +42,7 @@ func FuzzDecodeCommand(f *testing.F) {
 		if err != nil {
 			return
 		}
-		stable(t, v, roomy.DecodeCommand)
+		codectest.Stable(t, v, 0, roomy.DecodeCommand)
 		a, ok := v.(*blockstream.Approval)
 		if !ok {
 			return

@@ -1,0 +1,46 @@
+package codectest
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Stable checks that writing, reading and writing again gives the same bytes.
+// What is written in more than most bytes is not read (0: any number).
+func Stable[T json.Marshaler](t testing.TB, v T, most int, decode func([]byte) (T, error)) {
+	t.Helper()
+	once, err := v.MarshalJSON()
+	if err != nil {
+		t.Fatalf("what was read cannot be written: %v", err)
+	}
+	if most > 0 && len(once) > most {
+		return
+	}
+	again, err := decode(once)
+	if err != nil {
+		t.Fatalf("what was written cannot be read: %v\n%s", err, once)
+	}
+	twice, err := again.MarshalJSON()
+	if err != nil || !bytes.Equal(once, twice) {
+		t.Fatalf("not stable: %v\n%s\n%s", err, once, twice)
+	}
+}
+
+// SameJSON compares as values: the order of members and the form of numbers do
+// not count.
+func SameJSON(t testing.TB, got, want []byte) {
+	t.Helper()
+	var g, w any
+	if err := json.Unmarshal(got, &g); err != nil { //nolint:forbidigo // a test compares as any reader would
+		t.Fatalf("%v in %s", err, got)
+	}
+	if err := json.Unmarshal(want, &w); err != nil { //nolint:forbidigo // a test compares as any reader would
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(w, g); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+}
