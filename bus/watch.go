@@ -20,6 +20,15 @@ const (
 	goneAfter      = 30 * time.Second // a stream missing for so long is gone, not moving
 )
 
+// WatchNew delivers to sink what is written from now on; see Watch.
+func (j *Journal) WatchNew(ctx context.Context, sink message.Sink) error {
+	head, err := j.Head(ctx)
+	if err != nil {
+		return err
+	}
+	return j.Watch(ctx, head, sink)
+}
+
 // Watch implements engine.Journal. It reads through a consumer that the server
 // keeps in memory only; whenever anything is wrong with it (a reconnect, a
 // restarted server, a lost message) it is made anew behind the last record

@@ -25,18 +25,17 @@ type Space struct {
 	journal  *bus.Journal
 	tools    []engine.Tool
 	released chan struct{}
+	progress gateway.Listeners
 	release  sync.Once
 
-	mu       sync.Mutex // guards what follows
-	engine   *engine.Engine
-	service  *bus.Service
-	progress map[int]func(message.ProgressRequest)
-	next     int
+	mu      sync.Mutex // guards what follows
+	engine  *engine.Engine
+	service *bus.Service
 }
 
 func (w *World) space(id message.SpaceID) *Space {
 	w.t.Helper()
-	s := &Space{ID: id, w: w, tools: tools(w.t), released: make(chan struct{}), progress: map[int]func(message.ProgressRequest){}}
+	s := &Space{ID: id, w: w, tools: tools(w.t), released: make(chan struct{})}
 	s.nc = w.conn(bus.EngineName)
 	var err error
 	if s.journal, err = bus.OpenJournal(w.t.Context(), s.nc, id, w.keys, bus.JournalOptions{Durability: bus.DurabilityCached}); err != nil {
@@ -105,7 +104,7 @@ func (s *Space) Release() { s.release.Do(func() { close(s.released) }) }
 
 // Gateway is the space as a gateway takes it. It stays good across Restart.
 func (s *Space) Gateway() *gateway.Space {
-	return &gateway.Space{ID: s.ID, As: s.As, Watch: s.watch, Progress: s.onProgress, Tools: s.tools}
+	return &gateway.Space{ID: s.ID, As: s.As, Watch: s.journal.WatchNew, Progress: s.progress.Add, Tools: s.tools}
 }
 
 // Journal is the space's journal.
@@ -128,27 +127,6 @@ func (s *Space) As(by message.Principal) engine.Client {
 	return s.engine.As(by)
 }
 
-func (s *Space) watch(ctx context.Context, sink message.Sink) error {
-	head, err := s.journal.Head(ctx)
-	if err != nil {
-		return err
-	}
-	return s.journal.Watch(ctx, head, sink)
-}
-
-func (s *Space) onProgress(f func(message.ProgressRequest)) (stop func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id := s.next
-	s.next++
-	s.progress[id] = f
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.progress, id)
-	}
-}
-
 // tee lets the gateway hear of progress.
 type tee struct {
 	engine.Signals
@@ -157,11 +135,7 @@ type tee struct {
 
 // Progress implements engine.Signals.
 func (t tee) Progress(c *message.Call, p message.ProgressRequest) {
-	t.s.mu.Lock()
-	for _, f := range t.s.progress {
-		f(p)
-	}
-	t.s.mu.Unlock()
+	t.s.progress.Tell(p)
 	t.Signals.Progress(c, p)
 }
 

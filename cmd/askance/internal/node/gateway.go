@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
@@ -17,23 +16,14 @@ func (n *Node) Gateway() *gateway.Space {
 	s := &gateway.Space{
 		ID:       n.cfg.Space,
 		As:       func(p message.Principal) engine.Client { return n.engine.As(p) },
-		Watch:    n.watchFromNow,
-		Progress: n.heard.add,
+		Watch:    n.journal.WatchNew,
+		Progress: n.heard.Add,
 		Explain:  n.explain,
 	}
 	for _, t := range n.cfg.Tools {
 		s.Tools = append(s.Tools, t.Tool)
 	}
 	return s
-}
-
-// watchFromNow delivers what is written from now on.
-func (n *Node) watchFromNow(ctx context.Context, sink message.Sink) error {
-	head, err := n.journal.Head(ctx)
-	if err != nil {
-		return err
-	}
-	return n.journal.Watch(ctx, head, sink)
 }
 
 // Outbox opens the outbox of the space.
@@ -60,35 +50,4 @@ func (n *Node) explain(ctx context.Context, c *message.Call) (message.RawJSON, e
 		return nil, fmt.Errorf("explain: %w", err)
 	}
 	return b, nil
-}
-
-// listeners hear the progress of running calls.
-type listeners struct {
-	mu   sync.Mutex // guards what follows
-	next int
-	all  map[int]func(message.ProgressRequest)
-}
-
-func (l *listeners) add(f func(message.ProgressRequest)) (stop func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all == nil {
-		l.all = map[int]func(message.ProgressRequest){}
-	}
-	id := l.next
-	l.next++
-	l.all[id] = f
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.all, id)
-	}
-}
-
-func (l *listeners) tell(p message.ProgressRequest) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, f := range l.all {
-		f(p)
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -98,7 +99,7 @@ type Node struct {
 	policy  policy
 	people  *directory.Live // nil: nobody is in any group
 	engine  *engine.Engine
-	heard   listeners // of progress
+	heard   gateway.Listeners // of progress
 
 	wg   sync.WaitGroup
 	once sync.Once

@@ -24,7 +24,7 @@ func (t tee) Progress(c *message.Call, p message.ProgressRequest) {
 	if t.n.cfg.Progress != nil {
 		t.n.cfg.Progress(c, p)
 	}
-	t.n.heard.tell(p)
+	t.n.heard.Tell(p)
 	t.Signals.Progress(c, p)
 }
 

@@ -1,0 +1,25 @@
+package gateway_test
+
+import (
+	"testing"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/message"
+)
+
+func TestListeners(t *testing.T) {
+	var l gateway.Listeners
+	l.Tell(message.ProgressRequest{Text: "nobody listens"})
+	var first, second []string
+	stopFirst := l.Add(func(p message.ProgressRequest) { first = append(first, p.Text) })
+	stopSecond := l.Add(func(p message.ProgressRequest) { second = append(second, p.Text) })
+	l.Tell(message.ProgressRequest{Text: "a"})
+	stopFirst()
+	stopFirst()
+	l.Tell(message.ProgressRequest{Text: "b"})
+	stopSecond()
+	l.Tell(message.ProgressRequest{Text: "c"})
+	if len(first) != 1 || len(second) != 2 || second[1] != "b" {
+		t.Errorf("heard %q and %q", first, second)
+	}
+}
