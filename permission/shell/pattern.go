@@ -161,6 +161,10 @@ func dropStars(text string) []string {
 	return words
 }
 
+// NamesFiles reports whether the pattern is a wildcard whose stars, in an allow
+// rule, stand for files, hosts or single words, not for any text.
+func (p *Pattern) NamesFiles() bool { return len(p.files) > 0 }
+
 // begins says whether the pattern is a number of words and anything after them.
 func (p *Pattern) begins() bool {
 	return p.kind != wildcard || strings.HasSuffix(p.text, " *") && strings.Count(p.text, "*") == 1
