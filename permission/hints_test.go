@@ -89,6 +89,7 @@ func TestHints(t *testing.T) {
 		{"half in quotes", head + "    when: 'x' in caller.roles\n", "a text that begins with a quote"},
 		{"indent", strings.Replace(head, "    behavior", "   behavior", 1), "begin in the same column"},
 		{"no colon", strings.Replace(head, "behavior: ask", "behavior ask", 1), "a key has a colon"},
+		{"open quote", head + "    message: \"'Refund?'\n", "never closed"},
 		{"two documents", head + "---\n" + head, "use one file for each"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -169,6 +169,8 @@ func syntaxHint(msg, line string) string {
 	switch {
 	case strings.Contains(line, "\t"):
 		return "indent with blanks, and write one behind a colon: YAML does not take tabs there"
+	case strings.HasPrefix(msg, "could not find end character"):
+		return "a quote is opened and never closed"
 	case strings.HasPrefix(value, "*"):
 		return `put it in quotes: "*"`
 	case strings.Contains(value, ": "):
