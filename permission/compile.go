@@ -108,6 +108,9 @@ func (c *compiler) newTool(name string, t *Tool) *toolRules {
 
 // addRule checks one rule and compiles it for each of its tools.
 func (c *compiler) addRule(given *Rule) {
+	if c.opts.StrictAgentScope && given.neverNamed() {
+		return
+	}
 	r := *given // the bundle keeps its own copy
 	r.Tools = slices.Clone(r.Tools)
 	r.Approvers.Users = slices.Clone(r.Approvers.Users)

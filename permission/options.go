@@ -12,8 +12,9 @@ type Options struct {
 	Matchers map[string]Matcher
 	// StrictAgentScope treats rule_content of a tool without a matcher, or whose
 	// matcher knows none (ErrNoContent), as AgentScope does: the rule never
-	// matches, a deny rule included. Without it such a rule is a load error. It
-	// also takes the steps in AgentScope's order, in which an ask rule stands in
+	// matches, a deny rule included. Without it such a rule is a load error. In
+	// rules of FromRules and FromContext no tool name is a pattern then. It also
+	// takes the steps in AgentScope's order, in which an ask rule stands in
 	// for the denials of tools and modes, if it is about the call there, too
 	// (WidePattern); without it that order is for kinds that say so
 	// (UpstreamKind).

@@ -163,7 +163,7 @@ func (p *bashCall) provenInside(program string, w shell.Word) bool {
 		return false // it can stand for a file whose name is an option
 	}
 	for _, name := range slices.Concat(dangerousFiles, dangerousFolders) {
-		if matchName(strings.ToLower(last), name) {
+		if strings.HasPrefix(last, ".") && matchName(strings.ToLower(last), name) { // only a dot stands for that dot
 			return false
 		}
 	}
@@ -216,6 +216,13 @@ var (
 	sedOption = regexp.MustCompile(`^(-[nE]+i?|-i|-ie|--in-place(=\.[a-z]+)?|-i\.[a-z]+)$`)
 )
 
-var tameScripts = regexp.MustCompile(`^([0-9]+(,[0-9]+)?p|s/[^/\\\n]*/[^/\\\n]*/[gpI0-9]*|s\|[^|\\\n]*\|[^|\\\n]*\|[gpI0-9]*|s#[^#\\\n]*#[^#\\\n]*#[gpI0-9]*)$`)
+// tameScripts print, or replace with signs that a backslash cannot give another
+// meaning than one in the text.
+var tameScripts = regexp.MustCompile(`^([0-9]+(,[0-9]+)?p|` + substitution("/") + `|` + substitution(`\|`) + `|` + substitution("#") + `)$`)
+
+func substitution(sign string) string {
+	part := `([^` + sign + `\\\n]|\\[][.*^$(){}+?sSwWbBnt0-9\\-])*`
+	return `s` + sign + part + sign + part + sign + `[gpI0-9]*`
+}
 
 func tameScript(s string) bool { return tameScripts.MatchString(s) }

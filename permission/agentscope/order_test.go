@@ -132,3 +132,27 @@ func TestContentThatMeansNothing(t *testing.T) {
 		}
 	}
 }
+
+// AgentScope has no patterns for the names of tools: there a rule about * is
+// about no tool, and so it is where AgentScope's order is wanted.
+func TestToolNamesAreNoPatternsUpstream(t *testing.T) {
+	for _, name := range []string{"*", "mcp__srv__*", "srv/*", ""} {
+		rules := permission.FromRules([]message.PermissionRule{{ToolName: name, Behavior: "deny", Source: "test"}})
+		b, err := permission.Compile(rules, permission.Options{Tools: []permission.Tool{{Name: "t", Server: "srv"}}, StrictAgentScope: true})
+		if err != nil {
+			t.Fatalf("%q: %v", name, err)
+		}
+		req := permission.Request{Tool: "t", Input: []byte(`{}`), Mode: permission.ModeDefault, Cwd: "/w"}
+		if d := b.Decide(context.Background(), req); d.Step != permission.StepFallbackAsk {
+			t.Errorf("%q: %s by %s", name, d.Behavior, d.Step)
+		}
+	}
+	rules := permission.FromRules([]message.PermissionRule{{ToolName: "*", Behavior: "deny", Source: "test"}})
+	b, err := permission.Compile(rules, permission.Options{Tools: []permission.Tool{{Name: "t"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := b.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(`{}`), Mode: permission.ModeBypass, Cwd: "/w"}); d.Behavior != "deny" {
+		t.Errorf("without AgentScope's order: %s by %s", d.Behavior, d.Step)
+	}
+}

@@ -31,8 +31,8 @@ var texts = map[string]program{
 	"sha512sum": {}, "cksum": {}, "sum": {}, "seq": {}, "sleep": {},
 	"expr": {}, "basename": {}, "dirname": {}, "column": {},
 	"whoami": {}, "id": {}, "uname": {}, "uptime": {}, "nproc": {},
-	"ps": {}, "df": {}, "du": {}, "free": {}, "which": {read: always},
-	"whereis": {read: always}, "type": {read: always}, "groups": {}, "tty": {},
+	"ps": {}, "df": {}, "du": {}, "free": {}, "which": {read: always, steady: true},
+	"whereis": {read: always}, "type": {read: always, steady: true}, "groups": {}, "tty": {},
 	"arch":    {only: "--help --version", check: noOperand}, // macOS: arch -x86_64 program
 	"printf":  {writes: "-v", check: printfFormat, read: always},
 	"test":    {runs: "-v -R", whole: true},
@@ -77,7 +77,7 @@ var files = map[string]program{
 
 // searches look for files and in files.
 var searches = map[string]program{
-	"grep": {read: always}, "egrep": {}, "fgrep": {},
+	"grep": {read: always, steady: true}, "egrep": {}, "fgrep": {},
 	"find": {
 		whole: true, runs: "-exec -execdir -ok -okdir",
 		writes: "-delete -fls -fprint -fprint0 -fprintf", read: always,

@@ -27,8 +27,8 @@ var git = program{
 		"count-objects": {}, "whatchanged": {}, "check-ignore": {},
 		"check-attr": {}, "version": {}, "show-branch": {},
 		"config": {only: "--get --get-all --get-regexp --list -l --global --local --system --show-origin --show-scope --name-only --null -z", check: readsConfig, read: always},
-		"branch": {writes: "-d -D -m -M -c -C -f --delete --move --copy --force --edit-description", read: listsRefs},
-		"tag":    {writes: "-d -f --delete --force", read: listsRefs},
+		"branch": {writes: "-d -D -m -M -c -C -f --delete --move --copy --force --edit-description", read: listsRefs("--list")},
+		"tag":    {writes: "-d -f --delete --force", read: listsRefs("-l --list")},
 		"remote": {subs: map[string]program{"show": {check: networkRemote, read: namesOnly}, "get-url": {read: always}}, globals: "-v --verbose", read: always},
 		"stash": {subs: map[string]program{
 			"list": {}, "show": {}, "push": {}, "save": {}, "apply": {},
@@ -54,17 +54,28 @@ func readsConfig(args []Word) string {
 	return "without --get or --list it sets what other commands do"
 }
 
-// listsRefs says whether git branch or git tag lists: with a name it makes one.
-func listsRefs(args []Word) bool {
-	for _, a := range args {
-		if !a.Fixed || !strings.HasPrefix(a.Text, "-") {
-			return false
+// listsRefs says whether git branch or git tag lists: with a name it makes one,
+// unless an option makes a pattern or a commit of it.
+func listsRefs(options string) func([]Word) bool {
+	listing := set(options + " --contains --no-contains --merged --no-merged --points-at")
+	return func(args []Word) bool {
+		lists := false
+		for _, a := range args {
+			switch {
+			case !a.Fixed:
+				return false
+			case !strings.HasPrefix(a.Text, "-"):
+				if !lists {
+					return false
+				}
+			case cluster(a.Text) && strings.ContainsAny(a.Text, "ut"), strings.HasPrefix(a.Text, "--set-up"),
+				strings.HasPrefix(a.Text, "--un"), strings.HasPrefix(a.Text, "--tr"):
+				return false // -quorigin/main is -q -u origin/main
+			}
+			lists = lists || listing[a.Text]
 		}
-		if cluster(a.Text) && strings.ContainsAny(a.Text, "ut") || strings.HasPrefix(a.Text, "--set-up") || strings.HasPrefix(a.Text, "--un") || strings.HasPrefix(a.Text, "--tr") {
-			return false // -quorigin/main is -q -u origin/main
-		}
+		return true
 	}
-	return true
 }
 
 // namesOnly says whether no argument is an address, which would be connected to.

@@ -154,21 +154,56 @@ const plainSigns = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 
 // quietCall looks at one call: its words are known, or do not matter.
 func quietCall(args []*syntax.Word) bool {
-	cmd := Command{}
-	static := true
 	for _, a := range args {
 		if !plainParts(a.Parts) {
 			return false
 		}
-		r := readWord(a, a.Lit())
-		static = static && len(r.why) == 0 && !strings.ContainsAny(a.Lit(), "{}")
-		cmd.Argv = append(cmd.Argv, r.result())
 	}
-	first := cmd.Argv[0]
-	if !first.Fixed || reserved[first.Text] || strings.ContainsAny(first.Text, "{}") {
+	first := readWord(args[0], args[0].Lit())
+	cmd := Command{Argv: []Word{first.result()}}
+	name := cmd.Argv[0]
+	if !name.Fixed || reserved[name.Text] || strings.ContainsAny(name.Text, "{}") {
 		return false
 	}
-	return programs[first.Text].steady || static && cmd.readOnly()
+	static := len(first.why) == 0
+	for i, a := range args[1:] {
+		words := standIns(a)
+		if words == nil && name.Text == "git" && slices.ContainsFunc(args[1:i+1], func(w *syntax.Word) bool { return w.Lit() == "--" }) {
+			words = []Word{{Text: "x", Fixed: true}} // it is the name of a file, whatever it is
+		}
+		static = static && words != nil
+		cmd.Argv = append(cmd.Argv, words...)
+	}
+	return programs[name.Text].steady || static && cmd.readOnly()
+}
+
+// standIns are words that can be looked at in the place of one: the word itself
+// if it is known, paths if it stands for paths whose beginning is known, which
+// are no options. None: the word is not known.
+func standIns(a *syntax.Word) []Word {
+	lit := a.Lit()
+	r := readWord(a, lit)
+	if len(r.why) == 0 && !strings.ContainsAny(lit, "{}") {
+		return []Word{r.result()}
+	}
+	home := lit == "~" || strings.HasPrefix(lit, "~/")
+	for _, why := range r.why {
+		if why.Code != CodeGlob && (why.Code != CodeExpansion || !home) {
+			return nil
+		}
+	}
+	begin := lit
+	if i := strings.IndexAny(lit, "*?["); i >= 0 {
+		begin = lit[:i]
+	}
+	if home {
+		begin = "/" + begin
+	}
+	if begin == "" || begin[0] == '-' || strings.ContainsAny(lit, `{}\`) {
+		return nil
+	}
+	path := Word{Text: begin + "x", Fixed: true}
+	return []Word{path, path} // a pattern can stand for several
 }
 
 // plainParts says whether parts of a word are text, quotes, plain $NAME and
