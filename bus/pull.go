@@ -51,7 +51,7 @@ func (w *Worker) Next(ctx context.Context) (message.WorkItem, error) {
 		case w.nc.IsClosed():
 			return message.WorkItem{}, apiError("next item", w.lane.String(), err)
 		case errors.Is(err, errNoQueue):
-			w.quiet.Do(func() { w.log.Warn("no engine has offered this tool yet, waiting", "lane", w.lane.String()) })
+			w.quiet.Do(func() { w.log.Warn("no engine has offered this tool yet, waiting") })
 		}
 		if sleep(ctx, jitter(pause)) {
 			pause = min(2*pause, maxPause)
