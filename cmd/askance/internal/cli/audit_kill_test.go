@@ -1,10 +1,7 @@
 package cli_test
 
 import (
-	"bufio"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -21,30 +18,15 @@ func TestAuditSurvivesKills(t *testing.T) {
 	write(t, filepath.Join(dir, "tools.yaml"), testTools)
 	data := filepath.Join(dir, "data")
 	for life := range 3 {
-		c := exec.CommandContext(t.Context(), os.Args[0], "serve", "--json", "--data", data, "--listen", "127.0.0.1:0", "--durability", "cached",
+		s, kill := serveProcess(t, data, "--durability", "cached",
 			"--checkpoint-every", "1ms", "--checkpoint-records", "1", "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
-		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		line, err := bufio.NewReader(out).ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &served{t: t, data: data, url: decode[struct{ URL string }](t, line).URL}
 		bot := s.bot()
 		for i := range 15 {
 			if _, err := bot.Propose(t.Context(), message.ProposeRequest{V: 1, Session: "s1", Reply: message.ReplyID(fmt.Sprint("r", life)), Calls: []message.ToolCallBlock{{ID: message.CallID(fmt.Sprint("c", i)), Name: "pay", Input: `{"cents":500}`}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := c.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = c.Wait() // it was killed
+		kill()
 		if r := report(t, cli.ExitOK, "--data", data); r.Checkpoints == 0 || r.Facts < uint64(15*(life+1)) || r.Chained != r.Facts {
 			t.Errorf("after kill %d: %+v", life+1, r)
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -129,10 +130,40 @@ type served struct {
 // serve starts askance serve on a free port and waits until it serves.
 func serve(t *testing.T) *served {
 	t.Helper()
+	return serveRules(t, testRules)
+}
+
+// serveRules is serve with other rules.
+func serveRules(t *testing.T, rules string) *served {
+	t.Helper()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "rules.yaml"), testRules)
+	write(t, filepath.Join(dir, "rules.yaml"), rules)
 	write(t, filepath.Join(dir, "tools.yaml"), testTools)
 	return serveOn(t, filepath.Join(dir, "data"), "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
+}
+
+// serveProcess is serveOn in a process of its own, which kill ends as a crash
+// would.
+func serveProcess(t *testing.T, data string, args ...string) (s *served, kill func()) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0], append([]string{"serve", "--json", "--data", data, "--listen", "127.0.0.1:0"}, args...)...)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &served{t: t, data: data, url: decode[struct{ URL string }](t, line).URL}, func() {
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait() // it was killed
+	}
 }
 
 // serveOn is serve on a data folder, with no flags but those given.

@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,17 +22,9 @@ rules:
   - {name: small, tool_name: pay, behavior: allow, when: args.cents <= 100}
 `
 
-func serveMemory(t *testing.T) *served {
-	t.Helper()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "rules.yaml"), memoryRules)
-	write(t, filepath.Join(dir, "tools.yaml"), testTools)
-	return serveOn(t, filepath.Join(dir, "data"), "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
-}
-
 func TestRememberOnTerms(t *testing.T) {
 	clean(t)
-	s := serveMemory(t)
+	s := serveRules(t, memoryRules)
 	at := []string{"--data", s.data, "--as", "ann"}
 	if out := ok(t, append([]string{"rules", "list"}, at...)...); out != "No remembered rules.\n" {
 		t.Errorf("rules list printed %q", out)

@@ -1,11 +1,8 @@
 package cli_test
 
 import (
-	"bufio"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
@@ -31,19 +28,7 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 	tools, file, data := filepath.Join(dir, "tools.yaml"), filepath.Join(dir, "hooks.yaml"), filepath.Join(dir, "data")
 	write(t, tools, "version: 1\ntools:\n  - {name: pay, placement: external}\n")
 	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url_env: HOOK_URL, format: slack, events: [question], timeout: 60s}\n")
-	c := exec.CommandContext(t.Context(), os.Args[0], "serve", "--json", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--tools", tools, "--webhooks", file)
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &served{t: t, data: data, url: decode[struct{ URL string }](t, line).URL}
+	s, kill := serveProcess(t, data, "--http", "127.0.0.1:0", "--tools", tools, "--webhooks", file)
 	first := ""
 	for i := 0; first == "" && i < 200; i++ { // a destination begins at some moment
 		s.propose("w"+strconv.Itoa(i), "w"+strconv.Itoa(i), "pay", `{}`)
@@ -52,10 +37,7 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	if err := c.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = c.Wait() // it was killed
+	kill()
 	held.Store(false)
 	close(hold)
 	serveOn(t, data, "--tools", tools, "--webhooks", file)
