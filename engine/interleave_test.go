@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -215,9 +216,10 @@ func (s *story) disturb(p step) {
 	case stepMute:
 		wire.mute(on)
 	case stepBlind:
-		n := p.units
+		var left atomic.Int64 // several goroutines of an engine read
+		left.Store(int64(p.units))
 		wire.onLast(func(message.Key) error {
-			if n--; n >= 0 {
+			if left.Add(-1) >= 0 {
 				return errWire
 			}
 			return nil

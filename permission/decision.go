@@ -4,7 +4,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Step names the part of the decision procedure that decided.
+// Step names the part of the decision procedure that decided. It is a name, not
+// the number of a step: numbers would change with every step that is added.
 type Step string
 
 // The steps, in the order of evaluation.
