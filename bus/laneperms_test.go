@@ -38,29 +38,15 @@ func lanes(t *testing.T) *world {
 // laneLogins is one in which they have credentials.
 func laneLogins(t *testing.T) *world {
 	t.Helper()
-	dir := t.TempDir()
-	creds, err := bus.InitCreds(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	logins := map[string]string{}
+	var users []bus.CredUser
 	for name, lane := range laneWorkers {
 		u := bus.CredUser{Space: "test", Role: message.RoleWorker, Name: name, Tools: []string{lane.Tool}}
 		if lane.Route != "" {
 			u.Routes = []string{lane.Route}
 		}
-		if logins[name], err = creds.Add(t.Context(), u, false); err != nil {
-			t.Fatal(err)
-		}
+		users = append(users, u)
 	}
-	w := newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
-		if o.Trust, err = bus.LoadTrust(dir); err != nil {
-			t.Fatal(err)
-		}
-		o.Login = bus.EngineLogin(dir)
-	}))
-	w.logins = logins
-	return w
+	return credWorld(t, users)
 }
 
 // routedSpace is testSpace with the calls of job routed where its input says.

@@ -82,21 +82,31 @@ var (
 // withLogins is a world in which all but the guest have credentials.
 func withLogins(t *testing.T) *world {
 	t.Helper()
+	var users []bus.CredUser
+	for _, p := range people {
+		u := bus.CredUser{Space: "test", Role: p.Role, Name: p.Name}
+		switch p.Role {
+		case "guest":
+			continue
+		case message.RoleWorker:
+			u.Tools = []string{job}
+		}
+		users = append(users, u)
+	}
+	return credWorld(t, users)
+}
+
+// credWorld is a world in which these users log in with credentials.
+func credWorld(t *testing.T, users []bus.CredUser) *world {
+	t.Helper()
 	dir := t.TempDir()
 	creds, err := bus.InitCreds(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	logins := map[string]string{}
-	for _, p := range people {
-		if p.Role == "guest" {
-			continue
-		}
-		u := bus.CredUser{Space: "test", Role: p.Role, Name: p.Name}
-		if p.Role == message.RoleWorker {
-			u.Tools = []string{job}
-		}
-		if logins[p.Name], err = creds.Add(t.Context(), u, false); err != nil {
+	for _, u := range users {
+		if logins[u.Name], err = creds.Add(t.Context(), u, false); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,9 +1,6 @@
 package shell_test
 
 import (
-	"bufio"
-	"encoding/json"
-	"os"
 	"testing"
 
 	"github.com/askance-dev/askance/permission/shell"
@@ -12,27 +9,17 @@ import (
 // Lines that look as if an allow rule covered them and do more than it says, and
 // everyday lines beside them that it does cover; see testdata/README.md.
 func TestAllows(t *testing.T) {
-	f, err := os.Open("testdata/allows.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	n := 0
-	for in := bufio.NewScanner(f); in.Scan(); n++ {
-		var row struct{ Rule, Line, Want string }
-		if err := json.Unmarshal(in.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+	n := eachRow(t, "testdata/allows.jsonl", func(rule, line, want string) {
 		got := "asked"
-		c := shell.Parse(row.Line).Cover(patterns(t, row.Rule))
+		c := shell.Parse(line).Cover(patterns(t, rule))
 		if c.Covered {
 			got = "covered"
 		}
-		if got != row.Want {
-			t.Errorf("%q on %q: %s, want: %s: %+v", row.Rule, row.Line, got, row.Want, c)
+		if got != want {
+			t.Errorf("%q on %q: %s, want: %s: %+v", rule, line, got, want, c)
 		}
-	}
-	if n < 100 {
+	})
+	if n < 190 {
 		t.Errorf("only %d rows were read", n)
 	}
 }

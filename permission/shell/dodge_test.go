@@ -13,24 +13,37 @@ import (
 // Ways around a deny rule, as people and agents try them, and lines that only
 // look like it; see testdata/README.md.
 func TestDodges(t *testing.T) {
-	f, err := os.Open("testdata/dodges.jsonl")
+	n := eachRow(t, "testdata/dodges.jsonl", func(rule, line, want string) {
+		if got := answer(t, rule, line); got != want {
+			t.Errorf("%q on %q: %s, want: %s", rule, line, got, want)
+		}
+	})
+	if n < 1800 {
+		t.Errorf("only %d rows were read", n)
+	}
+}
+
+// eachRow runs f on each row of a file and counts them. A file that cannot be
+// read to its end fails the test.
+func eachRow(t *testing.T, name string, f func(rule, line, want string)) (n int) {
+	t.Helper()
+	file, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }() // only read
-	n := 0
-	for in := bufio.NewScanner(f); in.Scan(); n++ {
+	defer func() { _ = file.Close() }() // only read
+	in := bufio.NewScanner(file)
+	for ; in.Scan(); n++ {
 		var row struct{ Rule, Line, Want string }
 		if err := json.Unmarshal(in.Bytes(), &row); err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s:%d: %v", name, n+1, err)
 		}
-		if got := answer(t, row.Rule, row.Line); got != row.Want {
-			t.Errorf("%q on %q: %s, want: %s", row.Rule, row.Line, got, row.Want)
-		}
+		f(row.Rule, row.Line, row.Want)
 	}
-	if n < 1500 {
-		t.Errorf("only %d rows were read", n)
+	if err := in.Err(); err != nil {
+		t.Fatalf("%s:%d: %v", name, n+1, err)
 	}
+	return n
 }
 
 // answer is what a deny rule says about a line.
