@@ -13,7 +13,9 @@ func Line(s string) string { return marked(s, false) }
 
 // Text reveals a text of several lines. Line breaks stay; a tab becomes four
 // spaces, since where it leads depends on the terminal.
-func Text(s string) string { return strings.ReplaceAll(marked(s, true), "\t", "    ") }
+func Text(s string) string { return spread(marked(s, true)) }
+
+func spread(s string) string { return strings.ReplaceAll(s, "\t", "    ") }
 
 // Hidden reports whether a character of s would become a mark in Text.
 func Hidden(s string) bool { return !plain(s) && marked(s, true) != s }
@@ -55,17 +57,22 @@ func marked(s string, lines bool) string {
 		return s
 	}
 	var b strings.Builder
-	each(s, func(piece string, r rune, hidden bool) {
+	each(s, marker(&b, lines))
+	return b.String()
+}
+
+// marker writes characters as they are shown.
+func marker(b *strings.Builder, lines bool) func(piece string, r rune, hidden bool) {
+	return func(piece string, r rune, hidden bool) {
 		switch {
 		case lines && (r == '\n' || r == '\t'), !hidden:
 			b.WriteString(piece)
 		case r == utf8.RuneError && len(piece) == 1:
-			fmt.Fprintf(&b, "‹0x%02X›", piece[0])
+			fmt.Fprintf(b, "‹0x%02X›", piece[0])
 		default:
 			b.WriteString(Mark(r))
 		}
-	})
-	return b.String()
+	}
 }
 
 // plain reports whether s is printable ASCII throughout: most texts are.
@@ -82,28 +89,38 @@ func plain(s string) bool {
 // it must not be shown as it is. A broken byte is a piece of its own, with
 // utf8.RuneError.
 func each(s string, f func(piece string, r rune, hidden bool)) {
-	native := nativeScripts(s)
-	var before rune // the character before; 0 at the beginning
-	piled := 0      // combining marks since the last other character
+	w := walk{native: nativeScripts(s)}
 	for len(s) > 0 {
-		word := s[:wordLen(s)]
-		s = s[len(word):]
-		alike := judge(word, native)
-		for len(word) > 0 {
-			r, n := utf8.DecodeRuneInString(word)
-			piece := word[:n]
-			word = word[n:]
-			next, _ := utf8.DecodeRuneInString(word + s)
-			if unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r) {
-				piled++
-			} else {
-				piled = 0
-			}
-			broken := r == utf8.RuneError && n == 1
-			hidden := broken || Invisible(r) || imitates(r, before, next) || alike(r) || loose(r, before, piled)
-			f(piece, r, hidden)
-			before = r
+		n := wordLen(s)
+		w.word(s[:n], s[n:], f)
+		s = s[n:]
+	}
+}
+
+// walk is how far a text has been walked over.
+type walk struct {
+	native map[int]bool // the scripts that it is written in
+	before rune         // the character before; 0 at the beginning
+	piled  int          // combining marks since the last other character
+}
+
+// word walks over the next word; after is the text behind it.
+func (w *walk) word(word, after string, f func(piece string, r rune, hidden bool)) {
+	alike := judge(word, w.native)
+	for len(word) > 0 {
+		r, n := utf8.DecodeRuneInString(word)
+		piece := word[:n]
+		word = word[n:]
+		next, _ := utf8.DecodeRuneInString(word + after)
+		if unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r) {
+			w.piled++
+		} else {
+			w.piled = 0
 		}
+		broken := r == utf8.RuneError && n == 1
+		hidden := broken || Invisible(r) || imitates(r, w.before, next) || alike(r) || loose(r, w.before, w.piled)
+		f(piece, r, hidden)
+		w.before = r
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -120,6 +121,71 @@ func TestEscapeKeepsJSON(t *testing.T) {
 			t.Fatalf("Escape(%s) = %s still hides something", raw, safe)
 		}
 	})
+}
+
+// streamed shows a text cut into pieces of so many bytes.
+func streamed(text string, pieces []int) string {
+	var s reveal.Stream
+	var b strings.Builder
+	for _, n := range pieces {
+		n = min(n, len(text))
+		b.WriteString(s.Write(text[:n]))
+		text = text[n:]
+	}
+	b.WriteString(s.Write(text))
+	b.WriteString(s.End())
+	return b.String()
+}
+
+func TestStream(t *testing.T) {
+	for _, tc := range []struct{ name, in, want string }{
+		{"ASCII", "one two", "one two"},
+		{"a word that is cut", "p\u0430ypal", "p‹U+0430›ypal"},
+		{"Russian", "Удалить а и оно", "Удалить а и оно"},
+		{"not known yet to be Russian", "а удалить", "‹U+0430› удалить"},
+		{"option with a dash", "rm –rf", "rm ‹U+2013›rf"},
+		{"a dash at the end", "so –", "so ‹U+2013›"},
+		{"lines and tabs", "a\n\tb", "a\n    b"},
+		{"a word without end", "ж" + strings.Repeat("x", 1100) + "ж ж", "‹U+0436›" + strings.Repeat("x", 1100) + "‹U+0436› ж"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, size := range []int{1, 2, 3} {
+				pieces := make([]int, len(tc.in)/size)
+				for i := range pieces {
+					pieces[i] = size
+				}
+				if got := streamed(tc.in, pieces); got != tc.want {
+					t.Errorf("in pieces of %d: %q, want %q", size, got, tc.want)
+				}
+			}
+		})
+	}
+}
+
+func TestStreamMarksNoLess(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := strings.ReplaceAll(interesting().Draw(t, "text"), "\t", " ")
+		got := streamed(in, rapid.SliceOf(rapid.IntRange(0, 9)).Draw(t, "pieces"))
+		if back(got) != in {
+			t.Fatalf("%q is shown as %q, which reads %q", in, got, back(got))
+		}
+		for whole, shown := reveal.Text(in), got; whole != ""; {
+			w, s := leading(whole), leading(shown)
+			if len(w) > utf8.UTFMax && s != w {
+				t.Fatalf("%q is shown as %q, in pieces as %q", in, reveal.Text(in), got)
+			}
+			whole, shown = whole[len(w):], shown[len(s):]
+		}
+	})
+}
+
+// leading is the first mark or character of a shown text.
+func leading(s string) string {
+	if at := mark.FindStringIndex(s); at != nil && at[0] == 0 {
+		return s[:at[1]]
+	}
+	_, n := utf8.DecodeRuneInString(s)
+	return s[:n]
 }
 
 func FuzzLine(f *testing.F) {

@@ -149,7 +149,11 @@ func (a *app) completeCalls(states ...message.ToolCallState) cobra.CompletionFun
 		}
 		var out []string
 		for _, call := range calls {
-			out = append(out, string(call.Call)+"\t"+term.SafeLine(call.Tool+" "+string(call.State)))
+			id := string(call.Call)
+			if term.SafeLine(id) != id {
+				continue // a shell would show it as it is, and take a newline for the next word
+			}
+			out = append(out, id+"\t"+term.SafeLine(call.Tool+" "+string(call.State)))
 		}
 		slices.Sort(out)
 		return slices.Compact(out), cobra.ShellCompDirectiveNoFileComp

@@ -140,9 +140,20 @@ func (a *app) prepare(c *cobra.Command) error {
 	if a.json {
 		a.log = slog.New(slog.NewJSONHandler(a.err, opts))
 	} else {
+		opts.ReplaceAttr = shownAttr
 		a.log = slog.New(slog.NewTextHandler(a.err, opts))
 	}
 	return nil
+}
+
+// shownAttr makes harmless for a terminal what a log says.
+func shownAttr(_ []string, at slog.Attr) slog.Attr {
+	if s := at.Value.String(); at.Value.Kind() == slog.KindString || at.Value.Kind() == slog.KindAny {
+		if safe := term.SafeLine(s); safe != s {
+			at.Value = slog.StringValue(safe)
+		}
+	}
+	return at
 }
 
 // interactive reports whether a person can be asked.

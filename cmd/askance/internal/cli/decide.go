@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 )
@@ -100,7 +101,7 @@ func (a *app) printOutcome(after *message.Call) error {
 
 // outcome says in one line where an answered call stands.
 func (a *app) outcome(c *message.Call) string {
-	head := a.out.Name(string(c.Call)) + " is " + a.paintState(c)(string(c.State))
+	head := a.out.Name(term.SafeLine(string(c.Call))) + " is " + a.paintState(c)(string(c.State))
 	switch {
 	case c.State == message.ToolCallAsking:
 		return head + ": " + a.stillAsks(c)

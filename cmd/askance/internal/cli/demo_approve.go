@@ -7,6 +7,7 @@ import (
 	"github.com/charmbracelet/huh"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 )
@@ -61,7 +62,7 @@ func (k *asker) Answer(ctx context.Context, c *message.Call, refused error) (mes
 	a := k.app
 	a.notef("\n%s", a.callText(a.err, c))
 	if refused != nil {
-		a.notef("%s %v\n", a.err.Bad("not accepted:"), refused)
+		a.notef("%s %s\n", a.err.Bad("not accepted:"), term.SafeLine(refused.Error()))
 	}
 	choice := string(message.AnswerApprove)
 	err := a.form(ctx, huh.NewSelect[string]().Title("What do you say?").Options(

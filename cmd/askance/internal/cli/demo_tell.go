@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/demo"
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -54,7 +55,7 @@ func (t *storyTeller) end(r *demo.Result) error {
 		}
 		fmt.Fprintf(&b, "  %s %s", mark, c.What)
 		if c.Why != "" {
-			fmt.Fprintf(&b, ": %s", c.Why)
+			fmt.Fprintf(&b, ": %s", term.SafeLine(c.Why))
 		}
 		b.WriteString("\n")
 	}

@@ -69,7 +69,7 @@ func eventText(e message.Event) string {
 	case *message.ReplyStart:
 		return term.SafeLine(fmt.Sprintf("%s by %s", e.Reply, e.Name))
 	case *message.ReplyEnd:
-		return string(e.FinishedReason)
+		return term.SafeLine(string(e.FinishedReason))
 	case *message.ModelCallStart:
 		return term.SafeLine(e.ModelName)
 	case *message.ModelCallEnd:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 )
@@ -46,7 +47,7 @@ nothing of it begins any more, and what runs is told to stop.`,
 				return a.document(reply)
 			}
 			var text strings.Builder
-			text.WriteString(fmt.Sprintf("The reply %s/%s is interrupted, %d open calls were ended.\n", r.Session, r.Reply, len(reply.Calls)))
+			fmt.Fprintf(&text, "The reply %s is interrupted, %d open calls were ended.\n", term.SafeLine(string(r.Session)+"/"+string(r.Reply)), len(reply.Calls))
 			for _, call := range reply.Calls {
 				text.WriteString(a.outcome(call) + "\n")
 			}

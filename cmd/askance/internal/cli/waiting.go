@@ -120,5 +120,5 @@ func (a *app) stillAsks(c *message.Call) string {
 	if n := len(c.Votes); n > 0 && c.Votes[n-1].On(c.Digest) && !c.Votes[n-1].Edited {
 		return votesSoFar(c) + "it waits for others, digest " + c.Digest
 	}
-	return "it asks again (" + c.Decision.Reason + "), " + votesSoFar(c) + "digest " + c.Digest
+	return "it asks again (" + term.SafeLine(c.Decision.Reason) + "), " + votesSoFar(c) + "digest " + c.Digest
 }

@@ -29,5 +29,5 @@ func (s *Story) event(raw []byte) {
 
 func (s *Story) say(text string) {
 	s.inText = true
-	s.text.Write(term.Safe(text))
+	s.text.Write(s.words.Write(text))
 }

@@ -26,10 +26,10 @@ func Message(out *term.Out, m *message.Msg, edited map[message.CallID]string) er
 		fmt.Fprintf(&b, "  %s %d tokens in, %d out\n", out.Dim(pad("usage", kindWidth)), m.Usage.InputTokens, m.Usage.OutputTokens)
 	}
 	if m.FinishedReason != nil {
-		fmt.Fprintf(&b, "  %s %s\n", out.Dim(pad("finished", kindWidth)), *m.FinishedReason)
+		fmt.Fprintf(&b, "  %s %s\n", out.Dim(pad("finished", kindWidth)), term.SafeLine(string(*m.FinishedReason)))
 	}
 	if m.Error != nil {
-		fmt.Fprintf(&b, "  %s %s: %s\n", out.Bad(pad("error", kindWidth)), m.Error.Type, term.SafeLine(m.Error.Message))
+		fmt.Fprintf(&b, "  %s %s: %s\n", out.Bad(pad("error", kindWidth)), term.SafeLine(string(m.Error.Type)), term.SafeLine(m.Error.Message))
 	}
 	_, err := out.Write([]byte(b.String()))
 	return err
@@ -57,7 +57,7 @@ func blockText(out *term.Out, block message.Block) string {
 	case *message.HintBlock:
 		return line(outputLine(b.Hint))
 	case *message.DataBlock:
-		return line("data " + b.ID)
+		return line("data " + term.SafeLine(b.ID))
 	case *message.ToolCallBlock:
 		name := term.SafeLine(string(b.ID))
 		return kind + out.Name(pad(name, nameWidth)) + " " + term.Clip(fmt.Sprintf("%-9s %s", b.State, term.SafeLine(b.Name+" "+b.Input)), width-nameWidth-1) + "\n"
@@ -71,7 +71,7 @@ func blockText(out *term.Out, block message.Block) string {
 	case *message.UnknownBlock:
 		return line("a block of an unknown type")
 	}
-	return line(string(block.Type()))
+	return line(term.SafeLine(string(block.Type())))
 }
 
 // wrapped breaks text so that it fits beside the kind.

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -29,6 +30,7 @@ type Story struct {
 	held   int        // > 0: somebody else writes to the terminal
 	queue  strings.Builder
 	text   term.Wrapper // of the text block that is being told
+	words  reveal.Stream
 	inText bool
 }
 
@@ -45,7 +47,7 @@ func (s *Story) Record(r message.Record) {
 	defer s.mu.Unlock()
 	switch {
 	case r.Invalid != nil:
-		s.line(s.stamp(r.Time), "journal", s.out.Bad(pad("invalid", wordWidth)+" "), fmt.Sprintf("record %d: %v", r.Seq, r.Invalid))
+		s.line(s.stamp(r.Time), "journal", s.out.Bad(pad("invalid", wordWidth)+" "), term.SafeLine(fmt.Sprintf("record %d: %v", r.Seq, r.Invalid)))
 	case r.Event != nil:
 		s.event(r.Event)
 	case r.Fact != nil:
@@ -127,6 +129,7 @@ func pad(s string, n int) string {
 
 func (s *Story) endText() {
 	if s.inText {
+		s.text.Write(s.words.End())
 		s.text.Flush()
 		s.put("\n")
 		s.inText = false

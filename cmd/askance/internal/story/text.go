@@ -87,5 +87,5 @@ func HoldText(h message.Hold) string {
 	case message.HoldNone:
 		return ""
 	}
-	return string(h)
+	return term.SafeLine(string(h))
 }

@@ -8,28 +8,31 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/reveal"
 )
 
+// TestSafe holds the commands to what the inboxes show; internal/reveal says
+// what that is.
 func TestSafe(t *testing.T) {
 	for _, tc := range []struct{ name, in, want string }{
 		{"plain", "rm -rf /", "rm -rf /"},
-		{"lines stay", "a\n\tb", "a\n\tb"},
+		{"lines stay", "a\n\tb", "a\n    b"},
 		{"umlauts and emoji stay", "Grüße 🧾", "Grüße 🧾"},
-		{"escape sequence", "\x1b[2Kok", `\x1b[2Kok`},
-		{"carriage return", "safe\rrm -rf /", `safe\x0drm -rf /`},
-		{"right to left override", "a\u202eb", `a\u{202e}b`},
-		{"zero width", "a\u200bb", `a\u{200b}b`},
-		{"space that is none", "a\u00a0b", `a\xa0b`},
-		{"C1 control", "a\u009b31m", `a\x9b31m`},
-		{"broken UTF-8", "a\xffb", `a\xffb`},
+		{"escape sequence", "\x1b[2Kok", "‹U+001B›[2Kok"},
+		{"right to left override", "a\u202eb", "a‹U+202E›b"},
+		{"a letter that looks like another", "p\u0430y", "p‹U+0430›y"},
+		{"broken UTF-8", "a\xffb", "a‹0xFF›b"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := term.Safe(tc.in); got != tc.want {
+			if got := term.Safe(tc.in); got != tc.want || got != reveal.Text(tc.in) {
 				t.Errorf("Safe(%q) = %q, want %q", tc.in, got, tc.want)
+			}
+			if got, want := term.SafeLine(tc.in), reveal.Line(tc.in); got != want {
+				t.Errorf("SafeLine(%q) = %q, the inboxes show %q", tc.in, got, want)
 			}
 		})
 	}
-	if got := term.SafeLine("a\n\tb"); got != `a\n\tb` {
+	if got := term.SafeLine("a\n\tb"); got != "a‹U+000A›‹U+0009›b" {
 		t.Errorf("SafeLine = %q", got)
 	}
 }

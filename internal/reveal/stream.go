@@ -1,0 +1,63 @@
+package reveal
+
+import (
+	"maps"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxHeld bounds what a stream keeps back, in bytes. Of a longer word, which
+// cannot be judged as a whole, only ASCII is shown as it is.
+const maxHeld = 1024
+
+// Stream reveals a text of several lines that comes in pieces, cut anywhere, as
+// [Text] reveals a whole one. A word is shown when what follows it has come. In
+// which scripts a text is written can be known of its beginning alone: a word may
+// be marked that Text leaves as it is, never the other way round. The zero value
+// is a text that has not begun. It is not safe for concurrent use.
+type Stream struct {
+	walk walk
+	held string
+	long bool // in the middle of a word longer than maxHeld
+}
+
+// Write takes the next piece and gives what can be shown now.
+func (s *Stream) Write(piece string) string { return s.show(piece, false) }
+
+// End gives what is left, and begins another text.
+func (s *Stream) End() string {
+	shown := s.show("", true)
+	*s = Stream{}
+	return shown
+}
+
+func (s *Stream) show(piece string, end bool) string {
+	text := s.held + piece
+	if s.walk.native == nil {
+		s.walk.native = map[int]bool{}
+	}
+	maps.Copy(s.walk.native, nativeScripts(text))
+	var b strings.Builder
+	for len(text) > 0 {
+		n := wordLen(text)
+		last := n == len(text)
+		if !end && (last && n <= maxHeld && !s.long || !whole(text) || !last && !whole(text[n:])) {
+			break
+		}
+		s.word(text[:n], text[n:], last && !end, &b)
+		text = text[n:]
+	}
+	s.held = text
+	return spread(b.String())
+}
+
+// word shows a word, or a part of one that is too long.
+func (s *Stream) word(word, after string, part bool, b *strings.Builder) {
+	show := marker(b, true)
+	first, _ := utf8.DecodeRuneInString(word)
+	s.long = inWord(first) && (s.long || part)
+	s.walk.word(word, after, func(piece string, r rune, hidden bool) { show(piece, r, hidden || s.long && r >= utf8.RuneSelf) })
+}
+
+// whole reports whether a text does not begin with a part of a character.
+func whole(text string) bool { return utf8.FullRuneInString(text) }
