@@ -42,11 +42,7 @@ func (e *evaluation) handleAll(rules []*compiledRule) {
 // shown evaluates a text for people over arguments without what is hidden.
 func (e *evaluation) shown(p *program) (string, error) {
 	if hidden := e.handling().hidden; len(hidden) > 0 {
-		paths := make([][]string, len(hidden))
-		for i, h := range hidden {
-			paths[i] = h.steps
-		}
-		e.shownArgs, _ = mask(e.call.Input, paths).(map[string]any)
+		e.shownArgs, _ = mask(e.call.Input, maskPaths(hidden)).(map[string]any)
 		if e.shownArgs == nil {
 			e.shownArgs = map[string]any{}
 		}

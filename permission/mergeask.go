@@ -2,7 +2,6 @@ package permission
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -131,51 +130,4 @@ func (h *handling) add(r *Rule, failed bool) {
 		slices.Sort(names)
 		h.conflict = cmp.Or(h.conflict, "rules name different executors: "+strings.Join(names, ", "))
 	}
-}
-
-// hiddenText stands for a text that is not shown.
-const hiddenText = "[redacted]"
-
-// mask copies a value without what lies at the paths: texts are replaced, other
-// values are left out.
-func mask(v any, paths [][]string) any {
-	for _, p := range paths {
-		if len(p) == 0 {
-			return hiddenText
-		}
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		out := maps.Clone(v)
-		for name, sub := range v {
-			below, here := stepInto(paths, name)
-			if _, text := sub.(string); here && !text {
-				delete(out, name)
-			} else if here || len(below) > 0 {
-				out[name] = mask(sub, below)
-			}
-		}
-		return out
-	case []any:
-		out := slices.Clone(v)
-		for i, sub := range v {
-			if below, _ := stepInto(paths, anyStep); len(below) > 0 {
-				out[i] = mask(sub, below)
-			}
-		}
-		return out
-	default:
-		return v
-	}
-}
-
-// stepInto gives what is left of the paths behind a member; here: one of them
-// ends at it.
-func stepInto(paths [][]string, name string) (below [][]string, here bool) {
-	for _, p := range paths {
-		if p[0] == name || p[0] == anyStep {
-			below, here = append(below, p[1:]), here || len(p) == 1
-		}
-	}
-	return below, here
 }

@@ -131,7 +131,7 @@ func (t *tracer) pieces(pieces []Piece) []Piece {
 	out := make([]Piece, len(pieces))
 	for i, p := range pieces {
 		out[i] = Piece{Text: visible(shorten(p.Text, maxReasonExpr)), Covered: p.Covered, Why: visible(shorten(p.Why, maxErrorText))}
-		if hides(t.hidden, "args.command") {
+		if hides(t.hidden, []string{"args", "command"}) {
 			out[i].Text, out[i].Why = hiddenText, ""
 		}
 	}
@@ -203,7 +203,7 @@ func (t *tracer) part(ast *cel.Ast, e celast.Expr, state interpreter.EvalState, 
 				b.Operands = map[string]any{}
 			}
 			name := textOf(ast, op)
-			if b.Operands[name] = shownValue(v, 0); hides(t.hidden, name) {
+			if b.Operands[name] = shownValue(v, 0); hides(t.hidden, variableSteps(op)) {
 				b.Operands[name] = hiddenText
 			}
 		}

@@ -1,9 +1,11 @@
 package permission
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
-	"strings"
+
+	celast "cel.dev/cel-go/common/ast"
 )
 
 // Redacts reports whether a rule of the bundle hides any arguments.
@@ -39,41 +41,49 @@ func (t *toolRules) hiddenPaths() []argPath {
 	return out
 }
 
-// hides reports whether a variable, by its text in an expression, shows
+// hides reports whether a variable, by the steps that lead to it, shows
 // something that lies at one of the paths, or may show it because it is made of
 // the arguments: the commands of a line, the paths in the input, and terms over
 // those.
-func hides(paths []argPath, variable string) bool {
-	steps := variableSteps(variable)
-	switch steps[0] {
+func hides(paths []argPath, variable []string) bool {
+	switch variable[0] {
 	case "args":
 	case "tool", "caller":
 		return false
 	case "ctx":
-		return len(paths) > 0 && (len(steps) == 1 || steps[1] == "resolved")
+		return len(paths) > 0 && (len(variable) == 1 || variable[1] == "resolved")
 	default:
 		return len(paths) > 0
 	}
-	return slices.ContainsFunc(paths, func(p argPath) bool {
-		hidden := append([]string{p.root}, p.steps...)
-		return overlap(hidden, steps) || overlap(hidden, slices.DeleteFunc(slices.Clone(steps), isIndex))
-	})
+	return slices.ContainsFunc(paths, func(p argPath) bool { return overlap(p.steps, variable[1:]) })
 }
 
-// overlap reports whether one path leads to the other, or past it.
+// overlap reports whether one path leads to the other, or past it. A number may
+// be the place of an element in a list, of which the hidden path says nothing.
 func overlap(hidden, steps []string) bool {
-	for i := range min(len(hidden), len(steps)) {
-		if hidden[i] != "*" && hidden[i] != steps[i] {
-			return false
-		}
+	if len(hidden) == 0 || len(steps) == 0 {
+		return true
 	}
-	return true
+	if (hidden[0] == anyStep || hidden[0] == steps[0]) && overlap(hidden[1:], steps[1:]) {
+		return true
+	}
+	return isIndex(steps[0]) && overlap(hidden, steps[1:])
 }
 
-// variableSteps takes args.?card["number"] apart.
-func variableSteps(text string) []string {
-	text = strings.NewReplacer("[?", ".", "[", ".", "]", "", ".?", ".", `"`, "").Replace(text)
-	return strings.Split(text, ".")
+// variableSteps takes the path of an operand apart: args.?card["number"] is
+// args, card and number.
+func variableSteps(e celast.Expr) []string {
+	switch e.Kind() {
+	case celast.IdentKind:
+		return []string{e.AsIdent()}
+	case celast.SelectKind:
+		return append(variableSteps(e.AsSelect().Operand()), e.AsSelect().FieldName())
+	case celast.CallKind:
+		args := e.AsCall().Args()
+		return append(variableSteps(args[0]), fmt.Sprint(args[1].AsLiteral().Value()))
+	default: // pathRoot knows no others
+		return []string{""}
+	}
 }
 
 func isIndex(step string) bool {
