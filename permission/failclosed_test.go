@@ -208,3 +208,26 @@ func TestManyCheapRulesStayWithinTheBudget(t *testing.T) {
 		t.Errorf("%s, %d errors, first %v", d.Behavior, len(d.Errors), d.Errors[0])
 	}
 }
+
+// Rules that are cheap one by one, and therefore not measured, still add up to
+// the limit of the decision: what lies beyond it is not evaluated, and the call
+// is not allowed.
+func TestCheapRulesAddUp(t *testing.T) {
+	rules := []permission.Rule{{Name: "zz", Tools: []string{"t"}, Behavior: message.BehaviorAllow}}
+	for i := range 200 {
+		rules = append(rules, rule(fmt.Sprintf("r%03d", i), message.BehaviorDeny, `args.n * 2 == 3`))
+	}
+	for _, k := range []struct {
+		limit uint64
+		want  message.Behavior
+	}{{100_000, message.BehaviorAllow}, {300, message.BehaviorAsk}} {
+		d := decide(compile(t, permission.Options{Limits: permission.Limits{DecisionCost: k.limit}}, rules...), permission.ModeBypass, `{"n": 1}`)
+		if d.Behavior != k.want {
+			t.Errorf("limit %d: %s by %s, want %s", k.limit, d.Behavior, d.Step, k.want)
+		}
+		failed := len(d.Errors) > 0 && errors.Is(d.Errors[0], permission.ErrCostLimit)
+		if failed != (k.want != message.BehaviorAllow) || len(d.Errors) == len(rules)-1 {
+			t.Errorf("limit %d: %d errors, first %v", k.limit, len(d.Errors), d.Errors)
+		}
+	}
+}

@@ -66,7 +66,8 @@ func guardOf(e celast.Expr) (guard, bool) {
 		right = left
 	}
 	g := guard{path: path, op: op}
-	return g, g.constant(right) && g.supported()
+	ok = g.constant(right) && g.supported() // before g is copied out
+	return g, ok
 }
 
 // mirrored has each comparison with its sides exchanged.

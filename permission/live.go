@@ -203,11 +203,11 @@ func (l *Live) settle(err error) {
 	}
 }
 
-// digestOf hashes the names and contents of files.
+// digestOf hashes the names, layers and contents of files.
 func digestOf(files []File) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, f := range files {
-		for _, part := range [][]byte{[]byte(f.Name), f.Data} {
+		for _, part := range [][]byte{[]byte(f.Name), []byte(f.Layer), f.Data} {
 			var n [8]byte
 			binary.BigEndian.PutUint64(n[:], uint64(len(part)))
 			h.Write(n[:])

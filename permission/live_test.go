@@ -367,3 +367,33 @@ func TestNewLiveRefusesBadTools(t *testing.T) {
 		t.Error("two tools of one name are accepted")
 	}
 }
+
+// A file that has been renamed, or has come into another layer, is loaded anew:
+// faults and explanations name both.
+func TestWatchLoadsARenamedFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, source, _, _ := liveOn(t, policyText(ruleText("a", "allow", "")), "")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- p.Watch(ctx, time.Second) }()
+		loads := func() uint64 { time.Sleep(3 * time.Second); synctest.Wait(); return p.Status().Loads }
+		if n := loads(); n != 1 {
+			t.Errorf("%d loads of an unchanged file", n)
+		}
+		source.rename("other")
+		if n := loads(); n != 2 {
+			t.Errorf("%d loads with a renamed file, want 2", n)
+		}
+		source.move(permission.LayerManaged)
+		if n := loads(); n != 3 {
+			t.Errorf("%d loads with a file in another layer, want 3", n)
+		}
+		if d := ask(p, `{}`); d.Layer != permission.LayerManaged {
+			t.Errorf("the rule is of layer %q", d.Layer)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}

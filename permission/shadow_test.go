@@ -3,8 +3,11 @@ package permission_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
@@ -76,5 +79,112 @@ func TestShadowSharesTheReading(t *testing.T) {
 	}
 	if d := live.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(`{"cmd": "rm y"}`), Mode: permission.ModeBypass}); d.Behavior != message.BehaviorDeny {
 		t.Errorf("rm: %s by %s", d.Behavior, d.Step)
+	}
+}
+
+// A new policy in force begins the comparison anew, like a new shadow: the old
+// figures are about another pair.
+func TestComparisonIsOfOnePair(t *testing.T) {
+	p, source, _, _ := liveOn(t, policyText(ruleText("all", "allow", "")), policyText(ruleText("none", "deny", "")))
+	for range 3 {
+		ask(p, `{}`)
+	}
+	source.set(policyText(ruleText("other", "allow", "")))
+	if err := p.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ask(p, `{}`)
+	if s := p.Status().Shadow; s.Compared != 1 || s.Differing != 1 || len(s.Differences) != 1 || s.Differences[0].Live.Rule != "other" {
+		t.Errorf("after another policy has come into force: %+v", s)
+	}
+}
+
+// Nothing is compared with what is not there, or decided by the context alone.
+func TestWhatIsNotCompared(t *testing.T) {
+	empty, err := permission.NewLive(&memory{text: "nonsense"}, permission.LiveOptions{
+		Options: permission.Options{Tools: []permission.Tool{{Name: "t"}}}, Shadow: &memory{text: policyText(ruleText("a", "allow", ""))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := empty.Reload(t.Context()); err == nil {
+		t.Fatal("nonsense is a policy")
+	}
+	ask(empty, `{}`)
+	if s := empty.Status().Shadow; s.Compared != 0 || s.Rules != 1 {
+		t.Errorf("before there is a policy: %+v", s)
+	}
+	p, _, _, _ := liveOn(t, policyText(ruleText("all", "allow", "")), policyText(ruleText("none", "deny", "")))
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	p.Decide(gone, permission.Request{Tool: "t", Input: []byte(`{}`)})
+	if s := p.Status().Shadow; s.Compared != 0 {
+		t.Errorf("with a context that has ended: %+v", s)
+	}
+	half, err := permission.NewLive(&memory{text: policyText(ruleText("all", "allow", ""))}, permission.LiveOptions{
+		Options: permission.Options{Tools: []permission.Tool{{Name: "t"}}}, Shadow: &memory{text: "nonsense"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := half.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ask(half, `{}`)
+	if s := half.Status().Shadow; s.Compared != 0 || s.Alarm == "" {
+		t.Errorf("before there is a shadow: %+v", s)
+	}
+}
+
+// The most frequent differences come first; of those that are alike often, the
+// order is that of tool, mode, rules and steps.
+func TestDifferencesAreSorted(t *testing.T) {
+	text := "version: 1\nname: p\nrules:\n"
+	for _, r := range []struct{ name, tools, behavior, when string }{
+		{"a", "[t, u]", "allow", "args.x < 10"}, {"b", "[t, u]", "allow", "args.x >= 10"},
+	} {
+		text += fmt.Sprintf("  - {name: %s, tool: %s, behavior: %s, when: '%s'}\n", r.name, r.tools, r.behavior, r.when)
+	}
+	candidate := "version: 1\nname: p\nrules:\n  - {name: d, tool: [t, u], behavior: deny, when: 'args.x % 10 < 5'}\n" +
+		"  - {name: q, tool: [t, u], behavior: ask, when: 'args.x % 10 == 5 || (args.x % 10 > 5 && args.missing)'}\n"
+	live, err := permission.NewLive(&memory{text: text}, permission.LiveOptions{
+		Options: permission.Options{Tools: []permission.Tool{{Name: "t"}, {Name: "u"}}}, Shadow: &memory{text: candidate}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := live.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	call := func(tool string, mode permission.Mode, x int) {
+		live.Decide(context.Background(), permission.Request{Tool: tool, Mode: mode, Input: fmt.Appendf(nil, `{"x": %d}`, x)})
+	}
+	// Each kind once, in an order that is none of those that are wanted.
+	for _, x := range []int{16, 6, 15, 5, 11, 1} {
+		for _, mode := range []permission.Mode{permission.ModeDefault, permission.ModeBypass} {
+			for _, tool := range []string{"u", "t"} {
+				call(tool, mode, x)
+			}
+		}
+	}
+	for range 2 {
+		call("u", permission.ModeDefault, 16)
+	}
+	call("u", permission.ModeDefault, 15)
+	var got []string
+	for _, d := range live.Status().Shadow.Differences {
+		got = append(got, fmt.Sprint(d.Count, " ", d.Tool, " ", d.Mode, " ", d.Live.Rule, " ", d.Shadow.Rule, " ", d.Shadow.Step))
+	}
+	want := []string{"3 u default b q error", "2 u default b q rule"}
+	for _, tool := range []string{"t", "u"} {
+		for _, mode := range []string{"bypass", "default"} {
+			for _, rule := range []string{"a", "b"} {
+				for _, other := range []string{"d rule", "q error", "q rule"} {
+					if tool != "u" || mode != "default" || rule != "b" || other == "d rule" {
+						want = append(want, fmt.Sprint("1 ", tool, " ", mode, " ", rule, " ", other))
+					}
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -1,6 +1,7 @@
 package permission_test
 
 import (
+	gocmp "cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,17 +20,23 @@ import (
 
 // memory is a Source whose files a test sets.
 type memory struct {
-	mu   sync.Mutex
-	text string
-	err  error
+	mu    sync.Mutex
+	name  string // "": memory
+	layer permission.Layer
+	text  string
+	err   error
 }
 
 func (m *memory) set(text string) { m.mu.Lock(); m.text = text; m.mu.Unlock() }
 
+func (m *memory) rename(name string) { m.mu.Lock(); m.name = name; m.mu.Unlock() }
+
+func (m *memory) move(layer permission.Layer) { m.mu.Lock(); m.layer = layer; m.mu.Unlock() }
+
 func (m *memory) Read(context.Context) ([]permission.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return []permission.File{{Name: "memory", Data: []byte(m.text)}}, m.err
+	return []permission.File{{Name: gocmp.Or(m.name, "memory"), Data: []byte(m.text), Layer: m.layer}}, m.err
 }
 
 func policyText(rules ...string) string {

@@ -58,20 +58,28 @@ func (p policy) follow(ctx context.Context, log *slog.Logger) {
 			}
 		})
 	}()
+	err := whenAtRest(changed, ended, func() {
+		_ = p.live.Reload(ctx) // told by the alarm, and kept in the status
+	})
+	if !errors.Is(err, context.Cause(ctx)) {
+		log.Warn("changes of the policy bucket are found by looking only", "error", err)
+	}
+}
+
+// whenAtRest calls load once no change has come for settleFor, after each series
+// of changes, until ended says why there are no more.
+func whenAtRest(changed <-chan struct{}, ended <-chan error, load func()) error {
 	rest := time.NewTimer(settleFor)
+	defer rest.Stop()
 	rest.Stop()
 	for {
 		select {
 		case <-changed:
 			rest.Reset(settleFor)
 		case <-rest.C:
-			_ = p.live.Reload(ctx) // told by the alarm, and kept in the status
+			load()
 		case err := <-ended:
-			rest.Stop()
-			if !errors.Is(err, context.Cause(ctx)) {
-				log.Warn("changes of the policy bucket are found by looking only", "error", err)
-			}
-			return
+			return err
 		}
 	}
 }
