@@ -53,6 +53,9 @@ func (t *argType) convertItems(items []any) *SchemaError {
 }
 
 func (t *argType) convertMembers(m map[string]any) *SchemaError {
+	if t.kind == kindStruct && t.settled(m) {
+		return nil
+	}
 	for name, v := range m {
 		sub := t.elem // of a map
 		if t.kind == kindStruct {
@@ -73,6 +76,32 @@ func (t *argType) convertMembers(m map[string]any) *SchemaError {
 		m[name] = out // of an existing key: safe while ranging
 	}
 	return nil
+}
+
+// settled reports that every member of an object is declared and has the Go type
+// of its schema, as is usual: then nothing is to be converted.
+func (t *argType) settled(m map[string]any) bool {
+	declared := 0
+	for i := range t.members {
+		if v, ok := m[t.members[i].name]; ok {
+			if declared++; !t.members[i].is.typed(v) {
+				return false
+			}
+		}
+	}
+	return declared == len(m)
+}
+
+// typed reports that a value needs no converting.
+func (t *argType) typed(v any) bool {
+	switch v.(type) {
+	case int64:
+		return t.kind == kindInt || !t.converts
+	case float64:
+		return t.kind == kindDouble || !t.converts
+	default:
+		return !t.converts
+	}
 }
 
 // twin refuses a member that is a declared one but for its case: rules would see

@@ -27,12 +27,19 @@ type argType struct {
 	kind     argKind
 	name     string              // CEL type name of a struct
 	fields   map[string]*argType // of a struct
+	members  []argMember         // the fields in the order of their names
 	required []string            // members of a struct that every input has
 	location string              // of the schema it was made from
 	elem     *argType            // of a list, and of the undeclared members of a map
 	maxLen   int                 // characters of a string, elements of a list, members of a map; -1: not limited
 	usual    int                 // size at which the cost of a rule is judged at load; 0: typicalSize
 	converts bool                // some number below may need converting
+}
+
+// argMember is one of the fields of a struct.
+type argMember struct {
+	name string
+	is   *argType
 }
 
 // rootType reduces a schema of tool input. Input is always an object, so the
@@ -125,8 +132,10 @@ func (b *typeBuilder) object(t *argType, s *jsonschema.Schema, name string) *arg
 	b.names[name] = true
 	t.kind, t.name, t.fields = kindStruct, name, make(map[string]*argType, len(s.Properties))
 	t.required = s.Required
-	for field, sub := range s.Properties {
-		t.fields[field] = b.build(sub, name+"."+field)
+	for _, field := range sortedKeys(s.Properties) {
+		sub := b.build(s.Properties[field], name+"."+field)
+		t.fields[field] = sub
+		t.members = append(t.members, argMember{field, sub})
 	}
 	return t
 }

@@ -47,6 +47,17 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
+// A decision allocates for the arguments and for its own texts, not for rules.
+func TestDecisionsAllocateLittle(t *testing.T) {
+	ctx := context.Background()
+	for _, n := range []int{1, 1000} {
+		bundle := benchBundle(t, n)
+		if got := testing.AllocsPerRun(100, func() { bundle.Decide(ctx, benchRequest) }); got > 8 {
+			t.Errorf("%v allocations with %d rules", got, n)
+		}
+	}
+}
+
 func BenchmarkCompile(b *testing.B) {
 	for _, n := range []int{10, 1000} {
 		b.Run(fmt.Sprintf("rules=%d", n), func(b *testing.B) {

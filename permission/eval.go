@@ -17,7 +17,7 @@ import (
 // asks for.
 type evaluation struct {
 	bundle *Bundle
-	req    *Request
+	req    Request
 	tr     *toolRules
 	row    modeRow
 	call   Call
@@ -44,9 +44,10 @@ type evaluation struct {
 	doubt bool
 
 	toolVar, callerVar, ctxVar map[string]any
-	// how is what handling has found; shownArgs stand for the arguments while a
-	// text for people is made.
-	how       *handling
+	// how is what handling has found, once it has looked; shownArgs stand for the
+	// arguments while a text for people is made.
+	how       handling
+	looked    bool
 	cmdVar    map[string]any
 	terms     map[string]ref.Val
 	shownArgs map[string]any
@@ -62,7 +63,7 @@ var errInput = errors.New("the input cannot be evaluated")
 // evaluate begins a decision. before is an evaluation of the same request by
 // another bundle, whose reading of the input is taken over; nil: there is none.
 func (b *Bundle) evaluate(ctx context.Context, req *Request, before *evaluation) *evaluation {
-	e := &evaluation{bundle: b, req: req, parent: ctx}
+	e := &evaluation{bundle: b, req: *req, parent: ctx}
 	mode := req.Mode
 	if mode == "" {
 		mode = b.Mode()

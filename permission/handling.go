@@ -14,10 +14,10 @@ func (r *Rule) handles() bool {
 // part in the decision: what one of them hides must not show because another
 // one decided first.
 func (e *evaluation) handling() *handling {
-	if e.how != nil {
-		return e.how
+	if e.looked {
+		return &e.how
 	}
-	e.how = &handling{}
+	e.looked = true
 	errs, trace := e.errors, e.trace // the steps record errors themselves
 	e.trace = nil
 	for _, r := range e.tr.handlers {
@@ -27,7 +27,7 @@ func (e *evaluation) handling() *handling {
 	}
 	e.errors, e.trace = errs, trace
 	slices.Sort(e.how.redact)
-	return e.how
+	return &e.how
 }
 
 // handleAll adds rules that are about the call only together with others.

@@ -34,7 +34,7 @@ func checked(t *testing.T, env *cel.Env, text string) *cel.Ast {
 // newEvaluation is an evaluation outside a decision.
 func newEvaluation(ctx context.Context, limits Limits, input map[string]any) *evaluation {
 	limits = limits.filled()
-	return &evaluation{bundle: &Bundle{limits: limits}, req: &Request{}, tr: &toolRules{}, parent: ctx, call: Call{Input: input}}
+	return &evaluation{bundle: &Bundle{limits: limits}, tr: &toolRules{}, parent: ctx, call: Call{Input: input}}
 }
 
 func list(n int) []any {

@@ -17,6 +17,7 @@ import (
 type plainSchema struct {
 	types              uint // a bit for each argKind; 0: any. kindMap is an object, kindDyn null
 	properties         map[string]*plainSchema
+	members            []plainMember // the same, in the order of their names
 	required           []string
 	closed             bool         // no other members
 	additional         *plainSchema // of other members; nil: anything
@@ -24,6 +25,12 @@ type plainSchema struct {
 	minLength, minimum int          // of texts and lists; minimum of members
 	maxLength, maximum int          // -1: none
 	enum               []string
+}
+
+// plainMember is one of the properties.
+type plainMember struct {
+	name   string
+	schema *plainSchema
 }
 
 // plainKeys are the fields of the library's schema that plainSchema knows, and
@@ -129,8 +136,10 @@ func (b *plainBuilder) members(p *plainSchema, s *jsonschema.Schema) {
 		b.failed = true
 	}
 	p.properties = make(map[string]*plainSchema, len(s.Properties))
-	for name, sub := range s.Properties {
-		p.properties[name] = b.build(sub)
+	for _, name := range sortedKeys(s.Properties) {
+		sub := b.build(s.Properties[name])
+		p.properties[name] = sub
+		p.members = append(p.members, plainMember{name, sub})
 	}
 }
 
@@ -217,15 +226,24 @@ func (p *plainSchema) acceptsObject(m map[string]any) bool {
 	if len(p.properties) == 0 && !p.closed && p.additional == nil {
 		return true
 	}
-	for name, v := range m {
-		sub, ok := p.properties[name]
-		switch {
-		case !ok && p.closed:
-			return false
-		case !ok:
-			sub = p.additional
+	declared := 0
+	for i := range p.members {
+		if v, ok := m[p.members[i].name]; ok {
+			if declared++; !p.members[i].schema.accepts(v) {
+				return false
+			}
 		}
-		if !sub.accepts(v) {
+	}
+	return declared == len(m) || !p.closed && p.acceptsOthers(m)
+}
+
+// acceptsOthers is about the members that are not declared.
+func (p *plainSchema) acceptsOthers(m map[string]any) bool {
+	if p.additional == nil {
+		return true
+	}
+	for name, v := range m {
+		if _, declared := p.properties[name]; !declared && !p.additional.accepts(v) {
 			return false
 		}
 	}

@@ -45,6 +45,9 @@ func misleading(r rune) bool {
 // else: control and format characters (bidirectional overrides above all) and
 // broken UTF-8. Newlines and tabs stay.
 func visible(s string) string {
+	if allPlain(s) {
+		return s
+	}
 	clean := func(r rune) bool {
 		return r == '\n' || r == '\t' || (r != utf8.RuneError && !unicode.Is(unicode.Cc, r) &&
 			!unicode.Is(unicode.Cf, r) && r != '\u2028' && r != '\u2029')
@@ -61,6 +64,17 @@ func visible(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// allPlain reports whether a text has nothing but printable ASCII, newlines and
+// tabs, as nearly all have.
+func allPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < ' ' && c != '\n' && c != '\t') || c > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // quoted puts a tool or rule name into a text for people.
