@@ -149,9 +149,15 @@ func (e *Engine) deniedNow(ctx context.Context, c *message.Call) (permission.Dec
 	}
 	d, denied := e.policy.Denied(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
 	denied = denied && (!same || d.Behavior == message.BehaviorDeny)
+	if !hidesAll(d.Redact, hiddenOf(c)) { // its texts may repeat what was hidden until now
+		d.Reason, d.Message, d.Errors = laterDenial, "Permission denied for "+c.Tool+" ("+laterDenial+").", nil
+	}
 	d.Behavior = message.BehaviorDeny // a deny rule that cannot be evaluated denies here: nobody would be asked
 	return d, denied
 }
+
+// laterDenial is said of a denial whose own words are not to be shown.
+const laterDenial = "the policy denies it by now; why is hidden with the arguments"
 
 // begin takes an allowed call as far as it goes within the same fact: a local
 // call is started by this engine, any other is submitted. A call that relies on

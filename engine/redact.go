@@ -130,15 +130,17 @@ func encode(ev message.Event) []message.RawJSON {
 
 // hidesStreamed gives the call whose arguments must not be shown as they were
 // streamed; nil: they may be. Of a call that is not on record nobody knows what
-// will be hidden: where rules hide anything, an empty call stands for it.
+// will be hidden: where rules hide anything, an empty call stands for it, and so
+// for one that cannot be read.
 func (e *Engine) hidesStreamed(ctx context.Context, key message.Key, id message.CallID) *message.Call {
 	key.Call = id
 	c := e.view.call(key)
+	var err error
 	if c == nil {
-		c, _ = e.last(ctx, key)
+		c, err = e.last(ctx, key)
 	}
 	switch {
-	case c == nil && e.policy.Redacts():
+	case c == nil && (e.policy.Redacts() || !errors.Is(err, message.ErrNotFound)):
 		return &message.Call{Key: key}
 	case c == nil || !c.Hides():
 		return nil

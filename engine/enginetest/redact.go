@@ -18,7 +18,9 @@ func redactCases() []testCase[*world] {
 		{"people never see what is hidden", hiddenFromPeople},
 		{"calls that are not decided", hiddenUndecided},
 		{"streamed arguments", hiddenStreamed},
+		{"streamed arguments of a call that cannot be read", hiddenStreamedUnread},
 		{"edited around", hiddenEdited},
+		{"denied later by a policy that hides nothing", hiddenFromLaterDenial},
 		{"a path that leads through a text", hiddenThroughText},
 		{"a result is not guessed from its digest", hiddenResultDigest},
 		{"an answer that is sent again", answeredAgain},
@@ -138,6 +140,30 @@ func hiddenStreamed(w *world) {
 	}
 }
 
+// hiddenStreamedUnread: the view has no call yet, the journal does not give it,
+// and the policy hides nothing by now.
+func hiddenStreamedUnread(w *world) {
+	w.policy.use(w, pinRule())
+	e, late := w.engine(), w.engine()
+	defer late.cord.lag()()
+	e.propose(call("c", deploy, `{"pin":"`+secret+`"}`))
+	_, err := e.bot().Emit(w.Context(), message.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{
+		message.RawJSON(`{"type":"TOOL_CALL_DELTA","reply_id":"r","tool_call_id":"c","delta":"{\"pin\":\"` + secret + `\"}"}`)}})
+	w.must(err)
+	w.policy.use(w, rules()...)
+	late.cord.onLast(func(key message.Key) error {
+		if key.Call != "" {
+			return cutError("last")
+		}
+		return nil
+	})
+	events, err := late.as(message.RoleAuditor, "eve").Events(w.Context(), message.EventsRequest{Session: "s"})
+	w.must(err)
+	if text, _ := json.Marshal(events); strings.Contains(string(text), secret) || !strings.Contains(string(text), "TOOL_CALL_DELTA") {
+		w.Errorf("the auditor gets %s", text)
+	}
+}
+
 // hiddenEdited: an approver edits around values that they do not see.
 func hiddenEdited(w *world) {
 	w.policy.use(w, pinRule())
@@ -163,6 +189,20 @@ func hiddenEdited(w *world) {
 	if same := w.policy.Redacts(); !same {
 		w.Error(errors.New("the policy of the test hides nothing"))
 	}
+}
+
+// hiddenFromLaterDenial: a policy that hides no more may repeat what was hidden
+// when the question was put, in the texts of its denial.
+func hiddenFromLaterDenial(w *world) {
+	w.policy.use(w, pinRule())
+	e := w.engine()
+	q := e.propose(call("c", deploy, `{"pin":"`+secret+`"}`))[0]
+	w.policy.use(w, permission.Rule{Name: "closed", Tools: []string{deploy}, Behavior: message.BehaviorDeny, Message: "'not with ' + string(args.pin)"})
+	e.answers("ann", approve(q))
+	if c := e.finished(q.Key); c.Decision.Rule != "closed" || c.Result.State != message.ToolResultDenied {
+		w.Errorf("%s, want a denial by the rule closed", describe(c))
+	}
+	e.wantHidden()
 }
 
 // hiddenThroughText: what a path would lead through is hidden as a whole.
