@@ -118,7 +118,7 @@ func handFact(key []byte, keyID, space, id, kind, body string, prev uint64) *nat
 // handRequest sends a request and gives the reply's body.
 func handRequest(t *testing.T, nc *nats.Conn, subject, request string) map[string]any {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	m, err := nc.RequestWithContext(ctx, subject, []byte(request))
 	if err != nil {
@@ -240,7 +240,7 @@ func handPull(t *testing.T, nc *nats.Conn, e example) handItem {
 	if err := nc.PublishRequest(e.subject, inbox, []byte(e.request)); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		m, err := sub.NextMsgWithContext(ctx)
@@ -294,8 +294,9 @@ func handCheck(t *testing.T, m handItem, tool, keyID string, public ed25519.Publ
 	if grant["idempotency_key"] != handIdempotency(call) {
 		t.Errorf("idempotency key %v", grant["idempotency_key"])
 	}
-	now := time.Now().UTC().Format(time.RFC3339Nano)
-	if text(grant["not_before"]) > now || text(grant["expires"]) < now {
+	from, err := time.Parse(time.RFC3339Nano, text(grant["not_before"]))
+	to, err2 := time.Parse(time.RFC3339Nano, text(grant["expires"]))
+	if now := time.Now(); err != nil || err2 != nil || now.Before(from) || now.After(to) {
 		t.Errorf("not valid now: %v", grant)
 	}
 }

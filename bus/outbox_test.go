@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
@@ -45,7 +46,7 @@ func handed(t *testing.T, out chan message.Delivery) message.Delivery {
 	select {
 	case d := <-out:
 		return d
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("nothing was handed out")
 		return message.Delivery{}
 	}
@@ -56,12 +57,14 @@ func handed(t *testing.T, out chan message.Delivery) message.Delivery {
 func TestOutbox(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
-	before := mustAppend(t, j, callFact("f0", callKey("c0"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, j, callFact("f0", callKey("c0"), message.ToolCallPending, "propose"), 0)
 	o := openOutbox(t, j)
 	// The destination begins when it is first followed.
 	first, end := follow(t, o, "hook")
-	d := poll(t, j, first, "c1")
-	if d.Record.Seq <= before || d.Record.Invalid != nil || d.Attempt != 1 {
+	begun(t, b, "hook")
+	seq := mustAppend(t, j, callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
+	d := handed(t, first)
+	if d.Record.Seq != seq || d.Record.Invalid != nil || d.Attempt != 1 {
 		t.Errorf("handed out %+v", d)
 	}
 	if err := d.Again(0); err != nil {
@@ -75,7 +78,7 @@ func TestOutbox(t *testing.T) {
 	if err := again.Again(0); err != nil {
 		t.Fatal(err)
 	}
-	seq := mustAppend(t, j, workFact("f2", callKey("c2"), "web"), 0)
+	seq = mustAppend(t, j, workFact("f2", callKey("c2"), "web"), 0)
 	second, _ := follow(t, openOutbox(t, b.Journal("test")), "hook")
 	third, _ := follow(t, openOutbox(t, b.Journal("test")), "hook")
 	var got []uint64
@@ -84,7 +87,7 @@ func TestOutbox(t *testing.T) {
 		select {
 		case d = <-second:
 		case d = <-third:
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("nothing was handed out")
 		}
 		got = append(got, d.Record.Seq)
@@ -105,22 +108,22 @@ func TestOutbox(t *testing.T) {
 	}
 }
 
-// poll writes facts until one is handed out: following begins at some moment.
-func poll(t *testing.T, j *bus.Journal, out chan message.Delivery, call string) message.Delivery {
+// begun waits until a destination is followed: what is written from now on is
+// handed out, what was there before is not.
+func begun(t *testing.T, b *bustest.Bus, name string) {
 	t.Helper()
-	prev := uint64(0)
-	for n := range 1000 {
-		f := callFact("p"+call+string(rune('a'+n)), callKey(call), message.ToolCallPending, "propose")
-		f.Call.Facts = n + 1
-		prev = mustAppend(t, j, f, prev)
-		select {
-		case d := <-out:
-			return d
-		case <-time.After(50 * time.Millisecond):
+	st := stream(t, b)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		_, err := st.Consumer(ctx, "h_"+name)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			t.Fatalf("%s is not followed: %v", name, err)
 		}
 	}
-	t.Fatal("nothing was handed out")
-	return message.Delivery{}
 }
 
 func TestOutboxLetters(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
@@ -141,7 +140,7 @@ func withPeople(t *testing.T) *world {
 // flushed gives what the server has to say about all that was sent before.
 func flushed(t *testing.T, nc *nats.Conn) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := nc.FlushWithContext(ctx); err != nil {
 		t.Fatal(err)

@@ -220,7 +220,7 @@ func TestServerAnswersOntoItsOwnAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	js := jetStream(t, w.Bus)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		if _, err := js.Stream(ctx, "ASKANCE_test"); err != nil {

@@ -145,7 +145,7 @@ func (w *world) spy(subjects ...string) *spy {
 	}
 	if err := nc.FlushWithContext(w.t.Context()); err != nil {
 		// FlushWithContext wants a deadline.
-		ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 		defer cancel()
 		if err := nc.FlushWithContext(ctx); err != nil {
 			w.t.Fatal(err)
@@ -242,7 +242,7 @@ func (b *beats) count() int {
 // rawRequest sends bytes as a principal and gives the error that comes back.
 func rawRequest(t *testing.T, nc *nats.Conn, subject, body string) *message.Error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	m, err := nc.RequestWithContext(ctx, subject, []byte(body))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 func next(t testing.TB, w *bus.Worker) message.WorkItem {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	item, err := w.Next(ctx)
 	if err != nil {
@@ -109,8 +109,8 @@ func receive[T any](t testing.TB, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(20 * time.Second):
-		t.Fatal("nothing came in 20 s")
+	case <-time.After(patience):
+		t.Fatalf("nothing came in %s", patience)
 		panic("unreachable")
 	}
 }
@@ -247,7 +247,7 @@ func TestNextSkipsWhatIsNoItem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for { // what is taken off is told the server without waiting for it
 		info, err := c.Info(ctx)
@@ -283,7 +283,7 @@ func TestNextSurvivesAServerRestart(t *testing.T) {
 	}()
 	waiting(t, b.Server)
 	b.Restart()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := j.Append(ctx, workFact("f1", callKey("c1"), job), 0); err != nil {
 		t.Fatal(err)

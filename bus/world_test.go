@@ -3,7 +3,6 @@ package bus_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
@@ -189,7 +188,7 @@ func propose(t testing.TB, c engine.Client, calls ...message.ToolCallBlock) []*m
 // finished waits until the calls of r1 are finished.
 func finished(t testing.TB, c engine.Client, ids ...message.CallID) []*message.Call {
 	t.Helper()
-	rep, err := c.Wait(t.Context(), message.WaitRequest{Session: "s1", Reply: "r1", Calls: ids, TimeoutMS: (20 * time.Second).Milliseconds()})
+	rep, err := c.Wait(t.Context(), message.WaitRequest{Session: "s1", Reply: "r1", Calls: ids, TimeoutMS: patience.Milliseconds()})
 	if err != nil || !rep.Done {
 		t.Fatalf("wait: done %v, %v", rep.Done, err)
 	}

@@ -3,7 +3,6 @@ package bustest
 import (
 	"context"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
@@ -35,7 +34,7 @@ func In(dir string) Option { return func(o *bus.ServerOptions) { o.StoreDir = di
 func Fsynced() Option { return func(o *bus.ServerOptions) { o.Durability = bus.DurabilityFsynced } }
 
 // Listening opens a TCP socket on a free loopback port. Not inside a bubble.
-func Listening() Option { return func(o *bus.ServerOptions) { o.Listen = "127.0.0.1:0" } }
+func Listening() Option { return func(o *bus.ServerOptions) { o.Listen = freeAddress() } }
 
 // With changes the options at will.
 func With(f func(*bus.ServerOptions)) Option { return f }
@@ -82,9 +81,6 @@ func (b *Bus) start() {
 // those made by Conn do not. Nobody else may use b meanwhile.
 func (b *Bus) Restart() {
 	b.t.Helper()
-	if url := b.URL(); url != "" {
-		b.o.Listen = strings.TrimPrefix(url, "nats://")
-	}
 	b.Close()
 	b.start()
 }
