@@ -154,7 +154,7 @@ func (p *process) kill() bool {
 // the test's own goroutine.
 func (p *process) up() {
 	p.t.Helper()
-	eventually(p.t, patience, p.name+" puts out "+strconv.Quote(p.sign), func() bool {
+	eventually(p.t, p.name+" puts out "+strconv.Quote(p.sign), func() bool {
 		if err := p.died(); err != nil {
 			p.t.Fatal(err)
 		}
@@ -195,7 +195,7 @@ func (p *process) stop() {
 	}
 	select {
 	case <-p.life.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		p.t.Errorf("%s does not end", p.name)
 		_ = p.life.cmd.Process.Kill()
 		<-p.life.done
@@ -244,16 +244,16 @@ func command(ctx context.Context, args ...string) (stdout, stderr string, err er
 }
 
 // eventually waits until ok holds, looking again and again.
-func eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(limit)
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-deadline.C:
-			t.Fatalf("%s: not within %s", what, limit)
+			t.Fatalf("%s: not within %s", what, patience)
 		case <-tick.C:
 		}
 	}

@@ -126,7 +126,7 @@ func (s *natsSurface) answer(q question) {
 
 func (s *natsSurface) settled(q question, _ bool) ending {
 	s.h.t.Helper()
-	r := s.request("query", "wait", map[string]any{"session_id": q.session, "reply_id": q.reply, "timeout_ms": 20_000})
+	r := s.request("query", "wait", map[string]any{"session_id": q.session, "reply_id": q.reply, "timeout_ms": soon.Milliseconds()})
 	if r.Error != nil || !r.Body.Done || len(r.Body.Calls) != 1 || len(r.Body.Calls[0].Votes) != 1 {
 		s.h.t.Fatalf("the NATS client waited for %+v", r)
 	}

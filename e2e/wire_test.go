@@ -32,12 +32,11 @@ func (w *world) onRequest(kind bus.Kind, key message.Key) *sighting {
 			once.Do(func() { close(seen) })
 		}
 	})
-	if err == nil {
-		err = w.conn.Flush()
-	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	// After a kill the connection may not have come back yet: then Flush fails.
+	eventually(w.t, "hear of requests", func() bool { return w.conn.Flush() == nil })
 	w.t.Cleanup(func() { _ = sub.Unsubscribe() })
 	return s
 }

@@ -78,7 +78,7 @@ func TestTerminal(t *testing.T) {
 	}
 	h := newHouse(t, workspace)
 	var out bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := talk(ctx, h, newRunner(t, h), "openai-agent", "s", strings.NewReader("tidy up\ny\nkeep it\n"), &out); err != nil {
 		t.Fatal(err)

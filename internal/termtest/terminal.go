@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds every wait for something on the screen.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // Terminal is a terminal with a process on it. Its methods are called from the
 // test's goroutine.
