@@ -43,7 +43,7 @@ func (n *Node) explain(ctx context.Context, c *message.Call) (message.RawJSON, e
 	}
 	req := n.engine.Request(c)
 	if p, ok := n.policy.Policy.(prepared); ok {
-		req = p.resolve(req)
+		req = p.resolve(ctx, req)
 	}
 	b, err := json.Marshal(n.policy.live.Bundle().Explain(ctx, req))
 	if err != nil {

@@ -84,7 +84,7 @@ func whenAtRest(changed <-chan struct{}, ended <-chan error, load func()) error 
 	}
 }
 
-// prepared resolves the paths in the input of tools that run on this machine,
+// prepared resolves the paths in the input of calls that run on this machine,
 // before the policy, which looks at no file, decides about them.
 type prepared struct {
 	*permission.Live
@@ -103,33 +103,41 @@ func localSchemas(tools []toolfile.Tool) map[string]*permission.Schema {
 
 // Decide implements engine.Policy.
 func (p prepared) Decide(ctx context.Context, r permission.Request) permission.Decision {
-	return p.Live.Decide(ctx, p.resolve(r))
+	return p.Live.Decide(ctx, p.resolve(ctx, r))
 }
 
 // Denied implements engine.Policy.
 func (p prepared) Denied(ctx context.Context, r permission.Request) (permission.Decision, bool) {
-	return p.Live.Denied(ctx, p.resolve(r))
+	return p.Live.Denied(ctx, p.resolve(ctx, r))
 }
 
 // Covers implements engine.Rememberer.
 func (p prepared) Covers(ctx context.Context, r permission.Request, rules []message.PermissionRule) error {
-	return p.Live.Covers(ctx, p.resolve(r), rules)
+	return p.Live.Covers(ctx, p.resolve(ctx, r), rules)
 }
 
 // Values implements engine.Rememberer.
 func (p prepared) Values(ctx context.Context, r permission.Request, paths []string) (map[string]string, error) {
-	return p.Live.Values(ctx, p.resolve(r), paths)
+	return p.Live.Values(ctx, p.resolve(ctx, r), paths)
 }
 
 // Explain implements engine.Explainer.
 func (p prepared) Explain(ctx context.Context, r permission.Request) *permission.Explanation {
-	return p.Live.Explain(ctx, p.resolve(r))
+	return p.Live.Explain(ctx, p.resolve(ctx, r))
 }
 
-func (p prepared) resolve(r permission.Request) permission.Request {
-	if s := p.schemas[r.Tool]; s != nil {
-		r.WorkingDirs = slices.Clone(r.WorkingDirs)
-		r.Resolve(s)
+// resolve leaves a request as it is that rules route to workers: they run it on
+// another machine, whose links are not those of this one.
+func (p prepared) resolve(ctx context.Context, r permission.Request) permission.Request {
+	s := p.schemas[r.Tool]
+	if s == nil {
+		return r
 	}
-	return r
+	here := r
+	here.WorkingDirs = slices.Clone(r.WorkingDirs)
+	here.Resolve(s)
+	if here.Resolved != nil && p.Bundle().Decide(ctx, here).Executor.Subject != "" {
+		return r
+	}
+	return here
 }

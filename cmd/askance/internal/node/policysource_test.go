@@ -1,10 +1,17 @@
 package node
 
 import (
+	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 )
 
 // Files that are put one after the other are loaded together, once, and not
@@ -56,4 +63,50 @@ func TestABucketIsLoadedWhenItIsAtRest(t *testing.T) {
 		after(time.Hour)
 		want("after the end", first, second)
 	})
+}
+
+// rulesOf is a source of one file.
+type rulesOf string
+
+func (r rulesOf) Read(context.Context) ([]permission.File, error) {
+	return []permission.File{{Name: "rules.yaml", Data: []byte(r)}}, nil
+}
+
+// Links of this machine say nothing about calls that rules route to another one.
+func TestRoutedCallsAreNotResolvedHere(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "safe"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := permission.CompileSchema([]byte(`{"type": "object", "required": ["path"], "properties": {"path": {"type": "string", "format": "path"}, "far": {"type": "boolean"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := permission.NewLive(rulesOf(`version: 1
+name: x
+rules:
+  - {name: safe, tool: save, behavior: allow, when: "ctx.resolved[args.path] == '`+filepath.Join(dir, "safe", "f")+`'"}
+  - {name: far, tool: save, behavior: allow, when: "has(args.far) && args.far && ctx.resolved[args.path] != ''", executor: {subject: exec.far}}
+`), permission.LiveOptions{Options: permission.Options{Tools: []permission.Tool{{Name: "save", Schema: schema}}, Enforced: engine.Duties()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := live.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p := prepared{live, map[string]*permission.Schema{"save": schema}}
+	path := filepath.Join(dir, "link", "f")
+	for input, want := range map[string]message.Behavior{
+		`{"path": "` + path + `"}`:              message.BehaviorAllow, // it runs here
+		`{"path": "` + path + `", "far": true}`: message.BehaviorAsk,
+	} {
+		r := permission.Request{Tool: "save", Input: []byte(input), Cwd: dir}
+		d, x := p.Decide(t.Context(), r), p.Explain(t.Context(), r)
+		if d.Behavior != want || x.Decision != want {
+			t.Errorf("%s: %s, explained as %s, want %s (%s)", input, d.Behavior, x.Decision, want, d.Reason)
+		}
+	}
 }
