@@ -2,6 +2,7 @@ package shell
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -128,10 +129,37 @@ func chmodMode(mode string) string {
 	case "a+rwx", "+rwx", "a=rwx", "=rwx", "ugo+rwx", "ugo=rwx":
 		return "777"
 	}
-	if plain := strings.TrimLeft(mode, "0"); len(plain) == 3 && isDigits(plain) {
+	plain := strings.TrimLeft(mode, "0")
+	switch {
+	case len(plain) == 3 && isDigits(plain):
 		return plain
+	case len(plain) == 4 && strings.HasSuffix(plain, "777") && strings.Trim(plain[:1], "1234567") == "" && plain[0] != '1': // 1777 is a shared folder
+		return "777"
+	case openToAll(mode):
+		return "777"
 	}
 	return ""
+}
+
+// openToAll says whether a mode in letters lets all do everything:
+// u=rwx,go=rwx.
+func openToAll(mode string) bool {
+	var given strings.Builder
+	for clause := range strings.SplitSeq(mode, ",") {
+		at := strings.IndexAny(clause, "+=")
+		if at < 0 {
+			return false
+		}
+		who := clause[:at]
+		if who == "" || strings.Contains(who, "a") {
+			who = "ugo"
+		}
+		if rights := clause[at+1:]; strings.ContainsAny(rights, "xX") && strings.Contains(rights, "r") && strings.Contains(rights, "w") {
+			given.WriteString(who)
+		}
+	}
+	all := given.String()
+	return strings.Contains(all, "u") && strings.Contains(all, "g") && strings.Contains(all, "o")
 }
 
 var helmNames = map[string]string{"delete": "uninstall", "del": "uninstall", "un": "uninstall", "ls": "list", "fetch": "pull"}
@@ -200,8 +228,14 @@ func cleanPath(p string) string {
 	if strings.Contains(p, "://") || p == "" {
 		return p
 	}
-	return path.Clean(p)
+	p = path.Clean(p)
+	if m := ownRoot.FindString(p); m != "" { // the root of a process is that of the machine, or of a container
+		return path.Clean("/" + p[len(m):])
+	}
+	return p
 }
+
+var ownRoot = regexp.MustCompile(`^/proc/(?:self|thread-self|[0-9]+)(?:/task/[0-9]+)?/root(?:/|$)`)
 
 // singular is the full name of a kind of Kubernetes: po, pods and pods.v1 are pod.
 func singular(kind string) string {

@@ -108,7 +108,7 @@ func changes(name string) bool {
 var joins = map[string]string{
 	"npm": "$`\\", "pnpm": "$`\\", "yarn": "$`\\",
 	"ssh": operators, "autossh": operators, "mosh": operators, "pdsh": operators, "clush": operators, "adb": operators,
-	"watch": operators, "parallel": operators,
+	"watch": operators, "parallel": operators, "rsync": "$`;&|<>()\n",
 }
 
 const operators = ";&|<>()$`\\\"'\n*?[]{}~!#"

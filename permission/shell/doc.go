@@ -43,16 +43,20 @@
 // scripts of sed are told to run, and what sh alone would run. Options may stand
 // in another order or clustered, and before a sub-command; a program may carry
 // a version, another case or .exe, and have the other names that it is known by:
-// git-push, docker container rm, kubectl delete ns, npm pub. Behind a program or a
-// sub-command that is not known any argument may be the command. Where the line
-// is not known before it runs, a text that is piped or read into a shell
-// included, [Pattern.Matches] returns an [ErrUnclear].
+// git-push, docker container rm, kubectl delete ns, npm pub, systemctl reboot.
+// Files are seen from the folders that the line changes to, and what a line writes
+// into a file that it then runs is read as well. Behind a program or a sub-command
+// that is not known any argument may be the command. Where the line is not known
+// before it runs, a text that is piped or read into a shell included,
+// [Pattern.Matches] returns an [ErrUnclear].
 //
 // # What it does not do
 //
 // It knows neither the environment nor the files of the machine that runs the
 // line: a git alias, a changed PATH or a program that is not what its name says
-// are not seen. A rule that covers make covers what the makefile does.
+// are not seen, and neither is what stands in a script that was there before. A
+// rule that covers make covers what the makefile does, and one that covers
+// terraform plan what its providers do.
 //
 // Lines and patterns do not change and may be shared by goroutines. No input
 // panics, and the work on any input is bounded.

@@ -26,8 +26,9 @@ type extractor struct {
 	text   string // that is being read
 	base   int    // offset of nested texts; -1 while the line itself is read
 	budget int
-	level  int  // of texts in texts
-	fed    bool // what the text runs reads something that is not known
+	level  int    // of texts in texts
+	fed    bool   // what the text runs reads something that is not known
+	heard  []Word // what the next command reads, if that is known
 }
 
 // both reads the line as bash and as sh do. It returns the commands that sh
@@ -42,9 +43,11 @@ func (x *extractor) both(text string) (posix []Command) {
 	}
 	stmts, err := parse(text, syntax.LangBash)
 	x.line.stmts = stmts
+	x.fed = x.fed || rewires(stmts)
 	for _, s := range stmts {
 		x.top(s, x.fed)
 	}
+	x.written(stmts)
 	if err != nil {
 		x.line.because(CodeSyntax, 0, "does not parse: "+err.Error())
 		x.line.stmts, x.line.broken = nil, true
@@ -199,12 +202,26 @@ func (x *extractor) top(s *syntax.Stmt, piped bool) {
 			x.line.because(CodeControl, int(c.OpPos.Offset()), "|& is read differently by sh")
 		}
 		x.top(c.X, piped)
+		x.heard = x.printed(c)
 		x.top(c.Y, c.Op == syntax.Pipe || c.Op == syntax.PipeAll)
 	default:
 		code, detail := kind(c)
 		x.line.because(code, offset, detail)
 		x.deep(s, nil, piped)
 	}
+}
+
+// printed is what the left side of a pipe prints, if it is a plain echo.
+func (x *extractor) printed(c *syntax.BinaryCmd) []Word {
+	call, ok := c.X.Cmd.(*syntax.CallExpr)
+	if !ok || c.Op != syntax.Pipe && c.Op != syntax.PipeAll || len(call.Args) < 2 || !printers[call.Args[0].Lit()] {
+		return nil
+	}
+	words, _ := x.words(call.Args[1:])
+	if slices.ContainsFunc(words, func(w Word) bool { return !w.Fixed }) {
+		return nil
+	}
+	return words
 }
 
 // kind names a command that is no plain call.
@@ -227,7 +244,7 @@ func kind(c syntax.Command) (Code, string) {
 // call adds one simple command of the line itself.
 func (x *extractor) call(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int, piped bool) {
 	cmd, why := x.command(c, redirs, offset)
-	cmd.piped = piped || fed(redirs)
+	cmd.piped, cmd.heard, x.heard = piped || fed(redirs), x.heard, nil
 	x.line.Reasons = append(x.line.Reasons, why...)
 	x.redirects(redirs)
 	if len(cmd.Assigns) > 0 {

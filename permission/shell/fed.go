@@ -24,8 +24,10 @@ func (x *extractor) glued(cmd Command, name string) {
 func (x *extractor) placed(cmd Command, name string) {
 	for _, w := range cmd.Argv[1:] {
 		switch {
-		case copies[name] && (strings.Contains(w.Text, "bin/") || strings.HasPrefix(w.Text, "$(")):
+		case copies[name] && strings.Contains(w.Text, "bin/"), name == "cat" && len(cmd.Redirects) > 0 && strings.Contains(w.Text, "bin/"):
 			x.line.crude = append(x.line.crude, []Word{w})
+		case copies[name] || name == "cat" && len(cmd.Redirects) > 0:
+			x.located([]Word{w})
 		case name == "go" && strings.Contains(w.Text, "=") && cmd.Argv[1].Text == "env":
 			x.setting(w, cmd.Offset)
 		}

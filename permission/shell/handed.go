@@ -1,9 +1,11 @@
 package shell
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
+	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -73,6 +75,22 @@ func (x *extractor) crude(text string) {
 	}
 }
 
+// pieced reads code in which a name is put together, "r" + "m", or escaped.
+func (x *extractor) pieced(words []Word) {
+	for _, w := range words {
+		whole := pieces.ReplaceAllString(w.Text, "")
+		if text, _, err := expand.Format(&expand.Config{}, whole, nil); err == nil && strings.Contains(whole, `\`) {
+			whole = text
+		}
+		if whole != w.Text {
+			x.crude(whole)
+		}
+	}
+}
+
+// pieces are the ends of two texts that become one.
+var pieces = regexp.MustCompile(`"[ \t]*[.+]?[ \t]*"|'[ \t]*[.+]?[ \t]*'`)
+
 // isText says whether something looks like more than one word to a shell.
 func isText(s string) bool { return strings.ContainsAny(s, " \t\n;&|'\"\\$`") }
 
@@ -111,6 +129,9 @@ func (x *extractor) assignment(name string, value *syntax.Word) Word {
 func (x *extractor) setting(w Word, offset int) {
 	name, value, _ := strings.Cut(w.Text, "=")
 	x.setTo(w, value)
+	if strings.HasPrefix(name, "TF_CLI_ARGS") {
+		x.unclear(CodeAssignment, offset, name+" gives terraform further arguments")
+	}
 	if strings.HasPrefix(name, "GIT_CONFIG") && name != "GIT_CONFIG_NOSYSTEM" && value != "/dev/null" {
 		x.unclear(CodeAssignment, offset, name+" sets what git runs")
 	}
@@ -174,18 +195,18 @@ func (x *extractor) named(p program, option string, rest []Word) {
 }
 
 // beyond are the arguments of a sub-command that the table does not list, which
-// may run them; nil of one that it lists.
-func (p program) beyond(args []Word) []Word {
+// may run them; unlisted is false for one that it lists.
+func (p program) beyond(args []Word) (rest []Word, unlisted bool) {
 	for i, a := range args {
 		if a.Fixed && strings.HasPrefix(a.Text, "-") {
 			continue
 		}
 		if _, listed := p.subs[a.Text]; p.subs == nil || listed && a.Fixed {
-			return nil
+			return nil, false
 		}
-		return args[i+1:]
+		return args[i+1:], true
 	}
-	return nil
+	return nil, false
 }
 
 // used are the entries of the program and of the sub-command that is called.

@@ -40,6 +40,8 @@ type Line struct {
 	// crude are words of which any may begin a command: the arguments of programs
 	// that are not known, and texts that no shell could read.
 	crude [][]Word
+	// moved are commands as seen from the folders that the line changes to.
+	moved []Command
 	// For [Line.ReadOnly]: what bash and sh read, whether sh finds the same
 	// commands, and whether bash cannot read it.
 	stmts, posix []*syntax.Stmt
@@ -59,6 +61,7 @@ type Command struct {
 
 	piped    bool   // it reads what another command writes, or a file
 	input    []Word // texts that it reads: <<EOF and <<<
+	heard    []Word // what the command before it prints, where that is known
 	assigned []Word // Assigns, as the program gets them
 	files    []Word // files that it reads: <file
 }
@@ -126,6 +129,7 @@ func Parse(text string) *Line {
 	}
 	l.compare(posix)
 	l.folder()
+	l.elsewhereToo()
 	slices.SortStableFunc(l.Reasons, func(a, b Reason) int { return a.Offset - b.Offset })
 	return l
 }

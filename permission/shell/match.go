@@ -19,7 +19,7 @@ func (p *Pattern) Matches(l *Line) (bool, error) {
 		return true, nil
 	}
 	var unclear *Command
-	for _, list := range [][]Command{l.Commands, l.Nested} {
+	for _, list := range [][]Command{l.Commands, l.Nested, l.moved} {
 		for i := range list {
 			switch p.about(&list[i]) {
 			case yes:
@@ -93,11 +93,22 @@ func (p *Pattern) about(c *Command) answer {
 	if len(p.options) > 0 && sameStart(p.options, c.Argv) == yes {
 		return yes
 	}
-	if start != no && slices.ContainsFunc(c.Argv, func(w Word) bool { return !w.Fixed }) {
+	if start != no && (slices.ContainsFunc(c.Argv, func(w Word) bool { return !w.Fixed }) || c.unheard()) {
 		return maybe
 	}
 	return no
 }
+
+// unheard says whether a program gets statements of which nobody knows what they
+// are: psql <f.
+func (c *Command) unheard() bool {
+	name, _ := c.program()
+	return statements[name] && c.piped && len(c.heard) == 0
+}
+
+// statements are programs that take statements in their arguments or from their
+// input alike.
+var statements = set("psql mysql mariadb sqlite3 sqlite duckdb sqlcmd cqlsh clickhouse-client mongosh mongo redis-cli bq")
 
 // reading are the words of the command, with the files that it reads for one
 // that would get them as arguments: cat <x is cat x.
@@ -114,10 +125,24 @@ func (p *Pattern) joined(c *Command) bool {
 	plain := strings.Join(c.Args(), " ")
 	program := c.Argv[0].Text
 	rest := plain[len(program):]
-	if p.raw(plain) || p.raw(base(program)+rest) || c.Argv[0].Fixed && p.raw(called(program)+rest) {
+	if p.raw(plain) || p.raw(base(program)+rest) || c.Argv[0].Fixed && p.raw(called(program)+rest) || p.states(c, plain) {
 		return true
 	}
 	return strings.ContainsAny(p.text, `'"\`) && p.raw(c.String())
+}
+
+// states matches statements that stand behind an option, in the same word or in
+// the next, or in what the program reads: psql <<< 'DROP TABLE x'.
+func (p *Pattern) states(c *Command, plain string) bool {
+	name, _ := c.program()
+	if !statements[name] || p.kind == prefix {
+		return false
+	}
+	texts := slices.Concat(c.input, c.heard)
+	texts = append(texts, apart(valued[name], c.Argv[1:])...)
+	return slices.ContainsFunc(texts, func(w Word) bool {
+		return p.raw(plain+" "+w.Text) || p.raw(called(c.Argv[0].Text)+" "+w.Text) || p.raw(called(c.Argv[0].Text)+" - "+w.Text)
+	})
 }
 
 // within looks for the pattern's words among words of which any may begin a

@@ -6,7 +6,8 @@ import (
 )
 
 // versioned are programs whose names carry versions: python3.12 is python.
-var versioned = set("python pip pypy perl ruby gem node nodejs php lua luajit tclsh bash zsh ksh gawk")
+var versioned = set("python pip pypy perl ruby gem node nodejs php lua luajit tclsh bash zsh ksh gawk " +
+	"go kubectl npm terraform tofu gcc clang java")
 
 // called is the name of a program as the tables know it: without its folder,
 // without .exe, in lower case where the file system may ignore the case, and
@@ -17,10 +18,19 @@ func called(text string) string {
 		return name
 	}
 	lower := strings.ToLower(name)
+	if i := strings.LastIndexByte(lower, '\\'); i >= 0 && strings.HasSuffix(lower, ".exe") { // C:\x\git.exe
+		lower = lower[i+1:]
+	}
 	for _, ext := range []string{".exe", ".cmd", ".bat", ".com"} {
 		if cut, ok := strings.CutSuffix(lower, ext); ok && cut != "" {
 			lower = cut
 		}
+	}
+	if plain, ok := otherNames[lower]; ok {
+		return plain
+	}
+	if rest := strings.TrimPrefix(lower, "gnu"); rest != lower && gnu[rest] {
+		return rest
 	}
 	if rest := strings.TrimPrefix(lower, "g"); rest != lower && gnu[rest] {
 		return rest
@@ -38,6 +48,13 @@ func inTables(name string) bool {
 	return known(name) || wraps(name) || shells[name] || interpreters[name] || schedules[name] || changesShell[name] || startsShell[name]
 }
 
+// otherNames are names under which a program is installed, too.
+var otherNames = map[string]string{
+	"sudo-rs": "sudo", "su-rs": "su", "kubecolor": "kubectl", "microk8s.kubectl": "kubectl", "hub": "git",
+	"nc.openbsd": "nc", "nc.traditional": "nc", "vim.basic": "vim", "vim.tiny": "vim", "vim.nox": "vim", "vim.gtk3": "vim",
+	"mke2fs": "mkfs.ext4", "yarnpkg": "yarn", "docker.io": "docker", "batcat": "bat",
+}
+
 // gnu are programs that have a g before their name where the system has its own.
 var gnu = set("cat chmod chown cp cut date dd df du env find head install kill ln ls mkdir mv nice nohup rm rmdir sed shred sleep sort stdbuf " +
 	"tail tar tee time timeout touch truncate uniq unlink xargs")
@@ -46,9 +63,17 @@ var gnu = set("cat chmod chown cp cut date dd df du env find head install kill l
 // one program have the same.
 func initial(program string) byte {
 	name := base(program)
+	if i := strings.LastIndexByte(name, '\\'); i >= 0 {
+		name = name[i+1:]
+	}
+	if plain, ok := otherNames[strings.ToLower(name)]; ok {
+		name = plain
+	}
 	switch {
 	case name == "":
 		return 0
+	case len(name) > 4 && strings.EqualFold(name[:3], "gnu") && gnu[strings.ToLower(name[3:])]:
+		return name[3] | 0x20
 	case len(name) > 2 && name[0]|0x20 == 'g' && gnu[strings.ToLower(name[1:])]:
 		return name[1] | 0x20
 	}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ type program struct {
 	// globals are options that may stand before the sub-command, pairs those of
 	// them that take the next word.
 	globals, pairs string
+	// parts are what in the name of a long option speaks against it, beside
+	// looksBad.
+	parts string
 	// check looks at the arguments; it returns what speaks against them.
 	check func(args []Word) string
 
@@ -37,7 +41,7 @@ type program struct {
 // looksBad are parts of names of long options that, of any program, are not
 // covered unless its entry says that they are fine.
 var looksBad = strings.Fields("exec command program pager editor script shell hook plugin config output rcfile init-file " +
-	"eval preload registry cmd helper log-file write template profile rsh proxy require import module")
+	"eval preload registry cmd helper log-file logfile write template profile rsh proxy require import module")
 
 // known says whether the table has the program.
 func known(name string) bool {
@@ -114,27 +118,40 @@ func (p program) arguments(name string, args []Word, chain []program) string {
 
 // judge says what speaks against one option of a command.
 func judge(chain []program, arg string) string {
-	long := strings.HasPrefix(arg, "--")
 	name, _, _ := strings.Cut(arg, "=")
+	long := strings.HasPrefix(arg, "--")
 	for _, c := range chain {
 		if long && listed(c.fine, name) {
 			return ""
 		}
 	}
+	spelled := arg // kubectl and npm take --cache_dir for --cache-dir
+	if long {
+		spelled = strings.ReplaceAll(name, "_", "-") + arg[len(name):]
+	}
 	for _, c := range chain {
-		if what := c.option(arg); what != "" {
+		if what := cmp.Or(c.option(arg), c.option(spelled)); what != "" {
 			return what
 		}
 		if long && listed(c.only, name) {
 			return ""
 		}
 	}
-	for _, part := range looksBad {
-		if long && strings.Contains(name, part) {
-			return "may run a program, write a file or load configuration"
-		}
+	if name, _, _ = strings.Cut(spelled, "="); long && suspicious(chain, name) {
+		return "may run a program, write a file or load configuration"
 	}
 	return ""
+}
+
+// suspicious says whether a part of the name of a long option speaks against it.
+func suspicious(chain []program, name string) bool {
+	parts := looksBad
+	for _, c := range chain {
+		if c.parts != "" {
+			parts = slices.Concat(parts, strings.Fields(c.parts))
+		}
+	}
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(name, part) })
 }
 
 // option says what an argument that begins with a dash does.

@@ -4,7 +4,7 @@ import "maps"
 
 // programs is the option table. A program that is not in it is covered by a
 // rule that names the whole command, and by no other.
-var programs = merge(texts, files, searches, builders, networks, map[string]program{"git": git})
+var programs = merge(texts, files, searches, builders, networks, admins, asks, map[string]program{"git": git})
 
 func merge(tables ...map[string]program) map[string]program {
 	all := map[string]program{}
@@ -47,7 +47,7 @@ var texts = map[string]program{
 	"jq":      {loads: "-f --from-file -L --library-path", fine: "--raw-output --raw-output0 --join-output --ascii-output --color-output --compact-output"},
 	"less":    pager,
 	"more":    pager,
-	"man":     {runs: "-P --pager -H --html --browser -X --gxditview -p --preprocessor -r --prompt", loads: "-C --config-file -M --manpath"},
+	"man":     {runs: "-P --pager -H --html --browser -X --gxditview -p --preprocessor -r --prompt -T --troff-device", loads: "-C --config-file -M --manpath"},
 	"python":  {only: "--version -V", check: oneOption, read: always},
 	"python3": {only: "--version -V", check: oneOption},
 	"node":    {only: "--version -v", check: oneOption, read: always},
@@ -86,5 +86,5 @@ var searches = map[string]program{
 	"fdfind": {runs: "-x -X --exec --exec-batch -l --list-details", loads: "--ignore-file"},
 	"rg":     {runs: "--pre --hostname-bin -z --search-zip", fine: "--pre-glob", read: always},
 	"ag":     {runs: "--pager", read: always},
-	"ack":    {runs: "--pager", loads: "--ackrc", writes: "--create-ackrc", read: always},
+	"ack":    {runs: "--pager --output", loads: "--ackrc", writes: "--create-ackrc", read: always},
 }

@@ -87,3 +87,49 @@ func awkProgram(args []Word) string {
 	}
 	return ""
 }
+
+// noTargetFile refuses targets of cargo that are files: such a file names the
+// linker.
+func noTargetFile(args []Word) string {
+	for i, a := range args {
+		value, given := strings.CutPrefix(a.Text, "--target=")
+		if a.Text == "--target" && i+1 < len(args) {
+			value, given = args[i+1].Text, true
+		}
+		if given && (strings.Contains(value, "/") || strings.HasSuffix(value, ".json")) {
+			return clip(value) + " names the linker"
+		}
+	}
+	return ""
+}
+
+// lintsOnly refuses what cargo clippy hands on to the compiler but for levels of
+// lints: -o, --emit and @file write, -C linker= runs.
+func lintsOnly(args []Word) string {
+	return handsOn(args, "-A -W -D -F --allow --warn --deny --forbid --cap-lints", true)
+}
+
+// checksOnly refuses what cargo fmt hands on to the formatter but for questions.
+func checksOnly(args []Word) string {
+	return handsOn(args, "--check -l -v -q --files-with-diff --verbose --quiet", false)
+}
+
+// handsOn looks at what stands behind "--": only these options are let through,
+// of which each takes the next word if valued is set.
+func handsOn(args []Word, options string, valued bool) string {
+	i := 0
+	for i < len(args) && args[i].Text != "--" {
+		i++
+	}
+	for i++; i < len(args); i++ {
+		name, _, given := strings.Cut(args[i].Text, "=")
+		short := valued && len(name) > 2 && strings.HasPrefix(name, "-") && listed(options, name[:2]) // -Dwarnings
+		if !args[i].Fixed || !listed(options, name) && !short {
+			return clip(args[i].Text) + " is handed on to another program"
+		}
+		if valued && !given && !short {
+			i++
+		}
+	}
+	return ""
+}

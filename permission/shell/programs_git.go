@@ -27,8 +27,8 @@ var git = program{
 		"count-objects": {}, "whatchanged": {}, "check-ignore": {},
 		"check-attr": {}, "version": {}, "show-branch": {},
 		"config": {only: "--get --get-all --get-regexp --list -l --global --local --system --show-origin --show-scope --name-only --null -z", check: readsConfig, read: always},
-		"branch": {writes: "-d -D -m -M -c -C -f --delete --move --copy --force --edit-description", read: listsRefs("--list")},
-		"tag":    {writes: "-d -f --delete --force", read: listsRefs("-l --list")},
+		"branch": {writes: "-d -D -m -M -c -C -f --delete --move --copy --force --edit-description", read: listsRefs("arvqi", "--all --remotes --verbose --quiet --show-current --abbrev --no-abbrev", "--list")},
+		"tag":    {writes: "-d -f --delete --force", read: listsRefs("lni0123456789", "", "-l --list")},
 		"remote": {subs: map[string]program{"show": {check: networkRemote, read: namesOnly}, "get-url": {read: always}}, globals: "-v --verbose", read: always},
 		"stash": {subs: map[string]program{
 			"list": {}, "show": {}, "push": {}, "save": {}, "apply": {},
@@ -55,28 +55,35 @@ func readsConfig(args []Word) string {
 }
 
 // listsRefs says whether git branch or git tag lists: with a name it makes one,
-// unless an option makes a pattern or a commit of it.
-func listsRefs(options string) func([]Word) bool {
-	listing := set(options + " --contains --no-contains --merged --no-merged --points-at")
+// unless an option makes a pattern or a commit of it. Only what is listed here
+// is an option: every other may change something under one of its abbreviations
+// (--u is --unset-upstream) or take back what makes a list (--no-list).
+func listsRefs(letters, options, listing string) func([]Word) bool {
+	known, lister := set(options+" "+listing+" "+refOptions), set(listing+" --contains --no-contains --merged --no-merged --points-at")
 	return func(args []Word) bool {
 		lists := false
 		for _, a := range args {
+			name, _, _ := strings.Cut(a.Text, "=")
 			switch {
 			case !a.Fixed:
 				return false
-			case !strings.HasPrefix(a.Text, "-"):
+			case a.Text == "" || a.Text[0] != '-':
 				if !lists {
 					return false
 				}
-			case cluster(a.Text) && strings.ContainsAny(a.Text, "ut"), strings.HasPrefix(a.Text, "--set-up"),
-				strings.HasPrefix(a.Text, "--un"), strings.HasPrefix(a.Text, "--tr"):
-				return false // -quorigin/main is -q -u origin/main
+			case !known[name] && (!cluster(a.Text) || strings.Trim(a.Text[1:], letters) != ""):
+				return false
 			}
-			lists = lists || listing[a.Text]
+			lists = lists || lister[name]
 		}
 		return true
 	}
 }
+
+// refOptions are options that git branch and git tag have in common and that
+// change nothing.
+const refOptions = "--ignore-case --sort --format --column --no-column --color --no-color --omit-empty " +
+	"--contains --no-contains --merged --no-merged --points-at"
 
 // namesOnly says whether no argument is an address, which would be connected to.
 func namesOnly(args []Word) bool {
@@ -109,7 +116,8 @@ func networkRemote(args []Word) string {
 
 // remoteValues are options of push, fetch and pull that take the next word.
 var remoteValues = strings.Fields("-o -j -X --push-option --server-option --jobs --depth --deepen --shallow-since --shallow-exclude " +
-	"--refmap --negotiation-tip --filter --strategy-option --cleanup")
+	"--refmap --negotiation-tip --filter --strategy-option --cleanup --sort --recurse-submodules-default --submodule-prefix " +
+	"--negotiation-restrict --negotiation-include")
 
 // repositories are the words that may name the repository: the first operand,
 // and what --repo is given.

@@ -7,7 +7,7 @@ var builders = map[string]program{
 	"go": {
 		whole: true, folder: true,
 		runs:   "-exec -toolexec -vettool -ldflags -gcflags -asmflags -gccgoflags -compiler -fixtool",
-		writes: "-o -outputdir -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -pkgdir -debug-trace -debug-actiongraph",
+		writes: "-o -outputdir -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -pkgdir -debug-trace -debug-runtime-trace -debug-actiongraph -artifacts",
 		loads:  "-overlay -modfile -C -workfile",
 		check:  goArguments,
 		subs: map[string]program{
@@ -17,24 +17,25 @@ var builders = map[string]program{
 			"mod": {subs: map[string]program{"download": {}, "tidy": {}, "verify": {}, "graph": {}, "why": {}, "vendor": {}}},
 		},
 	},
-	"npm":  javascript("--script-shell --shell --call -c --node-options --editor --viewer --git --python --nodedir", "-C --prefix --userconfig --globalconfig --node-gyp --registry --cache", always),
+	"npm":  javascript("--script-shell --shell --call -c --node-options --editor --viewer --git --python --nodedir --make --browser", "-C --prefix --userconfig --globalconfig --node-gyp --registry --cache --cafile --local-prefix --globalignorefile --tmp --proxy --https-proxy --init-module --onload-script", always),
 	"pnpm": javascript("--script-shell --shell-emulator --node-options", "-C --dir --prefix --config --userconfig --global-dir --pnpmfile --global-pnpmfile --npm-path", nil),
-	"yarn": javascript("--script-shell --node-options --use-yarnrc", "--cwd --prefix --modules-folder", nil),
+	"yarn": javascript("--script-shell --node-options --use-yarnrc", "--cwd --prefix --mutex --har", nil),
 	"make": {
 		folder: true, runs: "--eval -E", loads: "-f --file --makefile -C --directory -I --include-dir -e --environment-overrides --temp-stdin",
 		fine: "--output-sync", writes: "-o --old-file -W --what-if --new-file --assume-new --assume-old", check: noAssignment,
 	},
 	"cargo": {
 		folder: true, runs: "--open --config", loads: "-C -Z --manifest-path --lockfile-path", writes: "--target-dir --out-dir --artifact-dir",
-		globals: "-q --quiet -v --verbose --offline --locked --frozen", fine: "--profile",
+		globals: "-q --quiet -v --verbose --offline --locked --frozen", fine: "--profile --target",
+		check: noTargetFile,
 		subs: map[string]program{
-			"build": {}, "b": {}, "check": {}, "c": {}, "test": {}, "t": {}, "run": {}, "r": {}, "bench": {}, "clippy": {writes: "--fix"},
-			"fmt": {}, "doc": {}, "tree": {}, "metadata": {}, "update": {}, "fetch": {}, "version": {},
+			"build": {}, "b": {}, "check": {}, "c": {}, "test": {}, "t": {}, "run": {}, "r": {}, "bench": {}, "clippy": {writes: "--fix", check: lintsOnly},
+			"fmt": {check: checksOnly}, "doc": {}, "tree": {}, "metadata": {}, "update": {}, "fetch": {}, "version": {},
 		},
 	},
 	"pytest": {
-		folder: true, runs: "--pdbcls --tx", writes: "--cov-report --html --junitxml --junit-xml --basetemp --debug --report-log --resultlog --pastebin",
-		loads: "-p -c -W --pythonwarnings --config-file -o --override-ini --rootdir --confcutdir --import-mode", check: noArgumentFile,
+		folder: true, runs: "--pdbcls --tx --trace --pudb --usepdb", parts: "json xml html csv file dir path save record store snapshot update looponfail", writes: "--cov-report --html --junitxml --junit-xml --basetemp --debug --report-log --resultlog --pastebin",
+		loads: "-p -c -W --pythonwarnings --config-file -o --override-ini --rootdir --confcutdir --import-mode --ds --dc", fine: "--no-header", check: noArgumentFile,
 	},
 	"pip":  pip,
 	"pip3": pip,
@@ -45,7 +46,7 @@ var builders = map[string]program{
 // lists is set where listing packages is known to change nothing.
 func javascript(runs, loads string, lists func([]Word) bool) program {
 	return program{
-		folder: true, runs: runs, loads: loads, fine: "--ignore-scripts --global",
+		folder: true, runs: runs, loads: loads, fine: "--ignore-scripts --global", parts: "-dir -folder timing",
 		subs: map[string]program{
 			"run": {}, "run-script": {}, "test": {}, "t": {}, "start": {}, "build": {}, "lint": {},
 			"install": {}, "i": {}, "ci": {}, "outdated": {}, "audit": {check: noRepair}, "why": {},
@@ -56,8 +57,8 @@ func javascript(runs, loads string, lists func([]Word) bool) program {
 }
 
 var pip = program{
-	runs: "--python --editor", loads: "--config-settings -C --global-option --build-option --isolated -i --index-url --extra-index-url -f --find-links --cert --client-cert --trusted-host",
-	writes:  "-t --target --prefix --root --src --log --report --cache-dir",
+	runs: "--python --editor --keyring-provider --install-option", loads: "--config-settings -C --global-option --build-option --isolated -i --index-url --extra-index-url -f --find-links --cert --client-cert --trusted-host --proxy --pypi-url",
+	writes:  "-t --target --prefix --root --src --log --report --cache-dir --download-dir --build",
 	globals: "--version -V", fine: "--requirement --pre",
 	subs: map[string]program{
 		"list": {read: always}, "show": {read: always}, "freeze": {}, "check": {}, "install": {}, "uninstall": {},
@@ -74,14 +75,15 @@ var networks = map[string]program{
 	},
 	"wget": {
 		runs: "-e --execute --use-askpass", loads: "-i --input-file --input-metalink --config --load-cookies",
-		writes: "-O -o -a --output-document --output-file --append-output --post-data --post-file --body-data --body-file --save-cookies -P --directory-prefix --warc-file --rejected-log --hsts-file --method --trust-server-names --content-disposition --warc-tempdir", fine: "--reject",
+		writes: "-O -o -a --output-document --output-file --append-output --post-data --post-file --body-data --body-file --save-cookies -P --directory-prefix --warc-file --rejected-log --hsts-file --method --trust-server-names --content-disposition --warc-tempdir " +
+			"--stats-dns --stats-ocsp --stats-server --stats-site --stats-tls --tls-session-file --ocsp-file --hpkp-file --dns-cache-preload --gnupg-homedir --plugin --local-plugin", fine: "--reject",
 	},
 	"ssh": {
 		runs: "-o -S -I", loads: "-F -i -E", writes: "-L -R -D -W -w -J -A -X -Y -O -M",
 	},
 	"rsync": {
-		runs: "-e --rsh --rsync-path --daemon --server -M --remote-option", loads: "-f --filter --files-from --password-file --config --include-from --exclude-from",
-		writes: "--log-file --write-batch --only-write-batch -T --temp-dir --partial-dir --backup-dir",
+		runs: "-e --rsh --rsync-path --daemon --server -M --remote-option", loads: "-f --filter --files-from --password-file --config --include-from --exclude-from --read-batch --early-input --dparam",
+		writes: "--log-file --write-batch --only-write-batch -T --temp-dir --partial-dir --backup-dir", fine: "--exclude --include",
 	},
 	"docker": {
 		loads: "-H --host --config --context -c", folder: true,
@@ -94,7 +96,7 @@ var networks = map[string]program{
 	},
 	"kubectl": {
 		runs:   "--edit",
-		loads:  "--kubeconfig -s --server --as --as-group --as-uid --token --client-key --client-certificate --certificate-authority",
+		loads:  "--kubeconfig -s --server --as --as-group --as-uid --token --client-key --client-certificate --certificate-authority --kuberc",
 		writes: "--cache-dir --profile-output --log-file --log-dir", fine: "--output", pairs: "-n --namespace",
 		subs: map[string]program{
 			"get": {}, "describe": {}, "logs": {}, "top": {}, "version": {}, "api-resources": {}, "api-versions": {}, "explain": {},

@@ -168,8 +168,11 @@ func (x *extractor) sed(cmd Command) {
 			scripts = append(scripts, w.Text)
 		}
 	}
+	if len(scripts) > 1 { // -e '1e\\' -e 'rm x'
+		scripts = append(scripts, strings.Join(scripts, "\n"))
+	}
 	for _, s := range scripts {
-		if sedRuns.MatchString(s) {
+		if sedRuns.MatchString(s) || sedOdd.MatchString(s) && strings.Contains(s, "e") {
 			x.unclear(CodeExpansion, cmd.Offset, "sed may run what it makes of its input")
 		}
 		if len(s) > maxSed || !x.sedCommands(s) {
@@ -189,17 +192,24 @@ const (
 func (x *extractor) sedCommands(script string) bool {
 	found := 0
 	for i := range len(script) {
-		if script[i] != 'e' || i > 0 && strings.IndexByte("0123456789$/!;{} \t\n,~|#", script[i-1]) < 0 {
+		if script[i] != 'e' || i > 0 && strings.IndexByte("0123456789$/!;{} \t\n,~|#", script[i-1]) < 0 && !sedFlags.MatchString(script[:i]) {
 			continue
 		}
 		if found++; found > maxSedEs {
 			return false
 		}
-		line, _, _ := strings.Cut(script[i+1:], "\n")
+		line, _, _ := strings.Cut(strings.TrimPrefix(script[i+1:], "\\\n"), "\n")
 		x.handed(line)
 	}
 	return true
 }
+
+// sedFlags are those of an address: /a/Ie. sedOdd finds letters and digits in the
+// place of a delimiter: sxaxbxe.
+var (
+	sedFlags = regexp.MustCompile(`[^\w\s][IM]+$`)
+	sedOdd   = regexp.MustCompile(`(?:^|[;{}\n])[ \t]*(?:[0-9$]+[ \t]*)?(?:[sy][A-Za-z0-9]|\\[A-Za-z0-9])`)
+)
 
 // sedRuns finds the flag e of s///.
 var sedRuns = regexp.MustCompile(`[^\w\s\\][0-9gpIiMm]*e[0-9gpIiMmw]*[ \t]*(?:[;}\n]|$)`)

@@ -157,7 +157,7 @@ func (p parts) hasLong(program, long string) bool {
 // given says whether a long option is there, in full or abbreviated.
 func (p parts) given(long string) bool {
 	for _, l := range p.long {
-		if l == long || len(l) > 2 && strings.HasPrefix(long, l) {
+		if l == long || len(l) > 1 && strings.HasPrefix(long, l) {
 			return true
 		}
 	}

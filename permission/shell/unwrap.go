@@ -21,6 +21,7 @@ func (x *extractor) unwrap(cmd Command) {
 		return
 	}
 	x.glued(cmd, name)
+	x.power(cmd, name)
 	x.runners(cmd, name)
 	x.options(cmd)
 }
@@ -42,14 +43,15 @@ func (x *extractor) runners(cmd Command, name string) {
 			w.Text = w.Text[strings.IndexByte(w.Text, '=')+1:]
 			x.read(w, cmd.Offset, via(cmd, name), false)
 		}
-	case evaluates[name]:
-		for _, w := range cmd.Argv[1:] {
-			if strings.Contains(w.Text, "$(") || strings.Contains(w.Text, "`") {
-				x.crude(w.Text)
-			}
+	case name == "hash":
+		x.guess(cmd.Argv[1:])
+		if slices.ContainsFunc(cmd.Argv[1:], func(w Word) bool { return !w.Fixed }) {
+			x.unclear(CodeExpansion, cmd.Offset, "hash gives a program another name")
 		}
-		for _, w := range cmd.input { // read x <<< 'a[$(rm y)]'
-			if strings.Contains(w.Text, "$(") || strings.Contains(w.Text, "`") {
+	case evaluates[name]:
+		for _, w := range slices.Concat(cmd.Argv[1:], cmd.input) { // read x <<< 'a[$(rm y)]'
+			plain := !w.Fixed && !strings.Contains(w.Text, "[") // what is in it has been seen
+			if !plain && (strings.Contains(w.Text, "$(") || strings.Contains(w.Text, "`")) {
 				x.crude(w.Text)
 			}
 		}
@@ -63,6 +65,7 @@ func (x *extractor) runners(cmd Command, name string) {
 			}
 		}
 		x.guess(apart(valued[unversioned(name)], cmd.Argv[1:]))
+		x.pieced(slices.Concat(cmd.Argv[1:], cmd.input))
 		x.code(cmd, name)
 	case name == "sed" || name == "gsed":
 		x.sed(cmd)
@@ -74,9 +77,15 @@ func (x *extractor) runners(cmd Command, name string) {
 	case !known(name) || elsewhere(name, cmd.Argv):
 		x.guess(cmd.Argv[1:])
 		x.guess(cmd.input)
+		if statements[name] {
+			x.guess(cmd.heard)
+		}
 		x.code(cmd, name)
 	default:
-		x.guess(programs[name].beyond(cmd.Argv[1:]))
+		if rest, unlisted := programs[name].beyond(cmd.Argv[1:]); unlisted {
+			x.guess(rest)
+			x.guess(cmd.input)
+		}
 		x.placed(cmd, name)
 	}
 }
@@ -115,6 +124,9 @@ func (x *extractor) wrapper(cmd Command, name string, w wrapper) {
 	rest, ok := w.skip(cmd.Argv[1:])
 	if !ok || len(rest) == 0 {
 		x.guess(cmd.Argv[1:])
+		if !ok && slices.ContainsFunc(cmd.Argv[1:], func(w Word) bool { return !w.Fixed && !w.rooted }) { // env -S "$X"
+			x.unclear(CodeExpansion, cmd.Offset, name+" may get a command that is not known before it runs")
+		}
 		x.code(cmd, name)
 		if readsCode(name, cmd.Argv[1:]) { // sudo -s <<EOF
 			x.guess(cmd.input)
@@ -272,9 +284,14 @@ func (x *extractor) guess(words []Word) {
 		return
 	}
 	x.line.crude = append(x.line.crude, words)
-	for _, w := range words {
+	x.located(words)
+	for n, w := range words {
 		if i := strings.IndexAny(w.Text, "=:"); i >= 0 { // ProxyCommand=rm, EXEC:rm
 			x.aside(w, w.Text[i+1:])
+			if w.Fixed && n+1 < len(words) && w.Text[0] == '-' { // --coreutils-prog=rm -rf
+				argv := append([]Word{{Text: w.Text[i+1:], Fixed: true}}, words[n+1:min(len(words), n+1+maxRest)]...)
+				x.line.crude = append(x.line.crude, argv)
+			}
 		}
 		if cluster(w.Text) { // foo -c'rm x', foo -qc'rm x'
 			x.handed(w.Text[2:])

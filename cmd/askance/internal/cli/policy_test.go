@@ -226,7 +226,7 @@ func TestExplainUndeclaredTool(t *testing.T) {
 func TestLintTellsNotices(t *testing.T) {
 	dir := t.TempDir()
 	rules, tools := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "tools.yaml")
-	write(t, rules, "version: 1\nname: x\nrules:\n  - {name: plan, tool: Bash, rule_content: 'terraform plan:*', behavior: allow}\n")
+	write(t, rules, "version: 1\nname: x\nrules:\n  - {name: plan, tool: Bash, rule_content: 'pulumi preview:*', behavior: allow}\n")
 	write(t, tools, "version: 1\ntools:\n  - {name: Bash, kind: bash, placement: remote, input_schema: {type: object, required: [command], properties: {command: {type: string}}}}\n")
 	r := run(t, "policy", "lint", rules, "--tools", tools)
 	if r.code != cli.ExitOK || !strings.Contains(r.err, "note: ") || !strings.Contains(r.err, "trust_options") {
