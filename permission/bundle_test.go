@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -162,6 +163,30 @@ func TestSeveralFiles(t *testing.T) {
 	}
 	if _, err := permission.Parse(permission.File{Name: "big", Data: make([]byte, permission.MaxFileBytes+1)}); err == nil {
 		t.Error("a file of more than 1 MiB is accepted")
+	}
+}
+
+// A question of a rule without an expiry, and one of no rule, is open for the
+// shortest time that any file gives, in whatever order they are read.
+func TestTheShortestExpiryOfSeveralFiles(t *testing.T) {
+	file := func(name, defaults, rules string) permission.File {
+		return permission.File{Name: name, Data: []byte("version: 1\nname: " + name + "\n" + defaults + "rules: [" + rules + "]\n")}
+	}
+	files := []permission.File{
+		file("a", "", "{name: x, tool: t, behavior: ask, when: args.x == 1}"), file("b", "defaults: {expiry: 1h}\n", ""),
+		file("c", "defaults: {expiry: 5m}\n", ""), file("d", "defaults: {expiry: 2h}\n", ""),
+	}
+	for range files {
+		files = append(files[1:], files[0])
+		b, err := permission.Load(files, permission.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, input := range []string{`{"x": 1}`, `{"x": 2}`} {
+			if d := decide(b, "", input); d.Behavior != message.BehaviorAsk || d.Requirement.Expiry != 5*time.Minute {
+				t.Errorf("%s first, %s: %s for %s", files[0].Name, input, d.Behavior, d.Requirement.Expiry)
+			}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -48,7 +49,7 @@ func (e *evaluation) steps() Decision {
 	switch {
 	case asks && ok && d.Behavior == message.BehaviorDeny:
 		return d // a rule that asks never stands in for a denial
-	case asks && e.doubt:
+	case e.doubt:
 		return e.settle(question, d, ok)
 	case asks:
 		question.Errors = e.errors
@@ -130,7 +131,7 @@ func (e *evaluation) denyStep() (Decision, bool) {
 			case matched:
 				return e.deny(StepRule, r, r.reason), true
 			case failed && r.rule.onError() == OnErrorDeny:
-				failedHard = cmpFirst(failedHard, r)
+				failedHard = cmp.Or(failedHard, r) // the first by name
 			case failed:
 				e.failedDenies = append(e.failedDenies, r)
 			}
@@ -173,7 +174,8 @@ func (e *evaluation) askStep() (Decision, bool) {
 
 // taintedDecision ends a call about which something outside the rules failed.
 func (e *evaluation) taintedDecision() Decision {
-	reason := e.errors[0].Error()
+	// Rules may have failed before, where the tool's own code is what has tainted.
+	reason := e.errors[max(0, slices.IndexFunc(e.errors, func(r RuleError) bool { return r.Rule == "" }))].Error()
 	if len(e.handling().hidden) > 0 {
 		reason = "the call could not be evaluated"
 	}
@@ -266,14 +268,6 @@ func (e *evaluation) fallback() Decision {
 	default:
 		return e.deny(StepFallbackDontAsk, nil, dontAskReason)
 	}
-}
-
-// cmpFirst is the first of two rules by name; a may be nil.
-func cmpFirst(a, b *compiledRule) *compiledRule {
-	if a == nil || b.rule.Name < a.rule.Name {
-		return b
-	}
-	return a
 }
 
 // suggestions are the allow rules to offer with a question.

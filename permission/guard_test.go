@@ -105,7 +105,7 @@ func TestEachGuardAgreesWithCEL(t *testing.T) {
 		}
 	}
 	var evaluations []*evaluation
-	for _, input := range append([]string{`{"s": "ba", "n": 2, "b": false, "o": {"s": "bab"}}`, `{"s": "ab", "n": -1, "o": {"s": "default"}}`}, guardInputs...) {
+	for _, input := range append([]string{`{"mode": "a", "n": 3}`, `{"s": "ba", "n": 2, "b": false, "o": {"s": "bab"}}`, `{"s": "ab", "n": -1, "o": {"s": "default"}}`}, guardInputs...) {
 		e := b.evaluate(context.Background(), &Request{Tool: "t", Mode: ModeDefault, Input: []byte(input)}, nil)
 		t.Cleanup(e.close)
 		evaluations = append(evaluations, e)
@@ -221,6 +221,59 @@ func TestIndexIsMade(t *testing.T) {
 	}
 	if want := []string{"r05", "r05b", "r25"}; !slices.Equal(names, want) {
 		t.Errorf("relevant are %q, want %q", names, want)
+	}
+}
+
+// Whatever an index passes over is false and cannot fail: with rules of every
+// form beside those that made it, on values that they name and do not name.
+func TestIndexLeavesOutNothing(t *testing.T) {
+	for _, field := range []struct{ path, constant string }{{"args.s", `"v%d"`}, {"args.n", "%d"}, {"args.o.s", `"v%d"`}} {
+		var base []Rule
+		for i := range indexFrom {
+			base = append(base, Rule{Name: fmt.Sprintf("b%02d", i), When: field.path + " == " + fmt.Sprintf(field.constant, i)})
+		}
+		constant := fmt.Sprintf(field.constant, 3)
+		for i, probe := range []string{
+			field.path + " != " + constant, constant + " == " + field.path, field.path + " <= " + constant, field.path + " in [" + constant + "]",
+			field.path + " == " + constant + " && args.missing == 1", "args.missing == 1 && " + field.path + " == " + constant,
+			field.path + " == " + constant + " || args.b", "!(" + field.path + " == " + constant + ")", "args.b == true", "args.missing == 1", "",
+			"has(" + field.path + ")", field.path + " == " + constant + " && args.b == false",
+		} {
+			for _, behavior := range []message.Behavior{message.BehaviorDeny, message.BehaviorAsk, message.BehaviorAllow} {
+				p := Policy{Rules: append(slices.Clone(base), Rule{Name: fmt.Sprintf("p%02d", i), When: probe})}
+				for k := range p.Rules {
+					p.Rules[k].Tools, p.Rules[k].Behavior = []string{"t"}, behavior
+				}
+				checkIndex(t, p, probe)
+			}
+		}
+	}
+}
+
+// checkIndex compares a bundle that has an index with itself without it.
+func checkIndex(t *testing.T, p Policy, what string) {
+	t.Helper()
+	b, err := Compile(p, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := b.byTool["t"]
+	if tr.denyIndex == nil && tr.askIndex == nil && tr.allowIndex == nil {
+		t.Fatalf("%s: no index", what)
+	}
+	bare, _ := Compile(p, Options{})
+	plain := bare.byTool["t"]
+	plain.denyIndex, plain.askIndex, plain.allowIndex = nil, nil, nil
+	for _, input := range []string{
+		`{}`, `{"s": "v3", "n": 3, "o": {"s": "v3"}, "b": true}`, `{"s": "v3", "n": 3, "o": {"s": "v3"}, "b": false}`, `{"s": "other", "n": 99, "o": {"s": "other"}, "b": true}`,
+		`{"s": "other", "n": 99, "o": {"s": "other"}, "b": false, "missing": 1}`, `{"s": 3, "n": "v3", "o": "v3"}`, `{"s": null, "n": 3.0, "o": {}}`, `{"n": 3.5, "b": "x"}`,
+		`{"n": -1, "s": "", "o": {"s": ""}, "missing": 2}`, `[]`,
+	} {
+		req := Request{Tool: "t", Input: []byte(input), Mode: ModeBypass}
+		got, want := b.Decide(context.Background(), req), bare.Decide(context.Background(), req)
+		if diff := cmp.Diff(want, got, cmp.Comparer(func(x, y RuleError) bool { return x.Rule == y.Rule && x.Field == y.Field && x.Msg == y.Msg })); diff != "" {
+			t.Errorf("%s on %s, without the index and with it:\n%s", what, input, diff)
+		}
 	}
 }
 

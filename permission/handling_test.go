@@ -83,10 +83,11 @@ rules:
   - {name: quick, tool: t, behavior: allow, when: args.b == true, executor: {timeout: 5s}}
   - {name: other, tool: t, behavior: ask, when: args.c == true, executor: {subject: exec.c}}
   - {name: deny, tool: t, behavior: deny, when: args.d == true}
+  - {name: third, tool: t, behavior: allow, when: args.e == true, executor: {subject: exec.e}}
 `)
 	input := func(letters string) string {
 		var parts []string
-		for _, l := range "abcd" {
+		for _, l := range "abcde" {
 			value := "false"
 			if strings.ContainsRune(letters, l) {
 				value = "true"
@@ -107,6 +108,8 @@ rules:
 		{"bc", "ask", `{"subject":"exec.c","timeout_ms":5000}`},
 		{"ac", "deny", `{"subject":"","timeout_ms":0}`},
 		{"ad", "deny", `{"subject":"","timeout_ms":0}`},
+		{"ae", "deny", `{"subject":"","timeout_ms":0}`},
+		{"e", "allow", `{"subject":"exec.e","timeout_ms":0}`},
 	} {
 		d := decide(b, "", input(tc.letters))
 		text, err := d.Executor.MarshalJSON()

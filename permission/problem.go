@@ -115,25 +115,28 @@ func nearest(name string, candidates []string) string {
 	return best
 }
 
-// editDistance is Levenshtein's, over bytes; the names it sees are short.
+// editDistance counts the letters to put in, take out, replace, and the pairs of
+// neighbours to exchange, over bytes; the names it sees are short.
 func editDistance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return max(len(a), len(b))
 	}
-	row := make([]int, len(b)+1)
+	above, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range a {
-		prev := row[0]
+		above, last, row = last, row, above
 		row[0] = i + 1
 		for j := range b {
-			cost := prev
+			cost := last[j]
 			if a[i] != b[j] {
 				cost++
 			}
-			prev = row[j+1]
-			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+			row[j+1] = min(cost, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], above[j-1]+1)
+			}
 		}
 	}
 	return row[len(b)]

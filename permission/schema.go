@@ -36,7 +36,9 @@ type Schema struct {
 // CompileSchema compiles a JSON Schema (draft 2020-12 unless its $schema names
 // another draft up to it). References must stay inside the document: nothing
 // is ever loaded from the network or from files. Patterns are RE2. Dynamic
-// references are refused in documents with more than one $id.
+// references are refused in documents with more than one $id, and so are
+// keywords that would check nothing although they seem to: misspelled ones, and
+// those that the draft does not have.
 func CompileSchema(raw []byte) (*Schema, error) {
 	compiled, err := compileSchema(raw)
 	if err != nil {
@@ -70,7 +72,10 @@ func compileSchema(raw []byte) (s *jsonschema.Schema, err error) {
 	}
 	compiled, err := c.Compile(schemaURL)
 	if err != nil {
-		return nil, fmt.Errorf("compile schema: %w: %w", ErrSchema, plainly(err))
+		return nil, fmt.Errorf("compile schema: %w: %w", ErrSchema, plainly(err, doc))
+	}
+	if faults := wordFaults(doc, compiled); len(faults) > 0 {
+		return nil, fmt.Errorf("compile schema: %w: %s", ErrSchema, strings.Join(faults[:min(len(faults), maxShownViolations)], "; "))
 	}
 	if hasInnerID(doc, 0) && roams(compiled, map[*jsonschema.Schema]bool{}) {
 		return nil, fmt.Errorf("compile schema: %w: $dynamicRef and $recursiveRef beside an inner $id are not supported; use $ref", ErrSchema)
@@ -79,8 +84,12 @@ func compileSchema(raw []byte) (s *jsonschema.Schema, err error) {
 }
 
 // plainly says what is wrong with a schema without the way through the
-// meta-schema on which that was found.
-func plainly(err error) error {
+// meta-schema on which that was found, and what a draft that is not known may be.
+func plainly(err error, doc map[string]any) error {
+	draft, _ := doc["$schema"].(string)
+	if load, ok := errors.AsType[*jsonschema.LoadURLError](err); ok && load.URL == strings.TrimSuffix(draft, "#") {
+		return fmt.Errorf("at /$schema: $schema names no draft that is known: %s; use draft 2020-12, 2019-09, draft-07, draft-06 or draft-04, or leave it out", quoted(draft))
+	}
 	bad, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
 	if !ok {
 		return err

@@ -120,6 +120,9 @@ func TestWhatIsNotCompared(t *testing.T) {
 	if s := p.Status().Shadow; s.Compared != 0 {
 		t.Errorf("with a context that has ended: %+v", s)
 	}
+	if err := error(&permission.ShadowError{Err: context.Canceled}); err.Error() != "shadow policy: context canceled" || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
 	half, err := permission.NewLive(&memory{text: policyText(ruleText("all", "allow", ""))}, permission.LiveOptions{
 		Options: permission.Options{Tools: []permission.Tool{{Name: "t"}}}, Shadow: &memory{text: "nonsense"}})
 	if err != nil {
