@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
@@ -141,6 +143,10 @@ func (s *stage) settleAll() {
 		if len(held) == 0 && s.ended() {
 			return
 		}
+		if held = slices.DeleteFunc(held, s.mayReport); len(held) == 0 {
+			<-time.After(50 * ms)
+			continue
+		}
 		effects := s.surely()
 		for _, c := range held {
 			n++
@@ -150,6 +156,33 @@ func (s *stage) settleAll() {
 		}
 		s.rest()
 	}
+}
+
+// ownersTime is how long an owner that lives may take, after it was given up, to
+// report what it has in hand.
+const ownersTime = 5 * time.Second
+
+// mayReport reports whether the owner of a held call may yet do what it was given
+// leave to: it lives, and has not been silent for long. An operator who judges by
+// then guesses. Later it never got its leave: else its late result had settled
+// the call.
+func (s *stage) mayReport(held *message.Call) bool {
+	return time.Since(held.UpdatedAt) < ownersTime && s.owned(held.Attempt)
+}
+
+// owned reports whether whoever started an attempt lives still: the engine with
+// that id, or the worker of that name since before the start.
+func (w *world) owned(a message.Attempt) bool {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.procs {
+		began, alive := p.began()
+		if alive && (p.name == a.Worker && began.Before(a.StartedAt) || p.sign == servesSign && p.id() == a.Worker) {
+			return true
+		}
+	}
+	return false
 }
 
 // surely gives the effects that there are, at a moment at which no tool runs: an

@@ -53,9 +53,10 @@ const tryLater = 5
 
 // life is a process from start to end.
 type life struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has been waited for; guards err
-	err  error
+	cmd   *exec.Cmd
+	began time.Time
+	done  chan struct{} // closed when it has been waited for; guards err
+	err   error
 }
 
 // newProcess describes a process; start starts it. It is killed when the test
@@ -96,8 +97,8 @@ func (p *process) begin() error {
 		return err
 	}
 	defer out.Close() // the child has its own
-	_, _ = fmt.Fprintf(out, lifeMark+"%s %v\n", time.Now().Format(time.StampMicro), p.argv)
-	l := &life{cmd: exec.Command(p.argv[0], p.argv[1:]...), done: make(chan struct{})}
+	l := &life{cmd: exec.Command(p.argv[0], p.argv[1:]...), began: time.Now(), done: make(chan struct{})}
+	_, _ = fmt.Fprintf(out, lifeMark+"%s %v\n", l.began.Format(time.StampMicro), p.argv)
 	l.cmd.Stdout, l.cmd.Stderr = out, out
 	dieWithParent(l.cmd)
 	started := make(chan error)
@@ -164,19 +165,26 @@ func (p *process) up() {
 	})
 }
 
-// id is an engine's own, as it put it out in its present life.
+// id is an engine's own, as it put it out in its present life; "" if it has not.
 func (p *process) id() string {
 	p.t.Helper()
 	data, err := os.ReadFile(p.out)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(data[bytes.LastIndex(data, []byte(lifeMark)):]), "  engine   ")
-	id, _, ok := strings.Cut(rest, ",")
-	if !ok {
-		p.t.Fatalf("%s has not put out its id", p.name)
-	}
+	_, rest, _ := strings.Cut(string(data[max(bytes.LastIndex(data, []byte(lifeMark)), 0):]), "  engine   ")
+	id, _, _ := strings.Cut(rest, ",")
 	return id
+}
+
+// began gives the time at which the present life began, if there is one.
+func (p *process) began() (at time.Time, alive bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life == nil {
+		return at, false
+	}
+	return p.life.began, true
 }
 
 // lifeMark begins each life in the output.

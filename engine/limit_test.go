@@ -117,23 +117,25 @@ func TestHandOverToTheBusy(t *testing.T) {
 
 // With 64 answers of one reviewer at once, no more count than the limit says.
 func TestAnswersPerMinuteAtOnce(t *testing.T) {
-	e := limited(t, engine.NewMemory(), message.ReviewerLimits{PerMinute: 7})
-	defer e.Close()
-	calls := questions(t, e, 64)
-	var wg sync.WaitGroup
-	for _, c := range calls {
-		wg.Go(func() {
-			_, err := reviewer(e, "ann").Answer(t.Context(), message.Answer{Key: c.Key, Kind: message.AnswerReject, Digest: c.Digest})
-			if err != nil && !errors.Is(err, message.ErrOverLimit) {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	r, err := reviewer(e, "eve").Load(t.Context(), message.LoadRequest{})
-	if err != nil || r.People[0].Answered != 7 || r.Open != 57 || r.Refused != 57 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	synctest.Test(t, func(t *testing.T) { // on a clock that stands still meanwhile
+		e := limited(t, engine.NewMemory(), message.ReviewerLimits{PerMinute: 7})
+		defer e.Close()
+		calls := questions(t, e, 64)
+		var wg sync.WaitGroup
+		for _, c := range calls {
+			wg.Go(func() {
+				_, err := reviewer(e, "ann").Answer(t.Context(), message.Answer{Key: c.Key, Kind: message.AnswerReject, Digest: c.Digest})
+				if err != nil && !errors.Is(err, message.ErrOverLimit) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		r, err := reviewer(e, "eve").Load(t.Context(), message.LoadRequest{})
+		if err != nil || r.People[0].Answered != 7 || r.Open != 57 || r.Refused != 57 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
 }
 
 func TestLoadIsNotForRuntimes(t *testing.T) {
