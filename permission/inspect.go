@@ -15,6 +15,9 @@ type Expression struct {
 	Declared *Tool
 	Env      *cel.Env
 	AST      *cel.Ast // checked
+	// Terms are the terms of the policy's vocabulary, checked, by their names;
+	// not to be changed.
+	Terms map[string]*cel.Ast
 }
 
 // Place is where the given place of the expression's text, from 1, stands in
@@ -30,6 +33,7 @@ func (x *Expression) Place(line, col int) Place {
 func Inspect(policy Policy, opts Options) []*Expression {
 	c := newCompiler(opts, nil)
 	c.declareTerms(policy.Vocabulary)
+	terms := c.checkedTerms()
 	var out []*Expression
 	for i := range policy.Rules {
 		r := &policy.Rules[i]
@@ -43,10 +47,22 @@ func Inspect(policy Policy, opts Options) []*Expression {
 				want        *cel.Type
 			}{{"when", r.When, types.BoolType}, {"message", r.Message, types.StringType}} {
 				if x := c.inspect(f.text, f.want, tool); x != nil {
-					x.Rule, x.Field, x.Tool, x.Declared = r, f.field, name, tool
+					x.Rule, x.Field, x.Tool, x.Declared, x.Terms = r, f.field, name, tool, terms
 					out = append(out, x)
 				}
 			}
+		}
+	}
+	return out
+}
+
+// checkedTerms are the terms that compile.
+func (c *compiler) checkedTerms() map[string]*cel.Ast {
+	out := map[string]*cel.Ast{}
+	for i := range c.terms {
+		e := c.bundle.terms[c.terms[i].Name].expr
+		if ast, issues := e.env.Compile(e.text); issues.Err() == nil {
+			out[c.terms[i].Name] = ast
 		}
 	}
 	return out

@@ -106,10 +106,13 @@ func (c *expr) allowsByText() bool {
 	return isAllow(c.Rule) && !c.Rule.IKnow && !hasContent(c.Rule) && deciding(c.Rule) && !c.reads("cmd")
 }
 
-// reads reports whether the expression names a variable.
+// reads reports whether the expression names a variable, itself or by a term.
 func (c *expr) reads(variable string) bool {
 	found := false
-	c.each(func(e celast.Expr) { found = found || e.Kind() == celast.IdentKind && e.AsIdent() == variable })
+	c.each(func(e celast.Expr) {
+		term, ok := c.term(e)
+		found = found || e.Kind() == celast.IdentKind && e.AsIdent() == variable || ok && term.reads(variable)
+	})
 	return found
 }
 

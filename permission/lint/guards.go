@@ -33,28 +33,52 @@ func (c *expr) checkGuards() {
 		level = Warning
 	}
 	reported := map[string]bool{}
-	c.guarded(c.root(), guards{}, func(e celast.Expr) {
-		text := c.text(e)
-		if reported[text] {
+	c.guarded(c.root(), guards{}, func(in *expr, e, at celast.Expr) {
+		text, what := in.text(e), ""
+		if in != c {
+			what = "the term " + c.text(at) + " needs " // of the vocabulary
+		}
+		if reported[what+text] {
 			return
 		}
-		reported[text] = true
+		reported[what+text] = true
 		name, level := e.AsSelect().FieldName(), level
 		if permission.MayBeMissing(text) {
 			level = Warning // an engine may know it of every call
 		}
-		c.report(Unguarded, level, e, text+" may be missing in a call, and nothing guards it",
-			"write has("+text+") && …, or "+c.text(e.AsSelect().Operand())+".?"+name+".orValue(…)")
+		msg := what + text + " may be missing in a call, and nothing guards it"
+		if what != "" {
+			msg = what + text + ", which may be missing in a call, and nothing guards it"
+		}
+		c.report(Unguarded, level, at, msg, "write has("+text+") && …, or "+in.text(e.AsSelect().Operand())+".?"+name+".orValue(…)")
 	})
 }
 
+// term is the expression that a name of the vocabulary stands for.
+func (c *expr) term(e celast.Expr) (*expr, bool) {
+	if e.Kind() != celast.IdentKind || c.Terms[e.AsIdent()] == nil {
+		return nil, false
+	}
+	x := *c.Expression
+	x.AST, x.Terms = c.Terms[e.AsIdent()], nil // terms do not see each other
+	return &expr{linter: c.linter, Expression: &x}, true
+}
+
+// unguarded is told of a field that nothing guards: the expression that it is
+// in, and at, where that stands in the rule.
+type unguarded func(in *expr, field, at celast.Expr)
+
 // guarded walks an expression with what is known to be there.
-func (c *expr) guarded(e celast.Expr, known guards, report func(celast.Expr)) {
+func (c *expr) guarded(e celast.Expr, known guards, report unguarded) {
+	if term, ok := c.term(e); ok {
+		term.guarded(term.root(), known, func(in *expr, field, _ celast.Expr) { report(in, field, e) })
+		return
+	}
 	switch e.Kind() {
 	case celast.SelectKind:
 		s := e.AsSelect()
 		if c.mayBeMissing(e) && !s.IsTestOnly() && !known[c.text(e)] {
-			report(e)
+			report(c, e, e)
 		}
 		c.guarded(s.Operand(), known, report)
 	case celast.CallKind:
@@ -90,7 +114,7 @@ func (c *expr) mayBeMissing(e celast.Expr) bool {
 	return c.Tool == permission.AnyTool && on.Kind() == celast.IdentKind && on.AsIdent() == "args" && !c.reads("tool")
 }
 
-func (c *expr) guardedCall(e celast.Expr, known guards, report func(celast.Expr)) {
+func (c *expr) guardedCall(e celast.Expr, known guards, report unguarded) {
 	call := e.AsCall()
 	switch call.FunctionName() {
 	case operators.LogicalAnd:
@@ -129,6 +153,9 @@ func (c *expr) guardedCall(e celast.Expr, known guards, report func(celast.Expr)
 
 // proves are the paths that are there if the expression has the given value.
 func (c *expr) proves(e celast.Expr, value bool) []string {
+	if term, ok := c.term(e); ok {
+		return term.proves(term.root(), value)
+	}
 	switch {
 	case e.Kind() == celast.SelectKind && e.AsSelect().IsTestOnly():
 		if !value {
