@@ -52,8 +52,8 @@ func TestDecisionsAllocateLittle(t *testing.T) {
 	ctx := context.Background()
 	for _, n := range []int{1, 1000} {
 		bundle := benchBundle(t, n)
-		if got := testing.AllocsPerRun(100, func() { bundle.Decide(ctx, benchRequest) }); got > 8 {
-			t.Errorf("%v allocations with %d rules", got, n)
+		if got := testing.AllocsPerRun(100, func() { bundle.Decide(ctx, benchRequest) }); got > 20 {
+			t.Errorf("%v allocations with %d rules, at most 20 were expected", got, n)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func tooDeep(data []byte, limit int) int {
 
 // stringEnd returns the offset of the quote that ends the string starting at
 // i, or the end of data.
-func stringEnd[T []byte | string](data T, i int) int {
+func stringEnd(data []byte, i int) int {
 	for i++; i < len(data); i++ {
 		switch data[i] {
 		case '\\':

@@ -27,8 +27,11 @@ func UnmarshalOpen(data []byte, v any, opts ...Option) error {
 // int64, other numbers float64. Integers that int64 cannot hold are refused,
 // or with [KeepBigIntegers] kept as text.
 func Object(data []byte, opts ...Option) (map[string]any, error) {
-	if m, ok := quickObject(data, limitsOf(opts)); ok {
-		return m, nil
+	l := limitsOf(opts)
+	if bounds("decode", data, l) == nil {
+		if m, ok := quickObject(data, anyDecoder{keepBig: l.keepBig}); ok {
+			return m, nil
+		}
 	}
 	var m map[string]any
 	if err := Unmarshal(data, &m, opts...); err != nil {
@@ -125,20 +128,12 @@ func (d anyDecoder) array(dec *jsontext.Decoder, v *any) error {
 // number keeps the value: int64 for integers, float64 for the rest.
 func (d anyDecoder) number(text string) (any, error) {
 	if strings.ContainsAny(text, ".eE") {
-		return float(text)
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, fmt.Errorf("number %s is too large", shorten(text))
+		}
+		return f, nil
 	}
-	return d.integer(text)
-}
-
-func float(text string) (any, error) {
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return nil, fmt.Errorf("number %s is too large", shorten(text))
-	}
-	return f, nil
-}
-
-func (d anyDecoder) integer(text string) (any, error) {
 	i, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err == nil:
