@@ -29,6 +29,7 @@ type extractor struct {
 	level  int    // of texts in texts
 	fed    bool   // what the text runs reads something that is not known
 	heard  []Word // what the next command reads, if that is known
+	work   *work
 }
 
 // both reads the line as bash and as sh do. It returns the commands that sh
@@ -59,7 +60,7 @@ func (x *extractor) both(text string) (posix []Command) {
 
 // asSh finds what sh alone would run: to it "a &>f b" are two commands.
 func (x *extractor) asSh(text string) []Command {
-	sh := &extractor{line: &Line{Text: text}, text: text, base: x.base, budget: x.budget, level: x.level, fed: x.fed}
+	sh := &extractor{line: &Line{Text: text}, text: text, base: x.base, budget: x.budget, level: x.level, fed: x.fed, work: x.work}
 	stmts, err := parse(text, syntax.LangPOSIX)
 	if err != nil && strings.Contains(text, "&>") { // the parser refuses what sh reads as & and >
 		sh.text = strings.ReplaceAll(text, "&>", "& >")
@@ -92,6 +93,7 @@ func sameWork(a, b Command) bool {
 // commands.
 func (x *extractor) take(other *Line, via []string) {
 	for _, list := range [][]Command{other.Commands, other.Nested} {
+		x.work.steps += len(list)
 		for _, c := range list {
 			c.Via = append(slices.Clip(via), c.Via...)
 			x.line.Nested = append(x.line.Nested, c)
@@ -128,6 +130,7 @@ func (x *extractor) afford(text string) bool {
 		return false
 	}
 	x.budget -= len(text) + perText
+	x.work.steps += 2 * len(text) // as bash and as sh
 	// Every level costs an opening bracket, a backquote or a word.
 	deep := 0
 	for i := range len(text) {
@@ -260,12 +263,27 @@ func (x *extractor) call(c *syntax.CallExpr, redirs []*syntax.Redirect, offset i
 
 // inside looks for commands in the words of a call.
 func (x *extractor) inside(c *syntax.CallExpr, redirs []*syntax.Redirect) {
-	if c != nil {
+	if c != nil && (len(c.Assigns) > 0 || slices.ContainsFunc(c.Args, holdsNodes)) {
 		x.deep(c, nil, false)
 	}
 	for _, r := range redirs {
-		x.deep(r, nil, false)
+		if holdsNodes(r.Word) || holdsNodes(r.Hdoc) {
+			x.deep(r, nil, false)
+		}
 	}
+}
+
+// holdsNodes says whether a word, which may be nil, is more than text.
+func holdsNodes(w *syntax.Word) bool {
+	return w != nil && slices.ContainsFunc(w.Parts, func(p syntax.WordPart) bool {
+		switch p := p.(type) {
+		case *syntax.Lit, *syntax.SglQuoted:
+			return false
+		case *syntax.DblQuoted:
+			return slices.ContainsFunc(p.Parts, func(p syntax.WordPart) bool { _, text := p.(*syntax.Lit); return !text })
+		}
+		return true
+	})
 }
 
 // command makes a Command of a call, which may be nil.

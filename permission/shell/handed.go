@@ -21,12 +21,12 @@ func (x *extractor) handed(text string) {
 // aside looks at what stands behind = or : in an argument. In code, {s+=$2}, it
 // is no command, so that a program that is not known says nothing.
 func (x *extractor) aside(w Word, value string) {
-	nested := len(x.line.Nested)
+	before := len(x.line.Nested)
 	x.setTo(w, value)
-	x.line.Nested = slices.DeleteFunc(x.line.Nested, func(c Command) bool {
-		nested--
-		return nested < 0 && len(c.Argv) > 0 && !c.Argv[0].Fixed && c.Argv[0].head == ""
+	added := slices.DeleteFunc(x.line.Nested[before:], func(c Command) bool {
+		return len(c.Argv) > 0 && !c.Argv[0].Fixed && c.Argv[0].head == ""
 	})
+	x.line.Nested = x.line.Nested[:before+len(added)]
 }
 
 // setTo takes a value for such a text. Of one that is not known only the words
@@ -63,6 +63,7 @@ func (x *extractor) possible(text string) {
 
 // crude splits a text at everything that can stand between words.
 func (x *extractor) crude(text string) {
+	x.work.steps += len(text)
 	fields := strings.FieldsFunc(text, func(r rune) bool {
 		return r <= ' ' || strings.ContainsRune(":=;&|()<>{}[],`'\"\\$!^", r)
 	})

@@ -112,6 +112,12 @@ func (l *Line) Static() bool { return len(l.Reasons) == 0 }
 // Parse analyses a command line. It accepts every text: what is wrong with it
 // stands in the result.
 func Parse(text string) *Line {
+	l, _ := parseCounted(text)
+	return l
+}
+
+// parseCounted is Parse, and says how many steps it took.
+func parseCounted(text string) (*Line, int) {
 	l := &Line{Text: text, Hidden: findHidden(text)}
 	if l.Hidden != nil {
 		l.because(CodeHidden, l.Hidden.Offset, l.Hidden.String())
@@ -119,7 +125,7 @@ func Parse(text string) *Line {
 	if len(text) > MaxBytes {
 		l.because(CodeTooLong, MaxBytes, "longer than 16 KiB")
 	}
-	x := &extractor{line: l, text: text, base: -1, budget: maxParse}
+	x := &extractor{line: l, text: text, base: -1, budget: maxParse, work: newWork()}
 	posix := x.both(text)
 	if len(l.Commands) > MaxCommands {
 		l.because(CodeTooMany, l.Commands[MaxCommands].Offset, "more than 50 commands")
@@ -131,7 +137,7 @@ func Parse(text string) *Line {
 	l.folder()
 	l.elsewhereToo()
 	slices.SortStableFunc(l.Reasons, func(a, b Reason) int { return a.Offset - b.Offset })
-	return l
+	return l, x.work.steps
 }
 
 func (l *Line) because(code Code, offset int, detail string) {

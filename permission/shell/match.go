@@ -31,11 +31,15 @@ func (p *Pattern) Matches(l *Line) (bool, error) {
 			}
 		}
 	}
-	if slices.ContainsFunc(l.crude, p.within) {
+	found := p.among(l.crude)
+	if found == yes {
 		return true, nil
 	}
 	if unclear != nil {
 		return false, fmt.Errorf("%w: %q at byte %d may be %q", ErrUnclear, clip(unclear.String()), unclear.Offset, p.content)
+	}
+	if found == maybe {
+		return false, fmt.Errorf("%w: it has too many words that may begin %q", ErrUnclear, p.content)
 	}
 	if len(l.unclear) > 0 {
 		return false, fmt.Errorf("%w: at byte %d: %s", ErrUnclear, l.unclear[0].Offset, l.unclear[0].Detail)
@@ -51,7 +55,7 @@ func (p *Pattern) raw(text string) bool {
 	case literal:
 		return strings.Contains(text, p.text)
 	}
-	return p.whole.MatchString(text)
+	return p.glob.matches(text)
 }
 
 func begins(text, prefix string) bool {
@@ -145,20 +149,47 @@ func (p *Pattern) states(c *Command, plain string) bool {
 	})
 }
 
+// How many words are looked at from each possible beginning of a command, as
+// long as all of them together are not too many, and how many beyond that.
+const (
+	wide      = 64
+	narrow    = 8
+	maxWindow = 8 << 10
+)
+
+// among looks for the pattern's words in lists of words of which any may begin a
+// command. It is not sure where it could not look far enough.
+func (p *Pattern) among(lists [][]Word) answer {
+	left := maxWindow
+	for _, words := range lists {
+		if p.within(words, &left) {
+			return yes
+		}
+	}
+	if left < 0 {
+		return maybe
+	}
+	return no
+}
+
 // within looks for the pattern's words among words of which any may begin a
-// command.
-func (p *Pattern) within(words []Word) bool {
+// command, and counts down the words that it may look at.
+func (p *Pattern) within(words []Word, left *int) bool {
 	if len(p.tokens) == 0 {
 		return false
 	}
-	const window = 64 // words that are looked at from each possible beginning
 	letter := initial(p.tokens[0])
 	for i, w := range words {
 		w.Text = strings.TrimLeft(w.Text, "!^%@+") // !rm to vim, ^rm to nu
 		if !w.Fixed || initial(w.Text) != letter || !mayName(p.tokens[0], w.Text) {
 			continue
 		}
+		window := wide
+		if *left < 0 {
+			window = max(narrow, 2*len(p.tokens))
+		}
 		c := Command{Argv: words[i:min(i+window, len(words))]}
+		*left -= len(c.Argv)
 		if w.Text != words[i].Text {
 			c.Argv = append([]Word{w}, c.Argv[1:]...)
 		}

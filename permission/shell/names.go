@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -44,9 +45,23 @@ func called(text string) string {
 	return lower
 }
 
-func inTables(name string) bool {
-	return known(name) || wraps(name) || shells[name] || interpreters[name] || schedules[name] || changesShell[name] || startsShell[name]
-}
+func inTables(name string) bool { return tabled[name] }
+
+// tabled are the programs that stand in some table. It is asked about every
+// word that may be a program.
+var tabled = func() map[string]bool {
+	all := map[string]bool{}
+	for name := range programs {
+		all[name] = true
+	}
+	for name := range wrappers {
+		all[name] = true
+	}
+	for _, table := range []map[string]bool{shells, interpreters, schedules, changesShell, startsShell} {
+		maps.Copy(all, table)
+	}
+	return all
+}()
 
 // otherNames are names under which a program is installed, too.
 var otherNames = map[string]string{

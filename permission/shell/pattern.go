@@ -3,7 +3,6 @@ package shell
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -25,12 +24,11 @@ var ErrUnclear = errors.New("what the line runs is not known before it runs")
 type Pattern struct {
 	content string
 	kind    patternKind
-	text    string         // without ":*" or escapes; of a wildcard as written
-	tokens  []string       // the words of text; of a wildcard those before the first star
-	whole   *regexp.Regexp // of a wildcard: over the raw line, newlines included
-	line    *regexp.Regexp // of a wildcard: over one command
-	files   fileWords      // of a wildcard that names files or URLs
-	options []string       // of a wildcard: its words, if but for options it begins a command
+	text    string    // without ":*" or escapes; of a wildcard as written
+	tokens  []string  // the words of text; of a wildcard those before the first star
+	glob    glob      // of a wildcard: over the raw line, newlines included, or one command
+	files   fileWords // of a wildcard that names files or URLs
+	options []string  // of a wildcard: its words, if but for options it begins a command
 	trust   bool
 }
 
@@ -86,43 +84,13 @@ func unescape(content string) (string, bool) {
 	return b.String(), true
 }
 
-// expressions compiles a wildcard. A last " *" matches also nothing at all.
-func (p *Pattern) expressions() error {
-	body, tail := p.text, ""
-	if strings.HasSuffix(body, " *") {
-		body, tail = body[:len(body)-2], "( .*)?"
-	}
-	var b strings.Builder
-	var head strings.Builder
-	star := false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case c == '*':
-			b.WriteString(".*")
-			star = true
-			continue
-		case c == '\\' && i+1 < len(body) && (body[i+1] == '*' || body[i+1] == '\\'):
-			i++
-		}
-		b.WriteString(regexp.QuoteMeta(body[i : i+1]))
-		if !star {
-			head.WriteByte(body[i])
-		}
-	}
-	p.tokens = strings.Fields(head.String())
-	if star && !strings.HasSuffix(head.String(), " ") && len(p.tokens) > 0 {
+// expressions compiles a wildcard.
+func (p *Pattern) expressions() (err error) {
+	p.glob = readGlob(p.text)
+	head := p.glob.pieces[0]
+	p.tokens = strings.Fields(head)
+	if len(p.glob.pieces) > 1 && !strings.HasSuffix(head, " ") && len(p.tokens) > 0 {
 		p.tokens = p.tokens[:len(p.tokens)-1] // the word goes on
-	}
-	if !star && tail != "" {
-		p.tokens = strings.Fields(head.String())
-	}
-	var err error
-	if p.whole, err = regexp.Compile("(?s)^(?:" + b.String() + tail + ")$"); err != nil {
-		return fmt.Errorf("%w: %w", ErrPattern, err)
-	}
-	p.line, err = regexp.Compile("^(?:" + b.String() + tail + ")$")
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrPattern, err)
 	}
 	p.options = dropStars(p.text)
 	if p.files, err = readFileWords(p.text); err != nil {
@@ -179,7 +147,7 @@ func (p *Pattern) names(c *Command) bool {
 	}
 	if !p.begins() {
 		text := c.join("\"' \t\n") // so that no word passes for two
-		return !strings.Contains(text, "\n") && p.line.MatchString(text) && p.files.cover(c.Argv)
+		return !strings.Contains(text, "\n") && p.glob.matches(text) && p.files.cover(c.Argv)
 	}
 	if len(p.tokens) == 0 || len(p.tokens) > len(c.Argv) {
 		return false

@@ -14,6 +14,7 @@ func (x *extractor) unwrap(cmd Command) {
 	if len(cmd.Argv) == 0 {
 		return
 	}
+	x.work.steps += len(cmd.Argv)
 	name, ok := cmd.program()
 	if !ok {
 		x.guess(cmd.Argv[1:])
@@ -248,14 +249,23 @@ func (x *extractor) find(cmd Command) {
 		default:
 			continue
 		}
-		var argv []Word
+		begin := i + 1
 		for i++; i < len(cmd.Argv) && cmd.Argv[i].Text != ";" && cmd.Argv[i].Text != "+"; i++ {
-			w := cmd.Argv[i]
-			w.Fixed = w.Fixed && !strings.Contains(w.Text, "{}")
-			argv = append(argv, w)
 		}
-		x.behind(cmd, argv, "find -exec")
+		x.behind(cmd, withNames(cmd.Argv[begin:i]), "find -exec")
 	}
+}
+
+// withNames are the words of a command in which find puts names for {}.
+func withNames(words []Word) []Word {
+	if !slices.ContainsFunc(words, func(w Word) bool { return w.Fixed && strings.Contains(w.Text, "{}") }) {
+		return slices.Clip(words)
+	}
+	argv := slices.Clone(words)
+	for i := range argv {
+		argv[i].Fixed = argv[i].Fixed && !strings.Contains(argv[i].Text, "{}")
+	}
+	return argv
 }
 
 // read reads the text of another shell; fed says that what it runs reads
@@ -269,20 +279,13 @@ func (x *extractor) read(w Word, offset int, via []string, fed bool) {
 	x.take(x.inner(w.Text, offset, fed), via)
 }
 
-// inner analyses a text in the text.
-func (x *extractor) inner(text string, offset int, fed bool) *Line {
-	in := &extractor{line: &Line{Text: text}, text: text, base: offset, budget: x.budget, level: x.level + 1, fed: fed}
-	in.both(text)
-	x.budget = in.budget
-	return in.line
-}
-
 // guess takes any of the words for the beginning of a command, and any of them
 // with a blank for the text of one. Faults of such texts say nothing.
 func (x *extractor) guess(words []Word) {
 	if len(words) == 0 {
 		return
 	}
+	x.work.steps += len(words)
 	x.line.crude = append(x.line.crude, words)
 	x.located(words)
 	for n, w := range words {
