@@ -143,9 +143,9 @@ func (s *stage) settleAll() {
 		if len(held) == 0 && s.ended() {
 			return
 		}
-		if held = slices.DeleteFunc(held, s.mayReport); len(held) == 0 {
-			<-time.After(50 * ms)
-			continue
+		all := len(held)
+		if held = slices.DeleteFunc(held, s.mayReport); len(held) < all {
+			<-time.After(100 * ms)
 		}
 		effects := s.surely()
 		for _, c := range held {
