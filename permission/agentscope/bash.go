@@ -112,7 +112,7 @@ func (p *bashCall) danger() (permission.ToolVerdict, bool) {
 // unseen finds what upstream asks about in any case where it sees it. Where it
 // does not, the question is as plain as upstream's, but no allow rule answers.
 func (p *bashCall) unseen() (permission.ToolVerdict, bool) {
-	for _, f := range p.unseenPaths() {
+	for _, f := range p.fromFolders(p.unseenPaths()) {
 		if p.places.dangerous(f) || p.places.dangerous(plainName(f)) {
 			return uncovered("the command works on the sensitive path " + f), true
 		}
@@ -157,12 +157,34 @@ func (p *bashCall) provenRemoval() string {
 			continue
 		}
 		for _, w := range c.Argv[1:] {
-			if !strings.HasPrefix(w.Text, "-") && p.places.vital(w.Text) {
-				return w.Text
+			if strings.HasPrefix(w.Text, "-") {
+				continue
+			}
+			for _, f := range p.fromFolders([]string{w.Text}) {
+				if p.places.vital(f) {
+					return f
+				}
 			}
 		}
 	}
 	return ""
+}
+
+// fromFolders adds to paths what they are in the folders that the line changes to:
+// after cd /etc, x is /etc/x.
+func (p *bashCall) fromFolders(paths []string) []string {
+	if p.line == nil || len(paths) == 0 {
+		return paths
+	}
+	out := slices.Clone(paths)
+	for _, folder := range p.line.Folders(p.places.cwd) {
+		for _, f := range paths {
+			if f != "" && f[0] != '/' && f[0] != '~' {
+				out = append(out, folder+"/"+f)
+			}
+		}
+	}
+	return out
 }
 
 // allCommands are those of the line and those that stand in them; none in the

@@ -48,7 +48,7 @@ func (p *bashCall) provenEdits() bool {
 			return false
 		}
 	}
-	if len(p.line.Nested) > 0 {
+	if len(p.line.Nested) > 0 || p.throughLinks() {
 		return false
 	}
 	for i, c := range p.line.Commands {

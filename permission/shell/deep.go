@@ -59,15 +59,15 @@ func evaluatedTwice(n syntax.Node) bool {
 }
 
 // feeds says whether what stands in a node reads something that is not known:
-// of a statement a file, of >(...) what is written into it, of a function
-// whatever it is called with.
+// of a statement a file, of >(...) and coproc what is written into it, of a
+// function whatever it is called with.
 func feeds(n syntax.Node) bool {
 	switch n := n.(type) {
 	case *syntax.Stmt:
 		return fed(n.Redirs)
 	case *syntax.ProcSubst:
 		return n.Op == syntax.CmdOut
-	case *syntax.FuncDecl:
+	case *syntax.FuncDecl, *syntax.CoprocClause:
 		return true
 	}
 	return false

@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // This file looks for programs that run what they read, and for other ways in
 // which a command comes to run under a name that is not its own.
@@ -40,6 +43,10 @@ func (x *extractor) code(cmd Command, name string) {
 		x.unclear(CodeExpansion, cmd.Offset, name+" runs what it reads")
 	}
 }
+
+// codeRuns finds what starts programs in code: in that of interpreters which read
+// something at the same time, that may be what is started.
+var codeRuns = regexp.MustCompile("system|exec|popen|Popen|spawn|subprocess|child_process|getline|eval|`|\\|")
 
 // device says whether a path may stand for what a program reads: /dev/stdin.
 func device(path string) bool {

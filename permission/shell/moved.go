@@ -15,7 +15,7 @@ const (
 // seen from the folders that the line changes to: after cd /etc, cat shadow is
 // cat /etc/shadow.
 func (l *Line) elsewhereToo() {
-	folders := l.folders()
+	folders := l.Folders("")
 	for _, list := range [][]Command{l.Commands, l.Nested} {
 		for _, c := range list[:min(len(list), maxMoved)] {
 			if name, ok := c.program(); ok && !changesFolder[name] {
@@ -29,10 +29,13 @@ func (l *Line) elsewhereToo() {
 	}
 }
 
-// folders are those that the line changes to, as far as they are known.
-func (l *Line) folders() []string {
+// Folders are those that the line changes to, with cd, env -C and others, as far
+// as they are known, in their order and at most four. A relative one is one below
+// cwd; with an empty cwd it is left out until the line has changed to an absolute
+// one.
+func (l *Line) Folders(cwd string) []string {
 	var all []string
-	now := ""
+	now := cwd
 	for _, list := range [][]Command{l.Commands, l.Nested} {
 		for i := range list {
 			to := list[i].changesTo()

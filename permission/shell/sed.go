@@ -212,4 +212,6 @@ var (
 )
 
 // sedRuns finds the flag e of s///.
-var sedRuns = regexp.MustCompile(`[^\w\s\\][0-9gpIiMm]*e[0-9gpIiMmw]*[ \t]*(?:[;}\n]|$)`)
+//
+// It finds e alone as well, which runs what sed reads.
+var sedRuns = regexp.MustCompile(`(?:^|[;{}\n0-9$/!])[ \t]*e[ \t]*(?:[;}\n]|$)|[^\w\s\\][0-9gpIiMm]*e[0-9gpIiMmw]*[ \t]*(?:[;}\n]|$)`)

@@ -67,6 +67,9 @@ func (x *extractor) runners(cmd Command, name string) {
 		}
 		x.guess(apart(valued[unversioned(name)], cmd.Argv[1:]))
 		x.pieced(slices.Concat(cmd.Argv[1:], cmd.input))
+		if cmd.piped && slices.ContainsFunc(cmd.Argv[1:], func(w Word) bool { return codeRuns.MatchString(w.Text) }) {
+			x.unclear(CodeExpansion, cmd.Offset, name+" may run what it reads")
+		}
 		x.code(cmd, name)
 	case name == "sed" || name == "gsed":
 		x.sed(cmd)

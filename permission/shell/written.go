@@ -3,6 +3,7 @@ package shell
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -28,16 +29,24 @@ func (x *extractor) written(stmts []*syntax.Stmt) {
 	if !known {
 		x.unclear(CodeExpansion, 0, "it runs a file that it writes, of which nobody knows what is in it")
 	}
+	var all strings.Builder
 	for _, list := range [][]Command{x.line.Commands, x.line.Nested} {
 		for _, c := range list[:min(len(list), MaxCommands)] {
 			name, _ := c.program()
-			switch {
-			case printers[name]:
-				x.prints(c.Argv[1:])
-			case len(c.input) > 0:
-				x.prints(c.input)
+			words := c.input
+			if printers[name] {
+				words = c.Argv[1:]
+			}
+			x.prints(words)
+			for _, w := range words {
+				if !strings.HasPrefix(w.Text, "-") {
+					all.WriteString(w.Text)
+				}
 			}
 		}
+	}
+	if all.Len() <= maxText {
+		x.handed(all.String()) // printf r >s; printf 'm x' >>s
 	}
 }
 
@@ -50,6 +59,13 @@ var copiers = set("cat tee")
 // prints takes texts that are printed for commands.
 func (x *extractor) prints(words []Word) {
 	x.guess(words)
+	if len(words) > 1 && strings.Contains(words[0].Text, "%s") { // printf 'r%s' m
+		text := words[0].Text
+		for _, w := range words[1:] {
+			text = strings.Replace(text, "%s", w.Text, 1)
+		}
+		x.handed(text)
+	}
 	for _, w := range words {
 		if text, _, err := expand.Format(&expand.Config{}, w.Text, nil); w.Fixed && err == nil && text != w.Text { // printf '\162m'
 			x.handed(text)
@@ -69,7 +85,7 @@ func (x *extractor) targets(stmts []*syntax.Stmt) (targets map[string]bool, know
 			switch n := n.(type) {
 			case *syntax.Stmt:
 				for _, r := range n.Redirs {
-					if writesTo[r.Op] && r.Word != nil && !harmless(r) {
+					if (writesTo[r.Op] || r.Op == syntax.DplOut) && r.Word != nil && !harmless(r) {
 						targets[path.Clean(x.word(r.Word).result().Text)] = true
 						known = known && x.onlyPrints(n)
 					}
@@ -100,47 +116,134 @@ func (x *extractor) onlyPrints(s *syntax.Stmt) bool {
 	return only
 }
 
-// saves adds the files that a call writes by its arguments: those of tee, and
-// what is fetched. It says whether what is in them is known.
+// saves adds the files that a call writes by its arguments: those of tee, what
+// is fetched, and copies. It says whether what is in them is known.
 func (x *extractor) saves(c *syntax.CallExpr, targets map[string]bool) bool {
 	if len(c.Args) == 0 {
 		return true
 	}
 	name := called(c.Args[0].Lit())
-	if name != "tee" && name != "curl" && name != "wget" && name != "dd" {
+	words, _ := x.words(c.Args[1:])
+	switch {
+	case copies[name]:
+		x.copied(words, targets)
+		return true
+	case !savers[name], readsScript[name] && !slices.ContainsFunc(words, func(w Word) bool { return scriptWrites.MatchString(w.Text) }):
 		return true
 	}
-	words, _ := x.words(c.Args[1:])
 	for _, w := range words {
-		if w.Fixed && w.Text != "" {
-			_, value, _ := strings.Cut(w.Text, "=")
-			targets[path.Clean(value)] = true
-			targets[path.Base(w.Text)] = true
-			targets[path.Clean(w.Text)] = true
+		if !w.Fixed || w.Text == "" {
+			continue
 		}
+		for _, token := range append(strings.FieldsFunc(w.Text, notInName), w.Text[min(2, len(w.Text)):]) {
+			if token != "" {
+				targets[path.Clean(token)] = true
+			}
+		}
+		targets[path.Base(w.Text)] = true
 	}
 	return name == "tee"
 }
 
+// savers write files that their arguments name.
+var savers = set("tee curl wget dd sed gsed awk gawk mawk sort")
+
+// scriptWrites finds in a script of sed or awk what writes a file.
+var scriptWrites = regexp.MustCompile(`(?:^|[;{}\n0-9$/!\sgpIM])[wW][ \t]+[^ \t]|>`)
+
+// readsScript are those of them that take a script, in an argument or behind -f.
+var readsScript = set("sed gsed awk gawk mawk nawk")
+
+func notInName(r rune) bool { return strings.ContainsRune(" \t\n\"'=;{}<>()|&,", r) }
+
+// copied adds the copies of files that are written.
+func (x *extractor) copied(words []Word, targets map[string]bool) {
+	if len(words) < 2 || !slices.ContainsFunc(words, func(w Word) bool { return targets[path.Clean(w.Text)] }) {
+		return
+	}
+	for _, w := range words {
+		targets[path.Clean(w.Text)] = true
+	}
+}
+
 // runsOne says whether a command runs one of the files.
 func (c *Command) runsOne(files map[string]bool) bool {
-	if len(files) == 0 || len(c.Argv) == 0 || !c.Argv[0].Fixed {
+	if len(files) == 0 {
 		return false
 	}
-	if strings.Contains(c.Argv[0].Text, "/") && files[path.Clean(c.Argv[0].Text)] {
+	for _, a := range c.Assigns {
+		if c.sets(a, files) {
+			return true
+		}
+	}
+	name, ok := c.program()
+	if !ok {
+		return false
+	}
+	if strings.Contains(c.Argv[0].Text, "/") && files[path.Clean(c.Argv[0].Text)] || loads(name, files) {
 		return true
 	}
-	name, _ := c.program()
-	if !shells[name] && !interpreters[name] && !schedules[name] && name != "." && name != "source" && name != "sed" {
+	declares := evaluates[name] || name == "env"
+	if !declares && !shells[name] && !interpreters[name] && !schedules[name] && name != "." && name != "source" && name != "sed" {
 		return false
 	}
-	for _, w := range c.Argv[1:] {
-		_, value, _ := strings.Cut(w.Text, "=")
-		if w.Fixed && w.Text != "" && (files[path.Clean(w.Text)] || value != "" && files[path.Clean(value)]) {
+	for i, w := range c.Argv[1:] {
+		switch {
+		case declares && c.sets(w.Text, files):
+			return true
+		case declares || readsScript[name] && !strings.HasSuffix(c.Argv[i].Text, "f") && !strings.HasPrefix(w.Text, "-f") && !strings.HasPrefix(w.Text, "--f"):
+		case w.names(files):
 			return true
 		}
 	}
 	return false
+}
+
+// sets says whether NAME=value names one of the files, or a folder in which
+// programs are looked for.
+func (c *Command) sets(assign string, files map[string]bool) bool {
+	name, value, _ := strings.Cut(assign, "=")
+	return name == "PATH" || name == "PATH+" || value != "" && files[path.Clean(strings.Trim(value, `"'`))]
+}
+
+// names says whether an argument names one of the files: as it is, behind = or
+// behind a letter, or as the module of a program.
+func (w Word) names(files map[string]bool) bool {
+	if !w.Fixed || w.Text == "" {
+		return false
+	}
+	_, value, _ := strings.Cut(w.Text, "=")
+	if files[path.Clean(w.Text)] || value != "" && files[path.Clean(value)] || len(w.Text) > 2 && cluster(w.Text) && files[path.Clean(w.Text[2:])] {
+		return true
+	}
+	for f := range files {
+		stem := strings.TrimSuffix(path.Base(f), path.Ext(f))
+		if modules[path.Ext(f)] && slices.Contains(strings.FieldsFunc(w.Text, func(r rune) bool { return notInName(r) || strings.ContainsRune("./-`", r) }), stem) {
+			return true
+		}
+	}
+	return false
+}
+
+// modules are the endings of files that code may load without them.
+var modules = set(".py .js .mjs .cjs .ts .rb .pl .pm .lua .php")
+
+// loads says whether a program runs what stands in one of the files without
+// being told so.
+func loads(name string, files map[string]bool) bool {
+	for f := range files {
+		if listed(loaders[path.Base(f)], name) || name == "git" && strings.Contains("/"+f, "/.git/") {
+			return true
+		}
+	}
+	return false
+}
+
+// loaders are the programs that look for a file of that name.
+var loaders = map[string]string{
+	"Makefile": "make gmake", "makefile": "make gmake", "GNUmakefile": "make gmake", "package.json": "npm pnpm yarn npx bun", "conftest.py": "pytest py.test",
+	".bashrc": "bash", ".bash_profile": "bash", ".bash_login": "bash", ".profile": "bash sh dash", ".zshrc": "zsh", ".zshenv": "zsh", ".gitconfig": "git",
+	"setup.py": "pip pip3 python python3", "build.rs": "cargo", "Rakefile": "rake", "justfile": "just", "Justfile": "just", "noxfile.py": "nox",
 }
 
 // rewires says whether a text gives the shell itself another input, which all
