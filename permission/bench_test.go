@@ -9,11 +9,13 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
+const benchSchema = `{"type": "object", "required": ["command", "size"], "properties": {
+	"command": {"type": "string", "maxLength": 4096}, "size": {"type": "integer"}}}`
+
 // benchBundle has n rules, spread over 20 tools; none of them matches the call
 // of benchRequest, which is the slowest case.
 func benchBundle(tb testing.TB, n int) *permission.Bundle {
-	s := schema(tb, `{"type": "object", "required": ["command", "size"], "properties": {
-		"command": {"type": "string", "maxLength": 4096}, "size": {"type": "integer"}}}`)
+	s := schema(tb, benchSchema)
 	var opts permission.Options
 	for i := range 20 {
 		opts.Tools = append(opts.Tools, permission.Tool{Name: fmt.Sprintf("tool%d", i), Schema: s})
@@ -55,6 +57,35 @@ func TestDecisionsAllocateLittle(t *testing.T) {
 		if got := testing.AllocsPerRun(100, func() { bundle.Decide(ctx, benchRequest) }); got > 20 {
 			t.Errorf("%v allocations with %d rules, at most 20 were expected", got, n)
 		}
+	}
+}
+
+// BenchmarkLive decides alone, and beside a shadow policy of the same rules: what
+// the second decision adds is what a call costs that has been read.
+func BenchmarkLive(b *testing.B) {
+	file := "version: 1\nname: bench\nrules:\n"
+	for i := range 200 {
+		file += fmt.Sprintf("  - {name: rule%d, tool_name: tool%d, behavior: deny, when: 'args.command.startsWith(\"program%d \") && args.size < 1000'}\n", i, i%20, i)
+	}
+	tools := []permission.Tool{}
+	for i := range 20 {
+		tools = append(tools, permission.Tool{Name: fmt.Sprintf("tool%d", i), Schema: schema(b, benchSchema)})
+	}
+	for name, shadow := range map[string]permission.Source{"alone": nil, "shadow": &memory{text: file}} {
+		b.Run(name, func(b *testing.B) {
+			live, err := permission.NewLive(&memory{text: file}, permission.LiveOptions{Options: permission.Options{Tools: tools}, Shadow: shadow})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := live.Reload(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			ctx := context.Background()
+			b.ReportAllocs()
+			for b.Loop() {
+				live.Decide(ctx, benchRequest)
+			}
+		})
 	}
 }
 
