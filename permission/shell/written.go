@@ -17,6 +17,10 @@ import (
 // prints any word may begin a command.
 func (x *extractor) written(stmts []*syntax.Stmt) {
 	targets, known := x.targets(stmts)
+	if len(targets) > maxTargets {
+		x.unclear(CodeTooMany, 0, "it writes more files than can be looked at")
+		return
+	}
 	ran := false
 	for _, list := range [][]Command{x.line.Commands, x.line.Nested} {
 		for i := range list {
@@ -49,6 +53,10 @@ func (x *extractor) written(stmts []*syntax.Stmt) {
 		x.handed(all.String()) // printf r >s; printf 'm x' >>s
 	}
 }
+
+// maxTargets bounds the files that a line writes and that are looked for in what
+// it runs.
+const maxTargets = 64
 
 // printers print the text that they are given.
 var printers = set("echo printf print")
