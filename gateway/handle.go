@@ -84,9 +84,11 @@ func (s *Server) handler(route Route) http.Handler {
 		if limit == 0 {
 			limit = DefaultMaxBody
 		}
-		body := &timedBody{ReadCloser: http.MaxBytesReader(v.w, r.Body, limit), rc: http.NewResponseController(v.w)}
-		defer body.leave()
-		r.Body = body
+		if r.Body != http.NoBody {
+			body := newTimedBody(v.w, r, limit)
+			defer body.leave()
+			r.Body = body
+		}
 		p, err := v.enter(r)
 		if err != nil {
 			v.refuse(r, err)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -61,15 +62,28 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// bodyTimeout is how long a peer may take to send a body.
-const bodyTimeout = 30 * time.Second
+// Limits of bodies.
+const (
+	bodyTimeout = 30 * time.Second // in which a peer must send one
+	leftTimeout = time.Second      // for the rest of one that no handler wants
+	maxLeft     = 256 << 10        // bytes of such a rest, as net/http has it
+)
 
 // timedBody is a request's body that comes in time or not at all.
 type timedBody struct {
 	io.ReadCloser
 	rc      *http.ResponseController
+	unasked bool // the peer waits until it is asked for it
 	started bool
 	over    bool
+}
+
+// newTimedBody bounds the body of a request in size and time.
+func newTimedBody(w http.ResponseWriter, r *http.Request, limit int64) *timedBody {
+	return &timedBody{
+		ReadCloser: http.MaxBytesReader(w, r.Body, limit), rc: http.NewResponseController(w),
+		unasked: r.Header.Get("Expect") != "",
+	}
 }
 
 // Read implements io.Reader.
@@ -88,11 +102,18 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// leave makes sure that nobody waits for the rest of a body that was not read.
-// The server sets the deadlines of the next request anew.
+// leave takes what a handler has left of a body, so that nobody waits long for
+// the rest of it. No deadline may outlast the body: net/http goes on to read, to
+// hear of a peer that hangs up, and takes a deadline that passes while the peer
+// is slow to take its answer for that. All later requests of the connection
+// would be given up at once.
 func (b *timedBody) leave() {
-	if !b.over {
-		_ = b.rc.SetReadDeadline(time.Now().Add(time.Second))
+	if b.over || b.unasked && !b.started { // net/http does not wait for that one
+		return
+	}
+	_ = b.rc.SetReadDeadline(time.Now().Add(leftTimeout))
+	if _, err := io.CopyN(io.Discard, b.ReadCloser, maxLeft); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = b.rc.SetReadDeadline(time.Time{})
 	}
 }
 

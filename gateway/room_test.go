@@ -207,7 +207,7 @@ func TestReconnectStorm(t *testing.T) {
 		wg.Go(func() {
 			random, from := rand.New(rand.NewPCG(1, uint64(i))), ""
 			for len(got[i]) < events+1 {
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
 				s, err := watch(ctx, client, w.URL, from)
 				if err != nil {
 					t.Errorf("watcher %d: %v", i, err)
@@ -350,4 +350,42 @@ func TestSlowBody(t *testing.T) {
 			t.Errorf("%s after %v", res.Status, took)
 		}
 	})
+}
+
+// TestSlowAnswer: a peer that takes its answer slowly does not lose the next
+// request of its connection, whether or not the first had a body that nobody
+// read.
+func TestSlowAnswer(t *testing.T) {
+	for name, request := range map[string]string{
+		"no body": "GET /ctx HTTP/1.1\r\n%s\r\n", "a body": "POST /ctx HTTP/1.1\r\n%sContent-Length: 3\r\n\r\nx=1",
+		"a body in pieces": "POST /ctx HTTP/1.1\r\n%sTransfer-Encoding: chunked\r\n\r\n3\r\nx=1\r\n0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				serve := func(_ http.ResponseWriter, r *http.Request, _ *gateway.Peer) error { return r.Context().Err() }
+				w := gatewaytest.New(t, gatewaytest.In(dir), gatewaytest.Piped(), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+					return []gateway.Surface{gateway.Routes{
+						{Method: http.MethodGet, Path: "/ctx", Access: gateway.Readers, Serve: serve}, {Method: http.MethodPost, Path: "/ctx", Access: gateway.Readers, Serve: serve},
+					}}
+				}))
+				c := w.Dial()
+				in := bufio.NewReader(c)
+				for i := range 3 {
+					if _, err := fmt.Fprintf(c, request, "Host: localhost\r\nAuthorization: Bearer "+w.A.Token(gatewaytest.Ann)+"\r\n"); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(5 * time.Second)
+					res, err := http.ReadResponse(in, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					res.Body.Close()
+					if res.StatusCode != http.StatusOK {
+						t.Errorf("request %d: %s", i+1, res.Status)
+					}
+				}
+			})
+		})
+	}
 }

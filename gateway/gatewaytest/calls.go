@@ -1,11 +1,16 @@
 package gatewaytest
 
 import (
+	"context"
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
+
+// Patience is how long tests wait for what must come: it ends one that hangs, and
+// no other, however slow the machine is.
+const Patience = 2 * time.Minute
 
 // PayInput is the input of the calls that Ask proposes.
 const PayInput = `{"to":"acme","amount":42}`
@@ -90,9 +95,15 @@ func (s *Space) Answer(name string, a message.Answer) *message.Call {
 // Finished waits until the call is finished, and gives it.
 func (s *Space) Finished(k message.Key) *message.Call {
 	s.w.t.Helper()
-	out, err := s.Client(Bot).Wait(s.w.t.Context(), message.WaitRequest{Session: k.Session, Reply: k.Reply, Calls: []message.CallID{k.Call}, TimeoutMS: (20 * time.Second).Milliseconds()})
-	if err != nil || !out.Done {
-		s.w.t.Fatalf("the call %s is not finished: %v", k, err)
+	ctx, cancel := context.WithTimeout(s.w.t.Context(), Patience)
+	defer cancel()
+	for {
+		out, err := s.Client(Bot).Wait(ctx, message.WaitRequest{Session: k.Session, Reply: k.Reply, Calls: []message.CallID{k.Call}})
+		if err != nil {
+			s.w.t.Fatalf("the call %s is not finished: %v", k, err)
+		}
+		if out.Done {
+			return out.Calls[0]
+		}
 	}
-	return out.Calls[0]
 }

@@ -2,11 +2,13 @@ package gatewaytest
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
@@ -118,6 +120,29 @@ func (s *Space) Outbox() *bus.Outbox {
 		s.w.t.Fatalf("open the outbox of %s: %v", s.ID, err)
 	}
 	return o
+}
+
+// Followed waits until somebody follows the outbox for a destination: it is told
+// of all that happens from then on.
+func (s *Space) Followed(destination string) {
+	t := s.w.t
+	t.Helper()
+	js, err := jetstream.New(s.nc)
+	if err != nil {
+		t.Fatalf("follow %s: %v", destination, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	for look := time.NewTicker(5 * time.Millisecond); ; <-look.C {
+		_, err := js.Consumer(ctx, bus.StreamName(s.ID), "h_"+destination)
+		if err == nil {
+			look.Stop()
+			return
+		}
+		if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			t.Fatalf("nobody follows the outbox for %s: %v", destination, err)
+		}
+	}
 }
 
 // As is the engine of now for a principal.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -151,6 +152,24 @@ func (w *World) WithToken(token string) *http.Client {
 	}
 	w.t.Cleanup(t.CloseIdleConnections)
 	return &http.Client{Transport: bearer{token, t}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// Dial is a bare connection to the gateway, for clients that keep to no rule. It
+// is closed when the test ends.
+func (w *World) Dial() net.Conn {
+	w.t.Helper()
+	dial := w.dial
+	if dial == nil {
+		dial = func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(w.URL, "http://"))
+		}
+	}
+	c, err := dial(w.t.Context())
+	if err != nil {
+		w.t.Fatalf("dial: %v", err)
+	}
+	w.t.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
 // bearer adds a token.

@@ -99,7 +99,7 @@ func TestChanges(t *testing.T) {
 	enough := errors.New("enough")
 	var kinds []string
 	var steps []string
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
 	defer cancel()
 	err := feeds.Changes(ctx, func() error {
 		w.A.Propose("s1", "r1", "slow", gatewaytest.Slow, `{}`)
