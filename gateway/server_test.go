@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/askance-dev/askance/engine"
@@ -299,7 +300,9 @@ func TestLimits(t *testing.T) {
 }
 
 // TestStreamsEnd: with the credentials, and with the server.
-func TestStreamsEnd(t *testing.T) {
+func TestStreamsEnd(t *testing.T) { synctest.Test(t, streamsEnd) }
+
+func streamsEnd(t *testing.T) {
 	entered := make(chan struct{})
 	causes := make(chan error, 1)
 	s := newServer(t, gateway.Config{},
@@ -339,7 +342,7 @@ func TestStreamsEnd(t *testing.T) {
 		if err := <-causes; err == nil || !strings.Contains(err.Error(), "revoked") {
 			t.Errorf("%s of a revoked peer: %v", path, err)
 		}
-		s.auth["bot"] = &gateway.Identity{Name: "bot", Space: "s", Roles: []message.Role{message.RoleRuntime}, Expires: time.Now().Add(20 * time.Millisecond)}
+		s.auth["bot"] = &gateway.Identity{Name: "bot", Space: "s", Roles: []message.Role{message.RoleRuntime}, Expires: time.Now().Add(time.Minute)}
 		go s.ask(http.MethodGet, path, header...)
 		<-entered
 		if err := <-causes; err == nil || !strings.Contains(err.Error(), "expired") {

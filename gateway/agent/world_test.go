@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway/agent"
@@ -83,7 +82,7 @@ func (s *stage) begin(session, id string, lines ...string) message.ReplyID {
 // until reads the session until cond holds.
 func (s *stage) until(session, what string, cond func(*agent.Thread) bool) *agent.Thread {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), gatewaytest.Patience)
 	defer cancel()
 	c := s.A.Client(gatewaytest.Bot)
 	for {

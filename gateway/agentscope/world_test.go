@@ -150,7 +150,7 @@ func (s *stage) stream(c *http.Client, session, query, lastID string) (next func
 	}
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, 4<<20)
-	watchdog := time.AfterFunc(30*time.Second, func() { res.Body.Close() })
+	watchdog := time.AfterFunc(gatewaytest.Patience, func() { res.Body.Close() })
 	end = func() { watchdog.Stop(); res.Body.Close() }
 	s.t.Cleanup(end)
 	return func() frame {

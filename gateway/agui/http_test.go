@@ -222,7 +222,7 @@ func TestCredentialsEnd(t *testing.T) {
 	auth := expiring{make(chan struct{})}
 	s := newStageIn(t, []gatewaytest.Option{gatewaytest.Auth(auth)})
 	res := s.raw("", http.MethodPost, "/agui", body("messages", `[{"id":"u1","role":"user","content":"wait"}]`))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
 	defer cancel()
 	context.AfterFunc(ctx, func() { _ = res.Body.Close() })
 	close(auth.revoked)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/askance-dev/askance/gateway"
@@ -84,37 +85,42 @@ func TestAnswersRace(t *testing.T) {
 	}
 }
 
-// expiring1s are the rules of a world in which the tool ship asks for a second.
-var expiring1s = strings.Replace(gatewaytest.Rules, "tool: [ship, browse], behavior: ask}", "tool: [ship, browse], behavior: ask, expiry: 1s}", 1)
+// expiringAfter are the rules of a world in which the tool ship asks for a while.
+func expiringAfter(after time.Duration) gatewaytest.Option {
+	return gatewaytest.Policy(strings.Replace(gatewaytest.Rules, "tool: [ship, browse], behavior: ask}", "tool: [ship, browse], behavior: ask, expiry: "+after.String()+"}", 1))
+}
 
 // TestExpired: a question that nobody answered in time can be cancelled, not
 // answered, and does not block who does not know of it.
 func TestExpired(t *testing.T) {
 	for _, version := range []string{wire.Version, ""} {
-		s := newStageIn(t, []gatewaytest.Option{gatewaytest.Policy(expiring1s)})
-		c := s.client(gatewaytest.Everything, "t").said("call ship {}")
-		c.version = version
-		c.talk().is(t, "interrupt")
-		i := c.open[0]
-		if at, err := time.Parse(time.RFC3339, *i.ExpiresAt); err != nil || time.Until(at) > time.Second {
-			t.Fatalf("expires at %s: %v", *i.ExpiresAt, err)
-		}
-		s.until("t", 0)
-		c.talk(c.all(`{"approved":true}`)...).is(t, "error interrupt_expired")
-		if len(c.open) != 1 {
-			t.Fatal("the client let go of its interrupt")
-		}
-		c.talk(c.all("")...).is(t, "success")
-		if !strings.Contains(c.words(), "ship: denied") {
-			t.Errorf("the client has\n%s", c.words())
-		}
-		reload := s.client(gatewaytest.Everything, "t")
-		reload.runs = 10
-		reload.version = version
-		reload.said("say on").talk().is(t, "success")
-		if !strings.HasSuffix(reload.words(), "assistant: on\n") {
-			t.Errorf("the client has\n%s", reload.words())
-		}
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			s := newStageIn(t, []gatewaytest.Option{gatewaytest.In(dir), gatewaytest.Piped(), expiringAfter(10 * time.Second)})
+			c := s.client(gatewaytest.Everything, "t").said("call ship {}")
+			c.version = version
+			c.talk().is(t, "interrupt")
+			i := c.open[0]
+			if at, err := time.Parse(time.RFC3339, *i.ExpiresAt); err != nil || time.Until(at) > 10*time.Second {
+				t.Fatalf("expires at %s: %v", *i.ExpiresAt, err)
+			}
+			s.until("t", 0)
+			c.talk(c.all(`{"approved":true}`)...).is(t, "error interrupt_expired")
+			if len(c.open) != 1 {
+				t.Fatal("the client let go of its interrupt")
+			}
+			c.talk(c.all("")...).is(t, "success")
+			if !strings.Contains(c.words(), "ship: denied") {
+				t.Errorf("the client has\n%s", c.words())
+			}
+			reload := s.client(gatewaytest.Everything, "t")
+			reload.runs = 10
+			reload.version = version
+			reload.said("say on").talk().is(t, "success")
+			if !strings.HasSuffix(reload.words(), "assistant: on\n") {
+				t.Errorf("the client has\n%s", reload.words())
+			}
+		})
 	}
 }
 

@@ -188,7 +188,7 @@ func (w *world) events(c *http.Client, path string, header ...string) (next func
 	}
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, 4<<20)
-	watchdog := time.AfterFunc(20*time.Second, func() { res.Body.Close() })
+	watchdog := time.AfterFunc(gatewaytest.Patience, func() { res.Body.Close() })
 	end = func() { watchdog.Stop(); res.Body.Close() }
 	w.t.Cleanup(end)
 	return func() event {

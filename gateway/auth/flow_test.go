@@ -191,7 +191,7 @@ func TestTokenLogIn(t *testing.T) {
 	if err := g.tokens.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		if _, code := g.self(c); code == http.StatusUnauthorized {
 			return

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -173,7 +172,10 @@ func TestReconnect(t *testing.T) {
 // TestAuth comes in every way.
 func TestAuth(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, blocks.Config{AuthWithin: 300 * time.Millisecond})
+	inBubble(t, blocks.Config{AuthWithin: 300 * time.Millisecond}, auth)
+}
+
+func auth(t *testing.T, s *stage) {
 	c := s.dial("", "")
 	wait[*blockstream.Connected](c)
 	c.send(&blockstream.Subscribe{Session: "s1"})
@@ -292,7 +294,10 @@ func TestFiles(t *testing.T) {
 // TestEnds has connections end for each reason.
 func TestEnds(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, blocks.Config{Heartbeat: 200 * time.Millisecond})
+	inBubble(t, blocks.Config{Heartbeat: 200 * time.Millisecond}, ends)
+}
+
+func ends(t *testing.T, s *stage) {
 	c := s.me("")
 	c.raw(websocket.MessageBinary, []byte("{}"))
 	if code := c.closed(); code != blockstream.CloseUnsupported {
@@ -333,13 +338,8 @@ func TestEnds(t *testing.T) {
 // with which the server closes the socket.
 func (s *stage) silent() websocket.StatusCode {
 	s.t.Helper()
-	host := strings.TrimPrefix(s.URL, "http://")
-	conn, err := (&net.Dialer{}).DialContext(s.t.Context(), "tcp", host)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer conn.Close()
-	_, err = io.WriteString(conn, "GET "+blocks.Path+" HTTP/1.1\r\nHost: "+host+"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+	conn := s.Dial()
+	_, err := io.WriteString(conn, "GET "+blocks.Path+" HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nAuthorization: Bearer "+s.A.Token(gatewaytest.Ann)+"\r\n\r\n")
 	if err != nil {
 		s.t.Fatal(err)
@@ -385,7 +385,10 @@ func TestPlainHTTP(t *testing.T) {
 // answered any more.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, blocks.Config{}, gatewaytest.Policy("version: 1\nname: world\nrules:\n  - {name: soon, tool: pay, behavior: ask, expiry: 1s, on_expiry: deny}\n"))
+	inBubble(t, blocks.Config{}, expiry, gatewaytest.Policy("version: 1\nname: world\nrules:\n  - {name: soon, tool: pay, behavior: ask, expiry: 1s, on_expiry: deny}\n"))
+}
+
+func expiry(t *testing.T, s *stage) {
 	c := s.me("")
 	c.send(&blockstream.Chat{Session: "s1", Text: payLine})
 	ask := block[*blockstream.ApprovalRequest](c)

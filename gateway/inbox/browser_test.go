@@ -28,7 +28,7 @@ import (
 )
 
 // patience is how long a test waits for what it expects.
-const patience = 30 * time.Second
+const patience = gatewaytest.Patience
 
 // chromium is the one browser of all tests.
 var chromium context.Context
@@ -50,7 +50,7 @@ func withBrowser(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	opts := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", false))
+		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", false), chromedp.WSURLReadTimeout(patience))
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), opts...)
 	defer stop()
 	var end context.CancelFunc

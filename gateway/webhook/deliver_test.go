@@ -157,19 +157,17 @@ func TestStale(t *testing.T) {
 // buried waits until there are so many dead letters.
 func buried(t *testing.T, w *gatewaytest.World, n int) []message.Letter {
 	t.Helper()
-	o := w.A.Outbox()
-	for range 1000 {
-		all, err := o.Letters(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
+	defer cancel()
+	for o := w.A.Outbox(); ; <-time.After(10 * time.Millisecond) {
+		all, err := o.Letters(ctx)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("there are never %d dead letters: %v", n, err)
 		}
 		if len(all) == n {
 			return all
 		}
-		<-time.After(10 * time.Millisecond)
 	}
-	t.Fatalf("there are never %d dead letters", n)
-	return nil
 }
 
 // After the last attempt a letter lies there, until it is tried by hand or
@@ -219,7 +217,7 @@ func TestDownForAWhile(t *testing.T) {
 	rc := newReceiver(t)
 	d := everything(t, rc.url)
 	stop := run(t, newHooks(t, w.A, nil, d))
-	warm(t, w.A, rc.news)
+	w.A.Followed(d.Name)
 	stop()
 	k := w.A.Ask("s1", "r1", "c1")
 	refused := make(chan struct{}, 100)
@@ -252,7 +250,7 @@ func TestTwoGateways(t *testing.T) {
 	d := everything(t, rc.url)
 	run(t, newHooks(t, w.A, nil, d))
 	run(t, newHooks(t, w.A, nil, d))
-	warm(t, w.A, rc.news)
+	w.A.Followed(d.Name)
 	const n = 20
 	for i := range n {
 		w.A.Ask("s1", "r1", "c"+string(rune('a'+i)))

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -90,18 +89,15 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rc.news <- g
 }
 
-// next is the next message that is not of the beginning of a test.
+// next is the next message.
 func (rc *receiver) next() got {
 	rc.t.Helper()
-	for {
-		select {
-		case g := <-rc.news:
-			if g.notice.Call == nil || g.notice.Call.Session != "warm" {
-				return g
-			}
-		case <-time.After(20 * time.Second):
-			rc.t.Fatal("nothing came")
-		}
+	select {
+	case g := <-rc.news:
+		return g
+	case <-time.After(gatewaytest.Patience):
+		rc.t.Fatal("nothing came")
+		return got{}
 	}
 }
 
@@ -161,21 +157,6 @@ func run(t *testing.T, h *webhook.Webhooks) (stop func()) {
 	return stop
 }
 
-// warm asks questions until one has come: a destination is told of what happens
-// from its first day on.
-func warm(t *testing.T, s *gatewaytest.Space, news <-chan got) {
-	t.Helper()
-	for i := range 200 {
-		s.Ask("warm", "r", "c"+strconv.Itoa(i))
-		select {
-		case <-news:
-			return
-		case <-time.After(time.Duration(20+i) * time.Millisecond):
-		}
-	}
-	t.Fatal("nothing came")
-}
-
 // begin is a space whose destination hears.
 func begin(t *testing.T, w *gatewaytest.World, change func(*webhook.Destination)) (*webhook.Webhooks, *receiver) {
 	t.Helper()
@@ -186,6 +167,6 @@ func begin(t *testing.T, w *gatewaytest.World, change func(*webhook.Destination)
 	}
 	h := newHooks(t, w.A, nil, d)
 	run(t, h)
-	warm(t, w.A, rc.news)
+	w.A.Followed(d.Name)
 	return h, rc
 }

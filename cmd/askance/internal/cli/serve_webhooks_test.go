@@ -56,7 +56,7 @@ func hear(t *testing.T, news chan told, call string) told {
 			if strings.HasPrefix(string(n.Call.Call), call) {
 				return n
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("nothing came about %s", call)
 		}
 	}
