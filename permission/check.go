@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -80,7 +81,7 @@ func (c *compiler) checkTools(r *Rule) {
 		case name == "":
 			c.fault(r, "tool_name", "is empty", "")
 		case name != AnyTool && strings.Contains(name, "*") && !isServerPattern(name):
-			c.fault(r, "tool_name", quoted(name)+" is a pattern, names are exact", "list the tools, or write server/* for those of a server")
+			c.fault(r, "tool_name", quoted(name)+" is a pattern, names are exact", cmp.Or(toolHint(name), "list the tools, or write server/* for those of a server"))
 		case slices.Contains(r.Tools[:i], name):
 			c.fault(r, "tool_name", quoted(name)+" is listed twice", "")
 		}

@@ -119,7 +119,7 @@ func (c *compiler) addRule(given *Rule) {
 		r.RuleContent = &content
 	}
 	if first := c.names[r.Name]; first != nil && r.Name != "" {
-		c.fault(&r, "name", "is used by an earlier rule"+first.at.describe(), "names are unique in a bundle")
+		c.fault(&r, "name", "is used by an earlier rule"+first.at.describe(), "a name is unique in all files")
 		return
 	}
 	c.names[r.Name] = &r
@@ -161,8 +161,8 @@ func (c *compiler) tool(r *Rule, name string) *toolRules {
 		}
 		slices.Sort(known)
 		line, col := r.at.start("tool_name")
-		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: "tool_name", Kind: ProblemTool,
-			Msg: "there is no tool " + quoted(name), Hint: didYouMean(nearest(name, known))})
+		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: r.at.written("tool_name"), Kind: ProblemTool,
+			Msg: "there is no tool " + quoted(name), Hint: cmp.Or(toolHint(name), didYouMean(nearest(name, known)))})
 		return nil
 	}
 	tr = c.newTool(name, nil)
@@ -232,12 +232,28 @@ func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, too
 	for _, f := range done.faults {
 		line, col := r.at.inside(field, f.line, f.col)
 		hint := f.hint
-		if field == "message" && (hint == "" || hint == variablesHint) {
+		if field == "message" && meantAsText(text, hint) {
 			hint = plainTextHint
+		}
+		if f.kind == ProblemName && tool != nil && r.severalTools() {
+			hint = strings.TrimPrefix(hint+"; ", "; ") + "the rule is about several tools, and this is " + quoted(tool.Name) + ": write one for each that differs"
 		}
 		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: field, Kind: f.kind, Msg: f.msg, Hint: hint})
 	}
 	return done.program
+}
+
+// meantAsText reports whether a message that is no expression was written for
+// the text itself, and what the fault says is of no help.
+func meantAsText(text, hint string) bool {
+	switch hint {
+	case "", variablesHint, besideHint:
+		return true
+	case joinHint:
+		return false
+	default:
+		return !strings.ContainsAny(text, `'"+().`)
+	}
 }
 
 // env is the environment for rules about a tool, nil for any; made once for

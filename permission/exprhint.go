@@ -1,12 +1,12 @@
 package permission
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
 
 	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/common/operators"
 )
 
 // This file guesses what the author of an expression meant. CEL's own messages
@@ -30,6 +30,9 @@ func mistakeAt(env *cel.Env, args *argType, text string, line, col int) mistake 
 	runes := []rune(lines[line-1])
 	col = max(0, min(col, len(runes)))
 	m.before, m.rest = string(runes[:col]), string(runes[col:])
+	for line--; len(runes) == 0 && line > 0 && m.before == ""; line-- { // the end, behind empty lines
+		m.before = lines[line-1]
+	}
 	return m
 }
 
@@ -39,13 +42,11 @@ var (
 	noOverload     = regexp.MustCompile(`found no matching overload for '([^']+)' applied to '([^']+)'`)
 	expectedTokens = regexp.MustCompile(` expecting \{.*\}$`)
 	pathBefore     = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_.]*$`)
-	wordBefore     = regexp.MustCompile(`([A-Za-z_]+)\s*$`)
-	wordAfter      = regexp.MustCompile(`^\s*([A-Za-z_]+)`)
 )
 
 // readable is a message of the compiler without what only its grammar knows.
 func readable(msg string) string {
-	msg = strings.ReplaceAll(msg, " (in container '')", "")
+	msg = strings.ReplaceAll(strings.ReplaceAll(msg, " (in container '')", ""), "\n", "")
 	msg = strings.ReplaceAll(msg, "mismatched input '<EOF>'", "the expression ends too early")
 	msg = strings.ReplaceAll(msg, "'<EOF>'", "the end")
 	return expectedTokens.ReplaceAllString(strings.ReplaceAll(msg, " expecting <EOF>", ""), "")
@@ -63,54 +64,63 @@ func (m mistake) explain(msg string) (ProblemKind, string) {
 	case noOverload.MatchString(msg):
 		found := noOverload.FindStringSubmatch(msg)
 		return ProblemExpression, overloadHint(found[1], found[2])
-	case strings.HasPrefix(msg, "expected type 'bool'"):
-		return ProblemExpression, "each side of && and || is a condition of its own: write the comparison out"
+	case strings.Contains(msg, "does not support field selection"):
+		return ProblemExpression, m.selection()
 	default:
+		for _, h := range wholeHints {
+			if strings.Contains(msg, h.part) {
+				return ProblemExpression, h.hint
+			}
+		}
 		return ProblemExpression, ""
 	}
 }
 
-// operatorWords are what other languages write, with what CEL does.
-var operatorWords = map[string]string{
-	"and": "write && for and", "or": "write || for or", "not": "write ! for not: !(…)", "is": "write == to compare",
-	"eq": "write == to compare", "ne": "write != to compare", "gt": "write > to compare", "lt": "write < to compare",
-	"like": `write args.x.startsWith("…"), or .contains("…")`, "contains": `functions are called: args.x.contains("…")`,
-	"matches": `functions are called: args.x.matches("^…$")`, "startswith": `functions are called: args.x.startsWith("…")`,
-	"endswith": `functions are called: args.x.endsWith("…")`, "between": "write args.x >= 1 && args.x <= 9",
-	"if": "write condition ? a : b", "then": "write condition ? a : b", "else": "write condition ? a : b",
+// wholeHints are for messages that mean one thing wherever they come.
+var wholeHints = []struct{ part, hint string }{
+	{"expected type 'bool'", "each side of && and || is a condition of its own: write the comparison out"},
+	{"invalid timestamp argument", `write for example timestamp("2026-01-01T00:00:00Z")`},
+	{"invalid duration argument", `write for example duration("24h"); the units are h, m, s and ms`},
+	{"invalid argument to has()", "has takes one field: has(args.x)"},
+	{"argument must be a simple name", "name the element first: LIST.exists(x, x == …)"},
+	{"'askance.Args' cannot be range", "args is no list: name its fields, as args.x"},
+	{"invalid int literal", "whole numbers have at most 64 bits"},
+	{"reserved identifier", "the word means nothing here; a text stands in quotes"},
 }
 
-func (m mistake) syntax(msg string) string {
-	for _, re := range []struct {
-		find *regexp.Regexp
-		in   string
-	}{{wordAfter, m.rest}, {wordBefore, m.before}} {
-		if word := re.find.FindStringSubmatch(re.in); word != nil {
-			if hint := operatorWords[strings.ToLower(word[1])]; hint != "" {
-				return hint
-			}
-		}
-	}
-	around := strings.TrimSpace(m.before)
-	switch {
-	case strings.HasPrefix(m.rest, "= ") || strings.HasSuffix(around, " ="):
-		return "write == to compare"
-	case strings.HasPrefix(m.rest, "_") && around != "" && around[len(around)-1] >= '0' && around[len(around)-1] <= '9':
-		return "numbers have no _ in them"
-	case strings.Contains(msg, "token recognition") && strings.Contains(m.rest, `\`):
-		return `in a text write \\ for a backslash, or r"…" for a text that takes it as it is`
-	case strings.Contains(msg, "token recognition") && strings.ContainsAny(m.rest, `"'`):
-		return `a text is not closed; YAML takes " #" for the beginning of a comment unless the whole is in quotes, or in a block behind |`
-	case strings.HasPrefix(m.rest, "{{") || strings.HasPrefix(m.rest, "${") || strings.HasSuffix(around, "{"):
-		return `join texts with +: "'Order ' + args.order"`
-	default:
+var fieldAfter = regexp.MustCompile(`^\.\??([A-Za-z_]+)`)
+
+// selection is about a field of what has no fields.
+func (m mistake) selection() string {
+	word := fieldAfter.FindStringSubmatch(m.rest)
+	if word == nil {
 		return ""
+	}
+	name := word[1]
+	if other := otherFunctions[name]; other != "" {
+		name = other
+	}
+	switch functions := m.env.Functions(); {
+	case name == "size":
+		return "write size(…)"
+	case name == "now" || strings.HasPrefix(name, "ctx.now."):
+		return "functions are called: ctx.now.getHours()"
+	case functions[name] != nil:
+		return "functions are called: ." + name + "(…)"
+	default:
+		return "the value in front of it has no fields"
 	}
 }
 
 // field is about a field that its struct does not have.
 func (m mistake) field(name string) string {
 	path := pathBefore.FindString(strings.TrimSuffix(m.before, "?"))
+	if asked := askedPath.FindStringSubmatch(m.rest); path == "has" && asked != nil {
+		path = asked[1]
+	}
+	if path == "caller" && groupWords[name] {
+		return "groups are of approvers; a condition knows caller.user and caller.agent"
+	}
 	names, known := m.fieldsOf(path)
 	if hint := didYouMean(nearest(name, names)); hint != "" {
 		return hint
@@ -120,6 +130,11 @@ func (m mistake) field(name string) string {
 	}
 	return path + " has " + listed(names)
 }
+
+// askedPath is what stands before the last field of has(…).
+var askedPath = regexp.MustCompile(`^\(\s*([A-Za-z_][A-Za-z0-9_.]*)\.`)
+
+var groupWords = map[string]bool{"group": true, "groups": true, "team": true, "teams": true}
 
 // fieldsOf are the fields behind a path of names; all that there are, and
 // false, where it leads nowhere.
@@ -155,13 +170,27 @@ var otherFunctions = map[string]string{
 	"hour": "ctx.now.getHours()", "dayOfWeek": "ctx.now.getDayOfWeek()", "weekday": "ctx.now.getDayOfWeek()",
 }
 
+// mathFunctions are functions that stand behind math.
+var mathFunctions = map[string]string{
+	"max": "math.greatest", "min": "math.least", "abs": "math.abs", "round": "math.round", "floor": "math.floor", "ceil": "math.ceil",
+	"sqrt": "math.sqrt", "sign": "math.sign", "trunc": "math.trunc",
+}
+
 // macros are called like functions, but the checker does not list them.
 var macros = []string{"has", "all", "exists", "exists_one", "map", "filter"}
 
 // name is about a variable or function that there is not.
 func (m mistake) name(name string) string {
 	if strings.HasPrefix(m.rest, "(") {
-		if other := otherFunctions[name]; other != "" {
+		switch called := strings.HasSuffix(strings.TrimSuffix(m.before, name), "."); {
+		case called && name == "has":
+			return "write has(args.x)"
+		case called && slices.Contains(macros, name):
+			return "name the element first: LIST." + name + "(x, x == …)"
+		case called && (name == "get" || name == "getOrDefault"):
+			return "write args.?x.orValue(…) for a field that may be missing"
+		}
+		if other := cmp.Or(otherFunctions[name], mathFunctions[name]); other != "" {
 			return "did you mean " + other + "?"
 		}
 		known := append(sortedKeys(m.env.Functions()), macros...)
@@ -170,6 +199,9 @@ func (m mistake) name(name string) string {
 			return hint
 		}
 		return "there is no such function; askance policy vars lists them"
+	}
+	if name == "math" {
+		return "there are math.greatest, math.least, math.abs, math.round, math.floor and math.ceil"
 	}
 	if m.args != nil && m.args.fields[name] != nil {
 		return "did you mean args." + name + "?"
@@ -194,31 +226,6 @@ func (m mistake) name(name string) string {
 }
 
 const variablesHint = "the variables are tool, args, caller and ctx; a text stands in quotes"
-
-// overloadHint is about an operator or function on values of other types than
-// it takes.
-func overloadHint(function, types string) string {
-	switch _, ok := operators.FindReverse(function); {
-	case strings.Contains(types, "optional_type("):
-		return "an optional value: say what it is if it is missing, with .orValue(…)"
-	case strings.Contains(types, "timestamp") && strings.Contains(types, "string"):
-		return `write a time as timestamp("2026-01-01T00:00:00Z")`
-	case function == operators.In && strings.HasSuffix(types, ", string)"):
-		return `write a list, args.x in ["a", "b"], or args.x.contains("a")`
-	case strings.Contains(types, "list(string)") && strings.Contains(types, "string)") && (function == "contains" || function == operators.Equals || function == operators.NotEquals):
-		return `write "x" in LIST, or !("x" in LIST)`
-	case function == "url.hostIn":
-		return `the hosts are a list: ["example.com"]`
-	case function == operators.Add && strings.Contains(types, "string"):
-		return "make a text of it with string(…)"
-	case strings.Contains(types, "int") && strings.Contains(types, "double") && ok:
-		return "make both of one type with double(…)"
-	case strings.Contains(types, "int") && strings.Contains(types, "string") && ok:
-		return "compare a number with a number, without quotes, and a text with a text"
-	default:
-		return ""
-	}
-}
 
 // listed joins names, but not too many of them.
 func listed(names []string) string {

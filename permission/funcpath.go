@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"errors"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -69,7 +70,10 @@ func pathFunctions() []ownFunction {
 				{id: "path_within_any", args: textAnd, result: cel.BoolType, bind: ofTextAndList(paths.WithinAny),
 					cost: cost.Sum(scan(0, paths.MaxLen), scanList(1, folderLen))},
 			},
-			literal: func(_ int, text string) error {
+			literal: func(arg int, text string) error {
+				if arg == 1 && strings.HasSuffix(text, "*") {
+					return errors.New("a folder has no * behind it: all that is below it is meant; patterns are for path.match")
+				}
 				_, err := paths.Abs(text)
 				return err
 			},

@@ -79,7 +79,7 @@ func functionOptions() []cel.EnvOption {
 			opts = append(opts, cel.ASTValidators(unlessSimple{literalValidator{f.name, f.literal}}))
 		}
 	}
-	return append(opts, cel.CostModel(models...))
+	return append(opts, cel.CostModel(append(models, textCosts()...)...))
 }
 
 // scan is the cost of reading a text of which at most limit bytes are looked at.

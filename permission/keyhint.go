@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,12 +29,17 @@ var remarks = map[string]string{
 	"priority": "rules have no order: deny wins over ask, ask over allow", "order": "rules have no order: deny wins over ask, ask over allow",
 	"allow": "write behavior: allow", "ask": "write behavior: ask", "deny": "write behavior: deny",
 	"unless": "write when with a negation: !(…)", "layer": "say it in front of the file's name: managed=FILE",
-	"tools": "tools are declared in a file of their own, which is named with --tools", "enabled": "take the rule out, or say enforcement: audit", "default": "what no rule is about is asked",
+	"tools": "tools are declared in a file of their own, which is named with --tools", "enabled": "take the rule out, or say enforcement: audit",
+	"disabled": "take the rule out, or say enforcement: audit", "disable": "it is a key of the file: the names of rules to take out",
+	"args": "write when: args.x == …", "default": "what no rule is about is asked",
 }
 
 // keyHint is what the author of an unknown key may have meant. in is the path
 // of the mapping, and known are the keys that it can have.
 func keyHint(name, in string, known []string) string {
+	if other := otherKeys[strings.ToLower(name)]; slices.Contains(known, other) && in != "" {
+		return didYouMean(other)
+	}
 	if hint := didYouMean(nearest(name, known)); hint != "" {
 		return hint
 	}
@@ -93,6 +99,7 @@ func joinDot(path string) string {
 var otherWords = map[string]string{
 	"block": "deny", "reject": "deny", "refuse": "deny", "forbid": "deny", "disallow": "deny",
 	"approve": "ask", "confirm": "ask", "review": "ask", "prompt": "ask", "escalate": "ask", "require_approval": "ask",
+	"denied": "deny", "never": "deny", "allowed": "allow", "always": "allow", "yes": "allow", "no": "deny",
 	"permit": "allow", "accept": "allow", "pass": "allow", "grant": "allow",
 	"plan": "explore", "readonly": "explore", "read_only": "explore", "yolo": "bypass", "acceptedits": "accept_edits",
 	"bypasspermissions": "bypass", "dontask": "dont_ask", "dry_run": "audit", "log": "audit", "observe": "audit", "monitor": "warn",
@@ -110,16 +117,24 @@ func wordHint(word string, words []string) string {
 var shapes = map[string]string{
 	"approvers": "write {users: [ann], groups: [finance]}", "to": "write {groups: [managers]}", "expect": "write {behavior: ask}",
 	"call": "write {tool: NAME, args: {…}}", "remember": "write {scope: [args.id], ttl: 1h}", "caller": "write {user: ann, roles: [sales]}",
+	"executor": "write {subject: exec.payments}", "audit": "write {level: full}",
 	"vocabulary": "write a name and its expression: weekend: ctx.now.getDayOfWeek() == 0", "defaults": "write {expiry: 4h}",
 }
 
 // shapeHint shows how a value that should have keys is written.
-func shapeHint(field string) string { return shapes[field[strings.LastIndexByte(field, '.')+1:]] }
+func shapeHint(field string) string {
+	if field == "" {
+		return "a rule file has the keys version, name and rules"
+	}
+	return shapes[field[strings.LastIndexByte(field, '.')+1:]]
+}
 
 // textHint says how to mend a value that should be text.
 func textHint(n ast.Node, field string) string {
 	expression := field == "when" || field == "message"
 	switch n.(type) {
+	case *ast.AnchorNode, *ast.AliasNode:
+		return "write the value out; a text that begins with & or * stands in quotes"
 	case *ast.NullNode, nil:
 		return "leave the key out, or write something behind it"
 	case *ast.SequenceNode:
@@ -159,30 +174,19 @@ func boolHint(n ast.Node) string {
 	}
 }
 
-// syntaxHint says how to mend what the YAML parser could not read. line is the
-// text of the line.
-func syntaxHint(msg, line string) string {
-	value := ""
-	if _, after, ok := strings.Cut(line, ":"); ok {
-		value = strings.TrimSpace(after)
-	}
+var withSpecifier = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.-]*)\((.*)\)$`)
+
+// toolHint is what the author of a tool's name may have meant that no tool can
+// have.
+func toolHint(name string) string {
+	parts := withSpecifier.FindStringSubmatch(name)
 	switch {
-	case strings.Contains(line, "\t"):
-		return "indent with blanks, and write one behind a colon: YAML does not take tabs there"
-	case strings.HasPrefix(msg, "could not find end character"):
-		return "a quote is opened and never closed"
-	case strings.HasPrefix(value, "*"):
-		return `put it in quotes: "*"`
-	case strings.Contains(value, ": "):
-		return "a text with a colon and a blank in it must be in quotes, or in a block behind |"
-	case strings.HasPrefix(value, `"`) || strings.HasPrefix(value, "'"):
-		return "a text that begins with a quote ends at the next one: put the whole in quotes of the other kind, or in a block behind |"
-	case strings.HasPrefix(value, "%") || strings.HasPrefix(value, "@") || strings.HasPrefix(value, "`"):
-		return "a text must not begin so: put it in quotes"
-	case strings.HasPrefix(msg, "non-map value"):
-		return "a key has a colon and a blank behind it, as in behavior: ask"
-	case strings.Contains(msg, "not allowed in this context"), strings.Contains(msg, "unexpected"):
-		return "keys that belong together begin in the same column"
+	case parts != nil:
+		return fmt.Sprintf("write tool: %s, and rule_content: %q, or a condition; askance policy import reads lists of these", quoted(parts[1]), visible(parts[2]))
+	case strings.Contains(name, ","):
+		return "a list stands in [ ]: [" + quoted(name) + "]"
+	case name == "all" || name == "any" || name == "every":
+		return `any tool is "*"`
 	default:
 		return ""
 	}

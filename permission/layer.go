@@ -43,7 +43,7 @@ func merge(files []filePolicy, found *problems) Policy {
 			out.Expiry = f.Expiry
 		}
 		out.Vocabulary = append(out.Vocabulary, f.Vocabulary...)
-		f.takeOut(files[:i], gone, found)
+		f.takeOut(files, gone, found)
 	}
 	for i := range files {
 		for k := range files[i].Rules {
@@ -56,14 +56,14 @@ func merge(files []filePolicy, found *problems) Policy {
 	return out
 }
 
-// takeOut marks the rules that the file disables. before are the files that
-// come before it.
-func (f *filePolicy) takeOut(before []filePolicy, gone map[*Rule]bool, found *problems) {
+// takeOut marks the rules that the file disables. all are the files of the
+// policy.
+func (f *filePolicy) takeOut(all []filePolicy, gone map[*Rule]bool, found *problems) {
 	for i, name := range f.disable {
 		at := fmt.Sprintf("disable[%d]", i)
-		rules := rulesAbove(f.layer, name, before)
+		rules := rulesAbove(f.layer, name, all)
 		if len(rules) == 0 {
-			f.faultAs(found, "disable", at, "there is no rule "+quoted(name)+" in a layer above "+string(f.layer), "")
+			f.faultAs(found, "disable", at, "there is no rule "+quoted(name)+" in a layer above "+string(f.layer), disableHint(name, all))
 		}
 		for _, r := range rules {
 			if r.Locked {
@@ -73,6 +73,25 @@ func (f *filePolicy) takeOut(before []filePolicy, gone map[*Rule]bool, found *pr
 			gone[r] = true
 		}
 	}
+}
+
+// disableHint says why a name is that of no rule above.
+func disableHint(name string, files []filePolicy) string {
+	var names []string
+	for i := range files {
+		for k := range files[i].Rules {
+			r := &files[i].Rules[k]
+			if r.Name == name {
+				layer, how := cmp.Or(files[i].layer, LayerProject), ""
+				if layer == LayerProject {
+					how = "; managed=FILE puts a file above"
+				}
+				return "the one" + r.at.describe() + " is of layer " + string(layer) + how
+			}
+			names = append(names, r.Name)
+		}
+	}
+	return didYouMean(nearest(name, names))
 }
 
 // rulesAbove are the rules of that name in the layers above the given one: more

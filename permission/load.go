@@ -86,15 +86,16 @@ func parseYAML(f File, found *problems) (body ast.Node, ok bool) {
 	case len(f.Data) > MaxFileBytes:
 		return nil, fail(0, 0, "is longer than 1 MiB", "split it")
 	case !utf8.Valid(f.Data):
-		return nil, fail(0, 0, "is not UTF-8", "")
+		line, col, hint := notUTF8(f.Data)
+		return nil, fail(line, col, "is not UTF-8", hint)
 	}
 	if at := bytes.IndexFunc(f.Data, misleading); at >= 0 {
 		c, _ := utf8.DecodeRune(f.Data[at:])
-		line := bytes.Count(f.Data[:at], []byte("\n")) + 1
+		line, col := position(f.Data, at)
 		if c == '\r' {
-			return nil, fail(line, 1, "contains a carriage return, behind which a terminal hides text", "end lines with LF or CR LF")
+			return nil, fail(line, col, "contains a carriage return, behind which a terminal hides text", "end lines with LF or CR LF")
 		}
-		return nil, fail(line, 1, fmt.Sprintf("contains the character %U, with which a text does not look like what it is", c),
+		return nil, fail(line, col, fmt.Sprintf("contains the character %U, with which a text does not look like what it is", c),
 			fmt.Sprintf(`write it as "\u%04X", in double quotes`, c))
 	}
 	tokens := lexer.Tokenize(string(f.Data))

@@ -97,7 +97,7 @@ type rememberDoc struct {
 }
 
 type executorDoc struct {
-	Subject string        `key:"subject" doc:"Subject on which workers take the call: only workers that were started with it, whatever the tool's placement. A call of an external tool, or one that rules route to different subjects, is denied."`
+	Subject string        `key:"subject" filled:"yes" doc:"Subject on which workers take the call: only workers that were started with it, whatever the tool's placement. A call of an external tool, or one that rules route to different subjects, is denied."`
 	Timeout time.Duration `key:"timeout" doc:"Longest run of one attempt; the tool's own timeout holds as well. An external tool cannot be bound, and its call is denied."`
 }
 

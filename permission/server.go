@@ -27,6 +27,11 @@ func (r *Rule) about(tool, server string) bool {
 	})
 }
 
+// severalTools reports whether the rule names more than one tool, or a server.
+func (r *Rule) severalTools() bool {
+	return len(r.Tools) > 1 || slices.ContainsFunc(r.Tools, isServerPattern)
+}
+
 // toolsOf are the names of the tools that a rule is about, those of servers
 // written out, each once.
 func (c *compiler) toolsOf(r *Rule) []string {
@@ -57,7 +62,7 @@ func (c *compiler) toolsOfServer(r *Rule, server string) []string {
 	strict := len(c.opts.Tools) > 0 && !c.opts.AllowUnknownTools
 	if strict && len(out) == 0 {
 		slices.Sort(servers)
-		c.fault(r, "tool_name", "no tool is of server "+quoted(server), didYouMean(nearest(server, slices.Compact(servers))))
+		c.faultOf(ProblemTool, r, "tool_name", "tool_name", "no tool is of server "+quoted(server), didYouMean(nearest(server, slices.Compact(servers))))
 	}
 	if !strict && r.Behavior != message.BehaviorAllow {
 		if cr := c.compileRule(r, nil); cr != nil {

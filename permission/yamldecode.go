@@ -175,7 +175,11 @@ func orList(words []string) string {
 func (d *fileReader) integer(n ast.Node, field string, low int) int {
 	i, ok := n.(*ast.IntegerNode)
 	if !ok {
-		d.fault(n, field, "is "+nodeName(n)+", want a whole number", "")
+		hint := ""
+		if s, text := n.(*ast.StringNode); text && decimal.MatchString(s.Value) {
+			hint = "write it without quotes"
+		}
+		d.fault(n, field, "is "+nodeName(n)+", want a whole number", hint)
 		return 0
 	}
 	v, err := strconv.Atoi(i.GetToken().Value)
@@ -187,6 +191,9 @@ func (d *fileReader) integer(n ast.Node, field string, low int) int {
 }
 
 var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+
+// exponent is a number that YAML 1.1 takes for a text.
+var exponent = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+\.?[0-9]*)[eE][-+]?[0-9]+$`)
 
 // plainNumber reports whether an integer is written as all programs read it:
 // 010 is eight to some and ten to others, 1_0 a text to some.

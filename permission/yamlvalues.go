@@ -112,7 +112,12 @@ func (d *fileReader) value(n ast.Node, field string) (any, bool) {
 		}
 		return v.Value, true
 	case *ast.StringNode, *ast.LiteralNode:
-		if t := n.GetToken(); t.Type == token.StringType && decimal.MatchString(t.Value) {
+		t := n.GetToken()
+		if t.Type == token.StringType && exponent.MatchString(t.Value) {
+			d.fault(n, field, "is "+t.Value+", which not all programs read alike", "write the number out, or put it in quotes if it is a text")
+			return nil, false
+		}
+		if t.Type == token.StringType && decimal.MatchString(t.Value) {
 			d.fault(n, field, "is a number of more than 64 bits", "put it in quotes if it is a text, or give the arguments as JSON text: input")
 			return nil, false
 		}

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -97,7 +98,25 @@ func (c *expr) checkText(e, target, with celast.Expr, function string) {
 	case isPath(f.Format, name):
 		c.report(TextPrefix, Warning, e, c.text(target)+" is a path, and "+function+"() compares it as text: /data2 begins with /data, and /data/../etc too",
 			"use path.within")
+	case function == "startsWith" && textBegins(with, urlText):
+		c.report(TextPrefix, Warning, e, "startsWith() compares a URL as text: https://example.com.evil.test begins with https://example.com",
+			"use url.within, or compare its host with url.host")
+	case function == "startsWith" && textBegins(with, pathText):
+		c.report(TextPrefix, Warning, e, "startsWith() compares a path as text: /data/../etc begins with /data/",
+			"use path.within")
 	}
+}
+
+// What a text literal begins with that is meant for URLs, and for paths: a
+// single word behind a slash may be a command of a chat.
+var (
+	urlText  = regexp.MustCompile(`^[a-z]+://`)
+	pathText = regexp.MustCompile(`^(~|\.\.?)?/[A-Za-z0-9._-]+/`)
+)
+
+func textBegins(e celast.Expr, with *regexp.Regexp) bool {
+	text, ok := textLiteral(e)
+	return ok && with.MatchString(text)
 }
 
 // allowsByText reports whether the rule allows lines of a shell by their text

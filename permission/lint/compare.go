@@ -21,11 +21,19 @@ func (c *expr) checkComparisons() {
 			a, b := call.Args()[0], call.Args()[1]
 			c.checkEqual(a, b)
 			c.checkEqual(b, a)
+			c.checkClock(a, b, name)
+			c.checkClock(b, a, name)
 		case operators.In:
 			if call.Args()[1].Kind() == celast.ListKind {
 				for _, item := range call.Args()[1].AsList().Elements() {
 					c.checkEqual(call.Args()[0], item)
+					c.checkClock(call.Args()[0], item, operators.Equals)
 				}
+			}
+		default:
+			if turned[name] != "" {
+				c.checkClock(call.Args()[0], call.Args()[1], name)
+				c.checkClock(call.Args()[1], call.Args()[0], "_"+turned[name]+"_")
 			}
 		}
 	})

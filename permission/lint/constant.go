@@ -111,7 +111,7 @@ func (c *expr) emptyRange() bool {
 }
 
 // turned is the comparison with its sides changed.
-var turned = map[string]string{"_<_": ">", "_<=_": ">", "_>_": "<", "_>=_": "<"}
+var turned = map[string]string{"_<_": ">", "_<=_": ">=", "_>_": "<", "_>=_": "<="}
 
 // bound takes x > 9 apart, and 9 < x.
 func (c *expr) bound(e celast.Expr) (name, op string, n float64, ok bool) {

@@ -33,7 +33,7 @@ func (c *expr) checkGuards() {
 		level = Warning
 	}
 	reported := map[string]bool{}
-	c.guarded(c.root(), guards{}, func(in *expr, e, at celast.Expr) {
+	c.guarded(c.root(), guards{}.with(c.provedByCondition()...), func(in *expr, e, at celast.Expr) {
 		text, what := in.text(e), ""
 		if in != c {
 			what = "the term " + c.text(at) + " needs " // of the vocabulary
@@ -67,6 +67,21 @@ func (c *expr) term(e celast.Expr) (*expr, bool) {
 // unguarded is told of a field that nothing guards: the expression that it is
 // in, and at, where that stands in the rule.
 type unguarded func(in *expr, field, at celast.Expr)
+
+// provedByCondition are the paths that are there wherever a message is made:
+// its rule applies, so that the condition is true.
+func (c *expr) provedByCondition() []string {
+	if c.Field != "message" {
+		return nil
+	}
+	for _, x := range c.expressions {
+		if x.Field == "when" && x.Rule.Name == c.Rule.Name && x.Tool == c.Tool {
+			when := &expr{c.linter, x}
+			return when.proves(when.root(), true)
+		}
+	}
+	return nil
+}
 
 // guarded walks an expression with what is known to be there.
 func (c *expr) guarded(e celast.Expr, known guards, report unguarded) {

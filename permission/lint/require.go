@@ -198,7 +198,7 @@ func (l *linter) checkTools(r *permission.Rule) {
 		server, isServer := strings.CutSuffix(name, "/*")
 		switch {
 		case name == permission.AnyTool:
-		case isServer && !slices.ContainsFunc(l.opts.Tools, func(t permission.Tool) bool { return t.Server == server }):
+		case isServer && l.opts.AllowUnknownTools && !slices.ContainsFunc(l.opts.Tools, func(t permission.Tool) bool { return t.Server == server }):
 			l.add(UnknownTool, Error, r, "tool_name", "no tool of a server "+server+" is declared", "correct the name")
 		case !isServer && l.opts.AllowUnknownTools && !slices.ContainsFunc(l.opts.Tools, func(t permission.Tool) bool { return t.Name == name }):
 			l.add(UnknownTool, Error, r, "tool_name", "there is no tool "+name, "correct the name")
