@@ -41,9 +41,11 @@ type Explanation struct {
 	Duration time.Duration `json:"-"`
 }
 
-// Explain decides as Decide does and tells why. It compiles the conditions
-// anew, to keep the value of every part, and takes many times as long: it is
-// for people and tests, not for the hot path.
+// Explain decides as Decide does and tells why. It looks at every rule about the
+// tool and keeps the value of every part of its condition, so that it takes many
+// times as long; the first one of a bundle about a tool compiles the conditions
+// for that, which takes as long as loading them. It may be called from any
+// number of goroutines.
 //
 // What it shows of the input is shortened, and whatever a rule's redact names
 // is left out.

@@ -32,8 +32,10 @@ type program struct {
 	bound uint64
 	// guards are looked at before a condition is evaluated.
 	guards []guard
-	// expr is what it was compiled from, for Explain.
-	expr expression
+	// expr is what it was compiled from, and traced the same as it keeps the value
+	// of every part: for Explain.
+	expr   expression
+	traced traceable
 }
 
 // expression is the text of a program and what it was compiled in.

@@ -1,6 +1,8 @@
 package permission
 
 import (
+	"sync"
+
 	"cel.dev/cel-go/cel"
 	celast "cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
@@ -138,15 +140,35 @@ func (t *tracer) pieces(pieces []Piece) []Piece {
 	return out
 }
 
-// condition evaluates a condition with its parts. The program is compiled
-// anew, in the same environment and with the same limits.
+// traceable is a program that keeps the value of every part. It is compiled when
+// an explanation first needs it, and kept: compiling takes as long as hundreds
+// of evaluations, and where rules want explanations on record every decision
+// makes one.
+type traceable struct {
+	once sync.Once // guards what follows
+	ast  *cel.Ast
+	prg  *program
+	err  error
+}
+
+// traceable compiles the expression in the same environment and with the same
+// limits.
+func (p *program) traceable(limits Limits) (*cel.Ast, *program, error) {
+	p.traced.once.Do(func() {
+		ast, issues := p.expr.env.Compile(p.expr.text)
+		if p.traced.err = issues.Err(); p.traced.err != nil {
+			return
+		}
+		p.traced.ast = ast
+		p.traced.prg, p.traced.err = newProgram(p.expr.env, ast, p.expr.args, limits, cel.EvalOptions(cel.OptTrackState), cel.CostTracking(nil))
+	})
+	return p.traced.ast, p.traced.prg, p.traced.err
+}
+
+// condition evaluates a condition with its parts.
 func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
-	tr, x := t.current, r.when.expr
-	ast, issues := x.env.Compile(x.text)
-	if issues.Err() != nil {
-		return false, issues.Err()
-	}
-	p, err := newProgram(x.env, ast, x.args, e.bundle.limits, cel.EvalOptions(cel.OptTrackState), cel.CostTracking(nil))
+	tr := t.current
+	ast, p, err := r.when.traceable(e.bundle.limits)
 	if err != nil {
 		return false, err
 	}
