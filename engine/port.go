@@ -250,7 +250,10 @@ func (p *Port) ownSession(ctx context.Context, op string, s message.SessionID) e
 		if err != nil && !errors.Is(err, message.ErrNotFound) {
 			return opError(op, err)
 		}
-		if err == nil && r.Fact != nil && r.Fact.Session != nil {
+		if err == nil {
+			if r.Fact == nil || r.Fact.Session == nil {
+				return opError(op, unreadable(session, r.Invalid)) // it is somebody's
+			}
 			p.e.view.apply(r.Fact, r.Seq)
 			owner = r.Fact.Session.Runtime
 		}

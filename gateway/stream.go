@@ -69,10 +69,3 @@ func (s *Stream) KeepAlive() error {
 	defer s.mu.Unlock()
 	return s.sse.KeepAlive()
 }
-
-// Write writes framed bytes: see SSE.Write.
-func (s *Stream) Write(b []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sse.Write(b)
-}
