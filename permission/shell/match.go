@@ -135,6 +135,10 @@ func (p *Pattern) joined(c *Command) bool {
 	return strings.ContainsAny(p.text, `'"\`) && p.raw(c.String())
 }
 
+// maxStated bounds the words of a command times its length, where each word may
+// be a statement.
+const maxStated = 2 << 20
+
 // states matches statements that stand behind an option, in the same word or in
 // the next, or in what the program reads: psql <<< 'DROP TABLE x'.
 func (p *Pattern) states(c *Command, plain string) bool {
@@ -144,6 +148,9 @@ func (p *Pattern) states(c *Command, plain string) bool {
 	}
 	texts := slices.Concat(c.input, c.heard)
 	texts = append(texts, apart(valued[name], c.Argv[1:])...)
+	if len(texts)*len(plain) > maxStated {
+		return true // nobody writes such a line, and comparing all of it takes too long
+	}
 	return slices.ContainsFunc(texts, func(w Word) bool {
 		return p.raw(plain+" "+w.Text) || p.raw(called(c.Argv[0].Text)+" "+w.Text) || p.raw(called(c.Argv[0].Text)+" - "+w.Text)
 	})

@@ -63,6 +63,20 @@ func TestWorkIsLinear(t *testing.T) {
 	}
 }
 
+// Of a command of too many words that may be statements a deny or ask rule is
+// taken to be about it.
+func TestTooManyStatements(t *testing.T) {
+	p, err := Compile("psql * DROP TABLE*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"psql " + strings.Repeat("a ", 8000): true, "psql " + strings.Repeat("a ", 800): false, "psql -c 'DROP TABLE x'": true} {
+		if matched, _ := p.Matches(Parse(text)); matched != want {
+			t.Errorf("%.30q of %d bytes: %v", text, len(text), matched)
+		}
+	}
+}
+
 // What hides in the crowd is found, or nobody may be sure that it is not there.
 func TestCrowdsHideNothing(t *testing.T) {
 	p, err := Compile("git push --force:*")
