@@ -1,7 +1,6 @@
 package permission_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -20,8 +19,8 @@ func TestExplainEqualsDecide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		b := w.bundle(t)
-		x := b.Explain(context.Background(), w.req)
-		if diff := cmp.Diff(b.Decide(context.Background(), w.req), x.Decided, sameErrors); diff != "" {
+		x := b.Explain(w.ctx, w.req)
+		if diff := cmp.Diff(b.Decide(w.ctx, w.req), x.Decided, sameErrors); diff != "" {
 			t.Fatalf("Explain differs from Decide (-decide +explain):\n%s", diff)
 		}
 		checkTrace(t, x)

@@ -167,7 +167,9 @@ func (e *evaluation) value(path []string) (any, bool) {
 }
 
 // excludes reports whether a guard makes the condition false for certain. A
-// value of another type than the constant's is left to CEL.
+// value of another type than the constant's is left to CEL, unless the two
+// cannot be equal: so every rule that an index passes over is excluded, and costs
+// nothing either way.
 func (p *program) excludes(e *evaluation) bool {
 	for i := range p.guards {
 		g := &p.guards[i]
@@ -187,9 +189,12 @@ func (g *guard) fails(v any) bool {
 		case kindList:
 			return !slices.Contains(g.texts, v)
 		default:
-			return false
+			return g.op == operators.Equals // a text equals no constant of another type
 		}
 	case int64:
+		if g.kind == kindString {
+			return g.op == operators.Equals
+		}
 		return g.kind == kindInt && !compared(g.op, v, g.num)
 	case bool:
 		return g.kind == kindBool && (v == g.truth) != (g.op == operators.Equals)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,35 +22,70 @@ type world struct {
 	req   permission.Request
 	// strict takes the steps in AgentScope's order.
 	strict bool
+	limits permission.Limits
+	terms  []permission.Term
+	ctx    context.Context //nolint:containedctx // of the one call
+	// bad: something outside the rules fails, and nothing may be allowed.
+	bad bool
 }
 
 // conditions are true, false or failing, whatever the call.
 var (
-	trueWhen    = []string{"", `tool.name == "t"`, `ctx.mode != "none"`}
-	falseWhen   = []string{"false && true", `tool.name == "nobody"`}
-	failingWhen = []string{"args.missing == 1", `size(args.missing) == 1`, "1 / 0 == 1"}
+	trueWhen    = []string{"", `tool.name == "t"`, `ctx.mode != "none"`, `named`}
+	falseWhen   = []string{"false && true", `tool.name == "nobody"`, `!named`}
+	failingWhen = []string{"args.missing == 1", `size(args.missing) == 1`, "1 / 0 == 1", `tenant == "x"`, `caller.tenant == "x"`}
 	// argWhen depend on the input, in ways that guards and indexes look at.
 	argWhen = []string{`args.x == 1`, `args.x == "y"`, `args.x == 2`, `args.x != "y"`, `args.x == 1 && args.missing == 2`, `args.missing == 2 && args.x == "y"`,
-		`has(args.x) && args.x == 1`, `args.x in ["y", "z"]`, `args.z.exists(i, i == 1)`, `args.x.startsWith("y")`, `args.x < 5`}
-	inputs = []string{`{}`, `{"x": 1}`, `{"x": "y", "z": [1]}`, `[]`, ``, `{"x": 1, "x": 1}`}
+		`has(args.x) && args.x == 1`, `args.x in ["y", "z"]`, `args.z.exists(i, i == 1)`, `args.x.startsWith("y")`, `args.x < 5`, `args.x + 1 > 0`,
+		`args.xs.all(a, args.ys.all(b, a != b))`, `"x".matches(args.x)`}
+	// typedWhen are for a tool with a schema.
+	typedWhen = []string{`args.x == 1`, `args.x != 1`, `has(args.x) && args.x < 5`, `args.x + 1 > 0`, `1 / args.x == 1`, `args.z.exists(i, i == 1)`, `args.z[5] == 1`}
 )
 
-func drawRule(t *rapid.T, name string) permission.Rule {
+const typedInput = `{"type": "object", "required": [], "properties": {"x": {"type": "integer"}, "z": {"type": "array", "maxItems": 4, "items": {"type": "integer"}}}}`
+
+// inputs are of calls; what is bad fits no tool, untyped what fits none with the
+// schema.
+var inputs = []struct {
+	text         string
+	bad, untyped bool
+}{
+	{text: `{}`}, {text: `{"x": 1}`}, {text: `{"x": "y", "z": [1]}`, untyped: true}, {text: `{"x": 0, "z": []}`}, {text: `{"x": null}`, untyped: true},
+	{text: `{"x": 9223372036854775807}`}, {text: `{"x": -0.0}`}, {text: `{"x": 1.5}`, untyped: true}, {text: `{"x": "("}`, untyped: true},
+	{text: `{"x": 1, "X": 2}`, untyped: true}, {text: manyItems()}, {text: `[]`, bad: true}, {text: ``, bad: true}, {text: `{"x": 1, "x": 1}`, bad: true},
+	{text: `{"x": NaN}`, bad: true}, {text: `{"x": 1e999}`, bad: true}, {text: `null`, bad: true}, {text: "{\"x\": \"\xff\"}", bad: true},
+	{text: strings.Repeat(`{"x":`, 40) + "1" + strings.Repeat("}", 40), bad: true},
+}
+
+// failing are conditions that fail on every call of the world's tool.
+func (w world) failing() []string {
+	if w.tool.Schema != nil {
+		return failingWhen[2:]
+	}
+	return failingWhen
+}
+
+func (w world) drawRule(t *rapid.T, name string) permission.Rule {
+	about := argWhen
+	if w.tool.Schema != nil {
+		about = typedWhen
+	}
 	r := permission.Rule{
 		Name:     name,
 		Tools:    rapid.SampledFrom([][]string{{"t"}, {"u"}, {"t", "u"}}).Draw(t, "tools"),
-		Behavior: rapid.SampledFrom([]message.Behavior{message.BehaviorDeny, message.BehaviorAsk, message.BehaviorAllow}).Draw(t, "behavior"),
-		When:     rapid.SampledFrom(slices.Concat(trueWhen, falseWhen, failingWhen, argWhen)).Draw(t, "when"),
-		Message:  rapid.SampledFrom([]string{"", `"go on with " + tool.name + "?"`, "args.missing"}).Draw(t, "message"),
+		Behavior: rapid.SampledFrom(behaviors).Draw(t, "behavior"),
+		When:     rapid.SampledFrom(slices.Concat(trueWhen, falseWhen, w.failing(), about)).Draw(t, "when"),
+		Message:  rapid.SampledFrom([]string{"", `"go on with " + tool.name + "?"`, `"" + caller.tenant`}).Draw(t, "message"),
 		Source:   rapid.SampledFrom([]string{"user", "project"}).Draw(t, "source"),
+		Layer:    rapid.SampledFrom(append(permission.Layers(), "")).Draw(t, "layer"),
 	}
-	if r.Message == "args.missing" {
-		r.Message = `"" + args.missing`
+	if w.tool.Kind != nil && rapid.IntRange(0, 3).Draw(t, "content") == 0 {
+		r.Tools, r.RuleContent = []string{"t"}, new("x")
 	}
 	if r.Behavior != message.BehaviorAllow {
 		r.OnError = rapid.SampledFrom([]permission.OnError{"", permission.OnErrorAsk, permission.OnErrorDeny}).Draw(t, "on_error")
 		r.Locked = rapid.Bool().Draw(t, "locked")
-		if rapid.Bool().Draw(t, "any tool") {
+		if r.RuleContent == nil && rapid.Bool().Draw(t, "any tool") {
 			r.Tools = []string{permission.AnyTool}
 		}
 	}
@@ -60,40 +96,92 @@ func drawRule(t *rapid.T, name string) permission.Rule {
 	if r.Behavior == message.BehaviorAsk {
 		r.Approvers.Users = rapid.SampledFrom([][]string{nil, {"ann"}, {"bob", "ann"}, {"cid"}}).Draw(t, "users")
 		r.Expiry = rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "expiry")
+		if rapid.IntRange(0, 3).Draw(t, "remembers") == 0 {
+			r.Remember = &permission.Remember{Uses: 3, TTL: time.Hour}
+		}
 	}
+	w.drawHandling(t, &r)
 	return r
 }
 
+// drawHandling gives some rules what they say about how calls are treated.
+func (w world) drawHandling(t *rapid.T, r *permission.Rule) {
+	if rapid.IntRange(0, 4).Draw(t, "handles") > 0 {
+		return
+	}
+	if rapid.Bool().Draw(t, "hides") && w.tool.Schema == nil {
+		r.Redact = []string{"args.x"}
+	}
+	if r.Behavior != message.BehaviorDeny && r.Enforcement == "" {
+		r.Executor.Subject = rapid.SampledFrom([]string{"", "exec.a", "exec.b"}).Draw(t, "subject")
+	}
+	if rapid.Bool().Draw(t, "audit") {
+		r.Audit = permission.AuditFull
+	}
+}
+
 func drawWorld(t *rapid.T) world {
+	in := rapid.SampledFrom(inputs).Draw(t, "input")
 	w := world{
-		tool: permission.Tool{
-			Name:     "t",
-			ReadOnly: rapid.Bool().Draw(t, "read-only"),
-			Check:    answers(permission.CheckAnswer(rapid.IntRange(0, 6).Draw(t, "check"))),
-		},
+		tool: permission.Tool{Name: "t", ReadOnly: rapid.IntRange(0, 3).Draw(t, "read-only") == 0},
 		req: permission.Request{
 			Tool:  "t",
-			Input: []byte(rapid.SampledFrom(inputs).Draw(t, "input")),
+			Input: []byte(in.text),
 			Mode:  rapid.SampledFrom(append(allModes, "", "unknown")).Draw(t, "mode"),
 			SessionRules: rapid.SampledFrom([][]message.PermissionRule{nil,
 				{{ToolName: "t", Behavior: message.BehaviorAllow, Source: "suggested"}},
 				{{ToolName: "t", Behavior: message.BehaviorDeny, Source: "user"}},
 				{{ToolName: "t", Behavior: message.BehaviorAsk, RuleContent: new("x"), Source: "user"}},
+				{{ToolName: "t", Behavior: message.BehaviorAllow, RuleContent: new("bad"), Source: "user"}},
+				{{ToolName: "t", Behavior: message.BehaviorDeny, RuleContent: new("nil"), Source: "user"}},
 			}).Draw(t, "session rules"),
 		},
+		limits: rapid.SampledFrom([]permission.Limits{{}, {}, {RuleCost: 20_000}, {DecisionCost: 40}, {DecisionCost: 1}}).Draw(t, "limits"),
+		terms:  []permission.Term{{Name: "named", Expr: `tool.name != ""`}, {Name: "tenant", Expr: "caller.tenant"}},
+		ctx:    context.Background(),
+		bad:    in.bad,
 	}
+	w.limits.Deadline = time.Minute
+	if rapid.IntRange(0, 9).Draw(t, "cancelled") == 0 {
+		gone, cancel := context.WithCancel(w.ctx)
+		cancel()
+		w.ctx, w.bad = gone, true
+	}
+	if rapid.IntRange(0, 3).Draw(t, "schema") == 0 {
+		typed, err := permission.CompileSchema([]byte(typedInput))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.tool.Schema, w.bad = typed, w.bad || in.untyped
+	}
+	w.drawKind(t)
 	for i := range rapid.IntRange(0, 6).Draw(t, "rules") {
-		w.rules = append(w.rules, drawRule(t, fmt.Sprintf("r%d", i)))
+		w.rules = append(w.rules, w.drawRule(t, fmt.Sprintf("r%d", i)))
 	}
-	if rapid.IntRange(0, 7).Draw(t, "indexed") == 0 {
+	if w.tool.Schema == nil && rapid.IntRange(0, 7).Draw(t, "indexed") == 0 {
 		w.rules = append(w.rules, indexed(rapid.SampledFrom(behaviors).Draw(t, "indexed behavior"))...)
 	}
 	return w
 }
 
+// drawKind gives the tool a check, or a kind that works, fails or does not know.
+func (w *world) drawKind(t *rapid.T) {
+	answer := permission.CheckAnswer(rapid.IntRange(0, 6).Draw(t, "check"))
+	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	case 0:
+		part := rapid.SampledFrom([]string{"", "prepare", "read-only", "check", "answer", "suggest"}).Draw(t, "part")
+		w.tool.Kind = faulty{part: part}
+		w.bad = w.bad || part == "prepare" || part == "read-only" && !w.tool.ReadOnly
+	case 1:
+		w.tool.Kind = unclear{answer: answer}
+	default:
+		w.tool.Check = answers(answer)
+	}
+}
+
 func (w world) bundle(t *rapid.T) *permission.Bundle {
-	b, err := permission.Compile(permission.Policy{Rules: w.rules},
-		permission.Options{StrictAgentScope: w.strict, Tools: []permission.Tool{w.tool, {Name: "u"}}, Limits: permission.Limits{Deadline: time.Minute}})
+	b, err := permission.Compile(permission.Policy{Rules: w.rules, Vocabulary: w.terms},
+		permission.Options{StrictAgentScope: w.strict, Tools: []permission.Tool{w.tool, {Name: "u"}}, Limits: w.limits, Enforced: permission.AllDuties()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +189,7 @@ func (w world) bundle(t *rapid.T) *permission.Bundle {
 }
 
 func (w world) decide(t *rapid.T) permission.Decision {
-	return w.bundle(t).Decide(context.Background(), w.req)
+	return w.bundle(t).Decide(w.ctx, w.req)
 }
 
 // indexed are so many rules about one field that they are found by its value.
@@ -129,7 +217,7 @@ func (w world) withSessionAsk() world {
 func TestWatchedRuleChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		r := drawRule(t, "added")
+		r := w.drawRule(t, "added")
 		r.Enforcement, r.Locked = rapid.SampledFrom([]permission.Enforcement{permission.EnforcementWarn, permission.EnforcementAudit}).Draw(t, "level"), false
 		before, after := w.decide(t), w.with(r).decide(t)
 		for _, seen := range after.Watched {
@@ -165,8 +253,8 @@ func TestDecisionsAreSafe(t *testing.T) {
 			t.Fatalf("explore allows by %s", d.Step)
 		case w.req.Mode == "unknown" && d.Behavior != message.BehaviorDeny:
 			t.Fatalf("an unknown mode ends in %s by %s", d.Behavior, d.Step)
-		case allows && slices.Contains(inputs[3:], string(w.req.Input)):
-			t.Fatalf("bad input is allowed by %s", d.Step)
+		case allows && w.bad:
+			t.Fatalf("what fails outside the rules is allowed by %s", d.Step)
 		case d.Behavior != message.BehaviorAsk && (d.BypassImmune || d.Requirement.Users != nil || d.Requirement.Expiry != 0):
 			t.Fatalf("%s with what belongs to a question: %+v", d.Behavior, d)
 		case d.Behavior != message.BehaviorAllow && d.Message == "":
@@ -194,12 +282,12 @@ func TestOrderOfRulesDoesNotMatter(t *testing.T) {
 func TestAddingADenyRuleNeverLoosens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		r := drawRule(t, "added")
-		r.Behavior, r.Approvers, r.Expiry = message.BehaviorDeny, permission.Approvers{}, 0
-		if before, after := w.decide(t), w.with(r).decide(t); looser(before, after) {
-			t.Fatalf("%s by %s became %s by %s", before.Behavior, before.Step, after.Behavior, after.Step)
+		r := w.drawRule(t, "added")
+		r.Behavior, r.Approvers, r.Expiry, r.Remember, r.Executor = message.BehaviorDeny, permission.Approvers{}, 0, nil, permission.Executor{}
+		if before, after := w.decide(t), w.with(r).decide(t); w.loosened(before, after) {
+			t.Fatalf("%s by %s (%s) became %s by %s (%s)", before.Behavior, before.Step, before.Reason, after.Behavior, after.Step, after.Reason)
 		}
-		r.Tools, r.When, r.Locked, r.Enforcement = []string{"t"}, "", true, ""
+		r.Tools, r.RuleContent, r.When, r.Locked, r.Enforcement = []string{"t"}, nil, "", true, ""
 		if d := w.with(r).decide(t); d.Behavior != message.BehaviorDeny {
 			t.Fatalf("beside a deny rule for every call: %s by %s", d.Behavior, d.Step)
 		}
@@ -214,22 +302,29 @@ func TestAddingAnAskRuleNeverLoosens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		w.strict = rapid.IntRange(0, 3).Draw(t, "strict") == 0
-		r := drawRule(t, "added")
+		r := w.drawRule(t, "added")
 		r.Behavior = message.BehaviorAsk
 		before, after := w.decide(t), w.with(r).decide(t)
 		byRule := before.Rule != "" || before.Step == permission.StepRule
 		upstream := w.strict && before.Behavior == message.BehaviorDeny && !byRule
-		if looser(before, after) && (!upstream || after.Behavior != message.BehaviorAsk) {
+		if w.loosened(before, after) && (!upstream || after.Behavior != message.BehaviorAsk) {
 			t.Fatalf("%s by %s became %s by %s", before.Behavior, before.Step, after.Behavior, after.Step)
 		}
-		if s := w.withSessionAsk().decide(t); !w.strict && looser(before, s) {
+		if s := w.withSessionAsk().decide(t); !w.strict && w.loosened(before, s) {
 			t.Fatalf("%s by %s became %s by %s with an ask rule of the session", before.Behavior, before.Step, s.Behavior, s.Step)
 		}
-		r.Tools, r.When, r.Enforcement = []string{"t"}, "", ""
+		r.Tools, r.RuleContent, r.When, r.Enforcement = []string{"t"}, nil, "", ""
 		if d := w.with(r).decide(t); d.Behavior == message.BehaviorAllow {
 			t.Fatalf("beside an ask rule for every call: allow by %s", d.Step)
 		}
 	})
+}
+
+// loosened reports whether more happens in b than in a. Where the decision's
+// budget runs out, the rules behind it fail, and one more rule can make a denial
+// the question that their on_error says; it never makes an allow.
+func (w world) loosened(a, b permission.Decision) bool {
+	return looser(a, b) && (w.limits.DecisionCost == 0 || b.Behavior == message.BehaviorAllow)
 }
 
 // looser reports whether b lets more happen than a.
@@ -249,7 +344,7 @@ func TestInjectedErrorNeverAllows(t *testing.T) {
 		i := rapid.IntRange(0, len(w.rules)-1).Draw(t, "rule")
 		broken, without := w, w
 		broken.rules, without.rules = slices.Clone(w.rules), slices.Delete(slices.Clone(w.rules), i, i+1)
-		broken.rules[i].When = rapid.SampledFrom(failingWhen).Draw(t, "failing")
+		broken.rules[i].When = rapid.SampledFrom(w.failing()).Draw(t, "failing")
 		d := broken.decide(t)
 		if d.Behavior != message.BehaviorAllow {
 			return

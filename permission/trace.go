@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"maps"
 	"sync"
 
 	"cel.dev/cel-go/cel"
@@ -172,6 +173,10 @@ func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	cost, terms, excluded := e.cost, maps.Clone(e.terms), r.when.excludes(e)
+	if excluded {
+		e.cost = 0 // it is evaluated for the explanation alone
+	}
 	v, det, err := p.details(e)
 	state := interpreter.NewEvalState()
 	if det != nil {
@@ -186,8 +191,9 @@ func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 		tr.Conjuncts = append(tr.Conjuncts, t.part(ast, part, state, r.rule))
 	}
 	tr.Because = deciding(tr.Conjuncts)
-	if r.when.excludes(e) {
-		return false, nil // as in a decision, where nothing else is looked at then
+	if excluded {
+		e.cost, e.terms = cost, terms
+		return false, nil // as in a decision, where nothing else is looked at or paid for then
 	}
 	if err != nil {
 		return false, err
