@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -212,8 +213,12 @@ func checkURLs(raw string) error {
 			u = "nats://" + u
 		}
 		// The parser's own error repeats the URL with its password.
-		if p, err := url.Parse(u); err != nil || p.Host == "" {
+		p, err := url.Parse(u)
+		if err != nil || p.Host == "" {
 			return &message.Error{Code: message.CodeInvalid, Op: "connect to NATS", What: "a server URL cannot be read", Hint: "write nats://host:port, several with commas"}
+		}
+		if !slices.Contains([]string{"nats", "tls", "ws", "wss"}, p.Scheme) {
+			return &message.Error{Code: message.CodeInvalid, Op: "connect to NATS", What: "a server URL begins with " + quote(p.Scheme+"://") + ", and NATS does not speak that", Hint: "write nats://host:port, or tls, ws or wss"}
 		}
 	}
 	return nil

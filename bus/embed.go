@@ -114,6 +114,17 @@ func StartServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	return s, nil
 }
 
+// Check reports what [StartServer] would refuse of the options, and begins
+// nothing.
+func (o ServerOptions) Check() error {
+	s := &Server{durability: o.Durability}
+	if s.durability == "" {
+		s.durability = DurabilityFsynced
+	}
+	_, err := s.options(o)
+	return err
+}
+
 func (s *Server) start(ctx context.Context, opts *server.Options, log *slog.Logger) error {
 	const op = "start embedded NATS"
 	ns, err := server.NewServer(opts)

@@ -3,7 +3,7 @@ package bus
 import (
 	"crypto/ed25519"
 	"errors"
-	"io"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -128,12 +129,12 @@ func loadPublic(retired proof.Retired, paths []string) (message.KeySet, error) {
 		}
 		var f publicKeyFile
 		if err := strictjson.Unmarshal(b, &f); err != nil || f.V != 1 || len(f.Keys) == 0 {
-			return nil, badKeyFile(op, path, "it is not an askance public key file of version 1")
+			return nil, badPublicFile(op, path, "it is not an askance public key file of version 1")
 		}
 		for _, p := range f.Keys {
 			var pub [32]byte
 			if !decode32(&pub, p.Public) || message.KeyID(pub[:]) != p.ID {
-				return nil, badKeyFile(op, path, "the key "+quote(p.ID)+" is not 32 bytes in base64url, or not the one of that id")
+				return nil, badPublicFile(op, path, "the key "+quote(p.ID)+" is not 32 bytes in base64url, or not the one of that id")
 			}
 			if !p.Retired.IsZero() && retired == nil {
 				continue
@@ -171,12 +172,7 @@ func decode32(into *[32]byte, text string) bool {
 }
 
 func readKeyFile(op, path string, secret bool) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fileError(op, path, err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	info, err := f.Stat()
+	b, info, err := plainfile.Read(path, maxKeyFile)
 	if err != nil {
 		return nil, fileError(op, path, err)
 	}
@@ -185,9 +181,8 @@ func readKeyFile(op, path string, secret bool) ([]byte, error) {
 			return nil, err
 		}
 	}
-	b, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
-	if err != nil {
-		return nil, fileError(op, path, err)
+	if len(b) > maxKeyFile {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("%s is longer than %d MiB", path, maxKeyFile>>20), Hint: "check the path"}
 	}
 	return b, nil
 }
@@ -240,14 +235,26 @@ func badKeyFile(op, path, why string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: op, What: path + ": " + why, Hint: "restore the file from a copy; a new one cannot read the journal of the old one"}
 }
 
+func badPublicFile(op, path, why string) error {
+	return &message.Error{Code: message.CodeInvalid, Op: op, What: path + ": " + why, Hint: "name engine.pub of the engine's data folder, or a copy"}
+}
+
 // fileError keeps the cause for errors.Is(err, fs.ErrNotExist) and the like.
 func fileError(op, path string, err error) error {
 	code, hint := message.CodeInvalid, ""
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		code, hint = message.CodeNotFound, "check the path"
+	case errors.Is(err, fs.ErrInvalid):
+		hint = "name a file"
 	case errors.Is(err, fs.ErrPermission):
 		code, hint = message.CodeForbidden, "give this user the right to use it, or choose another path"
+	}
+	if odd, ok := errors.AsType[*plainfile.KindError](err); ok {
+		return &message.Error{Code: code, Op: op, What: odd.Error(), Hint: hint}
+	}
+	if at, ok := errors.AsType[*fs.PathError](err); ok && at.Path == path {
+		err = at.Err // the path has been said
 	}
 	return &message.Error{Code: code, Op: op, What: path, Hint: hint, Err: err}
 }

@@ -26,13 +26,11 @@ func checkSecret(op, path string, info os.FileInfo) error {
 	return &message.Error{Code: message.CodeForbidden, Op: op, What: path + " can be read by others (mode " + info.Mode().Perm().String() + ")", Hint: "chmod 600 " + path}
 }
 
-// checkSecretAt is checkSecret for a file that somebody else is going to read.
+// checkSecretAt is checkSecret for a file that somebody else is going to read,
+// whole and at once.
 func checkSecretAt(op, path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fileError(op, path, err)
-	}
-	return checkSecret(op, path, info)
+	_, err := readKeyFile(op, path, true)
+	return err
 }
 
 // OnLoopback reports whether only this machine reaches a host. A name other than
@@ -148,10 +146,15 @@ func (o ServerOptions) tls() (*tls.Config, error) {
 		}
 		return nil, nil //nolint:nilnil // no TLS
 	}
-	if err := checkSecretAt(opTLS, o.TLSKey); err != nil {
+	cert, err := readKeyFile(opTLS, o.TLSCert, false)
+	if err != nil {
 		return nil, err
 	}
-	pair, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+	key, err := readKeyFile(opTLS, o.TLSKey, true)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: opTLS, What: o.TLSCert + " and " + o.TLSKey + " are no certificate and its key", Hint: "name a certificate chain and a private key in PEM", Err: err}
 	}

@@ -41,7 +41,12 @@ func (e *Engine) gate(c *message.Call) gate {
 		return gateUnsure // it has not reached the view
 	}
 	if len(plan.Batches) > c.Batch.Number && (c.Seq == 0 || c.First > seq && time.Since(c.ProposedAt) < e.cfg.grace) {
-		return gateUnsure // it comes late: others may have given it up, and begin just now
+		// It comes late: others may have given it up, and begin just now. That they
+		// found no fact of it, and their own first fact, are of two trees, which no
+		// write compares; a grace is the time in which what they began arrives here.
+		// To begin without it, where patience had not ended by the clock of this
+		// replica, would trust that no other's is ahead.
+		return gateUnsure
 	}
 	known := map[message.CallID]*message.Call{}
 	for _, s := range siblings {

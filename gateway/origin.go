@@ -24,6 +24,12 @@ type origins struct {
 	cross  *http.CrossOriginProtection
 }
 
+// CheckOrigins reports what is wrong with Config.Origins.
+func CheckOrigins(listed []string) error {
+	_, err := newOrigins(listed)
+	return err
+}
+
 func newOrigins(listed []string) (*origins, error) {
 	o := &origins{listed: listed, cross: http.NewCrossOriginProtection()}
 	for _, origin := range listed {

@@ -158,6 +158,9 @@ func TestHints(t *testing.T) {
 		{"text that goes on", head + "    when: args.cents > 5\n    && args.order == 'x'\n", "begins further right than its key"},
 		{"latin-1", head + "    description: caf\xe9\n", "save it as UTF-8"},
 		{"utf-16", "\xff\xfev\x00e\x00", "UTF-16"},
+		{"directive", "%YAML 1.2\n---\n" + head, "contains a YAML directive (leave out the line %YAML 1.2)"},
+		{"directive alone", "%YAML 1.2\n" + head, "x.yaml:1:1: contains a YAML directive"},
+		{"directive of tags", "# ours\n%TAG ! tag:x,2026:\n---\n" + head, "x.yaml:2:1: contains a YAML directive"},
 		{"two documents", head + "---\n" + head, "use one file for each"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
 // MaxFileBytes is the longest accepted rule file.
@@ -99,6 +102,10 @@ func parseYAML(f File, found *problems) (body ast.Node, ok bool) {
 			fmt.Sprintf(`write it as "\u%04X", in double quotes`, c))
 	}
 	tokens := lexer.Tokenize(string(f.Data))
+	if i := slices.IndexFunc(tokens, func(t *token.Token) bool { return t.Type == token.DirectiveType }); i >= 0 {
+		line := tokens[i].Position.Line
+		return nil, fail(line, 1, "contains a YAML directive", "leave out the line "+quoted(strings.TrimSpace(lineOf(f.Data, line))))
+	}
 	if t, msg, hint := badShape(tokens); t != nil {
 		return nil, fail(t.Position.Line, t.Position.Column, msg, hint)
 	}

@@ -3,7 +3,6 @@ package permission
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/message"
 )
 
 // Source gives the rule files of a policy. Live calls Read from one goroutine
@@ -20,9 +22,13 @@ type Source interface {
 	Read(ctx context.Context) ([]File, error)
 }
 
+// opRead is what errors of reading call it.
+const opRead = "read rule files"
+
 // Paths is a Source of files and folders. Of a folder it reads the files that
 // end in .yaml or .yml, not those of its sub-folders. A path may begin with its
-// layer, as in managed=/etc/askance/policy.yaml.
+// layer, as in managed=/etc/askance/policy.yaml. Every file must be a regular one:
+// it is read again and again.
 //
 // Replace a rule file by renaming a finished one over it. Watch waits until a
 // change has settled, but nothing can tell a file that is half written from
@@ -90,7 +96,7 @@ func (s *pathSource) Read(ctx context.Context) ([]File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.paths) == 0 {
-		return nil, errors.New("read rule files: no paths are given")
+		return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: "no paths are given", Hint: "name rule files, or the folder that they are in"}
 	}
 	names, err := s.names()
 	if err != nil {
@@ -104,7 +110,7 @@ func (s *pathSource) Read(ctx context.Context) ([]File, error) {
 	for _, named := range names {
 		name := named.Name
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("read rule files: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("%s: %w", opRead, context.Cause(ctx))
 		}
 		k, err := s.file(name)
 		if err != nil {
@@ -134,10 +140,10 @@ func (s *pathSource) names() ([]File, error) {
 		layer, path := CutLayer(path)
 		info, err := os.Stat(path)
 		if word, _, ok := strings.Cut(path, "="); ok && err != nil {
-			return nil, fmt.Errorf("read rule files: %w (%s is no layer; layers are managed, project, user and run)", err, quoted(word))
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: quoted(word) + " is no layer; layers are managed, project, user and run", Hint: "name one of them, or leave it out", Err: err}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read rule files: %w", err)
+			return nil, fmt.Errorf("%s: %w", opRead, err)
 		}
 		if !info.IsDir() {
 			names = append(names, File{Name: path, Layer: layer})
@@ -145,7 +151,7 @@ func (s *pathSource) names() ([]File, error) {
 		}
 		entries, err := os.ReadDir(path)
 		if err != nil {
-			return nil, fmt.Errorf("read rule files: %w", err)
+			return nil, fmt.Errorf("%s: %w", opRead, err)
 		}
 		before := len(names)
 		for _, e := range entries {
@@ -154,29 +160,25 @@ func (s *pathSource) names() ([]File, error) {
 			}
 		}
 		if len(names) == before {
-			return nil, fmt.Errorf("read rule files: %s contains no .yaml or .yml file", path)
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: path + " contains no .yaml or .yml file", Hint: "name rule files, or the folder that they are in"}
 		}
 	}
 	slices.SortFunc(names, func(a, b File) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Layer, b.Layer)) })
 	names = slices.CompactFunc(names, func(a, b File) bool { return a.Name == b.Name && a.Layer == b.Layer })
 	for i := range names[1:] {
 		if names[i].Name == names[i+1].Name {
-			return nil, fmt.Errorf("read rule files: %s is given as of two layers", names[i].Name)
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: names[i].Name + " is given as of two layers", Hint: "name it once"}
 		}
 	}
 	return names, nil
 }
 
 func (s *pathSource) file(name string) (knownFile, error) {
-	f, err := os.Open(name)
+	f, info, err := plainfile.Open(name)
 	if err != nil {
 		return knownFile{}, err
 	}
 	defer func() { _ = f.Close() }() // only read: nothing can be lost
-	info, err := f.Stat()
-	if err != nil {
-		return knownFile{}, err
-	}
 	if k, ok := s.known[name]; ok && k.size == info.Size() && k.modTime.Equal(info.ModTime()) {
 		return k, nil
 	}

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
@@ -320,7 +322,7 @@ func TestOIDCRefuses(t *testing.T) {
 // TestBearerJWT: programs send what the provider has signed for us.
 func TestBearerJWT(t *testing.T) {
 	g := newGate(t, map[string][]message.Role{"approvers": approver})
-	good := map[string]any{"email": "ann@example.org", "email_verified": true, "groups": "approvers"}
+	good := map[string]any{"email": "ann@example.org", "email_verified": true, "groups": "approvers", "scope": "askance"}
 	g.A.Ask("s1", "r1", "c1")
 	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -336,13 +338,109 @@ func TestBearerJWT(t *testing.T) {
 		"another key":    {g.provider.sign(stranger, good), http.StatusUnauthorized},
 		"no signature":   {parts[0] + "." + parts[1] + ".", http.StatusUnauthorized},
 		"alg none":       {"eyJhbGciOiJub25lIn0." + parts[1] + ".", http.StatusUnauthorized},
-		"other audience": {g.provider.sign(g.provider.key, map[string]any{"aud": "x", "email": "ann@example.org", "email_verified": true, "groups": "approvers"}), http.StatusUnauthorized},
-		"expired":        {g.provider.sign(g.provider.key, map[string]any{"exp": 1, "email": "ann@example.org", "email_verified": true, "groups": "approvers"}), http.StatusUnauthorized},
-		"no role":        {g.provider.sign(g.provider.key, map[string]any{"email": "ann@example.org", "email_verified": true}), http.StatusUnauthorized},
+		"other audience": {g.provider.sign(g.provider.key, map[string]any{"aud": "x", "scope": "askance", "email": "ann@example.org", "email_verified": true, "groups": "approvers"}), http.StatusUnauthorized},
+		"expired":        {g.provider.sign(g.provider.key, map[string]any{"exp": 1, "scope": "askance", "email": "ann@example.org", "email_verified": true, "groups": "approvers"}), http.StatusUnauthorized},
+		"no role":        {g.provider.sign(g.provider.key, map[string]any{"scope": "askance", "email": "ann@example.org", "email_verified": true}), http.StatusUnauthorized},
 	} {
 		if code, text, _ := g.do(g.browser(), http.MethodPost, "/vote/c1", nil, "Authorization", "Bearer "+tt.token); code != tt.want {
 			t.Errorf("%s: %d, want %d: %s", name, code, tt.want, text)
 		}
+	}
+}
+
+// TestIDTokenIsNoBearer: what a browser got for a log-in lets no program in; an
+// access token does, also of a provider that does not write its type.
+func TestIDTokenIsNoBearer(t *testing.T) {
+	g := newGate(t, map[string][]message.Role{"approvers": approver})
+	if code, _, _ := g.do(g.browser(), http.MethodGet, "/auth/oidc/start", nil); code != http.StatusOK && code != http.StatusNotFound {
+		t.Fatalf("the log-in: %d", code)
+	}
+	g.provider.mu.Lock()
+	ofLogin := g.provider.last
+	g.provider.mu.Unlock()
+	sign := func(typ jose.ContentType, more map[string]any) string {
+		claims := map[string]any{"email": "ann@example.org", "email_verified": true, "groups": "approvers"}
+		maps.Copy(claims, more)
+		if typ == "" {
+			return g.provider.sign(g.provider.key, claims)
+		}
+		return g.provider.sign(g.provider.key, claims, typ)
+	}
+	for name, tt := range map[string]struct {
+		token string
+		want  int
+	}{
+		"the ID token of a log-in":          {ofLogin, http.StatusUnauthorized},
+		"no type, no nonce":                 {sign("", nil), http.StatusUnauthorized},
+		"JWT, no nonce":                     {sign("JWT", nil), http.StatusUnauthorized},
+		"a scope and a nonce":               {sign("JWT", map[string]any{"scope": "x", "nonce": "n"}), http.StatusUnauthorized},
+		"a scope and the hash of an access": {sign("", map[string]any{"scope": "x", "at_hash": "h"}), http.StatusUnauthorized},
+		"Keycloak's ID token":               {sign("JWT", map[string]any{"typ": "ID", "scope": "x"}), http.StatusUnauthorized},
+		"Cognito's ID token":                {sign("", map[string]any{"token_use": "id", "client_id": clientID}), http.StatusUnauthorized},
+		"a log-out":                         {sign("logout+jwt", map[string]any{"scope": "x"}), http.StatusUnauthorized},
+		"a log-out without a type":          {sign("JWT", map[string]any{"scope": "x", "events": map[string]any{}}), http.StatusUnauthorized},
+		"RFC 9068":                          {sign("at+jwt", nil), http.StatusOK},
+		"RFC 9068 in full":                  {sign("application/AT+JWT", map[string]any{"client_id": clientID, "scope": "x"}), http.StatusOK},
+		"a scope":                           {sign("JWT", map[string]any{"scope": "x"}), http.StatusOK},
+		"Keycloak":                          {sign("JWT", map[string]any{"typ": "Bearer", "azp": clientID}), http.StatusOK},
+		"Cognito":                           {sign("", map[string]any{"token_use": "access"}), http.StatusOK},
+	} {
+		code, text, _ := g.do(g.browser(), http.MethodGet, "/auth/session", nil, "Authorization", "Bearer "+tt.token)
+		if code != tt.want || code == http.StatusUnauthorized && !strings.Contains(text, "access token") {
+			t.Errorf("%s: %d, want %d: %s", name, code, tt.want, text)
+		}
+	}
+	o, err := auth.NewOIDC(auth.OIDCConfig{Issuer: g.provider.URL, ClientID: clientID, Audience: "https://askance.example", Redirect: "http://gate.invalid/", Space: "alpha", Roles: map[string][]message.Role{"*": approver}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := auth.New(auth.Config{OIDC: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const api = "https://askance.example"
+	for name, tt := range map[string]struct {
+		aud  any
+		more string
+		ok   bool
+	}{"its own audience": {api, "", true}, "its own and the client's": {[]string{api, clientID}, "", false}, "with a nonce": {api, "nonce", false}, "with a scope": {[]string{api, clientID}, "scope", true}} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://gate.invalid/", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		more := map[string]any{"aud": tt.aud}
+		if tt.more != "" {
+			more[tt.more] = "x"
+		}
+		if _, err := a.Token(r, sign("JWT", more)); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestEmptyLogIn: a form without a token changes nothing for whoever is logged in.
+func TestEmptyLogIn(t *testing.T) {
+	g := newGate(t, map[string][]message.Role{"*": approver})
+	c := g.browser()
+	if code, _, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {""}}); code != http.StatusUnauthorized {
+		t.Errorf("nobody with nothing: %d", code)
+	}
+	g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}})
+	before, _ := g.self(c)
+	for _, token := range []string{"", "  "} {
+		code, _, res := g.do(c, http.MethodPost, "/login", url.Values{"token": {token}, "csrf": {before.CSRF}, "next": {"/auth/session"}})
+		if after, _ := g.self(c); code != http.StatusOK || res.Request.URL.Path != "/auth/session" || after.Name != "ann" || after.CSRF != before.CSRF {
+			t.Errorf("token %q: %d at %s, then %+v, was %+v", token, code, res.Request.URL, after, before)
+		}
+	}
+	if code, _, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {"wrong"}, "csrf": {before.CSRF}}); code != http.StatusUnauthorized {
+		t.Errorf("a wrong token: %d", code)
+	}
+	if after, _ := g.self(c); after.Name != "ann" {
+		t.Errorf("after a wrong token: %+v", after)
+	}
+	if code, _, _ := g.do(c, http.MethodPost, "/login", url.Values{"csrf": {before.CSRF}}, "Authorization", "Bearer "+g.ann); code == http.StatusUnauthorized {
+		t.Errorf("by header: %d", code)
 	}
 }
 

@@ -96,7 +96,12 @@ func (a *Auth) login(w http.ResponseWriter, r *http.Request, p *gateway.Peer) er
 	if a.cfg.Local != nil {
 		return a.loginLocal(w, r, p, next)
 	}
-	if token := strings.TrimSpace(r.PostFormValue("token")); p == nil || token != "" {
+	token := strings.TrimSpace(r.PostFormValue("token"))
+	if token == "" && p != nil && p.Ambient { // nothing was said, and the log-in that there is goes on
+		a.goTo(w, r, next)
+		return nil
+	}
+	if p == nil || token != "" {
 		var err error
 		if p, err = a.fresh(r, p, token); err != nil {
 			status := http.StatusUnauthorized

@@ -29,7 +29,8 @@ type OIDCConfig struct {
 	Redirect string
 	// Scopes beside openid; default profile, email.
 	Scopes []string
-	// Audience that bearer JWTs must name; default ClientID.
+	// Audience that bearer JWTs must name; default ClientID. They must be access
+	// tokens: an ID token, whose audience is always ClientID, is refused.
 	Audience string
 	// NameClaim is the claim that names people; default "email", which counts only
 	// if the provider says that it is verified. "sub" always works.
@@ -132,6 +133,10 @@ func (o *OIDC) bearer(ctx context.Context, token string) (*gateway.Identity, err
 	verified, err := p.VerifierContext(o.with(ctx), &oidc.Config{ClientID: o.cfg.Audience}).Verify(o.with(ctx), token)
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider's token is not good here", Hint: "get a new one from " + o.cfg.Issuer + " for the audience " + o.cfg.Audience, Err: err}
+	}
+	var said claims
+	if err := verified.Claims(&said); err != nil || !isAccessToken(token, said, verified.Audience, o.cfg.ClientID) {
+		return nil, refused("the provider's token is not an access token, or does not say that it is one", "send an access token for the audience "+o.cfg.Audience+" and not the ID token of a log-in; one that names no type (at+jwt) has a scope or a client_id, or an audience other than the client id (askance serve --oidc-audience)")
 	}
 	id, err := o.identity(verified)
 	if err == nil {

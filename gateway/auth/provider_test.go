@@ -28,6 +28,7 @@ type provider struct {
 
 	mu    sync.Mutex // guards what follows
 	who   map[string]any
+	last  string                // the ID token that was given last
 	codes map[string]url.Values // of the authorization requests
 	down  bool
 }
@@ -104,13 +105,19 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	if claims["nonce"] == nil {
 		claims["nonce"] = q.Get("nonce")
 	}
-	p.json(w, map[string]any{"access_token": "opaque", "token_type": "Bearer", "expires_in": 300, "id_token": p.sign(p.key, claims)})
+	p.last = p.sign(p.key, claims)
+	p.json(w, map[string]any{"access_token": "opaque", "token_type": "Bearer", "expires_in": 300, "id_token": p.last})
 }
 
-// sign makes a token of claims; those of every good token are filled in.
-func (p *provider) sign(key *ecdsa.PrivateKey, claims map[string]any) string {
+// sign makes a token of claims; those of every good token are filled in. typ is
+// that of its header, at most one.
+func (p *provider) sign(key *ecdsa.PrivateKey, claims map[string]any, typ ...jose.ContentType) string {
 	p.t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k1"}}, nil)
+	opts := new(jose.SignerOptions)
+	if len(typ) > 0 {
+		opts = opts.WithType(typ[0])
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k1"}}, opts)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
@@ -23,21 +23,12 @@ import (
 // readFile reads a token file. What others may write says nothing about who is
 // who.
 func readFile(path string) ([]Token, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // only read
-	info, err := f.Stat()
+	data, info, err := plainfile.Read(path, maxTokenFile)
 	if err != nil {
 		return nil, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "read tokens", What: path + " may be written by others than its owner", Hint: "chmod 600 " + path}
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
-	if err != nil {
-		return nil, err
 	}
 	tokens, err := parseFile(data)
 	if err != nil {

@@ -2,13 +2,16 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/message"
 )
 
 // Tokens judges bearer tokens by a file that is looked at again and again. A
@@ -21,7 +24,20 @@ type Tokens struct {
 
 	mu   sync.RWMutex // guards what follows
 	byID map[string]*held
-	bad  string // what was said last of a file that cannot be read
+	bad  trouble
+}
+
+// keepUnread is how long the tokens of before are good while the file cannot be
+// read: time to mend a slip, and no more, since whom it does not let in any more
+// is not known.
+const keepUnread = time.Minute
+
+// trouble is that the file cannot be read.
+type trouble struct {
+	said  string    // the fault that was logged last; "": there is none
+	since time.Time // the first look that failed
+	gone  bool      // at the last look there was no file
+	over  bool      // no token is in force any more
 }
 
 // held is a token in force, or not any more.
@@ -42,7 +58,7 @@ func OpenTokens(path string, log *slog.Logger) (*Tokens, error) {
 	return t, nil
 }
 
-// Reload reads the file again. On an error what was in force stays.
+// Reload reads the file again. On an error what was in force stays; see Watch.
 func (t *Tokens) Reload() error {
 	all, err := readFile(t.path)
 	if err != nil {
@@ -64,10 +80,17 @@ func (t *Tokens) Reload() error {
 		}
 	}
 	t.byID = next
+	if t.bad.said != "" {
+		t.log.Info("the tokens are in order again", "file", t.path)
+	}
+	t.bad = trouble{}
 	return nil
 }
 
-// Watch reloads until ctx ends and logs what is wrong.
+// Watch reloads until ctx ends and logs what is wrong. A file that was deleted
+// takes back all tokens, as soon as a second look has not found it either: some
+// editors take a file away for a moment. One that cannot be read for another
+// reason does so after a minute.
 func (t *Tokens) Watch(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -77,15 +100,42 @@ func (t *Tokens) Watch(ctx context.Context, every time.Duration) {
 			return
 		case <-tick.C:
 		}
-		switch err := t.Reload(); {
-		case err == nil && t.bad != "":
-			t.log.Info("the tokens are in order again")
-			t.bad = ""
-		case err != nil && err.Error() != t.bad:
-			t.bad = err.Error()
-			t.log.Error("the token file is refused, the last good one stays in force", "err", err)
+		if err := t.Reload(); err != nil {
+			t.failed(err, time.Now())
 		}
 	}
+}
+
+// failed notes that a look at the file has failed.
+func (t *Tokens) failed(err error, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bad.said == "" {
+		t.bad.since = now
+	}
+	gone := errors.Is(err, fs.ErrNotExist)
+	over := t.bad.over || gone && t.bad.gone || now.Sub(t.bad.since) >= keepUnread
+	switch {
+	case over && !t.bad.over:
+		t.log.Error("no token is in force any more until there is a token file that can be read", "file", t.path, "err", err)
+	case err.Error() != t.bad.said && !over:
+		t.log.Error("the token file cannot be read; the tokens of before are good for a short time", "file", t.path, "until", t.bad.since.Add(keepUnread).Format(time.TimeOnly), "err", err)
+	}
+	t.bad.said, t.bad.gone, t.bad.over = err.Error(), gone, over
+	if !over {
+		return
+	}
+	for _, h := range t.byID {
+		close(h.over)
+	}
+	t.byID = nil
+}
+
+// Trouble says why the file cannot be read; "" if it can.
+func (t *Tokens) Trouble() string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.bad.said
 }
 
 // Authenticate implements gateway.Authenticator.
@@ -100,8 +150,11 @@ func (t *Tokens) Authenticate(r *http.Request) (*gateway.Identity, error) {
 // Token implements gateway.Authenticator.
 func (t *Tokens) Token(_ *http.Request, token string) (*gateway.Identity, error) {
 	t.mu.RLock()
-	h := find(t.byID, token)
+	h, lost := find(t.byID, token), t.bad.over && !t.bad.gone
 	t.mu.RUnlock()
+	if h == nil && lost {
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "the token file of this server cannot be read, so that no token is in force", Hint: "ask its operator"}
+	}
 	if h == nil {
 		return nil, refused("the token is not known here", "use one of askance token create, whole and as it was printed")
 	}

@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/askance-dev/askance/gateway"
@@ -93,6 +95,80 @@ func TestTokenLife(t *testing.T) {
 	case <-still.Revoked:
 		t.Error("a bad file has ended a token")
 	default:
+	}
+}
+
+// TestTokenFileInTrouble: a deleted file takes all tokens back at the second
+// look, one that cannot be read after a minute; a file that is mended in time
+// changes nothing.
+func TestTokenFileInTrouble(t *testing.T) {
+	const look = time.Second
+	for _, tc := range []struct {
+		name  string
+		spoil func(t *testing.T, path string)
+		holds time.Duration // at least, and hardly longer
+		want  error
+	}{
+		{"deleted", func(t *testing.T, path string) { must(t, os.Remove(path)) }, look, message.ErrForbidden},
+		{"malformed", func(t *testing.T, path string) { write(t, path, "{") }, time.Minute, message.ErrUnavailable},
+		{"writable by others", func(t *testing.T, path string) { must(t, os.Chmod(path, 0o666)) }, time.Minute, message.ErrUnavailable},
+		{"a folder", func(t *testing.T, path string) { must(t, os.Remove(path)); must(t, os.Mkdir(path, 0o700)) }, time.Minute, message.ErrUnavailable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				path := tokenFile(t)
+				secret, _ := create(t, path, auth.Token{Name: "ann", Space: "alpha", Roles: approver})
+				good, err := os.ReadFile(path)
+				must(t, err)
+				tokens, err := auth.OpenTokens(path, nil)
+				must(t, err)
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				go tokens.Watch(ctx, look)
+				id, err := tokens.Token(nil, secret)
+				must(t, err)
+				restore := func() { must(t, os.RemoveAll(path)); write(t, path, string(good)); must(t, os.Chmod(path, 0o600)) }
+
+				time.Sleep(look / 2) // between two looks
+				tc.spoil(t, path)
+				time.Sleep(tc.holds) // the looks before the last
+				if _, err := tokens.Token(nil, secret); err != nil || tokens.Trouble() == "" || over(id) {
+					t.Fatalf("after %v: %v, trouble %q, over %v", tc.holds, err, tokens.Trouble(), over(id))
+				}
+				restore()
+				time.Sleep(look)
+				if _, err := tokens.Token(nil, secret); err != nil || tokens.Trouble() != "" || over(id) {
+					t.Fatalf("mended in time: %v, trouble %q, over %v", err, tokens.Trouble(), over(id))
+				}
+
+				tc.spoil(t, path)
+				time.Sleep(tc.holds + look)
+				if _, err := tokens.Token(nil, secret); !errors.Is(err, tc.want) || !over(id) || tokens.Trouble() == "" {
+					t.Fatalf("for good: %v, want %v, over %v", err, tc.want, over(id))
+				}
+				restore()
+				time.Sleep(look)
+				if _, err := tokens.Token(nil, secret); err != nil || tokens.Trouble() != "" {
+					t.Fatalf("mended at last: %v, trouble %q", err, tokens.Trouble())
+				}
+			})
+		})
+	}
+}
+
+func over(id *gateway.Identity) bool {
+	select {
+	case <-id.Revoked:
+		return true
+	default:
+		return false
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -85,7 +85,7 @@ func core() []Row {
 		},
 		{
 			Folder: "permission",
-			Own:    []string{"message", "permission/shell"},
+			Own:    []string{"message", "permission/shell", "internal/plainfile"},
 			Libraries: []string{
 				"cel.dev/cel-go", "github.com/goccy/go-yaml", "github.com/santhosh-tekuri/jsonschema/v6",
 				"golang.org/x/net/idna",
@@ -128,6 +128,11 @@ func core() []Row {
 			Why:    "what makes hostile text visible is the same on every surface for people",
 		},
 		{
+			Folder: "internal/plainfile",
+			Never:  []string{"net", "net/http", "os/exec"},
+			Why:    "a file that an operator names is a regular one, whoever reads it",
+		},
+		{
 			Folder: "internal/linediff",
 			Never:  noIO,
 			Why:    "an edit is shown alike on every surface for people",
@@ -151,7 +156,7 @@ func around() []Row {
 		},
 		{
 			Folder: "bus",
-			Own:    []string{"message", "message/proof"},
+			Own:    []string{"message", "message/proof", "internal/plainfile"},
 			Libraries: []string{
 				"github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/nats-io/nkeys",
 				"github.com/nats-io/jwt/v2", "github.com/nats-io/nuid", "github.com/gofrs/flock",
@@ -160,7 +165,7 @@ func around() []Row {
 		},
 		{
 			Folder: "gateway",
-			Own:    []string{"message", "engine", "gateway", "internal/asked", "internal/reveal", "internal/linediff"},
+			Own:    []string{"message", "engine", "gateway", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile"},
 			Libraries: []string{
 				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/oauth2", "golang.org/x/time/rate", "github.com/gofrs/flock",
 				"github.com/google/uuid", "github.com/santhosh-tekuri/jsonschema/v6",
@@ -169,7 +174,7 @@ func around() []Row {
 		},
 		{
 			Folder: "cmd",
-			Own:    []string{"internal/asked", "internal/reveal", "internal/linediff"},
+			Own:    []string{"internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile"},
 			Public: true,
 			Libraries: []string{
 				"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/charmbracelet/huh",

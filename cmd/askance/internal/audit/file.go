@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -21,7 +21,7 @@ const maxLine = 3 * maxBody / 2
 // OpenFile looks at an export in JSON Lines. The file is read when the source
 // is, line by line.
 func OpenFile(path string) (*Source, error) {
-	f, err := os.Open(path)
+	f, _, err := plainfile.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ var errEnd = errors.New("the file ended")
 // kept for Verify.
 func (s *Source) lines(path, kind string) iter.Seq2[proof.Record, error] {
 	return func(yield func(proof.Record, error) bool) {
-		f, err := os.Open(path)
+		f, _, err := plainfile.Open(path)
 		if err != nil {
 			yield(proof.Record{}, err)
 			return

@@ -13,8 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
 )
 
 // IO is what a command reads from and writes to.
@@ -128,6 +130,11 @@ Begin with askance demo.`,
 func (a *app) prepare(c *cobra.Command) error {
 	if err := a.settings(c); err != nil {
 		return err
+	}
+	if f := c.Flags().Lookup("space"); f != nil && f.Changed && f.Value.Type() == "string" {
+		if err := bus.CheckSpace(message.SpaceID(f.Value.String())); err != nil {
+			return err
+		}
 	}
 	if err := a.login(c); err != nil {
 		return err

@@ -123,7 +123,7 @@ that the tool did what its result says, and not when the server stored a fact.`,
 }
 
 func checkReceipt(path string, keys message.KeySet, retired proof.Retired) (*proof.Checked, error) {
-	b, err := textfile.Read("receipt", path, proof.MaxReceiptBytes)
+	b, err := textfile.ReadHanded("receipt", path, proof.MaxReceiptBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 )
@@ -93,9 +94,9 @@ func (a *app) openEditor(ctx context.Context, text string) (string, error) {
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("edit: the editor %s: %w", argv[0], err)
 	}
-	b, err := os.ReadFile(path)
+	b, err := textfile.Read("edit", path, message.MaxInputBytes)
 	if err != nil {
-		return "", fmt.Errorf("edit: %w", err)
+		return "", err
 	}
 	if string(b) == text+"\n" {
 		return "", errors.New("edit: nothing was changed, the question is still open (approve it as it is with askance approve)")

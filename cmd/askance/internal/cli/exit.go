@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -63,6 +64,7 @@ func ExitCode(err error) int {
 	var usage usageError
 	var load *permission.LoadError
 	var file *textfile.Error
+	var odd *plainfile.KindError
 	var findings findingsError
 	switch {
 	case err == nil:
@@ -71,7 +73,7 @@ func ExitCode(err error) int {
 		return ExitInterrupted
 	case errors.As(err, &findings):
 		return ExitFindings
-	case errors.As(err, &usage), errors.As(err, &load), errors.As(err, &file):
+	case errors.As(err, &usage), errors.As(err, &load), errors.As(err, &file), errors.As(err, &odd):
 		return ExitUsage
 	}
 	if me, ok := errors.AsType[*message.Error](err); ok {

@@ -118,7 +118,7 @@ func TestServeMetrics(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
 	}
-	fails(t, cli.ExitError, "metrics:", "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--metrics", "nowhere")
+	fails(t, cli.ExitUsage, "metrics:", "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--metrics", "nowhere")
 	fails(t, cli.ExitUsage, "must not be negative", "serve", "--data", t.TempDir(), "--reviewer-per-minute", "-1")
 	fails(t, cli.ExitUsage, "must be positive", "serve", "--data", t.TempDir(), "--metrics-window", "0s")
 }

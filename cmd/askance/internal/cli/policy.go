@@ -7,7 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -18,7 +20,8 @@ func (a *app) policy() *cobra.Command {
 		Long: `Works on rule files and a tools file alone: no engine runs, nothing is decided for
 real. The files are named as arguments, or with --policy, ASKANCE_POLICY or
 askance.yaml, as for askance serve; managed=FILE, user=FILE and run=FILE say that a
-file is of another layer than project. Only put changes anything.
+file is of another layer than project. Only put changes anything. A command that
+reads files once takes - for standard input, and what a shell hands over (<(…)).
 
 permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes.`,
 		Example: `  askance policy lint rules.yaml --tools tools.yaml
@@ -41,6 +44,8 @@ permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes
 type policyFiles struct {
 	paths []string // of --policy
 	tools string
+
+	declared []toolfile.Tool // of the tools file, once it is read
 }
 
 func (p *policyFiles) flags(c *cobra.Command) {
@@ -59,8 +64,8 @@ func completeRules(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// ruleFiles are the arguments of a command about one policy.
-func ruleFiles(*cobra.Command, []string) error { return nil }
+// anyRuleFiles are the arguments of a command about one policy.
+func anyRuleFiles(*cobra.Command, []string) error { return nil }
 
 // source is a policy as it was read, with what it is loaded with.
 type policySource struct {
@@ -70,7 +75,7 @@ type policySource struct {
 
 // read reads the rule files and the tools. Arguments go before --policy and
 // the settings.
-func (p *policyFiles) read(ctx context.Context, args []string) (policySource, error) {
+func (a *app) readPolicy(ctx context.Context, p *policyFiles, args []string) (policySource, error) {
 	paths := args
 	if len(paths) == 0 {
 		paths = p.paths
@@ -83,20 +88,57 @@ func (p *policyFiles) read(ctx context.Context, args []string) (policySource, er
 	if s.opts, err = p.options(); err != nil {
 		return s, err
 	}
-	s.files, err = permission.Paths(paths...).Read(ctx)
+	s.files, err = a.ruleFiles(ctx, paths)
 	return s, err
 }
 
+// ruleFiles reads rule files for once: also standard input, and what a shell
+// hands over, which no engine could read again.
+func (a *app) ruleFiles(ctx context.Context, paths []string) ([]permission.File, error) {
+	var once []permission.File
+	var again []string
+	for _, path := range paths {
+		layer, bare := permission.CutLayer(path)
+		f := permission.File{Name: bare, Layer: layer}
+		var err error
+		switch {
+		case bare == "-":
+			var text string
+			text, err = a.standardInput("rules", permission.MaxFileBytes)
+			f.Name, f.Data = standardInput, []byte(text)
+		case plainfile.HandedOver(bare):
+			f.Data, err = textfile.ReadHanded("rule file", bare, permission.MaxFileBytes)
+		default:
+			again = append(again, path)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		once = append(once, f)
+	}
+	if len(again) == 0 {
+		return once, nil
+	}
+	files, err := permission.Paths(again...).Read(ctx)
+	return append(files, once...), err
+}
+
+// standardInput is what text from there is called in messages.
+const standardInput = "standard input"
+
 // options are those that an engine with these tools would use.
 func (p *policyFiles) options() (permission.Options, error) {
-	var tools []toolfile.Tool
-	if p.tools != "" {
-		var err error
-		if tools, err = toolfile.Load(p.tools); err != nil {
+	if p.tools != "" && p.declared == nil { // once: it may be a pipe
+		data, err := textfile.ReadHanded("tools file", p.tools, textfile.MaxBytes)
+		if err == nil {
+			p.declared, err = toolfile.Parse(p.tools, data)
+		}
+		if err != nil {
 			return permission.Options{}, err
 		}
 	}
-	return node.PolicyOptions(tools), nil
+	return node.PolicyOptions(p.declared), nil
 }
 
 // load compiles the policy.

@@ -41,7 +41,7 @@ policy replay --help), or by the name of a test beside the rules with --test.`,
 		Example: `  askance policy explain rules.yaml --tools tools.yaml --tool refund --args '{"order": "A-1", "cents": 900}'
   askance policy explain rules.yaml --tools tools.yaml --tool refund --args @call.json --mode dont_ask --json
   askance policy explain rules.yaml --tools tools.yaml --test "large refunds ask"`,
-		Args:              ruleFiles,
+		Args:              anyRuleFiles,
 		ValidArgsFunction: completeRules,
 		RunE:              func(c *cobra.Command, args []string) error { return a.runExplain(c.Context(), x, args) },
 	}
@@ -71,7 +71,7 @@ func (a *app) runExplain(ctx context.Context, x explaining, args []string) error
 	if named := len(slices.DeleteFunc([]string{x.tool, x.call, x.test}, func(s string) bool { return s == "" })); named != 1 {
 		return usagef("name one call, with --tool and --args, with --call, or with --test")
 	}
-	s, err := x.read(ctx, args)
+	s, err := a.readPolicy(ctx, &x.policyFiles, args)
 	if err != nil {
 		return err
 	}

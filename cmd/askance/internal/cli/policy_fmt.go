@@ -39,7 +39,7 @@ ends with exit code 7 if a file is not formatted.`,
 		Example: `  askance policy fmt rules.yaml
   askance policy fmt rules/ --check --diff
   askance policy fmt - < rules.yaml`,
-		Args:              ruleFiles,
+		Args:              anyRuleFiles,
 		ValidArgsFunction: completeRules,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && args[0] == "-" {
@@ -60,7 +60,7 @@ func (a *app) formatInput() error {
 	if err != nil {
 		return err
 	}
-	out, err := format.Source("standard input", []byte(text))
+	out, err := format.Source(standardInput, []byte(text))
 	if err != nil {
 		return err
 	}

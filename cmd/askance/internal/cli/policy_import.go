@@ -97,7 +97,7 @@ func (a *app) runImport(p importing, path string) error {
 
 func (a *app) importedFile(path string) ([]byte, error) {
 	if path != "-" {
-		return textfile.Read("import", path, permission.MaxFileBytes)
+		return textfile.ReadHanded("import", path, permission.MaxFileBytes)
 	}
 	text, err := a.standardInput("import", permission.MaxFileBytes)
 	return []byte(text), err

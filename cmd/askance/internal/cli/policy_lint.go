@@ -39,7 +39,7 @@ Ends with exit code 7 if there are errors; with --strict for warnings too.`,
 		Example: `  askance policy lint rules.yaml --tools tools.yaml
   askance policy lint rules/ --tools tools.yaml --directory people.yaml --strict
   askance policy lint --codes`,
-		Args:              ruleFiles,
+		Args:              anyRuleFiles,
 		ValidArgsFunction: completeRules,
 		RunE: func(c *cobra.Command, args []string) error {
 			if l.codes {
@@ -60,7 +60,7 @@ Ends with exit code 7 if there are errors; with --strict for warnings too.`,
 }
 
 func (a *app) runLint(ctx context.Context, l linting, args []string) error {
-	s, err := l.read(ctx, args)
+	s, err := a.readPolicy(ctx, &l.policyFiles, args)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (a *app) printCodes() error {
 // readDirectory reads the people and groups: a file of askance serve
 // --directory, or one that lists people without a group, too.
 func readDirectory(path string) (*lint.Directory, error) {
-	data, err := textfile.Read("directory", path, textfile.MaxBytes)
+	data, err := textfile.ReadHanded("directory", path, textfile.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func readDirectory(path string) (*lint.Directory, error) {
 }
 
 func readRecord(path string) (*lint.Record, error) {
-	data, err := textfile.Read("record", path, textfile.MaxBytes)
+	data, err := textfile.ReadHanded("record", path, textfile.MaxBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ fails.`,
 		Example: `  askance policy put rules.yaml --tools tools.yaml --data ./data
   askance policy put rules/ --tools tools.yaml --dry-run
   askance policy put --delete old.yaml --tools tools.yaml --nats nats://nats.internal:4222 --creds engine.creds`,
-		Args:              ruleFiles,
+		Args:              anyRuleFiles,
 		ValidArgsFunction: completeRules,
 		RunE:              func(c *cobra.Command, args []string) error { return a.runPut(c.Context(), p, args) },
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -11,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/corpus"
@@ -61,10 +61,10 @@ Ends with exit code 7 if a verdict changes.`,
 		Example: `  askance policy replay candidate.yaml --tools tools.yaml --data ./data
   askance policy replay candidate.yaml --tools tools.yaml --calls calls.jsonl --json
   askance policy replay candidate.yaml --tools tools.yaml --nats nats://nats.internal:4222 --session ticket-7`,
-		Args:              ruleFiles,
+		Args:              anyRuleFiles,
 		ValidArgsFunction: completeRules,
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := p.read(c.Context(), args)
+			s, err := a.readPolicy(c.Context(), &p, args)
 			if err != nil {
 				return err
 			}
@@ -114,7 +114,7 @@ still differ: the calls are all that is looked at.`,
 			var policies [2]permission.Policy
 			var bundles [2]*permission.Bundle
 			for i, path := range args {
-				s, err := p.read(c.Context(), []string{path})
+				s, err := a.readPolicy(c.Context(), &p, []string{path})
 				if err != nil {
 					return err
 				}
@@ -178,7 +178,7 @@ func (a *app) calls(ctx context.Context, q calling) ([]corpus.Call, error) {
 func (a *app) fileCalls(path string) ([]corpus.Call, error) {
 	in := a.in
 	if path != "-" {
-		f, err := os.Open(path)
+		f, err := plainfile.OpenHanded(path)
 		if err != nil {
 			return nil, fmt.Errorf("calls: %w", err)
 		}

@@ -35,7 +35,7 @@ A policy without tests passes, and says so.`,
 		Example: `  askance policy test rules.yaml --tools tools.yaml
   askance policy test rules/ --tools tools.yaml --full --record rules.recorded
   askance policy test rules.yaml --tools tools.yaml --json`,
-		Args:              ruleFiles,
+		Args:              anyRuleFiles,
 		ValidArgsFunction: completeRules,
 		RunE:              func(c *cobra.Command, args []string) error { return a.runPolicyTest(c.Context(), p, args) },
 	}
@@ -48,7 +48,7 @@ A policy without tests passes, and says so.`,
 }
 
 func (a *app) runPolicyTest(ctx context.Context, p policyTesting, args []string) error {
-	s, err := p.read(ctx, args)
+	s, err := a.readPolicy(ctx, &p.policyFiles, args)
 	if err != nil {
 		return err
 	}

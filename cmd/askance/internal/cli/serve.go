@@ -95,11 +95,14 @@ func (a *app) runServe(ctx context.Context, s serving) error {
 	if err != nil {
 		return err
 	}
+	var doors doors
+	defer doors.close()
+	cfg.Checked = func(ctx context.Context) error { return a.openDoors(ctx, cfg.Dir, s, &doors) }
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	err = a.serveUntilStopped(ctx, n, cfg, s)
+	err = a.serveUntilStopped(ctx, n, cfg, s, &doors)
 	if errors.Is(err, errSignal) {
 		a.notef("stopping; a second signal stops at once\n")
 		err = nil
@@ -107,28 +110,27 @@ func (a *app) runServe(ctx context.Context, s serving) error {
 	return errors.Join(err, n.Close())
 }
 
-func (a *app) serveUntilStopped(ctx context.Context, n *node.Node, cfg node.Config, s serving) error {
+func (a *app) serveUntilStopped(ctx context.Context, n *node.Node, cfg node.Config, s serving, d *doors) error {
 	if err := recordRun(cfg, s.policy, s.tools); err != nil {
 		return err
 	}
-	scrape := ""
-	if s.metrics != "" {
-		m, err := metrics.Serve(ctx, s.metrics, n.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "askance-metrics"}), s.recent)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = m.Close() }() // nothing is lost
-		scrape = m.URL()
-	}
-	gate, err := a.openHTTP(ctx, n, cfg.Dir, s)
+	gate, err := a.openHTTP(ctx, n, cfg.Dir, s, d)
 	if err != nil {
 		return err
 	}
 	var gateFailed <-chan error
 	var over httpAt
+	var own []metrics.Gauge
 	if gate != nil {
 		defer func() { _ = gate.Close() }() // whoever is cut off comes back
 		gateFailed, over = gate.Failed(), httpAt{gate.URL(), gate.Logins()}
+		own = append(own, metrics.Gauge{Name: "http_token_error", Help: "1 while the token file cannot be read: the tokens of before are good for a minute, then none is.", Value: gate.TokenError})
+	}
+	scrape := ""
+	if d.metrics != nil {
+		m := metrics.Serve(d.metrics, n.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "askance-metrics"}), s.recent, own...)
+		defer func() { _ = m.Close() }() // nothing is lost
+		scrape = m.URL()
 	}
 	if err := a.printServing(n, cfg, scrape, over); err != nil {
 		return err

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"strings"
@@ -13,9 +12,13 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/hookfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/message"
 )
+
+// maxSecret bounds a file with a secret, in bytes.
+const maxSecret = 16 << 10
 
 // noHTTP turns the gateway off.
 const noHTTP = "off"
@@ -89,9 +92,9 @@ func (a *app) webConfig(dir node.Dir, s serving) (web.Config, error) {
 		cfg.OIDC.Roles[group] = append(cfg.OIDC.Roles[group], message.Role(role))
 	}
 	if s.web.secretFile != "" {
-		b, err := os.ReadFile(s.web.secretFile)
+		b, err := textfile.Read("--oidc-secret-file", s.web.secretFile, maxSecret)
 		if err != nil {
-			return cfg, fmt.Errorf("read the client's secret: %w", err)
+			return cfg, err
 		}
 		cfg.OIDC.Secret = strings.TrimSpace(string(b))
 	}
@@ -126,7 +129,7 @@ func (a *app) checkHTTP(dir node.Dir, s serving) error {
 }
 
 // openHTTP starts the gateway; nil if there is to be none.
-func (a *app) openHTTP(ctx context.Context, n *node.Node, dir node.Dir, s serving) (*web.Web, error) {
+func (a *app) openHTTP(ctx context.Context, n *node.Node, dir node.Dir, s serving, d *doors) (*web.Web, error) {
 	if s.web.Address == noHTTP {
 		return nil, nil //nolint:nilnil // documented: none
 	}
@@ -134,7 +137,7 @@ func (a *app) openHTTP(ctx context.Context, n *node.Node, dir node.Dir, s servin
 	if err != nil {
 		return nil, err
 	}
-	cfg.Space, cfg.LinkKey = n.Gateway(), n.LinkKey()
+	cfg.Listener, cfg.Space, cfg.LinkKey = d.http, n.Gateway(), n.LinkKey()
 	cfg.Outbox = func(ctx context.Context) (web.Outbox, error) { return n.Outbox(ctx) }
 	if s.demoAgent {
 		cfg.Agents = append(cfg.Agents, web.Demo(cfg.Space.Tools))

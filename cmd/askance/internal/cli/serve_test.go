@@ -1,7 +1,10 @@
 package cli_test
 
 import (
+	"net"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
@@ -49,5 +52,89 @@ func TestServeRefusesAPolicyInOneDocument(t *testing.T) {
 		if doc.Error.Exit != code {
 			t.Errorf("%s: the document says exit %d, want %d", path, doc.Error.Exit, code)
 		}
+	}
+}
+
+// TestServeLooksFirst: whatever is wrong with what serve is told is said before a
+// port is bound or the data folder is made. An address that is taken is said
+// before the journal is begun.
+func TestServeLooksFirst(t *testing.T) {
+	clean(t)
+	write(t, "bad.yaml", "version: 1\nrules: [{name: x}]\n")
+	write(t, "tools.yaml", testTools)
+	write(t, "rules.yaml", testRules)
+	write(t, "bad.json", "{")
+	write(t, "not.pem", "x")
+	if err := os.Mkdir("empty", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cert, key := certificate(t)
+	_, other := certificate(t)
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().String()
+	data := filepath.Join(t.TempDir(), "data")
+	for _, tc := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{cli.ExitUsage, "bad.yaml:2", []string{"--policy", "bad.yaml"}},
+		{cli.ExitUsage, "bad.yaml:1", []string{"--policy", "bad.yaml", "--policy-bucket"}},
+		{cli.ExitUsage, "empty contains no .yaml or .yml file", []string{"--policy", "empty"}},
+		{cli.ExitUsage, "projct is no layer", []string{"--policy", "projct=rules.yaml"}},
+		{cli.ExitNotFound, "none.yaml", []string{"--policy", "none.yaml"}},
+		{cli.ExitUsage, "bad.yaml:2", []string{"--tools", "bad.yaml"}},
+		{cli.ExitUsage, "bad.yaml:2", []string{"--directory", "bad.yaml"}},
+		{cli.ExitUsage, "bad.yaml:2", []string{"--directory", "bad.yaml", "--directory-bucket"}},
+		{cli.ExitUsage, "bad.yaml:2", []string{"--webhooks", "bad.yaml"}},
+		{cli.ExitUsage, "bad.json", []string{"--http-tokens", "bad.json"}},
+		{cli.ExitNotFound, "none.json", []string{"--http-tokens", "none.json"}},
+		{cli.ExitUsage, "are no certificate and its key", []string{"--http-cert", cert, "--http-key", other}},
+		{cli.ExitUsage, "are no certificate and its key", []string{"--nats-cert", "not.pem", "--nats-key", key}},
+		{cli.ExitUsage, "go together", []string{"--http-cert", cert}},
+		{cli.ExitUsage, "--http 8787 is not host:port", []string{"--http", "8787"}},
+		{cli.ExitUsage, "--http-url inbox.example is not a URL", []string{"--http-url", "inbox.example"}},
+		{cli.ExitUsage, "--http-origin", []string{"--http-origin", "app.example/x"}},
+		{cli.ExitUsage, "is no role", []string{"--oidc-issuer", "https://id.example", "--oidc-client", "c", "--oidc-role", "a=king"}},
+		{cli.ExitUsage, "--oidc-issuer id.example is not a URL", []string{"--oidc-issuer", "id.example", "--oidc-client", "c", "--oidc-role", "a=approver"}},
+		{cli.ExitUsage, "is not host:port", []string{"--metrics", "9464"}},
+		{cli.ExitNotFound, "operator.jwt", []string{"--creds-dir", "empty"}},
+		{cli.ExitUnavailable, "another program listens at " + taken, []string{"--http", taken}},
+		{cli.ExitUnavailable, "cannot listen at " + taken, []string{"--metrics", taken}},
+	} {
+		// With the port of the server taken, too, it would be that what is said of.
+		args := append([]string{"serve", "--data", data, "--listen", taken, "--http", "127.0.0.1:0"}, tc.args...)
+		fails(t, tc.code, tc.says, args...)
+		if _, err := os.Stat(data); err == nil {
+			t.Fatalf("askance %s has begun a data folder", strings.Join(args, " "))
+		}
+	}
+}
+
+// TestSlips: what an operator gets to read who names the wrong thing.
+func TestSlips(t *testing.T) {
+	clean(t)
+	write(t, "file", "x")
+	write(t, "space.yaml", "space: Big Space\n")
+	for _, tc := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{cli.ExitUsage, "the data folder file is a file, not a folder", []string{"list", "--data", "file"}},
+		{cli.ExitUsage, "the data folder file is a file, not a folder", []string{"serve", "--data", "file"}},
+		{cli.ExitUsage, `space "Big Space" is not a valid name`, []string{"list", "--config", "space.yaml"}},
+		{cli.ExitUsage, `space "a.b" is not a valid name`, []string{"serve", "--data", "none", "--space", "a.b"}},
+		{cli.ExitUsage, `"http://", and NATS does not speak that`, []string{"list", "--nats", "http://127.0.0.1:1"}},
+		{cli.ExitUsage, `--url "ftp://x" is not a URL`, []string{"webhooks", "list", "--url", "ftp://x"}},
+		{cli.ExitNotFound, "name the engine's public key with --engine-key", []string{"worker", "--tool", "pay", "--data", "none", "--", "cat"}},
+		{cli.ExitNotFound, "none.pub: no such file or directory (check the path)", []string{"worker", "--tool", "pay", "--engine-key", "none.pub", "--", "cat"}},
+		{cli.ExitUsage, "name engine.pub of the engine's data folder", []string{"worker", "--tool", "pay", "--engine-key", "file", "--", "cat"}},
+	} {
+		fails(t, tc.code, tc.says, tc.args...)
 	}
 }

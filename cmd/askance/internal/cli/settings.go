@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -132,6 +133,9 @@ func (a *app) lastRun(c *cobra.Command) error {
 	if f == nil || f.Changed || a.at.dir() == "" || a.at.nats != "" {
 		return nil
 	}
+	if info, err := os.Stat(a.at.dir()); err == nil && !info.IsDir() {
+		return usagef("the data folder %s is a file, not a folder", a.at.dir())
+	}
 	last, err := readLastRun(a.at.dir())
 	if err != nil {
 		return err
@@ -168,7 +172,10 @@ func envValues(f *pflag.Flag, v string) []string {
 // readSettings reads a settings file: one mapping of known names, each once, to
 // a value or a list of values.
 func readSettings(path string) (map[string][]string, error) {
-	data, err := textfile.Read("settings file", path, maxSettings)
+	if path == os.DevNull {
+		return nil, nil //nolint:nilnil // the usual way to name no file
+	}
+	data, err := textfile.ReadHanded("settings file", path, maxSettings)
 	if err != nil {
 		return nil, err
 	}
@@ -196,12 +203,21 @@ func parseSettings(path string, data []byte) (map[string][]string, error) {
 		}
 		if settings[i].path {
 			for n, p := range values {
-				values[n] = inFolder(filepath.Dir(path), key, p)
+				values[n] = inFolder(settingsFolder(path), key, p)
 			}
 		}
 		out[key] = values
 	}
 	return out, nil
+}
+
+// settingsFolder is where the paths of a settings file begin: what a shell has
+// handed over stands in no folder.
+func settingsFolder(path string) string {
+	if plainfile.HandedOver(path) {
+		return "."
+	}
+	return filepath.Dir(path)
 }
 
 // inFolder makes a path absolute that a settings file of the folder has for a

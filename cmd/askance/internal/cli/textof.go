@@ -18,7 +18,7 @@ func (a *app) textOf(flag, value string, limit int) (string, error) {
 	if !isFile {
 		return value, nil
 	}
-	b, err := textfile.Read(flag, path, limit)
+	b, err := textfile.ReadHanded(flag, path, limit)
 	return string(b), err
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/api"
@@ -115,14 +115,17 @@ func (a *app) webhooksDo(use, short, long, method, path string) *cobra.Command {
 func (g gate) do(ctx context.Context, method, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
+	if at, err := url.Parse(g.url); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+		return usagef("--url %q is not a URL such as %s", g.url, "http://127.0.0.1:8787")
+	}
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(g.url, "/")+path, http.NoBody)
 	if err != nil {
 		return usagef("--url: %w", err)
 	}
 	if g.tokenFile != "" {
-		b, err := os.ReadFile(g.tokenFile)
+		b, err := textfile.ReadHanded("token file", g.tokenFile, maxSecret)
 		if err != nil {
-			return fmt.Errorf("read the token: %w", err)
+			return err
 		}
 		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(b)))
 	}

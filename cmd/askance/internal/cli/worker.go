@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -93,10 +94,14 @@ func (a *app) runWorker(ctx context.Context, w working) error {
 		}()
 	}
 	dir := node.Dir(a.at.dir())
-	if len(w.engineKey) == 0 {
+	named := len(w.engineKey) > 0
+	if !named {
 		w.engineKey = []string{dir.PublicKeys()}
 	}
 	keys, err := bus.LoadPublic(w.engineKey...)
+	if e, ok := errors.AsType[*message.Error](err); ok && !named && errors.Is(err, fs.ErrNotExist) {
+		e.Hint = "start askance serve on this data folder, or name the engine's public key with --engine-key"
+	}
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -104,10 +105,11 @@ func TestMetricsOfASilentEngine(t *testing.T) {
 }
 
 func TestServe(t *testing.T) {
-	s, err := metrics.Serve(t.Context(), ":0", engine{}, time.Hour)
+	l, err := metrics.Listen(t.Context(), ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := metrics.Serve(l, engine{}, time.Hour, metrics.Gauge{Name: "own", Help: "Of the process.", Value: func() float64 { return 7 }})
 	if !strings.HasPrefix(s.URL(), "http://127.0.0.1:") {
 		t.Errorf("an address without a host is not that of loopback: %s", s.URL())
 	}
@@ -117,13 +119,13 @@ func TestServe(t *testing.T) {
 	}
 	body, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
-	if err != nil || !strings.Contains(string(body), "go_goroutines") {
+	if err != nil || !strings.Contains(string(body), "go_goroutines") || !strings.Contains(string(body), "askance_own 7") {
 		t.Errorf("%v\n%s", err, body)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := metrics.Serve(t.Context(), "nowhere", engine{}, time.Hour); err == nil {
-		t.Error("no address is served")
+	if _, err := metrics.Listen(t.Context(), "nowhere"); !errors.Is(err, message.ErrInvalid) {
+		t.Errorf("no address: %v", err)
 	}
 }

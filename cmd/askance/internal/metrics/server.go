@@ -3,15 +3,17 @@ package metrics
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // Server answers scrapes.
@@ -21,22 +23,32 @@ type Server struct {
 	wg       sync.WaitGroup
 }
 
-// Handler shows an engine, and the process. recent is how far back the metrics
-// of recent answers reach.
-func Handler(e Engine, recent time.Duration) http.Handler {
+// Gauge is a number of the process beside those of the engine. Value may be
+// called from several goroutines.
+type Gauge struct {
+	Name, Help string // the name without askance_
+	Value      func() float64
+}
+
+// Handler shows an engine, the process, and what is its own. recent is how far
+// back the metrics of recent answers reach.
+func Handler(e Engine, recent time.Duration, own ...Gauge) http.Handler {
 	all := prometheus.NewRegistry()
+	for _, g := range own {
+		all.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "askance_" + g.Name, Help: g.Help}, g.Value))
+	}
 	all.MustRegister(collector{e, recent}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{}))
 	return mux
 }
 
-// Serve answers at an address until Close. Without a host it is that of
-// loopback; port 0 takes a free one.
-func Serve(ctx context.Context, address string, e Engine, recent time.Duration) (*Server, error) {
+// Listen binds an address, before there is anything to show. Without a host it is
+// that of loopback; port 0 takes a free one.
+func Listen(ctx context.Context, address string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "metrics", What: "the address " + strconv.Quote(address) + " is not host:port", Hint: "write 127.0.0.1:9464, or :9464"}
 	}
 	if host == "" {
 		host = "127.0.0.1"
@@ -44,11 +56,16 @@ func Serve(ctx context.Context, address string, e Engine, recent time.Duration) 
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "metrics", What: "cannot listen at " + address, Hint: "choose another address with --metrics", Err: err}
 	}
-	s := &Server{listener: l, http: &http.Server{Handler: Handler(e, recent), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 2 * scrapeTime}}
+	return l, nil
+}
+
+// Serve answers where l listens until Close, which closes it.
+func Serve(l net.Listener, e Engine, recent time.Duration, own ...Gauge) *Server {
+	s := &Server{listener: l, http: &http.Server{Handler: Handler(e, recent, own...), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 2 * scrapeTime}}
 	s.wg.Go(func() { _ = s.http.Serve(l) }) // ends with ErrServerClosed
-	return s, nil
+	return s
 }
 
 // URL is what to scrape.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -41,7 +42,7 @@ const maxEndpoint = 1024
 // URL is where the folder's server can be reached, or "" if none says that it
 // runs. A server that was killed leaves its file behind.
 func (d Dir) URL() (string, error) {
-	b, err := os.ReadFile(d.Endpoint())
+	b, _, err := plainfile.Read(d.Endpoint(), maxEndpoint)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -11,10 +11,6 @@ import (
 )
 
 func (n *Node) openEngine(ctx context.Context) error {
-	tools, err := n.tools()
-	if err != nil {
-		return err
-	}
 	opts := []engine.Option{
 		engine.WithSigner(n.signing), engine.WithLogger(n.cfg.Log), engine.WithVersion(n.cfg.Version),
 		engine.WithPolicyError(n.policy.loadError), engine.WithSignals(n.signals()),
@@ -33,16 +29,17 @@ func (n *Node) openEngine(ctx context.Context) error {
 	if !n.cfg.Offline {
 		opts = append(opts, engine.WithExecutor(n.cfg.Local))
 	}
-	if n.engine, err = engine.New(n.cfg.Space, n.journal, n.policy.Policy, tools, opts...); err != nil {
+	var err error
+	if n.engine, err = engine.New(n.cfg.Space, n.journal, n.policy.Policy, n.tools, opts...); err != nil {
 		return err
 	}
 	n.onClose(n.engine.Close)
 	return n.engine.Start(ctx)
 }
 
-// tools gives the engine's tools, and the local ones that are commands a
+// engineTools gives the engine's tools, and the local ones that are commands a
 // handler.
-func (n *Node) tools() ([]engine.Tool, error) {
+func (n *Node) engineTools() ([]engine.Tool, error) {
 	if n.cfg.Local == nil {
 		n.cfg.Local = new(executor.Registry)
 	}

@@ -82,6 +82,10 @@ type Config struct {
 	// Progress, if set, hears what running calls report.
 	Progress func(*message.Call, message.ProgressRequest)
 
+	// Checked, if set, is called when all files are in order and nothing is begun
+	// yet; its error ends the start.
+	Checked func(context.Context) error
+
 	Version string
 	Log     *slog.Logger
 }
@@ -91,8 +95,9 @@ type Node struct {
 	cfg     Config
 	keys    *bus.Keys     // as they were at the start: facts need no others
 	signing *bus.LiveKeys // as they are now
-	server  *bus.Server   // nil with an existing NATS
-	trust   *bus.Trust    // nil without a credentials folder
+	tools   []engine.Tool
+	server  *bus.Server // nil with an existing NATS
+	trust   *bus.Trust  // nil without a credentials folder
 	conn    *nats.Conn
 	journal *bus.Journal
 	ledger  *bus.Ledger
@@ -106,13 +111,14 @@ type Node struct {
 	down []func() error // what Close does, last first
 }
 
-// Start starts everything, or nothing: on an error what was begun is closed.
+// Start starts everything, or nothing: on an error what was begun is closed. What
+// files say is checked first: before a port is bound, or the journal is touched.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{cfg: cfg}
-	for _, step := range []func(context.Context) error{n.openKeys, n.openBus, n.openJournal, n.openLedger, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
+	for _, step := range []func(context.Context) error{n.readFiles, n.openKeys, n.openBus, n.openJournal, n.openLedger, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Close())
 		}
@@ -200,11 +206,6 @@ func (n *Node) writePublic(context.Context) error {
 		return nil
 	}
 	return n.keys.WritePublic(n.cfg.Dir.PublicKeys())
-}
-
-func (n *Node) openPolicy(ctx context.Context) (err error) {
-	n.policy, err = n.loadPolicy(ctx)
-	return err
 }
 
 // open begins to serve: the last step, when everything works.

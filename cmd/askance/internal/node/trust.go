@@ -10,18 +10,18 @@ import (
 // lookForTrust is how often the credentials folder is looked at.
 const lookForTrust = time.Second
 
-// openServer starts the embedded server, with the logins of a credentials
-// folder if there is one.
-func (n *Node) openServer(ctx context.Context) error {
+// serverOptions are those of the embedded server, with the logins of a
+// credentials folder if there is one.
+func (n *Node) serverOptions() bus.ServerOptions {
 	o := bus.ServerOptions{StoreDir: n.cfg.Dir.Store(), Listen: n.cfg.Listen, Durability: n.cfg.Durability, Logger: n.cfg.Log, Reopen: n.cfg.Reopen, TLSCert: n.cfg.Cert, TLSKey: n.cfg.Key, PlainText: n.cfg.PlainText}
-	if dir := n.cfg.CredsDir; dir != "" {
-		var err error
-		if n.trust, err = bus.LoadTrust(dir); err != nil {
-			return err
-		}
-		o.Trust, o.Login = n.trust, bus.EngineLogin(dir)
+	if n.trust != nil {
+		o.Trust, o.Login = n.trust, bus.EngineLogin(n.cfg.CredsDir)
 	}
-	server, err := bus.StartServer(ctx, o)
+	return o
+}
+
+func (n *Node) openServer(ctx context.Context) error {
+	server, err := bus.StartServer(ctx, n.serverOptions())
 	if err != nil {
 		return err
 	}

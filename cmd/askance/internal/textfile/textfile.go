@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/askance-dev/askance/internal/plainfile"
 )
 
 // MaxBytes is the longest accepted file, where nothing else is said.
@@ -42,15 +43,25 @@ func (e *Error) Error() string {
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Read reads a file of at most so many bytes. Errors are those of the system,
-// which name the file, and an [Error] of a longer one.
+// Read reads a regular file of at most so many bytes. Errors are those of the
+// system, which name the file, and an [Error] of a longer one and of what is no
+// regular file.
 func Read(kind, path string, most int) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", kind, err)
+	data, _, err := plainfile.Read(path, most)
+	return checked(kind, path, most, data, err)
+}
+
+// ReadHanded is Read for a command that reads the file once: it takes the pipe
+// that a shell hands over as <(…), too.
+func ReadHanded(kind, path string, most int) ([]byte, error) {
+	data, err := plainfile.ReadHanded(path, most)
+	return checked(kind, path, most, data, err)
+}
+
+func checked(kind, path string, most int, data []byte, err error) ([]byte, error) {
+	if odd, ok := errors.AsType[*plainfile.KindError](err); ok {
+		return nil, &Error{Kind: kind, File: path, Err: errors.New("is " + odd.Kind + ", not a file")}
 	}
-	defer func() { _ = f.Close() }() // only read
-	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kind, err)
 	}
@@ -73,6 +84,9 @@ func DecodeYAML(data []byte, to any) (err error) {
 	if err := bounded(data, MaxBytes); err != nil {
 		return err
 	}
+	if err := noDirective(data); err != nil {
+		return err
+	}
 	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
 	switch err := d.Decode(to); {
 	case errors.Is(err, io.EOF):
@@ -83,6 +97,24 @@ func DecodeYAML(data []byte, to any) (err error) {
 	var more any
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
 		return errors.New("has more than one document")
+	}
+	return nil
+}
+
+// noDirective refuses lines such as %YAML 1.2 before the document, which the
+// library takes for one of their own.
+func noDirective(data []byte) error {
+	n := 0
+	for line := range bytes.Lines(data) {
+		n++
+		text := bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\ufeff")))
+		switch {
+		case len(text) == 0 || text[0] == '#':
+		case line[0] == '%':
+			return &FaultError{Line: n, Col: 1, Msg: "contains a YAML directive", Hint: fmt.Sprintf("leave out the line %.40q", text)}
+		default:
+			return nil
+		}
 	}
 	return nil
 }

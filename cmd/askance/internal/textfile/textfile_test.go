@@ -40,6 +40,9 @@ func TestDecodeYAML(t *testing.T) {
 		{"two documents", "version: 1\n---\nversion: 1", "has more than one document"},
 		{"a broken one behind it", "version: 1\n---\n[", "[3:"},
 		{"no YAML", "version: [", "[1:"},
+		{"a directive", "# settings\n\n%YAML 1.2\n---\nversion: 1", `[3:1] contains a YAML directive (leave out the line "%YAML 1.2")`},
+		{"a directive without a document", "%TAG ! tag:x,2000:", "contains a YAML directive"},
+		{"a percent sign elsewhere", "version: 1 # \n# %YAML\n", ""},
 		{"too long", "#" + strings.Repeat("x", textfile.MaxBytes), "is longer than 1 MiB"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -20,9 +20,10 @@ func (w *Web) authenticator() (*auth.Auth, error) {
 	}
 	var err error
 	if w.cfg.Tokens != "" {
-		if cfg.Tokens, err = auth.OpenTokens(w.cfg.Tokens, w.cfg.Log); err != nil {
+		if w.tokens, err = auth.OpenTokens(w.cfg.Tokens, w.cfg.Log); err != nil {
 			return nil, err
 		}
+		cfg.Tokens = w.tokens
 	}
 	if w.cfg.OIDC.Issuer != "" {
 		o := w.cfg.OIDC
@@ -52,6 +53,14 @@ func (w *Web) public() string {
 		return strings.TrimSuffix(w.cfg.Public, "/")
 	}
 	return w.URL()
+}
+
+// TokenError is 1 while the token file cannot be read, for metrics.
+func (w *Web) TokenError() float64 {
+	if w.tokens != nil && w.tokens.Trouble() != "" {
+		return 1
+	}
+	return 0
 }
 
 // Logins says who is let in, for people.

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,10 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
-	"syscall"
 	"time"
-
-	"golang.org/x/net/netutil"
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
@@ -28,7 +24,9 @@ const DefaultAddress = "127.0.0.1:8787"
 type Config struct {
 	// Address to listen at; "" is DefaultAddress, or a free port if it is taken.
 	Address string
-	Space   *gateway.Space
+	// Listener is where to serve instead, as Listen opened it.
+	Listener net.Listener
+	Space    *gateway.Space
 	// User is who requests come from where no credentials are set up.
 	User string
 	// Tokens is a token file; "": there is none.
@@ -68,6 +66,7 @@ type Web struct {
 	cfg      Config
 	listener net.Listener
 	auth     *auth.Auth
+	tokens   *auth.Tokens // nil without a token file
 	gateway  *gateway.Server
 	http     *http.Server
 	wg       sync.WaitGroup
@@ -82,12 +81,9 @@ type Error struct{ What string }
 
 func (e *Error) Error() string { return e.What }
 
-// Check reports an *Error if the gateway would let strangers in, or show
+// strangers reports an *Error if the gateway would let strangers in, or show
 // passwords to the network.
-func (c Config) Check() error {
-	if (c.Cert == "") != (c.Key == "") {
-		return &Error{"--http-cert and --http-key go together"}
-	}
+func (c Config) strangers() error {
 	if onLoopback(c.Address) {
 		return nil
 	}
@@ -116,7 +112,7 @@ func onLoopback(address string) bool {
 
 // Serve begins to serve. Close it.
 func Serve(ctx context.Context, cfg Config) (*Web, error) {
-	if err := cfg.Check(); err != nil {
+	if err := cfg.strangers(); err != nil {
 		return nil, err
 	}
 	if cfg.Log == nil {
@@ -124,8 +120,10 @@ func Serve(ctx context.Context, cfg Config) (*Web, error) {
 	}
 	w := &Web{cfg: cfg, failed: make(chan error, 1), runners: agent.Runners{}}
 	var err error
-	if w.listener, err = listen(ctx, cfg); err != nil {
-		return nil, err
+	if w.listener = cfg.Listener; w.listener == nil {
+		if w.listener, err = Listen(ctx, cfg); err != nil {
+			return nil, err
+		}
 	}
 	if w.gateway, err = w.open(ctx); err != nil {
 		w.stopAgents()
@@ -162,42 +160,6 @@ func (w *Web) open(ctx context.Context) (*gateway.Server, error) {
 		Surfaces: surfaces, Log: w.cfg.Log,
 	})
 }
-
-func listen(ctx context.Context, cfg Config) (net.Listener, error) {
-	address := cfg.Address
-	if address == "" {
-		address = DefaultAddress
-	}
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, fmt.Errorf("http: %w", err)
-	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, port))
-	if cfg.Address == "" && errors.Is(err, syscall.EADDRINUSE) {
-		cfg.Log.Info("the port of the gateway is taken; a free one is used", "address", address)
-		l, err = lc.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("http: %w", err)
-	}
-	l = netutil.LimitListener(l, maxConns)
-	if cfg.Cert == "" {
-		return l, nil
-	}
-	cert, err := tls.LoadX509KeyPair(cfg.Cert, cfg.Key)
-	if err != nil {
-		_ = l.Close() // nothing was served
-		return nil, fmt.Errorf("http: %w", err)
-	}
-	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}), nil
-}
-
-// maxConns is how many connections are served at once; more wait.
-const maxConns = 8192
 
 // URL is where the gateway is.
 func (w *Web) URL() string {

@@ -1,0 +1,165 @@
+//go:build unix
+
+package cli_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+)
+
+// oddFiles makes what is no file, one of each, and gives their paths with what is
+// said of them.
+func oddFiles(t *testing.T) map[string]string {
+	t.Helper()
+	at := func(name string) string { return filepath.Join(t.TempDir(), name) }
+	pipe, folder, link, socket := at("pipe.yaml"), at("folder.yaml"), at("link.yaml"), filepath.Join(shortDir(t), "s.yaml")
+	for _, err := range []error{syscall.Mkfifo(pipe, 0o600), os.Mkdir(folder, 0o700), os.Symlink(pipe, link)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return map[string]string{pipe: "is a pipe, not a file", folder: "is a folder, not a file", link: "is a pipe, not a file", socket: "is a socket, not a file", "/dev/zero": "is a device, not a file"}
+}
+
+// shortDir is a folder whose path fits a socket.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "a") //nolint:usetesting // a socket has no room for the path of t.TempDir
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// TestOddFiles gives every flag that names a file of an operator's something that
+// would keep its reader waiting, or has no end. It ends, and says so.
+func TestOddFiles(t *testing.T) {
+	policyFolder(t)
+	write(t, "hooks.yaml", "version: 1\n")
+	write(t, "token", "x")
+	cert, key := certificate(t)
+	pub := publicKey(t)
+	serve := func(args ...string) []string {
+		return append([]string{"serve", "--data", "none", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-url", "http://x.example"}, args...)
+	}
+	oidc := []string{"--oidc-issuer", "http://127.0.0.1:1", "--oidc-client", "c", "--oidc-role", "*=approver"}
+	for odd, says := range oddFiles(t) {
+		folder := strings.HasSuffix(odd, "folder.yaml") // where a folder will do, it is an empty one
+		for _, args := range [][]string{
+			{"policy", "lint", odd}, {"policy", "lint", "rules.yaml", "--tools", odd}, {"policy", "lint", "rules.yaml", "--directory", odd},
+			{"policy", "lint", "rules.yaml", "--recorded", odd}, {"policy", "test", odd}, {"policy", "fmt", odd}, {"policy", "import", odd},
+			{"policy", "explain", odd, "--tool", "refund"}, {"policy", "replay", "rules.yaml", "--tools", "tools.yaml", "--calls", odd},
+			{"policy", "diff", odd, odd}, {"policy", "vars", "--tools", odd}, {"policy", "put", odd, "--dry-run"},
+			{"list", "--config", odd}, {"audit", "verify", odd, "--key", pub}, {"audit", "check", odd, "--key", odd}, {"token", "list", "--http-tokens", odd},
+			{"webhooks", "list", "--token-file", odd}, {"worker", "--tool", "refund", "--engine-key", pub, "--approver-keys", odd, "--require-approver-signature", "--nats", "nats://127.0.0.1:1", "--", "true"}, {"worker", "--tool", "refund", "--engine-key", odd, "--nats", "nats://127.0.0.1:1", "--", "true"},
+			serve("--policy", odd), serve("--tools", odd), serve("--directory", odd),
+			serve("--webhooks", odd), serve("--http-tokens", odd), serve(append(oidc, "--oidc-secret-file", odd)...), serve("--keys", odd),
+			serve("--nats-cert", odd, "--nats-key", key), serve("--nats-cert", cert, "--nats-key", odd),
+			serve("--http-cert", odd, "--http-key", key), serve("--http-cert", cert, "--http-key", odd), serve("--nats", "nats://127.0.0.1:1", "--creds", odd),
+		} {
+			r := run(t, args...)
+			if r.code != cli.ExitUsage && (!folder || r.code != cli.ExitNotFound) || !strings.Contains(r.err, says) && !folder {
+				t.Errorf("askance %s: exit %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
+			}
+		}
+	}
+	if _, err := os.Stat("none/nats"); err == nil {
+		t.Error("a journal was begun")
+	}
+}
+
+// publicKey writes the public key file of an engine.
+func publicKey(t *testing.T) string {
+	t.Helper()
+	keys, err := bus.LoadOrCreateKeys(filepath.Join(t.TempDir(), "engine.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "engine.pub")
+	if err := keys.WritePublic(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestOddFileInAFolder: one that is no file spoils a policy folder, since what it
+// would say is not known.
+func TestOddFileInAFolder(t *testing.T) {
+	policyFolder(t)
+	if err := os.Mkdir("rules", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, "rules/a.yaml", string(text))
+	ok(t, "policy", "lint", "rules", "--tools", "tools.yaml")
+	if err := os.Symlink("/nowhere", "rules/b.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitNotFound, "follow the link to /nowhere", "policy", "lint", "rules", "--tools", "tools.yaml")
+	for odd, says := range oddFiles(t) {
+		if err := os.Remove("rules/b.yaml"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(odd, "rules/b.yaml"); err != nil {
+			t.Fatal(err)
+		}
+		fails(t, cli.ExitUsage, "rules/b.yaml "+says, "policy", "test", "rules", "--tools", "tools.yaml")
+	}
+}
+
+// TestHandedOver: what a shell hands over is read once by commands that read once,
+// and refused by a server, which reads again and again.
+func TestHandedOver(t *testing.T) {
+	policyFolder(t)
+	text, err := os.ReadFile("rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools, err := os.ReadFile("tools.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handed := func(text []byte) string {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		go func() {
+			_, _ = w.Write(text) // nobody may read it
+			_ = w.Close()
+		}()
+		return fmt.Sprintf("/dev/fd/%d", r.Fd())
+	}
+	ok(t, "policy", "lint", handed(text), "--tools", handed(tools))
+	ok(t, "policy", "test", "user="+handed(text), "--tools", "tools.yaml")
+	ok(t, "policy", "diff", handed(text), handed(text), "--tools", handed(tools))
+	ok(t, "policy", "explain", "--tools", "tools.yaml", "--tool", "refund", "--args", "{}", "--policy", handed(text))
+	if r := runWith(t, string(text), "policy", "lint", "-", "--tools", "tools.yaml"); r.code != cli.ExitOK {
+		t.Errorf("standard input: exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	if r := runWith(t, "rules: [", "policy", "test", "-"); r.code != cli.ExitUsage || !strings.Contains(r.err, "standard input:1:") {
+		t.Errorf("broken standard input: exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	fails(t, cli.ExitNotFound, "has no journal", "list", "--data", "none", "--config", handed([]byte("space: x\n")))
+	fails(t, cli.ExitNotFound, "has no journal", "list", "--data", "none", "--config", os.DevNull)
+	fails(t, cli.ExitUsage, "is a pipe, not a file", "serve", "--data", "none", "--policy", handed(text))
+	fails(t, cli.ExitUsage, "is a pipe, not a file", "serve", "--data", "none", "--tools", handed(tools))
+}

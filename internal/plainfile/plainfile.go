@@ -1,0 +1,132 @@
+package plainfile
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+// KindError says that a path leads to something else than a file.
+type KindError struct {
+	Path string
+	Kind string // such as "a folder"
+}
+
+// Error names the path and what is there.
+func (e *KindError) Error() string { return e.Path + " is " + e.Kind + ", not a file" }
+
+// Is makes it a kind of fs.ErrInvalid.
+func (e *KindError) Is(target error) bool { return target == fs.ErrInvalid }
+
+// Open opens a regular file for reading. Errors are those of the system, which
+// name the path, and *KindError.
+func Open(path string) (*os.File, os.FileInfo, error) { return open(path, regular) }
+
+// Read reads a regular file: at most one byte more than most, by which its reader
+// knows that it is longer.
+func Read(path string, most int) ([]byte, os.FileInfo, error) {
+	f, info, err := Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := bounded(f, most)
+	return data, info, err
+}
+
+// ReadHanded is Read that takes the pipe of a path that was handed over, too. It
+// waits until whoever writes has ended, and there is no second time.
+func ReadHanded(path string, most int) ([]byte, error) {
+	f, err := OpenHanded(path)
+	if err != nil {
+		return nil, err
+	}
+	return bounded(f, most)
+}
+
+// OpenHanded is Open that takes the pipe of a path that was handed over, too.
+func OpenHanded(path string) (*os.File, error) {
+	fits := regular
+	if HandedOver(path) {
+		fits = orPipe
+	}
+	f, _, err := open(path, fits)
+	return f, err
+}
+
+// HandedOver reports whether a path stands for an open file of the process: what
+// <(…) becomes in a shell, or /dev/stdin.
+func HandedOver(path string) bool {
+	path = filepath.Clean(path)
+	return path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/")
+}
+
+// bounded reads a file and closes it.
+func bounded(f *os.File, most int) ([]byte, error) {
+	defer func() { _ = f.Close() }() // only read
+	return io.ReadAll(io.LimitReader(f, int64(most)+1))
+}
+
+func regular(m fs.FileMode) bool { return m.IsRegular() }
+
+func orPipe(m fs.FileMode) bool { return regular(m) || m&fs.ModeNamedPipe != 0 }
+
+// open looks before it opens, since to open can have an effect already, and once
+// more at what it has opened. Without O_NONBLOCK a pipe that has come between
+// would wait for its writer.
+func open(path string, fits func(fs.FileMode) bool) (*os.File, os.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, cannotOpen(path, err)
+	}
+	if !fits(info.Mode()) {
+		return nil, nil, &KindError{path, kind(info.Mode())}
+	}
+	flags := os.O_RDONLY
+	if runtime.GOOS != "windows" { // has no such pipes
+		flags |= syscall.O_NONBLOCK
+	}
+	f, err := os.OpenFile(path, flags, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info, err = f.Stat(); err == nil && !fits(info.Mode()) {
+		err = &KindError{path, kind(info.Mode())}
+	}
+	if err != nil {
+		_ = f.Close() // only opened
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// cannotOpen tells a link that leads nowhere from a path that is not there. That
+// it was a look that failed is nobody's concern.
+func cannotOpen(path string, err error) error {
+	at, ok := errors.AsType[*fs.PathError](err)
+	if !ok {
+		return err
+	}
+	if to, linkErr := os.Readlink(path); linkErr == nil && errors.Is(err, fs.ErrNotExist) {
+		return &fs.PathError{Op: "follow the link to " + to + " at", Path: path, Err: fs.ErrNotExist}
+	}
+	return &fs.PathError{Op: "open", Path: at.Path, Err: at.Err}
+}
+
+func kind(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a folder"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "something else"
+}

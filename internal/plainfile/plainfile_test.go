@@ -1,0 +1,119 @@
+//go:build unix
+
+package plainfile_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/askance-dev/askance/internal/plainfile"
+)
+
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	write(t, at("file"), "12345")
+	for from, to := range map[string]string{"link": "file", "loop": "loop", "dangling": "nowhere", "to-pipe": "pipe"} {
+		if err := os.Symlink(at(to), at(from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(at("pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", at("socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, tc := range []struct {
+		path string
+		most int
+		want string // data, or what the error says
+	}{
+		{at("file"), 5, "12345"},
+		{at("file"), 9, "12345"},
+		{at("link"), 3, "1234"}, // one more than it may have
+		{dir, 5, " is a folder, not a file"},
+		{at("pipe"), 5, "/pipe is a pipe, not a file"},
+		{at("to-pipe"), 5, "/to-pipe is a pipe, not a file"},
+		{at("socket"), 5, " is a socket, not a file"},
+		{"/dev/zero", 5, "/dev/zero is a device, not a file"},
+		{at("dangling"), 5, "follow the link to " + at("nowhere") + " at " + at("dangling") + ": file does not exist"},
+		{at("loop"), 5, "too many levels"},
+		{at("none"), 5, "no such file"},
+	} {
+		data, info, err := plainfile.Read(tc.path, tc.most)
+		got := string(data)
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.HasSuffix(got, tc.want) && (err == nil || !strings.Contains(got, tc.want)) || (info == nil) != (err != nil) {
+			t.Errorf("Read(%s, %d) = %q, want %q", tc.path, tc.most, got, tc.want)
+		}
+		if _, odd := errors.AsType[*plainfile.KindError](err); odd != errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("Read(%s) = %v, a *KindError: %v", tc.path, err, odd)
+		}
+		f, _, openErr := plainfile.Open(tc.path)
+		if (openErr == nil) != (err == nil) {
+			t.Errorf("Open(%s) = %v, Read %v", tc.path, openErr, err)
+		}
+		if openErr == nil && f.Close() != nil {
+			t.Errorf("Open(%s) gives a file that cannot be closed", tc.path)
+		}
+	}
+}
+
+// TestReadHanded: a shell hands a pipe over under a number; one with a name is
+// none of these.
+func TestReadHanded(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plainfile.ReadHanded(filepath.Join(dir, "pipe"), 5); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("a pipe with a name: %v", err)
+	}
+	if _, err := plainfile.ReadHanded("/dev/zero", 5); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("a device: %v", err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	go func() {
+		_, _ = w.WriteString("text") // a test that does not get it fails
+		_ = w.Close()
+	}()
+	path := fmt.Sprintf("/dev/fd/%d", r.Fd())
+	if _, _, err := plainfile.Read(path, 5); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("where it is read again and again: %v", err)
+	}
+	if data, err := plainfile.ReadHanded(path, 5); err != nil || string(data) != "text" {
+		t.Errorf("%s: %q, %v", path, data, err)
+	}
+	write(t, filepath.Join(dir, "file"), "text")
+	if data, err := plainfile.ReadHanded(filepath.Join(dir, "file"), 2); err != nil || string(data) != "tex" {
+		t.Errorf("a file: %q, %v", data, err)
+	}
+	for path, want := range map[string]bool{"/dev/fd/3": true, "/dev/../dev/fd/3": true, "/dev/stdin": true, "/proc/self/fd/3": true, "/dev/zero": false, "-": false, "fd/3": false} {
+		if plainfile.HandedOver(path) != want {
+			t.Errorf("HandedOver(%s) = %v", path, !want)
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
