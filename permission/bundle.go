@@ -14,21 +14,23 @@ import (
 //
 // A nil or zero Bundle denies everything.
 type Bundle struct {
-	hash    string
-	mode    Mode
-	expiry  time.Duration
-	limits  Limits
-	strict  bool // as Options.StrictAgentScope
-	shell   string
-	terms   map[string]*program
-	ready   bool // false for the zero Bundle
-	noRules bool // made by noPolicy: stands in until a policy loads
-	rules   int
-	names   []string              // of the rules, sorted
-	tools   []Tool                // as Options.Tools
-	byTool  map[string]*toolRules // tools that are declared or named by a rule
-	others  *toolRules            // every other tool: the rules for any tool
-	notices []Notice
+	hash   string
+	mode   Mode
+	expiry time.Duration
+	limits Limits
+	// unhurried: expressions may take any time that their costs allow.
+	unhurried bool
+	strict    bool // as Options.StrictAgentScope
+	shell     string
+	terms     map[string]*program
+	ready     bool // false for the zero Bundle
+	noRules   bool // made by noPolicy: stands in until a policy loads
+	rules     int
+	names     []string              // of the rules, sorted
+	tools     []Tool                // as Options.Tools
+	byTool    map[string]*toolRules // tools that are declared or named by a rule
+	others    *toolRules            // every other tool: the rules for any tool
+	notices   []Notice
 }
 
 // Hash is "sha256:" and the hex SHA-256 of everything that decides: rules,

@@ -73,7 +73,7 @@ type compiler struct {
 func newCompiler(opts Options, found problems) *compiler {
 	c := &compiler{
 		opts: opts,
-		bundle: &Bundle{limits: opts.Limits.filled(), strict: opts.StrictAgentScope, tools: opts.Tools,
+		bundle: &Bundle{limits: opts.Limits.filled(), unhurried: opts.Unhurried, strict: opts.StrictAgentScope, tools: opts.Tools,
 			byTool: map[string]*toolRules{}, others: &toolRules{}},
 		names:    map[string]*Rule{},
 		envs:     map[envKey]*cel.Env{},

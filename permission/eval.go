@@ -116,7 +116,11 @@ func (e *evaluation) close() {
 // deadline is the context for expressions whose cost is not proved. It is made
 // on first use: most decisions need none.
 func (e *evaluation) deadline() (context.Context, error) {
-	if e.ctx == nil {
+	switch {
+	case e.ctx != nil:
+	case e.bundle.unhurried:
+		e.ctx, e.cancel = context.WithCancel(e.parent)
+	default:
 		limit := e.bundle.limits.Deadline
 		e.ctx, e.cancel = context.WithTimeoutCause(e.parent, limit, fmt.Errorf("%w: over %v", ErrDeadline, limit))
 	}

@@ -231,3 +231,22 @@ func TestCheapRulesAddUp(t *testing.T) {
 		}
 	}
 }
+
+// A tool that looks at a policy gives the same verdict on a busy machine.
+func TestUnhurried(t *testing.T) {
+	opts := permission.Options{Limits: permission.Limits{RuleCost: 100_000, DecisionCost: 1_000_000, Deadline: time.Nanosecond}}
+	rule := rule("all", "allow", `args.xs.all(x, x > 0)`)
+	hurried := compile(t, opts, rule)
+	opts.Unhurried = true
+	unhurried := compile(t, opts, rule)
+	if a, b := hurried.Hash(), unhurried.Hash(); a != b {
+		t.Errorf("the hash tells how much in a hurry the reader is: %s, %s", a, b)
+	}
+	const input = `{"xs": [1, 2, 3]}`
+	if d := decide(hurried, permission.ModeDefault, input); d.Behavior != message.BehaviorAsk || len(d.Errors) == 0 {
+		t.Errorf("past its deadline: %s, errors %v", d.Behavior, d.Errors)
+	}
+	if d := decide(unhurried, permission.ModeDefault, input); d.Behavior != message.BehaviorAllow {
+		t.Errorf("without a deadline: %s, errors %v", d.Behavior, d.Errors)
+	}
+}

@@ -25,4 +25,8 @@ type Options struct {
 	// look at a policy pass AllDuties().
 	Enforced []Duty
 	Limits   Limits
+	// Unhurried leaves out Limits.Deadline: for tools that look at a policy and
+	// whose verdict must not depend on how busy the machine is. The costs bound
+	// the work all the same. It is no part of the hash.
+	Unhurried bool
 }

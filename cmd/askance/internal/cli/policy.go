@@ -127,7 +127,7 @@ func (a *app) ruleFiles(ctx context.Context, paths []string) ([]permission.File,
 // standardInput is what text from there is called in messages.
 const standardInput = "standard input"
 
-// options are those that an engine with these tools would use.
+// options are those that an engine with these tools would use, but for its hurry.
 func (p *policyFiles) options() (permission.Options, error) {
 	if p.tools != "" && p.declared == nil { // once: it may be a pipe
 		data, err := textfile.ReadHanded("tools file", p.tools, textfile.MaxBytes)
@@ -138,7 +138,9 @@ func (p *policyFiles) options() (permission.Options, error) {
 			return permission.Options{}, err
 		}
 	}
-	return node.PolicyOptions(p.declared), nil
+	opts := node.PolicyOptions(p.declared)
+	opts.Unhurried = true
+	return opts, nil
 }
 
 // load compiles the policy.
