@@ -20,13 +20,17 @@ func TestABucketIsLoadedWhenItIsAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		changed, ended, out := make(chan struct{}, 1), make(chan error, 1), make(chan error, 1)
 		start := time.Now()
-		var loaded []time.Duration
+		loads := make(chan time.Duration, 10)
 		go func() {
-			out <- whenAtRest(changed, ended, func() { loaded = append(loaded, time.Since(start)) })
+			out <- whenAtRest(changed, ended, func() { loads <- time.Since(start) })
 		}()
+		var loaded []time.Duration
 		after := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
 		want := func(what string, times ...time.Duration) {
 			t.Helper()
+			for len(loads) > 0 {
+				loaded = append(loaded, <-loads)
+			}
 			if len(loaded) != len(times) {
 				t.Fatalf("%s: loaded at %v, want %v", what, loaded, times)
 			}
