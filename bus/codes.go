@@ -23,6 +23,8 @@ const (
 	codeWrongLastConstant  = 10164 // compare-and-swap lost inside the replication pipeline
 	codeNotLeader          = 10009
 	codeClusterUnavailable = 10008
+	codeNotClustered       = 10074 // replicas without a cluster
+	codeNoPeers            = 10005 // a cluster with fewer servers than replicas
 )
 
 // conflictCode reports whether a compare-and-swap lost. There are two codes.

@@ -16,16 +16,6 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Durability names what it means that a record was acknowledged.
-type Durability string
-
-// The durabilities, weakest first.
-const (
-	DurabilityCached  Durability = "cached"  // in the operating system's cache: survives the process, not a power loss
-	DurabilityFsynced Durability = "fsynced" // on the disk
-	DurabilityQuorum  Durability = "quorum"  // with most of at least three servers
-)
-
 // ServerOptions configure an embedded NATS server.
 type ServerOptions struct {
 	// StoreDir keeps the journal. Required; made if it is not there. One server

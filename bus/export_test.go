@@ -1,6 +1,10 @@
 package bus
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
 
 // EncodeError makes the reply that refuses.
 var EncodeError = encodeError
@@ -19,4 +23,10 @@ func BodyTypes(k Kind, op Op) (request, reply reflect.Type) {
 		}
 	}
 	return nil, nil
+}
+
+// ClaimOf is what a journal that opened on the server n1 claims of a stream.
+func ClaimOf(info *jetstream.StreamInfo, stated Durability, syncs map[string]bool) (Durability, error) {
+	c, err := claimSource{stated: stated, syncs: syncs, server: "n1"}.claim(info)
+	return c.Durability, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -15,11 +16,14 @@ import (
 type JournalOptions struct {
 	// Stream shapes the stream if it has to be made.
 	Stream StreamOptions
-	// Durability is what a single server's acknowledgement means; the server does
-	// not tell. Pass Server.Durability of an embedded one, or fsynced for an
-	// external one that has sync_interval: always. Default: cached, the least.
-	// With three or more replicas it is quorum whatever is said here.
+	// Durability is what the operator states of the servers' acknowledgements, or
+	// what Server.Durability says of an embedded one. Quorum is refused of a stream
+	// without three replicas. Empty: nothing is stated.
 	Durability Durability
+	// Syncs asks a server by its name whether it syncs before it acknowledges: see
+	// [SyncsBeforeAck]. Servers that it gives an error for count as not asked. Nil:
+	// they cannot be asked.
+	Syncs func(ctx context.Context, server string) (bool, error)
 	// HeadRoom is how many bytes of a bounded stream are kept for finishing what
 	// has begun: new calls and events are refused with CodeFull before it is
 	// used. 0: a tenth of the stream's bound, at most 64 MiB.
@@ -52,7 +56,8 @@ type Journal struct {
 	signing func() *Keys // signs checkpoints now
 	pub     Publisher
 	health  func() error
-	ack     Durability
+	claimed atomic.Pointer[DurabilityClaim]
+	source  claimSource
 	room    room
 	lanes   laneSet
 	chain   chain
@@ -69,13 +74,20 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys
 	if err != nil {
 		return nil, apiError("open journal", "JetStream of this connection", err)
 	}
+	if o.Durability == DurabilityQuorum && o.Stream.Replicas == 0 {
+		o.Stream.Replicas = quorumReplicas // of a stream that has to be made
+	}
 	info, err := ensureStream(ctx, js, space, keys.ID(), o.Stream)
 	if err != nil {
 		return nil, err
 	}
 	j := &Journal{
 		nc: nc, js: js, space: space, stream: info.Config.Name, created: info.Created,
-		keys: keys, pub: o.Publisher, health: o.Health, ack: durabilityOf(info, o.Durability),
+		keys: keys, pub: o.Publisher, health: o.Health,
+		source: claimSource{stated: o.Durability, server: nc.ConnectedServerName()},
+	}
+	if err := j.claim(ctx, info, o.Syncs); err != nil {
+		return nil, err
 	}
 	if j.signing = o.Keys; j.signing == nil {
 		j.signing = func() *Keys { return keys }
@@ -90,14 +102,42 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys
 	return j, nil
 }
 
-func durabilityOf(info *jetstream.StreamInfo, said Durability) Durability {
-	switch {
-	case info.Config.Replicas >= 3:
-		return DurabilityQuorum
-	case said == DurabilityFsynced:
-		return said
+// claim computes the first claim, after asking the servers that hold the stream.
+func (j *Journal) claim(ctx context.Context, info *jetstream.StreamInfo, ask func(context.Context, string) (bool, error)) error {
+	switch j.source.stated {
+	case "", DurabilityCached, DurabilityFsynced, DurabilityQuorum:
+	default:
+		return &message.Error{Code: message.CodeInvalid, Op: "open journal", What: "there is no durability " + quote(string(j.source.stated)), Hint: "state cached, fsynced or quorum"}
 	}
-	return DurabilityCached
+	var unasked error
+	j.source.syncs = map[string]bool{}
+	for _, server := range j.source.holders(info) {
+		if ask == nil {
+			break
+		}
+		always, err := ask(ctx, server)
+		if err != nil {
+			unasked = err
+			continue
+		}
+		j.source.syncs[server] = always
+	}
+	c, err := j.source.claim(info)
+	if err != nil {
+		return err
+	}
+	if c.Assumed && unasked != nil {
+		c.Why = unasked.Error()
+	}
+	j.claimed.Store(&c)
+	return nil
+}
+
+// observe takes over what a fresh reading of the stream says. A stream that lost
+// replicas since the start is claimed to be no more than it is.
+func (j *Journal) observe(info *jetstream.StreamInfo) {
+	c, _ := j.source.claim(info) // an error comes with the least claim
+	j.claimed.Store(&c)
 }
 
 // broken says why the stream takes nothing any more; nil: it is not known to.
@@ -113,4 +153,7 @@ func (j *Journal) broken() error {
 func (j *Journal) Space() message.SpaceID { return j.space }
 
 // Durability names what Append's return means: cached, fsynced or quorum.
-func (j *Journal) Durability() string { return string(j.ack) }
+func (j *Journal) Durability() string { return string(j.Claim().Durability) }
+
+// Claim is Durability with the reason.
+func (j *Journal) Claim() DurabilityClaim { return *j.claimed.Load() }

@@ -281,5 +281,7 @@ func (j *Journal) state(ctx context.Context) (jetstream.StreamState, error) {
 	if err != nil {
 		return jetstream.StreamState{}, apiError("look at journal", "stream "+j.stream, err)
 	}
-	return st.CachedInfo().State, nil
+	info := st.CachedInfo()
+	j.observe(info)
+	return info.State, nil
 }

@@ -73,6 +73,7 @@ func (r *room) check(ctx context.Context, j *Journal) error {
 	if err != nil {
 		return nil // not known; the write itself will tell
 	}
+	j.observe(st.CachedInfo())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.update(st.CachedInfo())

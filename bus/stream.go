@@ -152,6 +152,10 @@ func streamError(ctx context.Context, js jetstream.JetStream, op string, want je
 		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "cannot make stream " + want.Name + ": " + overlapping(ctx, js, want.Subjects) + " takes messages of the subjects " + fmt.Sprint(want.Subjects),
 			Hint: "take those subjects out of the other stream, or choose another space", Err: err}
 	}
+	if api != nil && (api.ErrorCode == codeNotClustered || api.ErrorCode == codeNoPeers) {
+		return &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("stream %s cannot be made with %d replicas on these servers", want.Name, want.Replicas),
+			Hint: "use a cluster of that many servers with JetStream, or state the durability fsynced or cached", Err: err}
+	}
 	return apiError(op, "stream "+want.Name, err)
 }
 

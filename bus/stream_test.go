@@ -136,7 +136,7 @@ func TestOpenJournalRefusesBadSpaces(t *testing.T) {
 
 func TestDurability(t *testing.T) {
 	b := bustest.New(t, bustest.Fsynced())
-	for said, want := range map[bus.Durability]string{"": "cached", bus.DurabilityCached: "cached", bus.DurabilityFsynced: "fsynced", bus.DurabilityQuorum: "cached"} {
+	for said, want := range map[bus.Durability]string{"": "cached", bus.DurabilityCached: "cached", bus.DurabilityFsynced: "fsynced"} {
 		if got := b.JournalWith("test", bus.JournalOptions{Durability: said}).Durability(); got != want {
 			t.Errorf("one server said to be %q: %q, want %q", said, got, want)
 		}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +126,8 @@ type served struct {
 	stop    func()
 	metrics string
 	http    string // of the gateway
+	// durability is the one that serve claims, and why.
+	durability, why string
 }
 
 // serve starts askance serve on a free port and waits until it serves.
@@ -169,12 +172,16 @@ func serveProcess(t *testing.T, data string, args ...string) (s *served, kill fu
 // serveOn is serve on a data folder, with no flags but those given.
 func serveOn(t *testing.T, data string, args ...string) *served {
 	t.Helper()
+	first := []string{"serve", "--json", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"}
+	if !slices.Contains(args, "--nats") {
+		first = append(first, "--durability", "cached")
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	pr, pw := io.Pipe()
 	var errs bytes.Buffer
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		code := cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: &errs}, append([]string{"serve", "--json", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--durability", "cached"}, args...))
+		code := cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: &errs}, append(first, args...))
 		_ = pw.CloseWithError(errors.New("serve ended"))
 		if code != cli.ExitOK && code != cli.ExitInterrupted {
 			t.Errorf("askance serve: exit %d\n%s", code, errs.String())
@@ -192,7 +199,11 @@ func serveOn(t *testing.T, data string, args ...string) *served {
 		HTTP    string `json:"http"`
 		Metrics string `json:"metrics"`
 		Open    bool   `json:"open_beyond_loopback"`
+
+		Durability    string `json:"durability"`
+		DurabilityWhy string `json:"durability_why"`
 	}](t, line)
+	s.durability, s.why = started.Durability, started.DurabilityWhy
 	s.url, s.http, s.metrics, s.open = started.URL, started.HTTP, started.Metrics, started.Open
 	return s
 }

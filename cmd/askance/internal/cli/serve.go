@@ -18,7 +18,7 @@ import (
 type serving struct {
 	listen, durability, tools, mode, keys, cwd string
 	cert, certKey                              string
-	credsDir                                   string
+	credsDir, systemCreds                      string
 	policy, shadow, dirs, people               []string
 	bucket, peopleBucket, insecure             bool
 	remind                                     time.Duration
@@ -62,7 +62,8 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	f.StringVar(&s.certKey, "nats-key", "", "private key of --nats-cert")
 	f.StringVar(&s.credsDir, "creds-dir", "", "credentials folder: who may log in to the embedded server (default creds in the data folder, if it is there)")
 	f.BoolVar(&s.insecure, "insecure", false, "use no credentials, and let the embedded server listen anywhere: whoever reaches it may act as anybody")
-	f.StringVar(&s.durability, "durability", "fsynced", "what an acknowledgement means: fsynced (on the disk) or cached; with --nats, what that server gives")
+	f.StringVar(&s.durability, "durability", "", "what an acknowledgement means: fsynced (on the disk) or cached; with --nats what you state of that server: fsynced, cached or quorum (default fsynced; with --nats what the server says, else cached)")
+	f.StringVar(&s.systemCreds, "nats-system-creds", "", "NATS credentials file of the system account: the engine asks the server of --nats when it syncs")
 	f.StringArrayVar(&s.policy, "policy", nil, "rule file, or folder of rule files, with its LAYER= before it if that is not project; may be repeated")
 	f.BoolVar(&s.bucket, "policy-bucket", false, "take rule files from the NATS key-value bucket ASKANCE_POLICY_<space> too; it is made if it is not there")
 	f.StringArrayVar(&s.people, "directory", nil, "file that says which groups people are in; may be repeated")
@@ -82,7 +83,7 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	f.DurationVar(&s.recent, "metrics-window", time.Hour, "how far back the metrics askance_reviewer_recent_* reach")
 	f.StringVar(&s.keys, "keys", "", "key file of the space's engines (default engine.key in the data folder; made if it is not there)")
 	serveHTTPFlags(c, &s)
-	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached", "quorum"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"default", "accept_edits", "explore", "bypass", "dont_ask"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

@@ -26,8 +26,9 @@ func (a *app) serveConfig(s serving) (node.Config, error) {
 	if cfg.Dir == "" {
 		return cfg, usagef("no data folder is known: name one with --data")
 	}
-	if cfg.Durability != bus.DurabilityFsynced && cfg.Durability != bus.DurabilityCached {
-		return cfg, usagef("--durability is %q, use fsynced or cached", s.durability)
+	cfg.SystemCreds = s.systemCreds
+	if err := checkDurability(&cfg); err != nil {
+		return cfg, err
 	}
 	if err := findCreds(&cfg, s.insecure); err != nil {
 		return cfg, err
@@ -70,6 +71,23 @@ func (a *app) serveConfig(s serving) (node.Config, error) {
 		cfg.Tools = tools
 	}
 	return cfg, nil
+}
+
+// checkDurability refuses what no server gives. What is stated of the server of
+// --nats is compared with its stream later.
+func checkDurability(cfg *node.Config) error {
+	switch d := cfg.Durability; {
+	case cfg.SystemCreds != "" && cfg.NATS == "":
+		return usagef("--nats-system-creds is for the server of --nats; the embedded one gives the durability of --durability")
+	case cfg.NATS == "" && d == "":
+		cfg.Durability = bus.DurabilityFsynced
+	case d == "", d == bus.DurabilityFsynced, d == bus.DurabilityCached, d == bus.DurabilityQuorum && cfg.NATS != "":
+	case cfg.NATS != "":
+		return usagef("--durability is %q, use fsynced, cached or quorum", d)
+	default:
+		return usagef("--durability is %q, use fsynced or cached", d)
+	}
+	return nil
 }
 
 // findCreds uses the credentials of the data folder, unless it was said
@@ -122,7 +140,10 @@ func recordRun(cfg node.Config, policy []string, tools string) error {
 	if err != nil {
 		return fmt.Errorf("record the settings of this run: %w", err)
 	}
-	values := map[string][]string{"space": {string(cfg.Space)}, "durability": {string(cfg.Durability)}}
+	values := map[string][]string{"space": {string(cfg.Space)}}
+	if cfg.NATS == "" {
+		values["durability"] = []string{string(cfg.Durability)}
+	}
 	if cfg.PolicyBucket {
 		values["policy_bucket"] = []string{"true"}
 	}

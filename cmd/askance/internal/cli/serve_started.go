@@ -12,17 +12,19 @@ import (
 
 // started is what serve prints when it serves.
 type started struct {
-	URL        string   `json:"url"`
-	Data       string   `json:"data"`
-	PublicKey  string   `json:"public_key_file"`
-	KeyID      string   `json:"key_id"`
-	Space      string   `json:"space"`
-	Engine     string   `json:"engine"`
-	Durability string   `json:"durability"`
-	Policy     string   `json:"policy"`
-	Rules      int      `json:"rules"`
-	Tools      []string `json:"tools"`
-	PID        int      `json:"pid"`
+	URL        string `json:"url"`
+	Data       string `json:"data"`
+	PublicKey  string `json:"public_key_file"`
+	KeyID      string `json:"key_id"`
+	Space      string `json:"space"`
+	Engine     string `json:"engine"`
+	Durability string `json:"durability"`
+	// DurabilityWhy names the source of the durability of an existing server.
+	DurabilityWhy string   `json:"durability_why,omitzero"`
+	Policy        string   `json:"policy"`
+	Rules         int      `json:"rules"`
+	Tools         []string `json:"tools"`
+	PID           int      `json:"pid"`
 	// Auth is how the names of those who send requests are established.
 	Auth string `json:"auth"`
 	// HTTP is where the gateway is.
@@ -39,13 +41,17 @@ type started struct {
 type httpAt struct{ url, logins string }
 
 func (a *app) printServing(n *node.Node, cfg node.Config, scrape string, over httpAt) error {
+	claim := n.Journal().Claim()
 	st := started{
 		URL: n.URL(), Data: string(cfg.Dir), PublicKey: cfg.Dir.PublicKeys(), KeyID: n.KeyID(), Space: string(cfg.Space),
-		Engine: n.Engine().ID(), Durability: n.Journal().Durability(), Policy: n.PolicyHash(), Rules: max(0, n.Rules()), PID: os.Getpid(),
+		Engine: n.Engine().ID(), Durability: string(claim.Durability), Policy: n.PolicyHash(), Rules: max(0, n.Rules()), PID: os.Getpid(),
 		Open: openBeyondLoopback(cfg), Auth: n.Auth(), Metrics: scrape, HTTP: over.url, HTTPAuth: over.logins,
 	}
 	for _, t := range cfg.Tools {
 		st.Tools = append(st.Tools, t.Name)
+	}
+	if cfg.NATS != "" {
+		st.DurabilityWhy = claim.Why
 	}
 	if a.json {
 		return writeJSON(a.out, st)
@@ -61,7 +67,7 @@ func (a *app) printServing(n *node.Node, cfg node.Config, scrape string, over ht
 	var text strings.Builder
 	text.WriteString(a.out.Bold("askance serves") + "\n")
 	for _, row := range [][2]string{
-		{"nats", st.URL}, {"journal", st.Data + ", " + st.Durability}, {"engine", st.Engine + ", space " + st.Space},
+		{"nats", st.URL}, {"journal", st.Data + ", " + a.durabilityText(cfg, claim)}, {"engine", st.Engine + ", space " + st.Space},
 		{"key", st.PublicKey + " (" + st.KeyID + ")"}, {"policy", policy}, {"tools", tools}, {"logins", a.logins(cfg, st.Auth)},
 	} {
 		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-8s", row[0])), row[1])
@@ -80,6 +86,17 @@ func (a *app) printServing(n *node.Node, cfg node.Config, scrape string, over ht
 		text.WriteString(a.out.Bad("  open beyond loopback: whoever reaches this server may act as anybody") + "\n")
 	}
 	return a.printf("%s", text.String())
+}
+
+// durabilityText says what an acknowledgement means, and by whose word.
+func (a *app) durabilityText(cfg node.Config, c bus.DurabilityClaim) string {
+	switch {
+	case cfg.NATS == "":
+		return string(c.Durability)
+	case c.Assumed:
+		return a.out.Ask(string(c.Durability) + " (" + term.SafeLine(c.Why) + "; state it with --durability, or let the engine ask with --nats-system-creds)")
+	}
+	return string(c.Durability) + " (" + term.SafeLine(c.Why) + ")"
 }
 
 // logins says who may connect.

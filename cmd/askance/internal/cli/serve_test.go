@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 )
 
@@ -113,6 +114,36 @@ func TestServeLooksFirst(t *testing.T) {
 			t.Fatalf("askance %s has begun a data folder", strings.Join(args, " "))
 		}
 	}
+}
+
+// TestServeClaimsNoMoreThanIsKnown: a server elsewhere does not tell when it
+// syncs, so serve claims the least unless its operator states more.
+func TestServeClaimsNoMoreThanIsKnown(t *testing.T) {
+	clean(t)
+	elsewhere, err := bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Durability: bus.DurabilityCached}) // syncs every two minutes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(elsewhere.Close)
+	data := filepath.Join(t.TempDir(), "data")
+	for _, tc := range []struct {
+		args      []string
+		want, why string
+	}{
+		{nil, "cached", "nothing is stated"},
+		{[]string{"--durability", "fsynced"}, "fsynced", "as stated"},
+		{[]string{"--durability", "cached"}, "cached", "as stated"},
+	} {
+		s := serveOn(t, data, append([]string{"--nats", elsewhere.URL()}, tc.args...)...)
+		info, err := s.bot().Info(t.Context())
+		if err != nil || s.durability != tc.want || info.Durability != tc.want || !strings.Contains(s.why, tc.why) {
+			t.Errorf("serve --nats %v claims %s (%s), info says %q, %v; want %s (%s)", tc.args, s.durability, s.why, info.Durability, err, tc.want, tc.why)
+		}
+		s.stop()
+	}
+	fails(t, cli.ExitUsage, "1 of the 3 replicas", "serve", "--data", data, "--http", "off", "--nats", elsewhere.URL(), "--durability", "quorum")
+	fails(t, cli.ExitUsage, "use fsynced or cached", "serve", "--data", data, "--durability", "quorum")
+	fails(t, cli.ExitUsage, "is for the server of --nats", "serve", "--data", data, "--nats-system-creds", "sys.creds")
 }
 
 // TestSlips: what an operator gets to read who names the wrong thing.

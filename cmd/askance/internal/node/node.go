@@ -41,9 +41,13 @@ type Config struct {
 	// logins beyond this machine without TLS.
 	Cert, Key, CA string
 	PlainText     bool
-	// Durability of the embedded server; for an existing one, what its
-	// acknowledgements are said to mean.
+	// Durability of the embedded server; for an existing one, what its operator
+	// states of its acknowledgements. "": the embedded one syncs, and nothing is
+	// stated of an existing one.
 	Durability bus.Durability
+	// SystemCreds is a login of the system account of an existing server, which is
+	// asked when it syncs. "": it is not asked.
+	SystemCreds string
 	// Keys is the file with the space's secrets; "" is that of Dir. It is made if
 	// it is not there.
 	Keys string
@@ -189,13 +193,40 @@ func (n *Node) connecting(principal string) bus.ConnectOptions {
 }
 
 func (n *Node) openJournal(ctx context.Context) (err error) {
-	o := bus.JournalOptions{Durability: n.cfg.Durability}
+	o := bus.JournalOptions{Durability: n.cfg.Durability, Keys: n.signing.Now}
 	if n.server != nil {
 		o.Durability, o.Health = n.server.Durability(), n.server.Health
+	} else if n.cfg.SystemCreds != "" {
+		system, err := n.connectToSystem(ctx)
+		if err != nil {
+			return err
+		}
+		defer system.Close()
+		o.Syncs = func(ctx context.Context, server string) (bool, error) { return bus.SyncsBeforeAck(ctx, system, server) }
 	}
-	o.Keys = n.signing.Now
 	n.journal, err = bus.OpenJournal(ctx, n.conn, n.cfg.Space, n.keys, o)
+	if err == nil && n.server == nil && !n.cfg.Offline {
+		n.logClaim()
+	}
 	return err
+}
+
+// connectToSystem connects to the system account of an existing server.
+func (n *Node) connectToSystem(ctx context.Context) (*nats.Conn, error) {
+	o := n.connecting(bus.EngineName)
+	o.CredsFile = n.cfg.SystemCreds
+	nc, err := bus.Connect(ctx, n.cfg.NATS, o)
+	if err != nil {
+		return nil, fmt.Errorf("log in to the system account of NATS: %w", err)
+	}
+	return nc, nil
+}
+
+// logClaim tells the operator when less is claimed than the server may give.
+func (n *Node) logClaim() {
+	if c := n.journal.Claim(); c.Assumed {
+		n.cfg.Log.Warn("the durability of the journal is not known, so the least is claimed: state it with --durability, or let the engine ask with --nats-system-creds", "durability", string(c.Durability), "why", c.Why)
+	}
 }
 
 // writePublic tells workers the key, now that the folder is ours and the key is

@@ -1,0 +1,172 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// foreignServer is a NATS server of another operator, and connections to it as an
+// engine and to its system account.
+func foreignServer(t *testing.T, name string, change func(*server.Options)) (engine, system *nats.Conn) {
+	t.Helper()
+	app, sys := server.NewAccount("APP"), server.NewAccount("SYS")
+	o := &server.Options{
+		ServerName: name, JetStream: true, StoreDir: t.TempDir(), DontListen: true, NoSigs: true, NoLog: true,
+		Accounts: []*server.Account{app, sys}, SystemAccount: "SYS", NoAuthUser: "engine",
+		Users: []*server.User{{Username: "engine", Account: app}, {Username: "admin", Password: "admin", Account: sys}},
+	}
+	change(o)
+	s, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("the server does not start")
+	}
+	account, err := s.LookupAccount("APP")
+	if err == nil {
+		err = account.EnableJetStream(map[string]server.JetStreamAccountLimits{"": {MaxMemory: -1, MaxStore: -1, MaxStreams: -1, MaxConsumers: -1}}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := func(opts ...nats.Option) *nats.Conn {
+		nc, err := nats.Connect("", append(opts, nats.InProcessServer(s))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	return dial(), dial(nats.UserInfo("admin", "admin"))
+}
+
+// A journal on a server of another operator claims what that server says, else
+// what the operator states, else the least.
+func TestDurabilityOfAServerElsewhere(t *testing.T) {
+	const late, always = false, true
+	for _, tc := range []struct {
+		name   string
+		syncs  bool
+		stated bus.Durability
+		ask    bool
+		want   bus.Durability
+		why    string // of the claim, or of the refusal
+	}{
+		{"not stated, not asked", late, "", false, bus.DurabilityCached, "nothing is stated"},
+		{"a server that syncs, not asked", always, "", false, bus.DurabilityCached, "nothing is stated"},
+		{"stated", always, bus.DurabilityFsynced, false, bus.DurabilityFsynced, "as stated"},
+		{"stated cached", always, bus.DurabilityCached, false, bus.DurabilityCached, "as stated"},
+		{"asked: it syncs", always, "", true, bus.DurabilityFsynced, "server elsewhere syncs before"},
+		{"asked: it syncs every two minutes", late, "", true, bus.DurabilityCached, "server elsewhere acknowledges before"},
+		{"stated less than it gives", always, bus.DurabilityCached, true, bus.DurabilityFsynced, "syncs before"},
+		{"stated more than it gives", late, bus.DurabilityFsynced, true, "", "acknowledges before it syncs"},
+		{"quorum of one server", always, bus.DurabilityQuorum, false, "", "cannot be made with 3 replicas"},
+		{"unknown", always, "hopeful", false, "", "hopeful"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			engine, system := foreignServer(t, "elsewhere", func(o *server.Options) {
+				if o.SyncAlways = tc.syncs; !tc.syncs {
+					o.SyncInterval = 2 * time.Minute
+				}
+			})
+			keys, err := bus.NewKeys()
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := bus.JournalOptions{Durability: tc.stated}
+			if tc.ask {
+				o.Syncs = func(ctx context.Context, name string) (bool, error) { return bus.SyncsBeforeAck(ctx, system, name) }
+			}
+			j, err := bus.OpenJournal(t.Context(), engine, "test", keys, o)
+			if tc.want == "" {
+				if e := message.AsError("", err); !errors.Is(err, message.ErrInvalid) || e.Hint == "" || !strings.Contains(err.Error(), tc.why) {
+					t.Errorf("open = %v, want it refused as invalid with %q and a hint", err, tc.why)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := j.Claim()
+			if c.Durability != tc.want || !strings.Contains(c.Why, tc.why) || c.Assumed != (tc.stated == "" && !tc.ask) || j.Durability() != string(tc.want) {
+				t.Errorf("claim = %+v, want %s because %q", c, tc.want, tc.why)
+			}
+		})
+	}
+}
+
+// A login that is not of the system account learns nothing, so the least is
+// claimed, with the reason.
+func TestDurabilityWithoutTheSystemAccount(t *testing.T) {
+	engine, _ := foreignServer(t, "elsewhere", func(o *server.Options) { o.SyncAlways = true })
+	keys, err := bus.NewKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := bus.OpenJournal(t.Context(), engine, "test", keys, bus.JournalOptions{Syncs: func(ctx context.Context, name string) (bool, error) { return bus.SyncsBeforeAck(ctx, engine, name) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := j.Claim(); c.Durability != bus.DurabilityCached || !c.Assumed || !strings.Contains(c.Why, "does not answer in the system account") {
+		t.Errorf("claim = %+v, want cached because nothing is known", c)
+	}
+}
+
+// A stream that is there already is not taken for one of three servers because
+// the operator says so.
+func TestStatedQuorumIsComparedWithTheStream(t *testing.T) {
+	b := bustest.New(t)
+	b.Journal("test")
+	_, err := bus.OpenJournal(t.Context(), b.Conn("engine"), "test", b.Keys(), bus.JournalOptions{Durability: bus.DurabilityQuorum})
+	if e := message.AsError("", err); !errors.Is(err, message.ErrInvalid) || !strings.Contains(e.What, "1 of the 3 replicas") || e.Hint == "" {
+		t.Errorf("open = %v, want it refused", err)
+	}
+}
+
+// Quorum is claimed of a stream that three servers hold, whatever is stated, and
+// no longer once it has fewer.
+func TestQuorumIsTheStreams(t *testing.T) {
+	held := func(replicas int, followers ...string) *jetstream.StreamInfo {
+		info := &jetstream.StreamInfo{Config: jetstream.StreamConfig{Name: "ASKANCE_test", Replicas: replicas}, Cluster: &jetstream.ClusterInfo{Name: "c", Leader: "n1"}}
+		for _, name := range followers {
+			info.Cluster.Replicas = append(info.Cluster.Replicas, &jetstream.PeerInfo{Name: name})
+		}
+		return info
+	}
+	for _, tc := range []struct {
+		name   string
+		info   *jetstream.StreamInfo
+		stated bus.Durability
+		syncs  map[string]bool
+		want   bus.Durability
+		wrong  bool
+	}{
+		{"three servers", held(3, "n2", "n3"), "", nil, bus.DurabilityQuorum, false},
+		{"three servers, stated cached", held(3, "n2", "n3"), bus.DurabilityCached, nil, bus.DurabilityQuorum, false},
+		{"five servers", held(5, "n2", "n3", "n4", "n5"), bus.DurabilityQuorum, nil, bus.DurabilityQuorum, false},
+		{"three replicas of which two servers hold one", held(3, "n2"), bus.DurabilityQuorum, nil, bus.DurabilityCached, true},
+		{"two servers", held(2, "n2"), bus.DurabilityQuorum, nil, bus.DurabilityCached, true},
+		{"two servers that both sync", held(2, "n2"), "", map[string]bool{"n1": true, "n2": true}, bus.DurabilityFsynced, false},
+		{"two servers of which one was asked", held(2, "n2"), "", map[string]bool{"n1": true}, bus.DurabilityCached, false},
+		{"two servers of which one does not sync", held(2, "n2"), "", map[string]bool{"n1": true, "n2": false}, bus.DurabilityCached, false},
+		{"moved to a server that was not asked", held(1), "", map[string]bool{"n2": true}, bus.DurabilityCached, false},
+	} {
+		if got, err := bus.ClaimOf(tc.info, tc.stated, tc.syncs); got != tc.want || (err != nil) != tc.wrong {
+			t.Errorf("%s: %s, %v; want %s", tc.name, got, err, tc.want)
+		}
+	}
+}
