@@ -46,7 +46,6 @@ FUZZ := \
   message/agui:FuzzAnswer \
   message/agui:FuzzDecodeEvent \
   message/agui:FuzzDecodeRunInput \
-  message/agui:FuzzImporter \
   message/agui:FuzzReader \
   message/proof:FuzzDecodeSealed \
   message/proof:FuzzReceipt \

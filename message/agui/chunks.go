@@ -45,7 +45,7 @@ func (c *Chunks) Expand(e Event) ([]Event, error) {
 		return c.chunk(e, ch)
 	}
 	switch e := e.(type) {
-	case *Raw, *ActivitySnapshot, *ActivityDelta, *ReasoningEncryptedValue, *SubagentStarted, *Unknown:
+	case *Raw, *ActivitySnapshot, *ActivityDelta, *ReasoningEncryptedValue, *SubagentStarted:
 		return []Event{e}, nil
 	case *RunStarted, *RunFinished, *RunError, *MessagesSnapshot:
 		var out []Event
