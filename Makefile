@@ -90,7 +90,11 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: test
-test: fmt-check vet build examples demo fuzz race ## Check everything: format, vet, build, examples, demo, short fuzz, race tests.
+test: deps fmt-check vet build examples demo fuzz race ## Check everything: format, vet, build, examples, demo, short fuzz, race tests.
+
+.PHONY: deps
+deps: ## Install what the tests need on Debian or Ubuntu; without root, say how.
+	@.ci/deps
 
 .PHONY: build
 build: ## Build every package, and the command into bin/.
@@ -128,7 +132,7 @@ node: $(NODE_READY) ## Install the published clients that the gateway is tested 
 
 $(NODE_READY): $(NODE_DIR)/package.json $(NODE_DIR)/package-lock.json
 	$(call step,published clients)
-	@command -v node >/dev/null && command -v npm >/dev/null || { echo "Node 20 or later and npm are needed: apt-get install nodejs npm, or https://nodejs.org"; exit 1; }
+	@command -v node >/dev/null && command -v npm >/dev/null || { echo "Node.js 20 or later and npm are needed: run make deps"; exit 1; }
 	cd $(NODE_DIR) && npm ci
 	@touch $@
 
