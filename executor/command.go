@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +23,20 @@ const DefaultGrace = 5 * time.Second
 // zero is an error whose text has the last lines of standard error. No shell
 // is involved; the arguments are fixed.
 //
+// Standard input is a file that is complete before the program starts, at its
+// beginning, and never changes: on Linux sealed memory, elsewhere an unlinked
+// temporary file. So the program reads the whole input or nothing, however the
+// worker ends, and may seek in it. If the file cannot be made, the program does
+// not start and the call ends with an error. An attempt after this one gets a
+// file of its own. Only pipes inside the program can still be cut, when a signal
+// ends one side: a program that has some should compare what it read with
+// ASKANCE_INPUT_BYTES before it acts.
+//
 // The program sees only a short list of the worker's environment (the names
 // in Inherited), what Env and PassEnv add, and about its call:
 //
 //	ASKANCE_IDEMPOTENCY_KEY  hand it on to whatever has the effect
+//	ASKANCE_INPUT_BYTES      length of the input, for programs with pipes inside
 //	ASKANCE_TOOL  ASKANCE_ATTEMPT
 //	ASKANCE_SPACE  ASKANCE_SESSION_ID  ASKANCE_REPLY_ID  ASKANCE_CALL_ID
 //
@@ -91,7 +100,12 @@ func (c Command) Handler() (Handler, error) {
 		cmd := exec.CommandContext(context.WithoutCancel(ctx), path) // runCommand ends it, with its group
 		cmd.Args, cmd.Dir = argv, dir
 		cmd.Env = slices.Concat(env, taskEnv(t)) // of equal names the last one counts
-		cmd.Stdin = bytes.NewReader(t.Input)
+		in, release, err := sealInput(t.Input)
+		if err != nil {
+			return Output{}, fmt.Errorf("start %s: %w", argv[0], err)
+		}
+		defer release()
+		cmd.Stdin = in
 		return runCommand(ctx, cmd, grace, t)
 	}, nil
 }
@@ -120,6 +134,7 @@ func taskEnv(t Task) []string {
 		"ASKANCE_IDEMPOTENCY_KEY=" + t.IdempotencyKey,
 		"ASKANCE_TOOL=" + t.Tool,
 		"ASKANCE_ATTEMPT=" + strconv.Itoa(t.Attempt),
+		"ASKANCE_INPUT_BYTES=" + strconv.Itoa(len(t.Input)),
 		"ASKANCE_SPACE=" + string(t.Call.Space),
 		"ASKANCE_SESSION_ID=" + string(t.Call.Session),
 		"ASKANCE_REPLY_ID=" + string(t.Call.Reply),

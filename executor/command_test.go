@@ -111,7 +111,7 @@ func TestCommandEnvironment(t *testing.T) {
 	}
 	key := message.Key{Space: "sp", Session: "se", Reply: "re", Call: "ca ll"}
 	for _, want := range []string{
-		"ASKANCE_ATTEMPT=2", "ASKANCE_CALL_ID=ca ll", "ASKANCE_IDEMPOTENCY_KEY=" + key.IdempotencyKey(), "ASKANCE_REPLY_ID=re",
+		"ASKANCE_ATTEMPT=2", "ASKANCE_INPUT_BYTES=2", "ASKANCE_CALL_ID=ca ll", "ASKANCE_IDEMPOTENCY_KEY=" + key.IdempotencyKey(), "ASKANCE_REPLY_ID=re",
 		"ASKANCE_SESSION_ID=se", "ASKANCE_SPACE=sp", "ASKANCE_TOOL=" + tool, "LC_TIME=C", "MODE=test", "REGION=us",
 	} {
 		if !slices.Contains(strings.Split(got, "\n"), want) {

@@ -86,7 +86,7 @@ const spawnedEnv = "EXECUTOR_TEST_SPAWNED"
 var kept []*os.File // open until the process ends
 
 // spawn starts another program and returns when it has announced itself. It
-// gets our output, and as file 3 a pipe that ends with us.
+// gets our input and output, and as file 3 a pipe that ends with us.
 func spawn(name string) {
 	hold()
 	alive, ours, err := os.Pipe()
@@ -95,7 +95,7 @@ func spawn(name string) {
 	must(err)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), helperEnv+"="+name, spawnedEnv+"=yes")
-	cmd.Stdout, cmd.ExtraFiles = os.Stdout, []*os.File{alive, theirs}
+	cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = os.Stdin, os.Stdout, []*os.File{alive, theirs}
 	must(cmd.Start())
 	kept = append(kept, ours)
 	_, err = io.ReadFull(ready, make([]byte, 1))

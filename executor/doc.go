@@ -53,11 +53,13 @@
 //
 // # What holds
 //
-// Nothing runs without a grant for these very bytes and a durable start. One
-// start runs the handler at most once; whether a call that was interrupted by
-// a dead worker is tried again is the engine's to decide, with a new attempt
-// and the same idempotency key. A result is never larger than the engine takes,
-// is valid UTF-8 and always has a final state; panics are results too.
+// Nothing runs without a grant for these very bytes and a durable start. A
+// handler gets the whole input or is not called; a Command's program gets it as
+// a file that is complete before the program starts. One start runs the handler
+// at most once; whether a call that was interrupted by a dead worker is tried
+// again is the engine's to decide, with a new attempt and the same idempotency
+// key. A result is never larger than the engine takes, is valid UTF-8 and always
+// has a final state; panics are results too.
 //
 // A worker that stops takes nothing more and waits for what it runs, at most for
 // the drain timeout; then the handlers' contexts end. A handler that gives up

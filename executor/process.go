@@ -28,7 +28,6 @@ func runCommand(ctx context.Context, cmd *exec.Cmd, grace time.Duration, t Task)
 		cmd.Stderr, err = pipes.into(errs)
 	}
 	if err == nil {
-		cmd.WaitDelay = pipeGrace
 		ownGroup(cmd)
 		err = cmd.Start()
 	}
@@ -49,8 +48,6 @@ func runCommand(ctx context.Context, cmd *exec.Cmd, grace time.Duration, t Task)
 		return out.output(), context.Cause(ctx)
 	case isExit:
 		err = &ExitError{Status: exit.ProcessState.String(), Code: exit.ExitCode(), Stderr: errs.tail()}
-	case errors.Is(err, exec.ErrWaitDelay):
-		err = nil // it ended well, but something that it started holds its input
 	}
 	return out.output(), err
 }

@@ -150,9 +150,10 @@ func core() []Row {
 func around() []Row {
 	return []Row{
 		{
-			Folder: "executor",
-			Own:    []string{"message"},
-			Why:    "a worker is small: it verifies a grant and runs a tool, over a transport that it declares",
+			Folder:    "executor",
+			Own:       []string{"message"},
+			Libraries: []string{"golang.org/x/sys/unix"},
+			Why:       "a worker is small: it verifies a grant and runs a tool, over a transport that it declares (x/sys: the sealed memory that a program reads its input from)",
 		},
 		{
 			Folder: "bus",

@@ -41,10 +41,14 @@ the very bytes that it will run, and runs CMD for each: the arguments as JSON on
 standard input, standard output is the result, each line of standard error is
 progress, an exit status other than zero is an error.
 
+Standard input is a file that is complete before CMD starts: CMD reads all of the
+arguments or does not run, however this worker ends. A CMD with pipes inside, such as
+sh -c 'cat | act', should compare what it read with ASKANCE_INPUT_BYTES before it acts.
+
 CMD sees only a short list of this process's environment (PATH, HOME and the like;
 more with --pass-env) and about its call: ASKANCE_IDEMPOTENCY_KEY, ASKANCE_TOOL,
-ASKANCE_ATTEMPT, ASKANCE_SPACE, ASKANCE_SESSION_ID, ASKANCE_REPLY_ID,
-ASKANCE_CALL_ID. Hand the idempotency key on to whatever has the effect.
+ASKANCE_ATTEMPT, ASKANCE_INPUT_BYTES, ASKANCE_SPACE, ASKANCE_SESSION_ID,
+ASKANCE_REPLY_ID, ASKANCE_CALL_ID. Hand the idempotency key on to whatever has the effect.
 
 Calls that a rule of the policy routes (executor: {subject: …}) are for workers that
 name the subject with --subject, and such a worker takes no others.`,

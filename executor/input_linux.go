@@ -1,0 +1,53 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// inputSeals let neither this process nor the program change the input.
+const inputSeals = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// memoryInput keeps b in sealed memory.
+func memoryInput(b []byte) (in *os.File, release func(), err error) {
+	w, err := newMemory()
+	if err != nil {
+		return nil, nil, fmt.Errorf("memfd_create: %w", err)
+	}
+	if _, err = w.WriteAt(b, 0); err == nil { // WriteAt leaves the offset at 0
+		if _, err = unix.FcntlInt(w.Fd(), unix.F_ADD_SEALS, inputSeals); err != nil {
+			err = fmt.Errorf("seal it: %w", err)
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, w.Close())
+	}
+	in = readOnly(w)
+	return in, func() { _ = in.Close() }, nil // it was only read
+}
+
+func newMemory() (*os.File, error) {
+	const name, flags = "askance-input", unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) { // Linux before 6.3
+		fd, err = unix.MemfdCreate(name, flags)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// readOnly opens w again for reading only. Without /proc it gives w: the seals
+// refuse every write anyway.
+func readOnly(w *os.File) *os.File {
+	r, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", w.Fd()))
+	if err != nil {
+		return w
+	}
+	_ = w.Close() // everything was written
+	return r
+}
