@@ -242,7 +242,9 @@ func (e *Engine) lastReply(ctx context.Context, reply message.Key) (message.Repl
 	if r.Fact == nil || r.Fact.Reply == nil {
 		return message.ReplyState{}, 0, unreadable(reply, r.Invalid)
 	}
-	e.view.apply(r.Fact, r.Seq)
+	if e.view.apply(r.Fact, r.Seq) {
+		e.follow(r.Fact) // the watch does not: the fact is no news to it any more
+	}
 	return *r.Fact.Reply, r.Seq, nil
 }
 

@@ -48,6 +48,7 @@ func RunEngine(t *testing.T, newJournal New) {
 		{"quorum", quorumCases()},
 		{"redact", redactCases()},
 		{"interrupt", interruptCases()},
+		{"an interrupt that comes first", interruptFirstCases()},
 		{"worker", workerCases()},
 		{"route", routeCases()},
 		{"explanations on record", recordCases()},
