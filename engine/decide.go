@@ -22,10 +22,6 @@ func (e *Engine) request(c *message.Call, input string, rules []message.Permissi
 	}
 }
 
-// Request is what the policy would be asked about a call now, for whoever wants
-// to explain its decision. Of a redacted call it says no more than that.
-func (e *Engine) Request(c *message.Call) permission.Request { return e.request(c, c.Input, nil) }
-
 // unfit says why a call cannot be decided at all, in words for the model: an
 // unknown tool that nobody offered to run, or input that is no JSON object or
 // breaks the tool's schema. "" is fit.

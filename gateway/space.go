@@ -22,7 +22,4 @@ type Space struct {
 	Progress func(f func(message.ProgressRequest)) (stop func())
 	// Tools are the engine's tools, for their schemas and descriptions.
 	Tools []engine.Tool
-	// Explain says how the policy judges a call now, as the JSON of askance
-	// policy explain. nil: it cannot.
-	Explain func(context.Context, *message.Call) (message.RawJSON, error)
 }

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -120,17 +121,37 @@ func TestStory(t *testing.T) {
 		t.Errorf("the session has %d events", len(page.Events))
 	}
 	w.ok(ann, get, "/v1/load", "", nil)
-	w.refused(ann, get, callPath(c.Key)+"/explain", "", http.StatusNotFound, message.CodeNotFound)
+
+	// The explanation is the engine's, as every other surface shows it.
+	var why message.ExplainReply
+	w.ok(ann, get, callPath(c.Key)+"/explain", "", &why)
+	want, err := w.A.As(message.Principal{Role: message.RoleApprover, Name: gatewaytest.Ann}).Explain(t.Context(), message.ExplainRequest{V: 1, Key: c.Key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, why := encoded(t, want), encoded(t, why); want != why {
+		t.Errorf("the API explains\n%s\nthe engine\n%s", why, want)
+	}
+	w.refused(ann, get, "/v1/calls/s1/r1/none/explain", "", http.StatusNotFound, message.CodeNotFound)
 
 	paths, _ := w.doc["paths"].(map[string]any)
 	for _, item := range paths {
 		for _, o := range item.(map[string]any) {
 			id, _ := o.(map[string]any)["operationId"].(string)
-			if !w.seen[id] && id != "watchCalls" && id != "settleCall" && id != "explainCall" && !strings.HasSuffix(id, "DeadLetter") && id != "listDeadLetters" {
+			if !w.seen[id] && id != "watchCalls" && id != "settleCall" && !strings.HasSuffix(id, "DeadLetter") && id != "listDeadLetters" {
 				t.Errorf("the story does not use %s", id)
 			}
 		}
 	}
+}
+
+func encoded(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // TestRefusals are requests that must not do anything.

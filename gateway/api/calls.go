@@ -44,7 +44,7 @@ func callOps(keep *kept) []*op {
 		post[ResultBody](op{id: "reportResult", path: callPath + "/result", tag: "calls", roles: asReporter,
 			summary: "Report the result of an external call", doc: "By the runtime that runs it."}, keep, report),
 		get(op{id: "explainCall", path: callPath + "/explain", tag: "calls", roles: asOverseer,
-			summary: "Explain a decision", doc: "How the policy judges the call now, as askance policy explain does."}, explain),
+			summary: "Explain a decision", doc: "How the call was decided when it was proposed, and how the policy in force decides it now."}, explain),
 	}
 }
 
@@ -156,15 +156,8 @@ func report(a *ask, in ResultBody) (*message.Call, error) {
 	return a.c.Report(a.ctx(), message.ReportRequest{Key: a.key(), Result: in.Result})
 }
 
-func explain(a *ask) (message.RawJSON, error) {
-	out, err := show(a)
-	if err != nil {
-		return nil, err
-	}
-	if a.p.Space.Explain == nil {
-		return nil, &message.Error{Code: message.CodeNotFound, Op: a.op.id, What: "this server cannot explain decisions", Hint: "use askance policy explain with the rule files"}
-	}
-	return a.p.Space.Explain(a.ctx(), out.Call)
+func explain(a *ask) (message.ExplainReply, error) {
+	return a.c.Explain(a.ctx(), message.ExplainRequest{V: 1, Key: a.key()})
 }
 
 var _ engine.Client // the operations are its methods, one for one
