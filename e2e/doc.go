@@ -46,6 +46,7 @@
 // Other tests:
 //
 //	TestTwoWorkers       one of two workers killed in mid-run      20 kills; each attempt has one owner
+//	TestInputsKilled     engine or worker killed, large inputs     2 kills in each of 8 cells; every tool read its whole input
 //	TestInterruptKilled  engine killed during an interrupt         20 kills; nothing begins afterwards
 //	TestNATSKilled       external NATS killed, in traffic          20 kills; nothing acknowledged is lost
 //	TestEngineKilled     one of two engines killed, in traffic     20 kills; the other finishes alone
@@ -67,6 +68,7 @@
 // Each test prints its seed. ASKANCE_E2E_SEED=n repeats its choices: tools,
 // inputs, who is killed and when. What the machine makes of them can differ.
 // ASKANCE_E2E_RACE=1 builds the command with the race detector.
+// ASKANCE_E2E_INPUT_KILLS=n makes TestInputsKilled kill n times in each cell.
 //
 // No test needs rights. Where mounting is allowed, TestDiskFull fills a real
 // small file system besides running into a file size limit.

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,19 +16,24 @@ const (
 	mail   = "mail"   // remote, not idempotent
 	note   = "note"   // local, idempotent
 	post   = "post"   // local, not idempotent
+	ledger = "ledger" // remote, idempotent, reads its input through a pipe of its own
+	index  = "index"  // local, idempotent, reads its input through a pipe of its own
 )
 
 var allTools = []string{charge, mail, note, post}
 
-func idempotent(tool string) bool { return tool == charge || tool == note }
-func local(tool string) bool      { return tool == note || tool == post }
+// pipedTools are for tests that ask for them, see world.tools.
+var pipedTools = []string{ledger, index}
+
+func idempotent(tool string) bool { return tool != mail && tool != post }
+func local(tool string) bool      { return tool == note || tool == post || tool == index }
 
 // toolsFile declares them. The leases are short, so that the dead are noticed
 // soon; those that are not idempotent run serially within a proposal.
-func toolsFile(effects string) string {
+func toolsFile(effects string, tools []string) string {
 	var b strings.Builder
 	b.WriteString("version: 1\ntools:\n")
-	for _, tool := range allTools {
+	for _, tool := range tools {
 		placement := "remote"
 		if local(tool) {
 			placement = "local"
@@ -65,7 +71,12 @@ func toolCommand(tool, effects string) []string {
 	if idempotent(tool) {
 		kind = effect.Idempotent
 	}
-	return []string{bin.tool, effects, kind}
+	argv := []string{bin.tool, effects, kind}
+	if slices.Contains(pipedTools, tool) {
+		// The shell dies with whoever started it, and this pipe goes on without it.
+		argv = append([]string{"sh", "-c", `cat | { sleep 0.03; exec "$@"; }`, "sh"}, argv...)
+	}
+	return argv
 }
 
 func quotedList(words []string) string {
@@ -77,10 +88,10 @@ func quotedList(words []string) string {
 }
 
 // policyFile lets the input say what is decided.
-func policyFile() string {
+func policyFile(tools []string) string {
 	var b strings.Builder
 	b.WriteString("version: 1\nname: e2e\nrules:\n")
-	for _, tool := range allTools {
+	for _, tool := range tools {
 		fmt.Fprintf(&b, `  - {name: forbidden-%[1]s, tool_name: %[1]s, behavior: deny, when: args.forbid}
   - {name: asked-%[1]s, tool_name: %[1]s, behavior: ask, when: args.ask}
   - {name: allowed-%[1]s, tool_name: %[1]s, behavior: allow, when: "!args.ask && !args.forbid"}

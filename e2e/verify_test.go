@@ -163,8 +163,11 @@ func (v *verifier) onlyAllowed(c *message.Call, marks []effect.Mark, starts map[
 			v.w.t.Errorf("%s: the tool ran attempt %d, which nobody was allowed to start", describe(c), m.Attempt)
 		case m.At.Before(s.at):
 			v.w.t.Errorf("%s: the tool ran %s before its start was stored", describe(c), s.at.Sub(m.At))
-		case m.Input != effect.Digest([]byte(c.Question.Input)) || c.Input != c.Question.Input:
-			v.w.t.Errorf("%s: the tool ran with other bytes than were decided on", describe(c))
+		case c.Input != c.Question.Input:
+			v.w.t.Errorf("%s: the call has another input than was decided on", describe(c))
+		}
+		if err := m.Received(c.Question.Input); err != nil {
+			v.w.t.Errorf("%s: the tool ran attempt %d with another input than was decided on: %v", describe(c), m.Attempt, err)
 		}
 	}
 }
@@ -280,9 +283,11 @@ func (v *verifier) strangers() {
 	for key := range v.facts {
 		known[key.IdempotencyKey()] = true
 	}
-	for key := range v.runs {
-		if !known[key] {
-			v.w.t.Errorf("the tool ran under the key %s, which no call of the journal has", key)
+	for _, marks := range []map[string][]effect.Mark{v.runs, v.effects} {
+		for key := range marks {
+			if !known[key] {
+				v.w.t.Errorf("the tool ran under the key %s, which no call of the journal has", key)
+			}
 		}
 	}
 }

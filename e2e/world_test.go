@@ -69,12 +69,18 @@ func newWorld(t testing.TB) *world {
 	if err := w.keys.WritePublic(w.file("engine.pub")); err != nil {
 		t.Fatal(err)
 	}
-	w.write("policy.yaml", policyFile())
-	w.write("tools.yaml", toolsFile(w.effects()))
+	w.tools(allTools...)
 	if err := os.MkdirAll(w.effects(), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// tools writes what engines know of tools, before they start.
+func (w *world) tools(names ...string) {
+	w.t.Helper()
+	w.write("policy.yaml", policyFile(names))
+	w.write("tools.yaml", toolsFile(w.effects(), names))
 }
 
 func (w *world) file(name string) string { return filepath.Join(w.dir, name) }

@@ -40,8 +40,10 @@ func init() {
 			fmt.Fprintln(os.Stderr, "the command ended:", err)
 		},
 		"late reader": func() { // reads when the test allows it
-			announce("late reader")
-			_, err := os.ReadFile(os.Getenv(fifoEnv) + ".go")
+			there, err := os.Stdin.Stat()
+			must(err)
+			announce(fmt.Sprintf("%d bytes are there", there.Size()))
+			_, err = os.ReadFile(os.Getenv(fifoEnv) + ".go")
 			must(err)
 			got, err := io.ReadAll(os.Stdin)
 			must(err)
@@ -93,7 +95,8 @@ func TestCommandDiesWithTheWorker(t *testing.T) {
 	}
 }
 
-// A process that outlives the worker still reads the whole input.
+// All of the input is there before the program reads, and a process that
+// outlives the worker still reads all of it.
 func TestCommandInputOutlivesTheWorker(t *testing.T) {
 	for _, size := range []int{60 << 10, 200_020, message.MaxInputBytes} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
@@ -102,8 +105,8 @@ func TestCommandInputOutlivesTheWorker(t *testing.T) {
 			if err := worker.Start(); err != nil {
 				t.Fatal(err)
 			}
-			if line := <-f.lines; line != "late reader" {
-				t.Errorf("%q is ready, want late reader", line)
+			if line, want := <-f.lines, fmt.Sprintf("%d bytes are there", size); line != want {
+				t.Errorf("before the program reads, %s, want %s", line, want)
 			}
 			if err := worker.Process.Kill(); err != nil {
 				t.Fatal(err)

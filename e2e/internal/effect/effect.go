@@ -10,6 +10,10 @@
 // hit all of it. As long as it runs it shares a lock, so that whoever wants to
 // know what it has done can wait until it does nothing any more: see [Idle].
 //
+// It records what it read also when that is empty, cut or no JSON, and has its
+// effect then as well, as a tool would that does not look: [Mark.Received] finds
+// such lines.
+//
 // A line is one write, so that a kill cannot halve it, and is synced. Effects are
 // written under a lock: whoever reads while another one writes may see half of a
 // line that crosses a page. Nothing keeps one that is not idempotent from having its effect twice: to show that is
@@ -60,12 +64,27 @@ type Input struct {
 }
 
 // Mark is one line of the tool's files: which attempt of which call, when, and
-// the [Digest] of the very bytes that it was run with.
+// what it was run with.
 type Mark struct {
 	Key     string // the idempotency key
-	Attempt int
+	Attempt int    // 0: it was not told
 	At      time.Time
-	Input   string
+	Input   string // the [Digest] of the very bytes that were read
+	Bytes   int    // how many were read
+	Told    int    // how many it was told to expect; -1: it was not told
+}
+
+// Received reports an error unless the tool read exactly input.
+func (m Mark) Received(input string) error {
+	switch {
+	case m.Bytes != len(input):
+		return fmt.Errorf("it read %d of %d bytes", m.Bytes, len(input))
+	case m.Input != Digest([]byte(input)):
+		return fmt.Errorf("it read other bytes: digest %s, want %s", m.Input, Digest([]byte(input)))
+	case m.Told != len(input):
+		return fmt.Errorf("it was told to expect %d bytes, want %d", m.Told, len(input))
+	}
+	return nil
 }
 
 // Main is the program; args are those after its name. It gives the exit code.
@@ -83,23 +102,12 @@ func Main(args []string, in io.Reader, out, errs io.Writer) int {
 }
 
 func run(dir string, idempotent bool, in io.Reader) error {
-	raw, err := io.ReadAll(in)
-	if err != nil {
-		return err
-	}
-	var input Input
-	if err := strictjson.Unmarshal(raw, &input); err != nil {
-		return err
-	}
-	m := Mark{Key: os.Getenv("ASKANCE_IDEMPOTENCY_KEY"), Input: Digest(raw)}
-	if m.Attempt, err = strconv.Atoi(os.Getenv("ASKANCE_ATTEMPT")); err != nil {
-		return err
-	}
 	running := flock.New(filepath.Join(dir, runningLock))
 	if err := running.RLock(); err != nil {
 		return err
 	}
 	defer func() { _ = running.Unlock() }() // the process ends anyway
+	m, input, fault := read(in)
 	if err := m.append(filepath.Join(dir, RunsFile)); err != nil {
 		return err
 	}
@@ -108,7 +116,26 @@ func run(dir string, idempotent bool, in io.Reader) error {
 		return err
 	}
 	<-time.After(time.Duration(input.After) * time.Millisecond)
-	return nil
+	return fault
+}
+
+// read reads everything. A fault changes nothing about the mark: it is what
+// there was.
+func read(in io.Reader) (m Mark, input Input, fault error) {
+	raw, unread := io.ReadAll(in)
+	m = Mark{Key: os.Getenv("ASKANCE_IDEMPOTENCY_KEY"), Input: Digest(raw), Bytes: len(raw), Told: -1}
+	var unnumbered error
+	if m.Attempt, unnumbered = strconv.Atoi(os.Getenv("ASKANCE_ATTEMPT")); unnumbered != nil {
+		m.Attempt = 0
+	}
+	if n, err := strconv.Atoi(os.Getenv("ASKANCE_INPUT_BYTES")); err == nil {
+		m.Told = n
+	}
+	undecoded := strictjson.Unmarshal(raw, &input)
+	if undecoded != nil {
+		input = Input{}
+	}
+	return m, input, errors.Join(unread, unnumbered, undecoded, m.Received(string(raw)))
 }
 
 // effect is the effect: one line; of an idempotent tool, unless the key has one
@@ -142,7 +169,7 @@ func (m Mark) append(path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, "%s %d %d %s\n", m.Key, m.Attempt, time.Now().UnixNano(), m.Input)
+	_, err = fmt.Fprintf(f, "%s %d %d %s %d %d\n", m.Key, m.Attempt, time.Now().UnixNano(), m.Input, m.Bytes, m.Told)
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
@@ -158,18 +185,24 @@ func Read(path string) ([]Mark, error) {
 	}
 	var out []Mark
 	for line := range bytes.Lines(data) {
-		f := strings.Fields(string(line))
-		if len(f) != 4 {
-			return nil, fmt.Errorf("%s: broken line %q", path, line)
+		m, err := parse(strings.Fields(string(line)))
+		if err != nil {
+			return nil, fmt.Errorf("%s: broken line %q: %w", path, line, err)
 		}
-		attempt, err1 := strconv.Atoi(f[1])
-		nanos, err2 := strconv.ParseInt(f[2], 10, 64)
-		if err1 != nil || err2 != nil {
-			return nil, fmt.Errorf("%s: broken line %q", path, line)
-		}
-		out = append(out, Mark{Key: f[0], Attempt: attempt, At: time.Unix(0, nanos), Input: f[3]})
+		out = append(out, m)
 	}
 	return out, nil
+}
+
+func parse(f []string) (Mark, error) {
+	if len(f) != 6 {
+		return Mark{}, fmt.Errorf("%d fields, want 6", len(f))
+	}
+	attempt, err1 := strconv.Atoi(f[1])
+	nanos, err2 := strconv.ParseInt(f[2], 10, 64)
+	size, err3 := strconv.Atoi(f[4])
+	told, err4 := strconv.Atoi(f[5])
+	return Mark{f[0], attempt, time.Unix(0, nanos), f[3], size, told}, errors.Join(err1, err2, err3, err4)
 }
 
 // Digest names the bytes that a tool was run with.

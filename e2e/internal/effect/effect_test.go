@@ -21,6 +21,51 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+const input = `{"n":1,"ask":false,"forbid":false,"before_ms":0,"after_ms":0}`
+
+// tool describes a run of the tool with one input, told to expect so many bytes.
+func tool(t *testing.T, dir, kind, key, input string, told int) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0], dir, kind)
+	c.Env = append(os.Environ(), "ASKANCE_IDEMPOTENCY_KEY="+key, "ASKANCE_ATTEMPT=1", fmt.Sprintf("ASKANCE_INPUT_BYTES=%d", told))
+	c.Stdin = strings.NewReader(input)
+	return c
+}
+
+// What the tool read is on record also when it should never have run with that.
+func TestFaultsAreRecorded(t *testing.T) {
+	want := len(input)
+	for name, tc := range map[string]struct {
+		input string
+		told  int
+		ok    bool
+	}{
+		"whole":        {input, want, true},
+		"empty":        {"", want, false},
+		"cut":          {input[:20], want, false},
+		"other":        {strings.Replace(input, `"n":1`, `"n":2`, 1), want, false},
+		"told of less": {input, want - 1, false},
+		"no JSON":      {strings.Repeat("x", want), want, false},
+	} {
+		for _, kind := range []string{effect.Once, effect.Idempotent} {
+			dir := t.TempDir()
+			out, err := tool(t, dir, kind, "key", tc.input, tc.told).CombinedOutput()
+			if name != "other" && (err == nil) != tc.ok { // only who knows the input sees that
+				t.Errorf("%s: %v: %s", name, err, out)
+			}
+			for _, file := range []string{effect.RunsFile, effect.EffectsFile} {
+				marks, err := effect.Read(filepath.Join(dir, file))
+				if err != nil || len(marks) != 1 {
+					t.Fatalf("%s: %s has %v, %v; want one line", name, file, marks, err)
+				}
+				if err := marks[0].Received(input); (err == nil) != tc.ok || marks[0].Bytes != len(tc.input) {
+					t.Errorf("%s: %s says %+v: %v", name, file, marks[0], err)
+				}
+			}
+		}
+	}
+}
+
 // Tools that run at once never see half of each other's lines, also where a line
 // crosses a page.
 func TestAtOnce(t *testing.T) {
@@ -31,9 +76,7 @@ func TestAtOnce(t *testing.T) {
 		wg.Go(func() {
 			for n := range each {
 				kind := []string{effect.Once, effect.Idempotent}[i%2]
-				c := exec.CommandContext(t.Context(), os.Args[0], dir, kind)
-				c.Env = append(os.Environ(), fmt.Sprintf("ASKANCE_IDEMPOTENCY_KEY=%d-%d-%s", i, n, strings.Repeat("k", 20_000)), "ASKANCE_ATTEMPT=1")
-				c.Stdin = strings.NewReader(`{"n":1,"ask":false,"forbid":false,"before_ms":0,"after_ms":0}`)
+				c := tool(t, dir, kind, fmt.Sprintf("%d-%d-%s", i, n, strings.Repeat("k", 20_000)), input, len(input))
 				if out, err := c.CombinedOutput(); err != nil {
 					t.Errorf("%v: %s", err, out)
 				}

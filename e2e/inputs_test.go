@@ -1,0 +1,120 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// killsVar is how many kills come in time in each cell of TestInputsKilled.
+const killsVar = "ASKANCE_E2E_INPUT_KILLS"
+
+// defaultInputKills is for everyday runs; maxTries bounds the tries for each.
+const (
+	defaultInputKills = 2
+	maxTries          = 8
+)
+
+// inputCell is a field of the matrix: a tool, who is killed while it runs, and
+// how long its input is.
+type inputCell struct {
+	tool   string
+	worker bool // killed, else the engine
+	size   int
+}
+
+func (c inputCell) String() string {
+	victim := "engine"
+	if c.worker {
+		victim = "worker"
+	}
+	return fmt.Sprintf("%s of %d bytes, %s killed", c.tool, c.size, victim)
+}
+
+// inputCells are all of them. Larger inputs do not fit into one pipe.
+func inputCells() (cells []inputCell) {
+	for _, tool := range pipedTools {
+		for _, size := range []int{60 << 10, 200_020} {
+			cells = append(cells, inputCell{tool, false, size}, inputCell{tool, true, size})
+		}
+	}
+	return cells
+}
+
+// TestInputsKilled kills the engine or the worker while tools with large inputs
+// run. Such a tool is a pipe that goes on when its shell has died: what it acts
+// on is the whole input all the same, or it does not act.
+func TestInputsKilled(t *testing.T) {
+	t.Parallel()
+	want := defaultInputKills
+	if text := os.Getenv(killsVar); text != "" {
+		var err error
+		if want, err = strconv.Atoi(text); err != nil || want < 1 {
+			t.Fatalf("%s=%q is no number of kills", killsVar, text)
+		}
+	}
+	w := newWorld(t)
+	w.tools(slices.Concat(allTools, pipedTools)...)
+	s := newStageIn(w, w.embedded("engine"))
+	s.workers[ledger] = s.worker("worker-"+ledger, ledger)
+	s.workers[ledger].start()
+	s.workers[ledger].up()
+
+	strikes := map[inputCell][]strike{}
+	inTime := func(c inputCell) int { return s.hits(point{hit: running}, strikes[c]) }
+	for n := 0; slices.ContainsFunc(inputCells(), func(c inputCell) bool { return inTime(c) < want }); {
+		for _, c := range inputCells() {
+			if inTime(c) >= want {
+				continue
+			}
+			if len(strikes[c]) >= maxTries*want {
+				t.Fatalf("%s: %d of %d kills came in time, want %d", c, inTime(c), len(strikes[c]), want)
+			}
+			strikes[c] = append(strikes[c], s.strikeInput(c, n))
+			n++
+		}
+		s.rest() // now the journal has all that there was before the kills
+	}
+	s.finish()
+}
+
+// strikeInput proposes a call of the cell, and one of the other tool, and kills
+// while it runs.
+func (s *stage) strikeInput(c inputCell, n int) strike {
+	s.t.Helper()
+	session, reply := fmt.Sprintf("s%d", n%3), fmt.Sprintf("r%d", n)
+	struck := key(session, reply, "struck")
+	seen := s.obs.when(step(struck, toolcall.Start))
+	other := pipedTools[0]
+	if other == c.tool {
+		other = pipedTools[1]
+	}
+	_, err := s.bot.propose(proposal(session, reply, s.sized("struck", c.tool, c.size), s.sized("other", other, c.size)))
+	s.must(err)
+	victim := s.engine
+	if c.worker {
+		victim = s.workers[ledger]
+	}
+	dead := s.killAt(victim, seen, 40*ms, c.String())
+	victim.start()
+	victim.up()
+	return strike{struck: struck, dead: dead}
+}
+
+// sized is a call whose input has exactly size bytes.
+func (w *world) sized(id, tool string, size int) message.ToolCallBlock {
+	w.t.Helper()
+	in := w.input(false)
+	in.After += 200 // the kill comes in time also where the test hears late of the start
+	in.Pad = "x"
+	in.Pad = strings.Repeat("x", 1+size-len(w.block(id, tool, in).Input))
+	return w.block(id, tool, in)
+}
