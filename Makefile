@@ -9,6 +9,11 @@ GO ?= go
 FUZZTIME ?= 2000x
 # More flags for the tests, for instance TESTFLAGS='-run TestDemo -v'.
 TESTFLAGS ?=
+# The campaign of `make campaign`: how long, which random choices, or the
+# transcript of an earlier one.
+MINUTES ?= 10
+SEED ?=
+REPLAY ?=
 # What `make bench` hands to `askance bench`.
 BENCHFLAGS ?=
 
@@ -167,6 +172,12 @@ bench: ## Run the benchmarks, then askance bench with BENCHFLAGS.
 .PHONY: bench-peers
 bench-peers: ## Measure decisions beside Cedar and OPA, in a module of its own.
 	cd permission/benchpeers && $(GO) test -count=1 . && $(GO) run .
+
+.PHONY: campaign
+campaign: ## Kill and freeze all processes for MINUTES, with SEED or as in REPLAY=transcript.
+	$(call step,campaign)
+	ASKANCE_E2E_SEED=$(SEED) ASKANCE_E2E_CAMPAIGN=$(MINUTES)m ASKANCE_E2E_REPLAY=$(abspath $(REPLAY)) \
+	  $(GO) test ./e2e -run '^TestCampaign$$' -count=1 -v -timeout $$(($(MINUTES) + 20))m
 
 .PHONY: cover
 cover: ## Measure coverage over all packages; writes coverage.html.

@@ -58,6 +58,17 @@
 //	TestStoreFull        external NATS with a bounded store        refused with code full, nothing lost
 //	TestDiskFull         writing fails under an engine             the same, after a restart with room
 //
+// TestCampaign has two runtimes and two approvers as processes, over an external
+// NATS, two engines and four workers, with inputs of up to 60 KB, edits, answers
+// of two people, interrupts and revocations. All of them are killed and frozen at
+// random. It also checks that two people approved what needs two, and that no
+// call began under a remembered rule whose revocation was acknowledged. A failed
+// one names its transcript: JSON lines with each strike, request and answer.
+//
+//	make campaign MINUTES=10            # a long one; it prints its seed
+//	make campaign SEED=7 MINUTES=10     # the same strikes and the same requests
+//	make campaign REPLAY=transcript     # those of a transcript
+//
 // TestOneQuestion is about people: one question on six surfaces at once (the
 // published AG-UI client, content blocks, AgentScope, the web inbox in Chromium,
 // the terminal inbox, plain NATS), each of which wins once, and a kill. It needs

@@ -18,6 +18,9 @@ import (
 const (
 	seedVar = "ASKANCE_E2E_SEED" // repeats the kills of an earlier run, as far as the machine does
 	raceVar = "ASKANCE_E2E_RACE" // 1: build the command with the race detector
+
+	campaignVar = "ASKANCE_E2E_CAMPAIGN" // how long the campaign lasts
+	replayVar   = "ASKANCE_E2E_REPLAY"   // the transcript whose strikes the campaign repeats
 )
 
 // minParallel is how many tests run at a time on small machines.
@@ -34,6 +37,9 @@ var bin struct {
 var seed uint64
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == playerArg {
+		os.Exit(playerMain(os.Args[2:]))
+	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
@@ -43,7 +49,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
-	if seed, err = seedOf(os.Getenv(seedVar)); err != nil {
+	if seed, err = seedOf(os.Getenv(seedVar), os.Getenv(replayVar)); err != nil {
 		return 1, err
 	}
 	dir, err := os.MkdirTemp("", "askance-e2e-")
@@ -65,7 +71,15 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-func seedOf(text string) (uint64, error) {
+// seedOf is the seed that is asked for, by its number or by a transcript.
+func seedOf(text, replay string) (uint64, error) {
+	if replay != "" {
+		notes, err := readNotes(replay)
+		if err != nil || len(notes) == 0 || notes[0].Seed == 0 {
+			return 0, fmt.Errorf("%s=%q is no transcript: %w", replayVar, replay, err)
+		}
+		return notes[0].Seed, nil
+	}
 	if text == "" {
 		return uint64(time.Now().UnixNano()), nil
 	}

@@ -46,6 +46,8 @@ type process struct {
 	mu    sync.Mutex // guards all below, and restarts
 	life  *life      // nil: it does not run
 	kills int
+	// restarted is how often it was started because it asked for that.
+	restarted int
 }
 
 // tryLater is that exit code, see askance help exit-codes.
@@ -122,6 +124,7 @@ func (p *process) supervise(l *life) {
 		return
 	}
 	p.restarts--
+	p.restarted++
 	p.life = nil
 	if err := p.begin(); err != nil {
 		p.t.Errorf("start %s again: %v", p.name, err)

@@ -134,7 +134,7 @@ func (w *world) restarts() int {
 	for _, p := range w.procs {
 		p.mu.Lock()
 		if p.sign == servesSign {
-			n += maxRestarts - p.restarts
+			n += p.restarted
 		}
 		p.mu.Unlock()
 	}

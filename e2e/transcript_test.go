@@ -1,0 +1,152 @@
+package e2e_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// noted is one line of a transcript: what an actor or the campaign itself did,
+// and what came of it.
+type noted struct {
+	At    time.Time `json:"at"`
+	Who   string    `json:"who"`
+	Did   string    `json:"did"`
+	On    string    `json:"on,omitzero"` // the process, reply, call or rule
+	Turn  int       `json:"turn,omitzero"`
+	Calls []ackNote `json:"calls,omitzero"` // as an engine returned them
+	Error string    `json:"error,omitzero"`
+	// Seed and MS, of the first line, are those of the campaign; AfterMS and MS,
+	// of a planned strike, are when it begins and how long it lasts.
+	Seed    uint64 `json:"seed,omitzero"`
+	AfterMS int64  `json:"after_ms,omitzero"`
+	MS      int64  `json:"ms,omitzero"`
+}
+
+// ackNote is a state that was acknowledged.
+type ackNote struct {
+	Key   message.Key           `json:"key"`
+	Tool  string                `json:"tool"`
+	Seq   uint64                `json:"seq"`
+	State message.ToolCallState `json:"state"`
+	Cause string                `json:"cause"`
+	Facts int                   `json:"facts"`
+	Bytes int                   `json:"input_bytes"`
+}
+
+func ackNotes(calls []*message.Call) []ackNote {
+	var out []ackNote
+	for _, c := range calls {
+		out = append(out, ackNote{Key: c.Key, Tool: c.Tool, Seq: c.Seq, State: c.State, Cause: c.Cause, Facts: c.Facts, Bytes: len(c.Input)})
+	}
+	return out
+}
+
+// call is the acknowledged state for [verifier.acknowledged].
+func (a ackNote) call() *message.Call {
+	return &message.Call{Key: a.Key, Tool: a.Tool, Seq: a.Seq, State: a.State, Cause: a.Cause, Facts: a.Facts}
+}
+
+// notebook is a file of notes. Each is one write, so that a kill cannot halve
+// it.
+type notebook struct {
+	who  string
+	mu   sync.Mutex // guards file
+	file *os.File
+}
+
+const notesEnd = ".notes.jsonl"
+
+func openNotebook(dir, who string) (*notebook, error) {
+	f, err := os.OpenFile(filepath.Join(dir, who+notesEnd), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	return &notebook{who: who, file: f}, err
+}
+
+func (b *notebook) note(n noted) error {
+	n.At, n.Who = time.Now().UTC(), b.who
+	line, err := strictjson.Marshal(n)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, err = b.file.Write(append(line, '\n'))
+	return err
+}
+
+// readNotes gives the notes of one file, none if there is no file.
+func readNotes(path string) ([]noted, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []noted
+	for line := range bytes.Lines(data) {
+		var n noted
+		if err := strictjson.Unmarshal(line, &n); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// readTranscript gives all notes of a folder, in the order of their times.
+func readTranscript(dir string) ([]noted, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*"+notesEnd))
+	if err != nil {
+		return nil, err
+	}
+	var out []noted
+	for _, f := range files {
+		notes, err := readNotes(f)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, notes...)
+	}
+	slices.SortStableFunc(out, func(a, b noted) int { return a.At.Compare(b.At) })
+	return out, nil
+}
+
+// keepTranscript writes the transcript of a failed test to a file that outlives
+// it.
+func keepTranscript(t testing.TB, dir string) {
+	if !t.Failed() {
+		return
+	}
+	notes, err := readTranscript(dir)
+	if err != nil {
+		t.Error(err)
+	}
+	f, err := os.CreateTemp("", "askance-campaign-*.jsonl")
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer f.Close()
+	for _, n := range notes {
+		line, err := strictjson.Marshal(n)
+		if err == nil {
+			_, err = f.Write(append(line, '\n'))
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+	}
+	t.Errorf("the transcript has %d lines; make campaign REPLAY=%s repeats its strikes", len(notes), f.Name())
+}
