@@ -78,6 +78,8 @@ func TestPaths(t *testing.T) {
 		{"edited and denied", []toolcall.Event{propose, ask, toolcall.Edited{Base: base(1), Input: `{}`, Vote: message.Vote{Digest: ask.Digest}}, decided(message.BehaviorDeny, "")}, "finished", "denied"},
 		{"hidden, then asked", []toolcall.Event{propose, toolcall.Hidden{Base: base(1), Behind: "c0"}, ask}, "asking", ""},
 		{"revoked", []toolcall.Event{propose, allow, submit, toolcall.Revoked{Base: base(2)}}, "finished", "denied"},
+		{"revoked after an attempt", []toolcall.Event{propose, allow, submit, start, toolcall.Lost{Base: base(3), Attempt: 1, RetryAt: t0.Add(9)},
+			toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}, toolcall.Revoked{Base: base(10)}}, "finished", "interrupted"},
 		{"interrupted", []toolcall.Event{propose, ask, toolcall.Interrupted{Base: base(2)}}, "finished", "interrupted"},
 		{"lost and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Lost{Base: base(3), Attempt: 1, RetryAt: t0.Add(9)},
 			toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}}, "submitted", ""},

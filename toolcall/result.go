@@ -33,7 +33,14 @@ func expiredText(tool string) string {
 }
 
 func revokedText(tool, reason string) string {
-	text := fmt.Sprintf("<system-reminder>The leave to run tool %q was taken back before it started.", tool)
+	return withReason(fmt.Sprintf("<system-reminder>The leave to run tool %q was taken back before it started.", tool), reason)
+}
+
+func revokedAgainText(tool, reason string) string {
+	return withReason(fmt.Sprintf("<system-reminder>Approval to run tool %q again was revoked. An earlier attempt started and may have taken effect.", tool), reason)
+}
+
+func withReason(text, reason string) string {
 	if reason != "" {
 		text += " Reason: " + reason
 	}
