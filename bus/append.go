@@ -51,8 +51,8 @@ func (j *Journal) Append(ctx context.Context, f *message.Fact, prev uint64) (uin
 }
 
 const (
-	growHint    = "raise the stream's max_bytes or the server's store limit"
-	restartHint = "free disk space and start the server again"
+	growHint    = "free disk space, or raise the stream's max_bytes or the server's store limit"
+	restartHint = "free disk space: an embedded server then restarts, any other has to be restarted"
 )
 
 // appending is one fact on its way.

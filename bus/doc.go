@@ -15,7 +15,7 @@
 //	keys, err := bus.LoadOrCreateKeys("data/engine.key")
 //	…
 //	journal, err := bus.OpenJournal(ctx, nc, "default", keys, bus.JournalOptions{
-//		Durability: srv.Durability(), Health: srv.Health,
+//		Durability: srv.Durability(), Health: srv.Health, Room: srv.Room,
 //	})
 //	…
 //	e, err := engine.New("default", journal, policy, tools,

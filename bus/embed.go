@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -27,8 +28,8 @@ type ServerOptions struct {
 	Listen string
 	// Durability is fsynced (the default, also when empty) or cached.
 	Durability Durability
-	// MaxStore bounds the disk space of all streams, in bytes. 0: three quarters
-	// of what is free on the disk at the start.
+	// MaxStore bounds the disk space of all streams, in bytes. 0: what they use at
+	// the start and three quarters of what is free on the disk then.
 	MaxStore int64
 	// MaxPayload bounds one message. 0: 8 MiB, so that a list of calls with large
 	// arguments fits one reply.
@@ -69,20 +70,24 @@ const (
 
 // Server is a NATS server with JetStream inside this process.
 type Server struct {
-	ns         *server.Server
+	running    atomic.Pointer[server.Server] // nil before the start
+	opts       *server.Options               // that it starts with, at the port that it has
+	log        *slog.Logger
 	lock       *flock.Flock
 	durability Durability
 	password   string // of the in-process user; "" if there are no users
 	account    string // that has the journals
 	login      string // credentials file of Connect; "" without Trust
 	leaf       []byte // the certificate of Listen; nil without TLS
-	close      sync.Once
+	url        string
+	changing   sync.Mutex // held while the server, or whom it lets in, is replaced
+	closed     bool       // guarded by changing
 }
 
 // StartServer starts a server and returns when it serves. The errors are
 // *message.Error; errors.Is tells [ErrStoreLocked] and [ErrStoreUnwritable].
 func StartServer(ctx context.Context, o ServerOptions) (*Server, error) {
-	s := &Server{durability: o.Durability}
+	s := &Server{durability: o.Durability, log: o.Logger}
 	if s.durability == "" {
 		s.durability = DurabilityFsynced
 	}
@@ -97,9 +102,20 @@ func StartServer(ctx context.Context, o ServerOptions) (*Server, error) {
 		s.Close()
 		return nil, err
 	}
-	if err := s.start(ctx, opts, o.Logger); err != nil {
+	if opts.JetStreamMaxStore, err = storeLimit(o); err != nil {
 		s.Close()
 		return nil, err
+	}
+	s.opts = opts
+	if err := s.start(ctx, opts.Clone()); err != nil {
+		s.Close()
+		return nil, err
+	}
+	if a, ok := s.now().Addr().(*net.TCPAddr); ok {
+		s.opts.Port, s.url = a.Port, "nats://"+a.String()
+		if s.leaf != nil {
+			s.url = "tls://" + a.String()
+		}
 	}
 	return s, nil
 }
@@ -115,14 +131,14 @@ func (o ServerOptions) Check() error {
 	return err
 }
 
-func (s *Server) start(ctx context.Context, opts *server.Options, log *slog.Logger) error {
+func (s *Server) start(ctx context.Context, opts *server.Options) error {
 	const op = "start embedded NATS"
 	ns, err := server.NewServer(opts)
 	if err != nil {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: "the server does not take its options", Err: err}
 	}
-	s.ns = ns
-	l := newServerLog(log)
+	s.running.Store(ns)
+	l := newServerLog(s.log)
 	ns.SetLoggerV2(l, false, false, false)
 	ns.Start()
 	wait := readyTimeout
@@ -154,7 +170,7 @@ func (s *Server) options(o ServerOptions) (*server.Options, error) {
 	opts := &server.Options{
 		ServerName: "askance",
 		JetStream:  true, StoreDir: o.StoreDir, SyncAlways: s.durability == DurabilityFsynced,
-		JetStreamMaxStore: o.MaxStore, MaxPayload: o.MaxPayload,
+		MaxPayload: o.MaxPayload,
 		DontListen: o.Listen == "", NoSigs: true,
 	}
 	if opts.MaxPayload == 0 {
@@ -239,19 +255,11 @@ func (s *Server) Connect(ctx context.Context, o ConnectOptions) (*nats.Conn, err
 	case o.CredsFile == "":
 		o.CredsFile = s.login
 	}
-	return connect(ctx, "", o, nats.InProcessServer(s.ns))
+	return connect(ctx, "", o, nats.InProcessServer(s))
 }
 
 // URL is where other processes connect, or "" without Listen.
-func (s *Server) URL() string {
-	if a, ok := s.ns.Addr().(*net.TCPAddr); ok {
-		if s.leaf != nil {
-			return "tls://" + a.String()
-		}
-		return "nats://" + a.String()
-	}
-	return ""
-}
+func (s *Server) URL() string { return s.url }
 
 // Certificate is the one by which other processes know the server, in PEM; nil
 // without TLS.
@@ -268,13 +276,17 @@ func (s *Server) Durability() Durability { return s.durability }
 // Close stops the server and waits until it has stopped. It may be called
 // again, and from several goroutines.
 func (s *Server) Close() {
-	s.close.Do(func() {
-		if s.ns != nil {
-			s.ns.Shutdown()
-			s.ns.WaitForShutdown()
-		}
-		if s.lock != nil {
-			_ = s.lock.Close() // nothing to be done about it, and the process's end unlocks as well
-		}
-	})
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.closed {
+		return
+	}
+	s.closed = true
+	if ns := s.now(); ns != nil {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+	}
+	if s.lock != nil {
+		_ = s.lock.Close() // nothing to be done about it, and the process's end unlocks as well
+	}
 }

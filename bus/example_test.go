@@ -43,7 +43,7 @@ func Example() {
 	defer nc.Close()
 	keys, err := bus.NewKeys()
 	check(err)
-	journal, err := bus.OpenJournal(ctx, nc, "default", keys, bus.JournalOptions{Durability: srv.Durability(), Health: srv.Health})
+	journal, err := bus.OpenJournal(ctx, nc, "default", keys, bus.JournalOptions{Durability: srv.Durability(), Health: srv.Health, Room: srv.Room})
 	check(err)
 	tools := []engine.Tool{{Tool: permission.Tool{Name: "refund"}, Placement: message.PlaceRemote}}
 	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{

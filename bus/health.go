@@ -9,9 +9,9 @@ import (
 
 // Health is nil while everything works, and else a *HealthError. A disk that
 // filled up under a stream shows here and nowhere else: the server then leaves
-// writes unanswered until it is started again.
+// writes unanswered until it is restarted: see [Server.Recover].
 func (s *Server) Health() error {
-	h := s.ns.Healthz(&server.HealthzOptions{Details: true})
+	h := s.now().Healthz(&server.HealthzOptions{Details: true})
 	if h.StatusCode == http.StatusOK {
 		return nil
 	}
@@ -29,8 +29,8 @@ func (s *Server) Health() error {
 type HealthError struct {
 	Problems []string
 	// Broken are the streams whose files could not be written. They take nothing
-	// any more until the server is started again: what is not in them by now will
-	// never be.
+	// any more until the server is restarted: what is not in them by now will never
+	// be.
 	Broken []string
 }
 

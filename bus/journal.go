@@ -24,10 +24,14 @@ type JournalOptions struct {
 	// [SyncsBeforeAck]. Servers that it gives an error for count as not asked. Nil:
 	// they cannot be asked.
 	Syncs func(ctx context.Context, server string) (bool, error)
-	// HeadRoom is how many bytes of a bounded stream are kept for finishing what
+	// HeadRoom is how many bytes of a bounded store are kept for finishing what
 	// has begun: new calls and events are refused with CodeFull before it is
-	// used. 0: a tenth of the stream's bound, at most 64 MiB.
+	// used. 0: a tenth of the bound, at most 64 MiB. The stream, the account and an
+	// embedded server (see Room) may each have a bound; the tightest counts.
 	HeadRoom int64
+	// Room tells what the limits of the whole store leave: Server.Room of an
+	// embedded server. Nil: only the stream's and the account's are known.
+	Room func() Room
 	// Health tells of a store that does not write any more, where that can be
 	// known: Server.Health of an embedded server. Only a *HealthError that names
 	// the space's stream as broken counts. Nil: it is not known.
@@ -59,6 +63,7 @@ type Journal struct {
 	claimed atomic.Pointer[DurabilityClaim]
 	source  claimSource
 	room    room
+	store   func() Room
 	lanes   laneSet
 	chain   chain
 }
@@ -83,7 +88,7 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys
 	}
 	j := &Journal{
 		nc: nc, js: js, space: space, stream: info.Config.Name, created: info.Created,
-		keys: keys, pub: o.Publisher, health: o.Health,
+		keys: keys, pub: o.Publisher, health: o.Health, store: o.Room,
 		source: claimSource{stated: o.Durability, server: nc.ConnectedServerName()},
 	}
 	if err := j.claim(ctx, info, o.Syncs); err != nil {
@@ -98,7 +103,7 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys
 	if j.health == nil {
 		j.health = func() error { return nil }
 	}
-	j.room.set(info, o.HeadRoom)
+	j.room.set(o.HeadRoom, j.limits(ctx, info))
 	return j, nil
 }
 

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -18,38 +19,63 @@ const (
 // errHeadRoom: what is left is kept for finishing what has begun.
 var errHeadRoom = errors.New("the journal is nearly full; what is left is kept for finishing open calls")
 
-// room keeps the last part of a bounded stream free for facts of calls that
-// have begun. It works on a recent reading of the stream's size, so several
-// engines together may overshoot by what they write within two seconds.
+// Room is how much one limit of the store leaves. Bound 0: there is no limit.
+type Room struct{ Free, Bound int64 }
+
+// headRoom is how much of the limit is kept for facts of calls that have begun.
+func (r Room) headRoom(want int64) int64 {
+	if want > 0 {
+		return min(want, r.Bound)
+	}
+	return min(maxHeadRoom, r.Bound/10)
+}
+
+// room keeps the last part of a bounded store free for facts of calls that have
+// begun. It works on a recent reading of the sizes, so several engines together
+// may overshoot by what they write within two seconds.
 type room struct {
-	mu    sync.Mutex // guards all below
-	want  int64      // as configured; 0: the default
-	keep  int64      // bytes to keep free; 0: the stream is not bounded
-	bound int64
-	used  int64
-	since int64 // written by us since used was read
+	mu    sync.Mutex   // guards all below
+	want  int64        // as configured; 0: the default
+	owed  func() int64 // what the open calls still need; nil: not known
+	keep  int64        // bytes to keep free; 0: nothing is bounded
+	slack int64        // what new calls may take, as it was read
+	since int64        // written by us since slack was read
 	read  time.Time
 }
 
-func (r *room) set(info *jetstream.StreamInfo, want int64) {
+func (r *room) set(want int64, limits []Room) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.want = want
-	r.update(info)
+	r.update(limits)
 }
 
-// update takes over a fresh reading. r.mu is held.
-func (r *room) update(info *jetstream.StreamInfo) {
-	r.bound, r.used, r.since, r.read = info.Config.MaxBytes, int64(info.State.Bytes), 0, time.Now()
-	switch {
-	case r.bound <= 0:
-		r.keep = 0
-	case r.want > 0:
-		r.keep = min(r.want, r.bound)
-	default:
-		r.keep = min(maxHeadRoom, r.bound/10)
+// reserve names who knows what the open calls still need.
+func (r *room) reserve(owed func() int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.owed, r.read = owed, time.Time{}
+}
+
+// update takes over a fresh reading; the tightest limit counts. r.mu is held.
+func (r *room) update(limits []Room) {
+	r.keep, r.slack, r.since, r.read = 0, 0, 0, time.Now()
+	owed := int64(0)
+	if r.owed != nil {
+		owed = r.owed()
+	}
+	for _, l := range limits {
+		if l.Bound <= 0 {
+			continue
+		}
+		keep := max(1, l.headRoom(r.want))
+		if slack := l.Free - keep - owed; r.keep == 0 || slack < r.slack {
+			r.keep, r.slack = keep, slack
+		}
 	}
 }
+
+func (r *room) full() bool { return r.keep > 0 && r.slack <= r.since }
 
 func (r *room) wrote(n int) {
 	r.mu.Lock()
@@ -61,7 +87,7 @@ func (r *room) wrote(n int) {
 func (r *room) check(ctx context.Context, j *Journal) error {
 	r.mu.Lock()
 	fresh := time.Since(r.read) < roomMaxAge && (r.keep == 0 || r.since <= r.keep/roomFraction)
-	full := r.keep > 0 && r.bound-r.used-r.since <= r.keep
+	full := r.full()
 	if !fresh {
 		r.read = time.Now() // one caller looks; the others go by the last reading meanwhile
 	}
@@ -74,11 +100,34 @@ func (r *room) check(ctx context.Context, j *Journal) error {
 		return nil // not known; the write itself will tell
 	}
 	j.observe(st.CachedInfo())
+	limits := j.limits(ctx, st.CachedInfo())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.update(st.CachedInfo())
-	if r.keep > 0 && r.bound-r.used <= r.keep {
+	r.update(limits)
+	if r.full() {
 		return errHeadRoom
 	}
 	return nil
 }
+
+// limits are those that bound the journal: of its stream, and of the store as an
+// embedded server or the account knows it.
+func (j *Journal) limits(ctx context.Context, info *jetstream.StreamInfo) []Room {
+	out := []Room{{Free: info.Config.MaxBytes - int64(info.State.Bytes), Bound: info.Config.MaxBytes}}
+	if j.store != nil {
+		return append(out, j.store())
+	}
+	a, err := j.js.AccountInfo(ctx)
+	if err != nil {
+		return out // not known; the write itself will tell
+	}
+	tier := a.Tier
+	if t, ok := a.Tiers[fmt.Sprintf("R%d", max(1, info.Config.Replicas))]; ok {
+		tier = t
+	}
+	return append(out, Room{Free: tier.Limits.MaxStore - int64(tier.Store), Bound: tier.Limits.MaxStore})
+}
+
+// Reserve names who knows how many bytes the open calls still need: they are
+// kept free besides the head-room, so that what has begun can be finished.
+func (j *Journal) Reserve(owed func() int64) { j.room.reserve(owed) }

@@ -92,13 +92,15 @@ func (s *Server) UseTrust(t *Trust) error {
 	if s.account != t.acc.Subject {
 		return &message.Error{Code: message.CodeInvalid, Op: opTrust, What: "these are the credentials of another account", Hint: "start the server anew"}
 	}
-	account, err := s.ns.LookupAccount(s.account)
+	s.changing.Lock() // a restart begins with the accounts of the resolver
+	defer s.changing.Unlock()
+	account, err := s.now().LookupAccount(s.account)
 	if err == nil {
-		err = s.ns.AccountResolver().Store(s.account, t.account)
+		err = s.now().AccountResolver().Store(s.account, t.account)
 	}
 	if err != nil {
 		return message.Errorf(message.CodeInternal, opTrust, "account %s: %w", s.account, err)
 	}
-	s.ns.UpdateAccountClaims(account, t.acc)
+	s.now().UpdateAccountClaims(account, t.acc)
 	return nil
 }

@@ -56,7 +56,7 @@
 //	TestFrozenAlone      the same with the only engine             4 times
 //	TestNoLeaveAfterHold a worker that asks late to start          refused, once the call is held
 //	TestStoreFull        external NATS with a bounded store        refused with code full, nothing lost
-//	TestDiskFull         writing fails under an engine             the same, after a restart with room
+//	TestDiskFull         writing fails under an engine             the same; the process goes on with room
 //
 // TestCampaign has two runtimes and two approvers as processes, over an external
 // NATS, two engines and four workers, with inputs of up to 60 KB, edits, answers
@@ -81,8 +81,8 @@
 // ASKANCE_E2E_RACE=1 builds the command with the race detector.
 // ASKANCE_E2E_INPUT_KILLS=n makes TestInputsKilled kill n times in each cell.
 //
-// No test needs rights. Where mounting is allowed, TestDiskFull fills a real
-// small file system besides running into a file size limit.
+// No test needs rights. Where mounting is allowed, TestDiskFull fills real small
+// file systems besides running into a file size limit.
 //
 // # What it does not do
 //

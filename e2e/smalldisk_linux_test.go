@@ -1,46 +1,93 @@
 package e2e_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/askance-dev/askance/e2e/internal/effect"
+	"github.com/askance-dev/askance/message"
 )
 
-// smallFileSystem fills a file system of 64 MB. It needs the right to mount
-// one; who lacks it has the file size limit alone.
+// smallFileSystem runs engines on file systems of 64 MB that are really full. It
+// needs the right to mount them; without it the file size limit is tested alone.
 func smallFileSystem(t *testing.T) {
 	t.Parallel()
+	t.Run("full of other files", fullOfOtherFiles)
+	t.Run("full of calls", fullOfCalls)
+}
+
+// onSmallDisk is an engine whose data folder is a file system of its own; nil if
+// none can be mounted here.
+func onSmallDisk(t *testing.T) (s *stage, data string) {
+	t.Helper()
 	w := newWorld(t)
-	data := w.file("data-engine")
+	data = w.file("data-engine")
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=64m"); err != nil {
 		t.Logf("no small file system can be mounted here (%v): the file size limit speaks for it", err)
-		return
+		return nil, ""
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(data, syscall.MNT_DETACH); err != nil {
 			t.Errorf("unmount: %v", err)
 		}
 	})
-	s := newStageIn(w, w.embedded("engine"))
+	return newStageIn(w, w.embedded("engine")), data
+}
+
+// fullOfOtherFiles fills the disk under a running engine: first to a rest, then
+// to the last byte, so that the store breaks. The same process goes on once the
+// files are gone.
+func fullOfOtherFiles(t *testing.T) {
+	t.Parallel()
+	s, data := onSmallDisk(t)
+	if s == nil {
+		return
+	}
 	s.begun()
-	ballast := w.file("data-engine/ballast")
-	if err := fillDisk(ballast, 1<<20); err != nil {
+	asked, err := s.bot.propose(proposal("full", "asked", s.block("c", allTools[0], effect.Input{N: 3, Ask: true, Pad: strings.Repeat("x", 100_000)})))
+	s.must(err)
+	if err := fillDisk(filepath.Join(data, "ballast"), 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	refused := s.untilFull()
-	s.engine.kill()
-	if err := os.Remove(ballast); err != nil {
+	if err := fillDisk(filepath.Join(data, "more"), 0); err != nil {
 		t.Fatal(err)
 	}
-	s.engine.start()
+	if err := s.approver.answer(asked[0], message.Answer{Kind: message.AnswerApprove}); !errors.Is(err, message.ErrFull) {
+		t.Errorf("an answer on a full disk: %v, want an error with code %s", err, message.CodeFull)
+	}
+	for _, name := range []string{"ballast", "more"} {
+		if err := os.Remove(filepath.Join(data, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.resumes(refused)
 }
 
-// fillDisk writes a file until only left bytes are free.
+// fullOfCalls fills the store up to its own limit: every open question can still
+// be answered, and every call carried through.
+func fullOfCalls(t *testing.T) {
+	t.Parallel()
+	s, _ := onSmallDisk(t)
+	if s == nil {
+		return
+	}
+	s.begun()
+	s.untilFull()
+	s.engine.kill() // the limit is none the lower after a restart
+	s.engine.start()
+	s.finish()
+}
+
+// fillDisk writes a file until no more than left bytes are free.
 func fillDisk(path string, left int64) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -53,10 +100,12 @@ func fillDisk(path string, left int64) error {
 		if err := syscall.Fstatfs(int(f.Fd()), &st); err != nil {
 			return err
 		}
-		if int64(st.Bavail)*st.Bsize <= left+int64(len(block)) {
+		if int64(st.Bavail)*st.Bsize <= left {
 			return nil
 		}
-		if _, err := f.Write(block); err != nil {
+		if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
+			return nil
+		} else if err != nil {
 			return fmt.Errorf("fill the disk: %w", err)
 		}
 	}

@@ -117,7 +117,7 @@ func (b *Bus) Dial(principal string) *nats.Conn {
 // Journal opens a space's journal on a connection of its own.
 func (b *Bus) Journal(space message.SpaceID) *bus.Journal {
 	b.t.Helper()
-	return b.JournalWith(space, bus.JournalOptions{Durability: b.Durability(), Health: b.Health})
+	return b.JournalWith(space, bus.JournalOptions{Durability: b.Durability(), Health: b.Health, Room: b.Room})
 }
 
 // JournalWith is Journal with options.

@@ -33,6 +33,7 @@ func (n *Node) openEngine(ctx context.Context) error {
 	if n.engine, err = engine.New(n.cfg.Space, n.journal, n.policy.Policy, n.tools, opts...); err != nil {
 		return err
 	}
+	n.journal.Reserve(n.engine.Owed)
 	n.onClose(n.engine.Close)
 	return n.engine.Start(ctx)
 }

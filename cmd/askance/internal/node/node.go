@@ -109,6 +109,7 @@ type Node struct {
 	people  *directory.Live // nil: nobody is in any group
 	engine  *engine.Engine
 	heard   gateway.Listeners // of progress
+	failed  chan error        // why the node cannot go on; has room for one
 
 	wg   sync.WaitGroup
 	once sync.Once
@@ -121,7 +122,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	n := &Node{cfg: cfg}
+	n := &Node{cfg: cfg, failed: make(chan error, 1)}
 	for _, step := range []func(context.Context) error{n.readFiles, n.openKeys, n.openBus, n.openJournal, n.openLedger, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Close())
@@ -195,7 +196,7 @@ func (n *Node) connecting(principal string) bus.ConnectOptions {
 func (n *Node) openJournal(ctx context.Context) (err error) {
 	o := bus.JournalOptions{Durability: n.cfg.Durability, Keys: n.signing.Now}
 	if n.server != nil {
-		o.Durability, o.Health = n.server.Durability(), n.server.Health
+		o.Durability, o.Health, o.Room = n.server.Durability(), n.server.Health, n.server.Room
 	} else if n.cfg.SystemCreds != "" {
 		system, err := n.connectToSystem(ctx)
 		if err != nil {
@@ -248,6 +249,8 @@ func (n *Node) open(ctx context.Context) error {
 	n.wg.Go(func() { n.policy.watch(watching, n.cfg.Log) })
 	n.wg.Go(func() { n.watchTrust(watching) })
 	n.wg.Go(func() { n.watchKeys(watching) })
+	n.wg.Go(func() { n.watchStore(watching) })
+	n.wg.Go(func() { n.forwardFailure(watching) })
 	if n.people != nil {
 		n.wg.Go(func() { n.people.Watch(watching, reloadEvery) })
 	}
@@ -313,5 +316,5 @@ func (n *Node) PolicyStatus() (permission.Status, bool) {
 	return n.policy.live.Status(), true
 }
 
-// Failed delivers an error when the engine cannot go on.
-func (n *Node) Failed() <-chan error { return n.engine.Failed() }
+// Failed delivers an error when the node cannot go on.
+func (n *Node) Failed() <-chan error { return n.failed }

@@ -1,0 +1,59 @@
+package bus
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"os"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Recover restarts the server if its store has stopped writing and there is room
+// on the disk again; it reports whether it did. NATS writes nothing more after a
+// write error until it is restarted. Connections come back, and what was
+// acknowledged is there. After an error the server is down: end the process.
+func (s *Server) Recover(ctx context.Context) (bool, error) {
+	h, ok := errors.AsType[*HealthError](s.Health())
+	if !ok || len(h.Broken) == 0 || !s.hasRoom() {
+		return false, nil
+	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.closed {
+		return false, nil
+	}
+	s.now().Shutdown()
+	s.now().WaitForShutdown()
+	return true, s.start(ctx, s.opts.Clone())
+}
+
+// hasRoom reports whether as much as the head-room can be written, wherever the
+// store's own limit is. It is really written: quotas do not show in what is free.
+func (s *Server) hasRoom() bool {
+	need := s.Room().headRoom(0)
+	if free, known := freeDisk(s.opts.StoreDir); known && free < need {
+		return false
+	}
+	f, err := os.CreateTemp(s.opts.StoreDir, ".askance-probe-*")
+	if err != nil {
+		return false
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // the next start does not mind it
+	block := make([]byte, 1<<20)
+	_, _ = rand.Read(block) // a disk that compresses must not take it for nothing
+	for left := need; left > 0 && err == nil; left -= int64(len(block)) {
+		_, err = f.Write(block[:min(left, int64(len(block)))])
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close()) == nil
+}
+
+// now is the server as it runs; a restart replaces it.
+func (s *Server) now() *server.Server { return s.running.Load() }
+
+// InProcessConn implements nats.InProcessConnProvider across restarts.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.now().InProcessConn() }

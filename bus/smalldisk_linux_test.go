@@ -1,0 +1,127 @@
+package bus_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+)
+
+// smallDisk is a folder on a file system of its own, of so many bytes. Without
+// the right to mount one the test is skipped.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("no small file system can be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	return dir
+}
+
+// occupy takes all of a disk but left bytes.
+func occupy(t *testing.T, dir string, left int64) (file string) {
+	t.Helper()
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(dir, "ballast")
+	f, err := os.Create(file)
+	if err == nil {
+		err = errors.Join(syscall.Fallocate(int(f.Fd()), 0, 0, int64(st.Bavail)*st.Bsize-left), f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A restart counts what the journal uses already: other files that fill the disk
+// do not put the limit below it.
+func TestStoreLimitDoesNotShrinkAtRestart(t *testing.T) {
+	dir := smallDisk(t, "32m")
+	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
+	bound := b.Room().Bound
+	if bound < 20<<20 || bound > 24<<20 {
+		t.Errorf("the limit of an empty store on 32 MiB is %d, want three quarters", bound)
+	}
+	taken := fillStore(t, b.Journal("test"), 1000)
+	b.Close()
+	again := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
+	again.UseKeys(b.Keys())
+	if now := again.Room(); now.Bound < bound {
+		t.Errorf("the limit was %d and is %d after a restart", bound, now.Bound)
+	}
+	again.Close()
+	occupy(t, dir, 4<<20)
+	full := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
+	full.UseKeys(b.Keys())
+	if r := full.Room(); r.Free < 2<<20 {
+		t.Errorf("4 MiB are free and the store may use %d of them", r.Free)
+	}
+	j := full.Journal("test")
+	for n := range min(taken, 32) {
+		mustAppend(t, j, callFact("done"+id(n), callKey(id(n)), message.ToolCallFinished, "result"), uint64(n+1))
+	}
+}
+
+// Other files that fill the disk are seen before a write fails: open calls go on.
+func TestHeadRoomIsOfTheDisk(t *testing.T) {
+	dir := smallDisk(t, "32m")
+	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
+	j := b.Journal("test")
+	prev := mustAppend(t, j, callFact("open", callKey("open"), message.ToolCallAsking, "ask"), 0)
+	occupy(t, dir, 2<<20)
+	j.Reserve(nil) // forgets the last reading
+	if _, err := j.Append(t.Context(), largeCall(1), 0); !errors.Is(err, message.ErrFull) {
+		t.Errorf("a new call with 2 MiB left: %v, want full", err)
+	}
+	mustAppend(t, j, callFact("done", callKey("open"), message.ToolCallFinished, "result"), prev)
+}
+
+// A disk that is full to the last byte breaks the stream; once there is room the
+// server recovers in its process, for the connections that it had.
+func TestServerRecoversFromAFullDisk(t *testing.T) {
+	dir := smallDisk(t, "32m")
+	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")), bustest.Fsynced())
+	j := b.Journal("test")
+	prev := mustAppend(t, j, callFact("open", callKey("open"), message.ToolCallAsking, "ask"), 0)
+	if did, err := b.Recover(t.Context()); did || err != nil {
+		t.Errorf("a healthy server: %v, %v", did, err)
+	}
+	ballast := occupy(t, dir, 0)
+	f := largeCall(1)
+	f.Call.Key, f.ID = callKey("open"), "large"
+	if _, err := j.Append(t.Context(), f, prev); !errors.Is(err, message.ErrFull) {
+		t.Fatalf("a fact for a full disk: %v, want full", err)
+	}
+	if did, err := b.Recover(t.Context()); did || err != nil {
+		t.Errorf("without room: %v, %v", did, err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if did, err := b.Recover(t.Context()); !did || err != nil {
+		t.Fatalf("with room: %v, %v", did, err)
+	}
+	if err := b.Health(); err != nil {
+		t.Errorf("health after the restart: %v", err)
+	}
+	if h, err := j.History(t.Context(), callKey("open")); err != nil || len(h) != 1 {
+		t.Errorf("%d facts, %v; want the one that was acknowledged", len(h), err)
+	}
+	mustAppend(t, j, callFact("done", callKey("open"), message.ToolCallFinished, "result"), prev)
+	mustAppend(t, j, largeCall(2), 0)
+	if left, _ := filepath.Glob(filepath.Join(dir, "nats", ".askance-probe-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}

@@ -1,0 +1,56 @@
+package bus
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// storeLimit is how large a store may become. Without an order it is what the
+// store uses already and three quarters of what is free: a restart at the limit
+// must not put the limit below what is stored.
+func storeLimit(o ServerOptions) (int64, error) {
+	free, known := freeDisk(o.StoreDir)
+	if o.MaxStore > 0 || !known {
+		return o.MaxStore, nil
+	}
+	used, err := bytesIn(filepath.Join(o.StoreDir, "jetstream"))
+	if err != nil {
+		return 0, unwritable(o.StoreDir, err)
+	}
+	return max(1, used+free/4*3), nil
+}
+
+// bytesIn adds up the files of a folder; 0 if it is not there.
+func bytesIn(dir string) (sum int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			sum += info.Size()
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return sum, err
+}
+
+// Room is how much may still be stored: what the limit of the store leaves, and
+// no more than the disk has.
+func (s *Server) Room() Room {
+	info, err := s.now().Jsz(&server.JSzOptions{})
+	if err != nil || info.Disabled {
+		return Room{} // not known
+	}
+	r := Room{Free: info.Config.MaxStore - int64(info.Store), Bound: info.Config.MaxStore}
+	if free, known := freeDisk(s.opts.StoreDir); known {
+		r.Free = min(r.Free, free)
+	}
+	return r
+}

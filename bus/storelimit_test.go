@@ -1,0 +1,84 @@
+package bus_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+)
+
+// largeCall is the first fact of a call with an input of 32 KiB.
+func largeCall(n int) *message.Fact {
+	f := callFact(id(n), callKey(id(n)), message.ToolCallPending, "propose")
+	f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
+	return f
+}
+
+// fillStore stores large calls until the journal takes no new one, and tells how
+// many it took.
+func fillStore(t *testing.T, j *bus.Journal, most int) (taken int) {
+	t.Helper()
+	for ; taken < most; taken++ {
+		_, err := j.Append(t.Context(), largeCall(taken), 0)
+		if errors.Is(err, message.ErrFull) {
+			return taken
+		}
+		if err != nil {
+			t.Fatalf("call %d: %v, want full", taken, err)
+		}
+	}
+	t.Fatalf("the store takes more than %d calls", most)
+	return 0
+}
+
+// A store with a limit keeps head-room for open calls, although no stream has a
+// bound of its own.
+func TestStoreKeepsHeadRoomByDefault(t *testing.T) {
+	b := bustest.New(t, bustest.With(func(o *bus.ServerOptions) { o.MaxStore = 4 << 20 }))
+	j := b.Journal("test")
+	open := callKey("open")
+	prev := mustAppend(t, j, callFact("open", open, message.ToolCallAsking, "ask"), 0)
+	taken := fillStore(t, j, 200)
+	if free := b.Room().Free; free < 256<<10 || free > 600<<10 {
+		t.Errorf("%d calls leave %d bytes, want a tenth of 4 MiB", taken, free)
+	}
+	if _, err := j.AppendEvent(t.Context(), "rt", open.ReplyKey(), events(1)); !errors.Is(err, message.ErrFull) {
+		t.Errorf("an event in the head-room: %v, want full", err)
+	}
+	for n := range 8 {
+		f := callFact("more"+id(n), open, message.ToolCallAllowed, "allow")
+		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
+		prev = mustAppend(t, j, f, prev)
+	}
+	mustAppend(t, j, callFact("done", open, message.ToolCallFinished, "result"), prev)
+}
+
+// What the open calls still need is kept free besides.
+func TestStoreKeepsWhatOpenCallsNeed(t *testing.T) {
+	b := bustest.New(t, bustest.With(func(o *bus.ServerOptions) { o.MaxStore = 8 << 20 }))
+	j := b.Journal("test")
+	taken := int64(0)
+	j.Reserve(func() int64 { return taken * 3 * (36 << 10) })
+	for ; taken < 250; taken++ {
+		if _, err := j.Append(t.Context(), largeCall(int(taken)), 0); err != nil {
+			if !errors.Is(err, message.ErrFull) {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	for n := range int(taken) { // every one of them can be approved, started and finished
+		prev := uint64(n + 1)
+		for _, step := range []string{"approve", "start", "result"} {
+			f := largeCall(n)
+			f.ID, f.Call.Facts = step+f.ID, f.Call.Facts+1
+			prev = mustAppend(t, j, f, prev)
+		}
+	}
+	if taken < 20 {
+		t.Errorf("only %d calls were taken", taken)
+	}
+}

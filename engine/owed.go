@@ -1,0 +1,32 @@
+package engine
+
+import "github.com/askance-dev/askance/message"
+
+// Sizes of the facts that an open call still needs, for Owed.
+const (
+	factBytes  = 4 << 10 // without the input: question, grant, votes, a short result
+	inputTimes = 5       // halves: a fact has the input twice, as JSON text
+)
+
+// Owed estimates how many bytes of the journal the open calls still need until
+// they are finished. Give it to the journal, which keeps them free.
+func (e *Engine) Owed() int64 {
+	sum := int64(0)
+	for _, c := range e.view.open() {
+		sum += int64(factsLeft(c)) * int64(factBytes+len(c.Input)*inputTimes/2)
+	}
+	return sum
+}
+
+// factsLeft is how many facts an open call needs that takes no detour.
+func factsLeft(c *message.Call) int {
+	switch {
+	case c.State == message.ToolCallPending:
+		return 4 // asked; approved and offered; started; its result
+	case c.State == message.ToolCallAsking:
+		return 3
+	case !c.Started():
+		return 2
+	}
+	return 1
+}

@@ -1,0 +1,33 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// What the open calls still need sinks with every step and ends with the call.
+func TestOwed(t *testing.T) {
+	e := &Engine{view: newView(10)}
+	input := `"` + strings.Repeat("x", 10_000) + `"`
+	call := message.Call{Key: message.Key{Space: "x", Session: "s", Reply: "r", Call: "c"}, Tool: "pay", Input: input}
+	last := int64(1 << 30)
+	for n, step := range []struct {
+		state message.ToolCallState
+		claim string
+		facts int64
+	}{
+		{message.ToolCallPending, "", 4}, {message.ToolCallAsking, "", 3}, {message.ToolCallSubmitted, "", 2}, {message.ToolCallSubmitted, "claim", 1}, {message.ToolCallFinished, "claim", 0},
+	} {
+		c := call
+		c.State, c.Attempt.Claim, c.Facts = step.state, step.claim, n+1
+		e.view.apply(&message.Fact{Call: &c, Path: []message.Step{{Cause: fmt.Sprint(n), To: step.state}}}, uint64(n+1))
+		got := e.Owed()
+		if least := step.facts * int64(2*len(input)); got < least || got >= last || step.facts == 0 && got != 0 {
+			t.Errorf("a call that is %s (claim %q) needs %d bytes, want %d facts of at least %d in all", step.state, step.claim, got, step.facts, least)
+		}
+		last = got
+	}
+}
