@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -10,9 +11,13 @@ import (
 )
 
 const (
-	// askTimeout is how long one request waits for its answer before it is sent
-	// again, to whichever engine is there then.
-	askTimeout = 5 * time.Second
+	// askAgain is how long a request waits for its answer before it is sent again,
+	// perhaps to another engine. The pause doubles up to maxAskAgain.
+	askAgain    = time.Second
+	maxAskAgain = 5 * time.Second
+	// holdFor is how long a client lets an engine hold a request: as long as that,
+	// a hung engine looks like one that waits.
+	holdFor = 5 * time.Second
 	// patience bounds a call whose context has no deadline.
 	patience = 15 * time.Second
 )
@@ -23,8 +28,9 @@ const (
 //
 // # Requests that are sent again
 //
-// A request without an answer is sent again until ctx ends, or for fifteen
-// seconds if ctx has no deadline. Then the error is ErrUnavailable if nobody
+// A request without an answer is sent again after one second, then after two,
+// four, five, five …, until ctx ends, or for fifteen seconds if ctx has no
+// deadline; the first answer to any of them counts. Then the error is ErrUnavailable if nobody
 // ever took it, and ErrUnknownOutcome if somebody may have. Sending again does
 // no harm:
 //
@@ -111,7 +117,8 @@ func ask(ctx context.Context, nc *nats.Conn, subject string, op Op, body, rep an
 	ctx, cancel := withDefault(ctx, patience+hold)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		err := askOnce(ctx, nc, subject, op, data, rep, hold)
+		sent, err := askOnce(ctx, nc, subject, op, data, rep, hold)
+		unsure = unsure || sent > 1
 		switch {
 		case errors.Is(err, errUnanswered):
 			unsure = true
@@ -127,35 +134,69 @@ func ask(ctx context.Context, nc *nats.Conn, subject string, op Op, body, rep an
 // errUnanswered: the request was sent, and may have been carried out.
 var errUnanswered = errors.New("no answer")
 
-func askOnce(ctx context.Context, nc *nats.Conn, subject string, op Op, data []byte, rep any, hold time.Duration) error {
+// askOnce sends a request, and the same again while there is no answer: an engine
+// that hangs is given requests like any other. The first answer to any of the
+// sendings counts. hold is how long an engine may hold the request.
+func askOnce(ctx context.Context, nc *nats.Conn, subject string, op Op, data []byte, rep any, hold time.Duration) (sent int, err error) {
 	if ctx.Err() != nil {
-		return errNotSent
+		return 0, errNotSent
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout+hold)
-	defer cancel()
 	before := nc.LastError()
 	// An answer that was under way when the connection broke never comes: the
-	// request is sent again as soon as there is a connection, not after askTimeout.
+	// request is sent again as soon as there is a connection.
 	broken := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	defer nc.RemoveStatusListener(broken)
-	go func() {
+	type answer struct {
+		m   *nats.Msg
+		err error
+	}
+	answers := make(chan answer, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	var sendings sync.WaitGroup
+	defer sendings.Wait()
+	defer cancel()
+	pause := askAgain
+	again := time.NewTimer(hold + pause)
+	defer again.Stop()
+	for {
+		sent++
+		sendings.Go(func() {
+			m, err := nc.RequestWithContext(ctx, subject, data)
+			select {
+			case answers <- answer{m, err}:
+			case <-ctx.Done():
+			}
+		})
 		select {
+		case a := <-answers:
+			if a.err == nil {
+				return sent, decodeReply(op, a.m.Data, rep)
+			}
+			err = askError(op, sent, a.err)
 		case <-broken:
-			cancel()
+			err = because(errUnanswered, nats.ErrDisconnected)
 		case <-ctx.Done():
+			err = because(errUnanswered, context.Cause(ctx))
+		case <-again.C:
 		}
-	}()
-	m, err := nc.RequestWithContext(ctx, subject, data)
+		if refused := violation(nc, before, subject); refused != nil {
+			return sent, notAllowed(string(op), refused)
+		}
+		if err != nil {
+			return sent, err
+		}
+		pause = min(2*pause, maxAskAgain)
+		again.Reset(hold + pause)
+	}
+}
+
+// askError is what it means that the last of so many sendings failed.
+func askError(op Op, sent int, err error) error {
 	switch {
-	case err == nil:
-		return decodeReply(op, m.Data, rep)
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded):
-		return because(errNotSent, err)
 	case errors.Is(err, nats.ErrMaxPayload):
 		return &message.Error{Code: message.CodeTooLarge, Op: string(op), What: "the request is larger than the server's max_payload", Hint: "send less at once, or raise it", Err: err}
-	}
-	if refused := violation(nc, before, subject); refused != nil {
-		return notAllowed(string(op), refused)
+	case sent == 1 && (errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrReconnectBufExceeded)):
+		return because(errNotSent, err)
 	}
 	return because(errUnanswered, err)
 }

@@ -50,24 +50,30 @@ func (c *Client) oneByOne(ctx context.Context, session message.SessionID, reply 
 	return out, nil
 }
 
-// Wait implements engine.Client. One request is held by the engine for at most
-// 25 seconds; with a longer TimeoutMS the client asks again until that is
-// over. Without one it returns after the first, as the engine itself does.
+// Wait implements engine.Client. It asks again every five seconds until the wait
+// is over; without TimeoutMS for 25 seconds, as long as an engine waits.
 func (c *Client) Wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
+	if r.TimeoutMS <= 0 {
+		r.TimeoutMS = maxHeld.Milliseconds()
+	}
 	end := time.Now().Add(time.Duration(r.TimeoutMS) * time.Millisecond)
 	for {
-		if r.TimeoutMS > 0 {
-			r.TimeoutMS = max(1, time.Until(end).Milliseconds())
-		}
-		rep, _, err := do[message.WaitReply](ctx, c, OpWait, r, maxHeld)
+		hold := untilHold(end)
+		r.TimeoutMS = max(1, hold.Milliseconds())
+		rep, _, err := do[message.WaitReply](ctx, c, OpWait, r, hold)
 		if tooLargeReply(err) && len(r.Calls) > 0 {
 			rep.Calls, err = c.oneByOne(ctx, r.Session, r.Reply, r.Calls)
 			rep.Done = err == nil && allFinished(rep.Calls)
 		}
-		if err != nil || rep.Done || r.TimeoutMS <= 0 || !time.Now().Before(end) {
+		if err != nil || rep.Done || !time.Now().Before(end) {
 			return rep, err
 		}
 	}
+}
+
+// untilHold is how long an engine may hold a request that ends at end.
+func untilHold(end time.Time) time.Duration {
+	return min(holdFor, max(0, time.Until(end)))
 }
 
 func allFinished(calls []*message.Call) bool {
@@ -103,16 +109,18 @@ func withIDs(events []message.RawJSON) []message.RawJSON {
 	return out
 }
 
-// Events implements engine.Client. With WaitMS it asks again until there is
-// something or the time is over.
+// Events implements engine.Client. With WaitMS it asks again every five seconds
+// until there is something or the time is over.
 func (c *Client) Events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
 	end := time.Now().Add(time.Duration(r.WaitMS) * time.Millisecond)
+	waits := r.WaitMS > 0
 	for {
-		if r.WaitMS > 0 {
-			r.WaitMS = max(1, time.Until(end).Milliseconds())
+		hold := untilHold(end)
+		if waits {
+			r.WaitMS = max(1, hold.Milliseconds())
 		}
-		rep, _, err := do[message.EventsReply](ctx, c, OpEvents, r, min(maxHeld, time.Duration(max(0, r.WaitMS))*time.Millisecond))
-		if err != nil || len(rep.Events) > 0 || r.WaitMS <= 0 || !time.Now().Before(end) {
+		rep, _, err := do[message.EventsReply](ctx, c, OpEvents, r, hold)
+		if err != nil || len(rep.Events) > 0 || !waits || !time.Now().Before(end) {
 			return rep, err
 		}
 		r.After = rep.Next

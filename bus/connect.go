@@ -46,7 +46,7 @@ const (
 	dialTimeout    = 5 * time.Second
 	minReconnect   = 50 * time.Millisecond
 	maxReconnect   = 2 * time.Second
-	pingEvery      = 10 * time.Second // a silent peer is given up after two of these
+	pingEvery      = 3 * time.Second // a silent peer is given up after two of these
 	maxOutstanding = 2
 )
 

@@ -65,6 +65,7 @@ type User struct {
 
 const (
 	defaultMaxPayload = 8 << 20
+	clientPing        = 5 * time.Second  // a client that hangs is disconnected after two of these
 	readyTimeout      = 30 * time.Second // a journal of many millions of facts is read at the start
 )
 
@@ -172,6 +173,7 @@ func (s *Server) options(o ServerOptions) (*server.Options, error) {
 		JetStream:  true, StoreDir: o.StoreDir, SyncAlways: s.durability == DurabilityFsynced,
 		MaxPayload: o.MaxPayload,
 		DontListen: o.Listen == "", NoSigs: true,
+		PingInterval: clientPing, MaxPingsOut: maxOutstanding,
 	}
 	if opts.MaxPayload == 0 {
 		opts.MaxPayload = defaultMaxPayload

@@ -76,7 +76,7 @@ func (w *Worker) refuse(got NextReply, why error) {
 // pull makes one request for an item. Its inbox is its own: when it is given
 // up, the engine finds nobody there and gives the item back.
 func (w *Worker) pull(ctx context.Context) (NextReply, error) {
-	data, err := encodeRequest(OpNext, NextRequest{V: ProtocolVersion, WaitMS: maxHeld.Milliseconds()})
+	data, err := encodeRequest(OpNext, NextRequest{V: ProtocolVersion, WaitMS: holdFor.Milliseconds()})
 	if err != nil {
 		return NextReply{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,8 +16,6 @@ import (
 var ErrServiceClosed = errors.New("the service is closing")
 
 const (
-	// serviceQueue shares the requests among the engines of a space.
-	serviceQueue = "askance"
 	// requestTimeout bounds the handling of a request that is not held.
 	requestTimeout = 30 * time.Second
 	// closeGrace is how long Close lets running requests finish.
@@ -66,7 +65,8 @@ type Service struct {
 	o       ServiceOptions
 	log     *slog.Logger
 	slots   [lanes]chan struct{}
-	subs    []*nats.Subscription
+	subs    []*nats.Subscription // besides those of the group
+	group   *group
 
 	// Of requests that act, and of those that are held. They live as long as the
 	// service, not as any call.
@@ -99,6 +99,7 @@ func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface fu
 	if s.o.Auth == "" {
 		s.o.Auth = AuthSubject
 	}
+	s.group = newGroup(s)
 	s.acting, s.stopAct = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.held, s.stopHeld = context.WithCancelCause(s.acting)
 	s.slots[laneAct] = make(chan struct{}, orDefault(o.MaxActs, 128))
@@ -106,7 +107,7 @@ func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface fu
 	s.slots[laneWork] = make(chan struct{}, orDefault(o.MaxWork, 256))
 	before := nc.LastError()
 	s.slots[laneNext] = make(chan struct{}, orDefault(o.MaxNext, maxWaiting))
-	err := s.subscribe()
+	err := s.subscribe(ctx)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 		defer cancel()
@@ -120,6 +121,7 @@ func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface fu
 		s.Close()
 		return nil, notAllowed("serve", err)
 	}
+	s.group.wg.Go(func() { s.group.run(s.held) })
 	return s, nil
 }
 
@@ -130,16 +132,9 @@ func orDefault(n, d int) int {
 	return n
 }
 
-func (s *Service) subscribe() error {
-	for _, c := range conversations {
-		sub, err := s.nc.QueueSubscribe(Subject{Space: s.space, Kind: c.kind}.String(), serviceQueue, func(m *nats.Msg) { s.accept(c, m) })
-		if err != nil {
-			return err
-		}
-		s.subs = append(s.subs, sub)
-	}
-	if s.o.Observer == nil {
-		return nil
+func (s *Service) subscribe(ctx context.Context) error {
+	if err := s.group.start(ctx); err != nil || s.o.Observer == nil {
+		return err
 	}
 	sub, err := s.nc.Subscribe(Subject{Space: s.space, Kind: KindHeartbeat}.String(), s.observe)
 	if err == nil {
@@ -150,9 +145,9 @@ func (s *Service) subscribe() error {
 
 // subjects are those that the service listens to.
 func (s *Service) subjects() []string {
-	out := make([]string, len(s.subs))
-	for i, sub := range s.subs {
-		out[i] = sub.Subject
+	var out []string
+	for _, sub := range slices.Concat(s.subs, s.group.subs) {
+		out = append(out, sub.Subject)
 	}
 	return out
 }
@@ -166,6 +161,8 @@ func (s *Service) Close() {
 		s.closed = true
 		s.mu.Unlock()
 		s.stopHeld(ErrServiceClosed)
+		s.group.wg.Wait()
+		s.group.tell(Presence{Leaving: true})
 		s.leaveQueue()
 		late := time.AfterFunc(closeGrace, func() { s.stopAct(ErrServiceClosed) })
 		defer late.Stop()
@@ -175,16 +172,21 @@ func (s *Service) Close() {
 	s.wg.Wait()
 }
 
-// leaveQueue takes the service out of the queue group and sees to the requests
-// that the server has sent until then. (Subscription.Drain does that, too, but
-// its timers cannot be used on fake time.)
+// leaveQueue takes the service out of the queue group.
 func (s *Service) leaveQueue() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
+	s.finish(ctx, slices.Concat(s.subs, s.group.subs))
+}
+
+// finish ends subscriptions and sees to the requests that the server has sent
+// until then. (Subscription.Drain does that, too, but its timers cannot be used
+// on fake time.)
+func (s *Service) finish(ctx context.Context, subs []*nats.Subscription) {
 	if s.nc.IsConnected() {
 		_ = s.nc.FlushWithContext(ctx) // fails only if the connection is lost now
 	}
-	for _, sub := range s.subs {
+	for _, sub := range subs {
 		for n, _, err := sub.Pending(); err == nil && n > 0 && sleep(ctx, time.Millisecond); n, _, err = sub.Pending() {
 		}
 		_ = sub.Unsubscribe() // fails only if the connection is closed already

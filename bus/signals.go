@@ -19,6 +19,14 @@ type Hint struct {
 	Seq    uint64                `json:"seq,omitzero"`
 }
 
+// Presence is what an engine tells the other engines of its space.
+type Presence struct {
+	V          int    `json:"v,omitzero"`
+	Engine     string `json:"engine"`              // a random id of this service
+	Generation uint64 `json:"generation,omitzero"` // of the queue group in which it takes requests
+	Leaving    bool   `json:"leaving,omitzero"`    // it takes no more requests
+}
+
 // cancelNote asks a worker to stop.
 type cancelNote struct {
 	message.HeartbeatRequest

@@ -35,6 +35,7 @@ const (
 	KindAck
 	KindAudit
 	KindCheckpoint
+	KindPresence
 )
 
 // root is the first part of every subject: name and protocol version.
@@ -79,6 +80,7 @@ var table = []Row{
 	{KindDecide, "decide.<approver>", "that approver", "engines", request, "answers to questions; the token is the identity"},
 	{KindOperate, "operate.<operator>", "that operator", "engines", request, "settling, and what else an operator does"},
 	{KindAsk, "ask.<session>.<reply>.<call>", "engines", "people", "Hint", "a question opened, changed or closed; best effort"},
+	{KindPresence, "presence.<engine>", "engines", "engines", "Presence", "an engine runs, and in which queue group it takes requests; `<engine>` is the name that it connects with"},
 	{KindProgress, "progress.<session>.<reply>.<call>", "engines", "people", "ProgressRequest", "a line of progress of a running call, without its claim; best effort"},
 	{KindNext, "work.<tool>.<worker>.next", "that worker", "engines", request, "asks for one item of the lane; answered by several messages"},
 	{KindAck, "work.<tool>.<worker>.ack", "that worker", "engines", request, "takes an item off the queue, or gives it back"},
@@ -123,7 +125,7 @@ func (s *Subject) field(name string) *Token {
 		return &s.Tool
 	case "<lease>":
 		return &s.Lease
-	case "<runtime>", "<principal>", "<approver>", "<operator>", "<auditor>", "<worker>":
+	case "<runtime>", "<principal>", "<approver>", "<operator>", "<auditor>", "<worker>", "<engine>":
 		return &s.Who
 	}
 	return nil

@@ -37,6 +37,7 @@ func TestSubjectLayouts(t *testing.T) {
 		bus.KindCancel:       "askance.v1.sp.work.to.wh.cancel",
 		bus.KindAudit:        "askance.v1.sp.audit.wh",
 		bus.KindCheckpoint:   "askance.v1.sp.proof.checkpoint",
+		bus.KindPresence:     "askance.v1.sp.presence.wh",
 	} {
 		s := full
 		s.Kind = kind
@@ -48,8 +49,8 @@ func TestSubjectLayouts(t *testing.T) {
 			t.Errorf("ParseSubject(%q) = %+v, %v", want, parsed, err)
 		}
 	}
-	if rows := len(bus.Table()); rows != 22 {
-		t.Errorf("the table has %d rows, this test 22", rows)
+	if rows := len(bus.Table()); rows != 23 {
+		t.Errorf("the table has %d rows, this test 23", rows)
 	}
 }
 

@@ -1,0 +1,277 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
+)
+
+const (
+	// serviceQueue is the queue group in which engines share requests. Those of a
+	// later generation have its number after a hyphen.
+	serviceQueue = "askance"
+	// beatEvery is how often an engine tells the others that it runs; one that
+	// knows of no other does so every beatAlone.
+	beatEvery = time.Second
+	beatAlone = 10 * time.Second
+	// silentAfter is how long a member of the group may be silent before the others
+	// leave it behind.
+	silentAfter = 3 * time.Second
+	// joinTimeout bounds the question which generation is the present one.
+	joinTimeout = time.Second
+	// maxGeneration keeps the numbers exact in every JSON reader.
+	maxGeneration = 1 << 53
+)
+
+// group is a service's place in the queue group of its space. NATS gives requests
+// to a member that hangs as long as its connection stands, and no member can
+// remove another: the members that run move to a group of the next generation.
+//
+// One goroutine owns all fields but deadline, from start until it has ended.
+type group struct {
+	s          *Service
+	subject    string               // where this engine tells of itself
+	id         string               // of this service
+	generation uint64               // of the queue group
+	subs       []*nats.Subscription // in the queue group
+	peers      map[string]peer      // engines that were heard of
+	heard      chan *nats.Msg       // what they said
+	deadline   atomic.Int64         // see missed
+	wg         sync.WaitGroup
+}
+
+type peer struct {
+	generation uint64
+	at         time.Time // when it was last heard of
+}
+
+func newGroup(s *Service) *group {
+	who, ok := strings.CutPrefix(s.nc.Opts.InboxPrefix, InboxPrefix(""))
+	if token, err := ParseToken(who); err == nil && ok {
+		who = string(token)
+	} else {
+		who = string(Encode("engine"))
+	}
+	return &group{
+		s: s, id: nuid.Next(), subject: Subject{Space: s.space, Kind: KindPresence, Who: Token(who)}.String(),
+		peers: map[string]peer{}, heard: make(chan *nats.Msg, 64),
+	}
+}
+
+// start takes a place in the present group. The goroutine that keeps it ends
+// with ctx.
+func (g *group) start(ctx context.Context) error {
+	g.join(ctx)
+	sub, err := g.s.nc.Subscribe(Subject{Space: g.s.space, Kind: KindPresence}.String(), func(m *nats.Msg) {
+		select {
+		case g.heard <- m:
+		default: // the next beat says the same
+		}
+	})
+	if err != nil {
+		return err
+	}
+	g.s.subs = append(g.s.subs, sub)
+	return g.subscribe()
+}
+
+// run keeps the place until ctx ends.
+func (g *group) run(ctx context.Context) {
+	connected := g.s.nc.StatusChanged(nats.CONNECTED)
+	defer g.s.nc.RemoveStatusListener(connected)
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m := <-g.heard:
+			if g.hear(ctx, m) {
+				tick.Reset(beatEvery)
+			}
+			continue
+		case <-connected:
+			g.excuse() // no one could be heard meanwhile
+		case <-tick.C:
+			g.look(ctx)
+		}
+		g.tell(Presence{})
+		tick.Reset(g.pulse())
+	}
+}
+
+// pulse is the time until the next beat. From it follows when this engine has
+// missed so many that the others have left it behind.
+func (g *group) pulse() time.Duration {
+	if len(g.peers) == 0 {
+		g.deadline.Store(0)
+		return beatAlone
+	}
+	g.deadline.Store(time.Since(epoch).Nanoseconds() + silentAfter.Nanoseconds())
+	return beatEvery
+}
+
+// epoch makes monotonic times comparable as numbers.
+var epoch = time.Now()
+
+// missed reports whether this process was not scheduled for so long that other
+// engines answer in its place. What waited for it meanwhile is theirs.
+func (g *group) missed() bool {
+	d := g.deadline.Load()
+	return d != 0 && time.Since(epoch).Nanoseconds() > d
+}
+
+// look finds out who was away: this engine, or another one.
+func (g *group) look(ctx context.Context) {
+	if g.missed() {
+		g.s.log.Warn("this engine was not scheduled for seconds; it drops the requests that waited: other engines have answered them")
+		for _, sub := range g.subs {
+			_ = sub.Unsubscribe() // fails only if the connection is closed
+		}
+		g.subs = nil
+		g.excuse()
+		g.join(ctx)
+		g.deadline.Store(0)
+		if err := g.subscribe(); err != nil {
+			g.s.log.Error("cannot take requests again", "err", err)
+		}
+		return
+	}
+	if !g.s.nc.IsConnected() {
+		g.excuse()
+		return
+	}
+	next := g.generation
+	for id, p := range g.peers {
+		if time.Since(p.at) <= silentAfter {
+			continue
+		}
+		delete(g.peers, id)
+		if p.generation == g.generation {
+			g.s.log.Warn("another engine is silent: it hangs or was killed; requests go to the engines that run", "engine", quote(id))
+			next = g.generation + 1
+		}
+	}
+	g.move(ctx, next)
+}
+
+// excuse counts the silence of the others from now.
+func (g *group) excuse() {
+	for id, p := range g.peers {
+		p.at = time.Now()
+		g.peers[id] = p
+	}
+}
+
+// join learns the present generation from an engine that runs. If there are
+// engines and none of them answers, it begins a generation without them.
+func (g *group) join(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	body, err := strictjson.Marshal(Presence{V: ProtocolVersion, Engine: g.id, Generation: g.generation})
+	if err != nil {
+		return // cannot happen
+	}
+	m, err := g.s.nc.RequestWithContext(ctx, g.subject, body)
+	switch {
+	case err == nil:
+		if p, ok := presence(m); ok {
+			g.peers[p.Engine] = peer{p.Generation, time.Now()}
+			g.generation = max(g.generation, p.Generation)
+		}
+	case errors.Is(err, context.DeadlineExceeded):
+		g.generation = max(g.generation+1, uint64(time.Now().UnixMilli()))
+	}
+}
+
+func presence(m *nats.Msg) (Presence, bool) {
+	var p Presence
+	err := strictjson.UnmarshalOpen(m.Data, &p)
+	return p, err == nil && p.Engine != "" && p.Generation < maxGeneration
+}
+
+// hear takes note of another engine. It reports whether it is the first one.
+func (g *group) hear(ctx context.Context, m *nats.Msg) (first bool) {
+	who, ok := g.s.identify(message.RoleEngine, m)
+	p, valid := presence(m)
+	if !ok || !valid || p.Engine == g.id {
+		return false
+	}
+	if p.Leaving {
+		delete(g.peers, p.Engine)
+		return false
+	}
+	_, known := g.peers[p.Engine]
+	g.peers[p.Engine] = peer{p.Generation, time.Now()}
+	if p.Generation > g.generation {
+		g.move(ctx, p.Generation)
+	}
+	switch {
+	case m.Reply != "" && ownInbox(who.principal.Name, m.Reply):
+		g.publish(m.Reply, Presence{})
+	case !known || p.Generation < g.generation:
+		g.tell(Presence{})
+	}
+	return !known && len(g.peers) == 1
+}
+
+// move takes the service from its queue group to the one of another generation.
+// Requests that it was given in the old one are still answered.
+func (g *group) move(ctx context.Context, to uint64) {
+	if to == g.generation {
+		return
+	}
+	old := g.subs
+	g.generation = to
+	if err := g.subscribe(); err != nil {
+		g.s.log.Error("cannot take requests in another queue group", "err", err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	g.s.finish(ctx, old)
+}
+
+// subscribe takes a share of the requests of the present generation.
+func (g *group) subscribe() error {
+	g.subs = nil
+	name := serviceQueue
+	if g.generation > 0 {
+		name += "-" + strconv.FormatUint(g.generation, 10)
+	}
+	for _, c := range conversations {
+		sub, err := g.s.nc.QueueSubscribe(Subject{Space: g.s.space, Kind: c.kind}.String(), name, func(m *nats.Msg) {
+			if !g.missed() {
+				g.s.accept(c, m)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		g.subs = append(g.subs, sub)
+	}
+	return nil
+}
+
+// tell says to all engines that this one runs, and where.
+func (g *group) tell(p Presence) { g.publish(g.subject, p) }
+
+func (g *group) publish(to string, p Presence) {
+	p.V, p.Engine, p.Generation = ProtocolVersion, g.id, g.generation
+	body, err := strictjson.Marshal(p)
+	if err == nil {
+		err = g.s.nc.Publish(to, body)
+	}
+	if err != nil { // the next beat says the same
+		g.s.log.Debug("could not tell the other engines of this one", "err", err)
+	}
+}

@@ -1,0 +1,189 @@
+package bus_test
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// member is in the engines' first queue group and answers no request, as an
+// engine that hangs. Until then it tells of itself as one that runs.
+type member struct {
+	t     testing.TB
+	nc    *nats.Conn
+	given atomic.Int32 // requests that NATS gave it
+
+	mu    sync.Mutex // guards heard
+	heard []bus.Presence
+}
+
+func (w *world) member() *member {
+	w.t.Helper()
+	m := &member{t: w.t, nc: w.Conn("engine")}
+	for _, row := range bus.Table() {
+		if _, ops := bus.Operations(row.Kind); len(ops) == 0 {
+			continue
+		}
+		if _, err := m.nc.QueueSubscribe(bus.Subject{Space: "test", Kind: row.Kind}.String(), "askance", func(*nats.Msg) { m.given.Add(1) }); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if _, err := m.nc.Subscribe(bus.Subject{Space: "test", Kind: bus.KindPresence}.String(), func(msg *nats.Msg) {
+		var p bus.Presence
+		if err := json.Unmarshal(msg.Data, &p); err != nil {
+			w.t.Error(err)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.heard = append(m.heard, p)
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	if err := m.nc.FlushWithContext(ctx); err != nil { // it is there for engines that start now
+		w.t.Fatal(err)
+	}
+	return m
+}
+
+// tell says that an engine with this id runs in the first group.
+func (m *member) tell(id string) {
+	m.t.Helper()
+	if err := m.nc.Publish(bus.Subject{Space: "test", Kind: bus.KindPresence, Who: "engine"}.String(), []byte(`{"v":1,"engine":"`+id+`"}`)); err != nil {
+		m.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// last is the latest that another engine said.
+func (m *member) last(id string) (p bus.Presence) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, h := range m.heard {
+		if h.Engine != id {
+			p = h
+		}
+	}
+	return p
+}
+
+// slowest asks often and gives the longest time that an answer took.
+func slowest(t testing.TB, c *bus.Client) time.Duration {
+	t.Helper()
+	worst := time.Duration(0)
+	for range 40 {
+		began := time.Now()
+		if _, err := c.Info(context.Background()); err != nil {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		worst = max(worst, time.Since(began))
+	}
+	return worst
+}
+
+// A member of the queue group that hangs is left behind after seconds, and told
+// so when it is heard of again.
+func TestHungEngineIsLeftBehind(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		w.engine(bus.ServiceOptions{})
+		leaver := w.engine(bus.ServiceOptions{})
+		hung := w.member()
+		for range 5 {
+			hung.tell("x")
+			time.Sleep(time.Second)
+		}
+		leaver.stop()
+		for range 10 {
+			hung.tell("x")
+			time.Sleep(time.Second)
+		}
+		if p := hung.last("x"); p.Generation != 0 {
+			t.Errorf("an engine that leaves in an orderly way changed the queue group: %+v", p)
+		}
+		eve := w.client(message.RoleAuditor, "eve")
+		slowest(t, eve)
+		if hung.given.Load() == 0 {
+			t.Fatal("the other member shares no requests: this test cannot fail")
+		}
+		time.Sleep(5 * time.Second) // of silence
+		before := hung.given.Load()
+		if d := slowest(t, eve); d > 100*time.Millisecond {
+			t.Errorf("with a hung member a request takes %s", d)
+		}
+		if hung.given.Load() == before {
+			t.Error("the hung member is not given requests any more: this test shows nothing")
+		}
+		hung.tell("x")
+		if p := hung.last("x"); p.Generation != 1 {
+			t.Errorf("the member that is back was told %+v, want generation 1", p)
+		}
+	})
+}
+
+// An engine that starts beside one that hangs shares no requests with it.
+func TestStartBesideHungEngine(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		w.member()
+		w.engine(bus.ServiceOptions{})
+		eve := w.client(message.RoleAuditor, "eve")
+		if d := slowest(t, eve); d > 100*time.Millisecond {
+			t.Errorf("beside a hung member a request takes %s", d)
+		}
+		// The next one joins the engine that runs.
+		w.engine(bus.ServiceOptions{})
+		if d := slowest(t, eve); d > 100*time.Millisecond {
+			t.Errorf("with two engines a request takes %s", d)
+		}
+	})
+}
+
+// slow answers a proposal after a while.
+type slow struct {
+	bus.Surface
+	after *atomic.Int64
+}
+
+func (s slow) Propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error) {
+	rep, err := s.Surface.Propose(ctx, r)
+	time.Sleep(time.Duration(s.after.Load()))
+	return rep, err
+}
+
+// A request is sent again after a second, and its first answer counts, also when
+// that comes after later sendings.
+func TestFirstAnswerCounts(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		var left atomic.Int32
+		var delay atomic.Int64
+		w.engine(bus.ServiceOptions{}, func(s bus.Surface) bus.Surface { return slow{forgetful{s, &left}, &delay} })
+		bot := w.client(message.RoleRuntime, "bot")
+		left.Store(1)
+		began := time.Now()
+		propose(t, bot, toolCall("c1", echo, `{}`))
+		if d := time.Since(began); d < time.Second || d > 1500*time.Millisecond {
+			t.Errorf("a lost answer cost %s, want a second", d)
+		}
+		delay.Store(int64(8 * time.Second))
+		began = time.Now()
+		propose(t, bot, toolCall("c2", echo, `{}`))
+		if d := time.Since(began); d < 8*time.Second || d > 8500*time.Millisecond {
+			t.Errorf("an answer that takes 8s came after %s", d)
+		}
+	})
+}

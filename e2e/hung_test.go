@@ -1,0 +1,128 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/e2e/internal/effect"
+	"github.com/askance-dev/askance/message"
+)
+
+// TestHungEngine stops one of two engines for as long as the other is measured.
+// Ten seconds later requests are answered and remote calls finish as if the
+// engine that runs were the only one. The engine that was stopped then goes on.
+func TestHungEngine(t *testing.T) {
+	t.Parallel()
+	const (
+		span   = 7 * time.Second
+		settle = 10 * time.Second // time in which the hung engine may still be noticed
+	)
+	s, _, _ := newCluster(t, "engine-a")
+	alone := s.load("alone", 0, span, func() {})
+
+	hung := s.replica("engine-b")
+	hung.start()
+	hung.up()
+	during := s.load("hung", settle, span, func() { hung.signal(syscall.SIGSTOP) })
+	after := s.load("resumed", 0, 4*time.Second, func() { hung.signal(syscall.SIGCONT) })
+
+	for name, m := range map[string]measured{"alone": alone, "hung": during, "resumed": after} {
+		t.Logf("%s: %.1f remote calls a second; of %d requests p50 %s, p99 %s", name, m.rate, len(m.latencies), m.quantile(0.5), m.quantile(0.99))
+	}
+	if p99 := during.quantile(0.99); p99 > 2*time.Second {
+		t.Errorf("with one of two engines hung, p99 of requests is %s, want at most 2s", p99)
+	}
+	if p99 := after.quantile(0.99); p99 > 2*time.Second {
+		t.Errorf("when the hung engine runs again, p99 of requests is %s, want at most 2s", p99)
+	}
+	if !strings.Contains(string(hung.tail(64<<10)), "was not scheduled") {
+		t.Error("the engine that was stopped did not notice it")
+	}
+	if during.rate < 0.8*alone.rate {
+		t.Errorf("with one of two engines hung, %.1f remote calls a second finish, want 80%% of the %.1f of one engine alone", during.rate, alone.rate)
+	}
+	s.finish()
+}
+
+// measured is what a load saw.
+type measured struct {
+	rate      float64 // remote calls that finished, a second
+	latencies []time.Duration
+}
+
+func (m *measured) quantile(q float64) time.Duration {
+	if len(m.latencies) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(m.latencies))[int(q*float64(len(m.latencies)-1))]
+}
+
+// load has runtimes propose remote calls, list them and wait for them, one after
+// the other. It calls begin when they have begun, and measures for span what
+// begins after skip.
+func (s *stage) load(name string, skip, span time.Duration, begin func()) measured {
+	s.t.Helper()
+	const bots = 8
+	var (
+		mu sync.Mutex // guards m
+		m  measured
+		wg sync.WaitGroup
+	)
+	from := time.Now().Add(skip)
+	end := from.Add(span)
+	ctx, cancel := context.WithDeadline(s.t.Context(), end.Add(patience))
+	defer cancel()
+	timed := func(f func() error) error {
+		began := time.Now()
+		err := f()
+		mu.Lock()
+		defer mu.Unlock()
+		if began.After(from) {
+			m.latencies = append(m.latencies, time.Since(began))
+		}
+		return err
+	}
+	for i := range bots {
+		c := s.world.bot()
+		wg.Go(func() {
+			session := fmt.Sprintf("%s-%d", name, i)
+			for n := 0; time.Now().Before(end); n++ {
+				request := proposal(session, fmt.Sprintf("r%d", n), s.block("c", remote[i%2], effect.Input{N: n, Before: 100}))
+				err := timed(func() error {
+					got, err := c.Propose(ctx, request)
+					s.acknowledged("propose", got.Calls...)
+					return err
+				})
+				if err == nil {
+					err = timed(func() error {
+						_, err := c.List(ctx, message.ListRequest{Session: request.Session})
+						return err
+					})
+				}
+				if err == nil {
+					_, err = c.Wait(ctx, message.WaitRequest{Session: request.Session, Reply: request.Reply, TimeoutMS: patience.Milliseconds()})
+				}
+				if err != nil {
+					s.t.Errorf("%s: %v", name, err)
+					return
+				}
+				if now := time.Now(); now.After(from) && now.Before(end) {
+					mu.Lock()
+					m.rate += 1 / span.Seconds()
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	begin()
+	wg.Wait()
+	return m
+}
