@@ -30,6 +30,9 @@ const (
 // nothing was written; ErrUnknownOutcome is returned whenever the fact may yet
 // be stored. Cancelling ctx while the publish is under way gives that one, too.
 func (j *Journal) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+	if err := j.writable(); err != nil {
+		return 0, err
+	}
 	if err := j.link(ctx, f, prev); err != nil {
 		return 0, err
 	}
@@ -125,6 +128,7 @@ func (a *appending) attempt(ctx context.Context) (uint64, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
+	before := a.j.high.Load()
 	ack, err := a.j.pub.Publish(ctx, Write{Tree: a.tree, Msg: &a.msg.Msg})
 	switch {
 	case err != nil:
@@ -134,7 +138,11 @@ func (a *appending) attempt(ctx context.Context) (uint64, error) {
 	case ack.Duplicate:
 		return ack.Seq, a.verifyDuplicate(ctx, ack.Seq)
 	}
-	a.j.chain.put(ack.Seq, leafOf(stored{subject: a.msg.Subject, header: a.msg.Header, data: a.msg.Data}), a.prev)
+	leaf := leafOf(stored{subject: a.msg.Subject, header: a.msg.Header, data: a.msg.Data})
+	if err := a.j.keepStored(ack.Seq, before, leaf); err != nil {
+		return 0, err
+	}
+	a.j.chain.put(ack.Seq, leaf, a.prev)
 	return ack.Seq, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -31,12 +32,15 @@ func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply message
 			return 0, &message.Error{Code: codeOf(err), Op: op, What: fmt.Sprintf("event %d of %d", i+1, len(events)), Err: err}
 		}
 	}
+	if err := j.writable(); err != nil {
+		return 0, err
+	}
 	if err := j.room.check(ctx, j); err != nil {
 		return 0, &message.Error{Code: message.CodeFull, Op: op, What: "nothing was written", Hint: growHint, Err: err}
 	}
 	seq, err := j.sendEvents(ctx, msgs)
-	if err == nil {
-		return seq, nil
+	if err == nil || errors.Is(err, message.ErrDamaged) {
+		return seq, err
 	}
 	if broken := j.broken(); broken != nil {
 		return 0, &message.Error{Code: message.CodeFull, Op: op, What: "the store does not write any more", Hint: restartHint, Err: broken}
@@ -94,6 +98,7 @@ func (j *Journal) sendEvents(ctx context.Context, msgs []*nats.Msg) (uint64, err
 		return 0, err
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails only on a dead connection
+	before := j.high.Load()
 	for _, m := range msgs {
 		m.Reply = inbox
 		if err := j.nc.PublishMsg(m); err != nil {
@@ -116,6 +121,11 @@ func (j *Journal) sendEvents(ctx context.Context, msgs []*nats.Msg) (uint64, err
 		}
 		if ack.Stream != j.stream {
 			return 0, errOtherStream
+		}
+		if !ack.Duplicate {
+			if err := j.keepStored(ack.Seq, before, proof.Hash{}); err != nil {
+				return 0, err
+			}
 		}
 		seq = max(seq, ack.Seq)
 	}

@@ -3,11 +3,14 @@ package bus
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -41,6 +44,14 @@ type JournalOptions struct {
 	Keys func() *Keys
 	// Publisher stores facts. Nil: one request each.
 	Publisher Publisher
+	// Anchor remembers outside of the store how far the journal was, so that a loss
+	// of journal and checkpoints together is noticed. Nil: the checkpoints alone
+	// tell.
+	Anchor *Anchor
+	// Inspect opens a damaged journal, too. Nothing can be written to it then.
+	Inspect bool
+	// Logger gets what is worth knowing about the opening. Nil: nothing is logged.
+	Logger *slog.Logger
 }
 
 // Journal is a space's journal on JetStream; it implements engine.Journal.
@@ -66,11 +77,22 @@ type Journal struct {
 	store   func() Room
 	lanes   laneSet
 	chain   chain
+
+	anchor  *Anchor
+	inspect bool
+	high    atomic.Uint64   // the highest sequence that was acknowledged or delivered
+	missing atomic.Uint64   // sequences without a record that operators accepted
+	ended   context.Context //nolint:containedctx // the life of the journal: it ends when records are lost
+	finish  context.CancelCauseFunc
+
+	lossMu sync.Mutex // guards losses
+	losses []proof.Loss
 }
 
 // OpenJournal opens the journal of a space and makes its stream if there is
 // none. It refuses with CodeForeignStream a stream that something else made,
-// that belongs to other engine keys or that was weakened.
+// that belongs to other engine keys or that was weakened, and with CodeDamaged a
+// journal that lacks records which its checkpoints or its anchor know.
 func OpenJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys *Keys, o JournalOptions) (*Journal, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
@@ -82,18 +104,11 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys
 	if o.Durability == DurabilityQuorum && o.Stream.Replicas == 0 {
 		o.Stream.Replicas = quorumReplicas // of a stream that has to be made
 	}
-	info, err := ensureStream(ctx, js, space, keys.ID(), o.Stream)
-	if err != nil {
-		return nil, err
-	}
 	j := &Journal{
-		nc: nc, js: js, space: space, stream: info.Config.Name, created: info.Created,
-		keys: keys, pub: o.Publisher, health: o.Health, store: o.Room,
+		nc: nc, js: js, space: space, stream: StreamName(space), keys: keys, pub: o.Publisher, health: o.Health, store: o.Room, anchor: o.Anchor, inspect: o.Inspect,
 		source: claimSource{stated: o.Durability, server: nc.ConnectedServerName()},
 	}
-	if err := j.claim(ctx, info, o.Syncs); err != nil {
-		return nil, err
-	}
+	j.ended, j.finish = context.WithCancelCause(context.Background())
 	if j.signing = o.Keys; j.signing == nil {
 		j.signing = func() *Keys { return keys }
 	}
@@ -102,6 +117,21 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys
 	}
 	if j.health == nil {
 		j.health = func() error { return nil }
+	}
+	x, err := j.admit(ctx, streamConfig(space, keys.ID(), o.Stream))
+	if err != nil {
+		return nil, err
+	}
+	info, err := ensureStream(ctx, js, space, keys.ID(), o.Stream)
+	if err != nil {
+		return nil, err
+	}
+	j.created = info.Created
+	if err := j.claim(ctx, info, o.Syncs); err != nil {
+		return nil, err
+	}
+	if err := j.settleAnchor(x, o.Logger); err != nil {
+		return nil, err
 	}
 	j.room.set(o.HeadRoom, j.limits(ctx, info))
 	return j, nil

@@ -47,6 +47,8 @@ func (a *appending) judge(ctx context.Context, err error) verdict {
 		return verdict{final: true, err: a.fail(message.CodeForeignStream, "another stream takes this space's subjects", "remove them from it", err)}
 	case errors.Is(err, errIDTaken):
 		return verdict{final: true, err: a.fail(message.CodeInternal, "nothing was written", "give the fact a fresh id", err)}
+	case errors.Is(err, message.ErrDamaged):
+		return verdict{final: true, err: err}
 	case errors.Is(err, errNotSent):
 		return final(message.CodeUnavailable, "nothing was written: the connection is closed or the time was over", "")
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded):

@@ -47,6 +47,7 @@ type LedgerOptions struct {
 // newest is the last checkpoint of the ledger.
 type newest struct {
 	checkpoint *proof.Checkpoint // nil: there is none
+	sealed     *proof.Sealed     // the checkpoint with its entries
 	seq        uint64            // of the last message in the stream, whoever wrote it
 }
 
@@ -121,7 +122,7 @@ func (l *Ledger) cover(ctx context.Context, pause time.Duration) (*proof.Checkpo
 		return nil, err
 	}
 	for {
-		if l.last, err = l.newest(ctx); err != nil {
+		if err = l.refresh(ctx); err != nil {
 			return nil, err
 		}
 		if l.last.to() >= state.LastSeq {
@@ -140,6 +141,15 @@ func (l *Ledger) cover(ctx context.Context, pause time.Duration) (*proof.Checkpo
 	}
 }
 
+// refresh reads the last checkpoint, and has the anchor remember it. l.mu is
+// held.
+func (l *Ledger) refresh(ctx context.Context) (err error) {
+	if l.last, err = l.newest(ctx); err != nil {
+		return err
+	}
+	return l.j.anchor.signed(l.last.checkpoint)
+}
+
 // newest reads the ledger's last checkpoint from its leader. What no engine
 // wrote is passed over: among the messages before, only those can be newer than
 // the best so far whose sequence is higher than its number.
@@ -155,14 +165,18 @@ func (l *Ledger) newest(ctx context.Context) (newest, error) {
 	out := newest{seq: m.seq}
 	retired := l.j.signing().retired()
 	for doubt := false; ; {
-		c, err := l.genuine(m)
+		s, err := l.genuine(m)
 		if err != nil {
 			return newest{}, err
+		}
+		var c *proof.Checkpoint
+		if s != nil {
+			c = &s.Checkpoint
 		}
 		switch best := out.checkpoint; {
 		case c == nil || retired.Check(*c, nil) != nil:
 		case best == nil || c.Number > best.Number || doubt && c.Number < best.Number && retired.Check(*best, c) != nil:
-			out.checkpoint = c
+			out.checkpoint, out.sealed = c, s
 			_, doubt = retired[c.KeyID] // what stands before it says whether its key was retired by then
 		case c.Number < best.Number:
 			doubt = false
@@ -178,7 +192,7 @@ func (l *Ledger) newest(ctx context.Context) (newest, error) {
 
 // genuine gives the checkpoint in a message, or nil if it is none. One by an
 // unknown key is an error: to begin again behind it would be a second history.
-func (l *Ledger) genuine(m stored) (*proof.Checkpoint, error) {
+func (l *Ledger) genuine(m stored) (*proof.Sealed, error) {
 	s, err := proof.DecodeSealed(m.data)
 	if err != nil {
 		return nil, nil //nolint:nilerr // it is rubbish, and verification reports it
@@ -189,7 +203,7 @@ func (l *Ledger) genuine(m stored) (*proof.Checkpoint, error) {
 		return nil, &message.Error{Code: message.CodeForeignStream, Op: "read ledger", What: fmt.Sprintf("the last checkpoints are signed by the engine key %s, which is not known here", quote(c.KeyID)), Hint: "give the engine that key as a former one"}
 	}
 	if c.Space == l.j.space && c.Verify(keys) == nil {
-		return &c, nil
+		return &s, nil
 	}
 	return nil, nil
 }
@@ -203,7 +217,7 @@ func (l *Ledger) seal(ctx context.Context, state jetstream.StreamState) (proof.S
 		if err != nil {
 			return proof.Sealed{}, err
 		}
-		c.Number, c.From, c.Prev = last.Number+1, last.To+1, hash
+		c.Number, c.From, c.Prev, c.Losses = last.Number+1, last.To+1, hash, last.Losses
 	}
 	entries, err := l.entries(ctx, c.From, state.LastSeq)
 	if err != nil {

@@ -63,7 +63,7 @@ func (l *Ledger) due(ctx context.Context, p Pace) (bool, error) {
 	if !p.due(l.last, state.LastSeq) {
 		return false, nil
 	}
-	if l.last, err = l.newest(ctx); err != nil {
+	if err = l.refresh(ctx); err != nil {
 		return false, err
 	}
 	return p.due(l.last, state.LastSeq), nil

@@ -177,6 +177,9 @@ func (j *Journal) Last(ctx context.Context, key message.Key) (message.Record, er
 		return j.lastValid(ctx, key)
 	}
 	if errors.Is(err, errNone) {
+		if err := j.confirmCount(ctx); err != nil {
+			return message.Record{}, err
+		}
 		return message.Record{}, unknownKey(op, key)
 	}
 	return message.Record{}, apiError(op, quote(key.String()), err)

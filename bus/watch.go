@@ -3,10 +3,10 @@ package bus
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -16,6 +16,7 @@ const (
 	watchBytes     = 32 << 20
 	watchExpiry    = 30 * time.Second
 	watchHeartbeat = 2 * time.Second  // a silent server is noticed after two of these
+	watchLook      = 5 * time.Second  // how often the journal is examined meanwhile
 	watchInactive  = time.Minute      // the server then forgets the consumer of a dead process
 	goneAfter      = 30 * time.Second // a stream missing for so long is gone, not moving
 )
@@ -35,6 +36,9 @@ func (j *Journal) WatchNew(ctx context.Context, sink message.Sink) error {
 // that was delivered. It gives up with CodeForeignStream or CodeUnavailable if
 // the stream was replaced, lost records or stays away.
 func (j *Journal) Watch(ctx context.Context, after uint64, sink message.Sink) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(j.ended, func() { stop(j.lost()) })()
 	w := &watcher{j: j, at: after, sink: sink}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		began := w.at
@@ -65,6 +69,7 @@ type watcher struct {
 	started  bool
 	caughtUp bool
 	target   uint64    // the stream's end as Watch began
+	missing  ranges    // sequences without a record that an operator accepted
 	badSince time.Time // when the stream first was not as it must be; zero: it is
 }
 
@@ -78,21 +83,99 @@ func (w *watcher) run(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	for expect := uint64(1); ; expect++ {
-		m, err := iter.Next(jetstream.NextContext(ctx))
+	for expect := uint64(1); ; {
+		began := w.at
+		expect, err = w.turn(ctx, iter, expect)
+		if err == nil {
+			err = w.look(ctx, w.at > began)
+		}
 		if err != nil {
 			return err
+		}
+	}
+}
+
+// turn delivers records until it is time to look at the journal as a whole.
+// expect is what the consumer counts next.
+func (w *watcher) turn(ctx context.Context, iter jetstream.MessagesContext, expect uint64) (uint64, error) {
+	turn, end := context.WithTimeout(ctx, watchLook)
+	defer end()
+	for turn.Err() == nil {
+		m, err := iter.Next(jetstream.NextContext(turn))
+		switch {
+		case err != nil && turn.Err() != nil && ctx.Err() == nil:
+			return expect, nil
+		case err != nil:
+			return expect, err
 		}
 		meta, err := m.Metadata()
 		if err != nil {
-			return err
+			return expect, err
 		}
 		if meta.Sequence.Consumer != expect || meta.Sequence.Stream <= w.at {
-			return errGap
+			return expect, errGap
+		}
+		if err := w.follows(ctx, meta.Sequence.Stream); err != nil {
+			return expect, err
 		}
 		w.deliver(stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()})
 		w.catchUp(w.at >= w.target || meta.NumPending == 0)
+		expect++
 	}
+	return expect, context.Cause(ctx)
+}
+
+// follows makes sure that there is no record between the last that was delivered
+// and seq: nothing is ever deleted.
+func (w *watcher) follows(ctx context.Context, seq uint64) error {
+	if seq == w.at+1 || w.j.inspect || w.missing.has(w.at+1, seq-1) {
+		return nil
+	}
+	return w.probe(ctx)
+}
+
+// probe reads the record that has to come next, which the consumer does not
+// deliver. errGap: it is there, and another consumer may deliver it.
+func (w *watcher) probe(ctx context.Context) error {
+	next := w.at + 1
+	for w.missing.has(next, next) {
+		next++
+	}
+	m, err := w.j.getSeq(ctx, next)
+	switch {
+	case err == nil && m.seq == next:
+		return errGap
+	case !errors.Is(err, errNone):
+		return because(errGap, err)
+	}
+	x, err := w.j.confirm(ctx)
+	switch {
+	case errors.Is(err, message.ErrDamaged):
+		return err
+	case err != nil:
+		return because(errGap, err)
+	case x.Last < next:
+		return errGap
+	}
+	x.flaw(FlawUnreadable, next, next, "the record %d cannot be read", next)
+	if x.patience() == 0 {
+		w.j.lose(x.Error())
+	}
+	return x.Error()
+}
+
+// look examines the journal, and finds out whether the consumer delivers what is
+// there: the server leaves out a record that it cannot read, or stops before it.
+func (w *watcher) look(ctx context.Context, moved bool) error {
+	x, err := w.j.confirm(ctx)
+	if err != nil {
+		return err
+	}
+	w.missing = x.missing
+	if moved || x.Last <= w.at || w.missing.has(w.at+1, x.Last) {
+		return nil
+	}
+	return w.probe(ctx)
 }
 
 // step reads one record by itself, when the consumer makes no headway: the
@@ -103,7 +186,7 @@ func (w *watcher) step(ctx context.Context) bool {
 		return false
 	}
 	m, err := w.j.next(ctx, ">", w.at)
-	if err != nil {
+	if err != nil || w.follows(ctx, m.seq) != nil {
 		return false
 	}
 	w.deliver(m)
@@ -116,12 +199,16 @@ func (w *watcher) deliver(m stored) {
 		w.sink.Record(w.j.record(m))
 	}
 	w.at = m.seq
+	if w.caughtUp {
+		w.j.reached(m.seq, proof.Hash{})
+	}
 }
 
 // catchUp tells the sink once that the past is over.
 func (w *watcher) catchUp(over bool) {
 	if over && !w.caughtUp {
 		w.caughtUp = true
+		w.j.reached(w.at, proof.Hash{})
 		w.sink.CaughtUp()
 	}
 }
@@ -203,10 +290,14 @@ func (w *watcher) inspect(ctx context.Context) error {
 	if !w.started {
 		w.started, w.target = true, info.State.LastSeq
 	}
-	if info.State.LastSeq < w.at {
-		return &message.Error{Code: message.CodeForeignStream, Op: op, What: fmt.Sprintf("stream %s ends at %d, but %d was read before: it lost records", w.j.stream, info.State.LastSeq, w.at), Hint: "restore it from a copy, then start the engines again"}
+	if w.j.inspect {
+		return nil
 	}
-	return nil
+	x, err := w.j.confirm(ctx)
+	if err == nil {
+		w.missing = x.missing
+	}
+	return err
 }
 
 // hopeless reports whether trying again makes no sense: the connection is
@@ -216,7 +307,7 @@ func (w *watcher) hopeless(err error) bool {
 	if w.j.nc.IsClosed() {
 		return true
 	}
-	bad := errors.Is(err, message.ErrForeignStream) || errors.Is(err, jetstream.ErrStreamNotFound)
+	bad := errors.Is(err, message.ErrForeignStream) || errors.Is(err, message.ErrDamaged) || errors.Is(err, jetstream.ErrStreamNotFound)
 	switch {
 	case !bad:
 		w.badSince = time.Time{}

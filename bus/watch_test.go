@@ -40,7 +40,8 @@ func TestWatchEmptyJournalIsCaughtUpAtOnce(t *testing.T) {
 	watch(t, bustest.New(t).Journal("test"), 0).wait(t, "caught up", func(_ []message.Record, caught int) bool { return caught == 0 })
 }
 
-// The end of the stream was deleted: there is nothing to wait for.
+// The end of the stream was deleted: for those who inspect the journal there is
+// nothing to wait for, and others do not get it.
 func TestWatchDeletedEnd(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
@@ -49,6 +50,10 @@ func TestWatchDeletedEnd(t *testing.T) {
 	if err := stream(t, b).DeleteMsg(t.Context(), prev); err != nil {
 		t.Fatal(err)
 	}
+	if err := j.Watch(t.Context(), 0, newSink()); !errors.Is(err, message.ErrDamaged) {
+		t.Errorf("Watch returned %v, want damaged", err)
+	}
+	j = b.JournalWith("test", bus.JournalOptions{Inspect: true})
 	watch(t, j, 0).wait(t, "one record", func(r []message.Record, caught int) bool { return len(r) == 1 && caught == 1 })
 	watch(t, j, 1).wait(t, "none", func(r []message.Record, caught int) bool { return len(r) == 0 && caught == 0 })
 	if _, last, err := j.Read(t.Context(), callKey("").SessionKey(), 1, 10); err != nil || last != prev {
@@ -175,8 +180,8 @@ func TestWatchNoticesAnotherJournal(t *testing.T) {
 		b.Journal("test") // somebody makes it anew
 		select {
 		case err := <-done:
-			if !errors.Is(err, message.ErrForeignStream) {
-				t.Errorf("Watch returned %v, want foreign stream", err)
+			if !errors.Is(err, message.ErrDamaged) {
+				t.Errorf("Watch returned %v, want damaged", err)
 			}
 		case <-time.After(5 * time.Minute):
 			t.Error("Watch goes on with another journal")

@@ -35,7 +35,7 @@ func StatusOf(c message.Code) int {
 		return http.StatusConflict
 	case message.CodeOverLimit:
 		return http.StatusTooManyRequests
-	case message.CodeUnavailable, message.CodeUnknownOutcome:
+	case message.CodeUnavailable, message.CodeUnknownOutcome, message.CodeDamaged:
 		return http.StatusServiceUnavailable
 	case message.CodeFull, message.CodeForeignStream:
 		return http.StatusInsufficientStorage

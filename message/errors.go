@@ -26,6 +26,7 @@ const (
 	CodeUnavailable    Code = "unavailable"     // no engine or no NATS: try again later
 	CodeFull           Code = "full"            // the journal's store is full: nothing was written
 	CodeForeignStream  Code = "foreign_stream"  // the stream was made by something else
+	CodeDamaged        Code = "damaged"         // the journal lost records: nothing runs until an operator has decided
 	CodeUnknownOutcome Code = "unknown_outcome" // it cannot be told whether the write was stored
 	CodeInternal       Code = "internal"        // a defect of ours
 )
@@ -48,6 +49,7 @@ var (
 	ErrUnavailable    = &Error{Code: CodeUnavailable}
 	ErrFull           = &Error{Code: CodeFull}
 	ErrForeignStream  = &Error{Code: CodeForeignStream}
+	ErrDamaged        = &Error{Code: CodeDamaged}
 	ErrUnknownOutcome = &Error{Code: CodeUnknownOutcome}
 )
 

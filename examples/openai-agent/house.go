@@ -78,16 +78,22 @@ func (h *house) openJournal(ctx context.Context, dir string) error {
 		return err
 	}
 	h.close = append(h.close, server.Close)
-	keys, err := bus.LoadOrCreateKeys(filepath.Join(dir, "engine.key"))
+	anchorFile := filepath.Join(dir, "anchor")
+	keys, err := bus.LoadOrCreateSpaceKeys(filepath.Join(dir, "engine.key"), anchorFile)
 	if err != nil {
 		return err
 	}
+	anchor, err := bus.OpenAnchor(anchorFile, space, keys)
+	if err != nil {
+		return err
+	}
+	h.close = append(h.close, func() { _ = anchor.Close() }) // what it knows is written already
 	nc, err := server.Connect(ctx, bus.ConnectOptions{Principal: bus.EngineName})
 	if err != nil {
 		return err
 	}
 	h.close = append(h.close, nc.Close)
-	h.journal, err = bus.OpenJournal(ctx, nc, space, keys, bus.JournalOptions{})
+	h.journal, err = bus.OpenJournal(ctx, nc, space, keys, bus.JournalOptions{Anchor: anchor})
 	return err
 }
 

@@ -27,7 +27,11 @@ type Checkpoint struct {
 	Prev    Hash            `json:"prev,omitzero"` // Hash of the checkpoint before; none for the first
 	At      time.Time       `json:"at"`            // the engine's clock, UTC
 	Engine  string          `json:"engine"`        // which replica
-	Sig     string          `json:"sig,omitzero"`  // base64url Ed25519 over the rest
+	// Losses is how many losses operators had accepted by then; Loss is the one
+	// that this checkpoint records.
+	Losses uint64 `json:"losses,omitzero"`
+	Loss   *Loss  `json:"loss,omitzero"`
+	Sig    string `json:"sig,omitzero"` // base64url Ed25519 over the rest
 }
 
 // checkpointDomain keeps a checkpoint's signature from being any other.

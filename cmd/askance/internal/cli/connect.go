@@ -122,7 +122,7 @@ func (a *app) openFolder(ctx context.Context, dir node.Dir, by message.Principal
 func (a *app) likeLastRun(dir node.Dir, last map[string][]string) (node.Config, error) {
 	cfg := node.Config{
 		Dir: dir, Space: a.at.spaceID(), Offline: true, Version: buildInfo().Version, Log: a.log,
-		Policy: last["policy"], PolicyBucket: one(last["policy_bucket"]) == "true", Durability: bus.Durability(one(last["durability"])), Mode: permission.Mode(one(last["mode"])), Keys: one(last["keys"]),
+		Policy: last["policy"], PolicyBucket: one(last["policy_bucket"]) == "true", Durability: bus.Durability(one(last["durability"])), Mode: permission.Mode(one(last["mode"])), Keys: one(last["keys"]), Anchor: one(last["anchor_file"]),
 		Directory: last["directory"], DirectoryBucket: one(last["directory_bucket"]) == "true",
 		Cwd: one(last["cwd"]), WorkingDirs: last["working_dir"],
 	}

@@ -22,6 +22,7 @@ const (
 	ExitUnavailable = 5
 	ExitForbidden   = 6
 	ExitFindings    = 7
+	ExitDamaged     = 8
 	ExitInterrupted = 130
 )
 
@@ -38,6 +39,7 @@ var exitCodes = []struct {
 	{ExitUnavailable, "no engine, NATS or store: not reachable, in use by another process, or full; or too many answers of one reviewer: try again later"},
 	{ExitForbidden, "this principal may not do that, or the data belongs to somebody else"},
 	{ExitFindings, "a check found something: in a policy lint errors, failed tests, changed verdicts, a file to format; in a journal that it is not what it was"},
+	{ExitDamaged, "the journal lost records or was changed: nothing is served; askance journal check says what is missing, a restart alone does not help"},
 	{ExitInterrupted, "stopped by a signal"},
 }
 
@@ -76,6 +78,9 @@ func ExitCode(err error) int {
 	case errors.As(err, &usage), errors.As(err, &load), errors.As(err, &file), errors.As(err, &odd):
 		return ExitUsage
 	}
+	if errors.Is(err, message.ErrDamaged) { // wherever it stands: a supervisor branches on it
+		return ExitDamaged
+	}
 	if me, ok := errors.AsType[*message.Error](err); ok {
 		return exitCodeOf(me.Code)
 	}
@@ -94,6 +99,8 @@ func exitCodeOf(code message.Code) int {
 		return ExitUnavailable
 	case message.CodeForbidden, message.CodeForeign, message.CodeForeignStream:
 		return ExitForbidden
+	case message.CodeDamaged:
+		return ExitDamaged
 	}
 	return ExitError
 }

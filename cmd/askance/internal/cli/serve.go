@@ -16,18 +16,18 @@ import (
 
 // serving is what askance serve is told.
 type serving struct {
-	listen, durability, tools, mode, keys, cwd string
-	cert, certKey                              string
-	credsDir, systemCreds                      string
-	policy, shadow, dirs, people               []string
-	bucket, peopleBucket, insecure             bool
-	remind                                     time.Duration
-	reviewers                                  message.ReviewerLimits
-	metrics                                    string
-	recent                                     time.Duration // window of metrics
-	pace                                       bus.Pace
-	web                                        serveHTTP
-	demoAgent                                  bool
+	listen, durability, tools, mode, keys, anchor, cwd string
+	cert, certKey                                      string
+	credsDir, systemCreds                              string
+	policy, shadow, dirs, people                       []string
+	bucket, peopleBucket, insecure                     bool
+	remind                                             time.Duration
+	reviewers                                          message.ReviewerLimits
+	metrics                                            string
+	recent                                             time.Duration // window of metrics
+	pace                                               bus.Pace
+	web                                                serveHTTP
+	demoAgent                                          bool
 }
 
 func (a *app) serve() *cobra.Command {
@@ -45,6 +45,10 @@ login, and nobody else. Without, it lets in whoever reaches its address, under a
 name: it stays on loopback then, and another address needs --insecure. Beyond loopback
 connections with a login are encrypted (--nats-cert, --nats-key; --nats-ca where others
 connect), or refused unless --nats-insecure permits plain text.
+
+The journal is compared with its signed checkpoints and with the anchor file before
+anything runs, and while it runs. If records are missing it serves nothing and ends
+with exit code 8: restore a backup, or see askance journal check.
 
 SIGINT or SIGTERM stops it: running local calls get ten seconds to end. A second
 signal stops it at once; nothing acknowledged is lost by that either.`,
@@ -82,6 +86,7 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	f.StringVar(&s.metrics, "metrics", "", "address at which Prometheus may scrape /metrics, the names of reviewers included; :9464 is on loopback (default none)")
 	f.DurationVar(&s.recent, "metrics-window", time.Hour, "how far back the metrics askance_reviewer_recent_* reach")
 	f.StringVar(&s.keys, "keys", "", "key file of the space's engines (default engine.key in the data folder; made if it is not there)")
+	f.StringVar(&s.anchor, "anchor-file", "", "file that remembers how far the journal was, to notice when records are lost; put it on another disk (default anchors/SPACE in the data folder)")
 	serveHTTPFlags(c, &s)
 	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached", "quorum"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"default", "accept_edits", "explore", "bypass", "dont_ask"}, cobra.ShellCompDirectiveNoFileComp))

@@ -17,7 +17,7 @@ import (
 func (a *app) serveConfig(s serving) (node.Config, error) {
 	cfg := node.Config{
 		Dir: node.Dir(a.at.dir()), Space: a.at.spaceID(), Listen: s.listen, NATS: a.at.nats, Creds: a.at.creds,
-		CredsDir: s.credsDir, Reopen: s.insecure, Durability: bus.Durability(s.durability), Keys: s.keys, Policy: s.policy, PolicyBucket: s.bucket, Directory: s.people, DirectoryBucket: s.peopleBucket, Shadow: s.shadow, Version: buildInfo().Version, Log: a.log,
+		CredsDir: s.credsDir, Reopen: s.insecure, Durability: bus.Durability(s.durability), Keys: s.keys, Anchor: s.anchor, Policy: s.policy, PolicyBucket: s.bucket, Directory: s.people, DirectoryBucket: s.peopleBucket, Shadow: s.shadow, Version: buildInfo().Version, Log: a.log,
 	}
 	cfg.Cert, cfg.Key, cfg.CA, cfg.PlainText = s.cert, s.certKey, a.at.ca, a.at.plain
 	if err := checkTLS(cfg); err != nil {
@@ -158,7 +158,7 @@ func recordRun(cfg node.Config, policy []string, tools string) error {
 	if cfg.Mode != "" {
 		values["mode"] = []string{string(cfg.Mode)}
 	}
-	for key, paths := range map[string][]string{"policy": policy, "tools": {tools}, "directory": cfg.Directory, "keys": {cfg.Keys}, "cwd": {cfg.Cwd}, "working_dir": cfg.WorkingDirs} {
+	for key, paths := range map[string][]string{"policy": policy, "tools": {tools}, "directory": cfg.Directory, "keys": {cfg.Keys}, "anchor_file": {cfg.Anchor}, "cwd": {cfg.Cwd}, "working_dir": cfg.WorkingDirs} {
 		for _, p := range paths {
 			if p == "" {
 				continue

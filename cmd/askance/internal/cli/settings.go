@@ -73,6 +73,7 @@ var settings = []setting{
 	{"metrics", false, "address at which an engine is shown to Prometheus"},
 	{"metrics-window", false, "how far back the metrics of recent answers reach"},
 	{"keys", true, "key file of the engines of a space"},
+	{"anchor-file", true, "file that remembers how far the journal was"},
 	{"engine-key", true, "public key file that a worker checks grants with"},
 	{"approver-keys", true, "directory files with the keys of approvers that a worker believes"},
 	{"require-approver-signature", false, "a worker runs only what approvers have signed"},

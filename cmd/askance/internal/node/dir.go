@@ -24,6 +24,20 @@ func (d Dir) PublicKeys() string { return filepath.Join(string(d), "engine.pub")
 // Store is the folder of the embedded server's journal.
 func (d Dir) Store() string { return filepath.Join(string(d), "nats") }
 
+// Anchor is the file that remembers how far a space's journal was, if no other
+// is named.
+func (d Dir) Anchor(space message.SpaceID) string {
+	return filepath.Join(d.anchors(), string(space))
+}
+
+func (d Dir) anchors() string { return filepath.Join(string(d), "anchors") }
+
+// hasAnchors reports whether a journal of any space was made in this folder.
+func (d Dir) hasAnchors() bool {
+	found, err := os.ReadDir(d.anchors())
+	return err == nil && len(found) > 0
+}
+
 // Creds is the credentials folder that is used if no other is named.
 func (d Dir) Creds() string { return filepath.Join(string(d), "creds") }
 

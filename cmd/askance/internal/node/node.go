@@ -51,6 +51,8 @@ type Config struct {
 	// Keys is the file with the space's secrets; "" is that of Dir. It is made if
 	// it is not there.
 	Keys string
+	// Anchor is the file that remembers how far the journal was; "" is that of Dir.
+	Anchor string
 
 	Policy []string // rule files and folders; none: everything asks
 	// PolicyBucket takes rule files from the space's bucket too; see
@@ -156,15 +158,30 @@ func (n *Node) openKeys(context.Context) (err error) {
 			return err
 		}
 		n.keys, err = bus.LoadKeys(path)
-		n.signing = bus.NewLiveKeys(path, n.keys)
+	} else {
+		if err := os.MkdirAll(string(n.cfg.Dir), 0o700); err != nil {
+			return fmt.Errorf("make the data folder: %w", err)
+		}
+		if n.cfg.Anchor == "" && n.cfg.Dir.hasAnchors() { // of another space: this one is new, if it has none
+			if err := bus.CreateAnchor(n.anchorPath()); err != nil {
+				return err
+			}
+		}
+		n.keys, err = bus.LoadOrCreateSpaceKeys(path, n.anchorPath())
+	}
+	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(string(n.cfg.Dir), 0o700); err != nil {
-		return fmt.Errorf("make the data folder: %w", err)
-	}
-	n.keys, err = bus.LoadOrCreateKeys(path)
 	n.signing = bus.NewLiveKeys(path, n.keys)
-	return err
+	return nil
+}
+
+// anchorPath is the file that remembers how far the journal was.
+func (n *Node) anchorPath() string {
+	if n.cfg.Anchor != "" {
+		return n.cfg.Anchor
+	}
+	return n.cfg.Dir.Anchor(n.cfg.Space)
 }
 
 func (n *Node) openBus(ctx context.Context) (err error) {
@@ -194,7 +211,12 @@ func (n *Node) connecting(principal string) bus.ConnectOptions {
 }
 
 func (n *Node) openJournal(ctx context.Context) (err error) {
-	o := bus.JournalOptions{Durability: n.cfg.Durability, Keys: n.signing.Now}
+	anchor, err := bus.OpenAnchor(n.anchorPath(), n.cfg.Space, n.keys) // the store's lock keeps other engines from it
+	if err != nil {
+		return err
+	}
+	n.onClose(anchor.Close)
+	o := bus.JournalOptions{Durability: n.cfg.Durability, Keys: n.signing.Now, Anchor: anchor, Logger: n.cfg.Log}
 	if n.server != nil {
 		o.Durability, o.Health, o.Room = n.server.Durability(), n.server.Health, n.server.Room
 	} else if n.cfg.SystemCreds != "" {

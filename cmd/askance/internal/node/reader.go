@@ -95,7 +95,7 @@ func openExisting(ctx context.Context, nc *nats.Conn, server *bus.Server, keys *
 	if _, err := js.StreamInfo(bus.StreamName(space), nats.Context(ctx)); errors.Is(err, nats.ErrStreamNotFound) {
 		return nil, &message.Error{Code: message.CodeNotFound, Op: "open journal", What: "there is no space " + string(space) + " here", Hint: "name another with --space"}
 	}
-	return bus.OpenJournal(ctx, nc, space, keys, bus.JournalOptions{Durability: server.Durability(), Health: server.Health, Room: server.Room})
+	return bus.OpenJournal(ctx, nc, space, keys, bus.JournalOptions{Durability: server.Durability(), Health: server.Health, Room: server.Room, Inspect: true})
 }
 
 // Ledger reads the records as they are, and what proves them. Its Checkpoint is

@@ -1,0 +1,364 @@
+package bus
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+)
+
+// Anchor is a small file outside the store that remembers how far a journal was:
+// the last checkpoint and the highest record that this engine knows of. It tells
+// when journal and proof vanish together, or when the unsigned end is lost.
+//
+// The file has two blocks, each written with one call and authenticated by the
+// engine keys, so that a process that is killed leaves a valid file behind.
+type Anchor struct {
+	path string
+	key  [sha256.Size]byte
+
+	mu    sync.Mutex // guards all below
+	file  *os.File   // nil until the anchor is made
+	state anchorState
+	head  anchorHead
+	high  highMark
+	block [anchorBlock]byte
+	err   error // of the first write that failed
+}
+
+// anchorState is what was found at the anchor's path.
+type anchorState int
+
+const (
+	anchorAbsent anchorState = iota // nothing
+	anchorBlank                     // a new folder: no journal was made yet
+	anchorMade                      // an anchor
+)
+
+// anchorHead is the block that changes with every checkpoint.
+type anchorHead struct {
+	V      int             `json:"v"` // 1
+	Space  message.SpaceID `json:"space"`
+	KeyID  string          `json:"key_id"` // of the engine keys; see Keys.ID
+	Number uint64          `json:"checkpoint,omitzero"`
+	Hash   proof.Hash      `json:"checkpoint_hash,omitzero"`
+	To     uint64          `json:"to_seq,omitzero"`
+	At     time.Time       `json:"checkpoint_at,omitzero"`
+	MAC    string          `json:"mac,omitzero"`
+}
+
+// highMark is the highest record that was acknowledged or delivered here.
+type highMark struct {
+	seq  uint64
+	leaf proof.Hash // zero: not known
+	at   int64      // Unix nanoseconds
+}
+
+// time is when the mark was set.
+func (m highMark) time() time.Time { return time.Unix(0, m.at).UTC() }
+
+const (
+	// anchorBlock is one disk sector: a write of it is not torn.
+	anchorBlock = 512
+	anchorText  = "askance anchor of a journal that was not made yet\n"
+	// The mark is "mark <20 digits> <64 hex> <20 digits> <64 hex>\n".
+	markPrefix = "mark "
+	markBody   = len(markPrefix) + 20 + 1 + 64 + 1 + 20 + 1
+	markSize   = markBody + 64 + 1
+)
+
+// CreateAnchor notes at path that no journal was made yet, unless something is
+// there already. See [LoadOrCreateSpaceKeys].
+func CreateAnchor(path string) error {
+	if err := writeOnce(path, []byte(anchorText), 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fileError("create anchor", path, err)
+	}
+	return nil
+}
+
+// OpenAnchor opens the anchor of a space. A path without a file is no error:
+// [OpenJournal] decides whether an anchor may be made there. Close it after the
+// journal.
+func OpenAnchor(path string, space message.SpaceID, keys *Keys) (*Anchor, error) {
+	a := &Anchor{path: path, key: keys.Derive("anchor of " + string(space)), head: anchorHead{V: 1, Space: space, KeyID: keys.ID()}}
+	b, _, err := plainfile.Read(path, 2*anchorBlock)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return a, nil
+	case err != nil:
+		return nil, fileError("open anchor", path, err)
+	case string(b) == anchorText:
+		a.state = anchorBlank
+		return a, nil
+	}
+	why, foreign := a.read(b)
+	switch {
+	case foreign:
+		return nil, &message.Error{Code: message.CodeForeignStream, Op: "open anchor", What: "the anchor file " + path + " " + why, Hint: "use the key file and the space that the journal was made with"}
+	case why != "":
+		return nil, &message.Error{Code: message.CodeDamaged, Op: "open anchor", What: "the anchor file " + path + " " + why, Hint: "restore it and the journal from one backup, or look with askance journal check and decide with askance journal accept-loss"}
+	}
+	if a.file, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
+		return nil, fileError("open anchor", path, err)
+	}
+	a.state = anchorMade
+	return a, nil
+}
+
+// LoadOrCreateSpaceKeys is [LoadOrCreateKeys] for a space with an anchor. Keys that
+// are there without an anchor were used before: a journal that is not there is
+// then one that was lost.
+func LoadOrCreateSpaceKeys(keyPath, anchorPath string) (*Keys, error) {
+	if _, err := os.Stat(keyPath); errors.Is(err, fs.ErrNotExist) {
+		if err := CreateAnchor(anchorPath); err != nil {
+			return nil, err
+		}
+	}
+	return LoadOrCreateKeys(keyPath)
+}
+
+// read takes the file's two blocks in, or says why it cannot. foreign: the anchor
+// is another journal's.
+func (a *Anchor) read(b []byte) (why string, foreign bool) {
+	if len(b) != 2*anchorBlock {
+		return fmt.Sprintf("has %d bytes instead of %d", len(b), 2*anchorBlock), false
+	}
+	var h anchorHead
+	if strictjson.Unmarshal(bytes.TrimRight(b[:anchorBlock], " \n"), &h) != nil || h.V != 1 {
+		return "is damaged", false
+	}
+	switch {
+	case h.KeyID != a.head.KeyID:
+		return "belongs to the engine keys " + quote(h.KeyID) + ", these are " + a.head.KeyID, true
+	case h.Space != a.head.Space:
+		return "belongs to the space " + quote(string(h.Space)), true
+	case !hmac.Equal([]byte(h.MAC), []byte(a.headMAC(h))):
+		return "is damaged", false
+	}
+	high, ok := a.parseMark(b[anchorBlock:])
+	if !ok {
+		return "is damaged", false
+	}
+	a.head, a.high = h, high
+	return "", false
+}
+
+// headMAC authenticates the head.
+func (a *Anchor) headMAC(h anchorHead) string {
+	h.MAC = ""
+	b, err := strictjson.Marshal(h)
+	if err != nil {
+		return "" // equals no MAC that was written
+	}
+	m := hmac.New(sha256.New, a.key[:])
+	m.Write(b)
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+// markMAC authenticates the first bytes of a mark. Their length is fixed, so
+// that hashing them behind the key is a MAC.
+func (a *Anchor) markMAC(body []byte) [sha256.Size]byte {
+	var b [sha256.Size + markBody]byte
+	copy(b[:], a.key[:])
+	copy(b[sha256.Size:], body)
+	return sha256.Sum256(b[:])
+}
+
+// putMark writes the mark into a block, without allocation.
+func (a *Anchor) putMark(block []byte, m highMark) {
+	for i := range block {
+		block[i] = ' '
+	}
+	block[len(block)-1] = '\n'
+	b := append(block[:0], markPrefix...)
+	b = appendDigits(b, m.seq)
+	b = append(b, ' ')
+	b = hex.AppendEncode(b, m.leaf[:])
+	b = append(b, ' ')
+	b = appendDigits(b, uint64(m.at))
+	b = append(b, ' ')
+	mac := a.markMAC(b)
+	_ = append(hex.AppendEncode(b, mac[:]), '\n')
+}
+
+// appendDigits writes a number with 20 digits.
+func appendDigits(b []byte, n uint64) []byte {
+	var d [20]byte
+	for i := len(d) - 1; i >= 0; i-- {
+		d[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return append(b, d[:]...)
+}
+
+// parseMark reads what putMark writes, and nothing else.
+func (a *Anchor) parseMark(block []byte) (highMark, bool) {
+	var m highMark
+	text := string(block[:markSize])
+	seq, err := strconv.ParseUint(text[len(markPrefix):][:20], 10, 64)
+	leaf, lerr := hex.DecodeString(text[len(markPrefix)+21:][:64])
+	at, terr := strconv.ParseInt(text[len(markPrefix)+86:][:20], 10, 64)
+	if err != nil || lerr != nil || terr != nil {
+		return m, false
+	}
+	m = highMark{seq: seq, leaf: proof.Hash(leaf), at: at}
+	var want [anchorBlock]byte
+	a.putMark(want[:], m)
+	return m, hmac.Equal(want[:], block)
+}
+
+// known gives what the anchor says: nothing of a journal that was not made yet.
+func (a *Anchor) known() (anchorHead, highMark) {
+	if a == nil {
+		return anchorHead{}, highMark{}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.head, a.high
+}
+
+// found is what was at the path when it was opened.
+func (a *Anchor) found() anchorState {
+	if a == nil {
+		return anchorAbsent
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state
+}
+
+// make writes a whole new anchor and puts it in place of what was there.
+func (a *Anchor) make(c *proof.Checkpoint, high highMark) error {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.high = high
+	a.head = anchorHead{V: 1, Space: a.head.Space, KeyID: a.head.KeyID}
+	if err := a.setHead(c); err != nil {
+		return err
+	}
+	b, err := a.headBlock()
+	if err != nil {
+		return err
+	}
+	a.putMark(a.block[:], high)
+	if a.file != nil {
+		_ = a.file.Close() // it is replaced
+	}
+	if err := replace(a.path, append(b, a.block[:]...), 0o600); err != nil {
+		return fileError("write anchor", a.path, err)
+	}
+	if a.file, err = os.OpenFile(a.path, os.O_RDWR, 0); err != nil {
+		return fileError("write anchor", a.path, err)
+	}
+	a.state, a.err = anchorMade, nil
+	return nil
+}
+
+// setHead takes a checkpoint into the head. a.mu is held.
+func (a *Anchor) setHead(c *proof.Checkpoint) error {
+	if c != nil {
+		hash, err := c.Hash()
+		if err != nil {
+			return err
+		}
+		a.head.Number, a.head.Hash, a.head.To, a.head.At = c.Number, hash, c.To, c.At
+	}
+	a.head.MAC = a.headMAC(a.head)
+	return nil
+}
+
+// headBlock is the head as it is stored. a.mu is held.
+func (a *Anchor) headBlock() ([]byte, error) {
+	b, err := strictjson.Marshal(a.head)
+	if err == nil && len(b) >= anchorBlock {
+		err = fmt.Errorf("the head has %d bytes", len(b))
+	}
+	if err != nil {
+		return nil, &message.Error{Code: message.CodeInternal, Op: "write anchor", What: "it has no form that fits", Err: err}
+	}
+	b = append(b, bytes.Repeat([]byte(" "), anchorBlock-len(b))...)
+	b[anchorBlock-1] = '\n'
+	return b, nil
+}
+
+// raise keeps the highest record. It costs one write into the page cache, which
+// outlives this process.
+func (a *Anchor) raise(seq uint64, leaf proof.Hash) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if seq <= a.high.seq || a.file == nil {
+		return
+	}
+	a.high = highMark{seq: seq, leaf: leaf, at: time.Now().UnixNano()}
+	a.putMark(a.block[:], a.high)
+	if _, err := a.file.WriteAt(a.block[:], anchorBlock); err != nil && a.err == nil {
+		a.err = err
+	}
+}
+
+// signed keeps a newer checkpoint, and makes the whole anchor durable.
+func (a *Anchor) signed(c *proof.Checkpoint) error {
+	if a == nil || c == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c.Number <= a.head.Number || a.file == nil {
+		return nil
+	}
+	if err := a.setHead(c); err != nil {
+		return err
+	}
+	b, err := a.headBlock()
+	if err != nil {
+		return err
+	}
+	_, err = a.file.WriteAt(b, 0)
+	if err = errors.Join(err, a.file.Sync()); err != nil && a.err == nil {
+		a.err = err
+	}
+	return err
+}
+
+// failure is why the anchor cannot be kept any more, nil while it can.
+func (a *Anchor) failure() error {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.err == nil {
+		return nil
+	}
+	return &message.Error{Code: message.CodeUnavailable, Op: "write anchor", What: a.path + " cannot be written", Hint: "make it writable, then start the engine again", Err: a.err}
+}
+
+// Close makes the anchor durable and closes its file. It may be called again.
+func (a *Anchor) Close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.file == nil {
+		return nil
+	}
+	err := errors.Join(a.file.Sync(), a.file.Close())
+	a.file = nil
+	return err
+}

@@ -1,0 +1,383 @@
+package bus_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// dataFolder is a data folder of a space with a journal in it: folder nats, the key
+// and the anchor.
+type dataFolder struct{ dir string }
+
+func (s dataFolder) nats() string     { return filepath.Join(s.dir, "nats") }
+func (s dataFolder) keys() string     { return filepath.Join(s.dir, "engine.key") }
+func (s dataFolder) anchor() string   { return filepath.Join(s.dir, "anchor") }
+func (s dataFolder) streams() string  { return filepath.Join(s.nats(), "jetstream", "$G", "streams") }
+func (s dataFolder) journal() string  { return filepath.Join(s.streams(), "ASKANCE_test") }
+func (s dataFolder) proof() string    { return filepath.Join(s.streams(), "ASKANCE_PROOF_test") }
+func (s dataFolder) block() string    { return filepath.Join(s.journal(), "msgs", "1.blk") }
+func (s dataFolder) proofBlk() string { return filepath.Join(s.proof(), "msgs", "1.blk") }
+
+// opened is a journal that is open in a store.
+type opened struct {
+	*bustest.Bus
+	journal *bus.Journal
+	anchor  *bus.Anchor
+}
+
+// open opens the store as an engine does.
+func (s dataFolder) open(t testing.TB, opts ...bustest.Option) (*opened, error) {
+	t.Helper()
+	keys, err := bus.LoadOrCreateSpaceKeys(s.keys(), s.anchor())
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchor, err := bus.OpenAnchor(s.anchor(), "test", keys)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { _ = anchor.Close() })
+	b := bustest.New(t, append(opts, bustest.In(s.nats()))...)
+	b.UseKeys(keys)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	j, err := bus.OpenJournal(ctx, b.Conn("engine"), "test", keys, bus.JournalOptions{Anchor: anchor, Health: b.Health})
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	return &opened{b, j, anchor}, nil
+}
+
+func (s dataFolder) mustOpen(t testing.TB, opts ...bustest.Option) *opened {
+	t.Helper()
+	o, err := s.open(t, opts...)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	return o
+}
+
+// stop ends it in order.
+func (o *opened) stop(t testing.TB) {
+	t.Helper()
+	o.Close()
+	if err := o.anchor.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// calls appends first facts of n calls.
+func (o *opened) calls(t testing.TB, from, n int) {
+	t.Helper()
+	for i := from; i < from+n; i++ {
+		mustAppend(t, o.journal, callFact(id(i), callKey(fmt.Sprint("c", i)), message.ToolCallPending, "propose"), 0)
+	}
+}
+
+// sign signs what is there.
+func (o *opened) sign(t testing.TB) {
+	t.Helper()
+	l, err := bus.OpenLedger(t.Context(), o.journal, bus.LedgerOptions{Engine: "e1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The journal of these tests: signed in two checkpoints, and an unsigned end.
+const signedCalls, allCalls = 120, 150
+
+// filled makes a store with a journal. killed leaves the files as a process that
+// is killed leaves them.
+func filled(t testing.TB, killed bool) dataFolder {
+	t.Helper()
+	s := dataFolder{t.TempDir()}
+	o := s.mustOpen(t)
+	o.calls(t, 0, signedCalls/2)
+	o.sign(t)
+	o.calls(t, signedCalls/2, signedCalls/2)
+	o.sign(t)
+	o.calls(t, signedCalls, allCalls-signedCalls)
+	if !killed {
+		o.stop(t)
+		return s
+	}
+	dead := dataFolder{t.TempDir()}
+	if err := os.CopyFS(dead.dir, os.DirFS(s.dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dead.keys(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.stop(t)
+	return dead
+}
+
+// change rewrites a file.
+func change(t testing.TB, path string, f func([]byte) []byte) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, f(slices.Clone(b)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func cut(n int) func([]byte) []byte { return func(b []byte) []byte { return b[:len(b)-n] } }
+
+func flip(at float64) func([]byte) []byte {
+	return func(b []byte) []byte { b[int(float64(len(b)-40)*at)] ^= 0x55; return b }
+}
+
+func zero(b []byte) []byte {
+	mid := len(b) / 2
+	copy(b[mid:mid+4096], make([]byte, 4096))
+	return b
+}
+
+// damages are what happens to files. whole: nothing that matters is lost.
+var damages = []struct {
+	name  string
+	do    func(t testing.TB, s dataFolder)
+	whole bool
+}{
+	{name: "nothing", do: func(testing.TB, dataFolder) {}, whole: true},
+	{name: "last byte cut", do: func(t testing.TB, s dataFolder) { change(t, s.block(), cut(1)) }},
+	{name: "5 KB cut", do: func(t testing.TB, s dataFolder) { change(t, s.block(), cut(5<<10)) }},
+	{name: "40 KB cut", do: func(t testing.TB, s dataFolder) { change(t, s.block(), cut(40<<10)) }},
+	{name: "all cut", do: func(t testing.TB, s dataFolder) { change(t, s.block(), func([]byte) []byte { return nil }) }},
+	{name: "byte flipped at the beginning", do: func(t testing.TB, s dataFolder) { change(t, s.block(), flip(0.01)) }},
+	{name: "byte flipped in the middle", do: func(t testing.TB, s dataFolder) { change(t, s.block(), flip(0.5)) }},
+	{name: "byte flipped at the end", do: func(t testing.TB, s dataFolder) { change(t, s.block(), flip(1)) }},
+	{name: "4 KB zeroed", do: func(t testing.TB, s dataFolder) { change(t, s.block(), zero) }},
+	{name: "block deleted", do: func(t testing.TB, s dataFolder) { remove(t, s.block()) }},
+	{name: "journal deleted", do: func(t testing.TB, s dataFolder) { remove(t, s.journal()) }},
+	{name: "proof block deleted", do: func(t testing.TB, s dataFolder) { remove(t, s.proofBlk()) }},
+	{name: "proof byte flipped", do: func(t testing.TB, s dataFolder) { change(t, s.proofBlk(), flip(0.8)) }},
+	{name: "proof deleted", do: func(t testing.TB, s dataFolder) { remove(t, s.proof()) }},
+	{name: "journal and proof deleted", do: func(t testing.TB, s dataFolder) { remove(t, s.journal()); remove(t, s.proof()) }},
+	{name: "whole store deleted", do: func(t testing.TB, s dataFolder) { remove(t, s.nats()) }},
+	{name: "store and anchor deleted", do: func(t testing.TB, s dataFolder) { remove(t, s.nats()); remove(t, s.anchor()) }},
+	{name: "anchor deleted", do: func(t testing.TB, s dataFolder) { remove(t, s.anchor()) }, whole: true},
+	{name: "anchor flipped", do: func(t testing.TB, s dataFolder) { change(t, s.anchor(), flip(0.1)) }},
+	{name: "anchor's mark flipped", do: func(t testing.TB, s dataFolder) { change(t, s.anchor(), flip(0.7)) }},
+	{name: "journal's description deleted", do: func(t testing.TB, s dataFolder) { remove(t, filepath.Join(s.journal(), "meta.inf")) }},
+	{name: "server's index deleted", do: func(t testing.TB, s dataFolder) { removeIndex(t, s.journal()) }, whole: true},
+	{name: "garbage appended", do: func(t testing.TB, s dataFolder) {
+		change(t, s.block(), func(b []byte) []byte { return append(b, bytes.Repeat([]byte{0xAB}, 3000)...) })
+	}, whole: true},
+}
+
+func remove(t testing.TB, path string) {
+	t.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func removeIndex(t testing.TB, dir string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(dir, "msgs", "index.db")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+}
+
+// A journal that lost or changed anything is refused when it is opened or while it
+// is read, and within a bound; one that lost nothing is served.
+func TestDamageIsRefused(t *testing.T) {
+	for _, killed := range []bool{true, false} {
+		name := "after a clean stop"
+		if killed {
+			name = "after a kill"
+		}
+		t.Run(name, func(t *testing.T) {
+			for _, d := range damages {
+				t.Run(d.name, func(t *testing.T) {
+					t.Parallel()
+					s := filled(t, killed)
+					d.do(t, s)
+					began := time.Now()
+					err := s.serve(t)
+					switch {
+					case d.whole && err != nil:
+						t.Errorf("refused: %v", err)
+					case !d.whole && !errors.Is(err, message.ErrDamaged):
+						t.Errorf("served: %v", err)
+					}
+					if took := time.Since(began); took > time.Minute {
+						t.Errorf("it took %s", took)
+					}
+					t.Log(err)
+				})
+			}
+		})
+	}
+}
+
+// serve opens the journal and reads all of it, as an engine does.
+func (s dataFolder) serve(t testing.TB) error {
+	t.Helper()
+	o, err := s.open(t)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("it hangs"))
+	defer cancel()
+	sink := newSink()
+	done := make(chan error, 1)
+	go func() { done <- o.journal.Watch(ctx, 0, sink) }()
+	for {
+		sink.mu.Lock()
+		caught, n := sink.caught, len(sink.records)
+		sink.mu.Unlock()
+		if caught >= 0 {
+			if n != allCalls {
+				return fmt.Errorf("caught up with %d records", n)
+			}
+			return nil
+		}
+		select {
+		case err := <-done:
+			return err
+		case <-sink.more:
+		}
+	}
+}
+
+// A journal that loses records under an open engine is noticed by the engine's own
+// next write, or before what is not there is taken for new.
+func TestLiveJournalNoticesALoss(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		lose func(t testing.TB, js jetstream.JetStream)
+	}{
+		{"stream made again", func(t testing.TB, js jetstream.JetStream) {
+			st, err := js.Stream(t.Context(), "ASKANCE_test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := js.DeleteStream(t.Context(), "ASKANCE_test"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := js.CreateStream(t.Context(), st.CachedInfo().Config); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"purged", func(t testing.TB, js jetstream.JetStream) {
+			st, err := js.Stream(t.Context(), "ASKANCE_test")
+			if err == nil {
+				err = st.Purge(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"one record deleted", func(t testing.TB, js jetstream.JetStream) {
+			st, err := js.Stream(t.Context(), "ASKANCE_test")
+			if err == nil {
+				err = st.DeleteMsg(t.Context(), 3)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			o := dataFolder{t.TempDir()}.mustOpen(t)
+			o.calls(t, 0, 5)
+			js, err := jetstream.New(o.Conn("admin"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.lose(t, js)
+			if _, err := o.journal.Last(t.Context(), callKey("c2")); !errors.Is(err, message.ErrDamaged) {
+				t.Errorf("Last of a record that is gone: %v, want damaged", err)
+			}
+			if _, err := o.journal.Append(t.Context(), callFact("again", callKey("c2"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrDamaged) {
+				t.Errorf("the same call again: %v, want damaged", err)
+			}
+			if err := o.journal.Watch(t.Context(), 0, newSink()); !errors.Is(err, message.ErrDamaged) {
+				t.Errorf("Watch: %v, want damaged", err)
+			}
+		})
+	}
+}
+
+// The first write behind a shortened journal tells, without any look at it.
+func TestAcknowledgementBelowWhatWasKnown(t *testing.T) {
+	o := dataFolder{t.TempDir()}.mustOpen(t)
+	o.calls(t, 0, 5)
+	js, err := jetstream.New(o.Conn("admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := js.Stream(t.Context(), "ASKANCE_test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), "ASKANCE_test"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), st.CachedInfo().Config); err != nil {
+		t.Fatal(err)
+	}
+	if seq, err := o.journal.Append(t.Context(), callFact("again", callKey("c2"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrDamaged) {
+		t.Errorf("a call that is gone was stored again at %d: %v", seq, err)
+	}
+	reply := callKey("").ReplyKey()
+	if _, err := o.journal.AppendEvent(t.Context(), "rt", reply, events(1)); !errors.Is(err, message.ErrDamaged) {
+		t.Errorf("an event: %v, want damaged", err)
+	}
+}
+
+// A watch that is under way ends when records are taken away.
+func TestWatchEndsWhenRecordsAreLost(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		o := dataFolder{dir}.mustOpen(t)
+		o.calls(t, 0, 5)
+		done := make(chan error, 1)
+		go func() { done <- o.journal.Watch(t.Context(), 0, newSink()) }()
+		synctest.Wait()
+		js, err := jetstream.New(o.Conn("admin"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := js.Stream(t.Context(), "ASKANCE_test")
+		if err == nil {
+			err = st.DeleteMsg(t.Context(), 2)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := <-done; !errors.Is(err, message.ErrDamaged) {
+			t.Errorf("Watch: %v, want damaged", err)
+		}
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("noticed after %s", took)
+		}
+		o.Close()
+	})
+}
