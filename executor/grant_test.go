@@ -39,6 +39,10 @@ func TestUnprovenItemsNeverRun(t *testing.T) {
 		{"a byte of the input", func(_ *executortest.Engine, f *message.Fact) {
 			f.Call.Input, f.Call.Question.Input = `{"n":2}`, `{"n":2}`
 		}, "not the ones that were approved"},
+		{"no input", func(_ *executortest.Engine, f *message.Fact) { f.Call.Input, f.Call.Question.Input = "", "" }, "not the ones that were approved"},
+		{"cut input", func(_ *executortest.Engine, f *message.Fact) {
+			f.Call.Input, f.Call.Question.Input = `{"n":1`, `{"n":1`
+		}, "not the ones that were approved"},
 		{"white space in the input", func(_ *executortest.Engine, f *message.Fact) {
 			f.Call.Input, f.Call.Question.Input = `{"n": 1}`, `{"n": 1}`
 		}, "not the ones that were approved"},

@@ -52,6 +52,8 @@ func TestRegistryRefuses(t *testing.T) {
 	}{
 		{"no call", message.Invocation{Input: message.RawJSON("{}")}, "the invocation names no call"},
 		{"unknown tool", message.Invocation{Call: call("rm", "{}"), Input: message.RawJSON("{}")}, `no handler is registered for the tool "rm"`},
+		{"no input", message.Invocation{Call: call(tool, `{"n":1}`)}, "refused: the input is not the one that was decided"},
+		{"cut input", message.Invocation{Call: call(tool, `{"n":1}`), Input: message.RawJSON(`{"n":1`)}, "refused: the input is not the one that was decided"},
 		{"other input", message.Invocation{Call: call(tool, `{"n":1}`), Input: message.RawJSON(`{"n":2}`)}, "refused: the input is not the one that was decided"},
 		{"no input", message.Invocation{Call: call(tool, `{}`)}, "refused: the input is not the one that was decided"},
 	}

@@ -119,7 +119,11 @@ func (o *origins) check(route *Route, r *http.Request, id *Identity) error {
 	}
 	proof := r.Header.Get(CSRFHeader)
 	if proof == "" && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
-		proof = r.PostFormValue(CSRFField)
+		// Here, because the form is read once: a later reader does not see this error.
+		if err := r.ParseForm(); err != nil {
+			return &message.Error{Code: message.CodeInvalid, Op: "check origin", What: "the form did not arrive in full or cannot be read", Hint: "load the page again", Err: err}
+		}
+		proof = r.PostForm.Get(CSRFField)
 	}
 	if subtle.ConstantTimeCompare([]byte(proof), []byte(id.CSRF)) != 1 {
 		return &message.Error{Code: message.CodeForbidden, Op: "check origin", What: "the request has no proof that a page of this server made it", Hint: "load the page again; programs send Authorization: Bearer TOKEN in place of a cookie"}

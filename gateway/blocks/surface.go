@@ -1,6 +1,10 @@
 package blocks
 
 import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -59,10 +63,35 @@ func (s *Surface) serve(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 		return &message.Error{Code: message.CodeInvalid, Op: "blocks", What: "this is a WebSocket", Hint: "connect with a WebSocket client"}
 	}
 	// The gateway has compared the origin already, with its own list.
-	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	ws, err := websocket.Accept(wholeMessages{w}, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err == nil { // else it has been answered
 		ws.SetReadLimit(blockstream.MaxCommandBytes)
 		newConn(s, ws, r, p, mode).run(r.Context())
 	}
 	return nil
+}
+
+// wholeMessages is a ResponseWriter for websocket.Accept, which takes an io.EOF
+// between the frames of a message for the end of the message.
+type wholeMessages struct{ http.ResponseWriter }
+
+// Hijack implements http.Hijacker.
+func (w wholeMessages) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	return wholeConn{c}, rw, nil
+}
+
+// wholeConn has no end but the one that a WebSocket's close frame announces.
+type wholeConn struct{ net.Conn }
+
+// Read implements net.Conn.
+func (c wholeConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
