@@ -16,7 +16,8 @@ import (
 // and without writing, and lets a test wait for what it sees there. It is the
 // test's only clock: what happens next is decided by facts, not by time.
 type observer struct {
-	t testing.TB
+	t     testing.TB
+	leave context.CancelFunc // ends the observation
 
 	mu       sync.Mutex // guards all below
 	calls    map[message.Key]*message.Call
@@ -43,6 +44,7 @@ func observe(t testing.TB, j *bus.Journal) *observer {
 		watchers: map[*watcher]struct{}{}, changed: make(chan struct{}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	o.leave = cancel
 	done := make(chan error, 1)
 	go func() { done <- j.Watch(ctx, 0, o) }()
 	t.Cleanup(func() {

@@ -2,6 +2,8 @@ package e2e_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/message"
@@ -46,6 +48,13 @@ const (
 
 func (w *world) serve(name string, more ...string) *process {
 	w.t.Helper()
+	anchor := filepath.Join(w.file("data-"+name), "anchors", string(space))
+	if err := os.MkdirAll(filepath.Dir(anchor), 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := bus.CreateAnchor(anchor); err != nil { // the keys are the test's: no engine made them for a new journal
+		w.t.Fatal(err)
+	}
 	argv := append([]string{
 		bin.askance, "serve", "--data", w.file("data-" + name), "--space", string(space), "--keys", w.file("engine.key"),
 		"--policy", w.file("policy.yaml"), "--tools", w.file("tools.yaml"), "--log-level", "info",
