@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
 )
@@ -31,7 +32,8 @@ func ownInbox(principal, reply string) bool {
 	return ok && rest != "" && !strings.ContainsAny(rest, "*> \t\r\n") && !strings.Contains("."+rest+".", "..")
 }
 
-// accept takes a request in and has it handled on a goroutine of its own.
+// accept takes a request in by its subject, its size and its first bytes alone.
+// It never blocks: the messages of all other senders are behind this one.
 func (s *Service) accept(c conversation, m *nats.Msg) {
 	who, ok := s.identify(c.role, m)
 	ok = ok && (who.lane.Tool != "" || c.role != message.RoleWorker) // a tool whose name cannot be read back has no workers
@@ -41,6 +43,15 @@ func (s *Service) accept(c conversation, m *nats.Msg) {
 		}
 		return
 	}
+	if n := len(m.Data); n > message.MaxRequestBytes {
+		s.respond(m, encodeError("request", tooLargeRequest("request", n), s.most()))
+		return
+	}
+	s.submit(hintClass(m.Data), c, who, m)
+}
+
+// run decodes a request and carries it out. class is that of its place.
+func (s *Service) run(class capacity.Class, c conversation, who caller, m *nats.Msg, place *capacity.Place) {
 	r, err := decodeRequest(m.Data)
 	op, known := c.ops[r.Op]
 	if err == nil && !known {
@@ -51,14 +62,12 @@ func (s *Service) accept(c conversation, m *nats.Msg) {
 		s.respond(m, encodeError("request", err, s.most()))
 		return
 	}
-	if !s.enter(op.lane) {
-		s.respond(m, encodeError(r.Op, &message.Error{Code: message.CodeUnavailable, Op: string(r.Op), What: "too many requests are held, or the engine is stopping", Hint: "ask again later"}, s.most()))
+	if own := capacity.ClassOf(string(r.Op)); own != class {
+		place.Leave()
+		s.submit(own, c, who, m)
 		return
 	}
-	go func() {
-		defer s.leave(op.lane)
-		s.handle(op, who, r, m)
-	}()
+	s.handle(op, who, r, m, place)
 }
 
 func joinOps(ops []Op) string {
@@ -72,42 +81,12 @@ func joinOps(ops []Op) string {
 	return b.String()
 }
 
-// enter takes a slot. A full lane makes the subscription wait, and with it the
-// clients; held requests are refused instead, for their slots may stay taken.
-func (s *Service) enter(l lane) bool {
-	if l.holds() {
-		select {
-		case s.slots[l] <- struct{}{}:
-		default:
-			return false
-		}
-	} else {
-		select { // cannot block for ever: handlers end by requestTimeout
-		case s.slots[l] <- struct{}{}:
-		case <-s.held.Done():
-			return false
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		<-s.slots[l]
-		return false
-	}
-	s.wg.Add(1)
-	return true
-}
-
-func (s *Service) leave(l lane) {
-	<-s.slots[l]
-	s.wg.Done()
-}
-
-func (s *Service) handle(op operation, who caller, r requestEnvelope, m *nats.Msg) {
+func (s *Service) handle(op operation, who caller, r requestEnvelope, m *nats.Msg, place *capacity.Place) {
 	ctx := s.acting
-	if op.lane.holds() {
+	if c := capacity.ClassOf(string(r.Op)); c == capacity.Wait || c == capacity.Offer {
 		ctx = s.held
 	}
+	ctx = capacity.With(ctx, place)
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if op.direct != nil {
@@ -132,18 +111,36 @@ func (s *Service) respond(m *nats.Msg, b []byte) {
 	}
 }
 
-// observe passes on heartbeats, the ones that other replicas answer, too.
+// observe passes on heartbeats, the ones that other replicas answer, too. What
+// one worker sends beyond its part is dropped.
 func (s *Service) observe(m *nats.Msg) {
 	who, ok := s.identify(message.RoleWorker, m)
-	if !ok || m.Reply != "" && !ownInbox(who.principal.Name, m.Reply) {
+	if !ok || m.Reply != "" && !ownInbox(who.principal.Name, m.Reply) || len(m.Data) > message.MaxRequestBytes {
 		return
 	}
-	r, err := decodeRequest(m.Data)
+	if !s.begin() {
+		return
+	}
+	err := s.heard.Submit(who.principal.Name, len(m.Data), func(place *capacity.Place, err error) {
+		defer s.wg.Done()
+		if err != nil {
+			return
+		}
+		defer place.Leave()
+		s.hear(who.principal.Name, m.Data)
+	})
+	if err != nil {
+		s.wg.Done()
+	}
+}
+
+func (s *Service) hear(worker string, data []byte) {
+	r, err := decodeRequest(data)
 	if err != nil || r.Op != OpHeartbeat {
 		return
 	}
 	var beat message.HeartbeatRequest
 	if decodeBody(r.Op, r.Body, &beat) == nil {
-		s.o.Observer.ObserveHeartbeat(who.principal.Name, beat)
+		s.o.Observer.ObserveHeartbeat(worker, beat)
 	}
 }

@@ -123,8 +123,8 @@ func (j *Journal) proofRecord(m stored) proof.Record {
 // auditConversation: reading what proves the journal. What rules redact is taken
 // out here, too; the hash of the true body stands for it.
 var auditConversation = conversation{KindAudit, message.RoleAuditor, map[Op]operation{
-	OpRecords:    direct[RecordsRequest, RecordsReply](laneAct, (*Service).auditRecords),
-	OpCheckpoint: direct[CheckpointRequest, CheckpointReply](laneAct, (*Service).auditCheckpoint),
+	OpRecords:    direct[RecordsRequest, RecordsReply]((*Service).auditRecords),
+	OpCheckpoint: direct[CheckpointRequest, CheckpointReply]((*Service).auditCheckpoint),
 }}
 
 func (s *Service) ledger() (*Ledger, error) {

@@ -92,7 +92,7 @@ func TestCloseAnswersWaitingRequests(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", func(message.Principal, message.Lane) bus.Surface { return stuck{} }, bus.ServiceOptions{MaxActs: 1})
+		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", func(message.Principal, message.Lane) bus.Surface { return stuck{} }, bus.ServiceOptions{MaxReads: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		w.engine(bus.ServiceOptions{MaxHeld: 2})
+		w.engine(bus.ServiceOptions{MaxHeld: 4})
 		bot := w.client(message.RoleRuntime, "bot")
 		propose(t, bot, toolCall("c1", pay, `{}`))
 		var wg sync.WaitGroup

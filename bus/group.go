@@ -254,6 +254,9 @@ func (g *group) subscribe() error {
 				g.s.accept(c, m)
 			}
 		})
+		if err == nil {
+			err = sub.SetPendingLimits(nats.DefaultSubPendingMsgsLimit, maxPendingBytes)
+		}
 		if err != nil {
 			return err
 		}

@@ -9,12 +9,14 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/archtest"
 	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -35,6 +37,7 @@ func TestProtocolPage(t *testing.T) {
 		{"subjects", subjectTable()},
 		{"permissions", permissionTable()},
 		{"operations", operationTable()},
+		{"classes", classTable()},
 		{"consumer", consumerTable(t)},
 		{"stream", streamTable(t)},
 		{"codes", source.codes()},
@@ -164,6 +167,39 @@ func operationTable() string {
 		}
 	}
 	return table([]string{"subject", "op", "as", "body of the request", "body of the reply"}, rows)
+}
+
+func classTable() string {
+	var rows [][]string
+	limits := capacity.Default()
+	for _, c := range capacity.All() {
+		ops := capacity.Operations(c)
+		for i, op := range ops {
+			ops[i] = code(op)
+		}
+		run := strconv.Itoa(limits[c].Run)
+		switch c {
+		case capacity.Read:
+			run = "1 for each processor, at least 2"
+		case capacity.Wait:
+			run = "2 for each processor, at least 4"
+		}
+		rows = append(rows, []string{c.String(), strings.Join(ops, ", "), run, strconv.Itoa(limits[c].Stay), fmt.Sprintf("%d MiB", limits[c].Bytes>>20)})
+	}
+	return table([]string{"class", "operations", "run at once", "wait, run or rest", "bytes of these"}, rows)
+}
+
+// Every operation has its class from the table and not from the rule for
+// unknown ones.
+func TestOperationsHaveClasses(t *testing.T) {
+	for _, r := range bus.Table() {
+		_, ops := bus.Operations(r.Kind)
+		for _, op := range ops {
+			if !slices.Contains(capacity.Operations(capacity.ClassOf(string(op))), string(op)) {
+				t.Errorf("%s of %s has no class", op, r.Layout)
+			}
+		}
+	}
 }
 
 // settings is a table of what a server says of a stream or consumer, less

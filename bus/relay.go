@@ -33,10 +33,10 @@ const (
 // nextConversation and ackConversation are carried out by the service itself.
 var (
 	nextConversation = conversation{KindNext, message.RoleWorker, map[Op]operation{
-		OpNext: direct[NextRequest, NextReply](laneNext, (*Service).next),
-		OpKeys: direct[KeysRequest, KeysReply](laneWork, (*Service).keys),
+		OpNext: direct[NextRequest, NextReply]((*Service).next),
+		OpKeys: direct[KeysRequest, KeysReply]((*Service).keys),
 	}}
-	ackConversation = conversation{KindAck, message.RoleWorker, map[Op]operation{OpAck: direct[AckRequest, struct{}](laneWork, (*Service).ack)}}
+	ackConversation = conversation{KindAck, message.RoleWorker, map[Op]operation{OpAck: direct[AckRequest, struct{}]((*Service).ack)}}
 )
 
 // pullRequest is the body of MSG.NEXT.

@@ -9,26 +9,26 @@ var queryConversation = conversation{KindQuery, message.RoleAuditor, map[Op]oper
 	OpWait:   waitOp,
 	OpEvents: eventsOp,
 	OpInfo:   infoOp,
-	OpLoad:   serve(laneAct, Surface.Load),
+	OpLoad:   serve(Surface.Load),
 
 	OpLeases:    leasesOp,
-	OpShowLease: serve(laneAct, Surface.ShowLease),
-	OpExplain:   serve(laneAct, Surface.Explain),
+	OpShowLease: serve(Surface.ShowLease),
+	OpExplain:   serve(Surface.Explain),
 }}
 
 // decideConversation: what an approver does.
 var decideConversation = conversation{KindDecide, message.RoleApprover, map[Op]operation{
-	OpAnswer:      serve(laneAct, Surface.Answer),
-	OpRevoke:      serve(laneAct, Surface.Revoke),
-	OpRevokeLease: serve(laneAct, Surface.RevokeLease),
-	OpInterrupt:   serve(laneAct, Surface.Interrupt),
+	OpAnswer:      serve(Surface.Answer),
+	OpRevoke:      serve(Surface.Revoke),
+	OpRevokeLease: serve(Surface.RevokeLease),
+	OpInterrupt:   serve(Surface.Interrupt),
 }}
 
 // operateConversation: what an operator does.
 var operateConversation = conversation{KindOperate, message.RoleOperator, map[Op]operation{
-	OpSettle:      serve(laneAct, Surface.Settle),
-	OpRevoke:      serve(laneAct, Surface.Revoke),
-	OpRevokeLease: serve(laneAct, Surface.RevokeLease),
-	OpInterrupt:   serve(laneAct, Surface.Interrupt),
-	OpReport:      serve(laneAct, Surface.Report),
+	OpSettle:      serve(Surface.Settle),
+	OpRevoke:      serve(Surface.Revoke),
+	OpRevokeLease: serve(Surface.RevokeLease),
+	OpInterrupt:   serve(Surface.Interrupt),
+	OpReport:      serve(Surface.Report),
 }}

@@ -13,18 +13,18 @@ const maxHeld = 25 * time.Second
 // Reading is the same for everybody who may, except for what the engine shows
 // to whom: a runtime sees its own sessions.
 var (
-	listOp = paged(laneAct, Surface.List,
+	listOp = paged(Surface.List,
 		func(r *message.ListRequest) *int { return &r.Limit },
 		func(r message.ListReply) int { return len(r.Calls) })
-	showOp   = serve(laneAct, Surface.Show)
-	infoOp   = serve(laneAct, func(s Surface, ctx context.Context, _ struct{}) (message.InfoReply, error) { return s.Info(ctx) })
-	eventsOp = paged(laneHold, func(s Surface, ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
+	showOp   = serve(Surface.Show)
+	infoOp   = serve(func(s Surface, ctx context.Context, _ struct{}) (message.InfoReply, error) { return s.Info(ctx) })
+	eventsOp = paged(func(s Surface, ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
 		r.WaitMS = min(r.WaitMS, maxHeld.Milliseconds())
 		return s.Events(ctx, r)
 	},
 		func(r *message.EventsRequest) *int { return &r.Limit },
 		func(r message.EventsReply) int { return len(r.Events) })
-	waitOp = serve(laneHold, func(s Surface, ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
+	waitOp = serve(func(s Surface, ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
 		if r.TimeoutMS <= 0 || r.TimeoutMS > maxHeld.Milliseconds() {
 			r.TimeoutMS = maxHeld.Milliseconds()
 		}
@@ -34,16 +34,16 @@ var (
 
 // proposeConversation: what a runtime does with its own sessions.
 var proposeConversation = conversation{KindPropose, message.RoleRuntime, map[Op]operation{
-	OpPropose: serve(laneAct, Surface.Propose),
+	OpPropose: serve(Surface.Propose),
 	// The gateway, which has records of its own among its events, lives beside
 	// the engine and does not come this way.
-	OpEmit: serve(laneAct, func(s Surface, ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
+	OpEmit: serve(func(s Surface, ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
 		if err := r.Foreign(); err != nil {
 			return message.EmitReply{}, err
 		}
 		return s.Emit(ctx, r)
 	}),
-	OpReport: serve(laneAct, Surface.Report),
+	OpReport: serve(Surface.Report),
 	OpWait:   waitOp,
 	OpEvents: eventsOp,
 	OpList:   listOp,
@@ -54,5 +54,5 @@ var proposeConversation = conversation{KindPropose, message.RoleRuntime, map[Op]
 // interruptConversation has a subject of its own, so that it can be granted by
 // itself and is never queued behind proposals.
 var interruptConversation = conversation{KindInterrupt, message.RoleRuntime, map[Op]operation{
-	OpInterrupt: serve(laneAct, Surface.Interrupt),
+	OpInterrupt: serve(Surface.Interrupt),
 }}

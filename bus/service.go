@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
 )
@@ -37,11 +38,13 @@ type ServiceOptions struct {
 	Keys func() message.KeyRing
 	// Logger gets what is dropped. Nil: nothing is logged.
 	Logger *slog.Logger
-	// MaxActs, MaxHeld, MaxWork and MaxNext bound how many requests are in hand at
-	// once: ordinary ones (default 128; more wait), held ones (default 2048; more
-	// are refused with CodeUnavailable), those of workers (default 256; more wait)
-	// and workers' slots that wait for an item (default 4096; more are refused).
-	MaxActs, MaxHeld, MaxWork, MaxNext int
+	// MaxActs, MaxReads and MaxWork bound how many decisions (default 64), reads
+	// (default 1 for each processor, at least 2) and requests of workers (default
+	// 256) run at once; more wait, and beyond a bound are refused with
+	// CodeUnavailable. MaxHeld bounds the requests that wait for news (default
+	// 4096), MaxNext the workers' slots that wait for an item (default 4096); more
+	// are refused. One principal can use half of each.
+	MaxActs, MaxReads, MaxHeld, MaxWork, MaxNext int
 }
 
 // How a name in a subject was established, as [message.Principal] keeps it. In
@@ -64,7 +67,8 @@ type Service struct {
 	surface func(p message.Principal, lane message.Lane) Surface
 	o       ServiceOptions
 	log     *slog.Logger
-	slots   [lanes]chan struct{}
+	pools   capacity.Set         // of the classes of requests
+	heard   *capacity.Pool       // of heartbeats
 	subs    []*nats.Subscription // besides those of the group
 	group   *group
 
@@ -72,7 +76,7 @@ type Service struct {
 	// service, not as any call.
 	acting, held      context.Context //nolint:containedctx // see above
 	stopAct, stopHeld context.CancelCauseFunc
-	wg                sync.WaitGroup // running requests
+	wg                sync.WaitGroup // requests that run, or wait for their turn
 	mu                sync.Mutex     // guards closed, and wg.Add against Wait
 	closed            bool
 	once              sync.Once
@@ -102,11 +106,8 @@ func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface fu
 	s.group = newGroup(s)
 	s.acting, s.stopAct = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.held, s.stopHeld = context.WithCancelCause(s.acting)
-	s.slots[laneAct] = make(chan struct{}, orDefault(o.MaxActs, 128))
-	s.slots[laneHold] = make(chan struct{}, orDefault(o.MaxHeld, 2048))
-	s.slots[laneWork] = make(chan struct{}, orDefault(o.MaxWork, 256))
+	s.pools, s.heard = o.pools(), capacity.NewPool(observed)
 	before := nc.LastError()
-	s.slots[laneNext] = make(chan struct{}, orDefault(o.MaxNext, maxWaiting))
 	err := s.subscribe(ctx)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, flushTimeout)
@@ -125,18 +126,14 @@ func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface fu
 	return s, nil
 }
 
-func orDefault(n, d int) int {
-	if n <= 0 {
-		return d
-	}
-	return n
-}
-
 func (s *Service) subscribe(ctx context.Context) error {
 	if err := s.group.start(ctx); err != nil || s.o.Observer == nil {
 		return err
 	}
 	sub, err := s.nc.Subscribe(Subject{Space: s.space, Kind: KindHeartbeat}.String(), s.observe)
+	if err == nil {
+		err = sub.SetPendingLimits(nats.DefaultSubPendingMsgsLimit, maxPendingBytes)
+	}
 	if err == nil {
 		s.subs = append(s.subs, sub)
 	}
@@ -161,6 +158,7 @@ func (s *Service) Close() {
 		s.closed = true
 		s.mu.Unlock()
 		s.stopHeld(ErrServiceClosed)
+		s.pools.Close()
 		s.group.wg.Wait()
 		s.group.tell(Presence{Leaving: true})
 		s.leaveQueue()

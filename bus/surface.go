@@ -45,23 +45,8 @@ type Observer interface {
 	ObserveHeartbeat(worker string, r message.HeartbeatRequest)
 }
 
-// lane is which of the service's limits a request counts against.
-type lane int
-
-const (
-	laneAct  lane = iota // changes something, or is a quick read
-	laneHold             // may be held for long
-	laneWork             // from workers
-	laneNext             // from workers that wait for an item
-	lanes
-)
-
-// holds reports whether requests of the lane may stay for long.
-func (l lane) holds() bool { return l == laneHold || l == laneNext }
-
 // operation is one op of one conversation.
 type operation struct {
-	lane lane
 	// request and reply are the types of the bodies; an empty struct: none.
 	request, reply reflect.Type
 	// run decodes the body, asks the engine and encodes the reply, of at most
@@ -98,8 +83,8 @@ func Operations(k Kind) (message.Role, []Op) {
 }
 
 // serve makes an operation of a method of Surface.
-func serve[Req, Rep any](l lane, method func(Surface, context.Context, Req) (Rep, error)) operation {
-	return operation{lane: l, request: reflect.TypeFor[Req](), reply: reflect.TypeFor[Rep](), run: func(ctx context.Context, s Surface, op Op, body []byte, most int) ([]byte, error) {
+func serve[Req, Rep any](method func(Surface, context.Context, Req) (Rep, error)) operation {
+	return operation{request: reflect.TypeFor[Req](), reply: reflect.TypeFor[Rep](), run: func(ctx context.Context, s Surface, op Op, body []byte, most int) ([]byte, error) {
 		var r Req
 		if err := decodeBody(op, body, &r); err != nil {
 			return nil, err
@@ -113,8 +98,8 @@ func serve[Req, Rep any](l lane, method func(Surface, context.Context, Req) (Rep
 }
 
 // direct makes an operation of a method of Service.
-func direct[Req, Rep any](l lane, method func(s *Service, ctx context.Context, who caller, r Req, m *nats.Msg) error) operation {
-	return operation{lane: l, request: reflect.TypeFor[Req](), reply: reflect.TypeFor[Rep](), direct: func(ctx context.Context, s *Service, who caller, body []byte, m *nats.Msg) error {
+func direct[Req, Rep any](method func(s *Service, ctx context.Context, who caller, r Req, m *nats.Msg) error) operation {
+	return operation{request: reflect.TypeFor[Req](), reply: reflect.TypeFor[Rep](), direct: func(ctx context.Context, s *Service, who caller, body []byte, m *nats.Msg) error {
 		var r Req
 		if err := decodeBody("request", body, &r); err != nil {
 			return err
@@ -125,8 +110,8 @@ func direct[Req, Rep any](l lane, method func(s *Service, ctx context.Context, w
 
 // paged makes an operation of a method that returns at most limit things: if
 // they do not fit a message it asks again for half as many.
-func paged[Req, Rep any](l lane, method func(Surface, context.Context, Req) (Rep, error), limit func(*Req) *int, count func(Rep) int) operation {
-	return operation{lane: l, request: reflect.TypeFor[Req](), reply: reflect.TypeFor[Rep](), run: func(ctx context.Context, s Surface, op Op, body []byte, most int) ([]byte, error) {
+func paged[Req, Rep any](method func(Surface, context.Context, Req) (Rep, error), limit func(*Req) *int, count func(Rep) int) operation {
+	return operation{request: reflect.TypeFor[Req](), reply: reflect.TypeFor[Rep](), run: func(ctx context.Context, s Surface, op Op, body []byte, most int) ([]byte, error) {
 		var r Req
 		if err := decodeBody(op, body, &r); err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -120,9 +121,13 @@ func (e *Engine) events(ctx context.Context, p *Port, r message.EventsRequest) (
 			moved, leave = e.view.watch(session)
 			continue
 		}
+		resume := capacity.Rest(ctx)
 		select {
 		case <-moved:
 			moved = nil
+			if err := resume(); err != nil {
+				return out, gaveUp("events", err)
+			}
 		case <-timer.C:
 			return out, nil
 		case <-ctx.Done():

@@ -44,7 +44,7 @@ var errCollected = errors.New("enough was seen")
 // the cursor in the order of their first facts, each as its last fact has it. A
 // page costs as many reads as it names calls that are not at hand.
 func (e *Engine) listPast(ctx context.Context, by message.Principal, r message.ListRequest) (message.ListReply, error) {
-	out := message.ListReply{Calls: []*message.Call{}}
+	page := &listPage{limit: r.Limit}
 	for after := r.After; ; {
 		seen := &proposals{most: r.Limit + 1}
 		watching, stop := context.WithCancelCause(ctx)
@@ -63,14 +63,12 @@ func (e *Engine) listPast(ctx context.Context, by message.Principal, r message.L
 			if c == nil || !listed(c, by, r) {
 				continue
 			}
-			if len(out.Calls) == r.Limit {
-				out.Next = out.Calls[len(out.Calls)-1].First
-				return out, nil
+			if !page.add(c) {
+				return page.reply(), nil
 			}
-			out.Calls = append(out.Calls, c.Clone())
 		}
 		if len(seen.keys) < seen.most {
-			return out, nil
+			return page.reply(), nil
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -29,23 +30,88 @@ func (e *Engine) list(ctx context.Context, by message.Principal, r message.ListR
 	if r.Session == "" && wantsFinished(r) && e.view.hasForgotten() {
 		return e.listPast(ctx, by, r)
 	}
-	calls, err := e.candidates(ctx, r)
-	if err != nil {
-		return message.ListReply{}, opError("list", err)
-	}
-	sort.Slice(calls, func(i, j int) bool { return before(calls[i], calls[j]) })
-	out := message.ListReply{Calls: []*message.Call{}}
-	for _, c := range calls {
-		if c.First <= r.After || !listed(c, by, r) {
-			continue
+	session := message.Key{Space: e.space, Session: r.Session}
+	page := &listPage{limit: r.Limit}
+	switch {
+	case r.Session != "" && wantsFinished(r): // the view forgets
+		calls, err := e.sessionCalls(ctx, session)
+		if err != nil {
+			return message.ListReply{}, opError("list", err)
 		}
-		if len(out.Calls) == r.Limit {
-			out.Next = out.Calls[len(out.Calls)-1].First
-			break
+		sort.Slice(calls, func(i, j int) bool { return before(calls[i], calls[j]) })
+		for _, c := range calls {
+			if c.First > r.After && listed(c, by, r) && !page.add(c) {
+				break
+			}
 		}
-		out.Calls = append(out.Calls, c)
+	case r.Session != "":
+		if err := e.freshen(ctx, session); err != nil {
+			return message.ListReply{}, opError("list", err)
+		}
+		fallthrough
+	default:
+		e.view.list(by, r, session, page)
 	}
-	return out, nil
+	return page.reply(), nil
+}
+
+// maxListBytes bounds a page of calls with large arguments and results, about.
+const maxListBytes = 2 << 20
+
+// listPage is a page of a list.
+type listPage struct {
+	limit int
+	bytes int
+	calls []*message.Call
+	more  bool
+}
+
+// add adds the next call and reports whether the page may take another.
+func (p *listPage) add(c *message.Call) bool {
+	n := listBytes(c)
+	if len(p.calls) == p.limit || len(p.calls) > 0 && p.bytes+n > maxListBytes {
+		p.more = true
+		return false
+	}
+	p.bytes += n
+	p.calls = append(p.calls, c)
+	return true
+}
+
+func (p *listPage) reply() message.ListReply {
+	out := message.ListReply{Calls: p.calls}
+	if p.more {
+		out.Next = p.calls[len(p.calls)-1].First
+	}
+	if out.Calls == nil {
+		out.Calls = []*message.Call{}
+	}
+	return out
+}
+
+// listBytes estimates the size of a call in a reply.
+func listBytes(c *message.Call) int {
+	n := 1024 + len(c.Input)
+	if q := c.Question; q != nil {
+		n += len(q.Input) + len(q.Text) + len(q.Reason)
+	}
+	for _, v := range c.Votes {
+		n += len(v.Feedback) + len(v.Note)
+	}
+	if r := c.Result; r != nil {
+		n += len(r.Output.Text)
+		for _, b := range r.Output.Blocks {
+			switch b := b.(type) {
+			case *message.TextBlock:
+				n += len(b.Text)
+			case *message.DataBlock:
+				if s, ok := b.Source.(*message.Base64Source); ok {
+					n += len(s.Data)
+				}
+			}
+		}
+	}
+	return n
 }
 
 // before orders calls as they were proposed.
@@ -67,23 +133,6 @@ func listed(c *message.Call, by message.Principal, r message.ListRequest) bool {
 
 func wantsFinished(r message.ListRequest) bool {
 	return r.All || slices.Contains(r.States, message.ToolCallFinished)
-}
-
-// candidates are the calls at hand; with finished ones of a session, the
-// journal is read too, because the view forgets.
-func (e *Engine) candidates(ctx context.Context, r message.ListRequest) ([]*message.Call, error) {
-	finished := wantsFinished(r)
-	session := message.Key{Space: e.space, Session: r.Session}
-	switch {
-	case !finished && r.Session == "":
-		return e.view.open(), nil
-	case !finished:
-		err := e.freshen(ctx, session)
-		return e.view.open(), err
-	case r.Session == "":
-		return e.view.all(), nil
-	}
-	return e.sessionCalls(ctx, session)
 }
 
 // ownLag bounds how long a reader waits for writers of this engine that have
@@ -227,17 +276,29 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 			moved, leave = e.view.watch(reply)
 			continue
 		}
+		resume := capacity.Rest(ctx)
 		select {
 		case <-moved:
 			moved = nil
+			if err := resume(); err != nil {
+				return out, gaveUp("wait", err)
+			}
 		case <-timer.C:
+			if err := resume(); err != nil {
+				return out, gaveUp("wait", err)
+			}
 			return out, nil
 		case <-ctx.Done():
-			return out, opError("wait", &message.Error{Code: message.CodeUnavailable, What: "the request was given up", Hint: "ask again", Err: context.Cause(ctx)})
+			return out, gaveUp("wait", context.Cause(ctx))
 		case <-e.following.Done():
 			return out, e.blindError("wait")
 		}
 	}
+}
+
+// gaveUp is the error of a request that its sender or its server gave up.
+func gaveUp(op string, cause error) error {
+	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the request was given up", Hint: "ask again", Err: cause}
 }
 
 // checkWait checks the ids of a wait before anything is looked up by them.
@@ -315,12 +376,7 @@ func (e *Engine) info() message.InfoReply {
 		out.Tools = append(out.Tools, name)
 	}
 	sort.Strings(out.Tools)
-	for _, c := range e.view.open() {
-		out.Open++
-		if c.Hold != message.HoldNone {
-			out.Held++
-		}
-	}
+	out.Open, out.Held = e.view.counts()
 	if e.cfg.policyErr != nil {
 		if err := e.cfg.policyErr(); err != nil {
 			out.PolicyErr = err.Error()

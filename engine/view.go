@@ -19,6 +19,8 @@ type view struct {
 	mu        sync.RWMutex // guards all below; never held across I/O
 	seq       uint64       // everything up to here has been seen by the watch
 	calls     map[message.Key]*message.Call
+	orders    orders           // of calls
+	held      int              // calls that wait for an operator
 	reviewers reviewers.Ledger // fed with what is news; has a lock of its own
 	replies   map[message.Key]*replyView
 	sessions  map[message.Key]*sessionView
@@ -61,7 +63,7 @@ type sessionView struct {
 func newView(keep int) *view {
 	return &view{
 		calls: map[message.Key]*message.Call{}, replies: map[message.Key]*replyView{},
-		sessions: map[message.Key]*sessionView{}, changed: map[message.Key]*watched{}, keep: keep,
+		sessions: map[message.Key]*sessionView{}, changed: map[message.Key]*watched{}, keep: keep, orders: newOrders(),
 		seed: maphash.MakeSeed(), gone: map[uint64]struct{}{}, book: newLeaseBook(),
 	}
 }
@@ -100,6 +102,8 @@ func (v *view) applyCall(f *message.Fact, seq uint64) bool {
 	v.reviewers.Fact(f)
 	r := v.reply(c.ReplyKey())
 	v.calls[c.Key] = c
+	v.orders.put(c)
+	v.held += isHeld(c) - isHeld(old)
 	if old == nil {
 		v.insert(r, c)
 	}
@@ -146,6 +150,9 @@ func (v *view) forget() {
 	for len(v.recent) > v.keep {
 		key := v.recent[0]
 		v.recent = v.recent[1:]
+		if c := v.calls[key]; c != nil {
+			v.orders.forget(c)
+		}
 		delete(v.calls, key)
 		v.dropped = true
 		rk := key.ReplyKey()
@@ -343,13 +350,37 @@ func (v *view) whole(key message.Key) bool {
 func (v *view) open() []*message.Call {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	var out []*message.Call
-	for _, r := range v.replies {
-		for k := range r.open {
-			out = append(out, v.calls[k])
-		}
-	}
+	out := make([]*message.Call, 0, v.orders.open.len())
+	v.orders.open.after(0, func(c *message.Call) bool {
+		out = append(out, c)
+		return true
+	})
 	return out
+}
+
+// isHeld counts an open call that waits for an operator.
+func isHeld(c *message.Call) int {
+	if c == nil || !c.Open() || c.Hold == message.HoldNone {
+		return 0
+	}
+	return 1
+}
+
+// counts are the open calls and those of them that wait for an operator.
+func (v *view) counts() (open, held int) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.orders.open.len(), v.held
+}
+
+// list fills a page with the calls at hand that a list is about. It costs the
+// page and what filters leave out of the narrowest order, and sorts nothing.
+func (v *view) list(by message.Principal, r message.ListRequest, session message.Key, page *listPage) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	v.orders.narrowest(by, r, session).after(r.After, func(c *message.Call) bool {
+		return !listed(c, by, r) || page.add(c)
+	})
 }
 
 // interrupted gives the replies whose interrupt has not been carried out to the
@@ -371,15 +402,4 @@ func (v *view) hasForgotten() bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.dropped
-}
-
-// all gives every call at hand, finished ones too.
-func (v *view) all() []*message.Call {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	out := make([]*message.Call, 0, len(v.calls))
-	for _, c := range v.calls {
-		out = append(out, c)
-	}
-	return out
 }

@@ -132,7 +132,7 @@ type ListRequest struct {
 	Held    bool            `json:"held,omitzero"`  // only calls that wait to be settled
 	All     bool            `json:"all,omitzero"`   // finished ones too
 	After   uint64          `json:"after,omitzero"` // cursor: Next of the reply before (a journal sequence)
-	Limit   int             `json:"limit,omitzero"` // default and maximum 500
+	Limit   int             `json:"limit,omitzero"` // default and maximum 500; a page of large calls ends earlier
 }
 
 // ListReply has calls in the order in which they were proposed.

@@ -108,7 +108,7 @@ func core() []Row {
 		},
 		{
 			Folder: "engine",
-			Own:    []string{"message", "message/proof", "toolcall", "permission"},
+			Own:    []string{"message", "message/proof", "toolcall", "permission", "internal/capacity"},
 			Never:  noSockets,
 			Why:    "it declares the interfaces it needs and the adapters satisfy them, so it runs the same on memory and on NATS",
 		},
@@ -131,6 +131,11 @@ func core() []Row {
 			Folder: "internal/plainfile",
 			Never:  []string{"net", "net/http", "os/exec"},
 			Why:    "a file that an operator names is a regular one, whoever reads it",
+		},
+		{
+			Folder: "internal/capacity",
+			Never:  noIO,
+			Why:    "NATS and HTTP divide what the engine can do at once by one table, and the engine says when a request rests",
 		},
 		{
 			Folder: "internal/linediff",
@@ -157,7 +162,7 @@ func around() []Row {
 		},
 		{
 			Folder: "bus",
-			Own:    []string{"message", "message/proof", "internal/plainfile"},
+			Own:    []string{"message", "message/proof", "internal/plainfile", "internal/capacity"},
 			Libraries: []string{
 				"github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/nats-io/nkeys",
 				"github.com/nats-io/jwt/v2", "github.com/nats-io/nuid", "github.com/gofrs/flock",
@@ -166,7 +171,7 @@ func around() []Row {
 		},
 		{
 			Folder: "gateway",
-			Own:    []string{"message", "engine", "gateway", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile"},
+			Own:    []string{"message", "engine", "gateway", "internal/capacity", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile"},
 			Libraries: []string{
 				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/oauth2", "golang.org/x/time/rate", "github.com/gofrs/flock",
 				"github.com/google/uuid", "github.com/santhosh-tekuri/jsonschema/v6",

@@ -1,0 +1,102 @@
+package bus
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/askance-dev/askance/internal/capacity"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// maxPendingBytes bounds what the client library keeps of one subscription.
+	// The library drops messages of all senders beyond it, so it must hold what
+	// arrives while the dispatcher waits for a processor.
+	maxPendingBytes = 256 << 20
+	// opHintBytes is how far into a request its op is looked for.
+	opHintBytes = 64
+)
+
+// observed bounds heartbeats that this engine hears on their way to another. One
+// is read after the other.
+var observed = capacity.Limit{Run: 1, Running: 1 << 20, Stay: 8192, Bytes: 32 << 20}
+
+// pools makes the capacity of each class.
+func (o ServiceOptions) pools() capacity.Set {
+	limits := capacity.Default()
+	for c, n := range map[capacity.Class]int{capacity.Decide: o.MaxActs, capacity.Read: o.MaxReads, capacity.Work: o.MaxWork} {
+		if n > 0 {
+			l := limits[c]
+			l.Run = n
+			limits[c] = l
+		}
+	}
+	if n := o.MaxHeld; n > 0 {
+		l := limits[capacity.Wait]
+		l.Stay = n
+		limits[capacity.Wait] = l
+	}
+	if n := o.MaxNext; n > 0 {
+		l := limits[capacity.Offer]
+		l.Run, l.Stay = n, n
+		limits[capacity.Offer] = l
+	}
+	return capacity.NewSet(limits)
+}
+
+// hintClass guesses the class of a request without decoding it. A request that
+// does not name its op at the start is decoded as a read.
+func hintClass(data []byte) capacity.Class {
+	head := data[:min(len(data), opHintBytes)]
+	_, rest, ok := bytes.Cut(head, []byte(`"op"`))
+	if !ok {
+		return capacity.Read
+	}
+	rest, ok = bytes.CutPrefix(bytes.TrimLeft(rest, " :\t\r\n"), []byte(`"`))
+	op, _, end := bytes.Cut(rest, []byte(`"`))
+	if !ok || !end {
+		return capacity.Read
+	}
+	return capacity.ClassOf(string(op))
+}
+
+// submit has a request run when it is its turn, or refuses it now.
+func (s *Service) submit(class capacity.Class, c conversation, who caller, m *nats.Msg) {
+	if !s.begin() {
+		s.refuseLoad(m, capacity.ErrClosed)
+		return
+	}
+	err := s.pools[class].Submit(who.principal.Name, len(m.Data), func(place *capacity.Place, err error) {
+		defer s.wg.Done()
+		if err != nil {
+			s.refuseLoad(m, err)
+			return
+		}
+		defer place.Leave()
+		s.run(class, c, who, m, place)
+	})
+	if err != nil {
+		s.wg.Done()
+		s.refuseLoad(m, err)
+	}
+}
+
+// begin counts a request, unless the service is closed.
+func (s *Service) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.wg.Add(1)
+	}
+	return !s.closed
+}
+
+// refuseLoad tells the sender to ask again.
+func (s *Service) refuseLoad(m *nats.Msg, why error) {
+	e := &message.Error{Code: message.CodeUnavailable, Op: "request", What: "the engine is stopping", Hint: "ask again; another engine answers"}
+	if !errors.Is(why, capacity.ErrClosed) {
+		e.What, e.Hint = "the engine is overloaded: "+why.Error(), "send fewer requests at once, and ask again later"
+	}
+	s.respond(m, encodeError("request", e, s.most()))
+}

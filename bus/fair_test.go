@@ -1,0 +1,334 @@
+package bus_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// soon bounds what these tests wait for.
+const soon = 20 * time.Second
+
+// heldLists are lists that do not return before the test ends.
+type heldLists struct {
+	began   atomic.Int64
+	release chan struct{}
+}
+
+type heldSurface struct {
+	bus.Surface
+	lists *heldLists
+}
+
+func (s heldSurface) List(context.Context, message.ListRequest) (message.ListReply, error) {
+	s.lists.began.Add(1)
+	<-s.lists.release
+	return message.ListReply{}, message.ErrUnavailable
+}
+
+// engineWithHeldLists starts an engine with such lists.
+func (w *world) engineWithHeldLists(o bus.ServiceOptions) *heldLists {
+	lists := &heldLists{release: make(chan struct{})}
+	w.engine(o, func(s bus.Surface) bus.Surface { return heldSurface{s, lists} })
+	w.t.Cleanup(func() { close(lists.release) })
+	return lists
+}
+
+// publishMany sends a request n times and reads no answer.
+func publishMany(t *testing.T, nc *nats.Conn, subject, request string, n int) {
+	t.Helper()
+	for range n {
+		if err := nc.PublishRequest(subject, nc.Opts.InboxPrefix+".unread", []byte(request)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Lists that fill their class delay no proposal, answer, interrupt or worker,
+// wherever they were sent.
+func TestStuckReadsDelayNoDecision(t *testing.T) {
+	w := newWorld(t)
+	lists := w.engineWithHeldLists(bus.ServiceOptions{})
+	bot, ann, olga := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann"), w.client(message.RoleOperator, "olga")
+	for i := range 5 {
+		name := fmt.Sprintf("reader%d", i)
+		publishMany(t, w.Conn(name), "askance.v1.test.query."+name, `{"v":1,"op":"list","body":{}}`, 200)
+	}
+	publishMany(t, w.Conn("bot"), "askance.v1.test.propose.bot", `{"v":1,"op":"list","body":{}}`, 200)
+
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	rep, err := bot.Propose(ctx, message.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall("c1", pay, `{}`), toolCall("c2", pay, `{}`)}})
+	if err != nil {
+		t.Fatalf("propose: %v", err)
+	}
+	if _, err := ann.Answer(ctx, message.Answer{Key: callKey("c1"), Digest: rep.Calls[0].Digest, Kind: message.AnswerReject}); err != nil {
+		t.Errorf("answer: %v", err)
+	}
+	if _, err := olga.Interrupt(ctx, message.InterruptRequest{Session: "s1", Reply: "r1"}); err != nil {
+		t.Errorf("interrupt: %v", err)
+	}
+	if n := lists.began.Load(); n == 0 || n > 64 {
+		t.Errorf("%d lists ran at once", n)
+	}
+}
+
+// A principal that sends more than its part is refused at once and leaves room
+// for others.
+func TestOnePrincipalTakesItsPart(t *testing.T) {
+	w := newWorld(t)
+	lists := w.engineWithHeldLists(bus.ServiceOptions{MaxReads: 8})
+	nc := w.Conn("eve")
+	var refused atomic.Int64
+	enough := make(chan struct{})
+	if _, err := nc.Subscribe("_INBOX_eve.unread", func(m *nats.Msg) {
+		if bytes.Contains(m.Data, []byte(`"unavailable"`)) && refused.Add(1) == 2000 {
+			close(enough)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	publishMany(t, nc, "askance.v1.test.query.eve", `{"v":1,"op":"list","body":{}}`, 3000)
+	select {
+	case <-enough:
+	case <-time.After(soon):
+		t.Fatalf("%d of 3000 lists were refused", refused.Load())
+	}
+	if n := lists.began.Load(); n != 4 {
+		t.Errorf("%d lists of one principal run, want half of 8", n)
+	}
+	if _, err := w.client(message.RoleAuditor, "amy").Info(t.Context()); err != nil {
+		t.Errorf("another reader: %v", err)
+	}
+}
+
+// steady proposes calls one by one, each sent once, until stop is closed. It
+// returns how many there were and how long the slowest took.
+func steady(t *testing.T, nc *nats.Conn, name string, stop <-chan struct{}) (n int, slowest time.Duration) {
+	for {
+		select {
+		case <-stop:
+			return n, slowest
+		default:
+		}
+		n++
+		body := fmt.Sprintf(`{"v":1,"op":"propose","body":{"session_id":"s-%s","reply_id":"r","tool_calls":[{"type":"tool_call","id":"c%d","name":"echo","input":"{}","state":"pending"}]}}`, name, n)
+		began := time.Now()
+		m, err := nc.Request("askance.v1.test.propose."+name, []byte(body), soon)
+		if err != nil {
+			t.Errorf("proposal %d of %s was lost: %v", n, name, err)
+			return n, slowest
+		}
+		if bytes.Contains(m.Data, []byte(`"error"`)) {
+			t.Errorf("proposal %d of %s: %s", n, name, m.Data)
+			return n, slowest
+		}
+		slowest = max(slowest, time.Since(began))
+	}
+}
+
+// liveHeap is what is in use after the garbage is collected.
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// whileFlooded runs flood beside two runtimes that propose, and checks that
+// nothing is lost and that memory is given back.
+func whileFlooded(t *testing.T, w *world, flood func()) {
+	t.Helper()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	conns := map[string]*nats.Conn{"bot1": w.Conn("bot1"), "bot2": w.Conn("bot2")}
+	before := liveHeap()
+	for name, nc := range conns {
+		wg.Go(func() {
+			n, slowest := steady(t, nc, name, stop)
+			t.Logf("%s proposed %d calls, the slowest took %v", name, n, slowest)
+		})
+	}
+	flood()
+	close(stop)
+	wg.Wait()
+	const bound = 48 << 20
+	end := time.Now().Add(soon)
+	grown := liveHeap() - before
+	for ; grown > bound && time.Now().Before(end); grown = liveHeap() - before {
+		runtime.Gosched()
+	}
+	t.Logf("the live heap has grown by %d KiB", grown>>10)
+	if grown > bound {
+		t.Errorf("the live heap has grown by %d MiB", grown>>20)
+	}
+}
+
+// Large requests that cannot be read cost their sender's part alone.
+func TestRubbishDropsNoOthersMessages(t *testing.T) {
+	w := newWorld(t)
+	w.engine(bus.ServiceOptions{})
+	for name, start := range map[string]string{"rubbish": "rubbish", "valid JSON": `{"v":1,"op":"propose","body":"`} {
+		t.Run(name, func(t *testing.T) {
+			flooder := w.Conn("eve")
+			rubbish := []byte(start + strings.Repeat("x", 700<<10))
+			if strings.HasPrefix(start, "{") {
+				rubbish = append(rubbish, `"}`...)
+			}
+			whileFlooded(t, w, func() {
+				for range 1500 {
+					if err := flooder.PublishRequest("askance.v1.test.propose.eve", "_INBOX_eve.unread", rubbish); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := flooder.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// A client that asks for lists and never reads is cut off; nobody else
+// notices, and its answers are let go.
+func TestUnreadAnswersAreBounded(t *testing.T) {
+	w := newWorld(t, bustest.Listening())
+	w.engine(bus.ServiceOptions{})
+	bot := w.client(message.RoleRuntime, "bot")
+	input := `{"x":"` + strings.Repeat("y", 8<<10) + `"}`
+	for i := range 20 {
+		var calls []message.ToolCallBlock
+		for n := range 5 {
+			calls = append(calls, toolCall(fmt.Sprintf("c%d-%d", i, n), pay, input))
+		}
+		propose(t, bot, calls...)
+	}
+	whileFlooded(t, w, func() {
+		u, err := url.Parse(w.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := net.Dial("tcp", u.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		const request = `{"v":1,"op":"list","body":{}}`
+		var out bytes.Buffer
+		fmt.Fprintf(&out, "CONNECT {\"verbose\":false}\r\nSUB _INBOX_eve.> 1\r\n")
+		for range 3000 {
+			fmt.Fprintf(&out, "PUB askance.v1.test.query.eve _INBOX_eve.x %d\r\n%s\r\n", len(request), request)
+		}
+		if _, err := conn.Write(out.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		// The engine is done with them when it answers the last of another reader.
+		if _, err := w.client(message.RoleAuditor, "amy").List(t.Context(), message.ListRequest{Limit: 1}); err != nil {
+			t.Errorf("another reader: %v", err)
+		}
+	})
+}
+
+// percentile95 is the second largest of twenty durations, and so on.
+func percentile95(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)*95/100]
+}
+
+// With 200 readers of a long list a decision takes about as long as without.
+func TestReadersDoNotStarveDecisions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it loads the machine")
+	}
+	w := newWorld(t)
+	w.engine(bus.ServiceOptions{})
+	bot, ann := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann")
+	digests := map[string]string{}
+	ask := func(reply string, n int) {
+		var calls []message.ToolCallBlock
+		for i := range n {
+			calls = append(calls, toolCall(fmt.Sprintf("%s-%d", reply, i), pay, `{"n":1}`))
+		}
+		rep, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s1", Reply: message.ReplyID(reply), Calls: calls})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range rep.Calls {
+			digests[string(c.Call)] = c.Digest
+		}
+	}
+	for i := range 20 {
+		ask(fmt.Sprint("r", i), 50)
+	}
+	for i := range 40 {
+		ask(fmt.Sprint("single", i), 1)
+	}
+	decide := func(reply string, single int) (answers, interrupts []time.Duration) {
+		for n := range 20 {
+			key := callKey(fmt.Sprintf("%s-%d", reply, n))
+			key.Reply = message.ReplyID(reply)
+			began := time.Now()
+			if _, err := ann.Answer(t.Context(), message.Answer{Key: key, Digest: digests[string(key.Call)], Kind: message.AnswerReject}); err != nil {
+				t.Errorf("answer: %v", err)
+			}
+			answers = append(answers, time.Since(began))
+		}
+		for n := range 20 {
+			began := time.Now()
+			if _, err := bot.Interrupt(t.Context(), message.InterruptRequest{Session: "s1", Reply: message.ReplyID(fmt.Sprint("single", single+n))}); err != nil {
+				t.Errorf("interrupt: %v", err)
+			}
+			interrupts = append(interrupts, time.Since(began))
+		}
+		return answers, interrupts
+	}
+	quietAnswers, quietInterrupts := decide("r0", 0)
+
+	ctx, stop := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	var lists atomic.Int64
+	warm := make(chan struct{})
+	for i := range 200 {
+		name := fmt.Sprintf("reader%d", i%20)
+		nc := w.Conn(name)
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				m, err := nc.RequestWithContext(ctx, "askance.v1.test.query."+name, []byte(`{"v":1,"op":"list","body":{}}`))
+				if err == nil && !bytes.Contains(m.Data[:64], []byte("error")) && lists.Add(1) == 20 {
+					close(warm)
+				}
+			}
+		})
+	}
+	<-warm
+	began := time.Now()
+	answers, interrupts := decide("r1", 20)
+	t.Logf("quiet: answers %v, interrupts %v", percentile95(quietAnswers), percentile95(quietInterrupts))
+	t.Logf("loaded: answers %v, interrupts %v, %d lists in %v", percentile95(answers), percentile95(interrupts), lists.Load(), time.Since(began))
+	stop()
+	readers.Wait()
+	if d := percentile95(answers); d > 2*time.Second {
+		t.Errorf("answers take %v beside 200 readers, without %v", d, percentile95(quietAnswers))
+	}
+	if d := percentile95(interrupts); d > 2*time.Second {
+		t.Errorf("interrupts take %v beside 200 readers, without %v", d, percentile95(quietInterrupts))
+	}
+}

@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// order keeps calls as they were proposed, so that a page of a list costs what
+// it returns and not what is open. The view's lock guards it.
+type order struct {
+	entries []orderEntry // by first
+	dead    int          // entries without a call
+}
+
+type orderEntry struct {
+	first uint64
+	call  *message.Call // nil: removed
+}
+
+// find is the place of the first entry at or behind a sequence.
+func (o *order) find(first uint64) int {
+	n := len(o.entries)
+	if n == 0 || o.entries[n-1].first < first {
+		return n
+	}
+	return sort.Search(n, func(i int) bool { return o.entries[i].first >= first })
+}
+
+// of is the entry of a call, or where to insert it.
+func (o *order) of(c *message.Call) (i int, found bool) {
+	for i = o.find(c.First); i < len(o.entries) && o.entries[i].first == c.First; i++ {
+		if e := o.entries[i].call; e != nil && e.Key == c.Key {
+			return i, true
+		}
+	}
+	return i, false
+}
+
+// put adds a call, or replaces what was known of it.
+func (o *order) put(c *message.Call) {
+	i, found := o.of(c)
+	if !found {
+		o.entries = slices.Insert(o.entries, i, orderEntry{})
+	}
+	o.entries[i] = orderEntry{c.First, c}
+}
+
+// remove takes a call out. Removed entries are dropped once they are the half.
+func (o *order) remove(c *message.Call) {
+	i, found := o.of(c)
+	if !found {
+		return
+	}
+	o.entries[i].call = nil
+	if o.dead++; o.dead <= len(o.entries)/2 {
+		return
+	}
+	live := make([]orderEntry, 0, len(o.entries)-o.dead)
+	for _, e := range o.entries {
+		if e.call != nil {
+			live = append(live, e)
+		}
+	}
+	o.entries, o.dead = live, 0
+}
+
+// len is how many calls it has.
+func (o *order) len() int { return len(o.entries) - o.dead }
+
+// after calls fn for the calls behind a sequence until fn returns false.
+func (o *order) after(first uint64, fn func(*message.Call) bool) {
+	for i := o.find(first + 1); i < len(o.entries); i++ {
+		if c := o.entries[i].call; c != nil && !fn(c) {
+			return
+		}
+	}
+}
+
+// orders are the orders of the calls that the view has. An open call is in
+// that of its session and of its runtime, too.
+type orders struct {
+	all, open order
+	sessions  map[message.Key]*order
+	runtimes  map[string]*order
+}
+
+func newOrders() orders {
+	return orders{sessions: map[message.Key]*order{}, runtimes: map[string]*order{}}
+}
+
+func putInto[K comparable](m map[K]*order, key K, c *message.Call) {
+	o := m[key]
+	if o == nil {
+		o = &order{}
+		m[key] = o
+	}
+	o.put(c)
+}
+
+func removeFrom[K comparable](m map[K]*order, key K, c *message.Call) {
+	o := m[key]
+	if o == nil {
+		return
+	}
+	if o.remove(c); o.len() == 0 {
+		delete(m, key)
+	}
+}
+
+// put takes the present state of a call.
+func (o *orders) put(c *message.Call) {
+	o.all.put(c)
+	if c.Open() {
+		o.open.put(c)
+		putInto(o.sessions, c.SessionKey(), c)
+		putInto(o.runtimes, c.Runtime, c)
+		return
+	}
+	o.open.remove(c)
+	removeFrom(o.sessions, c.SessionKey(), c)
+	removeFrom(o.runtimes, c.Runtime, c)
+}
+
+// forget takes out a finished call.
+func (o *orders) forget(c *message.Call) { o.all.remove(c) }
+
+// narrowest is the shortest order that has every call that a list can show.
+func (o *orders) narrowest(by message.Principal, r message.ListRequest, session message.Key) *order {
+	var found *order
+	switch {
+	case wantsFinished(r):
+		return &o.all
+	case r.Session != "":
+		found = o.sessions[session]
+	case by.Role == message.RoleRuntime:
+		found = o.runtimes[by.Name]
+	default:
+		return &o.open
+	}
+	if found == nil {
+		return &order{}
+	}
+	return found
+}

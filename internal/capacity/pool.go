@@ -1,0 +1,344 @@
+package capacity
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Why a request is refused.
+var (
+	// ErrFull: the class, or the principal's part of it, is full.
+	ErrFull = errors.New("too many requests of this kind wait")
+	// ErrLate: the request waited so long that its sender has asked again.
+	ErrLate = errors.New("the request waited too long for its turn")
+	// ErrClosed: the pool is closed.
+	ErrClosed = errors.New("the server is stopping")
+)
+
+// MaxWait is how long a request can wait for its turn.
+const MaxWait = 5 * time.Second
+
+// Pool is the capacity of one class. Its methods can be called from many
+// goroutines.
+type Pool struct {
+	limit Limit
+
+	mu     sync.Mutex // guards all below, and what users and places hold
+	closed bool
+	load
+	users map[string]*user
+	turns []*user // users with waiting places, the next one first
+}
+
+// user is one principal that has places in the pool.
+type user struct {
+	name string
+	load
+	waiting []*Place // the oldest first
+	inTurns bool
+}
+
+// load is what a pool or a user of it has in each of the limit's numbers.
+type load struct{ running, runBytes, staying, bytes int }
+
+// Place is the right of one request to be in the pool.
+type Place struct {
+	pool  *Pool
+	user  *user
+	size  int // of the request
+	bytes int // that it holds
+	state state
+	until time.Time   // when waiting ends; zero: never
+	start func(error) // called once, with pool.mu held: must not block
+}
+
+type state int
+
+const (
+	waiting state = iota
+	running
+	resting
+	gone
+)
+
+// NewPool makes the capacity of one class.
+func NewPool(l Limit) *Pool {
+	return &Pool{limit: l, users: map[string]*user{}}
+}
+
+// part is how much of a limit one principal can use.
+func part(n int) int { return (n + 1) / 2 }
+
+// Submit asks for a place for a request of a principal that holds so many
+// bytes. It never blocks. When the request's turn comes, run is called in a
+// goroutine of its own with the place, which run must leave. An error given to
+// run means that its turn never comes; it has no place then.
+func (p *Pool) Submit(principal string, bytes int, run func(*Place, error)) error {
+	var place *Place
+	_, err := p.add(principal, bytes, func(made *Place) { place = made }, func(err error) {
+		if err != nil {
+			go run(nil, err)
+			return
+		}
+		go run(place, nil)
+	})
+	return err
+}
+
+// Enter waits for a place, which the caller must leave.
+func (p *Pool) Enter(ctx context.Context, principal string, bytes int) (*Place, error) {
+	turn := make(chan error, 1)
+	place, err := p.add(principal, bytes, nil, func(err error) { turn <- err })
+	if err != nil {
+		return nil, err
+	}
+	if err := place.await(ctx, turn); err != nil {
+		return nil, err
+	}
+	return place, nil
+}
+
+// add puts a waiting place into the pool and gives turns. made is called
+// before start can be.
+func (p *Pool) add(principal string, bytes int, made func(*Place), start func(error)) (*Place, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, ErrClosed
+	}
+	u := p.users[principal]
+	if u == nil {
+		u = &user{name: principal}
+	}
+	if p.staying >= p.limit.Stay || u.staying >= part(p.limit.Stay) ||
+		p.bytes+bytes > p.limit.Bytes || u.bytes+bytes > part(p.limit.Bytes) {
+		return nil, ErrFull
+	}
+	p.users[principal] = u
+	place := &Place{pool: p, user: u, size: bytes, until: time.Now().Add(MaxWait), start: start}
+	if made != nil {
+		made(place)
+	}
+	p.staying++
+	u.staying++
+	place.hold(bytes)
+	p.queue(place)
+	p.giveTurns()
+	return place, nil
+}
+
+// queue lets a place wait. p.mu is held.
+func (p *Pool) queue(place *Place) {
+	u := place.user
+	place.state = waiting
+	u.waiting = append(u.waiting, place)
+	if !u.inTurns {
+		u.inTurns = true
+		p.turns = append(p.turns, u)
+	}
+}
+
+// fits reports whether one more request runs within these limits. A request
+// larger than the limit runs alone.
+func (l load) fits(run, bytes, size int) bool {
+	return l.running < run && (l.running == 0 || l.runBytes+size <= bytes)
+}
+
+// giveTurns starts waiting places while there is capacity. p.mu is held. It
+// skips users that run their part: these are few, for each runs about half.
+func (p *Pool) giveTurns() {
+	for i := 0; i < len(p.turns) && p.running < p.limit.Run; {
+		u := p.turns[i]
+		if len(u.waiting) > 0 {
+			size := u.waiting[0].size
+			if !p.fits(p.limit.Run, p.limit.Running, size) {
+				return // the next turn is this one's
+			}
+			if !u.fits(part(p.limit.Run), part(p.limit.Running), size) {
+				i++
+				continue
+			}
+		}
+		p.turns = append(p.turns[:i], p.turns[i+1:]...)
+		u.inTurns = false
+		if len(u.waiting) == 0 {
+			continue
+		}
+		place := u.waiting[0]
+		u.waiting[0] = nil
+		if u.waiting = u.waiting[1:]; len(u.waiting) == 0 {
+			u.waiting = nil
+		} else {
+			u.inTurns = true
+			p.turns = append(p.turns, u)
+		}
+		if !place.until.IsZero() && time.Now().After(place.until) {
+			p.remove(place)
+			place.start(ErrLate)
+			continue
+		}
+		place.state = running
+		place.count(1)
+		place.start(nil)
+	}
+}
+
+// remove takes a place out of the pool's counts. p.mu is held.
+func (p *Pool) remove(place *Place) {
+	u := place.user
+	if place.state == running {
+		place.count(-1)
+	}
+	place.state = gone
+	p.staying--
+	u.staying--
+	place.hold(-place.bytes)
+	if u.staying == 0 {
+		delete(p.users, u.name)
+	}
+}
+
+// Close refuses the requests that wait, and all that come.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, u := range p.turns {
+		for _, place := range u.waiting {
+			p.remove(place)
+			place.start(ErrClosed)
+		}
+		u.waiting, u.inTurns = nil, false
+	}
+	p.turns = nil
+}
+
+// Leave ends the place. It can be called again.
+func (p *Place) Leave() {
+	p.pool.mu.Lock()
+	defer p.pool.mu.Unlock()
+	if p.state == gone {
+		return
+	}
+	if p.state == waiting {
+		p.unqueue()
+	}
+	p.pool.remove(p)
+	p.pool.giveTurns()
+}
+
+// unqueue takes a waiting place out of its user's queue. pool.mu is held.
+func (p *Place) unqueue() {
+	for i, other := range p.user.waiting {
+		if other == p {
+			p.user.waiting = append(p.user.waiting[:i:i], p.user.waiting[i+1:]...)
+			return
+		}
+	}
+}
+
+// Hold counts n more bytes against the class until the place is left. It
+// refuses nothing: the bytes exist already.
+func (p *Place) Hold(n int) {
+	p.pool.mu.Lock()
+	defer p.pool.mu.Unlock()
+	if p.state != gone {
+		p.hold(n)
+	}
+}
+
+func (p *Place) hold(n int) {
+	p.bytes += n
+	p.pool.bytes += n
+	p.user.bytes += n
+}
+
+// count counts the place among those that run (1), or no longer (-1).
+func (p *Place) count(n int) {
+	for _, l := range [...]*load{&p.pool.load, &p.user.load} {
+		l.running += n
+		l.runBytes += n * p.size
+	}
+}
+
+// Rest lets other requests run while this one waits for something else. It
+// stays in the pool.
+func (p *Place) Rest() {
+	p.pool.mu.Lock()
+	defer p.pool.mu.Unlock()
+	if p.state != running {
+		return
+	}
+	p.state = resting
+	p.count(-1)
+	p.pool.giveTurns()
+}
+
+// Resume waits for a turn after Rest.
+func (p *Place) Resume(ctx context.Context) error {
+	turn := make(chan error, 1)
+	p.pool.mu.Lock()
+	if p.state != resting {
+		p.pool.mu.Unlock()
+		return nil
+	}
+	if p.pool.closed {
+		p.pool.mu.Unlock()
+		return ErrClosed
+	}
+	p.until, p.start = time.Time{}, func(err error) { turn <- err }
+	p.pool.queue(p)
+	p.pool.giveTurns()
+	p.pool.mu.Unlock()
+	return p.await(ctx, turn)
+}
+
+// await waits for the place's turn; on an error the place is left.
+func (p *Place) await(ctx context.Context, turn <-chan error) error {
+	select {
+	case err := <-turn:
+		return err
+	case <-ctx.Done():
+		p.Leave()
+		return context.Cause(ctx)
+	}
+}
+
+type placeKey struct{}
+
+// With puts the place of a request into its context.
+func With(ctx context.Context, p *Place) context.Context {
+	return context.WithValue(ctx, placeKey{}, p)
+}
+
+// Rest lets the place of ctx rest until resume is called. Without a place both
+// do nothing.
+func Rest(ctx context.Context) (resume func() error) {
+	p, ok := ctx.Value(placeKey{}).(*Place)
+	if !ok {
+		return func() error { return nil }
+	}
+	p.Rest()
+	return func() error { return p.Resume(ctx) }
+}
+
+// Set is one pool for each class.
+type Set map[Class]*Pool
+
+// NewSet makes the pools of all classes.
+func NewSet(limits map[Class]Limit) Set {
+	s := Set{}
+	for c, l := range limits {
+		s[c] = NewPool(l)
+	}
+	return s
+}
+
+// Close closes all pools.
+func (s Set) Close() {
+	for _, p := range s {
+		p.Close()
+	}
+}
