@@ -24,11 +24,21 @@ var (
 	errRevoked = errors.New("the credentials were revoked")
 )
 
+// asHeader named the sender of a request in earlier releases.
+const asHeader = "Askance-As"
+
+// errNamed refuses a request that names its sender: ignoring the header would
+// record its answer under a name that it did not mean.
+var errNamed error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the header " + asHeader + " is refused: a request cannot choose the name that it acts under", Hint: "make a token for each person (askance token create NAME --role approver) and send Authorization: Bearer TOKEN"}
+
 // enter finds out who asks and whether they may. p is nil for nobody in
 // particular.
 func (v *visit) enter(r *http.Request) (p *Peer, err error) {
 	if err := v.s.origins.socket(r); err != nil {
 		return nil, err
+	}
+	if len(r.Header.Values(asHeader)) > 0 {
+		return nil, errNamed
 	}
 	id, err := v.s.cfg.Auth.Authenticate(r)
 	if errors.Is(err, ErrNoCredentials) && (v.route.Access.Public || v.route.OwnAuth) {

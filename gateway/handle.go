@@ -127,7 +127,7 @@ func (v *visit) refuse(r *http.Request, err error) {
 		v.failed(err)
 		return
 	}
-	if login := v.s.cfg.Login; login != "" && wantsPage(r) {
+	if login := v.s.cfg.Login; login != "" && wantsPage(r) && errors.Is(err, ErrNoCredentials) {
 		http.Redirect(v.w, r, login+"?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther) //nolint:gosec // G710: to our own page
 		return
 	}

@@ -22,7 +22,7 @@ type Identity struct {
 	Groups     []string
 	GroupsFrom string
 	// Auth says how it was established ("http-token", "oidc:<issuer>",
-	// "http-loopback"); it is kept with each vote.
+	// "unix-peer:<uid>", "http-loopback"); it is kept with each vote.
 	Auth string
 	// Ambient marks credentials that a browser sends by itself (a cookie, or none
 	// on loopback): requests that change something need proof that a page of ours
@@ -34,6 +34,9 @@ type Identity struct {
 	Expires time.Time
 	// Revoked is closed when it ends before that; nil: it does not.
 	Revoked <-chan struct{}
+	// InForce reports whether it is still good, where that is known before Revoked
+	// is closed; nil: Revoked says it all.
+	InForce func() bool
 }
 
 // Authenticator says who sends a request. It answers from the credentials
@@ -49,7 +52,7 @@ type Authenticator interface {
 }
 
 // ErrNoCredentials says that a request carries no credentials at all.
-var ErrNoCredentials error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the request has no credentials", Hint: "send Authorization: Bearer TOKEN, or log in"}
+var ErrNoCredentials error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the request has no credentials", Hint: "send Authorization: Bearer TOKEN (askance token create NAME --role approver makes one), or log in"}
 
 // Peer is an authenticated identity with its space.
 type Peer struct {
@@ -65,6 +68,9 @@ func (p *Peer) Has(role message.Role) bool { return slices.Contains(p.Roles, rol
 // As is the engine for the peer in one of its roles; an error with
 // message.CodeForbidden if it does not have that role.
 func (p *Peer) As(role message.Role) (engine.Client, error) {
+	if p.InForce != nil && !p.InForce() {
+		return nil, ErrNoCredentials
+	}
 	if !p.Has(role) {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " does not have the role " + string(role), Hint: "use credentials that have it"}
 	}

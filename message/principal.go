@@ -25,8 +25,9 @@ type Principal struct {
 	// signed login, which names the subjects that it may use), "nats-subject" (by
 	// a NATS subject alone: whether the server guards it, the engine does not
 	// know), "http-token" and "oidc:<issuer>" (a bearer token, or an identity
-	// provider's word, over HTTP), "http-loopback" (nothing had to be proved on the
-	// machine itself). It is kept with each vote.
+	// provider's word, over HTTP), "unix-peer:<uid>" (the kernel named the user who
+	// connected to a Unix socket), "http-loopback" (not authenticated: any process
+	// of the machine). It is kept with each vote.
 	Auth string `json:"auth"`
 }
 

@@ -6,14 +6,19 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +55,7 @@ type gate struct {
 	path     string
 	ann      string // her token
 	provider *provider
+	auth     *auth.Auth
 }
 
 func newGate(t *testing.T, roles map[string][]message.Role) *gate {
@@ -461,22 +467,13 @@ func TestProviderIsDown(t *testing.T) {
 	}
 }
 
-// TestLocalLogIn: on one's own machine a name is a choice.
-func TestLocalLogIn(t *testing.T) {
-	a, err := auth.New(auth.Config{Local: &auth.Loopback{Name: "me", Space: "alpha"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := gatewaytest.New(t, gatewaytest.Auth(a), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface { return []gateway.Surface{a, answering()} }))
-	g := &gate{World: w, t: t}
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &http.Client{Jar: jar}
-	w.A.Ask("s1", "r1", "c1")
+// TestLocalUserIsOne: without credentials no request chooses its name, on any
+// way in.
+func TestLocalUserIsOne(t *testing.T) {
+	g, _ := localGate(t, nil)
+	g.A.Ask("s1", "r1", "c1")
 	who := func() string {
-		_, text, _ := g.do(c, http.MethodGet, w.URL+"/auth/session", nil)
+		_, text, _ := g.do(g.browser(), http.MethodGet, g.URL+"/auth/session?name=bob&user=bob&as=bob", nil)
 		var s self
 		if err := json.Unmarshal([]byte(text), &s); err != nil {
 			t.Fatal(err)
@@ -486,20 +483,109 @@ func TestLocalLogIn(t *testing.T) {
 	if got := who(); got != "me http-loopback false" {
 		t.Errorf("at first: %s", got)
 	}
-	if code, _, _ := g.do(c, http.MethodPost, w.URL+"/login", url.Values{"name": {"bob"}, "next": {"/auth/session"}}); code != http.StatusOK {
-		t.Errorf("log-in as bob: %d", code)
+	if code, text, _ := g.do(g.browser(), http.MethodPost, g.URL+"/login", url.Values{"name": {"bob"}, "token": {"bob"}, "next": {"/auth/session"}}); code != http.StatusForbidden || !strings.Contains(text, "askance token create") {
+		t.Errorf("log-in as bob: %d %s", code, text)
 	}
-	if got := who(); got != "bob http-loopback true" {
-		t.Errorf("as bob: %s", got)
+	if got := who(); got != "me http-loopback false" {
+		t.Errorf("after the log-in: %s", got)
 	}
-	if code, _, _ := g.do(c, http.MethodPost, w.URL+"/vote/c1", nil, auth.AsHeader, "carla"); code != http.StatusOK {
-		t.Errorf("a vote as carla: %d", code)
+	for _, value := range []string{"carla", "me", ""} {
+		if code, text, _ := g.do(g.browser(), http.MethodPost, g.URL+"/vote/c1", nil, "Askance-As", value); code != http.StatusForbidden || !strings.Contains(text, "askance token create") {
+			t.Errorf("a vote as %q: %d %s", value, code, text)
+		}
 	}
-	votes := w.A.Show(message.Key{Space: "alpha", Session: "s1", Reply: "r1", Call: "c1"}).Votes
-	if len(votes) != 1 || votes[0].By.Name != "carla" || votes[0].By.Auth != auth.ViaLoopback {
+	key := message.Key{Space: "alpha", Session: "s1", Reply: "r1", Call: "c1"}
+	if votes := g.A.Show(key).Votes; len(votes) != 0 {
+		t.Fatalf("votes: %+v", votes)
+	}
+	if code, _, _ := g.do(g.browser(), http.MethodPost, g.URL+"/vote/c1?name=bob", url.Values{"name": {"bob"}}); code != http.StatusOK {
+		t.Errorf("a vote: %d", code)
+	}
+	votes := g.A.Show(key).Votes
+	if len(votes) != 1 || votes[0].By.Name != "me" || votes[0].By.Auth != auth.ViaLoopback {
 		t.Errorf("votes: %+v", votes)
 	}
-	if code, _, _ := g.do(c, http.MethodGet, w.URL+"/auth/session", nil, "Sec-Fetch-Site", "cross-site"); code != http.StatusForbidden {
+	if code, _, _ := g.do(g.browser(), http.MethodGet, g.URL+"/auth/session", nil, "Sec-Fetch-Site", "cross-site"); code != http.StatusForbidden {
 		t.Errorf("another site: %d", code)
+	}
+}
+
+// localGate is a gateway without credentials, which ends with hasCredentials.
+func localGate(t *testing.T, hasCredentials func() bool) (*gate, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	tokens, err := auth.AwaitTokens(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := auth.New(auth.Config{Local: &auth.Loopback{Name: "me", Space: "alpha"}, Tokens: tokens, HasCredentials: hasCredentials})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := gatewaytest.New(t, gatewaytest.Auth(a), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface { return []gateway.Surface{a, answering()} }))
+	return &gate{World: w, t: t, auth: a}, path
+}
+
+// TestLocalUserEndsWithCredentials: from the first request after credentials
+// exist nobody is let in without, and nothing opens the server again.
+func TestLocalUserEndsWithCredentials(t *testing.T) {
+	var logins atomic.Bool
+	for name, tt := range map[string]struct{ begin, end func(path string) error }{
+		"logins": {
+			func(string) error { logins.Store(true); return nil },
+			func(string) error { logins.Store(false); return nil },
+		},
+		"a token": {
+			func(path string) error {
+				_, _, err := auth.CreateToken(t.Context(), path, auth.Token{Name: "ann", Space: "alpha", Roles: []message.Role{message.RoleApprover}})
+				return err
+			},
+			os.Remove,
+		},
+		"a token file that cannot be read": {func(path string) error { return os.WriteFile(path, nil, 0o600) }, os.Remove},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, path := localGate(t, logins.Load)
+			g.A.Ask("s1", "r1", "c1")
+			status := func() int {
+				code, _, _ := g.do(g.browser(), http.MethodGet, g.URL+"/auth/session", nil)
+				return code
+			}
+			if code := status(); code != http.StatusOK {
+				t.Fatalf("the local user: %d", code)
+			}
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
+			id, err := g.auth.Authenticate(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open, err := g.Gateway.Peer(id)
+			if err == nil {
+				_, err = open.As(message.RoleApprover)
+			}
+			if err != nil {
+				t.Fatalf("a connection of the local user: %v", err)
+			}
+			if err := tt.begin(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := open.As(message.RoleApprover); !errors.Is(err, gateway.ErrNoCredentials) {
+				t.Errorf("a connection that was opened before: %v", err)
+			}
+			select {
+			case <-id.Revoked:
+			default:
+				t.Error("streams that were opened before go on")
+			}
+			if code, text, _ := g.do(g.browser(), http.MethodPost, g.URL+"/vote/c1", nil); code != http.StatusUnauthorized || !strings.Contains(text, "askance token create NAME --role approver") {
+				t.Errorf("the first vote after it: %d %s", code, text)
+			}
+			if err := tt.end(path); err != nil {
+				t.Fatal(err)
+			}
+			if code := status(); code != http.StatusUnauthorized {
+				t.Errorf("once they are gone: %d", code)
+			}
+		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -53,7 +52,7 @@ func local(next string) string {
 }
 
 func (a *Auth) showLogin(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	if p != nil && a.cfg.Local == nil {
+	if p != nil && !a.IsOpen() {
 		a.goTo(w, r, r.URL.Query().Get("next"))
 		return nil
 	}
@@ -63,11 +62,11 @@ func (a *Auth) showLogin(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 // page shows the log-in, with what went wrong.
 func (a *Auth) page(w http.ResponseWriter, r *http.Request, status int, wrong error) error {
 	data := struct {
-		Next, Wrong, Hint, Issuer, Start, CSRF string
-		Tokens, Local                          bool
-	}{Next: local(r.FormValue("next")), Tokens: a.cfg.Tokens != nil, Local: a.cfg.Local != nil}
-	if s := a.sessions.find(r); s != nil {
-		data.CSRF = s.id.CSRF
+		Next, Wrong, Hint, Issuer, Start, User string
+		Tokens                                 bool
+	}{Next: local(r.FormValue("next")), Tokens: a.cfg.Tokens != nil}
+	if a.IsOpen() {
+		data.Tokens, data.User = false, a.cfg.Local.Name
 	}
 	if a.cfg.OIDC != nil {
 		data.Issuer = a.cfg.OIDC.cfg.Issuer
@@ -87,14 +86,14 @@ func (a *Auth) page(w http.ResponseWriter, r *http.Request, status int, wrong er
 	return err
 }
 
-// login takes a token, or on one's own machine a name, for a session.
+// login takes a token for a session.
 func (a *Auth) login(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	if err := r.ParseForm(); err != nil {
 		return &message.Error{Code: message.CodeInvalid, Op: "log in", What: "the form cannot be read", Hint: "send token as application/x-www-form-urlencoded", Err: err}
 	}
 	next := local(r.PostFormValue("next"))
-	if a.cfg.Local != nil {
-		return a.loginLocal(w, r, p, next)
+	if a.IsOpen() {
+		return a.page(w, r, http.StatusForbidden, refused("this server takes every request from this machine as "+a.cfg.Local.Name+", and no log-in can choose another name", "make tokens with askance token create NAME --role approver, and log in with one"))
 	}
 	token := strings.TrimSpace(r.PostFormValue("token"))
 	if token == "" && p != nil && p.Ambient { // nothing was said, and the log-in that there is goes on
@@ -128,21 +127,6 @@ func (a *Auth) fresh(r *http.Request, now *gateway.Peer, token string) (*gateway
 		return nil, err
 	}
 	return &gateway.Peer{Identity: *id, Space: now.Space, Feeds: now.Feeds}, nil
-}
-
-// loginLocal lets somebody on their own machine choose a name.
-func (a *Auth) loginLocal(w http.ResponseWriter, r *http.Request, p *gateway.Peer, next string) error {
-	name := strings.TrimSpace(r.PostFormValue("name"))
-	if err := checkName(name); err != nil {
-		return a.page(w, r, http.StatusBadRequest, &message.Error{Code: message.CodeInvalid, What: err.Error(), Hint: "choose a plain one"})
-	}
-	id := p.Identity
-	id.Name, id.Expires, id.Revoked = name, time.Time{}, nil
-	a.sessions.leave(w, r)
-	w.Header().Del("Set-Cookie")
-	a.sessions.begin(w, id)
-	a.goTo(w, r, next)
-	return nil
 }
 
 // goTo sends a browser on, to a page of ours in any case.

@@ -14,17 +14,13 @@ import (
 // request came from the machine itself.
 const ViaLoopback = "http-loopback"
 
-// Loopback takes every request for that of one local user, in all roles. It is
-// for a listener on loopback alone. It implements gateway.Authenticator.
+// Loopback takes every request for that of one local user, in all roles: no
+// request can choose another name. It is for a listener on loopback alone. It
+// implements gateway.Authenticator.
 type Loopback struct {
 	Name  string
 	Space message.SpaceID
 }
-
-// AsHeader lets a request on loopback say in whose name it comes: to try out
-// what needs several people, where nobody is kept from anything anyway. A page
-// of another site cannot send it.
-const AsHeader = "Askance-As"
 
 // allRoles is what one person on their own machine may do.
 var allRoles = []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}
@@ -38,14 +34,7 @@ func (l Loopback) Authenticate(r *http.Request) (*gateway.Identity, error) {
 	if r.Header.Get("Authorization") != "" {
 		return nil, refused("no tokens are set up here", "leave out Authorization, or make tokens with askance token create")
 	}
-	name := l.Name
-	if as := r.Header.Get(AsHeader); as != "" {
-		if err := checkName(as); err != nil {
-			return nil, refused(AsHeader+": "+err.Error(), "send a plain name")
-		}
-		name = as
-	}
-	return &gateway.Identity{Name: name, Space: l.Space, Roles: allRoles, Auth: ViaLoopback, Ambient: true}, nil
+	return &gateway.Identity{Name: l.Name, Space: l.Space, Roles: allRoles, Auth: ViaLoopback, Ambient: true}, nil
 }
 
 // Token implements gateway.Authenticator: there are none.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -22,9 +23,10 @@ type Tokens struct {
 	path string
 	log  *slog.Logger
 
-	mu   sync.RWMutex // guards what follows
-	byID map[string]*held
-	bad  trouble
+	mu      sync.RWMutex // guards what follows
+	missing bool         // no file has existed since AwaitTokens
+	byID    map[string]*held
+	bad     trouble
 }
 
 // keepUnread is how long the tokens of before are good while the file cannot be
@@ -58,9 +60,44 @@ func OpenTokens(path string, log *slog.Logger) (*Tokens, error) {
 	return t, nil
 }
 
+// AwaitTokens is OpenTokens for a file that need not exist yet: no token is in
+// force until it does.
+func AwaitTokens(path string, log *slog.Logger) (*Tokens, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	t := &Tokens{path: path, log: log, missing: true}
+	if err := t.Reload(); err != nil {
+		return nil, fmt.Errorf("tokens: %w", err)
+	}
+	return t, nil
+}
+
+// Missing reports whether the file has not existed since AwaitTokens.
+func (t *Tokens) Missing() bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.missing
+}
+
+// exist reports whether there is a token file, also one that cannot be read.
+func (t *Tokens) exist() bool {
+	if !t.Missing() {
+		return true
+	}
+	_, err := os.Lstat(t.path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // Reload reads the file again. On an error what was in force stays; see Watch.
 func (t *Tokens) Reload() error {
 	all, err := readFile(t.path)
+	if errors.Is(err, fs.ErrNotExist) && t.Missing() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.bad = trouble{}
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -79,7 +116,7 @@ func (t *Tokens) Reload() error {
 			close(h.over)
 		}
 	}
-	t.byID = next
+	t.byID, t.missing = next, false
 	if t.bad.said != "" {
 		t.log.Info("the tokens are in order again", "file", t.path)
 	}

@@ -284,15 +284,6 @@ func TestLoopback(t *testing.T) {
 			t.Errorf("host %q: %+v, %v", host, id, err)
 		}
 	}
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
-	r.Header.Set(auth.AsHeader, "bob")
-	if id, err := l.Authenticate(r); err != nil || id.Name != "bob" {
-		t.Errorf("as bob: %+v, %v", id, err)
-	}
-	r.Header.Set(auth.AsHeader, " ")
-	if _, err := l.Authenticate(r); err == nil {
-		t.Error("as nobody")
-	}
 	if _, err := auth.New(auth.Config{Local: &l, Tokens: &auth.Tokens{}}); err == nil {
 		t.Error("loopback goes with tokens")
 	}

@@ -61,11 +61,12 @@ type card struct {
 
 // need is a circle of people that must agree.
 type need struct {
-	From     string
-	Rule     string
-	Approved []string
-	Quorum   int
-	Missing  []int // one for each who is missing, for the template
+	From      string
+	Rule      string
+	Approved  []string
+	Approvers []string // with how their names were established
+	Quorum    int
+	Missing   []int // one for each who is missing, for the template
 }
 
 // vote is what somebody said.
@@ -196,7 +197,7 @@ func (c *card) question(p *gateway.Peer, history []message.FactEntry) {
 		c.NextWho = asked.People(w.NextUsers, w.NextGroups)
 	}
 	for _, part := range w.Parts {
-		c.Needs = append(c.Needs, need{From: asked.People(part.Users, part.Groups), Rule: part.Rule, Approved: part.Approved, Quorum: w.Quorum, Missing: make([]int, part.Missing)})
+		c.Needs = append(c.Needs, need{From: asked.People(part.Users, part.Groups), Rule: part.Rule, Approved: part.Approved, Approvers: asked.Approvers(w.Tally, part), Quorum: w.Quorum, Missing: make([]int, part.Missing)})
 	}
 	if v, ok := asked.VoteOf(call, p.Name); ok {
 		c.MyVote = asked.Said(v)
@@ -223,7 +224,7 @@ func votesOf(c *message.Call) []vote {
 	out := make([]vote, 0, len(c.Votes))
 	for _, v := range c.Votes {
 		out = append(out, vote{
-			Name: v.By.Name, Said: asked.Said(v), Words: v.Feedback + v.Note, Auth: v.By.Auth, At: v.At,
+			Name: v.By.Name, Said: asked.Said(v), Words: v.Feedback + v.Note, Auth: asked.Authenticated(v.By.Auth), At: v.At,
 			Good: v.Kind == message.AnswerApprove || v.Kind == message.AnswerForTool, Bad: v.Kind == message.AnswerReject, Earlier: !v.On(c.Digest),
 		})
 	}

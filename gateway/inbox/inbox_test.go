@@ -68,7 +68,7 @@ func TestReject(t *testing.T) {
 	b.see("What the model is told")
 	b.write("#feedback", "too much <b>for</b> today")
 	b.click("#panel .main-action")
-	b.see("You rejected", "Settled: rejected by ann: too much <b>for</b> today")
+	b.see("You rejected", "Settled: rejected by ann (test-cookie): too much <b>for</b> today")
 	if c := w.A.Finished(k); c.Result.State != message.ToolResultDenied || !strings.Contains(c.Result.Output.String(), "too much <b>for</b> today") {
 		t.Errorf("the call ended as %+v", c.Result)
 	}
@@ -186,7 +186,7 @@ func TestAnotherWins(t *testing.T) {
 	b.press("r")
 	b.write("#feedback", "a draft of mine")
 	w.A.Reject(gatewaytest.Bob, k, "mine was first")
-	b.see("Settled meanwhile: rejected by bob: mine was first. Nothing was sent.", "Settled: rejected by bob")
+	b.see("Settled meanwhile: rejected by bob (in process): mine was first. Nothing was sent.", "Settled: rejected by bob")
 	b.gone("#panel .main-action")
 	b.until(`document.querySelector("#panel details pre").textContent === "a draft of mine"`)
 	b.shot("lost")
@@ -207,7 +207,7 @@ func TestLateAnswer(t *testing.T) {
 	b.expect("409")
 	b.do(chromedp.Click(chromedp.CSS("#panel .main-action")), chromedp.WaitVisible(chromedp.CSS("#gone")))
 	text := b.text()
-	for _, want := range []string{"too late, it was rejected by bob: no", "Settled meanwhile: rejected by bob: no. Nothing was sent."} {
+	for _, want := range []string{"too late, it was rejected by bob (in process): no", "Settled meanwhile: rejected by bob (in process): no. Nothing was sent."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q:\n%s", want, text)
 		}

@@ -50,7 +50,7 @@ func (in *Inbox) shell(r *http.Request, p *gateway.Peer, nav, title string) shel
 	s := shell{
 		Title: title, Nav: nav, Who: p.Name, Space: string(p.Space.ID), Role: roles(p), CSRF: p.CSRF, Now: in.now(),
 		CSS: in.assets.url("inbox.css"), JS: in.assets.url("app.js"), Icon: in.assets.url("icon.svg"),
-		Approver: p.Has(message.RoleApprover), Operator: p.Has(message.RoleOperator), Login: p.Ambient && p.Auth != "http-loopback",
+		Approver: p.Has(message.RoleApprover), Operator: p.Has(message.RoleOperator), Login: p.CSRF != "",
 	}
 	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "dark" || c.Value == "light") {
 		s.Theme = c.Value

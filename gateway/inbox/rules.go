@@ -60,7 +60,7 @@ func leaseOf(l *message.Lease, p *gateway.Peer, s shell) leaseView {
 		if i > 0 {
 			v.By += ", "
 		}
-		v.By += g.By.Name
+		v.By += asked.Who(g.By)
 		mine = mine || s.Approver && g.By.Name == p.Name
 	}
 	v.Revoke = mine && v.State == message.LeaseActive

@@ -43,7 +43,7 @@ func stepsOf(history []message.FactEntry) []step {
 				tone = t
 			}
 		}
-		s := step{What: strings.Join(words, ", "), By: string(h.By.Role) + " " + h.By.Name, At: h.At, Tone: tone}
+		s := step{What: strings.Join(words, ", "), By: asked.Actor(h.By), At: h.At, Tone: tone}
 		if h.Worker != "" {
 			s.Detail = "worker " + h.Worker
 		}

@@ -106,7 +106,7 @@ func slackOutcome(n *Notice) string {
 	}
 	if asked.WasAsked(c) {
 		if v, ok := asked.LastVote(c); ok {
-			text += ", " + asked.Said(v) + " by " + v.By.Name
+			text += ", " + asked.Said(v) + " by " + asked.Who(v.By)
 		}
 	}
 	return text

@@ -173,7 +173,7 @@ func around() []Row {
 			Folder: "gateway",
 			Own:    []string{"message", "engine", "gateway", "internal/capacity", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile"},
 			Libraries: []string{
-				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/oauth2", "golang.org/x/time/rate", "github.com/gofrs/flock",
+				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/oauth2", "golang.org/x/sys/unix", "golang.org/x/time/rate", "github.com/gofrs/flock",
 				"github.com/google/uuid", "github.com/santhosh-tekuri/jsonschema/v6",
 			},
 			Why: "HTTP: each surface is one wire format over the engine that it is given; it decides nothing and knows neither NATS nor the policy",

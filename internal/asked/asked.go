@@ -62,7 +62,7 @@ func Needs(c *message.Call) []string {
 			text += " (rule " + reveal.Line(p.Rule) + ")"
 		}
 		if len(p.Approved) > 0 {
-			text += ": " + names(p.Approved)
+			text += ": " + names(Approvers(t, p))
 		}
 		out = append(out, text)
 	}
@@ -120,10 +120,7 @@ func names(all []string) string {
 func Votes(c *message.Call, now time.Time) []string {
 	var out []string
 	for _, v := range c.Votes {
-		text := fmt.Sprintf("%s%s, %s ago", Said(v), from(v.By.Name), Span(now.Sub(v.At)))
-		if v.By.Auth != "" {
-			text += " (" + v.By.Auth + ")"
-		}
+		text := fmt.Sprintf("%s%s, %s ago", Said(v), from(Who(v.By)), Span(now.Sub(v.At)))
 		if !v.On(c.Digest) {
 			text += ", of an earlier question"
 		}

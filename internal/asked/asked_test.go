@@ -78,10 +78,10 @@ func TestVotesAreCounted(t *testing.T) {
 		{Kind: message.AnswerAbstain, By: message.Principal{Name: "eve"}, Digest: c.Digest, At: at, Note: "on holiday\x1b"},
 		{Kind: message.AnswerApprove, By: message.Principal{Name: "bob", Auth: "creds"}, Digest: c.Digest, At: at, Groups: []string{"ops"}},
 	}
-	if got, want := strings.Join(asked.Needs(c), "|"), "1 of 2 from group ops (rule large): bob"; got != want {
+	if got, want := strings.Join(asked.Needs(c), "|"), "1 of 2 from group ops (rule large): bob (creds)"; got != want {
 		t.Errorf("needs %q, want %q", got, want)
 	}
-	if got, want := strings.Join(asked.Votes(c, at.Add(time.Minute)), "|"), "left to others by eve, 1m00s ago: on holiday‹U+001B›|approved by bob, 1m00s ago (creds)"; got != want {
+	if got, want := strings.Join(asked.Votes(c, at.Add(time.Minute)), "|"), "left to others by eve, 1m00s ago: on holiday‹U+001B›|approved by bob (creds), 1m00s ago"; got != want {
 		t.Errorf("votes %q, want %q", got, want)
 	}
 }

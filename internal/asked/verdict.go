@@ -22,9 +22,9 @@ func Verdict(c *message.Call, by string) string {
 		return "not open any more: the call is " + string(c.State)
 	}
 	if toolcall.Cause(c.Cause) == toolcall.Deny {
-		return "denied by the policy, after an answer" + from(v.By.Name)
+		return "denied by the policy, after an answer" + from(Who(v.By))
 	}
-	text := Said(v) + from(v.By.Name)
+	text := Said(v) + from(Who(v.By))
 	if v.Feedback != "" {
 		text += ": " + v.Feedback
 	}

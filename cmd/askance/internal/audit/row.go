@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -85,7 +86,7 @@ func (row *Row) call(c *message.Call) {
 		row.Rule, row.Bundle = d.Rule, d.Bundle
 	}
 	for _, v := range c.Votes {
-		row.Votes = append(row.Votes, string(v.Kind)+" "+v.By.Name+" ("+v.By.Auth+")")
+		row.Votes = append(row.Votes, string(v.Kind)+" "+asked.Who(v.By))
 		row.approvers = append(row.approvers, v.By.Name)
 	}
 	row.Attempt, row.Worker = c.Attempt.Number, c.Attempt.Worker

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -154,7 +155,7 @@ func (a *app) checkedText(c *proof.Checked) string {
 		row("input", "%s", term.SafeLine(q.Question.Input))
 	}
 	for _, v := range s.Votes {
-		row("vote", "%s by %s (%s) at %s, on %s", v.Kind, a.out.Who(term.SafeLine(v.By.String())), term.SafeLine(v.By.Auth), v.At.UTC().Format(time.RFC3339), v.Digest)
+		row("vote", "%s by %s at %s, on %s", v.Kind, a.out.Who(term.SafeLine(asked.Actor(v.By))), v.At.UTC().Format(time.RFC3339), v.Digest)
 	}
 	for _, g := range s.Grants {
 		row("grant", "attempt %d%s, signed by key %s", g.Attempt, a.approvedBy(g.Approvals), g.KeyID)
@@ -183,7 +184,7 @@ func (a *app) checkedText(c *proof.Checked) string {
 func (a *app) approvedBy(approvals []message.Approval) string {
 	var b strings.Builder
 	for _, by := range approvals {
-		fmt.Fprintf(&b, ", approved by %s (%s)", a.out.Who(term.SafeLine(by.By.String())), term.SafeLine(by.By.Auth))
+		fmt.Fprintf(&b, ", approved by %s", a.out.Who(term.SafeLine(asked.Actor(by.By))))
 	}
 	return b.String()
 }

@@ -200,7 +200,7 @@ func TestAuditExport(t *testing.T) {
 		ok   func(r []string) bool
 	}{
 		{[]string{"--call", "c3"}, -1, func(r []string) bool { return r[call] == "c3" }},
-		{[]string{"--approver", "ann"}, -1, func(r []string) bool { return strings.Contains(r[votes], "approve ann (nats-") }},
+		{[]string{"--approver", "ann"}, -1, func(r []string) bool { return strings.Contains(r[votes], "approve ann (NATS, not authenticated)") }},
 		{[]string{"--approver", "bob"}, 0, nil},
 		{[]string{"--tool", "pay"}, 1, func(r []string) bool { return r[call] == "'=c2" }},
 		{[]string{"--state", "asking"}, 2, func([]string) bool { return true }},
@@ -247,7 +247,7 @@ func TestAuditReceipt(t *testing.T) {
 	ok(t, "audit", "receipt", "c3", "--output", file, "--data", s.data)
 	key := filepath.Join(s.data, "engine.pub")
 	out := ok(t, "audit", "check", file, "--key", key)
-	for _, want := range []string{"s1/r1/c3 ship, finished", "approve by approver ann (nats-", "Proved: the engine recorded exactly this", "Not proved: that the tool did", `{"cents":500}`, "result    success sha256:"} {
+	for _, want := range []string{"s1/r1/c3 ship, finished", "approve by approver ann (NATS, not authenticated)", "Proved: the engine recorded exactly this", "Not proved: that the tool did", `{"cents":500}`, "result    success sha256:"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("check does not say %q:\n%s", want, out)
 		}

@@ -104,7 +104,7 @@ func TestAnswers(t *testing.T) {
 	if c := s.finished("c1"); c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != `{"cents":500}` {
 		t.Errorf("the approved call ended as %+v", c.Result)
 	}
-	fails(t, cli.ExitConflict, "ann gave the answer approve", "approve", "c1", "--data", s.data, "--yes")
+	fails(t, cli.ExitConflict, "ann (NATS, not authenticated) gave the answer approve", "approve", "c1", "--data", s.data, "--yes")
 	fails(t, cli.ExitConflict, "revoke", "revoke", "c1", "--data", s.data)
 
 	s.propose("r1", "c2", "ship", `{"cents":500}`)

@@ -73,7 +73,8 @@ func (a *app) credsInit(g *giving) *cobra.Command {
 		Use:   "init",
 		Short: "Make a credentials folder",
 		Long: `Makes a NATS operator, an account for the spaces and a login for the engines. From
-the next start on, askance serve on the data folder lets in nobody without a login.`,
+the next start on, askance serve on the data folder lets in nobody without a login. HTTP
+demands a token from now on, also in a server that runs (askance token create).`,
 		Example: `  askance creds init
   askance creds init --creds-dir /etc/askance/creds`,
 		Args: noArgs,
@@ -88,7 +89,7 @@ the next start on, askance serve on the data folder lets in nobody without a log
 			if a.json {
 				return writeJSON(a.out, map[string]string{"creds_dir": dir, "engine_login": bus.EngineLogin(dir)})
 			}
-			return a.printf("Credentials in %s. Start askance serve anew, and give logins with askance creds add.\n", dir)
+			return a.printf("Credentials in %s. Restart askance serve, and make logins with askance creds add.\nHTTP demands a token from now on: askance token create NAME --role approver\n", dir)
 		},
 	}, g)
 }

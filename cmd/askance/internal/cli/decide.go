@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -85,7 +86,7 @@ func mustAsk(c *message.Call) error {
 	if !c.Open() {
 		e.Code, e.What = message.CodeFinished, fmt.Sprintf("the call %s is finished (%s), no question is open", c.Call, c.Cause)
 		if n := len(c.Votes); n > 0 {
-			e.What += fmt.Sprintf("; %s gave the answer %s", c.Votes[n-1].By.Name, c.Votes[n-1].Kind)
+			e.What += fmt.Sprintf("; %s gave the answer %s", asked.Who(c.Votes[n-1].By), c.Votes[n-1].Kind)
 		}
 	}
 	return e

@@ -24,7 +24,14 @@ import (
 
 // TestMain lets the test binary stand in for askance itself: the demo starts
 // its own program again for the worker process.
-func TestMain(m *testing.M) { clitest.Main(m, cli.Process) }
+func TestMain(m *testing.M) {
+	clitest.Main(m, func(args []string) int {
+		if args[0] == socketChild {
+			return socketMain(args[1:])
+		}
+		return cli.Process(args)
+	})
+}
 
 // clean keeps the settings of whoever runs the tests out of them.
 func clean(t *testing.T) {
@@ -128,6 +135,8 @@ type served struct {
 	http    string // of the gateway
 	// durability is the one that serve claims, and why.
 	durability, why string
+	// httpAuth is what serve says about who may use it.
+	httpAuth string
 }
 
 // serve starts askance serve on a free port and waits until it serves.
@@ -197,6 +206,7 @@ func serveOn(t *testing.T, data string, args ...string) *served {
 	started := decode[struct {
 		URL     string `json:"url"`
 		HTTP    string `json:"http"`
+		Auth    string `json:"http_auth"`
 		Metrics string `json:"metrics"`
 		Open    bool   `json:"open_beyond_loopback"`
 
@@ -205,6 +215,7 @@ func serveOn(t *testing.T, data string, args ...string) *served {
 	}](t, line)
 	s.durability, s.why = started.Durability, started.DurabilityWhy
 	s.url, s.http, s.metrics, s.open = started.URL, started.HTTP, started.Metrics, started.Open
+	s.httpAuth = started.Auth
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -191,10 +192,10 @@ func (a *app) leaseText(r message.ShowLeaseReply, now time.Time) string {
 	row("of", term.SafeLine("session "+string(l.Session)+", user "+l.User+", agent "+l.Agent))
 	row("from", term.SafeLine(keyPath(l.From))+", "+l.Digest)
 	for _, v := range l.GrantedBy {
-		row("given by", term.SafeLine(v.By.String())+" ("+term.SafeLine(v.By.Auth)+"), "+v.At.Local().Format(time.DateTime))
+		row("given by", term.SafeLine(asked.Actor(v.By))+", "+v.At.Local().Format(time.DateTime))
 	}
 	if e := l.Revoked; e != nil {
-		row("revoked", term.SafeLine(e.By.String())+", "+e.At.Local().Format(time.DateTime)+" "+term.SafeLine(e.Reason))
+		row("revoked", term.SafeLine(asked.Actor(e.By))+", "+e.At.Local().Format(time.DateTime)+" "+term.SafeLine(e.Reason))
 	}
 	for _, u := range r.Uses {
 		text := term.SafeLine(keyPath(u.Call)) + ", " + u.At.Local().Format(time.DateTime)

@@ -50,6 +50,10 @@ The journal is compared with its signed checkpoints and with the anchor file bef
 anything runs, and while it runs. If records are missing it serves nothing and ends
 with exit code 8: restore a backup, or see askance journal check.
 
+HTTP demands tokens (askance token create) or a provider (--oidc-issuer) as soon as
+any credentials exist, NATS logins included. Without any, every process on the machine
+acts as one local user, approve included. --http-socket lets the kernel say who asks.
+
 SIGINT or SIGTERM stops it: running local calls get ten seconds to end. A second
 signal stops it at once; nothing acknowledged is lost by that either.`,
 		Example: `  askance serve --policy rules.yaml --tools tools.yaml
@@ -129,7 +133,7 @@ func (a *app) serveUntilStopped(ctx context.Context, n *node.Node, cfg node.Conf
 	var own []metrics.Gauge
 	if gate != nil {
 		defer func() { _ = gate.Close() }() // whoever is cut off comes back
-		gateFailed, over = gate.Failed(), httpAt{gate.URL(), gate.Logins()}
+		gateFailed, over = gate.Failed(), httpAt{gate.URL(), gate.SocketPath(), gate.Logins()}
 		own = append(own, metrics.Gauge{Name: "http_token_error", Help: "1 while the token file cannot be read: the tokens of before are good for a minute, then none is.", Value: gate.TokenError})
 	}
 	scrape := ""

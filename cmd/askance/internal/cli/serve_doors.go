@@ -12,7 +12,7 @@ import (
 // doors are the addresses that askance serve binds beside that of its server:
 // after the files are checked, and before the journal is touched, so that one
 // that is taken is told while nothing has happened.
-type doors struct{ http, metrics net.Listener }
+type doors struct{ http, socket, metrics net.Listener }
 
 func (a *app) openDoors(ctx context.Context, dir node.Dir, s serving, d *doors) (err error) {
 	if s.metrics != "" {
@@ -20,21 +20,28 @@ func (a *app) openDoors(ctx context.Context, dir node.Dir, s serving, d *doors) 
 			return err
 		}
 	}
-	if s.web.Address == noHTTP {
+	if s.web.off() {
 		return nil
 	}
 	cfg, err := a.webConfig(dir, s)
 	if err != nil {
 		return err
 	}
-	d.http, err = web.Listen(ctx, cfg)
+	if cfg.Address != web.Off {
+		if d.http, err = web.Listen(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	if cfg.Socket.Path != "" {
+		d.socket, err = web.ListenSocket(ctx, cfg)
+	}
 	return err
 }
 
 // close closes what was opened. Whoever serves at it has done so by then, if it
 // came to that.
 func (d *doors) close() {
-	for _, l := range []net.Listener{d.http, d.metrics} {
+	for _, l := range []net.Listener{d.http, d.socket, d.metrics} {
 		if l != nil {
 			_ = l.Close() // perhaps once more
 		}

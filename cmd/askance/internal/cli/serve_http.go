@@ -20,21 +20,25 @@ import (
 // maxSecret bounds a file with a secret, in bytes.
 const maxSecret = 16 << 10
 
-// noHTTP turns the gateway off.
-const noHTTP = "off"
-
 // serveHTTP is what askance serve is told about the gateway.
 type serveHTTP struct {
 	web.Config
 	secretFile string
 	hooks      string   // file of webhooks
 	roles      []string // of groups at the provider
+	peerRoles  []string // of users at the Unix socket
 }
+
+// off reports whether there is to be no gateway.
+func (s serveHTTP) off() bool { return s.Address == web.Off && s.Socket.Path == "" }
 
 // serveHTTPFlags adds the flags of the gateway.
 func serveHTTPFlags(c *cobra.Command, s *serving) {
 	f, w := c.Flags(), &s.web
-	f.StringVar(&w.Address, "http", "", "address of the web inbox and the HTTP interfaces; off opens none (default "+web.DefaultAddress+", or a free port if that is taken)")
+	f.StringVar(&w.Address, "http", "", "address of the web inbox and the HTTP interfaces; off opens no port (default "+web.DefaultAddress+", or a free port if that is taken)")
+	f.StringVar(&w.Socket.Path, "http-socket", "", "Unix socket of the web inbox and the HTTP interfaces, for you alone: the kernel says which user sends a request; --http then needs tokens or a provider")
+	f.StringVar(&w.Socket.Group, "http-socket-group", "", "group that may open the Unix socket too")
+	f.StringArrayVar(&w.peerRoles, "http-socket-role", nil, "role of another user at the Unix socket, as USER=ROLE with a name or a uid; * is every user who may open it; may be repeated")
 	f.StringVar(&w.Cert, "http-cert", "", "file with the certificate chain for TLS")
 	f.StringVar(&w.Key, "http-key", "", "file with its private key")
 	f.BoolVar(&s.demoAgent, "demo-agent", false, "let frontends talk to an agent without a model, named "+web.DemoAgent+", that does what the lines of a message say: \"call TOOL {…}\", \"say TEXT\"; it calls any tool that a message names")
@@ -42,7 +46,7 @@ func serveHTTPFlags(c *cobra.Command, s *serving) {
 	f.BoolVar(&w.Insecure, "http-insecure", false, "let --http listen beyond loopback without TLS: for a proxy in front that has it")
 	f.StringVar(&w.Tokens, "http-tokens", "", "token file: who may use HTTP (default tokens.json in the data folder, if it is there)")
 	f.StringVar(&w.Public, "http-url", "", "URL by which browsers reach the gateway, if a proxy is in front")
-	f.StringArrayVar(&w.Origins, "http-origin", nil, "origin of pages elsewhere that may use the gateway, as https://app.example; may be repeated")
+	f.StringArrayVar(&w.Origins, "http-origin", nil, "origin of pages elsewhere that may use the gateway, as https://app.example; needs tokens or a provider; may be repeated")
 	f.StringVar(&s.web.hooks, "webhooks", "", "file that says which programs elsewhere are told of questions and outcomes")
 	f.DurationVar(&w.Session, "http-session", 12*time.Hour, "how long a browser stays logged in")
 	f.StringVar(&w.OIDC.Issuer, "oidc-issuer", "", "OpenID Connect provider at which people log in, and whose JWTs programs may send")
@@ -61,6 +65,7 @@ func (a *app) webConfig(dir node.Dir, s serving) (web.Config, error) {
 	if cfg.AgentID == "" && a.at.nats != "" {
 		cfg.AgentID, _ = os.Hostname() // without one it is the default
 	}
+	cfg.DefaultTokens, cfg.HasLogins = dir.Tokens(), a.hasLogins(dir, s)
 	if cfg.Tokens == "" {
 		// One that cannot be looked at must not be taken for none.
 		if _, err := os.Stat(dir.Tokens()); !errors.Is(err, fs.ErrNotExist) {
@@ -69,6 +74,10 @@ func (a *app) webConfig(dir node.Dir, s serving) (web.Config, error) {
 	}
 	if cfg.Session <= 0 {
 		return cfg, usagef("--http-session is %s, and must be positive", cfg.Session)
+	}
+	var err error
+	if cfg.Socket.Roles, err = rolesOf("--http-socket-role", "USER", s.web.peerRoles); err != nil {
+		return cfg, err
 	}
 	if s.web.hooks != "" {
 		hooks, err := hookfile.Load(s.web.hooks)
@@ -83,13 +92,8 @@ func (a *app) webConfig(dir node.Dir, s serving) (web.Config, error) {
 	if cfg.OIDC.ClientID == "" || len(s.web.roles) == 0 {
 		return cfg, usagef("--oidc-issuer needs --oidc-client, and an --oidc-role for at least one group")
 	}
-	cfg.OIDC.Roles = map[string][]message.Role{}
-	for _, pair := range s.web.roles {
-		group, role, ok := cutLast(pair, "=")
-		if !ok || group == "" {
-			return cfg, usagef("--oidc-role %q: write GROUP=ROLE", pair)
-		}
-		cfg.OIDC.Roles[group] = append(cfg.OIDC.Roles[group], message.Role(role))
+	if cfg.OIDC.Roles, err = rolesOf("--oidc-role", "GROUP", s.web.roles); err != nil {
+		return cfg, err
 	}
 	if s.web.secretFile != "" {
 		b, err := textfile.Read("--oidc-secret-file", s.web.secretFile, maxSecret)
@@ -99,6 +103,31 @@ func (a *app) webConfig(dir node.Dir, s serving) (web.Config, error) {
 		cfg.OIDC.Secret = strings.TrimSpace(string(b))
 	}
 	return cfg, nil
+}
+
+// rolesOf reads the pairs of a flag that gives roles.
+func rolesOf(flag, who string, pairs []string) (map[string][]message.Role, error) {
+	all := map[string][]message.Role{}
+	for _, pair := range pairs {
+		name, role, ok := cutLast(pair, "=")
+		if !ok || name == "" {
+			return nil, usagef("%s %q: write %s=ROLE", flag, pair, who)
+		}
+		all[name] = append(all[name], message.Role(role))
+	}
+	return all, nil
+}
+
+// hasLogins reports whether NATS logins exist for the space: what NATS asks of
+// people, HTTP must ask too. Logins that cannot be looked at exist.
+func (a *app) hasLogins(dir node.Dir, s serving) func() bool {
+	if s.credsDir != "" || a.at.creds != "" {
+		return func() bool { return true }
+	}
+	return func() bool {
+		_, err := os.Lstat(dir.Creds())
+		return !errors.Is(err, fs.ErrNotExist)
+	}
 }
 
 // cutLast is strings.Cut at the last separator: groups may have one in them.
@@ -112,11 +141,14 @@ func cutLast(s, sep string) (before, after string, found bool) {
 
 // checkHTTP refuses a gateway that would let strangers in.
 func (a *app) checkHTTP(dir node.Dir, s serving) error {
-	if s.web.Address == noHTTP {
+	if s.web.off() {
 		if s.web.hooks != "" {
 			return usagef("--webhooks needs the gateway, which --http off leaves out")
 		}
 		return nil
+	}
+	if s.web.Address == web.Off && s.web.Public == "" && (s.web.hooks != "" || s.web.OIDC.Issuer != "") {
+		return usagef("--webhooks and --oidc-issuer with --http off need --http-url: browsers open their links")
 	}
 	cfg, err := a.webConfig(dir, s)
 	if err == nil {
@@ -130,14 +162,14 @@ func (a *app) checkHTTP(dir node.Dir, s serving) error {
 
 // openHTTP starts the gateway; nil if there is to be none.
 func (a *app) openHTTP(ctx context.Context, n *node.Node, dir node.Dir, s serving, d *doors) (*web.Web, error) {
-	if s.web.Address == noHTTP {
+	if s.web.off() {
 		return nil, nil //nolint:nilnil // documented: none
 	}
 	cfg, err := a.webConfig(dir, s)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Listener, cfg.Space, cfg.LinkKey = d.http, n.Gateway(), n.LinkKey()
+	cfg.Listener, cfg.Socket.Listener, cfg.Space, cfg.LinkKey = d.http, d.socket, n.Gateway(), n.LinkKey()
 	cfg.Outbox = func(ctx context.Context) (web.Outbox, error) { return n.Outbox(ctx) }
 	if s.demoAgent {
 		cfg.Agents = append(cfg.Agents, web.Demo(cfg.Space.Tools))

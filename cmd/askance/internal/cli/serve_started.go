@@ -29,23 +29,25 @@ type started struct {
 	Auth string `json:"auth"`
 	// HTTP is where the gateway is.
 	HTTP string `json:"http,omitzero"`
-	// HTTPAuth says who may use it; "" is everybody on this machine.
+	// HTTPAuth says who may use it; "" is every process on this machine.
 	HTTPAuth string `json:"http_auth,omitzero"`
+	// HTTPSocket is the path of its Unix socket.
+	HTTPSocket string `json:"http_socket,omitzero"`
 	// Metrics is where Prometheus may scrape.
 	Metrics string `json:"metrics,omitzero"`
 	// Open: other machines may reach the embedded server, under any name.
 	Open bool `json:"open_beyond_loopback,omitzero"`
 }
 
-// httpAt is where the gateway is; "" if there is none.
-type httpAt struct{ url, logins string }
+// httpAt is where the gateway is; "" where it is not.
+type httpAt struct{ url, socket, logins string }
 
 func (a *app) printServing(n *node.Node, cfg node.Config, scrape string, over httpAt) error {
 	claim := n.Journal().Claim()
 	st := started{
 		URL: n.URL(), Data: string(cfg.Dir), PublicKey: cfg.Dir.PublicKeys(), KeyID: n.KeyID(), Space: string(cfg.Space),
 		Engine: n.Engine().ID(), Durability: string(claim.Durability), Policy: n.PolicyHash(), Rules: max(0, n.Rules()), PID: os.Getpid(),
-		Open: openBeyondLoopback(cfg), Auth: n.Auth(), Metrics: scrape, HTTP: over.url, HTTPAuth: over.logins,
+		Open: openBeyondLoopback(cfg), Auth: n.Auth(), Metrics: scrape, HTTP: over.url, HTTPAuth: over.logins, HTTPSocket: over.socket,
 	}
 	for _, t := range cfg.Tools {
 		st.Tools = append(st.Tools, t.Name)
@@ -75,9 +77,12 @@ func (a *app) printServing(n *node.Node, cfg node.Config, scrape string, over ht
 	if over.url != "" {
 		logins := over.logins
 		if logins == "" {
-			logins = a.out.Ask("no log-in: requests come from " + term.SafeLine(userName()) + " (make tokens with askance token create)")
+			logins = a.out.Ask("not authenticated: every process on this machine acts as " + term.SafeLine(userName()) + ", approve included (make tokens with askance token create)")
 		}
 		fmt.Fprintf(&text, "  %s %s  %s\n", a.out.Dim("http    "), over.url, logins)
+	}
+	if over.socket != "" {
+		fmt.Fprintf(&text, "  %s %s  %s\n", a.out.Dim("socket  "), over.socket, "users that the kernel names")
 	}
 	if scrape != "" {
 		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim("metrics "), scrape)

@@ -163,7 +163,7 @@ func (a *app) historyText(entries []message.FactEntry) string {
 		if e.Worker != "" && slices.Contains(causes, "start") {
 			what += " at " + term.SafeLine(e.Worker)
 		}
-		fmt.Fprintf(&b, "    %s %6d  %-32s %s\n", a.out.Dim(e.At.Local().Format("15:04:05.000")), e.Seq, what, a.out.Who(term.SafeLine(e.By.String())))
+		fmt.Fprintf(&b, "    %s %6d  %-32s %s\n", a.out.Dim(e.At.Local().Format("15:04:05.000")), e.Seq, what, a.out.Who(term.SafeLine(asked.Actor(e.By))))
 	}
 	return b.String()
 }

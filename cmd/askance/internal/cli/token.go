@@ -29,8 +29,9 @@ under which answers are recorded, a space and roles. Only hashes are kept, in
 tokens.json in the data folder or in --http-tokens; a server that uses the file
 follows changes of it within a second, and ends what a revoked token has open.
 
-Without a token file, and without a provider (askance serve --oidc-issuer), the
-gateway stays on loopback and lets in the local user.`,
+Without a token file, a provider (askance serve --oidc-issuer), a Unix socket
+(--http-socket) and NATS logins (askance creds init), the gateway stays on loopback
+and takes every request as the one local user. The first token ends that.`,
 		Example: `  askance token create ann --role approver
   askance token create support-bot --role runtime --expires 2160h
   askance token list

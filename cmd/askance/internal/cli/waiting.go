@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -31,7 +32,7 @@ func (a *app) waitingRows(out *term.Out, c *message.Call, row func(label, text s
 	r := c.Question.Requirement
 	for _, p := range w.Parts {
 		if len(r.Users)+len(r.Approvers) > 0 || w.Quorum > 1 {
-			row("must agree", partText(out, p, w.Quorum))
+			row("must agree", partText(out, p, w.Tally))
 		}
 	}
 	if r.ExcludeRequester {
@@ -53,13 +54,13 @@ func (a *app) waitingRows(out *term.Out, c *message.Call, row func(label, text s
 }
 
 // partText is one circle of people that has to agree.
-func partText(out *term.Out, p message.Part, quorum int) string {
-	text := fmt.Sprintf("%d of %s", quorum, people(p.Users, p.Groups))
+func partText(out *term.Out, p message.Part, t message.Tally) string {
+	text := fmt.Sprintf("%d of %s", t.Quorum, people(p.Users, p.Groups))
 	if p.Rule != "" {
 		text += " (rule " + term.SafeLine(p.Rule) + ")"
 	}
 	if len(p.Approved) > 0 {
-		text += ": approved by " + term.SafeLine(strings.Join(p.Approved, ", "))
+		text += ": approved by " + term.SafeLine(strings.Join(asked.Approvers(t, p), ", "))
 	}
 	if p.Missing == 0 {
 		return text + ", " + out.Good("enough")
@@ -86,7 +87,7 @@ func moment(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 // voteText is one answer, and whether it still counts.
 func voteText(c *message.Call, v message.Vote) string {
-	text := fmt.Sprintf("%s by %s, %s", v.Kind, term.SafeLine(v.By.String()), moment(v.At))
+	text := fmt.Sprintf("%s by %s, %s", v.Kind, term.SafeLine(asked.Actor(v.By)), moment(v.At))
 	if v.Edited {
 		text = "edit and " + text
 	}

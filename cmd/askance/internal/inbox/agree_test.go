@@ -21,7 +21,7 @@ func TestSeveralMustAgree(t *testing.T) {
 	x.See("call_1")
 	golden(t, "several", x.Press(enter, "0 of 2 from group finance", "asks more people in 59m", "denied in 2h59m"))
 	w.answer(c, func(*message.Answer) {})
-	x.See("1 of 2 from group finance (rule two): bob", "approved by bob")
+	x.See("1 of 2 from group finance (rule two): bob (in process)", "approved by bob")
 	x.Press("a", "These arguments run")
 	golden(t, "several-confirm", x.Press("  G", "y approve  esc"))
 	x.Press("y", "call_1: approved, the call is submitted")
@@ -58,7 +58,7 @@ func TestHandOver(t *testing.T) {
 	x.Press("eve"+enter, "> eve", "A note for whoever looks next")
 	x.Press("you know them", "> you know them")
 	x.Press(enter, "to       eve", "note     you know them", "y hand over")
-	x.Press("y", "handed over to eve by ann", "you know them", "2 more approvals needed")
+	x.Press("y", "handed over to eve by ann", "know them", "2 more approvals needed")
 	if v := w.voted(c, "ann", message.AnswerHandOver).Votes[0]; v.To != "eve" || v.Note != "you know them" {
 		t.Errorf("the vote is %+v", v)
 	}

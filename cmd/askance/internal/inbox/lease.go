@@ -96,7 +96,7 @@ func leaseLines(m *model, l *message.Lease, w int) []string {
 	f := facts{width: w, dim: m.out.Dim}
 	f.add("state", string(l.State(m.now)))
 	if e := l.Revoked; e != nil {
-		text := "by " + reveal.Line(e.By.Name) + ", " + asked.Span(m.now.Sub(e.At)) + " ago"
+		text := "by " + reveal.Line(asked.Who(e.By)) + ", " + asked.Span(m.now.Sub(e.At)) + " ago"
 		if e.Reason != "" {
 			text += ": " + reveal.Line(e.Reason)
 		}
@@ -122,7 +122,7 @@ func leaseLines(m *model, l *message.Lease, w int) []string {
 	slices.Sort(same)
 	f.add("same", same...)
 	for _, v := range l.GrantedBy {
-		f.add("given by", reveal.Line(v.By.Name)+", "+asked.Span(m.now.Sub(v.At))+" ago")
+		f.add("given by", reveal.Line(asked.Who(v.By))+", "+asked.Span(m.now.Sub(v.At))+" ago")
 	}
 	of := "runtime " + reveal.Line(l.User)
 	if l.Agent != "" {

@@ -118,7 +118,7 @@ func TestReject(t *testing.T) {
 	x.Press("r", "What the model is told")
 	x.Press("too much? \u202e\u200b", "> too much?") // what is pasted and not seen is left out
 	golden(t, "reject", x.Press(enter, "Reject: pay", "feedback", "y reject"))
-	x.Press("y", "rejected by ann: too much?")
+	x.Press("y", "rejected by ann (NATS, not authenticated): too much?")
 	if now := w.voted(c, "ann", message.AnswerReject); now.Votes[0].Feedback != "too much?" {
 		t.Errorf("feedback %q", now.Votes[0].Feedback)
 	}
@@ -156,7 +156,7 @@ func TestAnotherSurfaceWins(t *testing.T) {
 			x.Press(enter, "A-1042")
 			x.Press(tc.keys, tc.at)
 			w.answer(c, func(a *message.Answer) { a.Kind, a.Feedback = message.AnswerReject, "no" })
-			screen := x.See("rejected by bob: no", "esc back")
+			screen := x.See("rejected by bob (in process): no", "esc back")
 			golden(t, "lost-"+tc.name, screen)
 			if strings.Contains(screen, "y approve  esc") || strings.Contains(screen, "a approve") {
 				t.Errorf("it offers an answer that is too late:\n%s", screen)

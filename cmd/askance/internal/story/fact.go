@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -41,7 +42,7 @@ type told struct{ word, rest, more string }
 func lineOf(out *term.Out, f *message.Fact, cause toolcall.Cause) told {
 	c := f.Call
 	word := func(paint func(string) string, w string) string { return paint(pad(w, wordWidth)) + " " }
-	by := term.SafeLine(f.By.Name)
+	by := term.SafeLine(asked.Who(f.By))
 	switch cause {
 	case toolcall.Propose:
 		return told{word: word(out.Bold, "proposed"), rest: term.SafeLine(c.Tool + " " + c.Input)}
@@ -82,7 +83,7 @@ func runLine(out *term.Out, f *message.Fact, cause toolcall.Cause, word func(fun
 	case toolcall.Result:
 		return told{word: word(paintResult(out, c), string(c.Result.State)), rest: took(c, f.At) + resultLine(c)}
 	case toolcall.Settle:
-		return told{word: word(out.Good, "settled"), rest: "by " + term.SafeLine(f.By.Name) + ": " + resultLine(c)}
+		return told{word: word(out.Good, "settled"), rest: "by " + term.SafeLine(asked.Who(f.By)) + ": " + resultLine(c)}
 	case toolcall.Expire:
 		return told{word: word(out.Bad, "expired"), rest: "nobody answered in time"}
 	}

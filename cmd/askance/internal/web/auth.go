@@ -7,23 +7,22 @@ import (
 	"github.com/askance-dev/askance/gateway/auth"
 )
 
-// open reports whether nobody has to say who they are.
+// open reports whether nothing but the address would say who sends a request.
 func (c Config) open() bool { return c.Tokens == "" && c.OIDC.Issuer == "" }
 
-// authenticator lets in those who are configured; where nobody is, the local
-// user.
+// authenticator lets in those who are configured; where nothing is configured and
+// no credentials exist, the local user.
 func (w *Web) authenticator() (*auth.Auth, error) {
-	cfg := auth.Config{Session: w.cfg.Session, Secure: strings.HasPrefix(w.public(), "https://"), Log: w.cfg.Log}
-	if w.cfg.open() {
-		cfg.Local = &auth.Loopback{Name: w.cfg.User, Space: w.cfg.Space.ID}
-		return auth.New(cfg)
+	cfg := auth.Config{Session: w.cfg.Session, Secure: strings.HasPrefix(w.public(), "https://"), HasCredentials: w.cfg.HasLogins, Log: w.cfg.Log}
+	if err := w.openTokens(); err != nil {
+		return nil, err
 	}
+	cfg.Tokens = w.tokens
 	var err error
-	if w.cfg.Tokens != "" {
-		if w.tokens, err = auth.OpenTokens(w.cfg.Tokens, w.cfg.Log); err != nil {
+	if w.cfg.Socket.Path != "" {
+		if cfg.Unix, err = w.cfg.peers(); err != nil {
 			return nil, err
 		}
-		cfg.Tokens = w.tokens
 	}
 	if w.cfg.OIDC.Issuer != "" {
 		o := w.cfg.OIDC
@@ -35,22 +34,30 @@ func (w *Web) authenticator() (*auth.Auth, error) {
 			return nil, err
 		}
 	}
+	if (w.tokens == nil || w.tokens.Missing()) && cfg.OIDC == nil && cfg.Unix == nil {
+		cfg.Local = &auth.Loopback{Name: w.cfg.User, Space: w.cfg.Space.ID}
+	}
 	return auth.New(cfg)
 }
 
-// login is where browsers are sent that have no credentials; "" where none are
-// needed.
-func (w *Web) login() string {
-	if w.cfg.open() {
-		return ""
+// openTokens reads the token file, or waits for the one that may come.
+func (w *Web) openTokens() (err error) {
+	switch {
+	case w.cfg.Tokens != "":
+		w.tokens, err = auth.OpenTokens(w.cfg.Tokens, w.cfg.Log)
+	case w.cfg.DefaultTokens != "":
+		w.tokens, err = auth.AwaitTokens(w.cfg.DefaultTokens, w.cfg.Log)
 	}
-	return auth.LoginPath
+	return err
 }
 
 // public is where browsers reach the gateway.
 func (w *Web) public() string {
 	if w.cfg.Public != "" {
 		return strings.TrimSuffix(w.cfg.Public, "/")
+	}
+	if w.listener == nil {
+		return "http://localhost"
 	}
 	return w.URL()
 }
@@ -63,15 +70,25 @@ func (w *Web) TokenError() float64 {
 	return 0
 }
 
-// Logins says who is let in, for people.
+// Logins says who is let in, for people; "" is the local user alone, without
+// credentials.
 func (w *Web) Logins() string {
-	switch {
-	case w.cfg.Tokens != "" && w.cfg.OIDC.Issuer != "":
-		return "tokens of " + w.cfg.Tokens + ", log-ins at " + w.cfg.OIDC.Issuer
-	case w.cfg.Tokens != "":
-		return "tokens of " + w.cfg.Tokens
-	case w.cfg.OIDC.Issuer != "":
-		return "log-ins at " + w.cfg.OIDC.Issuer
+	if w.auth.IsOpen() {
+		return ""
 	}
-	return ""
+	var ways []string
+	if w.tokens != nil && !w.tokens.Missing() {
+		file := w.cfg.Tokens
+		if file == "" {
+			file = w.cfg.DefaultTokens
+		}
+		ways = append(ways, "tokens of "+file)
+	}
+	if w.cfg.OIDC.Issuer != "" {
+		ways = append(ways, "log-ins at "+w.cfg.OIDC.Issuer)
+	}
+	if len(ways) == 0 {
+		return "closed: every request needs a token, and none exists (askance token create NAME --role approver)"
+	}
+	return strings.Join(ways, ", ")
 }

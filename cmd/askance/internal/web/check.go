@@ -12,7 +12,12 @@ import (
 // gateway would let strangers in, show passwords to the network, or cannot be as
 // it was asked for, and what is wrong with files.
 func (c Config) Check() error {
-	if _, _, err := c.hostPort(); err != nil {
+	if c.Address != Off {
+		if _, _, err := c.hostPort(); err != nil {
+			return err
+		}
+	}
+	if err := c.checkSocket(); err != nil {
 		return err
 	}
 	if err := c.strangers(); err != nil {
@@ -28,6 +33,9 @@ func (c Config) Check() error {
 	}
 	if err := gateway.CheckOrigins(c.Origins); err != nil {
 		return &Error{"--http-origin: " + err.Error()}
+	}
+	if len(c.Origins) > 0 && c.open() {
+		return &Error{"--http-origin " + c.Origins[0] + " needs tokens or a provider: a page of another site has no other way to say who sends its requests, and cookies never go with them; make a token with askance token create NAME --role approver, name a provider with --oidc-issuer, or leave out --http-origin"}
 	}
 	if c.Tokens != "" {
 		if _, err := auth.OpenTokens(c.Tokens, c.Log); err != nil {

@@ -77,12 +77,15 @@ func Listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	if err != nil {
 		return nil, cannotListen(cfg.Address, err)
 	}
-	l = netutil.LimitListener(l, maxConns)
+	l = limited(l)
 	if cert == nil {
 		return l, nil
 	}
 	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{*cert}, MinVersion: tls.VersionTLS12}), nil
 }
+
+// limited lets maxConns connections in at once.
+func limited(l net.Listener) net.Listener { return netutil.LimitListener(l, maxConns) }
 
 // cannotListen says why an address cannot be had.
 func cannotListen(address string, err error) error {

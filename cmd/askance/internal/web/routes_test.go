@@ -74,7 +74,17 @@ func wire(t *testing.T) *wired {
 		}
 		w.secrets[p.who] = secret
 	}
-	web := &Web{cfg: Config{Tokens: path, Public: "http://localhost"}, runners: agent.Runners{}}
+	w.serve(Config{Tokens: path})
+	return w
+}
+
+// serve wires all surfaces for a gateway that lets in those of cfg, and fills
+// space A.
+func (w *wired) serve(cfg Config) {
+	w.t.Helper()
+	t := w.t
+	cfg.Public, cfg.Space = "http://localhost", &gateway.Space{ID: "alpha"}
+	web := &Web{cfg: cfg, runners: agent.Runners{}}
 	var err error
 	if web.auth, err = web.authenticator(); err != nil {
 		t.Fatal(err)
@@ -96,7 +106,6 @@ func wire(t *testing.T) *wired {
 		return all
 	}))
 	w.seed()
-	return w
 }
 
 // seed fills space A with markers.

@@ -20,17 +20,28 @@ import (
 // DefaultAddress is where the gateway listens if nothing else is said.
 const DefaultAddress = "127.0.0.1:8787"
 
+// Off, as an address, opens no TCP port.
+const Off = "off"
+
 // Config says what to serve. Space is required.
 type Config struct {
 	// Address to listen at; "" is DefaultAddress, or a free port if it is taken.
 	Address string
 	// Listener is where to serve instead, as Listen opened it.
 	Listener net.Listener
-	Space    *gateway.Space
+	// Socket is a Unix socket to serve at as well; no Path: none.
+	Socket Socket
+	Space  *gateway.Space
 	// User is who requests come from where no credentials are set up.
 	User string
 	// Tokens is a token file; "": there is none.
 	Tokens string
+	// DefaultTokens is the token file that counts from the moment it exists,
+	// without Tokens.
+	DefaultTokens string
+	// HasLogins reports whether NATS logins exist for the space: then HTTP lets in
+	// no request without credentials either. It may be nil: none exist.
+	HasLogins func() bool
 	// OIDC is an identity provider; no Issuer: there is none. Space and Redirect
 	// are filled in.
 	OIDC auth.OIDCConfig
@@ -64,7 +75,8 @@ type Config struct {
 // Web is a running gateway. Its methods may be called from several goroutines.
 type Web struct {
 	cfg      Config
-	listener net.Listener
+	listener net.Listener // nil with the address Off
+	socket   net.Listener // nil without a socket
 	auth     *auth.Auth
 	tokens   *auth.Tokens // nil without a token file
 	gateway  *gateway.Server
@@ -84,7 +96,7 @@ func (e *Error) Error() string { return e.What }
 // strangers reports an *Error if the gateway would let strangers in, or show
 // passwords to the network.
 func (c Config) strangers() error {
-	if onLoopback(c.Address) {
+	if c.Address == Off || onLoopback(c.Address) {
 		return nil
 	}
 	switch {
@@ -118,25 +130,48 @@ func Serve(ctx context.Context, cfg Config) (*Web, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &Web{cfg: cfg, failed: make(chan error, 1), runners: agent.Runners{}}
+	w := &Web{cfg: cfg, failed: make(chan error, 2), runners: agent.Runners{}}
 	var err error
-	if w.listener = cfg.Listener; w.listener == nil {
+	if w.listener = cfg.Listener; w.listener == nil && cfg.Address != Off {
 		if w.listener, err = Listen(ctx, cfg); err != nil {
+			return nil, err
+		}
+	}
+	if w.socket = cfg.Socket.Listener; w.socket == nil && cfg.Socket.Path != "" {
+		if w.socket, err = ListenSocket(ctx, cfg); err != nil {
+			w.closeListeners()
 			return nil, err
 		}
 	}
 	if w.gateway, err = w.open(ctx); err != nil {
 		w.stopAgents()
-		_ = w.listener.Close() // nothing was served
+		w.closeListeners()
 		return nil, err
 	}
 	w.http = gateway.HTTP(w.gateway, cfg.Log)
-	w.wg.Go(func() {
-		if err := w.http.Serve(w.listener); !errors.Is(err, http.ErrServerClosed) {
-			w.failed <- fmt.Errorf("the gateway cannot go on: %w", err)
+	w.http.ConnContext = auth.ConnContext
+	for _, l := range []net.Listener{w.listener, w.socket} {
+		if l != nil {
+			w.wg.Go(func() { w.serve(l) })
 		}
-	})
+	}
 	return w, nil
+}
+
+// serve serves at one listener until the server is closed.
+func (w *Web) serve(l net.Listener) {
+	if err := w.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		w.failed <- fmt.Errorf("the gateway cannot go on: %w", err)
+	}
+}
+
+// closeListeners closes what was opened; nothing was served.
+func (w *Web) closeListeners() {
+	for _, l := range []net.Listener{w.listener, w.socket} {
+		if l != nil {
+			_ = l.Close() // nothing was served
+		}
+	}
 }
 
 // open makes the gateway and what stands behind it.
@@ -156,13 +191,16 @@ func (w *Web) open(ctx context.Context) (*gateway.Server, error) {
 		return nil, err
 	}
 	return gateway.New(gateway.Config{
-		Spaces: []*gateway.Space{w.cfg.Space}, Auth: w.auth, Login: w.login(), Origins: w.cfg.Origins,
+		Spaces: []*gateway.Space{w.cfg.Space}, Auth: w.auth, Login: auth.LoginPath, Origins: w.cfg.Origins,
 		Surfaces: surfaces, Log: w.cfg.Log,
 	})
 }
 
-// URL is where the gateway is.
+// URL is where the gateway is; "" with the address Off.
 func (w *Web) URL() string {
+	if w.listener == nil {
+		return ""
+	}
 	scheme := "http://"
 	if w.cfg.Cert != "" {
 		scheme = "https://"

@@ -1,0 +1,37 @@
+//go:build darwin || freebsd
+
+package auth
+
+import (
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// peersKnown says that the kernel names the users of Unix sockets.
+const peersKnown = true
+
+// peerUID is the user whose process has connected.
+func peerUID(c *net.UnixConn) (uint32, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Xucred
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		cred, failed = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return 0, err
+	}
+	return cred.Uid, nil
+}
+
+// closeToOthers does nothing: this kernel gives a socket its mode with its path,
+// and what a peer may do depends on its user in any case.
+func closeToOthers(_, _ string, _ syscall.RawConn) error { return nil }

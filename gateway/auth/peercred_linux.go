@@ -1,0 +1,40 @@
+package auth
+
+import (
+	"net"
+	"syscall"
+)
+
+// peersKnown says that the kernel names the users of Unix sockets.
+const peersKnown = true
+
+// peerUID is the user whose process has connected.
+func peerUID(c *net.UnixConn) (uint32, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *syscall.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		cred, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED) //nolint:gosec // G115: a file descriptor
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return 0, err
+	}
+	return cred.Uid, nil
+}
+
+// closeToOthers makes the socket its owner's alone before it has a path: there
+// is no moment at which others can open it.
+func closeToOthers(_, _ string, c syscall.RawConn) error {
+	var failed error
+	err := c.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), 0o600) }) //nolint:gosec // G115: a file descriptor
+	if err == nil {
+		err = failed
+	}
+	return err
+}

@@ -1,0 +1,135 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/message"
+)
+
+// TestUnixPeers: who a user of the socket is, by a fixed table.
+func TestUnixPeers(t *testing.T) {
+	all := []message.Role{message.RoleApprover, message.RoleAuditor, message.RoleOperator, message.RoleRuntime}
+	for name, tt := range map[string]struct {
+		roles map[string][]message.Role
+		uid   uint32
+		host  string
+		want  []message.Role // nil: refused
+	}{
+		"the owner":                 {nil, 64100, "localhost", all},
+		"a user without a role":     {nil, 64101, "localhost", nil},
+		"root is a user":            {nil, 0, "localhost", nil},
+		"a user with a role":        {map[string][]message.Role{"64101": {message.RoleApprover}}, 64101, "localhost", []message.Role{message.RoleApprover}},
+		"another user":              {map[string][]message.Role{"64101": {message.RoleApprover}}, 64102, "localhost", nil},
+		"every user":                {map[string][]message.Role{auth.EveryPeer: {message.RoleAuditor}}, 64102, "localhost", []message.Role{message.RoleAuditor}},
+		"a user and every user":     {map[string][]message.Role{auth.EveryPeer: {message.RoleAuditor}, "64101": {message.RoleRuntime, message.RoleAuditor}}, 64101, "localhost", []message.Role{message.RoleAuditor, message.RoleRuntime}},
+		"by name":                   {map[string][]message.Role{"root": {message.RoleOperator}}, 0, "localhost", []message.Role{message.RoleOperator}},
+		"a page of another site":    {nil, 64100, "evil.example", nil},
+		"the owner keeps all roles": {map[string][]message.Role{"64100": {message.RoleAuditor}}, 64100, "localhost", all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			peers, err := auth.NewUnixPeers("alpha", 64100, "me", tt.roles)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := auth.New(auth.Config{Unix: peers})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := httptest.NewRequestWithContext(auth.WithPeer(t.Context(), tt.uid), http.MethodGet, "http://"+tt.host+"/", http.NoBody)
+			id, err := a.Authenticate(r)
+			if tt.want == nil {
+				if !errors.Is(err, message.ErrForbidden) || errors.Is(err, gateway.ErrNoCredentials) {
+					t.Errorf("let in as %+v, %v", id, err)
+				}
+				return
+			}
+			if err != nil || !slices.Equal(id.Roles, tt.want) || id.Auth != "unix-peer:"+map[uint32]string{0: "0", 64100: "64100", 64101: "64101", 64102: "64102"}[tt.uid] || !id.Ambient {
+				t.Errorf("let in as %+v, %v", id, err)
+			}
+			if tt.uid == 64100 && id.Name != "me" || tt.uid == 64101 && id.Name != "uid-64101" {
+				t.Errorf("the name is %q", id.Name)
+			}
+		})
+	}
+	for _, bad := range []map[string][]message.Role{{"no-such-user": {message.RoleApprover}}, {"0": {"boss"}}, {"-1": {message.RoleApprover}}} {
+		if _, err := auth.NewUnixPeers("alpha", 64100, "me", bad); err == nil {
+			t.Errorf("%v is taken", bad)
+		}
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
+	peers, err := auth.NewUnixPeers("alpha", 64100, "me", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := auth.New(auth.Config{Unix: peers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Authenticate(r); !errors.Is(err, gateway.ErrNoCredentials) {
+		t.Errorf("a request over TCP: %v", err)
+	}
+}
+
+// TestListenUnix: the path of a server that has ended is taken over, that of one
+// that runs is not, nor is a file.
+func TestListenUnix(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	old, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.ListenUnix(t.Context(), path, -1, nil); !errors.Is(err, message.ErrUnavailable) {
+		t.Errorf("next to a server: %v", err)
+	}
+	old.SetUnlinkOnClose(false) // as a crash leaves it
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := auth.ListenUnix(t.Context(), path, os.Getegid(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o660 {
+		t.Errorf("the socket: %v, %v", info, err)
+	}
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	got, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Close()
+	r := httptest.NewRequestWithContext(auth.ConnContext(context.Background(), got), http.MethodGet, "http://localhost/", http.NoBody)
+	peers, err := auth.NewUnixPeers("alpha", uint32(os.Geteuid()), "me", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := auth.New(auth.Config{Unix: peers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := a.Authenticate(r); err != nil || id.Name != "me" {
+		t.Errorf("the process itself: %+v, %v", id, err)
+	}
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.ListenUnix(t.Context(), file, -1, nil); !errors.Is(err, message.ErrConflict) {
+		t.Errorf("at a file: %v", err)
+	}
+}

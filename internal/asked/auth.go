@@ -1,0 +1,61 @@
+package asked
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Who is a principal's name with the way in which it was established, such as
+// "ann (HTTP token)", not revealed. Every text that names an approver uses it.
+func Who(p message.Principal) string {
+	if p.Name == "" || p.Auth == "" {
+		return p.Name
+	}
+	return p.Name + " (" + Authenticated(p.Auth) + ")"
+}
+
+// Actor is Who with the role. An engine has no name that it could have chosen.
+func Actor(p message.Principal) string {
+	if p.Role == message.RoleEngine {
+		return p.String()
+	}
+	return string(p.Role) + " " + Who(p)
+}
+
+// Approvers are those of a part whose approval counts, as Who names them.
+func Approvers(t message.Tally, p message.Part) []string {
+	out := slices.Clone(p.Approved)
+	for i, name := range out {
+		for _, v := range t.Approvals {
+			if v.By.Name == name {
+				out[i] = Who(v.By)
+			}
+		}
+	}
+	return out
+}
+
+// Authenticated says how a name was established: message.Principal.Auth in words.
+func Authenticated(auth string) string {
+	switch auth {
+	case "http-loopback":
+		return "loopback, not authenticated"
+	case "http-token":
+		return "HTTP token"
+	case "nats-jwt":
+		return "NATS login"
+	case "nats-subject":
+		return "NATS, not authenticated"
+	case "in-process":
+		return "in process"
+	}
+	if issuer, ok := strings.CutPrefix(auth, "oidc:"); ok {
+		return "OIDC, " + issuer
+	}
+	if uid, ok := strings.CutPrefix(auth, "unix-peer:"); ok {
+		return "Unix socket, uid " + uid
+	}
+	return auth
+}

@@ -1,0 +1,47 @@
+package asked_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/message"
+)
+
+// TestWho: every way in which a name is established has words, and each text
+// about an approval has them.
+func TestWho(t *testing.T) {
+	for auth, want := range map[string]string{
+		"http-loopback":        "ann (loopback, not authenticated)",
+		"http-token":           "ann (HTTP token)",
+		"oidc:https://id.test": "ann (OIDC, https://id.test)",
+		"unix-peer:1001":       "ann (Unix socket, uid 1001)",
+		"nats-jwt":             "ann (NATS login)",
+		"nats-subject":         "ann (NATS, not authenticated)",
+		"in-process":           "ann (in process)",
+		"of-tomorrow":          "ann (of-tomorrow)",
+		"":                     "ann",
+	} {
+		by := message.Principal{Role: message.RoleApprover, Name: "ann", Auth: auth}
+		if got := asked.Who(by); got != want {
+			t.Errorf("Who(%q) = %q, want %q", auth, got, want)
+		}
+		if got := asked.Actor(by); got != "approver "+want {
+			t.Errorf("Actor(%q) = %q, want %q", auth, got, "approver "+want)
+		}
+		c := asking(t, func(q *message.Question) { q.Requirement = message.Requirement{Quorum: 2} })
+		c.Votes = []message.Vote{{Kind: message.AnswerApprove, By: by, Digest: c.Digest}}
+		for what, text := range map[string]string{
+			"Needs": strings.Join(asked.Needs(c), "\n"), "Votes": strings.Join(asked.Votes(c, time.Now()), "\n"), "Verdict": asked.Verdict(c, "eve"),
+		} {
+			if !strings.Contains(text+" ", want) {
+				t.Errorf("%s with %q: %q", what, auth, text)
+			}
+		}
+	}
+	engine := message.Principal{Role: message.RoleEngine, Name: "e1", Auth: "in-process"}
+	if got := asked.Actor(engine); got != "engine e1" {
+		t.Errorf("Actor(engine) = %q", got)
+	}
+}
