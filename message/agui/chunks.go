@@ -45,7 +45,7 @@ func (c *Chunks) Expand(e Event) ([]Event, error) {
 		return c.chunk(e, ch)
 	}
 	switch e := e.(type) {
-	case *Raw, *ActivitySnapshot, *ActivityDelta, *ReasoningEncryptedValue, *SubagentStarted:
+	case *Raw, *ActivitySnapshot, *ActivityDelta, *ReasoningEncryptedValue, *SubagentStarted, *Unknown:
 		return []Event{e}, nil
 	case *RunStarted, *RunFinished, *RunError, *MessagesSnapshot:
 		var out []Event

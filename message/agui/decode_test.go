@@ -12,18 +12,16 @@ import (
 )
 
 // tolerant decodes and returns what was passed over as "kind path".
-func tolerant[T any](decode func(*eventDecoder, []byte) (T, error), in string) (T, []string, error) {
+func tolerant[T any](decode func(*Decoder, []byte) (T, error), in string) (T, []string, error) {
 	var seen []string
 	n := 0
-	d := eventDecoder{
-		Decoder: Decoder{OnDeviation: func(dev Deviation) { seen = append(seen, fmt.Sprintf("%s %s", dev.Kind, dev.Path)) }},
-		NewID:   func() string { n++; return fmt.Sprintf("made-%d", n) },
+	d := Decoder{
+		OnDeviation: func(dev Deviation) { seen = append(seen, fmt.Sprintf("%s %s", dev.Kind, dev.Path)) },
+		NewID:       func() string { n++; return fmt.Sprintf("made-%d", n) },
 	}
 	v, err := decode(&d, []byte(in))
 	return v, seen, err
 }
-
-func readInput(d *eventDecoder, data []byte) (*RunInput, error) { return d.RunInput(data) }
 
 // What peers before 1.0 and newer ones send is read, and reported; the strict
 // decoder refuses all of it but unknown members.
@@ -49,7 +47,7 @@ func TestDecoderMends(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			e, seen, err := tolerant((*eventDecoder).Event, tt.in)
+			e, seen, err := tolerant((*Decoder).Event, tt.in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,10 +84,13 @@ func TestDecoderTranslatesThinking(t *testing.T) {
 
 func TestDecoderUnknownType(t *testing.T) {
 	const in = `{"type":"NEW_THING", "a":1}`
-	e, seen, err := tolerant((*eventDecoder).Event, in)
+	e, seen, err := tolerant((*Decoder).Event, in)
 	u, ok := e.(*Unknown)
 	if err != nil || !ok || string(u.Raw) != in || u.Type() != "NEW_THING" || !slices.Equal(seen, []string{"unknown_type /type"}) {
 		t.Errorf("got %#v, %v, %v", e, seen, err)
+	}
+	if u.Type().Known() || !TypeRaw.Known() {
+		t.Error("Known is wrong")
 	}
 }
 
@@ -116,7 +117,7 @@ func TestDecodeRunInput(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			in, seen, err := tolerant(readInput, tt.in)
+			in, seen, err := tolerant((*Decoder).RunInput, tt.in)
 			if err != nil {
 				var place *strictjson.Error
 				if !errors.As(err, &place) || !errors.Is(err, message.ErrInvalid) || place.Path != tt.want {
@@ -133,7 +134,7 @@ func TestDecodeRunInput(t *testing.T) {
 }
 
 func TestDecoderLimits(t *testing.T) {
-	d := eventDecoder{Decoder: Decoder{MaxBytes: 40}}
+	d := Decoder{MaxBytes: 40}
 	if _, err := d.Event([]byte(`{"type":"STEP_STARTED","stepName":"this is too long"}`)); !errors.Is(err, message.ErrTooLarge) {
 		t.Errorf("got %v, want too large", err)
 	}

@@ -235,19 +235,19 @@ func drawSubagentOutcome(t *rapid.T) SubagentOutcome {
 func TestEventRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawEvent(t)
-		roundTrip(t, e, (*eventDecoder).Event,
+		roundTrip(t, e, func(d *Decoder, data []byte) (Event, error) { return d.Event(data) },
 			func(e Event) ([]byte, error) { return AppendJSON(nil, e) })
 	})
 }
 
 func TestRunInputRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		roundTrip(t, drawInput(t), readInput,
+		roundTrip(t, drawInput(t), (*Decoder).RunInput,
 			func(in *RunInput) ([]byte, error) { return in.AppendJSON(nil) })
 	})
 }
 
-func roundTrip[T any](t *rapid.T, v T, decode func(*eventDecoder, []byte) (T, error), encode func(T) ([]byte, error)) {
+func roundTrip[T any](t *rapid.T, v T, decode func(*Decoder, []byte) (T, error), encode func(T) ([]byte, error)) {
 	once, err := encode(v)
 	if err != nil {
 		t.Fatalf("%v of %+v", err, v)
@@ -255,7 +255,7 @@ func roundTrip[T any](t *rapid.T, v T, decode func(*eventDecoder, []byte) (T, er
 	if slices.Contains(once, '\n') || slices.Contains(once, '\r') {
 		t.Fatalf("more than one line: %s", once)
 	}
-	d := eventDecoder{Decoder: Decoder{Strict: true, OnDeviation: func(dev Deviation) { t.Fatalf("%v in %s", dev, once) }}}
+	d := Decoder{Strict: true, OnDeviation: func(dev Deviation) { t.Fatalf("%v in %s", dev, once) }}
 	back, err := decode(&d, once)
 	if err != nil {
 		t.Fatalf("%v of %s", err, once)

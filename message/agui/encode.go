@@ -3,6 +3,7 @@ package agui
 import (
 	"sync"
 
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -10,11 +11,14 @@ import (
 var shapes = sync.Pool{New: func() any { return new(shape) }}
 
 // AppendJSON appends the event as one line of JSON: its type first, no null for
-// an absent member, what is required always. The 1.0
-// client takes what it writes and leaves it unchanged. An event that would not be so, for
+// an absent member, what is required always. What it writes, [DecodeEvent]
+// takes and the 1.0 client leaves unchanged. An event that would not be so, for
 // instance an interrupt without a question, is an error, and dst comes back as
 // it was.
 func AppendJSON(dst []byte, e Event) ([]byte, error) {
+	if u, ok := e.(*Unknown); ok {
+		return dst, message.DecodeError("encode AG-UI event", strictjson.Wrong(strictjson.ErrType, "an event of unknown type %.60q cannot be sent", u.Kind))
+	}
 	kind := e.Type()
 	return appendWith(dst, "encode AG-UI event", func(s *shape) {
 		s.key("type")

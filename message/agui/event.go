@@ -41,7 +41,8 @@ const (
 )
 
 // Event is one event of a stream. The set is closed: a pointer to one of the 31
-// structs named after the wire (TEXT_MESSAGE_START is *TextMessageStart).
+// structs named after the wire (TEXT_MESSAGE_START is *TextMessageStart), and
+// *Unknown for a type that AG-UI 1.0 does not have.
 //
 // Optional members are pointers, and nil slices and nil raw JSON where a
 // comment says so: nil is absent, anything else is written, "" too. AG-UI has no
@@ -87,3 +88,61 @@ func (t *Tagged) tagged(s *shape) {
 	t.base(s)
 	s.textOpt("subagentRunId", &t.SubagentRunID)
 }
+
+// Unknown is an event of a type that AG-UI 1.0 does not have. A consumer drops
+// it; it cannot be written.
+type Unknown struct {
+	Base
+	Kind EventType
+	Raw  message.RawJSON // the whole event as it came
+}
+
+// Type returns the type that the event named.
+func (e *Unknown) Type() EventType { return e.Kind }
+
+func (*Unknown) fields(*shape) {}
+
+// newEvent is the discriminator table; nil for types that 1.0 does not have.
+func newEvent(t EventType) Event {
+	if build := makers[t]; build != nil {
+		return build()
+	}
+	return nil
+}
+
+var makers = map[EventType]func() Event{
+	TypeRunStarted:              func() Event { return new(RunStarted) },
+	TypeRunFinished:             func() Event { return new(RunFinished) },
+	TypeRunError:                func() Event { return new(RunError) },
+	TypeStepStarted:             func() Event { return new(StepStarted) },
+	TypeStepFinished:            func() Event { return new(StepFinished) },
+	TypeTextMessageStart:        func() Event { return new(TextMessageStart) },
+	TypeTextMessageContent:      func() Event { return new(TextMessageContent) },
+	TypeTextMessageEnd:          func() Event { return new(TextMessageEnd) },
+	TypeTextMessageChunk:        func() Event { return new(TextMessageChunk) },
+	TypeToolCallStart:           func() Event { return new(ToolCallStart) },
+	TypeToolCallArgs:            func() Event { return new(ToolCallArgs) },
+	TypeToolCallEnd:             func() Event { return new(ToolCallEnd) },
+	TypeToolCallResult:          func() Event { return new(ToolCallResult) },
+	TypeToolCallChunk:           func() Event { return new(ToolCallChunk) },
+	TypeStateSnapshot:           func() Event { return new(StateSnapshot) },
+	TypeStateDelta:              func() Event { return new(StateDelta) },
+	TypeMessagesSnapshot:        func() Event { return new(MessagesSnapshot) },
+	TypeActivitySnapshot:        func() Event { return new(ActivitySnapshot) },
+	TypeActivityDelta:           func() Event { return new(ActivityDelta) },
+	TypeRaw:                     func() Event { return new(Raw) },
+	TypeCustom:                  func() Event { return new(Custom) },
+	TypeReasoningStart:          func() Event { return new(ReasoningStart) },
+	TypeReasoningEnd:            func() Event { return new(ReasoningEnd) },
+	TypeReasoningMessageStart:   func() Event { return new(ReasoningMessageStart) },
+	TypeReasoningMessageContent: func() Event { return new(ReasoningMessageContent) },
+	TypeReasoningMessageEnd:     func() Event { return new(ReasoningMessageEnd) },
+	TypeReasoningMessageChunk:   func() Event { return new(ReasoningMessageChunk) },
+	TypeReasoningEncryptedValue: func() Event { return new(ReasoningEncryptedValue) },
+	TypeSubagentStarted:         func() Event { return new(SubagentStarted) },
+	TypeSubagentFinished:        func() Event { return new(SubagentFinished) },
+	TypeSubagentError:           func() Event { return new(SubagentError) },
+}
+
+// Known reports whether t is one of the 31 types of AG-UI 1.0.
+func (t EventType) Known() bool { return makers[t] != nil }

@@ -94,3 +94,4 @@ func (e *SubagentFinished) MarshalJSON() ([]byte, error) { return AppendJSON(nil
 func (e *SubagentError) MarshalJSON() ([]byte, error) { return AppendJSON(nil, e) }
 
 // MarshalJSON implements json.Marshaler.
+func (e *Unknown) MarshalJSON() ([]byte, error) { return AppendJSON(nil, e) }

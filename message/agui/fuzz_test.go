@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/codectest"
+	"github.com/askance-dev/askance/message"
 )
 
 // hostile are seeds that have broken decoders elsewhere.
@@ -31,7 +32,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		f.Add([]byte(v.Event))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var d eventDecoder
+		var d Decoder
 		e, err := d.Event(data)
 		if err != nil {
 			return
@@ -92,6 +93,33 @@ func FuzzAnswer(f *testing.F) {
 		}
 		if err := json.Unmarshal(payload, &says); err != nil || !says.Approved || !bytes.Equal(says.EditedArgs, r.Answers[0].Edited) {
 			t.Fatalf("approved by %q: %v", payload, err)
+		}
+	})
+}
+
+// FuzzImporter reads a whole stream into AgentScope events, each of which
+// AgentScope's codec can write and read.
+func FuzzImporter(f *testing.F) {
+	var stream []byte
+	for _, v := range vectors(f) {
+		stream = append(append(append(stream, "data: "...), v.Event...), "\n\n"...)
+		f.Add([]byte("data: " + started + "\n\ndata: " + string(v.Event) + "\n\ndata: " + finished + "\n\n"))
+	}
+	f.Add(stream)
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		im, codec := &Importer{}, message.Codec{MaxBytes: MaxFrameBytes}
+		for r := NewReader(bytes.NewReader(stream), nil); ; {
+			e, err := r.Next()
+			if err != nil {
+				return
+			}
+			events, err := im.Import(e)
+			if err != nil {
+				return
+			}
+			for _, e := range events {
+				codectest.Stable(t, e, MaxFrameBytes, codec.DecodeEvent)
+			}
 		}
 	})
 }

@@ -20,7 +20,11 @@ const (
 	LossOutOfPlace   Loss = "out-of-place"
 	LossTyped        Loss = "typed"
 	// From AG-UI.
+	LossAsEvent   Loss = "as-event"
+	LossGrouping  Loss = "grouping"
+	LossUsage     Loss = "usage"
 	LossAbandoned Loss = "abandoned"
+	LossFile      Loss = "file"
 	// To peers before 1.0.
 	LossCancelled   Loss = "cancelled"
 	LossPending     Loss = "pending"

@@ -72,12 +72,21 @@ var lossy = map[Loss]struct {
 	LossResultMedia:  {Run{}, resultWithMedia[:5]},
 }
 
+// lossyImport shows how each loss happens that comes from AG-UI.
+var lossyImport = map[Loss][]string{
+	LossAsEvent:  {started, `{"type":"STATE_SNAPSHOT","snapshot":1}`},
+	LossGrouping: {started, `{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"n","parentMessageId":"m"}`},
+	LossUsage:    {started, `{"type":"RUN_FINISHED","threadId":"t","runId":"r","usage":[{"reasoningTokens":1}]}`},
+	LossFile:     {started, `{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":[{"type":"image","source":{"type":"file","value":"f"}}]}`},
+}
+
 // Every loss happens, at the last event of its story, and is reported there.
 func TestLossesAreReported(t *testing.T) {
 	for _, name := range declared(t) {
 		t.Run(name, func(t *testing.T) {
 			var lost []Loss
 			story, mapped := lossy[Loss(name)]
+			lines, imported := lossyImport[Loss(name)]
 			switch {
 			case mapped:
 				m := NewMapper(story.run, Mapping{OnLoss: func(_ message.Event, l Loss) { lost = append(lost, l) }})
@@ -88,6 +97,11 @@ func TestLossesAreReported(t *testing.T) {
 					}
 					m.Map(e)
 				}
+			case imported:
+				im := &Importer{OnLoss: func(_ Event, l Loss) { lost = append(lost, l) }}
+				importAll(t, im, lines[:len(lines)-1]...)
+				lost = nil
+				importAll(t, im, lines[len(lines)-1])
 			case Loss(name) == LossPending: // no event of AgentScope's is mapped when a run parks
 				_, lost = PeerLegacy.Adapt(&RunFinished{Outcome: &Outcome{Type: OutcomeSuccess, PendingToolCallIDs: []string{"c"}}})
 			case Loss(name) == LossAbandoned:

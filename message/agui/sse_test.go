@@ -100,7 +100,7 @@ func TestWriterReader(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r := NewReader(iotest.HalfReader(&wire), &eventDecoder{Decoder: Decoder{Strict: true}})
+		r := NewReader(iotest.HalfReader(&wire), &Decoder{Strict: true})
 		for _, want := range events {
 			got, err := r.Next()
 			if err != nil {

@@ -83,9 +83,9 @@ func TestVectorsClient(t *testing.T) {
 	for _, v := range vectors(t) {
 		t.Run(v.ID, func(t *testing.T) {
 			var deviations []Deviation
-			d := eventDecoder{
-				Decoder: Decoder{OnDeviation: func(dev Deviation) { deviations = append(deviations, dev) }},
-				NewID:   func() string { return "<minted>" },
+			d := Decoder{
+				NewID:       func() string { return "<minted>" },
+				OnDeviation: func(dev Deviation) { deviations = append(deviations, dev) },
 			}
 			e, err := d.Event(v.Event)
 			if v.Client.Action == "fatal" {

@@ -69,7 +69,7 @@ func (v *Verifier) Seed(history []Message) {
 // Check takes the next event. The error is an *[OrderError]; it stays, as the
 // client's run has failed.
 func (v *Verifier) Check(e Event) error {
-	if v.err != nil {
+	if _, unknown := e.(*Unknown); unknown || v.err != nil {
 		return v.err
 	}
 	v.init()

@@ -65,6 +65,7 @@ func TestVerifierRules(t *testing.T) {
 	}{
 		{"empty", nil, RuleTruncated, RuleTruncated},
 		{"run", []Event{start, end}, "", ""},
+		{"unknown first", []Event{&Unknown{Kind: "X"}, start, end}, "", ""},
 		{"refused run", []Event{&RunError{}}, "", ""},
 		{"not started", []Event{end}, RuleFirst, RuleFirst},
 		{"started twice", []Event{start, start}, RuleActive, RuleActive},

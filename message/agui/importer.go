@@ -39,14 +39,6 @@ type Importer struct {
 	asked   []string // calls of this run that have no result, in order
 }
 
-// What AG-UI says and AgentScope has no word for.
-const (
-	LossAsEvent  Loss = "as-event" // the meaning of the event; it is a CUSTOM event
-	LossGrouping Loss = "grouping" // which message a call is in, spans of reasoning, names of messages
-	LossUsage    Loss = "usage"    // provider, total and reasoning tokens
-	LossFile     Loss = "file"     // a source that only its provider can read; its JSON stays as text
-)
-
 // importedCall is a call that was read.
 type importedCall struct{ name, input string }
 
@@ -56,9 +48,6 @@ func (im *Importer) Import(e Event) ([]message.Event, error) {
 	if im.steps == nil {
 		im.steps, im.blocks = map[step]bool{}, map[item]string{}
 		im.foreign, im.calls = map[string]bool{}, map[string]*importedCall{}
-	}
-	if _, unknown := e.(*Unknown); unknown {
-		return im.event(e), nil
 	}
 	events, err := im.split.Expand(e)
 	if err != nil {
