@@ -194,9 +194,7 @@ func TestProtocolByHand(t *testing.T) {
 	item := handPull(t, worker, examples["next"][0])
 	handCheck(t, item, "refund", keyID, public)
 	handCheckMAC(t, genuine(t, w.Conn("auditor"), "ASKANCE_default", 3), mac, keyID)
-	if leave := send(worker, examples["start"][0]); leave["heartbeat_ms"].(float64) <= 0 || leave["idempotency_key"] != handIdempotency(asked) {
-		t.Errorf("start: %v", leave)
-	}
+	handStart(t, worker, examples["start"][0], item, public)
 	ack := examples["ack"][0]
 	ack.request = strings.Replace(ack.request, "ITEM", item.Item, 1)
 	send(worker, ack)
@@ -298,6 +296,38 @@ func handCheck(t *testing.T, m handItem, tool, keyID string, public ed25519.Publ
 	to, err2 := time.Parse(time.RFC3339Nano, text(grant["expires"]))
 	if now := time.Now(); err != nil || err2 != nil || now.Before(from) || now.After(to) {
 		t.Errorf("not valid now: %v", grant)
+	}
+}
+
+// handStart is step 3 of a worker.
+func handStart(t *testing.T, nc *nats.Conn, e example, m handItem, public ed25519.PublicKey) {
+	t.Helper()
+	var fact struct {
+		Call map[string]any `json:"call"`
+	}
+	if err := json.Unmarshal(m.Fact, &fact); err != nil {
+		t.Fatal(err)
+	}
+	call := fact.Call
+	nonce := call["attempt"].(map[string]any)["grant"].(map[string]any)["nonce"]
+	e.request = strings.Replace(e.request, "NONCE", nonce.(string), 1)
+	leave := handRequest(t, nc, e.subject, e.request)
+	sig, err := base64.RawURLEncoding.DecodeString(leave["sig"].(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(leave, "sig")
+	if !ed25519.Verify(public, append([]byte("askance-start-v1\n"), canonical(t, leave)...), sig) || leave["key_id"] != handSHA256(public)[:16] {
+		t.Errorf("the signature of the start reply does not match: %v", leave)
+	}
+	for _, name := range []string{"space", "session_id", "reply_id", "tool_call_id"} {
+		if leave[name] != call[name] {
+			t.Errorf("%s of the start reply: %v, want %v", name, leave[name], call[name])
+		}
+	}
+	if leave["v"] != 1.0 || leave["attempt"] != 1.0 || leave["claim"] != "my-claim" || leave["request"] != "my-request" || leave["grant_nonce"] != nonce ||
+		leave["idempotency_key"] != handIdempotency(call) || leave["fresh"] != true || leave["lease_ms"].(float64) < 500 || leave["heartbeat_ms"].(float64) <= 0 {
+		t.Errorf("start: %v", leave)
 	}
 }
 

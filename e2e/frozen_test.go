@@ -89,6 +89,50 @@ func TestFrozenAlone(t *testing.T) {
 	s.finish()
 }
 
+// TestFrozenEngineRunAgain stops one of two engines while workers take calls of
+// a tool that is not idempotent. An operator has each call run again that was
+// given up and of which the tool has left no trace. None of them runs twice.
+func TestFrozenEngineRunAgain(t *testing.T) {
+	t.Parallel()
+	const rounds, calls = 3, 16
+	s, _, engines := newCluster(t, "engine-a", "engine-b")
+	second := s.worker("worker2-"+mail, mail)
+	second.start()
+	second.up()
+	again := 0
+	for round := range rounds {
+		victim := engines[round%2]
+		for n := range calls {
+			_, err := s.bot.propose(proposal("s", fmt.Sprintf("r%d-%d", round, n), s.block("c", mail, effect.Input{N: n, Before: 50, After: 50})))
+			s.must(err)
+			if n == calls/4 {
+				victim.signal(syscall.SIGSTOP)
+			}
+		}
+		for thaw := time.Now().Add(8 * time.Second); time.Now().Before(thaw) && !s.ended(); {
+			<-time.After(100 * ms)
+			again += s.runAgainUntraced()
+		}
+		victim.signal(syscall.SIGCONT)
+	}
+	s.finish()
+	t.Logf("an operator had %d calls run again", again)
+}
+
+// runAgainUntraced settles the calls that have been held for a second, and of
+// which no attempt has left a trace, as to be run again.
+func (s *stage) runAgainUntraced() (settled int) {
+	s.t.Helper()
+	runs := s.marks(effect.RunsFile)
+	for _, c := range s.obs.all() {
+		if c.Hold == message.HoldUnknown && time.Since(c.UpdatedAt) > time.Second && len(runs[c.IdempotencyKey()]) == 0 {
+			s.must(s.operator.settle(c, message.OutcomeRunAgain))
+			settled++
+		}
+	}
+	return settled
+}
+
 // started proposes one call and waits until its tool runs.
 func (s *stage) started(k message.Key, call message.ToolCallBlock) {
 	s.t.Helper()

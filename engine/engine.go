@@ -93,6 +93,9 @@ func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, op
 		if _, twice := e.tools[t.Name]; twice {
 			return nil, fmt.Errorf("engine: tool %q is defined twice", t.Name)
 		}
+		if err := CheckLease(t.Lease); err != nil {
+			return nil, fmt.Errorf("engine: tool %q: %w", t.Name, err)
+		}
 		e.tools[t.Name] = t.withDefaults()
 	}
 	e.view.reviewers.Limit(cfg.reviewers)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -18,7 +19,7 @@ type Tool struct {
 	// serially, as AgentScope does it.
 	ConcurrencySafe bool
 
-	Lease        time.Duration // an owner silent for so long counts as dead; default 10 s
+	Lease        time.Duration // an owner silent for so long counts as dead; default 10 s, at least MinLease
 	Timeout      time.Duration // longest run of one attempt; 0: none
 	OfferTimeout time.Duration // an unstarted item is offered again after this; default 10 min
 	QueueTimeout time.Duration // unstarted for so long, the call is handed to a person; 0: waits for ever
@@ -33,6 +34,10 @@ const (
 	DefaultMaxAttempts  = 3
 	DefaultBackoff      = time.Second
 
+	// MinLease is the shortest lease: an engine notices its own pauses from 200 ms
+	// on, and the owner beats four times in a lease.
+	MinLease = message.MinLease
+
 	maxOfferTimeout = 6 * time.Hour
 	maxBackoff      = 5 * time.Minute
 )
@@ -44,6 +49,14 @@ func (e *Engine) tool(name string) Tool {
 		return t
 	}
 	return Tool{}.withDefaults()
+}
+
+// CheckLease refuses a lease that heartbeats cannot keep. Zero is the default.
+func CheckLease(lease time.Duration) error {
+	if lease > 0 && lease < MinLease {
+		return fmt.Errorf("the lease %s is too short for heartbeats to keep it; use %s or more", lease, MinLease)
+	}
+	return nil
 }
 
 func (t Tool) withDefaults() Tool {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -24,8 +25,13 @@ func (e *Engine) start(ctx context.Context, by message.Principal, lane message.L
 	if err := e.checkOwner("start", &r.Key, r.Claim); err != nil {
 		return message.StartReply{}, err
 	}
+	if len(r.Request) > maxClaim {
+		return message.StartReply{}, &message.Error{Code: message.CodeInvalid, Op: "start", What: fmt.Sprintf("request is over %d bytes", maxClaim), Hint: "send a random id of your own"}
+	}
+	fresh := false // of the last decision, which is the one that was written
 	c, err := e.update(ctx, "start", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
+		fresh = false
 		if err := ofLane("start", c, lane); err != nil {
 			return err
 		}
@@ -38,6 +44,8 @@ func (e *Engine) start(ctx context.Context, by message.Principal, lane message.L
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was given up while its owner was silent", Hint: "do not begin; drop the item"}
 		case c.Started() && owns(c, by, r.Attempt, r.Claim):
 			return errNoChange
+		case c.Open() && r.Nonce != "" && c.Attempt.Grant != nil && c.Attempt.Number == r.Attempt && c.Attempt.Grant.Nonce != r.Nonce:
+			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was offered again with another grant", Hint: "drop the item"}
 		case c.Open() && c.Attempt.Number == r.Attempt && !c.Started() && r.Refuse != "":
 			return m.Step(toolcall.Revoked{Base: stamp(), Reason: "worker " + by.Name + " refused: " + clip(r.Refuse)})
 		case c.Open() && c.Attempt.Grant != nil && !time.Now().Before(c.Attempt.Grant.Expires):
@@ -52,6 +60,7 @@ func (e *Engine) start(ctx context.Context, by message.Principal, lane message.L
 		}
 		ev := toolcall.Started{Base: stamp(), Attempt: r.Attempt, Worker: by.Name, Claim: r.Claim, LeaseMS: t.Lease.Milliseconds()}
 		ev.Deadline = deadline(c, t, ev.At)
+		fresh = true
 		return m.Step(ev)
 	})
 	switch {
@@ -61,15 +70,20 @@ func (e *Engine) start(ctx context.Context, by message.Principal, lane message.L
 		return message.StartReply{}, goneError("start", c)
 	}
 	e.leases.hear(c.Key, c.Attempt.Number, time.Now())
-	return message.StartReply{
+	reply := message.StartReply{
+		Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, Request: r.Request, Nonce: c.Attempt.Grant.Nonce, Fresh: fresh,
 		LeaseMS: c.Attempt.LeaseMS, HeartbeatMS: heartbeat(lease(c)).Milliseconds(),
-		Deadline: c.Attempt.Deadline, IdempotencyKey: c.IdempotencyKey(),
-	}, nil
+		Deadline: c.Attempt.Deadline, IdempotencyKey: c.IdempotencyKey(), At: stamp().At,
+	}
+	return reply, reply.Sign(e.cfg.signer.SigningKey())
 }
+
+// maxClaim bounds the ids that owners give to claims and requests.
+const maxClaim = 128
 
 func (e *Engine) checkOwner(op string, key *message.Key, claim string) error {
 	key.Space = e.space
-	if claim == "" || len(claim) > 128 {
+	if claim == "" || len(claim) > maxClaim {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: "claim is empty or over 128 bytes", Hint: "send a random id of your own"}
 	}
 	if err := key.Validate(); err != nil {
@@ -163,6 +177,9 @@ func (e *Engine) resultOf(ctx context.Context, by message.Principal, lane messag
 	if err := e.checkOwner("result", &r.Key, r.Claim); err != nil {
 		return message.ResultReply{}, err
 	}
+	if r.NotBegun != "" {
+		return e.notBegun(ctx, by, lane, r)
+	}
 	digest, err := checkResult(&r.Result)
 	if err != nil {
 		return message.ResultReply{}, opError("result", err)
@@ -195,6 +212,33 @@ func (e *Engine) resultOf(ctx context.Context, by message.Principal, lane messag
 		}
 	}
 	return message.ResultReply{}, err
+}
+
+// notBegun takes the owner's word that it never began the attempt: nothing
+// happened, so the call is offered again as a new attempt, whatever its tool is.
+func (e *Engine) notBegun(ctx context.Context, by message.Principal, lane message.Lane, r message.ResultRequest) (message.ResultReply, error) {
+	if !reflect.ValueOf(r.Result).IsZero() {
+		return message.ResultReply{}, &message.Error{Code: message.CodeInvalid, Op: "result", What: "not_begun and result are both set", Hint: "send the result if the tool ran, else not_begun alone"}
+	}
+	c, err := e.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
+		c := m.Call()
+		switch err := ofLane("result", c, lane); {
+		case err != nil:
+			return err
+		case c.Open() && !owns(c, by, r.Attempt, r.Claim):
+			return &message.Error{Code: message.CodeSuperseded, Op: "result", What: "another owner or attempt is the present one", Hint: "drop the attempt"}
+		case c.Open() && !c.RetryAt.IsZero():
+			return errNoChange
+		}
+		base := stamp()
+		return m.Step(toolcall.Returned{Base: base, Attempt: r.Attempt, Claim: r.Claim, RetryAt: base.At.Add(e.tool(c.Tool).backoff(r.Attempt))})
+	})
+	if err != nil {
+		return message.ResultReply{}, err
+	}
+	e.leases.forget(c.Key)
+	e.log.Warn("a worker gave an attempt back before it began", "call", c.Key.String(), "attempt", r.Attempt, "worker", by.Name, "reason", clip(r.NotBegun))
+	return message.ResultReply{Stored: true, State: c.State}, nil
 }
 
 // resultDepth is how deep a result may be nested: deep enough for people, and

@@ -23,7 +23,7 @@ type attempt struct {
 	id   message.HeartbeatRequest // who we are to the engine: call, attempt, claim
 
 	cancel context.CancelCauseFunc // ends the handler's context
-	tries  int                     // of the start request
+	lease  lease                   // once the start is granted
 }
 
 // newAttempt gives the handler's context as well, which lacks only the deadline.
@@ -71,20 +71,41 @@ func (a *attempt) run(ctx, handlers context.Context, leave message.StartReply) {
 	go func() { defer close(told); lines.run(alive) }()
 	defer func() { stopBeats(); <-beats }()
 
+	began := false
+	begin := func() error {
+		err := ctx.Err()
+		if err == nil {
+			err = a.lease.mayBegin()
+		}
+		began = began || err == nil
+		return err
+	}
 	res, err := invoke(ctx, a.w.handler, Task{
 		Call: a.call.Key, Tool: a.w.tool, Input: message.RawJSON(a.call.Question.Input),
-		IdempotencyKey: a.call.Attempt.Grant.IdempotencyKey, Attempt: a.id.Attempt, progress: lines.add,
+		IdempotencyKey: a.call.Attempt.Grant.IdempotencyKey, Attempt: a.id.Attempt, progress: lines.add, begin: begin,
 	})
 	lines.close()
 	<-told
 	a.logRun(res, err)
-	if res.State == message.ToolResultInterrupted && errors.Is(context.Cause(ctx), ErrStopping) {
+	stopping := res.State == message.ToolResultInterrupted && errors.Is(context.Cause(ctx), ErrStopping)
+	switch {
+	case !began && (stopping || errors.Is(err, errNotBegun)):
+		a.log.Warn("the attempt is given back", "err", err)
+		a.giveBack(handlers, line(err.Error()))
+		return
+	case stopping:
 		// We broke it off, nobody asked for that: no result is the truth. The lease
 		// runs out, and the engine retries or asks a person as for a dead worker.
 		a.w.owe(a)
 		return
 	}
-	a.deliver(handlers, res)
+	a.deliver(handlers, message.ResultRequest{Result: res})
+}
+
+// giveBack tells the engine that this worker never began the attempt and never
+// will, so that the call can be offered again.
+func (a *attempt) giveBack(handlers context.Context, why string) {
+	a.deliver(handlers, message.ResultRequest{NotBegun: why})
 }
 
 func (a *attempt) logRun(res message.ToolResultBlock, err error) {
@@ -94,13 +115,13 @@ func (a *attempt) logRun(res message.ToolResultBlock, err error) {
 	}
 }
 
-// deliver sends the result until the engine has answered, with heartbeats still
+// deliver sends the outcome until the engine has answered, with heartbeats still
 // going so that the lease holds. Only a worker that has to stop gives up.
-func (a *attempt) deliver(handlers context.Context, res message.ToolResultBlock) {
+func (a *attempt) deliver(handlers context.Context, req message.ResultRequest) {
 	ctx, release := delayed(handlers, resultGrace, ErrStopping)
 	defer release()
-	req := message.ResultRequest{V: 1, Key: a.id.Key, Attempt: a.id.Attempt, Claim: a.id.Claim, Result: res}
-	replaced := false
+	req.V, req.Key, req.Attempt, req.Claim = 1, a.id.Key, a.id.Attempt, a.id.Claim
+	state, replaced := req.Result.State, req.NotBegun != ""
 	var b backoff
 	for {
 		reply, err := request(ctx, a.w.requestTimeout, a.w.transport.Result, req)
@@ -118,12 +139,12 @@ func (a *attempt) deliver(handlers context.Context, res message.ToolResultBlock)
 			}
 			// Without any result the call would look like one of a dead worker.
 			replaced = true
-			req.Result = result(Task{Call: a.id.Key, Tool: a.w.tool}, Output{}, fmt.Errorf("the tool ran and ended with state %s, but the engine refused its result: %w", res.State, err))
+			req.Result = result(Task{Call: a.id.Key, Tool: a.w.tool}, Output{}, fmt.Errorf("the tool ran and ended with state %s, but the engine refused its result: %w", state, err))
 			continue
 		}
 		a.log.Warn("the result is not answered yet, sending it again", "err", err)
 		if !b.wait(ctx) {
-			a.log.Error("the result was given up", "state", res.State, "err", err)
+			a.log.Error("the result was given up", "state", state, "err", err)
 			a.w.owe(a)
 			return
 		}

@@ -11,17 +11,17 @@ import (
 // lease.
 const fallbackHeartbeat = 5 * time.Second
 
-// interval is how often to beat: as the engine asked, or more often.
+// interval is how often to beat: as the engine asked, or more often, and three
+// times in a lease at least.
 func (w *Worker) interval(leave message.StartReply) time.Duration {
-	every := time.Duration(leave.HeartbeatMS) * time.Millisecond
-	if every <= 0 {
-		every = time.Duration(leave.LeaseMS) * time.Millisecond / 3
+	every := time.Duration(0)
+	for _, d := range []time.Duration{time.Duration(leave.HeartbeatMS) * time.Millisecond, time.Duration(leave.LeaseMS) * time.Millisecond / 3, w.heartbeat} {
+		if d > 0 && (every == 0 || d < every) {
+			every = d
+		}
 	}
-	if every <= 0 {
-		every = fallbackHeartbeat
-	}
-	if w.heartbeat > 0 {
-		every = min(every, w.heartbeat)
+	if every == 0 {
+		return fallbackHeartbeat
 	}
 	return every
 }
@@ -34,19 +34,24 @@ func (a *attempt) beat(ctx context.Context, leave message.StartReply) {
 	// One lost beat must not cost the next one its turn: the engine hears a beat
 	// when it arrives, whether or not its answer comes in time.
 	limit := min(every, a.w.requestTimeout)
+	// The start is the first sign of life: after a late answer the next is due.
+	due := time.NewTimer(max(0, every-elapsed(a.lease.since)))
+	defer due.Stop()
+	select {
+	case <-due.C:
+	case <-ctx.Done():
+		return
+	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	// A start that needed several tries may be old in the engine's eyes.
-	for now := a.tries > 1; ; now = false {
-		if !now {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-		}
+	for {
 		reply, err := request(ctx, limit, a.w.transport.Heartbeat, a.id)
 		if a.heard(reply, err) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
 			return
 		}
 	}

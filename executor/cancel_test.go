@@ -143,7 +143,7 @@ func TestDeadlineReachesTheHandler(t *testing.T) {
 
 func TestDeadlineThatHasPassedRunsNothing(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
-		r.engine.Terms(message.StartReply{Deadline: time.Now()})
+		r.engine.Terms(message.StartReply{LeaseMS: 15_000, Deadline: time.Now()})
 		r.wantResult(r.offer("call-1"), message.ToolResultError, "the deadline of the attempt passed")
 		r.wantRuns(0)
 	})
@@ -197,10 +197,17 @@ func TestHeartbeatErrors(t *testing.T) {
 	}
 }
 
-// Whatever interval the engine leaves out, the lease is kept.
-func TestHeartbeatWithoutTerms(t *testing.T) {
+// If the engine names no interval, or one that the lease does not bear, the
+// lease is kept.
+func TestHeartbeatKeepsTheLease(t *testing.T) {
+	for _, named := range []int64{0, 5_000, 60_000} {
+		testHeartbeatKeepsTheLease(t, named)
+	}
+}
+
+func testHeartbeatKeepsTheLease(t *testing.T, named int64) {
 	bubble(t, slow(time.Minute), func(r *rig) {
-		r.engine.Terms(message.StartReply{})
+		r.engine.Terms(message.StartReply{LeaseMS: 15_000, HeartbeatMS: named})
 		r.result(r.offer("call-1"))
 		if n := len(r.engine.Requests(executortest.OpHeartbeat)); n < 11 || n > 12 {
 			t.Errorf("%d heartbeats in a minute, want one every 5 s", n)

@@ -40,6 +40,9 @@ const DefaultGrace = 5 * time.Second
 //	ASKANCE_TOOL  ASKANCE_ATTEMPT
 //	ASKANCE_SPACE  ASKANCE_SESSION_ID  ASKANCE_REPLY_ID  ASKANCE_CALL_ID
 //
+// The program is started only while the attempt's lease lasts, see Worker: that
+// is looked at right before the start.
+//
 // On Unix it leads a process group of its own. When the context ends the group
 // gets SIGTERM, and SIGKILL after the grace; when the program has ended,
 // whatever is left of its group gets SIGKILL, so that nothing runs on after

@@ -40,14 +40,19 @@
 //     engine key that the worker does not know is given back with a delay and
 //     logged as an error: the fault may be the worker's, and ends no call.
 //  3. It asks the engine to start, with a claim id of its own, until there is an
-//     answer. The handler is called only after the engine said that the start
-//     is durable and ours, and only once for that claim.
-//  4. It takes the item off the queue. From here the engine's lease counts.
-//  5. It runs the handler and beats. The answers to heartbeats bring cancel and
-//     stale; a cancel shortcut is quicker when it arrives. The deadline that
-//     the engine set ends the context, by the worker's clock. Heartbeats that
-//     nobody answers change nothing: the run goes on through an outage of the
-//     engine.
+//     answer that an engine signed for this very request. The handler is called
+//     only after the engine said that the start is durable and ours, and only
+//     once for that claim and for that grant.
+//  4. It takes the item off the queue, beside the run. The engine's lease counts
+//     since the start was sent.
+//  5. It runs the handler and beats. Right before the handler it looks whether
+//     three quarters of the lease have passed by its own clocks; then it gives
+//     the attempt back instead, and the engine offers the call again. A [Command]
+//     looks once more right before it starts the program. The answers to
+//     heartbeats bring cancel and stale; a cancel shortcut is quicker when it
+//     arrives. The deadline that the engine set ends the context, by the worker's
+//     clock. Heartbeats that nobody answers change nothing: the run goes on
+//     through an outage of the engine.
 //  6. It sends the result, the same one with the same claim, until there is an
 //     answer, with heartbeats still going. Its slot stays taken meanwhile.
 //
@@ -58,8 +63,11 @@
 // a file that is complete before the program starts. One start runs the handler
 // at most once; whether a call that was interrupted by a dead worker is tried
 // again is the engine's to decide, with a new attempt and the same idempotency
-// key. A result is never larger than the engine takes, is valid UTF-8 and always
-// has a final state; panics are results too.
+// key. No attempt begins that the engine may have given up, unless the process is
+// frozen between the last look at the lease and the effect: nothing can exclude
+// that. An engine's NATS login without its signing key makes no worker run
+// anything. A result is never larger than the engine takes, is valid UTF-8 and
+// always has a final state; panics are results too.
 //
 // A worker that stops takes nothing more and waits for what it runs, at most for
 // the drain timeout; then the handlers' contexts end. A handler that gives up

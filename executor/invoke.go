@@ -57,7 +57,9 @@ func call(ctx context.Context, h Handler, t Task) (out Output, err error) {
 				out, err = Output{}, errors.New("the tool ended its goroutine without a result")
 			}
 		}()
-		out, err = h(ctx, t)
+		if err = t.mayBegin(); err == nil {
+			out, err = h(ctx, t)
+		}
 		returned = true
 	}()
 	<-done

@@ -60,7 +60,8 @@ func WithDrainTimeout(d time.Duration) WorkerOption {
 	return option(func(c *config) { c.drainTimeout = d })
 }
 
-// WithRequestTimeout bounds one try of a request to the engine.
+// WithRequestTimeout bounds one try of a request to the engine. It may be longer
+// than a lease: an attempt whose lease has passed meanwhile is given back.
 func WithRequestTimeout(d time.Duration) WorkerOption {
 	return option(func(c *config) { c.requestTimeout = d })
 }

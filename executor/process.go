@@ -29,6 +29,9 @@ func runCommand(ctx context.Context, cmd *exec.Cmd, grace time.Duration, t Task)
 	}
 	if err == nil {
 		ownGroup(cmd)
+		err = t.mayBegin()
+	}
+	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {

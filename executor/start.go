@@ -75,9 +75,13 @@ func untimely(g *message.Grant, f *message.Fact, keys message.KeySet, lane messa
 	return fmt.Errorf("%w: %w", err, errExpired)
 }
 
+// unprovenLimit is how long a worker asks again when what answers its start is
+// not proved to be an engine. It then gives the attempt back.
+const unprovenLimit = 10 * time.Second
+
 // start claims the attempt, or refuses it if refusal is set, and sees to the
-// item. It reports whether the attempt is ours to run: only after the engine
-// said so. An unanswered request is sent again with the same claim, as the
+// item. It reports whether the attempt is ours to run: only after the engine's
+// signed word. An unanswered request is sent again with the same claim, as the
 // engine may have stored the first one.
 func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply, bool) {
 	switch {
@@ -89,27 +93,56 @@ func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply,
 		return message.StartReply{}, false
 	}
 	req := message.StartRequest{V: 1, Key: a.id.Key, Attempt: a.id.Attempt, Claim: a.id.Claim}
+	if g := a.call.Attempt.Grant; g != nil {
+		req.Nonce = g.Nonce
+	}
 	if refusal != nil {
 		req.Refuse = line(refusal.Error())
 	}
+	first, doubted := time.Now(), time.Time{}
 	var b backoff
 	for {
-		a.tries++
+		req.Request = newID()
+		sent := time.Now()
 		reply, err := request(ctx, a.w.requestTimeout, a.w.transport.Start, req)
-		switch judgeStart(err) {
+		answer := judgeStart(err)
+		if answer == granted && refusal == nil {
+			if err = a.prove(ctx, reply, req); err != nil {
+				answer = unproven
+			}
+		}
+		switch answer {
 		case granted:
 			a.w.ack(ctx, a.item)
+			a.lease = lease{since: first, length: time.Duration(reply.LeaseMS) * time.Millisecond}
+			if reply.Fresh {
+				a.lease.since = sent
+			}
 			return reply, refusal == nil
 		case gone:
 			a.log.Debug("nothing to start any more", "err", err)
 			a.w.ack(ctx, a.item)
+			if code(err) == message.CodeSuperseded && elapsed(first) >= message.MinLease { // perhaps ours, and given up
+				a.giveBack(ctx, "an earlier start was never answered")
+			}
 			return reply, false
 		case notOurs:
 			a.log.Error("this worker may not start the call", "err", err)
 			a.w.release(a.item, notOursDelay)
 			return reply, false
+		case unproven:
+			a.log.Error("something that is not proved to be an engine answered a start; asking again", "err", err)
+			if doubted.IsZero() {
+				doubted = sent
+			}
+			if elapsed(doubted) > unprovenLimit {
+				a.giveBack(ctx, line(err.Error()))
+				a.w.release(a.item, notOursDelay)
+				return reply, false
+			}
+		default:
+			a.log.Warn("the start is not answered yet, asking again", "err", err)
 		}
-		a.log.Warn("the start is not answered yet, asking again", "err", err)
 		if !b.wait(ctx) {
 			a.w.release(a.item, 0)
 			return reply, false
@@ -117,11 +150,22 @@ func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply,
 	}
 }
 
+// prove checks that an engine whose key is trusted now gave this permission, for
+// this very request.
+func (a *attempt) prove(ctx context.Context, reply message.StartReply, req message.StartRequest) error {
+	keys, err := a.w.keys.forKey(ctx, reply.KeyID)
+	if err != nil {
+		a.log.Error("the engines' keys cannot be looked up, going on with those before", "err", err)
+	}
+	return reply.Verify(keys, req, a.call.Attempt.Grant)
+}
+
 // verdict is what an answer to a request means.
 type verdict int
 
 const (
 	unanswered verdict = iota // nobody answered, or not for good: ask again
+	unproven                  // what answered is not proved to be an engine: ask again
 	granted                   // the start is durable and ours, or our refusal noted
 	gone                      // the attempt needs nobody any more
 	notOurs                   // the engine will not let this worker start it
@@ -163,17 +207,19 @@ func code(err error) message.Code {
 	return ""
 }
 
-// ack takes the item off the queue. If that fails it is delivered again, and
-// the engine tells whoever gets it that the attempt is taken.
+// ack takes the item off the queue, beside what follows: Run waits for it in the
+// end. If it fails, the item is delivered again and its start is superseded.
 func (w *Worker) ack(ctx context.Context, item message.WorkItem) {
 	if item.Ack == nil {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), w.requestTimeout)
-	defer stop()
-	if err := item.Ack(ctx); err != nil {
-		w.log.Warn("a work item could not be acknowledged and will come again", "err", err)
-	}
+	w.acks.Go(func() {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), w.requestTimeout)
+		defer stop()
+		if err := item.Ack(ctx); err != nil {
+			w.log.Warn("a work item could not be acknowledged and will come again", "err", err)
+		}
+	})
 }
 
 // release gives the item back. If that fails it comes back by itself, later.

@@ -38,6 +38,15 @@ type Task struct {
 	Attempt        int // 1, 2, …
 
 	progress func(text string)
+	begin    func() error // refuses what must not begin any more; nil: nothing does
+}
+
+// mayBegin is asked right before the effect can happen.
+func (t Task) mayBegin() error {
+	if t.begin == nil {
+		return nil
+	}
+	return t.begin()
 }
 
 // Progress passes a line on to the people who watch the call. It never blocks,

@@ -19,13 +19,13 @@ type Transport interface {
 	// journal may deliver it again meanwhile.
 	Next(ctx context.Context) (message.WorkItem, error)
 	// Start claims an attempt, or refuses it. The same claim sent again gets the
-	// same answer.
+	// same permission. The Worker checks the engine's signature on the reply.
 	Start(ctx context.Context, r message.StartRequest) (message.StartReply, error)
 	// Heartbeat says that the attempt is alive and brings back cancel and stale.
 	Heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error)
 	// Progress passes a line on, best effort.
 	Progress(ctx context.Context, r message.ProgressRequest) error
-	// Result returns once the engine has stored the result, or noted that it came
+	// Result returns once the engine has stored the result, or that nothing ran, or noted that it came
 	// too late. The same result sent again gets the same answer.
 	Result(ctx context.Context, r message.ResultRequest) (message.ResultReply, error)
 	// Cancels delivers the engine's cancel shortcuts to f, which does not block,

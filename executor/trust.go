@@ -36,16 +36,24 @@ type trust struct {
 	asked time.Time
 }
 
-// forGrant gives the keys to check a grant with, fetched anew if they are old or
-// do not have the one that signed it. err is why they could not be fetched.
-func (t *trust) forGrant(ctx context.Context, g *message.Grant) (keys message.KeySet, err error) {
+// forGrant is forKey for the key that signed a grant, if there is one.
+func (t *trust) forGrant(ctx context.Context, g *message.Grant) (message.KeySet, error) {
+	if g == nil {
+		return t.forKey(ctx, "")
+	}
+	return t.forKey(ctx, g.KeyID)
+}
+
+// forKey gives the keys to check a signature with. It fetches them again if they
+// are old or lack the key id. err is why they could not be fetched.
+func (t *trust) forKey(ctx context.Context, id string) (keys message.KeySet, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.source == nil {
 		return t.keys, nil
 	}
 	age := time.Since(t.asked)
-	unknown := g != nil && t.keys[g.KeyID] == nil
+	unknown := id != "" && t.keys[id] == nil
 	if age < keysSoon || age < keysEvery && !unknown {
 		return t.keys, nil
 	}

@@ -62,6 +62,7 @@ func TestRotatedKeys(t *testing.T) {
 		r.wantResult(signed("new", next), message.ToolResultSuccess, "ok")
 		r.wantResult(signed("in flight", r.engine), message.ToolResultSuccess, "ok")
 
+		r.engine.SignRepliesAs(next)
 		src.set(nil, next.Keys())
 		time.Sleep(11 * time.Second)
 		retired := signed("retired", r.engine)

@@ -24,8 +24,11 @@ type Worker struct {
 	closing chan struct{} // closed by Close: take nothing more
 	done    chan struct{} // closed when Run returns
 
+	begun begunGrants
+	acks  sync.WaitGroup // acknowledgements beside the runs; only slots add to it
+
 	mu       sync.Mutex                            // guards what follows
-	begun    bool                                  // Run was called
+	running  bool                                  // Run was called
 	closed   bool                                  // closing is closed
 	err      error                                 // what Run returned
 	attempts map[message.HeartbeatRequest]*attempt // in hand, for cancels
@@ -92,6 +95,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		wg.Go(func() { w.slot(fetch, handlers) })
 	}
 	wg.Wait()
+	w.acks.Wait()
 	stopCancels()
 	return w.end(context.Cause(fetch))
 }
@@ -100,13 +104,13 @@ func (w *Worker) Run(ctx context.Context) error {
 // worker that was closed before Run never runs.
 func (w *Worker) Close() error {
 	w.mu.Lock()
-	begun := w.begun
+	running := w.running
 	if !w.closed {
 		w.closed = true
 		close(w.closing)
 	}
 	w.mu.Unlock()
-	if !begun {
+	if !running {
 		return nil
 	}
 	<-w.done
@@ -118,10 +122,10 @@ func (w *Worker) Close() error {
 func (w *Worker) begin(fail func(error)) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.begun || w.closed {
+	if w.running || w.closed {
 		return false
 	}
-	w.begun, w.fail = true, fail
+	w.running, w.fail = true, fail
 	return true
 }
 
@@ -192,7 +196,12 @@ func (w *Worker) handle(fetch, handlers context.Context, item message.WorkItem) 
 	if refusal != nil {
 		a.log.Error("a work item will not be run", "err", refusal)
 	}
-	if reply, ok := a.start(handlers, refusal); ok {
+	reply, ok := a.start(handlers, refusal)
+	switch {
+	case !ok:
+	case !w.begun.add(item.Fact.Call.Attempt.Grant, time.Now()):
+		a.log.Error("the start of an attempt that has begun here was granted again; it does not run twice")
+	default:
 		a.run(ctx, handlers, reply)
 	}
 }

@@ -271,16 +271,14 @@ type StartRequest struct {
 	Key
 	Attempt int    `json:"attempt"`
 	Claim   string `json:"claim"`
+	// Request names this sending: the signed reply repeats it, so that no reply
+	// answers another sending. At most 128 bytes, random.
+	Request string `json:"request,omitzero"`
+	// Nonce is that of the grant that the worker checked: a start that arrives
+	// after the attempt was offered again with another grant is superseded.
+	Nonce string `json:"grant_nonce,omitzero"`
 	// Refuse, if set, says why the worker will not run it (a bad grant).
 	Refuse string `json:"refuse,omitzero"`
-}
-
-// StartReply is the leave to run now.
-type StartReply struct {
-	LeaseMS        int64     `json:"lease_ms"`
-	HeartbeatMS    int64     `json:"heartbeat_ms"`
-	Deadline       time.Time `json:"deadline,omitzero"`
-	IdempotencyKey string    `json:"idempotency_key"`
 }
 
 // HeartbeatRequest says that an attempt is alive.
@@ -316,7 +314,10 @@ type ResultRequest struct {
 	Key
 	Attempt int             `json:"attempt"`
 	Claim   string          `json:"claim"`
-	Result  ToolResultBlock `json:"result"`
+	Result  ToolResultBlock `json:"result,omitzero"`
+	// NotBegun, if set, says why the owner never began to run the attempt and
+	// never will. There is no Result then: the call is offered as a new attempt.
+	NotBegun string `json:"not_begun,omitzero"`
 }
 
 // ResultReply says that the result is durable (Stored), or that it came too

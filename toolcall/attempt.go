@@ -24,6 +24,8 @@ func (m *Machine) attempt(ev Event) error {
 		}
 		c.RetryAt = ev.RetryAt
 		return m.move(Lose)
+	case Returned:
+		return m.returned(ev)
 	case Suspended:
 		if err := m.fence(Suspend, ev.Attempt); err != nil {
 			return err
@@ -79,6 +81,8 @@ func (m *Machine) offered(ev Offered) error {
 	switch {
 	case ev.Attempt.Number == c.Attempt.Number && c.Started():
 		return superseded(c.Clone(), Offer, "the attempt has an owner")
+	case ev.Attempt.Number == c.Attempt.Number && !c.RetryAt.IsZero():
+		return superseded(c.Clone(), Offer, "the attempt was given up")
 	case ev.Attempt.Number != c.Attempt.Number && ev.Attempt.Number != c.Attempt.Number+1:
 		return superseded(c.Clone(), Offer, "attempts are counted one by one")
 	case ev.Attempt.Number == c.Attempt.Number+1 && c.RetryAt.IsZero() && c.Hold == message.HoldNone:
@@ -86,6 +90,22 @@ func (m *Machine) offered(ev Offered) error {
 	}
 	c.Attempt, c.RetryAt, c.Hold = ev.Attempt, time.Time{}, message.HoldNone
 	return m.move(Offer)
+}
+
+// returned takes the owner from an attempt that never began, also while the
+// call is held: only its owner knows that nothing happened.
+func (m *Machine) returned(ev Returned) error {
+	c := m.call
+	if err := m.fence(Return, ev.Attempt); err != nil {
+		return err
+	}
+	if !c.Started() || ev.Claim != c.Attempt.Claim {
+		return superseded(c.Clone(), Return, "the attempt is not the owner's to give back")
+	}
+	c.Hold, c.RetryAt = message.HoldNone, ev.RetryAt
+	c.Attempt.Worker, c.Attempt.Claim, c.Attempt.StartedAt = "", "", time.Time{}
+	c.Attempt.LeaseMS, c.Attempt.Deadline = 0, time.Time{}
+	return m.move(Return)
 }
 
 // resulted accepts the result of the present attempt from its owner, also

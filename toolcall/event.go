@@ -125,6 +125,14 @@ type (
 		Attempt int
 		RetryAt time.Time
 	}
+	// Returned says that the owner never began the attempt and never will. A
+	// further attempt follows at RetryAt.
+	Returned struct {
+		Base
+		Attempt int
+		Claim   string
+		RetryAt time.Time
+	}
 	// Suspended holds a call for a person.
 	Suspended struct {
 		Base

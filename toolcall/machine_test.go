@@ -81,6 +81,10 @@ func TestPaths(t *testing.T) {
 		{"revoked after an attempt", []toolcall.Event{propose, allow, submit, start, toolcall.Lost{Base: base(3), Attempt: 1, RetryAt: t0.Add(9)},
 			toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}, toolcall.Revoked{Base: base(10)}}, "finished", "interrupted"},
 		{"interrupted", []toolcall.Event{propose, ask, toolcall.Interrupted{Base: base(2)}}, "finished", "interrupted"},
+		{"given back and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Returned{Base: base(3), Attempt: 1, Claim: "x", RetryAt: t0.Add(9)},
+			toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}}, "submitted", ""},
+		{"held, given back and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Hold: message.HoldUnknown},
+			toolcall.Returned{Base: base(4), Attempt: 1, Claim: "x", RetryAt: t0.Add(9)}, toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}}, "submitted", ""},
 		{"lost and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Lost{Base: base(3), Attempt: 1, RetryAt: t0.Add(9)},
 			toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}}, "submitted", ""},
 		{"held, then the owner speaks", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Hold: message.HoldUnknown}, result}, "finished", "success"},
@@ -113,6 +117,7 @@ func TestRefusedSteps(t *testing.T) {
 	start := toolcall.Started{Base: base(2), Attempt: 1, Worker: "w", Claim: "x"}
 	done := []toolcall.Event{propose, decided(message.BehaviorDeny, "")}
 	started := []toolcall.Event{propose, allow, submit, start}
+	back := toolcall.Returned{Base: base(3), Attempt: 1, Claim: "x", RetryAt: t0.Add(9)}
 	tests := []struct {
 		name   string
 		before []toolcall.Event
@@ -134,6 +139,13 @@ func TestRefusedSteps(t *testing.T) {
 		{"revoke after the start", started, toolcall.Revoked{Base: base(3)}, message.ErrState},
 		{"settle what is not held", started, toolcall.Settled{Base: base(3), Attempt: 1}, message.ErrState},
 		{"new attempt beside a running one", started, toolcall.Offered{Base: base(3), Attempt: message.Attempt{Number: 2}}, message.ErrSuperseded},
+		{"given back by another", started, toolcall.Returned{Base: base(3), Attempt: 1, Claim: "y"}, message.ErrSuperseded},
+		{"given back before the start", started[:3], toolcall.Returned{Base: base(3), Attempt: 1}, message.ErrSuperseded},
+		{"an older attempt given back", started, toolcall.Returned{Base: base(3), Attempt: 0, Claim: "x"}, message.ErrSuperseded},
+		{"given back twice", append(started[:4:4], back), back, message.ErrSuperseded},
+		{"start of what was given back", append(started[:4:4], back), start, message.ErrSuperseded},
+		{"the same attempt again after it was given back", append(started[:4:4], back), toolcall.Offered{Base: base(4), Attempt: message.Attempt{Number: 1}}, message.ErrSuperseded},
+		{"result of what was given back", append(started[:4:4], back), toolcall.Resulted{Base: base(4), Attempt: 1, Claim: "x"}, message.ErrSuperseded},
 		{"unknown kind of answer", []toolcall.Event{propose, ask}, toolcall.Answered{Base: base(1), Vote: message.Vote{Kind: "shrug", Digest: ask.Digest}}, message.ErrInvalid},
 	}
 	for _, tt := range tests {

@@ -18,7 +18,7 @@ func anyEvent(t *rapid.T) toolcall.Event {
 	claim := rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "claim")
 	digest := rapid.SampledFrom([]string{"", "sha256:other", decided("ask", "").Digest}).Draw(t, "digest")
 	vote := message.Vote{Kind: rapid.SampledFrom([]message.AnswerKind{"approve", "reject", "answer", "?"}).Draw(t, "kind"), Digest: digest, At: at.At}
-	switch rapid.IntRange(0, 14).Draw(t, "event") {
+	switch rapid.IntRange(0, 15).Draw(t, "event") {
 	case 0:
 		return toolcall.Proposed{Base: at, Call: newCall()}
 	case 1:
@@ -46,6 +46,8 @@ func anyEvent(t *rapid.T) toolcall.Event {
 		return toolcall.Suspended{Base: at, Attempt: attempt, Hold: message.HoldUnknown}
 	case 12:
 		return toolcall.Resulted{Base: at, Attempt: attempt, Claim: claim}
+	case 14:
+		return toolcall.Returned{Base: at, Attempt: attempt, Claim: claim, RetryAt: t0.Add(time.Hour)}
 	case 13:
 		return toolcall.Settled{Base: at, Attempt: attempt}
 	default:

@@ -28,6 +28,7 @@ const (
 	Start     Cause = "start"     // (ours) an owner took the attempt: durable before the effect
 	Offer     Cause = "offer"     // (ours) a further attempt, or the same offered anew
 	Lose      Cause = "lose"      // (ours) the owner of the attempt fell silent
+	Return    Cause = "return"    // (ours) the owner never began the attempt and gave it back
 	Suspend   Cause = "suspend"   // (ours) no progress without a person
 	Result    Cause = "result"    // the owner brought the result
 	Settle    Cause = "settle"    // (ours) a person said what became of a held call
@@ -83,6 +84,7 @@ func Table() []Transition {
 		{Offer, states{submitted}, submitted, "a further attempt, or the same offered anew"},
 		{Lose, states{allowed}, allowed, "the owner fell silent; tried again later"},
 		{Lose, states{submitted}, submitted, "the worker fell silent; tried again later"},
+		{Return, states{submitted}, submitted, "the worker gave the attempt back before it began; tried again later"},
 		{Suspend, states{allowed}, allowed, "waits for a person to settle it"},
 		{Suspend, states{submitted}, submitted, "waits for a person to settle it"},
 		{Result, states{allowed, submitted}, finished, "the owner brought the result"},

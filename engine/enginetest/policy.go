@@ -12,17 +12,13 @@ import (
 	"github.com/askance-dev/askance/permission/agentscope"
 )
 
-// Leases of tools whose owners the tests let die: brief where a test keeps the
-// owner alive first, fleeting where it does not.
-const (
-	brief    = 300 * time.Millisecond
-	fleeting = 60 * time.Millisecond
-)
+// brief is the lease of tools whose owners the tests let die.
+const brief = engine.MinLease
 
 // Tools of the tests. Those that begin with "block" run until they are let go.
 const (
 	echo      = "echo"       // local, allowed
-	again     = "again"      // as echo, idempotent, fleeting lease
+	again     = "again"      // as echo, idempotent, brief lease
 	serial    = "serial"     // local, allowed, not concurrency-safe
 	pay       = "pay"        // local; see rules
 	vip       = "vip"        // local, asks, only ann may answer
@@ -36,7 +32,7 @@ const (
 	blockTurn = "block_turn" // as block, not concurrency-safe
 	remote    = "remote"     // remote, allowed, long lease
 	once      = "once"       // remote, allowed, brief lease
-	dies      = "dies"       // as once, fleeting lease
+	dies      = "dies"       // as once
 	idem      = "idem"       // as once, idempotent, two attempts
 	askRemote = "ask_remote" // remote, asks
 	external  = "external"   // external, allowed
@@ -63,10 +59,10 @@ func tools(t testing.TB) []engine.Tool {
 		return func(e *engine.Tool) { e.Placement, e.Lease, e.Idempotent = p, lease, idempotent }
 	}
 	return []engine.Tool{
-		tool(echo, nil), tool(again, at(message.PlaceLocal, fleeting, true)), tool(serial, unsafe), tool(pay, nil), tool(vip, nil), tool(deploy, nil), tool(note, unsafe), tool(rm, nil),
+		tool(echo, nil), tool(again, at(message.PlaceLocal, brief, true)), tool(serial, unsafe), tool(pay, nil), tool(vip, nil), tool(deploy, nil), tool(note, unsafe), tool(rm, nil),
 		tool(typed, func(e *engine.Tool) { e.Schema = schema }),
 		tool(block, nil), tool(blockOnce, at(message.PlaceLocal, brief, false)), tool(blockIdem, at(message.PlaceLocal, brief, true)), tool(blockTurn, unsafe),
-		tool(remote, at(message.PlaceRemote, 0, false)), tool(once, at(message.PlaceRemote, brief, false)), tool(dies, at(message.PlaceRemote, fleeting, false)), tool(idem, at(message.PlaceRemote, brief, true)),
+		tool(remote, at(message.PlaceRemote, 0, false)), tool(once, at(message.PlaceRemote, brief, false)), tool(dies, at(message.PlaceRemote, brief, false)), tool(idem, at(message.PlaceRemote, brief, true)),
 		tool(askRemote, at(message.PlaceRemote, 0, false)), tool(external, at(message.PlaceExternal, 0, false)), tool(askOut, at(message.PlaceExternal, 0, false)),
 		tool(shell, func(e *engine.Tool) { e.Kind = agentscope.MustNew(agentscope.Bash, agentscope.Config{}) }),
 	}

@@ -66,7 +66,7 @@ func routedLocal(w *world) {
 		w.Errorf("the grant does not verify: %v", err)
 	}
 	e.start(c, "w1", "x")
-	// The tool's own settings hold: it is idempotent, and its lease is fleeting.
+	// The tool's own settings hold: it is idempotent, and its lease is brief.
 	c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 && !c.Started() })
 	w.wantRoute(c, payments)
 	e.start(c, "w2", "y")

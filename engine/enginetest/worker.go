@@ -26,6 +26,12 @@ func workerCases() []testCase[*world] {
 		{"heartbeats keep the lease", heartbeatsKeep},
 		{"heartbeats seen by another replica keep the lease", heartbeatsElsewhere},
 		{"revoke before the start", revokeBeforeStart},
+		{"the signed start reply", startReplyVerifies},
+		{"a start for an older grant", olderGrant},
+		{"an attempt given back before it began", givenBack},
+		{"a held attempt given back", heldGivenBack},
+		{"an attempt that is not the worker's to give back", notTheirsToGiveBack},
+		{"denied after it was given back", deniedAfterGivenBack},
 	}
 }
 

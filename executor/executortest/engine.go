@@ -26,6 +26,8 @@ type Engine struct {
 	key  ed25519.PrivateKey
 
 	mu        sync.Mutex // guards what follows
+	replyKey  ed25519.PrivateKey
+	forge     func(*message.StartReply)
 	terms     message.StartReply
 	faults    func(Request) Fault
 	errors    func(Request) *message.Error
@@ -41,7 +43,9 @@ type Engine struct {
 type state struct {
 	attempt   int
 	claim     string
+	nonce     string // of the grant that was offered last
 	refused   string
+	notBegun  []string
 	cancel    bool
 	reason    string
 	result    *message.ToolResultBlock
@@ -59,7 +63,7 @@ func NewEngine(tool string) *Engine {
 		panic(err) // crypto/rand never fails
 	}
 	return &Engine{
-		tool: tool, key: key,
+		tool: tool, key: key, replyKey: key,
 		terms:     message.StartReply{LeaseMS: 15_000, HeartbeatMS: 5_000},
 		calls:     make(map[message.Key]*state),
 		listeners: make(map[int]func(message.HeartbeatRequest, string)),
@@ -72,8 +76,24 @@ func (e *Engine) Keys() message.KeySet {
 	return message.NewKeySet(e.key.Public().(ed25519.PublicKey))
 }
 
-// Terms changes what starts are answered with from now on. The idempotency key
-// is filled in.
+// SignRepliesAs has start replies signed with the key of another engine from now
+// on, as after a rotation.
+func (e *Engine) SignRepliesAs(other *Engine) { e.update(func() { e.replyKey = other.key }) }
+
+// SignReply signs a start reply anew, after a test has changed it. It panics when
+// the reply has no canonical form.
+func (e *Engine) SignReply(r *message.StartReply) {
+	if err := r.Sign(e.key); err != nil {
+		panic("executortest: sign start reply: " + err.Error())
+	}
+}
+
+// Forge changes signed start replies from now on; nil ends that. f is called
+// with the engine locked and must not call it.
+func (e *Engine) Forge(f func(*message.StartReply)) { e.update(func() { e.forge = f }) }
+
+// Terms changes the lease, heartbeat and deadline that starts are answered with
+// from now on.
 func (e *Engine) Terms(r message.StartReply) { e.update(func() { e.terms = r }) }
 
 // Offer puts an item on the queue and makes its attempt the present one.
@@ -83,11 +103,19 @@ func (e *Engine) Offer(f *message.Fact) {
 		e.queue = append(e.queue, f)
 		if f != nil && f.Call != nil {
 			s := e.state(f.Call.Key)
+			if g := f.Call.Attempt.Grant; g != nil && f.Call.Attempt.Number >= s.attempt {
+				s.nonce = g.Nonce
+			}
 			if f.Call.Attempt.Number > s.attempt {
 				s.attempt, s.claim, s.cancel = f.Call.Attempt.Number, "", false
 			}
 		}
 	})
+}
+
+// Forget makes the present attempt look unstarted, as no honest engine does.
+func (e *Engine) Forget(k message.Key) {
+	e.update(func() { s := e.state(k); s.claim, s.result = "", nil })
 }
 
 // Cancel asks the owner of the call's attempt to stop, with the next heartbeat
@@ -162,8 +190,9 @@ func (e *Engine) until(ctx context.Context, cond func() bool) error {
 
 // Call is what became of a call, for a test to look at.
 type Call struct {
-	Claim     string // of the present attempt; "" while nobody started it
-	Refused   string // why the worker refused it
+	Claim     string   // of the present attempt; "" while nobody started it
+	Refused   string   // why the worker refused it
+	NotBegun  []string // why attempts were given back, one text each
 	Result    *message.ToolResultBlock
 	Late      []message.ToolResultBlock // results that did not count
 	Delivered int                       // how often an item of it was handed out
@@ -177,7 +206,7 @@ func (e *Engine) Call(k message.Key) Call {
 	defer e.mu.Unlock()
 	s := e.state(k)
 	return Call{
-		Claim: s.claim, Refused: s.refused, Result: s.result, Late: slices.Clone(s.late),
+		Claim: s.claim, Refused: s.refused, NotBegun: slices.Clone(s.notBegun), Result: s.result, Late: slices.Clone(s.late),
 		Delivered: s.delivered, Acks: s.acks, Releases: slices.Clone(s.releases),
 	}
 }

@@ -37,7 +37,7 @@ func (e *Engine) Attempt(id message.CallID, input string, n int) *message.Fact {
 				Grant: &message.Grant{
 					V: 1, Key: k, IdempotencyKey: k.IdempotencyKey(), Tool: e.tool, Attempt: n,
 					Bundle: "sha256:test", Approvals: []message.Approval{}, NotBefore: now,
-					Expires: now.Add(time.Hour), Nonce: fmt.Sprintf("nonce-%d", n),
+					Expires: now.Add(time.Hour), Nonce: fmt.Sprintf("nonce-%s-%d", id, n),
 				},
 			},
 		},

@@ -14,6 +14,7 @@ type Op string
 // The requests.
 const (
 	OpNext      Op = "next"
+	OpAck       Op = "ack"
 	OpStart     Op = "start"
 	OpHeartbeat Op = "heartbeat"
 	OpProgress  Op = "progress"

@@ -48,9 +48,12 @@ func (e *Engine) item(f *message.Fact) message.WorkItem {
 		s.delivered++
 		item.Delivered = s.delivered
 	})
-	item.Ack = func(context.Context) error {
-		e.update(func() { e.state(k).acks++ })
-		return nil
+	item.Ack = func(ctx context.Context) error {
+		_, err := network(ctx, e, Request{Op: OpAck, Key: k}, func() (struct{}, error) {
+			e.state(k).acks++
+			return struct{}{}, nil
+		})
+		return err
 	}
 	item.Release = func(delay time.Duration) error {
 		e.update(func() { s := e.state(k); s.releases = append(s.releases, delay) })
@@ -69,16 +72,26 @@ func (e *Engine) Start(ctx context.Context, r message.StartRequest) (message.Sta
 			return message.StartReply{}, fault(message.CodeNotFound, "start", "no such call "+r.Key.String())
 		case s.result != nil:
 			return message.StartReply{}, fault(message.CodeFinished, "start", r.Key.String()+" is finished")
+		case s.attempt == r.Attempt && s.nonce != r.Nonce && r.Refuse == "":
+			return message.StartReply{}, fault(message.CodeSuperseded, "start", "the attempt was offered again")
 		case s.attempt != r.Attempt || s.claim != "" && s.claim != r.Claim:
 			return message.StartReply{}, fault(message.CodeSuperseded, "start", "the attempt is another's")
 		}
+		fresh := s.claim == ""
 		s.claim = r.Claim
 		if r.Refuse != "" {
 			s.refused = r.Refuse
-			return message.StartReply{}, nil
+			return message.StartReply{}, fault(message.CodeFinished, "start", r.Key.String()+" is refused")
 		}
 		reply := e.terms
-		reply.IdempotencyKey = r.Key.IdempotencyKey()
+		reply.Key, reply.Attempt, reply.Claim, reply.Request, reply.Fresh = r.Key, r.Attempt, r.Claim, r.Request, fresh
+		reply.Nonce, reply.IdempotencyKey, reply.At = s.nonce, r.Key.IdempotencyKey(), time.Now().UTC()
+		if err := reply.Sign(e.replyKey); err != nil {
+			return message.StartReply{}, fault(message.CodeInternal, "start", err.Error())
+		}
+		if e.forge != nil {
+			e.forge(&reply)
+		}
 		return reply, nil
 	})
 }
@@ -110,6 +123,10 @@ func (e *Engine) Result(ctx context.Context, r message.ResultRequest) (message.R
 		if s.attempt != r.Attempt || s.claim != r.Claim {
 			s.late = append(s.late, r.Result)
 			return message.ResultReply{State: message.ToolCallSubmitted}, nil
+		}
+		if r.NotBegun != "" {
+			s.notBegun, s.attempt, s.claim = append(s.notBegun, r.NotBegun), s.attempt+1, ""
+			return message.ResultReply{Stored: true, State: message.ToolCallSubmitted}, nil
 		}
 		if s.result != nil && !reflect.DeepEqual(*s.result, r.Result) {
 			return message.ResultReply{}, fault(message.CodeConflict, "result", "another result is stored")

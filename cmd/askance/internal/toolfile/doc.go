@@ -8,7 +8,7 @@
 //	    idempotent: true         # a lost attempt is tried again under the same key
 //	    concurrency_safe: true   # runs beside other safe calls of one proposal
 //	    read_only: false         # true allows it wherever no rule is about it
-//	    lease: 10s               # silence after which the owner counts as dead
+//	    lease: 10s               # silence after which the owner counts as dead; 500ms or more
 //	    timeout: 1m              # longest run of one attempt
 //	    offer_timeout: 10m       # an item that nobody started is offered again
 //	    queue_timeout: 1h        # then it is handed to a person

@@ -199,5 +199,8 @@ func (e entry) times(t *engine.Tool) error {
 		}
 		*d.into = v
 	}
+	if err := engine.CheckLease(t.Lease); err != nil {
+		return fmt.Errorf("lease: %w", err)
+	}
 	return nil
 }

@@ -1,0 +1,48 @@
+package executor
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+func TestBegunGrants(t *testing.T) {
+	var b begunGrants
+	now := time.Now()
+	grant := func(n int, lasts time.Duration) *message.Grant {
+		return &message.Grant{Nonce: strconv.Itoa(n), Expires: now.Add(lasts)}
+	}
+	if !b.add(grant(0, time.Minute), now) || b.add(grant(0, time.Minute), now) || !b.add(grant(1, time.Hour), now) {
+		t.Fatal("a grant does not begin exactly once")
+	}
+	if !b.add(grant(2, time.Hour), now.Add(time.Minute+1)) || len(b.known) != 2 || b.add(grant(1, time.Hour), now) {
+		t.Errorf("%d grants are known, want the two that have not expired", len(b.known))
+	}
+	for n := range 2 * maxBegun {
+		b.add(grant(n, time.Hour), now)
+	}
+	if len(b.known) > maxBegun || len(b.order) != len(b.known) {
+		t.Errorf("%d grants in %d places are remembered, want at most %d", len(b.known), len(b.order), maxBegun)
+	}
+	if b.add(grant(2*maxBegun-1, time.Hour), now) {
+		t.Error("the latest grant was forgotten")
+	}
+}
+
+// A machine that was suspended does not count the time by its monotonic clock,
+// but by its wall clock.
+func TestElapsedIsTheLargerOfTwoClocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		time.Sleep(time.Second)
+		if d := elapsed(began); d != time.Second {
+			t.Errorf("elapsed = %s, want 1s", d)
+		}
+		if d := elapsed(began.Round(0).Add(-time.Hour)); d != time.Hour+time.Second { // the wall clock alone
+			t.Errorf("elapsed by the wall clock = %s, want 1h0m1s", d)
+		}
+	})
+}

@@ -1,0 +1,245 @@
+package executortest_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/nats-io/nats.go"
+)
+
+// falseEngine has an engine's NATS login and all that engines ever said over
+// NATS, but no engine's key. It answers instead of the engines.
+type falseEngine struct {
+	t     *testing.T
+	nc    *nats.Conn
+	item  bus.NextReply // genuine, of a call that may not run any more
+	alike []message.StartReply
+
+	mu     sync.Mutex // guards starts and results
+	starts int
+	told   []message.ResultRequest // results that workers brought
+	enough chan struct{}           // closed when each of its lies was told
+}
+
+// reply is what it answers the start number n with.
+func (f *falseEngine) reply(n int, q message.StartRequest) message.StartReply {
+	r := f.alike[n%len(f.alike)]
+	if n/len(f.alike)%2 == 1 { // made to look right, under a signature that was genuine
+		r.Key, r.Attempt, r.Claim, r.Request, r.Nonce, r.IdempotencyKey = q.Key, q.Attempt, q.Claim, q.Request, q.Nonce, q.Key.IdempotencyKey()
+	}
+	switch n % 3 {
+	case 1:
+		r.Sig = ""
+	case 2:
+		_, own, _ := ed25519.GenerateKey(nil)
+		id := r.KeyID
+		if err := r.Sign(own); err != nil {
+			f.t.Error(err)
+		}
+		r.KeyID = id
+	}
+	return r
+}
+
+func (f *falseEngine) serve(m *nats.Msg) {
+	var q struct {
+		Op   string          `json:"op"`
+		Body json.RawMessage `json:"body"`
+	}
+	if err := json.Unmarshal(m.Data, &q); err != nil {
+		f.t.Error(err)
+		return
+	}
+	var body any = struct{}{}
+	switch q.Op {
+	case "next":
+		body = f.item
+	case "start":
+		var r message.StartRequest
+		if err := json.Unmarshal(q.Body, &r); err != nil {
+			f.t.Error(err)
+		}
+		f.mu.Lock()
+		body = f.reply(f.starts, r)
+		if f.starts++; f.starts == 6*len(f.alike) {
+			close(f.enough)
+		}
+		f.mu.Unlock()
+	case "result":
+		var r message.ResultRequest
+		if err := json.Unmarshal(q.Body, &r); err != nil {
+			f.t.Error(err)
+		}
+		f.mu.Lock()
+		f.told = append(f.told, r)
+		f.mu.Unlock()
+		body = message.ResultReply{Stored: true, State: message.ToolCallFinished}
+	}
+	data, err := json.Marshal(map[string]any{"v": 1, "body": body})
+	if err == nil {
+		err = m.Respond(data)
+	}
+	if err != nil && !f.nc.IsClosed() {
+		f.t.Error(err)
+	}
+}
+
+// Whoever has an engine's NATS login and not its key cannot make a worker run a
+// call that was revoked, or one that has run.
+func TestFalseEngine(t *testing.T) {
+	b := bustest.New(t)
+	const tool = "probe"
+	e, stopEngine := genuineEngine(t, b, tool)
+	items := map[message.CallID]bus.NextReply{}
+	worker, err := bus.NewWorker(connect(t, b, "worker"), "space", tool, "worker", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var granted []message.StartReply
+	for _, id := range []message.CallID{"ran", "revoked"} {
+		if _, err := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(t.Context(), message.ProposeRequest{
+			Session: "s", Reply: message.ReplyID("r-" + id), Calls: []message.ToolCallBlock{{ID: id, Name: tool, Input: "{}", State: message.ToolCallPending}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		item, raw := take(t, b, worker, tool)
+		items[id] = raw
+		c := item.Fact.Call
+		if id == "revoked" {
+			if _, err := e.As(message.Principal{Role: message.RoleOperator, Name: "omar"}).Revoke(t.Context(), message.RevokeRequest{Key: c.Key, Reason: "no"}); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		start := message.StartRequest{Key: c.Key, Attempt: 1, Claim: "claim", Request: "request", Nonce: c.Attempt.Grant.Nonce}
+		reply, err := worker.Start(t.Context(), start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := reply.Verify(message.NewKeySet(b.Keys().Public()), start, c.Attempt.Grant); err != nil {
+			t.Fatalf("the genuine reply: %v", err)
+		}
+		granted = append(granted, reply)
+		if _, err := worker.Result(t.Context(), message.ResultRequest{Key: c.Key, Attempt: 1, Claim: "claim", Result: message.ToolResultBlock{State: message.ToolResultSuccess}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopEngine()
+	for id, item := range items {
+		t.Run(string(id), func(t *testing.T) {
+			f := &falseEngine{t: t, nc: connect(t, b, "engine"), item: item, alike: granted, enough: make(chan struct{})}
+			sub, err := f.nc.QueueSubscribe("askance.v1.space.work.probe.worker.*", "askance", f.serve)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = sub.Unsubscribe() }()
+			var runs atomic.Int32
+			w, err := executor.NewWorker(worker, tool, func(context.Context, executor.Task) (executor.Output, error) {
+				runs.Add(1)
+				return executor.Text("ran"), nil
+			}, message.NewKeySet(b.Keys().Public()), executor.WithLogger(slog.New(slog.DiscardHandler)), executor.WithDrainTimeout(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ran := make(chan error, 1)
+			go func() { ran <- w.Run(context.WithoutCancel(t.Context())) }()
+			select {
+			case <-f.enough:
+			case <-time.After(time.Minute):
+				t.Error("the worker did not ask again")
+			}
+			_ = w.Close() // Run has the same error
+			<-ran
+			if n := runs.Load(); n != 0 {
+				t.Errorf("the tool ran %d times for an engine without a key", n)
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			for _, told := range f.told {
+				if told.NotBegun == "" {
+					t.Errorf("the worker brought the result %+v", told)
+				}
+			}
+		})
+	}
+}
+
+// genuineEngine allows every call of the tool.
+func genuineEngine(t *testing.T, b *bustest.Bus, tool string) (e *engine.Engine, stop func()) {
+	t.Helper()
+	nc := connect(t, b, "engine")
+	j, err := bus.OpenJournal(t.Context(), nc, "space", b.Keys(), bus.JournalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := permission.Tool{Name: tool}
+	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{
+		{Name: "all", Tools: []string{tool}, Behavior: message.BehaviorAllow},
+	}}, permission.Options{Tools: []permission.Tool{known}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err = engine.New("space", j, policy, []engine.Tool{{Tool: known, Placement: message.PlaceRemote, ConcurrencySafe: true}}, engine.WithSigningKey(b.Keys().Signer()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, "space", func(p message.Principal, lane message.Lane) bus.Surface {
+		return e.Worker(p, lane)
+	}, bus.ServiceOptions{Observer: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() { s.Close(); _ = e.Close() })
+	t.Cleanup(stop)
+	return e, stop
+}
+
+// take takes one item as its worker does, and listens to what is handed over.
+func take(t *testing.T, b *bustest.Bus, worker *bus.Worker, tool string) (message.WorkItem, bus.NextReply) {
+	t.Helper()
+	spy := connect(t, b, "spy")
+	heard := make(chan *nats.Msg, 64)
+	sub, err := spy.ChanSubscribe(bus.InboxPrefix("worker")+".>", heard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := spy.FlushWithContext(ctx); err != nil {
+		t.Fatal(err)
+	}
+	item, err := worker.Next(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		select {
+		case m := <-heard:
+			var reply struct {
+				Body bus.NextReply `json:"body"`
+			}
+			if strings.Contains(string(m.Data), `"fact"`) && json.Unmarshal(m.Data, &reply) == nil && reply.Body.State == bus.ItemHere {
+				return item, reply.Body
+			}
+		case <-ctx.Done():
+			t.Fatal("no item was handed over")
+		}
+	}
+}

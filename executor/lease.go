@@ -1,0 +1,69 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// lease is the time that the engine grants before it counts a silent owner as
+// dead, as this worker's own clocks measure it.
+type lease struct {
+	since  time.Time // before the sending that was stored: the engine began to count no earlier
+	length time.Duration
+}
+
+// errNotBegun says that nothing of the attempt ran here, and nothing will.
+var errNotBegun = errors.New("the attempt was not begun")
+
+// mayBegin refuses to begin what the engine may have given up, or may give up
+// before it hears a first heartbeat.
+func (l lease) mayBegin() error {
+	if l.length < message.MinLease {
+		return fmt.Errorf("%w: the engine's lease of %s is shorter than the %s that a worker can keep; give the tool a longer lease", errNotBegun, l.length, message.MinLease)
+	}
+	if past := elapsed(l.since); past > l.length-l.length/4 {
+		return fmt.Errorf("%w: %s of the lease of %s had passed", errNotBegun, past.Round(time.Millisecond), l.length)
+	}
+	return nil
+}
+
+// elapsed is the time since t by the monotonic or the wall clock, whichever says
+// more: the monotonic clock may stand still while a machine is suspended.
+func elapsed(t time.Time) time.Duration {
+	now := time.Now()
+	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
+}
+
+// maxBegun bounds how many grants a worker remembers.
+const maxBegun = 1 << 16
+
+// begunGrants remembers the grants whose attempts have begun in this process,
+// until they expire. An expired grant begins nothing.
+type begunGrants struct {
+	mu    sync.Mutex // guards what follows
+	known map[string]time.Time
+	order []string // oldest first
+}
+
+// add notes a grant and reports whether it is the first time.
+func (b *begunGrants) add(g *message.Grant, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, again := b.known[g.Nonce]; again {
+		return false
+	}
+	if b.known == nil {
+		b.known = map[string]time.Time{}
+	}
+	for len(b.order) > 0 && (len(b.order) >= maxBegun || now.After(b.known[b.order[0]])) {
+		delete(b.known, b.order[0])
+		b.order = b.order[1:]
+	}
+	b.known[g.Nonce] = g.Expires
+	b.order = append(b.order, g.Nonce)
+	return true
+}

@@ -1,0 +1,266 @@
+package executor_test
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/executor/executortest"
+	"github.com/askance-dev/askance/message"
+)
+
+// A queue that does not confirm the acknowledgement delays neither the run nor
+// the heartbeats.
+func TestUnconfirmedAcknowledgementDelaysNothing(t *testing.T) {
+	var begun atomic.Int64
+	handler := func(ctx context.Context, tk executor.Task) (executor.Output, error) {
+		begun.Store(time.Now().UnixNano())
+		return slow(3*time.Second)(ctx, tk)
+	}
+	bubble(t, handler, func(r *rig) {
+		r.engine.Terms(message.StartReply{LeaseMS: 2_000, HeartbeatMS: 500})
+		r.engine.Faults(func(q executortest.Request) executortest.Fault {
+			if q.Op == executortest.OpAck {
+				return executortest.Silent
+			}
+			return executortest.None
+		})
+		offered := time.Now()
+		r.wantResult(r.offer("call-1"), message.ToolResultSuccess, "ok")
+		if late := time.Duration(begun.Load() - offered.UnixNano()); late != 0 {
+			t.Errorf("the run began %s after the start was granted", late)
+		}
+		if n := len(r.engine.Requests(executortest.OpHeartbeat)); n < 5 {
+			t.Errorf("%d heartbeats in 3 s, want one every 500 ms", n)
+		}
+		if took := time.Since(offered); took != 3*time.Second {
+			t.Errorf("the result came after %s, want the 3 s of the run", took)
+		}
+		if err := r.worker.Close(); err != nil { // waits for the acknowledgement
+			t.Error(err)
+		}
+	})
+}
+
+// What the engine may have given up by the worker's own clock is not begun, and
+// the engine is told so.
+func TestPassedLeaseIsNotBegun(t *testing.T) {
+	cases := []struct {
+		name  string
+		lease time.Duration
+		fault executortest.Fault // of the first start, which waits for 5 s
+		runs  int32
+	}{
+		{"stored and not answered", 2 * time.Second, executortest.ReplyLost, 0},
+		{"stored and answered with a quarter left", 6 * time.Second, executortest.ReplyLost, 0},
+		{"stored and answered in time", 15 * time.Second, executortest.ReplyLost, 1},
+		{"stored by the second request", 2 * time.Second, executortest.Silent, 1},
+		{"too short", message.MinLease - time.Millisecond, executortest.None, 0},
+		{"none", 0, executortest.None, 0},
+		{"shortest", message.MinLease, executortest.None, 1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, ok, func(r *rig) {
+				r.engine.Terms(message.StartReply{LeaseMS: c.lease.Milliseconds()})
+				r.engine.Faults(failFirst(executortest.OpStart, 1, c.fault))
+				k := r.offer("call-1")
+				time.Sleep(time.Minute)
+				r.wantRuns(c.runs)
+				r.wantItem(k, 1, 0)
+				r.wantNotBegun(k, 1-int(c.runs), "")
+			})
+		})
+	}
+}
+
+// Whatever a worker waits for between the granted start and the run counts.
+func TestWaitBeforeTheRunCounts(t *testing.T) {
+	for wait, runs := range map[time.Duration]int32{time.Second: 1, 1600 * time.Millisecond: 0, time.Hour: 0} {
+		src := &slowSource{wait: wait}
+		bubble(t, ok, func(r *rig) {
+			src.keys = r.engine.Keys()
+			r.engine.Terms(message.StartReply{LeaseMS: 2_000})
+			r.result(r.offer("call-0")) // the keys are fetched
+			src.slow.Store(true)
+			f := r.engine.Fact("call-1", `{"n":1}`)
+			stranger := executortest.NewEngine(tool)
+			src.keys = both(src.keys, stranger.Keys())
+			r.engine.SignRepliesAs(stranger) // its key is looked up when it answers
+			time.Sleep(2 * time.Second)
+			r.engine.Offer(f)
+			time.Sleep(2 * time.Hour)
+			r.wantRuns(1 + runs)
+			r.wantNotBegun(f.Call.Key, 1-int(runs), "had passed")
+		}, executor.WithKeySource(src), executor.WithRequestTimeout(2*time.Hour))
+	}
+}
+
+// slowSource is a KeySource that takes its time.
+type slowSource struct {
+	slow atomic.Bool
+	wait time.Duration
+	keys message.KeySet
+}
+
+func (s *slowSource) Keys(context.Context) (message.KeySet, error) {
+	if s.slow.Load() {
+		time.Sleep(s.wait)
+	}
+	return s.keys, nil
+}
+
+func both(a, b message.KeySet) message.KeySet {
+	out := message.KeySet{}
+	for _, s := range []message.KeySet{a, b} {
+		for id, k := range s {
+			out[id] = k
+		}
+	}
+	return out
+}
+
+// A worker that stops between the granted start and the run gives the attempt
+// back: nothing is unknown.
+func TestStoppingBeforeTheRunGivesTheAttemptBack(t *testing.T) {
+	src := &slowSource{wait: 2 * time.Second}
+	bubble(t, ok, func(r *rig) {
+		src.keys = r.engine.Keys()
+		r.result(r.offer("call-0")) // the keys are fetched
+		src.slow.Store(true)
+		stranger := executortest.NewEngine(tool)
+		src.keys = both(src.keys, stranger.Keys())
+		r.engine.SignRepliesAs(stranger) // its key is looked up when it answers
+		time.Sleep(2 * time.Second)
+		k := r.offer("call-1")
+		synctest.Wait() // in the look-up
+		if err := r.worker.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		r.wantRuns(1)
+		r.wantNotBegun(k, 1, "stopping")
+	}, executor.WithKeySource(src), executor.WithDrainTimeout(0))
+}
+
+// wantNotBegun checks how often an attempt was given back, and what was said.
+func (r *rig) wantNotBegun(k message.Key, n int, text string) {
+	r.t.Helper()
+	got := r.engine.Call(k).NotBegun
+	if len(got) != n {
+		r.t.Fatalf("attempts were given back %d times, want %d: %q", len(got), n, got)
+	}
+	for _, why := range got {
+		if why == "" || !strings.Contains(why, text) {
+			r.t.Errorf("an attempt was given back because of %q, want %q", why, text)
+		}
+	}
+}
+
+// A start reply that no trusted engine signed, for this very request, runs
+// nothing and ends nothing: the worker asks again until an engine answers.
+func TestForgedStartReplies(t *testing.T) {
+	stranger := executortest.NewEngine(tool)
+	cases := map[string]func(r *rig) func(*message.StartReply){
+		"unsigned":   func(*rig) func(*message.StartReply) { return func(s *message.StartReply) { s.Sig = "" } },
+		"no base64":  func(*rig) func(*message.StartReply) { return func(s *message.StartReply) { s.Sig = "!" } },
+		"no members": func(*rig) func(*message.StartReply) { return func(s *message.StartReply) { *s = message.StartReply{} } },
+		"signature of a stranger under the engine's key id": func(*rig) func(*message.StartReply) {
+			return func(s *message.StartReply) {
+				id := s.KeyID
+				stranger.SignReply(s)
+				s.KeyID = id
+			}
+		},
+		"signed by a stranger": func(*rig) func(*message.StartReply) { return stranger.SignReply },
+	}
+	kind := reflect.TypeFor[message.StartReply]()
+	for _, f := range reflect.VisibleFields(kind) {
+		if f.Anonymous || f.Name == "Lease" && f.Type.Kind() == reflect.String {
+			continue // of no call: it does not travel
+		}
+		cases["another "+f.Name] = func(*rig) func(*message.StartReply) {
+			return func(s *message.StartReply) { change(t, reflect.ValueOf(s).Elem().FieldByIndex(f.Index)) }
+		}
+	}
+	// Each of these is signed by the engine itself, for something else.
+	for name, turn := range map[string]func(*message.StartReply){
+		"of another call":    func(s *message.StartReply) { s.Call = "other"; s.IdempotencyKey = s.Key.IdempotencyKey() },
+		"of another space":   func(s *message.StartReply) { s.Space = "other"; s.IdempotencyKey = s.Key.IdempotencyKey() },
+		"of another attempt": func(s *message.StartReply) { s.Attempt++ },
+		"of another claim":   func(s *message.StartReply) { s.Claim = "other" },
+		"of no claim":        func(s *message.StartReply) { s.Claim = "" },
+		"of another sending": func(s *message.StartReply) { s.Request = "other" },
+		"of another grant":   func(s *message.StartReply) { s.Nonce = "other" },
+	} {
+		cases[name] = func(r *rig) func(*message.StartReply) {
+			return func(s *message.StartReply) { turn(s); r.engine.SignReply(s) }
+		}
+	}
+	for name, forge := range cases {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, ok, func(r *rig) {
+				r.engine.Forge(forge(r))
+				k := r.offer("call-1")
+				time.Sleep(3 * time.Second)
+				r.wantRuns(0)
+				if n := len(r.engine.Requests(executortest.OpStart)); n < 3 {
+					t.Errorf("%d starts in three seconds, want it to ask again", n)
+				}
+				r.engine.Forge(nil)
+				r.wantResult(k, message.ToolResultSuccess, "ok")
+				synctest.Wait()
+				r.wantRuns(1)
+				r.wantItem(k, 1, 0)
+
+				r.engine.Forge(forge(r))
+				k = r.offer("call-2")
+				time.Sleep(time.Minute)
+				r.wantRuns(1)
+				r.wantNotBegun(k, 1, "verify start reply")
+				r.wantItem(k, 0, 1)
+			})
+		})
+	}
+}
+
+// change makes a value another one.
+func change(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch x := v.Interface().(type) {
+	case time.Time:
+		v.Set(reflect.ValueOf(x.Add(time.Second)))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(v.String() + "A")
+	case reflect.Int, reflect.Int64:
+		v.SetInt(v.Int() + 1)
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	default:
+		t.Fatalf("no other value of %s is known", v.Type())
+	}
+}
+
+// What began once in a process does not begin again there, whatever an engine
+// grants.
+func TestGrantRunsOnce(t *testing.T) {
+	bubble(t, ok, func(r *rig) {
+		f := r.engine.Fact("call-1", `{"n":1}`)
+		r.engine.Offer(f)
+		r.wantResult(f.Call.Key, message.ToolResultSuccess, "ok")
+		r.engine.Forget(f.Call.Key)
+		r.engine.Offer(f)
+		synctest.Wait()
+		r.wantRuns(1)
+		if n := len(r.engine.Requests(executortest.OpResult)); n != 1 {
+			t.Errorf("%d results, want that of the one run", n)
+		}
+	})
+}

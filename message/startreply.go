@@ -1,0 +1,89 @@
+package message
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"fmt"
+	"time"
+)
+
+// MinLease is the shortest lease that engines give and workers accept: an owner
+// beats four times in a lease, and a pause of 200 ms must not end it.
+const MinLease = 500 * time.Millisecond
+
+// StartReply is the engine's signed permission to run one attempt now. It holds
+// for one claim and one sending of the request, so it cannot be replayed.
+type StartReply struct {
+	V     int    `json:"v"`      // 1
+	KeyID string `json:"key_id"` // which engine key signed; see KeyID
+	Key
+	Attempt int    `json:"attempt"`
+	Claim   string `json:"claim"`
+	Request string `json:"request,omitzero"` // of the StartRequest that it answers
+	Nonce   string `json:"grant_nonce"`      // of the attempt's grant
+	// Fresh: this very sending stored the start, so the lease began after it was
+	// sent. Otherwise an earlier sending of the same claim may have stored it.
+	Fresh          bool      `json:"fresh"`
+	LeaseMS        int64     `json:"lease_ms"`
+	HeartbeatMS    int64     `json:"heartbeat_ms"`
+	Deadline       time.Time `json:"deadline,omitzero"`
+	IdempotencyKey string    `json:"idempotency_key"`
+	At             time.Time `json:"at"`           // the engine's clock when it answered, UTC
+	Sig            string    `json:"sig,omitzero"` // base64url Ed25519 over the rest
+}
+
+// startDomain keeps a start reply's signature from being any other signature.
+const startDomain = "askance-start-v1\n"
+
+func (r StartReply) signed() ([]byte, error) {
+	r.Sig = ""
+	return domained(startDomain, r)
+}
+
+// Sign sets V, KeyID and Sig.
+func (r *StartReply) Sign(key ed25519.PrivateKey) error {
+	r.V, r.KeyID = 1, KeyID(key.Public().(ed25519.PublicKey))
+	b, err := r.signed()
+	if err != nil {
+		return err
+	}
+	r.Sig = base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, b))
+	return nil
+}
+
+// Verify checks that an engine with one of the keys gave this permission for
+// the request and the grant. Any doubt is an error with CodeForbidden.
+func (r StartReply) Verify(keys KeySet, q StartRequest, g *Grant) error {
+	refuse := func(what, hint string) error {
+		return &Error{Code: CodeForbidden, Op: "verify start reply for " + q.Key.String(), What: what, Hint: hint}
+	}
+	const forged = "no engine of this space sent it: find out who uses an engine's NATS login"
+	if r.Sig == "" {
+		return refuse("it is not signed", forged)
+	}
+	pub, ok := keys[r.KeyID]
+	if !ok {
+		return refuse(fmt.Sprintf("it is signed by the unknown engine key %.64q", r.KeyID), "give this worker that engine's public key, if the key is not retired")
+	}
+	b, err := r.signed()
+	if err != nil || !signedBy(pub, b, r.Sig) {
+		return refuse("the signature does not match", forged)
+	}
+	switch {
+	case r.V != 1:
+		return refuse("the version of the reply is unknown", "update the worker")
+	case r.Key != q.Key:
+		return refuse("it is about the call "+r.Key.String(), forged)
+	case r.Attempt != q.Attempt:
+		return refuse("it is about another attempt", forged)
+	case r.Claim != q.Claim || r.Claim == "":
+		return refuse("it is about another claim", forged)
+	case r.Request != q.Request:
+		return refuse("it answers another sending of the request", forged)
+	case g == nil || r.Nonce != g.Nonce:
+		return refuse("it is about another grant", forged)
+	case r.IdempotencyKey != q.Key.IdempotencyKey():
+		return refuse("its idempotency key is not the call's", forged)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package message_test
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// startReply is a signed reply, the request that it answers and the grant.
+func startReply(t *testing.T, key ed25519.PrivateKey) (message.StartReply, message.StartRequest, *message.Grant) {
+	t.Helper()
+	k := message.Key{Space: "s", Session: "se", Reply: "r", Call: "c"}
+	r := message.StartReply{
+		Key: k, Attempt: 2, Claim: "claim", Request: "request", Nonce: "nonce", Fresh: true, LeaseMS: 10_000, HeartbeatMS: 2_500,
+		Deadline: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), IdempotencyKey: k.IdempotencyKey(), At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
+	if err := r.Sign(key); err != nil {
+		t.Fatal(err)
+	}
+	return r, message.StartRequest{Key: k, Attempt: 2, Claim: "claim", Request: "request"}, &message.Grant{Nonce: "nonce"}
+}
+
+func newKey(t *testing.T) ed25519.PrivateKey {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func TestStartReplyVerifies(t *testing.T) {
+	key, other := newKey(t), newKey(t)
+	keys := message.NewKeySet(key.Public().(ed25519.PublicKey))
+	r, q, g := startReply(t, key)
+	if err := r.Verify(keys, q, g); err != nil {
+		t.Fatalf("Verify: %v", err)
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again message.StartReply
+	if err := json.Unmarshal(raw, &again); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Verify(keys, q, g); err != nil {
+		t.Errorf("Verify after a journey: %v", err)
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, message.ErrForbidden) {
+			t.Errorf("%s: Verify = %v, want forbidden", what, err)
+		}
+	}
+	refused("no keys", r.Verify(nil, q, g))
+	refused("another key", r.Verify(message.NewKeySet(other.Public().(ed25519.PublicKey)), q, g))
+	refused("no grant", r.Verify(keys, q, nil))
+	refused("another grant", r.Verify(keys, q, &message.Grant{Nonce: "other"}))
+	for what, turn := range map[string]func(*message.StartRequest){
+		"space":   func(q *message.StartRequest) { q.Space = "x" },
+		"call":    func(q *message.StartRequest) { q.Call = "x" },
+		"attempt": func(q *message.StartRequest) { q.Attempt = 1 },
+		"claim":   func(q *message.StartRequest) { q.Claim = "x" },
+		"request": func(q *message.StartRequest) { q.Request = "x" },
+	} {
+		asked := q
+		turn(&asked)
+		refused("asked for another "+what, r.Verify(keys, asked, g))
+	}
+}
+
+// Every member is under the signature.
+func TestStartReplySignsEveryMember(t *testing.T) {
+	key := newKey(t)
+	keys := message.NewKeySet(key.Public().(ed25519.PublicKey))
+	good, q, g := startReply(t, key)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[message.StartReply]()) {
+		if f.Anonymous || f.Tag.Get("json") == "-" {
+			continue
+		}
+		r := good
+		v := reflect.ValueOf(&r).Elem().FieldByIndex(f.Index)
+		switch x := v.Interface().(type) {
+		case time.Time:
+			v.Set(reflect.ValueOf(x.Add(time.Nanosecond)))
+		case bool:
+			v.SetBool(!x)
+		case int, int64:
+			v.SetInt(v.Int() + 1)
+		default:
+			v.SetString(v.String() + "A")
+		}
+		if err := r.Verify(keys, q, g); !errors.Is(err, message.ErrForbidden) {
+			t.Errorf("with another %s: Verify = %v, want forbidden", f.Name, err)
+		}
+	}
+}
