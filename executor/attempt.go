@@ -89,7 +89,7 @@ func (a *attempt) run(ctx, handlers context.Context, leave message.StartReply) {
 	a.logRun(res, err)
 	stopping := res.State == message.ToolResultInterrupted && errors.Is(context.Cause(ctx), ErrStopping)
 	switch {
-	case !began && (stopping || errors.Is(err, errNotBegun)):
+	case !began && stopping, (!began || a.w.command) && errors.Is(err, errNotBegun):
 		a.log.Warn("the attempt is given back", "err", err)
 		a.giveBack(handlers, line(err.Error()))
 		return

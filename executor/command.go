@@ -40,8 +40,8 @@ const DefaultGrace = 5 * time.Second
 //	ASKANCE_TOOL  ASKANCE_ATTEMPT
 //	ASKANCE_SPACE  ASKANCE_SESSION_ID  ASKANCE_REPLY_ID  ASKANCE_CALL_ID
 //
-// The program is started only while the attempt's lease lasts, see Worker: that
-// is looked at right before the start.
+// The program starts only while the attempt's lease lasts: the Command looks at
+// it right before the start. See WithCommand.
 //
 // On Unix it leads a process group of its own. When the context ends the group
 // gets SIGTERM, and SIGKILL after the grace; when the program has ended,

@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"os"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -99,6 +100,36 @@ func TestWaitBeforeTheRunCounts(t *testing.T) {
 			r.wantNotBegun(f.Call.Key, 1-int(runs), "had passed")
 		}, executor.WithKeySource(src), executor.WithRequestTimeout(2*time.Hour))
 	}
+}
+
+// A Command looks at the lease right before it starts its program. If nothing is
+// around it, nothing ran.
+func TestCommandLooksAtTheLeaseOnceMore(t *testing.T) {
+	command, err := executor.Command{Argv: []string{os.Args[0]}}.Handler() // it never starts
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := func(ctx context.Context, tk executor.Task) (executor.Output, error) {
+		time.Sleep(3 * time.Second)
+		return command(ctx, tk)
+	}
+	bubble(t, late, func(r *rig) {
+		r.engine.Terms(message.StartReply{LeaseMS: 2_000})
+		k := r.offer("call-1")
+		if res := r.result(k); res.State != message.ToolResultError || !strings.Contains(res.Output.String(), "was not begun") {
+			t.Errorf("result %s %q, want an error: something around the command may have acted", res.State, res.Output.String())
+		}
+		r.wantNotBegun(k, 0, "")
+	})
+	bubble(t, late, func(r *rig) {
+		r.engine.Terms(message.StartReply{LeaseMS: 2_000})
+		k := r.offer("call-1")
+		time.Sleep(time.Minute)
+		r.wantNotBegun(k, 1, "had passed")
+		if c := r.engine.Call(k); c.Result != nil {
+			t.Errorf("the call has the result %+v", c.Result)
+		}
+	}, executor.WithCommand())
 }
 
 // slowSource is a KeySource that takes its time.

@@ -31,6 +31,7 @@ type config struct {
 	source         KeySource // nil: the keys never change
 	approvers      ApproverSource
 	route          string
+	command        bool // the handler is a Command's own
 }
 
 type option func(*config)
@@ -81,6 +82,12 @@ func WithApprovers(s ApproverSource) WorkerOption {
 // no others of the tool; the Transport must be one of that route. Without it the
 // worker takes none that is routed.
 func WithRoute(subject string) WorkerOption { return option(func(c *config) { c.route = subject }) }
+
+// WithCommand says that the worker's Handler is a Command's own, with nothing
+// around it. When the Command does not start its program because the lease has
+// passed, nothing ran, and the attempt is given back. Without this option the
+// call then ends with an error, as a Handler around the Command may have acted.
+func WithCommand() WorkerOption { return option(func(c *config) { c.command = true }) }
 
 // WithLogger takes the log: refusals, outages and lost outcomes as warnings
 // and errors, the rest as debug. The default is slog.Default().

@@ -169,7 +169,7 @@ func (a *app) newWorkers(nc *nats.Conn, keys message.KeySet, handler executor.Ha
 			return nil, err
 		}
 		opts := []executor.WorkerOption{
-			executor.WithName(a.at.as), executor.WithSlots(w.slots), executor.WithRoute(lane.Route), executor.WithLogger(a.log),
+			executor.WithName(a.at.as), executor.WithCommand(), executor.WithSlots(w.slots), executor.WithRoute(lane.Route), executor.WithLogger(a.log),
 			executor.WithKeySource(bus.NewKeyFollower(w.engineKey, transport.Keys)),
 		}
 		if w.signed {
