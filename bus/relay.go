@@ -21,10 +21,10 @@ import (
 
 const (
 	// pullHeartbeat is how often the server, and then the engine, says that a
-	// request for an item is still there. Whoever is silent for two and a half of
-	// them has lost it.
+	// request for an item is still there. The request counts as lost after a silence
+	// of maxSilence.
 	pullHeartbeat = 2 * time.Second
-	maxSilence    = pullHeartbeat * 5 / 2
+	maxSilence    = pullHeartbeat * 3 / 2
 	// hearGone is how long the engine listens whether anybody is there for an
 	// item.
 	hearGone = 500 * time.Millisecond

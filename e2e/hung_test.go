@@ -95,7 +95,7 @@ func (s *stage) load(name string, skip, span time.Duration, begin func()) measur
 		wg.Go(func() {
 			session := fmt.Sprintf("%s-%d", name, i)
 			for n := 0; time.Now().Before(end); n++ {
-				request := proposal(session, fmt.Sprintf("r%d", n), s.block("c", remote[i%2], effect.Input{N: n, Before: 100}))
+				request := proposal(session, fmt.Sprintf("r%d", n), s.block("c", remote[i%2], effect.Input{N: n, Before: 250}))
 				err := timed(func() error {
 					got, err := c.Propose(ctx, request)
 					s.acknowledged("propose", got.Calls...)

@@ -46,6 +46,9 @@ name: it stays on loopback then, and another address needs --insecure. Beyond lo
 connections with a login are encrypted (--nats-cert, --nats-key; --nats-ca where others
 connect), or refused unless --nats-insecure permits plain text.
 
+Engines on one server (--nats) take over from one that hangs, within seconds. An
+embedded server hangs with its process, and every other process waits for it.
+
 The journal is compared with its signed checkpoints and with the anchor file before
 anything runs, and while it runs. If records are missing it serves nothing and ends
 with exit code 8: restore a backup, or see askance journal check.
