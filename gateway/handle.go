@@ -16,6 +16,7 @@ import (
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	v := &visit{s: s, w: &response{ResponseWriter: rw}, began: time.Now(), id: requestID(r)}
+	v.w.sending = v.place.send
 	defer v.end(r)
 	secure(v.w.Header(), r)
 	v.w.Header().Set("X-Request-Id", v.id)
@@ -40,6 +41,7 @@ type visit struct {
 	route  *Route
 	cancel context.CancelCauseFunc
 	peer   *Peer
+	place  kept
 	done   []func() // when it is over
 }
 
@@ -51,6 +53,7 @@ func (v *visit) end(r *http.Request) {
 		v.panicked(p)
 		defer panic(http.ErrAbortHandler) // a cut answer must not look like a whole one
 	}
+	v.place.leave()
 	for _, f := range v.done {
 		f()
 	}

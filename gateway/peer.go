@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -60,6 +61,7 @@ type Peer struct {
 	Space *Space
 	// Feeds are the live feeds of the space.
 	Feeds *Feeds
+	pools capacity.Set // of the server; nil: operations are not bounded
 }
 
 // Has reports whether the peer may act as role.
@@ -75,6 +77,9 @@ func (p *Peer) As(role message.Role) (engine.Client, error) {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " does not have the role " + string(role), Hint: "use credentials that have it"}
 	}
 	c := p.Space.As(message.Principal{Role: role, Name: p.Name, Auth: p.Auth})
+	if p.pools != nil {
+		c = bounded{c: c, pools: p.pools, peer: peerKey(p)}
+	}
 	if len(p.Groups) == 0 {
 		return c, nil
 	}

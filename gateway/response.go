@@ -18,8 +18,9 @@ import (
 // response knows what was answered.
 type response struct {
 	http.ResponseWriter
-	status int
-	bytes  int64
+	status  int
+	bytes   int64
+	sending func(n int) // is told before n bytes are sent; nil: nothing is
 }
 
 func (w *response) wrote() bool { return w.status != 0 }
@@ -36,6 +37,9 @@ func (w *response) WriteHeader(status int) {
 func (w *response) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
+	}
+	if w.sending != nil {
+		w.sending(len(b))
 	}
 	n, err := w.ResponseWriter.Write(b)
 	w.bytes += int64(n)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -39,6 +40,7 @@ type Server struct {
 	feeds   map[message.SpaceID]*Feeds
 	origins *origins
 	limits  *limiter
+	pools   capacity.Set
 
 	run  func() context.Context // ends with Close
 	stop context.CancelCauseFunc
@@ -60,7 +62,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), spaces: map[message.SpaceID]*Space{}, feeds: map[message.SpaceID]*Feeds{}, origins: o, limits: newLimiter(cfg.Limits)}
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), spaces: map[message.SpaceID]*Space{}, feeds: map[message.SpaceID]*Feeds{}, origins: o, limits: newLimiter(cfg.Limits), pools: capacity.NewSet(capacity.Default())}
 	for _, surface := range cfg.Surfaces {
 		for _, r := range surface.Routes() {
 			if err := s.add(r); err != nil {
@@ -115,5 +117,5 @@ func (s *Server) Peer(id *Identity) (*Peer, error) {
 	if space == nil {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: "there is no such space here", Hint: "use credentials of a space that is served"}
 	}
-	return &Peer{Identity: *id, Space: space, Feeds: s.feeds[id.Space]}, nil
+	return &Peer{Identity: *id, Space: space, Feeds: s.feeds[id.Space], pools: s.pools}, nil
 }

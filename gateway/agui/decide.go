@@ -175,15 +175,15 @@ func (r *run) begin(ctx context.Context, t *thread, now *tale) (*plan, error) {
 // the client was to run and did not are given up. For anything else the message
 // has to wait.
 func (r *run) first(ctx context.Context, t *thread, open message.ReplyID) (*plan, error) {
-	calls, err := r.owner.List(ctx, message.ListRequest{Session: r.session, Reply: open})
+	calls, err := engine.ListAll(ctx, r.owner, message.ListRequest{Session: r.session, Reply: open}, 0)
 	if err != nil {
 		return nil, err
 	}
 	waits := func(c *message.Call) bool { return c.State == message.ToolCallAsking }
 	switch {
-	case slices.ContainsFunc(calls.Calls, waits):
+	case slices.ContainsFunc(calls, waits):
 		return r.attach(t, false), nil
-	case len(calls.Calls) > 0 && !slices.ContainsFunc(calls.Calls, func(c *message.Call) bool { return !r.clients(c) }):
+	case len(calls) > 0 && !slices.ContainsFunc(calls, func(c *message.Call) bool { return !r.clients(c) }):
 		_, err := r.owner.Interrupt(ctx, message.InterruptRequest{Session: r.session, Reply: open, Reason: r.peer.Name + " went on without it"})
 		if err != nil {
 			return nil, err

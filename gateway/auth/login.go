@@ -126,7 +126,9 @@ func (a *Auth) fresh(r *http.Request, now *gateway.Peer, token string) (*gateway
 	if err != nil {
 		return nil, err
 	}
-	return &gateway.Peer{Identity: *id, Space: now.Space, Feeds: now.Feeds}, nil
+	p := *now
+	p.Identity = *id
+	return &p, nil
 }
 
 // goTo sends a browser on, to a page of ours in any case.

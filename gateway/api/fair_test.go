@@ -1,0 +1,112 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/api"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+)
+
+// heldLists is an engine whose lists do not return before release is closed.
+type heldLists struct {
+	engine.Client
+	began   *atomic.Int64
+	release chan struct{}
+}
+
+func (h heldLists) List(ctx context.Context, r message.ListRequest) (message.ListReply, error) {
+	h.began.Add(1)
+	<-h.release
+	return h.Client.List(ctx, r)
+}
+
+// Readers of lists that do not end are bounded, refused beyond their part, and
+// delay no answer and no interrupt.
+func TestReadersDelayNoAnswer(t *testing.T) {
+	var began atomic.Int64
+	release := make(chan struct{})
+	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+		surface, err := api.New(api.Config{Version: "1.2.3"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []gateway.Surface{surface}
+	}), gatewaytest.With(func(c *gateway.Config) {
+		for _, s := range c.Spaces {
+			as := s.As
+			s.As = func(p message.Principal) engine.Client { return heldLists{as(p), &began, release} }
+		}
+	}))
+	first, second := w.A.Ask("s", "r", "c1"), w.A.Ask("s", "r2", "c2")
+	digest := w.A.Show(first).Digest
+
+	const readers, part = 600, 512 // of one principal
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer sync.OnceFunc(func() { close(release) })()
+	refused := make(chan int, readers)
+	audie := w.A.HTTP(gatewaytest.Audie)
+	for range readers {
+		wg.Go(func() {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL+"/v1/calls", http.NoBody)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			res, err := audie.Do(req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			if res.StatusCode != http.StatusOK {
+				refused <- res.StatusCode
+			}
+		})
+	}
+	for range readers - part {
+		select {
+		case status := <-refused:
+			if status != http.StatusServiceUnavailable {
+				t.Errorf("a reader beyond the part: %d", status)
+			}
+		case <-time.After(gatewaytest.Patience / 4):
+			t.Fatalf("readers beyond the part of one principal are not refused; %d lists run", began.Load())
+		}
+	}
+	if n := began.Load(); n == 0 || n > 64 {
+		t.Errorf("%d lists run at once", n)
+	}
+
+	send := func(name, path, body string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience/4)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		res, err := w.A.HTTP(name).Do(req)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			return
+		}
+		defer res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", path, res.Status)
+		}
+	}
+	send(gatewaytest.Ann, fmt.Sprintf("/v1/calls/%s/%s/%s/answer", first.Session, first.Reply, first.Call), `{"kind":"reject","digest":"`+digest+`"}`)
+	send(gatewaytest.Olga, fmt.Sprintf("/v1/sessions/%s/replies/%s/interrupt", second.Session, second.Reply), `{}`)
+}
