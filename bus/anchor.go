@@ -92,7 +92,7 @@ func CreateAnchor(path string) error {
 // [OpenJournal] decides whether an anchor may be made there. Close it after the
 // journal.
 func OpenAnchor(path string, space message.SpaceID, keys *Keys) (*Anchor, error) {
-	a := &Anchor{path: path, key: keys.Derive("anchor of " + string(space)), head: anchorHead{V: 1, Space: space, KeyID: keys.ID()}}
+	a := NewAnchor(path, space, keys)
 	b, _, err := plainfile.Read(path, 2*anchorBlock)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -103,7 +103,7 @@ func OpenAnchor(path string, space message.SpaceID, keys *Keys) (*Anchor, error)
 		a.state = anchorBlank
 		return a, nil
 	}
-	why, foreign := a.read(b)
+	why, foreign := a.read(b, keys)
 	switch {
 	case foreign:
 		return nil, &message.Error{Code: message.CodeForeignStream, Op: "open anchor", What: "the anchor file " + path + " " + why, Hint: "use the key file and the space that the journal was made with"}
@@ -115,6 +115,12 @@ func OpenAnchor(path string, space message.SpaceID, keys *Keys) (*Anchor, error)
 	}
 	a.state = anchorMade
 	return a, nil
+}
+
+// NewAnchor is an anchor that knows nothing and will replace what is at path: for
+// a [Recovery] of a journal whose anchor is damaged.
+func NewAnchor(path string, space message.SpaceID, keys *Keys) *Anchor {
+	return &Anchor{path: path, key: keys.Derive("anchor of " + string(space)), head: anchorHead{V: 1, Space: space, KeyID: keys.ID()}}
 }
 
 // LoadOrCreateSpaceKeys is [LoadOrCreateKeys] for a space with an anchor. Keys that
@@ -131,7 +137,7 @@ func LoadOrCreateSpaceKeys(keyPath, anchorPath string) (*Keys, error) {
 
 // read takes the file's two blocks in, or says why it cannot. foreign: the anchor
 // is another journal's.
-func (a *Anchor) read(b []byte) (why string, foreign bool) {
+func (a *Anchor) read(b []byte, keys *Keys) (why string, foreign bool) {
 	if len(b) != 2*anchorBlock {
 		return fmt.Sprintf("has %d bytes instead of %d", len(b), 2*anchorBlock), false
 	}
@@ -142,7 +148,7 @@ func (a *Anchor) read(b []byte) (why string, foreign bool) {
 	switch {
 	case h.KeyID != a.head.KeyID:
 		return "belongs to the engine keys " + quote(h.KeyID) + ", these are " + a.head.KeyID, true
-	case h.Space != a.head.Space:
+	case h.Space != a.head.Space && hmac.Equal([]byte(h.MAC), []byte(NewAnchor("", h.Space, keys).headMAC(h))):
 		return "belongs to the space " + quote(string(h.Space)), true
 	case !hmac.Equal([]byte(h.MAC), []byte(a.headMAC(h))):
 		return "is damaged", false

@@ -53,6 +53,9 @@ type ServerOptions struct {
 	// anybody. Without it such a store can be opened without Trust only if nobody
 	// else can connect.
 	Reopen bool
+	// Rebuild makes the server count its records again, and cut off what it cannot
+	// read, instead of believing what it noted when it stopped.
+	Rebuild bool
 	// Logger gets what the server says. Nil: nothing.
 	Logger *slog.Logger
 }
@@ -207,6 +210,11 @@ func (s *Server) options(o ServerOptions) (*server.Options, error) {
 func (s *Server) own(o ServerOptions) error {
 	if err := guard(o.StoreDir, o.Trust != nil, o.Listen != "" && len(o.Users) == 0, o.Reopen); err != nil {
 		return err
+	}
+	if o.Rebuild {
+		if err := dropIndexes(o.StoreDir); err != nil {
+			return err
+		}
 	}
 	return adopt(o.StoreDir, s.account)
 }

@@ -27,8 +27,9 @@ type Ledger struct {
 	o     LedgerOptions
 	log   *slog.Logger
 
-	mu   sync.Mutex // one checkpoint at a time in this process; guards last
+	mu   sync.Mutex // one checkpoint at a time in this process; guards last and loss
 	last newest
+	loss *proof.Loss // goes into the next checkpoint
 }
 
 // LedgerOptions may be left zero.
@@ -135,6 +136,7 @@ func (l *Ledger) cover(ctx context.Context, pause time.Duration) (*proof.Checkpo
 		if err := l.put(ctx, sealed); err != nil {
 			return nil, err
 		}
+		l.loss = nil
 		if sealed.Checkpoint.To < state.LastSeq && pause > 0 && !sleep(ctx, pause) {
 			return nil, apiError("checkpoint", "the time was over", context.Cause(ctx))
 		}
@@ -211,13 +213,16 @@ func (l *Ledger) genuine(m stored) (*proof.Sealed, error) {
 // seal signs the next range, of at most proof.MaxRecords records and of a size
 // that fits a message. l.mu is held.
 func (l *Ledger) seal(ctx context.Context, state jetstream.StreamState) (proof.Sealed, error) {
-	c := proof.Checkpoint{Space: l.j.space, Number: 1, From: max(1, state.FirstSeq), At: time.Now().UTC().Round(0), Engine: l.o.Engine}
+	c := proof.Checkpoint{Space: l.j.space, Number: 1, From: max(1, min(state.FirstSeq, state.LastSeq)), At: time.Now().UTC().Round(0), Engine: l.o.Engine}
 	if last := l.last.checkpoint; last != nil {
 		hash, err := last.Hash()
 		if err != nil {
 			return proof.Sealed{}, err
 		}
 		c.Number, c.From, c.Prev, c.Losses = last.Number+1, last.To+1, hash, last.Losses
+	}
+	if l.loss != nil {
+		c.Loss, c.Losses = l.loss, c.Losses+1
 	}
 	entries, err := l.entries(ctx, c.From, state.LastSeq)
 	if err != nil {

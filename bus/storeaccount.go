@@ -95,3 +95,15 @@ func guard(store string, trusted, reachable, reopen bool) error {
 	}
 	return nil
 }
+
+// dropIndexes deletes what the server noted about its streams when it stopped.
+func dropIndexes(store string) error {
+	found, err := filepath.Glob(filepath.Join(store, "jetstream", "*", "streams", "*", "msgs", "index.db"))
+	for _, path := range found {
+		err = errors.Join(err, os.Remove(path))
+	}
+	if err != nil {
+		return unwritable(store, err)
+	}
+	return nil
+}

@@ -27,6 +27,7 @@ const (
 	FlawUnreadable  FlawKind = "unreadable"   // the server counts a record and cannot read it
 	FlawProof       FlawKind = "proof_damaged"
 	FlawAnchor      FlawKind = "anchor_missing" // used keys, and neither anchor nor journal
+	FlawBadAnchor   FlawKind = "anchor_damaged" // the anchor file cannot be believed
 )
 
 // Flaw is one thing that a journal lacks.
@@ -295,7 +296,7 @@ func (j *Journal) examineProof(ctx context.Context, x *Exam, head anchorHead) er
 			}
 		}
 	}
-	restarted := slices.ContainsFunc(x.Losses, func(l proof.Loss) bool { return l.Checkpoints >= head.Number && l.At.After(head.At) })
+	restarted := slices.ContainsFunc(x.Losses, func(l proof.Loss) bool { return head.Number > 0 && l.Checkpoints >= head.Number && l.At.After(head.At) })
 	switch {
 	case restarted:
 		x.Signed, x.moved = 0, true
@@ -667,4 +668,10 @@ func (j *Journal) writable() error {
 		return &message.Error{Code: message.CodeForbidden, Op: "write to journal", What: "the journal was opened to be inspected", Hint: "start an engine"}
 	}
 	return j.lost()
+}
+
+// AddFlaw adds what was found elsewhere, such as an anchor that cannot be read.
+func (x *Exam) AddFlaw(kind FlawKind, what string) {
+	x.OK = false
+	x.flaw(kind, 0, 0, "%s", what)
 }

@@ -160,6 +160,10 @@ type (
 		Base
 		Reason string
 	}
-	// Interrupted ends an open call with its reply.
-	Interrupted struct{ Base }
+	// Interrupted ends an open call with its reply. Text is the result's, if it is
+	// not the usual one.
+	Interrupted struct {
+		Base
+		Text string
+	}
 )

@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -138,7 +139,7 @@ func (m *Machine) apply(ev Event) error {
 	case Expired:
 		return m.finish(Expire, message.ToolResultDenied, expiredText(c.Tool), ev.At)
 	case Interrupted:
-		return m.finish(Interrupt, message.ToolResultInterrupted, interruptedText, ev.At)
+		return m.finish(Interrupt, message.ToolResultInterrupted, cmp.Or(ev.Text, interruptedText), ev.At)
 	case Revoked:
 		return m.revoked(ev)
 	default:

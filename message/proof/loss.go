@@ -2,7 +2,10 @@ package proof
 
 import (
 	"fmt"
+	"iter"
 	"time"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // Range is a run of sequences, both ends included.
@@ -52,4 +55,46 @@ func (l Loss) Covers(seq uint64) bool {
 		}
 	}
 	return false
+}
+
+// Losses reads from stored checkpoints what operators accepted. One that no key
+// signed is passed over: Verify reports it.
+func Losses(checkpoints iter.Seq2[[]byte, error], keys message.KeySet) ([]Loss, error) {
+	var out []Loss
+	for raw, err := range checkpoints {
+		if err != nil {
+			return nil, err
+		}
+		s, err := DecodeSealed(raw)
+		if err == nil && s.Checkpoint.Loss != nil && s.Checkpoint.Verify(keys) == nil {
+			out = append(out, *s.Checkpoint.Loss)
+		}
+	}
+	return out, nil
+}
+
+// acceptedBy reports whether an operator accepted all that the finding is about.
+func (f Finding) acceptedBy(losses []Loss) bool {
+	if f.Seq == 0 || f.Kind == BadCheckpoint || f.Kind == LostCheckpoint {
+		return false
+	}
+	for seq, end := f.Seq, max(f.Seq, f.Through); ; {
+		next := seq
+		for _, l := range losses {
+			for _, list := range [][]Range{l.Missing, l.Changed} {
+				for _, r := range list {
+					if r.Has(next) {
+						next = r.Through + 1
+					}
+				}
+			}
+		}
+		switch {
+		case next > end:
+			return true
+		case next == seq:
+			return false
+		}
+		seq = next
+	}
 }

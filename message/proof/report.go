@@ -93,6 +93,11 @@ type Report struct {
 	Partial  bool   `json:"partial,omitzero"`
 	Redacted uint64 `json:"redacted,omitzero"`
 
+	// Losses are those that operators accepted, by name and reason. What they
+	// explain is no finding: Explained counts it.
+	Losses    []Loss `json:"losses,omitzero"`
+	Explained int    `json:"explained,omitzero"`
+
 	Found    int       `json:"found"` // findings in all
 	Findings []Finding `json:"findings"`
 }

@@ -25,6 +25,8 @@ type Options struct {
 	Partial bool
 	// Anchor is a checkpoint that must be there.
 	Anchor Anchor
+	// Losses are those that the checkpoints record: see the function Losses.
+	Losses []Loss
 	// Name gives a subject as people read it, session/reply/call. Nil: "".
 	Name func(subject string) string
 	// Progress, if set, hears now and then how far it is.
@@ -38,7 +40,7 @@ type Options struct {
 //
 // Memory: some thousand records, and about 100 bytes for each call.
 func Verify(checkpoints iter.Seq2[[]byte, error], records iter.Seq2[Record, error], o Options) (*Report, error) {
-	v := &verifier{o: o, rep: &Report{Space: o.Space, First: max(1, o.First), Partial: o.Partial, Findings: []Finding{}}, moved: map[Hash]slot{}, known: map[uint64]bool{}}
+	v := &verifier{o: o, rep: &Report{Space: o.Space, First: max(1, o.First), Partial: o.Partial, Losses: o.Losses, Findings: []Finding{}}, moved: map[Hash]slot{}, known: map[uint64]bool{}}
 	v.chain = newChains(v.rep.First, v.rep)
 	var stop func()
 	v.nextCheckpoint, stop = iter.Pull2(checkpoints)
@@ -376,6 +378,10 @@ func (v *verifier) finish() {
 
 // add names the call of a finding and keeps it.
 func (v *verifier) add(f Finding) {
+	if f.acceptedBy(v.o.Losses) {
+		v.rep.Explained++
+		return
+	}
 	if f.Call == "" && f.Subject != "" && v.o.Name != nil {
 		f.Call = v.o.Name(f.Subject)
 	}

@@ -18,6 +18,9 @@ type Source struct {
 	Records     func() iter.Seq2[proof.Record, error]
 	Checkpoints func() iter.Seq2[proof.Record, error]
 
+	// Flaws are what the journal lacks by an anchor that the auditor can read.
+	Flaws []bus.Flaw
+
 	filter *Filter // of a selection in a file
 	damage string  // what is wrong with the end of a file, once it was read
 }
@@ -45,10 +48,35 @@ func Open(ctx context.Context, a bus.Auditing, space message.SpaceID) (*Source, 
 // source knows itself is filled in.
 func (s *Source) Verify(o proof.Options) (*proof.Report, error) {
 	o.Space, o.First, o.Last, o.Partial, o.Name = s.Space, s.First, s.Last, s.Partial, bus.NameOf
+	var err error
+	if o.Losses, err = proof.Losses(bus.Bodies(s.Checkpoints()), o.Keys); err != nil {
+		return nil, err
+	}
 	r, err := proof.Verify(bus.Bodies(s.Checkpoints()), s.Records(), o)
 	if err == nil && s.damage != "" && r.OK {
 		r.OK, r.Found = false, 1
 		r.Findings = append(r.Findings, proof.Finding{Kind: proof.Truncated, Seq: r.Last, What: s.damage})
 	}
+	if err == nil {
+		s.addFlaws(r)
+	}
 	return r, err
+}
+
+// addFlaws reports what only the anchor knows: records that were lost before a
+// checkpoint signed them, and checkpoints that are gone.
+func (s *Source) addFlaws(r *proof.Report) {
+	for _, f := range s.Flaws {
+		kind := proof.RolledBack
+		switch f.Kind {
+		case bus.FlawTail, bus.FlawJournalGone:
+		case bus.FlawProof, bus.FlawBadAnchor:
+			kind = proof.LostCheckpoint
+		default:
+			continue // the records themselves tell
+		}
+		r.OK = false
+		r.Found++
+		r.Findings = append(r.Findings, proof.Finding{Kind: kind, Seq: f.From, Through: f.Through, What: f.What + ", by the anchor file"})
+	}
 }

@@ -112,7 +112,7 @@ Begin with askance demo.`,
 	}{
 		{"run", []*cobra.Command{a.demo(), a.serve(), a.worker(), a.webhooks(), a.bench()}},
 		{"calls", []*cobra.Command{a.inbox(), a.list(), a.load(), a.show(), a.approve(), a.edit(), a.reject(), a.answer(), a.handOver(), a.settle(), a.interrupt(), a.revoke(), a.rules(), a.events()}},
-		{"proof", []*cobra.Command{a.audit()}},
+		{"proof", []*cobra.Command{a.audit(), a.journal()}},
 		{"policy", []*cobra.Command{a.policy()}},
 		{"trust", []*cobra.Command{a.creds(), a.token(), a.keys()}},
 		{"about", []*cobra.Command{a.version()}},

@@ -83,6 +83,14 @@ func (a *app) source(ctx context.Context, args []string) (s *audit.Source, done 
 		l.Close()
 		return nil, nil, err
 	}
+	if l.exam != nil {
+		x, err := l.exam(ctx)
+		if err != nil {
+			l.Close()
+			return nil, nil, err
+		}
+		s.Flaws = x.Flaws
+	}
 	return s, l.Close, nil
 }
 

@@ -128,6 +128,16 @@ func (a *app) reportText(r *proof.Report) string {
 	if r.Uncovered > 0 {
 		row("unsigned", "%s not covered by a checkpoint: of these the last of a call could be gone unseen", count(r.Uncovered, "record is", "records are"))
 	}
+	for _, l := range r.Losses {
+		row("loss", "accepted %s by %s: %s", l.At.Local().Format(time.DateTime), term.SafeLine(l.By), term.SafeLine(l.Reason))
+		for _, m := range l.Missing {
+			row("", "missing: %s", m)
+		}
+	}
+	if r.OK && len(r.Losses) > 0 {
+		fmt.Fprintf(&b, "%s\n", a.out.Good("Nothing else was changed, removed, inserted or reordered."))
+		return b.String()
+	}
 	if r.OK {
 		fmt.Fprintf(&b, "%s\n", a.out.Good("Nothing was changed, removed, inserted or reordered."))
 		return b.String()

@@ -22,8 +22,9 @@ const greetTimeout = 2 * time.Second
 // link is a way to the calls, for one principal.
 type link struct {
 	engine.Client
-	live  bool    // an engine is at work, so that more may come
-	audit auditor // of auditors
+	live  bool                                     // an engine is at work, so that more may come
+	audit auditor                                  // of auditors
+	exam  func(context.Context) (*bus.Exam, error) // of a folder that an auditor reads
 	close func() error
 }
 
@@ -104,7 +105,8 @@ func (a *app) openFolder(ctx context.Context, dir node.Dir, by message.Principal
 		if err != nil {
 			return nil, inUse(err)
 		}
-		return &link{Client: r, audit: r.Ledger(), close: r.Close}, nil
+		exam := func(ctx context.Context) (*bus.Exam, error) { return r.Examine(ctx, one(last["anchor_file"])) }
+		return &link{Client: r, audit: r.Ledger(), exam: exam, close: r.Close}, nil
 	}
 	cfg, err := a.likeLastRun(dir, last)
 	if err != nil {

@@ -21,6 +21,9 @@ type Reader struct {
 	*engine.Port // of an engine that is never started: it reads, and keeps no view
 	journal      *bus.Journal
 	ledger       *bus.Ledger
+	nc           *nats.Conn
+	keys         *bus.Keys
+	dir          Dir
 	close        func()
 }
 
@@ -47,6 +50,7 @@ func OpenReader(ctx context.Context, dir Dir, keyFile string, space message.Spac
 		server.Close()
 		return nil, err
 	}
+	r.keys, r.dir = keys, dir
 	return r, nil
 }
 
@@ -73,6 +77,7 @@ func newReader(ctx context.Context, server *bus.Server, keys *bus.Keys, space me
 	return &Reader{
 		Port:    eng.As(message.Principal{Role: message.RoleAuditor, Name: name}),
 		journal: journal,
+		nc:      nc,
 		ledger:  ledger,
 		close: func() {
 			_ = eng.Close() // it was never started, there is nothing to fail
@@ -101,6 +106,24 @@ func openExisting(ctx context.Context, nc *nats.Conn, server *bus.Server, keys *
 // Ledger reads the records as they are, and what proves them. Its Checkpoint is
 // the one thing that writes.
 func (r *Reader) Ledger() *bus.Ledger { return r.ledger }
+
+// Examine compares the journal with its checkpoints and with an anchor file; ""
+// is that of the folder.
+func (r *Reader) Examine(ctx context.Context, anchorFile string) (*bus.Exam, error) {
+	if anchorFile == "" {
+		anchorFile = r.dir.Anchor(r.journal.Space())
+	}
+	anchor, bad := bus.OpenAnchor(anchorFile, r.journal.Space(), r.keys)
+	if bad != nil {
+		anchor = bus.NewAnchor(anchorFile, r.journal.Space(), r.keys)
+	}
+	defer func() { _ = anchor.Close() }() // nothing was written
+	x, err := bus.ExamineJournal(ctx, r.nc, r.journal.Space(), r.keys, anchor)
+	if err == nil && bad != nil {
+		x.AddFlaw(bus.FlawBadAnchor, message.AsError("", bad).What)
+	}
+	return x, err
+}
 
 // Close gives the folder free.
 func (r *Reader) Close() error {

@@ -1,0 +1,321 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ExamineJournal compares a space's journal with its checkpoints and its anchor,
+// and changes nothing. A journal that is not there is examined, too.
+func ExamineJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys *Keys, anchor *Anchor) (*Exam, error) {
+	j, err := newRecovered(nc, space, keys, anchor)
+	if err != nil {
+		return nil, err
+	}
+	x, err := j.examine(ctx)
+	if err != nil || x.stream == nil {
+		return x, err
+	}
+	return x, j.readAll(ctx, x)
+}
+
+// readAll reads every record: the server may count some that it cannot read.
+func (j *Journal) readAll(ctx context.Context, x *Exam) error {
+	var bad ranges
+	single := 0 // records to read one by one: a page that holds an unreadable one fails
+	for at := uint64(0); at < x.Last; {
+		if single == 0 {
+			page, end := context.WithTimeout(ctx, attemptTimeout)
+			found, through, err := j.page(page, ">", at, maxPage)
+			end()
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err == nil && len(found) > 0 && found[len(found)-1].seq-at == uint64(len(found)) {
+				at = min(through, found[len(found)-1].seq)
+				continue
+			}
+			single = maxPage
+		}
+		single--
+		at++
+		switch _, err := j.getSeq(ctx, at); {
+		case err == nil:
+		case !errors.Is(err, errNone):
+			return apiError("check journal", "read the journal", err)
+		case !x.missing.has(at, at) && !x.inHole(at):
+			bad = bad.with(proof.Range{From: at, Through: at})
+		}
+	}
+	for _, r := range bad {
+		x.OK = false
+		x.flaw(FlawUnreadable, r.From, r.Through, "records %s cannot be read", r)
+	}
+	return nil
+}
+
+// newRecovered is a journal that was not admitted.
+func newRecovered(nc *nats.Conn, space message.SpaceID, keys *Keys, anchor *Anchor) (*Journal, error) {
+	if err := CheckSpace(space); err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, apiError("check journal", "JetStream of this connection", err)
+	}
+	j := &Journal{
+		nc: nc, js: js, space: space, stream: StreamName(space), keys: keys, anchor: anchor,
+		pub: NewDirect(nc), health: func() error { return nil }, signing: func() *Keys { return keys },
+	}
+	j.ended, j.finish = context.WithCancelCause(context.Background())
+	return j, nil
+}
+
+// Recovery makes a damaged journal one that can be served again, after an operator
+// accepted what is lost. Begin, close what must not run again through Journal and
+// CloseLost, then Finish. If it is cut short, begin again.
+type Recovery struct {
+	Exam *Exam
+	j    *Journal
+	loss proof.Loss
+}
+
+// BeginRecovery examines the journal and makes its streams if they are gone. No
+// sequence that was known is given out a second time. Nothing else may use the
+// journal meanwhile.
+func BeginRecovery(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys *Keys, anchor *Anchor) (*Recovery, error) {
+	j, err := newRecovered(nc, space, keys, anchor)
+	if err != nil {
+		return nil, err
+	}
+	r := &Recovery{j: j}
+	if err := r.purgeFillers(ctx); err != nil {
+		return nil, err
+	}
+	if r.Exam, err = j.examine(ctx); err != nil {
+		return nil, err
+	}
+	for _, f := range r.Exam.Flaws {
+		if f.Kind == FlawUnreadable {
+			return nil, &message.Error{Code: message.CodeDamaged, Op: "accept loss", What: f.What, Hint: "delete that message with the nats command, so that the server counts it no more, then try again", Err: errUnreadableRecord}
+		}
+	}
+	return r, nil
+}
+
+// errUnreadableRecord: the server counts a record that it cannot read.
+var errUnreadableRecord = errors.New("the server counts a record that it cannot read")
+
+// Prepare makes the streams and moves the journal's end behind all that was ever
+// known, so that the loss has a place of its own in it.
+func (r *Recovery) Prepare(ctx context.Context) error {
+	x := r.Exam
+	head, high := r.j.anchor.known()
+	known := max(x.Known, x.Signed, x.Last, head.To, high.seq)
+	r.loss.Known = known
+	want := streamConfig(r.j.space, r.j.keys.ID(), StreamOptions{})
+	if x.stream == nil {
+		want.FirstSeq = known + 1
+	}
+	info, err := ensure(ctx, r.j.js, "accept loss", want)
+	if err != nil {
+		return err
+	}
+	r.j.created = info.Created
+	if err := r.prepareProof(ctx, head); err != nil {
+		return err
+	}
+	if err := r.fill(ctx, info.State.LastSeq, known+1); err != nil {
+		return err
+	}
+	if r.loss.Missing, err = r.missing(ctx); err != nil {
+		return err
+	}
+	const most = 10000
+	if len(r.loss.Missing) > most {
+		return &message.Error{Code: message.CodeTooLarge, Op: "accept loss", What: "the journal has too many separate holes", Hint: "restore a backup"}
+	}
+	for _, f := range x.Flaws {
+		if f.Kind == FlawChanged {
+			r.loss.Changed = append(r.loss.Changed, f.rangeOf())
+		}
+	}
+	r.j.high.Store(0)
+	return nil
+}
+
+// missing are the sequences without a record that no loss names yet.
+func (r *Recovery) missing(ctx context.Context) ([]proof.Range, error) {
+	st, err := r.j.infoOf(ctx, r.j.stream)
+	if err != nil {
+		return nil, err
+	}
+	fresh := &Exam{missing: r.Exam.missing}
+	gone, err := r.j.holes(ctx, fresh)
+	if st != nil && st.State.Msgs == 0 && err == nil { // an empty stream names no deleted ones
+		gone = fresh.missing.without(proof.Range{From: 1, Through: st.State.LastSeq})
+	}
+	return gone, err
+}
+
+// prepareProof makes the stream of checkpoints. One with holes proves nothing
+// behind them and cannot be repaired: it is made again, and the journal that is
+// left is signed again as it is.
+func (r *Recovery) prepareProof(ctx context.Context, head anchorHead) error {
+	x := r.Exam
+	broken := slices.ContainsFunc(x.Flaws, func(f Flaw) bool { return f.Kind == FlawProof })
+	if broken {
+		r.loss.Checkpoints = max(head.Number, x.Checkpoint)
+	}
+	if p := x.proofs; broken && p != nil && (p.State.Msgs != p.State.LastSeq || x.last.checkpoint == nil) {
+		r.loss.Checkpoints = max(r.loss.Checkpoints, p.State.LastSeq)
+		if err := r.j.js.DeleteStream(ctx, LedgerName(r.j.space)); err != nil {
+			return apiError("accept loss", "stream "+LedgerName(r.j.space), err)
+		}
+		x.Losses, x.missing = nil, nil // they stood there
+	}
+	_, err := ensure(ctx, r.j.js, "accept loss", ledgerConfig(r.j.space, r.j.keys.ID(), StreamOptions{}))
+	return err
+}
+
+// fillerSubject is that of messages which take up sequences for a moment.
+func (r *Recovery) fillerSubject() string {
+	return strings.TrimSuffix(eventsFilter(r.j.space), ">") + "filler"
+}
+
+func (r *Recovery) purgeFillers(ctx context.Context) error {
+	st, err := r.j.js.Stream(ctx, r.j.stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = st.Purge(ctx, jetstream.WithPurgeSubject(r.fillerSubject()))
+	}
+	if err != nil {
+		return apiError("accept loss", "stream "+r.j.stream, err)
+	}
+	return nil
+}
+
+// fill moves the journal's end from last to a sequence.
+func (r *Recovery) fill(ctx context.Context, last, to uint64) error {
+	const window = 1000
+	for last < to {
+		var acks []jetstream.PubAckFuture
+		for range min(window, to-last) {
+			ack, err := r.j.js.PublishAsync(r.fillerSubject(), nil)
+			if err != nil {
+				return apiError("accept loss", "move the journal's end", err)
+			}
+			acks = append(acks, ack)
+		}
+		for _, ack := range acks {
+			select {
+			case a := <-ack.Ok():
+				last = max(last, a.Sequence)
+			case err := <-ack.Err():
+				return apiError("accept loss", "move the journal's end", err)
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return r.purgeFillers(ctx)
+}
+
+// Journal is what is left, for reading and for closing what is open in it.
+func (r *Recovery) Journal() *Journal { return r.j }
+
+// Survivors gives every record that is left, in order.
+func (r *Recovery) Survivors(ctx context.Context, visit func(message.Record) error) error {
+	for after := uint64(0); ; {
+		found, through, err := r.j.page(ctx, ">", after, maxPage)
+		if err != nil {
+			return apiError("accept loss", "read the journal", err)
+		}
+		for _, m := range found {
+			if err := visit(r.j.record(m)); err != nil {
+				return err
+			}
+		}
+		if len(found) == 0 || through == ^uint64(0) {
+			return nil
+		}
+		after = through
+	}
+}
+
+// CloseLost stores a first fact in a tree whose signed records are all gone, so
+// that nothing can begin there again. build makes it from the names in the
+// subject; a name that was stored as a hash is given as its hash, and the fact is
+// then one that engines leave alone. It reports false for a tree that has facts.
+func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(message.Key) *message.Fact) (bool, error) {
+	s, err := ParseSubject(subject)
+	if err != nil || !s.isFact() || s.Kind == KindLeaseFact {
+		return false, nil //nolint:nilerr // an event, or nothing of ours
+	}
+	if s.Kind == KindWork {
+		s.Kind, s.Tool = KindFact, ""
+	}
+	tree := s.tree()
+	switch _, err := r.j.get(ctx, getRequest{LastFor: string(tree)}); {
+	case err == nil:
+		return false, nil
+	case !errors.Is(err, errNone):
+		return false, apiError("accept loss", "read "+string(tree), err)
+	}
+	name := func(t Token) string {
+		if id, ok := t.ID(); ok {
+			return id
+		}
+		return string(t)
+	}
+	f := build(message.Key{Space: s.Space, Session: message.SessionID(name(s.Session)), Reply: message.ReplyID(name(s.Reply)), Call: message.CallID(name(s.Call))})
+	f.Prev = &message.Link{}
+	body, err := strictjson.Marshal(f)
+	if err != nil {
+		return false, err
+	}
+	a := &appending{j: r.j, fact: f, key: f.Key(), tree: tree, msg: factMsgs.Get().(*factMsg)}
+	defer a.msg.free()
+	a.msg.fill(f, s.String(), tree, body)
+	a.msg.follow(r.j.keys, 0)
+	_, err = a.run(ctx)
+	return err == nil, err
+}
+
+// Finish signs the loss into the chain of checkpoints, with everything that is
+// left, and makes a new anchor. From then on the journal can be served.
+func (r *Recovery) Finish(ctx context.Context, by, reason, engine string, closed uint64) (*proof.Checkpoint, error) {
+	loss := r.loss
+	loss.By, loss.Reason, loss.Closed, loss.At = by, reason, closed, time.Now().UTC().Round(0)
+	l, err := OpenLedger(ctx, r.j, LedgerOptions{Engine: engine})
+	if err != nil {
+		return nil, err
+	}
+	anchor := r.j.anchor
+	r.j.anchor = nil // what it says is over; it is made again below
+	l.loss = &loss
+	c, err := l.Checkpoint(ctx)
+	r.j.anchor, r.loss = anchor, loss
+	if err != nil {
+		return nil, err
+	}
+	state, err := r.j.state(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c, anchor.make(c, highMark{seq: state.LastSeq, at: time.Now().UnixNano()})
+}
+
+// Loss is what Finish signs, as far as it is known.
+func (r *Recovery) Loss() proof.Loss { return r.loss }

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/message"
+)
+
+func (a *app) journal() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "journal",
+		Short: "Check a journal for lost records, and accept a loss",
+		Long: `An engine refuses a journal that lacks records which its signed checkpoints or its
+anchor file know, and ends with exit code 8. These commands say what is missing and
+let an operator decide. They work on a journal that no engine uses.`,
+		Example: `  askance journal check
+  askance journal accept-loss --by ann --reason "disk failed, no backup"`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.journalCheck(), a.journalAcceptLoss())
+	return c
+}
+
+// damagedFlags adds the flags that say which journal it is.
+func (a *app) damagedFlags(c *cobra.Command, d *node.Damaged) {
+	a.at.whereFlags(c)
+	f := c.Flags()
+	f.StringVar(&d.Keys, "keys", "", "key file of the space's engines (default that of the last run, or engine.key in the data folder)")
+	f.StringVar(&d.Anchor, "anchor-file", "", "anchor file (default that of the last run, or anchors/SPACE in the data folder)")
+}
+
+// damaged completes what the flags say from the last run.
+func (a *app) damaged(d node.Damaged) (node.Damaged, error) {
+	d.Dir, d.Space = node.Dir(a.at.dir()), a.at.spaceID()
+	if d.Dir == "" {
+		return d, usagef("no data folder is known: name one with --data")
+	}
+	last, err := readLastRun(string(d.Dir))
+	if err != nil {
+		return d, err
+	}
+	if d.Keys == "" {
+		d.Keys = one(last["keys"])
+	}
+	if d.Anchor == "" {
+		d.Anchor = one(last["anchor_file"])
+	}
+	if url := a.at.nats; url != "" {
+		d.NATS = func(ctx context.Context) (*nats.Conn, error) {
+			return bus.Connect(ctx, url, a.as(bus.EngineName, "askance journal", url, a.at.creds))
+		}
+	}
+	return d, nil
+}
+
+func (a *app) journalCheck() *cobra.Command {
+	var d node.Damaged
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Say whether the journal lacks records",
+		Long: `Compares the journal with its signed checkpoints and with the anchor file, and names
+what is missing: the sequences, how many of them were signed, and the calls that they
+belong to as far as the checkpoints know. Nothing is changed.
+
+The embedded NATS server itself cuts a damaged file where it cannot read on, as soon
+as it starts: copy the data folder first if you want to try to repair it.
+
+A running engine checks its own journal every five seconds. Ends with exit code 8 if
+anything is missing.`,
+		Example: `  askance journal check
+  askance journal check --data /var/lib/askance --json`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			d, err := a.damaged(d)
+			if err != nil {
+				return err
+			}
+			x, err := d.Examine(c.Context())
+			if err != nil {
+				return inUse(err)
+			}
+			if a.json {
+				err = a.document(x)
+			} else {
+				err = a.printf("%s", a.examText(x))
+			}
+			if err != nil {
+				return err
+			}
+			return x.Error()
+		},
+	}
+	a.damagedFlags(c, &d)
+	return c
+}
+
+// examText is an examination for people.
+func (a *app) examText(x *bus.Exam) string {
+	var b strings.Builder
+	row := func(label, format string, args ...any) {
+		fmt.Fprintf(&b, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-10s", label)), fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintf(&b, "%s\n", a.out.Bold("Journal of the space "+term.SafeLine(string(x.Space))))
+	row("records", "%s, the last one is %d", count(x.Records, "record", "records"), x.Last)
+	if !x.LastAt.IsZero() {
+		row("last", "stored %s", x.LastAt.Local().Format(time.DateTime))
+	}
+	row("signed", "up to %d, the last checkpoint is %d", x.Signed, x.Checkpoint)
+	if x.Known > 0 {
+		row("known", "up to %d, by the anchor file %s", x.Known, x.Anchor)
+	}
+	for _, l := range x.Losses {
+		row("accepted", "%s by %s: %s", l.At.Local().Format(time.DateTime), term.SafeLine(l.By), term.SafeLine(l.Reason))
+	}
+	if x.OK {
+		fmt.Fprintf(&b, "%s\n", a.out.Good("Nothing is missing."))
+		return b.String()
+	}
+	for _, f := range x.Flaws {
+		fmt.Fprintf(&b, "%s %s\n", a.out.Bad(string(f.Kind)), term.SafeLine(f.What))
+	}
+	const most = 20
+	for i, s := range x.Lost {
+		if i == most {
+			fmt.Fprintf(&b, "… and %d more\n", len(x.Lost)-most)
+			break
+		}
+		fmt.Fprintf(&b, "%s signed records of %s\n", a.out.Bad("lost"), a.out.Name(term.SafeLine(bus.NameOf(s))))
+	}
+	b.WriteString("Which calls the unsigned records belonged to is not known.\n")
+	return b.String()
+}
+
+func (a *app) journalAcceptLoss() *cobra.Command {
+	var d node.Damaged
+	var by node.Acceptance
+	var yes bool
+	c := &cobra.Command{
+		Use:   "accept-loss --by NAME --reason TEXT",
+		Short: "Accept that records are lost, and close what could run a second time",
+		Long: `Use this only when no backup has the records. It writes who accepted the loss, why,
+and which sequences are missing into the signed chain of checkpoints; askance audit
+verify shows it from then on. The engine can start again afterwards.
+
+Nothing runs a second time because of the loss, as far as it is known:
+- every open call is finished as interrupted, with the advice to check its effect
+- the replies of those calls end, and their runtimes begin new ones
+- calls, replies and sessions whose signed records are all gone cannot be used again
+- every standing approval is revoked
+
+What cannot be known: calls whose records were all lost before a checkpoint signed
+them. If a runtime proposes such a call again under the same id, it runs. Ask the
+runtimes which calls they made since the last checkpoint.
+
+An embedded server cuts its files where it cannot read on; what is behind is lost.`,
+		Example: `  askance journal accept-loss --by ann --reason "disk failed, no backup"
+  askance journal accept-loss --by ann --reason "purged on purpose" --yes --json`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if by.By == "" || by.Reason == "" {
+				return usagef("--by and --reason are needed: they are signed into the chain of checkpoints")
+			}
+			if len(by.By) > message.MaxIDBytes || len(by.Reason) > message.MaxTextBytes {
+				return usagef("--by or --reason is too long")
+			}
+			d, err := a.damaged(d)
+			if err != nil {
+				return err
+			}
+			by.Confirm = func(x *bus.Exam) error { return a.confirmLoss(c.Context(), x, yes) }
+			done, err := d.AcceptLoss(c.Context(), by)
+			if err != nil {
+				return inUse(err)
+			}
+			if a.json {
+				return a.document(done)
+			}
+			return a.printf("%s Checkpoint %d records it.\n  %s interrupted, %d lost entries closed, %s revoked.\n", a.out.Good("The loss is accepted."), done.Checkpoint.Number,
+				count(uint64(len(done.Interrupted)), "open call", "open calls"), len(done.Closed), count(uint64(done.Revoked), "standing approval", "standing approvals"))
+		},
+	}
+	a.damagedFlags(c, &d)
+	f := c.Flags()
+	f.StringVar(&by.By, "by", "", "who accepts the loss")
+	f.StringVar(&by.Reason, "reason", "", "why, in your words")
+	f.BoolVar(&yes, "yes", false, "do not ask")
+	return c
+}
+
+// confirmLoss shows what is lost and asks.
+func (a *app) confirmLoss(ctx context.Context, x *bus.Exam, yes bool) error {
+	if yes {
+		return nil
+	}
+	if !a.interactive() {
+		return usagef("not a terminal: pass --yes to accept the loss that askance journal check shows")
+	}
+	a.notef("%s", a.examText(x))
+	ok, err := a.confirm(ctx, "Accept that these records are lost?")
+	if err == nil && !ok {
+		err = errAborted
+	}
+	return err
+}

@@ -1,0 +1,305 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// Damaged says which journal is examined or recovered.
+type Damaged struct {
+	Dir   Dir
+	Space message.SpaceID
+	// Keys and Anchor are the files of the space; "" is that of Dir.
+	Keys, Anchor string
+	// NATS connects to an existing server. Nil: the folder's own store is used, in
+	// which no server may run.
+	NATS func(context.Context) (*nats.Conn, error)
+}
+
+// session is an open connection to the journal's server, with what belongs to it.
+type session struct {
+	nc     *nats.Conn
+	keys   *bus.Keys
+	anchor *bus.Anchor
+	bad    error // the anchor cannot be believed
+	close  func()
+}
+
+// open connects to the journal's server. rebuild has the server cut off what it
+// cannot read.
+func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
+	keyFile, anchorFile := d.Keys, d.Anchor
+	if keyFile == "" {
+		keyFile = d.Dir.Keys()
+	}
+	if anchorFile == "" {
+		anchorFile = d.Dir.Anchor(d.Space)
+	}
+	keys, err := bus.LoadKeys(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{keys: keys}
+	if d.NATS != nil {
+		if s.nc, err = d.NATS(ctx); err != nil {
+			return nil, err
+		}
+		s.close = s.nc.Close
+	} else {
+		server, err := bus.StartServer(ctx, bus.ServerOptions{StoreDir: d.Dir.Store(), Rebuild: rebuild})
+		if err != nil {
+			return nil, err
+		}
+		if s.nc, err = server.Connect(ctx, bus.ConnectOptions{Principal: bus.EngineName}); err != nil {
+			server.Close()
+			return nil, err
+		}
+		s.close = func() { s.nc.Close(); server.Close() }
+	}
+	s.anchor, s.bad = bus.OpenAnchor(anchorFile, d.Space, keys)
+	if s.bad != nil {
+		if !errors.Is(s.bad, message.ErrDamaged) {
+			s.close()
+			return nil, s.bad
+		}
+		s.anchor = bus.NewAnchor(anchorFile, d.Space, keys)
+	}
+	end := s.close
+	s.close = func() { _ = s.anchor.Close(); end() } // what it knows is written already
+	return s, nil
+}
+
+// Examine compares the journal with its checkpoints and its anchor.
+func (d Damaged) Examine(ctx context.Context) (*bus.Exam, error) {
+	s, err := d.open(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	x, err := bus.ExamineJournal(ctx, s.nc, d.Space, s.keys, s.anchor)
+	if err == nil && s.bad != nil {
+		x.AddFlaw(bus.FlawBadAnchor, message.AsError("", s.bad).What)
+	}
+	return x, err
+}
+
+// Acceptance is who accepts a loss, and why.
+type Acceptance struct {
+	By, Reason string
+	// Confirm is asked before anything is changed, with what is known to be lost.
+	Confirm func(*bus.Exam) error
+}
+
+// Accepted is what was done.
+type Accepted struct {
+	Loss        proof.Loss        `json:"loss"`
+	Checkpoint  *proof.Checkpoint `json:"checkpoint"`
+	Interrupted []string          `json:"interrupted_calls"` // open calls that were finished
+	Closed      []string          `json:"closed"`            // lost calls, replies and sessions, closed for good
+	Revoked     int               `json:"revoked_standing_approvals"`
+}
+
+// AcceptLoss records that an operator accepts what is lost, and closes everything
+// that could run a second time because of it.
+func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error) {
+	s, err := d.open(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	r, err := bus.BeginRecovery(ctx, s.nc, d.Space, s.keys, s.anchor)
+	if err != nil {
+		return nil, err
+	}
+	if s.bad != nil {
+		r.Exam.AddFlaw(bus.FlawBadAnchor, message.AsError("", s.bad).What)
+	}
+	if r.Exam.OK {
+		return nil, &message.Error{Code: message.CodeState, Op: "accept loss", What: "the journal of the space " + string(d.Space) + " lacks nothing", Hint: "start askance serve"}
+	}
+	if err := a.Confirm(r.Exam); err != nil {
+		return nil, err
+	}
+	if err := r.Prepare(ctx); err != nil {
+		return nil, err
+	}
+	c := &closing{r: r, by: message.Principal{Role: message.RoleOperator, Name: a.By, Auth: "in-process"}, reason: a.Reason, at: time.Now().UTC().Round(0)}
+	if err := c.run(ctx); err != nil {
+		return nil, err
+	}
+	out := &Accepted{Interrupted: c.interrupted, Closed: c.closed, Revoked: c.revoked}
+	if out.Checkpoint, err = r.Finish(ctx, a.By, a.Reason, bus.EngineName, uint64(len(c.interrupted)+len(c.closed))); err != nil {
+		return nil, err
+	}
+	out.Loss = r.Loss()
+	return out, nil
+}
+
+// lostText is the result of a call whose records may be lost.
+const lostText = "The journal lost records. This call may have run. Check its effect, then propose it again as a new call if it is still needed."
+
+// closing ends everything whose later records may be lost.
+type closing struct {
+	r      *bus.Recovery
+	by     message.Principal
+	reason string
+	at     time.Time
+	n      int
+
+	interrupted, closed []string
+	revoked             int
+}
+
+func (c *closing) run(ctx context.Context) error {
+	open := map[message.Key]*message.Call{}
+	replies := map[message.Key]*message.Fact{}
+	heads := map[message.Key]uint64{} // last fact of replies and standing approvals
+	approvals := map[message.LeaseID]*message.Lease{}
+	err := c.r.Survivors(ctx, func(r message.Record) error {
+		f := r.Fact
+		switch {
+		case r.Invalid != nil || f == nil:
+		case f.Call != nil:
+			f.Call.At(r.Seq)
+			delete(open, f.Call.Key)
+			if f.Call.Open() {
+				open[f.Call.Key] = f.Call
+			}
+			for _, l := range f.Call.Granted() {
+				if approvals[l.ID] == nil {
+					approvals[l.ID] = &l
+				}
+			}
+		case f.Reply != nil:
+			replies[f.Key()], heads[f.Key()] = f, r.Seq
+		case f.Lease != nil:
+			approvals[f.Lease.ID], heads[f.Key()] = f.Lease, r.Seq
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, l := range approvals {
+		if err := c.revoke(ctx, l, heads[l.Key()]); err != nil {
+			return err
+		}
+	}
+	for key, call := range open {
+		if err := c.interrupt(ctx, call); err != nil {
+			return err
+		}
+		if err := c.endReply(ctx, key.ReplyKey(), replies, heads); err != nil {
+			return err
+		}
+	}
+	for _, subject := range c.r.Exam.Lost {
+		if err := c.closeLost(ctx, subject, replies, heads); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fact begins a fact of the operator.
+func (c *closing) fact() *message.Fact {
+	c.n++
+	return &message.Fact{V: message.FactVersion, ID: fmt.Sprintf("loss-%d-%d", c.at.UnixNano(), c.n), By: c.by, At: c.at, Engine: bus.EngineName}
+}
+
+// interrupt finishes an open call.
+func (c *closing) interrupt(ctx context.Context, call *message.Call) error {
+	seq := call.Seq
+	m := toolcall.Load(call)
+	if err := m.Step(toolcall.Interrupted{Base: toolcall.Base{At: c.at}, Text: lostText}); err != nil {
+		return err
+	}
+	f := c.fact()
+	f.Call, f.Path = m.Call(), m.Path()
+	f.Call.Seq = 0
+	if _, err := c.r.Journal().Append(ctx, f, seq); err != nil {
+		return err
+	}
+	c.interrupted = append(c.interrupted, call.Key.String())
+	return nil
+}
+
+// endReply ends a reply: an interrupt of it may be among what is lost.
+func (c *closing) endReply(ctx context.Context, key message.Key, replies map[message.Key]*message.Fact, heads map[message.Key]uint64) error {
+	state := message.ReplyState{Key: key}
+	if f := replies[key]; f != nil {
+		state = *f.Reply
+	}
+	if state.Phase == message.ReplyEnded {
+		return nil
+	}
+	state.Phase, state.Reason = message.ReplyEnded, lostText
+	f := c.fact()
+	f.Reply = &state
+	seq, err := c.r.Journal().Append(ctx, f, heads[key])
+	if err == nil {
+		replies[key], heads[key] = f, seq
+	}
+	return err
+}
+
+// revoke ends a standing approval: its revocation, or its last uses, may be among
+// what is lost.
+func (c *closing) revoke(ctx context.Context, l *message.Lease, prev uint64) error {
+	if s := l.State(c.at); s == message.LeaseRevoked || s == message.LeaseExpired {
+		return nil
+	}
+	next := *l
+	next.Revoked, next.Use, next.Seq = &message.Revocation{By: c.by, At: c.at, Reason: lostText}, nil, 0
+	f := c.fact()
+	f.Lease = &next
+	_, err := c.r.Journal().Append(ctx, f, prev)
+	if err == nil {
+		c.revoked++
+	}
+	return err
+}
+
+// closeLost closes a call, reply or session of which signed records are lost.
+func (c *closing) closeLost(ctx context.Context, subject string, replies map[message.Key]*message.Fact, heads map[message.Key]uint64) error {
+	if s, err := bus.ParseSubject(subject); err == nil && s.Kind == bus.KindReplyFact { // what is left of the reply may lack an interrupt
+		session, ok := s.Session.ID()
+		reply, ok2 := s.Reply.ID()
+		key := message.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply)}
+		if ok && ok2 && replies[key] != nil {
+			return c.endReply(ctx, key, replies, heads)
+		}
+	}
+	var stepError error
+	done, err := c.r.CloseLost(ctx, subject, func(key message.Key) *message.Fact {
+		f := c.fact()
+		switch {
+		case key.Call != "":
+			m := toolcall.Load(nil)
+			stepError = errors.Join(
+				m.Step(toolcall.Proposed{Base: toolcall.Base{At: c.at}, Call: &message.Call{Key: key, Runtime: "unknown", Tool: "unknown", Input: "{}", Proposal: "lost"}}),
+				m.Step(toolcall.Interrupted{Base: toolcall.Base{At: c.at}, Text: lostText}))
+			f.Call, f.Path = m.Call(), m.Path()
+		case key.Reply != "":
+			f.Reply = &message.ReplyState{Key: key, Phase: message.ReplyEnded, Reason: lostText}
+			replies[key] = f
+		default:
+			f.Session = &message.SessionState{Key: key, Runtime: "unknown"}
+		}
+		return f
+	})
+	if err = errors.Join(err, stepError); err != nil || !done {
+		return err
+	}
+	c.closed = append(c.closed, bus.NameOf(subject))
+	return nil
+}

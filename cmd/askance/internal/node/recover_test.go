@@ -1,0 +1,192 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/audit"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+)
+
+// counted starts a node whose local tool counts its runs.
+func counted(t *testing.T, cfg node.Config, ran *atomic.Int64) (*node.Node, error) {
+	t.Helper()
+	cfg.Local = new(executor.Registry)
+	err := cfg.Local.Register("nobody", func(context.Context, executor.Task) (executor.Output, error) {
+		ran.Add(1)
+		return executor.Output{}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := node.Start(t.Context(), cfg)
+	if err == nil {
+		t.Cleanup(func() { _ = n.Close() })
+	}
+	return n, err
+}
+
+func mustCounted(t *testing.T, cfg node.Config, ran *atomic.Int64) *node.Node {
+	t.Helper()
+	n, err := counted(t, cfg, ran)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	return n
+}
+
+// again proposes calls that were proposed before, and gives what came of each.
+func again(t *testing.T, n *node.Node, tool string, ids ...string) []string {
+	t.Helper()
+	bot := n.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	var out []string
+	for _, id := range ids {
+		rep, err := bot.Propose(t.Context(), message.ProposeRequest{V: 1, Session: "s", Reply: message.ReplyID("r-" + id), Calls: []message.ToolCallBlock{{ID: message.CallID(id), Name: tool, Input: `{}`}}})
+		if err != nil {
+			out = append(out, id+": "+err.Error())
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s: %s %s", id, rep.Calls[0].State, rep.Calls[0].Cause))
+		if rep.Calls[0].State != message.ToolCallFinished && tool != "remote" {
+			if _, err := bot.Wait(t.Context(), message.WaitRequest{V: 1, Session: "s", Reply: message.ReplyID("r-" + id)}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	return out
+}
+
+// A damaged journal is refused. After an operator accepted the loss it is served,
+// no call that was signed runs a second time, no open call goes on, and an audit
+// finds nothing but the accepted loss.
+func TestAcceptLoss(t *testing.T) {
+	streams := func(d node.Dir) string { return filepath.Join(d.Store(), "jetstream", "$G", "streams") }
+	block := func(d node.Dir, stream string) string {
+		return filepath.Join(streams(d), stream, "msgs", "1.blk")
+	}
+	edit := func(path string, f func([]byte) []byte) error {
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, f(b), 0o600)
+		}
+		return err
+	}
+	for _, c := range []struct {
+		name   string
+		damage func(d node.Dir) error
+	}{
+		{"end cut", func(d node.Dir) error {
+			return edit(block(d, "ASKANCE_default"), func(b []byte) []byte { return b[:len(b)/2] })
+		}},
+		{"byte flipped", func(d node.Dir) error {
+			return edit(block(d, "ASKANCE_default"), func(b []byte) []byte { b[len(b)/3] ^= 1; return b })
+		}},
+		{"block deleted", func(d node.Dir) error { return os.Remove(block(d, "ASKANCE_default")) }},
+		{"journal deleted", func(d node.Dir) error { return os.RemoveAll(filepath.Join(streams(d), "ASKANCE_default")) }},
+		{"proof deleted", func(d node.Dir) error { return os.RemoveAll(filepath.Join(streams(d), "ASKANCE_PROOF_default")) }},
+		{"proof block deleted", func(d node.Dir) error { return os.Remove(block(d, "ASKANCE_PROOF_default")) }},
+		{"proof byte flipped", func(d node.Dir) error {
+			return edit(block(d, "ASKANCE_PROOF_default"), func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
+		}},
+		{"journal and proof deleted", func(d node.Dir) error { return os.RemoveAll(streams(d)) }},
+		{"store and anchor deleted", func(d node.Dir) error {
+			return errors.Join(os.RemoveAll(d.Store()), os.RemoveAll(d.Anchor("default")), os.Remove(filepath.Dir(d.Anchor("default"))))
+		}},
+		{"anchor flipped", func(d node.Dir) error {
+			return edit(d.Anchor("default"), func(b []byte) []byte { b[20] ^= 1; return b })
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t)
+			ran := new(atomic.Int64)
+			n := mustCounted(t, cfg, ran)
+			again(t, n, "nobody", "a", "b")
+			if _, err := n.Ledger().Checkpoint(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			again(t, n, "remote", "open")
+			again(t, n, "nobody", "c", "d")
+			if err := n.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.damage(cfg.Dir); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := counted(t, cfg, ran); !errors.Is(err, message.ErrDamaged) {
+				t.Fatalf("a damaged journal: %v", err)
+			}
+			d := node.Damaged{Dir: cfg.Dir, Space: cfg.Space}
+			if x, err := d.Examine(t.Context()); err != nil || x.OK || !errors.Is(x.Error(), message.ErrDamaged) {
+				t.Fatalf("the examination finds %+v, %v", x, err)
+			}
+			done, err := d.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "test", Confirm: func(*bus.Exam) error { return nil }})
+			if err != nil {
+				t.Fatalf("accept the loss: %v", err)
+			}
+			t.Logf("loss %+v, interrupted %v, closed %v", done.Loss, done.Interrupted, done.Closed)
+			if _, err := d.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "again", Confirm: func(*bus.Exam) error { return nil }}); !errors.Is(err, message.ErrState) {
+				t.Errorf("a loss was accepted twice: %v", err)
+			}
+			before := ran.Load()
+			n = mustCounted(t, cfg, ran)
+			signedLost := c.name != "journal and proof deleted" && c.name != "store and anchor deleted"
+			if signedLost {
+				out := append(again(t, n, "nobody", "a", "b", "c", "d"), again(t, n, "remote", "open")...)
+				t.Log(out)
+				if ran.Load() != before {
+					t.Errorf("%d calls ran a second time: %v", ran.Load()-before, out)
+				}
+			}
+			op := n.Engine().As(message.Principal{Role: message.RoleOperator, Name: "op"})
+			if rep, err := op.List(t.Context(), message.ListRequest{V: 1}); err != nil || len(rep.Calls) != 0 && signedLost {
+				t.Errorf("open calls: %+v, %v", rep.Calls, err)
+			}
+			bot := n.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+			if _, err := bot.Propose(t.Context(), message.ProposeRequest{V: 1, Session: "new", Reply: "r", Calls: []message.ToolCallBlock{{ID: "new", Name: "nobody", Input: `{}`}}}); err != nil {
+				t.Errorf("a new call: %v", err)
+			}
+			if err := n.Close(); err != nil {
+				t.Fatal(err)
+			}
+			verify(t, cfg)
+			if err := mustCounted(t, cfg, ran).Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// verify audits the folder: nothing is found but one accepted loss.
+func verify(t *testing.T, cfg node.Config) {
+	t.Helper()
+	r, err := node.OpenReader(t.Context(), cfg.Dir, "", cfg.Space, "eve")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	s, err := audit.Open(t.Context(), r.Ledger(), cfg.Space)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, retired, err := bus.LoadPublicEver(cfg.Dir.PublicKeys())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := s.Verify(proof.Options{Keys: keys, Retired: retired})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !rep.OK || len(rep.Losses) != 1 || rep.Losses[0].By != "ann" {
+		t.Errorf("the audit finds %d losses and %v", len(rep.Losses), rep.Findings)
+	}
+}
