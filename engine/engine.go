@@ -33,6 +33,7 @@ type Engine struct {
 	own    ownFacts
 	timers *timers
 	leases *leases
+	clocks *clocks
 
 	ctx  context.Context //nolint:containedctx // the life of the engine, not of a request; ends with ErrStopping
 	stop context.CancelCauseFunc
@@ -82,7 +83,7 @@ func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, op
 	e := &Engine{
 		space: space, journal: journal, policy: dutiful{policy, Duties()}, tools: map[string]Tool{}, cfg: cfg,
 		log:  cfg.log.With("engine", cfg.id, "space", string(space)),
-		view: newView(cfg.keep), timers: newTimers(), leases: newLeases(),
+		view: newView(cfg.keep), timers: newTimers(), leases: newLeases(), clocks: newClocks(cfg.log.With("engine", cfg.id)),
 		jobs: make(chan struct{}, maxJobs), folding: make(chan struct{}, 1), running: map[localRun]context.CancelCauseFunc{}, looking: map[message.Key]bool{},
 		caughtUp: make(chan struct{}), failed: make(chan error, 1),
 	}
@@ -249,6 +250,9 @@ func (w watcher) Record(r message.Record) {
 	case r.Invalid != nil:
 		e.log.Error("a journal entry cannot be used and was skipped", "seq", r.Seq, "why", r.Invalid)
 	case r.Fact != nil:
+		if r.Fact.Engine == e.cfg.id {
+			e.compareStore(r.Fact.At, r.Time, time.Now())
+		}
 		e.own.met(r.Fact.ID) // for journals that do not ask whether it is wanted
 		if e.view.apply(r.Fact, r.Seq) {
 			e.follow(r.Fact)

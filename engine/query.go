@@ -40,6 +40,7 @@ func (e *Engine) list(ctx context.Context, by message.Principal, r message.ListR
 		}
 		sort.Slice(calls, func(i, j int) bool { return before(calls[i], calls[j]) })
 		for _, c := range calls {
+			c = e.clocks.mark(c)
 			if c.First > r.After && listed(c, by, r) && !page.add(c) {
 				break
 			}
@@ -50,7 +51,7 @@ func (e *Engine) list(ctx context.Context, by message.Principal, r message.ListR
 		}
 		fallthrough
 	default:
-		e.view.list(by, r, session, page)
+		e.view.list(by, r, session, page, e.clocks.mark)
 	}
 	return page.reply(), nil
 }
@@ -370,13 +371,14 @@ func (e *Engine) settled(c *message.Call, until message.WaitUntil) bool {
 func (e *Engine) info() message.InfoReply {
 	out := message.InfoReply{
 		Space: e.space, Engine: e.cfg.id, Version: e.cfg.version, Durability: e.journal.Durability(),
-		Bundle: e.policy.Hash(), Tools: []string{},
+		Bundle: e.policy.Hash(), Tools: []string{}, Clocks: e.clocks.readings(),
 	}
 	for name := range e.tools {
 		out.Tools = append(out.Tools, name)
 	}
 	sort.Strings(out.Tools)
 	out.Open, out.Held = e.view.counts()
+	out.Held += e.heldByClocks()
 	if e.cfg.policyErr != nil {
 		if err := e.cfg.policyErr(); err != nil {
 			out.PolicyErr = err.Error()

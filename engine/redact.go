@@ -29,6 +29,7 @@ func (p *Port) seesAll() bool {
 // redacted gives a call to the principal: as much as they may see, and a copy,
 // so that nobody writes into the engine's view.
 func (p *Port) redacted(c *message.Call) *message.Call {
+	c = p.e.clocks.mark(c)
 	if p.seesAll() {
 		return c.Clone()
 	}

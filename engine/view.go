@@ -375,10 +375,12 @@ func (v *view) counts() (open, held int) {
 
 // list fills a page with the calls at hand that a list is about. It costs the
 // page and what filters leave out of the narrowest order, and sorts nothing.
-func (v *view) list(by message.Principal, r message.ListRequest, session message.Key, page *listPage) {
+// mark gives a call as people see it.
+func (v *view) list(by message.Principal, r message.ListRequest, session message.Key, page *listPage, mark func(*message.Call) *message.Call) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	v.orders.narrowest(by, r, session).after(r.After, func(c *message.Call) bool {
+		c = mark(c)
 		return !listed(c, by, r) || page.add(c)
 	})
 }

@@ -107,6 +107,15 @@ func ofLane(op string, c *message.Call, lane message.Lane) error {
 // heartbeat writes nothing: it renews the lease in memory and tells the worker
 // whether to go on.
 func (e *Engine) heartbeat(ctx context.Context, by message.Principal, lane message.Lane, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
+	rep, err := e.renew(ctx, by, lane, r)
+	if err == nil {
+		rep.At = time.Now().UTC()
+		e.hearClock(by.Name, r)
+	}
+	return rep, err
+}
+
+func (e *Engine) renew(ctx context.Context, by message.Principal, lane message.Lane, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
 	if err := e.checkOwner("heartbeat", &r.Key, r.Claim); err != nil {
 		return message.HeartbeatReply{}, err
 	}
@@ -146,6 +155,9 @@ func owns(c *message.Call, by message.Principal, attempt int, claim string) bool
 // authenticated by the transport.
 func (e *Engine) ObserveHeartbeat(worker string, r message.HeartbeatRequest) {
 	r.Space = e.space
+	if worker != e.cfg.id && r.ClockMS != 0 { // the other engines beat for their local attempts
+		e.hearClock(worker, r)
+	}
 	if c := e.view.call(r.Key); c != nil && owns(c, message.Principal{Name: worker}, r.Attempt, r.Claim) {
 		e.leases.hear(r.Key, r.Attempt, time.Now())
 	}

@@ -45,13 +45,34 @@ func (a *attempt) beat(ctx context.Context, leave message.StartReply) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		reply, err := request(ctx, limit, a.w.transport.Heartbeat, a.id)
+		reply, err := a.sendBeat(ctx, limit)
 		if a.heard(reply, err) {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sendBeat sends one heartbeat, and measures this worker's clock by the answer.
+func (a *attempt) sendBeat(ctx context.Context, limit time.Duration) (message.HeartbeatReply, error) {
+	sent := time.Now()
+	reply, err := request(ctx, limit, a.w.transport.Heartbeat, a.w.clock.on(a.id))
+	if err == nil {
+		a.w.clock.measure(a.w.log, sent, time.Now(), reply.At)
+	}
+	return reply, err
+}
+
+// reportClock measures this worker's clock and tells the engines, so that people
+// see why a grant that is valid there starts nothing here.
+func (a *attempt) reportClock(ctx context.Context) {
+	for range 2 { // the first measures, the second tells
+		if _, err := a.sendBeat(ctx, a.w.requestTimeout); err != nil {
+			a.log.Debug("the clock could not be compared with the engine's", "err", err)
 			return
 		}
 	}

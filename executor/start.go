@@ -84,6 +84,9 @@ const unprovenLimit = 10 * time.Second
 // signed word. An unanswered request is sent again with the same claim, as the
 // engine may have stored the first one.
 func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply, bool) {
+	if errors.Is(refusal, errEarly) || errors.Is(refusal, errExpired) {
+		a.reportClock(ctx)
+	}
 	switch {
 	case errors.Is(refusal, errExpired): // its next offer is an item of its own
 		a.w.ack(ctx, a.item)

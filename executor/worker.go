@@ -32,8 +32,9 @@ type Worker struct {
 	closed   bool                                  // closing is closed
 	err      error                                 // what Run returned
 	attempts map[message.HeartbeatRequest]*attempt // in hand, for cancels
-	owed     []message.HeartbeatRequest            // outcomes given up
-	fail     func(error)                           // ends Run with an error
+	clock    clock
+	owed     []message.HeartbeatRequest // outcomes given up
+	fail     func(error)                // ends Run with an error
 }
 
 // NewWorker makes a worker for tool. keys are the public keys of the engines

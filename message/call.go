@@ -22,6 +22,9 @@ const (
 	HoldUnknown    Hold = "unknown"     // its owner died after the start and the tool is not idempotent
 	HoldDeadLetter Hold = "dead_letter" // every permitted attempt was lost
 	HoldNoWorker   Hold = "no_worker"   // nobody started it within the queue deadline
+	// HoldClock is shown and never stored: a worker's clock is off so far that the
+	// grant is not valid there. It ends when the clock is corrected.
+	HoldClock Hold = "clock"
 )
 
 // Call is the full state of one tool call. Every fact of a call carries it, so
@@ -58,7 +61,9 @@ type Call struct {
 	Placement Placement `json:"placement,omitzero"`
 	Attempt   Attempt   `json:"attempt,omitzero"`
 	Hold      Hold      `json:"hold,omitzero"`
-	RetryAt   time.Time `json:"retry_at,omitzero"` // when the next attempt is offered
+	// HoldReason says more about a hold that is shown and not stored.
+	HoldReason string    `json:"hold_reason,omitzero"`
+	RetryAt    time.Time `json:"retry_at,omitzero"` // when the next attempt is offered
 
 	Result *ToolResultBlock `json:"result,omitzero"`
 	// ResultDigest is the SHA-256 of the result as its sender gave it: the same

@@ -253,15 +253,25 @@ type EventsReply struct {
 
 // InfoReply says which engine answers and what may be expected of it.
 type InfoReply struct {
-	Space      SpaceID  `json:"space"`
-	Engine     string   `json:"engine"`
-	Version    string   `json:"version"`
-	Durability string   `json:"durability"` // cached, fsynced, quorum or memory
-	Bundle     string   `json:"bundle"`     // the policy in force
-	PolicyErr  string   `json:"policy_error,omitzero"`
-	Open       int      `json:"open"` // open calls
-	Held       int      `json:"held"`
-	Tools      []string `json:"tools"`
+	Space      SpaceID `json:"space"`
+	Engine     string  `json:"engine"`
+	Version    string  `json:"version"`
+	Durability string  `json:"durability"` // cached, fsynced, quorum or memory
+	Bundle     string  `json:"bundle"`     // the policy in force
+	PolicyErr  string  `json:"policy_error,omitzero"`
+	// Clocks are those of workers and of the journal that differ from the engine's.
+	Clocks []ClockReading `json:"clocks,omitzero"`
+	Open   int            `json:"open"` // open calls
+	Held   int            `json:"held"`
+	Tools  []string       `json:"tools"`
+}
+
+// ClockReading is how a clock differs from that of the engine that answers.
+type ClockReading struct {
+	Who      string    `json:"who"`       // "worker NAME", or "journal" for the NATS server
+	AheadMS  int64     `json:"ahead_ms"`  // negative: behind
+	WithinMS int64     `json:"within_ms"` // how exact the measurement is
+	At       time.Time `json:"at"`        // when it was taken, by the engine's clock
 }
 
 // StartRequest claims the present attempt of a submitted call. The same claim
@@ -281,12 +291,17 @@ type StartRequest struct {
 	Refuse string `json:"refuse,omitzero"`
 }
 
-// HeartbeatRequest says that an attempt is alive.
+// HeartbeatRequest says that an attempt is alive. A worker that may not start an
+// attempt because of its clock sends one, too, and expects no lease.
 type HeartbeatRequest struct {
 	V int `json:"v,omitzero"`
 	Key
 	Attempt int    `json:"attempt"`
 	Claim   string `json:"claim"`
+	// ClockMS is how far the worker's clock is ahead of the engines' (negative:
+	// behind), as it measured by their replies; 0: not known to differ.
+	ClockMS       int64 `json:"clock_ms,omitzero"`
+	ClockWithinMS int64 `json:"clock_within_ms,omitzero"` // how exact that is
 }
 
 // HeartbeatReply tells the worker whether to go on. Stale: the attempt is no
@@ -295,6 +310,8 @@ type HeartbeatReply struct {
 	Cancel bool   `json:"cancel,omitzero"`
 	Reason string `json:"reason,omitzero"`
 	Stale  bool   `json:"stale,omitzero"`
+	// At is the engine's clock, by which the worker measures its own.
+	At time.Time `json:"at,omitzero"`
 }
 
 // ProgressRequest carries a line of progress. Best effort, not kept.

@@ -29,6 +29,7 @@ type Engine struct {
 	replyKey  ed25519.PrivateKey
 	forge     func(*message.StartReply)
 	terms     message.StartReply
+	ahead     time.Duration // of the engine's clock
 	faults    func(Request) Fault
 	errors    func(Request) *message.Error
 	calls     map[message.Key]*state
@@ -95,6 +96,9 @@ func (e *Engine) Forge(f func(*message.StartReply)) { e.update(func() { e.forge 
 // Terms changes the lease, heartbeat and deadline that starts are answered with
 // from now on.
 func (e *Engine) Terms(r message.StartReply) { e.update(func() { e.terms = r }) }
+
+// Ahead sets the engine's clock ahead of the worker's.
+func (e *Engine) Ahead(d time.Duration) { e.update(func() { e.ahead = d }) }
 
 // Offer puts an item on the queue and makes its attempt the present one.
 // Offering one again is a redelivery.

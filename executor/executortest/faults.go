@@ -32,6 +32,7 @@ type Request struct {
 	Refuse  string // OpStart
 	Line    int    // OpProgress
 	Text    string // OpProgress
+	ClockMS int64  // OpHeartbeat
 	Fault   Fault  // what went wrong with it; not yet known to Faults
 }
 

@@ -98,13 +98,13 @@ func (e *Engine) Start(ctx context.Context, r message.StartRequest) (message.Sta
 
 // Heartbeat answers with cancel and stale.
 func (e *Engine) Heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
-	req := Request{Op: OpHeartbeat, Key: r.Key, Attempt: r.Attempt, Claim: r.Claim}
+	req := Request{Op: OpHeartbeat, Key: r.Key, Attempt: r.Attempt, Claim: r.Claim, ClockMS: r.ClockMS}
 	return network(ctx, e, req, func() (message.HeartbeatReply, error) {
-		s := e.state(r.Key)
+		s, at := e.state(r.Key), time.Now().Add(e.ahead).UTC()
 		if s.attempt != r.Attempt || s.claim != r.Claim {
-			return message.HeartbeatReply{Stale: true}, nil
+			return message.HeartbeatReply{Stale: true, At: at}, nil
 		}
-		return message.HeartbeatReply{Cancel: s.cancel, Reason: s.reason}, nil
+		return message.HeartbeatReply{Cancel: s.cancel, Reason: s.reason, At: at}, nil
 	})
 }
 

@@ -151,7 +151,7 @@ func (in *Inbox) card(ctx context.Context, p *gateway.Peer, k message.Key, q url
 	c := &card{
 		ID: domID(k), Href: address(k, base), Back: filterOf(q).listAddress(), Call: call, State: stateOf(call), Now: in.now(),
 		Origin: asked.Origin(call), Args: argumentsOf(call.Input), Redacted: call.Hides(), Suggest: call.Suggested, Leases: call.Leases,
-		Steps: stepsOf(shown.History), Hold: holdText(call.Hold), ExplainAt: address(k, base, "explain", "1"),
+		Steps: stepsOf(shown.History), Hold: holdText(call), ExplainAt: address(k, base, "explain", "1"),
 	}
 	c.question(p, shown.History)
 	c.execution(in.progress.of(k))
@@ -261,11 +261,11 @@ func (c *card) actions(p *gateway.Peer, base url.Values) {
 		add(&c.Actions, doAbstain, "Leave to others", "s", "")
 	}
 	question = ""
-	if p.Has(message.RoleOperator) && c.Call.Hold != message.HoldNone {
+	if p.Has(message.RoleOperator) && c.Call.Hold != message.HoldNone && c.Call.Hold != message.HoldClock {
 		add(&c.Manage, doSettle, "Settle", "", "good")
 	}
 	if (p.Has(message.RoleOperator) || p.Has(message.RoleApprover)) && c.Call.Open() {
-		if c.Running && !c.Call.Started() && c.Call.Hold == message.HoldNone {
+		if c.Running && !c.Call.Started() && (c.Call.Hold == message.HoldNone || c.Call.Hold == message.HoldClock) {
 			add(&c.Manage, doRevoke, "Take back", "", "")
 		}
 		add(&c.Manage, doInterrupt, "Interrupt the reply", "", "")

@@ -33,15 +33,17 @@ func stateOf(c *message.Call) state {
 	return state{string(c.State), "plain"}
 }
 
-// holdText says why a call waits to be settled.
-func holdText(h message.Hold) string {
-	switch h {
+// holdText says why a call is held.
+func holdText(c *message.Call) string {
+	switch c.Hold {
 	case message.HoldUnknown:
 		return "Its owner died after the start, and nobody knows whether the effect happened."
 	case message.HoldDeadLetter:
 		return "Every permitted attempt was lost."
 	case message.HoldNoWorker:
 		return "No worker took it in time."
+	case message.HoldClock:
+		return c.HoldReason
 	case message.HoldNone:
 	}
 	return ""

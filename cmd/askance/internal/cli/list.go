@@ -108,7 +108,7 @@ func waitsFor(c *message.Call) string {
 	case c.State == message.ToolCallFinished && c.Result != nil:
 		return fmt.Sprintf("%s (%s)", c.Result.State, c.Cause)
 	case c.Hold != message.HoldNone:
-		return story.HoldText(c.Hold)
+		return story.HeldText(c)
 	case c.State == message.ToolCallAsking && c.Question != nil:
 		return votesSoFar(c) + term.SafeLine(c.Question.Text)
 	case c.Behind != "":

@@ -113,7 +113,7 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 	if at := c.Attempt; at.Number > 0 {
 		row("attempt", attemptText(c))
 	}
-	row("held", story.HoldText(c.Hold))
+	row("held", story.HeldText(c))
 	if c.Result != nil {
 		row("result", string(c.Result.State))
 		row("output", strings.TrimLeft(term.Indent(term.Safe(c.Result.Output.String()), strings.Repeat(" ", 13)), " "))

@@ -36,6 +36,7 @@ var (
 	build       = desc("build_info", "Always 1; the labels say what runs.", "version", "engine", "space", "durability")
 	openCalls   = desc("open_calls", "Calls that are not finished.")
 	heldCalls   = desc("held_calls", "Calls that wait for an operator to settle them.")
+	clockAhead  = desc("clock_ahead_seconds", "How far a clock is ahead of the engine's, if it differs: of a worker, or of the journal's server. Negative: behind.", "who")
 	policyError = desc("policy_error", "1 while the last policy could not be loaded and an older one is in force.")
 	openAsked   = desc("open_questions", "Questions that wait for an answer.")
 	unassigned  = desc("open_questions_unassigned", "Open questions that any approver may answer.")
@@ -57,7 +58,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{up, build, openCalls, heldCalls, policyError, openAsked, unassigned, refused, others, reviewerOpen, answers, tooSoon, tookTime, limit, window, recentAnswers, recentApprove, recentFast, recentMedian} {
+	for _, d := range []*prometheus.Desc{up, build, openCalls, heldCalls, clockAhead, policyError, openAsked, unassigned, refused, others, reviewerOpen, answers, tooSoon, tookTime, limit, window, recentAnswers, recentApprove, recentFast, recentMedian} {
 		ch <- d
 	}
 }
@@ -86,6 +87,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	ch <- gauge(build, 1, info.Version, info.Engine, string(info.Space), info.Durability)
 	ch <- gauge(openCalls, info.Open)
 	ch <- gauge(heldCalls, info.Held)
+	for _, r := range info.Clocks {
+		ch <- prometheus.MustNewConstMetric(clockAhead, prometheus.GaugeValue, float64(r.AheadMS)/1000, r.Who)
+	}
 	failed := 0
 	if info.PolicyErr != "" {
 		failed = 1

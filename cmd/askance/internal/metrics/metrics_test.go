@@ -17,7 +17,7 @@ import (
 type engine struct{ err error }
 
 func (e engine) Info(context.Context) (message.InfoReply, error) {
-	return message.InfoReply{Version: "v1", Engine: "eng_1", Space: "default", Durability: "fsynced", Open: 7, Held: 1, PolicyErr: "bad"}, e.err
+	return message.InfoReply{Version: "v1", Engine: "eng_1", Space: "default", Durability: "fsynced", Open: 7, Held: 1, PolicyErr: "bad", Clocks: []message.ClockReading{{Who: "worker wk-1", AheadMS: -240_500}}}, e.err
 }
 
 func (e engine) Load(_ context.Context, r message.LoadRequest) (message.LoadReply, error) {
@@ -54,6 +54,7 @@ func scrape(t *testing.T, e engine) []string {
 
 func TestMetrics(t *testing.T) {
 	want := `askance_build_info{durability="fsynced",engine="eng_1",space="default",version="v1"} 1
+askance_clock_ahead_seconds{who="worker wk-1"} -240.5
 askance_held_calls 1
 askance_open_calls 7
 askance_open_questions 5

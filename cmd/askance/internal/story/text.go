@@ -75,6 +75,14 @@ func outputLine(o message.Content) string {
 	return line
 }
 
+// HeldText says why a call is held: its own reason, if it has one.
+func HeldText(c *message.Call) string {
+	if c.HoldReason != "" {
+		return term.SafeLine(c.HoldReason)
+	}
+	return HoldText(c.Hold)
+}
+
 // HoldText says why a call waits to be settled.
 func HoldText(h message.Hold) string {
 	switch h {
@@ -84,6 +92,8 @@ func HoldText(h message.Hold) string {
 		return "every permitted attempt was lost: settle it"
 	case message.HoldNoWorker:
 		return "no worker took it in time: settle it"
+	case message.HoldClock:
+		return "the clock of its worker is off: correct it"
 	case message.HoldNone:
 		return ""
 	}

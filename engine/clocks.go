@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// clocks is what this engine knows of clocks that differ from its own, and of
+// calls that cannot start because of that. It is for people and decides nothing.
+type clocks struct {
+	mu      sync.Mutex // guards all below
+	log     *slog.Logger
+	off     map[string]message.ClockReading // by who
+	blocked map[message.Key]blocked
+}
+
+// blocked is why a call cannot start at a worker.
+type blocked struct {
+	attempt int
+	why     string
+	until   time.Time // what is not reported again by then is over
+}
+
+const (
+	// reportEvery is longer than a worker takes to meet an item again that it had to
+	// give back because of its clock.
+	reportEvery = time.Minute
+	// maxClocks bounds what workers can make an engine remember.
+	maxClocks = 1024
+)
+
+func newClocks(log *slog.Logger) *clocks {
+	return &clocks{log: log, off: map[string]message.ClockReading{}, blocked: map[message.Key]blocked{}}
+}
+
+// note takes over a reading and logs it once per change. Ahead 0: the clock is
+// right.
+func (k *clocks) note(r message.ClockReading) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	old, was := k.off[r.Who]
+	switch {
+	case r.AheadMS == 0 && !was || !was && len(k.off) >= maxClocks:
+	case r.AheadMS == 0:
+		delete(k.off, r.Who)
+		k.log.Info("a clock agrees with this engine's again", "who", r.Who)
+	default:
+		k.off[r.Who] = r
+		if !was || (old.AheadMS > 0) != (r.AheadMS > 0) {
+			k.log.Warn("a clock differs from this engine's: correct it, or grants and deadlines do not mean the same there", "who", r.Who, "clock", clockText(r.AheadMS))
+		}
+	}
+}
+
+// block notes that a call cannot start at a worker.
+func (k *clocks) block(key message.Key, b blocked) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	for key, b := range k.blocked {
+		if !now.Before(b.until) {
+			delete(k.blocked, key)
+		}
+	}
+	if _, was := k.blocked[key]; was || len(k.blocked) < maxClocks {
+		k.blocked[key] = b
+	}
+}
+
+// mark gives a call as people see it: held, with the reason, while the clock of
+// its worker keeps it from starting.
+func (k *clocks) mark(c *message.Call) *message.Call {
+	if c.State != message.ToolCallSubmitted || c.Started() || c.Hold != message.HoldNone || !c.RetryAt.IsZero() {
+		return c
+	}
+	k.mu.Lock()
+	b, found := k.blocked[c.Key]
+	k.mu.Unlock()
+	if !found || b.attempt != c.Attempt.Number || !time.Now().Before(b.until) {
+		return c
+	}
+	c = c.Clone()
+	c.Hold, c.HoldReason = message.HoldClock, b.why
+	return c
+}
+
+// heldByClocks is how many calls are shown as held because of a clock.
+func (e *Engine) heldByClocks() (n int) {
+	for _, key := range e.clocks.keys() {
+		if c := e.view.call(key); c != nil && e.clocks.mark(c).Hold == message.HoldClock {
+			n++
+		}
+	}
+	return n
+}
+
+// keys are the calls that were reported.
+func (k *clocks) keys() []message.Key {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Collect(maps.Keys(k.blocked))
+}
+
+// readings are the clocks that differ, by name.
+func (k *clocks) readings() []message.ClockReading {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := make([]message.ClockReading, 0, len(k.off))
+	for _, r := range k.off {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b message.ClockReading) int { return strings.Compare(a.Who, b.Who) })
+	return out
+}
+
+// clockText says how a clock differs from the engine's.
+func clockText(aheadMS int64) string {
+	d := time.Duration(aheadMS) * time.Millisecond
+	if d < 0 {
+		return d.Abs().Round(time.Second).String() + " behind"
+	}
+	return d.Round(time.Second).String() + " ahead"
+}
+
+// hearClock takes note of the clock that a worker has measured, and of the call
+// that it keeps from starting.
+func (e *Engine) hearClock(worker string, r message.HeartbeatRequest) {
+	now := time.Now()
+	e.clocks.note(message.ClockReading{Who: "worker " + worker, AheadMS: r.ClockMS, WithinMS: r.ClockWithinMS, At: now.UTC()})
+	c := e.view.call(r.Key)
+	if r.ClockMS == 0 || c == nil || c.State != message.ToolCallSubmitted || c.Started() || c.Attempt.Number != r.Attempt || c.Attempt.Grant == nil {
+		return
+	}
+	there, g, valid := now.Add(time.Duration(r.ClockMS)*time.Millisecond), c.Attempt.Grant, "not valid there yet"
+	switch {
+	case now.Before(g.NotBefore) || !now.Before(g.Expires):
+		return // it is not valid here either
+	case !there.Before(g.Expires):
+		valid = "expired there already"
+	case !there.Before(g.NotBefore):
+		return
+	}
+	why := fmt.Sprintf("worker %s's clock is %s this engine; the grant is %s. Correct the clock.", worker, against(r.ClockMS), valid)
+	e.clocks.block(c.Key, blocked{attempt: r.Attempt, why: why, until: latest(now, c.Attempt.OfferUntil).Add(reportEvery)})
+}
+
+func against(aheadMS int64) string {
+	if aheadMS > 0 {
+		return clockText(aheadMS) + " of"
+	}
+	return clockText(aheadMS)
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// storeTolerance is how far the journal's clock may differ before it is told.
+const storeTolerance = 2 * time.Second
+
+// compareStore compares this engine's clock with the journal's by a fact of its
+// own: the journal stored it between the writing, at, and now.
+func (e *Engine) compareStore(at, stored, now time.Time) {
+	r := message.ClockReading{Who: "journal", At: now.UTC(), WithinMS: now.Sub(at).Milliseconds()}
+	switch {
+	case stored.IsZero():
+		return
+	case at.Sub(stored) > storeTolerance:
+		r.AheadMS = -at.Sub(stored).Milliseconds()
+	case stored.Sub(now) > storeTolerance:
+		r.AheadMS = stored.Sub(now).Milliseconds()
+	}
+	e.clocks.note(r)
+}

@@ -1,0 +1,80 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// A call whose grant is not valid at a worker, because of the worker's clock, is
+// shown as held with the reason until it starts; the journal stays as it was.
+func TestClockThatKeepsACallFromStarting(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		ahead time.Duration
+		says  string // "": the grant is valid there
+	}{
+		{"behind", -4 * time.Minute, "worker w's clock is 4m0s behind this engine; the grant is not valid there yet. Correct the clock."},
+		{"ahead", 90 * time.Minute, "worker w's clock is 1h30m0s ahead of this engine; the grant is expired there already. Correct the clock."},
+		{"a little behind", -2 * time.Second, ""},
+		{"right", 0, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inHours(t, remoteTool, allow, nil, func(h *hours) {
+				h.propose()
+				beat := message.HeartbeatRequest{Key: key, Attempt: 1, Claim: "x", ClockMS: tc.ahead.Milliseconds(), ClockWithinMS: 3}
+				r, err := h.as(message.RoleWorker, "w").Heartbeat(h.Context(), beat)
+				if err != nil || !r.At.Equal(time.Now()) {
+					h.Errorf("heartbeat = %+v, %v; want the engine's clock in it", r, err)
+				}
+				c := h.after(30 * time.Second)
+				if c.HoldReason != tc.says || (c.Hold == message.HoldClock) != (tc.says != "") {
+					h.Errorf("shown as held %q: %q, want %q", c.Hold, c.HoldReason, tc.says)
+				}
+				olga := h.as(message.RoleOperator, "olga")
+				held, err := olga.List(h.Context(), message.ListRequest{Held: true})
+				if err != nil || (len(held.Calls) == 1) != (tc.says != "") {
+					h.Errorf("%d held calls are listed, %v", len(held.Calls), err)
+				}
+				info, err := olga.Info(h.Context())
+				if err != nil || (info.Held == 1) != (tc.says != "") || (len(info.Clocks) == 1) != (tc.ahead != 0) {
+					h.Errorf("info = %+v, %v", info, err)
+				}
+				if tc.ahead != 0 && (info.Clocks[0].Who != "worker w" || info.Clocks[0].AheadMS != tc.ahead.Milliseconds() || info.Clocks[0].WithinMS != 3) {
+					h.Errorf("info has the clock %+v", info.Clocks[0])
+				}
+				if show, err := olga.Show(h.Context(), message.ShowRequest{Key: key}); err != nil || show.Call.Facts != 1 {
+					h.Errorf("the journal has %d facts of it, %v; want the proposal alone", show.Call.Facts, err)
+				}
+
+				h.start(1) // another worker, or this one with its clock corrected
+				h.beat()
+				if c := h.after(0); c.Hold != message.HoldNone || c.HoldReason != "" {
+					h.Errorf("after the start it is held as %q: %q", c.Hold, c.HoldReason)
+				}
+				if info, err := olga.Info(h.Context()); err != nil || len(info.Clocks) != 0 {
+					h.Errorf("a clock that is right again: %+v, %v", info.Clocks, err)
+				}
+			})
+		})
+	}
+}
+
+// What was not reported again for long is over: the worker may be gone.
+func TestClockReportEnds(t *testing.T) {
+	inHours(t, remoteTool, allow, nil, func(h *hours) {
+		h.propose()
+		beat := message.HeartbeatRequest{Key: key, Attempt: 1, Claim: "x", ClockMS: -time.Hour.Milliseconds()}
+		if _, err := h.as(message.RoleWorker, "w").Heartbeat(h.Context(), beat); err != nil {
+			h.Fatal(err)
+		}
+		if c := h.after(time.Minute); c.Hold != message.HoldClock || !strings.Contains(c.HoldReason, "1h0m0s behind") {
+			h.Errorf("held as %q: %q", c.Hold, c.HoldReason)
+		}
+		if c := h.after(time.Hour); c.Hold != message.HoldNone {
+			h.Errorf("an hour later it is held as %q: %q", c.Hold, c.HoldReason)
+		}
+	})
+}

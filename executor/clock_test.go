@@ -1,0 +1,73 @@
+package executor_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/executor/executortest"
+	"github.com/askance-dev/askance/message"
+)
+
+// lockedBuffer is a log that may be read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.b.String(), text)
+}
+
+// A worker whose clock keeps a grant from being valid measures it by the engine's
+// replies, logs it once, and tells the engine, each time it meets the item.
+func TestWorkerReportsItsClock(t *testing.T) {
+	var log lockedBuffer
+	bubble(t, ok, func(r *rig) {
+		const behind = 4 * time.Minute
+		r.engine.Ahead(behind)
+		f := r.engine.Fact("call-1", `{"n":1}`)
+		f.Call.Attempt.Grant.NotBefore = time.Now().Add(behind - 5*time.Second)
+		f.Call.Attempt.Grant.Expires = time.Now().Add(behind + time.Hour)
+		r.engine.Sign(f)
+		meet := func() { // the queue delivers the item, again
+			r.engine.Offer(f)
+			synctest.Wait()
+		}
+		meet()
+		meet()
+		r.wantRuns(0)
+		beats := r.engine.Requests(executortest.OpHeartbeat)
+		if len(beats) != 4 || beats[0].ClockMS != 0 || beats[1].ClockMS != -behind.Milliseconds() || beats[len(beats)-1].ClockMS != -behind.Milliseconds() {
+			t.Errorf("the engine heard %+v, want a measurement and then %d ms", beats, -behind.Milliseconds())
+		}
+		if n := log.count("clock differs"); n != 1 {
+			t.Errorf("the worker logs %d times that its clock differs, want once", n)
+		}
+		r.engine.Ahead(0) // the clock is corrected
+		meet()
+		if beats = r.engine.Requests(executortest.OpHeartbeat); beats[len(beats)-1].ClockMS != 0 {
+			t.Errorf("after the clock was corrected the engine heard %d ms", beats[len(beats)-1].ClockMS)
+		}
+		if n := log.count("agrees with the engine's again"); n != 1 {
+			t.Errorf("the worker logs %d times that its clock is right again, want once", n)
+		}
+		time.Sleep(behind)
+		meet()
+		r.wantResult(f.Call.Key, message.ToolResultSuccess, "ok")
+		r.wantRuns(1)
+	}, executor.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+}
