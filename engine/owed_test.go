@@ -22,7 +22,7 @@ func TestOwed(t *testing.T) {
 		{message.ToolCallPending, "", 4}, {message.ToolCallAsking, "", 3}, {message.ToolCallSubmitted, "", 2}, {message.ToolCallSubmitted, "claim", 1}, {message.ToolCallFinished, "claim", 0},
 	} {
 		c := call
-		c.State, c.Attempt.Claim, c.Facts = step.state, step.claim, n+1
+		c.State, c.Attempt.Claim, c.Facts, c.First = step.state, step.claim, n+1, 1
 		e.view.apply(&message.Fact{Call: &c, Path: []message.Step{{Cause: fmt.Sprint(n), To: step.state}}}, uint64(n+1))
 		got := e.Owed()
 		if least := step.facts * int64(2*len(input)); got < least || got >= last || step.facts == 0 && got != 0 {
