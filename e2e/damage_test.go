@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,37 +34,42 @@ type damage struct {
 	// loses says that records are lost for sure: the engine must refuse. Without
 	// it an engine may also serve, if no call is missing.
 	loses bool
+	// forgets says that nothing is left which names the lost calls: when an operator
+	// has accepted that, they can run again.
+	forgets bool
 	// do damages a store. It reports false if there is nothing of that kind.
 	do func(s store) bool
 }
 
 // damages is the table. Positions are of the journal's only block.
 var damages = []damage{
-	{"last byte cut", true, func(s store) bool { return s.cut(1) }},
-	{"5 KB cut", true, func(s store) bool { return s.cut(5 << 10) }},
-	{"40 KB cut", true, func(s store) bool { return s.cut(40 << 10) }},
-	{"byte flipped in the middle", true, func(s store) bool { return s.flip(s.block(), 0.5) }},
-	{"byte flipped near the end", true, func(s store) bool { return s.flip(s.block(), 0.999) }},
-	{"byte flipped in the index", false, func(s store) bool { return s.flip(s.journal("msgs", "index.db"), 0.5) }},
-	{"byte flipped in the meta file", false, func(s store) bool { return s.flip(s.journal("meta.inf"), 0.5) }},
-	{"4 KB zeroed", true, store.zero},
-	{"block deleted", true, func(s store) bool { return s.remove(s.block()) }},
-	{"index deleted", false, func(s store) bool { return s.remove(s.journal("msgs", "index.db")) }},
-	{"meta file deleted", false, func(s store) bool { return s.remove(s.journal("meta.inf")) }},
-	{"consumers deleted", false, func(s store) bool { return s.remove(s.journal("obs")) }},
-	{"journal deleted", true, func(s store) bool { return s.remove(s.journal()) }},
-	{"proof deleted", true, func(s store) bool { return s.remove(s.stream(bus.LedgerName(space))) }},
-	{"journal and proof deleted", true, func(s store) bool {
+	{"last byte cut", true, false, func(s store) bool { return s.cut(1) }},
+	{"5 KB cut", true, false, func(s store) bool { return s.cut(5 << 10) }},
+	{"40 KB cut", true, false, func(s store) bool { return s.cut(40 << 10) }},
+	{"byte flipped in the middle", true, false, func(s store) bool { return s.flip(s.block(), 0.5) }},
+	{"byte flipped near the end", true, false, func(s store) bool { return s.flip(s.block(), 0.999) }},
+	{"byte flipped in the index", false, false, func(s store) bool { return s.flip(s.journal("msgs", "index.db"), 0.5) }},
+	{"byte flipped in the meta file", false, false, func(s store) bool { return s.flip(s.journal("meta.inf"), 0.5) }},
+	{"4 KB zeroed", true, false, store.zero},
+	{"block deleted", true, false, func(s store) bool { return s.remove(s.block()) }},
+	{"index deleted", false, false, func(s store) bool { return s.remove(s.journal("msgs", "index.db")) }},
+	{"meta file deleted", false, false, func(s store) bool { return s.remove(s.journal("meta.inf")) }},
+	{"consumers deleted", false, false, func(s store) bool { return s.remove(s.journal("obs")) }},
+	{"journal deleted", true, false, func(s store) bool { return s.remove(s.journal()) }},
+	{"proof deleted", true, false, func(s store) bool { return s.remove(s.stream(bus.LedgerName(space))) }},
+	{"journal and proof deleted", true, true, func(s store) bool {
 		return s.remove(s.journal()) && s.remove(s.stream(bus.LedgerName(space)))
 	}},
-	{"store deleted", true, func(s store) bool { return s.remove(s.dir) }},
-	{"garbage appended", false, store.garbage},
+	{"store deleted", true, true, func(s store) bool { return s.remove(s.dir) }},
+	{"garbage appended", false, false, store.garbage},
+	{"byte flipped anywhere", false, false, store.flipAny},
+	{"file cut anywhere", false, false, store.cutAny},
 }
 
 // TestDamagedJournal damages the store of an engine that was killed, or that
 // stopped in good order, in every way of the table. Then the engine refuses to
-// serve, or serves with nothing missing. The same calls proposed again never run
-// twice.
+// serve until an operator accepts the loss, or serves with nothing missing. The
+// same calls proposed again never run twice.
 func TestDamagedJournal(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{true, false} {
@@ -164,7 +170,7 @@ func copyWorld(t *testing.T, from string) *world {
 // damaged is one case of the table.
 func (h history) damaged(t *testing.T, d damage) {
 	w := copyWorld(t, h.dir)
-	if !d.do(store{t, filepath.Join(w.file("data-engine"), "nats")}) {
+	if !d.do(store{t, filepath.Join(w.file("data-engine"), "nats"), w.dice}) {
 		t.Skip("there is nothing of that kind")
 	}
 	p := w.damageable()
@@ -173,12 +179,16 @@ func (h history) damaged(t *testing.T, d damage) {
 	p.start()
 	if w.refused(p) {
 		w.onceAll()
+		w.accepted(p)
+		if !d.forgets {
+			w.repeated(p, h, false)
+		}
 		return
 	}
 	if d.loses {
 		t.Errorf("records were lost, and the engine serves")
 	}
-	w.repeated(p, h)
+	w.repeated(p, h, true)
 }
 
 // refused waits until an engine serves, or has refused to and said what is wrong.
@@ -226,12 +236,53 @@ func (p *process) outcome(t testing.TB) (code int, ended bool) {
 	}
 }
 
-// repeated proposes the same calls again and has workers run: every call must
-// stay as it was.
-func (w *world) repeated(p *process, h history) {
+// journalCommand runs askance journal on the folder of a stopped engine.
+func (w *world) journalCommand(args ...string) (out string, code int) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	args = append(slices.Concat([]string{"journal"}, args), "--data", w.file("data-engine"), "--space", string(space), "--keys", w.file("engine.key"))
+	stdout, stderr, err := command(ctx, args...)
+	if ctx.Err() != nil {
+		w.t.Fatalf("askance %v: it does not end", args)
+	}
+	return stdout + stderr, exitOf(err)
+}
+
+// accepted has an operator look at the journal and accept the loss, and starts
+// the engine again.
+func (w *world) accepted(p *process) {
+	w.t.Helper()
+	out, code := w.journalCommand("check")
+	if code == 0 {
+		w.t.Errorf("journal check finds nothing wrong\n%s", out)
+	}
+	if out, code = w.journalCommand("accept-loss", "--by", operatorName, "--reason", "the disk failed", "--yes"); code != 0 {
+		w.t.Fatalf("journal accept-loss: exit code %d\n%s", code, out)
+	}
+	if out, code = w.journalCommand("check"); code != 0 {
+		w.t.Errorf("journal check after the loss was accepted: exit code %d\n%s", code, out)
+	}
+	p.start()
+	if code, ended := p.outcome(w.t); ended {
+		w.t.Fatalf("the engine does not serve after the loss was accepted: exit code %d\n%s", code, p.tail(4<<10))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	report, stderr, err := command(ctx, "audit", "verify", "--nats", w.url, "--space", string(space), "--as", "auditor", "--key", w.file("engine.pub"))
+	if code := exitOf(err); code != 0 && code != 7 || !strings.Contains(report+stderr, operatorName) || !strings.Contains(report+stderr, "the disk failed") {
+		w.t.Errorf("audit verify does not show the accepted loss: exit code %d\n%s%s", code, report, stderr)
+	}
+}
+
+// repeated proposes the same calls again and has workers run. whole: every call
+// must be there as it was.
+func (w *world) repeated(p *process, h history, whole bool) {
 	w.t.Helper()
 	bot := w.bot()
-	w.intact(bot, h)
+	if whole {
+		w.intact(bot, h)
+	}
 	for _, tool := range remote {
 		worker := w.worker("worker-"+tool, tool)
 		worker.start()
@@ -239,7 +290,7 @@ func (w *world) repeated(p *process, h history) {
 	}
 	for _, r := range h.proposals {
 		_, _, err := persist(requestLimit, "propose", func(ctx context.Context) (message.ProposeReply, error) { return bot.Propose(ctx, r) })
-		if err != nil {
+		if err != nil && whole {
 			w.t.Errorf("propose %s again: %v", r.Reply, err)
 		}
 	}
@@ -249,7 +300,9 @@ func (w *world) repeated(p *process, h history) {
 			return c.Open() && c.State != message.ToolCallAsking && c.State != message.ToolCallPending && c.Hold == message.HoldNone
 		})
 	})
-	w.intact(bot, h)
+	if whole {
+		w.intact(bot, h)
+	}
 	w.onceAll()
 	p.stop()
 }
@@ -300,6 +353,7 @@ func (w *world) onceAll() {
 type store struct {
 	t   testing.TB
 	dir string
+	*dice
 }
 
 // stream is the folder of a stream, whichever account has it.
@@ -354,6 +408,34 @@ func (s store) flip(path string, place float64) bool {
 	})
 }
 
+// anyFile is one of the store's files that is not empty.
+func (s store) anyFile() string {
+	s.t.Helper()
+	var files []string
+	err := filepath.WalkDir(filepath.Join(s.dir, "jetstream"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Size() > 0 {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) == 0 {
+		s.t.Fatalf("the store has %d files: %v", len(files), err)
+	}
+	file := files[s.pick(len(files))]
+	s.t.Logf("to repeat: %s=%d; the file is %s", seedVar, seed, file)
+	return file
+}
+
+func (s store) flipAny() bool { return s.flip(s.anyFile(), float64(s.pick(1e6))/1e6) }
+
+func (s store) cutAny() bool {
+	return s.rewrite(s.anyFile(), func(b []byte) []byte { return b[:s.pick(len(b))] })
+}
+
 func (s store) zero() bool {
 	return s.rewrite(s.block(), func(b []byte) []byte {
 		clear(b[len(b)/2:][:4<<10])
@@ -384,7 +466,7 @@ var losses = []struct {
 }{
 	{"server restarted on a cut store", func(w *world, nats *process) {
 		nats.kill()
-		store{w.t, w.file("store")}.cut(20 << 10)
+		store{w.t, w.file("store"), w.dice}.cut(20 << 10)
 		nats.start()
 		nats.up()
 	}},
@@ -477,4 +559,15 @@ func (p *process) ends(limit time.Duration) (code int, ended bool) {
 	case <-time.After(limit):
 		return 0, false
 	}
+}
+
+// exitOf is the exit code of a command.
+func exitOf(err error) int {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		return -1
+	}
+	return 0
 }
