@@ -54,7 +54,8 @@ type ServerOptions struct {
 	// else can connect.
 	Reopen bool
 	// Rebuild makes the server count its records again, and cut off what it cannot
-	// read, instead of believing what it noted when it stopped.
+	// read, instead of believing what it noted when it stopped. Damaged
+	// descriptions of streams are renamed.
 	Rebuild bool
 	// Logger gets what the server says. Nil: nothing.
 	Logger *slog.Logger
@@ -111,7 +112,11 @@ func StartServer(ctx context.Context, o ServerOptions) (*Server, error) {
 		return nil, err
 	}
 	s.opts = opts
-	if err := s.start(ctx, opts.Clone()); err != nil {
+	err = s.start(ctx, opts.Clone())
+	if err == nil && o.Rebuild {
+		err = s.setAsideMeta(o.StoreDir)
+	}
+	if err != nil {
 		s.Close()
 		return nil, err
 	}

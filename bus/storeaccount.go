@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // ErrStoreTrust is why a server without credentials does not open to others a
@@ -101,6 +102,32 @@ func dropIndexes(store string) error {
 	found, err := filepath.Glob(filepath.Join(store, "jetstream", "*", "streams", "*", "msgs", "index.db"))
 	for _, path := range found {
 		err = errors.Join(err, os.Remove(path))
+	}
+	if err != nil {
+		return unwritable(store, err)
+	}
+	return nil
+}
+
+// setAsideMeta renames the description of every stream that the server did not
+// take: a stream that is made again in that folder needs one of its own.
+func (s *Server) setAsideMeta(store string) error {
+	z, err := s.now().Jsz(&server.JSzOptions{Accounts: true, Streams: true})
+	if err != nil {
+		return &message.Error{Code: message.CodeInternal, Op: opStore, What: "the server does not tell its streams", Err: err}
+	}
+	taken := map[string]bool{}
+	for _, account := range z.AccountDetails {
+		for _, stream := range account.Streams {
+			taken[filepath.Join(account.Id, "streams", stream.Name)] = true
+		}
+	}
+	root := filepath.Join(store, "jetstream")
+	found, err := filepath.Glob(filepath.Join(root, "*", "streams", "*", server.JetStreamMetaFile))
+	for _, path := range found {
+		if folder, ferr := filepath.Rel(root, filepath.Dir(path)); ferr != nil || !taken[folder] {
+			err = errors.Join(err, ferr, os.Rename(path, path+".damaged"))
+		}
 	}
 	if err != nil {
 		return unwritable(store, err)
