@@ -97,11 +97,17 @@ func guard(store string, trusted, reachable, reopen bool) error {
 	return nil
 }
 
-// dropIndexes deletes what the server noted about its streams when it stopped.
+// dropIndexes deletes what the server noted about its streams when it stopped, and
+// their consumers: engines make those again from the records.
 func dropIndexes(store string) error {
-	found, err := filepath.Glob(filepath.Join(store, "jetstream", "*", "streams", "*", "msgs", "index.db"))
-	for _, path := range found {
-		err = errors.Join(err, os.Remove(path))
+	streams := filepath.Join(store, "jetstream", "*", "streams", "*")
+	var err error
+	for _, pattern := range []string{filepath.Join(streams, "msgs", "index.db"), filepath.Join(streams, "obs")} {
+		found, gerr := filepath.Glob(pattern)
+		err = errors.Join(err, gerr)
+		for _, path := range found {
+			err = errors.Join(err, os.RemoveAll(path))
+		}
 	}
 	if err != nil {
 		return unwritable(store, err)

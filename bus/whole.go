@@ -249,11 +249,24 @@ func (j *Journal) infoOf(ctx context.Context, name string) (*jetstream.StreamInf
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, nil
+	case isOffline(err):
+		return nil, &message.Error{Code: message.CodeDamaged, Op: "check journal", What: "the server does not serve the stream " + name + ", whose files it cannot read",
+			Hint: "nothing runs on it: look with askance journal check, have its files repaired with askance journal accept-loss, or restore a backup", Err: err}
 	case err != nil:
 		return nil, apiError("check journal", "stream "+name, err)
 	}
 	return st.CachedInfo(), nil
 }
+
+// isOffline reports whether the server has stopped a stream whose files it does
+// not understand.
+func isOffline(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && api.ErrorCode == streamOffline
+}
+
+// streamOffline is the server's error code of such a stream.
+const streamOffline = 10194
 
 // checkpoints reads the journal's checkpoints and writes none.
 func (j *Journal) checkpoints() *Ledger {
