@@ -645,7 +645,7 @@ func (j *Journal) confirm(ctx context.Context) (*Exam, error) {
 		j.lose(err)
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, watchLook) // several requests, to a server that may be busy
 	defer cancel()
 	x, err := j.examine(ctx)
 	if err != nil || x.OK || j.inspect {

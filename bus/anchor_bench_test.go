@@ -1,0 +1,27 @@
+package bus
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/askance-dev/askance/message/proof"
+)
+
+// What each acknowledged record pays for the anchor.
+func BenchmarkAnchorRaise(b *testing.B) {
+	keys, err := NewKeys()
+	if err != nil {
+		b.Fatal(err)
+	}
+	a := NewAnchor(filepath.Join(b.TempDir(), "anchor"), "test", keys)
+	if err := a.make(nil, highMark{}); err != nil {
+		b.Fatal(err)
+	}
+	defer a.Close()
+	b.ReportAllocs()
+	seq := uint64(0)
+	for b.Loop() {
+		seq++
+		a.raise(seq, proof.Hash{1})
+	}
+}
