@@ -230,3 +230,12 @@ func TestCredentialsEnd(t *testing.T) {
 		t.Errorf("the stream ends with %s", got)
 	}
 }
+
+// TestBodyThatBreaksOff: an input that did not arrive in full begins no run.
+func TestBodyThatBreaksOff(t *testing.T) {
+	s := newStage(t)
+	s.Cut("Authorization: Bearer "+s.A.Token(gatewaytest.Everything), "/agui", "application/json", body())
+	if res := s.raw(gatewaytest.Everything, http.MethodPost, "/agui", body()); res.StatusCode != http.StatusOK {
+		t.Errorf("the whole input: %s", res.Status)
+	}
+}
