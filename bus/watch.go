@@ -195,7 +195,7 @@ func (w *watcher) step(ctx context.Context) bool {
 }
 
 func (w *watcher) deliver(m stored) {
-	if choosy, ok := w.sink.(message.ChoosySink); !ok || choosy.Wants(m.seq, m.header.Get(headerID)) {
+	if choosy, ok := w.sink.(message.ChoosySink); !ok || choosy.Wants(m.seq, m.header.Get(headerID), m.time) {
 		w.sink.Record(w.j.record(m))
 	}
 	w.at = m.seq

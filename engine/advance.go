@@ -151,19 +151,13 @@ func (e *Engine) knows(ctx context.Context, reply message.Key) (seen uint64) {
 	}
 	wait, cancel := context.WithTimeout(ctx, lagLimit)
 	defer cancel()
-	for _, come := range [...]<-chan struct{}{e.view.past(first), e.own.whole(reply)} {
-		if come == nil {
-			continue
-		}
+	if come := e.view.past(first); come != nil {
 		select {
 		case <-come:
 		case <-wait.Done():
 		}
 	}
-	if seen = e.view.seen(); e.own.missed(reply) {
-		return 0
-	}
-	return seen
+	return e.view.seen()
 }
 
 // advance decides a pending call if it can go, and tells whether it can.

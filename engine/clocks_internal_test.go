@@ -35,3 +35,18 @@ func TestCompareStore(t *testing.T) {
 		}
 	}
 }
+
+// An engine compares the journal's clock with its own by the facts that the
+// watch does not read.
+func TestOwnFactsShowTheJournalsClock(t *testing.T) {
+	e := &Engine{view: newView(10), clocks: newClocks(slog.New(slog.DiscardHandler))}
+	now := time.Now()
+	f := &message.Fact{ID: "f1", At: now, Session: &message.SessionState{Key: message.Key{Space: "x", Session: "s"}}}
+	e.own.put(f)
+	if (watcher{e}).Wants(1, f.ID, now.Add(time.Hour)) {
+		t.Error("the watch wants a fact that the engine has in memory")
+	}
+	if r := e.clocks.readings(); len(r) != 1 || r[0].Who != "journal" || r[0].AheadMS < time.Minute.Milliseconds() {
+		t.Errorf("the clocks that differ are %+v, want the journal's", r)
+	}
+}

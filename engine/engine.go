@@ -30,7 +30,7 @@ type Engine struct {
 	log     *slog.Logger
 
 	view   *view
-	own    ownFacts
+	own    inFlight
 	timers *timers
 	leases *leases
 	clocks *clocks
@@ -119,6 +119,7 @@ func (e *Engine) PublicKey() ed25519.PublicKey {
 func (e *Engine) Start(ctx context.Context) error {
 	e.wg.Go(func() {
 		err := e.journal.Watch(e.ctx, 0, watcher{e})
+		e.own.end()
 		e.lost(err)
 		e.failed <- err
 	})
@@ -234,11 +235,15 @@ func randomHex(n int) string {
 // replicas write.
 type watcher struct{ e *Engine }
 
-// Wants spares this engine its own facts: their writer takes them into the
-// view.
-func (w watcher) Wants(seq uint64, id string) bool {
-	if id == "" || !w.e.own.met(id) {
+// Wants spares this engine the reading of its own facts: it has them in memory.
+func (w watcher) Wants(seq uint64, id string, stored time.Time) bool {
+	f := w.e.own.take(id)
+	if f == nil {
 		return true
+	}
+	w.e.compareStore(f.At, stored, time.Now())
+	if w.e.view.apply(f, seq) {
+		w.e.follow(f)
 	}
 	w.e.view.reached(seq)
 	return false
@@ -253,7 +258,7 @@ func (w watcher) Record(r message.Record) {
 		if r.Fact.Engine == e.cfg.id {
 			e.compareStore(r.Fact.At, r.Time, time.Now())
 		}
-		e.own.met(r.Fact.ID) // for journals that do not ask whether it is wanted
+		e.own.take(r.Fact.ID) // for journals that do not ask whether it is wanted
 		if e.view.apply(r.Fact, r.Seq) {
 			e.follow(r.Fact)
 		}

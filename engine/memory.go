@@ -137,11 +137,13 @@ func (m *Memory) record(seq uint64) message.Record {
 	return out
 }
 
-// id is the id of the fact with sequence seq, "" for an event.
-func (m *Memory) id(seq uint64) string {
+// mark is the id of the fact with sequence seq, "" for an event, and when it was
+// stored.
+func (m *Memory) mark(seq uint64) (id string, stored time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.records[seq-1].id
+	r := m.records[seq-1]
+	return r.id, r.time
 }
 
 // Last implements Journal.
@@ -199,7 +201,8 @@ func (m *Memory) Watch(ctx context.Context, after uint64, sink Sink) error {
 		m.mu.Unlock()
 		if have {
 			after++
-			if choosy, ok := sink.(message.ChoosySink); !ok || choosy.Wants(after, m.id(after)) {
+			id, stored := m.mark(after)
+			if choosy, ok := sink.(message.ChoosySink); !ok || choosy.Wants(after, id, stored) {
 				m.mu.Lock()
 				next := m.record(after)
 				m.mu.Unlock()

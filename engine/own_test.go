@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,33 +19,61 @@ func (j unasking) Watch(ctx context.Context, after uint64, sink Sink) error {
 	return j.Memory.Watch(ctx, after, struct{ Sink }{sink})
 }
 
-// The ids of own facts are kept until the watch meets the facts, whether the
-// journal asks first or not.
-func TestOwnFactsAreForgotten(t *testing.T) {
-	for name, open := range map[string]func() Journal{
-		"asking":   func() Journal { return NewMemory() },
-		"unasking": func() Journal { return unasking{NewMemory()} },
-	} {
-		t.Run(name, func(t *testing.T) {
+// lossy is a journal that stores the facts of calls, loses the
+// acknowledgements and then answers no question about them.
+type lossy struct {
+	*Memory
+	lost atomic.Bool
+}
+
+func (j *lossy) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+	seq, err := j.Memory.Append(ctx, f, prev)
+	if f.Call == nil {
+		return seq, err
+	}
+	j.lost.Store(true)
+	return 0, &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "no acknowledgement"}
+}
+
+func (j *lossy) Last(ctx context.Context, key message.Key) (message.Record, error) {
+	if j.lost.Load() {
+		return message.Record{}, &message.Error{Code: message.CodeUnavailable, Op: "last", What: "no answer"}
+	}
+	return j.Memory.Last(ctx, key)
+}
+
+// Every write leaves the engine's memory: when the watch meets it, when it
+// fails, when its outcome stays unknown, and when the watch has ended.
+func TestInFlightWritesAreRemoved(t *testing.T) {
+	tests := []struct {
+		name   string
+		open   func() Journal
+		ends   bool // the watch ends before the proposal
+		stored bool // the proposal succeeds
+	}{
+		{"the journal asks what is wanted", func() Journal { return NewMemory() }, false, true},
+		{"the journal delivers everything", func() Journal { return unasking{NewMemory()} }, false, true},
+		{"lost acknowledgements", func() Journal { return &lossy{Memory: NewMemory()} }, false, false},
+		{"a full journal", func() Journal { return full{NewMemory()} }, false, false},
+		{"the watch ended", func() Journal { return NewMemory() }, true, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				policy, err := permission.Compile(permission.Policy{}, permission.Options{})
-				if err != nil {
-					t.Fatal(err)
+				e := started(t, tt.open())
+				if tt.ends {
+					e.own.end()
 				}
-				e, err := New("x", open(), policy, []Tool{{Tool: permission.Tool{Name: "t"}}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := e.Start(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
 				bot := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
-				if _, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "a", Name: "t", Input: "{}"}, {ID: "b", Name: "t", Input: "{}"}}}); err != nil {
-					t.Fatal(err)
+				_, err := bot.Propose(ctx, message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "a", Name: "t", Input: "{}"}, {ID: "b", Name: "t", Input: "{}"}}})
+				if (err == nil) != tt.stored {
+					t.Errorf("proposing ended with %v, want success: %t", err, tt.stored)
 				}
 				synctest.Wait()
-				if n := len(e.own.ids); n != 0 {
-					t.Errorf("%d ids of own facts are kept", n)
+				if n := len(e.own.facts); n != 0 {
+					t.Errorf("%d writes are kept", n)
 				}
 				if err := e.Close(); err != nil {
 					t.Fatal(err)
@@ -54,30 +83,68 @@ func TestOwnFactsAreForgotten(t *testing.T) {
 	}
 }
 
+// A write that is stored although its acknowledgement is lost reaches the view.
+func TestLostAcknowledgementReachesTheView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := started(t, &lossy{Memory: NewMemory()})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		bot := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+		_, err := bot.Propose(ctx, message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "a", Name: "t", Input: "{}"}}})
+		if !errors.Is(err, message.ErrUnknownOutcome) {
+			t.Errorf("proposing ended with %v, want an unknown outcome", err)
+		}
+		synctest.Wait()
+		if c := e.view.call(message.Key{Space: "x", Session: "s", Reply: "r", Call: "a"}); c == nil || c.State != message.ToolCallAsking {
+			t.Errorf("the view has %+v, want the call, asking", c)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// full is a journal that stores no call.
+type full struct{ *Memory }
+
+func (j full) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+	if f.Call != nil {
+		return 0, &message.Error{Code: message.CodeFull, Op: "append", What: "the store is full"}
+	}
+	return j.Memory.Append(ctx, f, prev)
+}
+
+// started is an engine with the tool t that asks about every call.
+func started(t *testing.T, j Journal) *Engine {
+	t.Helper()
+	policy, err := permission.Compile(permission.Policy{}, permission.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New("x", j, policy, []Tool{{Tool: permission.Tool{Name: "t"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 // lagging is a journal whose writers hear late that their facts are stored.
 type lagging struct{ *Memory }
 
 func (j lagging) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
 	seq, err := j.Memory.Append(ctx, f, prev)
-	time.Sleep(ownLag / 4) // in a bubble
+	time.Sleep(250 * time.Millisecond) // in a bubble
 	return seq, err
 }
 
-// Whoever has seen an event of a call finds the call in a list, also while the
-// engine that writes it has not heard that it is stored.
+// A client that has seen an event of a call finds the call in a list, also while
+// the engine that writes it waits for the acknowledgement.
 func TestListKnowsWhatIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		policy, err := permission.Compile(permission.Policy{}, permission.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := New("x", lagging{NewMemory()}, policy, []Tool{{Tool: permission.Tool{Name: "t"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		e := started(t, lagging{NewMemory()})
 		bot := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
 		proposed := make(chan error, 1)
 		go func() {

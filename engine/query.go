@@ -136,24 +136,11 @@ func wantsFinished(r message.ListRequest) bool {
 	return r.All || slices.Contains(r.States, message.ToolCallFinished)
 }
 
-// ownLag bounds how long a reader waits for writers of this engine that have
-// stored a fact and not noted it.
-const ownLag = time.Second
-
 // freshen takes what was written to a session since the watch last reported
 // into the view, so that whatever one replica has answered is seen at every
 // other, also by a runtime that comes back and asks for its open calls.
 func (e *Engine) freshen(ctx context.Context, session message.Key) error {
 	after := e.view.seen()
-	if wait := e.own.whole(message.Key{}); wait != nil { // own facts up to there are in the journal, and on their way into the view
-		writers := time.NewTimer(ownLag)
-		defer writers.Stop()
-		select {
-		case <-wait:
-		case <-writers.C:
-		case <-ctx.Done():
-		}
-	}
 	for {
 		records, next, err := e.journal.Read(ctx, session, after, maxRecords)
 		if err != nil {

@@ -188,20 +188,18 @@ func reliesOnLease(c *message.Call, id message.LeaseID) bool {
 // reachAll waits until the view has everything up to seq, also what this engine
 // itself is writing.
 func (e *Engine) reachAll(ctx context.Context, seq uint64) error {
-	for _, ch := range []func() <-chan struct{}{func() <-chan struct{} { return e.view.past(seq) }, func() <-chan struct{} { return e.own.whole(message.Key{}) }} {
-		wait := ch()
-		if wait == nil {
-			continue
-		}
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return notTakenBack(context.Cause(ctx))
-		case <-e.following.Done():
-			return notTakenBack(context.Cause(e.following))
-		}
+	wait := e.view.past(seq)
+	if wait == nil {
+		return nil
 	}
-	return nil
+	select {
+	case <-wait:
+		return nil
+	case <-ctx.Done():
+		return notTakenBack(context.Cause(ctx))
+	case <-e.following.Done():
+		return notTakenBack(context.Cause(e.following))
+	}
 }
 
 // notTakenBack: the revocation is on record, and it is not sure that nothing

@@ -124,27 +124,17 @@ func (e *Engine) fact(by message.Principal, at time.Time) *message.Fact {
 	return &message.Fact{V: message.FactVersion, ID: randomHex(16), By: by, At: at, Engine: e.cfg.id}
 }
 
-// append stores one fact and takes it into the view. The watch passes over the
-// engine's own facts, so a fact that the watch has met and whose writer gave
-// up is read here.
+// append stores one fact and takes it into the view. A fact whose write failed
+// or may still arrive is left to the watch, which reads it like any other.
 func (e *Engine) append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
-	e.own.begin(f.ID, f.Key())
+	e.own.put(f)
 	seq, err := e.store(ctx, f, prev)
-	if err == nil {
-		if f.Call != nil {
-			f.Call.At(seq) // the view does not do it if it has a later fact by now
-		}
-		e.view.apply(f, seq)
-		e.own.stored(f.ID)
-		return seq, nil
+	if err != nil {
+		e.own.take(f.ID)
+		return 0, err
 	}
-	if e.own.failed(f.ID) {
-		e.background(func(ctx context.Context) {
-			e.catchUp(ctx, f.Key())
-			e.own.caughtUp(f.ID)
-		})
-	}
-	return 0, err
+	e.view.apply(f, seq)
+	return seq, nil
 }
 
 // store writes one fact. When the outcome is unknown it asks the journal
@@ -196,28 +186,6 @@ func (e *Engine) stored(ctx context.Context, f *message.Fact, prev uint64) (move
 		}
 	}
 	return true, 0, err
-}
-
-// catchUp brings the view up to a tree's last fact and follows it like another
-// replica's.
-func (e *Engine) catchUp(ctx context.Context, key message.Key) {
-	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		r, err := e.journal.Last(ctx, key)
-		if err == nil && r.Fact != nil {
-			if r.Fact.Call != nil {
-				r.Fact.Call.At(r.Seq)
-			}
-			if e.view.apply(r.Fact, r.Seq) {
-				e.follow(r.Fact)
-			}
-			return
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // stamp is the engine's clock. Without the monotonic reading: a time must mean

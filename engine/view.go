@@ -94,11 +94,11 @@ func (v *view) apply(f *message.Fact, seq uint64) bool {
 
 func (v *view) applyCall(f *message.Fact, seq uint64) bool {
 	c := f.Call
+	c.At(seq)
 	old := v.calls[c.Key]
 	if old != nil && seq <= old.Seq || old == nil && f.Note != nil {
 		return false // known already, or a remark on a call that is long finished
 	}
-	c.At(seq)
 	v.reviewers.Fact(f)
 	r := v.reply(c.ReplyKey())
 	v.calls[c.Key] = c

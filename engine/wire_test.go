@@ -133,8 +133,8 @@ type wiredSink struct {
 
 func (s *wiredSink) ready() bool { return s.w.pass(s.ctx, &s.w.hold) }
 
-func (s *wiredSink) Wants(seq uint64, id string) bool {
-	return s.ready() && s.sink.(message.ChoosySink).Wants(seq, id)
+func (s *wiredSink) Wants(seq uint64, id string, stored time.Time) bool {
+	return s.ready() && s.sink.(message.ChoosySink).Wants(seq, id, stored)
 }
 
 func (s *wiredSink) Record(r message.Record) {

@@ -86,6 +86,9 @@ type Call struct {
 
 // At notes the sequence at which the fact that carries c stands.
 func (c *Call) At(seq uint64) {
+	if c.Seq == seq {
+		return // others may be reading it
+	}
 	c.Seq = seq
 	if c.Facts == 1 {
 		c.First = seq

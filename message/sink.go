@@ -1,5 +1,7 @@
 package message
 
+import "time"
+
 // Sink receives the records of a journal that is being watched. It is declared
 // here, and not where it is used, because the journal's interface and its
 // implementation in another package must name the same type.
@@ -16,8 +18,8 @@ type Sink interface {
 type ChoosySink interface {
 	Sink
 	// Wants is asked before a record is read; id is the Fact.ID that its header
-	// claims ("" for events). False means that the sink is just writing, or has
+	// claims ("" for events), stored is when the server stored it. False means that the sink is just writing, or has
 	// written, the fact itself: it is neither decoded nor delivered, and counts
 	// as seen.
-	Wants(seq uint64, id string) bool
+	Wants(seq uint64, id string, stored time.Time) bool
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
@@ -127,12 +128,12 @@ func (l *lagging) ready() bool {
 	return l.c.severed.Err() == nil
 }
 
-func (l *lagging) Wants(seq uint64, id string) bool {
+func (l *lagging) Wants(seq uint64, id string, stored time.Time) bool {
 	if !l.ready() {
 		return false
 	}
 	choosy, ok := l.sink.(message.ChoosySink)
-	return !ok || choosy.Wants(seq, id)
+	return !ok || choosy.Wants(seq, id, stored)
 }
 
 func (l *lagging) Record(r message.Record) {
