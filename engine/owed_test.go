@@ -24,6 +24,7 @@ func TestOwed(t *testing.T) {
 		c := call
 		c.State, c.Attempt.Claim, c.Facts, c.First = step.state, step.claim, n+1, 1
 		e.view.apply(&message.Fact{Call: &c, Path: []message.Step{{Cause: fmt.Sprint(n), To: step.state}}}, uint64(n+1))
+		call.First = c.First // every fact of a call has it
 		got := e.Owed()
 		if least := step.facts * int64(2*len(input)); got < least || got >= last || step.facts == 0 && got != 0 {
 			t.Errorf("a call that is %s (claim %q) needs %d bytes, want %d facts of at least %d in all", step.state, step.claim, got, step.facts, least)
