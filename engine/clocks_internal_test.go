@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"testing"
 	"time"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // An engine compares its clock with the journal's by facts of its own: what was

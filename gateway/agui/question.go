@@ -53,12 +53,26 @@ func (q *question) fill(c *message.Call, id string, mayAnswer bool) (asked, bool
 	meta, err := strictjson.Marshal(map[string]any{"askance": questionMeta{
 		ToolCallID: c.Call, ToolName: c.Tool, Arguments: c.Input, Suggested: c.Suggested,
 		Session: c.Session, Reply: c.Reply, Digest: c.Digest, Rule: c.Question.Rule, Reason: c.Question.Reason,
-		Waiting: w.Tally, MayAnswer: mayAnswer,
+		Waiting: w.Tally, Approvals: approvalsOf(w.Tally), MayAnswer: mayAnswer,
 	}})
 	if err == nil {
 		i.Metadata = meta
 	}
 	return out, true
+}
+
+// approval is one approval that counts.
+type approval struct {
+	Name string `json:"name"`
+	Auth string `json:"auth"` // as message.Principal has it
+}
+
+func approvalsOf(t message.Tally) []approval {
+	var out []approval
+	for _, v := range t.Approvals {
+		out = append(out, approval{v.By.Name, v.By.Auth})
+	}
+	return out
 }
 
 // questionMeta is metadata.askance of an interrupt.
@@ -73,6 +87,8 @@ type questionMeta struct {
 	Rule       string                   `json:"rule,omitzero"` // that asked
 	Reason     string                   `json:"reason,omitzero"`
 	Waiting    message.Tally            `json:"waiting"` // who must agree, and who has
+	// Approvals are the approvals that count, with how each name was established.
+	Approvals []approval `json:"approvals,omitzero"`
 	// MayAnswer says that the reader has the role to answer; whether the rule
 	// wants them is in Waiting.
 	MayAnswer bool `json:"mayAnswer"`

@@ -144,13 +144,14 @@ type settled struct {
 	Call      message.CallID
 	Cause     string // of the call, or the kind of the answer
 	By        string
+	Auth      string // how the name of By was established
 }
 
 // members are the value of the CUSTOM event that tells of it.
 func (s settled) members() map[string]any {
 	out := map[string]any{"interruptId": s.Interrupt, "toolCallId": string(s.Call), "cause": s.Cause}
 	if s.By != "" {
-		out["by"] = s.By
+		out["by"], out["auth"] = s.By, s.Auth
 	}
 	return out
 }
@@ -168,7 +169,7 @@ func (st *standing) overtaken(entries []wire.ResumeEntry) []settled {
 			s := settled{Interrupt: a.ID, Call: a.Call, Cause: c.Cause}
 			v := decision(c, a.Digest)
 			if v != nil {
-				s.Cause, s.By = string(v.Kind), v.By.Name
+				s.Cause, s.By, s.Auth = string(v.Kind), v.By.Name, v.By.Auth
 			}
 			if !agrees(e, v, c) {
 				out = append(out, s)
