@@ -140,7 +140,8 @@ func (w *ledgered) again(change func([]*nats.Msg) []*nats.Msg) {
 	for _, m := range change(msgs) {
 		store(w.t, nc, m)
 	}
-	w.open()
+	w.j = w.JournalWith("test", bus.JournalOptions{Inspect: true}) // an engine refuses it
+	w.l = ledgerOf(w.t, w.j)
 }
 
 func forged(m *nats.Msg, id string) *nats.Msg {

@@ -396,7 +396,7 @@ func (j *Journal) examineRecords(ctx context.Context, x *Exam, high highMark) er
 		case err != nil:
 			return apiError("check journal", fmt.Sprintf("record %d", look.seq), err)
 		case !look.leaf.IsZero() && leafOf(m) != look.leaf:
-			x.flaw(FlawChanged, look.seq, look.seq, "record %d is another one than that %s", look.seq, look.what)
+			x.flaw(FlawChanged, look.seq, look.seq, "record %d is another one than the one %s", look.seq, look.what)
 		case look.seq == x.Last:
 			x.LastAt = m.time
 		}
