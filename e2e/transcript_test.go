@@ -132,7 +132,7 @@ func keepTranscript(t testing.TB, dir string) {
 	if err != nil {
 		t.Error(err)
 	}
-	f, err := os.CreateTemp("", "askance-campaign-*.jsonl")
+	f, err := os.CreateTemp("", "askance-campaign-*.jsonl") //nolint:usetesting // it outlives the test
 	if err != nil {
 		t.Error(err)
 		return
