@@ -17,6 +17,7 @@ var commands = []string{
 	"creds", "creds init", "creds add", "creds list", "creds revoke", "creds config",
 	"webhooks", "webhooks list", "webhooks retry", "webhooks drop", "webhooks test",
 	"token", "token create", "token list", "token revoke",
+	"journal", "journal check", "journal accept-loss",
 	"keys", "keys list", "keys rotate", "keys retire", "keys approver", "version", "completion bash",
 }
 
