@@ -42,16 +42,12 @@ type group struct {
 	subject    string               // where this engine tells of itself
 	id         string               // of this service
 	generation uint64               // of the queue group
+	moved      time.Time            // when this engine took the generation; zero: at the start
 	subs       []*nats.Subscription // in the queue group
-	peers      map[string]peer      // engines that were heard of
+	peers      map[string]time.Time // engines, and when each was last heard of
 	heard      chan *nats.Msg       // what they said
 	deadline   atomic.Int64         // see missed
 	wg         sync.WaitGroup
-}
-
-type peer struct {
-	generation uint64
-	at         time.Time // when it was last heard of
 }
 
 func newGroup(s *Service) *group {
@@ -63,7 +59,7 @@ func newGroup(s *Service) *group {
 	}
 	return &group{
 		s: s, id: nuid.Next(), subject: Subject{Space: s.space, Kind: KindPresence, Who: Token(who)}.String(),
-		peers: map[string]peer{}, heard: make(chan *nats.Msg, 64),
+		peers: map[string]time.Time{}, heard: make(chan *nats.Msg, 64),
 	}
 }
 
@@ -110,9 +106,13 @@ func (g *group) run(ctx context.Context) {
 }
 
 // pulse is the time until the next beat. From it follows when this engine has
-// missed so many that the others have left it behind.
+// missed so many that the others have left it behind. If that has happened since
+// the last beat, look follows at once.
 func (g *group) pulse() time.Duration {
-	if len(g.peers) == 0 {
+	switch {
+	case g.missed():
+		return 0
+	case len(g.peers) == 0:
 		g.deadline.Store(0)
 		return beatAlone
 	}
@@ -151,12 +151,14 @@ func (g *group) look(ctx context.Context) {
 		return
 	}
 	next := g.generation
-	for id, p := range g.peers {
-		if time.Since(p.at) <= silentAfter {
+	for id, at := range g.peers {
+		if time.Since(at) <= silentAfter {
 			continue
 		}
 		delete(g.peers, id)
-		if p.generation == g.generation {
+		// An engine that ran when this generation began may have moved to it without
+		// telling so.
+		if g.moved.Sub(at) < 2*beatEvery {
 			g.s.log.Warn("another engine is silent: it hangs or was killed; requests go to the engines that run", "engine", quote(id))
 			next = g.generation + 1
 		}
@@ -166,9 +168,8 @@ func (g *group) look(ctx context.Context) {
 
 // excuse counts the silence of the others from now.
 func (g *group) excuse() {
-	for id, p := range g.peers {
-		p.at = time.Now()
-		g.peers[id] = p
+	for id := range g.peers {
+		g.peers[id] = time.Now()
 	}
 }
 
@@ -185,7 +186,7 @@ func (g *group) join(ctx context.Context) {
 	switch {
 	case err == nil:
 		if p, ok := presence(m); ok {
-			g.peers[p.Engine] = peer{p.Generation, time.Now()}
+			g.peers[p.Engine] = time.Now()
 			g.generation = max(g.generation, p.Generation)
 		}
 	case errors.Is(err, context.DeadlineExceeded):
@@ -211,7 +212,7 @@ func (g *group) hear(ctx context.Context, m *nats.Msg) (first bool) {
 		return false
 	}
 	_, known := g.peers[p.Engine]
-	g.peers[p.Engine] = peer{p.Generation, time.Now()}
+	g.peers[p.Engine] = time.Now()
 	if p.Generation > g.generation {
 		g.move(ctx, p.Generation)
 	}
@@ -231,7 +232,7 @@ func (g *group) move(ctx context.Context, to uint64) {
 		return
 	}
 	old := g.subs
-	g.generation = to
+	g.generation, g.moved = to, time.Now()
 	if err := g.subscribe(); err != nil {
 		g.s.log.Error("cannot take requests in another queue group", "err", err)
 		return

@@ -3,6 +3,9 @@ package bus_test
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// member is in the engines' first queue group and answers no request, as an
+// member is in a queue group of the engines and answers no request, as an
 // engine that hangs. Until then it tells of itself as one that runs.
 type member struct {
 	t     testing.TB
@@ -26,14 +29,14 @@ type member struct {
 	heard []bus.Presence
 }
 
-func (w *world) member() *member {
+func (w *world) member(group string) *member {
 	w.t.Helper()
 	m := &member{t: w.t, nc: w.Conn("engine")}
 	for _, row := range bus.Table() {
 		if _, ops := bus.Operations(row.Kind); len(ops) == 0 {
 			continue
 		}
-		if _, err := m.nc.QueueSubscribe(bus.Subject{Space: "test", Kind: row.Kind}.String(), "askance", func(*nats.Msg) { m.given.Add(1) }); err != nil {
+		if _, err := m.nc.QueueSubscribe(bus.Subject{Space: "test", Kind: row.Kind}.String(), group, func(*nats.Msg) { m.given.Add(1) }); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -99,7 +102,7 @@ func TestHungEngineIsLeftBehind(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		w.engine(bus.ServiceOptions{})
 		leaver := w.engine(bus.ServiceOptions{})
-		hung := w.member()
+		hung := w.member("askance")
 		for range 5 {
 			hung.tell("x")
 			time.Sleep(time.Second)
@@ -132,12 +135,81 @@ func TestHungEngineIsLeftBehind(t *testing.T) {
 	})
 }
 
+// An engine can move to a new generation and hang before it tells so: the group
+// that it joined in silence is left, too.
+func TestEngineThatHangsAsItMovesIsLeftBehind(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		w.engine(bus.ServiceOptions{})
+		first, moved := w.member("askance"), w.member("askance-1")
+		for range 5 {
+			first.tell("x")
+			moved.tell("y")
+			time.Sleep(time.Second)
+		}
+		for range 3 {
+			moved.tell("y")
+			time.Sleep(time.Second)
+		}
+		moved.tell("y") // the last, as x is left behind
+		eve := w.client(message.RoleAuditor, "eve")
+		time.Sleep(500 * time.Millisecond)
+		slowest(t, eve)
+		if moved.given.Load() == 0 {
+			t.Fatal("the member that moved shares no requests: this test cannot fail")
+		}
+		time.Sleep(5 * time.Second)
+		if d := slowest(t, eve); d > 100*time.Millisecond {
+			t.Errorf("with a member that hung as it moved a request takes %s", d)
+		}
+	})
+}
+
+// stuckLog hangs for ten seconds at each message that begins with at, and sends
+// all messages to lines.
+type stuckLog struct {
+	slog.Handler
+	at    string
+	lines chan string
+}
+
+func (l stuckLog) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, l.at) {
+		time.Sleep(10 * time.Second)
+	}
+	l.lines <- r.Message
+	return nil
+}
+
+// An engine that hangs anywhere, and is disconnected meanwhile, leaves its group
+// before it takes requests again.
+func TestEngineThatHungJoinsAgain(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		log := stuckLog{slog.NewTextHandler(io.Discard, nil), "another engine is silent", make(chan string, 100)}
+		e := w.engine(bus.ServiceOptions{Logger: slog.New(log)})
+		m := w.member("askance")
+		m.tell("x")
+		time.Sleep(6 * time.Second) // it is silent, and the engine hangs
+		if err := e.nc.ForceReconnect(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Second)
+		log.lines <- "" // nothing more was said
+		if said := []string{<-log.lines, <-log.lines}; !strings.HasPrefix(said[0], log.at) || !strings.HasPrefix(said[1], "this engine was not scheduled") {
+			t.Errorf("the engine that hung said %q", said)
+		}
+	})
+}
+
 // An engine that starts beside one that hangs shares no requests with it.
 func TestStartBesideHungEngine(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		w.member()
+		w.member("askance")
 		w.engine(bus.ServiceOptions{})
 		eve := w.client(message.RoleAuditor, "eve")
 		if d := slowest(t, eve); d > 100*time.Millisecond {
