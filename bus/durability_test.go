@@ -56,6 +56,7 @@ func foreignServer(t *testing.T, name string, change func(*server.Options)) (eng
 // A journal on a server of another operator claims what that server says, else
 // what the operator states, else the least.
 func TestDurabilityOfAServerElsewhere(t *testing.T) {
+	t.Parallel()
 	const late, always = false, true
 	for _, tc := range []struct {
 		name   string

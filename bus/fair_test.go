@@ -255,9 +255,6 @@ func percentile95(d []time.Duration) time.Duration {
 
 // With 200 readers of a long list a decision takes about as long as without.
 func TestReadersDoNotStarveDecisions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it loads the machine")
-	}
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})
 	bot, ann := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann")

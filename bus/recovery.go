@@ -261,7 +261,7 @@ func (r *Recovery) Survivors(ctx context.Context, visit func(message.Record) err
 func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(message.Key) *message.Fact) (bool, error) {
 	s, err := ParseSubject(subject)
 	if err != nil || !s.isFact() || s.Kind == KindLeaseFact {
-		return false, nil //nolint:nilerr // an event, or nothing of ours
+		return false, nil // an event, or nothing of ours
 	}
 	if s.Kind == KindWork {
 		s.Kind, s.Tool = KindFact, ""

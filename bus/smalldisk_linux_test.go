@@ -17,7 +17,7 @@ func smallDisk(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("no small file system can be mounted here: %v", err)
+		t.Skipf("no small file system can be mounted here: %v", err) //nolint:forbidigo // mounting needs root
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {

@@ -63,9 +63,9 @@ func (s dataFolder) open(t testing.TB, opts ...bustest.Option) (*opened, error) 
 	return &opened{b, j, anchor}, nil
 }
 
-func (s dataFolder) mustOpen(t testing.TB, opts ...bustest.Option) *opened {
+func (s dataFolder) mustOpen(t testing.TB) *opened {
 	t.Helper()
-	o, err := s.open(t, opts...)
+	o, err := s.open(t)
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
@@ -267,6 +267,7 @@ func (s dataFolder) serve(t testing.TB) error {
 // A journal that loses records under an open engine is noticed by the engine's own
 // next write, or before what is not there is taken for new.
 func TestLiveJournalNoticesALoss(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		lose func(t testing.TB, js jetstream.JetStream)

@@ -27,7 +27,7 @@ func TestDiskFull(t *testing.T) {
 	t.Run("file size limit", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		engine := w.embedded("engine")
+		engine := w.embedded()
 		free := engine.argv
 		engine.argv = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -f %d && exec "$@"`, fileLimit), "sh"}, free...)
 		s := newStageIn(w, engine)

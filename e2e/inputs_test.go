@@ -63,7 +63,7 @@ func TestInputsKilled(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.tools(slices.Concat(allTools, pipedTools)...)
-	s := newStageIn(w, w.embedded("engine"))
+	s := newStageIn(w, w.embedded())
 	s.workers[ledger] = s.worker("worker-"+ledger, ledger)
 	s.workers[ledger].start()
 	s.workers[ledger].up()

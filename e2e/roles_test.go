@@ -25,11 +25,11 @@ func (w *world) operator() client { w.t.Helper(); return w.as(message.RoleOperat
 
 // embedded describes an engine with a NATS server of its own inside, and points
 // the world at it.
-func (w *world) embedded(name string) *process {
+func (w *world) embedded() *process {
 	w.t.Helper()
 	listen := fmt.Sprintf("127.0.0.1:%d", freePort(w.t))
 	w.url = "nats://" + listen
-	return w.serve(name, "--listen", listen)
+	return w.serve("engine", "--listen", listen)
 }
 
 // replica describes an engine on the world's NATS.

@@ -39,7 +39,7 @@ func onSmallDisk(t *testing.T) (s *stage, data string) {
 			t.Errorf("unmount: %v", err)
 		}
 	})
-	return newStageIn(w, w.embedded("engine")), data
+	return newStageIn(w, w.embedded()), data
 }
 
 // fullOfOtherFiles fills the disk under a running engine: first to a rest, then

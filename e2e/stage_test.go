@@ -18,7 +18,7 @@ type stage struct {
 func newStage(t testing.TB) *stage {
 	t.Helper()
 	w := newWorld(t)
-	return newStageIn(w, w.embedded("engine"))
+	return newStageIn(w, w.embedded())
 }
 
 func newStageIn(w *world, engine *process) *stage {

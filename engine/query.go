@@ -109,6 +109,7 @@ func listBytes(c *message.Call) int {
 				if s, ok := b.Source.(*message.Base64Source); ok {
 					n += len(s.Data)
 				}
+			default: // small, or not in a result
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"maps"
 	"os"
 	"reflect"
 	"strings"
@@ -149,9 +150,7 @@ func (s *slowSource) Keys(context.Context) (message.KeySet, error) {
 func both(a, b message.KeySet) message.KeySet {
 	out := message.KeySet{}
 	for _, s := range []message.KeySet{a, b} {
-		for id, k := range s {
-			out[id] = k
-		}
+		maps.Copy(out, s)
 	}
 	return out
 }

@@ -17,7 +17,7 @@ func peerUID(c *net.UnixConn) (uint32, error) {
 	var cred *syscall.Ucred
 	var failed error
 	err = raw.Control(func(fd uintptr) {
-		cred, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED) //nolint:gosec // G115: a file descriptor
+		cred, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	})
 	if err == nil {
 		err = failed
@@ -32,7 +32,7 @@ func peerUID(c *net.UnixConn) (uint32, error) {
 // is no moment at which others can open it.
 func closeToOthers(_, _ string, c syscall.RawConn) error {
 	var failed error
-	err := c.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), 0o600) }) //nolint:gosec // G115: a file descriptor
+	err := c.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), 0o600) })
 	if err == nil {
 		err = failed
 	}

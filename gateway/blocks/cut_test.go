@@ -57,7 +57,7 @@ func TestCommandThatBreaksOff(t *testing.T) {
 			untilSession(t, in)
 			continue
 		}
-		if err := c.(*net.TCPConn).CloseWrite(); err != nil { //nolint:errcheck // the world is not piped
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
 		said, _ := io.ReadAll(in) // until the server has given the connection up

@@ -76,7 +76,7 @@ func writeProgram(t *testing.T, dir, name, bash, body string) {
 	if body == "-" {
 		return
 	}
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!"+bash+"\n"+body+"\n"), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!"+bash+"\n"+body+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 }

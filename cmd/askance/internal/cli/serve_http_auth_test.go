@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -48,10 +49,10 @@ func (s *served) approve(c *message.Call, headers ...string) (int, string) {
 	return s.send(http.MethodPost, "/v1/calls/s1/r1/"+string(c.Call)+"/answer", `{"kind":"approve","digest":"`+c.Digest+`"}`, append(headers, "Idempotency-Key", fmt.Sprint(time.Now().UnixNano()))...)
 }
 
-// call is a call as the command line shows it.
-func (s *served) call(id string, args ...string) *message.Call {
+// call is the call c1 as the command line shows it.
+func (s *served) call(args ...string) *message.Call {
 	s.t.Helper()
-	return decode[message.ShowReply](s.t, ok(s.t, append([]string{"show", id, "--json", "--data", s.data}, args...)...)).Call
+	return decode[message.ShowReply](s.t, ok(s.t, append([]string{"show", "c1", "--json", "--data", s.data}, args...)...)).Call
 }
 
 // TestHTTPDemandsTokensOnceLoginsExist: askance creds init closes HTTP to all
@@ -99,7 +100,7 @@ func TestHTTPDemandsTokensOnceLoginsExist(t *testing.T) {
 		t.Errorf("serve says %q", s.httpAuth)
 	}
 	closed()
-	if got := s.call("c1", "--as", "ann"); got.State != message.ToolCallAsking || len(got.Votes) != 0 {
+	if got := s.call("--as", "ann"); got.State != message.ToolCallAsking || len(got.Votes) != 0 {
 		t.Errorf("the call is %s with the votes %+v", got.State, got.Votes)
 	}
 
@@ -110,7 +111,7 @@ func TestHTTPDemandsTokensOnceLoginsExist(t *testing.T) {
 	if code, text := s.approve(c, "Authorization", "Bearer "+token); code != http.StatusOK {
 		t.Fatalf("an approval with a token: %d %s", code, text)
 	}
-	if votes := s.call("c1", "--as", "ann").Votes; len(votes) != 1 || votes[0].By != (message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "http-token"}) {
+	if votes := s.call("--as", "ann").Votes; len(votes) != 1 || votes[0].By != (message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "http-token"}) {
 		t.Errorf("the votes are %+v", votes)
 	}
 }
@@ -133,7 +134,7 @@ func TestLocalUserFillsNoQuorum(t *testing.T) {
 	if code, text := s.approve(c, "Askance-As", "bob"); code != http.StatusForbidden || !strings.Contains(text, "askance token create") {
 		t.Errorf("an approval as bob: %d %s", code, text)
 	}
-	got := s.call("c1")
+	got := s.call()
 	if got.State != message.ToolCallAsking || len(got.Votes) != 1 || got.Votes[0].By.Auth != "http-loopback" {
 		t.Errorf("the call is %s with the votes %+v", got.State, got.Votes)
 	}
@@ -163,8 +164,8 @@ func overSocket(path, method, target, body string) (int, string, error) {
 		return 0, "", err
 	}
 	defer c.Close()
-	client := http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return c, nil }, DisableKeepAlives: true}}
-	r, err := http.NewRequest(method, "http://localhost"+target, strings.NewReader(body)) //nolint:noctx // it ends with its process
+	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return c, nil }, DisableKeepAlives: true}}
+	r, err := http.NewRequestWithContext(context.Background(), method, "http://localhost"+target, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
 	}
@@ -214,12 +215,12 @@ func asUser(t *testing.T, binary string, uid uint32, args ...string) (int, strin
 // TestHTTPSocket: the kernel says who sends a request, and TCP demands tokens.
 func TestHTTPSocket(t *testing.T) {
 	clean(t)
-	dir, err := os.MkdirTemp("", "askance") // one that other users can enter
+	dir, err := os.MkdirTemp("", "askance") //nolint:usetesting // other users cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // G302: other users are the test
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "rules.yaml"), "version: 1\nname: two\nrules:\n  - {name: two, tool_name: pay, behavior: ask, quorum: 2}\n")
@@ -243,7 +244,7 @@ func TestHTTPSocket(t *testing.T) {
 		t.Errorf("an approval of the owner: %d %s %v", code, text, err)
 	}
 	uid := os.Geteuid()
-	if got := s.call("c1").Votes; len(got) != 1 || got[0].By.Auth != fmt.Sprint("unix-peer:", uid) {
+	if got := s.call().Votes; len(got) != 1 || got[0].By.Auth != fmt.Sprint("unix-peer:", uid) {
 		t.Errorf("the votes are %+v", got)
 	}
 	if text := ok(t, "show", "c1", "--data", s.data); !strings.Contains(text, fmt.Sprintf(" (Unix socket, uid %d)", uid)) {
@@ -255,7 +256,7 @@ func TestHTTPSocket(t *testing.T) {
 	if code, text := asUser(t, binary, ann, path, http.MethodGet, "/v1/whoami", ""); code != 0 || !strings.Contains(text, "permission denied") {
 		t.Errorf("a user who may not open the socket: %d %s", code, text)
 	}
-	if err := os.Chmod(path, 0o666); err != nil { //nolint:gosec // G302: other users are the test
+	if err := os.Chmod(path, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if code, text := asUser(t, binary, eve, path, http.MethodPost, target, body); code != http.StatusUnauthorized || !strings.Contains(text, "--http-socket-role") {
@@ -264,7 +265,7 @@ func TestHTTPSocket(t *testing.T) {
 	if code, text := asUser(t, binary, ann, path, http.MethodPost, target, body); code != http.StatusOK {
 		t.Errorf("ann: %d %s", code, text)
 	}
-	if got := s.call("c1").Votes; len(got) != 2 || got[1].By.Auth != fmt.Sprint("unix-peer:", ann) {
+	if got := s.call().Votes; len(got) != 2 || got[1].By.Auth != fmt.Sprint("unix-peer:", ann) {
 		t.Errorf("the votes are %+v", got)
 	}
 	s.stop()
@@ -316,7 +317,7 @@ func copyProgram(t *testing.T, to string) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755) //nolint:gosec // G302: other users run it
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
 	if err != nil {
 		t.Fatal(err)
 	}

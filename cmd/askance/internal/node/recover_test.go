@@ -69,6 +69,7 @@ func again(t *testing.T, n *node.Node, tool string, ids ...string) []string {
 // no call that was signed runs a second time, no open call goes on, and an audit
 // finds nothing but the accepted loss.
 func TestAcceptLoss(t *testing.T) {
+	t.Parallel()
 	streams := func(d node.Dir) string { return filepath.Join(d.Store(), "jetstream", "$G", "streams") }
 	block := func(d node.Dir, stream string) string {
 		return filepath.Join(streams(d), stream, "msgs", "1.blk")

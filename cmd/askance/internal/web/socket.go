@@ -65,7 +65,7 @@ func (c Config) peers() (*auth.UnixPeers, error) {
 	if c.Space != nil {
 		space = c.Space.ID
 	}
-	p, err := auth.NewUnixPeers(space, uint32(max(0, os.Geteuid())), c.User, c.Socket.Roles) //nolint:gosec // G115: a uid
+	p, err := auth.NewUnixPeers(space, uint32(max(0, os.Geteuid())), c.User, c.Socket.Roles)
 	if err != nil {
 		return nil, &Error{"--http-socket-role: " + err.Error()}
 	}

@@ -20,7 +20,7 @@ import (
 // DefaultAddress is where the gateway listens if nothing else is said.
 const DefaultAddress = "127.0.0.1:8787"
 
-// Off, as an address, opens no TCP port.
+// Off is the address that opens no TCP port.
 const Off = "off"
 
 // Config says what to serve. Space is required.
