@@ -58,7 +58,14 @@ func (j *Journal) readAll(ctx context.Context, x *Exam) error {
 	}
 	for _, r := range bad {
 		x.OK = false
-		x.flaw(FlawUnreadable, r.From, r.Through, "records %s cannot be read", r)
+		what := "record %s cannot be read"
+		if r.From != r.Through {
+			what = "records %s cannot be read"
+		}
+		x.flaw(FlawUnreadable, r.From, r.Through, what, r)
+	}
+	if len(bad) > 0 {
+		x.Lost = j.lostSubjects(ctx, x)
 	}
 	return nil
 }

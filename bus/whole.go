@@ -86,19 +86,26 @@ func (x *Exam) Error() error {
 	if more := len(x.Flaws) - most; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more faults", more))
 	}
-	if n := len(x.Lost); n > 0 {
-		var names []string
-		for _, s := range x.Lost[:min(5, n)] {
-			names = append(names, NameOf(s))
-		}
-		text := "signed records are missing of " + strings.Join(names, ", ")
-		if n > 5 {
-			text += fmt.Sprintf(" and %d more", n-5)
+	if names := x.LostNames(); len(names) > 0 {
+		const most = 5
+		text := "signed records are missing of " + strings.Join(names[:min(most, len(names))], ", ")
+		if more := len(names) - most; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
 		}
 		parts = append(parts, text)
 	}
 	return &message.Error{Code: message.CodeDamaged, Op: "check journal", What: "the journal of the space " + string(x.Space) + " is damaged: " + strings.Join(parts, "; "),
 		Hint: "nothing runs on it: restore a backup of the journal, or look with askance journal check and decide with askance journal accept-loss"}
+}
+
+// LostNames are the calls, replies and sessions of the lost subjects, each once.
+func (x *Exam) LostNames() []string {
+	var names []string
+	for _, s := range x.Lost {
+		names = append(names, NameOf(s))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // flaw adds what is wrong.

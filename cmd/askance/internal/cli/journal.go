@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,8 +73,8 @@ func (a *app) journalCheck() *cobra.Command {
 what is missing: the sequences, how many of them were signed, and the calls that they
 belong to as far as the checkpoints know. Nothing is changed.
 
-The embedded NATS server itself cuts a damaged file where it cannot read on, as soon
-as it starts: copy the data folder first if you want to try to repair it.
+The embedded NATS server can cut a damaged file as soon as it starts: copy the data
+folder first if you want to try to repair it.
 
 A running engine checks its own journal every five seconds. Ends with exit code 8 if
 anything is missing.`,
@@ -130,14 +131,20 @@ func (a *app) examText(x *bus.Exam) string {
 		fmt.Fprintf(&b, "%s %s\n", a.out.Bad(string(f.Kind)), term.SafeLine(f.What))
 	}
 	const most = 20
-	for i, s := range x.Lost {
-		if i == most {
-			fmt.Fprintf(&b, "… and %d more\n", len(x.Lost)-most)
-			break
-		}
-		fmt.Fprintf(&b, "%s signed records of %s\n", a.out.Bad("lost"), a.out.Name(term.SafeLine(bus.NameOf(s))))
+	names := x.LostNames()
+	for _, name := range names[:min(most, len(names))] {
+		fmt.Fprintf(&b, "%s signed records of %s\n", a.out.Bad("lost"), a.out.Name(term.SafeLine(name)))
 	}
-	b.WriteString("Which calls the unsigned records belonged to is not known.\n")
+	if more := len(names) - most; more > 0 {
+		fmt.Fprintf(&b, "… and %d more\n", more)
+	}
+	has := func(is func(bus.Flaw) bool) bool { return slices.ContainsFunc(x.Flaws, is) }
+	if has(func(f bus.Flaw) bool { return f.Kind == bus.FlawUnreadable }) {
+		b.WriteString("With an embedded server, accept-loss also removes the records that follow in the same file.\n")
+	}
+	if has(func(f bus.Flaw) bool { return f.Through == 0 || f.Through > x.Signed }) {
+		b.WriteString("Which calls the unsigned records belonged to is not known.\n")
+	}
 	return b.String()
 }
 
@@ -162,7 +169,8 @@ What cannot be known: calls whose records were all lost before a checkpoint sign
 them. If a runtime proposes such a call again under the same id, it runs. Ask the
 runtimes which calls they made since the last checkpoint.
 
-An embedded server cuts its files where it cannot read on; what is behind is lost.`,
+An embedded server then removes what it cannot read and the records that follow in
+the same file. Nothing is changed before you confirm.`,
 		Example: `  askance journal accept-loss --by ann --reason "disk failed, no backup"
   askance journal accept-loss --by ann --reason "purged on purpose" --yes --json`,
 		Args: noArgs,

@@ -145,6 +145,9 @@ func (a *app) checkHTTP(dir node.Dir, s serving) error {
 		if s.web.hooks != "" {
 			return usagef("--webhooks needs the gateway, which --http off leaves out")
 		}
+		if s.web.Socket.Group != "" || len(s.web.peerRoles) > 0 {
+			return usagef("%s", web.NeedsSocket)
+		}
 		return nil
 	}
 	if s.web.Address == web.Off && s.web.Public == "" && (s.web.hooks != "" || s.web.OIDC.Issuer != "") {

@@ -295,6 +295,7 @@ func TestHTTPSocketFlags(t *testing.T) {
 	}
 	sock := filepath.Join(data, "s")
 	fails(t, cli.ExitUsage, "need --http-socket", serve("--http-socket-role", "ann=approver")...)
+	fails(t, cli.ExitUsage, "need --http-socket", serve("--http", "off", "--http-socket-role", "ann=approver")...)
 	fails(t, cli.ExitUsage, "USER=ROLE", serve("--http-socket", sock, "--http-socket-role", "ann")...)
 	fails(t, cli.ExitUsage, "no user", serve("--http-socket", sock, "--http-socket-role", "no-such-user=approver")...)
 	fails(t, cli.ExitUsage, "no role", serve("--http-socket", sock, "--http-socket-role", "0=boss")...)

@@ -108,9 +108,31 @@ type Accepted struct {
 	Revoked     int               `json:"revoked_standing_approvals"`
 }
 
+// confirm shows what is lost and asks, before the server cuts any file.
+func (d Damaged) confirm(ctx context.Context, a Acceptance) error {
+	x, err := d.Examine(ctx)
+	switch {
+	case errors.Is(err, message.ErrDamaged): // the server does not serve the files
+		x = &bus.Exam{Space: d.Space}
+		x.AddFlaw(bus.FlawUnreadable, message.AsError("", err).What)
+	case err != nil:
+		return err
+	case x.OK:
+		return d.nothingLost()
+	}
+	return a.Confirm(x)
+}
+
+func (d Damaged) nothingLost() error {
+	return &message.Error{Code: message.CodeState, Op: "accept loss", What: "the journal of the space " + string(d.Space) + " lacks nothing", Hint: "start askance serve"}
+}
+
 // AcceptLoss records that an operator accepts what is lost, and closes everything
 // that could run a second time because of it.
 func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error) {
+	if err := d.confirm(ctx, a); err != nil {
+		return nil, err
+	}
 	s, err := d.open(ctx, true)
 	if err != nil {
 		return nil, err
@@ -123,11 +145,8 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 	if s.bad != nil {
 		r.Exam.AddFlaw(bus.FlawBadAnchor, message.AsError("", s.bad).What)
 	}
-	if r.Exam.OK {
-		return nil, &message.Error{Code: message.CodeState, Op: "accept loss", What: "the journal of the space " + string(d.Space) + " lacks nothing", Hint: "start askance serve"}
-	}
-	if err := a.Confirm(r.Exam); err != nil {
-		return nil, err
+	if r.Exam.OK { // the server could read everything after all
+		return nil, d.nothingLost()
 	}
 	if err := r.Prepare(ctx); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -127,8 +128,19 @@ func TestAcceptLoss(t *testing.T) {
 				t.Fatalf("a damaged journal: %v", err)
 			}
 			d := node.Damaged{Dir: cfg.Dir, Space: cfg.Space}
-			if x, err := d.Examine(t.Context()); err != nil || x.OK || !errors.Is(x.Error(), message.ErrDamaged) {
+			x, err := d.Examine(t.Context())
+			if err != nil || x.OK || !errors.Is(x.Error(), message.ErrDamaged) {
 				t.Fatalf("the examination finds %+v, %v", x, err)
+			}
+			if names := x.LostNames(); len(slices.Compact(slices.Clone(names))) != len(names) {
+				t.Errorf("a lost call is named twice: %v", names)
+			}
+			declined := errors.New("declined")
+			if _, err := d.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Confirm: func(*bus.Exam) error { return declined }}); !errors.Is(err, declined) {
+				t.Errorf("a loss that was not confirmed: %v", err)
+			}
+			if y, err := d.Examine(t.Context()); err != nil || y.Records != x.Records || !slices.Equal(y.Flaws, x.Flaws) {
+				t.Errorf("before an operator declined the examination finds %+v, afterwards %+v, %v", x, y, err)
 			}
 			done, err := d.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "test", Confirm: func(*bus.Exam) error { return nil }})
 			if err != nil {

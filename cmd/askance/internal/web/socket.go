@@ -23,12 +23,15 @@ type Socket struct {
 	Roles map[string][]message.Role
 }
 
+// NeedsSocket is the error of flags about a socket without one.
+const NeedsSocket = "--http-socket-group and --http-socket-role need --http-socket"
+
 // checkSocket reports an *Error if the socket cannot be as it was asked for.
 func (c Config) checkSocket() error {
 	s := c.Socket
 	if s.Path == "" {
 		if s.Group != "" || len(s.Roles) > 0 {
-			return &Error{"--http-socket-group and --http-socket-role need --http-socket"}
+			return &Error{NeedsSocket}
 		}
 		return nil
 	}
