@@ -24,6 +24,9 @@ var (
 	errRevoked = errors.New("the credentials were revoked")
 )
 
+// errEnded refuses an operation of a request that was admitted earlier.
+var errEnded error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the credentials ended before the request was carried out", Hint: "send it again with a token that is good (askance token create NAME --role approver)"}
+
 // asHeader named the sender of a request in earlier releases.
 const asHeader = "Askance-As"
 

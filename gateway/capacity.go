@@ -14,7 +14,7 @@ import (
 type bounded struct {
 	c     engine.Client
 	pools capacity.Set
-	peer  string
+	peer  *Peer
 }
 
 // bound carries out an operation when it is its turn. A read keeps its place
@@ -25,7 +25,7 @@ func bound[Req, Rep any](ctx context.Context, b bounded, op string, f func(conte
 		v.place.leave()
 	}
 	class := capacity.ClassOf(op)
-	place, err := b.pools[class].Enter(ctx, b.peer, 0)
+	place, err := b.pools[class].Enter(ctx, peerKey(b.peer), 0)
 	if err != nil {
 		if v != nil && !v.w.wrote() {
 			v.w.Header().Set("Retry-After", "1")
@@ -37,6 +37,10 @@ func bound[Req, Rep any](ctx context.Context, b bounded, op string, f func(conte
 			place.Leave()
 		}
 	}()
+	// A slow body or a wait for the turn can outlast the credentials.
+	if class != capacity.Read && class != capacity.Wait && b.peer.ended() {
+		return rep, errEnded
+	}
 	return f(capacity.With(ctx, place), r)
 }
 

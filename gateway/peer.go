@@ -55,6 +55,16 @@ type Authenticator interface {
 // ErrNoCredentials says that a request carries no credentials at all.
 var ErrNoCredentials error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the request has no credentials", Hint: "send Authorization: Bearer TOKEN (askance token create NAME --role approver makes one), or log in"}
 
+// ended reports whether the identity is no longer good.
+func (id *Identity) ended() bool {
+	select {
+	case <-id.Revoked:
+		return true
+	default:
+		return id.InForce != nil && !id.InForce() || !id.Expires.IsZero() && !time.Now().Before(id.Expires)
+	}
+}
+
 // Peer is an authenticated identity with its space.
 type Peer struct {
 	Identity
@@ -78,7 +88,7 @@ func (p *Peer) As(role message.Role) (engine.Client, error) {
 	}
 	c := p.Space.As(message.Principal{Role: role, Name: p.Name, Auth: p.Auth})
 	if p.pools != nil {
-		c = bounded{c: c, pools: p.pools, peer: peerKey(p)}
+		c = bounded{c: c, pools: p.pools, peer: p}
 	}
 	if len(p.Groups) == 0 {
 		return c, nil

@@ -1,14 +1,19 @@
 package web
 
 import (
+	"bufio"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -67,5 +72,85 @@ func TestEveryRouteWithoutCredentials(t *testing.T) {
 	logins.Store(false)
 	if code, _ := w.ask(gateway.Route{Method: http.MethodGet, Path: "/v1/whoami"}, "", ""); code != http.StatusUnauthorized {
 		t.Errorf("the server opens again: %d", code)
+	}
+}
+
+// begin sends the headers and half of the body of a form or JSON request, and
+// returns when the server has admitted it. finish sends the rest.
+func (w *wired) begin(path, kind, token, body string) (finish func() (int, string)) {
+	w.t.Helper()
+	var d net.Dialer
+	host := strings.TrimPrefix(w.URL, "http://")
+	c, err := d.DialContext(w.t.Context(), "tcp", host)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = c.Close() })
+	if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\n%sIdempotency-Key: slow\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", path, host, kind, token, len(body)); err != nil {
+		w.t.Fatal(err)
+	}
+	in := bufio.NewReader(c)
+	for range 2 { // the interim response and its empty line
+		if line, err := in.ReadString('\n'); err != nil || len(line) > 2 && !strings.Contains(line, "100 Continue") {
+			w.t.Fatalf("%s: %q %v", path, line, err)
+		}
+	}
+	return func() (int, string) {
+		w.t.Helper()
+		if _, err := io.WriteString(c, body); err != nil {
+			w.t.Fatal(err)
+		}
+		res, err := http.ReadResponse(in, nil)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, _ := io.ReadAll(res.Body)
+		return res.StatusCode, string(b)
+	}
+}
+
+// TestCredentialsEndBeforeBodyArrives: a request whose body arrives after its
+// credentials ended approves nothing.
+func TestCredentialsEndBeforeBodyArrives(t *testing.T) {
+	for _, who := range []string{"local user", "token"} {
+		t.Run(who, func(t *testing.T) {
+			var logins atomic.Bool
+			path := filepath.Join(t.TempDir(), "tokens.json")
+			w := &wired{t: t, secrets: map[string]string{"": ""}}
+			cfg, header := Config{User: "me", DefaultTokens: path, HasLogins: logins.Load}, ""
+			end := func() { logins.Store(true) }
+			if who == "token" {
+				secret, kept, err := auth.CreateToken(t.Context(), path, auth.Token{Name: "ann", Space: "alpha", Roles: []message.Role{message.RoleApprover}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.secrets[""], header = secret, "Authorization: Bearer "+secret+"\r\n"
+				cfg = Config{Tokens: path}
+				end = func() {
+					if _, err := auth.RevokeTokens(t.Context(), path, kept.ID); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			w.serve(cfg)
+			form := url.Values{"session": {"s1"}, "reply": {"r1"}, "call": {"c1"}, "digest": {w.call.Digest}, "do": {"approve"}}
+			slow := map[string]func() (int, string){
+				"REST":  w.begin("/v1/calls/s1/r1/c1/answer", "application/json", header, `{"kind":"approve","digest":"`+w.call.Digest+`"}`),
+				"inbox": w.begin("/inbox/answer", "application/x-www-form-urlencoded", header, form.Encode()),
+			}
+			end()
+			for code := 0; code != http.StatusUnauthorized; { // the server looks at the file each second
+				code, _ = w.ask(gateway.Route{Method: http.MethodGet, Path: "/v1/whoami"}, "", "")
+			}
+			for surface, finish := range slow {
+				if code, text := finish(); code < http.StatusBadRequest {
+					t.Errorf("%s: %d %s", surface, code, text)
+				}
+			}
+			if c := w.A.Show(w.call.Key); c.State != message.ToolCallAsking || len(c.Votes) != 0 {
+				t.Errorf("the call is %s with the votes %+v", c.State, c.Votes)
+			}
+		})
 	}
 }
