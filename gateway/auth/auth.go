@@ -136,7 +136,7 @@ func (a *Auth) Authenticate(r *http.Request) (*gateway.Identity, error) {
 		return &s.id, nil
 	}
 	if unix && a.cfg.Unix != nil {
-		return a.cfg.Unix.identify(uid, r.Host)
+		return a.cfg.Unix.identify(uid, r)
 	}
 	return nil, gateway.ErrNoCredentials
 }

@@ -25,11 +25,28 @@ type Loopback struct {
 // allRoles is what one person on their own machine may do.
 var allRoles = []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}
 
-// Authenticate implements gateway.Authenticator. A browser that was led here by
-// the name of another site (DNS rebinding) still says that name.
-func (l Loopback) Authenticate(r *http.Request) (*gateway.Identity, error) {
+// forwarding are the headers by which a proxy says that it passes a request on.
+var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
+
+// checkDirect refuses a request that a sender elsewhere may have made, where only
+// its connection says who sends it. A browser that was led here by the name of
+// another site (DNS rebinding) still says that name; a proxy hides its client.
+func checkDirect(r *http.Request, hint string) error {
 	if !LoopbackHost(r.Host) {
-		return nil, refused("the request is for the host "+quote(r.Host)+", which is not this machine's own", "use http://127.0.0.1 or http://localhost")
+		return refused("the request is for the host "+quote(r.Host)+", which is not this machine's own", hint)
+	}
+	for _, name := range forwarding {
+		if len(r.Header.Values(name)) > 0 {
+			return refused("a proxy passed the request on (header "+name+"), so the connection does not say who sends it", "send a token through the proxy (askance token create NAME --role approver), or connect without it")
+		}
+	}
+	return nil
+}
+
+// Authenticate implements gateway.Authenticator.
+func (l Loopback) Authenticate(r *http.Request) (*gateway.Identity, error) {
+	if err := checkDirect(r, "use http://127.0.0.1 or http://localhost"); err != nil {
+		return nil, err
 	}
 	if r.Header.Get("Authorization") != "" {
 		return nil, refused("no tokens are set up here", "leave out Authorization, or make tokens with askance token create")

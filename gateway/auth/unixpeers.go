@@ -76,11 +76,10 @@ func uidOf(name string) (uint32, error) {
 	return uint32(uid), nil
 }
 
-// identify says who a request over the socket comes from. A browser that a
-// tunnel leads here from another site's name (DNS rebinding) still says that name.
-func (u *UnixPeers) identify(uid uint32, host string) (*gateway.Identity, error) {
-	if !LoopbackHost(host) {
-		return nil, refused("the request is for the host "+quote(host)+", which is not this machine's own", "use http://localhost, for instance curl --unix-socket PATH http://localhost/auth/session")
+// identify says who a request over the socket comes from.
+func (u *UnixPeers) identify(uid uint32, r *http.Request) (*gateway.Identity, error) {
+	if err := checkDirect(r, "use http://localhost, for instance curl --unix-socket PATH http://localhost/auth/session"); err != nil {
+		return nil, err
 	}
 	name := u.name(uid)
 	has := append(slices.Clone(u.roles[uid]), u.every...)

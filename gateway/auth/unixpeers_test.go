@@ -80,6 +80,35 @@ func TestUnixPeers(t *testing.T) {
 	}
 }
 
+// TestProxyHidesSender: where only the connection says who sends a request, one
+// that a proxy passed on is refused.
+func TestProxyHidesSender(t *testing.T) {
+	peers, err := auth.NewUnixPeers("alpha", 64100, "me", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, cfg := range map[string]auth.Config{"loopback": {Local: &auth.Loopback{Name: "me", Space: "alpha"}}, "Unix socket": {Unix: peers}} {
+		a, err := auth.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := t.Context()
+		if cfg.Unix != nil {
+			ctx = auth.WithPeer(ctx, 64100)
+		}
+		for _, header := range []string{"", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via"} {
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", http.NoBody)
+			if header != "" {
+				r.Header.Set(header, "192.0.2.1")
+			}
+			id, err := a.Authenticate(r)
+			if header == "" && err != nil || header != "" && !errors.Is(err, message.ErrForbidden) {
+				t.Errorf("%s, header %q: let in as %+v, %v", name, header, id, err)
+			}
+		}
+	}
+}
+
 // TestListenUnix: the path of a server that has ended is taken over, that of one
 // that runs is not, nor is a file.
 func TestListenUnix(t *testing.T) {

@@ -10,6 +10,13 @@ import (
 // open reports whether nothing but the address would say who sends a request.
 func (c Config) open() bool { return c.Tokens == "" && c.OIDC.Issuer == "" }
 
+// behindProxy reports whether browsers reach the gateway by the name of another
+// host: what passes their requests on connects from this machine.
+func (c Config) behindProxy() bool {
+	u, err := url.Parse(c.Public)
+	return c.Public != "" && (err != nil || !auth.LoopbackHost(u.Host))
+}
+
 // authenticator lets in those who are configured; where nothing is configured and
 // no credentials exist, the local user.
 func (w *Web) authenticator() (*auth.Auth, error) {
@@ -34,7 +41,7 @@ func (w *Web) authenticator() (*auth.Auth, error) {
 			return nil, err
 		}
 	}
-	if (w.tokens == nil || w.tokens.Missing()) && cfg.OIDC == nil && cfg.Unix == nil {
+	if (w.tokens == nil || w.tokens.Missing()) && cfg.OIDC == nil && cfg.Unix == nil && !w.cfg.behindProxy() {
 		cfg.Local = &auth.Loopback{Name: w.cfg.User, Space: w.cfg.Space.ID}
 	}
 	return auth.New(cfg)
