@@ -242,7 +242,7 @@ func (x *Exam) noStream(found anchorState, anchored bool) {
 	case x.proofs != nil:
 		x.flaw(FlawJournalGone, min(1, known), known, "its stream is gone, the checkpoints are still there (records 1 to %d were signed)", x.Signed)
 	case found == anchorAbsent && anchored:
-		x.flaw(FlawAnchor, 0, 0, "these engine keys were used before, and there is neither a journal nor an anchor at %s", x.Anchor)
+		x.flaw(FlawAnchor, 0, 0, "these engine keys were used before, and there is neither a journal nor an anchor at %s; for a new space with old keys, askance journal accept-loss begins the journal", x.Anchor)
 	case found == anchorMade:
 		x.flaw(FlawJournalGone, min(1, known), known, "its stream and its checkpoints are gone, and the anchor knows of records up to %d", known)
 	}

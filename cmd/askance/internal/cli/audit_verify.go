@@ -105,7 +105,11 @@ func (a *app) reportText(r *proof.Report) string {
 		fmt.Fprintf(&b, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-9s", label)), fmt.Sprintf(format, args...))
 	}
 	fmt.Fprintf(&b, "%s\n", a.out.Bold("Journal of the space "+term.SafeLine(string(r.Space))))
-	row("records", "%d to %d: %s, %s", r.First, r.Last, count(r.Records, "record", "records"), count(r.Facts, "fact", "facts"))
+	if r.Records == 0 {
+		row("records", "none")
+	} else {
+		row("records", "%d to %d: %s, %s", r.First, r.Last, count(r.Records, "record", "records"), count(r.Facts, "fact", "facts"))
+	}
 	switch {
 	case r.Partial:
 		row("selection", "this is a selection: nothing is said about what is not in it")
