@@ -10,8 +10,8 @@ import (
 
 // perform does what a fact of this replica calls for. Nothing here may fail
 // the request that wrote the fact: what is lost here is derived again from the
-// journal.
-func (e *Engine) perform(c *message.Call, effects []toolcall.Effect) {
+// journal. sent is a time before the fact was sent.
+func (e *Engine) perform(c *message.Call, effects []toolcall.Effect, sent time.Time) {
 	if c.Open() {
 		e.cancelLocal(c, ErrFinishedElsewhere) // attempts before the present one
 	}
@@ -20,7 +20,7 @@ func (e *Engine) perform(c *message.Call, effects []toolcall.Effect) {
 		case toolcall.EffectAsk, toolcall.EffectClosed:
 			e.cfg.signals.Hint(c)
 		case toolcall.EffectRun:
-			e.run(c)
+			e.run(c, sent)
 		case toolcall.EffectCancel:
 			e.cancelOwner(c, "the call is finished: "+c.Cause)
 		case toolcall.EffectFinished:

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -26,8 +27,9 @@ type localRun struct {
 }
 
 // run executes a local attempt that this engine has just started. The start is
-// durable; the effect may happen now, once.
-func (e *Engine) run(c *message.Call) {
+// durable; the effect may happen now, once. sent is a time before the start was
+// sent to the journal: no engine began to count the lease earlier.
+func (e *Engine) run(c *message.Call, sent time.Time) {
 	id := localRun{c.Key, c.Attempt.Number}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -36,7 +38,15 @@ func (e *Engine) run(c *message.Call) {
 	}
 	// Whoever ends a call takes that into the view first and cancels the run
 	// then; if the run is not entered yet, it must see it here.
-	if now := e.view.call(c.Key); now == nil || !owns(now, e.self(), c.Attempt.Number, c.Attempt.Claim) || !now.Open() {
+	now := e.view.call(c.Key)
+	if now == nil || !owns(now, e.self(), c.Attempt.Number, c.Attempt.Claim) || !now.Open() {
+		return
+	}
+	if past := message.Elapsed(sent, time.Now()); past > message.BeginWithin(lease(c)) || now.Hold != message.HoldNone || !now.RetryAt.IsZero() {
+		why := fmt.Sprintf("%s of the lease of %s had passed", past.Round(time.Millisecond), lease(c))
+		e.wg.Go(func() {
+			e.deliver(message.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, NotBegun: why})
+		})
 		return
 	}
 	ctx, cancel := context.WithCancelCause(e.ctx)

@@ -355,36 +355,37 @@ func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message
 			return nil, err
 		}
 	}
+	sent := time.Now()
 	seq, err := e.append(ctx, f, 0)
 	if err != nil {
 		return nil, err
 	}
 	if !c.Open() {
-		e.perform(c, m.Effects())
+		e.perform(c, m.Effects(), sent)
 		return c, nil
 	}
 	phase, err := e.phaseAt(ctx, c.ReplyKey(), seq)
 	if err == nil && phase == message.ReplyOpen {
-		e.perform(c, m.Effects())
+		e.perform(c, m.Effects(), sent)
 		return c, nil
 	}
 	if err == nil {
 		return e.update(ctx, "interrupt", c.Key, e.self(), interruptStep)
 	}
 	e.log.Warn("a call is on record and does not begin yet: its reply cannot be read", "call", c.Key.String(), "error", err)
-	e.background(func(ctx context.Context) { e.beginLater(ctx, m) })
+	e.background(func(ctx context.Context) { e.beginLater(ctx, m, sent) })
 	return c, nil
 }
 
 // beginLater performs the effects of a first fact once it is known that the
 // reply was not interrupted meanwhile: the journal could not be read at once.
-func (e *Engine) beginLater(ctx context.Context, m *toolcall.Machine) {
+func (e *Engine) beginLater(ctx context.Context, m *toolcall.Machine, sent time.Time) {
 	c := m.Call()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		state, _, err := e.lastReply(ctx, c.ReplyKey())
 		switch {
 		case err == nil && state.Phase == message.ReplyOpen:
-			e.perform(c, m.Effects())
+			e.perform(c, m.Effects(), sent)
 			return
 		case err == nil:
 			_, err = e.update(ctx, "interrupt", c.Key, e.self(), interruptStep)

@@ -113,10 +113,11 @@ func (e *Engine) write(ctx context.Context, m *toolcall.Machine, by message.Prin
 			return nil, err
 		}
 	}
+	sent := time.Now()
 	if _, err := e.append(ctx, f, prev); err != nil {
 		return nil, err
 	}
-	e.perform(c, m.Effects())
+	e.perform(c, m.Effects(), sent)
 	return c, nil
 }
 

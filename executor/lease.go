@@ -25,18 +25,13 @@ func (l lease) mayBegin() error {
 	if l.length < message.MinLease {
 		return fmt.Errorf("%w: the engine's lease of %s is shorter than the %s that a worker can keep; give the tool a longer lease", errNotBegun, l.length, message.MinLease)
 	}
-	if past := elapsed(l.since); past > l.length-l.length/4 {
+	if past := elapsed(l.since); past > message.BeginWithin(l.length) {
 		return fmt.Errorf("%w: %s of the lease of %s had passed", errNotBegun, past.Round(time.Millisecond), l.length)
 	}
 	return nil
 }
 
-// elapsed is the time since t by the monotonic or the wall clock, whichever says
-// more: the monotonic clock may stand still while a machine is suspended.
-func elapsed(t time.Time) time.Duration {
-	now := time.Now()
-	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
-}
+func elapsed(t time.Time) time.Duration { return message.Elapsed(t, time.Now()) }
 
 // maxBegun bounds how many grants a worker remembers.
 const maxBegun = 1 << 16

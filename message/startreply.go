@@ -11,6 +11,17 @@ import (
 // beats four times in a lease, and a pause of 200 ms must not end it.
 const MinLease = 500 * time.Millisecond
 
+// BeginWithin is how much of a lease may have passed when its owner begins: the
+// rest is for the first heartbeat.
+func BeginWithin(lease time.Duration) time.Duration { return lease - lease/4 }
+
+// Elapsed is the time from since to now by the monotonic or the wall clock,
+// whichever says more: the monotonic one may stand still while a machine is
+// suspended.
+func Elapsed(since, now time.Time) time.Duration {
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
+}
+
 // StartReply is the engine's signed permission to run one attempt now. It holds
 // for one claim and one sending of the request, so it cannot be replayed.
 type StartReply struct {

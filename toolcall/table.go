@@ -84,6 +84,7 @@ func Table() []Transition {
 		{Offer, states{submitted}, submitted, "a further attempt, or the same offered anew"},
 		{Lose, states{allowed}, allowed, "the owner fell silent; tried again later"},
 		{Lose, states{submitted}, submitted, "the worker fell silent; tried again later"},
+		{Return, states{allowed}, allowed, "the engine gave a local attempt back before it began; tried again later"},
 		{Return, states{submitted}, submitted, "the worker gave the attempt back before it began; tried again later"},
 		{Suspend, states{allowed}, allowed, "waits for a person to settle it"},
 		{Suspend, states{submitted}, submitted, "waits for a person to settle it"},

@@ -18,6 +18,7 @@ func faultCases() []testCase[*world] {
 		{"an acknowledgement that comes late", lateAck},
 		{"the journal cannot be read after a first fact", unreadableAfterFirst},
 		{"closing between a start and its run", closeBetween},
+		{"a local start acknowledged after its lease", lateLocalStart},
 		{"a call at its limit of facts", factLimit},
 		{"a local result that loses every race", resultCrowded},
 		{"the turn comes while the call is written", turnMeanwhile},
@@ -249,6 +250,24 @@ func closeBetween(w *world) {
 	<-closed
 	w.wantResult(w.engine().finished(w.key("c")), message.ToolResultSuccess, "ran")
 	w.wantPath(w.key("c"), "propose+allow+start result")
+}
+
+// lateLocalStart: the engine learns that its start is stored only when another
+// one has given the attempt up. It does not begin, and gives the attempt back.
+func lateLocalStart(w *world) {
+	e, other := w.engine(), w.engine()
+	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, f, prev)
+		if err == nil && f.Call != nil && f.Call.Facts == 1 {
+			other.held(f.Call.Key, message.HoldUnknown)
+		}
+		return seq, err
+	})
+	c := e.propose(call("c", blockOnce, `{}`))[0]
+	w.effects.release(c.Key)
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "ran")
+	w.wantRuns(c.Key, 1)
+	w.wantPath(c.Key, "propose+allow+start suspend return offer+start result")
 }
 
 // factLimit: a call that has as many facts as it may can still be ended.

@@ -79,7 +79,7 @@ func runLine(out *term.Out, f *message.Fact, cause toolcall.Cause, word func(fun
 	case toolcall.Lose:
 		return told{word: word(out.Bad, "lost"), rest: fmt.Sprintf("attempt %d fell silent, tried again in %s", c.Attempt.Number, c.RetryAt.Sub(f.At).Round(time.Millisecond))}
 	case toolcall.Return:
-		return told{word: word(out.Bad, "returned"), rest: fmt.Sprintf("worker did not begin attempt %d, tried again in %s", c.Attempt.Number, c.RetryAt.Sub(f.At).Round(time.Millisecond))}
+		return told{word: word(out.Bad, "returned"), rest: fmt.Sprintf("owner did not begin attempt %d, tried again in %s", c.Attempt.Number, c.RetryAt.Sub(f.At).Round(time.Millisecond))}
 	case toolcall.Suspend:
 		return told{word: word(out.Ask, "held"), rest: HoldText(c.Hold)}
 	case toolcall.Result:
