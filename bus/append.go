@@ -41,7 +41,7 @@ func (j *Journal) Append(ctx context.Context, f *message.Fact, prev uint64) (uin
 		return 0, err
 	}
 	defer a.msg.free()
-	if prev == 0 && f.Call != nil {
+	if isForNewCalls(f, prev) {
 		if err := j.room.check(ctx, j); err != nil {
 			return 0, a.fail(message.CodeFull, "no new call is taken", "let open calls finish, then make room: "+growHint, err)
 		}
@@ -51,6 +51,12 @@ func (j *Journal) Append(ctx context.Context, f *message.Fact, prev uint64) (uin
 		j.room.wrote(len(a.msg.Data) + len(a.msg.Subject) + headerRoom/8)
 	}
 	return seq, err
+}
+
+// isForNewCalls reports whether a fact is a new call, or is written only for calls
+// that follow: the session's runtime, or a plan of a reply that is open.
+func isForNewCalls(f *message.Fact, prev uint64) bool {
+	return f.Call != nil && prev == 0 || f.Session != nil || f.Reply != nil && f.Reply.Phase == message.ReplyOpen
 }
 
 const (

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"log/slog"
 	"net"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -103,6 +104,7 @@ func StartServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	if s.lock, err = lockStore(o.StoreDir); err != nil {
 		return nil, err
 	}
+	_ = os.Remove(probeFile(o.StoreDir)) // of a process that was killed
 	if err := s.own(o); err != nil {
 		s.Close()
 		return nil, err

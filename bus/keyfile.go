@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/askance-dev/askance/internal/plainfile"
@@ -249,6 +250,8 @@ func fileError(op, path string, err error) error {
 		hint = "name a file"
 	case errors.Is(err, fs.ErrPermission):
 		code, hint = message.CodeForbidden, "give this user the right to use it, or choose another path"
+	case isDiskFull(err):
+		code, hint = message.CodeFull, "free disk space"
 	}
 	if odd, ok := errors.AsType[*plainfile.KindError](err); ok {
 		return &message.Error{Code: code, Op: op, What: odd.Error(), Hint: hint}
@@ -257,4 +260,9 @@ func fileError(op, path string, err error) error {
 		err = at.Err // the path has been said
 	}
 	return &message.Error{Code: code, Op: op, What: path, Hint: hint, Err: err}
+}
+
+// isDiskFull reports whether a file could not be written for lack of room.
+func isDiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

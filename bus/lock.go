@@ -60,9 +60,12 @@ func probe(dir string) error {
 }
 
 func unwritable(dir string, err error) error {
-	code := message.CodeInvalid
-	if errors.Is(err, fs.ErrPermission) {
+	code, hint := message.CodeInvalid, "make it writable for this user, or choose another folder"
+	switch {
+	case errors.Is(err, fs.ErrPermission):
 		code = message.CodeForbidden
+	case isDiskFull(err):
+		code, hint = message.CodeFull, "free disk space"
 	}
-	return &message.Error{Code: code, Op: opStore, What: dir + " cannot be written", Hint: "make it writable for this user, or choose another folder", Err: because(ErrStoreUnwritable, err)}
+	return &message.Error{Code: code, Op: opStore, What: dir + " cannot be written", Hint: hint, Err: because(ErrStoreUnwritable, err)}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -36,11 +37,11 @@ func (s *Server) hasRoom() bool {
 	if free, known := freeDisk(s.opts.StoreDir); known && free < need {
 		return false
 	}
-	f, err := os.CreateTemp(s.opts.StoreDir, ".askance-probe-*")
+	f, err := os.Create(probeFile(s.opts.StoreDir))
 	if err != nil {
 		return false
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // the next start does not mind it
+	defer func() { _ = os.Remove(f.Name()) }() // else the next start removes it
 	block := make([]byte, 1<<20)
 	_, _ = rand.Read(block) // a disk that compresses must not take it for nothing
 	for left := need; left > 0 && err == nil; left -= int64(len(block)) {
@@ -51,6 +52,9 @@ func (s *Server) hasRoom() bool {
 	}
 	return errors.Join(err, f.Close()) == nil
 }
+
+// probeFile is written to find out whether there is room.
+func probeFile(dir string) string { return filepath.Join(dir, ".askance-probe") }
 
 // now is the server as it runs; a restart replaces it.
 func (s *Server) now() *server.Server { return s.running.Load() }

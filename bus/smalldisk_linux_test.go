@@ -2,11 +2,13 @@ package bus_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 )
@@ -92,7 +94,14 @@ func TestHeadRoomIsOfTheDisk(t *testing.T) {
 // server recovers in its process, for the connections that it had.
 func TestServerRecoversFromAFullDisk(t *testing.T) {
 	dir := smallDisk(t, "32m")
+	probe := filepath.Join(dir, "nats", ".askance-probe")
+	if err := errors.Join(os.Mkdir(filepath.Dir(probe), 0o700), os.WriteFile(probe, []byte("of a process that was killed"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")), bustest.Fsynced())
+	if _, err := os.Stat(probe); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the probe of a process that was killed takes room: %v", err)
+	}
 	j := b.Journal("test")
 	prev := mustAppend(t, j, callFact("open", callKey("open"), message.ToolCallAsking, "ask"), 0)
 	if did, err := b.Recover(t.Context()); did || err != nil {
@@ -103,6 +112,9 @@ func TestServerRecoversFromAFullDisk(t *testing.T) {
 	f.Call.Key, f.ID = callKey("open"), "large"
 	if _, err := j.Append(t.Context(), f, prev); !errors.Is(err, message.ErrFull) {
 		t.Fatalf("a fact for a full disk: %v, want full", err)
+	}
+	if err := bus.CreateAnchor(filepath.Join(dir, "anchor")); !errors.Is(err, message.ErrFull) {
+		t.Errorf("an anchor on a full disk: %v, want full", err)
 	}
 	if did, err := b.Recover(t.Context()); did || err != nil {
 		t.Errorf("without room: %v, %v", did, err)
@@ -121,7 +133,7 @@ func TestServerRecoversFromAFullDisk(t *testing.T) {
 	}
 	mustAppend(t, j, callFact("done", callKey("open"), message.ToolCallFinished, "result"), prev)
 	mustAppend(t, j, largeCall(2), 0)
-	if left, _ := filepath.Glob(filepath.Join(dir, "nats", ".askance-probe-*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+	if _, err := os.Stat(probe); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the probe is left behind: %v", err)
 	}
 }

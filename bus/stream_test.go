@@ -211,7 +211,16 @@ func TestFullStream(t *testing.T) {
 	if _, err := j.AppendEvent(t.Context(), "rt", open.ReplyKey(), events(1)); !errors.Is(err, message.ErrFull) {
 		t.Errorf("an event in the head-room: %v, want full", err)
 	}
-	// The head-room is for open calls …
+	// Nor is it for what precedes new calls, however often they are proposed.
+	session := &message.Fact{V: 1, ID: "session", At: at, Engine: "e", Session: &message.SessionState{Key: message.Key{Space: "test", Session: "new"}, Runtime: "rt"}}
+	plan := &message.Fact{V: 1, ID: "plan", At: at, Engine: "e", Reply: &message.ReplyState{Key: open.ReplyKey(), Phase: message.ReplyOpen, Batches: []message.BatchPlan{{Number: 1}}}}
+	for _, f := range []*message.Fact{session, plan} {
+		if _, err := j.Append(t.Context(), f, 0); !errors.Is(err, message.ErrFull) {
+			t.Errorf("the fact %s in the head-room: %v, want full", f.ID, err)
+		}
+	}
+	// An interrupt ends calls, and the head-room is for open calls …
+	mustAppend(t, j, &message.Fact{V: 1, ID: "interrupt", At: at, Engine: "e", Reply: &message.ReplyState{Key: open.ReplyKey(), Phase: message.ReplyInterrupted}}, 0)
 	prev = mustAppend(t, j, big(callFact("allowed", open, message.ToolCallAllowed, "allow")), prev)
 	// … and when it is used up, the server refuses, and nothing is half written.
 	for n := 0; err == nil || n == 0; n++ {
