@@ -53,7 +53,7 @@ func (v *visit) enter(r *http.Request) (p *Peer, err error) {
 	if err := v.s.origins.check(v.route, r, id); err != nil {
 		return nil, err
 	}
-	return v.admit(id)
+	return v.admit(r, id)
 }
 
 // stranger counts a failed attempt against its address.
@@ -70,7 +70,7 @@ func (v *visit) stranger(r *http.Request, err error) error {
 }
 
 // admit lets an identity use the route, for as long as its credentials are good.
-func (v *visit) admit(id *Identity) (*Peer, error) {
+func (v *visit) admit(r *http.Request, id *Identity) (*Peer, error) {
 	p, err := v.s.Peer(id)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (v *visit) admit(id *Identity) (*Peer, error) {
 	if !v.route.Access.Admits(p) {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " may not use " + v.route.Method + " " + v.route.Path, Hint: "use credentials with a role that may"}
 	}
-	if !v.s.limits.request(p) {
+	if !v.s.limits.request(p, alters(v.route, r)) {
 		v.w.Header().Set("Retry-After", "1")
 		return nil, &message.Error{Code: message.CodeOverLimit, Op: "limit", What: "too many requests of " + p.Name, Hint: "send fewer each second"}
 	}
@@ -132,5 +132,5 @@ func Login(r *http.Request, token string) (*Peer, error) {
 	if err != nil {
 		return nil, v.stranger(r, err)
 	}
-	return v.admit(id)
+	return v.admit(r, id)
 }

@@ -12,7 +12,8 @@ import (
 // Limits bound what one peer can ask for. Zero values stand for the defaults.
 type Limits struct {
 	// PerSecond is how many requests of one peer are taken in the long run, Burst
-	// how many at once. Defaults: 500 and 2000.
+	// how many at once; those that only read are counted apart. Defaults: 500 and
+	// 2000.
 	PerSecond float64
 	Burst     int
 	// Streams is how many streams of one peer may be open; default 2048.
@@ -64,11 +65,16 @@ func newLimiter(l Limits) *limiter {
 
 func peerKey(p *Peer) string { return string(p.Space.ID) + "\x00" + p.Name }
 
-// request reports whether a peer may make one more.
-func (l *limiter) request(p *Peer) bool {
+// request reports whether a peer may make one more. Requests that only read
+// cannot use up those that decide or stop something.
+func (l *limiter) request(p *Peer, alters bool) bool {
+	key := peerKey(p)
+	if !alters {
+		key += "\x00read"
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.peers.take(peerKey(p), time.Now())
+	return l.peers.take(key, time.Now())
 }
 
 // failure reports whether one more wrong credential of an address is answered.

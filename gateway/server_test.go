@@ -276,7 +276,8 @@ func TestLimits(t *testing.T) {
 			<-hold
 			return nil
 		}},
-		gateway.Route{Method: http.MethodGet, Path: "/calls", Access: gateway.Readers, Serve: answer("x")})
+		gateway.Route{Method: http.MethodGet, Path: "/calls", Access: gateway.Readers, Serve: answer("x")},
+		gateway.Route{Method: http.MethodPost, Path: "/calls", Access: gateway.Readers, Serve: answer("x")})
 	for range 2 {
 		wg.Go(func() { s.ask(http.MethodGet, "/stream", "Authorization", "Bearer bot") })
 		<-entered
@@ -287,6 +288,11 @@ func TestLimits(t *testing.T) {
 	for i, want := range []int{200, 200, 200, 200, 200, 429} {
 		if w := s.ask(http.MethodGet, "/calls", "Authorization", "Bearer ann"); w.Code != want {
 			t.Errorf("request %d: %d, want %d", i+1, w.Code, want)
+		}
+	}
+	for i, want := range []int{200, 200, 200, 200, 200, 429} { // reads use up nothing of these
+		if w := s.ask(http.MethodPost, "/calls", "Authorization", "Bearer ann"); w.Code != want {
+			t.Errorf("change %d: %d, want %d", i+1, w.Code, want)
 		}
 	}
 	for i, want := range []int{401, 401, 401, 429} {
