@@ -18,7 +18,13 @@ type inFlight struct {
 	ended bool
 }
 
+// put keeps a copy: the writer may be sending the fact once more while the watch
+// gives the call its place in the journal.
 func (o *inFlight) put(f *message.Fact) {
+	held := *f
+	if f.Call != nil {
+		held.Call = f.Call.Clone()
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.ended {
@@ -27,7 +33,7 @@ func (o *inFlight) put(f *message.Fact) {
 	if o.facts == nil {
 		o.facts = map[string]*message.Fact{}
 	}
-	o.facts[f.ID] = f
+	o.facts[f.ID] = &held
 }
 
 // take returns the fact and removes it; nil if there is none with this id.
