@@ -30,9 +30,9 @@ const (
 //
 // A request without an answer is sent again after one second, then after two,
 // four, five, five …, until ctx ends, or for fifteen seconds if ctx has no
-// deadline; the first answer to any of them counts. Then the error is ErrUnavailable if nobody
-// ever took it, and ErrUnknownOutcome if somebody may have. Sending again does
-// no harm:
+// deadline; the first answer to any of them counts. Then the error is
+// ErrUnavailable if no engine ever took it, and ErrUnknownOutcome if one may have.
+// Sending again does no harm:
 //
 //   - Propose, Report and Interrupt are answered with the present state.
 //   - Emit stores nothing twice within two minutes: events without an id are

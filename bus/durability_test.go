@@ -138,8 +138,8 @@ func TestStatedQuorumIsComparedWithTheStream(t *testing.T) {
 	}
 }
 
-// Quorum is claimed of a stream that three servers hold, whatever is stated, and
-// no longer once it has fewer.
+// Three servers that hold a stream make it a quorum, also against the operator's
+// statement, and fewer do not.
 func TestQuorumIsTheStreams(t *testing.T) {
 	held := func(replicas int, followers ...string) *jetstream.StreamInfo {
 		info := &jetstream.StreamInfo{Config: jetstream.StreamConfig{Name: "ASKANCE_test", Replicas: replicas}, Cluster: &jetstream.ClusterInfo{Name: "c", Leader: "n1"}}
@@ -159,11 +159,11 @@ func TestQuorumIsTheStreams(t *testing.T) {
 		{"three servers", held(3, "n2", "n3"), "", nil, bus.DurabilityQuorum, false},
 		{"three servers, stated cached", held(3, "n2", "n3"), bus.DurabilityCached, nil, bus.DurabilityQuorum, false},
 		{"five servers", held(5, "n2", "n3", "n4", "n5"), bus.DurabilityQuorum, nil, bus.DurabilityQuorum, false},
-		{"three replicas of which two servers hold one", held(3, "n2"), bus.DurabilityQuorum, nil, bus.DurabilityCached, true},
+		{"three replicas, only two servers hold one", held(3, "n2"), bus.DurabilityQuorum, nil, bus.DurabilityCached, true},
 		{"two servers", held(2, "n2"), bus.DurabilityQuorum, nil, bus.DurabilityCached, true},
 		{"two servers that both sync", held(2, "n2"), "", map[string]bool{"n1": true, "n2": true}, bus.DurabilityFsynced, false},
-		{"two servers of which one was asked", held(2, "n2"), "", map[string]bool{"n1": true}, bus.DurabilityCached, false},
-		{"two servers of which one does not sync", held(2, "n2"), "", map[string]bool{"n1": true, "n2": false}, bus.DurabilityCached, false},
+		{"two servers, only one was asked", held(2, "n2"), "", map[string]bool{"n1": true}, bus.DurabilityCached, false},
+		{"two servers, one does not sync", held(2, "n2"), "", map[string]bool{"n1": true, "n2": false}, bus.DurabilityCached, false},
 		{"moved to a server that was not asked", held(1), "", map[string]bool{"n2": true}, bus.DurabilityCached, false},
 	} {
 		if got, err := bus.ClaimOf(tc.info, tc.stated, tc.syncs); got != tc.want || (err != nil) != tc.wrong {

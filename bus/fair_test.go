@@ -153,7 +153,7 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// whileFlooded runs flood beside two runtimes that propose, and checks that
+// whileFlooded runs flood while two runtimes propose, and checks that
 // nothing is lost and that memory is given back.
 func whileFlooded(t *testing.T, w *world, flood func()) {
 	t.Helper()
@@ -207,8 +207,8 @@ func TestRubbishDropsNoOthersMessages(t *testing.T) {
 	}
 }
 
-// A client that asks for lists and never reads is cut off; nobody else
-// notices, and its answers are let go.
+// A client that asks for lists and never reads is cut off. No other client
+// notices, and the memory of its answers is freed.
 func TestUnreadAnswersAreBounded(t *testing.T) {
 	w := newWorld(t, bustest.Listening())
 	w.engine(bus.ServiceOptions{})
@@ -323,9 +323,9 @@ func TestReadersDoNotStarveDecisions(t *testing.T) {
 	stop()
 	readers.Wait()
 	if d := percentile95(answers); d > 2*time.Second {
-		t.Errorf("answers take %v beside 200 readers, without %v", d, percentile95(quietAnswers))
+		t.Errorf("answers take %v with 200 readers, without %v", d, percentile95(quietAnswers))
 	}
 	if d := percentile95(interrupts); d > 2*time.Second {
-		t.Errorf("interrupts take %v beside 200 readers, without %v", d, percentile95(quietInterrupts))
+		t.Errorf("interrupts take %v with 200 readers, without %v", d, percentile95(quietInterrupts))
 	}
 }

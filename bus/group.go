@@ -133,7 +133,7 @@ func (g *group) missed() bool {
 // look finds out who was away: this engine, or another one.
 func (g *group) look(ctx context.Context) {
 	if g.missed() {
-		g.s.log.Warn("this engine was not scheduled for seconds; it drops the requests that waited: other engines have answered them")
+		g.s.log.Warn("this engine did not run for some seconds: it drops the requests that waited, because other engines have answered them")
 		for _, sub := range g.subs {
 			_ = sub.Unsubscribe() // fails only if the connection is closed
 		}

@@ -204,7 +204,7 @@ func TestEngineThatHungJoinsAgain(t *testing.T) {
 	})
 }
 
-// An engine that starts beside one that hangs shares no requests with it.
+// An engine that starts while another one hangs shares no requests with it.
 func TestStartBesideHungEngine(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestStartBesideHungEngine(t *testing.T) {
 		w.engine(bus.ServiceOptions{})
 		eve := w.client(message.RoleAuditor, "eve")
 		if d := slowest(t, eve); d > 100*time.Millisecond {
-			t.Errorf("beside a hung member a request takes %s", d)
+			t.Errorf("with a hung member a request takes %s", d)
 		}
 		// The next one joins the engine that runs.
 		w.engine(bus.ServiceOptions{})

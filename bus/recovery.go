@@ -113,7 +113,7 @@ func BeginRecovery(ctx context.Context, nc *nats.Conn, space message.SpaceID, ke
 	}
 	for _, f := range r.Exam.Flaws {
 		if f.Kind == FlawUnreadable {
-			return nil, &message.Error{Code: message.CodeDamaged, Op: "accept loss", What: f.What, Hint: "delete that message with the nats command, so that the server counts it no more, then try again", Err: errUnreadableRecord}
+			return nil, &message.Error{Code: message.CodeDamaged, Op: "accept loss", What: f.What, Hint: "delete that message with the nats command, then try again", Err: errUnreadableRecord}
 		}
 	}
 	return r, nil

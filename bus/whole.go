@@ -462,7 +462,7 @@ func (j *Journal) nameHoles(ctx context.Context, x *Exam) error {
 	return nil
 }
 
-// holes are the sequences without a record that nobody accepted.
+// holes are the sequences without a record that no operator has accepted.
 func (j *Journal) holes(ctx context.Context, x *Exam) (ranges, error) {
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()

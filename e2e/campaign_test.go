@@ -27,7 +27,7 @@ type strikeOn struct {
 	lasts  time.Duration // until it is started again, or goes on
 }
 
-// campaign is a cluster and its players, all of which are struck at random.
+// campaign is a cluster and its players. Each of them is killed or frozen at random.
 type campaign struct {
 	*stage
 	book    *notebook

@@ -366,7 +366,7 @@ type store struct {
 	*dice
 }
 
-// stream is the folder of a stream, whichever account has it.
+// stream is the folder of a stream in any account.
 func (s store) stream(name string) string {
 	s.t.Helper()
 	found, err := filepath.Glob(filepath.Join(s.dir, "jetstream", "*", "streams", name))
@@ -493,7 +493,7 @@ var losses = []struct {
 	}},
 }
 
-// onStream does something to the journal that nobody may do.
+// onStream does something to the journal that no user of askance can do.
 func (w *world) onStream(do func(context.Context, jetstream.Stream) error) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -90,8 +90,8 @@ func TestFrozenAlone(t *testing.T) {
 }
 
 // TestFrozenEngineRunAgain stops one of two engines while workers take calls of
-// a tool that is not idempotent. An operator has each call run again that was
-// given up and of which the tool has left no trace. None of them runs twice.
+// a tool that is not idempotent. An operator runs each call
+// again that was given up and whose tool left no trace. None of them runs twice.
 func TestFrozenEngineRunAgain(t *testing.T) {
 	t.Parallel()
 	const rounds, calls = 3, 16

@@ -214,7 +214,7 @@ func (d *dice) text(n int) string {
 	return b.String()
 }
 
-// approves answers questions, and takes back now and then what was allowed.
+// approves answers questions, and sometimes revokes what was allowed.
 func (p *player) approves() error {
 	d := newDice("campaign", p.name)
 	for p.stop.Err() == nil {

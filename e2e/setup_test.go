@@ -73,7 +73,7 @@ func toolCommand(tool, effects string) []string {
 	}
 	argv := []string{bin.tool, effects, kind}
 	if slices.Contains(pipedTools, tool) {
-		// The shell dies with whoever started it, and this pipe goes on without it.
+		// The shell dies with its parent, and this pipe goes on without it.
 		argv = append([]string{"sh", "-c", `cat | { sleep 0.03; exec "$@"; }`, "sh"}, argv...)
 	}
 	return argv

@@ -54,7 +54,7 @@ func (k *clocks) note(r message.ClockReading) {
 	default:
 		k.off[r.Who] = r
 		if !was || (old.AheadMS > 0) != (r.AheadMS > 0) {
-			k.log.Warn("a clock differs from this engine's: correct it, or grants and deadlines do not mean the same there", "who", r.Who, "clock", clockText(r.AheadMS))
+			k.log.Warn("a clock differs from this engine's: correct it, or grants and deadlines are wrong there", "who", r.Who, "clock", clockText(r.AheadMS))
 		}
 	}
 }

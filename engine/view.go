@@ -373,9 +373,9 @@ func (v *view) counts() (open, held int) {
 	return v.orders.open.len(), v.held
 }
 
-// list fills a page with the calls at hand that a list is about. It costs the
-// page and what filters leave out of the narrowest order, and sorts nothing.
-// mark gives a call as people see it.
+// list fills a page with the listed calls in memory. It visits the page and what
+// filters leave out of the narrowest order, and sorts nothing. mark makes the form
+// of a call that people see.
 func (v *view) list(by message.Principal, r message.ListRequest, session message.Key, page *listPage, mark func(*message.Call) *message.Call) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

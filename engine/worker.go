@@ -226,8 +226,8 @@ func (e *Engine) resultOf(ctx context.Context, by message.Principal, lane messag
 	return message.ResultReply{}, err
 }
 
-// notBegun takes the owner's word that it never began the attempt: nothing
-// happened, so the call is offered again as a new attempt, whatever its tool is.
+// notBegun believes the owner that it never began the attempt. The call is then
+// offered again as a new attempt, also if its tool is not idempotent.
 func (e *Engine) notBegun(ctx context.Context, by message.Principal, lane message.Lane, r message.ResultRequest) (message.ResultReply, error) {
 	if !reflect.ValueOf(r.Result).IsZero() {
 		return message.ResultReply{}, &message.Error{Code: message.CodeInvalid, Op: "result", What: "not_begun and result are both set", Hint: "send the result if the tool ran, else not_begun alone"}

@@ -43,15 +43,15 @@
 //     answer that an engine signed for this very request. The handler is called
 //     only after the engine said that the start is durable and ours, and only
 //     once for that claim and for that grant.
-//  4. It takes the item off the queue, beside the run. The engine's lease counts
-//     since the start was sent.
+//  4. It takes the item off the queue while the handler runs. The engine's lease
+//     counts since the start was sent.
 //  5. It runs the handler and beats. Right before the handler it looks whether
 //     three quarters of the lease have passed by its own clocks; then it gives
 //     the attempt back instead, and the engine offers the call again. A [Command]
 //     looks once more right before it starts the program. The answers to
 //     heartbeats bring cancel and stale; a cancel shortcut is quicker when it
 //     arrives. The deadline that the engine set ends the context, by the worker's
-//     clock. Heartbeats that nobody answers change nothing: the run goes on
+//     clock. Heartbeats without an answer change nothing: the run goes on
 //     through an outage of the engine.
 //  6. It sends the result, the same one with the same claim, until there is an
 //     answer, with heartbeats still going. Its slot stays taken meanwhile.

@@ -81,7 +81,7 @@ func TestPassedLeaseIsNotBegun(t *testing.T) {
 	}
 }
 
-// Whatever a worker waits for between the granted start and the run counts.
+// Each wait between the granted start and the run counts against the lease.
 func TestWaitBeforeTheRunCounts(t *testing.T) {
 	for wait, runs := range map[time.Duration]int32{time.Second: 1, 1600 * time.Millisecond: 0, time.Hour: 0} {
 		src := &slowSource{wait: wait}
@@ -278,8 +278,8 @@ func change(t *testing.T, v reflect.Value) {
 	}
 }
 
-// What began once in a process does not begin again there, whatever an engine
-// grants.
+// A grant that began once in a process does not begin there again, even if an
+// engine grants the start again.
 func TestGrantRunsOnce(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		f := r.engine.Fact("call-1", `{"n":1}`)

@@ -134,7 +134,7 @@ func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply,
 			a.w.release(a.item, notOursDelay)
 			return reply, false
 		case unproven:
-			a.log.Error("something that is not proved to be an engine answered a start; asking again", "err", err)
+			a.log.Error("a start reply is not signed by an engine and does not count; asking again", "err", err)
 			if doubted.IsZero() {
 				doubted = sent
 			}
@@ -158,7 +158,7 @@ func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply,
 func (a *attempt) prove(ctx context.Context, reply message.StartReply, req message.StartRequest) error {
 	keys, err := a.w.keys.forKey(ctx, reply.KeyID)
 	if err != nil {
-		a.log.Error("the engines' keys cannot be looked up, going on with those before", "err", err)
+		a.log.Error("cannot look up the engines' keys, using the previous ones", "err", err)
 	}
 	return reply.Verify(keys, req, a.call.Attempt.Grant)
 }
@@ -210,8 +210,8 @@ func code(err error) message.Code {
 	return ""
 }
 
-// ack takes the item off the queue, beside what follows: Run waits for it in the
-// end. If it fails, the item is delivered again and its start is superseded.
+// ack takes the item off the queue in a goroutine that Run waits for at its end.
+// If it fails, the item is delivered again and its start is superseded.
 func (w *Worker) ack(ctx context.Context, item message.WorkItem) {
 	if item.Ack == nil {
 		return

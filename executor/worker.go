@@ -25,7 +25,7 @@ type Worker struct {
 	done    chan struct{} // closed when Run returns
 
 	begun begunGrants
-	acks  sync.WaitGroup // acknowledgements beside the runs; only slots add to it
+	acks  sync.WaitGroup // acknowledgements that run at the same time as handlers; only slots add to it
 
 	mu       sync.Mutex                            // guards what follows
 	running  bool                                  // Run was called
@@ -201,7 +201,7 @@ func (w *Worker) handle(fetch, handlers context.Context, item message.WorkItem) 
 	switch {
 	case !ok:
 	case !w.begun.add(item.Fact.Call.Attempt.Grant, time.Now()):
-		a.log.Error("the start of an attempt that has begun here was granted again; it does not run twice")
+		a.log.Error("an engine granted the start of an attempt again that has begun here; it does not run twice")
 	default:
 		a.run(ctx, handlers, reply)
 	}

@@ -25,7 +25,7 @@ var (
 )
 
 // errEnded refuses an operation of a request that was admitted earlier.
-var errEnded error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the credentials ended before the request was carried out", Hint: "send it again with a token that is good (askance token create NAME --role approver)"}
+var errEnded error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the credentials ended before the request was carried out", Hint: "send it again with a valid token (askance token create NAME --role approver)"}
 
 // asHeader named the sender of a request in earlier releases.
 const asHeader = "Askance-As"

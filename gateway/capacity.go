@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// bounded is an engine for one peer, each operation of which takes a place in
-// the capacity of its class.
+// bounded is an engine for one peer. Each operation takes a place in the capacity
+// of its class.
 type bounded struct {
 	c     engine.Client
 	pools capacity.Set

@@ -33,7 +33,7 @@ func expiredText(tool string) string {
 }
 
 func revokedText(tool, reason string) string {
-	return withReason(fmt.Sprintf("<system-reminder>The leave to run tool %q was taken back before it started.", tool), reason)
+	return withReason(fmt.Sprintf("<system-reminder>Approval to run tool %q was revoked before it started.", tool), reason)
 }
 
 func revokedAgainText(tool, reason string) string {

@@ -84,8 +84,8 @@ func givenBack(w *world) {
 	}
 }
 
-// heldGivenBack: the owner knows better than anybody who looks that nothing
-// happened.
+// heldGivenBack: a call with an unknown outcome is offered again when its owner
+// says that nothing happened.
 func heldGivenBack(w *world) {
 	e := w.engine()
 	c := e.submit("c", dies)
@@ -104,7 +104,7 @@ func notTheirsToGiveBack(w *world) {
 	e := w.engine()
 	c := e.submit("c", remote)
 	_, err := e.worker("w1").Result(w.Context(), notBegun(c, "x"))
-	w.wantErr(err, message.ErrSuperseded) // nobody has it
+	w.wantErr(err, message.ErrSuperseded) // no worker has it
 	e.start(c, "w1", "x")
 	size := len(w.records())
 	for _, r := range []struct{ worker, claim string }{{"w1", "y"}, {"w2", "x"}} {

@@ -81,7 +81,7 @@ func (e *Engine) Keys() message.KeySet {
 // on, as after a rotation.
 func (e *Engine) SignRepliesAs(other *Engine) { e.update(func() { e.replyKey = other.key }) }
 
-// SignReply signs a start reply anew, after a test has changed it. It panics when
+// SignReply signs a start reply again, after a test has changed it. It panics when
 // the reply has no canonical form.
 func (e *Engine) SignReply(r *message.StartReply) {
 	if err := r.Sign(e.key); err != nil {
@@ -194,7 +194,7 @@ func (e *Engine) until(ctx context.Context, cond func() bool) error {
 
 // Call is what became of a call, for a test to look at.
 type Call struct {
-	Claim     string   // of the present attempt; "" while nobody started it
+	Claim     string   // of the present attempt; "" before a worker started it
 	Refused   string   // why the worker refused it
 	NotBegun  []string // why attempts were given back, one text each
 	Result    *message.ToolResultBlock

@@ -97,8 +97,8 @@ func (f *falseEngine) serve(m *nats.Msg) {
 	}
 }
 
-// Whoever has an engine's NATS login and not its key cannot make a worker run a
-// call that was revoked, or one that has run.
+// A program with an engine's NATS login and without its key cannot make a worker
+// run a call that was revoked, or one that has run.
 func TestFalseEngine(t *testing.T) {
 	b := bustest.New(t)
 	const tool = "probe"

@@ -526,8 +526,8 @@ func localGate(t *testing.T, hasCredentials func() bool) (*gate, string) {
 	return &gate{World: w, t: t, auth: a}, path
 }
 
-// TestLocalUserEndsWithCredentials: from the first request after credentials
-// exist nobody is let in without, and nothing opens the server again.
+// TestLocalUserEndsWithCredentials: once credentials exist, every request without
+// them is refused, and nothing opens the server again.
 func TestLocalUserEndsWithCredentials(t *testing.T) {
 	var logins atomic.Bool
 	for name, tt := range map[string]struct{ begin, end func(path string) error }{

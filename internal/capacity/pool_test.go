@@ -109,7 +109,7 @@ func TestOnePrincipalUsesHalf(t *testing.T) {
 		submit(t, p, "ann", 1, ran)
 		select {
 		case <-ran:
-			t.Error("a request runs beside one that fills the class")
+			t.Error("a request runs at the same time as one that fills the class")
 		default:
 		}
 		large.Leave()

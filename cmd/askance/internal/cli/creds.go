@@ -73,8 +73,8 @@ func (a *app) credsInit(g *giving) *cobra.Command {
 		Use:   "init",
 		Short: "Make a credentials folder",
 		Long: `Makes a NATS operator, an account for the spaces and a login for the engines. From
-the next start on, askance serve on the data folder lets in nobody without a login. HTTP
-demands a token from now on, also in a server that runs (askance token create).`,
+the next start on, askance serve on the data folder refuses connections without a
+login. HTTP demands a token at once, also in a running server (askance token create).`,
 		Example: `  askance creds init
   askance creds init --creds-dir /etc/askance/creds`,
 		Args: noArgs,

@@ -49,13 +49,13 @@ connect), or refused unless --nats-insecure permits plain text.
 Engines on one server (--nats) take over from one that hangs, within seconds. An
 embedded server hangs with its process, and every other process waits for it.
 
-The journal is compared with its signed checkpoints and with the anchor file before
-anything runs, and while it runs. If records are missing it serves nothing and ends
-with exit code 8: restore a backup, or see askance journal check.
+The engine compares the journal with its signed checkpoints and with the anchor file
+before it runs anything, and every five seconds. If records are missing it serves
+nothing and ends with exit code 8: restore a backup, or see askance journal check.
 
 HTTP demands tokens (askance token create) or a provider (--oidc-issuer) as soon as
 any credentials exist, NATS logins included. Without any, every process on the machine
-acts as one local user, approve included. --http-socket lets the kernel say who asks.
+acts as one local user, approve included. With --http-socket the kernel names the user.
 
 SIGINT or SIGTERM stops it: running local calls get ten seconds to end. A second
 signal stops it at once; nothing acknowledged is lost by that either.`,

@@ -36,7 +36,7 @@ func (s serveHTTP) off() bool { return s.Address == web.Off && s.Socket.Path == 
 func serveHTTPFlags(c *cobra.Command, s *serving) {
 	f, w := c.Flags(), &s.web
 	f.StringVar(&w.Address, "http", "", "address of the web inbox and the HTTP interfaces; off opens no port (default "+web.DefaultAddress+", or a free port if that is taken)")
-	f.StringVar(&w.Socket.Path, "http-socket", "", "Unix socket of the web inbox and the HTTP interfaces, for you alone: the kernel says which user sends a request; --http then needs tokens or a provider")
+	f.StringVar(&w.Socket.Path, "http-socket", "", "Unix socket of the web inbox and the HTTP interfaces: the kernel names the user who connects, and only you can open it; --http then needs tokens or a provider")
 	f.StringVar(&w.Socket.Group, "http-socket-group", "", "group that may open the Unix socket too")
 	f.StringArrayVar(&w.peerRoles, "http-socket-role", nil, "role of another user at the Unix socket, as USER=ROLE with a name or a uid; * is every user who may open it; may be repeated")
 	f.StringVar(&w.Cert, "http-cert", "", "file with the certificate chain for TLS")

@@ -82,7 +82,7 @@ func (a *app) printServing(n *node.Node, cfg node.Config, scrape string, over ht
 		fmt.Fprintf(&text, "  %s %s  %s\n", a.out.Dim("http    "), over.url, logins)
 	}
 	if over.socket != "" {
-		fmt.Fprintf(&text, "  %s %s  %s\n", a.out.Dim("socket  "), over.socket, "users that the kernel names")
+		fmt.Fprintf(&text, "  %s %s  %s\n", a.out.Dim("socket  "), over.socket, "the kernel names the user who connects")
 	}
 	if scrape != "" {
 		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim("metrics "), scrape)

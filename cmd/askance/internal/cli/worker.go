@@ -48,7 +48,8 @@ sh -c 'cat | act', should compare what it read with ASKANCE_INPUT_BYTES before i
 CMD sees only a short list of this process's environment (PATH, HOME and the like;
 more with --pass-env) and about its call: ASKANCE_IDEMPOTENCY_KEY, ASKANCE_TOOL,
 ASKANCE_ATTEMPT, ASKANCE_INPUT_BYTES, ASKANCE_SPACE, ASKANCE_SESSION_ID,
-ASKANCE_REPLY_ID, ASKANCE_CALL_ID. Hand the idempotency key on to whatever has the effect.
+ASKANCE_REPLY_ID, ASKANCE_CALL_ID. Pass the idempotency key
+on to the system that has the effect.
 
 Calls that a rule of the policy routes (executor: {subject: …}) are for workers that
 name the subject with --subject, and such a worker takes no others.`,

@@ -288,7 +288,7 @@ func (c *closing) revoke(ctx context.Context, l *message.Lease, prev uint64) err
 	return err
 }
 
-// closeLost closes a call, reply or session of which signed records are lost.
+// closeLost closes a call, reply or session whose signed records are lost.
 func (c *closing) closeLost(ctx context.Context, subject string, replies map[message.Key]*message.Fact, heads map[message.Key]uint64) error {
 	if s, err := bus.ParseSubject(subject); err == nil && s.Kind == bus.KindReplyFact { // what is left of the reply may lack an interrupt
 		session, ok := s.Session.ID()

@@ -17,7 +17,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// named sends a request to a route as somebody that the request names.
+// named sends a request to a route under a name of its own choice.
 func (w *wired) named(r gateway.Route, query string, header ...string) int {
 	w.t.Helper()
 	body := `{"session_id":"s1","reply_id":"r1","tool_call_id":"c1","kind":"approve","digest":"` + w.call.Digest + `"}`
