@@ -179,6 +179,8 @@ func (e *Engine) compareStore(at, stored, now time.Time) {
 		r.AheadMS = -at.Sub(stored).Milliseconds()
 	case stored.Sub(now) > storeTolerance:
 		r.AheadMS = stored.Sub(now).Milliseconds()
+	case now.Sub(at) > storeTolerance: // on its way for too long to tell that the clocks agree
+		return
 	}
 	e.clocks.note(r)
 }

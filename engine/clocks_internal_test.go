@@ -32,6 +32,9 @@ func TestCompareStore(t *testing.T) {
 		if len(got) != 1 || got[0].Who != "journal" || got[0].AheadMS != tc.ahead.Milliseconds() || got[0].WithinMS != tc.now.Milliseconds() {
 			t.Errorf("%s: %+v, want %s ahead", tc.name, got, tc.ahead)
 		}
+		if e.compareStore(at, at.Add(time.Minute), at.Add(2*time.Minute)); len(e.clocks.readings()) != len(got) {
+			t.Errorf("%s: a slow reading says that a clock is right again", tc.name)
+		}
 		if e.compareStore(at, at, at); len(e.clocks.readings()) != 0 {
 			t.Errorf("%s: a clock that is right again is still listed", tc.name)
 		}

@@ -30,6 +30,9 @@ func (k *clock) measure(log *slog.Logger, sent, received, engine time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	was := k.off
+	if was && !off && within > clockTolerance {
+		return // on its way for too long to tell that the clocks agree
+	}
 	k.ahead, k.within, k.off = ahead, within, off
 	switch {
 	case off && !was:
