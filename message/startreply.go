@@ -15,9 +15,8 @@ const MinLease = 500 * time.Millisecond
 // rest is for the first heartbeat.
 func BeginWithin(lease time.Duration) time.Duration { return lease - lease/4 }
 
-// Elapsed is the time from since to now by the monotonic or the wall clock,
-// whichever says more: the monotonic one may stand still while a machine is
-// suspended.
+// Elapsed is the longer time from since to now of the monotonic and the wall
+// clock: the monotonic clock can stop while a machine is suspended.
 func Elapsed(since, now time.Time) time.Duration {
 	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
 }
