@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -23,7 +24,8 @@ type attempt struct {
 	id   message.HeartbeatRequest // who we are to the engine: call, attempt, claim
 
 	cancel context.CancelCauseFunc // ends the handler's context
-	lease  lease                   // once the start is granted
+	lease  atomic.Pointer[lease]   // once the start is granted; heartbeats renew it after the begin
+	began  atomic.Bool             // the handler was called
 }
 
 // newAttempt gives the handler's context as well, which lacks only the deadline.
@@ -71,19 +73,21 @@ func (a *attempt) run(ctx, handlers context.Context, leave message.StartReply) {
 	go func() { defer close(told); lines.run(alive) }()
 	defer func() { stopBeats(); <-beats }()
 
-	began := false
 	begin := func() error {
 		err := ctx.Err()
 		if err == nil {
-			err = a.lease.mayBegin()
+			err = a.lease.Load().mayBegin()
 		}
-		began = began || err == nil
+		if err == nil {
+			a.began.Store(true)
+		}
 		return err
 	}
 	res, err := invoke(ctx, a.w.handler, Task{
 		Call: a.call.Key, Tool: a.w.tool, Input: message.RawJSON(a.call.Question.Input),
 		IdempotencyKey: a.call.Attempt.Grant.IdempotencyKey, Attempt: a.id.Attempt, progress: lines.add, begin: begin,
 	})
+	began := a.began.Load()
 	lines.close()
 	<-told
 	a.logRun(res, err)

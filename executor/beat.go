@@ -35,7 +35,7 @@ func (a *attempt) beat(ctx context.Context, leave message.StartReply) {
 	// when it arrives, whether or not its answer comes in time.
 	limit := min(every, a.w.requestTimeout)
 	// The start is the first sign of life: after a late answer the next is due.
-	due := time.NewTimer(max(0, every-elapsed(a.lease.since)))
+	due := time.NewTimer(max(0, every-elapsed(a.lease.Load().since)))
 	defer due.Stop()
 	select {
 	case <-due.C:
@@ -45,9 +45,13 @@ func (a *attempt) beat(ctx context.Context, leave message.StartReply) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
+		sent := time.Now()
 		reply, err := a.sendBeat(ctx, limit)
 		if a.heard(reply, err) {
 			return
+		}
+		if err == nil && a.began.Load() && !a.w.command { // before that only the signed start counts
+			a.lease.Store(&lease{since: sent, length: a.lease.Load().length})
 		}
 		select {
 		case <-tick.C:

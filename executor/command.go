@@ -41,7 +41,8 @@ const DefaultGrace = 5 * time.Second
 //	ASKANCE_SPACE  ASKANCE_SESSION_ID  ASKANCE_REPLY_ID  ASKANCE_CALL_ID
 //
 // The program starts only while the attempt's lease lasts: the Command looks at
-// it right before the start. See WithCommand.
+// it right before the start. Answered heartbeats renew the lease of a Handler
+// that runs the Command later. See WithCommand.
 //
 // On Unix it leads a process group of its own. When the context ends the group
 // gets SIGTERM, and SIGKILL after the grace; when the program has ended,

@@ -114,8 +114,15 @@ func TestCommandLooksAtTheLeaseOnceMore(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		return command(ctx, tk)
 	}
+	silent := func(q executortest.Request) executortest.Fault {
+		if q.Op == executortest.OpHeartbeat {
+			return executortest.Silent
+		}
+		return executortest.None
+	}
 	bubble(t, late, func(r *rig) {
 		r.engine.Terms(message.StartReply{LeaseMS: 2_000})
+		r.engine.Faults(silent)
 		k := r.offer("call-1")
 		if res := r.result(k); res.State != message.ToolResultError || !strings.Contains(res.Output.String(), "was not begun") {
 			t.Errorf("result %s %q, want an error: something around the command may have acted", res.State, res.Output.String())
@@ -124,6 +131,7 @@ func TestCommandLooksAtTheLeaseOnceMore(t *testing.T) {
 	})
 	bubble(t, late, func(r *rig) {
 		r.engine.Terms(message.StartReply{LeaseMS: 2_000})
+		r.engine.Faults(silent)
 		k := r.offer("call-1")
 		time.Sleep(time.Minute)
 		r.wantNotBegun(k, 1, "had passed")
@@ -131,6 +139,24 @@ func TestCommandLooksAtTheLeaseOnceMore(t *testing.T) {
 			t.Errorf("the call has the result %+v", c.Result)
 		}
 	}, executor.WithCommand())
+}
+
+// A Command within a Handler starts however long the Handler has run before it,
+// as answered heartbeats renew the lease.
+func TestHeartbeatsRenewTheLeaseOfACommand(t *testing.T) {
+	command, err := executor.Command{Argv: []string{os.Args[0], "-test.run=^$"}}.Handler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bubble(t, func(ctx context.Context, tk executor.Task) (executor.Output, error) {
+		time.Sleep(time.Minute)
+		return command(ctx, tk)
+	}, func(r *rig) {
+		r.engine.Terms(message.StartReply{LeaseMS: 2_000})
+		if res := r.result(r.offer("call-1")); res.State != message.ToolResultSuccess {
+			t.Errorf("result %s %q, want success", res.State, res.Output.String())
+		}
+	})
 }
 
 // slowSource is a KeySource that takes its time.

@@ -117,10 +117,11 @@ func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply,
 		switch answer {
 		case granted:
 			a.w.ack(ctx, a.item)
-			a.lease = lease{since: first, length: time.Duration(reply.LeaseMS) * time.Millisecond}
+			l := lease{since: first, length: time.Duration(reply.LeaseMS) * time.Millisecond}
 			if reply.Fresh {
-				a.lease.since = sent
+				l.since = sent
 			}
+			a.lease.Store(&l)
 			return reply, refusal == nil
 		case gone:
 			a.log.Debug("nothing to start any more", "err", err)
