@@ -19,12 +19,12 @@ import (
 	"github.com/askance-dev/askance/message/proof"
 )
 
-// Anchor is a small file outside the store that remembers how far a journal was:
-// the last checkpoint and the highest record that this engine knows of. It tells
-// when journal and proof vanish together, or when the unsigned end is lost.
+// Anchor is a small file outside the store with the last checkpoint and the
+// highest record that this engine knows. It tells when journal and proof vanish
+// together, or when the unsigned end is lost.
 //
-// The file has two blocks, each written with one call and authenticated by the
-// engine keys, so that a process that is killed leaves a valid file behind.
+// The file has two blocks, each authenticated by the engine keys. One call writes
+// a block, so a killed process leaves a valid file.
 type Anchor struct {
 	path string
 	key  [sha256.Size]byte

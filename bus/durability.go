@@ -96,8 +96,8 @@ func (s claimSource) holders(info *jetstream.StreamInfo) []string {
 // askTheSystem is how long one server has to answer in the system account.
 const askTheSystem = 2 * time.Second
 
-// SyncsBeforeAck asks a server by its name whether it syncs a record to the disk
-// before it acknowledges it. nc is a connection to the system account.
+// SyncsBeforeAck asks the named server whether it syncs each record to the disk
+// before the acknowledgement. nc is a connection to the system account.
 func SyncsBeforeAck(ctx context.Context, nc *nats.Conn, server string) (bool, error) {
 	const op = "ask when NATS syncs"
 	body, err := strictjson.Marshal(map[string]any{"server_name": server, "exact_match": true})

@@ -30,7 +30,7 @@ type ServerOptions struct {
 	// Durability is fsynced (the default, also when empty) or cached.
 	Durability Durability
 	// MaxStore bounds the disk space of all streams, in bytes. 0: what they use at
-	// the start and three quarters of what is free on the disk then.
+	// the start plus three quarters of the free disk space.
 	MaxStore int64
 	// MaxPayload bounds one message. 0: 8 MiB, so that a list of calls with large
 	// arguments fits one reply.

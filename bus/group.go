@@ -33,8 +33,8 @@ const (
 )
 
 // group is a service's place in the queue group of its space. NATS gives requests
-// to a member that hangs as long as its connection stands, and no member can
-// remove another: the members that run move to a group of the next generation.
+// to a hung member while its connection stands, and no member can remove another.
+// The running members therefore move to a group of the next generation.
 //
 // One goroutine owns all fields but deadline, from start until it has ended.
 type group struct {

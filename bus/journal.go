@@ -27,9 +27,8 @@ type JournalOptions struct {
 	// [SyncsBeforeAck]. Servers that it gives an error for count as not asked. Nil:
 	// they cannot be asked.
 	Syncs func(ctx context.Context, server string) (bool, error)
-	// HeadRoom is how many bytes of a bounded store are kept for finishing what
-	// has begun: new calls and events are refused with CodeFull before it is
-	// used. 0: a tenth of the bound, at most 64 MiB. The stream, the account and an
+	// HeadRoom is how many bytes of a bounded store are reserved for open calls.
+	// New calls and events are refused with CodeFull before it is used. 0: a tenth of the bound, at most 64 MiB. The stream, the account and an
 	// embedded server (see Room) may each have a bound; the tightest counts.
 	HeadRoom int64
 	// Room tells what the limits of the whole store leave: Server.Room of an
@@ -90,9 +89,9 @@ type Journal struct {
 }
 
 // OpenJournal opens the journal of a space and makes its stream if there is
-// none. It refuses with CodeForeignStream a stream that something else made,
-// that belongs to other engine keys or that was weakened, and with CodeDamaged a
-// journal that lacks records which its checkpoints or its anchor know.
+// none. A stream that something else made, that belongs to other engine keys or
+// that was weakened is an error with CodeForeignStream. A journal that lacks
+// records which its checkpoints or its anchor know is one with CodeDamaged.
 func OpenJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys *Keys, o JournalOptions) (*Journal, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err

@@ -128,6 +128,6 @@ func (j *Journal) limits(ctx context.Context, info *jetstream.StreamInfo) []Room
 	return append(out, Room{Free: tier.Limits.MaxStore - int64(tier.Store), Bound: tier.Limits.MaxStore})
 }
 
-// Reserve names who knows how many bytes the open calls still need: they are
-// kept free besides the head-room, so that what has begun can be finished.
+// Reserve sets the function that tells how many bytes the open calls still need.
+// The journal keeps them free in addition to the head-room.
 func (j *Journal) Reserve(owed func() int64) { j.room.reserve(owed) }

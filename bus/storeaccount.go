@@ -115,8 +115,8 @@ func dropIndexes(store string) error {
 	return nil
 }
 
-// setAsideMeta renames the description of every stream that the server did not
-// take: a stream that is made again in that folder needs one of its own.
+// setAsideMeta renames the description of every stream that the server refused. A
+// stream that is made again in that folder needs a description of its own.
 func (s *Server) setAsideMeta(store string) error {
 	z, err := s.now().Jsz(&server.JSzOptions{Accounts: true, Streams: true})
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// storeLimit is how large a store may become. Without an order it is what the
-// store uses already and three quarters of what is free: a restart at the limit
-// must not put the limit below what is stored.
+// storeLimit is how large a store may become: by default what it uses plus three
+// quarters of the free space. A restart at the limit must not lower the limit.
 func storeLimit(o ServerOptions) (int64, error) {
 	free, known := freeDisk(o.StoreDir)
 	if o.MaxStore > 0 || !known {

@@ -164,8 +164,8 @@ func (w *watcher) probe(ctx context.Context) error {
 	return x.Error()
 }
 
-// look examines the journal, and finds out whether the consumer delivers what is
-// there: the server leaves out a record that it cannot read, or stops before it.
+// look examines the journal and the consumer. The server omits a record that it
+// cannot read, or stops before it.
 func (w *watcher) look(ctx context.Context, moved bool) error {
 	x, err := w.j.confirm(ctx)
 	if err != nil {

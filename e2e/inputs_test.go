@@ -50,8 +50,8 @@ func inputCells() (cells []inputCell) {
 }
 
 // TestInputsKilled kills the engine or the worker while tools with large inputs
-// run. Such a tool is a pipe that goes on when its shell has died: what it acts
-// on is the whole input all the same, or it does not act.
+// run. Such a tool is a pipe that outlives its shell: it acts on the whole
+// input, or it does not act.
 func TestInputsKilled(t *testing.T) {
 	t.Parallel()
 	want := defaultInputKills

@@ -17,9 +17,9 @@ type Sink interface {
 // need not pass it on.
 type ChoosySink interface {
 	Sink
-	// Wants is asked before a record is read; id is the Fact.ID that its header
-	// claims ("" for events), stored is when the server stored it. False means that the sink is just writing, or has
-	// written, the fact itself: it is neither decoded nor delivered, and counts
-	// as seen.
+	// Wants is asked before a record is read. id is the Fact.ID that its header
+	// claims ("" for events), stored is when the server stored it. False means that
+	// the sink is writing, or has written, the fact itself: it is neither decoded
+	// nor delivered, and counts as seen.
 	Wants(seq uint64, id string, stored time.Time) bool
 }

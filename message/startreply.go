@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// MinLease is the shortest lease that engines give and workers accept: an owner
-// beats four times in a lease, and a pause of 200 ms must not end it.
+// MinLease is the shortest lease that engines give and workers accept. An owner
+// sends four heartbeats in a lease, and a pause of 200 ms must not end it.
 const MinLease = 500 * time.Millisecond
 
 // BeginWithin is how much of a lease may have passed when its owner begins: the

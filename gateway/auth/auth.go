@@ -117,9 +117,8 @@ func (a *Auth) hasCredentials() bool {
 	return a.cfg.Tokens != nil && a.cfg.Tokens.exist() || a.cfg.HasCredentials != nil && a.cfg.HasCredentials()
 }
 
-// Authenticate implements gateway.Authenticator: a bearer token goes before a
-// cookie, a cookie before the user of a Unix socket, and a cookie that is good
-// for nothing is none.
+// Authenticate implements gateway.Authenticator. A bearer token takes precedence
+// over a cookie, and a valid cookie over the user of a Unix socket.
 func (a *Auth) Authenticate(r *http.Request) (*gateway.Identity, error) {
 	uid, unix := peerOf(r.Context())
 	if !unix && a.IsOpen() {

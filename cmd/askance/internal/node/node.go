@@ -41,9 +41,8 @@ type Config struct {
 	// logins beyond this machine without TLS.
 	Cert, Key, CA string
 	PlainText     bool
-	// Durability of the embedded server; for an existing one, what its operator
-	// states of its acknowledgements. "": the embedded one syncs, and nothing is
-	// stated of an existing one.
+	// Durability of the embedded server, or what the operator of an existing one
+	// states. "": the embedded server syncs, an existing one is asked.
 	Durability bus.Durability
 	// SystemCreds is a login of the system account of an existing server, which is
 	// asked when it syncs. "": it is not asked.
