@@ -299,9 +299,10 @@ func (s *Server) Close() {
 		return
 	}
 	s.closed = true
-	if ns := s.now(); ns != nil {
-		ns.Shutdown()
-		ns.WaitForShutdown()
+	if s.now() != nil {
+		if err := s.stop(); err != nil && s.log != nil {
+			s.log.Error("the next start may call the journal damaged", "err", err)
+		}
 	}
 	if s.lock != nil {
 		_ = s.lock.Close() // nothing to be done about it, and the process's end unlocks as well

@@ -25,9 +25,34 @@ func (s *Server) Recover(ctx context.Context) (bool, error) {
 	if s.closed {
 		return false, nil
 	}
+	if err := s.stop(); err != nil {
+		return false, err
+	}
+	return true, s.start(ctx, s.opts.Clone())
+}
+
+// stop ends the server. The index that it writes for a stream whose store broke
+// counts the record that could not be written: it is removed, and the next start
+// counts the records that are there.
+func (s *Server) stop() error {
+	broken, _ := errors.AsType[*HealthError](s.Health())
 	s.now().Shutdown()
 	s.now().WaitForShutdown()
-	return true, s.start(ctx, s.opts.Clone())
+	if broken == nil {
+		return nil
+	}
+	var err error
+	for _, stream := range broken.Broken {
+		found, gerr := filepath.Glob(filepath.Join(s.opts.StoreDir, "jetstream", "*", "streams", stream, "msgs", "index.db"))
+		err = errors.Join(err, gerr)
+		for _, path := range found {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	if err != nil {
+		return unwritable(s.opts.StoreDir, err)
+	}
+	return nil
 }
 
 // hasRoom reports whether as much as the head-room can be written, wherever the

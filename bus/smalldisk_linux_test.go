@@ -137,3 +137,47 @@ func TestServerRecoversFromAFullDisk(t *testing.T) {
 		t.Errorf("the probe is left behind: %v", err)
 	}
 }
+
+// A record that could not be written leaves no gap, also where it would have been
+// the first of a stream or of one of its files, and however the server ends.
+func TestRefusedRecordLeavesNoGap(t *testing.T) {
+	for name, before := range map[string]int{"first of the stream": 0, "first of a file": 249} {
+		for _, end := range []string{"recover", "close"} {
+			t.Run(name+", "+end, func(t *testing.T) {
+				dir := smallDisk(t, "32m")
+				b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")), bustest.Fsynced())
+				j := b.Journal("test")
+				for n := range before {
+					mustAppend(t, j, largeCall(n), 0)
+				}
+				ballast := occupy(t, dir, 0)
+				f := largeCall(before)
+				prev := uint64(0)
+				if before > 0 { // of a call that is open: the head-room takes no new one
+					f, prev = largeCall(0), 1
+					f.ID = "again"
+				}
+				if _, err := j.Append(t.Context(), f, prev); !errors.Is(err, message.ErrFull) {
+					t.Fatalf("a fact for a full disk: %v, want full", err)
+				}
+				if err := os.Remove(ballast); err != nil {
+					t.Fatal(err)
+				}
+				if end == "recover" {
+					if did, err := b.Recover(t.Context()); !did || err != nil {
+						t.Fatalf("with room: %v, %v", did, err)
+					}
+				} else {
+					b.Close()
+					again := bustest.New(t, bustest.In(filepath.Join(dir, "nats")), bustest.Fsynced())
+					again.UseKeys(b.Keys())
+					b = again
+				}
+				j = b.Journal("test") // refuses a journal with a gap
+				if seq := mustAppend(t, j, f, prev); seq != uint64(before)+1 {
+					t.Errorf("the record has the sequence %d, want %d", seq, before+1)
+				}
+			})
+		}
+	}
+}
