@@ -16,8 +16,9 @@ import (
 // that inherited them.
 type pipes struct {
 	ours, theirs []*os.File
+	to           []io.Writer // of ours
 	copies       sync.WaitGroup
-	eof          chan struct{} // closed when nobody holds the other ends
+	eof          chan struct{} // closed when no process holds the other ends
 }
 
 func newPipes() *pipes { return &pipes{eof: make(chan struct{})} }
@@ -28,7 +29,7 @@ func (p *pipes) into(w io.Writer) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.ours, p.theirs = append(p.ours, r), append(p.theirs, theirs)
+	p.ours, p.theirs, p.to = append(p.ours, r), append(p.theirs, theirs), append(p.to, w)
 	p.copies.Go(func() { _, _ = io.Copy(w, r) }) // ends at EOF, or when the pipe is closed
 	return theirs, nil
 }
@@ -39,16 +40,24 @@ func (p *pipes) handedOver() {
 	go func() { p.copies.Wait(); close(p.eof) }() // finish waits for it
 }
 
-// finish reads what is left for at most grace, then ends every goroutine.
+// finish waits at most grace for the end of the pipes and ends every goroutine.
+// What a pipe holds then is read, too: under load a copy may not have been woken.
 func (p *pipes) finish(grace time.Duration) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
+	var rest []func()
 	select {
 	case <-p.eof:
 	case <-timer.C:
+		for i, r := range p.ours {
+			rest = append(rest, unread(r, p.to[i]))
+		}
 	}
 	p.close()
 	<-p.eof
+	for _, read := range rest {
+		read()
+	}
 }
 
 // close may be called more than once.
