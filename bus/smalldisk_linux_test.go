@@ -13,12 +13,12 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// smallDisk is a folder on a file system of its own, of so many bytes. Without
+// smallDisk is a folder on a file system of its own, of 32 MB. Without
 // the right to mount one the test is skipped.
-func smallDisk(t *testing.T, size string) string {
+func smallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"); err != nil {
 		t.Skipf("no small file system can be mounted here: %v", err) //nolint:forbidigo // mounting needs root
 	}
 	t.Cleanup(func() {
@@ -50,7 +50,7 @@ func occupy(t *testing.T, dir string, left int64) (file string) {
 // A restart counts what the journal uses already: other files that fill the disk
 // do not put the limit below it.
 func TestStoreLimitDoesNotShrinkAtRestart(t *testing.T) {
-	dir := smallDisk(t, "32m")
+	dir := smallDisk(t)
 	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
 	bound := b.Room().Bound
 	if bound < 20<<20 || bound > 24<<20 {
@@ -78,7 +78,7 @@ func TestStoreLimitDoesNotShrinkAtRestart(t *testing.T) {
 
 // Other files that fill the disk are seen before a write fails: open calls go on.
 func TestHeadRoomIsOfTheDisk(t *testing.T) {
-	dir := smallDisk(t, "32m")
+	dir := smallDisk(t)
 	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
 	j := b.Journal("test")
 	prev := mustAppend(t, j, callFact("open", callKey("open"), message.ToolCallAsking, "ask"), 0)
@@ -93,7 +93,7 @@ func TestHeadRoomIsOfTheDisk(t *testing.T) {
 // A disk that is full to the last byte breaks the stream; once there is room the
 // server recovers in its process, for the connections that it had.
 func TestServerRecoversFromAFullDisk(t *testing.T) {
-	dir := smallDisk(t, "32m")
+	dir := smallDisk(t)
 	probe := filepath.Join(dir, "nats", ".askance-probe")
 	if err := errors.Join(os.Mkdir(filepath.Dir(probe), 0o700), os.WriteFile(probe, []byte("of a process that was killed"), 0o600)); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestRefusedRecordLeavesNoGap(t *testing.T) {
 	for name, before := range map[string]int{"first of the stream": 0, "first of a file": 249} {
 		for _, end := range []string{"recover", "close"} {
 			t.Run(name+", "+end, func(t *testing.T) {
-				dir := smallDisk(t, "32m")
+				dir := smallDisk(t)
 				b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")), bustest.Fsynced())
 				j := b.Journal("test")
 				for n := range before {

@@ -102,7 +102,7 @@ func (e *Engine) lose(ctx context.Context, seen *message.Call) error {
 		switch {
 		case !t.Idempotent:
 			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Hold: message.HoldUnknown})
-		case c.Attempt.Number >= t.MaxAttempts:
+		case c.Begun >= t.MaxAttempts:
 			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Hold: message.HoldDeadLetter})
 		}
 		return m.Step(toolcall.Lost{Base: base, Attempt: c.Attempt.Number, RetryAt: base.At.Add(t.backoff(c.Attempt.Number))})

@@ -60,6 +60,7 @@ type Call struct {
 
 	Placement Placement `json:"placement,omitzero"`
 	Attempt   Attempt   `json:"attempt,omitzero"`
+	Begun     int       `json:"begun,omitzero"` // attempts that started and were not given back: each may have had its effect
 	Hold      Hold      `json:"hold,omitzero"`
 	// HoldReason says more about a hold that is shown and not stored.
 	HoldReason string    `json:"hold_reason,omitzero"`

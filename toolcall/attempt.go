@@ -73,6 +73,7 @@ func (m *Machine) started(ev Started) error {
 	}
 	c.Attempt.Worker, c.Attempt.Claim, c.Attempt.StartedAt = ev.Worker, ev.Claim, ev.At
 	c.Attempt.LeaseMS, c.Attempt.Deadline = ev.LeaseMS, ev.Deadline
+	c.Begun++
 	return m.move(Start)
 }
 
@@ -103,6 +104,7 @@ func (m *Machine) returned(ev Returned) error {
 		return superseded(c.Clone(), Return, "the attempt is not the owner's to give back")
 	}
 	c.Hold, c.RetryAt = message.HoldNone, ev.RetryAt
+	c.Begun--
 	c.Attempt.Worker, c.Attempt.Claim, c.Attempt.StartedAt = "", "", time.Time{}
 	c.Attempt.LeaseMS, c.Attempt.Deadline = 0, time.Time{}
 	return m.move(Return)

@@ -178,7 +178,7 @@ func (m *Machine) revoked(ev Revoked) error {
 		return &message.Error{Code: message.CodeState, Op: "revoke", Call: m.call.Clone(),
 			What: "the call has been started", Hint: "interrupt the reply to cancel it"}
 	}
-	if m.call.Attempt.Number > 1 { // an earlier attempt may have had its effect: denied would say that nothing ran
+	if m.call.Begun > 0 { // an earlier attempt may have had its effect: denied would say that nothing ran
 		return m.finish(Revoke, message.ToolResultInterrupted, revokedAgainText(m.call.Tool, ev.Reason), ev.At)
 	}
 	return m.finish(Revoke, message.ToolResultDenied, revokedText(m.call.Tool, ev.Reason), ev.At)

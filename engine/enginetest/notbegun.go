@@ -100,6 +100,40 @@ func heldGivenBack(w *world) {
 	w.wantPath(c.Key, "propose+allow+submit start suspend return offer")
 }
 
+// givenBackIsNotLost: an attempt that never began is none of those that the tool
+// permits, which are two.
+func givenBackIsNotLost(w *world) {
+	e := w.engine()
+	c := e.submit("c", idem)
+	for n, claim := range []string{"x", "y"} {
+		e.start(c, "w1", claim)
+		if n == 0 {
+			_, err := e.worker("w1").Result(w.Context(), notBegun(c, claim))
+			w.must(err)
+		}
+		c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == n+2 && !c.Started() })
+	}
+	e.start(c, "w1", "z")
+	if held := e.held(c.Key, message.HoldDeadLetter); held.Attempt.Number != 3 || held.Begun != 2 {
+		w.Errorf("the call is %s, %d attempts began, want 2 of 3", describe(held), held.Begun)
+	}
+}
+
+// revokedAfterGivenBack: nothing ran, and the result says so.
+func revokedAfterGivenBack(w *world) {
+	e := w.engine()
+	c := e.submit("c", once)
+	e.start(c, "w1", "x")
+	_, err := e.worker("w1").Result(w.Context(), notBegun(c, "x"))
+	w.must(err)
+	c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 && !c.Started() })
+	c, err = e.operator().Revoke(w.Context(), message.RevokeRequest{Key: c.Key, Reason: "not now"})
+	w.must(err)
+	if c.Result == nil || c.Result.State != message.ToolResultDenied {
+		w.Errorf("the revoked call has the result %+v, want denied", c.Result)
+	}
+}
+
 func notTheirsToGiveBack(w *world) {
 	e := w.engine()
 	c := e.submit("c", remote)

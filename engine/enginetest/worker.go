@@ -30,6 +30,8 @@ func workerCases() []testCase[*world] {
 		{"a start for an older grant", olderGrant},
 		{"an attempt given back before it began", givenBack},
 		{"a held attempt given back", heldGivenBack},
+		{"attempts given back are not lost ones", givenBackIsNotLost},
+		{"revoked after it was given back", revokedAfterGivenBack},
 		{"an attempt that is not the worker's to give back", notTheirsToGiveBack},
 		{"denied after it was given back", deniedAfterGivenBack},
 	}
