@@ -31,7 +31,7 @@ func unread(r *os.File, w io.Writer) func() {
 		buf := make([]byte, 64<<10)
 		for left := maxUnread; left > 0; {
 			n, err := unix.Read(fd, buf[:min(left, len(buf))])
-			if err == unix.EINTR { //nolint:errorlint // an errno
+			if err == unix.EINTR {
 				continue
 			}
 			if err != nil || n <= 0 {
