@@ -163,3 +163,14 @@ func TestHandedOver(t *testing.T) {
 	fails(t, cli.ExitUsage, "is a pipe, not a file", "serve", "--data", "none", "--policy", handed(text))
 	fails(t, cli.ExitUsage, "is a pipe, not a file", "serve", "--data", "none", "--tools", handed(tools))
 }
+
+// TestUnreadableCredentials: a credentials folder that cannot be looked at does
+// not count as none, because the server would then ask no client for a login.
+func TestUnreadableCredentials(t *testing.T) {
+	clean(t)
+	data := t.TempDir()
+	if err := os.Symlink("creds", filepath.Join(data, "creds")); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitError, "look for credentials", "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "off")
+}

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"strconv"
@@ -99,8 +101,12 @@ func findCreds(cfg *node.Config, insecure bool) error {
 	case cfg.CredsDir != "" && cfg.NATS != "":
 		return usagef("--creds-dir is for the embedded server; the one of --nats has users of its own (askance creds config prints their configuration)")
 	case cfg.CredsDir == "" && cfg.NATS == "" && !insecure:
-		if _, err := os.Stat(cfg.Dir.Creds()); err == nil {
+		_, err := os.Stat(cfg.Dir.Creds())
+		switch {
+		case err == nil:
 			cfg.CredsDir = cfg.Dir.Creds()
+		case !errors.Is(err, fs.ErrNotExist): // the server must not open because a folder cannot be read
+			return fmt.Errorf("look for credentials: %w", err)
 		}
 	}
 	return nil
