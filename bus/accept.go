@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
@@ -32,6 +33,17 @@ func ownInbox(principal, reply string) bool {
 	return ok && rest != "" && !strings.ContainsAny(rest, "*> \t\r\n") && !strings.Contains("."+rest+".", "..")
 }
 
+// warnOfForeignReply logs at most one line a second, because any client can send
+// such requests as fast as it likes.
+func (s *Service) warnOfForeignReply(m *nats.Msg) {
+	n, now, last := s.foreign.Add(1), time.Now().UnixNano(), s.foreignTold.Load()
+	if last != 0 && now-last < int64(time.Second) || !s.foreignTold.CompareAndSwap(last, now) {
+		return
+	}
+	s.foreign.Add(-n)
+	s.log.Warn("dropped requests whose reply subject is not the sender's inbox", "count", n, "last_subject", m.Subject, "last_reply", quote(m.Reply))
+}
+
 // accept takes a request in by its subject, its size and its first bytes alone.
 // It never blocks: the messages of all other senders are behind this one.
 func (s *Service) accept(c conversation, m *nats.Msg) {
@@ -39,7 +51,7 @@ func (s *Service) accept(c conversation, m *nats.Msg) {
 	ok = ok && (who.lane.Tool != "" || c.role != message.RoleWorker) // a tool whose name cannot be read back has no workers
 	if !ok || !ownInbox(who.principal.Name, m.Reply) {
 		if m.Reply != "" { // without one it is an engine's own sign of life
-			s.log.Warn("dropped a request whose reply subject is not the sender's inbox", "subject", m.Subject, "reply", quote(m.Reply))
+			s.warnOfForeignReply(m)
 		}
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"runtime"
@@ -332,3 +333,36 @@ func TestReadersDoNotStarveDecisions(t *testing.T) {
 		t.Errorf("interrupts take %v with 200 readers, without %v", d, percentile95(quietInterrupts))
 	}
 }
+
+// Requests with a foreign reply subject, which any client can send, do not fill
+// the log.
+func TestForeignRepliesDoNotFillTheLog(t *testing.T) {
+	w := newWorld(t)
+	var lines atomic.Int64
+	w.engine(bus.ServiceOptions{Logger: slog.New(counting{slog.DiscardHandler, &lines})})
+	nc := w.Conn("eve")
+	for range 2000 {
+		if err := nc.PublishRequest("askance.v1.test.query.eve", "_INBOX_amy.stolen", []byte(`{"v":1,"op":"list","body":{}}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.client(message.RoleAuditor, "amy").Info(t.Context()); err != nil { // behind them all
+		t.Fatal(err)
+	}
+	if n := lines.Load(); n == 0 || n > 100 {
+		t.Errorf("2000 requests with a foreign reply subject made %d lines, want one a second", n)
+	}
+}
+
+// counting counts the records that it is given.
+type counting struct {
+	slog.Handler
+	n *atomic.Int64
+}
+
+func (c counting) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c counting) Handle(context.Context, slog.Record) error { c.n.Add(1); return nil }

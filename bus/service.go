@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/internal/capacity"
@@ -71,6 +72,9 @@ type Service struct {
 	heard   *capacity.Pool       // of heartbeats
 	subs    []*nats.Subscription // besides those of the group
 	group   *group
+
+	foreign     atomic.Int64 // requests with a foreign reply subject since the last line about them
+	foreignTold atomic.Int64 // when that line was, in Unix nanoseconds
 
 	// Of requests that act, and of those that are held. They live as long as the
 	// service, not as any call.
