@@ -116,6 +116,7 @@ func (s *terminalSurface) late(q question) conflict {
 		return conflict{}
 	}
 	by, _, _ := strings.Cut(got.Error.What, " gave the answer")
+	by, _, _ = strings.Cut(by, " (") // how that was authenticated
 	return conflict{Code: got.Error.Code, By: by[strings.LastIndex(by, " ")+1:]}
 }
 
