@@ -291,6 +291,9 @@ func (j *Journal) examineProof(ctx context.Context, x *Exam, head anchorHead) er
 		return nil
 	}
 	st := x.proofs.State
+	if st.Msgs == 0 && st.LastSeq == 1 && head.Number == 0 {
+		return nil // the server counts its first record before it writes it, and a full disk kept it from that
+	}
 	if st.Msgs != st.LastSeq {
 		x.flaw(FlawProof, 0, 0, "%d of %d stored checkpoints are gone", st.LastSeq-st.Msgs, st.LastSeq)
 	}

@@ -102,6 +102,9 @@ func (s *terminalSurface) story(q question) ending {
 
 func (*terminalSurface) tells(e ending, _ bool) ending { return ending{Verdict: e.Verdict, By: e.By} }
 
+// winner finds who was faster. How that was authenticated follows the name.
+var winner = regexp.MustCompile(`; (\S+) \(.*\) gave the answer`)
+
 func (s *terminalSurface) late(q question) conflict {
 	s.h.t.Helper()
 	_, errs, err := command(s.h.t.Context(), "approve", q.path(), "--digest", q.digest, "--yes", "--json", "--as", s.who(), "--nats", "nats://"+s.h.nats)
@@ -115,9 +118,11 @@ func (s *terminalSurface) late(q question) conflict {
 		s.h.t.Errorf("too late, the terminal gets %v %s", err, errs)
 		return conflict{}
 	}
-	by, _, _ := strings.Cut(got.Error.What, " gave the answer")
-	by, _, _ = strings.Cut(by, " (") // how that was authenticated
-	return conflict{Code: got.Error.Code, By: by[strings.LastIndex(by, " ")+1:]}
+	by := ""
+	if m := winner.FindStringSubmatch(got.Error.What); m != nil {
+		by = m[1]
+	}
+	return conflict{Code: got.Error.Code, By: by}
 }
 
 func (*terminalSurface) tooLate() conflict { return conflict{Code: "finished", By: "yes"} }
