@@ -227,7 +227,8 @@ func (j *Journal) examineProof(ctx context.Context, x *Exam, head anchorHead) er
 		return nil
 	}
 	st := x.proofs.State
-	if st.Msgs == 0 && st.LastSeq == 1 && head.Number == 0 {
+	unsigned := j.anchor == nil || j.anchor.found() != anchorAbsent // an anchor that is missing explains nothing
+	if unsigned && st.Msgs == 0 && st.LastSeq == 1 && head.Number == 0 {
 		return nil // the server counts its first record before it writes it, and a full disk kept it from that
 	}
 	if st.Msgs != st.LastSeq {
