@@ -120,9 +120,9 @@ func TestOnePrincipalTakesItsPart(t *testing.T) {
 	}
 }
 
-// steady proposes calls one by one, each sent at most twice, until stop is closed. It
-// returns how many there were and how long the slowest took.
-func steady(t *testing.T, nc *nats.Conn, name string, stop <-chan struct{}) (n int, slowest time.Duration) {
+// steady proposes calls one by one until stop is closed. It returns how many there
+// were and how long the slowest took.
+func steady(t *testing.T, bot *bus.Client, name string, stop <-chan struct{}) (n int, slowest time.Duration) {
 	for {
 		select {
 		case <-stop:
@@ -130,18 +130,15 @@ func steady(t *testing.T, nc *nats.Conn, name string, stop <-chan struct{}) (n i
 		default:
 		}
 		n++
-		body := fmt.Sprintf(`{"v":1,"op":"propose","body":{"session_id":"s-%s","reply_id":"r","tool_calls":[{"type":"tool_call","id":"c%d","name":"echo","input":"{}","state":"pending"}]}}`, name, n)
 		began := time.Now()
-		m, err := nc.Request("askance.v1.test.propose."+name, []byte(body), soon)
-		if err != nil { // the server cuts an engine that has no processor for too long: a runtime asks again
-			m, err = nc.Request("askance.v1.test.propose."+name, []byte(body), soon)
-		}
+		// The server may close an engine's connection that reads nothing for too
+		// long: the client sends again.
+		ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
+		_, err := bot.Propose(ctx, message.ProposeRequest{Session: message.SessionID("s-" + name), Reply: "r",
+			Calls: []message.ToolCallBlock{toolCall(fmt.Sprint("c", n), "echo", `{}`)}})
+		cancel()
 		if err != nil {
 			t.Errorf("proposal %d of %s was lost: %v", n, name, err)
-			return n, slowest
-		}
-		if bytes.Contains(m.Data, []byte(`"error"`)) {
-			t.Errorf("proposal %d of %s: %s", n, name, m.Data)
 			return n, slowest
 		}
 		slowest = max(slowest, time.Since(began))
@@ -163,11 +160,11 @@ func whileFlooded(t *testing.T, w *world, flood func()) {
 	t.Helper()
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
-	conns := map[string]*nats.Conn{"bot1": w.Conn("bot1"), "bot2": w.Conn("bot2")}
+	bots := map[string]*bus.Client{"bot1": w.client(message.RoleRuntime, "bot1"), "bot2": w.client(message.RoleRuntime, "bot2")}
 	before := liveHeap()
-	for name, nc := range conns {
+	for name, bot := range bots {
 		wg.Go(func() {
-			n, slowest := steady(t, nc, name, stop)
+			n, slowest := steady(t, bot, name, stop)
 			t.Logf("%s proposed %d calls, the slowest took %v", name, n, slowest)
 		})
 	}
