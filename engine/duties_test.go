@@ -25,7 +25,7 @@ func TestDuties(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.rule.Name, tc.rule.Tools = "r", []string{"t"}
-			policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{tc.rule}}, permission.Options{Enforced: permission.AllDuties()})
+			policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{tc.rule}}, permission.Options{Enforced: engine.Duties()})
 			if err != nil {
 				t.Fatal(err)
 			}

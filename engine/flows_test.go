@@ -141,7 +141,7 @@ func (a *agent) start() {
 		}
 		tools, known = append(tools, et), append(known, pt)
 	}
-	bundle, err := permission.Compile(permission.FromRules(a.flow.Rules), permission.Options{Tools: known})
+	bundle, err := permission.Compile(fromRules(a.flow.Rules), permission.Options{Tools: known})
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -439,4 +439,16 @@ func strip(v any, bad map[string]bool) any {
 		}
 	}
 	return v
+}
+
+// fromRules imports rules as AgentScope files them, by behavior and tool.
+func fromRules(rules []message.PermissionRule) permission.Policy {
+	lists := map[message.Behavior]map[string][]message.PermissionRule{}
+	for _, r := range rules {
+		if lists[r.Behavior] == nil {
+			lists[r.Behavior] = map[string][]message.PermissionRule{}
+		}
+		lists[r.Behavior][r.ToolName] = append(lists[r.Behavior][r.ToolName], r)
+	}
+	return permission.FromContext(message.PermissionContext{DenyRules: lists[message.BehaviorDeny], AskRules: lists[message.BehaviorAsk], AllowRules: lists[message.BehaviorAllow]})
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
 	"slices"
 	"strings"
 
@@ -34,26 +33,6 @@ func FromContext(c message.PermissionContext) Policy {
 	}
 	p.Rules = distinct(p.Rules)
 	return p
-}
-
-// FromRules makes a policy of AgentScope rules, filed by their own behavior.
-// Rules of behavior passthrough say nothing and are left out, as AgentScope's
-// add_rule does.
-func FromRules(rules []message.PermissionRule) Policy {
-	var p Policy
-	for _, r := range rules {
-		if r.Behavior != message.BehaviorPassthrough {
-			p.Rules = append(p.Rules, fromRule(r))
-		}
-	}
-	p.Rules = distinct(p.Rules)
-	return p
-}
-
-// WorkingDirs lists the working directories of an AgentScope context for
-// Request.WorkingDirs. The keys count, not the paths inside.
-func WorkingDirs(c message.PermissionContext) []string {
-	return slices.Sorted(maps.Keys(c.WorkingDirectories))
 }
 
 func fromRule(r message.PermissionRule) Rule {

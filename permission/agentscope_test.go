@@ -72,7 +72,7 @@ func (v vector) bundle(strict bool) (*permission.Bundle, error) {
 	if !known {
 		return nil, errors.New("unknown check " + v.ToolSpec.Check)
 	}
-	return permission.Compile(permission.FromRules(v.Rules), permission.Options{
+	return permission.Compile(fromRules(v.Rules), permission.Options{
 		StrictAgentScope: strict,
 		Tools:            []permission.Tool{{Name: v.Tool, ReadOnly: v.ToolSpec.IsReadOnly, Check: answers(answer)}},
 	})
@@ -150,21 +150,6 @@ func TestFromContext(t *testing.T) {
 		if got := string(d.Behavior) + " " + d.Rule + " " + d.Source; got != want {
 			t.Errorf("%s: %q, want %q", tool, got, want)
 		}
-	}
-	if dirs := permission.WorkingDirs(message.PermissionContext{WorkingDirectories: map[string]message.WorkingDirectory{"/b": {}, "/a": {}}}); !cmp.Equal(dirs, []string{"/a", "/b"}) {
-		t.Errorf("working directories %v", dirs)
-	}
-}
-
-// passthrough rules say nothing, but a rule of no known behavior is a fault.
-func TestFromRules(t *testing.T) {
-	b, err := permission.Compile(permission.FromRules([]message.PermissionRule{
-		{ToolName: "t", Behavior: message.BehaviorPassthrough}, {ToolName: "t", Behavior: message.BehaviorDeny}}), permission.Options{})
-	if err != nil || b.Rules() != 1 {
-		t.Errorf("%d rules, %v", b.Rules(), err)
-	}
-	if _, err := permission.Compile(permission.FromRules([]message.PermissionRule{{ToolName: "t", Behavior: "ALLOW"}}), permission.Options{}); err == nil {
-		t.Error("a rule of behavior ALLOW is accepted")
 	}
 }
 

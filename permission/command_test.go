@@ -11,9 +11,13 @@ import (
 
 func shellOptions(t *testing.T) permission.Options {
 	t.Helper()
-	bash := permission.Tool{Name: "Bash", Kind: agentscope.MustNew(agentscope.Bash, agentscope.Config{}),
+	kind, err := agentscope.New(agentscope.Bash, agentscope.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bash := permission.Tool{Name: "Bash", Kind: kind,
 		Schema: schema(t, `{"type": "object", "required": ["command"], "properties": {"command": {"type": "string"}}}`)}
-	return permission.Options{Tools: []permission.Tool{bash, {Name: "t"}}, Enforced: permission.AllDuties()}
+	return permission.Options{Tools: []permission.Tool{bash, {Name: "t"}}, Enforced: allDuties}
 }
 
 // Conditions see what a command line would run.

@@ -75,7 +75,7 @@
 //
 // # Layers
 //
-// A [File] is of a [Layer]: managed, project, user or run ([InLayer], [Join]).
+// A [File] is of a [Layer]: managed, project, user or run.
 // Layers do not decide between rules. A file can take out rules of higher
 // layers by name (disable: [name]), unless they are locked, and then give the
 // name to a rule of its own. Everything else adds: no file can loosen a rule,

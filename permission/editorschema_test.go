@@ -106,7 +106,7 @@ func TestEditorSchemaRefuses(t *testing.T) {
 		if s.Validate(asJSON(t, []byte(text))) == nil {
 			t.Errorf("accepted: %s", text)
 		}
-		if b, err := permission.Load([]permission.File{{Name: "f", Data: []byte(text)}}, permission.Options{Enforced: permission.AllDuties()}); err == nil {
+		if b, err := permission.Load([]permission.File{{Name: "f", Data: []byte(text)}}, permission.Options{Enforced: allDuties}); err == nil {
 			t.Errorf("loaded: %s (%d rules)", text, b.Rules())
 		}
 	}

@@ -144,7 +144,8 @@ func ExampleLoad_layers() {
 	bundle, err := permission.Load([]permission.File{
 		{Name: "managed.yaml", Layer: permission.LayerManaged, Data: []byte(managed)},
 		{Name: "project.yaml", Layer: permission.LayerProject, Data: []byte(project)},
-	}, permission.Options{Enforced: permission.AllDuties()})
+	}, permission.Options{Enforced: []permission.Duty{permission.DutyGroups, permission.DutyExcludeRequester,
+		permission.DutyQuorum, permission.DutyExpiry, permission.DutyRedact}})
 	if err != nil {
 		log.Fatal(err)
 	}

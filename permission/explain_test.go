@@ -176,7 +176,7 @@ func TestExplainRedacts(t *testing.T) {
 	for i, when := range whens {
 		rules = append(rules, permission.Rule{Name: string(rune('a' + i)), Tools: []string{"pay"}, Behavior: message.BehaviorDeny, When: when})
 	}
-	b, err := permission.Compile(permission.Policy{Rules: rules}, permission.Options{Tools: []permission.Tool{{Name: "pay", Schema: s}}, Enforced: permission.AllDuties()})
+	b, err := permission.Compile(permission.Policy{Rules: rules}, permission.Options{Tools: []permission.Tool{{Name: "pay", Schema: s}}, Enforced: allDuties})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func FuzzLoadRules(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		files := []permission.File{{Name: "f", Data: data}}
-		opts := permission.Options{Enforced: permission.AllDuties(), Matchers: map[string]permission.Matcher{"Bash": anyContent{}}}
+		opts := permission.Options{Enforced: allDuties, Matchers: map[string]permission.Matcher{"Bash": anyContent{}}}
 		b, err := permission.Load(files, opts)
 		if err != nil {
 			var le *permission.LoadError

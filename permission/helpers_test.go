@@ -48,3 +48,20 @@ func readFile(t testing.TB, path string) []byte {
 	}
 	return data
 }
+
+// fromRules imports rules as AgentScope files them, by behavior and tool.
+func fromRules(rules []message.PermissionRule) permission.Policy {
+	lists := map[message.Behavior]map[string][]message.PermissionRule{}
+	for _, r := range rules {
+		if lists[r.Behavior] == nil {
+			lists[r.Behavior] = map[string][]message.PermissionRule{}
+		}
+		lists[r.Behavior][r.ToolName] = append(lists[r.Behavior][r.ToolName], r)
+	}
+	return permission.FromContext(message.PermissionContext{DenyRules: lists[message.BehaviorDeny], AskRules: lists[message.BehaviorAsk], AllowRules: lists[message.BehaviorAllow]})
+}
+
+// allDuties lets a policy require everything.
+var allDuties = []permission.Duty{permission.DutyUsers, permission.DutyGroups, permission.DutyExcludeRequester, permission.DutyExcludeEditor,
+	permission.DutyQuorum, permission.DutySigned, permission.DutyExpiry, permission.DutyOnExpiry, permission.DutyEscalation,
+	permission.DutyRemember, permission.DutyRedact, permission.DutyExecutorSubject, permission.DutyExecutorTimeout, permission.DutyAudit}

@@ -17,7 +17,7 @@ func TestHints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := permission.Options{Tools: []permission.Tool{{Name: "refund", Schema: schema}}, Enforced: permission.AllDuties()}
+	opts := permission.Options{Tools: []permission.Tool{{Name: "refund", Schema: schema}}, Enforced: allDuties}
 	const head = "version: 1\nname: x\nrules:\n  - name: r\n    tool: refund\n    behavior: ask\n"
 	when := func(expr string) string { return head + "    when: |\n      " + expr + "\n" }
 	for _, c := range []struct{ name, file, want string }{

@@ -107,7 +107,7 @@ func TestDeniedWithFaults(t *testing.T) {
 func TestErrorsShowNothingHidden(t *testing.T) {
 	hides := rule("h", "deny", `duration(args.secret) > duration("1s")`)
 	hides.Redact = []string{"args.secret"}
-	b := compile(t, permission.Options{Enforced: permission.AllDuties()}, hides)
+	b := compile(t, permission.Options{Enforced: allDuties}, hides)
 	req := permission.Request{Tool: "t", Input: []byte(`{"secret": "hunter2"}`)}
 	denied, hit := b.Denied(t.Context(), req)
 	if !hit {

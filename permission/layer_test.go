@@ -114,31 +114,6 @@ func TestLayersRefused(t *testing.T) {
 	}
 }
 
-// sourceOf is a Source of one file, or of an error.
-type sourceOf struct {
-	file permission.File
-	err  error
-}
-
-func (s sourceOf) Read(context.Context) ([]permission.File, error) {
-	return []permission.File{s.file}, s.err
-}
-
-func TestLayeredSources(t *testing.T) {
-	source := permission.Join(
-		permission.InLayer(permission.LayerManaged, sourceOf{file: permission.File{Name: "a"}}),
-		sourceOf{file: permission.File{Name: "b"}},
-	)
-	files, err := source.Read(t.Context())
-	if err != nil || len(files) != 2 || files[0].Layer != permission.LayerManaged || files[1].Layer != "" {
-		t.Errorf("Read = %+v, %v", files, err)
-	}
-	broken := errors.New("broken")
-	if _, err := permission.Join(source, sourceOf{err: broken}).Read(t.Context()); !errors.Is(err, broken) {
-		t.Errorf("a layer that cannot be read: %v", err)
-	}
-}
-
 // Whatever lower layers say, in every mode: what a locked rule denies stays
 // denied, and what it asks is never allowed.
 func TestLockedRulesHold(t *testing.T) {

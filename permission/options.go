@@ -13,7 +13,7 @@ type Options struct {
 	// StrictAgentScope treats rule_content of a tool without a matcher, or whose
 	// matcher knows none (ErrNoContent), as AgentScope does: the rule never
 	// matches, a deny rule included. Without it such a rule is a load error. In
-	// rules of FromRules and FromContext no tool name is a pattern then. It also
+	// rules of FromContext no tool name is a pattern then. It also
 	// takes the steps in AgentScope's order, in which an ask rule stands in
 	// for the denials of tools and modes, if it is about the call there, too
 	// (WidePattern); without it that order is for kinds that say so
@@ -21,8 +21,7 @@ type Options struct {
 	StrictAgentScope bool
 	// Enforced are the duties that whoever asks and runs carries out. A rule
 	// with another one is a load error: it would be weaker than it reads. nil:
-	// approvers.users and expiry, which every engine enforces. Tools that only
-	// look at a policy pass AllDuties().
+	// approvers.users and expiry, which every engine enforces.
 	Enforced []Duty
 	Limits   Limits
 	// Unhurried leaves out Limits.Deadline: for tools that look at a policy and

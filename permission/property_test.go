@@ -181,7 +181,7 @@ func (w *world) drawKind(t *rapid.T) {
 
 func (w world) bundle(t *rapid.T) *permission.Bundle {
 	b, err := permission.Compile(permission.Policy{Rules: w.rules, Vocabulary: w.terms},
-		permission.Options{StrictAgentScope: w.strict, Tools: []permission.Tool{w.tool, {Name: "u"}}, Limits: w.limits, Enforced: permission.AllDuties()})
+		permission.Options{StrictAgentScope: w.strict, Tools: []permission.Tool{w.tool, {Name: "u"}}, Limits: w.limits, Enforced: allDuties})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestRefused(t *testing.T) {
 			}
 			opts := opts
 			if strings.HasPrefix(filepath.Base(path), "enforced-") {
-				opts.Enforced = permission.AllDuties()
+				opts.Enforced = allDuties
 			}
 			_, err = permission.Load([]permission.File{{Name: filepath.Base(path), Data: data}}, opts)
 			var le *permission.LoadError

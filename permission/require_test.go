@@ -18,7 +18,7 @@ import (
 
 // everything is enforced: for policies that are only looked at.
 func everything(tools ...permission.Tool) permission.Options {
-	return permission.Options{Tools: tools, Enforced: permission.AllDuties()}
+	return permission.Options{Tools: tools, Enforced: allDuties}
 }
 
 func TestAcceptedPolicy(t *testing.T) {

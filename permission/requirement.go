@@ -89,11 +89,5 @@ const (
 	DutyAudit            Duty = "audit"
 )
 
-// AllDuties lists every duty, for tools that look at policies and ask nobody.
-func AllDuties() []Duty {
-	return []Duty{DutyUsers, DutyGroups, DutyExcludeRequester, DutyExcludeEditor, DutyQuorum, DutySigned, DutyExpiry, DutyOnExpiry,
-		DutyEscalation, DutyRemember, DutyRedact, DutyExecutorSubject, DutyExecutorTimeout, DutyAudit}
-}
-
 // basicDuties are what every engine carries out.
 var basicDuties = []Duty{DutyUsers, DutyExpiry}

@@ -35,42 +35,6 @@ const opRead = "read rule files"
 // one that is meant to be short.
 func Paths(paths ...string) Source { return &pathSource{paths: slices.Clone(paths)} }
 
-// InLayer is a Source whose files are of the given layer.
-func InLayer(layer Layer, source Source) Source { return layered{layer, source} }
-
-type layered struct {
-	layer  Layer
-	source Source
-}
-
-// Read implements Source.
-func (l layered) Read(ctx context.Context) ([]File, error) {
-	files, err := l.source.Read(ctx)
-	for i := range files {
-		files[i].Layer = l.layer
-	}
-	return files, err
-}
-
-// Join is a Source of the files of several. It fails if one of them does: a
-// layer that cannot be read must not be missing unseen.
-func Join(sources ...Source) Source { return joined(slices.Clone(sources)) }
-
-type joined []Source
-
-// Read implements Source.
-func (j joined) Read(ctx context.Context) ([]File, error) {
-	var out []File
-	for _, s := range j {
-		files, err := s.Read(ctx)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, files...)
-	}
-	return out, nil
-}
-
 // rereadEvery is after how many reads a file is read again although its size
 // and time have not changed: some file systems have coarse clocks.
 const rereadEvery = 16

@@ -47,6 +47,10 @@ func tools(t testing.TB) []engine.Tool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bash, err := agentscope.New(agentscope.Bash, agentscope.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	tool := func(name string, change func(*engine.Tool)) engine.Tool {
 		e := engine.Tool{Tool: permission.Tool{Name: name}, ConcurrencySafe: true, Backoff: 20 * time.Millisecond, MaxAttempts: 2}
 		if change != nil {
@@ -64,7 +68,7 @@ func tools(t testing.TB) []engine.Tool {
 		tool(block, nil), tool(blockOnce, at(message.PlaceLocal, brief, false)), tool(blockIdem, at(message.PlaceLocal, brief, true)), tool(blockTurn, unsafe),
 		tool(remote, at(message.PlaceRemote, 0, false)), tool(once, at(message.PlaceRemote, brief, false)), tool(dies, at(message.PlaceRemote, brief, false)), tool(idem, at(message.PlaceRemote, brief, true)),
 		tool(askRemote, at(message.PlaceRemote, 0, false)), tool(external, at(message.PlaceExternal, 0, false)), tool(askOut, at(message.PlaceExternal, 0, false)),
-		tool(shell, func(e *engine.Tool) { e.Kind = agentscope.MustNew(agentscope.Bash, agentscope.Config{}) }),
+		tool(shell, func(e *engine.Tool) { e.Kind = bash }),
 	}
 }
 

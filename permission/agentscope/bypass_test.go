@@ -34,8 +34,8 @@ func TestBypasses(t *testing.T) {
 		for _, content := range row.AllowRules {
 			rules = append(rules, message.PermissionRule{ToolName: "Bash", RuleContent: &content, Behavior: message.BehaviorAllow, Source: "user"})
 		}
-		b, err := permission.Compile(permission.FromRules(rules), permission.Options{
-			Tools: []permission.Tool{{Name: "Bash", Kind: MustNew(Bash, Config{Home: "/home/dev"})}}})
+		b, err := permission.Compile(fromRules(rules), permission.Options{
+			Tools: []permission.Tool{{Name: "Bash", Kind: mustNew(Bash, Config{Home: "/home/dev"})}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,8 +16,8 @@ func Example() {
 		return
 	}
 	content := "npm run:*"
-	rules := []message.PermissionRule{{ToolName: "Bash", RuleContent: &content, Behavior: message.BehaviorAllow, Source: "userSettings"}}
-	bundle, err := permission.Compile(permission.FromRules(rules), permission.Options{
+	rules := message.PermissionContext{AllowRules: map[string][]message.PermissionRule{"Bash": {{RuleContent: &content, Source: "userSettings"}}}}
+	bundle, err := permission.Compile(permission.FromContext(rules), permission.Options{
 		Tools: []permission.Tool{{Name: "Bash", Kind: kind}},
 	})
 	if err != nil {

@@ -60,7 +60,7 @@ func TestEditsThroughLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b := compile(t, permission.Tool{Name: "Bash", Kind: MustNew(Bash, Config{Links: permission.ResolveLinks})})
+	b := compile(t, permission.Tool{Name: "Bash", Kind: mustNew(Bash, Config{Links: permission.ResolveLinks})})
 	for command, want := range map[string]message.Behavior{
 		"mv dir d2 && touch d2/out":         message.BehaviorAsk,
 		"cp -r dir d2 && touch d2/out":      message.BehaviorAsk,

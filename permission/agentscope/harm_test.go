@@ -96,7 +96,7 @@ func TestUnseenDangerIsNotCovered(t *testing.T) {
 		if strict.Behavior != message.BehaviorAllow || guarded.Behavior != message.BehaviorAsk || guarded.BypassImmune {
 			t.Errorf("%q: strict %s by %s, guarded %s by %s, immune %v", command, strict.Behavior, strict.Step, guarded.Behavior, guarded.Step, guarded.BypassImmune)
 		}
-		b, err := permission.Compile(permission.Policy{}, permission.Options{Tools: []permission.Tool{{Name: "Bash", Kind: MustNew(Bash, Config{Home: "/home/dev"})}}})
+		b, err := permission.Compile(permission.Policy{}, permission.Options{Tools: []permission.Tool{{Name: "Bash", Kind: mustNew(Bash, Config{Home: "/home/dev"})}}})
 		if err != nil {
 			t.Fatal(err)
 		}

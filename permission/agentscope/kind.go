@@ -69,15 +69,6 @@ func New(name string, c Config) (permission.Kind, error) {
 	return maker(c), nil
 }
 
-// MustNew is New for names that are known. It panics on others.
-func MustNew(name string, c Config) permission.Kind {
-	k, err := New(name, c)
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
-
 // name is a kind's name with all that makes it decide differently.
 func (c Config) name(kind string) string {
 	name := "agentscope." + kind + "/" + c.Reading.String()

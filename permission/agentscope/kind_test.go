@@ -19,7 +19,7 @@ func TestNew(t *testing.T) {
 		if err != nil || !strings.Contains(k.Name(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
-		strict := MustNew(name, Config{Home: "/home/dev", Reading: Strict})
+		strict := mustNew(name, Config{Home: "/home/dev", Reading: Strict})
 		if k.Name() == strict.Name() {
 			t.Errorf("%s has one name in both readings: %s", name, k.Name())
 		}
@@ -40,7 +40,7 @@ func TestMalformedArguments(t *testing.T) {
 		Glob: {"path": 1.5, "pattern": "x"}, Grep: {"path": map[string]any{"a": "b"}},
 	} {
 		for _, r := range []Reading{Strict, Guarded} {
-			k := MustNew(kind, Config{Reading: r})
+			k := mustNew(kind, Config{Reading: r})
 			c := permission.Call{Tool: kind, Input: input, Cwd: "/w", Mode: permission.ModeAcceptEdits}
 			c.Prepared = k.Prepare(c)
 			if reads := kind == Read || kind == Glob || kind == Grep; k.ReadOnly(c) != (reads && r == Strict) {
@@ -71,7 +71,7 @@ func TestAbsentArguments(t *testing.T) {
 	} {
 		for _, value := range []any{nil, false, int64(0), 0.0, []any{}, map[string]any{}} {
 			for _, r := range []Reading{Strict, Guarded} {
-				k := MustNew(kind, Config{Reading: r})
+				k := mustNew(kind, Config{Reading: r})
 				c := permission.Call{Tool: kind, Input: map[string]any{name: value, "pattern": "x"}, Cwd: "/w"}
 				c.Prepared = k.Prepare(c)
 				taken := r == Strict || value == nil
@@ -95,10 +95,10 @@ func TestAbsentArguments(t *testing.T) {
 
 func TestContentOfPlainKinds(t *testing.T) {
 	for _, kind := range []string{PowerShell, MCP, Function} {
-		if _, err := MustNew(kind, Config{}).Compile("x", message.BehaviorDeny); err == nil {
+		if _, err := mustNew(kind, Config{}).Compile("x", message.BehaviorDeny); err == nil {
 			t.Errorf("%s: a content without a meaning is accepted", kind)
 		}
-		p, err := MustNew(kind, Config{Reading: Strict}).Compile("x", message.BehaviorDeny)
+		p, err := mustNew(kind, Config{Reading: Strict}).Compile("x", message.BehaviorDeny)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,21 +108,11 @@ func TestContentOfPlainKinds(t *testing.T) {
 	}
 }
 
-func TestMCPToolName(t *testing.T) {
-	for in, want := range map[[2]string]string{
-		{"github", "create_issue"}: "mcp__github__create_issue", {"a b", "x.y/z"}: "mcp__axb__xxyxz", {"é", "ok-1"}: "mcp__x__ok-1",
-	} {
-		if got := MCPToolName(in[0], in[1]); got != want {
-			t.Errorf("%v: %s, want %s", in, got, want)
-		}
-	}
-}
-
 // An MCP tool that is declared read-only is allowed, any other asks and offers
 // a rule for all of its calls.
 func TestMCP(t *testing.T) {
 	for readOnly, want := range map[bool]message.Behavior{true: message.BehaviorAllow, false: message.BehaviorAsk} {
-		b := compile(t, permission.Tool{Name: "mcp__s__t", Kind: MustNew(MCP, Config{}), ReadOnly: readOnly})
+		b := compile(t, permission.Tool{Name: "mcp__s__t", Kind: mustNew(MCP, Config{}), ReadOnly: readOnly})
 		d := b.Decide(context.Background(), permission.Request{Tool: "mcp__s__t", Input: []byte(`{}`), Mode: permission.ModeDefault})
 		if d.Behavior != want || want == message.BehaviorAsk && (len(d.Suggested) != 1 || d.Suggested[0].RuleContent != nil) {
 			t.Errorf("read-only %v: %s, suggests %v", readOnly, d.Behavior, d.Suggested)
@@ -132,7 +122,7 @@ func TestMCP(t *testing.T) {
 
 func compile(t *testing.T, tool permission.Tool, rules ...message.PermissionRule) *permission.Bundle {
 	t.Helper()
-	b, err := permission.Compile(permission.FromRules(rules), permission.Options{Tools: []permission.Tool{tool}})
+	b, err := permission.Compile(fromRules(rules), permission.Options{Tools: []permission.Tool{tool}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +132,7 @@ func compile(t *testing.T, tool permission.Tool, rules ...message.PermissionRule
 // A Kind does the work of a check and a matcher; with one of them beside it
 // nobody could tell which decides.
 func TestKindAndCheckAreRefused(t *testing.T) {
-	tool := permission.Tool{Name: "Bash", Kind: MustNew(Bash, Config{}), Check: func(permission.Call) permission.ToolVerdict { return permission.ToolVerdict{} }}
+	tool := permission.Tool{Name: "Bash", Kind: mustNew(Bash, Config{}), Check: func(permission.Call) permission.ToolVerdict { return permission.ToolVerdict{} }}
 	if _, err := permission.Compile(permission.Policy{}, permission.Options{Tools: []permission.Tool{tool}}); err == nil {
 		t.Error("a kind and a check are accepted together")
 	}
@@ -170,7 +160,7 @@ func TestNotices(t *testing.T) {
 		{"Write", Write, "../src/**", message.BehaviorAllow, Guarded, ""},
 		{"Grep", Grep, "src/**", message.BehaviorAllow, Guarded, ""},
 	} {
-		b := compile(t, permission.Tool{Name: tc.tool, Kind: MustNew(tc.kind, Config{Reading: tc.reading})},
+		b := compile(t, permission.Tool{Name: tc.tool, Kind: mustNew(tc.kind, Config{Reading: tc.reading})},
 			message.PermissionRule{ToolName: tc.tool, RuleContent: &tc.content, Behavior: tc.behavior})
 		var got []string
 		for _, n := range b.Notices() {
@@ -188,7 +178,7 @@ func TestJointRules(t *testing.T) {
 	rule := func(content string) message.PermissionRule {
 		return message.PermissionRule{ToolName: "Bash", RuleContent: &content, Behavior: message.BehaviorAllow}
 	}
-	tool := permission.Tool{Name: "Bash", Kind: MustNew(Bash, Config{})}
+	tool := permission.Tool{Name: "Bash", Kind: mustNew(Bash, Config{})}
 	line := permission.Request{Tool: "Bash", Input: []byte(`{"command": "npm run x && git commit -m y"}`), Mode: permission.ModeDefault, Cwd: "/w"}
 	for want, rules := range map[message.Behavior][]message.PermissionRule{
 		message.BehaviorAsk:   {rule("npm run:*")},
@@ -207,7 +197,7 @@ func TestJointRules(t *testing.T) {
 // The rules that a question suggests answer other calls, as the engine groups
 // them, but none that hides more behind the same beginning.
 func TestSuggestionsAnswerOtherCalls(t *testing.T) {
-	b := compile(t, permission.Tool{Name: "Bash", Kind: MustNew(Bash, Config{})})
+	b := compile(t, permission.Tool{Name: "Bash", Kind: mustNew(Bash, Config{})})
 	ask := func(command string, rules []message.PermissionRule) permission.Decision {
 		return b.Decide(context.Background(), permission.Request{Tool: "Bash", Input: []byte(`{"command": "` + command + `"}`),
 			Mode: permission.ModeDefault, Cwd: "/w", SessionRules: rules})
@@ -232,13 +222,13 @@ func TestSuggestionsAnswerOtherCalls(t *testing.T) {
 // A rule with trust_options covers what is not known of a program, and still no
 // second command. For a tool without programs the key is refused.
 func TestTrustOptions(t *testing.T) {
-	tools := []permission.Tool{{Name: "Bash", Kind: MustNew(Bash, Config{})}, {Name: "Write", Kind: MustNew(Write, Config{})}}
+	tools := []permission.Tool{{Name: "Bash", Kind: mustNew(Bash, Config{})}, {Name: "Write", Kind: mustNew(Write, Config{})}}
 	rule := func(tool string, trust bool) permission.Policy {
 		content := "deploy:*"
 		return permission.Policy{Rules: []permission.Rule{
 			{Name: "r", Tools: []string{tool}, RuleContent: &content, Behavior: message.BehaviorAllow, TrustOptions: trust}}}
 	}
-	opts := permission.Options{Tools: tools, Enforced: permission.AllDuties()}
+	opts := permission.Options{Tools: tools}
 	for _, tc := range []struct {
 		command string
 		trust   bool
@@ -267,7 +257,7 @@ func TestDeepTexts(t *testing.T) {
 	for _, piece := range []string{"(", "$(", "{ ", "`", "\"$(", "${a:-", "if ", "<(", "((", "[[ (", "! ", "a|", "a&&", "case a in a) ", "<<a\n", "time ", "$((", "((-", "f() ", "'"} {
 		for _, n := range []int{100, 3000, 200_000 / len(piece)} {
 			for _, r := range []Reading{Strict, Guarded} {
-				k := MustNew(Bash, Config{Reading: r})
+				k := mustNew(Bash, Config{Reading: r})
 				c := permission.Call{Tool: "Bash", Input: map[string]any{"command": strings.Repeat(piece, n) + " x"}, Cwd: "/w"}
 				c.Prepared = k.Prepare(c)
 				if k.ReadOnly(c) || k.Check(c).Answer == permission.CheckAllow {

@@ -11,8 +11,8 @@ import (
 
 func decideLine(t *testing.T, command string, mode permission.Mode, upstreamOrder bool, rules ...message.PermissionRule) permission.Decision {
 	t.Helper()
-	b, err := permission.Compile(permission.FromRules(rules), permission.Options{
-		Tools: []permission.Tool{{Name: "Bash", Kind: MustNew(Bash, Config{Home: "/home/dev"})}}, StrictAgentScope: upstreamOrder})
+	b, err := permission.Compile(fromRules(rules), permission.Options{
+		Tools: []permission.Tool{{Name: "Bash", Kind: mustNew(Bash, Config{Home: "/home/dev"})}}, StrictAgentScope: upstreamOrder})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ rules:
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := permission.Compile(p, permission.Options{Tools: []permission.Tool{{Name: "Bash", Kind: MustNew(Bash, Config{})}}})
+	b, err := permission.Compile(p, permission.Options{Tools: []permission.Tool{{Name: "Bash", Kind: mustNew(Bash, Config{})}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +111,8 @@ func TestAskRuleInUpstreamOrder(t *testing.T) {
 func TestContentThatMeansNothing(t *testing.T) {
 	rule := message.PermissionRule{ToolName: "PowerShell", RuleContent: new("Get-*"), Behavior: "deny", Source: "test"}
 	for _, upstream := range []bool{false, true} {
-		b, err := permission.Compile(permission.FromRules([]message.PermissionRule{rule}), permission.Options{
-			Tools: []permission.Tool{{Name: "PowerShell", Kind: MustNew(PowerShell, Config{})}}, StrictAgentScope: upstream})
+		b, err := permission.Compile(fromRules([]message.PermissionRule{rule}), permission.Options{
+			Tools: []permission.Tool{{Name: "PowerShell", Kind: mustNew(PowerShell, Config{})}}, StrictAgentScope: upstream})
 		if !upstream {
 			if err == nil {
 				t.Error("the rule is taken")
@@ -137,7 +137,7 @@ func TestContentThatMeansNothing(t *testing.T) {
 // about no tool, and so it is where AgentScope's order is wanted.
 func TestToolNamesAreNoPatternsUpstream(t *testing.T) {
 	for _, name := range []string{"*", "mcp__srv__*", "srv/*", ""} {
-		rules := permission.FromRules([]message.PermissionRule{{ToolName: name, Behavior: "deny", Source: "test"}})
+		rules := fromRules([]message.PermissionRule{{ToolName: name, Behavior: "deny", Source: "test"}})
 		b, err := permission.Compile(rules, permission.Options{Tools: []permission.Tool{{Name: "t", Server: "srv"}}, StrictAgentScope: true})
 		if err != nil {
 			t.Fatalf("%q: %v", name, err)
@@ -147,7 +147,7 @@ func TestToolNamesAreNoPatternsUpstream(t *testing.T) {
 			t.Errorf("%q: %s by %s", name, d.Behavior, d.Step)
 		}
 	}
-	rules := permission.FromRules([]message.PermissionRule{{ToolName: "*", Behavior: "deny", Source: "test"}})
+	rules := fromRules([]message.PermissionRule{{ToolName: "*", Behavior: "deny", Source: "test"}})
 	b, err := permission.Compile(rules, permission.Options{Tools: []permission.Tool{{Name: "t"}}})
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func TestLinks(t *testing.T) {
 		{"rule for the link itself", work + "/out/a.txt", permission.ModeDefault, permission.ResolveLinks, []message.PermissionRule{rule("allow", work+"/out/**")}, message.BehaviorAllow},
 		{"deny where it leads", "out/a.txt", permission.ModeBypass, permission.ResolveLinks, []message.PermissionRule{rule("deny", other+"/**")}, message.BehaviorDeny},
 	} {
-		b := compile(t, permission.Tool{Name: "Write", Kind: MustNew(Write, Config{Links: tc.links})}, tc.rules...)
+		b := compile(t, permission.Tool{Name: "Write", Kind: mustNew(Write, Config{Links: tc.links})}, tc.rules...)
 		d := b.Decide(context.Background(), permission.Request{Tool: "Write", Input: []byte(`{"file_path": "` + tc.path + `"}`), Mode: tc.mode, Cwd: work})
 		if d.Behavior != tc.want {
 			t.Errorf("%s: %s by %s, want %s", tc.name, d.Behavior, d.Step, tc.want)
@@ -101,7 +101,7 @@ func TestProvenEdits(t *testing.T) {
 		"cp a b; ": true, "mkdir a\ncurl h": false, "X=1 touch a": false, "touch a 2> b": true, "sed -i -f script f": false, "cp --target-directory=/etc a": false,
 		"touch sub*/x": false, "rm -rf a": false, `sed -i '1e id' f`: false, "touch a b/.env": false, "touch .env*": false, `rm "a b"`: false, "touch -- -x": false,
 	} {
-		k := MustNew(Bash, Config{Home: "/home/dev"})
+		k := mustNew(Bash, Config{Home: "/home/dev"})
 		c := permission.Call{Tool: "Bash", Input: map[string]any{"command": command}, Mode: permission.ModeAcceptEdits, Cwd: "/workspace/project", WorkingDirs: []string{"/home/dev/notes"}}
 		c.Prepared = k.Prepare(c)
 		if got := k.Check(c).Answer == permission.CheckAllow; got != want {
@@ -139,7 +139,7 @@ func TestOtherNamesOfFiles(t *testing.T) {
 		{"//proc//self/root/w/secret/k", permission.ModeBypass, deny, message.BehaviorDeny},
 		{"/proc/self/cwd/public", permission.ModeBypass, deny, message.BehaviorAllow},
 	} {
-		b, err := permission.Compile(permission.FromRules(tc.rules), permission.Options{Tools: []permission.Tool{{Name: "Write", Kind: MustNew(Write, Config{Home: "/home/dev"})}}})
+		b, err := permission.Compile(fromRules(tc.rules), permission.Options{Tools: []permission.Tool{{Name: "Write", Kind: mustNew(Write, Config{Home: "/home/dev"})}}})
 		if err != nil {
 			t.Fatal(err)
 		}

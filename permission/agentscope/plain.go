@@ -1,8 +1,6 @@
 package agentscope
 
 import (
-	"strings"
-
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -37,18 +35,4 @@ func (k plain) Suggest(c permission.Call) []message.PermissionRule {
 		return nil // a rule for all of PowerShell is too much to offer
 	}
 	return []message.PermissionRule{suggest(c, nil)}
-}
-
-// MCPToolName is the name under which AgentScope knows a tool of an MCP server.
-func MCPToolName(server, tool string) string {
-	legal := func(s string) string {
-		return strings.Map(func(r rune) rune {
-			switch {
-			case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
-				return r
-			}
-			return 'x'
-		}, s)
-	}
-	return "mcp__" + legal(server) + "__" + legal(tool)
 }

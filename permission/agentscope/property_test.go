@@ -51,8 +51,8 @@ func genRules(t *rapid.T, tool string, contents []string) []message.PermissionRu
 // decideBoth decides one call in both readings.
 func decideBoth(t rapid.TB, tool string, rules []message.PermissionRule, req permission.Request) (strict, guarded permission.Decision) {
 	decide := func(r Reading) permission.Decision {
-		b, err := permission.Compile(permission.FromRules(rules), permission.Options{
-			Tools: []permission.Tool{{Name: tool, Kind: MustNew(builtin[tool], Config{Reading: r, Home: "/home/dev"})}}})
+		b, err := permission.Compile(fromRules(rules), permission.Options{
+			Tools: []permission.Tool{{Name: tool, Kind: mustNew(builtin[tool], Config{Reading: r, Home: "/home/dev"})}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func FuzzBash(f *testing.F) {
 		call := permission.Call{Tool: "Bash", Input: map[string]any{"command": command}, Mode: allModes[int(mode)%len(allModes)], Cwd: "/workspace/project"}
 		var answers [2]bool
 		for i, r := range []Reading{Strict, Guarded} {
-			k := MustNew(Bash, Config{Reading: r, Home: "/home/dev"})
+			k := mustNew(Bash, Config{Reading: r, Home: "/home/dev"})
 			c := call
 			c.Prepared = k.Prepare(c)
 			k.Suggest(c)
@@ -165,7 +165,7 @@ func TestExplainEqualsDecideForCommands(t *testing.T) {
 		if cut := rapid.IntRange(0, len(rules)).Draw(t, "session"); cut > 0 {
 			req.SessionRules, rules = rules[:cut], rules[cut:]
 		}
-		b, err := permission.Compile(permission.FromRules(rules), permission.Options{Tools: []permission.Tool{{Name: "Bash", Kind: MustNew(Bash, Config{Home: "/home/dev"})}}})
+		b, err := permission.Compile(fromRules(rules), permission.Options{Tools: []permission.Tool{{Name: "Bash", Kind: mustNew(Bash, Config{Home: "/home/dev"})}}})
 		if err != nil {
 			t.Fatal(err)
 		}

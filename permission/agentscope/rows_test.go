@@ -76,7 +76,7 @@ var builtin = map[string]string{
 func (d decided) tools(r Reading) []permission.Tool {
 	var out []permission.Tool
 	for name, kind := range builtin {
-		out = append(out, permission.Tool{Name: name, Kind: MustNew(kind, Config{Reading: r, Home: d.Home})})
+		out = append(out, permission.Tool{Name: name, Kind: mustNew(kind, Config{Reading: r, Home: d.Home})})
 	}
 	if d.ToolSpec != nil {
 		answer := answers[d.ToolSpec.Check]
@@ -89,7 +89,7 @@ func (d decided) tools(r Reading) []permission.Tool {
 // decide gives the verdict on a row in one reading.
 func (d decided) decide(t *testing.T, r Reading) verdict {
 	t.Helper()
-	b, err := permission.Compile(permission.FromRules(d.Rules), permission.Options{Tools: d.tools(r), StrictAgentScope: true, AllowUnknownTools: true})
+	b, err := permission.Compile(fromRules(d.Rules), permission.Options{Tools: d.tools(r), StrictAgentScope: true, AllowUnknownTools: true})
 	if err != nil {
 		t.Fatalf("%s: %v", d.Name, err)
 	}
@@ -114,7 +114,7 @@ func (m matched) match(t *testing.T, r Reading, b message.Behavior) (bool, error
 	if m.Content == nil || *m.Content == "" {
 		return true, nil
 	}
-	k := MustNew(builtin[m.Tool], Config{Reading: r, Home: "/home/dev"})
+	k := mustNew(builtin[m.Tool], Config{Reading: r, Home: "/home/dev"})
 	p, err := k.Compile(*m.Content, b)
 	if err != nil {
 		t.Fatalf("%q: %v", *m.Content, err)
@@ -166,4 +166,25 @@ func orNull(s string) *string {
 		return nil
 	}
 	return &s
+}
+
+// fromRules imports rules as AgentScope files them, by behavior and tool.
+func fromRules(rules []message.PermissionRule) permission.Policy {
+	lists := map[message.Behavior]map[string][]message.PermissionRule{}
+	for _, r := range rules {
+		if lists[r.Behavior] == nil {
+			lists[r.Behavior] = map[string][]message.PermissionRule{}
+		}
+		lists[r.Behavior][r.ToolName] = append(lists[r.Behavior][r.ToolName], r)
+	}
+	return permission.FromContext(message.PermissionContext{DenyRules: lists[message.BehaviorDeny], AskRules: lists[message.BehaviorAsk], AllowRules: lists[message.BehaviorAllow]})
+}
+
+// mustNew is New for names that are known.
+func mustNew(name string, c Config) permission.Kind {
+	k, err := New(name, c)
+	if err != nil {
+		panic(err)
+	}
+	return k
 }

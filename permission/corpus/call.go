@@ -123,25 +123,6 @@ func ReadCall(data []byte) (Call, error) {
 	return c, nil
 }
 
-// Write writes calls as Read reads them.
-func Write(w io.Writer, calls []Call) error {
-	for _, c := range calls {
-		r := c.Request
-		l := line{Name: c.Name, Tool: r.Tool, Args: r.Input, Caller: caller(r.Caller), Mode: r.Mode, Now: r.Now, Cwd: r.Cwd, WorkingDirs: r.WorkingDirs}
-		if c.Recorded != nil {
-			l.Behavior, l.Rule = c.Recorded.Behavior, c.Recorded.Rule
-		}
-		b, err := strictjson.Marshal(l)
-		if err != nil {
-			return fmt.Errorf("write call %s: %w", c.Name, err)
-		}
-		if _, err := w.Write(append(b, '\n')); err != nil {
-			return fmt.Errorf("write call %s: %w", c.Name, err)
-		}
-	}
-	return nil
-}
-
 // FromTests are the calls of the tests beside the rules, without what they
 // expect.
 func FromTests(policies ...permission.Policy) []Call {

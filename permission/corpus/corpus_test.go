@@ -1,7 +1,6 @@
 package corpus_test
 
 import (
-	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -84,26 +83,6 @@ func TestReadRefuses(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
-	}
-}
-
-func TestWrittenIsRead(t *testing.T) {
-	calls, err := corpus.Read(strings.NewReader(recorded))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text bytes.Buffer
-	if err := corpus.Write(&text, calls); err != nil {
-		t.Fatal(err)
-	}
-	again, err := corpus.Read(&text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, b := corpus.Replay(t.Context(), calls, load(t, "true")), corpus.Replay(t.Context(), again, load(t, "true"))
-	a.Changes[0].Args, b.Changes[0].Args = "", "" // white space is not kept
-	if diff := cmp.Diff(len(a.Changes), len(b.Changes)); diff != "" || len(again) != len(calls) || again[1].Request.Caller.User != "ann" {
-		t.Error(diff)
 	}
 }
 

@@ -13,7 +13,11 @@ import (
 // Conditions of allow rules on what a command line runs are judged as contents
 // are.
 func TestConditionsOnCommands(t *testing.T) {
-	opts := lint.Options{Options: permission.Options{Tools: []permission.Tool{{Name: "Bash", Kind: agentscope.MustNew(agentscope.Bash, agentscope.Config{})}}}}
+	kind, err := agentscope.New(agentscope.Bash, agentscope.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := lint.Options{Options: permission.Options{Tools: []permission.Tool{{Name: "Bash", Kind: kind}}}}
 	for _, tc := range []struct {
 		when     string
 		behavior message.Behavior
