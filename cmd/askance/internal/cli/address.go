@@ -131,14 +131,14 @@ func noArgs(_ *cobra.Command, args []string) error {
 
 // completeCalls completes the ids of open calls in some states; all, if none
 // is given.
-func (a *app) completeCalls(states ...message.ToolCallState) cobra.CompletionFunc {
+func (env *environment) completeCalls(states ...message.ToolCallState) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 || a.prepare(c) != nil {
+		if len(args) > 0 || env.prepare(c) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 		defer cancel()
-		l, err := a.connect(ctx, message.RoleAuditor)
+		l, err := env.connect(ctx, message.RoleAuditor)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -160,9 +160,9 @@ func (a *app) completeCalls(states ...message.ToolCallState) cobra.CompletionFun
 	}
 }
 
-// onCall connects, finds the call that is meant, and hands both to f.
-func (a *app) onCall(ctx context.Context, role message.Role, ad *address, f func(*link, *message.Call) error) error {
-	l, err := a.connect(ctx, role)
+// withCall connects, finds the call that is meant, and hands both to f.
+func (env *environment) withCall(ctx context.Context, role message.Role, ad *address, f func(*link, *message.Call) error) error {
+	l, err := env.connect(ctx, role)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) answer() *cobra.Command {
+func newAnswerCommand(env *environment) *cobra.Command {
 	var d decision
 	var output string
 	c := &cobra.Command{
@@ -19,18 +19,18 @@ func (a *app) answer() *cobra.Command {
   askance answer call_42 --output @result.txt --yes
   date | askance answer call_42 --output - --yes`,
 		Args:              oneCall(&d.ad),
-		ValidArgsFunction: a.completeCalls(message.ToolCallAsking),
+		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("output") {
 				return usagef("--output is missing: it becomes the tool's result")
 			}
-			return a.decide(c.Context(), &d, "Answer for", func(context.Context, *message.Call) (message.Answer, error) {
-				text, err := a.textOf("--output", output, message.MaxOutputBytes)
+			return decide(c.Context(), env, &d, "Answer for", func(context.Context, *message.Call) (message.Answer, error) {
+				text, err := env.readText("--output", output, message.MaxOutputBytes)
 				return message.Answer{Kind: message.AnswerForTool, Output: strings.TrimRight(text, "\n")}, err
 			})
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	d.flags(c)
 	c.Flags().StringVar(&output, "output", "", "the result: a text, @FILE, or - for standard input")
 	return c

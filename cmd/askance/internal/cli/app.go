@@ -26,8 +26,8 @@ type IO struct {
 	Err io.Writer
 }
 
-// app is what the commands of one run share.
-type app struct {
+// environment is what the commands of one run share: streams, settings, log.
+type environment struct {
 	in  io.Reader
 	out *term.Out
 	err *term.Out
@@ -42,8 +42,8 @@ type app struct {
 
 // Main runs one command and returns its exit code. It ends when ctx does.
 func Main(ctx context.Context, std IO, args []string) int {
-	a := &app{in: std.In, out: term.New(std.Out), err: term.New(std.Err), log: slog.New(slog.DiscardHandler)}
-	root := a.root()
+	env := &environment{in: std.In, out: term.New(std.Out), err: term.New(std.Err), log: slog.New(slog.DiscardHandler)}
+	root := newRootCommand(env)
 	root.SetArgs(args)
 	root.SetIn(std.In)
 	root.SetOut(std.Out)
@@ -53,26 +53,26 @@ func Main(ctx context.Context, std IO, args []string) int {
 		err = fmt.Errorf("%w: %w", errSignal, err)
 	}
 	if err != nil {
-		a.report(err)
+		env.report(err)
 	}
 	return ExitCode(err)
 }
 
 // report tells what went wrong.
-func (a *app) report(err error) {
-	if a.json {
-		_ = writeJSON(a.err, documentOf(err)) // nowhere to report that to
+func (env *environment) report(err error) {
+	if env.json {
+		_ = writeJSON(env.err, documentOf(err)) // nowhere to report that to
 		return
 	}
-	text := a.err.Bad("error: ") + term.Safe(err.Error()) + "\n"
+	text := env.err.Bad("error: ") + term.Safe(err.Error()) + "\n"
 	if _, ok := errors.AsType[usageError](err); ok {
-		text += a.err.Dim("See the command's --help.") + "\n"
+		text += env.err.Dim("See the command's --help.") + "\n"
 	}
-	_, _ = io.WriteString(a.err, text)
+	_, _ = io.WriteString(env.err, text)
 }
 
-// root is the command tree.
-func (a *app) root() *cobra.Command {
+// newRootCommand is the command tree.
+func newRootCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "askance",
 		Short: "Stands between AI agents and their tools: decides, asks, runs, proves",
@@ -95,14 +95,14 @@ Begin with askance demo.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			return a.prepare(c)
+			return env.prepare(c)
 		},
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	f := c.PersistentFlags()
-	f.BoolVar(&a.json, "json", false, "print JSON instead of text")
-	f.StringVar(&a.config, "config", "", "settings file (default askance.yaml, if it is there)")
-	f.StringVar(&a.logLevel, "log-level", "warn", "what is logged on standard error: debug, info, warn or error")
+	f.BoolVar(&env.json, "json", false, "print JSON instead of text")
+	f.StringVar(&env.config, "config", "", "settings file (default askance.yaml, if it is there)")
+	f.StringVar(&env.logLevel, "log-level", "warn", "what is logged on standard error: debug, info, warn or error")
 	c.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "calls", Title: "Look at calls, and decide:"}, &cobra.Group{ID: "proof", Title: "Prove what happened:"}, &cobra.Group{ID: "policy", Title: "Write policies:"}, &cobra.Group{ID: "trust", Title: "Say who is trusted:"}, &cobra.Group{ID: "about", Title: "About:"})
 	c.SetHelpCommandGroupID("about")
 	c.SetCompletionCommandGroupID("about")
@@ -110,12 +110,12 @@ Begin with askance demo.`,
 		group string
 		cmds  []*cobra.Command
 	}{
-		{"run", []*cobra.Command{a.demo(), a.serve(), a.worker(), a.webhooks(), a.bench()}},
-		{"calls", []*cobra.Command{a.inbox(), a.list(), a.load(), a.show(), a.approve(), a.edit(), a.reject(), a.answer(), a.handOver(), a.settle(), a.interrupt(), a.revoke(), a.rules(), a.events()}},
-		{"proof", []*cobra.Command{a.audit(), a.journal()}},
-		{"policy", []*cobra.Command{a.policy()}},
-		{"trust", []*cobra.Command{a.creds(), a.token(), a.keys()}},
-		{"about", []*cobra.Command{a.version()}},
+		{"run", []*cobra.Command{newDemoCommand(env), newServeCommand(env), newWorkerCommand(env), newWebhooksCommand(env), newBenchCommand(env)}},
+		{"calls", []*cobra.Command{newInboxCommand(env), newListCommand(env), newLoadCommand(env), newShowCommand(env), newApproveCommand(env), newEditCommand(env), newRejectCommand(env), newAnswerCommand(env), newHandOverCommand(env), newSettleCommand(env), newInterruptCommand(env), newRevokeCommand(env), newRulesCommand(env), newEventsCommand(env)}},
+		{"proof", []*cobra.Command{newAuditCommand(env), newJournalCommand(env)}},
+		{"policy", []*cobra.Command{newPolicyCommand(env)}},
+		{"trust", []*cobra.Command{newCredsCommand(env), newTokenCommand(env), newKeysCommand(env)}},
+		{"about", []*cobra.Command{newVersionCommand(env)}},
 	} {
 		for _, cmd := range add.cmds {
 			cmd.GroupID = add.group
@@ -127,8 +127,8 @@ Begin with askance demo.`,
 }
 
 // prepare fills in the settings and starts the log, before a command runs.
-func (a *app) prepare(c *cobra.Command) error {
-	if err := a.settings(c); err != nil {
+func (env *environment) prepare(c *cobra.Command) error {
+	if err := env.applySettings(c); err != nil {
 		return err
 	}
 	if f := c.Flags().Lookup("space"); f != nil && f.Changed && f.Value.Type() == "string" {
@@ -136,19 +136,19 @@ func (a *app) prepare(c *cobra.Command) error {
 			return err
 		}
 	}
-	if err := a.login(c); err != nil {
+	if err := env.applyLogin(c); err != nil {
 		return err
 	}
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(strings.ToUpper(a.logLevel))); err != nil {
-		return usagef("--log-level is %q, use debug, info, warn or error", a.logLevel)
+	if err := level.UnmarshalText([]byte(strings.ToUpper(env.logLevel))); err != nil {
+		return usagef("--log-level is %q, use debug, info, warn or error", env.logLevel)
 	}
 	opts := &slog.HandlerOptions{Level: level}
-	if a.json {
-		a.log = slog.New(slog.NewJSONHandler(a.err, opts))
+	if env.json {
+		env.log = slog.New(slog.NewJSONHandler(env.err, opts))
 	} else {
 		opts.ReplaceAttr = shownAttr
-		a.log = slog.New(slog.NewTextHandler(a.err, opts))
+		env.log = slog.New(slog.NewTextHandler(env.err, opts))
 	}
 	return nil
 }
@@ -163,24 +163,24 @@ func shownAttr(_ []string, at slog.Attr) slog.Attr {
 	return at
 }
 
-// interactive reports whether a person can be asked.
-func (a *app) interactive() bool {
-	return !a.json && term.IsTerminal(a.in) && a.err.Terminal() && os.Getenv("TERM") != "dumb"
+// isInteractive reports whether a person can be asked.
+func (env *environment) isInteractive() bool {
+	return !env.json && term.IsTerminal(env.in) && env.err.Terminal() && os.Getenv("TERM") != "dumb"
 }
 
 // printf writes to the standard output.
-func (a *app) printf(format string, args ...any) error {
-	_, err := fmt.Fprintf(a.out, format, args...)
+func (env *environment) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(env.out, format, args...)
 	return err
 }
 
 // notef writes what is no result.
-func (a *app) notef(format string, args ...any) {
-	_, _ = fmt.Fprintf(a.err, format, args...)
+func (env *environment) notef(format string, args ...any) {
+	_, _ = fmt.Fprintf(env.err, format, args...)
 }
 
-// document prints one JSON document, indented.
-func (a *app) document(v any) error {
+// printDocument prints one JSON document, indented.
+func (env *environment) printDocument(v any) error {
 	b, err := strictjson.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode the output: %w", err)
@@ -190,7 +190,7 @@ func (a *app) document(v any) error {
 		return fmt.Errorf("encode the output: %w", err)
 	}
 	pretty.WriteByte('\n')
-	_, err = a.out.Write(pretty.Bytes())
+	_, err = env.out.Write(pretty.Bytes())
 	return err
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) approve() *cobra.Command {
+func newApproveCommand(env *environment) *cobra.Command {
 	var d decision
 	var memory memory
 	var sign signing
@@ -36,11 +36,11 @@ remembered and takes it back.`,
   askance approve call_42 --remember --rule "git push origin:*"
   askance approve call_42 --remember --budget args.cents=10000`,
 		Args:              oneCall(&d.ad),
-		ValidArgsFunction: a.completeCalls(message.ToolCallAsking),
+		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.decide(c.Context(), &d, "Approve", func(_ context.Context, call *message.Call) (message.Answer, error) {
+			return decide(c.Context(), env, &d, "Approve", func(_ context.Context, call *message.Call) (message.Answer, error) {
 				answer := message.Answer{Kind: message.AnswerApprove}
-				key, err := sign.load(a.at.as)
+				key, err := sign.load(env.at.as)
 				if err != nil {
 					return answer, err
 				}
@@ -53,7 +53,7 @@ remembered and takes it back.`,
 			})
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	d.flags(c)
 	memory.flags(c)
 	sign.flags(c)

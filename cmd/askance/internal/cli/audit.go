@@ -23,7 +23,7 @@ type auditor interface {
 	Checkpoint(ctx context.Context) (*proof.Checkpoint, error)
 }
 
-func (a *app) audit() *cobra.Command {
+func newAuditCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit",
 		Short: "Prove that the journal is what it was, and take the proof along",
@@ -43,7 +43,7 @@ auditor finds what was changed, removed, inserted or put in another order.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.auditVerify(), a.auditCheckpoint(), a.auditReceipt(), a.auditCheck(), a.auditExport())
+	c.AddCommand(newAuditVerifyCommand(env), newAuditCheckpointCommand(env), newAuditReceiptCommand(env), newAuditCheckCommand(env), newAuditExportCommand(env))
 	return c
 }
 
@@ -68,18 +68,18 @@ func (k keyFiles) load(dir string) (message.KeySet, proof.Retired, error) {
 	return keys, retired, err
 }
 
-// source looks at the journal that was named: an export, or the place that the
+// openAuditSource looks at the journal that was named: an export, or the place that the
 // flags name. close ends it.
-func (a *app) source(ctx context.Context, args []string) (s *audit.Source, done func(), err error) {
+func openAuditSource(ctx context.Context, env *environment, args []string) (s *audit.Source, done func(), err error) {
 	if len(args) == 1 {
 		s, err = audit.OpenFile(args[0])
 		return s, func() {}, err
 	}
-	l, err := a.connect(ctx, message.RoleAuditor)
+	l, err := env.connect(ctx, message.RoleAuditor)
 	if err != nil {
 		return nil, nil, err
 	}
-	if s, err = audit.Open(ctx, l.audit, a.at.spaceID()); err != nil {
+	if s, err = audit.Open(ctx, l.audit, env.at.spaceID()); err != nil {
 		l.Close()
 		return nil, nil, err
 	}
@@ -94,18 +94,18 @@ func (a *app) source(ctx context.Context, args []string) (s *audit.Source, done 
 	return s, l.Close, nil
 }
 
-// auditBar shows how far through the journal a command is, where somebody can
+// newAuditBar shows how far through the journal a command is, where somebody can
 // see it.
-func (a *app) auditBar(what string, last uint64) (progress func(seq uint64), done func()) {
-	if a.json || !a.err.Terminal() || last == 0 {
+func newAuditBar(env *environment, what string, last uint64) (progress func(seq uint64), done func()) {
+	if env.json || !env.err.Terminal() || last == 0 {
 		return nil, func() {}
 	}
-	bar := progressbar.NewOptions64(int64(last), progressbar.OptionSetWriter(a.err), progressbar.OptionSetWidth(30), progressbar.OptionSetDescription(what),
+	bar := progressbar.NewOptions64(int64(last), progressbar.OptionSetWriter(env.err), progressbar.OptionSetWidth(30), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(50*time.Millisecond))
 	return func(seq uint64) { _ = bar.Set64(int64(seq)) }, func() { _ = bar.Finish() } // a bar that cannot be drawn is no fault
 }
 
-func (a *app) auditCheckpoint() *cobra.Command {
+func newAuditCheckpointCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "checkpoint",
 		Short: "Have everything signed that is not signed yet",
@@ -116,7 +116,7 @@ elsewhere: askance audit verify --anchor makes sure that it is still there.`,
   askance audit checkpoint --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := a.connect(c.Context(), message.RoleAuditor)
+			l, err := env.connect(c.Context(), message.RoleAuditor)
 			if err != nil {
 				return err
 			}
@@ -133,16 +133,16 @@ elsewhere: askance audit verify --anchor makes sure that it is still there.`,
 				return err
 			}
 			anchor := proof.Anchor{Number: last.Number, Hash: hash}
-			if a.json {
-				return a.document(struct {
+			if env.json {
+				return env.printDocument(struct {
 					Anchor     string            `json:"anchor"`
 					Checkpoint *proof.Checkpoint `json:"checkpoint"`
 				}{anchor.String(), last})
 			}
-			return a.printf("Checkpoint %d signs records %d to %d, by key %s.\n%s\n", last.Number, last.From, last.To, last.KeyID, a.out.Dim("anchor "+anchor.String()))
+			return env.printf("Checkpoint %d signs records %d to %d, by key %s.\n%s\n", last.Number, last.From, last.To, last.KeyID, env.out.Dim("anchor "+anchor.String()))
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	return c
 }
 

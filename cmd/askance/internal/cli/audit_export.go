@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) auditExport() *cobra.Command {
+func newAuditExportCommand(env *environment) *cobra.Command {
 	var e audit.Exporting
 	var format, output, since, until string
 	c := &cobra.Command{
@@ -52,26 +52,26 @@ Memory stays constant, whatever the size. A file is replaced once it is complete
 			return usagef("--format is %q, use jsonl or csv", format)
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			s, done, err := a.source(c.Context(), nil)
+			s, done, err := openAuditSource(c.Context(), env, nil)
 			if err != nil {
 				return err
 			}
 			defer done()
-			progress, end := a.auditBar("export", s.Last)
+			progress, end := newAuditBar(env, "export", s.Last)
 			e.Progress = progress
 			n := uint64(0)
-			err = a.writeTo(output, func(w io.Writer) error {
+			err = env.writeOutput(output, func(w io.Writer) error {
 				n, err = audit.Export(w, s, e)
 				return err
 			})
 			end()
 			if err == nil && output != "" {
-				a.notef("%s written to %s\n", count(n, "record", "records"), output)
+				env.notef("%s written to %s\n", count(n, "record", "records"), output)
 			}
 			return err
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	f := c.Flags()
 	f.StringVar(&format, "format", "jsonl", "jsonl or csv")
 	f.StringVar(&output, "output", "", "file to write (default standard output)")
@@ -100,11 +100,11 @@ func parseTime(flag, text string) (time.Time, error) {
 	return t, nil
 }
 
-// writeTo has write fill a file, which appears when it is complete, or the
+// writeOutput has write fill a file, which appears when it is complete, or the
 // standard output if no file is named.
-func (a *app) writeTo(path string, write func(io.Writer) error) (err error) {
+func (env *environment) writeOutput(path string, write func(io.Writer) error) (err error) {
 	if path == "" {
-		return write(a.out)
+		return write(env.out)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".askance-*")
 	if err != nil {

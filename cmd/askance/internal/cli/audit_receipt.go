@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-func (a *app) auditReceipt() *cobra.Command {
+func newAuditReceiptCommand(env *environment) *cobra.Command {
 	var ad address
 	var output string
 	c := &cobra.Command{
@@ -35,9 +35,9 @@ shown of it, so that this is proved like everything else.`,
 		Example: `  askance audit receipt call_42 --output call_42.receipt
   askance audit receipt ticket-7/reply-1/call_42 > call_42.receipt`,
 		Args:              oneCall(&ad),
-		ValidArgsFunction: a.completeCalls(),
+		ValidArgsFunction: env.completeCalls(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.onCall(c.Context(), message.RoleAuditor, &ad, func(l *link, call *message.Call) error {
+			return env.withCall(c.Context(), message.RoleAuditor, &ad, func(l *link, call *message.Call) error {
 				r, err := makeReceipt(c.Context(), l.audit, call.Key)
 				if err != nil {
 					return err
@@ -46,18 +46,18 @@ shown of it, so that this is proved like everything else.`,
 				if err != nil {
 					return err
 				}
-				err = a.writeTo(output, func(w io.Writer) error {
+				err = env.writeOutput(output, func(w io.Writer) error {
 					_, err := w.Write(append(b, '\n'))
 					return err
 				})
 				if err == nil && output != "" {
-					a.notef("receipt of %s written to %s: %s\n", term.SafeLine(keyPath(call.Key)), output, count(uint64(len(r.Facts)), "fact", "facts"))
+					env.notef("receipt of %s written to %s: %s\n", term.SafeLine(keyPath(call.Key)), output, count(uint64(len(r.Facts)), "fact", "facts"))
 				}
 				return err
 			})
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	ad.flags(c)
 	c.Flags().StringVar(&output, "output", "", "file to write (default standard output)")
 	return c
@@ -83,7 +83,7 @@ func makeReceipt(ctx context.Context, l auditor, key message.Key) (*proof.Receip
 	return proof.MakeReceipt(key, facts, sealed, time.Now().UTC().Round(0))
 }
 
-func (a *app) auditCheck() *cobra.Command {
+func newAuditCheckCommand(env *environment) *cobra.Command {
 	var keys keyFiles
 	c := &cobra.Command{
 		Use:   "check FILE",
@@ -104,7 +104,7 @@ that the tool did what its result says, and not when the server stored a fact.`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			set, retired, err := keys.load(a.at.dir())
+			set, retired, err := keys.load(env.at.dir())
 			if err != nil {
 				return err
 			}
@@ -112,13 +112,13 @@ that the tool did what its result says, and not when the server stored a fact.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(checked)
+			if env.json {
+				return env.printDocument(checked)
 			}
-			return a.printf("%s", a.checkedText(checked))
+			return env.printf("%s", receiptText(env.out, checked))
 		},
 	}
-	c.Flags().StringVar(&a.at.data, "data", "", "data folder whose engine.pub is used without --key")
+	c.Flags().StringVar(&env.at.data, "data", "", "data folder whose engine.pub is used without --key")
 	keys.flag(c)
 	return c
 }
@@ -142,27 +142,27 @@ func checkReceipt(path string, keys message.KeySet, retired proof.Retired) (*pro
 	return checked, nil
 }
 
-// checkedText says in words what a receipt proves and what not.
-func (a *app) checkedText(c *proof.Checked) string {
+// receiptText says in words what a receipt proves and what not.
+func receiptText(out *term.Out, c *proof.Checked) string {
 	var b strings.Builder
 	row := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-9s", label)), fmt.Sprintf(format, args...))
+		fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-9s", label)), fmt.Sprintf(format, args...))
 	}
 	s := &c.Story
-	fmt.Fprintf(&b, "%s %s, %s\n", a.out.Name(term.SafeLine(keyPath(c.Key))), a.out.Bold(term.SafeLine(s.Tool)), s.State)
+	fmt.Fprintf(&b, "%s %s, %s\n", out.Name(term.SafeLine(keyPath(c.Key))), out.Bold(term.SafeLine(s.Tool)), s.State)
 	for _, q := range s.Questions {
 		row("question", "%s %s", q.Digest, term.SafeLine(q.Question.Text))
 		row("input", "%s", term.SafeLine(q.Question.Input))
 	}
 	for _, v := range s.Votes {
-		row("vote", "%s by %s at %s, on %s", v.Kind, a.out.Who(term.SafeLine(asked.Actor(v.By))), v.At.UTC().Format(time.RFC3339), v.Digest)
+		row("vote", "%s by %s at %s, on %s", v.Kind, out.Who(term.SafeLine(asked.Actor(v.By))), v.At.UTC().Format(time.RFC3339), v.Digest)
 	}
 	for _, g := range s.Grants {
-		row("grant", "attempt %d%s, signed by key %s", g.Attempt, a.approvedBy(g.Approvals), g.KeyID)
+		row("grant", "attempt %d%s, signed by key %s", g.Attempt, approversText(out, g.Approvals), g.KeyID)
 	}
 	for _, t := range s.Attempts {
 		if t.Worker != "" {
-			row("attempt", "%d, started by %s at %s", t.Number, a.out.Who(term.SafeLine(t.Worker)), t.StartedAt.UTC().Format(time.RFC3339))
+			row("attempt", "%d, started by %s at %s", t.Number, out.Who(term.SafeLine(t.Worker)), t.StartedAt.UTC().Format(time.RFC3339))
 		}
 	}
 	if s.ResultState != "" {
@@ -173,18 +173,18 @@ func (a *app) checkedText(c *proof.Checked) string {
 	if c.Redacted > 0 {
 		proved = fmt.Sprintf("Proved: the engine recorded exactly this, in this order, and what rules hide of %s.", count(uint64(c.Redacted), "fact", "facts"))
 	}
-	fmt.Fprintf(&b, "%s\n", a.out.Good(proved))
+	fmt.Fprintf(&b, "%s\n", out.Good(proved))
 	for _, text := range limits(c) {
-		fmt.Fprintf(&b, "%s %s\n", a.out.Dim("Not proved:"), text)
+		fmt.Fprintf(&b, "%s %s\n", out.Dim("Not proved:"), text)
 	}
 	return b.String()
 }
 
-// approvedBy names those whose consent a grant repeats.
-func (a *app) approvedBy(approvals []message.Approval) string {
+// approversText names those whose consent a grant repeats.
+func approversText(out *term.Out, approvals []message.Approval) string {
 	var b strings.Builder
 	for _, by := range approvals {
-		fmt.Fprintf(&b, ", approved by %s", a.out.Who(term.SafeLine(asked.Actor(by.By))))
+		fmt.Fprintf(&b, ", approved by %s", out.Who(term.SafeLine(asked.Actor(by.By))))
 	}
 	return b.String()
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/message/proof"
 )
 
-func (a *app) auditVerify() *cobra.Command {
+func newAuditVerifyCommand(env *environment) *cobra.Command {
 	var keys keyFiles
 	var o proof.Options
 	var anchor string
@@ -46,25 +46,25 @@ Ends with exit code 7 if anything was found.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
-			if o.Keys, o.Retired, err = keys.load(a.at.dir()); err != nil {
+			if o.Keys, o.Retired, err = keys.load(env.at.dir()); err != nil {
 				return err
 			}
-			s, done, err := a.source(c.Context(), args)
+			s, done, err := openAuditSource(c.Context(), env, args)
 			if err != nil {
 				return err
 			}
 			defer done()
-			progress, end := a.auditBar("verify", s.Last)
+			progress, end := newAuditBar(env, "verify", s.Last)
 			o.Progress = progress
 			r, err := s.Verify(o)
 			end()
 			if err != nil {
 				return err
 			}
-			return a.verified(r)
+			return printVerification(env, r)
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	keys.flag(c)
 	c.Flags().Uint64Var(&o.PurgedThrough, "purged-through", 0, "the records up to this sequence were purged on purpose")
 	c.Flags().StringVar(&anchor, "anchor", "", "a checkpoint that must be there, as NUMBER:HASH")
@@ -85,13 +85,13 @@ func parseAnchor(text string) (proof.Anchor, error) {
 	return proof.Anchor{Number: n, Hash: h}, nil
 }
 
-// verified prints a report and ends with an error if there are findings.
-func (a *app) verified(r *proof.Report) error {
+// printVerification prints a report and ends with an error if there are findings.
+func printVerification(env *environment, r *proof.Report) error {
 	var err error
-	if a.json {
-		err = a.document(r)
+	if env.json {
+		err = env.printDocument(r)
 	} else {
-		err = a.printf("%s", a.reportText(r))
+		err = env.printf("%s", verificationText(env.out, r))
 	}
 	if err != nil || r.OK {
 		return err
@@ -99,12 +99,12 @@ func (a *app) verified(r *proof.Report) error {
 	return findingsf("%s", count(uint64(r.Found), "finding", "findings"))
 }
 
-func (a *app) reportText(r *proof.Report) string {
+func verificationText(out *term.Out, r *proof.Report) string {
 	var b strings.Builder
 	row := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-9s", label)), fmt.Sprintf(format, args...))
+		fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-9s", label)), fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(&b, "%s\n", a.out.Bold("Journal of the space "+term.SafeLine(string(r.Space))))
+	fmt.Fprintf(&b, "%s\n", out.Bold("Journal of the space "+term.SafeLine(string(r.Space))))
 	if r.Records == 0 {
 		row("records", "none")
 	} else {
@@ -139,15 +139,15 @@ func (a *app) reportText(r *proof.Report) string {
 		}
 	}
 	if r.OK && len(r.Losses) > 0 {
-		fmt.Fprintf(&b, "%s\n", a.out.Good("Nothing else was changed, removed, inserted or reordered."))
+		fmt.Fprintf(&b, "%s\n", out.Good("Nothing else was changed, removed, inserted or reordered."))
 		return b.String()
 	}
 	if r.OK {
-		fmt.Fprintf(&b, "%s\n", a.out.Good("Nothing was changed, removed, inserted or reordered."))
+		fmt.Fprintf(&b, "%s\n", out.Good("Nothing was changed, removed, inserted or reordered."))
 		return b.String()
 	}
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%s\n", a.findingText(f))
+		fmt.Fprintf(&b, "%s\n", findingText(out, f))
 	}
 	if more := r.Found - len(r.Findings); more > 0 {
 		fmt.Fprintf(&b, "… and %d more\n", more)
@@ -155,8 +155,8 @@ func (a *app) reportText(r *proof.Report) string {
 	return b.String()
 }
 
-func (a *app) findingText(f proof.Finding) string {
-	text := a.out.Bad(string(f.Kind))
+func findingText(out *term.Out, f proof.Finding) string {
+	text := out.Bad(string(f.Kind))
 	switch {
 	case f.Through > f.Seq:
 		text += fmt.Sprintf(" %d to %d", f.Seq, f.Through)
@@ -164,10 +164,10 @@ func (a *app) findingText(f proof.Finding) string {
 		text += fmt.Sprintf(" %d", f.Seq)
 	}
 	if f.Call != "" {
-		text += " of " + a.out.Name(term.SafeLine(f.Call))
+		text += " of " + out.Name(term.SafeLine(f.Call))
 	}
 	if f.Checkpoint > 0 {
-		text += a.out.Dim(fmt.Sprintf(" (checkpoint %d)", f.Checkpoint))
+		text += out.Dim(fmt.Sprintf(" (checkpoint %d)", f.Checkpoint))
 	}
 	return text + ": " + term.SafeLine(f.What)
 }

@@ -13,9 +13,10 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/bench"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 )
 
-func (a *app) bench() *cobra.Command {
+func newBenchCommand(env *environment) *cobra.Command {
 	cfg := bench.Config{}
 	var durability string
 	c := &cobra.Command{
@@ -41,7 +42,7 @@ after the other.`,
 			if cfg.Durability != bus.DurabilityFsynced && cfg.Durability != bus.DurabilityCached {
 				return usagef("--durability is %q, use fsynced or cached", durability)
 			}
-			return a.runBench(c.Context(), cfg)
+			return runBench(c.Context(), env, cfg)
 		},
 	}
 	f := c.Flags()
@@ -51,14 +52,14 @@ after the other.`,
 	f.StringVar(&durability, "durability", "cached", "what an acknowledgement means: fsynced (on the disk) or cached")
 	f.IntVar(&cfg.RecordBytes, "record-bytes", 512, "body of a bare record")
 	f.StringSliceVar(&cfg.Workloads, "workload", nil, "only these: "+strings.Join(bench.Workloads(), ", "))
-	f.StringVar(&a.at.data, "data", "", "folder for the journal, kept afterwards (default: a temporary one, removed)")
+	f.StringVar(&env.at.data, "data", "", "folder for the journal, kept afterwards (default: a temporary one, removed)")
 	_ = c.RegisterFlagCompletionFunc("workload", cobra.FixedCompletions(bench.Workloads(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-func (a *app) runBench(ctx context.Context, cfg bench.Config) error {
-	dir := a.at.data
+func runBench(ctx context.Context, env *environment, cfg bench.Config) error {
+	dir := env.at.data
 	if dir == "" {
 		var err error
 		if dir, err = os.MkdirTemp("", "askance-bench-"); err != nil {
@@ -70,25 +71,25 @@ func (a *app) runBench(ctx context.Context, cfg bench.Config) error {
 	if err := cfg.Check(); err != nil {
 		return usageError{err}
 	}
-	bar := a.benchBar(&cfg)
+	bar := newBenchBar(env, &cfg)
 	r, err := bench.Run(ctx, cfg)
 	bar()
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.document(r)
+	if env.json {
+		return env.printDocument(r)
 	}
-	return a.printf("%s", a.benchText(r))
+	return env.printf("%s", benchText(env.out, r))
 }
 
-// benchBar shows how far a bench is, where somebody can see it.
-func (a *app) benchBar(cfg *bench.Config) (done func()) {
-	if a.json || !a.err.Terminal() {
+// newBenchBar shows how far a bench is, where somebody can see it.
+func newBenchBar(env *environment, cfg *bench.Config) (done func()) {
+	if env.json || !env.err.Terminal() {
 		return func() {}
 	}
 	const parts = 1000
-	bar := progressbar.NewOptions(parts, progressbar.OptionSetWriter(a.err), progressbar.OptionSetWidth(30),
+	bar := progressbar.NewOptions(parts, progressbar.OptionSetWriter(env.err), progressbar.OptionSetWidth(30),
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false), progressbar.OptionThrottle(50*time.Millisecond))
 	cfg.Progress = func(phase string, f float64) {
 		bar.Describe(fmt.Sprintf("%-18s", phase))
@@ -97,13 +98,13 @@ func (a *app) benchBar(cfg *bench.Config) (done func()) {
 	return func() { _ = bar.Finish() }
 }
 
-func (a *app) benchText(r *bench.Report) string {
+func benchText(out *term.Out, r *bench.Report) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", a.out.Bold(fmt.Sprintf("Durability %s, %d callers, %d CPUs, %s", r.Durability, r.Concurrency, r.CPUs, r.Go)))
+	fmt.Fprintf(&b, "%s\n", out.Bold(fmt.Sprintf("Durability %s, %d callers, %d CPUs, %s", r.Durability, r.Concurrency, r.CPUs, r.Go)))
 	fmt.Fprintf(&b, "  %-22s %10s/s\n", fmt.Sprintf("bare, pipelined, %d B", r.Raw.RecordBytes), number(r.Raw.Pipelined))
 	fmt.Fprintf(&b, "  %-22s %10s/s   p50 %s  p99 %s\n", "bare, one by one", number(r.Raw.Sequential), micros(r.Raw.P50), micros(r.Raw.P99))
 	for _, w := range r.Workloads {
-		fmt.Fprintf(&b, "\n%s %s\n", a.out.Name(w.Name), a.out.Dim(w.What))
+		fmt.Fprintf(&b, "\n%s %s\n", out.Name(w.Name), out.Dim(w.What))
 		fmt.Fprintf(&b, "  %-22s %10s/s   p50 %s  p99 %s\n", fmt.Sprintf("%d calls, %d callers", w.Calls, w.Concurrency), number(w.CallsPerSecond), micros(w.P50), micros(w.P99))
 		fmt.Fprintf(&b, "  %-22s %10.2f     counted: %d records\n", "records per call", w.RecordsPerCall, w.Records)
 		fmt.Fprintf(&b, "  %-22s %9.1f%%     of %s calls/s that the bare journal could carry\n", "share of pipelined", 100*w.ShareOfPipelined, number(r.Raw.Pipelined/w.RecordsPerCall))

@@ -34,49 +34,49 @@ func (l *link) Close() { _ = l.close() }
 
 // connect finds the calls: at the NATS server that was named, at the server
 // that runs on the data folder, or, if none does, in the data folder itself.
-func (a *app) connect(ctx context.Context, role message.Role) (*link, error) {
-	by := message.Principal{Role: role, Name: a.at.as}
-	if a.at.nats != "" {
-		return a.dial(ctx, a.at.nats, by)
+func (env *environment) connect(ctx context.Context, role message.Role) (*link, error) {
+	by := message.Principal{Role: role, Name: env.at.as}
+	if env.at.nats != "" {
+		return env.dial(ctx, env.at.nats, by)
 	}
-	dir := node.Dir(a.at.dir())
+	dir := node.Dir(env.at.dir())
 	url, err := dir.URL()
 	if err != nil {
 		return nil, err
 	}
 	if url == "" {
-		return a.openFolder(ctx, dir, by)
+		return env.openFolder(ctx, dir, by)
 	}
-	l, err := a.dial(ctx, url, by)
+	l, err := env.dial(ctx, url, by)
 	if !errors.Is(err, message.ErrUnavailable) || ctx.Err() != nil {
 		return l, err
 	}
 	// The server may have been killed, and its endpoint file left behind. If it
 	// lives after all, the store is locked and we are none the wiser.
-	l, ferr := a.openFolder(ctx, dir, by)
+	l, ferr := env.openFolder(ctx, dir, by)
 	if errors.Is(ferr, bus.ErrStoreLocked) {
 		return nil, err
 	}
 	return l, ferr
 }
 
-// as says who connects to a server, and how. The server of a data folder is known
+// connectOptions says who connects to a server, and how. The server of a data folder is known
 // by the certificate that it left there.
-func (a *app) as(principal, name, url, login string) bus.ConnectOptions {
-	o := bus.ConnectOptions{Principal: principal, Name: name, CredsFile: login, CAFile: a.at.ca, PlainText: a.at.plain, Logger: a.log}
-	if a.at.nats == "" && a.at.ca == "" && strings.HasPrefix(url, "tls://") {
-		o.ServerCert = node.Dir(a.at.dir()).Certificate()
+func (env *environment) connectOptions(principal, name, url, login string) bus.ConnectOptions {
+	o := bus.ConnectOptions{Principal: principal, Name: name, CredsFile: login, CAFile: env.at.ca, PlainText: env.at.plain, Logger: env.log}
+	if env.at.nats == "" && env.at.ca == "" && strings.HasPrefix(url, "tls://") {
+		o.ServerCert = node.Dir(env.at.dir()).Certificate()
 	}
 	return o
 }
 
 // dial connects to an engine over NATS and makes sure that one answers.
-func (a *app) dial(ctx context.Context, url string, by message.Principal) (*link, error) {
-	nc, err := bus.Connect(ctx, url, a.as(by.Name, "askance "+string(by.Role)+" "+by.Name, url, a.loginFor(by)))
+func (env *environment) dial(ctx context.Context, url string, by message.Principal) (*link, error) {
+	nc, err := bus.Connect(ctx, url, env.connectOptions(by.Name, "askance "+string(by.Role)+" "+by.Name, url, env.loginFor(by)))
 	if err != nil {
 		return nil, err
 	}
-	client, err := bus.NewClient(nc, a.at.spaceID(), by)
+	client, err := bus.NewClient(nc, env.at.spaceID(), by)
 	if err == nil {
 		greet, cancel := context.WithTimeout(ctx, greetTimeout)
 		defer cancel()
@@ -92,7 +92,7 @@ func (a *app) dial(ctx context.Context, url string, by message.Principal) (*link
 // openFolder works on a data folder in which no server runs: readers read, and
 // for everybody else an engine is started for this one request, with the
 // policy and the tools of the last run.
-func (a *app) openFolder(ctx context.Context, dir node.Dir, by message.Principal) (*link, error) {
+func (env *environment) openFolder(ctx context.Context, dir node.Dir, by message.Principal) (*link, error) {
 	if err := dir.Exists(); err != nil {
 		return nil, err
 	}
@@ -101,14 +101,14 @@ func (a *app) openFolder(ctx context.Context, dir node.Dir, by message.Principal
 		return nil, err
 	}
 	if by.Role == message.RoleAuditor {
-		r, err := node.OpenReader(ctx, dir, one(last["keys"]), a.at.spaceID(), by.Name)
+		r, err := node.OpenReader(ctx, dir, one(last["keys"]), env.at.spaceID(), by.Name)
 		if err != nil {
 			return nil, inUse(err)
 		}
 		exam := func(ctx context.Context) (*bus.Exam, error) { return r.Examine(ctx, one(last["anchor_file"])) }
 		return &link{Client: r, audit: r.Ledger(), exam: exam, close: r.Close}, nil
 	}
-	cfg, err := a.likeLastRun(dir, last)
+	cfg, err := lastRunConfig(env, dir, last)
 	if err != nil {
 		return nil, err
 	}
@@ -119,11 +119,11 @@ func (a *app) openFolder(ctx context.Context, dir node.Dir, by message.Principal
 	return &link{Client: n.Engine().As(by), close: n.Close}, nil
 }
 
-// likeLastRun is an engine like the one that last ran on the folder. Without
+// lastRunConfig is an engine like the one that last ran on the folder. Without
 // its policy and tools nothing can be decided here.
-func (a *app) likeLastRun(dir node.Dir, last map[string][]string) (node.Config, error) {
+func lastRunConfig(env *environment, dir node.Dir, last map[string][]string) (node.Config, error) {
 	cfg := node.Config{
-		Dir: dir, Space: a.at.spaceID(), Offline: true, Version: buildInfo().Version, Log: a.log,
+		Dir: dir, Space: env.at.spaceID(), Offline: true, Version: buildInfo().Version, Log: env.log,
 		Policy: last["policy"], PolicyBucket: one(last["policy_bucket"]) == "true", Durability: bus.Durability(one(last["durability"])), Mode: permission.Mode(one(last["mode"])), Keys: one(last["keys"]), Anchor: one(last["anchor_file"]),
 		Directory: last["directory"], DirectoryBucket: one(last["directory_bucket"]) == "true",
 		Cwd: one(last["cwd"]), WorkingDirs: last["working_dir"],

@@ -23,7 +23,7 @@ type giving struct {
 	replace  bool
 }
 
-func (a *app) creds() *cobra.Command {
+func newCredsCommand(env *environment) *cobra.Command {
 	var g giving
 	c := &cobra.Command{
 		Use:   "creds",
@@ -46,30 +46,30 @@ it may be kept elsewhere until the next login.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.credsInit(&g), a.credsAdd(&g), a.credsList(&g), a.credsRevoke(&g), a.credsConfig(&g))
+	c.AddCommand(newCredsInitCommand(env, &g), newCredsAddCommand(env, &g), newCredsListCommand(env, &g), newCredsRevokeCommand(env, &g), newCredsConfigCommand(env, &g))
 	return c
 }
 
-func (a *app) credsFlags(c *cobra.Command, g *giving) *cobra.Command {
+func addCredsFlags(env *environment, c *cobra.Command, g *giving) *cobra.Command {
 	f := c.Flags()
-	f.StringVar(&a.at.data, "data", "", "data folder (default "+defaultData("$HOME")+")")
+	f.StringVar(&env.at.data, "data", "", "data folder (default "+defaultData("$HOME")+")")
 	f.StringVar(&g.dir, "creds-dir", "", "credentials folder (default creds in the data folder)")
 	return c
 }
 
 // folder is the credentials folder.
-func (a *app) credsFolder(g *giving) (string, error) {
+func credsFolder(env *environment, g *giving) (string, error) {
 	switch {
 	case g.dir != "":
 		return g.dir, nil
-	case a.at.dir() == "":
+	case env.at.dir() == "":
 		return "", usagef("no data folder is known: name one with --data, or --creds-dir")
 	}
-	return node.Dir(a.at.dir()).Creds(), nil
+	return node.Dir(env.at.dir()).Creds(), nil
 }
 
-func (a *app) credsInit(g *giving) *cobra.Command {
-	return a.credsFlags(&cobra.Command{
+func newCredsInitCommand(env *environment, g *giving) *cobra.Command {
+	return addCredsFlags(env, &cobra.Command{
 		Use:   "init",
 		Short: "Make a credentials folder",
 		Long: `Makes a NATS operator, an account for the spaces and a login for the engines. From
@@ -79,23 +79,23 @@ login. HTTP demands a token at once, also in a running server (askance token cre
   askance creds init --creds-dir /etc/askance/creds`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			dir, err := a.credsFolder(g)
+			dir, err := credsFolder(env, g)
 			if err != nil {
 				return err
 			}
 			if _, err := bus.InitCreds(c.Context(), dir); err != nil {
 				return err
 			}
-			if a.json {
-				return writeJSON(a.out, map[string]string{"creds_dir": dir, "engine_login": bus.EngineLogin(dir)})
+			if env.json {
+				return writeJSON(env.out, map[string]string{"creds_dir": dir, "engine_login": bus.EngineLogin(dir)})
 			}
-			return a.printf("Credentials in %s. Restart askance serve, and make logins with askance creds add.\nHTTP demands a token from now on: askance token create NAME --role approver\n", dir)
+			return env.printf("Credentials in %s. Restart askance serve, and make logins with askance creds add.\nHTTP demands a token from now on: askance token create NAME --role approver\n", dir)
 		},
 	}, g)
 }
 
-func (a *app) credsAdd(g *giving) *cobra.Command {
-	c := a.credsFlags(&cobra.Command{
+func newCredsAddCommand(env *environment, g *giving) *cobra.Command {
+	c := addCredsFlags(env, &cobra.Command{
 		Use:   "add ROLE NAME",
 		Short: "Give a login",
 		Long: `Makes a credentials file for a runtime, worker, approver, operator or auditor of a
@@ -112,10 +112,10 @@ gets a file for each.`,
   askance creds add worker pay-1 --tool refund --subject exec.payments
   askance creds add worker wk-1 --tool refund --replace`,
 		Args: roleAndName,
-		RunE: func(c *cobra.Command, args []string) error { return a.runCredsAdd(c.Context(), *g, args) },
+		RunE: func(c *cobra.Command, args []string) error { return runCredsAdd(c.Context(), env, *g, args) },
 	}, g)
 	f := c.Flags()
-	f.StringVar(&a.at.space, "space", "default", "space in which the login is good")
+	f.StringVar(&env.at.space, "space", "default", "space in which the login is good")
 	f.StringArrayVar(&g.tools, "tool", nil, "tool that a worker serves; may be repeated")
 	f.StringArrayVar(&g.subjects, "subject", nil, "subject to which rules route the calls that a worker serves, and no others; may be repeated")
 	f.DurationVar(&g.lifetime, "expires", 0, "how long the login is good, for instance 720h (default for ever)")
@@ -124,24 +124,24 @@ gets a file for each.`,
 	return c
 }
 
-// user takes a login from the arguments.
-func (a *app) user(g giving, args []string) bus.CredUser {
-	u := bus.CredUser{Space: a.at.spaceID(), Role: message.Role(args[0]), Name: args[1], Tools: g.tools, Routes: g.subjects}
+// credUser takes a login from the arguments.
+func credUser(env *environment, g giving, args []string) bus.CredUser {
+	u := bus.CredUser{Space: env.at.spaceID(), Role: message.Role(args[0]), Name: args[1], Tools: g.tools, Routes: g.subjects}
 	if g.lifetime != 0 {
 		u.Expires = time.Now().Add(g.lifetime).UTC()
 	}
 	return u
 }
 
-func (a *app) runCredsAdd(ctx context.Context, g giving, args []string) error {
+func runCredsAdd(ctx context.Context, env *environment, g giving, args []string) error {
 	if g.lifetime < 0 {
 		return usagef("--expires is negative")
 	}
-	creds, err := a.openCreds(&g)
+	creds, err := openCreds(env, &g)
 	if err != nil {
 		return err
 	}
-	u := a.user(g, args)
+	u := credUser(env, g, args)
 	if u.Role == message.RoleEngine {
 		u.Space = ""
 	}
@@ -149,22 +149,22 @@ func (a *app) runCredsAdd(ctx context.Context, g giving, args []string) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return writeJSON(a.out, map[string]string{"role": string(u.Role), "name": u.Name, "space": string(u.Space), "file": path})
+	if env.json {
+		return writeJSON(env.out, map[string]string{"role": string(u.Role), "name": u.Name, "space": string(u.Space), "file": path})
 	}
-	return a.printf("%s\n", path)
+	return env.printf("%s\n", path)
 }
 
-func (a *app) openCreds(g *giving) (*bus.Creds, error) {
-	dir, err := a.credsFolder(g)
+func openCreds(env *environment, g *giving) (*bus.Creds, error) {
+	dir, err := credsFolder(env, g)
 	if err != nil {
 		return nil, err
 	}
 	return bus.OpenCreds(dir)
 }
 
-func (a *app) credsRevoke(g *giving) *cobra.Command {
-	c := a.credsFlags(&cobra.Command{
+func newCredsRevokeCommand(env *environment, g *giving) *cobra.Command {
+	c := addCredsFlags(env, &cobra.Command{
 		Use:   "revoke ROLE NAME",
 		Short: "Take a login back",
 		Long: `Revokes every login of ROLE and NAME in a space. An embedded server is told within a
@@ -175,26 +175,26 @@ askance revoke and askance interrupt.`,
 		Args:              roleAndName,
 		ValidArgsFunction: completeRoles,
 		RunE: func(c *cobra.Command, args []string) error {
-			creds, err := a.openCreds(g)
+			creds, err := openCreds(env, g)
 			if err != nil {
 				return err
 			}
-			u := a.user(*g, args)
+			u := credUser(env, *g, args)
 			if err := creds.Revoke(c.Context(), u); err != nil {
 				return err
 			}
-			if a.json {
-				return writeJSON(a.out, map[string]string{"role": string(u.Role), "name": u.Name, "space": string(u.Space), "state": "revoked"})
+			if env.json {
+				return writeJSON(env.out, map[string]string{"role": string(u.Role), "name": u.Name, "space": string(u.Space), "state": "revoked"})
 			}
-			return a.printf("Revoked: %s.\n", term.SafeLine(u.String()))
+			return env.printf("Revoked: %s.\n", term.SafeLine(u.String()))
 		},
 	}, g)
-	c.Flags().StringVar(&a.at.space, "space", "default", "space of the login")
+	c.Flags().StringVar(&env.at.space, "space", "default", "space of the login")
 	return c
 }
 
-func (a *app) credsConfig(g *giving) *cobra.Command {
-	return a.credsFlags(&cobra.Command{
+func newCredsConfigCommand(env *environment, g *giving) *cobra.Command {
+	return addCredsFlags(env, &cobra.Command{
 		Use:   "config",
 		Short: "Print the configuration for a NATS server elsewhere",
 		Long: `Prints the part of a nats-server configuration that lets in those who have a login,
@@ -205,7 +205,7 @@ same operator and account instead.`,
   nats-server --signal reload`,
 		Args: noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
-			dir, err := a.credsFolder(g)
+			dir, err := credsFolder(env, g)
 			if err != nil {
 				return err
 			}
@@ -213,10 +213,10 @@ same operator and account instead.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return writeJSON(a.out, map[string]string{"account": trust.Account(), "config": trust.ServerConfig()})
+			if env.json {
+				return writeJSON(env.out, map[string]string{"account": trust.Account(), "config": trust.ServerConfig()})
 			}
-			return a.printf("%s", trust.ServerConfig())
+			return env.printf("%s", trust.ServerConfig())
 		},
 	}, g)
 }
@@ -235,15 +235,15 @@ func completeRoles(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 	return []string{"runtime", "worker", "approver", "operator", "auditor"}, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (a *app) credsList(g *giving) *cobra.Command {
-	return a.credsFlags(&cobra.Command{
+func newCredsListCommand(env *environment, g *giving) *cobra.Command {
+	return addCredsFlags(env, &cobra.Command{
 		Use:     "list",
 		Short:   "List who was given a login",
 		Long:    "Lists every login that was ever given, and whether it is in force.",
 		Example: "  askance creds list",
 		Args:    noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
-			creds, err := a.openCreds(g)
+			creds, err := openCreds(env, g)
 			if err != nil {
 				return err
 			}
@@ -251,15 +251,15 @@ func (a *app) credsList(g *giving) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(map[string]any{"users": users})
+			if env.json {
+				return env.printDocument(map[string]any{"users": users})
 			}
-			return a.printUsers(users, time.Now())
+			return printCredUsers(env, users, time.Now())
 		},
 	}, g)
 }
 
-func (a *app) printUsers(users []bus.CredUser, now time.Time) error {
+func printCredUsers(env *environment, users []bus.CredUser, now time.Time) error {
 	var b strings.Builder
 	for _, u := range users {
 		state := "in force"
@@ -281,5 +281,5 @@ func (a *app) printUsers(users []bus.CredUser, now time.Time) error {
 		}
 		fmt.Fprintf(&b, "%-9s %-20s %-12s %-28s %s\n", u.Role, term.SafeLine(u.Name), space, state, term.SafeLine(what))
 	}
-	return a.printf("%s", b.String())
+	return env.printf("%s", b.String())
 }

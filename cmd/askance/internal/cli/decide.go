@@ -30,11 +30,11 @@ func (d *decision) flags(c *cobra.Command) {
 
 // run finds the call, lets build make the answer, asks back if nobody said
 // otherwise, and sends it.
-func (a *app) decide(ctx context.Context, d *decision, verb string, build func(context.Context, *message.Call) (message.Answer, error)) error {
-	if d.digest == "" && !d.yes && !a.interactive() {
+func decide(ctx context.Context, env *environment, d *decision, verb string, build func(context.Context, *message.Call) (message.Answer, error)) error {
+	if d.digest == "" && !d.yes && !env.isInteractive() {
 		return usagef("nobody can be asked here: give --digest of the question that was seen, or --yes for the one that is open now")
 	}
-	l, err := a.connect(ctx, message.RoleApprover)
+	l, err := env.connect(ctx, message.RoleApprover)
 	if err != nil {
 		return err
 	}
@@ -46,8 +46,8 @@ func (a *app) decide(ctx context.Context, d *decision, verb string, build func(c
 	if err := mustAsk(call); err != nil {
 		return err
 	}
-	if !a.json {
-		a.notef("%s", a.callText(a.err, call))
+	if !env.json {
+		env.notef("%s", callText(env.err, call))
 	}
 	answer, err := build(ctx, call)
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *app) decide(ctx context.Context, d *decision, verb string, build func(c
 		answer.Digest = d.digest
 	}
 	if d.digest == "" && !d.yes {
-		ok, err := a.confirm(ctx, fmt.Sprintf("%s %s %s?", verb, call.Tool, call.Call))
+		ok, err := env.confirm(ctx, fmt.Sprintf("%s %s %s?", verb, call.Tool, call.Call))
 		if err != nil {
 			return err
 		}
@@ -66,15 +66,15 @@ func (a *app) decide(ctx context.Context, d *decision, verb string, build func(c
 			return errors.New("not answered: the question is still open")
 		}
 	}
-	return a.send(ctx, l, answer)
+	return sendAnswer(ctx, env, l, answer)
 }
 
-func (a *app) send(ctx context.Context, c engine.Client, answer message.Answer) error {
+func sendAnswer(ctx context.Context, env *environment, c engine.Client, answer message.Answer) error {
 	after, err := c.Answer(ctx, answer)
 	if err != nil {
 		return err
 	}
-	return a.printOutcome(after)
+	return printOutcome(env, after)
 }
 
 // mustAsk refuses calls without an open question.
@@ -93,19 +93,19 @@ func mustAsk(c *message.Call) error {
 }
 
 // printOutcome prints a call after something was done to it.
-func (a *app) printOutcome(after *message.Call) error {
-	if a.json {
-		return a.document(after)
+func printOutcome(env *environment, after *message.Call) error {
+	if env.json {
+		return env.printDocument(after)
 	}
-	return a.printf("%s\n", a.outcome(after))
+	return env.printf("%s\n", outcomeText(env.out, after))
 }
 
-// outcome says in one line where an answered call stands.
-func (a *app) outcome(c *message.Call) string {
-	head := a.out.Name(term.SafeLine(string(c.Call))) + " is " + a.paintState(c)(string(c.State))
+// outcomeText says in one line where an answered call stands.
+func outcomeText(out *term.Out, c *message.Call) string {
+	head := out.Name(term.SafeLine(string(c.Call))) + " is " + statePaint(out, c)(string(c.State))
 	switch {
 	case c.State == message.ToolCallAsking:
-		return head + ": " + a.stillAsks(c)
+		return head + ": " + stillAsksText(c)
 	case c.State == message.ToolCallFinished:
 		return head + ": " + waitsFor(c)
 	}

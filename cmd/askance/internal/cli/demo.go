@@ -26,7 +26,7 @@ type playing struct {
 	pace       time.Duration
 }
 
-func (a *app) demo() *cobra.Command {
+func newDemoCommand(env *environment) *cobra.Command {
 	var p playing
 	c := &cobra.Command{
 		Use:   "demo",
@@ -45,12 +45,12 @@ The journal stays in the data folder, for the other commands to look at.`,
   askance demo --data ./incident --json
   askance demo --script ./my-incident      # stream.sse, policy.yaml, tools.yaml, workspace/`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.runDemo(c.Context(), p) },
+		RunE: func(c *cobra.Command, _ []string) error { return runDemo(c.Context(), env, p) },
 	}
 	f := c.Flags()
 	f.BoolVarP(&p.yes, "yes", "y", false, "do not ask: a script approves")
-	f.StringVar(&a.at.data, "data", "", "data folder (default: a new one among the temporary files, which is kept)")
-	f.StringVar(&a.at.as, "as", userName(), "your name, under which your answer is recorded")
+	f.StringVar(&env.at.data, "data", "", "data folder (default: a new one among the temporary files, which is kept)")
+	f.StringVar(&env.at.as, "as", userName(), "your name, under which your answer is recorded")
 	f.StringVar(&p.script, "script", "", "folder with another script (default: the built-in one, examples/incident)")
 	f.StringVar(&p.durability, "durability", "fsynced", "what an acknowledgement means: fsynced (on the disk) or cached")
 	f.DurationVar(&p.pace, "pace", 15*time.Millisecond, "pause between two pieces of the model's stream")
@@ -80,10 +80,10 @@ func demoTool() *cobra.Command {
 }
 
 // demoConfig checks what was said and finds a folder and this program.
-func (a *app) demoConfig(p playing) (demo.Config, error) {
+func demoConfig(env *environment, p playing) (demo.Config, error) {
 	cfg := demo.Config{
-		Dir: node.Dir(a.at.data), Space: "default", Durability: bus.Durability(p.durability), Pace: p.pace,
-		Version: buildInfo().Version, Log: a.log,
+		Dir: node.Dir(env.at.data), Space: "default", Durability: bus.Durability(p.durability), Pace: p.pace,
+		Version: buildInfo().Version, Log: env.log,
 	}
 	if cfg.Durability != bus.DurabilityFsynced && cfg.Durability != bus.DurabilityCached {
 		return cfg, usagef("--durability is %q, use fsynced or cached", p.durability)
@@ -116,21 +116,21 @@ type teller interface {
 	end(r *demo.Result) error
 }
 
-func (a *app) runDemo(ctx context.Context, p playing) error {
-	cfg, err := a.demoConfig(p)
+func runDemo(ctx context.Context, env *environment, p playing) error {
+	cfg, err := demoConfig(env, p)
 	if err != nil {
 		return err
 	}
 	var t teller
-	if a.json {
-		t = &jsonTeller{out: a.out}
+	if env.json {
+		t = &jsonTeller{out: env.out}
 		cfg.Approver = scripted{}
 	} else {
-		s := newStoryTeller(a)
+		s := newStoryTeller(env)
 		t = s
 		cfg.Approver = scripted{}
-		if !p.yes && a.interactive() {
-			cfg.Approver = &asker{app: a, story: s.Story}
+		if !p.yes && env.isInteractive() {
+			cfg.Approver = &asker{env: env, story: s.Story}
 		}
 	}
 	cfg.Sink, cfg.Progress = t, t.Progress
@@ -138,7 +138,7 @@ func (a *app) runDemo(ctx context.Context, p playing) error {
 	if err != nil {
 		return err
 	}
-	r, err := a.playDemo(ctx, d, cfg, t)
+	r, err := playDemo(ctx, env, d, cfg, t)
 	if err = errors.Join(err, d.Close()); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (a *app) runDemo(ctx context.Context, p playing) error {
 	return nil
 }
 
-func (a *app) playDemo(ctx context.Context, d *demo.Demo, cfg demo.Config, t teller) (*demo.Result, error) {
+func playDemo(ctx context.Context, env *environment, d *demo.Demo, cfg demo.Config, t teller) (*demo.Result, error) {
 	recorded := node.Config{Dir: cfg.Dir, Space: cfg.Space, Durability: cfg.Durability}
 	if err := recordRun(recorded, []string{d.PolicyPath()}, d.ToolsPath()); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (a *app) playDemo(ctx context.Context, d *demo.Demo, cfg demo.Config, t tel
 	}
 	r, err := d.Play(ctx)
 	if errors.Is(err, errAborted) {
-		return nil, fmt.Errorf("%w; the journal is in %s, and %s shows what is open", err, cfg.Dir, a.command("list", string(cfg.Dir)))
+		return nil, fmt.Errorf("%w; the journal is in %s, and %s shows what is open", err, cfg.Dir, commandLine("list", string(cfg.Dir)))
 	}
 	return r, err
 }

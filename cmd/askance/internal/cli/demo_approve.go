@@ -42,12 +42,12 @@ func (scripted) Answer(ctx context.Context, _ *message.Call, refused error) (mes
 
 // asker asks the person at the terminal. It is a demo.Approver.
 type asker struct {
-	app   *app
+	env   *environment
 	story *story.Story
 }
 
 // Name implements demo.Approver.
-func (k *asker) Name() string { return k.app.at.as }
+func (k *asker) Name() string { return k.env.at.as }
 
 // The choices of a person.
 const (
@@ -59,13 +59,13 @@ const (
 func (k *asker) Answer(ctx context.Context, c *message.Call, refused error) (message.Answer, error) {
 	release := k.story.Hold()
 	defer release()
-	a := k.app
-	a.notef("\n%s", a.callText(a.err, c))
+	env := k.env
+	env.notef("\n%s", callText(env.err, c))
 	if refused != nil {
-		a.notef("%s %s\n", a.err.Bad("not accepted:"), term.SafeLine(refused.Error()))
+		env.notef("%s %s\n", env.err.Bad("not accepted:"), term.SafeLine(refused.Error()))
 	}
 	choice := string(message.AnswerApprove)
-	err := a.form(ctx, huh.NewSelect[string]().Title("What do you say?").Options(
+	err := env.runForm(ctx, huh.NewSelect[string]().Title("What do you say?").Options(
 		huh.NewOption("Approve: exactly these arguments run", string(message.AnswerApprove)),
 		huh.NewOption("Edit: other arguments, decided again by the policy", chooseEdit),
 		huh.NewOption("Reject: nothing runs, and the model is told why", string(message.AnswerReject)),
@@ -87,14 +87,14 @@ func (k *asker) details(ctx context.Context, c *message.Call, choice string) (me
 	switch choice {
 	case chooseEdit:
 		text = asked.Editable(c.Input)
-		err := k.app.form(ctx, huh.NewText().Title("Arguments").Lines(10).CharLimit(message.MaxInputBytes).ShowLineNumbers(true).Value(&text))
-		k.app.notef("%s", diffText(k.app.err, asked.Changes(c.Input, text)))
+		err := k.env.runForm(ctx, huh.NewText().Title("Arguments").Lines(10).CharLimit(message.MaxInputBytes).ShowLineNumbers(true).Value(&text))
+		k.env.notef("%s", diffText(k.env.err, asked.Changes(c.Input, text)))
 		return message.Answer{Kind: message.AnswerApprove, Input: &text}, err
 	case string(message.AnswerReject):
-		err := k.app.form(ctx, huh.NewInput().Title("What should the model be told?").Value(&text))
+		err := k.env.runForm(ctx, huh.NewInput().Title("What should the model be told?").Value(&text))
 		return message.Answer{Kind: message.AnswerReject, Feedback: text}, err
 	case string(message.AnswerForTool):
-		err := k.app.form(ctx, huh.NewInput().Title("The result").Value(&text))
+		err := k.env.runForm(ctx, huh.NewInput().Title("The result").Value(&text))
 		return message.Answer{Kind: message.AnswerForTool, Output: text}, err
 	}
 	return message.Answer{Kind: message.AnswerApprove}, nil

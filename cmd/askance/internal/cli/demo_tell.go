@@ -19,19 +19,19 @@ import (
 // storyTeller tells a demo to people.
 type storyTeller struct {
 	*story.Story
-	app *app
+	env *environment
 }
 
-func newStoryTeller(a *app) *storyTeller {
-	return &storyTeller{Story: story.New(a.out, time.Now()), app: a}
+func newStoryTeller(env *environment) *storyTeller {
+	return &storyTeller{Story: story.New(env.out, time.Now()), env: env}
 }
 
 func (t *storyTeller) begin(d *demo.Demo, cfg demo.Config) error {
-	a, n := t.app, d.Node()
+	env, n := t.env, d.Node()
 	row := func(label, text string) string {
-		return fmt.Sprintf("  %s %s\n", a.out.Dim(fmt.Sprintf("%-8s", label)), text)
+		return fmt.Sprintf("  %s %s\n", env.out.Dim(fmt.Sprintf("%-8s", label)), text)
 	}
-	return a.printf("%s\n\n%s", a.out.Bold("An incident: a bot with tools, a policy, and somebody who is asked"),
+	return env.printf("%s\n\n%s", env.out.Bold("An incident: a bot with tools, a policy, and somebody who is asked"),
 		row("engine", fmt.Sprintf("%s with a NATS server of its own at %s", n.Engine().ID(), n.URL()))+
 			row("worker", fmt.Sprintf("process %d, for %s", d.WorkerPID(), strings.Join(demo.WorkerTools, " and ")))+
 			row("policy", fmt.Sprintf("%d rules, %s", n.Rules(), n.PolicyHash()))+
@@ -39,19 +39,19 @@ func (t *storyTeller) begin(d *demo.Demo, cfg demo.Config) error {
 }
 
 func (t *storyTeller) end(r *demo.Result) error {
-	a := t.app
-	if err := a.printf("\n%s\n\n", a.out.Bold(fmt.Sprintf("The message, rebuilt from its %d events alone", r.Events))); err != nil {
+	env := t.env
+	if err := env.printf("\n%s\n\n", env.out.Bold(fmt.Sprintf("The message, rebuilt from its %d events alone", r.Events))); err != nil {
 		return err
 	}
-	if err := story.Message(a.out, r.Message, r.Edited); err != nil {
+	if err := story.Message(env.out, r.Message, r.Edited); err != nil {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n", a.out.Bold("Checked"))
+	fmt.Fprintf(&b, "\n%s\n", env.out.Bold("Checked"))
 	for _, c := range r.Checks {
-		mark := a.out.Good("ok  ")
+		mark := env.out.Good("ok  ")
 		if !c.OK {
-			mark = a.out.Bad("FAIL")
+			mark = env.out.Bad("FAIL")
 		}
 		fmt.Fprintf(&b, "  %s %s", mark, c.What)
 		if c.Why != "" {
@@ -59,18 +59,18 @@ func (t *storyTeller) end(r *demo.Result) error {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "\n%s %s\n", a.out.Bold("The journal is in"), r.Data)
+	fmt.Fprintf(&b, "\n%s %s\n", env.out.Bold("The journal is in"), r.Data)
 	b.WriteString("Next:\n")
 	for _, args := range []string{"list --all", "show call_refund", "events replay", "events tail --once"} {
-		fmt.Fprintf(&b, "  %s\n", a.command(args, r.Data))
+		fmt.Fprintf(&b, "  %s\n", commandLine(args, r.Data))
 	}
-	_, err := io.WriteString(a.out, b.String())
+	_, err := io.WriteString(env.out, b.String())
 	return err
 }
 
-// command is a command line that works for whoever reads it: with go run, the
+// commandLine is a command line that works for whoever reads it: with go run, the
 // program itself is gone by then.
-func (a *app) command(args, data string) string {
+func commandLine(args, data string) string {
 	name := "askance"
 	if exe, err := os.Executable(); err == nil && strings.Contains(exe, "go-build") {
 		name = "go run ./cmd/askance"

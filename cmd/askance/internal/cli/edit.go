@@ -17,7 +17,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) edit() *cobra.Command {
+func newEditCommand(env *environment) *cobra.Command {
 	var d decision
 	var input string
 	var memory memory
@@ -35,37 +35,37 @@ held against the edited call.`,
   askance edit call_42 --input @refund.json --digest sha256:9f2…
   askance edit call_42 --input @refund.json --remember --uses 3`,
 		Args:              oneCall(&d.ad),
-		ValidArgsFunction: a.completeCalls(message.ToolCallAsking),
+		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if input == "" && !a.interactive() {
+			if input == "" && !env.isInteractive() {
 				return usagef("no editor can be opened here: give --input")
 			}
-			return a.decide(c.Context(), &d, "Approve as edited", func(ctx context.Context, call *message.Call) (message.Answer, error) {
-				text, err := a.editedInput(ctx, call, input)
+			return decide(c.Context(), env, &d, "Approve as edited", func(ctx context.Context, call *message.Call) (message.Answer, error) {
+				text, err := readEditedInput(ctx, env, call, input)
 				if err != nil {
 					return message.Answer{}, err
 				}
-				if !a.json {
-					a.notef("%s", diffText(a.err, asked.Changes(call.Input, text)))
+				if !env.json {
+					env.notef("%s", diffText(env.err, asked.Changes(call.Input, text)))
 				}
 				answer := message.Answer{Kind: message.AnswerApprove, Input: &text}
 				return answer, memory.into(&answer, call, time.Now())
 			})
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	d.flags(c)
 	memory.flags(c)
 	c.Flags().StringVar(&input, "input", "", "the new arguments: a JSON object, @FILE, or - for standard input")
 	return c
 }
 
-// editedInput gives the new arguments, from the flag or from the editor.
-func (a *app) editedInput(ctx context.Context, call *message.Call, flag string) (text string, err error) {
+// readEditedInput gives the new arguments, from the flag or from the editor.
+func readEditedInput(ctx context.Context, env *environment, call *message.Call, flag string) (text string, err error) {
 	if flag != "" {
-		text, err = a.textOf("--input", flag, message.MaxInputBytes)
+		text, err = env.readText("--input", flag, message.MaxInputBytes)
 	} else {
-		text, err = a.openEditor(ctx, asked.Editable(call.Input))
+		text, err = openEditor(ctx, asked.Editable(call.Input))
 	}
 	if err != nil {
 		return "", err
@@ -78,7 +78,7 @@ func (a *app) editedInput(ctx context.Context, call *message.Call, flag string) 
 }
 
 // openEditor lets the person edit a text in their own editor.
-func (a *app) openEditor(ctx context.Context, text string) (string, error) {
+func openEditor(ctx context.Context, text string) (string, error) {
 	dir, err := os.MkdirTemp("", "askance-edit-")
 	if err != nil {
 		return "", fmt.Errorf("edit: %w", err)

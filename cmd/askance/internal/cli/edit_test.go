@@ -14,7 +14,7 @@ func TestEditorGetsJSON(t *testing.T) {
 	t.Setenv("VISUAL", "")
 	t.Setenv("EDITOR", "sed -i s/500/400/")
 	call := &message.Call{Input: "{\"to\":\"\u202eann\u007f\",\"cents\":500}"}
-	text, err := (&app{}).editedInput(t.Context(), call, "")
+	text, err := readEditedInput(t.Context(), &environment{}, call, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) events() *cobra.Command {
+func newEventsCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "events",
 		Short: "Follow a session's events, or rebuild a message from them",
@@ -24,7 +24,7 @@ func (a *app) events() *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.eventsTail(), a.eventsReplay())
+	c.AddCommand(newEventsTailCommand(env), newEventsReplayCommand(env))
 	return c
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) eventsReplay() *cobra.Command {
+func newEventsReplayCommand(env *environment) *cobra.Command {
 	var r message.EventsRequest
 	c := &cobra.Command{
 		Use:   "replay [SESSION]",
@@ -22,7 +22,7 @@ line "edited" below it has those that ran.`,
   askance events replay ticket-7 --reply reply-1 --json`,
 		Args: oneSession(&r.Session),
 		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := a.connect(c.Context(), message.RoleAuditor)
+			l, err := env.connect(c.Context(), message.RoleAuditor)
 			if err != nil {
 				return err
 			}
@@ -34,13 +34,13 @@ line "edited" below it has those that ran.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(b.Msg)
+			if env.json {
+				return env.printDocument(b.Msg)
 			}
-			return story.Message(a.out, b.Msg, b.Edited)
+			return story.Message(env.out, b.Msg, b.Edited)
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	c.Flags().StringVar((*string)(&r.Reply), "reply", "", "the reply (default: the last one)")
 	return c
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) eventsTail() *cobra.Command {
+func newEventsTailCommand(env *environment) *cobra.Command {
 	var r message.EventsRequest
 	var once bool
 	c := &cobra.Command{
@@ -26,7 +26,7 @@ each line is {"seq": …, "event": …}; give the last seq to --after to go on.`
   askance events tail ticket-7 --after 120 --once`,
 		Args: oneSession(&r.Session),
 		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := a.connect(c.Context(), message.RoleAuditor)
+			l, err := env.connect(c.Context(), message.RoleAuditor)
 			if err != nil {
 				return err
 			}
@@ -34,17 +34,18 @@ each line is {"seq": …, "event": …}; give the last seq to --after to go on.`
 			if r.Session, err = theSession(c.Context(), l, r.Session); err != nil {
 				return err
 			}
+			show := func(ev message.SequencedEvent) error { return printEvent(env, ev) }
 			if once || !l.live {
-				return replay.Events(c.Context(), l, r, a.printEvent)
+				return replay.Events(c.Context(), l, r, show)
 			}
-			err = replay.Follow(c.Context(), l, r, a.printEvent)
+			err = replay.Follow(c.Context(), l, r, show)
 			if errors.Is(err, errSignal) {
 				return nil // that is how it is ended
 			}
 			return err
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	f := c.Flags()
 	f.StringVar((*string)(&r.Reply), "reply", "", "only events of this reply")
 	f.Uint64Var(&r.After, "after", 0, "only events after this sequence")
@@ -52,15 +53,15 @@ each line is {"seq": …, "event": …}; give the last seq to --after to go on.`
 	return c
 }
 
-func (a *app) printEvent(ev message.SequencedEvent) error {
-	if a.json {
-		return writeJSON(a.out, ev)
+func printEvent(env *environment, ev message.SequencedEvent) error {
+	if env.json {
+		return writeJSON(env.out, ev)
 	}
 	e, err := message.DecodeEvent(ev.Event)
 	if err != nil {
 		return fmt.Errorf("event of record %d: %w", ev.Seq, err)
 	}
-	return a.printf("%s %s %s\n", a.out.Dim(fmt.Sprintf("%6d", ev.Seq)), a.out.Work(fmt.Sprintf("%-26s", e.Type())), term.Clip(eventText(e), max(40, a.out.Width()-36)))
+	return env.printf("%s %s %s\n", env.out.Dim(fmt.Sprintf("%6d", ev.Seq)), env.out.Work(fmt.Sprintf("%-26s", e.Type())), term.Clip(eventText(e), max(40, env.out.Width()-36)))
 }
 
 // eventText is what an event says, in one line.

@@ -9,8 +9,8 @@ import (
 // Tree gives every command that there is, groups of commands among them, by the
 // words with which it is called.
 func Tree() map[string]*cobra.Command {
-	a := &app{log: slog.New(slog.DiscardHandler)}
-	root := a.root()
+	env := &environment{log: slog.New(slog.DiscardHandler)}
+	root := newRootCommand(env)
 	root.InitDefaultCompletionCmd("completion")
 	out := map[string]*cobra.Command{"": root}
 	var add func(words string, c *cobra.Command)

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) handOver() *cobra.Command {
+func newHandOverCommand(env *environment) *cobra.Command {
 	var d decision
 	var to, note string
 	c := &cobra.Command{
@@ -21,9 +21,9 @@ Nobody may answer because of this who could not before.`,
 		Example: `  askance hand-over call_42 --to bob --note "you know the customer"
   askance hand-over call_42 --note "I am related to the payee" --yes`,
 		Args:              oneCall(&d.ad),
-		ValidArgsFunction: a.completeCalls(message.ToolCallAsking),
+		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.decide(c.Context(), &d, "Hand over", func(context.Context, *message.Call) (message.Answer, error) {
+			return decide(c.Context(), env, &d, "Hand over", func(context.Context, *message.Call) (message.Answer, error) {
 				answer := message.Answer{Kind: message.AnswerAbstain, Note: note}
 				if to != "" {
 					answer.Kind, answer.To = message.AnswerHandOver, to
@@ -32,7 +32,7 @@ Nobody may answer because of this who could not before.`,
 			})
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	d.flags(c)
 	c.Flags().StringVar(&to, "to", "", "who should answer; left out, you abstain")
 	c.Flags().StringVar(&note, "note", "", "for the people who look next")

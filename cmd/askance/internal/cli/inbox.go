@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) inbox() *cobra.Command {
+func newInboxCommand(env *environment) *cobra.Command {
 	var session string
 	var sign signing
 	c := &cobra.Command{
@@ -38,33 +38,33 @@ NO_COLOR is set. Without a terminal there are askance list, show and approve.`,
   askance inbox --nats nats://nats.internal:4222 --creds ann.creds --as ann
   ssh -t ops.internal askance inbox`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.runInbox(c.Context(), session, &sign) },
+		RunE: func(c *cobra.Command, _ []string) error { return runInbox(c.Context(), env, session, &sign) },
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	c.Flags().StringVar(&session, "session", "", "only questions of this session")
 	sign.flags(c)
 	return c
 }
 
-func (a *app) runInbox(ctx context.Context, session string, sign *signing) error {
-	if a.json || !term.IsTerminal(a.in) || !a.out.Terminal() || os.Getenv("TERM") == "dumb" {
+func runInbox(ctx context.Context, env *environment, session string, sign *signing) error {
+	if env.json || !term.IsTerminal(env.in) || !env.out.Terminal() || os.Getenv("TERM") == "dumb" {
 		return usagef("the inbox needs a terminal for input and output; askance list shows the open questions without one")
 	}
-	if a.err.Terminal() { // the log would be written across the screen
-		a.log = slog.New(slog.DiscardHandler)
+	if env.err.Terminal() { // the log would be written across the screen
+		env.log = slog.New(slog.DiscardHandler)
 	}
-	l, err := a.connectLive(ctx, message.RoleApprover)
+	l, err := env.connectLive(ctx, message.RoleApprover)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	signer, err := inboxSigner(sign, a.at.as)
+	signer, err := inboxSigner(sign, env.at.as)
 	if err != nil {
 		return err
 	}
 	err = inbox.Run(ctx, inbox.Config{
-		Engine: l, Hints: hints(l), Who: a.at.as, Space: a.at.spaceID(), Session: message.SessionID(session),
-		Signer: signer, Editor: editor(), In: a.in, Out: a.out,
+		Engine: l, Hints: hints(l), Who: env.at.as, Space: env.at.spaceID(), Session: message.SessionID(session),
+		Signer: signer, Editor: editor(), In: env.in, Out: env.out,
 	})
 	if errors.Is(err, errSignal) {
 		return nil // one of the ways to leave; nothing is half done
@@ -84,18 +84,18 @@ func inboxSigner(sign *signing, as string) (*inbox.Signer, error) {
 
 // connectLive is connect for what stays: a folder must not be kept locked for as
 // long as somebody looks, so an engine must be at work.
-func (a *app) connectLive(ctx context.Context, role message.Role) (*link, error) {
-	url := a.at.nats
+func (env *environment) connectLive(ctx context.Context, role message.Role) (*link, error) {
+	url := env.at.nats
 	if url == "" {
 		var err error
-		if url, err = node.Dir(a.at.dir()).URL(); err != nil {
+		if url, err = node.Dir(env.at.dir()).URL(); err != nil {
 			return nil, err
 		}
 	}
 	if url == "" {
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: "open inbox", What: "no engine is at work on " + a.at.dir(), Hint: "start askance serve; askance list shows what is open without one"}
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "open inbox", What: "no engine is at work on " + env.at.dir(), Hint: "start askance serve; askance list shows what is open without one"}
 	}
-	return a.dial(ctx, url, message.Principal{Role: role, Name: a.at.as})
+	return env.dial(ctx, url, message.Principal{Role: role, Name: env.at.as})
 }
 
 // hints gives the hints of an engine over NATS; nil for any other.

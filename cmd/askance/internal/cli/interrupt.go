@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) interrupt() *cobra.Command {
+func newInterruptCommand(env *environment) *cobra.Command {
 	var ad address
 	var r message.InterruptRequest
 	c := &cobra.Command{
@@ -22,7 +22,7 @@ func (a *app) interrupt() *cobra.Command {
 nothing of it begins any more, and what runs is told to stop.`,
 		Example: `  askance interrupt call_42 --reason "wrong ticket"
   askance interrupt --session ticket-7 --reply reply-1`,
-		ValidArgsFunction: a.completeCalls(),
+		ValidArgsFunction: env.completeCalls(),
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 && ad.session != "" && ad.reply != "" {
 				return nil
@@ -30,7 +30,7 @@ nothing of it begins any more, and what runs is told to stop.`,
 			return oneCall(&ad)(c, args)
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := a.connect(c.Context(), message.RoleOperator)
+			l, err := env.connect(c.Context(), message.RoleOperator)
 			if err != nil {
 				return err
 			}
@@ -43,18 +43,18 @@ nothing of it begins any more, and what runs is told to stop.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(reply)
+			if env.json {
+				return env.printDocument(reply)
 			}
 			var text strings.Builder
 			fmt.Fprintf(&text, "The reply %s is interrupted, %d open calls were ended.\n", term.SafeLine(string(r.Session)+"/"+string(r.Reply)), len(reply.Calls))
 			for _, call := range reply.Calls {
-				text.WriteString(a.outcome(call) + "\n")
+				text.WriteString(outcomeText(env.out, call) + "\n")
 			}
-			return a.printf("%s", text.String())
+			return env.printf("%s", text.String())
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	ad.flags(c)
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")
 	return c

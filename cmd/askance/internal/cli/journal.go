@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) journal() *cobra.Command {
+func newJournalCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "journal",
 		Short: "Check a journal for lost records, and accept a loss",
@@ -28,21 +28,21 @@ let an operator decide. They work on a journal that no engine uses.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.journalCheck(), a.journalAcceptLoss())
+	c.AddCommand(newJournalCheckCommand(env), newJournalAcceptLossCommand(env))
 	return c
 }
 
-// damagedFlags adds the flags that say which journal it is.
-func (a *app) damagedFlags(c *cobra.Command, d *node.Damaged) {
-	a.at.whereFlags(c)
+// addDamagedFlags adds the flags that say which journal it is.
+func addDamagedFlags(env *environment, c *cobra.Command, d *node.Damaged) {
+	env.at.whereFlags(c)
 	f := c.Flags()
 	f.StringVar(&d.Keys, "keys", "", "key file of the space's engines (default that of the last run, or engine.key in the data folder)")
 	f.StringVar(&d.Anchor, "anchor-file", "", "anchor file (default that of the last run, or anchors/SPACE in the data folder)")
 }
 
-// damaged completes what the flags say from the last run.
-func (a *app) damaged(d node.Damaged) (node.Damaged, error) {
-	d.Dir, d.Space = node.Dir(a.at.dir()), a.at.spaceID()
+// findDamagedJournal completes what the flags say from the last run.
+func findDamagedJournal(env *environment, d node.Damaged) (node.Damaged, error) {
+	d.Dir, d.Space = node.Dir(env.at.dir()), env.at.spaceID()
 	if d.Dir == "" {
 		return d, usagef("no data folder is known: name one with --data")
 	}
@@ -56,15 +56,15 @@ func (a *app) damaged(d node.Damaged) (node.Damaged, error) {
 	if d.Anchor == "" {
 		d.Anchor = one(last["anchor_file"])
 	}
-	if url := a.at.nats; url != "" {
+	if url := env.at.nats; url != "" {
 		d.NATS = func(ctx context.Context) (*nats.Conn, error) {
-			return bus.Connect(ctx, url, a.as(bus.EngineName, "askance journal", url, a.at.creds))
+			return bus.Connect(ctx, url, env.connectOptions(bus.EngineName, "askance journal", url, env.at.creds))
 		}
 	}
 	return d, nil
 }
 
-func (a *app) journalCheck() *cobra.Command {
+func newJournalCheckCommand(env *environment) *cobra.Command {
 	var d node.Damaged
 	c := &cobra.Command{
 		Use:   "check",
@@ -82,7 +82,7 @@ anything is missing.`,
   askance journal check --data /var/lib/askance --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			d, err := a.damaged(d)
+			d, err := findDamagedJournal(env, d)
 			if err != nil {
 				return err
 			}
@@ -90,10 +90,10 @@ anything is missing.`,
 			if err != nil {
 				return inUse(err)
 			}
-			if a.json {
-				err = a.document(x)
+			if env.json {
+				err = env.printDocument(x)
 			} else {
-				err = a.printf("%s", a.examText(x))
+				err = env.printf("%s", examText(env.out, x))
 			}
 			if err != nil {
 				return err
@@ -101,17 +101,17 @@ anything is missing.`,
 			return x.Error()
 		},
 	}
-	a.damagedFlags(c, &d)
+	addDamagedFlags(env, c, &d)
 	return c
 }
 
 // examText is an examination for people.
-func (a *app) examText(x *bus.Exam) string {
+func examText(out *term.Out, x *bus.Exam) string {
 	var b strings.Builder
 	row := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-10s", label)), fmt.Sprintf(format, args...))
+		fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", label)), fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(&b, "%s\n", a.out.Bold("Journal of the space "+term.SafeLine(string(x.Space))))
+	fmt.Fprintf(&b, "%s\n", out.Bold("Journal of the space "+term.SafeLine(string(x.Space))))
 	row("records", "%s, the last one is %d", count(x.Records, "record", "records"), x.Last)
 	if !x.LastAt.IsZero() {
 		row("last", "stored %s", x.LastAt.Local().Format(time.DateTime))
@@ -124,16 +124,16 @@ func (a *app) examText(x *bus.Exam) string {
 		row("accepted", "%s by %s: %s", l.At.Local().Format(time.DateTime), term.SafeLine(l.By), term.SafeLine(l.Reason))
 	}
 	if x.OK {
-		fmt.Fprintf(&b, "%s\n", a.out.Good("Nothing is missing."))
+		fmt.Fprintf(&b, "%s\n", out.Good("Nothing is missing."))
 		return b.String()
 	}
 	for _, f := range x.Flaws {
-		fmt.Fprintf(&b, "%s %s\n", a.out.Bad(string(f.Kind)), term.SafeLine(f.What))
+		fmt.Fprintf(&b, "%s %s\n", out.Bad(string(f.Kind)), term.SafeLine(f.What))
 	}
 	const most = 20
 	names := x.LostNames()
 	for _, name := range names[:min(most, len(names))] {
-		fmt.Fprintf(&b, "%s signed records of %s\n", a.out.Bad("lost"), a.out.Name(term.SafeLine(name)))
+		fmt.Fprintf(&b, "%s signed records of %s\n", out.Bad("lost"), out.Name(term.SafeLine(name)))
 	}
 	if more := len(names) - most; more > 0 {
 		fmt.Fprintf(&b, "… and %d more\n", more)
@@ -148,7 +148,7 @@ func (a *app) examText(x *bus.Exam) string {
 	return b.String()
 }
 
-func (a *app) journalAcceptLoss() *cobra.Command {
+func newJournalAcceptLossCommand(env *environment) *cobra.Command {
 	var d node.Damaged
 	var by node.Acceptance
 	var yes bool
@@ -181,23 +181,23 @@ the same file. Nothing is changed before you confirm.`,
 			if len(by.By) > message.MaxIDBytes || len(by.Reason) > message.MaxTextBytes {
 				return usagef("--by or --reason is too long")
 			}
-			d, err := a.damaged(d)
+			d, err := findDamagedJournal(env, d)
 			if err != nil {
 				return err
 			}
-			by.Confirm = func(x *bus.Exam) error { return a.confirmLoss(c.Context(), x, yes) }
+			by.Confirm = func(x *bus.Exam) error { return confirmLoss(c.Context(), env, x, yes) }
 			done, err := d.AcceptLoss(c.Context(), by)
 			if err != nil {
 				return inUse(err)
 			}
-			if a.json {
-				return a.document(done)
+			if env.json {
+				return env.printDocument(done)
 			}
-			return a.printf("%s Checkpoint %d records it.\n  %s interrupted, %d lost entries closed, %s revoked.\n", a.out.Good("The loss is accepted."), done.Checkpoint.Number,
+			return env.printf("%s Checkpoint %d records it.\n  %s interrupted, %d lost entries closed, %s revoked.\n", env.out.Good("The loss is accepted."), done.Checkpoint.Number,
 				count(uint64(len(done.Interrupted)), "open call", "open calls"), len(done.Closed), count(uint64(done.Revoked), "standing approval", "standing approvals"))
 		},
 	}
-	a.damagedFlags(c, &d)
+	addDamagedFlags(env, c, &d)
 	f := c.Flags()
 	f.StringVar(&by.By, "by", "", "who accepts the loss")
 	f.StringVar(&by.Reason, "reason", "", "why, in your words")
@@ -206,15 +206,15 @@ the same file. Nothing is changed before you confirm.`,
 }
 
 // confirmLoss shows what is lost and asks.
-func (a *app) confirmLoss(ctx context.Context, x *bus.Exam, yes bool) error {
+func confirmLoss(ctx context.Context, env *environment, x *bus.Exam, yes bool) error {
 	if yes {
 		return nil
 	}
-	if !a.interactive() {
+	if !env.isInteractive() {
 		return usagef("not a terminal: pass --yes to accept the loss that askance journal check shows")
 	}
-	a.notef("%s", a.examText(x))
-	ok, err := a.confirm(ctx, "Accept that these records are lost?")
+	env.notef("%s", examText(env.out, x))
+	ok, err := env.confirm(ctx, "Accept that these records are lost?")
 	if err == nil && !ok {
 		err = errAborted
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) keys() *cobra.Command {
+func newKeysCommand(env *environment) *cobra.Command {
 	var path string
 	c := &cobra.Command{
 		Use:   "keys",
@@ -28,28 +28,28 @@ nothing else. The keys are in engine.key in the data folder, or in the file that
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	for _, sub := range []*cobra.Command{a.keysList(&path), a.keysRotate(&path), a.keysRetire(&path)} {
+	for _, sub := range []*cobra.Command{newKeysListCommand(env, &path), newKeysRotateCommand(env, &path), newKeysRetireCommand(env, &path)} {
 		f := sub.Flags()
-		f.StringVar(&a.at.data, "data", "", "data folder (default "+defaultData("$HOME")+")")
+		f.StringVar(&env.at.data, "data", "", "data folder (default "+defaultData("$HOME")+")")
 		f.StringVar(&path, "keys", "", "key file of the space's engines (default engine.key in the data folder)")
 		c.AddCommand(sub)
 	}
-	c.AddCommand(a.keysApprover())
+	c.AddCommand(newKeysApproverCommand(env))
 	return c
 }
 
-// keyPath is the key file.
-func (a *app) keyPath(path string) (string, error) {
+// engineKeyFile is the key file.
+func engineKeyFile(env *environment, path string) (string, error) {
 	switch {
 	case path != "":
 		return path, nil
-	case a.at.dir() == "":
+	case env.at.dir() == "":
 		return "", usagef("no data folder is known: name one with --data, or the file with --keys")
 	}
-	return node.Dir(a.at.dir()).Keys(), nil
+	return node.Dir(env.at.dir()).Keys(), nil
 }
 
-func (a *app) keysList(path *string) *cobra.Command {
+func newKeysListCommand(env *environment, path *string) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the signing keys",
@@ -57,7 +57,7 @@ func (a *app) keysList(path *string) *cobra.Command {
 		Example: "  askance keys list",
 		Args:    noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
-			file, err := a.keyPath(*path)
+			file, err := engineKeyFile(env, *path)
 			if err != nil {
 				return err
 			}
@@ -65,20 +65,20 @@ func (a *app) keysList(path *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printKeys(k)
+			return printKeys(env, k)
 		},
 	}
 }
 
-func (a *app) printKeys(k *bus.Keys) error {
-	if a.json {
-		return a.document(map[string]any{"space_key_id": k.ID(), "signing_key_id": k.SigningID(), "keys": k.Ring()})
+func printKeys(env *environment, k *bus.Keys) error {
+	if env.json {
+		return env.printDocument(map[string]any{"space_key_id": k.ID(), "signing_key_id": k.SigningID(), "keys": k.Ring()})
 	}
 	var b strings.Builder
 	for _, e := range k.Ring() {
 		fmt.Fprintf(&b, "%s  %s  %s\n", e.ID, e.Public, keyState(e, k.SigningID()))
 	}
-	return a.printf("%s", b.String())
+	return env.printf("%s", b.String())
 }
 
 func keyState(e message.EngineKey, signing string) string {
@@ -91,7 +91,7 @@ func keyState(e message.EngineKey, signing string) string {
 	return "retired " + e.Retired.Format(time.DateTime)
 }
 
-func (a *app) keysRotate(path *string) *cobra.Command {
+func newKeysRotateCommand(env *environment, path *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rotate",
 		Short: "Sign with a new key",
@@ -104,12 +104,12 @@ the engines, and believe a new key because the one before has signed it.`,
 		Example: "  askance keys rotate",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.changeKeys(c.Context(), *path, func(k *bus.Keys) (*bus.Keys, error) { return k.Rotated(time.Now()) })
+			return changeKeys(c.Context(), env, *path, func(k *bus.Keys) (*bus.Keys, error) { return k.Rotated(time.Now()) })
 		},
 	}
 }
 
-func (a *app) keysRetire(path *string) *cobra.Command {
+func newKeysRetireCommand(env *environment, path *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "retire KEYID",
 		Short: "Trust a key no more",
@@ -125,13 +125,13 @@ because what a stolen key says of its successors cannot be told from the truth.`
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.changeKeys(c.Context(), *path, func(k *bus.Keys) (*bus.Keys, error) { return k.Retired(args[0], time.Now()) })
+			return changeKeys(c.Context(), env, *path, func(k *bus.Keys) (*bus.Keys, error) { return k.Retired(args[0], time.Now()) })
 		},
 	}
 }
 
-func (a *app) changeKeys(ctx context.Context, path string, change func(*bus.Keys) (*bus.Keys, error)) error {
-	file, err := a.keyPath(path)
+func changeKeys(ctx context.Context, env *environment, path string, change func(*bus.Keys) (*bus.Keys, error)) error {
+	file, err := engineKeyFile(env, path)
 	if err != nil {
 		return err
 	}
@@ -139,5 +139,5 @@ func (a *app) changeKeys(ctx context.Context, path string, change func(*bus.Keys
 	if err != nil {
 		return err
 	}
-	return a.printKeys(k)
+	return printKeys(env, k)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) list() *cobra.Command {
+func newListCommand(env *environment) *cobra.Command {
 	var r message.ListRequest
 	var states []string
 	c := &cobra.Command{
@@ -34,7 +34,7 @@ func (a *app) list() *cobra.Command {
 				}
 				r.States = append(r.States, state)
 			}
-			l, err := a.connect(c.Context(), message.RoleAuditor)
+			l, err := env.connect(c.Context(), message.RoleAuditor)
 			if err != nil {
 				return err
 			}
@@ -43,13 +43,13 @@ func (a *app) list() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(message.ListReply{Calls: calls, Waiting: waitingOf(calls)})
+			if env.json {
+				return env.printDocument(message.ListReply{Calls: calls, Waiting: waitingOf(calls)})
 			}
-			return a.printCalls(calls, r)
+			return printCalls(env, calls, r)
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	f := c.Flags()
 	f.StringSliceVar(&states, "state", nil, "only calls in these states")
 	f.StringVar((*string)(&r.Session), "session", "", "only calls of this session")
@@ -59,22 +59,22 @@ func (a *app) list() *cobra.Command {
 	return c
 }
 
-func (a *app) printCalls(calls []*message.Call, r message.ListRequest) error {
+func printCalls(env *environment, calls []*message.Call, r message.ListRequest) error {
 	if len(calls) == 0 {
 		what := "No open calls"
 		if r.All {
 			what = "No calls"
 		}
-		return a.printf("%s.\n", what)
+		return env.printf("%s.\n", what)
 	}
 	t := table.New().Border(lipgloss.HiddenBorder()).
 		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderHeader(false).BorderColumn(false).
 		StyleFunc(func(int, int) lipgloss.Style { return lipgloss.NewStyle().PaddingRight(2) }).
-		Headers(a.out.Dim("STATE"), a.out.Dim("CALL"), a.out.Dim("TOOL"), a.out.Dim("SESSION/REPLY"), a.out.Dim("AGE"), a.out.Dim("WHAT"))
+		Headers(env.out.Dim("STATE"), env.out.Dim("CALL"), env.out.Dim("TOOL"), env.out.Dim("SESSION/REPLY"), env.out.Dim("AGE"), env.out.Dim("WHAT"))
 	for _, c := range calls {
 		t.Row(
-			a.paintState(c)(string(c.State)),
-			a.out.Name(term.Clip(term.SafeLine(string(c.Call)), 24)),
+			statePaint(env.out, c)(string(c.State)),
+			env.out.Name(term.Clip(term.SafeLine(string(c.Call)), 24)),
 			term.Clip(term.SafeLine(c.Tool), 24),
 			term.Clip(term.SafeLine(string(c.Session)+"/"+string(c.Reply)), 40),
 			age(time.Since(c.ProposedAt)),
@@ -82,24 +82,24 @@ func (a *app) printCalls(calls []*message.Call, r message.ListRequest) error {
 		)
 	}
 	for line := range strings.Lines(t.Render() + "\n") {
-		if err := a.printf("%s\n", strings.TrimRight(line, " \n")); err != nil {
+		if err := env.printf("%s\n", strings.TrimRight(line, " \n")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// paintState gives the colour of a call's state.
-func (a *app) paintState(c *message.Call) func(string) string {
+// statePaint gives the colour of a call's state.
+func statePaint(out *term.Out, c *message.Call) func(string) string {
 	switch {
 	case c.State == message.ToolCallAsking, c.Hold != message.HoldNone:
-		return a.out.Ask
+		return out.Ask
 	case c.State != message.ToolCallFinished:
-		return a.out.Work
+		return out.Work
 	case c.Result != nil && c.Result.State == message.ToolResultSuccess:
-		return a.out.Good
+		return out.Good
 	}
-	return a.out.Bad
+	return out.Bad
 }
 
 // waitsFor says in a few words where a call stands.

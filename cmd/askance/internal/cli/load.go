@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) load() *cobra.Command {
+func newLoadCommand(env *environment) *cobra.Command {
 	var since, until string
 	c := &cobra.Command{
 		Use:     "load",
@@ -40,7 +40,7 @@ askance serve limits reviewers with --reviewer-per-minute, --reviewer-per-hour a
 			if err != nil {
 				return err
 			}
-			l, err := a.connect(c.Context(), message.RoleAuditor)
+			l, err := env.connect(c.Context(), message.RoleAuditor)
 			if err != nil {
 				return err
 			}
@@ -49,13 +49,13 @@ askance serve limits reviewers with --reviewer-per-minute, --reviewer-per-hour a
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(out)
+			if env.json {
+				return env.printDocument(out)
 			}
-			return a.printf("%s", a.loadText(out))
+			return env.printf("%s", loadText(env.out, out))
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	c.Flags().StringVar(&since, "since", "", "only answers given at this time or later: 24h (ago), 2026-03-01 or 2026-03-01T12:00:00Z")
 	c.Flags().StringVar(&until, "until", "", "only answers given before this time, written likewise")
 	return c
@@ -97,7 +97,7 @@ func ago(flag, text string, now time.Time) (time.Time, error) {
 }
 
 // loadText is the load as a table, and what stands beside it.
-func (a *app) loadText(r message.LoadReply) string {
+func loadText(out *term.Out, r message.LoadReply) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d open questions, %d of them for any approver\n", r.Open, r.Unassigned)
 	if text := limitsText(r.Limits); text != "" {
@@ -114,14 +114,14 @@ func (a *app) loadText(r message.LoadReply) string {
 		StyleFunc(func(int, int) lipgloss.Style { return lipgloss.NewStyle().PaddingRight(2) })
 	var head []string
 	for _, h := range []string{"REVIEWER", "OPEN", "ANSWERED", "APPROVED", "MEDIAN", "WITHIN 2S", "LAST MIN", "LAST HOUR", "PASSED ON"} {
-		head = append(head, a.out.Dim(h))
+		head = append(head, out.Dim(h))
 	}
 	t.Headers(head...)
 	for _, p := range r.People {
-		t.Row(a.loadRow(a.out.Who(term.Clip(reveal.Line(p.Name), 32)), p, fmt.Sprint(p.LastMinute), fmt.Sprint(p.LastHour))...)
+		t.Row(loadRow(out, out.Who(term.Clip(reveal.Line(p.Name), 32)), p, fmt.Sprint(p.LastMinute), fmt.Sprint(p.LastHour))...)
 	}
 	for _, g := range r.Groups {
-		t.Row(a.loadRow("group "+a.out.Name(term.Clip(reveal.Line(g.Name), 32)), g, "-", "-")...)
+		t.Row(loadRow(out, "group "+out.Name(term.Clip(reveal.Line(g.Name), 32)), g, "-", "-")...)
 	}
 	for line := range strings.Lines(t.Render() + "\n") {
 		b.WriteString(strings.TrimRight(line, " \n") + "\n")
@@ -135,13 +135,13 @@ func (a *app) loadText(r message.LoadReply) string {
 // hasty is the share of answers within two seconds from which on it is painted.
 const hasty = 0.5
 
-func (a *app) loadRow(name string, r message.ReviewerLoad, lastMinute, lastHour string) []string {
+func loadRow(out *term.Out, name string, r message.ReviewerLoad, lastMinute, lastHour string) []string {
 	approved, median, fast := "-", "-", "-"
 	if r.Answered > 0 {
 		approved = percent(r.ApproveRate())
 		median = took(time.Duration(r.MedianMS) * time.Millisecond)
 		if fast = percent(r.FastShare()); r.FastShare() >= hasty {
-			fast = a.out.Bad(fast)
+			fast = out.Bad(fast)
 		}
 	}
 	return []string{name, fmt.Sprint(r.Open), fmt.Sprint(r.Answered), approved, median, fast, lastMinute, lastHour, fmt.Sprint(r.Passed)}

@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-func (a *app) policy() *cobra.Command {
+func newPolicyCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy",
 		Short: "Check, test, explain and compare policies, without an engine",
@@ -36,7 +36,7 @@ permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.policyLint(), a.policyTest(), a.policyExplain(), a.policyReplay(), a.policyDiff(), a.policyFmt(), a.policyVars(), a.policySchema(), a.policyImport(), a.policyPut())
+	c.AddCommand(newPolicyLintCommand(env), newPolicyTestCommand(env), newPolicyExplainCommand(env), newPolicyReplayCommand(env), newPolicyDiffCommand(env), newPolicyFmtCommand(env), newPolicyVarsCommand(env), newPolicySchemaCommand(env), newPolicyImportCommand(env), newPolicyPutCommand(env))
 	return c
 }
 
@@ -75,7 +75,7 @@ type policySource struct {
 
 // read reads the rule files and the tools. Arguments go before --policy and
 // the settings.
-func (a *app) readPolicy(ctx context.Context, p *policyFiles, args []string) (policySource, error) {
+func readPolicy(ctx context.Context, env *environment, p *policyFiles, args []string) (policySource, error) {
 	paths := args
 	if len(paths) == 0 {
 		paths = p.paths
@@ -88,13 +88,13 @@ func (a *app) readPolicy(ctx context.Context, p *policyFiles, args []string) (po
 	if s.opts, err = p.options(); err != nil {
 		return s, err
 	}
-	s.files, err = a.ruleFiles(ctx, paths)
+	s.files, err = readRuleFiles(ctx, env, paths)
 	return s, err
 }
 
-// ruleFiles reads rule files for once: also standard input, and what a shell
+// readRuleFiles reads rule files for once: also standard input, and what a shell
 // hands over, which no engine could read again.
-func (a *app) ruleFiles(ctx context.Context, paths []string) ([]permission.File, error) {
+func readRuleFiles(ctx context.Context, env *environment, paths []string) ([]permission.File, error) {
 	var once []permission.File
 	var again []string
 	for _, path := range paths {
@@ -104,7 +104,7 @@ func (a *app) ruleFiles(ctx context.Context, paths []string) ([]permission.File,
 		switch {
 		case bare == "-":
 			var text string
-			text, err = a.standardInput("rules", permission.MaxFileBytes)
+			text, err = env.readStandardInput("rules", permission.MaxFileBytes)
 			f.Name, f.Data = standardInput, []byte(text)
 		case plainfile.HandedOver(bare):
 			f.Data, err = textfile.ReadHanded("rule file", bare, permission.MaxFileBytes)

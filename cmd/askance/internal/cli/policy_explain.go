@@ -27,7 +27,7 @@ type explaining struct {
 	caller                            permission.Caller
 }
 
-func (a *app) policyExplain() *cobra.Command {
+func newPolicyExplainCommand(env *environment) *cobra.Command {
 	var x explaining
 	c := &cobra.Command{
 		Use:   "explain [FILE...]",
@@ -43,7 +43,7 @@ policy replay --help), or by the name of a test beside the rules with --test.`,
   askance policy explain rules.yaml --tools tools.yaml --test "large refunds ask"`,
 		Args:              anyRuleFiles,
 		ValidArgsFunction: completeRules,
-		RunE:              func(c *cobra.Command, args []string) error { return a.runExplain(c.Context(), x, args) },
+		RunE:              func(c *cobra.Command, args []string) error { return runExplain(c.Context(), env, x, args) },
 	}
 	x.flags(c)
 	f := c.Flags()
@@ -67,11 +67,11 @@ policy replay --help), or by the name of a test beside the rules with --test.`,
 
 var completeModes = cobra.FixedCompletions([]string{"default", "accept_edits", "explore", "bypass", "dont_ask"}, cobra.ShellCompDirectiveNoFileComp)
 
-func (a *app) runExplain(ctx context.Context, x explaining, args []string) error {
+func runExplain(ctx context.Context, env *environment, x explaining, args []string) error {
 	if named := len(slices.DeleteFunc([]string{x.tool, x.call, x.test}, func(s string) bool { return s == "" })); named != 1 {
 		return usagef("name one call, with --tool and --args, with --call, or with --test")
 	}
-	s, err := a.readPolicy(ctx, &x.policyFiles, args)
+	s, err := readPolicy(ctx, env, &x.policyFiles, args)
 	if err != nil {
 		return err
 	}
@@ -79,18 +79,18 @@ func (a *app) runExplain(ctx context.Context, x explaining, args []string) error
 	if err != nil {
 		return err
 	}
-	req, err := a.explained(x, policy)
+	req, err := explainRequest(env, x, policy)
 	if err != nil {
 		return err
 	}
 	e := b.Explain(ctx, req)
-	if a.json {
-		return a.document(explanation{e, e.Duration.Microseconds()})
+	if env.json {
+		return env.printDocument(explanation{e, e.Duration.Microseconds()})
 	}
-	if err := a.printExplanation(e); err != nil || s.declares(req.Tool) {
+	if err := printExplanation(env, e); err != nil || s.declares(req.Tool) {
 		return err
 	}
-	return a.printf("%s %s is not declared in the tools file, so that only rules about any tool are about it\n", a.out.Ask("note:"), term.SafeLine(req.Tool))
+	return env.printf("%s %s is not declared in the tools file, so that only rules about any tool are about it\n", env.out.Ask("note:"), term.SafeLine(req.Tool))
 }
 
 // declares says whether the tool is declared, or nothing says which tools are.
@@ -104,12 +104,12 @@ type explanation struct {
 	DurationUS int64 `json:"duration_us"`
 }
 
-// explained is the call in question.
-func (a *app) explained(x explaining, policy permission.Policy) (permission.Request, error) {
+// explainRequest is the call in question.
+func explainRequest(env *environment, x explaining, policy permission.Policy) (permission.Request, error) {
 	var req permission.Request
 	switch {
 	case x.call != "":
-		text, err := a.textOf("--call", x.call, corpus.MaxLine)
+		text, err := env.readText("--call", x.call, corpus.MaxLine)
 		if err != nil {
 			return req, err
 		}
@@ -125,7 +125,7 @@ func (a *app) explained(x explaining, policy permission.Policy) (permission.Requ
 		}
 		return policy.Tests[i].Call.Request(), nil
 	default:
-		text, err := a.textOf("--args", x.args, corpus.MaxLine)
+		text, err := env.readText("--args", x.args, corpus.MaxLine)
 		if err != nil {
 			return req, err
 		}
@@ -157,17 +157,17 @@ func (x explaining) when(req permission.Request) (permission.Request, error) {
 }
 
 // printExplanation prints one line, and a tree of the rules.
-func (a *app) printExplanation(e *permission.Explanation) error {
+func printExplanation(env *environment, e *permission.Explanation) error {
 	var b strings.Builder
 	by := "no rule decides"
 	if e.Rule != "" {
-		by = "by rule " + a.out.Name(term.SafeLine(e.Rule))
+		by = "by rule " + env.out.Name(term.SafeLine(e.Rule))
 	}
-	fmt.Fprintf(&b, "%s %s (step %s, mode %s)\n", a.paintBehavior(e.Decision), by, e.Step, e.Mode)
+	fmt.Fprintf(&b, "%s %s (step %s, mode %s)\n", behaviorText(env.out, e.Decision), by, e.Step, e.Mode)
 	fmt.Fprintf(&b, "  %s\n", term.SafeLine(e.Reason))
 	if e.Message != "" {
 		for line := range strings.SplitSeq(e.Message, "\n") {
-			fmt.Fprintf(&b, "  %s %s\n", a.out.Dim(">"), term.SafeLine(line))
+			fmt.Fprintf(&b, "  %s %s\n", env.out.Dim(">"), term.SafeLine(line))
 		}
 	}
 	if need := requirementText(e); need != "" {
@@ -178,12 +178,12 @@ func (a *app) printExplanation(e *permission.Explanation) error {
 		if i == len(e.Trace)-1 {
 			branch = "└─"
 		}
-		fmt.Fprintf(&b, "%s %s\n", a.out.Dim(branch), a.ruleLine(t))
+		fmt.Fprintf(&b, "%s %s\n", env.out.Dim(branch), ruleLine(env.out, t))
 	}
 	if len(e.Shell) > 0 {
 		fmt.Fprintf(&b, "%s in the line:\n", asked.Count(len(e.Shell), "command"))
 		for _, p := range e.Shell {
-			fmt.Fprintf(&b, "  %s\n", a.pieceLine(p))
+			fmt.Fprintf(&b, "  %s\n", pieceLine(env.out, p))
 		}
 	}
 	if n := len(e.NotEvaluated); n > 0 {
@@ -193,44 +193,44 @@ func (a *app) printExplanation(e *permission.Explanation) error {
 		if err.Rule != "" && err.Field == "input" {
 			continue // said once, where it is about the call
 		}
-		fmt.Fprintf(&b, "%s %s\n", a.out.Bad("failed:"), term.SafeLine(err.Error()))
+		fmt.Fprintf(&b, "%s %s\n", env.out.Bad("failed:"), term.SafeLine(err.Error()))
 	}
 	if e.NearMiss != "" {
 		fmt.Fprintf(&b, "near miss: %s\n", term.SafeLine(e.NearMiss))
 	}
-	return a.printf("%s", b.String())
+	return env.printf("%s", b.String())
 }
 
-func (a *app) paintBehavior(b message.Behavior) string {
+func behaviorText(out *term.Out, b message.Behavior) string {
 	switch b {
 	case message.BehaviorAllow:
-		return a.out.Good(string(b))
+		return out.Good(string(b))
 	case message.BehaviorAsk:
-		return a.out.Ask(string(b))
+		return out.Ask(string(b))
 	default:
-		return a.out.Bad(string(b))
+		return out.Bad(string(b))
 	}
 }
 
 // ruleLine is a rule of the trace on one line, with its place.
-func (a *app) ruleLine(t *permission.Traced) string {
+func ruleLine(out *term.Out, t *permission.Traced) string {
 	text := term.SafeLine(suite.RuleText(t))
 	name := term.SafeLine(t.Rule)
-	text = strings.Replace(text, "rule "+name, "rule "+a.out.Name(name), 1)
+	text = strings.Replace(text, "rule "+name, "rule "+out.Name(name), 1)
 	if t.Because != nil && t.Because.Line > 0 {
-		text += "  " + a.out.Dim(placeText(permission.Place{File: t.Because.File, Line: t.Because.Line, Col: t.Because.Col}))
+		text += "  " + out.Dim(placeText(permission.Place{File: t.Because.File, Line: t.Because.Line, Col: t.Because.Col}))
 	}
 	return text
 }
 
-func (a *app) pieceLine(p permission.Piece) string {
-	verdict := a.out.Bad("not covered")
+func pieceLine(out *term.Out, p permission.Piece) string {
+	verdict := out.Bad("not covered")
 	if p.Covered {
-		verdict = a.out.Good("covered")
+		verdict = out.Good("covered")
 	}
 	text := verdict + "  " + term.SafeLine(p.Text)
 	if p.Why != "" {
-		text += "  " + a.out.Dim(term.SafeLine(p.Why))
+		text += "  " + out.Dim(term.SafeLine(p.Why))
 	}
 	return text
 }

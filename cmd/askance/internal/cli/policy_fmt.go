@@ -24,7 +24,7 @@ type formatted struct {
 	Changed bool   `json:"changed"`
 }
 
-func (a *app) policyFmt() *cobra.Command {
+func newPolicyFmtCommand(env *environment) *cobra.Command {
 	var p policyFiles
 	var check, diff bool
 	c := &cobra.Command{
@@ -43,9 +43,9 @@ ends with exit code 7 if a file is not formatted.`,
 		ValidArgsFunction: completeRules,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && args[0] == "-" {
-				return a.formatInput()
+				return formatInput(env)
 			}
-			return a.formatFiles(c.Context(), p, args, check, diff)
+			return formatFiles(c.Context(), env, p, args, check, diff)
 		},
 	}
 	f := c.Flags()
@@ -55,8 +55,8 @@ ends with exit code 7 if a file is not formatted.`,
 	return c
 }
 
-func (a *app) formatInput() error {
-	text, err := a.standardInput("fmt", permission.MaxFileBytes)
+func formatInput(env *environment) error {
+	text, err := env.readStandardInput("fmt", permission.MaxFileBytes)
 	if err != nil {
 		return err
 	}
@@ -64,11 +64,11 @@ func (a *app) formatInput() error {
 	if err != nil {
 		return err
 	}
-	_, err = a.out.Write(out)
+	_, err = env.out.Write(out)
 	return err
 }
 
-func (a *app) formatFiles(ctx context.Context, p policyFiles, args []string, check, diff bool) error {
+func formatFiles(ctx context.Context, env *environment, p policyFiles, args []string, check, diff bool) error {
 	if len(args) == 0 {
 		args = p.paths
 	}
@@ -93,12 +93,12 @@ func (a *app) formatFiles(ctx context.Context, p policyFiles, args []string, che
 			continue
 		}
 		changed++
-		if err := a.changedFile(f, out, check, diff); err != nil {
+		if err := rewriteFile(env, f, out, check, diff); err != nil {
 			return err
 		}
 	}
-	if a.json {
-		if err := a.document(done); err != nil {
+	if env.json {
+		if err := env.printDocument(done); err != nil {
 			return err
 		}
 	}
@@ -111,15 +111,15 @@ func (a *app) formatFiles(ctx context.Context, p policyFiles, args []string, che
 	return nil
 }
 
-// changedFile shows and writes a file that is laid out anew.
-func (a *app) changedFile(f permission.File, out []byte, check, diff bool) error {
-	if !a.json {
-		if err := a.printf("%s\n", term.SafeLine(f.Name)); err != nil {
+// rewriteFile shows and writes a file that is laid out anew.
+func rewriteFile(env *environment, f permission.File, out []byte, check, diff bool) error {
+	if !env.json {
+		if err := env.printf("%s\n", term.SafeLine(f.Name)); err != nil {
 			return err
 		}
 		if diff {
 			was, is := strings.TrimSuffix(string(f.Data), "\n"), strings.TrimSuffix(string(out), "\n")
-			if err := a.printf("%s", diffText(a.out, linediff.Lines(strings.Split(was, "\n"), strings.Split(is, "\n")))); err != nil {
+			if err := env.printf("%s", diffText(env.out, linediff.Lines(strings.Split(was, "\n"), strings.Split(is, "\n")))); err != nil {
 				return err
 			}
 		}

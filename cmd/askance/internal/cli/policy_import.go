@@ -27,7 +27,7 @@ type importing struct {
 	leaveOut     bool
 }
 
-func (a *app) policyImport() *cobra.Command {
+func newPolicyImportCommand(env *environment) *cobra.Command {
 	var p importing
 	c := &cobra.Command{
 		Use:   "import FILE",
@@ -57,7 +57,7 @@ Without --tools the names are those of AgentScope's own tools. - is standard inp
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return a.runImport(p, args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error { return runImport(env, p, args[0]) },
 	}
 	p.toolsFlag(c)
 	c.Flags().StringVar(&p.name, "name", "imported", "name of the rule file, the source of its rules")
@@ -66,21 +66,21 @@ Without --tools the names are those of AgentScope's own tools. - is standard inp
 	return c
 }
 
-func (a *app) runImport(p importing, path string) error {
+func runImport(env *environment, p importing, path string) error {
 	opts, err := p.importOptions()
 	if err != nil {
 		return err
 	}
-	data, err := a.importedFile(path)
+	data, err := readImportFile(env, path)
 	if err != nil {
 		return err
 	}
-	policy, passed, err := a.imported(data, p, opts)
+	policy, passed, err := importPolicy(env, data, p, opts)
 	if err != nil {
 		return fmt.Errorf("import %s: %w", path, err)
 	}
 	if len(passed) > 0 {
-		a.notef("passed over: %s\n", strings.Join(passed, ", "))
+		env.notef("passed over: %s\n", strings.Join(passed, ", "))
 	}
 	out, err := format.Policy(p.name, "Imported by askance policy import. Tests belong below the rules.", policy)
 	switch {
@@ -88,18 +88,18 @@ func (a *app) runImport(p importing, path string) error {
 		return fmt.Errorf("import %s: %w", path, err)
 	case p.output != "":
 		return replaceFile(p.output, out, os.FileMode(0o644))
-	case a.json:
-		return a.document(map[string]any{"rules": len(policy.Rules), "mode": policy.Mode, "passed_over": passed, "yaml": string(out)})
+	case env.json:
+		return env.printDocument(map[string]any{"rules": len(policy.Rules), "mode": policy.Mode, "passed_over": passed, "yaml": string(out)})
 	}
-	_, err = a.out.Write(out)
+	_, err = env.out.Write(out)
 	return err
 }
 
-func (a *app) importedFile(path string) ([]byte, error) {
+func readImportFile(env *environment, path string) ([]byte, error) {
 	if path != "-" {
 		return textfile.ReadHanded("import", path, permission.MaxFileBytes)
 	}
-	text, err := a.standardInput("import", permission.MaxFileBytes)
+	text, err := env.readStandardInput("import", permission.MaxFileBytes)
 	return []byte(text), err
 }
 
@@ -129,8 +129,8 @@ var settingsModes = map[string]permission.Mode{
 	"bypassPermissions": permission.ModeBypass, "dontAsk": permission.ModeDontAsk,
 }
 
-// imported reads either form. It names the members that say nothing to it.
-func (a *app) imported(data []byte, p importing, opts permission.Options) (permission.Policy, []string, error) {
+// importPolicy reads either form. It names the members that say nothing to it.
+func importPolicy(env *environment, data []byte, p importing, opts permission.Options) (permission.Policy, []string, error) {
 	top, err := strictjson.Object(data)
 	if err != nil {
 		return permission.Policy{}, nil, usageError{err}
@@ -180,19 +180,19 @@ func (a *app) imported(data []byte, p importing, opts permission.Options) (permi
 	}
 	slices.Sort(passed)
 	if p.leaveOut {
-		s.Allow = a.understood(s, opts)
+		s.Allow = importableRules(env, s, opts)
 	}
 	policy, err := permission.FromSpecifiers(s, opts)
 	policy.Mode = cmp.Or(policy.Mode, mode)
 	return policy, passed, err
 }
 
-// understood are the allow rules that can be said here. The others are named.
-func (a *app) understood(s permission.Specifiers, opts permission.Options) []string {
+// importableRules are the allow rules that can be said here. The others are named.
+func importableRules(env *environment, s permission.Specifiers, opts permission.Options) []string {
 	return slices.DeleteFunc(s.Allow, func(text string) bool {
 		_, err := permission.FromSpecifiers(permission.Specifiers{Source: s.Source, Allow: []string{text}}, opts)
 		if refused, ok := errors.AsType[*permission.LoadError](err); ok {
-			a.notef("left out: %s\n", term.SafeLine(refused.Problems[0].Msg))
+			env.notef("left out: %s\n", term.SafeLine(refused.Problems[0].Msg))
 		}
 		return err != nil
 	})

@@ -26,7 +26,7 @@ type linting struct {
 	strict, codes           bool
 }
 
-func (a *app) policyLint() *cobra.Command {
+func newPolicyLintCommand(env *environment) *cobra.Command {
 	var l linting
 	c := &cobra.Command{
 		Use:   "lint [FILE...]",
@@ -43,9 +43,9 @@ Ends with exit code 7 if there are errors; with --strict for warnings too.`,
 		ValidArgsFunction: completeRules,
 		RunE: func(c *cobra.Command, args []string) error {
 			if l.codes {
-				return a.printCodes()
+				return printLintCodes(env)
 			}
-			return a.runLint(c.Context(), l, args)
+			return runLint(c.Context(), env, l, args)
 		},
 	}
 	l.flags(c)
@@ -59,8 +59,8 @@ Ends with exit code 7 if there are errors; with --strict for warnings too.`,
 	return c
 }
 
-func (a *app) runLint(ctx context.Context, l linting, args []string) error {
-	s, err := a.readPolicy(ctx, &l.policyFiles, args)
+func runLint(ctx context.Context, env *environment, l linting, args []string) error {
+	s, err := readPolicy(ctx, env, &l.policyFiles, args)
 	if err != nil {
 		return err
 	}
@@ -77,10 +77,10 @@ func (a *app) runLint(ctx context.Context, l linting, args []string) error {
 	}
 	if policy, b, err := s.load(); err == nil {
 		opts.Coverage = suite.Run(ctx, policy, b)
-		a.printNotices(b.Notices())
+		printNotices(env, b.Notices())
 	}
 	report := lint.Run(s.files, opts)
-	if err := a.printReport(report); err != nil {
+	if err := printLintReport(env, report); err != nil {
 		return err
 	}
 	switch {
@@ -94,37 +94,37 @@ func (a *app) runLint(ctx context.Context, l linting, args []string) error {
 
 // printNotices tells what is no fault, but may surprise an author: rules that
 // mean less here than the same text does elsewhere.
-func (a *app) printNotices(notices []permission.Notice) {
+func printNotices(env *environment, notices []permission.Notice) {
 	for _, n := range notices {
-		a.notef("note: %s\n", term.SafeLine(n.String()))
+		env.notef("note: %s\n", term.SafeLine(n.String()))
 	}
 }
 
-func (a *app) printReport(r *lint.Report) error {
-	if a.json {
-		return a.document(r)
+func printLintReport(env *environment, r *lint.Report) error {
+	if env.json {
+		return env.printDocument(r)
 	}
 	for _, f := range r.Findings {
 		text := term.SafeLine(f.String())
 		level := string(f.Level) + " " + string(f.Code) + ":"
-		paint := a.out.Ask
+		paint := env.out.Ask
 		if f.Level == lint.Error {
-			paint = a.out.Bad
+			paint = env.out.Bad
 		}
-		if err := a.printf("%s\n", strings.Replace(text, level, paint(level), 1)); err != nil {
+		if err := env.printf("%s\n", strings.Replace(text, level, paint(level), 1)); err != nil {
 			return err
 		}
 	}
-	return a.printf("%s, %s in %s\n", asked.Count(r.Errors, "error"), asked.Count(r.Warnings, "warning"), asked.Count(r.Rules, "rule"))
+	return env.printf("%s, %s in %s\n", asked.Count(r.Errors, "error"), asked.Count(r.Warnings, "warning"), asked.Count(r.Rules, "rule"))
 }
 
-func (a *app) printCodes() error {
+func printLintCodes(env *environment) error {
 	codes := lint.Codes()
-	if a.json {
-		return a.document(codes)
+	if env.json {
+		return env.printDocument(codes)
 	}
 	for _, d := range codes {
-		if err := a.printf("%s  %s\n     %s\n     %s\n     %s\n", a.out.Bold(string(d.Code)), d.Finding, a.out.Dim(d.Level), d.Why, d.Mend); err != nil {
+		if err := env.printf("%s  %s\n     %s\n     %s\n     %s\n", env.out.Bold(string(d.Code)), d.Finding, env.out.Dim(d.Level), d.Why, d.Mend); err != nil {
 			return err
 		}
 	}

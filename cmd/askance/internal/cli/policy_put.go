@@ -27,7 +27,7 @@ type putting struct {
 	dry    bool
 }
 
-func (a *app) policyPut() *cobra.Command {
+func newPolicyPutCommand(env *environment) *cobra.Command {
 	var p putting
 	c := &cobra.Command{
 		Use:   "put [FILE...]",
@@ -48,16 +48,16 @@ fails.`,
   askance policy put --delete old.yaml --tools tools.yaml --nats nats://nats.internal:4222 --creds engine.creds`,
 		Args:              anyRuleFiles,
 		ValidArgsFunction: completeRules,
-		RunE:              func(c *cobra.Command, args []string) error { return a.runPut(c.Context(), p, args) },
+		RunE:              func(c *cobra.Command, args []string) error { return runPut(c.Context(), env, p, args) },
 	}
 	p.toolsFlag(c)
-	a.at.flags(c)
+	env.at.flags(c)
 	c.Flags().StringArrayVar(&p.remove, "delete", nil, "name of a file to take out of the bucket; may be repeated")
 	c.Flags().BoolVar(&p.dry, "dry-run", false, "check, and write nothing")
 	return c
 }
 
-func (a *app) runPut(ctx context.Context, p putting, args []string) error {
+func runPut(ctx context.Context, env *environment, p putting, args []string) error {
 	if len(args)+len(p.remove) == 0 {
 		return usagef("name rule files to store, or one to take out with --delete")
 	}
@@ -71,12 +71,12 @@ func (a *app) runPut(ctx context.Context, p putting, args []string) error {
 			return err
 		}
 	}
-	nc, err := a.dialServer(ctx)
+	nc, err := dialServer(ctx, env)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	bucket, err := bus.OpenPolicyBucket(ctx, nc, a.at.spaceID(), bus.PolicyBucketOptions{})
+	bucket, err := bus.OpenPolicyBucket(ctx, nc, env.at.spaceID(), bus.PolicyBucketOptions{})
 	if err != nil {
 		return err
 	}
@@ -102,15 +102,15 @@ func (a *app) runPut(ctx context.Context, p putting, args []string) error {
 			return err
 		}
 	}
-	return a.printPut(bucket.Name(), bundle, next, p.dry)
+	return printPut(env, bucket.Name(), bundle, next, p.dry)
 }
 
 // dialServer connects to the server of the data folder, as its engine does, or
 // to the one that was named.
-func (a *app) dialServer(ctx context.Context) (*nats.Conn, error) {
-	url, login := a.at.nats, a.at.creds
+func dialServer(ctx context.Context, env *environment) (*nats.Conn, error) {
+	url, login := env.at.nats, env.at.creds
 	if url == "" {
-		dir := node.Dir(a.at.dir())
+		dir := node.Dir(env.at.dir())
 		var err error
 		if url, err = dir.URL(); err != nil {
 			return nil, err
@@ -124,7 +124,7 @@ func (a *app) dialServer(ctx context.Context) (*nats.Conn, error) {
 			}
 		}
 	}
-	return bus.Connect(ctx, url, a.as(a.at.as, "askance policy put", url, login))
+	return bus.Connect(ctx, url, env.connectOptions(env.at.as, "askance policy put", url, login))
 }
 
 // after are the files that the bucket holds afterwards, sorted by name.
@@ -193,16 +193,16 @@ func (p putting) store(ctx context.Context, bucket *bus.PolicyBucket, files []pe
 	return nil
 }
 
-func (a *app) printPut(bucket string, b *permission.Bundle, files []permission.File, dry bool) error {
+func printPut(env *environment, bucket string, b *permission.Bundle, files []permission.File, dry bool) error {
 	names := make([]string, len(files))
 	for i, f := range files {
 		names[i] = f.Name
 	}
-	if a.json {
-		return a.document(map[string]any{"bucket": bucket, "files": names, "rules": b.Rules(), "bundle": b.Hash(), "stored": !dry})
+	if env.json {
+		return env.printDocument(map[string]any{"bucket": bucket, "files": names, "rules": b.Rules(), "bundle": b.Hash(), "stored": !dry})
 	}
 	for _, name := range names {
-		if err := a.printf("%s\n", a.out.Name(term.SafeLine(name))); err != nil {
+		if err := env.printf("%s\n", env.out.Name(term.SafeLine(name))); err != nil {
 			return err
 		}
 	}
@@ -210,5 +210,5 @@ func (a *app) printPut(bucket string, b *permission.Bundle, files []permission.F
 	if dry {
 		verb = "would hold"
 	}
-	return a.printf("%s %s %s with %s: %s\n", bucket, verb, asked.Count(len(names), "file"), asked.Count(b.Rules(), "rule"), b.Hash())
+	return env.printf("%s %s %s with %s: %s\n", bucket, verb, asked.Count(len(names), "file"), asked.Count(b.Rules(), "rule"), b.Hash())
 }

@@ -42,7 +42,7 @@ where behavior and rule are what was decided. name, caller (agent, user, space,
 session, reply, roles, tenant, run_id, parent_agent), mode, now, cwd and working_dirs
 may be there too.`
 
-func (a *app) policyReplay() *cobra.Command {
+func newPolicyReplayCommand(env *environment) *cobra.Command {
 	var p policyFiles
 	var q calling
 	c := &cobra.Command{
@@ -64,7 +64,7 @@ Ends with exit code 7 if a verdict changes.`,
 		Args:              anyRuleFiles,
 		ValidArgsFunction: completeRules,
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.readPolicy(c.Context(), &p, args)
+			s, err := readPolicy(c.Context(), env, &p, args)
 			if err != nil {
 				return err
 			}
@@ -72,20 +72,20 @@ Ends with exit code 7 if a verdict changes.`,
 			if err != nil {
 				return err
 			}
-			calls, err := a.calls(c.Context(), q)
+			calls, err := readCalls(c.Context(), env, q)
 			if err != nil {
 				return err
 			}
-			return a.compared(corpus.Replay(c.Context(), calls, b))
+			return printComparison(env, corpus.Replay(c.Context(), calls, b))
 		},
 	}
 	p.flags(c)
 	q.flags(c)
-	a.at.flags(c)
+	env.at.flags(c)
 	return c
 }
 
-func (a *app) policyDiff() *cobra.Command {
+func newPolicyDiffCommand(env *environment) *cobra.Command {
 	var p policyFiles
 	var q calling
 	var journal bool
@@ -114,7 +114,7 @@ still differ: the calls are all that is looked at.`,
 			var policies [2]permission.Policy
 			var bundles [2]*permission.Bundle
 			for i, path := range args {
-				s, err := a.readPolicy(c.Context(), &p, []string{path})
+				s, err := readPolicy(c.Context(), env, &p, []string{path})
 				if err != nil {
 					return err
 				}
@@ -125,28 +125,28 @@ still differ: the calls are all that is looked at.`,
 			calls := corpus.FromTests(policies[:]...)
 			if q.file != "" || journal {
 				var err error
-				if calls, err = a.calls(c.Context(), q); err != nil {
+				if calls, err = readCalls(c.Context(), env, q); err != nil {
 					return err
 				}
 			}
-			return a.compared(corpus.Diff(c.Context(), calls, bundles[0], bundles[1]))
+			return printComparison(env, corpus.Diff(c.Context(), calls, bundles[0], bundles[1]))
 		},
 	}
 	p.toolsFlag(c)
 	q.flags(c)
-	a.at.flags(c)
+	env.at.flags(c)
 	c.Flags().BoolVar(&journal, "journal", false, "compare on the calls of the journal")
 	return c
 }
 
-// calls reads the calls of a comparison.
-func (a *app) calls(ctx context.Context, q calling) ([]corpus.Call, error) {
+// readCalls reads the calls of a comparison.
+func readCalls(ctx context.Context, env *environment, q calling) ([]corpus.Call, error) {
 	var calls []corpus.Call
 	var err error
 	if q.file != "" {
-		calls, err = a.fileCalls(q.file)
+		calls, err = readFileCalls(env, q.file)
 	} else {
-		calls, err = a.journalCalls(ctx)
+		calls, err = readJournalCalls(ctx, env)
 	}
 	if err != nil {
 		return nil, err
@@ -175,8 +175,8 @@ func (a *app) calls(ctx context.Context, q calling) ([]corpus.Call, error) {
 	return calls, nil
 }
 
-func (a *app) fileCalls(path string) ([]corpus.Call, error) {
-	in := a.in
+func readFileCalls(env *environment, path string) ([]corpus.Call, error) {
+	in := env.in
 	if path != "-" {
 		f, err := plainfile.OpenHanded(path)
 		if err != nil {
@@ -192,8 +192,8 @@ func (a *app) fileCalls(path string) ([]corpus.Call, error) {
 	return calls, nil
 }
 
-func (a *app) journalCalls(ctx context.Context) ([]corpus.Call, error) {
-	l, err := a.connect(ctx, message.RoleAuditor)
+func readJournalCalls(ctx context.Context, env *environment) ([]corpus.Call, error) {
+	l, err := env.connect(ctx, message.RoleAuditor)
 	if err != nil {
 		return nil, err
 	}
@@ -205,13 +205,13 @@ func (a *app) journalCalls(ctx context.Context) ([]corpus.Call, error) {
 	return corpus.FromJournal(calls), nil
 }
 
-// compared prints what a comparison found.
-func (a *app) compared(r *corpus.Report) error {
-	if a.json {
-		if err := a.document(r); err != nil {
+// printComparison prints what a comparison found.
+func printComparison(env *environment, r *corpus.Report) error {
+	if env.json {
+		if err := env.printDocument(r); err != nil {
 			return err
 		}
-	} else if err := a.printChanges(r); err != nil {
+	} else if err := printChanges(env, r); err != nil {
 		return err
 	}
 	if n := len(r.Changes); n > 0 {
@@ -220,18 +220,18 @@ func (a *app) compared(r *corpus.Report) error {
 	return nil
 }
 
-func (a *app) printChanges(r *corpus.Report) error {
+func printChanges(env *environment, r *corpus.Report) error {
 	for _, c := range r.Changes {
-		direction := a.out.Good("tighter")
+		direction := env.out.Good("tighter")
 		if c.Looser {
-			direction = a.out.Bad("looser")
+			direction = env.out.Bad("looser")
 		}
-		if err := a.printf("%s %s  %s -> %s  %s %s\n", direction, a.out.Name(term.SafeLine(c.Name)),
+		if err := env.printf("%s %s  %s -> %s  %s %s\n", direction, env.out.Name(term.SafeLine(c.Name)),
 			verdictText(c.Before), verdictText(c.After), term.SafeLine(c.Tool), term.Clip(term.SafeLine(c.Args), 80)); err != nil {
 			return err
 		}
 		for _, line := range c.Why {
-			if err := a.printf("  %s\n", term.SafeLine(line)); err != nil {
+			if err := env.printf("  %s\n", term.SafeLine(line)); err != nil {
 				return err
 			}
 		}
@@ -240,7 +240,7 @@ func (a *app) printChanges(r *corpus.Report) error {
 	if r.Unknown > 0 {
 		text += fmt.Sprintf("; of %d no verdict is recorded", r.Unknown)
 	}
-	return a.printf("%s\n", text)
+	return env.printf("%s\n", text)
 }
 
 func verdictText(v corpus.Verdict) string {

@@ -6,7 +6,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-func (a *app) policySchema() *cobra.Command {
+func newPolicySchemaCommand(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of rule files, for editors",
@@ -18,7 +18,7 @@ conditions, and whether tools exist, are for askance policy lint.`,
   # yaml-language-server: $schema=./policy.schema.json`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := a.out.Write(permission.EditorSchema())
+			_, err := env.out.Write(permission.EditorSchema())
 			return err
 		},
 	}

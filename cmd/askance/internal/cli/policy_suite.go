@@ -20,7 +20,7 @@ type policyTesting struct {
 	verbose, full bool
 }
 
-func (a *app) policyTest() *cobra.Command {
+func newPolicyTestCommand(env *environment) *cobra.Command {
 	var p policyTesting
 	c := &cobra.Command{
 		Use:   "test [FILE...]",
@@ -37,7 +37,7 @@ A policy without tests passes, and says so.`,
   askance policy test rules.yaml --tools tools.yaml --json`,
 		Args:              anyRuleFiles,
 		ValidArgsFunction: completeRules,
-		RunE:              func(c *cobra.Command, args []string) error { return a.runPolicyTest(c.Context(), p, args) },
+		RunE:              func(c *cobra.Command, args []string) error { return runPolicyTest(c.Context(), env, p, args) },
 	}
 	p.flags(c)
 	f := c.Flags()
@@ -47,8 +47,8 @@ A policy without tests passes, and says so.`,
 	return c
 }
 
-func (a *app) runPolicyTest(ctx context.Context, p policyTesting, args []string) error {
-	s, err := a.readPolicy(ctx, &p.policyFiles, args)
+func runPolicyTest(ctx context.Context, env *environment, p policyTesting, args []string) error {
+	s, err := readPolicy(ctx, env, &p.policyFiles, args)
 	if err != nil {
 		return err
 	}
@@ -58,10 +58,10 @@ func (a *app) runPolicyTest(ctx context.Context, p policyTesting, args []string)
 	}
 	report := suite.Run(ctx, policy, b)
 	s.doubtTools(policy, report)
-	if a.json {
-		err = a.document(report)
+	if env.json {
+		err = env.printDocument(report)
 	} else {
-		err = a.printSuite(report, p.verbose)
+		err = printSuite(env, report, p.verbose)
 	}
 	if err != nil {
 		return err
@@ -116,9 +116,9 @@ func uncovered(r *suite.Report, c *suite.RuleCoverage) []string {
 	}
 }
 
-func (a *app) printSuite(r *suite.Report, verbose bool) error {
+func printSuite(env *environment, r *suite.Report, verbose bool) error {
 	for _, res := range r.Results {
-		if err := a.printResult(res, verbose); err != nil {
+		if err := printTestResult(env, res, verbose); err != nil {
 			return err
 		}
 	}
@@ -129,23 +129,23 @@ func (a *app) printSuite(r *suite.Report, verbose bool) error {
 			full++
 		}
 		for _, m := range missing {
-			if err := a.printf("%s %s %s\n", a.out.Ask("not covered"), a.out.Name(term.SafeLine(c.Rule)), term.SafeLine(m)); err != nil {
+			if err := env.printf("%s %s %s\n", env.out.Ask("not covered"), env.out.Name(term.SafeLine(c.Rule)), term.SafeLine(m)); err != nil {
 				return err
 			}
 		}
 	}
 	if len(r.Results) == 0 {
-		if err := a.printf("There are no tests. Write some under tests: in the rule file.\n"); err != nil {
+		if err := env.printf("There are no tests. Write some under tests: in the rule file.\n"); err != nil {
 			return err
 		}
 	}
-	return a.printf("%s: %d passed, %d failed; %d of %s and %d of %s covered\n", asked.Count(len(r.Results), "test"), r.Passed, r.Failed,
+	return env.printf("%s: %d passed, %d failed; %d of %s and %d of %s covered\n", asked.Count(len(r.Results), "test"), r.Passed, r.Failed,
 		full, asked.Count(len(r.Rules), "rule"), r.Covered, asked.Count(r.Parts, "part"))
 }
 
-func (a *app) printResult(res *suite.Result, verbose bool) error {
+func printTestResult(env *environment, res *suite.Result, verbose bool) error {
 	for _, doubt := range res.Doubts {
-		if err := a.printf("%s %s passes, but %s  %s\n", a.out.Ask("note"), term.SafeLine(res.Name), term.SafeLine(doubt), a.out.Dim(placeText(res.Place))); err != nil {
+		if err := env.printf("%s %s passes, but %s  %s\n", env.out.Ask("note"), term.SafeLine(res.Name), term.SafeLine(doubt), env.out.Dim(placeText(res.Place))); err != nil {
 			return err
 		}
 	}
@@ -153,18 +153,18 @@ func (a *app) printResult(res *suite.Result, verbose bool) error {
 		if !verbose {
 			return nil
 		}
-		return a.printf("%s %s\n", a.out.Good("pass"), term.SafeLine(res.Name))
+		return env.printf("%s %s\n", env.out.Good("pass"), term.SafeLine(res.Name))
 	}
-	if err := a.printf("%s %s  %s\n", a.out.Bad("FAIL"), a.out.Bold(term.SafeLine(res.Name)), a.out.Dim(placeText(res.Place))); err != nil {
+	if err := env.printf("%s %s  %s\n", env.out.Bad("FAIL"), env.out.Bold(term.SafeLine(res.Name)), env.out.Dim(placeText(res.Place))); err != nil {
 		return err
 	}
 	for _, f := range res.Faults {
-		if err := a.printf("  %s: expected %s, got %s\n", f.What, a.out.Good(term.SafeLine(f.Want)), a.out.Bad(term.SafeLine(f.Got))); err != nil {
+		if err := env.printf("  %s: expected %s, got %s\n", f.What, env.out.Good(term.SafeLine(f.Want)), env.out.Bad(term.SafeLine(f.Got))); err != nil {
 			return err
 		}
 	}
 	for _, line := range res.Why {
-		if err := a.printf("  %s\n", term.SafeLine(line)); err != nil {
+		if err := env.printf("  %s\n", term.SafeLine(line)); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ type vocabulary struct {
 	Functions []permission.Function `json:"functions"`
 }
 
-func (a *app) policyVars() *cobra.Command {
+func newPolicyVarsCommand(env *environment) *cobra.Command {
 	var p policyFiles
 	c := &cobra.Command{
 		Use:   "vars [TOOL]",
@@ -67,10 +67,10 @@ args.?x.orValue(…).`,
 				}
 				v.Args = argVariables(opts.Tools[i].Schema, permission.ArgsType, "args", 0)
 			}
-			if a.json {
-				return a.document(v)
+			if env.json {
+				return env.printDocument(v)
 			}
-			return a.printVars(v)
+			return printVars(env, v)
 		},
 	}
 	p.toolsFlag(c)
@@ -115,30 +115,30 @@ func commonVariables() []variable {
 	return out
 }
 
-func (a *app) printVars(v vocabulary) error {
+func printVars(env *environment, v vocabulary) error {
 	var b strings.Builder
 	if v.Tool != "" {
-		fmt.Fprintf(&b, "%s\n", a.out.Bold("Fields of args for "+term.SafeLine(v.Tool)))
+		fmt.Fprintf(&b, "%s\n", env.out.Bold("Fields of args for "+term.SafeLine(v.Tool)))
 		if !v.Typed {
 			fmt.Fprintf(&b, "  %s has no schema: args is a map of anything, and nothing checks its fields\n", term.SafeLine(v.Tool))
 		}
 		for _, f := range v.Args {
-			b.WriteString(a.varLine(f))
+			b.WriteString(varLine(env.out, f))
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "%s\n", a.out.Bold("Variables"))
+	fmt.Fprintf(&b, "%s\n", env.out.Bold("Variables"))
 	for _, f := range v.Variables {
-		b.WriteString(a.varLine(f))
+		b.WriteString(varLine(env.out, f))
 	}
-	fmt.Fprintf(&b, "\n%s\n", a.out.Bold("Functions beside those of CEL"))
+	fmt.Fprintf(&b, "\n%s\n", env.out.Bold("Functions beside those of CEL"))
 	for _, f := range v.Functions {
-		fmt.Fprintf(&b, "  %s\n      %s\n", a.out.Name(f.Signature), a.out.Dim(f.Doc))
+		fmt.Fprintf(&b, "  %s\n      %s\n", env.out.Name(f.Signature), env.out.Dim(f.Doc))
 	}
-	return a.printf("%s", b.String())
+	return env.printf("%s", b.String())
 }
 
-func (a *app) varLine(v variable) string {
+func varLine(out *term.Out, v variable) string {
 	var notes []string
 	if !v.Required {
 		notes = append(notes, "may be missing")
@@ -155,9 +155,9 @@ func (a *app) varLine(v variable) string {
 	if v.Description != "" {
 		notes = append(notes, v.Description)
 	}
-	text := fmt.Sprintf("  %s  %s", a.out.Name(term.SafeLine(v.Path)), strings.TrimPrefix(v.Type, "askance."))
+	text := fmt.Sprintf("  %s  %s", out.Name(term.SafeLine(v.Path)), strings.TrimPrefix(v.Type, "askance."))
 	if len(notes) > 0 {
-		text += "  " + a.out.Dim(term.SafeLine(strings.Join(notes, "; ")))
+		text += "  " + out.Dim(term.SafeLine(strings.Join(notes, "; ")))
 	}
 	return text + "\n"
 }

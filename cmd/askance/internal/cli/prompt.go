@@ -13,10 +13,10 @@ import (
 // errAborted says that a person left a question without answering.
 var errAborted = errors.New("left without an answer")
 
-// form asks a person. It ends when ctx does, because somebody else answered.
-func (a *app) form(ctx context.Context, fields ...huh.Field) error {
+// runForm asks a person. It ends when ctx does, because somebody else answered.
+func (env *environment) runForm(ctx context.Context, fields ...huh.Field) error {
 	f := huh.NewForm(huh.NewGroup(fields...)).
-		WithInput(a.in).WithOutput(a.err).WithShowHelp(true).
+		WithInput(env.in).WithOutput(env.err).WithShowHelp(true).
 		WithAccessible(os.Getenv("ACCESSIBLE") != "")
 	if os.Getenv("NO_COLOR") != "" {
 		f = f.WithTheme(huh.ThemeBase())
@@ -32,8 +32,8 @@ func (a *app) form(ctx context.Context, fields ...huh.Field) error {
 }
 
 // confirm asks for a yes or no; no is what is chosen at first.
-func (a *app) confirm(ctx context.Context, title string) (bool, error) {
+func (env *environment) confirm(ctx context.Context, title string) (bool, error) {
 	var yes bool
-	err := a.form(ctx, huh.NewConfirm().Title(term.SafeLine(title)).Affirmative("Yes").Negative("No").Value(&yes))
+	err := env.runForm(ctx, huh.NewConfirm().Title(term.SafeLine(title)).Affirmative("Yes").Negative("No").Value(&yes))
 	return yes, err
 }

@@ -20,9 +20,9 @@ func asking(t *testing.T, typed string) (*asker, *bytes.Buffer) {
 	t.Helper()
 	t.Setenv("ACCESSIBLE", "1") // prompts as plain lines
 	var out bytes.Buffer
-	a := &app{in: iotest.OneByteReader(strings.NewReader(typed)), out: term.New(&out), err: term.New(&out), log: slog.New(slog.DiscardHandler)}
-	a.at.as = "ann"
-	return &asker{app: a, story: story.New(a.out, time.Now())}, &out
+	env := &environment{in: iotest.OneByteReader(strings.NewReader(typed)), out: term.New(&out), err: term.New(&out), log: slog.New(slog.DiscardHandler)}
+	env.at.as = "ann"
+	return &asker{env: env, story: story.New(env.out, time.Now())}, &out
 }
 
 func askedCall() *message.Call {

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) reject() *cobra.Command {
+func newRejectCommand(env *environment) *cobra.Command {
 	var d decision
 	var feedback string
 	c := &cobra.Command{
@@ -17,14 +17,14 @@ func (a *app) reject() *cobra.Command {
 		Example: `  askance reject call_42 --feedback "refund only the shipping"
   askance reject call_42 --yes`,
 		Args:              oneCall(&d.ad),
-		ValidArgsFunction: a.completeCalls(message.ToolCallAsking),
+		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.decide(c.Context(), &d, "Reject", func(context.Context, *message.Call) (message.Answer, error) {
+			return decide(c.Context(), env, &d, "Reject", func(context.Context, *message.Call) (message.Answer, error) {
 				return message.Answer{Kind: message.AnswerReject, Feedback: feedback}, nil
 			})
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	d.flags(c)
 	c.Flags().StringVar(&feedback, "feedback", "", "what the model is told")
 	return c

@@ -6,7 +6,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) revoke() *cobra.Command {
+func newRevokeCommand(env *environment) *cobra.Command {
 	var ad address
 	var r message.RevokeRequest
 	c := &cobra.Command{
@@ -14,19 +14,19 @@ func (a *app) revoke() *cobra.Command {
 		Short:             "Take back a call that was allowed and has not started",
 		Example:           `  askance revoke call_42 --reason "wrong customer"`,
 		Args:              oneCall(&ad),
-		ValidArgsFunction: a.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
+		ValidArgsFunction: env.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.onCall(c.Context(), message.RoleOperator, &ad, func(l *link, call *message.Call) error {
+			return env.withCall(c.Context(), message.RoleOperator, &ad, func(l *link, call *message.Call) error {
 				r.V, r.Key = 1, call.Key
 				after, err := l.Revoke(c.Context(), r)
 				if err != nil {
 					return err
 				}
-				return a.printOutcome(after)
+				return printOutcome(env, after)
 			})
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	ad.flags(c)
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the record and the model")
 	return c

@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) rules() *cobra.Command {
+func newRulesCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rules",
 		Short: "Remembered rules: list them, show what they allowed, take them back",
@@ -36,11 +36,11 @@ are not among them: see askance policy.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.rulesList(), a.rulesShow(), a.rulesRevoke())
+	c.AddCommand(newRulesListCommand(env), newRulesShowCommand(env), newRulesRevokeCommand(env))
 	return c
 }
 
-func (a *app) rulesList() *cobra.Command {
+func newRulesListCommand(env *environment) *cobra.Command {
 	var r message.LeasesRequest
 	c := &cobra.Command{
 		Use:   "list",
@@ -49,7 +49,7 @@ func (a *app) rulesList() *cobra.Command {
   askance rules list --all --tool pay --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := a.connect(c.Context(), message.RoleAuditor)
+			l, err := env.connect(c.Context(), message.RoleAuditor)
 			if err != nil {
 				return err
 			}
@@ -58,13 +58,13 @@ func (a *app) rulesList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(message.LeasesReply{Leases: all})
+			if env.json {
+				return env.printDocument(message.LeasesReply{Leases: all})
 			}
-			return a.printLeases(all, time.Now())
+			return printLeases(env, all, time.Now())
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	c.Flags().BoolVar(&r.All, "all", false, "those that have ended too, as far as they are at hand")
 	c.Flags().StringVar(&r.Tool, "tool", "", "only those about this tool")
 	return c
@@ -85,31 +85,31 @@ func allLeases(ctx context.Context, c engine.Client, r message.LeasesRequest) ([
 	}
 }
 
-func (a *app) printLeases(all []*message.Lease, now time.Time) error {
+func printLeases(env *environment, all []*message.Lease, now time.Time) error {
 	if len(all) == 0 {
-		return a.printf("No remembered rules.\n")
+		return env.printf("No remembered rules.\n")
 	}
 	t := table.New().Border(lipgloss.HiddenBorder()).
 		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderHeader(false).BorderColumn(false).
 		StyleFunc(func(int, int) lipgloss.Style { return lipgloss.NewStyle().PaddingRight(2) }).
-		Headers(a.out.Dim("STATE"), a.out.Dim("RULE"), a.out.Dim("ALLOWS"), a.out.Dim("GIVEN BY"), a.out.Dim("UNTIL"), a.out.Dim("TERMS"))
+		Headers(env.out.Dim("STATE"), env.out.Dim("RULE"), env.out.Dim("ALLOWS"), env.out.Dim("GIVEN BY"), env.out.Dim("UNTIL"), env.out.Dim("TERMS"))
 	for _, l := range all {
-		t.Row(a.paintLease(l, now), a.out.Name(term.SafeLine(string(l.ID))), term.Clip(leaseRules(l), 40), term.Clip(term.SafeLine(strings.Join(givenBy(l), ", ")), 24), leaseEnd(l), term.SafeLine(l.Text()))
+		t.Row(leaseStateText(env.out, l, now), env.out.Name(term.SafeLine(string(l.ID))), term.Clip(leaseRules(l), 40), term.Clip(term.SafeLine(strings.Join(givenBy(l), ", ")), 24), leaseEnd(l), term.SafeLine(l.Text()))
 	}
 	for line := range strings.Lines(t.Render() + "\n") {
-		if err := a.printf("%s\n", strings.TrimRight(line, " \n")); err != nil {
+		if err := env.printf("%s\n", strings.TrimRight(line, " \n")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *app) paintLease(l *message.Lease, now time.Time) string {
+func leaseStateText(out *term.Out, l *message.Lease, now time.Time) string {
 	state := l.State(now)
 	if state == message.LeaseActive {
-		return a.out.Good(string(state))
+		return out.Good(string(state))
 	}
-	return a.out.Dim(string(state))
+	return out.Dim(string(state))
 }
 
 func leaseRules(l *message.Lease) string {
@@ -139,14 +139,14 @@ func leaseEnd(l *message.Lease) string {
 	return l.Terms.Until.Local().Format(time.DateTime)
 }
 
-func (a *app) rulesShow() *cobra.Command {
+func newRulesShowCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "show RULE",
 		Short:   "Show a remembered rule: its terms, who gave it, and the calls it allowed",
 		Example: `  askance rules show lse_1f2e3d4c5b6a7988`,
 		Args:    oneRule,
 		RunE: func(c *cobra.Command, args []string) error {
-			l, err := a.connect(c.Context(), message.RoleAuditor)
+			l, err := env.connect(c.Context(), message.RoleAuditor)
 			if err != nil {
 				return err
 			}
@@ -155,13 +155,13 @@ func (a *app) rulesShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(r)
+			if env.json {
+				return env.printDocument(r)
 			}
-			return a.printf("%s", a.leaseText(r, time.Now()))
+			return env.printf("%s", leaseText(env.out, r, time.Now()))
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	return c
 }
 
@@ -173,15 +173,15 @@ func oneRule(_ *cobra.Command, args []string) error {
 }
 
 // leaseText is a remembered rule in full.
-func (a *app) leaseText(r message.ShowLeaseReply, now time.Time) string {
+func leaseText(out *term.Out, r message.ShowLeaseReply, now time.Time) string {
 	var b strings.Builder
 	l := r.Lease
 	row := func(label, text string) {
 		if text != "" {
-			fmt.Fprintf(&b, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-10s", label)), text)
+			fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", label)), text)
 		}
 	}
-	fmt.Fprintf(&b, "%s, %s\n", a.out.Name(term.SafeLine(string(l.ID))), a.paintLease(l, now))
+	fmt.Fprintf(&b, "%s, %s\n", out.Name(term.SafeLine(string(l.ID))), leaseStateText(out, l, now))
 	row("allows", leaseRules(l))
 	row("terms", term.SafeLine(l.Text()))
 	row("until", leaseEnd(l))
@@ -207,7 +207,7 @@ func (a *app) leaseText(r message.ShowLeaseReply, now time.Time) string {
 	return b.String()
 }
 
-func (a *app) rulesRevoke() *cobra.Command {
+func newRulesRevokeCommand(env *environment) *cobra.Command {
 	var r message.RevokeLeaseRequest
 	var given bool
 	c := &cobra.Command{
@@ -224,7 +224,7 @@ has allowed and that nobody has started are taken back. An operator may, and wit
 			if given {
 				role = message.RoleApprover
 			}
-			l, err := a.connect(c.Context(), role)
+			l, err := env.connect(c.Context(), role)
 			if err != nil {
 				return err
 			}
@@ -234,13 +234,13 @@ has allowed and that nobody has started are taken back. An operator may, and wit
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(after)
+			if env.json {
+				return env.printDocument(after)
 			}
-			return a.printf("%s is %s\n", a.out.Name(term.SafeLine(string(after.ID))), a.paintLease(after, time.Now()))
+			return env.printf("%s is %s\n", env.out.Name(term.SafeLine(string(after.ID))), leaseStateText(env.out, after, time.Now()))
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")
 	c.Flags().BoolVar(&given, "approver", false, "as the approver who gave it, not as an operator")
 	return c

@@ -30,7 +30,7 @@ type serving struct {
 	demoAgent                                          bool
 }
 
-func (a *app) serve() *cobra.Command {
+func newServeCommand(env *environment) *cobra.Command {
 	var s serving
 	c := &cobra.Command{
 		Use:   "serve",
@@ -64,9 +64,9 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
   askance serve --tools tools.yaml --demo-agent   # an agent without a model, to try the interfaces
   askance serve --nats nats://nats.internal:4222 --creds engine.creds --keys space.key`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.runServe(c.Context(), s) },
+		RunE: func(c *cobra.Command, _ []string) error { return runServe(c.Context(), env, s) },
 	}
-	a.at.whereFlags(c)
+	env.at.whereFlags(c)
 	f := c.Flags()
 	f.StringVar(&s.listen, "listen", "127.0.0.1:4222", "address of the embedded server; port 0 takes a free one")
 	f.StringVar(&s.cert, "nats-cert", "", "certificate chain in PEM: connections to the embedded server are encrypted")
@@ -100,34 +100,34 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	return c
 }
 
-func (a *app) runServe(ctx context.Context, s serving) error {
-	cfg, err := a.serveConfig(s)
+func runServe(ctx context.Context, env *environment, s serving) error {
+	cfg, err := serveConfig(env, s)
 	if err == nil {
-		err = a.checkHTTP(cfg.Dir, s)
+		err = checkHTTP(env, cfg.Dir, s)
 	}
 	if err != nil {
 		return err
 	}
 	var doors doors
 	defer doors.close()
-	cfg.Checked = func(ctx context.Context) error { return a.openDoors(ctx, cfg.Dir, s, &doors) }
+	cfg.Checked = func(ctx context.Context) error { return openListeners(ctx, env, cfg.Dir, s, &doors) }
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	err = a.serveUntilStopped(ctx, n, cfg, s, &doors)
+	err = serveUntilStopped(ctx, env, n, cfg, s, &doors)
 	if errors.Is(err, errSignal) {
-		a.notef("stopping; a second signal stops at once\n")
+		env.notef("stopping; a second signal stops at once\n")
 		err = nil
 	}
 	return errors.Join(err, n.Close())
 }
 
-func (a *app) serveUntilStopped(ctx context.Context, n *node.Node, cfg node.Config, s serving, d *doors) error {
+func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg node.Config, s serving, d *doors) error {
 	if err := recordRun(cfg, s.policy, s.tools); err != nil {
 		return err
 	}
-	gate, err := a.openHTTP(ctx, n, cfg.Dir, s, d)
+	gate, err := openHTTP(ctx, env, n, cfg.Dir, s, d)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (a *app) serveUntilStopped(ctx context.Context, n *node.Node, cfg node.Conf
 		defer func() { _ = m.Close() }() // nothing is lost
 		scrape = m.URL()
 	}
-	if err := a.printServing(n, cfg, scrape, over); err != nil {
+	if err := printServing(env, n, cfg, scrape, over); err != nil {
 		return err
 	}
 	select {

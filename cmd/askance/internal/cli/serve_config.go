@@ -16,12 +16,12 @@ import (
 )
 
 // serveConfig checks what was said.
-func (a *app) serveConfig(s serving) (node.Config, error) {
+func serveConfig(env *environment, s serving) (node.Config, error) {
 	cfg := node.Config{
-		Dir: node.Dir(a.at.dir()), Space: a.at.spaceID(), Listen: s.listen, NATS: a.at.nats, Creds: a.at.creds,
-		CredsDir: s.credsDir, Reopen: s.insecure, Durability: bus.Durability(s.durability), Keys: s.keys, Anchor: s.anchor, Policy: s.policy, PolicyBucket: s.bucket, Directory: s.people, DirectoryBucket: s.peopleBucket, Shadow: s.shadow, Version: buildInfo().Version, Log: a.log,
+		Dir: node.Dir(env.at.dir()), Space: env.at.spaceID(), Listen: s.listen, NATS: env.at.nats, Creds: env.at.creds,
+		CredsDir: s.credsDir, Reopen: s.insecure, Durability: bus.Durability(s.durability), Keys: s.keys, Anchor: s.anchor, Policy: s.policy, PolicyBucket: s.bucket, Directory: s.people, DirectoryBucket: s.peopleBucket, Shadow: s.shadow, Version: buildInfo().Version, Log: env.log,
 	}
-	cfg.Cert, cfg.Key, cfg.CA, cfg.PlainText = s.cert, s.certKey, a.at.ca, a.at.plain
+	cfg.Cert, cfg.Key, cfg.CA, cfg.PlainText = s.cert, s.certKey, env.at.ca, env.at.plain
 	if err := checkTLS(cfg); err != nil {
 		return cfg, err
 	}

@@ -14,7 +14,7 @@ import (
 // that is taken is told while nothing has happened.
 type doors struct{ http, socket, metrics net.Listener }
 
-func (a *app) openDoors(ctx context.Context, dir node.Dir, s serving, d *doors) (err error) {
+func openListeners(ctx context.Context, env *environment, dir node.Dir, s serving, d *doors) (err error) {
 	if s.metrics != "" {
 		if d.metrics, err = metrics.Listen(ctx, s.metrics); err != nil {
 			return err
@@ -23,7 +23,7 @@ func (a *app) openDoors(ctx context.Context, dir node.Dir, s serving, d *doors) 
 	if s.web.off() {
 		return nil
 	}
-	cfg, err := a.webConfig(dir, s)
+	cfg, err := webConfig(env, dir, s)
 	if err != nil {
 		return err
 	}

@@ -59,13 +59,13 @@ func serveHTTPFlags(c *cobra.Command, s *serving) {
 }
 
 // webConfig is what the gateway is told.
-func (a *app) webConfig(dir node.Dir, s serving) (web.Config, error) {
+func webConfig(env *environment, dir node.Dir, s serving) (web.Config, error) {
 	cfg := s.web.Config
-	cfg.User, cfg.Log, cfg.Version = userName(), a.log, buildInfo().Version
-	if cfg.AgentID == "" && a.at.nats != "" {
+	cfg.User, cfg.Log, cfg.Version = userName(), env.log, buildInfo().Version
+	if cfg.AgentID == "" && env.at.nats != "" {
 		cfg.AgentID, _ = os.Hostname() // without one it is the default
 	}
-	cfg.DefaultTokens, cfg.HasLogins = dir.Tokens(), a.hasLogins(dir, s)
+	cfg.DefaultTokens, cfg.HasLogins = dir.Tokens(), hasLogins(env, dir, s)
 	if cfg.Tokens == "" {
 		// One that cannot be looked at must not be taken for none.
 		if _, err := os.Stat(dir.Tokens()); !errors.Is(err, fs.ErrNotExist) {
@@ -120,8 +120,8 @@ func rolesOf(flag, who string, pairs []string) (map[string][]message.Role, error
 
 // hasLogins reports whether NATS logins exist for the space: what NATS asks of
 // people, HTTP must ask too. Logins that cannot be looked at exist.
-func (a *app) hasLogins(dir node.Dir, s serving) func() bool {
-	if s.credsDir != "" || a.at.creds != "" {
+func hasLogins(env *environment, dir node.Dir, s serving) func() bool {
+	if s.credsDir != "" || env.at.creds != "" {
 		return func() bool { return true }
 	}
 	return func() bool {
@@ -140,7 +140,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 }
 
 // checkHTTP refuses a gateway that would let strangers in.
-func (a *app) checkHTTP(dir node.Dir, s serving) error {
+func checkHTTP(env *environment, dir node.Dir, s serving) error {
 	if s.web.off() {
 		if s.web.hooks != "" {
 			return usagef("--webhooks needs the gateway, which --http off leaves out")
@@ -153,7 +153,7 @@ func (a *app) checkHTTP(dir node.Dir, s serving) error {
 	if s.web.Address == web.Off && s.web.Public == "" && (s.web.hooks != "" || s.web.OIDC.Issuer != "") {
 		return usagef("--webhooks and --oidc-issuer with --http off need --http-url: browsers open their links")
 	}
-	cfg, err := a.webConfig(dir, s)
+	cfg, err := webConfig(env, dir, s)
 	if err == nil {
 		err = cfg.Check()
 	}
@@ -164,11 +164,11 @@ func (a *app) checkHTTP(dir node.Dir, s serving) error {
 }
 
 // openHTTP starts the gateway; nil if there is to be none.
-func (a *app) openHTTP(ctx context.Context, n *node.Node, dir node.Dir, s serving, d *doors) (*web.Web, error) {
+func openHTTP(ctx context.Context, env *environment, n *node.Node, dir node.Dir, s serving, d *doors) (*web.Web, error) {
 	if s.web.off() {
 		return nil, nil //nolint:nilnil // documented: none
 	}
-	cfg, err := a.webConfig(dir, s)
+	cfg, err := webConfig(env, dir, s)
 	if err != nil {
 		return nil, err
 	}

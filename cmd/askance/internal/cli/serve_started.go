@@ -42,7 +42,7 @@ type started struct {
 // httpAt is where the gateway is; "" where it is not.
 type httpAt struct{ url, socket, logins string }
 
-func (a *app) printServing(n *node.Node, cfg node.Config, scrape string, over httpAt) error {
+func printServing(env *environment, n *node.Node, cfg node.Config, scrape string, over httpAt) error {
 	claim := n.Journal().Claim()
 	st := started{
 		URL: n.URL(), Data: string(cfg.Dir), PublicKey: cfg.Dir.PublicKeys(), KeyID: n.KeyID(), Space: string(cfg.Space),
@@ -55,64 +55,64 @@ func (a *app) printServing(n *node.Node, cfg node.Config, scrape string, over ht
 	if cfg.NATS != "" {
 		st.DurabilityWhy = claim.Why
 	}
-	if a.json {
-		return writeJSON(a.out, st)
+	if env.json {
+		return writeJSON(env.out, st)
 	}
 	policy := fmt.Sprintf("%d rules, %s", st.Rules, st.Policy)
 	if n.Rules() < 0 {
-		policy = a.out.Ask("none: every call asks a person (name rule files with --policy)")
+		policy = env.out.Ask("none: every call asks a person (name rule files with --policy)")
 	}
 	tools := strings.Join(st.Tools, ", ")
 	if tools == "" {
-		tools = a.out.Ask("none: every call is refused (declare them with --tools)")
+		tools = env.out.Ask("none: every call is refused (declare them with --tools)")
 	}
 	var text strings.Builder
-	text.WriteString(a.out.Bold("askance serves") + "\n")
+	text.WriteString(env.out.Bold("askance serves") + "\n")
 	for _, row := range [][2]string{
-		{"nats", st.URL}, {"journal", st.Data + ", " + a.durabilityText(cfg, claim)}, {"engine", st.Engine + ", space " + st.Space},
-		{"key", st.PublicKey + " (" + st.KeyID + ")"}, {"policy", policy}, {"tools", tools}, {"logins", a.logins(cfg, st.Auth)},
+		{"nats", st.URL}, {"journal", st.Data + ", " + durabilityText(env.out, cfg, claim)}, {"engine", st.Engine + ", space " + st.Space},
+		{"key", st.PublicKey + " (" + st.KeyID + ")"}, {"policy", policy}, {"tools", tools}, {"logins", loginsText(env.out, cfg, st.Auth)},
 	} {
-		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-8s", row[0])), row[1])
+		fmt.Fprintf(&text, "  %s %s\n", env.out.Dim(fmt.Sprintf("%-8s", row[0])), row[1])
 	}
 	if over.url != "" {
 		logins := over.logins
 		if logins == "" {
-			logins = a.out.Ask("not authenticated: every process on this machine acts as " + term.SafeLine(userName()) + ", approve included (make tokens with askance token create)")
+			logins = env.out.Ask("not authenticated: every process on this machine acts as " + term.SafeLine(userName()) + ", approve included (make tokens with askance token create)")
 		}
-		fmt.Fprintf(&text, "  %s %s  %s\n", a.out.Dim("http    "), over.url, logins)
+		fmt.Fprintf(&text, "  %s %s  %s\n", env.out.Dim("http    "), over.url, logins)
 	}
 	if over.socket != "" {
-		fmt.Fprintf(&text, "  %s %s  %s\n", a.out.Dim("socket  "), over.socket, "the kernel names the user who connects")
+		fmt.Fprintf(&text, "  %s %s  %s\n", env.out.Dim("socket  "), over.socket, "the kernel names the user who connects")
 	}
 	if scrape != "" {
-		fmt.Fprintf(&text, "  %s %s\n", a.out.Dim("metrics "), scrape)
+		fmt.Fprintf(&text, "  %s %s\n", env.out.Dim("metrics "), scrape)
 	}
 	if st.Open {
-		text.WriteString(a.out.Bad("  open beyond loopback: whoever reaches this server may act as anybody") + "\n")
+		text.WriteString(env.out.Bad("  open beyond loopback: whoever reaches this server may act as anybody") + "\n")
 	}
-	return a.printf("%s", text.String())
+	return env.printf("%s", text.String())
 }
 
 // durabilityText says what an acknowledgement means, and by whose word.
-func (a *app) durabilityText(cfg node.Config, c bus.DurabilityClaim) string {
+func durabilityText(out *term.Out, cfg node.Config, c bus.DurabilityClaim) string {
 	switch {
 	case cfg.NATS == "":
 		return string(c.Durability)
 	case c.Assumed:
-		return a.out.Ask(string(c.Durability) + " (" + term.SafeLine(c.Why) + "; state it with --durability, or let the engine ask with --nats-system-creds)")
+		return out.Ask(string(c.Durability) + " (" + term.SafeLine(c.Why) + "; state it with --durability, or let the engine ask with --nats-system-creds)")
 	}
 	return string(c.Durability) + " (" + term.SafeLine(c.Why) + ")"
 }
 
-// logins says who may connect.
-func (a *app) logins(cfg node.Config, auth string) string {
+// loginsText says who may connect.
+func loginsText(out *term.Out, cfg node.Config, auth string) string {
 	switch {
 	case cfg.CredsDir != "":
 		return "those of " + cfg.CredsDir
 	case cfg.NATS != "" && auth == bus.AuthJWT:
 		return "those that the server at --nats lets in"
 	case cfg.NATS != "":
-		return a.out.Ask("as the server at --nats has it; make sure that it keeps people apart")
+		return out.Ask("as the server at --nats has it; make sure that it keeps people apart")
 	}
-	return a.out.Ask("none needed: whoever reaches the address may use any name (make some with askance creds init)")
+	return out.Ask("none needed: whoever reaches the address may use any name (make some with askance creds init)")
 }

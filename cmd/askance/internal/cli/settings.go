@@ -99,10 +99,10 @@ const (
 func (s setting) key() string { return strings.ReplaceAll(s.flag, "-", "_") }
 func (s setting) env() string { return "ASKANCE_" + strings.ToUpper(s.key()) }
 
-// settings gives every flag of the command that was not given its value from
+// applySettings gives every flag of the command that was not given its value from
 // the environment or the settings file.
-func (a *app) settings(c *cobra.Command) error {
-	path, named := a.config, a.config != ""
+func (env *environment) applySettings(c *cobra.Command) error {
+	path, named := env.config, env.config != ""
 	if !named {
 		path, named = os.LookupEnv("ASKANCE_CONFIG")
 	}
@@ -128,24 +128,24 @@ func (a *app) settings(c *cobra.Command) error {
 			}
 		}
 	}
-	return a.lastRun(c)
+	return env.applyLastSpace(c)
 }
 
-// lastRun takes the space from the data folder: with one journal in it, nobody
+// applyLastSpace takes the space from the data folder: with one journal in it, nobody
 // should have to name it again.
-func (a *app) lastRun(c *cobra.Command) error {
+func (env *environment) applyLastSpace(c *cobra.Command) error {
 	f := c.Flags().Lookup("space")
-	if f == nil || f.Changed || a.at.dir() == "" || a.at.nats != "" {
+	if f == nil || f.Changed || env.at.dir() == "" || env.at.nats != "" {
 		return nil
 	}
-	if info, err := os.Stat(a.at.dir()); err == nil && !info.IsDir() {
-		return usagef("the data folder %s is a file, not a folder", a.at.dir())
+	if info, err := os.Stat(env.at.dir()); err == nil && !info.IsDir() {
+		return usagef("the data folder %s is a file, not a folder", env.at.dir())
 	}
-	last, err := readLastRun(a.at.dir())
+	last, err := readLastRun(env.at.dir())
 	if err != nil {
 		return err
 	}
-	return set(f, c.Flags(), filepath.Join(a.at.dir(), lastRun), last["space"])
+	return set(f, c.Flags(), filepath.Join(env.at.dir(), lastRun), last["space"])
 }
 
 // readLastRun reads what an engine of the data folder last ran with; nothing,

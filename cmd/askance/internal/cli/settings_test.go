@@ -9,18 +9,18 @@ import (
 )
 
 // settled gives what a command's settings come to.
-func settled(t *testing.T, args ...string) (*app, *cobra.Command, error) {
+func settled(t *testing.T, args ...string) (*environment, *cobra.Command, error) {
 	t.Helper()
-	a := &app{}
+	env := &environment{}
 	c := &cobra.Command{Use: "x"}
-	a.at.flags(c)
-	c.Flags().StringVar(&a.config, "config", "", "")
+	env.at.flags(c)
+	c.Flags().StringVar(&env.config, "config", "", "")
 	c.Flags().StringArray("policy", nil, "")
 	c.Flags().Int("slots", 1, "")
 	if err := c.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	return a, c, a.settings(c)
+	return env, c, env.applySettings(c)
 }
 
 func TestSettingsPrecedence(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) settle() *cobra.Command {
+func newSettleCommand(env *environment) *cobra.Command {
 	var ad address
 	var r message.SettleRequest
 	var output string
@@ -24,16 +24,16 @@ out what happened, then say so:
   askance settle call_42 --outcome happened --output "refund re_123"
   askance settle call_42 --outcome run_again --note "the provider never saw it"`,
 		Args:              oneCall(&ad),
-		ValidArgsFunction: a.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
+		ValidArgsFunction: env.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if r.Outcome == "" {
 				return usagef("--outcome is missing: say happened, did_not_happen or run_again")
 			}
 			var err error
-			if r.Output, err = a.textOf("--output", output, message.MaxOutputBytes); err != nil {
+			if r.Output, err = env.readText("--output", output, message.MaxOutputBytes); err != nil {
 				return err
 			}
-			return a.onCall(c.Context(), message.RoleOperator, &ad, func(l *link, call *message.Call) error {
+			return env.withCall(c.Context(), message.RoleOperator, &ad, func(l *link, call *message.Call) error {
 				r.V, r.Key = 1, call.Key
 				if r.Attempt == 0 {
 					r.Attempt = call.Attempt.Number
@@ -42,11 +42,11 @@ out what happened, then say so:
 				if err != nil {
 					return err
 				}
-				return a.printOutcome(after)
+				return printOutcome(env, after)
 			})
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	ad.flags(c)
 	f := c.Flags()
 	f.StringVar((*string)(&r.Outcome), "outcome", "", "happened, did_not_happen or run_again")

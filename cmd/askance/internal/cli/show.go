@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) show() *cobra.Command {
+func newShowCommand(env *environment) *cobra.Command {
 	var ad address
 	var why bool
 	c := &cobra.Command{
@@ -29,9 +29,9 @@ judged when it was decided, if a rule wants that kept (audit: {level: full}).`,
   askance show call_42 --explain
   askance show ticket-7/reply-1/call_42 --json`,
 		Args:              oneCall(&ad),
-		ValidArgsFunction: a.completeCalls(),
+		ValidArgsFunction: env.completeCalls(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.onCall(c.Context(), message.RoleAuditor, &ad, func(l *link, call *message.Call) error {
+			return env.withCall(c.Context(), message.RoleAuditor, &ad, func(l *link, call *message.Call) error {
 				r, err := l.Show(c.Context(), message.ShowRequest{V: 1, Key: call.Key})
 				if err != nil {
 					return err
@@ -43,34 +43,34 @@ judged when it was decided, if a rule wants that kept (audit: {level: full}).`,
 				if err != nil {
 					return err
 				}
-				if a.json {
-					return a.document(shown{r, x})
+				if env.json {
+					return env.printDocument(shown{r, x})
 				}
-				if err := a.printf("%s", a.callText(a.out, r.Call)+a.reliedText(x)+a.historyText(r.History)); err != nil || !why {
+				if err := env.printf("%s", callText(env.out, r.Call)+reliedText(env.out, x)+historyText(env.out, r.History)); err != nil || !why {
 					return err
 				}
-				if err := a.printRecorded(x); err != nil {
+				if err := printRecorded(env, x); err != nil {
 					return err
 				}
-				return a.printTrace(x)
+				return printTrace(env, x)
 			})
 		},
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	ad.flags(c)
 	c.Flags().BoolVar(&why, "explain", false, "say how the policy in force judges the call, rule by rule")
 	return c
 }
 
 // callText is a call in full: everything that a person needs to answer for it.
-func (a *app) callText(out *term.Out, c *message.Call) string {
+func callText(out *term.Out, c *message.Call) string {
 	var b strings.Builder
 	row := func(label, text string) {
 		if text != "" {
 			fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", label)), text)
 		}
 	}
-	fmt.Fprintf(&b, "%s %s, %s", out.Name(term.SafeLine(string(c.Call))), out.Bold(term.SafeLine(c.Tool)), a.paintState(c)(string(c.State)))
+	fmt.Fprintf(&b, "%s %s, %s", out.Name(term.SafeLine(string(c.Call))), out.Bold(term.SafeLine(c.Tool)), statePaint(out, c)(string(c.State)))
 	if c.Hold != message.HoldNone {
 		fmt.Fprintf(&b, ", %s", out.Ask("held"))
 	}
@@ -85,7 +85,7 @@ func (a *app) callText(out *term.Out, c *message.Call) string {
 	if q := c.Question; q != nil && c.State == message.ToolCallAsking {
 		row("question", out.Ask(term.SafeLine(q.Text)))
 		row("digest", c.Digest)
-		a.waitingRows(out, c, row)
+		waitingRows(out, c, row)
 		if l := q.Requirement.Remember; l != nil {
 			row("may last", asked.Limits(l))
 		}
@@ -148,9 +148,9 @@ func attemptText(c *message.Call) string {
 	return text
 }
 
-func (a *app) historyText(entries []message.FactEntry) string {
+func historyText(out *term.Out, entries []message.FactEntry) string {
 	var b strings.Builder
-	b.WriteString(a.out.Dim("  history") + "\n")
+	b.WriteString(out.Dim("  history") + "\n")
 	for _, e := range entries {
 		var causes []string
 		for _, s := range e.Path {
@@ -163,7 +163,7 @@ func (a *app) historyText(entries []message.FactEntry) string {
 		if e.Worker != "" && slices.Contains(causes, "start") {
 			what += " at " + term.SafeLine(e.Worker)
 		}
-		fmt.Fprintf(&b, "    %s %6d  %-32s %s\n", a.out.Dim(e.At.Local().Format("15:04:05.000")), e.Seq, what, a.out.Who(term.SafeLine(asked.Actor(e.By))))
+		fmt.Fprintf(&b, "    %s %6d  %-32s %s\n", out.Dim(e.At.Local().Format("15:04:05.000")), e.Seq, what, out.Who(term.SafeLine(asked.Actor(e.By))))
 	}
 	return b.String()
 }

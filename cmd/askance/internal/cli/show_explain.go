@@ -37,22 +37,22 @@ func explained(ctx context.Context, c engine.Client, call *message.Call, why boo
 
 // reliedText names the remembered rules without which a call would not have
 // been allowed.
-func (a *app) reliedText(x *message.ExplainReply) string {
+func reliedText(out *term.Out, x *message.ExplainReply) string {
 	if x == nil {
 		return ""
 	}
 	var b strings.Builder
 	for _, s := range x.Leases {
 		l := s.Lease
-		text := fmt.Sprintf("%s, %s, given by %s, %s, until %s", a.out.Name(term.SafeLine(string(l.ID))), a.paintLease(l, time.Now()),
+		text := fmt.Sprintf("%s, %s, given by %s, %s, until %s", out.Name(term.SafeLine(string(l.ID))), leaseStateText(out, l, time.Now()),
 			term.SafeLine(strings.Join(givenBy(l), ", ")), term.SafeLine(l.Text()), leaseEnd(l))
-		fmt.Fprintf(&b, "  %s %s\n", a.out.Dim(fmt.Sprintf("%-10s", "rule used")), text)
+		fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", "rule used")), text)
 	}
 	return b.String()
 }
 
 // printRecorded prints how the policy came to the decision on record.
-func (a *app) printRecorded(x *message.ExplainReply) error {
+func printRecorded(env *environment, x *message.ExplainReply) error {
 	if x.Recorded == nil {
 		return nil
 	}
@@ -70,16 +70,16 @@ func (a *app) printRecorded(x *message.ExplainReply) error {
 	if more.Truncated {
 		text = "  the policy that decided judged it then (shortened, for it was too long to be kept):"
 	}
-	if err := a.printf("%s\n", a.out.Dim(text)); err != nil {
+	if err := env.printf("%s\n", env.out.Dim(text)); err != nil {
 		return err
 	}
-	return a.printExplanation(e)
+	return printExplanation(env, e)
 }
 
 // printTrace prints how the policy in force judges a call.
-func (a *app) printTrace(x *message.ExplainReply) error {
+func printTrace(env *environment, x *message.ExplainReply) error {
 	if x.Trace == nil {
-		return a.printf("  %s %s\n", a.out.Dim("explained: no,"), term.SafeLine(x.Withheld))
+		return env.printf("  %s %s\n", env.out.Dim("explained: no,"), term.SafeLine(x.Withheld))
 	}
 	e, err := readTrace(x.Trace)
 	if err != nil {
@@ -89,10 +89,10 @@ func (a *app) printTrace(x *message.ExplainReply) error {
 	if x.Decision != nil && x.Decision.Bundle != e.Bundle {
 		text = "  the policy in force, which is not the one that decided, judges it now:"
 	}
-	if err := a.printf("%s\n", a.out.Dim(text)); err != nil {
+	if err := env.printf("%s\n", env.out.Dim(text)); err != nil {
 		return err
 	}
-	return a.printExplanation(e)
+	return printExplanation(env, e)
 }
 
 // readTrace reads an explanation as far as it is printed.

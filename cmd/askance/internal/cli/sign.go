@@ -60,7 +60,7 @@ func (s *signer) sign(call *message.Call, now time.Time) (*message.ApproverSigna
 	return message.SignApproval(*call.Question, s.as, now.Add(s.lasts), s.key)
 }
 
-func (a *app) keysApprover() *cobra.Command {
+func newKeysApproverCommand(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "approver FILE",
 		Short: "Make a signing key for an approver",
@@ -82,10 +82,10 @@ directory file, and into the list that workers have (askance worker --approver-k
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return writeJSON(a.out, map[string]string{"file": args[0], "key_id": message.KeyID(pub), "public_key": message.FormatPublicKey(pub)})
+			if env.json {
+				return writeJSON(env.out, map[string]string{"file": args[0], "key_id": message.KeyID(pub), "public_key": message.FormatPublicKey(pub)})
 			}
-			return a.printf("%s\n", message.FormatPublicKey(pub))
+			return env.printf("%s\n", message.FormatPublicKey(pub))
 		},
 	}
 }

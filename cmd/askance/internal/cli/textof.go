@@ -8,11 +8,11 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 )
 
-// textOf gives the value of a flag that is a text, @FILE, or - for standard
+// readText gives the value of a flag that is a text, @FILE, or - for standard
 // input, of at most limit bytes.
-func (a *app) textOf(flag, value string, limit int) (string, error) {
+func (env *environment) readText(flag, value string, limit int) (string, error) {
 	if value == "-" {
-		return a.standardInput(flag, limit)
+		return env.readStandardInput(flag, limit)
 	}
 	path, isFile := strings.CutPrefix(value, "@")
 	if !isFile {
@@ -22,8 +22,8 @@ func (a *app) textOf(flag, value string, limit int) (string, error) {
 	return string(b), err
 }
 
-func (a *app) standardInput(flag string, limit int) (string, error) {
-	b, err := io.ReadAll(io.LimitReader(a.in, int64(limit)+1))
+func (env *environment) readStandardInput(flag string, limit int) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(env.in, int64(limit)+1))
 	if err != nil {
 		return "", fmt.Errorf("%s: read standard input: %w", flag, err)
 	}

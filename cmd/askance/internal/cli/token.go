@@ -20,7 +20,7 @@ type tokening struct {
 	lifetime time.Duration
 }
 
-func (a *app) token() *cobra.Command {
+func newTokenCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "token",
 		Short: "Let people and programs use the HTTP interfaces",
@@ -40,30 +40,30 @@ and takes every request as the one local user. The first token ends that.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var t tokening
-	c.AddCommand(a.tokenCreate(&t), a.tokenList(&t), a.tokenRevoke(&t))
+	c.AddCommand(newTokenCreateCommand(env, &t), newTokenListCommand(env, &t), newTokenRevokeCommand(env, &t))
 	return c
 }
 
-func (a *app) tokenFlags(c *cobra.Command, t *tokening) *cobra.Command {
+func addTokenFlags(env *environment, c *cobra.Command, t *tokening) *cobra.Command {
 	f := c.Flags()
-	f.StringVar(&a.at.data, "data", "", "data folder (default "+defaultData("$HOME")+")")
+	f.StringVar(&env.at.data, "data", "", "data folder (default "+defaultData("$HOME")+")")
 	f.StringVar(&t.file, "http-tokens", "", "token file (default tokens.json in the data folder)")
 	return c
 }
 
 // tokenFile is the file.
-func (a *app) tokenFile(t *tokening) (string, error) {
+func tokenFile(env *environment, t *tokening) (string, error) {
 	switch {
 	case t.file != "":
 		return t.file, nil
-	case a.at.dir() == "":
+	case env.at.dir() == "":
 		return "", usagef("no data folder is known: name one with --data, or the file with --http-tokens")
 	}
-	return node.Dir(a.at.dir()).Tokens(), nil
+	return node.Dir(env.at.dir()).Tokens(), nil
 }
 
-func (a *app) tokenCreate(t *tokening) *cobra.Command {
-	c := a.tokenFlags(&cobra.Command{
+func newTokenCreateCommand(env *environment, t *tokening) *cobra.Command {
+	c := addTokenFlags(env, &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a token",
 		Long: `Makes a token and prints it, this once: only its hash is kept. Hand it to its owner
@@ -81,28 +81,28 @@ it is started anew.`,
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error { return a.runTokenCreate(c, *t, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error { return runTokenCreate(env, c, *t, args[0]) },
 	}, t)
 	f := c.Flags()
-	f.StringVar(&a.at.space, "space", "default", "space in which the token is good")
+	f.StringVar(&env.at.space, "space", "default", "space in which the token is good")
 	f.StringArrayVar(&t.roles, "role", nil, "what its owner may do: runtime, approver, operator, auditor or worker; may be repeated")
 	f.DurationVar(&t.lifetime, "expires", 0, "how long the token is good, for instance 720h (default for ever)")
 	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"runtime", "approver", "operator", "auditor", "worker"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-func (a *app) runTokenCreate(c *cobra.Command, t tokening, name string) error {
+func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string) error {
 	switch {
 	case len(t.roles) == 0:
 		return usagef("say what %s may do, for instance: --role approver", name)
 	case t.lifetime < 0:
 		return usagef("--expires is negative")
 	}
-	path, err := a.tokenFile(&t)
+	path, err := tokenFile(env, &t)
 	if err != nil {
 		return err
 	}
-	token := auth.Token{Name: name, Space: a.at.spaceID()}
+	token := auth.Token{Name: name, Space: env.at.spaceID()}
 	for _, r := range t.roles {
 		token.Roles = append(token.Roles, message.Role(r))
 	}
@@ -113,8 +113,8 @@ func (a *app) runTokenCreate(c *cobra.Command, t tokening, name string) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return writeJSON(a.out, struct {
+	if env.json {
+		return writeJSON(env.out, struct {
 			Token string `json:"token"`
 			ID    string `json:"id"`
 			Name  string `json:"name"`
@@ -122,19 +122,19 @@ func (a *app) runTokenCreate(c *cobra.Command, t tokening, name string) error {
 			File  string `json:"file"`
 		}{secret, kept.ID, kept.Name, string(kept.Space), path})
 	}
-	a.notef("%s", a.err.Dim("This token is shown once; only its hash is kept.")+"\n")
-	return a.printf("%s\n", secret)
+	env.notef("%s", env.err.Dim("This token is shown once; only its hash is kept.")+"\n")
+	return env.printf("%s\n", secret)
 }
 
-func (a *app) tokenList(t *tokening) *cobra.Command {
-	return a.tokenFlags(&cobra.Command{
+func newTokenListCommand(env *environment, t *tokening) *cobra.Command {
+	return addTokenFlags(env, &cobra.Command{
 		Use:     "list",
 		Short:   "List tokens",
 		Long:    "Lists every token that was ever made, and whether it is in force. The tokens themselves are not known.",
 		Example: "  askance token list",
 		Args:    noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
-			path, err := a.tokenFile(t)
+			path, err := tokenFile(env, t)
 			if err != nil {
 				return err
 			}
@@ -142,15 +142,15 @@ func (a *app) tokenList(t *tokening) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(map[string]any{"tokens": all})
+			if env.json {
+				return env.printDocument(map[string]any{"tokens": all})
 			}
-			return a.printTokens(all, time.Now())
+			return printTokens(env, all, time.Now())
 		},
 	}, t)
 }
 
-func (a *app) printTokens(all []auth.Token, now time.Time) error {
+func printTokens(env *environment, all []auth.Token, now time.Time) error {
 	var b strings.Builder
 	for _, t := range all {
 		state := "in force"
@@ -168,11 +168,11 @@ func (a *app) printTokens(all []auth.Token, now time.Time) error {
 		}
 		fmt.Fprintf(&b, "%s  %-20s %-12s %-28s %s\n", t.ID, term.SafeLine(t.Name), t.Space, state, strings.Join(roles, ", "))
 	}
-	return a.printf("%s", b.String())
+	return env.printf("%s", b.String())
 }
 
-func (a *app) tokenRevoke(t *tokening) *cobra.Command {
-	return a.tokenFlags(&cobra.Command{
+func newTokenRevokeCommand(env *environment, t *tokening) *cobra.Command {
+	return addTokenFlags(env, &cobra.Command{
 		Use:   "revoke ID|NAME",
 		Short: "Take tokens back",
 		Long: `Revokes the token with an id, or every token of a name. A server that uses the file
@@ -186,7 +186,7 @@ were made with it. What was done with it stays done.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			path, err := a.tokenFile(t)
+			path, err := tokenFile(env, t)
 			if err != nil {
 				return err
 			}
@@ -194,11 +194,11 @@ were made with it. What was done with it stays done.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(map[string]any{"tokens": revoked})
+			if env.json {
+				return env.printDocument(map[string]any{"tokens": revoked})
 			}
 			for _, r := range revoked {
-				if err := a.printf("Revoked: %s of %s.\n", r.ID, term.SafeLine(r.Name)); err != nil {
+				if err := env.printf("Revoked: %s of %s.\n", r.ID, term.SafeLine(r.Name)); err != nil {
 					return err
 				}
 			}

@@ -39,7 +39,7 @@ func buildInfo() build {
 	return b
 }
 
-func (a *app) version() *cobra.Command {
+func newVersionCommand(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Say which askance this is",
@@ -47,8 +47,8 @@ func (a *app) version() *cobra.Command {
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := buildInfo()
-			if a.json {
-				return a.document(b)
+			if env.json {
+				return env.printDocument(b)
 			}
 			text := "askance " + b.Version
 			if b.Revision != "" {
@@ -58,7 +58,7 @@ func (a *app) version() *cobra.Command {
 				}
 				text += ")"
 			}
-			return a.printf("%s, %s, %s\n", text, b.Go, b.Platform)
+			return env.printf("%s, %s, %s\n", text, b.Go, b.Platform)
 		},
 	}
 }

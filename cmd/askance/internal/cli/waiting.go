@@ -24,7 +24,7 @@ func waitingOf(calls []*message.Call) []message.Waiting {
 
 // waitingRows are the rows of an open question: who must agree, who may not,
 // and what time does.
-func (a *app) waitingRows(out *term.Out, c *message.Call, row func(label, text string)) {
+func waitingRows(out *term.Out, c *message.Call, row func(label, text string)) {
 	w, open := c.Waiting()
 	if !open {
 		return
@@ -116,8 +116,8 @@ func votesSoFar(c *message.Call) string {
 	return fmt.Sprintf("[%d approved, %d missing] ", len(w.Approvals), missing)
 }
 
-// stillAsks says why a call asks after an answer.
-func (a *app) stillAsks(c *message.Call) string {
+// stillAsksText says why a call asks after an answer.
+func stillAsksText(c *message.Call) string {
 	if n := len(c.Votes); n > 0 && c.Votes[n-1].On(c.Digest) && !c.Votes[n-1].Edited {
 		return votesSoFar(c) + "it waits for others, digest " + c.Digest
 	}

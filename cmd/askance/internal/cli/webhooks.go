@@ -31,7 +31,7 @@ const (
 	maxGate     = 16 << 20
 )
 
-func (a *app) webhooks() *cobra.Command {
+func newWebhooksCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "webhooks",
 		Short: "Look after webhook messages that were given up, and try destinations",
@@ -44,12 +44,12 @@ the gateway of that server, and need the role operator there. Test alone asks no
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.webhooksList(),
-		a.webhooksDo("retry", "Try one message again, now", `Makes one more attempt to deliver a message that was given up. If it is not taken, it
+	c.AddCommand(newWebhooksListCommand(env),
+		newWebhooksActionCommand(env, "retry", "Try one message again, now", `Makes one more attempt to deliver a message that was given up. If it is not taken, it
 stays and the reason is printed. A question that is not open any more is told to
 nobody, and the message is dropped.`, http.MethodPost, "/retry"),
-		a.webhooksDo("drop", "Forget one message", "Forgets a message that was given up. Nobody is told of it any more.", http.MethodDelete, ""),
-		a.webhooksTest())
+		newWebhooksActionCommand(env, "drop", "Forget one message", "Forgets a message that was given up. Nobody is told of it any more.", http.MethodDelete, ""),
+		newWebhooksTestCommand(env))
 	return c
 }
 
@@ -60,7 +60,7 @@ func gateFlags(c *cobra.Command, g *gate) *cobra.Command {
 	return c
 }
 
-func (a *app) webhooksList() *cobra.Command {
+func newWebhooksListCommand(env *environment) *cobra.Command {
 	var g gate
 	return gateFlags(&cobra.Command{
 		Use: "list", Short: "List messages that were given up", Long: "Lists the messages that were given up, with the reason of the last attempt.",
@@ -70,19 +70,19 @@ func (a *app) webhooksList() *cobra.Command {
 			if err := g.do(c.Context(), http.MethodGet, "/v1/webhooks/dead", &out); err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(map[string]any{"letters": out.Letters})
+			if env.json {
+				return env.printDocument(map[string]any{"letters": out.Letters})
 			}
 			var b strings.Builder
 			for _, l := range out.Letters {
 				fmt.Fprintf(&b, "%-20s %8d  %s  %d attempts: %s\n", term.SafeLine(l.Destination), l.Seq, l.At.Format(time.DateTime), l.Attempts, term.SafeLine(l.Error))
 			}
-			return a.printf("%s", b.String())
+			return env.printf("%s", b.String())
 		},
 	}, &g)
 }
 
-func (a *app) webhooksDo(use, short, long, method, path string) *cobra.Command {
+func newWebhooksActionCommand(env *environment, use, short, long, method, path string) *cobra.Command {
 	var g gate
 	return gateFlags(&cobra.Command{
 		Use: use + " DESTINATION SEQ", Short: short, Long: long, Example: "  askance webhooks " + use + " ops-bot 17",
@@ -100,10 +100,10 @@ func (a *app) webhooksDo(use, short, long, method, path string) *cobra.Command {
 			if err := g.do(c.Context(), method, "/v1/webhooks/dead/"+url.PathEscape(args[0])+"/"+args[1]+path, &out); err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(map[string]any{"fate": out.Fate})
+			if env.json {
+				return env.printDocument(map[string]any{"fate": out.Fate})
 			}
-			return a.printf("%s\n", map[webhook.Fate]string{
+			return env.printf("%s\n", map[webhook.Fate]string{
 				webhook.FateDelivered: "Delivered.", webhook.FateStale: "Not sent: it is not true any more.", webhook.FateDropped: "Dropped.",
 			}[out.Fate])
 		},

@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func (a *app) webhooksTest() *cobra.Command {
+func newWebhooksTestCommand(env *environment) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "test DESTINATION", Short: "Send one trial message",
@@ -41,10 +41,10 @@ server is asked, and nothing is tried again.`,
 			if err != nil {
 				return &message.Error{Code: message.CodeUnavailable, Op: "test a webhook", What: err.Error(), Hint: "mend the receiver or its address, then try again"}
 			}
-			if a.json {
-				return a.document(map[string]any{"destination": args[0], "id": id, "taken": true})
+			if env.json {
+				return env.printDocument(map[string]any{"destination": args[0], "id": id, "taken": true})
 			}
-			return a.printf("Taken: %s\n", id)
+			return env.printf("Taken: %s\n", id)
 		},
 	}
 	c.Flags().StringVar(&file, "webhooks", "", "the webhooks file")

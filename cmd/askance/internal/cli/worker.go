@@ -31,7 +31,7 @@ type working struct {
 	argv      []string
 }
 
-func (a *app) worker() *cobra.Command {
+func newWorkerCommand(env *environment) *cobra.Command {
 	var w working
 	c := &cobra.Command{
 		Use:   "worker --tool NAME -- CMD [ARG…]",
@@ -72,9 +72,9 @@ name the subject with --subject, and such a worker takes no others.`,
 			w.argv = args
 			return nil
 		},
-		RunE: func(c *cobra.Command, _ []string) error { return a.runWorker(c.Context(), w) },
+		RunE: func(c *cobra.Command, _ []string) error { return runWorker(c.Context(), env, w) },
 	}
-	a.at.flags(c)
+	env.at.flags(c)
 	f := c.Flags()
 	f.StringArrayVar(&w.tools, "tool", nil, "tool whose calls are run; may be repeated")
 	f.StringArrayVar(&w.subjects, "subject", nil, "subject to which rules route calls: of each tool only those are run; may be repeated")
@@ -88,17 +88,17 @@ name the subject with --subject, and such a worker takes no others.`,
 	return c
 }
 
-func (a *app) runWorker(ctx context.Context, w working) error {
+func runWorker(ctx context.Context, env *environment, w working) error {
 	if w.lifeline {
 		var stop context.CancelCauseFunc
 		ctx, stop = context.WithCancelCause(ctx)
 		defer stop(nil)
 		go func() {
-			_, _ = io.Copy(io.Discard, a.in) // until it ends, however
+			_, _ = io.Copy(io.Discard, env.in) // until it ends, however
 			stop(errSignal)
 		}()
 	}
-	dir := node.Dir(a.at.dir())
+	dir := node.Dir(env.at.dir())
 	named := len(w.engineKey) > 0
 	if !named {
 		w.engineKey = []string{dir.PublicKeys()}
@@ -120,7 +120,7 @@ func (a *app) runWorker(ctx context.Context, w working) error {
 	if err != nil {
 		return usageError{err}
 	}
-	url := a.at.nats
+	url := env.at.nats
 	if url == "" {
 		if url, err = dir.URL(); err != nil {
 			return err
@@ -129,17 +129,17 @@ func (a *app) runWorker(ctx context.Context, w working) error {
 			return &message.Error{Code: message.CodeUnavailable, Op: "worker", What: "no server runs on " + string(dir), Hint: "start askance serve, or name a server with --nats"}
 		}
 	}
-	login := a.loginFor(message.Principal{Role: message.RoleWorker, Name: a.at.as})
-	nc, err := bus.Connect(ctx, url, a.as(a.at.as, "askance worker "+a.at.as, url, login))
+	login := env.loginFor(message.Principal{Role: message.RoleWorker, Name: env.at.as})
+	nc, err := bus.Connect(ctx, url, env.connectOptions(env.at.as, "askance worker "+env.at.as, url, login))
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	workers, err := a.newWorkers(nc, keys, handler, w)
+	workers, err := newWorkers(env, nc, keys, handler, w)
 	if err != nil {
 		return err
 	}
-	a.notef("worker %s runs %q for %s at %s\n", a.at.as, w.argv, lanesText(w), bus.RedactURL(url))
+	env.notef("worker %s runs %q for %s at %s\n", env.at.as, w.argv, lanesText(w), bus.RedactURL(url))
 	return runAll(ctx, workers)
 }
 
@@ -162,15 +162,15 @@ func lanesText(w working) string {
 }
 
 // newWorkers makes one worker for each tool and subject, all on one connection.
-func (a *app) newWorkers(nc *nats.Conn, keys message.KeySet, handler executor.Handler, w working) ([]*executor.Worker, error) {
+func newWorkers(env *environment, nc *nats.Conn, keys message.KeySet, handler executor.Handler, w working) ([]*executor.Worker, error) {
 	var out []*executor.Worker
 	for _, lane := range message.Lanes(w.tools, w.subjects) {
-		transport, err := bus.NewLaneWorker(nc, a.at.spaceID(), lane, a.at.as, a.log)
+		transport, err := bus.NewLaneWorker(nc, env.at.spaceID(), lane, env.at.as, env.log)
 		if err != nil {
 			return nil, err
 		}
 		opts := []executor.WorkerOption{
-			executor.WithName(a.at.as), executor.WithCommand(), executor.WithSlots(w.slots), executor.WithRoute(lane.Route), executor.WithLogger(a.log),
+			executor.WithName(env.at.as), executor.WithCommand(), executor.WithSlots(w.slots), executor.WithRoute(lane.Route), executor.WithLogger(env.log),
 			executor.WithKeySource(bus.NewKeyFollower(w.engineKey, transport.Keys)),
 		}
 		if w.signed {
