@@ -133,7 +133,7 @@ func ExampleJournal_Append() {
 
 // What a worker of one tool is granted on NATS.
 func ExamplePermissionsFor() {
-	p := bus.PermissionsFor("prod", message.Principal{Role: message.RoleWorker, Name: "wk-1"}, "web.search")
+	p := bus.PermissionsFor("prod", message.Principal{Role: message.RoleWorker, Name: "wk-1"}, message.Lane{Tool: "web.search"})
 	for _, s := range p.Publish {
 		fmt.Println("publish", s)
 	}

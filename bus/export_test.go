@@ -15,6 +15,12 @@ var EncodeReply = encodeReply
 // EncodeRequest makes a request.
 var EncodeRequest = encodeRequest
 
+// FactSubject is the subject of a fact.
+var FactSubject = factSubject
+
+// Table has every subject of the protocol.
+func Table() []Row { return append([]Row(nil), table...) }
+
 // BodyTypes gives the types of an operation's request and reply.
 func BodyTypes(k Kind, op Op) (request, reply reflect.Type) {
 	for _, c := range conversations {

@@ -23,10 +23,6 @@ const (
 	headerPrev   = "Nats-Expected-Last-Subject-Sequence"         // last sequence of the tree
 	headerFilter = "Nats-Expected-Last-Subject-Sequence-Subject" // the tree's filter
 
-	headerBatchID     = "Nats-Batch-Id"
-	headerBatchSeq    = "Nats-Batch-Sequence"
-	headerBatchCommit = "Nats-Batch-Commit"
-
 	// True ids of an event whose subject has only hashes; base64url.
 	headerSession = "Askance-Session"
 	headerReply   = "Askance-Reply"

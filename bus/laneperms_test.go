@@ -29,7 +29,7 @@ func lanes(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
 		for name, lane := range laneWorkers {
-			perms := bus.PermissionsForLanes("test", message.Principal{Role: message.RoleWorker, Name: name}, lane)
+			perms := bus.PermissionsFor("test", message.Principal{Role: message.RoleWorker, Name: name}, lane)
 			o.Users = append(o.Users, bus.User{Name: name, Password: "pw", Permissions: perms})
 		}
 	}))
@@ -268,7 +268,7 @@ func TestRoutesOfLogins(t *testing.T) {
 			t.Errorf("%s with a route: %v", name, err)
 		}
 	}
-	p := bus.PermissionsForLanes("test", message.Principal{Role: message.RoleWorker, Name: "wk"}, message.Lane{Tool: job, Route: strings.Repeat("x", 257)})
+	p := bus.PermissionsFor("test", message.Principal{Role: message.RoleWorker, Name: "wk"}, message.Lane{Tool: job, Route: strings.Repeat("x", 257)})
 	if len(p.Publish)+len(p.Subscribe) != 0 {
 		t.Errorf("a route that cannot be has the rights %+v", p)
 	}

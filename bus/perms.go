@@ -10,19 +10,13 @@ type Permissions struct {
 
 // PermissionsFor gives what a principal of a role needs and no more: nothing of
 // JetStream, for whoever may have JetStream answer somewhere may have it purge a
-// stream. tools are the tools of a worker, without a route; other roles have none. Hints and
-// progress tell of every session: people may read them, workers not, and
+// stream. lanes are what a worker may serve and nothing else, also not of the
+// same tools; other roles have none. Hints and progress tell of every session: people may read them, workers not, and
 // runtimes neither, who are kept apart from each other. An engine may do
 // everything, an unknown role and whoever has no valid name nothing: to an
 // embedded server's [User] an empty list means that. (In the configuration of
 // an external one leaving it empty means everything.)
-func PermissionsFor(space message.SpaceID, p message.Principal, tools ...string) Permissions {
-	return PermissionsForLanes(space, p, message.Lanes(tools, nil)...)
-}
-
-// PermissionsForLanes is PermissionsFor for a worker that may serve these lanes
-// and no others, also not of the same tools.
-func PermissionsForLanes(space message.SpaceID, p message.Principal, lanes ...message.Lane) Permissions {
+func PermissionsFor(space message.SpaceID, p message.Principal, lanes ...message.Lane) Permissions {
 	if CheckName("principal", p.Name) != nil || CheckSpace(space) != nil {
 		return Permissions{} // an empty token would be a wildcard
 	}

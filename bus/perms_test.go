@@ -132,7 +132,7 @@ func withPeople(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
 		for _, p := range people {
-			o.Users = append(o.Users, bus.User{Name: p.Name, Password: "pw", Permissions: bus.PermissionsFor("test", p, job)})
+			o.Users = append(o.Users, bus.User{Name: p.Name, Password: "pw", Permissions: bus.PermissionsFor("test", p, message.Lane{Tool: job})})
 		}
 	}))
 }

@@ -140,10 +140,10 @@ func permissionTable() string {
 		return strings.Join(subjects, "<br>")
 	}
 	for _, role := range []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleWorker} {
-		p := bus.PermissionsFor("prod", message.Principal{Role: role, Name: "ann"}, "refund")
+		p := bus.PermissionsFor("prod", message.Principal{Role: role, Name: "ann"}, message.Lane{Tool: "refund"})
 		rows = append(rows, []string{string(role), lines(p.Publish), lines(p.Subscribe)})
 	}
-	p := bus.PermissionsForLanes("prod", message.Principal{Role: message.RoleWorker, Name: "ann"}, message.Lane{Tool: "refund", Route: "exec.payments"})
+	p := bus.PermissionsFor("prod", message.Principal{Role: message.RoleWorker, Name: "ann"}, message.Lane{Tool: "refund", Route: "exec.payments"})
 	rows = append(rows, []string{"worker of the route", lines(p.Publish), lines(p.Subscribe)})
 	return table([]string{"role", "publish", "subscribe"}, rows)
 }

@@ -10,7 +10,7 @@ import (
 // Kind says what a subject is for.
 type Kind int
 
-// The kinds of subject. Layouts, writers and readers are in [Table].
+// The kinds of subject. Layouts, writers and readers are on the protocol page.
 const (
 	KindInvalid Kind = iota
 	KindFact
@@ -57,14 +57,12 @@ type Row struct {
 	What    string
 }
 
-// Table has every subject of the protocol, in one fixed order. The order of
-// tokens is a contract: permissions and filters are written against it. Rows
-// with a literal in the place of a token come before those without.
-func Table() []Row { return append([]Row(nil), table...) }
-
 // request is the payload of the subjects that Operations describes.
 const request = "request"
 
+// table has every subject of the protocol, in one fixed order. The order of
+// tokens is a contract: permissions and filters are written against it. Rows
+// with a literal in the place of a token come before those without.
 var table = []Row{
 	{KindLeaseFact, "fact.-.-.<lease>.f", "engines", "engines", "Fact", "a remembered rule's own facts: its uses, and that it was revoked"},
 	{KindSessionFact, "fact.<session>.-.-.f", "engines", "engines", "Fact", "the session's own facts: which runtime it is bound to"},

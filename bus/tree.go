@@ -18,10 +18,8 @@ func TreeOf(k message.Key) (Tree, error) {
 	return s.tree(), nil
 }
 
-// FactSubject is the subject of a fact of the tree. lane is set for work items
+// factSubject is the subject of a fact of the tree. lane is set for work items
 // only.
-func FactSubject(k message.Key, lane message.Lane) (Subject, error) { return factSubject(k, lane) }
-
 func factSubject(k message.Key, lane message.Lane) (Subject, error) {
 	if k.Lease != "" {
 		return leaseSubject(k, lane)

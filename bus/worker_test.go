@@ -35,7 +35,7 @@ func success(id, tool, text string) message.ToolResultBlock {
 func TestWorkerWithMinimalPermissions(t *testing.T) {
 	who := message.Principal{Role: message.RoleWorker, Name: "wk.1"}
 	w := newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
-		o.Users = []bus.User{{Name: "wk", Password: "pw", Permissions: bus.PermissionsFor("test", who, job)}}
+		o.Users = []bus.User{{Name: "wk", Password: "pw", Permissions: bus.PermissionsFor("test", who, message.Lane{Tool: job})}}
 	}))
 	w.engine(bus.ServiceOptions{})
 	denied := make(chan error, 16)

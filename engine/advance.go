@@ -30,9 +30,6 @@ func (e *Engine) gated(c *message.Call) bool { return e.gate(c) != gateOpen }
 
 func (e *Engine) gate(c *message.Call) gate {
 	siblings := e.view.ofReply(c.Key)
-	if e.cfg.upstream && e.busy(c, siblings) {
-		return gateWaits
-	}
 	if c.Batch.Number == 0 {
 		return gateOpen
 	}
@@ -91,21 +88,6 @@ func (e *Engine) behind(c, s *message.Call, id message.CallID, given bool) gate 
 		return gateOpen
 	}
 	return gateUnsure
-}
-
-// busy is AgentScope's own rule: while anything of the reply asks, is
-// submitted or runs, other pending calls wait. At the proposal itself calls of
-// one group do not wait for each other.
-func (e *Engine) busy(c *message.Call, siblings []*message.Call) bool {
-	if c.Facts == 0 {
-		return false
-	}
-	for _, s := range siblings {
-		if s.Key != c.Key && s.Open() && s.State != message.ToolCallPending {
-			return true
-		}
-	}
-	return false
 }
 
 // stuck reports whether a pending call can only move after somebody else did

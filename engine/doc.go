@@ -15,6 +15,10 @@
 //	runtime := eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
 //	reply, err := runtime.Propose(ctx, message.ProposeRequest{Session: "s", Reply: "r", Calls: calls})
 //
+// Options change the defaults, such as [WithSigningKey], [WithGrace], [WithKeep]
+// and [WithDrain]. [NewMemory] is a journal and [StaticDirectory] a directory
+// for programs that need no other.
+//
 // # The life of a call
 //
 // Propose writes one fact: proposed, decided and, if allowed, begun. A call

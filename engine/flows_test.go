@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -77,7 +78,7 @@ func runFlow(t *testing.T, f flow) {
 		if (err != nil) != (s.Error != "") {
 			t.Fatalf("step %d (%s): error = %v, upstream error %q", i, s.Send, err, s.Error)
 		}
-		if diff := cmp.Diff(comparableEvents(t, s.Receive), comparableEvents(t, got)); diff != "" {
+		if diff := cmp.Diff(comparableEvents(t, f.Tools, s.Receive), comparableEvents(t, f.Tools, got)); diff != "" {
 			t.Fatalf("step %d (%s): events differ (-upstream +ours):\n%s", i, s.Send, diff)
 		}
 		for id, want := range s.States {
@@ -146,7 +147,7 @@ func (a *agent) start() {
 		a.t.Fatal(err)
 	}
 	a.eng, err = engine.New("test", a.journal, bundle, tools, engine.WithExecutor(run),
-		engine.WithMode(permission.Mode(a.flow.Mode)), engine.WithAgentScopeOrder())
+		engine.WithMode(permission.Mode(a.flow.Mode)))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -352,7 +353,7 @@ func (a *agent) checkReplay() {
 		}
 	}
 	w, g := []json.RawMessage{a.flow.ReplayMsg}, []json.RawMessage{must(json.Marshal(got))}
-	if diff := cmp.Diff(comparableEvents(a.t, w), comparableEvents(a.t, g)); diff != "" {
+	if diff := cmp.Diff(comparableEvents(a.t, nil, w), comparableEvents(a.t, nil, g)); diff != "" {
 		a.t.Errorf("replayed message differs (-upstream +ours):\n%s", diff)
 	}
 }
@@ -380,8 +381,9 @@ func must[T any](v T, err error) T {
 
 // comparableEvents strips what the vectors' README calls not significant: ids made
 // on the way, stamps, the texts of denials and errors, and the order of
-// adjacent TOOL_CALL_END events.
-func comparableEvents(t *testing.T, events []json.RawMessage) []any {
+// adjacent TOOL_CALL_END events. The results of concurrency-safe calls are put
+// in the order of the calls: upstream runs them one after the other.
+func comparableEvents(t *testing.T, tools []flowTool, events []json.RawMessage) []any {
 	t.Helper()
 	var out []any
 	bad := map[string]bool{} // calls that did not end in success
@@ -407,8 +409,27 @@ func comparableEvents(t *testing.T, events []json.RawMessage) []any {
 		sort.Slice(run, func(a, b int) bool { return fmt.Sprint(run[a]) < fmt.Sprint(run[b]) })
 		i = max(j, i+1)
 	}
+	sortConcurrentResults(tools, out)
 	return out
 }
+
+// sortConcurrentResults orders adjacent result events by call where all their
+// tools are concurrency-safe. The events of one call keep their order.
+func sortConcurrentResults(tools []flowTool, events []any) {
+	for i := 0; i < len(events); {
+		j, safe := i, true
+		for ; j < len(events) && strings.HasPrefix(kind(events[j]), "TOOL_RESULT_"); j++ {
+			name, begins := events[j].(map[string]any)["tool_call_name"]
+			safe = safe && (!begins || slices.ContainsFunc(tools, func(t flowTool) bool { return t.Name == name && t.Safe }))
+		}
+		if run := events[i:j]; safe {
+			sort.SliceStable(run, func(a, b int) bool { return callOf(run[a]) < callOf(run[b]) })
+		}
+		i = max(j, i+1)
+	}
+}
+
+func callOf(v any) string { s, _ := v.(map[string]any)["tool_call_id"].(string); return s }
 
 func kind(v any) string { s, _ := v.(map[string]any)["type"].(string); return s }
 

@@ -54,25 +54,12 @@ type config struct {
 	grace        time.Duration
 	drain        time.Duration
 	keep         int
-	upstream     bool
 	version      string
 	policyErr    func() error
 }
 
 // Option changes an engine's configuration. The constructor reports bad ones.
 type Option func(*config) error
-
-// WithID names the replica; the default is random. Two running replicas must
-// not share a name.
-func WithID(id string) Option {
-	return func(c *config) error {
-		if id == "" {
-			return errors.New("engine id is empty")
-		}
-		c.id = id
-		return nil
-	}
-}
 
 // WithExecutor runs local tools. Without one no local call can start here.
 func WithExecutor(x Executor) Option { return func(c *config) error { c.executor = x; return nil } }
@@ -172,8 +159,3 @@ func WithVersion(v string) Option { return func(c *config) error { c.version = v
 func WithPolicyError(f func() error) Option {
 	return func(c *config) error { c.policyErr = f; return nil }
 }
-
-// WithAgentScopeOrder makes pending calls of a reply wait while any call of
-// the reply asks, is submitted or runs, as AgentScope's own loop does. The
-// default decides them as soon as the question they wait for has ended.
-func WithAgentScopeOrder() Option { return func(c *config) error { c.upstream = true; return nil } }

@@ -11,11 +11,11 @@ import (
 // lease.
 const fallbackHeartbeat = 5 * time.Second
 
-// interval is how often to beat: as the engine asked, or more often, and three
-// times in a lease at least.
-func (w *Worker) interval(leave message.StartReply) time.Duration {
+// beatInterval is how often to beat: as the engine asked, and three times in a
+// lease at least.
+func beatInterval(leave message.StartReply) time.Duration {
 	every := time.Duration(0)
-	for _, d := range []time.Duration{time.Duration(leave.HeartbeatMS) * time.Millisecond, time.Duration(leave.LeaseMS) * time.Millisecond / 3, w.heartbeat} {
+	for _, d := range []time.Duration{time.Duration(leave.HeartbeatMS) * time.Millisecond, time.Duration(leave.LeaseMS) * time.Millisecond / 3} {
 		if d > 0 && (every == 0 || d < every) {
 			every = d
 		}
@@ -30,7 +30,7 @@ func (w *Worker) interval(leave message.StartReply) time.Duration {
 // engine's cancel and stale on to the handler. No answer changes nothing: the
 // run goes on through an outage of the engine, which decides when it is back.
 func (a *attempt) beat(ctx context.Context, leave message.StartReply) {
-	every := a.w.interval(leave)
+	every := beatInterval(leave)
 	// One lost beat must not cost the next one its turn: the engine hears a beat
 	// when it arrives, whether or not its answer comes in time.
 	limit := min(every, a.w.requestTimeout)

@@ -55,24 +55,6 @@ func TestCancelReachesTheHandler(t *testing.T) {
 	}
 }
 
-func TestHeartbeatCanBeFasterButNotSlower(t *testing.T) {
-	for name, c := range map[string]struct{ own, want time.Duration }{
-		"faster": {time.Second, time.Second}, "slower": {time.Hour, 5 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, untilCancelled, func(r *rig) {
-				k := r.offer("call-1")
-				time.Sleep(20*time.Second + time.Millisecond)
-				want := int(20 * time.Second / c.want)
-				if n := len(r.engine.Requests(executortest.OpHeartbeat)); n != want {
-					t.Errorf("%d heartbeats in 20 s, want %d", n, want)
-				}
-				r.engine.Cancel(k, "", true)
-			}, executor.WithHeartbeat(c.own))
-		})
-	}
-}
-
 func TestCancelForAnotherClaimIsIgnored(t *testing.T) {
 	bubble(t, slow(time.Second), func(r *rig) {
 		k := r.offer("call-1")

@@ -70,7 +70,7 @@
 // always has a final state; panics are results too.
 //
 // A worker that stops takes nothing more and waits for what it runs, at most for
-// the drain timeout; then the handlers' contexts end. A handler that gives up
+// the drain timeout ([WithDrainTimeout]); then the handlers' contexts end. A handler that gives up
 // then leaves no result behind: nobody asked for the end of that call, and the
 // engine treats it as it treats a dead worker's. Run returns when every
 // goroutine has ended, so a handler that ignores its context holds it up.

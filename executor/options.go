@@ -24,9 +24,8 @@ type WorkerOption interface{ apply(*config) }
 type config struct {
 	name           string
 	slots          int
-	heartbeat      time.Duration // 0: what the engine says
 	drainTimeout   time.Duration
-	requestTimeout time.Duration
+	requestTimeout time.Duration // of one try; it may be longer than a lease
 	log            *slog.Logger
 	source         KeySource // nil: the keys never change
 	approvers      ApproverSource
@@ -46,25 +45,12 @@ func WithName(name string) WorkerOption { return option(func(c *config) { c.name
 // the queue as it has free slots.
 func WithSlots(n int) WorkerOption { return option(func(c *config) { c.slots = n }) }
 
-// WithHeartbeat beats more often than the engine asks for, so that a cancel
-// arrives sooner where the shortcut does not. An interval longer than the
-// engine's is not used: the lease would run out.
-func WithHeartbeat(every time.Duration) WorkerOption {
-	return option(func(c *config) { c.heartbeat = every })
-}
-
 // WithDrainTimeout bounds how long a stopping worker waits for what it runs
 // and for starts and results that no engine has answered yet. After it the
 // contexts of handlers end with ErrStopping; results that are there by then
 // get five more seconds. 0 cancels at once.
 func WithDrainTimeout(d time.Duration) WorkerOption {
 	return option(func(c *config) { c.drainTimeout = d })
-}
-
-// WithRequestTimeout bounds one try of a request to the engine. It may be longer
-// than a lease: an attempt whose lease has passed meanwhile is given back.
-func WithRequestTimeout(d time.Duration) WorkerOption {
-	return option(func(c *config) { c.requestTimeout = d })
 }
 
 // WithKeySource has the worker follow the engines' keys as they are rotated and
@@ -104,12 +90,8 @@ func newConfig(opts []WorkerOption) (config, error) {
 	switch {
 	case c.slots < 1:
 		return c, fmt.Errorf("%d slots, a worker needs at least 1", c.slots)
-	case c.heartbeat < 0:
-		return c, fmt.Errorf("the heartbeat interval %s is negative", c.heartbeat)
 	case c.drainTimeout < 0:
 		return c, fmt.Errorf("the drain timeout %s is negative", c.drainTimeout)
-	case c.requestTimeout <= 0:
-		return c, fmt.Errorf("the request timeout %s is not positive", c.requestTimeout)
 	case c.log == nil:
 		return c, fmt.Errorf("the logger is nil, leave the option out for the default")
 	}

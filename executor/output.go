@@ -7,9 +7,9 @@ import (
 )
 
 // Output is what a tool produced. The zero value is the empty text and
-// success. Text, Textf, Blocks and Failed make one.
+// success. Text and Textf make one.
 type Output struct {
-	// Content is a text, or a list of text and data blocks. Text that is not
+	// Content is a text, or a list of text and data blocks (message.List). Text that is not
 	// UTF-8 is repaired (U+FFFD for each broken sequence). What would make the
 	// result, as JSON, larger than message.MaxOutputBytes is cut and makes it an
 	// error, see OutputError.
@@ -30,16 +30,3 @@ func Text(s string) Output { return Output{Content: message.Content{Text: s}} }
 
 // Textf is Text with fmt.Sprintf.
 func Textf(format string, args ...any) Output { return Text(fmt.Sprintf(format, args...)) }
-
-// Blocks is a successful output of text and data blocks. The blocks are not
-// changed, and must not be by the caller afterwards.
-func Blocks(blocks ...message.Block) Output {
-	return Output{Content: message.List(blocks...)}
-}
-
-// Failed is an output that says for itself that the tool failed. Returning an
-// error from the Handler does the same; Failed is for a failure that is the
-// whole, ready-made answer.
-func Failed(text string) Output {
-	return Output{Content: message.Content{Text: text}, State: message.ToolResultError}
-}

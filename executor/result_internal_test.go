@@ -41,7 +41,7 @@ func FuzzResultText(f *testing.F) {
 		if fault = clip(repair(fault), 256); fault != "" {
 			err = errors.New(fault)
 		}
-		for _, out := range []Output{Text(text), Blocks(&message.TextBlock{Text: text}, &message.TextBlock{Text: "end"})} {
+		for _, out := range []Output{Text(text), blocks(&message.TextBlock{Text: text}, &message.TextBlock{Text: "end"})} {
 			r := resultWithin(limit, Task{Call: message.Key{Call: "c"}, Tool: "t"}, out, err)
 			whole := repair(out.Content.String())
 			got := r.Output.String()
@@ -106,16 +106,16 @@ func TestResultLimits(t *testing.T) {
 		{"largest text", Text(strings.Repeat("x", maxOutput)), nil, message.ToolResultSuccess, 0, ""},
 		{"one more", Text(strings.Repeat("x", maxOutput+1)), nil, message.ToolResultError, 0, "over the limit"},
 		{"escapes count", Text(strings.Repeat("\x01", maxOutput/6+1)), nil, message.ToolResultError, 0, "over the limit"},
-		{"text and images", Blocks(text(10), image(half), image(half)), nil, message.ToolResultError, 3, "over the limit"},
-		{"image then text", Blocks(image(half), text(half)), nil, message.ToolResultError, 3, "over the limit"},
-		{"one large image", Blocks(image(2 * half)), nil, message.ToolResultError, 1, "over the limit"},
+		{"text and images", blocks(text(10), image(half), image(half)), nil, message.ToolResultError, 3, "over the limit"},
+		{"image then text", blocks(image(half), text(half)), nil, message.ToolResultError, 3, "over the limit"},
+		{"one large image", blocks(image(2 * half)), nil, message.ToolResultError, 1, "over the limit"},
 		{"dropped by the producer", Output{Content: message.Content{Text: "a"}, dropped: 2 * half}, nil, message.ToolResultError, 0, "over the limit"},
 		{"error that just does not fit", Text(strings.Repeat("x", maxOutput-10)), errors.New("no such file"), message.ToolResultError, 0, "no such file\nthe tool ran to its end, but its output of 524150 bytes is over the limit"},
 		{"long error", Output{}, errors.New(strings.Repeat("e", message.MaxTextBytes+1)), message.ToolResultError, 0, "e […]"},
 		{"interrupted stays", Output{Content: message.Content{Text: strings.Repeat("x", 2*half)}, State: message.ToolResultInterrupted}, nil, message.ToolResultInterrupted, 0, "over the limit"},
-		{"nil block", Blocks(nil, (*message.TextBlock)(nil), &message.DataBlock{}, text(1)), nil, message.ToolResultError, 2, "block 0 of the output was left out"},
-		{"broken unknown block", Blocks(&message.UnknownBlock{Kind: "x", Raw: message.RawJSON(`{"type":`)}), nil, message.ToolResultError, 1, "block 0 of the output was left out"},
-		{"broken media type", Blocks(&message.DataBlock{Source: &message.Base64Source{MediaType: "\xff"}}), nil, message.ToolResultError, 1, "block 0 of the output was left out"},
+		{"nil block", blocks(nil, (*message.TextBlock)(nil), &message.DataBlock{}, text(1)), nil, message.ToolResultError, 2, "block 0 of the output was left out"},
+		{"broken unknown block", blocks(&message.UnknownBlock{Kind: "x", Raw: message.RawJSON(`{"type":`)}), nil, message.ToolResultError, 1, "block 0 of the output was left out"},
+		{"broken media type", blocks(&message.DataBlock{Source: &message.Base64Source{MediaType: "\xff"}}), nil, message.ToolResultError, 1, "block 0 of the output was left out"},
 		{"large metadata", Output{Metadata: map[string]any{"k": strings.Repeat("x", message.MaxTextBytes)}}, nil, message.ToolResultError, 0, "metadata of 16392 bytes was dropped"},
 		{"unfit metadata", Output{Metadata: map[string]any{"k": make(chan int)}}, nil, message.ToolResultError, 0, "metadata was dropped"},
 	}
@@ -142,7 +142,7 @@ func TestResultLimits(t *testing.T) {
 func TestResultIsACopy(t *testing.T) {
 	b := &message.TextBlock{Text: "seen"}
 	m := map[string]any{"n": 1}
-	out := Blocks(b)
+	out := blocks(b)
 	out.Metadata = m
 	r := result(Task{}, out, nil)
 	b.Text, m["n"] = "changed", 2
@@ -184,3 +184,5 @@ func TestPanicsOfWhatAHandlerReturns(t *testing.T) {
 		}
 	}
 }
+
+func blocks(blocks ...message.Block) Output { return Output{Content: message.List(blocks...)} }

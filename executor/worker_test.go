@@ -189,9 +189,7 @@ func TestNewWorkerRefuses(t *testing.T) {
 		{"no handler", e, tool, nil, e.Keys(), nil},
 		{"no keys", e, tool, ok, message.KeySet{}, nil},
 		{"no slots", e, tool, ok, e.Keys(), []executor.WorkerOption{executor.WithSlots(0)}},
-		{"negative heartbeat", e, tool, ok, e.Keys(), []executor.WorkerOption{executor.WithHeartbeat(-1)}},
 		{"negative drain", e, tool, ok, e.Keys(), []executor.WorkerOption{executor.WithDrainTimeout(-1)}},
-		{"no request timeout", e, tool, ok, e.Keys(), []executor.WorkerOption{executor.WithRequestTimeout(0)}},
 		{"no logger", e, tool, ok, e.Keys(), []executor.WorkerOption{executor.WithLogger(nil)}},
 	}
 	for _, c := range cases {

@@ -4,8 +4,8 @@
 // it on looplab/fsm. It reads no clock and does no I/O: time comes in with the
 // events, effects go out, and the engine performs them after the new state is
 // durable. [Events] turns a durable fact into the AgentScope events it stands
-// for, [Replay] proves that a list of facts is a history this machine could
-// have written, [Resume] derives from a state what is still owed after a crash.
+// for, and [Replay] proves that a list of facts is a history this machine
+// could have written.
 //
 // # Guarantees
 //

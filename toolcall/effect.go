@@ -3,8 +3,8 @@ package toolcall
 import "github.com/askance-dev/askance/message"
 
 // Effect is something the engine has to do once the fact is durable. An
-// effect can be derived again from the state alone (Resume), so that a crash
-// between the fact and its effects loses nothing.
+// engine performs the effects of a fact that it wrote; the other replicas set
+// timers by the state, so that a crash between the two loses nothing.
 type Effect string
 
 // The effects.
@@ -16,7 +16,7 @@ const (
 	// EffectStart: the call is allowed, runs locally and has no owner yet.
 	EffectStart Effect = "start"
 	// EffectRun: this attempt was just started locally; its owner runs it now.
-	// Never part of Resume: after a crash the attempt is lost, not run again.
+	// After a crash the attempt is lost, not run again.
 	EffectRun Effect = "run"
 	// EffectDispatch: the call is submitted and waits for a start.
 	EffectDispatch Effect = "dispatch"
@@ -45,11 +45,11 @@ func effects(before, after *message.Call) []Effect {
 	if after.Cause == string(Start) && after.Placement == message.PlaceLocal {
 		out = append(out, EffectRun)
 	}
-	return append(out, Resume(after)...)
+	return append(out, effectsOf(after)...)
 }
 
-// Resume gives what the state of an open call calls for, whoever wrote it.
-func Resume(c *message.Call) []Effect {
+// effectsOf gives what the state of an open call requires.
+func effectsOf(c *message.Call) []Effect {
 	switch {
 	case c.State == asking:
 		return []Effect{EffectAsk}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/internal/archtest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -203,10 +204,10 @@ func TestDiagram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := toolcall.Diagram(); got != string(want) {
+	if got := archtest.StateDiagram(); got != string(want) {
 		t.Errorf("testdata/states.mmd differs from the table; it should read:\n%s", got)
 	}
-	if strings.Contains(toolcall.Diagram(), "finished --> p") {
+	if strings.Contains(archtest.StateDiagram(), "finished --> p") {
 		t.Error("an arrow leads out of finished")
 	}
 }

@@ -85,9 +85,11 @@ func testResults(t *testing.T, start New) {
 		{"text", func() (executor.Output, error) { return executor.Text("hello\n"), nil }, message.ToolResultSuccess, "hello\n"},
 		{"nothing", func() (executor.Output, error) { return executor.Output{}, nil }, message.ToolResultSuccess, ""},
 		{"blocks", func() (executor.Output, error) {
-			return executor.Blocks(&message.TextBlock{Text: "a"}, &message.TextBlock{Text: "b"}), nil
+			return executor.Output{Content: message.List(&message.TextBlock{Text: "a"}, &message.TextBlock{Text: "b"})}, nil
 		}, message.ToolResultSuccess, "ab"},
-		{"failed", func() (executor.Output, error) { return executor.Failed("not found"), nil }, message.ToolResultError, "not found"},
+		{"failed", func() (executor.Output, error) {
+			return executor.Output{Content: message.Content{Text: "not found"}, State: message.ToolResultError}, nil
+		}, message.ToolResultError, "not found"},
 		{"error", func() (executor.Output, error) { return executor.Output{}, boom }, message.ToolResultError, "no such file"},
 		{"error after output", func() (executor.Output, error) { return executor.Text("line 1"), boom }, message.ToolResultError, "line 1\nno such file"},
 		{"panic", func() (executor.Output, error) { panic("index out of range") }, message.ToolResultError, "the tool panicked: index out of range"},
@@ -97,7 +99,7 @@ func testResults(t *testing.T, start New) {
 			return executor.Output{State: message.ToolResultRunning}, nil
 		}, message.ToolResultError, `the tool returned the state "running", which ends no call`},
 		{"foreign block", func() (executor.Output, error) {
-			return executor.Blocks(&message.TextBlock{Text: "a; "}, &message.ThinkingBlock{}), nil
+			return executor.Output{Content: message.List(&message.TextBlock{Text: "a; "}, &message.ThinkingBlock{})}, nil
 		}, message.ToolResultError, "a; block 1 of the output was left out: an output holds text and data, not *message.ThinkingBlock"},
 	}
 	for _, c := range cases {

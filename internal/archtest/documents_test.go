@@ -8,13 +8,12 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/internal/archtest"
-	"github.com/askance-dev/askance/toolcall"
 )
 
 var update = flag.Bool("update", false, "write the import table and the state diagram into the documents")
 
 func TestDocuments(t *testing.T) {
-	states := "```mermaid\n" + toolcall.Diagram() + "```\n"
+	states := "```mermaid\n" + archtest.StateDiagram() + "```\n"
 	tests := []struct{ file, block, want string }{
 		{"README.md", "states", states},
 		{"ARCHITECTURE.md", "states", states},

@@ -1,20 +1,22 @@
-package toolcall
+package archtest
 
 import (
 	"fmt"
 	"strings"
+
+	"github.com/askance-dev/askance/toolcall"
 )
 
-// Diagram draws the table as a Mermaid state diagram, one line per arrow with
+// StateDiagram draws the table of transitions as a Mermaid state diagram, one line per arrow with
 // all the causes that take it. The docs contain its output; a test compares.
-func Diagram() string {
+func StateDiagram() string {
 	type arrow struct{ from, to string }
 	var order []arrow
 	causes := map[arrow][]string{}
-	for _, t := range Table() {
+	for _, t := range toolcall.Table() {
 		for _, s := range t.From {
 			from := string(s)
-			if s == none {
+			if s == "" {
 				from = "[*]"
 			}
 			a := arrow{from, string(t.To)}

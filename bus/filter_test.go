@@ -1,0 +1,80 @@
+package bus_test
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// write makes a write of a call's fact as the journal does, without its MAC.
+func write(t testing.TB, key message.Key, tool string, prev uint64, msgID string) bus.Write {
+	t.Helper()
+	s, err := bus.FactSubject(key, message.Lane{Tool: tool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := bus.TreeOf(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := nats.NewMsg(s.String())
+	m.Header.Set(headerPrev, strconv.FormatUint(prev, 10))
+	m.Header.Set(headerFilter, string(tree))
+	m.Header.Set("Nats-Msg-Id", msgID)
+	m.Data = []byte(msgID)
+	return bus.Write{Tree: tree, Msg: m}
+}
+
+// Why every write to a tree uses one filter: two filters over the same facts
+// are two locks. A write guarded by a narrower filter does not see what the
+// other one wrote.
+func TestMixedFiltersAreTwoLocks(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	key := callKey("c1")
+	item := mustAppend(t, j, workFact("f1", key, "echo"), 0)
+	mustAppend(t, j, callFact("f2", key, message.ToolCallFinished, "result"), item)
+	// A writer that guards its work item with the item's own subject believes
+	// that the item is still the last word on the call.
+	w := write(t, key, "echo", item, "f3")
+	w.Msg.Header.Set(headerFilter, w.Msg.Subject)
+	if _, err := bus.NewDirect(b.Conn("engine")).Publish(t.Context(), w); err != nil {
+		t.Fatalf("the server refused it; the rule may not be needed any more: %v", err)
+	}
+	// Under the tree's filter the same write loses.
+	if _, err := bus.NewDirect(b.Conn("engine")).Publish(t.Context(), write(t, key, "echo", item, "f4")); err == nil {
+		t.Error("a stale write under the tree's filter was stored")
+	}
+}
+
+// Facts and work items of one call exclude each other: 64 racers, one winner,
+// many times.
+func TestOneFilterOneWinner(t *testing.T) {
+	b := bustest.New(t)
+	b.Journal("test")
+	pub := bus.NewDirect(b.Conn("engine"))
+	for round := range 20 {
+		key := callKey(fmt.Sprint("c", round))
+		var won atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 8 {
+			w := write(t, key, []string{"", "echo", "other"}[i%3], 0, fmt.Sprintf("%d-%d", round, i))
+			wg.Go(func() {
+				if _, err := pub.Publish(t.Context(), w); err == nil {
+					won.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if won.Load() != 1 {
+			t.Fatalf("round %d: %d winners", round, won.Load())
+		}
+	}
+}

@@ -1,0 +1,8 @@
+package executor
+
+import "time"
+
+// WithRequestTimeout bounds one try of a request to the engine.
+func WithRequestTimeout(d time.Duration) WorkerOption {
+	return option(func(c *config) { c.requestTimeout = d })
+}
