@@ -1,3 +1,13 @@
+// Package bench measures what an engine costs over the bare journal: the
+// allowed local path and the whole path of ask, approval, remote run and
+// result, against compare-and-swap publishes of the same NATS server on the
+// same connection, in the same run.
+//
+// Durability, concurrency and the size of the bare records are part of every
+// report: a figure without them says nothing. The records per call are counted
+// in the stream, not assumed. The bare publishes run before and after the
+// calls, and the faster of the two runs counts, so that a noisy neighbour makes
+// the engine look worse, never better.
 package bench
 
 import (
@@ -265,4 +275,36 @@ func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) 
 	}
 	wg.Wait()
 	return context.Cause(ctx)
+}
+
+// latencies collects durations. Its methods may be called from several
+// goroutines.
+type latencies struct {
+	mu  sync.Mutex // guards all
+	all []time.Duration
+}
+
+func (l *latencies) add(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, d)
+}
+
+func (l *latencies) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all)
+}
+
+// percentile gives the duration, in microseconds, that p of 100 do not exceed.
+func (l *latencies) percentile(p int) float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) == 0 {
+		return 0
+	}
+	sorted := slices.Clone(l.all)
+	slices.Sort(sorted)
+	i := (len(sorted)*p+99)/100 - 1
+	return float64(sorted[max(0, i)].Nanoseconds()) / 1e3
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
@@ -112,4 +113,20 @@ func editor() []string {
 		}
 	}
 	return []string{"vi"}
+}
+
+// diffText paints lines by what became of them.
+func diffText(on *term.Out, lines []string) string {
+	var b strings.Builder
+	for _, l := range lines {
+		paint := on.Dim
+		switch l[0] {
+		case '-':
+			paint = on.Bad
+		case '+':
+			paint = on.Good
+		}
+		b.WriteString(paint(term.Safe(l)) + "\n")
+	}
+	return b.String()
 }

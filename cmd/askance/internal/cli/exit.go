@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
@@ -147,4 +148,15 @@ func exitCodeHelp() string {
 	}
 	b.WriteString("\nWith --json an error is one JSON document on standard error, whose exit and\ncode members say the same.\n")
 	return b.String()
+}
+
+// otherCode sorts errors of the operating system.
+func otherCode(err error) int {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ExitNotFound
+	case errors.Is(err, fs.ErrPermission):
+		return ExitForbidden
+	}
+	return ExitError
 }

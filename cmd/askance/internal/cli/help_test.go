@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"os/user"
 	"strings"
 	"testing"
 
@@ -103,3 +104,12 @@ func TestCompletionScripts(t *testing.T) {
 		}
 	}
 }
+
+// defaultName takes the name of whoever runs the tests out of the help.
+var defaultName = func() *strings.Replacer {
+	u, err := user.Current()
+	if err != nil {
+		return strings.NewReplacer()
+	}
+	return strings.NewReplacer(`(default "`+u.Username+`")`, `(default "YOU")`)
+}()

@@ -141,3 +141,33 @@ func changeKeys(ctx context.Context, env *environment, path string, change func(
 	}
 	return printKeys(env, k)
 }
+
+func newKeysApproverCommand(env *environment) *cobra.Command {
+	return &cobra.Command{
+		Use:   "approver FILE",
+		Short: "Make a signing key for an approver",
+		Long: `Makes a key with which you sign approvals (--sign-key FILE of askance approve and inbox), so that
+not even an engine can make up your consent. The file is readable for you alone and
+stays with you. Its public key, which is printed, goes under your name into the
+directory file, and into the list that workers have (askance worker --approver-keys).`,
+		Example: `  askance keys approver ann.key
+  askance approve call_42 --sign-key ann.key
+  askance inbox --sign-key ann.key`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || args[0] == "" {
+				return usagef("want the file to make, for instance: askance keys approver ann.key")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			pub, err := bus.CreateApproverKey(args[0])
+			if err != nil {
+				return err
+			}
+			if env.json {
+				return writeJSON(env.out, map[string]string{"file": args[0], "key_id": message.KeyID(pub), "public_key": message.FormatPublicKey(pub)})
+			}
+			return env.printf("%s\n", message.FormatPublicKey(pub))
+		},
+	}
+}

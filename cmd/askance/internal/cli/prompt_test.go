@@ -3,12 +3,15 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
@@ -80,4 +83,48 @@ func TestScriptApproves(t *testing.T) {
 	if _, err := (scripted{}).Answer(ctx, askedCall(), nil); !errors.Is(err, refused) {
 		t.Errorf("Answer after the end = %v", err)
 	}
+}
+
+// The editor gets JSON in which nothing is hidden, and what it leaves is the same
+// JSON but for what the person changed.
+func TestEditorGetsJSON(t *testing.T) {
+	t.Setenv("VISUAL", "")
+	t.Setenv("EDITOR", "sed -i s/500/400/")
+	call := &message.Call{Input: "{\"to\":\"\u202eann\u007f\",\"cents\":500}"}
+	text, err := readEditedInput(t.Context(), &environment{}, call, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text, "\u202e") || strings.Contains(text, "\u007f") {
+		t.Errorf("the editor hides something: %q", text)
+	}
+	var got struct {
+		To    string
+		Cents int
+	}
+	if err := json.Unmarshal([]byte(text), &got); err != nil || got.To != "\u202eann\u007f" || got.Cents != 400 {
+		t.Errorf("%s is %+v, %v", text, got, err)
+	}
+}
+
+// Tree gives every command that there is, groups of commands among them, by the
+// words with which it is called.
+func Tree() map[string]*cobra.Command {
+	env := &environment{log: slog.New(slog.DiscardHandler)}
+	root := newRootCommand(env)
+	root.InitDefaultCompletionCmd("completion")
+	out := map[string]*cobra.Command{"": root}
+	var add func(words string, c *cobra.Command)
+	add = func(words string, c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			path := sub.Name()
+			if words != "" {
+				path = words + " " + path
+			}
+			out[path] = sub
+			add(path, sub)
+		}
+	}
+	add("", root)
+	return out
 }

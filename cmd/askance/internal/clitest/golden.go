@@ -1,3 +1,5 @@
+// Package clitest has what the tests of the command share: a test binary that
+// stands in for askance itself, and golden files. Only tests import it.
 package clitest
 
 import (
@@ -5,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -50,4 +53,14 @@ func Golden(t testing.TB, name, got string, volatile ...Volatile) {
 	if got != string(want) {
 		t.Errorf("%s differs (go test -update rewrites it)\n--- got\n%s\n--- want\n%s", path, got, want)
 	}
+}
+
+// Main runs tests, or stands in for askance if the test binary is called as
+// askance would be: processes and terminals of their own are real then. process
+// is cli.Process.
+func Main(m *testing.M, process func(args []string) int) {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
+		os.Exit(process(os.Args[1:]))
+	}
+	os.Exit(m.Run())
 }

@@ -1,14 +1,23 @@
 package inbox
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/charmbracelet/bubbles/cursor"
 	"github.com/charmbracelet/bubbles/textarea"
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/lipgloss"
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -140,4 +149,121 @@ func (s *composeScreen) view(m *model, w, h int) (title string, body []string, k
 		body = append(body, m.out.Dim(f.label), f.in.View(), "")
 	}
 	return title, body, "enter go on  esc back"
+}
+
+// newInput is a line to write on. Its cursor does not blink: nothing moves on
+// the screen that did not happen.
+func newInput(prompt string, limit int) textinput.Model {
+	in := textinput.New()
+	in.Prompt, in.CharLimit = prompt, limit
+	in.PromptStyle, in.TextStyle, in.Cursor.Style = lipgloss.NewStyle(), lipgloss.NewStyle(), lipgloss.NewStyle().Reverse(true)
+	in.Cursor.SetMode(cursor.CursorStatic)
+	in.Focus()
+	return in
+}
+
+// newArea is a sheet to write on.
+func newArea(limit int) textarea.Model {
+	a := textarea.New()
+	a.Prompt, a.CharLimit, a.ShowLineNumbers, a.MaxHeight = "│ ", limit, false, 0
+	plain := textarea.Style{}
+	a.FocusedStyle, a.BlurredStyle = plain, plain
+	a.Cursor.SetMode(cursor.CursorStatic)
+	a.Focus()
+	return a
+}
+
+// update gives a key to an input, and takes out what was pasted and would not
+// be seen.
+func update(in *textinput.Model, k tea.Msg) tea.Cmd {
+	var cmd tea.Cmd
+	*in, cmd = in.Update(k)
+	if v, clean := in.Value(), scrub(in.Value()); v != clean {
+		at := in.Position()
+		in.SetValue(clean)
+		in.SetCursor(min(at, utf8.RuneCountInString(clean)))
+	}
+	return cmd
+}
+
+// updateArea is update for a sheet.
+func updateArea(a *textarea.Model, k tea.Msg) tea.Cmd {
+	var cmd tea.Cmd
+	*a, cmd = a.Update(k)
+	if v, clean := a.Value(), scrub(a.Value()); v != clean {
+		a.SetValue(clean)
+	}
+	return cmd
+}
+
+// scrub takes out the characters that a terminal obeys or does not show.
+func scrub(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && reveal.Invisible(r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// editedMsg: the editor has ended.
+type editedMsg struct {
+	draft *draftAnswer
+	dir   string
+	given string // what the editor was given
+	err   error
+}
+
+// editFile is the file that the editor gets.
+const editFile = "input.json"
+
+// edit opens the arguments in the person's editor. The inbox leaves the
+// terminal to it meanwhile.
+func (m *model) edit(d *draftAnswer) tea.Cmd {
+	if strictjson.Check([]byte(d.call.Input), strictjson.MaxBytes(message.MaxInputBytes)) != nil {
+		m.say(m.out.Bad, "The arguments are no JSON that can be edited.")
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "askance-edit-")
+	if err != nil {
+		m.say(m.out.Bad, "edit: %v", err)
+		return nil
+	}
+	given := asked.Editable(d.call.Input) + "\n"
+	path := filepath.Join(dir, editFile)
+	if err := os.WriteFile(path, []byte(given), 0o600); err != nil {
+		m.say(m.out.Bad, "edit: %v", errors.Join(err, os.RemoveAll(dir)))
+		return nil
+	}
+	argv := m.cfg.Editor
+	cmd := exec.CommandContext(m.ctx, argv[0], append(argv[1:len(argv):len(argv)], path)...)
+	return tea.ExecProcess(cmd, func(err error) tea.Msg { return editedMsg{d, dir, given, err} })
+}
+
+// edited takes what the person wrote to where it can be compared and sent.
+func (m *model) edited(e editedMsg) tea.Cmd {
+	defer func() { _ = os.RemoveAll(e.dir) }() // in the system's folder for such things
+	text, err := e.result()
+	if err != nil {
+		m.say(m.out.Bad, "%v", err)
+		return nil
+	}
+	e.draft.answer.Input = &text
+	m.push(newConfirm(e.draft))
+	return nil
+}
+
+func (e editedMsg) result() (string, error) {
+	if e.err != nil {
+		return "", fmt.Errorf("the editor failed: %w", e.err)
+	}
+	b, err := os.ReadFile(filepath.Join(e.dir, editFile))
+	if err != nil {
+		return "", fmt.Errorf("edit: %w", err)
+	}
+	text := strings.TrimSpace(string(b))
+	if text == strings.TrimSpace(e.given) {
+		return "", errors.New("nothing was changed: a approves it as it is")
+	}
+	return text, asked.CheckInput(text)
 }

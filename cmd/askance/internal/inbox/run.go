@@ -1,3 +1,41 @@
+// Package inbox is the terminal inbox: the open questions of a space on one
+// screen, live, and everything that a person can say to one.
+//
+// Run shows it until the person leaves. What is shown follows from three
+// things: hints say that something happened, queries say what is true, and a
+// clock moves the times. A lost hint costs seconds, never truth: the list is
+// asked for again and again, and no question leaves the screen before the
+// engine was asked what became of it.
+//
+// # What an answer stands for
+//
+// An answer names the digest of the question that was on the screen. Before
+// one is sent, the inbox computes the digest from the very question that it
+// shows and refuses to send if the engine named another. An approval can be
+// sent only after the last line of the question was on the screen. A question
+// that somebody else has settled, or that is asked anew, is never answered from
+// an old screen: the screen says who did what, and the engine would refuse it
+// by its digest.
+//
+// # What an approval lets remember
+//
+// Offered rules can be ticked, and edited before they are accepted: narrowed,
+// for fewer or more calls, until a time, for a number of uses, up to a sum.
+// What is sent stands on the last screen before it. What is remembered has a
+// list of its own, which lives as well and takes a rule back.
+//
+// # What reaches the terminal
+//
+// Everything that comes from agents, tools and other people passes through
+// package reveal: no control sequence, no turned text, no letter in disguise.
+// The editor gets such characters as JSON escapes.
+//
+// # Parts
+//
+// questions is the state, and pure. feed keeps it up to date from goroutines of
+// its own, which send messages to the program's loop. Each screen (list,
+// detail, terms, compose, confirm, walk, leases, lease) is a type with an update and a view; they lie
+// on a stack. Everything but the feed runs on one goroutine.
 package inbox
 
 import (

@@ -1,10 +1,13 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,6 +114,23 @@ rules:
 		d, x := p.Decide(t.Context(), r), p.Explain(t.Context(), r)
 		if d.Behavior != want || x.Decision != want {
 			t.Errorf("%s: %s, explained as %s, want %s (%s)", input, d.Behavior, x.Decision, want, d.Reason)
+		}
+	}
+}
+
+// TestReporterTellsWatchedRules: a rule that only warns or audits would never be
+// heard of otherwise. What was said is not said again.
+func TestReporterTellsWatchedRules(t *testing.T) {
+	var out bytes.Buffer
+	r := reporter{log: slog.New(slog.NewTextHandler(&out, nil)), failed: map[string]uint64{}, watched: map[string]uint64{}}
+	for _, step := range []struct {
+		watched uint64
+		want    string
+	}{{3, "rule=cap times=3"}, {3, ""}, {4, "rule=cap times=1"}} {
+		out.Reset()
+		r.say(permission.Status{ByRule: []permission.RuleCount{{Rule: "cap", Watched: step.watched}}})
+		if got := out.String(); !strings.Contains(got, step.want) || (step.want == "") != (got == "") {
+			t.Errorf("said %q, want %q in it", got, step.want)
 		}
 	}
 }

@@ -1,11 +1,23 @@
+// Package term is how askance writes to people: one Out for each stream, in
+// colour only where a terminal is on the other side and NO_COLOR is not set.
+//
+// Whatever comes from a model, a tool or another person passes through Safe or
+// SafeLine before it is shown. Otherwise a tool call could carry escape
+// sequences that paint another command over the one that a person is asked
+// about, or letters that look like others. What becomes visible, and how, is
+// the same as in the inboxes: package internal/reveal. What is printed as JSON
+// is for programs and stays as it is.
 package term
 
 import (
 	"io"
 	"os"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/lipgloss"
 	xterm "golang.org/x/term"
+
+	"github.com/askance-dev/askance/internal/reveal"
 )
 
 // defaultWidth is the width of lines that go to no terminal.
@@ -86,3 +98,19 @@ func (o *Out) Dim(s string) string { return o.paint(grey, s) }
 
 // Bold makes a heading.
 func (o *Out) Bold(s string) string { return o.render.NewStyle().Bold(true).Render(s) }
+
+// Safe makes text harmless for a terminal and for whoever reads it there, as
+// [reveal.Text] does for the inboxes: the same text looks the same everywhere.
+func Safe(s string) string { return reveal.Text(s) }
+
+// SafeLine is Safe for a single line: newlines and tabs become marks, too.
+func SafeLine(s string) string { return reveal.Line(s) }
+
+// Clip shortens a line to n characters.
+func Clip(s string, n int) string {
+	if n < 1 || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	runes := []rune(s)
+	return string(runes[:n-1]) + "…"
+}

@@ -1,14 +1,22 @@
 package web
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"time"
 
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/gateway/agent/script"
 	"github.com/askance-dev/askance/gateway/agentscope"
 	"github.com/askance-dev/askance/gateway/agui"
 	"github.com/askance-dev/askance/gateway/api"
 	"github.com/askance-dev/askance/gateway/blocks"
 	"github.com/askance-dev/askance/gateway/inbox"
+	"github.com/askance-dev/askance/gateway/webhook"
+	"github.com/askance-dev/askance/message"
 )
 
 // surfaces is everything that askance serve serves over HTTP.
@@ -39,4 +47,98 @@ func (w *Web) surfaces() ([]gateway.Surface, error) {
 		agentscope.New(agentscope.Config{Runners: w.runners}),
 		blocks.New(blocks.Config{Runners: w.runners}),
 	}, background...), nil
+}
+
+// DemoAgent is the name of the agent without a model.
+const DemoAgent = "demo"
+
+// Demo is an agent without a model that tells of the engine's tools.
+func Demo(tools []engine.Tool) agent.Agent {
+	var known []agent.Tool
+	for _, t := range tools {
+		known = append(known, agent.Tool{Name: t.Name, Description: t.Description, Parameters: t.Schema.JSON()})
+	}
+	return script.New(DemoAgent, known...)
+}
+
+// startAgents begins to run the agents, and goes on with what an earlier
+// process left open.
+func (w *Web) startAgents(ctx context.Context) error {
+	if len(w.cfg.Agents) == 0 {
+		return nil
+	}
+	cfg := agent.Config{As: w.cfg.Space.As, Agents: w.cfg.Agents, ID: w.cfg.AgentID, Log: w.cfg.Log}
+	for _, t := range w.cfg.Space.Tools {
+		if t.Placement != message.PlaceExternal { // a frontend may run those
+			cfg.Tools = append(cfg.Tools, t.Name)
+		}
+	}
+	r, err := agent.New(cfg)
+	if err != nil {
+		return err
+	}
+	w.runners = agent.Runners{w.cfg.Space.ID: r}
+	return r.Resume(ctx)
+}
+
+// stopAgents waits for running agents to stop; their turns stay open.
+func (w *Web) stopAgents() {
+	for _, r := range w.runners {
+		_ = r.Close() // always nil
+	}
+}
+
+// health says whether the process lives and whether it can work. Neither tells
+// strangers anything else.
+func (w *Web) health() gateway.Surface {
+	return gateway.Routes{
+		{Method: http.MethodGet, Path: "/healthz", Access: gateway.Everybody, Doc: "Whether the process answers.", Serve: func(rw http.ResponseWriter, _ *http.Request, _ *gateway.Peer) error {
+			return ok(rw)
+		}},
+		{Method: http.MethodGet, Path: "/readyz", Access: gateway.Everybody, Doc: "Whether the engine works.", Serve: func(rw http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
+			by := message.Principal{Role: message.RoleAuditor, Name: "askance-ready", Auth: "in-process"}
+			if _, err := w.cfg.Space.As(by).Info(r.Context()); err != nil {
+				return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "the engine does not work now", Hint: "try again", Err: err}
+			}
+			return ok(rw)
+		}},
+	}
+}
+
+func ok(rw http.ResponseWriter) error {
+	rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	rw.Header().Set("Cache-Control", "no-store")
+	_, err := rw.Write([]byte("ok\n"))
+	return err
+}
+
+// Outbox is what webhooks need of a space's outbox.
+type Outbox interface {
+	webhook.Outbox
+	// UseOnce reports whether a token is used for the first time in the space.
+	UseOnce(ctx context.Context, token string, ttl time.Duration) (first bool, err error)
+}
+
+// openWebhooks opens what destinations need, if there are any.
+func (w *Web) openWebhooks(ctx context.Context) (err error) {
+	if len(w.cfg.Webhooks) == 0 {
+		return nil
+	}
+	if w.outbox, err = w.cfg.Outbox(ctx); err != nil {
+		return err
+	}
+	w.links, err = webhook.NewLinks(webhook.LinksConfig{Space: w.cfg.Space.ID, Key: w.cfg.LinkKey, Public: w.public(), UseOnce: w.outbox.UseOnce})
+	return err
+}
+
+// webhooks delivers to the destinations; nil if there are none.
+func (w *Web) webhooks() (*webhook.Webhooks, error) {
+	if w.outbox == nil {
+		return nil, nil
+	}
+	hooks, err := webhook.New(webhook.Config{Space: w.cfg.Space, Outbox: w.outbox, Destinations: w.cfg.Webhooks, Links: w.links, Log: w.cfg.Log})
+	if err != nil {
+		return nil, &Error{"--webhooks: " + err.Error()}
+	}
+	return hooks, nil
 }

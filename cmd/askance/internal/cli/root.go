@@ -1,21 +1,36 @@
+// Package cli is the askance command: one file for each sub-command, and what
+// they share.
+//
+//	code := cli.Main(ctx, cli.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:])
+//
+// What every command keeps to:
+//
+//   - results go to Out, everything else to Err;
+//   - --json makes the result one JSON document, or one per line where it is a
+//     stream, and errors one JSON document on Err;
+//   - the exit codes are those of ExitCode, the same for every command;
+//   - settings come from flags, then ASKANCE_… variables, then askance.yaml (see
+//     settings.go);
+//   - nobody is asked anything unless In and Err are terminals;
+//   - text of models, tools and other people is shown only through package
+//     term, which lets no escape sequence pass.
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -24,20 +39,6 @@ type IO struct {
 	In  io.Reader
 	Out io.Writer
 	Err io.Writer
-}
-
-// environment is what the commands of one run share: streams, settings, log.
-type environment struct {
-	in  io.Reader
-	out *term.Out
-	err *term.Out
-
-	json     bool
-	config   string // path of the settings file; "" looks for askance.yaml
-	logLevel string
-	at       place
-
-	log *slog.Logger
 }
 
 // Main runs one command and returns its exit code. It ends when ctx does.
@@ -56,19 +57,6 @@ func Main(ctx context.Context, std IO, args []string) int {
 		env.report(err)
 	}
 	return ExitCode(err)
-}
-
-// report tells what went wrong.
-func (env *environment) report(err error) {
-	if env.json {
-		_ = writeJSON(env.err, documentOf(err)) // nowhere to report that to
-		return
-	}
-	text := env.err.Bad("error: ") + term.Safe(err.Error()) + "\n"
-	if _, ok := errors.AsType[usageError](err); ok {
-		text += env.err.Dim("See the command's --help.") + "\n"
-	}
-	_, _ = io.WriteString(env.err, text)
 }
 
 // newRootCommand is the command tree.
@@ -153,53 +141,47 @@ func (env *environment) prepare(c *cobra.Command) error {
 	return nil
 }
 
-// shownAttr makes harmless for a terminal what a log says.
-func shownAttr(_ []string, at slog.Attr) slog.Attr {
-	if s := at.Value.String(); at.Value.Kind() == slog.KindString || at.Value.Kind() == slog.KindAny {
-		if safe := term.SafeLine(s); safe != s {
-			at.Value = slog.StringValue(safe)
+// helpTopics are pages that belong to no command.
+func helpTopics() []*cobra.Command {
+	return []*cobra.Command{
+		{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodeHelp()},
+		{Use: "settings", Short: "Flags, ASKANCE_ variables and askance.yaml", Long: settingsHelp()},
+		{Use: "addresses", Short: "How commands name a call", Long: addressHelp},
+	}
+}
+
+// SignalContext gives a context that ends at the first SIGINT or SIGTERM. The
+// second ends the process at once: whoever sends it does not want to wait, and
+// what was acknowledged is durable.
+func SignalContext() (ctx context.Context, stop func()) {
+	ctx, end := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-signals:
+			end(errSignal)
+		case <-done:
+			return
 		}
+		select {
+		case <-signals:
+			os.Exit(ExitInterrupted)
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		end(nil)
 	}
-	return at
 }
 
-// isInteractive reports whether a person can be asked.
-func (env *environment) isInteractive() bool {
-	return !env.json && term.IsTerminal(env.in) && env.err.Terminal() && os.Getenv("TERM") != "dumb"
-}
-
-// printf writes to the standard output.
-func (env *environment) printf(format string, args ...any) error {
-	_, err := fmt.Fprintf(env.out, format, args...)
-	return err
-}
-
-// notef writes what is no result.
-func (env *environment) notef(format string, args ...any) {
-	_, _ = fmt.Fprintf(env.err, format, args...)
-}
-
-// printDocument prints one JSON document, indented.
-func (env *environment) printDocument(v any) error {
-	b, err := strictjson.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode the output: %w", err)
-	}
-	var pretty bytes.Buffer
-	if err := json.Indent(&pretty, b, "", "  "); err != nil {
-		return fmt.Errorf("encode the output: %w", err)
-	}
-	pretty.WriteByte('\n')
-	_, err = env.out.Write(pretty.Bytes())
-	return err
-}
-
-// writeJSON writes one JSON document on one line.
-func writeJSON(w io.Writer, v any) error {
-	b, err := strictjson.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode the output: %w", err)
-	}
-	_, err = w.Write(append(b, '\n'))
-	return err
+// Process runs one command as this process: on its own streams, until it ends or
+// is told to stop. It returns the exit code.
+func Process(args []string) int {
+	ctx, stop := SignalContext()
+	defer stop()
+	return Main(ctx, IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, args)
 }

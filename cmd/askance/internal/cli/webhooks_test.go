@@ -130,3 +130,120 @@ func TestWebhooksCommands(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "does not answer", "webhooks", "list", "--url", "http://127.0.0.1:1")
 	fails(t, cli.ExitUnavailable, "is no gateway", "webhooks", "list", "--url", srv.URL)
 }
+
+// A server that is killed after the receiver has a message, and before that is
+// on record, sends it again under the same id.
+func TestWebhooksSurviveAKill(t *testing.T) {
+	clean(t)
+	dir := t.TempDir()
+	ids, hold, held := make(chan string, 1000), make(chan struct{}), atomic.Bool{}
+	held.Store(true)
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		ids <- r.Header.Get("webhook-id")
+		if held.Load() {
+			<-hold // no answer while the first server lives
+		}
+	}))
+	t.Cleanup(srv.Close)
+	t.Setenv("HOOK_URL", srv.URL)
+	tools, file, data := filepath.Join(dir, "tools.yaml"), filepath.Join(dir, "hooks.yaml"), filepath.Join(dir, "data")
+	write(t, tools, "version: 1\ntools:\n  - {name: pay, placement: external}\n")
+	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url_env: HOOK_URL, format: slack, events: [question], timeout: 60s}\n")
+	s, kill := serveProcess(t, data, "--http", "127.0.0.1:0", "--tools", tools, "--webhooks", file)
+	first := ""
+	for i := 0; first == "" && i < 200; i++ { // a destination begins at some moment
+		s.propose("w"+strconv.Itoa(i), "w"+strconv.Itoa(i), "pay", `{}`)
+		select {
+		case first = <-ids:
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	kill()
+	held.Store(false)
+	close(hold)
+	serveOn(t, data, "--tools", tools, "--webhooks", file)
+	for end := time.After(10 * time.Minute); ; {
+		select {
+		case id := <-ids:
+			if id == first {
+				return
+			}
+		case <-end:
+			t.Fatalf("%s never came again", first)
+		}
+	}
+}
+
+// A trial message is signed, comes once, and what came back is said.
+func TestWebhooksTest(t *testing.T) {
+	clean(t)
+	var status atomic.Int32
+	status.Store(http.StatusNoContent)
+	news := make(chan string, 10)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("read a message: %v", err)
+		}
+		news <- r.Header.Get("webhook-id") + " " + r.Header.Get("webhook-signature") + " " + string(b)
+		w.WriteHeader(int(status.Load()))
+	}))
+	t.Cleanup(srv.Close)
+	t.Setenv("HOOK_SECRET", "whsec_"+base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789abcdef")))
+	file := filepath.Join(t.TempDir(), "hooks.yaml")
+	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+"/secret, events: [question], secrets: [{env: HOOK_SECRET}]}\n  - {name: chat, url: "+srv.URL+", events: [question], format: slack}\n")
+	out := decode[struct {
+		ID    string
+		Taken bool
+	}](t, ok(t, "webhooks", "test", "bot", "--json", "--webhooks", file))
+	if got := <-news; !out.Taken || !strings.HasPrefix(got, out.ID+" v1,") || !strings.Contains(got, `{"type":"ping","id":"`+out.ID+`"`) {
+		t.Errorf("printed %+v, came %s", out, got)
+	}
+	if text := ok(t, "webhooks", "test", "chat", "--webhooks", file); !strings.HasPrefix(text, "Taken: msg_ping_") {
+		t.Errorf("printed %s", text)
+	}
+	if got := <-news; !strings.Contains(got, `"blocks":[`) {
+		t.Errorf("came %s", got)
+	}
+	status.Store(http.StatusForbidden)
+	fails(t, cli.ExitUnavailable, "the receiver answered 403", "webhooks", "test", "bot", "--webhooks", file)
+	fails(t, cli.ExitNotFound, "no destination other", "webhooks", "test", "other", "--webhooks", file)
+	fails(t, cli.ExitUsage, "--webhooks FILE", "webhooks", "test", "bot")
+	fails(t, cli.ExitUsage, "name of one destination", "webhooks", "test")
+	if len(news) != 1 {
+		t.Errorf("%d more messages came, want one", len(news))
+	}
+}
+
+// The example with Slack serves as it stands, and a question comes.
+func TestSlackExample(t *testing.T) {
+	examples, err := filepath.Abs("../../../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples += "/"
+	clean(t)
+	news := make(chan string, 1000)
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("read a message: %v", err)
+		}
+		news <- string(b)
+	}))
+	t.Cleanup(srv.Close)
+	t.Setenv("SLACK_WEBHOOK_URL", srv.URL)
+	s := serveOn(t, filepath.Join(t.TempDir(), "data"), "--policy", examples+"policy-file/policy.yaml", "--tools", examples+"policy-file/tools.yaml", "--webhooks", examples+"slack-webhook/hooks.yaml")
+	for i := range 200 { // a destination begins at some moment
+		s.propose("r"+strconv.Itoa(i), "c"+strconv.Itoa(i), "refund", `{"order":"A-1042","cents":19900}`)
+		select {
+		case text := <-news:
+			if !strings.Contains(text, "Approval needed: refund") || !strings.Contains(text, "/inbox/link?token=") {
+				t.Errorf("came %s", text)
+			}
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	t.Error("nothing came")
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/charmbracelet/huh"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// environment is what the commands of one run share: streams, settings, log.
+type environment struct {
+	in  io.Reader
+	out *term.Out
+	err *term.Out
+
+	json     bool
+	config   string // path of the settings file; "" looks for askance.yaml
+	logLevel string
+	at       place
+
+	log *slog.Logger
+}
+
+// report tells what went wrong.
+func (env *environment) report(err error) {
+	if env.json {
+		_ = writeJSON(env.err, documentOf(err)) // nowhere to report that to
+		return
+	}
+	text := env.err.Bad("error: ") + term.Safe(err.Error()) + "\n"
+	if _, ok := errors.AsType[usageError](err); ok {
+		text += env.err.Dim("See the command's --help.") + "\n"
+	}
+	_, _ = io.WriteString(env.err, text)
+}
+
+// shownAttr makes harmless for a terminal what a log says.
+func shownAttr(_ []string, at slog.Attr) slog.Attr {
+	if s := at.Value.String(); at.Value.Kind() == slog.KindString || at.Value.Kind() == slog.KindAny {
+		if safe := term.SafeLine(s); safe != s {
+			at.Value = slog.StringValue(safe)
+		}
+	}
+	return at
+}
+
+// isInteractive reports whether a person can be asked.
+func (env *environment) isInteractive() bool {
+	return !env.json && term.IsTerminal(env.in) && env.err.Terminal() && os.Getenv("TERM") != "dumb"
+}
+
+// printf writes to the standard output.
+func (env *environment) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(env.out, format, args...)
+	return err
+}
+
+// notef writes what is no result.
+func (env *environment) notef(format string, args ...any) {
+	_, _ = fmt.Fprintf(env.err, format, args...)
+}
+
+// printDocument prints one JSON document, indented.
+func (env *environment) printDocument(v any) error {
+	b, err := strictjson.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode the output: %w", err)
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, b, "", "  "); err != nil {
+		return fmt.Errorf("encode the output: %w", err)
+	}
+	pretty.WriteByte('\n')
+	_, err = env.out.Write(pretty.Bytes())
+	return err
+}
+
+// writeJSON writes one JSON document on one line.
+func writeJSON(w io.Writer, v any) error {
+	b, err := strictjson.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode the output: %w", err)
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// writeOutput has write fill a file, which appears when it is complete, or the
+// standard output if no file is named.
+func (env *environment) writeOutput(path string, write func(io.Writer) error) (err error) {
+	if path == "" {
+		return write(env.out)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".askance-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name()) // nobody needs half a file
+		}
+	}()
+	if err = write(f); err != nil {
+		_ = f.Close() // the first error counts
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// readText gives the value of a flag that is a text, @FILE, or - for standard
+// input, of at most limit bytes.
+func (env *environment) readText(flag, value string, limit int) (string, error) {
+	if value == "-" {
+		return env.readStandardInput(flag, limit)
+	}
+	path, isFile := strings.CutPrefix(value, "@")
+	if !isFile {
+		return value, nil
+	}
+	b, err := textfile.ReadHanded(flag, path, limit)
+	return string(b), err
+}
+
+func (env *environment) readStandardInput(flag string, limit int) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(env.in, int64(limit)+1))
+	if err != nil {
+		return "", fmt.Errorf("%s: read standard input: %w", flag, err)
+	}
+	if len(b) > limit {
+		return "", usagef("%s: standard input is longer than %d bytes", flag, limit)
+	}
+	return string(b), nil
+}
+
+// errAborted says that a person left a question without answering.
+var errAborted = errors.New("left without an answer")
+
+// runForm asks a person. It ends when ctx does, because somebody else answered.
+func (env *environment) runForm(ctx context.Context, fields ...huh.Field) error {
+	f := huh.NewForm(huh.NewGroup(fields...)).
+		WithInput(env.in).WithOutput(env.err).WithShowHelp(true).
+		WithAccessible(os.Getenv("ACCESSIBLE") != "")
+	if os.Getenv("NO_COLOR") != "" {
+		f = f.WithTheme(huh.ThemeBase())
+	}
+	err := f.RunWithContext(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, huh.ErrUserAborted):
+		return errAborted
+	}
+	return err
+}
+
+// confirm asks for a yes or no; no is what is chosen at first.
+func (env *environment) confirm(ctx context.Context, title string) (bool, error) {
+	var yes bool
+	err := env.runForm(ctx, huh.NewConfirm().Title(term.SafeLine(title)).Affirmative("Yes").Negative("No").Value(&yes))
+	return yes, err
+}
