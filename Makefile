@@ -51,8 +51,6 @@ FUZZ := \
   message/agui:FuzzAnswer \
   message/agui:FuzzDecodeEvent \
   message/agui:FuzzDecodeRunInput \
-  message/agui:FuzzImporter \
-  message/agui:FuzzReader \
   message/proof:FuzzDecodeSealed \
   message/proof:FuzzReceipt \
   message/blockstream:FuzzDecodeCommand \

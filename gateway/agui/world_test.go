@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent/script"
 	"github.com/askance-dev/askance/gateway/agui"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/internal/aguitest"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
 )
@@ -155,7 +156,7 @@ func (c *client) post(path string, in *wire.RunInput) *answer {
 // send is post for requests that are given up; each is told of each event.
 func (c *client) send(ctx context.Context, path string, in *wire.RunInput, each func(wire.Event)) (*answer, error) {
 	c.s.t.Helper()
-	body, err := in.AppendJSON(nil)
+	body, err := wire.AppendJSON(nil, in)
 	if err != nil {
 		c.s.t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func (c *client) send(ctx context.Context, path string, in *wire.RunInput, each 
 func (c *client) read(a *answer, in *wire.RunInput, body io.Reader, each func(wire.Event)) error {
 	v := wire.Verifier{Strict: !c.lenient}
 	v.Seed(in.Messages)
-	r := wire.NewReader(body, &wire.Decoder{Strict: true})
+	r := aguitest.NewReader(body, &aguitest.Decoder{Strict: true})
 	for {
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {

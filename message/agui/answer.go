@@ -9,11 +9,11 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Answer is what a person, or nobody, said to one interrupt.
+// Answer is what a person said to one interrupt, or that no answer came.
 type Answer struct {
 	Interrupt Interrupt
 	Entry     ResumeEntry
-	// Abandoned: the entry is cancelled, nobody answered.
+	// Abandoned: the entry is cancelled and no answer came.
 	Abandoned bool
 	// Approved is the answer to a question about a call ([ReasonToolCall]). It
 	// is never set without a payload that says approved: true.
@@ -27,9 +27,8 @@ type Answer struct {
 	Feedback string // why not, for the model
 }
 
-// readAnswer reads an entry. To a question about a call, a payload that has a
-// member which nobody knows is refused: it may be a misspelt edit, and then
-// something else would run than was meant.
+// readAnswer reads an entry. It refuses a payload about a call that has an
+// unknown member: that may be a misspelt edit, and then the wrong call would run.
 func readAnswer(i Interrupt, e ResumeEntry) (Answer, error) {
 	a := Answer{Interrupt: i, Entry: e, Abandoned: e.Status == ResumeCancelled}
 	if a.Abandoned || i.Reason != ReasonToolCall {
@@ -60,7 +59,7 @@ func readAnswer(i Interrupt, e ResumeEntry) (Answer, error) {
 	case !a.Approved && (a.Edited != nil || a.Rules != nil):
 		return a, fmt.Errorf("a denial cannot edit the arguments or give rules")
 	}
-	return a, a.offered()
+	return a, a.checkOffer()
 }
 
 // member reads one member of the payload.
@@ -84,9 +83,9 @@ func (a *Answer) member(m strictjson.Member) (err error) {
 	return err
 }
 
-// offered checks the answer against what the question's schema offers. A
+// checkOffer checks the answer against what the question's schema offers. A
 // question without a schema offers a plain yes or no.
-func (a *Answer) offered() error {
+func (a *Answer) checkOffer() error {
 	var schema struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}

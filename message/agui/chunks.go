@@ -45,7 +45,7 @@ func (c *Chunks) Expand(e Event) ([]Event, error) {
 		return c.chunk(e, ch)
 	}
 	switch e := e.(type) {
-	case *Raw, *ActivitySnapshot, *ActivityDelta, *ReasoningEncryptedValue, *SubagentStarted, *Unknown:
+	case *Raw, *ActivitySnapshot, *ActivityDelta, *ReasoningEncryptedValue, *SubagentStarted:
 		return []Event{e}, nil
 	case *RunStarted, *RunFinished, *RunError, *MessagesSnapshot:
 		var out []Event
@@ -76,7 +76,7 @@ func (c *Chunks) chunk(e Event, ch chunk) ([]Event, error) {
 	} else {
 		out = c.end(at)
 		if ch.id == nil || ch.kind == TypeToolCallChunk && ch.tool == nil {
-			return nil, broken(RuleChunk, e, "the first chunk lacks its id or name")
+			return nil, orderError(RuleChunk, e, "the first chunk lacks its id or name")
 		}
 		open = &lane{kind: ch.kind, id: *ch.id, opener: ch}
 		c.open(at, open)
@@ -97,7 +97,7 @@ func (c *Chunks) lane(e Event, ch chunk) (owner, error) {
 				continue
 			}
 			if tag.tagged && tag != at {
-				return at, broken(RuleChunk, e, "%s goes on with an item of %s", tag, at)
+				return at, orderError(RuleChunk, e, "%s goes on with an item of %s", tag, at)
 			}
 			return at, nil
 		}
@@ -113,7 +113,7 @@ func (c *Chunks) lane(e Event, ch chunk) (owner, error) {
 		}
 	}
 	if n > 1 {
-		return tag, broken(RuleChunk, e, "it names no item, and %d are open", n)
+		return tag, orderError(RuleChunk, e, "it names no item, and %d are open", n)
 	}
 	return tag, nil
 }
@@ -157,14 +157,14 @@ func (l *lane) agrees(e Event, ch chunk) error {
 		role = *l.opener.role
 	}
 	if ch.role != nil && *ch.role != role {
-		return broken(RuleChunk, e, "role %q goes on with role %q", *ch.role, role)
+		return orderError(RuleChunk, e, "role %q goes on with role %q", *ch.role, role)
 	}
 	for _, f := range []struct {
 		name       string
 		now, first *string
 	}{{"name", ch.name, l.opener.name}, {"toolCallName", ch.tool, l.opener.tool}, {"parentMessageId", ch.parent, l.opener.parent}} {
 		if f.now != nil && (f.first == nil || *f.now != *f.first) {
-			return broken(RuleChunk, e, "%s is not what the first chunk said", f.name)
+			return orderError(RuleChunk, e, "%s is not what the first chunk said", f.name)
 		}
 	}
 	return nil

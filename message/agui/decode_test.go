@@ -1,4 +1,4 @@
-package agui
+package agui_test
 
 import (
 	"errors"
@@ -7,25 +7,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/internal/aguitest"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/agui"
 )
 
-// tolerant decodes and returns what was passed over as "kind path".
-func tolerant[T any](decode func(*Decoder, []byte) (T, error), in string) (T, []string, error) {
-	var seen []string
-	n := 0
-	d := Decoder{
-		OnDeviation: func(dev Deviation) { seen = append(seen, fmt.Sprintf("%s %s", dev.Kind, dev.Path)) },
-		NewID:       func() string { n++; return fmt.Sprintf("made-%d", n) },
-	}
-	v, err := decode(&d, []byte(in))
+// read calls decode with a handler of deviations, and returns what was reported
+// as "kind path".
+func read[T any](decode func(report func(agui.Deviation)) (T, error)) (v T, seen []string, err error) {
+	v, err = decode(func(dev agui.Deviation) { seen = append(seen, fmt.Sprintf("%s %s", dev.Kind, dev.Path)) })
 	return v, seen, err
 }
 
 // What peers before 1.0 and newer ones send is read, and reported; the strict
 // decoder refuses all of it but unknown members.
-func TestDecoderMends(t *testing.T) {
+func TestDecoderRepairs(t *testing.T) {
 	tests := []struct {
 		name, in, want string
 		seen           []string
@@ -43,54 +40,28 @@ func TestDecoderMends(t *testing.T) {
 		{"null metadata of media", `{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":[{"type":"image","source":{"type":"url","value":"u"},"metadata":null}]}`, `{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":[{"type":"image","source":{"type":"url","value":"u"}}]}`, []string{"null /content/0/metadata"}, false},
 		{"whole number", `{"type":"STEP_STARTED","stepName":"s","timestamp":1.5e3}`, `{"type":"STEP_STARTED","stepName":"s","timestamp":1500}`, nil, true},
 		{"binary part", `{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"m","role":"user","content":[{"type":"binary","mimeType":"audio/mp3","url":"u","filename":"f"}]}]}`, `{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"m","role":"user","content":[{"type":"audio","source":{"type":"url","value":"u","mimeType":"audio/mp3"},"metadata":{"filename":"f"}}]}]}`, []string{"retired /messages/0/content/0"}, false},
-		{"binary part beside its successor", `{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"m","role":"user","content":[{"type":"image","source":{"type":"data","value":"AA==","mimeType":"image/png"}},{"type":"binary","mimeType":"image/png","data":"AA=="}]}]}`, `{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"m","role":"user","content":[{"type":"image","source":{"type":"data","value":"AA==","mimeType":"image/png"}}]}]}`, []string{"retired /messages/0/content/1"}, false},
+		{"binary part and its successor", `{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"m","role":"user","content":[{"type":"image","source":{"type":"data","value":"AA==","mimeType":"image/png"}},{"type":"binary","mimeType":"image/png","data":"AA=="}]}]}`, `{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"m","role":"user","content":[{"type":"image","source":{"type":"data","value":"AA==","mimeType":"image/png"}}]}]}`, []string{"retired /messages/0/content/1"}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			e, seen, err := tolerant((*Decoder).Event, tt.in)
+			e, seen, err := read(func(report func(agui.Deviation)) (agui.Event, error) {
+				d := aguitest.Decoder{OnDeviation: report}
+				return d.Event([]byte(tt.in))
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := AppendJSON(nil, e)
+			got, err := agui.AppendJSON(nil, e)
 			if err != nil || string(got) != tt.want {
 				t.Errorf("got %s, %v\nwant %s", got, err, tt.want)
 			}
 			if !slices.Equal(seen, tt.seen) {
 				t.Errorf("reported %q, want %q", seen, tt.seen)
 			}
-			if _, err := DecodeEvent([]byte(tt.in)); (err == nil) != tt.strict {
+			if _, err := aguitest.DecodeEvent([]byte(tt.in)); (err == nil) != tt.strict {
 				t.Errorf("strict: %v, want it taken: %t", err, tt.strict)
 			}
 		})
-	}
-}
-
-// The five THINKING events had no ids; those of one span and of its message
-// agree, so that the stream verifies.
-func TestDecoderTranslatesThinking(t *testing.T) {
-	frames := []string{started, `{"type":"THINKING_START","title":"plan"}`, `{"type":"THINKING_TEXT_MESSAGE_START"}`, `{"type":"THINKING_TEXT_MESSAGE_CONTENT","delta":"hm"}`, `{"type":"THINKING_TEXT_MESSAGE_END"}`, `{"type":"THINKING_END"}`, finished}
-	r := NewReader(strings.NewReader("data: "+strings.Join(frames, "\n\ndata: ")), nil)
-	var v Verifier
-	for range frames {
-		e, err := r.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := v.Check(e); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func TestDecoderUnknownType(t *testing.T) {
-	const in = `{"type":"NEW_THING", "a":1}`
-	e, seen, err := tolerant((*Decoder).Event, in)
-	u, ok := e.(*Unknown)
-	if err != nil || !ok || string(u.Raw) != in || u.Type() != "NEW_THING" || !slices.Equal(seen, []string{"unknown_type /type"}) {
-		t.Errorf("got %#v, %v, %v", e, seen, err)
-	}
-	if u.Type().Known() || !TypeRaw.Known() {
-		t.Error("Known is wrong")
 	}
 }
 
@@ -117,7 +88,10 @@ func TestDecodeRunInput(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			in, seen, err := tolerant((*Decoder).RunInput, tt.in)
+			in, seen, err := read(func(report func(agui.Deviation)) (*agui.RunInput, error) {
+				d, in := agui.Decoder{OnDeviation: report}, new(agui.RunInput)
+				return in, d.Decode([]byte(tt.in), in)
+			})
 			if err != nil {
 				var place *strictjson.Error
 				if !errors.As(err, &place) || !errors.Is(err, message.ErrInvalid) || place.Path != tt.want {
@@ -125,7 +99,7 @@ func TestDecodeRunInput(t *testing.T) {
 				}
 				return
 			}
-			got, err := in.AppendJSON(nil)
+			got, err := agui.AppendJSON(nil, in)
 			if err != nil || string(got) != tt.want || !slices.Equal(seen, tt.seen) {
 				t.Errorf("got %s, %v, reported %q\nwant %s, %q", got, err, seen, tt.want, tt.seen)
 			}
@@ -133,13 +107,21 @@ func TestDecodeRunInput(t *testing.T) {
 	}
 }
 
-func TestDecoderLimits(t *testing.T) {
-	d := Decoder{MaxBytes: 40}
-	if _, err := d.Event([]byte(`{"type":"STEP_STARTED","stepName":"this is too long"}`)); !errors.Is(err, message.ErrTooLarge) {
-		t.Errorf("got %v, want too large", err)
-	}
-	deep := `{"type":"CUSTOM","name":"n","value":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`
-	if _, err := DecodeEvent([]byte(deep)); !errors.Is(err, strictjson.ErrTooDeep) {
-		t.Errorf("got %v, want too deep", err)
+// An input is bounded in length and depth, and is what the caller wants it to be.
+func TestDecodeRefuses(t *testing.T) {
+	deep := strings.Repeat("[", 70) + strings.Repeat("]", 70)
+	for _, tt := range []struct {
+		name, in string
+		want     error
+	}{
+		{"long", `{"type":"STEP_STARTED","stepName":"` + strings.Repeat("x", agui.MaxFrameBytes) + `"}`, message.ErrTooLarge},
+		{"deep", `{"type":"STEP_STARTED","stepName":` + deep + `}`, strictjson.ErrTooDeep},
+		{"another type", `{"type":"STEP_FINISHED","stepName":"s"}`, message.ErrInvalid},
+		{"no type", `{"stepName":"s"}`, message.ErrInvalid},
+	} {
+		var d agui.Decoder
+		if err := d.Decode([]byte(tt.in), new(agui.StepStarted)); !errors.Is(err, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
+		}
 	}
 }

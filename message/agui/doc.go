@@ -1,10 +1,9 @@
 // Package agui reads and writes AG-UI, the protocol between agents and the
-// programs that people see them in: its 31 events, the input of a run, and the
-// framing as server-sent events. It does no I/O beyond an io.Reader and an
-// io.Writer, and starts no goroutines.
+// programs in which people see them, for a server: it reads the input of a run
+// and writes the 31 events, framed as server-sent events. It does no I/O and
+// starts no goroutines.
 //
-//	w := agui.NewWriter(response, peer)
-//	w.Write(&agui.RunStarted{ThreadID: in.ThreadID, RunID: in.RunID, ProtocolVersion: new(agui.Version)})
+//	frame, err := agui.AppendFrame(nil, &agui.RunStarted{ThreadID: in.ThreadID, RunID: in.RunID, ProtocolVersion: new(agui.Version)})
 //
 // An [Event] is a pointer to one of the structs named after the wire:
 // TEXT_MESSAGE_START is [TextMessageStart], its member messageId is MessageID.
@@ -16,13 +15,13 @@
 //   - [AppendJSON] writes only what AG-UI 1.0's own client takes unchanged: no
 //     null for an absent member, every required member, on one line. What it
 //     cannot write so is an error, and nothing is written.
-//   - [DecodeEvent] accepts exactly what the schema of 1.0 accepts; a zero
-//     [Decoder] takes, mends and refuses what the client does, and reports what
-//     it mended. The verdicts are compared with recorded ones in testdata/ag-ui.
+//   - A strict [Decoder] accepts exactly what the schema of 1.0 accepts; a zero
+//     one accepts, repairs and refuses what the client does, and reports what it
+//     repaired. The verdicts are compared with recorded ones in testdata/ag-ui.
 //   - What was written is read back as the same, if it is nested less deeply
 //     than 64 levels and no longer than [MaxFrameBytes].
-//   - To a peer that declared no version, [Writer] and [Peer.Adapt] send only
-//     what 0.0.59 takes too.
+//   - To a peer that declared no version, [Peer.Adapt] gives only what 0.0.59
+//     takes too.
 //   - Errors are *[message.Error]s whose cause names the place by JSON pointer.
 //
 // A [Verifier] checks the order of a stream's events, by the rules that the
@@ -33,7 +32,7 @@
 // # Mapping
 //
 // A [Mapper] turns the AgentScope events of a reply into the events of AG-UI
-// runs, in an order that a Verifier accepts, whatever comes. An AgentScope reply
+// runs. A Verifier accepts their order for every input. An AgentScope reply
 // spans several runs: AG-UI asks a person by ending the run with an interrupt,
 // and the answers begin another.
 //
@@ -57,34 +56,14 @@
 //	unknown                       RAW, source "agentscope"
 //
 // The id of each event is metadata.agentscope.eventId, its time the timestamp;
-// what has no member of its own stands beside the id: sessionId, replyId, name
+// what has no member of its own stands next to the id: sessionId, replyId, name
 // and role of a reply, modelName and the counters of a model's call, the state
 // of a result, finishedReason.
 //
 // A call keeps its id, unless the history has one of another reply under it:
-// models number their calls anew, and to the client one id is one call. Then it
-// is "<reply>/<call>", and metadata.agentscope.toolCallId says which it is.
-//
-// An [Importer] goes the other way, back to what a Mapper read or from what
-// other agents write:
-//
-//	RUN_STARTED                   REPLY_START, unless the reply before waits and goes on
-//	STEP_*                        MODEL_CALL_*, if it was one
-//	TEXT_MESSAGE_*                TEXT_BLOCK_*, if it is the assistant's
-//	REASONING_MESSAGE_*           THINKING_BLOCK_*
-//	TOOL_CALL_*                   TOOL_CALL_*
-//	TOOL_CALL_RESULT              TOOL_RESULT_START, _TEXT_DELTA, _DATA_DELTA, _END
-//	*_CHUNK                       what they stand for
-//	ACTIVITY_SNAPSHOT             DATA_BLOCK_*, HINT_BLOCK, if it was one
-//	CUSTOM                        CUSTOM
-//	RAW of source agentscope      the event itself
-//	RUN_FINISHED success          REPLY_END completed; with calls that have no result,
-//	                              REQUIRE_EXTERNAL_EXECUTION, and the reply waits
-//	RUN_FINISHED interrupt        REQUIRE_USER_CONFIRM for each question about a call, and the reply waits
-//	RUN_FINISHED cancelled        REPLY_END interrupted, or what its metadata says
-//	RUN_ERROR                     REPLY_END error; of the codes cancelled and exceed_max_iters, those ends
-//	usage                         MODEL_CALL_START and _END, if no step told them
-//	everything else               CUSTOM "ag-ui.<type>" with the whole event
+// models number their calls from one in each reply, and to the client one id is
+// one call. Then it is "<reply>/<call>", and metadata.agentscope.toolCallId says
+// which it is.
 //
 // A [History] folds events into messages as the client does (what the client
 // had is recorded in testdata/order), so that a server can restate them before
@@ -101,8 +80,8 @@
 //
 // # Losses
 //
-// Everything that a mapping cannot carry. Mapper, Importer and Writer report
-// each as it happens (OnLoss).
+// Everything that a mapping cannot carry. A Mapper reports each as it happens
+// (OnLoss), and Adapt returns them.
 //
 //	time            created_at: its zone, what is below milliseconds, and what is no time
 //	metadata        the keys "agentscope" and "ag-ui" of an event's metadata, which are taken; what JSON cannot hold
@@ -116,13 +95,9 @@
 //	max-iters       EXCEED_MAX_ITERS, which REPLY_END repeats
 //	out-of-place    events of another reply, after the run's end, for a block that is not open, twice the same start
 //	typed           the meaning of an event of unknown type: it travels as it came
-//	as-event        from AG-UI: the meaning of what AgentScope has no word for; it is a CUSTOM event
-//	grouping        from AG-UI: which message a call is in, spans of reasoning, names of messages
-//	usage           from AG-UI: provider, total and reasoning tokens
-//	abandoned       from AG-UI: that nobody answered; to AgentScope it is a denial, to all questions an interrupt
-//	file            from AG-UI: a source that only a provider, or nobody, can read; its JSON is kept as text
+//	abandoned       from AG-UI: that no answer came; to AgentScope it is a denial, to all questions an interrupt
 //	cancelled       to peers before 1.0: that an end was on purpose; it is a RUN_ERROR or a success
-//	pending         to peers before 1.0: which of its own tools the client is to run; it finds out by itself
+//	pending         to peers before 1.0: which of its own tools the client is to run; the client finds out alone
 //	result-media    to peers before 1.0: everything but text in a tool's result, and file sources
 //
 // # Left out

@@ -1,9 +1,10 @@
-package agui
+package agui_test
 
 import (
 	"slices"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/agui"
 	"pgregory.net/rapid"
 )
 
@@ -14,40 +15,40 @@ var (
 
 // drawStep makes an event with ids of a small choice, so that a stream of them
 // often goes right for a while and then wrong.
-func drawStep(t *rapid.T) Event {
-	id, tag := fewIDs.Draw(t, "id"), Tagged{SubagentRunID: fewTags.Draw(t, "tag")}
+func drawStep(t *rapid.T) agui.Event {
+	id, tag := fewIDs.Draw(t, "id"), agui.Tagged{SubagentRunID: fewTags.Draw(t, "tag")}
 	opt := func() *string { return rapid.SampledFrom([]*string{nil, &id}).Draw(t, "optional") }
-	kinds := []Event{
-		&RunStarted{ThreadID: "t", RunID: id},
-		&RunStarted{ThreadID: "t", RunID: id, Input: &RunInput{Messages: []Message{{ID: id, Role: RoleReasoning, Content: Text(""), SubagentRunID: tag.SubagentRunID}}}},
-		&RunFinished{ThreadID: "t", RunID: id},
-		&RunError{Message: "m"},
-		&StepStarted{Tagged: tag, StepName: id}, &StepFinished{Tagged: tag, StepName: id},
-		&TextMessageStart{Tagged: tag, MessageID: id}, &TextMessageContent{Tagged: tag, MessageID: id}, &TextMessageEnd{Tagged: tag, MessageID: id},
-		&ToolCallStart{Tagged: tag, ToolCallID: id, ToolCallName: "n", ParentMessageID: opt()}, &ToolCallArgs{Tagged: tag, ToolCallID: id}, &ToolCallEnd{Tagged: tag, ToolCallID: id},
-		&ToolCallResult{Tagged: tag, MessageID: id, ToolCallID: id},
-		&ReasoningStart{Tagged: tag, MessageID: id}, &ReasoningEnd{Tagged: tag, MessageID: id},
-		&ReasoningMessageStart{Tagged: tag, MessageID: id}, &ReasoningMessageContent{Tagged: tag, MessageID: id}, &ReasoningMessageEnd{Tagged: tag, MessageID: id},
-		&ReasoningEncryptedValue{Tagged: tag, Subtype: EncryptedMessage, EntityID: id}, &ReasoningEncryptedValue{Tagged: tag, Subtype: EncryptedToolCall, EntityID: id},
-		&ActivitySnapshot{Tagged: tag, MessageID: id, Content: message.RawJSON("{}"), Replace: rapid.SampledFrom([]*bool{nil, new(false)}).Draw(t, "replace")},
-		&ActivityDelta{Tagged: tag, MessageID: id},
-		&SubagentStarted{SubagentRunID: "s", Name: "n", ParentSubagentRunID: opt()}, &SubagentFinished{SubagentRunID: "s"}, &SubagentError{SubagentRunID: "s"},
-		&MessagesSnapshot{Messages: []Message{
-			{ID: id, Role: RoleAssistant, SubagentRunID: tag.SubagentRunID, ToolCalls: []ToolCall{{ID: id}}},
-			{ID: id, Role: RoleActivity, Activity: message.RawJSON("{}"), SubagentRunID: tag.SubagentRunID},
+	kinds := []agui.Event{
+		&agui.RunStarted{ThreadID: "t", RunID: id},
+		&agui.RunStarted{ThreadID: "t", RunID: id, Input: &agui.RunInput{Messages: []agui.Message{{ID: id, Role: agui.RoleReasoning, Content: agui.Text(""), SubagentRunID: tag.SubagentRunID}}}},
+		&agui.RunFinished{ThreadID: "t", RunID: id},
+		&agui.RunError{Message: "m"},
+		&agui.StepStarted{Tagged: tag, StepName: id}, &agui.StepFinished{Tagged: tag, StepName: id},
+		&agui.TextMessageStart{Tagged: tag, MessageID: id}, &agui.TextMessageContent{Tagged: tag, MessageID: id}, &agui.TextMessageEnd{Tagged: tag, MessageID: id},
+		&agui.ToolCallStart{Tagged: tag, ToolCallID: id, ToolCallName: "n", ParentMessageID: opt()}, &agui.ToolCallArgs{Tagged: tag, ToolCallID: id}, &agui.ToolCallEnd{Tagged: tag, ToolCallID: id},
+		&agui.ToolCallResult{Tagged: tag, MessageID: id, ToolCallID: id},
+		&agui.ReasoningStart{Tagged: tag, MessageID: id}, &agui.ReasoningEnd{Tagged: tag, MessageID: id},
+		&agui.ReasoningMessageStart{Tagged: tag, MessageID: id}, &agui.ReasoningMessageContent{Tagged: tag, MessageID: id}, &agui.ReasoningMessageEnd{Tagged: tag, MessageID: id},
+		&agui.ReasoningEncryptedValue{Tagged: tag, Subtype: agui.EncryptedMessage, EntityID: id}, &agui.ReasoningEncryptedValue{Tagged: tag, Subtype: agui.EncryptedToolCall, EntityID: id},
+		&agui.ActivitySnapshot{Tagged: tag, MessageID: id, Content: message.RawJSON("{}"), Replace: rapid.SampledFrom([]*bool{nil, new(false)}).Draw(t, "replace")},
+		&agui.ActivityDelta{Tagged: tag, MessageID: id},
+		&agui.SubagentStarted{SubagentRunID: "s", Name: "n", ParentSubagentRunID: opt()}, &agui.SubagentFinished{SubagentRunID: "s"}, &agui.SubagentError{SubagentRunID: "s"},
+		&agui.MessagesSnapshot{Messages: []agui.Message{
+			{ID: id, Role: agui.RoleAssistant, SubagentRunID: tag.SubagentRunID, ToolCalls: []agui.ToolCall{{ID: id}}},
+			{ID: id, Role: agui.RoleActivity, Activity: message.RawJSON("{}"), SubagentRunID: tag.SubagentRunID},
 		}},
-		&Custom{Tagged: tag, Value: message.RawJSON("null")}, &Raw{Tagged: tag, Event: message.RawJSON("null")}, &StateSnapshot{Tagged: tag, Snapshot: message.RawJSON("{}")},
-		&TextMessageChunk{Tagged: tag, MessageID: opt(), Delta: opt(), Name: opt()},
-		&ToolCallChunk{Tagged: tag, ToolCallID: opt(), ToolCallName: opt(), ParentMessageID: opt(), Delta: opt()},
-		&ReasoningMessageChunk{Tagged: tag, MessageID: opt(), Delta: opt()},
+		&agui.Custom{Tagged: tag, Value: message.RawJSON("null")}, &agui.Raw{Tagged: tag, Event: message.RawJSON("null")}, &agui.StateSnapshot{Tagged: tag, Snapshot: message.RawJSON("{}")},
+		&agui.TextMessageChunk{Tagged: tag, MessageID: opt(), Delta: opt(), Name: opt()},
+		&agui.ToolCallChunk{Tagged: tag, ToolCallID: opt(), ToolCallName: opt(), ParentMessageID: opt(), Delta: opt()},
+		&agui.ReasoningMessageChunk{Tagged: tag, MessageID: opt(), Delta: opt()},
 	}
 	return rapid.SampledFrom(kinds).Draw(t, "event")
 }
 
 // drawStream makes a stream that mostly goes right: of several candidates for
 // each place it prefers those that the verifier takes.
-func drawStream(t *rapid.T) []Event {
-	out := []Event{&RunStarted{ThreadID: "t", RunID: "a"}}
+func drawStream(t *rapid.T) []agui.Event {
+	out := []agui.Event{&agui.RunStarted{ThreadID: "t", RunID: "a"}}
 	for range rapid.IntRange(12, 40).Draw(t, "length") {
 		e := drawStep(t)
 		for range 6 {
@@ -62,8 +63,8 @@ func drawStream(t *rapid.T) []Event {
 }
 
 // verdict is the index of the first event that is refused, or their number.
-func verdict(events []Event) int {
-	var v Verifier
+func verdict(events []agui.Event) int {
+	var v agui.Verifier
 	for i, e := range events {
 		if v.Check(e) != nil {
 			return i

@@ -3,38 +3,59 @@ package agui
 import (
 	"sync"
 
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
 // shapes are reused, so that writing an event allocates nothing but the bytes.
 var shapes = sync.Pool{New: func() any { return new(shape) }}
 
-// AppendJSON appends the event as one line of JSON: its type first, no null for
-// an absent member, what is required always. What it writes, [DecodeEvent]
-// takes and the 1.0 client leaves unchanged. An event that would not be so, for
-// instance an interrupt without a question, is an error, and dst comes back as
-// it was.
-func AppendJSON(dst []byte, e Event) ([]byte, error) {
-	if u, ok := e.(*Unknown); ok {
-		return dst, message.DecodeError("encode AG-UI event", strictjson.Wrong(strictjson.ErrType, "an event of unknown type %.60q cannot be sent", u.Kind))
-	}
-	kind := e.Type()
-	return appendWith(dst, "encode AG-UI event", func(s *shape) {
-		s.key("type")
-		s.quote("type", string(kind))
-		e.fields(s)
-	})
+// Object is what AG-UI transfers as one JSON object: an [Event] or a *[RunInput].
+type Object interface {
+	// MarshalJSON returns the object as [AppendJSON] writes it.
+	MarshalJSON() ([]byte, error)
+
+	// fields lists the object's members, once for reading and writing.
+	fields(s *shape)
 }
 
-// AppendJSON appends the input as one line of JSON, as [AppendJSON] does an
-// event.
-func (in *RunInput) AppendJSON(dst []byte) ([]byte, error) {
-	return appendWith(dst, "encode run input", in.fields)
+// AppendJSON appends the object as one line of JSON: an event's type first, no
+// null for an absent member, every required member. AG-UI's 1.0 client takes
+// the line unchanged. An object that has no such form, for example an interrupt
+// without a question, is an error, and dst is returned unchanged.
+func AppendJSON(dst []byte, v Object) ([]byte, error) {
+	noun, fields := describe(v)
+	return appendWith(dst, "encode "+noun, fields)
 }
 
 // MarshalJSON implements json.Marshaler.
-func (in *RunInput) MarshalJSON() ([]byte, error) { return in.AppendJSON(nil) }
+func (in *RunInput) MarshalJSON() ([]byte, error) { return AppendJSON(nil, in) }
+
+// describe returns the name of an object for errors, and all of its members.
+func describe(v Object) (noun string, fields func(*shape)) {
+	e, ok := v.(Event)
+	if !ok {
+		return "run input", v.fields
+	}
+	return "AG-UI event", func(s *shape) {
+		s.discriminator("type", string(e.Type()))
+		e.fields(s)
+	}
+}
+
+// AppendFrame appends the event as one frame of server-sent events: "data: ",
+// the JSON, and an empty line. dst comes back as it was if the event cannot be
+// written, or if it is longer than [MaxFrameBytes], over which a client ends
+// the run.
+func AppendFrame(dst []byte, e Event) ([]byte, error) {
+	out, err := AppendJSON(append(dst, "data: "...), e)
+	if err != nil {
+		return dst, err
+	}
+	if out = append(out, '\n', '\n'); len(out)-len(dst) > MaxFrameBytes {
+		return dst, message.Errorf(message.CodeTooLarge, "encode AG-UI event", "a %s of %d bytes, the limit of a frame is %d", e.Type(), len(out)-len(dst), MaxFrameBytes)
+	}
+	return out, nil
+}
 
 func appendWith(dst []byte, op string, fields func(*shape)) ([]byte, error) {
 	s, ok := shapes.Get().(*shape)

@@ -41,8 +41,7 @@ const (
 )
 
 // Event is one event of a stream. The set is closed: a pointer to one of the 31
-// structs named after the wire (TEXT_MESSAGE_START is *TextMessageStart), and
-// *Unknown for a type that AG-UI 1.0 does not have.
+// structs named after the wire (TEXT_MESSAGE_START is *TextMessageStart).
 //
 // Optional members are pointers, and nil slices and nil raw JSON where a
 // comment says so: nil is absent, anything else is written, "" too. AG-UI has no
@@ -54,11 +53,7 @@ type Event interface {
 	Type() EventType
 	// Common gives access to what all events share.
 	Common() *Base
-	// MarshalJSON gives the event as [AppendJSON] writes it.
-	MarshalJSON() ([]byte, error)
-
-	// fields says, once for reading and writing, which members the event has.
-	fields(s *shape)
+	Object
 }
 
 // Base is what all events may carry.
@@ -84,33 +79,13 @@ type Tagged struct {
 	SubagentRunID *string // the invocation whose work this is; nil: the agent itself, or unsaid
 }
 
-func (t *Tagged) tagged(s *shape) {
+func (t *Tagged) taggedFields(s *shape) {
 	t.base(s)
 	s.textOpt("subagentRunId", &t.SubagentRunID)
 }
 
-// Unknown is an event of a type that AG-UI 1.0 does not have. A consumer drops
-// it; it cannot be written.
-type Unknown struct {
-	Base
-	Kind EventType
-	Raw  message.RawJSON // the whole event as it came
-}
-
-// Type returns the type that the event named.
-func (e *Unknown) Type() EventType { return e.Kind }
-
-func (*Unknown) fields(*shape) {}
-
-// newEvent is the discriminator table; nil for types that 1.0 does not have.
-func newEvent(t EventType) Event {
-	if build := makers[t]; build != nil {
-		return build()
-	}
-	return nil
-}
-
-var makers = map[EventType]func() Event{
+// Events makes an empty event of each type: the whole vocabulary of AG-UI 1.0.
+var Events = map[EventType]func() Event{
 	TypeRunStarted:              func() Event { return new(RunStarted) },
 	TypeRunFinished:             func() Event { return new(RunFinished) },
 	TypeRunError:                func() Event { return new(RunError) },
@@ -143,6 +118,3 @@ var makers = map[EventType]func() Event{
 	TypeSubagentFinished:        func() Event { return new(SubagentFinished) },
 	TypeSubagentError:           func() Event { return new(SubagentError) },
 }
-
-// Known reports whether t is one of the 31 types of AG-UI 1.0.
-func (t EventType) Known() bool { return makers[t] != nil }

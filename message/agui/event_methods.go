@@ -92,6 +92,3 @@ func (e *SubagentFinished) MarshalJSON() ([]byte, error) { return AppendJSON(nil
 
 // MarshalJSON implements json.Marshaler.
 func (e *SubagentError) MarshalJSON() ([]byte, error) { return AppendJSON(nil, e) }
-
-// MarshalJSON implements json.Marshaler.
-func (e *Unknown) MarshalJSON() ([]byte, error) { return AppendJSON(nil, e) }

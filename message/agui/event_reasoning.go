@@ -70,40 +70,40 @@ func (*ReasoningEncryptedValue) Type() EventType { return TypeReasoningEncrypted
 
 func (e *ReasoningStart) fields(s *shape) {
 	s.text("messageId", &e.MessageID)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *ReasoningEnd) fields(s *shape) {
 	s.text("messageId", &e.MessageID)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *ReasoningMessageStart) fields(s *shape) {
 	s.text("messageId", &e.MessageID)
 	s.constant("role", string(RoleReasoning))
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *ReasoningMessageContent) fields(s *shape) {
 	s.text("messageId", &e.MessageID)
 	s.text("delta", &e.Delta)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *ReasoningMessageEnd) fields(s *shape) {
 	s.text("messageId", &e.MessageID)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *ReasoningMessageChunk) fields(s *shape) {
 	s.textOpt("messageId", &e.MessageID)
 	s.textOpt("delta", &e.Delta)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *ReasoningEncryptedValue) fields(s *shape) {
 	word(s, "subtype", &e.Subtype, encryptedSubtypes)
 	s.text("entityId", &e.EntityID)
 	s.text("encryptedValue", &e.EncryptedValue)
-	e.tagged(s)
+	e.taggedFields(s)
 }

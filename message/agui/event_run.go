@@ -37,7 +37,7 @@ type StepStarted struct {
 	StepName string
 }
 
-// StepFinished is STEP_FINISHED: it closes a step, by whoever opened it.
+// StepFinished is STEP_FINISHED: it closes a step of any owner.
 type StepFinished struct {
 	Tagged
 	StepName string
@@ -87,10 +87,10 @@ func (e *RunError) fields(s *shape) {
 
 func (e *StepStarted) fields(s *shape) {
 	s.text("stepName", &e.StepName)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *StepFinished) fields(s *shape) {
 	s.text("stepName", &e.StepName)
-	e.tagged(s)
+	e.taggedFields(s)
 }

@@ -74,12 +74,12 @@ func (*Custom) Type() EventType { return TypeCustom }
 
 func (e *StateSnapshot) fields(s *shape) {
 	s.raw("snapshot", &e.Snapshot)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *StateDelta) fields(s *shape) {
 	list(s, "delta", &e.Delta, (*PatchOp).fields)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *MessagesSnapshot) fields(s *shape) {
@@ -92,24 +92,24 @@ func (e *ActivitySnapshot) fields(s *shape) {
 	s.text("activityType", &e.ActivityType)
 	s.object("content", &e.Content)
 	s.boolOpt("replace", &e.Replace)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *ActivityDelta) fields(s *shape) {
 	s.text("messageId", &e.MessageID)
 	s.text("activityType", &e.ActivityType)
 	list(s, "patch", &e.Patch, (*PatchOp).fields)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *Raw) fields(s *shape) {
 	s.raw("event", &e.Event)
 	s.textOpt("source", &e.Source)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *Custom) fields(s *shape) {
 	s.text("name", &e.Name)
 	s.raw("value", &e.Value)
-	e.tagged(s)
+	e.taggedFields(s)
 }

@@ -47,18 +47,18 @@ func (e *TextMessageStart) fields(s *shape) {
 	s.text("messageId", &e.MessageID)
 	wordOpt(s, "role", &e.Role, textRoles)
 	s.textOpt("name", &e.Name)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *TextMessageContent) fields(s *shape) {
 	s.text("messageId", &e.MessageID)
 	s.text("delta", &e.Delta)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *TextMessageEnd) fields(s *shape) {
 	s.text("messageId", &e.MessageID)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *TextMessageChunk) fields(s *shape) {
@@ -66,5 +66,5 @@ func (e *TextMessageChunk) fields(s *shape) {
 	wordOpt(s, "role", &e.Role, textRoles)
 	s.textOpt("delta", &e.Delta)
 	s.textOpt("name", &e.Name)
-	e.tagged(s)
+	e.taggedFields(s)
 }

@@ -61,18 +61,18 @@ func (e *ToolCallStart) fields(s *shape) {
 	s.text("toolCallName", &e.ToolCallName)
 	s.rescueNull("parentMessageId")
 	s.textOpt("parentMessageId", &e.ParentMessageID)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *ToolCallArgs) fields(s *shape) {
 	s.text("toolCallId", &e.ToolCallID)
 	s.text("delta", &e.Delta)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *ToolCallEnd) fields(s *shape) {
 	s.text("toolCallId", &e.ToolCallID)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *ToolCallResult) fields(s *shape) {
@@ -80,7 +80,7 @@ func (e *ToolCallResult) fields(s *shape) {
 	s.text("toolCallId", &e.ToolCallID)
 	s.content("content", &e.Content)
 	wordOpt(s, "role", &e.Role, toolRoles)
-	e.tagged(s)
+	e.taggedFields(s)
 }
 
 func (e *ToolCallChunk) fields(s *shape) {
@@ -89,5 +89,5 @@ func (e *ToolCallChunk) fields(s *shape) {
 	s.rescueNull("parentMessageId")
 	s.textOpt("parentMessageId", &e.ParentMessageID)
 	s.textOpt("delta", &e.Delta)
-	e.tagged(s)
+	e.taggedFields(s)
 }

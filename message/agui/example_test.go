@@ -1,11 +1,7 @@
 package agui_test
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -13,7 +9,7 @@ import (
 )
 
 // A server answers a run with a stream of events.
-func ExampleWriter() {
+func ExampleAppendFrame() {
 	in, err := agui.DecodeRunInput([]byte(`{"threadId":"t1","runId":"r1","protocolVersion":"1.0",
 		"messages":[{"id":"m1","role":"user","content":"hello"}],"tools":[],"context":[]}`))
 	if err != nil {
@@ -25,18 +21,13 @@ func ExampleWriter() {
 		fmt.Println(err)
 		return
 	}
-	w := agui.NewWriter(os.Stdout, peer)
-	for _, e := range []agui.Event{
+	write(peer,
 		&agui.RunStarted{ThreadID: in.ThreadID, RunID: in.RunID, ProtocolVersion: new(agui.Version)},
 		&agui.TextMessageStart{MessageID: "m2", Role: new(agui.RoleAssistant)},
 		&agui.TextMessageContent{MessageID: "m2", Delta: "hi"},
 		&agui.TextMessageEnd{MessageID: "m2"},
 		&agui.RunFinished{ThreadID: in.ThreadID, RunID: in.RunID},
-	} {
-		if err := w.Write(e); err != nil {
-			fmt.Println(err)
-		}
-	}
+	)
 	// Output:
 	// data: {"type":"RUN_STARTED","threadId":"t1","runId":"r1","protocolVersion":"1.0"}
 	//
@@ -49,34 +40,23 @@ func ExampleWriter() {
 	// data: {"type":"RUN_FINISHED","threadId":"t1","runId":"r1"}
 }
 
-// A client reads the events, and is told what departs from the protocol.
-func ExampleReader() {
-	stream := "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n" +
-		": keep-alive\n\n" +
-		"data: {\"type\":\"TOOL_CALL_START\",\"toolCallId\":\"c1\",\"toolCallName\":\"refund\",\"parentMessageId\":null}\n\n"
-	d := &agui.Decoder{OnDeviation: func(dev agui.Deviation) { fmt.Println("-", dev.Kind, dev.Path) }}
-	for r := agui.NewReader(strings.NewReader(stream), d); ; {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
+// write prints events as a stream for that peer.
+func write(peer agui.Peer, events ...agui.Event) {
+	for _, e := range events {
+		adapted, _ := peer.Adapt(e)
+		frame, err := agui.AppendFrame(nil, adapted)
 		if err != nil {
 			fmt.Println(err)
-			return
 		}
-		fmt.Println(e.Type())
+		fmt.Print(string(frame))
 	}
-	// Output:
-	// RUN_STARTED
-	// - null /parentMessageId
-	// TOOL_CALL_START
 }
 
-// Errors say what is wrong, where, and how to mend it.
-func ExampleDecodeEvent() {
-	_, err := agui.DecodeEvent([]byte(`{"type":"TOOL_CALL_ARGS","toolCallId":"c1","delta":{"path":"/tmp"}}`))
+// An error says what is wrong, where, and what to do.
+func ExampleDecodeRunInput() {
+	_, err := agui.DecodeRunInput([]byte(`{"threadId":"t1","runId":"r1","messages":{}}`))
 	fmt.Println(err)
-	// Output: decode AG-UI event: decode JSON at /delta (byte 51): wrong type: want string, got object; see the field's documented type
+	// Output: decode run input: decode JSON at /messages (byte 41): wrong type: want array, got object; see the field's documented type
 }
 
 // A question ends a run; the answer begins the next. Denials, edits and rules
@@ -110,18 +90,10 @@ func ExampleThread_Resume() {
 // The events of a reply become those of a run.
 func ExampleMapper() {
 	m := agui.NewMapper(agui.Run{ThreadID: "t1", RunID: "r1", Peer: agui.Peer10}, agui.Mapping{})
-	w := agui.NewWriter(os.Stdout, agui.Peer10)
-	write := func(events []agui.Event) {
-		for _, e := range events {
-			if err := w.Write(e); err != nil {
-				fmt.Println(err)
-			}
-		}
-	}
 	h := message.EventHeader{CreatedAt: "2026-03-01T09:00:00", Reply: "reply-1"}
-	write(m.Map(&message.TextBlockStart{EventHeader: h, BlockID: "b1"}))
-	write(m.Map(&message.TextBlockDelta{EventHeader: h, BlockID: "b1", Delta: "hi"}))
-	write(m.Map(&message.ReplyEnd{EventHeader: h, FinishedReason: message.FinishedInterrupted}))
+	write(agui.Peer10, m.Map(&message.TextBlockStart{EventHeader: h, BlockID: "b1"})...)
+	write(agui.Peer10, m.Map(&message.TextBlockDelta{EventHeader: h, BlockID: "b1", Delta: "hi"})...)
+	write(agui.Peer10, m.Map(&message.ReplyEnd{EventHeader: h, FinishedReason: message.FinishedInterrupted})...)
 	// Output:
 	// data: {"type":"RUN_STARTED","threadId":"t1","runId":"r1","protocolVersion":"1.0","timestamp":1772355600000,"metadata":{"agentscope":{"replyId":"reply-1"}}}
 	//

@@ -1,4 +1,4 @@
-package agui
+package agui_test
 
 import (
 	"bytes"
@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/internal/aguitest"
 	"github.com/askance-dev/askance/internal/codectest"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/agui"
 )
 
 // hostile are seeds that have broken decoders elsewhere.
@@ -32,15 +33,12 @@ func FuzzDecodeEvent(f *testing.F) {
 		f.Add([]byte(v.Event))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var d Decoder
+		var d aguitest.Decoder
 		e, err := d.Event(data)
-		if err != nil {
+		if err != nil || e == nil {
 			return
 		}
-		if _, ok := e.(*Unknown); ok {
-			return
-		}
-		codectest.Stable(t, e, MaxFrameBytes, DecodeEvent)
+		codectest.Stable(t, e, agui.MaxFrameBytes, aguitest.DecodeEvent)
 	})
 }
 
@@ -51,27 +49,15 @@ func FuzzDecodeRunInput(f *testing.F) {
 	}
 	f.Add([]byte(`{"threadId":"t","runId":"r","messages":[],"resume":[{"interruptId":"i","status":"resolved","payload":{"approved":true}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		in, err := DecodeRunInput(data)
+		in, err := agui.DecodeRunInput(data)
 		if err != nil {
 			return
 		}
-		d := Decoder{Strict: true}
-		codectest.Stable(t, in, MaxFrameBytes, d.RunInput)
-	})
-}
-
-// FuzzReader reads a whole stream, whatever its frames are.
-func FuzzReader(f *testing.F) {
-	f.Add([]byte("data: {\"type\":\"STEP_STARTED\",\"stepName\":\"a\"}\n\n: c\n\ndata:{}\n"))
-	f.Add([]byte("\n\n\r\n\ndata:\ndata:\n\nevent: data:\n\n"))
-	f.Fuzz(func(t *testing.T, stream []byte) {
-		r := NewReader(bytes.NewReader(stream), nil)
-		for range len(stream) + 1 {
-			if _, err := r.Next(); err != nil {
-				return
-			}
-		}
-		t.Fatal("more events than bytes")
+		d := agui.Decoder{Strict: true}
+		codectest.Stable(t, in, agui.MaxFrameBytes, func(data []byte) (*agui.RunInput, error) {
+			back := new(agui.RunInput)
+			return back, d.Decode(data, back)
+		})
 	})
 }
 
@@ -81,9 +67,9 @@ func FuzzAnswer(f *testing.F) {
 	for _, s := range append(hostile, yes, `{"approved":true,"editedArgs":{"a":1},"rules":[`+rule+`],"feedback":""}`, `{"approved":false}`, `{"Approved":true}`) {
 		f.Add([]byte(s))
 	}
-	thread := Thread{Open: []Interrupt{question("i", true, true)}}
+	thread := agui.Thread{Open: []agui.Interrupt{question("i", true, true)}}
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		r, err := thread.Resume([]ResumeEntry{{InterruptID: "i", Status: ResumeResolved, Payload: payload}}, time.Time{})
+		r, err := thread.Resume([]agui.ResumeEntry{{InterruptID: "i", Status: agui.ResumeResolved, Payload: payload}}, time.Time{})
 		if err != nil || !r.Answers[0].Approved {
 			return
 		}
@@ -93,33 +79,6 @@ func FuzzAnswer(f *testing.F) {
 		}
 		if err := json.Unmarshal(payload, &says); err != nil || !says.Approved || !bytes.Equal(says.EditedArgs, r.Answers[0].Edited) {
 			t.Fatalf("approved by %q: %v", payload, err)
-		}
-	})
-}
-
-// FuzzImporter reads a whole stream into AgentScope events, each of which
-// AgentScope's codec can write and read.
-func FuzzImporter(f *testing.F) {
-	var stream []byte
-	for _, v := range vectors(f) {
-		stream = append(append(append(stream, "data: "...), v.Event...), "\n\n"...)
-		f.Add([]byte("data: " + started + "\n\ndata: " + string(v.Event) + "\n\ndata: " + finished + "\n\n"))
-	}
-	f.Add(stream)
-	f.Fuzz(func(t *testing.T, stream []byte) {
-		im, codec := &Importer{}, message.Codec{MaxBytes: MaxFrameBytes}
-		for r := NewReader(bytes.NewReader(stream), nil); ; {
-			e, err := r.Next()
-			if err != nil {
-				return
-			}
-			events, err := im.Import(e)
-			if err != nil {
-				return
-			}
-			for _, e := range events {
-				codectest.Stable(t, e, MaxFrameBytes, codec.DecodeEvent)
-			}
 		}
 	})
 }

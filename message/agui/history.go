@@ -33,11 +33,11 @@ func (h *History) Messages() []Message { return h.messages }
 // reasoning are not in it: a client keeps its own, and does not send back all
 // of them, so that a snapshot with some would drop the others.
 func (h *History) Snapshot() *MessagesSnapshot {
-	return &MessagesSnapshot{Messages: slices.DeleteFunc(slices.Clone(h.messages), own)}
+	return &MessagesSnapshot{Messages: slices.DeleteFunc(slices.Clone(h.messages), isOwn)}
 }
 
-// own reports whether a message is one that a client keeps by itself.
-func own(m Message) bool { return m.Role == RoleActivity || m.Role == RoleReasoning }
+// isOwn reports whether a message is one that a client keeps without the server.
+func isOwn(m Message) bool { return m.Role == RoleActivity || m.Role == RoleReasoning }
 
 // Apply takes the next event. An event out of place changes nothing; see
 // [Verifier].
@@ -97,12 +97,12 @@ func (h *History) find(id string) int {
 func (h *History) add(messages []Message) {
 	for _, m := range messages {
 		if h.find(m.ID) < 0 {
-			h.messages = append(h.messages, private(m))
+			h.messages = append(h.messages, cloneMessage(m))
 		}
 	}
 }
 
-// restate replaces what the client does not keep by itself, in place.
+// restate replaces, in place, what the client does not keep without the server.
 func (h *History) restate(messages []Message) {
 	said := map[string]Message{}
 	keeps := map[Role]bool{RoleActivity: true, RoleReasoning: true}
@@ -113,7 +113,7 @@ func (h *History) restate(messages []Message) {
 	var out []Message
 	for _, m := range h.messages {
 		if now, ok := said[m.ID]; ok {
-			out = append(out, private(now))
+			out = append(out, cloneMessage(now))
 		} else if keeps[m.Role] {
 			out = append(out, m)
 		}
@@ -121,13 +121,13 @@ func (h *History) restate(messages []Message) {
 	h.messages = out
 	for _, m := range messages {
 		if !slices.ContainsFunc(out, func(o Message) bool { return o.ID == m.ID }) {
-			h.messages = append(h.messages, private(m))
+			h.messages = append(h.messages, cloneMessage(m))
 		}
 	}
 }
 
-// private is a copy that can be changed.
-func private(m Message) Message {
+// cloneMessage is a copy that can be changed.
+func cloneMessage(m Message) Message {
 	if m.Content != nil {
 		c := *m.Content
 		m.Content = &c
@@ -167,8 +167,8 @@ func (h *History) end(e Event, id string) {
 	}
 }
 
-// calling returns a call and the place of the message that has it.
-func (h *History) calling(id string) (*ToolCall, int) {
+// findCall returns a call and the place of the message that has it.
+func (h *History) findCall(id string) (*ToolCall, int) {
 	for i := range h.messages {
 		for j := range h.messages[i].ToolCalls {
 			if c := &h.messages[i].ToolCalls[j]; c.ID == id {
@@ -180,7 +180,7 @@ func (h *History) calling(id string) (*ToolCall, int) {
 }
 
 func (h *History) call(e *ToolCallStart) {
-	if c, _ := h.calling(e.ToolCallID); c != nil {
+	if c, _ := h.findCall(e.ToolCallID); c != nil {
 		c.Name = e.ToolCallName
 		merge(&c.Metadata, e)
 		return
@@ -207,7 +207,7 @@ func (h *History) call(e *ToolCallStart) {
 }
 
 func (h *History) argue(e Event, id, delta string) {
-	if c, _ := h.calling(id); c != nil {
+	if c, _ := h.findCall(id); c != nil {
 		c.Arguments += delta
 		merge(&c.Metadata, e)
 	}
@@ -219,7 +219,7 @@ func (h *History) result(e *ToolCallResult) {
 	content := e.Content
 	m := Message{ID: e.MessageID, Role: RoleTool, ToolCallID: e.ToolCallID, Content: &content, SubagentRunID: e.SubagentRunID}
 	merge(&m.Metadata, e)
-	_, i := h.calling(e.ToolCallID)
+	_, i := h.findCall(e.ToolCallID)
 	if i < 0 {
 		i = len(h.messages) - 1
 	}

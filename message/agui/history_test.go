@@ -1,4 +1,4 @@
-package agui
+package agui_test
 
 import (
 	"bytes"
@@ -6,11 +6,15 @@ import (
 	"os"
 	"testing"
 
+	"github.com/askance-dev/askance/internal/aguitest"
 	"github.com/askance-dev/askance/internal/codectest"
+	"github.com/askance-dev/askance/message/agui"
 	"pgregory.net/rapid"
 )
 
-func hello() []Message { return []Message{{ID: "u1", Role: RoleUser, Content: Text("hi")}} }
+func hello() []agui.Message {
+	return []agui.Message{{ID: "u1", Role: agui.RoleUser, Content: agui.Text("hi")}}
+}
 
 // The messages are those that the client had; testdata/order/README.md says how
 // they were recorded.
@@ -30,15 +34,15 @@ func TestHistoryAgreesWithTheClient(t *testing.T) {
 		if err := json.Unmarshal(row.Events, &events); err != nil {
 			t.Fatal(err)
 		}
-		h := NewHistory(hello())
+		h := agui.NewHistory(hello())
 		for _, raw := range events {
-			e, err := DecodeEvent(raw)
+			e, err := aguitest.DecodeEvent(raw)
 			if err != nil {
 				t.Fatal(err)
 			}
 			h.Apply(e)
 		}
-		got, err := AppendJSON(nil, &MessagesSnapshot{Messages: h.Messages()})
+		got, err := agui.AppendJSON(nil, &agui.MessagesSnapshot{Messages: h.Messages()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,8 +58,8 @@ func TestHistoryAgreesWithTheClient(t *testing.T) {
 func TestHistorySnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		began := hello()
-		server, client := NewHistory(began), NewHistory(began)
-		m := NewMapper(Run{ThreadID: "t", RunID: "1", Peer: Peer10}, Mapping{CallStates: true})
+		server, client := agui.NewHistory(began), agui.NewHistory(began)
+		m := agui.NewMapper(agui.Run{ThreadID: "t", RunID: "1", Peer: agui.Peer10}, agui.Mapping{CallStates: true})
 		for _, a := range drawReply(t) {
 			for _, e := range m.Map(a) {
 				server.Apply(e)
@@ -71,15 +75,15 @@ func TestHistorySnapshot(t *testing.T) {
 			t.Fatalf("the beginning changed: %+v", began)
 		}
 		for _, m := range server.Snapshot().Messages {
-			if own(m) {
+			if agui.IsOwn(m) {
 				t.Fatalf("a %s message is in the snapshot", m.Role)
 			}
 		}
 	})
 }
 
-func written(t *rapid.T, h *History) string {
-	raw, err := AppendJSON(nil, &MessagesSnapshot{Messages: h.Messages()})
+func written(t *rapid.T, h *agui.History) string {
+	raw, err := agui.AppendJSON(nil, &agui.MessagesSnapshot{Messages: h.Messages()})
 	if err != nil {
 		t.Fatal(err)
 	}

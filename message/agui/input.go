@@ -69,7 +69,7 @@ func (in *RunInput) fields(s *shape) {
 // state may be null on the wire, which is absent: the schema itself says so.
 func (in *RunInput) state(s *shape) {
 	if s.reading {
-		if m, ok := s.present("state"); ok && string(m.Value) == "null" {
+		if m, ok := s.findOptional("state"); ok && string(m.Value) == "null" {
 			return
 		}
 	}

@@ -43,9 +43,9 @@ func mediaPart(mime string) PartType {
 	return PartDocument
 }
 
-// repeated reports whether a part that was read from a binary one also stands
+// isRepeated reports whether a part that was read from a binary one also stands
 // there in the present form: senders of that time wrote both.
-func repeated(p Part, parts []Part) bool {
+func isRepeated(p Part, parts []Part) bool {
 	for _, o := range parts {
 		if !o.legacy && o.Type == p.Type && o.Source != nil && o.Source.Type == p.Source.Type &&
 			o.Source.Value == p.Source.Value && o.Source.MimeType != nil && *o.Source.MimeType == *p.Source.MimeType {
@@ -53,52 +53,4 @@ func repeated(p Part, parts []Part) bool {
 		}
 	}
 	return false
-}
-
-// retired translates the THINKING events of the time before 1.0. They had no
-// ids, so the decoder makes some, one for the span and one for the message.
-func (d *Decoder) retired(kind EventType) (Event, bool) {
-	var e Event
-	switch kind {
-	case "THINKING_START":
-		d.span = d.newID()
-		e = &ReasoningStart{MessageID: d.span}
-	case "THINKING_END":
-		e = &ReasoningEnd{MessageID: d.take(&d.span)}
-	case "THINKING_TEXT_MESSAGE_START":
-		d.thought = d.newID()
-		e = &ReasoningMessageStart{MessageID: d.thought}
-	case "THINKING_TEXT_MESSAGE_CONTENT":
-		if d.thought == "" {
-			d.thought = d.newID()
-		}
-		e = &ReasoningMessageContent{MessageID: d.thought}
-	case "THINKING_TEXT_MESSAGE_END":
-		e = &ReasoningMessageEnd{MessageID: d.take(&d.thought)}
-	}
-	return e, e != nil
-}
-
-// take returns the id and forgets it. Without one it makes one up, which then
-// names something that nobody opened and does not verify.
-func (d *Decoder) take(id *string) string {
-	t := *id
-	*id = ""
-	if t == "" {
-		t = d.newID()
-	}
-	return t
-}
-
-// retiredFields reads what a THINKING event shares with its successor.
-func retiredFields(e Event, s *shape) {
-	if c, ok := e.(*ReasoningMessageContent); ok {
-		s.text("delta", &c.Delta)
-	}
-	if m, ok := s.find("title"); ok && e.Type() == TypeReasoningStart {
-		s.log.note(DeviationRetired, s.path+"/title", "a title, which nothing can carry: "+string(m.Value))
-	}
-	if t, ok := e.(interface{ tagged(*shape) }); ok {
-		t.tagged(s)
-	}
 }

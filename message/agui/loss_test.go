@@ -1,4 +1,4 @@
-package agui
+package agui_test
 
 import (
 	"fmt"
@@ -12,17 +12,22 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/agui"
 )
 
 // declared reads the losses off the source.
 func declared(t *testing.T) (losses []string) {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), "loss.go", nil, 0)
+	f, err := parser.ParseFile(token.NewFileSet(), "mapper.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
-		if v, ok := n.(*ast.ValueSpec); ok {
+		v, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := v.Type.(*ast.Ident); ok && kind.Name == "Loss" {
 			s, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
 			if err != nil {
 				t.Fatal(err)
@@ -52,44 +57,35 @@ func TestLossesAreDocumented(t *testing.T) {
 }
 
 // lossy shows how each loss happens. The message side of the pair is what loses.
-var lossy = map[Loss]struct {
-	run    Run
+var lossy = map[agui.Loss]struct {
+	run    agui.Run
 	events []string
 }{
-	LossTime:         {Run{Peer: Peer10}, []string{`{"type":"CUSTOM","name":"x","created_at":"2026-03-01T09:00:00.000001"}`}},
-	LossMetadata:     {Run{Peer: Peer10}, []string{`{"type":"CUSTOM","name":"x","metadata":{"agentscope":1}}`}},
-	LossUsageParts:   {Run{Peer: Peer10}, []string{modelTurn[1], `{"type":"MODEL_CALL_END","input_tokens":1,"output_tokens":1,"cache_input_tokens":2}`}},
-	LossMediaStream:  {Run{Peer: Peer10}, []string{`{"type":"DATA_BLOCK_START","block_id":"b","media_type":"a/b"}`, `{"type":"DATA_BLOCK_DELTA","block_id":"b","media_type":"a/b","data":""}`}},
-	LossResultStream: {Run{Peer: Peer10}, []string{resultWithMedia[0], resultWithMedia[1]}},
-	LossResultState:  {Run{Peer: Peer10}, []string{`{"type":"TOOL_RESULT_END","tool_call_id":"c","state":"denied"}`}},
-	LossQuestionTime: {Run{Peer: Peer10}, []string{askRefund}},
-	LossAnswer:       {Run{Peer: Peer10}, []string{`{"type":"USER_CONFIRM_RESULT","confirm_results":[]}`}},
-	LossExternal:     {Run{Peer: Peer10}, []string{requirePick}},
-	LossMaxIters:     {Run{Peer: Peer10}, []string{`{"type":"EXCEED_MAX_ITERS","name":"bot"}`}},
-	LossOutOfPlace:   {Run{Peer: Peer10}, []string{`{"type":"TEXT_BLOCK_END","block_id":"b"}`}},
-	LossTyped:        {Run{Peer: Peer10}, []string{`{"type":"NEW"}`}},
-	LossCancelled:    {Run{}, []string{`{"type":"REPLY_END","session_id":"s","finished_reason":"interrupted"}`}},
-	LossResultMedia:  {Run{}, resultWithMedia[:5]},
-}
-
-// lossyImport shows how each loss happens that comes from AG-UI.
-var lossyImport = map[Loss][]string{
-	LossAsEvent:  {started, `{"type":"STATE_SNAPSHOT","snapshot":1}`},
-	LossGrouping: {started, `{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"n","parentMessageId":"m"}`},
-	LossUsage:    {started, `{"type":"RUN_FINISHED","threadId":"t","runId":"r","usage":[{"reasoningTokens":1}]}`},
-	LossFile:     {started, `{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":[{"type":"image","source":{"type":"file","value":"f"}}]}`},
+	agui.LossTime:         {agui.Run{Peer: agui.Peer10}, []string{`{"type":"CUSTOM","name":"x","created_at":"2026-03-01T09:00:00.000001"}`}},
+	agui.LossMetadata:     {agui.Run{Peer: agui.Peer10}, []string{`{"type":"CUSTOM","name":"x","metadata":{"agentscope":1}}`}},
+	agui.LossUsageParts:   {agui.Run{Peer: agui.Peer10}, []string{modelTurn[1], `{"type":"MODEL_CALL_END","input_tokens":1,"output_tokens":1,"cache_input_tokens":2}`}},
+	agui.LossMediaStream:  {agui.Run{Peer: agui.Peer10}, []string{`{"type":"DATA_BLOCK_START","block_id":"b","media_type":"a/b"}`, `{"type":"DATA_BLOCK_DELTA","block_id":"b","media_type":"a/b","data":""}`}},
+	agui.LossResultStream: {agui.Run{Peer: agui.Peer10}, []string{resultWithMedia[0], resultWithMedia[1]}},
+	agui.LossResultState:  {agui.Run{Peer: agui.Peer10}, []string{`{"type":"TOOL_RESULT_END","tool_call_id":"c","state":"denied"}`}},
+	agui.LossQuestionTime: {agui.Run{Peer: agui.Peer10}, []string{askRefund}},
+	agui.LossAnswer:       {agui.Run{Peer: agui.Peer10}, []string{`{"type":"USER_CONFIRM_RESULT","confirm_results":[]}`}},
+	agui.LossExternal:     {agui.Run{Peer: agui.Peer10}, []string{requirePick}},
+	agui.LossMaxIters:     {agui.Run{Peer: agui.Peer10}, []string{`{"type":"EXCEED_MAX_ITERS","name":"bot"}`}},
+	agui.LossOutOfPlace:   {agui.Run{Peer: agui.Peer10}, []string{`{"type":"TEXT_BLOCK_END","block_id":"b"}`}},
+	agui.LossTyped:        {agui.Run{Peer: agui.Peer10}, []string{`{"type":"NEW"}`}},
+	agui.LossCancelled:    {agui.Run{}, []string{`{"type":"REPLY_END","session_id":"s","finished_reason":"interrupted"}`}},
+	agui.LossResultMedia:  {agui.Run{}, resultWithMedia[:5]},
 }
 
 // Every loss happens, at the last event of its story, and is reported there.
 func TestLossesAreReported(t *testing.T) {
 	for _, name := range declared(t) {
 		t.Run(name, func(t *testing.T) {
-			var lost []Loss
-			story, mapped := lossy[Loss(name)]
-			lines, imported := lossyImport[Loss(name)]
+			var lost []agui.Loss
+			story, mapped := lossy[agui.Loss(name)]
 			switch {
 			case mapped:
-				m := NewMapper(story.run, Mapping{OnLoss: func(_ message.Event, l Loss) { lost = append(lost, l) }})
+				m := agui.NewMapper(story.run, agui.Mapping{OnLoss: func(_ message.Event, l agui.Loss) { lost = append(lost, l) }})
 				events := scopeAsIs(t, story.events)
 				for i, e := range events {
 					if i == len(events)-1 {
@@ -97,19 +93,14 @@ func TestLossesAreReported(t *testing.T) {
 					}
 					m.Map(e)
 				}
-			case imported:
-				im := &Importer{OnLoss: func(_ Event, l Loss) { lost = append(lost, l) }}
-				importAll(t, im, lines[:len(lines)-1]...)
-				lost = nil
-				importAll(t, im, lines[len(lines)-1])
-			case Loss(name) == LossPending: // no event of AgentScope's is mapped when a run parks
-				_, lost = PeerLegacy.Adapt(&RunFinished{Outcome: &Outcome{Type: OutcomeSuccess, PendingToolCallIDs: []string{"c"}}})
-			case Loss(name) == LossAbandoned:
+			case agui.Loss(name) == agui.LossPending: // no event of AgentScope's is mapped when a run parks
+				_, lost = agui.PeerLegacy.Adapt(&agui.RunFinished{Outcome: &agui.Outcome{Type: agui.OutcomeSuccess, PendingToolCallIDs: []string{"c"}}})
+			case agui.Loss(name) == agui.LossAbandoned:
 				lost = abandonedAsDenied(t)
 			default:
 				t.Fatal("nothing shows this loss; add a story")
 			}
-			if !slices.Contains(lost, Loss(name)) {
+			if !slices.Contains(lost, agui.Loss(name)) {
 				t.Errorf("lost %v, want %s among them", lost, name)
 			}
 		})
@@ -118,12 +109,12 @@ func TestLossesAreReported(t *testing.T) {
 
 // abandonedAsDenied shows that an abandoned question and a denied one are the
 // same to AgentScope.
-func abandonedAsDenied(t *testing.T) []Loss {
+func abandonedAsDenied(t *testing.T) []agui.Loss {
 	t.Helper()
-	thread := Thread{Open: []Interrupt{question("i", true, true)}}
+	thread := agui.Thread{Open: []agui.Interrupt{question("i", true, true)}}
 	var said []string
-	for _, e := range []ResumeEntry{cancelled("i"), resolved("i", `{"approved":false}`)} {
-		r, err := thread.Resume([]ResumeEntry{e}, time.Time{})
+	for _, e := range []agui.ResumeEntry{cancelled("i"), resolved("i", `{"approved":false}`)} {
+		r, err := thread.Resume([]agui.ResumeEntry{e}, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,12 +128,12 @@ func abandonedAsDenied(t *testing.T) []Loss {
 		t.Errorf("%s\nis not\n%s", said[0], said[1])
 		return nil
 	}
-	return []Loss{LossAbandoned}
+	return []agui.Loss{agui.LossAbandoned}
 }
 
 // A story without losses reports none.
 func TestMapperLosesNothingNeedlessly(t *testing.T) {
-	m := NewMapper(Run{Peer: Peer10}, Mapping{OnLoss: func(e message.Event, l Loss) { t.Errorf("%s loses %s", e.Type(), l) }})
+	m := agui.NewMapper(agui.Run{Peer: agui.Peer10}, agui.Mapping{OnLoss: func(e message.Event, l agui.Loss) { t.Errorf("%s loses %s", e.Type(), l) }})
 	mapAll(m, scope(t, append(slices.Clip(modelTurn),
 		`{"type":"TEXT_BLOCK_START","block_id":"b"}`, `{"type":"TEXT_BLOCK_DELTA","block_id":"b","delta":"x"}`, `{"type":"TEXT_BLOCK_END","block_id":"b"}`,
 		`{"type":"TOOL_RESULT_START","tool_call_id":"c1","tool_call_name":"refund"}`, `{"type":"TOOL_RESULT_END","tool_call_id":"c1","state":"success"}`,

@@ -22,25 +22,25 @@ func (m *Mapper) block(e message.Event) []Event {
 		return m.textStart(e)
 	case *message.TextBlockDelta:
 		if id, ok := m.isOpen(e, message.BlockText, e.BlockID); ok {
-			return []Event{&TextMessageContent{Tagged: m.tagged(e, nil), MessageID: id, Delta: e.Delta}}
+			return []Event{&TextMessageContent{Tagged: m.taggedBase(e, nil), MessageID: id, Delta: e.Delta}}
 		}
 	case *message.TextBlockEnd:
 		if id, ok := m.isOpen(e, message.BlockText, e.BlockID); ok {
-			m.shut(message.BlockText, e.BlockID)
-			return []Event{&TextMessageEnd{Tagged: m.tagged(e, nil), MessageID: id}}
+			m.recordClosed(message.BlockText, e.BlockID)
+			return []Event{&TextMessageEnd{Tagged: m.taggedBase(e, nil), MessageID: id}}
 		}
 	case *message.ThinkingBlockStart:
 		return m.thinkingStart(e)
 	case *message.ThinkingBlockDelta:
 		if id, ok := m.isOpen(e, message.BlockThinking, e.BlockID); ok {
-			return []Event{&ReasoningMessageContent{Tagged: m.tagged(e, nil), MessageID: id, Delta: e.Delta}}
+			return []Event{&ReasoningMessageContent{Tagged: m.taggedBase(e, nil), MessageID: id, Delta: e.Delta}}
 		}
 	case *message.ThinkingBlockEnd:
 		if id, ok := m.isOpen(e, message.BlockThinking, e.BlockID); ok {
-			m.shut(message.BlockThinking, e.BlockID)
+			m.recordClosed(message.BlockThinking, e.BlockID)
 			return []Event{
-				&ReasoningMessageEnd{Tagged: m.tagged(e, nil), MessageID: id},
-				&ReasoningEnd{Tagged: m.plain(), MessageID: id},
+				&ReasoningMessageEnd{Tagged: m.taggedBase(e, nil), MessageID: id},
+				&ReasoningEnd{Tagged: m.plainBase(), MessageID: id},
 			}
 		}
 	case *message.HintBlockEvent:
@@ -51,21 +51,21 @@ func (m *Mapper) block(e message.Event) []Event {
 	return nil
 }
 
-// name gives a block the id of its message, which is the block's own unless
+// nameMessage gives a block the id of its message, which is the block's own unless
 // another message has it. false: the block was begun before.
-func (m *Mapper) name(e message.Event, kind message.BlockType, id string) (string, bool) {
+func (m *Mapper) nameMessage(e message.Event, kind message.BlockType, id string) (string, bool) {
 	at := blockKey{kind, id}
 	if _, known := m.names[at]; known {
 		m.lose(e, LossOutOfPlace)
 		return "", false
 	}
-	m.names[at] = m.fresh(id, string(kind))
+	m.names[at] = m.makeID(id, string(kind))
 	return m.names[at], true
 }
 
-// fresh makes an id that no message has: the one that is wanted, or that and
+// makeID makes an id that no message has: the one that is wanted, or that and
 // more. The same events always give the same ids.
-func (m *Mapper) fresh(id, more string) string {
+func (m *Mapper) makeID(id, more string) string {
 	want := id
 	for n := 1; m.used[want]; n++ {
 		want = id + "/" + more
@@ -77,15 +77,15 @@ func (m *Mapper) fresh(id, more string) string {
 	return want
 }
 
-// renamed says which block a message is, where its id does not.
-func renamed(id, block string) map[string]any {
+// noteBlock says which block a message is, where its id does not.
+func noteBlock(id, block string) map[string]any {
 	if id == block {
 		return nil
 	}
 	return map[string]any{"blockId": block}
 }
 
-func (m *Mapper) begun(kind message.BlockType, id string, closing ...Event) {
+func (m *Mapper) recordOpen(kind message.BlockType, id string, closing ...Event) {
 	m.open = append(m.open, opening{blockKey{kind, id}, closing})
 }
 
@@ -99,37 +99,37 @@ func (m *Mapper) isOpen(e message.Event, kind message.BlockType, id string) (str
 	return m.names[at], true
 }
 
-func (m *Mapper) shut(kind message.BlockType, id string) {
+func (m *Mapper) recordClosed(kind message.BlockType, id string) {
 	at := blockKey{kind, id}
 	m.open = slices.DeleteFunc(m.open, func(o opening) bool { return o.at == at })
 }
 
 func (m *Mapper) textStart(e *message.TextBlockStart) []Event {
-	id, ok := m.name(e, message.BlockText, e.BlockID)
+	id, ok := m.nameMessage(e, message.BlockText, e.BlockID)
 	if !ok {
 		return nil
 	}
-	m.begun(message.BlockText, e.BlockID, &TextMessageEnd{MessageID: id})
+	m.recordOpen(message.BlockText, e.BlockID, &TextMessageEnd{MessageID: id})
 	if !m.called {
 		m.parent = id
 	}
-	return []Event{&TextMessageStart{Tagged: m.tagged(e, renamed(id, e.BlockID)), MessageID: id, Role: new(RoleAssistant)}}
+	return []Event{&TextMessageStart{Tagged: m.taggedBase(e, noteBlock(id, e.BlockID)), MessageID: id, Role: new(RoleAssistant)}}
 }
 
 func (m *Mapper) thinkingStart(e *message.ThinkingBlockStart) []Event {
-	id, ok := m.name(e, message.BlockThinking, e.BlockID)
+	id, ok := m.nameMessage(e, message.BlockThinking, e.BlockID)
 	if !ok {
 		return nil
 	}
-	m.begun(message.BlockThinking, e.BlockID, &ReasoningMessageEnd{MessageID: id}, &ReasoningEnd{MessageID: id})
+	m.recordOpen(message.BlockThinking, e.BlockID, &ReasoningMessageEnd{MessageID: id}, &ReasoningEnd{MessageID: id})
 	return []Event{
-		&ReasoningStart{Tagged: m.plain(), MessageID: id},
-		&ReasoningMessageStart{Tagged: m.tagged(e, renamed(id, e.BlockID)), MessageID: id},
+		&ReasoningStart{Tagged: m.plainBase(), MessageID: id},
+		&ReasoningMessageStart{Tagged: m.taggedBase(e, noteBlock(id, e.BlockID)), MessageID: id},
 	}
 }
 
 func (m *Mapper) hint(e *message.HintBlockEvent) []Event {
-	id, ok := m.name(e, message.BlockHint, e.BlockID)
+	id, ok := m.nameMessage(e, message.BlockHint, e.BlockID)
 	if !ok {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (m *Mapper) hint(e *message.HintBlockEvent) []Event {
 		m.lose(e, LossOutOfPlace)
 		return nil
 	}
-	return []Event{&ActivitySnapshot{Tagged: m.tagged(e, renamed(id, e.BlockID)), MessageID: id, ActivityType: ActivityHint, Content: raw}}
+	return []Event{&ActivitySnapshot{Tagged: m.taggedBase(e, noteBlock(id, e.BlockID)), MessageID: id, ActivityType: ActivityHint, Content: raw}}
 }
 
 // The activities that this package makes and reads.
@@ -179,7 +179,7 @@ func (m *Mapper) data(e message.Event) []Event {
 }
 
 func (m *Mapper) showData(e message.Event, d *message.DataBlock) []Event {
-	id, ok := m.name(e, message.BlockData, d.ID)
+	id, ok := m.nameMessage(e, message.BlockData, d.ID)
 	if !ok {
 		return nil
 	}
@@ -195,7 +195,7 @@ func (m *Mapper) showData(e message.Event, d *message.DataBlock) []Event {
 		m.lose(e, LossOutOfPlace)
 		return nil
 	}
-	return []Event{&ActivitySnapshot{Tagged: m.tagged(e, renamed(id, d.ID)), MessageID: id, ActivityType: ActivityData, Content: raw}}
+	return []Event{&ActivitySnapshot{Tagged: m.taggedBase(e, noteBlock(id, d.ID)), MessageID: id, ActivityType: ActivityData, Content: raw}}
 }
 
 func (m *Mapper) custom(e *message.Custom) []Event {
@@ -207,5 +207,5 @@ func (m *Mapper) custom(e *message.Custom) []Event {
 		m.lose(e, LossOutOfPlace)
 		return nil
 	}
-	return []Event{&Custom{Tagged: m.tagged(e, nil), Name: sourceName + "." + e.Name, Value: value}}
+	return []Event{&Custom{Tagged: m.taggedBase(e, nil), Name: sourceName + "." + e.Name, Value: value}}
 }

@@ -11,16 +11,16 @@ import (
 func (m *Mapper) call(e message.Event) []Event {
 	switch e := e.(type) {
 	case *message.ToolCallStart:
-		return m.callStart(e, e.ToolCallID, e.ToolCallName, m.tagged(e, m.callMeta(e.ToolCallID)))
+		return m.callStart(e, e.ToolCallID, e.ToolCallName, m.taggedBase(e, m.callMeta(e.ToolCallID)))
 	case *message.ToolCallDelta:
 		if _, ok := m.isOpen(e, message.BlockToolCall, string(e.ToolCallID)); ok {
-			return []Event{&ToolCallArgs{Tagged: m.tagged(e, nil), ToolCallID: m.wire(e.ToolCallID), Delta: e.Delta}}
+			return []Event{&ToolCallArgs{Tagged: m.taggedBase(e, nil), ToolCallID: m.wire(e.ToolCallID), Delta: e.Delta}}
 		}
 	case *message.ToolCallEnd:
 		if _, ok := m.isOpen(e, message.BlockToolCall, string(e.ToolCallID)); ok {
-			m.shut(message.BlockToolCall, string(e.ToolCallID))
+			m.recordClosed(message.BlockToolCall, string(e.ToolCallID))
 			m.calls[e.ToolCallID].done = true
-			return []Event{&ToolCallEnd{Tagged: m.tagged(e, nil), ToolCallID: m.wire(e.ToolCallID)}}
+			return []Event{&ToolCallEnd{Tagged: m.taggedBase(e, nil), ToolCallID: m.wire(e.ToolCallID)}}
 		}
 	default:
 	}
@@ -28,7 +28,7 @@ func (m *Mapper) call(e message.Event) []Event {
 }
 
 func (m *Mapper) callStart(e message.Event, id message.CallID, name string, t Tagged) []Event {
-	c, known := m.known(id)
+	c, known := m.findShown(id)
 	if known {
 		if c.name == "" {
 			c.name = name
@@ -38,15 +38,15 @@ func (m *Mapper) callStart(e message.Event, id message.CallID, name string, t Ta
 	}
 	c.name = name
 	if m.parent == "" {
-		m.parent = m.fresh(string(m.reply)+"/"+string(id), "calls")
+		m.parent = m.makeID(string(m.reply)+"/"+string(id), "calls")
 	}
 	m.called = true
-	m.begun(message.BlockToolCall, string(id), &ToolCallEnd{ToolCallID: c.wire})
+	m.recordOpen(message.BlockToolCall, string(id), &ToolCallEnd{ToolCallID: c.wire})
 	return []Event{&ToolCallStart{Tagged: t, ToolCallID: c.wire, ToolCallName: name, ParentMessageID: new(m.parent)}}
 }
 
-// known returns the state of a call, and whether the client has been shown it.
-func (m *Mapper) known(id message.CallID) (*callState, bool) {
+// findShown returns the state of a call, and whether the client has been shown it.
+func (m *Mapper) findShown(id message.CallID) (*callState, bool) {
 	c := m.calls[id]
 	if c != nil {
 		return c, true
@@ -61,8 +61,8 @@ func (m *Mapper) known(id message.CallID) (*callState, bool) {
 }
 
 // wire is the id of a call at the client: its own, unless the reply began here
-// and the history has another call of that id. Models number their calls anew
-// in each reply, and to the client one id is one call.
+// and the history has another call of that id. Models number their calls
+// from one in each reply, and to the client one id is one call.
 func (m *Mapper) wire(id message.CallID) string {
 	if c := m.calls[id]; c != nil {
 		return c.wire
@@ -81,29 +81,29 @@ func (m *Mapper) callMeta(id message.CallID) map[string]any {
 	return map[string]any{"toolCallId": string(id)}
 }
 
-// whole makes sure that the client knows a call, with complete arguments.
-func (m *Mapper) whole(e message.Event, b *message.ToolCallBlock) (out []Event) {
-	if _, known := m.known(b.ID); !known {
+// showCall makes sure that the client knows a call, with complete arguments.
+func (m *Mapper) showCall(e message.Event, b *message.ToolCallBlock) (out []Event) {
+	if _, known := m.findShown(b.ID); !known {
 		delete(m.calls, b.ID)
-		t := m.plain()
+		t := m.plainBase()
 		if more := m.callMeta(b.ID); more != nil {
 			t.Metadata = object(map[string]any{sourceName: more})
 		}
 		out = m.callStart(e, b.ID, b.Name, t)
-		out = append(out, &ToolCallArgs{Tagged: m.plain(), ToolCallID: m.wire(b.ID), Delta: b.Input})
+		out = append(out, &ToolCallArgs{Tagged: m.plainBase(), ToolCallID: m.wire(b.ID), Delta: b.Input})
 	}
-	return append(out, m.complete(b.ID)...)
+	return append(out, m.completeCall(b.ID)...)
 }
 
-// complete ends a call whose end was not seen.
-func (m *Mapper) complete(id message.CallID) []Event {
+// completeCall ends a call whose end was not seen.
+func (m *Mapper) completeCall(id message.CallID) []Event {
 	at := blockKey{message.BlockToolCall, string(id)}
 	if !slices.ContainsFunc(m.open, func(o opening) bool { return o.at == at }) {
 		return nil
 	}
-	m.shut(at.kind, at.id)
+	m.recordClosed(at.kind, at.id)
 	m.calls[id].done = true
-	return []Event{&ToolCallEnd{Tagged: m.plain(), ToolCallID: m.wire(id)}}
+	return []Event{&ToolCallEnd{Tagged: m.plainBase(), ToolCallID: m.wire(id)}}
 }
 
 // state shows where a call stands, if that is wanted.
@@ -116,7 +116,7 @@ func (m *Mapper) state(id message.CallID, state message.ToolCallState) []Event {
 		return nil
 	}
 	return []Event{&ActivitySnapshot{
-		Tagged: m.plain(), MessageID: string(m.reply) + "/" + string(id) + "/state",
+		Tagged: m.plainBase(), MessageID: string(m.reply) + "/" + string(id) + "/state",
 		ActivityType: ActivityCall, Content: content,
 	}}
 }
@@ -135,7 +135,7 @@ func (m *Mapper) resultOf(e message.Event) []Event {
 		id = e.ToolCallID
 	default:
 	}
-	c, _ := m.known(id)
+	c, _ := m.findShown(id)
 	if c.result {
 		m.lose(e, LossOutOfPlace)
 		return nil
@@ -157,21 +157,21 @@ func (m *Mapper) resultOf(e message.Event) []Event {
 	}
 	b := m.buffer.ToolResult(id)
 	m.buffer.Content = slices.DeleteFunc(m.buffer.Content, func(o message.Block) bool { return o == message.Block(b) })
-	return m.result(e, b, m.tagged(e, map[string]any{"state": string(end.State)}))
+	return m.result(e, b, m.taggedBase(e, map[string]any{"state": string(end.State)}))
 }
 
 // result sends what became of a call, unless the client said so itself.
 func (m *Mapper) result(e message.Event, b *message.ToolResultBlock, t Tagged) []Event {
-	c, _ := m.known(b.ID)
+	c, _ := m.findShown(b.ID)
 	m.settle(b.ID)
-	out := m.complete(b.ID)
+	out := m.completeCall(b.ID)
 	c.result = true
 	if !c.answered {
 		if b.State != message.ToolResultSuccess {
 			m.lose(e, LossResultState)
 		}
 		out = append(out, &ToolCallResult{
-			Tagged: t, MessageID: m.fresh(string(m.reply)+"/"+string(b.ID)+"/result", "again"),
+			Tagged: t, MessageID: m.makeID(string(m.reply)+"/"+string(b.ID)+"/result", "again"),
 			ToolCallID: c.wire, Content: resultContent(b.Output), Role: new(RoleTool),
 		})
 		m.parent, m.called = "", false // what follows belongs to another round

@@ -8,28 +8,28 @@ import (
 )
 
 func (m *Mapper) modelStart(e *message.ModelCallStart) []Event {
-	out := m.modelShut()
+	out := m.endModel()
 	m.model++
 	m.modelNow, m.parent, m.called = e.ModelName, "", false
 	name := "model:" + strconv.Itoa(m.model)
-	m.begun(blockStep, name, &StepFinished{StepName: name})
-	return append(out, &StepStarted{Tagged: m.tagged(e, map[string]any{"modelName": e.ModelName}), StepName: name})
+	m.recordOpen(blockStep, name, &StepFinished{StepName: name})
+	return append(out, &StepStarted{Tagged: m.taggedBase(e, map[string]any{"modelName": e.ModelName}), StepName: name})
 }
 
-// modelShut ends the step of a call of the model whose end was not seen.
-func (m *Mapper) modelShut() []Event {
+// endModel ends the step of a call of the model whose end was not seen.
+func (m *Mapper) endModel() []Event {
 	i := slices.IndexFunc(m.open, func(o opening) bool { return o.at.kind == blockStep })
 	if i < 0 {
 		return nil
 	}
 	o := m.open[i]
 	m.open = slices.Delete(m.open, i, i+1)
-	return stamped(o.close, m.at)
+	return stampTime(o.close, m.at)
 }
 
 func (m *Mapper) modelEnd(e *message.ModelCallEnd) []Event {
-	m.count(e)
-	out := m.modelShut()
+	m.countUsage(e)
+	out := m.endModel()
 	if out == nil {
 		m.lose(e, LossOutOfPlace)
 		return nil
@@ -44,10 +44,10 @@ func (m *Mapper) modelEnd(e *message.ModelCallEnd) []Event {
 	return out
 }
 
-// count adds a call of the model to the run's usage. AG-UI's parts are parts of
+// countUsage adds a call of the model to the run's usage. AG-UI's parts are parts of
 // its totals; where AgentScope's are larger than the input, its input cannot
 // include them, and they are left out.
-func (m *Mapper) count(e *message.ModelCallEnd) {
+func (m *Mapper) countUsage(e *message.ModelCallEnd) {
 	i := slices.IndexFunc(m.usage, func(u TokenUsage) bool {
 		return u.Model == nil && m.modelNow == "" || u.Model != nil && *u.Model == m.modelNow
 	})
@@ -83,21 +83,21 @@ func add(total **int64, n int64) {
 	*total = new(min(sum, maxSafe))
 }
 
-// stamped gives events that are made up their time.
-func stamped(events []Event, at *int64) []Event {
+// stampTime gives events that are made up their time.
+func stampTime(events []Event, at *int64) []Event {
 	for _, e := range events {
 		e.Common().Timestamp = at
 	}
 	return events
 }
 
-// closing closes whatever is open, the latest first.
-func (m *Mapper) closing() (out []Event) {
+// closeOpen closes all that is open, the latest first.
+func (m *Mapper) closeOpen() (out []Event) {
 	for _, o := range slices.Backward(m.open) {
 		if o.at.kind == message.BlockToolCall {
 			m.calls[message.CallID(o.at.id)].done = true
 		}
-		out = append(out, stamped(o.close, m.at)...)
+		out = append(out, stampTime(o.close, m.at)...)
 	}
 	m.open = nil
 	return out
@@ -106,7 +106,7 @@ func (m *Mapper) closing() (out []Event) {
 // finish ends the run: what is open is closed, then comes the end, as the peer
 // can read it.
 func (m *Mapper) finish(base Base, outcome *Outcome) []Event {
-	out := append(m.Start(), m.closing()...)
+	out := append(m.Start(), m.closeOpen()...)
 	m.ended = true
 	end := Event(&RunFinished{Base: base, ThreadID: m.run.ThreadID, RunID: m.run.RunID, Outcome: outcome, Usage: m.usage})
 	if m.run.Peer == PeerLegacy {
@@ -169,7 +169,7 @@ func (m *Mapper) Park(before ...Event) []Event {
 		case w.client:
 			pending = append(pending, m.wire(w.call))
 		default:
-			asked = append(asked, m.busy(w.call))
+			asked = append(asked, m.busyInterrupt(w.call))
 		}
 	}
 	outcome := &Outcome{Type: OutcomeInterrupt, Interrupts: asked}
@@ -179,7 +179,7 @@ func (m *Mapper) Park(before ...Event) []Event {
 	case len(asked) == 0:
 		outcome = &Outcome{Type: OutcomeSuccess, PendingToolCallIDs: pending}
 	}
-	out := append(m.Start(), m.closing()...)
+	out := append(m.Start(), m.closeOpen()...)
 	for _, e := range before {
 		adapted, _ := m.run.Peer.Adapt(e)
 		out = append(out, adapted)
@@ -187,9 +187,9 @@ func (m *Mapper) Park(before ...Event) []Event {
 	return append(out, m.finish(Base{Timestamp: m.at}, outcome)...)
 }
 
-// busy is the interrupt of a call that a worker is running. The run's id makes
+// busyInterrupt is the interrupt of a call that a worker is running. The run's id makes
 // its own unique in the thread.
-func (m *Mapper) busy(id message.CallID) Interrupt {
+func (m *Mapper) busyInterrupt(id message.CallID) Interrupt {
 	return Interrupt{
 		ID: m.run.RunID + "/" + string(id) + "/running", Reason: ReasonExternal,
 		ToolCallID: new(m.wire(id)), Message: new("The tool is still running. Continue?"),
@@ -204,7 +204,7 @@ func (m *Mapper) Fail(text, code string) []Event {
 	return append(m.Start(), m.fail(Base{Timestamp: m.at}, text, code)...)
 }
 
-// Cancel ends the run as cancelled, unless it has ended: somebody stopped it on
+// Cancel ends the run as cancelled, unless it has ended. A person stopped it on
 // purpose, and no REPLY_END says so.
 func (m *Mapper) Cancel() []Event {
 	if m.ended {

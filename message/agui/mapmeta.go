@@ -20,8 +20,8 @@ const reservedName = "ag-ui"
 // layouts of created_at: AgentScope's own, and with a zone.
 var layouts = []string{"2006-01-02T15:04:05", time.RFC3339}
 
-// clock takes the time of an event as that of the AG-UI events it becomes.
-func (m *Mapper) clock(e message.Event) {
+// readTime takes the time of an event as that of the AG-UI events it becomes.
+func (m *Mapper) readTime(e message.Event) {
 	zone := m.opt.Zone
 	if zone == nil {
 		zone = time.UTC
@@ -76,12 +76,12 @@ func (m *Mapper) base(e message.Event, more map[string]any) Base {
 	return Base{Timestamp: m.at, Metadata: raw}
 }
 
-func (m *Mapper) tagged(e message.Event, more map[string]any) Tagged {
+func (m *Mapper) taggedBase(e message.Event, more map[string]any) Tagged {
 	return Tagged{Base: m.base(e, more)}
 }
 
-// plain is the beginning of an event that nothing else is said about.
-func (m *Mapper) plain() Tagged { return Tagged{Base: Base{Timestamp: m.at}} }
+// plainBase is the beginning of an event that nothing else is said about.
+func (m *Mapper) plainBase() Tagged { return Tagged{Base: Base{Timestamp: m.at}} }
 
 // object writes an object; nil if JSON cannot hold it.
 func object(members map[string]any) message.RawJSON {

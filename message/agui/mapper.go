@@ -67,8 +67,35 @@ type Mapping struct {
 	OnLoss func(e message.Event, loss Loss)
 }
 
+// Loss names something that a mapping cannot carry. The package documentation
+// has the one table of all of them.
+type Loss string
+
+// The losses, by what is lost.
+const (
+	// To AG-UI.
+	LossTime         Loss = "time"
+	LossMetadata     Loss = "metadata"
+	LossUsageParts   Loss = "usage-parts"
+	LossMediaStream  Loss = "media-stream"
+	LossResultStream Loss = "result-stream"
+	LossResultState  Loss = "result-state"
+	LossQuestionTime Loss = "question-time"
+	LossAnswer       Loss = "answer"
+	LossExternal     Loss = "external"
+	LossMaxIters     Loss = "max-iters"
+	LossOutOfPlace   Loss = "out-of-place"
+	LossTyped        Loss = "typed"
+	// From AG-UI.
+	LossAbandoned Loss = "abandoned"
+	// To peers before 1.0.
+	LossCancelled   Loss = "cancelled"
+	LossPending     Loss = "pending"
+	LossResultMedia Loss = "result-media"
+)
+
 // Mapper turns the AgentScope events of one reply into the AG-UI events of one
-// run, in an order that [Verifier] accepts, whatever the order of the events.
+// run. [Verifier] accepts their order for every order of the input.
 //
 // A reply may take several runs: it parks when people or the client are to
 // answer ([Mapper.Park]), and the run that brings the answers has the mapper
@@ -192,11 +219,11 @@ func (m *Mapper) Start() []Event {
 // another reply than the first one, and events that have no place where they
 // come, are lost.
 func (m *Mapper) Map(e message.Event) []Event {
-	if m.ended || m.foreign(e) {
+	if m.ended || m.isForeign(e) {
 		m.lose(e, LossOutOfPlace)
 		return nil
 	}
-	m.clock(e)
+	m.readTime(e)
 	out := m.begin(e)
 	out = append(out, m.event(e)...)
 	for i, o := range out {
@@ -209,9 +236,9 @@ func (m *Mapper) Map(e message.Event) []Event {
 	return out
 }
 
-// foreign reports whether an event belongs to another reply. Those that name
+// isForeign reports whether an event belongs to another reply. Those that name
 // none belong to any.
-func (m *Mapper) foreign(e message.Event) bool {
+func (m *Mapper) isForeign(e message.Event) bool {
 	id := e.ReplyID()
 	switch e.(type) {
 	case *message.Custom:
@@ -280,7 +307,7 @@ func (m *Mapper) event(e message.Event) []Event {
 		return m.resultOf(e)
 	case *message.RequireUserConfirm, *message.UserConfirmResult,
 		*message.RequireExternalExecution, *message.ExternalExecutionResult:
-		return m.turn(e)
+		return m.mapTurn(e)
 	default:
 		m.lose(e, LossTyped)
 		return nil

@@ -6,9 +6,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// turn maps the events by which a reply hands calls to people and others, and
+// mapTurn maps the events by which a reply hands calls to people and others, and
 // gets them back.
-func (m *Mapper) turn(e message.Event) (out []Event) {
+func (m *Mapper) mapTurn(e message.Event) (out []Event) {
 	switch e := e.(type) {
 	case *message.RequireUserConfirm:
 		for i := range e.ToolCalls {
@@ -21,11 +21,11 @@ func (m *Mapper) turn(e message.Event) (out []Event) {
 		}
 	case *message.RequireExternalExecution:
 		for i := range e.ToolCalls {
-			out = append(out, m.external(e, &e.ToolCalls[i])...)
+			out = append(out, m.handOver(e, &e.ToolCalls[i])...)
 		}
 	case *message.ExternalExecutionResult:
 		for i := range e.ExecutionResults {
-			out = append(out, m.brought(e, &e.ExecutionResults[i])...)
+			out = append(out, m.bringResult(e, &e.ExecutionResults[i])...)
 		}
 	default:
 	}
@@ -34,7 +34,7 @@ func (m *Mapper) turn(e message.Event) (out []Event) {
 
 // ask holds a question back until the reply parks: AG-UI asks by ending the run.
 func (m *Mapper) ask(e message.Event, b *message.ToolCallBlock) []Event {
-	out := m.whole(e, b)
+	out := m.showCall(e, b)
 	m.settle(b.ID)
 	i := m.question(e, b)
 	if m.opt.Question != nil {
@@ -55,7 +55,7 @@ func (m *Mapper) question(e message.Event, b *message.ToolCallBlock) *Interrupt 
 		asked["suggestedRules"] = b.SuggestedRules
 	}
 	return &Interrupt{
-		ID: m.fresh(e.Header().ID+"/"+string(b.ID), "again"), Reason: ReasonToolCall, ToolCallID: new(m.wire(b.ID)),
+		ID: m.makeID(e.Header().ID+"/"+string(b.ID), "again"), Reason: ReasonToolCall, ToolCallID: new(m.wire(b.ID)),
 		Message: new("Allow " + b.Name + "?"), ResponseSchema: AnswerSchema(true, len(b.SuggestedRules) > 0),
 		Metadata: object(map[string]any{"askance": asked}),
 	}
@@ -84,27 +84,27 @@ func (m *Mapper) answer(r *message.ConfirmResult) []Event {
 	return m.state(r.ToolCall.ID, message.ToolCallFinished)
 }
 
-func (m *Mapper) external(e message.Event, b *message.ToolCallBlock) []Event {
-	out := m.whole(e, b)
+func (m *Mapper) handOver(e message.Event, b *message.ToolCallBlock) []Event {
+	out := m.showCall(e, b)
 	m.settle(b.ID)
 	client := m.run.ClientTools[b.Name]
 	if !client {
 		m.lose(e, LossExternal)
 	}
-	if c, _ := m.known(b.ID); !c.answered {
+	if c, _ := m.findShown(b.ID); !c.answered {
 		m.waiting = append(m.waiting, wait{call: b.ID, name: b.Name, client: client})
 	}
 	return append(out, m.state(b.ID, message.ToolCallSubmitted)...)
 }
 
-// brought sends a result from outside, if no events of its own carry it:
+// bringResult sends a result from outside, if no events of its own carry it:
 // they do once the call has a TOOL_RESULT_START.
-func (m *Mapper) brought(e message.Event, b *message.ToolResultBlock) []Event {
+func (m *Mapper) bringResult(e message.Event, b *message.ToolResultBlock) []Event {
 	m.settle(b.ID)
-	if c, _ := m.known(b.ID); c.result || m.buffer.ToolResult(b.ID) != nil {
+	if c, _ := m.findShown(b.ID); c.result || m.buffer.ToolResult(b.ID) != nil {
 		return nil
 	}
-	return m.result(e, b, m.tagged(e, map[string]any{"state": string(b.State)}))
+	return m.result(e, b, m.taggedBase(e, map[string]any{"state": string(b.State)}))
 }
 
 // settle takes a call off the list of those that the reply waits for.

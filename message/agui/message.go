@@ -142,26 +142,26 @@ func (m *Message) fields(s *shape) {
 		m.content(s, s.content)
 	case RoleAssistant:
 		if s.reading || m.Content != nil {
-			m.assistant(s)
+			m.assistantFields(s)
 		}
 		listOpt(s, "toolCalls", &m.ToolCalls, (*ToolCall).fields)
 	case RoleDeveloper, RoleSystem, RoleReasoning:
-		m.content(s, s.plain)
+		m.content(s, s.plainContent)
 	}
 	if slices.Contains(textRoles, m.Role) {
 		s.textOpt("name", &m.Name)
 	} else {
-		s.unused("name", m.Name != nil, of)
+		s.refuseUnused("name", m.Name != nil, of)
 	}
 	if m.Role != RoleActivity {
 		s.textOpt("encryptedValue", &m.Encrypted)
 	}
-	s.unused("encryptedValue", m.Role == RoleActivity && m.Encrypted != nil, of)
-	s.unused("content", m.Role == RoleActivity && m.Content != nil, of)
-	s.unused("toolCalls", m.Role != RoleAssistant && m.ToolCalls != nil, of)
-	s.unused("toolCallId", m.Role != RoleTool && m.ToolCallID != "", of)
-	s.unused("error", m.Role != RoleTool && m.Error != nil, of)
-	s.unused("activityType", m.Role != RoleActivity && (m.ActivityType != "" || m.Activity != nil), of)
+	s.refuseUnused("encryptedValue", m.Role == RoleActivity && m.Encrypted != nil, of)
+	s.refuseUnused("content", m.Role == RoleActivity && m.Content != nil, of)
+	s.refuseUnused("toolCalls", m.Role != RoleAssistant && m.ToolCalls != nil, of)
+	s.refuseUnused("toolCallId", m.Role != RoleTool && m.ToolCallID != "", of)
+	s.refuseUnused("error", m.Role != RoleTool && m.Error != nil, of)
+	s.refuseUnused("activityType", m.Role != RoleActivity && (m.ActivityType != "" || m.Activity != nil), of)
 	s.objectOpt("metadata", &m.Metadata)
 	s.textOpt("subagentRunId", &m.SubagentRunID)
 }
@@ -178,18 +178,18 @@ func (m *Message) content(s *shape, codec func(string, *Content)) {
 	codec("content", m.Content)
 }
 
-func (m *Message) assistant(s *shape) {
+func (m *Message) assistantFields(s *shape) {
 	if s.reading {
-		if _, ok := s.present("content"); !ok {
+		if _, ok := s.findOptional("content"); !ok {
 			return
 		}
 	}
-	m.content(s, s.plain)
+	m.content(s, s.plainContent)
 }
 
-// plain is a content that must be a string.
-func (s *shape) plain(name string, c *Content) {
-	s.unused(name, c.Parts != nil, "a message of this role")
+// plainContent is a content that must be a string.
+func (s *shape) plainContent(name string, c *Content) {
+	s.refuseUnused(name, c.Parts != nil, "a message of this role")
 	s.text(name, &c.Text)
 }
 
@@ -208,7 +208,7 @@ func (s *shape) content(name string, c *Content) {
 	case !ok:
 	case strictjson.KindOf(m.Value) == "array":
 		readList(s, name, m, &c.Parts, (*Part).fields)
-		c.Parts = slices.DeleteFunc(c.Parts, func(p Part) bool { return p.legacy && repeated(p, c.Parts) })
+		c.Parts = slices.DeleteFunc(c.Parts, func(p Part) bool { return p.legacy && isRepeated(p, c.Parts) })
 	case strictjson.KindOf(m.Value) == "string":
 		s.readText(name, m, &c.Text)
 	default:
@@ -235,9 +235,9 @@ func (p *Part) fields(s *shape) {
 	s.textOpt("id", &p.ID)
 	if p.Type == PartText {
 		s.text("text", &p.Text)
-		s.unused("source", p.Source != nil, "a text part")
+		s.refuseUnused("source", p.Source != nil, "a text part")
 	} else {
-		s.unused("text", p.Text != "", "a media part")
+		s.refuseUnused("text", p.Text != "", "a media part")
 		p.source(s)
 		s.rescueNull("metadata")
 	}
@@ -268,5 +268,5 @@ func (x *Source) fields(s *shape) {
 	if x.Type == SourceFile {
 		s.textOpt("provider", &x.Provider)
 	}
-	s.unused("provider", x.Type != SourceFile && x.Provider != nil, "this source")
+	s.refuseUnused("provider", x.Type != SourceFile && x.Provider != nil, "this source")
 }

@@ -40,7 +40,7 @@ func (e *OrderError) Error() string {
 	return fmt.Sprintf("check AG-UI stream: %s: %s (rule %s)", e.Event, e.What, e.Rule)
 }
 
-func broken(rule Rule, e Event, format string, args ...any) error {
+func orderError(rule Rule, e Event, format string, args ...any) error {
 	return &OrderError{Rule: rule, Event: e.Type(), What: fmt.Sprintf(format, args...)}
 }
 

@@ -22,7 +22,7 @@ var outcomeTypes = []OutcomeType{OutcomeSuccess, OutcomeInterrupt, OutcomeCancel
 type Outcome struct {
 	Type OutcomeType
 	// PendingToolCallIDs of a success name the client's tools that the client is
-	// to run now; new in 1.0. nil: absent, the client finds out by itself.
+	// to run now; new in 1.0. nil: absent, the client finds out alone.
 	PendingToolCallIDs []string
 	// Interrupts of an interrupt, at least one.
 	Interrupts []Interrupt
@@ -100,8 +100,8 @@ func (o *Outcome) fields(s *shape) {
 		}
 	case OutcomeCancelled:
 	}
-	s.unused("pendingToolCallIds", o.Type != OutcomeSuccess && o.PendingToolCallIDs != nil, "this outcome")
-	s.unused("interrupts", o.Type != OutcomeInterrupt && o.Interrupts != nil, "this outcome")
+	s.refuseUnused("pendingToolCallIds", o.Type != OutcomeSuccess && o.PendingToolCallIDs != nil, "this outcome")
+	s.refuseUnused("interrupts", o.Type != OutcomeInterrupt && o.Interrupts != nil, "this outcome")
 }
 
 func (i *Interrupt) fields(s *shape) {
@@ -131,5 +131,5 @@ func (o *SubagentOutcome) fields(s *shape) {
 	if o.Type == SubagentSuspended {
 		s.textsOpt("interruptIds", &o.InterruptIDs)
 	}
-	s.unused("interruptIds", o.Type != SubagentSuspended && o.InterruptIDs != nil, "this outcome")
+	s.refuseUnused("interruptIds", o.Type != SubagentSuspended && o.InterruptIDs != nil, "this outcome")
 }

@@ -37,8 +37,7 @@ type Resumption struct {
 //     server's clock, decides;
 //   - an answer is one that its question allows, see [Answer].
 //
-// An entry for a settled interrupt is harmless, whatever it says, and one for
-// an unknown interrupt too.
+// An entry for a settled or an unknown interrupt has no effect.
 func (t Thread) Resume(entries []ResumeEntry, now time.Time) (*Resumption, error) {
 	var out Resumption
 	byID := map[string]ResumeEntry{}
@@ -86,7 +85,7 @@ func answerTo(i Interrupt, byID map[string]ResumeEntry, now time.Time) (Answer, 
 		return Answer{}, &RefusalError{CodeInterruptPending, i.ID, "the thread waits for an answer, and the run brings none"}
 	case !ok:
 		return Answer{}, &RefusalError{CodeResumeIncomplete, i.ID, "it is open and has no entry"}
-	case e.Status == ResumeResolved && expired(i, now):
+	case e.Status == ResumeResolved && isExpired(i, now):
 		return Answer{}, &RefusalError{CodeInterruptExpired, i.ID, fmt.Sprintf("it expired at %.40q; it can only be cancelled", *i.ExpiresAt)}
 	}
 	a, err := readAnswer(i, e)
@@ -96,9 +95,9 @@ func answerTo(i Interrupt, byID map[string]ResumeEntry, now time.Time) (Answer, 
 	return a, nil
 }
 
-// expired: a time that cannot be read has passed. The server wrote it, so
+// isExpired: a time that cannot be read has passed. The server wrote it, so
 // something is wrong.
-func expired(i Interrupt, now time.Time) bool {
+func isExpired(i Interrupt, now time.Time) bool {
 	if i.ExpiresAt == nil {
 		return false
 	}
@@ -121,4 +120,38 @@ func sameValue(a, b message.RawJSON) bool {
 	x, errX := jcs.Canonicalize(a)
 	y, errY := jcs.Canonicalize(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// The codes that this package puts on RUN_ERROR. AG-UI leaves the code open.
+const (
+	CodeCancelled        = "cancelled"         // to peers before 1.0: the run was stopped on purpose
+	CodeExceedMaxIters   = "exceed_max_iters"  // to peers before 1.0: the agent's limit of rounds
+	CodeNotParked        = "not_parked"        // the run was ended while its reply went on
+	CodeInterruptPending = "interrupt_pending" // the thread waits for answers and the run brings none
+	CodeResumeIncomplete = "resume_incomplete" // an open interrupt has no entry
+	CodeResumeConflict   = "resume_conflict"   // two entries for one interrupt disagree
+	CodePayloadInvalid   = "payload_invalid"   // an answer that the question does not allow
+	CodeInterruptExpired = "interrupt_expired" // an answer after the deadline
+)
+
+// RefusalError is why a run that should resume does not begin. Nothing of it may be
+// executed, and every interrupt stays open.
+type RefusalError struct {
+	Code      string // one of the codes above, from CodeInterruptPending on
+	Interrupt string // the id that it is about
+	What      string
+}
+
+// Error gives the fault and the interrupt.
+func (r *RefusalError) Error() string {
+	return "resume AG-UI run: interrupt " + r.Interrupt + ": " + r.What
+}
+
+// Is makes a refusal match [message.ErrInvalid].
+func (r *RefusalError) Is(target error) bool { return target == error(message.ErrInvalid) }
+
+// Event is the refusal as the one event of a run that never starts. A client
+// that gets it keeps its interrupts and can try again.
+func (r *RefusalError) Event() *RunError {
+	return &RunError{Message: r.Error(), Code: new(r.Code)}
 }

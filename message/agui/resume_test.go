@@ -1,4 +1,4 @@
-package agui
+package agui_test
 
 import (
 	"errors"
@@ -9,22 +9,23 @@ import (
 
 	"github.com/askance-dev/askance/internal/codectest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/agui"
 )
 
 // question is an open interrupt about the call c-ID.
-func question(id string, edits, rules bool) Interrupt {
-	return Interrupt{
-		ID: id, Reason: ReasonToolCall, ToolCallID: new("c-" + id), ResponseSchema: AnswerSchema(edits, rules),
+func question(id string, edits, rules bool) agui.Interrupt {
+	return agui.Interrupt{
+		ID: id, Reason: agui.ReasonToolCall, ToolCallID: new("c-" + id), ResponseSchema: agui.AnswerSchema(edits, rules),
 		Metadata: message.RawJSON(`{"askance":{"toolCallId":"c-` + id + `","toolName":"refund","arguments":"{\"cents\":500}"}}`),
 	}
 }
 
-func resolved(id, payload string) ResumeEntry {
-	return ResumeEntry{InterruptID: id, Status: ResumeResolved, Payload: message.RawJSON(payload)}
+func resolved(id, payload string) agui.ResumeEntry {
+	return agui.ResumeEntry{InterruptID: id, Status: agui.ResumeResolved, Payload: message.RawJSON(payload)}
 }
 
-func cancelled(id string) ResumeEntry {
-	return ResumeEntry{InterruptID: id, Status: ResumeCancelled}
+func cancelled(id string) agui.ResumeEntry {
+	return agui.ResumeEntry{InterruptID: id, Status: agui.ResumeCancelled}
 }
 
 const (
@@ -41,59 +42,59 @@ func TestResume(t *testing.T) {
 	soon.ExpiresAt = new("2026-03-01T10:00:01+01:00")
 	bare := plain
 	bare.ResponseSchema = nil
-	busy := Interrupt{ID: "i", Reason: ReasonExternal}
-	two := []Interrupt{plain, question("j", false, false)}
-	settled := map[string]ResumeEntry{"i": resolved("i", `{"approved":true,"editedArgs":{"a":1}}`)}
+	busy := agui.Interrupt{ID: "i", Reason: agui.ReasonExternal}
+	two := []agui.Interrupt{plain, question("j", false, false)}
+	settled := map[string]agui.ResumeEntry{"i": resolved("i", `{"approved":true,"editedArgs":{"a":1}}`)}
 	tests := []struct {
 		name    string
-		thread  Thread
-		entries []ResumeEntry
+		thread  agui.Thread
+		entries []agui.ResumeEntry
 		want    string // code of the refusal, or a summary
 	}{
-		{"nothing open", Thread{}, nil, ""},
-		{"no entries", Thread{Open: two}, nil, CodeInterruptPending},
-		{"empty entries", Thread{Open: two}, []ResumeEntry{}, CodeInterruptPending},
-		{"partial", Thread{Open: two}, []ResumeEntry{resolved("i", yes)}, CodeResumeIncomplete},
-		{"only a stray", Thread{Open: two}, []ResumeEntry{resolved("x", yes)}, CodeResumeIncomplete},
-		{"both", Thread{Open: two}, []ResumeEntry{resolved("j", `{"approved":false}`), resolved("i", yes)}, "i yes, j no"},
-		{"stray beside", Thread{Open: two[:1]}, []ResumeEntry{resolved("x", "1"), resolved("i", yes)}, "i yes, stray x"},
-		{"cancelled", Thread{Open: two[:1]}, []ResumeEntry{cancelled("i")}, "i abandoned"},
-		{"twice the same", Thread{Open: two[:1]}, []ResumeEntry{resolved("i", yes), resolved("i", ` { "approved" : true } `)}, "i yes"},
-		{"twice otherwise", Thread{Open: two[:1]}, []ResumeEntry{resolved("i", yes), cancelled("i")}, CodeResumeConflict},
-		{"twice a stray, otherwise", Thread{}, []ResumeEntry{resolved("i", yes), cancelled("i")}, CodeResumeConflict},
+		{"nothing open", agui.Thread{}, nil, ""},
+		{"no entries", agui.Thread{Open: two}, nil, agui.CodeInterruptPending},
+		{"empty entries", agui.Thread{Open: two}, []agui.ResumeEntry{}, agui.CodeInterruptPending},
+		{"partial", agui.Thread{Open: two}, []agui.ResumeEntry{resolved("i", yes)}, agui.CodeResumeIncomplete},
+		{"only a stray", agui.Thread{Open: two}, []agui.ResumeEntry{resolved("x", yes)}, agui.CodeResumeIncomplete},
+		{"both", agui.Thread{Open: two}, []agui.ResumeEntry{resolved("j", `{"approved":false}`), resolved("i", yes)}, "i yes, j no"},
+		{"stray and known", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("x", "1"), resolved("i", yes)}, "i yes, stray x"},
+		{"cancelled", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{cancelled("i")}, "i abandoned"},
+		{"twice the same", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", yes), resolved("i", ` { "approved" : true } `)}, "i yes"},
+		{"twice otherwise", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", yes), cancelled("i")}, agui.CodeResumeConflict},
+		{"twice a stray, otherwise", agui.Thread{}, []agui.ResumeEntry{resolved("i", yes), cancelled("i")}, agui.CodeResumeConflict},
 
-		{"no payload", Thread{Open: two[:1]}, []ResumeEntry{{InterruptID: "i", Status: ResumeResolved}}, CodePayloadInvalid},
-		{"payload is no object", Thread{Open: two[:1]}, []ResumeEntry{resolved("i", "true")}, CodePayloadInvalid},
-		{"not said", Thread{Open: two[:1]}, []ResumeEntry{resolved("i", "{}")}, CodePayloadInvalid},
-		{"said as text", Thread{Open: two[:1]}, []ResumeEntry{resolved("i", `{"approved":"true"}`)}, CodePayloadInvalid},
-		{"other case", Thread{Open: two[:1]}, []ResumeEntry{resolved("i", `{"Approved":true}`)}, CodePayloadInvalid},
-		{"misspelt edit", Thread{Open: []Interrupt{full}}, []ResumeEntry{resolved("i", `{"approved":true,"editedargs":{}}`)}, CodePayloadInvalid},
-		{"edit", Thread{Open: []Interrupt{editable}}, []ResumeEntry{resolved("i", `{"approved":true,"editedArgs":{"a": 1}}`)}, `i yes {"a": 1}`},
-		{"edit that is not offered", Thread{Open: two[:1]}, []ResumeEntry{resolved("i", `{"approved":true,"editedArgs":{}}`)}, CodePayloadInvalid},
-		{"edit without a schema", Thread{Open: []Interrupt{bare}}, []ResumeEntry{resolved("i", `{"approved":true,"editedArgs":{}}`)}, CodePayloadInvalid},
-		{"edit is no object", Thread{Open: []Interrupt{editable}}, []ResumeEntry{resolved("i", `{"approved":true,"editedArgs":[]}`)}, CodePayloadInvalid},
-		{"denied, with an edit", Thread{Open: []Interrupt{editable}}, []ResumeEntry{resolved("i", `{"approved":false,"editedArgs":{}}`)}, CodePayloadInvalid},
-		{"rule", Thread{Open: []Interrupt{full}}, []ResumeEntry{resolved("i", `{"approved":true,"rules":[`+rule+`]}`)}, "i yes, 1 rules"},
-		{"rule that is not offered", Thread{Open: []Interrupt{editable}}, []ResumeEntry{resolved("i", `{"approved":true,"rules":[]}`)}, CodePayloadInvalid},
-		{"rule that is none", Thread{Open: []Interrupt{full}}, []ResumeEntry{resolved("i", `{"approved":true,"rules":[{}]}`)}, CodePayloadInvalid},
-		{"denied, with a rule", Thread{Open: []Interrupt{full}}, []ResumeEntry{resolved("i", `{"approved":false,"rules":[`+rule+`]}`)}, CodePayloadInvalid},
-		{"feedback", Thread{Open: two[:1]}, []ResumeEntry{resolved("i", `{"approved":false,"feedback":"too much"}`)}, "i no too much"},
+		{"no payload", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{{InterruptID: "i", Status: agui.ResumeResolved}}, agui.CodePayloadInvalid},
+		{"payload is no object", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", "true")}, agui.CodePayloadInvalid},
+		{"not said", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", "{}")}, agui.CodePayloadInvalid},
+		{"said as text", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", `{"approved":"true"}`)}, agui.CodePayloadInvalid},
+		{"other case", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", `{"Approved":true}`)}, agui.CodePayloadInvalid},
+		{"misspelt edit", agui.Thread{Open: []agui.Interrupt{full}}, []agui.ResumeEntry{resolved("i", `{"approved":true,"editedargs":{}}`)}, agui.CodePayloadInvalid},
+		{"edit", agui.Thread{Open: []agui.Interrupt{editable}}, []agui.ResumeEntry{resolved("i", `{"approved":true,"editedArgs":{"a": 1}}`)}, `i yes {"a": 1}`},
+		{"edit that is not offered", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", `{"approved":true,"editedArgs":{}}`)}, agui.CodePayloadInvalid},
+		{"edit without a schema", agui.Thread{Open: []agui.Interrupt{bare}}, []agui.ResumeEntry{resolved("i", `{"approved":true,"editedArgs":{}}`)}, agui.CodePayloadInvalid},
+		{"edit is no object", agui.Thread{Open: []agui.Interrupt{editable}}, []agui.ResumeEntry{resolved("i", `{"approved":true,"editedArgs":[]}`)}, agui.CodePayloadInvalid},
+		{"denied, with an edit", agui.Thread{Open: []agui.Interrupt{editable}}, []agui.ResumeEntry{resolved("i", `{"approved":false,"editedArgs":{}}`)}, agui.CodePayloadInvalid},
+		{"rule", agui.Thread{Open: []agui.Interrupt{full}}, []agui.ResumeEntry{resolved("i", `{"approved":true,"rules":[`+rule+`]}`)}, "i yes, 1 rules"},
+		{"rule that is not offered", agui.Thread{Open: []agui.Interrupt{editable}}, []agui.ResumeEntry{resolved("i", `{"approved":true,"rules":[]}`)}, agui.CodePayloadInvalid},
+		{"rule that is none", agui.Thread{Open: []agui.Interrupt{full}}, []agui.ResumeEntry{resolved("i", `{"approved":true,"rules":[{}]}`)}, agui.CodePayloadInvalid},
+		{"denied, with a rule", agui.Thread{Open: []agui.Interrupt{full}}, []agui.ResumeEntry{resolved("i", `{"approved":false,"rules":[`+rule+`]}`)}, agui.CodePayloadInvalid},
+		{"feedback", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", `{"approved":false,"feedback":"too much"}`)}, "i no too much"},
 
-		{"expired", Thread{Open: []Interrupt{late}}, []ResumeEntry{resolved("i", yes)}, CodeInterruptExpired},
-		{"expired, cancelled", Thread{Open: []Interrupt{late}}, []ResumeEntry{cancelled("i")}, "i abandoned"},
-		{"not yet expired", Thread{Open: []Interrupt{soon}}, []ResumeEntry{resolved("i", yes)}, "i yes"},
-		{"unreadable expiry", Thread{Open: []Interrupt{broken}}, []ResumeEntry{resolved("i", yes)}, CodeInterruptExpired},
-		{"worker", Thread{Open: []Interrupt{busy}}, []ResumeEntry{{InterruptID: "i", Status: ResumeResolved}}, "i no"},
+		{"expired", agui.Thread{Open: []agui.Interrupt{late}}, []agui.ResumeEntry{resolved("i", yes)}, agui.CodeInterruptExpired},
+		{"expired, cancelled", agui.Thread{Open: []agui.Interrupt{late}}, []agui.ResumeEntry{cancelled("i")}, "i abandoned"},
+		{"not yet expired", agui.Thread{Open: []agui.Interrupt{soon}}, []agui.ResumeEntry{resolved("i", yes)}, "i yes"},
+		{"unreadable expiry", agui.Thread{Open: []agui.Interrupt{broken}}, []agui.ResumeEntry{resolved("i", yes)}, agui.CodeInterruptExpired},
+		{"worker", agui.Thread{Open: []agui.Interrupt{busy}}, []agui.ResumeEntry{{InterruptID: "i", Status: agui.ResumeResolved}}, "i no"},
 
-		{"replayed", Thread{Settled: settled}, []ResumeEntry{resolved("i", `{"editedArgs":{"a":1},"approved":true}`)}, "replayed i"},
-		{"overtaken", Thread{Settled: settled}, []ResumeEntry{resolved("i", yes)}, "overtaken i"},
-		{"overtaken while open", Thread{Open: two[:1], Settled: settled}, []ResumeEntry{cancelled("i")}, "overtaken i"},
-		{"settled needs no entry", Thread{Open: two, Settled: settled}, []ResumeEntry{resolved("j", yes)}, "j yes"},
+		{"replayed", agui.Thread{Settled: settled}, []agui.ResumeEntry{resolved("i", `{"editedArgs":{"a":1},"approved":true}`)}, "replayed i"},
+		{"overtaken", agui.Thread{Settled: settled}, []agui.ResumeEntry{resolved("i", yes)}, "overtaken i"},
+		{"overtaken while open", agui.Thread{Open: two[:1], Settled: settled}, []agui.ResumeEntry{cancelled("i")}, "overtaken i"},
+		{"settled needs no entry", agui.Thread{Open: two, Settled: settled}, []agui.ResumeEntry{resolved("j", yes)}, "j yes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := tt.thread.Resume(tt.entries, now)
-			if refusal, ok := errors.AsType[*RefusalError](err); ok {
+			if refusal, ok := errors.AsType[*agui.RefusalError](err); ok {
 				if got != nil || refusal.Code != tt.want || !errors.Is(err, message.ErrInvalid) {
 					t.Errorf("refused with %s (%v), want %s", refusal.Code, err, tt.want)
 				}
@@ -109,7 +110,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-func summary(r *Resumption) string {
+func summary(r *agui.Resumption) string {
 	var out []string
 	for _, a := range r.Answers {
 		s := a.Interrupt.ID + map[bool]string{true: " yes", false: " no"}[a.Approved]
@@ -127,7 +128,7 @@ func summary(r *Resumption) string {
 			out = append(out, fmt.Sprintf("%d rules", len(a.Rules)))
 		}
 	}
-	for name, entries := range map[string][]ResumeEntry{"replayed ": r.Replayed, "overtaken ": r.Overtaken, "stray ": r.Strays} {
+	for name, entries := range map[string][]agui.ResumeEntry{"replayed ": r.Replayed, "overtaken ": r.Overtaken, "stray ": r.Strays} {
 		for _, e := range entries {
 			out = append(out, name+e.InterruptID)
 		}
@@ -137,21 +138,21 @@ func summary(r *Resumption) string {
 
 func TestResumptionEvent(t *testing.T) {
 	h := message.EventHeader{ID: "e", CreatedAt: "t", Reply: "r"}
-	thread := Thread{Open: []Interrupt{question("i", true, true), question("j", true, true)}}
+	thread := agui.Thread{Open: []agui.Interrupt{question("i", true, true), question("j", true, true)}}
 	tests := []struct {
 		name    string
-		entries []ResumeEntry
+		entries []agui.ResumeEntry
 		want    string
 	}{
 		{
-			"answers", []ResumeEntry{resolved("i", `{"approved":true,"editedArgs":{"cents":400},"rules":[`+rule+`]}`), cancelled("j")},
+			"answers", []agui.ResumeEntry{resolved("i", `{"approved":true,"editedArgs":{"cents":400},"rules":[`+rule+`]}`), cancelled("j")},
 			`{"id":"e","created_at":"t","metadata":{},"reply_id":"r","confirm_results":[` +
 				`{"confirmed":true,"tool_call":{"type":"tool_call","id":"c-i","name":"refund","input":"{\"cents\":400}","state":"asking","suggested_rules":[],"created_at":"","finished_at":null},"rules":[` + rule + `]},` +
 				`{"confirmed":false,"tool_call":{"type":"tool_call","id":"c-j","name":"refund","input":"{\"cents\":500}","state":"asking","suggested_rules":[],"created_at":"","finished_at":null},"rules":null}]` +
 				`,"type":"USER_CONFIRM_RESULT"}`,
 		},
 		{
-			"all abandoned", []ResumeEntry{cancelled("i"), cancelled("j")},
+			"all abandoned", []agui.ResumeEntry{cancelled("i"), cancelled("j")},
 			`{"id":"e","created_at":"t","metadata":{},"reply_id":"r","type":"USER_INTERRUPT"}`,
 		},
 	}
@@ -172,10 +173,10 @@ func TestResumptionEvent(t *testing.T) {
 			codectest.SameJSON(t, got, []byte(tt.want))
 		})
 	}
-	if e, err := (&Resumption{}).Event(h); e != nil || err != nil {
+	if e, err := (&agui.Resumption{}).Event(h); e != nil || err != nil {
 		t.Errorf("nothing open gives %v, %v", e, err)
 	}
-	foreign := Resumption{Answers: []Answer{{Approved: true, Interrupt: Interrupt{ID: "i", Reason: ReasonToolCall}}}}
+	foreign := agui.Resumption{Answers: []agui.Answer{{Approved: true, Interrupt: agui.Interrupt{ID: "i", Reason: agui.ReasonToolCall}}}}
 	if _, err := foreign.Event(h); !errors.Is(err, message.ErrInvalid) {
 		t.Errorf("got %v, want invalid", err)
 	}
@@ -183,14 +184,14 @@ func TestResumptionEvent(t *testing.T) {
 
 // What a mapper asks, the answer to it says again.
 func TestAnswerNamesWhatWasAsked(t *testing.T) {
-	m := NewMapper(Run{Peer: Peer10}, Mapping{})
+	m := agui.NewMapper(agui.Run{Peer: agui.Peer10}, agui.Mapping{})
 	out := mapAll(m, scope(t, append(modelTurn, askRefund)...))
-	end, ok := out[len(out)-1].(*RunFinished)
+	end, ok := out[len(out)-1].(*agui.RunFinished)
 	if !ok {
 		t.Fatalf("ended with %T", out[len(out)-1])
 	}
-	thread := Thread{Open: end.Outcome.Interrupts}
-	r, err := thread.Resume([]ResumeEntry{resolved(thread.Open[0].ID, yes)}, time.Time{})
+	thread := agui.Thread{Open: end.Outcome.Interrupts}
+	r, err := thread.Resume([]agui.ResumeEntry{resolved(thread.Open[0].ID, yes)}, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func TestAnswerNamesWhatWasAsked(t *testing.T) {
 }
 
 func TestToolResults(t *testing.T) {
-	in, err := DecodeRunInput([]byte(`{"threadId":"t","runId":"r","messages":[
+	in, err := agui.DecodeRunInput([]byte(`{"threadId":"t","runId":"r","messages":[
 		{"id":"m1","role":"tool","toolCallId":"a","content":"one"},
 		{"id":"m2","role":"tool","toolCallId":"a","content":"two"},
 		{"id":"m3","role":"tool","toolCallId":"x","content":"not asked"},
@@ -239,8 +240,8 @@ func TestToolResults(t *testing.T) {
 
 func TestUserMsg(t *testing.T) {
 	codec := message.Codec{Now: func() time.Time { return time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC) }, NewID: func() string { return "new" }}
-	m := Message{ID: "m", Role: RoleUser, Content: &Content{Parts: []Part{
-		{Type: PartText, Text: "look"}, {Type: PartImage, ID: new("p"), Source: &Source{Type: SourceData, Value: "AA==", MimeType: new("image/png")}},
+	m := agui.Message{ID: "m", Role: agui.RoleUser, Content: &agui.Content{Parts: []agui.Part{
+		{Type: agui.PartText, Text: "look"}, {Type: agui.PartImage, ID: new("p"), Source: &agui.Source{Type: agui.SourceData, Value: "AA==", MimeType: new("image/png")}},
 	}}}
 	got, err := m.UserMsg(codec, "bob")
 	if err != nil {
@@ -253,11 +254,11 @@ func TestUserMsg(t *testing.T) {
 	codectest.SameJSON(t, raw, []byte(`{"name":"bob","role":"user","id":"m","metadata":{},"created_at":"2026-03-01T09:00:00","usage":null,"finished_at":"2026-03-01T09:00:00","finished_reason":null,"structured_output":null,"error":null,"content":[
 		{"type":"text","text":"look","id":"new","created_at":"2026-03-01T09:00:00","finished_at":null},
 		{"type":"data","id":"p","source":{"type":"base64","data":"AA==","media_type":"image/png"},"name":null,"created_at":"2026-03-01T09:00:00","finished_at":null}]}`))
-	named := Message{ID: "m", Role: RoleUser, Name: new("ann"), Content: Text("hi")}
+	named := agui.Message{ID: "m", Role: agui.RoleUser, Name: new("ann"), Content: agui.Text("hi")}
 	if got, err := named.UserMsg(codec, "bob"); err != nil || got.Name != "ann" {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if _, err := (&Message{Role: RoleSystem, Content: Text("x")}).UserMsg(codec, "bob"); !errors.Is(err, message.ErrInvalid) {
+	if _, err := (&agui.Message{Role: agui.RoleSystem, Content: agui.Text("x")}).UserMsg(codec, "bob"); !errors.Is(err, message.ErrInvalid) {
 		t.Errorf("got %v, want invalid", err)
 	}
 }

@@ -64,8 +64,8 @@ func (s *shape) find(name string) (strictjson.Member, bool) {
 	return strictjson.Member{}, false
 }
 
-// present is find for an optional member; false too after a fault.
-func (s *shape) present(name string) (strictjson.Member, bool) {
+// findOptional is find for an optional member; false too after a fault.
+func (s *shape) findOptional(name string) (strictjson.Member, bool) {
 	if s.err != nil {
 		return strictjson.Member{}, false
 	}
@@ -108,14 +108,14 @@ func (s *shape) rescueNull(name string) {
 	}
 }
 
-// unused refuses to write a value whose member does not exist in this variant.
-func (s *shape) unused(name string, set bool, of string) {
+// refuseUnused refuses to write a value whose member does not exist in this variant.
+func (s *shape) refuseUnused(name string, set bool, of string) {
 	if !s.reading && set {
 		s.fail(name, -1, strictjson.Wrong(strictjson.ErrUnknownMember, "%s has no %q", of, name))
 	}
 }
 
-// rest reports the members that nobody asked for. They are dropped.
+// rest reports the members that no field asked for. They are dropped.
 func (s *shape) rest() {
 	if !s.reading || s.err != nil {
 		return
@@ -175,7 +175,7 @@ func nestedOpt[T any](s *shape, name string, v **T, fields func(*T, *shape)) {
 		}
 		return
 	}
-	m, ok := s.present(name)
+	m, ok := s.findOptional(name)
 	if !ok {
 		return
 	}
@@ -184,7 +184,7 @@ func nestedOpt[T any](s *shape, name string, v **T, fields func(*T, *shape)) {
 	switch {
 	case err == nil:
 		*v = sub
-	case droppable(err, s.log):
+	case isDroppable(err, s.log):
 		s.log.list = s.log.list[:mark]
 		s.log.note(DeviationVariant, s.path+"/"+name, err.Error())
 	default:
@@ -192,7 +192,7 @@ func nestedOpt[T any](s *shape, name string, v **T, fields func(*T, *shape)) {
 	}
 }
 
-func droppable(err error, log *deviations) bool { return !log.strict && errors.Is(err, errVariant) }
+func isDroppable(err error, log *deviations) bool { return !log.strict && errors.Is(err, errVariant) }
 
 // list is a required array of objects. Elements of no known kind are dropped.
 func list[T any](s *shape, name string, v *[]T, fields func(*T, *shape)) {
@@ -227,7 +227,7 @@ func listOpt[T any](s *shape, name string, v *[]T, fields func(*T, *shape)) {
 		}
 		return
 	}
-	if m, ok := s.present(name); ok {
+	if m, ok := s.findOptional(name); ok {
 		readList(s, name, m, v, fields)
 	}
 }
@@ -257,7 +257,7 @@ func readList[T any](s *shape, name string, m strictjson.Member, v *[]T, fields 
 		switch {
 		case err == nil:
 			out = append(out, elem)
-		case droppable(err, s.log):
+		case isDroppable(err, s.log):
 			s.log.list = s.log.list[:mark]
 			s.log.note(DeviationVariant, path, err.Error())
 		default:

@@ -36,7 +36,7 @@ func (s *shape) textOpt(name string, v **string) {
 		}
 		return
 	}
-	if m, ok := s.present(name); ok {
+	if m, ok := s.findOptional(name); ok {
 		t := new(string)
 		s.readText(name, m, t)
 		*v = t
@@ -63,7 +63,7 @@ func (s *shape) quote(name, v string) {
 // textsOpt is an optional array of strings; nil is absent.
 func (s *shape) textsOpt(name string, v *[]string) {
 	if s.reading {
-		if m, ok := s.present(name); ok {
+		if m, ok := s.findOptional(name); ok {
 			s.readTexts(name, m, v)
 		}
 		return
@@ -121,7 +121,7 @@ func wordOpt[T ~string](s *shape, name string, v **T, words []T) {
 		}
 		return
 	}
-	if _, ok := s.present(name); ok {
+	if _, ok := s.findOptional(name); ok {
 		*v = new(T)
 		word(s, name, *v, words)
 	}
@@ -130,6 +130,16 @@ func wordOpt[T ~string](s *shape, name string, v **T, words []T) {
 // constant is a required string with one possible value.
 func (s *shape) constant(name, value string) {
 	word(s, name, &value, []string{value})
+}
+
+// discriminator is a constant that is written without a check.
+func (s *shape) discriminator(name, value string) {
+	if s.reading {
+		s.constant(name, value)
+		return
+	}
+	s.key(name)
+	s.quote(name, value)
 }
 
 // pointer is a required JSON pointer (RFC 6901).
@@ -156,7 +166,7 @@ func isPointer(p string) bool {
 // is absent.
 func (s *shape) integerOpt(name string, v **int64, least int64) {
 	if s.reading {
-		if m, ok := s.present(name); ok {
+		if m, ok := s.findOptional(name); ok {
 			n, err := integer(m.Value)
 			if err != nil {
 				s.fail(name, m.Offset, err)
@@ -199,7 +209,7 @@ func (s *shape) boolOpt(name string, v **bool) {
 		}
 		return
 	}
-	if m, ok := s.present(name); ok {
+	if m, ok := s.findOptional(name); ok {
 		b, err := strictjson.Bool(m.Value)
 		if err != nil {
 			s.fail(name, m.Offset, err)
@@ -246,7 +256,7 @@ func isObject(kind string) bool { return kind == "object" }
 
 func (s *shape) kindOpt(name string, v *message.RawJSON, fits func(string) bool, want string) {
 	if s.reading {
-		if m, ok := s.present(name); ok {
+		if m, ok := s.findOptional(name); ok {
 			*v = bytes.Clone(m.Value)
 			s.checkKind(name, *v, fits, want)
 		}

@@ -1,4 +1,4 @@
-package agui
+package agui_test
 
 import (
 	"bytes"
@@ -7,13 +7,15 @@ import (
 	"os"
 	"testing"
 
+	"github.com/askance-dev/askance/internal/aguitest"
 	"github.com/askance-dev/askance/internal/codectest"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/agui"
 )
 
 // vector is one row of testdata/ag-ui/events.jsonl, whose verdicts were recorded
-// from published packages; the README beside it says how.
+// from published packages; the README next to it says how.
 type vector struct {
 	ID     string          `json:"id"`
 	Event  json.RawMessage `json:"event"`
@@ -57,12 +59,12 @@ func vectors(t testing.TB) []vector {
 func TestVectorsSchema(t *testing.T) {
 	for _, v := range vectors(t) {
 		t.Run(v.ID, func(t *testing.T) {
-			e, err := DecodeEvent(v.Event)
+			e, err := aguitest.DecodeEvent(v.Event)
 			if v.Schema.Valid {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := AppendJSON(nil, e); err != nil {
+				if _, err := agui.AppendJSON(nil, e); err != nil {
 					t.Errorf("what was read cannot be written: %v", err)
 				}
 				return
@@ -78,14 +80,14 @@ func TestVectorsSchema(t *testing.T) {
 	}
 }
 
-// The tolerant decoder takes, mends and refuses what the 1.0 client does.
+// The tolerant decoder takes, repairs and refuses what the 1.0 client does.
 func TestVectorsClient(t *testing.T) {
 	for _, v := range vectors(t) {
 		t.Run(v.ID, func(t *testing.T) {
-			var deviations []Deviation
-			d := Decoder{
+			var deviations []agui.Deviation
+			d := aguitest.Decoder{
 				NewID:       func() string { return "<minted>" },
-				OnDeviation: func(dev Deviation) { deviations = append(deviations, dev) },
+				OnDeviation: func(dev agui.Deviation) { deviations = append(deviations, dev) },
 			}
 			e, err := d.Event(v.Event)
 			if v.Client.Action == "fatal" {
@@ -101,7 +103,7 @@ func TestVectorsClient(t *testing.T) {
 			if v.Client.Action == "changed" {
 				want = v.Client.Result
 			}
-			got, err := AppendJSON(nil, e)
+			got, err := agui.AppendJSON(nil, e)
 			if err != nil {
 				t.Fatal(err)
 			}

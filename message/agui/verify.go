@@ -4,8 +4,6 @@ package agui
 // value has the rules that the 1.0 client enforces; Strict adds those that the
 // specification has beyond them. Each stream has its own Verifier; it is not
 // safe for concurrent use.
-//
-// Events of unknown type are not looked at, as the client drops them before.
 type Verifier struct {
 	// Strict adds the rules [RuleIDs] to [RuleTruncated]. A result of a call
 	// that an earlier run of the thread made needs [Verifier.Seed].
@@ -63,13 +61,13 @@ type step struct {
 // it.
 func (v *Verifier) Seed(history []Message) {
 	v.init()
-	v.own(history, false)
+	v.recordOwners(history, false)
 }
 
 // Check takes the next event. The error is an *[OrderError]; it stays, as the
 // client's run has failed.
 func (v *Verifier) Check(e Event) error {
-	if _, unknown := e.(*Unknown); unknown || v.err != nil {
+	if v.err != nil {
 		return v.err
 	}
 	v.init()
@@ -122,7 +120,7 @@ func (v *Verifier) check(e Event) error {
 	case *SubagentStarted, *SubagentFinished, *SubagentError:
 		return v.subagent(e)
 	case *MessagesSnapshot:
-		v.own(e.Messages, true)
+		v.recordOwners(e.Messages, true)
 	default:
 		return v.item(e)
 	}
@@ -135,11 +133,11 @@ func (v *Verifier) run(e Event) error {
 	_, fails := e.(*RunError)
 	switch {
 	case !v.first && !starts && !fails:
-		return broken(RuleFirst, e, "the first event is neither RUN_STARTED nor RUN_ERROR")
+		return orderError(RuleFirst, e, "the first event is neither RUN_STARTED nor RUN_ERROR")
 	case starts && v.phase == phaseActive:
-		return broken(RuleActive, e, "a run is still active")
+		return orderError(RuleActive, e, "a run is still active")
 	case !starts && v.phase == phaseFailed, !starts && !fails && v.phase == phaseFinished:
-		return broken(RuleEnded, e, "the run has ended")
+		return orderError(RuleEnded, e, "the run has ended")
 	}
 	v.first = true
 	return nil
@@ -147,28 +145,28 @@ func (v *Verifier) run(e Event) error {
 
 func (v *Verifier) begin(e *RunStarted) error {
 	if v.Strict && v.started != nil && v.started.ThreadID != e.ThreadID {
-		return broken(RuleThread, e, "thread %.60q on a stream of thread %.60q", e.ThreadID, v.started.ThreadID)
+		return orderError(RuleThread, e, "thread %.60q on a stream of thread %.60q", e.ThreadID, v.started.ThreadID)
 	}
 	if v.phase != phaseNone {
 		v.reset()
 	}
 	v.started, v.phase = e, phaseActive
 	if e.Input != nil {
-		v.own(e.Input.Messages, false)
+		v.recordOwners(e.Input.Messages, false)
 	}
 	return nil
 }
 
 func (v *Verifier) finish(e *RunFinished) error {
 	for s := range v.steps {
-		return broken(RuleOpen, e, "step %.60q of %s is open", s.name, s.owner)
+		return orderError(RuleOpen, e, "step %.60q of %s is open", s.name, s.owner)
 	}
 	for i := range v.open {
-		return broken(RuleOpen, e, "%s %.60q is open", i.kind, i.id)
+		return orderError(RuleOpen, e, "%s %.60q is open", i.kind, i.id)
 	}
 	for id, active := range v.subagents {
 		if active {
-			return broken(RuleOpen, e, "subagent %.60q is active", id)
+			return orderError(RuleOpen, e, "subagent %.60q is active", id)
 		}
 	}
 	v.phase = phaseFinished
@@ -176,14 +174,14 @@ func (v *Verifier) finish(e *RunFinished) error {
 		return nil
 	}
 	if e.ThreadID != v.started.ThreadID || e.RunID != v.started.RunID {
-		return broken(RuleIDs, e, "run %.60q of thread %.60q, which is not the one that was started", e.RunID, e.ThreadID)
+		return orderError(RuleIDs, e, "run %.60q of thread %.60q, which is not the one that was started", e.RunID, e.ThreadID)
 	}
 	if e.Outcome == nil {
 		return nil
 	}
 	for _, i := range e.Outcome.Interrupts {
 		if v.interrupts[i.ID] {
-			return broken(RuleInterrupt, e, "interrupt id %.60q was used before", i.ID)
+			return orderError(RuleInterrupt, e, "interrupt id %.60q was used before", i.ID)
 		}
 		v.interrupts[i.ID] = true
 	}
@@ -195,7 +193,7 @@ func (v *Verifier) step(e Event) error {
 	if s, ok := e.(*StepFinished); ok {
 		at.name = s.StepName
 		if !v.steps[at] {
-			return broken(RuleStep, e, "step %.60q of %s is not open", at.name, at.owner)
+			return orderError(RuleStep, e, "step %.60q of %s is not open", at.name, at.owner)
 		}
 		delete(v.steps, at)
 		return nil
@@ -204,7 +202,7 @@ func (v *Verifier) step(e Event) error {
 		at.name = s.StepName
 	}
 	if v.steps[at] {
-		return broken(RuleStep, e, "step %.60q of %s is open already", at.name, at.owner)
+		return orderError(RuleStep, e, "step %.60q of %s is open already", at.name, at.owner)
 	}
 	v.steps[at] = true
 	return nil
@@ -215,11 +213,11 @@ func (v *Verifier) subagent(e Event) error {
 	switch e := e.(type) {
 	case *SubagentStarted:
 		if _, known := v.subagents[e.SubagentRunID]; known {
-			return broken(RuleSubagent, e, "%.60q was started before", e.SubagentRunID)
+			return orderError(RuleSubagent, e, "%.60q was started before", e.SubagentRunID)
 		}
 		if p := e.ParentSubagentRunID; p != nil {
 			if _, known := v.subagents[*p]; !known {
-				return broken(RuleSubagent, e, "its parent %.60q was not started", *p)
+				return orderError(RuleSubagent, e, "its parent %.60q was not started", *p)
 			}
 		}
 		v.subagents[e.SubagentRunID] = true
@@ -231,7 +229,7 @@ func (v *Verifier) subagent(e Event) error {
 	default:
 	}
 	if !v.subagents[id] {
-		return broken(RuleSubagent, e, "%.60q is not active", id)
+		return orderError(RuleSubagent, e, "%.60q is not active", id)
 	}
 	v.subagents[id] = false
 	return nil

@@ -29,12 +29,12 @@ func (v *Verifier) item(e Event) error {
 	case *ReasoningMessageEnd:
 		return v.goOn(e, RuleReasoning, item{itemThought, e.MessageID}, true)
 	default:
-		return v.aside(e)
+		return v.checkOwnerOnly(e)
 	}
 }
 
-// aside checks the events that open and close nothing but have an owner.
-func (v *Verifier) aside(e Event) error {
+// checkOwnerOnly checks the events that open and close nothing but have an owner.
+func (v *Verifier) checkOwnerOnly(e Event) error {
 	switch e := e.(type) {
 	case *ActivitySnapshot:
 		at := item{itemActivity, e.MessageID}
@@ -42,15 +42,15 @@ func (v *Verifier) aside(e Event) error {
 			v.owners[at] = ownerOf(e.SubagentRunID)
 		}
 	case *ActivityDelta:
-		return v.owned(e, item{itemActivity, e.MessageID})
+		return v.checkOwner(e, item{itemActivity, e.MessageID})
 	case *ReasoningEncryptedValue:
 		if e.Subtype == EncryptedToolCall {
-			return v.owned(e, item{itemCall, e.EntityID})
+			return v.checkOwner(e, item{itemCall, e.EntityID})
 		}
 		if _, text := v.owners[item{itemText, e.EntityID}]; text {
-			return v.owned(e, item{itemText, e.EntityID})
+			return v.checkOwner(e, item{itemText, e.EntityID})
 		}
-		return v.owned(e, item{itemThought, e.EntityID})
+		return v.checkOwner(e, item{itemThought, e.EntityID})
 	default: // state, raw and custom events: their tag says where they come from
 	}
 	return nil
@@ -65,20 +65,20 @@ func ownerKey(at item) item {
 	return at
 }
 
-// owned checks that a tagged event does not contradict the owner on record.
-func (v *Verifier) owned(e Event, at item) error {
+// checkOwner checks that a tagged event does not contradict the owner on record.
+func (v *Verifier) checkOwner(e Event, at item) error {
 	tag := ownerOf(tagOf(e))
 	if have, known := v.owners[ownerKey(at)]; known && tag.tagged && tag != have {
-		return broken(RuleOwner, e, "%s goes on with %s %.60q of %s", tag, at.kind, at.id, have)
+		return orderError(RuleOwner, e, "%s goes on with %s %.60q of %s", tag, at.kind, at.id, have)
 	}
 	return nil
 }
 
 func (v *Verifier) start(e Event, rule Rule, at item) error {
 	if v.open[at] {
-		return broken(rule, e, "%s %.60q is open already", at.kind, at.id)
+		return orderError(rule, e, "%s %.60q is open already", at.kind, at.id)
 	}
-	if err := v.owned(e, at); err != nil {
+	if err := v.checkOwner(e, at); err != nil {
 		return err
 	}
 	v.open[at] = true
@@ -90,32 +90,32 @@ func (v *Verifier) start(e Event, rule Rule, at item) error {
 
 func (v *Verifier) goOn(e Event, rule Rule, at item, last bool) error {
 	if !v.open[at] {
-		return broken(rule, e, "%s %.60q is not open", at.kind, at.id)
+		return orderError(rule, e, "%s %.60q is not open", at.kind, at.id)
 	}
 	if last {
 		delete(v.open, at)
 	}
-	return v.owned(e, at)
+	return v.checkOwner(e, at)
 }
 
 func (v *Verifier) startText(e *TextMessageStart) error {
 	if err := v.start(e, RuleText, item{itemText, e.MessageID}); err != nil {
 		return err
 	}
-	return v.fresh(e, e.MessageID)
+	return v.checkFreshID(e, e.MessageID)
 }
 
 func (v *Verifier) startThought(e *ReasoningMessageStart) error {
 	if err := v.start(e, RuleReasoning, item{itemThought, e.MessageID}); err != nil {
 		return err
 	}
-	return v.fresh(e, e.MessageID)
+	return v.checkFreshID(e, e.MessageID)
 }
 
-// fresh checks that a message's id names no message yet.
-func (v *Verifier) fresh(e Event, id string) error {
+// checkFreshID checks that a message's id names no message yet.
+func (v *Verifier) checkFreshID(e Event, id string) error {
 	if v.Strict && v.texts[id] {
-		return broken(RuleMessage, e, "message id %.60q was used before", id)
+		return orderError(RuleMessage, e, "message id %.60q was used before", id)
 	}
 	v.texts[id] = true
 	return nil
@@ -131,14 +131,14 @@ func (v *Verifier) startCall(e *ToolCallStart) error {
 		parent, inherits = v.owners[item{itemText, *e.ParentMessageID}]
 	}
 	if inherits && tag.tagged && tag != parent {
-		return broken(RuleOwner, e, "%s calls within a message of %s", tag, parent)
+		return orderError(RuleOwner, e, "%s calls within a message of %s", tag, parent)
 	}
 	if err := v.start(e, RuleCall, at); err != nil {
 		return err
 	}
 	if inherits && !tag.tagged {
 		if known && have != parent {
-			return broken(RuleOwner, e, "a call of %s within a message of %s", have, parent)
+			return orderError(RuleOwner, e, "a call of %s within a message of %s", have, parent)
 		}
 		v.owners[at] = parent
 	}
@@ -149,14 +149,14 @@ func (v *Verifier) startCall(e *ToolCallStart) error {
 func (v *Verifier) result(e *ToolCallResult) error {
 	v.owners[item{itemText, e.MessageID}] = ownerOf(e.SubagentRunID)
 	if complete, known := v.calls[e.ToolCallID]; v.Strict && !complete {
-		return broken(RuleResult, e, "call %.60q has no complete arguments (known: %t)", e.ToolCallID, known)
+		return orderError(RuleResult, e, "call %.60q has no complete arguments (known: %t)", e.ToolCallID, known)
 	}
-	return v.fresh(e, e.MessageID)
+	return v.checkFreshID(e, e.MessageID)
 }
 
-// own records whose the messages of a history are. A snapshot says so with
+// recordOwners records whose the messages of a history are. A snapshot says so with
 // authority, an echoed input does not.
-func (v *Verifier) own(history []Message, authority bool) {
+func (v *Verifier) recordOwners(history []Message, authority bool) {
 	set := func(at item, o owner) {
 		if _, known := v.owners[at]; authority || !known {
 			v.owners[at] = o

@@ -1,4 +1,4 @@
-package agui
+package agui_test
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/askance-dev/askance/internal/aguitest"
+	"github.com/askance-dev/askance/message/agui"
 	"pgregory.net/rapid"
 )
 
@@ -32,9 +34,9 @@ func TestVerifierAgreesWithTheClient(t *testing.T) {
 			want = *row.RefusedAt
 			refused++
 		}
-		var events []Event
+		var events []agui.Event
 		for _, raw := range row.Events {
-			e, err := DecodeEvent(raw)
+			e, err := aguitest.DecodeEvent(raw)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,63 +52,62 @@ func TestVerifierAgreesWithTheClient(t *testing.T) {
 }
 
 func TestVerifierRules(t *testing.T) {
-	start, end := &RunStarted{ThreadID: "t", RunID: "r"}, &RunFinished{ThreadID: "t", RunID: "r"}
-	sub := Tagged{SubagentRunID: new("s")}
-	ask := func(id string) Event {
-		return &RunFinished{ThreadID: "t", RunID: "r", Outcome: &Outcome{Type: OutcomeInterrupt, Interrupts: []Interrupt{{ID: id}}}}
+	start, end := &agui.RunStarted{ThreadID: "t", RunID: "r"}, &agui.RunFinished{ThreadID: "t", RunID: "r"}
+	sub := agui.Tagged{SubagentRunID: new("s")}
+	ask := func(id string) agui.Event {
+		return &agui.RunFinished{ThreadID: "t", RunID: "r", Outcome: &agui.Outcome{Type: agui.OutcomeInterrupt, Interrupts: []agui.Interrupt{{ID: id}}}}
 	}
-	call, called := &ToolCallStart{ToolCallID: "c"}, &ToolCallEnd{ToolCallID: "c"}
-	result := func(id, call string) Event { return &ToolCallResult{MessageID: id, ToolCallID: call} }
+	call, called := &agui.ToolCallStart{ToolCallID: "c"}, &agui.ToolCallEnd{ToolCallID: "c"}
+	result := func(id, call string) agui.Event { return &agui.ToolCallResult{MessageID: id, ToolCallID: call} }
 	tests := []struct {
 		name   string
-		events []Event
-		loose  Rule // of the zero Verifier; "": none
-		strict Rule
+		events []agui.Event
+		loose  agui.Rule // of the zero Verifier; "": none
+		strict agui.Rule
 	}{
-		{"empty", nil, RuleTruncated, RuleTruncated},
-		{"run", []Event{start, end}, "", ""},
-		{"unknown first", []Event{&Unknown{Kind: "X"}, start, end}, "", ""},
-		{"refused run", []Event{&RunError{}}, "", ""},
-		{"not started", []Event{end}, RuleFirst, RuleFirst},
-		{"started twice", []Event{start, start}, RuleActive, RuleActive},
-		{"again", []Event{start, end, start, &RunError{}, start, end}, "", ""},
-		{"after the end", []Event{start, end, &Custom{}}, RuleEnded, RuleEnded},
-		{"failed after the end", []Event{start, end, &RunError{}}, "", ""},
-		{"after the failure", []Event{start, &RunError{}, end}, RuleEnded, RuleEnded},
-		{"text without start", []Event{start, &TextMessageContent{MessageID: "m"}}, RuleText, RuleText},
-		{"open text", []Event{start, &TextMessageStart{MessageID: "m"}, end}, RuleOpen, RuleOpen},
-		{"open text of a failed run", []Event{start, &TextMessageStart{MessageID: "m"}, &RunError{}}, "", ""},
-		{"open call", []Event{start, call, end}, RuleOpen, RuleOpen},
-		{"open step", []Event{start, &StepStarted{StepName: "s"}, end}, RuleOpen, RuleOpen},
-		{"open subagent", []Event{start, &SubagentStarted{SubagentRunID: "s"}, end}, RuleOpen, RuleOpen},
-		{"step of another", []Event{start, &StepStarted{StepName: "s"}, &StepFinished{Tagged: sub, StepName: "s"}}, RuleStep, RuleStep},
-		{"span and message share an id", []Event{
-			start, &ReasoningStart{MessageID: "r"}, &ReasoningMessageStart{MessageID: "r"},
-			&ReasoningMessageEnd{MessageID: "r"}, &ReasoningEnd{MessageID: "r"}, end,
+		{"empty", nil, agui.RuleTruncated, agui.RuleTruncated},
+		{"run", []agui.Event{start, end}, "", ""},
+		{"refused run", []agui.Event{&agui.RunError{}}, "", ""},
+		{"not started", []agui.Event{end}, agui.RuleFirst, agui.RuleFirst},
+		{"started twice", []agui.Event{start, start}, agui.RuleActive, agui.RuleActive},
+		{"again", []agui.Event{start, end, start, &agui.RunError{}, start, end}, "", ""},
+		{"after the end", []agui.Event{start, end, &agui.Custom{}}, agui.RuleEnded, agui.RuleEnded},
+		{"failed after the end", []agui.Event{start, end, &agui.RunError{}}, "", ""},
+		{"after the failure", []agui.Event{start, &agui.RunError{}, end}, agui.RuleEnded, agui.RuleEnded},
+		{"text without start", []agui.Event{start, &agui.TextMessageContent{MessageID: "m"}}, agui.RuleText, agui.RuleText},
+		{"open text", []agui.Event{start, &agui.TextMessageStart{MessageID: "m"}, end}, agui.RuleOpen, agui.RuleOpen},
+		{"open text of a failed run", []agui.Event{start, &agui.TextMessageStart{MessageID: "m"}, &agui.RunError{}}, "", ""},
+		{"open call", []agui.Event{start, call, end}, agui.RuleOpen, agui.RuleOpen},
+		{"open step", []agui.Event{start, &agui.StepStarted{StepName: "s"}, end}, agui.RuleOpen, agui.RuleOpen},
+		{"open subagent", []agui.Event{start, &agui.SubagentStarted{SubagentRunID: "s"}, end}, agui.RuleOpen, agui.RuleOpen},
+		{"step of another", []agui.Event{start, &agui.StepStarted{StepName: "s"}, &agui.StepFinished{Tagged: sub, StepName: "s"}}, agui.RuleStep, agui.RuleStep},
+		{"span and message share an id", []agui.Event{
+			start, &agui.ReasoningStart{MessageID: "r"}, &agui.ReasoningMessageStart{MessageID: "r"},
+			&agui.ReasoningMessageEnd{MessageID: "r"}, &agui.ReasoningEnd{MessageID: "r"}, end,
 		}, "", ""},
-		{"call twice open", []Event{start, call, call}, RuleCall, RuleCall},
-		{"owner", []Event{start, &TextMessageStart{MessageID: "m"}, &TextMessageEnd{Tagged: sub, MessageID: "m"}}, RuleOwner, RuleOwner},
-		{"unknown parent", []Event{start, &SubagentStarted{SubagentRunID: "s", ParentSubagentRunID: new("p")}}, RuleSubagent, RuleSubagent},
-		{"first chunk", []Event{start, &ToolCallChunk{ToolCallID: new("c")}}, RuleChunk, RuleChunk},
-		{"chunks end by themselves", []Event{start, &TextMessageChunk{MessageID: new("m"), Delta: new("x")}, &TextMessageChunk{Delta: new("y")}, end}, "", ""},
+		{"call twice open", []agui.Event{start, call, call}, agui.RuleCall, agui.RuleCall},
+		{"owner", []agui.Event{start, &agui.TextMessageStart{MessageID: "m"}, &agui.TextMessageEnd{Tagged: sub, MessageID: "m"}}, agui.RuleOwner, agui.RuleOwner},
+		{"unknown parent", []agui.Event{start, &agui.SubagentStarted{SubagentRunID: "s", ParentSubagentRunID: new("p")}}, agui.RuleSubagent, agui.RuleSubagent},
+		{"first chunk", []agui.Event{start, &agui.ToolCallChunk{ToolCallID: new("c")}}, agui.RuleChunk, agui.RuleChunk},
+		{"chunks end by themselves", []agui.Event{start, &agui.TextMessageChunk{MessageID: new("m"), Delta: new("x")}, &agui.TextMessageChunk{Delta: new("y")}, end}, "", ""},
 
-		{"another run ends", []Event{start, &RunFinished{ThreadID: "t", RunID: "x"}}, "", RuleIDs},
-		{"another thread", []Event{start, end, &RunStarted{ThreadID: "x"}, &RunError{}}, "", RuleThread},
-		{"interrupt id twice", []Event{start, ask("i"), start, ask("i")}, "", RuleInterrupt},
-		{"message id twice", []Event{start, &TextMessageStart{MessageID: "m"}, &TextMessageEnd{MessageID: "m"}, &TextMessageStart{MessageID: "m"}, &TextMessageEnd{MessageID: "m"}, end}, "", RuleMessage},
-		{"result id twice", []Event{start, call, called, result("m", "c"), result("m", "c"), end}, "", RuleMessage},
-		{"result of an open call", []Event{start, call, result("m", "c"), called, end}, "", RuleResult},
-		{"result of no call", []Event{start, result("m", "c"), end}, "", RuleResult},
-		{"result", []Event{start, call, called, result("m", "c"), end}, "", ""},
-		{"result in the next run", []Event{start, call, called, ask("i"), start, result("m", "c"), end}, "", ""},
-		{"cut off", []Event{start}, RuleTruncated, RuleTruncated},
+		{"another run ends", []agui.Event{start, &agui.RunFinished{ThreadID: "t", RunID: "x"}}, "", agui.RuleIDs},
+		{"another thread", []agui.Event{start, end, &agui.RunStarted{ThreadID: "x"}, &agui.RunError{}}, "", agui.RuleThread},
+		{"interrupt id twice", []agui.Event{start, ask("i"), start, ask("i")}, "", agui.RuleInterrupt},
+		{"message id twice", []agui.Event{start, &agui.TextMessageStart{MessageID: "m"}, &agui.TextMessageEnd{MessageID: "m"}, &agui.TextMessageStart{MessageID: "m"}, &agui.TextMessageEnd{MessageID: "m"}, end}, "", agui.RuleMessage},
+		{"result id twice", []agui.Event{start, call, called, result("m", "c"), result("m", "c"), end}, "", agui.RuleMessage},
+		{"result of an open call", []agui.Event{start, call, result("m", "c"), called, end}, "", agui.RuleResult},
+		{"result of no call", []agui.Event{start, result("m", "c"), end}, "", agui.RuleResult},
+		{"result", []agui.Event{start, call, called, result("m", "c"), end}, "", ""},
+		{"result in the next run", []agui.Event{start, call, called, ask("i"), start, result("m", "c"), end}, "", ""},
+		{"cut off", []agui.Event{start}, agui.RuleTruncated, agui.RuleTruncated},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := ruleOf(t, &Verifier{}, tt.events); got != tt.loose {
+			if got := ruleOf(t, &agui.Verifier{}, tt.events); got != tt.loose {
 				t.Errorf("the client's rules: %q, want %q", got, tt.loose)
 			}
-			if got := ruleOf(t, &Verifier{Strict: true}, tt.events); got != tt.strict {
+			if got := ruleOf(t, &agui.Verifier{Strict: true}, tt.events); got != tt.strict {
 				t.Errorf("strict: %q, want %q", got, tt.strict)
 			}
 		})
@@ -115,10 +116,10 @@ func TestVerifierRules(t *testing.T) {
 
 // A resumed run has results of calls that an earlier run made.
 func TestVerifierSeed(t *testing.T) {
-	v := Verifier{Strict: true}
-	v.Seed([]Message{{ID: "m", Role: RoleAssistant, ToolCalls: []ToolCall{{ID: "c"}}}})
-	got := ruleOf(t, &v, []Event{
-		&RunStarted{ThreadID: "t", RunID: "r"}, &ToolCallResult{MessageID: "x", ToolCallID: "c"}, &RunFinished{ThreadID: "t", RunID: "r"},
+	v := agui.Verifier{Strict: true}
+	v.Seed([]agui.Message{{ID: "m", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c"}}}})
+	got := ruleOf(t, &v, []agui.Event{
+		&agui.RunStarted{ThreadID: "t", RunID: "r"}, &agui.ToolCallResult{MessageID: "x", ToolCallID: "c"}, &agui.RunFinished{ThreadID: "t", RunID: "r"},
 	})
 	if got != "" {
 		t.Errorf("rule %q", got)
@@ -126,7 +127,7 @@ func TestVerifierSeed(t *testing.T) {
 }
 
 // ruleOf runs a whole stream and returns the rule that it breaks.
-func ruleOf(t *testing.T, v *Verifier, events []Event) Rule {
+func ruleOf(t *testing.T, v *agui.Verifier, events []agui.Event) agui.Rule {
 	t.Helper()
 	var err error
 	for _, e := range events {
@@ -143,7 +144,7 @@ func ruleOf(t *testing.T, v *Verifier, events []Event) Rule {
 	if err == nil {
 		return ""
 	}
-	var order *OrderError
+	var order *agui.OrderError
 	if !errors.As(err, &order) || order.Error() == "" {
 		t.Fatalf("got %T %v", err, err)
 	}
@@ -153,7 +154,7 @@ func ruleOf(t *testing.T, v *Verifier, events []Event) Rule {
 // Chunks leave no chunk behind, and what they make passes them unchanged.
 func TestChunksExpandOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var once, twice Chunks
+		var once, twice agui.Chunks
 		for _, e := range drawStream(t) {
 			events, err := once.Expand(e)
 			if err != nil {
