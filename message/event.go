@@ -47,15 +47,21 @@ const (
 type Event interface {
 	// Type is the discriminator.
 	Type() EventType
-	// Header gives access to what all events share. Writing to an unknown
-	// event's header does not change its bytes.
-	Header() *EventHeader
 	// ReplyID is the reply that the event belongs to, and so the id of the
 	// message that it builds; "" for CUSTOM.
 	ReplyID() ReplyID
 	// MarshalJSON gives the event as AgentScope writes it: every field, nulls
 	// included.
 	MarshalJSON() ([]byte, error)
+
+	headed
+}
+
+// headed is what every event has from its [EventHeader]. It closes the set.
+type headed interface {
+	// Header gives access to what all events share. Writing to an unknown
+	// event's header does not change its bytes.
+	Header() *EventHeader
 
 	isEvent()
 }

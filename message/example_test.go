@@ -48,8 +48,8 @@ func ExampleNewHeader() {
 }
 
 // A type that this version does not know passes through untouched.
-func ExampleDecodeBlock() {
-	b, err := message.DecodeBlock([]byte(`{"type":"hologram", "id":"h1", "light":[1.50, "x"]}`))
+func ExampleCodec_DecodeBlock() {
+	b, err := message.Codec{}.DecodeBlock([]byte(`{"type":"hologram", "id":"h1", "light":[1.50, "x"]}`))
 	if err != nil {
 		fmt.Println(err)
 		return

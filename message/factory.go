@@ -10,23 +10,6 @@ func WithID(id string) MsgOption { return func(m *Msg) { m.ID = id } }
 // WithCreatedAt sets created_at instead of now.
 func WithCreatedAt(at string) MsgOption { return func(m *Msg) { m.CreatedAt = at } }
 
-// WithFinishedAt sets finished_at.
-func WithFinishedAt(at string) MsgOption { return func(m *Msg) { m.FinishedAt = &at } }
-
-// WithFinishedReason sets finished_reason.
-func WithFinishedReason(r FinishedReason) MsgOption { return func(m *Msg) { m.FinishedReason = &r } }
-
-// WithMetadata sets metadata.
-func WithMetadata(md map[string]any) MsgOption { return func(m *Msg) { m.Metadata = md } }
-
-// WithUsage sets usage.
-func WithUsage(u Usage) MsgOption { return func(m *Msg) { m.Usage = &u } }
-
-// WithStructuredOutput sets structured_output.
-func WithStructuredOutput(o map[string]any) MsgOption {
-	return func(m *Msg) { m.StructuredOutput = o }
-}
-
 // UserMsg makes a message of a person: text and data. A string content becomes
 // one text block. It is finished when it is created.
 func (c Codec) UserMsg(name string, content Content, opts ...MsgOption) (*Msg, error) {
@@ -47,11 +30,6 @@ func (c Codec) AssistantMsg(name string, content Content, opts ...MsgOption) (*M
 // UserMsg makes a message of a person with the zero Codec.
 func UserMsg(name string, content Content, opts ...MsgOption) (*Msg, error) {
 	return Codec{}.UserMsg(name, content, opts...)
-}
-
-// SystemMsg makes a message of the system with the zero Codec.
-func SystemMsg(name string, content Content, opts ...MsgOption) (*Msg, error) {
-	return Codec{}.SystemMsg(name, content, opts...)
 }
 
 // AssistantMsg makes a message of an agent with the zero Codec.
@@ -97,9 +75,6 @@ func (c Codec) NewData(src Source) *DataBlock {
 func (c Codec) NewHeader(reply ReplyID) EventHeader {
 	return EventHeader{ID: c.newID(), CreatedAt: c.now(), Reply: reply}
 }
-
-// NewText makes a text block with the zero Codec.
-func NewText(text string) *TextBlock { return Codec{}.NewText(text) }
 
 // NewData makes a data block with the zero Codec.
 func NewData(src Source) *DataBlock { return Codec{}.NewData(src) }

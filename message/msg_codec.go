@@ -54,9 +54,6 @@ func (c Codec) DecodeEvent(data []byte) (Event, error) {
 // DecodeMsg decodes a message with the zero Codec.
 func DecodeMsg(data []byte) (*Msg, error) { return Codec{}.DecodeMsg(data) }
 
-// DecodeBlock decodes one content block with the zero Codec.
-func DecodeBlock(data []byte) (Block, error) { return Codec{}.DecodeBlock(data) }
-
 // DecodeEvent decodes one event with the zero Codec.
 func DecodeEvent(data []byte) (Event, error) { return Codec{}.DecodeEvent(data) }
 

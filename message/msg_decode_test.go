@@ -164,7 +164,7 @@ func TestUnknownIsUntouched(t *testing.T) {
 
 func TestDecodedValuesDoNotShareTheInput(t *testing.T) {
 	in := []byte(`{"type":"hologram","x":1}`)
-	b, err := DecodeBlock(in)
+	b, err := Codec{}.DecodeBlock(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestMaxBytes(t *testing.T) {
 
 func TestMetadataKeepsNumbers(t *testing.T) {
 	in := `{"type":"tool_result","id":"c","name":"n","output":"","metadata":{"big":123456789012345678901234567890,"i":9007199254740993,"f":0.1}}`
-	b, err := DecodeBlock([]byte(in))
+	b, err := Codec{}.DecodeBlock([]byte(in))
 	if err != nil {
 		t.Fatal(err)
 	}

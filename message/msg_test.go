@@ -89,25 +89,29 @@ func TestFactories(t *testing.T) {
 	if err != nil || m.ID != "new-id" || m.CreatedAt != "2026-03-01T08:00:00" || *m.FinishedAt != m.CreatedAt || len(m.Content) != 1 {
 		t.Errorf("UserMsg = %+v, %v", m, err)
 	}
-	m, err = c.SystemMsg("sys", Content{}, WithCreatedAt("c"), WithFinishedAt("f"), WithMetadata(map[string]any{"k": 1}))
+	m, err = c.SystemMsg("sys", Content{}, WithCreatedAt("c"), func(m *Msg) { m.FinishedAt, m.Metadata = new("f"), map[string]any{"k": 1} })
 	if err != nil || *m.FinishedAt != "f" || m.CreatedAt != "c" || m.Metadata["k"] != 1 || len(m.Content) != 1 {
 		t.Errorf("SystemMsg = %+v, %v", m, err)
 	}
-	m, err = c.AssistantMsg("a", List(), WithID("r"), WithUsage(Usage{InputTokens: 1}), WithFinishedReason(FinishedError), WithStructuredOutput(map[string]any{}))
+	m, err = c.AssistantMsg("a", List(), WithID("r"), func(m *Msg) {
+		m.Usage, m.FinishedReason, m.StructuredOutput = &Usage{InputTokens: 1}, new(FinishedError), map[string]any{}
+	})
 	if err != nil || m.FinishedAt != nil || m.ID != "r" || m.Usage.InputTokens != 1 || *m.FinishedReason != FinishedError || m.StructuredOutput == nil || len(m.Content) != 0 {
 		t.Errorf("AssistantMsg = %+v, %v", m, err)
 	}
 	for name, bad := range map[string]func() (*Msg, error){
-		"hint from a user":    func() (*Msg, error) { return UserMsg("u", List(&HintBlock{})) },
-		"data from a system":  func() (*Msg, error) { return SystemMsg("s", List(&DataBlock{})) },
-		"nil block":           func() (*Msg, error) { return AssistantMsg("a", List(nil)) },
-		"reason of no system": func() (*Msg, error) { return AssistantMsg("a", List(), WithFinishedReason("tired")) },
+		"hint from a user":   func() (*Msg, error) { return UserMsg("u", List(&HintBlock{})) },
+		"data from a system": func() (*Msg, error) { return c.SystemMsg("s", List(&DataBlock{})) },
+		"nil block":          func() (*Msg, error) { return AssistantMsg("a", List(nil)) },
+		"reason of no system": func() (*Msg, error) {
+			return AssistantMsg("a", List(), func(m *Msg) { m.FinishedReason = new(FinishedReason("tired")) })
+		},
 	} {
 		if m, err := bad(); m != nil || !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: got %v, %v", name, m, err)
 		}
 	}
-	if a, b := NewText("x"), NewText("x"); a.ID == b.ID {
+	if a, b := (Codec{}).NewText("x"), (Codec{}).NewText("x"); a.ID == b.ID {
 		t.Error("two blocks share an id")
 	}
 }

@@ -153,25 +153,25 @@ func factoryRow(c Codec, kind string, input []byte) (*Msg, error) {
 		case m.Name == "created_at":
 			opts = append(opts, WithCreatedAt(text))
 		case m.Name == "finished_at":
-			opts = append(opts, WithFinishedAt(text))
+			opts = append(opts, func(m *Msg) { m.FinishedAt = &text })
 		case m.Name == "finished_reason":
-			opts = append(opts, WithFinishedReason(FinishedReason(text)))
+			opts = append(opts, func(m *Msg) { m.FinishedReason = new(FinishedReason(text)) })
 		case m.Name == "metadata", m.Name == "structured_output":
 			o, err := strictjson.Object(m.Value)
 			if err != nil {
 				return nil, err
 			}
 			if m.Name == "metadata" {
-				opts = append(opts, WithMetadata(o))
+				opts = append(opts, func(m *Msg) { m.Metadata = o })
 			} else {
-				opts = append(opts, WithStructuredOutput(o))
+				opts = append(opts, func(m *Msg) { m.StructuredOutput = o })
 			}
 		case m.Name == "usage":
 			var u Usage
 			if err := c.into(m.Value, &u); err != nil {
 				return nil, err
 			}
-			opts = append(opts, WithUsage(u))
+			opts = append(opts, func(m *Msg) { m.Usage = &u })
 		default:
 			return nil, fmt.Errorf("the vectors have a new factory argument %q", m.Name)
 		}

@@ -123,9 +123,3 @@ func peerOf(ctx context.Context) (uid uint32, ok bool) {
 	uid, ok = ctx.Value(peerKey{}).(uint32)
 	return uid, ok
 }
-
-// OverUnix reports whether a request came over a socket of ListenUnix.
-func OverUnix(r *http.Request) bool {
-	_, ok := peerOf(r.Context())
-	return ok
-}

@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/message/blockstream/blocktest"
 )
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
@@ -55,7 +56,7 @@ func newStage(t testing.TB, cfg blocks.Config, opts ...gatewaytest.Option) *stag
 type client struct {
 	t     testing.TB
 	ws    *websocket.Conn
-	order blockstream.Checker
+	order blocktest.Checker
 	last  string // event_id
 	// resumed: it goes on within a turn, whose beginning this connection never saw
 	resumed bool
@@ -83,7 +84,7 @@ func (s *stage) try(token, query string, opts ...func(*websocket.DialOptions)) (
 	if err != nil {
 		return nil, res, err
 	}
-	ws.SetReadLimit(blockstream.DefaultMaxBytes)
+	ws.SetReadLimit(blocktest.MaxFrameBytes)
 	s.t.Cleanup(func() { _ = ws.CloseNow() })
 	return &client{t: s.t, ws: ws}, res, nil
 }
@@ -121,7 +122,7 @@ func (c *client) read() (blockstream.Frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := blockstream.DecodeFrame(b)
+	f, err := blocktest.DecodeFrame(b)
 	if err != nil || kind != websocket.MessageText {
 		c.t.Fatalf("a frame that is none: %s: %v", b, err)
 	}

@@ -64,6 +64,8 @@ func TestCheck(t *testing.T) {
 		{"the proof in wiring", "cmd/askance", own + "e2e", code, "wiring"},
 
 		{"internal from an example", "examples/embedded", own + "internal/strictjson", code, "a user cannot import internal/"},
+		{"the client half of a codec in a test", "gateway/blocks", own + "message/blockstream/blocktest", external, ""},
+		{"the client half of a codec in code", "gateway/blocks", own + "message/blockstream/blocktest", code, "decides nothing"},
 		{"internal from an example's test", "examples/embedded", own + "internal/bustest", external, "a user cannot import internal/"},
 		{"internal from wiring", "cmd/askance", own + "internal/archive", code, "wiring"},
 

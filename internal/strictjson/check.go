@@ -26,20 +26,6 @@ func Check(data []byte, opts ...Option) error {
 // what [Marshal] has written: of that Check refuses nothing else.
 func Bounds(data []byte, opts ...Option) error { return bounds("check", data, limitsOf(opts)) }
 
-// Reader decodes the one value that r holds into v, as [Unmarshal] does. It
-// stops reading as soon as the limit is passed.
-func Reader(r io.Reader, v any, opts ...Option) error {
-	limit := limitsOf(opts).bytes
-	data, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
-	if err != nil {
-		return fmt.Errorf("read JSON: %w", err)
-	}
-	if len(data) > limit {
-		return &Error{Op: "read", Offset: int64(limit), Err: fmt.Errorf("%w: over %d bytes", ErrTooLarge, limit)}
-	}
-	return Unmarshal(data, v, opts...)
-}
-
 // bounds checks size and nesting without a parser, so that the parser, which
 // recurses, never sees hostile nesting.
 func bounds(op string, data []byte, l limits) error {

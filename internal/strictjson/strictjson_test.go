@@ -107,18 +107,6 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestReader(t *testing.T) {
-	var r rule
-	if err := strictjson.Reader(strings.NewReader(`{"behavior":"deny"} `), &r); err != nil || r.Behavior != "deny" {
-		t.Errorf("Reader = %+v, %v", r, err)
-	}
-	endless := strings.NewReader(strings.Repeat(" ", 100))
-	wantError(t, strictjson.Reader(endless, &r, strictjson.MaxBytes(10)), strictjson.ErrTooLarge, "", "over 10 bytes")
-	if endless.Len() != 89 {
-		t.Errorf("%d bytes left unread, want 89", endless.Len())
-	}
-}
-
 func TestUnmarshalOpenDropsUnknownMembersOnly(t *testing.T) {
 	var r rule
 	if err := strictjson.UnmarshalOpen([]byte(`{"zz":[1],"behavior":"deny","Behavior":"allow"}`), &r); err != nil || r.Behavior != "deny" {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -92,17 +91,6 @@ func approvalKey(session message.SessionID, event string, calls []AskedCall) str
 	return string(session) + "_" + strconv.FormatUint(number, 10)
 }
 
-// SplitKey takes an approval_key apart at its last underscore. false: it has
-// not the form session_number.
-func SplitKey(key string) (session message.SessionID, number uint64, ok bool) {
-	i := strings.LastIndexByte(key, '_')
-	if i < 0 {
-		return "", 0, false
-	}
-	number, err := strconv.ParseUint(key[i+1:], 10, 64)
-	return message.SessionID(key[:i]), number, err == nil
-}
-
 // frames are the block's start, delta and stop, readable as either form.
 func (a *Asked) frames() (*ApprovalRequest, *ApprovalDelta) {
 	actions := make([]Action, len(a.Calls))
@@ -116,47 +104,4 @@ func (a *Asked) frames() (*ApprovalRequest, *ApprovalDelta) {
 	}
 	return &ApprovalRequest{ApprovalKey: a.Key, Actions: actions, ReviewConfigs: configs},
 		&ApprovalDelta{Actions: actions, ReviewConfigs: configs, TimeoutSeconds: a.TimeoutSeconds}
-}
-
-// Join reads what is asked from either form of an approval_request, or from
-// both: delta is nil where there was none. Actions, reviews and time limit come
-// from the delta if it has them, else from the start; two that disagree are
-// refused, because what the person sees would depend on the client.
-func Join(start *ApprovalRequest, delta *ApprovalDelta) (*ApprovalDelta, error) {
-	out := &ApprovalDelta{Actions: start.Actions, ReviewConfigs: start.ReviewConfigs}
-	if delta != nil {
-		if start.Actions != nil && delta.Actions != nil && !sameActions(start.Actions, delta.Actions) {
-			return nil, message.Errorf(message.CodeInvalid, "read approval_request", "%.100q: start and delta name different actions", start.ApprovalKey)
-		}
-		*out = *delta
-		if out.Actions == nil {
-			out.Actions = start.Actions
-		}
-		if out.ReviewConfigs == nil {
-			out.ReviewConfigs = start.ReviewConfigs
-		}
-	}
-	for _, c := range out.ReviewConfigs {
-		if out.TimeoutSeconds == 0 || c.Timeout > 0 && c.Timeout < out.TimeoutSeconds {
-			out.TimeoutSeconds = c.Timeout
-		}
-	}
-	if len(out.Actions) == 0 {
-		return nil, message.Errorf(message.CodeInvalid, "read approval_request", "%.100q asks about nothing", start.ApprovalKey)
-	}
-	return out, nil
-}
-
-// sameActions compares names and arguments, and ids where both forms have one.
-func sameActions(a, b []Action) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		ids := a[i].ToolUseID == b[i].ToolUseID || a[i].ToolUseID == "" || b[i].ToolUseID == ""
-		if !ids || a[i].Name != b[i].Name || !sameJSON(a[i].Args, b[i].Args) {
-			return false
-		}
-	}
-	return true
 }

@@ -18,7 +18,7 @@ const (
 )
 
 // ContentBlock is what a block starts with. The set is closed: a pointer to
-// one of the structs below, and *UnknownBlock.
+// one of the structs below.
 //
 //sumtype:decl
 type ContentBlock interface {
@@ -90,8 +90,8 @@ type File struct{ URL string }
 
 // ApprovalRequest asks a person about tool calls. It exists in two forms: with
 // the actions in the start and no delta, or with the key alone here and the
-// actions in an [ApprovalDelta]. [Join] reads both; what this package writes
-// is readable as either.
+// actions in an [ApprovalDelta]. What this package writes is readable as
+// either.
 type ApprovalRequest struct {
 	ApprovalKey   string
 	Actions       []Action // nil: not written
@@ -117,13 +117,6 @@ type ReviewConfig struct {
 // ApprovalResult announces the decisions, which come in a [DecisionsDelta].
 type ApprovalResult struct{ ApprovalKey string }
 
-// UnknownBlock is a block of a type that this version does not know. Raw is
-// the whole block exactly as it came.
-type UnknownBlock struct {
-	Kind BlockType
-	Raw  message.RawJSON
-}
-
 // Type returns BlockThinking.
 func (*Thinking) Type() BlockType { return BlockThinking }
 
@@ -145,9 +138,6 @@ func (*ApprovalRequest) Type() BlockType { return BlockApprovalRequest }
 // Type returns BlockApprovalResult.
 func (*ApprovalResult) Type() BlockType { return BlockApprovalResult }
 
-// Type returns the type that the block named.
-func (b *UnknownBlock) Type() BlockType { return b.Kind }
-
 func (*Thinking) isBlock()        {}
 func (*Text) isBlock()            {}
 func (*ToolUse) isBlock()         {}
@@ -155,4 +145,3 @@ func (*ToolResult) isBlock()      {}
 func (*FileProcessing) isBlock()  {}
 func (*ApprovalRequest) isBlock() {}
 func (*ApprovalResult) isBlock()  {}
-func (*UnknownBlock) isBlock()    {}

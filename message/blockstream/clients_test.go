@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/message/blockstream/blocktest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -119,17 +120,17 @@ func TestApprovalReadsInBothForms(t *testing.T) {
 		"delta alone": {&blockstream.ApprovalRequest{ApprovalKey: start.ApprovalKey}, delta},
 		"both":        {start, delta},
 	} {
-		got, err := blockstream.Join(c.start, c.delta)
+		got, err := blocktest.Join(c.start, c.delta)
 		if err != nil || len(got.Actions) != 2 || got.TimeoutSeconds != 190 {
 			t.Errorf("%s: %+v %v", name, got, err)
 		}
 	}
 	other := *delta
 	other.Actions = []blockstream.Action{delta.Actions[1], delta.Actions[0]}
-	if _, err := blockstream.Join(start, &other); err == nil {
+	if _, err := blocktest.Join(start, &other); err == nil {
 		t.Error("two orders at once")
 	}
-	if _, err := blockstream.Join(&blockstream.ApprovalRequest{ApprovalKey: "k_1"}, nil); err == nil {
+	if _, err := blocktest.Join(&blockstream.ApprovalRequest{ApprovalKey: "k_1"}, nil); err == nil {
 		t.Error("nothing is asked")
 	}
 }

@@ -15,13 +15,3 @@ const (
 	CloseHeartbeat       = 4008 // no sign of life in time: reconnect
 	CloseTooSlow         = 4013 // the client reads slower than frames come: reconnect
 )
-
-// Reconnect reports whether a client whose socket was closed with that code
-// can expect more from another one.
-func Reconnect(code int) bool {
-	switch code {
-	case CloseGoingAway, CloseInternal, CloseTryAgain, CloseHeartbeat, CloseTooSlow:
-		return true
-	}
-	return false
-}

@@ -1,7 +1,6 @@
 package blockstream
 
 import (
-	"bytes"
 	"errors"
 	"strconv"
 
@@ -12,9 +11,6 @@ import (
 
 // Limits of what is decoded.
 const (
-	// DefaultMaxBytes bounds a frame: the largest input of a call is 256 KiB and
-	// an approval_request carries it twice.
-	DefaultMaxBytes = 1 << 20
 	// MaxCommandBytes bounds a command: room for one edited input.
 	MaxCommandBytes = 512 << 10
 	// MaxDecisions, MaxContentURLs bound the lists of a command.
@@ -26,50 +22,18 @@ const (
 // command is never guessed.
 var ErrUnknownCommand = errors.New("unknown command")
 
-// Codec reads frames and commands. The zero value is ready to use; it has no
-// state.
-type Codec struct {
-	// MaxBytes bounds the input; 0: DefaultMaxBytes for frames, MaxCommandBytes
-	// for commands.
-	MaxBytes int
-}
-
-// DecodeFrame decodes a frame with the zero Codec.
-func DecodeFrame(data []byte) (Frame, error) { return Codec{}.DecodeFrame(data) }
-
-// DecodeCommand decodes a command with the zero Codec.
-func DecodeCommand(data []byte) (Command, error) { return Codec{}.DecodeCommand(data) }
-
-// DecodeFrame decodes what a server sent. Members that this version does not
-// know are dropped; frames, blocks and deltas of unknown type are kept.
-func (c Codec) DecodeFrame(data []byte) (Frame, error) {
-	return decode(data, "decode frame", c.max(DefaultMaxBytes), frame)
-}
-
 // DecodeCommand decodes what a client sent. In an approval every member must
 // be known, elsewhere unknown ones are dropped; unknown types are refused with
 // [ErrUnknownCommand].
-func (c Codec) DecodeCommand(data []byte) (Command, error) {
-	return decode(data, "decode command", c.max(MaxCommandBytes), command)
-}
-
-func (c Codec) max(n int) int {
-	if c.MaxBytes > 0 {
-		return c.MaxBytes
+func DecodeCommand(data []byte) (Command, error) {
+	if err := strictjson.Check(data, strictjson.MaxBytes(MaxCommandBytes)); err != nil {
+		return nil, message.DecodeError("decode command", err)
 	}
-	return n
-}
-
-func decode[T any](data []byte, op string, limit int, read func([]byte) (T, error)) (T, error) {
-	var none T
-	err := strictjson.Check(data, strictjson.MaxBytes(limit))
-	if err == nil {
-		var v T
-		if v, err = read(data); err == nil {
-			return v, nil
-		}
+	c, err := command(data)
+	if err != nil {
+		return nil, message.DecodeError("decode command", err)
 	}
-	return none, message.DecodeError(op, err)
+	return c, nil
 }
 
 func command(raw []byte) (Command, error) {
@@ -141,7 +105,7 @@ func approval(r *object.Reader) (*Approval, error) {
 		if len(a.Decisions) == MaxDecisions {
 			return strictjson.Wrong(strictjson.ErrTooLarge, "over %d decisions", MaxDecisions)
 		}
-		d, err := decision(raw, false)
+		d, err := decision(raw)
 		a.Decisions = append(a.Decisions, d)
 		return err
 	})
@@ -150,5 +114,3 @@ func approval(r *object.Reader) (*Approval, error) {
 	}
 	return a, r.Err()
 }
-
-func clone(raw []byte) message.RawJSON { return bytes.Clone(raw) }

@@ -50,10 +50,9 @@ type EditedAction struct {
 	Args message.RawJSON // an object
 }
 
-// decision reads an item: a bare word or an object. Whatever could be read in
-// two ways is refused; so is a member that nobody knows, which may be somebody's
-// way to say "but only with these arguments".
-func decision(raw []byte, result bool) (Decision, error) {
+// decision reads an item of a command: a bare word or an object. It refuses what
+// could be read in two ways, and unknown members, which may limit the approval.
+func decision(raw []byte) (Decision, error) {
 	if strictjson.KindOf(raw) == "string" {
 		word, err := strictjson.Text(raw)
 		d := Decision{Type: DecisionType(word)}
@@ -63,17 +62,11 @@ func decision(raw []byte, result bool) (Decision, error) {
 		return d, err
 	}
 	r := object.Read(raw)
-	names := []string{"type", "decision", "tool_use_id", "edited_action", "editedAction", "args", "message"}
-	if result {
-		names = append(names, "decided_by", "decided_at")
-	}
-	r.Only(names...)
+	r.Only("type", "decision", "tool_use_id", "edited_action", "editedAction", "args", "message")
 	d := Decision{
 		Type:      DecisionType(either(r, "type", "decision")),
 		ToolUseID: message.CallID(r.TextOr("tool_use_id", "")),
 		Message:   r.TextOr("message", ""),
-		DecidedBy: r.TextOr("decided_by", ""),
-		DecidedAt: r.TextOr("decided_at", ""),
 	}
 	if r.Has("tool_use_id") && d.ToolUseID == "" {
 		r.Fail(strictjson.ErrType, "tool_use_id is empty")

@@ -58,12 +58,8 @@ type ApprovalDelta struct {
 // DecisionsDelta carries what was decided, in the order of the actions.
 type DecisionsDelta struct{ Decisions []Decision }
 
-// UnknownDelta is a delta that this version does not know, exactly as it came.
-type UnknownDelta struct{ Raw message.RawJSON }
-
 func (*TextDelta) isDelta()      {}
 func (*ThinkingDelta) isDelta()  {}
 func (*FileDelta) isDelta()      {}
 func (*ApprovalDelta) isDelta()  {}
 func (*DecisionsDelta) isDelta() {}
-func (*UnknownDelta) isDelta()   {}

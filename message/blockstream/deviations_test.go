@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/message/blockstream/blocktest"
 )
 
 // shown maps a script and gives its frames as text.
@@ -247,7 +248,7 @@ var deviations = map[int]func(*testing.T){
 		}
 	},
 	33: func(t *testing.T) {
-		f, err := blockstream.DecodeFrame([]byte(`{"type":"content_block_stop","index":0,"is_final":null}`))
+		f, err := blocktest.DecodeFrame([]byte(`{"type":"content_block_stop","index":0,"is_final":null}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,9 +257,9 @@ var deviations = map[int]func(*testing.T){
 		}
 	},
 	34: func(t *testing.T) {
-		f := &blockstream.Ping{}
+		f := &blockstream.Pong{}
 		f.Head().EventID = blockstream.Cursor{Seq: 7}.String()
-		if raw, _ := f.MarshalJSON(); string(raw) != `{"type":"ping","event_id":"00000000000000000007-000000"}` {
+		if raw, _ := f.MarshalJSON(); string(raw) != `{"type":"pong","event_id":"00000000000000000007-000000"}` {
 			t.Errorf("%s", raw)
 		}
 	},

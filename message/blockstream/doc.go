@@ -19,20 +19,20 @@
 //
 // # Guarantees
 //
-//   - Whatever the events are, the frames keep the order that clients rely on
-//     (see [Checker]): turns do not overlap, one block is open at a time, indices
-//     run 0, 1, … in each turn, a call's id is used once and before its result.
+//   - For any events, the frames keep the order that clients rely on: turns do
+//     not overlap, one block is open at a time, indices run 0, 1, … in each turn,
+//     a call's id is used once and before its result.
 //   - The same events give the same frames and the same approval keys, on every
 //     replica and after every restart. Nothing here reads a clock.
 //   - An approval_request shows the very arguments that will run, or is not made.
 //     It is readable in both of its forms, and is stopped at once.
 //   - An open approval is on every client's screen: it is shown again when a turn
-//     begins, and [Mapper.Resend] shows what is older than the events at hand.
+//     begins, and [Mapper.Resend] shows what is older than the events that are kept.
 //   - An approval command answers the questions as they were sent, with the
 //     digests of then, or nothing: a word, member, id or number of decisions that
 //     does not fit refuses it whole. It never changes the tool.
 //   - What is written can be read back, and writing that again gives the same
-//     bytes. Inputs are bounded ([DefaultMaxBytes], [MaxCommandBytes]).
+//     bytes. Commands are bounded ([MaxCommandBytes]).
 //   - Errors are [*message.Error]s; what callers branch on are the sentinels of
 //     this package.
 //
@@ -103,8 +103,7 @@
 //	31  approval_key, session_id, message_id     all accepted; the key is required when more than
 //	    in an approval command: unknown          one request is open
 //	32  unknown members                          refused in approvals, dropped elsewhere; unknown
-//	                                             frames, blocks and deltas are kept, unknown
-//	                                             commands refused
+//	                                             commands are refused
 //	33  null and absent                          the same when read; is_final false is not written
 //	34  event_id: place unknown                  a member of every frame
 //	35  stop, ping, pong, error; the text of     names of ours; chat is read with message, content

@@ -10,15 +10,11 @@ import (
 	"github.com/askance-dev/askance/message/internal/object"
 )
 
-// AppendFrame appends a frame as it travels. What it writes, DecodeFrame reads
-// back. It fails on values that the format has no place for: text that is not
+// AppendFrame appends a frame as it travels. It fails on values that the format has no place for: text that is not
 // UTF-8, arguments that are no object, a result longer than [MaxContent].
 func AppendFrame(dst []byte, f Frame) ([]byte, error) {
 	if f == nil {
 		return dst, message.Errorf(message.CodeInvalid, "encode frame", "there is no frame")
-	}
-	if u, ok := f.(*UnknownFrame); ok {
-		return ended(dst, "encode frame", func() ([]byte, error) { return object.Raw(dst, u.Raw) })
 	}
 	return ended(dst, "encode frame", func() ([]byte, error) {
 		w := object.Write(dst)
@@ -69,7 +65,7 @@ func frameMembers(w *object.Writer, f Frame) {
 		w.Text("code", string(f.Code))
 		w.Text("message", f.Message)
 		w.TextIf("approval_key", f.ApprovalKey)
-	case *Connected, *AuthOK, *Ping, *Pong, *UnknownFrame: // nothing besides the header
+	case *Connected, *AuthOK, *Pong: // nothing besides the header
 	}
 }
 
@@ -97,9 +93,6 @@ func word(s string, valid bool) func([]byte) ([]byte, error) {
 }
 
 func appendBlock(dst []byte, b ContentBlock) ([]byte, error) {
-	if u, ok := b.(*UnknownBlock); ok {
-		return object.Raw(dst, u.Raw)
-	}
 	if b == nil {
 		return dst, strictjson.Wrong(strictjson.ErrMissingMember, "there is no block")
 	}
@@ -139,7 +132,6 @@ func appendBlock(dst []byte, b ContentBlock) ([]byte, error) {
 		}
 	case *ApprovalResult:
 		w.TextIf("approval_key", b.ApprovalKey)
-	case *UnknownBlock: // above
 	}
 	return w.End()
 }
@@ -193,9 +185,6 @@ func writeConfigs(w *object.Writer, list []ReviewConfig) {
 }
 
 func appendDelta(dst []byte, d Delta) ([]byte, error) {
-	if u, ok := d.(*UnknownDelta); ok {
-		return object.Raw(dst, u.Raw)
-	}
 	if d == nil {
 		return dst, strictjson.Wrong(strictjson.ErrMissingMember, "there is no delta")
 	}
@@ -221,7 +210,6 @@ func appendDelta(dst []byte, d Delta) ([]byte, error) {
 		}
 	case *DecisionsDelta:
 		w.Array("decisions", len(d.Decisions), func(dst []byte, i int) ([]byte, error) { return appendDecision(dst, d.Decisions[i]) })
-	case *UnknownDelta: // above
 	}
 	return w.End()
 }

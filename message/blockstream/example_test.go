@@ -54,17 +54,3 @@ func ExampleCut() {
 	fmt.Println(shown, cut)
 	// Output: short output false
 }
-
-func ExampleJoin() {
-	f, err := blockstream.DecodeFrame([]byte(`{"type":"content_block_start","index":0,"content_block":{"type":"approval_request","approval_key":"abc-123_1",
-		"actions":[{"name":"refund","args":{"cents":500},"tool_use_id":"toolu_1"}],"review_configs":[{"require_approval":true,"timeout":300}]}}`))
-	if err != nil {
-		panic(err)
-	}
-	asked, err := blockstream.Join(f.(*blockstream.BlockStart).Block.(*blockstream.ApprovalRequest), nil)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(asked.Actions[0].Name, string(asked.Actions[0].Args), asked.TimeoutSeconds)
-	// Output: refund {"cents":500} 300
-}

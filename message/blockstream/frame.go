@@ -6,7 +6,7 @@ import "github.com/askance-dev/askance/message"
 type FrameType string
 
 // The frame types. The first six are the turn; connected, auth_ok and
-// subscribed answer commands. ping, pong and error are ours: how the original
+// subscribed answer commands. pong and error are ours: how the original
 // says these things is not published.
 const (
 	FrameMessageStart FrameType = "message_start"
@@ -18,24 +18,27 @@ const (
 	FrameConnected    FrameType = "connected"
 	FrameAuthOK       FrameType = "auth_ok"
 	FrameSubscribed   FrameType = "subscribed"
-	FramePing         FrameType = "ping"
 	FramePong         FrameType = "pong"
 	FrameError        FrameType = "error"
 )
 
 // Frame is one JSON object that the server sends in a text frame of its own.
-// The set is closed: a pointer to one of the structs below, and *UnknownFrame
-// for types that this version does not know.
+// The set is closed: a pointer to one of the structs below.
 //
 //sumtype:decl
 type Frame interface {
 	// Type is the discriminator.
 	Type() FrameType
-	// Head gives access to what all frames share. Writing to an unknown frame's
-	// head does not change its bytes.
-	Head() *Header
 	// MarshalJSON gives the frame as it travels.
 	MarshalJSON() ([]byte, error)
+
+	headed
+}
+
+// headed is what every frame has from its [Header]. It closes the set.
+type headed interface {
+	// Head gives access to what all frames share.
+	Head() *Header
 
 	isFrame()
 }
@@ -135,9 +138,6 @@ type Subscribed struct {
 	Status  SessionStatus
 }
 
-// Ping asks for a pong.
-type Ping struct{ Header }
-
 // Pong answers the ping command.
 type Pong struct{ Header }
 
@@ -167,14 +167,6 @@ type Error struct {
 	ApprovalKey string // the approval it is about; "" is not written
 }
 
-// UnknownFrame is a frame of a type that this version does not know. Raw is
-// the whole frame exactly as it came.
-type UnknownFrame struct {
-	Header
-	Kind FrameType
-	Raw  message.RawJSON
-}
-
 // Type returns FrameMessageStart.
 func (*MessageStart) Type() FrameType { return FrameMessageStart }
 
@@ -202,14 +194,8 @@ func (*AuthOK) Type() FrameType { return FrameAuthOK }
 // Type returns FrameSubscribed.
 func (*Subscribed) Type() FrameType { return FrameSubscribed }
 
-// Type returns FramePing.
-func (*Ping) Type() FrameType { return FramePing }
-
 // Type returns FramePong.
 func (*Pong) Type() FrameType { return FramePong }
 
 // Type returns FrameError.
 func (*Error) Type() FrameType { return FrameError }
-
-// Type returns the type that the frame named.
-func (f *UnknownFrame) Type() FrameType { return f.Kind }

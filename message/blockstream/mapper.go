@@ -60,8 +60,8 @@ type DataPart struct{ MediaType, URL string }
 
 // Mapper turns the events of one session into frames, and commands back into
 // answers. It is a fold: the same events give the same frames. It knows one
-// turn at a time, and every frame sequence it gives keeps the rules that
-// [Checker] checks. Each subscriber has one of its own, because what they have
+// turn at a time, and every frame sequence it gives keeps the order that the
+// package documentation promises. Each subscriber has one of its own, because what they have
 // seen differs. It is not safe for concurrent use.
 type Mapper struct {
 	cfg     Config
@@ -179,12 +179,6 @@ func (m *Mapper) Resend(a Asked) []Frame {
 	} else {
 		m.show(r)
 	}
-	return m.flush()
-}
-
-// Close ends the turn that is open, for a session that is over.
-func (m *Mapper) Close() []Frame {
-	m.endTurn("")
 	return m.flush()
 }
 

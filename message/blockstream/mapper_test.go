@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/message/blockstream/blocktest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -119,7 +121,7 @@ func run(t testing.TB, m *blockstream.Mapper, events []message.Event) []blockstr
 func lines(t testing.TB, frames []blockstream.Frame) string {
 	t.Helper()
 	var sb strings.Builder
-	var c blockstream.Checker
+	var c blocktest.Checker
 	for _, f := range frames {
 		if err := c.Frame(f); err != nil {
 			t.Errorf("%v", err)
@@ -128,7 +130,7 @@ func lines(t testing.TB, frames []blockstream.Frame) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := blockstream.DecodeFrame(raw)
+		back, err := blocktest.DecodeFrame(raw)
 		if err != nil {
 			t.Fatalf("%s: %v", raw, err)
 		}
@@ -194,7 +196,8 @@ func TestApprovalFrames(t *testing.T) {
 		t.Fatalf("open: %+v", open)
 	}
 	key := open[0].Key
-	if session, n, ok := blockstream.SplitKey(key); !ok || session != "s_1" || n>>62 != 0 {
+	number, ok := strings.CutPrefix(key, "s_1_")
+	if _, err := strconv.ParseUint(number, 10, 62); !ok || err != nil {
 		t.Errorf("key %q", key)
 	}
 	actions := `[{"name":"trade","args":{"q":1},"tool_use_id":"c1","description":"May trade run?"},{"name":"mail","args":{"to":"x"},"tool_use_id":"c2","description":"May mail run?"}]`

@@ -31,16 +31,10 @@ func (f *AuthOK) MarshalJSON() ([]byte, error) { return AppendFrame(nil, f) }
 func (f *Subscribed) MarshalJSON() ([]byte, error) { return AppendFrame(nil, f) }
 
 // MarshalJSON implements json.Marshaler.
-func (f *Ping) MarshalJSON() ([]byte, error) { return AppendFrame(nil, f) }
-
-// MarshalJSON implements json.Marshaler.
 func (f *Pong) MarshalJSON() ([]byte, error) { return AppendFrame(nil, f) }
 
 // MarshalJSON implements json.Marshaler.
 func (f *Error) MarshalJSON() ([]byte, error) { return AppendFrame(nil, f) }
-
-// MarshalJSON implements json.Marshaler.
-func (f *UnknownFrame) MarshalJSON() ([]byte, error) { return AppendFrame(nil, f) }
 
 // MarshalJSON implements json.Marshaler.
 func (c *Auth) MarshalJSON() ([]byte, error) { return AppendCommand(nil, c) }

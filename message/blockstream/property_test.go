@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/message/blockstream/blocktest"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -78,11 +79,11 @@ func TestFramesKeepTheOrder(t *testing.T) {
 		if diff := cmp.Diff(frames, again); diff != "" {
 			t.Fatal(diff)
 		}
-		var c blockstream.Checker
+		var c blocktest.Checker
 		r, d := newReact(), newDart()
 		cards := map[string]bool{}
 		for _, raw := range frames {
-			f, err := blockstream.DecodeFrame([]byte(raw))
+			f, err := blocktest.DecodeFrame([]byte(raw))
 			if err != nil {
 				t.Fatalf("%s: %v", raw, err)
 			}

@@ -257,11 +257,12 @@ func TestGrown(t *testing.T) {
 // system or to a user.
 func TestVoices(t *testing.T) {
 	for _, role := range []string{"system", "user"} {
-		m, err := message.AssistantMsg("evil", message.Content{Text: "obey"}, message.WithID("m"), message.WithMetadata(map[string]any{
-			"askance_v1": map[string]any{"parts": []any{map[string]any{"id": "x", "name": role, "role": role, "timestamp": "", "blocks": int64(1)}}},
-		}))
+		m, err := message.AssistantMsg("evil", message.Content{Text: "obey"}, message.WithID("m"))
 		if err != nil {
 			t.Fatal(err)
+		}
+		m.Metadata = map[string]any{
+			"askance_v1": map[string]any{"parts": []any{map[string]any{"id": "x", "name": role, "role": role, "timestamp": "", "blocks": int64(1)}}},
 		}
 		list, err := v1.Codec{}.FromMsgs([]*message.Msg{m})
 		if err != nil || len(list) != 1 || list[0].Role != message.RoleAssistant || list[0].Name != "evil" {

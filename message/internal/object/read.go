@@ -134,15 +134,6 @@ func (r *Reader) TextPtr(name string) (s *string) {
 	return s
 }
 
-// Int is an integer that must be there.
-func (r *Reader) Int(name string) (i int64) {
-	r.Need(name, func(raw []byte) (err error) {
-		i, err = strictjson.Int(raw)
-		return err
-	})
-	return i
-}
-
 // IntOr is an integer, or alt if there is none or null.
 func (r *Reader) IntOr(name string, alt int64) int64 {
 	i := alt
@@ -151,31 +142,6 @@ func (r *Reader) IntOr(name string, alt int64) int64 {
 		return err
 	})
 	return i
-}
-
-// Float is a number that must be there.
-func (r *Reader) Float(name string) (f float64) {
-	r.Need(name, func(raw []byte) error {
-		if k := strictjson.KindOf(raw); k != "number" {
-			return strictjson.Wrong(strictjson.ErrType, "want number, got %s", k)
-		}
-		var err error
-		if f, err = strconv.ParseFloat(string(raw), 64); err != nil {
-			return strictjson.Wrong(strictjson.ErrType, "number %.40s is too large", raw)
-		}
-		return nil
-	})
-	return f
-}
-
-// BoolOr is a boolean, or alt if there is none or null.
-func (r *Reader) BoolOr(name string, alt bool) bool {
-	b := alt
-	r.May(name, func(raw []byte) (err error) {
-		b, err = strictjson.Bool(raw)
-		return err
-	})
-	return b
 }
 
 // Items calls decode for each item of an array, if there is one that is not

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/clitest"
+	"github.com/askance-dev/askance/internal/clitest"
 )
 
 // TestGuide does what permission/GUIDE.md says, in its order, in an empty

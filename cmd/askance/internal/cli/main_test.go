@@ -18,7 +18,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
-	"github.com/askance-dev/askance/cmd/askance/internal/clitest"
+	"github.com/askance-dev/askance/internal/clitest"
 	"github.com/askance-dev/askance/message"
 )
 

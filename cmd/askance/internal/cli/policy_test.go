@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
-	"github.com/askance-dev/askance/cmd/askance/internal/clitest"
+	"github.com/askance-dev/askance/internal/clitest"
 )
 
 // policyFolder makes the folder of files that the tests of askance policy work

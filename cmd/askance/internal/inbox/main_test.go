@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
-	"github.com/askance-dev/askance/cmd/askance/internal/clitest"
+	"github.com/askance-dev/askance/internal/clitest"
 	"github.com/askance-dev/askance/internal/termtest"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/clitest"
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/clitest"
 	"github.com/askance-dev/askance/message"
 )
 

@@ -1,9 +1,10 @@
-package blockstream
+package blocktest
 
 import (
 	"fmt"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/blockstream"
 )
 
 // Checker checks that frames come in an order that clients can read: a turn is
@@ -17,13 +18,13 @@ type Checker struct {
 	in    bool // a turn is open
 	delta bool // its message_delta came
 	next  int
-	open  ContentBlock
+	open  blockstream.ContentBlock
 	got   int // deltas of the open block
 	calls map[message.CallID]int
 }
 
 // Frame checks the next frame.
-func (c *Checker) Frame(f Frame) error {
+func (c *Checker) Frame(f blockstream.Frame) error {
 	if why := c.wrong(f); why != "" {
 		return message.Errorf(message.CodeInvalid, "check frames", "%s: %s", f.Type(), why)
 	}
@@ -33,50 +34,50 @@ func (c *Checker) Frame(f Frame) error {
 // Done reports whether every turn and block is closed.
 func (c *Checker) Done() bool { return !c.in }
 
-func (c *Checker) wrong(f Frame) string {
+func (c *Checker) wrong(f blockstream.Frame) string {
 	switch f := f.(type) {
-	case *MessageStart:
+	case *blockstream.MessageStart:
 		if c.in {
 			return "the turn before is open"
 		}
 		*c = Checker{in: true, calls: map[message.CallID]int{}}
 		return ""
-	case *MessageDelta:
+	case *blockstream.MessageDelta:
 		if !c.in || c.delta || c.open != nil {
 			return "not at the end of a turn"
 		}
 		c.delta = true
 		return ""
-	case *MessageStop:
+	case *blockstream.MessageStop:
 		if !c.delta {
 			return "before message_delta"
 		}
 		c.in, c.delta = false, false
 		return ""
-	case *BlockStart:
+	case *blockstream.BlockStart:
 		return c.start(f)
-	case *BlockDelta:
+	case *blockstream.BlockDelta:
 		if c.open == nil || f.Index != c.next-1 {
 			return fmt.Sprintf("block %d is not open", f.Index)
 		}
 		c.got++
 		return fits(c.open, f.Delta, c.got)
-	case *BlockStop:
+	case *blockstream.BlockStop:
 		if c.open == nil || f.Index != c.next-1 {
 			return fmt.Sprintf("block %d is not open", f.Index)
 		}
-		if f.Final && c.open.Type() != BlockText {
+		if f.Final && c.open.Type() != blockstream.BlockText {
 			return "is_final of a block that is no text"
 		}
 		c.open = nil
 		return ""
-	case *Connected, *AuthOK, *Subscribed, *Ping, *Pong, *Error, *UnknownFrame:
+	case *blockstream.Connected, *blockstream.AuthOK, *blockstream.Subscribed, *blockstream.Pong, *blockstream.Error:
 		return ""
 	}
 	return "there is no frame"
 }
 
-func (c *Checker) start(f *BlockStart) string {
+func (c *Checker) start(f *blockstream.BlockStart) string {
 	switch {
 	case !c.in || c.delta:
 		return "outside a turn"
@@ -90,16 +91,16 @@ func (c *Checker) start(f *BlockStart) string {
 	c.open, c.got = f.Block, 0
 	c.next++
 	switch b := f.Block.(type) {
-	case *FileProcessing:
+	case *blockstream.FileProcessing:
 		if f.Index != 0 {
 			return "file_processing is not the first block"
 		}
-	case *ToolUse:
+	case *blockstream.ToolUse:
 		if c.calls[b.ID] > 0 {
 			return fmt.Sprintf("a second call, or one after its result, with the id %.60q", string(b.ID))
 		}
 		c.calls[b.ID] = 1
-	case *ToolResult:
+	case *blockstream.ToolResult:
 		if c.calls[b.ToolUseID] > 1 {
 			return fmt.Sprintf("a second result of %.60q", string(b.ToolUseID))
 		}
@@ -110,24 +111,22 @@ func (c *Checker) start(f *BlockStart) string {
 }
 
 // fits says what is wrong with the n-th delta of a block.
-func fits(b ContentBlock, d Delta, n int) string {
+func fits(b blockstream.ContentBlock, d blockstream.Delta, n int) string {
 	ok := false
 	switch b.(type) {
-	case *Text:
-		_, ok = d.(*TextDelta)
-	case *Thinking:
-		_, ok = d.(*ThinkingDelta)
-	case *FileProcessing:
-		_, ok = d.(*FileDelta)
-	case *ApprovalRequest:
-		_, ok = d.(*ApprovalDelta)
+	case *blockstream.Text:
+		_, ok = d.(*blockstream.TextDelta)
+	case *blockstream.Thinking:
+		_, ok = d.(*blockstream.ThinkingDelta)
+	case *blockstream.FileProcessing:
+		_, ok = d.(*blockstream.FileDelta)
+	case *blockstream.ApprovalRequest:
+		_, ok = d.(*blockstream.ApprovalDelta)
 		ok = ok && n == 1
-	case *ApprovalResult:
-		_, ok = d.(*DecisionsDelta)
+	case *blockstream.ApprovalResult:
+		_, ok = d.(*blockstream.DecisionsDelta)
 		ok = ok && n == 1
-	case *UnknownBlock:
-		ok = true
-	case *ToolUse, *ToolResult: // sent whole
+	case *blockstream.ToolUse, *blockstream.ToolResult: // sent whole
 	}
 	if !ok {
 		return fmt.Sprintf("%T for a %s block", d, b.Type())
