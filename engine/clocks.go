@@ -77,7 +77,7 @@ func (k *clocks) block(key message.Key, b blocked) {
 // mark gives a call as people see it: held, with the reason, while the clock of
 // its worker keeps it from starting.
 func (k *clocks) mark(c *message.Call) *message.Call {
-	if c.State != message.ToolCallSubmitted || c.Started() || c.Hold != message.HoldNone || !c.RetryAt.IsZero() {
+	if c.Phase() != message.PhaseQueued {
 		return c
 	}
 	k.mu.Lock()
@@ -135,7 +135,7 @@ func (e *Engine) hearClock(worker string, r message.HeartbeatRequest) {
 	now := time.Now()
 	e.clocks.note(message.ClockReading{Who: "worker " + worker, AheadMS: r.ClockMS, WithinMS: r.ClockWithinMS, At: now.UTC()})
 	c := e.view.call(r.Key)
-	if r.ClockMS == 0 || c == nil || c.State != message.ToolCallSubmitted || c.Started() || c.Attempt.Number != r.Attempt || c.Attempt.Grant == nil {
+	if r.ClockMS == 0 || c == nil || c.Phase() != message.PhaseQueued || c.Attempt.Number != r.Attempt || c.Attempt.Grant == nil {
 		return
 	}
 	there, g, valid := now.Add(time.Duration(r.ClockMS)*time.Millisecond), c.Attempt.Grant, "not valid there yet"

@@ -26,7 +26,6 @@ func (e *Engine) perform(c *message.Call, effects []toolcall.Effect, sent time.T
 		case toolcall.EffectFinished:
 			e.leases.forget(c.Key)
 			e.cfg.signals.Hint(c)
-		case toolcall.EffectStart, toolcall.EffectDispatch, toolcall.EffectWatch, toolcall.EffectRetry: // timers, below
 		}
 	}
 	e.schedule(c, 0)
@@ -109,28 +108,30 @@ func (e *Engine) wakeSiblings(c *message.Call) {
 	}
 }
 
-// schedule sets the timer that c's state calls for. late is added where a step
+// schedule sets the timer that c's phase calls for. late is added where a step
 // is owed by the replica that wrote the fact.
 func (e *Engine) schedule(c *message.Call, late time.Duration) {
 	now := time.Now()
 	at := func(t time.Time) { e.timers.set(t, c.Key, c.Seq) }
-	switch {
-	case c.State == message.ToolCallPending:
+	switch c.Phase() {
+	case message.PhaseWaiting:
 		if late > 0 {
 			e.replyLater(c.ReplyKey())
 		}
-	case c.State == message.ToolCallAsking:
+	case message.PhaseAsking:
 		if next := e.nextLook(c, now); !next.IsZero() {
 			at(next)
 		}
-	case !c.Open() || c.Hold != message.HoldNone:
-	case !c.RetryAt.IsZero():
+	case message.PhaseRetrying:
 		at(c.RetryAt.Add(late))
-	case c.Started():
+	case message.PhaseRunning:
 		e.watchLease(c, now)
-	case c.State == message.ToolCallAllowed:
+	case message.PhaseReady:
 		at(now.Add(late))
-	case c.Placement == message.PlaceRemote:
+	case message.PhaseQueued:
+		if c.Placement != message.PlaceRemote {
+			break // its result comes from outside, whenever it comes
+		}
 		at(c.Attempt.OfferUntil.Add(late))
 		if e.stale(c) {
 			at(now.Add(late))
@@ -138,6 +139,7 @@ func (e *Engine) schedule(c *message.Call, late time.Duration) {
 		if q := e.tool(c.Tool).QueueTimeout; q > 0 {
 			at(c.Attempt.OfferedAt.Add(q))
 		}
+	case message.PhaseBlocked, message.PhaseFinished:
 	}
 }
 

@@ -23,7 +23,7 @@ func (e *Engine) fire(d due) {
 	if c == nil || c.Seq != d.seq || !c.Open() {
 		return // it moved on; its newer fact set its own timers
 	}
-	if c.Started() && c.Hold == message.HoldNone && c.RetryAt.IsZero() && e.alive(c) {
+	if c.Phase() == message.PhaseRunning && e.alive(c) {
 		return
 	}
 	e.background(func(ctx context.Context) { e.look(ctx, c) })
@@ -70,21 +70,25 @@ func (e *Engine) later(key message.Key) {
 // look takes the step that is due for an open call.
 func (e *Engine) look(ctx context.Context, c *message.Call) {
 	var err error
-	switch {
-	case c.State == message.ToolCallAsking:
+	switch c.Phase() {
+	case message.PhaseAsking:
 		err = e.waits(ctx, c)
-	case !c.RetryAt.IsZero():
+	case message.PhaseRetrying:
 		err = e.retry(ctx, c.Key)
-	case c.Started() && e.alive(c): // heard of while this look waited for its turn
-	case c.Started():
-		err = e.lose(ctx, c)
-	case c.State == message.ToolCallAllowed:
+	case message.PhaseRunning:
+		if !e.alive(c) { // the owner may have been heard of while this look waited for its turn
+			err = e.lose(ctx, c)
+		}
+	case message.PhaseReady:
 		_, err = e.beginAllowed(ctx, c.Key)
-	case c.Placement == message.PlaceRemote && c.State == message.ToolCallSubmitted:
-		err = e.reoffer(ctx, c.Key)
+	case message.PhaseQueued:
+		if c.Placement == message.PlaceRemote {
+			err = e.reoffer(ctx, c.Key)
+		}
+	case message.PhaseWaiting, message.PhaseBlocked, message.PhaseFinished: // nothing is due by a timer of the call
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, message.ErrFinished) && !errors.Is(err, message.ErrSuperseded) {
-		e.log.Warn("a due step could not be taken; it is tried again", "call", c.Key.String(), "state", string(c.State), "error", err)
+		e.log.Warn("a due step could not be taken; it is tried again", "call", c.Key.String(), "phase", string(c.Phase()), "error", err)
 		e.later(c.Key)
 	}
 }
@@ -95,7 +99,7 @@ func (e *Engine) look(ctx context.Context, c *message.Call) {
 func (e *Engine) lose(ctx context.Context, seen *message.Call) error {
 	_, err := e.update(ctx, "lose", seen.Key, e.self(), func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if c.Attempt.Number != seen.Attempt.Number || c.Attempt.Claim != seen.Attempt.Claim || c.Hold != message.HoldNone || !c.RetryAt.IsZero() || !c.Open() {
+		if c.Phase() != message.PhaseRunning || c.Attempt.Number != seen.Attempt.Number || c.Attempt.Claim != seen.Attempt.Claim {
 			return errNoChange
 		}
 		t, base := e.tool(c.Tool), stamp()
@@ -114,7 +118,7 @@ func (e *Engine) lose(ctx context.Context, seen *message.Call) error {
 func (e *Engine) retry(ctx context.Context, key message.Key) error {
 	_, err := e.update(ctx, "retry", key, e.self(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if c.RetryAt.IsZero() || !c.Open() || time.Now().Before(c.RetryAt) {
+		if c.Phase() != message.PhaseRetrying || time.Now().Before(c.RetryAt) {
 			return errNoChange
 		}
 		if stop, err := e.mustNotBegin(ctx, m); stop || err != nil {
@@ -150,7 +154,7 @@ func (e *Engine) again(m *toolcall.Machine) error {
 func (e *Engine) reoffer(ctx context.Context, key message.Key) error {
 	_, err := e.update(ctx, "offer", key, e.self(), func(ctx context.Context, m *toolcall.Machine) error {
 		c, now := m.Call(), stamp()
-		if c.State != message.ToolCallSubmitted || c.Started() || c.Hold != message.HoldNone || !c.RetryAt.IsZero() {
+		if c.Phase() != message.PhaseQueued {
 			return errNoChange
 		}
 		t := e.tool(c.Tool)
@@ -178,7 +182,7 @@ func (e *Engine) recover() {
 	lanes := map[message.Lane]bool{}
 	for _, c := range e.view.open() {
 		e.schedule(c, e.cfg.grace)
-		if c.Placement == message.PlaceRemote && c.State == message.ToolCallSubmitted {
+		if c.Placement == message.PlaceRemote && c.State == message.ToolCallSubmitted { // whatever its phase, it may be offered again
 			lanes[c.Lane()] = true
 		}
 	}

@@ -42,7 +42,7 @@ func (e *Engine) run(c *message.Call, sent time.Time) {
 	if now == nil || !owns(now, e.self(), c.Attempt.Number, c.Attempt.Claim) || !now.Open() {
 		return
 	}
-	if past := message.Elapsed(sent, time.Now()); past > message.BeginWithin(lease(c)) || now.Hold != message.HoldNone || !now.RetryAt.IsZero() {
+	if past := message.Elapsed(sent, time.Now()); past > message.BeginWithin(lease(c)) || now.Phase() != message.PhaseRunning {
 		why := fmt.Sprintf("%s of the lease of %s had passed", past.Round(time.Millisecond), lease(c))
 		e.wg.Go(func() {
 			e.deliver(message.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, NotBegun: why})
@@ -189,7 +189,7 @@ func unfitResult(err error) message.ToolResultBlock {
 func (e *Engine) beginAllowed(ctx context.Context, key message.Key) (*message.Call, error) {
 	return e.update(ctx, "start", key, e.self(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if c.State != message.ToolCallAllowed || c.Started() || c.Hold != message.HoldNone || !c.RetryAt.IsZero() || c.Placement == message.PlaceLocal && !e.canRun(c.Tool) {
+		if c.Phase() != message.PhaseReady || c.Placement == message.PlaceLocal && !e.canRun(c.Tool) {
 			return errNoChange
 		}
 		if stop, err := e.mustNotBegin(ctx, m); stop || err != nil {
@@ -228,7 +228,7 @@ func (e *Engine) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool, e
 		return false, nil
 	case !c.Started():
 		return true, m.Step(toolcall.Revoked{Base: stamp(), Reason: d.Reason})
-	case c.Hold == message.HoldNone: // what the attempt before did is not known, and it may not be tried again
+	case c.Phase() != message.PhaseBlocked: // what the attempt before did is not known, and it may not be tried again
 		return true, m.Step(toolcall.Suspended{Base: stamp(), Attempt: c.Attempt.Number, Hold: message.HoldUnknown})
 	}
 	return true, &message.Error{Code: message.CodeForbidden, Call: c.Clone(), What: "the call is denied by now: " + d.Reason, Hint: "settle it as happened or did_not_happen"}

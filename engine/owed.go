@@ -20,13 +20,14 @@ func (e *Engine) Owed() int64 {
 
 // factsLeft is how many facts an open call needs that takes no detour.
 func factsLeft(c *message.Call) int {
-	switch {
-	case c.State == message.ToolCallPending:
+	switch c.Phase() {
+	case message.PhaseWaiting:
 		return 4 // asked; approved and offered; started; its result
-	case c.State == message.ToolCallAsking:
+	case message.PhaseAsking, message.PhaseRetrying:
 		return 3
-	case !c.Started():
+	case message.PhaseRunning:
+		return 1
+	default:
 		return 2
 	}
-	return 1
 }

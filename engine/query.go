@@ -125,7 +125,7 @@ func listed(c *message.Call, by message.Principal, r message.ListRequest) bool {
 		r.Session != "" && c.Session != r.Session,
 		r.Reply != "" && c.Reply != r.Reply,
 		r.Call != "" && c.Call != r.Call,
-		r.Held && c.Hold == message.HoldNone,
+		r.Held && c.Phase() != message.PhaseBlocked,
 		!r.All && !c.Open() && !slices.Contains(r.States, message.ToolCallFinished),
 		len(r.States) > 0 && !slices.Contains(r.States, c.State):
 		return false
@@ -340,17 +340,15 @@ func (e *Engine) waited(ctx context.Context, reply message.Key, ids []message.Ca
 
 // settled reports whether a wait for the call is over.
 func (e *Engine) settled(c *message.Call, until message.WaitUntil) bool {
-	if !c.Open() {
-		return true
+	phase := c.Phase()
+	if phase == message.PhaseFinished || until != message.UntilParked {
+		return phase == message.PhaseFinished
 	}
-	if until != message.UntilParked {
-		return false
-	}
-	switch c.State {
-	case message.ToolCallPending:
+	switch phase {
+	case message.PhaseWaiting:
 		return e.stuck(c)
-	case message.ToolCallAllowed:
-		return c.Hold != message.HoldNone
+	case message.PhaseReady, message.PhaseRunning, message.PhaseRetrying:
+		return c.State == message.ToolCallSubmitted // a worker has it, or had it
 	default:
 		return true
 	}

@@ -181,8 +181,8 @@ func (e *Engine) takeBack(ctx context.Context, id message.LeaseID, seq uint64) e
 
 // reliesOnLease reports whether a call may begin by what a lease has allowed.
 func reliesOnLease(c *message.Call, id message.LeaseID) bool {
-	waits := c.State == message.ToolCallAllowed || c.State == message.ToolCallSubmitted
-	return waits && !c.Started() && slices.Contains(c.Decision.Leases(), id)
+	allowed := c.State == message.ToolCallAllowed || c.State == message.ToolCallSubmitted
+	return allowed && !c.Started() && slices.Contains(c.Decision.Leases(), id)
 }
 
 // reachAll waits until the view has everything up to seq, also what this engine

@@ -16,7 +16,7 @@ func (e *Engine) settle(ctx context.Context, by message.Principal, r message.Set
 	}
 	return e.update(ctx, "settle", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c, now := m.Call(), stamp()
-		if c.Open() && c.Hold == message.HoldNone {
+		if c.Open() && c.Phase() != message.PhaseBlocked {
 			return m.Step(toolcall.Settled{Base: now, Attempt: c.Attempt.Number}) // the machine has the right error
 		}
 		if r.Outcome == message.OutcomeRunAgain && c.Open() && c.Attempt.Number == r.Attempt {

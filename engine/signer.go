@@ -30,8 +30,7 @@ func (oneKey) InForce(string) bool { return true }
 // stale reports whether the call waits for a worker with a grant that is not
 // good any more.
 func (e *Engine) stale(c *message.Call) bool {
-	return c.State == message.ToolCallSubmitted && c.Placement == message.PlaceRemote && !c.Started() &&
-		c.Hold == message.HoldNone && c.RetryAt.IsZero() && c.Attempt.Grant != nil && !e.cfg.signer.InForce(c.Attempt.Grant.KeyID)
+	return c.Phase() == message.PhaseQueued && c.Placement == message.PlaceRemote && c.Attempt.Grant != nil && !e.cfg.signer.InForce(c.Attempt.Grant.KeyID)
 }
 
 // Renew offers calls anew whose grants are not good any more, with grants of the

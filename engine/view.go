@@ -360,10 +360,10 @@ func (v *view) open() []*message.Call {
 
 // isHeld counts an open call that waits for an operator.
 func isHeld(c *message.Call) int {
-	if c == nil || !c.Open() || c.Hold == message.HoldNone {
-		return 0
+	if c != nil && c.Phase() == message.PhaseBlocked {
+		return 1
 	}
-	return 1
+	return 0
 }
 
 // counts are the open calls and those of them that wait for an operator.

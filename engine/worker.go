@@ -39,7 +39,7 @@ func (e *Engine) start(ctx context.Context, by message.Principal, lane message.L
 		switch {
 		case c.Open() && c.Placement != message.PlaceRemote:
 			return &message.Error{Code: message.CodeState, Op: "start", What: "the call is not a worker's to run: there is no grant for it", Hint: "start only calls that were offered"}
-		case owns(c, by, r.Attempt, r.Claim) && c.Open() && (c.Hold != message.HoldNone || !c.RetryAt.IsZero()):
+		case owns(c, by, r.Attempt, r.Claim) && (c.Phase() == message.PhaseBlocked || c.Phase() == message.PhaseRetrying):
 			// Whoever settles it now may see that nothing has happened, and have it run again.
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was given up while its owner was silent", Hint: "do not begin; drop the item"}
 		case c.Started() && owns(c, by, r.Attempt, r.Claim):
@@ -53,7 +53,7 @@ func (e *Engine) start(ctx context.Context, by message.Principal, lane message.L
 		case e.stale(c):
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the key that signed the grant was retired", Hint: "drop the item; it is offered again"}
 		}
-		if c.State == message.ToolCallSubmitted && !c.Started() {
+		if c.Phase() == message.PhaseQueued {
 			if stop, err := e.mustNotBegin(ctx, m); stop || err != nil {
 				return err
 			}
@@ -239,7 +239,7 @@ func (e *Engine) notBegun(ctx context.Context, by message.Principal, lane messag
 			return err
 		case c.Open() && !owns(c, by, r.Attempt, r.Claim):
 			return &message.Error{Code: message.CodeSuperseded, Op: "result", What: "another owner or attempt is the present one", Hint: "drop the attempt"}
-		case c.Open() && !c.RetryAt.IsZero():
+		case c.Phase() == message.PhaseRetrying:
 			return errNoChange
 		}
 		base := stamp()

@@ -90,7 +90,7 @@ func (f *Fact) Key() Key {
 // that is no work item: the submitted fact of a remote attempt is the item.
 func (f *Fact) WorkLane() Lane {
 	c := f.Call
-	if c == nil || f.Note != nil || c.State != ToolCallSubmitted || c.Placement != PlaceRemote || c.Started() || c.Hold != HoldNone || !c.RetryAt.IsZero() {
+	if c == nil || f.Note != nil || c.Placement != PlaceRemote || c.Phase() != PhaseQueued {
 		return Lane{}
 	}
 	return c.Lane()

@@ -79,7 +79,11 @@ func (m *Machine) Effects() []Effect { return effects(m.before, m.call) }
 // was. Several steps may be taken before the fact is written.
 func (m *Machine) Step(ev Event) error {
 	saved, steps, why := *m.call, len(m.path), m.why
-	if err := m.apply(ev); err != nil {
+	err := m.apply(ev)
+	if err == nil && !canFollow(saved.Phase(), m.call.Phase()) {
+		err = wrongState(saved.Clone(), Cause(m.call.Cause))
+	}
+	if err != nil {
 		*m.call, m.path, m.why = saved, m.path[:steps], why
 		return err
 	}

@@ -150,7 +150,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // needsSomeone reports whether a call waits for a person or for the client.
 func (r *run) needsSomeone(c *message.Call) bool {
-	return c.State == message.ToolCallAsking || c.Open() && c.Hold != message.HoldNone || r.clients(c)
+	return c.Phase() == message.PhaseAsking || c.Phase() == message.PhaseBlocked || r.clients(c)
 }
 
 // clients reports whether a call waits for the client to run it.

@@ -34,9 +34,9 @@ func (r *run) park(ctx context.Context, calls []*message.Call) error {
 			if !r.handed(c.Call) {
 				return nil // the client has not been told yet
 			}
-		case c.State == message.ToolCallSubmitted && (!someone || c.Hold != message.HoldNone):
+		case c.State == message.ToolCallSubmitted && (!someone || c.Phase() == message.PhaseBlocked):
 			rec.Asked = append(rec.Asked, asked{ID: r.busyID(c.Call), Call: c.Call})
-			if c.Hold != message.HoldNone {
+			if c.Phase() == message.PhaseBlocked {
 				held[r.busyID(c.Call)] = "The call of " + c.Tool + " waits for an operator to say what became of it. Look again?"
 			}
 		}

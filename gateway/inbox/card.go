@@ -234,7 +234,7 @@ func votesOf(c *message.Call) []vote {
 // execution is what runs, and what came of it.
 func (c *card) execution(lines []line) {
 	call := c.Call
-	c.Running = call.State == message.ToolCallAllowed || call.State == message.ToolCallSubmitted
+	c.Running = call.State == message.ToolCallAllowed || call.State == message.ToolCallSubmitted // in any phase from ready to blocked
 	if c.Running || len(lines) > 0 {
 		c.Progress = lines
 	}
@@ -261,7 +261,7 @@ func (c *card) actions(p *gateway.Peer, base url.Values) {
 		add(&c.Actions, doAbstain, "Leave to others", "s", "")
 	}
 	question = ""
-	if p.Has(message.RoleOperator) && c.Call.Hold != message.HoldNone && c.Call.Hold != message.HoldClock {
+	if p.Has(message.RoleOperator) && c.Call.Phase() == message.PhaseBlocked && c.Call.Hold != message.HoldClock {
 		add(&c.Manage, doSettle, "Settle", "", "good")
 	}
 	if (p.Has(message.RoleOperator) || p.Has(message.RoleApprover)) && c.Call.Open() {

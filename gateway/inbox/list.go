@@ -142,19 +142,20 @@ func (in *Inbox) side(ctx context.Context, p *gateway.Peer, f filter, selected m
 
 // showOf is the tab of an open call.
 func showOf(c *message.Call) string {
-	switch {
-	case c.State == message.ToolCallAsking && c.Question != nil:
+	switch c.Phase() {
+	case message.PhaseAsking:
 		return showOpen
-	case c.Hold != message.HoldNone:
+	case message.PhaseBlocked:
 		return showHeld
-	case c.State == message.ToolCallAllowed, c.State == message.ToolCallSubmitted:
+	case message.PhaseReady, message.PhaseQueued, message.PhaseRunning, message.PhaseRetrying:
 		return showRunning
+	default:
+		return "" // it waits for another call
 	}
-	return "" // pending: it waits for another
 }
 
 func (s *side) tabs(f filter, by map[string][]*message.Call) {
-	for _, t := range []struct{ name, label string }{{showOpen, "Open"}, {showRunning, "Running"}, {showHeld, "Held"}, {showDone, "Settled"}} {
+	for _, t := range []struct{ name, label string }{{showOpen, "Open"}, {showRunning, "Running"}, {showHeld, "Blocked"}, {showDone, "Settled"}} {
 		g := f
 		g.Show = t.name
 		n := len(by[t.name])

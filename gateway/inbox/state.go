@@ -1,6 +1,8 @@
 package inbox
 
 import (
+	"strings"
+
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 )
@@ -10,27 +12,24 @@ import (
 type state struct{ Word, Tone string }
 
 func stateOf(c *message.Call) state {
-	switch c.State {
-	case message.ToolCallAsking:
-		return state{"Asking", "ask"}
-	case message.ToolCallPending:
-		return state{"Waiting", "plain"}
-	case message.ToolCallAllowed, message.ToolCallSubmitted:
-		switch {
-		case c.Hold != message.HoldNone:
-			return state{"Held", "bad"}
-		case c.Started():
-			return state{"Running", "work"}
-		}
-		return state{"Allowed", "work"}
-	case message.ToolCallFinished:
+	tone := "plain"
+	switch c.Phase() {
+	case message.PhaseAsking:
+		tone = "ask"
+	case message.PhaseBlocked:
+		tone = "bad"
+	case message.PhaseReady, message.PhaseQueued, message.PhaseRunning, message.PhaseRetrying:
+		tone = "work"
+	case message.PhaseFinished:
 		word, good := asked.Ended(c)
 		if !good {
 			return state{word, "bad"}
 		}
 		return state{word, "good"}
+	case message.PhaseWaiting:
 	}
-	return state{string(c.State), "plain"}
+	word := string(c.Phase())
+	return state{strings.ToUpper(word[:1]) + word[1:], tone}
 }
 
 // holdText says why a call is held.

@@ -17,6 +17,7 @@ func TestDocuments(t *testing.T) {
 	tests := []struct{ file, block, want string }{
 		{"README.md", "states", states},
 		{"ARCHITECTURE.md", "states", states},
+		{"ARCHITECTURE.md", "phases", archtest.PhaseTable()},
 		{"ARCHITECTURE.md", "imports", archtest.Rules().Markdown()},
 	}
 	for _, tt := range tests {

@@ -14,7 +14,7 @@ var stepWords = map[toolcall.Cause][2]string{
 	toolcall.HandOver: {"handed over", ""}, toolcall.Escalate: {"more people are asked", "ask"}, toolcall.Edit: {"edited", "ask"},
 	toolcall.Reject: {"rejected", "bad"}, toolcall.Answer: {"answered instead of the tool", "good"}, toolcall.Expire: {"expired", "bad"},
 	toolcall.Submit: {"handed out to be run", "work"}, toolcall.Start: {"started", "work"}, toolcall.Offer: {"offered again", "work"},
-	toolcall.Lose: {"its owner fell silent", "bad"}, toolcall.Return: {"given back before it began", "bad"}, toolcall.Suspend: {"held for a person", "bad"}, toolcall.Result: {"result", "good"},
+	toolcall.Lose: {"its owner fell silent", "bad"}, toolcall.Return: {"given back before it began", "bad"}, toolcall.Suspend: {"blocked: needs an operator", "bad"}, toolcall.Result: {"result", "good"},
 	toolcall.Settle: {"settled", "good"}, toolcall.Revoke: {"taken back", "bad"}, toolcall.Interrupt: {"interrupted", "bad"},
 }
 

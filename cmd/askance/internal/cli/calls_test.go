@@ -123,7 +123,7 @@ func TestAnswers(t *testing.T) {
 
 	s.propose("r1", "c4", "boss", `{}`)
 	fails(t, cli.ExitForbidden, "not among those who may answer", "approve", "c4", "--yes", "--as", "ann", "--data", s.data)
-	if out := ok(t, "approve", "c4", "--yes", "--as", "boss", "--data", s.data); !strings.Contains(out, "c4 is submitted, it waits for a worker") {
+	if out := ok(t, "approve", "c4", "--yes", "--as", "boss", "--data", s.data); !strings.Contains(out, "c4 is queued, it waits for a worker") {
 		t.Errorf("approve printed %q", out)
 	}
 	if out := ok(t, "revoke", "c4", "--reason", "changed my mind", "--data", s.data); !strings.Contains(out, "c4 is finished") {

@@ -104,7 +104,7 @@ func printOutcome(env *environment, after *message.Call) error {
 
 // outcomeText says in one line where an answered call stands.
 func outcomeText(out *term.Out, c *message.Call) string {
-	head := out.Name(term.SafeLine(string(c.Call))) + " is " + statePaint(out, c)(string(c.State))
+	head := out.Name(term.SafeLine(string(c.Call))) + " is " + phasePaint(out, c)(string(c.Phase()))
 	switch {
 	case c.State == message.ToolCallAsking:
 		return head + ": " + stillAsksText(c)

@@ -71,10 +71,10 @@ func printCalls(env *environment, calls []*message.Call, r message.ListRequest) 
 	t := table.New().Border(lipgloss.HiddenBorder()).
 		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderHeader(false).BorderColumn(false).
 		StyleFunc(func(int, int) lipgloss.Style { return lipgloss.NewStyle().PaddingRight(2) }).
-		Headers(env.out.Dim("STATE"), env.out.Dim("CALL"), env.out.Dim("TOOL"), env.out.Dim("SESSION/REPLY"), env.out.Dim("AGE"), env.out.Dim("WHAT"))
+		Headers(env.out.Dim("PHASE"), env.out.Dim("CALL"), env.out.Dim("TOOL"), env.out.Dim("SESSION/REPLY"), env.out.Dim("AGE"), env.out.Dim("WHAT"))
 	for _, c := range calls {
 		t.Row(
-			statePaint(env.out, c)(string(c.State)),
+			phasePaint(env.out, c)(string(c.Phase())),
 			env.out.Name(term.Clip(term.SafeLine(string(c.Call)), 24)),
 			term.Clip(term.SafeLine(c.Tool), 24),
 			term.Clip(term.SafeLine(string(c.Session)+"/"+string(c.Reply)), 40),
@@ -90,42 +90,53 @@ func printCalls(env *environment, calls []*message.Call, r message.ListRequest) 
 	return nil
 }
 
-// statePaint gives the colour of a call's state.
-func statePaint(out *term.Out, c *message.Call) func(string) string {
-	switch {
-	case c.State == message.ToolCallAsking, c.Hold != message.HoldNone:
+// phasePaint gives the colour of a call's phase.
+func phasePaint(out *term.Out, c *message.Call) func(string) string {
+	switch c.Phase() {
+	case message.PhaseAsking, message.PhaseBlocked:
 		return out.Ask
-	case c.State != message.ToolCallFinished:
+	case message.PhaseWaiting, message.PhaseReady, message.PhaseQueued, message.PhaseRunning, message.PhaseRetrying:
 		return out.Work
-	case c.Result != nil && c.Result.State == message.ToolResultSuccess:
-		return out.Good
+	case message.PhaseFinished:
+		if c.Result != nil && c.Result.State == message.ToolResultSuccess {
+			return out.Good
+		}
 	}
 	return out.Bad
 }
 
 // waitsFor says in a few words where a call stands.
 func waitsFor(c *message.Call) string {
-	switch {
-	case c.State == message.ToolCallFinished && c.Result != nil:
-		return fmt.Sprintf("%s (%s)", c.Result.State, c.Cause)
-	case c.Hold != message.HoldNone:
+	switch c.Phase() {
+	case message.PhaseFinished:
+		if c.Result != nil {
+			return fmt.Sprintf("%s (%s)", c.Result.State, c.Cause)
+		}
+		return c.Cause
+	case message.PhaseBlocked:
 		return story.HeldText(c)
-	case c.State == message.ToolCallAsking && c.Question != nil:
-		return votesSoFar(c) + term.SafeLine(c.Question.Text)
-	case c.Behind != "":
-		return "behind the question about " + term.SafeLine(string(c.Behind))
-	case c.State == message.ToolCallPending:
+	case message.PhaseAsking:
+		if c.Question != nil {
+			return votesSoFar(c) + term.SafeLine(c.Question.Text)
+		}
+		return "an approver"
+	case message.PhaseWaiting:
+		if c.Behind != "" {
+			return "behind the question about " + term.SafeLine(string(c.Behind))
+		}
 		return "behind earlier calls of its reply"
-	case !c.RetryAt.IsZero():
+	case message.PhaseRetrying:
 		return "tried again at " + c.RetryAt.Local().Format(time.TimeOnly)
-	case c.Started():
+	case message.PhaseRunning:
 		return "running at " + term.SafeLine(c.Attempt.Worker)
-	case c.Placement == message.PlaceRemote:
+	case message.PhaseQueued:
+		if c.Placement == message.PlaceExternal {
+			return "its result from outside"
+		}
 		return "a worker"
-	case c.Placement == message.PlaceExternal:
-		return "its result from outside"
+	default:
+		return "an engine that has the tool"
 	}
-	return "an engine that has the tool"
 }
 
 // age is a duration in the one unit that says enough.

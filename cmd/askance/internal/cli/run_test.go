@@ -58,10 +58,10 @@ func TestOffline(t *testing.T) {
 	}
 	// As after a kill: the file is there, the server is not.
 	write(t, filepath.Join(s.data, "endpoint"), "nats://127.0.0.1:1\n")
-	if out := ok(t, "approve", "c1", "--yes", "--data", s.data); !strings.Contains(out, "c1 is submitted") {
+	if out := ok(t, "approve", "c1", "--yes", "--data", s.data); !strings.Contains(out, "c1 is queued") {
 		t.Errorf("approve printed %q", out)
 	}
-	if out := ok(t, "approve", "c2", "--yes", "--data", s.data); !strings.Contains(out, "c2 is allowed, it waits for an engine that has the tool") {
+	if out := ok(t, "approve", "c2", "--yes", "--data", s.data); !strings.Contains(out, "c2 is ready, it waits for an engine that has the tool") {
 		t.Errorf("approve printed %q", out)
 	}
 	fails(t, cli.ExitConflict, "no question is open", "approve", "c1", "--yes", "--data", s.data)

@@ -74,10 +74,7 @@ func callText(out *term.Out, c *message.Call) string {
 			fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", label)), text)
 		}
 	}
-	fmt.Fprintf(&b, "%s %s, %s", out.Name(term.SafeLine(string(c.Call))), out.Bold(term.SafeLine(c.Tool)), statePaint(out, c)(string(c.State)))
-	if c.Hold != message.HoldNone {
-		fmt.Fprintf(&b, ", %s", out.Ask("held"))
-	}
+	fmt.Fprintf(&b, "%s %s, %s", out.Name(term.SafeLine(string(c.Call))), out.Bold(term.SafeLine(c.Tool)), phasePaint(out, c)(string(c.Phase())))
 	b.WriteString("\n")
 	row("address", term.SafeLine(keyPath(c.Key)))
 	from := "runtime " + c.Runtime

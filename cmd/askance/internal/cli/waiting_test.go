@@ -60,6 +60,6 @@ func TestSeveralAgree(t *testing.T) {
 	if len(list.Waiting) != 1 || list.Waiting[0].Digest != list.Calls[0].Digest {
 		t.Errorf("list --json: %+v", list.Waiting)
 	}
-	has(ok(t, as("ann", "approve", "c", "--yes")...), "submitted")
+	has(ok(t, as("ann", "approve", "c", "--yes")...), "queued")
 	fails(t, cli.ExitUsage, "negative", "serve", "--remind", "-1h", "--data", filepath.Join(dir, "other"))
 }

@@ -1,0 +1,44 @@
+package message
+
+// Phase is where a call is. Phase computes it from the call; it is not stored.
+// toolcall.Phases has the table of what each phase means and what can follow.
+type Phase string
+
+// The phases, in the order in which a call goes through them.
+const (
+	PhaseWaiting  Phase = "waiting"
+	PhaseAsking   Phase = "asking"
+	PhaseReady    Phase = "ready"
+	PhaseQueued   Phase = "queued"
+	PhaseRunning  Phase = "running"
+	PhaseRetrying Phase = "retrying"
+	PhaseBlocked  Phase = "blocked"
+	PhaseFinished Phase = "finished"
+)
+
+// Phase computes where the call is. Every package that has to know calls it,
+// instead of combining the state with other fields.
+func (c *Call) Phase() Phase {
+	switch c.State {
+	case ToolCallPending:
+		return PhaseWaiting
+	case ToolCallAsking:
+		return PhaseAsking
+	case ToolCallFinished:
+		return PhaseFinished
+	case ToolCallAllowed, ToolCallSubmitted:
+	default: // not on record yet
+		return ""
+	}
+	switch {
+	case c.Hold != HoldNone:
+		return PhaseBlocked
+	case !c.RetryAt.IsZero():
+		return PhaseRetrying
+	case c.Started():
+		return PhaseRunning
+	case c.State == ToolCallSubmitted:
+		return PhaseQueued
+	}
+	return PhaseReady
+}

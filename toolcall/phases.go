@@ -1,0 +1,63 @@
+package toolcall
+
+import (
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// PhaseRow is one row of the table of phases.
+type PhaseRow struct {
+	Phase message.Phase
+	Means string
+	SetBy string          // who moves a call into the phase
+	Next  []message.Phase // what one step can lead to
+	Lasts string          // what ends the phase, and after how long
+}
+
+// Phases is the table of phases. The machine refuses a step that the table
+// lacks, and the documentation is made from it.
+func Phases() []PhaseRow {
+	const (
+		waiting  = message.PhaseWaiting
+		asking   = message.PhaseAsking
+		ready    = message.PhaseReady
+		queued   = message.PhaseQueued
+		running  = message.PhaseRunning
+		retrying = message.PhaseRetrying
+		blocked  = message.PhaseBlocked
+		finished = message.PhaseFinished
+	)
+	type next = []message.Phase
+	return []PhaseRow{
+		{waiting, "not decided: other calls of the reply come first", "the runtime that proposes it, an approver who edits it",
+			next{waiting, asking, ready, finished}, "until the calls before it finish, or the question that also covers it closes"},
+		{asking, "people are asked", "the engine, if the policy asks",
+			next{asking, waiting, ready, finished}, "until people answer, or until the deadline of the question, which denies it; without a deadline it has no limit"},
+		{ready, "allowed, and an engine has to begin it", "the policy, the last approver, a retry of a local call",
+			next{queued, running, finished}, "at once on the engine that decided it, after the grace (1 s) on any other engine that has the tool"},
+		{queued, "waits for a worker, or for the result of an external tool", "the engine that hands it out",
+			next{queued, running, blocked, finished}, "a grant lasts for the tool's offer timeout (10 min) and is then renewed; the queue timeout of the tool blocks it; an external call has no limit"},
+		{running, "an engine or a worker owns the attempt", "the owner that starts it",
+			next{retrying, blocked, finished}, "the tool's timeout; an owner that is silent for a lease (10 s) loses the attempt"},
+		{retrying, "an attempt was lost or given back, and the next one is due later", "the engine that misses the owner, or the owner",
+			next{ready, queued, blocked, finished}, "the tool's backoff (1 s, doubled for each attempt, at most 5 min)"},
+		{blocked, "needs an operator: the outcome is unknown, the retries are exhausted, or there is no worker", "the engine",
+			next{ready, queued, retrying, finished}, "until an operator resolves it, or its owner reports after all; it has no limit"},
+		{finished, "has its result", "the sender of the result, or the one who ends the call",
+			nil, "for ever"},
+	}
+}
+
+// phaseAfter has the phases that one step can lead to, by the phase before it.
+var phaseAfter = func() map[message.Phase][]message.Phase {
+	out := map[message.Phase][]message.Phase{"": {message.PhaseWaiting}}
+	for _, r := range Phases() {
+		out[r.Phase] = r.Next
+	}
+	return out
+}()
+
+func canFollow(before, after message.Phase) bool {
+	return slices.Contains(phaseAfter[before], after)
+}
