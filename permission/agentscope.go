@@ -5,15 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
-	"strings"
 
 	"github.com/askance-dev/askance/message"
 )
 
 // FromContext makes a policy of an AgentScope PermissionContext. As in
 // AgentScope a rule acts by the list and the tool name it stands under,
-// whatever it says itself. A tool name with * in it is a pattern here, unless
-// [Options].StrictAgentScope is set: there it names no tool. The rules get names
+// whatever it says itself. A tool name with * in it is a pattern here;
+// in AgentScope it names no tool. The rules get names
 // like "agentscope/deny/Bash/1f2e3d4c5b6a7988", made from what they match; rules
 // that match the same count once.
 func FromContext(c message.PermissionContext) Policy {
@@ -41,13 +40,7 @@ func fromRule(r message.PermissionRule) Rule {
 		sum := sha256.Sum256([]byte(*r.RuleContent))
 		name += "/" + hex.EncodeToString(sum[:8])
 	}
-	return Rule{Name: name, Tools: []string{r.ToolName}, RuleContent: r.RuleContent, Behavior: r.Behavior, Source: r.Source, upstream: true}
-}
-
-// neverNamed reports whether a rule of AgentScope is about no tool: there the
-// names of tools are no patterns.
-func (r *Rule) neverNamed() bool {
-	return r.upstream && slices.ContainsFunc(r.Tools, func(t string) bool { return t == "" || strings.Contains(t, "*") })
+	return Rule{Name: name, Tools: []string{r.ToolName}, RuleContent: r.RuleContent, Behavior: r.Behavior, Source: r.Source}
 }
 
 // distinct drops rules that match the same. Which source remains must not

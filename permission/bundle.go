@@ -20,7 +20,6 @@ type Bundle struct {
 	limits Limits
 	// unhurried: expressions may take any time that their costs allow.
 	unhurried bool
-	strict    bool // as Options.StrictAgentScope
 	shell     string
 	terms     map[string]*program
 	ready     bool // false for the zero Bundle

@@ -11,13 +11,13 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Whatever can change a decision changes the hash; the order does not.
+// Everything that can change a decision changes the hash; the order does not.
 func TestHash(t *testing.T) {
 	base := func() (permission.Policy, permission.Options) {
 		r := rule("r", "ask", "true")
 		r.Message, r.Description = `"m"`, "d"
 		return permission.Policy{Mode: permission.ModeDefault, Expiry: time.Minute, Rules: []permission.Rule{r, rule("s", "deny", "false")}},
-			permission.Options{Tools: []permission.Tool{{Name: "t"}, {Name: "u"}}, StrictAgentScope: true}
+			permission.Options{Tools: []permission.Tool{{Name: "t"}, {Name: "u"}}, Matchers: map[string]permission.Matcher{"t": anyContent{}}}
 	}
 	hash := func(change func(*permission.Policy, *permission.Options)) string {
 		p, o := base()
@@ -60,7 +60,6 @@ func TestHash(t *testing.T) {
 		"approvers":    func(p *permission.Policy, _ *permission.Options) { p.Rules[0].Approvers.Users = []string{"a"} },
 		"rule expiry":  func(p *permission.Policy, _ *permission.Options) { p.Rules[0].Expiry = time.Second },
 		"limits":       func(_ *permission.Policy, o *permission.Options) { o.Limits.RuleCost = 999 },
-		"compat":       func(_ *permission.Policy, o *permission.Options) { o.StrictAgentScope = false },
 		"tool":         func(_ *permission.Policy, o *permission.Options) { o.Tools[1].Name = "v" },
 		"tool server":  func(_ *permission.Policy, o *permission.Options) { o.Tools[0].Server = "s" },
 		"read-only":    func(_ *permission.Policy, o *permission.Options) { o.Tools[0].ReadOnly = true },

@@ -2,7 +2,6 @@ package permission
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -73,7 +72,7 @@ type compiler struct {
 func newCompiler(opts Options, found problems) *compiler {
 	c := &compiler{
 		opts: opts,
-		bundle: &Bundle{limits: opts.Limits.filled(), unhurried: opts.Unhurried, strict: opts.StrictAgentScope, tools: opts.Tools,
+		bundle: &Bundle{limits: opts.Limits.filled(), unhurried: opts.Unhurried, tools: opts.Tools,
 			byTool: map[string]*toolRules{}, others: &toolRules{}},
 		names:    map[string]*Rule{},
 		envs:     map[envKey]*cel.Env{},
@@ -108,9 +107,6 @@ func (c *compiler) newTool(name string, t *Tool) *toolRules {
 
 // addRule checks one rule and compiles it for each of its tools.
 func (c *compiler) addRule(given *Rule) {
-	if c.opts.StrictAgentScope && given.neverNamed() {
-		return
-	}
 	r := *given // the bundle keeps its own copy
 	r.Tools = slices.Clone(r.Tools)
 	r.Approvers.Users = slices.Clone(r.Approvers.Users)
@@ -192,9 +188,6 @@ func (c *compiler) compileRule(r *Rule, tr *toolRules) *compiledRule {
 
 func (c *compiler) compileContent(r *Rule, tr *toolRules, content string) Pattern {
 	if tr == nil || tr.matcher == nil {
-		if c.opts.StrictAgentScope {
-			return neverMatches{}
-		}
 		c.fault(r, "rule_content", "no matcher gives meaning to the content for "+quoted(strings.Join(r.Tools, ", ")),
 			"leave it out to match every call, use when, or give the tool a kind in the tools file, such as bash")
 		return nil
@@ -202,9 +195,6 @@ func (c *compiler) compileContent(r *Rule, tr *toolRules, content string) Patter
 	p, err := safely(func() (Pattern, error) { return tr.matcher.Compile(content, r.Behavior) })
 	if err == nil && p == nil {
 		err = fmt.Errorf("the matcher of %s gave no pattern", quoted(tr.name))
-	}
-	if errors.Is(err, ErrNoContent) && c.opts.StrictAgentScope {
-		return neverMatches{}
 	}
 	if err != nil {
 		c.fault(r, "rule_content", err.Error(), "")
@@ -332,12 +322,6 @@ func (c *compiler) finish() (*Bundle, error) {
 	}
 	return b, nil
 }
-
-// neverMatches is the pattern of content that nothing understands, in
-// AgentScope's own reading.
-type neverMatches struct{}
-
-func (neverMatches) Match(Call) (bool, error) { return false, nil }
 
 func ruleReason(r *Rule) string {
 	content, hasContent := r.content()

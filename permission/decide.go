@@ -42,7 +42,7 @@ func (e *evaluation) steps() Decision {
 		return d
 	}
 	question, asks := e.askStep()
-	if asks && !e.doubt && (question.Behavior == message.BehaviorDeny || e.asUpstream()) {
+	if asks && !e.doubt && question.Behavior == message.BehaviorDeny {
 		return question
 	}
 	d, ok := e.ruleless()
@@ -166,7 +166,6 @@ func (e *evaluation) askStep() (Decision, bool) {
 	if len(asking)+len(failing) == 0 {
 		return Decision{}, false
 	}
-	e.asking = asking
 	d := e.ask(asking, failing)
 	e.doubt = e.doubtful(asking, failing) && (d.Behavior == message.BehaviorAsk || d.Step == StepAskConverted)
 	return d, true

@@ -137,11 +137,10 @@
 // difference: an ask rule never turns a denial into a question, whoever denies.
 // What the tool's check denies in step 4 stays denied, and so does (*) in
 // explore mode what is not proven read-only. So neither a deny nor an ask rule
-// that is added ever loosens anything. In AgentScope, and for tools that are
-// read as strictly as there ([UpstreamKind], [Options].StrictAgentScope), a
-// person who answers the question is asked in place of those. Where nobody can
-// say before a line runs whether a deny or ask rule is about it, it is never
-// allowed unasked; if it is asked about or denied anyway, that step answers.
+// that is added ever loosens anything. In AgentScope a person who answers the
+// question is asked in place of those. Where it is unknown before a line runs
+// whether a deny or ask rule is about it, the line is never allowed without a
+// question; if a later step asks or denies, that step answers.
 //
 // # Failing closed
 //
@@ -176,9 +175,9 @@
 //
 // # Differences from AgentScope
 //
-// Those of its own tools stand in agentscope/DEVIATIONS.md. A rule with content for a tool without a matcher is a load error; upstream
-// lets it never match, so that a deny rule silently does nothing
-// ([Options].StrictAgentScope restores this). Bad input is never allowed.
+// agentscope/DEVIATIONS.md lists those of its own tools. A rule with content for
+// a tool without a matcher is a load error; upstream lets it never match, so
+// that a deny rule silently does nothing. Bad input is never allowed.
 //
 // # Living policies
 //

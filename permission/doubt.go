@@ -12,28 +12,6 @@ import (
 // calls nobody can say before they run whether a deny or ask rule is about
 // them, such as a shell line with $X in it.
 
-// asUpstream reports whether the tool is decided about in AgentScope's own
-// order, in which an ask rule stands before the denials of tools and modes.
-// Where the kind reads rules more widely it does so only for a rule that
-// AgentScope would hear.
-func (e *evaluation) asUpstream() bool {
-	k, ok := e.tr.kind().(UpstreamKind)
-	switch {
-	case ok && k.AsUpstream():
-		return true
-	case !ok || !e.bundle.strict:
-		return e.bundle.strict
-	}
-	return slices.ContainsFunc(e.asking, func(r *compiledRule) bool {
-		p, wide := r.pattern.(WidePattern)
-		if !wide {
-			return true
-		}
-		matches, err := safely(func() (bool, error) { return p.MatchUpstream(e.call), nil })
-		return matches && err == nil
-	})
-}
-
 // doubtful reports whether what asks are rules of which only this is known: they
 // may be about the call.
 func (e *evaluation) doubtful(asking, failing []*compiledRule) bool {

@@ -38,8 +38,6 @@ type evaluation struct {
 	unsure bool
 	// failedDenies are deny rules that failed and ask instead.
 	failedDenies []*compiledRule
-	// asking are the ask rules that match.
-	asking []*compiledRule
 	// doubt: it is only not clear whether the rules that ask are about the call.
 	doubt bool
 
@@ -217,17 +215,11 @@ func (e *evaluation) sessionRules(behavior message.Behavior) []*compiledRule {
 
 func (e *evaluation) sessionPattern(content string, behavior message.Behavior) (Pattern, error) {
 	m := e.tr.matcher
-	switch {
-	case m == nil && e.bundle.strict:
-		return neverMatches{}, nil
-	case m == nil:
+	if m == nil {
 		return nil, fmt.Errorf("no matcher gives meaning to the content for %s", quoted(e.req.Tool))
 	}
 	p, err := safely(func() (Pattern, error) { return m.Compile(content, behavior) })
-	switch {
-	case errors.Is(err, ErrNoContent) && e.bundle.strict:
-		return neverMatches{}, nil
-	case err == nil && p == nil:
+	if err == nil && p == nil {
 		err = fmt.Errorf("the matcher of %s gave no pattern", quoted(e.req.Tool))
 	}
 	return p, err

@@ -14,7 +14,6 @@ import (
 type (
 	hashedBundle struct {
 		Language string       `json:"language"`
-		Strict   bool         `json:"strict"`
 		NoRules  bool         `json:"no_rules"`
 		Mode     Mode         `json:"mode"`
 		ExpiryMS int64        `json:"expiry_ms"`
@@ -97,7 +96,7 @@ func sorted(names []string) []string { return slices.Sorted(slices.Values(names)
 // sorted by name.
 func contentHash(b *Bundle, terms []Term, rules []*Rule, tools []*Tool) (string, error) {
 	h := hashedBundle{
-		Language: languageVersion, Strict: b.strict, NoRules: b.noRules,
+		Language: languageVersion, NoRules: b.noRules,
 		Mode: b.Mode(), Shell: cmp.Or(b.shell, defaultShell), ExpiryMS: b.expiry.Milliseconds(),
 		Limits: hashedLimits{strconv.FormatUint(b.limits.RuleCost, 10), strconv.FormatUint(b.limits.DecisionCost, 10), b.limits.Deadline.Microseconds(),
 			b.limits.InputBytes, b.limits.InputDepth},

@@ -80,19 +80,6 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// In AgentScope's own order an ask rule is heard before the denials of the tool
-// and of the mode.
-func TestModesInUpstreamOrder(t *testing.T) {
-	for _, tool := range []permission.Tool{{Name: "t"}, {Name: "t", Check: answers(permission.CheckDeny)}} {
-		b := compile(t, permission.Options{StrictAgentScope: true, Tools: []permission.Tool{tool}}, rule("k", "ask", ""))
-		for i, want := range []string{"ask+S rule", "ask+S rule", "ask+S rule", "ask+S rule", "deny+S ask_converted_to_deny"} {
-			if got := summary(decide(b, allModes[i], `{"x": 1}`)); got != want {
-				t.Errorf("check %v in %s: %s, want %s", tool.Check != nil, allModes[i], got, want)
-			}
-		}
-	}
-}
-
 func summary(d permission.Decision) string {
 	s := string(d.Behavior)
 	if d.Suggested != nil {

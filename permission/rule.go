@@ -83,8 +83,6 @@ type Rule struct {
 	// IKnow accepts what lint refuses in this rule.
 	IKnow bool
 
-	// upstream: the rule is AgentScope's, where a tool's name is never a pattern.
-	upstream bool
 	// at is where the rule stands in a file; nil for rules made in Go.
 	at *origin
 }

@@ -52,14 +52,6 @@ type Kind interface {
 	Check(Call) ToolVerdict
 }
 
-// UpstreamKind is a Kind that can answer in every case as AgentScope does. Then
-// the order of the steps is AgentScope's, too: an ask rule is heard before the
-// tool's own check and before the denials of the mode, and stands in for them.
-type UpstreamKind interface {
-	Kind
-	AsUpstream() bool
-}
-
 // JointMatcher is a Matcher whose allow rules can cover a call together, each
 // of them a part of it: the commands of one shell line, for example.
 type JointMatcher interface {
@@ -124,8 +116,7 @@ type Matcher interface {
 }
 
 // ErrNoContent is what Compile of a Matcher returns that gives no content any
-// meaning: no rule with one would ever match. AgentScope takes such rules all
-// the same ([Options].StrictAgentScope).
+// meaning: no rule with one would ever match. AgentScope accepts such rules.
 var ErrNoContent = errors.New("content has no meaning for a tool of this kind, so that the rule would never match: " +
 	"leave it out to match every call, or use when")
 
@@ -134,14 +125,6 @@ type Pattern interface {
 	// Match reports whether the rule is about this call. An error falls closed
 	// as an error in a condition does.
 	Match(Call) (bool, error)
-}
-
-// WidePattern is a Pattern that can be about more calls than the same content
-// is in AgentScope.
-type WidePattern interface {
-	Pattern
-	// MatchUpstream reports whether it is about this call there, too.
-	MatchUpstream(Call) bool
 }
 
 // OptionTruster is a Pattern of an allow rule that looks at the options of

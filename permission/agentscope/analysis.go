@@ -7,8 +7,8 @@ import (
 )
 
 // This file answers AgentScope's questions about a command line from its
-// syntax tree, as upstream does, weaknesses included. What decides in our own
-// reading stands in bash.go.
+// syntax tree, as upstream does, weaknesses included. bash.go adds what upstream
+// misses.
 
 // commandPath is a path that a command or a redirect names.
 type commandPath struct{ by, path string }
@@ -20,37 +20,28 @@ func trim(s string) string { return strings.TrimFunc(s, pySpace) }
 
 func pySpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
-// cutter cuts spans out of a text. Upstream uses byte offsets on characters,
-// which shifts every piece behind a character of several bytes; byChar does so
-// too.
-type cutter struct {
-	text  string
-	chars []rune // nil: offsets are bytes
+// cutByChar makes the tree cut as upstream does: it uses byte offsets on
+// characters, which shifts every piece after a character of several bytes.
+func (t *tree) cutByChar() *tree {
+	shifted := *t
+	shifted.chars = []rune(t.text)
+	return &shifted
 }
 
-func newCutter(text string, byChar bool) cutter {
-	c := cutter{text: text}
-	if byChar && strings.IndexFunc(text, func(r rune) bool { return r >= 0x80 }) >= 0 {
-		c.chars = []rune(text)
+func (t *tree) cut(s span) string {
+	if t.chars == nil {
+		return s.of(t.text)
 	}
-	return c
-}
-
-func (c cutter) cut(s span) string {
-	if c.chars == nil {
-		return s.of(c.text)
-	}
-	return string(c.chars[min(s.start, len(c.chars)):min(s.end, len(c.chars))])
+	return string(t.chars[min(s.start, len(t.chars)):min(s.end, len(t.chars))])
 }
 
 // subcommands are the texts of the simple commands that stand in no other; the
 // whole text where there are none.
-func (t *tree) subcommands(byChar bool) []string {
+func (t *tree) subcommands() []string {
 	var out []string
-	cut := newCutter(t.text, byChar)
 	for _, c := range t.commands {
 		if !c.nested {
-			out = append(out, cut.cut(c.span))
+			out = append(out, t.cut(c.span))
 		}
 	}
 	if out == nil {
@@ -64,26 +55,25 @@ var fileCommands = set("rm mv cp chmod chown chgrp touch ln sed mkdir rmdir")
 
 // paths are what upstream takes for the paths that a line works on: the plain
 // words after programs that change files, and the targets of redirects.
-func (t *tree) paths(byChar bool) []commandPath {
+func (t *tree) paths() []commandPath {
 	type found struct {
 		at int
 		commandPath
 	}
 	var all []found
-	cut := newCutter(t.text, byChar)
 	for _, c := range t.commands {
-		name := cut.cut(c.name)
+		name := t.cut(c.name)
 		if !fileCommands[name] {
 			continue
 		}
 		for _, w := range c.words {
-			if arg := unquote(cut.cut(w)); !strings.HasPrefix(arg, "-") {
+			if arg := unquote(t.cut(w)); !strings.HasPrefix(arg, "-") {
 				all = append(all, found{c.start, commandPath{name, arg}})
 			}
 		}
 	}
 	for _, r := range t.redirects {
-		all = append(all, found{r.start, commandPath{"redirect", unquote(cut.cut(r))}})
+		all = append(all, found{r.start, commandPath{"redirect", unquote(t.cut(r))}})
 	}
 	slices.SortStableFunc(all, func(a, b found) int { return a.at - b.at })
 	out := make([]commandPath, len(all))
@@ -107,37 +97,41 @@ var safeVariables = set("NODE_ENV PYTHONUNBUFFERED RUST_LOG LANG TERM NO_COLOR F
 
 // prefixes are the beginnings of commands for which rules are suggested: the
 // program and its first plain argument.
-func (t *tree) prefixes(byChar bool) []string {
+func (t *tree) prefixes() []string {
 	if trim(t.text) == "" {
 		return nil
 	}
 	var out []string
-	commands := t.subcommands(byChar)
+	commands := t.subcommands()
 	for _, text := range commands[:min(len(commands), maxSuggestions)] {
-		if p := prefix(text, byChar); p != "" && !slices.Contains(out, p) {
+		if p := t.prefix(text); p != "" && !slices.Contains(out, p) {
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
-func prefix(text string, byChar bool) string {
-	t := parseTree(text)
-	if len(t.commands) == 0 {
+// prefix is the suggested beginning of one command, cut as the whole line is.
+func (t *tree) prefix(text string) string {
+	command := parseTree(text)
+	if len(command.commands) == 0 {
 		return ""
 	}
-	c, cut := t.commands[0], newCutter(text, byChar)
+	if t.chars != nil {
+		command = command.cutByChar()
+	}
+	c := command.commands[0]
 	for _, a := range c.assigns {
-		name, _, _ := strings.Cut(cut.cut(a), "=")
+		name, _, _ := strings.Cut(command.cut(a), "=")
 		if !safeVariables[name] {
 			return ""
 		}
 	}
-	name := cut.cut(c.name)
+	name := command.cut(c.name)
 	if safeCommands[strings.ToLower(name)] || len(c.words) == 0 {
 		return ""
 	}
-	return name + " " + cut.cut(c.words[0])
+	return name + " " + command.cut(c.words[0])
 }
 
 // readOnlyCommands begin the commands that upstream takes for read-only.
@@ -168,7 +162,7 @@ func (t *tree) looksReadOnly() bool {
 	if text != t.text {
 		whole = parseTree(text)
 	}
-	return !slices.ContainsFunc(whole.subcommands(true), func(c string) bool { return !commandLooksReadOnly(trim(c)) })
+	return !slices.ContainsFunc(whole.cutByChar().subcommands(), func(c string) bool { return !commandLooksReadOnly(trim(c)) })
 }
 
 func commandLooksReadOnly(c string) bool {
@@ -251,8 +245,8 @@ func wordChar(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.I
 
 // removal is the first path that an rm or rmdir of the line names and that
 // nobody removes by intent: the root, a folder in it, home, all of a folder.
-func (t *tree) removal(p places, byChar bool) string {
-	for _, text := range t.subcommands(byChar) {
+func (t *tree) removal(p places) string {
+	for _, text := range t.subcommands() {
 		words := fields(text)
 		if len(words) == 0 || words[0] != "rm" && words[0] != "rmdir" {
 			continue

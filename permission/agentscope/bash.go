@@ -14,26 +14,18 @@ type bash struct{ Config }
 
 // bashCall is one call of it, read once.
 type bashCall struct {
-	err     error // the command is not text
-	text    string
-	tree    *tree
-	guarded bool
-	line    *shell.Line // nil until needed; the guarded reading always needs it
-	places  places
-	byChar  bool // cut as upstream does
+	err    error // the command is not text
+	text   string
+	tree   *tree
+	line   *shell.Line
+	places places
 }
 
 func (b bash) Name() string { return b.name(Bash) }
 
 func (b bash) Prepare(c permission.Call) any {
 	text, err := b.text(c, "command")
-	out := &bashCall{err: err, text: text, tree: parseTree(text), places: b.places(c)}
-	if b.Reading == Strict {
-		out.byChar = true
-		return out
-	}
-	out.guarded, out.line = true, shell.Parse(text)
-	return out
+	return &bashCall{err: err, text: text, tree: parseTree(text), line: shell.Parse(text), places: b.places(c)}
 }
 
 // Line implements permission.ShellKind.
@@ -41,9 +33,6 @@ func (b bash) Line(c permission.Call) *shell.Line {
 	p := b.prepared(c)
 	if p.err != nil {
 		return nil
-	}
-	if p.line == nil {
-		p.line = shell.Parse(p.text)
 	}
 	return p.line
 }
@@ -59,20 +48,17 @@ func (b bash) prepared(c permission.Call) *bashCall {
 // nothing.
 func (b bash) ReadOnly(c permission.Call) bool {
 	p := b.prepared(c)
-	if p.err != nil || p.text == "" || p.tree.dynamic != "" || !p.tree.looksReadOnly() {
-		return false
-	}
-	return !p.guarded || p.line.ReadOnly()
+	return p.err == nil && p.text != "" && p.tree.dynamic == "" && p.tree.looksReadOnly() && p.line.ReadOnly()
 }
 
-// Check is upstream's, in its order. The guarded reading sees more paths, and
-// has to prove what may be edited without a question.
+// Check is upstream's, in its order. It sees more paths than upstream, and
+// proves what may be edited without a question.
 func (b bash) Check(c permission.Call) permission.ToolVerdict {
 	p := b.prepared(c)
 	switch {
 	case p.err != nil:
 		return malformed(p.err)
-	case p.guarded && p.line.Hidden != nil:
+	case p.line.Hidden != nil:
 		return permission.ToolVerdict{Answer: permission.CheckDeny, Step: StepHidden,
 			Message: "the command has a character that cannot be seen: " + p.line.Hidden.String()}
 	case p.text == "":
@@ -81,7 +67,7 @@ func (b bash) Check(c permission.Call) permission.ToolVerdict {
 	if v, found := p.danger(); found {
 		return v
 	}
-	if editsFreely(c.Mode) && p.editsInside() && (!p.guarded || p.provenEdits()) {
+	if editsFreely(c.Mode) && p.editsInside() && p.provenEdits() {
 		return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory, Message: "all it changes is in a working directory"}
 	}
 	return permission.ToolVerdict{}
@@ -98,12 +84,12 @@ func (p *bashCall) danger() (permission.ToolVerdict, bool) {
 	if why := sedFault(p.text); why != "" {
 		return immune(StepSed, "the command has "+why), true
 	}
-	for _, f := range p.tree.paths(p.byChar) {
+	for _, f := range p.tree.paths() {
 		if p.places.dangerous(f.path) {
 			return immune(StepDangerousPath, "the command works on the sensitive path "+f.path), true
 		}
 	}
-	if r := p.tree.removal(p.places, p.byChar); r != "" {
+	if r := p.tree.removal(p.places); r != "" {
 		return immune(StepDangerousRemoval, "the command removes "+r), true
 	}
 	return p.unseen()
@@ -173,7 +159,7 @@ func (p *bashCall) provenRemoval() string {
 // fromFolders adds to paths what they are in the folders that the line changes to:
 // after cd /etc, x is /etc/x.
 func (p *bashCall) fromFolders(paths []string) []string {
-	if p.line == nil || len(paths) == 0 {
+	if len(paths) == 0 {
 		return paths
 	}
 	out := slices.Clone(paths)
@@ -187,12 +173,8 @@ func (p *bashCall) fromFolders(paths []string) []string {
 	return out
 }
 
-// allCommands are those of the line and those that stand in them; none in the
-// strict reading.
+// allCommands are those of the line and those that stand in them.
 func (p *bashCall) allCommands() []shell.Command {
-	if !p.guarded {
-		return nil
-	}
 	return slices.Concat(p.line.Commands, p.line.Nested)
 }
 
@@ -212,7 +194,7 @@ func (b bash) Suggest(c permission.Call) []message.PermissionRule {
 		return nil
 	}
 	var out []message.PermissionRule
-	for _, prefix := range p.tree.prefixes(p.byChar) {
+	for _, prefix := range p.tree.prefixes() {
 		content := prefix + ":*"
 		out = append(out, suggest(c, &content))
 	}

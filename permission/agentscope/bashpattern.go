@@ -11,27 +11,19 @@ import (
 
 // Compile reads the content of a rule.
 func (b bash) Compile(text string, behavior message.Behavior) (permission.Pattern, error) {
-	p := bashPattern{bash: b, content: compileContent(text), allow: behavior == message.BehaviorAllow}
-	if b.Reading == Strict {
-		return p, nil
-	}
-	var err error
-	p.shell, err = shell.Compile(text)
-	return p, err
+	pattern, err := shell.Compile(text)
+	return bashPattern{bash: b, content: compileContent(text), shell: pattern, allow: behavior == message.BehaviorAllow}, err
 }
 
 // TrustOptions implements permission.OptionTruster.
 func (b bashPattern) TrustOptions() permission.Pattern {
-	if b.shell != nil {
-		b.shell = b.shell.TrustOptions()
-		b.trusts = true
-	}
+	b.shell, b.trusts = b.shell.TrustOptions(), true
 	return b
 }
 
 // Notice says where an allow rule means less than upstream.
 func (b bashPattern) Notice() string {
-	if b.shell == nil || !b.allow {
+	if !b.allow {
 		return ""
 	}
 	var out []string
@@ -62,14 +54,14 @@ func (b bashPattern) unknownProgram() bool {
 type bashPattern struct {
 	bash
 	content content
-	shell   *shell.Pattern // nil in the strict reading
+	shell   *shell.Pattern
 	allow   bool
 	trusts  bool
 }
 
-// Match is upstream's in the strict reading. In the guarded one an allow rule
-// has to cover every command as well, and a deny or ask rule is about a line
-// if it is about any command in it.
+// Match is narrower than upstream's for an allow rule, which has to cover every
+// command as well. It is wider for a deny or ask rule, which is about a line if
+// it is about any command in it.
 func (b bashPattern) Match(c permission.Call) (bool, error) {
 	p := b.prepared(c)
 	if p.err != nil {
@@ -77,8 +69,6 @@ func (b bashPattern) Match(c permission.Call) (bool, error) {
 	}
 	whole := b.content.match(p.text)
 	switch {
-	case b.shell == nil:
-		return whole, nil
 	case b.allow:
 		return whole && (b.everything() || p.line.Covers([]*shell.Pattern{b.shell})), nil
 	case whole || p.text == "":
@@ -94,15 +84,10 @@ func (b bashPattern) everything() bool {
 	return b.content.whole != nil && strings.Trim(b.content.text, "*") == ""
 }
 
-// MatchUpstream implements permission.WidePattern.
-func (b bashPattern) MatchUpstream(c permission.Call) bool {
-	return b.content.match(b.prepared(c).text)
-}
-
 // Explain shows the commands of the line as the rule sees them.
 func (b bashPattern) Explain(c permission.Call) []permission.Piece {
 	p := b.prepared(c)
-	if p.err != nil || b.shell == nil || !b.allow || b.everything() {
+	if p.err != nil || !b.allow || b.everything() {
 		return nil
 	}
 	cover := p.line.Cover([]*shell.Pattern{b.shell})
@@ -124,12 +109,12 @@ func (b bashPattern) Explain(c permission.Call) []permission.Piece {
 // of the rules, and one of them matches the line as upstream has it.
 func (b bash) Covered(c permission.Call, patterns []permission.Pattern) ([]int, error) {
 	p := b.prepared(c)
-	if p.err != nil || !p.guarded {
+	if p.err != nil {
 		return nil, p.err
 	}
 	all, at, whole := make([]*shell.Pattern, 0, len(patterns)), make([]int, 0, len(patterns)), -1
 	for i, q := range patterns {
-		if bp, ok := q.(bashPattern); ok && bp.shell != nil {
+		if bp, ok := q.(bashPattern); ok {
 			all, at = append(all, bp.shell), append(at, i)
 			if whole < 0 && bp.content.match(p.text) {
 				whole = i

@@ -14,10 +14,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-var update = flag.Bool("update", false, "write DEVIATIONS.md anew")
+var update = flag.Bool("update", false, "rewrite DEVIATIONS.md")
 
-// untagged are the rows without a tag that the guarded reading answers more
-// strictly, each with its reason. No row joins them by accident: the test fails
+// untagged are the rows without a tag that we answer more strictly, each with its reason. No row joins them by accident: the test fails
 // for one that is not listed, and for one listed that agrees; and
 // TestUntaggedRowsDoHarm shows of each what upstream's answer lets happen.
 var untagged = map[string]string{
@@ -32,11 +31,11 @@ var untagged = map[string]string{
 // looseness orders behaviors.
 var looseness = map[message.Behavior]int{message.BehaviorDeny: 0, message.BehaviorAsk: 1, message.BehaviorAllow: 2}
 
-// The guarded reading agrees with every recorded decision but for the rows that
-// are tagged as unsafe or odd and the few named above. It is never looser.
-func TestGuardedDecisions(t *testing.T) {
+// We agree with every recorded decision but for the rows that are tagged as
+// unsafe or odd and the few named above. We are never looser.
+func TestDecisions(t *testing.T) {
 	for _, row := range decisions(t) {
-		got := row.decide(t, Guarded)
+		got := row.decide(t)
 		tag := row.Hazard + row.Quirk
 		_, listed := untagged[row.Name]
 		switch agrees := cmp.Equal(row.Expect, got); {
@@ -54,27 +53,27 @@ func TestGuardedDecisions(t *testing.T) {
 	}
 }
 
-// What the guarded reading takes from upstream's analysis differs in the cuts
-// behind characters of several bytes, which it makes in the right place.
-func TestGuardedAnalyses(t *testing.T) {
+// What we take from upstream's analysis differs in the cuts after characters of
+// several bytes, which we make in the right place.
+func TestAnalyses(t *testing.T) {
 	for _, row := range analyses(t) {
 		quirk := row.Quirk
 		row.Quirk = ""
-		if agrees := cmp.Equal(row, analyse(row.Command, false)); agrees == (quirk != "") {
+		if agrees := cmp.Equal(row, analyse(row.Command)); agrees == (quirk != "") {
 			t.Errorf("%q: agrees %v, tagged %q", row.Command, agrees, quirk)
 		}
 	}
 }
 
-// In the guarded reading an allow rule never matches more than upstream's, and
-// a deny or ask rule never less.
-func TestGuardedMatches(t *testing.T) {
+// An allow rule never matches more than upstream's, and a deny or ask rule never
+// less.
+func TestMatches(t *testing.T) {
 	for _, row := range matches(t) {
-		if got, err := row.match(t, Guarded, message.BehaviorAllow); got && (err != nil || !row.Match) {
+		if got, err := row.match(t, message.BehaviorAllow); got && (err != nil || !row.Match) {
 			t.Errorf("allow rule %v of %s matches %v (%v)", deref(row.Content), row.Tool, row.Input, err)
 		}
 		for _, b := range []message.Behavior{message.BehaviorDeny, message.BehaviorAsk} {
-			if got, err := row.match(t, Guarded, b); row.Match && !got && err == nil {
+			if got, err := row.match(t, b); row.Match && !got && err == nil {
 				t.Errorf("%s rule %v of %s does not match %v", b, deref(row.Content), row.Tool, row.Input)
 			}
 		}
@@ -98,10 +97,10 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
-const head = `# Where the guarded reading differs from AgentScope
+const head = `# Where askance differs from AgentScope's own tools
 
-Made by the tests from the recorded rows in testdata/agentscope; do not edit.
-With ` + "`compat: strict`" + ` none of these differences exists.
+For authors of policies who know AgentScope's rules. The tests write this page
+from the recorded rows in testdata/agentscope; do not edit it.
 
 `
 
@@ -118,7 +117,7 @@ func decisionTables(t *testing.T, b *strings.Builder) {
 	var tagged, others []string
 	rows := decisions(t)
 	for _, row := range rows {
-		got := row.decide(t, Guarded)
+		got := row.decide(t)
 		if cmp.Equal(row.Expect, got) {
 			continue
 		}
@@ -135,9 +134,9 @@ func decisionTables(t *testing.T, b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "## Decisions\n\n%d of %d rows. The first table has the rows that the recording itself marks as unsafe or odd, "+
 		"the second those that it does not mark. TestUntaggedRowsDoHarm runs each of the second table in bash, and shows that upstream's answer "+
-		"would let happen what nobody has allowed.\n\n", len(tagged)+len(others), len(rows))
+		"would let happen what no rule allows.\n\n", len(tagged)+len(others), len(rows))
 	for _, part := range [][]string{tagged, others} {
-		b.WriteString("| call, and rules | mode | AgentScope | guarded | why |\n|---|---|---|---|---|\n" + strings.Join(part, "") + "\n")
+		b.WriteString("| call, and rules | mode | AgentScope | askance | why |\n|---|---|---|---|---|\n" + strings.Join(part, "") + "\n")
 	}
 }
 
@@ -165,14 +164,12 @@ func answer(v verdict) string {
 }
 
 func analysisTable(t *testing.T, b *strings.Builder) {
-	b.WriteString("## Parts of a command\n\nAgentScope counts bytes and cuts characters, so every piece behind a character of several bytes is shifted.\n\n" +
-		"| command | AgentScope | guarded |\n|---|---|---|\n")
+	b.WriteString("## Parts of a command\n\nAgentScope counts bytes and cuts characters, so every piece after a character of several bytes is shifted.\n\n" +
+		"| command | AgentScope | askance |\n|---|---|---|\n")
 	for _, row := range analyses(t) {
-		quirk := row.Quirk
 		row.Quirk = ""
-		if got := analyse(row.Command, false); !cmp.Equal(row, got) {
+		if got := analyse(row.Command); !cmp.Equal(row, got) {
 			fmt.Fprintf(b, "| %s | %s | %s |\n", code(row.Command), code(strings.Join(row.Subcommands, " ; ")), code(strings.Join(got.Subcommands, " ; ")))
-			_ = quirk
 		}
 	}
 	b.WriteString("\n")
@@ -182,8 +179,8 @@ func matchTable(t *testing.T, b *strings.Builder) {
 	var lines []string
 	rows := matches(t)
 	for _, row := range rows {
-		allow, errAllow := row.match(t, Guarded, message.BehaviorAllow)
-		deny, errDeny := row.match(t, Guarded, message.BehaviorDeny)
+		allow, errAllow := row.match(t, message.BehaviorAllow)
+		deny, errDeny := row.match(t, message.BehaviorDeny)
 		if allow == row.Match && deny == row.Match && errAllow == nil && errDeny == nil {
 			continue
 		}
@@ -197,7 +194,7 @@ func matchTable(t *testing.T, b *strings.Builder) {
 	slices.Sort(lines)
 	lines = slices.Compact(lines)
 	fmt.Fprintf(b, "## Contents of rules\n\n%d of %d rows. An allow rule means less than in AgentScope, a deny or ask rule more; "+
-		"where nobody can know before it runs, a deny or ask rule may match, and the call is asked about.\n\n", len(lines), len(rows))
+		"where it is unknown before it runs, a deny or ask rule may match, and the call is asked about.\n\n", len(lines), len(rows))
 	b.WriteString("| tool | content | input | AgentScope | as an allow rule | as a deny or ask rule |\n|---|---|---|---|---|---|\n" + strings.Join(lines, ""))
 }
 

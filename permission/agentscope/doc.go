@@ -16,15 +16,13 @@
 //	mcp         any              none                          as the tool is declared
 //	function    any              none                          as the tool is declared
 //
-// # Two readings
+// # Differences from AgentScope
 //
-// [Strict] answers every call as AgentScope 2.0.6 does, its hazards included,
-// and lets an ask rule stand in for the denials of tools and modes; the recorded
-// decisions, analyses and matches in testdata are reproduced row by row.
-// [Guarded], the default, differs where upstream allows what nobody meant to
-// allow: it never allows more and never denies less. All its differences on the
-// recorded rows stand in DEVIATIONS.md, which the tests make and compare. The
-// rows in testdata/recorded, which vary those, note their reasons. In short:
+// The kinds differ from AgentScope 2.0.6 where it allows what no author of a rule
+// meant to allow: they never allow more and never deny less. The tests reproduce
+// the recorded decisions, analyses and matches in testdata row by row with an
+// oracle. DEVIATIONS.md lists all differences on the recorded rows, and the rows
+// in testdata/recorded note their reasons. In short:
 //
 //   - A command is read-only if package permission/shell proves it, command by
 //     command; upstream looks at the beginning of the line.

@@ -34,7 +34,7 @@ func (p *bashCall) editsInside() bool {
 	if _, ok := editPrograms[words[0]]; !ok {
 		return false
 	}
-	paths := p.tree.paths(p.byChar)
+	paths := p.tree.paths()
 	return len(paths) > 0 && !slices.ContainsFunc(paths, func(f commandPath) bool { return !p.places.inside(f.path) })
 }
 

@@ -20,7 +20,7 @@ func (file) Prepare(permission.Call) any { return nil }
 
 func (f file) ReadOnly(c permission.Call) bool {
 	_, err := f.text(c, "file_path")
-	return !f.writes && (err == nil || f.Reading == Strict)
+	return !f.writes && err == nil
 }
 
 func (f file) Check(c permission.Call) permission.ToolVerdict {
@@ -35,10 +35,10 @@ func (f file) Check(c permission.Call) permission.ToolVerdict {
 	if at.dangerous(path) {
 		return immune(StepDangerousPath, "it writes the sensitive file "+path)
 	}
-	if f.Reading != Strict && at.leadsToDanger(path) {
+	if at.leadsToDanger(path) {
 		return uncovered("a link may lead to a sensitive file from " + path)
 	}
-	if editsFreely(c.Mode) && at.inside(path) && (f.Reading == Strict || at.provenInside(path)) {
+	if editsFreely(c.Mode) && at.inside(path) && at.provenInside(path) {
 		return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory, Message: "the file is in a working directory"}
 	}
 	return permission.ToolVerdict{}
@@ -61,7 +61,7 @@ func (f file) Suggest(c permission.Call) []message.PermissionRule {
 // allows it, so that such a rule is as wide as upstream.
 func (f file) Compile(content string, behavior message.Behavior) (permission.Pattern, error) {
 	allows := behavior == message.BehaviorAllow
-	raw := f.Reading == Strict || allows && !f.writes
+	raw := allows && !f.writes
 	match := func(c permission.Call) (bool, error) {
 		path, err := f.text(c, "file_path")
 		switch {
@@ -75,9 +75,5 @@ func (f file) Compile(content string, behavior message.Behavior) (permission.Pat
 			return f.places(c).named(content, path), nil
 		}
 	}
-	upstream := func(c permission.Call) bool {
-		path, err := f.text(c, "file_path")
-		return err == nil && path != "" && matchName(content, path)
-	}
-	return pathPattern{content: content, narrow: allows && !raw, match: match, upstream: upstream}, nil
+	return pathPattern{content: content, narrow: allows && !raw, match: match}, nil
 }

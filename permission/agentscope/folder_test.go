@@ -35,8 +35,8 @@ func TestChangedFolderHidesNoDanger(t *testing.T) {
 			t.Fatal(err)
 		}
 		req := permission.Request{Tool: "Bash", Input: input, Mode: permission.ModeDefault, Cwd: "/workspace/project"}
-		if _, guarded := decideBoth(t, "Bash", rules, req); guarded.Behavior != want {
-			t.Errorf("%q: %s by %s, want %s: %s", command, guarded.Behavior, guarded.Step, want, guarded.Reason)
+		if _, ours := decideBoth(t, "Bash", rules, req); ours.Behavior != want {
+			t.Errorf("%q: %s by %s, want %s: %s", command, ours.Behavior, ours.Step, want, ours.Reason)
 		}
 	}
 }

@@ -92,9 +92,9 @@ func TestUnseenDangerIsNotCovered(t *testing.T) {
 			t.Fatal(err)
 		}
 		req := permission.Request{Tool: "Bash", Input: input, Mode: mode, Cwd: "/workspace/project", WorkingDirs: []string{"/home/dev"}}
-		strict, guarded := decideBoth(t, "Bash", rules, req)
-		if strict.Behavior != message.BehaviorAllow || guarded.Behavior != message.BehaviorAsk || guarded.BypassImmune {
-			t.Errorf("%q: strict %s by %s, guarded %s by %s, immune %v", command, strict.Behavior, strict.Step, guarded.Behavior, guarded.Step, guarded.BypassImmune)
+		upstream, ours := decideBoth(t, "Bash", rules, req)
+		if upstream.Behavior != message.BehaviorAllow || ours.Behavior != message.BehaviorAsk || ours.BypassImmune {
+			t.Errorf("%q: upstream %s by %s, ours %s by %s, immune %v", command, upstream.Behavior, upstream.Step, ours.Behavior, ours.Step, ours.BypassImmune)
 		}
 		b, err := permission.Compile(permission.Policy{}, permission.Options{Tools: []permission.Tool{{Name: "Bash", Kind: mustNew(Bash, Config{Home: "/home/dev"})}}})
 		if err != nil {

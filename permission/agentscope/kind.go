@@ -3,7 +3,6 @@ package agentscope
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -71,7 +70,7 @@ func New(name string, c Config) (permission.Kind, error) {
 
 // name is a kind's name with all that makes it decide differently.
 func (c Config) name(kind string) string {
-	name := "agentscope." + kind + "/" + c.Reading.String()
+	name := "agentscope." + kind
 	if c.Home != "" {
 		name += " home=" + c.Home
 	}
@@ -81,8 +80,7 @@ func (c Config) name(kind string) string {
 	return name
 }
 
-// text is an argument that has to be text; "" if it is absent or null. Upstream
-// takes all for absent that Python takes for false, such as 0 and [].
+// text is an argument that has to be text; "" if it is absent or null.
 func (c Config) text(call permission.Call, name string) (string, error) {
 	switch v := call.Input[name].(type) {
 	case string:
@@ -90,21 +88,7 @@ func (c Config) text(call permission.Call, name string) (string, error) {
 	case nil:
 		return "", nil
 	default:
-		if c.Reading == Strict && untrue(v) {
-			return "", nil
-		}
 		return "", fmt.Errorf("%s is not text", name)
-	}
-}
-
-// untrue reports whether Python takes a value of JSON for false.
-func untrue(v any) bool {
-	r := reflect.ValueOf(v)
-	switch r.Kind() {
-	case reflect.Slice, reflect.Map:
-		return r.Len() == 0
-	default:
-		return r.IsZero()
 	}
 }
 
@@ -136,17 +120,13 @@ func editsFreely(m permission.Mode) bool {
 
 // pathPattern is the content of a rule about paths.
 type pathPattern struct {
-	content  string
-	narrow   bool // it means less than upstream
-	match    func(permission.Call) (bool, error)
-	upstream func(permission.Call) bool
+	content string
+	narrow  bool // it means less than upstream
+	match   func(permission.Call) (bool, error)
 }
 
 // Match implements permission.Pattern.
 func (p pathPattern) Match(c permission.Call) (bool, error) { return p.match(c) }
-
-// MatchUpstream implements permission.WidePattern.
-func (p pathPattern) MatchUpstream(c permission.Call) bool { return p.upstream(c) }
 
 // Notice says where an allow rule means less than upstream.
 func (p pathPattern) Notice() string {
@@ -155,8 +135,3 @@ func (p pathPattern) Notice() string {
 	}
 	return "allows files in the working directories; in AgentScope it allows every path whose text matches, .. and absolute ones included"
 }
-
-// never is the content that matches nothing.
-type never struct{}
-
-func (never) Match(permission.Call) (bool, error) { return false, nil }

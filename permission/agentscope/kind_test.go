@@ -19,9 +19,8 @@ func TestNew(t *testing.T) {
 		if err != nil || !strings.Contains(k.Name(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
-		strict := mustNew(name, Config{Home: "/home/dev", Reading: Strict})
-		if k.Name() == strict.Name() {
-			t.Errorf("%s has one name in both readings: %s", name, k.Name())
+		if other := mustNew(name, Config{Home: "/home/ann"}); k.Name() == other.Name() {
+			t.Errorf("%s has one name for two homes: %s", name, k.Name())
 		}
 	}
 	if _, err := New("zsh", Config{}); !errors.Is(err, ErrUnknownKind) {
@@ -33,61 +32,60 @@ func TestNew(t *testing.T) {
 }
 
 // Arguments of another type than the tool takes are asked about in any case,
-// and no rule is said not to match. AgentScope does not look at what is read.
+// and no rule is said not to match.
 func TestMalformedArguments(t *testing.T) {
 	for kind, input := range map[string]map[string]any{
 		Bash: {"command": int64(7)}, Read: {"file_path": []any{"x"}}, Write: {"file_path": int64(1)}, Edit: {"file_path": true},
 		Glob: {"path": 1.5, "pattern": "x"}, Grep: {"path": map[string]any{"a": "b"}},
 	} {
-		for _, r := range []Reading{Strict, Guarded} {
-			k := mustNew(kind, Config{Reading: r})
-			c := permission.Call{Tool: kind, Input: input, Cwd: "/w", Mode: permission.ModeAcceptEdits}
-			c.Prepared = k.Prepare(c)
-			if reads := kind == Read || kind == Glob || kind == Grep; k.ReadOnly(c) != (reads && r == Strict) {
-				t.Errorf("%s %s: read-only %v", r, kind, k.ReadOnly(c))
-			}
-			if v := k.Check(c); kind != Read && v.Answer != permission.CheckAskImmune {
-				t.Errorf("%s: the check answers %v", kind, v)
-			}
-			if got := k.Suggest(c); len(got) > 0 {
-				t.Errorf("%s suggests %v", kind, got)
-			}
-			p, err := k.Compile("x", message.BehaviorDeny)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := p.Match(c); err == nil {
-				t.Errorf("a rule about %s is matched with %v", kind, input)
-			}
+		k := mustNew(kind, Config{})
+		c := permission.Call{Tool: kind, Input: input, Cwd: "/w", Mode: permission.ModeAcceptEdits}
+		c.Prepared = k.Prepare(c)
+		if k.ReadOnly(c) {
+			t.Errorf("%s is read-only", kind)
+		}
+		if v := k.Check(c); v.Answer != permission.CheckAskImmune {
+			t.Errorf("%s: the check answers %v", kind, v)
+		}
+		if got := k.Suggest(c); len(got) > 0 {
+			t.Errorf("%s suggests %v", kind, got)
+		}
+		p, err := k.Compile("x", message.BehaviorDeny)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Match(c); err == nil {
+			t.Errorf("a rule about %s is matched with %v", kind, input)
 		}
 	}
 }
 
-// AgentScope takes for absent what Python takes for false. So does the strict
-// reading; the guarded one does so with null.
+// null is an absent argument. AgentScope takes all for absent that Python takes
+// for false; we refuse those.
 func TestAbsentArguments(t *testing.T) {
 	for kind, name := range map[string]string{
 		Bash: "command", Read: "file_path", Write: "file_path", Edit: "file_path", Glob: "path", Grep: "path",
 	} {
 		for _, value := range []any{nil, false, int64(0), 0.0, []any{}, map[string]any{}} {
-			for _, r := range []Reading{Strict, Guarded} {
-				k := mustNew(kind, Config{Reading: r})
-				c := permission.Call{Tool: kind, Input: map[string]any{name: value, "pattern": "x"}, Cwd: "/w"}
-				c.Prepared = k.Prepare(c)
-				taken := r == Strict || value == nil
-				if v := k.Check(c); (v.Answer == permission.CheckPassthrough) != taken && (taken || kind != Read) {
-					t.Errorf("%s %s %v: the check answers %v", r, kind, value, v)
-				}
-				if reads := kind == Read || kind == Glob || kind == Grep; k.ReadOnly(c) != (reads && taken) {
-					t.Errorf("%s %s %v: read-only %v", r, kind, value, k.ReadOnly(c))
-				}
-				p, err := k.Compile("/w", message.BehaviorDeny)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if matched, err := p.Match(c); (err == nil) != taken || matched && kind != Grep && kind != Glob {
-					t.Errorf("%s %s %v: a rule matches %v, %v", r, kind, value, matched, err)
-				}
+			k := mustNew(kind, Config{})
+			c := permission.Call{Tool: kind, Input: map[string]any{name: value, "pattern": "x"}, Cwd: "/w"}
+			c.Prepared = k.Prepare(c)
+			absent := value == nil
+			if v := k.Check(c); (v.Answer == permission.CheckPassthrough) != absent {
+				t.Errorf("%s %v: the check answers %v", kind, value, v)
+			}
+			if reads := kind == Read || kind == Glob || kind == Grep; k.ReadOnly(c) != (reads && absent) {
+				t.Errorf("%s %v: read-only %v", kind, value, k.ReadOnly(c))
+			}
+			p, err := k.Compile("/w", message.BehaviorDeny)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if matched, err := p.Match(c); (err == nil) != absent || matched && kind != Grep && kind != Glob {
+				t.Errorf("%s %v: a rule matches %v, %v", kind, value, matched, err)
+			}
+			if v := (oracle{Config{}, kind}).check(c); v.Answer != permission.CheckPassthrough {
+				t.Errorf("%s %v: the oracle answers %v", kind, value, v)
 			}
 		}
 	}
@@ -97,13 +95,6 @@ func TestContentOfPlainKinds(t *testing.T) {
 	for _, kind := range []string{PowerShell, MCP, Function} {
 		if _, err := mustNew(kind, Config{}).Compile("x", message.BehaviorDeny); err == nil {
 			t.Errorf("%s: a content without a meaning is accepted", kind)
-		}
-		p, err := mustNew(kind, Config{Reading: Strict}).Compile("x", message.BehaviorDeny)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if matched, err := p.Match(permission.Call{}); matched || err != nil {
-			t.Errorf("%s: %v, %v", kind, matched, err)
 		}
 	}
 }
@@ -142,32 +133,29 @@ func TestNotices(t *testing.T) {
 	for _, tc := range []struct {
 		tool, kind, content string
 		behavior            message.Behavior
-		reading             Reading
 		want                string
 	}{
-		{"Bash", Bash, "npm install", message.BehaviorAllow, Guarded, "in AgentScope it allows every line"},
-		{"Bash", Bash, "git status:*", message.BehaviorAllow, Guarded, ""},
-		{"Bash", Bash, "my-own-tool:*", message.BehaviorAllow, Guarded, "add trust_options"},
-		{"Bash", Bash, "rm /tmp/*", message.BehaviorAllow, Guarded, "stands for files"},
-		{"Bash", Bash, "git log *", message.BehaviorAllow, Guarded, ""},
-		{"Bash", Bash, "rm /tmp/*", message.BehaviorDeny, Guarded, ""},
-		{"Bash", Bash, "npm install", message.BehaviorDeny, Guarded, ""},
-		{"Bash", Bash, "npm install", message.BehaviorAllow, Strict, ""},
-		{"Write", Write, "src/**", message.BehaviorAllow, Guarded, "working directories"},
-		{"Write", Write, "/srv/**", message.BehaviorAllow, Guarded, ""},
-		{"Write", Write, "src/**", message.BehaviorAllow, Strict, ""},
-		{"Write", Write, "~/src/**", message.BehaviorAllow, Guarded, ""},
-		{"Write", Write, "../src/**", message.BehaviorAllow, Guarded, ""},
-		{"Grep", Grep, "src/**", message.BehaviorAllow, Guarded, ""},
+		{"Bash", Bash, "npm install", message.BehaviorAllow, "in AgentScope it allows every line"},
+		{"Bash", Bash, "git status:*", message.BehaviorAllow, ""},
+		{"Bash", Bash, "my-own-tool:*", message.BehaviorAllow, "add trust_options"},
+		{"Bash", Bash, "rm /tmp/*", message.BehaviorAllow, "stands for files"},
+		{"Bash", Bash, "git log *", message.BehaviorAllow, ""},
+		{"Bash", Bash, "rm /tmp/*", message.BehaviorDeny, ""},
+		{"Bash", Bash, "npm install", message.BehaviorDeny, ""},
+		{"Write", Write, "src/**", message.BehaviorAllow, "working directories"},
+		{"Write", Write, "/srv/**", message.BehaviorAllow, ""},
+		{"Write", Write, "~/src/**", message.BehaviorAllow, ""},
+		{"Write", Write, "../src/**", message.BehaviorAllow, ""},
+		{"Grep", Grep, "src/**", message.BehaviorAllow, ""},
 	} {
-		b := compile(t, permission.Tool{Name: tc.tool, Kind: mustNew(tc.kind, Config{Reading: tc.reading})},
+		b := compile(t, permission.Tool{Name: tc.tool, Kind: mustNew(tc.kind, Config{})},
 			message.PermissionRule{ToolName: tc.tool, RuleContent: &tc.content, Behavior: tc.behavior})
 		var got []string
 		for _, n := range b.Notices() {
 			got = append(got, n.String())
 		}
 		if all := strings.Join(got, "\n"); (tc.want == "") != (all == "") || !strings.Contains(all, tc.want) {
-			t.Errorf("%s %q as %s in %s: %q, want %q", tc.tool, tc.content, tc.behavior, tc.reading, all, tc.want)
+			t.Errorf("%s %q as %s: %q, want %q", tc.tool, tc.content, tc.behavior, all, tc.want)
 		}
 	}
 }
@@ -256,13 +244,11 @@ func TestTrustOptions(t *testing.T) {
 func TestDeepTexts(t *testing.T) {
 	for _, piece := range []string{"(", "$(", "{ ", "`", "\"$(", "${a:-", "if ", "<(", "((", "[[ (", "! ", "a|", "a&&", "case a in a) ", "<<a\n", "time ", "$((", "((-", "f() ", "'"} {
 		for _, n := range []int{100, 3000, 200_000 / len(piece)} {
-			for _, r := range []Reading{Strict, Guarded} {
-				k := mustNew(Bash, Config{Reading: r})
-				c := permission.Call{Tool: "Bash", Input: map[string]any{"command": strings.Repeat(piece, n) + " x"}, Cwd: "/w"}
-				c.Prepared = k.Prepare(c)
-				if k.ReadOnly(c) || k.Check(c).Answer == permission.CheckAllow {
-					t.Errorf("%d times %q is allowed in the %s reading", n, piece, r)
-				}
+			k := mustNew(Bash, Config{})
+			c := permission.Call{Tool: "Bash", Input: map[string]any{"command": strings.Repeat(piece, n) + " x"}, Cwd: "/w"}
+			c.Prepared = k.Prepare(c)
+			if k.ReadOnly(c) || k.Check(c).Answer == permission.CheckAllow {
+				t.Errorf("%d times %q is allowed", n, piece)
 			}
 		}
 	}

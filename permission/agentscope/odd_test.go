@@ -8,7 +8,7 @@ import (
 // Lines that bash and AgentScope's grammar read differently: what AgentScope
 // suggests, and what it takes for a node that cannot be analysed. Recorded from
 // the same version as testdata.
-func TestStrictOddLines(t *testing.T) {
+func TestOracleOddLines(t *testing.T) {
 	for _, tt := range []struct {
 		command, dynamic string
 		prefixes         []string
@@ -47,7 +47,7 @@ func TestStrictOddLines(t *testing.T) {
 		{"npm run x && && git push y", "", []string{"npm run", "git push"}},
 		{"if npm run x; then; fi && git push y", "if_statement", []string{"npm run", "git push"}},
 	} {
-		got := analyse(tt.command, true)
+		got := analyseAsUpstream(tt.command)
 		if dynamic := deref(got.Injection); dynamic != tt.dynamic && (tt.dynamic != "" || got.Injection != nil) {
 			t.Errorf("%q: %s, want %q", tt.command, dynamic, tt.dynamic)
 		}
@@ -58,7 +58,7 @@ func TestStrictOddLines(t *testing.T) {
 }
 
 // Where AgentScope's grammar takes a command to end.
-func TestStrictPieces(t *testing.T) {
+func TestOraclePieces(t *testing.T) {
 	for command, want := range map[string][]string{
 		"npm 2>/dev/null run x": {"npm"},
 		"rm a > b c":            {"rm a"},
@@ -72,7 +72,7 @@ func TestStrictPieces(t *testing.T) {
 		"npm run x <<< y":       {"npm run x <<< y"},
 		"> y npm run x":         {"> y npm run x"},
 	} {
-		if got := analyse(command, true).Subcommands; !slices.Equal(got, want) {
+		if got := analyseAsUpstream(command).Subcommands; !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", command, got, want)
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-func decideLine(t *testing.T, command string, mode permission.Mode, upstreamOrder bool, rules ...message.PermissionRule) permission.Decision {
+func decideLine(t *testing.T, command string, mode permission.Mode, rules ...message.PermissionRule) permission.Decision {
 	t.Helper()
 	b, err := permission.Compile(fromRules(rules), permission.Options{
-		Tools: []permission.Tool{{Name: "Bash", Kind: mustNew(Bash, Config{Home: "/home/dev"})}}, StrictAgentScope: upstreamOrder})
+		Tools: []permission.Tool{{Name: "Bash", Kind: mustNew(Bash, Config{Home: "/home/dev"})}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,12 +57,10 @@ func TestDoubtfulLines(t *testing.T) {
 		{"git $X; git push", permission.ModeDefault, []message.PermissionRule{deny}, "deny", permission.StepRule, false},
 		{"git $X; git status", permission.ModeDefault, []message.PermissionRule{deny, bashRule("ask", "git status:*")}, "ask", permission.StepRule, false},
 	} {
-		for _, upstreamOrder := range []bool{false, true} {
-			d := decideLine(t, tt.command, tt.mode, upstreamOrder, tt.rules...)
-			if d.Behavior != tt.want || d.Step != tt.step || d.BypassImmune != tt.immune {
-				t.Errorf("%q in %s with %d rules: %s by %s, immune %v; want %s by %s, immune %v",
-					tt.command, tt.mode, len(tt.rules), d.Behavior, d.Step, d.BypassImmune, tt.want, tt.step, tt.immune)
-			}
+		d := decideLine(t, tt.command, tt.mode, tt.rules...)
+		if d.Behavior != tt.want || d.Step != tt.step || d.BypassImmune != tt.immune {
+			t.Errorf("%q in %s with %d rules: %s by %s, immune %v; want %s by %s, immune %v",
+				tt.command, tt.mode, len(tt.rules), d.Behavior, d.Step, d.BypassImmune, tt.want, tt.step, tt.immune)
 		}
 	}
 }
@@ -87,72 +85,15 @@ rules:
 	}
 }
 
-// In AgentScope's own order an ask rule stands in for the denial of the mode, if
-// AgentScope would hear the rule; one that only we hear leaves the denial.
-func TestAskRuleInUpstreamOrder(t *testing.T) {
-	for _, tt := range []struct {
-		command, content string
-		upstreamOrder    bool
-		want             message.Behavior
-	}{
-		{"git push x", "git push:*", true, "ask"},
-		{"git push x", "", true, "ask"},
-		{"cd y && git push x", "git push:*", true, "deny"},
-		{"git push x", "git push:*", false, "deny"},
-	} {
-		if d := decideLine(t, tt.command, permission.ModeExplore, tt.upstreamOrder, bashRule("ask", tt.content)); d.Behavior != tt.want {
-			t.Errorf("%q, ask %q, upstream's order %v: %s by %s", tt.command, tt.content, tt.upstreamOrder, d.Behavior, d.Step)
-		}
-	}
-}
-
-// AgentScope takes a rule with content for a tool that knows none, and never
-// finds it to match.
-func TestContentThatMeansNothing(t *testing.T) {
-	rule := message.PermissionRule{ToolName: "PowerShell", RuleContent: new("Get-*"), Behavior: "deny", Source: "test"}
-	for _, upstream := range []bool{false, true} {
-		b, err := permission.Compile(fromRules([]message.PermissionRule{rule}), permission.Options{
-			Tools: []permission.Tool{{Name: "PowerShell", Kind: mustNew(PowerShell, Config{})}}, StrictAgentScope: upstream})
-		if !upstream {
-			if err == nil {
-				t.Error("the rule is taken")
-			}
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		req := permission.Request{Tool: "PowerShell", Input: []byte(`{"command": "Get-X"}`), Mode: permission.ModeDefault, Cwd: "/w"}
-		if d := b.Decide(context.Background(), req); d.Step != permission.StepFallbackAsk {
-			t.Errorf("%s by %s", d.Behavior, d.Step)
-		}
-		req.SessionRules = []message.PermissionRule{rule}
-		if d := b.Decide(context.Background(), req); d.Step != permission.StepFallbackAsk || len(d.Errors) > 0 {
-			t.Errorf("with a rule of the session: %s by %s, %v", d.Behavior, d.Step, d.Errors)
-		}
-	}
-}
-
 // AgentScope has no patterns for the names of tools: there a rule about * is
-// about no tool, and so it is where AgentScope's order is wanted.
-func TestToolNamesAreNoPatternsUpstream(t *testing.T) {
-	for _, name := range []string{"*", "mcp__srv__*", "srv/*", ""} {
-		rules := fromRules([]message.PermissionRule{{ToolName: name, Behavior: "deny", Source: "test"}})
-		b, err := permission.Compile(rules, permission.Options{Tools: []permission.Tool{{Name: "t", Server: "srv"}}, StrictAgentScope: true})
-		if err != nil {
-			t.Fatalf("%q: %v", name, err)
-		}
-		req := permission.Request{Tool: "t", Input: []byte(`{}`), Mode: permission.ModeDefault, Cwd: "/w"}
-		if d := b.Decide(context.Background(), req); d.Step != permission.StepFallbackAsk {
-			t.Errorf("%q: %s by %s", name, d.Behavior, d.Step)
-		}
-	}
+// about no tool. Here it is about every tool.
+func TestToolNamesArePatterns(t *testing.T) {
 	rules := fromRules([]message.PermissionRule{{ToolName: "*", Behavior: "deny", Source: "test"}})
 	b, err := permission.Compile(rules, permission.Options{Tools: []permission.Tool{{Name: "t"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := b.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(`{}`), Mode: permission.ModeBypass, Cwd: "/w"}); d.Behavior != "deny" {
-		t.Errorf("without AgentScope's order: %s by %s", d.Behavior, d.Step)
+		t.Errorf("%s by %s", d.Behavior, d.Step)
 	}
 }

@@ -24,9 +24,6 @@ func (k plain) Check(permission.Call) permission.ToolVerdict {
 }
 
 func (k plain) Compile(string, message.Behavior) (permission.Pattern, error) {
-	if k.Reading == Strict {
-		return never{}, nil
-	}
 	return nil, permission.ErrNoContent
 }
 

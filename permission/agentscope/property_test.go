@@ -48,48 +48,43 @@ func genRules(t *rapid.T, tool string, contents []string) []message.PermissionRu
 	return out
 }
 
-// decideBoth decides one call in both readings.
-func decideBoth(t rapid.TB, tool string, rules []message.PermissionRule, req permission.Request) (strict, guarded permission.Decision) {
-	decide := func(r Reading) permission.Decision {
-		b, err := permission.Compile(fromRules(rules), permission.Options{
-			Tools: []permission.Tool{{Name: tool, Kind: mustNew(builtin[tool], Config{Reading: r, Home: "/home/dev"})}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b.Decide(context.Background(), req)
+// decideBoth decides one call as upstream does, and as we do.
+func decideBoth(t rapid.TB, tool string, rules []message.PermissionRule, req permission.Request) (upstream verdict, ours permission.Decision) {
+	b, err := permission.Compile(fromRules(rules), permission.Options{
+		Tools: []permission.Tool{{Name: tool, Kind: mustNew(builtin[tool], Config{Home: "/home/dev"})}}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return decide(Strict), decide(Guarded)
+	return decideAsUpstream(t, rules, req, "/home/dev"), b.Decide(context.Background(), req)
 }
 
-// What the guarded reading allows, upstream allows as well; dont_ask never asks.
-func checkNeverLooser(t rapid.TB, strict, guarded permission.Decision, about any) {
-	if guarded.Behavior == message.BehaviorAllow && strict.Behavior != message.BehaviorAllow {
-		t.Fatalf("%v in %s: allowed by %s, upstream: %s by %s", about, guarded.Mode, guarded.Step, strict.Behavior, strict.Step)
+// What we allow, upstream allows as well; dont_ask never asks.
+func checkNeverLooser(t rapid.TB, upstream verdict, ours permission.Decision, about any) {
+	if ours.Behavior == message.BehaviorAllow && upstream.Behavior != message.BehaviorAllow {
+		t.Fatalf("%v in %s: allowed by %s, upstream: %s by %s", about, ours.Mode, ours.Step, upstream.Behavior, upstream.Step)
 	}
-	for _, d := range []permission.Decision{strict, guarded} {
-		if d.Mode == permission.ModeDontAsk && d.Behavior == message.BehaviorAsk {
-			t.Fatalf("%v asks in dont_ask by %s", about, d.Step)
-		}
-		if d.Mode == permission.ModeExplore && d.Behavior == message.BehaviorAllow && d.Step != permission.StepReadOnly {
-			t.Fatalf("%v is allowed in explore by %s", about, d.Step)
-		}
+	if ours.Mode == permission.ModeDontAsk && ours.Behavior == message.BehaviorAsk {
+		t.Fatalf("%v asks in dont_ask by %s", about, ours.Step)
+	}
+	if ours.Mode == permission.ModeExplore && ours.Behavior == message.BehaviorAllow && ours.Step != permission.StepReadOnly {
+		t.Fatalf("%v is allowed in explore by %s", about, ours.Step)
 	}
 }
 
-func TestGuardedIsNeverLooserForCommands(t *testing.T) {
+func TestNeverLooserForCommands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		command := genCommand(t)
 		input, err := json.Marshal(map[string]string{"command": command})
 		if err != nil {
 			t.Fatal(err)
 		}
-		strict, guarded := decideBoth(t, "Bash", genRules(t, "Bash", bashContents), permission.Request{
+		upstream, ours := decideBoth(t, "Bash", genRules(t, "Bash", bashContents), permission.Request{
 			Tool: "Bash", Input: input, Mode: rapid.SampledFrom(allModes).Draw(t, "mode"), Cwd: "/workspace/project", WorkingDirs: []string{"/srv/data"}})
-		checkNeverLooser(t, strict, guarded, command)
+		checkNeverLooser(t, upstream, ours, command)
 	})
 }
 
-func TestGuardedIsNeverLooserForPaths(t *testing.T) {
+func TestNeverLooserForPaths(t *testing.T) {
 	pathParts := []string{"..", ".", "src", "a.py", "etc", ".env", ".ssh", "~", "", "x y", "[a]", "é"}
 	contents := []string{"**", "src/**", "/workspace/project/**", "*.py", "../**", "/srv/*", "[!a]*", "./src/*", "~/**", "/**"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -106,9 +101,9 @@ func TestGuardedIsNeverLooserForPaths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		strict, guarded := decideBoth(t, tool, genRules(t, tool, contents), permission.Request{
+		upstream, ours := decideBoth(t, tool, genRules(t, tool, contents), permission.Request{
 			Tool: tool, Input: input, Mode: rapid.SampledFrom(allModes).Draw(t, "mode"), Cwd: "/workspace/project", WorkingDirs: []string{"/srv/data"}})
-		checkNeverLooser(t, strict, guarded, tool+" "+path)
+		checkNeverLooser(t, upstream, ours, tool+" "+path)
 	})
 }
 
@@ -122,19 +117,18 @@ func FuzzBash(f *testing.F) {
 	f.Add("((a)) ; [[ x ]] ; coproc c ; let y=1 ; time z", ":*", byte(4))
 	f.Fuzz(func(t *testing.T, command, content string, mode byte) {
 		call := permission.Call{Tool: "Bash", Input: map[string]any{"command": command}, Mode: allModes[int(mode)%len(allModes)], Cwd: "/workspace/project"}
-		var answers [2]bool
-		for i, r := range []Reading{Strict, Guarded} {
-			k := mustNew(Bash, Config{Reading: r, Home: "/home/dev"})
-			c := call
-			c.Prepared = k.Prepare(c)
-			k.Suggest(c)
-			answers[i] = k.ReadOnly(c) || k.Check(c).Answer == permission.CheckAllow
-			if p, err := k.Compile(content, message.BehaviorAllow); err == nil {
-				matched, err := p.Match(c)
-				answers[i] = answers[i] || matched && err == nil
-			}
+		k := mustNew(Bash, Config{Home: "/home/dev"})
+		call.Prepared = k.Prepare(call)
+		k.Suggest(call)
+		ours := k.ReadOnly(call) || k.Check(call).Answer == permission.CheckAllow
+		if p, err := k.Compile(content, message.BehaviorAllow); err == nil {
+			matched, err := p.Match(call)
+			ours = ours || matched && err == nil
 		}
-		if answers[1] && !answers[0] {
+		o := oracle{Config{Home: "/home/dev"}, Bash}
+		matched, err := o.match(content, call)
+		upstream := o.readOnly(call) || o.check(call).Answer == permission.CheckAllow || matched && err == nil
+		if ours && !upstream {
 			t.Errorf("%q with allow %q is allowed, and not by upstream", command, content)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/askance-dev/askance/message"
@@ -73,10 +74,14 @@ var builtin = map[string]string{
 	"Bash": Bash, "Read": Read, "Write": Write, "Edit": Edit, "Glob": Glob, "Grep": Grep, "PowerShell": PowerShell,
 }
 
-func (d decided) tools(r Reading) []permission.Tool {
+func (d decided) request() permission.Request {
+	return permission.Request{Tool: d.Tool, Input: d.Input, Mode: d.Mode, Cwd: d.Cwd, WorkingDirs: d.WorkingDirs}
+}
+
+func (d decided) tools() []permission.Tool {
 	var out []permission.Tool
 	for name, kind := range builtin {
-		out = append(out, permission.Tool{Name: name, Kind: mustNew(kind, Config{Reading: r, Home: d.Home})})
+		out = append(out, permission.Tool{Name: name, Kind: mustNew(kind, Config{Home: d.Home})})
 	}
 	if d.ToolSpec != nil {
 		answer := answers[d.ToolSpec.Check]
@@ -86,15 +91,44 @@ func (d decided) tools(r Reading) []permission.Tool {
 	return out
 }
 
-// decide gives the verdict on a row in one reading.
-func (d decided) decide(t *testing.T, r Reading) verdict {
+// loadable are the rules that we accept. Those that we refuse are about no call
+// upstream: their content means nothing there, or no tool has their name.
+func (d decided) loadable(t *testing.T, opts permission.Options) []message.PermissionRule {
 	t.Helper()
-	b, err := permission.Compile(fromRules(d.Rules), permission.Options{Tools: d.tools(r), StrictAgentScope: true, AllowUnknownTools: true})
+	return slices.DeleteFunc(slices.Clone(d.Rules), func(r message.PermissionRule) bool {
+		_, err := permission.Compile(fromRules([]message.PermissionRule{r}), opts)
+		contentless := builtin[r.ToolName] == "" || builtin[r.ToolName] == PowerShell
+		if err != nil && r.ToolName == d.Tool && (!contentless || r.RuleContent == nil) {
+			t.Errorf("%s: the rule %v is refused: %v", d.Name, r, err)
+		}
+		return err != nil
+	})
+}
+
+// decide gives our verdict on a row.
+func (d decided) decide(t *testing.T) verdict {
+	t.Helper()
+	opts := permission.Options{Tools: d.tools(), AllowUnknownTools: true}
+	b, err := permission.Compile(fromRules(d.loadable(t, opts)), opts)
 	if err != nil {
 		t.Fatalf("%s: %v", d.Name, err)
 	}
-	got := b.Decide(context.Background(), permission.Request{Tool: d.Tool, Input: d.Input, Mode: d.Mode, Cwd: d.Cwd, WorkingDirs: d.WorkingDirs})
+	got := b.Decide(context.Background(), d.request())
 	return verdict{got.Behavior, got.Suggested, got.BypassImmune, got.Step}
+}
+
+// upstream gives AgentScope's verdict on a row, as the oracle has it.
+func (d decided) upstream(t *testing.T) verdict {
+	t.Helper()
+	if builtin[d.Tool] != "" {
+		return decideAsUpstream(t, d.Rules, d.request(), d.Home)
+	}
+	j := judged{rules: rulesOf(d.Tool, d.Rules), suggest: []message.PermissionRule{suggest(permission.Call{Tool: d.Tool}, nil)},
+		match: func(r message.PermissionRule) bool { return r.RuleContent == nil || *r.RuleContent == "" }}
+	if d.ToolSpec != nil {
+		j.readOnly, j.check.Answer = d.ToolSpec.IsReadOnly, answers[d.ToolSpec.Check]
+	}
+	return j.decide(d.Mode)
 }
 
 // matched is a row of match_rule.jsonl.
@@ -107,21 +141,32 @@ type matched struct {
 
 func matches(t *testing.T) []matched { return rows[matched](t, "agentscope/match_rule.jsonl", 671) }
 
+func (m matched) call() permission.Call {
+	return permission.Call{Tool: m.Tool, Input: m.Input, Cwd: "/workspace/project"}
+}
+
 // match matches the content as a rule of that behavior. No content, or an
 // empty one, matches every call before a kind is asked.
-func (m matched) match(t *testing.T, r Reading, b message.Behavior) (bool, error) {
+func (m matched) match(t *testing.T, b message.Behavior) (bool, error) {
 	t.Helper()
 	if m.Content == nil || *m.Content == "" {
 		return true, nil
 	}
-	k := mustNew(builtin[m.Tool], Config{Reading: r, Home: "/home/dev"})
+	k, c := mustNew(builtin[m.Tool], Config{Home: "/home/dev"}), m.call()
 	p, err := k.Compile(*m.Content, b)
 	if err != nil {
 		t.Fatalf("%q: %v", *m.Content, err)
 	}
-	c := permission.Call{Tool: m.Tool, Input: m.Input, Cwd: "/workspace/project"}
 	c.Prepared = k.Prepare(c)
 	return p.Match(c)
+}
+
+// upstream matches the content as the oracle does.
+func (m matched) upstream() (bool, error) {
+	if m.Content == nil || *m.Content == "" {
+		return true, nil
+	}
+	return oracle{Config{Home: "/home/dev"}, builtin[m.Tool]}.match(*m.Content, m.call())
 }
 
 // analysed is a row of bash_analysis.jsonl.
@@ -143,16 +188,21 @@ func analyses(t *testing.T) []analysed {
 	return rows[analysed](t, "agentscope/bash_analysis.jsonl", 133)
 }
 
-// analyse makes such a row of a command, cutting as upstream does or right.
-func analyse(command string, byChar bool) analysed {
+// analyse makes such a row of a command.
+func analyse(command string) analysed { return parseTree(command).analyse() }
+
+// analyseAsUpstream cuts the command as upstream does.
+func analyseAsUpstream(command string) analysed { return parseTree(command).cutByChar().analyse() }
+
+func (tr *tree) analyse() analysed {
+	command := tr.text
 	at := places{cwd: "/workspace/project", home: "/home/dev", dirs: []string{"/workspace/project"}}
-	tr := parseTree(command)
 	out := analysed{
 		Command: command, Injection: orNull(tr.dynamic), ReadOnly: tr.looksReadOnly(), Dangerous: orNull(dangerousText(command)),
-		SedBlocked: sedFault(command) != "", Subcommands: tr.subcommands(byChar), Prefixes: append([]string{}, tr.prefixes(byChar)...),
-		FilePaths: [][]string{}, DangerousPaths: []string{}, RemovalPath: orNull(tr.removal(at, byChar)),
+		SedBlocked: sedFault(command) != "", Subcommands: tr.subcommands(), Prefixes: append([]string{}, tr.prefixes()...),
+		FilePaths: [][]string{}, DangerousPaths: []string{}, RemovalPath: orNull(tr.removal(at)),
 	}
-	for _, f := range tr.paths(byChar) {
+	for _, f := range tr.paths() {
 		out.FilePaths = append(out.FilePaths, []string{f.by, f.path})
 		if at.dangerous(f.path) {
 			out.DangerousPaths = append(out.DangerousPaths, f.path)

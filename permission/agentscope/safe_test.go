@@ -8,9 +8,9 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// What AgentScope allows and nothing speaks against, the guarded reading allows
-// too: being stricter is for what is unsafe.
-func TestGuardedAllowsWhatIsSafe(t *testing.T) {
+// We allow what AgentScope allows and nothing speaks against: being stricter is
+// for what is unsafe.
+func TestAllowsWhatIsSafe(t *testing.T) {
 	for _, tt := range []struct {
 		mode    permission.Mode
 		command string
@@ -42,7 +42,7 @@ func TestGuardedAllowsWhatIsSafe(t *testing.T) {
 			t.Fatal(err)
 		}
 		row := decided{Name: tt.command, Mode: tt.mode, Cwd: "/workspace/project", Home: "/home/dev", Tool: "Bash", Input: input}
-		got, upstream := row.decide(t, Guarded), row.decide(t, Strict)
+		got, upstream := row.decide(t), row.upstream(t)
 		if got.Behavior != tt.want {
 			t.Errorf("%q in %s: %s by %s, want %s", tt.command, tt.mode, got.Behavior, got.Step, tt.want)
 		}
@@ -54,7 +54,7 @@ func TestGuardedAllowsWhatIsSafe(t *testing.T) {
 
 // A relative content with ** is about all folders, the working directory itself
 // included, and about nothing outside.
-func TestGuardedContentBelow(t *testing.T) {
+func TestContentBelow(t *testing.T) {
 	for file, want := range map[string]message.Behavior{
 		"/workspace/project/a.py": message.BehaviorAllow, "/workspace/project/src/a.py": message.BehaviorAllow,
 		"/workspace/a.py": message.BehaviorAsk, "/workspace/project/../a.py": message.BehaviorAsk, "/workspace/project/a.pyc": message.BehaviorAsk,
@@ -66,7 +66,7 @@ func TestGuardedContentBelow(t *testing.T) {
 		}
 		row := decided{Name: file, Mode: permission.ModeDefault, Cwd: "/workspace/project", Tool: "Write", Input: input,
 			Rules: []message.PermissionRule{{ToolName: "Write", RuleContent: &content, Behavior: message.BehaviorAllow, Source: "test"}}}
-		if got := row.decide(t, Guarded); got.Behavior != want {
+		if got := row.decide(t); got.Behavior != want {
 			t.Errorf("%s: %s by %s, want %s", file, got.Behavior, got.Step, want)
 		}
 	}

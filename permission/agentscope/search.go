@@ -20,7 +20,7 @@ func (s search) Name() string { return s.name(s.kind) }
 func (search) Prepare(permission.Call) any { return nil }
 
 func (s search) ReadOnly(c permission.Call) bool {
-	return s.Reading == Strict || s.wellFormed(c) == nil
+	return s.wellFormed(c) == nil
 }
 
 func (s search) Check(c permission.Call) permission.ToolVerdict {
@@ -61,33 +61,25 @@ func (s search) Suggest(c permission.Call) []message.PermissionRule {
 // Compile reads the content of a rule. Searching needs no rule that allows it,
 // so that such a rule is as wide as upstream.
 func (s search) Compile(content string, behavior message.Behavior) (permission.Pattern, error) {
-	read := func(c permission.Call) (folder, looked string, err error) {
-		folder, err = s.folder(c)
-		looked, bad := s.text(c, "pattern")
-		return folder, looked, errors.Join(err, bad)
-	}
-	upstream := func(c permission.Call) bool {
-		folder, looked, err := read(c)
-		return err == nil && s.upstream(content, c, folder, looked)
-	}
 	match := func(c permission.Call) (bool, error) {
-		folder, looked, err := read(c)
-		if err != nil {
+		folder, badPath := s.folder(c)
+		looked, badPattern := s.text(c, "pattern")
+		if err := errors.Join(badPath, badPattern); err != nil {
 			return false, err
 		}
-		raw, at := s.upstream(content, c, folder, looked), s.places(c)
-		if raw || s.Reading == Strict || behavior == message.BehaviorAllow {
+		raw, at := s.matchText(content, c, folder, looked), s.places(c)
+		if raw || behavior == message.BehaviorAllow {
 			return raw, nil
 		}
 		// What Glob looks for may name the folder, too.
 		return at.named(content, folder) || s.kind == Glob && looked != "" && at.named(content, below(folder, looked)), nil
 	}
-	return pathPattern{content: content, match: match, upstream: upstream}, nil
+	return pathPattern{content: content, match: match}, nil
 }
 
-// upstream matches the given path, then for Glob what it looks for; for Grep
-// the folder.
-func (s search) upstream(content string, c permission.Call, folder, looked string) bool {
+// matchText is upstream's: it matches the given path, then for Glob what it looks
+// for; for Grep the folder.
+func (s search) matchText(content string, c permission.Call, folder, looked string) bool {
 	if s.kind == Grep {
 		return matchName(content, folder)
 	}

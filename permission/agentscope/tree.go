@@ -16,7 +16,8 @@ import (
 // that grammar's, and so is what counts as a command, a word or a redirect.
 // Offsets are bytes of the text.
 type tree struct {
-	text string
+	text  string
+	chars []rune // nil: pieces are cut by bytes
 	// commands in the order of their text, those inside of others included.
 	commands []command
 	// redirects are the targets of file redirects that are plain words.

@@ -54,7 +54,6 @@ type entry struct {
 	Description     string            `yaml:"description"`
 	Server          string            `yaml:"server"`
 	Kind            string            `yaml:"kind"`
-	Compat          string            `yaml:"compat"`
 	Home            string            `yaml:"home"`
 	InputSchema     map[string]any    `yaml:"input_schema"`
 	Placement       message.Placement `yaml:"placement"`
@@ -189,14 +188,10 @@ func (e entry) check(p message.Placement) error {
 func (e entry) kind(t *engine.Tool) error {
 	c := agentscope.Config{Home: e.Home}
 	switch {
-	case e.Kind == "" && e.Compat+e.Home != "":
-		return errors.New("compat and home are only for tools with a kind")
+	case e.Kind == "" && e.Home != "":
+		return errors.New("home is only for tools with a kind")
 	case e.Kind == "":
 		return nil
-	case e.Compat == "strict":
-		c.Reading = agentscope.Strict
-	case e.Compat != "":
-		return fmt.Errorf("compat is %.40q, use strict or leave it out", e.Compat)
 	}
 	if t.Placement == message.PlaceLocal {
 		c.Links = permission.ResolveLinks // the links of this machine are those that the tool meets

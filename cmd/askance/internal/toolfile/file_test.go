@@ -46,11 +46,11 @@ tools:
 }
 
 func TestParseKinds(t *testing.T) {
-	tools, err := toolfile.Parse("t.yaml", []byte("version: 1\ntools: [{name: Bash, kind: bash, home: /home/dev}, {name: Old, kind: bash, compat: strict, placement: remote}]"))
+	tools, err := toolfile.Parse("t.yaml", []byte("version: 1\ntools: [{name: Bash, kind: bash, home: /home/dev}, {name: Old, kind: bash, placement: remote}]"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := tools[0].Kind.Name(), tools[1].Kind.Name(); !strings.Contains(a, "guarded home=/home/dev links") || !strings.HasSuffix(b, "strict") {
+	if a, b := tools[0].Kind.Name(), tools[1].Kind.Name(); !strings.Contains(a, "bash home=/home/dev links") || !strings.HasSuffix(b, "bash") {
 		t.Errorf("kinds %q and %q", a, b)
 	}
 }
@@ -70,7 +70,7 @@ func TestParseFaults(t *testing.T) {
 		{"duration", "version: 1\ntools:\n  - name: a\n    lease: soon", `lease: "soon" is no time`},
 		{"negative", "version: 1\ntools:\n  - name: a\n    backoff: -1s", "backoff: \"-1s\" is no time"},
 		{"kind", "version: 1\ntools:\n  - name: a\n    kind: bsh", `unknown kind of tool "bsh", use one of bash`},
-		{"compat", "version: 1\ntools:\n  - name: a\n    kind: bash\n    compat: loose", "use strict or leave it out"},
+		{"compat", "version: 1\ntools:\n  - name: a\n    kind: bash\n    compat: strict", `unknown field "compat"`},
 		{"home without kind", "version: 1\ntools:\n  - name: a\n    home: /", "only for tools with a kind"},
 		{"no YAML", "version: [", "t.yaml"},
 		{"too long", strings.Repeat("# padding\n", textfile.MaxBytes/10+1), "longer than 1 MiB"},

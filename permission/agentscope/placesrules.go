@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// This file compares paths with the contents of rules in the guarded reading,
-// which looks at the file that a path means and not only at its text.
+// This file compares the file that a path means with the contents of rules.
+// Upstream compares the text of the path.
 
 // otherHome reports whether a path begins with the home of somebody else, of
 // which nobody knows where it is.

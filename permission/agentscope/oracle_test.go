@@ -1,0 +1,217 @@
+package agentscope
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// The oracle answers as AgentScope 2.0.6 does, hazards included. It shares the
+// analysis of texts with the kinds, and nothing that decides.
+
+// oracle is one of AgentScope's own tools as upstream judges calls of it.
+type oracle struct {
+	Config
+	kind string
+}
+
+// argument is an argument as text. Upstream takes for absent what Python takes
+// for false.
+func (o oracle) argument(c permission.Call, name string) (string, error) {
+	v := c.Input[name]
+	if s, ok := v.(string); ok || v == nil || isFalseInPython(v) {
+		return s, nil
+	}
+	return "", errors.New(name + " is not text")
+}
+
+func isFalseInPython(v any) bool {
+	r := reflect.ValueOf(v)
+	if r.Kind() == reflect.Slice || r.Kind() == reflect.Map {
+		return r.Len() == 0
+	}
+	return r.IsZero()
+}
+
+func (o oracle) tree(text string) *tree { return parseTree(text).cutByChar() }
+
+func (o oracle) readOnly(c permission.Call) bool {
+	switch o.kind {
+	case Bash:
+		text, err := o.argument(c, "command")
+		t := o.tree(text)
+		return err == nil && text != "" && t.dynamic == "" && t.looksReadOnly()
+	case Read, Glob, Grep:
+		return true
+	}
+	return false
+}
+
+func (o oracle) check(c permission.Call) permission.ToolVerdict {
+	switch o.kind {
+	case Bash:
+		return o.checkBash(c)
+	case Write, Edit:
+		path, err := o.argument(c, "file_path")
+		at := o.places(c)
+		switch {
+		case err != nil:
+			return malformed(err)
+		case path == "":
+		case at.dangerous(path):
+			return immune(StepDangerousPath, "")
+		case editsFreely(c.Mode) && at.inside(path):
+			return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory}
+		}
+	}
+	return permission.ToolVerdict{}
+}
+
+func (o oracle) checkBash(c permission.Call) permission.ToolVerdict {
+	text, err := o.argument(c, "command")
+	t, at := o.tree(text), o.places(c)
+	edits := &bashCall{text: text, tree: t, places: at}
+	switch {
+	case err != nil:
+		return malformed(err)
+	case text == "":
+	case t.dynamic != "":
+		return immune(StepInjection, "")
+	case dangerousText(text) != "":
+		return immune(StepDangerousCommand, "")
+	case sedFault(text) != "":
+		return immune(StepSed, "")
+	case slices.ContainsFunc(t.paths(), func(p commandPath) bool { return at.dangerous(p.path) }):
+		return immune(StepDangerousPath, "")
+	case t.removal(at) != "":
+		return immune(StepDangerousRemoval, "")
+	case editsFreely(c.Mode) && edits.editsInside():
+		return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory}
+	}
+	return permission.ToolVerdict{}
+}
+
+// match reports whether the content of a rule is about a call.
+func (o oracle) match(content string, c permission.Call) (bool, error) {
+	switch o.kind {
+	case Bash:
+		text, err := o.argument(c, "command")
+		return err == nil && compileContent(content).match(text), err
+	case Read, Write, Edit:
+		path, err := o.argument(c, "file_path")
+		return err == nil && path != "" && matchName(content, path), err
+	case Glob, Grep:
+		path, badPath := o.argument(c, "path")
+		looked, badPattern := o.argument(c, "pattern")
+		if err := errors.Join(badPath, badPattern); err != nil {
+			return false, err
+		}
+		if o.kind == Grep {
+			return matchName(content, cmp.Or(path, c.Cwd)), nil
+		}
+		return path != "" && matchName(content, path) || looked != "" && matchName(content, looked), nil
+	}
+	return false, nil
+}
+
+func (o oracle) suggest(c permission.Call) []message.PermissionRule {
+	if o.kind != Bash {
+		return makers[o.kind](o.Config).Suggest(c)
+	}
+	text, err := o.argument(c, "command")
+	out := []message.PermissionRule{}
+	for _, prefix := range o.tree(text).prefixes() {
+		content := prefix + ":*"
+		if err == nil {
+			out = append(out, suggest(c, &content))
+		}
+	}
+	return out
+}
+
+// judged is what the steps of the decision ask about one call.
+type judged struct {
+	rules    []message.PermissionRule // of the tool
+	readOnly bool
+	check    permission.ToolVerdict
+	match    func(message.PermissionRule) bool
+	suggest  []message.PermissionRule
+}
+
+// decide takes AgentScope's steps, in which an ask rule comes before the denials
+// of the tool and of the mode.
+func (j judged) decide(mode permission.Mode) verdict {
+	matched := func(b message.Behavior) bool {
+		return slices.ContainsFunc(j.rules, func(r message.PermissionRule) bool { return r.Behavior == b && j.match(r) })
+	}
+	answer := func(b message.Behavior, step permission.Step) verdict { return verdict{Behavior: b, Step: step} }
+	ask := func(step permission.Step, immune bool) verdict {
+		if mode == permission.ModeDontAsk {
+			return verdict{Behavior: message.BehaviorDeny, Step: permission.StepAskConverted, Suggested: j.suggest}
+		}
+		return verdict{Behavior: message.BehaviorAsk, Step: step, BypassImmune: immune, Suggested: j.suggest}
+	}
+	switch {
+	case matched(message.BehaviorDeny):
+		return answer(message.BehaviorDeny, permission.StepRule)
+	case matched(message.BehaviorAsk):
+		return ask(permission.StepRule, false)
+	case j.readOnly:
+		return answer(message.BehaviorAllow, permission.StepReadOnly)
+	case mode == permission.ModeExplore:
+		return answer(message.BehaviorDeny, permission.StepFallbackExplore)
+	}
+	step := cmp.Or(j.check.Step, permission.StepToolCheck)
+	switch {
+	case j.check.Answer == permission.CheckAllow:
+		return answer(message.BehaviorAllow, step)
+	case j.check.Answer == permission.CheckDeny:
+		return answer(message.BehaviorDeny, step)
+	case j.check.Answer == permission.CheckAskImmune && mode != permission.ModeBypass:
+		return ask(step, true)
+	case matched(message.BehaviorAllow):
+		return answer(message.BehaviorAllow, permission.StepAllowRule)
+	case mode == permission.ModeBypass:
+		return answer(message.BehaviorAllow, permission.StepFallbackBypass)
+	case mode == permission.ModeDontAsk:
+		return answer(message.BehaviorDeny, permission.StepFallbackDontAsk)
+	}
+	return ask(permission.StepFallbackAsk, false)
+}
+
+// decideAsUpstream gives AgentScope's verdict on a call of one of its own tools.
+func decideAsUpstream(t rapid.TB, rules []message.PermissionRule, req permission.Request, home string) verdict {
+	t.Helper()
+	c := permission.Call{Tool: req.Tool, Raw: req.Input, Mode: req.Mode, Cwd: req.Cwd, WorkingDirs: req.WorkingDirs, Input: decodeInput(t, req.Input)}
+	o := oracle{Config{Home: home}, builtin[req.Tool]}
+	return judged{
+		rules: rulesOf(req.Tool, rules), readOnly: o.readOnly(c), check: o.check(c), suggest: append([]message.PermissionRule{}, o.suggest(c)...),
+		match: func(r message.PermissionRule) bool {
+			if r.RuleContent == nil || *r.RuleContent == "" {
+				return true
+			}
+			ok, err := o.match(*r.RuleContent, c)
+			return ok && err == nil
+		},
+	}.decide(req.Mode)
+}
+
+func rulesOf(tool string, rules []message.PermissionRule) []message.PermissionRule {
+	return slices.DeleteFunc(slices.Clone(rules), func(r message.PermissionRule) bool { return r.ToolName != tool })
+}
+
+func decodeInput(t rapid.TB, input []byte) map[string]any {
+	t.Helper()
+	var out map[string]any
+	if err := json.Unmarshal(input, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
