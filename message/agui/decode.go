@@ -57,14 +57,13 @@ func DecodeRunInput(data []byte) (*RunInput, error) {
 // has the type of v. Errors are *[message.Error]s whose cause names the place;
 // after an error v has no defined content.
 func (d *Decoder) Decode(data []byte, v Object) error {
-	noun, fields := describe(v)
 	log := &deviations{strict: d.Strict}
 	err := strictjson.Check(data, strictjson.MaxBytes(MaxFrameBytes))
 	if err == nil {
-		err = readObject(data, "", log, fields)
+		err = readObject(data, "", log, func(s *shape) { transfer(v, s) })
 	}
 	if err != nil {
-		return message.DecodeError("decode "+noun, err)
+		return message.DecodeError("decode "+describe(v), err)
 	}
 	if d.OnDeviation != nil {
 		for _, dev := range log.list {

@@ -23,23 +23,26 @@ type Object interface {
 // the line unchanged. An object that has no such form, for example an interrupt
 // without a question, is an error, and dst is returned unchanged.
 func AppendJSON(dst []byte, v Object) ([]byte, error) {
-	noun, fields := describe(v)
-	return appendWith(dst, "encode "+noun, fields)
+	return appendWith(dst, describe(v), func(s *shape) { transfer(v, s) })
 }
 
 // MarshalJSON implements json.Marshaler.
 func (in *RunInput) MarshalJSON() ([]byte, error) { return AppendJSON(nil, in) }
 
-// describe returns the name of an object for errors, and all of its members.
-func describe(v Object) (noun string, fields func(*shape)) {
-	e, ok := v.(Event)
-	if !ok {
-		return "run input", v.fields
+// describe returns the name of an object for errors.
+func describe(v Object) string {
+	if _, ok := v.(Event); ok {
+		return "AG-UI event"
 	}
-	return "AG-UI event", func(s *shape) {
+	return "run input"
+}
+
+// transfer reads or writes all members of an object.
+func transfer(v Object, s *shape) {
+	if e, ok := v.(Event); ok {
 		s.discriminator("type", string(e.Type()))
-		e.fields(s)
 	}
+	v.fields(s)
 }
 
 // AppendFrame appends the event as one frame of server-sent events: "data: ",
@@ -57,7 +60,7 @@ func AppendFrame(dst []byte, e Event) ([]byte, error) {
 	return out, nil
 }
 
-func appendWith(dst []byte, op string, fields func(*shape)) ([]byte, error) {
+func appendWith(dst []byte, noun string, fields func(*shape)) ([]byte, error) {
 	s, ok := shapes.Get().(*shape)
 	if !ok {
 		s = new(shape)
@@ -68,7 +71,7 @@ func appendWith(dst []byte, op string, fields func(*shape)) ([]byte, error) {
 	*s = shape{}
 	shapes.Put(s)
 	if err != nil {
-		return dst, message.DecodeError(op, err)
+		return dst, message.DecodeError("encode "+noun, err)
 	}
 	return out, nil
 }
