@@ -80,7 +80,7 @@ func openAuditSource(ctx context.Context, env *environment, args []string) (s *a
 	if err != nil {
 		return nil, nil, err
 	}
-	if s, err = audit.Open(ctx, l.audit, env.at.spaceID()); err != nil {
+	if s, err = audit.Open(ctx, l.audit, env.cfg.spaceID()); err != nil {
 		l.Close()
 		return nil, nil, err
 	}
@@ -143,7 +143,7 @@ elsewhere: askance audit verify --anchor makes sure that it is still there.`,
 			return env.printf("Checkpoint %d signs records %d to %d, by key %s.\n%s\n", last.Number, last.From, last.To, last.KeyID, env.out.Dim("anchor "+anchor.String()))
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	return c
 }
 
@@ -214,7 +214,7 @@ Memory stays constant, whatever the size. A file is replaced once it is complete
 			return err
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	f := c.Flags()
 	f.StringVar(&format, "format", "jsonl", "jsonl or csv")
 	f.StringVar(&output, "output", "", "file to write (default standard output)")

@@ -57,7 +57,7 @@ shown of it, so that this is proved like everything else.`,
 			})
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	ad.flags(c)
 	c.Flags().StringVar(&output, "output", "", "file to write (default standard output)")
 	return c
@@ -104,7 +104,7 @@ that the tool did what its result says, and not when the server stored a fact.`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			set, retired, err := keys.load(env.at.dir())
+			set, retired, err := keys.load(env.cfg.dir())
 			if err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ that the tool did what its result says, and not when the server stored a fact.`,
 			return env.printf("%s", receiptText(env.out, checked))
 		},
 	}
-	c.Flags().StringVar(&env.at.data, "data", "", "data folder whose engine.pub is used without --key")
+	env.cfg.bindAs(c, &env.cfg.Data, "data folder whose engine.pub is used without --key")
 	keys.flag(c)
 	return c
 }

@@ -46,7 +46,7 @@ Ends with exit code 7 if anything was found.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
-			if o.Keys, o.Retired, err = keys.load(env.at.dir()); err != nil {
+			if o.Keys, o.Retired, err = keys.load(env.cfg.dir()); err != nil {
 				return err
 			}
 			s, done, err := openAuditSource(c.Context(), env, args)
@@ -64,7 +64,7 @@ Ends with exit code 7 if anything was found.`,
 			return printVerification(env, r)
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	keys.flag(c)
 	c.Flags().Uint64Var(&o.PurgedThrough, "purged-through", 0, "the records up to this sequence were purged on purpose")
 	c.Flags().StringVar(&anchor, "anchor", "", "a checkpoint that must be there, as NUMBER:HASH")

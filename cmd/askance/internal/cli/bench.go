@@ -18,7 +18,6 @@ import (
 
 func newBenchCommand(env *environment) *cobra.Command {
 	cfg := bench.Config{}
-	var durability string
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure calls per second against the bare journal",
@@ -38,9 +37,9 @@ after the other.`,
   askance bench --workload full --calls 20000 --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg.Durability = bus.Durability(durability)
-			if cfg.Durability != bus.DurabilityFsynced && cfg.Durability != bus.DurabilityCached {
-				return usagef("--durability is %q, use fsynced or cached", durability)
+			var err error
+			if cfg.Durability, err = env.cfg.embeddedDurability(bus.DurabilityCached); err != nil {
+				return err
 			}
 			return runBench(c.Context(), env, cfg)
 		},
@@ -49,17 +48,16 @@ after the other.`,
 	f.IntVar(&cfg.Concurrency, "concurrency", 32, "callers at once")
 	f.IntVar(&cfg.Calls, "calls", 0, "calls of each workload (default: as many as fit --duration)")
 	f.DurationVar(&cfg.Duration, "duration", 3*time.Second, "time for each workload")
-	f.StringVar(&durability, "durability", "cached", "what an acknowledgement means: fsynced (on the disk) or cached")
+	env.cfg.bindAs(c, &env.cfg.Durability, "what an acknowledgement means: fsynced (on the disk) or cached (default cached)")
 	f.IntVar(&cfg.RecordBytes, "record-bytes", 512, "body of a bare record")
 	f.StringSliceVar(&cfg.Workloads, "workload", nil, "only these: "+strings.Join(bench.Workloads(), ", "))
-	f.StringVar(&env.at.data, "data", "", "folder for the journal, kept afterwards (default: a temporary one, removed)")
+	env.cfg.bindAs(c, &env.cfg.Data, "folder for the journal, kept afterwards (default a temporary one, which is removed)")
 	_ = c.RegisterFlagCompletionFunc("workload", cobra.FixedCompletions(bench.Workloads(), cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 func runBench(ctx context.Context, env *environment, cfg bench.Config) error {
-	dir := env.at.data
+	dir := env.cfg.Data
 	if dir == "" {
 		var err error
 		if dir, err = os.MkdirTemp("", "askance-bench-"); err != nil {

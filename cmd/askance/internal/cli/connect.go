@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,11 +39,11 @@ func (l *link) Close() { _ = l.close() }
 // connect finds the calls: at the NATS server that was named, at the server
 // that runs on the data folder, or, if none does, in the data folder itself.
 func (env *environment) connect(ctx context.Context, role message.Role) (*link, error) {
-	by := message.Principal{Role: role, Name: env.at.as}
-	if env.at.nats != "" {
-		return env.dial(ctx, env.at.nats, by)
+	by := message.Principal{Role: role, Name: env.cfg.As}
+	if env.cfg.NATS != "" {
+		return env.dial(ctx, env.cfg.NATS, by)
 	}
-	dir := node.Dir(env.at.dir())
+	dir := node.Dir(env.cfg.dir())
 	url, err := dir.URL()
 	if err != nil {
 		return nil, err
@@ -68,9 +67,9 @@ func (env *environment) connect(ctx context.Context, role message.Role) (*link, 
 // connectOptions says who connects to a server, and how. The server of a data folder is known
 // by the certificate that it left there.
 func (env *environment) connectOptions(principal, name, url, login string) bus.ConnectOptions {
-	o := bus.ConnectOptions{Principal: principal, Name: name, CredsFile: login, CAFile: env.at.ca, PlainText: env.at.plain, Logger: env.log}
-	if env.at.nats == "" && env.at.ca == "" && strings.HasPrefix(url, "tls://") {
-		o.ServerCert = node.Dir(env.at.dir()).Certificate()
+	o := bus.ConnectOptions{Principal: principal, Name: name, CredsFile: login, CAFile: env.cfg.CA, PlainText: env.cfg.PlainText, Logger: env.log}
+	if env.cfg.NATS == "" && env.cfg.CA == "" && strings.HasPrefix(url, "tls://") {
+		o.ServerCert = node.Dir(env.cfg.dir()).Certificate()
 	}
 	return o
 }
@@ -81,7 +80,7 @@ func (env *environment) dial(ctx context.Context, url string, by message.Princip
 	if err != nil {
 		return nil, err
 	}
-	client, err := bus.NewClient(nc, env.at.spaceID(), by)
+	client, err := bus.NewClient(nc, env.cfg.spaceID(), by)
 	if err == nil {
 		greet, cancel := context.WithTimeout(ctx, greetTimeout)
 		defer cancel()
@@ -106,11 +105,15 @@ func (env *environment) openFolder(ctx context.Context, dir node.Dir, by message
 		return nil, err
 	}
 	if by.Role == message.RoleAuditor {
-		r, err := node.OpenReader(ctx, dir, one(last["keys"]), env.at.spaceID(), by.Name)
+		var known config
+		if last != nil {
+			known = *last
+		}
+		r, err := node.OpenReader(ctx, dir, known.Keys, env.cfg.spaceID(), by.Name)
 		if err != nil {
 			return nil, inUse(err)
 		}
-		exam := func(ctx context.Context) (*bus.Exam, error) { return r.Examine(ctx, one(last["anchor_file"])) }
+		exam := func(ctx context.Context) (*bus.Exam, error) { return r.Examine(ctx, known.Anchor) }
 		return &link{Client: r, audit: r.Ledger(), exam: exam, close: r.Close}, nil
 	}
 	cfg, err := lastRunConfig(env, dir, last)
@@ -126,45 +129,21 @@ func (env *environment) openFolder(ctx context.Context, dir node.Dir, by message
 
 // lastRunConfig is an engine like the one that last ran on the folder. Without
 // its policy and tools nothing can be decided here.
-func lastRunConfig(env *environment, dir node.Dir, last map[string][]string) (node.Config, error) {
-	cfg := node.Config{
-		Dir: dir, Space: env.at.spaceID(), Offline: true, Version: buildInfo().Version, Log: env.log,
-		Policy: last["policy"], PolicyBucket: one(last["policy_bucket"]) == "true", Durability: bus.Durability(one(last["durability"])), Mode: permission.Mode(one(last["mode"])), Keys: one(last["keys"]), Anchor: one(last["anchor_file"]),
-		Directory: last["directory"], DirectoryBucket: one(last["directory_bucket"]) == "true",
-		Cwd: one(last["cwd"]), WorkingDirs: last["working_dir"],
-	}
+func lastRunConfig(env *environment, dir node.Dir, last *config) (node.Config, error) {
+	cfg := node.Config{Dir: dir, Space: env.cfg.spaceID(), Offline: true, Version: buildInfo().Version, Log: env.log}
 	if last == nil {
 		return cfg, &message.Error{Code: message.CodeUnavailable, Op: "open data folder", What: fmt.Sprintf("no engine runs on %s, and with which policy and tools the last one ran is not recorded there", dir), Hint: "start askance serve"}
 	}
+	cfg.Policy, cfg.PolicyBucket, cfg.Mode = last.Policy, last.PolicyBucket, permission.Mode(last.Mode)
+	cfg.Directory, cfg.DirectoryBucket, cfg.Reviewers = last.Directory, last.DirectoryBucket, last.reviewerLimits()
+	cfg.Durability, cfg.Keys, cfg.Anchor = bus.Durability(last.Durability), last.Keys, last.Anchor
+	cfg.Cwd, cfg.WorkingDirs = last.Cwd, last.WorkingDirs
+	if last.Tools == "" {
+		return cfg, nil
+	}
 	var err error
-	if cfg.Reviewers, err = lastLimits(last); err != nil {
-		return cfg, err
-	}
-	if path := one(last["tools"]); path != "" {
-		cfg.Tools, err = toolfile.Load(path)
-	}
+	cfg.Tools, err = toolfile.Load(last.Tools)
 	return cfg, err
-}
-
-// lastLimits are the limits of reviewers of the last run. What cannot be read
-// is no absence of limits.
-func lastLimits(last map[string][]string) (l message.ReviewerLimits, err error) {
-	for key, n := range limitSettings(&l) {
-		if text := one(last[key]); text != "" || len(last[key]) > 0 {
-			if *n, err = strconv.Atoi(text); err != nil || *n < 0 {
-				return l, usagef("%s: %s is no number", lastRun, key)
-			}
-		}
-	}
-	return l, nil
-}
-
-// one is the only value of a setting, or "".
-func one(values []string) string {
-	if len(values) == 1 {
-		return values[0]
-	}
-	return ""
 }
 
 // inUse says more about a locked store.
@@ -179,10 +158,10 @@ func inUse(err error) error {
 // good for. A file that another tool made says neither.
 func (env *environment) applyLogin(c *cobra.Command) error {
 	as, space := c.Flags().Lookup("as"), c.Flags().Lookup("space")
-	if env.at.creds == "" || c.Flags().Lookup("creds") == nil {
+	if env.cfg.Creds == "" || c.Flags().Lookup("creds") == nil {
 		return nil
 	}
-	u, err := bus.ReadLogin(env.at.creds)
+	u, err := bus.ReadLogin(env.cfg.Creds)
 	switch {
 	case errors.Is(err, message.ErrInvalid):
 		return nil
@@ -190,16 +169,16 @@ func (env *environment) applyLogin(c *cobra.Command) error {
 		return err
 	}
 	if as != nil && !as.Changed {
-		env.at.as = u.Name
+		env.cfg.As = u.Name
 	}
 	if space != nil && !space.Changed && u.Space != "" {
-		env.at.space = string(u.Space)
+		env.cfg.Space = string(u.Space)
 	}
 	switch {
-	case as != nil && env.at.as != u.Name:
-		return usagef("--as is %q, and %s is the login of %q: a login is good for its own name alone", env.at.as, env.at.creds, u.Name)
-	case u.Space != "" && space != nil && env.at.space != string(u.Space):
-		return usagef("--space is %q, and %s is good for the space %q alone", env.at.space, env.at.creds, u.Space)
+	case as != nil && env.cfg.As != u.Name:
+		return usagef("--as is %q, and %s is the login of %q: a login is good for its own name alone", env.cfg.As, env.cfg.Creds, u.Name)
+	case u.Space != "" && space != nil && env.cfg.Space != string(u.Space):
+		return usagef("--space is %q, and %s is good for the space %q alone", env.cfg.Space, env.cfg.Creds, u.Space)
 	}
 	return nil
 }
@@ -208,17 +187,17 @@ func (env *environment) applyLogin(c *cobra.Command) error {
 // was named, or one that lies in the data folder. Readers may use any of a
 // person's.
 func (env *environment) loginFor(by message.Principal) string {
-	if env.at.creds != "" || env.at.nats != "" {
-		return env.at.creds
+	if env.cfg.Creds != "" || env.cfg.NATS != "" {
+		return env.cfg.Creds
 	}
 	roles := []message.Role{by.Role}
 	if by.Role == message.RoleAuditor {
 		roles = append(roles, message.RoleApprover, message.RoleOperator)
 	}
-	dir := node.Dir(env.at.dir()).Creds()
+	dir := node.Dir(env.cfg.dir()).Creds()
 	files := make([]string, len(roles))
 	for i, role := range roles {
-		files[i] = bus.LoginFile(dir, bus.CredUser{Space: env.at.spaceID(), Role: role, Name: by.Name})
+		files[i] = bus.LoginFile(dir, bus.CredUser{Space: env.cfg.spaceID(), Role: role, Name: by.Name})
 	}
 	found := slices.IndexFunc(files, func(path string) bool { _, err := os.Stat(filepath.Clean(path)); return err == nil })
 	if found < 0 {

@@ -16,7 +16,6 @@ import (
 
 // giving is what askance creds is told.
 type giving struct {
-	dir      string
 	tools    []string
 	subjects []string
 	lifetime time.Duration
@@ -50,22 +49,20 @@ it may be kept elsewhere until the next login.`,
 	return c
 }
 
-func addCredsFlags(env *environment, c *cobra.Command, g *giving) *cobra.Command {
-	f := c.Flags()
-	f.StringVar(&env.at.data, "data", "", "data folder (default "+defaultData("$HOME")+")")
-	f.StringVar(&g.dir, "creds-dir", "", "credentials folder (default creds in the data folder)")
+func addCredsFlags(env *environment, c *cobra.Command) *cobra.Command {
+	env.cfg.bind(c, &env.cfg.Data, &env.cfg.CredsDir)
 	return c
 }
 
 // folder is the credentials folder.
-func credsFolder(env *environment, g *giving) (string, error) {
+func credsFolder(env *environment) (string, error) {
 	switch {
-	case g.dir != "":
-		return g.dir, nil
-	case env.at.dir() == "":
+	case env.cfg.CredsDir != "":
+		return env.cfg.CredsDir, nil
+	case env.cfg.dir() == "":
 		return "", usagef("no data folder is known: name one with --data, or --creds-dir")
 	}
-	return node.Dir(env.at.dir()).Creds(), nil
+	return node.Dir(env.cfg.dir()).Creds(), nil
 }
 
 func newCredsInitCommand(env *environment, g *giving) *cobra.Command {
@@ -79,7 +76,7 @@ login. HTTP demands a token at once, also in a running server (askance token cre
   askance creds init --creds-dir /etc/askance/creds`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			dir, err := credsFolder(env, g)
+			dir, err := credsFolder(env)
 			if err != nil {
 				return err
 			}
@@ -91,7 +88,7 @@ login. HTTP demands a token at once, also in a running server (askance token cre
 			}
 			return env.printf("Credentials in %s. Restart askance serve, and make logins with askance creds add.\nHTTP demands a token from now on: askance token create NAME --role approver\n", dir)
 		},
-	}, g)
+	})
 }
 
 func newCredsAddCommand(env *environment, g *giving) *cobra.Command {
@@ -113,9 +110,9 @@ gets a file for each.`,
   askance creds add worker wk-1 --tool refund --replace`,
 		Args: roleAndName,
 		RunE: func(c *cobra.Command, args []string) error { return runCredsAdd(c.Context(), env, *g, args) },
-	}, g)
+	})
 	f := c.Flags()
-	f.StringVar(&env.at.space, "space", "default", "space in which the login is good")
+	env.cfg.bindAs(c, &env.cfg.Space, "space in which the login is valid")
 	f.StringArrayVar(&g.tools, "tool", nil, "tool that a worker serves; may be repeated")
 	f.StringArrayVar(&g.subjects, "subject", nil, "subject to which rules route the calls that a worker serves, and no others; may be repeated")
 	f.DurationVar(&g.lifetime, "expires", 0, "how long the login is good, for instance 720h (default for ever)")
@@ -126,7 +123,7 @@ gets a file for each.`,
 
 // credUser takes a login from the arguments.
 func credUser(env *environment, g giving, args []string) bus.CredUser {
-	u := bus.CredUser{Space: env.at.spaceID(), Role: message.Role(args[0]), Name: args[1], Tools: g.tools, Routes: g.subjects}
+	u := bus.CredUser{Space: env.cfg.spaceID(), Role: message.Role(args[0]), Name: args[1], Tools: g.tools, Routes: g.subjects}
 	if g.lifetime != 0 {
 		u.Expires = time.Now().Add(g.lifetime).UTC()
 	}
@@ -137,7 +134,7 @@ func runCredsAdd(ctx context.Context, env *environment, g giving, args []string)
 	if g.lifetime < 0 {
 		return usagef("--expires is negative")
 	}
-	creds, err := openCreds(env, &g)
+	creds, err := openCreds(env)
 	if err != nil {
 		return err
 	}
@@ -155,8 +152,8 @@ func runCredsAdd(ctx context.Context, env *environment, g giving, args []string)
 	return env.printf("%s\n", path)
 }
 
-func openCreds(env *environment, g *giving) (*bus.Creds, error) {
-	dir, err := credsFolder(env, g)
+func openCreds(env *environment) (*bus.Creds, error) {
+	dir, err := credsFolder(env)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +172,7 @@ askance revoke and askance interrupt.`,
 		Args:              roleAndName,
 		ValidArgsFunction: completeRoles,
 		RunE: func(c *cobra.Command, args []string) error {
-			creds, err := openCreds(env, g)
+			creds, err := openCreds(env)
 			if err != nil {
 				return err
 			}
@@ -188,8 +185,8 @@ askance revoke and askance interrupt.`,
 			}
 			return env.printf("Revoked: %s.\n", term.SafeLine(u.String()))
 		},
-	}, g)
-	c.Flags().StringVar(&env.at.space, "space", "default", "space of the login")
+	})
+	env.cfg.bindAs(c, &env.cfg.Space, "space of the login")
 	return c
 }
 
@@ -205,7 +202,7 @@ same operator and account instead.`,
   nats-server --signal reload`,
 		Args: noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
-			dir, err := credsFolder(env, g)
+			dir, err := credsFolder(env)
 			if err != nil {
 				return err
 			}
@@ -218,7 +215,7 @@ same operator and account instead.`,
 			}
 			return env.printf("%s", trust.ServerConfig())
 		},
-	}, g)
+	})
 }
 
 func roleAndName(_ *cobra.Command, args []string) error {
@@ -243,7 +240,7 @@ func newCredsListCommand(env *environment, g *giving) *cobra.Command {
 		Example: "  askance creds list",
 		Args:    noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
-			creds, err := openCreds(env, g)
+			creds, err := openCreds(env)
 			if err != nil {
 				return err
 			}
@@ -256,7 +253,7 @@ func newCredsListCommand(env *environment, g *giving) *cobra.Command {
 			}
 			return printCredUsers(env, users, time.Now())
 		},
-	}, g)
+	})
 }
 
 func printCredUsers(env *environment, users []bus.CredUser, now time.Time) error {

@@ -117,7 +117,7 @@ func outcomeText(out *term.Out, c *message.Call) string {
 func newApproveCommand(env *environment) *cobra.Command {
 	var d decision
 	var memory memory
-	var sign signing
+	sign := signing{cfg: &env.cfg}
 	c := &cobra.Command{
 		Use:   "approve CALL",
 		Short: "Approve exactly what a call asks",
@@ -145,7 +145,7 @@ remembered and takes it back.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return decide(c.Context(), env, &d, "Approve", func(_ context.Context, call *message.Call) (message.Answer, error) {
 				answer := message.Answer{Kind: message.AnswerApprove}
-				key, err := sign.load(env.at.as)
+				key, err := sign.load()
 				if err != nil {
 					return answer, err
 				}
@@ -158,7 +158,7 @@ remembered and takes it back.`,
 			})
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	d.flags(c)
 	memory.flags(c)
 	sign.flags(c)
@@ -181,7 +181,7 @@ func newRejectCommand(env *environment) *cobra.Command {
 			})
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	d.flags(c)
 	c.Flags().StringVar(&feedback, "feedback", "", "what the model is told")
 	return c
@@ -208,7 +208,7 @@ func newAnswerCommand(env *environment) *cobra.Command {
 			})
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	d.flags(c)
 	c.Flags().StringVar(&output, "output", "", "the result: a text, @FILE, or - for standard input")
 	return c
@@ -238,7 +238,7 @@ Nobody may answer because of this who could not before.`,
 			})
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	d.flags(c)
 	c.Flags().StringVar(&to, "to", "", "who should answer; left out, you abstain")
 	c.Flags().StringVar(&note, "note", "", "for the people who look next")

@@ -20,10 +20,9 @@ import (
 
 // playing is what askance demo is told.
 type playing struct {
-	yes        bool
-	script     string
-	durability string
-	pace       time.Duration
+	yes    bool
+	script string
+	pace   time.Duration
 }
 
 func newDemoCommand(env *environment) *cobra.Command {
@@ -49,10 +48,10 @@ The journal stays in the data folder, for the other commands to look at.`,
 	}
 	f := c.Flags()
 	f.BoolVarP(&p.yes, "yes", "y", false, "do not ask: a script approves")
-	f.StringVar(&env.at.data, "data", "", "data folder (default: a new one among the temporary files, which is kept)")
-	f.StringVar(&env.at.as, "as", userName(), "your name, under which your answer is recorded")
+	env.cfg.bindAs(c, &env.cfg.Data, "data folder (default a new temporary one, which is kept)")
+	env.cfg.bind(c, &env.cfg.As)
 	f.StringVar(&p.script, "script", "", "folder with another script (default: the built-in one, examples/incident)")
-	f.StringVar(&p.durability, "durability", "fsynced", "what an acknowledgement means: fsynced (on the disk) or cached")
+	env.cfg.bindAs(c, &env.cfg.Durability, "what an acknowledgement means: fsynced (on the disk) or cached (default fsynced)")
 	f.DurationVar(&p.pace, "pace", 15*time.Millisecond, "pause between two pieces of the model's stream")
 	c.AddCommand(demoTool())
 	return c
@@ -82,13 +81,13 @@ func demoTool() *cobra.Command {
 // demoConfig checks what was said and finds a folder and this program.
 func demoConfig(env *environment, p playing) (demo.Config, error) {
 	cfg := demo.Config{
-		Dir: node.Dir(env.at.data), Space: "default", Durability: bus.Durability(p.durability), Pace: p.pace,
+		Dir: node.Dir(env.cfg.Data), Space: "default", Pace: p.pace,
 		Version: buildInfo().Version, Log: env.log,
 	}
-	if cfg.Durability != bus.DurabilityFsynced && cfg.Durability != bus.DurabilityCached {
-		return cfg, usagef("--durability is %q, use fsynced or cached", p.durability)
-	}
 	var err error
+	if cfg.Durability, err = env.cfg.embeddedDurability(bus.DurabilityFsynced); err != nil {
+		return cfg, err
+	}
 	if cfg.Exe, err = os.Executable(); err != nil {
 		return cfg, fmt.Errorf("demo: find this program, to start the worker: %w", err)
 	}

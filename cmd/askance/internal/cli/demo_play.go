@@ -55,7 +55,7 @@ type asker struct {
 }
 
 // Name implements demo.Approver.
-func (k *asker) Name() string { return k.env.at.as }
+func (k *asker) Name() string { return k.env.cfg.As }
 
 // The choices of a person.
 const (

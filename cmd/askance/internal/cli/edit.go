@@ -54,7 +54,7 @@ held against the edited call.`,
 			})
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	d.flags(c)
 	memory.flags(c)
 	c.Flags().StringVar(&input, "input", "", "the new arguments: a JSON object, @FILE, or - for standard input")

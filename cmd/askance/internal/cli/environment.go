@@ -25,10 +25,9 @@ type environment struct {
 	out *term.Out
 	err *term.Out
 
-	json     bool
-	config   string // path of the settings file; "" looks for askance.yaml
-	logLevel string
-	at       place
+	json         bool
+	settingsFile string // "" looks for askance.yaml
+	cfg          config
 
 	log *slog.Logger
 }

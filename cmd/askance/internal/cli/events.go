@@ -105,7 +105,7 @@ each line is {"seq": …, "event": …}; give the last seq to --after to go on.`
 			return err
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	f := c.Flags()
 	f.StringVar((*string)(&r.Reply), "reply", "", "only events of this reply")
 	f.Uint64Var(&r.After, "after", 0, "only events after this sequence")
@@ -214,7 +214,7 @@ line "edited" below it has those that ran.`,
 			return story.Message(env.out, b.Msg, b.Edited)
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	c.Flags().StringVar((*string)(&r.Reply), "reply", "", "the reply (default: the last one)")
 	return c
 }

@@ -72,7 +72,7 @@ func TestUsageErrors(t *testing.T) {
 		{`unknown permission mode "yolo"`, "serve --mode yolo"},
 		{"concurrency is 0", "bench --concurrency 0"},
 		{`--log-level is "loud"`, "list --log-level loud"},
-		{"invalid argument", "serve --listen 1 --json=perhaps"},
+		{`--json is "perhaps", use true or false`, "serve --listen 1 --json=perhaps"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			r := fails(t, cli.ExitUsage, tc.says, strings.Fields(tc.args)...)

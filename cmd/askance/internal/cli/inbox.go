@@ -17,7 +17,7 @@ import (
 
 func newInboxCommand(env *environment) *cobra.Command {
 	var session string
-	var sign signing
+	sign := signing{cfg: &env.cfg}
 	c := &cobra.Command{
 		Use:   "inbox",
 		Short: "Answer questions on a screen that lives",
@@ -40,7 +40,7 @@ NO_COLOR is set. Without a terminal there are askance list, show and approve.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runInbox(c.Context(), env, session, &sign) },
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	c.Flags().StringVar(&session, "session", "", "only questions of this session")
 	sign.flags(c)
 	return c
@@ -58,12 +58,12 @@ func runInbox(ctx context.Context, env *environment, session string, sign *signi
 		return err
 	}
 	defer l.Close()
-	signer, err := inboxSigner(sign, env.at.as)
+	signer, err := inboxSigner(sign)
 	if err != nil {
 		return err
 	}
 	err = inbox.Run(ctx, inbox.Config{
-		Engine: l, Hints: hints(l), Who: env.at.as, Space: env.at.spaceID(), Session: message.SessionID(session),
+		Engine: l, Hints: hints(l), Who: env.cfg.As, Space: env.cfg.spaceID(), Session: message.SessionID(session),
 		Signer: signer, Editor: editor(), In: env.in, Out: env.out,
 	})
 	if errors.Is(err, errSignal) {
@@ -74,8 +74,8 @@ func runInbox(ctx context.Context, env *environment, session string, sign *signi
 
 // inboxSigner reads the key of the person, whose name the login has said by now;
 // nil, if none was named.
-func inboxSigner(sign *signing, as string) (*inbox.Signer, error) {
-	key, err := sign.load(as)
+func inboxSigner(sign *signing) (*inbox.Signer, error) {
+	key, err := sign.load()
 	if err != nil || key == nil {
 		return nil, err
 	}
@@ -85,17 +85,17 @@ func inboxSigner(sign *signing, as string) (*inbox.Signer, error) {
 // connectLive is connect for what stays: a folder must not be kept locked for as
 // long as somebody looks, so an engine must be at work.
 func (env *environment) connectLive(ctx context.Context, role message.Role) (*link, error) {
-	url := env.at.nats
+	url := env.cfg.NATS
 	if url == "" {
 		var err error
-		if url, err = node.Dir(env.at.dir()).URL(); err != nil {
+		if url, err = node.Dir(env.cfg.dir()).URL(); err != nil {
 			return nil, err
 		}
 	}
 	if url == "" {
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: "open inbox", What: "no engine is at work on " + env.at.dir(), Hint: "start askance serve; askance list shows what is open without one"}
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "open inbox", What: "no engine is at work on " + env.cfg.dir(), Hint: "start askance serve; askance list shows what is open without one"}
 	}
-	return env.dial(ctx, url, message.Principal{Role: role, Name: env.at.as})
+	return env.dial(ctx, url, message.Principal{Role: role, Name: env.cfg.As})
 }
 
 // hints gives the hints of an engine over NATS; nil for any other.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -33,16 +34,15 @@ let an operator decide. They work on a journal that no engine uses.`,
 }
 
 // addDamagedFlags adds the flags that say which journal it is.
-func addDamagedFlags(env *environment, c *cobra.Command, d *node.Damaged) {
-	env.at.whereFlags(c)
-	f := c.Flags()
-	f.StringVar(&d.Keys, "keys", "", "key file of the space's engines (default that of the last run, or engine.key in the data folder)")
-	f.StringVar(&d.Anchor, "anchor-file", "", "anchor file (default that of the last run, or anchors/SPACE in the data folder)")
+func addDamagedFlags(env *environment, c *cobra.Command) {
+	env.cfg.bindJournal(c)
+	env.cfg.bindAs(c, &env.cfg.Keys, "key file of the space's engines (default that of the last run, or engine.key in the data folder)")
+	env.cfg.bindAs(c, &env.cfg.Anchor, "anchor file (default that of the last run, or anchors/SPACE in the data folder)")
 }
 
 // findDamagedJournal completes what the flags say from the last run.
-func findDamagedJournal(env *environment, d node.Damaged) (node.Damaged, error) {
-	d.Dir, d.Space = node.Dir(env.at.dir()), env.at.spaceID()
+func findDamagedJournal(env *environment) (node.Damaged, error) {
+	d := node.Damaged{Dir: node.Dir(env.cfg.dir()), Space: env.cfg.spaceID()}
 	if d.Dir == "" {
 		return d, usagef("no data folder is known: name one with --data")
 	}
@@ -50,22 +50,19 @@ func findDamagedJournal(env *environment, d node.Damaged) (node.Damaged, error) 
 	if err != nil {
 		return d, err
 	}
-	if d.Keys == "" {
-		d.Keys = one(last["keys"])
+	d.Keys, d.Anchor = env.cfg.Keys, env.cfg.Anchor
+	if last != nil {
+		d.Keys, d.Anchor = cmp.Or(d.Keys, last.Keys), cmp.Or(d.Anchor, last.Anchor)
 	}
-	if d.Anchor == "" {
-		d.Anchor = one(last["anchor_file"])
-	}
-	if url := env.at.nats; url != "" {
+	if url := env.cfg.NATS; url != "" {
 		d.NATS = func(ctx context.Context) (*nats.Conn, error) {
-			return bus.Connect(ctx, url, env.connectOptions(bus.EngineName, "askance journal", url, env.at.creds))
+			return bus.Connect(ctx, url, env.connectOptions(bus.EngineName, "askance journal", url, env.cfg.Creds))
 		}
 	}
 	return d, nil
 }
 
 func newJournalCheckCommand(env *environment) *cobra.Command {
-	var d node.Damaged
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Say whether the journal lacks records",
@@ -82,7 +79,7 @@ anything is missing.`,
   askance journal check --data /var/lib/askance --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			d, err := findDamagedJournal(env, d)
+			d, err := findDamagedJournal(env)
 			if err != nil {
 				return err
 			}
@@ -101,7 +98,7 @@ anything is missing.`,
 			return x.Error()
 		},
 	}
-	addDamagedFlags(env, c, &d)
+	addDamagedFlags(env, c)
 	return c
 }
 
@@ -149,7 +146,6 @@ func examText(out *term.Out, x *bus.Exam) string {
 }
 
 func newJournalAcceptLossCommand(env *environment) *cobra.Command {
-	var d node.Damaged
 	var by node.Acceptance
 	var yes bool
 	c := &cobra.Command{
@@ -181,7 +177,7 @@ the same file. Nothing is changed before you confirm.`,
 			if len(by.By) > message.MaxIDBytes || len(by.Reason) > message.MaxTextBytes {
 				return usagef("--by or --reason is too long")
 			}
-			d, err := findDamagedJournal(env, d)
+			d, err := findDamagedJournal(env)
 			if err != nil {
 				return err
 			}
@@ -197,7 +193,7 @@ the same file. Nothing is changed before you confirm.`,
 				count(uint64(len(done.Interrupted)), "open call", "open calls"), len(done.Closed), count(uint64(done.Revoked), "standing approval", "standing approvals"))
 		},
 	}
-	addDamagedFlags(env, c, &d)
+	addDamagedFlags(env, c)
 	f := c.Flags()
 	f.StringVar(&by.By, "by", "", "who accepts the loss")
 	f.StringVar(&by.Reason, "reason", "", "why, in your words")

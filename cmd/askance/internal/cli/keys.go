@@ -14,7 +14,6 @@ import (
 )
 
 func newKeysCommand(env *environment) *cobra.Command {
-	var path string
 	c := &cobra.Command{
 		Use:   "keys",
 		Short: "Look at and change the keys that engines and approvers sign with",
@@ -28,10 +27,8 @@ nothing else. The keys are in engine.key in the data folder, or in the file that
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	for _, sub := range []*cobra.Command{newKeysListCommand(env, &path), newKeysRotateCommand(env, &path), newKeysRetireCommand(env, &path)} {
-		f := sub.Flags()
-		f.StringVar(&env.at.data, "data", "", "data folder (default "+defaultData("$HOME")+")")
-		f.StringVar(&path, "keys", "", "key file of the space's engines (default engine.key in the data folder)")
+	for _, sub := range []*cobra.Command{newKeysListCommand(env), newKeysRotateCommand(env), newKeysRetireCommand(env)} {
+		env.cfg.bind(sub, &env.cfg.Data, &env.cfg.Keys)
 		c.AddCommand(sub)
 	}
 	c.AddCommand(newKeysApproverCommand(env))
@@ -39,17 +36,17 @@ nothing else. The keys are in engine.key in the data folder, or in the file that
 }
 
 // engineKeyFile is the key file.
-func engineKeyFile(env *environment, path string) (string, error) {
+func engineKeyFile(env *environment) (string, error) {
 	switch {
-	case path != "":
-		return path, nil
-	case env.at.dir() == "":
+	case env.cfg.Keys != "":
+		return env.cfg.Keys, nil
+	case env.cfg.dir() == "":
 		return "", usagef("no data folder is known: name one with --data, or the file with --keys")
 	}
-	return node.Dir(env.at.dir()).Keys(), nil
+	return node.Dir(env.cfg.dir()).Keys(), nil
 }
 
-func newKeysListCommand(env *environment, path *string) *cobra.Command {
+func newKeysListCommand(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the signing keys",
@@ -57,7 +54,7 @@ func newKeysListCommand(env *environment, path *string) *cobra.Command {
 		Example: "  askance keys list",
 		Args:    noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
-			file, err := engineKeyFile(env, *path)
+			file, err := engineKeyFile(env)
 			if err != nil {
 				return err
 			}
@@ -91,7 +88,7 @@ func keyState(e message.EngineKey, signing string) string {
 	return "retired " + e.Retired.Format(time.DateTime)
 }
 
-func newKeysRotateCommand(env *environment, path *string) *cobra.Command {
+func newKeysRotateCommand(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rotate",
 		Short: "Sign with a new key",
@@ -104,12 +101,12 @@ the engines, and believe a new key because the one before has signed it.`,
 		Example: "  askance keys rotate",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return changeKeys(c.Context(), env, *path, func(k *bus.Keys) (*bus.Keys, error) { return k.Rotated(time.Now()) })
+			return changeKeys(c.Context(), env, func(k *bus.Keys) (*bus.Keys, error) { return k.Rotated(time.Now()) })
 		},
 	}
 }
 
-func newKeysRetireCommand(env *environment, path *string) *cobra.Command {
+func newKeysRetireCommand(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "retire KEYID",
 		Short: "Trust a key no more",
@@ -125,13 +122,13 @@ because what a stolen key says of its successors cannot be told from the truth.`
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return changeKeys(c.Context(), env, *path, func(k *bus.Keys) (*bus.Keys, error) { return k.Retired(args[0], time.Now()) })
+			return changeKeys(c.Context(), env, func(k *bus.Keys) (*bus.Keys, error) { return k.Retired(args[0], time.Now()) })
 		},
 	}
 }
 
-func changeKeys(ctx context.Context, env *environment, path string, change func(*bus.Keys) (*bus.Keys, error)) error {
-	file, err := engineKeyFile(env, path)
+func changeKeys(ctx context.Context, env *environment, change func(*bus.Keys) (*bus.Keys, error)) error {
+	file, err := engineKeyFile(env)
 	if err != nil {
 		return err
 	}

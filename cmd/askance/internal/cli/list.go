@@ -50,7 +50,7 @@ func newListCommand(env *environment) *cobra.Command {
 			return printCalls(env, calls, r)
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	f := c.Flags()
 	f.StringSliceVar(&states, "state", nil, "only calls in these states")
 	f.StringVar((*string)(&r.Session), "session", "", "only calls of this session")

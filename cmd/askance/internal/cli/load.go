@@ -55,7 +55,7 @@ askance serve limits reviewers with --reviewer-per-minute, --reviewer-per-hour a
 			return env.printf("%s", loadText(env.out, out))
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	c.Flags().StringVar(&since, "since", "", "only answers given at this time or later: 24h (ago), 2026-03-01 or 2026-03-01T12:00:00Z")
 	c.Flags().StringVar(&until, "until", "", "only answers given before this time, written likewise")
 	return c

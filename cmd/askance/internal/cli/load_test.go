@@ -94,7 +94,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, last, strings.Replace(string(b), `"2"`, "many", 1))
-	fails(t, cli.ExitUsage, "reviewer_per_minute is no number", "approve", "c4", "--data", s.data, "--as", "boss", "--yes")
+	fails(t, cli.ExitUsage, `reviewer_per_minute is "many", use a whole number`, "approve", "c4", "--data", s.data, "--as", "boss", "--yes")
 }
 
 func TestServeMetrics(t *testing.T) {

@@ -52,7 +52,7 @@ out what happened, then say so:
 			})
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	ad.flags(c)
 	f := c.Flags()
 	f.StringVar((*string)(&r.Outcome), "outcome", "", "happened, did_not_happen or run_again")
@@ -83,7 +83,7 @@ func newRevokeCommand(env *environment) *cobra.Command {
 			})
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	ad.flags(c)
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the record and the model")
 	return c
@@ -131,7 +131,7 @@ nothing of it begins any more, and what runs is told to stop.`,
 			return env.printf("%s", text.String())
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	ad.flags(c)
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")
 	return c

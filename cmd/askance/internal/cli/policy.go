@@ -42,20 +42,18 @@ permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes
 
 // policyFiles is where a policy and its tools are.
 type policyFiles struct {
-	paths []string // of --policy
-	tools string
+	cfg *config
 
 	declared []toolfile.Tool // of the tools file, once it is read
 }
 
 func (p *policyFiles) flags(c *cobra.Command) {
-	f := c.Flags()
-	f.StringArrayVar(&p.paths, "policy", nil, "rule file, or folder of rule files, with its LAYER= before it if that is not project; may be repeated; the same as an argument")
+	p.cfg.bindAs(c, &p.cfg.Policy, "rule file, or folder of rule files, with its LAYER= before it if the layer is not project; may be repeated; the same as an argument")
 	p.toolsFlag(c)
 }
 
 func (p *policyFiles) toolsFlag(c *cobra.Command) {
-	c.Flags().StringVar(&p.tools, "tools", "", "file that declares the tools")
+	p.cfg.bind(c, &p.cfg.Tools)
 	_ = c.MarkFlagFilename("tools", "yaml", "yml")
 }
 
@@ -78,7 +76,7 @@ type policySource struct {
 func readPolicy(ctx context.Context, env *environment, p *policyFiles, args []string) (policySource, error) {
 	paths := args
 	if len(paths) == 0 {
-		paths = p.paths
+		paths = p.cfg.Policy
 	}
 	if len(paths) == 0 {
 		return policySource{}, usagef("no rule files: name them as arguments, or with --policy")
@@ -129,10 +127,10 @@ const standardInput = "standard input"
 
 // options are those that an engine with these tools would use, but for its hurry.
 func (p *policyFiles) options() (permission.Options, error) {
-	if p.tools != "" && p.declared == nil { // once: it may be a pipe
-		data, err := textfile.ReadHanded("tools file", p.tools, textfile.MaxBytes)
+	if p.cfg.Tools != "" && p.declared == nil { // once: it may be a pipe
+		data, err := textfile.ReadHanded("tools file", p.cfg.Tools, textfile.MaxBytes)
 		if err == nil {
-			p.declared, err = toolfile.Parse(p.tools, data)
+			p.declared, err = toolfile.Parse(p.cfg.Tools, data)
 		}
 		if err != nil {
 			return permission.Options{}, err

@@ -21,14 +21,12 @@ import (
 // explaining is what askance policy explain is told.
 type explaining struct {
 	policyFiles
-	tool, args, call, test, mode, now string
-	cwd                               string
-	dirs                              []string
-	caller                            permission.Caller
+	tool, args, call, test, now string
+	caller                      permission.Caller
 }
 
 func newPolicyExplainCommand(env *environment) *cobra.Command {
-	var x explaining
+	x := explaining{policyFiles: policyFiles{cfg: &env.cfg}}
 	c := &cobra.Command{
 		Use:   "explain [FILE...]",
 		Short: "Say what a policy decides about a call, and why",
@@ -51,21 +49,18 @@ policy replay --help), or by the name of a test beside the rules with --test.`,
 	f.StringVar(&x.args, "args", "{}", "its input: a JSON object, @FILE, or - for standard input")
 	f.StringVar(&x.call, "call", "", "the whole call: a JSON object, @FILE, or - for standard input")
 	f.StringVar(&x.test, "test", "", "name of a test beside the rules, whose call is meant")
-	f.StringVar(&x.mode, "mode", "", "permission mode, over that of the policy")
+	env.cfg.bindAs(c, &env.cfg.Mode, "permission mode, over that of the policy")
 	f.StringVar(&x.now, "now", "", "time of the call, as 2026-11-21T12:00:00Z (default: now)")
-	f.StringVar(&x.cwd, "cwd", "", "working folder of the call")
-	f.StringArrayVar(&x.dirs, "working-dir", nil, "folder in which tools may work; may be repeated")
+	env.cfg.bindAs(c, &env.cfg.Cwd, "working folder of the call")
+	env.cfg.bindAs(c, &env.cfg.WorkingDirs, "folder in which tools can work; may be repeated")
 	f.StringVar(&x.caller.User, "user", "", "on whose behalf the call is made")
 	f.StringVar(&x.caller.Agent, "agent", "", "agent that makes it")
 	f.StringVar(&x.caller.Tenant, "tenant", "", "tenant of the caller")
 	f.StringSliceVar(&x.caller.Roles, "role", nil, "role of the caller; may be repeated")
 	f.StringVar((*string)(&x.caller.Session), "session", "", "session of the call")
 	_ = c.RegisterFlagCompletionFunc("tool", x.completeTools)
-	_ = c.RegisterFlagCompletionFunc("mode", completeModes)
 	return c
 }
-
-var completeModes = cobra.FixedCompletions([]string{"default", "accept_edits", "explore", "bypass", "dont_ask"}, cobra.ShellCompDirectiveNoFileComp)
 
 func runExplain(ctx context.Context, env *environment, x explaining, args []string) error {
 	if named := len(slices.DeleteFunc([]string{x.tool, x.call, x.test}, func(s string) bool { return s == "" })); named != 1 {
@@ -129,15 +124,15 @@ func explainRequest(env *environment, x explaining, policy permission.Policy) (p
 		if err != nil {
 			return req, err
 		}
-		req = permission.Request{Tool: x.tool, Input: []byte(strings.TrimSpace(text)), Cwd: x.cwd, WorkingDirs: x.dirs, Caller: x.caller}
+		req = permission.Request{Tool: x.tool, Input: []byte(strings.TrimSpace(text)), Cwd: x.cfg.Cwd, WorkingDirs: x.cfg.WorkingDirs, Caller: x.caller}
 	}
 	return x.when(req)
 }
 
 // when fills in what is the same for every way to name a call.
 func (x explaining) when(req permission.Request) (permission.Request, error) {
-	if x.mode != "" {
-		mode, err := permission.ParseMode(x.mode)
+	if x.cfg.Mode != "" {
+		mode, err := permission.ParseMode(x.cfg.Mode)
 		if err != nil {
 			return req, usagef("--mode: %w", err)
 		}

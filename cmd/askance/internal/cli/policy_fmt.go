@@ -25,7 +25,7 @@ type formatted struct {
 }
 
 func newPolicyFmtCommand(env *environment) *cobra.Command {
-	var p policyFiles
+	p := policyFiles{cfg: &env.cfg}
 	var check, diff bool
 	c := &cobra.Command{
 		Use:   "fmt [FILE...]",
@@ -49,7 +49,7 @@ ends with exit code 7 if a file is not formatted.`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&p.paths, "policy", nil, "rule file, or folder of rule files; may be repeated; the same as an argument")
+	env.cfg.bindAs(c, &env.cfg.Policy, "rule file, or folder of rule files; may be repeated; the same as an argument")
 	f.BoolVar(&check, "check", false, "write nothing; exit code 7 if a file is not formatted")
 	f.BoolVar(&diff, "diff", false, "show what changes")
 	return c
@@ -70,7 +70,7 @@ func formatInput(env *environment) error {
 
 func formatFiles(ctx context.Context, env *environment, p policyFiles, args []string, check, diff bool) error {
 	if len(args) == 0 {
-		args = p.paths
+		args = p.cfg.Policy
 	}
 	if len(args) == 0 {
 		return usagef("no rule files: name them as arguments, or - for standard input")

@@ -28,7 +28,7 @@ type importing struct {
 }
 
 func newPolicyImportCommand(env *environment) *cobra.Command {
-	var p importing
+	p := importing{policyFiles: policyFiles{cfg: &env.cfg}}
 	c := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Make a rule file of other agents' permission settings",
@@ -106,7 +106,7 @@ func readImportFile(env *environment, path string) ([]byte, error) {
 // importOptions know the declared tools, or AgentScope's own.
 func (p importing) importOptions() (permission.Options, error) {
 	opts, err := p.options()
-	if err != nil || p.tools != "" {
+	if err != nil || p.cfg.Tools != "" {
 		return opts, err
 	}
 	opts.AllowUnknownTools = true

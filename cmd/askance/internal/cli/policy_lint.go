@@ -21,13 +21,13 @@ import (
 // linting is what askance policy lint is told.
 type linting struct {
 	policyFiles
-	directory, recorded     string
+	recorded                string
 	runLimit, executorLimit time.Duration
 	strict, codes           bool
 }
 
 func newPolicyLintCommand(env *environment) *cobra.Command {
-	var l linting
+	l := linting{policyFiles: policyFiles{cfg: &env.cfg}}
 	c := &cobra.Command{
 		Use:   "lint [FILE...]",
 		Short: "Find what is wrong with a policy although it loads",
@@ -50,7 +50,7 @@ Ends with exit code 7 if there are errors; with --strict for warnings too.`,
 	}
 	l.flags(c)
 	f := c.Flags()
-	f.StringVar(&l.directory, "directory", "", "file with the people and groups that may answer, to count approvers: that of askance serve --directory")
+	env.cfg.bindAs(c, &env.cfg.Directory, "file with the people and groups that can answer, to count approvers: that of askance serve --directory; may be repeated")
 	f.StringVar(&l.recorded, "recorded", "", "file that askance policy test --record wrote, to see what has changed since")
 	f.DurationVar(&l.runLimit, "run-limit", 0, "longest life of a run, to judge expiries by")
 	f.DurationVar(&l.executorLimit, "executor-limit", 0, "longest execution, to judge timeouts by")
@@ -65,10 +65,8 @@ func runLint(ctx context.Context, env *environment, l linting, args []string) er
 		return err
 	}
 	opts := lint.Options{Options: s.opts, RunLimit: l.runLimit, ExecutorLimit: l.executorLimit}
-	if l.directory != "" {
-		if opts.Directory, err = readDirectory(l.directory); err != nil {
-			return err
-		}
+	if opts.Directory, err = readDirectory(env.cfg.Directory); err != nil {
+		return err
 	}
 	if l.recorded != "" {
 		if opts.Recorded, err = readRecord(l.recorded); err != nil {
@@ -131,23 +129,33 @@ func printLintCodes(env *environment) error {
 	return nil
 }
 
-// readDirectory reads the people and groups: a file of askance serve
-// --directory, or one that lists people without a group, too.
-func readDirectory(path string) (*lint.Directory, error) {
-	data, err := textfile.ReadHanded("directory", path, textfile.MaxBytes)
-	if err != nil {
-		return nil, err
+// readDirectory reads the people and groups of files of askance serve --directory,
+// or of files that list people without a group; nil if there are no files.
+func readDirectory(paths []string) (*lint.Directory, error) {
+	if len(paths) == 0 {
+		return nil, nil //nolint:nilnil // documented
 	}
-	var d struct {
-		Version   int                 `yaml:"version"`
-		Users     []string            `yaml:"users"`
-		Groups    map[string][]string `yaml:"groups"`
-		Approvers map[string]any      `yaml:"approvers"` // their keys are not looked at here
+	all := &lint.Directory{Groups: map[string][]string{}}
+	for _, path := range paths {
+		data, err := textfile.ReadHanded("directory", path, textfile.MaxBytes)
+		if err != nil {
+			return nil, err
+		}
+		var d struct {
+			Version   int                 `yaml:"version"`
+			Users     []string            `yaml:"users"`
+			Groups    map[string][]string `yaml:"groups"`
+			Approvers map[string]any      `yaml:"approvers"` // their keys do not matter here
+		}
+		if err := textfile.DecodeYAML(data, &d); err != nil {
+			return nil, &textfile.Error{Kind: "directory", File: path, Err: err}
+		}
+		all.Users = slices.Concat(all.Users, d.Users, slices.Sorted(maps.Keys(d.Approvers)))
+		for group, members := range d.Groups {
+			all.Groups[group] = append(all.Groups[group], members...)
+		}
 	}
-	if err := textfile.DecodeYAML(data, &d); err != nil {
-		return nil, &textfile.Error{Kind: "directory", File: path, Err: err}
-	}
-	return &lint.Directory{Users: slices.Concat(d.Users, slices.Sorted(maps.Keys(d.Approvers))), Groups: d.Groups}, nil
+	return all, nil
 }
 
 func readRecord(path string) (*lint.Record, error) {

@@ -28,7 +28,7 @@ type putting struct {
 }
 
 func newPolicyPutCommand(env *environment) *cobra.Command {
-	var p putting
+	p := putting{policyFiles: policyFiles{cfg: &env.cfg}}
 	c := &cobra.Command{
 		Use:   "put [FILE...]",
 		Short: "Check rule files and put them into the policy bucket of running engines",
@@ -51,7 +51,7 @@ fails.`,
 		RunE:              func(c *cobra.Command, args []string) error { return runPut(c.Context(), env, p, args) },
 	}
 	p.toolsFlag(c)
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	c.Flags().StringArrayVar(&p.remove, "delete", nil, "name of a file to take out of the bucket; may be repeated")
 	c.Flags().BoolVar(&p.dry, "dry-run", false, "check, and write nothing")
 	return c
@@ -76,7 +76,7 @@ func runPut(ctx context.Context, env *environment, p putting, args []string) err
 		return err
 	}
 	defer nc.Close()
-	bucket, err := bus.OpenPolicyBucket(ctx, nc, env.at.spaceID(), bus.PolicyBucketOptions{})
+	bucket, err := bus.OpenPolicyBucket(ctx, nc, env.cfg.spaceID(), bus.PolicyBucketOptions{})
 	if err != nil {
 		return err
 	}
@@ -108,9 +108,9 @@ func runPut(ctx context.Context, env *environment, p putting, args []string) err
 // dialServer connects to the server of the data folder, as its engine does, or
 // to the one that was named.
 func dialServer(ctx context.Context, env *environment) (*nats.Conn, error) {
-	url, login := env.at.nats, env.at.creds
+	url, login := env.cfg.NATS, env.cfg.Creds
 	if url == "" {
-		dir := node.Dir(env.at.dir())
+		dir := node.Dir(env.cfg.dir())
 		var err error
 		if url, err = dir.URL(); err != nil {
 			return nil, err
@@ -124,7 +124,7 @@ func dialServer(ctx context.Context, env *environment) (*nats.Conn, error) {
 			}
 		}
 	}
-	return bus.Connect(ctx, url, env.connectOptions(env.at.as, "askance policy put", url, login))
+	return bus.Connect(ctx, url, env.connectOptions(env.cfg.As, "askance policy put", url, login))
 }
 
 // after are the files that the bucket holds afterwards, sorted by name.

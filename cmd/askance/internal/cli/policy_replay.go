@@ -18,20 +18,18 @@ import (
 
 // calling is where the calls of a comparison come from, and what they lack.
 type calling struct {
-	file, mode, cwd string
-	dirs            []string
-	session         string
+	cfg           *config
+	file, session string
 }
 
 func (q *calling) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&q.file, "calls", "", "file of calls, one JSON object a line; - is standard input")
 	f.StringVar(&q.session, "session", "", "only calls of this session")
-	f.StringVar(&q.mode, "mode", "", "permission mode of calls that name none, over that of the policy")
-	f.StringVar(&q.cwd, "cwd", "", "working folder of calls that name none")
-	f.StringArrayVar(&q.dirs, "working-dir", nil, "folder in which tools may work, for calls that name none; may be repeated")
+	q.cfg.bindAs(c, &q.cfg.Mode, "permission mode of calls that name none, over that of the policy")
+	q.cfg.bindAs(c, &q.cfg.Cwd, "working folder of calls that name none")
+	q.cfg.bindAs(c, &q.cfg.WorkingDirs, "folder in which tools can work, for calls that name none; may be repeated")
 	_ = c.MarkFlagFilename("calls", "jsonl", "ndjson", "json")
-	_ = c.RegisterFlagCompletionFunc("mode", completeModes)
 }
 
 const callsHelp = `A line of a file of calls is
@@ -43,8 +41,8 @@ session, reply, roles, tenant, run_id, parent_agent), mode, now, cwd and working
 may be there too.`
 
 func newPolicyReplayCommand(env *environment) *cobra.Command {
-	var p policyFiles
-	var q calling
+	p := policyFiles{cfg: &env.cfg}
+	q := calling{cfg: &env.cfg}
 	c := &cobra.Command{
 		Use:   "replay [FILE...]",
 		Short: "Hold a policy against recorded calls, and list the verdicts that change",
@@ -81,13 +79,13 @@ Ends with exit code 7 if a verdict changes.`,
 	}
 	p.flags(c)
 	q.flags(c)
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	return c
 }
 
 func newPolicyDiffCommand(env *environment) *cobra.Command {
-	var p policyFiles
-	var q calling
+	p := policyFiles{cfg: &env.cfg}
+	q := calling{cfg: &env.cfg}
 	var journal bool
 	c := &cobra.Command{
 		Use:   "diff BEFORE AFTER",
@@ -134,7 +132,7 @@ still differ: the calls are all that is looked at.`,
 	}
 	p.toolsFlag(c)
 	q.flags(c)
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	c.Flags().BoolVar(&journal, "journal", false, "compare on the calls of the journal")
 	return c
 }
@@ -152,8 +150,8 @@ func readCalls(ctx context.Context, env *environment, q calling) ([]corpus.Call,
 		return nil, err
 	}
 	var mode permission.Mode
-	if q.mode != "" {
-		if mode, err = permission.ParseMode(q.mode); err != nil {
+	if q.cfg.Mode != "" {
+		if mode, err = permission.ParseMode(q.cfg.Mode); err != nil {
 			return nil, usagef("--mode: %w", err)
 		}
 	}
@@ -166,10 +164,10 @@ func readCalls(ctx context.Context, env *environment, q calling) ([]corpus.Call,
 			r.Mode = mode
 		}
 		if r.Cwd == "" {
-			r.Cwd = q.cwd
+			r.Cwd = q.cfg.Cwd
 		}
 		if r.WorkingDirs == nil {
-			r.WorkingDirs = q.dirs
+			r.WorkingDirs = q.cfg.WorkingDirs
 		}
 	}
 	return calls, nil

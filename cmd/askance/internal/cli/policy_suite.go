@@ -21,7 +21,7 @@ type policyTesting struct {
 }
 
 func newPolicyTestCommand(env *environment) *cobra.Command {
-	var p policyTesting
+	p := policyTesting{policyFiles: policyFiles{cfg: &env.cfg}}
 	c := &cobra.Command{
 		Use:   "test [FILE...]",
 		Short: "Run the tests that stand beside the rules, and see what they cover",

@@ -33,7 +33,7 @@ type vocabulary struct {
 }
 
 func newPolicyVarsCommand(env *environment) *cobra.Command {
-	var p policyFiles
+	p := policyFiles{cfg: &env.cfg}
 	c := &cobra.Command{
 		Use:   "vars [TOOL]",
 		Short: "Print what conditions can name: the fields of a tool's args, variables, functions",

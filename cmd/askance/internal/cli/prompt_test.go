@@ -24,7 +24,7 @@ func asking(t *testing.T, typed string) (*asker, *bytes.Buffer) {
 	t.Setenv("ACCESSIBLE", "1") // prompts as plain lines
 	var out bytes.Buffer
 	env := &environment{in: iotest.OneByteReader(strings.NewReader(typed)), out: term.New(&out), err: term.New(&out), log: slog.New(slog.DiscardHandler)}
-	env.at.as = "ann"
+	env.cfg.As = "ann"
 	return &asker{env: env, story: story.New(env.out, time.Now())}, &out
 }
 
@@ -110,6 +110,11 @@ func TestEditorGetsJSON(t *testing.T) {
 // Tree gives every command that there is, groups of commands among them, by the
 // words with which it is called.
 func Tree() map[string]*cobra.Command {
+	_, all := newTree()
+	return all
+}
+
+func newTree() (*environment, map[string]*cobra.Command) {
 	env := &environment{log: slog.New(slog.DiscardHandler)}
 	root := newRootCommand(env)
 	root.InitDefaultCompletionCmd("completion")
@@ -126,5 +131,5 @@ func Tree() map[string]*cobra.Command {
 		}
 	}
 	add("", root)
-	return out
+	return env, out
 }

@@ -67,14 +67,13 @@ func (m *memory) into(answer *message.Answer, call *message.Call, now time.Time)
 
 // signing is how an approver signs.
 type signing struct {
-	key   string
+	cfg   *config
 	lasts time.Duration
 }
 
 func (s *signing) flags(c *cobra.Command) {
-	f := c.Flags()
-	f.StringVar(&s.key, "sign-key", "", "sign with this key of yours (askance keys approver makes one)")
-	f.DurationVar(&s.lasts, "sign-for", 24*time.Hour, "how long the signature is good: no worker starts the call after that")
+	s.cfg.bind(c, &s.cfg.SignKey)
+	c.Flags().DurationVar(&s.lasts, "sign-for", 24*time.Hour, "how long the signature is good: no worker starts the call after that")
 }
 
 // signer signs approvals with the key that was named.
@@ -85,18 +84,18 @@ type signer struct {
 }
 
 // load reads the key, once; nil if none was named.
-func (s *signing) load(as string) (*signer, error) {
-	if s.key == "" {
+func (s *signing) load() (*signer, error) {
+	if s.cfg.SignKey == "" {
 		return nil, nil //nolint:nilnil // nobody asked for a signature
 	}
 	if s.lasts <= 0 {
 		return nil, usagef("--sign-for must be positive")
 	}
-	key, err := bus.LoadApproverKey(s.key)
+	key, err := bus.LoadApproverKey(s.cfg.SignKey)
 	if err != nil {
 		return nil, err
 	}
-	return &signer{key, as, s.lasts}, nil
+	return &signer{key, s.cfg.As, s.lasts}, nil
 }
 
 // keyID names the key, as lists of approvers have it.

@@ -28,6 +28,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
@@ -86,11 +87,16 @@ Begin with askance demo.`,
 			return env.prepare(c)
 		},
 	}
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			return valueError("--"+bad.GetFlag().Name, err)
+		}
+		return usageError{err}
+	})
 	f := c.PersistentFlags()
 	f.BoolVar(&env.json, "json", false, "print JSON instead of text")
-	f.StringVar(&env.config, "config", "", "settings file (default askance.yaml, if it is there)")
-	f.StringVar(&env.logLevel, "log-level", "warn", "what is logged on standard error: debug, info, warn or error")
+	f.StringVar(&env.settingsFile, "config", "", "settings file (default askance.yaml, if it is there)")
+	env.cfg.bindFlag(c, f, &env.cfg.LogLevel, "")
 	c.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "calls", Title: "Look at calls, and decide:"}, &cobra.Group{ID: "proof", Title: "Prove what happened:"}, &cobra.Group{ID: "policy", Title: "Write policies:"}, &cobra.Group{ID: "trust", Title: "Say who is trusted:"}, &cobra.Group{ID: "about", Title: "About:"})
 	c.SetHelpCommandGroupID("about")
 	c.SetCompletionCommandGroupID("about")
@@ -128,8 +134,8 @@ func (env *environment) prepare(c *cobra.Command) error {
 		return err
 	}
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(strings.ToUpper(env.logLevel))); err != nil {
-		return usagef("--log-level is %q, use debug, info, warn or error", env.logLevel)
+	if err := level.UnmarshalText([]byte(strings.ToUpper(env.cfg.LogLevel))); err != nil {
+		return usagef("--log-level is %q, use debug, info, warn or error", env.cfg.LogLevel)
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	if env.json {

@@ -64,7 +64,7 @@ func newRulesListCommand(env *environment) *cobra.Command {
 			return printLeases(env, all, time.Now())
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	c.Flags().BoolVar(&r.All, "all", false, "those that have ended too, as far as they are at hand")
 	c.Flags().StringVar(&r.Tool, "tool", "", "only those about this tool")
 	return c
@@ -161,7 +161,7 @@ func newRulesShowCommand(env *environment) *cobra.Command {
 			return env.printf("%s", leaseText(env.out, r, time.Now()))
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	return c
 }
 
@@ -240,7 +240,7 @@ has allowed and that nobody has started are taken back. An operator may, and wit
 			return env.printf("%s is %s\n", env.out.Name(term.SafeLine(string(after.ID))), leaseStateText(env.out, after, time.Now()))
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")
 	c.Flags().BoolVar(&given, "approver", false, "as the approver who gave it, not as an operator")
 	return c

@@ -11,23 +11,17 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/message"
 )
 
-// serving is what askance serve is told.
+// serving is what askance serve is told besides its settings.
 type serving struct {
-	listen, durability, tools, mode, keys, anchor, cwd string
-	cert, certKey                                      string
-	credsDir, systemCreds                              string
-	policy, shadow, dirs, people                       []string
-	bucket, peopleBucket, insecure                     bool
-	remind                                             time.Duration
-	reviewers                                          message.ReviewerLimits
-	metrics                                            string
-	recent                                             time.Duration // window of metrics
-	pace                                               bus.Pace
-	web                                                serveHTTP
-	demoAgent                                          bool
+	insecure  bool
+	pace      bus.Pace
+	demoAgent bool
+	agentID   string
+	webhooks  string // file that names the destinations
 }
 
 func newServeCommand(env *environment) *cobra.Command {
@@ -66,37 +60,20 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runServe(c.Context(), env, s) },
 	}
-	env.at.whereFlags(c)
+	cfg := &env.cfg
+	cfg.bindJournal(c)
+	cfg.bind(c, &cfg.Listen, &cfg.Cert, &cfg.CertKey, &cfg.CredsDir, &cfg.Durability, &cfg.SystemCreds,
+		&cfg.Policy, &cfg.PolicyBucket, &cfg.Shadow, &cfg.Directory, &cfg.DirectoryBucket, &cfg.Tools, &cfg.Mode, &cfg.Cwd, &cfg.WorkingDirs,
+		&cfg.Remind, &cfg.ReviewerPerMinute, &cfg.ReviewerPerHour, &cfg.ReviewerMaxOpen, &cfg.Metrics, &cfg.MetricsWindow, &cfg.Keys, &cfg.Anchor,
+		&cfg.HTTP, &cfg.HTTPSocket, &cfg.HTTPSocketGroup, &cfg.HTTPSocketRoles, &cfg.HTTPCert, &cfg.HTTPKey, &cfg.HTTPInsecure, &cfg.HTTPTokens, &cfg.HTTPURL, &cfg.HTTPOrigins, &cfg.HTTPSession,
+		&cfg.OIDCIssuer, &cfg.OIDCClient, &cfg.OIDCSecretFile, &cfg.OIDCAudience, &cfg.OIDCNameClaim, &cfg.OIDCGroupsClaim, &cfg.OIDCRoles)
 	f := c.Flags()
-	f.StringVar(&s.listen, "listen", "127.0.0.1:4222", "address of the embedded server; port 0 takes a free one")
-	f.StringVar(&s.cert, "nats-cert", "", "certificate chain in PEM: connections to the embedded server are encrypted")
-	f.StringVar(&s.certKey, "nats-key", "", "private key of --nats-cert")
-	f.StringVar(&s.credsDir, "creds-dir", "", "credentials folder: who may log in to the embedded server (default creds in the data folder, if it is there)")
-	f.BoolVar(&s.insecure, "insecure", false, "use no credentials, and let the embedded server listen anywhere: whoever reaches it may act as anybody")
-	f.StringVar(&s.durability, "durability", "", "what an acknowledgement means: fsynced (on the disk) or cached; with --nats what you state of that server: fsynced, cached or quorum (default fsynced; with --nats what the server says, else cached)")
-	f.StringVar(&s.systemCreds, "nats-system-creds", "", "NATS credentials file of the system account: the engine asks the server of --nats when it syncs")
-	f.StringArrayVar(&s.policy, "policy", nil, "rule file, or folder of rule files, with its LAYER= before it if that is not project; may be repeated")
-	f.BoolVar(&s.bucket, "policy-bucket", false, "take rule files from the NATS key-value bucket ASKANCE_POLICY_<space> too; it is made if it is not there")
-	f.StringArrayVar(&s.people, "directory", nil, "file that says which groups people are in; may be repeated")
-	f.BoolVar(&s.peopleBucket, "directory-bucket", false, "take directory files from the NATS key-value bucket ASKANCE_DIRECTORY_<space> too; it is made if it is not there")
-	f.StringArrayVar(&s.shadow, "shadow", nil, "rule file, or folder of rule files, of a policy that decides nothing: what it would decide otherwise is logged; may be repeated")
-	f.StringVar(&s.tools, "tools", "", "file that declares the tools")
-	f.StringVar(&s.mode, "mode", "", "permission mode, over that of the policy: default, accept_edits, explore, bypass or dont_ask")
-	f.StringVar(&s.cwd, "cwd", "", "folder in which the tools run, for rules about paths (default the current one)")
-	f.StringArrayVar(&s.dirs, "working-dir", nil, "further folder in which tools may edit where the mode lets them; may be repeated")
-	f.DurationVar(&s.remind, "remind", 0, "tell inboxes of an open question again whenever nothing was said about it for so long; 0 never does")
-	f.IntVar(&s.reviewers.PerMinute, "reviewer-per-minute", 0, "refuse answers of one reviewer beyond so many within a minute; 0: no limit")
-	f.IntVar(&s.reviewers.PerHour, "reviewer-per-hour", 0, "refuse answers of one reviewer beyond so many within an hour; 0: no limit")
-	f.IntVar(&s.reviewers.MaxOpen, "reviewer-max-open", 0, "give nothing more to a reviewer with so many open questions: no hand-over, and no proposal whose question only such people could answer; 0: no limit")
-	f.DurationVar(&s.pace.Every, "checkpoint-every", time.Minute, "sign the journal at least so often, if there is anything new")
-	f.IntVar(&s.pace.Records, "checkpoint-records", 1024, "sign the journal after so many records all the same")
-	f.StringVar(&s.metrics, "metrics", "", "address at which Prometheus may scrape /metrics, the names of reviewers included; :9464 is on loopback (default none)")
-	f.DurationVar(&s.recent, "metrics-window", time.Hour, "how far back the metrics askance_reviewer_recent_* reach")
-	f.StringVar(&s.keys, "keys", "", "key file of the space's engines (default engine.key in the data folder; made if it is not there)")
-	f.StringVar(&s.anchor, "anchor-file", "", "file that remembers how far the journal was, to notice when records are lost; put it on another disk (default anchors/SPACE in the data folder)")
-	serveHTTPFlags(c, &s)
-	_ = c.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"fsynced", "cached", "quorum"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"default", "accept_edits", "explore", "bypass", "dont_ask"}, cobra.ShellCompDirectiveNoFileComp))
+	f.BoolVar(&s.insecure, "insecure", false, "use no credentials, and let the embedded server listen anywhere: everyone who reaches it can act under any name")
+	f.DurationVar(&s.pace.Every, "checkpoint-every", time.Minute, "sign the journal at least this often, if it has new records")
+	f.IntVar(&s.pace.Records, "checkpoint-records", 1024, "sign the journal after this many new records, too")
+	f.BoolVar(&s.demoAgent, "demo-agent", false, "let frontends talk to an agent without a model, named "+web.DemoAgent+", that does what the lines of a message say: \"call TOOL {…}\", \"say TEXT\"; it calls any tool that a message names")
+	f.StringVar(&s.agentID, "agent-id", "", "names the replies that agents of this process make, so that its successor continues them (default gateway; with --nats the host's name)")
+	f.StringVar(&s.webhooks, "webhooks", "", "file that names the programs elsewhere that are told of questions and outcomes")
 	return c
 }
 
@@ -124,7 +101,7 @@ func runServe(ctx context.Context, env *environment, s serving) error {
 }
 
 func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg node.Config, s serving, d *doors) error {
-	if err := recordRun(cfg, s.policy, s.tools); err != nil {
+	if err := recordRun(cfg, env.cfg.Policy, env.cfg.Tools); err != nil {
 		return err
 	}
 	gate, err := openHTTP(ctx, env, n, cfg.Dir, s, d)
@@ -141,7 +118,7 @@ func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg 
 	}
 	scrape := ""
 	if d.metrics != nil {
-		m := metrics.Serve(d.metrics, n.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "askance-metrics"}), s.recent, own...)
+		m := metrics.Serve(d.metrics, n.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "askance-metrics"}), env.cfg.MetricsWindow, own...)
 		defer func() { _ = m.Close() }() // nothing is lost
 		scrape = m.URL()
 	}

@@ -1,34 +1,36 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
-	"strconv"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
 
 // serveConfig checks what was said.
 func serveConfig(env *environment, s serving) (node.Config, error) {
+	set := &env.cfg
 	cfg := node.Config{
-		Dir: node.Dir(env.at.dir()), Space: env.at.spaceID(), Listen: s.listen, NATS: env.at.nats, Creds: env.at.creds,
-		CredsDir: s.credsDir, Reopen: s.insecure, Durability: bus.Durability(s.durability), Keys: s.keys, Anchor: s.anchor, Policy: s.policy, PolicyBucket: s.bucket, Directory: s.people, DirectoryBucket: s.peopleBucket, Shadow: s.shadow, Version: buildInfo().Version, Log: env.log,
+		Dir: node.Dir(set.dir()), Space: set.spaceID(), Version: buildInfo().Version, Log: env.log,
+		NATS: set.NATS, Creds: set.Creds, CA: set.CA, PlainText: set.PlainText, SystemCreds: set.SystemCreds,
+		Listen: set.Listen, Cert: set.Cert, Key: set.CertKey, CredsDir: set.CredsDir, Reopen: s.insecure,
+		Durability: bus.Durability(set.Durability), Keys: set.Keys, Anchor: set.Anchor,
+		Policy: set.Policy, PolicyBucket: set.PolicyBucket, Shadow: set.Shadow, Directory: set.Directory, DirectoryBucket: set.DirectoryBucket,
+		Cwd: set.Cwd, WorkingDirs: set.WorkingDirs, Remind: set.Remind, Reviewers: set.reviewerLimits(), Pace: s.pace,
 	}
-	cfg.Cert, cfg.Key, cfg.CA, cfg.PlainText = s.cert, s.certKey, env.at.ca, env.at.plain
 	if err := checkTLS(cfg); err != nil {
 		return cfg, err
 	}
 	if cfg.Dir == "" {
 		return cfg, usagef("no data folder is known: name one with --data")
 	}
-	cfg.SystemCreds = s.systemCreds
 	if err := checkDurability(&cfg); err != nil {
 		return cfg, err
 	}
@@ -41,38 +43,46 @@ func serveConfig(env *environment, s serving) (node.Config, error) {
 	if openBeyondLoopback(cfg) && !s.insecure {
 		return cfg, usagef("--listen %s is not a loopback address, and without credentials the embedded server asks nobody who they are: whoever reaches it may act as anybody, approve calls included; make credentials with askance creds init, listen on 127.0.0.1, use --nats with a server that has accounts, or say --insecure", cfg.Listen)
 	}
-	if s.remind < 0 {
-		return cfg, usagef("--remind is %s, and must not be negative", s.remind)
+	if cfg.Remind < 0 {
+		return cfg, usagef("--remind is %s, and must not be negative", cfg.Remind)
 	}
-	if s.reviewers.Validate() != nil {
+	if cfg.Reviewers.Validate() != nil {
 		return cfg, usagef("--reviewer-per-minute, --reviewer-per-hour and --reviewer-max-open must not be negative")
 	}
-	if s.recent <= 0 {
-		return cfg, usagef("--metrics-window is %s, and must be positive", s.recent)
+	if set.MetricsWindow <= 0 {
+		return cfg, usagef("--metrics-window is %s, and must be positive", set.MetricsWindow)
 	}
 	if s.pace.Every <= 0 || s.pace.Records <= 0 {
 		return cfg, usagef("--checkpoint-every and --checkpoint-records must be positive")
 	}
-	cfg.Reviewers, cfg.Pace = s.reviewers, s.pace
-	cfg.Cwd, cfg.WorkingDirs, cfg.Remind = s.cwd, s.dirs, s.remind
 	if cfg.Cwd == "" {
 		cfg.Cwd, _ = os.Getwd() // not known: then no path counts as inside
 	}
-	if s.mode != "" {
-		mode, err := permission.ParseMode(s.mode)
+	if set.Mode != "" {
+		mode, err := permission.ParseMode(set.Mode)
 		if err != nil {
 			return cfg, usagef("--mode: %w", err)
 		}
 		cfg.Mode = mode
 	}
-	if s.tools != "" {
-		tools, err := toolfile.Load(s.tools)
+	if set.Tools != "" {
+		tools, err := toolfile.Load(set.Tools)
 		if err != nil {
 			return cfg, err
 		}
 		cfg.Tools = tools
 	}
 	return cfg, nil
+}
+
+// embeddedDurability is the durability of an embedded server that a command starts
+// for itself.
+func (cfg *config) embeddedDurability(absent bus.Durability) (bus.Durability, error) {
+	d := cmp.Or(bus.Durability(cfg.Durability), absent)
+	if d != bus.DurabilityFsynced && d != bus.DurabilityCached {
+		return "", usagef("--durability is %q, use fsynced or cached", d)
+	}
+	return d, nil
 }
 
 // checkDurability refuses what no server gives. What is stated of the server of
@@ -142,40 +152,13 @@ func checkTLS(cfg node.Config) error {
 
 // recordRun keeps what an engine runs with in its data folder.
 func recordRun(cfg node.Config, policy []string, tools string) error {
-	here, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("record the settings of this run: %w", err)
+	run := config{
+		Space: string(cfg.Space), Keys: cfg.Keys, Anchor: cfg.Anchor, Policy: policy, PolicyBucket: cfg.PolicyBucket, Tools: tools, Mode: string(cfg.Mode),
+		Directory: cfg.Directory, DirectoryBucket: cfg.DirectoryBucket, Cwd: cfg.Cwd, WorkingDirs: cfg.WorkingDirs,
+		ReviewerPerMinute: cfg.Reviewers.PerMinute, ReviewerPerHour: cfg.Reviewers.PerHour, ReviewerMaxOpen: cfg.Reviewers.MaxOpen,
 	}
-	values := map[string][]string{"space": {string(cfg.Space)}}
 	if cfg.NATS == "" {
-		values["durability"] = []string{string(cfg.Durability)}
+		run.Durability = string(cfg.Durability)
 	}
-	if cfg.PolicyBucket {
-		values["policy_bucket"] = []string{"true"}
-	}
-	if cfg.DirectoryBucket {
-		values["directory_bucket"] = []string{"true"}
-	}
-	for key, n := range limitSettings(&cfg.Reviewers) {
-		if *n > 0 {
-			values[key] = []string{strconv.Itoa(*n)}
-		}
-	}
-	if cfg.Mode != "" {
-		values["mode"] = []string{string(cfg.Mode)}
-	}
-	for key, paths := range map[string][]string{"policy": policy, "tools": {tools}, "directory": cfg.Directory, "keys": {cfg.Keys}, "anchor_file": {cfg.Anchor}, "cwd": {cfg.Cwd}, "working_dir": cfg.WorkingDirs} {
-		for _, p := range paths {
-			if p == "" {
-				continue
-			}
-			values[key] = append(values[key], inFolder(here, key, p))
-		}
-	}
-	return writeLastRun(string(cfg.Dir), values)
-}
-
-// limitSettings are the limits of reviewers by their settings.
-func limitSettings(l *message.ReviewerLimits) map[string]*int {
-	return map[string]*int{"reviewer_per_minute": &l.PerMinute, "reviewer_per_hour": &l.PerHour, "reviewer_max_open": &l.MaxOpen}
+	return writeLastRun(string(cfg.Dir), run)
 }

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
-	"runtime"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -17,95 +16,23 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/plainfile"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
-
-// A setting is a flag whose value may also come from the environment
-// (ASKANCE_ and its name in capitals) or from a settings file (its name with
-// underscores).
-type setting struct {
-	flag string
-	path bool // relative to the folder of the settings file
-	what string
-}
-
-// settings lists them all, for every command.
-var settings = []setting{
-	{"data", true, "data folder: keys, and the journal of an embedded server"},
-	{"nats", false, "URL of an existing NATS server or cluster"},
-	{"creds", true, "NATS credentials file"},
-	{"nats-system-creds", true, "credentials file of the system account of the NATS server"},
-	{"nats-ca", true, "certificates of those who may vouch for the NATS server"},
-	{"nats-cert", true, "certificate chain of the embedded NATS server"},
-	{"nats-key", true, "private key of the embedded NATS server"},
-	{"nats-insecure", false, "let logins and calls cross the network in plain text"},
-	{"creds-dir", true, "credentials folder: who may log in to an embedded server"},
-	{"space", false, "space: one journal, one set of keys and people"},
-	{"as", false, "your name, under which answers are recorded"},
-	{"listen", false, "address of the embedded server"},
-	{"durability", false, "what an acknowledgement of the NATS server means: fsynced, cached or quorum"},
-	{"policy", true, "rule files and folders (in the environment: with commas)"},
-	{"policy-bucket", false, "take rule files from the NATS key-value bucket of the space too"},
-	{"directory", true, "files that say which groups people are in"},
-	{"directory-bucket", false, "take directory files from the NATS key-value bucket of the space too"},
-	{"shadow", true, "rule files and folders of a policy that decides nothing"},
-	{"tools", true, "file that declares the tools"},
-	{"mode", false, "permission mode, over that of the policy"},
-	{"cwd", true, "folder in which the tools run, for rules about paths"},
-	{"working-dir", true, "further folders in which tools may edit where the mode lets them"},
-	{"remind", false, "how long nothing may be said about an open question before inboxes are told again"},
-	{"reviewer-per-minute", false, "answers that are taken of one reviewer within a minute"},
-	{"reviewer-per-hour", false, "answers that are taken of one reviewer within an hour"},
-	{"reviewer-max-open", false, "open questions of one reviewer, above which they are given none"},
-	{"http", false, "address of the web inbox and the HTTP interfaces; off opens no port"},
-	{"http-socket", true, "Unix socket of the web inbox and the HTTP interfaces"},
-	{"http-socket-group", false, "group that may open the Unix socket"},
-	{"http-socket-role", false, "roles of users at the Unix socket, as USER=ROLE"},
-	{"http-cert", true, "certificate chain for TLS over HTTP"},
-	{"http-key", true, "private key for TLS over HTTP"},
-	{"http-insecure", false, "listen beyond loopback without TLS"},
-	{"http-tokens", true, "token file: who may use HTTP"},
-	{"http-url", false, "URL by which browsers reach the gateway"},
-	{"http-origin", false, "origins of pages elsewhere that may use the gateway"},
-	{"http-session", false, "how long a browser stays logged in"},
-	{"oidc-issuer", false, "OpenID Connect provider at which people log in"},
-	{"oidc-client", false, "client id at the provider"},
-	{"oidc-secret-file", true, "file with the client's secret"},
-	{"oidc-audience", false, "audience that JWTs of programs must name"},
-	{"oidc-name-claim", false, "claim that names people"},
-	{"oidc-groups-claim", false, "claim with the groups of people"},
-	{"oidc-role", false, "roles of groups at the provider, as GROUP=ROLE"},
-	{"metrics", false, "address at which an engine is shown to Prometheus"},
-	{"metrics-window", false, "how far back the metrics of recent answers reach"},
-	{"keys", true, "key file of the engines of a space"},
-	{"anchor-file", true, "file that remembers how far the journal was"},
-	{"engine-key", true, "public key file that a worker checks grants with"},
-	{"approver-keys", true, "directory files with the keys of approvers that a worker believes"},
-	{"require-approver-signature", false, "a worker runs only what approvers have signed"},
-	{"sign-key", true, "your own key, with which you sign approvals"},
-	{"slots", false, "calls that a worker runs at once"},
-	{"log-level", false, "debug, info, warn or error"},
-}
 
 const (
 	// settingsFile is looked for in the working folder.
 	settingsFile = "askance.yaml"
-	// lastRun, in a data folder, has what the engine there last ran with. It is
-	// written by askance itself, so that commands that open the folder while no
-	// server runs decide by the same policy and tools.
+	// lastRun, in a data folder, has the settings with which the engine there last
+	// ran: commands that open the folder without a server decide by the same policy.
 	lastRun = "last-run.yaml"
 	// maxSettings bounds a settings file.
 	maxSettings = 64 << 10
 )
 
-func (s setting) key() string { return strings.ReplaceAll(s.flag, "-", "_") }
-func (s setting) env() string { return "ASKANCE_" + strings.ToUpper(s.key()) }
-
-// applySettings gives every flag of the command that was not given its value from
-// the environment or the settings file.
+// applySettings sets each flag that the command line does not set, from the
+// environment or the settings file.
 func (env *environment) applySettings(c *cobra.Command) error {
-	path, named := env.config, env.config != ""
+	path, named := env.settingsFile, env.settingsFile != ""
 	if !named {
 		path, named = os.LookupEnv("ASKANCE_CONFIG")
 	}
@@ -122,11 +49,11 @@ func (env *environment) applySettings(c *cobra.Command) error {
 			continue
 		}
 		if v, ok := os.LookupEnv(s.env()); ok && v != "" {
-			if err := set(f, c.Flags(), "the variable "+s.env(), envValues(f, v)); err != nil {
+			if err := s.set(c.Flags(), "the variable "+s.env(), s.split(v)); err != nil {
 				return err
 			}
 		} else if v, ok := file[s.key()]; ok {
-			if err := set(f, c.Flags(), path+": "+s.key(), v); err != nil {
+			if err := s.set(c.Flags(), path+": "+s.key(), v); err != nil {
 				return err
 			}
 		}
@@ -134,47 +61,126 @@ func (env *environment) applySettings(c *cobra.Command) error {
 	return env.applyLastSpace(c)
 }
 
-// applyLastSpace takes the space from the data folder: with one journal in it, nobody
-// should have to name it again.
+// applyLastSpace takes the space from the data folder, where an engine ran on it
+// before.
 func (env *environment) applyLastSpace(c *cobra.Command) error {
-	f := c.Flags().Lookup("space")
-	if f == nil || f.Changed || env.at.dir() == "" || env.at.nats != "" {
+	dir, f := env.cfg.dir(), c.Flags().Lookup("space")
+	if f == nil || f.Changed || dir == "" || env.cfg.NATS != "" {
 		return nil
 	}
-	if info, err := os.Stat(env.at.dir()); err == nil && !info.IsDir() {
-		return usagef("the data folder %s is a file, not a folder", env.at.dir())
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return usagef("the data folder %s is a file, not a folder", dir)
 	}
-	last, err := readLastRun(env.at.dir())
-	if err != nil {
+	last, err := readLastRun(dir)
+	if err != nil || last == nil || last.Space == "" {
 		return err
 	}
-	return set(f, c.Flags(), filepath.Join(env.at.dir(), lastRun), last["space"])
+	return c.Flags().Set(f.Name, last.Space)
 }
 
-// readLastRun reads what an engine of the data folder last ran with; nothing,
-// if none has.
-func readLastRun(dir string) (map[string][]string, error) {
-	last, err := readSettings(filepath.Join(dir, lastRun))
+// readLastRun reads what an engine of the data folder last ran with; nil if none
+// has.
+func readLastRun(dir string) (*config, error) {
+	path := filepath.Join(dir, lastRun)
+	values, err := readSettings(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil //nolint:nilnil // documented: no engine has run
 	}
-	return last, err
+	if err != nil {
+		return nil, err
+	}
+	var last config
+	flags := pflag.NewFlagSet(lastRun, pflag.ContinueOnError)
+	v := reflect.ValueOf(&last).Elem()
+	for _, s := range settings {
+		s.define(flags, v.Field(s.index).Addr().Interface(), "")
+	}
+	last = config{} // only what the file says, without defaults
+	for _, s := range settings {
+		if err := s.set(flags, path+": "+s.key(), values[s.key()]); err != nil {
+			return nil, err
+		}
+	}
+	if last.reviewerLimits().Validate() != nil {
+		return nil, usagef("%s: a limit of reviewers is negative; correct it, or start askance serve, which writes the file again", path)
+	}
+	return &last, nil
 }
 
-func set(f *pflag.Flag, flags *pflag.FlagSet, where string, values []string) error {
+// writeLastRun records what an engine runs with, for readLastRun.
+func writeLastRun(dir string, run config) error {
+	here, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("record the settings of this run: %w", err)
+	}
+	values := map[string][]string{}
+	for _, s := range settings {
+		for _, text := range s.texts(reflect.ValueOf(run)) {
+			if text != "" {
+				values[s.key()] = append(values[s.key()], s.resolve(here, text))
+			}
+		}
+	}
+	data, err := yaml.Marshal(values)
+	if err != nil {
+		return fmt.Errorf("record the settings of this run: %w", err)
+	}
+	head := "# Written by askance at each start: what the engine of this folder ran with.\n# Commands that find no server running decide by the same policy and tools.\n"
+	if err := replaceFile(filepath.Join(dir, lastRun), append([]byte(head), data...), 0o600); err != nil {
+		return fmt.Errorf("record the settings of this run: %w", err)
+	}
+	return nil
+}
+
+// set gives the flag its values, and says where they come from if one is wrong.
+func (s setting) set(flags *pflag.FlagSet, where string, values []string) error {
+	if len(values) > 1 && !s.list {
+		return usagef("%s takes one value, got %d", where, len(values))
+	}
 	for _, v := range values {
-		if err := flags.Set(f.Name, v); err != nil {
-			return usagef("%s: %w", where, err)
+		if err := flags.Set(s.flag, v); err != nil {
+			return valueError(where, err)
 		}
 	}
 	return nil
 }
 
-func envValues(f *pflag.Flag, v string) []string {
-	if f.Value.Type() == "stringArray" {
+// valueError says which value a flag, a variable or a key in a file takes.
+func valueError(where string, err error) error {
+	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return usageError{err}
+	}
+	want := map[string]string{
+		"bool": "true or false", "int": "a whole number", "uint64": "a whole number of at least 0", "duration": "a time such as 90s, 5m or 12h",
+	}[bad.GetFlag().Value.Type()]
+	if want == "" {
+		return usagef("%s is %q: %w", where, bad.GetValue(), bad.Unwrap())
+	}
+	return usagef("%s is %q, use %s", where, bad.GetValue(), want)
+}
+
+// split reads a variable: a list has commas in it.
+func (s setting) split(v string) []string {
+	if s.list {
 		return strings.Split(v, ",")
 	}
 	return []string{v}
+}
+
+// resolve makes a path absolute that a settings file of the folder has. Rule files
+// may have their layer before them: managed=rules.yaml.
+func (s setting) resolve(folder, path string) string {
+	layer := ""
+	if s.path == "rules" {
+		if l, file := permission.CutLayer(path); l != "" {
+			layer, path = string(l)+"=", file
+		}
+	}
+	if s.path != "" && !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	return layer + path
 }
 
 // readSettings reads a settings file: one mapping of known names, each once, to
@@ -209,38 +215,21 @@ func parseSettings(path string, data []byte) (map[string][]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
-		if settings[i].path {
-			for n, p := range values {
-				values[n] = inFolder(settingsFolder(path), key, p)
-			}
+		for n, p := range values {
+			values[n] = settings[i].resolve(settingsFolder(path), p)
 		}
 		out[key] = values
 	}
 	return out, nil
 }
 
-// settingsFolder is where the paths of a settings file begin: what a shell has
-// handed over stands in no folder.
+// settingsFolder is where the relative paths of a settings file begin; a file that
+// a shell hands over is in no folder.
 func settingsFolder(path string) string {
 	if plainfile.HandedOver(path) {
 		return "."
 	}
 	return filepath.Dir(path)
-}
-
-// inFolder makes a path absolute that a settings file of the folder has for a
-// key. Rule files may have their layer before them: managed=rules.yaml.
-func inFolder(folder, key, path string) string {
-	layer := ""
-	if key == "policy" || key == "shadow" {
-		if l, file := permission.CutLayer(path); l != "" {
-			layer, path = string(l)+"=", file
-		}
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(folder, path)
-	}
-	return layer + path
 }
 
 func scalars(v any) ([]string, error) {
@@ -262,19 +251,6 @@ func scalars(v any) ([]string, error) {
 	return out, nil
 }
 
-// writeLastRun records what an engine runs with, for readSettings.
-func writeLastRun(dir string, values map[string][]string) error {
-	data, err := yaml.Marshal(values)
-	if err != nil {
-		return fmt.Errorf("record the settings of this run: %w", err)
-	}
-	head := "# Written by askance at each start: what the engine of this folder ran with.\n# Commands that find no server running decide by the same policy and tools.\n"
-	if err := replaceFile(filepath.Join(dir, lastRun), append([]byte(head), data...), 0o600); err != nil {
-		return fmt.Errorf("record the settings of this run: %w", err)
-	}
-	return nil
-}
-
 // replaceFile writes a file whole or not at all.
 func replaceFile(path string, data []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".askance-*")
@@ -289,84 +265,22 @@ func replaceFile(path string, data []byte, mode os.FileMode) error {
 	return os.Rename(f.Name(), path)
 }
 
+// settingsHelp is the reference of all settings.
 func settingsHelp() string {
 	var b strings.Builder
-	b.WriteString(`A flag goes before the environment, and the environment before the settings file.
+	b.WriteString(`A flag wins over the environment, and the environment wins over the settings file.
 
-The settings file is askance.yaml in the working folder, or the one named by
---config or ASKANCE_CONFIG. Paths in it are relative to its own folder. A list
-is a YAML list there, and goes with commas in the environment.
+The settings file is askance.yaml in the working folder, or the file that --config
+or ASKANCE_CONFIG names. Relative paths in it begin at its own folder. A setting that
+may be repeated is a YAML list in the file, and has commas in the environment.
 
 `)
-	fmt.Fprintf(&b, "  %-12s %-12s %-19s %s\n", "flag", "askance.yaml", "environment", "what")
 	for _, s := range settings {
-		fmt.Fprintf(&b, "  --%-10s %-12s %-19s %s\n", s.flag, s.key(), s.env(), s.what)
+		b.WriteString(s.reference())
 	}
 	b.WriteString(`
-Colour is used on a terminal, and not if NO_COLOR is set. $VISUAL or $EDITOR
-is the editor of askance edit.
+Colour is used on a terminal, unless NO_COLOR is set. $VISUAL or $EDITOR is the
+editor of askance edit.
 `)
 	return b.String()
-}
-
-// place is where the calls are, and who looks at them.
-type place struct {
-	data, nats, creds, space, as string
-	ca                           string // of the server at nats
-	plain                        bool   // a login may go beyond this machine without TLS
-}
-
-// flags adds the flags of a command that talks to an engine.
-func (p *place) flags(c *cobra.Command) {
-	p.whereFlags(c)
-	c.Flags().StringVar(&p.as, "as", userName(), "your name, under which answers are recorded")
-}
-
-// whereFlags adds those that say where the journal is.
-func (p *place) whereFlags(c *cobra.Command) {
-	f := c.Flags()
-	f.StringVar(&p.data, "data", "", "data folder (default "+defaultData("$HOME")+")")
-	f.StringVar(&p.nats, "nats", "", "URL of a NATS server instead of the data folder's own")
-	f.StringVar(&p.creds, "creds", "", "NATS credentials file")
-	f.StringVar(&p.ca, "nats-ca", "", "certificates, in PEM, of those who may vouch for the NATS server (default those that the system knows)")
-	f.BoolVar(&p.plain, "nats-insecure", false, "let logins and calls cross the network in plain text")
-	f.StringVar(&p.space, "space", "default", "space: one journal, one set of keys and people")
-}
-
-// dir is the data folder.
-func (p *place) dir() string {
-	if p.data != "" {
-		return p.data
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return ""
-	}
-	return defaultData(home)
-}
-
-func (p *place) spaceID() message.SpaceID { return message.SpaceID(p.space) }
-
-// defaultData follows the XDG base directories.
-func defaultData(home string) string {
-	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "askance")
-	}
-	if runtime.GOOS == "windows" {
-		if dir := os.Getenv("LOCALAPPDATA"); dir != "" {
-			return filepath.Join(dir, "askance")
-		}
-	}
-	return filepath.Join(home, ".local", "share", "askance")
-}
-
-// userName is who runs the program, as the operating system says it.
-func userName() string {
-	if u, err := user.Current(); err == nil && u.Username != "" {
-		return filepath.Base(u.Username) // on Windows the domain comes before it
-	}
-	if name := os.Getenv("USER"); name != "" {
-		return name
-	}
-	return "unknown"
 }

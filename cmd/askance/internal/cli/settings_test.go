@@ -1,58 +1,55 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // settled gives what a command's settings come to.
-func settled(t *testing.T, args ...string) (*environment, *cobra.Command, error) {
+func settled(t *testing.T, args ...string) (*environment, error) {
 	t.Helper()
 	env := &environment{}
 	c := &cobra.Command{Use: "x"}
-	env.at.flags(c)
-	c.Flags().StringVar(&env.config, "config", "", "")
-	c.Flags().StringArray("policy", nil, "")
-	c.Flags().Int("slots", 1, "")
+	env.cfg.bindClient(c)
+	env.cfg.bind(c, &env.cfg.Policy, &env.cfg.Slots)
+	c.Flags().StringVar(&env.settingsFile, "config", "", "")
 	if err := c.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	return env, c, env.applySettings(c)
+	return env, env.applySettings(c)
 }
 
 func TestSettingsPrecedence(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for _, s := range settings {
-		t.Setenv(s.env(), "")
-	}
-	t.Setenv("ASKANCE_CONFIG", "")
-	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	clearSettings(t)
 	if err := replaceFile(settingsFile, []byte("data: from-file\nspace: from-file\nas: from-file\npolicy: [a, /b]\nslots: 3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("ASKANCE_SPACE", "from-env")
 	t.Setenv("ASKANCE_AS", "from-env")
-	a, c, err := settled(t, "--as", "from-flag")
+	env, err := settled(t, "--as", "from-flag")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.at.data != "from-file" || a.at.space != "from-env" || a.at.as != "from-flag" {
-		t.Errorf("settings = %+v, want data from the file, space from the environment, as from the flag", a.at)
+	if env.cfg.Data != "from-file" || env.cfg.Space != "from-env" || env.cfg.As != "from-flag" {
+		t.Errorf("settings = %+v, want data from the file, space from the environment, as from the flag", env.cfg)
 	}
-	policy, err := c.Flags().GetStringArray("policy")
-	if diff := cmp.Diff([]string{"a", "/b"}, policy); err != nil || diff != "" {
-		t.Errorf("policy: %v %s", err, diff)
+	if diff := cmp.Diff([]string{"a", "/b"}, env.cfg.Policy); diff != "" {
+		t.Errorf("policy: %s", diff)
 	}
-	if n, err := c.Flags().GetInt("slots"); n != 3 || err != nil {
-		t.Errorf("slots = %d, %v", n, err)
+	if env.cfg.Slots != 3 {
+		t.Errorf("slots = %d", env.cfg.Slots)
 	}
 	t.Setenv("ASKANCE_POLICY", "x,y")
-	_, c, err = settled(t)
-	policy, _ = c.Flags().GetStringArray("policy")
-	if diff := cmp.Diff([]string{"x", "y"}, policy); err != nil || diff != "" {
+	env, err = settled(t)
+	if diff := cmp.Diff([]string{"x", "y"}, env.cfg.Policy); err != nil || diff != "" {
 		t.Errorf("policy from the environment: %v %s", err, diff)
 	}
 }
@@ -65,21 +62,147 @@ func TestSettingsFaults(t *testing.T) {
 		{"twice", "data: x\ndata: y", "already defined"},
 		{"nested", "data: {x: y}", "want a value or a list of values"},
 		{"no YAML", "data: [", "settings file askance.yaml"},
-		{"wrong type", "slots: many", "askance.yaml: slots"},
+		{"two values for one", "data: [x, y]", "data takes one value, got 2"},
+		{"wrong type", "slots: many", `askance.yaml: slots is "many", use a whole number`},
 		{"too long", strings.Repeat("# padding\n", maxSettings/10+1), "longer than 64 KiB"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if err := replaceFile(settingsFile, []byte(tc.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, _, err := settled(t)
+			_, err := settled(t)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || ExitCode(err) != ExitUsage {
 				t.Errorf("settings = %v (exit %d), want %q", err, ExitCode(err), tc.want)
 			}
 		})
 	}
-	if _, _, err := settled(t, "--config", "none.yaml"); ExitCode(err) != ExitNotFound {
+	if _, err := settled(t, "--config", "none.yaml"); ExitCode(err) != ExitNotFound {
 		t.Errorf("a settings file that was named and is not there: %v", err)
+	}
+}
+
+// Each field of config is a setting that some command takes, by flag, by
+// environment and by settings file, and that the reference describes.
+func TestEverySetting(t *testing.T) {
+	clearSettings(t)
+	takes := map[string][]string{} // words of the commands by flag
+	for words, c := range Tree() {
+		c.Flags().VisitAll(func(f *pflag.Flag) { takes[f.Name] = append(takes[f.Name], words) })
+		c.PersistentFlags().VisitAll(func(f *pflag.Flag) { takes[f.Name] = append(takes[f.Name], words) })
+	}
+	reference := settingsHelp()
+	for _, s := range settings {
+		t.Run(s.flag, func(t *testing.T) {
+			if s.flag == "" || s.help == "" {
+				t.Fatalf("field %d of config has no flag or no help", s.index)
+			}
+			if want := "  --" + s.flag + ", " + s.key() + ", " + s.env() + "\n      " + s.help; !strings.Contains(reference, want) {
+				t.Errorf("the reference lacks %q", want)
+			}
+			if len(takes[s.flag]) == 0 {
+				t.Fatal("no command takes it")
+			}
+			value, want := sampleOf(s)
+			for _, words := range takes[s.flag] {
+				for source, give := range map[string]func(*testing.T, *environment, *cobra.Command){
+					"flag": func(t *testing.T, _ *environment, c *cobra.Command) {
+						if err := c.ParseFlags([]string{"--" + s.flag + "=" + value}); err != nil {
+							t.Fatal(err)
+						}
+					},
+					"environment": func(t *testing.T, _ *environment, c *cobra.Command) {
+						t.Setenv(s.env(), value)
+						parseNothing(t, c)
+					},
+					"file": func(t *testing.T, env *environment, c *cobra.Command) {
+						env.settingsFile = filepath.Join(t.TempDir(), settingsFile)
+						if err := os.WriteFile(env.settingsFile, []byte(s.key()+": "+value+"\n"), 0o600); err != nil {
+							t.Fatal(err)
+						}
+						parseNothing(t, c)
+					},
+				} {
+					t.Run(words+" by "+source, func(t *testing.T) {
+						env, all := newTree()
+						c := all[words]
+						give(t, env, c)
+						if err := env.applySettings(c); err != nil {
+							t.Fatal(err)
+						}
+						if got := reflect.ValueOf(env.cfg).Field(s.index).Interface(); !reflect.DeepEqual(got, want) {
+							t.Errorf("config has %v, want %v", got, want)
+						}
+					})
+				}
+			}
+		})
+	}
+}
+
+// sampleOf gives a value of the setting that is not its default: as text, and as
+// config has it.
+func sampleOf(s setting) (text string, value any) {
+	switch reflect.TypeFor[config]().Field(s.index).Type {
+	case reflect.TypeFor[bool]():
+		return "true", true
+	case reflect.TypeFor[int]():
+		return "17", 17
+	case reflect.TypeFor[time.Duration]():
+		return "17m0s", 17 * time.Minute
+	case reflect.TypeFor[[]string]():
+		return "/sample", []string{"/sample"}
+	}
+	return "/sample", "/sample"
+}
+
+func parseNothing(t *testing.T, c *cobra.Command) {
+	t.Helper()
+	if err := c.ParseFlags(nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func clearSettings(t *testing.T) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	t.Setenv("ASKANCE_CONFIG", "")
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	for _, s := range settings {
+		t.Setenv(s.env(), "")
+	}
+}
+
+// A last run is read as it was written, and nothing else is in it.
+func TestLastRunRoundTrip(t *testing.T) {
+	clearSettings(t)
+	dir := t.TempDir()
+	if last, err := readLastRun(dir); last != nil || err != nil {
+		t.Fatalf("readLastRun of an unused folder = %+v, %v", last, err)
+	}
+	var want config
+	for _, s := range settings {
+		_, value := sampleOf(s)
+		reflect.ValueOf(&want).Elem().Field(s.index).Set(reflect.ValueOf(value))
+	}
+	for _, run := range []config{want, {Space: "team"}} {
+		if err := writeLastRun(dir, run); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readLastRun(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(run, *got); diff != "" {
+			t.Errorf("the last run differs: %s", diff)
+		}
+	}
+	for _, bad := range []string{"reviewer_per_hour: many", "reviewer_per_hour: -1", "policy_bucket: perhaps"} {
+		if err := os.WriteFile(filepath.Join(dir, lastRun), []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if last, err := readLastRun(dir); err == nil {
+			t.Errorf("readLastRun(%s) = %+v, want an error", bad, last)
+		}
 	}
 }
 

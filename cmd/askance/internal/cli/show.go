@@ -60,7 +60,7 @@ judged when it was decided, if a rule wants that kept (audit: {level: full}).`,
 			})
 		},
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	ad.flags(c)
 	c.Flags().BoolVar(&why, "explain", false, "say how the policy in force judges the call, rule by rule")
 	return c

@@ -15,7 +15,6 @@ import (
 
 // tokening is what askance token is told.
 type tokening struct {
-	file     string
 	roles    []string
 	lifetime time.Duration
 }
@@ -44,22 +43,20 @@ and takes every request as the one local user. The first token ends that.`,
 	return c
 }
 
-func addTokenFlags(env *environment, c *cobra.Command, t *tokening) *cobra.Command {
-	f := c.Flags()
-	f.StringVar(&env.at.data, "data", "", "data folder (default "+defaultData("$HOME")+")")
-	f.StringVar(&t.file, "http-tokens", "", "token file (default tokens.json in the data folder)")
+func addTokenFlags(env *environment, c *cobra.Command) *cobra.Command {
+	env.cfg.bind(c, &env.cfg.Data, &env.cfg.HTTPTokens)
 	return c
 }
 
 // tokenFile is the file.
-func tokenFile(env *environment, t *tokening) (string, error) {
+func tokenFile(env *environment) (string, error) {
 	switch {
-	case t.file != "":
-		return t.file, nil
-	case env.at.dir() == "":
+	case env.cfg.HTTPTokens != "":
+		return env.cfg.HTTPTokens, nil
+	case env.cfg.dir() == "":
 		return "", usagef("no data folder is known: name one with --data, or the file with --http-tokens")
 	}
-	return node.Dir(env.at.dir()).Tokens(), nil
+	return node.Dir(env.cfg.dir()).Tokens(), nil
 }
 
 func newTokenCreateCommand(env *environment, t *tokening) *cobra.Command {
@@ -82,9 +79,9 @@ it is started anew.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error { return runTokenCreate(env, c, *t, args[0]) },
-	}, t)
+	})
 	f := c.Flags()
-	f.StringVar(&env.at.space, "space", "default", "space in which the token is good")
+	env.cfg.bindAs(c, &env.cfg.Space, "space in which the token is valid")
 	f.StringArrayVar(&t.roles, "role", nil, "what its owner may do: runtime, approver, operator, auditor or worker; may be repeated")
 	f.DurationVar(&t.lifetime, "expires", 0, "how long the token is good, for instance 720h (default for ever)")
 	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"runtime", "approver", "operator", "auditor", "worker"}, cobra.ShellCompDirectiveNoFileComp))
@@ -98,11 +95,11 @@ func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string)
 	case t.lifetime < 0:
 		return usagef("--expires is negative")
 	}
-	path, err := tokenFile(env, &t)
+	path, err := tokenFile(env)
 	if err != nil {
 		return err
 	}
-	token := auth.Token{Name: name, Space: env.at.spaceID()}
+	token := auth.Token{Name: name, Space: env.cfg.spaceID()}
 	for _, r := range t.roles {
 		token.Roles = append(token.Roles, message.Role(r))
 	}
@@ -134,7 +131,7 @@ func newTokenListCommand(env *environment, t *tokening) *cobra.Command {
 		Example: "  askance token list",
 		Args:    noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
-			path, err := tokenFile(env, t)
+			path, err := tokenFile(env)
 			if err != nil {
 				return err
 			}
@@ -147,7 +144,7 @@ func newTokenListCommand(env *environment, t *tokening) *cobra.Command {
 			}
 			return printTokens(env, all, time.Now())
 		},
-	}, t)
+	})
 }
 
 func printTokens(env *environment, all []auth.Token, now time.Time) error {
@@ -186,7 +183,7 @@ were made with it. What was done with it stays done.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			path, err := tokenFile(env, t)
+			path, err := tokenFile(env)
 			if err != nil {
 				return err
 			}
@@ -204,5 +201,5 @@ were made with it. What was done with it stays done.`,
 			}
 			return nil
 		},
-	}, t)
+	})
 }

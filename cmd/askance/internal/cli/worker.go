@@ -20,15 +20,13 @@ import (
 
 // working is what askance worker is told.
 type working struct {
-	tools     []string
-	subjects  []string
-	slots     int
-	engineKey []string
-	passEnv   []string
-	approvers []string
-	signed    bool
-	lifeline  bool
-	argv      []string
+	tools    []string
+	subjects []string
+	passEnv  []string
+	lifeline bool
+	argv     []string
+
+	engineKeys []string // those of --engine-key, or those of the data folder
 }
 
 func newWorkerCommand(env *environment) *cobra.Command {
@@ -74,14 +72,11 @@ name the subject with --subject, and such a worker takes no others.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return runWorker(c.Context(), env, w) },
 	}
-	env.at.flags(c)
+	env.cfg.bindClient(c)
 	f := c.Flags()
 	f.StringArrayVar(&w.tools, "tool", nil, "tool whose calls are run; may be repeated")
 	f.StringArrayVar(&w.subjects, "subject", nil, "subject to which rules route calls: of each tool only those are run; may be repeated")
-	f.IntVar(&w.slots, "slots", 1, "calls of each tool that run at once")
-	f.StringArrayVar(&w.engineKey, "engine-key", nil, "public key file of the engines, or folder of such files; may be repeated (default engine.pub in the data folder)")
-	f.StringArrayVar(&w.approvers, "approver-keys", nil, "directory file with the keys of approvers, and groups if it has any; may be repeated")
-	f.BoolVar(&w.signed, "require-approver-signature", false, "run only what those who must agree, and at least one person, have signed with keys of --approver-keys")
+	env.cfg.bind(c, &env.cfg.Slots, &env.cfg.EngineKeys, &env.cfg.ApproverKeys, &env.cfg.RequireSignature)
 	f.StringArrayVar(&w.passEnv, "pass-env", nil, "variable of this environment that CMD gets; may be repeated")
 	f.BoolVar(&w.lifeline, "until-stdin-closes", false, "stop when standard input ends: for programs that start workers")
 	_ = f.MarkHidden("until-stdin-closes") // the flag is there: it was defined above
@@ -98,29 +93,30 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 			stop(errSignal)
 		}()
 	}
-	dir := node.Dir(env.at.dir())
-	named := len(w.engineKey) > 0
+	dir := node.Dir(env.cfg.dir())
+	w.engineKeys = env.cfg.EngineKeys
+	named := len(w.engineKeys) > 0
 	if !named {
-		w.engineKey = []string{dir.PublicKeys()}
+		w.engineKeys = []string{dir.PublicKeys()}
 	}
-	keys, err := bus.LoadPublic(w.engineKey...)
+	keys, err := bus.LoadPublic(w.engineKeys...)
 	if e, ok := errors.AsType[*message.Error](err); ok && !named && errors.Is(err, fs.ErrNotExist) {
 		e.Hint = "start askance serve on this data folder, or name the engine's public key with --engine-key"
 	}
 	if err != nil {
 		return err
 	}
-	if w.signed != (len(w.approvers) > 0) {
+	if env.cfg.RequireSignature != (len(env.cfg.ApproverKeys) > 0) {
 		return usagef("--approver-keys and --require-approver-signature go together")
 	}
-	if _, err := directory.Load(w.approvers...); err != nil {
+	if _, err := directory.Load(env.cfg.ApproverKeys...); err != nil {
 		return err
 	}
 	handler, err := executor.Command{Argv: w.argv, PassEnv: w.passEnv}.Handler()
 	if err != nil {
 		return usageError{err}
 	}
-	url := env.at.nats
+	url := env.cfg.NATS
 	if url == "" {
 		if url, err = dir.URL(); err != nil {
 			return err
@@ -129,8 +125,8 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 			return &message.Error{Code: message.CodeUnavailable, Op: "worker", What: "no server runs on " + string(dir), Hint: "start askance serve, or name a server with --nats"}
 		}
 	}
-	login := env.loginFor(message.Principal{Role: message.RoleWorker, Name: env.at.as})
-	nc, err := bus.Connect(ctx, url, env.connectOptions(env.at.as, "askance worker "+env.at.as, url, login))
+	login := env.loginFor(message.Principal{Role: message.RoleWorker, Name: env.cfg.As})
+	nc, err := bus.Connect(ctx, url, env.connectOptions(env.cfg.As, "askance worker "+env.cfg.As, url, login))
 	if err != nil {
 		return err
 	}
@@ -139,7 +135,7 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 	if err != nil {
 		return err
 	}
-	env.notef("worker %s runs %q for %s at %s\n", env.at.as, w.argv, lanesText(w), bus.RedactURL(url))
+	env.notef("worker %s runs %q for %s at %s\n", env.cfg.As, w.argv, lanesText(w), bus.RedactURL(url))
 	return runAll(ctx, workers)
 }
 
@@ -165,16 +161,16 @@ func lanesText(w working) string {
 func newWorkers(env *environment, nc *nats.Conn, keys message.KeySet, handler executor.Handler, w working) ([]*executor.Worker, error) {
 	var out []*executor.Worker
 	for _, lane := range message.Lanes(w.tools, w.subjects) {
-		transport, err := bus.NewLaneWorker(nc, env.at.spaceID(), lane, env.at.as, env.log)
+		transport, err := bus.NewLaneWorker(nc, env.cfg.spaceID(), lane, env.cfg.As, env.log)
 		if err != nil {
 			return nil, err
 		}
 		opts := []executor.WorkerOption{
-			executor.WithName(env.at.as), executor.WithCommand(), executor.WithSlots(w.slots), executor.WithRoute(lane.Route), executor.WithLogger(env.log),
-			executor.WithKeySource(bus.NewKeyFollower(w.engineKey, transport.Keys)),
+			executor.WithName(env.cfg.As), executor.WithCommand(), executor.WithSlots(env.cfg.Slots), executor.WithRoute(lane.Route), executor.WithLogger(env.log),
+			executor.WithKeySource(bus.NewKeyFollower(w.engineKeys, transport.Keys)),
 		}
-		if w.signed {
-			opts = append(opts, executor.WithApprovers(func() (message.ApproverList, error) { return approverList(w.approvers) }))
+		if env.cfg.RequireSignature {
+			opts = append(opts, executor.WithApprovers(func() (message.ApproverList, error) { return approverList(env.cfg.ApproverKeys) }))
 		}
 		worker, err := executor.NewWorker(transport, lane.Tool, handler, keys, opts...)
 		if err != nil {

@@ -1,0 +1,282 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/web"
+	"github.com/askance-dev/askance/message"
+)
+
+// config holds every setting of the command. The tags of a field are the only
+// place where its setting is written down:
+//
+//	flag     name of the flag; ASKANCE_ with the name in capitals is the variable,
+//	         the name with underscores is the key in the settings file
+//	help     what the setting is, for --help and for the reference
+//	default  value of a command that nobody gave one
+//	absent   what a command does without a value
+//	path     the value names a file, or rule files that may have a layer before them
+//	choices  every value that the setting takes
+//
+// A command names the fields that it takes with bind.
+type config struct {
+	Data          string        `flag:"data" path:"file" absent:"{data}" help:"data folder: keys, and the journal of an embedded server"`
+	NATS          string        `flag:"nats" help:"URL of an existing NATS server or cluster, instead of the data folder's own"`
+	Creds         string        `flag:"creds" path:"file" help:"NATS credentials file"`
+	SystemCreds   string        `flag:"nats-system-creds" path:"file" help:"NATS credentials file of the system account: the engine asks the server of --nats when it syncs"`
+	CA            string        `flag:"nats-ca" path:"file" absent:"those that the system trusts" help:"file with the certificates, in PEM, of the authorities that can vouch for the NATS server"`
+	Cert          string        `flag:"nats-cert" path:"file" help:"file with the certificate chain, in PEM, of the embedded NATS server: connections to it are encrypted"`
+	CertKey       string        `flag:"nats-key" path:"file" help:"file with the private key of --nats-cert"`
+	PlainText     bool          `flag:"nats-insecure" help:"let logins and calls cross the network in plain text"`
+	CredsDir      string        `flag:"creds-dir" path:"file" absent:"creds in the data folder, if it exists" help:"credentials folder: who can log in to the embedded server"`
+	Space         string        `flag:"space" default:"default" help:"space: one journal, one set of keys and people"`
+	As            string        `flag:"as" default:"{user}" help:"your name, under which answers are recorded"`
+	Listen        string        `flag:"listen" default:"127.0.0.1:4222" help:"address of the embedded server; port 0 takes a free one"`
+	Durability    string        `flag:"durability" choices:"fsynced,cached,quorum" absent:"fsynced; with --nats what the server says, else cached" help:"what an acknowledgement means: fsynced (on the disk) or cached; with --nats what you state about that server: fsynced, cached or quorum"`
+	Keys          string        `flag:"keys" path:"file" absent:"engine.key in the data folder" help:"key file of the engines of the space; askance serve creates it if it does not exist"`
+	Anchor        string        `flag:"anchor-file" path:"file" absent:"anchors/SPACE in the data folder" help:"file that records how far the journal was, to notice lost records; put it on another disk"`
+	LogLevel      string        `flag:"log-level" default:"warn" choices:"debug,info,warn,error" help:"least severe message that is logged on standard error: debug, info, warn or error"`
+	Metrics       string        `flag:"metrics" absent:"none" help:"address at which Prometheus can scrape /metrics, the names of reviewers included; :9464 is on loopback"`
+	MetricsWindow time.Duration `flag:"metrics-window" default:"1h" help:"how far back the metrics askance_reviewer_recent_* reach"`
+
+	Policy            []string      `flag:"policy" path:"rules" help:"rule file, or folder of rule files, with its LAYER= before it if the layer is not project"`
+	PolicyBucket      bool          `flag:"policy-bucket" help:"take rule files from the NATS key-value bucket ASKANCE_POLICY_<space> too, which is created if it does not exist"`
+	Shadow            []string      `flag:"shadow" path:"rules" help:"rule file, or folder of rule files, of a policy that decides nothing: the engine logs where it would decide otherwise"`
+	Directory         []string      `flag:"directory" path:"file" help:"file that says which groups people are in"`
+	DirectoryBucket   bool          `flag:"directory-bucket" help:"take directory files from the NATS key-value bucket ASKANCE_DIRECTORY_<space> too, which is created if it does not exist"`
+	Tools             string        `flag:"tools" path:"file" help:"file that declares the tools"`
+	Mode              string        `flag:"mode" choices:"default,accept_edits,explore,bypass,dont_ask" help:"permission mode, over that of the policy: default, accept_edits, explore, bypass or dont_ask"`
+	Cwd               string        `flag:"cwd" path:"file" absent:"the current one" help:"folder in which the tools run, for rules about paths"`
+	WorkingDirs       []string      `flag:"working-dir" path:"file" help:"further folder in which tools can edit where the mode lets them"`
+	Remind            time.Duration `flag:"remind" help:"tell inboxes again of an open question after this time without news of it; 0 never does"`
+	ReviewerPerMinute int           `flag:"reviewer-per-minute" help:"most answers that one reviewer can give within a minute; 0: no limit"`
+	ReviewerPerHour   int           `flag:"reviewer-per-hour" help:"most answers that one reviewer can give within an hour; 0: no limit"`
+	ReviewerMaxOpen   int           `flag:"reviewer-max-open" help:"most open questions of one reviewer: above it they get none by delegation, and a call that only such people could approve is refused; 0: no limit"`
+
+	HTTP            string        `flag:"http" absent:"{http}, or a free port if that is taken" help:"address of the web inbox and the HTTP interfaces; off opens no port"`
+	HTTPSocket      string        `flag:"http-socket" path:"file" help:"Unix socket of the web inbox and the HTTP interfaces: the kernel names the user who connects, and only you can open it; --http then needs tokens or a provider"`
+	HTTPSocketGroup string        `flag:"http-socket-group" help:"group that can open the Unix socket too"`
+	HTTPSocketRoles []string      `flag:"http-socket-role" help:"role of another user at the Unix socket, as USER=ROLE with a name or a uid; * is every user who can open it"`
+	HTTPCert        string        `flag:"http-cert" path:"file" help:"file with the certificate chain for TLS over HTTP"`
+	HTTPKey         string        `flag:"http-key" path:"file" help:"file with the private key of --http-cert"`
+	HTTPInsecure    bool          `flag:"http-insecure" help:"let --http listen beyond loopback without TLS: for a proxy in front that has it"`
+	HTTPTokens      string        `flag:"http-tokens" path:"file" absent:"tokens.json in the data folder, if it exists" help:"token file: who can use HTTP"`
+	HTTPURL         string        `flag:"http-url" help:"URL by which browsers reach the gateway, if a proxy is in front"`
+	HTTPOrigins     []string      `flag:"http-origin" help:"origin of pages of another site that can use the gateway, as https://app.example; needs tokens or a provider"`
+	HTTPSession     time.Duration `flag:"http-session" default:"12h" help:"how long a browser stays logged in"`
+
+	OIDCIssuer      string   `flag:"oidc-issuer" help:"OpenID Connect provider at which people log in, and whose JWTs programs can send"`
+	OIDCClient      string   `flag:"oidc-client" help:"client id at the provider"`
+	OIDCSecretFile  string   `flag:"oidc-secret-file" path:"file" help:"file with the client's secret, if it has one"`
+	OIDCAudience    string   `flag:"oidc-audience" absent:"the client id" help:"audience that JWTs of programs must name"`
+	OIDCNameClaim   string   `flag:"oidc-name-claim" default:"email" help:"claim that names people; email counts only if it is verified"`
+	OIDCGroupsClaim string   `flag:"oidc-groups-claim" default:"groups" help:"claim with the groups of people"`
+	OIDCRoles       []string `flag:"oidc-role" help:"role of a group at the provider, as GROUP=ROLE; * is every user of the provider"`
+
+	EngineKeys       []string `flag:"engine-key" path:"file" absent:"engine.pub in the data folder" help:"public key file of the engines, or folder of such files, with which a worker checks grants"`
+	ApproverKeys     []string `flag:"approver-keys" path:"file" help:"directory file with the keys of the approvers that a worker trusts, and groups if it has any"`
+	RequireSignature bool     `flag:"require-approver-signature" help:"run only calls that everyone who must agree, and at least one person, signed with keys of --approver-keys"`
+	SignKey          string   `flag:"sign-key" path:"file" help:"sign approvals with this key of yours (askance keys approver creates one)"`
+	Slots            int      `flag:"slots" default:"1" help:"calls of each tool that a worker runs at the same time"`
+}
+
+// setting is one field of config and what its tags say.
+type setting struct {
+	index       int
+	flag        string
+	help        string
+	def, absent string // with placeholders, see expand
+	path        string // "", "file" or "rules"
+	list        bool
+
+	choices []string
+}
+
+// settings are all settings, in the order of the fields.
+var settings = readTags()
+
+func readTags() []setting {
+	t := reflect.TypeFor[config]()
+	out := make([]setting, 0, t.NumField())
+	for i := range t.NumField() {
+		f := t.Field(i)
+		s := setting{index: i, flag: f.Tag.Get("flag"), help: f.Tag.Get("help"), def: f.Tag.Get("default"), absent: f.Tag.Get("absent"), path: f.Tag.Get("path"), list: f.Type.Kind() == reflect.Slice}
+		if c := f.Tag.Get("choices"); c != "" {
+			s.choices = strings.Split(c, ",")
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// expand fills in what this machine says about a default.
+func expand(text string) string {
+	return strings.NewReplacer("{data}", defaultData("$HOME"), "{user}", userName(), "{http}", web.DefaultAddress).Replace(text)
+}
+
+// usage is the help of the flag, without a default that the flag has itself.
+func (s setting) usage() string {
+	text := s.help
+	if s.list {
+		text += "; may be repeated"
+	}
+	if s.absent != "" {
+		text += " (default " + expand(s.absent) + ")"
+	}
+	return text
+}
+
+// reference is the row of the setting in the list of all settings.
+func (s setting) reference() string {
+	text := fmt.Sprintf("  --%s, %s, %s\n      %s", s.flag, s.key(), s.env(), s.usage())
+	if s.def != "" {
+		text += fmt.Sprintf(" (default %q)", expand(s.def))
+	}
+	return text + "\n"
+}
+
+func (s setting) key() string { return strings.ReplaceAll(s.flag, "-", "_") }
+func (s setting) env() string { return "ASKANCE_" + strings.ToUpper(s.key()) }
+
+// bind gives a command the flags of some settings. Each field is the address of a
+// field of cfg.
+func (cfg *config) bind(c *cobra.Command, fields ...any) {
+	for _, p := range fields {
+		cfg.bindFlag(c, c.Flags(), p, "")
+	}
+}
+
+// bindAs is bind for one setting that means something else to this command.
+func (cfg *config) bindAs(c *cobra.Command, field any, help string) {
+	cfg.bindFlag(c, c.Flags(), field, help)
+}
+
+// bindClient adds the flags of a command that talks to an engine.
+func (cfg *config) bindClient(c *cobra.Command) {
+	cfg.bindJournal(c)
+	cfg.bind(c, &cfg.As)
+}
+
+// bindJournal adds the flags that say where the journal is.
+func (cfg *config) bindJournal(c *cobra.Command) {
+	cfg.bind(c, &cfg.Data, &cfg.NATS, &cfg.Creds, &cfg.CA, &cfg.PlainText, &cfg.Space)
+}
+
+// bindFlag adds the flag of a field, and completes its choices.
+func (cfg *config) bindFlag(c *cobra.Command, f *pflag.FlagSet, field any, help string) {
+	s := cfg.settingAt(field)
+	if help == "" {
+		help = s.usage()
+	}
+	s.define(f, field, help)
+	if s.choices != nil && c != nil {
+		_ = c.RegisterFlagCompletionFunc(s.flag, cobra.FixedCompletions(s.choices, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// settingAt finds the setting of a field by its address.
+func (cfg *config) settingAt(field any) setting {
+	v := reflect.ValueOf(cfg).Elem()
+	for _, s := range settings {
+		if v.Field(s.index).Addr().Interface() == field {
+			return s
+		}
+	}
+	panic(fmt.Sprintf("cli: %T is not the address of a setting", field))
+}
+
+// define adds the flag. A default that the tag misspells is a fault of this file.
+func (s setting) define(f *pflag.FlagSet, field any, help string) {
+	var err error
+	switch p := field.(type) {
+	case *string:
+		f.StringVar(p, s.flag, expand(s.def), help)
+	case *[]string:
+		f.StringArrayVar(p, s.flag, nil, help)
+	case *bool:
+		f.BoolVar(p, s.flag, false, help)
+	case *int:
+		n := 0
+		if s.def != "" {
+			n, err = strconv.Atoi(s.def)
+		}
+		f.IntVar(p, s.flag, n, help)
+	case *time.Duration:
+		var d time.Duration
+		if s.def != "" {
+			d, err = time.ParseDuration(s.def)
+		}
+		f.DurationVar(p, s.flag, d, help)
+	default:
+		err = fmt.Errorf("a setting cannot be a %T", field)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("cli: setting %s: %v", s.flag, err))
+	}
+}
+
+// texts are the values of a field as a settings file has them; none if it is zero.
+func (s setting) texts(v reflect.Value) []string {
+	f := v.Field(s.index)
+	switch {
+	case f.IsZero():
+		return nil
+	case s.list:
+		return f.Interface().([]string)
+	}
+	return []string{fmt.Sprint(f.Interface())}
+}
+
+// dir is the data folder.
+func (cfg *config) dir() string {
+	if cfg.Data != "" {
+		return cfg.Data
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return defaultData(home)
+}
+
+func (cfg *config) spaceID() message.SpaceID { return message.SpaceID(cfg.Space) }
+
+// reviewerLimits are the limits of one reviewer.
+func (cfg *config) reviewerLimits() message.ReviewerLimits {
+	return message.ReviewerLimits{PerMinute: cfg.ReviewerPerMinute, PerHour: cfg.ReviewerPerHour, MaxOpen: cfg.ReviewerMaxOpen}
+}
+
+// defaultData follows the XDG base directories.
+func defaultData(home string) string {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "askance")
+	}
+	if runtime.GOOS == "windows" {
+		if dir := os.Getenv("LOCALAPPDATA"); dir != "" {
+			return filepath.Join(dir, "askance")
+		}
+	}
+	return filepath.Join(home, ".local", "share", "askance")
+}
+
+// userName is the user who runs the program, as the operating system says it.
+func userName() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return filepath.Base(u.Username) // on Windows the domain comes before it
+	}
+	if name := os.Getenv("USER"); name != "" {
+		return name
+	}
+	return "unknown"
+}
