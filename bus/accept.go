@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/nats-io/nats.go"
 )
 
@@ -47,8 +48,8 @@ func (s *Service) warnOfForeignReply(m *nats.Msg) {
 // accept takes a request in by its subject, its size and its first bytes alone.
 // It never blocks: the messages of all other senders are behind this one.
 func (s *Service) accept(c conversation, m *nats.Msg) {
-	who, ok := s.identify(c.role, m)
-	ok = ok && (who.lane.Tool != "" || c.role != message.RoleWorker) // a tool whose name cannot be read back has no workers
+	who, ok := s.identify(c.As, m)
+	ok = ok && (who.lane.Tool != "" || c.As != message.RoleWorker) // a tool whose name cannot be read back has no workers
 	if !ok || !ownInbox(who.principal.Name, m.Reply) {
 		if m.Reply != "" { // without one it is an engine's own sign of life
 			s.warnOfForeignReply(m)
@@ -63,55 +64,68 @@ func (s *Service) accept(c conversation, m *nats.Msg) {
 }
 
 // run decodes a request and carries it out. class is that of its place.
-func (s *Service) run(class capacity.Class, c conversation, who caller, m *nats.Msg, place *capacity.Place) {
+func (s *Service) run(class api.Class, c conversation, who caller, m *nats.Msg, place *capacity.Place) {
 	r, err := decodeRequest(m.Data)
 	op, known := c.ops[r.Op]
 	if err == nil && !known {
-		_, ops := Operations(c.kind)
-		err = &message.Error{Code: message.CodeInvalid, Op: "request", What: "op " + quote(string(r.Op)) + " is unknown on this subject", Hint: "use one of: " + joinOps(ops)}
+		_, ops := Operations(c.Kind)
+		err = &message.Error{Code: message.CodeInvalid, Op: "request", What: "op " + quote(r.Op) + " is unknown on this subject", Hint: "use one of: " + strings.Join(ops, ", ")}
 	}
 	if err != nil {
 		s.respond(m, encodeError("request", err, s.most()))
 		return
 	}
-	if own := capacity.ClassOf(string(r.Op)); own != class {
+	if op.Class != class {
 		place.Leave()
-		s.submit(own, c, who, m)
+		s.submit(op.Class, c, who, m)
 		return
 	}
-	s.handle(op, who, r, m, place)
+	s.handle(op, who, r.Body, m, place)
 }
 
-func joinOps(ops []Op) string {
-	var b strings.Builder
-	for i, op := range ops {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(string(op))
-	}
-	return b.String()
-}
-
-func (s *Service) handle(op operation, who caller, r requestEnvelope, m *nats.Msg, place *capacity.Place) {
+func (s *Service) handle(op *api.Operation, who caller, body []byte, m *nats.Msg, place *capacity.Place) {
 	ctx := s.acting
-	if c := capacity.ClassOf(string(r.Op)); c == capacity.Wait || c == capacity.Offer {
+	if op.Class.Holds() {
 		ctx = s.held
 	}
 	ctx = capacity.With(ctx, place)
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if op.direct != nil {
-		if err := op.direct(ctx, s, who, r.Body, m); err != nil {
-			s.respond(m, encodeError(r.Op, err, s.most()))
-		}
-		return
+	if err := s.carryOut(ctx, op, who, body, m); err != nil {
+		s.respond(m, encodeError(op.Name, err, s.most()))
 	}
-	b, err := op.run(ctx, s.surface(who.principal, who.lane), r.Op, r.Body, s.most())
+}
+
+// carryOut answers a request. An error is still to be answered.
+func (s *Service) carryOut(ctx context.Context, op *api.Operation, who caller, body []byte, m *nats.Msg) error {
+	request, err := decodeBody(op, body)
+	if err == nil {
+		err = op.Check(request)
+	}
 	if err != nil {
-		b = encodeError(r.Op, err, s.most())
+		return err
 	}
-	s.respond(m, b)
+	if do, ok := directs[op.Name]; ok {
+		return do(ctx, s, who, request, m)
+	}
+	request = op.Hold(request, maxHeld.Milliseconds())
+	engine := s.surface(who.principal, who.lane)
+	for {
+		reply, err := engine.Call(ctx, op, request)
+		if err != nil {
+			return err
+		}
+		b, err := encodeReply(op.Name, reply, s.most())
+		if err == nil {
+			s.respond(m, b)
+			return nil
+		}
+		smaller, ok := op.Halve(request, reply)
+		if !ok {
+			return err
+		}
+		request = smaller
+	}
 }
 
 // most is how large a reply may be.
@@ -148,11 +162,11 @@ func (s *Service) observe(m *nats.Msg) {
 
 func (s *Service) hear(worker string, data []byte) {
 	r, err := decodeRequest(data)
-	if err != nil || r.Op != OpHeartbeat {
+	if err != nil || r.Op != api.Heartbeat.Name {
 		return
 	}
-	var beat message.HeartbeatRequest
-	if decodeBody(r.Op, r.Body, &beat) == nil {
+	request, err := decodeBody(api.Heartbeat.Operation, r.Body)
+	if beat, ok := request.(message.HeartbeatRequest); ok && err == nil {
 		s.o.Observer.ObserveHeartbeat(worker, beat)
 	}
 }

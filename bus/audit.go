@@ -65,7 +65,7 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 	case AuditCheckpoints:
 		from = l.store
 	default:
-		return RecordsReply{}, &message.Error{Code: message.CodeInvalid, Op: string(OpRecords), What: "there are no records of " + quote(string(r.Of)), Hint: "use journal or checkpoints"}
+		return RecordsReply{}, &message.Error{Code: message.CodeInvalid, Op: "records", What: "there are no records of " + quote(string(r.Of)), Hint: "use journal or checkpoints"}
 	}
 	filter := ">"
 	if r.Call != "" {
@@ -91,7 +91,7 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 	}
 	found, through, err := from.page(ctx, filter, r.After, r.Limit)
 	if err != nil {
-		return RecordsReply{}, apiError(string(OpRecords), "stream "+from.stream, err)
+		return RecordsReply{}, apiError("records", "stream "+from.stream, err)
 	}
 	out.Next = min(through, max(r.After, state.LastSeq))
 	for i, m := range found {
@@ -120,13 +120,6 @@ func (j *Journal) proofRecord(m stored) proof.Record {
 	return r
 }
 
-// auditConversation: reading what proves the journal. What rules redact is taken
-// out here, too; the hash of the true body stands for it.
-var auditConversation = conversation{KindAudit, message.RoleAuditor, map[Op]operation{
-	OpRecords:    direct[RecordsRequest, RecordsReply]((*Service).auditRecords),
-	OpCheckpoint: direct[CheckpointRequest, CheckpointReply]((*Service).auditCheckpoint),
-}}
-
 func (s *Service) ledger() (*Ledger, error) {
 	if s.o.Ledger == nil {
 		return nil, &message.Error{Code: message.CodeUnavailable, Op: "audit", What: "this engine keeps no checkpoints", Hint: "ask another one, or start it with a ledger"}
@@ -134,6 +127,8 @@ func (s *Service) ledger() (*Ledger, error) {
 	return s.o.Ledger, nil
 }
 
+// auditRecords hands out what proves the journal. What rules redact is taken out
+// here, too; the hash of the true body stands for it.
 func (s *Service) auditRecords(ctx context.Context, _ caller, r RecordsRequest, m *nats.Msg) error {
 	l, err := s.ledger()
 	if err != nil {
@@ -147,7 +142,7 @@ func (s *Service) auditRecords(ctx context.Context, _ caller, r RecordsRequest, 
 		for i := range rep.Records {
 			RedactRecord(&rep.Records[i])
 		}
-		b, err := encodeReply(OpRecords, rep, s.most())
+		b, err := encodeReply("records", rep, s.most())
 		if err == nil || len(rep.Records) <= 1 {
 			if err == nil {
 				s.respond(m, b)
@@ -166,7 +161,7 @@ func (s *Service) auditCheckpoint(ctx context.Context, _ caller, _ CheckpointReq
 	if err != nil {
 		return err
 	}
-	b, err := encodeReply(OpCheckpoint, CheckpointReply{c}, s.most())
+	b, err := encodeReply("checkpoint", CheckpointReply{c}, s.most())
 	if err == nil {
 		s.respond(m, b)
 	}
@@ -176,7 +171,7 @@ func (s *Service) auditCheckpoint(ctx context.Context, _ caller, _ CheckpointReq
 // Records reads stored messages through an engine, which takes out what rules
 // hide. Only an auditor may.
 func (c *Client) Records(ctx context.Context, r RecordsRequest) (RecordsReply, error) {
-	rep, _, err := do[RecordsReply](ctx, c, OpRecords, r, 0)
+	rep, err := opRecords.Call(ctx, c, r)
 	for i := range rep.Records {
 		rep.Records[i].Tree = TreeIn(rep.Records[i].Subject)
 	}
@@ -186,8 +181,14 @@ func (c *Client) Records(ctx context.Context, r RecordsRequest) (RecordsReply, e
 // Checkpoint has an engine sign what is not signed yet: see [Ledger.Checkpoint].
 // Only an auditor may.
 func (c *Client) Checkpoint(ctx context.Context) (*proof.Checkpoint, error) {
-	rep, _, err := do[CheckpointReply](ctx, c, OpCheckpoint, CheckpointRequest{V: 1}, requestTimeout)
+	rep, err := opCheckpoint.Call(ctx, c, CheckpointRequest{V: 1})
 	return rep.Checkpoint, err
+}
+
+// checkpoint waits longer: an engine signs what it has not signed yet.
+func (c *Client) checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointReply, error) {
+	rep, _, err := sendTyped(ctx, c, opCheckpoint, r, requestTimeout)
+	return rep, err
 }
 
 // Auditing is what hands out stored records: a [Ledger], or a [Client] of an
@@ -203,7 +204,7 @@ func Walk(ctx context.Context, a Auditing, of AuditOf, through uint64) iter.Seq2
 		for after := uint64(0); after < through; {
 			rep, err := a.Records(ctx, RecordsRequest{V: 1, Of: of, After: after})
 			if err == nil && rep.Next <= after && len(rep.Records) == 0 && rep.Last > after {
-				err = &message.Error{Code: message.CodeInternal, Op: string(OpRecords), What: "the engine makes no headway"}
+				err = &message.Error{Code: message.CodeInternal, Op: "records", What: "the engine makes no headway"}
 			}
 			if err != nil {
 				yield(proof.Record{}, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/nats-io/nats.go"
 )
 
@@ -25,7 +26,7 @@ var observed = capacity.Limit{Run: 1, Running: 1 << 20, Stay: 8192, Bytes: 32 <<
 // pools makes the capacity of each class.
 func (o ServiceOptions) pools() capacity.Set {
 	limits := capacity.Default()
-	for c, n := range map[capacity.Class]int{capacity.Decide: o.MaxActs, capacity.Read: o.MaxReads, capacity.Work: o.MaxWork} {
+	for c, n := range map[api.Class]int{api.ClassDecide: o.MaxActs, api.ClassRead: o.MaxReads, api.ClassWork: o.MaxWork} {
 		if n > 0 {
 			l := limits[c]
 			l.Run = n
@@ -33,36 +34,36 @@ func (o ServiceOptions) pools() capacity.Set {
 		}
 	}
 	if n := o.MaxHeld; n > 0 {
-		l := limits[capacity.Wait]
+		l := limits[api.ClassWait]
 		l.Stay = n
-		limits[capacity.Wait] = l
+		limits[api.ClassWait] = l
 	}
 	if n := o.MaxNext; n > 0 {
-		l := limits[capacity.Offer]
+		l := limits[api.ClassOffer]
 		l.Run, l.Stay = n, n
-		limits[capacity.Offer] = l
+		limits[api.ClassOffer] = l
 	}
 	return capacity.NewSet(limits)
 }
 
 // hintClass guesses the class of a request without decoding it. A request that
 // does not name its op at the start is decoded as a read.
-func hintClass(data []byte) capacity.Class {
+func hintClass(data []byte) api.Class {
 	head := data[:min(len(data), opHintBytes)]
 	_, rest, ok := bytes.Cut(head, []byte(`"op"`))
 	if !ok {
-		return capacity.Read
+		return api.ClassRead
 	}
 	rest, ok = bytes.CutPrefix(bytes.TrimLeft(rest, " :\t\r\n"), []byte(`"`))
 	op, _, end := bytes.Cut(rest, []byte(`"`))
 	if !ok || !end {
-		return capacity.Read
+		return api.ClassRead
 	}
-	return capacity.ClassOf(string(op))
+	return classOf(string(op))
 }
 
 // submit has a request run when it is its turn, or refuses it now.
-func (s *Service) submit(class capacity.Class, c conversation, who caller, m *nats.Msg) {
+func (s *Service) submit(class api.Class, c conversation, who caller, m *nats.Msg) {
 	if !s.begin() {
 		s.refuseLoad(m, capacity.ErrClosed)
 		return

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/nats-io/nats.go"
 )
 
@@ -49,6 +50,7 @@ const (
 // After its own restart a runtime finds its calls with List by session, and
 // goes on with Wait.
 type Client struct {
+	api.Methods
 	nc    *nats.Conn
 	space message.SpaceID
 	by    message.Principal
@@ -69,7 +71,9 @@ func NewClient(nc *nats.Conn, space message.SpaceID, by message.Principal) (*Cli
 	}
 	switch by.Role {
 	case message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor:
-		return &Client{nc: nc, space: space, by: by}, nil
+		c := &Client{nc: nc, space: space, by: by}
+		c.Methods.Caller = c
+		return c, nil
 	}
 	return nil, &message.Error{Code: message.CodeInvalid, Op: "make client", What: "a " + quote(string(by.Role)) + " has no client", Hint: "use runtime, approver, operator or auditor; for a worker NewWorker"}
 }
@@ -85,48 +89,42 @@ func checkConn(nc *nats.Conn, name string) error {
 	return nil
 }
 
-// route is the subject on which this principal's role has the op: its own
-// conversation, or the one in which everybody but runtimes reads.
-func (c *Client) route(op Op) (string, error) {
-	for _, conv := range conversations {
-		_, has := conv.ops[op]
-		if has && (conv.role == c.by.Role || conv.kind == KindQuery && c.by.Role != message.RoleRuntime) {
-			return Subject{Space: c.space, Kind: conv.kind, Who: Encode(c.by.Name)}.String(), nil
-		}
+// send sends a request on the subject that this role has for it. unsure: it was
+// sent more than once, and an engine may have carried out an earlier sending.
+func (c *Client) send(ctx context.Context, op *api.Operation, request any, hold time.Duration) (reply any, unsure bool, err error) {
+	kind, err := kindFor(op, c.by.Role)
+	if err != nil {
+		return nil, false, err
 	}
-	return "", &message.Error{Code: message.CodeForbidden, Op: string(op), What: "role " + string(c.by.Role) + " may not do this", Hint: "use a principal with one of the roles that may"}
+	return ask(ctx, c.nc, Subject{Space: c.space, Kind: kind, Who: Encode(c.by.Name)}.String(), op, request, hold)
 }
 
-// do sends a request on the subject that this role has for it. unsure: it was
-// sent more than once, and an engine may have carried out an earlier sending.
-func do[Rep any](ctx context.Context, c *Client, op Op, body any, hold time.Duration) (rep Rep, unsure bool, err error) {
-	subject, err := c.route(op)
-	if err != nil {
-		return rep, false, err
-	}
-	unsure, err = ask(ctx, c.nc, subject, op, body, &rep, hold)
+// sendTyped is send with the operation's types.
+func sendTyped[Req, Rep any](ctx context.Context, c *Client, op api.Op[Req, Rep], r Req, hold time.Duration) (Rep, bool, error) {
+	reply, unsure, err := c.send(ctx, op.Operation, r, hold)
+	rep, _ := reply.(Rep)
 	return rep, unsure, err
 }
 
-// ask sends a request until it is answered, and decodes the answer into rep.
-func ask(ctx context.Context, nc *nats.Conn, subject string, op Op, body, rep any, hold time.Duration) (unsure bool, err error) {
-	data, err := encodeRequest(op, body)
+// ask sends a request until it is answered.
+func ask(ctx context.Context, nc *nats.Conn, subject string, op *api.Operation, request any, hold time.Duration) (reply any, unsure bool, err error) {
+	data, err := encodeRequest(op.Name, request)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	ctx, cancel := withDefault(ctx, patience+hold)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		sent, err := askOnce(ctx, nc, subject, op, data, rep, hold)
+		reply, sent, err := askOnce(ctx, nc, subject, op, data, hold)
 		unsure = unsure || sent > 1
 		switch {
 		case errors.Is(err, errUnanswered):
 			unsure = true
 		case !errors.Is(err, errNotSent) && !errors.Is(err, message.ErrUnavailable):
-			return unsure, err
+			return reply, unsure, err
 		}
 		if nc.IsClosed() || !sleep(ctx, jitter(pause)) {
-			return unsure, unanswered(ctx, nc, op, unsure, err)
+			return nil, unsure, unanswered(ctx, nc, op, unsure, err)
 		}
 	}
 }
@@ -137,9 +135,9 @@ var errUnanswered = errors.New("no answer")
 // askOnce sends a request, and the same again while there is no answer: an engine
 // that hangs is given requests like any other. The first answer to any of the
 // sendings counts. hold is how long an engine may hold the request.
-func askOnce(ctx context.Context, nc *nats.Conn, subject string, op Op, data []byte, rep any, hold time.Duration) (sent int, err error) {
+func askOnce(ctx context.Context, nc *nats.Conn, subject string, op *api.Operation, data []byte, hold time.Duration) (reply any, sent int, err error) {
 	if ctx.Err() != nil {
-		return 0, errNotSent
+		return nil, 0, errNotSent
 	}
 	before := nc.LastError()
 	// An answer that was under way when the connection broke never comes: the
@@ -170,9 +168,10 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op Op, data []b
 		select {
 		case a := <-answers:
 			if a.err == nil {
-				return sent, decodeReply(op, a.m.Data, rep)
+				reply, err := decodeReply(op, a.m.Data)
+				return reply, sent, err
 			}
-			err = askError(op, sent, a.err)
+			err = askError(op.Name, sent, a.err)
 		case <-broken:
 			err = because(errUnanswered, nats.ErrDisconnected)
 		case <-ctx.Done():
@@ -180,10 +179,10 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op Op, data []b
 		case <-again.C:
 		}
 		if refused := violation(nc, before, subject); refused != nil {
-			return sent, notAllowed(string(op), refused)
+			return nil, sent, notAllowed(op.Name, refused)
 		}
 		if err != nil {
-			return sent, err
+			return nil, sent, err
 		}
 		pause = min(2*pause, maxAskAgain)
 		again.Reset(hold + pause)
@@ -191,33 +190,24 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op Op, data []b
 }
 
 // askError is what it means that the last of so many sendings failed.
-func askError(op Op, sent int, err error) error {
+func askError(op string, sent int, err error) error {
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):
-		return &message.Error{Code: message.CodeTooLarge, Op: string(op), What: "the request is larger than the server's max_payload", Hint: "send less at once, or raise it", Err: err}
+		return &message.Error{Code: message.CodeTooLarge, Op: op, What: "the request is larger than the server's max_payload", Hint: "send less at once, or raise it", Err: err}
 	case sent == 1 && (errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrReconnectBufExceeded)):
 		return because(errNotSent, err)
 	}
 	return because(errUnanswered, err)
 }
 
-// changes reports whether carrying out the op can leave anything behind.
-func changes(op Op) bool {
-	switch op {
-	case OpWait, OpEvents, OpList, OpShow, OpInfo, OpLoad, OpHeartbeat, OpRecords, OpLeases, OpShowLease, OpExplain:
-		return false
-	}
-	return true
-}
-
-func unanswered(ctx context.Context, nc *nats.Conn, op Op, unsure bool, err error) error {
+func unanswered(ctx context.Context, nc *nats.Conn, op *api.Operation, unsure bool, err error) error {
 	err = because(err, violation(nc, nil, nc.Opts.InboxPrefix+".")) // then no answer can ever come
 	var e *message.Error
 	switch {
-	case unsure && changes(op):
-		return &message.Error{Code: message.CodeUnknownOutcome, Op: string(op), What: "no engine answered; the request may have been carried out", Hint: "ask again: the same request does no harm", Err: because(err, context.Cause(ctx))}
+	case unsure && op.Changes:
+		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: "no engine answered; the request may have been carried out", Hint: "ask again: the same request does no harm", Err: because(err, context.Cause(ctx))}
 	case errors.As(err, &e): // an engine's own "not now"
 		return e
 	}
-	return &message.Error{Code: message.CodeUnavailable, Op: string(op), What: "no engine answered", Hint: "check that an engine of this space runs and that this user may publish the request", Err: because(err, context.Cause(ctx))}
+	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine answered", Hint: "check that an engine of this space runs and that this user may publish the request", Err: because(err, context.Cause(ctx))}
 }

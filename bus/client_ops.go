@@ -7,12 +7,42 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/nats-io/nuid"
 )
 
-// Propose implements engine.Client.
-func (c *Client) Propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error) {
-	rep, _, err := do[message.ProposeReply](ctx, c, OpPropose, r, 0)
+// Call carries out an operation: over NATS, with what the transport adds.
+func (c *Client) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
+	if add, ok := added[op.Name]; ok {
+		return add(ctx, c, request)
+	}
+	reply, _, err := c.send(ctx, op, request, 0)
+	return reply, err
+}
+
+// added has the operations to which the client adds something.
+var added = map[string]func(ctx context.Context, c *Client, request any) (any, error){
+	api.Propose.Name:  adding(api.Propose, (*Client).propose),
+	api.Wait.Name:     adding(api.Wait, (*Client).wait),
+	api.Emit.Name:     adding(api.Emit, (*Client).emit),
+	api.Events.Name:   adding(api.Events, (*Client).events),
+	api.Answer.Name:   adding(api.Answer, (*Client).answer),
+	opCheckpoint.Name: adding(opCheckpoint, (*Client).checkpoint),
+}
+
+func adding[Req, Rep any](op api.Op[Req, Rep], do func(*Client, context.Context, Req) (Rep, error)) func(context.Context, *Client, any) (any, error) {
+	return func(ctx context.Context, c *Client, request any) (any, error) {
+		r, ok := request.(Req)
+		if !ok {
+			return nil, wrongType(op.Operation, request)
+		}
+		return do(c, ctx, r)
+	}
+}
+
+// propose reads the calls one by one if they do not fit one reply.
+func (c *Client) propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error) {
+	rep, _, err := sendTyped(ctx, c, api.Propose, r, 0)
 	if tooLargeReply(err) {
 		rep.Calls, err = c.oneByOne(ctx, r.Session, r.Reply, callIDs(r.Calls))
 	}
@@ -50,9 +80,8 @@ func (c *Client) oneByOne(ctx context.Context, session message.SessionID, reply 
 	return out, nil
 }
 
-// Wait implements engine.Client. It asks again every five seconds until the wait
-// is over; without TimeoutMS for 25 seconds, as long as an engine waits.
-func (c *Client) Wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
+// wait asks again every five seconds until the wait is over; without TimeoutMS for 25 seconds, as long as an engine waits.
+func (c *Client) wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
 	if r.TimeoutMS <= 0 {
 		r.TimeoutMS = maxHeld.Milliseconds()
 	}
@@ -60,7 +89,7 @@ func (c *Client) Wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 	for {
 		hold := untilHold(end)
 		r.TimeoutMS = max(1, hold.Milliseconds())
-		rep, _, err := do[message.WaitReply](ctx, c, OpWait, r, hold)
+		rep, _, err := sendTyped(ctx, c, api.Wait, r, hold)
 		if tooLargeReply(err) && len(r.Calls) > 0 {
 			rep.Calls, err = c.oneByOne(ctx, r.Session, r.Reply, r.Calls)
 			rep.Done = err == nil && allFinished(rep.Calls)
@@ -85,10 +114,10 @@ func allFinished(calls []*message.Call) bool {
 	return true
 }
 
-// Emit implements engine.Client.
-func (c *Client) Emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
+// emit gives each event an id before it is sent.
+func (c *Client) emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
 	r.Events = withIDs(r.Events)
-	rep, _, err := do[message.EmitReply](ctx, c, OpEmit, r, 0)
+	rep, _, err := sendTyped(ctx, c, api.Emit, r, 0)
 	return rep, err
 }
 
@@ -109,9 +138,8 @@ func withIDs(events []message.RawJSON) []message.RawJSON {
 	return out
 }
 
-// Events implements engine.Client. With WaitMS it asks again every five seconds
-// until there is something or the time is over.
-func (c *Client) Events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
+// events asks again every five seconds, with WaitMS, until there is something or the time is over.
+func (c *Client) events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
 	end := time.Now().Add(time.Duration(r.WaitMS) * time.Millisecond)
 	waits := r.WaitMS > 0
 	for {
@@ -119,7 +147,7 @@ func (c *Client) Events(ctx context.Context, r message.EventsRequest) (message.E
 		if waits {
 			r.WaitMS = max(1, hold.Milliseconds())
 		}
-		rep, _, err := do[message.EventsReply](ctx, c, OpEvents, r, hold)
+		rep, _, err := sendTyped(ctx, c, api.Events, r, hold)
 		if err != nil || len(rep.Events) > 0 || !waits || !time.Now().Before(end) {
 			return rep, err
 		}
@@ -127,18 +155,12 @@ func (c *Client) Events(ctx context.Context, r message.EventsRequest) (message.E
 	}
 }
 
-// Report implements engine.Client.
-func (c *Client) Report(ctx context.Context, r message.ReportRequest) (*message.Call, error) {
-	call, _, err := do[*message.Call](ctx, c, OpReport, r, 0)
-	return call, err
-}
-
-// Answer implements engine.Client.
-func (c *Client) Answer(ctx context.Context, a message.Answer) (*message.Call, error) {
+// answer gives the answer an id before it is sent.
+func (c *Client) answer(ctx context.Context, a message.Answer) (*message.Call, error) {
 	if a.ID == "" {
 		a.ID = nuid.Next() // what is sent again is known by it
 	}
-	call, unsure, err := do[*message.Call](ctx, c, OpAnswer, a, 0)
+	call, unsure, err := sendTyped(ctx, c, api.Answer, a, 0)
 	var e *message.Error
 	if unsure && errors.As(err, &e) && voted(e.Call, c.by.Name, a) {
 		return e.Call, nil // the first sending won; only its answer was lost
@@ -169,47 +191,4 @@ func sameInput(call *message.Call, v message.Vote, a message.Answer) bool {
 		return !v.Edited
 	}
 	return call.Input == *a.Input
-}
-
-// Interrupt implements engine.Client.
-func (c *Client) Interrupt(ctx context.Context, r message.InterruptRequest) (message.InterruptReply, error) {
-	rep, _, err := do[message.InterruptReply](ctx, c, OpInterrupt, r, 0)
-	return rep, err
-}
-
-// Settle implements engine.Client.
-func (c *Client) Settle(ctx context.Context, r message.SettleRequest) (*message.Call, error) {
-	call, _, err := do[*message.Call](ctx, c, OpSettle, r, 0)
-	return call, err
-}
-
-// Revoke implements engine.Client.
-func (c *Client) Revoke(ctx context.Context, r message.RevokeRequest) (*message.Call, error) {
-	call, _, err := do[*message.Call](ctx, c, OpRevoke, r, 0)
-	return call, err
-}
-
-// List implements engine.Client. A page can be shorter than asked for if its
-// calls are large; Next goes on from there.
-func (c *Client) List(ctx context.Context, r message.ListRequest) (message.ListReply, error) {
-	rep, _, err := do[message.ListReply](ctx, c, OpList, r, 0)
-	return rep, err
-}
-
-// Show implements engine.Client.
-func (c *Client) Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error) {
-	rep, _, err := do[message.ShowReply](ctx, c, OpShow, r, 0)
-	return rep, err
-}
-
-// Info implements engine.Client.
-func (c *Client) Info(ctx context.Context) (message.InfoReply, error) {
-	rep, _, err := do[message.InfoReply](ctx, c, OpInfo, struct{}{}, 0)
-	return rep, err
-}
-
-// Load implements engine.Client.
-func (c *Client) Load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error) {
-	rep, _, err := do[message.LoadReply](ctx, c, OpLoad, r, 0)
-	return rep, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/nats-io/nats.go"
 )
 
@@ -43,7 +44,7 @@ func TestClientWithoutAnEngine(t *testing.T) {
 
 // forgetful does what it is asked and does not answer in time, n times.
 type forgetful struct {
-	bus.Surface
+	api.Caller
 	left *atomic.Int32
 }
 
@@ -53,22 +54,13 @@ func (f forgetful) after(ctx context.Context) {
 	}
 }
 
-func (f forgetful) Answer(ctx context.Context, a message.Answer) (*message.Call, error) {
-	c, err := f.Surface.Answer(ctx, a)
-	f.after(ctx)
-	return c, err
-}
-
-func (f forgetful) Propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error) {
-	rep, err := f.Surface.Propose(ctx, r)
-	f.after(ctx)
-	return rep, err
-}
-
-func (f forgetful) Emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
-	rep, err := f.Surface.Emit(ctx, r)
-	f.after(ctx)
-	return rep, err
+func (f forgetful) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
+	reply, err := f.Caller.Call(ctx, op, request)
+	switch op {
+	case api.Answer.Operation, api.Propose.Operation, api.Emit.Operation:
+		f.after(ctx)
+	}
+	return reply, err
 }
 
 // Requests whose answers are lost are sent again, and have one effect.
@@ -77,7 +69,7 @@ func TestClientSendsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		var left atomic.Int32
-		w.engine(bus.ServiceOptions{}, func(s bus.Surface) bus.Surface { return forgetful{s, &left} })
+		w.engine(bus.ServiceOptions{}, func(s api.Caller) api.Caller { return forgetful{s, &left} })
 		bot, ann := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann")
 
 		left.Store(1)

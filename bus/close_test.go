@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/nats-io/nats.go"
 )
 
@@ -79,11 +80,11 @@ func TestCloseEndsHeldRequests(t *testing.T) {
 }
 
 // stuck answers nothing until the service closes.
-type stuck struct{ bus.Surface }
+type stuck struct{ api.Caller }
 
-func (stuck) Info(ctx context.Context) (message.InfoReply, error) {
+func (stuck) Call(ctx context.Context, _ *api.Operation, _ any) (any, error) {
 	<-ctx.Done()
-	return message.InfoReply{}, ctx.Err()
+	return nil, ctx.Err()
 }
 
 // Requests that wait for their turn when the service closes are told to go
@@ -92,7 +93,7 @@ func TestCloseAnswersWaitingRequests(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", func(message.Principal, message.Lane) bus.Surface { return stuck{} }, bus.ServiceOptions{MaxReads: 1})
+		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", func(message.Principal, message.Lane) api.Caller { return stuck{} }, bus.ServiceOptions{MaxReads: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@
 //	e, err := engine.New("default", journal, policy, tools,
 //		engine.WithSignals(bus.NewSignals(nc, "default", log)), engine.WithSigningKey(keys.Signer()))
 //	…
-//	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, lane message.Lane) bus.Surface {
+//	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, lane message.Lane) api.Caller {
 //		if p.Role == message.RoleWorker {
 //			return e.Worker(p, lane)
 //		}

@@ -2,17 +2,19 @@ package bus
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 )
 
 // Every request is {"v":1,"op":"…","body":{…}}, every reply {"v":1,"body":{…}}
 // or {"v":1,"error":{…}}. The bodies are the types of package message.
 type requestEnvelope struct {
 	V    int             `json:"v"`
-	Op   Op              `json:"op"`
+	Op   string          `json:"op"`
 	Body message.RawJSON `json:"body,omitzero"`
 }
 
@@ -21,42 +23,6 @@ type replyEnvelope struct {
 	Body  message.RawJSON `json:"body,omitzero"`
 	Error *message.Error  `json:"error,omitzero"`
 }
-
-// Op is what a request asks for.
-type Op string
-
-// The operations. Which subject takes which is in [Operations].
-const (
-	OpPropose Op = "propose"
-	OpEmit    Op = "emit"
-	OpReport  Op = "report"
-	OpWait    Op = "wait"
-	OpEvents  Op = "events"
-	OpList    Op = "list"
-	OpShow    Op = "show"
-	OpInfo    Op = "info"
-	OpLoad    Op = "load"
-
-	OpLeases      Op = "leases"
-	OpShowLease   Op = "show_lease"
-	OpRevokeLease Op = "revoke_lease"
-	OpExplain     Op = "explain"
-
-	OpAnswer    Op = "answer"
-	OpInterrupt Op = "interrupt"
-	OpSettle    Op = "settle"
-	OpRevoke    Op = "revoke"
-	OpNext      Op = "next"
-	OpKeys      Op = "keys"
-	OpAck       Op = "ack"
-	OpStart     Op = "start"
-	OpHeartbeat Op = "heartbeat"
-	OpProgress  Op = "progress"
-	OpResult    Op = "result"
-
-	OpRecords    Op = "records"
-	OpCheckpoint Op = "checkpoint"
-)
 
 // opReply is the Op of the error that says: carried out, but the reply does
 // not fit a message.
@@ -74,20 +40,20 @@ func envelope(before string, body []byte) []byte {
 	return append(out, '}')
 }
 
-func encodeRequest(op Op, body any) ([]byte, error) {
+func encodeRequest(op string, body any) ([]byte, error) {
 	b, err := strictjson.Marshal(body)
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: string(op), What: "the request has no JSON form", Err: err}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the request has no JSON form", Err: err}
 	}
-	b = envelope(`{"v":`+version+`,"op":"`+string(op)+`","body":`, b)
+	b = envelope(`{"v":`+version+`,"op":"`+op+`","body":`, b)
 	if len(b) > message.MaxRequestBytes {
 		return nil, tooLargeRequest(op, len(b))
 	}
 	return b, nil
 }
 
-func tooLargeRequest(op Op, n int) error {
-	return &message.Error{Code: message.CodeTooLarge, Op: string(op), What: fmt.Sprintf("the request has %d bytes, the limit is %d", n, message.MaxRequestBytes), Hint: "send less at once; keep large data elsewhere and pass a reference"}
+func tooLargeRequest(op string, n int) error {
+	return &message.Error{Code: message.CodeTooLarge, Op: op, What: fmt.Sprintf("the request has %d bytes, the limit is %d", n, message.MaxRequestBytes), Hint: "send less at once; keep large data elsewhere and pass a reference"}
 }
 
 // decodeRequest reads the envelope. What it refuses, it refuses with an error
@@ -107,21 +73,22 @@ func decodeRequest(data []byte) (requestEnvelope, error) {
 }
 
 // decodeBody reads the body of a request; none is an empty one.
-func decodeBody(op Op, body []byte, v any) error {
+func decodeBody(op *api.Operation, body []byte) (any, error) {
 	if len(body) == 0 {
 		body = []byte("{}")
 	}
-	if err := strictjson.Unmarshal(body, v, strictjson.MaxBytes(message.MaxRequestBytes)); err != nil {
-		return &message.Error{Code: message.CodeInvalid, Op: string(op), What: err.Error(), Hint: "see bus/PROTOCOL.md for the body of " + string(op)}
+	r, err := op.Decode(message.MaxRequestBytes, body)
+	if err != nil {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: err.Error(), Hint: "see bus/PROTOCOL.md for the body of " + op.Name}
 	}
-	return nil
+	return r, nil
 }
 
 // encodeReply makes the reply of at most most bytes.
-func encodeReply(op Op, body any, most int) ([]byte, error) {
+func encodeReply(op string, body any, most int) ([]byte, error) {
 	b, err := strictjson.Marshal(body)
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeInternal, Op: string(op), What: "the reply has no JSON form", Err: err}
+		return nil, &message.Error{Code: message.CodeInternal, Op: op, What: "the reply has no JSON form", Err: err}
 	}
 	b = envelope(`{"v":`+version+`,"body":`, b)
 	if len(b) > most {
@@ -132,8 +99,8 @@ func encodeReply(op Op, body any, most int) ([]byte, error) {
 
 // encodeError makes the reply that refuses. The present call is left out of it
 // if it does not fit.
-func encodeError(op Op, err error, most int) []byte {
-	e := *message.AsError(string(op), err)
+func encodeError(op string, err error, most int) []byte {
+	e := *message.AsError(op, err)
 	for {
 		b, err := strictjson.Marshal(replyEnvelope{V: ProtocolVersion, Error: &e})
 		if err == nil && len(b) <= most {
@@ -146,21 +113,24 @@ func encodeError(op Op, err error, most int) []byte {
 	}
 }
 
-// decodeReply reads what an engine answered into body. Members that it does
-// not know are dropped: a newer engine may say more.
-func decodeReply(op Op, data []byte, body any) error {
+// decodeReply reads what an engine answered. Members that it does not know are
+// dropped: a newer engine may say more.
+func decodeReply(op *api.Operation, data []byte) (reply any, err error) {
 	var r replyEnvelope
-	err := strictjson.UnmarshalOpen(data, &r, strictjson.MaxBytes(maxStoredBytes))
+	err = strictjson.UnmarshalOpen(data, &r, strictjson.MaxBytes(maxStoredBytes))
 	switch {
 	case err == nil && r.Error != nil:
-		return r.Error
+		return nil, r.Error
 	case err == nil && r.V != ProtocolVersion:
 		err = fmt.Errorf("reply version %d is unknown", r.V)
-	case err == nil && body != nil:
-		err = strictjson.UnmarshalOpen(r.Body, body, strictjson.MaxBytes(maxStoredBytes))
+	case err == nil:
+		if _, typ := op.Types(); typ == reflect.TypeFor[struct{}]() {
+			return struct{}{}, nil // whatever the body says
+		}
+		reply, err = op.DecodeReply(maxStoredBytes, r.Body)
 	}
 	if err != nil {
-		return &message.Error{Code: message.CodeInternal, Op: string(op), What: "the engine's reply cannot be read", Hint: "engine and client must be of one version", Err: err}
+		return nil, &message.Error{Code: message.CodeInternal, Op: op.Name, What: "the engine's reply cannot be read", Hint: "engine and client must be of one version", Err: err}
 	}
-	return nil
+	return reply, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -54,7 +55,7 @@ func Example() {
 	check(err)
 	check(e.Start(ctx))
 	defer func() { check(e.Close()) }()
-	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, lane message.Lane) bus.Surface {
+	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, lane message.Lane) api.Caller {
 		if p.Role == message.RoleWorker {
 			return e.Worker(p, lane)
 		}

@@ -1,8 +1,11 @@
 package bus
 
 import (
-	"reflect"
+	"maps"
+	"slices"
+	"strings"
 
+	"github.com/askance-dev/askance/message/api"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -21,14 +24,12 @@ var FactSubject = factSubject
 // Table has every subject of the protocol.
 func Table() []Row { return append([]Row(nil), table...) }
 
-// BodyTypes gives the types of an operation's request and reply.
-func BodyTypes(k Kind, op Op) (request, reply reflect.Type) {
-	for _, c := range conversations {
-		if c.kind == k {
-			return c.ops[op].request, c.ops[op].reply
-		}
-	}
-	return nil, nil
+// OperationNamed is an operation that exists over NATS; nil: there is none.
+func OperationNamed(name string) *api.Operation { return operations[name] }
+
+// AllOperations are all that exist over NATS, in alphabetical order.
+func AllOperations() []*api.Operation {
+	return slices.SortedFunc(maps.Values(operations), func(a, b *api.Operation) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // ClaimOf is what a journal that opened on the server n1 claims of a stream.

@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/nats-io/nats.go"
 )
 
@@ -31,20 +32,23 @@ type heldLists struct {
 }
 
 type heldSurface struct {
-	bus.Surface
+	api.Caller
 	lists *heldLists
 }
 
-func (s heldSurface) List(context.Context, message.ListRequest) (message.ListReply, error) {
+func (s heldSurface) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
+	if op != api.List.Operation {
+		return s.Caller.Call(ctx, op, request)
+	}
 	s.lists.began.Add(1)
 	<-s.lists.release
-	return message.ListReply{}, message.ErrUnavailable
+	return nil, message.ErrUnavailable
 }
 
 // engineWithHeldLists starts an engine with such lists.
 func (w *world) engineWithHeldLists(o bus.ServiceOptions) *heldLists {
 	lists := &heldLists{release: make(chan struct{})}
-	w.engine(o, func(s bus.Surface) bus.Surface { return heldSurface{s, lists} })
+	w.engine(o, func(s api.Caller) api.Caller { return heldSurface{s, lists} })
 	w.t.Cleanup(func() { close(lists.release) })
 	return lists
 }

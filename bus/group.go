@@ -250,7 +250,7 @@ func (g *group) subscribe() error {
 		name += "-" + strconv.FormatUint(g.generation, 10)
 	}
 	for _, c := range conversations {
-		sub, err := g.s.nc.QueueSubscribe(Subject{Space: g.s.space, Kind: c.kind}.String(), name, func(m *nats.Msg) {
+		sub, err := g.s.nc.QueueSubscribe(Subject{Space: g.s.space, Kind: c.Kind}.String(), name, func(m *nats.Msg) {
 			if !g.missed() {
 				g.s.accept(c, m)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/nats-io/nats.go"
 )
 
@@ -225,14 +226,16 @@ func TestStartBesideHungEngine(t *testing.T) {
 
 // slow answers a proposal after a while.
 type slow struct {
-	bus.Surface
+	api.Caller
 	after *atomic.Int64
 }
 
-func (s slow) Propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error) {
-	rep, err := s.Surface.Propose(ctx, r)
-	time.Sleep(time.Duration(s.after.Load()))
-	return rep, err
+func (s slow) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
+	reply, err := s.Caller.Call(ctx, op, request)
+	if op == api.Propose.Operation {
+		time.Sleep(time.Duration(s.after.Load()))
+	}
+	return reply, err
 }
 
 // A request is sent again after a second, and its first answer counts, also when
@@ -243,7 +246,7 @@ func TestFirstAnswerCounts(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		var left atomic.Int32
 		var delay atomic.Int64
-		w.engine(bus.ServiceOptions{}, func(s bus.Surface) bus.Surface { return slow{forgetful{s, &left}, &delay} })
+		w.engine(bus.ServiceOptions{}, func(s api.Caller) api.Caller { return slow{forgetful{s, &left}, &delay} })
 		bot := w.client(message.RoleRuntime, "bot")
 		left.Store(1)
 		began := time.Now()

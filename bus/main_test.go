@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 )
 
 // What the engine and the executor ask for.
@@ -19,7 +20,7 @@ var (
 	_ engine.Journal     = (*bus.Journal)(nil)
 	_ engine.Client      = (*bus.Client)(nil)
 	_ engine.Signals     = (*bus.Signals)(nil)
-	_ bus.Surface        = (*engine.Port)(nil)
+	_ api.Caller         = (*engine.Port)(nil)
 	_ bus.Observer       = (*engine.Engine)(nil)
 	_ executor.Transport = (*bus.Worker)(nil)
 )

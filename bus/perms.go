@@ -35,20 +35,16 @@ func PermissionsFor(space message.SpaceID, p message.Principal, lanes ...message
 		}
 		return perms
 	}
+	for _, k := range kindsFor(p.Role) {
+		perms.Publish = append(perms.Publish, at(k))
+	}
 	switch p.Role {
 	case message.RoleRuntime:
-		perms.Publish = []string{at(KindPropose), at(KindInterrupt)}
-		return perms
-	case message.RoleApprover:
-		perms.Publish = []string{at(KindQuery), at(KindDecide)}
-	case message.RoleOperator:
-		perms.Publish = []string{at(KindQuery), at(KindOperate)}
-	case message.RoleAuditor:
-		perms.Publish = []string{at(KindQuery), at(KindAudit)}
+	case message.RoleApprover, message.RoleOperator, message.RoleAuditor:
+		perms.Subscribe = append(perms.Subscribe, Subject{Space: space, Kind: KindAsk}.String(), Subject{Space: space, Kind: KindProgress}.String())
 	default:
 		return Permissions{}
 	}
-	perms.Subscribe = append(perms.Subscribe, Subject{Space: space, Kind: KindAsk}.String(), Subject{Space: space, Kind: KindProgress}.String())
 	return perms
 }
 
@@ -58,7 +54,9 @@ var engineMay = Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
 
 func (p Permissions) withLane(space message.SpaceID, who Token, lane message.Lane) Permissions {
 	at := func(k Kind) string { return Subject{Space: space, Kind: k, Who: who, Tool: EncodeLane(lane)}.String() }
-	p.Publish = append(p.Publish, at(KindNext), at(KindAck), at(KindStart), at(KindHeartbeat), at(KindWorkProgress), at(KindResult))
+	for _, k := range kindsFor(message.RoleWorker) {
+		p.Publish = append(p.Publish, at(k))
+	}
 	p.Subscribe = append(p.Subscribe, at(KindCancel))
 	return p
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 )
 
 const protocolPage = "PROTOCOL.md"
@@ -162,8 +163,8 @@ func operationTable() string {
 	for _, r := range bus.Table() {
 		role, ops := bus.Operations(r.Kind)
 		for _, op := range ops {
-			req, rep := bus.BodyTypes(r.Kind, op)
-			rows = append(rows, []string{code(r.Layout), code(string(op)), string(role), name(req), name(rep)})
+			req, rep := bus.OperationNamed(op).Types()
+			rows = append(rows, []string{code(r.Layout), code(op), string(role), name(req), name(rep)})
 		}
 	}
 	return table([]string{"subject", "op", "as", "body of the request", "body of the reply"}, rows)
@@ -172,16 +173,18 @@ func operationTable() string {
 func classTable() string {
 	var rows [][]string
 	limits := capacity.Default()
-	for _, c := range capacity.All() {
-		ops := capacity.Operations(c)
-		for i, op := range ops {
-			ops[i] = code(op)
+	for _, c := range api.Classes {
+		var ops []string
+		for _, op := range bus.AllOperations() {
+			if op.Class == c {
+				ops = append(ops, code(op.Name))
+			}
 		}
 		run := strconv.Itoa(limits[c].Run)
 		switch c {
-		case capacity.Read:
+		case api.ClassRead:
 			run = "1 for each processor, at least 2"
-		case capacity.Wait:
+		case api.ClassWait:
 			run = "2 for each processor, at least 4"
 		}
 		rows = append(rows, []string{c.String(), strings.Join(ops, ", "), run, strconv.Itoa(limits[c].Stay), fmt.Sprintf("%d MiB", limits[c].Bytes>>20)})
@@ -189,16 +192,37 @@ func classTable() string {
 	return table([]string{"class", "operations", "run at once", "wait, run or rest", "bytes of these"}, rows)
 }
 
-// Every operation has its class from the table and not from the rule for
-// unknown ones.
-func TestOperationsHaveClasses(t *testing.T) {
+// Every operation that its row sends over NATS is on the subjects of its roles,
+// and nothing else is.
+func TestOperationsAreServed(t *testing.T) {
+	served := map[string]bool{}
 	for _, r := range bus.Table() {
-		_, ops := bus.Operations(r.Kind)
-		for _, op := range ops {
-			if !slices.Contains(capacity.Operations(capacity.ClassOf(string(op))), string(op)) {
-				t.Errorf("%s of %s has no class", op, r.Layout)
-			}
+		as, ops := bus.Operations(r.Kind)
+		if (r.Payload == "request") != (as != "" && len(ops) > 0) {
+			t.Errorf("%s: the requests %v are carried out as %q", r.Layout, ops, as)
 		}
+		for _, op := range ops {
+			served[r.Layout+" "+op] = true
+		}
+	}
+	kinds := map[string]string{
+		"propose": "propose.<runtime>", "interrupt": "interrupt.<runtime>", "query": "query.<principal>", "audit": "audit.<auditor>", "decide": "decide.<approver>", "operate": "operate.<operator>",
+	}
+	n := 0
+	for _, op := range append(api.Table(), bus.AllOperations()...) {
+		for role, kind := range op.NATS {
+			layout := kinds[kind]
+			if role == message.RoleWorker {
+				layout = "work.<tool>.<worker>." + kind
+			}
+			if !served[layout+" "+op.Name] {
+				t.Errorf("a %s cannot send %s on %s", role, op.Name, layout)
+			}
+			n++
+		}
+	}
+	if n < 2*len(served) {
+		t.Errorf("%d rows for %d operations of subjects", n, len(served))
 	}
 }
 
@@ -271,7 +295,7 @@ func bodyRoots() []string {
 	for _, r := range bus.Table() {
 		_, ops := bus.Operations(r.Kind)
 		for _, op := range ops {
-			req, rep := bus.BodyTypes(r.Kind, op)
+			req, rep := bus.OperationNamed(op).Types()
 			roots = append(roots, fmt.Sprint(req), fmt.Sprint(rep))
 		}
 	}

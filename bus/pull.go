@@ -68,7 +68,7 @@ func (w *Worker) refuse(got NextReply, why error) {
 	} else {
 		w.log.Error("took something off the queue that is no work item", "subject", quote(got.Subject), "err", why)
 	}
-	if err := w.tell(KindAck, OpAck, r); err != nil {
+	if err := w.tell(opAck.Operation, r); err != nil {
 		w.log.Warn("an item was not put away and comes again", "err", err)
 	}
 }
@@ -76,7 +76,7 @@ func (w *Worker) refuse(got NextReply, why error) {
 // pull makes one request for an item. Its inbox is its own: when it is given
 // up, the engine finds nobody there and gives the item back.
 func (w *Worker) pull(ctx context.Context) (NextReply, error) {
-	data, err := encodeRequest(OpNext, NextRequest{V: ProtocolVersion, WaitMS: holdFor.Milliseconds()})
+	data, err := encodeRequest(opNext.Name, NextRequest{V: ProtocolVersion, WaitMS: holdFor.Milliseconds()})
 	if err != nil {
 		return NextReply{}, err
 	}
@@ -108,7 +108,7 @@ func (w *Worker) pull(ctx context.Context) (NextReply, error) {
 			heard = time.Now()
 		case <-silence.C:
 			if err := violation(w.nc, before, subject, inbox); err != nil {
-				return NextReply{}, notAllowed(string(OpNext), err)
+				return NextReply{}, notAllowed(opNext.Name, err)
 			}
 			if rest := maxSilence - time.Since(heard); rest > 0 {
 				silence.Reset(rest)
@@ -128,8 +128,9 @@ func nextReply(m *nats.Msg) (NextReply, error) {
 	if len(m.Data) == 0 && first(m.Header, "Status") == "503" {
 		return NextReply{}, errNoQueue // nor is there an engine
 	}
-	var r NextReply
-	if err := decodeReply(OpNext, m.Data, &r); err != nil {
+	reply, err := decodeReply(opNext.Operation, m.Data)
+	r, _ := reply.(NextReply)
+	if err != nil {
 		return r, err
 	}
 	switch r.State {
@@ -151,7 +152,7 @@ func (w *Worker) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
 		case m := <-answers:
 			if got, err := nextReply(m); err == nil && got.State == ItemHere {
 				// If this is lost it comes back by itself, later.
-				_ = w.tell(KindAck, OpAck, AckRequest{V: ProtocolVersion, Item: got.Item, Verb: AckRelease})
+				_ = w.tell(opAck.Operation, AckRequest{V: ProtocolVersion, Item: got.Item, Verb: AckRelease})
 			}
 		default:
 			return
@@ -184,10 +185,11 @@ func (w *Worker) item(got NextReply) (message.WorkItem, error) {
 		Fact:      &f,
 		Delivered: got.Delivered,
 		Ack: func(ctx context.Context) error {
-			return w.request(ctx, KindAck, OpAck, ack, nil)
+			_, err := opAck.Call(ctx, w, ack)
+			return err
 		},
 		Release: func(d time.Duration) error {
-			return w.tell(KindAck, OpAck, AckRequest{V: ProtocolVersion, Item: got.Item, Verb: AckRelease, DelayMS: max(0, d.Milliseconds())})
+			return w.tell(opAck.Operation, AckRequest{V: ProtocolVersion, Item: got.Item, Verb: AckRelease, DelayMS: max(0, d.Milliseconds())})
 		},
 	}, nil
 }

@@ -30,15 +30,6 @@ const (
 	hearGone = 500 * time.Millisecond
 )
 
-// nextConversation and ackConversation are carried out by the service itself.
-var (
-	nextConversation = conversation{KindNext, message.RoleWorker, map[Op]operation{
-		OpNext: direct[NextRequest, NextReply]((*Service).next),
-		OpKeys: direct[KeysRequest, KeysReply]((*Service).keys),
-	}}
-	ackConversation = conversation{KindAck, message.RoleWorker, map[Op]operation{OpAck: direct[AckRequest, struct{}]((*Service).ack)}}
-)
-
 // pullRequest is the body of MSG.NEXT.
 type pullRequest struct {
 	Expires   int64 `json:"expires"` // nanoseconds, as the others
@@ -111,7 +102,7 @@ func (s *Service) keys(_ context.Context, _ caller, _ KeysRequest, m *nats.Msg) 
 	if s.o.Keys != nil {
 		r.Keys = s.o.Keys()
 	}
-	b, err := encodeReply(OpKeys, r, s.most())
+	b, err := encodeReply("keys", r, s.most())
 	if err == nil {
 		s.respond(m, b)
 	}
@@ -119,7 +110,7 @@ func (s *Service) keys(_ context.Context, _ caller, _ KeysRequest, m *nats.Msg) 
 }
 
 func notNow(err error) error {
-	return &message.Error{Code: message.CodeUnavailable, Op: string(OpNext), What: "no item can be fetched now", Hint: "ask again", Err: err}
+	return &message.Error{Code: message.CodeUnavailable, Op: "next", What: "no item can be fetched now", Hint: "ask again", Err: err}
 }
 
 // pullState reads what the server answered to a request for an item. An item
@@ -145,7 +136,7 @@ const itemRefused ItemState = ""
 // say sends one answer of several. If nobody is there the server says so to
 // inbox.
 func (s *Service) say(m *nats.Msg, inbox string, r NextReply) {
-	b, err := encodeReply(OpNext, r, s.most())
+	b, err := encodeReply("next", r, s.most())
 	if err == nil {
 		err = s.nc.PublishRequest(m.Reply, inbox, b)
 	}
@@ -163,7 +154,7 @@ func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-
 		s.say(m, inbox, NextReply{State: ItemNone})
 		return nil
 	}
-	b, err := encodeReply(OpNext, NextReply{State: ItemHere, Subject: item.Subject, Item: item.Reply, Delivered: delivered(item.Reply), Fact: forWorker(item.Data)}, s.most())
+	b, err := encodeReply("next", NextReply{State: ItemHere, Subject: item.Subject, Item: item.Reply, Delivered: delivered(item.Reply), Fact: forWorker(item.Data)}, s.most())
 	if err == nil {
 		err = s.nc.PublishRequest(m.Reply, inbox, b)
 	}
@@ -258,7 +249,7 @@ func ackBody(verb AckVerb, delay time.Duration) []byte {
 
 // ack tells the queue for a worker what becomes of an item of its tool.
 func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg) error {
-	const op = string(OpAck)
+	const op = "ack"
 	if !isItem(r.Item, StreamName(s.space), ConsumerName(who.lane)) {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: quote(r.Item) + " names no item of this tool", Hint: "send what came with the item"}
 	}
@@ -273,7 +264,7 @@ func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg
 	if _, err := s.nc.RequestWithContext(ctx, r.Item, ackBody(r.Verb, delay)); err != nil {
 		return apiError(op, "an item of "+who.lane.String(), err)
 	}
-	b, err := encodeReply(OpAck, struct{}{}, s.most())
+	b, err := encodeReply(op, struct{}{}, s.most())
 	if err == nil {
 		s.respond(m, b)
 	}

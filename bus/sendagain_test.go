@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -22,7 +23,7 @@ func TestLostAnswerToHiddenEdit(t *testing.T) {
 		sp := testSpace()
 		sp.rules = []permission.Rule{{Name: "money", Tools: []string{pay}, Behavior: message.BehaviorAsk, Quorum: 2, Redact: []string{"args.pin"}}}
 		var left atomic.Int32
-		w.engineOf(sp, bus.ServiceOptions{}, func(s bus.Surface) bus.Surface { return forgetful{s, &left} })
+		w.engineOf(sp, bus.ServiceOptions{}, func(s api.Caller) api.Caller { return forgetful{s, &left} })
 		bot, ann := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann")
 		propose(t, bot, toolCall("c1", pay, `{"pin":"0815","n":1}`))
 		show, err := ann.Show(t.Context(), message.ShowRequest{Key: callKey("c1")})

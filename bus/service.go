@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/nats-io/nats.go"
 )
 
@@ -22,6 +23,8 @@ const (
 	requestTimeout = 30 * time.Second
 	// closeGrace is how long Close lets running requests finish.
 	closeGrace = 5 * time.Second
+	// maxHeld is how long the service holds a request that waits for something.
+	maxHeld = 25 * time.Second
 	// flushTimeout bounds the first round trip.
 	flushTimeout = 5 * time.Second
 )
@@ -65,7 +68,7 @@ const (
 type Service struct {
 	nc      *nats.Conn
 	space   message.SpaceID
-	surface func(p message.Principal, lane message.Lane) Surface
+	surface func(p message.Principal, lane message.Lane) api.Caller
 	o       ServiceOptions
 	log     *slog.Logger
 	pools   capacity.Set         // of the classes of requests
@@ -96,7 +99,7 @@ type Service struct {
 // NATS checks who may publish a request, but not where it has the answer sent,
 // so an answer to anywhere would be a message that the sender itself may not
 // publish.
-func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface func(p message.Principal, lane message.Lane) Surface, o ServiceOptions) (*Service, error) {
+func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface func(p message.Principal, lane message.Lane) api.Caller, o ServiceOptions) (*Service, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}

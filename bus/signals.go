@@ -5,6 +5,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/nats-io/nats.go"
 )
 
@@ -71,7 +72,7 @@ func (s *Signals) Beat(tool, engine string, r message.HeartbeatRequest) {
 		s.log.Error("a heartbeat has no JSON form", "err", err)
 		return
 	}
-	s.send(Subject{Space: s.space, Kind: KindHeartbeat, Tool: Encode(tool), Who: Encode(engine)}, requestEnvelope{V: ProtocolVersion, Op: OpHeartbeat, Body: body})
+	s.send(Subject{Space: s.space, Kind: KindHeartbeat, Tool: Encode(tool), Who: Encode(engine)}, requestEnvelope{V: ProtocolVersion, Op: api.Heartbeat.Name, Body: body})
 }
 
 // Progress implements engine.Signals. The claim stays between the worker and

@@ -55,6 +55,8 @@ type Row struct {
 	// requests that [Operations] lists. Requests are answered, nothing else is.
 	Payload string
 	What    string
+	// As is the role in which requests on the subject are carried out.
+	As message.Role
 }
 
 // request is the payload of the subjects that Operations describes.
@@ -64,29 +66,29 @@ const request = "request"
 // tokens is a contract: permissions and filters are written against it. Rows
 // with a literal in the place of a token come before those without.
 var table = []Row{
-	{KindLeaseFact, "fact.-.-.<lease>.f", "engines", "engines", "Fact", "a remembered rule's own facts: its uses, and that it was revoked"},
-	{KindSessionFact, "fact.<session>.-.-.f", "engines", "engines", "Fact", "the session's own facts: which runtime it is bound to"},
-	{KindReplyFact, "fact.<session>.<reply>.-.f", "engines", "engines", "Fact", "the reply's own facts: batches, interrupted, ended"},
-	{KindFact, "fact.<session>.<reply>.<call>.f", "engines", "engines", "Fact", "the journal of a call: every fact but work items"},
-	{KindWork, "fact.<session>.<reply>.<call>.w.<tool>", "engines", "engines, which hand it to a worker", "Fact", "the submitted fact of a remote attempt: the work item; `<tool>` is the lane"},
-	{KindEvent, "event.<runtime>.<session>.<reply>", "engines, for the runtime", "engines", "AgentScope event", "streamed events that are no facts"},
-	{KindPropose, "propose.<runtime>", "that runtime", "engines", request, "what a runtime does with its own sessions"},
-	{KindInterrupt, "interrupt.<runtime>", "that runtime", "engines", request, "ends the open calls of one of its replies"},
-	{KindQuery, "query.<principal>", "that approver, operator or auditor", "engines", request, "reading the whole space"},
-	{KindAudit, "audit.<auditor>", "that auditor", "engines", request, "reading the stored records as they are, and what proves them"},
-	{KindCheckpoint, "proof.checkpoint", "engines", "engines", "Sealed", "the checkpoints of the journal, one after the other"},
-	{KindDecide, "decide.<approver>", "that approver", "engines", request, "answers to questions; the token is the identity"},
-	{KindOperate, "operate.<operator>", "that operator", "engines", request, "settling, and what else an operator does"},
-	{KindAsk, "ask.<session>.<reply>.<call>", "engines", "people", "Hint", "a question opened, changed or closed; best effort"},
-	{KindPresence, "presence.<engine>", "engines", "engines", "Presence", "an engine runs, and in which queue group it takes requests; `<engine>` is the name that it connects with"},
-	{KindProgress, "progress.<session>.<reply>.<call>", "engines", "people", "ProgressRequest", "a line of progress of a running call, without its claim; best effort"},
-	{KindNext, "work.<tool>.<worker>.next", "that worker", "engines", request, "asks for one item of the lane; answered by several messages"},
-	{KindAck, "work.<tool>.<worker>.ack", "that worker", "engines", request, "takes an item off the queue, or gives it back"},
-	{KindStart, "work.<tool>.<worker>.start", "that worker", "engines", request, "claims or refuses an attempt"},
-	{KindHeartbeat, "work.<tool>.<worker>.heartbeat", "that worker; an engine for its local attempts", "engines, each of them", request, "alive; the reply has cancel and stale"},
-	{KindWorkProgress, "work.<tool>.<worker>.progress", "that worker", "engines", request, "a line of progress; the reply says nothing"},
-	{KindResult, "work.<tool>.<worker>.result", "that worker", "engines", request, "the result of an attempt"},
-	{KindCancel, "work.<tool>.<worker>.cancel", "engines", "that worker", "HeartbeatRequest and reason", "stop this attempt; a shortcut, the heartbeat's reply says the same"},
+	{KindLeaseFact, "fact.-.-.<lease>.f", "engines", "engines", "Fact", "a remembered rule's own facts: its uses, and that it was revoked", ""},
+	{KindSessionFact, "fact.<session>.-.-.f", "engines", "engines", "Fact", "the session's own facts: which runtime it is bound to", ""},
+	{KindReplyFact, "fact.<session>.<reply>.-.f", "engines", "engines", "Fact", "the reply's own facts: batches, interrupted, ended", ""},
+	{KindFact, "fact.<session>.<reply>.<call>.f", "engines", "engines", "Fact", "the journal of a call: every fact but work items", ""},
+	{KindWork, "fact.<session>.<reply>.<call>.w.<tool>", "engines", "engines, which hand it to a worker", "Fact", "the submitted fact of a remote attempt: the work item; `<tool>` is the lane", ""},
+	{KindEvent, "event.<runtime>.<session>.<reply>", "engines, for the runtime", "engines", "AgentScope event", "streamed events that are no facts", ""},
+	{KindPropose, "propose.<runtime>", "that runtime", "engines", request, "what a runtime does with its own sessions", message.RoleRuntime},
+	{KindInterrupt, "interrupt.<runtime>", "that runtime", "engines", request, "ends the open calls of one of its replies", message.RoleRuntime},
+	{KindQuery, "query.<principal>", "that approver, operator or auditor", "engines", request, "reading the whole space", message.RoleAuditor},
+	{KindAudit, "audit.<auditor>", "that auditor", "engines", request, "reading the stored records as they are, and what proves them", message.RoleAuditor},
+	{KindCheckpoint, "proof.checkpoint", "engines", "engines", "Sealed", "the checkpoints of the journal, one after the other", ""},
+	{KindDecide, "decide.<approver>", "that approver", "engines", request, "answers to questions; the token is the identity", message.RoleApprover},
+	{KindOperate, "operate.<operator>", "that operator", "engines", request, "settling, and what else an operator does", message.RoleOperator},
+	{KindAsk, "ask.<session>.<reply>.<call>", "engines", "people", "Hint", "a question opened, changed or closed; best effort", ""},
+	{KindPresence, "presence.<engine>", "engines", "engines", "Presence", "an engine runs, and in which queue group it takes requests; `<engine>` is the name that it connects with", ""},
+	{KindProgress, "progress.<session>.<reply>.<call>", "engines", "people", "ProgressRequest", "a line of progress of a running call, without its claim; best effort", ""},
+	{KindNext, "work.<tool>.<worker>.next", "that worker", "engines", request, "asks for one item of the lane; answered by several messages", message.RoleWorker},
+	{KindAck, "work.<tool>.<worker>.ack", "that worker", "engines", request, "takes an item off the queue, or gives it back", message.RoleWorker},
+	{KindStart, "work.<tool>.<worker>.start", "that worker", "engines", request, "claims or refuses an attempt", message.RoleWorker},
+	{KindHeartbeat, "work.<tool>.<worker>.heartbeat", "that worker; an engine for its local attempts", "engines, each of them", request, "alive; the reply has cancel and stale", message.RoleWorker},
+	{KindWorkProgress, "work.<tool>.<worker>.progress", "that worker", "engines", request, "a line of progress; the reply says nothing", message.RoleWorker},
+	{KindResult, "work.<tool>.<worker>.result", "that worker", "engines", request, "the result of an attempt", message.RoleWorker},
+	{KindCancel, "work.<tool>.<worker>.cancel", "engines", "that worker", "HeartbeatRequest and reason", "stop this attempt; a shortcut, the heartbeat's reply says the same", ""},
 }
 
 // layouts has each row's layout split into tokens, by Kind.

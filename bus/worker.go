@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/nats-io/nats.go"
 )
 
@@ -16,6 +17,7 @@ import (
 // it uses nothing of JetStream, engines hand it its items. All methods may be called from
 // several goroutines.
 type Worker struct {
+	api.WorkerMethods
 	nc    *nats.Conn
 	space message.SpaceID
 	lane  message.Lane
@@ -46,69 +48,55 @@ func NewLaneWorker(nc *nats.Conn, space message.SpaceID, lane message.Lane, name
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Worker{nc: nc, space: space, lane: lane, name: name, log: log.With("lane", lane.String())}, nil
+	w := &Worker{nc: nc, space: space, lane: lane, name: name, log: log.With("lane", lane.String())}
+	w.Caller = w
+	return w, nil
 }
 
 func (w *Worker) subject(k Kind) string {
 	return Subject{Space: w.space, Kind: k, Tool: EncodeLane(w.lane), Who: Encode(w.name)}.String()
 }
 
-// request asks the engines. Whenever nobody answered, the error is
-// ErrUnavailable: the caller keeps what it has and sends it again.
-func (w *Worker) request(ctx context.Context, k Kind, op Op, body, rep any) error {
-	_, err := ask(ctx, w.nc, w.subject(k), op, body, rep, 0)
-	if errors.Is(err, message.ErrUnknownOutcome) {
-		return &message.Error{Code: message.CodeUnavailable, Op: string(op), What: "no engine answered; the request may have arrived", Hint: "send it again: the same request does no harm", Err: err}
+// Call carries out an operation of workers: over NATS, as an engine answers it.
+// Progress does not wait.
+func (w *Worker) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
+	if op == api.Progress.Operation {
+		return struct{}{}, w.tell(op, request)
 	}
-	return err
+	kind, err := kindFor(op, message.RoleWorker)
+	if err != nil {
+		return nil, err
+	}
+	reply, _, err := ask(ctx, w.nc, w.subject(kind), op, request, 0)
+	if errors.Is(err, message.ErrUnknownOutcome) { // the caller keeps what it has and sends it again
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine answered; the request may have arrived", Hint: "send it again: the same request does no harm", Err: err}
+	}
+	return reply, err
 }
 
-// Start implements executor.Transport.
-func (w *Worker) Start(ctx context.Context, r message.StartRequest) (message.StartReply, error) {
-	var rep message.StartReply
-	err := w.request(ctx, KindStart, OpStart, r, &rep)
-	return rep, err
-}
-
-// Heartbeat implements executor.Transport.
-func (w *Worker) Heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
-	var rep message.HeartbeatReply
-	err := w.request(ctx, KindHeartbeat, OpHeartbeat, r, &rep)
-	return rep, err
-}
-
-// tell sends a request whose answer nobody waits for.
-func (w *Worker) tell(k Kind, op Op, body any) error {
-	data, err := encodeRequest(op, body)
+// tell sends a request whose answer is not awaited.
+func (w *Worker) tell(op *api.Operation, request any) error {
+	kind, err := kindFor(op, message.RoleWorker)
 	if err != nil {
 		return err
 	}
-	// Nobody listens there; but without a reply subject of our own inbox the
+	data, err := encodeRequest(op.Name, request)
+	if err != nil {
+		return err
+	}
+	// No one listens there; but without a reply subject of our own inbox the
 	// request would be dropped.
-	if err := w.nc.PublishRequest(w.subject(k), InboxPrefix(w.name)+".none", data); err != nil {
-		return apiError(string(op), "a message to the engine", err)
+	if err := w.nc.PublishRequest(w.subject(kind), InboxPrefix(w.name)+".none", data); err != nil {
+		return apiError(op.Name, "a message to the engine", err)
 	}
 	return nil
 }
 
-// Keys asks the engines for their signing keys. Whoever answers is not trusted:
-// see [KeyFollower].
+// Keys asks the engines for their signing keys. The answer is not trusted: see
+// [KeyFollower].
 func (w *Worker) Keys(ctx context.Context) (message.KeyRing, error) {
-	var rep KeysReply
-	err := w.request(ctx, KindNext, OpKeys, KeysRequest{}, &rep)
+	rep, err := opKeys.Call(ctx, w, KeysRequest{})
 	return rep.Keys, err
-}
-
-// Progress implements executor.Transport. It does not wait.
-func (w *Worker) Progress(_ context.Context, r message.ProgressRequest) error {
-	return w.tell(KindWorkProgress, OpProgress, r)
-}
-
-// Result implements executor.Transport.
-func (w *Worker) Result(ctx context.Context, r message.ResultRequest) (message.ResultReply, error) {
-	var rep message.ResultReply
-	err := w.request(ctx, KindResult, OpResult, r, &rep)
-	return rep, err
 }
 
 // Cancels implements executor.Transport.

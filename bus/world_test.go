@@ -8,6 +8,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
 	"github.com/nats-io/nats.go"
 )
@@ -63,7 +64,7 @@ func tool(name string, p message.Placement) engine.Tool {
 
 // engine starts an engine of the space "test" with its service. wrap changes
 // what the service sees of it.
-func (w *world) engine(o bus.ServiceOptions, wrap ...func(bus.Surface) bus.Surface) *replica {
+func (w *world) engine(o bus.ServiceOptions, wrap ...func(api.Caller) api.Caller) *replica {
 	w.t.Helper()
 	return w.engineOf(testSpace(), o, wrap...)
 }
@@ -79,12 +80,12 @@ func testSpace() space {
 	}
 }
 
-func (w *world) engineOf(sp space, o bus.ServiceOptions, wrap ...func(bus.Surface) bus.Surface) *replica {
+func (w *world) engineOf(sp space, o bus.ServiceOptions, wrap ...func(api.Caller) api.Caller) *replica {
 	w.t.Helper()
 	return w.engineOn(w.Conn("engine"), sp, o, wrap...)
 }
 
-func (w *world) engineOn(nc *nats.Conn, sp space, o bus.ServiceOptions, wrap ...func(bus.Surface) bus.Surface) *replica {
+func (w *world) engineOn(nc *nats.Conn, sp space, o bus.ServiceOptions, wrap ...func(api.Caller) api.Caller) *replica {
 	w.t.Helper()
 	j, err := bus.OpenJournal(context.Background(), nc, sp.name, w.Keys(), bus.JournalOptions{})
 	if err != nil {
@@ -108,8 +109,8 @@ func (w *world) engineOn(nc *nats.Conn, sp space, o bus.ServiceOptions, wrap ...
 	if o.Observer == nil {
 		o.Observer = e
 	}
-	s, err := bus.Serve(context.Background(), nc, sp.name, func(p message.Principal, lane message.Lane) bus.Surface {
-		var s bus.Surface = e.As(p)
+	s, err := bus.Serve(context.Background(), nc, sp.name, func(p message.Principal, lane message.Lane) api.Caller {
+		var s api.Caller = e.As(p)
 		if p.Role == message.RoleWorker {
 			s = e.Worker(p, lane)
 		}

@@ -7,11 +7,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Explain implements Client; for approvers, operators and auditors.
-func (p *Port) Explain(ctx context.Context, r message.ExplainRequest) (message.ExplainReply, error) {
-	if err := p.may(ctx, "explain", r.V, message.RoleApprover, message.RoleOperator, message.RoleAuditor); err != nil {
-		return message.ExplainReply{}, err
-	}
+func (p *Port) explain(ctx context.Context, r message.ExplainRequest) (message.ExplainReply, error) {
 	out, err := p.e.explain(ctx, r)
 	if err != nil {
 		return message.ExplainReply{}, opError("explain", err)

@@ -7,12 +7,15 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 )
 
 // Port is the engine as one principal sees it. It implements Client and
-// WorkerClient; each method first checks that the principal's role may do it.
+// WorkerClient: Call checks that the principal's role may use the operation.
 // All methods may be called from many goroutines.
 type Port struct {
+	api.Methods
+	api.WorkerMethods
 	e    *Engine
 	by   message.Principal
 	lane message.Lane // of a worker; none: any
@@ -29,7 +32,9 @@ func (e *Engine) As(by message.Principal) *Port {
 	if by.Auth == "" {
 		by.Auth = "in-process"
 	}
-	return &Port{e: e, by: by}
+	p := &Port{e: e, by: by}
+	p.Methods.Caller, p.WorkerMethods.Caller = p, p
+	return p
 }
 
 // Worker is As for a worker that may act only for one lane.
@@ -41,20 +46,20 @@ func (e *Engine) Worker(by message.Principal, lane message.Lane) *Port {
 
 // may checks the principal's role, its name, the request's version, and that
 // the engine works.
-func (p *Port) may(ctx context.Context, op string, v int, roles ...message.Role) error {
+func (p *Port) may(ctx context.Context, op *api.Operation, request any) error {
 	switch {
 	case p.by.Name == "" || len(p.by.Name) > message.MaxIDBytes:
-		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the principal has no usable name", Hint: "authenticate"}
-	case !slices.Contains(roles, p.by.Role):
-		return &message.Error{Code: message.CodeForbidden, Op: op, What: "role " + string(p.by.Role) + " may not do this", Hint: "use a principal with one of the roles that may"}
+		return &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "the principal has no usable name", Hint: "authenticate"}
+	case !slices.Contains(op.Roles, p.by.Role):
+		return &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "role " + string(p.by.Role) + " may not do this", Hint: "use a principal with one of the roles that may"}
 	case p.e.closing.Load():
-		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine is stopped", Hint: "try another replica"}
+		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the engine is stopped", Hint: "try another replica"}
 	case p.e.following.Err() != nil:
-		return p.e.blindError(op)
+		return p.e.blindError(op.Name)
 	case ctx.Err() != nil:
-		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the request was given up", Hint: "ask again", Err: context.Cause(ctx)}
+		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the request was given up", Hint: "ask again", Err: context.Cause(ctx)}
 	}
-	return checkVersion(op, v)
+	return checkVersion(op.Name, op.Version(request))
 }
 
 // checkVersion refuses requests of a version that this engine does not speak:
@@ -66,135 +71,132 @@ func checkVersion(op string, v int) error {
 	return nil
 }
 
-var readers = []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}
+// handler carries out an operation for a principal who may use it.
+type handler func(ctx context.Context, p *Port, request any) (any, error)
 
-// Propose implements Client; for runtimes.
-func (p *Port) Propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error) {
-	if err := p.may(ctx, "propose", r.V, message.RoleRuntime); err != nil {
-		return message.ProposeReply{}, err
-	}
-	calls, err := p.e.propose(ctx, p.by, r)
-	return message.ProposeReply{Calls: p.shown(calls)}, p.shownError(err)
+// handlers have one for each operation of the table.
+var handlers = map[string]handler{
+	api.Propose.Name:   handle(api.Propose, (*Port).propose),
+	api.Wait.Name:      handle(api.Wait, (*Port).wait),
+	api.Report.Name:    handle(api.Report, (*Port).report),
+	api.Emit.Name:      handle(api.Emit, (*Port).emit),
+	api.Interrupt.Name: handle(api.Interrupt, (*Port).interrupt),
+
+	api.Answer.Name:      handle(api.Answer, (*Port).answer),
+	api.Revoke.Name:      handle(api.Revoke, (*Port).revoke),
+	api.Settle.Name:      handle(api.Settle, (*Port).settle),
+	api.RevokeLease.Name: handle(api.RevokeLease, (*Port).revokeLease),
+
+	api.List.Name:      handle(api.List, (*Port).list),
+	api.Show.Name:      handle(api.Show, (*Port).show),
+	api.Explain.Name:   handle(api.Explain, (*Port).explain),
+	api.Events.Name:    handle(api.Events, (*Port).events),
+	api.Info.Name:      handle(api.Info, (*Port).info),
+	api.Load.Name:      handle(api.Load, (*Port).load),
+	api.Leases.Name:    handle(api.Leases, (*Port).leases),
+	api.ShowLease.Name: handle(api.ShowLease, (*Port).showLease),
+
+	api.Start.Name:     handle(api.Start, (*Port).start),
+	api.Heartbeat.Name: handle(api.Heartbeat, (*Port).heartbeat),
+	api.Progress.Name:  handle(api.Progress, (*Port).progress),
+	api.Result.Name:    handle(api.Result, (*Port).result),
 }
 
-// Answer implements Client; for approvers.
-func (p *Port) Answer(ctx context.Context, a message.Answer) (*message.Call, error) {
-	if err := p.may(ctx, "answer", a.V, message.RoleApprover); err != nil {
+func handle[Req, Rep any](op api.Op[Req, Rep], do func(*Port, context.Context, Req) (Rep, error)) handler {
+	return func(ctx context.Context, p *Port, request any) (any, error) {
+		r, ok := request.(Req)
+		if !ok {
+			return nil, &message.Error{Code: message.CodeInternal, Op: op.Name, What: fmt.Sprintf("the request is a %T", request)}
+		}
+		return do(p, ctx, r)
+	}
+}
+
+// Call carries an operation out if the principal may use it.
+func (p *Port) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
+	do, ok := handlers[op.Name]
+	if !ok {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: "the engine does not have this operation", Hint: "use an engine and a client of one version"}
+	}
+	if err := p.may(ctx, op, request); err != nil {
 		return nil, err
 	}
+	out, err := do(ctx, p, request)
+	return out, p.shownError(err)
+}
+
+func (p *Port) propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error) {
+	calls, err := p.e.propose(ctx, p.by, r)
+	return message.ProposeReply{Calls: p.shown(calls)}, err
+}
+
+func (p *Port) answer(ctx context.Context, a message.Answer) (*message.Call, error) {
 	c, err := p.e.answer(ctx, p.by, a)
 	return p.one(c, err)
 }
 
-// Report implements Client; for the session's runtime, and operators.
-func (p *Port) Report(ctx context.Context, r message.ReportRequest) (*message.Call, error) {
-	if err := p.may(ctx, "report", r.V, message.RoleRuntime, message.RoleOperator); err != nil {
-		return nil, err
-	}
+func (p *Port) report(ctx context.Context, r message.ReportRequest) (*message.Call, error) {
 	c, err := p.e.report(ctx, p.by, r)
 	return p.one(c, err)
 }
 
-// Interrupt implements Client; for the session's runtime, approvers and
-// operators.
-func (p *Port) Interrupt(ctx context.Context, r message.InterruptRequest) (message.InterruptReply, error) {
-	if err := p.may(ctx, "interrupt", r.V, message.RoleRuntime, message.RoleApprover, message.RoleOperator); err != nil {
-		return message.InterruptReply{}, err
-	}
+func (p *Port) interrupt(ctx context.Context, r message.InterruptRequest) (message.InterruptReply, error) {
 	if err := p.ownSession(ctx, "interrupt", r.Session); err != nil {
 		return message.InterruptReply{}, err
 	}
 	calls, err := p.e.interrupt(ctx, p.by, r)
-	return message.InterruptReply{Calls: p.shown(calls)}, p.shownError(err)
+	return message.InterruptReply{Calls: p.shown(calls)}, err
 }
 
-// Settle implements Client; for operators.
-func (p *Port) Settle(ctx context.Context, r message.SettleRequest) (*message.Call, error) {
-	if err := p.may(ctx, "settle", r.V, message.RoleOperator); err != nil {
-		return nil, err
-	}
+func (p *Port) settle(ctx context.Context, r message.SettleRequest) (*message.Call, error) {
 	c, err := p.e.settle(ctx, p.by, r)
 	return p.one(c, err)
 }
 
-// Revoke implements Client; for operators and approvers.
-func (p *Port) Revoke(ctx context.Context, r message.RevokeRequest) (*message.Call, error) {
-	if err := p.may(ctx, "revoke", r.V, message.RoleOperator, message.RoleApprover); err != nil {
-		return nil, err
-	}
+func (p *Port) revoke(ctx context.Context, r message.RevokeRequest) (*message.Call, error) {
 	c, err := p.e.revoke(ctx, p.by, r)
 	return p.one(c, err)
 }
 
-// Emit implements Client; for the session's runtime.
-func (p *Port) Emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
-	if err := p.may(ctx, "emit", r.V, message.RoleRuntime); err != nil {
-		return message.EmitReply{}, err
-	}
-	out, err := p.e.emit(ctx, p.by, r)
-	return out, p.shownError(err)
+func (p *Port) emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
+	return p.e.emit(ctx, p.by, r)
 }
 
-// Events implements Client; for all who read.
-func (p *Port) Events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
-	if err := p.may(ctx, "events", r.V, readers...); err != nil {
-		return message.EventsReply{}, err
-	}
+func (p *Port) events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
 	if err := p.ownSession(ctx, "events", r.Session); err != nil {
 		return message.EventsReply{}, err
 	}
-	out, err := p.e.events(ctx, p, r)
-	return out, p.shownError(err)
+	return p.e.events(ctx, p, r)
 }
 
-// Wait implements Client; for all who read.
-func (p *Port) Wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
-	if err := p.may(ctx, "wait", r.V, readers...); err != nil {
-		return message.WaitReply{}, err
-	}
+func (p *Port) wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
 	if err := p.ownSession(ctx, "wait", r.Session); err != nil {
 		return message.WaitReply{}, err
 	}
 	out, err := p.e.wait(ctx, r)
 	out.Calls = p.shown(out.Calls)
-	return out, p.shownError(err)
+	return out, err
 }
 
-// List implements Client; for all who read. A runtime sees its own calls.
-func (p *Port) List(ctx context.Context, r message.ListRequest) (message.ListReply, error) {
-	if err := p.may(ctx, "list", r.V, readers...); err != nil {
-		return message.ListReply{}, err
-	}
+func (p *Port) list(ctx context.Context, r message.ListRequest) (message.ListReply, error) {
 	out, err := p.e.list(ctx, p.by, r)
 	out.Calls = p.shown(out.Calls)
-	return out, p.shownError(err)
+	return out, err
 }
 
-// Show implements Client; for all who read.
-func (p *Port) Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error) {
-	if err := p.may(ctx, "show", r.V, readers...); err != nil {
-		return message.ShowReply{}, err
-	}
+func (p *Port) show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error) {
 	out, err := p.e.show(ctx, p.by, r)
 	if out.Call != nil {
 		out.Call = p.redacted(out.Call)
 	}
-	return out, p.shownError(err)
+	return out, err
 }
 
-// Info implements Client; for everybody.
-func (p *Port) Info(ctx context.Context) (message.InfoReply, error) {
-	if err := p.may(ctx, "info", 0, append(readers, message.RoleWorker)...); err != nil {
-		return message.InfoReply{}, err
-	}
+func (p *Port) info(context.Context, struct{}) (message.InfoReply, error) {
 	return p.e.info(), nil
 }
 
-// Load implements Client; for all who read the whole space.
-func (p *Port) Load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error) {
-	if err := p.may(ctx, "load", r.V, message.RoleApprover, message.RoleOperator, message.RoleAuditor); err != nil {
-		return message.LoadReply{}, err
-	}
+func (p *Port) load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error) {
 	out, err := p.e.load(ctx, r)
 	if err != nil {
 		return out, opError("load", err)
@@ -202,39 +204,20 @@ func (p *Port) Load(ctx context.Context, r message.LoadRequest) (message.LoadRep
 	return out, nil
 }
 
-// Start implements WorkerClient; for workers.
-func (p *Port) Start(ctx context.Context, r message.StartRequest) (message.StartReply, error) {
-	if err := p.may(ctx, "start", r.V, message.RoleWorker); err != nil {
-		return message.StartReply{}, err
-	}
-	out, err := p.e.start(ctx, p.by, p.lane, r)
-	return out, p.shownError(err)
+func (p *Port) start(ctx context.Context, r message.StartRequest) (message.StartReply, error) {
+	return p.e.start(ctx, p.by, p.lane, r)
 }
 
-// Heartbeat implements WorkerClient; for workers.
-func (p *Port) Heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
-	if err := p.may(ctx, "heartbeat", r.V, message.RoleWorker); err != nil {
-		return message.HeartbeatReply{}, err
-	}
-	out, err := p.e.heartbeat(ctx, p.by, p.lane, r)
-	return out, p.shownError(err)
+func (p *Port) heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
+	return p.e.heartbeat(ctx, p.by, p.lane, r)
 }
 
-// Progress implements WorkerClient; for workers.
-func (p *Port) Progress(ctx context.Context, r message.ProgressRequest) error {
-	if err := p.may(ctx, "progress", r.V, message.RoleWorker); err != nil {
-		return err
-	}
-	return p.shownError(p.e.progress(ctx, p.by, p.lane, r))
+func (p *Port) progress(ctx context.Context, r message.ProgressRequest) (struct{}, error) {
+	return struct{}{}, p.e.progress(ctx, p.by, p.lane, r)
 }
 
-// Result implements WorkerClient; for workers.
-func (p *Port) Result(ctx context.Context, r message.ResultRequest) (message.ResultReply, error) {
-	if err := p.may(ctx, "result", r.V, message.RoleWorker); err != nil {
-		return message.ResultReply{}, err
-	}
-	out, err := p.e.resultOf(ctx, p.by, p.lane, r)
-	return out, p.shownError(err)
+func (p *Port) result(ctx context.Context, r message.ResultRequest) (message.ResultReply, error) {
+	return p.e.resultOf(ctx, p.by, p.lane, r)
 }
 
 // ownSession keeps runtimes to the sessions that are bound to them. An unknown

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 )
 
 // Journal is the one durable store: an ordered log of facts and streamed
@@ -72,29 +73,10 @@ type Executor interface {
 	Run(ctx context.Context, inv message.Invocation, progress func(text string)) message.ToolResultBlock
 }
 
-// Client is what a runtime, an approver's surface, a worker or an operator
-// works with. Engine.As gives it in process, bus.Client from another process;
-// both behave alike. Every method may be called from many goroutines. Errors
-// are *message.Error.
-type Client interface {
-	Propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error)
-	Wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error)
-	Emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error)
-	Events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error)
-	Report(ctx context.Context, r message.ReportRequest) (*message.Call, error)
-	Answer(ctx context.Context, r message.Answer) (*message.Call, error)
-	Interrupt(ctx context.Context, r message.InterruptRequest) (message.InterruptReply, error)
-	Settle(ctx context.Context, r message.SettleRequest) (*message.Call, error)
-	Revoke(ctx context.Context, r message.RevokeRequest) (*message.Call, error)
-	List(ctx context.Context, r message.ListRequest) (message.ListReply, error)
-	Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error)
-	Info(ctx context.Context) (message.InfoReply, error)
-	Load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error)
-	Leases(ctx context.Context, r message.LeasesRequest) (message.LeasesReply, error)
-	ShowLease(ctx context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error)
-	RevokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error)
-	Explain(ctx context.Context, r message.ExplainRequest) (message.ExplainReply, error)
-}
+// Client is what a runtime, an approver's surface or an operator works with.
+// Engine.As gives it in process, bus.Client from another process; both behave
+// alike.
+type Client = api.Client
 
 // WorkerClient is the engine's side of the worker protocol. Engine.As gives
 // it in process; over NATS the requests of executor's Transport arrive here.

@@ -49,7 +49,7 @@ func (p *Port) shown(calls []*message.Call) []*message.Call {
 
 func (p *Port) one(c *message.Call, err error) (*message.Call, error) {
 	if c == nil || err != nil {
-		return nil, p.shownError(err)
+		return nil, err
 	}
 	return p.redacted(c), nil
 }

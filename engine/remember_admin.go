@@ -16,19 +16,11 @@ const (
 	mostUses   = 100
 )
 
-// Leases implements Client; for approvers, operators and auditors.
-func (p *Port) Leases(ctx context.Context, r message.LeasesRequest) (message.LeasesReply, error) {
-	if err := p.may(ctx, "leases", r.V, message.RoleApprover, message.RoleOperator, message.RoleAuditor); err != nil {
-		return message.LeasesReply{}, err
-	}
+func (p *Port) leases(_ context.Context, r message.LeasesRequest) (message.LeasesReply, error) {
 	return p.e.listLeases(r), nil
 }
 
-// ShowLease implements Client; for approvers, operators and auditors.
-func (p *Port) ShowLease(ctx context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error) {
-	if err := p.may(ctx, "show_lease", r.V, message.RoleApprover, message.RoleOperator, message.RoleAuditor); err != nil {
-		return message.ShowLeaseReply{}, err
-	}
+func (p *Port) showLease(ctx context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error) {
 	rep, err := p.e.showLease(ctx, r.ID)
 	if err != nil {
 		return rep, opError("show_lease", err)
@@ -36,11 +28,7 @@ func (p *Port) ShowLease(ctx context.Context, r message.ShowLeaseRequest) (messa
 	return rep, nil
 }
 
-// RevokeLease implements Client; for operators, and the approvers who gave it.
-func (p *Port) RevokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error) {
-	if err := p.may(ctx, "revoke_lease", r.V, message.RoleOperator, message.RoleApprover); err != nil {
-		return nil, err
-	}
+func (p *Port) revokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error) {
 	l, err := p.e.revokeLease(ctx, p.by, r)
 	if err != nil {
 		return nil, opError("revoke_lease", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 )
 
 // groupsKey is where the groups of an authenticated person stand in a context.
@@ -18,20 +19,15 @@ type claimed struct {
 	engine.Membership
 }
 
-// grouped is an engine for somebody whose credentials say their groups.
+// grouped is an engine for a person whose credentials say their groups.
 type grouped struct {
-	engine.Client
+	c api.Caller
 	claimed
 }
 
-// Answer implements engine.Client.
-func (g grouped) Answer(ctx context.Context, a message.Answer) (*message.Call, error) {
-	return g.Client.Answer(context.WithValue(ctx, groupsKey{}, g.claimed), a)
-}
-
-// Revoke implements engine.Client.
-func (g grouped) Revoke(ctx context.Context, r message.RevokeRequest) (*message.Call, error) {
-	return g.Client.Revoke(context.WithValue(ctx, groupsKey{}, g.claimed), r)
+// Call implements api.Caller.
+func (g grouped) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
+	return g.c.Call(context.WithValue(ctx, groupsKey{}, g.claimed), op, request)
 }
 
 // Directory is an engine.Directory that also knows the groups that the

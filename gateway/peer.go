@@ -8,6 +8,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 )
 
 // Identity is who a request comes from, as established by an Authenticator.
@@ -86,14 +87,14 @@ func (p *Peer) As(role message.Role) (engine.Client, error) {
 	if !p.Has(role) {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " does not have the role " + string(role), Hint: "use credentials that have it"}
 	}
-	c := p.Space.As(message.Principal{Role: role, Name: p.Name, Auth: p.Auth})
+	var c api.Caller = p.Space.As(message.Principal{Role: role, Name: p.Name, Auth: p.Auth})
 	if p.pools != nil {
 		c = bounded{c: c, pools: p.pools, peer: p}
 	}
-	if len(p.Groups) == 0 {
-		return c, nil
+	if len(p.Groups) > 0 {
+		c = grouped{c, claimed{name: p.Name, auth: p.Auth, Membership: engine.Membership{Groups: p.Groups, Source: p.GroupsFrom}}}
 	}
-	return grouped{c, claimed{name: p.Name, auth: p.Auth, Membership: engine.Membership{Groups: p.Groups, Source: p.GroupsFrom}}}, nil
+	return api.Methods{Caller: c}, nil
 }
 
 // readingOrder is the order in which roles are tried for reading: those who

@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
 	"github.com/nats-io/nats.go"
 )
@@ -201,7 +202,7 @@ func genuineEngine(t *testing.T, b *bustest.Bus, tool string) (e *engine.Engine,
 	if err := e.Start(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, "space", func(p message.Principal, lane message.Lane) bus.Surface {
+	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, "space", func(p message.Principal, lane message.Lane) api.Caller {
 		return e.Worker(p, lane)
 	}, bus.ServiceOptions{Observer: e})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/executor/executortest"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
 	"github.com/nats-io/nats.go"
 )
@@ -80,7 +81,7 @@ func (r *natsRunner) startEngine(b *bustest.Bus, space message.SpaceID) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() }) // always nil
-	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, space, func(p message.Principal, lane message.Lane) bus.Surface {
+	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, space, func(p message.Principal, lane message.Lane) api.Caller {
 		if p.Role == message.RoleWorker {
 			return e.Worker(p, lane)
 		}

@@ -15,19 +15,22 @@ import (
 	"github.com/askance-dev/askance/gateway/api"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	operation "github.com/askance-dev/askance/message/api"
 )
 
 // heldLists is an engine whose lists do not return before release is closed.
 type heldLists struct {
-	engine.Client
+	operation.Caller
 	began   *atomic.Int64
 	release chan struct{}
 }
 
-func (h heldLists) List(ctx context.Context, r message.ListRequest) (message.ListReply, error) {
-	h.began.Add(1)
-	<-h.release
-	return h.Client.List(ctx, r)
+func (h heldLists) Call(ctx context.Context, op *operation.Operation, request any) (any, error) {
+	if op == operation.List.Operation {
+		h.began.Add(1)
+		<-h.release
+	}
+	return h.Caller.Call(ctx, op, request)
 }
 
 // Readers of lists that do not end are bounded, refused beyond their part, and
@@ -44,7 +47,9 @@ func TestReadersDelayNoAnswer(t *testing.T) {
 	}), gatewaytest.With(func(c *gateway.Config) {
 		for _, s := range c.Spaces {
 			as := s.As
-			s.As = func(p message.Principal) engine.Client { return heldLists{as(p), &began, release} }
+			s.As = func(p message.Principal) engine.Client {
+				return operation.Methods{Caller: heldLists{as(p), &began, release}}
+			}
 		}
 	}))
 	first, second := w.A.Ask("s", "r", "c1"), w.A.Ask("s", "r2", "c2")

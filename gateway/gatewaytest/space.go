@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 )
 
 // Space is one space of a world. Its methods may be called from the test's
@@ -71,7 +72,7 @@ func (s *Space) start() {
 	if err != nil {
 		t.Fatalf("start the engine of %s: %v", s.ID, err)
 	}
-	service, err := bus.Serve(context.Background(), s.nc, s.ID, func(p message.Principal, lane message.Lane) bus.Surface {
+	service, err := bus.Serve(context.Background(), s.nc, s.ID, func(p message.Principal, lane message.Lane) api.Caller {
 		if p.Role == message.RoleWorker {
 			return e.Worker(p, lane)
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/askance-dev/askance/message/api"
 )
 
 // Why a request is refused.
@@ -325,10 +327,10 @@ func Rest(ctx context.Context) (resume func() error) {
 }
 
 // Set is one pool for each class.
-type Set map[Class]*Pool
+type Set map[api.Class]*Pool
 
 // NewSet makes the pools of all classes.
-func NewSet(limits map[Class]Limit) Set {
+func NewSet(limits map[api.Class]Limit) Set {
 	s := Set{}
 	for c, l := range limits {
 		s[c] = NewPool(l)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/capacity"
+	"github.com/askance-dev/askance/message/api"
 )
 
 // roomy is a limit that only Run bounds.
@@ -182,23 +183,12 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// Nothing that decides shares a class with something that reads.
-func TestClasses(t *testing.T) {
-	for op, want := range map[string]capacity.Class{
-		"answer": capacity.Decide, "interrupt": capacity.Stop, "result": capacity.Work,
-		"list": capacity.Read, "wait": capacity.Wait, "next": capacity.Offer, "unknown": capacity.Read,
-	} {
-		if got := capacity.ClassOf(op); got != want {
-			t.Errorf("%s is of class %s, want %s", op, got, want)
-		}
-	}
+// Every class can run several requests at once and hold what they bring.
+func TestLimits(t *testing.T) {
 	limits := capacity.Default()
-	for _, c := range capacity.All() {
+	for _, c := range api.Classes {
 		if l := limits[c]; l.Run < 2 || l.Running < 1<<20 || l.Stay < l.Run || l.Bytes < 2*l.Running {
 			t.Errorf("%s: %+v", c, l)
-		}
-		if len(capacity.Operations(c)) == 0 {
-			t.Errorf("no operation is of class %s", c)
 		}
 	}
 }

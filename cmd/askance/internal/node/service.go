@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 )
 
 // signals are what the engine sends beside the journal.
@@ -34,7 +35,7 @@ func (t tee) Progress(c *message.Call, p message.ProgressRequest) {
 // serve takes requests from NATS. Whoever sends one is who the subject says,
 // which NATS permissions guard.
 func (n *Node) serve(ctx context.Context) error {
-	surface := func(p message.Principal, lane message.Lane) bus.Surface {
+	surface := func(p message.Principal, lane message.Lane) api.Caller {
 		if p.Role == message.RoleWorker {
 			return n.engine.Worker(p, lane)
 		}

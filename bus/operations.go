@@ -1,0 +1,158 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
+	"github.com/nats-io/nats.go"
+)
+
+// Observer is told of every worker's heartbeat, also of those that another
+// replica answers: only so may a replica one day declare a lease lost.
+type Observer interface {
+	// ObserveHeartbeat must not block. worker is authenticated.
+	ObserveHeartbeat(worker string, r message.HeartbeatRequest)
+}
+
+// The operations that exist over NATS alone: the service carries them out, not
+// the engine.
+var (
+	opNext       = api.Define[NextRequest, NextReply](ofWorkers("next", "next", api.ClassOffer))
+	opKeys       = api.Define[KeysRequest, KeysReply](ofWorkers("keys", "next", api.ClassWork))
+	opAck        = api.Define[AckRequest, struct{}](ofWorkers("ack", "ack", api.ClassWork))
+	opRecords    = api.Define[RecordsRequest, RecordsReply](ofAuditors("records", false))
+	opCheckpoint = api.Define[CheckpointRequest, CheckpointReply](ofAuditors("checkpoint", true))
+)
+
+func ofWorkers(name, kind string, class api.Class) api.Operation {
+	return api.Operation{Name: name, Class: class, Changes: true, Roles: []message.Role{message.RoleWorker}, NATS: map[message.Role]string{message.RoleWorker: kind}}
+}
+
+func ofAuditors(name string, changes bool) api.Operation {
+	return api.Operation{Name: name, Class: api.ClassRead, Changes: changes, Roles: []message.Role{message.RoleAuditor}, NATS: map[message.Role]string{message.RoleAuditor: "audit"}}
+}
+
+// direct carries an operation out in the service. It answers; an error is
+// answered for it.
+type direct func(ctx context.Context, s *Service, who caller, request any, m *nats.Msg) error
+
+// directs has the operations that the service carries out.
+var directs = map[string]direct{
+	opNext.Name:       serveDirectly(opNext, (*Service).next),
+	opKeys.Name:       serveDirectly(opKeys, (*Service).keys),
+	opAck.Name:        serveDirectly(opAck, (*Service).ack),
+	opRecords.Name:    serveDirectly(opRecords, (*Service).auditRecords),
+	opCheckpoint.Name: serveDirectly(opCheckpoint, (*Service).auditCheckpoint),
+}
+
+func serveDirectly[Req, Rep any](op api.Op[Req, Rep], do func(*Service, context.Context, caller, Req, *nats.Msg) error) direct {
+	return func(ctx context.Context, s *Service, who caller, request any, m *nats.Msg) error {
+		r, ok := request.(Req)
+		if !ok {
+			return wrongType(op.Operation, request)
+		}
+		return do(s, ctx, who, r, m)
+	}
+}
+
+func wrongType(op *api.Operation, request any) error {
+	return &message.Error{Code: message.CodeInternal, Op: op.Name, What: fmt.Sprintf("the request is a %T", request)}
+}
+
+// operations are all that exist over NATS, by name.
+var operations = func() map[string]*api.Operation {
+	out := map[string]*api.Operation{}
+	for _, op := range append(api.Table(), opNext.Operation, opKeys.Operation, opAck.Operation, opRecords.Operation, opCheckpoint.Operation) {
+		if len(op.NATS) > 0 {
+			out[op.Name] = op
+		}
+	}
+	return out
+}()
+
+// classOf is the class of an operation; of an unknown one that of reads, which
+// cannot take the place of a decision.
+func classOf(name string) api.Class {
+	if op, ok := operations[name]; ok {
+		return op.Class
+	}
+	return api.ClassRead
+}
+
+// conversation is what one kind of subject takes.
+type conversation struct {
+	Row
+	ops map[string]*api.Operation
+}
+
+// conversations has one entry per kind of request subject, in the order of the
+// table of subjects.
+var conversations = func() []conversation {
+	var out []conversation
+	for _, row := range table {
+		if row.Payload != request {
+			continue
+		}
+		c := conversation{row, map[string]*api.Operation{}}
+		for _, op := range operations {
+			for _, name := range op.NATS {
+				if name == row.name() {
+					c.ops[op.Name] = op
+				}
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}()
+
+// name is how operations name a kind of request subject: its word.
+func (r Row) name() string {
+	if i := strings.LastIndexByte(r.Layout, '.'); strings.HasPrefix(r.Layout, "work.") {
+		return r.Layout[i+1:]
+	}
+	word, _, _ := strings.Cut(r.Layout, ".")
+	return word
+}
+
+// kindFor is the kind of subject on which a role sends an operation.
+func kindFor(op *api.Operation, role message.Role) (Kind, error) {
+	if name, ok := op.NATS[role]; ok {
+		for _, c := range conversations {
+			if c.name() == name {
+				return c.Kind, nil
+			}
+		}
+	}
+	return KindInvalid, &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "role " + string(role) + " may not do this", Hint: "use a principal with one of the roles that may"}
+}
+
+// kindsFor are the kinds of subject on which a role sends anything.
+func kindsFor(role message.Role) []Kind {
+	var out []Kind
+	for _, c := range conversations {
+		for _, op := range c.ops {
+			if op.NATS[role] == c.name() {
+				out = append(out, c.Kind)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// Operations lists the operations that a kind of subject takes, in alphabetical
+// order, and the role in which they are carried out.
+func Operations(k Kind) (message.Role, []string) {
+	for _, c := range conversations {
+		if c.Kind == k {
+			return c.As, slices.Sorted(maps.Keys(c.ops))
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,198 @@
+package api
+
+import "github.com/askance-dev/askance/message"
+
+// Who may use an operation, in the order in which a peer's role is chosen.
+var (
+	readers    = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleRuntime}
+	everyone   = append(readers[:len(readers):len(readers)], message.RoleWorker)
+	overseers  = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor}
+	revokers   = []message.Role{message.RoleOperator, message.RoleApprover}
+	onlyWorker = []message.Role{message.RoleWorker}
+)
+
+// The kinds of subject on which the roles send operations.
+var (
+	onRead = map[message.Role]string{
+		message.RoleRuntime: "propose", message.RoleApprover: "query", message.RoleOperator: "query", message.RoleAuditor: "query",
+	}
+	onOversee = map[message.Role]string{message.RoleApprover: "query", message.RoleOperator: "query", message.RoleAuditor: "query"}
+	onPropose = map[message.Role]string{message.RoleRuntime: "propose"}
+	onRevoke  = map[message.Role]string{message.RoleApprover: "decide", message.RoleOperator: "operate"}
+)
+
+const (
+	callPath  = "/v1/calls/{session_id}/{reply_id}/{tool_call_id}"
+	replyPath = "/v1/sessions/{session_id}/replies/{reply_id}"
+	rulePath  = "/v1/leases/{lease_id}"
+)
+
+// What a runtime does with its sessions.
+var (
+	Propose = Define[message.ProposeRequest, message.ProposeReply](Operation{
+		Name: "propose", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleRuntime}, NATS: onPropose,
+		HTTP: &HTTP{ID: "proposeCalls", Method: "POST", Path: replyPath + "/calls", Tag: "sessions",
+			Summary: "Propose tool calls",
+			Doc:     "The calls of one model turn. The policy decides each of them; those that are allowed begin. The same proposal again returns their present state."},
+	})
+	Wait = Define[message.WaitRequest, message.WaitReply](Operation{
+		Name: "wait", Class: ClassWait, Roles: []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}, NATS: onRead,
+		HTTP: &HTTP{ID: "waitForCalls", Method: "GET", Path: replyPath + "/wait", Tag: "sessions",
+			Params: []Param{
+				{Name: "tool_call_id", Member: "tool_call_ids", Type: "string", Many: true, Doc: "Only these calls; may be repeated. Without it, all that the reply has so far."},
+				{Name: "until", Type: "string", Doc: "finished (default), or parked: finished or waiting for someone outside the engine.", Words: []string{"finished", "parked"}},
+				{Name: "timeout_ms", Type: "integer", Doc: "How long the request is held at most; default and maximum 30000. Ask again while done is false."},
+			},
+			Summary: "Wait for calls",
+			Doc:     "A long poll: the reply comes when all calls have settled, or when the time is over."},
+	}).held(func(r *message.WaitRequest) *int64 { return &r.TimeoutMS }, true)
+	Report = Define[message.ReportRequest, *message.Call](Operation{
+		Name: "report", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleRuntime, message.RoleOperator},
+		NATS: map[message.Role]string{message.RoleRuntime: "propose", message.RoleOperator: "operate"},
+		HTTP: &HTTP{ID: "reportResult", Method: "POST", Path: callPath + "/result", Tag: "calls",
+			Summary: "Report the result of an external call",
+			Doc:     "The runtime that runs the call reports it."},
+	})
+	Emit = Define[message.EmitRequest, message.EmitReply](Operation{
+		Name: "emit", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleRuntime}, NATS: onPropose,
+		HTTP: &HTTP{ID: "emitEvents", Method: "POST", Path: replyPath + "/events", Tag: "sessions",
+			Summary: "Stream events",
+			Doc:     "AgentScope events of the reply: text, thinking, model calls. askance makes those of tool calls."},
+	}).fromOutside(message.EmitRequest.Foreign)
+	Interrupt = Define[message.InterruptRequest, message.InterruptReply](Operation{
+		Name: "interrupt", Class: ClassStop, Changes: true, Roles: []message.Role{message.RoleOperator, message.RoleApprover, message.RoleRuntime},
+		// A runtime has a subject for it that never queues behind its proposals.
+		NATS: map[message.Role]string{message.RoleRuntime: "interrupt", message.RoleApprover: "decide", message.RoleOperator: "operate"},
+		HTTP: &HTTP{ID: "interruptReply", Method: "POST", Path: replyPath + "/interrupt", Tag: "sessions",
+			Summary: "Interrupt a reply",
+			Doc:     "Ends every open call of the reply."},
+	})
+)
+
+// What people decide.
+var (
+	Answer = Define[message.Answer, *message.Call](Operation{
+		Name: "answer", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleApprover}, NATS: map[message.Role]string{message.RoleApprover: "decide"},
+		HTTP: &HTTP{ID: "answerCall", Method: "POST", Path: callPath + "/answer", Tag: "calls",
+			Summary: "Answer an open question",
+			Doc:     "approve (with edited arguments if input is there), reject, answer for the tool, abstain or hand over. An answer to another digest than the open question's is refused with the present call: look again."},
+	})
+	Revoke = Define[message.RevokeRequest, *message.Call](Operation{
+		Name: "revoke", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,
+		HTTP: &HTTP{ID: "revokeCall", Method: "POST", Path: callPath + "/revoke", Tag: "calls",
+			Summary: "Revoke an approval",
+			Doc:     "Possible until a worker has started the call."},
+	})
+	Settle = Define[message.SettleRequest, *message.Call](Operation{
+		Name: "settle", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleOperator}, NATS: map[message.Role]string{message.RoleOperator: "operate"},
+		HTTP: &HTTP{ID: "settleCall", Method: "POST", Path: callPath + "/settle", Tag: "calls",
+			Summary: "Settle a held call",
+			Doc:     "States the outcome of a call whose outcome is unknown, that no worker took, or whose attempts were all lost."},
+	})
+	RevokeLease = Define[message.RevokeLeaseRequest, *message.Lease](Operation{
+		Name: "revoke_lease", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,
+		HTTP: &HTTP{ID: "revokeRule", Method: "POST", Path: rulePath + "/revoke", Tag: "leases",
+			Summary: "Revoke a remembered rule",
+			Doc:     "At once: calls that it has allowed and that have not begun are revoked."},
+	})
+)
+
+// What is read.
+var (
+	List = Define[message.ListRequest, message.ListReply](Operation{
+		Name: "list", Class: ClassRead, Roles: readers, NATS: onRead,
+		HTTP: &HTTP{ID: "listCalls", Method: "GET", Path: "/v1/calls", Tag: "calls",
+			Params: []Param{
+				{Name: "session_id", Type: "string", Doc: "Only calls of this session."},
+				{Name: "reply_id", Type: "string", Doc: "Only calls of this reply."},
+				{Name: "tool_call_id", Type: "string", Doc: "Only calls with this id."},
+				{Name: "tool_name", Type: "string", Doc: "Only calls of this tool."},
+				{Name: "agent", Type: "string", Doc: "Only calls of this agent."},
+				{Name: "state", Member: "states", Type: "string", Many: true, Doc: "Only calls in one of these states; may be repeated.", Words: []string{"pending", "asking", "allowed", "submitted", "finished"}},
+				{Name: "held", Type: "boolean", Doc: "Only calls that wait for an operator to settle them."},
+				{Name: "all", Type: "boolean", Doc: "Finished calls, too."},
+				{Name: "after", Type: "integer", Doc: "The cursor: next of the page before."},
+				{Name: "limit", Type: "integer", Doc: "The size of the page; default and maximum 500."},
+			},
+			Summary: "List calls",
+			Doc:     "In the order in which they were proposed. Without all, only open ones. A page can be short, or empty, and have a next: continue until there is none."},
+	}).paged(func(r *message.ListRequest) *int { return &r.Limit }, func(r message.ListReply) int { return len(r.Calls) })
+	Show = Define[message.ShowRequest, message.ShowReply](Operation{
+		Name: "show", Class: ClassRead, Roles: readers, NATS: onRead,
+		HTTP: &HTTP{ID: "showCall", Method: "GET", Path: callPath, Tag: "calls",
+			Summary: "Show a call",
+			Doc:     "Its present state, its history, and what its open question waits for."},
+	})
+	Explain = Define[message.ExplainRequest, message.ExplainReply](Operation{
+		Name: "explain", Class: ClassRead, Roles: overseers, NATS: onOversee,
+		HTTP: &HTTP{ID: "explainCall", Method: "GET", Path: callPath + "/explain", Tag: "calls",
+			Summary: "Explain a decision",
+			Doc:     "How the call was decided when it was proposed, and how the current policy decides it."},
+	})
+	Events = Define[message.EventsRequest, message.EventsReply](Operation{
+		Name: "events", Class: ClassWait, Roles: readers, NATS: onRead,
+		HTTP: &HTTP{ID: "readEvents", Method: "GET", Path: "/v1/sessions/{session_id}/events", Tag: "sessions", Stream: true,
+			Params: []Param{
+				{Name: "after", Type: "integer", Doc: "Only events of records after this sequence: next of the page before."},
+				{Name: "reply_id", Type: "string", Doc: "Only events of this reply."},
+				{Name: "limit", Type: "integer", Doc: "Records for one page; default and maximum 1000."},
+				{Name: "wait_ms", Type: "integer", Doc: "How long a page is held until there is something; maximum 30000."},
+			},
+			Summary: "Read events",
+			Doc:     "The session's AgentScope events in journal order. With Accept: text/event-stream it is a stream without an end; each event has an id from which Last-Event-ID continues. Otherwise it is one page of JSON, held for wait_ms until there is something."},
+	}).held(func(r *message.EventsRequest) *int64 { return &r.WaitMS }, false).
+		paged(func(r *message.EventsRequest) *int { return &r.Limit }, func(r message.EventsReply) int { return len(r.Events) })
+	Info = Define[struct{}, message.InfoReply](Operation{
+		Name: "info", Class: ClassRead, Roles: everyone, NATS: onRead,
+		HTTP: &HTTP{ID: "info", Method: "GET", Path: "/v1/info", Tag: "space",
+			Summary: "Describe the engine",
+			Doc:     "Which engine answers, how durable its writes are, and the current policy."},
+	})
+	Load = Define[message.LoadRequest, message.LoadReply](Operation{
+		Name: "load", Class: ClassRead, Roles: overseers, NATS: onOversee,
+		HTTP: &HTTP{ID: "reviewerLoad", Method: "GET", Path: "/v1/load", Tag: "space",
+			Summary: "Show the load of reviewers",
+			Doc:     "What each approver and group has to do and has done."},
+	})
+	Leases = Define[message.LeasesRequest, message.LeasesReply](Operation{
+		Name: "leases", Class: ClassRead, Roles: overseers, NATS: onOversee,
+		HTTP: &HTTP{ID: "listRules", Method: "GET", Path: "/v1/leases", Tag: "leases",
+			Params: []Param{
+				{Name: "tool_name", Type: "string", Doc: "Only those for this tool."},
+				{Name: "all", Type: "boolean", Doc: "Ended ones, too."},
+				{Name: "after", Type: "string", Doc: "The cursor: next of the page before."},
+				{Name: "limit", Type: "integer", Doc: "The size of the page; default and maximum 200."},
+			},
+			Summary: "List remembered rules",
+			Doc:     "What approvers let askance remember with an answer."},
+	}).paged(func(r *message.LeasesRequest) *int { return &r.Limit }, func(r message.LeasesReply) int { return len(r.Leases) })
+	ShowLease = Define[message.ShowLeaseRequest, message.ShowLeaseReply](Operation{
+		Name: "show_lease", Class: ClassRead, Roles: overseers, NATS: onOversee,
+		HTTP: &HTTP{ID: "showRule", Method: "GET", Path: rulePath, Tag: "leases",
+			Summary: "Show a remembered rule",
+			Doc:     "With the last hundred calls for which it answered."},
+	})
+)
+
+// What a worker does with its calls. Each has a subject of its own: the tool and
+// the worker stand in it.
+var (
+	Start     = Define[message.StartRequest, message.StartReply](ofWorkers("start", true))
+	Heartbeat = Define[message.HeartbeatRequest, message.HeartbeatReply](ofWorkers("heartbeat", false))
+	Progress  = Define[message.ProgressRequest, struct{}](ofWorkers("progress", true))
+	Result    = Define[message.ResultRequest, message.ResultReply](ofWorkers("result", true))
+)
+
+func ofWorkers(name string, changes bool) Operation {
+	return Operation{Name: name, Class: ClassWork, Changes: changes, Roles: onlyWorker, NATS: map[message.Role]string{message.RoleWorker: name}}
+}
+
+// Table has every operation of the engine.
+func Table() []*Operation {
+	return []*Operation{
+		Propose.Operation, Wait.Operation, Report.Operation, Emit.Operation, Interrupt.Operation,
+		Answer.Operation, Revoke.Operation, Settle.Operation, RevokeLease.Operation,
+		List.Operation, Show.Operation, Explain.Operation, Events.Operation, Info.Operation, Load.Operation, Leases.Operation, ShowLease.Operation,
+		Start.Operation, Heartbeat.Operation, Progress.Operation, Result.Operation,
+	}
+}

@@ -1,0 +1,105 @@
+package api_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
+)
+
+// Nothing that decides shares a class with something that reads.
+func TestClasses(t *testing.T) {
+	for op, want := range map[*api.Operation]api.Class{
+		api.Answer.Operation: api.ClassDecide, api.Interrupt.Operation: api.ClassStop, api.Result.Operation: api.ClassWork,
+		api.List.Operation: api.ClassRead, api.Wait.Operation: api.ClassWait,
+	} {
+		if op.Class != want {
+			t.Errorf("%s is of class %s, want %s", op.Name, op.Class, want)
+		}
+	}
+	for _, op := range api.Table() {
+		if reads := op.Class == api.ClassRead || op.Class == api.ClassWait; reads && op.Changes {
+			t.Errorf("%s changes something and is of class %s", op.Name, op.Class)
+		}
+	}
+}
+
+// Names and routes are unique, and each transport has an operation for no role
+// that the row does not name.
+func TestRows(t *testing.T) {
+	seen := map[string]bool{}
+	once := func(what string) {
+		if seen[what] {
+			t.Errorf("%s is there twice", what)
+		}
+		seen[what] = true
+	}
+	for _, op := range api.Table() {
+		once("operation " + op.Name)
+		for role := range op.NATS {
+			if !slices.Contains(op.Roles, role) {
+				t.Errorf("%s: a %s sends it over NATS and may not use it", op.Name, role)
+			}
+		}
+		if h := op.HTTP; h != nil {
+			once("route " + h.ID)
+			once(h.Method + " " + h.Path)
+			if op.Changes == (h.Method == "GET") {
+				t.Errorf("%s: %s, changes %v", op.Name, h.Method, op.Changes)
+			}
+		}
+	}
+}
+
+// What is decoded in parts is one request.
+func TestDecode(t *testing.T) {
+	got, err := api.Revoke.Decode(1<<10, []byte(`{"reason":"no"}`), []byte(`{"session_id":"s","reply_id":"r","tool_call_id":"c"}`))
+	want := message.RevokeRequest{Key: message.Key{Session: "s", Reply: "r", Call: "c"}, Reason: "no"}
+	if err != nil || got != any(want) {
+		t.Errorf("decoded %+v, %v", got, err)
+	}
+	for _, bad := range []string{`{"Reason":"no"}`, `{"reason":"a","reason":"b"}`, `[]`, `{"reason":"` + strings.Repeat("x", 1<<10) + `"}`} {
+		if got, err := api.Revoke.Decode(1<<10, []byte(bad)); err == nil {
+			t.Errorf("%.40s was decoded as %+v", bad, got)
+		}
+	}
+}
+
+// A reply that does not fit is asked for again in halves, down to one.
+func TestHalve(t *testing.T) {
+	var r any = message.ListRequest{Limit: 0}
+	reply := message.ListReply{Calls: make([]*message.Call, 9)}
+	var sizes []int
+	for {
+		next, ok := api.List.Halve(r, reply)
+		if !ok {
+			break
+		}
+		r = next
+		n := r.(message.ListRequest).Limit
+		sizes = append(sizes, n)
+		reply.Calls = reply.Calls[:n]
+	}
+	if !slices.Equal(sizes, []int{4, 2, 1}) {
+		t.Errorf("sizes %v", sizes)
+	}
+	if _, ok := api.Show.Halve(message.ShowRequest{}, message.ShowReply{}); ok {
+		t.Error("a reply that is no page was halved")
+	}
+}
+
+// How long a request is held is bounded on every transport alike.
+func TestHold(t *testing.T) {
+	for _, tt := range []struct{ asked, want int64 }{{0, 100}, {-1, 100}, {50, 50}, {101, 100}} {
+		if got := api.Wait.Hold(message.WaitRequest{TimeoutMS: tt.asked}, 100).(message.WaitRequest).TimeoutMS; got != tt.want {
+			t.Errorf("wait: %d is held for %d, want %d", tt.asked, got, tt.want)
+		}
+	}
+	for _, tt := range []struct{ asked, want int64 }{{0, 0}, {50, 50}, {101, 100}} {
+		if got := api.Events.Hold(message.EventsRequest{WaitMS: tt.asked}, 100).(message.EventsRequest).WaitMS; got != tt.want {
+			t.Errorf("events: %d is held for %d, want %d", tt.asked, got, tt.want)
+		}
+	}
+}
