@@ -7,16 +7,17 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
-	"github.com/askance-dev/askance/engine/enginetest"
+	"github.com/askance-dev/askance/engine/journaltest"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 )
 
-// The journal on JetStream, and engines on it, behave as those in memory.
-func TestConformance(t *testing.T) {
+// The journal on JetStream keeps the contract. The tests of package engine run
+// engines on it.
+func TestJournalContract(t *testing.T) {
 	b := bustest.New(t)
 	var spaces atomic.Int32
-	enginetest.Run(t, func(t testing.TB) engine.Journal {
+	journaltest.Run(t, func(t testing.TB) engine.Journal {
 		nc, err := b.Connect(t.Context(), bus.ConnectOptions{Principal: "engine"})
 		if err != nil {
 			t.Fatal(err)

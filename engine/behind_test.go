@@ -2,8 +2,11 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -19,13 +22,13 @@ func (w *wired) touch(i int, id message.CallID) {
 // An engine that has fallen behind reads a call before the plan of its batch.
 func TestSerialCallWaitsForAPlanThatIsNotKnownYet(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
-		w.propose(0, block("a", serial), block("b", safe))
+		w.propose(0, bareCall("a", serial), bareCall("b", safe))
 		w.report(0, "a")
 		w.pass(0)
 		w.report(0, "b")
 		w.pass(0)
 		w.wires[1].lag(true)
-		w.propose(0, block("c", serial), block("d", serial))
+		w.propose(0, bareCall("c", serial), bareCall("d", serial))
 		w.touch(1, "d")
 		w.pass(3 * wiredGrace)
 		w.want("c", message.ToolCallSubmitted, "")
@@ -42,7 +45,7 @@ func TestSerialCallWaitsForAPlanThatIsNotKnownYet(t *testing.T) {
 func TestCallStaysHiddenBehindAQuestionThatIsNotKnownYet(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
 		w.wires[1].lag(true)
-		w.propose(0, block("a", asks), block("b", asks))
+		w.propose(0, bareCall("a", asks), bareCall("b", asks))
 		w.touch(1, "b")
 		w.pass(3 * wiredGrace)
 		w.want("a", message.ToolCallAsking, "")
@@ -58,7 +61,7 @@ func TestCallStaysHiddenBehindAQuestionThatIsNotKnownYet(t *testing.T) {
 // behind the question, and the call that was allowed runs for long.
 func TestHiddenCallsAreSeenToWhenTheAnsweringEngineDies(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
-		w.propose(0, block("a", asks), block("b", asks))
+		w.propose(0, bareCall("a", asks), bareCall("b", asks))
 		w.pass(5 * wiredGrace) // the looks that the proposal itself asked for are over
 		w.wires[0].onStored(func(*message.Fact) { w.wires[0].cut() })
 		_, err := w.as(0, message.RoleApprover, "ann").Answer(w.Context(), message.Answer{Key: callKey("a"), Kind: message.AnswerApprove, Digest: w.now("a").Digest})
@@ -80,7 +83,7 @@ func TestLateCallWaitsForThoseThatDidNotWait(t *testing.T) {
 				w.wires[0].cut()
 			}
 		})
-		_, err := w.as(0, message.RoleRuntime, "bot").Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{block("a", serial), block("b", serial)}})
+		_, err := w.as(0, message.RoleRuntime, "bot").Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{bareCall("a", serial), bareCall("b", serial)}})
 		if !errors.Is(err, message.ErrUnknownOutcome) {
 			w.Fatalf("a proposal that breaks off: %v", err)
 		}
@@ -88,11 +91,11 @@ func TestLateCallWaitsForThoseThatDidNotWait(t *testing.T) {
 		w.report(1, "a")
 		w.pass(0)
 		w.wires[third].lag(true)
-		w.propose(1, block("c", serial))
+		w.propose(1, bareCall("c", serial))
 		w.want("c", message.ToolCallPending, "")
 		w.pass(12 * wiredGrace)
 		w.want("c", message.ToolCallSubmitted, "")
-		w.propose(third, block("a", serial), block("b", serial))
+		w.propose(third, bareCall("a", serial), bareCall("b", serial))
 		w.pass(3 * wiredGrace)
 		w.want("b", message.ToolCallPending, "")
 		w.wires[third].lag(false)
@@ -106,17 +109,17 @@ func TestLateCallWaitsForThoseThatDidNotWait(t *testing.T) {
 // Meanwhile others go on from them.
 func TestCallStaysHiddenBehindAQuestionThatIsNotAcknowledged(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
-		w.propose(0, block("warm", safe)) // the session is bound
+		w.propose(0, bareCall("warm", safe)) // the session is bound
 		w.pass(0)
 		w.wires[1].mute(true)
 		proposed := make(chan error, 1)
 		go func() {
-			_, err := w.as(1, message.RoleRuntime, "bot").Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{block("a", asks), block("b", asks)}})
+			_, err := w.as(1, message.RoleRuntime, "bot").Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{bareCall("a", asks), bareCall("b", asks)}})
 			proposed <- err
 		}()
 		w.pass(0)
 		w.want("a", message.ToolCallAsking, "")
-		w.propose(0, block("a", asks), block("b", asks))
+		w.propose(0, bareCall("a", asks), bareCall("b", asks))
 		w.pass(3 * wiredGrace)
 		w.want("b", message.ToolCallPending, "a")
 		w.wires[1].mute(false)
@@ -130,7 +133,7 @@ func TestCallStaysHiddenBehindAQuestionThatIsNotAcknowledged(t *testing.T) {
 // be refused for certain. Then it is still not certain that nothing was written.
 func TestRefusalAfterALostAcknowledgementIsNotCertain(t *testing.T) {
 	inWires(t, 1, func(w *wired) {
-		w.propose(0, block("a", asks))
+		w.propose(0, bareCall("a", asks))
 		w.wires[0].onStored(func(*message.Fact) { w.wires[0].cut() })
 		_, err := w.as(0, message.RoleApprover, "ann").Answer(w.Context(), message.Answer{Key: callKey("a"), Kind: message.AnswerReject, Digest: w.now("a").Digest})
 		if !errors.Is(err, message.ErrUnknownOutcome) {
@@ -138,4 +141,86 @@ func TestRefusalAfterALostAcknowledgementIsNotCertain(t *testing.T) {
 		}
 		w.want("a", message.ToolCallFinished, "")
 	})
+}
+
+// looks is how many looks at a gate the tests below make fail, in all patterns:
+// as many as three calls take that wait for one that is forgotten.
+const looks = 7
+
+// A call whose gate could not be looked at holds back those after it in its
+// group: else the next one finds the gate open a moment later, asks, and nobody
+// hides behind anybody. Whichever of the looks fail, each call hides behind the
+// first.
+func TestLaterCallDoesNotOvertakeOneWhoseGateWasUnsure(t *testing.T) {
+	for failing := range 1 << looks {
+		for _, group := range [][]message.CallID{{"a"}, {"a", "b", "c"}} {
+			t.Run(fmt.Sprintf("%d calls, %0*b", len(group), looks, failing), func(t *testing.T) {
+				inWires(t, 1, func(w *wired) { overtake(w, failing, group) }, engine.WithKeep(0))
+			})
+		}
+	}
+}
+
+// overtake ends what a group of calls waits for. The looks at their gates whose
+// bits are set in failing find the journal out of reach.
+func overtake(w *wired, failing int, group []message.CallID) {
+	w.Helper()
+	blocks := []message.ToolCallBlock{bareCall("first", serial)}
+	for _, id := range group {
+		blocks = append(blocks, bareCall(id, asks))
+	}
+	w.propose(0, blocks...)
+	var seen atomic.Int32
+	w.wires[0].onLast(func(key message.Key) error {
+		if key.Call != "first" { // finished and forgotten by then: the journal is asked what became of it
+			return nil
+		}
+		if n := seen.Add(1); n <= looks && failing&(1<<(n-1)) != 0 {
+			return errWire
+		}
+		return nil
+	})
+	w.report(0, "first")
+	w.pass((looks + 1) * wiredGrace)
+	if seen.Load() == 0 {
+		w.Fatal("nobody looked at the first call")
+	}
+	w.want("a", message.ToolCallAsking, "")
+	for _, id := range group[1:] {
+		w.want(id, message.ToolCallPending, "a")
+	}
+}
+
+// What a group of calls waits for ends while they are being proposed: those that
+// come after that hide behind the first all the same, however long the engine
+// takes to see to that one.
+func TestProposedCallDoesNotOvertakeOneThatHadToWait(t *testing.T) {
+	for _, after := range []message.CallID{"first", "a", "b", "c"} {
+		t.Run("after "+string(after), func(t *testing.T) {
+			inWires(t, 1, func(w *wired) { overtakeProposed(w, after) })
+		})
+	}
+}
+
+func overtakeProposed(w *wired, after message.CallID) {
+	w.Helper()
+	proposed := make(chan struct{})
+	w.wires[0].onStored(func(f *message.Fact) {
+		if f.Call == nil || f.Call.Call != after || f.Call.Facts != 1 {
+			return
+		}
+		w.wires[0].onLast(func(key message.Key) error {
+			if key.Call == "" { // a look at the reply, before a call that waited is decided
+				<-proposed
+			}
+			return nil
+		})
+		w.report(0, "first")
+	})
+	w.propose(0, bareCall("first", serial), bareCall("a", asks), bareCall("b", asks), bareCall("c", asks))
+	close(proposed)
+	w.pass(wiredGrace)
+	w.want("a", message.ToolCallAsking, "")
+	w.want("b", message.ToolCallPending, "a")
+	w.want("c", message.ToolCallPending, "a")
 }

@@ -1,12 +1,128 @@
 package engine_test
 
 import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
-	"github.com/askance-dev/askance/engine/enginetest"
+	"github.com/askance-dev/askance/engine/journaltest"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
 )
 
-func TestConformance(t *testing.T) {
-	enginetest.Run(t, func(testing.TB) engine.Journal { return engine.NewMemory() })
+func TestMain(m *testing.M) { bustest.Main(m) }
+
+// newJournal makes an empty journal for one case, on the goroutine of the case.
+type newJournal func(t testing.TB) engine.Journal
+
+func newMemory(testing.TB) engine.Journal { return engine.NewMemory() }
+
+// onJetStream starts a server. Each journal is a space of its own there.
+func onJetStream(t *testing.T) newJournal {
+	b := bustest.New(t)
+	var spaces atomic.Int32
+	return func(t testing.TB) engine.Journal {
+		nc, err := b.Connect(t.Context(), bus.ConnectOptions{Principal: "engine"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		space := message.SpaceID(fmt.Sprint("s", spaces.Add(1)))
+		j, err := bus.OpenJournal(t.Context(), nc, space, b.Keys(), bus.JournalOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+}
+
+func TestJournalInMemory(t *testing.T) { journaltest.Run(t, newMemory) }
+
+// Engines behave the same on both journals. When a case is over, the whole
+// journal is audited: the state machine could have written each history, and a
+// durable fact allowed every effect, once, with the input that was decided.
+func TestEngine(t *testing.T) {
+	for name, open := range map[string]newJournal{"memory": newMemory, "jetstream": onJetStream(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runEngine(t, open)
+		})
+	}
+}
+
+func runEngine(t *testing.T, open newJournal) {
+	for _, part := range []struct {
+		name  string
+		cases []engineCase
+	}{
+		{"propose", proposeCases()},
+		{"batch", batchCases()},
+		{"hidden", hiddenCases()},
+		{"answer", answerCases()},
+		{"digest", digestCases()},
+		{"remember", rememberCases()},
+		{"remember by rule", rememberRuleCases()},
+		{"remember an edit", rememberEditCases()},
+		{"remember plain rules", rememberPlainCases()},
+		{"revoke while something begins", revokeRaceCases()},
+		{"quorum", quorumCases()},
+		{"redact", redactCases()},
+		{"interrupt", interruptCases()},
+		{"an interrupt that comes first", interruptFirstCases()},
+		{"worker", workerCases()},
+		{"route", routeCases()},
+		{"explanations on record", recordCases()},
+		{"result", resultCases()},
+		{"settle", settleCases()},
+		{"restart", restartCases()},
+		{"replicas", replicaCases()},
+		{"an engine dies", deathCases()},
+		{"events", eventCases()},
+		{"query", queryCases()},
+		{"roles", roleCases()},
+		{"bad input", badInputCases()},
+		{"faults", faultCases()},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			for _, c := range part.cases {
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					ctx := bounded(t)
+					c.run(newWorld(ctx, t, open))
+				})
+			}
+		})
+	}
+}
+
+type engineCase struct {
+	name string
+	run  func(*world)
+}
+
+// A case that takes longer than caseTime is given up: its context ends, and
+// what honours it fails with an error that says so. What does not, within
+// caseLimit, ends the test binary with the stacks of all goroutines.
+const (
+	caseTime  = 20 * time.Second
+	caseLimit = 30 * time.Second
+)
+
+// bounded gives the context of a case that begins now. It must be called
+// before the case registers its own cleanup, which is bounded too.
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	watchdog := time.AfterFunc(caseLimit, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("%s hangs: it has not ended after %s", t.Name(), caseLimit))
+	})
+	t.Cleanup(func() { watchdog.Stop() })
+	ctx, cancel := context.WithTimeoutCause(t.Context(), caseTime, fmt.Errorf("%s takes longer than %s", t.Name(), caseTime))
+	t.Cleanup(cancel)
+	return ctx
 }

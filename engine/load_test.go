@@ -10,12 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
-
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 )
 
 // busy is an engine whose questions ask people, groups, anybody, and further
@@ -322,4 +321,21 @@ func TestLoadWindowBackwards(t *testing.T) {
 	if _, err := reviewer(e, "ann").Load(t.Context(), message.LoadRequest{Since: now, Until: now}); !errors.Is(err, message.ErrInvalid) {
 		t.Errorf("Load = %v", err)
 	}
+}
+
+// local is an engine.Executor of plain functions.
+type local map[string]func(context.Context, message.Invocation) (string, error)
+
+func (l local) Has(tool string) bool { return l[tool] != nil }
+
+func (l local) Run(ctx context.Context, inv message.Invocation, progress func(string)) message.ToolResultBlock {
+	out, err := l[inv.Call.Tool](ctx, inv)
+	r := message.ToolResultBlock{ID: inv.Call.Call, Name: inv.Call.Tool, State: message.ToolResultSuccess, Output: message.Content{Text: out}}
+	switch {
+	case ctx.Err() != nil:
+		r.State = message.ToolResultInterrupted
+	case err != nil:
+		r.State, r.Output.Text = message.ToolResultError, err.Error()
+	}
+	return r
 }

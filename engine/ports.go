@@ -9,7 +9,7 @@ import (
 
 // Journal is the one durable store: an ordered log of facts and streamed
 // events. NewMemory in this package and bus.Journal on JetStream implement
-// it; engine/enginetest holds both to the same behaviour. All methods may be
+// it; engine/journaltest holds both to the same contract. All methods may be
 // called from many goroutines at once.
 type Journal interface {
 	// Append stores f as the next fact of its tree (f.Key()) if the tree's last

@@ -155,13 +155,11 @@ type wired struct {
 	wires   []*wire
 }
 
-// The tools of a wired world.
+// The tools of a wired world, with serial and remote.
 const (
-	asks   = "asks"   // no rule: asks, and suggests a rule
-	serial = "serial" // allowed, not concurrency-safe
-	safe   = "safe"   // allowed
-	remote = "remote" // the same, and a worker's to run
-	two    = "two"    // two people must agree
+	asks = "asks" // no rule: asks, and suggests a rule
+	safe = "safe" // allowed
+	two  = "two"  // two people must agree
 
 	serialAsks = "serial_asks" // as asks, not concurrency-safe
 )
@@ -226,7 +224,7 @@ func (w *wired) as(i int, role message.Role, name string) *engine.Port {
 	return w.engines[i].As(message.Principal{Role: role, Name: name})
 }
 
-func block(id message.CallID, tool string) message.ToolCallBlock {
+func bareCall(id message.CallID, tool string) message.ToolCallBlock {
 	return message.ToolCallBlock{ID: id, Name: tool, Input: `{}`}
 }
 

@@ -1,0 +1,545 @@
+package engine_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+func answerCases() []engineCase {
+	return []engineCase{
+		{"approve", approved},
+		{"approve edited, then allowed", editedAllowed},
+		{"approve edited, denied by rule", editedDenied},
+		{"approve edited, asked by another rule", editedAsksAnew},
+		{"approve edited, asked by a further rule", editedAsksOthers},
+		{"approve edited, a rule fails", editedFails},
+		{"approve edited, unfit", editedUnfit},
+		{"reject with feedback", rejected},
+		{"answer for the tool", answeredForTool},
+		{"only those who may", onlyNamedUsers},
+		{"a rule to remember", ruleRemembered},
+		{"a rule to remember comes with what is allowed", ruleNotRemembered},
+		{"only suggested rules", onlySuggestedRules},
+		{"an answer that comes too late", answerTooLate},
+		{"a question expires", questionExpires},
+		{"approved remote call", approvedRemote},
+		{"edited remote call", editedRemote},
+	}
+}
+
+func noTool(tool string) permission.Rule {
+	return permission.Rule{Name: "no-" + tool, Tools: []string{tool}, Behavior: message.BehaviorDeny}
+}
+
+func approve(c *message.Call) message.Answer {
+	return message.Answer{Key: c.Key, Kind: message.AnswerApprove, Digest: c.Digest}
+}
+
+func edit(c *message.Call, input string) message.Answer {
+	a := approve(c)
+	a.Input = &input
+	return a
+}
+
+func reject(c *message.Call) message.Answer {
+	return message.Answer{Key: c.Key, Kind: message.AnswerReject, Digest: c.Digest, Feedback: "not today"}
+}
+
+// ask proposes one call and checks that it asks.
+func (r *replica) ask(id message.CallID, tool, input string) *message.Call {
+	r.w.Helper()
+	c := r.propose(call(id, tool, input))[0]
+	if c.State != message.ToolCallAsking || c.Question == nil || c.Digest == "" || c.Question.Input != input || c.Question.Tool != tool || c.Question.Text == "" {
+		r.w.Fatalf("%s is %s with the question %+v", c.Key, describe(c), c.Question)
+	}
+	return c
+}
+
+func approved(w *world) {
+	e := w.engine()
+	q := e.ask("c", pay, `{"amount":500}`)
+	w.wantRuns(q.Key, 0)
+	c, err := e.ann().Answer(w.Context(), approve(q))
+	w.must(err)
+	if !c.Started() {
+		w.Errorf("an approved call is %s", describe(c))
+	}
+	c = e.finished(q.Key)
+	w.wantResult(c, message.ToolResultSuccess, `{"amount":500}`)
+	w.wantRuns(q.Key, 1)
+	w.wantPath(q.Key, "propose+ask approve+start result")
+	if len(c.Votes) != 1 || c.Votes[0].By != (message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "test"}) || c.Votes[0].Digest != q.Digest {
+		w.Errorf("the votes are %+v", c.Votes)
+	}
+}
+
+func rejected(w *world) {
+	e := w.engine()
+	q := e.ask("c", pay, `{"amount":500}`)
+	c, err := e.ann().Answer(w.Context(), reject(q))
+	w.must(err)
+	w.wantResult(c, message.ToolResultDenied, "not today")
+	w.wantPath(q.Key, "propose+ask reject")
+	w.wantRuns(q.Key, 0)
+}
+
+func answeredForTool(w *world) {
+	e := w.engine()
+	q := e.ask("c", pay, `{"amount":500}`)
+	c, err := e.ann().Answer(w.Context(), message.Answer{Key: q.Key, Kind: message.AnswerForTool, Digest: q.Digest, Output: "paid by hand"})
+	w.must(err)
+	w.wantResult(c, message.ToolResultSuccess, "paid by hand")
+	w.wantPath(q.Key, "propose+ask answer")
+	w.wantRuns(q.Key, 0)
+}
+
+func onlyNamedUsers(w *world) {
+	e := w.engine()
+	q := e.ask("c", vip, `{}`)
+	size := len(w.records())
+	for _, a := range []message.Answer{approve(q), reject(q), edit(q, `{"x":1}`), {Key: q.Key, Kind: message.AnswerForTool, Digest: q.Digest}} {
+		_, err := e.bob().Answer(w.Context(), a)
+		w.wantErr(err, message.ErrForbidden)
+	}
+	w.wantSize(size)
+	_, err := e.ann().Answer(w.Context(), approve(q))
+	w.must(err)
+	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, "ran")
+}
+
+func ruleRemembered(w *world) {
+	e, other := w.engine(), w.engine()
+	q := e.ask("c", deploy, `{}`)
+	if len(q.Suggested) != 1 {
+		w.Fatalf("suggested: %+v", q.Suggested)
+	}
+	a := approve(q)
+	a.Rules = q.Suggested
+	_, err := e.ann().Answer(w.Context(), a)
+	w.must(err)
+	e.finished(q.Key)
+	other.finished(q.Key)
+	w.wantResult(e.finished(e.propose(call("d", deploy, `{}`))[0].Key), message.ToolResultSuccess, "ran")
+	w.until("the other replica knows the rule", func() bool {
+		id := message.CallID(fmt.Sprint("e", time.Now().UnixNano()))
+		return other.propose(call(id, deploy, `{}`))[0].State != message.ToolCallAsking
+	})
+	out, err := e.bot().Propose(w.Context(), message.ProposeRequest{Session: "s2", Reply: "r", Calls: []message.ToolCallBlock{call("c", deploy, `{}`)}})
+	w.must(err)
+	if out.Calls[0].State != message.ToolCallAsking {
+		w.Errorf("the rule reached another session: %s", describe(out.Calls[0]))
+	}
+	later := w.engine() // a rule outlives the engine that took it
+	w.wantResult(later.finished(later.propose(call("f", deploy, `{}`))[0].Key), message.ToolResultSuccess, "ran")
+}
+
+// ruleNotRemembered: the rules of an edit that is denied, or asked anew and
+// then rejected, expired or interrupted, are none; those of whoever approves
+// it in the end are theirs.
+func ruleNotRemembered(w *world) {
+	w.policy.use(w,
+		permission.Rule{Name: "a-low", Tools: []string{deploy}, Behavior: message.BehaviorAsk, When: "args.n == 1"},
+		permission.Rule{Name: "b-high", Tools: []string{deploy}, Behavior: message.BehaviorAsk, When: "args.n == 2", Expiry: time.Second},
+		permission.Rule{Name: "c-over", Tools: []string{deploy}, Behavior: message.BehaviorDeny, When: "args.n == 3"})
+	e, other := w.engine(), w.engine()
+	n := 0
+	free := func() bool {
+		n++
+		c := e.propose(call(message.CallID(fmt.Sprint("free", n)), deploy, `{"n":0}`))[0]
+		return c.State != message.ToolCallAsking
+	}
+	edited := func(id message.CallID, input string) *message.Call {
+		w.Helper()
+		q := e.ask(id, deploy, `{"n":1}`)
+		a := edit(q, input)
+		if a.Rules = q.Suggested; len(a.Rules) == 0 {
+			w.Fatal("no rule is suggested")
+		}
+		c, err := e.ann().Answer(w.Context(), a)
+		w.must(err)
+		if len(c.Remember) > 0 || free() {
+			w.Fatalf("the rules of %s count, though it is %s", id, describe(c))
+		}
+		return c
+	}
+	edited("denied", `{"n":3}`)
+	_, err := e.bob().Answer(w.Context(), reject(edited("rejected", `{"n":2}`)))
+	w.must(err)
+	e.finished(edited("expired", `{"n":2}`).Key)
+	q := edited("approved", `{"n":2}`)
+	_, err = e.bob().Answer(w.Context(), approve(q))
+	w.must(err)
+	e.finished(q.Key)
+	q = edited("approved with rules", `{"n":2}`)
+	if free() {
+		w.Fatal("a rule is remembered that nobody gave")
+	}
+	a := approve(q)
+	a.Rules = q.Suggested
+	_, err = other.bob().Answer(w.Context(), a)
+	w.must(err)
+	if c := e.finished(q.Key); len(c.Remember) != 1 {
+		w.Fatalf("the second approver's rules are lost: %+v", c.Remember)
+	}
+	w.until("the rule counts", free)
+	w.until("it counts after a restart", func() bool {
+		later := w.engine()
+		n++
+		return later.propose(call(message.CallID(fmt.Sprint("later", n)), deploy, `{"n":0}`))[0].State != message.ToolCallAsking
+	})
+}
+
+func onlySuggestedRules(w *world) {
+	e := w.engine()
+	q := e.ask("c", deploy, `{}`)
+	size := len(w.records())
+	content := "x"
+	for _, r := range []message.PermissionRule{
+		{ToolName: rm, Behavior: message.BehaviorAllow, Source: "suggested"},
+		{ToolName: deploy, Behavior: message.BehaviorDeny, Source: "suggested"},
+		{ToolName: deploy, RuleContent: &content, Behavior: message.BehaviorAllow, Source: "suggested"},
+		{ToolName: "*", Behavior: message.BehaviorAllow, Source: "suggested"},
+		{},
+	} {
+		a := approve(q)
+		a.Rules = append([]message.PermissionRule{}, append(q.Suggested, r)...)
+		_, err := e.ann().Answer(w.Context(), a)
+		w.wantErr(err, message.ErrForbidden)
+		a = edit(q, `{"x":1}`)
+		a.Rules = []message.PermissionRule{r}
+		_, err = e.ann().Answer(w.Context(), a)
+		w.wantErr(err, message.ErrForbidden)
+	}
+	w.wantSize(size)
+}
+
+// answerTooLate gives every kind of answer to a question that is over.
+func answerTooLate(w *world) {
+	e := w.engine()
+	q := e.ask("c", pay, `{"amount":500}`)
+	_, err := e.ann().Answer(w.Context(), reject(q))
+	w.must(err)
+	size := len(w.records())
+	for _, a := range []message.Answer{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: message.AnswerForTool, Digest: q.Digest}} {
+		_, err := e.bob().Answer(w.Context(), a)
+		e := w.refusal(err, message.ErrFinished)
+		if e.Call == nil || e.Call.Cause != "reject" || e.Call.Votes[0].By.Name != "ann" {
+			w.Errorf("a late answer does not get to see the first: %+v", e.Call)
+		}
+	}
+	w.wantSize(size)
+	running := e.ask("d", askRemote, `{}`)
+	_, err = e.ann().Answer(w.Context(), approve(running))
+	w.must(err)
+	_, err = e.bob().Answer(w.Context(), reject(running))
+	if e := w.refusal(err, message.ErrState); e.Call == nil || e.Call.State != message.ToolCallSubmitted || e.Call.Votes[0].By.Name != "ann" {
+		w.Errorf("a late answer does not get to see the first: %+v", e.Call)
+	}
+}
+
+func questionExpires(w *world) {
+	w.policy.use(w, permission.Rule{Name: "quick", Tools: []string{pay}, Behavior: message.BehaviorAsk, Expiry: 100 * time.Millisecond})
+	e := w.engine()
+	q := e.ask("c", pay, `{"amount":500}`)
+	if q.Question.Requirement.Deadline.IsZero() {
+		w.Fatal("the question has no deadline")
+	}
+	c := e.finished(q.Key)
+	w.wantResult(c, message.ToolResultDenied, "nobody answered")
+	w.wantPath(q.Key, "propose+ask expire")
+	w.wantRuns(q.Key, 0)
+	_, err := e.ann().Answer(w.Context(), approve(q))
+	w.wantErr(err, message.ErrFinished)
+}
+
+func approvedRemote(w *world) {
+	e := w.engine()
+	q := e.ask("c", askRemote, `{}`)
+	_, err := e.worker("w1").Start(w.Context(), message.StartRequest{Key: q.Key, Attempt: 1, Claim: "x"})
+	if err == nil {
+		w.Fatal("a worker started a call that nobody approved")
+	}
+	c, err := e.ann().Answer(w.Context(), approve(q))
+	w.must(err)
+	if c.State != message.ToolCallSubmitted || c.Attempt.Grant == nil {
+		w.Fatalf("an approved remote call is %s", describe(c))
+	}
+	w.wantPath(q.Key, "propose+ask approve+submit")
+	g := c.Attempt.Grant
+	if len(g.Approvals) != 1 || g.Approvals[0].By.Name != "ann" || g.Digest != q.Digest {
+		w.Errorf("the grant says %+v", g)
+	}
+}
+
+func editedAllowed(w *world) {
+	e := w.engine()
+	q := e.ask("c", pay, `{"amount":500}`)
+	_, err := e.ann().Answer(w.Context(), edit(q, `{"amount":50}`))
+	w.must(err)
+	c := e.finished(q.Key)
+	w.wantResult(c, message.ToolResultSuccess, `{"amount":50}`)
+	w.wantPath(q.Key, "propose+ask edit+allow+start result")
+	if c.Input != `{"amount":50}` || c.Digest == q.Digest || !c.Votes[0].Edited || c.Proposal != q.Proposal {
+		w.Errorf("the edited call is %+v", c)
+	}
+	// asked by the same rule again: this approver has answered that already
+	q = e.ask("d", pay, `{"amount":500}`)
+	_, err = e.ann().Answer(w.Context(), edit(q, `{"amount":400}`))
+	w.must(err)
+	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"amount":400}`)
+	// not changed at all: an approval
+	q = e.ask("e", pay, `{"amount":500}`)
+	_, err = e.ann().Answer(w.Context(), edit(q, q.Input))
+	w.must(err)
+	e.finished(q.Key)
+	w.wantPath(q.Key, "propose+ask approve+start result")
+}
+
+func editedDenied(w *world) {
+	e := w.engine()
+	q := e.ask("c", pay, `{"amount":500}`)
+	c, err := e.ann().Answer(w.Context(), edit(q, `{"amount":50000}`))
+	w.must(err)
+	w.wantResult(c, message.ToolResultDenied, "huge")
+	w.wantPath(q.Key, "propose+ask edit+deny")
+	w.wantRuns(q.Key, 0)
+}
+
+func editedAsksAnew(w *world) {
+	e := w.engine()
+	q := e.ask("c", pay, `{"amount":500}`)
+	again, err := e.ann().Answer(w.Context(), edit(q, `{"amount":50,"currency":"USD"}`))
+	w.must(err)
+	if again.State != message.ToolCallAsking || again.Digest == q.Digest || again.Question.Rule != "foreign" || again.Question.Input != again.Input {
+		w.Fatalf("the edited call is %s with %+v", describe(again), again.Question)
+	}
+	w.wantRuns(q.Key, 0)
+	_, err = e.bob().Answer(w.Context(), approve(q))
+	if e := w.refusal(err, message.ErrDigest); e.Call == nil || e.Call.Digest != again.Digest {
+		w.Errorf("an answer to the old question does not get to see the new one: %+v", e.Call)
+	}
+	_, err = e.bob().Answer(w.Context(), approve(again))
+	w.must(err)
+	c := e.finished(q.Key)
+	w.wantResult(c, message.ToolResultSuccess, "USD")
+	w.wantPath(q.Key, "propose+ask edit+ask approve+start result")
+	if len(c.Votes) != 2 {
+		w.Errorf("the votes are %+v", c.Votes)
+	}
+}
+
+// editedAsksOthers: the rule that asked asks again, and one that only others
+// may answer joins it. Rules that join keep the first one's name.
+func editedAsksOthers(w *world) {
+	w.policy.use(w,
+		permission.Rule{Name: "a-all", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.cents > 0"},
+		permission.Rule{Name: "b-large", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.cents > 5000",
+			Approvers: permission.Approvers{Users: []string{"boss"}}})
+	e := w.engine()
+	q := e.ask("c", pay, `{"cents":100}`)
+	again, err := e.ann().Answer(w.Context(), edit(q, `{"cents":80000}`))
+	w.must(err)
+	if again.State != message.ToolCallAsking || again.Digest == q.Digest || len(again.Question.Requirement.Users) != 1 || again.Question.Requirement.Users[0] != "boss" {
+		w.Fatalf("the edited call is %s with %+v", describe(again), again.Question)
+	}
+	_, err = e.ann().Answer(w.Context(), approve(again))
+	w.wantErr(err, message.ErrForbidden)
+	_, err = e.ann().Answer(w.Context(), edit(again, `{"cents":100}`))
+	w.wantErr(err, message.ErrForbidden)
+	w.wantRuns(q.Key, 0)
+	_, err = e.as(message.RoleApprover, "boss").Answer(w.Context(), edit(again, `{"cents":70000}`))
+	w.must(err)
+	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"cents":70000}`)
+	w.wantPath(q.Key, "propose+ask edit+ask edit+allow+start result")
+	// the same rule, which accepts others by now
+	q = e.ask("d", pay, `{"cents":100}`)
+	w.policy.use(w, permission.Rule{Name: "a-all", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.cents > 0",
+		Approvers: permission.Approvers{Users: []string{"boss"}}})
+	again, err = e.ann().Answer(w.Context(), edit(q, `{"cents":200}`))
+	w.must(err)
+	if again.State != message.ToolCallAsking || len(again.Question.Requirement.Users) != 1 {
+		w.Fatalf("the edited call is %s with %+v", describe(again), again.Question)
+	}
+}
+
+// editedFails: a rule that cannot be evaluated for the new arguments was not
+// part of the question that the approver saw.
+func editedFails(w *world) {
+	w.policy.use(w,
+		permission.Rule{Name: "a-all", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.cents > 0"},
+		permission.Rule{Name: "b-note", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: `args.note.startsWith("urgent")`})
+	e := w.engine()
+	q := e.ask("c", pay, `{"cents":100,"note":"rent"}`)
+	again, err := e.ann().Answer(w.Context(), edit(q, `{"cents":100,"note":7}`))
+	w.must(err)
+	if again.State != message.ToolCallAsking || again.Digest == q.Digest || len(again.Decision.Errors) == 0 {
+		w.Fatalf("the edited call is %s with %+v", describe(again), again.Decision)
+	}
+	w.wantRuns(q.Key, 0)
+}
+
+// editedUnfit: bad arguments are the approver's to mend, the question stays.
+func editedUnfit(w *world) {
+	w.policy.use(w, permission.Rule{Name: "look", Tools: []string{typed}, Behavior: message.BehaviorAsk})
+	e := w.engine()
+	q := e.ask("c", typed, `{"n":1}`)
+	size := len(w.records())
+	for _, input := range []string{``, `[]`, `{"n":"1"}`, `{"n":1,"n":2}`, `{"n":2}}`, "{\"n\":2,\"\xff\":1}"} {
+		_, err := e.ann().Answer(w.Context(), edit(q, input))
+		w.wantErr(err, message.ErrInvalid)
+	}
+	_, err := e.ann().Answer(w.Context(), edit(q, `{"n":"`+strings.Repeat("x", message.MaxInputBytes)+`"}`))
+	w.wantErr(err, message.ErrTooLarge)
+	w.wantSize(size)
+	_, err = e.ann().Answer(w.Context(), edit(q, `{"n":2}`))
+	w.must(err)
+	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"n":2}`)
+}
+
+// editedRemote: a grant names those who agreed to what it grants, not who had
+// a part in earlier questions.
+func editedRemote(w *world) {
+	w.policy.use(w,
+		permission.Rule{Name: "one", Tools: []string{askRemote}, Behavior: message.BehaviorAsk, When: "args.n == 1"},
+		permission.Rule{Name: "two", Tools: []string{askRemote}, Behavior: message.BehaviorAsk, When: "args.n > 1"})
+	e := w.engine()
+	want := func(c *message.Call, err error, name string) {
+		w.Helper()
+		w.must(err)
+		if g := c.Attempt.Grant; g == nil || len(g.Approvals) != 1 || g.Approvals[0].By.Name != name || g.Digest != c.Digest {
+			w.Errorf("%s is %s with the grant %+v, want one approval by %s", c.Call, describe(c), g, name)
+		}
+	}
+	again, err := e.ann().Answer(w.Context(), edit(e.ask("c", askRemote, `{"n":1}`), `{"n":2}`))
+	w.must(err)
+	c, err := e.bob().Answer(w.Context(), approve(again))
+	want(c, err, "bob")
+	again, err = e.ann().Answer(w.Context(), edit(e.ask("d", askRemote, `{"n":1}`), `{"n":2}`))
+	w.must(err)
+	c, err = e.bob().Answer(w.Context(), edit(again, `{"n":3}`))
+	want(c, err, "bob")
+}
+
+func digestCases() []engineCase {
+	return []engineCase{
+		{"an answer to another question", wrongDigest},
+		{"an answer to an unknown or foreign call", unknownCall},
+		{"of many answers on three engines one wins", oneAnswerWins},
+		{"the digest covers what is shown", digestCovers},
+	}
+}
+
+func wrongDigest(w *world) {
+	e := w.engine()
+	q, other := e.ask("c", pay, `{"amount":500}`), e.ask("d", pay, `{"amount":501}`)
+	size := len(w.records())
+	for _, digest := range []string{other.Digest, "sha256:00", q.Digest + "0", strings.ToUpper(q.Digest)} {
+		for _, kind := range []message.AnswerKind{message.AnswerApprove, message.AnswerReject, message.AnswerForTool} {
+			_, err := e.ann().Answer(w.Context(), message.Answer{Key: q.Key, Kind: kind, Digest: digest})
+			if e := w.refusal(err, message.ErrDigest); e.Call == nil || e.Call.Digest != q.Digest || e.Call.Question == nil || e.Call.Question.Input != q.Input {
+				w.Errorf("the error does not show the present question: %+v", e.Call)
+			}
+		}
+		a := edit(q, `{"amount":1}`)
+		a.Digest = digest
+		_, err := e.ann().Answer(w.Context(), a)
+		w.wantErr(err, message.ErrDigest)
+	}
+	w.wantSize(size)
+	w.wantRuns(q.Key, 0)
+}
+
+func unknownCall(w *world) {
+	e := w.engine()
+	q := e.ask("c", pay, `{"amount":500}`)
+	size := len(w.records())
+	for _, change := range []func(*message.Answer){
+		func(a *message.Answer) { a.Call = "unknown" },
+		func(a *message.Answer) { a.Reply = "unknown" },
+		func(a *message.Answer) { a.Session = "unknown" },
+	} {
+		a := approve(q)
+		change(&a)
+		_, err := e.ann().Answer(w.Context(), a)
+		w.wantErr(err, message.ErrNotFound)
+	}
+	w.wantSize(size)
+	a := approve(q)
+	a.Space = "another" // the space is the engine's, whatever the body says
+	_, err := e.ann().Answer(w.Context(), a)
+	w.must(err)
+	e.finished(q.Key)
+}
+
+// oneAnswerWins throws 64 answers at three engines at once.
+func oneAnswerWins(w *world) {
+	engines := []*replica{w.engine(), w.engine(), w.engine()}
+	for round := range 3 {
+		q := engines[0].ask(message.CallID(fmt.Sprint("c", round)), pay, `{"amount":500}`)
+		var won atomic.Int64
+		var winner atomic.Value
+		var mu sync.Mutex
+		seen := map[string]int{}
+		var wg sync.WaitGroup
+		for i := range 64 {
+			a := []message.Answer{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: message.AnswerForTool, Digest: q.Digest}}[i%4]
+			name := fmt.Sprint("person", i)
+			wg.Go(func() {
+				c, err := engines[i%3].as(message.RoleApprover, name).Answer(w.Context(), a)
+				if err == nil {
+					won.Add(1)
+					winner.Store(name)
+				} else if c = message.AsError("", err).Call; c == nil {
+					w.Errorf("a loser got %v without the winner's outcome", err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				seen[c.Votes[0].By.Name]++
+			})
+		}
+		wg.Wait()
+		if won.Load() != 1 || len(seen) != 1 || seen[winner.Load().(string)] != 64 {
+			w.Errorf("%d answers won, the outcomes seen are %v", won.Load(), seen)
+		}
+		for _, e := range engines {
+			if c := e.finished(q.Key); c.Votes[0].By.Name != winner.Load() {
+				w.Errorf("%s says that %s answered, it was %s", e.ID(), c.Votes[0].By.Name, winner.Load())
+			}
+		}
+	}
+}
+
+// digestCovers recomputes the digest from what the person sees, and changes
+// each part of it.
+func digestCovers(w *world) {
+	e := w.engine()
+	q := e.ask("c", vip, `{"amount": 500}`)
+	for name, change := range map[string]func(*message.Question){
+		"nothing":  func(*message.Question) {},
+		"key":      func(q *message.Question) { q.Call = "d" },
+		"tool":     func(q *message.Question) { q.Tool = rm },
+		"input":    func(q *message.Question) { q.Input = `{"amount":500}` },
+		"text":     func(q *message.Question) { q.Text += " " },
+		"rule":     func(q *message.Question) { q.Rule = "" },
+		"source":   func(q *message.Question) { q.Source = "x" },
+		"reason":   func(q *message.Question) { q.Reason = "x" },
+		"users":    func(q *message.Question) { q.Requirement.Users = []string{"ann", "bob"} },
+		"deadline": func(q *message.Question) { q.Requirement.Deadline = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) },
+		"bundle":   func(q *message.Question) { q.Bundle = "x" },
+	} {
+		copied := *q.Question
+		change(&copied)
+		digest, err := copied.Digest()
+		w.must(err)
+		if (digest == q.Digest) != (name == "nothing") {
+			w.Errorf("after a change of %s the digest is %s, was %s", name, digest, q.Digest)
+		}
+	}
+}

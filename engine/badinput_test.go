@@ -1,0 +1,279 @@
+package engine_test
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+)
+
+func badInputCases() []engineCase {
+	return []engineCase{
+		{"another version", anotherVersion},
+		{"proposals", badProposals},
+		{"answers", badAnswers},
+		{"what workers and operators send", badRequests},
+		{"strange ids", strangeIDsWork},
+		{"text that is not UTF-8", brokenText},
+	}
+}
+
+// anotherVersion: every request that has a version is refused when it is not
+// the engine's.
+func anotherVersion(w *world) {
+	e, ctx := w.engine(), w.Context()
+	q := e.ask("c", pay, `{"amount":500}`)
+	size := len(w.records())
+	for _, v := range []int{-1, 2, 9} {
+		bot, ann, op, worker := e.bot(), e.ann(), e.operator(), e.worker("w1")
+		a := approve(q)
+		a.V = v
+		p := request(call("d", echo, `{}`))
+		p.V = v
+		for name, err := range map[string]error{
+			"propose":   second(bot.Propose(ctx, p)),
+			"answer":    second(ann.Answer(ctx, a)),
+			"report":    second(bot.Report(ctx, message.ReportRequest{V: v, Key: q.Key})),
+			"interrupt": second(bot.Interrupt(ctx, message.InterruptRequest{V: v, Session: "s", Reply: "r"})),
+			"settle":    second(op.Settle(ctx, message.SettleRequest{V: v, Key: q.Key})),
+			"revoke":    second(op.Revoke(ctx, message.RevokeRequest{V: v, Key: q.Key})),
+			"emit":      second(bot.Emit(ctx, message.EmitRequest{V: v, Session: "s", Reply: "r"})),
+			"events":    second(bot.Events(ctx, message.EventsRequest{V: v, Session: "s"})),
+			"wait":      second(bot.Wait(ctx, message.WaitRequest{V: v, Session: "s", Reply: "r", TimeoutMS: 1})),
+			"list":      second(bot.List(ctx, message.ListRequest{V: v})),
+			"show":      second(bot.Show(ctx, message.ShowRequest{V: v, Key: q.Key})),
+			"start":     second(worker.Start(ctx, message.StartRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"})),
+			"heartbeat": second(worker.Heartbeat(ctx, message.HeartbeatRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"})),
+			"progress":  worker.Progress(ctx, message.ProgressRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"}),
+			"result":    second(worker.Result(ctx, resultRequestV(v, q))),
+		} {
+			if me := message.AsError("", err); err == nil || me.Code != message.CodeInvalid || me.Op != name || !strings.Contains(me.What, "version") {
+				w.Errorf("%s of version %d: %v", name, v, err)
+			}
+		}
+	}
+	w.wantSize(size)
+}
+
+func resultRequestV(v int, c *message.Call) message.ResultRequest {
+	r := resultRequest(c, "x", "done")
+	r.V = v
+	return r
+}
+
+// badProposals: nothing of a proposal is written if any part of it is bad.
+func badProposals(w *world) {
+	e := w.engine()
+	long := strings.Repeat("x", message.MaxIDBytes+1)
+	good := call("good", echo, `{}`)
+	with := func(change func(*message.ProposeRequest)) message.ProposeRequest {
+		r := request(good, call("c", echo, `{}`))
+		change(&r)
+		return r
+	}
+	last := func(change func(*message.ToolCallBlock)) message.ProposeRequest {
+		return with(func(r *message.ProposeRequest) { change(&r.Calls[1]) })
+	}
+	for name, row := range map[string]struct {
+		r    message.ProposeRequest
+		want *message.Error
+	}{
+		"another version": {with(func(r *message.ProposeRequest) { r.V = 2 }), message.ErrInvalid},
+		"no calls":        {with(func(r *message.ProposeRequest) { r.Calls = nil }), message.ErrInvalid},
+		"too many calls": {with(func(r *message.ProposeRequest) {
+			for i := range message.MaxCallsPerTurn {
+				r.Calls = append(r.Calls, call(message.CallID(fmt.Sprint(i)), echo, `{}`))
+			}
+		}), message.ErrTooLarge},
+		"no session":       {with(func(r *message.ProposeRequest) { r.Session = "" }), message.ErrInvalid},
+		"no reply":         {with(func(r *message.ProposeRequest) { r.Reply = "" }), message.ErrInvalid},
+		"a long session":   {with(func(r *message.ProposeRequest) { r.Session = message.SessionID(long) }), message.ErrTooLarge},
+		"a long reply":     {with(func(r *message.ProposeRequest) { r.Reply = message.ReplyID(long) }), message.ErrTooLarge},
+		"a long agent":     {with(func(r *message.ProposeRequest) { r.Agent = long }), message.ErrTooLarge},
+		"no call id":       {last(func(b *message.ToolCallBlock) { b.ID = "" }), message.ErrInvalid},
+		"a long call id":   {last(func(b *message.ToolCallBlock) { b.ID = message.CallID(long) }), message.ErrTooLarge},
+		"the same id":      {last(func(b *message.ToolCallBlock) { b.ID = "good" }), message.ErrInvalid},
+		"no tool":          {last(func(b *message.ToolCallBlock) { b.Name = "" }), message.ErrInvalid},
+		"a long tool":      {last(func(b *message.ToolCallBlock) { b.Name = long }), message.ErrTooLarge},
+		"a long input":     {last(func(b *message.ToolCallBlock) { b.Input = `{"x":"` + strings.Repeat("x", message.MaxInputBytes) + `"}` }), message.ErrTooLarge},
+		"allowed already":  {last(func(b *message.ToolCallBlock) { b.State = message.ToolCallAllowed }), message.ErrInvalid},
+		"finished already": {last(func(b *message.ToolCallBlock) { b.State = message.ToolCallFinished }), message.ErrInvalid},
+		"an unknown state": {last(func(b *message.ToolCallBlock) { b.State = "Pending" }), message.ErrInvalid},
+	} {
+		_, err := e.bot().Propose(w.Context(), row.r)
+		if code := message.AsError("", orUnknown(err)).Code; code != row.want.Code {
+			w.Errorf("%s: %v, want %s", name, err, row.want.Code)
+		} else {
+			w.wantErr(err, row.want)
+		}
+	}
+	w.wantSize(0)
+	// the limits themselves are fine
+	edge := request(call(message.CallID(long[1:]), echo, `{"x":"`+strings.Repeat("x", message.MaxInputBytes-8)+`"}`))
+	edge.Calls[0].State = message.ToolCallPending
+	out, err := e.bot().Propose(w.Context(), edge)
+	w.must(err)
+	w.wantResult(e.finished(out.Calls[0].Key), message.ToolResultSuccess, "ran")
+}
+
+func badAnswers(w *world) {
+	e := w.engine()
+	q := e.ask("c", deploy, `{}`)
+	size := len(w.records())
+	input, long := `{}`, strings.Repeat("x", message.MaxOutputBytes+1)
+	for name, row := range map[string]struct {
+		change func(*message.Answer)
+		want   *message.Error
+	}{
+		"another version":     {func(a *message.Answer) { a.V = 2 }, message.ErrInvalid},
+		"no kind":             {func(a *message.Answer) { a.Kind = "" }, message.ErrInvalid},
+		"an unknown kind":     {func(a *message.Answer) { a.Kind = "Approve" }, message.ErrInvalid},
+		"no digest":           {func(a *message.Answer) { a.Digest = "" }, message.ErrInvalid},
+		"no call":             {func(a *message.Answer) { a.Call = "" }, message.ErrInvalid},
+		"reject with input":   {func(a *message.Answer) { a.Kind, a.Input = message.AnswerReject, &input }, message.ErrInvalid},
+		"answer with input":   {func(a *message.Answer) { a.Kind, a.Input = message.AnswerForTool, &input }, message.ErrInvalid},
+		"reject with rules":   {func(a *message.Answer) { a.Kind, a.Rules = message.AnswerReject, q.Suggested }, message.ErrInvalid},
+		"a long input":        {func(a *message.Answer) { a.Input = &long }, message.ErrTooLarge},
+		"a long feedback":     {func(a *message.Answer) { a.Kind, a.Feedback = message.AnswerReject, long }, message.ErrTooLarge},
+		"a long output":       {func(a *message.Answer) { a.Kind, a.Output = message.AnswerForTool, long }, message.ErrTooLarge},
+		"input that is no ok": {func(a *message.Answer) { bad := `[]`; a.Input = &bad }, message.ErrInvalid},
+	} {
+		a := approve(q)
+		row.change(&a)
+		_, err := e.ann().Answer(w.Context(), a)
+		if code := message.AsError("", orUnknown(err)).Code; code != row.want.Code {
+			w.Errorf("%s: %v, want %s", name, err, row.want.Code)
+		} else {
+			w.wantErr(err, row.want)
+		}
+	}
+	w.wantSize(size)
+}
+
+func badRequests(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	out := e.propose(call("x", external, `{}`))[0]
+	size := len(w.records())
+	ctx, worker, long := w.Context(), e.worker("w1"), strings.Repeat("x", message.MaxOutputBytes+1)
+	ok := message.ToolResultBlock{State: message.ToolResultSuccess}
+	named := ok
+	named.ID = "other"
+	for name, row := range map[string]struct {
+		err  error
+		want *message.Error
+	}{
+		"start, another version":     {second(worker.Start(ctx, message.StartRequest{V: 2, Key: c.Key, Attempt: 1, Claim: "x"})), message.ErrInvalid},
+		"start, no claim":            {second(worker.Start(ctx, message.StartRequest{Key: c.Key, Attempt: 1})), message.ErrInvalid},
+		"start, a long claim":        {second(worker.Start(ctx, message.StartRequest{Key: c.Key, Attempt: 1, Claim: long})), message.ErrInvalid},
+		"start, no call":             {second(worker.Start(ctx, message.StartRequest{Attempt: 1, Claim: "x"})), message.ErrInvalid},
+		"start, unknown":             {second(worker.Start(ctx, message.StartRequest{Key: w.key("unknown"), Attempt: 1, Claim: "x"})), message.ErrNotFound},
+		"heartbeat, unknown":         {second(worker.Heartbeat(ctx, message.HeartbeatRequest{Key: w.key("unknown"), Attempt: 1, Claim: "x"})), message.ErrNotFound},
+		"heartbeat, another version": {second(worker.Heartbeat(ctx, message.HeartbeatRequest{V: 2, Key: c.Key, Attempt: 1, Claim: "x"})), message.ErrInvalid},
+		"heartbeat, no claim":        {second(worker.Heartbeat(ctx, message.HeartbeatRequest{Key: c.Key, Attempt: 1})), message.ErrInvalid},
+		"progress, no claim":         {worker.Progress(ctx, message.ProgressRequest{Key: c.Key, Attempt: 1}), message.ErrInvalid},
+		"result, no claim":           {second(worker.Result(ctx, message.ResultRequest{Key: c.Key, Attempt: 1, Result: ok})), message.ErrInvalid},
+		"settle, no outcome":         {second(e.operator().Settle(ctx, message.SettleRequest{Key: c.Key, Attempt: 1})), message.ErrInvalid},
+		"settle, an unknown one":     {second(e.operator().Settle(ctx, message.SettleRequest{Key: c.Key, Attempt: 1, Outcome: "maybe"})), message.ErrInvalid},
+		"settle, a long output":      {second(e.operator().Settle(ctx, message.SettleRequest{Key: c.Key, Attempt: 1, Outcome: message.OutcomeHappened, Output: long})), message.ErrTooLarge},
+		"settle, unknown":            {second(e.operator().Settle(ctx, message.SettleRequest{Key: w.key("unknown"), Attempt: 1, Outcome: message.OutcomeHappened})), message.ErrNotFound},
+		"revoke, a long reason":      {second(e.operator().Revoke(ctx, message.RevokeRequest{Key: c.Key, Reason: long})), message.ErrTooLarge},
+		"revoke, unknown":            {second(e.operator().Revoke(ctx, message.RevokeRequest{Key: w.key("unknown")})), message.ErrNotFound},
+		"interrupt, a long reason":   {second(e.bot().Interrupt(ctx, message.InterruptRequest{Session: "s", Reply: "r", Reason: long})), message.ErrTooLarge},
+		"report, another id":         {second(e.bot().Report(ctx, message.ReportRequest{Key: out.Key, Result: named})), message.ErrInvalid},
+		"report, running":            {second(e.bot().Report(ctx, message.ReportRequest{Key: out.Key, Result: message.ToolResultBlock{State: message.ToolResultRunning}})), message.ErrInvalid},
+		"report, unknown":            {second(e.bot().Report(ctx, message.ReportRequest{Key: w.key("unknown"), Result: ok})), message.ErrNotFound},
+		"events, no session":         {second(e.ann().Events(ctx, message.EventsRequest{})), message.ErrInvalid},
+		"emit, no reply":             {second(e.bot().Emit(ctx, message.EmitRequest{Session: "s", Events: []message.RawJSON{event(1)}})), message.ErrInvalid},
+	} {
+		if code := message.AsError("", orUnknown(row.err)).Code; code != row.want.Code {
+			w.Errorf("%s: %v, want %s", name, row.err, row.want.Code)
+		} else {
+			w.wantErr(row.err, row.want)
+		}
+	}
+	w.wantSize(size)
+}
+
+// strangeIDs are what models and users come up with.
+var strangeIDs = []string{
+	"c", "C", "c.d", "c*", "*", ">", "c>", "-", "_", "c d", "c\td", "c\nd", "c\x00d", "\u00e9", "e\u0301", "日本", "%63", "c%2Ed",
+	"..", ".", "a.b.c.f", "f", "$JS.API", strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("x", 10_000), strings.Repeat("é", 5000),
+}
+
+// strangeIDsWork: ids are opaque. Whatever a model makes up is one call, and
+// another one is another.
+func strangeIDsWork(w *world) {
+	e := w.engine()
+	for i, id := range strangeIDs {
+		for _, r := range []message.ProposeRequest{
+			{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{call(message.CallID(id), pay, `{"amount":500}`)}},
+			{Session: "s", Reply: message.ReplyID(id), Calls: []message.ToolCallBlock{call("one", pay, `{"amount":500}`)}},
+			{Session: message.SessionID(id), Reply: "r2", Calls: []message.ToolCallBlock{call("one", pay, `{"amount":500}`)}},
+		} {
+			if i%2 == 1 {
+				r.Calls[0].Input = `{"amount": 500}`
+			}
+			out, err := e.bot().Propose(w.Context(), r)
+			if err != nil {
+				w.Errorf("propose with the id %.40q: %v", id, err)
+				continue
+			}
+			c := out.Calls[0]
+			if c.State != message.ToolCallAsking || c.Input != r.Calls[0].Input {
+				w.Errorf("the call with the id %.40q is %s with %s", id, describe(c), c.Input)
+			}
+		}
+	}
+	list, err := e.operator().List(w.Context(), message.ListRequest{})
+	w.must(err)
+	distinct := map[string]bool{}
+	for _, id := range strangeIDs {
+		distinct[id] = true
+	}
+	if len(list.Calls) != 3*len(distinct) {
+		w.Errorf("%d calls are open, want %d", len(list.Calls), 3*len(distinct))
+	}
+	for _, c := range list.Calls[:min(12, len(list.Calls))] {
+		_, err := e.ann().Answer(w.Context(), approve(c))
+		w.must(err)
+		e.finished(c.Key)
+		w.wantRuns(c.Key, 1)
+	}
+}
+
+// brokenText: a Go caller can pass text that no JSON document can hold.
+func brokenText(w *world) {
+	e := w.engine()
+	q, c := e.ask("q", deploy, `{}`), e.submit("c", remote)
+	out := e.propose(call("x", external, `{}`))[0]
+	held := e.unknown("held")
+	size := len(w.records())
+	const bad = "a\xffb"
+	ctx := w.Context()
+	badOutput := message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: bad}}
+	for name, err := range map[string]error{
+		"a call id": second(e.bot().Propose(ctx, request(call(bad, echo, `{}`)))),
+		"a tool":    second(e.bot().Propose(ctx, request(call("n", bad, `{}`)))),
+		"an input":  second(e.bot().Propose(ctx, request(call("n", echo, `{"x":"`+bad+`"}`)))),
+		"a session": second(e.bot().Propose(ctx, message.ProposeRequest{Session: bad, Reply: "r", Calls: []message.ToolCallBlock{call("n", echo, `{}`)}})),
+		"an agent":  second(e.bot().Propose(ctx, message.ProposeRequest{Session: "s", Reply: "r", Agent: bad, Calls: []message.ToolCallBlock{call("n", echo, `{}`)}})),
+		"feedback":  second(e.ann().Answer(ctx, message.Answer{Key: q.Key, Kind: message.AnswerReject, Digest: q.Digest, Feedback: bad})),
+		"an output": second(e.ann().Answer(ctx, message.Answer{Key: q.Key, Kind: message.AnswerForTool, Digest: q.Digest, Output: bad})),
+		"a claim":   second(e.worker("w1").Start(ctx, message.StartRequest{Key: c.Key, Attempt: 1, Claim: bad})),
+		"a report":  second(e.bot().Report(ctx, message.ReportRequest{Key: out.Key, Result: badOutput})),
+		"a note":    second(e.operator().Settle(ctx, message.SettleRequest{Key: held.Key, Attempt: 1, Outcome: message.OutcomeHappened, Note: bad})),
+		"a reason":  second(e.operator().Revoke(ctx, message.RevokeRequest{Key: c.Key, Reason: bad})),
+		"a reason ": second(e.bot().Interrupt(ctx, message.InterruptRequest{Session: "s", Reply: "r", Reason: bad})),
+		"a name":    second(e.as(message.RoleApprover, bad).Answer(ctx, reject(q))),
+	} {
+		if code := message.AsError("", orUnknown(err)).Code; code != message.CodeInvalid && code != message.CodeForbidden {
+			w.Errorf("%s: %v, want %s", name, err, message.CodeInvalid)
+		}
+	}
+	w.wantSize(size)
+	r := startRequest(c, "x")
+	r.Refuse = strings.Repeat("é", message.MaxTextBytes) // is cut, between two characters
+	_, err := e.worker("w1").Start(ctx, r)
+	w.wantErr(err, message.ErrFinished)
+}

@@ -1,0 +1,283 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// effects is the outside world: it remembers everything that ran, and can hold
+// a run until the test lets it go.
+type effects struct {
+	w     *world
+	mu    sync.Mutex // guards runs and gates
+	runs  []run
+	gates map[message.Key]chan struct{}
+}
+
+// run is one effect.
+type run struct {
+	key     message.Key
+	tool    string
+	input   string
+	attempt int
+	claim   string
+	owner   string
+	idem    string
+}
+
+// happened notes an effect. It checks that the fact which permits it is in the
+// journal already.
+func (e *effects) happened(r run) {
+	e.mu.Lock()
+	e.runs = append(e.runs, r)
+	e.mu.Unlock()
+	history, err := e.w.journal.History(context.Background(), r.key)
+	if err != nil {
+		e.w.Errorf("read the history of %s: %v", r.key, err)
+		return
+	}
+	for _, rec := range history {
+		if f := rec.Fact; f != nil && permits(f, r) {
+			return
+		}
+	}
+	e.w.Errorf("attempt %d of %s ran with %s before a durable fact permitted it", r.attempt, r.key, r.input)
+}
+
+// permits reports whether a fact starts the attempt that ran.
+func permits(f *message.Fact, r run) bool {
+	c := f.Call
+	started := false
+	for _, s := range f.Path {
+		started = started || s.Cause == "start"
+	}
+	return started && c.Attempt.Number == r.attempt && c.Attempt.Claim == r.claim && c.Attempt.Worker == r.owner && c.Input == r.input
+}
+
+// of gives the runs of a call.
+func (e *effects) of(key message.Key) []run {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []run
+	for _, r := range e.runs {
+		if r.key == key {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// gate is closed when the run of a call may end.
+func (e *effects) gate(key message.Key) chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	g := e.gates[key]
+	if g == nil {
+		g = make(chan struct{})
+		e.gates[key] = g
+	}
+	return g
+}
+
+// release lets the runs of a call end, those to come too.
+func (e *effects) release(key message.Key) {
+	g := e.gate(key)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	closeOnce(g)
+}
+
+func (e *effects) releaseAll() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, g := range e.gates {
+		closeOnce(g)
+	}
+}
+
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
+
+// runner is an engine's executor.
+type runner struct {
+	effects *effects
+	engine  string
+	mu      sync.Mutex
+	without map[string]bool // tools that this replica cannot run
+	dead    chan struct{}
+}
+
+func (r *runner) lacks(tool string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.without == nil {
+		r.without = map[string]bool{}
+	}
+	r.without[tool] = true
+}
+
+// die makes runs of a killed engine return at once; nobody hears of it.
+func (r *runner) die() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dead == nil {
+		r.dead = make(chan struct{})
+	}
+	closeOnce(r.dead)
+}
+
+func (r *runner) deadline() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dead == nil {
+		r.dead = make(chan struct{})
+	}
+	return r.dead
+}
+
+func (r *runner) Has(tool string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.without[tool]
+}
+
+// Run implements engine.Executor. Tools whose names begin with "block" wait
+// for their gate, or for the end of ctx.
+func (r *runner) Run(ctx context.Context, inv message.Invocation, progress func(string)) message.ToolResultBlock {
+	c := inv.Call
+	r.effects.happened(run{
+		key: c.Key, tool: c.Tool, input: string(inv.Input), attempt: c.Attempt.Number,
+		claim: c.Attempt.Claim, owner: r.engine, idem: inv.IdempotencyKey,
+	})
+	progress("half way")
+	out := message.ToolResultBlock{ID: c.Call, Name: c.Tool, State: message.ToolResultSuccess, Output: message.Content{Text: "ran " + string(inv.Input)}}
+	if strings.HasPrefix(c.Tool, "block") {
+		select {
+		case <-r.effects.gate(c.Key):
+		case <-r.deadline():
+			out.State = message.ToolResultInterrupted
+		case <-ctx.Done():
+			out.State, out.Output.Text = message.ToolResultInterrupted, context.Cause(ctx).Error()
+		}
+	}
+	return out
+}
+
+// audit checks the whole journal after a test, whatever the test was about.
+func (w *world) audit() {
+	w.Helper()
+	trees := map[message.Key][]*message.Fact{}
+	records := w.records()
+	w.auditLeases(records)
+	for _, rec := range records {
+		switch {
+		case rec.Invalid != nil:
+			w.Errorf("record %d is invalid: %v", rec.Seq, rec.Invalid)
+		case rec.Fact != nil && rec.Fact.Call != nil:
+			trees[rec.Key] = append(trees[rec.Key], rec.Fact)
+		}
+	}
+	for key, facts := range trees {
+		last, err := toolcall.Replay(facts)
+		if err != nil {
+			w.Errorf("the history of %s is none that the machine could have written: %v", key, err)
+			continue
+		}
+		w.auditRuns(last, facts)
+	}
+	for _, r := range w.effects.runs {
+		if trees[r.key] == nil {
+			w.Errorf("%s ran and the journal does not know it", r.key)
+		}
+	}
+}
+
+// auditRuns checks what ran of a call against its facts.
+func (w *world) auditRuns(last *message.Call, facts []*message.Fact) {
+	w.Helper()
+	runs := w.effects.of(last.Key)
+	claims := map[string]bool{}
+	for _, r := range runs {
+		i := slices.IndexFunc(facts, func(f *message.Fact) bool { return permits(f, r) })
+		if i < 0 {
+			w.Errorf("attempt %d of %s ran with %s and no fact permits that", r.attempt, r.key, r.input)
+			continue
+		}
+		w.auditDecision(facts[:i+1], r)
+		if claims[r.claim] {
+			w.Errorf("attempt %d of %s ran twice", r.attempt, r.key)
+		}
+		claims[r.claim] = true
+		if r.idem != last.IdempotencyKey() {
+			w.Errorf("attempt %d of %s ran under the key %s", r.attempt, r.key, r.idem)
+		}
+	}
+	again := slices.ContainsFunc(facts, func(f *message.Fact) bool {
+		return slices.ContainsFunc(f.Path, func(s message.Step) bool { return s.Cause == "offer" })
+	})
+	if len(runs) > 1 && !again {
+		w.Errorf("%s ran %d times, and nobody asked for another attempt", last.Key, len(runs))
+	}
+}
+
+// auditDecision checks that the input that ran is the one that was decided:
+// by a rule that allows, or by a person who named the digest.
+func (w *world) auditDecision(facts []*message.Fact, r run) {
+	w.Helper()
+	c := facts[len(facts)-1].Call
+	if c.Question == nil || c.Question.Input != r.input || c.Question.Key != r.key || c.Question.Tool != r.tool {
+		w.Errorf("%s ran with %s, the question is %+v", r.key, r.input, c.Question)
+		return
+	}
+	digest, err := c.Question.Digest()
+	if err != nil || digest != c.Digest {
+		w.Errorf("%s: the digest %s is not that of its question, %s (%v)", r.key, c.Digest, digest, err)
+	}
+	need := max(c.Question.Requirement.Quorum, 1)
+	approved := len(c.Tally().Approvals) >= need && c.Tally().Agreed
+	if c.Decision.Behavior != message.BehaviorAllow && !approved {
+		w.Errorf("%s ran although the policy said %s and nobody approved: votes %+v", r.key, c.Decision.Behavior, c.Votes)
+	}
+}
+
+// records reads the whole journal.
+func (w *world) records() []message.Record {
+	w.Helper()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	sink := &collector{done: func() { cancel(errDone) }}
+	if err := w.journal.Watch(ctx, 0, sink); !errors.Is(err, errDone) {
+		w.Fatalf("watch the journal: %v", err)
+	}
+	return sink.records
+}
+
+var errDone = errors.New("caught up")
+
+// collector is a sink that keeps everything up to the journal's end.
+type collector struct {
+	records []message.Record
+	caught  bool
+	done    func()
+}
+
+func (c *collector) Record(r message.Record) {
+	if !c.caught {
+		c.records = append(c.records, r)
+	}
+}
+
+func (c *collector) CaughtUp() {
+	c.caught = true
+	c.done()
+}

@@ -1,0 +1,479 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+)
+
+func faultCases() []engineCase {
+	return []engineCase{
+		{"a full journal", fullJournal},
+		{"a lost acknowledgement", lostAck},
+		{"a lost acknowledgement, and another writer", lostAckRaced},
+		{"an acknowledgement that comes late", lateAck},
+		{"the journal cannot be read after a first fact", unreadableAfterFirst},
+		{"closing between a start and its run", closeBetween},
+		{"a local start acknowledged after its lease", lateLocalStart},
+		{"a call at its limit of facts", factLimit},
+		{"a local result that loses every race", resultCrowded},
+		{"the turn comes while the call is written", turnMeanwhile},
+	}
+}
+
+type fault = func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error)
+
+// refuse makes appends of certain facts fail, with nothing written.
+func refuse(which func(*message.Fact) bool, err error) fault {
+	return func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		if which(f) {
+			return 0, err
+		}
+		return store(ctx, f, prev)
+	}
+}
+
+// cutAfter kills an engine right after it wrote a certain fact.
+func cutAfter(e *replica, which func(*message.Fact) bool) fault {
+	return func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, f, prev)
+		if which(f) {
+			e.cord.cut()
+		}
+		return seq, err
+	}
+}
+
+// limiter is a journal that can be made full, as engine.Memory can.
+type limiter interface{ Limit(n int) }
+
+// fill makes the journal refuse writes until the function that it returns is
+// called.
+func (w *world) fill(engines ...*replica) (lift func()) {
+	if j, ok := w.journal.(limiter); ok {
+		j.Limit(len(w.records()))
+		return func() { j.Limit(0) }
+	}
+	full := &message.Error{Code: message.CodeFull, Op: "append", What: "the journal is full, nothing was written"}
+	for _, e := range engines {
+		e.cord.onAppend(refuse(func(*message.Fact) bool { return true }, full))
+	}
+	return func() {
+		for _, e := range engines {
+			e.cord.onAppend(nil)
+		}
+	}
+}
+
+// fullJournal: every request fails with the reason, nothing moves, nothing is
+// lost, and all goes on once there is room again.
+func fullJournal(w *world) {
+	e := w.engine()
+	q := e.ask("asking", pay, `{"amount":500}`)
+	offered, begun, held := e.submit("offered", remote), e.submit("begun", remote), e.unknown("held")
+	e.start(begun, "w1", "x")
+	running := e.propose(call("running", block, `{}`))[0]
+	w.until("it runs", func() bool { return len(w.effects.of(running.Key)) == 1 })
+	size := len(w.records())
+	lift := w.fill(e)
+	w.effects.release(running.Key) // its result has to wait
+	for name, err := range map[string]error{
+		"propose":   second(e.bot().Propose(w.Context(), request(call("new", echo, `{}`)))),
+		"a batch":   second(e.bot().Propose(w.Context(), request(call("new1", serial, `{}`), call("new2", serial, `{}`)))),
+		"approve":   second(e.ann().Answer(w.Context(), approve(q))),
+		"reject":    second(e.ann().Answer(w.Context(), reject(q))),
+		"start":     second(e.worker("w1").Start(w.Context(), startRequest(offered, "y"))),
+		"result":    second(e.worker("w1").Result(w.Context(), resultRequest(begun, "x", "done"))),
+		"settle":    second(e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeHappened))),
+		"interrupt": second(e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "r"})),
+	} {
+		if code := message.AsError("", orUnknown(err)).Code; code != message.CodeFull {
+			w.Errorf("%s: %v, want %s", name, err, message.CodeFull)
+		}
+	}
+	w.wantSize(size)
+	for _, c := range []*message.Call{q, offered, held} {
+		if now := e.waitFor(c.Key, "as it was", func(*message.Call) bool { return true }); now.Seq != c.Seq {
+			w.Errorf("%s moved from %s to %s", c.Key, describe(c), describe(now))
+		}
+	}
+	lift()
+	w.wantResult(e.finished(running.Key), message.ToolResultSuccess, "ran")
+	_, err := e.ann().Answer(w.Context(), approve(q))
+	w.must(err)
+	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, "ran")
+	w.must(second(e.worker("w1").Result(w.Context(), resultRequest(begun, "x", "done"))))
+	e.finished(e.propose(call("new", echo, `{}`))[0].Key)
+	e.propose(call("new1", serial, `{}`), call("new2", serial, `{}`))
+	e.finished(w.key("new2"))
+	w.wantRuns(w.key("new"), 1)
+}
+
+func unknownOutcome() error {
+	return &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "no acknowledgement came"}
+}
+
+// storyOf goes through the life of one local and one remote call.
+func (w *world) storyOf(e *replica, id string) {
+	w.Helper()
+	q := e.ask(message.CallID(id+"-local"), pay, `{"amount":500}`)
+	_, err := e.ann().Answer(w.Context(), approve(q))
+	w.must(err)
+	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, "ran")
+	w.wantRuns(q.Key, 1)
+	w.wantPath(q.Key, "propose+ask approve+start result")
+	c := e.submit(message.CallID(id+"-remote"), remote)
+	e.start(c, "w1", "x"+id)
+	w.must(second(e.worker("w1").Result(w.Context(), resultRequest(c, "x"+id, "done"))))
+	w.wantPath(c.Key, "propose+allow+submit start result")
+}
+
+// lostAck stores every fact and loses the first answer to each.
+func lostAck(w *world) {
+	e := w.engine()
+	var lost sync.Map // by the fact's id
+	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, f, prev)
+		if err != nil {
+			return seq, err
+		}
+		if _, again := lost.LoadOrStore(f.ID, true); !again {
+			return 0, unknownOutcome()
+		}
+		return seq, err
+	})
+	w.storyOf(e, "a")
+	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		if _, again := lost.LoadOrStore(f.ID, true); !again { // this time it is not even stored
+			return 0, unknownOutcome()
+		}
+		return store(ctx, f, prev)
+	})
+	w.storyOf(e, "b")
+}
+
+// lostAckRaced: the fact is stored, its acknowledgement is lost, and another
+// engine writes the next fact before the first one looks.
+func lostAckRaced(w *world) {
+	e, other := w.engine(), w.engine()
+	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, f, prev)
+		if err != nil || f.Kind() != "submit" {
+			return seq, err
+		}
+		c := f.Call.Clone()
+		if _, err := other.worker("w1").Start(ctx, startRequest(c, "x")); err != nil {
+			w.Errorf("start: %v", err)
+		}
+		return 0, unknownOutcome()
+	})
+	c := e.propose(call("c", remote, `{}`))[0]
+	if c.State != message.ToolCallSubmitted {
+		w.Errorf("the proposal's answer is %s", describe(c))
+	}
+	q := e.ask("q", askRemote, `{}`)
+	if _, err := e.ann().Answer(w.Context(), approve(q)); err != nil {
+		w.Errorf("the approval was stored, and its answer is %v", err)
+	}
+	w.wantPath(q.Key, "propose+ask approve+submit start")
+}
+
+// lateAck: the first sending looks lost, and arrives while the second one is
+// on its way.
+func lateAck(w *world) {
+	e := w.engine()
+	var sent sync.Map // by the fact's id
+	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		switch times, _ := sent.LoadOrStore(f.ID, new(atomic.Int32)); times.(*atomic.Int32).Add(1) {
+		case 1:
+			return 0, unknownOutcome()
+		case 2:
+			if _, err := store(ctx, f, prev); err != nil {
+				w.Errorf("the late fact: %v", err)
+			}
+		}
+		return store(ctx, f, prev)
+	})
+	w.storyOf(e, "a")
+}
+
+// unreadableAfterFirst: the view lags, and the journal does not say whether the
+// reply was interrupted meanwhile. The call does not begin before that is known.
+func unreadableAfterFirst(w *world) {
+	e := w.engine()
+	catchUp := e.cord.lag()
+	defer catchUp()
+	var down atomic.Bool
+	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, f, prev)
+		down.Store(f.Call != nil && f.Call.Facts == 1)
+		return seq, err
+	})
+	e.cord.onLast(func(key message.Key) error {
+		if down.Load() && key.Call == "" && key.Reply != "" {
+			return cutError("last")
+		}
+		return nil
+	})
+	c := e.propose(call("c", echo, `{}`))[0]
+	w.wantRuns(c.Key, 0) // it is not known yet that it may begin
+	down.Store(false)
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "ran")
+	w.wantRuns(c.Key, 1)
+}
+
+// closeBetween closes an engine while the fact that starts a call is being
+// written. The call must run: its start is on record.
+func closeBetween(w *world) {
+	e := w.engine()
+	closed := make(chan struct{})
+	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		if f.Call == nil || f.Call.Facts != 1 {
+			return store(ctx, f, prev)
+		}
+		go func() {
+			defer close(closed)
+			e.stop()
+		}()
+		w.until("the engine is closing", func() bool {
+			_, err := e.operator().Info(ctx)
+			return err != nil
+		})
+		return store(ctx, f, prev)
+	})
+	_, err := e.bot().Propose(w.Context(), request(call("c", echo, `{}`)))
+	w.must(err)
+	<-closed
+	w.wantResult(w.engine().finished(w.key("c")), message.ToolResultSuccess, "ran")
+	w.wantPath(w.key("c"), "propose+allow+start result")
+}
+
+// lateLocalStart: the engine learns that its start is stored only when another
+// one has given the attempt up. It does not begin, and gives the attempt back.
+func lateLocalStart(w *world) {
+	e, other := w.engine(), w.engine()
+	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, f, prev)
+		if err == nil && f.Call != nil && f.Call.Facts == 1 {
+			other.held(f.Call.Key, message.HoldUnknown)
+		}
+		return seq, err
+	})
+	c := e.propose(call("c", blockOnce, `{}`))[0]
+	w.effects.release(c.Key)
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "ran")
+	w.wantRuns(c.Key, 1)
+	w.wantPath(c.Key, "propose+allow+start suspend return offer+start result")
+}
+
+// factLimit: a call that has as many facts as it may can still be ended.
+func factLimit(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	rec, err := w.journal.Last(w.Context(), c.Key)
+	w.must(err)
+	prev := rec.Seq
+	f := rec.Fact
+	for f.Call.Facts < message.MaxFactsPerCall {
+		f.ID = fmt.Sprint("offer-", f.Call.Facts)
+		f.Path = []message.Step{{Cause: "offer", From: "submitted", To: "submitted"}}
+		f.Call.Facts++
+		f.Call.Cause, f.Call.First, f.Call.Seq = "offer", c.First, 0
+		prev, err = w.journal.Append(w.Context(), f, prev)
+		w.must(err)
+	}
+	_, err = e.worker("w1").Start(w.Context(), startRequest(c, "x"))
+	w.wantErr(err, message.ErrTooLarge)
+	e.interrupt()
+	w.wantResult(e.finished(c.Key), message.ToolResultInterrupted, "")
+}
+
+// turnMeanwhile: what a call waits for ends between the look at it and the
+// fact that says that the call waits. Nobody else will wake it.
+func turnMeanwhile(w *world) {
+	e := w.engine()
+	meanwhile := func(id message.CallID, do func()) fault {
+		return func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+			if f.Call != nil && f.Call.Call == id && f.Call.Facts == 1 {
+				do()
+			}
+			return store(ctx, f, prev)
+		}
+	}
+	e.cord.onAppend(meanwhile("b", func() {
+		w.effects.release(w.key("a"))
+		e.finished(w.key("a"))
+	}))
+	got := e.propose(call("a", blockTurn, `{}`), call("b", serial, `{}`))
+	if got[1].Cause != "propose" {
+		w.Fatalf("b is %s, the test has missed its moment", describe(got[1]))
+	}
+	w.wantResult(e.finished(w.key("b")), message.ToolResultSuccess, "ran")
+
+	e.cord.onAppend(meanwhile("d", func() {
+		_, err := e.ann().Answer(w.Context(), reject(e.state(w.key("c"), message.ToolCallAsking)))
+		w.must(err)
+	}))
+	got = e.propose(call("c", deploy, `{}`), call("d", deploy, `{}`))
+	if !strings.Contains(w.path(w.key("d")), "hide") {
+		w.Fatalf("d is %s, the test has missed its moment", describe(got[1]))
+	}
+	e.state(w.key("d"), message.ToolCallAsking)
+}
+
+// resultCrowded: the tool has run. However often its result is beaten to the
+// next place, it must not get lost.
+func resultCrowded(w *world) {
+	e := w.engine()
+	var races atomic.Int32
+	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		if f.Kind() == "result" && races.Add(1) <= 150 {
+			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: "somebody was first", Hint: "decide again"}
+		}
+		return store(ctx, f, prev)
+	})
+	c := e.propose(call("c", echo, `{}`))[0]
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "ran")
+	w.wantRuns(c.Key, 1)
+}
+
+// cord ties one engine to the journal. It can be cut, as a process's death
+// does, its reading can be held back, and faults can be tied in.
+type cord struct {
+	engine.Journal
+	severed context.Context //nolint:containedctx // its life is the struct's
+	sever   context.CancelFunc
+
+	mu     sync.Mutex // guards all below
+	append func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error)
+	last   func(key message.Key) error
+	hold   chan struct{} // non-nil: the watch delivers nothing until it is closed
+}
+
+type appendFunc func(ctx context.Context, f *message.Fact, prev uint64) (uint64, error)
+
+func newCord(j engine.Journal) *cord {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &cord{Journal: j, severed: ctx, sever: cancel}
+}
+
+var errCut = errors.New("the cord is cut")
+
+func cutError(op string) error {
+	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the journal is out of reach", Hint: "try again", Err: errCut}
+}
+
+func (c *cord) cut() { c.sever() }
+
+// onAppend lets f take the place of Append; nil takes it away.
+func (c *cord) onAppend(f func(ctx context.Context, fact *message.Fact, prev uint64, store appendFunc) (uint64, error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.append = f
+}
+
+// onLast lets f make Last fail; nil takes it away.
+func (c *cord) onLast(f func(key message.Key) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = f
+}
+
+// lag holds the watch back until the function that it returns is called.
+func (c *cord) lag() (catchUp func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hold := make(chan struct{})
+	c.hold = hold
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		closeOnce(hold)
+	}
+}
+
+func (c *cord) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+	if c.severed.Err() != nil {
+		return 0, cutError("append")
+	}
+	c.mu.Lock()
+	instead := c.append
+	c.mu.Unlock()
+	if instead != nil {
+		return instead(ctx, f, prev, c.Journal.Append)
+	}
+	return c.Journal.Append(ctx, f, prev)
+}
+
+func (c *cord) AppendEvent(ctx context.Context, runtime string, reply message.Key, events []message.RawJSON) (uint64, error) {
+	if c.severed.Err() != nil {
+		return 0, cutError("append")
+	}
+	return c.Journal.AppendEvent(ctx, runtime, reply, events)
+}
+
+func (c *cord) Last(ctx context.Context, key message.Key) (message.Record, error) {
+	if c.severed.Err() != nil {
+		return message.Record{}, cutError("last")
+	}
+	c.mu.Lock()
+	fault := c.last
+	c.mu.Unlock()
+	if fault != nil {
+		if err := fault(key); err != nil {
+			return message.Record{}, err
+		}
+	}
+	return c.Journal.Last(ctx, key)
+}
+
+func (c *cord) Watch(ctx context.Context, after uint64, sink message.Sink) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.severed, func() { cancel(errCut) })()
+	return c.Journal.Watch(ctx, after, &lagging{c, ctx, sink})
+}
+
+// lagging is a sink that waits while the cord lags.
+type lagging struct {
+	c    *cord
+	ctx  context.Context //nolint:containedctx // its life is the struct's
+	sink message.Sink
+}
+
+// ready waits while the cord lags, and reports whether it is still whole.
+func (l *lagging) ready() bool {
+	l.c.mu.Lock()
+	hold := l.c.hold
+	l.c.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-l.ctx.Done():
+		}
+	}
+	return l.c.severed.Err() == nil
+}
+
+func (l *lagging) Wants(seq uint64, id string, stored time.Time) bool {
+	if !l.ready() {
+		return false
+	}
+	choosy, ok := l.sink.(message.ChoosySink)
+	return !ok || choosy.Wants(seq, id, stored)
+}
+
+func (l *lagging) Record(r message.Record) {
+	if l.ready() {
+		l.sink.Record(r)
+	}
+}
+
+func (l *lagging) CaughtUp() { l.sink.CaughtUp() }

@@ -1,0 +1,469 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+func interruptCases() []engineCase {
+	return []engineCase{
+		{"open calls in every state", interruptEveryState},
+		{"an interrupted reply takes no more", interruptedTakesNoMore},
+		{"an unknown reply", interruptUnknown},
+		{"a local run is cancelled", interruptCancelsLocal},
+		{"a local run on another engine is cancelled", interruptCancelsElsewhere},
+		{"a proposal that races an interrupt", interruptRace},
+		{"an answer that races an interrupt", interruptAnswerRace},
+		{"an interrupt whose request is given up", interruptGivenUp},
+		{"an interrupt whose engine dies", interruptEngineDies},
+		{"a proposal whose engine dies beside an interrupt", proposerDies},
+		{"interrupted twice", interruptedTwice},
+	}
+}
+
+func ruleWhen(name, tool string, b message.Behavior, when string) permission.Rule {
+	return permission.Rule{Name: name, Tools: []string{tool}, Behavior: b, When: when}
+}
+
+func (r *replica) interrupt() []*message.Call {
+	r.w.Helper()
+	out, err := r.bot().Interrupt(r.w.Context(), message.InterruptRequest{Session: "s", Reply: "r", Reason: "enough"})
+	if err != nil {
+		r.w.Fatalf("interrupt: %v", err)
+	}
+	return out.Calls
+}
+
+func interruptEveryState(w *world) {
+	e := w.engine()
+	e.tools.lacks(typed)
+	e.propose(call("pending", block, `{}`), call("turn", blockTurn, `{}`), call("hidden-by", deploy, `{}`), call("hidden", deploy, `{}`),
+		call("allowed", typed, `{"n":1}`), call("offered", remote, `{}`), call("begun", remote, `{}`), call("out", external, `{}`))
+	w.effects.release(w.key("pending"))
+	e.waitFor(w.key("turn"), "started", (*message.Call).Started)
+	e.interrupt()
+	for _, id := range []message.CallID{"turn", "hidden-by", "hidden", "allowed", "offered", "begun", "out"} {
+		c := e.finished(w.key(id))
+		w.wantResult(c, message.ToolResultInterrupted, "interrupted")
+	}
+	w.wantResult(e.finished(w.key("pending")), message.ToolResultSuccess, "")
+
+	// the same without a batch, so that each call is in the state of its name
+	req := message.ProposeRequest{Session: "s", Reply: "r2", Calls: []message.ToolCallBlock{
+		call("asking", deploy, `{}`), call("hidden", deploy, `{}`), call("allowed", typed, `{"n":1}`), call("offered", remote, `{}`),
+		call("begun", remote, `{}`), call("running", block, `{}`), call("out", external, `{}`), call("done", echo, `{}`), call("denied", rm, `{}`),
+	}}
+	_, err := e.bot().Propose(w.Context(), req)
+	w.must(err)
+	at := func(id message.CallID) message.Key { k := w.key(id); k.Reply = "r2"; return k }
+	_, err = e.worker("w1").Start(w.Context(), message.StartRequest{Key: at("begun"), Attempt: 1, Claim: "x"})
+	w.must(err)
+	e.finished(at("done"))
+	out, err := e.ann().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "r2"})
+	w.must(err)
+	if len(out.Calls) != 7 {
+		w.Errorf("the interrupt closed %q, want 7 calls", names(out.Calls))
+	}
+	for _, c := range out.Calls {
+		w.wantResult(c, message.ToolResultInterrupted, "interrupted")
+	}
+	if cancels := w.hub.cancelsFor(at("begun")); len(cancels) != 1 || cancels[0].worker != "w1" || cancels[0].beat.Claim != "x" {
+		w.Errorf("the worker was told %+v", cancels)
+	}
+	beat, err := e.worker("w1").Heartbeat(w.Context(), message.HeartbeatRequest{Key: at("begun"), Attempt: 1, Claim: "x"})
+	if err != nil || !beat.Cancel || !beat.Stale {
+		w.Errorf("the worker's heartbeat says %+v, %v", beat, err)
+	}
+	if c := e.finished(at("done")); c.Cause != "result" {
+		w.Errorf("the finished call moved: %s", describe(c))
+	}
+	_, err = e.worker("w1").Start(w.Context(), message.StartRequest{Key: at("offered"), Attempt: 1, Claim: "y"})
+	w.wantErr(err, message.ErrFinished)
+}
+
+func interruptedTakesNoMore(w *world) {
+	e, other := w.engine(), w.engine()
+	blocks := []message.ToolCallBlock{call("a", block, `{}`), call("b", deploy, `{}`)}
+	e.propose(blocks...)
+	e.interrupt()
+	for _, r := range []*replica{e, other} {
+		for i, b := range []message.ToolCallBlock{call("c", echo, `{}`), call("d", serial, `{}`), call("e", deploy, `{}`)} {
+			out, err := r.bot().Propose(w.Context(), request(b))
+			switch {
+			case err == nil && r == other: // it had not heard of the interrupt when it wrote the call
+				w.wantResult(out.Calls[0], message.ToolResultInterrupted, "interrupted")
+			case !errors.Is(err, message.ErrInterrupted):
+				w.Errorf("proposal %d on %s: %v", i, r.ID(), err)
+			}
+		}
+		again := r.propose(blocks...) // known calls have their answer
+		w.wantResult(again[0], message.ToolResultInterrupted, "")
+	}
+	for _, id := range []message.CallID{"c", "d", "e"} {
+		w.wantRuns(w.key(id), 0)
+	}
+}
+
+func interruptUnknown(w *world) {
+	e := w.engine()
+	for _, r := range []message.InterruptRequest{{Session: "unknown", Reply: "r"}} {
+		_, err := e.bot().Interrupt(w.Context(), r)
+		w.wantErr(err, message.ErrNotFound)
+	}
+	for _, r := range []message.InterruptRequest{{Session: "s"}, {Reply: "r"}, {Session: "s", Reply: "r", V: 9}} {
+		_, err := e.ann().Interrupt(w.Context(), r)
+		w.wantErr(err, message.ErrInvalid)
+	}
+	w.wantSize(0)
+	e.propose(call("c", external, `{}`))
+	size := len(w.records())
+	_, err := e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "mistyped"})
+	w.wantErr(err, message.ErrNotFound)
+	w.wantSize(size)
+	_, err = e.bot().Emit(w.Context(), message.EmitRequest{Session: "s", Reply: "streamed", Events: []message.RawJSON{
+		message.RawJSON(`{"type":"REPLY_START","reply_id":"streamed","session_id":"s","name":"agent"}`)}})
+	w.must(err)
+	w.must(second(e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "streamed"})))
+}
+
+func interruptCancelsLocal(w *world) {
+	e := w.engine()
+	c := e.propose(call("c", block, `{}`))[0]
+	w.until("it runs", func() bool { return len(w.effects.of(c.Key)) == 1 })
+	e.interrupt()
+	w.wantResult(e.finished(c.Key), message.ToolResultInterrupted, "interrupted")
+	w.until("its own result is noted as late", func() bool { return w.path(c.Key) == "propose+allow+start interrupt note" })
+}
+
+func interruptCancelsElsewhere(w *world) {
+	e, other := w.engine(), w.engine()
+	c := e.propose(call("c", block, `{}`))[0]
+	w.until("it runs", func() bool { return len(w.effects.of(c.Key)) == 1 })
+	other.interrupt()
+	w.until("its own result is noted as late", func() bool { return w.path(c.Key) == "propose+allow+start interrupt note" })
+}
+
+// interruptRace: whatever comes first, no call of the reply is left open, and
+// nothing begins after the interrupt.
+func interruptRace(w *world) {
+	engines := []*replica{w.engine(), w.engine()}
+	for round := range 60 {
+		session := message.SessionID(fmt.Sprint("s", round))
+		first := message.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call("first", deploy, `{}`)}}
+		_, err := engines[0].bot().Propose(w.Context(), first)
+		w.must(err)
+		req := message.ProposeRequest{Session: session, Reply: "r"}
+		for i, tool := range []string{block, serial, deploy, remote, external, echo} {
+			req.Calls = append(req.Calls, call(message.CallID(fmt.Sprint("c", i)), tool, `{}`))
+		}
+		if round%2 == 0 { // without the serial one: no plan
+			req.Calls = append(req.Calls[:1], req.Calls[2:]...)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := engines[0].bot().Propose(w.Context(), req)
+			if err != nil && !errors.Is(err, message.ErrInterrupted) {
+				w.Errorf("propose: %v", err)
+			}
+		})
+		wg.Go(func() {
+			if _, err := engines[round/2%2].bot().Interrupt(w.Context(), message.InterruptRequest{Session: session, Reply: "r"}); err != nil {
+				w.Errorf("interrupt: %v", err)
+			}
+		})
+		wg.Wait()
+		w.until("no call of the session is open in the journal", func() bool { return len(w.openCalls(session)) == 0 })
+	}
+	w.until("nothing runs any more", func() bool {
+		for _, e := range engines {
+			list, err := e.operator().List(w.Context(), message.ListRequest{})
+			if err != nil || len(list.Calls) > 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// openCalls reads from the journal itself which calls of a session are open.
+func (w *world) openCalls(session message.SessionID) map[message.Key]*message.Call {
+	w.Helper()
+	open := map[message.Key]*message.Call{}
+	for after := uint64(0); ; {
+		records, next, err := w.journal.Read(w.Context(), message.Key{Space: w.space, Session: session}, after, 500)
+		w.must(err)
+		for _, r := range records {
+			if r.Fact != nil && r.Fact.Call != nil {
+				open[r.Key] = r.Fact.Call
+				if !r.Fact.Call.Open() {
+					delete(open, r.Key)
+				}
+			}
+		}
+		if len(records) < 500 {
+			return open
+		}
+		after = next
+	}
+}
+
+// interruptAnswerRace: an approval may come before the interrupt or not at
+// all; what it began is cancelled.
+func interruptAnswerRace(w *world) {
+	engines := []*replica{w.engine(), w.engine()}
+	for round := range 30 {
+		session := message.SessionID(fmt.Sprint("s", round))
+		out, err := engines[0].bot().Propose(w.Context(), message.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call("a", deploy, `{}`), call("b", deploy, `{}`)}})
+		w.must(err)
+		q := out.Calls[0]
+		engines[1].state(q.Key, message.ToolCallAsking)
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = engines[round%2].ann().Answer(w.Context(), approve(q)) }) // may be too late
+		wg.Go(func() {
+			if _, err := engines[0].bot().Interrupt(w.Context(), message.InterruptRequest{Session: session, Reply: "r"}); err != nil {
+				w.Errorf("interrupt: %v", err)
+			}
+		})
+		wg.Wait()
+		if open := w.openCalls(session); len(open) > 0 {
+			w.Errorf("round %d: %d calls are open after the interrupt", round, len(open))
+		}
+	}
+}
+
+// interruptGivenUp: once the interrupt is stored it is carried out, even if
+// nobody waits for the answer.
+func interruptGivenUp(w *world) {
+	e := w.engine()
+	c := e.propose(call("c", block, `{}`))[0]
+	ctx, giveUp := context.WithCancel(w.Context())
+	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, f, prev)
+		if f.Reply != nil && f.Reply.Phase == message.ReplyInterrupted {
+			giveUp()
+		}
+		return seq, err
+	})
+	_, err := e.bot().Interrupt(ctx, message.InterruptRequest{Session: "s", Reply: "r"})
+	if err == nil {
+		w.Log("the interrupt was answered before it was given up")
+	}
+	w.wantResult(e.finished(c.Key), message.ToolResultInterrupted, "")
+	w.until("the reply has ended", func() bool { return w.replyPhase() == message.ReplyEnded })
+}
+
+func (w *world) replyPhase() message.ReplyPhase {
+	w.Helper()
+	rec, err := w.journal.Last(w.Context(), w.key("").ReplyKey())
+	w.must(err)
+	return rec.Fact.Reply.Phase
+}
+
+func interruptEngineDies(w *world) {
+	e := w.engine()
+	other := w.engine()
+	c := e.propose(call("c", deploy, `{}`), call("d", remote, `{}`))
+	other.state(c[1].Key, message.ToolCallSubmitted)
+	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, f, prev)
+		if f.Reply != nil {
+			e.cord.cut() // the last thing that this engine did
+		}
+		return seq, err
+	})
+	_, err := e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "r"})
+	w.wantErr(err, message.ErrUnavailable)
+	for _, c := range c {
+		w.wantResult(other.finished(c.Key), message.ToolResultInterrupted, "")
+	}
+	w.until("the reply has ended", func() bool { return w.replyPhase() == message.ReplyEnded })
+	e.kill()
+}
+
+// proposerDies: an engine writes a call without having seen the interrupt that
+// came before it, and dies before it looks. Nobody may leave that call open:
+// it could be approved, and run in a reply that has ended.
+func proposerDies(w *world) {
+	for _, restart := range []bool{false, true} {
+		session := message.SessionID(fmt.Sprint("s", restart))
+		e := w.engine()
+		var other *replica
+		if !restart {
+			other = w.engine()
+		}
+		_, err := e.bot().Propose(w.Context(), message.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call("a", deploy, `{}`)}})
+		w.must(err)
+		helper := w.engine()
+		e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+			if f.Call == nil || f.Call.Call != "b" {
+				return store(ctx, f, prev)
+			}
+			if _, err := helper.bot().Interrupt(ctx, message.InterruptRequest{Session: session, Reply: "r"}); err != nil {
+				w.Errorf("interrupt: %v", err)
+			}
+			if restart {
+				helper.kill()
+			}
+			seq, err := store(ctx, f, prev)
+			e.cord.cut()
+			return seq, err
+		})
+		catchUp := e.cord.lag()
+		_, _ = e.bot().Propose(w.Context(), message.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call("b", pay, `{"amount":500}`)}})
+		catchUp()
+		e.kill()
+		if other == nil {
+			other = w.engine()
+		}
+		key := w.key("b")
+		key.Session = session
+		w.wantResult(other.finished(key), message.ToolResultInterrupted, "")
+	}
+}
+
+func interruptedTwice(w *world) {
+	e, other := w.engine(), w.engine()
+	c := e.propose(call("c", block, `{}`))[0]
+	var wg sync.WaitGroup
+	for _, r := range []*replica{e, other, e, other} {
+		wg.Go(func() {
+			if _, err := r.bot().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "r"}); err != nil {
+				w.Errorf("interrupt: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	w.until("its own result is noted as late", func() bool { return w.path(c.Key) == "propose+allow+start interrupt note" })
+	size := len(w.records())
+	if calls := e.interrupt(); len(calls) != 0 {
+		w.Errorf("an interrupt of an ended reply closed %d calls", len(calls))
+	}
+	w.wantSize(size)
+}
+
+// interruptFirstCases are about an interrupt that the journal has before a
+// fact of its reply, while the engine that writes that fact does not know it.
+func interruptFirstCases() []engineCase {
+	return []engineCase{
+		{"an interrupt before a first fact, seen by the watch", func(w *world) { interruptBeforeFirst(w, false) }},
+		{"an interrupt before a first fact, not seen by the watch", func(w *world) { interruptBeforeFirst(w, true) }},
+		{"an interrupt before a first fact, and the journal cannot be read", interruptBeforeFirstUnreadable},
+		{"an interrupt before the turn of a pending call", interruptBeforeTurn},
+		{"an interrupt before a plan", interruptBeforePlan},
+	}
+}
+
+// storeInterrupt has an engine store the interrupt of the session's reply "r"
+// and die before it closes any call.
+func (w *world) storeInterrupt(session message.SessionID) {
+	w.Helper()
+	e := w.engine()
+	e.cord.onAppend(cutAfter(e, func(f *message.Fact) bool { return f.Reply != nil }))
+	_, err := e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: session, Reply: "r"})
+	w.wantErr(err, message.ErrUnavailable)
+	e.kill()
+	rec, err := w.journal.Last(w.Context(), message.Key{Space: w.space, Session: session, Reply: "r"})
+	w.must(err)
+	if phase := rec.Fact.Reply.Phase; phase != message.ReplyInterrupted {
+		w.Fatalf("the reply is %s, want %s", phase, message.ReplyInterrupted)
+	}
+}
+
+// onFirst runs do right before the first fact of a call is stored.
+func onFirst(id message.CallID, do func()) fault {
+	return func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		if f.Call != nil && f.Call.Call == id && f.Call.Facts == 1 {
+			do()
+		}
+		return store(ctx, f, prev)
+	}
+}
+
+// interruptBeforeFirst: the proposal answers that the call is interrupted, and
+// the call begins nothing.
+func interruptBeforeFirst(w *world, lags bool) {
+	e := w.engine()
+	for _, tool := range []string{echo, deploy, remote, external} {
+		session := message.SessionID("s-" + tool)
+		propose := func(b message.ToolCallBlock) *message.Call {
+			out, err := e.bot().Propose(w.Context(), message.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{b}})
+			w.must(err)
+			return out.Calls[0]
+		}
+		propose(call("a", deploy, `{}`))
+		catchUp := func() {}
+		if lags {
+			catchUp = e.cord.lag()
+		}
+		e.cord.onAppend(onFirst("b", func() { w.storeInterrupt(session) }))
+		got := propose(call("b", tool, `{}`))
+		w.wantResult(got, message.ToolResultInterrupted, "interrupted")
+		catchUp()
+		w.until("no call of the session is open in the journal", func() bool { return len(w.openCalls(session)) == 0 })
+		w.wantRuns(got.Key, 0)
+	}
+}
+
+// interruptBeforeFirstUnreadable: the engine asks for the reply until it can be
+// read, and closes the call then.
+func interruptBeforeFirstUnreadable(w *world) {
+	e := w.engine()
+	e.propose(call("a", deploy, `{}`))
+	catchUp := e.cord.lag() // so that the engine learns of the interrupt by asking alone
+	defer catchUp()
+	var down atomic.Bool
+	e.cord.onAppend(onFirst("b", func() {
+		w.storeInterrupt("s")
+		down.Store(true)
+	}))
+	e.cord.onLast(func(key message.Key) error {
+		if down.Load() && key.Call == "" && key.Reply != "" {
+			return cutError("last")
+		}
+		return nil
+	})
+	e.propose(call("b", echo, `{}`))
+	down.Store(false)
+	w.until("the call is closed", func() bool { return w.path(w.key("b")) == "propose+allow+start interrupt" })
+	w.wantRuns(w.key("b"), 0)
+}
+
+// interruptBeforeTurn: a pending call whose turn comes in an engine that does
+// not know the interrupt yet is closed, not decided.
+func interruptBeforeTurn(w *world) {
+	e := w.engine()
+	e.propose(call("a", blockTurn, `{}`), call("b", echo, `{}`))
+	w.until("the first call runs", func() bool { return len(w.effects.of(w.key("a"))) == 1 })
+	e.state(w.key("b"), message.ToolCallPending)
+	catchUp := e.cord.lag()
+	defer catchUp()
+	w.storeInterrupt("s")
+	w.effects.release(w.key("a"))
+	w.until("the pending call is closed", func() bool { return w.path(w.key("b")) == "propose interrupt" })
+	w.wantRuns(w.key("b"), 0)
+}
+
+// interruptBeforePlan: a proposal that needs a plan is refused, and nothing of
+// it is stored.
+func interruptBeforePlan(w *world) {
+	e := w.engine()
+	e.propose(call("a", deploy, `{}`))
+	catchUp := e.cord.lag()
+	w.storeInterrupt("s")
+	size := len(w.records())
+	_, err := e.bot().Propose(w.Context(), request(call("b", serial, `{}`), call("c", serial, `{}`)))
+	w.wantErr(err, message.ErrInterrupted)
+	catchUp()
+	w.until("only the interrupt is carried out", func() bool { return len(w.openCalls("s")) == 0 })
+	for _, r := range w.records()[size:] {
+		if r.Fact != nil && (r.Fact.Reply != nil && len(r.Fact.Reply.Batches) > 0 || r.Key.Call == "b" || r.Key.Call == "c") {
+			w.Errorf("written: %s of %s", r.Fact.Kind(), r.Key)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package journaltest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// full makes a fact that has something in every field.
+func (j *journalTest) full(key message.Key) *message.Fact {
+	f := j.fact(key, 2)
+	c := f.Call
+	content, done := "x", "2026-03-01T12:00:00.000001"
+	rule := message.PermissionRule{ToolName: "tool", RuleContent: &content, Behavior: message.BehaviorAllow, Source: "suggested"}
+	c.State, c.Cause, c.First = message.ToolCallFinished, "result", 7
+	c.Input = "{\"text\": \"é\\u0000 \\\" <&> \u2028\" , \"n\": 1e400, \"big\": 123456789012345678901234567890}"
+	c.Batch = message.Batch{Number: 1, Group: 2, Index: 3}
+	c.Decision = &message.Decision{Behavior: message.BehaviorAsk, Rule: "r", Reason: "why", Errors: []string{"one"}}
+	c.Question = &message.Question{V: 1, Key: key, Tool: "tool", Input: c.Input, Requirement: message.Requirement{Users: []string{"ann"}, Deadline: noon}}
+	c.Votes = []message.Vote{{Kind: message.AnswerApprove, By: f.By, At: noon, Digest: "sha256:1", Feedback: "ok\n"}}
+	c.Suggested, c.Remember = []message.PermissionRule{rule}, []message.PermissionRule{rule, {ToolName: "tool", Behavior: message.BehaviorAllow}}
+	c.Attempt = message.Attempt{Number: 2, Worker: "w", Claim: "claim", OfferedAt: noon, LeaseMS: 10_000, Deadline: noon, Offers: 3,
+		Grant: &message.Grant{V: 1, KeyID: "k", Key: key, Approvals: []message.Approval{{By: f.By, At: noon}}, Expires: noon, Sig: "s"}}
+	c.Hold, c.RetryAt = message.HoldUnknown, noon
+	c.Result = &message.ToolResultBlock{
+		ID: key.Call, Name: "tool", State: message.ToolResultSuccess, CreatedAt: done, FinishedAt: &done,
+		Output:   message.List(&message.TextBlock{Text: "out", ID: "t", CreatedAt: done}),
+		Metadata: map[string]any{"n": int64(1), "f": 1.5, "s": "x", "l": []any{nil, true}, "o": map[string]any{}},
+	}
+	f.Path = []message.Step{{Cause: "start", From: "allowed", To: "allowed"}, {Cause: "result", From: "allowed", To: "finished"}}
+	return f
+}
+
+func storedComesBack(j *journalTest) {
+	key := j.key("s", "r", "c")
+	prev := j.add(j.fact(key, 1), 0)
+	f := j.full(key)
+	prev = j.add(f, prev)
+	j.last(f)
+
+	late := j.full(key)
+	late.Path, late.Note = nil, &message.Note{What: "late_result", Attempt: 1, Text: "sha256:2", Result: late.Call.Result}
+	prev = j.add(late, prev)
+	j.last(late)
+
+	large := j.fact(key, 3)
+	large.Call.Input = `{"text":"` + strings.Repeat(`\"`, message.MaxInputBytes/2-20) + `"}`
+	large.Call.Question = &message.Question{V: 1, Key: key, Tool: "tool", Input: large.Call.Input}
+	large.Call.Result = &message.ToolResultBlock{ID: key.Call, Name: "tool", State: message.ToolResultSuccess,
+		Output: message.Content{Text: strings.Repeat("\"", message.MaxOutputBytes-1000)}, Metadata: map[string]any{}}
+	j.add(large, prev)
+	j.last(large)
+
+	reply := j.fact(j.key("s", "r", ""), 1)
+	reply.Call, reply.Path = nil, nil
+	reply.Reply = &message.ReplyState{Key: j.key("s", "r", ""), Phase: message.ReplyInterrupted, Reason: "enough",
+		Batches: []message.BatchPlan{{Number: 1, Calls: []message.CallID{"a", "b"}, Groups: []int{0, 1}}}}
+	j.add(reply, 0)
+	j.last(reply)
+
+	session := j.fact(j.key("s", "", ""), 1)
+	session.Call, session.Path = nil, nil
+	session.Session = &message.SessionState{Key: j.key("s", "", ""), Runtime: "bot"}
+	j.add(session, 0)
+	j.last(session)
+}
+
+// last checks that a fact is its tree's last one, to the letter.
+func (j *journalTest) last(want *message.Fact) {
+	j.Helper()
+	rec, err := j.Last(j.Context(), want.Key())
+	if err != nil || rec.Invalid != nil {
+		j.Fatalf("Last(%s): %v, %v", want.Key(), err, rec.Invalid)
+	}
+	j.same(want, rec.Fact)
+}
+
+// unreadableIsRefused: whatever a fact holds, either it can be read back or it
+// was refused and nothing was written. A fact that cannot be read would end
+// its call's life.
+func unreadableIsRefused(j *journalTest) {
+	nested := func(depth int) any {
+		var v any = "leaf"
+		for range depth {
+			v = map[string]any{"x": v}
+		}
+		return v
+	}
+	for name, change := range map[string]func(*message.Call){
+		"nested 60 deep":     func(c *message.Call) { c.Result.Metadata["x"] = nested(60) },
+		"nested 100 deep":    func(c *message.Call) { c.Result.Metadata["x"] = nested(100) },
+		"nested 20,000 deep": func(c *message.Call) { c.Result.Metadata["x"] = nested(20_000) },
+		"a huge integer":     func(c *message.Call) { c.Result.Metadata["x"] = uint64(1<<64 - 1) },
+		"a huge float":       func(c *message.Call) { c.Result.Metadata["x"] = 1e300 },
+		"broken UTF-8":       func(c *message.Call) { c.Result.Output = message.Content{Text: "a\xffb"} },
+		"broken UTF-8 input": func(c *message.Call) { c.Input = "{\"a\":\"\xff\"}" },
+		"a channel":          func(c *message.Call) { c.Result.Metadata["x"] = make(chan int) },
+		"a strange year":     func(c *message.Call) { c.UpdatedAt = time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC) },
+	} {
+		key := j.key("s", "r", name)
+		f := j.full(key)
+		f.Call.Facts = 1
+		change(f.Call)
+		seq, err := j.Append(j.Context(), f, 0)
+		rec, lastErr := j.Last(j.Context(), key)
+		switch {
+		case err != nil && lastErr == nil:
+			j.Errorf("%s: the append failed (%v) and something was written", name, err)
+		case err == nil && (lastErr != nil || rec.Invalid != nil || rec.Fact == nil || rec.Seq != seq):
+			j.Errorf("%s: it was stored and cannot be read: %v, %v", name, lastErr, rec.Invalid)
+		}
+	}
+}
+
+// nothingShared changes what went in and what came out.
+func nothingShared(j *journalTest) {
+	key := j.key("s", "r", "c")
+	f := j.full(key)
+	f.Call.Facts = 1
+	j.add(f, 0)
+	want := encode(j.T, f) // with the link that the journal put in
+	spoil := func(f *message.Fact) {
+		f.Call.Input, f.Call.Votes[0].Feedback, f.Call.Result.Metadata["n"], f.Path[0].Cause = "spoiled", "spoiled", "spoiled", "spoiled"
+	}
+	spoil(f)
+	for range 2 {
+		rec, err := j.Last(j.Context(), key)
+		if err != nil || encode(j.T, rec.Fact) != want {
+			j.Fatalf("the stored fact changed with the caller's copy (%v)", err)
+		}
+		spoil(rec.Fact)
+	}
+	event := message.RawJSON(`{"type":"CUSTOM","id":"e1","name":"x"}`)
+	at, err := j.AppendEvent(j.Context(), "bot", key.ReplyKey(), []message.RawJSON{event})
+	if err != nil {
+		j.Fatal(err)
+	}
+	clear(event)
+	for range 2 {
+		records, _, err := j.Read(j.Context(), key.SessionKey(), at-1, 10)
+		if err != nil || len(records) != 1 || string(records[0].Event) != `{"type":"CUSTOM","id":"e1","name":"x"}` {
+			j.Fatalf("the stored event changed with a reader's copy: %v, %v", records, err)
+		}
+		clear(records[0].Event)
+	}
+}
+
+// event makes a streamed event that can be told from others.
+func event(n int) message.RawJSON {
+	return message.RawJSON(fmt.Sprintf(`{"type":"CUSTOM","id":"ev-%d","created_at":"2026-03-01T12:00:00","metadata":{},"name":"n%d","value":{}}`, n, n))
+}
+
+func (j *journalTest) emit(reply message.Key, ns ...int) uint64 {
+	j.Helper()
+	events := make([]message.RawJSON, len(ns))
+	for i, n := range ns {
+		events[i] = event(n)
+	}
+	seq, err := j.AppendEvent(j.Context(), "bot", reply, events)
+	if err != nil {
+		j.Fatalf("append events: %v", err)
+	}
+	return seq
+}
+
+// story writes facts of two calls and events of their session, and returns
+// what was written in a readable form.
+func (j *journalTest) story(session string) []string {
+	j.Helper()
+	a, b := j.key(session, "r", "a"), j.key(session, "r2", "b")
+	var out []string
+	var prevA, prevB uint64
+	for n := 1; n <= 4; n++ {
+		prevA = j.add(j.fact(a, n), prevA)
+		j.emit(a.ReplyKey(), 10*n, 10*n+1)
+		prevB = j.add(j.fact(b, n), prevB)
+		j.emit(b.ReplyKey(), 100*n)
+		out = append(out, fmt.Sprint("a", n), fmt.Sprint("ev-", 10*n), fmt.Sprint("ev-", 10*n+1), fmt.Sprint("b", n), fmt.Sprint("ev-", 100*n))
+	}
+	return out
+}
+
+// name tells a record of a story.
+func name(r message.Record) string {
+	if r.Fact != nil && r.Fact.Call != nil {
+		return fmt.Sprint(r.Key.Call, r.Fact.Call.Facts)
+	}
+	_, rest, _ := strings.Cut(string(r.Event), `"id":"`)
+	id, _, _ := strings.Cut(rest, `"`)
+	return id
+}
+
+func oneSequence(j *journalTest) {
+	want := j.story("s")
+	records, last, err := j.Read(j.Context(), j.key("s", "", ""), 0, 1000)
+	if err != nil || len(records) != len(want) {
+		j.Fatalf("%d records (%v), want %d", len(records), err, len(want))
+	}
+	for i, r := range records {
+		if name(r) != want[i] || i > 0 && r.Seq <= records[i-1].Seq || r.Time.IsZero() {
+			j.Errorf("record %d is %s at %d, want %s", i, name(r), r.Seq, want[i])
+		}
+		if r.Event != nil && (r.Runtime != "bot" || r.Key.Session != "s" || r.Key.Reply == "" || r.Key.Call != "" || r.Key.Space != j.space) {
+			j.Errorf("event %d is of %s by %q", i, r.Key, r.Runtime)
+		}
+	}
+	if last < records[len(records)-1].Seq {
+		j.Errorf("the cursor %d is before the last record, %d", last, records[len(records)-1].Seq)
+	}
+}
+
+func eventsInOrder(j *journalTest) {
+	reply := j.key("s", "r", "")
+	ns := make([]int, 300)
+	for i := range ns {
+		ns[i] = i
+	}
+	seq := j.emit(reply, ns...)
+	records, _, err := j.Read(j.Context(), j.key("s", "", ""), 0, 1000)
+	if err != nil || len(records) != len(ns) {
+		j.Fatalf("%d events (%v), want %d", len(records), err, len(ns))
+	}
+	for i, r := range records {
+		if string(r.Event) != string(event(i)) {
+			j.Fatalf("event %d is %s", i, r.Event)
+		}
+	}
+	if seq != records[len(ns)-1].Seq {
+		j.Errorf("AppendEvent gave %d, the last event is at %d", seq, records[len(ns)-1].Seq)
+	}
+}
+
+// readingPages reads a story in pages of every size, from cursor to cursor.
+func readingPages(j *journalTest) {
+	want := strings.Join(j.story("s"), " ")
+	j.story("other")
+	for _, limit := range []int{1, 2, 3, 7, 20, 100} {
+		var got []string
+		after := uint64(0)
+		for range 100 {
+			records, last, err := j.Read(j.Context(), j.key("s", "", ""), after, limit)
+			if err != nil || len(records) > limit {
+				j.Fatalf("limit %d: %d records, %v", limit, len(records), err)
+			}
+			if last < after || len(records) > 0 && last < records[len(records)-1].Seq {
+				j.Fatalf("limit %d: the cursor went from %d to %d", limit, after, last)
+			}
+			for _, r := range records {
+				if r.Seq <= after {
+					j.Errorf("limit %d: record %d was asked for after %d", limit, r.Seq, after)
+				}
+				got = append(got, name(r))
+			}
+			if after = last; len(records) < limit {
+				break
+			}
+		}
+		if s := strings.Join(got, " "); s != want {
+			j.Errorf("limit %d: read %s, want %s", limit, s, want)
+		}
+		records, last, err := j.Read(j.Context(), j.key("s", "", ""), after, limit)
+		if err != nil || len(records) != 0 || last < after {
+			j.Errorf("limit %d: behind the end: %d records, cursor %d after %d, %v", limit, len(records), last, after, err)
+		}
+		if n := j.emit(j.key("third", "r", ""), limit); n <= last {
+			j.Errorf("limit %d: a new record got sequence %d, the cursor was %d", limit, n, last)
+		}
+	}
+}
+
+func readingOneSession(j *journalTest) {
+	for _, id := range strangeIDs {
+		j.emit(j.key(id, "r", ""), 1)
+	}
+	for _, id := range strangeIDs {
+		records, _, err := j.Read(j.Context(), j.key(id, "", ""), 0, 1000)
+		if err != nil || len(records) != 1 || records[0].Key != j.key(id, "r", "") {
+			j.Errorf("session %.30q has %d records, %v", id, len(records), err)
+		}
+	}
+	records, _, err := j.Read(j.Context(), j.key("unknown", "", ""), 0, 10)
+	if err != nil || len(records) != 0 {
+		j.Errorf("an unknown session has %d records, %v", len(records), err)
+	}
+}

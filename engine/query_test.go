@@ -1,0 +1,384 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+func queryCases() []engineCase {
+	return []engineCase{
+		{"wait until finished", waitFinished},
+		{"wait until parked", waitParked},
+		{"wait is refused or ends", waitEnds},
+		{"list filters", listFilters},
+		{"list pages stay whole while calls end", listPages},
+		{"list what the engine has forgotten", listForgotten},
+		{"show", showHistory},
+		{"info", info},
+		{"a caller's copy is the caller's", callersCopy},
+	}
+}
+
+func (r *replica) wait(until message.WaitUntil, timeout time.Duration, calls ...message.CallID) message.WaitReply {
+	r.w.Helper()
+	out, err := r.bot().Wait(r.w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: calls, Until: until, TimeoutMS: timeout.Milliseconds()})
+	if err != nil {
+		r.w.Fatalf("wait: %v", err)
+	}
+	return out
+}
+
+// listForgotten: calls that an engine no longer has in memory are listed all the
+// same, in order and page by page, each as it stands now.
+func listForgotten(w *world) {
+	e := w.engine(engine.WithKeep(2))
+	var want []message.CallID
+	for i := range 9 {
+		id := message.CallID(fmt.Sprintf("c%d", i))
+		want = append(want, id)
+		if i%4 == 0 {
+			e.propose(call(id, pay, `{"amount":500}`))
+			continue
+		}
+		e.finished(e.propose(call(id, echo, `{}`))[0].Key)
+	}
+	for _, limit := range []int{1, 3, 9, 100} {
+		r := message.ListRequest{All: true, Limit: limit}
+		var got []message.CallID
+		for {
+			page, err := e.bot().List(w.Context(), r)
+			w.must(err)
+			for _, c := range page.Calls {
+				got = append(got, c.Call)
+				if asking := strings.Contains("c0 c4 c8", string(c.Call)); asking == (c.State == message.ToolCallFinished) {
+					w.Errorf("%s is %s", c.Call, c.State)
+				}
+			}
+			if r.After = page.Next; r.After == 0 {
+				break
+			}
+			if len(page.Calls) != limit {
+				w.Errorf("a page of %d has %d calls", limit, len(page.Calls))
+			}
+		}
+		if !slices.Equal(got, want) {
+			w.Errorf("in pages of %d: %v, want %v", limit, got, want)
+		}
+	}
+	finished, err := e.bot().List(w.Context(), message.ListRequest{States: []message.ToolCallState{message.ToolCallFinished}})
+	w.must(err)
+	if len(finished.Calls) != 6 || finished.Next != 0 {
+		w.Errorf("%d calls are finished, want 6", len(finished.Calls))
+	}
+}
+
+func waitFinished(w *world) {
+	e, other := w.engine(), w.engine()
+	e.propose(call("a", block, `{}`), call("b", echo, `{}`), call("c", pay, `{"amount":500}`))
+	if out := e.wait("", patience, "b"); !out.Done || len(out.Calls) != 1 || out.Calls[0].Open() {
+		w.Errorf("wait for b: %+v", out)
+	}
+	if out := e.wait("", 10*time.Millisecond); out.Done || len(out.Calls) != 3 {
+		w.Errorf("wait for all: done %v, %d calls", out.Done, len(out.Calls))
+	}
+	done := make(chan message.WaitReply, 2)
+	for _, r := range []*replica{e, other} {
+		go func() { done <- r.wait(message.UntilFinished, patience) }()
+	}
+	w.effects.release(w.key("a"))
+	_, err := e.ann().Answer(w.Context(), reject(e.state(w.key("c"), message.ToolCallAsking)))
+	w.must(err)
+	for range 2 {
+		if out := <-done; !out.Done || len(out.Calls) != 3 || out.Calls[0].Call != "a" || out.Calls[2].Call != "c" {
+			w.Errorf("wait for all: %+v", out)
+		}
+	}
+}
+
+func waitParked(w *world) {
+	e := w.engine()
+	e.propose(call("a", pay, `{"amount":500}`), call("b", remote, `{}`), call("c", external, `{}`), call("d", deploy, `{}`), call("e", deploy, `{}`), call("f", echo, `{}`))
+	if out := e.wait(message.UntilParked, patience); !out.Done || len(out.Calls) != 6 {
+		w.Errorf("all are parked: done %v", out.Done)
+	}
+	e.propose(call("g", block, `{}`))
+	if out := e.wait(message.UntilParked, 10*time.Millisecond); out.Done {
+		w.Error("a running call is taken for parked")
+	}
+	held := e.unknown("h")
+	if out := e.wait(message.UntilParked, patience, held.Call); !out.Done {
+		w.Error("a held call is not parked")
+	}
+	w.effects.release(w.key("g"))
+	if out := e.wait(message.UntilParked, patience); !out.Done {
+		w.Error("all are parked again, and the wait goes on")
+	}
+}
+
+func waitEnds(w *world) {
+	e := w.engine()
+	e.propose(call("a", block, `{}`))
+	for _, r := range []message.WaitRequest{{Session: "s", Reply: "r", Until: "forever"}, {Session: "s"}, {Reply: "r"}} {
+		_, err := e.bot().Wait(w.Context(), r)
+		w.wantErr(err, message.ErrInvalid)
+	}
+	_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"a", ""}})
+	w.wantErr(err, message.ErrInvalid)
+	for _, ids := range [][]message.CallID{make([]message.CallID, message.MaxCallsPerTurn+1), {message.CallID(strings.Repeat("x", message.MaxIDBytes+1))}} {
+		_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: ids})
+		w.wantErr(err, message.ErrTooLarge)
+	}
+	_, err = e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"a", "unknown"}})
+	w.wantErr(err, message.ErrNotFound)
+	for _, r := range []message.WaitRequest{{Session: "s", Reply: "mistyped"}, {Session: "mistyped", Reply: "r"}} {
+		_, err = e.bot().Wait(w.Context(), r)
+		w.wantErr(err, message.ErrNotFound)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: patience.Milliseconds()})
+		done <- err
+	}()
+	w.effects.release(w.key("a"))
+	if err := <-done; err != nil {
+		w.Errorf("wait: %v", err)
+	}
+	e.propose(call("b", external, `{}`))
+	go func() {
+		_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: patience.Milliseconds()})
+		done <- err
+	}()
+	e.stop() // a request that waits does not keep an engine from closing
+	w.wantErr(<-done, message.ErrUnavailable)
+}
+
+func listFilters(w *world) {
+	e := w.engine()
+	e.propose(call("ask", pay, `{"amount":500}`), call("out", external, `{}`), call("run", block, `{}`), call("done", echo, `{}`), call("no", rm, `{}`))
+	e.finished(w.key("done"))
+	held := e.unknown("held")
+	_, err := e.bot().Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: "r2", Calls: []message.ToolCallBlock{call("ask", pay, `{"amount":500}`)}})
+	w.must(err)
+	_, err = e.as(message.RoleRuntime, "other").Propose(w.Context(), message.ProposeRequest{Session: "s2", Reply: "r", Calls: []message.ToolCallBlock{call("ask", pay, `{"amount":500}`), call("no", rm, `{}`)}})
+	w.must(err)
+	asking, finished := []message.ToolCallState{message.ToolCallAsking}, []message.ToolCallState{message.ToolCallFinished}
+	for _, row := range []struct {
+		r    message.ListRequest
+		want string
+	}{
+		{message.ListRequest{}, "ask out run held ask ask"},
+		{message.ListRequest{All: true}, "ask out run done no held ask ask no"},
+		{message.ListRequest{Session: "s"}, "ask out run held ask"},
+		{message.ListRequest{Session: "s", All: true}, "ask out run done no held ask"},
+		{message.ListRequest{Session: "s", Reply: "r2"}, "ask"},
+		{message.ListRequest{Call: "ask"}, "ask ask ask"},
+		{message.ListRequest{States: asking}, "ask ask ask"},
+		{message.ListRequest{States: finished}, "done no no"},
+		{message.ListRequest{States: append(asking, finished...), Session: "s2"}, "ask no"},
+		{message.ListRequest{Held: true}, "held"},
+		{message.ListRequest{Session: "unknown", All: true}, ""},
+	} {
+		list, err := e.operator().List(w.Context(), row.r)
+		w.must(err)
+		if got := names(list.Calls); got != row.want || list.Next != 0 {
+			w.Errorf("list %+v: %q, want %q (next %d)", row.r, got, row.want, list.Next)
+		}
+	}
+	list, err := e.bot().List(w.Context(), message.ListRequest{All: true})
+	if err != nil || names(list.Calls) != "ask out run done no held ask" {
+		w.Errorf("the runtime sees %q, %v", names(list.Calls), err)
+	}
+	for _, s := range []message.ToolCallState{"", "Asking", "open"} {
+		_, err := e.operator().List(w.Context(), message.ListRequest{States: []message.ToolCallState{s}})
+		w.wantErr(err, message.ErrInvalid)
+	}
+	if held.Hold != message.HoldUnknown {
+		w.Errorf("held is %s", describe(held))
+	}
+}
+
+func names(calls []*message.Call) string {
+	var out []string
+	for _, c := range calls {
+		out = append(out, string(c.Call))
+	}
+	return strings.Join(out, " ")
+}
+
+// listPages reads page by page while calls of earlier pages end: none of the
+// others may be missed.
+func listPages(w *world) {
+	e := w.engine()
+	for i := range 30 {
+		e.propose(call(message.CallID(fmt.Sprint("c", i)), pay, `{"amount":500}`))
+	}
+	for _, end := range []bool{false, true} {
+		seen, after := 0, uint64(0)
+		for pages := 1; ; pages++ {
+			list, err := e.operator().List(w.Context(), message.ListRequest{After: after, Limit: 7})
+			w.must(err)
+			for _, c := range list.Calls {
+				if c.Call != message.CallID(fmt.Sprint("c", seen)) {
+					w.Fatalf("page %d: %s, want c%d", pages, c.Call, seen)
+				}
+				seen++
+				if end {
+					_, err := e.ann().Answer(w.Context(), reject(c))
+					w.must(err)
+				}
+			}
+			if after = list.Next; after == 0 {
+				break
+			}
+		}
+		if seen != 30 {
+			w.Errorf("%d calls were listed, want 30", seen)
+		}
+	}
+}
+
+func showHistory(w *world) {
+	e, other := w.engine(), w.engine()
+	q := e.ask("c", pay, `{"amount":500}`)
+	_, err := e.ann().Answer(w.Context(), approve(q))
+	w.must(err)
+	e.finished(q.Key)
+	for _, r := range []*replica{e, other} {
+		s, err := r.bot().Show(w.Context(), message.ShowRequest{Key: q.Key})
+		w.must(err)
+		if len(s.History) != 3 || s.Call.Seq != s.History[2].Seq || s.Call.First != s.History[0].Seq || s.Call.Result == nil {
+			w.Fatalf("show: %+v", s)
+		}
+		for i, want := range []struct{ kind, by string }{{"ask", "bot"}, {"start", "ann"}, {"result", e.ID()}} {
+			if h := s.History[i]; h.Kind != want.kind || h.By.Name != want.by || h.At.IsZero() || i > 0 && h.Seq <= s.History[i-1].Seq {
+				w.Errorf("entry %d is %+v, want %+v", i, h, want)
+			}
+		}
+	}
+	_, err = e.operator().Show(w.Context(), message.ShowRequest{Key: w.key("unknown")})
+	w.wantErr(err, message.ErrNotFound)
+	_, err = e.operator().Show(w.Context(), message.ShowRequest{})
+	w.wantErr(err, message.ErrInvalid)
+}
+
+func info(w *world) {
+	e := w.engine()
+	e.ask("a", pay, `{"amount":500}`)
+	e.unknown("b")
+	e.propose(call("c", rm, `{}`))
+	i, err := e.worker("w1").Info(w.Context())
+	w.must(err)
+	if i.Space != w.space || i.Engine != e.ID() || i.Bundle != w.policy.Hash() || i.Open != 2 || i.Held != 1 || len(i.Tools) != len(tools(w)) || i.Durability != w.journal.Durability() {
+		w.Errorf("info is %+v", i)
+	}
+}
+
+// callersCopy spoils everything that the engine hands out, errors too.
+func callersCopy(w *world) {
+	e := w.engine()
+	q := e.ask("c", pay, `{"amount":500}`)
+	spoil := func(c *message.Call) {
+		c.Input, c.State, c.Digest, c.Seq, c.Runtime = "spoiled", message.ToolCallFinished, "spoiled", 0, "spoiled"
+	}
+	digest := q.Digest
+	spoil(q)
+	_, err := e.bot().Propose(w.Context(), request(call("c", pay, `{}`)))
+	spoil(w.refusal(err, message.ErrConflict).Call)
+	_, err = e.ann().Answer(w.Context(), message.Answer{Key: w.key("c"), Kind: message.AnswerApprove, Digest: "x"})
+	spoil(w.refusal(err, message.ErrDigest).Call)
+	list, err := e.operator().List(w.Context(), message.ListRequest{})
+	w.must(err)
+	spoil(list.Calls[0])
+	out := e.wait(message.UntilParked, patience, "c")
+	spoil(out.Calls[0])
+	again := e.propose(call("c", pay, `{"amount":500}`))[0]
+	if again.State != message.ToolCallAsking || again.Digest != digest || again.Seq == 0 {
+		w.Fatalf("a caller changed the engine's call: %+v", again)
+	}
+	_, err = e.ann().Answer(w.Context(), message.Answer{Key: w.key("c"), Kind: message.AnswerApprove, Digest: digest})
+	w.must(err)
+	e.finished(w.key("c"))
+}
+
+// paged is a client whose list has two calls a page, ten altogether.
+type paged struct {
+	engine.Client
+	fails uint64 // the page that cannot be read
+	read  int
+}
+
+func (p *paged) List(_ context.Context, r message.ListRequest) (message.ListReply, error) {
+	if p.read++; p.fails != 0 && r.After == p.fails {
+		return message.ListReply{}, message.ErrUnavailable
+	}
+	out := message.ListReply{Calls: []*message.Call{{First: r.After + 1}, {First: r.After + 2}}}
+	if r.After < 8 {
+		out.Next = r.After + 2
+	}
+	return out, nil
+}
+
+func TestListAll(t *testing.T) {
+	for _, tc := range []struct {
+		most, calls, pages int
+	}{{0, 10, 5}, {1, 2, 1}, {2, 2, 1}, {3, 4, 2}, {100, 10, 5}} {
+		c := &paged{}
+		all, err := engine.ListAll(t.Context(), c, message.ListRequest{Session: "s"}, tc.most)
+		if err != nil || len(all) != tc.calls || c.read != tc.pages {
+			t.Errorf("at most %d: %d calls of %d pages, %v; want %d of %d", tc.most, len(all), c.read, err, tc.calls, tc.pages)
+		}
+		for i, call := range all {
+			if call.First != uint64(i+1) {
+				t.Errorf("call %d is %d", i+1, call.First)
+			}
+		}
+	}
+	if all, err := engine.ListAll(t.Context(), &paged{fails: 4}, message.ListRequest{}, 0); !errors.Is(err, message.ErrUnavailable) || all != nil {
+		t.Errorf("a page that cannot be read: %v, %v", all, err)
+	}
+}
+
+// newerSessions is a journal whose facts of sessions are of a later version.
+type newerSessions struct{ engine.Journal }
+
+func (j newerSessions) Last(ctx context.Context, key message.Key) (message.Record, error) {
+	if key.Session != "" && key.Reply == "" {
+		return message.Record{Key: key, Seq: 1, Invalid: errors.New("fact version 2")}, nil
+	}
+	return j.Journal.Last(ctx, key)
+}
+
+// A session of which nobody can tell whose it is belongs to somebody: no runtime
+// reads it, or ends its calls.
+func TestSessionThatCannotBeReadIsSomebodys(t *testing.T) {
+	bundle, err := permission.Compile(permission.Policy{}, permission.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New("default", newerSessions{engine.NewMemory()}, bundle, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	bot := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	_, events := bot.Events(t.Context(), message.EventsRequest{Session: "s"})
+	_, wait := bot.Wait(t.Context(), message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: 1})
+	_, interrupt := bot.Interrupt(t.Context(), message.InterruptRequest{Session: "s", Reply: "r"})
+	for op, err := range map[string]error{"events": events, "wait": wait, "interrupt": interrupt} {
+		if got, ok := errors.AsType[*message.Error](err); !ok || got.Code != message.CodeInternal || got.Op != op {
+			t.Errorf("%s: %v, want that the session cannot be read", op, err)
+		}
+	}
+}

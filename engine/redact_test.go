@@ -1,0 +1,290 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+const secret = "0-8-1-5"
+
+func redactCases() []engineCase {
+	return []engineCase{
+		{"people never see what is hidden", hiddenFromPeople},
+		{"calls that are not decided", hiddenUndecided},
+		{"streamed arguments", hiddenStreamed},
+		{"streamed arguments of a call that cannot be read", hiddenStreamedUnread},
+		{"edited around", hiddenEdited},
+		{"denied later by a policy that hides nothing", hiddenFromLaterDenial},
+		{"a path that leads through a text", hiddenThroughText},
+		{"a result is not guessed from its digest", hiddenResultDigest},
+		{"an answer that is sent again", answeredAgain},
+	}
+}
+
+func pinRule() permission.Rule {
+	return permission.Rule{Name: "pin", Tools: []string{deploy, note, typed}, Behavior: message.BehaviorAsk, Redact: []string{"args.pin"}}
+}
+
+// everybody reads what they can of the space as one text.
+func (r *replica) sees(role message.Role) string {
+	r.w.Helper()
+	p := r.as(role, "bot")
+	var out []any
+	list, err := p.List(r.w.Context(), message.ListRequest{All: true, Session: "s"})
+	r.w.must(err)
+	open, err := p.List(r.w.Context(), message.ListRequest{})
+	r.w.must(err)
+	events, err := p.Events(r.w.Context(), message.EventsRequest{Session: "s"})
+	r.w.must(err)
+	wait, err := p.Wait(r.w.Context(), message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: 1})
+	r.w.must(err)
+	out = append(out, list, open, events, wait)
+	for _, c := range list.Calls {
+		show, err := p.Show(r.w.Context(), message.ShowRequest{Key: c.Key})
+		r.w.must(err)
+		out = append(out, show)
+	}
+	text, err := strictjson.Marshal(out)
+	r.w.must(err)
+	return string(text)
+}
+
+func (r *replica) wantHidden() {
+	r.w.Helper()
+	for _, role := range []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor} {
+		if text := r.sees(role); strings.Contains(text, secret) || strings.Contains(text, `"salt"`) {
+			r.w.Errorf("%s sees what is hidden: %s", role, text)
+		}
+	}
+	if !strings.Contains(r.sees(message.RoleRuntime), secret) {
+		r.w.Errorf("the runtime does not see its own arguments")
+	}
+}
+
+func hiddenFromPeople(w *world) {
+	w.policy.use(w, pinRule())
+	e := w.engine()
+	input := `{"pin":"` + secret + `","n":1}`
+	raw := e.propose(call("c", deploy, input))[0]
+	e.wantHidden()
+	list, err := e.ann().List(w.Context(), message.ListRequest{})
+	w.must(err)
+	q := list.Calls[0]
+	if d, err := q.Question.Digest(); err != nil || d != q.Digest || d != raw.Digest {
+		w.Errorf("the digest cannot be recomputed from what is shown: %s, %v", d, err)
+	}
+	for _, answer := range []message.Answer{{Key: q.Key, Kind: message.AnswerApprove, Digest: "sha256:other"}} {
+		_, err := e.ann().Answer(w.Context(), answer)
+		text, _ := json.Marshal(w.refusal(err, message.ErrDigest))
+		if strings.Contains(string(text), secret) || !strings.Contains(string(text), q.Digest) {
+			w.Errorf("the error shows %s", text)
+		}
+	}
+	c := e.answers("ann", approve(q))
+	if strings.Contains(c.Input, secret) {
+		w.Errorf("the answer gives back %s", c.Input)
+	}
+	w.wantResult(e.finishedFor(message.RoleRuntime, q.Key), message.ToolResultSuccess, secret) // the very arguments ran
+	w.wantRuns(q.Key, 1)
+}
+
+// finishedFor is finished, as one role sees the call.
+func (r *replica) finishedFor(role message.Role, key message.Key) *message.Call {
+	r.w.Helper()
+	r.finished(key)
+	s, err := r.as(role, "bot").Show(r.w.Context(), message.ShowRequest{Key: key})
+	r.w.must(err)
+	return s.Call
+}
+
+// hiddenUndecided: a call that waits for others, one that hides behind a
+// question and one that does not fit its schema have no question yet.
+func hiddenUndecided(w *world) {
+	w.policy.use(w, pinRule())
+	e := w.engine()
+	e.propose(call("a", note, `{"n":1}`), call("b", note, `{"pin":"`+secret+`"}`), call("c", typed, `{"pin":"`+secret+`"}`), call("d", deploy, `{"pin":"`+secret+``))
+	e.wantHidden()
+}
+
+func hiddenStreamed(w *world) {
+	w.policy.use(w, pinRule())
+	e := w.engine()
+	emit := func(events ...string) {
+		w.Helper()
+		var raw []message.RawJSON
+		for _, ev := range events {
+			raw = append(raw, message.RawJSON(ev))
+		}
+		_, err := e.bot().Emit(w.Context(), message.EmitRequest{Session: "s", Reply: "r", Events: raw})
+		w.must(err)
+	}
+	event := func(kind, id, more string) string {
+		return `{"type":"TOOL_CALL_` + kind + `","reply_id":"r","tool_call_id":"` + id + `"` + more + `}`
+	}
+	emit(event("START", "c", `,"tool_call_name":"deploy"`), event("DELTA", "c", `,"delta":"{\"pin\":\"`+secret+`\""`), event("DELTA", "c", `,"delta":"}"`))
+	if text := e.sees(message.RoleAuditor); strings.Contains(text, secret) {
+		w.Errorf("what is streamed shows before its call is known: %s", text)
+	}
+	emit(event("START", "d", `,"tool_call_name":"echo"`), event("DELTA", "d", `,"delta":"{\"plain\":1}"`), event("END", "d", ``))
+	e.propose(call("c", deploy, `{"pin":"`+secret+`"}`), call("d", typed, `{"plain":1}`))
+	emit(event("END", "c", ``))
+	e.wantHidden()
+	if text := e.sees(message.RoleAuditor); !strings.Contains(text, `{\"pin\":\"[redacted hmac`) || !strings.Contains(text, `{\"plain\":1}`) {
+		w.Errorf("the streamed arguments are not given redacted: %s", text)
+	}
+}
+
+// hiddenStreamedUnread: the view has no call yet, the journal does not give it,
+// and the policy hides nothing by now.
+func hiddenStreamedUnread(w *world) {
+	w.policy.use(w, pinRule())
+	e, late := w.engine(), w.engine()
+	defer late.cord.lag()()
+	e.propose(call("c", deploy, `{"pin":"`+secret+`"}`))
+	_, err := e.bot().Emit(w.Context(), message.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{
+		message.RawJSON(`{"type":"TOOL_CALL_DELTA","reply_id":"r","tool_call_id":"c","delta":"{\"pin\":\"` + secret + `\"}"}`)}})
+	w.must(err)
+	w.policy.use(w, rules()...)
+	late.cord.onLast(func(key message.Key) error {
+		if key.Call != "" {
+			return cutError("last")
+		}
+		return nil
+	})
+	events, err := late.as(message.RoleAuditor, "eve").Events(w.Context(), message.EventsRequest{Session: "s"})
+	w.must(err)
+	if text, _ := json.Marshal(events); strings.Contains(string(text), secret) || !strings.Contains(string(text), "TOOL_CALL_DELTA") {
+		w.Errorf("the auditor gets %s", text)
+	}
+}
+
+// hiddenEdited: an approver edits around values that they do not see.
+func hiddenEdited(w *world) {
+	w.policy.use(w, pinRule())
+	e := w.engine()
+	input := `{"pin":"` + secret + `","n":1}`
+	e.propose(call("c", deploy, input))
+	list, err := e.ann().List(w.Context(), message.ListRequest{})
+	w.must(err)
+	q := list.Calls[0]
+	e.refuses("ann", edit(q, strings.Replace(q.Input, `"n":1`, `"n":"[redacted]"`, 1)), message.ErrInvalid)
+	e.answers("ann", edit(q, strings.Replace(q.Input, `"n":1`, `"n":2`, 1)))
+	c := e.finishedFor(message.RoleRuntime, q.Key)
+	if want := `{"pin":"` + secret + `","n":2}`; c.Input != want || c.Digest == q.Digest {
+		w.Errorf("%s runs, want %s", c.Input, want)
+	}
+	e.wantHidden()
+	e.propose(call("d", deploy, input))
+	d, err := e.ann().Show(w.Context(), message.ShowRequest{Key: w.key("d")})
+	w.must(err)
+	e.answers("ann", edit(d.Call, d.Call.Input)) // nothing was changed: an approval
+	e.finished(d.Call.Key)
+	w.wantPath(d.Call.Key, "propose+ask approve+start result")
+	if same := w.policy.Redacts(); !same {
+		w.Error(errors.New("the policy of the test hides nothing"))
+	}
+}
+
+// hiddenFromLaterDenial: a policy that hides no more may repeat what was hidden
+// when the question was put, in the texts of its denial.
+func hiddenFromLaterDenial(w *world) {
+	w.policy.use(w, pinRule())
+	e := w.engine()
+	q := e.propose(call("c", deploy, `{"pin":"`+secret+`"}`))[0]
+	w.policy.use(w, permission.Rule{Name: "closed", Tools: []string{deploy}, Behavior: message.BehaviorDeny, Message: "'not with ' + string(args.pin)"})
+	e.answers("ann", approve(q))
+	if c := e.finished(q.Key); c.Decision.Rule != "closed" || c.Result.State != message.ToolResultDenied {
+		w.Errorf("%s, want a denial by the rule closed", describe(c))
+	}
+	e.wantHidden()
+}
+
+// hiddenThroughText: what a path would lead through is hidden as a whole.
+func hiddenThroughText(w *world) {
+	w.policy.use(w, rule("card", func(r *permission.Rule) { r.Redact = []string{"args.card.number"} }))
+	e := w.engine()
+	e.propose(call("c", deploy, `{"card":"`+secret+`","n":1}`))
+	e.wantHidden()
+	shown, err := e.ann().Show(w.Context(), message.ShowRequest{Key: w.key("c")})
+	w.must(err)
+	q := shown.Call
+	if d, err := q.Question.Digest(); err != nil || d != q.Digest {
+		w.Errorf("the digest cannot be recomputed from what is shown: %s, %v", d, err)
+	}
+	e.answers("ann", edit(q, strings.Replace(q.Input, `"n":1`, `"n":2`, 1)))
+	if c, want := e.finishedFor(message.RoleRuntime, q.Key), `{"card":"`+secret+`","n":2}`; c.Input != want {
+		w.Errorf("%s runs, want %s", c.Input, want)
+	}
+	e.wantHidden()
+}
+
+func hiddenResultDigest(w *world) {
+	w.policy.use(w, append(rules(), rule("card", func(r *permission.Rule) { r.Tools, r.Redact = []string{askRemote}, []string{"args.pin"} }))...)
+	e := w.engine()
+	open := e.submit("a", remote)
+	e.start(open, "w1", "x")
+	e.answers("ann", approve(e.ask("b", askRemote, `{"pin":"`+secret+`"}`)))
+	hidden := w.known(w.key("b")) // as its worker gets it
+	e.start(hidden, "w1", "y")
+	for claim, c := range map[string]*message.Call{"x": open, "y": hidden} {
+		for range 2 { // the same result again gets the same answer
+			r, err := e.worker("w1").Result(w.Context(), resultRequest(c, claim, secret))
+			if err != nil || !r.Stored {
+				w.Errorf("the result of %s: %+v, %v", c.Key, r, err)
+			}
+		}
+		other, err := e.worker("w1").Result(w.Context(), resultRequest(c, claim, "another"))
+		if err != nil || other.Stored {
+			w.Errorf("another result of %s: %+v, %v", c.Key, other, err)
+		}
+	}
+	bare, sealed := e.finished(open.Key).ResultDigest, e.finished(hidden.Key).ResultDigest
+	if !strings.HasPrefix(bare, "sha256:") || sealed != w.known(hidden.Key).SealResult(bare) || strings.Contains(sealed, strings.TrimPrefix(bare, "sha256:")) || !strings.HasPrefix(sealed, "hmac-sha256:") {
+		w.Errorf("the digests of the same result are %s and %s", bare, sealed)
+	}
+	text, err := json.Marshal(w.records())
+	w.must(err)
+	if strings.Count(string(text), bare) != strings.Count(string(text), `"result_digest":"`+bare) {
+		w.Errorf("the bare digest stands in a note")
+	}
+}
+
+// answeredAgain: an answer with an id is taken once, whatever became of the
+// question, and its id is no key to anything else.
+func answeredAgain(w *world) {
+	w.policy.use(w, rule("pin", func(r *permission.Rule) { r.Redact, r.Quorum = []string{"args.pin"}, 2 }))
+	e, other := w.engine(), w.engine()
+	e.propose(call("c", deploy, `{"pin":"`+secret+`","n":1}`))
+	shown, err := e.ann().Show(w.Context(), message.ShowRequest{Key: w.key("c")})
+	w.must(err)
+	q := shown.Call
+	a := edit(q, strings.Replace(q.Input, `"n":1`, `"n":2`, 1))
+	a.ID = "one"
+	after := e.answers("ann", a)
+	size := len(w.records())
+	if again := other.answers("ann", a); again.Digest != after.Digest || len(again.Votes) != 1 {
+		w.Errorf("sent again it gives %s, want the question %s", describe(again), after.Digest)
+	}
+	w.wantSize(size)
+	e.refuses("bob", a, message.ErrDigest)
+	no := reject(after)
+	no.ID = "one"
+	e.refuses("ann", no, message.ErrConflict)
+	no.ID = strings.Repeat("x", 129)
+	e.refuses("ann", no, message.ErrTooLarge)
+	b := approve(after)
+	b.ID = "two"
+	e.answers("bob", b)
+	e.finished(q.Key)
+	if c := e.answers("bob", b); c.State != message.ToolCallFinished || c.Result.State != message.ToolResultSuccess {
+		w.Errorf("sent again after the end it gives %s", describe(c))
+	}
+}
+
+var _ engine.Redactor = (*policy)(nil)

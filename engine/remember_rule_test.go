@@ -1,0 +1,477 @@
+package engine_test
+
+import (
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+func rememberRuleCases() []engineCase {
+	return []engineCase{
+		{"for the same customer, in the whole space", sameCustomer},
+		{"scopes", scopes},
+		{"no wider than the rule lets it", widerThanRule},
+		{"a deny rule wins", denyWins},
+		{"another rule asks as well", furtherRuleAsks},
+		{"the rule has become stricter", stricterRule},
+		{"the rule is gone", ruleGone},
+		{"who gave it must still be one who may", grantorMustMay},
+		{"what hides anything is not remembered", hiddenNotRemembered},
+	}
+}
+
+// remembering is a rule that asks and lets the answer be remembered for an hour.
+func remembering(change func(*permission.Rule)) permission.Rule {
+	return rule("memory", func(r *permission.Rule) {
+		r.Remember = &permission.Remember{TTL: time.Hour}
+		if change != nil {
+			change(r)
+		}
+	})
+}
+
+func sameCustomer(w *world) {
+	w.policy.use(w, remembering(func(r *permission.Rule) {
+		r.Remember = &permission.Remember{Scope: []string{"args.customer"}, TTL: time.Hour, Uses: 3}
+	}))
+	e := w.engine()
+	q := e.ask("c", deploy, `{"customer":"k1","n":1}`)
+	if l := q.Question.Requirement.Remember; l == nil || l.Uses != 3 || l.TTLMS != time.Hour.Milliseconds() || len(l.Same) != 1 {
+		w.Errorf("the question does not say what may be remembered: %+v", l)
+	}
+	l := e.remember(q, message.LeaseTerms{Scope: message.ScopeSpace})
+	if l.Terms.Uses != 3 || !l.Terms.Until.Equal(l.GrantedAt.Add(time.Hour)) || l.Same["args.customer"] != `"k1"` {
+		w.Errorf("the lease is %+v", l)
+	}
+	w.wantBy(e.propose(call("d", deploy, `{"n":2,"customer":"k1"}`))[0], l.ID)
+	w.wantBy(e.propose(call("e", deploy, `{"customer":"k2"}`))[0], "")
+	w.wantBy(e.propose(call("f", deploy, `{"n":2}`))[0], "")
+	w.wantBy(e.propose(call("g", askRemote, `{"customer":"k1"}`))[0], "") // another tool of the same rule
+	w.wantBy(e.in("other", "s2", "x", call("d", deploy, `{"customer":"k1"}`)), l.ID)
+}
+
+func scopes(w *world) {
+	w.policy.use(w, remembering(nil))
+	e := w.engine()
+	for i, c := range []struct {
+		scope                                     message.LeaseScope
+		session, agent, user, other, differentArg bool
+	}{
+		{message.ScopeCallLike, true, false, false, false, false},
+		{message.ScopeSession, true, false, false, false, true},
+		{message.ScopeAgent, true, true, false, false, true},
+		{message.ScopeUser, true, true, true, false, true},
+		{message.ScopeSpace, true, true, true, true, true},
+	} {
+		s := string(rune('a' + i))
+		l := e.remember(e.in("bot", s, "agent", call("c", deploy, `{}`)), message.LeaseTerms{Scope: c.scope})
+		for _, try := range []struct {
+			runtime, session, agent, input string
+			want                           bool
+		}{
+			{"bot", s, "agent", `{}`, c.session},
+			{"bot", s, "agent", `{"n":1}`, c.differentArg},
+			{"bot", s + "2", "agent", `{}`, c.agent},
+			{"bot", s + "3", "another", `{}`, c.user},
+			{"eve", s + "4", "agent", `{}`, c.other},
+		} {
+			want := message.LeaseID("")
+			if try.want {
+				want = l.ID
+			}
+			w.wantBy(e.in(try.runtime, try.session, try.agent, call(message.CallID("d"+try.input), deploy, try.input)), want)
+		}
+		w.must(second(e.ann().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})))
+	}
+	a := approve(e.in("bot", "z", "", call("c", deploy, `{}`)))
+	a.Remember = &message.LeaseTerms{Scope: message.ScopeAgent}
+	_, err := e.ann().Answer(w.Context(), a)
+	w.wantErr(err, message.ErrForbidden)
+}
+
+func widerThanRule(w *world) {
+	w.policy.use(w, remembering(func(r *permission.Rule) {
+		r.Remember = &permission.Remember{TTL: time.Hour, Uses: 2, Scope: []string{"args.customer"}}
+	}))
+	e := w.engine()
+	q := e.ask("c", deploy, `{"customer":1}`)
+	for _, t := range []message.LeaseTerms{{Uses: 3}, {Until: time.Now().Add(2 * time.Hour)}, {Rules: []message.PermissionRule{{ToolName: pay, Behavior: message.BehaviorAllow}}}} {
+		a := approve(q)
+		a.Remember = &t
+		e.refuses("ann", a, message.ErrForbidden)
+	}
+	a := approve(e.ask("d", deploy, `{}`)) // what must be the same is not there
+	a.Remember = &message.LeaseTerms{}
+	e.refuses("ann", a, message.ErrForbidden)
+}
+
+func denyWins(w *world) {
+	w.policy.use(w, remembering(nil))
+	e := w.engine()
+	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Scope: message.ScopeSpace})
+	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
+	w.policy.use(w, remembering(nil), noTool(deploy))
+	w.wantResult(e.finished(e.propose(call("e", deploy, `{}`))[0].Key), message.ToolResultDenied, "no-deploy")
+	w.policy.use(w, remembering(nil), permission.Rule{Name: "broken", Tools: []string{deploy}, Behavior: message.BehaviorDeny, When: "args.missing == 1"})
+	if c := e.propose(call("f", deploy, `{}`))[0]; c.Decision.Lease != "" || c.State != message.ToolCallAsking && c.State != message.ToolCallFinished {
+		w.Errorf("beside a deny rule that cannot be evaluated the call is %s", describe(c))
+	}
+}
+
+func furtherRuleAsks(w *world) {
+	w.policy.use(w, remembering(nil), rule("z-large", func(r *permission.Rule) { r.When = "args.n > 10" }))
+	e := w.engine()
+	l := e.remember(e.ask("c", deploy, `{"n":1}`), message.LeaseTerms{})
+	w.wantBy(e.propose(call("d", deploy, `{"n":2}`))[0], l.ID)
+	w.wantBy(e.propose(call("e", deploy, `{"n":11}`))[0], "")
+}
+
+func stricterRule(w *world) {
+	w.policy.use(w, remembering(nil))
+	e := w.engine()
+	l := e.remember(e.ask("c", deploy, `{"k":1}`), message.LeaseTerms{})
+	for i, stricter := range []*permission.Remember{nil, {TTL: time.Nanosecond}, {TTL: time.Hour, Uses: 5}, {TTL: time.Hour, Scope: []string{"args.k"}}} {
+		w.policy.use(w, remembering(func(r *permission.Rule) { r.Remember = stricter }))
+		w.wantBy(e.propose(call(message.CallID(rune('d'+i)), deploy, `{"k":1}`))[0], "")
+	}
+	w.policy.use(w, remembering(nil))
+	w.wantBy(e.propose(call("z", deploy, `{"k":1}`))[0], l.ID)
+}
+
+// ruleGone: an answer to a rule answers nothing that no rule asks, nor the
+// other way round.
+func ruleGone(w *world) {
+	w.policy.use(w, remembering(nil))
+	e := w.engine()
+	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Scope: message.ScopeSpace})
+	w.policy.use(w)
+	c := e.propose(call("d", deploy, `{}`))[0]
+	if c.Decision.Lease == l.ID {
+		w.Errorf("it answers a question that no rule asks: %s", describe(c))
+	}
+	w.policy.use(w, rules()...)
+	free := e.remember(e.ask("e", deploy, `{}`), message.LeaseTerms{})
+	w.wantBy(e.propose(call("f", deploy, `{}`))[0], free.ID)
+	w.policy.use(w, rule("new", func(*permission.Rule) {}))
+	w.wantBy(e.propose(call("g", deploy, `{}`))[0], "")
+}
+
+// grantorMustMay: whoever could not answer for a call has not answered for it
+// beforehand.
+func grantorMustMay(w *world) {
+	w.policy.use(w, remembering(func(r *permission.Rule) { r.Approvers.ExcludeRequester = true }))
+	e := w.engine(engine.WithDirectory(people))
+	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Scope: message.ScopeSpace})
+	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
+	w.wantBy(e.in("ann", "s2", "agent", call("c", deploy, `{}`)), "")
+	w.policy.use(w, remembering(func(r *permission.Rule) { r.Approvers.Users = []string{"bob"} }))
+	w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
+	w.policy.use(w, remembering(func(r *permission.Rule) { r.Quorum = 2 }))
+	w.wantBy(e.propose(call("f", deploy, `{}`))[0], "")
+	w.policy.use(w, remembering(func(r *permission.Rule) { r.Approvers.Users = []string{"ann", "bob"} }))
+	w.wantBy(e.propose(call("g", deploy, `{}`))[0], l.ID)
+}
+
+// hiddenNotRemembered: what is counted, and what must be the same, would show
+// what rules hide.
+func hiddenNotRemembered(w *world) {
+	hides := func(r *permission.Rule) { r.Redact = []string{"args.pin"} }
+	w.policy.use(w, remembering(hides))
+	e := w.engine()
+	a := approve(e.ask("c", deploy, `{"pin":1}`))
+	a.Remember = &message.LeaseTerms{}
+	e.refuses("ann", a, message.ErrForbidden)
+	w.policy.use(w, remembering(nil))
+	l := e.remember(e.ask("d", deploy, `{}`), message.LeaseTerms{})
+	w.wantBy(e.propose(call("e", deploy, `{}`))[0], l.ID)
+	w.policy.use(w, remembering(hides))
+	w.wantBy(e.propose(call("f", deploy, `{"pin":1}`))[0], "")
+}
+
+func rememberEditCases() []engineCase {
+	return []engineCase{
+		{"on terms", editRemembered},
+		{"by those whom a quorum still needs", editRememberedByAll},
+		{"terms are held against the edited call", editedTermsRefused},
+		{"what nobody is asked, or others are", editRememberedByNobody},
+		{"plain rules cover the edited call", editedPlainRules},
+	}
+}
+
+// editing approves a call with other arguments and terms.
+func editing(q *message.Call, input string, t message.LeaseTerms) message.Answer {
+	a := edit(q, input)
+	a.Remember = &t
+	return a
+}
+
+func editRemembered(w *world) {
+	w.policy.use(w, remembering(func(r *permission.Rule) {
+		r.Remember = &permission.Remember{Scope: []string{"args.customer"}, TTL: time.Hour, Uses: 3}
+	}))
+	e := w.engine()
+	q := e.ask("c", deploy, `{"customer":"k1","cents":9000}`)
+	c := e.answers("ann", editing(q, `{"customer":"k2","cents":10}`, message.LeaseTerms{Uses: 2, Budget: &message.Budget{Path: "args.cents", Limit: "25"}}))
+	if len(c.Leases) != 1 || c.Digest == q.Digest {
+		w.Fatalf("the edited call is %s with the leases %+v", describe(c), c.Leases)
+	}
+	l := e.lease(c.Leases[0].ID)
+	if l.Digest != c.Digest || l.Same["args.customer"] != `"k2"` || l.Left != "25" || len(l.GrantedBy) != 1 || l.GrantedBy[0].Made != c.Digest {
+		w.Errorf("the lease is %+v, want one of the edited call %s", l, c.Digest)
+	}
+	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `"k2"`)
+	w.wantBy(e.propose(call("d", deploy, `{"customer":"k2","cents":20}`))[0], l.ID)
+	w.wantBy(e.propose(call("e", deploy, `{"customer":"k1","cents":1}`))[0], "")
+	w.wantBy(e.propose(call("f", deploy, `{"customer":"k2","cents":6}`))[0], "")
+	w.engine().lease(l.ID) // as another replica reads it
+}
+
+// editRememberedByAll: the editor's wish counts like their approval.
+func editRememberedByAll(w *world) {
+	w.policy.use(w, remembering(func(r *permission.Rule) { r.Quorum = 2 }))
+	e := w.engine()
+	terms := message.LeaseTerms{Uses: 2}
+	q := e.answers("ann", editing(e.ask("e", deploy, `{"n":1}`), `{"n":2}`, terms))
+	if c := e.answers("bob", approve(q)); len(c.Leases) != 0 {
+		w.Errorf("by the editor alone: %+v", c.Leases)
+	}
+	q = e.answers("ann", editing(e.ask("c", deploy, `{"n":1}`), `{"n":2}`, terms))
+	w.wantMissing(q, ":1")
+	a := approve(q)
+	a.Remember = &terms
+	c := e.answers("bob", a)
+	if len(c.Leases) != 1 || len(c.Leases[0].GrantedBy) != 2 || c.Leases[0].Digest != q.Digest {
+		w.Fatalf("by both: %s, %+v", describe(c), c.Leases)
+	}
+	w.wantBy(e.propose(call("d", deploy, `{"n":3}`))[0], c.Leases[0].ID)
+}
+
+func editedTermsRefused(w *world) {
+	w.policy.use(w, append(rules(), remembering(func(r *permission.Rule) {
+		r.Tools, r.Remember = []string{note}, &permission.Remember{TTL: time.Hour, Uses: 2, Scope: []string{"args.customer"}}
+	}))...)
+	e := w.engine()
+	sh, byRule := e.ask("a", shell, `{"command":"git push origin main"}`), e.ask("b", note, `{"customer":1,"cents":1}`)
+	for name, c := range map[string]struct {
+		q     *message.Call
+		input string
+		terms message.LeaseTerms
+		want  *message.Error
+	}{
+		"a rule for the call as it was":    {sh, `{"command":"make release"}`, message.LeaseTerms{Rules: sh.Suggested}, message.ErrForbidden},
+		"wider than the session":           {sh, `{"command":"make release"}`, message.LeaseTerms{Scope: message.ScopeSpace}, message.ErrForbidden},
+		"a budget over what is edited out": {byRule, `{"customer":2}`, message.LeaseTerms{Budget: &message.Budget{Path: "args.cents", Limit: "5"}}, message.ErrInvalid},
+		"without what must be the same":    {byRule, `{"cents":1}`, message.LeaseTerms{}, message.ErrForbidden},
+		"more uses than the rule lets":     {byRule, `{"customer":2}`, message.LeaseTerms{Uses: 3}, message.ErrForbidden},
+	} {
+		if got := e.refusalOf("ann", editing(c.q, c.input, c.terms), c.want); got.Code != c.want.Code {
+			w.Errorf("%s: %v", name, got)
+		}
+	}
+	c := e.answers("ann", editing(sh, `{"command":"make release"}`, message.LeaseTerms{Uses: 1}))
+	if len(c.Leases) != 1 || !strings.Contains(*c.Leases[0].Terms.Rules[0].RuleContent, "make") {
+		w.Errorf("without rules of one's own those of the edited call count: %+v", c.Leases)
+	}
+}
+
+func editRememberedByNobody(w *world) {
+	w.policy.use(w, append(rules(), remembering(func(r *permission.Rule) {
+		r.Tools, r.When = []string{note}, "args.n < 10"
+	}), rule("large", func(r *permission.Rule) {
+		r.Tools, r.When, r.Remember = []string{note}, "args.n >= 10 && args.n < 100", &permission.Remember{TTL: time.Hour}
+	}), permission.Rule{Name: "never", Tools: []string{note}, Behavior: message.BehaviorDeny, When: "args.n >= 100"},
+		remembering(func(r *permission.Rule) {
+			r.Name, r.Tools, r.Approvers.ExcludeEditor = "four-eyes", []string{deploy}, true
+		}))...)
+	e := w.engine()
+	e.refuses("ann", editing(e.ask("a", pay, `{"amount":500}`), `{"amount":5}`, message.LeaseTerms{}), message.ErrForbidden)
+	q := e.ask("b", note, `{"n":1}`)
+	e.refuses("ann", editing(q, `{"n":10}`, message.LeaseTerms{}), message.ErrForbidden)
+	e.refuses("ann", editing(e.ask("c", deploy, `{"n":1}`), `{"n":2}`, message.LeaseTerms{}), message.ErrForbidden)
+	c := e.answers("ann", editing(q, `{"n":100}`, message.LeaseTerms{}))
+	w.wantResult(c, message.ToolResultDenied, "never")
+	if len(c.Leases)+len(e.leases(true)) != 0 {
+		w.Errorf("a denied call leaves %+v", e.leases(true))
+	}
+}
+
+func editedPlainRules(w *world) {
+	e := w.engine()
+	accept := func(id message.CallID, input, edited string) message.Answer {
+		a := edit(e.ask(id, shell, `{"command":"`+input+`"}`), `{"command":"`+edited+`"}`)
+		a.Rules = w.known(a.Key).Suggested
+		return a
+	}
+	e.refuses("ann", accept("a", "git push origin", "make all"), message.ErrForbidden)
+	e.refuses("ann", accept("b", "git push && make all", "make some"), message.ErrForbidden) // the rule for git is not about it
+	c := e.answers("ann", accept("c", "npm install x", "npm install y"))
+	if len(c.Remember) != 1 || c.State == message.ToolCallAsking {
+		w.Errorf("the edited call is %s and remembers %+v", describe(c), c.Remember)
+	}
+	if d := e.propose(call("d", shell, `{"command":"npm install z"}`))[0]; d.State == message.ToolCallAsking {
+		w.Errorf("what the rule covers is %s", describe(d))
+	}
+}
+
+// known is a call as the journal has it.
+func (w *world) known(key message.Key) *message.Call {
+	w.Helper()
+	r, err := w.journal.Last(w.Context(), key)
+	w.must(err)
+	return r.Fact.Call
+}
+
+func rememberPlainCases() []engineCase {
+	return []engineCase{
+		{"they are listed, named and revoked like any other", plainIsLease},
+		{"revoked where another replica lags", plainRevokedElsewhere},
+		{"two of them together", plainTogether},
+		{"beside a rule of the policy that allows", plainNotNeeded},
+		{"when the journal cannot be read", plainUnreadable},
+		{"of a call that hides arguments", plainHidden},
+		{"a decision is explained with its leases", leasesExplained},
+	}
+}
+
+// accept approves a call with the rules that its question suggests, and gives
+// the lease that this makes.
+func (r *replica) accept(q *message.Call) *message.Lease {
+	r.w.Helper()
+	a := approve(q)
+	a.Rules = q.Suggested
+	c := r.answers("ann", a)
+	l, ok := c.PlainLease()
+	if !ok || len(c.Remember) == 0 {
+		r.w.Fatalf("the approved call remembers %+v", c.Remember)
+	}
+	return r.lease(l.ID)
+}
+
+func command(id message.CallID, line string) message.ToolCallBlock {
+	return call(id, shell, `{"command":"`+line+`"}`)
+}
+
+func (r *replica) askCommand(id message.CallID, line string) *message.Call {
+	r.w.Helper()
+	return r.ask(id, shell, `{"command":"`+line+`"}`)
+}
+
+func plainIsLease(w *world) {
+	e := w.engine()
+	l := e.accept(e.askCommand("c", "npm install x"))
+	if !l.Plain || l.Terms.Scope != message.ScopeSession || len(l.Terms.Rules) != 1 || l.GrantedBy[0].By.Name != "ann" || l.Counted() {
+		w.Errorf("the lease is %+v", l)
+	}
+	if all := e.leases(false); len(all) != 1 || all[0].ID != l.ID {
+		w.Errorf("listed: %+v", all)
+	}
+	d := e.propose(command("d", "npm install y"))[0]
+	w.wantBy(d, l.ID)
+	w.wantResult(e.finished(d.Key), message.ToolResultSuccess, "ran")
+	w.wantPath(d.Key, "propose+allow start result")
+	e.stop()
+	later := w.engine()
+	w.wantBy(later.propose(command("e", "npm install y"))[0], l.ID)
+	_, err := later.bob().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})
+	w.wantErr(err, message.ErrForbidden)
+	w.must(second(later.ann().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID, Reason: "over"})))
+	w.wantBy(later.propose(command("f", "npm install y"))[0], "")
+	w.wantBy(w.engine().propose(command("g", "npm install y"))[0], "")
+	if len(later.leases(false)) != 0 || later.lease(l.ID).Revoked == nil {
+		w.Errorf("after its end: %+v", later.lease(l.ID))
+	}
+}
+
+func plainRevokedElsewhere(w *world) {
+	e, other := w.engine(), w.engine()
+	l := e.accept(e.askCommand("c", "npm install x"))
+	other.knows(l)
+	w.wantBy(other.propose(command("d", "npm install y"))[0], l.ID)
+	catchUp := other.cord.lag()
+	w.must(second(e.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})))
+	w.wantBy(other.propose(command("e", "npm install y"))[0], "")
+	catchUp()
+}
+
+// plainTogether: of a line of which each part is covered by another answer the
+// decision names both, and it ends with either of them.
+func plainTogether(w *world) {
+	e := w.engine()
+	one, two := e.accept(e.askCommand("a", "npm install x")), e.accept(e.askCommand("b", "make all"))
+	c := e.propose(command("c", "npm install y && make all"))[0]
+	w.wantBy(c, one.ID)
+	if on := c.Decision.Leases(); len(on) != 2 || on[1] != two.ID {
+		w.Errorf("it relies on %v, want %s and %s", on, one.ID, two.ID)
+	}
+	w.must(second(e.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: two.ID})))
+	w.wantBy(e.propose(command("d", "npm install y && make all"))[0], "")
+	w.wantBy(e.propose(command("e", "npm install y"))[0], one.ID)
+}
+
+func plainNotNeeded(w *world) {
+	e := w.engine()
+	e.accept(e.ask("a", deploy, `{}`))
+	w.policy.use(w, permission.Rule{Name: "free", Tools: []string{deploy}, Behavior: message.BehaviorAllow})
+	c := e.propose(call("b", deploy, `{}`))[0]
+	if c.Decision.Rule != "free" || c.Decision.Lease != "" {
+		w.Errorf("it is allowed by %+v", c.Decision)
+	}
+}
+
+func plainUnreadable(w *world) {
+	e := w.engine()
+	l := e.accept(e.askCommand("a", "npm install x"))
+	e.cord.onLast(func(key message.Key) error {
+		if key.Lease != "" {
+			return cutError("last")
+		}
+		return nil
+	})
+	w.wantBy(e.propose(command("b", "npm install y"))[0], "")
+	e.cord.onLast(nil)
+	w.wantBy(e.propose(command("c", "npm install y"))[0], l.ID)
+}
+
+func plainHidden(w *world) {
+	w.policy.use(w, pinRule())
+	e := w.engine()
+	a := approve(e.ask("a", deploy, `{"pin":1234}`))
+	a.Rules = []message.PermissionRule{{ToolName: deploy, Behavior: message.BehaviorAllow}}
+	if err := e.refusalOf("ann", a, message.ErrForbidden); !strings.Contains(err.What, "hide") {
+		w.Errorf("refused with %q", err.What)
+	}
+}
+
+func leasesExplained(w *world) {
+	w.policy.use(w, remembering(nil), rule("never", func(r *permission.Rule) { r.Tools, r.Redact = []string{note}, []string{"args.pin"} }))
+	e := w.engine()
+	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Uses: 3, Scope: message.ScopeUser})
+	c := e.propose(call("d", deploy, `{"n":1}`))[0]
+	for _, p := range []*engine.Port{e.ann(), e.operator(), w.engine().as(message.RoleAuditor, "eve")} {
+		x, err := p.Explain(w.Context(), message.ExplainRequest{Key: c.Key})
+		w.must(err)
+		if len(x.Leases) != 1 || x.Leases[0].Lease.ID != l.ID || x.Leases[0].State != message.LeaseActive || *x.Leases[0].UsesLeft != 2 || x.Leases[0].Lease.GrantedBy[0].By.Name != "ann" || x.Leases[0].Lease.Terms.Until.IsZero() {
+			w.Errorf("the leases are %+v", x.Leases)
+		}
+		if x.Decision.Lease != l.ID || !strings.Contains(string(x.Trace), `"rule":"memory"`) || !strings.Contains(string(x.Trace), `"decision":"ask"`) {
+			w.Errorf("it is explained with %+v, %s", x.Decision, x.Trace)
+		}
+	}
+	_, err := e.ann().Explain(w.Context(), message.ExplainRequest{Key: w.key("unknown")})
+	w.wantErr(err, message.ErrNotFound)
+	q := e.ask("e", note, `{"pin":"`+secret+`"}`)
+	x, err := e.ann().Explain(w.Context(), message.ExplainRequest{Key: q.Key})
+	w.must(err)
+	if len(x.Trace) == 0 || strings.Contains(string(x.Trace), secret) {
+		w.Errorf("the trace is %s", x.Trace)
+	}
+	w.policy.use(w, rule("open", func(r *permission.Rule) { r.Tools, r.When = []string{note}, `args.pin == "x"` }))
+	x, err = e.ann().Explain(w.Context(), message.ExplainRequest{Key: q.Key})
+	w.must(err)
+	if x.Trace != nil || x.Withheld == "" {
+		w.Errorf("a policy that hides nothing explains %s", x.Trace)
+	}
+}

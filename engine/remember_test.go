@@ -1,0 +1,610 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+func rememberCases() []engineCase {
+	return []engineCase{
+		{"counted uses in a session", countedUses},
+		{"calls like this one", callsLikeThis},
+		{"a budget", budgeted},
+		{"an end", leaseEnds},
+		{"revoked at once, by whoever gave it", revokedLease},
+		{"revoked where another replica lags", revokedElsewhere},
+		{"what it allowed and did not begin is taken back", revokedTakesBack},
+		{"terms that are refused", refusedTerms},
+		{"everybody who must agrees to the same terms", sameTermsAll},
+		{"it outlives an engine", leaseStays},
+		{"a use that cannot be written is not granted", useNotWritten},
+		{"a crash between a use and what it allows", crashAfterUse},
+		{"an expired use does not begin", expiredDoesNotBegin},
+		{"the last uses, over three engines", racingUses},
+	}
+}
+
+// remember approves a call and lets it be remembered on terms; it gives the
+// lease.
+func (r *replica) remember(q *message.Call, t message.LeaseTerms) *message.Lease {
+	r.w.Helper()
+	a := approve(q)
+	a.Remember = &t
+	c := r.answers("ann", a)
+	if len(c.Leases) != 1 {
+		r.w.Fatalf("the approved call gives %d leases", len(c.Leases))
+	}
+	return r.lease(c.Leases[0].ID)
+}
+
+func (r *replica) lease(id message.LeaseID) *message.Lease {
+	r.w.Helper()
+	out, err := r.operator().ShowLease(r.w.Context(), message.ShowLeaseRequest{ID: id})
+	r.w.must(err)
+	return out.Lease
+}
+
+func (r *replica) leases(all bool) []*message.Lease {
+	r.w.Helper()
+	out, err := r.operator().Leases(r.w.Context(), message.LeasesRequest{All: all})
+	r.w.must(err)
+	return out.Leases
+}
+
+// knows waits until a replica has heard of a lease.
+func (r *replica) knows(l *message.Lease) {
+	r.w.Helper()
+	r.w.until("the replica knows "+string(l.ID), func() bool {
+		return slices.ContainsFunc(r.leases(true), func(k *message.Lease) bool { return k.ID == l.ID })
+	})
+}
+
+// wantBy checks that a lease allowed a call; "" that a person is asked.
+func (w *world) wantBy(c *message.Call, id message.LeaseID) {
+	w.Helper()
+	switch {
+	case c.Decision == nil:
+		w.Errorf("%s is %s and not decided", c.Key, describe(c))
+	case id == "" && c.State != message.ToolCallAsking:
+		w.Errorf("%s is %s, allowed by %q; want it to ask", c.Key, describe(c), c.Decision.Lease)
+	case id != "" && (c.State == message.ToolCallAsking || c.Decision.Lease != id || c.Decision.Behavior != message.BehaviorAllow):
+		w.Errorf("%s is %s with %+v; want it allowed by %s", c.Key, describe(c), c.Decision, id)
+	}
+}
+
+// in proposes one call of another session, as a runtime of that name.
+func (r *replica) in(runtime, session, agent string, b message.ToolCallBlock) *message.Call {
+	r.w.Helper()
+	out, err := r.as(message.RoleRuntime, runtime).Propose(r.w.Context(), message.ProposeRequest{Session: message.SessionID(session), Reply: "r", Agent: agent, Calls: []message.ToolCallBlock{b}})
+	r.w.must(err)
+	return out.Calls[0]
+}
+
+// countedUses: two further calls of the session, each counted once.
+func countedUses(w *world) {
+	e := w.engine()
+	l := e.remember(e.ask("c", deploy, `{"n":0}`), message.LeaseTerms{Uses: 2})
+	if l.Terms.Scope != message.ScopeSession || l.UsesLeft() != 2 || len(l.GrantedBy) != 1 || l.GrantedBy[0].By.Name != "ann" || l.From != w.key("c") {
+		w.Errorf("the lease is %+v", l)
+	}
+	first := e.propose(call("d", deploy, `{"n":1}`))[0]
+	w.wantBy(first, l.ID)
+	w.wantBy(e.propose(call("d", deploy, `{"n":1}`))[0], l.ID)
+	w.wantBy(e.in("bot", "s2", "agent", call("d", deploy, `{}`)), "")
+	if left := e.lease(l.ID).UsesLeft(); left != 1 {
+		w.Errorf("%d uses are left, want 1", left)
+	}
+	second := e.propose(call("e", deploy, `{"n":2}`))[0]
+	w.wantBy(second, l.ID)
+	w.wantBy(e.propose(call("f", deploy, `{"n":3}`))[0], "")
+	w.wantResult(e.finished(second.Key), message.ToolResultSuccess, `{"n":2}`)
+	if len(e.leases(false)) != 0 || len(e.leases(true)) != 1 {
+		w.Errorf("active %+v, all %+v", e.leases(false), e.leases(true))
+	}
+	out, err := e.ann().ShowLease(w.Context(), message.ShowLeaseRequest{ID: l.ID})
+	w.must(err)
+	if len(out.Uses) != 2 || out.Uses[0].Call != first.Key || out.Uses[1].Call != second.Key || out.Lease.State(time.Now()) != message.LeaseUsedUp {
+		w.Errorf("the lease is %+v with the uses %+v", out.Lease, out.Uses)
+	}
+	_, err = e.ann().ShowLease(w.Context(), message.ShowLeaseRequest{ID: "lse_unknown"})
+	w.wantErr(err, message.ErrNotFound)
+}
+
+func callsLikeThis(w *world) {
+	e := w.engine()
+	l := e.remember(e.ask("c", deploy, `{"n":1}`), message.LeaseTerms{Scope: message.ScopeCallLike})
+	w.wantBy(e.propose(call("d", deploy, `{ "n": 1 }`))[0], l.ID)
+	w.wantBy(e.propose(call("e", deploy, `{"n":2}`))[0], "")
+	w.wantBy(e.propose(call("f", deploy, `{"n":1.0}`))[0], "")
+	w.wantBy(e.in("bot", "s2", "agent", call("d", deploy, `{"n":1}`)), "")
+}
+
+func budgeted(w *world) {
+	e := w.engine()
+	l := e.remember(e.ask("c", deploy, `{"sum":{"cents":9999}}`), message.LeaseTerms{Budget: &message.Budget{Path: "args.sum.cents", Limit: "100.5"}})
+	for i, want := range []struct{ input, left string }{
+		{`{"sum":{"cents":60}}`, "40.5"}, {`{"sum":{"cents":40.25}}`, "0.25"}, {`{"sum":{"cents":0.5}}`, ""}, {`{"sum":{"cents":-1}}`, ""}, {`{"sum":{"cents":"0"}}`, ""},
+		{`{"sum":{"cents":1e-1}}`, ""}, {`{"sum":{}}`, ""}, {`{"sum":{"cents":0.25}}`, "0"}, {`{"sum":{"cents":0}}`, "0"},
+	} {
+		c := e.propose(call(message.CallID(fmt.Sprint("d", i)), deploy, want.input))[0]
+		if want.left == "" {
+			w.wantBy(c, "")
+			continue
+		}
+		w.wantBy(c, l.ID)
+		if left := e.lease(l.ID).Left; left != want.left {
+			w.Errorf("after %s %s is left, want %s", want.input, left, want.left)
+		}
+	}
+}
+
+func leaseEnds(w *world) {
+	e := w.engine()
+	end := time.Now().Add(time.Second)
+	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Until: end})
+	if c := e.propose(call("d", deploy, `{}`))[0]; time.Now().Before(end) {
+		w.wantBy(c, l.ID)
+	}
+	w.until("it has ended", func() bool { return !time.Now().Before(end) })
+	w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
+	_, err := e.ann().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})
+	w.wantErr(err, message.ErrFinished)
+	if all := e.leases(true); len(all) != 1 || all[0].State(time.Now()) != message.LeaseExpired || len(e.leases(false)) != 0 {
+		w.Errorf("listed: %+v", all)
+	}
+}
+
+func revokedLease(w *world) {
+	e, other := w.engine(), w.engine()
+	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{})
+	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
+	_, err := e.bob().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})
+	w.wantErr(err, message.ErrForbidden)
+	_, err = e.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: "lse_unknown"})
+	w.wantErr(err, message.ErrNotFound)
+	gone, err := e.ann().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID, Reason: "over"})
+	w.must(err)
+	if gone.Revoked == nil || gone.Revoked.By.Name != "ann" || gone.Revoked.Reason != "over" {
+		w.Errorf("revoked: %+v", gone)
+	}
+	w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
+	w.wantBy(other.propose(call("f", deploy, `{}`))[0], "")
+	e.finished(w.key("c"))
+	e.finished(w.key("d"))
+	size := len(w.records())
+	again, err := other.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})
+	if err != nil || again.Revoked.By.Name != "ann" {
+		w.Errorf("revoked again: %+v, %v", again, err)
+	}
+	w.wantSize(size)
+}
+
+// revokedElsewhere: a replica that has not heard of the revocation does not
+// allow by the rule all the same.
+func revokedElsewhere(w *world) {
+	e, other := w.engine(), w.engine()
+	free := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{})
+	other.knows(free)
+	w.wantBy(other.propose(call("d", deploy, `{}`))[0], free.ID)
+	catchUp := other.cord.lag()
+	w.must(second(e.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: free.ID})))
+	w.wantBy(other.propose(call("e", deploy, `{}`))[0], "")
+	catchUp()
+}
+
+// revokedTakesBack: at once where the replica knows, else when it is about to
+// begin.
+func revokedTakesBack(w *world) {
+	w.policy.use(w, remembering(nil))
+	e, other := w.engine(), w.engine()
+	l := e.remember(e.ask("c", askRemote, `{}`), message.LeaseTerms{Uses: 3})
+	begun, waiting := e.propose(call("d", askRemote, `{}`))[0], e.propose(call("e", askRemote, `{}`))[0]
+	w.wantBy(begun, l.ID)
+	w.wantBy(waiting, l.ID)
+	e.start(begun, "w1", "x")
+	other.state(waiting.Key, message.ToolCallSubmitted)
+	w.must(second(e.ann().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})))
+	w.wantResult(e.finished(waiting.Key), message.ToolResultDenied, string(l.ID))
+	_, err := other.worker("w2").Start(w.Context(), startRequest(waiting, "y"))
+	w.wantErr(err, message.ErrFinished)
+	w.must(second(e.worker("w1").Result(w.Context(), resultRequest(begun, "x", "done"))))
+	w.wantResult(e.finished(begun.Key), message.ToolResultSuccess, "done")
+}
+
+func refusedTerms(w *world) {
+	w.policy.use(w, append(rules(), permission.Rule{Name: "no-memory", Tools: []string{note}, Behavior: message.BehaviorAsk})...)
+	e := w.engine()
+	q, byRule := e.ask("c", deploy, `{"cents":5,"text":"x"}`), e.ask("d", pay, `{"amount":500}`)
+	size := len(w.records())
+	allow := func(tool, content string) message.PermissionRule {
+		return message.PermissionRule{ToolName: tool, RuleContent: &content, Behavior: message.BehaviorAllow}
+	}
+	for name, c := range map[string]struct {
+		call  *message.Call
+		terms message.LeaseTerms
+		want  *message.Error
+	}{
+		"an unknown scope":          {q, message.LeaseTerms{Scope: "world"}, message.ErrInvalid},
+		"wider than the session":    {q, message.LeaseTerms{Scope: message.ScopeSpace}, message.ErrForbidden},
+		"for every agent":           {q, message.LeaseTerms{Scope: message.ScopeAgent}, message.ErrForbidden},
+		"fewer than no uses":        {q, message.LeaseTerms{Uses: -1}, message.ErrInvalid},
+		"too many uses":             {q, message.LeaseTerms{Uses: message.MaxLeaseUses + 1}, message.ErrInvalid},
+		"over before it begins":     {q, message.LeaseTerms{Until: time.Now().Add(-time.Minute)}, message.ErrInvalid},
+		"for ten years":             {q, message.LeaseTerms{Until: time.Now().AddDate(10, 0, 0)}, message.ErrInvalid},
+		"another tool":              {q, message.LeaseTerms{Rules: []message.PermissionRule{{ToolName: note, Behavior: message.BehaviorAllow}}}, message.ErrForbidden},
+		"a rule that denies":        {q, message.LeaseTerms{Rules: []message.PermissionRule{{ToolName: deploy, Behavior: message.BehaviorDeny}}}, message.ErrForbidden},
+		"content without a meaning": {q, message.LeaseTerms{Rules: []message.PermissionRule{allow(deploy, "x:*")}}, message.ErrForbidden},
+		"rules too long to keep":    {q, message.LeaseTerms{Rules: []message.PermissionRule{allow(deploy, strings.Repeat("x", message.MaxLeaseBytes+1))}}, message.ErrTooLarge},
+		"a budget too long to keep": {q, message.LeaseTerms{Budget: &message.Budget{Path: "args." + strings.Repeat("x", message.MaxLeaseBytes), Limit: "1"}}, message.ErrTooLarge},
+		"a budget of nothing":       {q, message.LeaseTerms{Budget: &message.Budget{Path: "args.amount", Limit: "1"}}, message.ErrInvalid},
+		"a budget of text":          {q, message.LeaseTerms{Budget: &message.Budget{Path: "args.text", Limit: "1"}}, message.ErrInvalid},
+		"a budget of the caller":    {q, message.LeaseTerms{Budget: &message.Budget{Path: "caller.user", Limit: "1"}}, message.ErrInvalid},
+		"a budget without a limit":  {q, message.LeaseTerms{Budget: &message.Budget{Path: "args.cents"}}, message.ErrInvalid},
+		"a budget by exponent":      {q, message.LeaseTerms{Budget: &message.Budget{Path: "args.cents", Limit: "1e9"}}, message.ErrInvalid},
+		"a rule lets nothing":       {byRule, message.LeaseTerms{}, message.ErrForbidden},
+	} {
+		a := approve(c.call)
+		a.Remember = &c.terms
+		if _, err := e.ann().Answer(w.Context(), a); message.AsError("", orUnknown(err)).Code != c.want.Code {
+			w.Errorf("%s: %v, want %s", name, err, c.want.Code)
+		}
+	}
+	no := reject(q)
+	no.Remember = &message.LeaseTerms{}
+	e.refuses("ann", no, message.ErrInvalid)
+	stale := approve(q)
+	stale.Digest, stale.Remember = "sha256:other", &message.LeaseTerms{Scope: message.ScopeSpace}
+	_, err := e.ann().Answer(w.Context(), stale)
+	w.wantErr(err, message.ErrDigest)
+	w.wantSize(size)
+}
+
+// sameTermsAll: one of several approvers alone lets nothing be remembered.
+func sameTermsAll(w *world) {
+	w.policy.use(w, remembering(func(r *permission.Rule) { r.Quorum = 2 }))
+	e := w.engine()
+	say := func(q *message.Call, who string, t *message.LeaseTerms) *message.Call {
+		a := approve(q)
+		a.Remember = t
+		return e.answers(who, a)
+	}
+	q := e.ask("c", deploy, `{}`)
+	say(q, "ann", &message.LeaseTerms{Uses: 2})
+	again := approve(q)
+	again.Remember = &message.LeaseTerms{Uses: 3}
+	e.refuses("ann", again, message.ErrConflict)
+	if c := say(q, "bob", &message.LeaseTerms{Uses: 1}); len(c.Leases) != 0 || c.State == message.ToolCallAsking {
+		w.Errorf("with other terms: %s gives %+v", describe(c), c.Leases)
+	}
+	q = e.ask("d", deploy, `{}`)
+	say(q, "ann", &message.LeaseTerms{Uses: 2})
+	if c := say(q, "bob", nil); len(c.Leases) != 0 {
+		w.Errorf("by one alone: %+v", c.Leases)
+	}
+	q = e.ask("e", deploy, `{}`)
+	say(q, "ann", &message.LeaseTerms{Uses: 2})
+	c := say(q, "bob", &message.LeaseTerms{Uses: 2})
+	if len(c.Leases) != 1 || len(c.Leases[0].GrantedBy) != 2 {
+		w.Fatalf("by both: %+v", c.Leases)
+	}
+	w.wantBy(e.propose(call("f", deploy, `{}`))[0], c.Leases[0].ID)
+}
+
+func leaseStays(w *world) {
+	e := w.engine()
+	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Uses: 3})
+	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
+	e.stop()
+	later := w.engine()
+	w.wantBy(later.propose(call("d", deploy, `{}`))[0], l.ID)
+	if left := later.lease(l.ID).UsesLeft(); left != 2 {
+		w.Errorf("%d uses are left, want 2", left)
+	}
+	w.wantBy(later.propose(call("e", deploy, `{}`))[0], l.ID)
+}
+
+func aboutLease(f *message.Fact) bool { return f.Lease != nil }
+
+func useNotWritten(w *world) {
+	e := w.engine()
+	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Uses: 1})
+	e.cord.onAppend(refuse(aboutLease, &message.Error{Code: message.CodeFull, Op: "append", What: "full"}))
+	w.wantBy(e.propose(call("d", deploy, `{}`))[0], "")
+	e.cord.onAppend(nil)
+	w.wantBy(e.propose(call("e", deploy, `{}`))[0], l.ID)
+	free := e.remember(e.ask("f", note, `{}`), message.LeaseTerms{})
+	e.finished(w.key("f"))
+	e.cord.onLast(func(key message.Key) error {
+		if key.Lease != "" {
+			return cutError("last")
+		}
+		return nil
+	})
+	w.wantBy(e.propose(call("g", note, `{}`))[0], "")
+	e.cord.onLast(nil)
+	if e.lease(free.ID).Seq != 0 {
+		w.Errorf("uses that are not counted are on record")
+	}
+}
+
+// crashAfterUse: what is counted for a call is counted for it alone, and once.
+func crashAfterUse(w *world) {
+	e := w.engine()
+	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Uses: 1})
+	e.cord.onAppend(cutAfter(e, aboutLease))
+	_, err := e.bot().Propose(w.Context(), request(call("d", deploy, `{}`)))
+	if err == nil {
+		w.Errorf("the engine survived")
+	}
+	e.kill()
+	next := w.engine()
+	if left := next.lease(l.ID).UsesLeft(); left != 0 {
+		w.Errorf("%d uses are left after the crash", left)
+	}
+	w.wantBy(next.propose(call("other", deploy, `{}`))[0], "")
+	c := next.propose(call("d", deploy, `{}`))[0]
+	w.wantBy(c, l.ID)
+	w.wantResult(next.finished(c.Key), message.ToolResultSuccess, "ran")
+}
+
+func expiredDoesNotBegin(w *world) {
+	w.policy.use(w, remembering(nil))
+	e := w.engine()
+	end := time.Now().Add(time.Second)
+	l := e.remember(e.ask("c", askRemote, `{}`), message.LeaseTerms{Until: end})
+	waiting := e.propose(call("d", askRemote, `{}`))[0]
+	if waiting.State == message.ToolCallAsking {
+		return // a machine too slow for this
+	}
+	w.wantBy(waiting, l.ID)
+	w.until("it has ended", func() bool { return !time.Now().Before(end) })
+	_, err := e.worker("w1").Start(w.Context(), startRequest(waiting, "x"))
+	w.wantErr(err, message.ErrFinished)
+	w.wantResult(e.finished(waiting.Key), message.ToolResultDenied, "expired")
+}
+
+// racingUses: however many ask at once on however many engines, a lease answers
+// no more often than it says.
+func racingUses(w *world) {
+	engines := []*replica{w.engine(), w.engine(), w.engine()}
+	const uses, each = 5, 8
+	l := engines[0].remember(engines[0].ask("c", deploy, `{}`), message.LeaseTerms{Uses: uses})
+	for _, e := range engines {
+		e.knows(l)
+	}
+	var allowed, failed atomic.Int32
+	var wg sync.WaitGroup
+	for i, e := range engines {
+		for n := range each {
+			wg.Go(func() {
+				out, err := e.bot().Propose(context.Background(), request(call(message.CallID(fmt.Sprint("d", i, "-", n)), deploy, `{}`)))
+				switch {
+				case err != nil:
+					failed.Add(1)
+				case out.Calls[0].Decision != nil && out.Calls[0].Decision.Lease == l.ID:
+					allowed.Add(1)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if allowed.Load() != uses || failed.Load() != 0 {
+		w.Errorf("%d calls were allowed and %d failed, of %d uses", allowed.Load(), failed.Load(), uses)
+	}
+	if left := engines[2].lease(l.ID); left.UsesLeft() != 0 || len(left.Spent) != uses {
+		w.Errorf("the lease is %+v", left)
+	}
+}
+
+// auditLeases checks every remembered rule against what it allowed.
+func (w *world) auditLeases(records []message.Record) {
+	w.Helper()
+	last := map[message.LeaseID]*message.Lease{}
+	by := map[message.LeaseID]map[message.Key]string{}
+	for _, rec := range records {
+		switch {
+		case rec.Fact == nil:
+		case rec.Fact.Lease != nil:
+			l := rec.Fact.Lease
+			if before := last[l.ID]; before != nil && (len(l.Spent) < len(before.Spent) || before.Revoked != nil) {
+				w.Errorf("record %d takes the lease %s back", rec.Seq, l.ID)
+			}
+			last[l.ID] = l
+		case rec.Fact.Call != nil && rec.Fact.Call.Decision != nil && rec.Fact.Call.Decision.Lease != "":
+			c := rec.Fact.Call
+			if by[c.Decision.Lease] == nil {
+				by[c.Decision.Lease] = map[message.Key]string{}
+			}
+			by[c.Decision.Lease][c.Key] = message.SpentBy(c.Key, c.Input)
+			if l := last[c.Decision.Lease]; l != nil && l.Counted() && !slices.Contains(l.Spent, message.SpentBy(c.Key, c.Input)) {
+				w.Errorf("record %d: %s was allowed by %s before its use was counted", rec.Seq, c.Key, l.ID)
+			}
+		}
+	}
+	for id, l := range last {
+		if l.Counted() && (len(by[id]) > l.Terms.Uses || len(l.Spent) > l.Terms.Uses) {
+			w.Errorf("%s allowed %d calls, its uses are %d", id, len(by[id]), l.Terms.Uses)
+		}
+	}
+}
+
+func revokeRaceCases() []engineCase {
+	return []engineCase{
+		{"a local call", func(w *world) { revokedWhileBeginning(w, deploy) }},
+		{"an external call", func(w *world) { revokedWhileBeginning(w, askOut) }},
+		{"a worker, and a replica that lags", revokedWhileStarting},
+		{"by a plain rule", plainRevokedWhileBeginning},
+		{"once more, after it was cut off", revokedAgain},
+		{"many calls over three engines", revokedAmongMany},
+	}
+}
+
+// begins reports whether a fact begins a call that relies on a lease: from then
+// on its effect may happen.
+func begins(f *message.Fact, id message.LeaseID) bool {
+	return f.Call != nil && f.Note == nil && slices.Contains(f.Call.Decision.Leases(), id) && slices.ContainsFunc(f.Path, func(s message.Step) bool {
+		return s.Cause == "start" || s.Cause == "submit" && f.Call.Placement == message.PlaceExternal
+	})
+}
+
+// holdBeginning holds back the fact with which a call that relies on the lease
+// begins. arrived is closed when it is about to be written, release lets it go.
+func (r *replica) holdBeginning(id message.LeaseID) (arrived <-chan struct{}, release func()) {
+	held, free := make(chan struct{}), make(chan struct{})
+	var once, end sync.Once
+	r.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		if begins(f, id) {
+			once.Do(func() { close(held) })
+			select {
+			case <-free:
+			case <-ctx.Done():
+			}
+		}
+		return store(ctx, f, prev)
+	})
+	return held, func() { end.Do(func() { close(free) }) }
+}
+
+// wantNoneAfter checks that no call that relies on the lease began after the
+// records that were there when its revocation was acknowledged.
+func (w *world) wantNoneAfter(id message.LeaseID, acknowledged uint64) {
+	w.Helper()
+	for _, r := range w.records() {
+		if r.Fact != nil && r.Seq > acknowledged && begins(r.Fact, id) {
+			w.Errorf("%s began with record %d, after its rule was revoked at %d", r.Key, r.Seq, acknowledged)
+		}
+	}
+}
+
+// end is the sequence of the journal's last record.
+func (w *world) end() uint64 {
+	w.Helper()
+	all := w.records()
+	return all[len(all)-1].Seq
+}
+
+func revokedWhileBeginning(w *world, tool string) {
+	w.policy.use(w, remembering(func(r *permission.Rule) { r.Tools = []string{tool} }))
+	e, other := w.engine(), w.engine()
+	l := e.remember(e.ask("c", tool, `{}`), message.LeaseTerms{Uses: 3})
+	other.knows(l)
+	w.revokeMidway(e, other, l, call("d", tool, `{}`))
+}
+
+func plainRevokedWhileBeginning(w *world) {
+	e, other := w.engine(), w.engine()
+	l := e.accept(e.askCommand("c", "npm install x"))
+	other.knows(l)
+	w.revokeMidway(e, other, l, command("d", "npm install y"))
+}
+
+// revokeMidway lets one engine begin a call and another revoke what allows it in
+// between.
+func (w *world) revokeMidway(e, other *replica, l *message.Lease, b message.ToolCallBlock) {
+	w.Helper()
+	arrived, release := e.holdBeginning(l.ID)
+	defer release()
+	_, releaseOther := other.holdBeginning(l.ID) // it may think that e is dead, and begin the call itself
+	defer releaseOther()
+	var proposed sync.WaitGroup
+	proposed.Go(func() { _, _ = e.bot().Propose(context.Background(), request(b)) })
+	select {
+	case <-arrived:
+	case <-w.Context().Done():
+		w.Fatal("the call does not begin")
+	}
+	w.must(second(other.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})))
+	acknowledged := w.end()
+	release()
+	releaseOther()
+	proposed.Wait()
+	w.wantResult(e.finished(w.key(b.ID)), message.ToolResultDenied, string(l.ID))
+	w.wantNoneAfter(l.ID, acknowledged)
+	w.wantRuns(w.key(b.ID), 0)
+}
+
+func revokedWhileStarting(w *world) {
+	w.policy.use(w, remembering(nil))
+	e, other := w.engine(), w.engine()
+	l := e.remember(e.ask("c", askRemote, `{}`), message.LeaseTerms{Uses: 3})
+	other.knows(l)
+	catchUp := other.cord.lag()
+	c := e.propose(call("d", askRemote, `{}`))[0]
+	arrived, release := e.holdBeginning(l.ID)
+	defer release()
+	var both sync.WaitGroup
+	var acknowledged uint64
+	both.Go(func() { _, _ = e.worker("w1").Start(context.Background(), startRequest(c, "x")) })
+	<-arrived
+	both.Go(func() {
+		if _, err := other.operator().RevokeLease(context.Background(), message.RevokeLeaseRequest{ID: l.ID}); err != nil {
+			w.Errorf("revoke: %v", err)
+		}
+		acknowledged = w.end()
+		release()
+	})
+	w.until("the revocation is on record", func() bool { return e.lease(l.ID).Revoked != nil })
+	catchUp()
+	both.Wait()
+	w.wantResult(e.finished(c.Key), message.ToolResultDenied, string(l.ID))
+	w.wantNoneAfter(l.ID, acknowledged)
+}
+
+// revokedAgain: who revokes what is revoked already comes to the same end.
+func revokedAgain(w *world) {
+	w.policy.use(w, remembering(nil))
+	e, other := w.engine(), w.engine()
+	l := e.remember(e.ask("c", askRemote, `{}`), message.LeaseTerms{})
+	other.knows(l)
+	c := e.propose(call("d", askRemote, `{}`))[0]
+	other.state(c.Key, message.ToolCallSubmitted)
+	other.cord.onAppend(refuse(func(f *message.Fact) bool { return f.Call != nil }, cutError("append")))
+	_, err := other.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})
+	w.wantErr(err, message.ErrUnavailable)
+	w.must(second(e.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})))
+	if c := w.known(c.Key); c.Open() {
+		w.Errorf("acknowledged, and the call is %s", describe(c))
+	}
+}
+
+func revokedAmongMany(w *world) {
+	w.policy.use(w, remembering(nil))
+	engines := []*replica{w.engine(), w.engine(), w.engine()}
+	l := engines[0].remember(engines[0].ask("c", deploy, `{}`), message.LeaseTerms{})
+	engines[0].finished(w.key("c"))
+	for _, e := range engines {
+		e.knows(l)
+	}
+	var acknowledged uint64
+	var wg sync.WaitGroup
+	const each = 12
+	for i, e := range engines {
+		for n := range each {
+			wg.Go(func() {
+				if i == 1 && n == each/2 {
+					if _, err := e.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID}); err != nil {
+						w.Errorf("revoke: %v", err)
+					}
+					acknowledged = w.end()
+				}
+				if _, err := e.bot().Propose(w.Context(), request(call(message.CallID(fmt.Sprint("d", i, "-", n)), deploy, `{}`))); err != nil {
+					w.Errorf("propose: %v", err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	w.until("nothing waits to begin", func() bool {
+		open, err := engines[0].operator().List(w.Context(), message.ListRequest{States: []message.ToolCallState{message.ToolCallAllowed}})
+		return err == nil && len(open.Calls) == 0
+	})
+	w.wantNoneAfter(l.ID, acknowledged)
+}

@@ -1,0 +1,388 @@
+package engine_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/askance-dev/askance/message"
+)
+
+func resultCases() []engineCase {
+	return []engineCase{
+		{"sent again", resultAgain},
+		{"another one under the same claim", resultOther},
+		{"of the wrong worker", resultWrongWorker},
+		{"before the start", resultBeforeStart},
+		{"of an older attempt", resultStale},
+		{"of a held call", resultHeld},
+		{"while the next attempt is due", resultBeforeRetry},
+		{"of many senders at once", resultRaces},
+		{"strangers cannot fill the journal", resultFlood},
+		{"of every kind", resultKinds},
+		{"that cannot be kept", resultUnfit},
+	}
+}
+
+func resultAgain(w *world) {
+	e, other := w.engine(), w.engine()
+	c := e.submit("c", remote)
+	e.start(c, "w1", "x")
+	for i := range 3 {
+		for _, r := range []*replica{e, other} {
+			res, err := r.worker("w1").Result(w.Context(), resultRequest(c, "x", "done"))
+			if err != nil || !res.Stored || res.State != message.ToolCallFinished {
+				w.Errorf("sending %d to %s: %+v, %v", i, r.ID(), res, err)
+			}
+		}
+	}
+	w.wantPath(c.Key, "propose+allow+submit start result")
+}
+
+func resultOther(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	e.start(c, "w1", "x")
+	_, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done"))
+	w.must(err)
+	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "something else"))
+	if err == nil && res.Stored {
+		w.Errorf("another result under the same claim was stored")
+	}
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "done")
+}
+
+func resultWrongWorker(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	e.start(c, "w1", "x")
+	for _, r := range []struct{ worker, claim string }{{"w2", "x"}, {"w2", "y"}, {"w1", "y"}} {
+		res, err := e.worker(r.worker).Result(w.Context(), resultRequest(c, r.claim, "forged"))
+		if err == nil && res.Stored {
+			w.Errorf("the result of %+v was stored", r)
+		}
+	}
+	w.must(second(e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done"))))
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "done")
+	if res, err := e.worker("w2").Result(w.Context(), resultRequest(c, "x", "done")); err == nil {
+		w.Errorf("another worker is told that its result is stored: %+v", res)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func resultBeforeStart(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "forged"))
+	if err == nil && res.Stored {
+		w.Error("a result without a start was stored")
+	}
+	_, err = e.worker("w1").Result(w.Context(), message.ResultRequest{Key: w.key("unknown"), Attempt: 1, Claim: "x", Result: resultRequest(c, "x", "").Result})
+	w.wantErr(err, message.ErrNotFound)
+	e.start(c, "w1", "x") // it is still there to be started
+}
+
+// resultStale: the late result of an attempt that was given up is noted and
+// changes nothing, and the present attempt goes on, watched as before.
+func resultStale(w *world) {
+	e := w.engine()
+	c := e.submit("c", idem)
+	e.start(c, "w1", "x")
+	c2 := e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 })
+	e.start(c2, "w2", "y")
+	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "late"))
+	if err != nil || res.Stored || res.State != message.ToolCallSubmitted {
+		w.Errorf("a stale result got %+v, %v", res, err)
+	}
+	w.wantPath(c.Key, "propose+allow+submit start lose offer start note")
+	show, err := e.operator().Show(w.Context(), message.ShowRequest{Key: c.Key})
+	w.must(err)
+	if n := show.History[5].Note; n == nil || n.What != "late_result" || n.Attempt != 1 || n.Result.Output.Text != "late" {
+		w.Errorf("the note says %+v", n)
+	}
+	held := e.held(c.Key, message.HoldDeadLetter) // the second worker falls silent too
+	if held.Attempt.Number != 2 {
+		w.Errorf("the call is %s", describe(held))
+	}
+}
+
+// resultHeld: the owner knows better than any guess.
+func resultHeld(w *world) {
+	e := w.engine()
+	c := e.submit("c", dies)
+	e.start(c, "w1", "x")
+	e.held(c.Key, message.HoldUnknown)
+	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done after all"))
+	if err != nil || !res.Stored {
+		w.Errorf("the owner's result got %+v, %v", res, err)
+	}
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "done after all")
+	w.wantPath(c.Key, "propose+allow+submit start suspend result")
+}
+
+func resultBeforeRetry(w *world) {
+	e := w.engine()
+	c := e.submit("c", idem)
+	e.cord.onAppend(refuse(func(f *message.Fact) bool { return f.Kind() == "offer" }, cutError("append")))
+	e.start(c, "w1", "x")
+	e.waitFor(c.Key, "given up", func(c *message.Call) bool { return !c.RetryAt.IsZero() })
+	_, err := e.worker("w2").Start(w.Context(), startRequest(c, "y"))
+	w.wantErr(err, message.ErrSuperseded)
+	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done after all"))
+	if err != nil || !res.Stored {
+		w.Errorf("the owner's result got %+v, %v", res, err)
+	}
+	e.cord.onAppend(nil)
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "done after all")
+	w.wantPath(c.Key, "propose+allow+submit start lose result")
+}
+
+func resultRaces(w *world) {
+	engines := []*replica{w.engine(), w.engine()}
+	c := engines[0].submit("c", remote)
+	engines[0].start(c, "w1", "x")
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			_, err := engines[i%2].worker("w1").Result(w.Context(), resultRequest(c, "x", fmt.Sprint("result ", i%2)))
+			if err != nil {
+				w.Errorf("result: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if p := w.path(c.Key); !strings.HasPrefix(p, "propose+allow+submit start result") || strings.Count(p, "result") != 1 {
+		w.Errorf("the history is %q", p)
+	}
+}
+
+// resultFlood: a worker that never owned the attempt can send what it likes,
+// and the journal does not grow without bound.
+func resultFlood(w *world) {
+	e := w.engine()
+	done, denied := e.submit("c", remote), e.propose(call("d", rm, `{}`))[0]
+	e.start(done, "w1", "x")
+	w.must(second(e.worker("w1").Result(w.Context(), resultRequest(done, "x", "done"))))
+	size := len(w.records())
+	for i := range 20 {
+		for _, c := range []*message.Call{done, denied} {
+			_, err := e.worker("w2").Result(w.Context(), resultRequest(c, "y", fmt.Sprint("noise ", i)))
+			w.wantErr(err, message.ErrFinished)
+		}
+	}
+	w.wantSize(size)
+	for i := range 20 {
+		_, _ = e.worker("w1").Result(w.Context(), resultRequest(done, "x", fmt.Sprint("noise ", i%2)))
+	}
+	w.wantSize(size + 1) // one note for each attempt
+}
+
+func resultKinds(w *world) {
+	e := w.engine()
+	for _, state := range []message.ToolResultState{message.ToolResultSuccess, message.ToolResultError, message.ToolResultInterrupted, message.ToolResultDenied} {
+		c := e.submit(message.CallID(state), remote)
+		e.start(c, "w1", "x")
+		r := resultRequest(c, "x", "")
+		r.Result.State = state
+		r.Result.ID, r.Result.Name = "forged", "forged" // the call's own are put in
+		r.Result.Output = message.List(&message.TextBlock{Text: "a", ID: "1"}, &message.DataBlock{ID: "2", Source: &message.Base64Source{MediaType: "text/plain", Data: "eA=="}})
+		r.Result.Metadata = map[string]any{"n": int64(1)}
+		w.must(second(e.worker("w1").Result(w.Context(), r)))
+		w.wantResult(e.finished(c.Key), state, "a")
+	}
+}
+
+func resultUnfit(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	e.start(c, "w1", "x")
+	size := len(w.records())
+	deep := any("leaf")
+	for range 100 {
+		deep = []any{deep}
+	}
+	for name, row := range map[string]struct {
+		change func(*message.ToolResultBlock)
+		want   *message.Error
+	}{
+		"running":       {func(r *message.ToolResultBlock) { r.State = message.ToolResultRunning }, message.ErrInvalid},
+		"no state":      {func(r *message.ToolResultBlock) { r.State = "" }, message.ErrInvalid},
+		"unknown state": {func(r *message.ToolResultBlock) { r.State = "SUCCESS" }, message.ErrInvalid},
+		"too large":     {func(r *message.ToolResultBlock) { r.Output.Text = strings.Repeat("x", message.MaxOutputBytes) }, message.ErrTooLarge},
+		"broken UTF-8":  {func(r *message.ToolResultBlock) { r.Output.Text = "\xff" }, message.ErrInvalid},
+		"a channel":     {func(r *message.ToolResultBlock) { r.Metadata = map[string]any{"x": make(chan int)} }, message.ErrInvalid},
+		"too deep":      {func(r *message.ToolResultBlock) { r.Metadata = map[string]any{"x": deep} }, message.ErrInvalid},
+		"no number":     {func(r *message.ToolResultBlock) { r.Metadata = map[string]any{"x": math.NaN()} }, message.ErrInvalid},
+	} {
+		r := resultRequest(c, "x", "done")
+		row.change(&r.Result)
+		_, err := e.worker("w1").Result(w.Context(), r)
+		if code := message.AsError("", orUnknown(err)).Code; code != row.want.Code {
+			w.Errorf("%s: %v, want %s", name, err, row.want.Code)
+		}
+	}
+	w.wantSize(size)
+	w.must(second(e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done"))))
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "done")
+}
+
+func settleCases() []engineCase {
+	return []engineCase{
+		{"it happened", settleHappened},
+		{"it did not", settleDidNot},
+		{"run it again", settleRunAgain},
+		{"run a local call again", settleLocalAgain},
+		{"run again what is denied by now", settleDenied},
+		{"a retry of what is denied by now waits for a person", retryDenied},
+		{"run again in an interrupted reply", settleInterrupted},
+		{"only held calls, only the present attempt", settleFence},
+		{"of two operators one wins", settleRaces},
+	}
+}
+
+// unknown makes a held call: its worker started and fell silent.
+func (r *replica) unknown(id message.CallID) *message.Call {
+	r.w.Helper()
+	c := r.submit(id, dies)
+	r.start(c, "w1", "x-"+string(id))
+	return r.held(c.Key, message.HoldUnknown)
+}
+
+func settleRequest(c *message.Call, o message.Outcome) message.SettleRequest {
+	return message.SettleRequest{Key: c.Key, Attempt: c.Attempt.Number, Outcome: o, Output: "the receipt", Note: "looked at the ledger"}
+}
+
+func settleHappened(w *world) {
+	e := w.engine()
+	c, err := e.operator().Settle(w.Context(), settleRequest(e.unknown("c"), message.OutcomeHappened))
+	w.must(err)
+	w.wantResult(c, message.ToolResultSuccess, "the receipt")
+	if c.Result.Metadata["settled_by"] != "olga" || c.Result.Metadata["note"] != "looked at the ledger" || c.Hold != message.HoldNone {
+		w.Errorf("settled: %+v", c.Result)
+	}
+	w.wantPath(c.Key, "propose+allow+submit start suspend settle")
+}
+
+func settleDidNot(w *world) {
+	e := w.engine()
+	c, err := e.operator().Settle(w.Context(), settleRequest(e.unknown("c"), message.OutcomeDidNot))
+	w.must(err)
+	w.wantResult(c, message.ToolResultError, "looked at the ledger")
+}
+
+func settleRunAgain(w *world) {
+	e := w.engine()
+	c, err := e.operator().Settle(w.Context(), settleRequest(e.unknown("c"), message.OutcomeRunAgain))
+	w.must(err)
+	if c.State != message.ToolCallSubmitted || c.Attempt.Number != 2 || c.Started() || c.Hold != message.HoldNone || c.Attempt.Grant == nil {
+		w.Fatalf("the call is %s", describe(c))
+	}
+	e.start(c, "w2", "y")
+	w.must(second(e.worker("w2").Result(w.Context(), resultRequest(c, "y", "done"))))
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "done")
+	w.wantPath(c.Key, "propose+allow+submit start suspend offer start result")
+}
+
+func settleLocalAgain(w *world) {
+	dying, e := w.engine(), w.engine()
+	c := dying.propose(call("c", blockOnce, `{}`))[0]
+	w.until("it runs", func() bool { return len(w.effects.of(c.Key)) == 1 })
+	dying.kill()
+	held := e.held(c.Key, message.HoldUnknown)
+	w.effects.release(c.Key)
+	_, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeRunAgain))
+	w.must(err)
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "ran")
+	w.wantRuns(c.Key, 2)
+	w.wantPath(c.Key, "propose+allow+start suspend offer+start result")
+}
+
+func settleDenied(w *world) {
+	e := w.engine()
+	held := e.unknown("c")
+	w.policy.use(w, append(rules(), noTool(dies))...)
+	size := len(w.records())
+	_, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeRunAgain))
+	w.wantErr(err, message.ErrForbidden)
+	w.wantSize(size)
+}
+
+// retryDenied: the first attempt was lost, so it may have had its effect; a
+// second one is denied. Only a person can say how the call ended.
+func retryDenied(w *world) {
+	e := w.engine()
+	c := e.submit("c", idem)
+	e.start(c, "w1", "x")
+	w.policy.use(w, append(rules(), noTool(idem))...)
+	held := e.held(c.Key, message.HoldUnknown)
+	size := len(w.records())
+	_, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeRunAgain))
+	w.wantErr(err, message.ErrForbidden)
+	w.wantSize(size)
+	done, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeHappened))
+	w.must(err)
+	w.wantResult(done, message.ToolResultSuccess, "the receipt")
+	w.wantPath(c.Key, "propose+allow+submit start lose suspend settle")
+}
+
+func settleInterrupted(w *world) {
+	e := w.engine()
+	held := e.unknown("c")
+	e.interrupt()
+	_, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeRunAgain))
+	w.wantErr(err, message.ErrFinished)
+	w.wantResult(e.finished(held.Key), message.ToolResultInterrupted, "")
+}
+
+func settleFence(w *world) {
+	e := w.engine()
+	held := e.unknown("c")
+	offered := e.submit("d", remote)
+	begun := e.submit("e", remote)
+	e.start(begun, "w1", "z")
+	done := e.finished(e.propose(call("f", echo, `{}`))[0].Key)
+	size := len(w.records())
+	for _, outcome := range []message.Outcome{message.OutcomeHappened, message.OutcomeDidNot, message.OutcomeRunAgain} {
+		for _, attempt := range []int{0, 2, -1} {
+			r := settleRequest(held, outcome)
+			r.Attempt = attempt
+			_, err := e.operator().Settle(w.Context(), r)
+			w.wantErr(err, message.ErrSuperseded)
+		}
+		for _, c := range []*message.Call{offered, begun} {
+			_, err := e.operator().Settle(w.Context(), settleRequest(c, outcome))
+			w.wantErr(err, message.ErrState)
+		}
+		_, err := e.operator().Settle(w.Context(), settleRequest(done, outcome))
+		w.wantErr(err, message.ErrFinished)
+	}
+	w.wantSize(size)
+}
+
+func settleRaces(w *world) {
+	engines := []*replica{w.engine(), w.engine()}
+	held := engines[0].unknown("c")
+	engines[1].held(held.Key, message.HoldUnknown)
+	errs := make([]error, 12)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			outcome := []message.Outcome{message.OutcomeHappened, message.OutcomeDidNot, message.OutcomeRunAgain}[i%3]
+			_, errs[i] = engines[i%2].operator().Settle(w.Context(), settleRequest(held, outcome))
+		})
+	}
+	wg.Wait()
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+		} else if message.AsError("", err).Call == nil {
+			w.Errorf("a loser got %v without the winner's outcome", err)
+		}
+	}
+	if won != 1 {
+		w.Errorf("%d operators settled it: %q", won, w.path(held.Key))
+	}
+}

@@ -1,0 +1,127 @@
+package engine_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+)
+
+func roleCases() []engineCase {
+	return []engineCase{{"every method and every role", everyRole}, {"principals without a usable name", noName}}
+}
+
+// methods are all methods of a Port, with the roles that may use each.
+var methods = []struct {
+	name string
+	may  []message.Role
+	call func(ctx context.Context, p *engine.Port, key message.Key) error
+}{
+	{"Propose", []message.Role{message.RoleRuntime}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Propose(ctx, request(call("c", deploy, `{}`))))
+	}},
+	{"Answer", []message.Role{message.RoleApprover}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Answer(ctx, message.Answer{Key: k, Kind: message.AnswerReject, Digest: "x"}))
+	}},
+	{"Report", []message.Role{message.RoleRuntime, message.RoleOperator}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Report(ctx, message.ReportRequest{Key: k, Result: message.ToolResultBlock{State: message.ToolResultSuccess}}))
+	}},
+	{"Interrupt", []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Interrupt(ctx, message.InterruptRequest{Session: "unknown", Reply: "r"}))
+	}},
+	{"Settle", []message.Role{message.RoleOperator}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Settle(ctx, message.SettleRequest{Key: k, Attempt: 1, Outcome: message.OutcomeHappened}))
+	}},
+	{"Revoke", []message.Role{message.RoleOperator, message.RoleApprover}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Revoke(ctx, message.RevokeRequest{Key: k}))
+	}},
+	{"Emit", []message.Role{message.RoleRuntime}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Emit(ctx, message.EmitRequest{Session: "s", Reply: "r"}))
+	}},
+	{"Events", readers, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Events(ctx, message.EventsRequest{Session: "s"}))
+	}},
+	{"Wait", readers, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Wait(ctx, message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: 1}))
+	}},
+	{"List", readers, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.List(ctx, message.ListRequest{}))
+	}},
+	{"Show", readers, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Show(ctx, message.ShowRequest{Key: k}))
+	}},
+	{"Info", append(slices.Clone(readers), message.RoleWorker), func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Info(ctx))
+	}},
+	{"Leases", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Leases(ctx, message.LeasesRequest{}))
+	}},
+	{"ShowLease", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.ShowLease(ctx, message.ShowLeaseRequest{ID: "lse_x"}))
+	}},
+	{"Explain", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Explain(ctx, message.ExplainRequest{Key: k}))
+	}},
+	{"RevokeLease", []message.Role{message.RoleOperator, message.RoleApprover}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.RevokeLease(ctx, message.RevokeLeaseRequest{ID: "lse_x"}))
+	}},
+	{"Start", []message.Role{message.RoleWorker}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Start(ctx, message.StartRequest{Key: k, Attempt: 1, Claim: "x"}))
+	}},
+	{"Heartbeat", []message.Role{message.RoleWorker}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Heartbeat(ctx, message.HeartbeatRequest{Key: k, Attempt: 1, Claim: "x"}))
+	}},
+	{"Progress", []message.Role{message.RoleWorker}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return p.Progress(ctx, message.ProgressRequest{Key: k, Attempt: 1, Claim: "x"})
+	}},
+	{"Result", []message.Role{message.RoleWorker}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Result(ctx, message.ResultRequest{Key: k, Attempt: 1, Claim: "x", Result: message.ToolResultBlock{State: message.ToolResultSuccess}}))
+	}},
+}
+
+// overseers are those who may look at remembered rules.
+var overseers = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor}
+
+var readers = []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}
+
+// everyRole goes through the whole table, twice: whoever may gets an answer or
+// an error about the request, whoever may not gets forbidden and writes
+// nothing.
+func everyRole(w *world) {
+	e := w.engine()
+	q := e.ask("c", deploy, `{}`)
+	size := len(w.records())
+	for _, m := range methods {
+		for _, role := range []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleWorker, message.RoleOperator, message.RoleAuditor, message.RoleEngine, "", "admin"} {
+			err := m.call(w.Context(), e.as(role, "bot"), q.Key)
+			forbidden := err != nil && message.AsError("", err).Code == message.CodeForbidden
+			if forbidden == slices.Contains(m.may, role) {
+				w.Errorf("%s as %q: %v", m.name, role, err)
+			}
+		}
+	}
+	w.wantSize(size)
+}
+
+func noName(w *world) {
+	e := w.engine()
+	q := e.ask("c", deploy, `{}`)
+	size := len(w.records())
+	for _, name := range []string{"", strings.Repeat("x", message.MaxIDBytes+1)} {
+		for _, m := range methods {
+			if err := m.call(w.Context(), e.as(m.may[0], name), q.Key); message.AsError("", orUnknown(err)).Code != message.CodeForbidden {
+				w.Errorf("%s without a name: %v", m.name, err)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(w.Context())
+	cancel()
+	for _, m := range methods {
+		if err := m.call(ctx, e.as(m.may[0], "bot"), q.Key); message.AsError("", orUnknown(err)).Code != message.CodeUnavailable {
+			w.Errorf("%s with an ended context: %v", m.name, err)
+		}
+	}
+	w.wantSize(size)
+}

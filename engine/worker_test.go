@@ -1,0 +1,517 @@
+package engine_test
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+func workerCases() []engineCase {
+	return []engineCase{
+		{"submit, start, heartbeat, progress, result", remoteCall},
+		{"the grant", grantVerifies},
+		{"the same claim again", sameClaim},
+		{"another claim is superseded", otherClaim},
+		{"of many claims one wins", oneClaimWins},
+		{"a worker refuses", workerRefuses},
+		{"only remote calls are started by workers", startOnlyRemote},
+		{"a worker of another tool", otherTool},
+		{"a dead worker, idempotent", deadWorkerIdempotent},
+		{"a dead worker, not idempotent", deadWorkerUnknown},
+		{"heartbeats keep the lease", heartbeatsKeep},
+		{"heartbeats seen by another replica keep the lease", heartbeatsElsewhere},
+		{"revoke before the start", revokeBeforeStart},
+		{"the signed start reply", startReplyVerifies},
+		{"a start for an older grant", olderGrant},
+		{"an attempt given back before it began", givenBack},
+		{"a held attempt given back", heldGivenBack},
+		{"attempts given back are not lost ones", givenBackIsNotLost},
+		{"revoked after it was given back", revokedAfterGivenBack},
+		{"an attempt that is not the worker's to give back", notTheirsToGiveBack},
+		{"denied after it was given back", deniedAfterGivenBack},
+	}
+}
+
+func startRequest(c *message.Call, claim string) message.StartRequest {
+	return message.StartRequest{Key: c.Key, Attempt: max(c.Attempt.Number, 1), Claim: claim}
+}
+
+func resultRequest(c *message.Call, claim, text string) message.ResultRequest {
+	return message.ResultRequest{Key: c.Key, Attempt: max(c.Attempt.Number, 1), Claim: claim,
+		Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: text}}}
+}
+
+func beatRequest(c *message.Call, claim string) message.HeartbeatRequest {
+	return message.HeartbeatRequest{Key: c.Key, Attempt: max(c.Attempt.Number, 1), Claim: claim}
+}
+
+// start claims an attempt, checks the answer, and notes the effect.
+func (r *replica) start(c *message.Call, worker, claim string) message.StartReply {
+	r.w.Helper()
+	reply, err := r.worker(worker).Start(r.w.Context(), startRequest(c, claim))
+	if err != nil {
+		r.w.Fatalf("start %s: %v", c.Key, err)
+	}
+	if reply.LeaseMS <= 0 || reply.HeartbeatMS <= 0 || reply.HeartbeatMS > reply.LeaseMS/2 || reply.IdempotencyKey != c.IdempotencyKey() {
+		r.w.Errorf("the leave to start is %+v", reply)
+	}
+	r.w.effects.happened(run{key: c.Key, tool: c.Tool, input: c.Input, attempt: max(c.Attempt.Number, 1), claim: claim, owner: worker, idem: reply.IdempotencyKey})
+	return reply
+}
+
+// submit proposes one remote call.
+func (r *replica) submit(id message.CallID, tool string) *message.Call {
+	r.w.Helper()
+	c := r.propose(call(id, tool, `{"n":1}`))[0]
+	if c.State != message.ToolCallSubmitted || c.Attempt.Number != 1 || c.Attempt.Grant == nil || c.Started() {
+		r.w.Fatalf("a remote call is %s", describe(c))
+	}
+	return c
+}
+
+func remoteCall(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	e.start(c, "w1", "x")
+	reply, err := e.worker("w1").Heartbeat(w.Context(), beatRequest(c, "x"))
+	if err != nil || reply.At.IsZero() || reply != (message.HeartbeatReply{At: reply.At}) {
+		w.Errorf("the heartbeat's answer is %+v, %v", reply, err)
+	}
+	w.must(e.worker("w1").Progress(w.Context(), message.ProgressRequest{Key: c.Key, Attempt: 1, Claim: "x", N: 1, Text: "half"}))
+	if got := w.hub.progressOf(c.Key); len(got) != 1 || got[0].Text != "half" {
+		w.Errorf("progress is %+v", got)
+	}
+	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done"))
+	if err != nil || !res.Stored || res.State != message.ToolCallFinished {
+		w.Errorf("the result's answer is %+v, %v", res, err)
+	}
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "done")
+	w.wantPath(c.Key, "propose+allow+submit start result")
+}
+
+func grantVerifies(w *world) {
+	_, key, err := ed25519.GenerateKey(nil)
+	w.must(err)
+	e := w.engine(engine.WithSigningKey(key))
+	c := e.submit("c", remote)
+	rec, err := w.journal.Last(w.Context(), c.Key)
+	w.must(err)
+	f := rec.Fact
+	if f.WorkLane() != (message.Lane{Tool: remote}) {
+		w.Fatalf("the fact is no work item of its tool: %s", f.WorkLane())
+	}
+	q, g := *f.Call.Question, f.Call.Attempt.Grant
+	right := message.NewKeySet(e.PublicKey())
+	if err := g.Verify(right, q, remote, 1, time.Now()); err != nil {
+		w.Errorf("the grant does not verify: %v", err)
+	}
+	if g.IdempotencyKey != c.IdempotencyKey() || q.Input != f.Call.Input || len(g.Approvals) == 0 || g.Nonce == "" {
+		w.Errorf("the grant is %+v for %+v", g, q)
+	}
+	other, _, err := ed25519.GenerateKey(nil)
+	w.must(err)
+	changed := q
+	changed.Input = `{"n":2}`
+	forged := *g
+	forged.Tool = rm
+	for name, err := range map[string]error{
+		"another key":      g.Verify(message.NewKeySet(other), q, remote, 1, time.Now()),
+		"no key":           g.Verify(nil, q, remote, 1, time.Now()),
+		"other arguments":  g.Verify(right, changed, remote, 1, time.Now()),
+		"another tool":     g.Verify(right, q, once, 1, time.Now()),
+		"a changed grant":  forged.Verify(right, q, rm, 1, time.Now()),
+		"another attempt":  g.Verify(right, q, remote, 2, time.Now()),
+		"before its time":  g.Verify(right, q, remote, 1, time.Now().Add(-time.Hour)),
+		"after its expiry": g.Verify(right, q, remote, 1, g.Expires),
+	} {
+		if err == nil {
+			w.Errorf("the grant verifies with %s", name)
+		}
+	}
+}
+
+func sameClaim(w *world) {
+	e, other := w.engine(), w.engine()
+	c := e.submit("c", remote)
+	first := e.start(c, "w1", "x")
+	size := len(w.records())
+	for _, r := range []*replica{e, other} {
+		again, err := r.worker("w1").Start(w.Context(), startRequest(c, "x"))
+		if err != nil || again.LeaseMS != first.LeaseMS || !again.Deadline.Equal(first.Deadline) || again.IdempotencyKey != first.IdempotencyKey {
+			w.Errorf("the same claim got %+v, %v, before %+v", again, err, first)
+		}
+	}
+	w.wantSize(size)
+}
+
+func otherClaim(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	_, err := e.worker("w1").Start(w.Context(), message.StartRequest{Key: c.Key, Attempt: 2, Claim: "x"})
+	w.wantErr(err, message.ErrSuperseded)
+	e.start(c, "w1", "x")
+	size := len(w.records())
+	for _, r := range []struct{ worker, claim string }{{"w1", "y"}, {"w2", "y"}, {"w2", "x"}} {
+		_, err := e.worker(r.worker).Start(w.Context(), startRequest(c, r.claim))
+		w.wantErr(err, message.ErrSuperseded)
+		beat, err := e.worker(r.worker).Heartbeat(w.Context(), beatRequest(c, r.claim))
+		if err != nil || !beat.Cancel || !beat.Stale {
+			w.Errorf("the heartbeat of %+v got %+v, %v", r, beat, err)
+		}
+		w.wantErr(e.worker(r.worker).Progress(w.Context(), message.ProgressRequest{Key: c.Key, Attempt: 1, Claim: r.claim}), message.ErrSuperseded)
+	}
+	w.wantSize(size)
+	if got := w.hub.progressOf(c.Key); len(got) != 0 {
+		w.Errorf("the progress of others was passed on: %+v", got)
+	}
+}
+
+func oneClaimWins(w *world) {
+	engines := []*replica{w.engine(), w.engine()}
+	c := engines[0].submit("c", remote)
+	var won atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 32 {
+		wg.Go(func() {
+			_, err := engines[i%2].worker(fmt.Sprint("w", i)).Start(w.Context(), startRequest(c, fmt.Sprint("claim", i)))
+			if err == nil {
+				won.Add(1)
+			} else if code := message.AsError("", err).Code; code != message.CodeSuperseded {
+				w.Errorf("a loser got %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if won.Load() != 1 {
+		w.Errorf("%d workers may run it", won.Load())
+	}
+	w.wantPath(c.Key, "propose+allow+submit start")
+}
+
+func workerRefuses(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	r := startRequest(c, "x")
+	r.Refuse = "the grant is forged"
+	_, err := e.worker("w1").Start(w.Context(), r)
+	w.wantErr(err, message.ErrFinished)
+	w.wantResult(e.finished(c.Key), message.ToolResultDenied, "the grant is forged")
+	begun := e.submit("d", remote)
+	e.start(begun, "w1", "x")
+	r = startRequest(begun, "y")
+	r.Refuse = "mine"
+	_, err = e.worker("w2").Start(w.Context(), r)
+	w.wantErr(err, message.ErrSuperseded)
+}
+
+// startOnlyRemote: local calls run beside an engine, external ones nowhere. No
+// worker gets leave to run them, there is no grant for them.
+func startOnlyRemote(w *world) {
+	e := w.unstarted()
+	e.tools.lacks(echo)
+	w.must(e.Start(w.Context()))
+	calls := e.propose(call("local", echo, `{}`), call("running", block, `{}`), call("out", external, `{}`), call("asking", deploy, `{}`))
+	w.until("it runs", func() bool { return len(w.effects.of(w.key("running"))) == 1 })
+	size := len(w.records())
+	for _, c := range calls {
+		for _, attempt := range []int{0, 1, 2} {
+			if _, err := e.worker("w1").Start(w.Context(), message.StartRequest{Key: c.Key, Attempt: attempt, Claim: "x"}); err == nil {
+				w.Errorf("a worker got leave to run the %s call %s", c.Placement, c.Call)
+			}
+		}
+		if _, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "forged")); err == nil {
+			w.Errorf("a worker ended the %s call %s", c.Placement, c.Call)
+		}
+	}
+	w.wantSize(size)
+	w.wantRuns(w.key("local"), 0)
+}
+
+func otherTool(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	stranger := e.Worker(message.Principal{Role: message.RoleWorker, Name: "w1"}, message.Lane{Tool: once})
+	_, err := stranger.Start(w.Context(), startRequest(c, "x"))
+	w.wantErr(err, message.ErrForbidden)
+	e.start(c, "w1", "x")
+	size := len(w.records())
+	_, err = stranger.Heartbeat(w.Context(), beatRequest(c, "x"))
+	w.wantErr(err, message.ErrForbidden)
+	_, err = stranger.Result(w.Context(), resultRequest(c, "x", "done"))
+	w.wantErr(err, message.ErrForbidden)
+	w.wantErr(stranger.Progress(w.Context(), message.ProgressRequest{Key: c.Key, Attempt: 1, Claim: "x"}), message.ErrSuperseded)
+	w.wantSize(size)
+}
+
+func deadWorkerIdempotent(w *world) {
+	e := w.engine()
+	c := e.submit("c", idem)
+	e.start(c, "w1", "x")
+	lost := e.waitFor(c.Key, "lost", func(c *message.Call) bool { return !c.RetryAt.IsZero() || c.Attempt.Number == 2 })
+	_, err := e.worker("w1").Start(w.Context(), startRequest(c, "x"))
+	w.wantErr(err, message.ErrSuperseded)
+	if lost.Attempt.Number == 1 && lost.Hold != message.HoldNone {
+		w.Errorf("the lost call is %s", describe(lost))
+	}
+	c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 })
+	if c.Started() || c.Attempt.Grant == nil || c.Attempt.Grant.Attempt != 2 {
+		w.Errorf("the second attempt is %+v", c.Attempt)
+	}
+	if err := c.Attempt.Grant.Verify(message.NewKeySet(e.PublicKey()), *c.Question, idem, 2, time.Now()); err != nil {
+		w.Errorf("the second grant: %v", err)
+	}
+	if reply := e.start(c, "w2", "y"); reply.IdempotencyKey != c.IdempotencyKey() {
+		w.Errorf("the second attempt has the key %s", reply.IdempotencyKey)
+	}
+	e.held(c.Key, message.HoldDeadLetter)
+	w.wantPath(c.Key, "propose+allow+submit start lose offer start suspend")
+}
+
+func deadWorkerUnknown(w *world) {
+	e := w.engine()
+	c := e.submit("c", dies)
+	e.start(c, "w1", "x")
+	held := e.held(c.Key, message.HoldUnknown)
+	if held.State != message.ToolCallSubmitted || held.Attempt.Number != 1 {
+		w.Errorf("the call is %s", describe(held))
+	}
+	w.wantPath(c.Key, "propose+allow+submit start suspend")
+	_, err := e.worker("w2").Start(w.Context(), startRequest(c, "y"))
+	w.wantErr(err, message.ErrSuperseded)
+	// Its owner may never have had the answer to its start. It must not begin now:
+	// a person may find out at this moment that nothing happened.
+	_, err = e.worker("w1").Start(w.Context(), startRequest(c, "x"))
+	w.wantErr(err, message.ErrSuperseded)
+}
+
+func heartbeatsKeep(w *world) { keepAlive(w, w.engine(), nil) }
+
+func heartbeatsElsewhere(w *world) {
+	e := w.engine()
+	keepAlive(w, e, w.engine())
+}
+
+// keepAlive beats for two leases, then lets the worker fall silent.
+func keepAlive(w *world, e, watching *replica) {
+	c := e.submit("c", once)
+	reply := e.start(c, "w1", "x")
+	tick := time.NewTicker(time.Duration(reply.HeartbeatMS) * time.Millisecond)
+	defer tick.Stop()
+	for range 8 {
+		<-tick.C
+		if reply, err := e.worker("w1").Heartbeat(w.Context(), beatRequest(c, "x")); err != nil || reply.Cancel {
+			w.Fatalf("a heartbeat got %+v, %v", reply, err)
+		}
+		if watching != nil { // as a bus lets every replica hear it
+			watching.ObserveHeartbeat("w1", beatRequest(c, "x"))
+			watching.ObserveHeartbeat("w2", beatRequest(c, "x")) // not the owner
+		}
+	}
+	w.wantPath(c.Key, "propose+allow+submit start")
+	e.held(c.Key, message.HoldUnknown)
+}
+
+func revokeBeforeStart(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	got, err := e.operator().Revoke(w.Context(), message.RevokeRequest{Key: c.Key, Reason: "changed my mind"})
+	w.must(err)
+	w.wantResult(got, message.ToolResultDenied, "changed my mind")
+	_, err = e.worker("w1").Start(w.Context(), startRequest(c, "x"))
+	w.wantErr(err, message.ErrFinished)
+	begun := e.submit("d", remote)
+	e.start(begun, "w1", "x")
+	asking := e.ask("a", deploy, `{}`)
+	size := len(w.records())
+	for _, c := range []*message.Call{begun, asking} {
+		_, err = e.ann().Revoke(w.Context(), message.RevokeRequest{Key: c.Key})
+		w.wantErr(err, message.ErrState)
+	}
+	_, err = e.ann().Revoke(w.Context(), message.RevokeRequest{Key: c.Key})
+	w.wantErr(err, message.ErrFinished)
+	w.wantSize(size)
+}
+
+func notBegun(c *message.Call, claim string) message.ResultRequest {
+	return message.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: claim, NotBegun: "the lease had passed"}
+}
+
+// startReplyVerifies: a start is answered with the engine's signature, for this
+// very request and by the key that signs now.
+func startReplyVerifies(w *world) {
+	_, key, err := ed25519.GenerateKey(nil)
+	w.must(err)
+	e, other := w.engine(engine.WithSigningKey(key)), w.engine(engine.WithSigningKey(key))
+	keys := message.NewKeySet(key.Public().(ed25519.PublicKey))
+	c := e.submit("c", once)
+	r := startRequest(c, "x")
+	for i, from := range []*replica{e, e, other} {
+		r.Request = string(rune('a' + i))
+		reply, err := from.worker("w1").Start(w.Context(), r)
+		w.must(err)
+		if err := reply.Verify(keys, r, c.Attempt.Grant); err != nil {
+			w.Errorf("request %d: %v", i, err)
+		}
+		if first := i == 0; reply.Fresh != first || reply.At.IsZero() || reply.LeaseMS != brief.Milliseconds() {
+			w.Errorf("request %d got %+v, want fresh %t", i, reply, first)
+		}
+	}
+	r.Request = string(make([]byte, 129))
+	_, err = e.worker("w1").Start(w.Context(), r)
+	w.wantErr(err, message.ErrInvalid)
+}
+
+// olderGrant: a start that was under way while the attempt was offered again is
+// not stored for a worker that has dropped the item.
+func olderGrant(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	r := startRequest(c, "x")
+	r.Nonce = "of an older offer"
+	_, err := e.worker("w1").Start(w.Context(), r)
+	w.wantErr(err, message.ErrSuperseded)
+	r.Nonce = c.Attempt.Grant.Nonce
+	for range 2 {
+		_, err = e.worker("w1").Start(w.Context(), r)
+		w.must(err)
+	}
+}
+
+// givenBack: nothing ran, so the call is offered again, whether its tool is
+// idempotent or not.
+func givenBack(w *world) {
+	for id, tool := range map[message.CallID]string{"c1": once, "c2": idem} {
+		e := w.engine()
+		c := e.submit(id, tool)
+		_, err := e.worker("w1").Start(w.Context(), startRequest(c, "x"))
+		w.must(err)
+		for range 2 { // sent again, it changes nothing
+			reply, err := e.worker("w1").Result(w.Context(), notBegun(c, "x"))
+			if err == nil && !reply.Stored || err != nil && message.AsError("", err).Code != message.CodeSuperseded {
+				w.Errorf("given back: %+v, %v", reply, err)
+			}
+		}
+		_, err = e.worker("w1").Start(w.Context(), startRequest(c, "x"))
+		w.wantErr(err, message.ErrSuperseded)
+		_, err = e.worker("w1").Result(w.Context(), resultRequest(c, "x", "late"))
+		w.must(err) // noted
+		c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 })
+		if c.Started() || c.Attempt.Grant.Attempt != 2 || c.Hold != message.HoldNone {
+			w.Errorf("the second attempt is %+v", c.Attempt)
+		}
+		e.start(c, "w2", "y")
+		res, err := e.worker("w2").Result(w.Context(), resultRequest(c, "y", "done"))
+		if err != nil || !res.Stored {
+			w.Errorf("result %+v, %v", res, err)
+		}
+		w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "done")
+	}
+}
+
+// heldGivenBack: a call with an unknown outcome is offered again when its owner
+// says that nothing happened.
+func heldGivenBack(w *world) {
+	e := w.engine()
+	c := e.submit("c", dies)
+	_, err := e.worker("w1").Start(w.Context(), startRequest(c, "x"))
+	w.must(err)
+	e.held(c.Key, message.HoldUnknown)
+	reply, err := e.worker("w1").Result(w.Context(), notBegun(c, "x"))
+	if err != nil || !reply.Stored || reply.State != message.ToolCallSubmitted {
+		w.Errorf("given back: %+v, %v", reply, err)
+	}
+	e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 && !c.Started() })
+	w.wantPath(c.Key, "propose+allow+submit start suspend return offer")
+}
+
+// givenBackIsNotLost: an attempt that never began is none of those that the tool
+// permits, which are two.
+func givenBackIsNotLost(w *world) {
+	e := w.engine()
+	c := e.submit("c", idem)
+	for n, claim := range []string{"x", "y"} {
+		e.start(c, "w1", claim)
+		if n == 0 {
+			_, err := e.worker("w1").Result(w.Context(), notBegun(c, claim))
+			w.must(err)
+		}
+		c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == n+2 && !c.Started() })
+	}
+	e.start(c, "w1", "z")
+	if held := e.held(c.Key, message.HoldDeadLetter); held.Attempt.Number != 3 || held.Begun != 2 {
+		w.Errorf("the call is %s, %d attempts began, want 2 of 3", describe(held), held.Begun)
+	}
+}
+
+// revokedAfterGivenBack: nothing ran, and the result says so.
+func revokedAfterGivenBack(w *world) {
+	e := w.engine()
+	c := e.submit("c", once)
+	e.start(c, "w1", "x")
+	_, err := e.worker("w1").Result(w.Context(), notBegun(c, "x"))
+	w.must(err)
+	c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 && !c.Started() })
+	c, err = e.operator().Revoke(w.Context(), message.RevokeRequest{Key: c.Key, Reason: "not now"})
+	w.must(err)
+	if c.Result == nil || c.Result.State != message.ToolResultDenied {
+		w.Errorf("the revoked call has the result %+v, want denied", c.Result)
+	}
+}
+
+func notTheirsToGiveBack(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	_, err := e.worker("w1").Result(w.Context(), notBegun(c, "x"))
+	w.wantErr(err, message.ErrSuperseded) // no worker has it
+	e.start(c, "w1", "x")
+	size := len(w.records())
+	for _, r := range []struct{ worker, claim string }{{"w1", "y"}, {"w2", "x"}} {
+		_, err = e.worker(r.worker).Result(w.Context(), notBegun(c, r.claim))
+		w.wantErr(err, message.ErrSuperseded)
+	}
+	_, err = e.Worker(message.Principal{Role: message.RoleWorker, Name: "w1"}, message.Lane{Tool: once}).Result(w.Context(), notBegun(c, "x"))
+	w.wantErr(err, message.ErrForbidden)
+	r := resultRequest(c, "x", "done")
+	r.NotBegun = "and it ran"
+	_, err = e.worker("w1").Result(w.Context(), r)
+	w.wantErr(err, message.ErrInvalid)
+	w.wantSize(size)
+	_, err = e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done"))
+	w.must(err)
+	_, err = e.worker("w1").Result(w.Context(), notBegun(c, "x"))
+	w.wantErr(err, message.ErrFinished)
+}
+
+// deniedAfterGivenBack: nothing ran, so a deny that came into force since ends
+// the call; nothing is unknown.
+func deniedAfterGivenBack(w *world) {
+	e := w.engine()
+	c := e.submit("c", once)
+	_, err := e.worker("w1").Start(w.Context(), startRequest(c, "x"))
+	w.must(err)
+	w.policy.use(w, append(rules(), permission.Rule{Name: "no more", Tools: []string{once}, Behavior: message.BehaviorDeny})...)
+	_, err = e.worker("w1").Result(w.Context(), notBegun(c, "x"))
+	w.must(err)
+	w.wantResult(e.finished(c.Key), message.ToolResultDenied, "")
+	w.wantPath(c.Key, "propose+allow+submit start return revoke")
+}
+
+// A lease that heartbeats cannot keep is refused before the engine works.
+func TestShortestLease(t *testing.T) {
+	for lease, good := range map[time.Duration]bool{
+		0: true, time.Nanosecond: false, engine.MinLease - 1: false, engine.MinLease: true, time.Hour: true,
+	} {
+		_, err := engine.New("default", engine.NewMemory(), new(permission.Bundle), []engine.Tool{{Tool: permission.Tool{Name: "pay"}, Lease: lease}})
+		if (err == nil) != good || err != nil && (!strings.Contains(err.Error(), `"pay"`) || !strings.Contains(err.Error(), "500ms")) {
+			t.Errorf("an engine with a lease of %s: %v", lease, err)
+		}
+	}
+}
