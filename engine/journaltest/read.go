@@ -77,7 +77,7 @@ func (j *journalTest) last(want *message.Fact) {
 	j.same(want, rec.Fact)
 }
 
-// unreadableIsRefused: whatever a fact holds, either it can be read back or it
+// unreadableIsRefused: any content of a fact can either be read back, or it
 // was refused and nothing was written. A fact that cannot be read would end
 // its call's life.
 func unreadableIsRefused(j *journalTest) {
