@@ -29,11 +29,11 @@ const patience = 10
 func (e *Engine) gated(c *message.Call) bool { return e.gate(c) != gateOpen }
 
 func (e *Engine) gate(c *message.Call) gate {
-	siblings := e.view.ofReply(c.Key)
+	siblings := e.view.CallsOf(c.Key)
 	if c.Batch.Number == 0 {
 		return gateOpen
 	}
-	plan, seq, at := e.view.plan(c.Key)
+	plan, seq, at := e.view.Plan(c.Key)
 	if plan == nil {
 		return gateUnsure // it has not reached the view
 	}
@@ -99,7 +99,7 @@ func (e *Engine) stuck(c *message.Call) bool { return e.hides(c) || e.gated(c) }
 // replicas may do this at once; one wins each step.
 func (e *Engine) advanceReply(ctx context.Context, reply message.Key) {
 	seen := e.knows(ctx, reply) // before the look at the calls
-	for _, c := range e.view.ofReply(reply) {
+	for _, c := range e.view.CallsOf(reply) {
 		if c.State != message.ToolCallPending {
 			continue
 		}
@@ -126,20 +126,20 @@ func (e *Engine) advanceReply(ctx context.Context, reply message.Key) {
 // to which the view then has the reply.
 func (e *Engine) knows(ctx context.Context, reply message.Key) (seen uint64) {
 	var first uint64
-	for _, c := range e.view.ofReply(reply) {
+	for _, c := range e.view.CallsOf(reply) {
 		if c.State == message.ToolCallPending {
 			first = max(first, c.First)
 		}
 	}
 	wait, cancel := context.WithTimeout(ctx, lagLimit)
 	defer cancel()
-	if come := e.view.past(first); come != nil {
+	if come := e.view.WaitFor(first); come != nil {
 		select {
 		case <-come:
 		case <-wait.Done():
 		}
 	}
-	return e.view.seen()
+	return e.view.Sequence()
 }
 
 // advance decides a pending call if it can go, and tells whether it can.
@@ -173,7 +173,7 @@ func (e *Engine) advance(ctx context.Context, c *message.Call) (gate, error) {
 // earlier gives the calls of the reply that were proposed before c.
 func (e *Engine) earlier(c *message.Call) []*message.Call {
 	var out []*message.Call
-	for _, s := range e.view.ofReply(c.Key) {
+	for _, s := range e.view.CallsOf(c.Key) {
 		if s.Key == c.Key {
 			break
 		}

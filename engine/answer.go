@@ -18,7 +18,7 @@ func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Ans
 	}
 	late := false
 	voter := e.voter(by)
-	leave := &leave{ledger: &e.view.reviewers}
+	leave := &leave{ledger: &e.view.Reviewers}
 	c, err := e.update(ctx, "answer", a.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		late = false
 		c, now := m.Call(), stamp()
@@ -71,7 +71,7 @@ func (e *Engine) over(m *toolcall.Machine, now toolcall.Base) (bool, error) {
 	if expired(c, now.At) {
 		return true, m.Step(toolcall.Expired{Base: now})
 	}
-	if state, _ := e.view.replyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
+	if state, _ := e.view.ReplyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
 		return true, m.Step(toolcall.Interrupted{Base: now})
 	}
 	return false, nil

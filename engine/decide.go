@@ -17,7 +17,7 @@ func (e *Engine) request(c *message.Call, input string, rules []message.Permissi
 	return permission.Request{
 		Tool: c.Tool, Input: []byte(input),
 		Caller:  permission.Caller{Agent: c.Agent, User: c.Runtime, Space: e.space, Session: c.Session, Reply: c.Reply, RunID: string(c.Reply)},
-		Attempt: max(c.Attempt.Number, 1), CallsThisRun: e.view.callsUpTo(c),
+		Attempt: max(c.Attempt.Number, 1), CallsThisRun: e.view.CountUpTo(c),
 		Mode: e.cfg.mode, Now: time.Now().UTC(), Cwd: e.cfg.cwd, WorkingDirs: e.cfg.dirs, SessionRules: rules,
 	}
 }
@@ -143,7 +143,7 @@ func (e *Engine) deniedNow(ctx context.Context, c *message.Call) (permission.Dec
 	if same && stamp().At.Sub(c.UpdatedAt) < decisionHolds {
 		return permission.Decision{}, false
 	}
-	d, denied := e.policy.Denied(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
+	d, denied := e.policy.Denied(ctx, e.request(c, c.Input, e.view.Rules(c.SessionKey())))
 	denied = denied && (!same || d.Behavior == message.BehaviorDeny)
 	if !hidesAll(d.Redact, hiddenOf(c)) { // its texts may repeat what was hidden until now
 		d.Reason, d.Message, d.Errors = laterDenial, "Permission denied for "+c.Tool+" ("+laterDenial+").", nil

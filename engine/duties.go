@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -63,30 +62,4 @@ func (p dutiful) unmet(d permission.Decision) []string {
 		}
 	}
 	return out
-}
-
-// callsUpTo counts the calls of the reply up to this one: those that this
-// engine has heard of, so a policy can lag behind calls that are proposed at
-// the same moment elsewhere. 0: it has forgotten some.
-func (v *view) callsUpTo(c *message.Call) int {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	r := v.replies[c.ReplyKey()]
-	if r == nil {
-		if _, gone := v.gone[maphash.Comparable(v.seed, c.ReplyKey())]; gone {
-			return 0
-		}
-		return 1
-	}
-	if r.gaps {
-		return 0
-	}
-	n := 1
-	for _, k := range r.calls {
-		other := v.calls[k]
-		if k != c.Key && (c.First == 0 || other != nil && other.First < c.First) {
-			n++
-		}
-	}
-	return n
 }

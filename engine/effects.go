@@ -24,7 +24,7 @@ func (e *Engine) perform(c *message.Call, effects []toolcall.Effect, sent time.T
 		case toolcall.EffectCancel:
 			e.cancelOwner(c, "the call is finished: "+c.Cause)
 		case toolcall.EffectFinished:
-			e.leases.forget(c.Key)
+			e.liveness.Forget(c.Key)
 			e.cfg.signals.Hint(c)
 		}
 	}
@@ -62,14 +62,14 @@ func (e *Engine) follow(f *message.Fact) {
 	case c == nil:
 	case !c.Open() && f.Note != nil:
 	case !c.Open():
-		e.leases.forget(c.Key)
+		e.liveness.Forget(c.Key)
 		e.cancelLocal(c, ErrFinishedElsewhere)
 		e.wakeSiblings(c)
 	default:
 		e.cancelLocal(c, ErrFinishedElsewhere)
 		e.schedule(c, e.cfg.grace)
 		e.wakeSiblings(c) // they may hide behind a question that ended here, or was replaced
-		if state, _ := e.view.replyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
+		if state, _ := e.view.ReplyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
 			e.replyLater(c.ReplyKey()) // its writer may have died before it saw the interrupt
 		}
 	}
@@ -84,13 +84,13 @@ func (e *Engine) replyLater(reply message.Key) {
 	e.looking[reply] = true
 	e.mu.Unlock()
 	if !waits {
-		e.timers.set(time.Now().Add(e.cfg.grace), reply, 0)
+		e.timers.Set(time.Now().Add(e.cfg.grace), reply, 0)
 	}
 }
 
 // lookAtReply is what replyLater asked for.
 func (e *Engine) lookAtReply(ctx context.Context, reply message.Key) {
-	if state, seq := e.view.replyState(reply); state != nil && state.Phase != message.ReplyOpen {
+	if state, seq := e.view.ReplyState(reply); state != nil && state.Phase != message.ReplyOpen {
 		e.closeReply(ctx, reply, seq)
 		return
 	}
@@ -100,7 +100,7 @@ func (e *Engine) lookAtReply(ctx context.Context, reply message.Key) {
 // wakeSiblings sets a look at the pending calls of a reply in which something
 // has ended, or one of them is new here.
 func (e *Engine) wakeSiblings(c *message.Call) {
-	for _, s := range e.view.ofReply(c.Key) {
+	for _, s := range e.view.CallsOf(c.Key) {
 		if s.State == message.ToolCallPending {
 			e.replyLater(c.ReplyKey())
 			return
@@ -112,7 +112,7 @@ func (e *Engine) wakeSiblings(c *message.Call) {
 // is owed by the replica that wrote the fact.
 func (e *Engine) schedule(c *message.Call, late time.Duration) {
 	now := time.Now()
-	at := func(t time.Time) { e.timers.set(t, c.Key, c.Seq) }
+	at := func(t time.Time) { e.timers.Set(t, c.Key, c.Seq) }
 	switch c.Phase() {
 	case message.PhaseWaiting:
 		if late > 0 {
@@ -145,11 +145,12 @@ func (e *Engine) schedule(c *message.Call, late time.Duration) {
 
 // watchLease begins to listen for the owner of a started attempt.
 func (e *Engine) watchLease(c *message.Call, now time.Time) {
-	e.leases.last(c.Key, c.Attempt.Number, now)
-	e.timers.set(now.Add(lease(c)), c.Key, c.Seq)
+	e.liveness.LastHeard(c.Key, c.Attempt.Number, now)
+	e.timers.Set(now.Add(claimTime(c)), c.Key, c.Seq)
 	if d := c.Attempt.Deadline; !d.IsZero() {
-		e.timers.set(d, c.Key, c.Seq)
+		e.timers.Set(d, c.Key, c.Seq)
 	}
 }
 
-func lease(c *message.Call) time.Duration { return time.Duration(c.Attempt.LeaseMS) * time.Millisecond }
+// claimTime is the silence after which the owner of the attempt counts as dead.
+func claimTime(c *message.Call) time.Duration { return time.Duration(c.Attempt.LeaseMS) * time.Millisecond }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/schedule"
+	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -29,11 +31,11 @@ type Engine struct {
 	cfg     config
 	log     *slog.Logger
 
-	view   *view
-	own    inFlight
-	timers *timers
-	leases *leases
-	clocks *clocks
+	view     *view.View
+	own      inFlight
+	timers   *schedule.Timers
+	liveness *schedule.Liveness
+	clocks   *schedule.Clocks
 
 	ctx  context.Context //nolint:containedctx // the life of the engine, not of a request; ends with ErrStopping
 	stop context.CancelCauseFunc
@@ -83,7 +85,7 @@ func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, op
 	e := &Engine{
 		space: space, journal: journal, policy: dutiful{policy, Duties()}, tools: map[string]Tool{}, cfg: cfg,
 		log:  cfg.log.With("engine", cfg.id, "space", string(space)),
-		view: newView(cfg.keep), timers: newTimers(), leases: newLeases(), clocks: newClocks(cfg.log.With("engine", cfg.id)),
+		view: view.New(cfg.keep), timers: schedule.NewTimers(), liveness: schedule.NewLiveness(), clocks: schedule.NewClocks(cfg.log.With("engine", cfg.id)),
 		jobs: make(chan struct{}, maxJobs), folding: make(chan struct{}, 1), running: map[localRun]context.CancelCauseFunc{}, looking: map[message.Key]bool{},
 		caughtUp: make(chan struct{}), failed: make(chan error, 1),
 	}
@@ -99,7 +101,7 @@ func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, op
 		}
 		e.tools[t.Name] = t.withDefaults()
 	}
-	e.view.reviewers.Limit(cfg.reviewers)
+	e.view.Reviewers.Limit(cfg.reviewers)
 	e.ctx, e.stop = context.WithCancelCause(context.Background())
 	e.following, e.lost = context.WithCancelCause(e.ctx)
 	return e, nil
@@ -132,7 +134,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		_ = e.Close()
 		return fmt.Errorf("engine: read the journal: %w", context.Cause(ctx))
 	}
-	e.wg.Go(func() { e.timers.run(e.following, e.leases, e.fire) })
+	e.wg.Go(func() { e.timers.Run(e.following, e.liveness, e.fire) })
 	e.recover()
 	return nil
 }
@@ -241,11 +243,11 @@ func (w watcher) Wants(seq uint64, id string, stored time.Time) bool {
 	if f == nil {
 		return true
 	}
-	w.e.compareStore(f.At, stored, time.Now())
-	if w.e.view.apply(f, seq) {
+	w.e.clocks.CompareJournal(f.At, stored, time.Now())
+	if w.e.view.Apply(f, seq) {
 		w.e.follow(f)
 	}
-	w.e.view.reached(seq)
+	w.e.view.ReachSequence(seq)
 	return false
 }
 
@@ -256,16 +258,16 @@ func (w watcher) Record(r message.Record) {
 		e.log.Error("a journal entry cannot be used and was skipped", "seq", r.Seq, "why", r.Invalid)
 	case r.Fact != nil:
 		if r.Fact.Engine == e.cfg.id {
-			e.compareStore(r.Fact.At, r.Time, time.Now())
+			e.clocks.CompareJournal(r.Fact.At, r.Time, time.Now())
 		}
 		e.own.take(r.Fact.ID) // for journals that do not ask whether it is wanted
-		if e.view.apply(r.Fact, r.Seq) {
+		if e.view.Apply(r.Fact, r.Seq) {
 			e.follow(r.Fact)
 		}
 	default:
-		e.view.event(r.Key)
+		e.view.NoteEvent(r.Key)
 	}
-	e.view.reached(r.Seq)
+	e.view.ReachSequence(r.Seq)
 }
 
 func (w watcher) CaughtUp() { close(w.e.caughtUp) }

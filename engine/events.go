@@ -118,7 +118,7 @@ func (e *Engine) events(ctx context.Context, p *Port, r message.EventsRequest) (
 			continue // only facts without events so far
 		}
 		if moved == nil {
-			moved, leave = e.view.watch(session)
+			moved, leave = e.view.Watch(session)
 			continue
 		}
 		resume := capacity.Rest(ctx)

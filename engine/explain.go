@@ -46,7 +46,7 @@ func (e *Engine) explain(ctx context.Context, r message.ExplainRequest) (message
 // trace is how the policy in force judges a call, as JSON. What was hidden of
 // the call stays hidden, also if the policy would show it by now.
 func (e *Engine) trace(ctx context.Context, c *message.Call) (raw message.RawJSON, withheld string, err error) {
-	x := e.policy.Explain(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
+	x := e.policy.Explain(ctx, e.request(c, c.Input, e.view.Rules(c.SessionKey())))
 	if !hidesAll(x.Decided.Redact, hiddenOf(c)) {
 		return nil, "the policy in force does not hide all that was hidden of this call", nil
 	}

@@ -9,7 +9,7 @@ import (
 
 // Remembered gives the rules that answers of a session left behind.
 func (e *Engine) Remembered(s message.SessionID) []message.PermissionRule {
-	return e.view.rules(message.Key{Space: e.space, Session: s})
+	return e.view.Rules(message.Key{Space: e.space, Session: s})
 }
 
 // Membership asks the engine's directory.
@@ -28,4 +28,4 @@ var ShownText = shownText
 
 // KeepAnswers bounds what the ledger of reviewers has at hand for windows; to be
 // set before Start.
-func (e *Engine) KeepAnswers(n int) { e.view.reviewers.Keep(n) }
+func (e *Engine) KeepAnswers(n int) { e.view.Reviewers.Keep(n) }

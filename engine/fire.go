@@ -5,22 +5,23 @@ import (
 	"errors"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
 // fire looks at a tree whose time has come. It runs on the timers' goroutine
 // and only hands over.
-func (e *Engine) fire(d due) {
-	if d.key.Call == "" {
+func (e *Engine) fire(d schedule.Due) {
+	if d.Key.Call == "" {
 		e.mu.Lock()
-		delete(e.looking, d.key)
+		delete(e.looking, d.Key)
 		e.mu.Unlock()
-		e.background(func(ctx context.Context) { e.lookAtReply(ctx, d.key) })
+		e.background(func(ctx context.Context) { e.lookAtReply(ctx, d.Key) })
 		return
 	}
-	c := e.view.call(d.key)
-	if c == nil || c.Seq != d.seq || !c.Open() {
+	c := e.view.Call(d.Key)
+	if c == nil || c.Seq != d.Seq || !c.Open() {
 		return // it moved on; its newer fact set its own timers
 	}
 	if c.Phase() == message.PhaseRunning && e.alive(c) {
@@ -37,13 +38,13 @@ func (e *Engine) alive(c *message.Call) bool {
 		e.cancelOwner(c, ErrDeadline.Error())
 	}
 	if e.runsHere(c) { // and needs no sign of life
-		e.leases.hear(c.Key, c.Attempt.Number, now)
+		e.liveness.Hear(c.Key, c.Attempt.Number, now)
 	}
-	silent := e.leases.last(c.Key, c.Attempt.Number, now).Add(lease(c))
+	silent := e.liveness.LastHeard(c.Key, c.Attempt.Number, now).Add(claimTime(c))
 	if !now.Before(silent) {
 		return false
 	}
-	e.timers.set(silent, c.Key, c.Seq)
+	e.timers.Set(silent, c.Key, c.Seq)
 	return true
 }
 
@@ -62,8 +63,8 @@ func (e *Engine) cancelOwner(c *message.Call, reason string) {
 
 // later sets another look at a call after the grace.
 func (e *Engine) later(key message.Key) {
-	if c := e.view.call(key); c != nil {
-		e.timers.set(time.Now().Add(e.cfg.grace), key, c.Seq)
+	if c := e.view.Call(key); c != nil {
+		e.timers.Set(time.Now().Add(e.cfg.grace), key, c.Seq)
 	}
 }
 
@@ -180,7 +181,7 @@ func (e *Engine) reoffer(ctx context.Context, key message.Key) error {
 // done now; what a living replica may still do gets the grace.
 func (e *Engine) recover() {
 	lanes := map[message.Lane]bool{}
-	for _, c := range e.view.open() {
+	for _, c := range e.view.OpenCalls() {
 		e.schedule(c, e.cfg.grace)
 		if c.Placement == message.PlaceRemote && c.State == message.ToolCallSubmitted { // whatever its phase, it may be offered again
 			lanes[c.Lane()] = true
@@ -193,7 +194,7 @@ func (e *Engine) recover() {
 			}
 		})
 	}
-	for _, key := range e.view.interrupted() {
+	for _, key := range e.view.InterruptedReplies() {
 		e.replyLater(key)
 	}
 }

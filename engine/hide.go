@@ -13,13 +13,13 @@ import (
 // twice at once would be noise.
 func (e *Engine) hiddenBehind(ctx context.Context, c *message.Call, earlier []*message.Call) message.CallID {
 	for _, o := range earlier {
-		if now := e.view.call(o.Key); now != nil {
+		if now := e.view.Call(o.Key); now != nil {
 			o = now
 		}
 		if o.State != message.ToolCallAsking || len(o.Suggested) == 0 || !e.together(o, c) {
 			continue
 		}
-		rules := append(e.view.rules(c.SessionKey()), o.Suggested...)
+		rules := append(e.view.Rules(c.SessionKey()), o.Suggested...)
 		if d := e.policy.Decide(ctx, e.request(c, c.Input, rules)); d.Behavior == message.BehaviorAllow {
 			return o.Call
 		}
@@ -40,7 +40,7 @@ func (e *Engine) hides(c *message.Call) bool {
 	}
 	key := c.Key
 	key.Call = c.Behind
-	o := e.view.call(key)
+	o := e.view.Call(key)
 	return o != nil && o.State == message.ToolCallAsking
 }
 
@@ -48,7 +48,7 @@ func (e *Engine) hides(c *message.Call) bool {
 // be decided: it may ask, and c hide behind its question.
 func (e *Engine) overtakes(c *message.Call, earlier []*message.Call) bool {
 	for _, o := range earlier {
-		if now := e.view.call(o.Key); now != nil {
+		if now := e.view.Call(o.Key); now != nil {
 			o = now
 		}
 		if o.State == message.ToolCallPending && e.together(o, c) && !e.hides(o) {

@@ -60,7 +60,7 @@ func (e *Engine) markInterrupted(ctx context.Context, by message.Principal, repl
 		if state.Phase != message.ReplyOpen {
 			return seq, state.Phase == message.ReplyEnded, nil
 		}
-		if seq == 0 && len(e.view.ofReply(reply)) == 0 {
+		if seq == 0 && len(e.view.CallsOf(reply)) == 0 {
 			if err := e.anyRecord(ctx, reply); err != nil {
 				return 0, false, err
 			}
@@ -103,7 +103,7 @@ func (e *Engine) anyRecord(ctx context.Context, reply message.Key) error {
 
 // reach waits until the view has seen everything up to seq.
 func (e *Engine) reach(ctx context.Context, seq uint64) error {
-	ch := e.view.past(seq)
+	ch := e.view.WaitFor(seq)
 	if ch == nil {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (e *Engine) reach(ctx context.Context, seq uint64) error {
 // whoever did it.
 func (e *Engine) closeCalls(ctx context.Context, by message.Principal, reply message.Key, seq uint64) ([]*message.Call, error) {
 	var out []*message.Call
-	for _, c := range e.view.ofReply(reply) {
+	for _, c := range e.view.CallsOf(reply) {
 		if c.Open() {
 			next, err := e.update(ctx, "interrupt", c.Key, by, interruptStep)
 			if err != nil && !errors.Is(err, message.ErrFinished) {
@@ -161,7 +161,7 @@ func (e *Engine) endReply(ctx context.Context, reply message.Key) error {
 // closes a call that was written without knowledge of the interrupt by an
 // engine that did not live to see it.
 func (e *Engine) closeReply(ctx context.Context, reply message.Key, seq uint64) {
-	if e.view.past(seq) != nil {
+	if e.view.WaitFor(seq) != nil {
 		e.replyLater(reply) // not seen to the end; a job does not wait for the watch
 		return
 	}

@@ -58,9 +58,9 @@ func (e *Engine) assign(c *message.Call) (done func(), err error) {
 	if c.State != message.ToolCallAsking || c.Question == nil {
 		return func() {}, nil
 	}
-	done, err = e.view.reviewers.Assign(c.Key, c.Question.Requirement)
+	done, err = e.view.Reviewers.Assign(c.Key, c.Question.Requirement)
 	if errors.Is(err, message.ErrOverLimit) {
-		e.view.reviewers.Refused()
+		e.view.Reviewers.Refused()
 	}
 	return done, err
 }
@@ -70,12 +70,12 @@ func (e *Engine) assign(c *message.Call) (done func(), err error) {
 func (e *Engine) load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error) {
 	now := stamp().At
 	if !r.Window() {
-		return e.view.reviewers.Report(now), nil
+		return e.view.Reviewers.Report(now), nil
 	}
 	if err := r.Validate(); err != nil {
 		return message.LoadReply{}, err
 	}
-	if out, all := e.view.reviewers.Window(r.Since, r.Until, now); all {
+	if out, all := e.view.Reviewers.Window(r.Since, r.Until, now); all {
 		return out, nil
 	}
 	select { // one at a time: it reads everything
@@ -88,7 +88,7 @@ func (e *Engine) load(ctx context.Context, r message.LoadRequest) (message.LoadR
 	if err != nil {
 		return message.LoadReply{}, err
 	}
-	here := e.view.reviewers.Report(now) // limits and refusals are this engine's
+	here := e.view.Reviewers.Report(now) // limits and refusals are this engine's
 	out := sum.Report(now)
 	out.Limits, out.Refused = here.Limits, here.Refused
 	return out, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -38,12 +39,12 @@ func (e *Engine) run(c *message.Call, sent time.Time) {
 	}
 	// Whoever ends a call takes that into the view first and cancels the run
 	// then; if the run is not entered yet, it must see it here.
-	now := e.view.call(c.Key)
+	now := e.view.Call(c.Key)
 	if now == nil || !owns(now, e.self(), c.Attempt.Number, c.Attempt.Claim) || !now.Open() {
 		return
 	}
-	if past := message.Elapsed(sent, time.Now()); past > message.BeginWithin(lease(c)) || now.Phase() != message.PhaseRunning {
-		why := fmt.Sprintf("%s of the lease of %s had passed", past.Round(time.Millisecond), lease(c))
+	if past := message.Elapsed(sent, time.Now()); past > message.BeginWithin(claimTime(c)) || now.Phase() != message.PhaseRunning {
+		why := fmt.Sprintf("%s of the lease of %s had passed", past.Round(time.Millisecond), claimTime(c))
 		e.wg.Go(func() {
 			e.deliver(message.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, NotBegun: why})
 		})
@@ -93,7 +94,7 @@ func (e *Engine) cancelLocal(c *message.Call, cause error) {
 func (e *Engine) runAttempt(ctx context.Context, c *message.Call) {
 	beat := message.HeartbeatRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim}
 	stopBeats := make(chan struct{})
-	e.wg.Go(func() { e.beats(c.Tool, beat, lease(c), stopBeats) })
+	e.wg.Go(func() { e.beats(c.Tool, beat, claimTime(c), stopBeats) })
 	defer close(stopBeats)
 	if d := c.Attempt.Deadline; !d.IsZero() {
 		var cancel context.CancelFunc
@@ -126,7 +127,7 @@ func (e *Engine) beats(tool string, r message.HeartbeatRequest, lease time.Durat
 	tick := time.NewTicker(heartbeat(lease))
 	defer tick.Stop()
 	for {
-		e.leases.hear(r.Key, r.Attempt, time.Now())
+		e.liveness.Hear(r.Key, r.Attempt, time.Now())
 		e.cfg.signals.Beat(tool, e.cfg.id, r)
 		select {
 		case <-tick.C:
@@ -140,7 +141,7 @@ func (e *Engine) beats(tool string, r message.HeartbeatRequest, lease time.Durat
 // reached, like a worker would.
 func (e *Engine) deliver(r message.ResultRequest) {
 	ctx, unfit := context.WithoutCancel(e.ctx), false
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+	for pauses := (schedule.Pauses{Next: 50 * time.Millisecond, Most: 5 * time.Second}); ; {
 		step, cancel := context.WithTimeout(ctx, 30*time.Second)
 		_, err := e.result(step, e.self(), r)
 		cancel()
@@ -157,9 +158,7 @@ func (e *Engine) deliver(r message.ResultRequest) {
 			e.log.Warn("the result of a local call was not taken", "call", r.Key.String(), "error", err)
 			return
 		}
-		select {
-		case <-time.After(pause):
-		case <-e.ctx.Done():
+		if !pauses.Wait(e.ctx) {
 			return
 		}
 	}

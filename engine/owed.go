@@ -12,7 +12,7 @@ const (
 // they are finished. Give it to the journal, which keeps them free.
 func (e *Engine) Owed() int64 {
 	sum := int64(0)
-	for _, c := range e.view.open() {
+	for _, c := range e.view.OpenCalls() {
 		sum += int64(factsLeft(c)) * int64(factBytes+len(c.Input)*inputTimes/2)
 	}
 	return sum

@@ -5,12 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/message"
 )
 
 // What the open calls still need sinks with every step and ends with the call.
 func TestOwed(t *testing.T) {
-	e := &Engine{view: newView(10)}
+	e := &Engine{view: view.New(10)}
 	input := `"` + strings.Repeat("x", 10_000) + `"`
 	call := message.Call{Key: message.Key{Space: "x", Session: "s", Reply: "r", Call: "c"}, Tool: "pay", Input: input}
 	last := int64(1 << 30)
@@ -23,7 +24,7 @@ func TestOwed(t *testing.T) {
 	} {
 		c := call
 		c.State, c.Attempt.Claim, c.Facts, c.First = step.state, step.claim, n+1, 1
-		e.view.apply(&message.Fact{Call: &c, Path: []message.Step{{Cause: fmt.Sprint(n), To: step.state}}}, uint64(n+1))
+		e.view.Apply(&message.Fact{Call: &c, Path: []message.Step{{Cause: fmt.Sprint(n), To: step.state}}}, uint64(n+1))
 		call.First = c.First // every fact of a call has it
 		got := e.Owed()
 		if least := step.facts * int64(2*len(input)); got < least || got >= last || step.facts == 0 && got != 0 {

@@ -95,7 +95,7 @@ func TestLostAcknowledgementReachesTheView(t *testing.T) {
 			t.Errorf("proposing ended with %v, want an unknown outcome", err)
 		}
 		synctest.Wait()
-		if c := e.view.call(message.Key{Space: "x", Session: "s", Reply: "r", Call: "a"}); c == nil || c.State != message.ToolCallAsking {
+		if c := e.view.Call(message.Key{Space: "x", Session: "s", Reply: "r", Call: "a"}); c == nil || c.State != message.ToolCallAsking {
 			t.Errorf("the view has %+v, want the call, asking", c)
 		}
 		if err := e.Close(); err != nil {
@@ -168,4 +168,20 @@ func TestListKnowsWhatIsStored(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// An engine compares the journal's clock with its own by the facts that the
+// watch does not read.
+func TestOwnFactsShowTheJournalsClock(t *testing.T) {
+	e := started(t, NewMemory())
+	defer func() { _ = e.Close() }()
+	now := time.Now()
+	f := &message.Fact{ID: "f1", At: now, Session: &message.SessionState{Key: message.Key{Space: "x", Session: "s"}}}
+	e.own.put(f)
+	if (watcher{e}).Wants(1, f.ID, now.Add(time.Hour)) {
+		t.Error("the watch wants a fact that the engine has in memory")
+	}
+	if r := e.clocks.Readings(); len(r) != 1 || r[0].Who != "journal" || r[0].AheadMS < time.Minute.Milliseconds() {
+		t.Errorf("the clocks that differ are %+v, want the journal's", r)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -44,7 +45,7 @@ var errCollected = errors.New("enough was seen")
 // the cursor in the order of their first facts, each as its last fact has it. A
 // page costs as many reads as it names calls that are not at hand.
 func (e *Engine) listPast(ctx context.Context, by message.Principal, r message.ListRequest) (message.ListReply, error) {
-	page := &listPage{limit: r.Limit}
+	page := &view.Page{Limit: r.Limit}
 	for after := r.After; ; {
 		seen := &proposals{most: r.Limit + 1}
 		watching, stop := context.WithCancelCause(ctx)
@@ -60,15 +61,15 @@ func (e *Engine) listPast(ctx context.Context, by message.Principal, r message.L
 			if err != nil {
 				return message.ListReply{}, opError("list", err)
 			}
-			if c == nil || !listed(c, by, r) {
+			if c == nil || !view.IsListed(c, by, r) {
 				continue
 			}
-			if !page.add(c) {
-				return page.reply(), nil
+			if !page.Add(c) {
+				return page.Reply(), nil
 			}
 		}
 		if len(seen.keys) < seen.most {
-			return page.reply(), nil
+			return page.Reply(), nil
 		}
 	}
 }
@@ -76,7 +77,7 @@ func (e *Engine) listPast(ctx context.Context, by message.Principal, r message.L
 // present is a call as it stands: from the view if that has it, else its last
 // fact. nil: the journal has none.
 func (e *Engine) present(ctx context.Context, key message.Key) (*message.Call, error) {
-	if c := e.view.call(key); c != nil {
+	if c := e.view.Call(key); c != nil {
 		return c, nil
 	}
 	last, err := e.journal.Last(ctx, key)

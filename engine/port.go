@@ -227,7 +227,7 @@ func (p *Port) ownSession(ctx context.Context, op string, s message.SessionID) e
 		return nil
 	}
 	session := message.Key{Space: p.e.space, Session: s}
-	owner := p.e.view.runtime(session)
+	owner := p.e.view.Runtime(session)
 	if owner == "" { // perhaps only the view has not seen it yet
 		r, err := p.e.journal.Last(ctx, session)
 		if err != nil && !errors.Is(err, message.ErrNotFound) {
@@ -237,7 +237,7 @@ func (p *Port) ownSession(ctx context.Context, op string, s message.SessionID) e
 			if r.Fact == nil || r.Fact.Session == nil {
 				return opError(op, unreadable(session, r.Invalid)) // it is somebody's
 			}
-			p.e.view.apply(r.Fact, r.Seq)
+			p.e.view.Apply(r.Fact, r.Seq)
 			owner = r.Fact.Session.Runtime
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -46,7 +47,7 @@ func (e *Engine) propose(ctx context.Context, by message.Principal, r message.Pr
 // met only when the call itself is written.
 func (e *Engine) noConflict(ctx context.Context, by message.Principal, calls []*message.Call) error {
 	for _, c := range calls {
-		known := e.view.call(c.Key)
+		known := e.view.Call(c.Key)
 		if known == nil {
 			var err error
 			if known, err = e.last(ctx, c.Key); errors.Is(err, message.ErrNotFound) {
@@ -140,7 +141,7 @@ func proposal(tool, input string) string {
 // bindSession makes the session this runtime's at its first use, and refuses
 // every other runtime from then on.
 func (e *Engine) bindSession(ctx context.Context, by message.Principal, session message.Key) error {
-	owner := e.view.runtime(session)
+	owner := e.view.Runtime(session)
 	if owner == "" {
 		f := e.fact(by, stamp().At)
 		f.Session = &message.SessionState{Key: session, Runtime: by.Name}
@@ -155,7 +156,7 @@ func (e *Engine) bindSession(ctx context.Context, by message.Principal, session 
 		if err != nil || r.Fact == nil || r.Fact.Session == nil {
 			return opError("propose", cmp.Or(err, unreadable(session, r.Invalid)))
 		}
-		e.view.apply(r.Fact, r.Seq)
+		e.view.Apply(r.Fact, r.Seq)
 		owner = r.Fact.Session.Runtime
 	}
 	if owner != by.Name {
@@ -242,7 +243,7 @@ func (e *Engine) lastReply(ctx context.Context, reply message.Key) (message.Repl
 	if r.Fact == nil || r.Fact.Reply == nil {
 		return message.ReplyState{}, 0, unreadable(reply, r.Invalid)
 	}
-	if e.view.apply(r.Fact, r.Seq) {
+	if e.view.Apply(r.Fact, r.Seq) {
 		e.follow(r.Fact) // the watch does not: the fact is no news to it any more
 	}
 	return *r.Fact.Reply, r.Seq, nil
@@ -259,7 +260,7 @@ func (e *Engine) phaseAt(ctx context.Context, reply message.Key, seq uint64) (me
 	wait, cancel := context.WithTimeout(ctx, lagLimit)
 	defer cancel()
 	if e.reach(wait, seq) == nil {
-		if phase := e.view.phase(reply); phase != "" {
+		if phase := e.view.ReplyPhase(reply); phase != "" {
 			return phase, nil
 		}
 	}
@@ -317,11 +318,11 @@ func (e *Engine) proposeOne(ctx context.Context, by message.Principal, c *messag
 // it seems new: the write will tell. What is new in an interrupted reply is
 // refused.
 func (e *Engine) knownCall(ctx context.Context, key message.Key) (*message.Call, error) {
-	known := e.view.call(key)
+	known := e.view.Call(key)
 	if known != nil && !known.Open() {
 		return known, nil
 	}
-	state, _ := e.view.replyState(key)
+	state, _ := e.view.ReplyState(key)
 	over := state != nil && state.Phase != message.ReplyOpen
 	if known == nil && !over {
 		return nil, nil
@@ -381,7 +382,7 @@ func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message
 // reply was not interrupted meanwhile: the journal could not be read at once.
 func (e *Engine) beginLater(ctx context.Context, m *toolcall.Machine, sent time.Time) {
 	c := m.Call()
-	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+	for pauses := (schedule.Pauses{Next: 20 * time.Millisecond, Most: time.Second}); ; {
 		state, _, err := e.lastReply(ctx, c.ReplyKey())
 		switch {
 		case err == nil && state.Phase == message.ReplyOpen:
@@ -393,9 +394,7 @@ func (e *Engine) beginLater(ctx context.Context, m *toolcall.Machine, sent time.
 				return
 			}
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !pauses.Wait(ctx) {
 			return
 		}
 	}
@@ -434,7 +433,7 @@ func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []
 		}
 		// The question that it hid behind may have been answered since the rules
 		// were read, and left one that allows the call.
-		if len(e.view.rules(c.SessionKey())) != known {
+		if len(e.view.Rules(c.SessionKey())) != known {
 			return e.decideStep(ctx, m, earlier)
 		}
 		if e.overtakes(c, earlier) {

@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"sort"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 )
@@ -27,21 +29,21 @@ func (e *Engine) list(ctx context.Context, by message.Principal, r message.ListR
 			return message.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "unknown state " + string(s), Hint: "use pending, asking, allowed, submitted or finished"}
 		}
 	}
-	if r.Session == "" && wantsFinished(r) && e.view.hasForgotten() {
+	if r.Session == "" && view.WantsFinished(r) && e.view.HasForgotten() {
 		return e.listPast(ctx, by, r)
 	}
 	session := message.Key{Space: e.space, Session: r.Session}
-	page := &listPage{limit: r.Limit}
+	page := &view.Page{Limit: r.Limit}
 	switch {
-	case r.Session != "" && wantsFinished(r): // the view forgets
+	case r.Session != "" && view.WantsFinished(r): // the view forgets
 		calls, err := e.sessionCalls(ctx, session)
 		if err != nil {
 			return message.ListReply{}, opError("list", err)
 		}
-		sort.Slice(calls, func(i, j int) bool { return before(calls[i], calls[j]) })
+		slices.SortFunc(calls, inOrderOfProposal)
 		for _, c := range calls {
-			c = e.clocks.mark(c)
-			if c.First > r.After && listed(c, by, r) && !page.add(c) {
+			c = e.clocks.Mark(c)
+			if c.First > r.After && view.IsListed(c, by, r) && !page.Add(c) {
 				break
 			}
 		}
@@ -51,104 +53,23 @@ func (e *Engine) list(ctx context.Context, by message.Principal, r message.ListR
 		}
 		fallthrough
 	default:
-		e.view.list(by, r, session, page, e.clocks.mark)
+		e.view.List(by, r, session, page, e.clocks.Mark)
 	}
-	return page.reply(), nil
-}
-
-// maxListBytes bounds a page of calls with large arguments and results, about.
-const maxListBytes = 2 << 20
-
-// listPage is a page of a list.
-type listPage struct {
-	limit int
-	bytes int
-	calls []*message.Call
-	more  bool
-}
-
-// add adds the next call and reports whether the page may take another.
-func (p *listPage) add(c *message.Call) bool {
-	n := listBytes(c)
-	if len(p.calls) == p.limit || len(p.calls) > 0 && p.bytes+n > maxListBytes {
-		p.more = true
-		return false
-	}
-	p.bytes += n
-	p.calls = append(p.calls, c)
-	return true
-}
-
-func (p *listPage) reply() message.ListReply {
-	out := message.ListReply{Calls: p.calls}
-	if p.more {
-		out.Next = p.calls[len(p.calls)-1].First
-	}
-	if out.Calls == nil {
-		out.Calls = []*message.Call{}
-	}
-	return out
-}
-
-// listBytes estimates the size of a call in a reply.
-func listBytes(c *message.Call) int {
-	n := 1024 + len(c.Input)
-	if q := c.Question; q != nil {
-		n += len(q.Input) + len(q.Text) + len(q.Reason)
-	}
-	for _, v := range c.Votes {
-		n += len(v.Feedback) + len(v.Note)
-	}
-	if r := c.Result; r != nil {
-		n += len(r.Output.Text)
-		for _, b := range r.Output.Blocks {
-			switch b := b.(type) {
-			case *message.TextBlock:
-				n += len(b.Text)
-			case *message.DataBlock:
-				if s, ok := b.Source.(*message.Base64Source); ok {
-					n += len(s.Data)
-				}
-			default: // small, or not in a result
-			}
-		}
-	}
-	return n
-}
-
-// before orders calls as they were proposed.
-func before(a, b *message.Call) bool { return a.First < b.First }
-
-func listed(c *message.Call, by message.Principal, r message.ListRequest) bool {
-	switch {
-	case by.Role == message.RoleRuntime && c.Runtime != by.Name,
-		r.Session != "" && c.Session != r.Session,
-		r.Reply != "" && c.Reply != r.Reply,
-		r.Call != "" && c.Call != r.Call,
-		r.Held && c.Phase() != message.PhaseBlocked,
-		!r.All && !c.Open() && !slices.Contains(r.States, message.ToolCallFinished),
-		len(r.States) > 0 && !slices.Contains(r.States, c.State):
-		return false
-	}
-	return true
-}
-
-func wantsFinished(r message.ListRequest) bool {
-	return r.All || slices.Contains(r.States, message.ToolCallFinished)
+	return page.Reply(), nil
 }
 
 // freshen takes what was written to a session since the watch last reported
 // into the view, so that whatever one replica has answered is seen at every
 // other, also by a runtime that comes back and asks for its open calls.
 func (e *Engine) freshen(ctx context.Context, session message.Key) error {
-	after := e.view.seen()
+	after := e.view.Sequence()
 	for {
 		records, next, err := e.journal.Read(ctx, session, after, maxRecords)
 		if err != nil {
 			return err
 		}
 		for _, r := range records {
-			if r.Fact != nil && e.view.apply(r.Fact, r.Seq) {
+			if r.Fact != nil && e.view.Apply(r.Fact, r.Seq) {
 				e.follow(r.Fact)
 			}
 		}
@@ -262,7 +183,7 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 			return out, nil
 		}
 		if moved == nil {
-			moved, leave = e.view.watch(reply)
+			moved, leave = e.view.Watch(reply)
 			continue
 		}
 		resume := capacity.Rest(ctx)
@@ -311,22 +232,22 @@ func checkWait(reply message.Key, calls []message.CallID) error {
 // waited gives the calls that a wait is about.
 func (e *Engine) waited(ctx context.Context, reply message.Key, ids []message.CallID) ([]*message.Call, error) {
 	if len(ids) == 0 {
-		if e.view.whole(reply) {
-			return e.view.ofReply(reply), nil
+		if e.view.HasAllOf(reply) {
+			return e.view.CallsOf(reply), nil
 		}
 		all, err := e.sessionCalls(ctx, reply.SessionKey())
 		if err != nil {
 			return nil, err
 		}
 		all = slices.DeleteFunc(all, func(c *message.Call) bool { return c.Reply != reply.Reply })
-		sort.Slice(all, func(i, j int) bool { return before(all[i], all[j]) })
+		slices.SortFunc(all, inOrderOfProposal)
 		return all, nil
 	}
 	out := make([]*message.Call, 0, len(ids))
 	for _, id := range ids {
 		key := reply
 		key.Call = id
-		c := e.view.call(key)
+		c := e.view.Call(key)
 		if c == nil {
 			var err error
 			if c, err = e.last(ctx, key); err != nil {
@@ -357,14 +278,18 @@ func (e *Engine) settled(c *message.Call, until message.WaitUntil) bool {
 func (e *Engine) info() message.InfoReply {
 	out := message.InfoReply{
 		Space: e.space, Engine: e.cfg.id, Version: e.cfg.version, Durability: e.journal.Durability(),
-		Bundle: e.policy.Hash(), Tools: []string{}, Clocks: e.clocks.readings(),
+		Bundle: e.policy.Hash(), Tools: []string{}, Clocks: e.clocks.Readings(),
 	}
 	for name := range e.tools {
 		out.Tools = append(out.Tools, name)
 	}
 	sort.Strings(out.Tools)
-	out.Open, out.Held = e.view.counts()
-	out.Held += e.heldByClocks()
+	out.Open, out.Held = e.view.Counts()
+	for _, key := range e.clocks.Reported() {
+		if c := e.view.Call(key); c != nil && e.clocks.Mark(c).Hold == message.HoldClock {
+			out.Held++
+		}
+	}
 	if e.cfg.policyErr != nil {
 		if err := e.cfg.policyErr(); err != nil {
 			out.PolicyErr = err.Error()
@@ -372,3 +297,6 @@ func (e *Engine) info() message.InfoReply {
 	}
 	return out
 }
+
+// inOrderOfProposal compares calls by their first facts.
+func inOrderOfProposal(a, b *message.Call) int { return cmp.Compare(a.First, b.First) }

@@ -46,7 +46,7 @@ func (e *Engine) whyDenied(ctx context.Context, c *message.Call, d permission.De
 	if d.Audit != permission.AuditFull {
 		return nil
 	}
-	x := e.policy.Explain(ctx, e.request(c, c.Input, e.view.rules(c.SessionKey())))
+	x := e.policy.Explain(ctx, e.request(c, c.Input, e.view.Rules(c.SessionKey())))
 	if x.Bundle != d.Bundle || !hidesAll(x.Decided.Redact, hiddenOf(c)) { // the policy has changed since, or shows more than its last one
 		return briefly(d)
 	}

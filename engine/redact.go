@@ -29,7 +29,7 @@ func (p *Port) seesAll() bool {
 // redacted gives a call to the principal: as much as they may see, and a copy,
 // so that nobody writes into the engine's view.
 func (p *Port) redacted(c *message.Call) *message.Call {
-	c = p.e.clocks.mark(c)
+	c = p.e.clocks.Mark(c)
 	if p.seesAll() {
 		return c.Clone()
 	}
@@ -135,7 +135,7 @@ func encode(ev message.Event) []message.RawJSON {
 // for one that cannot be read.
 func (e *Engine) hidesStreamed(ctx context.Context, key message.Key, id message.CallID) *message.Call {
 	key.Call = id
-	c := e.view.call(key)
+	c := e.view.Call(key)
 	var err error
 	if c == nil {
 		c, err = e.last(ctx, key)

@@ -21,7 +21,7 @@ import (
 // person is asked.
 func (e *Engine) byLease(ctx context.Context, c *message.Call, d permission.Decision) (permission.Decision, message.LeaseID) {
 	now := stamp().At
-	candidates := e.view.book.ofTool(c.Tool, message.SpentBy(c.Key, c.Input), now)
+	candidates := e.view.Book.OfTool(c.Tool, message.SpentBy(c.Key, c.Input), now)
 	if len(candidates) == 0 || d.Behavior != message.BehaviorAsk || d.BypassImmune || len(d.Errors) > 0 || len(d.Redact) > 0 {
 		return d, ""
 	}
@@ -77,7 +77,7 @@ func (e *Engine) answersFor(ctx context.Context, l *message.Lease, c *message.Ca
 	if d.Rule != l.Rule || source(d) != l.Source || d.Reason != l.Reason {
 		return false
 	}
-	req := e.request(c, c.Input, e.view.rules(c.SessionKey()))
+	req := e.request(c, c.Input, e.view.Rules(c.SessionKey()))
 	if l.Rule != "" && !e.ruleLets(ctx, req, l, c, d, now) {
 		return false
 	}
@@ -170,7 +170,7 @@ func (e *Engine) lastLease(ctx context.Context, known *message.Lease) (*message.
 	if r.Fact == nil || r.Fact.Lease == nil {
 		return nil, unreadable(known.Key(), r.Invalid)
 	}
-	e.view.apply(r.Fact, r.Seq)
+	e.view.Apply(r.Fact, r.Seq)
 	l := *r.Fact.Lease
 	l.Seq = r.Seq
 	return &l, nil
@@ -190,7 +190,7 @@ func (e *Engine) leaseEnded(ctx context.Context, c *message.Call) (string, error
 // ended says why a lease has ended, as the journal has it; "": it has not, or
 // only its uses are used up.
 func (e *Engine) ended(ctx context.Context, id message.LeaseID) (string, error) {
-	l := e.view.book.get(id)
+	l := e.view.Book.Get(id)
 	if l == nil {
 		l = &message.Lease{ID: id, Space: e.space}
 	}

@@ -42,7 +42,7 @@ func (e *Engine) listLeases(r message.LeasesRequest) message.LeasesReply {
 	}
 	now := stamp().At
 	out := message.LeasesReply{Leases: []*message.Lease{}}
-	for _, l := range e.view.book.all() {
+	for _, l := range e.view.Book.All() {
 		if l.ID <= r.After || r.Tool != "" && l.Tool != r.Tool || !r.All && l.State(now) != message.LeaseActive {
 			continue
 		}
@@ -58,7 +58,7 @@ func (e *Engine) listLeases(r message.LeasesRequest) message.LeasesReply {
 
 // knownLease is a lease as the journal has it.
 func (e *Engine) knownLease(ctx context.Context, id message.LeaseID) (*message.Lease, error) {
-	known := e.view.book.get(id)
+	known := e.view.Book.Get(id)
 	if known == nil {
 		known = &message.Lease{ID: id, Space: e.space}
 	}
@@ -150,7 +150,7 @@ func (e *Engine) takeBack(ctx context.Context, id message.LeaseID, seq uint64) e
 	if err := e.reachAll(ctx, seq); err != nil {
 		return err
 	}
-	for _, c := range e.view.open() {
+	for _, c := range e.view.OpenCalls() {
 		if !reliesOnLease(c, id) {
 			continue
 		}
@@ -176,7 +176,7 @@ func reliesOnLease(c *message.Call, id message.LeaseID) bool {
 // reachAll waits until the view has everything up to seq, also what this engine
 // itself is writing.
 func (e *Engine) reachAll(ctx context.Context, seq uint64) error {
-	wait := e.view.past(seq)
+	wait := e.view.WaitFor(seq)
 	if wait == nil {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -91,8 +92,8 @@ type verdict struct {
 // says.
 func (e *Engine) consultRules(ctx context.Context, c *message.Call) verdict {
 	for {
-		rules := e.view.sessionRules(c.SessionKey())
-		d, why := e.judge(ctx, c, bare(rules))
+		rules := e.view.SessionRules(c.SessionKey())
+		d, why := e.judge(ctx, c, view.WithoutLeases(rules))
 		on := e.reliesOn(ctx, c, d, rules)
 		ended, err := e.anyEnded(ctx, on)
 		switch {
@@ -101,7 +102,7 @@ func (e *Engine) consultRules(ctx context.Context, c *message.Call) verdict {
 			return e.judgeAlone(ctx, c, len(rules))
 		case !ended:
 			return verdict{d, why, on, len(rules)}
-		case len(e.view.sessionRules(c.SessionKey())) >= len(rules): // it ended, and the view must know that by now
+		case len(e.view.SessionRules(c.SessionKey())) >= len(rules): // it ended, and the view must know that by now
 			return e.judgeAlone(ctx, c, len(rules))
 		}
 	}
@@ -110,7 +111,7 @@ func (e *Engine) consultRules(ctx context.Context, c *message.Call) verdict {
 // reliesOn gives the leases of the session's rules without which a decision
 // would not allow: the oldest one that suffices, or else every one about the
 // tool, of which some cover the call together.
-func (e *Engine) reliesOn(ctx context.Context, c *message.Call, d permission.Decision, rules []sessionRule) []message.LeaseID {
+func (e *Engine) reliesOn(ctx context.Context, c *message.Call, d permission.Decision, rules []view.SessionRule) []message.LeaseID {
 	if d.Behavior != message.BehaviorAllow || d.Step != permission.StepAllowRule {
 		return nil
 	}
@@ -120,10 +121,10 @@ func (e *Engine) reliesOn(ctx context.Context, c *message.Call, d permission.Dec
 		if r.ToolName != c.Tool {
 			continue
 		}
-		if byLease[r.lease] == nil {
-			ids = append(ids, r.lease)
+		if byLease[r.Lease] == nil {
+			ids = append(ids, r.Lease)
 		}
-		byLease[r.lease] = append(byLease[r.lease], r.PermissionRule)
+		byLease[r.Lease] = append(byLease[r.Lease], r.PermissionRule)
 	}
 	allows := func(rules []message.PermissionRule) bool {
 		return e.policy.Decide(ctx, e.request(c, c.Input, rules)).Behavior == message.BehaviorAllow

@@ -53,7 +53,7 @@ func (e *Engine) termsRules(ctx context.Context, c *message.Call, t *message.Lea
 // covers refuses rules that do not cover a call, or of which one is not about
 // it: without it they would cover the call as well, and alone it does not.
 func (e *Engine) covers(ctx context.Context, c *message.Call, rules []message.PermissionRule) error {
-	req := e.request(c, c.Input, e.view.rules(c.SessionKey()))
+	req := e.request(c, c.Input, e.view.Rules(c.SessionKey()))
 	if err := e.policy.Covers(ctx, req, rules); err != nil {
 		return refused("the rules to remember do not cover this call: "+err.Error(), "remember a rule that is about the call which you approve")
 	}

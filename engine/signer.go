@@ -36,9 +36,9 @@ func (e *Engine) stale(c *message.Call) bool {
 // Renew offers calls anew whose grants are not good any more, with grants of the
 // key that signs now. Calls that have been started are not touched.
 func (e *Engine) Renew() {
-	for _, c := range e.view.open() {
+	for _, c := range e.view.OpenCalls() {
 		if e.stale(c) {
-			e.timers.set(time.Now(), c.Key, c.Seq)
+			e.timers.Set(time.Now(), c.Key, c.Seq)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -81,19 +82,12 @@ func (t Tool) withDefaults() Tool {
 // offerFor grows with each fruitless offer, so that a call that waits for days
 // writes few facts.
 func (t Tool) offerFor(offers int) time.Duration {
-	return grow(t.OfferTimeout, offers, max(t.OfferTimeout, maxOfferTimeout))
+	return schedule.Double(t.OfferTimeout, offers, max(t.OfferTimeout, maxOfferTimeout))
 }
 
 // backoff is the pause before the attempt after number n.
 func (t Tool) backoff(n int) time.Duration {
-	return grow(t.Backoff, n-1, max(t.Backoff, maxBackoff))
-}
-
-func grow(d time.Duration, doublings int, limit time.Duration) time.Duration {
-	for ; doublings > 0 && d < limit; doublings-- {
-		d *= 2
-	}
-	return min(d, limit)
+	return schedule.Double(t.Backoff, n-1, max(t.Backoff, maxBackoff))
 }
 
 // heartbeat is how often an owner is asked to give a sign of life: three may

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -29,7 +30,7 @@ var errNoChange = errors.New("no change")
 // an error is believed, the journal itself is asked.
 func (e *Engine) update(ctx context.Context, op string, key message.Key, by message.Principal, f change) (*message.Call, error) {
 	defer e.enter()()
-	cur, fresh := e.view.call(key), false
+	cur, fresh := e.view.Call(key), false
 	for range maxRaces {
 		if cur == nil {
 			var err error
@@ -95,7 +96,7 @@ func (e *Engine) last(ctx context.Context, key message.Key) (*message.Call, erro
 		return nil, unreadable(key, r.Invalid)
 	}
 	r.Fact.Call.At(r.Seq) // before anybody else can see it
-	if e.view.apply(r.Fact, r.Seq) {
+	if e.view.Apply(r.Fact, r.Seq) {
 		e.follow(r.Fact)
 	}
 	return r.Fact.Call, nil
@@ -134,7 +135,7 @@ func (e *Engine) append(ctx context.Context, f *message.Fact, prev uint64) (uint
 		e.own.take(f.ID)
 		return 0, err
 	}
-	e.view.apply(f, seq)
+	e.view.Apply(f, seq)
 	return seq, nil
 }
 
@@ -143,7 +144,7 @@ func (e *Engine) append(ctx context.Context, f *message.Fact, prev uint64) (uint
 // lost acknowledgement never turns into a second decision.
 func (e *Engine) store(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
 	var unsure error // an earlier sending may have arrived, or may still arrive
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+	for pauses := (schedule.Pauses{Next: 10 * time.Millisecond, Most: time.Second}); ; {
 		seq, err := e.journal.Append(ctx, f, prev)
 		if errors.Is(err, message.ErrUnknownOutcome) {
 			unsure = err
@@ -160,9 +161,7 @@ func (e *Engine) store(ctx context.Context, f *message.Fact, prev uint64) (uint6
 		case !errors.Is(err, message.ErrUnknownOutcome) && !errors.Is(err, message.ErrConflict):
 			return 0, unsure // this sending was refused; that says nothing about the one before
 		}
-		select { // not there (yet), or cannot be read: the same fact again is harmless
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !pauses.Wait(ctx) { // not there (yet), or cannot be read: the same fact again is harmless
 			return 0, unsure
 		}
 	}

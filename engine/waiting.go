@@ -87,14 +87,14 @@ func earlier(a, b time.Time) time.Time {
 // again; every replica gives it.
 func (e *Engine) waits(ctx context.Context, c *message.Call) error {
 	err := e.passTime(ctx, c.Key)
-	if now := e.view.call(c.Key); err != nil || now == nil || now.Seq != c.Seq {
+	if now := e.view.Call(c.Key); err != nil || now == nil || now.Seq != c.Seq {
 		return err // it moved on; its newer fact set its own timers
 	}
 	if e.cfg.remind > 0 {
 		e.cfg.signals.Hint(c)
 	}
 	if next := e.nextLook(c, time.Now()); !next.IsZero() {
-		e.timers.set(next, c.Key, c.Seq)
+		e.timers.Set(next, c.Key, c.Seq)
 	}
 	return nil
 }

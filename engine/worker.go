@@ -69,10 +69,10 @@ func (e *Engine) start(ctx context.Context, by message.Principal, lane message.L
 	case !c.Open():
 		return message.StartReply{}, goneError("start", c)
 	}
-	e.leases.hear(c.Key, c.Attempt.Number, time.Now())
+	e.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
 	reply := message.StartReply{
 		Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, Request: r.Request, Nonce: c.Attempt.Grant.Nonce, Fresh: fresh,
-		LeaseMS: c.Attempt.LeaseMS, HeartbeatMS: heartbeat(lease(c)).Milliseconds(),
+		LeaseMS: c.Attempt.LeaseMS, HeartbeatMS: heartbeat(claimTime(c)).Milliseconds(),
 		Deadline: c.Attempt.Deadline, IdempotencyKey: c.IdempotencyKey(), At: stamp().At,
 	}
 	return reply, reply.Sign(e.cfg.signer.SigningKey())
@@ -110,7 +110,7 @@ func (e *Engine) heartbeat(ctx context.Context, by message.Principal, lane messa
 	rep, err := e.renew(ctx, by, lane, r)
 	if err == nil {
 		rep.At = time.Now().UTC()
-		e.hearClock(by.Name, r)
+		e.clocks.Hear(by.Name, r, e.view.Call(r.Key))
 	}
 	return rep, err
 }
@@ -119,7 +119,7 @@ func (e *Engine) renew(ctx context.Context, by message.Principal, lane message.L
 	if err := e.checkOwner("heartbeat", &r.Key, r.Claim); err != nil {
 		return message.HeartbeatReply{}, err
 	}
-	c := e.view.call(r.Key)
+	c := e.view.Call(r.Key)
 	if c == nil || !owns(c, by, r.Attempt, r.Claim) {
 		var err error
 		if c, err = e.last(ctx, r.Key); err != nil {
@@ -136,11 +136,11 @@ func (e *Engine) renew(ctx context.Context, by message.Principal, lane message.L
 		return message.HeartbeatReply{Cancel: true, Stale: true, Reason: "another attempt or owner is the present one"}, nil
 	}
 	now := time.Now()
-	e.leases.hear(c.Key, c.Attempt.Number, now)
+	e.liveness.Hear(c.Key, c.Attempt.Number, now)
 	if d := c.Attempt.Deadline; !d.IsZero() && !now.Before(d) {
 		return message.HeartbeatReply{Cancel: true, Reason: "the attempt ran into its deadline"}, nil
 	}
-	if state, _ := e.view.replyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
+	if state, _ := e.view.ReplyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
 		return message.HeartbeatReply{Cancel: true, Reason: "the reply was interrupted"}, nil
 	}
 	return message.HeartbeatReply{}, nil
@@ -156,10 +156,10 @@ func owns(c *message.Call, by message.Principal, attempt int, claim string) bool
 func (e *Engine) ObserveHeartbeat(worker string, r message.HeartbeatRequest) {
 	r.Space = e.space
 	if worker != e.cfg.id && r.ClockMS != 0 { // the other engines beat for their local attempts
-		e.hearClock(worker, r)
+		e.clocks.Hear(worker, r, e.view.Call(r.Key))
 	}
-	if c := e.view.call(r.Key); c != nil && owns(c, message.Principal{Name: worker}, r.Attempt, r.Claim) {
-		e.leases.hear(r.Key, r.Attempt, time.Now())
+	if c := e.view.Call(r.Key); c != nil && owns(c, message.Principal{Name: worker}, r.Attempt, r.Claim) {
+		e.liveness.Hear(r.Key, r.Attempt, time.Now())
 	}
 }
 
@@ -168,11 +168,11 @@ func (e *Engine) progress(_ context.Context, by message.Principal, lane message.
 	if err := e.checkOwner("progress", &r.Key, r.Claim); err != nil {
 		return err
 	}
-	c := e.view.call(r.Key)
+	c := e.view.Call(r.Key)
 	if c == nil || !c.Open() || !owns(c, by, r.Attempt, r.Claim) || ofLane("progress", c, lane) != nil {
 		return &message.Error{Code: message.CodeSuperseded, Op: "progress", What: "not the present owner of an open call", Hint: "stop"}
 	}
-	e.leases.hear(c.Key, c.Attempt.Number, time.Now())
+	e.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
 	r.Text = clip(shownText(c, r.Text))
 	e.cfg.signals.Progress(c, r)
 	return nil
@@ -248,7 +248,7 @@ func (e *Engine) notBegun(ctx context.Context, by message.Principal, lane messag
 	if err != nil {
 		return message.ResultReply{}, err
 	}
-	e.leases.forget(c.Key)
+	e.liveness.Forget(c.Key)
 	e.log.Warn("a worker gave an attempt back before it began", "call", c.Key.String(), "attempt", r.Attempt, "worker", by.Name, "reason", clip(r.NotBegun))
 	return message.ResultReply{Stored: true, State: c.State}, nil
 }

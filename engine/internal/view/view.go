@@ -1,4 +1,4 @@
-package engine
+package view
 
 import (
 	"hash/maphash"
@@ -10,18 +10,18 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// view is what an engine knows of the journal: a projection that may lag and
+// View is what an engine knows of the journal: a projection that may lag and
 // is never the ground of a decision by itself. Every write is checked by
 // compare-and-swap against the journal, and what the view is read for without
 // one is monotonic (a finished call stays finished, a bound session stays
 // bound, an interrupted reply stays interrupted).
-type view struct {
+type View struct {
 	mu        sync.RWMutex // guards all below; never held across I/O
 	seq       uint64       // everything up to here has been seen by the watch
 	calls     map[message.Key]*message.Call
 	orders    orders           // of calls
 	held      int              // calls that wait for an operator
-	reviewers reviewers.Ledger // fed with what is news; has a lock of its own
+	Reviewers reviewers.Ledger // fed with what is news; has a lock of its own
 	replies   map[message.Key]*replyView
 	sessions  map[message.Key]*sessionView
 	recent    []message.Key // finished calls still in calls, oldest first
@@ -36,7 +36,7 @@ type view struct {
 	// dropped: calls were forgotten.
 	dropped bool
 
-	book *leaseBook // guards itself
+	Book *Book // guards itself
 }
 
 // waiter is somebody to whom it matters that the watch has come to seq.
@@ -56,21 +56,22 @@ type replyView struct {
 
 type sessionView struct {
 	runtime string
-	rules   []sessionRule            // remembered from answers, in journal order
+	rules   []SessionRule            // remembered from answers, in journal order
 	from    map[message.Key]struct{} // the calls whose rules are among them
 }
 
-func newView(keep int) *view {
-	return &view{
+// New makes an empty view that keeps so many finished calls.
+func New(keep int) *View {
+	return &View{
 		calls: map[message.Key]*message.Call{}, replies: map[message.Key]*replyView{},
 		sessions: map[message.Key]*sessionView{}, changed: map[message.Key]*watched{}, keep: keep, orders: newOrders(),
-		seed: maphash.MakeSeed(), gone: map[uint64]struct{}{}, book: newLeaseBook(),
+		seed: maphash.MakeSeed(), gone: map[uint64]struct{}{}, Book: newBook(),
 	}
 }
 
-// apply takes a fact into the view and reports whether it was news. The same
+// Apply takes a fact into the view and reports whether it was news. The same
 // fact may arrive twice: from its writer and from the watch.
-func (v *view) apply(f *message.Fact, seq uint64) bool {
+func (v *View) Apply(f *message.Fact, seq uint64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
@@ -85,21 +86,21 @@ func (v *view) apply(f *message.Fact, seq uint64) bool {
 		v.wake(f.Reply.Key)
 		return true
 	case f.Lease != nil:
-		return v.book.apply(f.Lease, seq)
+		return v.Book.apply(f.Lease, seq)
 	case f.Session != nil:
 		v.session(f.Session.Key).runtime = f.Session.Runtime
 	}
 	return true
 }
 
-func (v *view) applyCall(f *message.Fact, seq uint64) bool {
+func (v *View) applyCall(f *message.Fact, seq uint64) bool {
 	c := f.Call
 	c.At(seq)
 	old := v.calls[c.Key]
 	if old != nil && seq <= old.Seq || old == nil && f.Note != nil {
 		return false // known already, or a remark on a call that is long finished
 	}
-	v.reviewers.Fact(f)
+	v.Reviewers.Fact(f)
 	r := v.reply(c.ReplyKey())
 	v.calls[c.Key] = c
 	v.orders.put(c)
@@ -108,7 +109,7 @@ func (v *view) applyCall(f *message.Fact, seq uint64) bool {
 		v.insert(r, c)
 	}
 	if granted := c.Granted(); len(granted) > 0 && wasAllowed(f.Path) {
-		v.book.born(granted)
+		v.Book.addGranted(granted)
 		if last := granted[len(granted)-1]; last.Plain {
 			v.session(c.SessionKey()).remember(c, last.ID)
 		}
@@ -136,7 +137,7 @@ func wasAllowed(path []message.Step) bool {
 // insert puts a call into its reply where its first fact says. A call can
 // become known before an earlier one: a request about it reads it from the
 // journal while the watch lags behind.
-func (v *view) insert(r *replyView, c *message.Call) {
+func (v *View) insert(r *replyView, c *message.Call) {
 	i := len(r.calls)
 	for i > 0 && v.calls[r.calls[i-1]].First > c.First {
 		i--
@@ -146,7 +147,7 @@ func (v *view) insert(r *replyView, c *message.Call) {
 
 // forget drops the oldest finished calls beyond keep, and a reply with its
 // last call.
-func (v *view) forget() {
+func (v *View) forget() {
 	for len(v.recent) > v.keep {
 		key := v.recent[0]
 		v.recent = v.recent[1:]
@@ -173,7 +174,7 @@ func (v *view) forget() {
 	}
 }
 
-func (v *view) reply(key message.Key) *replyView {
+func (v *View) reply(key message.Key) *replyView {
 	r := v.replies[key]
 	if r == nil {
 		_, gaps := v.gone[maphash.Comparable(v.seed, key)]
@@ -183,7 +184,7 @@ func (v *view) reply(key message.Key) *replyView {
 	return r
 }
 
-func (v *view) session(key message.Key) *sessionView {
+func (v *View) session(key message.Key) *sessionView {
 	s := v.sessions[key]
 	if s == nil {
 		s = &sessionView{}
@@ -193,7 +194,7 @@ func (v *view) session(key message.Key) *sessionView {
 }
 
 // wake tells those who wait for a reply or its session that something moved.
-func (v *view) wake(reply message.Key) {
+func (v *View) wake(reply message.Key) {
 	for _, key := range [...]message.Key{reply, reply.SessionKey()} {
 		if w := v.changed[key]; w != nil {
 			close(w.moved)
@@ -202,15 +203,15 @@ func (v *view) wake(reply message.Key) {
 	}
 }
 
-// event notes that a runtime streamed something into a session.
-func (v *view) event(reply message.Key) {
+// NoteEvent notes that a runtime streamed something into a session.
+func (v *View) NoteEvent(reply message.Key) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.wake(reply)
 }
 
-// reached notes that the watch has delivered everything up to seq.
-func (v *view) reached(seq uint64) {
+// ReachSequence notes that the watch has delivered everything up to seq.
+func (v *View) ReachSequence(seq uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.seq = seq
@@ -223,16 +224,16 @@ func (v *view) reached(seq uint64) {
 	})
 }
 
-// seen is the sequence up to which the watch has delivered everything.
-func (v *view) seen() uint64 {
+// Sequence is the sequence up to which the watch has delivered everything.
+func (v *View) Sequence() uint64 {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.seq
 }
 
-// past returns nil if the watch has come to seq, else a channel that is closed
+// WaitFor returns nil if the watch has come to seq, else a channel that is closed
 // when it has.
-func (v *view) past(seq uint64) <-chan struct{} {
+func (v *View) WaitFor(seq uint64) <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.seq >= seq {
@@ -249,10 +250,10 @@ type watched struct {
 	n     int           // how many wait
 }
 
-// watch returns a channel that is closed at the next change of a reply (or,
+// Watch returns a channel that is closed at the next change of a reply (or,
 // with a session's key, of any of its replies). Whoever does not wait for that
 // any more calls leave: names that nobody has written to must not pile up.
-func (v *view) watch(key message.Key) (moved <-chan struct{}, leave func()) {
+func (v *View) Watch(key message.Key) (moved <-chan struct{}, leave func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	w := v.changed[key]
@@ -270,15 +271,15 @@ func (v *view) watch(key message.Key) (moved <-chan struct{}, leave func()) {
 	}
 }
 
-// call gives the view's copy of a call, or nil. It must not be changed.
-func (v *view) call(key message.Key) *message.Call {
+// Call gives the view's copy of a call, or nil. It must not be changed.
+func (v *View) Call(key message.Key) *message.Call {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.calls[key]
 }
 
-// runtime is the runtime that a session is bound to, or "".
-func (v *view) runtime(session message.Key) string {
+// Runtime is the runtime that a session is bound to, or "".
+func (v *View) Runtime(session message.Key) string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if s := v.sessions[session]; s != nil {
@@ -287,8 +288,8 @@ func (v *view) runtime(session message.Key) string {
 	return ""
 }
 
-// replyState is the last known fact of a reply's own tree and its sequence.
-func (v *view) replyState(key message.Key) (*message.ReplyState, uint64) {
+// ReplyState is the last known fact of a reply's own tree and its sequence.
+func (v *View) ReplyState(key message.Key) (*message.ReplyState, uint64) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if r := v.replies[key.ReplyKey()]; r != nil {
@@ -297,9 +298,9 @@ func (v *view) replyState(key message.Key) (*message.ReplyState, uint64) {
 	return nil, 0
 }
 
-// plan is the last known fact of a reply's own tree, its sequence, and when it
+// Plan is the last known fact of a reply's own tree, its sequence, and when it
 // became known here.
-func (v *view) plan(key message.Key) (*message.ReplyState, uint64, time.Time) {
+func (v *View) Plan(key message.Key) (*message.ReplyState, uint64, time.Time) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if r := v.replies[key.ReplyKey()]; r != nil {
@@ -308,8 +309,8 @@ func (v *view) plan(key message.Key) (*message.ReplyState, uint64, time.Time) {
 	return nil, 0, time.Time{}
 }
 
-// phase is that of a reply, or empty if it may have been forgotten.
-func (v *view) phase(reply message.Key) message.ReplyPhase {
+// ReplyPhase is that of a reply, or empty if it may have been forgotten.
+func (v *View) ReplyPhase(reply message.Key) message.ReplyPhase {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	switch r := v.replies[reply]; {
@@ -321,9 +322,9 @@ func (v *view) phase(reply message.Key) message.ReplyPhase {
 	return message.ReplyOpen
 }
 
-// ofReply gives the calls of a reply that are at hand, in the order in which
+// CallsOf gives the calls of a reply that are at hand, in the order in which
 // they were proposed.
-func (v *view) ofReply(key message.Key) []*message.Call {
+func (v *View) CallsOf(key message.Key) []*message.Call {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	r := v.replies[key.ReplyKey()]
@@ -337,17 +338,17 @@ func (v *view) ofReply(key message.Key) []*message.Call {
 	return out
 }
 
-// whole reports whether ofReply has every call of the reply that the view has
+// HasAllOf reports whether ofReply has every call of the reply that the view has
 // seen.
-func (v *view) whole(key message.Key) bool {
+func (v *View) HasAllOf(key message.Key) bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	r := v.replies[key.ReplyKey()]
 	return r != nil && !r.gaps && len(r.calls) > 0
 }
 
-// open gives every open call.
-func (v *view) open() []*message.Call {
+// OpenCalls gives every open call.
+func (v *View) OpenCalls() []*message.Call {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	out := make([]*message.Call, 0, v.orders.open.len())
@@ -366,28 +367,28 @@ func isHeld(c *message.Call) int {
 	return 0
 }
 
-// counts are the open calls and those of them that wait for an operator.
-func (v *view) counts() (open, held int) {
+// Counts are the open calls and those of them that wait for an operator.
+func (v *View) Counts() (open, held int) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.orders.open.len(), v.held
 }
 
-// list fills a page with the listed calls in memory. It visits the page and what
+// List fills a page with the listed calls in memory. It visits the page and what
 // filters leave out of the narrowest order, and sorts nothing. mark makes the form
 // of a call that people see.
-func (v *view) list(by message.Principal, r message.ListRequest, session message.Key, page *listPage, mark func(*message.Call) *message.Call) {
+func (v *View) List(by message.Principal, r message.ListRequest, session message.Key, page *Page, mark func(*message.Call) *message.Call) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	v.orders.narrowest(by, r, session).after(r.After, func(c *message.Call) bool {
 		c = mark(c)
-		return !listed(c, by, r) || page.add(c)
+		return !IsListed(c, by, r) || page.Add(c)
 	})
 }
 
-// interrupted gives the replies whose interrupt has not been carried out to the
+// InterruptedReplies gives the replies whose interrupt has not been carried out to the
 // end: those that have not ended, or have an open call all the same.
-func (v *view) interrupted() []message.Key {
+func (v *View) InterruptedReplies() []message.Key {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	var out []message.Key
@@ -399,9 +400,35 @@ func (v *view) interrupted() []message.Key {
 	return out
 }
 
-// hasForgotten reports whether finished calls were dropped.
-func (v *view) hasForgotten() bool {
+// HasForgotten reports whether finished calls were dropped.
+func (v *View) HasForgotten() bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.dropped
+}
+
+// CountUpTo counts the calls of the reply up to this one: those that this
+// engine has heard of, so a policy can lag behind calls that are proposed at
+// the same moment elsewhere. 0: it has forgotten some.
+func (v *View) CountUpTo(c *message.Call) int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	r := v.replies[c.ReplyKey()]
+	if r == nil {
+		if _, gone := v.gone[maphash.Comparable(v.seed, c.ReplyKey())]; gone {
+			return 0
+		}
+		return 1
+	}
+	if r.gaps {
+		return 0
+	}
+	n := 1
+	for _, k := range r.calls {
+		other := v.calls[k]
+		if k != c.Key && (c.First == 0 || other != nil && other.First < c.First) {
+			n++
+		}
+	}
+	return n
 }

@@ -1,4 +1,4 @@
-package engine
+package schedule
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// clocks is what this engine knows of clocks that differ from its own, and of
+// Clocks is what this engine knows of clocks that differ from its own, and of
 // calls that cannot start because of that. It is for people and decides nothing.
-type clocks struct {
+type Clocks struct {
 	mu      sync.Mutex // guards all below
 	log     *slog.Logger
 	off     map[string]message.ClockReading // by who
@@ -36,13 +36,14 @@ const (
 	maxClocks = 1024
 )
 
-func newClocks(log *slog.Logger) *clocks {
-	return &clocks{log: log, off: map[string]message.ClockReading{}, blocked: map[message.Key]blocked{}}
+// NewClocks makes a Clocks that knows of no difference and logs what it learns.
+func NewClocks(log *slog.Logger) *Clocks {
+	return &Clocks{log: log, off: map[string]message.ClockReading{}, blocked: map[message.Key]blocked{}}
 }
 
 // note takes over a reading and logs it once per change. Ahead 0: the clock is
 // right.
-func (k *clocks) note(r message.ClockReading) {
+func (k *Clocks) note(r message.ClockReading) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	old, was := k.off[r.Who]
@@ -60,7 +61,7 @@ func (k *clocks) note(r message.ClockReading) {
 }
 
 // block notes that a call cannot start at a worker.
-func (k *clocks) block(key message.Key, b blocked) {
+func (k *Clocks) block(key message.Key, b blocked) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -74,9 +75,9 @@ func (k *clocks) block(key message.Key, b blocked) {
 	}
 }
 
-// mark gives a call as people see it: held, with the reason, while the clock of
+// Mark gives a call as people see it: held, with the reason, while the clock of
 // its worker keeps it from starting.
-func (k *clocks) mark(c *message.Call) *message.Call {
+func (k *Clocks) Mark(c *message.Call) *message.Call {
 	if c.Phase() != message.PhaseQueued {
 		return c
 	}
@@ -91,25 +92,15 @@ func (k *clocks) mark(c *message.Call) *message.Call {
 	return c
 }
 
-// heldByClocks is how many calls are shown as held because of a clock.
-func (e *Engine) heldByClocks() (n int) {
-	for _, key := range e.clocks.keys() {
-		if c := e.view.call(key); c != nil && e.clocks.mark(c).Hold == message.HoldClock {
-			n++
-		}
-	}
-	return n
-}
-
-// keys are the calls that were reported.
-func (k *clocks) keys() []message.Key {
+// Reported are the calls that workers reported as kept from starting.
+func (k *Clocks) Reported() []message.Key {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Collect(maps.Keys(k.blocked))
 }
 
-// readings are the clocks that differ, by name.
-func (k *clocks) readings() []message.ClockReading {
+// Readings are the clocks that differ, by name.
+func (k *Clocks) Readings() []message.ClockReading {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	out := make([]message.ClockReading, 0, len(k.off))
@@ -129,12 +120,11 @@ func clockText(aheadMS int64) string {
 	return d.Round(time.Second).String() + " ahead"
 }
 
-// hearClock takes note of the clock that a worker has measured, and of the call
-// that it keeps from starting.
-func (e *Engine) hearClock(worker string, r message.HeartbeatRequest) {
+// Hear takes note of the clock that a worker has measured, and of the call that it
+// keeps from starting: c is the call of the heartbeat, nil if it is not known.
+func (k *Clocks) Hear(worker string, r message.HeartbeatRequest, c *message.Call) {
 	now := time.Now()
-	e.clocks.note(message.ClockReading{Who: "worker " + worker, AheadMS: r.ClockMS, WithinMS: r.ClockWithinMS, At: now.UTC()})
-	c := e.view.call(r.Key)
+	k.note(message.ClockReading{Who: "worker " + worker, AheadMS: r.ClockMS, WithinMS: r.ClockWithinMS, At: now.UTC()})
 	if r.ClockMS == 0 || c == nil || c.Phase() != message.PhaseQueued || c.Attempt.Number != r.Attempt || c.Attempt.Grant == nil {
 		return
 	}
@@ -148,7 +138,7 @@ func (e *Engine) hearClock(worker string, r message.HeartbeatRequest) {
 		return
 	}
 	why := fmt.Sprintf("worker %s's clock is %s this engine; the grant is %s. Correct the clock.", worker, against(r.ClockMS), valid)
-	e.clocks.block(c.Key, blocked{attempt: r.Attempt, why: why, until: latest(now, c.Attempt.OfferUntil).Add(reportEvery)})
+	k.block(c.Key, blocked{attempt: r.Attempt, why: why, until: latest(now, c.Attempt.OfferUntil).Add(reportEvery)})
 }
 
 func against(aheadMS int64) string {
@@ -168,9 +158,9 @@ func latest(a, b time.Time) time.Time {
 // storeTolerance is how far the journal's clock may differ before it is told.
 const storeTolerance = 2 * time.Second
 
-// compareStore compares this engine's clock with the journal's by a fact of its
+// CompareJournal compares this engine's clock with the journal's by a fact of its
 // own: the journal stored it between the writing, at, and now.
-func (e *Engine) compareStore(at, stored, now time.Time) {
+func (k *Clocks) CompareJournal(at, stored, now time.Time) {
 	r := message.ClockReading{Who: "journal", At: now.UTC(), WithinMS: now.Sub(at).Milliseconds()}
 	switch {
 	case stored.IsZero():
@@ -182,5 +172,5 @@ func (e *Engine) compareStore(at, stored, now time.Time) {
 	case now.Sub(at) > storeTolerance: // on its way for too long to tell that the clocks agree
 		return
 	}
-	e.clocks.note(r)
+	k.note(r)
 }

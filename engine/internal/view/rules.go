@@ -1,4 +1,4 @@
-package engine
+package view
 
 import (
 	"slices"
@@ -6,11 +6,11 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// sessionRule is a suggested rule that an answer accepted as it is, and the
+// SessionRule is a suggested rule that an answer accepted as it is, and the
 // lease by which it can be revoked.
-type sessionRule struct {
+type SessionRule struct {
 	message.PermissionRule
-	lease message.LeaseID
+	Lease message.LeaseID
 }
 
 // remember takes over the rules of a call, once: a call that was forgotten can
@@ -24,31 +24,32 @@ func (s *sessionView) remember(c *message.Call, lease message.LeaseID) {
 	}
 	s.from[c.Key] = struct{}{}
 	for _, r := range c.Remember {
-		s.rules = append(s.rules, sessionRule{r, lease})
+		s.rules = append(s.rules, SessionRule{r, lease})
 	}
 }
 
-// sessionRules are the remembered rules of a session that are not known to be
+// SessionRules are the remembered rules of a session that are not known to be
 // revoked.
-func (v *view) sessionRules(session message.Key) []sessionRule {
+func (v *View) SessionRules(session message.Key) []SessionRule {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	s := v.sessions[session]
 	if s == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(s.rules), func(r sessionRule) bool {
-		l := v.book.get(r.lease)
+	return slices.DeleteFunc(slices.Clone(s.rules), func(r SessionRule) bool {
+		l := v.Book.Get(r.Lease)
 		return l == nil || l.Revoked != nil
 	})
 }
 
-// rules are sessionRules as the policy is asked with them.
-func (v *view) rules(session message.Key) []message.PermissionRule {
-	return bare(v.sessionRules(session))
+// Rules are sessionRules as the policy is asked with them.
+func (v *View) Rules(session message.Key) []message.PermissionRule {
+	return WithoutLeases(v.SessionRules(session))
 }
 
-func bare(rules []sessionRule) []message.PermissionRule {
+// WithoutLeases are the rules alone, as the policy is asked with them.
+func WithoutLeases(rules []SessionRule) []message.PermissionRule {
 	out := make([]message.PermissionRule, len(rules))
 	for i, r := range rules {
 		out[i] = r.PermissionRule

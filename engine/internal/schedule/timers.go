@@ -1,4 +1,4 @@
-package engine
+package schedule
 
 import (
 	"container/heap"
@@ -9,30 +9,32 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// timers holds when the engine has to look at which tree again. One goroutine
+// Timers holds when the engine has to look at which tree again. One goroutine
 // owns the waiting; an open question costs one heap entry and no goroutine. A
 // timer only causes a look: what is done is decided from the facts and written
 // by compare-and-swap, so a doubled or stale timer is harmless.
-type timers struct {
+type Timers struct {
 	mu    sync.Mutex // guards heap and slow
 	heap  dueHeap
 	slow  bool          // it waits for longer than a pulse
 	woken chan struct{} // has room for one token: the earliest entry changed
 }
 
-type due struct {
-	at  time.Time
-	key message.Key
-	seq uint64 // the fact for which it was set; a later fact sets its own
+// Due is a look whose time has come.
+type Due struct {
+	At  time.Time
+	Key message.Key
+	Seq uint64 // the fact for which it was set; a later fact sets its own
 }
 
-func newTimers() *timers { return &timers{woken: make(chan struct{}, 1)} }
+// NewTimers makes timers without an entry.
+func NewTimers() *Timers { return &Timers{woken: make(chan struct{}, 1)} }
 
-// set asks for a look at key at the given time.
-func (t *timers) set(at time.Time, key message.Key, seq uint64) {
+// Set asks for a look at key at the given time.
+func (t *Timers) Set(at time.Time, key message.Key, seq uint64) {
 	t.mu.Lock()
-	heap.Push(&t.heap, due{at, key, seq})
-	news := t.slow || t.heap[0].key == key && t.heap[0].at.Equal(at)
+	heap.Push(&t.heap, Due{at, key, seq})
+	news := t.slow || t.heap[0].Key == key && t.heap[0].At.Equal(at)
 	t.mu.Unlock()
 	if news {
 		select {
@@ -50,28 +52,28 @@ const pulse = 200 * time.Millisecond
 // idle is the longest wait of the timers: a clock that was set is noticed then.
 const idle = time.Minute
 
-// run calls fire for each entry when its time has come, until ctx ends. fire
-// must not block. Pauses of the process are reported to the leases before
+// Run calls fire for each entry when its time has come, until ctx ends. fire
+// must not block. Pauses of the process are reported to l before
 // anything fires.
-func (t *timers) run(ctx context.Context, l *leases, fire func(due)) {
+func (t *Timers) Run(ctx context.Context, l *Liveness, fire func(Due)) {
 	timer := time.NewTimer(idle)
 	defer timer.Stop()
 	for expected := time.Now().Add(idle); ; {
 		now, wait := time.Now(), idle
 		if late := now.Sub(expected); late > pulse {
-			l.excuse(late, now)
+			l.Excuse(late, now)
 		}
-		if l.any() {
+		if l.isListening() {
 			wait = pulse
 		}
 		t.mu.Lock()
-		var ready []due
+		var ready []Due
 		for len(t.heap) > 0 {
-			if d := t.heap[0].at.Sub(now); d > 0 {
+			if d := t.heap[0].At.Sub(now); d > 0 {
 				wait = min(wait, d)
 				break
 			}
-			ready = append(ready, heap.Pop(&t.heap).(due))
+			ready = append(ready, heap.Pop(&t.heap).(Due))
 		}
 		t.slow = wait > pulse
 		t.mu.Unlock()
@@ -93,12 +95,12 @@ func (t *timers) run(ctx context.Context, l *leases, fire func(due)) {
 	}
 }
 
-type dueHeap []due
+type dueHeap []Due
 
 func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h dueHeap) Less(i, j int) bool { return h[i].At.Before(h[j].At) }
 func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *dueHeap) Push(x any)        { *h = append(*h, x.(due)) }
+func (h *dueHeap) Push(x any)        { *h = append(*h, x.(Due)) }
 func (h *dueHeap) Pop() any {
 	old := *h
 	d := old[len(old)-1]

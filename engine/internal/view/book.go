@@ -1,4 +1,4 @@
-package engine
+package view
 
 import (
 	"cmp"
@@ -10,9 +10,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// leaseBook is what the view knows of remembered rules. It may lag: what is
+// Book is what the view knows of remembered rules. It may lag: what is
 // allowed by one is checked against the journal.
-type leaseBook struct {
+type Book struct {
 	mu     sync.RWMutex // guards all below; never held across I/O
 	leases map[message.LeaseID]*message.Lease
 	byTool map[string]map[message.LeaseID]struct{}
@@ -22,13 +22,13 @@ type leaseBook struct {
 // keepEnded is how many remembered rules that have ended stay at hand.
 const keepEnded = 1000
 
-func newLeaseBook() *leaseBook {
-	return &leaseBook{leases: map[message.LeaseID]*message.Lease{}, byTool: map[string]map[message.LeaseID]struct{}{}}
+func newBook() *Book {
+	return &Book{leases: map[message.LeaseID]*message.Lease{}, byTool: map[string]map[message.LeaseID]struct{}{}}
 }
 
-// born takes in what the approval of a call let remember, unless later facts of
+// addGranted takes in what the approval of a call let remember, unless later facts of
 // it are known.
-func (b *leaseBook) born(leases []message.Lease) {
+func (b *Book) addGranted(leases []message.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range leases {
@@ -38,8 +38,8 @@ func (b *leaseBook) born(leases []message.Lease) {
 	}
 }
 
-// apply takes in a fact of a lease and reports whether it was news.
-func (b *leaseBook) apply(l *message.Lease, seq uint64) bool {
+// Apply takes in a fact of a lease and reports whether it was news.
+func (b *Book) apply(l *message.Lease, seq uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if old := b.leases[l.ID]; old != nil && seq <= old.Seq {
@@ -52,7 +52,7 @@ func (b *leaseBook) apply(l *message.Lease, seq uint64) bool {
 }
 
 // put stores a lease. b.mu is held.
-func (b *leaseBook) put(l *message.Lease) {
+func (b *Book) put(l *message.Lease) {
 	if b.leases[l.ID] == nil {
 		b.grown++
 	}
@@ -63,12 +63,12 @@ func (b *leaseBook) put(l *message.Lease) {
 	b.byTool[l.Tool][l.ID] = struct{}{}
 	if b.grown > keepEnded {
 		b.grown = 0
-		b.drop(time.Now())
+		b.dropEnded(time.Now())
 	}
 }
 
-// drop forgets the oldest of those that have ended. b.mu is held.
-func (b *leaseBook) drop(now time.Time) {
+// dropEnded forgets the oldest of those that have ended. b.mu is held.
+func (b *Book) dropEnded(now time.Time) {
 	var ended []*message.Lease
 	for _, l := range b.leases {
 		if l.State(now) != message.LeaseActive {
@@ -84,17 +84,17 @@ func (b *leaseBook) drop(now time.Time) {
 	}
 }
 
-// get is a lease as far as it is known here, or nil. It must not be changed.
-func (b *leaseBook) get(id message.LeaseID) *message.Lease {
+// Get is a lease as far as it is known here, or nil. It must not be changed.
+func (b *Book) Get(id message.LeaseID) *message.Lease {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.leases[id]
 }
 
-// ofTool gives the leases about a tool that may answer for a call: first those
+// OfTool gives the leases about a tool that may answer for a call: first those
 // that have answered for it already, then those that cost nothing, then the
 // oldest.
-func (b *leaseBook) ofTool(tool, mark string, now time.Time) []*message.Lease {
+func (b *Book) OfTool(tool, mark string, now time.Time) []*message.Lease {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	var out []*message.Lease
@@ -123,8 +123,8 @@ func (b *leaseBook) ofTool(tool, mark string, now time.Time) []*message.Lease {
 	return out
 }
 
-// all gives every lease at hand, by id.
-func (b *leaseBook) all() []*message.Lease {
+// All gives every lease at hand, by id.
+func (b *Book) All() []*message.Lease {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return slices.SortedFunc(maps.Values(b.leases), func(a, b *message.Lease) int { return cmp.Compare(a.ID, b.ID) })

@@ -1,4 +1,4 @@
-package engine
+package schedule
 
 import (
 	"sync"
@@ -7,12 +7,12 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// leases remembers when each running attempt was last heard of by this
+// Liveness remembers when each running attempt was last heard of by this
 // replica. A replica may call an owner dead only after it has itself listened
 // for a whole lease, so what it has not heard of counts from when it began to
 // listen.
-type leases struct {
-	mu    sync.Mutex
+type Liveness struct {
+	mu    sync.Mutex // guards heard
 	heard map[message.Key]beat
 }
 
@@ -21,10 +21,11 @@ type beat struct {
 	at      time.Time
 }
 
-func newLeases() *leases { return &leases{heard: map[message.Key]beat{}} }
+// NewLiveness makes a Liveness that has heard of nobody.
+func NewLiveness() *Liveness { return &Liveness{heard: map[message.Key]beat{}} }
 
-// hear notes a sign of life.
-func (l *leases) hear(key message.Key, attempt int, at time.Time) {
+// Hear notes a sign of life.
+func (l *Liveness) Hear(key message.Key, attempt int, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b := l.heard[key]; attempt > b.attempt || attempt == b.attempt && at.After(b.at) {
@@ -32,9 +33,9 @@ func (l *leases) hear(key message.Key, attempt int, at time.Time) {
 	}
 }
 
-// last is the latest sign of life of an attempt; if there is none, the
+// LastHeard is the latest sign of life of an attempt; if there is none, the
 // listening begins now.
-func (l *leases) last(key message.Key, attempt int, now time.Time) time.Time {
+func (l *Liveness) LastHeard(key message.Key, attempt int, now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.heard[key]
@@ -45,9 +46,9 @@ func (l *leases) last(key message.Key, attempt int, now time.Time) time.Time {
 	return b.at
 }
 
-// excuse does not count a pause of this process as listening: whoever was heard
+// Excuse does not count a pause of this process as listening: whoever was heard
 // of before it is taken to have been heard of that much later.
-func (l *leases) excuse(pause time.Duration, now time.Time) {
+func (l *Liveness) Excuse(pause time.Duration, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, b := range l.heard {
@@ -58,15 +59,15 @@ func (l *leases) excuse(pause time.Duration, now time.Time) {
 	}
 }
 
-// any reports whether an attempt is listened for.
-func (l *leases) any() bool {
+// isListening reports whether an attempt is listened for.
+func (l *Liveness) isListening() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.heard) > 0
 }
 
-// forget drops a call that is not running any more.
-func (l *leases) forget(key message.Key) {
+// Forget drops a call that is not running any more.
+func (l *Liveness) Forget(key message.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.heard, key)

@@ -1,4 +1,4 @@
-package engine
+package view
 
 import (
 	"fmt"
@@ -18,30 +18,30 @@ func done(reply message.ReplyID, call message.CallID, remember ...message.Permis
 // A view that has forgotten calls says so, also of a reply that it has
 // forgotten as a whole.
 func TestViewKnowsItsGaps(t *testing.T) {
-	v, reply := newView(2), message.Key{Space: "x", Session: "s", Reply: "r"}
-	v.apply(done("r", "a"), 1)
-	if !v.whole(reply) || v.phase(reply) != message.ReplyOpen {
+	v, reply := New(2), message.Key{Space: "x", Session: "s", Reply: "r"}
+	v.Apply(done("r", "a"), 1)
+	if !v.HasAllOf(reply) || v.ReplyPhase(reply) != message.ReplyOpen {
 		t.Error("the view has all of the reply")
 	}
 	for i := range 5 {
-		v.apply(done("other", message.CallID(fmt.Sprint("c", i))), uint64(2+i))
+		v.Apply(done("other", message.CallID(fmt.Sprint("c", i))), uint64(2+i))
 	}
-	if len(v.ofReply(reply)) != 0 || len(v.calls) != 2 {
+	if len(v.CallsOf(reply)) != 0 || len(v.calls) != 2 {
 		t.Fatalf("%d calls are at hand, want 2 of the other reply", len(v.calls))
 	}
-	v.apply(done("r", "b"), 10)
-	if v.whole(reply) || v.phase(reply) != "" {
+	v.Apply(done("r", "b"), 10)
+	if v.HasAllOf(reply) || v.ReplyPhase(reply) != "" {
 		t.Error("the view takes a reply for whole of which it has forgotten a call")
 	}
 }
 
 // A call that comes back after it was forgotten brings its rules again.
 func TestViewRemembersRulesOnce(t *testing.T) {
-	v, session := newView(1), message.Key{Space: "x", Session: "s"}
+	v, session := New(1), message.Key{Space: "x", Session: "s"}
 	for i := range uint64(10) {
-		v.apply(done("r", message.CallID(fmt.Sprint("c", i%2)), message.PermissionRule{ToolName: "t"}), 1+i)
+		v.Apply(done("r", message.CallID(fmt.Sprint("c", i%2)), message.PermissionRule{ToolName: "t"}), 1+i)
 	}
-	if n := len(v.rules(session)); n != 2 {
+	if n := len(v.Rules(session)); n != 2 {
 		t.Errorf("two calls left %d rules", n)
 	}
 }
@@ -62,10 +62,10 @@ func TestViewRemembersRulesOfAllowed(t *testing.T) {
 		{"started", []message.Step{{From: submitted, To: submitted}}, 1},
 		{"finished", []message.Step{{From: submitted, To: message.ToolCallFinished}}, 1},
 	} {
-		v, f := newView(1), done("r", "c", message.PermissionRule{ToolName: "t"})
+		v, f := New(1), done("r", "c", message.PermissionRule{ToolName: "t"})
 		f.Path = row.path
-		v.apply(f, 1)
-		if n := len(v.rules(f.Call.SessionKey())); n != row.want {
+		v.Apply(f, 1)
+		if n := len(v.Rules(f.Call.SessionKey())); n != row.want {
 			t.Errorf("%s: %d rules count, want %d", row.name, n, row.want)
 		}
 	}
@@ -73,11 +73,11 @@ func TestViewRemembersRulesOfAllowed(t *testing.T) {
 
 // Calls stand in the order of their first facts, whichever is known first.
 func TestViewOrdersCalls(t *testing.T) {
-	v := newView(10)
+	v := New(10)
 	for _, seq := range []uint64{3, 1, 4, 2} {
-		v.apply(done("r", message.CallID(fmt.Sprint("c", seq))), seq)
+		v.Apply(done("r", message.CallID(fmt.Sprint("c", seq))), seq)
 	}
-	for i, c := range v.ofReply(message.Key{Space: "x", Session: "s", Reply: "r"}) {
+	for i, c := range v.CallsOf(message.Key{Space: "x", Session: "s", Reply: "r"}) {
 		if want := message.CallID(fmt.Sprint("c", i+1)); c.Call != want {
 			t.Errorf("call %d is %s, want %s", i, c.Call, want)
 		}
@@ -86,15 +86,15 @@ func TestViewOrdersCalls(t *testing.T) {
 
 // What nobody waits on any more leaves nothing behind, whether it moved or not.
 func TestViewForgetsWhoWaited(t *testing.T) {
-	v := newView(2)
+	v := New(2)
 	reply := message.Key{Space: "x", Session: "s", Reply: "r"}
-	one, leaveOne := v.watch(reply)
-	two, leaveTwo := v.watch(reply)
+	one, leaveOne := v.Watch(reply)
+	two, leaveTwo := v.Watch(reply)
 	leaveOne()
 	if len(v.changed) != 1 {
 		t.Error("one who leaves takes the other's place away")
 	}
-	v.apply(done("r", "a"), 1)
+	v.Apply(done("r", "a"), 1)
 	for _, moved := range []<-chan struct{}{one, two} {
 		select {
 		case <-moved:
@@ -102,7 +102,7 @@ func TestViewForgetsWhoWaited(t *testing.T) {
 			t.Error("a change is not told")
 		}
 	}
-	again, leaveAgain := v.watch(reply)
+	again, leaveAgain := v.Watch(reply)
 	leaveTwo() // of before: it must not take away what came after
 	select {
 	case <-again:
@@ -113,7 +113,7 @@ func TestViewForgetsWhoWaited(t *testing.T) {
 		t.Error("who left before takes away what came after")
 	}
 	for i := range 100 {
-		_, leave := v.watch(message.Key{Space: "x", Session: message.SessionID(fmt.Sprint("nobody", i))})
+		_, leave := v.Watch(message.Key{Space: "x", Session: message.SessionID(fmt.Sprint("nobody", i))})
 		leave()
 	}
 	leaveAgain()

@@ -1,4 +1,4 @@
-package engine
+package schedule
 
 import (
 	"testing"
@@ -12,20 +12,20 @@ import (
 // the time is no time of silence.
 func TestPauseIsNotSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, began := newLeases(), time.Now()
+		l, began := NewLiveness(), time.Now()
 		early, late := message.Key{Call: "early"}, message.Key{Call: "late"}
-		l.hear(early, 1, began)
-		l.hear(late, 1, began.Add(9*time.Second))
-		l.excuse(5*time.Second, began.Add(10*time.Second))
+		l.Hear(early, 1, began)
+		l.Hear(late, 1, began.Add(9*time.Second))
+		l.Excuse(5*time.Second, began.Add(10*time.Second))
 		for key, want := range map[message.Key]time.Duration{early: 5 * time.Second, late: 10 * time.Second} {
-			if got := l.last(key, 1, began.Add(time.Minute)).Sub(began); got != want {
+			if got := l.LastHeard(key, 1, began.Add(time.Minute)).Sub(began); got != want {
 				t.Errorf("%s counts as heard of after %s, want %s", key.Call, got, want)
 			}
 		}
-		if l.forget(early); !l.any() {
+		if l.Forget(early); !l.isListening() {
 			t.Error("one is left")
 		}
-		if l.forget(late); l.any() {
+		if l.Forget(late); l.isListening() {
 			t.Error("nothing is left")
 		}
 	})

@@ -1,4 +1,4 @@
-package engine
+package view
 
 import (
 	"slices"
@@ -130,7 +130,7 @@ func (o *orders) forget(c *message.Call) { o.all.remove(c) }
 func (o *orders) narrowest(by message.Principal, r message.ListRequest, session message.Key) *order {
 	var found *order
 	switch {
-	case wantsFinished(r):
+	case WantsFinished(r):
 		return &o.all
 	case r.Session != "":
 		found = o.sessions[session]

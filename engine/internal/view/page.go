@@ -1,0 +1,88 @@
+package view
+
+import (
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// maxListBytes bounds a page of calls with large arguments and results, about.
+const maxListBytes = 2 << 20
+
+// Page is a page of a list.
+type Page struct {
+	Limit int
+	bytes int
+	calls []*message.Call
+	more  bool
+}
+
+// Add adds the next call and reports whether the page may take another.
+func (p *Page) Add(c *message.Call) bool {
+	n := listBytes(c)
+	if len(p.calls) == p.Limit || len(p.calls) > 0 && p.bytes+n > maxListBytes {
+		p.more = true
+		return false
+	}
+	p.bytes += n
+	p.calls = append(p.calls, c)
+	return true
+}
+
+// Reply is the page as a reply.
+func (p *Page) Reply() message.ListReply {
+	out := message.ListReply{Calls: p.calls}
+	if p.more {
+		out.Next = p.calls[len(p.calls)-1].First
+	}
+	if out.Calls == nil {
+		out.Calls = []*message.Call{}
+	}
+	return out
+}
+
+// listBytes estimates the size of a call in a reply.
+func listBytes(c *message.Call) int {
+	n := 1024 + len(c.Input)
+	if q := c.Question; q != nil {
+		n += len(q.Input) + len(q.Text) + len(q.Reason)
+	}
+	for _, v := range c.Votes {
+		n += len(v.Feedback) + len(v.Note)
+	}
+	if r := c.Result; r != nil {
+		n += len(r.Output.Text)
+		for _, b := range r.Output.Blocks {
+			switch b := b.(type) {
+			case *message.TextBlock:
+				n += len(b.Text)
+			case *message.DataBlock:
+				if s, ok := b.Source.(*message.Base64Source); ok {
+					n += len(s.Data)
+				}
+			default: // small, or not in a result
+			}
+		}
+	}
+	return n
+}
+
+// IsListed reports whether a list request asks for a call, as by may see it.
+func IsListed(c *message.Call, by message.Principal, r message.ListRequest) bool {
+	switch {
+	case by.Role == message.RoleRuntime && c.Runtime != by.Name,
+		r.Session != "" && c.Session != r.Session,
+		r.Reply != "" && c.Reply != r.Reply,
+		r.Call != "" && c.Call != r.Call,
+		r.Held && c.Phase() != message.PhaseBlocked,
+		!r.All && !c.Open() && !slices.Contains(r.States, message.ToolCallFinished),
+		len(r.States) > 0 && !slices.Contains(r.States, c.State):
+		return false
+	}
+	return true
+}
+
+// WantsFinished reports whether a list request asks for finished calls too.
+func WantsFinished(r message.ListRequest) bool {
+	return r.All || slices.Contains(r.States, message.ToolCallFinished)
+}
