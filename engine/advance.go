@@ -156,7 +156,7 @@ func (e *Engine) advance(ctx context.Context, c *message.Call) (gate, error) {
 		if g = e.gate(c); g != gateOpen {
 			return errNoChange
 		}
-		if state, _, err := e.lastReply(ctx, c.ReplyKey()); err != nil {
+		if state, _, err := e.store.LastReply(ctx, c.ReplyKey()); err != nil {
 			return err
 		} else if state.Phase != message.ReplyOpen {
 			return m.Step(toolcall.Interrupted{Base: stamp()})

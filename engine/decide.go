@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
@@ -72,7 +73,7 @@ func (e *Engine) question(c *message.Call, input string, d permission.Decision, 
 		Requirement: r, Hidden: d.Redact,
 	}
 	if len(q.Hidden) > 0 {
-		q.Salt = randomHex(16)
+		q.Salt = store.RandomHex(16)
 	}
 	digest, err := q.Digest()
 	if err != nil {
@@ -190,7 +191,7 @@ func (e *Engine) beginNow(m *toolcall.Machine) error {
 
 func (e *Engine) localStart(c *message.Call, t Tool, base toolcall.Base, number int) toolcall.Started {
 	return toolcall.Started{
-		Base: base, Attempt: number, Worker: e.cfg.id, Claim: randomHex(8), LeaseMS: t.Lease.Milliseconds(), Deadline: deadline(c, t, base.At),
+		Base: base, Attempt: number, Worker: e.cfg.id, Claim: store.RandomHex(8), LeaseMS: t.Lease.Milliseconds(), Deadline: deadline(c, t, base.At),
 	}
 }
 
@@ -201,7 +202,7 @@ func (e *Engine) offer(c *message.Call, t Tool, number, offers int, now time.Tim
 	g := &message.Grant{
 		V: 1, Key: c.Key, IdempotencyKey: c.IdempotencyKey(), Tool: c.Tool, Route: c.Lane().Route, Digest: c.Digest, Attempt: number,
 		Bundle: c.Question.Bundle, Approvals: approvals(c, e.self(), now),
-		NotBefore: now.Add(-clockSkew), Expires: until, Nonce: randomHex(16),
+		NotBefore: now.Add(-clockSkew), Expires: until, Nonce: store.RandomHex(16),
 	}
 	if err := g.Sign(e.cfg.signer.SigningKey()); err != nil {
 		return message.Attempt{}, err

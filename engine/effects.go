@@ -153,4 +153,6 @@ func (e *Engine) watchLease(c *message.Call, now time.Time) {
 }
 
 // claimTime is the silence after which the owner of the attempt counts as dead.
-func claimTime(c *message.Call) time.Duration { return time.Duration(c.Attempt.LeaseMS) * time.Millisecond }
+func claimTime(c *message.Call) time.Duration {
+	return time.Duration(c.Attempt.LeaseMS) * time.Millisecond
+}

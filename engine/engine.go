@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/schedule"
+	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/message"
 )
@@ -32,20 +32,16 @@ type Engine struct {
 	log     *slog.Logger
 
 	view     *view.View
-	own      inFlight
+	store    *store.Store
 	timers   *schedule.Timers
 	liveness *schedule.Liveness
 	clocks   *schedule.Clocks
 
-	ctx  context.Context //nolint:containedctx // the life of the engine, not of a request; ends with ErrStopping
-	stop context.CancelCauseFunc
-	// following ends with ctx, and before it when the journal cannot be followed
-	// any more: what waits for news would wait for ever.
-	following context.Context //nolint:containedctx // as ctx
-	lost      context.CancelCauseFunc
-	wg        sync.WaitGroup
-	jobs      chan struct{} // bounds the background steps that run at once
-	folding   chan struct{} // the same for requests that read the whole journal
+	ctx     context.Context //nolint:containedctx // the life of the engine, not of a request; ends with ErrStopping
+	stop    context.CancelCauseFunc
+	wg      sync.WaitGroup
+	jobs    chan struct{} // bounds the background steps that run at once
+	folding chan struct{} // the same for requests that read the whole journal
 
 	closing atomic.Bool // no new request is taken
 	mu      sync.Mutex  // guards all below, and that no goroutine begins after stop
@@ -53,8 +49,7 @@ type Engine struct {
 	running map[localRun]context.CancelCauseFunc
 	looking map[message.Key]bool // replies with a look that waits for its moment
 
-	caughtUp chan struct{}
-	failed   chan error // the watch's end; has room for one
+	failed chan error // the watch's end; has room for one
 }
 
 // maxJobs bounds background steps (timers, followers); requests come on their
@@ -73,7 +68,7 @@ func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, op
 		return nil, errors.New("engine: journal and policy are required")
 	}
 	if cfg.id == "" {
-		cfg.id = "eng_" + randomHex(6)
+		cfg.id = "eng_" + store.RandomHex(6)
 	}
 	if cfg.signer == nil {
 		_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -87,7 +82,7 @@ func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, op
 		log:  cfg.log.With("engine", cfg.id, "space", string(space)),
 		view: view.New(cfg.keep), timers: schedule.NewTimers(), liveness: schedule.NewLiveness(), clocks: schedule.NewClocks(cfg.log.With("engine", cfg.id)),
 		jobs: make(chan struct{}, maxJobs), folding: make(chan struct{}, 1), running: map[localRun]context.CancelCauseFunc{}, looking: map[message.Key]bool{},
-		caughtUp: make(chan struct{}), failed: make(chan error, 1),
+		failed: make(chan error, 1),
 	}
 	for _, t := range tools {
 		if t.Name == "" {
@@ -103,7 +98,11 @@ func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, op
 	}
 	e.view.Reviewers.Limit(cfg.reviewers)
 	e.ctx, e.stop = context.WithCancelCause(context.Background())
-	e.following, e.lost = context.WithCancelCause(e.ctx)
+	e.store = store.New(e.ctx, space, cfg.id, journal, e.view, e.log, store.Hooks{
+		News:    e.follow,
+		Stored:  func(at, stored time.Time) { e.clocks.CompareJournal(at, stored, time.Now()) },
+		Written: e.perform,
+	})
 	return e, nil
 }
 
@@ -119,14 +118,9 @@ func (e *Engine) PublicKey() ed25519.PublicKey {
 // and returns. It fails when the journal cannot be read or ctx ends first; the
 // engine is then closed.
 func (e *Engine) Start(ctx context.Context) error {
-	e.wg.Go(func() {
-		err := e.journal.Watch(e.ctx, 0, watcher{e})
-		e.own.end()
-		e.lost(err)
-		e.failed <- err
-	})
+	e.wg.Go(func() { e.failed <- e.store.Follow(e.ctx) })
 	select {
-	case <-e.caughtUp:
+	case <-e.store.CaughtUp():
 	case err := <-e.failed:
 		_ = e.Close()
 		return fmt.Errorf("engine: read the journal: %w", err)
@@ -134,7 +128,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		_ = e.Close()
 		return fmt.Errorf("engine: read the journal: %w", context.Cause(ctx))
 	}
-	e.wg.Go(func() { e.timers.Run(e.following, e.liveness, e.fire) })
+	e.wg.Go(func() { e.timers.Run(e.store.Following(), e.liveness, e.fire) })
 	e.recover()
 	return nil
 }
@@ -164,7 +158,7 @@ func (e *Engine) blindError(op string) error {
 	if e.ctx.Err() != nil {
 		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine is stopping", Hint: "ask again, or try another replica"}
 	}
-	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine cannot follow the journal any more", Hint: "close it and start a new one; meanwhile try another replica", Err: context.Cause(e.following)}
+	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine cannot follow the journal any more", Hint: "close it and start a new one; meanwhile try another replica", Err: context.Cause(e.store.Following())}
 }
 
 // drain waits until no local call runs or is about to, at most the drain time.
@@ -226,51 +220,6 @@ func (e *Engine) background(f func(ctx context.Context)) {
 		}
 	})
 }
-
-func randomHex(n int) string {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails (crypto/rand)
-	return hex.EncodeToString(b)
-}
-
-// watcher is the engine as a Sink: it keeps the view and follows what other
-// replicas write.
-type watcher struct{ e *Engine }
-
-// Wants spares this engine the reading of its own facts: it has them in memory.
-func (w watcher) Wants(seq uint64, id string, stored time.Time) bool {
-	f := w.e.own.take(id)
-	if f == nil {
-		return true
-	}
-	w.e.clocks.CompareJournal(f.At, stored, time.Now())
-	if w.e.view.Apply(f, seq) {
-		w.e.follow(f)
-	}
-	w.e.view.ReachSequence(seq)
-	return false
-}
-
-func (w watcher) Record(r message.Record) {
-	e := w.e
-	switch {
-	case r.Invalid != nil:
-		e.log.Error("a journal entry cannot be used and was skipped", "seq", r.Seq, "why", r.Invalid)
-	case r.Fact != nil:
-		if r.Fact.Engine == e.cfg.id {
-			e.clocks.CompareJournal(r.Fact.At, r.Time, time.Now())
-		}
-		e.own.take(r.Fact.ID) // for journals that do not ask whether it is wanted
-		if e.view.Apply(r.Fact, r.Seq) {
-			e.follow(r.Fact)
-		}
-	default:
-		e.view.NoteEvent(r.Key)
-	}
-	e.view.ReachSequence(r.Seq)
-}
-
-func (w watcher) CaughtUp() { close(w.e.caughtUp) }
 
 // noSignals is the Signals of an engine that nobody listens to.
 type noSignals struct{}

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
-
-// maxRecords is the largest page of Events, in journal records.
-const maxRecords = 1000
 
 // streamed are the events that a runtime may stream. All others are derived
 // from facts by askance itself: a runtime must not be able to write that
@@ -32,8 +30,8 @@ func (e *Engine) emit(ctx context.Context, by message.Principal, r message.EmitR
 	if err := validReply(reply); err != nil {
 		return message.EmitReply{}, opError("emit", err)
 	}
-	if len(r.Events) == 0 || len(r.Events) > maxRecords {
-		return message.EmitReply{}, &message.Error{Code: message.CodeInvalid, Op: "emit", What: fmt.Sprintf("%d events in one request", len(r.Events)), Hint: fmt.Sprintf("send 1 to %d", maxRecords)}
+	if len(r.Events) == 0 || len(r.Events) > store.PageRecords {
+		return message.EmitReply{}, &message.Error{Code: message.CodeInvalid, Op: "emit", What: fmt.Sprintf("%d events in one request", len(r.Events)), Hint: fmt.Sprintf("send 1 to %d", store.PageRecords)}
 	}
 	events := make([]message.RawJSON, len(r.Events))
 	for i, raw := range r.Events {
@@ -91,8 +89,8 @@ func (e *Engine) events(ctx context.Context, p *Port, r message.EventsRequest) (
 	if r.Session == "" {
 		return message.EventsReply{}, &message.Error{Code: message.CodeInvalid, Op: "events", What: "session_id is empty", Hint: "name the session"}
 	}
-	if r.Limit <= 0 || r.Limit > maxRecords {
-		r.Limit = maxRecords
+	if r.Limit <= 0 || r.Limit > store.PageRecords {
+		r.Limit = store.PageRecords
 	}
 	timer := time.NewTimer(min(maxHold, time.Duration(r.WaitMS)*time.Millisecond))
 	defer timer.Stop()
@@ -132,7 +130,7 @@ func (e *Engine) events(ctx context.Context, p *Port, r message.EventsRequest) (
 			return out, nil
 		case <-ctx.Done():
 			return out, nil
-		case <-e.following.Done():
+		case <-e.store.Following().Done():
 			return out, e.blindError("events")
 		}
 	}

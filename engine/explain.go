@@ -20,7 +20,7 @@ func (e *Engine) explain(ctx context.Context, r message.ExplainRequest) (message
 	if err := r.Key.Validate(); err != nil {
 		return message.ExplainReply{}, err
 	}
-	c, err := e.present(ctx, r.Key)
+	c, err := e.store.CallOrNil(ctx, r.Key)
 	switch {
 	case err != nil:
 		return message.ExplainReply{}, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -52,69 +53,40 @@ func validReply(reply message.Key) error {
 // of a reply that is interrupted already is carried on, not refused; ended says
 // that nothing is left to carry on.
 func (e *Engine) markInterrupted(ctx context.Context, by message.Principal, reply message.Key, reason string) (seq uint64, ended bool, err error) {
-	for range maxRaces {
-		state, seq, err := e.lastReply(ctx, reply)
-		if err != nil {
-			return 0, false, err
-		}
+	state, at, err := store.Update(ctx, e.store, "interrupt", e.store.Reply(reply), func(ctx context.Context, state message.ReplyState) (*message.Fact, error) {
 		if state.Phase != message.ReplyOpen {
-			return seq, state.Phase == message.ReplyEnded, nil
+			return nil, errNoChange
 		}
-		if seq == 0 && len(e.view.CallsOf(reply)) == 0 {
-			if err := e.anyRecord(ctx, reply); err != nil {
-				return 0, false, err
+		if len(state.Batches) == 0 && len(e.view.CallsOf(reply)) == 0 {
+			if err := e.store.CheckReply(ctx, reply); err != nil {
+				return nil, err
 			}
 		}
 		state.Phase, state.Reason = message.ReplyInterrupted, reason
-		f := e.fact(by, stamp().At)
+		f := e.store.NewFact(by, stamp().At)
 		f.Reply = &state
-		at, err := e.append(ctx, f, seq)
-		if err == nil {
-			e.replyLater(reply) // in case that this request is given up before all is closed
-			return at, false, nil
-		}
-		if !errors.Is(err, message.ErrConflict) {
-			return 0, false, err
-		}
+		return f, nil
+	})
+	switch {
+	case errors.Is(err, errNoChange):
+		return at, state.Phase == message.ReplyEnded, nil
+	case err != nil:
+		return 0, false, err
 	}
-	return 0, false, crowded("interrupt", reply)
-}
-
-// anyRecord refuses a request about a reply of which there is no record,
-// neither a fact nor an event, so that a mistyped id is an error and not a
-// silent success.
-func (e *Engine) anyRecord(ctx context.Context, reply message.Key) error {
-	for after := uint64(0); ; {
-		records, next, err := e.journal.Read(ctx, reply.SessionKey(), after, maxRecords)
-		if err != nil {
-			return err
-		}
-		for _, r := range records {
-			if r.Invalid == nil && r.Key.Reply == reply.Reply {
-				return nil
-			}
-		}
-		if len(records) < maxRecords {
-			return &message.Error{Code: message.CodeNotFound, What: "no reply " + string(reply.Reply) + " of the session " + string(reply.Session) + " is known", Hint: "look at the list of open calls"}
-		}
-		after = next
-	}
+	e.replyLater(reply) // in case that this request is given up before all is closed
+	return at, false, nil
 }
 
 // reach waits until the view has seen everything up to seq.
 func (e *Engine) reach(ctx context.Context, seq uint64) error {
-	ch := e.view.WaitFor(seq)
-	if ch == nil {
+	err := e.store.WaitForSequence(ctx, seq)
+	switch {
+	case err == nil:
 		return nil
+	case e.store.Following().Err() != nil:
+		return &message.Error{Code: message.CodeUnavailable, What: "this engine does not go on; the interrupt is stored and will be carried out by another", Hint: "ask again", Err: err}
 	}
-	select {
-	case <-ch:
-		return nil
-	case <-ctx.Done():
-		return &message.Error{Code: message.CodeUnavailable, What: "the journal is not being followed fast enough; the interrupt is stored and will be carried out", Hint: "ask again"}
-	case <-e.following.Done():
-		return &message.Error{Code: message.CodeUnavailable, What: "this engine does not go on; the interrupt is stored and will be carried out by another", Hint: "ask again", Err: context.Cause(e.following)}
-	}
+	return &message.Error{Code: message.CodeUnavailable, What: "the journal is not being followed fast enough; the interrupt is stored and will be carried out", Hint: "ask again"}
 }
 
 // closeCalls ends the open calls of an interrupted reply in the order of their
@@ -139,22 +111,19 @@ func (e *Engine) closeCalls(ctx context.Context, by message.Principal, reply mes
 
 // endReply marks an interrupted reply as ended.
 func (e *Engine) endReply(ctx context.Context, reply message.Key) error {
-	for range maxRaces {
-		state, seq, err := e.lastReply(ctx, reply)
-		if err != nil || state.Phase != message.ReplyInterrupted {
-			return err
+	_, _, err := store.Update(ctx, e.store, "interrupt", e.store.Reply(reply), func(_ context.Context, state message.ReplyState) (*message.Fact, error) {
+		if state.Phase != message.ReplyInterrupted {
+			return nil, errNoChange
 		}
 		state.Phase = message.ReplyEnded
-		f := e.fact(e.self(), stamp().At)
+		f := e.store.NewFact(e.self(), stamp().At)
 		f.Reply = &state
-		if _, err = e.append(ctx, f, seq); err == nil {
-			return nil
-		}
-		if !errors.Is(err, message.ErrConflict) {
-			return err
-		}
+		return f, nil
+	})
+	if errors.Is(err, errNoChange) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // closeReply carries out an interrupt whose writer did not live to do so, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -11,32 +12,38 @@ import (
 // reports whether its sender ever owned that attempt. Strangers are not noted:
 // they could fill the journal.
 func (e *Engine) noteLate(ctx context.Context, by message.Principal, r message.ResultRequest, digest string) (owner bool, err error) {
-	for range maxRaces {
+	late := store.Entity[[]message.Record]{Key: r.Key, Read: func(ctx context.Context) ([]message.Record, uint64, error) {
 		history, err := e.journal.History(ctx, r.Key)
+		if err != nil || len(history) == 0 {
+			return nil, 0, err
+		}
+		return history, history[len(history)-1].Seq, nil
+	}}
+	var next *message.Call
+	_, _, err = store.Update(ctx, e.store, "result", late, func(_ context.Context, history []message.Record) (*message.Fact, error) {
+		var noted bool
+		if owner, noted = lateOwner(history, by, r); !owner || noted {
+			return nil, errNoChange
+		}
+		last, err := e.store.LastOf(r.Key, history)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		owned, noted := lateOwner(history, by, r)
-		if !owned || noted {
-			return owned, nil
-		}
-		rec := history[len(history)-1]
-		if rec.Fact == nil || rec.Fact.Call == nil {
-			return true, unreadable(r.Key, rec.Invalid)
-		}
-		f := e.fact(by, stamp().At)
+		next = last.Fact.Call
 		res := r.Result
-		f.Call, f.Note = rec.Fact.Call, &message.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: rec.Fact.Call.SealResult(digest)}
+		f := e.store.NewFact(by, stamp().At)
+		f.Call, f.Note = next, &message.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: next.SealResult(digest)}
 		f.Call.Seq = 0
-		if _, err = e.append(ctx, f, rec.Seq); err == nil {
-			e.schedule(f.Call, 0) // the timers that were set for the fact before are void
-			return true, nil
-		}
-		if !errors.Is(err, message.ErrConflict) {
-			return true, err
-		}
+		return f, nil
+	})
+	switch {
+	case errors.Is(err, errNoChange):
+		return owner, nil
+	case err != nil:
+		return owner, err
 	}
-	return true, crowded("result", r.Key)
+	e.schedule(next, 0) // the timers that were set for the fact before are void
+	return true, nil
 }
 
 // lateOwner reports whether the sender of a result owned the attempt that it

@@ -57,7 +57,7 @@ func (e *Engine) listPast(ctx context.Context, by message.Principal, r message.L
 		}
 		for i, key := range seen.keys {
 			after = seen.seqs[i]
-			c, err := e.present(ctx, key)
+			c, err := e.store.CallOrNil(ctx, key)
 			if err != nil {
 				return message.ListReply{}, opError("list", err)
 			}
@@ -72,21 +72,4 @@ func (e *Engine) listPast(ctx context.Context, by message.Principal, r message.L
 			return page.Reply(), nil
 		}
 	}
-}
-
-// present is a call as it stands: from the view if that has it, else its last
-// fact. nil: the journal has none.
-func (e *Engine) present(ctx context.Context, key message.Key) (*message.Call, error) {
-	if c := e.view.Call(key); c != nil {
-		return c, nil
-	}
-	last, err := e.journal.Last(ctx, key)
-	if errors.Is(err, message.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil || last.Fact == nil || last.Fact.Call == nil {
-		return nil, err
-	}
-	last.Fact.Call.At(last.Seq)
-	return last.Fact.Call, nil
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -54,7 +53,7 @@ func (p *Port) may(ctx context.Context, op *api.Operation, request any) error {
 		return &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "role " + string(p.by.Role) + " may not do this", Hint: "use a principal with one of the roles that may"}
 	case p.e.closing.Load():
 		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the engine is stopped", Hint: "try another replica"}
-	case p.e.following.Err() != nil:
+	case p.e.store.Following().Err() != nil:
 		return p.e.blindError(op.Name)
 	case ctx.Err() != nil:
 		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the request was given up", Hint: "ask again", Err: context.Cause(ctx)}
@@ -229,16 +228,9 @@ func (p *Port) ownSession(ctx context.Context, op string, s message.SessionID) e
 	session := message.Key{Space: p.e.space, Session: s}
 	owner := p.e.view.Runtime(session)
 	if owner == "" { // perhaps only the view has not seen it yet
-		r, err := p.e.journal.Last(ctx, session)
-		if err != nil && !errors.Is(err, message.ErrNotFound) {
+		var err error
+		if owner, _, err = p.e.store.LastRuntime(ctx, session); err != nil {
 			return opError(op, err)
-		}
-		if err == nil {
-			if r.Fact == nil || r.Fact.Session == nil {
-				return opError(op, unreadable(session, r.Invalid)) // it is somebody's
-			}
-			p.e.view.Apply(r.Fact, r.Seq)
-			owner = r.Fact.Session.Runtime
 		}
 	}
 	if owner != "" && owner != p.by.Name {

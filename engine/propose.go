@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/schedule"
+	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -47,14 +47,12 @@ func (e *Engine) propose(ctx context.Context, by message.Principal, r message.Pr
 // met only when the call itself is written.
 func (e *Engine) noConflict(ctx context.Context, by message.Principal, calls []*message.Call) error {
 	for _, c := range calls {
-		known := e.view.Call(c.Key)
-		if known == nil {
-			var err error
-			if known, err = e.last(ctx, c.Key); errors.Is(err, message.ErrNotFound) {
-				continue
-			} else if err != nil {
-				return err
-			}
+		known, err := e.store.Call(ctx, c.Key)
+		if errors.Is(err, message.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
 		}
 		if known.Runtime != by.Name { // whose content is not to be shown either
 			return foreignSession(c.Session)
@@ -143,21 +141,26 @@ func proposal(tool, input string) string {
 func (e *Engine) bindSession(ctx context.Context, by message.Principal, session message.Key) error {
 	owner := e.view.Runtime(session)
 	if owner == "" {
-		f := e.fact(by, stamp().At)
-		f.Session = &message.SessionState{Key: session, Runtime: by.Name}
-		_, err := e.append(ctx, f, 0)
+		binding := store.Entity[string]{
+			Key:   session,
+			Known: func() (string, uint64, bool) { return "", 0, true }, // the write tells whether it was bound
+			Read:  func(ctx context.Context) (string, uint64, error) { return e.store.LastRuntime(ctx, session) },
+		}
+		bound, _, err := store.Update(ctx, e.store, "propose", binding, func(_ context.Context, bound string) (*message.Fact, error) {
+			if bound != "" {
+				return nil, errNoChange
+			}
+			f := e.store.NewFact(by, stamp().At)
+			f.Session = &message.SessionState{Key: session, Runtime: by.Name}
+			return f, nil
+		})
 		switch {
 		case err == nil:
 			return nil
-		case !errors.Is(err, message.ErrConflict):
+		case !errors.Is(err, errNoChange):
 			return opError("propose", err)
 		}
-		r, err := e.journal.Last(ctx, session)
-		if err != nil || r.Fact == nil || r.Fact.Session == nil {
-			return opError("propose", cmp.Or(err, unreadable(session, r.Invalid)))
-		}
-		e.view.Apply(r.Fact, r.Seq)
-		owner = r.Fact.Session.Runtime
+		owner = bound
 	}
 	if owner != by.Name {
 		return foreignSession(session.Session)
@@ -201,52 +204,26 @@ func (e *Engine) safe(tool string) bool {
 // storePlan appends a plan to the reply's tree, or finds it there: the same
 // calls proposed again are the same batch.
 func (e *Engine) storePlan(ctx context.Context, by message.Principal, reply message.Key, plan message.BatchPlan) (message.BatchPlan, error) {
-	for range maxRaces {
-		state, seq, err := e.lastReply(ctx, reply)
-		if err != nil {
-			return plan, err
-		}
+	_, _, err := store.Update(ctx, e.store, "propose", e.store.Reply(reply), func(_ context.Context, state message.ReplyState) (*message.Fact, error) {
 		for _, p := range state.Batches {
 			if slices.Equal(p.Calls, plan.Calls) {
-				return p, nil
+				plan = p
+				return nil, errNoChange
 			}
 		}
 		if state.Phase != message.ReplyOpen {
-			return plan, interruptedError(reply)
+			return nil, interruptedError(reply)
 		}
 		plan.Number = len(state.Batches) + 1
-		next := state
-		next.Batches = append(slices.Clone(state.Batches), plan)
-		f := e.fact(by, stamp().At)
-		f.Reply = &next
-		_, err = e.append(ctx, f, seq)
-		if err == nil {
-			return plan, nil
-		}
-		if !errors.Is(err, message.ErrConflict) {
-			return plan, err
-		}
+		state.Batches = append(slices.Clone(state.Batches), plan)
+		f := e.store.NewFact(by, stamp().At)
+		f.Reply = &state
+		return f, nil
+	})
+	if errors.Is(err, errNoChange) {
+		err = nil
 	}
-	return plan, crowded("propose", reply)
-}
-
-// lastReply reads a reply's own tree from the journal. A reply without facts
-// is open.
-func (e *Engine) lastReply(ctx context.Context, reply message.Key) (message.ReplyState, uint64, error) {
-	r, err := e.journal.Last(ctx, reply)
-	if errors.Is(err, message.ErrNotFound) {
-		return message.ReplyState{Key: reply, Phase: message.ReplyOpen}, 0, nil
-	}
-	if err != nil {
-		return message.ReplyState{}, 0, err
-	}
-	if r.Fact == nil || r.Fact.Reply == nil {
-		return message.ReplyState{}, 0, unreadable(reply, r.Invalid)
-	}
-	if e.view.Apply(r.Fact, r.Seq) {
-		e.follow(r.Fact) // the watch does not: the fact is no news to it any more
-	}
-	return *r.Fact.Reply, r.Seq, nil
+	return plan, err
 }
 
 // lagLimit is how long a look at a reply waits for the watch before it reads
@@ -259,12 +236,12 @@ const lagLimit = 50 * time.Millisecond
 func (e *Engine) phaseAt(ctx context.Context, reply message.Key, seq uint64) (message.ReplyPhase, error) {
 	wait, cancel := context.WithTimeout(ctx, lagLimit)
 	defer cancel()
-	if e.reach(wait, seq) == nil {
+	if e.store.WaitForSequence(wait, seq) == nil {
 		if phase := e.view.ReplyPhase(reply); phase != "" {
 			return phase, nil
 		}
 	}
-	state, _, err := e.lastReply(ctx, reply)
+	state, _, err := e.store.LastReply(ctx, reply)
 	return state.Phase, err
 }
 
@@ -302,7 +279,7 @@ func (e *Engine) proposeOne(ctx context.Context, by message.Principal, c *messag
 	defer given()
 	next, err := e.writeFirst(ctx, m, by)
 	if errors.Is(err, message.ErrConflict) {
-		known, lerr := e.last(ctx, c.Key)
+		known, lerr := e.store.LastCall(ctx, c.Key)
 		if lerr != nil {
 			return nil, opError("propose", lerr)
 		}
@@ -327,7 +304,7 @@ func (e *Engine) knownCall(ctx context.Context, key message.Key) (*message.Call,
 	if known == nil && !over {
 		return nil, nil
 	}
-	known, err := e.last(ctx, key) // the view may not have heard what became of it
+	known, err := e.store.LastCall(ctx, key) // the view may not have heard what became of it
 	if over && errors.Is(err, message.ErrNotFound) {
 		return nil, interruptedError(key)
 	}
@@ -349,15 +326,7 @@ func sameProposal(c, known *message.Call) (*message.Call, error) {
 // meanwhile did not see this call, so this call has to see the interrupt.
 func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message.Principal) (*message.Call, error) {
 	c := m.Call()
-	f := e.fact(by, c.UpdatedAt)
-	f.Call, f.Path, f.Explanation = c, m.Path(), m.Explanation()
-	if lane := f.WorkLane(); lane != (message.Lane{}) {
-		if err := e.journal.EnsureLane(ctx, lane); err != nil {
-			return nil, err
-		}
-	}
-	sent := time.Now()
-	seq, err := e.append(ctx, f, 0)
+	seq, sent, err := e.store.AppendFirst(ctx, m, by)
 	if err != nil {
 		return nil, err
 	}
@@ -383,7 +352,7 @@ func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message
 func (e *Engine) beginLater(ctx context.Context, m *toolcall.Machine, sent time.Time) {
 	c := m.Call()
 	for pauses := (schedule.Pauses{Next: 20 * time.Millisecond, Most: time.Second}); ; {
-		state, _, err := e.lastReply(ctx, c.ReplyKey())
+		state, _, err := e.store.LastReply(ctx, c.ReplyKey())
 		switch {
 		case err == nil && state.Phase == message.ReplyOpen:
 			e.perform(c, m.Effects(), sent)

@@ -36,7 +36,7 @@ func (e *Engine) list(ctx context.Context, by message.Principal, r message.ListR
 	page := &view.Page{Limit: r.Limit}
 	switch {
 	case r.Session != "" && view.WantsFinished(r): // the view forgets
-		calls, err := e.sessionCalls(ctx, session)
+		calls, err := e.store.SessionCalls(ctx, session)
 		if err != nil {
 			return message.ListReply{}, opError("list", err)
 		}
@@ -48,7 +48,7 @@ func (e *Engine) list(ctx context.Context, by message.Principal, r message.ListR
 			}
 		}
 	case r.Session != "":
-		if err := e.freshen(ctx, session); err != nil {
+		if err := e.store.Freshen(ctx, session); err != nil {
 			return message.ListReply{}, opError("list", err)
 		}
 		fallthrough
@@ -56,54 +56,6 @@ func (e *Engine) list(ctx context.Context, by message.Principal, r message.ListR
 		e.view.List(by, r, session, page, e.clocks.Mark)
 	}
 	return page.Reply(), nil
-}
-
-// freshen takes what was written to a session since the watch last reported
-// into the view, so that whatever one replica has answered is seen at every
-// other, also by a runtime that comes back and asks for its open calls.
-func (e *Engine) freshen(ctx context.Context, session message.Key) error {
-	after := e.view.Sequence()
-	for {
-		records, next, err := e.journal.Read(ctx, session, after, maxRecords)
-		if err != nil {
-			return err
-		}
-		for _, r := range records {
-			if r.Fact != nil && e.view.Apply(r.Fact, r.Seq) {
-				e.follow(r.Fact)
-			}
-		}
-		if len(records) < maxRecords {
-			return nil
-		}
-		after = next
-	}
-}
-
-// sessionCalls folds a session's facts from the journal.
-func (e *Engine) sessionCalls(ctx context.Context, session message.Key) ([]*message.Call, error) {
-	last := map[message.Key]*message.Call{}
-	for after := uint64(0); ; {
-		records, next, err := e.journal.Read(ctx, session, after, maxRecords)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range records {
-			if r.Fact != nil && r.Fact.Call != nil {
-				r.Fact.Call.At(r.Seq)
-				last[r.Key] = r.Fact.Call
-			}
-		}
-		if len(records) < maxRecords {
-			break
-		}
-		after = next
-	}
-	out := make([]*message.Call, 0, len(last))
-	for _, c := range last {
-		out = append(out, c)
-	}
-	return out, nil
 }
 
 func (e *Engine) show(ctx context.Context, by message.Principal, r message.ShowRequest) (message.ShowReply, error) {
@@ -156,7 +108,7 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 		hold = min(hold, time.Duration(r.TimeoutMS)*time.Millisecond)
 	}
 	if len(r.Calls) == 0 {
-		if err := e.freshen(ctx, reply.SessionKey()); err != nil {
+		if err := e.store.Freshen(ctx, reply.SessionKey()); err != nil {
 			return message.WaitReply{}, opError("wait", err)
 		}
 	}
@@ -171,7 +123,7 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 			return message.WaitReply{}, opError("wait", err)
 		}
 		if len(calls) == 0 { // done, if there is such a reply
-			if err := e.anyRecord(ctx, reply); err != nil {
+			if err := e.store.CheckReply(ctx, reply); err != nil {
 				return message.WaitReply{}, opError("wait", err)
 			}
 		}
@@ -200,7 +152,7 @@ func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitR
 			return out, nil
 		case <-ctx.Done():
 			return out, gaveUp("wait", context.Cause(ctx))
-		case <-e.following.Done():
+		case <-e.store.Following().Done():
 			return out, e.blindError("wait")
 		}
 	}
@@ -235,7 +187,7 @@ func (e *Engine) waited(ctx context.Context, reply message.Key, ids []message.Ca
 		if e.view.HasAllOf(reply) {
 			return e.view.CallsOf(reply), nil
 		}
-		all, err := e.sessionCalls(ctx, reply.SessionKey())
+		all, err := e.store.SessionCalls(ctx, reply.SessionKey())
 		if err != nil {
 			return nil, err
 		}
@@ -247,12 +199,9 @@ func (e *Engine) waited(ctx context.Context, reply message.Key, ids []message.Ca
 	for _, id := range ids {
 		key := reply
 		key.Call = id
-		c := e.view.Call(key)
-		if c == nil {
-			var err error
-			if c, err = e.last(ctx, key); err != nil {
-				return nil, err
-			}
+		c, err := e.store.Call(ctx, key)
+		if err != nil {
+			return nil, err
 		}
 		out = append(out, c)
 	}

@@ -135,11 +135,7 @@ func encode(ev message.Event) []message.RawJSON {
 // for one that cannot be read.
 func (e *Engine) hidesStreamed(ctx context.Context, key message.Key, id message.CallID) *message.Call {
 	key.Call = id
-	c := e.view.Call(key)
-	var err error
-	if c == nil {
-		c, err = e.last(ctx, key)
-	}
+	c, err := e.store.Call(ctx, key)
 	switch {
 	case c == nil && (e.policy.Redacts() || !errors.Is(err, message.ErrNotFound)):
 		return &message.Call{Key: key}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -123,57 +124,34 @@ func (e *Engine) ruleLets(ctx context.Context, req permission.Request, l *messag
 // spend makes sure that a lease is in force as the journal has it and, if its
 // uses are counted, that the use for this call is on record.
 func (e *Engine) spend(ctx context.Context, l *message.Lease, c *message.Call, amount string) error {
-	fresh := false
-	for range maxRaces {
-		if !fresh && !l.Counted() { // no write will tell whether it was revoked
-			var err error
-			if l, err = e.lastLease(ctx, l); err != nil {
-				return err
+	entity := store.Entity[*message.Lease]{
+		Key:   l.Key(),
+		Known: func() (*message.Lease, uint64, bool) { return l, l.Seq, l.Counted() }, // else no write tells whether it was revoked
+		Read: func(ctx context.Context) (*message.Lease, uint64, error) {
+			last, err := e.store.LastLease(ctx, l)
+			if err != nil {
+				return nil, 0, err
 			}
-			fresh = true
-		}
+			return last, last.Seq, nil
+		},
+	}
+	_, _, err := store.Update(ctx, e.store, "use", entity, func(_ context.Context, l *message.Lease) (*message.Fact, error) {
 		now := stamp().At
 		next, err := l.Spend(c.Key, c.Input, amount, now)
 		switch {
-		case err != nil && fresh:
-			return err
-		case err == nil && fresh && (next == nil || !l.Counted()):
-			return nil
-		case next != nil:
-			f := e.fact(e.self(), now)
-			f.Lease = next
-			if _, err = e.append(ctx, f, l.Seq); err == nil {
-				return nil
-			}
-			if !errors.Is(err, message.ErrConflict) {
-				return err
-			}
+		case err != nil:
+			return nil, err
+		case next == nil || !l.Counted():
+			return nil, errNoChange
 		}
-		if l, err = e.lastLease(ctx, l); err != nil {
-			return err
-		}
-		fresh = true
+		f := e.store.NewFact(e.self(), now)
+		f.Lease = next
+		return f, nil
+	})
+	if errors.Is(err, errNoChange) {
+		return nil
 	}
-	return crowded("use", l.Key())
-}
-
-// lastLease is a lease as the journal has it. known is what the view has: a
-// lease without facts of its own is as the approval made it.
-func (e *Engine) lastLease(ctx context.Context, known *message.Lease) (*message.Lease, error) {
-	r, err := e.journal.Last(ctx, known.Key())
-	if errors.Is(err, message.ErrNotFound) && known.Seq == 0 {
-		return known, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if r.Fact == nil || r.Fact.Lease == nil {
-		return nil, unreadable(known.Key(), r.Invalid)
-	}
-	e.view.Apply(r.Fact, r.Seq)
-	l := *r.Fact.Lease
-	l.Seq = r.Seq
-	return &l, nil
+	return err
 }
 
 // leaseEnded says why a call that remembered rules allowed must not begin any
@@ -194,7 +172,7 @@ func (e *Engine) ended(ctx context.Context, id message.LeaseID) (string, error) 
 	if l == nil {
 		l = &message.Lease{ID: id, Space: e.space}
 	}
-	l, err := e.lastLease(ctx, l)
+	l, err := e.store.LastLease(ctx, l)
 	if err != nil {
 		return "", err
 	}

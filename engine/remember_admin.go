@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -65,7 +66,7 @@ func (e *Engine) knownLease(ctx context.Context, id message.LeaseID) (*message.L
 	if id == "" || len(id) > message.MaxIDBytes {
 		return nil, noLease(id)
 	}
-	l, err := e.lastLease(ctx, known)
+	l, err := e.store.LastLease(ctx, known)
 	if err == nil && l.GrantedAt.IsZero() {
 		err = noLease(id)
 	}
@@ -107,11 +108,15 @@ func (e *Engine) revokeLease(ctx context.Context, by message.Principal, r messag
 	if len(r.Reason) > message.MaxTextBytes {
 		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), message.MaxTextBytes), Hint: "shorten it"}
 	}
-	for range maxRaces {
+	entity := store.Entity[*message.Lease]{Key: message.Key{Space: e.space, Lease: r.ID}, Read: func(ctx context.Context) (*message.Lease, uint64, error) {
 		l, err := e.knownLease(ctx, r.ID)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
+		return l, l.Seq, nil
+	}}
+	var shown message.Lease
+	l, seq, err := store.Update(ctx, e.store, "revoke_lease", entity, func(_ context.Context, l *message.Lease) (*message.Fact, error) {
 		if by.Role == message.RoleApprover && !slices.ContainsFunc(l.GrantedBy, func(v message.Vote) bool { return v.By.Name == by.Name }) {
 			return nil, refused(by.Name+" has not given this remembered rule", "ask "+grantors(l)+" or an operator")
 		}
@@ -119,25 +124,25 @@ func (e *Engine) revokeLease(ctx context.Context, by message.Principal, r messag
 		switch state := l.State(now); state {
 		case message.LeaseActive, message.LeaseUsedUp: // calls that used it up may not have begun
 		case message.LeaseRevoked:
-			return l, e.takeBack(ctx, l.ID, l.Seq) // whoever revoked it may not have come to the end
+			return nil, errNoChange // whoever revoked it may not have come to the end
 		default:
 			return nil, &message.Error{Code: message.CodeFinished, What: "the remembered rule is " + string(state), Hint: "nothing to do: it answers for no further call"}
 		}
 		next := *l
 		next.Revoked, next.Use, next.Seq = &message.Revocation{By: by, At: now, Reason: r.Reason}, nil, 0
-		f := e.fact(by, now)
+		shown = next
+		f := e.store.NewFact(by, now)
 		f.Lease = &next
-		seq, err := e.append(ctx, f, l.Seq)
-		if err == nil {
-			shown := next
-			shown.Seq = seq
-			return &shown, e.takeBack(ctx, l.ID, seq)
-		}
-		if !errors.Is(err, message.ErrConflict) {
-			return nil, err
-		}
+		return f, nil
+	})
+	switch {
+	case errors.Is(err, errNoChange):
+		return l, e.takeBack(ctx, l.ID, l.Seq)
+	case err != nil:
+		return nil, err
 	}
-	return nil, crowded("revoke_lease", message.Key{Space: e.space, Lease: r.ID})
+	shown.Seq = seq
+	return &shown, e.takeBack(ctx, l.ID, seq)
 }
 
 // takeBack ends what a remembered rule allowed and what nobody has started. It
@@ -147,8 +152,8 @@ func (e *Engine) revokeLease(ctx context.Context, by message.Principal, r messag
 // older than seq or the rule is found revoked; and what is older is in the view
 // now, where of this step and of the start the first to be written wins.
 func (e *Engine) takeBack(ctx context.Context, id message.LeaseID, seq uint64) error {
-	if err := e.reachAll(ctx, seq); err != nil {
-		return err
+	if err := e.store.WaitForSequence(ctx, seq); err != nil {
+		return notTakenBack(err)
 	}
 	for _, c := range e.view.OpenCalls() {
 		if !reliesOnLease(c, id) {
@@ -171,23 +176,6 @@ func (e *Engine) takeBack(ctx context.Context, id message.LeaseID, seq uint64) e
 func reliesOnLease(c *message.Call, id message.LeaseID) bool {
 	allowed := c.State == message.ToolCallAllowed || c.State == message.ToolCallSubmitted
 	return allowed && !c.Started() && slices.Contains(c.Decision.Leases(), id)
-}
-
-// reachAll waits until the view has everything up to seq, also what this engine
-// itself is writing.
-func (e *Engine) reachAll(ctx context.Context, seq uint64) error {
-	wait := e.view.WaitFor(seq)
-	if wait == nil {
-		return nil
-	}
-	select {
-	case <-wait:
-		return nil
-	case <-ctx.Done():
-		return notTakenBack(context.Cause(ctx))
-	case <-e.following.Done():
-		return notTakenBack(context.Cause(e.following))
-	}
 }
 
 // notTakenBack: the revocation is on record, and it is not sure that nothing

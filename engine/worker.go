@@ -122,7 +122,7 @@ func (e *Engine) renew(ctx context.Context, by message.Principal, lane message.L
 	c := e.view.Call(r.Key)
 	if c == nil || !owns(c, by, r.Attempt, r.Claim) {
 		var err error
-		if c, err = e.last(ctx, r.Key); err != nil {
+		if c, err = e.store.LastCall(ctx, r.Key); err != nil {
 			return message.HeartbeatReply{}, opError("heartbeat", err)
 		}
 	}

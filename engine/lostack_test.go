@@ -12,13 +12,6 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// unasking is a journal that delivers everything, wanted or not.
-type unasking struct{ *Memory }
-
-func (j unasking) Watch(ctx context.Context, after uint64, sink Sink) error {
-	return j.Memory.Watch(ctx, after, struct{ Sink }{sink})
-}
-
 // lossy is a journal that stores the facts of calls, loses the
 // acknowledgements and then answers no question about them.
 type lossy struct {
@@ -42,47 +35,6 @@ func (j *lossy) Last(ctx context.Context, key message.Key) (message.Record, erro
 	return j.Memory.Last(ctx, key)
 }
 
-// Every write leaves the engine's memory: when the watch meets it, when it
-// fails, when its outcome stays unknown, and when the watch has ended.
-func TestInFlightWritesAreRemoved(t *testing.T) {
-	tests := []struct {
-		name   string
-		open   func() Journal
-		ends   bool // the watch ends before the proposal
-		stored bool // the proposal succeeds
-	}{
-		{"the journal asks what is wanted", func() Journal { return NewMemory() }, false, true},
-		{"the journal delivers everything", func() Journal { return unasking{NewMemory()} }, false, true},
-		{"lost acknowledgements", func() Journal { return &lossy{Memory: NewMemory()} }, false, false},
-		{"a full journal", func() Journal { return full{NewMemory()} }, false, false},
-		{"the watch ended", func() Journal { return NewMemory() }, true, true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := started(t, tt.open())
-				if tt.ends {
-					e.own.end()
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				bot := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
-				_, err := bot.Propose(ctx, message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "a", Name: "t", Input: "{}"}, {ID: "b", Name: "t", Input: "{}"}}})
-				if (err == nil) != tt.stored {
-					t.Errorf("proposing ended with %v, want success: %t", err, tt.stored)
-				}
-				synctest.Wait()
-				if n := len(e.own.facts); n != 0 {
-					t.Errorf("%d writes are kept", n)
-				}
-				if err := e.Close(); err != nil {
-					t.Fatal(err)
-				}
-			})
-		})
-	}
-}
-
 // A write that is stored although its acknowledgement is lost reaches the view.
 func TestLostAcknowledgementReachesTheView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -102,16 +54,6 @@ func TestLostAcknowledgementReachesTheView(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-}
-
-// full is a journal that stores no call.
-type full struct{ *Memory }
-
-func (j full) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
-	if f.Call != nil {
-		return 0, &message.Error{Code: message.CodeFull, Op: "append", What: "the store is full"}
-	}
-	return j.Memory.Append(ctx, f, prev)
 }
 
 // started is an engine with the tool t that asks about every call.
@@ -168,20 +110,4 @@ func TestListKnowsWhatIsStored(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// An engine compares the journal's clock with its own by the facts that the
-// watch does not read.
-func TestOwnFactsShowTheJournalsClock(t *testing.T) {
-	e := started(t, NewMemory())
-	defer func() { _ = e.Close() }()
-	now := time.Now()
-	f := &message.Fact{ID: "f1", At: now, Session: &message.SessionState{Key: message.Key{Space: "x", Session: "s"}}}
-	e.own.put(f)
-	if (watcher{e}).Wants(1, f.ID, now.Add(time.Hour)) {
-		t.Error("the watch wants a fact that the engine has in memory")
-	}
-	if r := e.clocks.Readings(); len(r) != 1 || r[0].Who != "journal" || r[0].AheadMS < time.Minute.Milliseconds() {
-		t.Errorf("the clocks that differ are %+v, want the journal's", r)
-	}
 }

@@ -1,0 +1,11 @@
+package store
+
+// InFlight is how many writes the store keeps.
+func (s *Store) InFlight() int {
+	s.own.mu.Lock()
+	defer s.own.mu.Unlock()
+	return len(s.own.facts)
+}
+
+// EndWatch does what the end of the watch does to writes in flight.
+func (s *Store) EndWatch() { s.own.end() }

@@ -1,0 +1,194 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// PageRecords is the largest page that a store reads of the journal, in records.
+const PageRecords = 1000
+
+// LastCall reads a call's last fact from the journal and brings the view up to it.
+func (s *Store) LastCall(ctx context.Context, key message.Key) (*message.Call, error) {
+	r, err := s.journal.Last(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if r.Fact == nil || r.Fact.Call == nil {
+		return nil, unreadableError(key, r.Invalid)
+	}
+	r.Fact.Call.At(r.Seq) // before anyone else can see it
+	s.apply(r.Fact, r.Seq)
+	return r.Fact.Call, nil
+}
+
+// Call is a call as the view has it, or else its last fact in the journal.
+func (s *Store) Call(ctx context.Context, key message.Key) (*message.Call, error) {
+	if c := s.view.Call(key); c != nil {
+		return c, nil
+	}
+	return s.LastCall(ctx, key)
+}
+
+// CallOrNil is Call without an error for a call that the journal lacks or whose
+// last fact cannot be read. It leaves the view as it is.
+func (s *Store) CallOrNil(ctx context.Context, key message.Key) (*message.Call, error) {
+	if c := s.view.Call(key); c != nil {
+		return c, nil
+	}
+	last, err := s.journal.Last(ctx, key)
+	if errors.Is(err, message.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil || last.Fact == nil || last.Fact.Call == nil {
+		return nil, err
+	}
+	last.Fact.Call.At(last.Seq)
+	return last.Fact.Call, nil
+}
+
+// LastReply reads a reply's own tree from the journal. A reply without facts is
+// open.
+func (s *Store) LastReply(ctx context.Context, reply message.Key) (message.ReplyState, uint64, error) {
+	r, err := s.journal.Last(ctx, reply)
+	if errors.Is(err, message.ErrNotFound) {
+		return message.ReplyState{Key: reply, Phase: message.ReplyOpen}, 0, nil
+	}
+	if err != nil {
+		return message.ReplyState{}, 0, err
+	}
+	if r.Fact == nil || r.Fact.Reply == nil {
+		return message.ReplyState{}, 0, unreadableError(reply, r.Invalid)
+	}
+	s.apply(r.Fact, r.Seq) // the watch will not: the fact is no news to it any more
+	return *r.Fact.Reply, r.Seq, nil
+}
+
+// LastRuntime reads from the journal to which runtime a session is bound; "" if it
+// is bound to none.
+func (s *Store) LastRuntime(ctx context.Context, session message.Key) (string, uint64, error) {
+	r, err := s.journal.Last(ctx, session)
+	if errors.Is(err, message.ErrNotFound) {
+		return "", 0, nil
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	if r.Fact == nil || r.Fact.Session == nil {
+		return "", 0, unreadableError(session, r.Invalid)
+	}
+	s.view.Apply(r.Fact, r.Seq)
+	return r.Fact.Session.Runtime, r.Seq, nil
+}
+
+// LastLease reads a remembered rule from the journal. known is what the view has:
+// a rule without facts of its own is as the approval made it.
+func (s *Store) LastLease(ctx context.Context, known *message.Lease) (*message.Lease, error) {
+	r, err := s.journal.Last(ctx, known.Key())
+	if errors.Is(err, message.ErrNotFound) && known.Seq == 0 {
+		return known, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Fact == nil || r.Fact.Lease == nil {
+		return nil, unreadableError(known.Key(), r.Invalid)
+	}
+	s.view.Apply(r.Fact, r.Seq)
+	l := *r.Fact.Lease
+	l.Seq = r.Seq
+	return &l, nil
+}
+
+// LastOf reads the history of a call that has a readable last fact.
+func (s *Store) LastOf(key message.Key, history []message.Record) (message.Record, error) {
+	last := history[len(history)-1]
+	if last.Fact == nil || last.Fact.Call == nil {
+		return last, unreadableError(key, last.Invalid)
+	}
+	return last, nil
+}
+
+// eachRecord calls fn with the records of a session behind after, page by page,
+// until fn returns false.
+func (s *Store) eachRecord(ctx context.Context, session message.Key, after uint64, fn func(message.Record) bool) error {
+	for {
+		records, next, err := s.journal.Read(ctx, session, after, PageRecords)
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			if !fn(r) {
+				return nil
+			}
+		}
+		if len(records) < PageRecords {
+			return nil
+		}
+		after = next
+	}
+}
+
+// Freshen takes what was written to a session since the watch last reported into
+// the view, so that what one replica has answered is seen at every other.
+func (s *Store) Freshen(ctx context.Context, session message.Key) error {
+	return s.eachRecord(ctx, session, s.view.Sequence(), func(r message.Record) bool {
+		if r.Fact != nil {
+			s.apply(r.Fact, r.Seq)
+		}
+		return true
+	})
+}
+
+// SessionCalls folds a session's facts from the journal, in no order.
+func (s *Store) SessionCalls(ctx context.Context, session message.Key) ([]*message.Call, error) {
+	last := map[message.Key]*message.Call{}
+	err := s.eachRecord(ctx, session, 0, func(r message.Record) bool {
+		if r.Fact != nil && r.Fact.Call != nil {
+			r.Fact.Call.At(r.Seq)
+			last[r.Key] = r.Fact.Call
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*message.Call, 0, len(last))
+	for _, c := range last {
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// CheckReply refuses a request about a reply of which there is no record, neither
+// a fact nor an event: a mistyped id is an error and not a silent success.
+func (s *Store) CheckReply(ctx context.Context, reply message.Key) error {
+	found := false
+	err := s.eachRecord(ctx, reply.SessionKey(), 0, func(r message.Record) bool {
+		found = r.Invalid == nil && r.Key.Reply == reply.Reply
+		return !found
+	})
+	if err == nil && !found {
+		err = &message.Error{Code: message.CodeNotFound, What: "no reply " + string(reply.Reply) + " of the session " + string(reply.Session) + " is known", Hint: "look at the list of open calls"}
+	}
+	return err
+}
+
+// WaitForSequence waits until the view has everything up to seq. Its error is why
+// it does not.
+func (s *Store) WaitForSequence(ctx context.Context, seq uint64) error {
+	come := s.view.WaitFor(seq)
+	if come == nil {
+		return nil
+	}
+	select {
+	case <-come:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.following.Done():
+		return context.Cause(s.following)
+	}
+}

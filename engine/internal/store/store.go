@@ -1,0 +1,194 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/askance-dev/askance/engine/internal/schedule"
+	"github.com/askance-dev/askance/engine/internal/view"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// Journal is what a store needs of the engine's journal.
+type Journal interface {
+	Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error)
+	Last(ctx context.Context, key message.Key) (message.Record, error)
+	History(ctx context.Context, key message.Key) ([]message.Record, error)
+	Read(ctx context.Context, session message.Key, after uint64, limit int) (records []message.Record, last uint64, err error)
+	Watch(ctx context.Context, after uint64, sink message.Sink) error
+	EnsureLane(ctx context.Context, lane message.Lane) error
+}
+
+// Hooks are what a store calls. None may block.
+type Hooks struct {
+	// News is called with each fact of another replica, or of this one from before
+	// a restart, once the view has it.
+	News func(*message.Fact)
+	// Stored is called with the time at which this engine made a fact and the time
+	// at which the journal stored it.
+	Stored func(at, stored time.Time)
+	// Written is called when UpdateCall has written: c is the call's new state, and
+	// sent a time before the fact was sent.
+	Written func(c *message.Call, effects []toolcall.Effect, sent time.Time)
+}
+
+// Store reads and writes the journal of one space for one engine.
+type Store struct {
+	space   message.SpaceID
+	engine  string
+	journal Journal
+	view    *view.View
+	own     inFlight
+	log     *slog.Logger
+	hooks   Hooks
+
+	following context.Context //nolint:containedctx // ends when the journal is not followed any more
+	lost      context.CancelCauseFunc
+	caughtUp  chan struct{}
+}
+
+// New makes a store that follows the journal until ctx ends, once Follow is
+// called.
+func New(ctx context.Context, space message.SpaceID, engine string, j Journal, v *view.View, log *slog.Logger, hooks Hooks) *Store {
+	s := &Store{space: space, engine: engine, journal: j, view: v, log: log, hooks: hooks, caughtUp: make(chan struct{})}
+	s.following, s.lost = context.WithCancelCause(ctx)
+	return s
+}
+
+// Follow takes the journal into the view until ctx ends or the journal cannot go
+// on, and returns why.
+func (s *Store) Follow(ctx context.Context) error {
+	err := s.journal.Watch(ctx, 0, watcher{s})
+	s.own.end()
+	s.lost(err)
+	return err
+}
+
+// CaughtUp is closed when the view has what the journal had when Follow began.
+func (s *Store) CaughtUp() <-chan struct{} { return s.caughtUp }
+
+// Following ends, with the reason, when the journal is not followed any more:
+// what waits for news would wait for ever.
+func (s *Store) Following() context.Context { return s.following }
+
+// NewFact makes a fact of this engine, without content.
+func (s *Store) NewFact(by message.Principal, at time.Time) *message.Fact {
+	return &message.Fact{V: message.FactVersion, ID: RandomHex(16), By: by, At: at, Engine: s.engine}
+}
+
+// Append stores one fact and takes it into the view. A fact whose write failed or
+// may still arrive is left to the watch, which reads it like any other.
+func (s *Store) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+	s.own.put(f)
+	seq, err := s.write(ctx, f, prev)
+	if err != nil {
+		s.own.take(f.ID)
+		return 0, err
+	}
+	s.view.Apply(f, seq)
+	return seq, nil
+}
+
+// write stores one fact. When the outcome is unknown it asks the journal whether
+// the fact is there, for as long as the caller has patience.
+func (s *Store) write(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+	var unsure error // an earlier sending may have arrived, or may still arrive
+	for pauses := (schedule.Pauses{Next: 10 * time.Millisecond, Most: time.Second}); ; {
+		seq, err := s.journal.Append(ctx, f, prev)
+		if errors.Is(err, message.ErrUnknownOutcome) {
+			unsure = err
+		}
+		if unsure == nil || err == nil {
+			return seq, err
+		}
+		moved, at, lerr := s.find(ctx, f, prev)
+		switch {
+		case lerr == nil && at > 0:
+			return at, nil
+		case lerr == nil && moved:
+			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has moved on", f.Key()), Hint: "read its last fact and decide again"}
+		case !errors.Is(err, message.ErrUnknownOutcome) && !errors.Is(err, message.ErrConflict):
+			return 0, unsure // this sending was refused; that says nothing about the one before
+		}
+		if !pauses.Wait(ctx) { // it is not there yet, or cannot be read: the same fact again is harmless
+			return 0, unsure
+		}
+	}
+}
+
+// find looks whether a tree has moved on from prev, and where f stands if f moved
+// it: others may have written after it.
+func (s *Store) find(ctx context.Context, f *message.Fact, prev uint64) (moved bool, at uint64, err error) {
+	r, err := s.journal.Last(ctx, f.Key())
+	switch {
+	case errors.Is(err, message.ErrNotFound):
+		return false, 0, nil
+	case err != nil || r.Seq == prev:
+		return false, 0, err
+	case r.Fact != nil && r.Fact.ID == f.ID:
+		return true, r.Seq, nil
+	}
+	history, err := s.journal.History(ctx, f.Key())
+	for _, r := range history {
+		if r.Fact != nil && r.Fact.ID == f.ID {
+			return true, r.Seq, nil
+		}
+	}
+	return true, 0, err
+}
+
+// apply takes a fact that was read into the view, and tells if it was news.
+func (s *Store) apply(f *message.Fact, seq uint64) {
+	if s.view.Apply(f, seq) {
+		s.hooks.News(f)
+	}
+}
+
+// watcher is the store as a Sink.
+type watcher struct{ s *Store }
+
+// Wants spares this engine the reading of its own facts: it has them in memory.
+func (w watcher) Wants(seq uint64, id string, stored time.Time) bool {
+	f := w.s.own.take(id)
+	if f == nil {
+		return true
+	}
+	w.s.hooks.Stored(f.At, stored)
+	w.s.apply(f, seq)
+	w.s.view.ReachSequence(seq)
+	return false
+}
+
+// Record implements message.Sink.
+func (w watcher) Record(r message.Record) {
+	s := w.s
+	switch {
+	case r.Invalid != nil:
+		s.log.Error("a journal entry cannot be used and was skipped", "seq", r.Seq, "why", r.Invalid)
+	case r.Fact != nil:
+		if r.Fact.Engine == s.engine {
+			s.hooks.Stored(r.Fact.At, r.Time)
+		}
+		s.own.take(r.Fact.ID) // for journals that do not ask whether it is wanted
+		s.apply(r.Fact, r.Seq)
+	default:
+		s.view.NoteEvent(r.Key)
+	}
+	s.view.ReachSequence(r.Seq)
+}
+
+// CaughtUp implements message.Sink.
+func (w watcher) CaughtUp() { close(w.s.caughtUp) }
+
+// RandomHex gives n random bytes in hexadecimal.
+func RandomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return hex.EncodeToString(b)
+}

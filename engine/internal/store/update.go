@@ -1,0 +1,165 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// maxRaces bounds how often a step is tried again because another writer was
+// first. Every race has a winner, so the bound is only met when hundreds write to
+// one entity at once.
+const maxRaces = 100
+
+// ErrNoChange ends an update that found nothing to do. Update returns it with the
+// present state.
+var ErrNoChange = errors.New("no change")
+
+// Entity is what one compare-and-swap protects, and how to read it.
+type Entity[T any] struct {
+	Key message.Key
+	// Known is a state that may be old, with its sequence, to spare a reading; nil:
+	// the journal is read first.
+	Known func() (state T, seq uint64, ok bool)
+	// Read reads the last state from the journal.
+	Read func(ctx context.Context) (state T, seq uint64, err error)
+}
+
+// Update moves an entity on. step makes the next fact from a state; what it
+// decides from a state that was not read from the journal counts only if the
+// write succeeds. Update returns the state from which the last step was made, and
+// the sequence of the fact; with ErrNoChange the sequence of that state.
+func Update[T any](ctx context.Context, s *Store, op string, e Entity[T], step func(ctx context.Context, state T) (*message.Fact, error)) (T, uint64, error) {
+	var state T
+	var at uint64
+	var known bool
+	if e.Known != nil {
+		state, at, known = e.Known()
+	}
+	fresh := false
+	for range maxRaces {
+		if !known {
+			var err error
+			if state, at, err = e.Read(ctx); err != nil {
+				return state, 0, err
+			}
+			fresh = true
+		}
+		f, err := step(ctx, state)
+		if err == nil {
+			var seq uint64
+			if seq, err = s.Append(ctx, f, at); err == nil {
+				return state, seq, nil
+			}
+			if !errors.Is(err, message.ErrConflict) {
+				return state, 0, err
+			}
+		} else if fresh { // else perhaps only the known state was old
+			return state, at, err
+		}
+		known = false
+	}
+	return state, 0, &message.Error{Code: message.CodeConflict, Op: op, What: "too many others are writing to " + e.Key.String(), Hint: "try again"}
+}
+
+// Change says how a call moves on: it takes steps on the machine, or none and
+// returns ErrNoChange.
+type Change func(ctx context.Context, m *toolcall.Machine) error
+
+// UpdateCall is Update for a call, and performs the effects of what it wrote. A
+// change that found nothing to do is no error.
+func (s *Store) UpdateCall(ctx context.Context, op string, key message.Key, by message.Principal, change Change) (*message.Call, error) {
+	var m *toolcall.Machine
+	var sent time.Time
+	cur, _, err := Update(ctx, s, op, s.call(key), func(ctx context.Context, cur *message.Call) (*message.Fact, error) {
+		m = toolcall.Load(cur)
+		if err := change(ctx, m); err != nil {
+			return nil, err
+		}
+		if next := m.Call(); next.Facts > message.MaxFactsPerCall && next.Open() { // it may still be ended
+			return nil, &message.Error{Code: message.CodeTooLarge, Op: op, Call: cur.Clone(), What: "the call has reached its limit of facts", Hint: "interrupt its reply"}
+		}
+		f, err := s.callFact(ctx, m, by)
+		sent = time.Now()
+		return f, err
+	})
+	switch {
+	case errors.Is(err, ErrNoChange):
+		return cur, nil
+	case err != nil:
+		return cur, OpError(op, err)
+	}
+	c := m.Call()
+	s.hooks.Written(c, m.Effects(), sent)
+	return c, nil
+}
+
+// AppendFirst stores the first fact of a call. sent is a time before it was sent.
+func (s *Store) AppendFirst(ctx context.Context, m *toolcall.Machine, by message.Principal) (seq uint64, sent time.Time, err error) {
+	f, err := s.callFact(ctx, m, by)
+	if err != nil {
+		return 0, sent, err
+	}
+	sent = time.Now()
+	seq, err = s.Append(ctx, f, 0)
+	return seq, sent, err
+}
+
+// callFact makes the fact of the machine's steps, and prepares the lane of a work
+// item.
+func (s *Store) callFact(ctx context.Context, m *toolcall.Machine, by message.Principal) (*message.Fact, error) {
+	c := m.Call()
+	c.Seq = 0
+	f := s.NewFact(by, c.UpdatedAt)
+	f.Call, f.Path, f.Explanation = c, m.Path(), m.Explanation()
+	if lane := f.WorkLane(); lane != (message.Lane{}) {
+		if err := s.journal.EnsureLane(ctx, lane); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (s *Store) call(key message.Key) Entity[*message.Call] {
+	return Entity[*message.Call]{
+		Key: key,
+		Known: func() (*message.Call, uint64, bool) {
+			c := s.view.Call(key)
+			if c == nil {
+				return nil, 0, false
+			}
+			return c, c.Seq, true
+		},
+		Read: func(ctx context.Context) (*message.Call, uint64, error) {
+			c, err := s.LastCall(ctx, key)
+			if err != nil {
+				return nil, 0, err
+			}
+			return c, c.Seq, nil
+		},
+	}
+}
+
+// Reply is a reply's own tree.
+func (s *Store) Reply(key message.Key) Entity[message.ReplyState] {
+	return Entity[message.ReplyState]{Key: key, Read: func(ctx context.Context) (message.ReplyState, uint64, error) { return s.LastReply(ctx, key) }}
+}
+
+// OpError puts the operation into an error that has none.
+func OpError(op string, err error) error {
+	me := *message.AsError(op, err)
+	if me.Op == "" || me.Op == "append" || me.Op == "last" {
+		me.Op = op
+	}
+	return &me
+}
+
+// unreadableError: the last fact of a tree is there, and this engine cannot go on
+// from it.
+func unreadableError(key message.Key, why error) error {
+	return &message.Error{Code: message.CodeInternal, Op: "last", What: fmt.Sprintf("the last fact of %s is not readable", key), Hint: "see that all engines of the space have its keys and one version", Err: why}
+}
