@@ -6,6 +6,8 @@
 // flat urls, is [V01]. Both are read, told apart by their members ([Detect]);
 // Codec.Dialect says which is written.
 //
+// HTTP clients reach it by a media type: see package gateway/msgv1.
+//
 //	dicts, err := v1.Codec{}.DecodeMsgs(data)
 //	msgs, err := v1.Codec{}.ToMsgs(dicts)      // AgentScope 2.0
 //	…
@@ -20,12 +22,13 @@
 //
 // # Approvals
 //
-// 1.x has no place for them. FromMsgs puts a [Request] into metadata.askance of
-// the assistant's dict: request_id, and for each open call its state, the digest
-// of the question and the suggested rules. A decision comes back as a user's
-// dict with metadata.askance {request_id, decisions: [{tool_use_id, type:
-// approve, reject or answer, input?, message?, rules?}]}; see [DecisionsOf] and
-// [Request.Answers]. What a text says is never an approval, and no dict makes a
+// 1.x has no place for them. FromMsgs puts a request into metadata.askance of the
+// assistant's dict: {request_id, calls: [{tool_use_id, state, digest,
+// suggested_rules}]}, with the digest of each open question. A decision comes back
+// as a user's dict with metadata.askance {request_id, decisions: [{tool_use_id,
+// digest, type: approve, reject or answer, input?, message?, rules?}]}; see
+// [DecisionsOf] and [Decisions.Answers]. It answers the question that the digest
+// names and no other. What a text says is never an approval, and no dict makes a
 // call allowed: ToMsgs knows only pending and, with a result, finished.
 //
 // # Guarantees

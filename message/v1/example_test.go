@@ -34,8 +34,8 @@ func ExampleCodec_ToMsgs() {
 }
 
 // A question that is open about a call travels in the dict's metadata; a
-// decision comes back the same way.
-func ExampleRequest_Answers() {
+// decision comes back the same way and names the question by its digest.
+func ExampleDecisions_Answers() {
 	m, err := message.AssistantMsg("Friday", message.List(&message.ToolCallBlock{
 		ID: "c1", Name: "refund", Input: `{"cents":500}`, State: message.ToolCallAsking, CreatedAt: "2026-03-01T09:00:00",
 	}), message.WithID("reply-1"), message.WithCreatedAt("2026-03-01T09:00:00"))
@@ -47,12 +47,9 @@ func ExampleRequest_Answers() {
 	if err != nil {
 		panic(err)
 	}
-	request, err := v1.RequestOf(dicts[0])
-	if err != nil {
-		panic(err)
-	}
+	fmt.Println(string(dicts[0].Metadata))
 	answered, err := v1.DecodeMsg([]byte(`{"name":"ann","role":"user","content":"go on","metadata":
-		{"askance":{"request_id":"reply-1","decisions":[{"tool_use_id":"c1","type":"approve","input":{"cents":400}}]}}}`))
+		{"askance":{"request_id":"reply-1","decisions":[{"tool_use_id":"c1","digest":"sha256:1234","type":"approve","input":{"cents":400}}]}}}`))
 	if err != nil {
 		panic(err)
 	}
@@ -60,12 +57,14 @@ func ExampleRequest_Answers() {
 	if err != nil {
 		panic(err)
 	}
-	answers, err := request.Answers(message.Key{Space: "default", Session: "s", Reply: "reply-1"}, decisions)
+	answers, err := decisions.Answers("default", "s")
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(answers[0].Call, answers[0].Kind, *answers[0].Input, answers[0].Digest)
-	// Output: c1 approve {"cents":400} sha256:1234
+	fmt.Println(answers[0].Reply, answers[0].Call, answers[0].Kind, *answers[0].Input, answers[0].Digest)
+	// Output:
+	// {"askance":{"calls":[{"digest":"sha256:1234","state":"asking","tool_use_id":"c1"}],"part":0,"reply_id":"reply-1","request_id":"reply-1"}}
+	// reply-1 c1 approve {"cents":400} sha256:1234
 }
 
 // A dict keeps its dialect when it is written without a word about it.

@@ -87,8 +87,9 @@ func FuzzConvert(f *testing.F) {
 				t.Fatalf("%v\n%s", err, raw)
 			}
 			for _, m := range back {
-				_, _ = v1.RequestOf(m)
-				_, _ = v1.DecisionsOf(m)
+				if d, err := v1.DecisionsOf(m); d != nil && err == nil {
+					_, _ = d.Answers("s", "x")
+				}
 			}
 		}
 	})

@@ -98,9 +98,9 @@ func partsValue(parts []part) map[string]any {
 	return map[string]any{"parts": list}
 }
 
-// partsOf reads what partsValue wrote, nil if it does not fit the message any
-// more. The message may have grown since. A part may say who spoke only as far as that gives nobody another's
-// voice: results stand under system or user, all else under the message's role.
+// partsOf reads what partsValue wrote, nil if it no longer fits the message. The
+// message may have grown since. A part cannot claim another speaker: results stand
+// under system or user, all else under the message's role and name.
 func partsOf(m *message.Msg) []part {
 	top, _ := m.Metadata[reserved].(map[string]any)
 	list, _ := top["parts"].([]any)
@@ -110,7 +110,7 @@ func partsOf(m *message.Msg) []part {
 		v, _ := item.(map[string]any)
 		p, ok := readPart(v, i == 0)
 		end := at + p.Blocks
-		if !ok || end > len(m.Content) || !voice(m, p.Role, m.Content[at:end]) || p.Text && !isText(m.Content[at:end]) {
+		if !ok || end > len(m.Content) || !isVoiceOf(m, p, m.Content[at:end]) || p.Text && !isText(m.Content[at:end]) {
 			return nil
 		}
 		at = end
@@ -140,17 +140,17 @@ func readPart(v map[string]any, first bool) (part, bool) {
 	return p, first || isObject
 }
 
-// voice reports whether these blocks of the message may be written under role.
-func voice(m *message.Msg, role message.MsgRole, blocks []message.Block) bool {
-	if role == m.Role {
-		return true
+// isVoiceOf reports whether the part may hold these blocks of the message.
+func isVoiceOf(m *message.Msg, p part, blocks []message.Block) bool {
+	if p.Role == m.Role {
+		return p.Name == m.Name
 	}
 	for _, b := range blocks {
 		if b.Type() != message.BlockToolResult {
 			return false
 		}
 	}
-	return m.Role == message.RoleAssistant && role.Valid() && len(blocks) > 0
+	return m.Role == message.RoleAssistant && p.Role.Valid() && len(blocks) > 0
 }
 
 func isText(blocks []message.Block) bool {

@@ -6,33 +6,19 @@ import (
 	"github.com/askance-dev/askance/message/internal/object"
 )
 
-// Request is what a dict of the assistant says about its open calls, in
-// metadata.askance. 1.x itself has nothing of the kind.
-type Request struct {
-	ID    string // request_id: the reply's id
-	Calls []RequestCall
-}
-
-// RequestCall is one open call. Digest names the question about it; "" if none
-// is open.
-type RequestCall struct {
-	ID             message.CallID
-	State          message.ToolCallState
-	Digest         string
-	SuggestedRules []message.PermissionRule
-}
-
 // Decision is what a user's dict says about one open call, an item of
-// metadata.askance.decisions.
+// metadata.askance.decisions. Digest names the question that its author saw.
 type Decision struct {
 	ToolUseID message.CallID
+	Digest    string
 	Type      message.AnswerKind // approve, reject, or answer
 	Input     *string            // with approve: other arguments
 	Message   string             // with reject: why; with answer: the result
 	Rules     []message.PermissionRule
 }
 
-// Decisions are the decisions of one dict. RequestID names the request.
+// Decisions are the decisions of one dict. RequestID names the request: the
+// reply's id.
 type Decisions struct {
 	RequestID string
 	Items     []Decision
@@ -67,7 +53,7 @@ func ours(m *Msg) *object.Reader {
 }
 
 // request is what metadata.askance says about the open calls among the blocks,
-// nil if there are none.
+// nil if there are none. 1.x itself has nothing of the kind.
 func (s *splitter) request(blocks []message.Block) map[string]any {
 	open := s.openCalls(blocks)
 	if len(open) == 0 {
@@ -87,31 +73,6 @@ func (s *splitter) request(blocks []message.Block) map[string]any {
 		calls[i] = c
 	}
 	return map[string]any{"request_id": s.m.ID, "calls": calls}
-}
-
-// RequestOf reads the request of an assistant's dict, nil if it has none.
-func RequestOf(m *Msg) (*Request, error) {
-	r := ours(m)
-	if r == nil || m.Role != message.RoleAssistant || !r.Has("calls") {
-		return nil, nil
-	}
-	req := &Request{ID: r.Text("request_id")}
-	r.Items("calls", func(raw []byte) error {
-		i := object.Read(raw)
-		call := RequestCall{
-			ID: message.CallID(i.Text("tool_use_id")), State: message.ToolCallState(i.Text("state")), Digest: i.TextOr("digest", ""),
-			SuggestedRules: rules(i, "suggested_rules"),
-		}
-		if !call.State.Valid() {
-			i.Fail(strictjson.ErrType, "state %.60q", string(call.State))
-		}
-		req.Calls = append(req.Calls, call)
-		return i.Err()
-	})
-	if err := r.Err(); err != nil {
-		return nil, message.Errorf(message.CodeInvalid, "read request", "message %.60q: %w", m.ID, err)
-	}
-	return req, nil
 }
 
 func rules(r *object.Reader, name string) []message.PermissionRule {
@@ -156,8 +117,8 @@ func DecisionsOf(m *Msg) (*Decisions, error) {
 
 func decisionOf(raw []byte) (Decision, error) {
 	r := object.Read(raw)
-	r.Only("tool_use_id", "type", "input", "message", "rules")
-	d := Decision{ToolUseID: message.CallID(r.Text("tool_use_id")), Type: message.AnswerKind(r.Text("type")), Message: r.TextOr("message", ""), Rules: rules(r, "rules")}
+	r.Only("tool_use_id", "digest", "type", "input", "message", "rules")
+	d := Decision{ToolUseID: message.CallID(r.Text("tool_use_id")), Digest: r.Text("digest"), Type: message.AnswerKind(r.Text("type")), Message: r.TextOr("message", ""), Rules: rules(r, "rules")}
 	if input := r.Raw("input", "object"); input != nil {
 		text := string(input)
 		d.Input = &text
@@ -174,7 +135,7 @@ func (d Decision) check() error {
 	switch d.Type {
 	case message.AnswerApprove:
 		if d.Message != "" {
-			bad = "an approval with a message, which nobody would read"
+			bad = "an approval with a message, which has no reader"
 		}
 	case message.AnswerReject:
 		if d.Input != nil || d.Rules != nil {
@@ -187,38 +148,30 @@ func (d Decision) check() error {
 	default:
 		bad = "the type is none of approve, reject, answer"
 	}
+	if d.Digest == "" {
+		bad = "the digest of the question is empty"
+	}
 	if bad != "" {
 		return strictjson.Wrong(strictjson.ErrType, "%s", bad)
 	}
 	return nil
 }
 
-// Answers turns decisions into answers to the questions that the request names,
-// with their digests: a question that changed since refuses them. key is the
-// reply's. Either every decision fits or there is no answer. Calls that no
-// decision names stay open.
-func (r *Request) Answers(key message.Key, d *Decisions) ([]message.Answer, error) {
-	if d.RequestID != r.ID {
-		return nil, message.Errorf(message.CodeNotFound, "answer", "the decisions are about the request %.60q, open is %.60q", d.RequestID, r.ID)
-	}
+// Answers turns the decisions into answers about calls of the reply that
+// RequestID names, in a session. Each answers the question that its digest names
+// and no other. Calls that no decision names stay open.
+func (d *Decisions) Answers(space message.SpaceID, session message.SessionID) ([]message.Answer, error) {
 	var out []message.Answer
 	seen := map[message.CallID]bool{}
 	for i, item := range d.Items {
-		call, n := r.call(item.ToolUseID)
-		switch {
-		case n != 1:
-			return nil, message.Errorf(message.CodeNotFound, "answer", "decisions[%d]: the request has %d calls with the id %.60q", i, n, string(item.ToolUseID))
-		case seen[item.ToolUseID]:
+		if seen[item.ToolUseID] {
 			return nil, message.Errorf(message.CodeInvalid, "answer", "decisions[%d]: a second decision about %.60q", i, string(item.ToolUseID))
-		case call.State != message.ToolCallAsking || call.Digest == "":
-			return nil, message.Errorf(message.CodeState, "answer", "decisions[%d]: no question is open about %.60q", i, string(item.ToolUseID))
-		}
-		if err := item.check(); err != nil {
-			return nil, message.Errorf(message.CodeInvalid, "answer", "decisions[%d]: %w", i, err)
 		}
 		seen[item.ToolUseID] = true
-		key.Call = item.ToolUseID
-		a := message.Answer{Key: key, Digest: call.Digest, Kind: item.Type, Input: item.Input, Rules: item.Rules}
+		a := message.Answer{
+			Key:    message.Key{Space: space, Session: session, Reply: message.ReplyID(d.RequestID), Call: item.ToolUseID},
+			Digest: item.Digest, Kind: item.Type, Input: item.Input, Rules: item.Rules,
+		}
 		if item.Type == message.AnswerForTool {
 			a.Output = item.Message
 		} else {
@@ -227,15 +180,4 @@ func (r *Request) Answers(key message.Key, d *Decisions) ([]message.Answer, erro
 		out = append(out, a)
 	}
 	return out, nil
-}
-
-// call finds a call and says how many have that id.
-func (r *Request) call(id message.CallID) (found RequestCall, n int) {
-	for _, c := range r.Calls {
-		if c.ID == id {
-			found = c
-			n++
-		}
-	}
-	return found, n
 }

@@ -1,0 +1,90 @@
+package msgv1
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	v1 "github.com/askance-dev/askance/message/v1"
+)
+
+// Loss is a part of a message that a dict has no place for.
+type Loss struct {
+	// Message is the id of the message.
+	Message string `json:"message_id"`
+	// What was left out.
+	What string `json:"what"`
+}
+
+// Decode reads a dict, or a list of dicts.
+func Decode(op string, raw message.RawJSON) ([]*v1.Msg, error) {
+	if strictjson.KindOf(raw) != "array" {
+		raw = slices.Concat(message.RawJSON("["), raw, message.RawJSON("]"))
+	}
+	dicts, err := v1.Codec{}.DecodeMsgs(raw)
+	if err != nil {
+		code := message.CodeInvalid
+		if errors.Is(err, message.ErrTooLarge) {
+			code = message.CodeTooLarge
+		}
+		return nil, &message.Error{
+			Code: code, Op: op, What: "these are no AgentScope 1.x messages: " + err.Error(),
+			Hint: "send what Msg.to_dict() gives, or AgentScope 2.0 messages with Content-Type: application/json", Err: err,
+		}
+	}
+	return dicts, nil
+}
+
+// DecisionsOf reads the decisions of a single dict, nil if there are none. It
+// refuses a list in which a dict decides.
+func DecisionsOf(dicts []*v1.Msg) (*v1.Decisions, error) {
+	for _, m := range dicts {
+		d, err := v1.DecisionsOf(m)
+		if d == nil && err == nil {
+			continue
+		}
+		if err == nil && len(dicts) > 1 {
+			err = &message.Error{Code: message.CodeInvalid, Op: "decide", What: "a message with decisions stands among others", Hint: "send it alone"}
+		}
+		return d, err
+	}
+	return nil, nil
+}
+
+// Convert makes messages of AgentScope 2.0. It refuses what they have no place
+// for.
+func Convert(op string, dicts []*v1.Msg) ([]*message.Msg, error) {
+	lost := []v1.Loss{}
+	msgs, err := v1.Codec{OnLoss: func(l v1.Loss) { lost = append(lost, l) }}.ToMsgs(dicts)
+	if err != nil {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "AgentScope 2.0 has no such message: " + err.Error(), Hint: "correct the message", Err: err}
+	}
+	if len(lost) > 0 {
+		return nil, &message.Error{
+			Code: message.CodeInvalid, Op: op,
+			What: fmt.Sprintf("message %.100q would lose %.200s: AgentScope 2.0 has no place for it", lost[0].ID, lost[0].What),
+			Hint: "leave that part out",
+		}
+	}
+	return msgs, nil
+}
+
+// Encode makes dicts of a media type. digest names the question that is open
+// about a call, "" for none.
+func Encode(kind string, msgs []*message.Msg, digest func(message.ReplyID, message.CallID) string) ([]message.RawJSON, []Loss, error) {
+	var lost []Loss
+	c := v1.Codec{Dialect: dialects[kind], Digest: digest, OnLoss: func(l v1.Loss) { lost = append(lost, Loss{l.ID, l.What}) }}
+	dicts, err := c.FromMsgs(msgs)
+	if err != nil {
+		return nil, nil, err
+	}
+	out := make([]message.RawJSON, len(dicts))
+	for i, d := range dicts {
+		if out[i], err = c.AppendMsg(nil, d); err != nil {
+			return nil, nil, err
+		}
+	}
+	return out, lost, nil
+}
