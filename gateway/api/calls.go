@@ -41,7 +41,7 @@ func callOps(keep *kept) []*op {
 			summary: "Take back an approval", doc: "Possible until a worker has started the call."}, keep, revoke),
 		post[SettleBody](op{id: "settleCall", path: callPath + "/settle", tag: "calls", roles: asOperator,
 			summary: "Settle a held call", doc: "Says what became of a call whose outcome is not known, that nobody took, or whose attempts were all lost."}, keep, settle),
-		post[ResultBody](op{id: "reportResult", path: callPath + "/result", tag: "calls", roles: asReporter,
+		post[ResultBody](op{id: "reportResult", path: callPath + "/result", tag: "calls", roles: asReporter, takes: takeResult, gives: giveCall,
 			summary: "Report the result of an external call", doc: "By the runtime that runs it."}, keep, report),
 		get(op{id: "explainCall", path: callPath + "/explain", tag: "calls", roles: asOverseer,
 			summary: "Explain a decision", doc: "How the call was decided when it was proposed, and how the policy in force decides it now."}, explain),

@@ -21,12 +21,13 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/msgv1"
 	"github.com/askance-dev/askance/message"
 )
 
 var update = flag.Bool("update", false, "write openapi.json")
 
-const documentDoc = `Askance decides, asks about and runs the tool calls of agents. Everything is about one space: that of the credentials. Errors are problem details (RFC 9457) with a code from a closed list. Requests that change something take an Idempotency-Key.`
+const documentDoc = `Askance decides, asks about and runs the tool calls of agents. Everything is about one space: that of the credentials. Errors are problem details (RFC 9457) with a code from a closed list. Requests that change something take an Idempotency-Key. Where an operation takes or gives MsgsBody or MsgsReply, Content-Type and Accept: application/vnd.agentscope.v1+json choose AgentScope 1.x messages.`
 
 // TestDocument holds the embedded document to what the code says.
 func TestDocument(t *testing.T) {
@@ -66,6 +67,8 @@ func newWriter(t *testing.T) *writer {
 				switch parts[0] {
 				case filepath.Base(base), "message", "api", "gateway":
 					w.comment(parts[1], text, "message", "gateway", "gateway/api")
+				case "msgv1":
+					w.comment(parts[1], text, "gateway/msgv1")
 				case "webhook":
 					w.comment(parts[1], text, "gateway/webhook")
 				}
@@ -320,19 +323,28 @@ func (w *writer) operation(o *op) map[string]any {
 	if o.id == "watchCalls" {
 		content = map[string]any{}
 	}
+	if o.gives != nil {
+		reply := map[string]any{"schema": w.ref(reflect.TypeFor[MsgsReply](), false)}
+		content[msgv1.Type], content[msgv1.Type01] = reply, reply
+	}
 	if o.stream {
 		content["text/event-stream"] = map[string]any{"schema": map[string]any{"type": "string"}}
 		params = append(params, map[string]any{"name": "Last-Event-ID", "in": "header", "description": "The id of the last event that was received.", "schema": map[string]any{"type": "string"}})
 	}
 	out := map[string]any{
-		"operationId": o.id, "summary": o.summary, "description": o.doc + " For: " + roleWords(o.roles) + ".", "tags": []string{o.tag}, "parameters": params,
+		"operationId": o.id, "summary": o.summary, "description": o.about() + " For: " + roleWords(o.roles) + ".", "tags": []string{o.tag}, "parameters": params,
 		"responses": map[string]any{"200": map[string]any{"description": "Done.", "content": content}, "default": map[string]any{"$ref": "#/components/responses/Problem"}},
 	}
 	if o.changes {
 		out["parameters"] = append(params, map[string]any{"name": "Idempotency-Key", "in": "header", "description": "Sent again with the same key, the request is carried out once.", "schema": map[string]any{"type": "string", "maxLength": maxKeyBytes}})
 	}
 	if o.in != nil {
-		out["requestBody"] = map[string]any{"required": true, "content": map[string]any{"application/json": map[string]any{"schema": w.ref(o.in, true)}}}
+		content := map[string]any{"application/json": map[string]any{"schema": w.ref(o.in, true)}}
+		if o.takes != nil {
+			body := map[string]any{"schema": w.ref(reflect.TypeFor[MsgsBody](), true)}
+			content[msgv1.Type], content[msgv1.Type01] = body, body
+		}
+		out["requestBody"] = map[string]any{"required": true, "content": content}
 	}
 	return out
 }

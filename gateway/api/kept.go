@@ -40,7 +40,7 @@ type keptKey struct {
 
 type keptAnswer struct {
 	key  keptKey
-	mark [sha256.Size]byte // of method, path, query and body
+	mark [sha256.Size]byte // of method, path, query, formats and body
 	at   time.Time
 	done chan struct{} // closed when the rest is set
 	// status 0: the request failed in a way that may be tried again
@@ -69,7 +69,7 @@ func (k *kept) once(a *ask, body []byte, act func() (any, error)) error {
 	}
 	mine := &keptAnswer{
 		key:  keptKey{a.p.Space.ID, a.p.Name, a.p.Auth, key},
-		mark: sha256.Sum256([]byte(a.r.Method + "\n" + a.r.URL.EscapedPath() + "\n" + a.r.URL.RawQuery + "\n" + string(body))),
+		mark: sha256.Sum256([]byte(a.r.Method + "\n" + a.r.URL.EscapedPath() + "\n" + a.r.URL.RawQuery + "\n" + a.formats() + "\n" + string(body))),
 		at:   time.Now(), done: make(chan struct{}),
 	}
 	first := k.take(mine)
@@ -151,11 +151,11 @@ func (k *kept) carryOut(a *ask, mine *keptAnswer, act func() (any, error)) error
 	}()
 	out, err := act()
 	if err == nil {
-		if body, err = strictjson.Marshal(out); err != nil {
+		if kind, body, err = a.encode(out); err != nil {
 			return err
 		}
-		status, kind, body = http.StatusOK, "application/json", append(body, '\n')
-		return a.write(status, body)
+		status = http.StatusOK
+		return a.writeAs(status, kind, body)
 	}
 	p := gateway.ProblemOf(err)
 	status, kind = p.Status, "application/problem+json"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/msgv1"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
@@ -25,6 +26,8 @@ type op struct {
 	out              reflect.Type // of the answer; nil: none
 	stream           bool         // the answer can be a stream of events
 	changes          bool         // it changes something
+	takes            takeMsgs     // AgentScope 1.x messages; nil: it takes none
+	gives            giveMsgs     // nil: it gives none
 	serve            func(*ask) error
 }
 
@@ -34,6 +37,17 @@ type param struct {
 	Type      string // string, integer, boolean
 	Many      bool
 	Words     []string // the only values
+}
+
+// about is the operation's description, with the formats that it takes and gives.
+func (o *op) about() string {
+	switch {
+	case o.takes != nil:
+		return o.doc + " As " + msgv1.Type + " it takes MsgsBody and gives MsgsReply."
+	case o.gives != nil:
+		return o.doc + " As " + msgv1.Type + " it gives MsgsReply."
+	}
+	return o.doc
 }
 
 // typeName is the name of a type in the document.
@@ -147,7 +161,7 @@ func post[In, Out any](o op, keep *kept, f func(a *ask, in In) (Out, error)) *op
 		}
 		return keep.once(a, body, func() (any, error) {
 			var in In
-			if err := decodeBody(o.id, a.r, body, &in); err != nil {
+			if err := a.decode(body, &in); err != nil {
 				return nil, err
 			}
 			return f(a, in)
@@ -170,6 +184,10 @@ func decodeBody(op string, r *http.Request, body []byte, into any) error {
 	} else if t := r.Header.Get("Content-Type"); !isJSON(t) {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: "the body's Content-Type is not application/json", Hint: "send Content-Type: application/json"}
 	}
+	return unmarshalBody(op, body, into)
+}
+
+func unmarshalBody(op string, body []byte, into any) error {
 	if err := strictjson.Unmarshal(body, into); err != nil {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: "the body is not as it should be: " + err.Error(), Hint: "GET /openapi.json has its schema"}
 	}
@@ -190,15 +208,11 @@ func bodyError(op string, err error) error {
 
 // answer writes a JSON answer.
 func (a *ask) answer(status int, v any) error {
-	b, err := strictjson.Marshal(v)
+	kind, b, err := a.encode(v)
 	if err != nil {
 		return err
 	}
-	return a.write(status, append(b, '\n'))
-}
-
-func (a *ask) write(status int, body []byte) error {
-	return a.writeAs(status, "application/json", body)
+	return a.writeAs(status, kind, b)
 }
 
 func (a *ask) writeAs(status int, kind string, body []byte) error {

@@ -93,7 +93,7 @@ func page(ops []*op, spec []byte) ([]byte, error) {
 	}
 	data := pageData{Title: d.Info.Title, Version: d.Info.Version, Doc: d.Info.Description, Style: template.CSS(docsCSS)} //nolint:gosec // our own file
 	for _, o := range ops {
-		p := pageOp{ID: o.id, Method: o.method, Path: o.path, Tag: o.tag, Summary: o.summary, Doc: o.doc, Roles: roleWords(o.roles), Params: append(slices.Clone(o.params), asParam), Stream: o.stream}
+		p := pageOp{ID: o.id, Method: o.method, Path: o.path, Tag: o.tag, Summary: o.summary, Doc: o.about(), Roles: roleWords(o.roles), Params: append(slices.Clone(o.params), asParam), Stream: o.stream}
 		if o.in != nil {
 			p.Body = typeName(o.in)
 		}

@@ -6,9 +6,9 @@ const replyPath = "/v1/sessions/{session_id}/replies/{reply_id}"
 
 func sessionOps(keep *kept) []*op {
 	return []*op{
-		post[ProposeBody](op{id: "proposeCalls", path: replyPath + "/calls", tag: "sessions", roles: asRuntime,
+		post[ProposeBody](op{id: "proposeCalls", path: replyPath + "/calls", tag: "sessions", roles: asRuntime, takes: takeProposal, gives: giveProposed,
 			summary: "Propose tool calls", doc: "The calls of one model turn. Each is decided; those that are allowed begin. Proposing the same again gives their present state."}, keep, propose),
-		get(op{id: "waitForCalls", path: replyPath + "/wait", tag: "sessions", roles: asWaiter, params: []param{
+		get(op{id: "waitForCalls", path: replyPath + "/wait", tag: "sessions", roles: asWaiter, gives: giveWaited, params: []param{
 			{Name: "tool_call_id", Type: "string", Many: true, Doc: "Only these calls; may be repeated. Without it, all that the reply has so far."},
 			{Name: "until", Type: "string", Doc: "finished (default), or parked: finished or waiting for somebody outside.", Words: []string{"finished", "parked"}},
 			{Name: "timeout_ms", Type: "integer", Doc: "How long the request is held at most; default and maximum 30000. Ask again while done is false."},

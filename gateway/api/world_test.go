@@ -90,7 +90,7 @@ func (w *world) do(c *http.Client, method, path, body string, header ...string) 
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.check(method, path, res.StatusCode, b)
+	w.check(method, path, res.StatusCode, res.Header.Get("Content-Type"), b)
 	return answer{res.StatusCode, res.Header, b}
 }
 
@@ -119,7 +119,7 @@ func (w *world) refused(c *http.Client, method, path, body string, status int, c
 }
 
 // check validates an answer by the document's schema of its operation.
-func (w *world) check(method, path string, status int, body []byte) {
+func (w *world) check(method, path string, status int, kind string, body []byte) {
 	w.t.Helper()
 	path, _, _ = strings.Cut(path, "?")
 	paths, _ := w.doc["paths"].(map[string]any)
@@ -130,7 +130,7 @@ func (w *world) check(method, path string, status int, body []byte) {
 		}
 		pointer := "/components/responses/Problem/content/application~1problem+json/schema"
 		if status == http.StatusOK {
-			pointer = "/paths/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(pattern) + "/" + strings.ToLower(method) + "/responses/200/content/application~1json/schema"
+			pointer = "/paths/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(pattern) + "/" + strings.ToLower(method) + "/responses/200/content/" + strings.ReplaceAll(kind, "/", "~1") + "/schema"
 			id, _ := o["operationId"].(string)
 			w.seen[id] = true
 		}

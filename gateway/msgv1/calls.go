@@ -10,7 +10,7 @@ import (
 // Proposal reads the tool calls of one turn from the assistant's dicts, and the
 // agent's name. Text and thinking among them are the agent's own: a proposal does
 // not record them.
-func Proposal(op string, raw message.RawJSON) (agent string, calls []message.ToolCallBlock, err error) {
+func Proposal(op string, raw []message.RawJSON) (agent string, calls []message.ToolCallBlock, err error) {
 	dicts, err := Decode(op, raw)
 	if err != nil {
 		return "", nil, err
@@ -29,7 +29,7 @@ func Proposal(op string, raw message.RawJSON) (agent string, calls []message.Too
 }
 
 // Result reads the result of one call from the dict that holds it.
-func Result(op string, raw message.RawJSON, call message.CallID) (message.ToolResultBlock, error) {
+func Result(op string, raw []message.RawJSON, call message.CallID) (message.ToolResultBlock, error) {
 	dicts, err := Decode(op, raw)
 	if err != nil {
 		return message.ToolResultBlock{}, err

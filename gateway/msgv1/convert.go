@@ -3,9 +3,8 @@ package msgv1
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"math"
 
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	v1 "github.com/askance-dev/askance/message/v1"
 )
@@ -18,12 +17,16 @@ type Loss struct {
 	What string `json:"what"`
 }
 
-// Decode reads a dict, or a list of dicts.
-func Decode(op string, raw message.RawJSON) ([]*v1.Msg, error) {
-	if strictjson.KindOf(raw) != "array" {
-		raw = slices.Concat(message.RawJSON("["), raw, message.RawJSON("]"))
+// Decode reads dicts.
+func Decode(op string, raw []message.RawJSON) ([]*v1.Msg, error) {
+	list := []byte{'['}
+	for i, m := range raw {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, m...)
 	}
-	dicts, err := v1.Codec{}.DecodeMsgs(raw)
+	dicts, err := v1.Codec{MaxBytes: math.MaxInt}.DecodeMsgs(append(list, ']')) // the body is bounded
 	if err != nil {
 		code := message.CodeInvalid
 		if errors.Is(err, message.ErrTooLarge) {
@@ -31,7 +34,7 @@ func Decode(op string, raw message.RawJSON) ([]*v1.Msg, error) {
 		}
 		return nil, &message.Error{
 			Code: code, Op: op, What: "these are no AgentScope 1.x messages: " + err.Error(),
-			Hint: "send what Msg.to_dict() gives, or AgentScope 2.0 messages with Content-Type: application/json", Err: err,
+			Hint: "send what Msg.to_dict() gives, or AgentScope 2.0 messages with Content-Type: application/json",
 		}
 	}
 	return dicts, nil
@@ -59,7 +62,7 @@ func Convert(op string, dicts []*v1.Msg) ([]*message.Msg, error) {
 	lost := []v1.Loss{}
 	msgs, err := v1.Codec{OnLoss: func(l v1.Loss) { lost = append(lost, l) }}.ToMsgs(dicts)
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "AgentScope 2.0 has no such message: " + err.Error(), Hint: "correct the message", Err: err}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "AgentScope 2.0 has no such message: " + err.Error(), Hint: "correct the message"}
 	}
 	if len(lost) > 0 {
 		return nil, &message.Error{
