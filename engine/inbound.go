@@ -61,7 +61,7 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 			return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: fmt.Sprintf("confirm_results[%d]: a second answer for %s", i, r.ToolCall.ID), Hint: "send one answer for each call"}
 		}
 		if call == nil {
-			return noQuestion(ctx, c, i, message.Key{Session: session, Reply: ev.Reply, Call: r.ToolCall.ID})
+			return noQuestion(ctx, c, fmt.Sprintf("confirm_results[%d]", i), message.Key{Session: session, Reply: ev.Reply, Call: r.ToolCall.ID})
 		}
 		if err := checkConfirm(i, r, call); err != nil {
 			return opError("deliver", err)
@@ -71,6 +71,29 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 	if len(answers) == 0 {
 		return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "confirm_results is empty", Hint: "answer at least one question"}
 	}
+	return answerAll(ctx, c, answers)
+}
+
+// DeliverAnswers carries out answers to open questions of one reply. It checks
+// that each question is open, with its digest, before it gives the first answer.
+func DeliverAnswers(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, answers []message.Answer) error {
+	open, err := waiting(ctx, c, session, reply, message.ToolCallAsking)
+	if err != nil {
+		return err
+	}
+	for i, a := range answers {
+		call := open[a.Call]
+		if call == nil {
+			return noQuestion(ctx, c, fmt.Sprintf("decisions[%d]", i), a.Key)
+		}
+		if call.Digest != a.Digest {
+			return &message.Error{Code: message.CodeDigest, Op: "deliver", Call: call, What: fmt.Sprintf("decisions[%d]: the question about %s changed after it was shown", i, a.Call), Hint: "read the messages again and decide about the new question"}
+		}
+	}
+	return answerAll(ctx, c, answers)
+}
+
+func answerAll(ctx context.Context, c Client, answers []message.Answer) error {
 	for _, a := range answers {
 		if _, err := c.Answer(ctx, a); err != nil {
 			return err
@@ -92,10 +115,10 @@ func checkConfirm(i int, r message.ConfirmResult, call *message.Call) error {
 
 // noQuestion is the refusal of an answer to a call without an open question:
 // with the call as it stands, if there is one.
-func noQuestion(ctx context.Context, c Client, i int, key message.Key) error {
+func noQuestion(ctx context.Context, c Client, at string, key message.Key) error {
 	e := &message.Error{
 		Code: message.CodeNotFound, Op: "deliver",
-		What: fmt.Sprintf("confirm_results[%d]: no question is open for the call %s", i, key.Call), Hint: "look at the open calls",
+		What: fmt.Sprintf("%s: no question is open for the call %s", at, key.Call), Hint: "look at the open calls",
 	}
 	shown, err := c.Show(ctx, message.ShowRequest{Key: key})
 	switch {

@@ -3,6 +3,7 @@ package examples_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,14 +13,19 @@ import (
 	"time"
 )
 
-// TestProcesses plays the remote examples as their READMEs do: a server, a
-// worker, a runtime and a person, each a process of its own.
+// TestProcesses plays the examples of several processes as their READMEs do: a
+// server, a worker, a runtime and a person, each a process of its own.
 func TestProcesses(t *testing.T) {
 	bin := t.TempDir()
 	build := exec.Command("go", "build", "-o", bin+"/", "../cmd/askance", "./remote-runtime", "./remote-worker")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
+	t.Run("remote-runtime", func(t *testing.T) { playRemoteRuntime(t, bin) })
+	t.Run("agentscope-v1", func(t *testing.T) { playAgentScopeV1(t, bin) })
+}
+
+func playRemoteRuntime(t *testing.T, bin string) {
 	data := filepath.Join(t.TempDir(), "data")
 	start(t, filepath.Join(bin, "askance"), "serve", "--data", data, "--listen", "127.0.0.1:0",
 		"--policy", "policy-file/policy.yaml", "--tools", "policy-file/tools.yaml", "--durability", "cached")
@@ -50,6 +56,32 @@ func TestProcesses(t *testing.T) {
 	if out, err := replay.CombinedOutput(); err != nil || strings.Count(string(out), `finished  refund {"order":"A-1042","cents":19900}`) != 1 {
 		t.Fatalf("replay: %v\n%s", err, out)
 	}
+}
+
+// playAgentScopeV1 has a Python program for the runtime.
+func playAgentScopeV1(t *testing.T, bin string) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Fatal("python3 is not installed: run make deps")
+	}
+	data := filepath.Join(t.TempDir(), "data")
+	server := start(t, filepath.Join(bin, "askance"), "serve", "--json", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+		"--policy", "policy-file/policy.yaml", "--tools", "policy-file/tools.yaml", "--durability", "cached")
+	var at struct{ URL, HTTP string }
+	await(t, "the server", func() bool {
+		line, _, whole := strings.Cut(server.String(), "\n")
+		return whole && json.Unmarshal([]byte(line), &at) == nil && at.HTTP != ""
+	})
+	start(t, filepath.Join(bin, "remote-worker"), "--nats", at.URL, "--key", filepath.Join(data, "engine.pub"))
+	agent := start(t, python, "agentscope-v1/agent.py", at.HTTP)
+	await(t, "the question", func() bool { return strings.Contains(agent.String(), "refund-1x is asking") })
+	approve := exec.Command(filepath.Join(bin, "askance"), "approve", "refund-1x", "--yes", "--as", "ann", "--data", data)
+	if out, err := approve.CombinedOutput(); err != nil {
+		t.Fatalf("approve: %v\n%s", err, out)
+	}
+	await(t, "the result", func() bool {
+		return strings.Contains(agent.String(), "refund-1x gave") && strings.Contains(agent.String(), "refunded 19900 cents of order A-1042")
+	})
 }
 
 // process is a running program and what it printed.

@@ -2,18 +2,22 @@ package agentscope
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/gateway/msgv1"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	v1 "github.com/askance-dev/askance/message/v1"
 )
 
 // ChatBody is what a frontend says to an agent. Input is a message, a list of
-// messages (the last is new), or one of the three answers.
+// messages (the last is new), or an answer: one of the three events, or an
+// AgentScope 1.x message with decisions.
 type ChatBody struct {
 	Agent   string            `json:"agent_id"`
 	Session message.SessionID `json:"session_id"`
@@ -60,7 +64,7 @@ func (s *Surface) chat(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 		if err := strictjson.UnmarshalOpen(body.Input, &head); err != nil {
 			return invalid("input: "+err.Error(), "send a message, or one of the three answers")
 		}
-		if head.Type != nil {
+		if head.Type != nil && !msgv1.IsSent(r) {
 			return s.take(w, r, p, body.Session, body.Input)
 		}
 		return s.say(w, r, p, body, []message.RawJSON{body.Input})
@@ -81,8 +85,52 @@ func (s *Surface) chat(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 	}
 }
 
-// say begins a turn.
+// say begins a turn, or takes the decisions of an AgentScope 1.x message.
 func (s *Surface) say(w http.ResponseWriter, r *http.Request, p *gateway.Peer, body ChatBody, raw []message.RawJSON) error {
+	if !msgv1.IsSent(r) {
+		msgs, err := decodeMsgs(raw)
+		if err != nil {
+			return err
+		}
+		return s.start(w, r, p, body, msgs)
+	}
+	dicts, err := msgv1.Decode("chat", raw)
+	if err != nil {
+		return err
+	}
+	decisions, err := msgv1.DecisionsOf(dicts)
+	if err != nil {
+		return err
+	}
+	if decisions != nil {
+		return s.decide(w, r, p, body.Session, decisions)
+	}
+	for _, m := range dicts {
+		m.Name = p.Name // also in the 1.x form of the history
+	}
+	msgs, err := msgv1.Convert("chat", dicts)
+	if err != nil {
+		return err
+	}
+	return s.start(w, r, p, body, msgs)
+}
+
+func decodeMsgs(raw []message.RawJSON) ([]*message.Msg, error) {
+	out := make([]*message.Msg, len(raw))
+	for i, b := range raw {
+		var err error
+		if out[i], err = message.DecodeMsg(b); err != nil {
+			return nil, &message.Error{
+				Code: message.CodeInvalid, Op: "chat", What: fmt.Sprintf("input[%d] is no message of AgentScope 2.0: %v", i, err),
+				Hint: "correct it, or send AgentScope 1.x messages with Content-Type: " + msgv1.Type,
+			}
+		}
+	}
+	return out, nil
+}
+
+// start begins a turn in the name of the peer, whatever name the messages have.
+func (s *Surface) start(w http.ResponseWriter, r *http.Request, p *gateway.Peer, body ChatBody, msgs []*message.Msg) error {
 	runner, err := s.cfg.Runners.Of(p.Space.ID)
 	if err != nil {
 		return err
@@ -91,15 +139,11 @@ func (s *Surface) say(w http.ResponseWriter, r *http.Request, p *gateway.Peer, b
 		_, err := p.As(message.RoleRuntime)
 		return err
 	}
-	in := agent.Input{Messages: make([]*message.Msg, len(raw))}
-	for i, b := range raw {
-		if in.Messages[i], err = message.DecodeMsg(b); err != nil {
-			return message.Errorf(message.CodeInvalid, "chat", "input[%d] is no message of AgentScope 2.0: %w", i, err)
-		}
-		in.Messages[i].Name = p.Name // who says it, whatever the body says
-	}
 	by := message.Principal{Role: message.RoleRuntime, Name: p.Name, Auth: p.Auth}
-	reply, err := runner.Start(r.Context(), by, body.Session, body.Agent, in)
+	for _, m := range msgs {
+		m.Name = p.Name
+	}
+	reply, err := runner.Start(r.Context(), by, body.Session, body.Agent, agent.Input{Messages: msgs})
 	if err != nil {
 		return err
 	}
@@ -138,6 +182,22 @@ func (s *Surface) take(w http.ResponseWriter, r *http.Request, p *gateway.Peer, 
 	return answer(w, http.StatusOK, ChatReply{Status: "accepted", Session: session, Reply: ev.ReplyID()})
 }
 
+// decide carries out the decisions of an AgentScope 1.x message.
+func (s *Surface) decide(w http.ResponseWriter, r *http.Request, p *gateway.Peer, session message.SessionID, d *v1.Decisions) error {
+	c, err := p.As(message.RoleApprover)
+	if err != nil {
+		return err
+	}
+	answers, err := d.Answers(p.Space.ID, session)
+	if err != nil {
+		return err
+	}
+	if err := engine.DeliverAnswers(r.Context(), c, session, message.ReplyID(d.RequestID), answers); err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, ChatReply{Status: "accepted", Session: session, Reply: message.ReplyID(d.RequestID)})
+}
+
 // clientFor is the engine in the role that an answer needs.
 func clientFor(p *gateway.Peer, ev message.Event) (engine.Client, error) {
 	switch ev.(type) {
@@ -165,27 +225,4 @@ func (s *Surface) interrupt(w http.ResponseWriter, r *http.Request, p *gateway.P
 		return err
 	}
 	return answer(w, http.StatusAccepted, ChatReply{Status: "interrupted", Session: session, Reply: reply})
-}
-
-// MessagesReply is the history of a session.
-type MessagesReply struct {
-	Messages []*message.Msg `json:"messages"`
-	// Open is the reply that is not complete yet; it is the last message, if it
-	// has begun.
-	Open message.ReplyID `json:"open_reply_id,omitzero"`
-	// Next is where a stream goes on from: stream?after=NEXT has what is not in
-	// the messages.
-	Next uint64 `json:"next"`
-}
-
-func (s *Surface) messages(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	c, err := p.Reader()
-	if err != nil {
-		return err
-	}
-	t, err := agent.ReadThread(r.Context(), c, sessionOf(r))
-	if err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, MessagesReply{Messages: t.Messages, Open: t.Open, Next: t.Through})
 }

@@ -5,7 +5,8 @@
 //
 // The routes are those of AgentScope's reference service below /agentscope,
 // with what it lacks: ids to resume from, the history and errors that say what
-// to do. AGENTSCOPE.md is the guide.
+// to do. Clients of AgentScope 1.x use the same routes by media type (package
+// msgv1). AGENTSCOPE.md is the guide.
 //
 // # Guarantees
 //

@@ -78,7 +78,11 @@ func Convert(op string, dicts []*v1.Msg) ([]*message.Msg, error) {
 // about a call, "" for none.
 func Encode(kind string, msgs []*message.Msg, digest func(message.ReplyID, message.CallID) string) ([]message.RawJSON, []Loss, error) {
 	var lost []Loss
-	c := v1.Codec{Dialect: dialects[kind], Digest: digest, OnLoss: func(l v1.Loss) { lost = append(lost, Loss{l.ID, l.What}) }}
+	c := v1.Codec{Dialect: dialects[kind], Digest: digest, OnLoss: func(l v1.Loss) {
+		if l.Row != v1.RowCallState { // metadata.askance has it
+			lost = append(lost, Loss{l.ID, l.What})
+		}
+	}}
 	dicts, err := c.FromMsgs(msgs)
 	if err != nil {
 		return nil, nil, err

@@ -68,7 +68,7 @@ func (s *splitter) media(b *message.DataBlock) Block {
 // wherever the object does not lead back to it, byte for byte.
 func (s *splitter) call(b *message.ToolCallBlock) Block {
 	if b.State != message.ToolCallFinished && b.State != message.ToolCallPending || len(b.SuggestedRules) > 0 {
-		s.c.lose(rowCallState, s.m.ID, "state and suggested_rules of "+string(b.ID))
+		s.c.lose(RowCallState, s.m.ID, "state and suggested_rules of "+string(b.ID))
 	}
 	u := &ToolUseBlock{ID: b.ID, Name: b.Name, Input: message.RawJSON(b.Input)}
 	canonical, err := s.canonical(b.Input)

@@ -15,10 +15,12 @@ const (
 	rowReserved  = 11
 	rowMsgFields = 20
 	rowBlock     = 21
-	rowCallState = 22
 	rowResult    = 23
 	rowRunning   = 24
 	rowHint      = 25
 	rowData      = 26
 	rowInput     = 27
 )
+
+// RowCallState is the row of what FromMsgs puts into metadata.askance.
+const RowCallState = 22
