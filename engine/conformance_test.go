@@ -43,18 +43,20 @@ func onJetStream(t *testing.T) newJournal {
 
 func TestJournalInMemory(t *testing.T) { journaltest.Run(t, newMemory) }
 
-// Engines behave the same on both journals. When a case is over, the whole
-// journal is audited: the state machine could have written each history, and a
-// durable fact allowed every effect, once, with the input that was decided.
-func TestEngine(t *testing.T) {
-	for name, open := range map[string]newJournal{"memory": newMemory, "jetstream": onJetStream(t)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			runEngine(t, open)
-		})
-	}
+func TestEngineInMemory(t *testing.T) {
+	t.Parallel()
+	runEngine(t, newMemory)
 }
 
+func TestEngineOnJetStream(t *testing.T) {
+	t.Parallel()
+	runEngine(t, onJetStream(t))
+}
+
+// runEngine runs what engines do on the journals that open makes. When a case is
+// over, the whole journal is audited: the state machine could have written each
+// history, and a durable fact allowed every effect, once, with the input that
+// was decided.
 func runEngine(t *testing.T, open newJournal) {
 	for _, part := range []struct {
 		name  string
@@ -89,6 +91,7 @@ func runEngine(t *testing.T, open newJournal) {
 		{"faults", faultCases()},
 	} {
 		t.Run(part.name, func(t *testing.T) {
+			t.Parallel()
 			for _, c := range part.cases {
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
