@@ -40,7 +40,7 @@ func (w *world) replica(name string) *process {
 
 const (
 	// servesSign is what engines put out when they work.
-	servesSign = "askance serves"
+	servesSign = "askance is running"
 	// maxRestarts bounds how often one test starts an engine again that could not
 	// begin its work.
 	maxRestarts = 10

@@ -14,18 +14,18 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-const addressHelp = `A call is named by its id:
+const addressHelp = `Name a call by its id:
 
   askance approve call_42
 
-Call ids come from models and may repeat. If more than one open call has the
-id, name session and reply as well, in one word or with flags:
+Models choose call ids, so ids can repeat. If several open calls have the same id,
+name session and reply as well, in one word or with flags:
 
   askance approve ticket-7/reply-1/call_42
   askance approve call_42 --session ticket-7 --reply reply-1
 
-Finished calls are found when no open call has the id. askance list --all shows
-them.
+A finished call is found if no open call has the id. askance list --all shows
+finished calls.
 `
 
 // address is how a command line names a call.
@@ -51,7 +51,7 @@ const maxCandidates = 10
 // Error lists the candidates in the form in which they can be given.
 func (e *AmbiguousError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d calls are named %s; name one of", len(e.Candidates), e.Address)
+	fmt.Fprintf(&b, "%d calls have the id %s; name one of", len(e.Candidates), e.Address)
 	for i, c := range e.Candidates {
 		if i == maxCandidates {
 			fmt.Fprintf(&b, "\n  … and %d more", len(e.Candidates)-i)
@@ -88,7 +88,7 @@ func (ad *address) find(ctx context.Context, c engine.Client) (*message.Call, er
 			}
 		}
 	}
-	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "no call " + ad.arg + " is known", Hint: "askance list --all shows what there is"}
+	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "there is no call " + ad.arg, Hint: "askance list --all shows all calls"}
 }
 
 // requests are the ways to read the address: as an id, or as
@@ -114,7 +114,7 @@ func (ad *address) requests() []message.ListRequest {
 func oneCall(ad *address) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {
-			return usagef("want one call, got %d arguments; askance help addresses says how calls are named", len(args))
+			return usagef("want one call, got %d arguments; see askance help addresses", len(args))
 		}
 		ad.arg = args[0]
 		return nil

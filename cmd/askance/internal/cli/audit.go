@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/message/proof"
 )
 
-// auditor is what an auditor works with: an engine over NATS, or a folder.
+// auditor is an engine over NATS, or a data folder, as an auditor uses it.
 type auditor interface {
 	bus.Auditing
 	Checkpoint(ctx context.Context) (*proof.Checkpoint, error)
@@ -27,10 +27,10 @@ type auditor interface {
 func newAuditCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit",
-		Short: "Prove that the journal is what it was, and take the proof along",
-		Long: `Every fact carries the hash of the one before it of its call, and engines sign
-checkpoints over the whole journal. With the engine's public key (engine.pub) an
-auditor finds what was changed, removed, inserted or put in another order.`,
+		Short: "Verify the audit log and export proofs",
+		Long: `Every event record has the hash of the record before it, and engines sign checkpoints
+over the whole journal. With the engine's public key (engine.pub), an auditor finds
+records that were changed, removed, inserted or reordered.`,
 		Example: `  askance audit verify
   askance audit export > journal.jsonl
   askance audit verify journal.jsonl --key engine.pub
@@ -56,21 +56,21 @@ func (k *keyFiles) flag(c *cobra.Command) {
 	_ = c.MarkFlagFilename("key", "pub")
 }
 
-// load reads the keys, retired ones too: what is checked is past. Without --key it
-// reads those of the data folder.
+// load reads the keys, retired ones too, because the records are old. Without --key
+// it reads those of the data folder.
 func (k keyFiles) load(dir string) (message.KeySet, proof.Retired, error) {
 	if len(k) > 0 {
 		return bus.LoadPublicEver(k...)
 	}
 	keys, retired, err := bus.LoadPublicEver(node.Dir(dir).PublicKeys())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, usagef("whose signatures are to be believed is not known: name the engine's public key with --key")
+		return nil, nil, usagef("the data folder has no engine.pub, so that no signature can be verified: name the engine's public key with --key")
 	}
 	return keys, retired, err
 }
 
-// openAuditSource looks at the journal that was named: an export, or the place that the
-// flags name. close ends it.
+// openAuditSource opens an export, or the journal that the flags name. done closes
+// it.
 func openAuditSource(ctx context.Context, env *environment, args []string) (s *audit.Source, done func(), err error) {
 	if len(args) == 1 {
 		s, err = audit.OpenFile(args[0])
@@ -95,24 +95,23 @@ func openAuditSource(ctx context.Context, env *environment, args []string) (s *a
 	return s, l.Close, nil
 }
 
-// newAuditBar shows how far through the journal a command is, where somebody can
-// see it.
+// newAuditBar shows the progress of a command on a terminal.
 func newAuditBar(env *environment, what string, last uint64) (progress func(seq uint64), done func()) {
 	if env.json || !env.err.Terminal() || last == 0 {
 		return nil, func() {}
 	}
 	bar := progressbar.NewOptions64(int64(last), progressbar.OptionSetWriter(env.err), progressbar.OptionSetWidth(30), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(50*time.Millisecond))
-	return func(seq uint64) { _ = bar.Set64(int64(seq)) }, func() { _ = bar.Finish() } // a bar that cannot be drawn is no fault
+	return func(seq uint64) { _ = bar.Set64(int64(seq)) }, func() { _ = bar.Finish() } // the bar is not essential
 }
 
 func newAuditCheckpointCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "checkpoint",
-		Short: "Have everything signed that is not signed yet",
-		Long: `Engines sign the journal by themselves: each minute, after a thousand records, and
-when they stop. This does it now, and prints the last checkpoint's name. Keep it
-elsewhere: askance audit verify --anchor makes sure that it is still there.`,
+		Short: "Sign all records that are not signed yet",
+		Long: `Engines sign the journal every minute, after a thousand records, and when they stop.
+This command signs it now and prints the name of the last checkpoint. Keep the name in
+another place: askance audit verify --anchor checks that the checkpoint still exists.`,
 		Example: `  askance audit checkpoint
   askance audit checkpoint --json`,
 		Args: noArgs,
@@ -127,7 +126,7 @@ elsewhere: askance audit verify --anchor makes sure that it is still there.`,
 				return err
 			}
 			if last == nil {
-				return &message.Error{Code: message.CodeNotFound, Op: "checkpoint", What: "the journal is empty", Hint: "there is nothing to sign"}
+				return &message.Error{Code: message.CodeNotFound, Op: "checkpoint", What: "the journal is empty", Hint: "propose a call first"}
 			}
 			hash, err := last.Hash()
 			if err != nil {
@@ -140,7 +139,7 @@ elsewhere: askance audit verify --anchor makes sure that it is still there.`,
 					Checkpoint *proof.Checkpoint `json:"checkpoint"`
 				}{anchor.String(), last})
 			}
-			return env.printf("Checkpoint %d signs records %d to %d, by key %s.\n%s\n", last.Number, last.From, last.To, last.KeyID, env.out.Dim("anchor "+anchor.String()))
+			return env.printf("Checkpoint %d signs records %d to %d with key %s.\n%s\n", last.Number, last.From, last.To, last.KeyID, env.out.Dim("anchor "+anchor.String()))
 		},
 	}
 	env.cfg.bindClient(c)
@@ -160,17 +159,17 @@ func newAuditExportCommand(env *environment) *cobra.Command {
 	var format, output, since, until string
 	c := &cobra.Command{
 		Use:   "export",
-		Short: "Write the journal as JSON Lines, which can be verified, or as CSV",
-		Long: `Writes stored records and checkpoints as JSON Lines (jsonl): what askance audit
-verify FILE takes, on any machine. Each record has its exact body, and beside it in
-short what it says. csv has that only, one line a record, for spreadsheets: text that
-a spreadsheet could take for a formula has an apostrophe before it.
+		Short: "Export the journal as JSON Lines, which can be verified, or as CSV",
+		Long: `Writes records and checkpoints as JSON Lines (jsonl), which askance audit verify FILE
+reads on any machine. Each line has the exact body of a record and a summary. csv has
+only the summaries, one line for each record, for spreadsheets: an apostrophe precedes
+text that a spreadsheet could read as a formula.
 
-With a filter each record can still be proved to be genuine, but not that none is
-missing. The conditions are joined by and; --state and --cause may be repeated and
-are then joined by or. Streamed events have a session, a reply and a time only.
+With a filter, each record can still be verified, but not that none is missing. A
+record must match all filters; of several --state or --cause it must match one.
+Streamed events have only a session, a reply and a time.
 
-Memory stays constant, whatever the size. A file is replaced once it is complete.`,
+The memory use is constant. The output file appears when it is complete.`,
 		Example: `  askance audit export --output journal.jsonl
   askance audit export --session ticket-7 --approver ann
   askance audit export --format csv --tool pay --cause approve --since 2026-03-01T00:00:00Z > approved.csv`,
@@ -222,8 +221,8 @@ Memory stays constant, whatever the size. A file is replaced once it is complete
 	f.StringVar(&e.Filter.Reply, "reply", "", "only this reply")
 	f.StringVar(&e.Filter.Call, "call", "", "only this call")
 	f.StringVar(&e.Filter.Tool, "tool", "", "only calls of this tool")
-	f.StringVar(&e.Filter.Approver, "approver", "", "only records of calls that this person had voted on")
-	f.StringArrayVar(&e.Filter.States, "state", nil, "only records that left their call in this state; may be repeated")
+	f.StringVar(&e.Filter.Approver, "approver", "", "only records of calls to which this person had responded")
+	f.StringArrayVar(&e.Filter.States, "state", nil, "only records after which the call was in this state; may be repeated")
 	f.StringArrayVar(&e.Filter.Causes, "cause", nil, "only records with this step, such as approve or result; may be repeated")
 	f.StringVar(&since, "since", "", "only records stored at this time (RFC 3339) or later")
 	f.StringVar(&until, "until", "", "only records stored before this time (RFC 3339)")
@@ -238,7 +237,7 @@ func parseTime(flag, text string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return t, usagef("--%s is %q, want a time like 2026-03-01T12:00:00Z", flag, text)
+		return t, usagef("--%s is %q, use a time such as 2026-03-01T12:00:00Z", flag, text)
 	}
 	return t, nil
 }

@@ -23,15 +23,15 @@ func newAuditReceiptCommand(env *environment) *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "receipt CALL",
-		Short: "Write one file that proves what became of a call, without a server",
-		Long: `Writes the call's facts as they were stored, each with its way to the root of a
-signed checkpoint: what was asked, who answered and how they were authenticated, the
-engine's grants, the attempts, the digest of the result. What is not signed yet is
-signed first. askance audit check reads the file with nothing but the engine's public
-key.
+		Short: "Write a receipt: one file that proves the history of a call",
+		Long: `Writes the event records of a call, each with its path to the root of a signed
+checkpoint: the approval request, the responses and how their authors were
+authenticated, the grants, the attempts, and the digest of the result. Records without
+a signature are signed first. askance audit check verifies the file with only the
+engine's public key.
 
-What rules redact is not in a receipt. The engine said as it stored a fact what may be
-shown of it, so that this is proved like everything else.`,
+A receipt has no text that rules redact. The engine signs what a redacted record
+shows, so the receipt proves that, too.`,
 		Example: `  askance audit receipt call_42 --output call_42.receipt
   askance audit receipt ticket-7/reply-1/call_42 > call_42.receipt`,
 		Args:              oneCall(&ad),
@@ -51,7 +51,7 @@ shown of it, so that this is proved like everything else.`,
 					return err
 				})
 				if err == nil && output != "" {
-					env.notef("receipt of %s written to %s: %s\n", term.SafeLine(keyPath(call.Key)), output, count(uint64(len(r.Facts)), "fact", "facts"))
+					env.notef("Receipt of %s written to %s: %s.\n", term.SafeLine(keyPath(call.Key)), output, count(uint64(len(r.Facts)), "record", "records"))
 				}
 				return err
 			})
@@ -70,7 +70,7 @@ func makeReceipt(ctx context.Context, l auditor, key message.Key) (*proof.Receip
 	}
 	seqs := make([]uint64, len(facts))
 	for i := range facts {
-		bus.RedactRecord(&facts[i]) // from a folder it comes whole
+		bus.RedactRecord(&facts[i]) // a data folder has it unredacted
 		seqs[i] = facts[i].Seq
 	}
 	if last, err := l.Checkpoint(ctx); err != nil || last == nil {
@@ -87,19 +87,19 @@ func newAuditCheckCommand(env *environment) *cobra.Command {
 	var keys keyFiles
 	c := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Check a receipt, without a server",
-		Long: `Checks a receipt that askance audit receipt wrote: signatures of the checkpoints, each
-fact's place under them, the chain of the facts, the digests of the questions, that
-votes and grants are about these, and that the facts are ones that the machine could
-have written. Whatever does not fit, the receipt is refused, with exit code 6.
+		Short: "Verify a receipt without a server",
+		Long: `Verifies a receipt of askance audit receipt: the signatures of the checkpoints, the
+path of each record to them, the chain of the records, and the digests of the approval
+requests, responses and grants. The records must also follow the state machine. A
+receipt that fails any check is refused with exit code 6.
 
-A receipt proves what the engine recorded, as true as the engine's key and clock: not
-that the tool did what its result says, and not when the server stored a fact.`,
+A receipt proves what the engine recorded. It does not prove that the tool did what
+its result says, or that the engine's clock was right.`,
 		Example: `  askance audit check call_42.receipt --key engine.pub
   askance audit check call_42.receipt --key engine.pub --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("want one receipt, got %d arguments", len(args))
+				return usagef("want one receipt file, got %d arguments", len(args))
 			}
 			return nil
 		},
@@ -137,12 +137,12 @@ func checkReceipt(path string, keys message.KeySet, retired proof.Retired) (*pro
 		return nil, err
 	}
 	if _, err := toolcall.Replay(checked.Facts); err != nil {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "check receipt", What: "the facts are not ones that the machine could have written", Err: err}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "check receipt", What: "the records do not follow the state machine, so that no engine wrote them", Hint: "do not trust the receipt; request a new one from the operator", Err: err}
 	}
 	return checked, nil
 }
 
-// receiptText says in words what a receipt proves and what not.
+// receiptText describes what a receipt proves and what it does not.
 func receiptText(out *term.Out, c *proof.Checked) string {
 	var b strings.Builder
 	row := func(label, format string, args ...any) {
@@ -151,11 +151,11 @@ func receiptText(out *term.Out, c *proof.Checked) string {
 	s := &c.Story
 	fmt.Fprintf(&b, "%s %s, %s\n", out.Name(term.SafeLine(keyPath(c.Key))), out.Bold(term.SafeLine(s.Tool)), s.State)
 	for _, q := range s.Questions {
-		row("question", "%s %s", q.Digest, term.SafeLine(q.Question.Text))
+		row("request", "%s %s", q.Digest, term.SafeLine(q.Question.Text))
 		row("input", "%s", term.SafeLine(q.Question.Input))
 	}
 	for _, v := range s.Votes {
-		row("vote", "%s by %s at %s, on %s", v.Kind, out.Who(term.SafeLine(asked.Actor(v.By))), v.At.UTC().Format(time.RFC3339), v.Digest)
+		row("response", "%s by %s at %s, on %s", v.Kind, out.Who(term.SafeLine(asked.Actor(v.By))), v.At.UTC().Format(time.RFC3339), v.Digest)
 	}
 	for _, g := range s.Grants {
 		row("grant", "attempt %d%s, signed by key %s", g.Attempt, approversText(out, g.Approvals), g.KeyID)
@@ -168,19 +168,19 @@ func receiptText(out *term.Out, c *proof.Checked) string {
 	if s.ResultState != "" {
 		row("result", "%s %s", s.ResultState, s.ResultDigest)
 	}
-	row("facts", "%d, at %d to %d, under checkpoints of key %s", c.Count, c.First, c.Last, strings.Join(c.KeyIDs, ", "))
-	proved := "Proved: the engine recorded exactly this, in this order."
+	row("records", "%d, from %d to %d, signed with key %s", c.Count, c.First, c.Last, strings.Join(c.KeyIDs, ", "))
+	proved := "Proved: the engine recorded exactly these steps in this order."
 	if c.Redacted > 0 {
-		proved = fmt.Sprintf("Proved: the engine recorded exactly this, in this order, and what rules hide of %s.", count(uint64(c.Redacted), "fact", "facts"))
+		proved = fmt.Sprintf("Proved: the engine recorded exactly these steps in this order, %s of them redacted by rules.", fmt.Sprint(c.Redacted))
 	}
 	fmt.Fprintf(&b, "%s\n", out.Good(proved))
-	for _, text := range limits(c) {
+	for _, text := range unprovenTexts(c) {
 		fmt.Fprintf(&b, "%s %s\n", out.Dim("Not proved:"), text)
 	}
 	return b.String()
 }
 
-// approversText names those whose consent a grant repeats.
+// approversText names the approvers that a grant lists.
 func approversText(out *term.Out, approvals []message.Approval) string {
 	var b strings.Builder
 	for _, by := range approvals {
@@ -189,14 +189,14 @@ func approversText(out *term.Out, approvals []message.Approval) string {
 	return b.String()
 }
 
-// limits says what a receipt does not prove.
-func limits(c *proof.Checked) []string {
+// unprovenTexts are what a receipt does not prove.
+func unprovenTexts(c *proof.Checked) []string {
 	var out []string
 	if !c.Ended {
-		out = append(out, "how it goes on; the call had not ended.")
+		out = append(out, "how the call ended: it was still open.")
 	}
 	if !c.Whole {
-		out = append(out, fmt.Sprintf("that no fact is missing among the first %d, which an earlier release wrote without links.", c.Unchained+1))
+		out = append(out, fmt.Sprintf("that no record is missing among the first %d, which an earlier release wrote without links.", c.Unchained+1))
 	}
-	return append(out, "that the tool did what its result says, and that the engine's clock was right. Whoever has the engine's private key can write such a receipt.")
+	return append(out, "that the tool did what its result says, and that the engine's clock was right. The owner of the engine's private key can write any receipt.")
 }

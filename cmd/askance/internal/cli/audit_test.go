@@ -96,7 +96,7 @@ func TestAuditVerify(t *testing.T) {
 	ok(t, "audit", "verify", file, "--key", other, "--key", key)
 	fails(t, cli.ExitUsage, "name the engine's public key with --key", "audit", "verify", file, "--data", t.TempDir())
 	fails(t, cli.ExitNotFound, "no such file", "audit", "verify", "nowhere.jsonl", "--key", key)
-	fails(t, cli.ExitUsage, "want NUMBER:sha256:HEX", "audit", "verify", "--anchor", "7")
+	fails(t, cli.ExitUsage, "use NUMBER:sha256:HEX", "audit", "verify", "--anchor", "7")
 }
 
 // Each way to tamper with an export is named, with its sequence and its call.
@@ -237,7 +237,7 @@ func TestAuditExport(t *testing.T) {
 		t.Errorf("a changed selection: %v", r.Findings)
 	}
 	fails(t, cli.ExitUsage, "use jsonl or csv", "audit", "export", "--format", "xml")
-	fails(t, cli.ExitUsage, "want a time", "audit", "export", "--since", "yesterday")
+	fails(t, cli.ExitUsage, "use a time", "audit", "export", "--since", "yesterday")
 	fails(t, cli.ExitUsage, "use pending", "audit", "export", "--state", "asked")
 	fails(t, cli.ExitUsage, `unknown command "verfy"`, "audit", "verfy")
 }
@@ -249,7 +249,7 @@ func TestAuditReceipt(t *testing.T) {
 	ok(t, "audit", "receipt", "c3", "--output", file, "--data", s.data)
 	key := filepath.Join(s.data, "engine.pub")
 	out := ok(t, "audit", "check", file, "--key", key)
-	for _, want := range []string{"s1/r1/c3 ship, finished", "approve by approver ann (NATS, not authenticated)", "Proved: the engine recorded exactly this", "Not proved: that the tool did", `{"cents":500}`, "result    success sha256:"} {
+	for _, want := range []string{"s1/r1/c3 ship, finished", "approve by approver ann (NATS, not authenticated)", "Proved: the engine recorded exactly these steps", "Not proved: that the tool did", `{"cents":500}`, "result    success sha256:"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("check does not say %q:\n%s", want, out)
 		}
@@ -263,7 +263,7 @@ func TestAuditReceipt(t *testing.T) {
 	if c.Facts < 3 || !c.Ended || !c.Whole || len(c.Story.Votes) != 1 || len(c.Story.Questions) == 0 {
 		t.Errorf("check = %+v", c)
 	}
-	if out := ok(t, "audit", "check", "--data", s.data, temporary(t, ok(t, "audit", "receipt", "=c2", "--data", s.data))); !strings.Contains(out, "the call had not ended") {
+	if out := ok(t, "audit", "check", "--data", s.data, temporary(t, ok(t, "audit", "receipt", "=c2", "--data", s.data))); !strings.Contains(out, "how the call ended: it was still open") {
 		t.Errorf("check of an open call printed\n%s", out)
 	}
 	b, err := os.ReadFile(file)

@@ -18,27 +18,27 @@ func newAuditVerifyCommand(env *environment) *cobra.Command {
 	var anchor string
 	c := &cobra.Command{
 		Use:   "verify [FILE]",
-		Short: "Find what was changed, removed, inserted or reordered in the journal",
-		Long: `Holds every record against the signed checkpoints and the chain of its call, and
-names what does not fit with its sequence and call. The journal is a live one, one
-in a data folder, or an export (FILE). Nothing is written.
+		Short: "Find changed, removed, inserted or reordered records",
+		Long: `Compares every record with the signed checkpoints and with the chain of its call, and
+lists each mismatch with its sequence and call. The journal is that of a running
+engine, of a data folder, or an export (FILE). The command writes nothing.
 
-What is found: changed, removed, inserted and reordered records; a journal that was
-rolled_back or truncated; records that were purged (say --purged-through if that was
-done on purpose: their proof is kept); a bad_checkpoint or lost_checkpoint; a journal
-with no_checkpoint at all. Records after the last checkpoint are held by the chains of
-their calls only; askance audit checkpoint has them signed.
+Findings: changed, removed, inserted and reordered records; a journal that was
+rolled_back or truncated; purged records (--purged-through accepts an intended purge,
+because the proof of purged records remains); a bad_checkpoint or lost_checkpoint; a
+journal with no_checkpoint. Only the chains of their calls protect records after the
+last checkpoint; askance audit checkpoint signs them.
 
-Whoever has the engine's private key can write another journal. Keep the anchor that
-is printed at a place of your own and hand it to the next verification.
+The owner of the engine's private key can write another journal. Store the printed
+anchor in a place of your own and pass it to the next verification with --anchor.
 
-Ends with exit code 7 if anything was found.`,
+Ends with exit code 7 if there are findings.`,
 		Example: `  askance audit verify
   askance audit verify --nats nats://nats.internal:4222 --creds auditor.creds --key engine.pub
   askance audit verify journal.jsonl --key engine.pub --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("want one export at most, got %d arguments", len(args))
+				return usagef("want at most one export, got %d arguments", len(args))
 			}
 			var err error
 			o.Anchor, err = parseAnchor(anchor)
@@ -66,8 +66,8 @@ Ends with exit code 7 if anything was found.`,
 	}
 	env.cfg.bindClient(c)
 	keys.flag(c)
-	c.Flags().Uint64Var(&o.PurgedThrough, "purged-through", 0, "the records up to this sequence were purged on purpose")
-	c.Flags().StringVar(&anchor, "anchor", "", "a checkpoint that must be there, as NUMBER:HASH")
+	c.Flags().Uint64Var(&o.PurgedThrough, "purged-through", 0, "accept that the records up to this sequence were purged")
+	c.Flags().StringVar(&anchor, "anchor", "", "checkpoint that must exist, as NUMBER:HASH")
 	return c
 }
 
@@ -80,7 +80,7 @@ func parseAnchor(text string) (proof.Anchor, error) {
 	n, err := strconv.ParseUint(number, 10, 64)
 	h, herr := proof.ParseHash(hash)
 	if err != nil || herr != nil || n == 0 {
-		return proof.Anchor{}, usagef("--anchor is %q, want NUMBER:sha256:HEX as askance audit checkpoint prints it", text)
+		return proof.Anchor{}, usagef("--anchor is %q, use NUMBER:sha256:HEX as askance audit checkpoint prints it", text)
 	}
 	return proof.Anchor{Number: n, Hash: h}, nil
 }
@@ -108,29 +108,29 @@ func verificationText(out *term.Out, r *proof.Report) string {
 	if r.Records == 0 {
 		row("records", "none")
 	} else {
-		row("records", "%d to %d: %s, %s", r.First, r.Last, count(r.Records, "record", "records"), count(r.Facts, "fact", "facts"))
+		row("records", "%d to %d: %s, %s", r.First, r.Last, count(r.Records, "record", "records"), count(r.Facts, "event record", "event records"))
 	}
 	switch {
 	case r.Partial:
-		row("selection", "this is a selection: nothing is said about what is not in it")
+		row("selection", "the export has a filter: records may be missing")
 	case r.Unchained > 0 && r.Chained == 0:
-		row("chained", "%s, all of an earlier release, without links: checkpoints alone hold them", count(r.Facts, "fact", "facts"))
+		row("chained", "%s, all from an earlier release without links: only checkpoints protect them", count(r.Facts, "event record", "event records"))
 	case r.Facts == 0:
-		row("chained", "there are no facts")
+		row("chained", "there are no event records")
 	case r.Unchained > 0:
-		row("chained", "%s; %s of an earlier release have no link: the chain begins at %d", count(r.Chained, "fact", "facts"), count(r.Unchained, "fact", "facts"), r.ChainFrom)
+		row("chained", "%s; %s from an earlier release have no link: the chain starts at %d", count(r.Chained, "event record", "event records"), count(r.Unchained, "event record", "event records"), r.ChainFrom)
 	default:
-		row("chained", "%s in %s", count(r.Chained, "fact", "facts"), count(r.Trees, "chain", "chains"))
+		row("chained", "%s in %s", count(r.Chained, "event record", "event records"), count(r.Trees, "chain", "chains"))
 	}
 	if r.Redacted > 0 {
-		row("redacted", "%s, proved by the hash of their true body, and what is shown of them by what their engine said", count(r.Redacted, "record is", "records are"))
+		row("redacted", "%s: the hash of the full body and the signed redaction prove them", count(r.Redacted, "record is", "records are"))
 	}
 	if r.Checkpoints > 0 {
 		row("signed", "%d to %d, by %s, the last of %s", r.CoverFrom, r.CoverTo, count(r.Checkpoints, "checkpoint", "checkpoints"), r.LastAt.Local().Format(time.DateTime))
 		row("anchor", "%s", r.Anchor)
 	}
 	if r.Uncovered > 0 {
-		row("unsigned", "%s not covered by a checkpoint: of these the last of a call could be gone unseen", count(r.Uncovered, "record is", "records are"))
+		row("unsigned", "%s not covered by a checkpoint: the last record of a call could be missing unnoticed", count(r.Uncovered, "record is", "records are"))
 	}
 	for _, l := range r.Losses {
 		row("loss", "accepted %s by %s: %s", l.At.Local().Format(time.DateTime), term.SafeLine(l.By), term.SafeLine(l.Reason))

@@ -20,18 +20,17 @@ func newBenchCommand(env *environment) *cobra.Command {
 	cfg := bench.Config{}
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure calls per second against the bare journal",
-		Long: `Runs an engine with a NATS server of its own under load and measures, in the same
-run and on the same connection, what the bare journal does: compare-and-swap
-publishes, pipelined and one after the other.
+		Short: "Measure calls per second and compare them with the bare journal",
+		Long: `Runs an engine with an embedded NATS server under load. In the same run and on the
+same connection it measures the bare journal: compare-and-swap publishes, pipelined
+and one after the other.
 
-  local-1  a call that a rule allows, run beside the engine, one at a time
-  local    the same, --concurrency at once
-  full     a call that asks, is approved, run by a worker over NATS, and finished
+  local-1  a call that a rule allows and the engine's process runs, one at a time
+  local    the same, with --concurrency calls at the same time
+  full     a call that is requested, approved, run by a worker over NATS, and finished
 
-The share of pipelined is calls/s against what the bare journal could carry if it
-wrote as many records per call; times sequential is the same against publishes one
-after the other.`,
+"share of pipelined" compares calls/s with the rate of the bare journal for as many
+records per call; "times sequential" compares with publishes one after the other.`,
 		Example: `  askance bench
   askance bench --durability fsynced --concurrency 64 --duration 10s
   askance bench --workload full --calls 20000 --json`,
@@ -45,12 +44,12 @@ after the other.`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&cfg.Concurrency, "concurrency", 32, "callers at once")
-	f.IntVar(&cfg.Calls, "calls", 0, "calls of each workload (default: as many as fit --duration)")
+	f.IntVar(&cfg.Concurrency, "concurrency", 32, "callers at the same time")
+	f.IntVar(&cfg.Calls, "calls", 0, "calls of each workload (default as many as fit into --duration)")
 	f.DurationVar(&cfg.Duration, "duration", 3*time.Second, "time for each workload")
 	env.cfg.bindAs(c, &env.cfg.Durability, "what an acknowledgement means: fsynced (on the disk) or cached (default cached)")
-	f.IntVar(&cfg.RecordBytes, "record-bytes", 512, "body of a bare record")
-	f.StringSliceVar(&cfg.Workloads, "workload", nil, "only these: "+strings.Join(bench.Workloads(), ", "))
+	f.IntVar(&cfg.RecordBytes, "record-bytes", 512, "size of a bare record")
+	f.StringSliceVar(&cfg.Workloads, "workload", nil, "only these workloads: "+strings.Join(bench.Workloads(), ", "))
 	env.cfg.bindAs(c, &env.cfg.Data, "folder for the journal, kept afterwards (default a temporary one, which is removed)")
 	_ = c.RegisterFlagCompletionFunc("workload", cobra.FixedCompletions(bench.Workloads(), cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -63,7 +62,7 @@ func runBench(ctx context.Context, env *environment, cfg bench.Config) error {
 		if dir, err = os.MkdirTemp("", "askance-bench-"); err != nil {
 			return fmt.Errorf("bench: make a data folder: %w", err)
 		}
-		defer func() { _ = os.RemoveAll(dir) }() // in the system's folder for such things
+		defer func() { _ = os.RemoveAll(dir) }() // the system cleans its temporary folder
 	}
 	cfg.Dir = filepath.Join(dir, "bench")
 	if err := cfg.Check(); err != nil {
@@ -81,7 +80,7 @@ func runBench(ctx context.Context, env *environment, cfg bench.Config) error {
 	return env.printf("%s", benchText(env.out, r))
 }
 
-// newBenchBar shows how far a bench is, where somebody can see it.
+// newBenchBar shows the progress of a benchmark on a terminal.
 func newBenchBar(env *environment, cfg *bench.Config) (done func()) {
 	if env.json || !env.err.Terminal() {
 		return func() {}
@@ -91,7 +90,7 @@ func newBenchBar(env *environment, cfg *bench.Config) (done func()) {
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false), progressbar.OptionThrottle(50*time.Millisecond))
 	cfg.Progress = func(phase string, f float64) {
 		bar.Describe(fmt.Sprintf("%-18s", phase))
-		_ = bar.Set(min(parts-1, int(f*parts))) // a bar that cannot be drawn is no fault
+		_ = bar.Set(min(parts-1, int(f*parts))) // the bar is not essential
 	}
 	return func() { _ = bar.Finish() }
 }

@@ -55,7 +55,7 @@ func TestAddresses(t *testing.T) {
 	s.propose("r2", "c", "pay", `{"cents":600}`)
 	s.propose("r/3", "x/y", "pay", `{"cents":700}`)
 
-	r := fails(t, cli.ExitUsage, "2 calls are named c", "show", "c", "--data", s.data)
+	r := fails(t, cli.ExitUsage, "2 calls have the id c", "show", "c", "--data", s.data)
 	for _, want := range []string{"s1/r1/c (pay, asking)", "s1/r2/c (pay, asking)"} {
 		if !strings.Contains(r.err, want) {
 			t.Errorf("the error does not list %s:\n%s", want, r.err)
@@ -72,8 +72,8 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("show %s printed\n%s\nwant %s", tc.args, out, tc.want)
 		}
 	}
-	fails(t, cli.ExitNotFound, "no call nope is known", "show", "nope", "--data", s.data)
-	fails(t, cli.ExitNotFound, "no call s1/r1/nope is known", "show", "s1/r1/nope", "--data", s.data)
+	fails(t, cli.ExitNotFound, "there is no call nope", "show", "nope", "--data", s.data)
+	fails(t, cli.ExitNotFound, "there is no call s1/r1/nope", "show", "s1/r1/nope", "--data", s.data)
 
 	// With one of the two finished, the id alone means the open one.
 	ok(t, "reject", "s1/r1/c", "--yes", "--data", s.data)
@@ -104,7 +104,7 @@ func TestAnswers(t *testing.T) {
 	if c := s.finished("c1"); c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != `{"cents":500}` {
 		t.Errorf("the approved call ended as %+v", c.Result)
 	}
-	fails(t, cli.ExitConflict, "ann (NATS, not authenticated) gave the answer approve", "approve", "c1", "--data", s.data, "--yes")
+	fails(t, cli.ExitConflict, "ann (NATS, not authenticated) responded first: approve", "approve", "c1", "--data", s.data, "--yes")
 	fails(t, cli.ExitConflict, "revoke", "revoke", "c1", "--data", s.data)
 
 	s.propose("r1", "c2", "ship", `{"cents":500}`)
@@ -123,7 +123,7 @@ func TestAnswers(t *testing.T) {
 
 	s.propose("r1", "c4", "boss", `{}`)
 	fails(t, cli.ExitForbidden, "not among those who may answer", "approve", "c4", "--yes", "--as", "ann", "--data", s.data)
-	if out := ok(t, "approve", "c4", "--yes", "--as", "boss", "--data", s.data); !strings.Contains(out, "c4 is queued, it waits for a worker") {
+	if out := ok(t, "approve", "c4", "--yes", "--as", "boss", "--data", s.data); !strings.Contains(out, "c4 is queued: waiting for a worker") {
 		t.Errorf("approve printed %q", out)
 	}
 	if out := ok(t, "revoke", "c4", "--reason", "changed my mind", "--data", s.data); !strings.Contains(out, "c4 is finished") {
@@ -164,8 +164,8 @@ func TestInterruptAndSettle(t *testing.T) {
 	s.propose("r1", "c2", "pay", `{"cents":5}`)
 	fails(t, cli.ExitUsage, "use happened, did_not_happen or run_again", "settle", "c2", "--outcome", "maybe", "--data", s.data)
 	fails(t, cli.ExitConflict, "does not wait to be settled", "settle", "c2", "--outcome", "happened", "--data", s.data)
-	fails(t, cli.ExitNotFound, "no call of the reply s1/r9", "interrupt", "--session", "s1", "--reply", "r9", "--data", s.data)
-	if out := ok(t, "interrupt", "c1", "--reason", "wrong ticket", "--data", s.data); !strings.Contains(out, "s1/r1 is interrupted, 2 open calls were ended") {
+	fails(t, cli.ExitNotFound, "the reply s1/r9 has no calls", "interrupt", "--session", "s1", "--reply", "r9", "--data", s.data)
+	if out := ok(t, "interrupt", "c1", "--reason", "wrong ticket", "--data", s.data); !strings.Contains(out, "Reply s1/r1 interrupted, 2 open calls ended") {
 		t.Errorf("interrupt printed %q", out)
 	}
 	for _, id := range []string{"c1", "c2"} {

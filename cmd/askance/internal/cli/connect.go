@@ -20,24 +20,24 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// greetTimeout is how long a command waits for an engine to answer at all.
+// greetTimeout bounds how long a command waits for an engine to respond at all.
 const greetTimeout = 2 * time.Second
 
-// link is a way to the calls, for one principal.
+// link is one principal's access to the calls.
 type link struct {
 	engine.Client
-	live  bool                                     // an engine is at work, so that more may come
+	live  bool                                     // an engine runs, so that more events can come
 	audit auditor                                  // of auditors
 	exam  func(context.Context) (*bus.Exam, error) // of a folder that an auditor reads
 	close func() error
 }
 
-// Close ends the link. Nothing is lost by an error here: what was answered is
+// Close ends the link. Its error loses nothing: what the engine acknowledged is
 // durable.
 func (l *link) Close() { _ = l.close() }
 
-// connect finds the calls: at the NATS server that was named, at the server
-// that runs on the data folder, or, if none does, in the data folder itself.
+// connect finds the calls: at the server of --nats, at the server that runs on the
+// data folder, or, without a server, in the data folder itself.
 func (env *environment) connect(ctx context.Context, role message.Role) (*link, error) {
 	by := message.Principal{Role: role, Name: env.cfg.As}
 	if env.cfg.NATS != "" {
@@ -55,8 +55,8 @@ func (env *environment) connect(ctx context.Context, role message.Role) (*link, 
 	if !errors.Is(err, message.ErrUnavailable) || ctx.Err() != nil {
 		return l, err
 	}
-	// The server may have been killed, and its endpoint file left behind. If it
-	// lives after all, the store is locked and we are none the wiser.
+	// A killed server leaves its endpoint file. If the server still runs, the store
+	// is locked and the first error counts.
 	l, ferr := env.openFolder(ctx, dir, by)
 	if errors.Is(ferr, bus.ErrStoreLocked) {
 		return nil, err
@@ -93,8 +93,8 @@ func (env *environment) dial(ctx context.Context, url string, by message.Princip
 	return &link{Client: client, live: true, audit: client, close: func() error { nc.Close(); return nil }}, nil
 }
 
-// openFolder works on a data folder in which no server runs: readers read, and
-// for everybody else an engine is started for this one request, with the
+// openFolder works on a data folder without a running server. Auditors read the
+// journal. For other roles it starts an engine for this one request, with the
 // policy and the tools of the last run.
 func (env *environment) openFolder(ctx context.Context, dir node.Dir, by message.Principal) (*link, error) {
 	if err := dir.Exists(); err != nil {
@@ -132,7 +132,7 @@ func (env *environment) openFolder(ctx context.Context, dir node.Dir, by message
 func lastRunConfig(env *environment, dir node.Dir, last *config) (node.Config, error) {
 	cfg := node.Config{Dir: dir, Space: env.cfg.spaceID(), Offline: true, Version: buildInfo().Version, Log: env.log}
 	if last == nil {
-		return cfg, &message.Error{Code: message.CodeUnavailable, Op: "open data folder", What: fmt.Sprintf("no engine runs on %s, and with which policy and tools the last one ran is not recorded there", dir), Hint: "start askance serve"}
+		return cfg, &message.Error{Code: message.CodeUnavailable, Op: "open data folder", What: fmt.Sprintf("no engine runs on %s, and the folder does not record the policy and tools of an earlier run", dir), Hint: "start askance serve"}
 	}
 	cfg.Policy, cfg.PolicyBucket, cfg.Mode = last.Policy, last.PolicyBucket, permission.Mode(last.Mode)
 	cfg.Directory, cfg.DirectoryBucket, cfg.Reviewers = last.Directory, last.DirectoryBucket, last.reviewerLimits()
@@ -146,16 +146,16 @@ func lastRunConfig(env *environment, dir node.Dir, last *config) (node.Config, e
 	return cfg, err
 }
 
-// inUse says more about a locked store.
+// inUse explains a locked store.
 func inUse(err error) error {
 	if !errors.Is(err, bus.ErrStoreLocked) {
 		return err
 	}
-	return fmt.Errorf("%w; if that is a server, it could not be reached; if it is another askance command, try again", err)
+	return fmt.Errorf("%w. If an askance server holds it, that server did not respond; if another askance command holds it, try again", err)
 }
 
-// applyLogin takes name and space from a credentials file, which are all that it is
-// good for. A file that another tool made says neither.
+// applyLogin takes name and space from a credentials file, which is valid for no
+// other. A file of another tool names neither.
 func (env *environment) applyLogin(c *cobra.Command) error {
 	as, space := c.Flags().Lookup("as"), c.Flags().Lookup("space")
 	if env.cfg.Creds == "" || c.Flags().Lookup("creds") == nil {
@@ -176,16 +176,15 @@ func (env *environment) applyLogin(c *cobra.Command) error {
 	}
 	switch {
 	case as != nil && env.cfg.As != u.Name:
-		return usagef("--as is %q, and %s is the login of %q: a login is good for its own name alone", env.cfg.As, env.cfg.Creds, u.Name)
+		return usagef("--as is %q, but %s is the login of %q, which is valid only for that name; leave out --as, or use the login of %[1]q", env.cfg.As, env.cfg.Creds, u.Name)
 	case u.Space != "" && space != nil && env.cfg.Space != string(u.Space):
-		return usagef("--space is %q, and %s is good for the space %q alone", env.cfg.Space, env.cfg.Creds, u.Space)
+		return usagef("--space is %q, but the login %s is valid only for the space %q; leave out --space, or use a login for %[1]q", env.cfg.Space, env.cfg.Creds, u.Space)
 	}
 	return nil
 }
 
-// loginFor is the credentials file with which to act in a role: the one that
-// was named, or one that lies in the data folder. Readers may use any of a
-// person's.
+// loginFor is the credentials file with which to act in a role: that of --creds, or
+// one in the data folder. An auditor can use any login of the same person.
 func (env *environment) loginFor(by message.Principal) string {
 	if env.cfg.Creds != "" || env.cfg.NATS != "" {
 		return env.cfg.Creds

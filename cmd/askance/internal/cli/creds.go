@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// giving is what askance creds is told.
+// giving are the flags of askance creds.
 type giving struct {
 	tools    []string
 	subjects []string
@@ -26,18 +26,18 @@ func newCredsCommand(env *environment) *cobra.Command {
 	var g giving
 	c := &cobra.Command{
 		Use:   "creds",
-		Short: "Give runtimes, workers and people logins with no more rights than they need",
-		Long: `Makes and revokes NATS credentials files. Each holds a key and a signed token that
-names the few subjects its owner may use: a runtime proposes in its own name, an
-approver answers in theirs, a worker serves its tools, an operator settles, an
-auditor reads.
+		Short: "Manage NATS logins of runtimes, workers and people",
+		Long: `Creates and revokes NATS credentials files. Each one has a key and a signed token that
+permits only the subjects of its role: a runtime proposes calls, an approver responds,
+a worker runs its tools, an operator resolves calls, an auditor reads; each under its
+own name.
 
-The folder of the credentials is creds in the data folder, or --creds-dir. A server
-that askance serve brings along takes them from there; for another NATS server print
-the configuration with askance creds config.
+The credentials folder is creds in the data folder, or --creds-dir. The embedded server
+of askance serve reads it; for another NATS server, print the configuration with
+askance creds config.
 
-Whoever can read the folder secrets in it can make logins. Nothing else needs it, so
-it may be kept elsewhere until the next login.`,
+Its folder secrets can create logins. Only this command needs it, so you can store it
+in a safe place between logins.`,
 		Example: `  askance creds init
   askance creds add approver ann
   askance creds add worker wk-1 --tool refund
@@ -54,13 +54,13 @@ func addCredsFlags(env *environment, c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// folder is the credentials folder.
+// credsFolder is the credentials folder.
 func credsFolder(env *environment) (string, error) {
 	switch {
 	case env.cfg.CredsDir != "":
 		return env.cfg.CredsDir, nil
 	case env.cfg.dir() == "":
-		return "", usagef("no data folder is known: name one with --data, or --creds-dir")
+		return "", usagef("there is no home folder for the data folder: pass --data or --creds-dir")
 	}
 	return node.Dir(env.cfg.dir()).Creds(), nil
 }
@@ -68,10 +68,10 @@ func credsFolder(env *environment) (string, error) {
 func newCredsInitCommand(env *environment, g *giving) *cobra.Command {
 	return addCredsFlags(env, &cobra.Command{
 		Use:   "init",
-		Short: "Make a credentials folder",
-		Long: `Makes a NATS operator, an account for the spaces and a login for the engines. From
-the next start on, askance serve on the data folder refuses connections without a
-login. HTTP demands a token at once, also in a running server (askance token create).`,
+		Short: "Create a credentials folder",
+		Long: `Creates a NATS operator, an account for the spaces and a login for the engines. After
+its next start, askance serve refuses NATS connections without a login. HTTP requires a
+token at once, also on a running server (askance token create).`,
 		Example: `  askance creds init
   askance creds init --creds-dir /etc/askance/creds`,
 		Args: noArgs,
@@ -86,7 +86,7 @@ login. HTTP demands a token at once, also in a running server (askance token cre
 			if env.json {
 				return writeJSON(env.out, map[string]string{"creds_dir": dir, "engine_login": bus.EngineLogin(dir)})
 			}
-			return env.printf("Credentials in %s. Restart askance serve, and make logins with askance creds add.\nHTTP demands a token from now on: askance token create NAME --role approver\n", dir)
+			return env.printf("Credentials created in %s. Restart askance serve, then create logins with askance creds add.\nHTTP requires a token from now on: askance token create NAME --role approver\n", dir)
 		},
 	})
 }
@@ -94,15 +94,15 @@ login. HTTP demands a token at once, also in a running server (askance token cre
 func newCredsAddCommand(env *environment, g *giving) *cobra.Command {
 	c := addCredsFlags(env, &cobra.Command{
 		Use:   "add ROLE NAME",
-		Short: "Give a login",
-		Long: `Makes a credentials file for a runtime, worker, approver, operator or auditor of a
-space. It is readable for you alone: hand it to its owner over a channel that you
-trust, and delete it here. Its owner names it with --creds, ASKANCE_CREDS or in
-askance.yaml, and is then known by NAME: nobody else can use that name.
+		Short: "Create a login",
+		Long: `Creates a credentials file for a runtime, worker, approver, operator or auditor of a
+space. Only you can read the file: send it to its owner over a channel that you trust,
+then delete it here. Its owner passes it with --creds, ASKANCE_CREDS or askance.yaml.
+Only this login can act under NAME.
 
-A worker's login is good for the tools of --tool alone, and with --subject for those of
-their calls alone that rules route to that subject. Someone who has several roles
-gets a file for each.`,
+A worker's login is valid only for the tools of --tool, and with --subject only for
+calls that rules route to that subject. A person with several roles needs a file for
+each.`,
 		Example: `  askance creds add runtime support-bot
   askance creds add approver ann --expires 2160h
   askance creds add worker wk-1 --tool refund --tool search
@@ -113,10 +113,10 @@ gets a file for each.`,
 	})
 	f := c.Flags()
 	env.cfg.bindAs(c, &env.cfg.Space, "space in which the login is valid")
-	f.StringArrayVar(&g.tools, "tool", nil, "tool that a worker serves; may be repeated")
-	f.StringArrayVar(&g.subjects, "subject", nil, "subject to which rules route the calls that a worker serves, and no others; may be repeated")
-	f.DurationVar(&g.lifetime, "expires", 0, "how long the login is good, for instance 720h (default for ever)")
-	f.BoolVar(&g.replace, "replace", false, "revoke the login that there is")
+	f.StringArrayVar(&g.tools, "tool", nil, "tool that a worker runs; may be repeated")
+	f.StringArrayVar(&g.subjects, "subject", nil, "subject to which rules route calls: the worker gets only those; may be repeated")
+	f.DurationVar(&g.lifetime, "expires", 0, "lifetime of the login, such as 720h (default unlimited)")
+	f.BoolVar(&g.replace, "replace", false, "revoke the existing login of that name")
 	c.ValidArgsFunction = completeRoles
 	return c
 }
@@ -132,7 +132,7 @@ func credUser(env *environment, g giving, args []string) bus.CredUser {
 
 func runCredsAdd(ctx context.Context, env *environment, g giving, args []string) error {
 	if g.lifetime < 0 {
-		return usagef("--expires is negative")
+		return usagef("--expires is negative, use a time such as 720h")
 	}
 	creds, err := openCreds(env)
 	if err != nil {
@@ -163,11 +163,11 @@ func openCreds(env *environment) (*bus.Creds, error) {
 func newCredsRevokeCommand(env *environment, g *giving) *cobra.Command {
 	c := addCredsFlags(env, &cobra.Command{
 		Use:   "revoke ROLE NAME",
-		Short: "Take a login back",
-		Long: `Revokes every login of ROLE and NAME in a space. An embedded server is told within a
-second and ends the connections; another NATS server must be given the configuration
-of askance creds config again. What was done with the login stays done: see
-askance revoke and askance interrupt.`,
+		Short: "Revoke a login",
+		Long: `Revokes every login of ROLE and NAME in a space. An embedded server closes its
+connections within a second; another NATS server needs the new configuration of askance
+creds config. Calls that were approved or proposed with the login stay: see askance
+revoke and askance interrupt.`,
 		Example:           "  askance creds revoke approver ann",
 		Args:              roleAndName,
 		ValidArgsFunction: completeRoles,
@@ -193,11 +193,11 @@ askance revoke and askance interrupt.`,
 func newCredsConfigCommand(env *environment, g *giving) *cobra.Command {
 	return addCredsFlags(env, &cobra.Command{
 		Use:   "config",
-		Short: "Print the configuration for a NATS server elsewhere",
-		Long: `Prints the part of a nats-server configuration that lets in those who have a login,
-and nobody else. It holds no secrets. After askance creds revoke, print it again and
-reload the servers. A cluster whose accounts are administered with nsc can import the
-same operator and account instead.`,
+		Short: "Print the configuration for an existing NATS server",
+		Long: `Prints the part of a nats-server configuration that admits only these logins. It has
+no secrets. After askance creds revoke, print it again and reload the servers. A
+cluster whose accounts are managed with nsc can import the same operator and account
+instead.`,
 		Example: `  askance creds config > /etc/nats/askance-accounts.conf
   nats-server --signal reload`,
 		Args: noArgs,
@@ -235,8 +235,8 @@ func completeRoles(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 func newCredsListCommand(env *environment, g *giving) *cobra.Command {
 	return addCredsFlags(env, &cobra.Command{
 		Use:     "list",
-		Short:   "List who was given a login",
-		Long:    "Lists every login that was ever given, and whether it is in force.",
+		Short:   "List logins",
+		Long:    "Lists every login, with its state: in force, expired or revoked.",
 		Example: "  askance creds list",
 		Args:    noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {

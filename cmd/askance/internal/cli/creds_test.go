@@ -60,8 +60,8 @@ func TestCreds(t *testing.T) {
 
 	fails(t, cli.ExitForbidden, "refuses these credentials", "list", "--nats", s.url, "--as", "ann")
 	fails(t, cli.ExitForbidden, "refuses these credentials", "approve", "c2", "--yes", "--data", data, "--as", "ann")
-	fails(t, cli.ExitUsage, "good for its own name", "list", "--nats", s.url, "--creds", ann, "--as", "boss")
-	fails(t, cli.ExitUsage, "good for the space", "list", "--nats", s.url, "--creds", ann, "--space", "other")
+	fails(t, cli.ExitUsage, "valid only for that name", "list", "--nats", s.url, "--creds", ann, "--as", "boss")
+	fails(t, cli.ExitUsage, "valid only for the space", "list", "--nats", s.url, "--creds", ann, "--space", "other")
 	if out := ok(t, "list", "--nats", s.url, "--creds", ann); !strings.Contains(out, "c2") {
 		t.Errorf("ann sees\n%s", out)
 	}

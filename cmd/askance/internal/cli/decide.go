@@ -15,26 +15,25 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// decision is what approve, edit, reject, answer and hand-over have in common: they find
-// a call, show what is decided, and send an answer that names the digest of
-// what was shown.
+// decision is common to approve, edit, reject, answer and hand-over: they find a
+// call, show it, and send a response that names the digest of what they showed.
 type decision struct {
 	ad     address
-	digest string // from the command line: binds the answer to what was seen earlier
+	digest string // of --digest: binds the response to what the person reviewed earlier
 	yes    bool
 }
 
 func (d *decision) flags(c *cobra.Command) {
 	d.ad.flags(c)
-	c.Flags().StringVar(&d.digest, "digest", "", "answer only the question with this digest, as askance show or list --json gave it")
-	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask back: answer the question that is open now")
+	c.Flags().StringVar(&d.digest, "digest", "", "respond only to the approval request with this digest, as askance show or list --json printed it")
+	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask for confirmation: respond to the present approval request")
 }
 
-// run finds the call, lets build make the answer, asks back if nobody said
-// otherwise, and sends it.
+// decide finds the call, lets build make the response, asks for confirmation unless
+// --yes or --digest is set, and sends the response.
 func decide(ctx context.Context, env *environment, d *decision, verb string, build func(context.Context, *message.Call) (message.Answer, error)) error {
 	if d.digest == "" && !d.yes && !env.isInteractive() {
-		return usagef("nobody can be asked here: give --digest of the question that was seen, or --yes for the one that is open now")
+		return usagef("not a terminal: pass --yes, or --digest to respond to exactly what you reviewed")
 	}
 	l, err := env.connect(ctx, message.RoleApprover)
 	if err != nil {
@@ -65,7 +64,7 @@ func decide(ctx context.Context, env *environment, d *decision, verb string, bui
 			return err
 		}
 		if !ok {
-			return errors.New("not answered: the question is still open")
+			return errors.New("canceled: no response was sent, the approval request is still open")
 		}
 	}
 	return sendAnswer(ctx, env, l, answer)
@@ -79,16 +78,16 @@ func sendAnswer(ctx context.Context, env *environment, c engine.Client, answer m
 	return printOutcome(env, after)
 }
 
-// mustAsk refuses calls without an open question.
+// mustAsk refuses calls without an open approval request.
 func mustAsk(c *message.Call) error {
 	if c.State == message.ToolCallAsking {
 		return nil
 	}
-	e := &message.Error{Code: message.CodeState, Op: "answer", Call: c, What: fmt.Sprintf("the call %s is %s, no question is open", c.Call, c.State), Hint: "askance show tells its story"}
+	e := &message.Error{Code: message.CodeState, Op: "answer", Call: c, What: fmt.Sprintf("the call %s is %s and waits for no approval", c.Call, c.State), Hint: "askance show prints its history"}
 	if !c.Open() {
-		e.Code, e.What = message.CodeFinished, fmt.Sprintf("the call %s is finished (%s), no question is open", c.Call, c.Cause)
+		e.Code, e.What = message.CodeFinished, fmt.Sprintf("the call %s is finished (%s)", c.Call, c.Cause)
 		if n := len(c.Votes); n > 0 {
-			e.What += fmt.Sprintf("; %s gave the answer %s", asked.Who(c.Votes[n-1].By), c.Votes[n-1].Kind)
+			e.What += fmt.Sprintf("; %s responded first: %s", asked.Who(c.Votes[n-1].By), c.Votes[n-1].Kind)
 		}
 	}
 	return e
@@ -102,7 +101,7 @@ func printOutcome(env *environment, after *message.Call) error {
 	return env.printf("%s\n", outcomeText(env.out, after))
 }
 
-// outcomeText says in one line where an answered call stands.
+// outcomeText describes a call in one line after an operation.
 func outcomeText(out *term.Out, c *message.Call) string {
 	head := out.Name(term.SafeLine(string(c.Call))) + " is " + phasePaint(out, c)(string(c.Phase()))
 	switch {
@@ -111,7 +110,7 @@ func outcomeText(out *term.Out, c *message.Call) string {
 	case c.State == message.ToolCallFinished:
 		return head + ": " + waitsFor(c)
 	}
-	return head + ", it waits for " + waitsFor(c)
+	return head + ": " + waitsFor(c)
 }
 
 func newApproveCommand(env *environment) *cobra.Command {
@@ -120,23 +119,22 @@ func newApproveCommand(env *environment) *cobra.Command {
 	sign := signing{cfg: &env.cfg}
 	c := &cobra.Command{
 		Use:   "approve CALL",
-		Short: "Approve exactly what a call asks",
-		Long: `Approves a call as it stands. The answer names the digest of the question, so
-what was shown is what runs: if the call was edited or asked anew meanwhile, the
-answer is refused with exit code 3.
+		Short: "Approve a call with exactly these arguments",
+		Long: `Approves a call as it is. The response names the digest of the approval request, so
+that exactly what you reviewed runs: if the call was edited or requested again
+meanwhile, the engine refuses the response with exit code 3.
 
-With --remember later calls like it are not asked about again: by the rules that
-the question offers, in the session. With the flags beside it the rules are
-remembered on terms: they can be narrowed (--rule), count the calls that they
-answer for (--uses, --budget), and end (--until). A rule of the policy with
-remember says what else may be; without one no answer reaches beyond its session.
-Of a call that hides arguments nothing is remembered. askance rules lists what is
-remembered and takes it back.`,
-		Example: `  askance approve call_42                       # shows the call and asks back
+--remember creates a standing approval: later calls that match the offered rules run
+without a request, in the same session. More flags limit it: --rule narrows the
+rules, --uses and --budget count later calls, --until ends it. A policy rule with
+remember permits a wider scope; without one, a standing approval is valid only in its
+session. A call with hidden arguments permits none. askance rules lists and revokes
+standing approvals.`,
+		Example: `  askance approve call_42                       # shows the call and asks for confirmation
   askance approve call_42 --yes
-  askance approve call_42 --digest sha256:9f2…  # for scripts: what was seen before
-  askance approve call_42 --remember            # and accept the rules it offers
-  askance approve call_42 --sign-key ann.key    # where the rule takes your own signature
+  askance approve call_42 --digest sha256:9f2…  # for scripts: what was reviewed before
+  askance approve call_42 --remember            # and accept the offered rules
+  askance approve call_42 --sign-key ann.key    # if the rule requires your signature
   askance approve call_42 --remember --scope session --until 2h --uses 3
   askance approve call_42 --remember --rule "git push origin:*"
   askance approve call_42 --remember --budget args.cents=10000`,
@@ -170,7 +168,7 @@ func newRejectCommand(env *environment) *cobra.Command {
 	var feedback string
 	c := &cobra.Command{
 		Use:   "reject CALL",
-		Short: "Reject a call, and tell the model why",
+		Short: "Reject a call and tell the model why",
 		Example: `  askance reject call_42 --feedback "refund only the shipping"
   askance reject call_42 --yes`,
 		Args:              oneCall(&d.ad),
@@ -183,7 +181,7 @@ func newRejectCommand(env *environment) *cobra.Command {
 	}
 	env.cfg.bindClient(c)
 	d.flags(c)
-	c.Flags().StringVar(&feedback, "feedback", "", "what the model is told")
+	c.Flags().StringVar(&feedback, "feedback", "", "text for the model")
 	return c
 }
 
@@ -192,17 +190,17 @@ func newAnswerCommand(env *environment) *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "answer CALL --output TEXT",
-		Short: "Answer for the tool: the text becomes the result, nothing runs",
-		Example: `  askance answer call_42 --output "done by hand, ticket 17"
+		Short: "Supply the tool's result yourself; nothing runs",
+		Example: `  askance answer call_42 --output "done manually, ticket 17"
   askance answer call_42 --output @result.txt --yes
   date | askance answer call_42 --output - --yes`,
 		Args:              oneCall(&d.ad),
 		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("output") {
-				return usagef("--output is missing: it becomes the tool's result")
+				return usagef("--output is missing: pass the text that becomes the tool's result")
 			}
-			return decide(c.Context(), env, &d, "Answer for", func(context.Context, *message.Call) (message.Answer, error) {
+			return decide(c.Context(), env, &d, "Supply the result of", func(context.Context, *message.Call) (message.Answer, error) {
 				text, err := env.readText("--output", output, message.MaxOutputBytes)
 				return message.Answer{Kind: message.AnswerForTool, Output: strings.TrimRight(text, "\n")}, err
 			})
@@ -210,7 +208,7 @@ func newAnswerCommand(env *environment) *cobra.Command {
 	}
 	env.cfg.bindClient(c)
 	d.flags(c)
-	c.Flags().StringVar(&output, "output", "", "the result: a text, @FILE, or - for standard input")
+	c.Flags().StringVar(&output, "output", "", "result: a text, @FILE, or - for standard input")
 	return c
 }
 
@@ -219,17 +217,17 @@ func newHandOverCommand(env *environment) *cobra.Command {
 	var to, note string
 	c := &cobra.Command{
 		Use:   "hand-over CALL [--to NAME]",
-		Short: "Leave a question to somebody else, with a note",
-		Long: `Leaves a question to others: to the person named with --to, or to whoever else
-may answer it. The question stays open, and its time goes on. You cannot approve
-it afterwards, only reject it; an approval that you gave before is taken back.
-Nobody may answer because of this who could not before.`,
+		Short: "Delegate an approval request to another person, or skip it",
+		Long: `With --to, delegates an approval request to one person; without --to, you skip it and
+leave it to the other approvers. The request stays open and its deadline does not
+change. You cannot approve it afterwards, only reject it; your earlier approval is
+revoked. Only people who could respond before can respond now.`,
 		Example: `  askance hand-over call_42 --to bob --note "you know the customer"
   askance hand-over call_42 --note "I am related to the payee" --yes`,
 		Args:              oneCall(&d.ad),
 		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return decide(c.Context(), env, &d, "Hand over", func(context.Context, *message.Call) (message.Answer, error) {
+			return decide(c.Context(), env, &d, "Delegate", func(context.Context, *message.Call) (message.Answer, error) {
 				answer := message.Answer{Kind: message.AnswerAbstain, Note: note}
 				if to != "" {
 					answer.Kind, answer.To = message.AnswerHandOver, to
@@ -240,7 +238,7 @@ Nobody may answer because of this who could not before.`,
 	}
 	env.cfg.bindClient(c)
 	d.flags(c)
-	c.Flags().StringVar(&to, "to", "", "who should answer; left out, you abstain")
-	c.Flags().StringVar(&note, "note", "", "for the people who look next")
+	c.Flags().StringVar(&to, "to", "", "person who should respond; without it you skip the request")
+	c.Flags().StringVar(&note, "note", "", "note for the next approver")
 	return c
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// playing is what askance demo is told.
+// playing are the flags of askance demo.
 type playing struct {
 	yes    bool
 	script string
@@ -29,16 +29,16 @@ func newDemoCommand(env *environment) *cobra.Command {
 	var p playing
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Play an incident: the whole story in one command",
-		Long: `Plays an incident: engine, NATS server and a bot in this process, a worker in a
-second one. The bot's model is a recorded stream; everything else is real: the log
-that is read, the command that counts its errors, the rule that denies rm -rf, the
-refund that waits for you, the worker that books it.
+		Short: "Play an incident with an agent, a policy and an approval",
+		Long: `Plays an incident. This process runs the engine, a NATS server and a bot; a second
+process runs a worker. Only the bot's model is a recording. Everything else is real:
+the log that a tool reads, the command that counts its errors, the rule that denies
+rm -rf, the refund that waits for your approval, and the worker that books it.
 
-On a terminal you answer the question: approve, edit, reject, or answer for the
-tool. With --yes, or where nobody can be asked, a script approves it.
+On a terminal you approve, edit, reject, or supply the result. With --yes, or without a
+terminal, a script approves.
 
-The journal stays in the data folder, for the other commands to look at.`,
+The journal stays in the data folder, so that you can try the other commands on it.`,
 		Example: `  askance demo
   askance demo --yes
   askance demo --data ./incident --json
@@ -47,12 +47,12 @@ The journal stays in the data folder, for the other commands to look at.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runDemo(c.Context(), env, p) },
 	}
 	f := c.Flags()
-	f.BoolVarP(&p.yes, "yes", "y", false, "do not ask: a script approves")
+	f.BoolVarP(&p.yes, "yes", "y", false, "do not ask; a script approves")
 	env.cfg.bindAs(c, &env.cfg.Data, "data folder (default a new temporary one, which is kept)")
 	env.cfg.bind(c, &env.cfg.As)
-	f.StringVar(&p.script, "script", "", "folder with another script (default: the built-in one, examples/incident)")
+	f.StringVar(&p.script, "script", "", "folder with another script (default the built-in one of examples/incident)")
 	env.cfg.bindAs(c, &env.cfg.Durability, "what an acknowledgement means: fsynced (on the disk) or cached (default fsynced)")
-	f.DurationVar(&p.pace, "pace", 15*time.Millisecond, "pause between two pieces of the model's stream")
+	f.DurationVar(&p.pace, "pace", 15*time.Millisecond, "pause between two parts of the model's stream")
 	c.AddCommand(demoTool())
 	return c
 }
@@ -78,7 +78,7 @@ func demoTool() *cobra.Command {
 	}
 }
 
-// demoConfig checks what was said and finds a folder and this program.
+// demoConfig checks the flags and finds a data folder and this program.
 func demoConfig(env *environment, p playing) (demo.Config, error) {
 	cfg := demo.Config{
 		Dir: node.Dir(env.cfg.Data), Space: "default", Pace: p.pace,
@@ -107,7 +107,7 @@ func demoConfig(env *environment, p playing) (demo.Config, error) {
 	return cfg, err
 }
 
-// teller is how a demo is told: as a story, or as JSON lines.
+// teller prints a demo: as a story, or as JSON lines.
 type teller interface {
 	message.Sink
 	Progress(c *message.Call, p message.ProgressRequest)
@@ -145,7 +145,7 @@ func runDemo(ctx context.Context, env *environment, p playing) error {
 		return err
 	}
 	if !r.OK() {
-		return errors.New("demo: a check failed, see above")
+		return errors.New("demo: a check failed; the list above says which one")
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func playDemo(ctx context.Context, env *environment, d *demo.Demo, cfg demo.Conf
 	}
 	r, err := d.Play(ctx)
 	if errors.Is(err, errAborted) {
-		return nil, fmt.Errorf("%w; the journal is in %s, and %s shows what is open", err, cfg.Dir, commandLine("list", string(cfg.Dir)))
+		return nil, fmt.Errorf("%w; the journal is in %s, and %s shows the open calls", err, cfg.Dir, commandLine("list", string(cfg.Dir)))
 	}
 	return r, err
 }

@@ -20,11 +20,11 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// scriptName is who approves where nobody is asked. It says so in the journal.
+// scriptName is the approver in the journal if no person is asked.
 const scriptName = "demo-script"
 
-// thinking is how long the script lets the question stand, so that it can be
-// seen that other calls go on meanwhile.
+// thinking is the delay of the script's approval, which shows that other calls
+// continue meanwhile.
 const thinking = 300 * time.Millisecond
 
 // scripted approves everything. It is a demo.Approver.
@@ -63,7 +63,7 @@ const (
 	chooseLeave = "leave"
 )
 
-// Answer implements demo.Approver. While it asks, the story is held back.
+// Answer implements demo.Approver. The story pauses while it asks.
 func (k *asker) Answer(ctx context.Context, c *message.Call, refused error) (message.Answer, error) {
 	release := k.story.Hold()
 	defer release()
@@ -73,12 +73,12 @@ func (k *asker) Answer(ctx context.Context, c *message.Call, refused error) (mes
 		env.notef("%s %s\n", env.err.Bad("not accepted:"), term.SafeLine(refused.Error()))
 	}
 	choice := string(message.AnswerApprove)
-	err := env.runForm(ctx, huh.NewSelect[string]().Title("What do you say?").Options(
-		huh.NewOption("Approve: exactly these arguments run", string(message.AnswerApprove)),
-		huh.NewOption("Edit: other arguments, decided again by the policy", chooseEdit),
-		huh.NewOption("Reject: nothing runs, and the model is told why", string(message.AnswerReject)),
-		huh.NewOption("Answer: nothing runs, you give the result", string(message.AnswerForTool)),
-		huh.NewOption("Leave: end the demo, the question stays open", chooseLeave),
+	err := env.runForm(ctx, huh.NewSelect[string]().Title("Your response").Options(
+		huh.NewOption("Approve: run the call with exactly these arguments", string(message.AnswerApprove)),
+		huh.NewOption("Edit: change the arguments; the policy decides again", chooseEdit),
+		huh.NewOption("Reject: run nothing and tell the model why", string(message.AnswerReject)),
+		huh.NewOption("Respond: run nothing and supply the result", string(message.AnswerForTool)),
+		huh.NewOption("Leave: end the demo; the approval request stays open", chooseLeave),
 	).Value(&choice))
 	if err != nil {
 		return message.Answer{}, err
@@ -89,7 +89,7 @@ func (k *asker) Answer(ctx context.Context, c *message.Call, refused error) (mes
 	return k.details(ctx, c, choice)
 }
 
-// details asks for what goes with a choice.
+// details asks for the text that belongs to a choice.
 func (k *asker) details(ctx context.Context, c *message.Call, choice string) (message.Answer, error) {
 	text := ""
 	switch choice {
@@ -99,16 +99,16 @@ func (k *asker) details(ctx context.Context, c *message.Call, choice string) (me
 		k.env.notef("%s", diffText(k.env.err, asked.Changes(c.Input, text)))
 		return message.Answer{Kind: message.AnswerApprove, Input: &text}, err
 	case string(message.AnswerReject):
-		err := k.env.runForm(ctx, huh.NewInput().Title("What should the model be told?").Value(&text))
+		err := k.env.runForm(ctx, huh.NewInput().Title("Text for the model").Value(&text))
 		return message.Answer{Kind: message.AnswerReject, Feedback: text}, err
 	case string(message.AnswerForTool):
-		err := k.env.runForm(ctx, huh.NewInput().Title("The result").Value(&text))
+		err := k.env.runForm(ctx, huh.NewInput().Title("Result").Value(&text))
 		return message.Answer{Kind: message.AnswerForTool, Output: text}, err
 	}
 	return message.Answer{Kind: message.AnswerApprove}, nil
 }
 
-// storyTeller tells a demo to people.
+// storyTeller prints a demo for people.
 type storyTeller struct {
 	*story.Story
 	env *environment
@@ -123,7 +123,7 @@ func (t *storyTeller) begin(d *demo.Demo, cfg demo.Config) error {
 	row := func(label, text string) string {
 		return fmt.Sprintf("  %s %s\n", env.out.Dim(fmt.Sprintf("%-8s", label)), text)
 	}
-	return env.printf("%s\n\n%s", env.out.Bold("An incident: a bot with tools, a policy, and somebody who is asked"),
+	return env.printf("%s\n\n%s", env.out.Bold("An incident: a bot with tools, a policy, and a person who approves"),
 		row("engine", fmt.Sprintf("%s with a NATS server of its own at %s", n.Engine().ID(), n.URL()))+
 			row("worker", fmt.Sprintf("process %d, for %s", d.WorkerPID(), strings.Join(demo.WorkerTools, " and ")))+
 			row("policy", fmt.Sprintf("%d rules, %s", n.Rules(), n.PolicyHash()))+
@@ -160,8 +160,8 @@ func (t *storyTeller) end(r *demo.Result) error {
 	return err
 }
 
-// commandLine is a command line that works for whoever reads it: with go run, the
-// program itself is gone by then.
+// commandLine is a command that the reader can run: after go run, the program file no
+// longer exists.
 func commandLine(args, data string) string {
 	name := "askance"
 	if exe, err := os.Executable(); err == nil && strings.Contains(exe, "go-build") {
@@ -170,13 +170,13 @@ func commandLine(args, data string) string {
 	return name + " " + args + " --data " + data
 }
 
-// jsonTeller tells a demo to programs: each event of the journal on a line, as
-// askance events tail --json does, then the summary.
+// jsonTeller prints each event of the journal on a line, as askance events tail --json
+// does, then the summary.
 type jsonTeller struct {
 	out io.Writer
 
 	mu  sync.Mutex // guards err
-	err error      // the first that kept a line from being written
+	err error      // the first write that failed
 }
 
 func (t *jsonTeller) begin(*demo.Demo, demo.Config) error { return nil }
@@ -184,7 +184,7 @@ func (t *jsonTeller) begin(*demo.Demo, demo.Config) error { return nil }
 // CaughtUp implements message.Sink.
 func (t *jsonTeller) CaughtUp() {}
 
-// Progress is no event of the journal and left out.
+// Progress prints nothing: it is not in the journal.
 func (t *jsonTeller) Progress(*message.Call, message.ProgressRequest) {}
 
 // Record implements message.Sink.

@@ -24,13 +24,13 @@ func newEditCommand(env *environment) *cobra.Command {
 	var memory memory
 	c := &cobra.Command{
 		Use:   "edit CALL",
-		Short: "Approve a call with other arguments",
-		Long: `Approves a call with other arguments. An edit is a new proposal by you: it must
-fit the tool's schema and the policy decides about it again, so it can be denied,
-or ask once more. Without --input your editor ($VISUAL, $EDITOR) opens.
+		Short: "Approve a call with changed arguments",
+		Long: `Approves a call with changed arguments. An edit is a new proposal by you: it must
+match the tool's schema, and the policy decides about it again, so the policy can
+deny it or require another approval. Without --input your editor ($VISUAL, $EDITOR)
+opens.
 
---remember and the flags beside it are those of askance approve; what they say is
-held against the edited call.`,
+--remember and its flags are those of askance approve, for the edited call.`,
 		Example: `  askance edit call_42
   askance edit call_42 --input '{"order_id":"A-1042","amount_cents":4900}' --yes
   askance edit call_42 --input @refund.json --digest sha256:9f2…
@@ -39,7 +39,7 @@ held against the edited call.`,
 		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if input == "" && !env.isInteractive() {
-				return usagef("no editor can be opened here: give --input")
+				return usagef("not a terminal, so that no editor can open: pass the new arguments with --input")
 			}
 			return decide(c.Context(), env, &d, "Approve as edited", func(ctx context.Context, call *message.Call) (message.Answer, error) {
 				text, err := readEditedInput(ctx, env, call, input)
@@ -57,7 +57,7 @@ held against the edited call.`,
 	env.cfg.bindClient(c)
 	d.flags(c)
 	memory.flags(c)
-	c.Flags().StringVar(&input, "input", "", "the new arguments: a JSON object, @FILE, or - for standard input")
+	c.Flags().StringVar(&input, "input", "", "new arguments: a JSON object, @FILE, or - for standard input")
 	return c
 }
 
@@ -84,7 +84,7 @@ func openEditor(ctx context.Context, text string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("edit: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // in the system's folder for such things
+	defer func() { _ = os.RemoveAll(dir) }() // the system cleans its temporary folder
 	path := filepath.Join(dir, "input.json")
 	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("edit: %w", err)
@@ -100,7 +100,7 @@ func openEditor(ctx context.Context, text string) (string, error) {
 		return "", err
 	}
 	if string(b) == text+"\n" {
-		return "", errors.New("edit: nothing was changed, the question is still open (approve it as it is with askance approve)")
+		return "", errors.New("edit: the arguments did not change, so no response was sent; askance approve approves them as they are")
 	}
 	return string(b), nil
 }
@@ -115,7 +115,7 @@ func editor() []string {
 	return []string{"vi"}
 }
 
-// diffText paints lines by what became of them.
+// diffText paints removed and added lines.
 func diffText(on *term.Out, lines []string) string {
 	var b strings.Builder
 	for _, l := range lines {

@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
 )
 
 // environment is what the commands of one run share: streams, settings, log.
@@ -32,20 +33,29 @@ type environment struct {
 	log *slog.Logger
 }
 
-// report tells what went wrong.
+// report prints an error.
 func (env *environment) report(err error) {
 	if env.json {
 		_ = writeJSON(env.err, documentOf(err)) // nowhere to report that to
 		return
 	}
-	text := env.err.Bad("error: ") + term.Safe(err.Error()) + "\n"
+	what, hint := err.Error(), ""
+	if me, ok := errors.AsType[*message.Error](err); ok && me.Hint != "" {
+		if before, found := strings.CutSuffix(what, " ("+me.Hint+")"); found {
+			what, hint = before, me.Hint
+		}
+	}
+	text := env.err.Bad("error: ") + term.Safe(what) + "\n"
+	if hint != "" {
+		text += "hint: " + term.Safe(hint) + "\n"
+	}
 	if _, ok := errors.AsType[usageError](err); ok {
 		text += env.err.Dim("See the command's --help.") + "\n"
 	}
 	_, _ = io.WriteString(env.err, text)
 }
 
-// shownAttr makes harmless for a terminal what a log says.
+// shownAttr makes the text of a log record safe for a terminal.
 func shownAttr(_ []string, at slog.Attr) slog.Attr {
 	if s := at.Value.String(); at.Value.Kind() == slog.KindString || at.Value.Kind() == slog.KindAny {
 		if safe := term.SafeLine(s); safe != s {
@@ -55,7 +65,7 @@ func shownAttr(_ []string, at slog.Attr) slog.Attr {
 	return at
 }
 
-// isInteractive reports whether a person can be asked.
+// isInteractive reports whether the command can ask a person.
 func (env *environment) isInteractive() bool {
 	return !env.json && term.IsTerminal(env.in) && env.err.Terminal() && os.Getenv("TERM") != "dumb"
 }
@@ -66,7 +76,7 @@ func (env *environment) printf(format string, args ...any) error {
 	return err
 }
 
-// notef writes what is no result.
+// notef writes to the standard error what is not part of the result.
 func (env *environment) notef(format string, args ...any) {
 	_, _ = fmt.Fprintf(env.err, format, args...)
 }
@@ -96,8 +106,8 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
-// writeOutput has write fill a file, which appears when it is complete, or the
-// standard output if no file is named.
+// writeOutput lets write fill a file, which appears when it is complete, or the
+// standard output if path is empty.
 func (env *environment) writeOutput(path string, write func(io.Writer) error) (err error) {
 	if path == "" {
 		return write(env.out)
@@ -108,7 +118,7 @@ func (env *environment) writeOutput(path string, write func(io.Writer) error) (e
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(f.Name()) // nobody needs half a file
+			_ = os.Remove(f.Name()) // an incomplete file is of no use
 		}
 	}()
 	if err = write(f); err != nil {
@@ -122,7 +132,7 @@ func (env *environment) writeOutput(path string, write func(io.Writer) error) (e
 }
 
 // readText gives the value of a flag that is a text, @FILE, or - for standard
-// input, of at most limit bytes.
+// input. It refuses more than limit bytes.
 func (env *environment) readText(flag, value string, limit int) (string, error) {
 	if value == "-" {
 		return env.readStandardInput(flag, limit)
@@ -141,15 +151,16 @@ func (env *environment) readStandardInput(flag string, limit int) (string, error
 		return "", fmt.Errorf("%s: read standard input: %w", flag, err)
 	}
 	if len(b) > limit {
-		return "", usagef("%s: standard input is longer than %d bytes", flag, limit)
+		return "", usagef("%s: standard input is longer than %d bytes; shorten it", flag, limit)
 	}
 	return string(b), nil
 }
 
-// errAborted says that a person left a question without answering.
-var errAborted = errors.New("left without an answer")
+// errAborted says that a person left a prompt without a response.
+var errAborted = errors.New("canceled: nothing was sent")
 
-// runForm asks a person. It ends when ctx does, because somebody else answered.
+// runForm asks a person. It ends with ctx, for instance when another person responds
+// first.
 func (env *environment) runForm(ctx context.Context, fields ...huh.Field) error {
 	f := huh.NewForm(huh.NewGroup(fields...)).
 		WithInput(env.in).WithOutput(env.err).WithShowHelp(true).
@@ -167,7 +178,7 @@ func (env *environment) runForm(ctx context.Context, fields ...huh.Field) error 
 	return err
 }
 
-// confirm asks for a yes or no; no is what is chosen at first.
+// confirm asks for yes or no; no is selected first.
 func (env *environment) confirm(ctx context.Context, title string) (bool, error) {
 	var yes bool
 	err := env.runForm(ctx, huh.NewConfirm().Title(term.SafeLine(title)).Affirmative("Yes").Negative("No").Value(&yes))

@@ -19,7 +19,7 @@ import (
 func newEventsCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "events",
-		Short: "Follow a session's events, or rebuild a message from them",
+		Short: "Follow the events of a session, or rebuild a message from them",
 		Example: `  askance events tail ticket-7
   askance events replay ticket-7`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -64,7 +64,7 @@ func theSession(ctx context.Context, c engine.Client, named message.SessionID) (
 	slices.Sort(sessions)
 	switch sessions = slices.Compact(sessions); len(sessions) {
 	case 0:
-		return "", &message.Error{Code: message.CodeNotFound, Op: "find session", What: "there are no calls here", Hint: "name the session"}
+		return "", &message.Error{Code: message.CodeNotFound, Op: "find session", What: "the journal has no calls", Hint: "name the session"}
 	case 1:
 		return message.SessionID(sessions[0]), nil
 	default:
@@ -77,10 +77,11 @@ func newEventsTailCommand(env *environment) *cobra.Command {
 	var once bool
 	c := &cobra.Command{
 		Use:   "tail [SESSION]",
-		Short: "Print a session's AgentScope events, and those to come",
-		Long: `Prints a session's AgentScope events in the order of the journal and follows
-them until it is interrupted. Without SESSION there must be only one. With --json
-each line is {"seq": …, "event": …}; give the last seq to --after to go on.`,
+		Short: "Print and follow the AgentScope events of a session",
+		Long: `Prints the AgentScope events of a session in the order of the journal and follows
+them until it is interrupted. Without SESSION the journal must have exactly one
+session. With --json each line is {"seq": …, "event": …}; pass the last seq to --after
+to continue.`,
 		Example: `  askance events tail ticket-7
   askance events tail ticket-7 --reply reply-1 --json
   askance events tail ticket-7 --after 120 --once`,
@@ -100,7 +101,7 @@ each line is {"seq": …, "event": …}; give the last seq to --after to go on.`
 			}
 			err = replay.Follow(c.Context(), l, r, show)
 			if errors.Is(err, errSignal) {
-				return nil // that is how it is ended
+				return nil // the usual end
 			}
 			return err
 		},
@@ -109,7 +110,7 @@ each line is {"seq": …, "event": …}; give the last seq to --after to go on.`
 	f := c.Flags()
 	f.StringVar((*string)(&r.Reply), "reply", "", "only events of this reply")
 	f.Uint64Var(&r.After, "after", 0, "only events after this sequence")
-	f.BoolVar(&once, "once", false, "end with the last event that is there")
+	f.BoolVar(&once, "once", false, "end after the last stored event")
 	return c
 }
 
@@ -186,12 +187,12 @@ func newEventsReplayCommand(env *environment) *cobra.Command {
 	var r message.EventsRequest
 	c := &cobra.Command{
 		Use:   "replay [SESSION]",
-		Short: "Rebuild a reply's message from its events alone, and print it",
-		Long: `Reads a session's AgentScope events and applies them one after the other to an
-empty message, as any frontend does. Nothing else is looked at. Without --reply it
-is the session's last reply; without SESSION there must be only one. A call that a
-person edited keeps the model's arguments in the message, as the format has it; the
-line "edited" below it has those that ran.`,
+		Short: "Rebuild the message of a reply from its events and print it",
+		Long: `Reads the AgentScope events of a session and applies them to an empty message, as any
+frontend does. Without --reply it uses the last reply of the session. Without SESSION
+the journal must have exactly one session. In the message, an edited call keeps the
+model's arguments, as the format requires; the line "edited" below shows the
+arguments that ran.`,
 		Example: `  askance events replay ticket-7
   askance events replay ticket-7 --reply reply-1 --json`,
 		Args: oneSession(&r.Session),
@@ -215,6 +216,6 @@ line "edited" below it has those that ran.`,
 		},
 	}
 	env.cfg.bindClient(c)
-	c.Flags().StringVar((*string)(&r.Reply), "reply", "", "the reply (default: the last one)")
+	c.Flags().StringVar((*string)(&r.Reply), "reply", "", "reply (default the last one)")
 	return c
 }

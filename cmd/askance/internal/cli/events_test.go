@@ -16,7 +16,7 @@ import (
 func TestEvents(t *testing.T) {
 	clean(t)
 	s := serve(t)
-	fails(t, cli.ExitNotFound, "there are no calls here", "events", "tail", "--once", "--data", s.data)
+	fails(t, cli.ExitNotFound, "the journal has no calls", "events", "tail", "--once", "--data", s.data)
 	s.propose("r1", "c1", "ship", `{"cents":5}`)
 	s.finished("c1")
 	s.propose("r2", "c1", "pay", `{"cents":500}`)

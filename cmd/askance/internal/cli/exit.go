@@ -32,15 +32,15 @@ var exitCodes = []struct {
 	code int
 	what string
 }{
-	{ExitOK, "done"},
-	{ExitError, "it failed for a reason that none of the others names"},
+	{ExitOK, "success"},
+	{ExitError, "failure for any other reason"},
 	{ExitUsage, "wrong flags or arguments, or input that is malformed, ambiguous or too large"},
-	{ExitConflict, "somebody else was first, the question has changed, or the call is not in a state that takes this"},
+	{ExitConflict, "another person was first, the approval request changed, or the state of the call does not permit the operation"},
 	{ExitNotFound, "no such call, reply, session, tool or file"},
-	{ExitUnavailable, "no engine, NATS or store: not reachable, in use by another process, or full; or too many answers of one reviewer: try again later"},
-	{ExitForbidden, "this principal may not do that, or the data belongs to somebody else"},
-	{ExitFindings, "a check found something: in a policy lint errors, failed tests, changed verdicts, a file to format; in a journal that it is not what it was"},
-	{ExitDamaged, "the journal lost records or was changed: nothing is served; askance journal check says what is missing, a restart alone does not help"},
+	{ExitUnavailable, "the engine, NATS or the store is not reachable, full, or in use by another process; or one reviewer gave too many responses: try again later"},
+	{ExitForbidden, "this principal lacks the permission, or the data belongs to another one"},
+	{ExitFindings, "a check has findings: lint errors, failed tests, changed decisions or unformatted files of a policy; changed or missing records of a journal"},
+	{ExitDamaged, "the journal lost records or was changed, so the engine refuses all requests; askance journal check lists what is missing; a restart does not help"},
 	{ExitInterrupted, "stopped by a signal"},
 }
 
@@ -52,7 +52,7 @@ func (e usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// findingsError ends a command that worked, and whose answer is no.
+// findingsError ends a command that worked and has findings.
 type findingsError struct{ what string }
 
 func (e findingsError) Error() string { return e.what }
@@ -79,7 +79,7 @@ func ExitCode(err error) int {
 	case errors.As(err, &usage), errors.As(err, &load), errors.As(err, &file), errors.As(err, &odd):
 		return ExitUsage
 	}
-	if errors.Is(err, message.ErrDamaged) { // wherever it stands: a supervisor branches on it
+	if errors.Is(err, message.ErrDamaged) { // also deep in the chain: a supervisor branches on it
 		return ExitDamaged
 	}
 	if me, ok := errors.AsType[*message.Error](err); ok {
@@ -117,8 +117,8 @@ type errorBody struct {
 	Op   string       `json:"op,omitzero"`
 	What string       `json:"what"`
 	Hint string       `json:"hint,omitzero"`
-	// State and Digest are those of the call that the error is about: the loser
-	// of a race sees where it stands, and which question is open now.
+	// State and Digest are those of the call that the error is about, so that the
+	// loser of a race sees the present approval request.
 	State  message.ToolCallState `json:"state,omitzero"`
 	Digest string                `json:"digest,omitzero"`
 }
@@ -142,11 +142,11 @@ func documentOf(err error) errorDocument {
 
 func exitCodeHelp() string {
 	var b strings.Builder
-	b.WriteString("Every command ends with one of these codes.\n\n")
+	b.WriteString("Every command ends with one of these exit codes.\n\n")
 	for _, c := range exitCodes {
 		fmt.Fprintf(&b, "%5d  %s\n", c.code, c.what)
 	}
-	b.WriteString("\nWith --json an error is one JSON document on standard error, whose exit and\ncode members say the same.\n")
+	b.WriteString("\nWith --json an error is one JSON document on standard error. Its members exit and\ncode have the same meaning.\n")
 	return b.String()
 }
 

@@ -20,37 +20,35 @@ func newInboxCommand(env *environment) *cobra.Command {
 	sign := signing{cfg: &env.cfg}
 	c := &cobra.Command{
 		Use:   "inbox",
-		Short: "Answer questions on a screen that lives",
-		Long: `Shows the open questions on the whole terminal and keeps them up to date: new ones
-appear, settled ones say who settled them and leave. Everything works by keys; ?
-lists them. A question shows why it is asked, who must still agree, how long there
-is, and its arguments as a tree; an answer can approve, edit in $VISUAL or $EDITOR,
-reject, give the result, or hand over. Offered rules can be remembered, narrowed and
-on terms; r lists the remembered ones and takes them back. Before an answer is sent,
-the screen shows exactly what its digest binds. With --sign-key approvals go with
-your own signature; nothing else is asked.
+		Short: "Interactive inbox in the terminal",
+		Long: `Shows the open approval requests in the terminal and keeps them up to date. ? lists
+the keys. A request shows its reason, the approvers that are still needed, the time
+left, and the arguments as a tree. You can approve, edit in $VISUAL or $EDITOR, reject,
+supply the result, delegate or skip. An approval can create a standing approval; r
+lists and revokes standing approvals. Before you send a response, the screen shows
+exactly what its digest covers. With --sign-key, approvals have your own signature.
 
-It needs an engine at work, a terminal of at least 40x10, and draws no colours if
-NO_COLOR is set. Without a terminal there are askance list, show and approve.`,
+The inbox needs a running engine and a terminal of at least 40x10. NO_COLOR turns
+colours off. Without a terminal, use askance list, show and approve.`,
 		Example: `  askance inbox
   askance inbox --session ticket-7
-  askance inbox --sign-key ann.key              # where rules take your own signature
+  askance inbox --sign-key ann.key              # if rules require your signature
   askance inbox --nats nats://nats.internal:4222 --creds ann.creds --as ann
   ssh -t ops.internal askance inbox`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runInbox(c.Context(), env, session, &sign) },
 	}
 	env.cfg.bindClient(c)
-	c.Flags().StringVar(&session, "session", "", "only questions of this session")
+	c.Flags().StringVar(&session, "session", "", "only approval requests of this session")
 	sign.flags(c)
 	return c
 }
 
 func runInbox(ctx context.Context, env *environment, session string, sign *signing) error {
 	if env.json || !term.IsTerminal(env.in) || !env.out.Terminal() || os.Getenv("TERM") == "dumb" {
-		return usagef("the inbox needs a terminal for input and output; askance list shows the open questions without one")
+		return usagef("the inbox needs a terminal for input and output; without one, use askance list")
 	}
-	if env.err.Terminal() { // the log would be written across the screen
+	if env.err.Terminal() { // log lines would corrupt the screen
 		env.log = slog.New(slog.DiscardHandler)
 	}
 	l, err := env.connectLive(ctx, message.RoleApprover)
@@ -67,13 +65,13 @@ func runInbox(ctx context.Context, env *environment, session string, sign *signi
 		Signer: signer, Editor: editor(), In: env.in, Out: env.out,
 	})
 	if errors.Is(err, errSignal) {
-		return nil // one of the ways to leave; nothing is half done
+		return nil // a usual way to leave
 	}
 	return err
 }
 
-// inboxSigner reads the key of the person, whose name the login has said by now;
-// nil, if none was named.
+// inboxSigner reads the key of the person; nil without --sign-key. The login has set
+// the name by then.
 func inboxSigner(sign *signing) (*inbox.Signer, error) {
 	key, err := sign.load()
 	if err != nil || key == nil {
@@ -82,8 +80,8 @@ func inboxSigner(sign *signing) (*inbox.Signer, error) {
 	return &inbox.Signer{KeyID: key.keyID(), Lasts: key.lasts, Sign: key.sign}, nil
 }
 
-// connectLive is connect for what stays: a folder must not be kept locked for as
-// long as somebody looks, so an engine must be at work.
+// connectLive is connect for a command that runs long: it needs a running engine,
+// because it must not lock the data folder.
 func (env *environment) connectLive(ctx context.Context, role message.Role) (*link, error) {
 	url := env.cfg.NATS
 	if url == "" {
@@ -93,12 +91,12 @@ func (env *environment) connectLive(ctx context.Context, role message.Role) (*li
 		}
 	}
 	if url == "" {
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: "open inbox", What: "no engine is at work on " + env.cfg.dir(), Hint: "start askance serve; askance list shows what is open without one"}
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "open inbox", What: "no engine runs on " + env.cfg.dir(), Hint: "start askance serve, or use askance list, which needs no engine"}
 	}
 	return env.dial(ctx, url, message.Principal{Role: role, Name: env.cfg.As})
 }
 
-// hints gives the hints of an engine over NATS; nil for any other.
+// hints gives the change hints of an engine over NATS; nil for a data folder.
 func hints(l *link) inbox.Hints {
 	client, ok := l.Client.(*bus.Client)
 	if !ok {

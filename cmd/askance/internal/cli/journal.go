@@ -21,9 +21,9 @@ func newJournalCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "journal",
 		Short: "Check a journal for lost records, and accept a loss",
-		Long: `An engine refuses a journal that lacks records which its signed checkpoints or its
-anchor file know, and ends with exit code 8. These commands say what is missing and
-let an operator decide. They work on a journal that no engine uses.`,
+		Long: `An engine refuses a journal without records that its signed checkpoints or its anchor
+file prove, and ends with exit code 8. These commands list what is missing and let an
+operator accept the loss. They work on a journal that no engine uses.`,
 		Example: `  askance journal check
   askance journal accept-loss --by ann --reason "disk failed, no backup"`,
 		Args: noArgs,
@@ -44,7 +44,7 @@ func addDamagedFlags(env *environment, c *cobra.Command) {
 func findDamagedJournal(env *environment) (node.Damaged, error) {
 	d := node.Damaged{Dir: node.Dir(env.cfg.dir()), Space: env.cfg.spaceID()}
 	if d.Dir == "" {
-		return d, usagef("no data folder is known: name one with --data")
+		return d, usagef("there is no home folder for the data folder: pass --data")
 	}
 	last, err := readLastRun(string(d.Dir))
 	if err != nil {
@@ -65,16 +65,16 @@ func findDamagedJournal(env *environment) (node.Damaged, error) {
 func newJournalCheckCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Say whether the journal lacks records",
-		Long: `Compares the journal with its signed checkpoints and with the anchor file, and names
-what is missing: the sequences, how many of them were signed, and the calls that they
-belong to as far as the checkpoints know. Nothing is changed.
+		Short: "List lost records",
+		Long: `Compares the journal with its signed checkpoints and with the anchor file, and lists
+what is missing: the sequences, how many of them were signed, and their calls as far as
+the checkpoints name them. The command changes nothing.
 
-The embedded NATS server can cut a damaged file as soon as it starts: copy the data
-folder first if you want to try to repair it.
+The embedded NATS server can truncate a damaged file when it starts: copy the data
+folder first if you want to try a repair.
 
 A running engine checks its own journal every five seconds. Ends with exit code 8 if
-anything is missing.`,
+records are missing.`,
 		Example: `  askance journal check
   askance journal check --data /var/lib/askance --json`,
 		Args: noArgs,
@@ -102,7 +102,7 @@ anything is missing.`,
 	return c
 }
 
-// examText is an examination for people.
+// examText describes an examination.
 func examText(out *term.Out, x *bus.Exam) string {
 	var b strings.Builder
 	row := func(label, format string, args ...any) {
@@ -137,10 +137,10 @@ func examText(out *term.Out, x *bus.Exam) string {
 	}
 	has := func(is func(bus.Flaw) bool) bool { return slices.ContainsFunc(x.Flaws, is) }
 	if has(func(f bus.Flaw) bool { return f.Kind == bus.FlawUnreadable }) {
-		b.WriteString("With an embedded server, accept-loss also removes the records that follow in the same file.\n")
+		b.WriteString("With an embedded server, accept-loss also removes the later records of the same file.\n")
 	}
 	if has(func(f bus.Flaw) bool { return f.Through == 0 || f.Through > x.Signed }) {
-		b.WriteString("Which calls the unsigned records belonged to is not known.\n")
+		b.WriteString("The calls of the unsigned records are not known.\n")
 	}
 	return b.String()
 }
@@ -150,29 +150,29 @@ func newJournalAcceptLossCommand(env *environment) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "accept-loss --by NAME --reason TEXT",
-		Short: "Accept that records are lost, and close what could run a second time",
-		Long: `Use this only when no backup has the records. It writes who accepted the loss, why,
-and which sequences are missing into the signed chain of checkpoints; askance audit
-verify shows it from then on. The engine can start again afterwards.
+		Short: "Accept that records are lost, and close the affected calls",
+		Long: `Use this only if no backup has the records. It signs who accepted the loss, why, and
+which sequences are missing into the chain of checkpoints; askance audit verify shows
+it from then on. The engine can start again afterwards.
 
-Nothing runs a second time because of the loss, as far as it is known:
-- every open call is finished as interrupted, with the advice to check its effect
-- the replies of those calls end, and their runtimes begin new ones
-- calls, replies and sessions whose signed records are all gone cannot be used again
+No known call runs a second time because of the loss:
+- every open call ends as interrupted, with the advice to check its effect
+- the replies of those calls end, and their runtimes start new ones
+- calls, replies and sessions that lost all signed records cannot be used again
 - every standing approval is revoked
 
-What cannot be known: calls whose records were all lost before a checkpoint signed
-them. If a runtime proposes such a call again under the same id, it runs. Ask the
-runtimes which calls they made since the last checkpoint.
+Calls whose records were all lost before a checkpoint signed them are not known. If a
+runtime proposes such a call again with the same id, it runs. Ask the runtimes which
+calls they proposed since the last checkpoint.
 
-An embedded server then removes what it cannot read and the records that follow in
-the same file. Nothing is changed before you confirm.`,
+An embedded server then removes the records that it cannot read, and the later records
+of the same file. The command changes nothing before you confirm.`,
 		Example: `  askance journal accept-loss --by ann --reason "disk failed, no backup"
   askance journal accept-loss --by ann --reason "purged on purpose" --yes --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if by.By == "" || by.Reason == "" {
-				return usagef("--by and --reason are needed: they are signed into the chain of checkpoints")
+				return usagef("--by or --reason is missing: both are signed into the chain of checkpoints")
 			}
 			if len(by.By) > message.MaxIDBytes || len(by.Reason) > message.MaxTextBytes {
 				return usagef("--by or --reason is too long")
@@ -195,13 +195,13 @@ the same file. Nothing is changed before you confirm.`,
 	}
 	addDamagedFlags(env, c)
 	f := c.Flags()
-	f.StringVar(&by.By, "by", "", "who accepts the loss")
-	f.StringVar(&by.Reason, "reason", "", "why, in your words")
-	f.BoolVar(&yes, "yes", false, "do not ask")
+	f.StringVar(&by.By, "by", "", "name of the person who accepts the loss")
+	f.StringVar(&by.Reason, "reason", "", "why the records are lost")
+	f.BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return c
 }
 
-// confirmLoss shows what is lost and asks.
+// confirmLoss shows the loss and asks for confirmation.
 func confirmLoss(ctx context.Context, env *environment, x *bus.Exam, yes bool) error {
 	if yes {
 		return nil

@@ -36,7 +36,7 @@ func TestJournalCommands(t *testing.T) {
 		t.Errorf("check: exit %d, %+v", x.code, exam)
 	}
 	report(t, cli.ExitFindings, "--data", s.data)
-	fails(t, cli.ExitUsage, "--by and --reason", "journal", "accept-loss", "--data", s.data, "--yes")
+	fails(t, cli.ExitUsage, "--by or --reason is missing", "journal", "accept-loss", "--data", s.data, "--yes")
 	fails(t, cli.ExitUsage, "--yes", "journal", "accept-loss", "--by", "ann", "--reason", "disk", "--data", s.data)
 	if out := ok(t, "journal", "accept-loss", "--by", "ann", "--reason", "disk failed", "--yes", "--data", s.data); !strings.Contains(out, "The loss is accepted.") {
 		t.Errorf("accept-loss printed\n%s", out)

@@ -16,10 +16,10 @@ import (
 func newKeysCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "keys",
-		Short: "Look at and change the keys that engines and approvers sign with",
-		Long: `Engines sign every leave to run a call; workers know their public keys and run
-nothing else. The keys are in engine.key in the data folder, or in the file that
---keys names; engines look at it every second.`,
+		Short: "Manage the signing keys of engines and approvers",
+		Long: `Engines sign a grant for every run of a call, and workers run only calls with a valid
+grant. The keys are in engine.key in the data folder, or in the file of --keys. Engines
+read the file again every second.`,
 		Example: `  askance keys list
   askance keys rotate
   askance keys retire 0123456789abcdef
@@ -41,7 +41,7 @@ func engineKeyFile(env *environment) (string, error) {
 	case env.cfg.Keys != "":
 		return env.cfg.Keys, nil
 	case env.cfg.dir() == "":
-		return "", usagef("no data folder is known: name one with --data, or the file with --keys")
+		return "", usagef("there is no home folder for the data folder: pass --data or --keys")
 	}
 	return node.Dir(env.cfg.dir()).Keys(), nil
 }
@@ -50,7 +50,7 @@ func newKeysListCommand(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the signing keys",
-		Long:    "Lists every key that ever signed grants, oldest first. Secrets are not shown.",
+		Long:    "Lists every key that ever signed grants, oldest first, without its secret.",
 		Example: "  askance keys list",
 		Args:    noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
@@ -83,7 +83,7 @@ func keyState(e message.EngineKey, signing string) string {
 	case e.ID == signing:
 		return "signs"
 	case e.Retired.IsZero():
-		return "its grants are good"
+		return "its grants are valid"
 	}
 	return "retired " + e.Retired.Format(time.DateTime)
 }
@@ -92,12 +92,11 @@ func newKeysRotateCommand(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rotate",
 		Short: "Sign with a new key",
-		Long: `Makes a new signing key. Engines sign with it from the next second on; several engines
-of a space need the same file. Grants of the keys before stay good until those are
-retired.
+		Long: `Creates a new signing key. Engines use it within a second; all engines of a space need
+the same file. Grants of earlier keys stay valid until you retire those keys.
 
-Workers whose --engine-key is the engines' own engine.pub read it again. Others ask
-the engines, and believe a new key because the one before has signed it.`,
+Workers whose --engine-key is the engines' own engine.pub read it again. Other workers
+ask the engines, and trust a new key because the key before signed it.`,
 		Example: "  askance keys rotate",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -109,15 +108,15 @@ the engines, and believe a new key because the one before has signed it.`,
 func newKeysRetireCommand(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "retire KEYID",
-		Short: "Trust a key no more",
-		Long: `Ends a key that signs no more, and deletes its secret. Grants that it signed start
-nothing from then on: engines offer those calls again with the present key. Workers
-know within ten seconds; if a key was stolen, give workers the new engine.pub as well,
-because what a stolen key says of its successors cannot be told from the truth.`,
+		Short: "Stop trusting a key",
+		Long: `Retires a key that no longer signs, and deletes its secret. Its grants become invalid:
+engines offer those calls again with the present key. Workers learn of it within ten
+seconds. If a key was stolen, also give the new engine.pub to the workers, because a
+stolen key can sign false successors.`,
 		Example: "  askance keys retire 0123456789abcdef",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("want the id of a key; askance keys list shows them")
+				return usagef("want one key id; askance keys list shows the ids")
 			}
 			return nil
 		},
@@ -142,17 +141,17 @@ func changeKeys(ctx context.Context, env *environment, change func(*bus.Keys) (*
 func newKeysApproverCommand(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "approver FILE",
-		Short: "Make a signing key for an approver",
-		Long: `Makes a key with which you sign approvals (--sign-key FILE of askance approve and inbox), so that
-not even an engine can make up your consent. The file is readable for you alone and
-stays with you. Its public key, which is printed, goes under your name into the
-directory file, and into the list that workers have (askance worker --approver-keys).`,
+		Short: "Create a signing key for an approver",
+		Long: `Creates a key with which you sign approvals (--sign-key FILE of askance approve and
+inbox), so that not even an engine can forge your approval. Only you can read the file;
+keep it. The command prints the public key: add it under your name to the directory
+file, and to the list of the workers (askance worker --approver-keys).`,
 		Example: `  askance keys approver ann.key
   askance approve call_42 --sign-key ann.key
   askance inbox --sign-key ann.key`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return usagef("want the file to make, for instance: askance keys approver ann.key")
+				return usagef("want one file name, for instance: askance keys approver ann.key")
 			}
 			return nil
 		},

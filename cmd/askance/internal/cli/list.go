@@ -21,10 +21,10 @@ func newListCommand(env *environment) *cobra.Command {
 	var states []string
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List open calls, and what each waits for",
-		Example: `  askance list                    # all that is open
-  askance list --state asking     # open questions
-  askance list --held             # calls that wait to be settled
+		Short: "List open calls and what each one waits for",
+		Example: `  askance list                    # all open calls
+  askance list --state asking     # open approval requests
+  askance list --held             # blocked calls, which an operator must resolve
   askance list --all --session ticket-7 --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -55,8 +55,8 @@ func newListCommand(env *environment) *cobra.Command {
 	f.StringSliceVar(&states, "state", nil, "only calls in these states")
 	f.StringVar((*string)(&r.Session), "session", "", "only calls of this session")
 	f.StringVar((*string)(&r.Reply), "reply", "", "only calls of this reply")
-	f.BoolVar(&r.Held, "held", false, "only calls that wait to be settled")
-	f.BoolVar(&r.All, "all", false, "finished calls too")
+	f.BoolVar(&r.Held, "held", false, "only blocked calls, which an operator must resolve")
+	f.BoolVar(&r.All, "all", false, "finished calls, too")
 	return c
 }
 
@@ -105,7 +105,7 @@ func phasePaint(out *term.Out, c *message.Call) func(string) string {
 	return out.Bad
 }
 
-// waitsFor says in a few words where a call stands.
+// waitsFor describes in a few words what a call waits for or how it ended.
 func waitsFor(c *message.Call) string {
 	switch c.Phase() {
 	case message.PhaseFinished:
@@ -122,24 +122,24 @@ func waitsFor(c *message.Call) string {
 		return "an approver"
 	case message.PhaseWaiting:
 		if c.Behind != "" {
-			return "behind the question about " + term.SafeLine(string(c.Behind))
+			return "waiting for the approval of " + term.SafeLine(string(c.Behind))
 		}
-		return "behind earlier calls of its reply"
+		return "waiting for earlier calls of its reply"
 	case message.PhaseRetrying:
-		return "tried again at " + c.RetryAt.Local().Format(time.TimeOnly)
+		return "retry at " + c.RetryAt.Local().Format(time.TimeOnly)
 	case message.PhaseRunning:
-		return "running at " + term.SafeLine(c.Attempt.Worker)
+		return "running on " + term.SafeLine(c.Attempt.Worker)
 	case message.PhaseQueued:
 		if c.Placement == message.PlaceExternal {
-			return "its result from outside"
+			return "waiting for an external result"
 		}
-		return "a worker"
+		return "waiting for a worker"
 	default:
-		return "an engine that has the tool"
+		return "waiting for an engine that has the tool"
 	}
 }
 
-// age is a duration in the one unit that says enough.
+// age is a duration in its largest unit.
 func age(d time.Duration) string {
 	switch d = max(0, d); {
 	case d < time.Minute:
@@ -152,8 +152,6 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// This file says in words what an open question waits for.
-
 func waitingOf(calls []*message.Call) []message.Waiting {
 	var out []message.Waiting
 	for _, c := range calls {
@@ -164,8 +162,8 @@ func waitingOf(calls []*message.Call) []message.Waiting {
 	return out
 }
 
-// waitingRows are the rows of an open question: who must agree, who may not,
-// and what time does.
+// waitingRows are the rows of an open approval request: who must agree, who cannot,
+// and what happens at which time.
 func waitingRows(out *term.Out, c *message.Call, row func(label, text string)) {
 	w, open := c.Waiting()
 	if !open {
@@ -184,18 +182,18 @@ func waitingRows(out *term.Out, c *message.Call, row func(label, text string)) {
 		row("not", term.SafeLine("approve: "+strings.Join(r.Editors, ", ")+" (edited the arguments)"))
 	}
 	if !w.NextStep.IsZero() {
-		text := moment(w.NextStep) + ": " + people(w.NextUsers, w.NextGroups) + " may answer, too"
+		text := moment(w.NextStep) + ": " + people(w.NextUsers, w.NextGroups) + " can respond, too"
 		if w.NextOnly {
-			text = moment(w.NextStep) + ": only " + people(w.NextUsers, w.NextGroups) + " may answer"
+			text = moment(w.NextStep) + ": only " + people(w.NextUsers, w.NextGroups) + " can respond"
 		}
 		row("escalates", text)
 	}
 	if !w.Ends.IsZero() {
-		row("until", moment(w.Ends)+", then it is denied")
+		row("until", moment(w.Ends)+", then the call is denied")
 	}
 }
 
-// partText is one circle of people that has to agree.
+// partText is one group of people that must agree.
 func partText(out *term.Out, p message.Part, t message.Tally) string {
 	text := fmt.Sprintf("%d of %s", t.Quorum, people(p.Users, p.Groups))
 	if p.Rule != "" {
@@ -227,7 +225,7 @@ func people(users, groups []string) string {
 
 func moment(t time.Time) string { return t.Local().Format(time.DateTime) }
 
-// voteText is one answer, and whether it still counts.
+// voteText is one response, and whether it still counts.
 func voteText(c *message.Call, v message.Vote) string {
 	text := fmt.Sprintf("%s by %s, %s", v.Kind, term.SafeLine(asked.Actor(v.By)), moment(v.At))
 	if v.Edited {
@@ -240,12 +238,12 @@ func voteText(c *message.Call, v message.Vote) string {
 		text += ", of " + term.SafeLine(strings.Join(v.Groups, ", ")) + " (" + term.SafeLine(v.GroupsFrom) + ")"
 	}
 	if !v.On(c.Digest) && v.Kind == message.AnswerApprove {
-		text += "; void: it was for other arguments"
+		text += "; void: the arguments changed"
 	}
 	return text
 }
 
-// votesSoFar is how far a question is that several must agree to.
+// votesSoFar counts the approvals of a request that needs several.
 func votesSoFar(c *message.Call) string {
 	w, open := c.Waiting()
 	if !open || w.Quorum == 1 && len(w.Parts) == 1 {
@@ -258,10 +256,10 @@ func votesSoFar(c *message.Call) string {
 	return fmt.Sprintf("[%d approved, %d missing] ", len(w.Approvals), missing)
 }
 
-// stillAsksText says why a call asks after an answer.
+// stillAsksText says why a call still waits for approval after a response.
 func stillAsksText(c *message.Call) string {
 	if n := len(c.Votes); n > 0 && c.Votes[n-1].On(c.Digest) && !c.Votes[n-1].Edited {
-		return votesSoFar(c) + "it waits for others, digest " + c.Digest
+		return votesSoFar(c) + "waiting for other approvers, digest " + c.Digest
 	}
-	return "it asks again (" + term.SafeLine(c.Decision.Reason) + "), " + votesSoFar(c) + "digest " + c.Digest
+	return "needs another approval (" + term.SafeLine(c.Decision.Reason) + "), " + votesSoFar(c) + "digest " + c.Digest
 }

@@ -19,18 +19,18 @@ func newLoadCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "load",
 		Aliases: []string{"reviewers"},
-		Short:   "Show what each reviewer has to do, and how they answer",
-		Long: `Shows for each person and group: open questions that wait for their word, how many
-they have answered, the share of approvals, the median time from question to answer
-(to within 5 %), and the share of answers within two seconds, which nobody can have
-read. A group's answers are those of its members to questions that ask the group.
+		Short:   "Show the workload and the response statistics of each reviewer",
+		Long: `Shows for each person and group: open approval requests, the number of responses, the
+share of approvals, the median response time (within 5 %), and the share of responses
+within two seconds, which is too short to read a request. The responses of a group are
+those of its members to requests that ask the group.
 
-Answers count from the beginning of the journal or, with --since and --until, those
-given within that window: a time, a day, or how long ago. Open questions and the
-answers of the last minute and hour are always those of now.
+--since and --until limit the responses to a window; each takes a time, a day, or a
+duration before now. Open requests and the responses of the last minute and hour are
+always current.
 
 askance serve limits reviewers with --reviewer-per-minute, --reviewer-per-hour and
---reviewer-max-open, and shows the same to Prometheus with --metrics.`,
+--reviewer-max-open, and exports the same figures to Prometheus with --metrics.`,
 		Example: `  askance load
   askance load --since 24h
   askance load --since 2026-03-01 --until 2026-04-01T00:00:00Z --json`,
@@ -56,12 +56,12 @@ askance serve limits reviewers with --reviewer-per-minute, --reviewer-per-hour a
 		},
 	}
 	env.cfg.bindClient(c)
-	c.Flags().StringVar(&since, "since", "", "only answers given at this time or later: 24h (ago), 2026-03-01 or 2026-03-01T12:00:00Z")
-	c.Flags().StringVar(&until, "until", "", "only answers given before this time, written likewise")
+	c.Flags().StringVar(&since, "since", "", "only responses at this time or later: 24h (ago), 2026-03-01 or 2026-03-01T12:00:00Z")
+	c.Flags().StringVar(&until, "until", "", "only responses before this time, in the same form")
 	return c
 }
 
-// loadWindow reads the window that was asked for.
+// loadWindow reads the window of --since and --until.
 func loadWindow(since, until string, now time.Time) (message.LoadRequest, error) {
 	r := message.LoadRequest{V: 1}
 	var err error
@@ -77,8 +77,8 @@ func loadWindow(since, until string, now time.Time) (message.LoadRequest, error)
 	return r, nil
 }
 
-// ago reads an instant: how long ago, a day as it begins here, or a time. "" is
-// none.
+// ago reads an instant: a duration before now, the start of a local day, or a time.
+// "" is none.
 func ago(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -91,29 +91,29 @@ func ago(flag, text string, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, usagef("--%s is %q, write how long ago, such as 24h, a day such as 2026-03-01, or a time such as 2026-03-01T12:00:00Z", flag, text)
+		return at, usagef("--%s is %q, use a duration such as 24h, a day such as 2026-03-01, or a time such as 2026-03-01T12:00:00Z", flag, text)
 	}
 	return at.UTC(), nil
 }
 
-// loadText is the load as a table, and what stands beside it.
+// loadText is the load as a table, with totals and limits.
 func loadText(out *term.Out, r message.LoadReply) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d open questions, %d of them for any approver\n", r.Open, r.Unassigned)
+	fmt.Fprintf(&b, "%d open approval requests, %d of them for any approver\n", r.Open, r.Unassigned)
 	if text := limitsText(r.Limits); text != "" {
-		fmt.Fprintf(&b, "limits for one reviewer: %s; %d refused by this engine\n", text, r.Refused)
+		fmt.Fprintf(&b, "limits for one reviewer: %s; this engine refused %d responses\n", text, r.Refused)
 	}
 	if text := windowText(r); text != "" {
 		b.WriteString(text + "\n")
 	}
 	if len(r.People)+len(r.Groups) == 0 {
-		return b.String() + "Nobody has answered, and no open question names anybody.\n"
+		return b.String() + "There are no responses yet, and no open approval request names a person or group.\n"
 	}
 	t := table.New().Border(lipgloss.HiddenBorder()).
 		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderHeader(false).BorderColumn(false).
 		StyleFunc(func(int, int) lipgloss.Style { return lipgloss.NewStyle().PaddingRight(2) })
 	var head []string
-	for _, h := range []string{"REVIEWER", "OPEN", "ANSWERED", "APPROVED", "MEDIAN", "WITHIN 2S", "LAST MIN", "LAST HOUR", "PASSED ON"} {
+	for _, h := range []string{"REVIEWER", "OPEN", "RESPONSES", "APPROVED", "MEDIAN", "WITHIN 2S", "LAST MIN", "LAST HOUR", "DELEGATED"} {
 		head = append(head, out.Dim(h))
 	}
 	t.Headers(head...)
@@ -127,12 +127,12 @@ func loadText(out *term.Out, r message.LoadReply) string {
 		b.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
 	if r.Others > 0 {
-		fmt.Fprintf(&b, "and %d more, who are not kept apart\n", r.Others)
+		fmt.Fprintf(&b, "and %d more reviewers in total\n", r.Others)
 	}
 	return b.String()
 }
 
-// hasty is the share of answers within two seconds from which on it is painted.
+// hasty is the share of responses within two seconds that is highlighted.
 const hasty = 0.5
 
 func loadRow(out *term.Out, name string, r message.ReviewerLoad, lastMinute, lastHour string) []string {
@@ -149,7 +149,7 @@ func loadRow(out *term.Out, name string, r message.ReviewerLoad, lastMinute, las
 
 func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
 
-// took is a duration with as many digits as five per cent are worth.
+// took is a duration with a precision of about five percent.
 func took(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
@@ -160,7 +160,7 @@ func took(d time.Duration) string {
 	return age(d)
 }
 
-// windowText says which answers are counted; "" if all are.
+// windowText describes the window of the responses; "" without one.
 func windowText(r message.LoadReply) string {
 	var out []string
 	if !r.Since.IsZero() {
@@ -172,19 +172,19 @@ func windowText(r message.LoadReply) string {
 	if len(out) == 0 {
 		return ""
 	}
-	return "answers " + strings.Join(out, " and ")
+	return "responses " + strings.Join(out, " and ")
 }
 
 func limitsText(l message.ReviewerLimits) string {
 	var out []string
 	if l.PerMinute > 0 {
-		out = append(out, fmt.Sprintf("%d answers a minute", l.PerMinute))
+		out = append(out, fmt.Sprintf("%d responses a minute", l.PerMinute))
 	}
 	if l.PerHour > 0 {
-		out = append(out, fmt.Sprintf("%d answers an hour", l.PerHour))
+		out = append(out, fmt.Sprintf("%d responses an hour", l.PerHour))
 	}
 	if l.MaxOpen > 0 {
-		out = append(out, fmt.Sprintf("%d open questions", l.MaxOpen))
+		out = append(out, fmt.Sprintf("%d open requests", l.MaxOpen))
 	}
 	return strings.Join(out, ", ")
 }

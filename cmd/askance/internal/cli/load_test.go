@@ -24,7 +24,7 @@ func limitedServe(t *testing.T, more ...string) *served {
 func TestLoad(t *testing.T) {
 	clean(t)
 	s := limitedServe(t, "--reviewer-per-minute", "2", "--reviewer-max-open", "5")
-	if out := ok(t, "load", "--data", s.data, "--as", "eve"); !strings.Contains(out, "0 open questions") || !strings.Contains(out, "Nobody has answered") {
+	if out := ok(t, "load", "--data", s.data, "--as", "eve"); !strings.Contains(out, "0 open approval requests") || !strings.Contains(out, "There are no responses yet") {
 		t.Errorf("of nothing: %s", out)
 	}
 	for _, id := range []string{"c1", "c2", "c3"} {
@@ -42,7 +42,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("load: %+v", r.People)
 	}
 	text := ok(t, "reviewers", "--data", s.data)
-	for _, want := range []string{"2 open questions, 1 of them for any approver", "limits for one reviewer: 2 answers a minute, 5 open questions; 0 refused", "REVIEWER", "ann", "50%"} {
+	for _, want := range []string{"2 open approval requests, 1 of them for any approver", "limits for one reviewer: 2 responses a minute, 5 open requests; this engine refused 0", "REVIEWER", "ann", "50%"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -62,10 +62,10 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%s: %d answers, %d open, want %d and 2", tc.window, n, r.Open, tc.answered)
 		}
 	}
-	if text := ok(t, "load", "--data", s.data, "--until", "2001-02-03T04:05:06Z"); !strings.Contains(text, "answers before 2001-02-0") {
+	if text := ok(t, "load", "--data", s.data, "--until", "2001-02-03T04:05:06Z"); !strings.Contains(text, "responses before 2001-02-0") {
 		t.Errorf("the window is not named:\n%s", text)
 	}
-	fails(t, cli.ExitUsage, "write how long ago", "load", "--data", s.data, "--since", "yesterday")
+	fails(t, cli.ExitUsage, "use a duration such as 24h", "load", "--data", s.data, "--since", "yesterday")
 	fails(t, cli.ExitUsage, "must be earlier", "load", "--data", s.data, "--since", "1h", "--until", "2h")
 
 	// The third answer within the minute is refused, the question stays open.
@@ -119,6 +119,6 @@ func TestServeMetrics(t *testing.T) {
 		}
 	}
 	fails(t, cli.ExitUsage, "metrics:", "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--metrics", "nowhere")
-	fails(t, cli.ExitUsage, "must not be negative", "serve", "--data", t.TempDir(), "--reviewer-per-minute", "-1")
-	fails(t, cli.ExitUsage, "must be positive", "serve", "--data", t.TempDir(), "--metrics-window", "0s")
+	fails(t, cli.ExitUsage, "is negative, use 0", "serve", "--data", t.TempDir(), "--reviewer-per-minute", "-1")
+	fails(t, cli.ExitUsage, "use a positive time", "serve", "--data", t.TempDir(), "--metrics-window", "0s")
 }

@@ -18,14 +18,14 @@ func newSettleCommand(env *environment) *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "settle CALL --outcome OUTCOME",
-		Short: "Say what became of a call whose outcome nobody knows",
-		Long: `A call is held when its owner died after the start and the tool is not idempotent,
-when every permitted attempt was lost, or when no worker took it in time. Find
-out what happened, then say so:
+		Short: "Resolve a call whose outcome is unknown",
+		Long: `A call is blocked if its worker died after the start and the tool is not idempotent,
+if every permitted attempt was lost, or if no worker took it in time. Find out what
+happened, then resolve the call:
 
-  happened         the effect took place; --output is its result
-  did_not_happen   it did not; the model sees an error
-  run_again        offer it once more, as a new attempt`,
+  happened         the effect took place; --output is the result
+  did_not_happen   the effect did not take place; the model gets an error
+  run_again        offer the call to a worker again, as a new attempt`,
 		Example: `  askance list --held
   askance settle call_42 --outcome happened --output "refund re_123"
   askance settle call_42 --outcome run_again --note "the provider never saw it"`,
@@ -33,7 +33,7 @@ out what happened, then say so:
 		ValidArgsFunction: env.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if r.Outcome == "" {
-				return usagef("--outcome is missing: say happened, did_not_happen or run_again")
+				return usagef("--outcome is missing: use happened, did_not_happen or run_again")
 			}
 			var err error
 			if r.Output, err = env.readText("--output", output, message.MaxOutputBytes); err != nil {
@@ -57,8 +57,8 @@ out what happened, then say so:
 	f := c.Flags()
 	f.StringVar((*string)(&r.Outcome), "outcome", "", "happened, did_not_happen or run_again")
 	f.StringVar(&output, "output", "", "result, with happened: a text, @FILE, or - for standard input")
-	f.StringVar(&r.Note, "note", "", "what you found out, for the record")
-	f.IntVar(&r.Attempt, "attempt", 0, "settle only this attempt (default: the present one)")
+	f.StringVar(&r.Note, "note", "", "what you found out, for the journal")
+	f.IntVar(&r.Attempt, "attempt", 0, "resolve only this attempt (default the present one)")
 	_ = c.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions([]string{"happened", "did_not_happen", "run_again"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -68,7 +68,7 @@ func newRevokeCommand(env *environment) *cobra.Command {
 	var r message.RevokeRequest
 	c := &cobra.Command{
 		Use:               "revoke CALL",
-		Short:             "Take back a call that was allowed and has not started",
+		Short:             "Revoke a call that is allowed and has not started",
 		Example:           `  askance revoke call_42 --reason "wrong customer"`,
 		Args:              oneCall(&ad),
 		ValidArgsFunction: env.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
@@ -85,7 +85,7 @@ func newRevokeCommand(env *environment) *cobra.Command {
 	}
 	env.cfg.bindClient(c)
 	ad.flags(c)
-	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the record and the model")
+	c.Flags().StringVar(&r.Reason, "reason", "", "reason, for the journal and the model")
 	return c
 }
 
@@ -94,9 +94,9 @@ func newInterruptCommand(env *environment) *cobra.Command {
 	var r message.InterruptRequest
 	c := &cobra.Command{
 		Use:   "interrupt CALL",
-		Short: "End every open call of a reply",
-		Long: `Ends every open call of the reply that a call belongs to, and the reply itself:
-nothing of it begins any more, and what runs is told to stop.`,
+		Short: "Interrupt every open call of a reply",
+		Long: `Interrupts the reply that a call belongs to, with all its open calls. No call of it
+starts afterwards, and workers get the order to stop running calls.`,
 		Example: `  askance interrupt call_42 --reason "wrong ticket"
   askance interrupt --session ticket-7 --reply reply-1`,
 		ValidArgsFunction: env.completeCalls(),
@@ -113,7 +113,7 @@ nothing of it begins any more, and what runs is told to stop.`,
 			}
 			defer l.Close()
 			r.V, r.Session, r.Reply = 1, message.SessionID(ad.session), message.ReplyID(ad.reply)
-			if err := interrupted(c.Context(), l, &ad, &r); err != nil {
+			if err := findReply(c.Context(), l, &ad, &r); err != nil {
 				return err
 			}
 			reply, err := l.Interrupt(c.Context(), r)
@@ -124,7 +124,7 @@ nothing of it begins any more, and what runs is told to stop.`,
 				return env.printDocument(reply)
 			}
 			var text strings.Builder
-			fmt.Fprintf(&text, "The reply %s is interrupted, %d open calls were ended.\n", term.SafeLine(string(r.Session)+"/"+string(r.Reply)), len(reply.Calls))
+			fmt.Fprintf(&text, "Reply %s interrupted, %d open calls ended.\n", term.SafeLine(string(r.Session)+"/"+string(r.Reply)), len(reply.Calls))
 			for _, call := range reply.Calls {
 				text.WriteString(outcomeText(env.out, call) + "\n")
 			}
@@ -133,13 +133,12 @@ nothing of it begins any more, and what runs is told to stop.`,
 	}
 	env.cfg.bindClient(c)
 	ad.flags(c)
-	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")
+	c.Flags().StringVar(&r.Reason, "reason", "", "reason, for the journal")
 	return c
 }
 
-// interrupted finds the reply that is meant. One that nobody has ever proposed a
-// call in is a slip of the keyboard.
-func interrupted(ctx context.Context, c engine.Client, ad *address, r *message.InterruptRequest) error {
+// findReply finds the reply. A reply without any call is a typing error.
+func findReply(ctx context.Context, c engine.Client, ad *address, r *message.InterruptRequest) error {
 	if ad.arg != "" {
 		call, err := ad.find(ctx, c)
 		if err != nil {
@@ -150,7 +149,7 @@ func interrupted(ctx context.Context, c engine.Client, ad *address, r *message.I
 	}
 	calls, err := c.List(ctx, message.ListRequest{V: 1, Session: r.Session, Reply: r.Reply, All: true, Limit: 1})
 	if err == nil && len(calls.Calls) == 0 {
-		err = &message.Error{Code: message.CodeNotFound, Op: "interrupt", What: fmt.Sprintf("no call of the reply %s/%s is known", r.Session, r.Reply), Hint: "askance list --all shows what there is"}
+		err = &message.Error{Code: message.CodeNotFound, Op: "interrupt", What: fmt.Sprintf("the reply %s/%s has no calls", r.Session, r.Reply), Hint: "askance list --all shows all calls"}
 	}
 	return err
 }

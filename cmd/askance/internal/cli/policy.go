@@ -17,11 +17,11 @@ func newPolicyCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy",
 		Short: "Check, test, explain and compare policies, without an engine",
-		Long: `Works on rule files and a tools file alone: no engine runs, nothing is decided for
-real. The files are named as arguments, or with --policy, ASKANCE_POLICY or
-askance.yaml, as for askance serve; managed=FILE, user=FILE and run=FILE say that a
-file is of another layer than project. Only put changes anything. A command that
-reads files once takes - for standard input, and what a shell hands over (<(…)).
+		Long: `These commands need only rule files and a tools file; no engine runs. Name the files as
+arguments, or with --policy, ASKANCE_POLICY or askance.yaml, as for askance serve.
+managed=FILE, user=FILE and run=FILE set another layer than project. Only put changes
+an engine's policy. Commands that read files once accept - for standard input, and
+process substitution (<(…)).
 
 permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes.`,
 		Example: `  askance policy lint rules.yaml --tools tools.yaml
@@ -30,7 +30,7 @@ permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes
   askance policy replay candidate.yaml --data ./data`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q; askance policy --help lists them", args[0])
+				return usagef("unknown command %q; askance policy --help lists the commands", args[0])
 			}
 			return nil
 		},
@@ -40,7 +40,7 @@ permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes
 	return c
 }
 
-// policyFiles is where a policy and its tools are.
+// policyFiles are the files of a policy and its tools.
 type policyFiles struct {
 	cfg *config
 
@@ -65,14 +65,14 @@ func completeRules(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 // anyRuleFiles are the arguments of a command about one policy.
 func anyRuleFiles(*cobra.Command, []string) error { return nil }
 
-// source is a policy as it was read, with what it is loaded with.
+// policySource is a policy as it was read, with its load options.
 type policySource struct {
 	files []permission.File
 	opts  permission.Options
 }
 
-// read reads the rule files and the tools. Arguments go before --policy and
-// the settings.
+// readPolicy reads the rule files and the tools. Arguments win over --policy and the
+// settings.
 func readPolicy(ctx context.Context, env *environment, p *policyFiles, args []string) (policySource, error) {
 	paths := args
 	if len(paths) == 0 {
@@ -90,8 +90,8 @@ func readPolicy(ctx context.Context, env *environment, p *policyFiles, args []st
 	return s, err
 }
 
-// readRuleFiles reads rule files for once: also standard input, and what a shell
-// hands over, which no engine could read again.
+// readRuleFiles reads rule files once: also standard input and process substitution,
+// which an engine could not read again.
 func readRuleFiles(ctx context.Context, env *environment, paths []string) ([]permission.File, error) {
 	var once []permission.File
 	var again []string
@@ -122,12 +122,12 @@ func readRuleFiles(ctx context.Context, env *environment, paths []string) ([]per
 	return append(files, once...), err
 }
 
-// standardInput is what text from there is called in messages.
+// standardInput names that source in messages.
 const standardInput = "standard input"
 
-// options are those that an engine with these tools would use, but for its hurry.
+// options are those of an engine with these tools, without its time limits.
 func (p *policyFiles) options() (permission.Options, error) {
-	if p.cfg.Tools != "" && p.declared == nil { // once: it may be a pipe
+	if p.cfg.Tools != "" && p.declared == nil { // only once: it can be a pipe
 		data, err := textfile.ReadHanded("tools file", p.cfg.Tools, textfile.MaxBytes)
 		if err == nil {
 			p.declared, err = toolfile.Parse(p.cfg.Tools, data)

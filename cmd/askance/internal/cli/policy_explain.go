@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/permission/suite"
 )
 
-// explaining is what askance policy explain is told.
+// explaining are the flags of askance policy explain.
 type explaining struct {
 	policyFiles
 	tool, args, call, test, now string
@@ -29,13 +29,13 @@ func newPolicyExplainCommand(env *environment) *cobra.Command {
 	x := explaining{policyFiles: policyFiles{cfg: &env.cfg}}
 	c := &cobra.Command{
 		Use:   "explain [FILE...]",
-		Short: "Say what a policy decides about a call, and why",
-		Long: `Decides one call and shows how every rule about its tool looked at it: the first
-part of a condition that was false, the values in it, and its place in the file. Of
-a shell command each piece is shown. Nothing is run.
+		Short: "Explain what a policy decides about a call",
+		Long: `Decides one call and shows the result of every rule for its tool: the first part of
+the condition that was false, the values in it, and its place in the file. For a shell
+command it shows each part. Nothing runs.
 
-The call is given with --tool and --args, as a JSON object with --call (see askance
-policy replay --help), or by the name of a test beside the rules with --test.`,
+Pass the call with --tool and --args, as a JSON object with --call (see askance policy
+replay --help), or as the name of a test in the rule files with --test.`,
 		Example: `  askance policy explain rules.yaml --tools tools.yaml --tool refund --args '{"order": "A-1", "cents": 900}'
   askance policy explain rules.yaml --tools tools.yaml --tool refund --args @call.json --mode dont_ask --json
   askance policy explain rules.yaml --tools tools.yaml --test "large refunds ask"`,
@@ -46,15 +46,15 @@ policy replay --help), or by the name of a test beside the rules with --test.`,
 	x.flags(c)
 	f := c.Flags()
 	f.StringVar(&x.tool, "tool", "", "name of the tool")
-	f.StringVar(&x.args, "args", "{}", "its input: a JSON object, @FILE, or - for standard input")
+	f.StringVar(&x.args, "args", "{}", "arguments of the call: a JSON object, @FILE, or - for standard input")
 	f.StringVar(&x.call, "call", "", "the whole call: a JSON object, @FILE, or - for standard input")
-	f.StringVar(&x.test, "test", "", "name of a test beside the rules, whose call is meant")
+	f.StringVar(&x.test, "test", "", "name of a test in the rule files, for its call")
 	env.cfg.bindAs(c, &env.cfg.Mode, "permission mode, over that of the policy")
-	f.StringVar(&x.now, "now", "", "time of the call, as 2026-11-21T12:00:00Z (default: now)")
+	f.StringVar(&x.now, "now", "", "time of the call, such as 2026-11-21T12:00:00Z (default now)")
 	env.cfg.bindAs(c, &env.cfg.Cwd, "working folder of the call")
 	env.cfg.bindAs(c, &env.cfg.WorkingDirs, "folder in which tools can work; may be repeated")
-	f.StringVar(&x.caller.User, "user", "", "on whose behalf the call is made")
-	f.StringVar(&x.caller.Agent, "agent", "", "agent that makes it")
+	f.StringVar(&x.caller.User, "user", "", "user who requests the call")
+	f.StringVar(&x.caller.Agent, "agent", "", "agent that proposes the call")
 	f.StringVar(&x.caller.Tenant, "tenant", "", "tenant of the caller")
 	f.StringSliceVar(&x.caller.Roles, "role", nil, "role of the caller; may be repeated")
 	f.StringVar((*string)(&x.caller.Session), "session", "", "session of the call")
@@ -64,7 +64,7 @@ policy replay --help), or by the name of a test beside the rules with --test.`,
 
 func runExplain(ctx context.Context, env *environment, x explaining, args []string) error {
 	if named := len(slices.DeleteFunc([]string{x.tool, x.call, x.test}, func(s string) bool { return s == "" })); named != 1 {
-		return usagef("name one call, with --tool and --args, with --call, or with --test")
+		return usagef("name exactly one call: use --tool and --args, --call, or --test")
 	}
 	s, err := readPolicy(ctx, env, &x.policyFiles, args)
 	if err != nil {
@@ -85,7 +85,7 @@ func runExplain(ctx context.Context, env *environment, x explaining, args []stri
 	if err := printExplanation(env, e); err != nil || s.declares(req.Tool) {
 		return err
 	}
-	return env.printf("%s %s is not declared in the tools file, so that only rules about any tool are about it\n", env.out.Ask("note:"), term.SafeLine(req.Tool))
+	return env.printf("%s the tools file does not declare %s, so that only rules for any tool apply\n", env.out.Ask("note:"), term.SafeLine(req.Tool))
 }
 
 // declares says whether the tool is declared, or nothing says which tools are.
@@ -99,7 +99,7 @@ type explanation struct {
 	DurationUS int64 `json:"duration_us"`
 }
 
-// explainRequest is the call in question.
+// explainRequest reads the call to explain.
 func explainRequest(env *environment, x explaining, policy permission.Policy) (permission.Request, error) {
 	var req permission.Request
 	switch {
@@ -116,7 +116,7 @@ func explainRequest(env *environment, x explaining, policy permission.Policy) (p
 	case x.test != "":
 		i := slices.IndexFunc(policy.Tests, func(t permission.Test) bool { return t.Name == x.test })
 		if i < 0 {
-			return req, usagef("there is no test %q beside the rules", x.test)
+			return req, usagef("the rule files have no test %q; askance policy test --verbose lists the tests", x.test)
 		}
 		return policy.Tests[i].Call.Request(), nil
 	default:
@@ -129,7 +129,7 @@ func explainRequest(env *environment, x explaining, policy permission.Policy) (p
 	return x.when(req)
 }
 
-// when fills in what is the same for every way to name a call.
+// when fills in mode and time.
 func (x explaining) when(req permission.Request) (permission.Request, error) {
 	if x.cfg.Mode != "" {
 		mode, err := permission.ParseMode(x.cfg.Mode)
@@ -142,7 +142,7 @@ func (x explaining) when(req permission.Request) (permission.Request, error) {
 	case x.now != "":
 		now, err := time.Parse(time.RFC3339, x.now)
 		if err != nil {
-			return req, usagef("--now is %q, write for example 2026-11-21T12:00:00Z", x.now)
+			return req, usagef("--now is %q, use a time such as 2026-11-21T12:00:00Z", x.now)
 		}
 		req.Now = now
 	case req.Now.IsZero():
@@ -176,17 +176,17 @@ func printExplanation(env *environment, e *permission.Explanation) error {
 		fmt.Fprintf(&b, "%s %s\n", env.out.Dim(branch), ruleLine(env.out, t))
 	}
 	if len(e.Shell) > 0 {
-		fmt.Fprintf(&b, "%s in the line:\n", asked.Count(len(e.Shell), "command"))
+		fmt.Fprintf(&b, "%s in the command line:\n", asked.Count(len(e.Shell), "command"))
 		for _, p := range e.Shell {
 			fmt.Fprintf(&b, "  %s\n", pieceLine(env.out, p))
 		}
 	}
 	if n := len(e.NotEvaluated); n > 0 {
-		fmt.Fprintf(&b, "%s about other tools\n", asked.Count(n, "rule"))
+		fmt.Fprintf(&b, "%s for other tools\n", asked.Count(n, "rule"))
 	}
 	for _, err := range e.Errors {
 		if err.Rule != "" && err.Field == "input" {
-			continue // said once, where it is about the call
+			continue // the error about the call says it
 		}
 		fmt.Fprintf(&b, "%s %s\n", env.out.Bad("failed:"), term.SafeLine(err.Error()))
 	}
@@ -237,27 +237,28 @@ func placeText(p permission.Place) string {
 	return fmt.Sprintf("%s:%d:%d", term.SafeLine(p.File), p.Line, p.Col)
 }
 
-// requirementText says who may answer, and for how long; "" if nobody is asked.
+// requirementText says who can respond, and how long; "" if the call needs no
+// approval.
 func requirementText(e *permission.Explanation) string {
 	if e.Decision != message.BehaviorAsk {
 		return ""
 	}
 	r := e.Requirement
-	text := "an answer"
+	text := "an approval"
 	if r.Quorum > 1 {
-		text = fmt.Sprintf("the consent of %d people", r.Quorum)
+		text = fmt.Sprintf("the approval of %d people", r.Quorum)
 	}
 	if len(r.Users) > 0 {
-		text += " of " + strings.Join(r.Users, " or ")
+		text += " by " + strings.Join(r.Users, " or ")
 	}
 	for _, set := range r.Approvers {
-		text += " of " + strings.Join(append(slices.Clone(set.Users), prefixed("group ", set.Groups)...), " or ")
+		text += " by " + strings.Join(append(slices.Clone(set.Users), prefixed("group ", set.Groups)...), " or ")
 	}
 	if r.ExcludeRequester {
-		text += ", not the requester's,"
+		text += ", not by the requester,"
 	}
 	if r.ExcludeEditor {
-		text += ", not of who edits the arguments,"
+		text += ", not by a person who edits the arguments,"
 	}
 	if r.Expiry > 0 {
 		text += " within " + shortDuration(r.Expiry)

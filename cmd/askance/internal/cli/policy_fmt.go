@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/permission/format"
 )
 
-// formatted is what askance policy fmt did with one file.
+// formatted is the result of askance policy fmt for one file.
 type formatted struct {
 	File    string `json:"file"`
 	Changed bool   `json:"changed"`
@@ -29,13 +29,13 @@ func newPolicyFmtCommand(env *environment) *cobra.Command {
 	var check, diff bool
 	c := &cobra.Command{
 		Use:   "fmt [FILE...]",
-		Short: "Lay out rule files in one way, and keep their comments",
-		Long: `Puts keys into their usual order, separates rules by empty lines and indents them by
-two. Comments stay where they belong, values are not touched. A file that does not
-read as the same policy afterwards is left alone.
+		Short: "Format rule files and keep their comments",
+		Long: `Puts keys into their usual order, separates rules with empty lines and indents by two
+spaces. Comments keep their place, values do not change. A file that would become
+another policy stays as it is.
 
-With - standard input is formatted to standard output. --check writes nothing and
-ends with exit code 7 if a file is not formatted.`,
+With - it formats standard input to standard output. --check writes nothing and ends
+with exit code 7 if a file is not formatted.`,
 		Example: `  askance policy fmt rules.yaml
   askance policy fmt rules/ --check --diff
   askance policy fmt - < rules.yaml`,
@@ -111,7 +111,7 @@ func formatFiles(ctx context.Context, env *environment, p policyFiles, args []st
 	return nil
 }
 
-// rewriteFile shows and writes a file that is laid out anew.
+// rewriteFile shows and writes a formatted file.
 func rewriteFile(env *environment, f permission.File, out []byte, check, diff bool) error {
 	if !env.json {
 		if err := env.printf("%s\n", term.SafeLine(f.Name)); err != nil {

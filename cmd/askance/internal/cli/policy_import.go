@@ -20,7 +20,7 @@ import (
 	"github.com/askance-dev/askance/permission/format"
 )
 
-// importing is what askance policy import is told.
+// importing are the flags of askance policy import.
 type importing struct {
 	policyFiles
 	name, output string
@@ -31,21 +31,21 @@ func newPolicyImportCommand(env *environment) *cobra.Command {
 	p := importing{policyFiles: policyFiles{cfg: &env.cfg}}
 	c := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Make a rule file of other agents' permission settings",
-		Long: `Reads a JSON file and prints the rule file that says the same. The file is one of
+		Short: "Convert permission settings of other agents into a rule file",
+		Long: `Reads a JSON file and prints an equivalent rule file. The file has one of these forms:
 
   {"permissions": {"allow": ["Bash(git status:*)"], "ask": […], "deny": ["Read(.env)"]}}
   {"mode": "default", "allow_rules": {"Bash": [{…}]}, "ask_rules": {…}, "deny_rules": {…}}
 
-the first with rules written as Tool or Tool(specifier), the second AgentScope's
-permission context. Other members of the first are passed over, and named on
-standard error. A rule that would mean less than it says, or that cannot be read,
-refuses the file: an allow never gets wider, a deny never narrower.
+The first form has rules written as Tool or Tool(specifier); its other members are
+ignored and listed on standard error. The second form is AgentScope's permission
+context. A rule that cannot be converted exactly refuses the whole file: an allow rule
+never becomes wider, a deny rule never narrower.
 
-With --leave-out allow rules that cannot be said are left out, and named on standard
-error: the result allows less. Deny and ask rules must all be understood.
+--leave-out drops allow rules that cannot be converted and lists them on standard
+error, so that the result allows less. Deny and ask rules must all be convertible.
 
-Without --tools the names are those of AgentScope's own tools. - is standard input.`,
+Without --tools the tool names are those of AgentScope's own tools. - is standard input.`,
 		Example: `  askance policy import settings.json > imported.yaml
   askance policy import context.json --tools tools.yaml -o imported.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -60,8 +60,8 @@ Without --tools the names are those of AgentScope's own tools. - is standard inp
 		RunE: func(_ *cobra.Command, args []string) error { return runImport(env, p, args[0]) },
 	}
 	p.toolsFlag(c)
-	c.Flags().StringVar(&p.name, "name", "imported", "name of the rule file, the source of its rules")
-	c.Flags().BoolVar(&p.leaveOut, "leave-out", false, "leave out allow rules that cannot be said here")
+	c.Flags().StringVar(&p.name, "name", "imported", "name of the rule file, which is the source of its rules")
+	c.Flags().BoolVar(&p.leaveOut, "leave-out", false, "drop allow rules that cannot be converted")
 	c.Flags().StringVarP(&p.output, "output", "o", "", "write to this file instead of standard output")
 	return c
 }
@@ -80,7 +80,7 @@ func runImport(env *environment, p importing, path string) error {
 		return fmt.Errorf("import %s: %w", path, err)
 	}
 	if len(passed) > 0 {
-		env.notef("passed over: %s\n", strings.Join(passed, ", "))
+		env.notef("ignored: %s\n", strings.Join(passed, ", "))
 	}
 	out, err := format.Policy(p.name, "Imported by askance policy import. Tests belong below the rules.", policy)
 	switch {
@@ -123,13 +123,13 @@ func (p importing) importOptions() (permission.Options, error) {
 	return opts, nil
 }
 
-// settingsModes are the modes of settings, by their names there.
+// settingsModes are the permission modes by their names in those settings.
 var settingsModes = map[string]permission.Mode{
 	"default": permission.ModeDefault, "acceptEdits": permission.ModeAcceptEdits, "plan": permission.ModeExplore,
 	"bypassPermissions": permission.ModeBypass, "dontAsk": permission.ModeDontAsk,
 }
 
-// importPolicy reads either form. It names the members that say nothing to it.
+// importPolicy reads either form. It returns the members that it ignores.
 func importPolicy(env *environment, data []byte, p importing, opts permission.Options) (permission.Policy, []string, error) {
 	top, err := strictjson.Object(data)
 	if err != nil {
@@ -137,7 +137,7 @@ func importPolicy(env *environment, data []byte, p importing, opts permission.Op
 	}
 	if _, ok := top["permissions"]; !ok {
 		if _, ok := top["allow_rules"]; !ok && top["deny_rules"] == nil && top["ask_rules"] == nil {
-			return permission.Policy{}, nil, usagef("neither permissions nor allow_rules, ask_rules and deny_rules are in it")
+			return permission.Policy{}, nil, usagef("the file has neither permissions nor allow_rules, ask_rules or deny_rules; see askance policy import --help")
 		}
 		var c message.PermissionContext
 		if err := strictjson.Unmarshal(data, &c); err != nil {
@@ -148,7 +148,7 @@ func importPolicy(env *environment, data []byte, p importing, opts permission.Op
 	}
 	given, ok := top["permissions"].(map[string]any)
 	if !ok {
-		return permission.Policy{}, nil, usagef("permissions is no object")
+		return permission.Policy{}, nil, usagef("permissions is not a JSON object; see askance policy import --help")
 	}
 	var passed []string
 	for key := range maps.Keys(top) {
@@ -169,7 +169,7 @@ func importPolicy(env *environment, data []byte, p importing, opts permission.Op
 		case "defaultMode":
 			text, _ := v.(string)
 			if mode, ok = settingsModes[text]; !ok {
-				err = usagef("permissions.defaultMode is %v, which has no counterpart", v)
+				err = usagef("permissions.defaultMode is %v, which has no equivalent; use default, acceptEdits, plan, bypassPermissions or dontAsk", v)
 			}
 		default:
 			passed = append(passed, "permissions."+key)
@@ -187,28 +187,28 @@ func importPolicy(env *environment, data []byte, p importing, opts permission.Op
 	return policy, passed, err
 }
 
-// importableRules are the allow rules that can be said here. The others are named.
+// importableRules are the allow rules that can be converted. It reports the others.
 func importableRules(env *environment, s permission.Specifiers, opts permission.Options) []string {
 	return slices.DeleteFunc(s.Allow, func(text string) bool {
 		_, err := permission.FromSpecifiers(permission.Specifiers{Source: s.Source, Allow: []string{text}}, opts)
 		if refused, ok := errors.AsType[*permission.LoadError](err); ok {
-			env.notef("left out: %s\n", term.SafeLine(refused.Problems[0].Msg))
+			env.notef("dropped: %s\n", term.SafeLine(refused.Problems[0].Msg))
 		}
 		return err != nil
 	})
 }
 
-// texts are the texts of a list.
+// texts reads a list of strings.
 func texts(key string, v any) ([]string, error) {
 	items, ok := v.([]any)
 	if !ok {
-		return nil, usagef("permissions.%s is no list", key)
+		return nil, usagef("permissions.%s is not a list; use a list of rules", key)
 	}
 	out := make([]string, 0, len(items))
 	for _, item := range items {
 		s, ok := item.(string)
 		if !ok {
-			return nil, usagef("permissions.%s has something that is no text", key)
+			return nil, usagef("permissions.%s has an element that is not a string; use a list of rules", key)
 		}
 		out = append(out, s)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/permission/suite"
 )
 
-// linting is what askance policy lint is told.
+// linting are the flags of askance policy lint.
 type linting struct {
 	policyFiles
 	recorded                string
@@ -30,12 +30,12 @@ func newPolicyLintCommand(env *environment) *cobra.Command {
 	l := linting{policyFiles: policyFiles{cfg: &env.cfg}}
 	c := &cobra.Command{
 		Use:   "lint [FILE...]",
-		Short: "Find what is wrong with a policy although it loads",
-		Long: `Reports what no policy in force should have (errors) and what may be meant so
-(warnings), each with a code, its place, and how to mend it. --codes prints what
-each code is about. The tests beside the rules are run to see what they exercise.
+		Short: "Find mistakes in a policy that loads",
+		Long: `Reports errors, which no policy should have, and warnings, which can be intended; each
+has a code, a place and a fix. --codes explains every code. The command also runs the
+tests of the rule files to see which rules they cover.
 
-Ends with exit code 7 if there are errors; with --strict for warnings too.`,
+Ends with exit code 7 if there are errors, with --strict also for warnings.`,
 		Example: `  askance policy lint rules.yaml --tools tools.yaml
   askance policy lint rules/ --tools tools.yaml --directory people.yaml --strict
   askance policy lint --codes`,
@@ -50,12 +50,12 @@ Ends with exit code 7 if there are errors; with --strict for warnings too.`,
 	}
 	l.flags(c)
 	f := c.Flags()
-	env.cfg.bindAs(c, &env.cfg.Directory, "file with the people and groups that can answer, to count approvers: that of askance serve --directory; may be repeated")
-	f.StringVar(&l.recorded, "recorded", "", "file that askance policy test --record wrote, to see what has changed since")
-	f.DurationVar(&l.runLimit, "run-limit", 0, "longest life of a run, to judge expiries by")
-	f.DurationVar(&l.executorLimit, "executor-limit", 0, "longest execution, to judge timeouts by")
-	f.BoolVar(&l.strict, "strict", false, "take warnings for errors")
-	f.BoolVar(&l.codes, "codes", false, "print all codes, and look at no policy")
+	env.cfg.bindAs(c, &env.cfg.Directory, "file with people and groups, to count approvers: that of askance serve --directory; may be repeated")
+	f.StringVar(&l.recorded, "recorded", "", "file of askance policy test --record, to find later changes")
+	f.DurationVar(&l.runLimit, "run-limit", 0, "longest lifetime of a run, to check expiries")
+	f.DurationVar(&l.executorLimit, "executor-limit", 0, "longest execution, to check timeouts")
+	f.BoolVar(&l.strict, "strict", false, "treat warnings as errors")
+	f.BoolVar(&l.codes, "codes", false, "print all codes without a policy")
 	return c
 }
 
@@ -85,13 +85,13 @@ func runLint(ctx context.Context, env *environment, l linting, args []string) er
 	case report.Errors > 0:
 		return findingsf("lint found %s", asked.Count(report.Errors, "error"))
 	case l.strict && report.Warnings > 0:
-		return findingsf("lint found %s, and --strict takes them for errors", asked.Count(report.Warnings, "warning"))
+		return findingsf("lint found %s, which --strict treats as errors", asked.Count(report.Warnings, "warning"))
 	}
 	return nil
 }
 
-// printNotices tells what is no fault, but may surprise an author: rules that
-// mean less here than the same text does elsewhere.
+// printNotices prints what can surprise an author: rules that mean less here than the
+// same text means elsewhere.
 func printNotices(env *environment, notices []permission.Notice) {
 	for _, n := range notices {
 		env.notef("note: %s\n", term.SafeLine(n.String()))

@@ -20,7 +20,7 @@ import (
 	"github.com/askance-dev/askance/permission/suite"
 )
 
-// putting is what askance policy put is told.
+// putting are the flags of askance policy put.
 type putting struct {
 	policyFiles
 	remove []string
@@ -31,18 +31,17 @@ func newPolicyPutCommand(env *environment) *cobra.Command {
 	p := putting{policyFiles: policyFiles{cfg: &env.cfg}}
 	c := &cobra.Command{
 		Use:   "put [FILE...]",
-		Short: "Check rule files and put them into the policy bucket of running engines",
-		Long: `Stores rule files in the NATS key-value bucket of the space, from which engines
-that were started with --policy-bucket take theirs at once. A file's name there is
-its name without the folder; what was stored under it is replaced.
+		Short: "Check rule files and store them in the policy bucket of running engines",
+		Long: `Stores rule files in the NATS key-value bucket of the space. Engines with
+--policy-bucket use them at once. The key is the file name without the folder; an
+existing file of that name is replaced.
 
-Before anything is written, the policy that the bucket would then hold is loaded, and
-its tests are run. A policy that does not load, or fails a test, is not stored. Rule
-files that an engine has besides the bucket are not known here.
+The command first loads the policy that the bucket would have and runs its tests. It
+stores nothing if the policy does not load or a test fails. It does not know rule files
+that an engine has outside the bucket.
 
-Works at a server that runs: on the data folder, or that of --nats, with a login that
-may write the bucket, such as that of the engines. Ends with exit code 7 if a test
-fails.`,
+It needs a running server, on the data folder or at --nats, and a login that can write
+the bucket, such as that of the engines. Ends with exit code 7 if a test fails.`,
 		Example: `  askance policy put rules.yaml --tools tools.yaml --data ./data
   askance policy put rules/ --tools tools.yaml --dry-run
   askance policy put --delete old.yaml --tools tools.yaml --nats nats://nats.internal:4222 --creds engine.creds`,
@@ -52,14 +51,14 @@ fails.`,
 	}
 	p.toolsFlag(c)
 	env.cfg.bindClient(c)
-	c.Flags().StringArrayVar(&p.remove, "delete", nil, "name of a file to take out of the bucket; may be repeated")
-	c.Flags().BoolVar(&p.dry, "dry-run", false, "check, and write nothing")
+	c.Flags().StringArrayVar(&p.remove, "delete", nil, "name of a file to delete from the bucket; may be repeated")
+	c.Flags().BoolVar(&p.dry, "dry-run", false, "check only, store nothing")
 	return c
 }
 
 func runPut(ctx context.Context, env *environment, p putting, args []string) error {
 	if len(args)+len(p.remove) == 0 {
-		return usagef("name rule files to store, or one to take out with --delete")
+		return usagef("name rule files to store, or a file to remove with --delete")
 	}
 	opts, err := p.options()
 	if err != nil {
@@ -93,7 +92,7 @@ func runPut(ctx context.Context, env *environment, p putting, args []string) err
 	if err != nil {
 		return err
 	}
-	bundle, err := checked(ctx, next, opts)
+	bundle, err := loadTested(ctx, next, opts)
 	if err != nil {
 		return err
 	}
@@ -105,8 +104,8 @@ func runPut(ctx context.Context, env *environment, p putting, args []string) err
 	return printPut(env, bucket.Name(), bundle, next, p.dry)
 }
 
-// dialServer connects to the server of the data folder, as its engine does, or
-// to the one that was named.
+// dialServer connects to the server of the data folder, as its engine does, or to
+// that of --nats.
 func dialServer(ctx context.Context, env *environment) (*nats.Conn, error) {
 	url, login := env.cfg.NATS, env.cfg.Creds
 	if url == "" {
@@ -127,7 +126,7 @@ func dialServer(ctx context.Context, env *environment) (*nats.Conn, error) {
 	return bus.Connect(ctx, url, env.connectOptions(env.cfg.As, "askance policy put", url, login))
 }
 
-// after are the files that the bucket holds afterwards, sorted by name.
+// after are the files that the bucket has afterwards, sorted by name.
 func (p putting) after(there []bus.PolicyFile, files []permission.File) ([]permission.File, error) {
 	next := map[string]permission.File{}
 	for _, f := range there {
@@ -135,7 +134,7 @@ func (p putting) after(there []bus.PolicyFile, files []permission.File) ([]permi
 	}
 	for _, name := range p.remove {
 		if _, ok := next[name]; !ok {
-			return nil, &message.Error{Code: message.CodeNotFound, Op: "delete rule file", What: "the bucket has no file " + name}
+			return nil, &message.Error{Code: message.CodeNotFound, Op: "delete rule file", What: "the bucket has no file " + name, Hint: "name a file of the bucket: askance policy put --dry-run lists them"}
 		}
 		delete(next, name)
 	}
@@ -143,13 +142,13 @@ func (p putting) after(there []bus.PolicyFile, files []permission.File) ([]permi
 	for _, f := range files {
 		name := filepath.Base(f.Name)
 		if other, twice := given[name]; twice {
-			return nil, usagef("%s and %s would have the same name in the bucket", other, f.Name)
+			return nil, usagef("%s and %s have the same name in the bucket; rename one of them", other, f.Name)
 		}
 		if f.Layer != "" && f.Layer != permission.LayerProject {
-			return nil, usagef("%s: all files of the bucket are of the layer %s; give the engine others with --policy", f.Name, permission.LayerProject)
+			return nil, usagef("%s: the bucket has only the layer %s; pass files of other layers to the engine with --policy", f.Name, permission.LayerProject)
 		}
 		if slices.Contains(p.remove, name) {
-			return nil, usagef("%s is to be stored and taken out", name)
+			return nil, usagef("%s is named both to store and to delete; leave out one of them", name)
 		}
 		given[name], next[name] = f.Name, f
 	}
@@ -159,26 +158,25 @@ func (p putting) after(there []bus.PolicyFile, files []permission.File) ([]permi
 		out = append(out, f)
 	}
 	if len(out) == 0 {
-		return nil, usagef("that would leave no rule file in the bucket, which engines refuse")
+		return nil, usagef("the bucket would have no rule file left, which engines refuse; store another file first")
 	}
 	slices.SortFunc(out, func(a, b permission.File) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
-// checked is the policy that the files make, if it loads and its tests pass.
-func checked(ctx context.Context, files []permission.File, opts permission.Options) (*permission.Bundle, error) {
+// loadTested loads a policy and runs its tests.
+func loadTested(ctx context.Context, files []permission.File, opts permission.Options) (*permission.Bundle, error) {
 	policy, bundle, err := policySource{files: files, opts: opts}.load()
 	if err != nil {
 		return nil, err
 	}
 	if report := suite.Run(ctx, policy, bundle); report.Failed > 0 {
-		return nil, findingsf("%d of %s failed, and nothing is stored; askance policy test says which", report.Failed, asked.Count(len(report.Results), "test"))
+		return nil, findingsf("%d of %s failed, so nothing was stored; askance policy test shows them", report.Failed, asked.Count(len(report.Results), "test"))
 	}
 	return bundle, nil
 }
 
-// store writes the files first, so that no moment lacks a rule for its new
-// place.
+// store writes before it deletes, so that a moved rule is never missing.
 func (p putting) store(ctx context.Context, bucket *bus.PolicyBucket, files []permission.File) error {
 	for _, f := range files {
 		if _, err := bucket.Put(ctx, filepath.Base(f.Name), f.Data); err != nil {

@@ -40,7 +40,7 @@ func TestPolicyPut(t *testing.T) {
 		return append([]string{"policy", "put", "--data", s.data, "--tools", tools}, args...)
 	}
 	fails(t, cli.ExitUsage, "", put()...)
-	fails(t, cli.ExitFindings, "nothing is stored", put(putFile(t, filepath.Join(dir, "bad.yaml"), "bad", "deny", "allow"))...)
+	fails(t, cli.ExitFindings, "nothing was stored", put(putFile(t, filepath.Join(dir, "bad.yaml"), "bad", "deny", "allow"))...)
 	fails(t, cli.ExitUsage, "", put(putFile(t, filepath.Join(dir, "my rules.yaml"), "bad", "deny", "deny"))...)
 	write(t, filepath.Join(dir, "broken.yaml"), "version: 1\nname: x\nrules: [{name: a, tool: pay, behavior: deny, when: args.cent > 1}]\n")
 	fails(t, cli.ExitUsage, "undefined field 'cent'", put(filepath.Join(dir, "broken.yaml"))...)
@@ -73,7 +73,7 @@ func TestPolicyPut(t *testing.T) {
 	if got := decode[stored](t, ok(t, put(second, "--json")...)); len(got.Files) != 2 || got.Rules != 2 {
 		t.Errorf("put says %+v", got)
 	}
-	fails(t, cli.ExitUsage, "taken out", put(second, "--delete", "other.yaml")...)
+	fails(t, cli.ExitUsage, "both to store and to delete", put(second, "--delete", "other.yaml")...)
 	if got := decode[stored](t, ok(t, put("--delete", "other.yaml", "--json")...)); len(got.Files) != 1 || got.Rules != 1 {
 		t.Errorf("after the deletion: %+v", got)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/permission/corpus"
 )
 
-// calling is where the calls of a comparison come from, and what they lack.
+// calling are the flags that select the calls of a comparison.
 type calling struct {
 	cfg           *config
 	file, session string
@@ -24,7 +24,7 @@ type calling struct {
 
 func (q *calling) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&q.file, "calls", "", "file of calls, one JSON object a line; - is standard input")
+	f.StringVar(&q.file, "calls", "", "file of calls, one JSON object per line; - is standard input")
 	f.StringVar(&q.session, "session", "", "only calls of this session")
 	q.cfg.bindAs(c, &q.cfg.Mode, "permission mode of calls that name none, over that of the policy")
 	q.cfg.bindAs(c, &q.cfg.Cwd, "working folder of calls that name none")
@@ -36,26 +36,26 @@ const callsHelp = `A line of a file of calls is
 
   {"tool": "refund", "args": {"cents": 900}, "behavior": "allow", "rule": "small"}
 
-where behavior and rule are what was decided. name, caller (agent, user, space,
-session, reply, roles, tenant, run_id, parent_agent), mode, now, cwd and working_dirs
-may be there too.`
+where behavior and rule are the recorded decision. Optional members: name, caller
+(agent, user, space, session, reply, roles, tenant, run_id, parent_agent), mode, now,
+cwd and working_dirs.`
 
 func newPolicyReplayCommand(env *environment) *cobra.Command {
 	p := policyFiles{cfg: &env.cfg}
 	q := calling{cfg: &env.cfg}
 	c := &cobra.Command{
 		Use:   "replay [FILE...]",
-		Short: "Hold a policy against recorded calls, and list the verdicts that change",
-		Long: `Decides recorded calls anew by the given rule files and lists those whose verdict
-would be another one. The calls are those of a journal (--data or --nats) or of a
-file (--calls). Nothing is run, and nothing is written to the journal.
+		Short: "Decide recorded calls again and list changed decisions",
+		Long: `Decides recorded calls with the given rule files and lists the calls whose decision
+changes. The calls come from a journal (--data or --nats) or from a file (--calls).
+Nothing runs, and the command writes nothing to the journal.
 
 ` + callsHelp + `
 
-A journal keeps neither the mode nor the folders of a call: say them with --mode,
---cwd and --working-dir if the rules look at them.
+A journal has neither the mode nor the folders of a call: pass --mode, --cwd and
+--working-dir if the rules use them.
 
-Ends with exit code 7 if a verdict changes.`,
+Ends with exit code 7 if a decision changes.`,
 		Example: `  askance policy replay candidate.yaml --tools tools.yaml --data ./data
   askance policy replay candidate.yaml --tools tools.yaml --calls calls.jsonl --json
   askance policy replay candidate.yaml --tools tools.yaml --nats nats://nats.internal:4222 --session ticket-7`,
@@ -89,15 +89,15 @@ func newPolicyDiffCommand(env *environment) *cobra.Command {
 	var journal bool
 	c := &cobra.Command{
 		Use:   "diff BEFORE AFTER",
-		Short: "Compare what two policies decide about the same calls",
-		Long: `Decides each call by both policies and lists those on which they differ. BEFORE and
-AFTER are rule files, or folders of rule files. The calls are those of the tests
-beside the rules of both, of a file (--calls), or of a journal (--journal).
+		Short: "Compare the decisions of two policies",
+		Long: `Decides each call with both policies and lists the calls on which they differ. BEFORE
+and AFTER are rule files, or folders of rule files. The calls come from the tests in
+both, from a file (--calls), or from a journal (--journal).
 
 ` + callsHelp + `
 
-Ends with exit code 7 if a verdict changes. A policy that differs in no call may
-still differ: the calls are all that is looked at.`,
+Ends with exit code 7 if a decision changes. Policies without a difference here can
+still differ for other calls.`,
 		Example: `  askance policy diff rules.yaml candidate.yaml --tools tools.yaml
   askance policy diff rules/ candidate/ --tools tools.yaml --calls calls.jsonl
   askance policy diff rules.yaml candidate.yaml --tools tools.yaml --journal --data ./data`,
@@ -133,7 +133,7 @@ still differ: the calls are all that is looked at.`,
 	p.toolsFlag(c)
 	q.flags(c)
 	env.cfg.bindClient(c)
-	c.Flags().BoolVar(&journal, "journal", false, "compare on the calls of the journal")
+	c.Flags().BoolVar(&journal, "journal", false, "use the calls of the journal")
 	return c
 }
 
@@ -203,7 +203,7 @@ func readJournalCalls(ctx context.Context, env *environment) ([]corpus.Call, err
 	return corpus.FromJournal(calls), nil
 }
 
-// printComparison prints what a comparison found.
+// printComparison prints a comparison, and ends with an error if decisions change.
 func printComparison(env *environment, r *corpus.Report) error {
 	if env.json {
 		if err := env.printDocument(r); err != nil {
@@ -213,7 +213,7 @@ func printComparison(env *environment, r *corpus.Report) error {
 		return err
 	}
 	if n := len(r.Changes); n > 0 {
-		return findingsf("%s would change", asked.Count(n, "verdict"))
+		return findingsf("%s would change", asked.Count(n, "decision"))
 	}
 	return nil
 }
@@ -236,7 +236,7 @@ func printChanges(env *environment, r *corpus.Report) error {
 	}
 	text := fmt.Sprintf("%s: %d changed (%d looser, %d tighter), %d by another rule", asked.Count(r.Calls, "call"), len(r.Changes), r.Looser, r.Tighter, r.OtherRule)
 	if r.Unknown > 0 {
-		text += fmt.Sprintf("; of %d no verdict is recorded", r.Unknown)
+		text += fmt.Sprintf("; %d without a recorded decision", r.Unknown)
 	}
 	return env.printf("%s\n", text)
 }

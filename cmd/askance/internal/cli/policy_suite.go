@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/permission/suite"
 )
 
-// testing is what askance policy test is told.
+// policyTesting are the flags of askance policy test.
 type policyTesting struct {
 	policyFiles
 	record        string
@@ -24,14 +24,14 @@ func newPolicyTestCommand(env *environment) *cobra.Command {
 	p := policyTesting{policyFiles: policyFiles{cfg: &env.cfg}}
 	c := &cobra.Command{
 		Use:   "test [FILE...]",
-		Short: "Run the tests that stand beside the rules, and see what they cover",
-		Long: `Runs every test of the rule files. One that fails says what was expected, what came
-and why. Then follows what no test exercises: rules, and the parts of their
-conditions that && joins, each of which should be true in one test and false in
+		Short: "Run the tests of rule files and measure their coverage",
+		Long: `Runs every test of the rule files. A failed test shows the expected result, the actual
+result and the reason. Then the command lists what no test covers: rules, and the parts
+of their conditions between &&, each of which should be true in one test and false in
 another.
 
-Ends with exit code 7 if a test fails; with --full also if something is not covered.
-A policy without tests passes, and says so.`,
+Ends with exit code 7 if a test fails, with --full also if something is not covered. A
+policy without tests passes.`,
 		Example: `  askance policy test rules.yaml --tools tools.yaml
   askance policy test rules/ --tools tools.yaml --full --record rules.recorded
   askance policy test rules.yaml --tools tools.yaml --json`,
@@ -41,9 +41,9 @@ A policy without tests passes, and says so.`,
 	}
 	p.flags(c)
 	f := c.Flags()
-	f.BoolVarP(&p.verbose, "verbose", "v", false, "list the tests that pass too")
-	f.BoolVar(&p.full, "full", false, "fail if a rule, or a part of its condition, is not covered")
-	f.StringVar(&p.record, "record", "", "if all pass, write the state of the language and the tools to this file, for lint --recorded")
+	f.BoolVarP(&p.verbose, "verbose", "v", false, "list passed tests, too")
+	f.BoolVar(&p.full, "full", false, "fail if a rule or a part of its condition is not covered")
+	f.StringVar(&p.record, "record", "", "if all tests pass, record the tools and the language in this file, for lint --recorded")
 	return c
 }
 
@@ -70,19 +70,19 @@ func runPolicyTest(ctx context.Context, env *environment, p policyTesting, args 
 	case report.Failed > 0:
 		return findingsf("%d of %s failed", report.Failed, asked.Count(len(report.Results), "test"))
 	case p.full && !complete(report):
-		return findingsf("the tests do not cover everything, and --full wants them to")
+		return findingsf("the tests do not cover every rule, which --full requires; add the tests that the list names")
 	case p.record != "":
 		return writeRecord(p.record, lint.NewRecord(s.opts.Tools))
 	}
 	return nil
 }
 
-// doubtTools finds tests about tools that nobody declares: such a call is asked
-// about, whatever the rules say.
+// doubtTools finds tests about tools that the tools file does not declare: such a
+// call always needs approval.
 func (s policySource) doubtTools(policy permission.Policy, r *suite.Report) {
 	for i, t := range policy.Tests {
 		if r.Results[i].Passed && !s.declares(t.Call.Tool) {
-			r.Results[i].Doubts = append(r.Results[i].Doubts, "there is no tool "+t.Call.Tool+" in the tools file, so that only rules about any tool are about it")
+			r.Results[i].Doubts = append(r.Results[i].Doubts, "the tools file does not declare "+t.Call.Tool+", so that only rules for any tool apply")
 		}
 	}
 }
@@ -104,13 +104,13 @@ func complete(r *suite.Report) bool {
 	return true
 }
 
-// uncovered says what the tests leave out of one rule.
+// uncovered lists what the tests do not cover of one rule.
 func uncovered(r *suite.Report, c *suite.RuleCoverage) []string {
 	switch {
 	case c.Matched == 0 && c.Spared == 0:
-		return []string{"no test exercises it"}
+		return []string{"is not covered by a test"}
 	case c.Matched == 0:
-		return []string{"it applies in no test"}
+		return []string{"applies in no test"}
 	default:
 		return r.Missing(c.Rule)
 	}
@@ -135,7 +135,7 @@ func printSuite(env *environment, r *suite.Report, verbose bool) error {
 		}
 	}
 	if len(r.Results) == 0 {
-		if err := env.printf("There are no tests. Write some under tests: in the rule file.\n"); err != nil {
+		if err := env.printf("There are no tests. Add some under tests: in the rule file.\n"); err != nil {
 			return err
 		}
 	}

@@ -91,8 +91,8 @@ func TestPolicyUsage(t *testing.T) {
 		{cli.ExitUsage, `unknown command "lnt"`, "policy lnt"},
 		{cli.ExitUsage, "want two policies", "policy diff rules.yaml"},
 		{cli.ExitUsage, "there is no tool nothing; the tools file declares ", "policy vars nothing --tools tools.yaml"},
-		{cli.ExitUsage, "there is no test", "policy explain rules.yaml --tools tools.yaml --test none"},
-		{cli.ExitUsage, "name one call", "policy explain rules.yaml --tools tools.yaml"},
+		{cli.ExitUsage, "the rule files have no test", "policy explain rules.yaml --tools tools.yaml --test none"},
+		{cli.ExitUsage, "name exactly one call", "policy explain rules.yaml --tools tools.yaml"},
 		{cli.ExitUsage, "not a recorded call", "policy explain rules.yaml --tools tools.yaml --call {}"},
 		{cli.ExitUsage, "--now is", "policy explain rules.yaml --tools tools.yaml --tool refund --now noon"},
 		{cli.ExitUsage, "unknown permission mode", "policy replay rules.yaml --tools tools.yaml --calls calls.jsonl --mode yolo"},
@@ -103,8 +103,8 @@ func TestPolicyUsage(t *testing.T) {
 		{cli.ExitUsage, "want one file", "policy import"},
 		{cli.ExitUsage, "neither permissions nor", "policy import empty.json"},
 		{cli.ExitNotFound, "no such file", "policy import missing.json"},
-		{cli.ExitFindings, "--strict takes them for errors", "policy lint candidate.yaml --tools tools.yaml --strict"},
-		{cli.ExitFindings, "--full wants", "policy test candidate.yaml --tools tools.yaml --full"},
+		{cli.ExitFindings, "--strict treats as errors", "policy lint candidate.yaml --tools tools.yaml --strict"},
+		{cli.ExitFindings, "--full requires", "policy test candidate.yaml --tools tools.yaml --full"},
 	} {
 		t.Run(tc.args, func(t *testing.T) { fails(t, tc.code, tc.says, strings.Fields(tc.args)...) })
 	}
@@ -213,10 +213,10 @@ func TestPolicyCompletion(t *testing.T) {
 // is about.
 func TestExplainUndeclaredTool(t *testing.T) {
 	policyFolder(t)
-	if out := ok(t, "policy", "explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refnud"); !strings.Contains(out, "refnud is not declared") {
+	if out := ok(t, "policy", "explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refnud"); !strings.Contains(out, "does not declare refnud") {
 		t.Errorf("explain prints %q", out)
 	}
-	if out := ok(t, "policy", "explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refund"); strings.Contains(out, "not declared") {
+	if out := ok(t, "policy", "explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refund"); strings.Contains(out, "does not declare") {
 		t.Errorf("explain prints %q", out)
 	}
 }

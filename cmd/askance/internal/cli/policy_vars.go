@@ -23,7 +23,7 @@ type variable struct {
 	Description string `json:"description,omitzero"`
 }
 
-// vocabulary is what --json prints.
+// vocabulary is the result with --json.
 type vocabulary struct {
 	Tool      string                `json:"tool,omitzero"`
 	Typed     bool                  `json:"typed"` // the tool has a schema
@@ -36,11 +36,10 @@ func newPolicyVarsCommand(env *environment) *cobra.Command {
 	p := policyFiles{cfg: &env.cfg}
 	c := &cobra.Command{
 		Use:   "vars [TOOL]",
-		Short: "Print what conditions can name: the fields of a tool's args, variables, functions",
-		Long: `Prints what the conditions of rules about a tool can name, with types: the fields of
-its args, by its schema, then what is the same for every tool. A field that is not
-required may be missing in a call: guard it with has(args.x), or write
-args.?x.orValue(…).`,
+		Short: "List the arguments, variables and functions for conditions",
+		Long: `Lists what the conditions of rules can use, with types: the arguments of a tool by its
+schema, then the variables and functions for every tool. An argument that is not
+required may be missing: guard it with has(args.x), or write args.?x.orValue(…).`,
 		Example: `  askance policy vars refund --tools tools.yaml
   askance policy vars --json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -77,7 +76,7 @@ args.?x.orValue(…).`,
 	return c
 }
 
-// maxVarDepth ends the fields of schemas that contain themselves.
+// maxVarDepth bounds schemas that contain themselves.
 const maxVarDepth = 6
 
 // argVariables lists the fields of a struct type and those below them.
@@ -118,9 +117,9 @@ func commonVariables() []variable {
 func printVars(env *environment, v vocabulary) error {
 	var b strings.Builder
 	if v.Tool != "" {
-		fmt.Fprintf(&b, "%s\n", env.out.Bold("Fields of args for "+term.SafeLine(v.Tool)))
+		fmt.Fprintf(&b, "%s\n", env.out.Bold("Arguments of "+term.SafeLine(v.Tool)))
 		if !v.Typed {
-			fmt.Fprintf(&b, "  %s has no schema: args is a map of anything, and nothing checks its fields\n", term.SafeLine(v.Tool))
+			fmt.Fprintf(&b, "  %s has no schema: args is a map of any values, and nothing checks its fields\n", term.SafeLine(v.Tool))
 		}
 		for _, f := range v.Args {
 			b.WriteString(varLine(env.out, f))
@@ -131,7 +130,7 @@ func printVars(env *environment, v vocabulary) error {
 	for _, f := range v.Variables {
 		b.WriteString(varLine(env.out, f))
 	}
-	fmt.Fprintf(&b, "\n%s\n", env.out.Bold("Functions beside those of CEL"))
+	fmt.Fprintf(&b, "\n%s\n", env.out.Bold("Functions in addition to those of CEL"))
 	for _, f := range v.Functions {
 		fmt.Fprintf(&b, "  %s\n      %s\n", env.out.Name(f.Signature), env.out.Dim(f.Doc))
 	}
@@ -162,10 +161,10 @@ func varLine(out *term.Out, v variable) string {
 	return text + "\n"
 }
 
-// unknownToolError says which tools there are, if any are declared.
+// unknownToolError lists the declared tools.
 func unknownToolError(name string, tools []permission.Tool) error {
 	if len(tools) == 0 {
-		return usagef("there is no tool %s; name the file that declares it with --tools", name)
+		return usagef("there is no tool %s; pass the file that declares it with --tools", name)
 	}
 	var names []string
 	for _, t := range tools[:min(len(tools), 20)] {
@@ -177,10 +176,10 @@ func unknownToolError(name string, tools []permission.Tool) error {
 func newPolicySchemaCommand(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
-		Short: "Print the JSON Schema of rule files, for editors",
-		Long: `Prints the JSON Schema of rule files. An editor that knows it completes keys, shows
-what they mean and marks what is misspelled. It knows the shape of a file alone: the
-conditions, and whether tools exist, are for askance policy lint.`,
+		Short: "Print the JSON Schema of rule files for editors",
+		Long: `Prints the JSON Schema of rule files. Editors use it to complete keys, to describe them
+and to mark misspelled ones. It covers only the structure of a file: askance policy
+lint checks the conditions and the tools.`,
 		Example: `  askance policy schema > policy.schema.json
   # first line of a rule file, for editors with the YAML language server:
   # yaml-language-server: $schema=./policy.schema.json`,

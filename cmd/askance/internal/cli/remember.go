@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// memory is what an approval wants remembered.
+// memory is the standing approval that an approval asks for.
 type memory struct {
 	remember     bool
 	scope, until string
@@ -25,22 +25,21 @@ type memory struct {
 func (m *memory) flags(c *cobra.Command) {
 	m.cmd = c
 	f := c.Flags()
-	f.BoolVar(&m.remember, "remember", false, "remember the offered rules, for the session unless told otherwise")
-	f.StringVar(&m.scope, "scope", "session", "for which calls: call_like, session, agent, user or space")
-	f.StringVar(&m.until, "until", "", "when it ends: a duration from now, as 2h, or a time, as 2026-01-31T18:00:00Z")
-	f.IntVar(&m.uses, "uses", 0, "for how many further calls; 0: as many as the policy lets it")
-	f.StringVar(&m.budget, "budget", "", "what the further calls may add up to, as args.cents=10000")
-	f.StringArrayVar(&m.rules, "rule", nil, "the content of a rule instead of those that are offered, narrower than one of them; can be repeated")
+	f.BoolVar(&m.remember, "remember", false, "create a standing approval from the offered rules, for the session unless --scope says otherwise")
+	f.StringVar(&m.scope, "scope", "session", "calls that the standing approval covers: call_like, session, agent, user or space")
+	f.StringVar(&m.until, "until", "", "end of the standing approval: a duration from now, such as 2h, or a time, such as 2026-01-31T18:00:00Z")
+	f.IntVar(&m.uses, "uses", 0, "number of later calls; 0: as many as the policy permits")
+	f.StringVar(&m.budget, "budget", "", "limit for the sum of a field over the later calls, such as args.cents=10000")
+	f.StringArrayVar(&m.rules, "rule", nil, "rule content that is narrower than one of the offered rules, to use instead of them; may be repeated")
 }
 
-// into completes an approval. Offered rules without terms go the way that every
-// AgentScope client has; with an edit they are those of the edited call, which
-// only the engine knows.
+// into completes an approval. Offered rules without terms use the field that every
+// AgentScope client has. Only the engine knows the rules of an edited call.
 func (m *memory) into(answer *message.Answer, call *message.Call, now time.Time) error {
 	named := slices.ContainsFunc([]string{"scope", "until", "uses", "budget", "rule"}, m.cmd.Flags().Changed)
 	switch {
 	case !m.remember && named:
-		return usagef("--scope, --until, --uses, --budget and --rule say how to remember: give --remember as well")
+		return usagef("--scope, --until, --uses, --budget and --rule limit a standing approval: pass --remember as well")
 	case !m.remember:
 		return nil
 	case !named && answer.Input == nil && (call.Question == nil || call.Question.Requirement.Remember == nil):
@@ -65,7 +64,7 @@ func (m *memory) into(answer *message.Answer, call *message.Call, now time.Time)
 	return nil
 }
 
-// signing is how an approver signs.
+// signing is the key of an approver and the lifetime of its signatures.
 type signing struct {
 	cfg   *config
 	lasts time.Duration
@@ -73,20 +72,20 @@ type signing struct {
 
 func (s *signing) flags(c *cobra.Command) {
 	s.cfg.bind(c, &s.cfg.SignKey)
-	c.Flags().DurationVar(&s.lasts, "sign-for", 24*time.Hour, "how long the signature is good: no worker starts the call after that")
+	c.Flags().DurationVar(&s.lasts, "sign-for", 24*time.Hour, "lifetime of the signature: no worker starts the call after it")
 }
 
-// signer signs approvals with the key that was named.
+// signer signs approvals with the key of --sign-key.
 type signer struct {
 	key   ed25519.PrivateKey
 	as    string
 	lasts time.Duration
 }
 
-// load reads the key, once; nil if none was named.
+// load reads the key; nil without --sign-key.
 func (s *signing) load() (*signer, error) {
 	if s.cfg.SignKey == "" {
-		return nil, nil //nolint:nilnil // nobody asked for a signature
+		return nil, nil //nolint:nilnil // no signature was requested
 	}
 	if s.lasts <= 0 {
 		return nil, usagef("--sign-for must be positive")
@@ -98,18 +97,18 @@ func (s *signing) load() (*signer, error) {
 	return &signer{key, s.cfg.As, s.lasts}, nil
 }
 
-// keyID names the key, as lists of approvers have it.
+// keyID names the key as lists of approvers do.
 func (s *signer) keyID() string { return message.KeyID(s.key.Public().(ed25519.PublicKey)) }
 
-// sign signs the approval of the question that was shown. The digest is computed
-// here, from what was shown, and not taken from anybody.
+// sign signs the approval of what the person reviewed. It computes the digest itself
+// and trusts no digest of the engine.
 func (s *signer) sign(call *message.Call, now time.Time) (*message.ApproverSignature, error) {
 	digest, err := call.Question.Digest()
 	if err != nil {
 		return nil, err
 	}
 	if digest != call.Digest || call.Question.Key != call.Key || call.Question.Tool != call.Tool {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "sign", What: "the question that was shown is not the one that its digest names", Hint: "do not approve it, and tell whoever runs the engine"}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "sign", What: "the digest does not match the approval request that the engine sent", Hint: "do not approve the call, and tell the operator of the engine"}
 	}
 	return message.SignApproval(*call.Question, s.as, now.Add(s.lasts), s.key)
 }

@@ -1,9 +1,9 @@
-// Package cli is the askance command: one file for each sub-command, and what
-// they share.
+// Package cli is the askance command: one file for each group of sub-commands,
+// and the environment that they share.
 //
 //	code := cli.Main(ctx, cli.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:])
 //
-// What every command keeps to:
+// Every command keeps these rules:
 //
 //   - results go to Out, everything else to Err;
 //   - --json makes the result one JSON document, or one per line where it is a
@@ -11,9 +11,9 @@
 //   - the exit codes are those of ExitCode, the same for every command;
 //   - settings come from flags, then ASKANCE_… variables, then askance.yaml (see
 //     settings.go);
-//   - nobody is asked anything unless In and Err are terminals;
-//   - text of models, tools and other people is shown only through package
-//     term, which lets no escape sequence pass.
+//   - a command asks a person only if In and Err are terminals;
+//   - text of models, tools and other people is printed only through package
+//     term, which removes escape sequences.
 package cli
 
 import (
@@ -64,12 +64,12 @@ func Main(ctx context.Context, std IO, args []string) int {
 func newRootCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "askance",
-		Short: "Stands between AI agents and their tools: decides, asks, runs, proves",
-		Long: `askance stands between AI agents and their tools: it decides by policy which
-tool calls run, asks people about the rest, runs what was allowed exactly once,
-and keeps a proof of every step.
+		Short: "Control the tool calls of AI agents: decide, ask, run, prove",
+		Long: `askance stands between AI agents and their tools. A policy decides which tool calls
+run, people approve the rest, each allowed call runs exactly once, and a signed
+journal proves every step.
 
-Begin with askance demo.`,
+Start with askance demo.`,
 		Example: `  askance demo
   askance serve --policy rules.yaml --tools tools.yaml
   askance list
@@ -95,9 +95,9 @@ Begin with askance demo.`,
 	})
 	f := c.PersistentFlags()
 	f.BoolVar(&env.json, "json", false, "print JSON instead of text")
-	f.StringVar(&env.settingsFile, "config", "", "settings file (default askance.yaml, if it is there)")
+	f.StringVar(&env.settingsFile, "config", "", "settings file (default askance.yaml, if it exists)")
 	env.cfg.bindFlag(c, f, &env.cfg.LogLevel, "")
-	c.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "calls", Title: "Look at calls, and decide:"}, &cobra.Group{ID: "proof", Title: "Prove what happened:"}, &cobra.Group{ID: "policy", Title: "Write policies:"}, &cobra.Group{ID: "trust", Title: "Say who is trusted:"}, &cobra.Group{ID: "about", Title: "About:"})
+	c.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "calls", Title: "Calls and approvals:"}, &cobra.Group{ID: "proof", Title: "Audit:"}, &cobra.Group{ID: "policy", Title: "Policies:"}, &cobra.Group{ID: "trust", Title: "Trust:"}, &cobra.Group{ID: "about", Title: "About:"})
 	c.SetHelpCommandGroupID("about")
 	c.SetCompletionCommandGroupID("about")
 	for _, add := range []struct {
@@ -150,15 +150,14 @@ func (env *environment) prepare(c *cobra.Command) error {
 // helpTopics are pages that belong to no command.
 func helpTopics() []*cobra.Command {
 	return []*cobra.Command{
-		{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodeHelp()},
-		{Use: "settings", Short: "Flags, ASKANCE_ variables and askance.yaml", Long: settingsHelp()},
-		{Use: "addresses", Short: "How commands name a call", Long: addressHelp},
+		{Use: "exit-codes", Short: "Meaning of the exit codes", Long: exitCodeHelp()},
+		{Use: "settings", Short: "Reference of all settings", Long: settingsHelp()},
+		{Use: "addresses", Short: "How to name a call", Long: addressHelp},
 	}
 }
 
 // SignalContext gives a context that ends at the first SIGINT or SIGTERM. The
-// second ends the process at once: whoever sends it does not want to wait, and
-// what was acknowledged is durable.
+// second ends the process at once, which is safe: what was acknowledged is durable.
 func SignalContext() (ctx context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -184,8 +183,8 @@ func SignalContext() (ctx context.Context, stop func()) {
 	}
 }
 
-// Process runs one command as this process: on its own streams, until it ends or
-// is told to stop. It returns the exit code.
+// Process runs one command on the streams of this process until it ends or a signal
+// stops it. It returns the exit code.
 func Process(args []string) int {
 	ctx, stop := SignalContext()
 	defer stop()

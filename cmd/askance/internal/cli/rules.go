@@ -19,12 +19,11 @@ import (
 func newRulesCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rules",
-		Short: "Remembered rules: list them, show what they allowed, take them back",
-		Long: `Rules that an approver let remember (askance approve --remember) answer for later
-calls until they end: by time, when their uses or their budget are used up, or
-when somebody takes them back. Suggested rules that were accepted without terms
-last for their session, or until somebody takes them back. The rules of the policy
-are not among them: see askance policy.`,
+		Short: "Manage standing approvals",
+		Long: `A standing approval (askance approve --remember) allows later calls until it ends: by
+time, when its uses or its budget are exhausted, or when it is revoked. Offered rules
+that were accepted without limits end with their session or when they are revoked.
+Rules of the policy are not standing approvals: see askance policy.`,
 		Example: `  askance rules list
   askance rules show lse_1f2e3d4c5b6a7988
   askance rules revoke lse_1f2e3d4c5b6a7988 --reason "the release is over"`,
@@ -44,7 +43,7 @@ func newRulesListCommand(env *environment) *cobra.Command {
 	var r message.LeasesRequest
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List remembered rules that are in force",
+		Short: "List standing approvals in force",
 		Example: `  askance rules list
   askance rules list --all --tool pay --json`,
 		Args: noArgs,
@@ -65,8 +64,8 @@ func newRulesListCommand(env *environment) *cobra.Command {
 		},
 	}
 	env.cfg.bindClient(c)
-	c.Flags().BoolVar(&r.All, "all", false, "those that have ended too, as far as they are at hand")
-	c.Flags().StringVar(&r.Tool, "tool", "", "only those about this tool")
+	c.Flags().BoolVar(&r.All, "all", false, "standing approvals that have ended, too, as far as the engine still has them")
+	c.Flags().StringVar(&r.Tool, "tool", "", "only standing approvals for this tool")
 	return c
 }
 
@@ -87,12 +86,12 @@ func allLeases(ctx context.Context, c engine.Client, r message.LeasesRequest) ([
 
 func printLeases(env *environment, all []*message.Lease, now time.Time) error {
 	if len(all) == 0 {
-		return env.printf("No remembered rules.\n")
+		return env.printf("No standing approvals.\n")
 	}
 	t := table.New().Border(lipgloss.HiddenBorder()).
 		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderHeader(false).BorderColumn(false).
 		StyleFunc(func(int, int) lipgloss.Style { return lipgloss.NewStyle().PaddingRight(2) }).
-		Headers(env.out.Dim("STATE"), env.out.Dim("RULE"), env.out.Dim("ALLOWS"), env.out.Dim("GIVEN BY"), env.out.Dim("UNTIL"), env.out.Dim("TERMS"))
+		Headers(env.out.Dim("STATE"), env.out.Dim("ID"), env.out.Dim("ALLOWS"), env.out.Dim("GRANTED BY"), env.out.Dim("UNTIL"), env.out.Dim("LIMITS"))
 	for _, l := range all {
 		t.Row(leaseStateText(env.out, l, now), env.out.Name(term.SafeLine(string(l.ID))), term.Clip(leaseRules(l), 40), term.Clip(term.SafeLine(strings.Join(givenBy(l), ", ")), 24), leaseEnd(l), term.SafeLine(l.Text()))
 	}
@@ -142,7 +141,7 @@ func leaseEnd(l *message.Lease) string {
 func newRulesShowCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "show RULE",
-		Short:   "Show a remembered rule: its terms, who gave it, and the calls it allowed",
+		Short:   "Show a standing approval: its limits, who granted it, and the calls it allowed",
 		Example: `  askance rules show lse_1f2e3d4c5b6a7988`,
 		Args:    oneRule,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -167,12 +166,12 @@ func newRulesShowCommand(env *environment) *cobra.Command {
 
 func oneRule(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usagef("name one remembered rule, as askance rules list shows it")
+		return usagef("want one standing approval; askance rules list shows the ids")
 	}
 	return nil
 }
 
-// leaseText is a remembered rule in full.
+// leaseText is a standing approval in full.
 func leaseText(out *term.Out, r message.ShowLeaseReply, now time.Time) string {
 	var b strings.Builder
 	l := r.Lease
@@ -183,16 +182,16 @@ func leaseText(out *term.Out, r message.ShowLeaseReply, now time.Time) string {
 	}
 	fmt.Fprintf(&b, "%s, %s\n", out.Name(term.SafeLine(string(l.ID))), leaseStateText(out, l, now))
 	row("allows", leaseRules(l))
-	row("terms", term.SafeLine(l.Text()))
+	row("limits", term.SafeLine(l.Text()))
 	row("until", leaseEnd(l))
-	row("answers", term.SafeLine(l.Reason))
+	row("reason", term.SafeLine(l.Reason))
 	for path, value := range l.Same {
 		row("same", term.SafeLine(path+" = "+value))
 	}
 	row("of", term.SafeLine("session "+string(l.Session)+", user "+l.User+", agent "+l.Agent))
 	row("from", term.SafeLine(keyPath(l.From))+", "+l.Digest)
 	for _, v := range l.GrantedBy {
-		row("given by", term.SafeLine(asked.Actor(v.By))+", "+v.At.Local().Format(time.DateTime))
+		row("granted by", term.SafeLine(asked.Actor(v.By))+", "+v.At.Local().Format(time.DateTime))
 	}
 	if e := l.Revoked; e != nil {
 		row("revoked", term.SafeLine(asked.Actor(e.By))+", "+e.At.Local().Format(time.DateTime)+" "+term.SafeLine(e.Reason))
@@ -202,7 +201,7 @@ func leaseText(out *term.Out, r message.ShowLeaseReply, now time.Time) string {
 		if u.Amount != "" {
 			text += ", " + u.Amount
 		}
-		row("used for", text)
+		row("used by", text)
 	}
 	return b.String()
 }
@@ -212,10 +211,10 @@ func newRulesRevokeCommand(env *environment) *cobra.Command {
 	var given bool
 	c := &cobra.Command{
 		Use:   "revoke RULE",
-		Short: "Take back a remembered rule, and what it allowed and did not begin",
-		Long: `Takes back a remembered rule at once: it allows nothing more, and calls that it
-has allowed and that nobody has started are taken back. An operator may, and with
---approver whoever gave it. To do it again changes nothing.`,
+		Short: "Revoke a standing approval and its calls that have not started",
+		Long: `Revokes a standing approval at once, with the calls that it allowed and that have not
+started. The role is operator; with --approver it is the approver who granted it. To
+revoke it again changes nothing.`,
 		Example: `  askance rules revoke lse_1f2e3d4c5b6a7988 --reason "wrong customer"
   askance rules revoke lse_1f2e3d4c5b6a7988 --approver --as ann`,
 		Args: oneRule,
@@ -241,7 +240,7 @@ has allowed and that nobody has started are taken back. An operator may, and wit
 		},
 	}
 	env.cfg.bindClient(c)
-	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")
-	c.Flags().BoolVar(&given, "approver", false, "as the approver who gave it, not as an operator")
+	c.Flags().StringVar(&r.Reason, "reason", "", "reason, for the journal")
+	c.Flags().BoolVar(&given, "approver", false, "act as the approver who granted it, not as an operator")
 	return c
 }

@@ -26,7 +26,7 @@ func TestRememberOnTerms(t *testing.T) {
 	clean(t)
 	s := serveRules(t, memoryRules)
 	at := []string{"--data", s.data, "--as", "ann"}
-	if out := ok(t, append([]string{"rules", "list"}, at...)...); out != "No remembered rules.\n" {
+	if out := ok(t, append([]string{"rules", "list"}, at...)...); out != "No standing approvals.\n" {
 		t.Errorf("rules list printed %q", out)
 	}
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
@@ -38,7 +38,7 @@ func TestRememberOnTerms(t *testing.T) {
 	fails(t, cli.ExitUsage, "write it as", append([]string{"approve", "c1", "--yes", "--remember", "--budget", "cents"}, at...)...)
 	fails(t, cli.ExitUsage, "write a duration", append([]string{"approve", "c1", "--yes", "--remember", "--until", "tomorrow"}, at...)...)
 	fails(t, cli.ExitUsage, "use call_like", append([]string{"approve", "c1", "--yes", "--remember", "--scope", "world"}, at...)...)
-	fails(t, cli.ExitUsage, "give --remember", append([]string{"approve", "c1", "--yes", "--uses", "2"}, at...)...)
+	fails(t, cli.ExitUsage, "pass --remember", append([]string{"approve", "c1", "--yes", "--uses", "2"}, at...)...)
 	given := decode[message.Call](t, ok(t, append([]string{"approve", "c1", "--yes", "--json", "--remember", "--scope", "space", "--until", "30m", "--uses", "2", "--budget", "args.cents=1500"}, at...)...))
 	if len(given.Leases) != 1 {
 		t.Fatalf("the approved call gives %+v", given.Leases)
@@ -51,7 +51,7 @@ func TestRememberOnTerms(t *testing.T) {
 	if c := s.propose("r1", "c3", "pay", `{"cents":501}`); c.State != message.ToolCallAsking {
 		t.Errorf("beyond the budget the call is %s", c.State)
 	}
-	if out := ok(t, append([]string{"show", "c2", "--explain"}, at...)...); !strings.Contains(out, "the policy in force judges it now:\nask by rule large") {
+	if out := ok(t, append([]string{"show", "c2", "--explain"}, at...)...); !strings.Contains(out, "explanation with the current policy:\nask by rule large") {
 		t.Errorf("show --explain printed %q", out)
 	}
 	var why struct {
@@ -60,7 +60,7 @@ func TestRememberOnTerms(t *testing.T) {
 	if err := strictjson.UnmarshalOpen([]byte(ok(t, append([]string{"show", "c2", "--explain", "--json"}, at...)...)), &why); err != nil || len(why.Explain.Leases) != 1 || *why.Explain.Leases[0].UsesLeft != 1 || len(why.Explain.Trace) == 0 {
 		t.Errorf("show --explain --json = %+v, %v", why, err)
 	}
-	for _, want := range []string{"remembered as " + id + " by ann", "rule used  " + id + ", active, given by ann, scope space, 1 of 2 uses left"} {
+	for _, want := range []string{"remembered as " + id + " by ann", "rule used  " + id + ", active, granted by ann, scope space, 1 of 2 uses left"} {
 		if out := ok(t, append([]string{"show", "c2"}, at...)...); !strings.Contains(out, want) {
 			t.Errorf("show does not say %q:\n%s", want, out)
 		}
@@ -70,7 +70,7 @@ func TestRememberOnTerms(t *testing.T) {
 			t.Errorf("rules list does not say %q:\n%s", want, out)
 		}
 	}
-	for _, want := range []string{`caller.user = "bot"`, "used for   s1/r1/c2", "1000", "given by   approver ann", "large"} {
+	for _, want := range []string{`caller.user = "bot"`, "used by    s1/r1/c2", "1000", "granted by approver ann", "large"} {
 		if out := ok(t, append([]string{"rules", "show", id}, at...)...); !strings.Contains(out, want) {
 			t.Errorf("rules show does not say %q:\n%s", want, out)
 		}
@@ -81,7 +81,7 @@ func TestRememberOnTerms(t *testing.T) {
 
 	fails(t, cli.ExitForbidden, "has not given", "rules", "revoke", id, "--data", s.data, "--as", "bob", "--approver")
 	fails(t, cli.ExitNotFound, "no remembered rule", append([]string{"rules", "revoke", "lse_x"}, at...)...)
-	fails(t, cli.ExitUsage, "name one remembered rule", append([]string{"rules", "show"}, at...)...)
+	fails(t, cli.ExitUsage, "want one standing approval", append([]string{"rules", "show"}, at...)...)
 	if out := ok(t, append([]string{"rules", "revoke", id, "--approver", "--reason", "over"}, at...)...); !strings.Contains(out, id+" is revoked") {
 		t.Errorf("rules revoke printed %q", out)
 	}
@@ -92,7 +92,7 @@ func TestRememberOnTerms(t *testing.T) {
 		t.Errorf("after the revocation the call is %s", c.State)
 	}
 	s.stop() // and in a folder on which nothing runs
-	if out := ok(t, append([]string{"show", "c2", "--explain"}, at...)...); !strings.Contains(out, id+", revoked, given by ann") || !strings.Contains(out, "no engine runs here") {
+	if out := ok(t, append([]string{"show", "c2", "--explain"}, at...)...); !strings.Contains(out, id+", revoked, granted by ann") || !strings.Contains(out, "no engine runs here") {
 		t.Errorf("show --explain printed %q", out)
 	}
 	gone := decode[message.ShowLeaseReply](t, ok(t, append([]string{"rules", "show", id, "--json"}, at...)...))

@@ -61,10 +61,10 @@ func TestOffline(t *testing.T) {
 	if out := ok(t, "approve", "c1", "--yes", "--data", s.data); !strings.Contains(out, "c1 is queued") {
 		t.Errorf("approve printed %q", out)
 	}
-	if out := ok(t, "approve", "c2", "--yes", "--data", s.data); !strings.Contains(out, "c2 is ready, it waits for an engine that has the tool") {
+	if out := ok(t, "approve", "c2", "--yes", "--data", s.data); !strings.Contains(out, "c2 is ready: waiting for an engine that has the tool") {
 		t.Errorf("approve printed %q", out)
 	}
-	fails(t, cli.ExitConflict, "no question is open", "approve", "c1", "--yes", "--data", s.data)
+	fails(t, cli.ExitConflict, "waits for no approval", "approve", "c1", "--yes", "--data", s.data)
 	fails(t, cli.ExitNotFound, "no space other", "list", "--space", "other", "--data", s.data)
 	if out := ok(t, "events", "tail", "s1", "--data", s.data); strings.Count(out, "USER_CONFIRM_RESULT") != 2 {
 		t.Errorf("the events do not have both answers:\n%s", out)
@@ -81,7 +81,7 @@ func TestOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	next.stop()
-	fails(t, cli.ExitUnavailable, "is not recorded there", "revoke", "c1", "--data", s.data)
+	fails(t, cli.ExitUnavailable, "does not record the policy and tools", "revoke", "c1", "--data", s.data)
 }
 
 func TestServeWithoutPolicyAsks(t *testing.T) {

@@ -28,31 +28,32 @@ func newServeCommand(env *environment) *cobra.Command {
 	var s serving
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Run an engine with its own NATS server, or on an existing cluster",
-		Long: `Runs an engine until it is stopped. Without --nats it brings a NATS server of its
-own, whose journal is in the data folder. Rule files are looked at every second; a
-policy that cannot be read is refused as a whole and the last good one stays.
-Without --policy every call asks a person.
+		Short: "Run an engine with an embedded NATS server or on an existing cluster",
+		Long: `Runs an engine until a signal stops it. Without --nats it starts an embedded NATS
+server with its journal in the data folder. The engine reads changed rule files every
+second; it refuses a policy that does not load and keeps the last good one. Without
+--policy every call needs an approval.
 
-With credentials (askance creds init) the embedded server lets in those who have a
-login, and nobody else. Without, it lets in whoever reaches its address, under any
-name: it stays on loopback then, and another address needs --insecure. Beyond loopback
-connections with a login are encrypted (--nats-cert, --nats-key; --nats-ca where others
-connect), or refused unless --nats-insecure permits plain text.
+With credentials (askance creds init), only their logins can connect to the embedded
+server. Without credentials every connection can use any name: the server then listens
+only on loopback, unless --insecure permits more. Beyond loopback, connections with a
+login need TLS (--nats-cert and --nats-key here, --nats-ca for clients), unless
+--nats-insecure permits plain text.
 
-Engines on one server (--nats) take over from one that hangs, within seconds. An
-embedded server hangs with its process, and every other process waits for it.
+If one of several engines on one server (--nats) hangs, the others take over within
+seconds. An embedded server hangs with its process, and every other process waits.
 
-The engine compares the journal with its signed checkpoints and with the anchor file
-before it runs anything, and every five seconds. If records are missing it serves
-nothing and ends with exit code 8: restore a backup, or see askance journal check.
+The engine compares the journal with its signed checkpoints and with the anchor file at
+the start and every five seconds. If records are missing, it ends with exit code 8:
+restore a backup, or see askance journal check.
 
-HTTP demands tokens (askance token create) or a provider (--oidc-issuer) as soon as
-any credentials exist, NATS logins included. Without any, every process on the machine
-acts as one local user, approve included. With --http-socket the kernel names the user.
+HTTP requires tokens (askance token create) or a provider (--oidc-issuer) as soon as
+credentials exist, NATS logins included. Without any credentials, every process on the
+machine acts as one local user, who can also approve. With --http-socket, the kernel
+names the user.
 
-SIGINT or SIGTERM stops it: running local calls get ten seconds to end. A second
-signal stops it at once; nothing acknowledged is lost by that either.`,
+SIGINT or SIGTERM stops the engine; running local calls have ten seconds to end. A
+second signal stops it at once. Neither loses acknowledged records.`,
 		Example: `  askance serve --policy rules.yaml --tools tools.yaml
   askance serve --data /var/lib/askance --listen 127.0.0.1:4222 --durability cached
   askance serve --tools tools.yaml --demo-agent   # an agent without a model, to try the interfaces
@@ -72,8 +73,8 @@ signal stops it at once; nothing acknowledged is lost by that either.`,
 	f.DurationVar(&s.pace.Every, "checkpoint-every", time.Minute, "sign the journal at least this often, if it has new records")
 	f.IntVar(&s.pace.Records, "checkpoint-records", 1024, "sign the journal after this many new records, too")
 	f.BoolVar(&s.demoAgent, "demo-agent", false, "let frontends talk to an agent without a model, named "+web.DemoAgent+", that does what the lines of a message say: \"call TOOL {…}\", \"say TEXT\"; it calls any tool that a message names")
-	f.StringVar(&s.agentID, "agent-id", "", "names the replies that agents of this process make, so that its successor continues them (default gateway; with --nats the host's name)")
-	f.StringVar(&s.webhooks, "webhooks", "", "file that names the programs elsewhere that are told of questions and outcomes")
+	f.StringVar(&s.agentID, "agent-id", "", "name of this process in the replies of its agents, so that its successor continues them (default gateway; with --nats the host's name)")
+	f.StringVar(&s.webhooks, "webhooks", "", "file with the destinations that get messages about approval requests and outcomes")
 	return c
 }
 
@@ -85,22 +86,22 @@ func runServe(ctx context.Context, env *environment, s serving) error {
 	if err != nil {
 		return err
 	}
-	var doors doors
-	defer doors.close()
-	cfg.Checked = func(ctx context.Context) error { return openListeners(ctx, env, cfg.Dir, s, &doors) }
+	var open listeners
+	defer open.close()
+	cfg.Checked = func(ctx context.Context) error { return openListeners(ctx, env, cfg.Dir, s, &open) }
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	err = serveUntilStopped(ctx, env, n, cfg, s, &doors)
+	err = serveUntilStopped(ctx, env, n, cfg, s, &open)
 	if errors.Is(err, errSignal) {
-		env.notef("stopping; a second signal stops at once\n")
+		env.notef("Stopping. A second signal stops at once.\n")
 		err = nil
 	}
 	return errors.Join(err, n.Close())
 }
 
-func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg node.Config, s serving, d *doors) error {
+func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg node.Config, s serving, d *listeners) error {
 	if err := recordRun(cfg, env.cfg.Policy, env.cfg.Tools); err != nil {
 		return err
 	}
@@ -112,14 +113,14 @@ func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg 
 	var over httpAt
 	var own []metrics.Gauge
 	if gate != nil {
-		defer func() { _ = gate.Close() }() // whoever is cut off comes back
+		defer func() { _ = gate.Close() }() // clients reconnect
 		gateFailed, over = gate.Failed(), httpAt{gate.URL(), gate.SocketPath(), gate.Logins()}
-		own = append(own, metrics.Gauge{Name: "http_token_error", Help: "1 while the token file cannot be read: the tokens of before are good for a minute, then none is.", Value: gate.TokenError})
+		own = append(own, metrics.Gauge{Name: "http_token_error", Help: "1 while the token file is unreadable: the last tokens stay valid for a minute, then none is.", Value: gate.TokenError})
 	}
 	scrape := ""
 	if d.metrics != nil {
 		m := metrics.Serve(d.metrics, n.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "askance-metrics"}), env.cfg.MetricsWindow, own...)
-		defer func() { _ = m.Close() }() // nothing is lost
+		defer func() { _ = m.Close() }() // metrics lose nothing
 		scrape = m.URL()
 	}
 	if err := printServing(env, n, cfg, scrape, over); err != nil {
@@ -129,7 +130,7 @@ func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg 
 	case err := <-gateFailed:
 		return err
 	case err := <-n.Failed():
-		return fmt.Errorf("the engine cannot go on: %w", err)
+		return fmt.Errorf("the engine stopped: %w", err)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// serveConfig checks what was said.
+// serveConfig checks the settings of the engine.
 func serveConfig(env *environment, s serving) (node.Config, error) {
 	set := &env.cfg
 	cfg := node.Config{
@@ -29,7 +29,7 @@ func serveConfig(env *environment, s serving) (node.Config, error) {
 		return cfg, err
 	}
 	if cfg.Dir == "" {
-		return cfg, usagef("no data folder is known: name one with --data")
+		return cfg, usagef("there is no home folder for the data folder: pass --data")
 	}
 	if err := checkDurability(&cfg); err != nil {
 		return cfg, err
@@ -38,25 +38,25 @@ func serveConfig(env *environment, s serving) (node.Config, error) {
 		return cfg, err
 	}
 	if cfg.CredsDir != "" && cfg.Cert == "" && beyondLoopback(cfg) && !cfg.PlainText {
-		return cfg, usagef("--listen %s is not a loopback address, and logins and calls would cross the network in plain text: give the server a certificate with --nats-cert and --nats-key, listen on 127.0.0.1, or say --nats-insecure", cfg.Listen)
+		return cfg, usagef("--listen %s is not a loopback address, so that logins and calls would cross the network in plain text: pass --nats-cert and --nats-key, listen on 127.0.0.1, or pass --nats-insecure", cfg.Listen)
 	}
 	if openBeyondLoopback(cfg) && !s.insecure {
-		return cfg, usagef("--listen %s is not a loopback address, and without credentials the embedded server asks nobody who they are: whoever reaches it may act as anybody, approve calls included; make credentials with askance creds init, listen on 127.0.0.1, use --nats with a server that has accounts, or say --insecure", cfg.Listen)
+		return cfg, usagef("--listen %s is not a loopback address, and without credentials every connection can act under any name and approve calls: create credentials with askance creds init, listen on 127.0.0.1, use --nats with a server that has accounts, or pass --insecure", cfg.Listen)
 	}
 	if cfg.Remind < 0 {
-		return cfg, usagef("--remind is %s, and must not be negative", cfg.Remind)
+		return cfg, usagef("--remind is %s, use 0 or a positive time", cfg.Remind)
 	}
 	if cfg.Reviewers.Validate() != nil {
-		return cfg, usagef("--reviewer-per-minute, --reviewer-per-hour and --reviewer-max-open must not be negative")
+		return cfg, usagef("--reviewer-per-minute, --reviewer-per-hour or --reviewer-max-open is negative, use 0 or a positive number")
 	}
 	if set.MetricsWindow <= 0 {
-		return cfg, usagef("--metrics-window is %s, and must be positive", set.MetricsWindow)
+		return cfg, usagef("--metrics-window is %s, use a positive time", set.MetricsWindow)
 	}
 	if s.pace.Every <= 0 || s.pace.Records <= 0 {
-		return cfg, usagef("--checkpoint-every and --checkpoint-records must be positive")
+		return cfg, usagef("--checkpoint-every or --checkpoint-records is not positive, use positive values")
 	}
 	if cfg.Cwd == "" {
-		cfg.Cwd, _ = os.Getwd() // not known: then no path counts as inside
+		cfg.Cwd, _ = os.Getwd() // without it no path counts as inside
 	}
 	if set.Mode != "" {
 		mode, err := permission.ParseMode(set.Mode)
@@ -85,12 +85,12 @@ func (cfg *config) embeddedDurability(absent bus.Durability) (bus.Durability, er
 	return d, nil
 }
 
-// checkDurability refuses what no server gives. What is stated of the server of
-// --nats is compared with its stream later.
+// checkDurability refuses an unknown durability. The engine later compares the stated
+// durability of --nats with the stream.
 func checkDurability(cfg *node.Config) error {
 	switch d := cfg.Durability; {
 	case cfg.SystemCreds != "" && cfg.NATS == "":
-		return usagef("--nats-system-creds is for the server of --nats; the embedded one gives the durability of --durability")
+		return usagef("--nats-system-creds applies only to the server of --nats; for the embedded server use --durability")
 	case cfg.NATS == "" && d == "":
 		cfg.Durability = bus.DurabilityFsynced
 	case d == "", d == bus.DurabilityFsynced, d == bus.DurabilityCached, d == bus.DurabilityQuorum && cfg.NATS != "":
@@ -102,55 +102,54 @@ func checkDurability(cfg *node.Config) error {
 	return nil
 }
 
-// findCreds uses the credentials of the data folder, unless it was said
-// otherwise.
+// findCreds uses the credentials of the data folder, unless flags say otherwise.
 func findCreds(cfg *node.Config, insecure bool) error {
 	switch {
 	case cfg.CredsDir != "" && insecure:
-		return usagef("--insecure means to use no credentials; leave out one of --creds-dir and --insecure")
+		return usagef("--insecure uses no credentials: leave out --creds-dir or --insecure")
 	case cfg.CredsDir != "" && cfg.NATS != "":
-		return usagef("--creds-dir is for the embedded server; the one of --nats has users of its own (askance creds config prints their configuration)")
+		return usagef("--creds-dir applies only to the embedded server: leave it out, and configure the server of --nats with the output of askance creds config")
 	case cfg.CredsDir == "" && cfg.NATS == "" && !insecure:
 		_, err := os.Stat(cfg.Dir.Creds())
 		switch {
 		case err == nil:
 			cfg.CredsDir = cfg.Dir.Creds()
-		case !errors.Is(err, fs.ErrNotExist): // the server must not open because a folder cannot be read
+		case !errors.Is(err, fs.ErrNotExist): // an unreadable folder must not open the server
 			return fmt.Errorf("look for credentials: %w", err)
 		}
 	}
 	return nil
 }
 
-// openBeyondLoopback reports whether other machines may reach the embedded
-// server under any name. A name other than localhost may stand for any address.
+// openBeyondLoopback reports whether other machines can reach the embedded server
+// under any name. A host name other than localhost can mean any address.
 func openBeyondLoopback(cfg node.Config) bool {
 	return cfg.CredsDir == "" && beyondLoopback(cfg)
 }
 
-// beyondLoopback reports whether other machines may reach the embedded server.
+// beyondLoopback reports whether other machines can reach the embedded server.
 func beyondLoopback(cfg node.Config) bool {
 	if cfg.NATS != "" || cfg.Listen == "" {
 		return false
 	}
 	host, _, err := net.SplitHostPort(cfg.Listen)
-	return err == nil && !bus.OnLoopback(host) // what is no address is refused by the server
+	return err == nil && !bus.OnLoopback(host) // the server refuses an invalid address
 }
 
-// checkTLS refuses what could not be encrypted as it was meant.
+// checkTLS refuses contradictory TLS settings.
 func checkTLS(cfg node.Config) error {
 	switch {
 	case (cfg.Cert == "") != (cfg.Key == ""):
-		return usagef("--nats-cert and --nats-key go together")
+		return usagef("only one of --nats-cert and --nats-key is set: pass both")
 	case cfg.Cert != "" && cfg.NATS != "":
-		return usagef("--nats-cert is for the embedded server; the one of --nats has a certificate of its own")
+		return usagef("--nats-cert applies only to the embedded server: leave it out, because the server of --nats has its own certificate")
 	case cfg.CA != "" && cfg.NATS == "":
-		return usagef("--nats-ca is for the server of --nats; the embedded one gets its certificate with --nats-cert")
+		return usagef("--nats-ca applies only to the server of --nats: leave it out; the embedded server gets its certificate with --nats-cert")
 	}
 	return nil
 }
 
-// recordRun keeps what an engine runs with in its data folder.
+// recordRun records the settings of an engine in its data folder.
 func recordRun(cfg node.Config, policy []string, tools string) error {
 	run := config{
 		Space: string(cfg.Space), Keys: cfg.Keys, Anchor: cfg.Anchor, Policy: policy, PolicyBucket: cfg.PolicyBucket, Tools: tools, Mode: string(cfg.Mode),

@@ -23,7 +23,7 @@ const maxSecret = 16 << 10
 // withoutHTTP reports whether the settings leave the gateway out.
 func (cfg *config) withoutHTTP() bool { return cfg.HTTP == web.Off && cfg.HTTPSocket == "" }
 
-// webConfig is what the gateway is told.
+// webConfig makes the configuration of the gateway from the settings.
 func webConfig(env *environment, dir node.Dir, s serving) (web.Config, error) {
 	set := &env.cfg
 	cfg := web.Config{
@@ -42,7 +42,7 @@ func webConfig(env *environment, dir node.Dir, s serving) (web.Config, error) {
 		}
 	}
 	if cfg.Session <= 0 {
-		return cfg, usagef("--http-session is %s, and must be positive", cfg.Session)
+		return cfg, usagef("--http-session is %s, use a positive time", cfg.Session)
 	}
 	var err error
 	if cfg.Socket.Roles, err = rolesOf("--http-socket-role", "USER", set.HTTPSocketRoles); err != nil {
@@ -57,7 +57,7 @@ func webConfig(env *environment, dir node.Dir, s serving) (web.Config, error) {
 	return cfg, err
 }
 
-// provider completes what the gateway is told about the OpenID Connect provider.
+// provider fills in the OpenID Connect provider.
 func (cfg *config) provider(o *auth.OIDCConfig) error {
 	o.Issuer, o.ClientID, o.Audience = cfg.OIDCIssuer, cfg.OIDCClient, cfg.OIDCAudience
 	o.NameClaim, o.GroupsClaim = cfg.OIDCNameClaim, cfg.OIDCGroupsClaim
@@ -82,15 +82,15 @@ func rolesOf(flag, who string, pairs []string) (map[string][]message.Role, error
 	for _, pair := range pairs {
 		name, role, ok := cutLast(pair, "=")
 		if !ok || name == "" {
-			return nil, usagef("%s %q: write %s=ROLE", flag, pair, who)
+			return nil, usagef("%s is %q, use %s=ROLE", flag, pair, who)
 		}
 		all[name] = append(all[name], message.Role(role))
 	}
 	return all, nil
 }
 
-// hasLogins reports whether NATS logins exist for the space: what NATS asks of
-// people, HTTP must ask too. Logins that cannot be looked at exist.
+// hasLogins reports whether NATS logins exist for the space: then HTTP requires
+// authentication, too. Logins in an unreadable folder count as existing.
 func hasLogins(env *environment, dir node.Dir) func() bool {
 	if env.cfg.CredsDir != "" || env.cfg.Creds != "" {
 		return func() bool { return true }
@@ -101,7 +101,7 @@ func hasLogins(env *environment, dir node.Dir) func() bool {
 	}
 }
 
-// cutLast is strings.Cut at the last separator: groups may have one in them.
+// cutLast is strings.Cut at the last separator: a group name can contain one.
 func cutLast(s, sep string) (before, after string, found bool) {
 	i := strings.LastIndex(s, sep)
 	if i < 0 {
@@ -110,11 +110,11 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// checkHTTP refuses a gateway that would let strangers in.
+// checkHTTP refuses a gateway that would admit strangers.
 func checkHTTP(env *environment, dir node.Dir, s serving) error {
 	if env.cfg.withoutHTTP() {
 		if s.webhooks != "" {
-			return usagef("--webhooks needs the gateway, which --http off leaves out")
+			return usagef("--webhooks needs the gateway: leave out --http off, or pass --http-socket")
 		}
 		if env.cfg.HTTPSocketGroup != "" || len(env.cfg.HTTPSocketRoles) > 0 {
 			return usagef("%s", web.NeedsSocket)
@@ -122,7 +122,7 @@ func checkHTTP(env *environment, dir node.Dir, s serving) error {
 		return nil
 	}
 	if env.cfg.HTTP == web.Off && env.cfg.HTTPURL == "" && (s.webhooks != "" || env.cfg.OIDCIssuer != "") {
-		return usagef("--webhooks and --oidc-issuer with --http off need --http-url: browsers open their links")
+		return usagef("--webhooks and --oidc-issuer need --http-url with --http off, because browsers open links to it: pass --http-url")
 	}
 	cfg, err := webConfig(env, dir, s)
 	if err == nil {
@@ -134,8 +134,8 @@ func checkHTTP(env *environment, dir node.Dir, s serving) error {
 	return err
 }
 
-// openHTTP starts the gateway; nil if there is to be none.
-func openHTTP(ctx context.Context, env *environment, n *node.Node, dir node.Dir, s serving, d *doors) (*web.Web, error) {
+// openHTTP starts the gateway; nil without one.
+func openHTTP(ctx context.Context, env *environment, n *node.Node, dir node.Dir, s serving, d *listeners) (*web.Web, error) {
 	if env.cfg.withoutHTTP() {
 		return nil, nil //nolint:nilnil // documented: none
 	}
@@ -151,12 +151,12 @@ func openHTTP(ctx context.Context, env *environment, n *node.Node, dir node.Dir,
 	return web.Serve(ctx, cfg)
 }
 
-// doors are the addresses that askance serve binds beside that of its server:
-// after the files are checked, and before the journal is touched, so that one
-// that is taken is told while nothing has happened.
-type doors struct{ http, socket, metrics net.Listener }
+// listeners are the addresses of askance serve besides that of its NATS server. They
+// open after the files are checked and before the journal opens, so that an address
+// in use is reported before anything happens.
+type listeners struct{ http, socket, metrics net.Listener }
 
-func openListeners(ctx context.Context, env *environment, dir node.Dir, s serving, d *doors) (err error) {
+func openListeners(ctx context.Context, env *environment, dir node.Dir, s serving, d *listeners) (err error) {
 	if env.cfg.Metrics != "" {
 		if d.metrics, err = metrics.Listen(ctx, env.cfg.Metrics); err != nil {
 			return err
@@ -180,12 +180,11 @@ func openListeners(ctx context.Context, env *environment, dir node.Dir, s servin
 	return err
 }
 
-// close closes what was opened. Whoever serves at it has done so by then, if it
-// came to that.
-func (d *doors) close() {
+// close closes the listeners; a server that used them has ended by then.
+func (d *listeners) close() {
 	for _, l := range []net.Listener{d.http, d.socket, d.metrics} {
 		if l != nil {
-			_ = l.Close() // perhaps once more
+			_ = l.Close() // the second time is harmless
 		}
 	}
 }

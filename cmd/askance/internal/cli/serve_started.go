@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 )
 
-// started is what serve prints when it serves.
+// started is the result of serve with --json once the engine runs.
 type started struct {
 	URL        string `json:"url"`
 	Data       string `json:"data"`
@@ -25,17 +25,17 @@ type started struct {
 	Rules         int      `json:"rules"`
 	Tools         []string `json:"tools"`
 	PID           int      `json:"pid"`
-	// Auth is how the names of those who send requests are established.
+	// Auth is how clients are authenticated.
 	Auth string `json:"auth"`
 	// HTTP is where the gateway is.
 	HTTP string `json:"http,omitzero"`
-	// HTTPAuth says who may use it; "" is every process on this machine.
+	// HTTPAuth says who can use it; "" is every process on this machine.
 	HTTPAuth string `json:"http_auth,omitzero"`
 	// HTTPSocket is the path of its Unix socket.
 	HTTPSocket string `json:"http_socket,omitzero"`
-	// Metrics is where Prometheus may scrape.
+	// Metrics is where Prometheus can scrape.
 	Metrics string `json:"metrics,omitzero"`
-	// Open: other machines may reach the embedded server, under any name.
+	// Open: other machines can reach the embedded server under any name.
 	Open bool `json:"open_beyond_loopback,omitzero"`
 }
 
@@ -60,14 +60,14 @@ func printServing(env *environment, n *node.Node, cfg node.Config, scrape string
 	}
 	policy := fmt.Sprintf("%d rules, %s", st.Rules, st.Policy)
 	if n.Rules() < 0 {
-		policy = env.out.Ask("none: every call asks a person (name rule files with --policy)")
+		policy = env.out.Ask("none: every call needs an approval (pass rule files with --policy)")
 	}
 	tools := strings.Join(st.Tools, ", ")
 	if tools == "" {
-		tools = env.out.Ask("none: every call is refused (declare them with --tools)")
+		tools = env.out.Ask("none: every call is refused (pass a tools file with --tools)")
 	}
 	var text strings.Builder
-	text.WriteString(env.out.Bold("askance serves") + "\n")
+	text.WriteString(env.out.Bold("askance is running") + "\n")
 	for _, row := range [][2]string{
 		{"nats", st.URL}, {"journal", st.Data + ", " + durabilityText(env.out, cfg, claim)}, {"engine", st.Engine + ", space " + st.Space},
 		{"key", st.PublicKey + " (" + st.KeyID + ")"}, {"policy", policy}, {"tools", tools}, {"logins", loginsText(env.out, cfg, st.Auth)},
@@ -77,42 +77,42 @@ func printServing(env *environment, n *node.Node, cfg node.Config, scrape string
 	if over.url != "" {
 		logins := over.logins
 		if logins == "" {
-			logins = env.out.Ask("not authenticated: every process on this machine acts as " + term.SafeLine(userName()) + ", approve included (make tokens with askance token create)")
+			logins = env.out.Ask("no authentication: every process on this machine acts as " + term.SafeLine(userName()) + " and can approve (create tokens with askance token create)")
 		}
 		fmt.Fprintf(&text, "  %s %s  %s\n", env.out.Dim("http    "), over.url, logins)
 	}
 	if over.socket != "" {
-		fmt.Fprintf(&text, "  %s %s  %s\n", env.out.Dim("socket  "), over.socket, "the kernel names the user who connects")
+		fmt.Fprintf(&text, "  %s %s  %s\n", env.out.Dim("socket  "), over.socket, "the kernel names the user")
 	}
 	if scrape != "" {
 		fmt.Fprintf(&text, "  %s %s\n", env.out.Dim("metrics "), scrape)
 	}
 	if st.Open {
-		text.WriteString(env.out.Bad("  open beyond loopback: whoever reaches this server may act as anybody") + "\n")
+		text.WriteString(env.out.Bad("  open beyond loopback: every connection can act under any name") + "\n")
 	}
 	return env.printf("%s", text.String())
 }
 
-// durabilityText says what an acknowledgement means, and by whose word.
+// durabilityText says what an acknowledgement means, and how the engine knows it.
 func durabilityText(out *term.Out, cfg node.Config, c bus.DurabilityClaim) string {
 	switch {
 	case cfg.NATS == "":
 		return string(c.Durability)
 	case c.Assumed:
-		return out.Ask(string(c.Durability) + " (" + term.SafeLine(c.Why) + "; state it with --durability, or let the engine ask with --nats-system-creds)")
+		return out.Ask(string(c.Durability) + " (" + term.SafeLine(c.Why) + "; set it with --durability, or let the engine ask with --nats-system-creds)")
 	}
 	return string(c.Durability) + " (" + term.SafeLine(c.Why) + ")"
 }
 
-// loginsText says who may connect.
+// loginsText says who can connect.
 func loginsText(out *term.Out, cfg node.Config, auth string) string {
 	switch {
 	case cfg.CredsDir != "":
-		return "those of " + cfg.CredsDir
+		return "required, from " + cfg.CredsDir
 	case cfg.NATS != "" && auth == bus.AuthJWT:
-		return "those that the server at --nats lets in"
+		return "required, by the server of --nats"
 	case cfg.NATS != "":
-		return out.Ask("as the server at --nats has it; make sure that it keeps people apart")
+		return out.Ask("as configured on the server of --nats; make sure that it distinguishes people")
 	}
-	return out.Ask("none needed: whoever reaches the address may use any name (make some with askance creds init)")
+	return out.Ask("not required: every connection can use any name (create logins with askance creds init)")
 }

@@ -19,7 +19,7 @@ func TestServeStaysOnLoopback(t *testing.T) {
 	clean(t)
 	data := filepath.Join(t.TempDir(), "data")
 	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "server.example:0"} {
-		fails(t, cli.ExitUsage, "may act as anybody", "serve", "--data", data, "--listen", listen)
+		fails(t, cli.ExitUsage, "can act under any name", "serve", "--data", data, "--listen", listen)
 	}
 	// These get further, to a tools file that is not there.
 	none := filepath.Join(t.TempDir(), "none.yaml")
@@ -145,7 +145,7 @@ func TestServeClaimsNoMoreThanIsKnown(t *testing.T) {
 	}
 	fails(t, cli.ExitUsage, "1 of the 3 replicas", "serve", "--data", data, "--http", "off", "--nats", elsewhere.URL(), "--durability", "quorum")
 	fails(t, cli.ExitUsage, "use fsynced or cached", "serve", "--data", data, "--durability", "quorum")
-	fails(t, cli.ExitUsage, "is for the server of --nats", "serve", "--data", data, "--nats-system-creds", "sys.creds")
+	fails(t, cli.ExitUsage, "applies only to the server of --nats", "serve", "--data", data, "--nats-system-creds", "sys.creds")
 }
 
 // TestSlips: what an operator gets to read who names the wrong thing.
@@ -163,9 +163,9 @@ func TestSlips(t *testing.T) {
 		{cli.ExitUsage, `space "Big Space" is not a valid name`, []string{"list", "--config", "space.yaml"}},
 		{cli.ExitUsage, `space "a.b" is not a valid name`, []string{"serve", "--data", "none", "--space", "a.b"}},
 		{cli.ExitUsage, `"http://", and NATS does not speak that`, []string{"list", "--nats", "http://127.0.0.1:1"}},
-		{cli.ExitUsage, `--url "ftp://x" is not a URL`, []string{"webhooks", "list", "--url", "ftp://x"}},
-		{cli.ExitNotFound, "name the engine's public key with --engine-key", []string{"worker", "--tool", "pay", "--data", "none", "--", "cat"}},
-		{cli.ExitNotFound, "none.pub: no such file or directory (check the path)", []string{"worker", "--tool", "pay", "--engine-key", "none.pub", "--", "cat"}},
+		{cli.ExitUsage, `--url is "ftp://x", use a URL such as`, []string{"webhooks", "list", "--url", "ftp://x"}},
+		{cli.ExitNotFound, "pass the engine's public key with --engine-key", []string{"worker", "--tool", "pay", "--data", "none", "--", "cat"}},
+		{cli.ExitNotFound, "none.pub: no such file or directory\nhint: check the path", []string{"worker", "--tool", "pay", "--engine-key", "none.pub", "--", "cat"}},
 		{cli.ExitUsage, "name engine.pub of the engine's data folder", []string{"worker", "--tool", "pay", "--engine-key", "file", "--", "cat"}},
 	} {
 		fails(t, tc.code, tc.says, tc.args...)

@@ -23,12 +23,12 @@ func newShowCommand(env *environment) *cobra.Command {
 	var why bool
 	c := &cobra.Command{
 		Use:   "show CALL",
-		Short: "Show a call: arguments, decision, digest, and every step of its life",
-		Long: `Shows a call with its decision and every step of its life. Of a call that
-remembered rules have allowed it says which, who gave them, what is left of them
-and until when. With --explain it also says how the policy in force judges the
-call now, rule by rule, as askance policy explain does, and before that how it was
-judged when it was decided, if a rule wants that kept (audit: {level: full}).`,
+		Short: "Show a call: arguments, decision, digest and history",
+		Long: `Shows a call with its decision and its history. If standing approvals allowed the
+call, it shows who granted them, what remains of them and when they end. --explain
+adds how the current policy decides the call, rule by rule, as askance policy explain
+does. If a rule records explanations (audit: {level: full}), it also prints how the
+call was decided at the time.`,
 		Example: `  askance show call_42
   askance show call_42 --explain
   askance show ticket-7/reply-1/call_42 --json`,
@@ -62,11 +62,11 @@ judged when it was decided, if a rule wants that kept (audit: {level: full}).`,
 	}
 	env.cfg.bindClient(c)
 	ad.flags(c)
-	c.Flags().BoolVar(&why, "explain", false, "say how the policy in force judges the call, rule by rule")
+	c.Flags().BoolVar(&why, "explain", false, "explain with the current policy, rule by rule")
 	return c
 }
 
-// callText is a call in full: everything that a person needs to answer for it.
+// callText is a call in full: everything that a person needs to decide about it.
 func callText(out *term.Out, c *message.Call) string {
 	var b strings.Builder
 	row := func(label, text string) {
@@ -88,7 +88,7 @@ func callText(out *term.Out, c *message.Call) string {
 		row("digest", c.Digest)
 		waitingRows(out, c, row)
 		if l := q.Requirement.Remember; l != nil {
-			row("may last", asked.Limits(l))
+			row("remember", asked.Limits(l))
 		}
 	}
 	if d := c.Decision; d != nil {
@@ -122,7 +122,7 @@ func callText(out *term.Out, c *message.Call) string {
 	return b.String()
 }
 
-// runsText is what the rules say about the run.
+// runsText is where and how long a call runs by the rules.
 func runsText(d *message.Decision) string {
 	var parts []string
 	if d.Route != "" {
@@ -175,8 +175,8 @@ type shown struct {
 	Explain *message.ExplainReply `json:"explain,omitzero"`
 }
 
-// explained asks why a call was decided as it was: where remembered rules
-// allowed it, or why says so.
+// explained asks for the explanation of a call, if why says so or if standing
+// approvals allowed the call.
 func explained(ctx context.Context, c engine.Client, call *message.Call, why bool) (*message.ExplainReply, error) {
 	if !why && len(call.Decision.Leases()) == 0 {
 		return nil, nil
@@ -191,8 +191,7 @@ func explained(ctx context.Context, c engine.Client, call *message.Call, why boo
 	return &x, nil
 }
 
-// reliedText names the remembered rules without which a call would not have
-// been allowed.
+// reliedText names the standing approvals that allowed a call.
 func reliedText(out *term.Out, x *message.ExplainReply) string {
 	if x == nil {
 		return ""
@@ -200,14 +199,14 @@ func reliedText(out *term.Out, x *message.ExplainReply) string {
 	var b strings.Builder
 	for _, s := range x.Leases {
 		l := s.Lease
-		text := fmt.Sprintf("%s, %s, given by %s, %s, until %s", out.Name(term.SafeLine(string(l.ID))), leaseStateText(out, l, time.Now()),
+		text := fmt.Sprintf("%s, %s, granted by %s, %s, until %s", out.Name(term.SafeLine(string(l.ID))), leaseStateText(out, l, time.Now()),
 			term.SafeLine(strings.Join(givenBy(l), ", ")), term.SafeLine(l.Text()), leaseEnd(l))
 		fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", "rule used")), text)
 	}
 	return b.String()
 }
 
-// printRecorded prints how the policy came to the decision on record.
+// printRecorded prints the explanation that the journal has.
 func printRecorded(env *environment, x *message.ExplainReply) error {
 	if x.Recorded == nil {
 		return nil
@@ -222,9 +221,9 @@ func printRecorded(env *environment, x *message.ExplainReply) error {
 	if err != nil {
 		return fmt.Errorf("read the explanation on record: %w", err)
 	}
-	text := "  the policy that decided judged it then:"
+	text := "  explanation at the time of the decision:"
 	if more.Truncated {
-		text = "  the policy that decided judged it then (shortened, for it was too long to be kept):"
+		text = "  explanation at the time of the decision (shortened):"
 	}
 	if err := env.printf("%s\n", env.out.Dim(text)); err != nil {
 		return err
@@ -232,18 +231,18 @@ func printRecorded(env *environment, x *message.ExplainReply) error {
 	return printExplanation(env, e)
 }
 
-// printTrace prints how the policy in force judges a call.
+// printTrace prints how the current policy decides a call.
 func printTrace(env *environment, x *message.ExplainReply) error {
 	if x.Trace == nil {
-		return env.printf("  %s %s\n", env.out.Dim("explained: no,"), term.SafeLine(x.Withheld))
+		return env.printf("  %s %s\n", env.out.Dim("no explanation:"), term.SafeLine(x.Withheld))
 	}
 	e, err := readTrace(x.Trace)
 	if err != nil {
 		return fmt.Errorf("read the explanation: %w", err)
 	}
-	text := "  the policy in force judges it now:"
+	text := "  explanation with the current policy:"
 	if x.Decision != nil && x.Decision.Bundle != e.Bundle {
-		text = "  the policy in force, which is not the one that decided, judges it now:"
+		text = "  explanation with the current policy, which is not the one that decided:"
 	}
 	if err := env.printf("%s\n", env.out.Dim(text)); err != nil {
 		return err

@@ -26,7 +26,7 @@ func TestSignedApproval(t *testing.T) {
 	write(t, at("people.yaml"), "version: 1\napprovers: {ann: {keys: ['"+public+"']}}\n")
 	s := serveOn(t, at("data"), "--policy", at("rules.yaml"), "--tools", at("tools.yaml"), "--directory", at("people.yaml"))
 
-	fails(t, cli.ExitUsage, "go together", "worker", "--tool", "pay", "--data", s.data, "--require-approver-signature", "--", "cat")
+	fails(t, cli.ExitUsage, "pass both", "worker", "--tool", "pay", "--data", s.data, "--require-approver-signature", "--", "cat")
 	fails(t, cli.ExitNotFound, "none.yaml", "worker", "--tool", "pay", "--data", s.data, "--approver-keys", at("none.yaml"), "--require-approver-signature", "--", "cat")
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

@@ -55,7 +55,7 @@ func TestServeTLS(t *testing.T) {
 	ok(t, "creds", "init", "--data", data)
 	ann, eve := credFile(t, data, "approver", "ann"), credFile(t, data, "auditor", "eve")
 	ok(t, "creds", "add", "operator", "olga", "--data", data)
-	fails(t, cli.ExitUsage, "go together", "serve", "--data", data, "--nats-cert", cert)
+	fails(t, cli.ExitUsage, "pass both", "serve", "--data", data, "--nats-cert", cert)
 	s := serveOn(t, data, "--listen", "0.0.0.0:0", "--nats-cert", cert, "--nats-key", key)
 	if !strings.HasPrefix(s.url, "tls://") {
 		t.Errorf("serve is at %s", s.url)

@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// tokening is what askance token is told.
+// tokening are the flags of askance token.
 type tokening struct {
 	roles    []string
 	lifetime time.Duration
@@ -22,15 +22,15 @@ type tokening struct {
 func newTokenCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "token",
-		Short: "Let people and programs use the HTTP interfaces",
-		Long: `Makes and revokes bearer tokens for the gateway of askance serve. A token has a name,
-under which answers are recorded, a space and roles. Only hashes are kept, in
-tokens.json in the data folder or in --http-tokens; a server that uses the file
-follows changes of it within a second, and ends what a revoked token has open.
+		Short: "Manage tokens for the HTTP interfaces",
+		Long: `Creates and revokes bearer tokens for the gateway of askance serve. A token has a space,
+roles, and a name under which responses are recorded. Only hashes are stored, in
+tokens.json in the data folder or in the file of --http-tokens. A running server reads
+changes within a second, and closes the connections of a revoked token.
 
 Without a token file, a provider (askance serve --oidc-issuer), a Unix socket
-(--http-socket) and NATS logins (askance creds init), the gateway stays on loopback
-and takes every request as the one local user. The first token ends that.`,
+(--http-socket) and NATS logins (askance creds init), the gateway listens only on
+loopback and treats every request as the one local user. The first token ends that.`,
 		Example: `  askance token create ann --role approver
   askance token create support-bot --role runtime --expires 2160h
   askance token list
@@ -48,13 +48,13 @@ func addTokenFlags(env *environment, c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// tokenFile is the file.
+// tokenFile is the token file.
 func tokenFile(env *environment) (string, error) {
 	switch {
 	case env.cfg.HTTPTokens != "":
 		return env.cfg.HTTPTokens, nil
 	case env.cfg.dir() == "":
-		return "", usagef("no data folder is known: name one with --data, or the file with --http-tokens")
+		return "", usagef("there is no home folder for the data folder: pass --data or --http-tokens")
 	}
 	return node.Dir(env.cfg.dir()).Tokens(), nil
 }
@@ -62,13 +62,12 @@ func tokenFile(env *environment) (string, error) {
 func newTokenCreateCommand(env *environment, t *tokening) *cobra.Command {
 	c := addTokenFlags(env, &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a token",
-		Long: `Makes a token and prints it, this once: only its hash is kept. Hand it to its owner
-over a channel that you trust. Programs send it as Authorization: Bearer TOKEN;
-people paste it into the log-in page.
+		Short: "Create a token",
+		Long: `Creates a token and prints it once: only its hash is stored. Send it to its owner over
+a channel that you trust. Programs send it as Authorization: Bearer TOKEN; people paste
+it into the login page.
 
-A server that was started before there was a token file goes on without tokens until
-it is started anew.`,
+A server that started without a token file reads the new file at once.`,
 		Example: `  askance token create ann --role approver
   askance token create team-app --role runtime --role approver --space team
   askance token create ci --role auditor --expires 24h --json`,
@@ -82,8 +81,8 @@ it is started anew.`,
 	})
 	f := c.Flags()
 	env.cfg.bindAs(c, &env.cfg.Space, "space in which the token is valid")
-	f.StringArrayVar(&t.roles, "role", nil, "what its owner may do: runtime, approver, operator, auditor or worker; may be repeated")
-	f.DurationVar(&t.lifetime, "expires", 0, "how long the token is good, for instance 720h (default for ever)")
+	f.StringArrayVar(&t.roles, "role", nil, "role of its owner: runtime, approver, operator, auditor or worker; may be repeated")
+	f.DurationVar(&t.lifetime, "expires", 0, "lifetime of the token, such as 720h (default unlimited)")
 	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"runtime", "approver", "operator", "auditor", "worker"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -91,9 +90,9 @@ it is started anew.`,
 func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string) error {
 	switch {
 	case len(t.roles) == 0:
-		return usagef("say what %s may do, for instance: --role approver", name)
+		return usagef("--role is missing: pass a role of %s, for instance --role approver", name)
 	case t.lifetime < 0:
-		return usagef("--expires is negative")
+		return usagef("--expires is negative, use a time such as 720h")
 	}
 	path, err := tokenFile(env)
 	if err != nil {
@@ -119,7 +118,7 @@ func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string)
 			File  string `json:"file"`
 		}{secret, kept.ID, kept.Name, string(kept.Space), path})
 	}
-	env.notef("%s", env.err.Dim("This token is shown once; only its hash is kept.")+"\n")
+	env.notef("%s", env.err.Dim("This token is shown once; only its hash is stored.")+"\n")
 	return env.printf("%s\n", secret)
 }
 
@@ -127,7 +126,7 @@ func newTokenListCommand(env *environment, t *tokening) *cobra.Command {
 	return addTokenFlags(env, &cobra.Command{
 		Use:     "list",
 		Short:   "List tokens",
-		Long:    "Lists every token that was ever made, and whether it is in force. The tokens themselves are not known.",
+		Long:    "Lists every token, with its state: in force, expired or revoked. The list has no secrets.",
 		Example: "  askance token list",
 		Args:    noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
@@ -171,14 +170,14 @@ func printTokens(env *environment, all []auth.Token, now time.Time) error {
 func newTokenRevokeCommand(env *environment, t *tokening) *cobra.Command {
 	return addTokenFlags(env, &cobra.Command{
 		Use:   "revoke ID|NAME",
-		Short: "Take tokens back",
-		Long: `Revokes the token with an id, or every token of a name. A server that uses the file
-is told within a second: it refuses the token, ends its streams and the log-ins that
-were made with it. What was done with it stays done.`,
+		Short: "Revoke tokens",
+		Long: `Revokes the token with an id, or every token of a name. A running server refuses it
+within a second and closes its streams and login sessions. Responses that were given
+with it stay.`,
 		Example: "  askance token revoke ann",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return usagef("want one id or name; askance token list shows them")
+				return usagef("want one id or name; askance token list shows both")
 			}
 			return nil
 		},

@@ -42,7 +42,7 @@ func buildInfo() build {
 func newVersionCommand(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Say which askance this is",
+		Short:   "Print the version of askance",
 		Example: "  askance version\n  askance version --json",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -43,15 +43,15 @@ func TestSeveralAgree(t *testing.T) {
 	as := func(name string, args ...string) []string {
 		return append(args, "--as", name, "--data", s.data)
 	}
-	has(ok(t, as("ann", "show", "c")...), "2 of ann, bob, cy (rule two), 2 missing", "the requester bot", "max may answer, too", "then it is denied")
+	has(ok(t, as("ann", "show", "c")...), "2 of ann, bob, cy (rule two), 2 missing", "the requester bot", "max can respond, too", "then the call is denied")
 	fails(t, cli.ExitForbidden, "not among those", as("max", "approve", "c", "--yes")...)
 	fails(t, cli.ExitForbidden, "requester", as("bot", "approve", "c", "--yes")...)
-	has(ok(t, as("ann", "approve", "c", "--yes")...), "1 approved, 1 missing", "it waits for others")
+	has(ok(t, as("ann", "approve", "c", "--yes")...), "1 approved, 1 missing", "waiting for other approvers")
 	has(ok(t, as("ann", "list")...), "[1 approved, 1 missing] Pay?")
 	fails(t, cli.ExitForbidden, "not among those", as("ann", "hand-over", "c", "--to", "zoe", "--yes")...)
-	has(ok(t, as("cy", "hand-over", "c", "--to", "bob", "--note", "yours", "--yes")...), "it waits for others")
-	has(ok(t, as("bob", "edit", "c", "--input", `{"cents":400}`, "--yes")...), "it asks again", "1 approved, 1 missing")
-	has(ok(t, as("bob", "show", "c")...), "void: it was for other arguments", "approved by bob (NATS, not authenticated), 1 missing", "hand_over by approver cy", "yours")
+	has(ok(t, as("cy", "hand-over", "c", "--to", "bob", "--note", "yours", "--yes")...), "waiting for other approvers")
+	has(ok(t, as("bob", "edit", "c", "--input", `{"cents":400}`, "--yes")...), "needs another approval", "1 approved, 1 missing")
+	has(ok(t, as("bob", "show", "c")...), "void: the arguments changed", "approved by bob (NATS, not authenticated), 1 missing", "hand_over by approver cy", "yours")
 	show := decode[message.ShowReply](t, ok(t, as("bob", "show", "c", "--json")...))
 	if w := show.Waiting; w == nil || w.Agreed || w.Quorum != 2 || len(w.Parts) != 1 || w.Parts[0].Missing != 1 || w.Ends.IsZero() || len(w.NextUsers) != 1 {
 		t.Errorf("show --json: %+v", w)
@@ -61,5 +61,5 @@ func TestSeveralAgree(t *testing.T) {
 		t.Errorf("list --json: %+v", list.Waiting)
 	}
 	has(ok(t, as("ann", "approve", "c", "--yes")...), "queued")
-	fails(t, cli.ExitUsage, "negative", "serve", "--remind", "-1h", "--data", filepath.Join(dir, "other"))
+	fails(t, cli.ExitUsage, "use 0 or a positive time", "serve", "--remind", "-1h", "--data", filepath.Join(dir, "other"))
 }

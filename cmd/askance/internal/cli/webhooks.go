@@ -24,22 +24,23 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// gate is a gateway that a command talks to over HTTP.
+// gate is a gateway that a command uses over HTTP.
 type gate struct{ url, tokenFile string }
 
 // Bounds of requests to a gateway.
 const (
-	gateTimeout = 90 * time.Second // an attempt to deliver is within
+	gateTimeout = 90 * time.Second // includes one attempt to deliver
 	maxGate     = 16 << 20
 )
 
 func newWebhooksCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "webhooks",
-		Short: "Look after webhook messages that were given up, and try destinations",
-		Long: `Lists, retries and drops webhook messages that a destination did not take in all of
-its attempts. Destinations are those of askance serve --webhooks. The commands talk to
-the gateway of that server, and need the role operator there. Test alone asks no server.`,
+		Short: "Manage dead letters of webhooks and test destinations",
+		Long: `Lists, retries and drops dead letters: webhook messages that a destination did not
+accept in any attempt. The destinations are those of askance serve --webhooks. The
+commands use the gateway of that server and need the role operator; only test needs no
+server.`,
 		Example: `  askance webhooks list
   askance webhooks retry ops-bot 17
   askance webhooks drop ops-bot 17 --url https://askance.example --token-file operator.token`,
@@ -47,10 +48,10 @@ the gateway of that server, and need the role operator there. Test alone asks no
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newWebhooksListCommand(env),
-		newWebhooksActionCommand(env, "retry", "Try one message again, now", `Makes one more attempt to deliver a message that was given up. If it is not taken, it
-stays and the reason is printed. A question that is not open any more is told to
-nobody, and the message is dropped.`, http.MethodPost, "/retry"),
-		newWebhooksActionCommand(env, "drop", "Forget one message", "Forgets a message that was given up. Nobody is told of it any more.", http.MethodDelete, ""),
+		newWebhooksActionCommand(env, "retry", "Deliver one dead letter again", `Makes one more attempt to deliver a dead letter. If it fails, the dead letter stays and
+the command prints the reason. A message about an approval request that is no longer
+open is dropped instead.`, http.MethodPost, "/retry"),
+		newWebhooksActionCommand(env, "drop", "Drop one dead letter", "Drops a dead letter. It is not delivered any more.", http.MethodDelete, ""),
 		newWebhooksTestCommand(env))
 	return c
 }
@@ -58,14 +59,14 @@ nobody, and the message is dropped.`, http.MethodPost, "/retry"),
 func gateFlags(c *cobra.Command, g *gate) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&g.url, "url", "http://"+web.DefaultAddress, "URL of the gateway")
-	f.StringVar(&g.tokenFile, "token-file", "", "file with your token, if the gateway asks for one")
+	f.StringVar(&g.tokenFile, "token-file", "", "file with your token, if the gateway requires one")
 	return c
 }
 
 func newWebhooksListCommand(env *environment) *cobra.Command {
 	var g gate
 	return gateFlags(&cobra.Command{
-		Use: "list", Short: "List messages that were given up", Long: "Lists the messages that were given up, with the reason of the last attempt.",
+		Use: "list", Short: "List dead letters", Long: "Lists the dead letters, with the error of the last attempt.",
 		Example: "  askance webhooks list", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var out api.LettersReply
@@ -90,10 +91,10 @@ func newWebhooksActionCommand(env *environment, use, short, long, method, path s
 		Use: use + " DESTINATION SEQ", Short: short, Long: long, Example: "  askance webhooks " + use + " ops-bot 17",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usagef("want a destination and the number of a message; askance webhooks list shows them")
+				return usagef("want a destination and a message number; askance webhooks list shows both")
 			}
 			if _, err := strconv.ParseUint(args[1], 10, 64); err != nil {
-				return usagef("%q is no number of a message; askance webhooks list shows them", args[1])
+				return usagef("%q is not a message number; askance webhooks list shows the numbers", args[1])
 			}
 			return nil
 		},
@@ -106,19 +107,19 @@ func newWebhooksActionCommand(env *environment, use, short, long, method, path s
 				return env.printDocument(map[string]any{"fate": out.Fate})
 			}
 			return env.printf("%s\n", map[webhook.Fate]string{
-				webhook.FateDelivered: "Delivered.", webhook.FateStale: "Not sent: it is not true any more.", webhook.FateDropped: "Dropped.",
+				webhook.FateDelivered: "Delivered.", webhook.FateStale: "Dropped: the message is out of date.", webhook.FateDropped: "Dropped.",
 			}[out.Fate])
 		},
 	}, &g)
 }
 
-// do sends a request to the gateway and reads the answer. What it refuses is a
+// do sends a request to the gateway and decodes the reply. A refusal is a
 // *message.Error.
 func (g gate) do(ctx context.Context, method, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	if at, err := url.Parse(g.url); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return usagef("--url %q is not a URL such as %s", g.url, "http://127.0.0.1:8787")
+		return usagef("--url is %q, use a URL such as %s", g.url, "http://127.0.0.1:8787")
 	}
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(g.url, "/")+path, http.NoBody)
 	if err != nil {
@@ -134,19 +135,19 @@ func (g gate) do(ctx context.Context, method, path string, into any) error {
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
 	if err != nil {
-		return &message.Error{Code: message.CodeUnavailable, Op: "reach the gateway", What: "it does not answer at " + g.url, Hint: "name it with --url", Err: err}
+		return &message.Error{Code: message.CodeUnavailable, Op: "reach the gateway", What: "the gateway does not respond at " + g.url, Hint: "start askance serve, or pass its URL with --url", Err: err}
 	}
 	defer func() { _ = res.Body.Close() }() // only read
 	b, err := io.ReadAll(io.LimitReader(res.Body, maxGate))
 	if err != nil {
-		return &message.Error{Code: message.CodeUnavailable, Op: "reach the gateway", What: "its answer was cut off", Hint: "try again", Err: err}
+		return &message.Error{Code: message.CodeUnavailable, Op: "reach the gateway", What: "the reply was incomplete", Hint: "try again", Err: err}
 	}
 	if res.StatusCode == http.StatusOK {
 		return strictjson.UnmarshalOpen(b, into)
 	}
 	var p gateway.Problem
 	if err := strictjson.UnmarshalOpen(b, &p); err != nil || p.Code == "" {
-		return &message.Error{Code: message.CodeUnavailable, Op: "reach the gateway", What: "what answers at " + g.url + " is no gateway of askance (status " + strconv.Itoa(res.StatusCode) + ")", Hint: "name it with --url"}
+		return &message.Error{Code: message.CodeUnavailable, Op: "reach the gateway", What: "the server at " + g.url + " is not an askance gateway (status " + strconv.Itoa(res.StatusCode) + ")", Hint: "pass the URL of the gateway with --url"}
 	}
 	return &message.Error{Code: p.Code, Op: "webhooks", What: p.Detail, Hint: p.Hint}
 }
@@ -154,20 +155,20 @@ func (g gate) do(ctx context.Context, method, path string, into any) error {
 func newWebhooksTestCommand(env *environment) *cobra.Command {
 	var file string
 	c := &cobra.Command{
-		Use: "test DESTINATION", Short: "Send one trial message",
-		Long: `Sends one trial message to a destination of a webhooks file, signed as all messages
-are, and says whether it was taken. Its type is ping. It goes out from this machine: no
-server is asked, and nothing is tried again.`,
+		Use: "test DESTINATION", Short: "Send one test message",
+		Long: `Sends one signed test message of the type ping to a destination of a webhooks file, and
+reports whether the destination accepted it. This machine sends it, without a server
+and without retries.`,
 		Example: "  askance webhooks test ops-bot --webhooks hooks.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("want the name of one destination of the webhooks file")
+				return usagef("want one destination of the webhooks file")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if file == "" {
-				return usagef("want --webhooks FILE, the file that askance serve is given")
+				return usagef("--webhooks is missing: pass the webhooks file of askance serve")
 			}
 			all, err := hookfile.Load(file)
 			if err != nil {
@@ -175,18 +176,18 @@ server is asked, and nothing is tried again.`,
 			}
 			i := slices.IndexFunc(all, func(d webhook.Destination) bool { return d.Name == args[0] })
 			if i < 0 {
-				return &message.Error{Code: message.CodeNotFound, Op: "test a webhook", What: "the file has no destination " + term.SafeLine(args[0]), Hint: "name one of " + file}
+				return &message.Error{Code: message.CodeNotFound, Op: "test a webhook", What: "the file has no destination " + term.SafeLine(args[0]), Hint: "use a destination of " + file}
 			}
 			id, err := webhook.Try(c.Context(), all[i], nil)
 			if err != nil {
-				return &message.Error{Code: message.CodeUnavailable, Op: "test a webhook", What: err.Error(), Hint: "mend the receiver or its address, then try again"}
+				return &message.Error{Code: message.CodeUnavailable, Op: "test a webhook", What: err.Error(), Hint: "correct the receiver or its address, then try again"}
 			}
 			if env.json {
 				return env.printDocument(map[string]any{"destination": args[0], "id": id, "taken": true})
 			}
-			return env.printf("Taken: %s\n", id)
+			return env.printf("Accepted: %s\n", id)
 		},
 	}
-	c.Flags().StringVar(&file, "webhooks", "", "the webhooks file")
+	c.Flags().StringVar(&file, "webhooks", "", "webhooks file")
 	return c
 }

@@ -126,9 +126,9 @@ func TestWebhooksCommands(t *testing.T) {
 		t.Errorf("drop: %s", out)
 	}
 	fails(t, cli.ExitNotFound, "no such dead letter", "webhooks", "retry", "bot", seq, "--url", s.http)
-	fails(t, cli.ExitUsage, "no number", "webhooks", "retry", "bot", "x", "--url", s.http)
-	fails(t, cli.ExitUnavailable, "does not answer", "webhooks", "list", "--url", "http://127.0.0.1:1")
-	fails(t, cli.ExitUnavailable, "is no gateway", "webhooks", "list", "--url", srv.URL)
+	fails(t, cli.ExitUsage, "is not a message number", "webhooks", "retry", "bot", "x", "--url", s.http)
+	fails(t, cli.ExitUnavailable, "does not respond", "webhooks", "list", "--url", "http://127.0.0.1:1")
+	fails(t, cli.ExitUnavailable, "is not an askance gateway", "webhooks", "list", "--url", srv.URL)
 }
 
 // A server that is killed after the receiver has a message, and before that is
@@ -199,7 +199,7 @@ func TestWebhooksTest(t *testing.T) {
 	if got := <-news; !out.Taken || !strings.HasPrefix(got, out.ID+" v1,") || !strings.Contains(got, `{"type":"ping","id":"`+out.ID+`"`) {
 		t.Errorf("printed %+v, came %s", out, got)
 	}
-	if text := ok(t, "webhooks", "test", "chat", "--webhooks", file); !strings.HasPrefix(text, "Taken: msg_ping_") {
+	if text := ok(t, "webhooks", "test", "chat", "--webhooks", file); !strings.HasPrefix(text, "Accepted: msg_ping_") {
 		t.Errorf("printed %s", text)
 	}
 	if got := <-news; !strings.Contains(got, `"blocks":[`) {
@@ -208,8 +208,8 @@ func TestWebhooksTest(t *testing.T) {
 	status.Store(http.StatusForbidden)
 	fails(t, cli.ExitUnavailable, "the receiver answered 403", "webhooks", "test", "bot", "--webhooks", file)
 	fails(t, cli.ExitNotFound, "no destination other", "webhooks", "test", "other", "--webhooks", file)
-	fails(t, cli.ExitUsage, "--webhooks FILE", "webhooks", "test", "bot")
-	fails(t, cli.ExitUsage, "name of one destination", "webhooks", "test")
+	fails(t, cli.ExitUsage, "--webhooks is missing", "webhooks", "test", "bot")
+	fails(t, cli.ExitUsage, "want one destination", "webhooks", "test")
 	if len(news) != 1 {
 		t.Errorf("%d more messages came, want one", len(news))
 	}

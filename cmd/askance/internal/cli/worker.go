@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// working is what askance worker is told.
+// working are the flags of askance worker.
 type working struct {
 	tools    []string
 	subjects []string
@@ -33,24 +33,24 @@ func newWorkerCommand(env *environment) *cobra.Command {
 	var w working
 	c := &cobra.Command{
 		Use:   "worker --tool NAME -- CMD [ARG…]",
-		Short: "Run a tool's allowed calls with any command",
-		Long: `Takes the calls of a tool that were allowed, checks the engine's signed grant over
-the very bytes that it will run, and runs CMD for each: the arguments as JSON on
-standard input, standard output is the result, each line of standard error is
-progress, an exit status other than zero is an error.
+		Short: "Run the allowed calls of a tool with any command",
+		Long: `Takes allowed calls of a tool, verifies the engine's signed grant for exactly the bytes
+to run, and runs CMD for each call. CMD gets the arguments as JSON on standard input.
+Its standard output is the result, each line of its standard error is progress, and an
+exit status other than zero is an error.
 
-Standard input is a file that is complete before CMD starts: CMD reads all of the
-arguments or does not run, however this worker ends. A CMD with pipes inside, such as
-sh -c 'cat | act', should compare what it read with ASKANCE_INPUT_BYTES before it acts.
+Standard input is a complete file before CMD starts, so that CMD gets all arguments or
+does not run. A CMD with pipes inside, such as sh -c 'cat | act', should compare the
+number of bytes that it read with ASKANCE_INPUT_BYTES before it acts.
 
-CMD sees only a short list of this process's environment (PATH, HOME and the like;
-more with --pass-env) and about its call: ASKANCE_IDEMPOTENCY_KEY, ASKANCE_TOOL,
+CMD gets only a few variables of this environment (PATH, HOME and similar ones; more
+with --pass-env), and these about its call: ASKANCE_IDEMPOTENCY_KEY, ASKANCE_TOOL,
 ASKANCE_ATTEMPT, ASKANCE_INPUT_BYTES, ASKANCE_SPACE, ASKANCE_SESSION_ID,
-ASKANCE_REPLY_ID, ASKANCE_CALL_ID. Pass the idempotency key
-on to the system that has the effect.
+ASKANCE_REPLY_ID, ASKANCE_CALL_ID. Pass the idempotency key to the system that has the
+effect.
 
-Calls that a rule of the policy routes (executor: {subject: …}) are for workers that
-name the subject with --subject, and such a worker takes no others.`,
+A policy rule can route calls (executor: {subject: …}). Only workers with that
+--subject get such calls, and they get no others.`,
 		Example: `  askance worker --tool refund -- ./refund.py
   askance worker --tool search --slots 8 --nats nats://10.0.0.5:4222 --engine-key engine.pub -- ./search
   askance worker --tool refund --subject exec.payments -- ./refund.py
@@ -60,7 +60,7 @@ name the subject with --subject, and such a worker takes no others.`,
 				return usagef("want a command after --, for instance: askance worker --tool refund -- ./refund.py")
 			}
 			if len(w.tools) == 0 {
-				return usagef("--tool is missing: name the tool whose calls %s runs", args[0])
+				return usagef("--tool is missing: pass the tool whose calls %s runs", args[0])
 			}
 			for _, s := range w.subjects {
 				if err := message.CheckRoute(s); err != nil {
@@ -74,11 +74,11 @@ name the subject with --subject, and such a worker takes no others.`,
 	}
 	env.cfg.bindClient(c)
 	f := c.Flags()
-	f.StringArrayVar(&w.tools, "tool", nil, "tool whose calls are run; may be repeated")
-	f.StringArrayVar(&w.subjects, "subject", nil, "subject to which rules route calls: of each tool only those are run; may be repeated")
+	f.StringArrayVar(&w.tools, "tool", nil, "tool whose calls this worker runs; may be repeated")
+	f.StringArrayVar(&w.subjects, "subject", nil, "subject to which rules route calls: run only those; may be repeated")
 	env.cfg.bind(c, &env.cfg.Slots, &env.cfg.EngineKeys, &env.cfg.ApproverKeys, &env.cfg.RequireSignature)
-	f.StringArrayVar(&w.passEnv, "pass-env", nil, "variable of this environment that CMD gets; may be repeated")
-	f.BoolVar(&w.lifeline, "until-stdin-closes", false, "stop when standard input ends: for programs that start workers")
+	f.StringArrayVar(&w.passEnv, "pass-env", nil, "variable of this environment to pass to CMD; may be repeated")
+	f.BoolVar(&w.lifeline, "until-stdin-closes", false, "stop when standard input ends; for programs that start workers")
 	_ = f.MarkHidden("until-stdin-closes") // the flag is there: it was defined above
 	return c
 }
@@ -89,7 +89,7 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 		ctx, stop = context.WithCancelCause(ctx)
 		defer stop(nil)
 		go func() {
-			_, _ = io.Copy(io.Discard, env.in) // until it ends, however
+			_, _ = io.Copy(io.Discard, env.in) // until its end
 			stop(errSignal)
 		}()
 	}
@@ -101,13 +101,13 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 	}
 	keys, err := bus.LoadPublic(w.engineKeys...)
 	if e, ok := errors.AsType[*message.Error](err); ok && !named && errors.Is(err, fs.ErrNotExist) {
-		e.Hint = "start askance serve on this data folder, or name the engine's public key with --engine-key"
+		e.Hint = "start askance serve on this data folder, or pass the engine's public key with --engine-key"
 	}
 	if err != nil {
 		return err
 	}
 	if env.cfg.RequireSignature != (len(env.cfg.ApproverKeys) > 0) {
-		return usagef("--approver-keys and --require-approver-signature go together")
+		return usagef("only one of --approver-keys and --require-approver-signature is set: pass both")
 	}
 	if _, err := directory.Load(env.cfg.ApproverKeys...); err != nil {
 		return err
@@ -122,7 +122,7 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 			return err
 		}
 		if url == "" {
-			return &message.Error{Code: message.CodeUnavailable, Op: "worker", What: "no server runs on " + string(dir), Hint: "start askance serve, or name a server with --nats"}
+			return &message.Error{Code: message.CodeUnavailable, Op: "worker", What: "no server runs on " + string(dir), Hint: "start askance serve, or pass a server with --nats"}
 		}
 	}
 	login := env.loginFor(message.Principal{Role: message.RoleWorker, Name: env.cfg.As})
@@ -139,8 +139,8 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 	return runAll(ctx, workers)
 }
 
-// approverList reads whom a worker believes: anew for each item, so that a key
-// that is taken out counts no more.
+// approverList reads the trusted approvers again for each task, so that a removed key
+// no longer counts.
 func approverList(paths []string) (message.ApproverList, error) {
 	d, err := directory.Load(paths...)
 	if err != nil {
@@ -149,7 +149,7 @@ func approverList(paths []string) (message.ApproverList, error) {
 	return message.ApproverList{Keys: d.Keys(), Groups: d.Members()}, nil
 }
 
-// lanesText says which calls a worker takes.
+// lanesText says which calls a worker runs.
 func lanesText(w working) string {
 	if len(w.subjects) == 0 {
 		return fmt.Sprintf("%q", w.tools)
@@ -157,7 +157,7 @@ func lanesText(w working) string {
 	return fmt.Sprintf("%q on %q", w.tools, w.subjects)
 }
 
-// newWorkers makes one worker for each tool and subject, all on one connection.
+// newWorkers creates one worker for each tool and subject, all on one connection.
 func newWorkers(env *environment, nc *nats.Conn, keys message.KeySet, handler executor.Handler, w working) ([]*executor.Worker, error) {
 	var out []*executor.Worker
 	for _, lane := range message.Lanes(w.tools, w.subjects) {
@@ -181,7 +181,7 @@ func newWorkers(env *environment, nc *nats.Conn, keys message.KeySet, handler ex
 	return out, nil
 }
 
-// runAll runs the workers until ctx ends, or one cannot go on: then all stop.
+// runAll runs the workers until ctx ends or one of them fails.
 func runAll(ctx context.Context, workers []*executor.Worker) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -190,7 +190,7 @@ func runAll(ctx context.Context, workers []*executor.Worker) error {
 	for i, w := range workers {
 		wg.Go(func() {
 			if errs[i] = w.Run(ctx); errs[i] != nil {
-				stop(fmt.Errorf("another tool's worker failed: %w", errs[i]))
+				stop(fmt.Errorf("the worker of another tool failed: %w", errs[i]))
 			}
 		})
 	}

@@ -114,7 +114,7 @@ func TestRoutedCallEndToEnd(t *testing.T) {
 		}
 	}
 	out = ok(t, "show", "c1", "--explain", "--data", data, "--as", "ann")
-	if then, now := strings.Index(out, "judged it then:"), strings.Index(out, "judges it now:"); then < 0 || now < then || strings.Count(out, "large") < 3 {
+	if then, now := strings.Index(out, "explanation at the time of the decision:"), strings.Index(out, "explanation with the current policy:"); then < 0 || now < then || strings.Count(out, "large") < 3 {
 		t.Errorf("show --explain does not say how it was judged:\n%s", out)
 	}
 	if x := decode[struct{ Explain message.ExplainReply }](t, ok(t, "show", "c1", "--explain", "--json", "--data", data, "--as", "ann")).Explain; len(x.Recorded) == 0 || !strings.Contains(string(x.Recorded), `"trace"`) {
