@@ -17,7 +17,6 @@
 //	    input_schema: {type: object}
 //	  - name: Bash
 //	    kind: bash               # what AgentScope's rules mean for it; see package permission/agentscope
-//	    compat: strict           # as upstream decides, hazards included; left out: guarded
 //	    home: /home/dev          # home folder of the user as whom it runs; local tools have this engine's
 //	  - name: uptime
 //	    command: [uptime, -p]    # only of local tools: the program that runs it
