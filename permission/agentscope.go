@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // FromContext makes a policy of an AgentScope PermissionContext. As in
@@ -35,7 +36,7 @@ func FromContext(c message.PermissionContext) Policy {
 }
 
 func fromRule(r message.PermissionRule) Rule {
-	name := "agentscope/" + string(r.Behavior) + "/" + quoted(r.ToolName)
+	name := "agentscope/" + string(r.Behavior) + "/" + display.Quoted(r.ToolName)
 	if r.RuleContent != nil && *r.RuleContent != "" {
 		sum := sha256.Sum256([]byte(*r.RuleContent))
 		name += "/" + hex.EncodeToString(sum[:8])

@@ -3,6 +3,8 @@ package permission
 import (
 	"errors"
 	"fmt"
+	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/hint"
 	"maps"
 	"slices"
 	"strconv"
@@ -32,7 +34,7 @@ func parsePath(text string) (argPath, error) {
 		var step string
 		var err error
 		if step, rest, err = nextStep(rest); err != nil {
-			return argPath{}, fmt.Errorf("%s is no path: %w", quoted(text), err)
+			return argPath{}, fmt.Errorf("%s is no path: %w", display.Quoted(text), err)
 		}
 		p.steps = append(p.steps, step)
 	}
@@ -102,7 +104,7 @@ func (c *compiler) checkHidden(r *Rule, text string) error {
 	case err != nil:
 		return err
 	case p.root != "args" || len(p.steps) == 0:
-		return fmt.Errorf("%s is not in the arguments; write a path such as args.card.*", quoted(text))
+		return fmt.Errorf("%s is not in the arguments; write a path such as args.card.*", display.Quoted(text))
 	}
 	schemas := c.schemasOf(r)
 	for _, s := range schemas {
@@ -124,15 +126,15 @@ func (c *compiler) checkScope(r *Rule, text string) error {
 	}
 	if fields, ok := scopeFields[p.root]; ok {
 		if len(p.steps) != 1 || !slices.Contains(fields, p.steps[0]) {
-			return fmt.Errorf("%s cannot be remembered; of %s these can: %s", quoted(text), p.root, strings.Join(fields, ", "))
+			return fmt.Errorf("%s cannot be remembered; of %s these can: %s", display.Quoted(text), p.root, strings.Join(fields, ", "))
 		}
 		return nil
 	}
 	switch {
 	case p.root != "args" || len(p.steps) == 0:
-		return fmt.Errorf("%s is not in the call; write a path such as args.customer_id or caller.user", quoted(text))
+		return fmt.Errorf("%s is not in the call; write a path such as args.customer_id or caller.user", display.Quoted(text))
 	case slices.Contains(p.steps, anyStep):
-		return fmt.Errorf("%s names many values; a remembered call needs the same value at each path", quoted(text))
+		return fmt.Errorf("%s names many values; a remembered call needs the same value at each path", display.Quoted(text))
 	}
 	for _, s := range c.schemasOf(r) {
 		if s != nil && !s.root.has(p.steps) {
@@ -150,8 +152,8 @@ var scopeFields = map[string][]string{
 }
 
 func noSuchPath(text string, p argPath, s *Schema) error {
-	msg := quoted(text) + " leads nowhere in the tool's schema"
-	if hint := didYouMean(nearest(p.steps[len(p.steps)-1], s.root.names())); hint != "" {
+	msg := display.Quoted(text) + " leads nowhere in the tool's schema"
+	if hint := hint.DidYouMean(hint.Nearest(p.steps[len(p.steps)-1], s.root.names())); hint != "" {
 		msg += "; " + hint
 	}
 	return errors.New(msg)

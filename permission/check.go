@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/hint"
 )
 
 // Bounds on the parts of a rule.
@@ -32,7 +34,7 @@ func (c *compiler) checkRule(r *Rule) {
 	switch r.OnError {
 	case "", OnErrorAsk, OnErrorDeny:
 	default:
-		c.fault(r, "on_error", "is "+quoted(string(r.OnError))+", want ask or deny", "an error never allows")
+		c.fault(r, "on_error", "is "+display.Quoted(string(r.OnError))+", want ask or deny", "an error never allows")
 	}
 	switch r.Behavior {
 	case message.BehaviorDeny, message.BehaviorAsk:
@@ -46,7 +48,7 @@ func (c *compiler) checkRule(r *Rule) {
 	case "":
 		c.fault(r, "behavior", "is missing", "want deny, ask or allow")
 	default:
-		c.fault(r, "behavior", "is "+quoted(string(r.Behavior))+", want deny, ask or allow", "")
+		c.fault(r, "behavior", "is "+display.Quoted(string(r.Behavior))+", want deny, ask or allow", "")
 	}
 	c.checkRequirement(r)
 }
@@ -81,9 +83,9 @@ func (c *compiler) checkTools(r *Rule) {
 		case name == "":
 			c.fault(r, "tool_name", "is empty", "")
 		case name != AnyTool && strings.Contains(name, "*") && !isServerPattern(name):
-			c.fault(r, "tool_name", quoted(name)+" is a pattern, names are exact", cmp.Or(toolHint(name), "list the tools, or write server/* for those of a server"))
+			c.fault(r, "tool_name", display.Quoted(name)+" is a pattern, names are exact", cmp.Or(hint.Tool(display.Quoted(name)), "list the tools, or write server/* for those of a server"))
 		case slices.Contains(r.Tools[:i], name):
-			c.fault(r, "tool_name", quoted(name)+" is listed twice", "")
+			c.fault(r, "tool_name", display.Quoted(name)+" is listed twice", "")
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // This file checks what rules require of those who ask and run.
@@ -33,11 +34,11 @@ func (c *compiler) checkWords(r *Rule) {
 		{"audit.level", string(r.Audit), []string{"standard", "full"}},
 	} {
 		if w.word != "" && !slices.Contains(w.want, w.word) {
-			c.fault(r, w.key, "is "+quoted(w.word)+", want "+orList(w.want), "")
+			c.fault(r, w.key, "is "+display.Quoted(w.word)+", want "+orList(w.want), "")
 		}
 	}
 	if r.Layer.rank() < 0 {
-		c.fault(r, "layer", "is "+quoted(string(r.Layer))+", want managed, project, user or run", "")
+		c.fault(r, "layer", "is "+display.Quoted(string(r.Layer))+", want managed, project, user or run", "")
 	}
 	if r.Locked && !r.decides() {
 		c.fault(r, "enforcement", "a locked rule must be enforced", "remove locked or enforcement")
@@ -86,7 +87,7 @@ func (c *compiler) checkPeople(r *Rule, key string, a Approvers) {
 			case strings.TrimSpace(name) == "":
 				c.faultAs(r, field, at, "contains an empty name", "")
 			case slices.Contains(list.names[:i], name):
-				c.faultAs(r, field, at, quoted(name)+" is listed twice", "")
+				c.faultAs(r, field, at, display.Quoted(name)+" is listed twice", "")
 			}
 		}
 	}
@@ -159,7 +160,7 @@ func (c *compiler) checkRemember(r *Rule) {
 	for i, text := range m.Scope {
 		at := fmt.Sprintf("remember.scope[%d]", i)
 		if slices.Contains(m.Scope[:i], text) {
-			c.faultAs(r, "remember.scope", at, quoted(text)+" is listed twice", "")
+			c.faultAs(r, "remember.scope", at, display.Quoted(text)+" is listed twice", "")
 		} else if err := c.checkScope(r, text); err != nil {
 			c.faultAs(r, "remember.scope", at, err.Error(), "")
 		}
@@ -170,7 +171,7 @@ func (c *compiler) checkRedact(r *Rule) {
 	for i, text := range r.Redact {
 		at := fmt.Sprintf("redact[%d]", i)
 		if slices.Contains(r.Redact[:i], text) {
-			c.faultAs(r, "redact", at, quoted(text)+" is listed twice", "")
+			c.faultAs(r, "redact", at, display.Quoted(text)+" is listed twice", "")
 		} else if err := c.checkHidden(r, text); err != nil {
 			c.faultOf(ProblemPath, r, "redact", at, err.Error(), "")
 		}
@@ -192,7 +193,7 @@ func (c *compiler) checkExecutor(r *Rule) {
 	case strings.ContainsAny(x.Subject, "*>"):
 		c.fault(r, "executor.subject", "contains a wildcard", "name one subject")
 	case slices.Contains(strings.Split(x.Subject, "."), "") || strings.ContainsFunc(x.Subject, notInSubject):
-		c.fault(r, "executor.subject", quoted(x.Subject)+" is no subject", "write for example exec.payments")
+		c.fault(r, "executor.subject", display.Quoted(x.Subject)+" is no subject", "write for example exec.payments")
 	case strings.HasPrefix(x.Subject, "$") || strings.HasPrefix(x.Subject, "_INBOX."):
 		c.fault(r, "executor.subject", "is reserved for the message system", "")
 	}

@@ -8,6 +8,8 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
+	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/hint"
 )
 
 // Load reads and compiles rule files in one step and reports the problems of
@@ -41,7 +43,7 @@ func compile(policy Policy, opts Options, found problems) (*Bundle, error) {
 	}
 	c.bundle.shell = cmp.Or(policy.Shell, defaultShell)
 	if !slices.Contains(shells, c.bundle.shell) {
-		c.problems.add(Problem{Field: "defaults.shell", Msg: "is " + quoted(policy.Shell) + ", want " + orList(shells)})
+		c.problems.add(Problem{Field: "defaults.shell", Msg: "is " + display.Quoted(policy.Shell) + ", want " + orList(shells)})
 	}
 	c.declareTerms(policy.Vocabulary)
 	if policy.Expiry < 0 {
@@ -84,7 +86,7 @@ func newCompiler(opts Options, found problems) *compiler {
 		case t.Name == "" || t.Name == AnyTool:
 			c.problems.add(Problem{Field: "tools", Msg: fmt.Sprintf("a tool cannot be named %q", t.Name)})
 		case c.bundle.byTool[t.Name] != nil:
-			c.problems.add(Problem{Field: "tools", Msg: fmt.Sprintf("tool %s is declared twice", quoted(t.Name))})
+			c.problems.add(Problem{Field: "tools", Msg: fmt.Sprintf("tool %s is declared twice", display.Quoted(t.Name))})
 		default:
 			c.bundle.byTool[t.Name] = c.newTool(t.Name, &t)
 		}
@@ -98,7 +100,7 @@ func (c *compiler) newTool(name string, t *Tool) *toolRules {
 		return tr
 	}
 	if tr.matcher != nil || t.Check != nil {
-		c.problems.add(Problem{Field: "tools", Msg: "tool " + quoted(name) + " has a kind, and a check or a matcher of its own",
+		c.problems.add(Problem{Field: "tools", Msg: "tool " + display.Quoted(name) + " has a kind, and a check or a matcher of its own",
 			Hint: "the kind does the work of both; leave one of them out"})
 	}
 	tr.matcher = t.Kind
@@ -158,7 +160,7 @@ func (c *compiler) tool(r *Rule, name string) *toolRules {
 		slices.Sort(known)
 		line, col := r.at.start("tool_name")
 		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: r.at.written("tool_name"), Kind: ProblemTool,
-			Msg: "there is no tool " + quoted(name), Hint: cmp.Or(toolHint(name), didYouMean(nearest(name, known)))})
+			Msg: "there is no tool " + display.Quoted(name), Hint: cmp.Or(hint.Tool(display.Quoted(name)), hint.DidYouMean(hint.Nearest(name, known)))})
 		return nil
 	}
 	tr = c.newTool(name, nil)
@@ -188,13 +190,13 @@ func (c *compiler) compileRule(r *Rule, tr *toolRules) *compiledRule {
 
 func (c *compiler) compileContent(r *Rule, tr *toolRules, content string) Pattern {
 	if tr == nil || tr.matcher == nil {
-		c.fault(r, "rule_content", "no matcher gives meaning to the content for "+quoted(strings.Join(r.Tools, ", ")),
+		c.fault(r, "rule_content", "no matcher gives meaning to the content for "+display.Quoted(strings.Join(r.Tools, ", ")),
 			"leave it out to match every call, use when, or give the tool a kind in the tools file, such as bash")
 		return nil
 	}
 	p, err := safely(func() (Pattern, error) { return tr.matcher.Compile(content, r.Behavior) })
 	if err == nil && p == nil {
-		err = fmt.Errorf("the matcher of %s gave no pattern", quoted(tr.name))
+		err = fmt.Errorf("the matcher of %s gave no pattern", display.Quoted(tr.name))
 	}
 	if err != nil {
 		c.fault(r, "rule_content", err.Error(), "")
@@ -221,25 +223,25 @@ func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, too
 	}
 	for _, f := range done.faults {
 		line, col := r.at.inside(field, f.line, f.col)
-		hint := f.hint
-		if field == "message" && meantAsText(text, hint) {
-			hint = plainTextHint
+		remark := f.hint
+		if field == "message" && meantAsText(text, remark) {
+			remark = plainTextHint
 		}
 		if f.kind == ProblemName && tool != nil && r.severalTools() {
-			hint = strings.TrimPrefix(hint+"; ", "; ") + "the rule is about several tools, and this is " + quoted(tool.Name) + ": write one for each that differs"
+			remark = strings.TrimPrefix(remark+"; ", "; ") + "the rule is about several tools, and this is " + display.Quoted(tool.Name) + ": write one for each that differs"
 		}
-		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: field, Kind: f.kind, Msg: f.msg, Hint: hint})
+		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: field, Kind: f.kind, Msg: f.msg, Hint: remark})
 	}
 	return done.program
 }
 
 // meantAsText reports whether a message that is no expression was written for
 // the text itself, and what the fault says is of no help.
-func meantAsText(text, hint string) bool {
-	switch hint {
-	case "", variablesHint, besideHint:
+func meantAsText(text, remark string) bool {
+	switch remark {
+	case "", hint.Variables, hint.SideBySide:
 		return true
-	case joinHint:
+	case hint.JoinTexts:
 		return false
 	default:
 		return !strings.ContainsAny(text, `'"+().`)
@@ -327,9 +329,9 @@ func ruleReason(r *Rule) string {
 	content, hasContent := r.content()
 	switch {
 	case r.When != "":
-		return visible(shorten(oneLine(r.When), maxReasonExpr))
+		return display.Visible(display.Shorten(display.OneLine(r.When), display.MaxReasonExpr))
 	case hasContent:
-		return "rule_content " + visible(shorten(content, maxReasonExpr))
+		return "rule_content " + display.Visible(display.Shorten(content, display.MaxReasonExpr))
 	default:
 		return "matches every call of the tool"
 	}

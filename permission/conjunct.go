@@ -6,6 +6,7 @@ import (
 	"cel.dev/cel-go/cel"
 	celast "cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // conjuncts are the parts of a condition that must all be true, in the order in
@@ -39,7 +40,7 @@ func textOf(ast *cel.Ast, e celast.Expr) string {
 	if err != nil {
 		return "the condition" // no more than the text is lost
 	}
-	return visible(shorten(oneLine(text), maxReasonExpr))
+	return display.Visible(display.Shorten(display.OneLine(text), display.MaxReasonExpr))
 }
 
 // StartOf is where a part of an expression begins in its text, line and column

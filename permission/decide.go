@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // Decide answers one request. It never fails: whatever cannot be evaluated is
@@ -199,7 +200,7 @@ func (e *evaluation) checkStep() (Decision, bool) {
 	}
 	step, reason := cmp.Or(v.Step, StepToolCheck), "the tool's own check"
 	if v.Message != "" && len(e.handling().hidden) == 0 { // it may quote the arguments
-		reason = visible(shorten(v.Message, maxMessage))
+		reason = display.Visible(display.Shorten(v.Message, display.MaxMessage))
 	}
 	switch v.Answer {
 	case CheckAllow:

@@ -10,6 +10,7 @@ import (
 	"cel.dev/cel-go/interpreter"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // evaluation is the state of one decision. It belongs to one goroutine. As the
@@ -130,7 +131,7 @@ func (e *evaluation) deadline() (context.Context, error) {
 
 // fail records an error of a rule.
 func (e *evaluation) fail(rule, field string, err error) {
-	e.errors = append(e.errors, RuleError{Rule: rule, Field: field, Msg: visible(shorten(err.Error(), maxErrorText)), Err: err})
+	e.errors = append(e.errors, RuleError{Rule: rule, Field: field, Msg: display.Visible(display.Shorten(err.Error(), display.MaxErrorText)), Err: err})
 }
 
 // taint records an error outside the rules.
@@ -216,11 +217,11 @@ func (e *evaluation) sessionRules(behavior message.Behavior) []*compiledRule {
 func (e *evaluation) sessionPattern(content string, behavior message.Behavior) (Pattern, error) {
 	m := e.tr.matcher
 	if m == nil {
-		return nil, fmt.Errorf("no matcher gives meaning to the content for %s", quoted(e.req.Tool))
+		return nil, fmt.Errorf("no matcher gives meaning to the content for %s", display.Quoted(e.req.Tool))
 	}
 	p, err := safely(func() (Pattern, error) { return m.Compile(content, behavior) })
 	if err == nil && p == nil {
-		err = fmt.Errorf("the matcher of %s gave no pattern", quoted(e.req.Tool))
+		err = fmt.Errorf("the matcher of %s gave no pattern", display.Quoted(e.req.Tool))
 	}
 	return p, err
 }

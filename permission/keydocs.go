@@ -19,6 +19,16 @@ type Key struct {
 // written.
 func Keys() []Key { return structKeys(reflect.TypeFor[fileDoc](), "") }
 
+// keyPaths are the paths of all keys of rule files.
+func keyPaths() []string {
+	keys := Keys()
+	out := make([]string, len(keys))
+	for i := range keys {
+		out[i] = keys[i].Path
+	}
+	return out
+}
+
 func structKeys(t reflect.Type, prefix string) []Key {
 	var out []Key
 	for _, k := range keysOf(t) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // This file asks a tool's Kind. Whatever fails in it ends in a question or a
@@ -70,7 +71,7 @@ func (c *compiler) finishPattern(r *Rule, tr *toolRules, p Pattern) Pattern {
 	if r.TrustOptions {
 		t, ok := p.(OptionTruster)
 		if !ok {
-			c.fault(r, "trust_options", "has no meaning for "+quoted(tr.name)+", whose rules know no options", "")
+			c.fault(r, "trust_options", "has no meaning for "+display.Quoted(tr.name)+", whose rules know no options", "")
 			return nil
 		}
 		p = t.TrustOptions()

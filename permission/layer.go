@@ -3,6 +3,8 @@ package permission
 import (
 	"cmp"
 	"fmt"
+	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/hint"
 	"slices"
 )
 
@@ -63,11 +65,11 @@ func (f *filePolicy) takeOut(all []filePolicy, gone map[*Rule]bool, found *probl
 		at := fmt.Sprintf("disable[%d]", i)
 		rules := rulesAbove(f.layer, name, all)
 		if len(rules) == 0 {
-			f.faultAs(found, "disable", at, "there is no rule "+quoted(name)+" in a layer above "+string(f.layer), disableHint(name, all))
+			f.faultAs(found, "disable", at, "there is no rule "+display.Quoted(name)+" in a layer above "+string(f.layer), disableHint(name, all))
 		}
 		for _, r := range rules {
 			if r.Locked {
-				f.faultAs(found, "disable", at, "rule "+quoted(name)+r.at.describe()+" is locked", "only its own file can change it")
+				f.faultAs(found, "disable", at, "rule "+display.Quoted(name)+r.at.describe()+" is locked", "only its own file can change it")
 				continue
 			}
 			gone[r] = true
@@ -91,7 +93,7 @@ func disableHint(name string, files []filePolicy) string {
 			names = append(names, r.Name)
 		}
 	}
-	return didYouMean(nearest(name, names))
+	return hint.DidYouMean(hint.Nearest(name, names))
 }
 
 // rulesAbove are the rules of that name in the layers above the given one: more

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/hint"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
@@ -50,7 +52,7 @@ func parseFiles(files []File) (Policy, problems) {
 			f.Layer = LayerProject
 		}
 		if f.Layer.rank() < 0 {
-			found.add(Problem{File: f.Name, Msg: "is of the unknown layer " + quoted(string(f.Layer)), Hint: "the layers are managed, project, user and run"})
+			found.add(Problem{File: f.Name, Msg: "is of the unknown layer " + display.Quoted(string(f.Layer)), Hint: "the layers are managed, project, user and run"})
 			continue
 		}
 		if p, ok := parseFile(f, &found); ok {
@@ -92,7 +94,7 @@ func parseYAML(f File, found *problems) (body ast.Node, ok bool) {
 		line, col, hint := notUTF8(f.Data)
 		return nil, fail(line, col, "is not UTF-8", hint)
 	}
-	if at := bytes.IndexFunc(f.Data, misleading); at >= 0 {
+	if at := bytes.IndexFunc(f.Data, display.IsMisleading); at >= 0 {
 		c, _ := utf8.DecodeRune(f.Data[at:])
 		line, col := position(f.Data, at)
 		if c == '\r' {
@@ -104,7 +106,7 @@ func parseYAML(f File, found *problems) (body ast.Node, ok bool) {
 	tokens := lexer.Tokenize(string(f.Data))
 	if i := slices.IndexFunc(tokens, func(t *token.Token) bool { return t.Type == token.DirectiveType }); i >= 0 {
 		line := tokens[i].Position.Line
-		return nil, fail(line, 1, "contains a YAML directive", "leave out the line "+quoted(strings.TrimSpace(lineOf(f.Data, line))))
+		return nil, fail(line, 1, "contains a YAML directive", "leave out the line "+display.Quoted(strings.TrimSpace(lineOf(f.Data, line))))
 	}
 	if t, msg, hint := badShape(tokens); t != nil {
 		return nil, fail(t.Position.Line, t.Position.Column, msg, hint)
@@ -114,7 +116,7 @@ func parseYAML(f File, found *problems) (body ast.Node, ok bool) {
 	switch {
 	case errors.As(err, &ye) && ye.GetToken() != nil && ye.GetToken().Position != nil:
 		pos := ye.GetToken().Position
-		return nil, fail(pos.Line, pos.Column, ye.GetMessage(), syntaxHint(ye.GetMessage(), lineOf(f.Data, pos.Line)))
+		return nil, fail(pos.Line, pos.Column, ye.GetMessage(), hint.Line(ye.GetMessage(), lineOf(f.Data, pos.Line)))
 	case err != nil:
 		return nil, fail(0, 0, err.Error(), "")
 	case len(file.Docs) == 0 || file.Docs[0].Body == nil:

@@ -67,7 +67,7 @@ func TestPlaceOfFaultInGoRule(t *testing.T) {
 	if p := le.Problems[0]; p.Line != 2 || p.Col != 2 || p.File != "" {
 		t.Errorf("%+v, want 2:2 without a file", p)
 	}
-	if got, want := fmt.Sprint(le.Problems[0]), "rule r: when: undeclared reference to 'nope' (the variables are tool, args, caller and ctx; a text stands in quotes)"; got != want {
+	if got, want := fmt.Sprint(le.Problems[0]), "rule r: when: undeclared reference to 'nope' (the variables are tool, args, caller and ctx; put a text in quotes)"; got != want {
 		t.Errorf("text %q, want %q", got, want)
 	}
 }

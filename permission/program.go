@@ -212,7 +212,7 @@ func exprProblems(env *cel.Env, text string, issues *cel.Issues, args *argType) 
 	var out []exprProblem
 	for _, e := range issues.Errors() {
 		p := exprProblem{line: e.Location.Line(), col: e.Location.Column() + 1, msg: readable(e.Message)}
-		p.kind, p.hint = mistakeAt(env, args, text, e.Location.Line(), e.Location.Column()).explain(e.Message)
+		p.kind, p.hint = exprScope{env, args}.explainFault(e.Message, text, e.Location.Line(), e.Location.Column())
 		out = append(out, p)
 		if strings.HasPrefix(e.Message, "Syntax error") && p.hint != "" {
 			break // what follows is the same mistake, seen from further on
@@ -243,11 +243,4 @@ func fieldNames(args *argType) []string {
 	}
 	slices.Sort(names) // one hint for one mistake, whatever the order of maps
 	return names
-}
-
-func didYouMean(name string) string {
-	if name == "" {
-		return ""
-	}
-	return "did you mean " + name + "?"
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // This file looks at rules that an approver let remember, on terms that whoever
@@ -99,7 +100,7 @@ func (b *Bundle) Values(ctx context.Context, req Request, scope []string) (map[s
 		}
 		value, err := e.valueAt(p)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", quoted(text), err)
+			return nil, fmt.Errorf("%s: %w", display.Quoted(text), err)
 		}
 		out[text] = value
 	}
@@ -153,7 +154,7 @@ func ParseArgument(text string) ([]string, error) {
 	case err != nil:
 		return nil, err
 	case p.root != "args" || len(p.steps) == 0 || slices.Contains(p.steps, anyStep):
-		return nil, fmt.Errorf("%s is not one value of the arguments; write a path such as args.amount.cents", quoted(text))
+		return nil, fmt.Errorf("%s is not one value of the arguments; write a path such as args.amount.cents", display.Quoted(text))
 	}
 	return p.steps, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // maxSchemaBytes bounds the text of one schema.
@@ -88,7 +89,7 @@ func compileSchema(raw []byte) (s *jsonschema.Schema, err error) {
 func plainly(err error, doc map[string]any) error {
 	draft, _ := doc["$schema"].(string)
 	if load, ok := errors.AsType[*jsonschema.LoadURLError](err); ok && load.URL == strings.TrimSuffix(draft, "#") {
-		return fmt.Errorf("at /$schema: $schema names no draft that is known: %s; use draft 2020-12, 2019-09, draft-07, draft-06 or draft-04, or leave it out", quoted(draft))
+		return fmt.Errorf("at /$schema: $schema names no draft that is known: %s; use draft 2020-12, 2019-09, draft-07, draft-06 or draft-04, or leave it out", display.Quoted(draft))
 	}
 	bad, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
 	if !ok {
@@ -203,9 +204,9 @@ func (e *SchemaError) Error() string {
 		}
 		b.WriteString(sep)
 		if v.Pointer != "" {
-			b.WriteString("at " + shorten(v.Pointer, maxViolationText) + ": ")
+			b.WriteString("at " + display.Shorten(v.Pointer, maxViolationText) + ": ")
 		}
-		b.WriteString(shorten(v.Msg, maxViolationText))
+		b.WriteString(display.Shorten(v.Msg, maxViolationText))
 	}
 	return b.String()
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/askance-dev/askance/permission/internal/hint"
 )
 
 // JSON Schema ignores keywords that it does not know, so that a misspelled one
@@ -113,7 +115,7 @@ func (w *wordReader) fault(name string) string {
 		return "this keyword checks nothing in draft 2020-12; use " + goneKeywords[name] + ", or name an earlier draft in $schema"
 	}
 	if meant := meantKeyword(name); meant != "" {
-		return "is no keyword of JSON Schema and checks nothing (" + didYouMean(meant) + " what is your own begins with x-)"
+		return "is no keyword of JSON Schema and checks nothing (" + hint.DidYouMean(meant) + " what is your own begins with x-)"
 	}
 	return ""
 }
@@ -130,7 +132,7 @@ func meantKeyword(name string) string {
 	}
 	best, bestDist := "", len(name)
 	for _, word := range slices.Sorted(maps.Keys(schemaKeywords)) {
-		if d := editDistance(plain, plainWord(word)); d < bestDist && resembles(name, word, d) {
+		if d := hint.Distance(plain, plainWord(word)); d < bestDist && resembles(name, word, d) {
 			best, bestDist = word, d
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/hint"
 )
 
 // Rules for the tools of a server, written "server/*".
@@ -62,7 +64,7 @@ func (c *compiler) toolsOfServer(r *Rule, server string) []string {
 	strict := len(c.opts.Tools) > 0 && !c.opts.AllowUnknownTools
 	if strict && len(out) == 0 {
 		slices.Sort(servers)
-		c.faultOf(ProblemTool, r, "tool_name", "tool_name", "no tool is of server "+quoted(server), didYouMean(nearest(server, slices.Compact(servers))))
+		c.faultOf(ProblemTool, r, "tool_name", "tool_name", "no tool is of server "+display.Quoted(server), hint.DidYouMean(hint.Nearest(server, slices.Compact(servers))))
 	}
 	if !strict && r.Behavior != message.BehaviorAllow {
 		if cr := c.compileRule(r, nil); cr != nil {

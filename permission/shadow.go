@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // ShadowError is a fault of the shadow policy. The live one is not affected.
@@ -134,7 +135,7 @@ func (s *shadow) compare(ctx context.Context, live *Bundle, req *Request, d *Dec
 }
 
 func (c *comparison) note(req *Request, live, own *Decision) {
-	key := differenceKey{tool: quoted(req.Tool), mode: live.Mode, live: verdictOf(live), shadow: verdictOf(own)}
+	key := differenceKey{tool: display.Quoted(req.Tool), mode: live.Mode, live: verdictOf(live), shadow: verdictOf(own)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	diff := c.kinds[key]

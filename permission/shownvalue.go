@@ -9,6 +9,7 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // Bounds on values that are shown to people.
@@ -30,7 +31,7 @@ func shownValue(v ref.Val, depth int) any {
 	case types.Double:
 		return float64(v)
 	case types.String:
-		return visible(shorten(string(v), maxShownText))
+		return display.Visible(display.Shorten(string(v), maxShownText))
 	case types.Null:
 		return nil
 	case types.Timestamp:

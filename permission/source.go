@@ -14,6 +14,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // Source gives the rule files of a policy. Live calls Read from one goroutine
@@ -104,7 +105,7 @@ func (s *pathSource) names() ([]File, error) {
 		layer, path := CutLayer(path)
 		info, err := os.Stat(path)
 		if word, _, ok := strings.Cut(path, "="); ok && err != nil {
-			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: quoted(word) + " is no layer; layers are managed, project, user and run", Hint: "name one of them, or leave it out", Err: err}
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: display.Quoted(word) + " is no layer; layers are managed, project, user and run", Hint: "name one of them, or leave it out", Err: err}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", opRead, err)

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/hint"
 )
 
 // Specifiers are rules written as Tool or Tool(specifier), the form of many
@@ -39,7 +41,7 @@ func FromSpecifiers(s Specifiers, opts Options) (Policy, error) {
 		for _, text := range list.texts {
 			rules, err := im.rules(text, list.behavior)
 			if err != nil {
-				found.add(Problem{Field: string(list.behavior), Msg: quoted(text) + ": " + err.Error()})
+				found.add(Problem{Field: string(list.behavior), Msg: display.Quoted(text) + ": " + err.Error()})
 			}
 			policy.Rules = append(policy.Rules, rules...)
 		}
@@ -91,7 +93,7 @@ func (im importer) rules(text string, b message.Behavior) ([]Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := Rule{Name: quoted("specifier/" + string(b) + "/" + m[0]), Tools: tools, Behavior: b, Source: im.source}
+	base := Rule{Name: display.Quoted("specifier/" + string(b) + "/" + m[0]), Tools: tools, Behavior: b, Source: im.source}
 	spec, bare := m[2], !strings.HasSuffix(m[0], ")")
 	switch {
 	case bare || spec == "*":
@@ -133,7 +135,7 @@ func (im importer) tools(name string, b message.Behavior) ([]string, error) {
 func (im importer) server(server string) ([]string, error) {
 	known := slices.ContainsFunc(im.opts.Tools, func(t Tool) bool { return t.Server == server })
 	if !known && len(im.opts.Tools) > 0 && !im.opts.AllowUnknownTools {
-		return nil, fmt.Errorf("there is no tool of server %s", quoted(server))
+		return nil, fmt.Errorf("there is no tool of server %s", display.Quoted(server))
 	}
 	return []string{server + "/*"}, nil
 }
@@ -144,10 +146,10 @@ func unknownTool(name string, tools []Tool) error {
 		names[i] = tools[i].Name
 	}
 	slices.Sort(names)
-	if hint := didYouMean(nearest(name, names)); hint != "" {
-		return fmt.Errorf("there is no tool %s; %s", quoted(name), hint)
+	if hint := hint.DidYouMean(hint.Nearest(name, names)); hint != "" {
+		return fmt.Errorf("there is no tool %s; %s", display.Quoted(name), hint)
 	}
-	return fmt.Errorf("there is no tool %s", quoted(name))
+	return fmt.Errorf("there is no tool %s", display.Quoted(name))
 }
 
 // Tools whose specifiers are command lines, and paths.
@@ -170,7 +172,7 @@ func (im importer) specified(base Rule, name, spec string) ([]Rule, error) {
 		return parameterRules(base, tool, m[1], m[2])
 	}
 	if im.opts.Matchers[name] == nil && (tool == nil || tool.Kind == nil) {
-		return nil, fmt.Errorf("nothing gives %s a meaning for this tool; write a rule with when", quoted(spec))
+		return nil, fmt.Errorf("nothing gives %s a meaning for this tool; write a rule with when", display.Quoted(spec))
 	}
 	return []Rule{withContent(base, spec)}, nil
 }
@@ -238,7 +240,7 @@ func parameterRules(base Rule, tool *Tool, name, value string) ([]Rule, error) {
 	field := root.fields[name]
 	if root.kind != kindStruct || field == nil {
 		msg := "the tool has no parameter " + name
-		if hint := didYouMean(nearest(name, root.names())); hint != "" {
+		if hint := hint.DidYouMean(hint.Nearest(name, root.names())); hint != "" {
 			msg += "; " + hint
 		}
 		return nil, errors.New(msg)
@@ -252,11 +254,11 @@ func parameterRules(base Rule, tool *Tool, name, value string) ([]Rule, error) {
 		literal = strconv.Quote(value)
 	case kindInt:
 		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
-			return nil, fmt.Errorf("%s is not the whole number that parameter %s is", quoted(value), name)
+			return nil, fmt.Errorf("%s is not the whole number that parameter %s is", display.Quoted(value), name)
 		}
 	case kindBool:
 		if value != "true" && value != "false" {
-			return nil, fmt.Errorf("%s is not true or false, which parameter %s is", quoted(value), name)
+			return nil, fmt.Errorf("%s is not true or false, which parameter %s is", display.Quoted(value), name)
 		}
 	default:
 		return nil, fmt.Errorf("parameter %s is neither text nor a whole number nor true or false; write a rule with when", name)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // Path specifiers are written as in .gitignore; rule content is matched as
@@ -28,7 +29,7 @@ func pathRules(base Rule, spec string) ([]Rule, error) {
 	for i, p := range readings(pattern) {
 		r := withContent(base, p)
 		if i > 0 {
-			r.Name = quoted(fmt.Sprintf("%s#%d", base.Name, i+1))
+			r.Name = display.Quoted(fmt.Sprintf("%s#%d", base.Name, i+1))
 		}
 		out = append(out, r)
 	}

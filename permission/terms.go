@@ -10,6 +10,7 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // Terms are variables whose values are worked out when a rule first asks for
@@ -76,7 +77,7 @@ func (c *compiler) declareTerm(env *cel.Env, t *Term) {
 
 func (c *compiler) termFault(t *Term, line, col int, msg, hint string) {
 	line, col = t.at.inside("expr", line, col)
-	c.problems.add(Problem{File: t.at.fileName(), Line: line, Col: col, Field: "vocabulary." + visible(shorten(t.Name, maxReasonExpr)), Msg: msg, Hint: hint})
+	c.problems.add(Problem{File: t.at.fileName(), Line: line, Col: col, Field: "vocabulary." + display.Visible(display.Shorten(t.Name, display.MaxReasonExpr)), Msg: msg, Hint: hint})
 }
 
 // badTermName says why something cannot be the name of a term.

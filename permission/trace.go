@@ -10,6 +10,7 @@ import (
 	"cel.dev/cel-go/interpreter"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // Traced is how one rule looked at a call.
@@ -116,7 +117,7 @@ func (t *tracer) errorText(text string) string {
 	if len(t.hidden) > 0 {
 		return "the cause is hidden with the arguments"
 	}
-	return visible(shorten(text, maxErrorText))
+	return display.Visible(display.Shorten(text, display.MaxErrorText))
 }
 
 // contentReason is the reason of a rule whose condition was not looked at.
@@ -125,7 +126,7 @@ func contentReason(r *compiledRule, matched bool) *Because {
 	if !ok {
 		return nil
 	}
-	b := &Because{Expr: "rule_content " + visible(shorten(oneLine(content), maxReasonExpr)), Value: &matched, File: r.rule.at.fileName()}
+	b := &Because{Expr: "rule_content " + display.Visible(display.Shorten(display.OneLine(content), display.MaxReasonExpr)), Value: &matched, File: r.rule.at.fileName()}
 	b.Line, b.Col = r.rule.at.start("rule_content")
 	return b
 }
@@ -133,7 +134,7 @@ func contentReason(r *compiledRule, matched bool) *Because {
 func (t *tracer) pieces(pieces []Piece) []Piece {
 	out := make([]Piece, len(pieces))
 	for i, p := range pieces {
-		out[i] = Piece{Text: visible(shorten(p.Text, maxReasonExpr)), Covered: p.Covered, Why: visible(shorten(p.Why, maxErrorText))}
+		out[i] = Piece{Text: display.Visible(display.Shorten(p.Text, display.MaxReasonExpr)), Covered: p.Covered, Why: display.Visible(display.Shorten(p.Why, display.MaxErrorText))}
 		if hides(t.hidden, []string{"args", "command"}) {
 			out[i].Text, out[i].Why = hiddenText, ""
 		}

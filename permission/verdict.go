@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // This file turns an outcome into a Decision with its texts.
@@ -41,7 +42,7 @@ func (e *evaluation) deny(step Step, r *compiledRule, reason string) Decision {
 	d := e.decision(message.BehaviorDeny, step, r, reason)
 	why := reason
 	if r != nil {
-		why = "rule " + quoted(r.rule.Name)
+		why = "rule " + display.Quoted(r.rule.Name)
 		if text := e.ruleText(r); text != "" {
 			why += ": " + text
 		}
@@ -53,7 +54,7 @@ func (e *evaluation) deny(step Step, r *compiledRule, reason string) Decision {
 
 // denialText is what the model is told: which tool, and why.
 func denialText(tool, why string) string {
-	return "Permission denied for " + quoted(tool) + " (" + why + ")."
+	return "Permission denied for " + display.Quoted(tool) + " (" + why + ")."
 }
 
 // ask asks for all of the given rules at once, those that match and those that
@@ -102,7 +103,7 @@ func (e *evaluation) askFallback(step Step, reason string) Decision {
 		return e.convert(nil)
 	}
 	d := e.decision(message.BehaviorAsk, step, nil, reason)
-	d.Message = quoted(e.req.Tool) + " needs approval: " + reason + "."
+	d.Message = display.Quoted(e.req.Tool) + " needs approval: " + reason + "."
 	d.Requirement = Requirement{Expiry: e.bundle.expiry}
 	d.Suggested = e.suggestions()
 	d.Errors = e.errors
@@ -145,23 +146,23 @@ func (e *evaluation) askText(matching, failing []*compiledRule) string {
 	for _, r := range matching {
 		line := e.ruleText(r)
 		if line == "" {
-			line = quoted(e.req.Tool) + " needs approval by rule " + quoted(r.rule.Name) + "."
+			line = display.Quoted(e.req.Tool) + " needs approval by rule " + display.Quoted(r.rule.Name) + "."
 		}
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
 	}
 	for _, r := range failing {
-		lines = append(lines, quoted(e.req.Tool)+" needs approval: rule "+quoted(r.rule.Name)+" could not be evaluated.")
+		lines = append(lines, display.Quoted(e.req.Tool)+" needs approval: rule "+display.Quoted(r.rule.Name)+" could not be evaluated.")
 	}
-	return shorten(strings.Join(lines, "\n"), maxMessage)
+	return display.Shorten(strings.Join(lines, "\n"), display.MaxMessage)
 }
 
 // ruleText is the rule's message for this call, or its description. A message
 // that cannot be evaluated changes nothing about the decision.
 func (e *evaluation) ruleText(r *compiledRule) string {
 	if r.message == nil {
-		return visible(r.rule.Description)
+		return display.Visible(r.rule.Description)
 	}
 	text, err := "", errInput
 	if e.inputErr == nil {
@@ -169,9 +170,9 @@ func (e *evaluation) ruleText(r *compiledRule) string {
 	}
 	if err != nil {
 		e.fail(r.rule.Name, "message", err)
-		return visible(r.rule.Description)
+		return display.Visible(r.rule.Description)
 	}
-	return visible(shorten(text, maxMessage))
+	return display.Visible(display.Shorten(text, display.MaxMessage))
 }
 
 func ruleNames(rules []*compiledRule) string {

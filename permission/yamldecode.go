@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/hint"
 	"github.com/goccy/go-yaml/ast"
 )
 
@@ -156,7 +158,7 @@ func (d *fileReader) word(n ast.Node, field string, k keyTags) string {
 	switch {
 	case !ok:
 	case len(k.words) > 0 && !slices.Contains(k.words, s):
-		d.fault(n, field, "is "+quoted(s)+", want "+orList(k.words), cmp.Or(k.hint, wordHint(s, k.words)))
+		d.fault(n, field, "is "+display.Quoted(s)+", want "+orList(k.words), cmp.Or(k.hint, hint.Word(s, k.words)))
 		return ""
 	case k.filled && strings.TrimSpace(s) == "":
 		d.fault(n, field, "is empty", "leave the key out")
@@ -213,7 +215,7 @@ func (d *fileReader) duration(n ast.Node, field string) time.Duration {
 	}
 	t, err := time.ParseDuration(s)
 	if err != nil || t < time.Millisecond || t > maxExpiry {
-		d.fault(n, field, quoted(s)+" is no time between 1ms and one year", "write for example 90s, 15m or 24h")
+		d.fault(n, field, display.Quoted(s)+" is no time between 1ms and one year", "write for example 90s, 15m or 24h")
 		return 0
 	}
 	return t

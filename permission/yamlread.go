@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/askance-dev/askance/permission/internal/hint"
 )
 
 // fileReader takes YAML nodes apart strictly and reports what does not fit.
@@ -56,7 +58,7 @@ func pairsOrNil(n ast.Node) ([]*ast.MappingValueNode, bool) {
 func (d *fileReader) mapping(n ast.Node, field string, known []string) (map[string]ast.Node, bool) {
 	pairs, ok := pairsOrNil(n)
 	if !ok {
-		d.fault(n, field, "is "+nodeName(n)+", want keys and values", shapeHint(field))
+		d.fault(n, field, "is "+nodeName(n)+", want keys and values", hint.Shape(field))
 		return nil, false
 	}
 	out := make(map[string]ast.Node, len(pairs))
@@ -77,7 +79,7 @@ func (d *fileReader) mapping(n ast.Node, field string, known []string) (map[stri
 		}
 		line, col := place(key)
 		d.found.add(Problem{File: d.file.name, Line: line, Col: col, Rule: d.ruleName, Field: joinField(field, name), Kind: ProblemKey,
-			Msg: "unknown key", Hint: keyHint(name, d.pathOf(field), known)})
+			Msg: "unknown key", Hint: hint.Key(name, d.pathOf(field), known, keyPaths())})
 	}
 	return out, true
 }
@@ -101,7 +103,7 @@ func (d *fileReader) text(n ast.Node, field string) (string, bool) {
 	case *ast.LiteralNode:
 		return v.Value.Value, true
 	default:
-		d.fault(n, field, "is "+nodeName(n)+", want text", textHint(n, field))
+		d.fault(n, field, "is "+nodeName(n)+", want text", hint.Text(nodeName(n), field))
 		return "", false
 	}
 }
@@ -152,6 +154,14 @@ func (d *fileReader) pathOf(field string) string {
 func (d *fileReader) originOf(n ast.Node) *origin {
 	line, col := place(n)
 	return &origin{file: d.file, line: line, col: col, fields: d.places, aliases: map[string]string{}}
+}
+
+// boolHint is for a value that should be true or false.
+func boolHint(n ast.Node) string {
+	if s, ok := n.(*ast.StringNode); ok {
+		return hint.Bool(s.Value)
+	}
+	return ""
 }
 
 func nodeName(n ast.Node) string {

@@ -9,6 +9,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/hint"
 )
 
 // Types of keys that read their values themselves.
@@ -69,7 +71,7 @@ func (t *timeDoc) readNode(d *fileReader, n ast.Node, field string) {
 	}
 	var err error
 	if t.Time, err = time.Parse(time.RFC3339, s); err != nil {
-		d.fault(n, field, quoted(s)+" is no time", "write for example 2026-11-21T09:00:00Z")
+		d.fault(n, field, display.Quoted(s)+" is no time", "write for example 2026-11-21T09:00:00Z")
 	}
 }
 
@@ -82,7 +84,7 @@ func (j *jsonObject) readNode(d *fileReader, n ast.Node, field string) {
 		return
 	}
 	if _, ok := v.(map[string]any); !ok {
-		d.fault(n, field, "is "+nodeName(n)+", want keys and values", shapeHint(field))
+		d.fault(n, field, "is "+nodeName(n)+", want keys and values", hint.Shape(field))
 		return
 	}
 	text, err := strictjson.Marshal(v)

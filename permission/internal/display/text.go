@@ -1,4 +1,4 @@
-package permission
+package display
 
 import (
 	"fmt"
@@ -9,13 +9,13 @@ import (
 
 // Bounds on texts made from rules and inputs, in bytes.
 const (
-	maxMessage    = 5 << 10 // of a rule's message
-	maxReasonExpr = 200     // of a condition repeated in a reason
-	maxErrorText  = 500     // of an error repeated in a decision
+	MaxMessage    = 5 << 10 // of a rule's message
+	MaxReasonExpr = 200     // of a condition repeated in a reason
+	MaxErrorText  = 500     // of an error repeated in a decision
 )
 
 // shorten cuts s to at most n bytes on a character's border.
-func shorten(s string, n int) string {
+func Shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
@@ -26,12 +26,12 @@ func shorten(s string, n int) string {
 }
 
 // oneLine replaces every run of white space by one space.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // misleading reports whether a character in a file makes it look like something
 // else: control characters, which terminals obey, those that turn the direction
 // of text, and separators of lines that are none in YAML.
-func misleading(r rune) bool {
+func IsMisleading(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
 		return false
@@ -44,7 +44,7 @@ func misleading(r rune) bool {
 // visible writes out what a person could not see, or would see as something
 // else: control and format characters (bidirectional overrides above all) and
 // broken UTF-8. Newlines and tabs stay.
-func visible(s string) string {
+func Visible(s string) string {
 	if allPlain(s) {
 		return s
 	}
@@ -78,4 +78,4 @@ func allPlain(s string) bool {
 }
 
 // quoted puts a tool or rule name into a text for people.
-func quoted(name string) string { return visible(shorten(name, 200)) }
+func Quoted(name string) string { return Visible(Shorten(name, 200)) }
