@@ -57,25 +57,6 @@ func (c Codec) lose(row int, id, what string) {
 	}
 }
 
-// Detect tells the dialect of a dict, or that it is of another age.
-func Detect(data []byte) (Dialect, error) {
-	return decode(Codec{}, "detect dialect", data, maxDepth, func(data []byte) (Dialect, error) {
-		r := object.Read(data)
-		if err := r.Err(); err != nil {
-			return V1, err
-		}
-		return detect(r)
-	})
-}
-
-// DecodeMsg decodes one dict with the zero Codec.
-func DecodeMsg(data []byte) (*Msg, error) { return Codec{}.DecodeMsg(data) }
-
-// DecodeMsg decodes one dict of either dialect.
-func (c Codec) DecodeMsg(data []byte) (*Msg, error) {
-	return decode(c, "decode 1.x message", data, maxDepth, c.msg)
-}
-
 // DecodeMsgs decodes a list of dicts, a conversation.
 func (c Codec) DecodeMsgs(data []byte) ([]*Msg, error) {
 	return decode(c, "decode 1.x messages", data, maxDepth+1, func(data []byte) ([]*Msg, error) {

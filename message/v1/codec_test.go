@@ -119,15 +119,6 @@ func TestReads(t *testing.T) {
 	}
 }
 
-func TestTextContent(t *testing.T) {
-	list := `[{"type":"text","text":"a"},{"type":"tool_use","id":"c","name":"f","input":{}},{"type":"text","text":"b"}]`
-	for in, want := range map[string]string{o("k", "n", "assistant", list): "a\nb", z("assistant", list): "ab", o("k", "n", "user", `"x"`): "x", o("k", "n", "user", `[]`): ""} {
-		if got := decode(t, in).TextContent(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
 // Many calls in one reply are no more work for each.
 func TestManyCalls(t *testing.T) {
 	var uses, results []string

@@ -3,8 +3,8 @@
 //
 // Two wire formats go by the name "1.x Msg". What releases 1.0.0 to 1.0.21 write
 // is [V1], the default. What 0.1.3 to 0.1.7 write, with __module__, __name__ and
-// flat urls, is [V01]. Both are read, told apart by their members ([Detect]);
-// Codec.Dialect says which is written.
+// flat urls, is [V01]. Both are read, told apart by their members; Codec.Dialect
+// says which is written.
 //
 // HTTP clients reach it by a media type: see package gateway/msgv1.
 //
@@ -12,7 +12,7 @@
 //	msgs, err := v1.Codec{}.ToMsgs(dicts)      // AgentScope 2.0
 //	…
 //	dicts, err = v1.Codec{Digest: digest}.FromMsgs(msgs)
-//	data, err = v1.Codec{}.AppendMsgs(nil, dicts)
+//	data, err = v1.Codec{}.AppendMsg(nil, dicts[0])
 //
 // Conversion is by conversation, because 1.x puts results into dicts of their
 // own and 2.0 into the message with the call. Which dicts a message was made of

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/message/internal/object"
 )
 
-// AppendMsg appends a dict in the codec's dialect. What it writes, DecodeMsg
+// AppendMsg appends a dict in the codec's dialect. What it writes, DecodeMsgs
 // reads back. What the dialect has no place for is told to OnLoss.
 func (c Codec) AppendMsg(dst []byte, m *Msg) ([]byte, error) {
 	out, err := c.appendMsg(dst, m)
@@ -17,18 +17,6 @@ func (c Codec) AppendMsg(dst []byte, m *Msg) ([]byte, error) {
 	}
 	return out, nil
 }
-
-// AppendMsgs appends a list of dicts.
-func (c Codec) AppendMsgs(dst []byte, list []*Msg) ([]byte, error) {
-	out, err := object.Array(dst, len(list), func(dst []byte, i int) ([]byte, error) { return c.appendMsg(dst, list[i]) })
-	if err != nil {
-		return dst, message.Errorf(message.CodeInvalid, "encode "+c.Dialect.String()+" messages", "%w", err)
-	}
-	return out, nil
-}
-
-// MarshalJSON gives the dict in the dialect in which it was read.
-func (m *Msg) MarshalJSON() ([]byte, error) { return Codec{Dialect: m.Dialect}.AppendMsg(nil, m) }
 
 func (c Codec) appendMsg(dst []byte, m *Msg) ([]byte, error) {
 	if m == nil || !m.Role.Valid() {

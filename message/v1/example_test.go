@@ -48,12 +48,12 @@ func ExampleDecisions_Answers() {
 		panic(err)
 	}
 	fmt.Println(string(dicts[0].Metadata))
-	answered, err := v1.DecodeMsg([]byte(`{"name":"ann","role":"user","content":"go on","metadata":
-		{"askance":{"request_id":"reply-1","decisions":[{"tool_use_id":"c1","digest":"sha256:1234","type":"approve","input":{"cents":400}}]}}}`))
+	answered, err := v1.Codec{}.DecodeMsgs([]byte(`[{"name":"ann","role":"user","content":"go on","metadata":
+		{"askance":{"request_id":"reply-1","decisions":[{"tool_use_id":"c1","digest":"sha256:1234","type":"approve","input":{"cents":400}}]}}}]`))
 	if err != nil {
 		panic(err)
 	}
-	decisions, err := v1.DecisionsOf(answered)
+	decisions, err := v1.DecisionsOf(answered[0])
 	if err != nil {
 		panic(err)
 	}
@@ -67,22 +67,17 @@ func ExampleDecisions_Answers() {
 	// reply-1 c1 approve {"cents":400} sha256:1234
 }
 
-// A dict keeps its dialect when it is written without a word about it.
-func ExampleDetect() {
-	dict := []byte(`{"__module__":"agentscope.message.msg","__name__":"Msg","id":"1f","name":"Jarvis","role":"assistant","content":"Hi","metadata":null,"timestamp":"2025-04-09 03:39:15"}`)
-	d, err := v1.Detect(dict)
+// A dict of either dialect is written in the one that the codec names.
+func ExampleCodec_AppendMsg() {
+	dicts, err := v1.Codec{}.DecodeMsgs([]byte(`[{"__module__":"agentscope.message.msg","__name__":"Msg","id":"1f","name":"Jarvis","role":"assistant","content":"Hi","metadata":null,"timestamp":"2025-04-09 03:39:15"}]`))
 	if err != nil {
 		panic(err)
 	}
-	m, err := v1.DecodeMsg(dict)
+	newer, err := v1.Codec{Dialect: v1.V1}.AppendMsg(nil, dicts[0])
 	if err != nil {
 		panic(err)
 	}
-	newer, err := v1.Codec{Dialect: v1.V1}.AppendMsg(nil, m)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(d)
+	fmt.Println(dicts[0].Dialect)
 	fmt.Println(string(newer))
 	// Output:
 	// AgentScope 0.1.x

@@ -1,10 +1,6 @@
 package v1
 
-import (
-	"strings"
-
-	"github.com/askance-dev/askance/message"
-)
+import "github.com/askance-dev/askance/message"
 
 // Dialect is one of the two forms that go by the name of AgentScope 1.x.
 type Dialect int
@@ -41,24 +37,6 @@ type Msg struct {
 	Timestamp string
 	// InvocationID is read from V1 dicts and never written, as upstream does.
 	InvocationID string
-}
-
-// TextContent joins the text blocks as the dict's dialect does: V1 with a
-// newline, V01 with nothing. A string is itself.
-func (m *Msg) TextContent() string {
-	if !m.Content.IsList() {
-		return m.Content.Text
-	}
-	var parts []string
-	for _, b := range m.Content.Blocks {
-		if t, ok := b.(*TextBlock); ok {
-			parts = append(parts, t.Text)
-		}
-	}
-	if m.Dialect == V01 {
-		return strings.Join(parts, "")
-	}
-	return strings.Join(parts, "\n")
 }
 
 // Content is a string, or a list of blocks if Blocks is not nil.
