@@ -27,7 +27,7 @@ type agreement struct {
 var crowd = []string{"ann", "bob", "cy", "dora", "bot"}
 
 // No sequence of answers makes a call run whose arguments did not get the
-// approvals of every rule that asked, and nobody who may not answer changes
+// approvals of every rule that asked, and only people who may answer change
 // anything.
 func TestAgreement(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -82,7 +82,7 @@ func newAgreement(rt *rapid.T) *agreement {
 	return a
 }
 
-// answer sends one answer of anybody, to the present question or an older one,
+// answer sends one answer of any person, to the present question or an older one,
 // and checks what came of it.
 func (a *agreement) answer() {
 	name := rapid.SampledFrom(crowd).Draw(a.T, "by")
@@ -153,7 +153,7 @@ func (a *agreement) of(r permission.Rule, name string) bool {
 	return len(r.Approvers.Groups) == 0 || slices.Contains(r.Approvers.Users, name) || slices.Contains(a.people[name], r.Approvers.Groups[0])
 }
 
-// mustAgree checks each rule by itself against who approved these arguments.
+// mustAgree checks each rule alone against who approved these arguments.
 func (a *agreement) mustAgree(c *message.Call) {
 	for _, r := range a.rules {
 		n := 0

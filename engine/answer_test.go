@@ -139,9 +139,9 @@ func ruleRemembered(w *world) {
 	w.wantResult(later.finished(later.propose(call("f", deploy, `{}`))[0].Key), message.ToolResultSuccess, "ran")
 }
 
-// ruleNotRemembered: the rules of an edit that is denied, or asked anew and
-// then rejected, expired or interrupted, are none; those of whoever approves
-// it in the end are theirs.
+// ruleNotRemembered: an edit that is denied, or asked again and then rejected,
+// expired or interrupted, leaves no rules. If it is approved in the end, the
+// rules are those of the last approver.
 func ruleNotRemembered(w *world) {
 	w.policy.use(w,
 		permission.Rule{Name: "a-low", Tools: []string{deploy}, Behavior: message.BehaviorAsk, When: "args.n == 1"},
@@ -178,7 +178,7 @@ func ruleNotRemembered(w *world) {
 	e.finished(q.Key)
 	q = edited("approved with rules", `{"n":2}`)
 	if free() {
-		w.Fatal("a rule is remembered that nobody gave")
+		w.Fatal("a rule is remembered that no person gave")
 	}
 	a := approve(q)
 	a.Rules = q.Suggested
@@ -263,7 +263,7 @@ func approvedRemote(w *world) {
 	q := e.ask("c", askRemote, `{}`)
 	_, err := e.worker("w1").Start(w.Context(), message.StartRequest{Key: q.Key, Attempt: 1, Claim: "x"})
 	if err == nil {
-		w.Fatal("a worker started a call that nobody approved")
+		w.Fatal("a worker started a call without an approval")
 	}
 	c, err := e.ann().Answer(w.Context(), approve(q))
 	w.must(err)
@@ -384,7 +384,7 @@ func editedFails(w *world) {
 	w.wantRuns(q.Key, 0)
 }
 
-// editedUnfit: bad arguments are the approver's to mend, the question stays.
+// editedUnfit: bad arguments are for the approver to correct, and the question stays.
 func editedUnfit(w *world) {
 	w.policy.use(w, permission.Rule{Name: "look", Tools: []string{typed}, Behavior: message.BehaviorAsk})
 	e := w.engine()
@@ -471,7 +471,7 @@ func unknownCall(w *world) {
 	}
 	w.wantSize(size)
 	a := approve(q)
-	a.Space = "another" // the space is the engine's, whatever the body says
+	a.Space = "another" // the space is the engine's, not the body's
 	_, err := e.ann().Answer(w.Context(), a)
 	w.must(err)
 	e.finished(q.Key)

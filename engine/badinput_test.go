@@ -201,8 +201,7 @@ var strangeIDs = []string{
 	"..", ".", "a.b.c.f", "f", "$JS.API", strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("x", 10_000), strings.Repeat("é", 5000),
 }
 
-// strangeIDsWork: ids are opaque. Whatever a model makes up is one call, and
-// another one is another.
+// strangeIDsWork: ids are opaque. Each id that a model makes up is one call.
 func strangeIDsWork(w *world) {
 	e := w.engine()
 	for i, id := range strangeIDs {

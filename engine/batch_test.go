@@ -20,8 +20,8 @@ func batchCases() []engineCase {
 		{"a serial call waits for a person", serialCallWaits},
 		{"safe groups between serial calls", mixedGroups},
 		{"a second batch waits for the first", secondBatch},
-		{"the rest of a batch proposed by itself", restOfBatch},
-		{"a batch of which a call is never proposed", neverProposed},
+		{"the rest of a batch proposed alone", restOfBatch},
+		{"a batch whose last call is never proposed", neverProposed},
 		{"a batch over two engines", batchOverEngines},
 	}
 }
@@ -143,8 +143,8 @@ func restOfBatch(w *world) {
 }
 
 // neverProposed: a proposal broke off, and the runtime goes on with other
-// calls. They do not wait for ever for what nobody proposes any more; if it
-// comes after all, it has its turn.
+// calls. They do not wait for ever for the missing proposal; if it comes after
+// all, it has its turn.
 func neverProposed(w *world) {
 	e := w.engine()
 	e.cord.onAppend(refuse(func(f *message.Fact) bool { return f.Call != nil && f.Call.Call == "b" }, cutError("append")))
@@ -186,7 +186,7 @@ func batchOverEngines(w *world) {
 }
 
 func hiddenCases() []engineCase {
-	cases := []engineCase{{"behind a question that is edited and asked anew", hiddenBehindEdited}, {"only what the rule would allow", notHidden}}
+	cases := []engineCase{{"behind a question that is edited and asked again", hiddenBehindEdited}, {"only what the rule would allow", notHidden}}
 	for _, end := range []struct {
 		name string
 		rule bool // remembered: the hidden call is allowed

@@ -129,8 +129,8 @@ func TestCallStaysHiddenBehindAQuestionThatIsNotAcknowledged(t *testing.T) {
 	})
 }
 
-// What is sent a second time, because nobody said what became of the first, may
-// be refused for certain. Then it is still not certain that nothing was written.
+// A write that is sent again because its acknowledgement was lost may be refused
+// for certain. Then it is still not certain that nothing was written.
 func TestRefusalAfterALostAcknowledgementIsNotCertain(t *testing.T) {
 	inWires(t, 1, func(w *wired) {
 		w.propose(0, bareCall("a", asks))
@@ -148,8 +148,8 @@ func TestRefusalAfterALostAcknowledgementIsNotCertain(t *testing.T) {
 const looks = 7
 
 // A call whose gate could not be looked at holds back those after it in its
-// group: else the next one finds the gate open a moment later, asks, and nobody
-// hides behind anybody. Whichever of the looks fail, each call hides behind the
+// group. Otherwise the next one finds the gate open a moment later and asks, and no
+// call hides. For every combination of failed looks, each call hides behind the
 // first.
 func TestLaterCallDoesNotOvertakeOneWhoseGateWasUnsure(t *testing.T) {
 	for failing := range 1 << looks {
@@ -183,7 +183,7 @@ func overtake(w *wired, failing int, group []message.CallID) {
 	w.report(0, "first")
 	w.pass((looks + 1) * wiredGrace)
 	if seen.Load() == 0 {
-		w.Fatal("nobody looked at the first call")
+		w.Fatal("no engine looked at the first call")
 	}
 	w.want("a", message.ToolCallAsking, "")
 	for _, id := range group[1:] {

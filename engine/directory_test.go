@@ -19,7 +19,7 @@ func (f directoryFunc) Groups(ctx context.Context, _ message.Principal) (engine.
 	return engine.Membership{Groups: g, Source: "func"}, err
 }
 
-// Whatever goes wrong in a directory gives no groups.
+// Every fault of a directory gives no groups.
 func TestMembership(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -31,7 +31,7 @@ func TestMembership(t *testing.T) {
 		{"static", engine.StaticDirectory{"ann": {"ops", "finance", "ops"}}, []string{"finance", "ops"}, false},
 		{"a stranger", engine.StaticDirectory{"bob": {"ops"}}, nil, false},
 		{"an empty name", directoryFunc(func(context.Context) ([]string, error) { return []string{"", "ops"}, nil }), []string{"ops"}, false},
-		{"an error beside groups", directoryFunc(func(context.Context) ([]string, error) { return []string{"ops"}, errors.New("down") }), nil, true},
+		{"an error together with groups", directoryFunc(func(context.Context) ([]string, error) { return []string{"ops"}, errors.New("down") }), nil, true},
 		{"groups that come too late", directoryFunc(func(ctx context.Context) ([]string, error) { <-ctx.Done(); return []string{"ops"}, nil }), nil, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -52,8 +52,8 @@ func TestDuties(t *testing.T) {
 	}
 }
 
-// What an engine does not enforce must not get weaker: the policy of which it
-// does not carry out every duty denies, and says so when it explains.
+// What an engine does not enforce must not get weaker: a policy with a duty that
+// the engine does not carry out denies, and says so when it explains.
 func TestUnmetDutiesDeny(t *testing.T) {
 	for duty, rule := range map[permission.Duty]permission.Rule{
 		permission.DutyQuorum:          {Behavior: message.BehaviorAsk, Quorum: 2},

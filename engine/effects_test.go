@@ -127,7 +127,7 @@ func (r *runner) lacks(tool string) {
 	r.without[tool] = true
 }
 
-// die makes runs of a killed engine return at once; nobody hears of it.
+// die makes runs of a killed engine return at once, with no effect outside.
 func (r *runner) die() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,7 +174,7 @@ func (r *runner) Run(ctx context.Context, inv message.Invocation, progress func(
 	return out
 }
 
-// audit checks the whole journal after a test, whatever the test was about.
+// audit checks the whole journal after every test.
 func (w *world) audit() {
 	w.Helper()
 	trees := map[message.Key][]*message.Fact{}
@@ -227,7 +227,7 @@ func (w *world) auditRuns(last *message.Call, facts []*message.Fact) {
 		return slices.ContainsFunc(f.Path, func(s message.Step) bool { return s.Cause == "offer" })
 	})
 	if len(runs) > 1 && !again {
-		w.Errorf("%s ran %d times, and nobody asked for another attempt", last.Key, len(runs))
+		w.Errorf("%s ran %d times, and no person asked for another attempt", last.Key, len(runs))
 	}
 }
 
@@ -247,7 +247,7 @@ func (w *world) auditDecision(facts []*message.Fact, r run) {
 	need := max(c.Question.Requirement.Quorum, 1)
 	approved := len(c.Tally().Approvals) >= need && c.Tally().Agreed
 	if c.Decision.Behavior != message.BehaviorAllow && !approved {
-		w.Errorf("%s ran although the policy said %s and nobody approved: votes %+v", r.key, c.Decision.Behavior, c.Votes)
+		w.Errorf("%s ran although the policy said %s without an approval: votes %+v", r.key, c.Decision.Behavior, c.Votes)
 	}
 }
 

@@ -219,7 +219,7 @@ func eventsOfReply(w *world) {
 }
 
 // emitKinds: a runtime must not be able to write what askance derives from its
-// own facts: that somebody approved, that a tool answered.
+// own facts: that a person approved, that a tool answered.
 func emitKinds(w *world) {
 	e := w.engine()
 	w.must(e.emit(`{"type":"TEXT_BLOCK_START","block_id":"b"}`, `{"type":"TEXT_BLOCK_DELTA","block_id":"b","delta":"x"}`, `{"type":"TEXT_BLOCK_END","block_id":"b"}`,

@@ -296,7 +296,7 @@ func factLimit(w *world) {
 }
 
 // turnMeanwhile: what a call waits for ends between the look at it and the
-// fact that says that the call waits. Nobody else will wake it.
+// fact that says that the call waits. Nothing else wakes it.
 func turnMeanwhile(w *world) {
 	e := w.engine()
 	meanwhile := func(id message.CallID, do func()) fault {
@@ -335,7 +335,7 @@ func resultCrowded(w *world) {
 	var races atomic.Int32
 	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
 		if f.Kind() == "result" && races.Add(1) <= 150 {
-			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: "somebody was first", Hint: "decide again"}
+			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: "another writer was first", Hint: "decide again"}
 		}
 		return store(ctx, f, prev)
 	})

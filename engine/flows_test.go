@@ -240,7 +240,7 @@ func (a *agent) settled() bool {
 }
 
 // loop takes model turns until the model answers with a text or a call waits
-// for somebody.
+// for a person.
 func (a *agent) loop() {
 	for a.turn < len(a.flow.Turns) {
 		raw := a.flow.Turns[a.turn]

@@ -68,8 +68,8 @@ func drawStep(t *rapid.T) step {
 	}
 }
 
-// The proposals of the stories: calls of several tools, some of which have to
-// wait for each other. All but the last are of one reply.
+// The proposals of the stories: calls of several tools. Some have to wait for
+// each other. All but the last are of one reply.
 var batches = [][]string{
 	{serial, asks, asks, asks}, {asks, serialAsks}, {serial, remote, serial}, {two, two, serial}, {asks, asks, remote, asks},
 }
@@ -326,7 +326,7 @@ func (s *story) problems() []string {
 // history is a whole journal, looked at by what was decided when.
 type history struct {
 	broken []string // what no engine could have written
-	lines  []string // one for each fact, for whoever reads a failure
+	lines  []string // one for each fact, for the reader of a failure
 	trees  map[message.Key][]*message.Fact
 	last   map[message.Key]*message.Call
 	plans  map[message.ReplyID][]plannedAt
@@ -391,7 +391,7 @@ func readHistory(w *wired) *history {
 	return h
 }
 
-// when gives the sequence of the first fact of a call of which is is true.
+// when returns the sequence of the first fact of a call for which is is true.
 func (h *history) when(key message.Key, is func(*message.Call) bool) uint64 {
 	for _, f := range h.trees[key] {
 		if is(f.Call) {

@@ -22,7 +22,7 @@ func interruptCases() []engineCase {
 		{"an answer that races an interrupt", interruptAnswerRace},
 		{"an interrupt whose request is given up", interruptGivenUp},
 		{"an interrupt whose engine dies", interruptEngineDies},
-		{"a proposal whose engine dies beside an interrupt", proposerDies},
+		{"a proposal whose engine dies during an interrupt", proposerDies},
 		{"interrupted twice", interruptedTwice},
 	}
 }
@@ -149,8 +149,8 @@ func interruptCancelsElsewhere(w *world) {
 	w.until("its own result is noted as late", func() bool { return w.path(c.Key) == "propose+allow+start interrupt note" })
 }
 
-// interruptRace: whatever comes first, no call of the reply is left open, and
-// nothing begins after the interrupt.
+// interruptRace: in every order, no call of the reply stays open, and nothing
+// begins after the interrupt.
 func interruptRace(w *world) {
 	engines := []*replica{w.engine(), w.engine()}
 	for round := range 60 {
@@ -238,7 +238,7 @@ func interruptAnswerRace(w *world) {
 }
 
 // interruptGivenUp: once the interrupt is stored it is carried out, even if
-// nobody waits for the answer.
+// its request was given up.
 func interruptGivenUp(w *world) {
 	e := w.engine()
 	c := e.propose(call("c", block, `{}`))[0]
@@ -287,7 +287,7 @@ func interruptEngineDies(w *world) {
 }
 
 // proposerDies: an engine writes a call without having seen the interrupt that
-// came before it, and dies before it looks. Nobody may leave that call open:
+// came before it, and dies before it looks. That call must not stay open:
 // it could be approved, and run in a reply that has ended.
 func proposerDies(w *world) {
 	for _, restart := range []bool{false, true} {

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// busy is an engine whose questions ask people, groups, anybody, and further
+// busy is an engine whose questions ask people, groups, any approver, and further
 // people after an hour.
 func busy(t *testing.T, journal *engine.Memory, keep int) *engine.Engine {
 	t.Helper()
@@ -34,13 +34,13 @@ func busy(t *testing.T, journal *engine.Memory, keep int) *engine.Engine {
 			r.Escalation = []permission.Escalation{{After: time.Hour, To: permission.Approvers{Groups: []string{"ops", "boss"}}}}
 			r.Expiry = 3 * time.Hour
 		}),
-		ask("anybody", func(*permission.Rule) {}),
+		ask("anyone", func(*permission.Rule) {}),
 	}}, permission.Options{Enforced: engine.Duties()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var tools []engine.Tool
-	for _, name := range []string{"named", "group", "later", "anybody"} {
+	for _, name := range []string{"named", "group", "later", "anyone"} {
 		tools = append(tools, engine.Tool{Tool: permission.Tool{Name: name}, Placement: message.PlaceExternal, ConcurrencySafe: true})
 	}
 	e, err := engine.New("default", journal, policy, tools, engine.WithDirectory(engine.StaticDirectory{"bob": {"ops"}, "eve": {"ops", "boss"}, "joe": {"ops", "other"}}))
@@ -245,8 +245,7 @@ type sinkFunc struct {
 func (s sinkFunc) Record(r message.Record) { s.record(r) }
 func (s sinkFunc) CaughtUp()               { s.caughtUp() }
 
-// What an engine reports of its reviewers is what anybody can count in the
-// facts, over all time and over any window, whether the window is answered from
+// What an engine reports of its reviewers is what the facts add up to, over all time and over any window, whether the window is answered from
 // memory or from the journal.
 func TestLoadAgainstFacts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -270,7 +269,7 @@ func loadStory(t *testing.T, rt *rapid.T, keep, steps int, rnd *rand.Rand) {
 		synctest.Wait()
 		if len(calls) == 0 || rnd.IntN(3) == 0 {
 			r, err := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(t.Context(), message.ProposeRequest{
-				Session: "s", Reply: message.ReplyID(fmt.Sprint("r", i)), Calls: []message.ToolCallBlock{{ID: message.CallID(fmt.Sprint(i)), Name: pick("named", "group", "later", "anybody"), Input: fmt.Sprintf(`{"n":%d}`, i)}},
+				Session: "s", Reply: message.ReplyID(fmt.Sprint("r", i)), Calls: []message.ToolCallBlock{{ID: message.CallID(fmt.Sprint(i)), Name: pick("named", "group", "later", "anyone"), Input: fmt.Sprintf(`{"n":%d}`, i)}},
 			})
 			if err != nil {
 				rt.Fatal(err)

@@ -23,7 +23,7 @@ func proposeCases() []engineCase {
 		{"a foreign runtime", foreignRuntime},
 		{"a session is bound once", sessionBoundOnce},
 		{"a deny that came into force since", denyBeforeStart},
-		{"a tool that nobody can run yet", nobodyCanRun},
+		{"a tool without a worker yet", noWorkerYet},
 	}
 }
 
@@ -404,7 +404,7 @@ func denyBeforeStart(w *world) {
 	w.wantRuns(d.Key, 0)
 }
 
-func nobodyCanRun(w *world) {
+func noWorkerYet(w *world) {
 	e := w.unstarted()
 	e.tools.lacks(echo)
 	w.must(e.Start(w.Context()))

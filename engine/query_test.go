@@ -357,9 +357,9 @@ func (j newerSessions) Last(ctx context.Context, key message.Key) (message.Recor
 	return j.Journal.Last(ctx, key)
 }
 
-// A session of which nobody can tell whose it is belongs to somebody: no runtime
-// reads it, or ends its calls.
-func TestSessionThatCannotBeReadIsSomebodys(t *testing.T) {
+// A session whose owner cannot be read has one all the same: no other runtime
+// reads it or ends its calls.
+func TestUnreadableSessionHasAnOwner(t *testing.T) {
 	bundle, err := permission.Compile(permission.Policy{}, permission.Options{})
 	if err != nil {
 		t.Fatal(err)

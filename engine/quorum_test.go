@@ -23,9 +23,9 @@ func quorumCases() []engineCase {
 		{"the requester is excluded", notRequester},
 		{"an edit voids what was approved", editVoids},
 		{"an editor is not the last", notEditor},
-		{"an approval taken back", takenBack},
+		{"an approval withdrawn", withdrawn},
 		{"abstained and handed over", handedOver},
-		{"nobody answers for a tool alone", notAlone},
+		{"no single person answers for a tool", notAlone},
 		{"votes outlive an engine", votesStay},
 		{"a grant names those who agreed", grantNames},
 		{"only a person who may revokes", revokedByWho},
@@ -205,7 +205,7 @@ func notEditor(w *world) {
 	e.answers("ann", reject(again))
 }
 
-func takenBack(w *world) {
+func withdrawn(w *world) {
 	w.policy.use(w, quorum(2))
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)
@@ -308,8 +308,8 @@ func revokedByWho(w *world) {
 	w.wantResult(c, message.ToolResultDenied, "a typo")
 }
 
-// racingAnswers: whatever 64 people do at once at three engines, the call has
-// one outcome, which all of them are told.
+// racingAnswers: 64 people act at once at three engines. The call has one
+// outcome, and all of them receive it.
 func racingAnswers(w *world) {
 	w.policy.use(w, quorum(3))
 	engines := []*replica{w.engine(), w.engine(), w.engine()}
@@ -334,7 +334,7 @@ func racingAnswers(w *world) {
 		})
 	}
 	wg.Wait()
-	if c := engines[0].waitFor(q.Key, "settled or asking anew", func(c *message.Call) bool { return !c.Open() || c.State == message.ToolCallAsking }); c.Open() {
+	if c := engines[0].waitFor(q.Key, "settled or asking again", func(c *message.Call) bool { return !c.Open() || c.State == message.ToolCallAsking }); c.Open() {
 		engines[1].answers("zoe", reject(c))
 	}
 	first := engines[0].finished(q.Key)
@@ -345,8 +345,8 @@ func racingAnswers(w *world) {
 	}
 }
 
-// policyChanges: a question stays as it was asked whatever the policy says by
-// now, but for a deny.
+// policyChanges: a question stays as it was asked when the policy changes,
+// except for a deny.
 func policyChanges(w *world) {
 	w.policy.use(w, quorum(2))
 	e := w.engine()
@@ -363,7 +363,7 @@ func policyChanges(w *world) {
 	w.wantRuns(q.Key, 0)
 }
 
-// revokeRace: either the worker starts or the call is taken back, never both.
+// revokeRace: either the worker starts or the approval is revoked, never both.
 func revokeRace(w *world) {
 	a, b := w.engine(), w.engine()
 	for i := range 20 {

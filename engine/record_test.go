@@ -21,7 +21,7 @@ func recordCases() []engineCase {
 	}
 }
 
-// audited are rules of which each wants its explanation kept.
+// audited returns the rules, each with its explanation on record.
 func audited(rules ...permission.Rule) []permission.Rule {
 	for i := range rules {
 		rules[i].Audit = permission.AuditFull
@@ -160,7 +160,7 @@ func explanationUnwanted(w *world) {
 	plain := e.propose(call("a", echo, `{}`))[0]
 	for _, text := range w.explanations(plain.Key) {
 		if text != "" {
-			w.Errorf("a decision that nobody wants explained has %s", text)
+			w.Errorf("a decision without audit has %s", text)
 		}
 	}
 	if _, text := e.recorded(plain.Key, message.RoleAuditor); text != "" {

@@ -255,7 +255,7 @@ func hiddenResultDigest(w *world) {
 	}
 }
 
-// answeredAgain: an answer with an id is taken once, whatever became of the
+// answeredAgain: an answer with an id counts once, for every outcome of the
 // question, and its id is no key to anything else.
 func answeredAgain(w *world) {
 	w.policy.use(w, rule("pin", func(r *permission.Rule) { r.Redact, r.Quorum = []string{"args.pin"}, 2 }))

@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// leaseModel is what the terms of the answers permit, kept beside two engines
+// leaseModel is what the terms of the answers permit, computed next to two engines
 // on one journal.
 type leaseModel struct {
 	t       *rapid.T
@@ -45,7 +45,7 @@ func (m *leaseModel) propose(b message.ToolCallBlock) *message.Call {
 	}
 	l := m.leases[c.Decision.Lease]
 	if l == nil {
-		m.t.Fatalf("%s was allowed by %s, which nobody gave", c.Call, c.Decision.Lease)
+		m.t.Fatalf("%s was allowed by %s, which no person gave", c.Call, c.Decision.Lease)
 	}
 	if l.by[c.Call] {
 		return c // proposed again
@@ -59,8 +59,8 @@ func (m *leaseModel) propose(b message.ToolCallBlock) *message.Call {
 	return c
 }
 
-// Whatever is answered, proposed, proposed again and revoked in whatever order
-// and wherever: no lease allows more than it says, nor anything after its end.
+// Answers, proposals, repeated proposals and revocations come in any order, at any
+// engine: no lease allows more than it says, nor anything after its end.
 func TestLeasesAllowNoMoreThanTheySay(t *testing.T) {
 	tool := engine.Tool{Tool: permission.Tool{Name: "pay"}, Placement: message.PlaceExternal, ConcurrencySafe: true}
 	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{

@@ -117,7 +117,7 @@ func denyWins(w *world) {
 	w.wantResult(e.finished(e.propose(call("e", deploy, `{}`))[0].Key), message.ToolResultDenied, "no-deploy")
 	w.policy.use(w, remembering(nil), permission.Rule{Name: "broken", Tools: []string{deploy}, Behavior: message.BehaviorDeny, When: "args.missing == 1"})
 	if c := e.propose(call("f", deploy, `{}`))[0]; c.Decision.Lease != "" || c.State != message.ToolCallAsking && c.State != message.ToolCallFinished {
-		w.Errorf("beside a deny rule that cannot be evaluated the call is %s", describe(c))
+		w.Errorf("with a deny rule that cannot be evaluated the call is %s", describe(c))
 	}
 }
 
@@ -159,8 +159,8 @@ func ruleGone(w *world) {
 	w.wantBy(e.propose(call("g", deploy, `{}`))[0], "")
 }
 
-// grantorMustMay: whoever could not answer for a call has not answered for it
-// beforehand.
+// grantorMustMay: a person who could not answer for a call has not answered for
+// it beforehand.
 func grantorMustMay(w *world) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Approvers.ExcludeRequester = true }))
 	e := w.engine(engine.WithDirectory(people))
@@ -196,7 +196,7 @@ func rememberEditCases() []engineCase {
 		{"on terms", editRemembered},
 		{"by those whom a quorum still needs", editRememberedByAll},
 		{"terms are held against the edited call", editedTermsRefused},
-		{"what nobody is asked, or others are", editRememberedByNobody},
+		{"a call without a question, or one for others", editRememberedByNoOne},
 		{"plain rules cover the edited call", editedPlainRules},
 	}
 }
@@ -277,7 +277,7 @@ func editedTermsRefused(w *world) {
 	}
 }
 
-func editRememberedByNobody(w *world) {
+func editRememberedByNoOne(w *world) {
 	w.policy.use(w, append(rules(), remembering(func(r *permission.Rule) {
 		r.Tools, r.When = []string{note}, "args.n < 10"
 	}), rule("large", func(r *permission.Rule) {
@@ -329,7 +329,7 @@ func rememberPlainCases() []engineCase {
 		{"they are listed, named and revoked like any other", plainIsLease},
 		{"revoked where another replica lags", plainRevokedElsewhere},
 		{"two of them together", plainTogether},
-		{"beside a rule of the policy that allows", plainNotNeeded},
+		{"next to a rule of the policy that allows", plainNotNeeded},
 		{"when the journal cannot be read", plainUnreadable},
 		{"of a call that hides arguments", plainHidden},
 		{"a decision is explained with its leases", leasesExplained},
@@ -396,8 +396,8 @@ func plainRevokedElsewhere(w *world) {
 	catchUp()
 }
 
-// plainTogether: of a line of which each part is covered by another answer the
-// decision names both, and it ends with either of them.
+// plainTogether: each part of a line is covered by another answer. The decision
+// names both, and it ends with either of them.
 func plainTogether(w *world) {
 	e := w.engine()
 	one, two := e.accept(e.askCommand("a", "npm install x")), e.accept(e.askCommand("b", "make all"))

@@ -22,7 +22,7 @@ func replicaCases() []engineCase {
 		{"a long local run stays its owner's", longLocalRun},
 		{"a replica that fell behind does no harm", fallenBehind},
 		{"a run that others took for dead is stopped", deafRun},
-		{"the next attempt runs beside one that others took for dead", deafRunHere},
+		{"the next attempt runs next to one that others took for dead", deafRunHere},
 		{"a lagging replica knows all calls of a reply, in order", laggingReply},
 		{"an engine that cannot follow the journal refuses", blindEngine},
 	}
@@ -187,8 +187,8 @@ func fallenBehind(w *world) {
 	}
 }
 
-// deafRun: nobody hears the owner of a local run any more. The next attempt
-// belongs to somebody else, and the first run is told to stop.
+// deafRun: no engine hears the owner of a local run any more. The next attempt
+// belongs to another engine, and the first run receives a cancel.
 func deafRun(w *world) {
 	e := w.engine()
 	c := e.propose(call("c", blockIdem, `{}`))[0]

@@ -119,8 +119,8 @@ func restartExternal(w *world, end func(*replica)) {
 	w.wantResult(got, message.ToolResultSuccess, "done")
 }
 
-// restartLocalUnknown: nobody can know whether the effect took place, so
-// nobody runs it again.
+// restartLocalUnknown: no engine can know whether the effect took place, so
+// none runs it again.
 func restartLocalUnknown(w *world) {
 	e := w.engine()
 	c := e.propose(call("c", blockOnce, `{}`))[0]
@@ -224,8 +224,8 @@ func restartFinished(w *world) {
 }
 
 // deathCases let the engine that does the work die before or right after each
-// of its writes, while another one lives. Whoever asked asks the other one
-// then, as clients do. Nothing may be lost, nothing may run twice.
+// of its writes, while another one lives. The client then asks the other
+// one. Nothing may be lost, nothing may run twice.
 func deathCases() []engineCase {
 	var cases []engineCase
 	for n := int32(1); n <= storyWrites; n++ {

@@ -86,8 +86,8 @@ var overseers = []message.Role{message.RoleApprover, message.RoleOperator, messa
 
 var readers = []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}
 
-// everyRole goes through the whole table, twice: whoever may gets an answer or
-// an error about the request, whoever may not gets forbidden and writes
+// everyRole goes through the whole table, twice: a role that may gets an answer
+// or an error about the request, one that may not gets forbidden and writes
 // nothing.
 func everyRole(w *world) {
 	e := w.engine()

@@ -15,7 +15,7 @@ func routeCases() []engineCase {
 		{"only workers of the route", onlyItsRoute},
 		{"an external call cannot be routed", routedExternal},
 		{"rules that name different subjects", routedApart},
-		{"an edit is routed anew", routedByEdit},
+		{"an edit is routed again", routedByEdit},
 		{"an engine that takes over keeps route and timeout", routeOutlives},
 		{"an approval under another bundle", routedAsDecided},
 	}
@@ -148,7 +148,7 @@ func routedByEdit(w *world) {
 	q := e.ask("c", pay, `{"amount":500}`)
 	_, err := e.ann().Answer(w.Context(), edit(q, `{"amount":50}`))
 	w.must(err)
-	c := e.finished(q.Key) // beside the engine: nothing routes it any more
+	c := e.finished(q.Key) // in the engine: nothing routes it any more
 	w.wantResult(c, message.ToolResultSuccess, `{"amount":50}`)
 	if c.Decision.Route != "" || c.Placement != message.PlaceLocal {
 		w.Errorf("the edited call ran %s, route %q", c.Placement, c.Decision.Route)

@@ -38,8 +38,8 @@ func answerAs(t *testing.T, eng *engine.Engine, name string, a message.Answer) (
 }
 
 // An edit voids the approvals before it for good: when a second edit brings the
-// old arguments back, whoever approved them then is asked anew.
-func TestEditAndBackAsksAnew(t *testing.T) {
+// old arguments back, their approvers are asked again.
+func TestEditAndBackAsksAgain(t *testing.T) {
 	eng, c := asked(t, `{"n":0}`, permission.Rule{Name: "two", Tools: []string{"t"}, Behavior: message.BehaviorAsk, Quorum: 2})
 	step := func(name, input string) {
 		t.Helper()
@@ -66,7 +66,7 @@ func TestEditAndBackAsksAnew(t *testing.T) {
 
 // An edit does not show what the question before it hid.
 func TestEditKeepsWhatIsHidden(t *testing.T) {
-	const secret = "tell-nobody"
+	const secret = "tell-no-one"
 	eng, c := asked(t, `{"pin":"`+secret+`","kind":"card"}`,
 		permission.Rule{Name: "ask", Tools: []string{"t"}, Behavior: message.BehaviorAsk, Quorum: 2},
 		permission.Rule{Name: "hide", Tools: []string{"t"}, Behavior: message.BehaviorAllow, When: `args.kind == "card"`, Redact: []string{"args.pin"}})
@@ -94,11 +94,11 @@ func TestEditKeepsWhatIsHidden(t *testing.T) {
 
 // What a worker says while it runs repeats nothing that rules hide.
 func TestProgressHides(t *testing.T) {
-	c := &message.Call{Input: `{"card":{"pin":"tell-nobody"}}`, Redact: []string{"args.card"}}
-	if text := engine.ShownText(c, "paying with tell-nobody"); text != "paying with [redacted]" {
+	c := &message.Call{Input: `{"card":{"pin":"tell-no-one"}}`, Redact: []string{"args.card"}}
+	if text := engine.ShownText(c, "paying with tell-no-one"); text != "paying with [redacted]" {
 		t.Error(text)
 	}
-	if text := engine.ShownText(&message.Call{Input: c.Input}, "paying with tell-nobody"); text != "paying with tell-nobody" {
+	if text := engine.ShownText(&message.Call{Input: c.Input}, "paying with tell-no-one"); text != "paying with tell-no-one" {
 		t.Error(text)
 	}
 }

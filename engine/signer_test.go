@@ -55,7 +55,7 @@ func newRotating() *rotating {
 }
 
 // A grant of a rotated key starts its call. A grant of a retired key starts
-// nothing, and the call is offered anew at once, also by an engine that was not
+// nothing, and the call is offered again at once, also by an engine that was not
 // there when the key was retired.
 func TestGrantsAcrossRotation(t *testing.T) {
 	for _, restart := range []bool{false, true} {
@@ -69,7 +69,7 @@ func TestGrantsAcrossRotation(t *testing.T) {
 				t.Fatalf("signed by %s, want %s", c.Attempt.Grant.KeyID, first)
 			}
 			if c = h.after(time.Second); c.Attempt.Offers != 1 {
-				t.Error("a rotation alone offers anew")
+				t.Error("a rotation alone offers again")
 			}
 			if restart {
 				_ = h.eng.Close()
@@ -137,7 +137,7 @@ func TestSignedApprovals(t *testing.T) {
 			"another's signature":  approve("ann", sign(first, "bob", 2, time.Hour)),
 			"an unknown key":       approve("ann", sign(first, "ann", 9, time.Hour)),
 			"out of time":          approve("ann", sign(first, "ann", 1, 0)),
-			"somebody without key": approve("eve", sign(first, "eve", 1, time.Hour)),
+			"a person without key": approve("eve", sign(first, "eve", 1, time.Hour)),
 		} {
 			if !errors.Is(err, message.ErrForbidden) {
 				t.Errorf("%s: %v, want forbidden", what, err)

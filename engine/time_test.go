@@ -161,7 +161,7 @@ func TestNewEngineListensForAWholeLease(t *testing.T) {
 	})
 }
 
-// A call that nobody takes is offered again and again, ever more rarely, with a
+// A call that no worker takes is offered again and again, ever more rarely, with a
 // grant that is always good for the present.
 func TestOffersGrowRare(t *testing.T) {
 	inHours(t, remoteTool, allow, nil, func(h *hours) {
@@ -198,7 +198,7 @@ func TestQueueDeadline(t *testing.T) {
 
 // The calls that a rule routes wait for their own workers, each for itself.
 func TestQueueDeadlineOfRoute(t *testing.T) {
-	tool := engine.Tool{QueueTimeout: 25 * time.Minute} // local by itself
+	tool := engine.Tool{QueueTimeout: 25 * time.Minute} // local without the rule
 	rule := permission.Rule{Behavior: message.BehaviorAllow, Executor: permission.Executor{Subject: "exec.payments"}}
 	inHours(t, tool, rule, nil, func(h *hours) {
 		first := h.propose()
@@ -282,8 +282,8 @@ func TestRemoteDeadline(t *testing.T) {
 	})
 }
 
-// The shortest of the tool's and the rules' timeouts bounds an attempt, each
-// anew, and an engine that comes later knows it from the fact.
+// The shortest of the tool's and the rules' timeouts bounds each
+// attempt, and an engine that comes later knows it from the fact.
 func TestRuleTimeout(t *testing.T) {
 	rule := func(d time.Duration) permission.Rule {
 		return permission.Rule{Behavior: message.BehaviorAllow, Executor: permission.Executor{Timeout: d}}
@@ -356,7 +356,7 @@ func TestRuleTimeoutCancelsLocal(t *testing.T) {
 	})
 }
 
-// Nobody can bound a run that is not askance's: such a call is denied.
+// No engine can bound a run that is not askance's: such a call is denied.
 func TestRuleTimeoutOfExternal(t *testing.T) {
 	rule := permission.Rule{Behavior: message.BehaviorAllow, Executor: permission.Executor{Timeout: time.Minute}}
 	inHours(t, engine.Tool{Placement: message.PlaceExternal}, rule, nil, func(h *hours) {

@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Nothing that an unauthorized identity sends changes state: whatever they send
-// in whatever order, the journal is afterwards what it was, byte for byte.
+// Nothing that an unauthorized identity sends changes state: after any requests in
+// any order the journal is what it was, byte for byte.
 func TestUnauthorizedChangesNothing(t *testing.T) {
 	w := newIntruded(t)
 	before := w.bytes(t)
@@ -123,7 +123,7 @@ func (w *intruded) furnish(t *testing.T) {
 	must(err)
 	_, err = w.as(message.RoleWorker, "w1").Result(t.Context(), message.ResultRequest{Key: done.Key, Attempt: 1, Claim: "secret", Result: message.ToolResultBlock{State: message.ToolResultSuccess}})
 	must(err)
-	// What a remembered rule allows begins by itself, after it was proposed.
+	// What a remembered rule allows begins without an answer, after it was proposed.
 	parked, err := w.as(message.RoleRuntime, "bot").Wait(t.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"leased", "plain", "kept"}, Until: message.UntilParked})
 	must(err)
 	if !parked.Done {
@@ -164,7 +164,7 @@ type everything struct {
 func (s *everything) Record(r message.Record) { s.records = append(s.records, r) }
 func (s *everything) CaughtUp()               { s.end() }
 
-// authorized shows that the space was not dead: whoever may, can.
+// authorized shows that the space was not dead: an authorized request works.
 func (w *intruded) authorized(t *testing.T) {
 	c := w.calls[0]
 	if _, err := w.as(message.RoleApprover, "bob").Answer(t.Context(), message.Answer{Key: c.Key, Kind: message.AnswerReject, Digest: c.Digest}); err != nil {
@@ -175,7 +175,7 @@ func (w *intruded) authorized(t *testing.T) {
 	}
 }
 
-// intruder is somebody without the right to what they ask for.
+// intruder is an identity without the right to what it asks for.
 type intruder struct {
 	name string
 	port *engine.Port
@@ -183,8 +183,8 @@ type intruder struct {
 	may map[string]bool
 	// entitled: they may answer, so that only forged answers are sent.
 	entitled bool
-	// anybody: what no rule limits to certain people is theirs to take back.
-	anybody bool
+	// revokes: what no rule limits to certain people is theirs to revoke.
+	revokes bool
 }
 
 func allowing(ops ...string) map[string]bool {
@@ -202,12 +202,12 @@ func (w *intruded) intruders() []intruder {
 		return w.away.As(message.Principal{Role: role, Name: "ann", Auth: "test"})
 	}
 	return []intruder{
-		{name: "an approver of another group", port: as(message.RoleApprover, "mallory"), may: allowing("interrupt"), anybody: true},
+		{name: "an approver of another group", port: as(message.RoleApprover, "mallory"), may: allowing("interrupt"), revokes: true},
 		{name: "an approver who forges", port: as(message.RoleApprover, "ann"), may: allowing("interrupt", "revoke", "revoke lease"), entitled: true},
 		{name: "an approver who has not said anything", port: as(message.RoleApprover, "bob"), may: allowing("interrupt", "revoke"), entitled: true},
 		{name: "a worker as an approver", port: as(message.RoleWorker, "ann"), may: allowing("start", "refuse", "result")},
 		{name: "a runtime as an approver", port: as(message.RoleRuntime, "ann")},
-		{name: "the requester", port: as(message.RoleApprover, "bot"), may: allowing("interrupt"), anybody: true},
+		{name: "the requester", port: as(message.RoleApprover, "bot"), may: allowing("interrupt"), revokes: true},
 		{name: "the runtime of the session", port: as(message.RoleRuntime, "bot"), may: allowing("propose", "emit", "interrupt", "report")},
 		{name: "another runtime", port: as(message.RoleRuntime, "eve")},
 		{name: "an operator", port: as(message.RoleOperator, "olga"), may: allowing("interrupt", "revoke", "revoke lease", "report")},
@@ -215,7 +215,7 @@ func (w *intruded) intruders() []intruder {
 		{name: "a worker of another tool", port: w.eng.Worker(message.Principal{Role: message.RoleWorker, Name: "w1", Auth: "test"}, message.Lane{Tool: "other"})},
 		{name: "another worker", port: w.eng.Worker(message.Principal{Role: message.RoleWorker, Name: "w2", Auth: "test"}, message.Lane{Tool: "run"})},
 		{name: "an engine by name", port: as(message.RoleEngine, w.eng.ID())},
-		{name: "nobody", port: as(message.RoleApprover, "")},
+		{name: "no name", port: as(message.RoleApprover, "")},
 		{name: "a role that is none", port: as("admin", "ann")},
 		{name: "an approver of another space", port: away(message.RoleApprover)},
 		{name: "an operator of another space", port: away(message.RoleOperator)},
@@ -234,7 +234,7 @@ func (w *intruded) request() {
 		return
 	}
 	c := w.calls[rapid.IntRange(0, len(w.calls)-1).Draw(w.T, "call")]
-	if op == "revoke" && c.Tool != "pay" && who.anybody {
+	if op == "revoke" && c.Tool != "pay" && who.revokes {
 		return
 	}
 	if err := w.send(who, op, c); err == nil && op != "read" {
@@ -284,7 +284,7 @@ func (w *intruded) send(who intruder, op string, c *message.Call) error {
 }
 
 // forged is an answer that its sender may not give: to another digest, or by
-// somebody who may not answer at all.
+// a person who may not answer at all.
 func (w *intruded) forged(who intruder, c *message.Call) message.Answer {
 	digests := []string{"sha256:0", ""}
 	for _, o := range w.calls {

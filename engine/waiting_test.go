@@ -228,7 +228,7 @@ func TestEditGoesOnInThePlan(t *testing.T) {
 		}
 		r := again.Question.Requirement
 		if again.Digest == first.Digest || again.Step != 1 || !r.Deadline.Equal(first.Question.Requirement.Deadline) || len(again.Tally().Approvals) != 1 {
-			d.Errorf("asked anew at step %d until %s with %+v", again.Step, r.Deadline, again.Tally())
+			d.Errorf("asked again at step %d until %s with %+v", again.Step, r.Deadline, again.Tally())
 		}
 		d.wantMay(map[string]bool{"cy": false})
 		d.wantMay(map[string]bool{"ann": true}) // settles it

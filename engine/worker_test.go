@@ -212,8 +212,8 @@ func workerRefuses(w *world) {
 	w.wantErr(err, message.ErrSuperseded)
 }
 
-// startOnlyRemote: local calls run beside an engine, external ones nowhere. No
-// worker gets leave to run them, there is no grant for them.
+// startOnlyRemote: local calls run inside an engine, external ones nowhere. No
+// worker may run them, and there is no grant for them.
 func startOnlyRemote(w *world) {
 	e := w.unstarted()
 	e.tools.lacks(echo)

@@ -30,7 +30,7 @@ const patience = 25 * time.Second
 const grace = 50 * time.Millisecond
 
 // drain is how long an engine that closes waits for its runs. A killed engine
-// whose run has ended uses it up in vain: its result reaches nobody.
+// whose run has ended uses it up in vain: its result is lost.
 const drain = 200 * time.Millisecond
 
 // world is one journal, the engines that work on it, and the outside world
@@ -100,8 +100,8 @@ func (w *world) unstarted(opts ...engine.Option) *replica {
 }
 
 // kill ends an engine as abruptly as a process can: from now on nothing it
-// does reaches the journal or anybody else. Close then takes its goroutines
-// away; the journal does not see that either.
+// does reaches the journal or another engine. Close then ends its goroutines,
+// which the journal does not see either.
 func (r *replica) kill() {
 	r.w.Helper()
 	r.cord.cut()
@@ -166,7 +166,7 @@ func (w *world) until(what any, cond func() bool) {
 }
 
 // wantErr checks that an error is a *message.Error of want's code that says
-// what is wrong, where, and how to mend it.
+// what is wrong, where, and what to do.
 func (w *world) wantErr(err error, want *message.Error) {
 	w.Helper()
 	wantErr(w.T, err, want)
@@ -190,7 +190,7 @@ func refusal(t *testing.T, err error, want *message.Error) *message.Error {
 		t.Fatalf("error = %v, want one with code %s", err, want.Code)
 	}
 	if e.What == "" || e.Op == "" || e.Hint == "" {
-		t.Errorf("error %q (op %q, hint %q) does not say what is wrong, where, and how to mend it", e.What, e.Op, e.Hint)
+		t.Errorf("error %q (op %q, hint %q) does not say what is wrong, where, and what to do", e.What, e.Op, e.Hint)
 	}
 	return e
 }
