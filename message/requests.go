@@ -128,6 +128,8 @@ type ListRequest struct {
 	Session SessionID       `json:"session_id,omitzero"`
 	Reply   ReplyID         `json:"reply_id,omitzero"`
 	Call    CallID          `json:"tool_call_id,omitzero"`
+	Tool    string          `json:"tool_name,omitzero"`
+	Agent   string          `json:"agent,omitzero"`
 	States  []ToolCallState `json:"states,omitzero"`
 	Held    bool            `json:"held,omitzero"`  // only calls that wait to be settled
 	All     bool            `json:"all,omitzero"`   // finished ones too

@@ -34,7 +34,7 @@ func New(cfg Config) (*API, error) {
 }
 
 func operations(keep *kept, hooks Webhooks) []*op {
-	return slices.Concat(callOps(keep), sessionOps(keep), spaceOps(keep), hookOps(keep, hooks))
+	return slices.Concat(tableOps(keep), spaceOps(), hookOps(keep, hooks))
 }
 
 // OpenAPI is the OpenAPI 3.1 document.

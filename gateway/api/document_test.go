@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -11,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -210,7 +210,7 @@ func (w *writer) member(t reflect.Type) *jsonschema.Schema {
 }
 
 // ref adds a type and all that it needs to the document and refers to it.
-func (w *writer) ref(t reflect.Type, strict bool) map[string]any {
+func (w *writer) ref(t reflect.Type) map[string]any {
 	if t == reflect.TypeFor[message.RawJSON]() {
 		return map[string]any{}
 	}
@@ -227,11 +227,32 @@ func (w *writer) ref(t reflect.Type, strict bool) map[string]any {
 	if !ok {
 		w.t.Fatalf("%s makes no definitions", t)
 	}
-	if root, ok := defs[typeName(t)].(map[string]any); ok && strict {
-		root["additionalProperties"] = false
-	}
 	maps.Copy(w.schemas, objects(defs))
 	return map[string]any{"$ref": "#/components/schemas/" + typeName(t)}
+}
+
+// body adds the schema of a request's body: its type less what stands elsewhere.
+func (w *writer) body(b *body) map[string]any {
+	_, known := w.schemas[typeName(b)]
+	w.ref(b)
+	root, _ := w.schemas[typeName(b)].(map[string]any)
+	copied := maps.Clone(root)
+	if !known {
+		delete(w.schemas, typeName(b))
+	}
+	properties, _ := copied["properties"].(map[string]any)
+	properties = maps.Clone(properties)
+	for _, name := range b.without {
+		delete(properties, name)
+	}
+	required, _ := copied["required"].([]any)
+	copied["required"] = slices.DeleteFunc(slices.Clone(required), func(name any) bool { return slices.Contains(b.without, fmt.Sprint(name)) })
+	if about, ok := copied["description"].(string); ok {
+		copied["description"] = strings.Replace(about, typeName(b), b.name(), 1)
+	}
+	copied["properties"], copied["additionalProperties"] = properties, false
+	w.schemas[b.name()] = copied
+	return map[string]any{"$ref": "#/components/schemas/" + b.name()}
 }
 
 // mayBeEmpty lets a member with a list of words be empty, too.
@@ -264,15 +285,15 @@ func objects(m map[string]any) map[string]any {
 func (w *writer) document() []byte {
 	paths := map[string]any{}
 	for _, o := range operations(newKept(), nil) {
-		item, _ := paths[o.path].(map[string]any)
+		item, _ := paths[o.Path].(map[string]any)
 		if item == nil {
 			item = map[string]any{}
 		}
-		item[strings.ToLower(o.method)] = w.operation(o)
-		paths[o.path] = item
+		item[strings.ToLower(o.Method)] = w.operation(o)
+		paths[o.Path] = item
 	}
 	w.mayBeEmpty("Step", "from") // nothing was before the first step
-	problem := w.ref(reflect.TypeFor[gateway.Problem](), false)
+	problem := w.ref(reflect.TypeFor[gateway.Problem]())
 	doc := map[string]any{
 		"openapi":  "3.1.0",
 		"info":     map[string]any{"title": "askance API", "description": documentDoc, "version": "0.0.0", "license": map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"}},
@@ -295,18 +316,16 @@ func (w *writer) document() []byte {
 	return out.Bytes()
 }
 
-var inPath = regexp.MustCompile(`\{(\w+)\}`)
-
 func (w *writer) operation(o *op) map[string]any {
 	params := []any{}
-	for _, m := range inPath.FindAllStringSubmatch(o.path, -1) {
+	for _, name := range pathNames(o.Path) {
 		schema := map[string]any{"type": "string", "minLength": 1, "maxLength": message.MaxIDBytes}
-		if m[1] == "seq" {
+		if name == "seq" {
 			schema = map[string]any{"type": "integer", "minimum": 0}
 		}
-		params = append(params, map[string]any{"name": m[1], "in": "path", "required": true, "schema": schema})
+		params = append(params, map[string]any{"name": name, "in": "path", "required": true, "schema": schema})
 	}
-	for _, p := range append(slices.Clone(o.params), asParam) {
+	for _, p := range append(slices.Clone(o.Params), asParam) {
 		schema := map[string]any{"type": p.Type}
 		if p.Type == "integer" {
 			schema["minimum"] = 0
@@ -319,29 +338,29 @@ func (w *writer) operation(o *op) map[string]any {
 		}
 		params = append(params, map[string]any{"name": p.Name, "in": "query", "description": p.Doc, "schema": schema})
 	}
-	content := map[string]any{"application/json": map[string]any{"schema": w.ref(o.out, false)}}
-	if o.id == "watchCalls" {
+	content := map[string]any{"application/json": map[string]any{"schema": w.ref(o.out)}}
+	if o.ID == "watchCalls" {
 		content = map[string]any{}
 	}
 	if o.gives != nil {
-		reply := map[string]any{"schema": w.ref(reflect.TypeFor[MsgsReply](), false)}
+		reply := map[string]any{"schema": w.ref(reflect.TypeFor[MsgsReply]())}
 		content[msgv1.Type], content[msgv1.Type01] = reply, reply
 	}
-	if o.stream {
+	if o.Stream {
 		content["text/event-stream"] = map[string]any{"schema": map[string]any{"type": "string"}}
 		params = append(params, map[string]any{"name": "Last-Event-ID", "in": "header", "description": "The id of the last event that was received.", "schema": map[string]any{"type": "string"}})
 	}
 	out := map[string]any{
-		"operationId": o.id, "summary": o.summary, "description": o.about() + " For: " + roleWords(o.roles) + ".", "tags": []string{o.tag}, "parameters": params,
+		"operationId": o.ID, "summary": o.Summary, "description": o.about() + " For: " + roleWords(o.roles) + ".", "tags": []string{o.Tag}, "parameters": params,
 		"responses": map[string]any{"200": map[string]any{"description": "Done.", "content": content}, "default": map[string]any{"$ref": "#/components/responses/Problem"}},
 	}
 	if o.changes {
 		out["parameters"] = append(params, map[string]any{"name": "Idempotency-Key", "in": "header", "description": "Sent again with the same key, the request is carried out once.", "schema": map[string]any{"type": "string", "maxLength": maxKeyBytes}})
 	}
 	if o.in != nil {
-		content := map[string]any{"application/json": map[string]any{"schema": w.ref(o.in, true)}}
+		content := map[string]any{"application/json": map[string]any{"schema": w.body(o.in)}}
 		if o.takes != nil {
-			body := map[string]any{"schema": w.ref(reflect.TypeFor[MsgsBody](), true)}
+			body := map[string]any{"schema": w.body(&body{Type: reflect.TypeFor[MsgsBody]()})}
 			content[msgv1.Type], content[msgv1.Type01] = body, body
 		}
 		out["requestBody"] = map[string]any{"required": true, "content": content}

@@ -65,7 +65,7 @@ func (k *kept) once(a *ask, body []byte, act func() (any, error)) error {
 		return a.answer(http.StatusOK, out)
 	}
 	if len(key) > maxKeyBytes {
-		return &message.Error{Code: message.CodeTooLarge, Op: a.op.id, What: "the Idempotency-Key is over 255 bytes", Hint: "use a UUID"}
+		return &message.Error{Code: message.CodeTooLarge, Op: a.op.ID, What: "the Idempotency-Key is over 255 bytes", Hint: "use a UUID"}
 	}
 	mine := &keptAnswer{
 		key:  keptKey{a.p.Space.ID, a.p.Name, a.p.Auth, key},
@@ -77,12 +77,12 @@ func (k *kept) once(a *ask, body []byte, act func() (any, error)) error {
 		return k.carryOut(a, mine, act)
 	}
 	if first.mark != mine.mark {
-		return &message.Error{Code: message.CodeConflict, Op: a.op.id, What: "this Idempotency-Key was used for another request", Hint: "use a new key for each request"}
+		return &message.Error{Code: message.CodeConflict, Op: a.op.ID, What: "this Idempotency-Key was used for another request", Hint: "use a new key for each request"}
 	}
 	select {
 	case <-first.done:
 	case <-a.ctx().Done():
-		return &message.Error{Code: message.CodeUnavailable, Op: a.op.id, What: "the request was given up", Err: context.Cause(a.ctx())}
+		return &message.Error{Code: message.CodeUnavailable, Op: a.op.ID, What: "the request was given up", Err: context.Cause(a.ctx())}
 	}
 	if first.status == 0 { // it failed for reasons that may be over: this one is the next try
 		return k.once(a, body, act)

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	operation "github.com/askance-dev/askance/message/api"
 )
 
 // TestKeptBytes: what is forgotten while it is carried out does not count for
@@ -16,7 +18,7 @@ func TestKeptBytes(t *testing.T) {
 	for i := range keepRequests {
 		k.take(&keptAnswer{key: keptKey{key: fmt.Sprint(i)}, at: time.Now(), done: make(chan struct{})})
 	}
-	a := &ask{op: &op{id: "test"}, w: httptest.NewRecorder()}
+	a := &ask{op: &op{HTTP: operation.HTTP{ID: "test"}}, w: httptest.NewRecorder()}
 	if err := k.carryOut(a, first, func() (any, error) { return "done", nil }); err != nil {
 		t.Fatal(err)
 	}

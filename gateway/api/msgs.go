@@ -6,6 +6,7 @@ import (
 	"github.com/askance-dev/askance/gateway/msgv1"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	operation "github.com/askance-dev/askance/message/api"
 )
 
 // MsgsBody is a body of type application/vnd.agentscope.v1+json.
@@ -29,22 +30,32 @@ type MsgsReply struct {
 }
 
 type (
-	// takeMsgs reads an operation's body from AgentScope 1.x messages.
-	takeMsgs func(a *ask, in MsgsBody, into any) error
+	// takeMsgs makes an operation's request of AgentScope 1.x messages.
+	takeMsgs func(a *ask, in MsgsBody) (request any, err error)
 	// giveMsgs tells the calls of an operation's answer, and whether they are done.
 	giveMsgs func(out any) (calls []*message.Call, done bool)
 )
 
-// decode reads a body in the format that its Content-Type names.
-func (a *ask) decode(body []byte, into any) error {
-	if a.op.takes == nil || !msgv1.IsSent(a.r) {
-		return decodeBody(a.op.id, a.r, body, into)
-	}
+// taking and giving have the operations that speak AgentScope 1.x.
+var (
+	taking = map[string]takeMsgs{operation.Propose.Name: takeProposal, operation.Report.Name: takeResult}
+	giving = map[string]giveMsgs{operation.Propose.Name: giveProposed, operation.Wait.Name: giveWaited, operation.Report.Name: giveCall}
+)
+
+// taken is the request, as JSON, that a body of AgentScope 1.x messages makes.
+func (a *ask) taken(content []byte) ([]byte, error) {
 	var in MsgsBody
-	if err := unmarshalBody(a.op.id, body, &in); err != nil {
-		return err
+	if len(content) == 0 {
+		content = []byte("{}")
 	}
-	return a.op.takes(a, in, into)
+	if err := strictjson.Unmarshal(content, &in); err != nil {
+		return nil, badBody(a.op.ID, err)
+	}
+	request, err := a.op.takes(a, in)
+	if err != nil {
+		return nil, err
+	}
+	return strictjson.Marshal(request)
 }
 
 // wanted is the media type of the answer's messages, "" for plain JSON.
@@ -74,16 +85,14 @@ func (a *ask) encode(out any) (kind string, body []byte, err error) {
 	return kind, append(body, '\n'), err
 }
 
-func takeProposal(a *ask, in MsgsBody, into any) (err error) {
-	body, _ := into.(*ProposeBody)
-	body.Agent, body.Calls, err = msgv1.Proposal(a.op.id, in.Messages)
-	return err
+func takeProposal(a *ask, in MsgsBody) (any, error) {
+	agent, calls, err := msgv1.Proposal(a.op.ID, in.Messages)
+	return message.ProposeRequest{Agent: agent, Calls: calls}, err
 }
 
-func takeResult(a *ask, in MsgsBody, into any) (err error) {
-	body, _ := into.(*ResultBody)
-	body.Result, err = msgv1.Result(a.op.id, in.Messages, a.key().Call)
-	return err
+func takeResult(a *ask, in MsgsBody) (any, error) {
+	result, err := msgv1.Result(a.op.ID, in.Messages, a.key().Call)
+	return message.ReportRequest{Result: result}, err
 }
 
 func giveProposed(out any) ([]*message.Call, bool) {

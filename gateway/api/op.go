@@ -12,42 +12,42 @@ import (
 	"github.com/askance-dev/askance/gateway/msgv1"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	operation "github.com/askance-dev/askance/message/api"
 )
 
 // op is one operation: a row of the table from which routes and the OpenAPI
 // document are made.
 type op struct {
-	id, method, path string
-	tag              string
-	summary, doc     string
-	roles            []message.Role // who may, and in which role first
-	params           []param
-	in               reflect.Type // of the body; nil: none
-	out              reflect.Type // of the answer; nil: none
-	stream           bool         // the answer can be a stream of events
-	changes          bool         // it changes something
-	takes            takeMsgs     // AgentScope 1.x messages; nil: it takes none
-	gives            giveMsgs     // nil: it gives none
-	serve            func(*ask) error
-}
-
-// param is a query parameter.
-type param struct {
-	Name, Doc string
-	Type      string // string, integer, boolean
-	Many      bool
-	Words     []string // the only values
+	operation.HTTP
+	roles   []message.Role // who may use it, and in which role first
+	in      *body          // nil: it has no body
+	out     reflect.Type   // of the answer
+	changes bool           // it changes something
+	takes   takeMsgs       // AgentScope 1.x messages; nil: it takes none
+	gives   giveMsgs       // nil: it gives none
+	serve   func(*ask) error
 }
 
 // about is the operation's description, with the formats that it takes and gives.
 func (o *op) about() string {
 	switch {
 	case o.takes != nil:
-		return o.doc + " As " + msgv1.Type + " it takes MsgsBody and gives MsgsReply."
+		return o.Doc + " As " + msgv1.Type + " it takes MsgsBody and gives MsgsReply."
 	case o.gives != nil:
-		return o.doc + " As " + msgv1.Type + " it gives MsgsReply."
+		return o.Doc + " As " + msgv1.Type + " it gives MsgsReply."
 	}
-	return o.doc
+	return o.Doc
+}
+
+// body is the type of a request less the members that stand elsewhere.
+type body struct {
+	reflect.Type
+	without []string
+}
+
+// name is its name in the document.
+func (b *body) name() string {
+	return strings.TrimSuffix(strings.TrimSuffix(b.Name(), "Request"), "Body") + "Body"
 }
 
 // typeName is the name of a type in the document.
@@ -58,21 +58,16 @@ func typeName(t reflect.Type) string {
 	return t.Name()
 }
 
-// Who may do what, in the order in which a role is chosen.
+// Who may use operations that only HTTP has, in the order in which a role is
+// chosen.
 var (
 	asReader   = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleRuntime}
-	asWaiter   = []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}
-	asRuntime  = []message.Role{message.RoleRuntime}
-	asReporter = []message.Role{message.RoleRuntime, message.RoleOperator}
-	asApprover = []message.Role{message.RoleApprover}
 	asOperator = []message.Role{message.RoleOperator}
-	asRevoker  = []message.Role{message.RoleOperator, message.RoleApprover}
-	asStopper  = []message.Role{message.RoleOperator, message.RoleApprover, message.RoleRuntime}
 	asOverseer = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor}
 )
 
 // asParam is accepted by every operation.
-var asParam = param{Name: "as", Type: "string", Doc: "The role in which to act, if the credentials have several.", Words: []string{"runtime", "approver", "operator", "auditor"}}
+var asParam = operation.Param{Name: "as", Type: "string", Doc: "The role in which to act, if the credentials have several.", Words: []string{"runtime", "approver", "operator", "auditor"}}
 
 // ask is one request to one operation.
 type ask struct {
@@ -99,13 +94,13 @@ func (a *ask) key() message.Key {
 
 // route makes the gateway's route of an operation.
 func (o *op) route() gateway.Route {
-	return gateway.Route{Method: o.method, Path: o.path, Access: gateway.Only(o.roles...), Stream: o.stream, Doc: o.summary, Serve: o.handle}
+	return gateway.Route{Method: o.Method, Path: o.Path, Access: gateway.Only(o.roles...), Stream: o.Stream, Doc: o.Summary, Serve: o.handle}
 }
 
 func (o *op) handle(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	a := &ask{op: o, w: w, r: r, p: p}
 	var err error
-	if a.q, err = readQuery(r, append([]param{asParam}, o.params...)); err != nil {
+	if a.q, err = readQuery(r, append([]operation.Param{asParam}, o.Params...)); err != nil {
 		return err
 	}
 	if a.by, err = o.role(p, message.Role(a.q.text("as"))); err != nil {
@@ -125,9 +120,9 @@ func (o *op) role(p *gateway.Peer, wish message.Role) (message.Role, error) {
 		}
 	}
 	if wish != "" {
-		return "", &message.Error{Code: message.CodeForbidden, Op: o.id, What: "as=" + string(wish) + " is not possible here with these credentials", Hint: "leave it out, or use credentials with that role"}
+		return "", &message.Error{Code: message.CodeForbidden, Op: o.ID, What: "as=" + string(wish) + " is not possible here with these credentials", Hint: "leave it out, or use credentials with that role"}
 	}
-	return "", &message.Error{Code: message.CodeForbidden, Op: o.id, What: "none of the credentials' roles may do this", Hint: "use credentials with one of: " + roleWords(o.roles)}
+	return "", &message.Error{Code: message.CodeForbidden, Op: o.ID, What: "none of the credentials' roles may do this", Hint: "use credentials with one of: " + roleWords(o.roles)}
 }
 
 func roleWords(roles []message.Role) string {
@@ -139,59 +134,56 @@ func roleWords(roles []message.Role) string {
 }
 
 // get makes an operation that reads.
-func get[Out any](o op, f func(a *ask) (Out, error)) *op {
-	o.method, o.out = http.MethodGet, reflect.TypeFor[Out]()
-	o.serve = func(a *ask) error {
+func get[Out any](h operation.HTTP, roles []message.Role, f func(a *ask) (Out, error)) *op {
+	h.Method = http.MethodGet
+	return &op{HTTP: h, roles: roles, out: reflect.TypeFor[Out](), serve: func(a *ask) error {
 		out, err := f(a)
 		if err != nil {
 			return err
 		}
 		return a.answer(http.StatusOK, out)
-	}
-	return &o
-}
-
-// post makes an operation with a body that changes something.
-func post[In, Out any](o op, keep *kept, f func(a *ask, in In) (Out, error)) *op {
-	o.method, o.in, o.out, o.changes = http.MethodPost, reflect.TypeFor[In](), reflect.TypeFor[Out](), true
-	o.serve = func(a *ask) error {
-		body, err := io.ReadAll(a.r.Body)
-		if err != nil {
-			return bodyError(o.id, err)
-		}
-		return keep.once(a, body, func() (any, error) {
-			var in In
-			if err := a.decode(body, &in); err != nil {
-				return nil, err
-			}
-			return f(a, in)
-		})
-	}
-	return &o
+	}}
 }
 
 // act makes an operation without a body that changes something.
-func act[Out any](o op, keep *kept, f func(a *ask) (Out, error)) *op {
-	p := post(o, keep, func(a *ask, _ struct{}) (Out, error) { return f(a) })
-	p.method, p.in = o.method, nil
-	return p
-}
-
-// decodeBody reads a body strictly. An empty one is an empty object.
-func decodeBody(op string, r *http.Request, body []byte, into any) error {
-	if len(body) == 0 {
-		body = []byte("{}")
-	} else if t := r.Header.Get("Content-Type"); !isJSON(t) {
-		return &message.Error{Code: message.CodeInvalid, Op: op, What: "the body's Content-Type is not application/json", Hint: "send Content-Type: application/json"}
+func act[Out any](h operation.HTTP, roles []message.Role, keep *kept, f func(a *ask) (Out, error)) *op {
+	o := &op{HTTP: h, roles: roles, changes: true, out: reflect.TypeFor[Out]()}
+	o.serve = func(a *ask) error {
+		content, err := io.ReadAll(a.r.Body)
+		if err != nil {
+			return bodyError(o.ID, err)
+		}
+		return keep.once(a, content, func() (any, error) {
+			if err := emptyBody(o.ID, a.r, content); err != nil {
+				return nil, err
+			}
+			return f(a)
+		})
 	}
-	return unmarshalBody(op, body, into)
+	return o
 }
 
-func unmarshalBody(op string, body []byte, into any) error {
-	if err := strictjson.Unmarshal(body, into); err != nil {
-		return &message.Error{Code: message.CodeInvalid, Op: op, What: "the body is not as it should be: " + err.Error(), Hint: "GET /openapi.json has its schema"}
+// emptyBody refuses a body with members.
+func emptyBody(op string, r *http.Request, content []byte) error {
+	if len(content) == 0 {
+		return nil
+	}
+	if !isJSON(r.Header.Get("Content-Type")) {
+		return notJSON(op)
+	}
+	var none struct{}
+	if err := strictjson.Unmarshal(content, &none); err != nil {
+		return badBody(op, err)
 	}
 	return nil
+}
+
+func notJSON(op string) error {
+	return &message.Error{Code: message.CodeInvalid, Op: op, What: "the body's Content-Type is not application/json", Hint: "send Content-Type: application/json"}
+}
+
+func badBody(op string, err error) error {
+	return &message.Error{Code: message.CodeInvalid, Op: op, What: "the request is not valid: " + err.Error(), Hint: "GET /openapi.json has its schema"}
 }
 
 func isJSON(contentType string) bool {
@@ -206,7 +198,7 @@ func bodyError(op string, err error) error {
 	return &message.Error{Code: message.CodeInvalid, Op: op, What: "the body could not be read", Hint: "send it again", Err: err}
 }
 
-// answer writes a JSON answer.
+// answer writes an answer in the format that the client wants.
 func (a *ask) answer(status int, v any) error {
 	kind, b, err := a.encode(v)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	operation "github.com/askance-dev/askance/message/api"
 )
 
 // openapi is made from the operations and the types by the package's tests:
@@ -57,7 +58,7 @@ type (
 	}
 	pageOp struct {
 		ID, Method, Path, Tag, Summary, Doc, Roles string
-		Params                                     []param
+		Params                                     []operation.Param
 		Body, Answer                               string
 		Stream                                     bool
 	}
@@ -93,9 +94,9 @@ func page(ops []*op, spec []byte) ([]byte, error) {
 	}
 	data := pageData{Title: d.Info.Title, Version: d.Info.Version, Doc: d.Info.Description, Style: template.CSS(docsCSS)} //nolint:gosec // our own file
 	for _, o := range ops {
-		p := pageOp{ID: o.id, Method: o.method, Path: o.path, Tag: o.tag, Summary: o.summary, Doc: o.about(), Roles: roleWords(o.roles), Params: append(slices.Clone(o.params), asParam), Stream: o.stream}
+		p := pageOp{ID: o.ID, Method: o.Method, Path: o.Path, Tag: o.Tag, Summary: o.Summary, Doc: o.about(), Roles: roleWords(o.roles), Params: append(slices.Clone(o.Params), asParam), Stream: o.Stream}
 		if o.in != nil {
-			p.Body = typeName(o.in)
+			p.Body = o.in.name()
 		}
 		if o.out != nil {
 			p.Answer = typeName(o.out)

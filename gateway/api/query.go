@@ -10,30 +10,31 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/message"
+	operation "github.com/askance-dev/askance/message/api"
 )
 
 // query is the query of a request, every value of which has been checked.
 type query struct{ values url.Values }
 
 // readQuery checks a request's query against the parameters of its operation.
-func readQuery(r *http.Request, params []param) (query, error) {
+func readQuery(r *http.Request, params []operation.Param) (query, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return query{}, badQuery("the query cannot be read", "percent-encode its values")
 	}
 	for name, got := range values {
-		i := slices.IndexFunc(params, func(p param) bool { return p.Name == name })
+		i := slices.IndexFunc(params, func(p operation.Param) bool { return p.Name == name })
 		if i < 0 {
 			return query{}, badQuery(fmt.Sprintf("there is no parameter %q here", name), "use: "+names(params))
 		}
-		if err := params[i].check(got); err != nil {
+		if err := checkParam(params[i], got); err != nil {
 			return query{}, err
 		}
 	}
 	return query{values}, nil
 }
 
-func (p param) check(got []string) error {
+func checkParam(p operation.Param, got []string) error {
 	if len(got) > 1 && !p.Many {
 		return badQuery("parameter "+p.Name+" is given twice", "give it once")
 	}
@@ -52,7 +53,7 @@ func (p param) check(got []string) error {
 	return nil
 }
 
-func names(params []param) string {
+func names(params []operation.Param) string {
 	out := make([]string, len(params))
 	for i, p := range params {
 		out[i] = p.Name

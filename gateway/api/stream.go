@@ -10,52 +10,33 @@ import (
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
+	operation "github.com/askance-dev/askance/message/api"
 )
 
 // keepAlive is the longest silence on a stream.
 const keepAlive = 15 * time.Second
 
-var (
-	eventParams = []param{
-		{Name: "after", Type: "integer", Doc: "Only events of records after this sequence: next of the page before."},
-		{Name: "reply_id", Type: "string", Doc: "Only events of this reply."},
-		{Name: "limit", Type: "integer", Doc: "Records for one page; default and maximum 1000."},
-		{Name: "wait_ms", Type: "integer", Doc: "How long a page is held until there is something; maximum 30000."},
+// watchOp is what only HTTP has: what happens to the calls of the space.
+func watchOp() *op {
+	return &op{
+		HTTP: operation.HTTP{ID: "watchCalls", Method: http.MethodGet, Path: "/v1/calls/stream", Tag: "calls", Stream: true,
+			Params: []operation.Param{
+				{Name: "session_id", Type: "string", Doc: "Only calls of this session."},
+				{Name: "tool_name", Type: "string", Doc: "Only calls of this tool."},
+			},
+			Summary: "Watch calls",
+			Doc:     "A stream of server-sent events: first one event named call for each open call, then ready, then call for each change and progress for each progress line (which can come before the change that it follows). When it breaks, or ends with behind, connect again: it begins again with the open calls."},
+		roles: asOverseer, out: reflect.TypeFor[ChangeEvent](), serve: watch,
 	}
-	watchParams = []param{
-		{Name: "session_id", Type: "string", Doc: "Only calls of this session."},
-		{Name: "tool_name", Type: "string", Doc: "Only calls of this tool."},
-	}
-)
-
-// stream makes an operation that can answer with server-sent events.
-func stream(o op, f func(a *ask) error) *op {
-	o.method, o.stream, o.serve = http.MethodGet, true, f
-	switch o.id {
-	case "readEvents":
-		o.out = reflect.TypeFor[message.EventsReply]()
-	default:
-		o.out = reflect.TypeFor[ChangeEvent]()
-	}
-	return &o
 }
 
 func wantsStream(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 }
 
-// events answers with a page or a stream of a session's events.
-func events(a *ask) error {
-	reply := message.ReplyID(a.q.text("reply_id"))
-	if !wantsStream(a.r) {
-		out, err := a.c.Events(a.ctx(), message.EventsRequest{
-			Session: a.session(), Reply: reply, After: a.q.number("after"), Limit: a.q.count("limit"), WaitMS: min(int64(a.q.count("wait_ms")), 30_000),
-		})
-		if err != nil {
-			return err
-		}
-		return a.answer(http.StatusOK, out)
-	}
+// streamEvents answers with a stream of a session's events.
+func streamEvents(a *ask) error {
+	session, reply := message.SessionID(a.r.PathValue("session_id")), message.ReplyID(a.q.text("reply_id"))
 	from := gateway.Cursor{Seq: a.q.number("after")}
 	if id := a.r.Header.Get("Last-Event-ID"); id != "" {
 		var err error
@@ -63,12 +44,12 @@ func events(a *ask) error {
 			return err
 		}
 	}
-	if _, err := a.c.Events(a.ctx(), message.EventsRequest{Session: a.session(), After: from.Seq, Limit: 1}); err != nil {
+	if _, err := a.c.Events(a.ctx(), message.EventsRequest{Session: session, After: from.Seq, Limit: 1}); err != nil {
 		return err // a refusal, while it can still be answered as one
 	}
 	p := a.inRole()
 	return gateway.Streaming(a.ctx(), a.w, keepAlive, func(ctx context.Context, s *gateway.Stream) error {
-		return p.Feeds.Resume(ctx, p, a.session(), from, nil, func(at gateway.Cursor, ev message.SequencedEvent) error {
+		return p.Feeds.Resume(ctx, p, session, from, nil, func(at gateway.Cursor, ev message.SequencedEvent) error {
 			if reply != "" && !ofReply(ev.Event, reply) {
 				return nil
 			}

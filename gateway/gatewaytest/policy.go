@@ -19,6 +19,7 @@ const (
 	Login  = "login"       // local, asks; args.password is hidden
 	Drop   = "drop"        // local, denied
 	Job    = "job"         // remote, allowed; see Space.Work
+	Frail  = "frail"       // remote, allowed, with the shortest lease; see Space.Lose
 	Ship   = "ship"        // remote, asks
 	Lookup = "lookup"      // external, allowed: the runtime reports the result
 	Browse = "browse"      // external, asks
@@ -29,7 +30,7 @@ const (
 const Rules = `version: 1
 name: world
 rules:
-  - {name: free, tool: [echo, slow, job, lookup], behavior: allow}
+  - {name: free, tool: [echo, slow, job, frail, lookup], behavior: allow}
   - name: money
     tool: pay
     behavior: ask
@@ -63,11 +64,15 @@ func tools(t testing.TB) []engine.Tool {
 		{Login, "Logs in somewhere.", message.PlaceLocal, loginSchema},
 		{Drop, "Drops a table.", message.PlaceLocal, ""},
 		{Job, "Runs elsewhere.", message.PlaceRemote, ""},
+		{Frail, "Runs elsewhere, and may not come back.", message.PlaceRemote, ""},
 		{Ship, "Ships an order.", message.PlaceRemote, ""},
 		{Lookup, "Looks something up in the frontend.", message.PlaceExternal, ""},
 		{Browse, "Opens a page in the frontend.", message.PlaceExternal, ""},
 	} {
 		tool := engine.Tool{Tool: permission.Tool{Name: of.name}, Description: of.about, Placement: of.place, ConcurrencySafe: true}
+		if of.name == Frail {
+			tool.Lease = engine.MinLease
+		}
 		if of.schema != "" {
 			s, err := permission.CompileSchema([]byte(of.schema))
 			if err != nil {

@@ -206,3 +206,27 @@ func (s *Space) Work(tool string) {
 	wg.Go(func() { _ = wk.Run(context.Background()) }) // what it owes at the end is of no interest
 	t.Cleanup(func() { _ = wk.Close(); wg.Wait() })
 }
+
+// Lose proposes a call of Frail, which a worker starts and then falls silent: its
+// outcome is unknown, and it waits for an operator.
+func (s *Space) Lose(session, reply, call string) message.Key {
+	t := s.w.t
+	t.Helper()
+	k := s.Propose(session, reply, call, Frail, `{}`).Key
+	wk, err := bus.NewWorker(s.w.conn("wk-lost"), s.ID, Frail, "wk-lost", nil)
+	if err != nil {
+		t.Fatalf("worker of %s: %v", Frail, err)
+	}
+	item, err := wk.Next(t.Context())
+	if err != nil {
+		t.Fatalf("take %s: %v", k, err)
+	}
+	c := item.Fact.Call
+	if _, err := wk.Start(t.Context(), message.StartRequest{V: 1, Key: c.Key, Attempt: c.Attempt.Number, Claim: "lost", Request: "lost", Nonce: c.Attempt.Grant.Nonce}); err != nil {
+		t.Fatalf("start %s: %v", k, err)
+	}
+	if err := item.Ack(t.Context()); err != nil {
+		t.Fatalf("acknowledge %s: %v", k, err)
+	}
+	return k
+}

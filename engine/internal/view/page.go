@@ -74,6 +74,8 @@ func IsListed(c *message.Call, by message.Principal, r message.ListRequest) bool
 		r.Session != "" && c.Session != r.Session,
 		r.Reply != "" && c.Reply != r.Reply,
 		r.Call != "" && c.Call != r.Call,
+		r.Tool != "" && c.Tool != r.Tool,
+		r.Agent != "" && c.Agent != r.Agent,
 		r.Held && c.Phase() != message.PhaseBlocked,
 		!r.All && !c.Open() && !slices.Contains(r.States, message.ToolCallFinished),
 		len(r.States) > 0 && !slices.Contains(r.States, c.State):
