@@ -12,7 +12,7 @@ import (
 // commands otherwise.
 func TestDepsScript(t *testing.T) {
 	complete := map[string]string{
-		"git": "", "gcc": "", "npm": `echo "npm $*" >>"$CALLS"`, "chromium": "",
+		"git": "", "gcc": "", "npm": `echo "npm $*" >>"$CALLS"`, "python3": "", "chromium": "",
 		"go": "echo gcc", "node": "echo v20.1.0", "id": "echo 0", "apt-get": `echo "apt-get $*" >>"$CALLS"`,
 	}
 	tests := []struct {
@@ -23,6 +23,7 @@ func TestDepsScript(t *testing.T) {
 		invokes string
 	}{
 		{"nothing is missing", nil, true, nil, ""},
+		{"no Python", map[string]string{"python3": "-"}, true, []string{"installing python3"}, "apt-get update -qq|apt-get install -y -qq --no-install-recommends python3"},
 		{"another browser", map[string]string{"chromium": "-", "google-chrome": ""}, true, nil, ""},
 		{"root", map[string]string{"chromium": "-", "git": "-"}, true, []string{"installing git chromium"}, "apt-get update -qq|apt-get install -y -qq --no-install-recommends git chromium fonts-dejavu-core"},
 		{"a user", map[string]string{"gcc": "-", "id": "echo 1000"}, false, []string{"sudo apt-get update", "sudo apt-get install -y --no-install-recommends gcc libc6-dev"}, ""},
