@@ -383,7 +383,7 @@ func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []
 	}
 	v := e.consult(ctx, c)
 	d, leases, known := v.decision, v.leases, v.known
-	if by, lease := e.byLease(ctx, c, d); lease != "" {
+	if by, lease := e.byLease(ctx, c, d, e.spend); lease != "" {
 		d, leases = by, []message.LeaseID{lease}
 	}
 	ev, err := e.asEvent(c, c.Input, d)

@@ -18,9 +18,9 @@ import (
 // its use is on record.
 
 // byLease looks for a remembered rule that answers the question which the
-// policy wants to ask about a call, and counts its use. Whatever goes wrong, a
-// person is asked.
-func (e *Engine) byLease(ctx context.Context, c *message.Call, d permission.Decision) (permission.Decision, message.LeaseID) {
+// policy wants to ask about a call. It answers only if use accepts that. On any
+// error a person is asked.
+func (e *Engine) byLease(ctx context.Context, c *message.Call, d permission.Decision, use func(ctx context.Context, l *message.Lease, c *message.Call, amount string) error) (permission.Decision, message.LeaseID) {
 	now := stamp().At
 	candidates := e.view.Book.OfTool(c.Tool, message.SpentBy(c.Key, c.Input), now)
 	if len(candidates) == 0 || d.Behavior != message.BehaviorAsk || d.BypassImmune || len(d.Errors) > 0 || len(d.Redact) > 0 {
@@ -32,7 +32,7 @@ func (e *Engine) byLease(ctx context.Context, c *message.Call, d permission.Deci
 		}
 		amount, err := amountOf(c.Input, l.Terms.Budget)
 		if err == nil {
-			err = e.spend(ctx, l, c, amount)
+			err = use(ctx, l, c, amount)
 		}
 		if err != nil {
 			e.log.Info("a remembered rule does not answer", "lease", string(l.ID), "call", c.Key.String(), "error", err)

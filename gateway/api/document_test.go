@@ -66,7 +66,7 @@ func newWriter(t *testing.T) *writer {
 			if parts := strings.SplitN(name[strings.LastIndex(name, "/")+1:], ".", 2); len(parts) == 2 && !strings.Contains(text, "wire:") {
 				switch parts[0] {
 				case filepath.Base(base), "message", "api", "gateway":
-					w.comment(parts[1], text, "message", "gateway", "gateway/api")
+					w.comment(parts[1], text, "message", "message/api", "gateway", "gateway/api")
 				case "msgv1":
 					w.comment(parts[1], text, "gateway/msgv1")
 				case "webhook":
