@@ -14,7 +14,7 @@ import (
 // An error brings the present call if it fits, and is itself never too large.
 func TestErrorsFitAMessage(t *testing.T) {
 	call := &message.Call{Key: callKey("c1"), Input: strings.Repeat("x", 4<<10)}
-	refusal := &message.Error{Code: message.CodeDigest, What: "another question is open", Call: call}
+	refusal := &message.Error{Code: message.CodeDigest, What: "another approval request is open", Call: call}
 	for _, tc := range []struct {
 		most int
 		with bool

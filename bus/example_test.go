@@ -84,9 +84,9 @@ func Example() {
 	check(err)
 	open, err := ann.List(ctx, message.ListRequest{States: []message.ToolCallState{message.ToolCallAsking}})
 	check(err)
-	question := open.Calls[0]
-	fmt.Println("ann sees:", question.Tool, question.Input)
-	answered, err := ann.Answer(ctx, message.Answer{Key: question.Key, Digest: question.Digest, Kind: message.AnswerApprove})
+	request := open.Calls[0]
+	fmt.Println("ann sees:", request.Tool, request.Input)
+	answered, err := ann.Answer(ctx, message.Answer{Key: request.Key, Digest: request.Digest, Kind: message.AnswerApprove})
 	check(err)
 	fmt.Println("approved:", answered.State)
 	// Output:

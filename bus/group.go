@@ -26,7 +26,7 @@ const (
 	// silentAfter is how long a member of the group may be silent before the others
 	// leave it behind.
 	silentAfter = 3 * time.Second
-	// joinTimeout bounds the question which generation is the present one.
+	// joinTimeout bounds the approval request which generation is the present one.
 	joinTimeout = time.Second
 	// maxGeneration keeps the numbers exact in every JSON reader.
 	maxGeneration = 1 << 53

@@ -181,7 +181,7 @@ func TestProtocolByHand(t *testing.T) {
 		t.Errorf("wait: %v", parked)
 	}
 	asked := callOf(t, send(ann, examples["ann"][0]))
-	digest := "sha256:" + handSHA256(canonical(t, asked["question"]))
+	digest := "sha256:" + handSHA256(canonical(t, asked["request"]))
 	if digest != asked["digest"] {
 		t.Fatalf("the digest is %v, by hand %s", asked["digest"], digest)
 	}
@@ -265,7 +265,7 @@ func handCheck(t *testing.T, m handItem, tool, keyID string, public ed25519.Publ
 		t.Fatal(err)
 	}
 	call := fact.Call
-	question := call["question"].(map[string]any)
+	request := call["request"].(map[string]any)
 	attempt := call["attempt"].(map[string]any)
 	grant := attempt["grant"].(map[string]any)
 	text := func(v any) string { s, _ := v.(string); return s }
@@ -282,11 +282,11 @@ func handCheck(t *testing.T, m handItem, tool, keyID string, public ed25519.Publ
 		t.Errorf("the grant's signature does not fit: %v", grant)
 	}
 	for _, name := range []string{"space", "session_id", "reply_id", "tool_call_id", "tool_name", "input"} {
-		if question[name] != call[name] || name != "input" && grant[name] != call[name] {
-			t.Errorf("%s of call, question and grant: %v, %v, %v", name, call[name], question[name], grant[name])
+		if request[name] != call[name] || name != "input" && grant[name] != call[name] {
+			t.Errorf("%s of call, approval request and grant: %v, %v, %v", name, call[name], request[name], grant[name])
 		}
 	}
-	if grant["attempt"] != attempt["number"] || grant["bundle"] != question["bundle"] || grant["digest"] != "sha256:"+handSHA256(canonical(t, question)) {
+	if grant["attempt"] != attempt["number"] || grant["bundle"] != request["bundle"] || grant["digest"] != "sha256:"+handSHA256(canonical(t, request)) {
 		t.Errorf("the grant is of something else: %v", grant)
 	}
 	if grant["idempotency_key"] != handIdempotency(call) {

@@ -165,7 +165,7 @@ func TestPublicKeys(t *testing.T) {
 	if err != nil || len(set) != 2 {
 		t.Fatalf("LoadPublic = %v, %v", set, err)
 	}
-	q := message.Question{V: 1, Key: callKey("c"), Tool: "echo", Input: "{}"}
+	q := message.ApprovalRequest{V: 1, Key: callKey("c"), Tool: "echo", Input: "{}"}
 	digest, err := q.Digest()
 	if err != nil {
 		t.Fatal(err)

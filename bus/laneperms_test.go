@@ -247,7 +247,7 @@ func TestWorkersGetNoExplanation(t *testing.T) {
 		t.Fatalf("the journal has %+v, %v", stored.Fact, err)
 	}
 	g := item.Fact.Call.Attempt.Grant
-	if err := g.Verify(message.NewKeySet(w.Keys().Public()), *item.Fact.Call.Question, job, 1, time.Now()); err != nil {
+	if err := g.Verify(message.NewKeySet(w.Keys().Public()), *item.Fact.Call.Request, job, 1, time.Now()); err != nil {
 		t.Errorf("the grant: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 var errNone = errors.New("no message found")
 
 // getRequest asks for one stored message. The stream's leader alone answers
-// it, so what comes back is no older than the question. (Direct gets, which
+// it, so what comes back is no older than the approval request. (Direct gets, which
 // nats.go uses by itself, may be answered by a follower that is behind.)
 type getRequest struct {
 	Seq     uint64 `json:"seq,omitzero"`

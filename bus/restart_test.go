@@ -62,7 +62,7 @@ func TestEverybodySurvivesAServerRestart(t *testing.T) {
 	}
 }
 
-// A runtime is killed between a question and its answer. The next one finds
+// A runtime is killed between an approval request and its answer. The next one finds
 // the call by its session, with the state that it has by then, and the events
 // that it missed.
 func TestRuntimeRestartsWhileItsCallsMoveOn(t *testing.T) {

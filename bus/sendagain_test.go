@@ -14,7 +14,7 @@ import (
 )
 
 // An edit around hidden values whose answer is lost is not edited twice, and
-// whoever sent it hears that it counts: the question that it made has other
+// whoever sent it hears that it counts: the approval request that it made has other
 // marks, so that neither digest nor arguments tell it.
 func TestLostAnswerToHiddenEdit(t *testing.T) {
 	dir := bustest.Dir(t)
@@ -40,7 +40,7 @@ func TestLostAnswerToHiddenEdit(t *testing.T) {
 		if len(c.Votes) != 1 || !c.Votes[0].Edited || c.Digest == q.Digest || c.State != message.ToolCallAsking || strings.Contains(c.Input, "0815") {
 			t.Errorf("the edited call is %s with %+v", c.State, c.Votes)
 		}
-		// The same edit as another answer is one to a question that is gone.
+		// The same edit as another answer is one to an approval request that is gone.
 		if _, err := ann.Answer(t.Context(), message.Answer{Key: q.Key, Digest: q.Digest, Kind: message.AnswerApprove, Input: &input}); message.AsError("", err).Code != message.CodeDigest {
 			t.Errorf("edited once more: %v", err)
 		}

@@ -37,10 +37,10 @@ func TestConversations(t *testing.T) {
 	}
 	open, err := ann.List(t.Context(), message.ListRequest{States: []message.ToolCallState{message.ToolCallAsking}})
 	if err != nil || len(open.Calls) != 2 {
-		t.Fatalf("ann sees %d questions, %v", len(open.Calls), err)
+		t.Fatalf("ann sees %d approval requests, %v", len(open.Calls), err)
 	}
 	if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c2"), Digest: "sha256:other", Kind: message.AnswerApprove}); !errors.Is(err, message.ErrDigest) {
-		t.Errorf("an answer to another question: %v", err)
+		t.Errorf("an answer to another approval request: %v", err)
 	}
 	if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c2"), Digest: calls[1].Digest, Kind: message.AnswerApprove}); err != nil {
 		t.Fatal(err)

@@ -9,14 +9,14 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Hint says that the question of a call opened, changed or closed. It is no
+// Hint says that the approval request of a call opened, changed or closed. It is no
 // more than that: read the call with list or show before acting on it.
 type Hint struct {
 	V int `json:"v"` // 1
 	message.Key
 	Tool   string                `json:"tool_name"`
 	State  message.ToolCallState `json:"state"`
-	Digest string                `json:"digest,omitzero"` // of the question, while it is open
+	Digest string                `json:"digest,omitzero"` // of the approval request, while it is open
 	Seq    uint64                `json:"seq,omitzero"`
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// OnHint calls f for every question of the space that opens or closes, until
+// OnHint calls f for every approval request of the space that opens or closes, until
 // stop is called. Hints are best effort: read the list once after subscribing,
 // and now and then. f is called from one goroutine.
 func (c *Client) OnHint(ctx context.Context, f func(Hint)) (stop func(), err error) {

@@ -68,7 +68,7 @@ func TestWorkerWithMinimalPermissions(t *testing.T) {
 		if string(c.Call) != id || c.Input == "" || c.Attempt.Grant == nil || item.Delivered != 1 {
 			t.Fatalf("item %+v", item)
 		}
-		if err := c.Attempt.Grant.Verify(message.NewKeySet(w.Keys().Public()), *c.Question, job, c.Attempt.Number, time.Now()); err != nil {
+		if err := c.Attempt.Grant.Verify(message.NewKeySet(w.Keys().Public()), *c.Request, job, c.Attempt.Number, time.Now()); err != nil {
 			t.Errorf("the grant: %v", err)
 		}
 		if _, err := wk.Start(t.Context(), message.StartRequest{Key: c.Key, Attempt: 1, Claim: "claim-" + id}); err != nil {

@@ -104,9 +104,9 @@ func (c client) propose(r message.ProposeRequest) ([]*message.Call, error) {
 	return reply.Calls, err
 }
 
-// answer answers the question that the call carries. That the question is over
+// answer answers the approval request that the call carries. That the approval request is over
 // by now is no error: an earlier try may have been taken, or the list that the
-// question came from lagged behind.
+// approval request came from lagged behind.
 func (c client) answer(call *message.Call, a message.Answer) error {
 	a.Key, a.Digest = call.Key, call.Digest
 	got, _, err := persist(requestLimit, "answer "+call.Key.String(), func(ctx context.Context) (*message.Call, error) { return c.Answer(ctx, a) })
@@ -120,7 +120,7 @@ func (c client) answer(call *message.Call, a message.Answer) error {
 	return fmt.Errorf("answer %s: %w", call.Key, err)
 }
 
-// answered waits until the journal shows that the question that a call carries
+// answered waits until the journal shows that the approval request that a call carries
 // is not open any more.
 func (w *world) answered(asked *message.Call) bool {
 	return w.obs.until(func() bool {

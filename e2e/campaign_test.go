@@ -258,7 +258,7 @@ func (c *campaign) judge() {
 	}
 }
 
-// agreed checks that as many people approved a call as its question demands,
+// agreed checks that as many people approved a call as its approval request demands,
 // and gives 1 if that is more than one.
 func (c *campaign) agreed(call *message.Call) int {
 	c.t.Helper()
@@ -268,7 +268,7 @@ func (c *campaign) agreed(call *message.Call) int {
 			by[v.By.Name] = true
 		}
 	}
-	want := max(1, call.Question.Requirement.Quorum)
+	want := max(1, call.Request.Requirement.Quorum)
 	if len(by) < want {
 		c.t.Errorf("%s: %d people approved it, want %d", describe(call), len(by), want)
 	}

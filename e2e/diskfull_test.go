@@ -41,7 +41,7 @@ func TestDiskFull(t *testing.T) {
 	t.Run("small file system", smallFileSystem)
 }
 
-// untilFull proposes large questions until one is refused.
+// untilFull proposes large approval requests until one is refused.
 func (s *stage) untilFull() message.ProposeRequest {
 	s.t.Helper()
 	for n := 1; n <= 1000; n++ {

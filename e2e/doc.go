@@ -16,7 +16,7 @@
 //   - Every call ends or waits for a person: it asks, it is held, or it is behind
 //     one of its batch that is. When all are settled, all have ended.
 //   - Every answer that an engine gave is in the journal as it was given, and
-//     every question that was open is open still under the same digest.
+//     every approval request that was open is open still under the same digest.
 //   - Every record is authentic, and every history is one that the machine
 //     could have written.
 //   - An auditor finds nothing with askance audit verify: every fact is in its
@@ -72,7 +72,7 @@
 //	make campaign SEED=7 MINUTES=10     # the same strikes and the same requests
 //	make campaign REPLAY=transcript     # those of a transcript
 //
-// TestOneQuestion is about people: one question on six surfaces at once (the
+// TestOneRequest is about people: one approval request on six surfaces at once (the
 // published AG-UI client, content blocks, AgentScope, the web inbox in Chromium,
 // the terminal inbox, plain NATS), each of which wins once, and a kill. It needs
 // Node with the packages of gateway/testdata/node, and Chromium.

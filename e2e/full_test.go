@@ -46,7 +46,7 @@ func (s *stage) begun() {
 	s.must(err)
 }
 
-// fill proposes large questions, then ever smaller ones, until not even a small
+// fill proposes large approval requests, then ever smaller ones, until not even a small
 // one fits, and gives the proposal that was refused last.
 func (s *stage) fill() message.ProposeRequest {
 	s.t.Helper()
@@ -72,7 +72,7 @@ func (s *stage) fill() message.ProposeRequest {
 }
 
 // unchanged checks that a full store refused and lost nothing: the refused call
-// is unknown, questions are open still, and answering one changes nothing.
+// is unknown, approval requests are open still, and answering one changes nothing.
 func (s *stage) unchanged(refused message.ProposeRequest) {
 	s.t.Helper()
 	k := key(string(refused.Session), string(refused.Reply), "c")

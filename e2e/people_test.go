@@ -15,7 +15,7 @@ import (
 
 // found checks, over a new connection as after the runtime's own restart, that
 // the session's calls are listed as the journal has them, and that every
-// question that was open is open still, under the same digest.
+// approval request that was open is open still, under the same digest.
 func (s *stage) found(session string) {
 	s.t.Helper()
 	s.obs.await("the observer sees what was acknowledged", s.mind, func() bool { return s.obs.reached(s.lastAck()) })
@@ -37,7 +37,7 @@ func (s *stage) found(session string) {
 		case now.Facts < c.Facts:
 			s.t.Errorf("%s: after the restart it went back to %s", describe(c), describe(now))
 		case c.State == message.ToolCallAsking && (now.State != message.ToolCallAsking || now.Digest != c.Digest):
-			s.t.Errorf("%s: its question is gone after the restart: %s", describe(c), describe(now))
+			s.t.Errorf("%s: its approval request is gone after the restart: %s", describe(c), describe(now))
 		}
 	}
 }
@@ -53,7 +53,7 @@ func (w *world) ofSession(session string) []*message.Call {
 	return out
 }
 
-// answerOpen answers the open questions of a session, or of all if it is "",
+// answerOpen answers the open approval requests of a session, or of all if it is "",
 // each in one of the ways there are.
 func (s *stage) answerOpen(session string) error {
 	if s.answers != nil {

@@ -214,7 +214,7 @@ func (d *dice) text(n int) string {
 	return b.String()
 }
 
-// approves answers questions, and sometimes revokes what was allowed.
+// approves answers approval requests, and sometimes revokes what was allowed.
 func (p *player) approves() error {
 	d := newDice("campaign", p.name)
 	for p.stop.Err() == nil {
@@ -251,12 +251,12 @@ func some(c *message.Call, err error) []*message.Call {
 	return []*message.Call{c}
 }
 
-// voted reports whether the player has approved the question that is open.
+// voted reports whether the player has approved the approval request that is open.
 func (p *player) voted(c *message.Call) bool {
 	return slices.ContainsFunc(c.Votes, func(v message.Vote) bool { return v.By.Name == p.name && v.Digest == c.Digest })
 }
 
-// answer is the same for the same seed, player and question.
+// answer is the same for the same seed, player and approval request.
 func (p *player) answer(c *message.Call) message.Answer {
 	d := newDice("campaign", p.name+" "+c.Key.String()+" "+c.Digest)
 	a := message.Answer{Key: c.Key, Digest: c.Digest, Kind: message.AnswerApprove}
@@ -264,14 +264,14 @@ func (p *player) answer(c *message.Call) message.Answer {
 	case 0:
 		a.Kind, a.Feedback = message.AnswerReject, "no"
 	case 1:
-		if c.Question != nil && c.Question.Requirement.Quorum < 2 { // else it is not one person's to answer
+		if c.Request != nil && c.Request.Requirement.Quorum < 2 { // else it is not one person's to answer
 			a.Kind, a.Output = message.AnswerForTool, "forty-two"
 		}
 	case 2, 3:
 		edited := strings.Replace(c.Input, `"n":`, `"n":1`, 1)
 		a.Input = &edited
 	case 4, 5, 6:
-		if c.Question != nil && c.Question.Requirement.Remember != nil {
+		if c.Request != nil && c.Request.Requirement.Remember != nil {
 			a.Remember = &message.LeaseTerms{Uses: 2}
 		}
 	}

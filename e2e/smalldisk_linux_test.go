@@ -72,7 +72,7 @@ func fullOfOtherFiles(t *testing.T) {
 	s.resumes(refused)
 }
 
-// fullOfCalls fills the store up to its own limit: every open question can still
+// fullOfCalls fills the store up to its own limit: every open approval request can still
 // be answered, and every call carried through.
 func fullOfCalls(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ type stage struct {
 	bot      client
 	approver client
 	operator client
-	answers  func(session string) error // answers open questions; nil: the approver does
+	answers  func(session string) error // answers open approval requests; nil: the approver does
 }
 
 // newStage has one engine with a NATS server inside.

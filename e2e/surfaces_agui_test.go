@@ -99,7 +99,7 @@ func (s *aguiSurface) agent(name, thread, page string) {
 	})
 }
 
-// say begins a turn, which must end with a question.
+// say begins a turn, which must end with an approval request.
 func (s *aguiSurface) say(thread, text string) {
 	s.h.t.Helper()
 	s.agent(thread, thread, "/agui")
@@ -126,7 +126,7 @@ func (s *aguiSurface) connect(thread string) aguiRun {
 	return s.do(map[string]any{"do": "run", "agent": name})
 }
 
-func (s *aguiSurface) shown(q question) {
+func (s *aguiSurface) shown(q approval) {
 	s.h.t.Helper()
 	r := s.connect(q.session)
 	if len(r.Interrupts) != 1 || r.Interrupts[0].ID != s.open[q.session] || r.Interrupts[0].Metadata.Askance.Digest != q.digest || !strings.Contains(r.Interrupts[0].Message, q.text()) {
@@ -134,21 +134,21 @@ func (s *aguiSurface) shown(q question) {
 	}
 }
 
-func (s *aguiSurface) resume(q question, payload map[string]any) aguiRun {
+func (s *aguiSurface) resume(q approval, payload map[string]any) aguiRun {
 	s.h.t.Helper()
 	entry := map[string]any{"interruptId": s.open[q.session], "status": "resolved", "payload": payload}
 	return s.do(map[string]any{"do": "run", "agent": q.session, "resume": []any{entry}})
 }
 
 // answer approves other arguments.
-func (s *aguiSurface) answer(q question) {
+func (s *aguiSurface) answer(q approval) {
 	s.h.t.Helper()
 	if r := s.resume(q, map[string]any{"approved": true, "editedArgs": map[string]any{"cents": 7}}); len(r.Custom) != 0 {
 		s.h.t.Errorf("the winner is told %+v", r.Custom)
 	}
 }
 
-func (s *aguiSurface) settled(q question, _ bool) ending {
+func (s *aguiSurface) settled(q approval, _ bool) ending {
 	s.h.t.Helper()
 	r := s.connect(q.session)
 	if len(r.Interrupts) != 0 {
@@ -167,7 +167,7 @@ func (s *aguiSurface) settled(q question, _ bool) ending {
 func (*aguiSurface) tells(e ending, _ bool) ending { return ending{Output: e.Output} }
 
 // late says the opposite of whatever was decided: the same answer is no conflict.
-func (s *aguiSurface) late(q question) conflict {
+func (s *aguiSurface) late(q approval) conflict {
 	s.h.t.Helper()
 	yes := s.h.ending(q).Verdict == "reject"
 	r := s.resume(q, map[string]any{"approved": yes})

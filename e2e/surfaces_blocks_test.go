@@ -135,7 +135,7 @@ func (c *blocksSocket) see(f blockFrame) {
 
 func (*blocksSurface) who() string { return "bo" }
 
-func (s *blocksSurface) shown(q question) {
+func (s *blocksSurface) shown(q approval) {
 	s.h.t.Helper()
 	c := s.socks[q.session]
 	if c == nil {
@@ -147,7 +147,7 @@ func (s *blocksSurface) shown(q question) {
 	}
 }
 
-func (s *blocksSurface) decide(q question, decision map[string]any) *blocksSocket {
+func (s *blocksSurface) decide(q approval, decision map[string]any) *blocksSocket {
 	s.h.t.Helper()
 	c := s.socks[q.session]
 	c.send(map[string]any{"type": "approval", "approval_key": c.key, "decisions": []any{decision}})
@@ -155,11 +155,11 @@ func (s *blocksSurface) decide(q question, decision map[string]any) *blocksSocke
 }
 
 // answer rejects with words for the model.
-func (s *blocksSurface) answer(q question) {
+func (s *blocksSurface) answer(q approval) {
 	s.decide(q, map[string]any{"type": "reject", "message": "too much"})
 }
 
-func (s *blocksSurface) settled(q question, now bool) ending {
+func (s *blocksSurface) settled(q approval, now bool) ending {
 	s.h.t.Helper()
 	c := s.socks[q.session]
 	if !now {
@@ -186,7 +186,7 @@ func (*blocksSurface) tells(e ending, now bool) ending {
 	return e
 }
 
-func (s *blocksSurface) late(q question) conflict {
+func (s *blocksSurface) late(q approval) conflict {
 	s.h.t.Helper()
 	f := s.decide(q, map[string]any{"type": "approve"}).until("error")
 	if f.Message == "" {

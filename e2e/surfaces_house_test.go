@@ -88,8 +88,8 @@ func (h *house) surfaces() []surface {
 	return []surface{h.chat, newBlocksSurface(h, bo), newScopeSurface(h, sam), newWebSurface(h, wes), newTerminalSurface(h), newNATSSurface(h)}
 }
 
-// ask has the agent make a call that asks, and gives the question.
-func (h *house) ask(session string, cents int) question {
+// ask has the agent make a call that asks, and gives the approval request.
+func (h *house) ask(session string, cents int) approval {
 	h.t.Helper()
 	h.chat.say(session, fmt.Sprintf(`call pay {"cents":%d}`, cents))
 	var out struct {
@@ -104,12 +104,12 @@ func (h *house) ask(session string, cents int) question {
 		h.t.Fatalf("%d calls of %s are open, want 1", len(out.Calls), session)
 	}
 	c := out.Calls[0]
-	return question{session: session, cents: cents, reply: c.Reply, call: c.Call, digest: c.Digest}
+	return approval{session: session, cents: cents, reply: c.Reply, call: c.Call, digest: c.Digest}
 }
 
-// ending is how the journal says that a question ended. There must be one
+// ending is how the journal says that an approval request ended. There must be one
 // answer, and one end.
-func (h *house) ending(q question) ending {
+func (h *house) ending(q approval) ending {
 	h.t.Helper()
 	var out struct {
 		Call struct {

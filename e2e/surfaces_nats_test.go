@@ -16,13 +16,13 @@ type natsSurface struct {
 
 // natsCall is what it reads of a call.
 type natsCall struct {
-	Session  string `json:"session_id"`
-	Reply    string `json:"reply_id"`
-	Call     string `json:"tool_call_id"`
-	State    string
-	Digest   string
-	Question struct{ Text string }
-	Votes    []struct {
+	Session string `json:"session_id"`
+	Reply   string `json:"reply_id"`
+	Call    string `json:"tool_call_id"`
+	State   string
+	Digest  string
+	Request struct{ Text string }
+	Votes   []struct {
 		Kind string
 		By   struct{ Name string }
 	}
@@ -85,14 +85,14 @@ func (s *natsSurface) request(kind, op string, body map[string]any) natsReply {
 func (*natsSurface) who() string { return "nat" }
 
 // shown lists, and lists again when a hint comes.
-func (s *natsSurface) shown(q question) {
+func (s *natsSurface) shown(q approval) {
 	t := s.h.t
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	for {
 		for _, c := range s.request("query", "list", map[string]any{"states": []string{"asking"}}).Body.Calls {
-			if c.Session == q.session && c.Digest == q.digest && c.Question.Text == q.text() {
+			if c.Session == q.session && c.Digest == q.digest && c.Request.Text == q.text() {
 				return
 			}
 		}
@@ -102,11 +102,11 @@ func (s *natsSurface) shown(q question) {
 	}
 }
 
-func (q question) key() map[string]any {
+func (q approval) key() map[string]any {
 	return map[string]any{"space": "default", "session_id": q.session, "reply_id": q.reply, "tool_call_id": q.call}
 }
 
-func (s *natsSurface) decide(q question, kind, output string) natsReply {
+func (s *natsSurface) decide(q approval, kind, output string) natsReply {
 	s.h.t.Helper()
 	body := q.key()
 	body["digest"], body["kind"] = q.digest, kind
@@ -117,14 +117,14 @@ func (s *natsSurface) decide(q question, kind, output string) natsReply {
 }
 
 // answer gives the result in the tool's place.
-func (s *natsSurface) answer(q question) {
+func (s *natsSurface) answer(q approval) {
 	s.h.t.Helper()
 	if r := s.decide(q, "answer", "paid by hand"); r.Error != nil {
 		s.h.t.Errorf("the NATS client is told %+v", r.Error)
 	}
 }
 
-func (s *natsSurface) settled(q question, _ bool) ending {
+func (s *natsSurface) settled(q approval, _ bool) ending {
 	s.h.t.Helper()
 	r := s.request("query", "wait", map[string]any{"session_id": q.session, "reply_id": q.reply, "timeout_ms": soon.Milliseconds()})
 	if r.Error != nil || !r.Body.Done || len(r.Body.Calls) != 1 || len(r.Body.Calls[0].Votes) != 1 {
@@ -136,7 +136,7 @@ func (s *natsSurface) settled(q question, _ bool) ending {
 
 func (*natsSurface) tells(e ending, _ bool) ending { return e }
 
-func (s *natsSurface) late(q question) conflict {
+func (s *natsSurface) late(q approval) conflict {
 	s.h.t.Helper()
 	r := s.decide(q, "approve", "")
 	if r.Error == nil || r.Error.Call == nil || len(r.Error.Call.Votes) != 1 {

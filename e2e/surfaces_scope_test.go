@@ -99,7 +99,7 @@ func (st *scopeStream) until(kind string, see func(scopeEvent)) scopeEvent {
 
 func (*scopeSurface) who() string { return "sam" }
 
-func (s *scopeSurface) shown(q question) {
+func (s *scopeSurface) shown(q approval) {
 	s.h.t.Helper()
 	st := s.streams[q.session]
 	if st == nil {
@@ -116,7 +116,7 @@ func (s *scopeSurface) shown(q question) {
 	s.asked[q.session] = e.ToolCalls[0]
 }
 
-func (s *scopeSurface) confirm(q question, yes bool) (status int, body []byte) {
+func (s *scopeSurface) confirm(q approval, yes bool) (status int, body []byte) {
 	s.h.t.Helper()
 	ctx, cancel := context.WithTimeout(s.h.t.Context(), soon)
 	defer cancel()
@@ -131,14 +131,14 @@ func (s *scopeSurface) confirm(q question, yes bool) (status int, body []byte) {
 	return res.StatusCode, body
 }
 
-func (s *scopeSurface) answer(q question) {
+func (s *scopeSurface) answer(q approval) {
 	s.h.t.Helper()
 	if status, body := s.confirm(q, true); status/100 != 2 {
 		s.h.t.Errorf("the AgentScope frontend is told %d %s", status, body)
 	}
 }
 
-func (s *scopeSurface) settled(q question, now bool) ending {
+func (s *scopeSurface) settled(q approval, now bool) ending {
 	s.h.t.Helper()
 	st := s.streams[q.session]
 	if !now {
@@ -160,7 +160,7 @@ func (s *scopeSurface) settled(q question, now bool) ending {
 }
 
 // history checks that the messages say the same.
-func (s *scopeSurface) history(q question, e ending) {
+func (s *scopeSurface) history(q approval, e ending) {
 	s.h.t.Helper()
 	ctx, cancel := context.WithTimeout(s.h.t.Context(), soon)
 	defer cancel()
@@ -219,7 +219,7 @@ func (*scopeSurface) tells(e ending, _ bool) ending {
 	return e
 }
 
-func (s *scopeSurface) late(q question) conflict {
+func (s *scopeSurface) late(q approval) conflict {
 	s.h.t.Helper()
 	status, body := s.confirm(q, true)
 	var p struct {

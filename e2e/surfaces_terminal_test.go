@@ -26,8 +26,8 @@ func newTerminalSurface(h *house) *terminalSurface {
 
 func (*terminalSurface) who() string { return "tess" }
 
-// shown opens the question, and asks to approve it: a key is missing.
-func (s *terminalSurface) shown(q question) {
+// shown opens the approval request, and asks to approve it: a key is missing.
+func (s *terminalSurface) shown(q approval) {
 	s.h.t.Helper()
 	s.See(q.text(), "1 open")
 	s.Press("G") // settled ones stay on the list for a while
@@ -43,7 +43,7 @@ func (s *terminalSurface) shown(q question) {
 	s.Press("a", "These arguments run", fmt.Sprint(q.cents), "y approve  esc")
 }
 
-func (s *terminalSurface) answer(q question) {
+func (s *terminalSurface) answer(q approval) {
 	s.h.t.Helper()
 	s.Press("y", "approved by tess", q.call+": approved")
 }
@@ -53,14 +53,14 @@ var (
 	termStory   = regexp.MustCompile(`(?m)^ +answer +.*?(approve|reject|answer)\b.* by approver ([a-z]+)`)
 )
 
-func (s *terminalSurface) settled(q question, now bool) ending {
+func (s *terminalSurface) settled(q approval, now bool) ending {
 	s.h.t.Helper()
 	if !now {
 		return s.story(q)
 	}
 	var m []string
 	screen := s.Until("who answered "+q.text(), func(screen string) bool {
-		for line := range strings.SplitSeq(screen, "\n") { // of the question, or, after an answer of its own, of the list
+		for line := range strings.SplitSeq(screen, "\n") { // of the approval request, or, after an answer of its own, of the list
 			if strings.HasPrefix(line, "Settled") || strings.Contains(line, " by "+s.who()) {
 				m = termVerdict.FindStringSubmatch(line)
 			}
@@ -87,7 +87,7 @@ func (s *terminalSurface) back() {
 }
 
 // story is what askance show says, for people.
-func (s *terminalSurface) story(q question) ending {
+func (s *terminalSurface) story(q approval) ending {
 	s.h.t.Helper()
 	out, errs, err := command(s.h.t.Context(), "show", q.path(), "--nats", "nats://"+s.h.nats)
 	if err != nil {
@@ -105,7 +105,7 @@ func (*terminalSurface) tells(e ending, _ bool) ending { return ending{Verdict: 
 // winner finds who was faster. How that was authenticated follows the name.
 var winner = regexp.MustCompile(`; (\S+) \(.*\) gave the answer`)
 
-func (s *terminalSurface) late(q question) conflict {
+func (s *terminalSurface) late(q approval) conflict {
 	s.h.t.Helper()
 	_, errs, err := command(s.h.t.Context(), "approve", q.path(), "--digest", q.digest, "--yes", "--json", "--as", s.who(), "--nats", "nats://"+s.h.nats)
 	var got struct {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// question is a call that asks, by what every surface shows of it.
-type question struct {
+// approval request is a call that asks, by what every surface shows of it.
+type approval struct {
 	session string
 	cents   int // what tells it from the others
 	reply   string
@@ -14,10 +14,10 @@ type question struct {
 	digest  string
 }
 
-func (q question) text() string { return fmt.Sprintf("Pay %d cents?", q.cents) }
-func (q question) path() string { return q.session + "/" + q.reply + "/" + q.call }
+func (q approval) text() string { return fmt.Sprintf("Pay %d cents?", q.cents) }
+func (q approval) path() string { return q.session + "/" + q.reply + "/" + q.call }
 
-// ending is how a question ended, as a surface tells it. A member is empty where
+// ending is how an approval request ended, as a surface tells it. A member is empty where
 // the surface's format has no place for it: see gateway/SURFACES.md.
 type ending struct {
 	Verdict string // approve, reject or answer
@@ -32,20 +32,20 @@ type conflict struct {
 	By   string // who was faster, where the answer says so
 }
 
-// surface is a way to see and answer questions: a client as its users have it,
+// surface is a way to see and answer approval requests: a client as its users have it,
 // with somebody in front of it.
 type surface interface {
 	// who is the name under which it answers.
 	who() string
-	// shown waits until it shows the open question.
-	shown(q question)
-	// answer answers the question that is shown.
-	answer(q question)
-	// settled waits until it shows how the question ended. now is what it tells
-	// while it follows the question; otherwise it has come back since.
-	settled(q question, now bool) ending
+	// shown waits until it shows the open approval request.
+	shown(q approval)
+	// answer answers the approval request that is shown.
+	answer(q approval)
+	// settled waits until it shows how the approval request ended. now is what it tells
+	// while it follows the approval request; otherwise it has come back since.
+	settled(q approval, now bool) ending
 	// late answers what was shown before.
-	late(q question) conflict
+	late(q approval) conflict
 	// tells is an ending in the words of the surface's format.
 	tells(e ending, now bool) ending
 	// tooLate is what late must come to, but for the name of who was faster;
@@ -55,15 +55,15 @@ type surface interface {
 	reconnect()
 }
 
-// TestOneQuestion shows one question on every surface at once and has each of
+// TestOneRequest shows one approval request on every surface at once and has each of
 // them win once. The others show the same outcome, and get a typed conflict when
 // they answer what they showed before. Then the server is killed and started
-// again: everybody still agrees, and a question that was open is open still,
+// again: everybody still agrees, and an approval request that was open is open still,
 // everywhere, and is answered once.
-func TestOneQuestion(t *testing.T) {
+func TestOneRequest(t *testing.T) {
 	h := newHouse(t)
 	all := h.surfaces()
-	var done []question
+	var done []approval
 	ended := map[string]ending{}
 	for i, winner := range all {
 		ok := t.Run(winner.who(), func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestOneQuestion(t *testing.T) {
 			done = append(done, q)
 		})
 		h.in(t)
-		if !ok { // the screens are not where the next question needs them
+		if !ok { // the screens are not where the next approval request needs them
 			return
 		}
 	}
@@ -103,9 +103,9 @@ func each(all []surface, f func(surface)) {
 	}
 }
 
-// agree checks that a question ended once, as the winner said, that everybody
+// agree checks that an approval request ended once, as the winner said, that everybody
 // shows that, and that the others are too late. It gives the ending.
-func (h *house) agree(all []surface, q question, winner surface, now bool) ending {
+func (h *house) agree(all []surface, q approval, winner surface, now bool) ending {
 	h.t.Helper()
 	e := h.ending(q)
 	if e.By != winner.who() {
@@ -131,7 +131,7 @@ func (h *house) agree(all []surface, q question, winner surface, now bool) endin
 }
 
 // same checks that a surface shows the ending, as far as it can.
-func (h *house) same(s surface, q question, e ending, now bool) {
+func (h *house) same(s surface, q approval, e ending, now bool) {
 	h.t.Helper()
 	if got, want := s.settled(q, now), s.tells(e, now); got != want {
 		h.t.Errorf("%s shows that %s ended as %+v, want %+v", s.who(), q.session, got, want)

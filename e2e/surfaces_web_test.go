@@ -104,7 +104,7 @@ func (s *webSurface) goTo(path string) {
 	s.until(`document.querySelector("#live").dataset.live === "on"`)
 }
 
-func (q question) page(do string) string {
+func (q approval) page(do string) string {
 	v := url.Values{"session": {q.session}, "reply": {q.reply}, "call": {q.call}}
 	if do != "" {
 		v.Set("do", do)
@@ -126,8 +126,8 @@ func (s *webSurface) login() {
 
 func (*webSurface) who() string { return "wes" }
 
-// shown finds the question in the list, opens it, and the form that approves it.
-func (s *webSurface) shown(q question) {
+// shown finds the approval request in the list, opens it, and the form that approves it.
+func (s *webSurface) shown(q approval) {
 	s.h.t.Helper()
 	s.goTo("/")
 	s.see(q.text())
@@ -138,7 +138,7 @@ func (s *webSurface) shown(q question) {
 }
 
 // answer rejects with words for the model.
-func (s *webSurface) answer(q question) {
+func (s *webSurface) answer(q approval) {
 	s.h.t.Helper()
 	s.goTo(q.page("reject"))
 	s.do(chromedp.Focus(chromedp.CSS("#feedback")))
@@ -156,7 +156,7 @@ var (
 	verdicts   = map[string]string{"approv": "approve", "reject": "reject", "answer": "answer"}
 )
 
-func (s *webSurface) settled(q question, now bool) ending {
+func (s *webSurface) settled(q approval, now bool) ending {
 	s.h.t.Helper()
 	if !now {
 		s.goTo(q.page(""))
@@ -173,7 +173,7 @@ func (s *webSurface) settled(q question, now bool) ending {
 func (*webSurface) tells(e ending, _ bool) ending { return ending{Verdict: e.Verdict, By: e.By} }
 
 // late sends the form that was on the page, as a page would that has not heard.
-func (s *webSurface) late(q question) conflict {
+func (s *webSurface) late(q approval) conflict {
 	s.h.t.Helper()
 	raw := s.eval(fmt.Sprintf(`(async () => {
 		const [action, body] = JSON.parse(%q);

@@ -19,7 +19,7 @@ type traffic struct {
 	bots   sync.WaitGroup
 	done   chan struct{} // closed when the bots have ended
 	person sync.WaitGroup
-	gone   chan struct{} // closed when nobody answers questions any more
+	gone   chan struct{} // closed when nobody answers approval requests any more
 	once   sync.Once
 }
 

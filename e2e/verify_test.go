@@ -163,10 +163,10 @@ func (v *verifier) onlyAllowed(c *message.Call, marks []effect.Mark, starts map[
 			v.w.t.Errorf("%s: the tool ran attempt %d, which nobody was allowed to start", describe(c), m.Attempt)
 		case m.At.Before(s.at):
 			v.w.t.Errorf("%s: the tool ran %s before its start was stored", describe(c), s.at.Sub(m.At))
-		case c.Input != c.Question.Input:
+		case c.Input != c.Request.Input:
 			v.w.t.Errorf("%s: the call has another input than was decided on", describe(c))
 		}
-		if err := m.Received(c.Question.Input); err != nil {
+		if err := m.Received(c.Request.Input); err != nil {
 			v.w.t.Errorf("%s: the tool ran attempt %d with another input than was decided on: %v", describe(c), m.Attempt, err)
 		}
 	}
@@ -185,23 +185,23 @@ func (v *verifier) onceEach(c *message.Call, runs []effect.Mark) {
 }
 
 // bound checks that what ran is, byte for byte, what was decided: each answer
-// names the question that was open, each start has a grant for its question.
+// names the approval request that was open, each start has a grant for its approval request.
 func (v *verifier) bound(facts []*message.Fact) {
 	t := v.w.t
 	t.Helper()
 	keys := message.NewKeySet(v.w.keys.Public())
 	for i, f := range facts {
 		c := f.Call
-		if c.Question != nil {
-			if digest, err := c.Question.Digest(); err != nil || digest != c.Digest {
-				t.Errorf("%s: its digest is not that of its question", describe(c))
+		if c.Request != nil {
+			if digest, err := c.Request.Digest(); err != nil || digest != c.Digest {
+				t.Errorf("%s: its digest is not that of its approval request", describe(c))
 			}
 		}
 		if took(f, toolcall.Approve) && (len(c.Votes) == 0 || c.Votes[len(c.Votes)-1].Digest != facts[i-1].Call.Digest) {
-			t.Errorf("%s: it was approved by an answer to another question", describe(c))
+			t.Errorf("%s: it was approved by an answer to another approval request", describe(c))
 		}
 		if took(f, toolcall.Start) && c.Placement == message.PlaceRemote {
-			if err := c.Attempt.Grant.Verify(keys, *c.Question, c.Tool, c.Attempt.Number, granted(c.Attempt)); err != nil {
+			if err := c.Attempt.Grant.Verify(keys, *c.Request, c.Tool, c.Attempt.Number, granted(c.Attempt)); err != nil {
 				t.Errorf("%s: it was started without a good grant: %v", describe(c), err)
 			}
 		}

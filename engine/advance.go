@@ -91,7 +91,7 @@ func (e *Engine) behind(c, s *message.Call, id message.CallID, given bool) gate 
 }
 
 // stuck reports whether a pending call can only move after somebody else did
-// something: it is gated, or hidden behind a question that is still open.
+// something: it is gated, or hidden behind an approval request that is still open.
 func (e *Engine) stuck(c *message.Call) bool { return e.hides(c) || e.gated(c) }
 
 // advanceReply takes the pending calls of a reply onwards that can go, one

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// agreement is a question, the people around it, and an own account of what
+// agreement is an approval request, the people around it, and an own account of what
 // they said, against which the engine is held.
 type agreement struct {
 	*rapid.T
@@ -82,7 +82,7 @@ func newAgreement(rt *rapid.T) *agreement {
 	return a
 }
 
-// answer sends one answer of any person, to the present question or an older one,
+// answer sends one answer of any person, to the present approval request or an older one,
 // and checks what came of it.
 func (a *agreement) answer() {
 	name := rapid.SampledFrom(crowd).Draw(a.T, "by")
@@ -109,7 +109,7 @@ func (a *agreement) answer() {
 	case !a.entitled(name):
 		a.Fatalf("%s by %s counted, who may not answer", ans.Kind, name)
 	case ans.Digest != a.call.Digest:
-		a.Fatalf("%s counted for another question", ans.Kind)
+		a.Fatalf("%s counted for another approval request", ans.Kind)
 	}
 	a.note(name, ans, c)
 	if c.State == message.ToolCallSubmitted {
@@ -166,12 +166,12 @@ func (a *agreement) mustAgree(c *message.Call) {
 			a.Fatalf("%s runs with %d approvals for the rule %s, which wants %d of %+v: %v", c.Input, n, r.Name, r.Quorum, r.Approvers, a.said[c.Digest])
 		}
 	}
-	if digest, err := c.Question.Digest(); err != nil || digest != c.Digest || c.Question.Input != c.Input {
+	if digest, err := c.Request.Digest(); err != nil || digest != c.Digest || c.Request.Input != c.Input {
 		a.Fatalf("what runs is not what was asked: %s, %s, %v", digest, c.Digest, err)
 	}
 }
 
-// digests are those of the questions before the present one.
+// digests are those of the approval requests before the present one.
 func (a *agreement) digests() []string {
 	var out []string
 	for d := range a.said {

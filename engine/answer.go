@@ -56,12 +56,12 @@ func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Ans
 	})
 	leave.done(err)
 	if err == nil && late {
-		return nil, &message.Error{Code: message.CodeFinished, Op: "answer", Call: c, What: "the answer came too late: the question is over (" + c.Cause + ")", Hint: "nothing to do: see the call's result"}
+		return nil, &message.Error{Code: message.CodeFinished, Op: "answer", Call: c, What: "the answer came too late: the approval request is over (" + c.Cause + ")", Hint: "nothing to do: see the call's result"}
 	}
 	return c, err
 }
 
-// over ends a question whose time has passed or whose reply was interrupted,
+// over ends an approval request whose time has passed or whose reply was interrupted,
 // and reports whether it did.
 func (e *Engine) over(m *toolcall.Machine, now toolcall.Base) (bool, error) {
 	c := m.Call()
@@ -109,7 +109,7 @@ func checkAnswer(a message.Answer) error {
 	case len(a.ID) > maxAnswerID:
 		return bad(message.CodeTooLarge, fmt.Sprintf("answer_id has %d bytes, the limit is %d", len(a.ID), maxAnswerID), "use a short random one")
 	case a.Digest == "":
-		return bad(message.CodeInvalid, "digest is empty", "name the digest of the question that was shown")
+		return bad(message.CodeInvalid, "digest is empty", "name the digest of the approval request that was shown")
 	case a.Input != nil && a.Kind != message.AnswerApprove:
 		return bad(message.CodeInvalid, "input goes only with approve", "leave it out")
 	case a.Input != nil && len(*a.Input) > message.MaxInputBytes:
@@ -136,12 +136,12 @@ func checkAnswer(a message.Answer) error {
 	return a.Key.Validate()
 }
 
-// expired reports whether the time of an open question is over.
+// expired reports whether the time of an open approval request is over.
 func expired(c *message.Call, now time.Time) bool {
-	if c.State != message.ToolCallAsking || c.Question == nil {
+	if c.State != message.ToolCallAsking || c.Request == nil {
 		return false
 	}
-	d := c.Question.Requirement.Ends()
+	d := c.Request.Requirement.Ends()
 	return !d.IsZero() && !now.Before(d)
 }
 

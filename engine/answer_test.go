@@ -27,7 +27,7 @@ func answerCases() []engineCase {
 		{"a rule to remember comes with what is allowed", ruleNotRemembered},
 		{"only suggested rules", onlySuggestedRules},
 		{"an answer that comes too late", answerTooLate},
-		{"a question expires", questionExpires},
+		{"an approval request expires", requestExpires},
 		{"approved remote call", approvedRemote},
 		{"edited remote call", editedRemote},
 	}
@@ -55,8 +55,8 @@ func reject(c *message.Call) message.Answer {
 func (r *replica) ask(id message.CallID, tool, input string) *message.Call {
 	r.w.Helper()
 	c := r.propose(call(id, tool, input))[0]
-	if c.State != message.ToolCallAsking || c.Question == nil || c.Digest == "" || c.Question.Input != input || c.Question.Tool != tool || c.Question.Text == "" {
-		r.w.Fatalf("%s is %s with the question %+v", c.Key, describe(c), c.Question)
+	if c.State != message.ToolCallAsking || c.Request == nil || c.Digest == "" || c.Request.Input != input || c.Request.Tool != tool || c.Request.Text == "" {
+		r.w.Fatalf("%s is %s with the approval request %+v", c.Key, describe(c), c.Request)
 	}
 	return c
 }
@@ -219,7 +219,7 @@ func onlySuggestedRules(w *world) {
 	w.wantSize(size)
 }
 
-// answerTooLate gives every kind of answer to a question that is over.
+// answerTooLate gives every kind of answer to an approval request that is over.
 func answerTooLate(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
@@ -243,12 +243,12 @@ func answerTooLate(w *world) {
 	}
 }
 
-func questionExpires(w *world) {
+func requestExpires(w *world) {
 	w.policy.use(w, permission.Rule{Name: "quick", Tools: []string{pay}, Behavior: message.BehaviorAsk, Expiry: 100 * time.Millisecond})
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
-	if q.Question.Requirement.Deadline.IsZero() {
-		w.Fatal("the question has no deadline")
+	if q.Request.Requirement.Deadline.IsZero() {
+		w.Fatal("the approval request has no deadline")
 	}
 	c := e.finished(q.Key)
 	w.wantResult(c, message.ToolResultDenied, "nobody answered")
@@ -316,13 +316,13 @@ func editedAsksAnew(w *world) {
 	q := e.ask("c", pay, `{"amount":500}`)
 	again, err := e.ann().Answer(w.Context(), edit(q, `{"amount":50,"currency":"USD"}`))
 	w.must(err)
-	if again.State != message.ToolCallAsking || again.Digest == q.Digest || again.Question.Rule != "foreign" || again.Question.Input != again.Input {
-		w.Fatalf("the edited call is %s with %+v", describe(again), again.Question)
+	if again.State != message.ToolCallAsking || again.Digest == q.Digest || again.Request.Rule != "foreign" || again.Request.Input != again.Input {
+		w.Fatalf("the edited call is %s with %+v", describe(again), again.Request)
 	}
 	w.wantRuns(q.Key, 0)
 	_, err = e.bob().Answer(w.Context(), approve(q))
 	if e := w.refusal(err, message.ErrDigest); e.Call == nil || e.Call.Digest != again.Digest {
-		w.Errorf("an answer to the old question does not get to see the new one: %+v", e.Call)
+		w.Errorf("an answer to the old approval request does not get to see the new one: %+v", e.Call)
 	}
 	_, err = e.bob().Answer(w.Context(), approve(again))
 	w.must(err)
@@ -345,8 +345,8 @@ func editedAsksOthers(w *world) {
 	q := e.ask("c", pay, `{"cents":100}`)
 	again, err := e.ann().Answer(w.Context(), edit(q, `{"cents":80000}`))
 	w.must(err)
-	if again.State != message.ToolCallAsking || again.Digest == q.Digest || len(again.Question.Requirement.Users) != 1 || again.Question.Requirement.Users[0] != "boss" {
-		w.Fatalf("the edited call is %s with %+v", describe(again), again.Question)
+	if again.State != message.ToolCallAsking || again.Digest == q.Digest || len(again.Request.Requirement.Users) != 1 || again.Request.Requirement.Users[0] != "boss" {
+		w.Fatalf("the edited call is %s with %+v", describe(again), again.Request)
 	}
 	_, err = e.ann().Answer(w.Context(), approve(again))
 	w.wantErr(err, message.ErrForbidden)
@@ -363,13 +363,13 @@ func editedAsksOthers(w *world) {
 		Approvers: permission.Approvers{Users: []string{"boss"}}})
 	again, err = e.ann().Answer(w.Context(), edit(q, `{"cents":200}`))
 	w.must(err)
-	if again.State != message.ToolCallAsking || len(again.Question.Requirement.Users) != 1 {
-		w.Fatalf("the edited call is %s with %+v", describe(again), again.Question)
+	if again.State != message.ToolCallAsking || len(again.Request.Requirement.Users) != 1 {
+		w.Fatalf("the edited call is %s with %+v", describe(again), again.Request)
 	}
 }
 
 // editedFails: a rule that cannot be evaluated for the new arguments was not
-// part of the question that the approver saw.
+// part of the approval request that the approver saw.
 func editedFails(w *world) {
 	w.policy.use(w,
 		permission.Rule{Name: "a-all", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.cents > 0"},
@@ -384,7 +384,7 @@ func editedFails(w *world) {
 	w.wantRuns(q.Key, 0)
 }
 
-// editedUnfit: bad arguments are for the approver to correct, and the question stays.
+// editedUnfit: bad arguments are for the approver to correct, and the approval request stays.
 func editedUnfit(w *world) {
 	w.policy.use(w, permission.Rule{Name: "look", Tools: []string{typed}, Behavior: message.BehaviorAsk})
 	e := w.engine()
@@ -403,7 +403,7 @@ func editedUnfit(w *world) {
 }
 
 // editedRemote: a grant names those who agreed to what it grants, not who had
-// a part in earlier questions.
+// a part in earlier approval requests.
 func editedRemote(w *world) {
 	w.policy.use(w,
 		permission.Rule{Name: "one", Tools: []string{askRemote}, Behavior: message.BehaviorAsk, When: "args.n == 1"},
@@ -428,7 +428,7 @@ func editedRemote(w *world) {
 
 func digestCases() []engineCase {
 	return []engineCase{
-		{"an answer to another question", wrongDigest},
+		{"an answer to another approval request", wrongDigest},
 		{"an answer to an unknown or foreign call", unknownCall},
 		{"of many answers on three engines one wins", oneAnswerWins},
 		{"the digest covers what is shown", digestCovers},
@@ -442,8 +442,8 @@ func wrongDigest(w *world) {
 	for _, digest := range []string{other.Digest, "sha256:00", q.Digest + "0", strings.ToUpper(q.Digest)} {
 		for _, kind := range []message.AnswerKind{message.AnswerApprove, message.AnswerReject, message.AnswerForTool} {
 			_, err := e.ann().Answer(w.Context(), message.Answer{Key: q.Key, Kind: kind, Digest: digest})
-			if e := w.refusal(err, message.ErrDigest); e.Call == nil || e.Call.Digest != q.Digest || e.Call.Question == nil || e.Call.Question.Input != q.Input {
-				w.Errorf("the error does not show the present question: %+v", e.Call)
+			if e := w.refusal(err, message.ErrDigest); e.Call == nil || e.Call.Digest != q.Digest || e.Call.Request == nil || e.Call.Request.Input != q.Input {
+				w.Errorf("the error does not show the present approval request: %+v", e.Call)
 			}
 		}
 		a := edit(q, `{"amount":1}`)
@@ -521,20 +521,22 @@ func oneAnswerWins(w *world) {
 func digestCovers(w *world) {
 	e := w.engine()
 	q := e.ask("c", vip, `{"amount": 500}`)
-	for name, change := range map[string]func(*message.Question){
-		"nothing":  func(*message.Question) {},
-		"key":      func(q *message.Question) { q.Call = "d" },
-		"tool":     func(q *message.Question) { q.Tool = rm },
-		"input":    func(q *message.Question) { q.Input = `{"amount":500}` },
-		"text":     func(q *message.Question) { q.Text += " " },
-		"rule":     func(q *message.Question) { q.Rule = "" },
-		"source":   func(q *message.Question) { q.Source = "x" },
-		"reason":   func(q *message.Question) { q.Reason = "x" },
-		"users":    func(q *message.Question) { q.Requirement.Users = []string{"ann", "bob"} },
-		"deadline": func(q *message.Question) { q.Requirement.Deadline = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) },
-		"bundle":   func(q *message.Question) { q.Bundle = "x" },
+	for name, change := range map[string]func(*message.ApprovalRequest){
+		"nothing": func(*message.ApprovalRequest) {},
+		"key":     func(q *message.ApprovalRequest) { q.Call = "d" },
+		"tool":    func(q *message.ApprovalRequest) { q.Tool = rm },
+		"input":   func(q *message.ApprovalRequest) { q.Input = `{"amount":500}` },
+		"text":    func(q *message.ApprovalRequest) { q.Text += " " },
+		"rule":    func(q *message.ApprovalRequest) { q.Rule = "" },
+		"source":  func(q *message.ApprovalRequest) { q.Source = "x" },
+		"reason":  func(q *message.ApprovalRequest) { q.Reason = "x" },
+		"users":   func(q *message.ApprovalRequest) { q.Requirement.Users = []string{"ann", "bob"} },
+		"deadline": func(q *message.ApprovalRequest) {
+			q.Requirement.Deadline = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		},
+		"bundle": func(q *message.ApprovalRequest) { q.Bundle = "x" },
 	} {
-		copied := *q.Question
+		copied := *q.Request
 		change(&copied)
 		digest, err := copied.Digest()
 		w.must(err)

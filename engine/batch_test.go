@@ -186,7 +186,7 @@ func batchOverEngines(w *world) {
 }
 
 func hiddenCases() []engineCase {
-	cases := []engineCase{{"behind a question that is edited and asked again", hiddenBehindEdited}, {"only what the rule would allow", notHidden}}
+	cases := []engineCase{{"behind an approval request that is edited and asked again", hiddenBehindEdited}, {"only what the rule would allow", notHidden}}
 	for _, end := range []struct {
 		name string
 		rule bool // remembered: the hidden call is allowed
@@ -218,7 +218,7 @@ func hiddenCases() []engineCase {
 	return append(cases, engineCase{"interrupt", hiddenInterrupted})
 }
 
-// hiddenUntil lets three calls hide behind a question, ends it, and looks at
+// hiddenUntil lets three calls hide behind an approval request, ends it, and looks at
 // what becomes of them.
 func hiddenUntil(w *world, engines int, rule bool, end func(*replica, *message.Call) error) {
 	e := w.engine()
@@ -248,7 +248,7 @@ func hiddenUntil(w *world, engines int, rule bool, end func(*replica, *message.C
 	e.finished(w.key("c"))
 }
 
-// hiddenBehindEdited: the question that hid the others was replaced by another
+// hiddenBehindEdited: the approval request that hid the others was replaced by another
 // one, whose suggested rule does not cover them.
 func hiddenBehindEdited(w *world) {
 	e := w.engine()
@@ -257,8 +257,8 @@ func hiddenBehindEdited(w *world) {
 	q := e.state(w.key("a"), message.ToolCallAsking)
 	again, err := e.ann().Answer(w.Context(), edit(q, `{"late":true}`))
 	w.must(err)
-	if again.State != message.ToolCallAsking || again.Question.Rule != "late" {
-		w.Fatalf("a is %s with %+v", describe(again), again.Question)
+	if again.State != message.ToolCallAsking || again.Request.Rule != "late" {
+		w.Fatalf("a is %s with %+v", describe(again), again.Request)
 	}
 	_, err = e.ann().Answer(w.Context(), reject(again))
 	w.must(err)
@@ -312,9 +312,9 @@ func (p *interrupted) Decide(ctx context.Context, r permission.Request) permissi
 	return d
 }
 
-// TestRuleArrivesWhileHiddenCallIsDecided: the question that a call hides behind
+// TestRuleArrivesWhileHiddenCallIsDecided: the approval request that a call hides behind
 // is answered with a rule between the moment at which the policy is asked about
-// the call, without that rule, and the look at the question.
+// the call, without that rule, and the look at the approval request.
 func TestRuleArrivesWhileHiddenCallIsDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bundle, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{Name: "r", Tools: []string{"other"}, Behavior: message.BehaviorAllow}}}, permission.Options{Tools: []permission.Tool{{Name: "t"}, {Name: "other"}}})

@@ -15,7 +15,7 @@ func (w *wired) touch(i int, id message.CallID) {
 	w.Helper()
 	_, err := w.as(i, message.RoleApprover, "ann").Answer(w.Context(), message.Answer{Key: callKey(id), Kind: message.AnswerReject, Digest: "none"})
 	if err == nil {
-		w.Fatalf("%s took an answer that names no question", id)
+		w.Fatalf("%s took an answer that names no approval request", id)
 	}
 }
 
@@ -40,9 +40,9 @@ func TestSerialCallWaitsForAPlanThatIsNotKnownYet(t *testing.T) {
 	})
 }
 
-// An engine that has fallen behind reads a call before the one whose question it
+// An engine that has fallen behind reads a call before the one whose approval request it
 // hides behind.
-func TestCallStaysHiddenBehindAQuestionThatIsNotKnownYet(t *testing.T) {
+func TestCallStaysHiddenBehindARequestThatIsNotKnownYet(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
 		w.wires[1].lag(true)
 		w.propose(0, bareCall("a", asks), bareCall("b", asks))
@@ -58,7 +58,7 @@ func TestCallStaysHiddenBehindAQuestionThatIsNotKnownYet(t *testing.T) {
 }
 
 // The engine that took an answer dies before it sees to the calls that hid
-// behind the question, and the call that was allowed runs for long.
+// behind the approval request, and the call that was allowed runs for long.
 func TestHiddenCallsAreSeenToWhenTheAnsweringEngineDies(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
 		w.propose(0, bareCall("a", asks), bareCall("b", asks))
@@ -107,7 +107,7 @@ func TestLateCallWaitsForThoseThatDidNotWait(t *testing.T) {
 
 // An engine passes over its own facts and waits to hear that they are stored.
 // Meanwhile others go on from them.
-func TestCallStaysHiddenBehindAQuestionThatIsNotAcknowledged(t *testing.T) {
+func TestCallStaysHiddenBehindARequestThatIsNotAcknowledged(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
 		w.propose(0, bareCall("warm", safe)) // the session is bound
 		w.pass(0)

@@ -59,15 +59,15 @@ func objectOnly(text string) error {
 }
 
 // asEvent makes the machine's event of a decision about a call, with the
-// question that the answer is bound to.
+// approval request that the answer is bound to.
 func (e *Engine) asEvent(c *message.Call, input string, d permission.Decision) (toolcall.Decided, error) {
 	base := stamp()
-	return e.question(c, input, d, base, issue(c, d, base.At))
+	return e.approval(c, input, d, base, issue(c, d, base.At))
 }
 
-// question makes the event of a decision, and the question that goes with it.
-func (e *Engine) question(c *message.Call, input string, d permission.Decision, base toolcall.Base, r message.Requirement) (toolcall.Decided, error) {
-	q := message.Question{
+// approval request makes the event of a decision, and the approval request that goes with it.
+func (e *Engine) approval(c *message.Call, input string, d permission.Decision, base toolcall.Base, r message.Requirement) (toolcall.Decided, error) {
+	q := message.ApprovalRequest{
 		V: 1, Key: c.Key, Tool: c.Tool, Input: input, Text: d.Message,
 		Rule: d.Rule, Source: source(d), Reason: d.Reason, Bundle: d.Bundle,
 		Requirement: r, Hidden: d.Redact,
@@ -80,12 +80,12 @@ func (e *Engine) question(c *message.Call, input string, d permission.Decision, 
 		return toolcall.Decided{}, err
 	}
 	return toolcall.Decided{
-		Base: base, Decision: handled(d), Question: q, Digest: digest,
+		Base: base, Decision: handled(d), Request: q, Digest: digest,
 		Suggested: d.Suggested, Placement: e.placed(c, d),
 	}, nil
 }
 
-// issue makes the requirement of a question about c: the whole plan is fixed
+// issue makes the requirement of an approval request about c: the whole plan is fixed
 // now, and who is excluded by name.
 func issue(c *message.Call, d permission.Decision, now time.Time) message.Requirement {
 	r := d.Requirement.Issue(now)
@@ -201,7 +201,7 @@ func (e *Engine) offer(c *message.Call, t Tool, number, offers int, now time.Tim
 	until := now.Add(t.offerFor(offers))
 	g := &message.Grant{
 		V: 1, Key: c.Key, IdempotencyKey: c.IdempotencyKey(), Tool: c.Tool, Route: c.Lane().Route, Digest: c.Digest, Attempt: number,
-		Bundle: c.Question.Bundle, Approvals: approvals(c, e.self(), now),
+		Bundle: c.Request.Bundle, Approvals: approvals(c, e.self(), now),
 		NotBefore: now.Add(-clockSkew), Expires: until, Nonce: store.RandomHex(16),
 	}
 	if err := g.Sign(e.cfg.signer.SigningKey()); err != nil {
@@ -218,9 +218,9 @@ func (e *Engine) offer(c *message.Call, t Tool, number, offers int, now time.Tim
 // takes a fresh grant for one from the future.
 const clockSkew = 5 * time.Second
 
-// approvals lists who agreed to the very question that the grant names, as its
+// approvals lists who agreed to the very approval request that the grant names, as its
 // requirement counts them; else the policy through this engine. Who edited into
-// a question that asked for other reasons did not agree to it.
+// an approval request that asked for other reasons did not agree to it.
 func approvals(c *message.Call, engine message.Principal, now time.Time) []message.Approval {
 	out := []message.Approval{}
 	for _, v := range c.Tally().Approvals {

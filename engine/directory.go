@@ -11,7 +11,7 @@ import (
 
 // Directory knows which groups people are in. Groups is called from many
 // goroutines, with a principal that a transport has authenticated, when a
-// question can be answered by groups; it must return soon after ctx ends. An
+// approval request can be answered by groups; it must return soon after ctx ends. An
 // error, or an answer after ctx ended, means no groups: the person may still
 // answer as themselves.
 type Directory interface {

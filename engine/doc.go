@@ -31,7 +31,7 @@
 //
 //   - Nothing begins before the fact that allows it is durable.
 //   - The arguments that run are, byte for byte, those that were decided: the
-//     digest of the question goes into the answer and the grant.
+//     digest of the approval request goes into the answer and the grant.
 //   - A call that people must allow begins when everybody who must has approved
 //     exactly these arguments; APPROVALS.md has the rules. What rules redact is
 //     shown to nobody but the call's runtime and its worker.

@@ -16,7 +16,7 @@ import (
 // Whoever else must approve is asked anew, and earlier approvals are void.
 func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote message.Vote, a message.Answer) error {
 	c := m.Call()
-	asked, before := c.Decision, c.Question
+	asked, before := c.Decision, c.Request
 	if err := roomFor(c, vote); err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 		if c.Hides() {
 			text = "the edited arguments of the tool " + c.Tool + " do not fit it; why is hidden with the arguments"
 		}
-		return &message.Error{Code: message.CodeInvalid, What: text, Hint: "correct the edited arguments; the question is still open"}
+		return &message.Error{Code: message.CodeInvalid, What: text, Hint: "correct the edited arguments; the approval request is still open"}
 	}
 	v := e.consult(ctx, c)
 	d := v.decision
@@ -40,7 +40,7 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 	}
 	allowedBy(&ev.Decision, v.leases)
 	ev.Explanation = onRecord(v.why)
-	if ev.Question.Requirement.Signed { // nobody can sign a question before it is there
+	if ev.Request.Requirement.Signed { // nobody can sign an approval request before it is there
 		ev.EditCounts = false
 	}
 	if err := e.rememberEdited(ctx, c, &ev, a); err != nil {
@@ -62,40 +62,40 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 // shows reports whether edited arguments have something left in a place that
 // was hidden from their author and would not be hidden any more. The decision
 // about them may repeat it in its texts, so that nothing of it is kept.
-func shows(before *message.Question, edited string, redact []string) bool {
+func shows(before *message.ApprovalRequest, edited string, redact []string) bool {
 	if before == nil || before.Salt == "" {
 		return false
 	}
 	return slices.ContainsFunc(before.Hidden, func(path string) bool {
-		place := message.Question{Input: edited, Hidden: []string{path}, Salt: before.Salt}
+		place := message.ApprovalRequest{Input: edited, Hidden: []string{path}, Salt: before.Salt}
 		return !slices.Contains(redact, path) && place.Redacted().Input != edited
 	})
 }
 
 // askedAnew makes the event of a decision about edited arguments. What the same
-// rules of the same bundle ask goes on in the plan of the question before: an
+// rules of the same bundle ask goes on in the plan of the approval request before: an
 // edit gains no time.
 func (e *Engine) askedAnew(c *message.Call, asked *message.Decision, d permission.Decision) (toolcall.Decided, error) {
 	same := d.Behavior == message.BehaviorAsk && sameAsk(asked, d)
-	if !same || asked.Bundle != d.Bundle || c.Question == nil {
+	if !same || asked.Bundle != d.Bundle || c.Request == nil {
 		ev, err := e.asEvent(c, c.Input, d)
 		ev.EditCounts = same || d.Behavior == message.BehaviorAllow
 		return ev, err
 	}
-	r := c.Question.Requirement
+	r := c.Request.Requirement
 	if r.ExcludeEditor {
 		r.Editors = editors(c)
 	}
-	ev, err := e.question(c, c.Input, d, stamp(), r)
+	ev, err := e.approval(c, c.Input, d, stamp(), r)
 	ev.Step, ev.EditCounts = c.Step, true
 	return ev, err
 }
 
-// editSuffices reports whether the editor's approval is all that the question
+// editSuffices reports whether the editor's approval is all that the approval request
 // about the edited arguments needs.
 func editSuffices(ev toolcall.Decided, vote message.Vote) bool {
 	vote.Edited, vote.Made, vote.Step = true, ev.Digest, ev.Step
-	return ev.Question.Requirement.Tally([]message.Vote{vote}, ev.Digest, ev.Step).Agreed
+	return ev.Request.Requirement.Tally([]message.Vote{vote}, ev.Digest, ev.Step).Agreed
 }
 
 // sameAsk reports whether a decision asks for the same reasons as before: the

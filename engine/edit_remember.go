@@ -10,7 +10,7 @@ import (
 
 // rememberEdited completes the decision about edited arguments with what their
 // editor wants remembered. All of it is held against the edited call: its
-// arguments, its question and what the rules that ask about it let be
+// arguments, its approval request and what the rules that ask about it let be
 // remembered. c is the call after the edit, before the decision.
 func (e *Engine) rememberEdited(ctx context.Context, c *message.Call, ev *toolcall.Decided, a message.Answer) error {
 	if ev.Decision.Behavior == message.BehaviorDeny {
@@ -30,9 +30,9 @@ func (e *Engine) rememberEdited(ctx context.Context, c *message.Call, ev *toolca
 	}
 	switch {
 	case ev.Decision.Behavior == message.BehaviorAllow:
-		return refused("the policy allows the edited call without a question, and what nobody is asked is not remembered", "edit without remember")
+		return refused("the policy allows the edited call without an approval request, and what nobody is asked is not remembered", "edit without remember")
 	case len(after.Tally().Approvals) == 0:
-		return refused("the edit does not count as an approval of the question about the edited call", "edit without remember; whoever approves that question can let it be remembered")
+		return refused("the edit does not count as an approval of the approval request about the edited call", "edit without remember; whoever approves that approval request can let it be remembered")
 	}
 	terms, err := e.termsFor(ctx, after, *a.Remember, ev.At)
 	if err != nil {
@@ -45,11 +45,11 @@ func (e *Engine) rememberEdited(ctx context.Context, c *message.Call, ev *toolca
 	return err
 }
 
-// asEdited is an edited call with the question that a decision makes of it.
+// asEdited is an edited call with the approval request that a decision makes of it.
 func asEdited(c *message.Call, ev toolcall.Decided) *message.Call {
 	after := c.Clone()
-	q := ev.Question
-	after.State, after.Question, after.Digest, after.Suggested, after.Step = message.ToolCallAsking, &q, ev.Digest, ev.Suggested, ev.Step
+	q := ev.Request
+	after.State, after.Request, after.Digest, after.Suggested, after.Step = message.ToolCallAsking, &q, ev.Digest, ev.Suggested, ev.Step
 	after.Redact = nil
 	after.Votes = slices.Clone(c.Votes)
 	if n := len(after.Votes); ev.EditCounts && n > 0 {

@@ -68,7 +68,7 @@ func (e *Engine) follow(f *message.Fact) {
 	default:
 		e.cancelLocal(c, ErrFinishedElsewhere)
 		e.schedule(c, e.cfg.grace)
-		e.wakeSiblings(c) // they may hide behind a question that ended here, or was replaced
+		e.wakeSiblings(c) // they may hide behind an approval request that ended here, or was replaced
 		if state, _ := e.view.ReplyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
 			e.replyLater(c.ReplyKey()) // its writer may have died before it saw the interrupt
 		}

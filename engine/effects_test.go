@@ -236,15 +236,15 @@ func (w *world) auditRuns(last *message.Call, facts []*message.Fact) {
 func (w *world) auditDecision(facts []*message.Fact, r run) {
 	w.Helper()
 	c := facts[len(facts)-1].Call
-	if c.Question == nil || c.Question.Input != r.input || c.Question.Key != r.key || c.Question.Tool != r.tool {
-		w.Errorf("%s ran with %s, the question is %+v", r.key, r.input, c.Question)
+	if c.Request == nil || c.Request.Input != r.input || c.Request.Key != r.key || c.Request.Tool != r.tool {
+		w.Errorf("%s ran with %s, the approval request is %+v", r.key, r.input, c.Request)
 		return
 	}
-	digest, err := c.Question.Digest()
+	digest, err := c.Request.Digest()
 	if err != nil || digest != c.Digest {
-		w.Errorf("%s: the digest %s is not that of its question, %s (%v)", r.key, c.Digest, digest, err)
+		w.Errorf("%s: the digest %s is not that of its approval request, %s (%v)", r.key, c.Digest, digest, err)
 	}
-	need := max(c.Question.Requirement.Quorum, 1)
+	need := max(c.Request.Requirement.Quorum, 1)
 	approved := len(c.Tally().Approvals) >= need && c.Tally().Agreed
 	if c.Decision.Behavior != message.BehaviorAllow && !approved {
 		w.Errorf("%s ran although the policy said %s without an approval: votes %+v", r.key, c.Decision.Behavior, c.Votes)

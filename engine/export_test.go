@@ -20,7 +20,7 @@ func (e *Engine) Membership(ctx context.Context, by message.Principal) (Membersh
 // Meeting is a policy of which the engine carries out these duties alone.
 func Meeting(p Policy, met ...permission.Duty) Policy { return dutiful{p, met} }
 
-// StepAt is how far the plan of a call's question has come.
+// StepAt is how far the plan of a call's approval request has come.
 var StepAt = stepAt
 
 // ShownText is what people see of a worker's line.

@@ -6,9 +6,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// This file is about calls that hide behind the question of another one.
+// This file is about calls that hide behind the approval request of another one.
 
-// hiddenBehind finds an earlier call of the same batch whose open question,
+// hiddenBehind finds an earlier call of the same batch whose open approval request,
 // answered with its suggested rules, would allow this call as well. Asking
 // twice at once would be noise.
 func (e *Engine) hiddenBehind(ctx context.Context, c *message.Call, earlier []*message.Call) message.CallID {
@@ -33,7 +33,7 @@ func (e *Engine) together(a, b *message.Call) bool {
 	return a.Batch.Number == b.Batch.Number && a.Batch.Group == b.Batch.Group && e.safe(a.Tool) && e.safe(b.Tool)
 }
 
-// hides reports whether a call is hidden behind a question that is still open.
+// hides reports whether a call is hidden behind an approval request that is still open.
 func (e *Engine) hides(c *message.Call) bool {
 	if c.Behind == "" {
 		return false
@@ -45,7 +45,7 @@ func (e *Engine) hides(c *message.Call) bool {
 }
 
 // overtakes reports whether one of the calls before c in its group is still to
-// be decided: it may ask, and c hide behind its question.
+// be decided: it may ask, and c hide behind its approval request.
 func (e *Engine) overtakes(c *message.Call, earlier []*message.Call) bool {
 	for _, o := range earlier {
 		if now := e.view.Call(o.Key); now != nil {

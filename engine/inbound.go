@@ -14,7 +14,7 @@ import (
 // of the event is checked against the open calls before the first is acted on;
 // an unknown or wrong part refuses the whole event.
 //
-// Confirms carry no digest. shown gives the digest of the question that this
+// Confirms carry no digest. shown gives the digest of the approval request that this
 // frontend was sent for a call; nil takes the one that is open now, which is
 // right only for a caller who has just read it.
 func Deliver(ctx context.Context, c Client, session message.SessionID, ev message.Event, shown func(message.CallID) string) error {
@@ -61,7 +61,7 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 			return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: fmt.Sprintf("confirm_results[%d]: a second answer for %s", i, r.ToolCall.ID), Hint: "send one answer for each call"}
 		}
 		if call == nil {
-			return noQuestion(ctx, c, fmt.Sprintf("confirm_results[%d]", i), message.Key{Session: session, Reply: ev.Reply, Call: r.ToolCall.ID})
+			return noRequest(ctx, c, fmt.Sprintf("confirm_results[%d]", i), message.Key{Session: session, Reply: ev.Reply, Call: r.ToolCall.ID})
 		}
 		if err := checkConfirm(i, r, call); err != nil {
 			return opError("deliver", err)
@@ -69,13 +69,13 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 		answers = append(answers, confirmAnswer(call, r, shown))
 	}
 	if len(answers) == 0 {
-		return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "confirm_results is empty", Hint: "answer at least one question"}
+		return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "confirm_results is empty", Hint: "answer at least one approval request"}
 	}
 	return answerAll(ctx, c, answers)
 }
 
-// DeliverAnswers carries out answers to open questions of one reply. It checks
-// that each question is open, with its digest, before it gives the first answer.
+// DeliverAnswers carries out answers to open approval requests of one reply. It checks
+// that each approval request is open, with its digest, before it gives the first answer.
 func DeliverAnswers(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, answers []message.Answer) error {
 	open, err := waiting(ctx, c, session, reply, message.ToolCallAsking)
 	if err != nil {
@@ -84,10 +84,10 @@ func DeliverAnswers(ctx context.Context, c Client, session message.SessionID, re
 	for i, a := range answers {
 		call := open[a.Call]
 		if call == nil {
-			return noQuestion(ctx, c, fmt.Sprintf("decisions[%d]", i), a.Key)
+			return noRequest(ctx, c, fmt.Sprintf("decisions[%d]", i), a.Key)
 		}
 		if call.Digest != a.Digest {
-			return &message.Error{Code: message.CodeDigest, Op: "deliver", Call: call, What: fmt.Sprintf("decisions[%d]: the question about %s changed after it was shown", i, a.Call), Hint: "read the messages again and decide about the new question"}
+			return &message.Error{Code: message.CodeDigest, Op: "deliver", Call: call, What: fmt.Sprintf("decisions[%d]: the approval request about %s changed after it was shown", i, a.Call), Hint: "read the messages again and decide about the new approval request"}
 		}
 	}
 	return answerAll(ctx, c, answers)
@@ -113,12 +113,12 @@ func checkConfirm(i int, r message.ConfirmResult, call *message.Call) error {
 	return nil
 }
 
-// noQuestion is the refusal of an answer to a call without an open question:
+// noRequest is the refusal of an answer to a call without an open approval request:
 // with the call as it stands, if there is one.
-func noQuestion(ctx context.Context, c Client, at string, key message.Key) error {
+func noRequest(ctx context.Context, c Client, at string, key message.Key) error {
 	e := &message.Error{
 		Code: message.CodeNotFound, Op: "deliver",
-		What: fmt.Sprintf("%s: no question is open for the call %s", at, key.Call), Hint: "look at the open calls",
+		What: fmt.Sprintf("%s: no approval request is open for the call %s", at, key.Call), Hint: "look at the open calls",
 	}
 	shown, err := c.Show(ctx, message.ShowRequest{Key: key})
 	switch {

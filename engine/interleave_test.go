@@ -110,7 +110,7 @@ type story struct {
 
 // TestStoriesOfSeveralEngines lets several engines, on wires that are slow, deaf
 // and cut, work on the same calls, and looks at what the journal says of it:
-// serial calls run in their order, one question at a time is asked of a group
+// serial calls run in their order, one approval request at a time is asked of a group
 // that hides, what was acknowledged stands, and nothing waits for ever.
 func TestStoriesOfSeveralEngines(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -245,7 +245,7 @@ func (s *story) proposeBatch(i, batch int) {
 	}, nil)
 }
 
-// answer gives an answer to the question that the journal has now.
+// answer gives an answer to the approval request that the journal has now.
 func (s *story) answer(p step, key message.Key) {
 	r, err := s.journal.Last(s.Context(), key)
 	if err != nil || r.Fact.Call.State != message.ToolCallAsking {

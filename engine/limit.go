@@ -25,7 +25,7 @@ type leave struct {
 	end    func(taken bool)
 }
 
-// ask asks for it, when everything else about the answer is right. A question
+// ask asks for it, when everything else about the answer is right. An approval request
 // that the vote is not about gets the machine's better error.
 func (l *leave) ask(c *message.Call, v message.Vote) error {
 	if l.end != nil || c.State != message.ToolCallAsking || v.Digest != c.Digest {
@@ -52,13 +52,13 @@ func (l *leave) done(err error) {
 	}
 }
 
-// assign asks leave to put a new call's question to the people whom it names.
+// assign asks leave to put a new call's approval request to the people whom it names.
 // done must be called when the call is written, or is not.
 func (e *Engine) assign(c *message.Call) (done func(), err error) {
-	if c.State != message.ToolCallAsking || c.Question == nil {
+	if c.State != message.ToolCallAsking || c.Request == nil {
 		return func() {}, nil
 	}
-	done, err = e.view.Reviewers.Assign(c.Key, c.Question.Requirement)
+	done, err = e.view.Reviewers.Assign(c.Key, c.Request.Requirement)
 	if errors.Is(err, message.ErrOverLimit) {
 		e.view.Reviewers.Refused()
 	}

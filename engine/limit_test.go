@@ -35,7 +35,7 @@ func limited(t *testing.T, journal *engine.Memory, limits message.ReviewerLimits
 	return e
 }
 
-func questions(t *testing.T, e *engine.Engine, n int) []*message.Call {
+func requests(t *testing.T, e *engine.Engine, n int) []*message.Call {
 	t.Helper()
 	r := message.ProposeRequest{Session: "s", Reply: "r"}
 	for i := range n {
@@ -57,14 +57,14 @@ func reviewer(e *engine.Engine, name string) *engine.Port {
 	return e.As(message.Principal{Role: message.RoleApprover, Name: name})
 }
 
-// A reviewer who has answered too much is refused, the question stays open, and
+// A reviewer who has answered too much is refused, the approval request stays open, and
 // a minute later the same answer counts. Others are not affected.
 func TestAnswersPerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		journal := engine.NewMemory()
 		e := limited(t, journal, message.ReviewerLimits{PerMinute: 2})
 		defer e.Close()
-		calls := questions(t, e, 4)
+		calls := requests(t, e, 4)
 		answer := func(name string, i int) error {
 			c, err := reviewer(e, name).Answer(t.Context(), message.Answer{Key: calls[i].Key, Kind: message.AnswerReject, Digest: calls[i].Digest})
 			if err == nil && c.State != message.ToolCallFinished {
@@ -108,7 +108,7 @@ func TestAnswersPerMinute(t *testing.T) {
 func TestHandOverToTheBusy(t *testing.T) {
 	e := limited(t, engine.NewMemory(), message.ReviewerLimits{MaxOpen: 2})
 	defer e.Close()
-	c := questions(t, e, 2)[0]
+	c := requests(t, e, 2)[0]
 	_, err := reviewer(e, "ann").Answer(t.Context(), message.Answer{Key: c.Key, Kind: message.AnswerHandOver, To: "bob", Digest: c.Digest})
 	if !errors.Is(err, message.ErrOverLimit) {
 		t.Errorf("handed over: %v", err)
@@ -120,7 +120,7 @@ func TestAnswersPerMinuteAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // on a clock that stands still meanwhile
 		e := limited(t, engine.NewMemory(), message.ReviewerLimits{PerMinute: 7})
 		defer e.Close()
-		calls := questions(t, e, 64)
+		calls := requests(t, e, 64)
 		var wg sync.WaitGroup
 		for _, c := range calls {
 			wg.Go(func() {
@@ -149,14 +149,14 @@ func TestLoadIsNotForRuntimes(t *testing.T) {
 	}
 }
 
-// A runtime cannot put more questions to reviewers than they may have open: the
+// A runtime cannot put more approval requests to reviewers than they may have open: the
 // call is refused, nothing of it is written, and the same proposal is taken
 // later.
 func TestProposeToTheBusy(t *testing.T) {
 	journal := engine.NewMemory()
 	e := limited(t, journal, message.ReviewerLimits{MaxOpen: 2})
 	defer e.Close()
-	calls := questions(t, e, 2)
+	calls := requests(t, e, 2)
 	propose := func() (message.ProposeReply, error) {
 		return e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(t.Context(), message.ProposeRequest{
 			Session: "s", Reply: "next", Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{}`}},
@@ -165,7 +165,7 @@ func TestProposeToTheBusy(t *testing.T) {
 	_, err := propose()
 	me, ok := errors.AsType[*message.Error](err)
 	if !ok || me.Code != message.CodeOverLimit || me.Op != "propose" || !strings.Contains(me.What, "(ann, bob, eve)") || !strings.Contains(me.What, "the limit is 2") {
-		t.Fatalf("the third question: %v", err)
+		t.Fatalf("the third approval request: %v", err)
 	}
 	if _, err := e.As(message.Principal{Role: message.RoleAuditor, Name: "eve"}).Show(t.Context(), message.ShowRequest{Key: message.Key{Session: "s", Reply: "next", Call: "c"}}); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("something of it is on record: %v", err)
@@ -184,11 +184,11 @@ func TestProposeToTheBusy(t *testing.T) {
 	}
 }
 
-// With 64 proposals at once, no more questions are open than the limit says.
+// With 64 proposals at once, no more approval requests are open than the limit says.
 func TestProposeToTheBusyAtOnce(t *testing.T) {
 	e := limited(t, engine.NewMemory(), message.ReviewerLimits{MaxOpen: 5})
 	defer e.Close()
-	questions(t, e, 1) // binds the session
+	requests(t, e, 1) // binds the session
 	var wg sync.WaitGroup
 	var asked atomic.Int64
 	for i := range 64 {
@@ -216,7 +216,7 @@ func TestAnswersPerHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := limited(t, engine.NewMemory(), message.ReviewerLimits{PerMinute: 2, PerHour: 3})
 		defer e.Close()
-		calls := questions(t, e, 5)
+		calls := requests(t, e, 5)
 		answer := func(i int) error {
 			_, err := reviewer(e, "ann").Answer(t.Context(), message.Answer{Key: calls[i].Key, Kind: message.AnswerReject, Digest: calls[i].Digest})
 			return err
@@ -228,7 +228,7 @@ func TestAnswersPerHour(t *testing.T) {
 			}
 		}
 		time.Sleep(5 * time.Minute)
-		if err := answer(3); !errors.Is(err, message.ErrOverLimit) || !strings.Contains(err.Error(), "ann has answered 3 questions within an hour, the limit is 3") {
+		if err := answer(3); !errors.Is(err, message.ErrOverLimit) || !strings.Contains(err.Error(), "ann has answered 3 approval requests within an hour, the limit is 3") {
 			t.Errorf("the fourth: %v", err)
 		}
 		time.Sleep(46 * time.Minute) // the first has left the hour

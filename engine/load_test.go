@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// busy is an engine whose questions ask people, groups, any approver, and further
+// busy is an engine whose approval requests ask people, groups, any approver, and further
 // people after an hour.
 func busy(t *testing.T, journal *engine.Memory, keep int) *engine.Engine {
 	t.Helper()
@@ -63,7 +63,7 @@ type given struct {
 	took   time.Duration
 }
 
-// answersOf reads the answers off the facts, call by call, and which questions
+// answersOf reads the answers off the facts, call by call, and which approval requests
 // are open at the end.
 func answersOf(facts []*message.Fact) (out []given, open []*message.Call) {
 	calls := map[message.Key][]*message.Fact{}
@@ -78,7 +78,7 @@ func answersOf(facts []*message.Fact) (out []given, open []*message.Call) {
 			if i > 0 && story[i-1].Call.State == message.ToolCallAsking {
 				before := story[i-1].Call
 				for _, v := range f.Call.Votes[len(before.Votes):] {
-					out = append(out, given{v.By.Name, groupsAsked(before.Question.Requirement, v), v.Kind, v.At, v.At.Sub(since)})
+					out = append(out, given{v.By.Name, groupsAsked(before.Request.Requirement, v), v.Kind, v.At, v.At.Sub(since)})
 				}
 			}
 			if f.Call.State == message.ToolCallAsking && (i == 0 || story[i-1].Call.State != message.ToolCallAsking || story[i-1].Call.Digest != f.Call.Digest) {
@@ -92,7 +92,7 @@ func answersOf(facts []*message.Fact) (out []given, open []*message.Call) {
 	return out, open
 }
 
-// groupsAsked are the groups of a voter that the question asked at that time.
+// groupsAsked are the groups of a voter that the approval request asked at that time.
 func groupsAsked(r message.Requirement, v message.Vote) []string {
 	asked := map[string]bool{}
 	for _, set := range r.Approvers {

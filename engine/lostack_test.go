@@ -13,7 +13,7 @@ import (
 )
 
 // lossy is a journal that stores the facts of calls, loses the
-// acknowledgements and then answers no question about them.
+// acknowledgements and then answers no approval request about them.
 type lossy struct {
 	*Memory
 	lost atomic.Bool

@@ -13,11 +13,11 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// asking is how many questions are open at once; the numbers in the documents
+// asking is how many approval requests are open at once; the numbers in the documents
 // are those of -asking 100000.
-var asking = flag.Int("asking", 3_000, "how many open questions TestManyOpenQuestions makes")
+var asking = flag.Int("asking", 3_000, "how many open approval requests TestManyOpenQuestions makes")
 
-// An engine may need 300 MB of heap for 100,000 open questions, and a few
+// An engine may need 300 MB of heap for 100,000 open approval requests, and a few
 // goroutines more for any number of them.
 const (
 	askHeap   = 300 << 20 / 100_000
@@ -25,8 +25,8 @@ const (
 )
 
 // Waiting costs nothing but memory, and little of that: no goroutine for each
-// question, and days pass without anything being done.
-func TestManyOpenQuestions(t *testing.T) {
+// approval request, and days pass without anything being done.
+func TestManyOpenRequests(t *testing.T) {
 	askers := *asking
 	synctest.Test(t, func(t *testing.T) {
 		policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
@@ -51,13 +51,13 @@ func TestManyOpenQuestions(t *testing.T) {
 		}
 		ask(t, open(), askers)
 		before, stacks := heap(), runtime.NumGoroutine()
-		e := open() // which knows the questions from the journal alone
+		e := open() // which knows the approval requests from the journal alone
 		time.Sleep(5 * 24 * time.Hour)
 		synctest.Wait()
 		size, more := heap()-before, runtime.NumGoroutine()-stacks
-		t.Logf("%d open questions: %d MB of heap, %d goroutines more", askers, size>>20, more)
+		t.Logf("%d open approval requests: %d MB of heap, %d goroutines more", askers, size>>20, more)
 		if size > int64(askers)*askHeap || more > askStacks {
-			t.Errorf("%d open questions take %d MB of heap and %d goroutines, at most %d and %d are meant", askers, size>>20, more, int64(askers)*askHeap>>20, askStacks)
+			t.Errorf("%d open approval requests take %d MB of heap and %d goroutines, at most %d and %d are meant", askers, size>>20, more, int64(askers)*askHeap>>20, askStacks)
 		}
 		info, err := e.As(message.Principal{Role: message.RoleAuditor, Name: "a"}).Info(t.Context())
 		if err != nil || info.Open != askers {
@@ -69,7 +69,7 @@ func TestManyOpenQuestions(t *testing.T) {
 	})
 }
 
-// ask opens n questions with an engine of their own, and closes it.
+// ask opens n approval requests with an engine of their own, and closes it.
 func ask(t *testing.T, e *engine.Engine, n int) {
 	t.Helper()
 	bot := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})

@@ -135,7 +135,7 @@ func WithKeep(calls int) Option {
 	}
 }
 
-// WithReminders repeats the hint of an open question about which nothing was
+// WithReminders repeats the hint of an open approval request about which nothing was
 // said for so long, again and again; 0, the default, never does. A reminder has
 // the sequence of the hint before it.
 func WithReminders(every time.Duration) Option {

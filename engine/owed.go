@@ -4,7 +4,7 @@ import "github.com/askance-dev/askance/message"
 
 // Sizes of the facts that an open call still needs, for Owed.
 const (
-	factBytes  = 4 << 10 // without the input: question, grant, votes, a short result
+	factBytes  = 4 << 10 // without the input: approval request, grant, votes, a short result
 	inputTimes = 5       // halves: a fact has the input twice, as JSON text
 )
 

@@ -54,7 +54,7 @@ type Sink = message.Sink
 // Signals are best-effort messages beside the journal. Losing one costs time,
 // never correctness: whoever needs the truth reads the journal.
 type Signals interface {
-	// Hint says that a question opened, changed or closed.
+	// Hint says that an approval request opened, changed or closed.
 	Hint(c *message.Call)
 	// Cancel asks a worker to stop an attempt before its next heartbeat says so.
 	Cancel(lane message.Lane, worker string, r message.HeartbeatRequest, reason string)

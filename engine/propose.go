@@ -374,7 +374,7 @@ var errUndecided = errors.New("not to be decided yet")
 
 // decideStep decides a pending call within the machine and takes it as far as
 // it goes. What it would ask waits, with errUndecided, for earlier calls behind
-// whose question it may come to hide.
+// whose approval request it may come to hide.
 func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []*message.Call) error {
 	c := m.Call()
 	if text := e.unfit(c); text != "" {
@@ -400,7 +400,7 @@ func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []
 			c.Redact = d.Redact
 			return m.Step(toolcall.Hidden{Base: ev.Base, Behind: behind})
 		}
-		// The question that it hid behind may have been answered since the rules
+		// The approval request that it hid behind may have been answered since the rules
 		// were read, and left one that allows the call.
 		if len(e.view.Rules(c.SessionKey())) != known {
 			return e.decideStep(ctx, m, earlier)

@@ -174,8 +174,8 @@ func editVoids(w *world) {
 	if again.Digest == q.Digest || again.Votes[0].On(again.Digest) || !again.Votes[1].On(again.Digest) {
 		w.Errorf("the votes on %s are %+v", again.Digest, again.Votes)
 	}
-	if err := e.refusalOf("ann", approve(q), message.ErrDigest); err.Call == nil || err.Call.Digest != again.Digest || err.Call.Question.Input != `{"n":2}` {
-		w.Errorf("an answer to the old question does not get to see the present one: %+v", err.Call)
+	if err := e.refusalOf("ann", approve(q), message.ErrDigest); err.Call == nil || err.Call.Digest != again.Digest || err.Call.Request.Input != `{"n":2}` {
+		w.Errorf("an answer to the old approval request does not get to see the present one: %+v", err.Call)
 	}
 	e.answers("bob", approve(again)) // said already
 	w.wantRuns(q.Key, 0)
@@ -345,7 +345,7 @@ func racingAnswers(w *world) {
 	}
 }
 
-// policyChanges: a question stays as it was asked when the policy changes,
+// policyChanges: an approval request stays as it was asked when the policy changes,
 // except for a deny.
 func policyChanges(w *world) {
 	w.policy.use(w, quorum(2))
@@ -354,8 +354,8 @@ func policyChanges(w *world) {
 	w.policy.use(w, rule("any", func(*permission.Rule) {}))
 	w.wantMissing(e.answers("ann", approve(q)), ":1")
 	again := e.answers("ann", edit(lax, `{"n":2}`)) // decided by the new policy, for reasons of its own
-	if again.Question.Rule != "any" || again.Tally().Agreed {
-		w.Errorf("the edited call is %s by %s", describe(again), again.Question.Rule)
+	if again.Request.Rule != "any" || again.Tally().Agreed {
+		w.Errorf("the edited call is %s by %s", describe(again), again.Request.Rule)
 	}
 	w.policy.use(w, noTool(deploy))
 	c := e.answers("bob", approve(q))
@@ -386,7 +386,7 @@ func revokeRace(w *world) {
 	}
 }
 
-// manyWords: what people say while a question is open never leaves a call that
+// manyWords: what people say while an approval request is open never leaves a call that
 // is too large to be ended.
 func manyWords(w *world) {
 	w.policy.use(w, quorum(200))

@@ -23,7 +23,7 @@ const (
 )
 
 // judge asks the policy about a call. Where rules want the explanation kept the
-// decision is the one that was explained: between two questions the policy may
+// decision is the one that was explained: between two approval requests the policy may
 // have changed.
 func (e *Engine) judge(ctx context.Context, c *message.Call, rules []message.PermissionRule) (permission.Decision, *permission.Explanation) {
 	r := e.request(c, c.Input, rules)
@@ -112,10 +112,10 @@ func hidesAll(paths, these []string) bool {
 
 // hiddenOf are the paths that rules hide of a call.
 func hiddenOf(c *message.Call) []string {
-	if c.Question == nil {
+	if c.Request == nil {
 		return c.Redact
 	}
-	return slices.Concat(c.Question.Hidden, c.Redact)
+	return slices.Concat(c.Request.Hidden, c.Redact)
 }
 
 // onRecordOf finds the explanation of the call's decision in its history; nil:

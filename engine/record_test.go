@@ -88,9 +88,9 @@ func explanationKept(w *world) {
 				w.Errorf("to %s the decision about %s is explained as %+v", role, tc.tool, k)
 			}
 		}
-		digest, err := c.Question.Digest()
-		if err != nil || digest != c.Digest || strings.Contains(fmt.Sprintf("%+v", *c.Question), "trace") {
-			w.Errorf("the question about %s has the digest %s, want %s (%v)", tc.tool, digest, c.Digest, err)
+		digest, err := c.Request.Digest()
+		if err != nil || digest != c.Digest || strings.Contains(fmt.Sprintf("%+v", *c.Request), "trace") {
+			w.Errorf("the approval request about %s has the digest %s, want %s (%v)", tc.tool, digest, c.Digest, err)
 		}
 	}
 	_, err := e.bot().Explain(w.Context(), message.ExplainRequest{Key: w.key(pay)})

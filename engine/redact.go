@@ -81,10 +81,10 @@ func (e *Engine) redact(ctx context.Context, c *message.Call) {
 // seenBy puts the hidden values back into edited arguments, whose author saw
 // marks in their places.
 func seenBy(c *message.Call, a message.Answer) (message.Answer, error) {
-	if a.Input == nil || c.State != message.ToolCallAsking || c.Question == nil || a.Digest != c.Digest {
+	if a.Input == nil || c.State != message.ToolCallAsking || c.Request == nil || a.Digest != c.Digest {
 		return a, nil
 	}
-	input, err := c.Question.Revealed(*a.Input)
+	input, err := c.Request.Revealed(*a.Input)
 	a.Input = &input
 	return a, err
 }

@@ -76,7 +76,7 @@ func hiddenFromPeople(w *world) {
 	list, err := e.ann().List(w.Context(), message.ListRequest{})
 	w.must(err)
 	q := list.Calls[0]
-	if d, err := q.Question.Digest(); err != nil || d != q.Digest || d != raw.Digest {
+	if d, err := q.Request.Digest(); err != nil || d != q.Digest || d != raw.Digest {
 		w.Errorf("the digest cannot be recomputed from what is shown: %s, %v", d, err)
 	}
 	for _, answer := range []message.Answer{{Key: q.Key, Kind: message.AnswerApprove, Digest: "sha256:other"}} {
@@ -104,7 +104,7 @@ func (r *replica) finishedFor(role message.Role, key message.Key) *message.Call 
 }
 
 // hiddenUndecided: a call that waits for others, one that hides behind a
-// question and one that does not fit its schema have no question yet.
+// approval request and one that does not fit its schema have no approval request yet.
 func hiddenUndecided(w *world) {
 	w.policy.use(w, pinRule())
 	e := w.engine()
@@ -192,7 +192,7 @@ func hiddenEdited(w *world) {
 }
 
 // hiddenFromLaterDenial: a policy that hides no more may repeat what was hidden
-// when the question was put, in the texts of its denial.
+// when the approval request was put, in the texts of its denial.
 func hiddenFromLaterDenial(w *world) {
 	w.policy.use(w, pinRule())
 	e := w.engine()
@@ -214,7 +214,7 @@ func hiddenThroughText(w *world) {
 	shown, err := e.ann().Show(w.Context(), message.ShowRequest{Key: w.key("c")})
 	w.must(err)
 	q := shown.Call
-	if d, err := q.Question.Digest(); err != nil || d != q.Digest {
+	if d, err := q.Request.Digest(); err != nil || d != q.Digest {
 		w.Errorf("the digest cannot be recomputed from what is shown: %s, %v", d, err)
 	}
 	e.answers("ann", edit(q, strings.Replace(q.Input, `"n":1`, `"n":2`, 1)))
@@ -256,7 +256,7 @@ func hiddenResultDigest(w *world) {
 }
 
 // answeredAgain: an answer with an id counts once, for every outcome of the
-// question, and its id is no key to anything else.
+// approval request, and its id is no key to anything else.
 func answeredAgain(w *world) {
 	w.policy.use(w, rule("pin", func(r *permission.Rule) { r.Redact, r.Quorum = []string{"args.pin"}, 2 }))
 	e, other := w.engine(), w.engine()
@@ -269,7 +269,7 @@ func answeredAgain(w *world) {
 	after := e.answers("ann", a)
 	size := len(w.records())
 	if again := other.answers("ann", a); again.Digest != after.Digest || len(again.Votes) != 1 {
-		w.Errorf("sent again it gives %s, want the question %s", describe(again), after.Digest)
+		w.Errorf("sent again it gives %s, want the approval request %s", describe(again), after.Digest)
 	}
 	w.wantSize(size)
 	e.refuses("bob", a, message.ErrDigest)

@@ -14,10 +14,10 @@ import (
 )
 
 // This file lets remembered rules answer what the policy asks. Deny rules and
-// questions that nothing can answer come first, and nothing is allowed before
+// approval requests that nothing can answer come first, and nothing is allowed before
 // its use is on record.
 
-// byLease looks for a remembered rule that answers the question which the
+// byLease looks for a remembered rule that answers the approval request which the
 // policy wants to ask about a call. It answers only if use accepts that. On any
 // error a person is asked.
 func (e *Engine) byLease(ctx context.Context, c *message.Call, d permission.Decision, use func(ctx context.Context, l *message.Lease, c *message.Call, amount string) error) (permission.Decision, message.LeaseID) {
@@ -71,7 +71,7 @@ func inScope(l *message.Lease, c *message.Call) bool {
 	return false
 }
 
-// answersFor reports whether a lease answers the question that the policy wants
+// answersFor reports whether a lease answers the approval request that the policy wants
 // to ask: the same as was answered then, within what the policy lets be
 // remembered now, and its rules cover the call.
 func (e *Engine) answersFor(ctx context.Context, l *message.Lease, c *message.Call, d permission.Decision, now time.Time) bool {
@@ -115,7 +115,7 @@ func (e *Engine) ruleLets(ctx context.Context, req permission.Request, l *messag
 		}
 	}
 	votes := slices.Clone(l.GrantedBy)
-	for i := range votes { // as if they answered this question
+	for i := range votes { // as if they answered this approval request
 		votes[i].Digest, votes[i].Edited, votes[i].Made = l.Digest, false, ""
 	}
 	return issue(c, d, now).Tally(votes, l.Digest, 0).Agreed

@@ -15,7 +15,7 @@ import (
 // of them wants nothing remembered, or something else.
 func (e *Engine) leasesFrom(ctx context.Context, c *message.Call, now time.Time) ([]message.Lease, error) {
 	by := c.Tally().Approvals
-	if len(by) == 0 || by[0].Remember == nil || c.Question == nil {
+	if len(by) == 0 || by[0].Remember == nil || c.Request == nil {
 		return nil, nil
 	}
 	for _, v := range by {
@@ -25,7 +25,7 @@ func (e *Engine) leasesFrom(ctx context.Context, c *message.Call, now time.Time)
 	}
 	l := message.Lease{
 		ID: message.NewLeaseID(c.Key, c.Digest), Space: e.space, Tool: c.Tool, Terms: *by[0].Remember,
-		Rule: c.Question.Rule, Source: c.Question.Source, Reason: c.Question.Reason,
+		Rule: c.Request.Rule, Source: c.Request.Source, Reason: c.Request.Reason,
 		Session: c.Session, User: c.Runtime, Agent: c.Agent, Arguments: argumentsOf(c.Input),
 		From: c.Key, Digest: c.Digest, GrantedAt: now,
 	}
@@ -35,7 +35,7 @@ func (e *Engine) leasesFrom(ctx context.Context, c *message.Call, now time.Time)
 	if b := l.Terms.Budget; b != nil {
 		l.Left = b.Limit
 	}
-	limits := c.Question.Requirement.Remember
+	limits := c.Request.Requirement.Remember
 	if limits == nil {
 		l.Within = withinOf(l.Terms.Rules, c.Suggested)
 		return []message.Lease{l}, nil
@@ -93,7 +93,7 @@ func sameTerms(a, b *message.LeaseTerms) bool {
 }
 
 // issued is how far the rules that ask let the answer be remembered, for the
-// question.
+// approval request.
 func issued(r *permission.Remember) *message.RememberLimits {
 	if r == nil {
 		return nil

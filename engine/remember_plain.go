@@ -12,7 +12,7 @@ import (
 // This file takes suggested rules that an answer accepts as they are, as
 // AgentScope's clients do.
 
-// plainRules refuses rules that the question did not suggest, and all rules of
+// plainRules refuses rules that the approval request did not suggest, and all rules of
 // a call that hides arguments.
 func plainRules(c *message.Call, rules []message.PermissionRule) error {
 	if len(rules) > 0 && c.State == message.ToolCallAsking && c.Hides() {
@@ -22,12 +22,12 @@ func plainRules(c *message.Call, rules []message.PermissionRule) error {
 }
 
 // suggestedOnly refuses rules that are not, to the letter, among those that the
-// question suggested: an approver must not widen what was asked.
+// approval request suggested: an approver must not widen what was asked.
 func suggestedOnly(c *message.Call, rules []message.PermissionRule) error {
 	for _, r := range rules {
 		ok := slices.ContainsFunc(c.Suggested, func(s message.PermissionRule) bool { return sameRule(s, r) })
 		if !ok && c.State == message.ToolCallAsking {
-			return &message.Error{Code: message.CodeForbidden, Call: c.Clone(), What: "a rule to remember for tool " + r.ToolName + " is not one that the question suggested", Hint: "accept a suggested rule as it is, or leave it out"}
+			return &message.Error{Code: message.CodeForbidden, Call: c.Clone(), What: "a rule to remember for tool " + r.ToolName + " is not one that the approval request suggested", Hint: "accept a suggested rule as it is, or leave it out"}
 		}
 	}
 	return nil
@@ -40,7 +40,7 @@ func sameRule(a, b message.PermissionRule) bool {
 	return a.ToolName == b.ToolName && a.Behavior == b.Behavior
 }
 
-// agreedRules are the rules to remember that every approval on the question
+// agreedRules are the rules to remember that every approval on the approval request
 // carries: one person alone must not remember what several had to allow.
 func agreedRules(c *message.Call) []message.PermissionRule {
 	var out []message.PermissionRule

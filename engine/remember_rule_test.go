@@ -39,8 +39,8 @@ func sameCustomer(w *world) {
 	}))
 	e := w.engine()
 	q := e.ask("c", deploy, `{"customer":"k1","n":1}`)
-	if l := q.Question.Requirement.Remember; l == nil || l.Uses != 3 || l.TTLMS != time.Hour.Milliseconds() || len(l.Same) != 1 {
-		w.Errorf("the question does not say what may be remembered: %+v", l)
+	if l := q.Request.Requirement.Remember; l == nil || l.Uses != 3 || l.TTLMS != time.Hour.Milliseconds() || len(l.Same) != 1 {
+		w.Errorf("the approval request does not say what may be remembered: %+v", l)
 	}
 	l := e.remember(q, message.LeaseTerms{Scope: message.ScopeSpace})
 	if l.Terms.Uses != 3 || !l.Terms.Until.Equal(l.GrantedAt.Add(time.Hour)) || l.Same["args.customer"] != `"k1"` {
@@ -150,7 +150,7 @@ func ruleGone(w *world) {
 	w.policy.use(w)
 	c := e.propose(call("d", deploy, `{}`))[0]
 	if c.Decision.Lease == l.ID {
-		w.Errorf("it answers a question that no rule asks: %s", describe(c))
+		w.Errorf("it answers an approval request that no rule asks: %s", describe(c))
 	}
 	w.policy.use(w, rules()...)
 	free := e.remember(e.ask("e", deploy, `{}`), message.LeaseTerms{})
@@ -196,7 +196,7 @@ func rememberEditCases() []engineCase {
 		{"on terms", editRemembered},
 		{"by those whom a quorum still needs", editRememberedByAll},
 		{"terms are held against the edited call", editedTermsRefused},
-		{"a call without a question, or one for others", editRememberedByNoOne},
+		{"a call without an approval request, or one for others", editRememberedByNoOne},
 		{"plain rules cover the edited call", editedPlainRules},
 	}
 }
@@ -336,7 +336,7 @@ func rememberPlainCases() []engineCase {
 	}
 }
 
-// accept approves a call with the rules that its question suggests, and gives
+// accept approves a call with the rules that its approval request suggests, and gives
 // the lease that this makes.
 func (r *replica) accept(q *message.Call) *message.Lease {
 	r.w.Helper()

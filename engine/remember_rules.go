@@ -43,7 +43,7 @@ func (e *Engine) termsRules(ctx context.Context, c *message.Call, t *message.Lea
 			return refused(fmt.Sprintf("the rule %s %s is not an allow rule for the tool of this call, %s", r.Behavior, r.ToolName, c.Tool), "only what was asked can be remembered")
 		}
 		if l.byRule == nil && !slices.ContainsFunc(c.Suggested, func(s message.PermissionRule) bool { return sameRule(s, *r) || narrower(*r, s) }) {
-			return refused("the rule "+ruleText(*r)+" is not proven to be narrower than one that the question suggested", "accept a suggested rule as it is, or add words to the front part that it fixes")
+			return refused("the rule "+ruleText(*r)+" is not proven to be narrower than one that the approval request suggested", "accept a suggested rule as it is, or add words to the front part that it fixes")
 		}
 		r.Source = "remembered"
 	}

@@ -19,15 +19,15 @@ type Rememberer interface {
 
 // terms completes what an approver wants remembered, and refuses what does not
 // cover the call that was asked about or is wider than an answer to this
-// question may be. nil: nothing.
+// approval request may be. nil: nothing.
 func (e *Engine) terms(ctx context.Context, c *message.Call, a message.Answer, now time.Time) (*message.LeaseTerms, error) {
-	if a.Remember == nil || edits(c, a) || c.Question == nil || c.State != message.ToolCallAsking || a.Digest != c.Digest {
-		return nil, nil // of an answer to no open question the machine has the better error; see rememberEdited
+	if a.Remember == nil || edits(c, a) || c.Request == nil || c.State != message.ToolCallAsking || a.Digest != c.Digest {
+		return nil, nil // of an answer to no open approval request the machine has the better error; see rememberEdited
 	}
 	return e.termsFor(ctx, c, *a.Remember, now)
 }
 
-// termsFor is terms for a call whose question is being answered.
+// termsFor is terms for a call whose approval request is being answered.
 func (e *Engine) termsFor(ctx context.Context, c *message.Call, t message.LeaseTerms, now time.Time) (*message.LeaseTerms, error) {
 	if c.Hides() { // the terms, and what is counted, would show it
 		return nil, hidesRules()
@@ -77,15 +77,15 @@ func tooLong(what string, n int) error {
 	return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("%s: %d bytes, the limit is %d", what, n, message.MaxLeaseBytes), Hint: "shorten it, or approve the call alone"}
 }
 
-// limits is how far an answer to one question may be remembered.
+// limits is how far an answer to one approval request may be remembered.
 type limits struct {
 	byRule *message.RememberLimits // of the rules that ask; nil: no rule asks
 }
 
-// limitsOf finds what the policy lets be remembered of this question: what the
+// limitsOf finds what the policy lets be remembered of this approval request: what the
 // rules that ask say; where no rule asks the suggested rules, in this session.
 func limitsOf(c *message.Call) (limits, error) {
-	q := c.Question
+	q := c.Request
 	switch by := q.Requirement.Remember; {
 	case by != nil:
 		return limits{by}, nil
@@ -94,7 +94,7 @@ func limitsOf(c *message.Call) (limits, error) {
 	case q.Rule != "":
 		return limits{}, refused("the rules that ask about this call let no answer be remembered", "approve it alone; whoever writes the policy can give the rule a remember")
 	}
-	return limits{}, refused("no rule can answer this question", "approve the call alone")
+	return limits{}, refused("no rule can answer this approval request", "approve the call alone")
 }
 
 // bound keeps terms within the limits, and fills in what they leave out.

@@ -36,7 +36,7 @@ func seenByOther(w *world) {
 		list, err := other.bot().List(w.Context(), message.ListRequest{Session: "s", Call: id, States: []message.ToolCallState{message.ToolCallAsking}})
 		w.must(err)
 		if len(list.Calls) != 1 {
-			w.Fatalf("the question %s is open, the other replica lists %d calls", id, len(list.Calls))
+			w.Fatalf("the approval request %s is open, the other replica lists %d calls", id, len(list.Calls))
 		}
 		_, err = other.ann().Answer(w.Context(), approve(list.Calls[0]))
 		w.must(err)

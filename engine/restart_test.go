@@ -46,8 +46,8 @@ func restartAsking(w *world, end func(*replica)) {
 	end(e)
 	e = w.engine()
 	again := e.state(q.Key, message.ToolCallAsking)
-	if again.Digest != q.Digest || again.Question.Input != q.Question.Input {
-		w.Errorf("the question changed: %+v, was %+v", again.Question, q.Question)
+	if again.Digest != q.Digest || again.Request.Input != q.Request.Input {
+		w.Errorf("the approval request changed: %+v, was %+v", again.Request, q.Request)
 	}
 	list, err := e.bot().List(w.Context(), message.ListRequest{Session: "s"})
 	if err != nil || len(list.Calls) != 1 {

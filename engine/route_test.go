@@ -58,11 +58,11 @@ func routedLocal(w *world) {
 	w.wantRoute(c, payments)
 	keys := message.NewKeySet(e.PublicKey())
 	for _, lane := range []message.Lane{{Tool: again}, {Tool: again, Route: elsewhere}, {Tool: remote, Route: payments}} {
-		if err := c.Attempt.Grant.VerifyLane(keys, *c.Question, lane, 1, time.Now()); err == nil {
+		if err := c.Attempt.Grant.VerifyLane(keys, *c.Request, lane, 1, time.Now()); err == nil {
 			w.Errorf("the grant verifies for %s", lane)
 		}
 	}
-	if err := c.Attempt.Grant.VerifyLane(keys, *c.Question, message.Lane{Tool: again, Route: payments}, 1, time.Now()); err != nil {
+	if err := c.Attempt.Grant.VerifyLane(keys, *c.Request, message.Lane{Tool: again, Route: payments}, 1, time.Now()); err != nil {
 		w.Errorf("the grant does not verify: %v", err)
 	}
 	e.start(c, "w1", "x")
@@ -185,7 +185,7 @@ func routeOutlives(w *world) {
 	w.wantResult(other.finished(c.Key), message.ToolResultSuccess, "done")
 }
 
-// A question stays what it was when it was asked, and so does the route.
+// An approval request stays what it was when it was asked, and so does the route.
 func routedAsDecided(w *world) {
 	w.policy.use(w, routed("look", payments, message.BehaviorAsk, askRemote))
 	e := w.engine()

@@ -64,7 +64,7 @@ func TestEditAndBackAsksAgain(t *testing.T) {
 	}
 }
 
-// An edit does not show what the question before it hid.
+// An edit does not show what the approval request before it hid.
 func TestEditKeepsWhatIsHidden(t *testing.T) {
 	const secret = "tell-no-one"
 	eng, c := asked(t, `{"pin":"`+secret+`","kind":"card"}`,
@@ -84,7 +84,7 @@ func TestEditKeepsWhatIsHidden(t *testing.T) {
 		t.Errorf("an approver gets %s, %v", text, err)
 	}
 	if list, err = eng.As(message.Principal{Role: message.RoleApprover, Name: "ann"}).List(t.Context(), message.ListRequest{}); err != nil || list.Calls[0].Digest != c.Digest {
-		t.Errorf("the question has changed: %+v, %v", list.Calls, err)
+		t.Errorf("the approval request has changed: %+v, %v", list.Calls, err)
 	}
 	without := `{"kind":"cash"}` // nothing is left to hide
 	if got, err = answerAs(t, eng, "ann", message.Answer{Key: c.Key, Kind: message.AnswerApprove, Digest: c.Digest, Input: &without}); err != nil || got.Input != without {

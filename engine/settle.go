@@ -49,7 +49,7 @@ func checkSettle(r message.SettleRequest) error {
 }
 
 // revoke takes back a call that was allowed and that nobody has started.
-// Operators may, and approvers who could have answered its question.
+// Operators may, and approvers who could have answered its approval request.
 func (e *Engine) revoke(ctx context.Context, by message.Principal, r message.RevokeRequest) (*message.Call, error) {
 	r.Space = e.space
 	if err := r.Key.Validate(); err != nil {

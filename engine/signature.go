@@ -23,7 +23,7 @@ func WithApproverKeys(f func() message.ApproverKeys) Option {
 // cheating by that, but tells an honest approver what no worker would believe.
 func (v *voter) signed(c *message.Call, vote message.Vote) error {
 	if vote.Signature == nil {
-		return refused("this question takes your own signature", "approve it with --sign-key, or leave it to somebody who has a key")
+		return refused("this approval request takes your own signature", "approve it with --sign-key, or leave it to somebody who has a key")
 	}
 	var keys message.ApproverKeys
 	if v.e.cfg.approverKeys != nil {

@@ -108,11 +108,11 @@ func TestSignedApprovals(t *testing.T) {
 		h := &hours{T: t, journal: engine.NewMemory(), opts: []engine.Option{engine.WithApproverKeys(func() message.ApproverKeys { return keys })}}
 		h.eng = h.engine(remoteTool, permission.Rule{Behavior: message.BehaviorAsk, Signed: true}, nil)
 		c := h.propose()
-		if !c.Question.Requirement.Signed {
-			t.Fatal("the question does not take signatures")
+		if !c.Request.Requirement.Signed {
+			t.Fatal("the approval request does not take signatures")
 		}
-		first := *c.Question
-		sign := func(q message.Question, name string, b byte, good time.Duration) *message.ApproverSignature {
+		first := *c.Request
+		sign := func(q message.ApprovalRequest, name string, b byte, good time.Duration) *message.ApproverSignature {
 			s, err := message.SignApproval(q, name, time.Now().Add(good), key(b))
 			if err != nil {
 				t.Fatal(err)
@@ -158,18 +158,18 @@ func TestSignedApprovals(t *testing.T) {
 			t.Fatalf("after an edit: %+v, %v", c, err)
 		}
 		if err := approve("ann", sign(first, "ann", 1, time.Hour)); !errors.Is(err, message.ErrForbidden) {
-			t.Errorf("the signature of the question before: %v", err)
+			t.Errorf("the signature of the approval request before: %v", err)
 		}
 		if c = h.after(0); c.State != message.ToolCallAsking {
 			t.Fatalf("the call is %s", c.State)
 		}
-		if err := approve("ann", sign(*c.Question, "ann", 1, time.Hour)); err != nil {
+		if err := approve("ann", sign(*c.Request, "ann", 1, time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		c = h.after(0)
 		list := message.ApproverList{Keys: keys}
-		if c.State != message.ToolCallSubmitted || list.Verify(c.Attempt.Grant, *c.Question, time.Now()) != nil {
-			t.Errorf("the call is %s; a worker says %v", c.State, list.Verify(c.Attempt.Grant, *c.Question, time.Now()))
+		if c.State != message.ToolCallSubmitted || list.Verify(c.Attempt.Grant, *c.Request, time.Now()) != nil {
+			t.Errorf("the call is %s; a worker says %v", c.State, list.Verify(c.Attempt.Grant, *c.Request, time.Now()))
 		}
 	})
 }

@@ -105,7 +105,7 @@ var (
 	remoteTool = engine.Tool{Placement: message.PlaceRemote}
 )
 
-func TestQuestionExpiresOnTime(t *testing.T) {
+func TestRequestExpiresOnTime(t *testing.T) {
 	ask := permission.Rule{Behavior: message.BehaviorAsk, Expiry: 36 * time.Hour}
 	inHours(t, engine.Tool{}, ask, nil, func(h *hours) {
 		c := h.propose()

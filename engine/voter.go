@@ -23,15 +23,15 @@ type voter struct {
 func (e *Engine) voter(by message.Principal) *voter { return &voter{e: e, by: by} }
 
 // vote is the answer as facts keep it, with the groups that the person has now
-// and how far the question's plan has come.
+// and how far the approval request's plan has come.
 func (v *voter) vote(ctx context.Context, c *message.Call, a message.Answer, at time.Time) message.Vote {
 	out := message.Vote{
 		ID: a.ID, Kind: a.Kind, By: v.by, At: at, Digest: a.Digest, Signature: a.Signature,
 		Note: a.Note, To: a.To, Rules: fromSession(c, a.Rules), Step: stepAt(c, at),
 	}
-	if c.Question != nil && c.Question.Requirement.NeedsGroups() {
+	if c.Request != nil && c.Request.Requirement.NeedsGroups() {
 		v.look(ctx)
-		out.Groups, out.GroupsFrom = c.Question.Requirement.Relevant(v.groups.Groups), v.groups.Source
+		out.Groups, out.GroupsFrom = c.Request.Requirement.Relevant(v.groups.Groups), v.groups.Source
 	}
 	if a.Kind == message.AnswerReject {
 		out.Feedback = a.Feedback // of other answers it goes nowhere
@@ -48,17 +48,17 @@ func (v *voter) look(ctx context.Context) {
 
 // may checks the vote against the requirement as it was first issued.
 func (v *voter) may(c *message.Call, vote message.Vote, a message.Answer) error {
-	if c.Question == nil || c.State != message.ToolCallAsking {
+	if c.Request == nil || c.State != message.ToolCallAsking {
 		return nil // the machine has the better error
 	}
-	r, name := c.Question.Requirement, v.by.Name
+	r, name := c.Request.Requirement, v.by.Name
 	switch accepted := r.Accepts(vote); {
 	case !accepted && r.ExcludeRequester && name == r.Requester:
 		return refused(name+" is the requester of this call and may not answer for it", "ask somebody else")
 	case !accepted && v.err != nil:
-		return refused("the groups of "+name+" cannot be looked up now, and without them "+name+" is not among those who may answer this question", "try again when the directory answers")
+		return refused("the groups of "+name+" cannot be looked up now, and without them "+name+" is not among those who may answer this approval request", "try again when the directory answers")
 	case !accepted:
-		return refused(name+" is not among those who may answer this question", "ask one of them")
+		return refused(name+" is not among those who may answer this approval request", "ask one of them")
 	}
 	alone := vote
 	alone.Kind, alone.Digest = message.AnswerApprove, c.Digest
@@ -77,21 +77,21 @@ func (v *voter) may(c *message.Call, vote message.Vote, a message.Answer) error 
 
 // mayRevoke keeps approvers to the calls for which they may answer.
 func (v *voter) mayRevoke(ctx context.Context, c *message.Call) error {
-	if v.by.Role != message.RoleApprover || c.Question == nil {
+	if v.by.Role != message.RoleApprover || c.Request == nil {
 		return nil
 	}
 	vote := v.vote(ctx, c, message.Answer{}, stamp().At)
-	if !c.Question.Requirement.Accepts(vote) {
+	if !c.Request.Requirement.Accepts(vote) {
 		return refused(v.by.Name+" is not among those who may answer for this call", "ask one of them, or an operator")
 	}
 	return nil
 }
 
-// mayTake refuses to hand a question to somebody who certainly cannot answer
+// mayTake refuses to hand an approval request to somebody who certainly cannot answer
 // it. What groups they are in is looked at when they answer.
 func mayTake(r message.Requirement, from, to string) error {
 	if to == from {
-		return &message.Error{Code: message.CodeInvalid, What: "a question is handed over to somebody else", Hint: "abstain, or name another person"}
+		return &message.Error{Code: message.CodeInvalid, What: "an approval request is handed over to somebody else", Hint: "abstain, or name another person"}
 	}
 	if r.NeedsGroups() {
 		return nil
@@ -101,10 +101,10 @@ func mayTake(r message.Requirement, from, to string) error {
 			return nil
 		}
 	}
-	return refused(to+" is not among those who may answer this question", "name one of them")
+	return refused(to+" is not among those who may answer this approval request", "name one of them")
 }
 
-// roomFor refuses answers that leave a question open and make its call too
+// roomFor refuses answers that leave an approval request open and make its call too
 // large: there must be room for what ends it.
 func roomFor(c *message.Call, vote message.Vote) error {
 	b, err := strictjson.Marshal(append(slices.Clone(c.Votes), vote))
@@ -124,7 +124,7 @@ func refused(what, hint string) error {
 	return &message.Error{Code: message.CodeForbidden, What: what, Hint: hint}
 }
 
-// lastWord compares a vote with what the person has said about this question
+// lastWord compares a vote with what the person has said about this approval request
 // before. The same again changes nothing; a person may still become more
 // careful, never less: an approval can be taken back, what was left to others
 // only refused. So an old answer that is sent again takes nobody's word back.
@@ -150,7 +150,7 @@ func lastWord(c *message.Call, vote message.Vote, a message.Answer) (again bool,
 	case last.Kind == message.AnswerApprove && vote.Kind != message.AnswerApprove:
 		return false, nil
 	}
-	return false, &message.Error{Code: message.CodeConflict, Call: c.Clone(), What: vote.By.Name + " has answered this question before: " + string(last.Kind), Hint: "it can still be rejected; else leave it to the others"}
+	return false, &message.Error{Code: message.CodeConflict, Call: c.Clone(), What: vote.By.Name + " has answered this approval request before: " + string(last.Kind), Hint: "it can still be rejected; else leave it to the others"}
 }
 
 // taken reports whether this very answer was taken before and is only sent

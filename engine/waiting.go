@@ -8,18 +8,18 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// This file is what time does to an open question. All of it follows from the
-// question's own plan, which was fixed when it opened, and from what is on
+// This file is what time does to an open approval request. All of it follows from the
+// approval request's own plan, which was fixed when it opened, and from what is on
 // record; a timer only causes a look.
 
-// stepAt is how many instants of the question's plan have come: by the clock,
+// stepAt is how many instants of the approval request's plan have come: by the clock,
 // or by the record if the clock was set back.
 func stepAt(c *message.Call, now time.Time) int {
-	if c.Question == nil {
+	if c.Request == nil {
 		return 0
 	}
 	n := 0
-	for _, at := range c.Question.Requirement.Plan() {
+	for _, at := range c.Request.Requirement.Plan() {
 		if now.Before(at) {
 			break
 		}
@@ -28,7 +28,7 @@ func stepAt(c *message.Call, now time.Time) int {
 	return max(n, c.Step)
 }
 
-// escalateTo puts on record that the plan of an open question has come to a
+// escalateTo puts on record that the plan of an open approval request has come to a
 // step, if that is news.
 func escalateTo(m *toolcall.Machine, step int, now toolcall.Base) error {
 	if c := m.Call(); c.State != message.ToolCallAsking || step <= c.Step {
@@ -37,7 +37,7 @@ func escalateTo(m *toolcall.Machine, step int, now toolcall.Base) error {
 	return m.Step(toolcall.Escalated{Base: now, Step: step})
 }
 
-// passTime takes the step that is due for an open question: it expires, or
+// passTime takes the step that is due for an open approval request: it expires, or
 // further people are asked.
 func (e *Engine) passTime(ctx context.Context, key message.Key) error {
 	_, err := e.update(ctx, "expire", key, e.self(), func(_ context.Context, m *toolcall.Machine) error {
@@ -55,9 +55,9 @@ func (e *Engine) passTime(ctx context.Context, key message.Key) error {
 	return err
 }
 
-// nextLook is when time does something to an open question again; zero: never.
+// nextLook is when time does something to an open approval request again; zero: never.
 func (e *Engine) nextLook(c *message.Call, now time.Time) time.Time {
-	r := c.Question.Requirement
+	r := c.Request.Requirement
 	next := r.Ends()
 	if plan := r.Plan(); c.Step < len(plan) {
 		next = earlier(next, plan[c.Step])
@@ -68,7 +68,7 @@ func (e *Engine) nextLook(c *message.Call, now time.Time) time.Time {
 	return next
 }
 
-// reminder is when people are reminded of a question next, after now: at every
+// reminder is when people are reminded of an approval request next, after now: at every
 // full interval since something was said about it.
 func reminder(c *message.Call, now time.Time, every time.Duration) time.Time {
 	return c.UpdatedAt.Add(max(now.Sub(c.UpdatedAt), 0).Truncate(every) + every)
@@ -82,7 +82,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// waits looks at an open question whose time has come: what is due by its plan
+// waits looks at an open approval request whose time has come: what is due by its plan
 // is written, and if nothing is, people are reminded. A reminder is the hint
 // again; every replica gives it.
 func (e *Engine) waits(ctx context.Context, c *message.Call) error {

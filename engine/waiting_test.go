@@ -125,7 +125,7 @@ var escalating = permission.Rule{
 }
 
 // Further people are asked at the times of the plan, each of them once however
-// many engines look, and at the very end the question denies.
+// many engines look, and at the very end the approval request denies.
 func TestEscalation(t *testing.T) {
 	inDays(t, escalating, func(d *days) {
 		digest := d.propose().Digest
@@ -226,8 +226,8 @@ func TestEditGoesOnInThePlan(t *testing.T) {
 		if err != nil {
 			d.Fatal(err)
 		}
-		r := again.Question.Requirement
-		if again.Digest == first.Digest || again.Step != 1 || !r.Deadline.Equal(first.Question.Requirement.Deadline) || len(again.Tally().Approvals) != 1 {
+		r := again.Request.Requirement
+		if again.Digest == first.Digest || again.Step != 1 || !r.Deadline.Equal(first.Request.Requirement.Deadline) || len(again.Tally().Approvals) != 1 {
 			d.Errorf("asked again at step %d until %s with %+v", again.Step, r.Deadline, again.Tally())
 		}
 		d.wantMay(map[string]bool{"cy": false})
@@ -239,7 +239,7 @@ func TestEditGoesOnInThePlan(t *testing.T) {
 }
 
 // A clock that is set back takes no escalation back, and one that is set
-// forward lets no question be answered that is over.
+// forward lets no approval request be answered that is over.
 func TestStepsOfThePlan(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := message.Requirement{
@@ -260,7 +260,7 @@ func TestStepsOfThePlan(t *testing.T) {
 			t.Errorf("at step %d %s may answer, want %s", tc.step, got, tc.may)
 		}
 	}
-	c := &message.Call{State: message.ToolCallAsking, Step: 1, Question: &message.Question{Requirement: r}}
+	c := &message.Call{State: message.ToolCallAsking, Step: 1, Request: &message.ApprovalRequest{Requirement: r}}
 	for at, want := range map[time.Duration]int{-time.Hour: 1, 0: 1, 24 * time.Hour: 2, 1000 * time.Hour: 2} {
 		if got := engine.StepAt(c, now.Add(at)); got != want {
 			t.Errorf("after %s the plan is at step %d, want %d", at, got, want)
@@ -268,7 +268,7 @@ func TestStepsOfThePlan(t *testing.T) {
 	}
 }
 
-// People are reminded of a question about which nothing is said, and of no
+// People are reminded of an approval request about which nothing is said, and of no
 // other.
 func TestReminders(t *testing.T) {
 	inDays(t, permission.Rule{Quorum: 2}, func(d *days) {

@@ -249,7 +249,7 @@ func (w *wired) report(i int, id message.CallID) {
 	}
 }
 
-// approve answers a call's question through engine i.
+// approve answers a call's approval request through engine i.
 func (w *wired) approve(i int, id message.CallID) {
 	w.Helper()
 	if _, err := w.as(i, message.RoleApprover, "ann").Answer(w.Context(), message.Answer{Key: callKey(id), Kind: message.AnswerApprove, Digest: w.now(id).Digest}); err != nil {
@@ -273,7 +273,7 @@ func (w *wired) now(id message.CallID) *message.Call {
 	return r.Fact.Call
 }
 
-// want checks a call's state, and whose question it hides behind.
+// want checks a call's state, and whose approval request it hides behind.
 func (w *wired) want(id message.CallID, state message.ToolCallState, behind message.CallID) {
 	w.Helper()
 	if c := w.now(id); c.State != state || c.Behind != behind {

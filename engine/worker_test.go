@@ -108,7 +108,7 @@ func grantVerifies(w *world) {
 	if f.WorkLane() != (message.Lane{Tool: remote}) {
 		w.Fatalf("the fact is no work item of its tool: %s", f.WorkLane())
 	}
-	q, g := *f.Call.Question, f.Call.Attempt.Grant
+	q, g := *f.Call.Request, f.Call.Attempt.Grant
 	right := message.NewKeySet(e.PublicKey())
 	if err := g.Verify(right, q, remote, 1, time.Now()); err != nil {
 		w.Errorf("the grant does not verify: %v", err)
@@ -265,7 +265,7 @@ func deadWorkerIdempotent(w *world) {
 	if c.Started() || c.Attempt.Grant == nil || c.Attempt.Grant.Attempt != 2 {
 		w.Errorf("the second attempt is %+v", c.Attempt)
 	}
-	if err := c.Attempt.Grant.Verify(message.NewKeySet(e.PublicKey()), *c.Question, idem, 2, time.Now()); err != nil {
+	if err := c.Attempt.Grant.Verify(message.NewKeySet(e.PublicKey()), *c.Request, idem, 2, time.Now()); err != nil {
 		w.Errorf("the second grant: %v", err)
 	}
 	if reply := e.start(c, "w2", "y"); reply.IdempotencyKey != c.IdempotencyKey() {

@@ -38,9 +38,9 @@ func playRemoteRuntime(t *testing.T, bin string) {
 	url := strings.TrimSpace(string(raw))
 	start(t, filepath.Join(bin, "remote-worker"), "--nats", url, "--key", filepath.Join(data, "engine.pub"))
 
-	// A runtime that is killed while the question is open finds it again.
+	// A runtime that is killed while the approval request is open finds it again.
 	first := start(t, filepath.Join(bin, "remote-runtime"), "--nats", url)
-	await(t, "the question", func() bool { return strings.Contains(first.String(), "refund-1 is asking") })
+	await(t, "the approval request", func() bool { return strings.Contains(first.String(), "refund-1 is asking") })
 	first.kill()
 
 	second := start(t, filepath.Join(bin, "remote-runtime"), "--nats", url)
@@ -74,7 +74,7 @@ func playAgentScopeV1(t *testing.T, bin string) {
 	})
 	start(t, filepath.Join(bin, "remote-worker"), "--nats", at.URL, "--key", filepath.Join(data, "engine.pub"))
 	agent := start(t, python, "agentscope-v1/agent.py", at.HTTP)
-	await(t, "the question", func() bool { return strings.Contains(agent.String(), "refund-1x is asking") })
+	await(t, "the approval request", func() bool { return strings.Contains(agent.String(), "refund-1x is asking") })
 	approve := exec.Command(filepath.Join(bin, "askance"), "approve", "refund-1x", "--yes", "--as", "ann", "--data", data)
 	if out, err := approve.CombinedOutput(); err != nil {
 		t.Fatalf("approve: %v\n%s", err, out)

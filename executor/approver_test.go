@@ -30,7 +30,7 @@ func setOf(keys ...ed25519.PrivateKey) message.KeySet {
 func TestApproverSignatures(t *testing.T) {
 	ann, gone, stranger := approverKey(1), approverKey(2), approverKey(9)
 	list := message.ApproverList{Keys: message.ApproverKeys{"ann": setOf(ann)}}
-	sign := func(t *testing.T, q message.Question, name string, key ed25519.PrivateKey, good time.Duration) []message.Approval {
+	sign := func(t *testing.T, q message.ApprovalRequest, name string, key ed25519.PrivateKey, good time.Duration) []message.Approval {
 		t.Helper()
 		s, err := message.SignApproval(q, name, time.Now().Add(good), key)
 		if err != nil {
@@ -44,30 +44,30 @@ func TestApproverSignatures(t *testing.T) {
 		runs int32
 	}{
 		{"honest", func(t *testing.T, f *message.Fact) []message.Approval {
-			return sign(t, *f.Call.Question, "ann", ann, time.Hour)
+			return sign(t, *f.Call.Request, "ann", ann, time.Hour)
 		}, 1},
 		{"the engine's word", func(*testing.T, *message.Fact) []message.Approval {
 			return []message.Approval{{By: message.Principal{Role: message.RoleApprover, Name: "ann"}, At: time.Now()}}
 		}, 0},
 		{"nobody", func(*testing.T, *message.Fact) []message.Approval { return []message.Approval{} }, 0},
 		{"a key of the engine's own", func(t *testing.T, f *message.Fact) []message.Approval {
-			return sign(t, *f.Call.Question, "ann", stranger, time.Hour)
+			return sign(t, *f.Call.Request, "ann", stranger, time.Hour)
 		}, 0},
 		{"a revoked key", func(t *testing.T, f *message.Fact) []message.Approval {
-			return sign(t, *f.Call.Question, "ann", gone, time.Hour)
+			return sign(t, *f.Call.Request, "ann", gone, time.Hour)
 		}, 0},
 		{"replayed for other arguments", func(t *testing.T, f *message.Fact) []message.Approval {
-			q := *f.Call.Question
+			q := *f.Call.Request
 			q.Input = `{"n":2}`
 			return sign(t, q, "ann", ann, time.Hour)
 		}, 0},
 		{"replayed for another call", func(t *testing.T, f *message.Fact) []message.Approval {
-			q := *f.Call.Question
+			q := *f.Call.Request
 			q.Call = "call-0"
 			return sign(t, q, "ann", ann, time.Hour)
 		}, 0},
 		{"out of time", func(t *testing.T, f *message.Fact) []message.Approval {
-			return sign(t, *f.Call.Question, "ann", ann, 0)
+			return sign(t, *f.Call.Request, "ann", ann, 0)
 		}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func ExampleWorker() {
 	fmt.Println(res.State, res.Output, err)
 
 	forged := engine.Fact("call-2", `{"name":"Ann"}`)
-	forged.Call.Input, forged.Call.Question.Input = `{"name":"Eve"}`, `{"name":"Eve"}`
+	forged.Call.Input, forged.Call.Request.Input = `{"name":"Eve"}`, `{"name":"Eve"}`
 	engine.Offer(forged)
 	_, err = engine.Wait(context.Background(), forged.Call.Key)
 	fmt.Println(err)

@@ -32,26 +32,26 @@ func TestUnprovenItemsNeverRun(t *testing.T) {
 		}, "the signature does not fit"},
 		{"no base64", func(_ *executortest.Engine, f *message.Fact) { f.Call.Attempt.Grant.Sig = "!" }, "not base64url"},
 		{"no grant", func(_ *executortest.Engine, f *message.Fact) { f.Call.Attempt.Grant = nil }, "there is no grant"},
-		{"no question", func(_ *executortest.Engine, f *message.Fact) { f.Call.Question = nil }, "no question"},
+		{"no approval request", func(_ *executortest.Engine, f *message.Fact) { f.Call.Request = nil }, "no approval request"},
 		{"another digest", func(e *executortest.Engine, f *message.Fact) {
-			f.Call.Question.Reason = "a person approved it"
+			f.Call.Request.Reason = "a person approved it"
 		}, "not the ones that were approved"},
 		{"a byte of the input", func(_ *executortest.Engine, f *message.Fact) {
-			f.Call.Input, f.Call.Question.Input = `{"n":2}`, `{"n":2}`
+			f.Call.Input, f.Call.Request.Input = `{"n":2}`, `{"n":2}`
 		}, "not the ones that were approved"},
-		{"no input", func(_ *executortest.Engine, f *message.Fact) { f.Call.Input, f.Call.Question.Input = "", "" }, "not the ones that were approved"},
+		{"no input", func(_ *executortest.Engine, f *message.Fact) { f.Call.Input, f.Call.Request.Input = "", "" }, "not the ones that were approved"},
 		{"cut input", func(_ *executortest.Engine, f *message.Fact) {
-			f.Call.Input, f.Call.Question.Input = `{"n":1`, `{"n":1`
+			f.Call.Input, f.Call.Request.Input = `{"n":1`, `{"n":1`
 		}, "not the ones that were approved"},
 		{"white space in the input", func(_ *executortest.Engine, f *message.Fact) {
-			f.Call.Input, f.Call.Question.Input = `{"n": 1}`, `{"n": 1}`
+			f.Call.Input, f.Call.Request.Input = `{"n": 1}`, `{"n": 1}`
 		}, "not the ones that were approved"},
-		{"call shows other input", func(_ *executortest.Engine, f *message.Fact) { f.Call.Input = `{"n":2}` }, "not the ones of the question"},
+		{"call shows other input", func(_ *executortest.Engine, f *message.Fact) { f.Call.Input = `{"n":2}` }, "not the ones of the approval request"},
 		{"call names another tool", func(_ *executortest.Engine, f *message.Fact) { f.Call.Tool = "rm" }, "not an unstarted remote attempt of the tool \"probe\""},
-		{"question about another tool", func(e *executortest.Engine, f *message.Fact) {
-			f.Call.Question.Tool = "rm"
+		{"approval request about another tool", func(e *executortest.Engine, f *message.Fact) {
+			f.Call.Request.Tool = "rm"
 			e.Sign(f)
-		}, "the question is about the tool rm"},
+		}, "the approval request is about the tool rm"},
 		{"grant for another tool", func(e *executortest.Engine, f *message.Fact) {
 			f.Call.Attempt.Grant.Tool = "rm"
 			e.Sign(f)
@@ -70,10 +70,10 @@ func TestUnprovenItemsNeverRun(t *testing.T) {
 			e.Sign(f)
 			f.Call.Attempt.Grant.Route = ""
 		}, "the signature does not fit"},
-		{"question about another call", func(e *executortest.Engine, f *message.Fact) {
-			f.Call.Question.Call = "other"
+		{"approval request about another call", func(e *executortest.Engine, f *message.Fact) {
+			f.Call.Request.Call = "other"
 			e.Sign(f)
-		}, "the question is about the call"},
+		}, "the approval request is about the call"},
 		{"grant for another call", func(e *executortest.Engine, f *message.Fact) {
 			f.Call.Attempt.Grant.Call = "other"
 			e.Sign(f)

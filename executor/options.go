@@ -57,7 +57,7 @@ func WithDrainTimeout(d time.Duration) WorkerOption {
 // retired, beginning with those that it was made with.
 func WithKeySource(s KeySource) WorkerOption { return option(func(c *config) { c.source = s }) }
 
-// WithApprovers has the worker run nothing but what the people whom the question
+// WithApprovers has the worker run nothing but what the people whom the approval request
 // requires, and at least one, have signed with their own keys: then not even an
 // engine can make up an approval. What a rule allowed without asking it refuses.
 func WithApprovers(s ApproverSource) WorkerOption {

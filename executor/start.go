@@ -15,7 +15,7 @@ const notOursDelay = 10 * time.Second
 
 // check says why the item must not be run, or nil. errUnknownKey, errExpired and
 // errEarly are no reasons to refuse the call for good. The grant's signature
-// covers the digest of the question, so after it the question's key, tool and
+// covers the digest of the approval request, so after it the approval request's key, tool and
 // input are what was decided; the call is held to the same, because it is what
 // people see.
 func check(f *message.Fact, lane message.Lane, keys message.KeySet, now time.Time) error {
@@ -32,18 +32,18 @@ func check(f *message.Fact, lane message.Lane, keys message.KeySet, now time.Tim
 		}
 		return fmt.Errorf("check work item of %s: the grant is signed by %w %.64q; give this worker that engine's public key if it is to trust it", c.Key, errUnknownKey, g.KeyID)
 	}
-	switch q := c.Question; {
+	switch q := c.Request; {
 	case q == nil:
-		return refuse("it has no question that a grant could stand for")
+		return refuse("it has no approval request that a grant could stand for")
 	case c.Key != q.Key:
-		return refuse("the question is about the call " + q.Key.String())
+		return refuse("the approval request is about the call " + q.Key.String())
 	case c.Tool != q.Tool:
-		return refuse("the question is about the tool " + q.Tool)
+		return refuse("the approval request is about the tool " + q.Tool)
 	case c.Input != q.Input:
-		return refuse("the arguments are not the ones of the question")
+		return refuse("the arguments are not the ones of the approval request")
 	}
 	g := c.Attempt.Grant
-	if err := g.VerifyLane(keys, *c.Question, lane, c.Attempt.Number, now); err != nil {
+	if err := g.VerifyLane(keys, *c.Request, lane, c.Attempt.Number, now); err != nil {
 		return untimely(g, f, keys, lane, now, err)
 	}
 	if g.IdempotencyKey != c.Key.IdempotencyKey() {
@@ -66,7 +66,7 @@ var (
 // untimely marks err, with which g was found wanting at now, if time is all
 // that is wrong with g.
 func untimely(g *message.Grant, f *message.Fact, keys message.KeySet, lane message.Lane, now time.Time, err error) error {
-	if g == nil || !g.NotBefore.Before(g.Expires) || g.VerifyLane(keys, *f.Call.Question, lane, f.Call.Attempt.Number, g.NotBefore) != nil {
+	if g == nil || !g.NotBefore.Before(g.Expires) || g.VerifyLane(keys, *f.Call.Request, lane, f.Call.Attempt.Number, g.NotBefore) != nil {
 		return err
 	}
 	if now.Before(g.NotBefore) {

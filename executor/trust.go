@@ -81,7 +81,7 @@ func (s ApproverSource) approved(f *message.Fact, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnknownApprovers, err)
 	}
-	return list.Verify(f.Call.Attempt.Grant, *f.Call.Question, now)
+	return list.Verify(f.Call.Attempt.Grant, *f.Call.Request, now)
 }
 
 // errUnknownApprovers says something about this worker and nothing about the

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ApproverSignature is an approver's own consent to one question, so that not
-// even an engine can make up an approval. It covers the question's digest, and so
+// ApproverSignature is an approver's own consent to one approval request, so that not
+// even an engine can make up an approval. It covers the approval request's digest, and so
 // the call, the arguments and who must agree; the approver's name; and until when
 // a worker may start.
 type ApproverSignature struct {
@@ -33,9 +33,9 @@ func (s ApproverSignature) signed(digest, approver string) ([]byte, error) {
 	return domained(approvalDomain, approval{Kind: AnswerApprove, Digest: digest, Approver: approver, KeyID: s.KeyID, Until: s.Until})
 }
 
-// SignApproval signs the approval of a question, of which the approver has seen
+// SignApproval signs the approval of an approval request, of which the approver has seen
 // what its digest is made of, with a key of their own.
-func SignApproval(q Question, approver string, until time.Time, key ed25519.PrivateKey) (*ApproverSignature, error) {
+func SignApproval(q ApprovalRequest, approver string, until time.Time, key ed25519.PrivateKey) (*ApproverSignature, error) {
 	digest, err := q.Digest()
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func SignApproval(q Question, approver string, until time.Time, key ed25519.Priv
 	return s, nil
 }
 
-// Verify checks that approver has signed the approval of the question with this
+// Verify checks that approver has signed the approval of the approval request with this
 // digest, by one of their keys and for the time now. Any doubt is an error with
 // CodeForbidden.
 func (s *ApproverSignature) Verify(keys ApproverKeys, digest, approver string, now time.Time) error {
@@ -64,7 +64,7 @@ func (s *ApproverSignature) Verify(keys ApproverKeys, digest, approver string, n
 		return refuse("the key "+s.KeyID+" is not one of theirs", "put the public key under approvers in the directory file")
 	}
 	if b, err := s.signed(digest, approver); err != nil || !signedBy(key, b, s.Sig) {
-		return refuse("it does not fit this question", "sign the question as it is now")
+		return refuse("it does not fit this approval request", "sign the approval request as it is now")
 	}
 	if !now.Before(s.Until) {
 		return refuse("it was good until "+s.Until.Format(time.RFC3339), "have the call proposed and approved anew")
@@ -79,10 +79,10 @@ type ApproverList struct {
 	Groups map[string][]string
 }
 
-// Verify checks that the people whom the question requires, and at least one,
+// Verify checks that the people whom the approval request requires, and at least one,
 // have signed its approval. g must have been verified for q. Any doubt is an
 // error with CodeForbidden.
-func (l ApproverList) Verify(g *Grant, q Question, now time.Time) error {
+func (l ApproverList) Verify(g *Grant, q ApprovalRequest, now time.Time) error {
 	var votes []Vote
 	var last error
 	for _, a := range g.Approvals {
@@ -105,7 +105,7 @@ func (l ApproverList) Verify(g *Grant, q Question, now time.Time) error {
 	return &Error{Code: CodeForbidden, Op: "verify the approvals of " + g.Key.String(), What: "those who must agree have not signed that they do, as far as this worker knows them", Hint: "approve with --sign-key, and give the worker the keys of approvers", Err: last}
 }
 
-func (l ApproverList) groups(q Question, name string) []string {
+func (l ApproverList) groups(q ApprovalRequest, name string) []string {
 	if l.Groups != nil {
 		return l.Groups[name]
 	}

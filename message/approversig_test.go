@@ -10,8 +10,8 @@ import (
 
 var signedAt = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func signedQuestion() message.Question {
-	return message.Question{
+func signedRequest() message.ApprovalRequest {
+	return message.ApprovalRequest{
 		V: 1, Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c1"}, Tool: "pay", Input: `{"cents":5}`, Bundle: "sha256:x",
 		Requirement: message.Requirement{Users: []string{}, Signed: true},
 	}
@@ -21,7 +21,7 @@ func approverKeys() message.ApproverKeys {
 	return message.ApproverKeys{"ann": message.NewKeySet(publicOf(seedKey(1)), publicOf(seedKey(2))), "bob": message.NewKeySet(publicOf(seedKey(3)))}
 }
 
-func signAs(t *testing.T, q message.Question, name string, seed byte) *message.ApproverSignature {
+func signAs(t *testing.T, q message.ApprovalRequest, name string, seed byte) *message.ApproverSignature {
 	t.Helper()
 	s, err := message.SignApproval(q, name, signedAt.Add(time.Hour), seedKey(seed))
 	if err != nil {
@@ -31,7 +31,7 @@ func signAs(t *testing.T, q message.Question, name string, seed byte) *message.A
 }
 
 func TestApproverSignature(t *testing.T) {
-	q := signedQuestion()
+	q := signedRequest()
 	digest, err := q.Digest()
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestApproverList(t *testing.T) {
 		{"not in the group", finance, map[string][]string{"bob": {"finance"}}, []message.Principal{ann}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			q := signedQuestion()
+			q := signedRequest()
 			if tc.change != nil {
 				tc.change(&q.Requirement)
 			}
@@ -124,13 +124,13 @@ func TestApproverList(t *testing.T) {
 			if err := list.Verify(g, q, signedAt.Add(time.Minute)); (err == nil) != tc.good || err != nil && !errors.Is(err, message.ErrForbidden) {
 				t.Errorf("%v, want good %v", err, tc.good)
 			}
-			// With a byte of the question changed nobody has signed.
+			// With a byte of the approval request changed nobody has signed.
 			q.Input = `{"cents":6}`
 			if g.Digest, err = q.Digest(); err != nil {
 				t.Fatal(err)
 			}
 			if list.Verify(g, q, signedAt.Add(time.Minute)) == nil {
-				t.Error("signatures of another question count")
+				t.Error("signatures of another approval request count")
 			}
 		})
 	}

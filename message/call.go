@@ -39,20 +39,20 @@ type Call struct {
 	State   ToolCallState `json:"state"`           // AgentScope's word
 	Cause   string        `json:"cause"`           // the last transition that was taken
 	Batch   Batch         `json:"batch,omitzero"`  // its place in the reply
-	Behind  CallID        `json:"behind,omitzero"` // pending behind the open question of this call
+	Behind  CallID        `json:"behind,omitzero"` // pending behind the open approval request of this call
 	// Proposal is the digest of what was proposed (tool and raw input): the same
 	// ids with another digest is a conflict.
 	Proposal string `json:"proposal"`
 
-	// Redact are the paths that rules hide of a call about which no question has
+	// Redact are the paths that rules hide of a call about which no approval request has
 	// been made (yet).
 	Redact []string `json:"redact,omitzero"`
 
-	Decision *Decision `json:"decision,omitzero"` // the policy's last word
-	Question *Question `json:"question,omitzero"` // what was asked, or would have been
-	Digest   string    `json:"digest,omitzero"`   // of Question
-	Votes    []Vote    `json:"votes,omitzero"`
-	// Step is how many instants of the question's plan are on record as reached.
+	Decision *Decision        `json:"decision,omitzero"` // the policy's last word
+	Request  *ApprovalRequest `json:"request,omitzero"`  // what was asked, or would have been
+	Digest   string           `json:"digest,omitzero"`   // of Approval request
+	Votes    []Vote           `json:"votes,omitzero"`
+	// Step is how many instants of the approval request's plan are on record as reached.
 	Step      int              `json:"step,omitzero"`
 	Suggested []PermissionRule `json:"suggested_rules,omitzero"`
 	Remember  []PermissionRule `json:"remember,omitzero"` // rules that an approver accepted with the answer

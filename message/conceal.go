@@ -13,8 +13,8 @@ import (
 )
 
 // What rules redact is hidden from people and records, and still bound by the
-// question's digest: the digest is made of the arguments with a commitment in
-// the place of each hidden value. A commitment is an HMAC under the question's
+// approval request's digest: the digest is made of the arguments with a commitment in
+// the place of each hidden value. A commitment is an HMAC under the approval request's
 // salt, so that a short secret cannot be guessed from it; whoever has the salt
 // and the value can prove that they belong to the digest.
 

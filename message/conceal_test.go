@@ -70,7 +70,7 @@ func TestRevealRefuses(t *testing.T) {
 		{"moved to where it shows", `{"a":"` + pin + `"}`, ""},
 		{"a part of a text", `{"pin":"x` + pin + `"}`, ""},
 		{"made up", `{"pin":"` + strings.Repeat("0", 3) + hiddenMark + `]"}`, ""},
-		{"of another question", conceal(input, paths, "other"), ""},
+		{"of another approval request", conceal(input, paths, "other"), ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got, err := reveal(tc.edited, input, paths, "salt"); got != tc.want || (err != nil) != (tc.want == "") {
@@ -80,15 +80,15 @@ func TestRevealRefuses(t *testing.T) {
 	}
 }
 
-func hiding(input string) Question {
-	return Question{V: 1, Tool: "pay", Input: input, Requirement: Requirement{Users: []string{}}, Hidden: []string{"args.pin"}, Salt: "0011223344556677"}
+func hiding(input string) ApprovalRequest {
+	return ApprovalRequest{V: 1, Tool: "pay", Input: input, Requirement: Requirement{Users: []string{}}, Hidden: []string{"args.pin"}, Salt: "0011223344556677"}
 }
 
-// The digest proves the whole question, can be computed without the hidden
+// The digest proves the whole approval request, can be computed without the hidden
 // values, and says nothing about them to somebody who guesses.
 func TestHiddenDigest(t *testing.T) {
 	q := hiding(`{"pin":"1234","to":"x"}`)
-	digest := func(q Question) string {
+	digest := func(q ApprovalRequest) string {
 		t.Helper()
 		d, err := q.Digest()
 		if err != nil {
@@ -98,9 +98,9 @@ func TestHiddenDigest(t *testing.T) {
 	}
 	want, shown := digest(q), q.Redacted()
 	if digest(shown) != want || shown.Salt != "" || strings.Contains(shown.Input, "1234") || q.Salt == "" {
-		t.Errorf("the redacted question %+v has the digest %s, want %s", shown, digest(shown), want)
+		t.Errorf("the redacted approval request %+v has the digest %s, want %s", shown, digest(shown), want)
 	}
-	for name, other := range map[string]Question{
+	for name, other := range map[string]ApprovalRequest{
 		"another hidden value": hiding(`{"pin":"1235","to":"x"}`),
 		"other spaces":         hiding(`{"pin": "1234","to":"x"}`),
 		"the same as a number": hiding(`{"pin":1234,"to":"x"}`),
@@ -128,10 +128,10 @@ func TestRedactedCall(t *testing.T) {
 	rules := []PermissionRule{{ToolName: "pay", RuleContent: &content, Behavior: BehaviorAllow}}
 	q := hiding(`{"pin":"` + secret + `"}`)
 	for name, c := range map[string]*Call{
-		"asking":  {Tool: "pay", Input: q.Input, Question: &q, Proposal: secret, Suggested: rules, Remember: rules, Votes: []Vote{{Rules: rules}}},
+		"asking":  {Tool: "pay", Input: q.Input, Request: &q, Proposal: secret, Suggested: rules, Remember: rules, Votes: []Vote{{Rules: rules}}},
 		"pending": {Tool: "pay", Input: q.Input, Redact: []string{"args.pin"}},
 		"refused": {Tool: "pay", Input: `{` + secret, Redact: []string{"args.pin"}, Cause: "refuse", Result: &ToolResultBlock{Output: Content{Text: secret}}},
-		"edited":  {Tool: "pay", Input: `{"pin":"` + secret + `!"}`, Question: &q},
+		"edited":  {Tool: "pay", Input: `{"pin":"` + secret + `!"}`, Request: &q},
 	} {
 		f := &Fact{Call: c}
 		if text := encoded(t, f.Redacted()); strings.Contains(text, secret) || strings.Contains(text, q.Salt) {
@@ -201,9 +201,9 @@ func encoded(t *testing.T, f *Fact) string {
 	return string(b)
 }
 
-// A grant lets the whole question run, never the redacted one: its arguments
+// A grant lets the whole approval request run, never the redacted one: its arguments
 // would be marks.
-func TestRedactedQuestionDoesNotRun(t *testing.T) {
+func TestRedactedRequestDoesNotRun(t *testing.T) {
 	pub, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -219,9 +219,9 @@ func TestRedactedQuestionDoesNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := g.Verify(NewKeySet(pub), q, q.Tool, 1, now); err != nil {
-		t.Errorf("the whole question: %v", err)
+		t.Errorf("the whole approval request: %v", err)
 	}
 	if err := g.Verify(NewKeySet(pub), q.Redacted(), q.Tool, 1, now); !errors.Is(err, ErrForbidden) {
-		t.Errorf("the redacted question: %v", err)
+		t.Errorf("the redacted approval request: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ const (
 	CodeTooLarge       Code = "too_large"       // over a documented limit
 	CodeNotFound       Code = "not_found"       // no such call, reply, session or tool
 	CodeConflict       Code = "conflict"        // someone else was first, or the same id with other content
-	CodeDigest         Code = "digest_mismatch" // the answer names another question than the open one
+	CodeDigest         Code = "digest_mismatch" // the answer names another approval request than the open one
 	CodeFinished       Code = "finished"        // the call is finished and never moves again
 	CodeState          Code = "wrong_state"     // the call is not in a state that takes this
 	CodeForbidden      Code = "forbidden"       // this principal may not do that
@@ -61,7 +61,7 @@ type Error struct {
 	What string `json:"what"`          // what is wrong, and where
 	Hint string `json:"hint,omitzero"` // how to mend it
 	// Call is the present state of the call, where the error is about one: the
-	// loser of a race sees the winner's outcome, an answer to a stale question
+	// loser of a race sees the winner's outcome, an answer to a stale approval request
 	// the present one.
 	Call *Call `json:"call,omitzero"`
 	// Err is the cause on this side of the wire; it does not travel.

@@ -7,14 +7,14 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func TestQuestionEventID(t *testing.T) {
+func TestRequestEventID(t *testing.T) {
 	t.Parallel()
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	for id, want := range map[string]string{
-		message.QuestionEventID("e1", digest):   digest,
-		message.QuestionEventID("a-b", digest):  digest,
-		message.QuestionEventID("e1", ""):       "",
-		message.QuestionEventID("e1", "md5:00"): "",
+		message.RequestEventID("e1", digest):    digest,
+		message.RequestEventID("a-b", digest):   digest,
+		message.RequestEventID("e1", ""):        "",
+		message.RequestEventID("e1", "md5:00"):  "",
 		"":                                      "",
 		"e1-" + strings.Repeat("0A", 32):        "",
 		"e1-" + strings.Repeat("0a", 31):        "",
@@ -24,7 +24,7 @@ func TestQuestionEventID(t *testing.T) {
 		strings.Repeat("0a", 32):                "",
 	} {
 		e := &message.RequireUserConfirm{EventHeader: message.EventHeader{ID: id}}
-		if got := e.QuestionDigest(); got != want {
+		if got := e.RequestDigest(); got != want {
 			t.Errorf("the digest in %q is %q, want %q", id, got, want)
 		}
 	}

@@ -91,7 +91,7 @@ func (e *ToolResultDataDelta) verify() error {
 	return nil
 }
 
-// ConfirmResult is a person's answer to one question.
+// ConfirmResult is a person's answer to one approval request.
 type ConfirmResult struct {
 	Confirmed bool             `json:"confirmed" wire:"required"`
 	ToolCall  ToolCallBlock    `json:"tool_call" wire:"required"` // as the person saw or edited it

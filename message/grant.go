@@ -30,7 +30,7 @@ type Grant struct {
 	IdempotencyKey string     `json:"idempotency_key"`
 	Tool           string     `json:"tool_name"`
 	Route          string     `json:"route,omitzero"` // only a worker of this route may run it; "": one without
-	Digest         string     `json:"digest"`         // of the Question that was decided
+	Digest         string     `json:"digest"`         // of the Approval request that was decided
 	Attempt        int        `json:"attempt"`
 	Bundle         string     `json:"bundle"`
 	Approvals      []Approval `json:"approvals"`
@@ -103,15 +103,15 @@ func (g *Grant) Signed(keys KeySet) error {
 }
 
 // Verify is VerifyLane for a worker without a route.
-func (g *Grant) Verify(keys KeySet, q Question, tool string, attempt int, now time.Time) error {
+func (g *Grant) Verify(keys KeySet, q ApprovalRequest, tool string, attempt int, now time.Time) error {
 	return g.VerifyLane(keys, q, Lane{Tool: tool}, attempt, now)
 }
 
-// VerifyLane checks that the grant permits a worker of the lane to run question
+// VerifyLane checks that the grant permits a worker of the lane to run approval request
 // q as the attempt at time now: known key, signature, digest recomputed from q,
 // identity, tool, route, attempt, bundle and validity. Any doubt is an error
 // with CodeForbidden.
-func (g *Grant) VerifyLane(keys KeySet, q Question, lane Lane, attempt int, now time.Time) error {
+func (g *Grant) VerifyLane(keys KeySet, q ApprovalRequest, lane Lane, attempt int, now time.Time) error {
 	refuse := func(what, hint string) error {
 		return &Error{Code: CodeForbidden, Op: "verify grant of " + q.Key.String(), What: what, Hint: hint}
 	}
@@ -122,7 +122,7 @@ func (g *Grant) VerifyLane(keys KeySet, q Question, lane Lane, attempt int, now 
 		return err
 	}
 	if len(q.Hidden) > 0 && q.Salt == "" {
-		return refuse("the question is the redacted one, whose arguments are not to be run", "hand the worker the whole question")
+		return refuse("the approval request is the redacted one, whose arguments are not to be run", "hand the worker the whole approval request")
 	}
 	digest, err := q.Digest()
 	if err != nil {
@@ -142,7 +142,7 @@ func (g *Grant) VerifyLane(keys KeySet, q Question, lane Lane, attempt int, now 
 	case g.Attempt != attempt:
 		return refuse("it was given for another attempt", "")
 	case g.Bundle != q.Bundle:
-		return refuse("it names another policy bundle than the question", "")
+		return refuse("it names another policy bundle than the approval request", "")
 	case now.Before(g.NotBefore):
 		return refuse("it is not valid before "+g.NotBefore.Format(time.RFC3339), "compare the clocks of worker and engine")
 	case !now.Before(g.Expires):

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// LeaseID names a remembered rule. It follows from the question whose answer
+// LeaseID names a remembered rule. It follows from the approval request whose answer
 // gave it.
 type LeaseID string
 
@@ -45,7 +45,7 @@ const (
 // LeaseTerms are what an approver wants remembered, and how far.
 type LeaseTerms struct {
 	// Rules are allow rules for the tool of the call, which must cover the call
-	// and be no wider than those that the question suggested. Empty: the
+	// and be no wider than those that the approval request suggested. Empty: the
 	// suggested ones.
 	Rules []PermissionRule `json:"rules,omitzero"`
 	// Scope is session if empty.
@@ -103,8 +103,8 @@ type Lease struct {
 	// Within are the suggested rules that an edited one narrows: they must cover
 	// a call as well.
 	Within []PermissionRule `json:"within,omitzero"`
-	// Rule, Source and Reason are those of the question that was answered: only
-	// the same question is answered again.
+	// Rule, Source and Reason are those of the approval request that was answered: only
+	// the same approval request is answered again.
 	Rule   string `json:"rule,omitzero"`
 	Source string `json:"source"`
 	Reason string `json:"reason"`
@@ -118,7 +118,7 @@ type Lease struct {
 	Arguments string    `json:"arguments"`
 
 	From      Key       `json:"from"`   // the call whose approval gave it
-	Digest    string    `json:"digest"` // of the question that was answered
+	Digest    string    `json:"digest"` // of the approval request that was answered
 	GrantedBy []Vote    `json:"granted_by"`
 	GrantedAt time.Time `json:"granted_at"`
 
@@ -149,7 +149,7 @@ type Revocation struct {
 	Reason string    `json:"reason,omitzero"`
 }
 
-// NewLeaseID is the name of what the approval of a question lets remember.
+// NewLeaseID is the name of what the approval of an approval request lets remember.
 func NewLeaseID(call Key, digest string) LeaseID {
 	sum := sha256.Sum256([]byte("askance-lease-v1\x00" + call.IdempotencyKey() + "\x00" + digest))
 	return LeaseID("lse_" + hex.EncodeToString(sum[:8]))

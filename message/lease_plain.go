@@ -37,7 +37,7 @@ func (c *Call) PlainLease() (l Lease, ok bool) {
 		Session: c.Session, User: c.Runtime, Agent: c.Agent,
 		From: c.Key, Digest: c.Digest,
 	}
-	if q := c.Question; q != nil {
+	if q := c.Request; q != nil {
 		l.Rule, l.Source, l.Reason = q.Rule, q.Source, q.Reason
 	}
 	by := c.Tally().Approvals

@@ -24,13 +24,13 @@ func (r LoadRequest) Validate() error {
 }
 
 // LoadReply is the load of the space's reviewers, as one engine's copy of the
-// journal has it. Open questions are those of now; answers are counted from the
+// journal has it. Open approval requests are those of now; answers are counted from the
 // beginning of the journal, or within the window that was asked for.
 type LoadReply struct {
 	At         time.Time      `json:"at"`
 	Since      time.Time      `json:"since,omitzero"` // as asked
 	Until      time.Time      `json:"until,omitzero"` // as asked
-	Open       int            `json:"open"`           // open questions
+	Open       int            `json:"open"`           // open approval requests
 	Unassigned int            `json:"unassigned"`     // of those: any approver may answer
 	People     []ReviewerLoad `json:"people"`         // by name
 	Groups     []ReviewerLoad `json:"groups"`         // by name
@@ -50,9 +50,9 @@ type ReviewerLimits struct {
 	PerMinute int `json:"per_minute,omitzero"`
 	// PerHour is the same within sixty minutes.
 	PerHour int `json:"per_hour,omitzero"`
-	// MaxOpen is how many open questions may wait for one reviewer by name: no
+	// MaxOpen is how many open approval requests may wait for one reviewer by name: no
 	// further one is handed over to them, and no call is taken from a runtime
-	// whose question only people with so many could answer.
+	// whose approval request only people with so many could answer.
 	MaxOpen int `json:"max_open,omitzero"`
 }
 
@@ -67,17 +67,17 @@ func (l ReviewerLimits) Validate() error {
 // ReviewerLoad is that of one person or group.
 type ReviewerLoad struct {
 	Name string `json:"name"`
-	// Open questions that name the person or group, or were handed over to the
+	// Open approval requests that name the person or group, or were handed over to the
 	// person, and wait for their word.
 	Open int `json:"open"`
 	// Answered counts approvals, rejections and results given for a tool, in all
-	// and by kind. A group's are those of its members, to questions that ask it.
+	// and by kind. A group's are those of its members, to approval requests that ask it.
 	Answered int `json:"answered"`
 	Approved int `json:"approved"`
 	Rejected int `json:"rejected"`
 	ForTool  int `json:"answered_for_tool"`
 	Passed   int `json:"passed"` // left to others or handed over; not among Answered
-	// MedianMS is the median time from the question to the answer, to within 5 %.
+	// MedianMS is the median time from the approval request to the answer, to within 5 %.
 	MedianMS int64 `json:"median_ms"`
 	// TotalMS is the sum of those times.
 	TotalMS int64 `json:"total_ms"`

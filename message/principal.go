@@ -7,7 +7,7 @@ type Role string
 // connection acts in exactly one.
 const (
 	RoleRuntime  Role = "runtime"  // proposes calls, streams events, reports external results
-	RoleApprover Role = "approver" // answers questions
+	RoleApprover Role = "approver" // answers approval requests
 	RoleWorker   Role = "worker"   // runs submitted calls
 	RoleOperator Role = "operator" // settles, retries, reloads
 	RoleAuditor  Role = "auditor"  // reads

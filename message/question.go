@@ -7,10 +7,10 @@ import (
 	"github.com/askance-dev/askance/internal/jcs"
 )
 
-// Question is what a decision stands for: what was asked of a person, or, for
+// Approval request is what a decision stands for: what was asked of a person, or, for
 // a call that a rule allowed, what would have been asked. Its digest binds the
 // answer and the grant to these very bytes.
-type Question struct {
+type ApprovalRequest struct {
 	V int `json:"v"` // 1
 	Key
 	Tool  string `json:"tool_name"`
@@ -29,15 +29,15 @@ type Question struct {
 	Salt   string   `json:"salt,omitzero"`
 }
 
-// Digest is "sha256:" and the hex SHA-256 of the question's RFC 8785 form. The
+// Digest is "sha256:" and the hex SHA-256 of the approval request's RFC 8785 form. The
 // input enters as text, byte for byte, so numbers that a float cannot hold and
 // white space are bound as well. Hidden values enter as salted commitments: who
-// has the redacted question can compute the digest, too. It fails only on
+// has the redacted approval request can compute the digest, too. It fails only on
 // invalid UTF-8.
-func (q Question) Digest() (string, error) {
+func (q ApprovalRequest) Digest() (string, error) {
 	b, err := jcs.Marshal(q.Redacted())
 	if err != nil {
-		return "", &Error{Code: CodeInvalid, Op: "digest", What: "the question of " + q.Key.String() + " has no canonical form", Err: err}
+		return "", &Error{Code: CodeInvalid, Op: "digest", What: "the approval request of " + q.Key.String() + " has no canonical form", Err: err}
 	}
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:]), nil

@@ -13,19 +13,19 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// Redacted gives the question as those see it who may not see what rules
-// redact. Its digest is that of the whole question. A question that hides
+// Redacted gives the approval request as those see it who may not see what rules
+// redact. Its digest is that of the whole approval request. An approval request that hides
 // nothing, or is redacted already, is returned as it is.
-func (q Question) Redacted() Question {
+func (q ApprovalRequest) Redacted() ApprovalRequest {
 	if len(q.Hidden) > 0 && q.Salt != "" {
 		q.Input, q.Salt = conceal(q.Input, q.Hidden, q.Salt), ""
 	}
 	return q
 }
 
-// Revealed gives arguments that somebody edited who saw the redacted question,
+// Revealed gives arguments that somebody edited who saw the redacted approval request,
 // with the hidden values back in their places.
-func (q Question) Revealed(edited string) (string, error) {
+func (q ApprovalRequest) Revealed(edited string) (string, error) {
 	if len(q.Hidden) == 0 || q.Salt == "" {
 		return edited, nil
 	}
@@ -40,10 +40,10 @@ func (q Question) Revealed(edited string) (string, error) {
 func (c *Call) Hides() bool { return len(c.hidden()) > 0 }
 
 func (c *Call) hidden() []string {
-	if c.Question == nil {
+	if c.Request == nil {
 		return c.Redact
 	}
-	return slices.Concat(c.Question.Hidden, c.Redact)
+	return slices.Concat(c.Request.Hidden, c.Redact)
 }
 
 // Redacted gives the call as those see it who may not see what rules redact:
@@ -57,12 +57,12 @@ func (c *Call) Redacted() *Call {
 	}
 	d := c.Clone()
 	d.Input, d.Proposal = conceal(c.Input, paths, ""), ""
-	if q := c.Question; q != nil {
+	if q := c.Request; q != nil {
 		shown := q.Redacted()
 		if q.Input == c.Input && len(q.Hidden) > 0 {
 			d.Input = shown.Input
 		}
-		d.Question = &shown
+		d.Request = &shown
 	}
 	d.Result = c.Result.without(hiddenTexts(c.Input, paths))
 	d.Suggested, d.Remember, d.Leases = nil, nil, nil // patterns are made of arguments
@@ -83,9 +83,9 @@ const resultDomain = "askance-result-v1\x00"
 
 // SealResult is what is kept of the digest of the call's result, "sha256:…": the
 // digest itself or, of a call that hides arguments, "hmac-sha256:…" of it under
-// the salt of the question.
+// the salt of the approval request.
 func (c *Call) SealResult(digest string) string {
-	q := c.Question
+	q := c.Request
 	if q == nil || len(q.Hidden) == 0 || q.Salt == "" || digest == "" {
 		return digest
 	}

@@ -15,8 +15,8 @@ const (
 	MaxInputBytes   = 256 << 10 // a call's arguments
 	MaxOutputBytes  = 512 << 10 // a result; larger outputs belong in an object store
 	MaxTextBytes    = 16 << 10  // feedback, notes, reasons, progress lines
-	MaxNoteBytes    = 1 << 10   // a note with which a question is left to others
-	MaxVotesBytes   = 64 << 10  // all answers of a call that leave its question open, as JSON
+	MaxNoteBytes    = 1 << 10   // a note with which an approval request is left to others
+	MaxVotesBytes   = 64 << 10  // all answers of a call that leave its approval request open, as JSON
 	MaxCallsPerTurn = 256       // calls in one proposal
 	MaxFactsPerCall = 1000
 	MaxRequestBytes = 768 << 10
@@ -44,7 +44,7 @@ type ProposeReply struct {
 	Calls []*Call `json:"calls"`
 }
 
-// Answer decides an open question. Digest names exactly what the approver saw.
+// Answer decides an open approval request. Digest names exactly what the approver saw.
 type Answer struct {
 	V int `json:"v,omitzero"`
 	Key
@@ -141,7 +141,7 @@ type ListRequest struct {
 type ListReply struct {
 	Calls []*Call `json:"calls"`
 	Next  uint64  `json:"next,omitzero"` // 0: that was all
-	// Waiting says of each open question what it waits for. It follows from
+	// Waiting says of each open approval request what it waits for. It follows from
 	// Calls: engines leave it out, askance list --json adds it.
 	Waiting []Waiting `json:"waiting,omitzero"`
 }
@@ -156,7 +156,7 @@ type ShowRequest struct {
 type ShowReply struct {
 	Call    *Call       `json:"call"`
 	History []FactEntry `json:"history"`
-	// Waiting says what the open question waits for, as in ListReply.
+	// Waiting says what the open approval request waits for, as in ListReply.
 	Waiting *Waiting `json:"waiting,omitzero"`
 }
 

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// OnExpiry is what happens to a question that nobody settled by its deadline.
+// OnExpiry is what happens to an approval request that nobody settled by its deadline.
 type OnExpiry string
 
-// A question that expires denies, or stays open once more for the people of
+// An approval request that expires denies, or stays open once more for the people of
 // its last escalation alone, and denies after that. It never allows. The zero
 // value denies.
 const (
@@ -17,7 +17,7 @@ const (
 )
 
 // Requirement says who must agree and until when. It is fixed, and part of the
-// question's digest, when the question opens; the zero value is: one approver,
+// approval request's digest, when the approval request opens; the zero value is: one approver,
 // any, no deadline.
 //
 // Who must agree falls into parts: Users, if there are any, and each of
@@ -26,7 +26,7 @@ const (
 type Requirement struct {
 	// Users may answer; empty means that no list of people is required.
 	Users []string `json:"users"`
-	// Deadline is the instant at which the question expires; zero: it waits for
+	// Deadline is the instant at which the approval request expires; zero: it waits for
 	// ever.
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Approvers are sets of people, each of which must agree.
@@ -43,7 +43,7 @@ type Requirement struct {
 	Editors       []string `json:"editors,omitzero"`
 	// Signed: an approval counts only with the approver's own signature.
 	Signed bool `json:"signed,omitzero"`
-	// OnExpiry is what happens at Deadline; with escalate the question ends at
+	// OnExpiry is what happens at Deadline; with escalate the approval request ends at
 	// FinalDeadline.
 	OnExpiry      OnExpiry  `json:"on_expiry,omitzero"`
 	FinalDeadline time.Time `json:"final_deadline,omitzero"`
@@ -69,7 +69,7 @@ type EscalationStep struct {
 }
 
 // Plan gives the instants at which other people come to be asked, in order:
-// each escalation, and the deadline if the question escalates then.
+// each escalation, and the deadline if the approval request escalates then.
 func (r Requirement) Plan() []time.Time {
 	var out []time.Time
 	for _, s := range r.Approvers {
@@ -84,7 +84,7 @@ func (r Requirement) Plan() []time.Time {
 	return slices.CompactFunc(out, time.Time.Equal)
 }
 
-// Ends is the instant at which the question denies; zero: never.
+// Ends is the instant at which the approval request denies; zero: never.
 func (r Requirement) Ends() time.Time {
 	if r.escalates() {
 		return r.FinalDeadline

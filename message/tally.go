@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Tally is how the votes on a question stand against its requirement.
+// Tally is how the votes on an approval request stand against its requirement.
 type Tally struct {
 	Quorum int    `json:"quorum"` // how many people of each part must approve
 	Parts  []Part `json:"parts"`
@@ -24,15 +24,15 @@ type Part struct {
 	Missing  int      `json:"missing"`           // how many more must
 }
 
-// Tally counts the votes on the call's question.
+// Tally counts the votes on the call's approval request.
 func (c *Call) Tally() Tally {
-	if c.Question == nil {
+	if c.Request == nil {
 		return Tally{Quorum: 1}
 	}
-	return c.Question.Requirement.Tally(c.Votes, c.Digest, c.Step)
+	return c.Request.Requirement.Tally(c.Votes, c.Digest, c.Step)
 }
 
-// Tally counts the votes on the question with this digest. A person counts
+// Tally counts the votes on the approval request with this digest. A person counts
 // once in each part, and with their last word. The parts name who is asked
 // after step instants of the plan.
 func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
@@ -58,7 +58,7 @@ func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
 	return t
 }
 
-// lastWords are the votes on a question, of each person the last one. An edit
+// lastWords are the votes on an approval request, of each person the last one. An edit
 // voids what was said before it, also when it brings old arguments back.
 func lastWords(votes []Vote, digest string) []Vote {
 	var out []Vote

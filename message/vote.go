@@ -10,7 +10,7 @@ const (
 	AnswerApprove AnswerKind = "approve" // with Input set: approve these edited arguments
 	AnswerReject  AnswerKind = "reject"
 	AnswerForTool AnswerKind = "answer" // the approver gives the result, the tool does not run
-	// AnswerAbstain and AnswerHandOver leave the question to others; HandOver
+	// AnswerAbstain and AnswerHandOver leave the approval request to others; HandOver
 	// names who should look at it. Neither lets anybody answer who could not.
 	AnswerAbstain  AnswerKind = "abstain"
 	AnswerHandOver AnswerKind = "hand_over"
@@ -23,7 +23,7 @@ type Vote struct {
 	Kind     AnswerKind `json:"kind"`
 	By       Principal  `json:"by"`
 	At       time.Time  `json:"at"`
-	Digest   string     `json:"digest"` // of the question that was answered
+	Digest   string     `json:"digest"` // of the approval request that was answered
 	Edited   bool       `json:"edited,omitzero"`
 	Feedback string     `json:"feedback,omitzero"`
 
@@ -33,7 +33,7 @@ type Vote struct {
 	GroupsFrom string   `json:"groups_from,omitzero"`
 	// Step is how many instants of the requirement's plan had come.
 	Step int `json:"step,omitzero"`
-	// Made, of an edit, is the digest of the question with the new arguments, if
+	// Made, of an edit, is the digest of the approval request with the new arguments, if
 	// the edit counts as an approval of it.
 	Made string `json:"made,omitzero"`
 	Note string `json:"note,omitzero"` // of abstain and hand_over, for people
@@ -47,7 +47,7 @@ type Vote struct {
 	Remember *LeaseTerms `json:"remember,omitzero"`
 }
 
-// On reports whether the vote is about the question with this digest.
+// On reports whether the vote is about the approval request with this digest.
 func (v Vote) On(digest string) bool {
 	return v.Made == digest && digest != "" || !v.Edited && v.Digest == digest
 }

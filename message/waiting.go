@@ -2,7 +2,7 @@ package message
 
 import "time"
 
-// Waiting says what an open question waits for: who has approved, who must
+// Waiting says what an open approval request waits for: who has approved, who must
 // still, what time does next. It is derived from the call and kept nowhere.
 type Waiting struct {
 	Key
@@ -14,17 +14,17 @@ type Waiting struct {
 	NextUsers  []string  `json:"next_users,omitzero"`
 	NextGroups []string  `json:"next_groups,omitzero"`
 	NextOnly   bool      `json:"next_only,omitzero"`
-	// Ends is when the question denies; zero: never.
+	// Ends is when the approval request denies; zero: never.
 	Ends time.Time `json:"ends,omitzero"`
 }
 
-// Waiting gives what the call's open question waits for; ok is false if none is
+// Waiting gives what the call's open approval request waits for; ok is false if none is
 // open.
 func (c *Call) Waiting() (w Waiting, ok bool) {
-	if c.State != ToolCallAsking || c.Question == nil {
+	if c.State != ToolCallAsking || c.Request == nil {
 		return Waiting{}, false
 	}
-	r := c.Question.Requirement
+	r := c.Request.Requirement
 	w = Waiting{Key: c.Key, Digest: c.Digest, Tally: c.Tally(), Ends: r.Ends()}
 	plan := r.Plan()
 	if c.Step >= len(plan) {

@@ -26,7 +26,7 @@ type Requirement struct {
 	ExcludeEditor bool
 	// Signed: approvals count only with the approver's own signature.
 	Signed bool
-	// Expiry is how long the question stays open; 0: for ever.
+	// Expiry is how long the approval request stays open; 0: for ever.
 	Expiry time.Duration
 	// OnExpiry is what happens then; empty is OnExpiryDeny.
 	OnExpiry OnExpiry
@@ -43,7 +43,7 @@ type ApproverSet struct {
 }
 
 // Accepts reports whether the set accepts a person, with their groups, when
-// the question has been open for some time.
+// the approval request has been open for some time.
 func (s ApproverSet) Accepts(user string, groups []string, open time.Duration) bool {
 	if covers(s.Users, s.Groups, user, groups) {
 		return true
@@ -61,7 +61,7 @@ func covers(users, groups []string, user string, of []string) bool {
 }
 
 // Accepts reports whether a person is one whom all rules accept, when the
-// question has been open for some time: one who, with a quorum of one, can
+// approval request has been open for some time: one who, with a quorum of one, can
 // answer alone. requester is the person on whose behalf the call is made.
 func (r Requirement) Accepts(user string, groups []string, requester string, open time.Duration) bool {
 	switch {
@@ -73,7 +73,7 @@ func (r Requirement) Accepts(user string, groups []string, requester string, ope
 	return !slices.ContainsFunc(r.Approvers, func(s ApproverSet) bool { return !s.Accepts(user, groups, open) })
 }
 
-// Duties are what whoever asks the question must be able to do.
+// Duties are what whoever asks the approval request must be able to do.
 func (r Requirement) Duties() []Duty {
 	var out []Duty
 	add := func(d Duty, need bool) {
@@ -144,7 +144,7 @@ func (r Requirement) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDen
 
 func (r *Rule) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDeny) }
 
-// Issue gives the requirement of a question that opens at the given instant,
+// Issue gives the requirement of an approval request that opens at the given instant,
 // with its whole plan. Whoever asks adds the people who are excluded, and what
 // to do with Remember.
 func (r Requirement) Issue(now time.Time) message.Requirement {

@@ -128,7 +128,7 @@ func TestDecisionJSON(t *testing.T) {
 }
 
 // Files are merged; what they disagree about is a fault, the shorter expiry
-// holds for questions without a rule.
+// holds for approval requests without a rule.
 func TestSeveralFiles(t *testing.T) {
 	file := func(name, defaults, rules string) permission.File {
 		return permission.File{Name: name, Data: []byte("version: 1\nname: " + name + "\ndefaults: {" + defaults + "}\nrules: [" + rules + "]\n")}
@@ -165,7 +165,7 @@ func TestSeveralFiles(t *testing.T) {
 	}
 }
 
-// A question of a rule without an expiry, and one of no rule, is open for the
+// An approval request of a rule without an expiry, and one of no rule, is open for the
 // shortest time that any file gives, in whatever order they are read.
 func TestTheShortestExpiryOfSeveralFiles(t *testing.T) {
 	file := func(name, defaults, rules string) permission.File {

@@ -133,7 +133,7 @@ func (c *compiler) checkTime(r *Rule) {
 		case i > 0 && e.After <= r.Escalation[i-1].After:
 			c.fault(r, key+".after", "is not later than the step before", "put the steps in order")
 		case expiry > 0 && e.After >= expiry:
-			c.faultOf(ProblemTime, r, key+".after", key+".after", fmt.Sprintf("is %v, and the question expires after %v", e.After, expiry), "escalate earlier")
+			c.faultOf(ProblemTime, r, key+".after", key+".after", fmt.Sprintf("is %v, and the approval request expires after %v", e.After, expiry), "escalate earlier")
 		}
 	}
 	if r.OnExpiry == OnExpiryEscalate {
@@ -141,7 +141,7 @@ func (c *compiler) checkTime(r *Rule) {
 		case len(r.Escalation) == 0:
 			c.fault(r, "on_expiry", "escalate needs an escalation", "say to whom, or deny")
 		case expiry == 0:
-			c.fault(r, "on_expiry", "the question never expires", "give the rule an expiry")
+			c.fault(r, "on_expiry", "the approval request never expires", "give the rule an expiry")
 		}
 	}
 }

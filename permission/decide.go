@@ -42,19 +42,19 @@ func (e *evaluation) steps() Decision {
 	if d, ok := e.denyStep(); ok {
 		return d
 	}
-	question, asks := e.askStep()
-	if asks && !e.doubt && question.Behavior == message.BehaviorDeny {
-		return question
+	request, asks := e.askStep()
+	if asks && !e.doubt && request.Behavior == message.BehaviorDeny {
+		return request
 	}
 	d, ok := e.ruleless()
 	switch {
 	case asks && ok && d.Behavior == message.BehaviorDeny:
 		return d // a rule that asks never stands in for a denial
 	case e.doubt:
-		return e.settle(question, d, ok)
+		return e.settle(request, d, ok)
 	case asks:
-		question.Errors = e.errors
-		return question
+		request.Errors = e.errors
+		return request
 	case ok:
 		return d
 	}
@@ -147,7 +147,7 @@ func (e *evaluation) denyStep() (Decision, bool) {
 const failedReason = "the rule could not be evaluated"
 
 // askStep evaluates all ask rules, because each that matches adds to what the
-// question requires. Rules that fail count as matched.
+// approval request requires. Rules that fail count as matched.
 func (e *evaluation) askStep() (Decision, bool) {
 	var asking, failing []*compiledRule
 	for _, list := range [][]*compiledRule{e.relevant(e.tr.ask, e.tr.askIndex), e.sessionRules(message.BehaviorAsk)} {
@@ -222,7 +222,7 @@ func (e *evaluation) checkStep() (Decision, bool) {
 	}
 }
 
-// immune is a question that no allow rule can answer.
+// immune is an approval request that no allow rule can answer.
 func (e *evaluation) immune(step Step, reason string) Decision {
 	d := e.askFallback(step, reason)
 	d.BypassImmune = d.Behavior == message.BehaviorAsk
@@ -270,7 +270,7 @@ func (e *evaluation) fallback() Decision {
 	}
 }
 
-// suggestions are the allow rules to offer with a question.
+// suggestions are the allow rules to offer with an approval request.
 func (e *evaluation) suggestions() []message.PermissionRule {
 	if e.tr.matcher == nil {
 		return []message.PermissionRule{{ToolName: e.req.Tool, Behavior: message.BehaviorAllow, Source: "suggested"}}

@@ -45,10 +45,10 @@ type Decision struct {
 	// Errors lists what could not be evaluated on the way. Count and expose
 	// them: each means that a rule did not do its work.
 	Errors []RuleError `json:"errors"`
-	// Suggested are allow rules to offer with the question; nil where none are
+	// Suggested are allow rules to offer with the approval request; nil where none are
 	// due, empty where the tool has none.
 	Suggested []message.PermissionRule `json:"suggested_rules"`
-	// BypassImmune marks a safety question that no allow rule can answer.
+	// BypassImmune marks a safety approval request that no allow rule can answer.
 	BypassImmune bool `json:"bypass_immune"`
 	// Requirement says who may answer and for how long; only of an ask.
 	Requirement Requirement `json:"requirement"`

@@ -16,7 +16,7 @@
 //	defaults:
 //	  mode: default                # for requests that name no mode
 //	  on_error: ask                # or deny; for deny and ask rules
-//	  expiry: 15m                  # of questions
+//	  expiry: 15m                  # of approval requests
 //	vocabulary:                    # names for use in conditions
 //	  office_hours: ctx.now.getHours() >= 8 && ctx.now.getHours() < 18
 //	rules:
@@ -134,13 +134,13 @@
 //	6 otherwise                   ask+S    ask+S         deny     allow    deny
 //
 // S are suggested rules, - is not consulted. The table is AgentScope's, with one
-// difference: an ask rule never turns a denial into a question, whoever denies.
+// difference: an ask rule never turns a denial into an approval request, whoever denies.
 // What the tool's check denies in step 4 stays denied, and so does (*) in
 // explore mode what is not proven read-only. So neither a deny nor an ask rule
 // that is added ever loosens anything. In AgentScope a person who answers the
-// question is asked in place of those. Where it is unknown before a line runs
+// approval request is asked in place of those. Where it is unknown before a line runs
 // whether a deny or ask rule is about it, the line is never allowed without a
-// question; if a later step asks or denies, that step answers.
+// approval request; if a later step asks or denies, that step answers.
 //
 // # Failing closed
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// This file weighs questions against what else speaks about a call. Of some
+// This file weighs approval requests against what else speaks about a call. Of some
 // calls nobody can say before they run whether a deny or ask rule is about
 // them, such as a shell line with $X in it.
 
@@ -21,19 +21,19 @@ func (e *evaluation) doubtful(asking, failing []*compiledRule) bool {
 
 // settle answers a doubtful call as if no rule were about it, but that what
 // would be allowed then is asked about. d is what is settled without a rule, if
-// ok. A question keeps what the rules require of it.
-func (e *evaluation) settle(question, d Decision, ok bool) Decision {
+// ok. An approval request keeps what the rules require of it.
+func (e *evaluation) settle(request, d Decision, ok bool) Decision {
 	if !ok {
 		if d, ok = e.allowStep(); !ok {
 			d = e.fallback()
 		}
 	}
-	question.Errors = e.errors
+	request.Errors = e.errors
 	switch {
 	case d.Behavior == message.BehaviorDeny:
 		return d
-	case d.Behavior == message.BehaviorAsk && question.Behavior == message.BehaviorAsk:
-		question.Step, question.BypassImmune = d.Step, d.BypassImmune
+	case d.Behavior == message.BehaviorAsk && request.Behavior == message.BehaviorAsk:
+		request.Step, request.BypassImmune = d.Step, d.BypassImmune
 	}
-	return question
+	return request
 }

@@ -16,7 +16,7 @@ import (
 // What people are not shown of the arguments does not show in the texts of a
 // decision and of its explanation either: both read a path of redact alike,
 // also where the input is not shaped as the path has it.
-func TestDecisionsHideWhatQuestionsHide(t *testing.T) {
+func TestDecisionsHideWhatRequestsHide(t *testing.T) {
 	const secret = "TOPSECRET"
 	for _, tc := range []struct{ name, path, input, text string }{
 		{"a member", `args.a`, `{"a": "TOPSECRET"}`, `string(args.a)`},
@@ -37,9 +37,9 @@ func TestDecisionsHideWhatQuestionsHide(t *testing.T) {
 		{"beyond ASCII", `args["ö.ä"]`, `{"ö.ä": "TOPSECRET"}`, `string(args["\u00f6.ä"])`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			shown := message.Question{Input: tc.input, Hidden: []string{tc.path}, Salt: "salt"}.Redacted().Input
+			shown := message.ApprovalRequest{Input: tc.input, Hidden: []string{tc.path}, Salt: "salt"}.Redacted().Input
 			if strings.Contains(shown, secret) {
-				t.Fatalf("the question itself shows %s", shown)
+				t.Fatalf("the approval request itself shows %s", shown)
 			}
 			for _, behavior := range []message.Behavior{"allow", "ask", "deny"} {
 				b := compile(t, everything(permission.Tool{Name: "t"}),
@@ -52,16 +52,16 @@ func TestDecisionsHideWhatQuestionsHide(t *testing.T) {
 					t.Fatal(err)
 				}
 				if strings.Contains(string(text), secret) {
-					t.Errorf("%s rule: the question shows %s, the decision %s", behavior, shown, text)
+					t.Errorf("%s rule: the approval request shows %s, the decision %s", behavior, shown, text)
 				}
 			}
 		})
 	}
 }
 
-// Whatever the shape of the input and of the path: what the question hides, a
+// Whatever the shape of the input and of the path: what the approval request hides, a
 // text about it does not say.
-func TestTextsHideWhatQuestionsHide(t *testing.T) {
+func TestTextsHideWhatRequestsHide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SampledFrom([]string{"a", "b", "0", "c.d"})
 		var leaves []string // as expressions; the value of the nth is "TOPn."
@@ -94,7 +94,7 @@ func TestTextsHideWhatQuestionsHide(t *testing.T) {
 		for _, step := range rapid.SliceOfN(rapid.SampledFrom([]string{".a", ".b", ".0", ".*", `["c.d"]`}), 1, 4).Draw(t, "path") {
 			path += step
 		}
-		shown := message.Question{Input: string(input), Hidden: []string{path}, Salt: "salt"}.Redacted().Input
+		shown := message.ApprovalRequest{Input: string(input), Hidden: []string{path}, Salt: "salt"}.Redacted().Input
 		for i, leaf := range leaves {
 			secret := fmt.Sprintf("TOP%d.", i)
 			if strings.Contains(shown, secret) {
@@ -110,7 +110,7 @@ func TestTextsHideWhatQuestionsHide(t *testing.T) {
 			req := permission.Request{Tool: "t", Input: input}
 			text, err := strictjson.Marshal([]any{b.Decide(context.Background(), req), b.Explain(context.Background(), req)})
 			if err != nil || strings.Contains(string(text), secret) {
-				t.Fatalf("%s of %s: the question shows %s, the decision %s (%v)", path, input, shown, text, err)
+				t.Fatalf("%s of %s: the approval request shows %s, the decision %s (%v)", path, input, shown, text, err)
 			}
 		}
 	})

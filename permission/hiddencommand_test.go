@@ -12,7 +12,7 @@ import (
 
 // What is made of the arguments does not show what is hidden in them: neither
 // the commands of a line, nor the paths in the input, nor terms over those;
-// neither in a question nor in an explanation.
+// neither in an approval request nor in an explanation.
 func TestHiddenArgumentsByOtherNames(t *testing.T) {
 	opts := shellOptions(t)
 	opts.Tools = append(opts.Tools, permission.Tool{Name: "save", Schema: schema(t, `{"type": "object", "required": ["path"],

@@ -8,7 +8,7 @@ import (
 )
 
 // ruleIndex finds, among the rules of one tool and behavior, those that a value
-// of one field leaves in question. It is made where rules compare the same field
+// of one field leaves in approval request. It is made where rules compare the same field
 // for equality with at least indexFrom constants.
 type ruleIndex struct {
 	path []string

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/permission/internal/display"
 )
 
-// This file asks a tool's Kind. Whatever fails in it ends in a question or a
+// This file asks a tool's Kind. Whatever fails in it ends in an approval request or a
 // denial.
 
 // kind is nil for a tool without one.

@@ -71,7 +71,7 @@ func TestFaultsOfAKind(t *testing.T) {
 	}
 }
 
-// A matcher that fails to suggest rules leaves the question without any.
+// A matcher that fails to suggest rules leaves the approval request without any.
 func TestFaultOfASuggestion(t *testing.T) {
 	b := compile(t, permission.Options{Tools: []permission.Tool{{Name: "t", Kind: faulty{part: "suggest"}}}})
 	d := decide(b, permission.ModeDefault, `{"x": 1}`)
@@ -121,7 +121,7 @@ func TestErrorsShowNothingHidden(t *testing.T) {
 }
 
 // A denial because nobody may answer tells of the errors, too.
-func TestErrorsOfAQuestionThatNobodyCanAnswer(t *testing.T) {
+func TestErrorsOfARequestThatNobodyCanAnswer(t *testing.T) {
 	one, other, failing := rule("a", "ask", ""), rule("b", "ask", ""), rule("c", "ask", "args.missing == 1")
 	one.Approvers.Users, other.Approvers.Users = []string{"ann"}, []string{"bob"}
 	d := decide(compile(t, permission.Options{}, one, other, failing), permission.ModeDefault, `{}`)
@@ -130,8 +130,8 @@ func TestErrorsOfAQuestionThatNobodyCanAnswer(t *testing.T) {
 	}
 }
 
-// A question names all rules that ask, and says of one that failed what it is.
-func TestReasonsOfQuestions(t *testing.T) {
+// An approval request names all rules that ask, and says of one that failed what it is.
+func TestReasonsOfRequests(t *testing.T) {
 	failing, second, third := rule("a", "ask", "args.missing == 1"), rule("b", "ask", `tool.name == "t"`), rule("c", "ask", "")
 	for _, tc := range []struct {
 		rules []permission.Rule

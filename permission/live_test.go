@@ -168,7 +168,7 @@ func TestReloadKeepsTheLastGoodPolicy(t *testing.T) {
 	}
 }
 
-// A question stays with its bundle; the newest deny rules are asked again
+// An approval request stays with its bundle; the newest deny rules are asked again
 // before anything runs.
 func TestDeniedAsksTheNewestRules(t *testing.T) {
 	w := newLive(t)

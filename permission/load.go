@@ -40,7 +40,7 @@ func Parse(files ...File) (Policy, error) {
 }
 
 // parseFiles merges what it can read. Each file's defaults hold for its own
-// rules; the mode and the expiry of questions without a rule are the bundle's.
+// rules; the mode and the expiry of approval requests without a rule are the bundle's.
 func parseFiles(files []File) (Policy, problems) {
 	var found problems
 	if len(files) == 0 {

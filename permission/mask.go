@@ -9,7 +9,7 @@ import (
 
 // This file leaves out of arguments what rules hide, for texts about a call. It
 // reads a path as message does where it hides the arguments themselves: a text
-// must not show what the question beside it hides.
+// must not show what the approval request beside it hides.
 
 // hiddenText stands for a text that is not shown.
 const hiddenText = "[redacted]"

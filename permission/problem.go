@@ -29,9 +29,9 @@ const (
 	ProblemTool       ProblemKind = "unknown_tool" // a tool that is not declared
 	ProblemCost       ProblemKind = "cost"         // an expression that may cost too much
 	ProblemKey        ProblemKind = "unknown_key"  // a key that a rule file does not have at this place
-	ProblemPeople     ProblemKind = "people"       // a question that nobody, or too few, can answer
+	ProblemPeople     ProblemKind = "people"       // an approval request that nobody, or too few, can answer
 	ProblemPath       ProblemKind = "path"         // a path to hide that leads nowhere
-	ProblemTime       ProblemKind = "time"         // a step that comes after the question has expired
+	ProblemTime       ProblemKind = "time"         // a step that comes after the approval request has expired
 )
 
 // String gives "file:line:col: rule name: field: fault (hint)".

@@ -254,7 +254,7 @@ func TestDecisionsAreSafe(t *testing.T) {
 		case allows && w.bad:
 			t.Fatalf("what fails outside the rules is allowed by %s", d.Step)
 		case d.Behavior != message.BehaviorAsk && (d.BypassImmune || d.Requirement.Users != nil || d.Requirement.Expiry != 0):
-			t.Fatalf("%s with what belongs to a question: %+v", d.Behavior, d)
+			t.Fatalf("%s with what belongs to an approval request: %+v", d.Behavior, d)
 		case d.Behavior != message.BehaviorAllow && d.Message == "":
 			t.Fatalf("%s by %s without a text", d.Behavior, d.Step)
 		}
@@ -315,7 +315,7 @@ func TestAddingAnAskRuleNeverLoosens(t *testing.T) {
 
 // loosened reports whether more happens in b than in a. Where the decision's
 // budget runs out, the rules behind it fail, and one more rule can make a denial
-// the question that their on_error says; it never makes an allow.
+// the approval request that their on_error says; it never makes an allow.
 func (w world) loosened(a, b permission.Decision) bool {
 	return looser(a, b) && (w.limits.DecisionCost == 0 || b.Behavior == message.BehaviorAllow)
 }

@@ -2,7 +2,7 @@ package permission
 
 import "time"
 
-// Approvers says who may answer a question: a person who is listed, or who is
+// Approvers says who may answer an approval request: a person who is listed, or who is
 // in one of the groups. The zero value is every approver of the space.
 type Approvers struct {
 	Users  []string
@@ -18,17 +18,17 @@ type Approvers struct {
 // named reports whether the approvers are a choice of people.
 func (a Approvers) named() bool { return len(a.Users)+len(a.Groups) > 0 }
 
-// Escalation lets further people answer a question that has been open for a
+// Escalation lets further people answer an approval request that has been open for a
 // while. Those who could answer before still can.
 type Escalation struct {
 	After time.Duration
 	To    Approvers
 }
 
-// OnExpiry is what happens to a question that nobody settled in time.
+// OnExpiry is what happens to an approval request that nobody settled in time.
 type OnExpiry string
 
-// An expired question denies, or stays open for the people of its last
+// An expired approval request denies, or stays open for the people of its last
 // escalation alone, once more for the same time, and then denies. It never
 // allows.
 const (
@@ -68,7 +68,7 @@ const (
 )
 
 // Duty is a key of a rule that this package only states: whoever asks the
-// question or runs the call must carry it out.
+// approval request or runs the call must carry it out.
 type Duty string
 
 // The duties, by the key that imposes them.
@@ -80,7 +80,7 @@ const (
 	DutyQuorum           Duty = "quorum"
 	DutySigned           Duty = "signed"
 	DutyExpiry           Duty = "expiry"
-	DutyOnExpiry         Duty = "on_expiry" // escalate; a question that expires denies anyway
+	DutyOnExpiry         Duty = "on_expiry" // escalate; an approval request that expires denies anyway
 	DutyEscalation       Duty = "escalation"
 	DutyRemember         Duty = "remember"
 	DutyRedact           Duty = "redact"

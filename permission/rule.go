@@ -50,14 +50,14 @@ type Rule struct {
 	// What an ask requires. A key here that Options.Enforced does not list is a
 	// load error.
 
-	// Approvers says who may answer the question of an ask rule.
+	// Approvers says who may answer the approval request of an ask rule.
 	Approvers Approvers
 	// Quorum is how many distinct people must approve; 0 is one. One of them
-	// who rejects ends the question.
+	// who rejects ends the approval request.
 	Quorum int
 	// Signed asks approvers of an ask rule to sign with a key of their own.
 	Signed bool
-	// Expiry is how long the question of an ask rule stays open. 0: the
+	// Expiry is how long the approval request of an ask rule stays open. 0: the
 	// policy's default.
 	Expiry time.Duration
 	// OnExpiry is what happens then; empty is OnExpiryDeny.
@@ -157,7 +157,7 @@ func (r *Rule) anyTool() bool { return slices.Contains(r.Tools, AnyTool) }
 type Policy struct {
 	// Mode is used for requests that name none; empty is ModeDefault.
 	Mode Mode
-	// Expiry is how long a question stays open that no rule gives a time;
+	// Expiry is how long an approval request stays open that no rule gives a time;
 	// 0: for ever.
 	Expiry time.Duration
 	// Shell is the shell that runs the text of shell tools; empty is bash.

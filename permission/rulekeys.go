@@ -31,8 +31,8 @@ type fileDoc struct {
 type defaultsDoc struct {
 	Mode        Mode          `key:"mode" words:"default,accept_edits,explore,bypass,dont_ask" doc:"Permission mode of requests that name none."`
 	OnError     OnError       `key:"on_error" words:"ask,deny" hint:"an error never allows" doc:"What a deny or ask rule that cannot be evaluated does."`
-	Expiry      time.Duration `key:"expiry" doc:"How long questions stay open."`
-	OnExpiry    OnExpiry      `key:"on_expiry" words:"deny,escalate" hint:"an expired question never allows" doc:"What happens to a question that nobody settled in time; escalate needs an escalation in the rule."`
+	Expiry      time.Duration `key:"expiry" doc:"How long approval requests stay open."`
+	OnExpiry    OnExpiry      `key:"on_expiry" words:"deny,escalate" hint:"an expired approval request never allows" doc:"What happens to an approval request that nobody settled in time; escalate needs an escalation in the rule."`
 	Shell       string        `key:"shell" words:"bash,sh" doc:"The shell that runs the text of shell tools. Text must be safe under both readings."`
 	Enforcement Enforcement   `key:"enforcement" words:"enforce,warn,audit" doc:"Whether rules decide or are only watched."`
 	Audit       auditDoc      `key:"audit" doc:"What is kept about calls."`
@@ -55,8 +55,8 @@ type ruleDoc struct {
 	Approvers    approversDoc     `key:"approvers" doc:"Who may answer; any approver if left out."`
 	Quorum       int              `key:"quorum" min:"1" doc:"How many distinct people must approve. One who rejects ends it."`
 	Signed       bool             `key:"signed" doc:"Each approver signs with a key of their own, which workers can check."`
-	Expiry       time.Duration    `key:"expiry" doc:"How long the question stays open."`
-	OnExpiry     OnExpiry         `key:"on_expiry" words:"deny,escalate" hint:"an expired question never allows" doc:"What happens then."`
+	Expiry       time.Duration    `key:"expiry" doc:"How long the approval request stays open."`
+	OnExpiry     OnExpiry         `key:"on_expiry" words:"deny,escalate" hint:"an expired approval request never allows" doc:"What happens then."`
 	Escalation   []escalationDoc  `key:"escalation" doc:"Who else may answer as time passes."`
 	Remember     *rememberDoc     `key:"remember" doc:"What an approval may cover beyond its call."`
 	Redact       []string         `key:"redact" doc:"Paths into the arguments that people and records must not show, as args.card.*"`
@@ -86,7 +86,7 @@ type peopleDoc struct {
 }
 
 type escalationDoc struct {
-	After time.Duration `key:"after" need:"say when, as 10m" doc:"How long the question must have been open."`
+	After time.Duration `key:"after" need:"say when, as 10m" doc:"How long the approval request must have been open."`
 	To    peopleDoc     `key:"to" need:"name the people or groups" doc:"Who may answer from then on, too."`
 }
 
@@ -154,7 +154,7 @@ type expectDoc struct {
 	Step     Step             `key:"step" doc:"The step that decides."`
 	Message  *string          `key:"message" doc:"The text, to the letter."`
 	Quorum   *int             `key:"quorum" min:"1" doc:"How many people must approve."`
-	Expiry   *time.Duration   `key:"expiry" doc:"How long the question stays open."`
+	Expiry   *time.Duration   `key:"expiry" doc:"How long the approval request stays open."`
 	OnExpiry OnExpiry         `key:"on_expiry" words:"deny,escalate" doc:"What happens then."`
 	Users    []string         `key:"users" doc:"People who may answer by name."`
 	Groups   []string         `key:"groups" doc:"Groups that may answer."`

@@ -93,7 +93,7 @@ type CheckAnswer uint8
 // The answers. CheckAskImmune asks even where an allow rule matches; bypass
 // mode ignores it, as in AgentScope. CheckUncovered is a weaker form of it: no
 // allow rule matches, and the mode decides as about any call without one, so
-// that the question reads as one that nothing has been said about.
+// that the approval request reads as one that nothing has been said about.
 const (
 	CheckPassthrough CheckAnswer = iota
 	CheckAllow
@@ -110,7 +110,7 @@ type Matcher interface {
 	// because an allow must match strictly and a deny widely. An error refuses
 	// the bundle.
 	Compile(content string, behavior message.Behavior) (Pattern, error)
-	// Suggest gives the allow rules to offer for remembering with a question
+	// Suggest gives the allow rules to offer for remembering with an approval request
 	// about this call. None is a fair answer.
 	Suggest(Call) []message.PermissionRule
 }

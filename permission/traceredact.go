@@ -28,7 +28,7 @@ func (b *Bundle) Redacts() bool {
 func (l *Live) Redacts() bool { return l.Bundle().Redacts() }
 
 // hiddenPaths are what any rule about the tool redacts: an explanation shows
-// more than the text of a question, so that it hides more.
+// more than the text of an approval request, so that it hides more.
 func (t *toolRules) hiddenPaths() []argPath {
 	var out []argPath
 	for _, r := range slices.Concat(t.deny, t.ask, t.allow) {

@@ -2,19 +2,19 @@ package toolcall
 
 import "github.com/askance-dev/askance/message"
 
-// This file takes what people say about an open question.
+// This file takes what people say about an open approval request.
 
 // answered checks the fence of every answer, the digest, before anything else.
 func (m *Machine) answered(ev Answered) error {
 	c := m.call
-	if err := m.sameQuestion(ev.Vote.Digest); err != nil {
+	if err := m.sameRequest(ev.Vote.Digest); err != nil {
 		return err
 	}
 	c.Votes = appendVote(c.Votes, ev.Vote)
 	switch ev.Vote.Kind {
 	case message.AnswerApprove:
 		if !c.Tally().Agreed {
-			return &message.Error{Code: message.CodeInternal, Op: "answer", What: "not everybody who must has approved", Hint: "the question stays open"}
+			return &message.Error{Code: message.CodeInternal, Op: "answer", What: "not everybody who must has approved", Hint: "the approval request stays open"}
 		}
 		c.Remember, c.Leases = ev.Remember, ev.Leases
 		return m.move(Approve)
@@ -31,17 +31,17 @@ func unknownKind(k message.AnswerKind, hint string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: "answer", What: "unknown kind of answer " + string(k), Hint: hint}
 }
 
-// voted takes a word that leaves the question open.
+// voted takes a word that leaves the approval request open.
 func (m *Machine) voted(ev Voted) error {
 	c := m.call
-	if err := m.sameQuestion(ev.Vote.Digest); err != nil {
+	if err := m.sameRequest(ev.Vote.Digest); err != nil {
 		return err
 	}
 	c.Votes = appendVote(c.Votes, ev.Vote)
 	switch ev.Vote.Kind {
 	case message.AnswerApprove:
 		if c.Tally().Agreed {
-			return &message.Error{Code: message.CodeInternal, Op: "answer", What: "everybody who must has approved, and the question stays open", Hint: "approve it"}
+			return &message.Error{Code: message.CodeInternal, Op: "answer", What: "everybody who must has approved, and the approval request stays open", Hint: "approve it"}
 		}
 		return m.move(Vote)
 	case message.AnswerAbstain:
@@ -53,22 +53,22 @@ func (m *Machine) voted(ev Voted) error {
 	}
 }
 
-// escalated notes how far the plan of the question has come; it never goes
+// escalated notes how far the plan of the approval request has come; it never goes
 // back.
 func (m *Machine) escalated(ev Escalated) error {
 	c := m.call
 	if c.State != asking {
 		return wrongState(c.Clone(), Escalate)
 	}
-	if c.Question == nil || ev.Step <= c.Step || ev.Step > len(c.Question.Requirement.Plan()) {
-		return &message.Error{Code: message.CodeInternal, Op: "escalate", What: "the question's plan has no such next step", Hint: "read the call again"}
+	if c.Request == nil || ev.Step <= c.Step || ev.Step > len(c.Request.Requirement.Plan()) {
+		return &message.Error{Code: message.CodeInternal, Op: "escalate", What: "the approval request's plan has no such next step", Hint: "read the call again"}
 	}
 	c.Step = ev.Step
 	return m.move(Escalate)
 }
 
 func (m *Machine) edited(ev Edited) error {
-	if err := m.sameQuestion(ev.Vote.Digest); err != nil {
+	if err := m.sameRequest(ev.Vote.Digest); err != nil {
 		return err
 	}
 	vote := ev.Vote
@@ -78,15 +78,15 @@ func (m *Machine) edited(ev Edited) error {
 	return m.move(Edit)
 }
 
-func (m *Machine) sameQuestion(digest string) error {
+func (m *Machine) sameRequest(digest string) error {
 	c := m.call
 	if c.State != asking {
 		return wrongState(c.Clone(), Approve)
 	}
 	if digest != c.Digest {
 		return &message.Error{Code: message.CodeDigest, Op: "answer", Call: c.Clone(),
-			What: "the answer is to another question than the one that is open",
-			Hint: "look at the present question and answer that one"}
+			What: "the answer is to another approval request than the one that is open",
+			Hint: "look at the present approval request and answer that one"}
 	}
 	return nil
 }

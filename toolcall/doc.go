@@ -13,7 +13,7 @@
 //   - A finished call never moves again.
 //   - Nothing is started or submitted that was not allowed: the table has no
 //     other arrow into submitted, and none from pending or asking to a start.
-//   - An answer counts only for the question whose digest it names.
+//   - An answer counts only for the approval request whose digest it names.
 //   - An attempt's number is a fence: events of an older attempt are refused.
 //   - A step that fails leaves the machine as it was.
 //

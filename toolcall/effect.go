@@ -8,9 +8,9 @@ type Effect string
 
 // The effects.
 const (
-	// EffectAsk: a question is open; show it, and watch its deadline.
+	// EffectAsk: an approval request is open; show it, and watch its deadline.
 	EffectAsk Effect = "ask"
-	// EffectClosed: a question that was open is not any more.
+	// EffectClosed: an approval request that was open is not any more.
 	EffectClosed Effect = "closed"
 	// EffectRun: this attempt was just started locally; its owner runs it now.
 	// After a crash the attempt is lost and not run again.

@@ -36,29 +36,29 @@ type (
 	Decided struct {
 		Base
 		Decision  message.Decision
-		Question  message.Question // always: it is what the grant is bound to
+		Request   message.ApprovalRequest // always: it is what the grant is bound to
 		Digest    string
 		Suggested []message.PermissionRule
 		Placement message.Placement
 		// EditCounts: whoever made these arguments with an edit in the same fact
-		// has thereby approved this question.
+		// has thereby approved this approval request.
 		EditCounts bool
 		// Terms are what that person wants remembered with it, and Leases what this
 		// lets remember if it allows the call.
 		Terms  *message.LeaseTerms
 		Leases []message.Lease
-		// Step is how far the plan of the question has come already: an edit that is
-		// asked by the same rules goes on in the plan of the question before.
+		// Step is how far the plan of the approval request has come already: an edit that is
+		// asked by the same rules goes on in the plan of the approval request before.
 		Step int
 		// Explanation is what the fact keeps besides the call; empty: nothing.
 		Explanation message.RawJSON
 	}
-	// Hidden leaves a call pending behind another's open question.
+	// Hidden leaves a call pending behind another's open approval request.
 	Hidden struct {
 		Base
 		Behind message.CallID
 	}
-	// Denied ends an open question because the policy denies it by now.
+	// Denied ends an open approval request because the policy denies it by now.
 	Denied struct {
 		Base
 		Decision message.Decision
@@ -66,9 +66,9 @@ type (
 		// Explanation is what the fact keeps besides the call; empty: nothing.
 		Explanation message.RawJSON
 	}
-	// Answered is the word on an open question that ends it, with Kind approve
+	// Answered is the word on an open approval request that ends it, with Kind approve
 	// (unedited), reject or answer. An approval has to complete what the
-	// question's requirement wants.
+	// approval request's requirement wants.
 	Answered struct {
 		Base
 		Vote     message.Vote
@@ -84,19 +84,19 @@ type (
 		Input    string
 		Remember []message.PermissionRule
 	}
-	// Voted is a person's word that leaves the question open: an approval beside
+	// Voted is a person's word that leaves the approval request open: an approval beside
 	// which others are needed, or Kind abstain or hand_over.
 	Voted struct {
 		Base
 		Vote message.Vote
 	}
-	// Escalated says that the plan of an open question has come to its instant
+	// Escalated says that the plan of an open approval request has come to its instant
 	// number Step.
 	Escalated struct {
 		Base
 		Step int
 	}
-	// Expired ends an open question whose deadline has passed.
+	// Expired ends an open approval request whose deadline has passed.
 	Expired struct{ Base }
 	// Submitted hands an allowed call to a worker or an external party.
 	Submitted struct {

@@ -81,11 +81,11 @@ func (p *projection) step(c *message.Call, s message.Step) {
 	}
 }
 
-// ask puts the question's digest into the event's id: AgentScope has no place
+// ask puts the approval request's digest into the event's id: AgentScope has no place
 // for it, and a frontend's confirm names none.
 func (p *projection) ask(c *message.Call) {
 	e := &message.RequireUserConfirm{EventHeader: p.header(c.Reply), ToolCalls: []message.ToolCallBlock{p.block(c, asking)}}
-	e.ID = message.QuestionEventID(e.ID, c.Digest)
+	e.ID = message.RequestEventID(e.ID, c.Digest)
 	p.add(e)
 }
 

@@ -153,8 +153,8 @@ func (m *Machine) apply(ev Event) error {
 
 func (m *Machine) decided(ev Decided) error {
 	c := m.call
-	d, q := ev.Decision, ev.Question
-	c.Decision, c.Question, c.Digest, c.Suggested = &d, &q, ev.Digest, ev.Suggested
+	d, q := ev.Decision, ev.Request
+	c.Decision, c.Request, c.Digest, c.Suggested = &d, &q, ev.Digest, ev.Suggested
 	c.Behind, c.Placement, c.Step, c.Redact = "", ev.Placement, ev.Step, nil
 	m.why = ev.Explanation
 	if n := len(c.Votes); ev.EditCounts && n > 0 && c.Cause == string(Edit) {
@@ -170,7 +170,7 @@ func (m *Machine) decided(ev Decided) error {
 	}
 }
 
-// Counted is the vote of an edit as an approval of the question that the event
+// Counted is the vote of an edit as an approval of the approval request that the event
 // brings.
 func (ev Decided) Counted(v message.Vote) message.Vote {
 	v.Made, v.Step, v.Remember = ev.Digest, ev.Step, ev.Terms

@@ -25,12 +25,12 @@ func newCall() *message.Call {
 
 func decided(b message.Behavior, place message.Placement) toolcall.Decided {
 	c := newCall()
-	q := message.Question{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Bundle: "b", Requirement: message.Requirement{Users: []string{}}}
+	q := message.ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Bundle: "b", Requirement: message.Requirement{Users: []string{}}}
 	d, err := q.Digest()
 	if err != nil {
 		panic(err)
 	}
-	return toolcall.Decided{Base: base(0), Decision: message.Decision{Behavior: b, Reason: "because", Bundle: "b"}, Question: q, Digest: d, Placement: place}
+	return toolcall.Decided{Base: base(0), Decision: message.Decision{Behavior: b, Reason: "because", Bundle: "b"}, Request: q, Digest: d, Placement: place}
 }
 
 func yes(digest string) toolcall.Answered {
@@ -128,7 +128,7 @@ func TestRefusedSteps(t *testing.T) {
 		{"submit while asking", []toolcall.Event{propose, ask}, submit, message.ErrState},
 		{"start while asking", []toolcall.Event{propose, ask}, toolcall.Started{Base: base(2), Attempt: 0, Worker: "w", Claim: "x"}, message.ErrState},
 		{"submit while pending", []toolcall.Event{propose}, submit, message.ErrState},
-		{"answer to another question", []toolcall.Event{propose, ask}, yes("sha256:other"), message.ErrDigest},
+		{"answer to another approval request", []toolcall.Event{propose, ask}, yes("sha256:other"), message.ErrDigest},
 		{"second answer", []toolcall.Event{propose, ask, yes(ask.Digest)}, yes(ask.Digest), message.ErrState},
 		{"answer to a finished call", done, yes(ask.Digest), message.ErrFinished},
 		{"interrupt of a finished call", done, toolcall.Interrupted{Base: base(2)}, message.ErrFinished},

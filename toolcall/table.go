@@ -14,10 +14,10 @@ const (
 	Deny      Cause = "deny"      // the policy said deny
 	Ask       Cause = "ask"       // the policy said ask
 	Allow     Cause = "allow"     // the policy said allow
-	Hide      Cause = "hide"      // the open question of another call may answer this one too
+	Hide      Cause = "hide"      // the open approval request of another call may answer this one too
 	Approve   Cause = "approve"   // everybody who must has approved exactly what was asked
 	Vote      Cause = "vote"      // (ours) a person approved, and others must as well
-	Abstain   Cause = "abstain"   // (ours) a person leaves the question to others
+	Abstain   Cause = "abstain"   // (ours) a person leaves the approval request to others
 	HandOver  Cause = "hand_over" // (ours) a person names who should answer instead
 	Escalate  Cause = "escalate"  // (ours) the time has come to ask further people
 	Edit      Cause = "edit"      // (ours) a person changed the arguments: decided again
@@ -67,10 +67,10 @@ func Table() []Transition {
 		{Deny, states{pending, asking}, finished, "the policy denies it, or denies by now what was asked"},
 		{Ask, states{pending}, asking, "the policy asks a person"},
 		{Allow, states{pending}, allowed, "the policy allows it"},
-		{Hide, states{pending}, pending, "an open question may settle this call too"},
+		{Hide, states{pending}, pending, "an open approval request may settle this call too"},
 		{Vote, states{asking}, asking, "a person approved what was asked; others must agree"},
-		{Abstain, states{asking}, asking, "a person leaves the question to others"},
-		{HandOver, states{asking}, asking, "a person hands the question over"},
+		{Abstain, states{asking}, asking, "a person leaves the approval request to others"},
+		{HandOver, states{asking}, asking, "a person hands the approval request over"},
 		{Escalate, states{asking}, asking, "further people are asked"},
 		{Approve, states{asking}, allowed, "everybody who must has approved what was asked"},
 		{Edit, states{asking}, pending, "edited arguments are decided again"},

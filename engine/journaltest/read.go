@@ -18,7 +18,7 @@ func (j *journalTest) full(key message.Key) *message.Fact {
 	c.Input = "{\"text\": \"é\\u0000 \\\" <&> \u2028\" , \"n\": 1e400, \"big\": 123456789012345678901234567890}"
 	c.Batch = message.Batch{Number: 1, Group: 2, Index: 3}
 	c.Decision = &message.Decision{Behavior: message.BehaviorAsk, Rule: "r", Reason: "why", Errors: []string{"one"}}
-	c.Question = &message.Question{V: 1, Key: key, Tool: "tool", Input: c.Input, Requirement: message.Requirement{Users: []string{"ann"}, Deadline: noon}}
+	c.Request = &message.ApprovalRequest{V: 1, Key: key, Tool: "tool", Input: c.Input, Requirement: message.Requirement{Users: []string{"ann"}, Deadline: noon}}
 	c.Votes = []message.Vote{{Kind: message.AnswerApprove, By: f.By, At: noon, Digest: "sha256:1", Feedback: "ok\n"}}
 	c.Suggested, c.Remember = []message.PermissionRule{rule}, []message.PermissionRule{rule, {ToolName: "tool", Behavior: message.BehaviorAllow}}
 	c.Attempt = message.Attempt{Number: 2, Worker: "w", Claim: "claim", OfferedAt: noon, LeaseMS: 10_000, Deadline: noon, Offers: 3,
@@ -47,7 +47,7 @@ func storedComesBack(j *journalTest) {
 
 	large := j.fact(key, 3)
 	large.Call.Input = `{"text":"` + strings.Repeat(`\"`, message.MaxInputBytes/2-20) + `"}`
-	large.Call.Question = &message.Question{V: 1, Key: key, Tool: "tool", Input: large.Call.Input}
+	large.Call.Request = &message.ApprovalRequest{V: 1, Key: key, Tool: "tool", Input: large.Call.Input}
 	large.Call.Result = &message.ToolResultBlock{ID: key.Call, Name: "tool", State: message.ToolResultSuccess,
 		Output: message.Content{Text: strings.Repeat("\"", message.MaxOutputBytes-1000)}, Metadata: map[string]any{}}
 	j.add(large, prev)

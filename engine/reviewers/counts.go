@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// tooSoon is the time within which nobody reads a question.
+// tooSoon is the time within which nobody reads an approval request.
 const tooSoon = 2 * time.Second
 
 // kept is how long instants of answers are kept: the longest of the limits.

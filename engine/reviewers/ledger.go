@@ -17,7 +17,7 @@ const MaxNames = 4096
 type Ledger struct {
 	mu       sync.Mutex // guards all below
 	span     span       // of the votes that are counted
-	open     map[message.Key]*question
+	open     map[message.Key]*request
 	sums     sums
 	log      log
 	limits   message.ReviewerLimits
@@ -34,8 +34,8 @@ type sums struct {
 	others map[string]struct{} // names beyond MaxNames, as many again
 }
 
-// question is one that is open.
-type question struct {
+// approval request is one that is open.
+type request struct {
 	digest string
 	asks   *message.Requirement // shared with the call's fact
 	since  time.Time
@@ -59,26 +59,26 @@ func (l *Ledger) Fact(f *message.Fact) {
 		}
 		l.sums.assign(q, nil, nil)
 	}
-	if c.State != message.ToolCallAsking || c.Question == nil {
+	if c.State != message.ToolCallAsking || c.Request == nil {
 		delete(l.open, c.Key)
 		return
 	}
 	if q == nil {
 		if l.open == nil {
-			l.open = map[message.Key]*question{}
+			l.open = map[message.Key]*request{}
 		}
-		q = &question{since: opened(f)}
+		q = &request{since: opened(f)}
 		l.open[c.Key] = q
 	} else if q.digest != c.Digest {
 		q.since = f.At
 	}
-	q.digest, q.votes, q.asks = c.Digest, len(c.Votes), &c.Question.Requirement
+	q.digest, q.votes, q.asks = c.Digest, len(c.Votes), &c.Request.Requirement
 	people, groups := waitsFor(c)
 	l.sums.assign(q, people, groups)
 	l.onRecord(c.Key)
 }
 
-// opened is when the question of a call opened that was not known before.
+// opened is when the approval request of a call opened that was not known before.
 func opened(f *message.Fact) time.Time {
 	if len(f.Call.Votes) > 0 { // the facts before are missing
 		return f.Call.ProposedAt
@@ -86,8 +86,8 @@ func opened(f *message.Fact) time.Time {
 	return f.At
 }
 
-// assign replaces those for whose word a question waits.
-func (s *sums) assign(q *question, people, groups []string) {
+// assign replaces those for whose word an approval request waits.
+func (s *sums) assign(q *request, people, groups []string) {
 	for _, set := range []struct {
 		before, now []string
 		of          *map[string]*counts
@@ -130,7 +130,7 @@ func (s *sums) counts(of *map[string]*counts, name string) *counts {
 
 // vote counts a vote for the person, and for those of the asked groups in which
 // they were. When it came counts for the limits, whatever the window.
-func (l *Ledger) vote(q *question, v message.Vote) {
+func (l *Ledger) vote(q *request, v message.Vote) {
 	e := entry{at: v.At, kind: v.Kind, took: max(0, v.At.Sub(q.since)), who: v.By.Name, groups: asks(q.asks, v)}
 	if l.span.holds(e.at) {
 		l.sums.vote(e)
@@ -141,7 +141,7 @@ func (l *Ledger) vote(q *question, v message.Vote) {
 	}
 }
 
-// asks are those groups of the voter that the question asked as they voted.
+// asks are those groups of the voter that the approval request asked as they voted.
 func asks(r *message.Requirement, v message.Vote) []string {
 	if r == nil || len(v.Groups) == 0 {
 		return nil
@@ -168,7 +168,7 @@ func (s *sums) vote(e entry) {
 	}
 }
 
-// waitsFor gives the people and groups whose word an open question waits for,
+// waitsFor gives the people and groups whose word an open approval request waits for,
 // each once.
 func waitsFor(c *message.Call) (people, groups []string) {
 	spoken := map[string]message.Vote{}

@@ -24,7 +24,7 @@ type story struct {
 func asks(id string, r message.Requirement) *story {
 	return &story{at: start, call: message.Call{
 		Key: message.Key{Session: "s", Reply: "r", Call: message.CallID(id)}, State: message.ToolCallAsking, Digest: "d1",
-		Question: &message.Question{Requirement: r}, ProposedAt: start.Add(-time.Second),
+		Request: &message.ApprovalRequest{Requirement: r}, ProposedAt: start.Add(-time.Second),
 	}}
 }
 
@@ -64,7 +64,7 @@ func TestLedger(t *testing.T) {
 	l.Fact(anybody.fact())
 	r := l.Report(start)
 	if r.Open != 2 || r.Unassigned != 1 || person(r, "ann").Open != 1 || person(r, "bob").Open != 1 || find(r.Groups, "ops").Open != 1 {
-		t.Fatalf("after the questions: %+v", r)
+		t.Fatalf("after the approval requests: %+v", r)
 	}
 
 	l.Fact(s.says(time.Second, by("ann", message.AnswerApprove, "ops")).fact())
@@ -92,7 +92,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// An edit that asks again begins a new question: the clock starts anew, and
+// An edit that asks again begins a new approval request: the clock starts anew, and
 // what was said about the old one is counted once.
 func TestLedgerAskedAnew(t *testing.T) {
 	var l reviewers.Ledger
@@ -140,7 +140,7 @@ func TestLedgerPassesOver(t *testing.T) {
 	}
 }
 
-// Names are bounded, whatever stands in questions.
+// Names are bounded, whatever stands in approval requests.
 func TestLedgerBoundsNames(t *testing.T) {
 	var l reviewers.Ledger
 	for i := range 3 * reviewers.MaxNames {

@@ -24,7 +24,7 @@ func (l *Ledger) Refused() {
 }
 
 // Admit asks leave for an answer of a person to a call at now; to is whom it
-// hands the question over to, or "". Over a limit the error is
+// hands the approval request over to, or "". Over a limit the error is
 // message.ErrOverLimit and nothing may be written (asking again is no second
 // refusal: see Refused). Otherwise done must be called when the answer was taken,
 // or was not. What other engines have taken counts as far as the ledger knows
@@ -34,7 +34,7 @@ func (l *Ledger) Admit(call message.Key, who, to string, now time.Time) (done fu
 	defer l.mu.Unlock()
 	if to != "" {
 		if n, full := l.full(to); full {
-			return nil, overLimit(fmt.Sprintf("%s has %d open questions already, the limit of open questions for one reviewer is %d", to, n, l.limits.MaxOpen), "hand it over to somebody else")
+			return nil, overLimit(fmt.Sprintf("%s has %d open approval requests already, the limit of open approval requests for one reviewer is %d", to, n, l.limits.MaxOpen), "hand it over to somebody else")
 		}
 	}
 	for _, limit := range []struct {
@@ -46,7 +46,7 @@ func (l *Ledger) Admit(call message.Key, who, to string, now time.Time) (done fu
 			continue
 		}
 		if n := l.answered(who, now, limit.window); n >= limit.most {
-			return nil, overLimit(fmt.Sprintf("%s has answered %d questions within %s, the limit is %d", who, n, limit.words, limit.most), "look at the next one for longer, and try again")
+			return nil, overLimit(fmt.Sprintf("%s has answered %d approval requests within %s, the limit is %d", who, n, limit.words, limit.most), "look at the next one for longer, and try again")
 		}
 	}
 	giving := l.give(call, to)
@@ -72,11 +72,11 @@ func (l *Ledger) answered(who string, now time.Time, window time.Duration) int {
 	return seen + l.flying[who]
 }
 
-// Assign asks leave to put a new question, of the call, to the people of a
+// Assign asks leave to put a new approval request, of the call, to the people of a
 // requirement. It is refused with message.ErrOverLimit if a part that names
-// people alone has too few left who may be given one more. A group's question is
+// people alone has too few left who may be given one more. A group's approval request is
 // nobody's in particular, and any approver's neither. done must be called when
-// the question is on record, or will not be.
+// the approval request is on record, or will not be.
 func (l *Ledger) Assign(call message.Key, r message.Requirement) (done func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,13 +92,13 @@ func (l *Ledger) Assign(call message.Key, r message.Requirement) (done func(), e
 		users := once(p.Users)
 		free := slices.DeleteFunc(slices.Clone(users), func(n string) bool { _, full := l.full(n); return full })
 		if len(free) < min(max(r.Quorum, 1), len(users)) {
-			return nil, overLimit(fmt.Sprintf("those who may answer it (%s) have as many open questions as one reviewer may have: the limit is %d", strings.Join(users, ", "), l.limits.MaxOpen), "propose the call again when they have answered some")
+			return nil, overLimit(fmt.Sprintf("those who may answer it (%s) have as many open approval requests as one reviewer may have: the limit is %d", strings.Join(users, ", "), l.limits.MaxOpen), "propose the call again when they have answered some")
 		}
 	}
 	return l.give(call, once(all)...), nil
 }
 
-// full reports whether a person may be given no further question, and how many
+// full reports whether a person may be given no further approval request, and how many
 // they have.
 func (l *Ledger) full(name string) (int, bool) {
 	n := len(l.given[name])
@@ -108,7 +108,7 @@ func (l *Ledger) full(name string) (int, bool) {
 	return n, l.limits.MaxOpen > 0 && n >= l.limits.MaxOpen
 }
 
-// give counts a question as given to people until it is on record.
+// give counts an approval request as given to people until it is on record.
 func (l *Ledger) give(call message.Key, people ...string) (done func()) {
 	if l.limits.MaxOpen <= 0 {
 		return func() {}

@@ -86,7 +86,7 @@ func (l *Ledger) Window(since, until, now time.Time) (message.LoadReply, bool) {
 	}
 	var in sums
 	for _, q := range l.open {
-		in.assign(&question{}, q.people, q.groups)
+		in.assign(&request{}, q.people, q.groups)
 	}
 	for _, e := range l.log.ring {
 		if s.holds(e.at) {

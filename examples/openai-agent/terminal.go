@@ -141,7 +141,7 @@ func (t *terminal) show(ctx context.Context, ev message.Event) (ended bool, err 
 	return false, nil
 }
 
-// ask puts an open question to the person. Whoever answers elsewhere first wins.
+// ask puts an open approval request to the person. Whoever answers elsewhere first wins.
 func (t *terminal) ask(ctx context.Context, reply message.ReplyID, id message.CallID) error {
 	key := message.Key{Session: t.session, Reply: reply, Call: id}
 	shown, err := t.person.Show(ctx, message.ShowRequest{Key: key})
@@ -152,10 +152,10 @@ func (t *terminal) ask(ctx context.Context, reply message.ReplyID, id message.Ca
 	if c.State != message.ToolCallAsking {
 		return nil
 	}
-	say(t.out, "%s\n  %s %s\n  y to allow, anything else to reject with these words: ", c.Question.Text, c.Tool, c.Input)
+	say(t.out, "%s\n  %s %s\n  y to allow, anything else to reject with these words: ", c.Request.Text, c.Tool, c.Input)
 	line, ok := t.line(ctx)
 	if !ok {
-		return nil // the question stays open
+		return nil // the approval request stays open
 	}
 	a := message.Answer{Key: key, Digest: c.Digest, Kind: message.AnswerReject, Feedback: line}
 	if strings.TrimSpace(line) == "y" {

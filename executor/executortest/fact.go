@@ -28,7 +28,7 @@ func (e *Engine) Attempt(id message.CallID, input string, n int) *message.Fact {
 			Key: k, Runtime: "runtime-1", Tool: e.tool, Input: input,
 			State: message.ToolCallSubmitted, Cause: "submit", Placement: message.PlaceRemote,
 			ProposedAt: now, UpdatedAt: now, Facts: n,
-			Question: &message.Question{
+			Request: &message.ApprovalRequest{
 				V: 1, Key: k, Tool: e.tool, Input: input, Rule: "allow-tests",
 				Reason: "a rule allows it", Bundle: "sha256:test",
 			},
@@ -46,12 +46,12 @@ func (e *Engine) Attempt(id message.CallID, input string, n int) *message.Fact {
 	return f
 }
 
-// Sign computes the digest of the fact's question anew and signs its grant,
+// Sign computes the digest of the fact's approval request anew and signs its grant,
 // for a test that has changed either and wants an honest engine to stand for
-// it. It panics when the question has no digest, which is a fault of the test.
+// it. It panics when the approval request has no digest, which is a fault of the test.
 func (e *Engine) Sign(f *message.Fact) {
 	c := f.Call
-	digest, err := c.Question.Digest()
+	digest, err := c.Request.Digest()
 	if err == nil {
 		c.Digest, c.Attempt.Grant.Digest = digest, digest
 		err = c.Attempt.Grant.Sign(e.key)

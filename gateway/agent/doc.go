@@ -10,7 +10,7 @@
 //	reply, err := runner.Start(ctx, user, "session-1", "bot", agent.Input{Messages: []*message.Msg{msg}})
 //
 // A surface starts a turn and then only watches the events of the session; the
-// turn does not care who watches. Questions that the agent's calls raise are
+// turn does not care who watches. Approval requests that the agent's calls raise are
 // answered wherever somebody is entitled to.
 //
 // # A turn in the journal

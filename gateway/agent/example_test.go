@@ -52,8 +52,8 @@ func Example() {
 	defer runner.Close()
 
 	ann := message.Principal{Role: message.RoleRuntime, Name: "ann"}
-	question := must(message.UserMsg("ann", message.Content{Text: "What will the weather be?"}))
-	must(runner.Start(ctx, ann, "session-1", "weather", agent.Input{Messages: []*message.Msg{question}}))
+	request := must(message.UserMsg("ann", message.Content{Text: "What will the weather be?"}))
+	must(runner.Start(ctx, ann, "session-1", "weather", agent.Input{Messages: []*message.Msg{request}}))
 
 	for after := uint64(0); ; { // a surface follows the session's events like this
 		page := must(as(ann).Events(ctx, message.EventsRequest{Session: "session-1", After: after, WaitMS: 10_000}))

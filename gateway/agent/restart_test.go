@@ -10,9 +10,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// TestRestartInAQuestion stops the process, and the engine, while a question is
+// TestRestartInARequest stops the process, and the engine, while an approval request is
 // open: the turn goes on when it is answered.
-func TestRestartInAQuestion(t *testing.T) {
+func TestRestartInARequest(t *testing.T) {
 	s := newStage(t)
 	r := s.begin("s", "m1", "say before", `call pay {"to":"acme","amount":42}`, "say after")
 	k := s.asking("s", string(r), "call-2-1")

@@ -113,10 +113,10 @@ func (s *stage) ended(session string) *agent.Thread {
 	return s.until(session, "the end", func(t *agent.Thread) bool { return len(t.Turns) > 0 && t.Open == "" })
 }
 
-// asking waits for an open question.
+// asking waits for an open approval request.
 func (s *stage) asking(session, reply, call string) message.Key {
 	s.t.Helper()
-	s.until(session, "the question "+call, func(t *agent.Thread) bool {
+	s.until(session, "the approval request "+call, func(t *agent.Thread) bool {
 		for _, m := range t.Messages {
 			if c := m.ToolCall(message.CallID(call)); m.ID == reply && c != nil && c.State == message.ToolCallAsking {
 				return true

@@ -29,7 +29,7 @@ func TestConfirm(t *testing.T) {
 	}
 
 	k, a := ask("tool")
-	if a.QuestionDigest() != s.A.Show(k).Digest {
+	if a.RequestDigest() != s.A.Show(k).Digest {
 		t.Errorf("row 10: the id %s does not end in the digest", a.ID)
 	}
 	s.refused(s.me(), "POST", path, confirm(a, true, func(r *message.ConfirmResult) { r.ToolCall.Name = gatewaytest.Echo }), message.CodeForbidden)
@@ -61,7 +61,7 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// TestShown answers questions that are not open any more: a confirm is for what
+// TestShown answers approval requests that are not open any more: a confirm is for what
 // its sender saw.
 func TestShown(t *testing.T) {
 	t.Parallel()
@@ -71,17 +71,17 @@ func TestShown(t *testing.T) {
 	deploy := s.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"version":"1"}`) // two of ops must agree
 	next, _ := s.stream(ann, "s1", "", "")
 	old := asks(t, until(next, message.EventRequireUserConfirm))
-	// Bob edits: a new question, which asks Ann again. She has not seen it, as far
+	// Bob edits: a new approval request, which asks Ann again. She has not seen it, as far
 	// as her confirm tells: it returns the old arguments.
 	input := `{"version":"2"}`
 	s.A.Answer(gatewaytest.Bob, message.Answer{Key: deploy.Key, Kind: message.AnswerApprove, Input: &input})
 	now := s.A.Show(deploy.Key)
-	if now.State != message.ToolCallAsking || now.Digest == old.QuestionDigest() {
+	if now.State != message.ToolCallAsking || now.Digest == old.RequestDigest() {
 		t.Fatalf("edited, the call is %+v", now)
 	}
 	p := s.refused(ann, "POST", path, confirm(old, true), message.CodeDigest)
 	if p.Call == nil || p.Call.Digest != now.Digest {
-		t.Errorf("the refusal does not have the present question: %+v", p)
+		t.Errorf("the refusal does not have the present approval request: %+v", p)
 	}
 	// Somebody whom this server has shown nothing may return what is asked now, or
 	// must look; nothing else.

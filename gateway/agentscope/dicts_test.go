@@ -63,7 +63,7 @@ func (s *stage) history(c *http.Client, session string) []dict {
 	return out.Messages
 }
 
-// asked waits until the reply has a question, and reads it from the history.
+// asked waits until the reply has an approval request, and reads it from the history.
 func (s *stage) asked(c *http.Client, session string) (last dict) {
 	s.t.Helper()
 	next, end := s.stream(c, session, "?after=0", "")
@@ -78,7 +78,7 @@ func decides(d dict, digest, kind string) string {
 		d.Metadata.Askance.RequestID + `","decisions":[{"tool_use_id":"` + d.Metadata.Askance.Calls[0].ID + `","digest":"` + digest + `","type":` + kind + `}]}}}}`
 }
 
-// TestDicts: a client of AgentScope 1.x talks to an agent, reads the question and
+// TestDicts: a client of AgentScope 1.x talks to an agent, reads the approval request and
 // decides about it.
 func TestDicts(t *testing.T) {
 	t.Parallel()
@@ -162,7 +162,7 @@ func TestDictsRefused(t *testing.T) {
 	}
 }
 
-// TestDictsHide: a question with hidden arguments is shown and decided without
+// TestDictsHide: an approval request with hidden arguments is shown and decided without
 // them.
 func TestDictsHide(t *testing.T) {
 	t.Parallel()
@@ -179,7 +179,7 @@ func TestDictsHide(t *testing.T) {
 }
 
 // TestDictsShowWhatIsAsked: after an edit the history shows the arguments of the
-// new question with its digest, not those that were proposed.
+// new approval request with its digest, not those that were proposed.
 func TestDictsShowWhatIsAsked(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -201,6 +201,6 @@ func TestDictsShowWhatIsAsked(t *testing.T) {
 	}
 	var p gateway.Problem
 	if s.send1(s.A.HTTP(gatewaytest.Bob), "POST", "/chat", decides(first, first.Metadata.Askance.Calls[0].Digest, `"approve"`), &p); p.Code != message.CodeDigest || p.Call == nil {
-		t.Errorf("an answer to the old question: %+v", p)
+		t.Errorf("an answer to the old approval request: %+v", p)
 	}
 }

@@ -13,7 +13,7 @@
 //   - A frontend that folds the events it gets (message.Append, or upstream's
 //     append_event) has the same messages after any reconnect as without one, and
 //     as anybody else who folds them.
-//   - A confirm answers the question that this very peer was shown, whatever
+//   - A confirm answers the approval request that this very peer was shown, whatever
 //     is open by then: it is answered with the digest of the REQUIRE_USER_CONFIRM
 //     that the peer's streams were sent, found by the arguments that the confirm
 //     returns. See shown.
@@ -40,7 +40,7 @@
 //	 8  a stream begins with the buffered events  the same; with Last-Event-ID or after=SEQ it
 //	    of the current run                        begins there, after=0 with the first
 //	 9  frames have no id                         each has one, for Last-Event-ID
-//	10  REQUIRE_USER_CONFIRM has a random id      it ends in the question's digest
+//	10  REQUIRE_USER_CONFIRM has a random id      it ends in the approval request's digest
 //	11  a frontend may send any event             the three answers only; facts are askance's
 //	12  input null runs an interrupted turn again nothing to do: turns go on by themselves
 //	13  text and thinking of an agent that ends   kept: the events are the truth

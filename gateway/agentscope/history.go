@@ -52,7 +52,7 @@ func (s *Surface) messages(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 }
 
 // dicts gives the history as messages of AgentScope 1.x. A call that is asking
-// has the arguments and the digest of its question, so that a decision is about
+// has the arguments and the digest of its approval request, so that a decision is about
 // what was shown.
 func (s *Surface) dicts(w http.ResponseWriter, r *http.Request, c engine.Client, kind string) error {
 	t, asked := agent.NewThread(), map[callOf]*message.RequireUserConfirm{}
@@ -83,7 +83,7 @@ func (s *Surface) dicts(w http.ResponseWriter, r *http.Request, c engine.Client,
 	out := DictsReply{Place: Place{t.Open, through}}
 	out.Messages, out.Lost, err = msgv1.Encode(kind, t.Messages, func(reply message.ReplyID, call message.CallID) string {
 		if ask := asked[callOf{reply, call}]; ask != nil {
-			return ask.QuestionDigest()
+			return ask.RequestDigest()
 		}
 		return ""
 	})

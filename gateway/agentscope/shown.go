@@ -14,22 +14,22 @@ import (
 // maxPeers and maxShown bound what is remembered of who was shown what.
 const (
 	maxPeers = 4096 // peers with a session
-	maxShown = 4096 // questions of one
+	maxShown = 4096 // approval requests of one
 )
 
-// shown remembers which questions each peer was sent in each session. A confirm
+// shown remembers which approval requests each peer was sent in each session. A confirm
 // of AgentScope names no digest; it is taken for an answer to what its sender
 // saw:
 //
-//   - the question, of those that the peer's streams were sent about the call,
+//   - the approval request, of those that the peer's streams were sent about the call,
 //     whose arguments the confirm returns, the last of them if several fit;
-//   - if it returns other arguments, that is an edit of the last such question;
+//   - if it returns other arguments, that is an edit of the last such approval request;
 //   - a peer that was sent none (this process is new, or the peer reads
-//     elsewhere) may return what the journal's last question about the call
+//     elsewhere) may return what the journal's last approval request about the call
 //     shows, unchanged. For an edit it must first look: open the stream.
 type shown struct {
 	mu    sync.Mutex
-	peers map[peerSession]*questions
+	peers map[peerSession]*requests
 	order []peerSession // in which they came, for forgetting
 }
 
@@ -39,8 +39,8 @@ type peerSession struct {
 	session    message.SessionID
 }
 
-type questions struct {
-	byCall map[callOf][]question
+type requests struct {
+	byCall map[callOf][]request
 	count  int
 }
 
@@ -49,17 +49,17 @@ type callOf struct {
 	call  message.CallID
 }
 
-// question is what was shown: its input by a hash, since inputs may be long.
-type question struct {
+// approval request is what was shown: its input by a hash, since inputs may be long.
+type request struct {
 	digest string
 	input  [sha256.Size]byte
 }
 
-func asQuestion(digest, input string) question {
-	return question{digest, sha256.Sum256([]byte(input))}
+func asRequest(digest, input string) request {
+	return request{digest, sha256.Sum256([]byte(input))}
 }
 
-func newShown() *shown { return &shown{peers: map[peerSession]*questions{}} }
+func newShown() *shown { return &shown{peers: map[peerSession]*requests{}} }
 
 func keyOf(p *gateway.Peer, session message.SessionID) peerSession {
 	return peerSession{p.Space.ID, p.Name, p.Auth, session}
@@ -68,7 +68,7 @@ func keyOf(p *gateway.Peer, session message.SessionID) peerSession {
 // sent notes that a peer was sent an event.
 func (s *shown) sent(k peerSession, ev message.Event) {
 	ask, ok := ev.(*message.RequireUserConfirm)
-	if !ok || ask.QuestionDigest() == "" {
+	if !ok || ask.RequestDigest() == "" {
 		return
 	}
 	s.mu.Lock()
@@ -79,19 +79,19 @@ func (s *shown) sent(k peerSession, ev message.Event) {
 			delete(s.peers, s.order[0])
 			s.order = s.order[1:]
 		}
-		q = &questions{byCall: map[callOf][]question{}}
+		q = &requests{byCall: map[callOf][]request{}}
 		s.peers[k], s.order = q, append(s.order, k)
 	}
 	for _, c := range ask.ToolCalls {
 		if q.count == maxShown { // the peer must look again
-			q.byCall, q.count = map[callOf][]question{}, 0
+			q.byCall, q.count = map[callOf][]request{}, 0
 		}
 		id := callOf{ask.Reply, c.ID}
-		q.byCall[id], q.count = append(q.byCall[id], asQuestion(ask.QuestionDigest(), c.Input)), q.count+1
+		q.byCall[id], q.count = append(q.byCall[id], asRequest(ask.RequestDigest(), c.Input)), q.count+1
 	}
 }
 
-// digest finds the question that a confirm answers; false if the peer must look
+// digest finds the approval request that a confirm answers; false if the peer must look
 // first.
 func (s *shown) digest(k peerSession, reply message.ReplyID, c message.ToolCallBlock) (string, bool) {
 	s.mu.Lock()
@@ -103,9 +103,9 @@ func (s *shown) digest(k peerSession, reply message.ReplyID, c message.ToolCallB
 	return pick(q.byCall[callOf{reply, c.ID}], c.Input, true)
 }
 
-// pick chooses among the questions about one call, in the order in which they
+// pick chooses among the approval requests about one call, in the order in which they
 // were asked.
-func pick(asked []question, input string, edits bool) (string, bool) {
+func pick(asked []request, input string, edits bool) (string, bool) {
 	sum := sha256.Sum256([]byte(input))
 	for _, q := range slices.Backward(asked) {
 		if q.input == sum {
@@ -121,7 +121,7 @@ func pick(asked []question, input string, edits bool) (string, bool) {
 // answered gives the digests for a confirm's calls.
 func (s *shown) answered(ctx context.Context, p *gateway.Peer, c engine.Client, session message.SessionID, ev *message.UserConfirmResult) (map[message.CallID]string, error) {
 	out := make(map[message.CallID]string, len(ev.ConfirmResults))
-	var asked map[message.CallID][]question // by the journal
+	var asked map[message.CallID][]request // by the journal
 	for _, r := range ev.ConfirmResults {
 		d, ok := s.digest(keyOf(p, session), ev.Reply, r.ToolCall)
 		if !ok {
@@ -134,7 +134,7 @@ func (s *shown) answered(ctx context.Context, p *gateway.Peer, c engine.Client, 
 			last := asked[r.ToolCall.ID]
 			last = last[max(0, len(last)-1):]
 			if d, ok = pick(last, r.ToolCall.Input, false); !ok && len(last) > 0 {
-				return nil, &message.Error{Code: message.CodeConflict, Op: "confirm", What: "the arguments returned for call " + string(r.ToolCall.ID) + " are not those of its question, and this server has not shown it to you", Hint: "open the session's stream, look at the question, and confirm again"}
+				return nil, &message.Error{Code: message.CodeConflict, Op: "confirm", What: "the arguments returned for call " + string(r.ToolCall.ID) + " are not those of its approval request, and this server has not shown it to you", Hint: "open the session's stream, look at the approval request, and confirm again"}
 			}
 		}
 		out[r.ToolCall.ID] = d
@@ -143,12 +143,12 @@ func (s *shown) answered(ctx context.Context, p *gateway.Peer, c engine.Client, 
 }
 
 // askedOf reads from the journal what was asked about the calls of a reply.
-func askedOf(ctx context.Context, c engine.Client, session message.SessionID, reply message.ReplyID) (map[message.CallID][]question, error) {
-	out := map[message.CallID][]question{}
+func askedOf(ctx context.Context, c engine.Client, session message.SessionID, reply message.ReplyID) (map[message.CallID][]request, error) {
+	out := map[message.CallID][]request{}
 	_, err := eachEvent(ctx, c, message.EventsRequest{Session: session, Reply: reply}, func(_ uint64, ev message.Event) {
 		if ask, ok := ev.(*message.RequireUserConfirm); ok {
 			for _, b := range ask.ToolCalls {
-				out[b.ID] = append(out[b.ID], asQuestion(ask.QuestionDigest(), b.Input))
+				out[b.ID] = append(out[b.ID], asRequest(ask.RequestDigest(), b.Input))
 			}
 		}
 	})

@@ -36,7 +36,7 @@ func fold(t *testing.T, reply message.ReplyID, frames []frame) string {
 	return string(b)
 }
 
-// TestReconnect follows a whole turn with questions, and breaks the connection
+// TestReconnect follows a whole turn with approval requests, and breaks the connection
 // behind every event: what the frontend has built is always the same.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
@@ -128,7 +128,7 @@ func TestRoles(t *testing.T) {
 	s.refused(s.A.HTTP(gatewaytest.Wendy), "GET", "/sessions/s1/stream", nil, message.CodeForbidden)
 	s.refused(s.A.HTTP(gatewaytest.Audie), "POST", "/sessions/s1/events", confirm(ask, true), message.CodeForbidden)
 	// Cy reads nothing here, returns the arguments as they are: the journal says
-	// which question that is.
+	// which approval request that is.
 	s.ok(cy, "POST", "/sessions/s1/events", confirm(ask, true), nil)
 	c := s.A.Finished(k)
 	if v := c.Votes[len(c.Votes)-1]; v.By.Name != gatewaytest.Cy || v.By.Auth != gatewaytest.AuthToken {

@@ -17,8 +17,8 @@ const (
 	// DefaultKeepAlive is the pause between two comments of a stream that says
 	// nothing.
 	DefaultKeepAlive = 15 * time.Second
-	// DefaultGrace is how long a run with open questions waits for calls that
-	// are running beside them before it ends with the questions.
+	// DefaultGrace is how long a run with open approval requests waits for calls that
+	// are running beside them before it ends with the approval requests.
 	DefaultGrace = 5 * time.Second
 	// DefaultPatience is how long a run stays open while nothing but a worker is
 	// busy and says nothing. Then it ends with an interrupt that anyone may

@@ -218,7 +218,7 @@ func stray(c *scenario) {
 	}
 }
 
-// restart: everything but the journal is lost between question and answer.
+// restart: everything but the journal is lost between approval request and answer.
 func restart(c *scenario) {
 	a := c.everybody()
 	e := a.say("say first", pay).fine(c.T)
@@ -327,7 +327,7 @@ func turns(c *scenario) {
 	a.resume(entry(e.Interrupts[0], no)).fine(c.T)
 }
 
-// tools: the client runs its own, also beside a question.
+// tools: the client runs its own, also beside an approval request.
 func tools(c *scenario) {
 	a := c.everybody()
 	mine := []any{map[string]any{"name": "lookup", "description": "Looks it up.", "parameters": map[string]any{"type": "object"}}}
@@ -419,7 +419,7 @@ func state(c *scenario) {
 	a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
 }
 
-// almostLate is an agent whose client was shown a question that soon expires. A
+// almostLate is an agent whose client was shown an approval request that soon expires. A
 // machine may be too slow for a second.
 func almostLate(t *testing.T, n *node) (*stage, nodeAgent, interrupt) {
 	t.Helper()
@@ -430,11 +430,11 @@ func almostLate(t *testing.T, n *node) (*stage, nodeAgent, interrupt) {
 			return s, a, e.Interrupts[0]
 		}
 	}
-	t.Fatal("the client is never shown the question")
+	t.Fatal("the client is never shown the approval request")
 	return nil, nodeAgent{}, interrupt{}
 }
 
-// TestClientExpiry: past its time a question can be cancelled, which the older
+// TestClientExpiry: past its time an approval request can be cancelled, which the older
 // client does not know.
 func TestClientExpiry(t *testing.T) {
 	for _, alias := range []string{"agui-1", "agui-0"} {

@@ -35,7 +35,7 @@ type openTurnError struct {
 func (e *openTurnError) Error() string { return busy().Error() }
 func (e *openTurnError) Unwrap() error { return busy() }
 
-// decide finds out what a run is to do, and does it: answers questions, brings
+// decide finds out what a run is to do, and does it: answers approval requests, brings
 // results, begins a turn. A *refusedError is one that the client hears of in the
 // stream.
 func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error) {

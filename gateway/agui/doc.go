@@ -24,10 +24,10 @@
 //
 // # Interrupts
 //
-// Questions are held back until nothing else of the reply moves (or, while other
+// Approval requests are held back until nothing else of the reply moves (or, while other
 // calls run, for Config.Grace), so that one interrupt has them all. The ids of
-// what was asked, and the digest of each question as it was put, are recorded in
-// the journal before the run ends: an answer is to that very question, by any
+// what was asked, and the digest of each approval request as it was put, are recorded in
+// the journal before the run ends: an answer is to that very approval request, by any
 // process, after any restart. The contract of AG-UI holds:
 //
 //	another thread's interrupt      is unknown there, and has no effect
@@ -37,22 +37,22 @@
 //	the same answer again           is shown what came of it; nothing is done twice
 //	another answer than before      the same, and CUSTOM askance.overtaken says who decided what
 //	answered on another surface     as before: the first decision stands
-//	an answer that does not fit     RUN_ERROR payload_invalid; the question is still open
-//	edits that break the schema     RUN_ERROR invalid; the question is still open
+//	an answer that does not fit     RUN_ERROR payload_invalid; the approval request is still open
+//	edits that break the schema     RUN_ERROR invalid; the approval request is still open
 //	resolved after its time         RUN_ERROR interrupt_expired; cancelled is taken
-//	by somebody who may not         RUN_ERROR forbidden; the question is still open
+//	by somebody who may not         RUN_ERROR forbidden; the approval request is still open
 //	all cancelled                   interrupts the reply; the run ends cancelled
 //
 // The answers of one run are carried out in order. Should the engine refuse one
 // in the middle, those before it stand, and the same resume may be sent again.
-// An approval of which there must be more is taken, and the question is put anew
+// An approval of which there must be more is taken, and the approval request is put anew
 // for the others.
 //
 // # Roles
 //
 // To talk to an agent takes the role runtime, to answer the role approver, to
 // cancel everything that one's own turn asks only runtime. Who lacks the role
-// sees whom the question waits for, and the run goes on when they have answered.
+// sees whom the approval request waits for, and the run goes on when they have answered.
 //
 // # Deviations
 //

@@ -112,9 +112,9 @@ func TestAbortAndSay(t *testing.T) {
 	}
 }
 
-// TestMessageDuringQuestion: whoever does not know of an open question and says
-// something is shown the question.
-func TestMessageDuringQuestion(t *testing.T) {
+// TestMessageDuringRequest: whoever does not know of an open approval request and says
+// something is shown the approval request.
+func TestMessageDuringRequest(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said("say first", "stream 10 20", pay)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -128,7 +128,7 @@ func TestMessageDuringQuestion(t *testing.T) {
 	}
 }
 
-// until waits for that many open questions.
+// until waits for that many open approval requests.
 func (s *stage) until(thread string, n int) {
 	s.t.Helper()
 	for len(s.asking(thread)) != n {
@@ -136,12 +136,12 @@ func (s *stage) until(thread string, n int) {
 		<-ctx.Done()
 		cancel()
 		if s.t.Context().Err() != nil {
-			s.t.Fatal("the question does not come")
+			s.t.Fatal("the approval request does not come")
 		}
 	}
 }
 
-// TestBesideOthers: a question does not wait for ever for a call beside it; what
+// TestBesideOthers: an approval request does not wait for ever for a call beside it; what
 // that brings is shown by the next run.
 func TestBesideOthers(t *testing.T) {
 	s := newStage(t, func(c *agui.Config) { c.Grace = 100 * time.Millisecond })

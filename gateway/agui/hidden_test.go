@@ -39,7 +39,7 @@ func TestRecordsHideWhatRulesHide(t *testing.T) {
 		}
 	}
 	if records == 0 {
-		t.Fatal("no record of the question was written")
+		t.Fatal("no record of the approval request was written")
 	}
 	key := s.asking("t")[0]
 	// What comes back as it was shown is still no edit.

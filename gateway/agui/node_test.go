@@ -271,7 +271,7 @@ func with(t *testing.T, stories map[string]func(*scenario)) {
 	}
 }
 
-// elsewhere answers a question on another surface.
+// elsewhere answers an approval request on another surface.
 func (s *stage) elsewhere(who string, key message.Key, kind message.AnswerKind, feedback string) {
 	s.t.Helper()
 	as := s.A.Client(who)
@@ -284,7 +284,7 @@ func (s *stage) elsewhere(who string, key message.Key, kind message.AnswerKind, 
 	}
 }
 
-// asking are the open questions of a thread.
+// asking are the open approval requests of a thread.
 func (s *stage) asking(thread string) []message.Key {
 	s.t.Helper()
 	out, err := s.A.Client(gatewaytest.Ann).List(s.t.Context(), message.ListRequest{Session: message.SessionID(thread), States: []message.ToolCallState{message.ToolCallAsking}})

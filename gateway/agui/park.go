@@ -32,8 +32,8 @@ type park struct {
 type asked struct {
 	ID   string         `json:"id"` // of the interrupt
 	Call message.CallID `json:"tool_call_id"`
-	// Digest is that of the very question that was put; "" of an interrupt that is
-	// no question about a call.
+	// Digest is that of the very approval request that was put; "" of an interrupt that is
+	// no approval request about a call.
 	Digest string `json:"digest,omitzero"`
 	// Expires is what the interrupt said, in RFC 3339.
 	Expires string `json:"expires,omitzero"`
@@ -59,15 +59,15 @@ func parkOf(e *message.Custom) *park {
 }
 
 // genuine reports whether the interrupt's own id says what the record says of
-// it: whoever could write a record could not have an answer to one question
+// it: whoever could write a record could not have an answer to one approval request
 // taken for one to another.
 func (a asked) genuine() bool {
 	event, call, ok := strings.Cut(a.ID, "/")
 	if a.Digest == "" {
-		return true // no question
+		return true // no approval request
 	}
 	of := message.RequireUserConfirm{EventHeader: message.EventHeader{ID: event}}
-	return ok && of.QuestionDigest() == a.Digest && (call == string(a.Call) || strings.HasPrefix(call, string(a.Call)+"/"))
+	return ok && of.RequestDigest() == a.Digest && (call == string(a.Call) || strings.HasPrefix(call, string(a.Call)+"/"))
 }
 
 // event is the record as it is kept.

@@ -10,10 +10,10 @@ import (
 )
 
 // TestParkRecord: what was recorded is read back, and a record that would have
-// an answer to one question taken for one to another is none.
+// an answer to one approval request taken for one to another is none.
 func TestParkRecord(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
-	event := message.QuestionEventID("ev", digest)
+	event := message.RequestEventID("ev", digest)
 	good := func() *park {
 		return &park{V: 1, Run: "r", Reply: "reply", Through: 7, Tools: []string{"x"}, Asked: []asked{
 			{ID: event + "/call", Call: "call", Digest: digest, Expires: "2026-11-21T00:00:00Z"},
@@ -37,13 +37,13 @@ func TestParkRecord(t *testing.T) {
 		t.Errorf("read back as %+v", got)
 	}
 	for name, change := range map[string]func(*park){
-		"a later version":       func(p *park) { p.V = 2 },
-		"no reply":              func(p *park) { p.Reply = "" },
-		"another call":          func(p *park) { p.Asked[0].Call = "other" },
-		"a call that begins so": func(p *park) { p.Asked[0].Call = "cal" },
-		"another question":      func(p *park) { p.Asked[0].Digest = "sha256:" + strings.Repeat("0b", 32) },
-		"no digest in the id":   func(p *park) { p.Asked[0].ID = "ev/call" },
-		"no call in the id":     func(p *park) { p.Asked[0].ID = event },
+		"a later version":          func(p *park) { p.V = 2 },
+		"no reply":                 func(p *park) { p.Reply = "" },
+		"another call":             func(p *park) { p.Asked[0].Call = "other" },
+		"a call that begins so":    func(p *park) { p.Asked[0].Call = "cal" },
+		"another approval request": func(p *park) { p.Asked[0].Digest = "sha256:" + strings.Repeat("0b", 32) },
+		"no digest in the id":      func(p *park) { p.Asked[0].ID = "ev/call" },
+		"no call in the id":        func(p *park) { p.Asked[0].ID = event },
 	} {
 		p := good()
 		change(p)

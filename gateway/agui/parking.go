@@ -23,7 +23,7 @@ func (r *run) park(ctx context.Context, calls []*message.Call) error {
 		case c.State == message.ToolCallAsking:
 			q := r.asked[c.Call]
 			if q == nil {
-				return nil // the question is on the way
+				return nil // the approval request is on the way
 			}
 			a, same := q.fill(c, r.interruptID(q, c), r.mayAnswer(c))
 			if !same {
@@ -118,10 +118,10 @@ func (r *run) restated() []wire.Event {
 	return []wire.Event{&wire.StateSnapshot{Snapshot: state}, r.out.history.Snapshot()}
 }
 
-// interruptID names a question within the thread. The same question keeps its
+// interruptID names an approval request within the thread. The same approval request keeps its
 // id however often it is shown, until an answer to it was taken: if it is open
 // even then, because others must agree, it is put anew.
-func (r *run) interruptID(q *question, c *message.Call) string {
+func (r *run) interruptID(q *request, c *message.Call) string {
 	if r.parked == nil {
 		return q.id
 	}
@@ -142,7 +142,7 @@ func (r *run) busyID(id message.CallID) string {
 	return r.in.RunID + "/" + string(id) + "/running"
 }
 
-// mayAnswer reports whether the peer could answer the question: it has the
+// mayAnswer reports whether the peer could answer the approval request: it has the
 // role, and has not said yes already.
 func (r *run) mayAnswer(c *message.Call) bool {
 	voted := slices.ContainsFunc(c.Votes, func(v message.Vote) bool { return v.By.Name == r.peer.Name && v.On(c.Digest) })

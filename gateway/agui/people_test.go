@@ -31,7 +31,7 @@ func (chatting) Token(_ *http.Request, token string) (*gateway.Identity, error) 
 	return &gateway.Identity{Name: name, Space: message.SpaceID(space), Roles: []message.Role{message.RoleRuntime, message.RoleApprover}, Auth: "test"}, nil
 }
 
-// TestTwoMustAgree: the first approval is taken, and the question put anew for
+// TestTwoMustAgree: the first approval is taken, and the approval request put anew for
 // the second; the first person is told for whom it waits.
 func TestTwoMustAgree(t *testing.T) {
 	s := newStageIn(t, []gatewaytest.Option{gatewaytest.Auth(chatting{})})
@@ -90,7 +90,7 @@ func expiringAfter(after time.Duration) gatewaytest.Option {
 	return gatewaytest.Policy(strings.Replace(gatewaytest.Rules, "tool: [ship, browse], behavior: ask}", "tool: [ship, browse], behavior: ask, expiry: "+after.String()+"}", 1))
 }
 
-// TestExpired: a question that nobody answered in time can be cancelled, not
+// TestExpired: an approval request that nobody answered in time can be cancelled, not
 // answered, and does not block who does not know of it.
 func TestExpired(t *testing.T) {
 	for _, version := range []string{wire.Version, ""} {
@@ -124,7 +124,7 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestEditAsksAgain: what somebody edits elsewhere is another question, which
+// TestEditAsksAgain: what somebody edits elsewhere is another approval request, which
 // the client was not shown and cannot have answered.
 func TestEditAsksAgain(t *testing.T) {
 	s := newStageIn(t, []gatewaytest.Option{gatewaytest.Auth(chatting{})})

@@ -13,31 +13,31 @@ import (
 	wire "github.com/askance-dev/askance/message/agui"
 )
 
-// questions are those that a reply has put, by call, as the mapper will send
+// approval requests are those that a reply has put, by call, as the mapper will send
 // them. What the events do not say of them is filled in when the run ends.
-type questions map[message.CallID]*question
+type requests map[message.CallID]*request
 
-type question struct {
+type request struct {
 	id        string // as the mapper made it
 	block     message.ToolCallBlock
 	interrupt *wire.Interrupt
 }
 
-func (q questions) put(b *message.ToolCallBlock, i *wire.Interrupt) {
-	q[b.ID] = &question{id: i.ID, block: *b, interrupt: i}
+func (q requests) put(b *message.ToolCallBlock, i *wire.Interrupt) {
+	q[b.ID] = &request{id: i.ID, block: *b, interrupt: i}
 }
 
 // fill completes the interrupt by the call as it stands, and records what is
-// asked. It returns false if the question is not any more the one that was put.
-func (q *question) fill(c *message.Call, id string, mayAnswer bool) (asked, bool) {
+// asked. It returns false if the approval request is not any more the one that was put.
+func (q *request) fill(c *message.Call, id string, mayAnswer bool) (asked, bool) {
 	out := asked{ID: id, Call: c.Call, Digest: c.Digest}
-	if c.State != message.ToolCallAsking || c.Question == nil || c.Input != q.block.Input || !out.genuine() {
+	if c.State != message.ToolCallAsking || c.Request == nil || c.Input != q.block.Input || !out.genuine() {
 		return asked{}, false
 	}
 	i := q.interrupt
 	i.ID = id
 	w, _ := c.Waiting()
-	text := c.Question.Text
+	text := c.Request.Text
 	if text == "" {
 		text = "Allow " + c.Tool + "?"
 	}
@@ -50,9 +50,9 @@ func (q *question) fill(c *message.Call, id string, mayAnswer bool) (asked, bool
 		out.Expires = w.Ends.UTC().Format(time.RFC3339Nano)
 		i.ExpiresAt = &out.Expires
 	}
-	meta, err := strictjson.Marshal(map[string]any{"askance": questionMeta{
+	meta, err := strictjson.Marshal(map[string]any{"askance": requestMeta{
 		ToolCallID: c.Call, ToolName: c.Tool, Arguments: c.Input, Suggested: c.Suggested,
-		Session: c.Session, Reply: c.Reply, Digest: c.Digest, Rule: c.Question.Rule, Reason: c.Question.Reason,
+		Session: c.Session, Reply: c.Reply, Digest: c.Digest, Rule: c.Request.Rule, Reason: c.Request.Reason,
 		Waiting: w.Tally, Approvals: approvalsOf(w.Tally), MayAnswer: mayAnswer,
 	}})
 	if err == nil {
@@ -75,8 +75,8 @@ func approvalsOf(t message.Tally) []approval {
 	return out
 }
 
-// questionMeta is metadata.askance of an interrupt.
-type questionMeta struct {
+// requestMeta is metadata.askance of an interrupt.
+type requestMeta struct {
 	ToolCallID message.CallID           `json:"toolCallId"` // askance's own; the interrupt's is the client's
 	ToolName   string                   `json:"toolName"`
 	Arguments  string                   `json:"arguments"` // what will run, as JSON text
@@ -94,7 +94,7 @@ type questionMeta struct {
 	MayAnswer bool `json:"mayAnswer"`
 }
 
-// whoMust says for whom a question waits.
+// whoMust says for whom an approval request waits.
 func whoMust(w message.Waiting) string {
 	var who []string
 	for _, p := range w.Parts {

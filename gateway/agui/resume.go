@@ -47,8 +47,8 @@ func (st *standing) last() *park {
 	return lastOf(st.parks)
 }
 
-// asking is the call whose question an interrupt of the last park put, if that
-// very question is open still.
+// asking is the call whose approval request an interrupt of the last park put, if that
+// very approval request is open still.
 func (st *standing) asking(a asked) *message.Call {
 	c := st.calls[a.Call]
 	if c == nil || c.State != message.ToolCallAsking || c.Digest != a.Digest {
@@ -84,7 +84,7 @@ func (st *standing) thread() wire.Thread {
 			in.ExpiresAt = &a.Expires
 		}
 		if c != nil || st.running(a) {
-			delete(out.Settled, a.ID) // a question keeps its id while it is open
+			delete(out.Settled, a.ID) // an approval request keeps its id while it is open
 		}
 		out.Open = append(out.Open, in)
 	}
@@ -124,7 +124,7 @@ func (st *standing) resume(entries []wire.ResumeEntry, now time.Time) (r *wire.R
 	return r, false, err
 }
 
-// late refuses answers to questions that ended because nobody answered in time.
+// late refuses answers to approval requests that ended because nobody answered in time.
 func (st *standing) late(entries []wire.ResumeEntry) error {
 	for _, e := range entries {
 		if st.last() == nil || e.Status != wire.ResumeResolved {
@@ -179,7 +179,7 @@ func (st *standing) overtaken(entries []wire.ResumeEntry) []settled {
 	return out
 }
 
-// decision is the last word on a question; nil if nobody had one.
+// decision is the last word on an approval request; nil if nobody had one.
 func decision(c *message.Call, digest string) *message.Vote {
 	for _, v := range slices.Backward(c.Votes) {
 		if v.Digest == digest && v.Kind != message.AnswerAbstain && v.Kind != message.AnswerHandOver {
@@ -213,7 +213,7 @@ func agrees(e wire.ResumeEntry, v *message.Vote, c *message.Call) bool {
 	return inputHash(string(said.Edited)) == inputHash(c.Input)
 }
 
-// answer carries out a run's answers, in the order of the questions, and stops
+// answer carries out a run's answers, in the order of the approval requests, and stops
 // at the first that is refused. Somebody else may be faster with one of them:
 // then that decision stands.
 func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) error {
@@ -262,7 +262,7 @@ func overtook(err error) bool {
 	return false
 }
 
-// answerTo is the answer to the very question that the interrupt put. Whether it
+// answerTo is the answer to the very approval request that the interrupt put. Whether it
 // is an edit is told by the call and not by the record: that is the runtime's to
 // write, and everybody's to read who may not see what rules hide.
 func answerTo(c *message.Call, q asked, a wire.Answer) message.Answer {

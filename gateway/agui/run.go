@@ -29,7 +29,7 @@ type run struct {
 	reply    message.ReplyID
 	seq      uint64  // cursor behind the last event that was mapped
 	calls    pending // calls of the reply that have no result yet
-	asked    questions
+	asked    requests
 	answered map[string]bool // interrupts that this run has answered
 	parked   *park           // the last one of the thread
 }

@@ -16,7 +16,7 @@ type tale struct {
 	mapper  *wire.Mapper    // of the latest reply; nil: there is none
 	open    []wire.Event    // what began the items that are open there
 	calls   pending
-	asked   questions
+	asked   requests
 	run     wire.Run // of which the calls are those of earlier replies
 }
 
@@ -79,8 +79,8 @@ func (l *tale) begin(id message.ReplyID) {
 			l.run.Calls[c.ID] = true
 		}
 	}
-	l.reply, l.open, l.calls, l.asked = id, nil, nil, questions{}
-	l.mapper = wire.NewMapper(l.run, wire.Mapping{Question: l.asked.put})
+	l.reply, l.open, l.calls, l.asked = id, nil, nil, requests{}
+	l.mapper = wire.NewMapper(l.run, wire.Mapping{Request: l.asked.put})
 	l.mapper.Start()
 }
 

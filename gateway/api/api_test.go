@@ -59,14 +59,14 @@ func TestStory(t *testing.T) {
 	var listed message.ListReply
 	w.ok(ann, get, "/v1/calls?state=asking", "", &listed)
 	if len(listed.Calls) != 1 || len(listed.Waiting) != 1 || listed.Waiting[0].Digest != c.Digest {
-		t.Fatalf("the open questions are %+v", listed)
+		t.Fatalf("the open approval requests are %+v", listed)
 	}
 	var shown message.ShowReply
 	w.ok(ann, get, callPath(c.Key), "", &shown)
 	if shown.Waiting == nil || shown.Call.Digest != c.Digest || len(shown.History) == 0 {
 		t.Errorf("show says %+v", shown)
 	}
-	// The edit becomes a question of its own only if the policy asks for it.
+	// The edit becomes an approval request of its own only if the policy asks for it.
 	var edited message.Call
 	w.ok(ann, post, callPath(c.Key)+"/answer", `{"digest":"`+c.Digest+`","kind":"approve","input":"{\"to\":\"acme\",\"amount\":7}"}`, &edited)
 	if edited.State == message.ToolCallAsking {
@@ -164,7 +164,7 @@ func TestStory(t *testing.T) {
 }
 
 // TestRefusals are requests that must not do anything.
-func TestRefusals(t *testing.T) { //nolint:tparallel // one question, looked at behind them all
+func TestRefusals(t *testing.T) { //nolint:tparallel // one approval request, looked at behind them all
 	t.Parallel()
 	w := newWorld(t)
 	k := w.A.Ask("s1", "r1", "c1")
@@ -214,7 +214,7 @@ func TestRefusals(t *testing.T) { //nolint:tparallel // one question, looked at 
 			sub.t = t
 			p := sub.refused(tt.client, tt.method, tt.path, tt.body, tt.status, tt.code)
 			if p.Code == message.CodeDigest && (p.Call == nil || p.Call.Digest != before.Digest) {
-				t.Errorf("the refusal does not have the present question: %+v", p)
+				t.Errorf("the refusal does not have the present approval request: %+v", p)
 			}
 		})
 	}

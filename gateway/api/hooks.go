@@ -33,7 +33,7 @@ func hookOps(keep *kept, hooks Webhooks) []*op {
 			return LettersReply{Letters: append([]message.Letter{}, all...)}, err
 		}),
 		act(operation.HTTP{ID: "retryDeadLetter", Method: http.MethodPost, Path: letterPath + "/retry", Tag: "webhooks",
-			Summary: "Retry one of them now", Doc: "One more attempt. If the receiver does not take it, the answer is unavailable with the reason, and the letter stays. A question that is not open any more is not sent: the fate is stale."}, asOperator, keep, letterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
+			Summary: "Retry one of them now", Doc: "One more attempt. If the receiver does not take it, the answer is unavailable with the reason, and the letter stays. An approval request that is not open any more is not sent: the fate is stale."}, asOperator, keep, letterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
 			return hooks.Retry(a.ctx(), to, seq)
 		})),
 		act(operation.HTTP{ID: "dropDeadLetter", Method: http.MethodDelete, Path: letterPath, Tag: "webhooks",

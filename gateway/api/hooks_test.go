@@ -27,7 +27,7 @@ func hooksOf(t *testing.T, g *gatewaytest.World) (*webhook.Webhooks, *atomic.Int
 		t.Fatal(err)
 	}
 	h, err := webhook.New(webhook.Config{Space: g.A.Gateway(), Outbox: g.A.Outbox(), Destinations: []webhook.Destination{
-		{Name: "bot", URL: srv.URL, Secrets: []webhook.Secret{secret}, Events: []webhook.Event{webhook.EventQuestion}},
+		{Name: "bot", URL: srv.URL, Secrets: []webhook.Secret{secret}, Events: []webhook.Event{webhook.EventRequest}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func hooksOf(t *testing.T, g *gatewaytest.World) (*webhook.Webhooks, *atomic.Int
 	return h, status
 }
 
-// bury gives up a message about an open question.
+// bury gives up a message about an open approval request.
 func bury(t *testing.T, w *world, call string) (path string, seq uint64) {
 	t.Helper()
 	seq = w.A.Show(w.A.Ask("s1", "r1", call)).Seq

@@ -21,7 +21,7 @@ type MsgsBody struct {
 type MsgsReply struct {
 	// Messages are an assistant's message with the tool_use blocks, and a system's
 	// with the tool_result blocks, for Msg.from_dict(). Open calls stand in
-	// metadata.askance.calls, with the digest of the question that is open.
+	// metadata.askance.calls, with the digest of the approval request that is open.
 	Messages []message.RawJSON `json:"messages"`
 	// Done says that there is nothing to wait for.
 	Done bool `json:"done"`

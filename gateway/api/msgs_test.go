@@ -89,7 +89,7 @@ func TestMsgs(t *testing.T) {
 	}
 	got, _ = read(t, w.do(bot, "GET", reply+"/wait?timeout_ms=1", "", "Accept", msgv1.Type))
 	if got.Done {
-		t.Error("the open question is done")
+		t.Error("the open approval request is done")
 	}
 	w.A.Approve(gatewaytest.Ann, call.Key)
 	for !got.Done {

@@ -86,7 +86,7 @@ var added = map[string]func(a *ask, request, reply any, err error) (any, error){
 // streams has the operations that can answer with a stream.
 var streams = map[string]func(*ask) error{operation.Events.Name: streamEvents}
 
-// addToList says what open questions wait for, and where the next page is.
+// addToList says what open approval requests wait for, and where the next page is.
 func addToList(a *ask, _, reply any, err error) (any, error) {
 	out, _ := reply.(message.ListReply)
 	for _, c := range out.Calls {
@@ -103,7 +103,7 @@ func addToList(a *ask, _, reply any, err error) (any, error) {
 	return out, err
 }
 
-// addToShow says what the open question waits for.
+// addToShow says what the open approval request waits for.
 func addToShow(_ *ask, _, reply any, err error) (any, error) {
 	out, _ := reply.(message.ShowReply)
 	if err == nil && out.Call != nil {

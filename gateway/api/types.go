@@ -36,7 +36,7 @@ type ChangeEvent struct {
 	By   message.Principal `json:"by,omitzero"`      // who caused it
 	At   time.Time         `json:"at"`               // when
 	Call *message.Call     `json:"call"`             // its state after it
-	Wait *message.Waiting  `json:"waiting,omitzero"` // what its open question waits for
+	Wait *message.Waiting  `json:"waiting,omitzero"` // what its open approval request waits for
 }
 
 // LettersReply lists webhook messages that were given up.

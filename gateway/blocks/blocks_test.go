@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/message/blockstream"
 )
 
-// TestTurn goes through a turn with a question.
+// TestTurn goes through a turn with an approval request.
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -107,7 +107,7 @@ func text(c *message.Call) string {
 	return out.String()
 }
 
-// TestReconnect leaves and comes back at every frame of a turn with a question.
+// TestReconnect leaves and comes back at every frame of a turn with an approval request.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -120,7 +120,7 @@ func TestReconnect(t *testing.T) {
 		ids = append(ids, c.last)
 	}
 	key := ask.ApprovalKey
-	// The question is shown to whoever comes, however they come.
+	// The approval request is shown to whoever comes, however they come.
 	for _, id := range ids {
 		d := s.me("")
 		d.send(&blockstream.Subscribe{Session: "s1", LastEventID: id})
@@ -233,7 +233,7 @@ func TestRace(t *testing.T) {
 	s.A.Answer(gatewaytest.Bob, message.Answer{Key: k, Kind: message.AnswerApprove, Input: &input})
 	ann.send(decide(old.ApprovalKey, yes))
 	if e := wait[*blockstream.Error](ann); e.Code != blockstream.CodeApprovalChanged && e.Code != blockstream.CodeApprovalResolved {
-		t.Errorf("an answer to the old question: %+v", e)
+		t.Errorf("an answer to the old approval request: %+v", e)
 	}
 	if c := s.A.Show(k); c.State != message.ToolCallAsking {
 		t.Fatalf("the call is %s", c.State)
@@ -381,7 +381,7 @@ func TestPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestExpiry has a question end by itself: everybody is told, and it cannot be
+// TestExpiry has an approval request end by itself: everybody is told, and it cannot be
 // answered any more.
 func TestExpiry(t *testing.T) {
 	t.Parallel()

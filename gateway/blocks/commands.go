@@ -147,7 +147,7 @@ func (c *conn) stop(ctx context.Context, p *gateway.Peer) bool {
 	return true
 }
 
-// approve answers open questions as they were shown here.
+// approve answers open approval requests as they were shown here.
 func (c *conn) approve(ctx context.Context, p *gateway.Peer, cmd *blockstream.Approval) bool {
 	c.mu.Lock()
 	sub := c.sub

@@ -26,14 +26,14 @@ type subscription struct {
 
 	mu     sync.Mutex // guards mapper and what it asks for
 	mapper *blockstream.Mapper
-	asked  map[shownCall]blockstream.Question
+	asked  map[shownCall]blockstream.OpenRequest
 	shown  map[string]bool // approval keys whose card this connection has
 	mine   map[string]bool // approval keys that this connection has answered
 	passed bool            // a card of this connection was decided elsewhere
 }
 
-// shownCall is a question by what it shows: its input by a hash, since inputs may
-// be long and every question of the session is kept.
+// shownCall is an approval request by what it shows: its input by a hash, since inputs may
+// be long and every approval request of the session is kept.
 type shownCall struct {
 	key   message.Key
 	input [sha256.Size]byte
@@ -61,7 +61,7 @@ func (c *conn) subscribed() message.SessionID {
 
 // subscribe follows a session in place of another.
 func (c *conn) subscribe(ctx context.Context, p *gateway.Peer, session message.SessionID, lastID string) bool {
-	s := &subscription{c: c, p: p, session: session, done: make(chan struct{}), asked: map[shownCall]blockstream.Question{}, shown: map[string]bool{}, mine: map[string]bool{}}
+	s := &subscription{c: c, p: p, session: session, done: make(chan struct{}), asked: map[shownCall]blockstream.OpenRequest{}, shown: map[string]bool{}, mine: map[string]bool{}}
 	if err := s.prepare(ctx, lastID); err != nil {
 		return c.fail(ctx, err, "")
 	}
@@ -101,7 +101,7 @@ func (s *subscription) prepare(ctx context.Context, lastID string) (err error) {
 	}
 	s.mapper, err = blockstream.NewMapper(blockstream.Config{
 		Space: s.p.Space.ID, Session: s.session, DisplayMode: s.c.mode,
-		Question: func(key message.Key, _, input string) blockstream.Question {
+		OpenRequest: func(key message.Key, _, input string) blockstream.OpenRequest {
 			key.Space = s.p.Space.ID
 			return s.asked[shownAs(key, input)]
 		},
@@ -145,7 +145,7 @@ func (s *subscription) answers(cmd *blockstream.Approval) ([]message.Answer, err
 	key := cmd.Key
 	if open := s.mapper.Open(); key == "" && len(open) == 1 {
 		if s.passed {
-			return nil, &message.Error{Code: message.CodeInvalid, Op: "answer", What: blockstream.ErrWhichApproval.Error(), Hint: "another question was decided elsewhere meanwhile: name the approval_key", Err: blockstream.ErrWhichApproval}
+			return nil, &message.Error{Code: message.CodeInvalid, Op: "answer", What: blockstream.ErrWhichApproval.Error(), Hint: "another approval request was decided elsewhere meanwhile: name the approval_key", Err: blockstream.ErrWhichApproval}
 		}
 		key = open[0].Key
 	}
@@ -233,10 +233,10 @@ func (s *subscription) before(ctx context.Context, ev message.Event, live bool) 
 	}
 	for _, b := range ask.ToolCalls {
 		key := message.Key{Space: s.p.Space.ID, Session: s.session, Reply: ask.Reply, Call: b.ID}
-		q := blockstream.Question{Digest: ask.QuestionDigest()}
+		q := blockstream.OpenRequest{Digest: ask.RequestDigest()}
 		if live {
-			if call := s.show(ctx, key); call != nil && call.Digest == q.Digest && call.Question != nil {
-				q.Text, q.Deadline = call.Question.Text, call.Question.Requirement.Ends()
+			if call := s.show(ctx, key); call != nil && call.Digest == q.Digest && call.Request != nil {
+				q.Text, q.Deadline = call.Request.Text, call.Request.Requirement.Ends()
 			}
 		}
 		s.asked[shownAs(key, b.Input)] = q
@@ -262,7 +262,7 @@ func (s *subscription) note(frames []blockstream.Frame) {
 }
 
 // catchUp sends what a new subscriber must know: the answer to subscribe, the
-// replay, and the open questions that are not in it.
+// replay, and the open approval requests that are not in it.
 func (s *subscription) catchUp(ctx context.Context, past []sequenced) error {
 	begin, running := lastTurn(past)
 	status := blockstream.StatusCompleted
@@ -321,7 +321,7 @@ func (s *subscription) clean(past []sequenced, begin int, open []*message.Call) 
 		if !ok || e.seq <= s.last.Seq {
 			continue
 		}
-		if !slices.ContainsFunc(open, func(c *message.Call) bool { return c.Digest == ask.QuestionDigest() }) {
+		if !slices.ContainsFunc(open, func(c *message.Call) bool { return c.Digest == ask.RequestDigest() }) {
 			return false
 		}
 	}
@@ -356,7 +356,7 @@ func (s *subscription) turn(ctx context.Context, past []sequenced, begin int) er
 // lastFrame is behind every frame of a record.
 const lastFrame = 999_999
 
-// open lists the session's open questions.
+// open lists the session's open approval requests.
 func (s *subscription) open(ctx context.Context) ([]*message.Call, error) {
 	c, err := s.p.Reader()
 	if err != nil {
@@ -365,7 +365,7 @@ func (s *subscription) open(ctx context.Context) ([]*message.Call, error) {
 	return engine.ListAll(ctx, c, message.ListRequest{Session: s.session, States: []message.ToolCallState{message.ToolCallAsking}}, 0)
 }
 
-// resend shows the open questions that the client has no card of.
+// resend shows the open approval requests that the client has no card of.
 func (s *subscription) resend(ctx context.Context, open []*message.Call) error {
 	for _, call := range open {
 		asked, err := blockstream.FromCall(call, time.Now())

@@ -12,8 +12,8 @@ import (
 )
 
 // FuzzCommands sends anything to a connection that may not approve and follows
-// an open question: the connection goes on, or ends with a code of ours, and the
-// question stays open.
+// an open approval request: the connection goes on, or ends with a code of ours, and the
+// approval request stays open.
 func FuzzCommands(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"auth","token":"x"}`, `{"type":"subscribe","session_id":"s1"}`, `{"type":"subscribe","session_id":"s1","last_event_id":"00000000000000000001-000000"}`,

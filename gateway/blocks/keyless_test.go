@@ -10,7 +10,7 @@ import (
 )
 
 // TestKeyless: a decision without an approval_key may be on its way when its
-// question is decided elsewhere. It is not taken for one about the next question.
+// approval request is decided elsewhere. It is not taken for one about the next approval request.
 func TestKeyless(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -23,13 +23,13 @@ func TestKeyless(t *testing.T) {
 	c.send(decide("", yes)) // it was meant for the first
 	c.refused(blockstream.CodeApprovalUnclear)
 	if next := s.opened("k"); len(next.Votes) != 0 {
-		t.Errorf("taken for an answer to the next question: %+v", next.Votes)
+		t.Errorf("taken for an answer to the next approval request: %+v", next.Votes)
 	}
 	c.send(decide(second.ApprovalKey, yes))
 	block[*blockstream.ApprovalResult](c)
 }
 
-// TestKeylessInTurn: who answers each question before the next needs no key.
+// TestKeylessInTurn: who answers each approval request before the next needs no key.
 func TestKeylessInTurn(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -43,12 +43,12 @@ func TestKeylessInTurn(t *testing.T) {
 	}
 }
 
-// opened is the one open question of a session.
+// opened is the one open approval request of a session.
 func (s *stage) opened(session message.SessionID) *message.Call {
 	s.t.Helper()
 	out, err := s.A.Client(gatewaytest.Ann).List(s.t.Context(), message.ListRequest{Session: session, States: []message.ToolCallState{message.ToolCallAsking}})
 	if err != nil || len(out.Calls) != 1 {
-		s.t.Fatalf("the open questions of %s: %+v, %v", session, out.Calls, err)
+		s.t.Fatalf("the open approval requests of %s: %+v, %v", session, out.Calls, err)
 	}
 	return out.Calls[0]
 }

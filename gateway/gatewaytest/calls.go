@@ -79,7 +79,7 @@ func (s *Space) Reject(name string, k message.Key, feedback string) *message.Cal
 	return s.Answer(name, message.Answer{Key: k, Kind: message.AnswerReject, Feedback: feedback})
 }
 
-// Answer answers the present question of a call.
+// Answer answers the present approval request of a call.
 func (s *Space) Answer(name string, a message.Answer) *message.Call {
 	s.w.t.Helper()
 	if a.Digest == "" {

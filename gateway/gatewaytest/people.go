@@ -24,7 +24,7 @@ const (
 var Names = []string{Bot, Robot, Ann, Bob, Cy, Olga, Audie, Wendy}
 
 // Everything is somebody with every role but worker: the frontend of a small
-// team, that runs agents and answers questions.
+// team, that runs agents and answers approval requests.
 const Everything = "everything"
 
 // RoleOf is the role of a name.

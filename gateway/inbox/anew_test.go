@@ -7,7 +7,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// TestAskedAnew: a form that is open when its question is replaced by another one
+// TestAskedAnew: a form that is open when its approval request is replaced by another one
 // is never turned into a form for that: whoever is about to press its button has
 // not seen it.
 func TestAskedAnew(t *testing.T) {

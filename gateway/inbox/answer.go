@@ -44,7 +44,7 @@ func (in *Inbox) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 	e := message.AsError("answer", err)
 	s.Flash = &flash{Tone: "bad", Text: "Not accepted: " + reveal.Line(asked.Refusal(e))}
 	if e.Code == message.CodeInternal {
-		s.Flash.Text = "Something went wrong here; the server's log says what. Look at the question again before you try once more."
+		s.Flash.Text = "Something went wrong here; the server's log says what. Look at the approval request again before you try once more."
 	}
 	return in.showCall(r.Context(), w, p, s, k, back, f, gateway.StatusOf(e.Code))
 }
@@ -80,7 +80,7 @@ func (f *form) complete() error {
 	}
 	switch {
 	case f.Digest == "":
-		return bad("the form does not say which question was shown", "load the page again")
+		return bad("the form does not say which approval request was shown", "load the page again")
 	case f.Do == doHandOver && f.To == "":
 		return bad("it does not say who should answer", "write a name")
 	case f.Do == doAnswer && strings.TrimSpace(f.Output) == "":
@@ -94,7 +94,7 @@ func (f *form) complete() error {
 	return nil
 }
 
-// ready looks at the question before something is sent that depends on what it
+// ready looks at the approval request before something is sent that depends on what it
 // offers: the suggested rules, and that an edit changes something.
 func (f *form) ready(ctx context.Context, c engine.Client, k message.Key) ([]message.PermissionRule, error) {
 	if f.Do != doEdit && f.Remember == "" {

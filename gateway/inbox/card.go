@@ -19,7 +19,7 @@ type card struct {
 	Call     *message.Call
 	State    state
 	Title    string
-	Open     bool   // its question can be answered
+	Open     bool   // its approval request can be answered
 	Over     string // what became of it; "" while it is open
 	Forged   string // why it must not be answered
 	NotYours string // why this person may not answer
@@ -76,7 +76,7 @@ type vote struct {
 	Good, Bad, Earlier      bool
 }
 
-// action is something to do with the question.
+// action is something to do with the approval request.
 type action struct{ Do, Label, Key, Tone, Href string }
 
 func (in *Inbox) call(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
@@ -114,7 +114,7 @@ func (in *Inbox) showCall(ctx context.Context, w http.ResponseWriter, p *gateway
 	}{s, c})
 }
 
-// next is the address of a question that waits for this person, after the one
+// next is the address of an approval request that waits for this person, after the one
 // that was answered.
 func next(s *side, id string) string {
 	after := false
@@ -153,7 +153,7 @@ func (in *Inbox) card(ctx context.Context, p *gateway.Peer, k message.Key, q url
 		Origin: asked.Origin(call), Args: argumentsOf(call.Input), Redacted: call.Hides(), Suggest: call.Suggested, Leases: call.Leases,
 		Steps: stepsOf(shown.History), Hold: holdText(call), ExplainAt: address(k, base, "explain", "1"),
 	}
-	c.question(p, shown.History)
+	c.request(p, shown.History)
 	c.execution(in.progress.of(k))
 	c.Session, err = readTimeline(ctx, client, call)
 	if err != nil {
@@ -170,19 +170,19 @@ func (in *Inbox) card(ctx context.Context, p *gateway.Peer, k message.Key, q url
 	return c, nil
 }
 
-// question is what was asked, and where it stands.
-func (c *card) question(p *gateway.Peer, history []message.FactEntry) {
+// approval request is what was asked, and where it stands.
+func (c *card) request(p *gateway.Peer, history []message.FactEntry) {
 	call := c.Call
 	c.Title = call.Tool
-	if call.Question == nil {
+	if call.Request == nil {
 		return
 	}
-	c.Title = call.Question.Text
+	c.Title = call.Request.Text
 	c.Open = call.State == message.ToolCallAsking
 	c.Why = asked.Why(call)
 	c.Votes = votesOf(call)
 	c.Excluded = asked.Excluded(call)
-	c.Signed = call.Question.Requirement.Signed
+	c.Signed = call.Request.Requirement.Signed
 	if !c.Open {
 		if asked.WasAsked(call) {
 			c.Over = asked.Verdict(call, lastMover(history))
@@ -204,9 +204,9 @@ func (c *card) question(p *gateway.Peer, history []message.FactEntry) {
 	}
 	switch {
 	case !p.Has(message.RoleApprover):
-		c.NotYours = "You can look at this question. Answers come from people with the role approver."
+		c.NotYours = "You can look at this approval request. Answers come from people with the role approver."
 	case asked.MayAnswer(call, p.Name) == asked.No:
-		c.NotYours = "You are not among those who may answer this question."
+		c.NotYours = "You are not among those who may answer this approval request."
 	}
 }
 
@@ -246,9 +246,9 @@ func (c *card) execution(lines []line) {
 // actions are what this person can do.
 func (c *card) actions(p *gateway.Peer, base url.Values) {
 	k := c.Call.Key
-	question := c.Call.Digest // a form that is asked for by it goes stale with it, where a page is read again
+	request := c.Call.Digest // a form that is asked for by it goes stale with it, where a page is read again
 	add := func(to *[]action, do, label, key, tone string) {
-		*to = append(*to, action{do, label, key, tone, address(k, base, "do", do, "digest", question) + "#act"})
+		*to = append(*to, action{do, label, key, tone, address(k, base, "do", do, "digest", request) + "#act"})
 	}
 	if c.Open && c.NotYours == "" && c.Forged == "" {
 		if !c.Signed {
@@ -260,7 +260,7 @@ func (c *card) actions(p *gateway.Peer, base url.Values) {
 		add(&c.Actions, doHandOver, "Hand over", "h", "")
 		add(&c.Actions, doAbstain, "Leave to others", "s", "")
 	}
-	question = ""
+	request = ""
 	if p.Has(message.RoleOperator) && c.Call.Phase() == message.PhaseBlocked && c.Call.Hold != message.HoldClock {
 		add(&c.Manage, doSettle, "Settle", "", "good")
 	}

@@ -87,7 +87,7 @@ func layOut(title, head string, columns []column) chart {
 			if n == 0 {
 				continue
 			}
-			c.Bars = append(c.Bars, bar{X: x + width*gapShare/2, W: width * (1 - gapShare), Y: y(below + n), H: y(below) - y(below+n), Kind: kind.Value, Title: col.Label + ": " + asked.Count(n, "question") + " " + kind.Label})
+			c.Bars = append(c.Bars, bar{X: x + width*gapShare/2, W: width * (1 - gapShare), Y: y(below + n), H: y(below) - y(below+n), Kind: kind.Value, Title: col.Label + ": " + asked.Count(n, "request") + " " + kind.Label})
 			below += n
 		}
 	}

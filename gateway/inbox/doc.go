@@ -1,4 +1,4 @@
-// Package inbox is the web inbox: the open questions of a space in a browser,
+// Package inbox is the web inbox: the open approval requests of a space in a browser,
 // each with what its answer binds, and the means to answer it.
 //
 //	gateway.New(gateway.Config{Surfaces: []gateway.Surface{inbox.New()}, …})
@@ -13,10 +13,10 @@
 //
 //   - What strangers wrote (arguments, names, reasons, output) is text, never
 //     markup, and characters that mislead are visible (internal/reveal).
-//   - An answer carries the digest of the question that was on the page. If the
-//     question has been settled or asked anew meanwhile, nothing is sent on and
+//   - An answer carries the digest of the approval request that was on the page. If the
+//     approval request has been settled or asked anew meanwhile, nothing is sent on and
 //     the page says who was first and how.
-//   - Before a question is shown for an answer, its digest is computed from what
+//   - Before an approval request is shown for an answer, its digest is computed from what
 //     is shown.
 //   - The pages load nothing from elsewhere and run nothing inline: the content
 //     security policy allows our own files only.

@@ -18,8 +18,8 @@ const tick = 10 * time.Second
 // changed says that a page may be old.
 type changed struct {
 	ID  string `json:"id"`           // of the call, as domID has it
-	Say string `json:"say,omitzero"` // for people, where a question opened or ended
-	New bool   `json:"new,omitzero"` // a question opened
+	Say string `json:"say,omitzero"` // for people, where an approval request opened or ended
+	New bool   `json:"new,omitzero"` // an approval request opened
 	By  string `json:"by,omitzero"`  // who moved it
 }
 
@@ -95,8 +95,8 @@ func (in *Inbox) tell(out *gateway.SSE, c gateway.Change) error {
 	}
 	ev := changed{ID: domID(c.Call.Key), By: reveal.Line(c.By.Name)}
 	switch {
-	case c.Call.State == message.ToolCallAsking && c.Call.Question != nil && len(c.Call.Votes) == 0:
-		ev.New, ev.Say = true, "New question: "+reveal.Line(c.Call.Question.Text)
+	case c.Call.State == message.ToolCallAsking && c.Call.Request != nil && len(c.Call.Votes) == 0:
+		ev.New, ev.Say = true, "New approval request: "+reveal.Line(c.Call.Request.Text)
 	case c.Call.State != message.ToolCallAsking && asked.WasAsked(c.Call) && !c.Call.Started():
 		ev.Say = reveal.Line(c.Call.Tool + " " + asked.Verdict(c.Call, c.By.Name))
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// outcomes are what can become of a question, in the order of the chart.
+// outcomes are what can become of an approval request, in the order of the chart.
 var outcomes = []choice{
 	{"approved", "approved"}, {"edited", "approved as edited"}, {"answered", "answered instead of the tool"},
 	{"rejected", "rejected or denied"}, {"expired", "expired or interrupted"}, {"open", "open"},
@@ -52,7 +52,7 @@ type reviewer struct {
 	Fast   int // percent
 }
 
-// figures shows questions, outcomes and answer times.
+// figures shows approval requests, outcomes and answer times.
 func (in *Inbox) figures(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	v := figuresView{shell: in.shell(r, p, "figures", "Figures – askance"), By: "hour", Other: pathFigures + "?by=day", Total: map[string]int{}, Kinds: outcomes}
 	step := time.Hour
@@ -63,7 +63,7 @@ func (in *Inbox) figures(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	if err != nil {
 		return err
 	}
-	calls, err := questions(r.Context(), c)
+	calls, err := requests(r.Context(), c)
 	if err != nil {
 		return in.failed(w, v.shell, err)
 	}
@@ -75,8 +75,8 @@ func (in *Inbox) figures(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	return in.write(w, http.StatusOK, "figures", v)
 }
 
-// questions are the calls of late about which people were asked.
-func questions(ctx context.Context, c engine.Client) ([]*message.Call, error) {
+// approval requests are the calls of late about which people were asked.
+func requests(ctx context.Context, c engine.Client) ([]*message.Call, error) {
 	open, err := engine.ListAll(ctx, c, message.ListRequest{V: 1}, maxListed)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func questions(ctx context.Context, c engine.Client) ([]*message.Call, error) {
 // bars is how many columns the chart over time has.
 const bars = 24
 
-// count sorts questions into the columns of both charts.
+// count sorts approval requests into the columns of both charts.
 func (v *figuresView) count(calls []*message.Call, step time.Duration) {
 	end := v.Now.UTC().Truncate(step).Add(step)
 	over := make([]column, bars)
@@ -131,7 +131,7 @@ func (v *figuresView) count(calls []*message.Call, step time.Duration) {
 	if slices.Sort(all); len(all) > 0 {
 		v.Median = asked.Span(all[len(all)/2])
 	}
-	v.Over, v.Times = layOut("Questions by the "+v.By+" in which they were asked (UTC)", v.By, over), layOut("Answer times", "answered within", times)
+	v.Over, v.Times = layOut("Approval requests by the "+v.By+" in which they were asked (UTC)", v.By, over), layOut("Answer times", "answered within", times)
 }
 
 func (v *figuresView) reviewers() {

@@ -61,14 +61,14 @@ func (in *Inbox) Routes() []gateway.Route {
 	stream := get("/inbox/events", "Say that something has changed, as server-sent events.", in.events)
 	stream.Stream = true
 	return []gateway.Route{
-		get("/{$}", "The open questions, as a page.", in.list),
+		get("/{$}", "The open approval requests, as a page.", in.list),
 		get(pathCall, "One call, as a page.", in.call),
-		get(webhook.LinkPath, "The page of a question, with the answer of a link prepared.", in.fromLink),
+		get(webhook.LinkPath, "The page of an approval request, with the answer of a link prepared.", in.fromLink),
 		get(pathRules, "Remembered rules, as a page.", in.rules),
-		get(pathFigures, "Questions, outcomes and answer times, as a page.", in.figures),
+		get(pathFigures, "Approval requests, outcomes and answer times, as a page.", in.figures),
 		stream,
 		check,
-		post("/inbox/answer", approvers, "Answer a question.", in.answer),
+		post("/inbox/answer", approvers, "Answer an approval request.", in.answer),
 		post("/inbox/settle", operators, "Say what became of a held call.", in.settle),
 		post("/inbox/revoke", both, "Take back an allowed call that nobody has started.", in.revoke),
 		post("/inbox/interrupt", both, "End every open call of a reply.", in.interrupt),

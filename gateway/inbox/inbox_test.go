@@ -11,15 +11,15 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// A question appears without a reload, is read, approved, and runs.
+// An approval request appears without a reload, is read, approved, and runs.
 func TestApprove(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
 	b.goTo("/")
 	b.see("Nothing waits for an answer")
 	k := w.A.Ask("s1", "r1", "c1")
-	b.see("Pay 42 to acme?", "1 open question")
-	b.until(`document.querySelector("#said").textContent.includes("New question: Pay 42 to acme?")`)
+	b.see("Pay 42 to acme?", "1 open approval request")
+	b.until(`document.querySelector("#said").textContent.includes("New approval request: Pay 42 to acme?")`)
 	b.until(`document.title.startsWith("(1) ")`)
 	b.click(".row")
 	b.see("What would run", "acme", "Who must agree", "any approver", "money")

@@ -15,7 +15,7 @@ import (
 // openLink reads the token of a link. It changes nothing.
 func (in *Inbox) openLink(token string, space message.SpaceID) (k message.Key, f *form, err error) {
 	if in.links == nil {
-		return k, nil, &message.Error{Code: message.CodeNotFound, Op: "open link", What: "no links lead here", Hint: "look for the question in the inbox"}
+		return k, nil, &message.Error{Code: message.CodeNotFound, Op: "open link", What: "no links lead here", Hint: "look for the approval request in the inbox"}
 	}
 	l, err := in.links.Open(token, space)
 	if err != nil {
@@ -28,7 +28,7 @@ func (in *Inbox) openLink(token string, space message.SpaceID) (k message.Key, f
 	return l.Key, f, nil
 }
 
-// fromLink is where the links of webhooks lead: the page of the question, with the
+// fromLink is where the links of webhooks lead: the page of the approval request, with the
 // decision prepared. It decides nothing: programs that look at links come here
 // as well.
 func (in *Inbox) fromLink(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
@@ -68,7 +68,7 @@ func (in *Inbox) spend(ctx context.Context, c engine.Client, who string, f *form
 	}
 	err = in.links.Use(ctx, token, link)
 	if errors.Is(err, message.ErrConflict) {
-		f.Do, f.Link = "", "" // what is left is the question itself
+		f.Do, f.Link = "", "" // what is left is the approval request itself
 	}
 	return err
 }

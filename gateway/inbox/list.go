@@ -77,7 +77,7 @@ type side struct {
 	Tools  []string
 	Rows   []row
 	More   int // further rows that match
-	Open   int // open questions, filters or not
+	Open   int // open approval requests, filters or not
 	New    uint64
 	Clear  string // address without filters, if there are any
 	Now    time.Time
@@ -189,10 +189,10 @@ func (s *side) rows(p *gateway.Peer, calls []*message.Call, selected message.Key
 
 func rowOf(c *message.Call, p *gateway.Peer, mine bool, base url.Values, selected message.Key) row {
 	r := row{ID: domID(c.Key), Href: address(c.Key, base), Tool: c.Tool, State: stateOf(c), Mine: mine, Selected: c.Key == selected, Asked: c.UpdatedAt}
-	if c.Question != nil {
-		r.Text = c.Question.Text
+	if c.Request != nil {
+		r.Text = c.Request.Text
 	}
-	if c.State != message.ToolCallAsking || c.Question == nil {
+	if c.State != message.ToolCallAsking || c.Request == nil {
 		if asked.WasAsked(c) {
 			r.Note = asked.Verdict(c, "")
 		} else {
@@ -200,7 +200,7 @@ func rowOf(c *message.Call, p *gateway.Peer, mine bool, base url.Values, selecte
 		}
 		return r
 	}
-	r.Asked, r.Ends = asked.At(c), c.Question.Requirement.Ends()
+	r.Asked, r.Ends = asked.At(c), c.Request.Requirement.Ends()
 	v, voted := asked.VoteOf(c, p.Name)
 	switch {
 	case voted:
@@ -219,8 +219,8 @@ func matcher(filter string) func(*message.Call) bool {
 			return true
 		}
 		text := []string{string(c.Call), string(c.Session), string(c.Reply), c.Tool, c.Runtime, c.Agent, c.Input}
-		if c.Question != nil {
-			text = append(text, c.Question.Text, c.Question.Rule, c.Question.Reason)
+		if c.Request != nil {
+			text = append(text, c.Request.Text, c.Request.Rule, c.Request.Reason)
 		}
 		all := strings.ToLower(strings.Join(text, "\n"))
 		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })

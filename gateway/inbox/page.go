@@ -43,7 +43,7 @@ type shell struct {
 type flash struct {
 	Tone string // good, bad
 	Text string
-	Next string // address of the next question, or ""
+	Next string // address of the next approval request, or ""
 }
 
 func (in *Inbox) shell(r *http.Request, p *gateway.Peer, nav, title string) shell {

@@ -28,7 +28,7 @@ const (
 // form is what a person has filled in. Nothing in it is trusted.
 type form struct {
 	Do       string
-	Digest   string // of the question that was on the page
+	Digest   string // of the approval request that was on the page
 	Input    string
 	Feedback string
 	Output   string
@@ -49,7 +49,7 @@ type form struct {
 	Attempt int
 }
 
-// panel is the form of one action, open beneath the question.
+// panel is the form of one action, open beneath the approval request.
 type panel struct {
 	form
 	Verb    string
@@ -72,7 +72,7 @@ type ruleChoice struct {
 	Chosen  bool
 }
 
-// panel opens the form that f names, for the question as it is now. A form that
+// panel opens the form that f names, for the approval request as it is now. A form that
 // was filled in for another one is shown as stale.
 func (c *card) panel(p *gateway.Peer, f *form) {
 	if f == nil || f.Do == "" {
@@ -98,7 +98,7 @@ func (c *card) panel(p *gateway.Peer, f *form) {
 	case c.NotYours != "":
 		v.Stale = c.NotYours
 	case f.Digest != "" && f.Digest != c.Call.Digest:
-		v.Stale = "Asked anew meanwhile: this is not the question any more. Nothing was sent. Look at it again, then answer."
+		v.Stale = "Asked anew meanwhile: this is not the approval request any more. Nothing was sent. Look at it again, then answer."
 	}
 	v.Digest = c.Call.Digest
 	if f.Do == doEdit {
@@ -130,7 +130,7 @@ func (c *card) edit(p *gateway.Peer, v *panel) {
 
 // remember offers what the policy lets be remembered with an approval.
 func (c *card) remember(v *panel) {
-	q := c.Call.Question
+	q := c.Call.Request
 	if q == nil || c.Redacted {
 		return
 	}
@@ -230,7 +230,7 @@ func (f *form) terms(a *message.Answer, suggested []message.PermissionRule, now 
 	var rules []message.PermissionRule
 	for _, i := range f.Rules {
 		if i >= len(suggested) {
-			return bad("the rule is not offered any more", "look at the question again")
+			return bad("the rule is not offered any more", "look at the approval request again")
 		}
 		r := suggested[i]
 		if text, ok := f.Contents[i]; ok && f.Remember == "terms" && (r.RuleContent != nil && text != *r.RuleContent || r.RuleContent == nil && text != "") {

@@ -57,7 +57,7 @@ func ask(t *testing.T, w *gatewaytest.World, who, method, path string, form url.
 }
 
 // Who may not answer cannot, whatever they send, and nobody sees or answers
-// another space's questions.
+// another space's approval requests.
 func TestWhoMayWhat(t *testing.T) {
 	w := world(t)
 	k := w.A.Ask("s1", "r1", "c1")
@@ -92,7 +92,7 @@ func TestWhoMayWhat(t *testing.T) {
 		t.Fatalf("the call is %s with %+v", c.State, c.Votes)
 	}
 	old := form("ann")
-	old.Set("digest", "sha256:of-another-question")
+	old.Set("digest", "sha256:of-another-approval request")
 	if code, body := ask(t, w, "alpha.ann", "POST", "/inbox/answer", old); code != 409 || !strings.Contains(body, "Asked anew meanwhile") {
 		t.Errorf("another digest: %d %.300s", code, body)
 	}

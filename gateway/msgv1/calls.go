@@ -52,7 +52,7 @@ func Result(op string, raw []message.RawJSON, call message.CallID) (message.Tool
 }
 
 // Calls makes dicts of the calls of a reply as they stand: the assistant's
-// tool_use blocks with the open questions, then the results.
+// tool_use blocks with the open approval requests, then the results.
 func Calls(kind string, reply message.ReplyID, calls []*message.Call) ([]message.RawJSON, []Loss, error) {
 	if len(calls) == 0 {
 		return []message.RawJSON{}, nil, nil

@@ -74,7 +74,7 @@ func Convert(op string, dicts []*v1.Msg) ([]*message.Msg, error) {
 	return msgs, nil
 }
 
-// Encode makes dicts of a media type. digest names the question that is open
+// Encode makes dicts of a media type. digest names the approval request that is open
 // about a call, "" for none.
 func Encode(kind string, msgs []*message.Msg, digest func(message.ReplyID, message.CallID) string) ([]message.RawJSON, []Loss, error) {
 	var lost []Loss

@@ -20,7 +20,7 @@
 //     part and the message in the error.
 //   - [Encode] reports everything that a dict has no place for.
 //   - A text is never a decision: only metadata.askance.decisions is, and each
-//     decision names the digest of the question that its author saw. See package
+//     decision names the digest of the approval request that its author saw. See package
 //     message/v1.
 //
 // It does no I/O, and its functions may be called from many goroutines.

@@ -29,7 +29,7 @@ type Fate string
 // The fates.
 const (
 	FateDelivered Fate = "delivered"
-	FateStale     Fate = "stale" // its question is not open any more; nobody was told
+	FateStale     Fate = "stale" // its approval request is not open any more; nobody was told
 	FateDropped   Fate = "dropped"
 )
 
@@ -38,7 +38,7 @@ func (w *Webhooks) Drop(ctx context.Context, destination string, seq uint64) (Fa
 	return FateDropped, w.cfg.Outbox.Dig(ctx, destination, seq)
 }
 
-// Retry makes one more attempt for a dead letter, now. A question that is not
+// Retry makes one more attempt for a dead letter, now. An approval request that is not
 // open any more is told to nobody. ErrUnavailable if it was not taken: the
 // letter stays, with the new error. ErrNotFound if there is none.
 func (w *Webhooks) Retry(ctx context.Context, destination string, seq uint64) (Fate, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// unsure is the pause where it cannot be told whether a question is still open.
+// unsure is the pause where it cannot be told whether an approval request is still open.
 const unsure = 15 * time.Second
 
 // deliver deals with one fact for one destination.
@@ -23,11 +23,11 @@ func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl message.Deliv
 	current, err := w.current(ctx, n)
 	switch {
 	case err != nil:
-		log.Debug("whether a question is open cannot be told", "err", err)
+		log.Debug("whether an approval request is open cannot be told", "err", err)
 		w.again(dl, unsure)
 		return
 	case !current:
-		log.Debug("a question is not open any more; nobody is told")
+		log.Debug("an approval request is not open any more; nobody is told")
 		w.settle(ctx, dl)
 		return
 	}

@@ -13,21 +13,21 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// A question and its outcome come, signed, with what a person needs; votes of a
-// question that stays open do not.
+// An approval request and its outcome come, signed, with what a person needs; votes of a
+// approval request that stays open do not.
 func TestDelivery(t *testing.T) {
 	w := gatewaytest.New(t)
 	_, rc := begin(t, w, nil)
 	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"version":"1.2"}`).Key
 	q := rc.next()
 	n := q.notice
-	if n.Type != webhook.TypeQuestionOpened || n.Call.Key != k || n.Call.Input != `{"version":"1.2"}` || n.Waiting == nil || n.Waiting.Quorum != 2 || n.ID != q.id || n.Space != "alpha" || n.Seq != n.Call.Seq || n.Seq == 0 {
-		t.Errorf("the question came as %s", q.body)
+	if n.Type != webhook.TypeRequestOpened || n.Call.Key != k || n.Call.Input != `{"version":"1.2"}` || n.Waiting == nil || n.Waiting.Quorum != 2 || n.ID != q.id || n.Space != "alpha" || n.Seq != n.Call.Seq || n.Seq == 0 {
+		t.Errorf("the approval request came as %s", q.body)
 	}
 	if !verify(secretBytes, q) || verify([]byte("another"), q) {
 		t.Errorf("the signature %q does not hold", q.signatures)
 	}
-	if n.Links == nil || !strings.HasPrefix(n.Links.Approve, "https://askance.example/inbox/link?token=") || n.Links.Approve == n.Links.Reject || !strings.Contains(n.Links.Question, "call=c1") {
+	if n.Links == nil || !strings.HasPrefix(n.Links.Approve, "https://askance.example/inbox/link?token=") || n.Links.Approve == n.Links.Reject || !strings.Contains(n.Links.Request, "call=c1") {
 		t.Errorf("links: %+v", n.Links)
 	}
 	w.A.Approve(gatewaytest.Ann, k)
@@ -50,10 +50,10 @@ func TestRedacted(t *testing.T) {
 	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Login, `{"user":"u","password":"hunter2"}`).Key
 	for range 2 {
 		g := rc.next()
-		if strings.Contains(string(g.body), "hunter2") || g.notice.Call.Question.Salt != "" || !strings.Contains(g.notice.Call.Input, "[redacted") {
+		if strings.Contains(string(g.body), "hunter2") || g.notice.Call.Request.Salt != "" || !strings.Contains(g.notice.Call.Input, "[redacted") {
 			t.Errorf("a secret has left: %s", g.body)
 		}
-		if g.notice.Type == webhook.TypeQuestionOpened {
+		if g.notice.Type == webhook.TypeRequestOpened {
 			w.A.Approve(gatewaytest.Ann, k)
 		}
 	}
@@ -63,7 +63,7 @@ func TestRedacted(t *testing.T) {
 func TestFilter(t *testing.T) {
 	w := gatewaytest.New(t)
 	_, rc := begin(t, w, func(d *webhook.Destination) {
-		d.Events, d.Tools = []webhook.Event{webhook.EventQuestion}, []string{"pay", "sh*"}
+		d.Events, d.Tools = []webhook.Event{webhook.EventRequest}, []string{"pay", "sh*"}
 	})
 	w.A.Propose("s1", "r1", "c1", gatewaytest.Echo, `{}`)
 	w.A.Propose("s1", "r1", "c2", gatewaytest.Deploy, `{}`)
@@ -127,14 +127,14 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A question that is settled meanwhile is not told late.
+// An approval request that is settled meanwhile is not told late.
 func TestStale(t *testing.T) {
 	w := gatewaytest.New(t)
 	h, rc := begin(t, w, func(d *webhook.Destination) { d.Attempts = 1 })
 	_ = h
 	seen := 0
 	rc.answer(func(rw http.ResponseWriter, _ *http.Request, g got) {
-		if g.notice.Type == webhook.TypeQuestionOpened && g.notice.Call.Session == "s1" {
+		if g.notice.Type == webhook.TypeRequestOpened && g.notice.Call.Session == "s1" {
 			seen++
 			rw.WriteHeader(http.StatusInternalServerError)
 		}
@@ -149,7 +149,7 @@ func TestStale(t *testing.T) {
 	}
 	fate, err := h.Retry(t.Context(), "bot", letters[0].Seq)
 	if err != nil || fate != webhook.FateStale || seen != 1 {
-		t.Errorf("a dead letter about a settled question: %s, %v; it was told %d times", fate, err, seen)
+		t.Errorf("a dead letter about a settled approval request: %s, %v; it was told %d times", fate, err, seen)
 	}
 	buried(t, w, 0)
 }
@@ -231,7 +231,7 @@ func TestDownForAWhile(t *testing.T) {
 	rc.answer(nil)
 	run(t, newHooks(t, w.A, nil, d))
 	for g := rc.next(); ; g = rc.next() {
-		if g.notice.Call.Key != k || g.notice.Type != webhook.TypeQuestionOpened {
+		if g.notice.Call.Key != k || g.notice.Type != webhook.TypeRequestOpened {
 			t.Errorf("came %s", g.body)
 		}
 		if len(rc.news) == 0 {
@@ -261,7 +261,7 @@ func TestTwoGateways(t *testing.T) {
 	}
 	w.A.Ask("s1", "r1", "last")
 	if g := rc.next(); g.notice.Call.Call != "last" || len(ids) != n {
-		t.Errorf("%d messages of %d questions, then %s", len(ids), n, g.body)
+		t.Errorf("%d messages of %d approval requests, then %s", len(ids), n, g.body)
 	}
 }
 

@@ -15,7 +15,7 @@ type Event string
 
 // The events that a destination may ask for.
 const (
-	EventQuestion   Event = "question"   // a question is open, or was asked anew
+	EventRequest    Event = "request"    // an approval request is open, or was asked anew
 	EventEscalation Event = "escalation" // further people are asked
 	EventOutcome    Event = "outcome"    // a call is finished, however
 )
@@ -96,7 +96,7 @@ func (d *Destination) defaults() {
 }
 
 func (d *Destination) check() error {
-	known := []Event{EventQuestion, EventEscalation, EventOutcome}
+	known := []Event{EventRequest, EventEscalation, EventOutcome}
 	switch {
 	case d.Name == "" || len(d.Name) > 64 || strings.Trim(d.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "":
 		return fmt.Errorf("name: %.80q: use letters, digits, _ and -, at most 64", d.Name)
@@ -105,7 +105,7 @@ func (d *Destination) check() error {
 	case d.Format == FormatAskance && len(d.Secrets) == 0:
 		return errors.New("secrets: none: a receiver could not tell our messages from those of others")
 	case len(d.Events) == 0:
-		return errors.New("events: none of question, escalation, outcome")
+		return errors.New("events: none of request, escalation, outcome")
 	case d.Timeout < 0 || d.Timeout > MaxTimeout:
 		return fmt.Errorf("timeout: %s is not within 0 and %s", d.Timeout, MaxTimeout)
 	case d.Attempts < 0 || d.Attempts > MaxAttempts:
@@ -113,7 +113,7 @@ func (d *Destination) check() error {
 	}
 	for _, e := range d.Events {
 		if !slices.Contains(known, e) {
-			return fmt.Errorf("events: %.40q is none of question, escalation, outcome", string(e))
+			return fmt.Errorf("events: %.40q is none of request, escalation, outcome", string(e))
 		}
 	}
 	for _, t := range d.Tools {

@@ -1,7 +1,7 @@
-// Package webhook tells programs elsewhere of questions and outcomes: each
+// Package webhook tells programs elsewhere of approval requests and outcomes: each
 // destination gets them by HTTP POST, signed by the scheme of Standard Webhooks,
 // tried again over hours, and kept as dead letters when nothing helped. Messages
-// about a question carry links by which a person comes to the inbox with the
+// about an approval request carry links by which a person comes to the inbox with the
 // decision prepared.
 //
 //	links, err := webhook.NewLinks(webhook.LinksConfig{…})
@@ -15,7 +15,7 @@
 //     this process.
 //   - What rules redact never leaves. Secrets and addresses of destinations stand
 //     in no log, no error and no dead letter.
-//   - A question that is settled, or was asked anew, is not sent late.
+//   - An approval request that is settled, or was asked anew, is not sent late.
 //   - A link decides nothing by being opened, names nobody, and is used once in
 //     the whole space: whoever follows it must be logged in, may answer or not by
 //     their own name, and confirms.

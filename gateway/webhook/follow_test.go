@@ -34,7 +34,7 @@ func newLinked(t *testing.T) *linked {
 	return l
 }
 
-// token is that of a link about the question as it is.
+// token is that of a link about the approval request as it is.
 func (l *linked) token(k message.Key, kind message.AnswerKind) string {
 	l.t.Helper()
 	token, err := l.links.Token(webhook.Link{Key: k, Digest: l.A.Show(k).Digest, Kind: kind, Expires: time.Now().Add(time.Hour), Destination: "bot", Seq: 1})
@@ -181,7 +181,7 @@ func TestFollowRefused(t *testing.T) {
 	}
 }
 
-// A question that was asked anew is not answered by an old link.
+// An approval request that was asked anew is not answered by an old link.
 func TestFollowChanged(t *testing.T) {
 	l := newLinked(t)
 	k := l.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"v":1}`).Key
@@ -198,7 +198,7 @@ func TestFollowChanged(t *testing.T) {
 	}
 }
 
-// A link is good for one answer, also where the question stays open.
+// A link is good for one answer, also where the approval request stays open.
 func TestFollowOnce(t *testing.T) {
 	l := newLinked(t)
 	k := l.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"v":1}`).Key
@@ -212,7 +212,7 @@ func TestFollowOnce(t *testing.T) {
 		t.Errorf("second: %d, %d votes\n%s", r.status, l.votes(k), r.text)
 	}
 	if !strings.Contains(r.text, `data-do="approve"`) {
-		t.Error("the page does not lead on to the question itself")
+		t.Error("the page does not lead on to the approval request itself")
 	}
 	l.A.Approve(gatewaytest.Bob, k)
 	l.A.Finished(k)

@@ -63,7 +63,7 @@ func NewLinks(cfg LinksConfig) (*Links, error) {
 	return &Links{cfg}, nil
 }
 
-// Link is one decision about one question, prepared. It says nothing about who
+// Link is one decision about one approval request, prepared. It says nothing about who
 // follows it.
 type Link struct {
 	Key    message.Key
@@ -115,7 +115,7 @@ func (l *Links) address(token string) string {
 // of makes the links of a notice.
 func (l *Links) of(destination string, n *Notice) *LinkSet {
 	k := n.Call.Key
-	set := &LinkSet{Question: l.cfg.Public + "/inbox/call?" + url.Values{"session": {string(k.Session)}, "reply": {string(k.Reply)}, "call": {string(k.Call)}}.Encode()}
+	set := &LinkSet{Request: l.cfg.Public + "/inbox/call?" + url.Values{"session": {string(k.Session)}, "reply": {string(k.Reply)}, "call": {string(k.Call)}}.Encode()}
 	if n.Waiting == nil || !n.asks() {
 		return set
 	}
@@ -125,7 +125,7 @@ func (l *Links) of(destination string, n *Notice) *LinkSet {
 	}
 	for kind, to := range map[message.AnswerKind]*string{message.AnswerApprove: &set.Approve, message.AnswerReject: &set.Reject} {
 		link.Kind = kind
-		if token, err := l.Token(link); err == nil { // without one there is still the question's page
+		if token, err := l.Token(link); err == nil { // without one there is still the approval request's page
 			*to = l.address(token)
 		}
 	}
@@ -136,7 +136,7 @@ func (l *Links) of(destination string, n *Notice) *LinkSet {
 // ErrForbidden if it is not one of this space's, ErrFinished if it is too old.
 func (l *Links) Open(token string, space message.SpaceID) (Link, error) {
 	const op = "open link"
-	foreign := &message.Error{Code: message.CodeForbidden, Op: op, What: "this link was not made here, or is not whole any more", Hint: "follow it from the message itself, or look for the question in the inbox"}
+	foreign := &message.Error{Code: message.CodeForbidden, Op: op, What: "this link was not made here, or is not whole any more", Hint: "follow it from the message itself, or look for the approval request in the inbox"}
 	text, sum, ok := strings.Cut(token, ".")
 	if !ok || len(token) > maxLink || !hmac.Equal([]byte(sum), []byte(encoding.EncodeToString(l.mac(text)))) || space != l.cfg.Space {
 		return Link{}, foreign
@@ -151,7 +151,7 @@ func (l *Links) Open(token string, space message.SpaceID) (Link, error) {
 	}
 	link := Link{b.Key, b.Digest, b.Kind, time.Unix(b.Expires, 0).UTC(), b.Destination, b.Seq}
 	if !l.cfg.Now().Before(link.Expires) {
-		return link, &message.Error{Code: message.CodeFinished, Op: op, What: "this link was good until " + link.Expires.Format(time.RFC1123), Hint: "look for the question in the inbox"}
+		return link, &message.Error{Code: message.CodeFinished, Op: op, What: "this link was good until " + link.Expires.Format(time.RFC1123), Hint: "look for the approval request in the inbox"}
 	}
 	return link, nil
 }
@@ -166,7 +166,7 @@ func (l *Links) Use(ctx context.Context, token string, link Link) error {
 	case err != nil:
 		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "whether this link was used before cannot be told now", Hint: "try again, or answer in the inbox", Err: err}
 	case !first:
-		return &message.Error{Code: message.CodeConflict, Op: op, What: "this link has been used before, and each is good for one answer", Hint: "the question is answered in the inbox"}
+		return &message.Error{Code: message.CodeConflict, Op: op, What: "this link has been used before, and each is good for one answer", Hint: "the approval request is answered in the inbox"}
 	}
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 
 // The types of notices.
 const (
-	TypeQuestionOpened    = "question.opened"
-	TypeQuestionEscalated = "question.escalated"
-	TypeCallFinished      = "call.finished"
+	TypeRequestOpened    = "request.opened"
+	TypeRequestEscalated = "request.escalated"
+	TypeCallFinished     = "call.finished"
 )
 
 // MaxNotice bounds the body of a message in bytes; what does not fit is left
@@ -30,18 +30,18 @@ type Notice struct {
 	Space     message.SpaceID   `json:"space"`
 	By        message.Principal `json:"by"`   // who caused it
 	Call      *message.Call     `json:"call"` // redacted as rules say
-	// Waiting says who must still agree; only of questions.
+	// Waiting says who must still agree; only of approval requests.
 	Waiting *message.Waiting `json:"waiting,omitzero"`
 	Links   *LinkSet         `json:"links,omitzero"`
 	// Cut are paths of texts that were left out because the message was too long.
 	Cut []string `json:"cut,omitzero"`
 }
 
-// LinkSet is where people go. Approve and Reject are only of open questions.
+// LinkSet is where people go. Approve and Reject are only of open approval requests.
 type LinkSet struct {
-	Question string `json:"question"`
-	Approve  string `json:"approve,omitzero"`
-	Reject   string `json:"reject,omitzero"`
+	Request string `json:"request"`
+	Approve string `json:"approve,omitzero"`
+	Reject  string `json:"reject,omitzero"`
 }
 
 // eventOf sorts a fact; "" is of no interest to anybody.
@@ -55,15 +55,15 @@ func eventOf(f *message.Fact) Event {
 		return ""
 	}
 	switch f.Kind() {
-	case "vote", "abstain", "hand_over": // the question is the same
+	case "vote", "abstain", "hand_over": // the approval request is the same
 		return ""
 	case "escalate":
 		return EventEscalation
 	}
-	return EventQuestion
+	return EventRequest
 }
 
-var types = map[Event]string{EventQuestion: TypeQuestionOpened, EventEscalation: TypeQuestionEscalated, EventOutcome: TypeCallFinished}
+var types = map[Event]string{EventRequest: TypeRequestOpened, EventEscalation: TypeRequestEscalated, EventOutcome: TypeCallFinished}
 
 // noticeOf makes the notice of a record for a destination; nil if it is not to
 // be told.
@@ -91,7 +91,7 @@ func (w *Webhooks) noticeOf(d *Destination, r message.Record) *Notice {
 	return n
 }
 
-// asks reports whether it is about an open question.
+// asks reports whether it is about an open approval request.
 func (n *Notice) asks() bool { return n.Type != TypeCallFinished }
 
 // encode writes the notice. Long texts are left out, the longest kind first.
@@ -103,10 +103,10 @@ func (n *Notice) encode() ([]byte, error) {
 	short := *n
 	short.Call = n.Call.Clone()
 	short.Call.Input, short.Cut = "", []string{"call.input"}
-	if q := short.Call.Question; q != nil {
+	if q := short.Call.Request; q != nil {
 		cut := *q
-		cut.Input, short.Call.Question = "", &cut
-		short.Cut = append(short.Cut, "call.question.input")
+		cut.Input, short.Call.Request = "", &cut
+		short.Cut = append(short.Cut, "call.request.input")
 	}
 	if short.Call.Result != nil {
 		short.Call.Result = nil

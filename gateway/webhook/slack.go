@@ -53,12 +53,12 @@ type slackElement struct {
 // slack writes a notice for Slack. Nothing that comes from a call is read as a
 // mark by Slack: plain text everywhere, and code in which nothing can end it.
 func slack(n *Notice) ([]byte, error) {
-	title := map[string]string{TypeQuestionOpened: "Approval needed", TypeQuestionEscalated: "Approval still needed", TypeCallFinished: "Finished"}[n.Type]
+	title := map[string]string{TypeRequestOpened: "Approval needed", TypeRequestEscalated: "Approval still needed", TypeCallFinished: "Finished"}[n.Type]
 	title += ": " + reveal.Line(begin(n.Call.Tool))
 	m := slackMessage{Text: slackEscape(title, slackHeader), Blocks: []slackBlock{{Type: "header", Text: plainText(title, slackHeader)}}}
 	add := func(b slackBlock) { m.Blocks = append(m.Blocks, b) }
-	if n.Call.Question != nil && n.asks() {
-		text := reveal.Text(begin(n.Call.Question.Text))
+	if n.Call.Request != nil && n.asks() {
+		text := reveal.Text(begin(n.Call.Request.Text))
 		m.Text = slackEscape(title+"\n"+text, slackContext)
 		add(slackBlock{Type: "section", Text: plainText(text, slackSection)})
 	}
@@ -118,7 +118,7 @@ func slackButtons(l *LinkSet) []slackElement {
 	}
 	var out []slackElement
 	for _, b := range []struct{ label, url, style, id string }{
-		{"Approve…", l.Approve, "primary", "approve"}, {"Reject…", l.Reject, "danger", "reject"}, {"Open", l.Question, "", "open"},
+		{"Approve…", l.Approve, "primary", "approve"}, {"Reject…", l.Reject, "danger", "reject"}, {"Open", l.Request, "", "open"},
 	} {
 		if b.url != "" && len(b.url) <= slackURL {
 			out = append(out, slackElement{Type: "button", Text: slackText{Type: "plain_text", Text: b.label}, URL: b.url, Style: b.style, ActionID: "askance_" + b.id})

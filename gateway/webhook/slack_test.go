@@ -17,14 +17,14 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-func question(tool, text, input string) *webhook.Notice {
+func request(tool, text, input string) *webhook.Notice {
 	c := &message.Call{
 		Key: message.Key{Space: "default", Session: "s1", Reply: "r1", Call: "c1"}, Runtime: "support-bot", Agent: "helper", Tool: tool, Input: input, State: message.ToolCallAsking, Digest: "sha256:aa",
-		Question: &message.Question{V: 1, Tool: tool, Input: input, Text: text, Rule: "big refunds", Reason: "the rule \"big refunds\" asks", Requirement: message.Requirement{Quorum: 1, Deadline: noon.Add(time.Hour)}},
+		Request: &message.ApprovalRequest{V: 1, Tool: tool, Input: input, Text: text, Rule: "big refunds", Reason: "the rule \"big refunds\" asks", Requirement: message.Requirement{Quorum: 1, Deadline: noon.Add(time.Hour)}},
 	}
 	n := &webhook.Notice{
-		Type: webhook.TypeQuestionOpened, ID: "msg_default_7", Seq: 7, Timestamp: noon, Space: "default", Call: c,
-		Links: &webhook.LinkSet{Question: "https://x.example/inbox/call?call=c1", Approve: "https://x.example/inbox/link?token=a", Reject: "https://x.example/inbox/link?token=b"},
+		Type: webhook.TypeRequestOpened, ID: "msg_default_7", Seq: 7, Timestamp: noon, Space: "default", Call: c,
+		Links: &webhook.LinkSet{Request: "https://x.example/inbox/call?call=c1", Approve: "https://x.example/inbox/link?token=a", Reject: "https://x.example/inbox/link?token=b"},
 	}
 	if w, ok := c.Waiting(); ok {
 		n.Waiting = &w
@@ -58,13 +58,13 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 func TestSlack(t *testing.T) {
-	q := question("refund", "Refund 420 EUR to acme?", `{"amount":420,"to":"acme & sons"}`)
+	q := request("refund", "Refund 420 EUR to acme?", `{"amount":420,"to":"acme & sons"}`)
 	b, err := webhook.Slack(q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "slack-question.json", b)
-	done := question("refund", "Refund 420 EUR to acme?", `{"amount":420}`)
+	golden(t, "slack-approval request.json", b)
+	done := request("refund", "Refund 420 EUR to acme?", `{"amount":420}`)
 	done.Type, done.Waiting, done.Call.State = webhook.TypeCallFinished, nil, message.ToolCallFinished
 	done.Links.Approve, done.Links.Reject = "", ""
 	done.Call.Votes = []message.Vote{{By: message.Principal{Role: message.RoleApprover, Name: "ann"}, Kind: message.AnswerApprove, Digest: "sha256:aa"}}
@@ -83,7 +83,7 @@ func TestSlackHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tool := range []string{"refund", "<!channel>", "re\u202efund"} {
-		b, err := webhook.Slack(question(tool, evil, strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(input))))
+		b, err := webhook.Slack(request(tool, evil, strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(input))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestSlackLong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := webhook.Slack(question(strings.Repeat("t", 200), long, string(input)))
+		b, err := webhook.Slack(request(strings.Repeat("t", 200), long, string(input)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func Try(ctx context.Context, d Destination, t http.RoundTripper) (id string, er
 	body, err := strictjson.Marshal(p)
 	if d.Format == FormatSlack {
 		body, err = strictjson.Marshal(slackMessage{Text: "A trial message of askance", Blocks: []slackBlock{
-			{Type: "section", Text: plainText("A trial message of askance: questions will come here.", slackSection)},
+			{Type: "section", Text: plainText("A trial message of askance: approval requests will come here.", slackSection)},
 		}})
 	}
 	if err != nil {

@@ -79,10 +79,10 @@ func (w *Webhooks) Run(ctx context.Context, _ *gateway.Server) {
 	wg.Wait()
 }
 
-// self is in whose name it looks whether a question is still open.
+// self is in whose name it looks whether an approval request is still open.
 var self = message.Principal{Role: message.RoleAuditor, Name: "askance-webhooks", Auth: "in-process"}
 
-// current reports whether a notice is still true: a question may have been
+// current reports whether a notice is still true: an approval request may have been
 // settled or asked anew since.
 func (w *Webhooks) current(ctx context.Context, n *Notice) (bool, error) {
 	if !n.asks() {

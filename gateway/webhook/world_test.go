@@ -116,7 +116,7 @@ func verify(key []byte, g got) bool {
 
 // everything is a destination that is told of everything.
 func everything(t *testing.T, url string) webhook.Destination {
-	return webhook.Destination{Name: "bot", URL: url, Secrets: []webhook.Secret{secret(t, secretBytes)}, Events: []webhook.Event{webhook.EventQuestion, webhook.EventEscalation, webhook.EventOutcome}}
+	return webhook.Destination{Name: "bot", URL: url, Secrets: []webhook.Secret{secret(t, secretBytes)}, Events: []webhook.Event{webhook.EventRequest, webhook.EventEscalation, webhook.EventOutcome}}
 }
 
 var linkKey = [32]byte{1, 2, 3}

@@ -159,7 +159,7 @@ func core() []Row {
 			Folder: "internal/asked",
 			Own:    []string{"message", "toolcall", "internal/reveal", "internal/linediff"},
 			Never:  noIO,
-			Why:    "a question and its answers are worded once, for the terminal and the browser",
+			Why:    "an approval request and its answers are worded once, for the terminal and the browser",
 		},
 	}
 }

@@ -60,7 +60,7 @@ func Outcome(a message.Answer, c *message.Call) string {
 		}
 		return fmt.Sprintf("%s, the call is %s", text, c.State)
 	case c.Digest != a.Digest:
-		return "edited: it asks again, because " + c.Question.Reason
+		return "edited: it asks again, because " + c.Request.Reason
 	}
 	missing := 0
 	for _, p := range c.Tally().Parts {
@@ -71,9 +71,9 @@ func Outcome(a message.Answer, c *message.Call) string {
 
 // Forged says why what is shown is not what the digest stands for; "" if it is.
 func Forged(c *message.Call, digest string) string {
-	own, err := c.Question.Digest()
+	own, err := c.Request.Digest()
 	if err == nil && own == digest {
 		return ""
 	}
-	return "The digest that the engine names is not that of the question it sent. Do not answer it; tell whoever runs the engine."
+	return "The digest that the engine names is not that of the approval request it sent. Do not answer it; tell whoever runs the engine."
 }

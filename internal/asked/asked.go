@@ -23,10 +23,10 @@ const (
 
 // MayAnswer reports whether the engine would take an answer of the person.
 func MayAnswer(c *message.Call, who string) May {
-	if c.Question == nil {
+	if c.Request == nil {
 		return No
 	}
-	r := c.Question.Requirement
+	r := c.Request.Requirement
 	v := message.Vote{By: message.Principal{Role: message.RoleApprover, Name: who}, Step: c.Step}
 	switch {
 	case r.Accepts(v):
@@ -39,7 +39,7 @@ func MayAnswer(c *message.Call, who string) May {
 	return No
 }
 
-// VoteOf is a person's last word on the question that is open.
+// VoteOf is a person's last word on the approval request that is open.
 func VoteOf(c *message.Call, who string) (message.Vote, bool) {
 	for _, v := range slices.Backward(c.Votes) {
 		if v.By.Name == who && v.On(c.Digest) {
@@ -72,7 +72,7 @@ func Needs(c *message.Call) []string {
 // Excluded says whose approval does not count, a line for each reason.
 func Excluded(c *message.Call) []string {
 	var out []string
-	r := c.Question.Requirement
+	r := c.Request.Requirement
 	if r.ExcludeRequester {
 		out = append(out, "not from "+orUnknown(r.Requester)+", on whose behalf it is")
 	}
@@ -122,7 +122,7 @@ func Votes(c *message.Call, now time.Time) []string {
 	for _, v := range c.Votes {
 		text := fmt.Sprintf("%s%s, %s ago", Said(v), from(Who(v.By)), Span(now.Sub(v.At)))
 		if !v.On(c.Digest) {
-			text += ", of an earlier question"
+			text += ", of an earlier approval request"
 		}
 		if words := v.Feedback + v.Note; words != "" { // a vote has one of them
 			text += ": " + words
@@ -164,7 +164,7 @@ func RuleText(r message.PermissionRule) string {
 
 // Why is the rule and its reason.
 func Why(c *message.Call) []string {
-	q := c.Question
+	q := c.Request
 	rule := "no rule"
 	if q.Rule != "" {
 		rule = "rule " + reveal.Line(q.Rule)
@@ -193,7 +193,7 @@ func Origin(c *message.Call) string {
 	return text
 }
 
-// At is when the present question opened, as far as the call tells.
+// At is when the present approval request opened, as far as the call tells.
 func At(c *message.Call) time.Time {
 	if len(c.Votes) == 0 {
 		return c.UpdatedAt

@@ -58,7 +58,7 @@ func TestNeeds(t *testing.T) {
 		{"editors", message.Requirement{ExcludeEditor: true, Editors: []string{"bob"}, Deadline: soon}, asked.Yes, "0 of 1 from any approver|not from bob, who edited it"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := asking(t, func(q *message.Question) { q.Requirement = tc.r })
+			c := asking(t, func(q *message.ApprovalRequest) { q.Requirement = tc.r })
 			if got := asked.MayAnswer(c, "ann"); got != tc.may {
 				t.Errorf("may answer: %v, want %v", got, tc.may)
 			}
@@ -70,7 +70,7 @@ func TestNeeds(t *testing.T) {
 }
 
 func TestVotesAreCounted(t *testing.T) {
-	c := asking(t, func(q *message.Question) {
+	c := asking(t, func(q *message.ApprovalRequest) {
 		q.Requirement = message.Requirement{Approvers: []message.ApproverSet{{Rule: "large", Groups: []string{"ops"}}}, Quorum: 2}
 	})
 	at := time.Unix(1e9, 0)
@@ -104,20 +104,20 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// asking is a call with an open question.
-func asking(t testing.TB, change func(*message.Question)) *message.Call {
+// asking is a call with an open approval request.
+func asking(t testing.TB, change func(*message.ApprovalRequest)) *message.Call {
 	t.Helper()
 	c := &message.Call{
 		Key: message.Key{Space: "default", Session: "s", Reply: "r", Call: message.CallID("c")}, Tool: "pay", Runtime: "bot",
 		Input: `{"cents":1}`, State: message.ToolCallAsking, Cause: "ask", First: 1, Seq: 1,
 		Decision: &message.Decision{Behavior: message.BehaviorAsk, Reason: "because"},
 	}
-	c.Question = &message.Question{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Text: "Pay?", Rule: "large", Source: "shop"}
+	c.Request = &message.ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Text: "Pay?", Rule: "large", Source: "shop"}
 	if change != nil {
-		change(c.Question)
+		change(c.Request)
 	}
 	var err error
-	if c.Digest, err = c.Question.Digest(); err != nil {
+	if c.Digest, err = c.Request.Digest(); err != nil {
 		t.Fatal(err)
 	}
 	return c

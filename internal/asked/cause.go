@@ -9,7 +9,7 @@ import (
 
 var stepWords = map[toolcall.Cause][2]string{
 	toolcall.Propose: {"proposed", ""}, toolcall.Refuse: {"refused", "bad"}, toolcall.Deny: {"denied by the policy", "bad"},
-	toolcall.Ask: {"asked", "ask"}, toolcall.Allow: {"allowed by the policy", "good"}, toolcall.Hide: {"waits behind another question", ""},
+	toolcall.Ask: {"asked", "ask"}, toolcall.Allow: {"allowed by the policy", "good"}, toolcall.Hide: {"waits behind another approval request", ""},
 	toolcall.Approve: {"approved", "good"}, toolcall.Vote: {"approved, others must agree", "good"}, toolcall.Abstain: {"left to others", ""},
 	toolcall.HandOver: {"handed over", ""}, toolcall.Escalate: {"more people are asked", "ask"}, toolcall.Edit: {"edited", "ask"},
 	toolcall.Reject: {"rejected", "bad"}, toolcall.Answer: {"answered instead of the tool", "good"}, toolcall.Expire: {"expired", "bad"},
@@ -54,14 +54,14 @@ func Ended(c *message.Call) (word string, good bool) {
 
 // WasAsked reports whether people were asked about the call.
 func WasAsked(c *message.Call) bool {
-	return c.Question != nil && (len(c.Votes) > 0 || c.State == message.ToolCallAsking ||
+	return c.Request != nil && (len(c.Votes) > 0 || c.State == message.ToolCallAsking ||
 		toolcall.Cause(c.Cause) == toolcall.Expire || c.Decision != nil && c.Decision.Behavior == message.BehaviorAsk)
 }
 
-// Fate is what became of a question.
+// Fate is what became of an approval request.
 type Fate string
 
-// What can become of a question.
+// What can become of an approval request.
 const (
 	FateOpen     Fate = "open"
 	FateApproved Fate = "approved"
@@ -71,7 +71,7 @@ const (
 	FateExpired  Fate = "expired"  // or interrupted
 )
 
-// FateOf is what became of the call's question.
+// FateOf is what became of the call's approval request.
 func FateOf(c *message.Call) Fate {
 	if c.State == message.ToolCallAsking {
 		return FateOpen

@@ -30,7 +30,7 @@ func Until(at, now time.Time) string {
 	return Span(at.Sub(now))
 }
 
-// Count is "1 question" or "2 questions".
+// Count is "1 approval request" or "2 approval requests".
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

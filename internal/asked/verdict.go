@@ -5,7 +5,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Verdict says in a few words who settled a question, and how, as it comes from
+// Verdict says in a few words who settled an approval request, and how, as it comes from
 // people: not revealed. by is who moved
 // the call last, or "" if that is not known.
 func Verdict(c *message.Call, by string) string {
@@ -31,7 +31,7 @@ func Verdict(c *message.Call, by string) string {
 	return text
 }
 
-// decides reports whether the call's last vote ended its question.
+// decides reports whether the call's last vote ended its approval request.
 func decides(c *message.Call, v message.Vote) bool {
 	return v.Kind == message.AnswerReject || v.Kind == message.AnswerForTool || c.Tally().Agreed
 }
@@ -71,7 +71,7 @@ func LastVote(c *message.Call) (message.Vote, bool) {
 	return c.Votes[len(c.Votes)-1], true
 }
 
-// LastOn is the last word on the question that is open.
+// LastOn is the last word on the approval request that is open.
 func LastOn(c *message.Call) (message.Vote, bool) {
 	v, ok := LastVote(c)
 	return v, ok && v.On(c.Digest)

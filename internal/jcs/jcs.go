@@ -4,7 +4,7 @@
 // same content have the same bytes, so digests and signatures are taken over
 // this form.
 //
-//	b, err := jcs.Marshal(question)
+//	b, err := jcs.Marshal(approval request)
 //	sum := sha256.Sum256(b)
 //
 // Guarantees: a canonical form is its own canonical form; different values

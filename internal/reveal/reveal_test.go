@@ -50,7 +50,7 @@ func TestText(t *testing.T) {
 		{"pile of marks", "e\u0301\u0302\u0303\u0304", "e\u0301\u0302‹U+0303›‹U+0304›"},
 		{"mark on nothing", "a \u0301", "a ‹U+0301›"},
 		{"a mark's own brackets", "‹U+0041›", "‹U+2039›U+0041‹U+203A›"},
-		{"Greek question mark", "a\u037e", "a‹U+037E›"},
+		{"Greek approval request mark", "a\u037e", "a‹U+037E›"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := reveal.Text(tc.in); got != tc.want {

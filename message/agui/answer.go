@@ -15,14 +15,14 @@ type Answer struct {
 	Entry     ResumeEntry
 	// Abandoned: the entry is cancelled and no answer came.
 	Abandoned bool
-	// Approved is the answer to a question about a call ([ReasonToolCall]). It
+	// Approved is the answer to an approval request about a call ([ReasonToolCall]). It
 	// is never set without a payload that says approved: true.
 	Approved bool
 	// Edited takes the place of all arguments; an object, nil if they stay. It
-	// comes with an approval only, and only where the question offered it.
+	// comes with an approval only, and only where the approval request offered it.
 	Edited message.RawJSON
 	// Rules are to be remembered; with an approval only, and only where the
-	// question offered it. Whether they may be is for the policy to say.
+	// approval request offered it. Whether they may be is for the policy to say.
 	Rules    []message.PermissionRule
 	Feedback string // why not, for the model
 }
@@ -83,8 +83,8 @@ func (a *Answer) member(m strictjson.Member) (err error) {
 	return err
 }
 
-// checkOffer checks the answer against what the question's schema offers. A
-// question without a schema offers a plain yes or no.
+// checkOffer checks the answer against what the approval request's schema offers. A
+// approval request without a schema offers a plain yes or no.
 func (a *Answer) checkOffer() error {
 	var schema struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -96,7 +96,7 @@ func (a *Answer) checkOffer() error {
 	}
 	for name, used := range map[string]bool{"editedArgs": a.Edited != nil, "rules": a.Rules != nil} {
 		if _, offers := schema.Properties[name]; used && !offers {
-			return fmt.Errorf("the question does not offer %q", name)
+			return fmt.Errorf("the approval request does not offer %q", name)
 		}
 	}
 	return nil
@@ -104,7 +104,7 @@ func (a *Answer) checkOffer() error {
 
 // Confirm is the answer as AgentScope takes it: the call that was asked about,
 // as the interrupt's metadata has it, with the arguments as edited. An abandoned
-// question is a refusal, AgentScope has no other word. The error says that the
+// approval request is a refusal, AgentScope has no other word. The error says that the
 // interrupt is not one that a [Mapper] made.
 func (a Answer) Confirm() (message.ConfirmResult, error) {
 	var meta struct {
@@ -131,9 +131,9 @@ func (a Answer) Confirm() (message.ConfirmResult, error) {
 	return r, nil
 }
 
-// Event is the AgentScope event of the answers: USER_INTERRUPT if all questions
+// Event is the AgentScope event of the answers: USER_INTERRUPT if all approval requests
 // were abandoned, USER_CONFIRM_RESULT if there is an answer about a call, nil if
-// there is neither. Answers to questions of other kinds are for the caller.
+// there is neither. Answers to approval requests of other kinds are for the caller.
 func (r *Resumption) Event(h message.EventHeader) (message.Event, error) {
 	abandoned := len(r.Answers) > 0
 	var results []message.ConfirmResult

@@ -49,7 +49,7 @@
 //	                              a worker's: nothing, or an interrupt "askance:external_execution"
 //	REPLY_END completed           RUN_FINISHED success
 //	REPLY_END interrupted         RUN_FINISHED cancelled; before 1.0 RUN_ERROR cancelled, or success if the
-//	                              run cancelled all questions, which an error would leave open
+//	                              run cancelled all approval requests, which an error would leave open
 //	REPLY_END exceed_max_iters    RUN_FINISHED cancelled; before 1.0 RUN_ERROR exceed_max_iters
 //	REPLY_END error               RUN_ERROR with the error's type as code
 //	CUSTOM                        CUSTOM, its name after "agentscope."
@@ -89,13 +89,13 @@
 //	media-stream    the pieces of a data block: it is shown when it is complete; neither it nor a hint comes back in messages
 //	result-stream   the pieces of a result, and when it began: AG-UI has only whole ones
 //	result-state    error, interrupted, denied: in the metadata alone, no member says it
-//	question-time   when a question was asked: it shows when the reply parks
+//	request-time   when an approval request was asked: it shows when the reply parks
 //	answer          answers given elsewhere, and what they changed: the result alone tells
 //	external        that a worker has the call
 //	max-iters       EXCEED_MAX_ITERS, which REPLY_END repeats
 //	out-of-place    events of another reply, after the run's end, for a block that is not open, twice the same start
 //	typed           the meaning of an event of unknown type: it travels as it came
-//	abandoned       from AG-UI: that no answer came; to AgentScope it is a denial, to all questions an interrupt
+//	abandoned       from AG-UI: that no answer came; to AgentScope it is a denial, to all approval requests an interrupt
 //	cancelled       to peers before 1.0: that an end was on purpose; it is a RUN_ERROR or a success
 //	pending         to peers before 1.0: which of its own tools the client is to run; the client finds out alone
 //	result-media    to peers before 1.0: everything but text in a tool's result, and file sources

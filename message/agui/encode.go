@@ -21,7 +21,7 @@ type Object interface {
 // AppendJSON appends the object as one line of JSON: an event's type first, no
 // null for an absent member, every required member. AG-UI's 1.0 client takes
 // the line unchanged. An object that has no such form, for example an interrupt
-// without a question, is an error, and dst is returned unchanged.
+// without an approval request, is an error, and dst is returned unchanged.
 func AppendJSON(dst []byte, v Object) ([]byte, error) {
 	return appendWith(dst, describe(v), func(s *shape) { transfer(v, s) })
 }

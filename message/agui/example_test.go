@@ -59,7 +59,7 @@ func ExampleDecodeRunInput() {
 	// Output: decode run input: decode JSON at /messages (byte 41): wrong type: want array, got object; see the field's documented type
 }
 
-// A question ends a run; the answer begins the next. Denials, edits and rules
+// An approval request ends a run; the answer begins the next. Denials, edits and rules
 // come in the payload.
 func ExampleThread_Resume() {
 	open := agui.Interrupt{

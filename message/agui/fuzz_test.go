@@ -61,13 +61,13 @@ func FuzzDecodeRunInput(f *testing.F) {
 	})
 }
 
-// FuzzAnswer answers a question with any payload. Nothing but a payload that
+// FuzzAnswer answers an approval request with any payload. Nothing but a payload that
 // says so, exactly so, approves.
 func FuzzAnswer(f *testing.F) {
 	for _, s := range append(hostile, yes, `{"approved":true,"editedArgs":{"a":1},"rules":[`+rule+`],"feedback":""}`, `{"approved":false}`, `{"Approved":true}`) {
 		f.Add([]byte(s))
 	}
-	thread := agui.Thread{Open: []agui.Interrupt{question("i", true, true)}}
+	thread := agui.Thread{Open: []agui.Interrupt{request("i", true, true)}}
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		r, err := thread.Resume([]agui.ResumeEntry{{InterruptID: "i", Status: agui.ResumeResolved, Payload: payload}}, time.Time{})
 		if err != nil || !r.Answers[0].Approved {

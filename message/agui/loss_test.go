@@ -67,7 +67,7 @@ var lossy = map[agui.Loss]struct {
 	agui.LossMediaStream:  {agui.Run{Peer: agui.Peer10}, []string{`{"type":"DATA_BLOCK_START","block_id":"b","media_type":"a/b"}`, `{"type":"DATA_BLOCK_DELTA","block_id":"b","media_type":"a/b","data":""}`}},
 	agui.LossResultStream: {agui.Run{Peer: agui.Peer10}, []string{resultWithMedia[0], resultWithMedia[1]}},
 	agui.LossResultState:  {agui.Run{Peer: agui.Peer10}, []string{`{"type":"TOOL_RESULT_END","tool_call_id":"c","state":"denied"}`}},
-	agui.LossQuestionTime: {agui.Run{Peer: agui.Peer10}, []string{askRefund}},
+	agui.LossRequestTime:  {agui.Run{Peer: agui.Peer10}, []string{askRefund}},
 	agui.LossAnswer:       {agui.Run{Peer: agui.Peer10}, []string{`{"type":"USER_CONFIRM_RESULT","confirm_results":[]}`}},
 	agui.LossExternal:     {agui.Run{Peer: agui.Peer10}, []string{requirePick}},
 	agui.LossMaxIters:     {agui.Run{Peer: agui.Peer10}, []string{`{"type":"EXCEED_MAX_ITERS","name":"bot"}`}},
@@ -107,11 +107,11 @@ func TestLossesAreReported(t *testing.T) {
 	}
 }
 
-// abandonedAsDenied shows that an abandoned question and a denied one are the
+// abandonedAsDenied shows that an abandoned approval request and a denied one are the
 // same to AgentScope.
 func abandonedAsDenied(t *testing.T) []agui.Loss {
 	t.Helper()
-	thread := agui.Thread{Open: []agui.Interrupt{question("i", true, true)}}
+	thread := agui.Thread{Open: []agui.Interrupt{request("i", true, true)}}
 	var said []string
 	for _, e := range []agui.ResumeEntry{cancelled("i"), resolved("i", `{"approved":false}`)} {
 		r, err := thread.Resume([]agui.ResumeEntry{e}, time.Time{})

@@ -57,10 +57,10 @@ type Mapping struct {
 	// Zone is where times without a zone are from, as AgentScope writes them;
 	// nil: UTC.
 	Zone *time.Location
-	// Question, if set, changes how a question is put. It is called once for each
+	// Approval request, if set, changes how an approval request is put. It is called once for each
 	// call of a REQUIRE_USER_CONFIRM, with the interrupt as it would be sent. The
 	// id must stay unique in the thread.
-	Question func(call *message.ToolCallBlock, i *Interrupt)
+	Request func(call *message.ToolCallBlock, i *Interrupt)
 	// CallStates shows the state of each call as an activity "askance.call".
 	CallStates bool
 	// OnLoss, if set, is told of everything that an event says and AG-UI cannot.
@@ -80,7 +80,7 @@ const (
 	LossMediaStream  Loss = "media-stream"
 	LossResultStream Loss = "result-stream"
 	LossResultState  Loss = "result-state"
-	LossQuestionTime Loss = "question-time"
+	LossRequestTime  Loss = "request-time"
 	LossAnswer       Loss = "answer"
 	LossExternal     Loss = "external"
 	LossMaxIters     Loss = "max-iters"
@@ -167,9 +167,9 @@ func NewMapper(run Run, opt Mapping) *Mapper {
 
 // Next returns the mapper for the run that goes on with the same reply. It
 // knows what the client has been shown, what is buffered and what the reply
-// still waits for; the old mapper must not be used any more. A question that is
+// still waits for; the old mapper must not be used any more. An approval request that is
 // open still is shown again with the interrupt it had, id and all: it is the same
-// question.
+// approval request.
 func (m *Mapper) Next(run Run) *Mapper {
 	n := *m
 	n.run, n.started, n.ended = run, false, false

@@ -72,7 +72,7 @@ var modelTurn = []string{
 const askRefund = `{"type":"REQUIRE_USER_CONFIRM","tool_calls":[{"id":"c1","name":"refund","input":"{\"cents\":500}","state":"asking",` +
 	`"suggested_rules":[{"tool_name":"refund","rule_content":null,"behavior":"allow","source":"suggested"}]}]}`
 
-// A question ends the run as an interrupt; the next run has the result.
+// An approval request ends the run as an interrupt; the next run has the result.
 func TestMapperAsks(t *testing.T) {
 	m := agui.NewMapper(agui.Run{ThreadID: "t", RunID: "run-1", Peer: agui.Peer10}, agui.Mapping{})
 	first := mapAll(m, scope(t, append(modelTurn, askRefund)...))
@@ -414,7 +414,7 @@ func TestMapperNeverBreaksTheOrder(t *testing.T) {
 }
 
 // reshown gives the interrupts that an earlier run has shown already, and that
-// are open still, ids of their own: such a question is the same one, as Next
+// are open still, ids of their own: such an approval request is the same one, as Next
 // says, and to the verifier a second of its name.
 func reshown(e agui.Event, shown map[string]bool) {
 	f, ok := e.(*agui.RunFinished)

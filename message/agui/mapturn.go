@@ -32,24 +32,24 @@ func (m *Mapper) mapTurn(e message.Event) (out []Event) {
 	return out
 }
 
-// ask holds a question back until the reply parks: AG-UI asks by ending the run.
+// ask holds an approval request back until the reply parks: AG-UI asks by ending the run.
 func (m *Mapper) ask(e message.Event, b *message.ToolCallBlock) []Event {
 	out := m.showCall(e, b)
 	m.settle(b.ID)
-	i := m.question(e, b)
-	if m.opt.Question != nil {
-		m.opt.Question(b, i)
+	i := m.request(e, b)
+	if m.opt.Request != nil {
+		m.opt.Request(b, i)
 	}
 	m.waiting = append(m.waiting, wait{call: b.ID, interrupt: i})
-	m.lose(e, LossQuestionTime)
+	m.lose(e, LossRequestTime)
 	return append(out, m.state(b.ID, message.ToolCallAsking)...)
 }
 
-// question is the interrupt of a call. The schema of the answer offers what is
+// approval request is the interrupt of a call. The schema of the answer offers what is
 // possible: edits always, rules where some were suggested. The arguments that
 // are asked about are in the metadata, because an edit may have made others of
 // those that were streamed.
-func (m *Mapper) question(e message.Event, b *message.ToolCallBlock) *Interrupt {
+func (m *Mapper) request(e message.Event, b *message.ToolCallBlock) *Interrupt {
 	asked := map[string]any{"toolCallId": string(b.ID), "toolName": b.Name, "arguments": b.Input}
 	if len(b.SuggestedRules) > 0 {
 		asked["suggestedRules"] = b.SuggestedRules
@@ -61,7 +61,7 @@ func (m *Mapper) question(e message.Event, b *message.ToolCallBlock) *Interrupt 
 	}
 }
 
-// AnswerSchema is the schema of the answer to a question about a call: a
+// AnswerSchema is the schema of the answer to an approval request about a call: a
 // boolean approved and, where they are offered, an object editedArgs, which
 // takes the place of all arguments, and a list of rules to remember.
 func AnswerSchema(edits, rules bool) message.RawJSON {
@@ -75,7 +75,7 @@ func AnswerSchema(edits, rules bool) message.RawJSON {
 	return message.RawJSON(s + `},"required":["approved"]}`)
 }
 
-// answer takes a question back that was answered elsewhere.
+// answer takes an approval request back that was answered elsewhere.
 func (m *Mapper) answer(r *message.ConfirmResult) []Event {
 	m.settle(r.ToolCall.ID)
 	if r.Confirmed {

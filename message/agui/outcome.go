@@ -28,7 +28,7 @@ type Outcome struct {
 	Interrupts []Interrupt
 }
 
-// Interrupt is a question that the run waits for.
+// Interrupt is an approval request that the run waits for.
 type Interrupt struct {
 	ID             string // unique in the thread
 	Reason         string // an open word; see the Reason constants
@@ -96,7 +96,7 @@ func (o *Outcome) fields(s *shape) {
 	case OutcomeInterrupt:
 		list(s, "interrupts", &o.Interrupts, (*Interrupt).fields)
 		if s.err == nil && len(o.Interrupts) == 0 {
-			s.fail("interrupts", -1, strictjson.Wrong(strictjson.ErrType, "an interrupt needs at least one question"))
+			s.fail("interrupts", -1, strictjson.Wrong(strictjson.ErrType, "an interrupt needs at least one approval request"))
 		}
 	case OutcomeCancelled:
 	}

@@ -35,7 +35,7 @@ type Resumption struct {
 //   - every open interrupt has an entry, and two for one agree;
 //   - past its expiry an interrupt can be cancelled, not resolved; now, the
 //     server's clock, decides;
-//   - an answer is one that its question allows, see [Answer].
+//   - an answer is one that its approval request allows, see [Answer].
 //
 // An entry for a settled or an unknown interrupt has no effect.
 func (t Thread) Resume(entries []ResumeEntry, now time.Time) (*Resumption, error) {
@@ -130,7 +130,7 @@ const (
 	CodeInterruptPending = "interrupt_pending" // the thread waits for answers and the run brings none
 	CodeResumeIncomplete = "resume_incomplete" // an open interrupt has no entry
 	CodeResumeConflict   = "resume_conflict"   // two entries for one interrupt disagree
-	CodePayloadInvalid   = "payload_invalid"   // an answer that the question does not allow
+	CodePayloadInvalid   = "payload_invalid"   // an answer that the approval request does not allow
 	CodeInterruptExpired = "interrupt_expired" // an answer after the deadline
 )
 

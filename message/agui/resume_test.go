@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/message/agui"
 )
 
-// question is an open interrupt about the call c-ID.
-func question(id string, edits, rules bool) agui.Interrupt {
+// approval request is an open interrupt about the call c-ID.
+func request(id string, edits, rules bool) agui.Interrupt {
 	return agui.Interrupt{
 		ID: id, Reason: agui.ReasonToolCall, ToolCallID: new("c-" + id), ResponseSchema: agui.AnswerSchema(edits, rules),
 		Metadata: message.RawJSON(`{"askance":{"toolCallId":"c-` + id + `","toolName":"refund","arguments":"{\"cents\":500}"}}`),
@@ -35,7 +35,7 @@ const (
 
 func TestResume(t *testing.T) {
 	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
-	plain, editable, full := question("i", false, false), question("i", true, false), question("i", true, true)
+	plain, editable, full := request("i", false, false), request("i", true, false), request("i", true, true)
 	late, broken := plain, plain
 	late.ExpiresAt, broken.ExpiresAt = new("2026-03-01T09:00:00Z"), new("tomorrow")
 	soon := plain
@@ -43,7 +43,7 @@ func TestResume(t *testing.T) {
 	bare := plain
 	bare.ResponseSchema = nil
 	busy := agui.Interrupt{ID: "i", Reason: agui.ReasonExternal}
-	two := []agui.Interrupt{plain, question("j", false, false)}
+	two := []agui.Interrupt{plain, request("j", false, false)}
 	settled := map[string]agui.ResumeEntry{"i": resolved("i", `{"approved":true,"editedArgs":{"a":1}}`)}
 	tests := []struct {
 		name    string
@@ -138,7 +138,7 @@ func summary(r *agui.Resumption) string {
 
 func TestResumptionEvent(t *testing.T) {
 	h := message.EventHeader{ID: "e", CreatedAt: "t", Reply: "r"}
-	thread := agui.Thread{Open: []agui.Interrupt{question("i", true, true), question("j", true, true)}}
+	thread := agui.Thread{Open: []agui.Interrupt{request("i", true, true), request("j", true, true)}}
 	tests := []struct {
 		name    string
 		entries []agui.ResumeEntry

@@ -196,7 +196,7 @@ func (r *reverser) activity(e *agui.ActivitySnapshot, h message.EventHeader, n n
 	}
 }
 
-// finish is the end of the reply, or the questions that it waits for.
+// finish is the end of the reply, or the approval requests that it waits for.
 func (r *reverser) finish(e *agui.RunFinished, h message.EventHeader, n noted) (out []message.Event) {
 	end := &message.ReplyEnd{EventHeader: h, Session: r.session, FinishedReason: message.FinishedCompleted}
 	if n.FinishedReason != "" {

@@ -74,8 +74,8 @@ var (
 	Answer = Define[message.Answer, *message.Call](Operation{
 		Name: "answer", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleApprover}, NATS: map[message.Role]string{message.RoleApprover: "decide"},
 		HTTP: &HTTP{ID: "answerCall", Method: "POST", Path: callPath + "/answer", Tag: "calls",
-			Summary: "Answer an open question",
-			Doc:     "approve (with edited arguments if input is there), reject, answer for the tool, abstain or hand over. An answer to another digest than the open question's is refused with the present call: look again."},
+			Summary: "Answer an open approval request",
+			Doc:     "approve (with edited arguments if input is there), reject, answer for the tool, abstain or hand over. An answer to another digest than the open approval request's is refused with the present call: look again."},
 	})
 	Revoke = Define[message.RevokeRequest, *message.Call](Operation{
 		Name: "revoke", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,
@@ -121,7 +121,7 @@ var (
 		Name: "show", Class: ClassRead, Roles: readers, NATS: onRead,
 		HTTP: &HTTP{ID: "showCall", Method: "GET", Path: callPath, Tag: "calls",
 			Summary: "Show a call",
-			Doc:     "Its present state, its history, and what its open question waits for."},
+			Doc:     "Its present state, its history, and what its open approval request waits for."},
 	})
 	Explain = Define[message.ExplainRequest, message.ExplainReply](Operation{
 		Name: "explain", Class: ClassRead, Roles: overseers, NATS: onOversee,

@@ -18,9 +18,9 @@ var (
 	ErrDecisions        = errors.New("the decisions do not fit the actions")
 )
 
-// Answers turns the decisions of a command into answers to the questions as
+// Answers turns the decisions of a command into answers to the approval requests as
 // this approval_request showed them: with the digests of then, so that a
-// question which changed meanwhile refuses them. Either every decision fits or
+// approval request which changed meanwhile refuses them. Either every decision fits or
 // there is an error and no answer.
 //
 // Without tool_use_id, decisions stand for the calls in the order in which they

@@ -24,8 +24,8 @@ type place struct {
 // late answer is told what happened.
 const maxClosed = 256
 
-// ask shows the question of one event. A question about an earlier turn is
-// shown in the one that is open: questions must reach people.
+// ask shows the approval request of one event. An approval request about an earlier turn is
+// shown in the one that is open: approval requests must reach people.
 func (m *Mapper) ask(e *message.RequireUserConfirm) {
 	if len(e.ToolCalls) == 0 {
 		m.skip(e, "it asks about nothing")
@@ -44,7 +44,7 @@ func (m *Mapper) ask(e *message.RequireUserConfirm) {
 	}
 	for i, c := range a.Calls {
 		if old := m.pending[callKey{c.Reply, c.Call}]; old != nil {
-			m.decide(old, Decision{Type: DecisionReject, Message: "The question was asked anew."}, e.CreatedAt, true)
+			m.decide(old, Decision{Type: DecisionReject, Message: "The approval request was asked anew."}, e.CreatedAt, true)
 		}
 		if m.turn.reply == e.Reply {
 			m.turn.learn(&e.ToolCalls[i])
@@ -61,8 +61,8 @@ func (m *Mapper) askedOf(e *message.RequireUserConfirm) Asked {
 			Key:  message.Key{Space: m.cfg.Space, Session: m.cfg.Session, Reply: e.Reply, Call: b.ID},
 			Tool: b.Name, Input: b.Input, SuggestedRules: slices.Clone(b.SuggestedRules),
 		}
-		if m.cfg.Question != nil {
-			q := m.cfg.Question(c.Key, b.Name, b.Input)
+		if m.cfg.OpenRequest != nil {
+			q := m.cfg.OpenRequest(c.Key, b.Name, b.Input)
 			c.Digest, c.Text = q.Digest, q.Text
 			if timed {
 				a.limit(q.Deadline, asked)
@@ -134,7 +134,7 @@ func (m *Mapper) confirmed(e *message.UserConfirmResult, p *place, r *message.Co
 	m.decide(p, p.req.decision(p.i, r), e.CreatedAt, false)
 }
 
-// unanswered closes the question of a call that ended without an answer: its
+// unanswered closes the approval request of a call that ended without an answer: its
 // time was up, or the reply was interrupted.
 func (m *Mapper) unanswered(e message.Event, id message.CallID, state message.ToolResultState) {
 	p := m.pending[callKey{e.ReplyID(), id}]

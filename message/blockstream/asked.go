@@ -22,7 +22,7 @@ type Asked struct {
 }
 
 // AskedCall is one call of an approval_request: exactly what the person saw,
-// and the digest of that question.
+// and the digest of that approval request.
 type AskedCall struct {
 	message.Key
 	Tool           string                   `json:"tool_name"`
@@ -33,20 +33,20 @@ type AskedCall struct {
 }
 
 // FromCall is the approval_request about an engine's call that is asking, for
-// [Mapper.Resend]: open questions are shown whatever their age. It has the key
-// that the event of the question gets, if Config.Question knows its digest. now
+// [Mapper.Resend]: open approval requests are shown whatever their age. It has the key
+// that the event of the approval request gets, if Config.Approval request knows its digest. now
 // is what the time limit counts from.
 func FromCall(c *message.Call, now time.Time) (Asked, error) {
-	if c == nil || c.State != message.ToolCallAsking || c.Question == nil || c.Digest == "" {
-		return Asked{}, message.Errorf(message.CodeState, "ask", "there is no call with an open question")
+	if c == nil || c.State != message.ToolCallAsking || c.Request == nil || c.Digest == "" {
+		return Asked{}, message.Errorf(message.CodeState, "ask", "there is no call with an open approval request")
 	}
 	if !isObject(c.Input) {
 		return Asked{}, message.Errorf(message.CodeInvalid, "ask", "%w: call %s", ErrUnshowable, c.Key)
 	}
 	a := Asked{Session: c.Session, MessageID: c.Reply, Calls: []AskedCall{{
-		Key: c.Key, Tool: c.Tool, Input: c.Input, Digest: c.Digest, Text: c.Question.Text, SuggestedRules: slices.Clone(c.Suggested),
+		Key: c.Key, Tool: c.Tool, Input: c.Input, Digest: c.Digest, Text: c.Request.Text, SuggestedRules: slices.Clone(c.Suggested),
 	}}}
-	a.limit(c.Question.Requirement.Ends(), now)
+	a.limit(c.Request.Requirement.Ends(), now)
 	a.Key = approvalKey(a.Session, "", a.Calls)
 	return a, nil
 }
@@ -63,11 +63,11 @@ func (a *Asked) limit(deadline, now time.Time) {
 	}
 }
 
-// approvalKey names a question: the session and, where the original counts, a
+// approvalKey names an approval request: the session and, where the original counts, a
 // number taken from a hash of what is asked: of the digests, or, where they are
 // not known, of the event that asked and of the calls. A count would be another
 // one after a restart or with other retention, and an old card would then
-// answer another question.
+// answer another approval request.
 func approvalKey(session message.SessionID, event string, calls []AskedCall) string {
 	h := sha256.New()
 	part := func(s string) {

@@ -215,7 +215,7 @@ var deviations = map[int]func(*testing.T){
 		run(t, a, on("r1").start().ask(block("c", "t", `{}`)).out)
 		run(t, b, on("r1").start().ask(block("c", "t", `{"x":1}`)).out)
 		if a.Open()[0].Key == b.Open()[0].Key {
-			t.Error("another question, the same key")
+			t.Error("another approval request, the same key")
 		}
 	},
 	28: func(t *testing.T) { hasNot(t, shown(t, on("r1").start().ask(block("c", "t", `{}`))), "timeout") },
@@ -272,7 +272,7 @@ var deviations = map[int]func(*testing.T){
 	},
 }
 
-// useThenDelta shows a call before the question about it, as the order of
+// useThenDelta shows a call before the approval request about it, as the order of
 // AgentScope's events would have it.
 func useThenDelta() []blockstream.Frame {
 	return []blockstream.Frame{

@@ -28,7 +28,7 @@
 //     It is readable in both of its forms, and is stopped at once.
 //   - An open approval is on every client's screen: it is shown again when a turn
 //     begins, and [Mapper.Resend] shows what is older than the events that are kept.
-//   - An approval command answers the questions as they were sent, with the
+//   - An approval command answers the approval requests as they were sent, with the
 //     digests of then, or nothing: a word, member, id or number of decisions that
 //     does not fit refuses it whole. It never changes the tool.
 //   - What is written can be read back, and writing that again gives the same
@@ -63,7 +63,7 @@
 //	                                             (calls that run at once can still cause that)
 //	 8  input that is no JSON object, is over    input {}, and the first 500 characters in
 //	    256 KiB or 56 levels                     tool_content_message
-//	 9  a question about such input              refused with ErrUnshowable; other surfaces have it
+//	 9  an approval request about such input              refused with ErrUnshowable; other surfaces have it
 //	10  a second TOOL_CALL_START of one id       skipped, as ids are unique in a turn
 //	11  TOOL_RESULT_*_DELTA, state running       lost: a tool_result comes at the end
 //	12  output over 500 characters               lost here, kept elsewhere; artifact says how much
@@ -86,15 +86,15 @@
 //	                                             terminal text block, exceed_max_iters is lost
 //	23  the error's type                         code LLM_ERROR always; can_retry is derived
 //	24  a reply that begins while another is     the older turn is ended; its later events are
-//	    open                                     skipped, but its questions are still asked, and
+//	    open                                     skipped, but its approval requests are still asked, and
 //	                                             asked again in each turn until they are decided
 //	25  a turn without REPLY_START or            begun by its first visible event; ended by the
 //	    REPLY_END                                next turn
 //	26  no zone in times                         Config.Location, else UTC; timestamp 0 and
 //	                                             duration_ms 0 if a time cannot be read
-//	27  approval_key ends in a count             it ends in a number derived from the question:
+//	27  approval_key ends in a count             it ends in a number derived from the approval request:
 //	                                             counts repeat after a restart
-//	28  a time limit of 300 s                    the question's deadline; no member if there is
+//	28  a time limit of 300 s                    the approval request's deadline; no member if there is
 //	                                             none. The engine rejects, not the stream
 //	29  partial answers                          one approval_result when all calls of a request
 //	                                             are decided; undecided ones that ended are

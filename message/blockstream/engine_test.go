@@ -60,18 +60,18 @@ func newStage(t *testing.T) *stage {
 		bot: eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}),
 		ann: eng.As(message.Principal{Role: message.RoleApprover, Name: "ann"})}
 	s.m = newMapper(t, func(c *blockstream.Config) {
-		c.Question = func(k message.Key, tool, input string) blockstream.Question {
+		c.OpenRequest = func(k message.Key, tool, input string) blockstream.OpenRequest {
 			call := s.calls[k.Call]
 			if call == nil || call.Tool != tool || call.Input != input {
-				return blockstream.Question{}
+				return blockstream.OpenRequest{}
 			}
-			return blockstream.Question{Digest: call.Digest, Text: call.Question.Text}
+			return blockstream.OpenRequest{Digest: call.Digest, Text: call.Request.Text}
 		}
 	})
 	return s
 }
 
-// propose proposes calls that all ask, one after the other: while a question is
+// propose proposes calls that all ask, one after the other: while an approval request is
 // open, calls that its suggested rule would cover wait behind it.
 func (s *stage) propose(calls ...message.ToolCallBlock) {
 	s.t.Helper()
@@ -138,7 +138,7 @@ func (s *stage) keyOf(call message.CallID) string {
 	return ""
 }
 
-// An engine's questions reach the clients and the clients' decisions the
+// An engine's approval requests reach the clients and the clients' decisions the
 // engine: what was seen is what runs.
 func TestWithAnEngine(t *testing.T) {
 	s := newStage(t)

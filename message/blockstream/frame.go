@@ -154,7 +154,7 @@ const (
 	CodeApprovalUnclear  ErrorCode = "APPROVAL_KEY_REQUIRED"     // several are open: name one
 	CodeApprovalResolved ErrorCode = "APPROVAL_ALREADY_RESOLVED" // somebody was faster
 	CodeApprovalExpired  ErrorCode = "APPROVAL_EXPIRED"          // it ended without an answer
-	CodeApprovalChanged  ErrorCode = "APPROVAL_CHANGED"          // the question is another one by now
+	CodeApprovalChanged  ErrorCode = "APPROVAL_CHANGED"          // the approval request is another one by now
 	CodeUnavailable      ErrorCode = "UNAVAILABLE"               // try again later
 	CodeInternal         ErrorCode = "INTERNAL"                  // a defect of ours
 )

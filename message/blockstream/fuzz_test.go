@@ -26,7 +26,7 @@ func FuzzDecodeFrame(f *testing.F) {
 	})
 }
 
-// FuzzDecodeCommand also tries every decision that can be read on a question:
+// FuzzDecodeCommand also tries every decision that can be read on an approval request:
 // it never changes the tool, and approves only by the word.
 func FuzzDecodeCommand(f *testing.F) {
 	for _, s := range []string{

@@ -9,9 +9,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// ErrUnshowable is wrapped when a question cannot be put into an
+// ErrUnshowable is wrapped when an approval request cannot be put into an
 // approval_request, because the arguments are no JSON object: what the person
-// would see is not what would run. The question stays open for others.
+// would see is not what would run. The approval request stays open for others.
 var ErrUnshowable = errors.New("the arguments cannot be shown")
 
 // Config sets up a [Mapper]. Only Session is needed. The functions are called
@@ -25,9 +25,9 @@ type Config struct {
 	Location *time.Location
 	// Label is what people read of a call; nil: the tool's name.
 	Label func(tool, input string) string
-	// Question tells what the event that asked does not say; nil: nothing. It
-	// must be about the question with this very input, or be the zero value.
-	Question func(key message.Key, tool, input string) Question
+	// Approval request tells what the event that asked does not say; nil: nothing. It
+	// must be about the approval request with this very input, or be the zero value.
+	OpenRequest func(key message.Key, tool, input string) OpenRequest
 	// DecidedBy names who decided about a call; nil: nobody is named.
 	DecidedBy func(key message.Key) string
 	// Artifact is the artifact of a result; nil: [Output.Reference].
@@ -38,9 +38,9 @@ type Config struct {
 	OnSkip func(e message.Event, why string)
 }
 
-// Question is what an engine knows about an open question.
-type Question struct {
-	Digest   string    // of the question; without it answers are refused
+// Approval request is what an engine knows about an open approval request.
+type OpenRequest struct {
+	Digest   string    // of the approval request; without it answers are refused
 	Text     string    // for the person; "" is not shown
 	Deadline time.Time // zero: none
 }
@@ -194,7 +194,7 @@ func (m *Mapper) skip(e message.Event, why string) {
 	}
 }
 
-// showable reports a question whose arguments are no JSON object.
+// showable reports an approval request whose arguments are no JSON object.
 func showable(e *message.RequireUserConfirm) error {
 	for _, c := range e.ToolCalls {
 		if !isObject(c.Input) {

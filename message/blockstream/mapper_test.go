@@ -179,8 +179,8 @@ func TestTurn(t *testing.T) {
 func asking(t testing.TB) (*blockstream.Mapper, *script, []blockstream.Frame) {
 	t.Helper()
 	m := newMapper(t, func(c *blockstream.Config) {
-		c.Question = func(k message.Key, tool, _ string) blockstream.Question {
-			return blockstream.Question{Digest: "sha256:" + string(k.Call), Text: "May " + tool + " run?", Deadline: time.Unix(1_700_000_200, 0)}
+		c.OpenRequest = func(k message.Key, tool, _ string) blockstream.OpenRequest {
+			return blockstream.OpenRequest{Digest: "sha256:" + string(k.Call), Text: "May " + tool + " run?", Deadline: time.Unix(1_700_000_200, 0)}
 		}
 		c.DecidedBy = func(message.Key) string { return "ann" }
 	})
@@ -244,7 +244,7 @@ func TestExpiredApproval(t *testing.T) {
 }
 
 // An event that cannot be shown changes nothing, and the stream goes on.
-func TestUnshowableQuestion(t *testing.T) {
+func TestUnshowableRequest(t *testing.T) {
 	for _, input := range []string{``, `[1]`, `{"a":1,"a":2}`, `{"a":`, `{"a":"` + strings.Repeat("x", 256<<10) + `"}`, strings.Repeat(`{"a":`, 60) + `1` + strings.Repeat(`}`, 60)} {
 		m := newMapper(t)
 		s := on("r1").start().text("t", "hi")
@@ -316,7 +316,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// An open question of an older turn reaches the person; its later events do not
+// An open approval request of an older turn reaches the person; its later events do not
 // disturb the younger one.
 func TestYoungerReply(t *testing.T) {
 	m := newMapper(t)
@@ -381,7 +381,7 @@ func TestCatchupHidesWhatIsResolved(t *testing.T) {
 	}
 }
 
-// Whether a question comes as an event or from the engine's list, it is one
+// Whether an approval request comes as an event or from the engine's list, it is one
 // approval: one key, one card, one digest.
 func TestFromCall(t *testing.T) {
 	m, _, _ := asking(t)
@@ -389,7 +389,7 @@ func TestFromCall(t *testing.T) {
 	call := &message.Call{
 		Key:  message.Key{Space: "default", Session: "s_1", Reply: "r9", Call: "c9"},
 		Tool: "trade", Input: `{"q":1}`, State: message.ToolCallAsking, Digest: "sha256:c9",
-		Question: &message.Question{Text: "May trade run?", Requirement: message.Requirement{Deadline: time.Unix(1_700_000_200, 0)}},
+		Request: &message.ApprovalRequest{Text: "May trade run?", Requirement: message.Requirement{Deadline: time.Unix(1_700_000_200, 0)}},
 	}
 	now := time.Unix(1_700_000_100, 0)
 	a, err := blockstream.FromCall(call, now)
@@ -410,7 +410,7 @@ func TestFromCall(t *testing.T) {
 	if err != nil || late.TimeoutSeconds != 1 || late.Key != a.Key {
 		t.Errorf("%+v %v", late, err)
 	}
-	call.Question.Requirement = message.Requirement{}
+	call.Request.Requirement = message.Requirement{}
 	if a, err = blockstream.FromCall(call, now); err != nil || a.TimeoutSeconds != 0 {
 		t.Errorf("%+v %v", a, err)
 	}

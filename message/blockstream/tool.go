@@ -57,7 +57,7 @@ func (o *output) part(mediaType, url string) {
 }
 
 // toolCall maps the events by which a model makes a call. The tool_use goes on
-// the wire when the call begins, not before: a question about it comes first,
+// the wire when the call begins, not before: an approval request about it comes first,
 // and with it, in one of the published clients, the loss of every block that
 // stands there without its result.
 func (m *Mapper) toolCall(e message.Event) {

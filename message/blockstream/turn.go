@@ -58,7 +58,7 @@ func (m *Mapper) begin(reply message.ReplyID, at string) {
 		m.block(&FileProcessing{Status: "processing", Files: m.files}, &FileDelta{Status: "completed", Message: "Received " + plural(len(m.files), "file")})
 		m.files = nil
 	}
-	// Clients forget every block at message_start, the cards of open questions
+	// Clients forget every block at message_start, the cards of open approval requests
 	// too.
 	for _, r := range m.asked {
 		if r.open {

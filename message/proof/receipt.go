@@ -34,23 +34,23 @@ type Proved struct {
 
 // Story is what the facts of a call say.
 type Story struct {
-	Facts     int                   `json:"facts"` // how many there are, remarks included
-	Tool      string                `json:"tool_name"`
-	State     message.ToolCallState `json:"state"`
-	Cause     string                `json:"cause"` // of the last step
-	Questions []Asked               `json:"questions"`
-	Votes     []message.Vote        `json:"votes"` // each says how its author was authenticated
-	Attempts  []message.Attempt     `json:"attempts"`
-	Grants    []message.Grant       `json:"grants"`
+	Facts    int                   `json:"facts"` // how many there are, remarks included
+	Tool     string                `json:"tool_name"`
+	State    message.ToolCallState `json:"state"`
+	Cause    string                `json:"cause"` // of the last step
+	Requests []Asked               `json:"requests"`
+	Votes    []message.Vote        `json:"votes"` // each says how its author was authenticated
+	Attempts []message.Attempt     `json:"attempts"`
+	Grants   []message.Grant       `json:"grants"`
 	// ResultState and ResultDigest are those of the end.
 	ResultState  message.ToolResultState `json:"result_state,omitzero"`
 	ResultDigest string                  `json:"result_digest,omitzero"`
 }
 
-// Asked is a question with the digest that answers and grants name.
+// Asked is an approval request with the digest that answers and grants name.
 type Asked struct {
-	Digest   string           `json:"digest"`
-	Question message.Question `json:"question"`
+	Digest  string                  `json:"digest"`
+	Request message.ApprovalRequest `json:"request"`
 }
 
 const (
@@ -205,7 +205,7 @@ func (r *Receipt) read() ([]*message.Fact, error) {
 
 // storyOf tells what the facts say.
 func storyOf(facts []*message.Fact) Story {
-	s := Story{Facts: len(facts), Questions: []Asked{}, Votes: []message.Vote{}, Attempts: []message.Attempt{}, Grants: []message.Grant{}}
+	s := Story{Facts: len(facts), Requests: []Asked{}, Votes: []message.Vote{}, Attempts: []message.Attempt{}, Grants: []message.Grant{}}
 	asked, granted := map[string]bool{}, map[string]bool{}
 	for _, f := range facts {
 		c := f.Call
@@ -215,9 +215,9 @@ func storyOf(facts []*message.Fact) Story {
 				s.ResultState = c.Result.State
 			}
 		}
-		if c.Question != nil && !asked[c.Digest] {
+		if c.Request != nil && !asked[c.Digest] {
 			asked[c.Digest] = true
-			s.Questions = append(s.Questions, Asked{c.Digest, *c.Question})
+			s.Requests = append(s.Requests, Asked{c.Digest, *c.Request})
 		}
 		if len(c.Votes) > 0 && len(c.Votes) >= len(s.Votes) {
 			s.Votes = c.Votes

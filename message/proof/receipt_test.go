@@ -42,7 +42,7 @@ func life(t testing.TB) []proof.Record {
 func lifeOf(t testing.TB, input string, hidden ...string) []proof.Record {
 	t.Helper()
 	ann := message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "nats-user"}
-	q := message.Question{V: 1, Key: callKey, Tool: "pay", Input: input, Text: "Pay?", Bundle: "sha256:b", Requirement: message.Requirement{Users: []string{}}, Hidden: hidden}
+	q := message.ApprovalRequest{V: 1, Key: callKey, Tool: "pay", Input: input, Text: "Pay?", Bundle: "sha256:b", Requirement: message.Requirement{Users: []string{}}, Hidden: hidden}
 	if len(hidden) > 0 {
 		q.Salt = "salt"
 	}
@@ -51,7 +51,7 @@ func lifeOf(t testing.TB, input string, hidden ...string) []proof.Record {
 		t.Fatal(err)
 	}
 	call := func() *message.Call {
-		return &message.Call{Key: callKey, Tool: "pay", Input: q.Input, State: message.ToolCallAsking, Cause: "ask", Question: &q, Digest: digest, ProposedAt: at, UpdatedAt: at}
+		return &message.Call{Key: callKey, Tool: "pay", Input: q.Input, State: message.ToolCallAsking, Cause: "ask", Request: &q, Digest: digest, ProposedAt: at, UpdatedAt: at}
 	}
 	fact := func(id string, c *message.Call) *message.Fact {
 		return &message.Fact{V: 1, ID: id, By: ann, At: at, Engine: "e", Call: c}
@@ -130,7 +130,7 @@ func TestReceipt(t *testing.T) {
 	}
 	s := c.Story
 	if !c.Whole || !c.Ended || c.Count != 3 || c.First != 2 || c.Last != 5 || c.Redacted != 0 || s.Tool != "pay" || s.State != message.ToolCallFinished ||
-		len(s.Questions) != 1 || len(s.Votes) != 1 || s.Votes[0].By.Auth != "nats-user" || len(s.Grants) != 1 || len(s.Attempts) != 1 || s.Attempts[0].Worker != "w1" || s.ResultDigest != "sha256:r" {
+		len(s.Requests) != 1 || len(s.Votes) != 1 || s.Votes[0].By.Auth != "nats-user" || len(s.Grants) != 1 || len(s.Attempts) != 1 || s.Attempts[0].Worker != "w1" || s.ResultDigest != "sha256:r" {
 		t.Errorf("Check = %+v", c)
 	}
 	if _, err := check(receipt(t), message.KeySet{}); err == nil {

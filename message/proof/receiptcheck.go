@@ -133,23 +133,23 @@ func (r *Receipt) bound(facts []*message.Fact, keys message.KeySet, retired Reti
 	asked := map[string]bool{}
 	for i, f := range facts {
 		c, seq := f.Call, r.Facts[i].Seq
-		if q := c.Question; q != nil {
+		if q := c.Request; q != nil {
 			digest, err := q.Digest()
 			if err != nil || digest != c.Digest || q.Key != r.Key || q.Tool != c.Tool {
-				return refused("the question in the fact at %d has not the digest that was answered", seq)
+				return refused("the approval request in the fact at %d has not the digest that was answered", seq)
 			}
 			asked[digest] = true
 		}
 		for _, v := range c.Votes {
 			if !asked[v.Digest] {
-				return refused("a vote of %s in the fact at %d answers a question that was not asked", v.By, seq)
+				return refused("a vote of %s in the fact at %d answers an approval request that was not asked", v.By, seq)
 			}
 		}
 		g := c.Attempt.Grant
 		if g == nil {
 			continue
 		}
-		if c.Question == nil || c.Input != c.Question.Input {
+		if c.Request == nil || c.Input != c.Request.Input {
 			return refused("what was granted in the fact at %d is not what was asked", seq)
 		}
 		if err := g.Signed(keys); err != nil {
@@ -158,7 +158,7 @@ func (r *Receipt) bound(facts []*message.Fact, keys message.KeySet, retired Reti
 		if retired.Over(g.KeyID, g.NotBefore) {
 			return refused("the grant in the fact at %d is signed by a key that was retired before", seq)
 		}
-		if g.V != 1 || g.Digest != c.Digest || g.Key != r.Key || g.Tool != c.Tool || g.Attempt != c.Attempt.Number || g.Bundle != c.Question.Bundle {
+		if g.V != 1 || g.Digest != c.Digest || g.Key != r.Key || g.Tool != c.Tool || g.Attempt != c.Attempt.Number || g.Bundle != c.Request.Bundle {
 			return refused("the grant in the fact at %d was given for something else", seq)
 		}
 	}

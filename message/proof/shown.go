@@ -142,8 +142,8 @@ func hiddenIn(f *message.Fact) []string {
 		return nil
 	}
 	paths := slices.Clone(f.Call.Redact)
-	if f.Call.Question != nil {
-		paths = append(paths, f.Call.Question.Hidden...)
+	if f.Call.Request != nil {
+		paths = append(paths, f.Call.Request.Hidden...)
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)

@@ -37,7 +37,7 @@ type Codec struct {
 	// Location is the zone of timestamps, which name none. nil: unknown; the
 	// times of messages stay without a zone, too.
 	Location *time.Location
-	// Digest names the question that is open about a call, for the requests that
+	// Digest names the approval request that is open about a call, for the requests that
 	// FromMsgs writes; nil: none is named, and no decision will fit.
 	Digest func(reply message.ReplyID, call message.CallID) string
 	// OnLoss is told of everything that the other side has no place for.

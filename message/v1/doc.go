@@ -24,10 +24,10 @@
 //
 // 1.x has no place for them. FromMsgs puts a request into metadata.askance of the
 // assistant's dict: {request_id, calls: [{tool_use_id, state, digest,
-// suggested_rules}]}, with the digest of each open question. A decision comes back
+// suggested_rules}]}, with the digest of each open approval request. A decision comes back
 // as a user's dict with metadata.askance {request_id, decisions: [{tool_use_id,
 // digest, type: approve, reject or answer, input?, message?, rules?}]}; see
-// [DecisionsOf] and [Decisions.Answers]. It answers the question that the digest
+// [DecisionsOf] and [Decisions.Answers]. It answers the approval request that the digest
 // names and no other. What a text says is never an approval, and no dict makes a
 // call allowed: ToMsgs knows only pending and, with a result, finished.
 //

@@ -33,8 +33,8 @@ func ExampleCodec_ToMsgs() {
 	// refund {"order":7} finished
 }
 
-// A question that is open about a call travels in the dict's metadata; a
-// decision comes back the same way and names the question by its digest.
+// An approval request that is open about a call travels in the dict's metadata; a
+// decision comes back the same way and names the approval request by its digest.
 func ExampleDecisions_Answers() {
 	m, err := message.AssistantMsg("Friday", message.List(&message.ToolCallBlock{
 		ID: "c1", Name: "refund", Input: `{"cents":500}`, State: message.ToolCallAsking, CreatedAt: "2026-03-01T09:00:00",

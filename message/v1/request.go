@@ -7,7 +7,7 @@ import (
 )
 
 // Decision is what a user's dict says about one open call, an item of
-// metadata.askance.decisions. Digest names the question that its author saw.
+// metadata.askance.decisions. Digest names the approval request that its author saw.
 type Decision struct {
 	ToolUseID message.CallID
 	Digest    string
@@ -149,7 +149,7 @@ func (d Decision) check() error {
 		bad = "the type is none of approve, reject, answer"
 	}
 	if d.Digest == "" {
-		bad = "the digest of the question is empty"
+		bad = "the digest of the approval request is empty"
 	}
 	if bad != "" {
 		return strictjson.Wrong(strictjson.ErrType, "%s", bad)
@@ -158,7 +158,7 @@ func (d Decision) check() error {
 }
 
 // Answers turns the decisions into answers about calls of the reply that
-// RequestID names, in a session. Each answers the question that its digest names
+// RequestID names, in a session. Each answers the approval request that its digest names
 // and no other. Calls that no decision names stay open.
 func (d *Decisions) Answers(space message.SpaceID, session message.SessionID) ([]message.Answer, error) {
 	var out []message.Answer

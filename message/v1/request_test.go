@@ -15,7 +15,7 @@ var withDigest = v1.Codec{Digest: func(reply message.ReplyID, call message.CallI
 	return "sha256:" + string(reply) + string(call)
 }}
 
-// asking is a reply with a question open about c1, none about c2 and c3.
+// asking is a reply with an approval request open about c1, none about c2 and c3.
 func asking() *message.Msg {
 	at := "2026-03-01T09:00:00"
 	rules := []message.PermissionRule{{ToolName: "f", Behavior: message.BehaviorAllow, Source: "suggested"}}

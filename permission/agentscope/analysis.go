@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// This file answers AgentScope's questions about a command line from its
+// This file answers AgentScope's approval requests about a command line from its
 // syntax tree, as upstream does, weaknesses included. bash.go adds what upstream
 // misses.
 

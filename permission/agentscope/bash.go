@@ -52,7 +52,7 @@ func (b bash) ReadOnly(c permission.Call) bool {
 }
 
 // Check is upstream's, in its order. It sees more paths than upstream, and
-// proves what may be edited without a question.
+// proves what may be edited without an approval request.
 func (b bash) Check(c permission.Call) permission.ToolVerdict {
 	p := b.prepared(c)
 	switch {
@@ -96,7 +96,7 @@ func (p *bashCall) danger() (permission.ToolVerdict, bool) {
 }
 
 // unseen finds what upstream asks about in any case where it sees it. Where it
-// does not, the question is as plain as upstream's, but no allow rule answers.
+// does not, the approval request is as plain as upstream's, but no allow rule answers.
 func (p *bashCall) unseen() (permission.ToolVerdict, bool) {
 	for _, f := range p.fromFolders(p.unseenPaths()) {
 		if p.places.dangerous(f) || p.places.dangerous(plainName(f)) {

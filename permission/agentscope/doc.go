@@ -1,6 +1,6 @@
 // Package agentscope has the kinds of AgentScope's own tools: what their rules
 // mean, which calls are read-only, which are dangerous, and which rules are
-// offered with a question.
+// offered with an approval request.
 //
 // [New] makes a kind by its name; a tool has it as its Kind:
 //
@@ -35,7 +35,7 @@
 //   - Paths are compared as what they mean: cleaned, absolute and relative, links
 //     followed. An allow rule about writing whose content does not say where it
 //     begins, with /, ~/ or ../, speaks of files in the working directories only.
-//   - Edits without a question, in the modes accept_edits and dont_ask, are
+//   - Edits without an approval request, in the modes accept_edits and dont_ask, are
 //     proven for every command and every argument.
 //   - A character that a person cannot see denies.
 //
@@ -45,17 +45,17 @@
 // not known before they run, commands with dangerous text such as rm -rf, sed
 // that does more than print and replace, writing sensitive files (.env, .ssh,
 // .git and others), removing the root, home, a folder of the root or all of a
-// folder. Such a question is bypass-immune. The decision's Step names the part.
-// Where quotes, wrappers or links hide such a thing from AgentScope, the question
+// folder. Such an approval request is bypass-immune. The decision's Step names the part.
+// Where quotes, wrappers or links hide such a thing from AgentScope, the approval request
 // is the plain one of the mode; no allow rule answers it either.
 //
-// # Questions that one answer settles
+// # Approval requests that one answer settles
 //
-// The rules that are suggested with a question can settle the questions of
+// The rules that are suggested with an approval request can settle the approval requests of
 // other calls. Whoever asks finds out by deciding those again with the
 // suggested rules among the SessionRules, as the engine does for the calls of
 // one batch: a call that they allow, and that is not immune, need not be asked
-// about before the first question is answered.
+// about before the first approval request is answered.
 //
 // # Limits
 //

@@ -107,7 +107,7 @@ func uncovered(why string) permission.ToolVerdict {
 	return permission.ToolVerdict{Answer: permission.CheckUncovered, Message: why}
 }
 
-// suggest is one rule to offer with a question.
+// suggest is one rule to offer with an approval request.
 func suggest(c permission.Call, content *string) message.PermissionRule {
 	return message.PermissionRule{ToolName: c.Tool, RuleContent: content, Behavior: message.BehaviorAllow, Source: "suggested"}
 }

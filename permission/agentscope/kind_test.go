@@ -182,7 +182,7 @@ func TestJointRules(t *testing.T) {
 	}
 }
 
-// The rules that a question suggests answer other calls, as the engine groups
+// The rules that an approval request suggests answer other calls, as the engine groups
 // them, but none that hides more behind the same beginning.
 func TestSuggestionsAnswerOtherCalls(t *testing.T) {
 	b := compile(t, permission.Tool{Name: "Bash", Kind: mustNew(Bash, Config{})})
@@ -240,7 +240,7 @@ func TestTrustOptions(t *testing.T) {
 }
 
 // Texts that a parser would follow down until its stack ends are not analysed,
-// and end in a question.
+// and end in an approval request.
 func TestDeepTexts(t *testing.T) {
 	for _, piece := range []string{"(", "$(", "{ ", "`", "\"$(", "${a:-", "if ", "<(", "((", "[[ (", "! ", "a|", "a&&", "case a in a) ", "<<a\n", "time ", "$((", "((-", "f() ", "'"} {
 		for _, n := range []int{100, 3000, 200_000 / len(piece)} {

@@ -65,7 +65,7 @@ func TestDoubtfulLines(t *testing.T) {
 	}
 }
 
-// What a question about a doubtful line says is what the rules require of it.
+// What an approval request about a doubtful line says is what the rules require of it.
 func TestDoubtfulLinesKeepRequirements(t *testing.T) {
 	p, err := permission.Parse(permission.File{Name: "p.yaml", Data: []byte(`version: 1
 name: releases

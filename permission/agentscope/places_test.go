@@ -82,7 +82,7 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// Edits without a question are proven for every command and argument.
+// Edits without an approval request are proven for every command and argument.
 func TestProvenEdits(t *testing.T) {
 	for command, want := range map[string]bool{
 		"mv a.txt sub/b.txt": true, "mkdir -p a/b && touch a/b/c": true, "rm -f a b": true, "cp -r a b": true, "sed -i 's/a/b/g' f": true, "rm *.tmp": true,

@@ -107,7 +107,7 @@ func TestNeverLooserForPaths(t *testing.T) {
 	})
 }
 
-// No text makes a kind panic, which the engine would turn into a question, and
+// No text makes a kind panic, which the engine would turn into an approval request, and
 // none is allowed that upstream does not allow.
 func FuzzBash(f *testing.F) {
 	for _, c := range commandParts {

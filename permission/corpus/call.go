@@ -165,7 +165,7 @@ func FromJournal(calls []*message.Call) []Call {
 }
 
 // recorded is what the policy said. Where a rule that was remembered on terms
-// answered its question, it had asked.
+// answered its approval request, it had asked.
 func recorded(d *message.Decision) *Verdict {
 	v := &Verdict{Behavior: d.Behavior, Rule: d.Rule, Bundle: d.Bundle}
 	if d.Lease != "" {

@@ -1,5 +1,5 @@
 // Package lint finds what is wrong with a policy although it loads: rules that
-// can never apply, that allow more than they read, or whose question nobody can
+// can never apply, that allow more than they read, or whose approval request nobody can
 // answer.
 //
 //	report := lint.Run(files, lint.Options{Options: permission.Options{Tools: tools}})

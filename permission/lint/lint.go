@@ -23,7 +23,7 @@ type Options struct {
 	Recorded *Record
 }
 
-// Directory knows who may answer questions.
+// Directory knows who may answer approval requests.
 type Directory struct {
 	Users  []string            // people without a group
 	Groups map[string][]string // members by group

@@ -141,14 +141,14 @@ func (l *linter) checkTimes(r *permission.Rule) {
 		expiry = l.policy.Expiry
 	}
 	if limit := l.opts.RunLimit; limit > 0 && expiry > limit {
-		l.add(Times, Error, r, "expiry", fmt.Sprintf("the question may stay open for %s, and a run ends after %s", short(expiry), short(limit)), "make it shorter")
+		l.add(Times, Error, r, "expiry", fmt.Sprintf("the approval request may stay open for %s, and a run ends after %s", short(expiry), short(limit)), "make it shorter")
 	}
 	if limit := l.opts.ExecutorLimit; limit > 0 && r.Executor.Timeout > limit {
 		l.add(Times, Error, r, "executor", fmt.Sprintf("the timeout of %s is longer than the %s that an execution may take", short(r.Executor.Timeout), short(limit)), "make it shorter")
 	}
 	for _, step := range r.Escalation {
 		if expiry > 0 && step.After >= expiry {
-			l.add(Times, Error, r, "escalation", fmt.Sprintf("the step after %s never comes: the question expires after %s", short(step.After), short(expiry)),
+			l.add(Times, Error, r, "escalation", fmt.Sprintf("the step after %s never comes: the approval request expires after %s", short(step.After), short(expiry)),
 				"make it earlier, or the expiry longer")
 		}
 	}

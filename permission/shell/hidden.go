@@ -8,7 +8,7 @@ import (
 
 // Hidden is a character because of which a person who reads a command does not
 // see what runs. A line that has one is denied, not asked about: nobody could
-// answer the question.
+// answer the approval request.
 type Hidden struct {
 	Offset int    // in bytes
 	Char   rune   // utf8.RuneError where the text is not UTF-8

@@ -28,7 +28,7 @@ var admins = map[string]program{
 	"host":     {only: "-t -a -4 -6 -v -W -R -T -C -r -s -d -c -N -l -U -A", values: "tWRcN"},
 	"nslookup": {only: "-type -query -debug -timeout -port -class -retry -sil -vc", whole: true, check: someOperand},
 	"dig": {
-		only: "-x -t -p -4 -6 -q -c -u -r " + plus("short all answer cmd stats question comments authority additional multiline dnssec tcp recurse "+
+		only: "-x -t -p -4 -6 -q -c -u -r " + plus("short all answer cmd stats approval request comments authority additional multiline dnssec tcp recurse "+
 			"search ttlid trace time tries retry bufsize subnet nssearch identify edns ndots onesoa qr showsearch yaml fail"),
 		values: "xtpqc",
 	},

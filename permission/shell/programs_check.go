@@ -109,7 +109,7 @@ func lintsOnly(args []Word) string {
 	return handsOn(args, "-A -W -D -F --allow --warn --deny --forbid --cap-lints", true)
 }
 
-// checksOnly refuses what cargo fmt hands on to the formatter but for questions.
+// checksOnly refuses what cargo fmt hands on to the formatter but for approval requests.
 func checksOnly(args []Word) string {
 	return handsOn(args, "--check -l -v -q --files-with-diff --verbose --quiet", false)
 }

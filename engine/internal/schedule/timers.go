@@ -10,7 +10,7 @@ import (
 )
 
 // Timers holds when the engine has to look at which tree again. One goroutine
-// owns the waiting; an open question costs one heap entry and no goroutine. A
+// owns the waiting; an open approval request costs one heap entry and no goroutine. A
 // timer only causes a look: what is done is decided from the facts and written
 // by compare-and-swap, so a doubled or stale timer is harmless.
 type Timers struct {

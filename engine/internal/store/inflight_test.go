@@ -22,7 +22,7 @@ func (j unasking) Watch(ctx context.Context, after uint64, sink message.Sink) er
 }
 
 // lossy is a journal that stores facts, loses the acknowledgements and then
-// answers no question about them.
+// answers no approval request about them.
 type lossy struct{ *engine.Memory }
 
 func (j lossy) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {

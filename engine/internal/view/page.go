@@ -44,7 +44,7 @@ func (p *Page) Reply() message.ListReply {
 // listBytes estimates the size of a call in a reply.
 func listBytes(c *message.Call) int {
 	n := 1024 + len(c.Input)
-	if q := c.Question; q != nil {
+	if q := c.Request; q != nil {
 		n += len(q.Input) + len(q.Text) + len(q.Reason)
 	}
 	for _, v := range c.Votes {

@@ -155,14 +155,14 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestLoop goes through parallel calls, a question, a denial, an id that comes
+// TestLoop goes through parallel calls, an approval request, a denial, an id that comes
 // again, and what the model is told of all of it.
 func TestLoop(t *testing.T) {
 	s := newStage(t, answer{file: "parallel.sse"}, answer{file: "again.sse"}, answer{file: "done.sse"})
 	s.model.size = 3
 	r := s.say()
 	key := message.Key{Space: s.A.ID, Session: "s", Reply: r, Call: "call_b"}
-	s.until(r, "the question", func(m *message.Msg) bool {
+	s.until(r, "the approval request", func(m *message.Msg) bool {
 		c := m.ToolCall("call_b")
 		return c != nil && c.State == message.ToolCallAsking && m.ToolResult("call_a") != nil
 	})
@@ -282,12 +282,12 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// TestRestart stops the process in the middle of a question, and in the middle
+// TestRestart stops the process in the middle of an approval request, and in the middle
 // of an answer: what ran does not run again, and the model is asked on.
 func TestRestart(t *testing.T) {
 	s := newStage(t, answer{file: "parallel.sse"}, answer{file: "broken-off.sse", hold: make(chan struct{})}, answer{file: "done.sse"})
 	r := s.say()
-	s.until(r, "the question", func(m *message.Msg) bool {
+	s.until(r, "the approval request", func(m *message.Msg) bool {
 		c := m.ToolCall("call_b")
 		return c != nil && c.State == message.ToolCallAsking
 	})

@@ -1,5 +1,5 @@
 // Package script is an agent without a model: it does what the lines of the
-// user's message say. It shows what a surface does with questions, results and
+// user's message say. It shows what a surface does with approval requests, results and
 // errors, in a demonstration and in tests.
 //
 //	think I should look first.

@@ -8,7 +8,7 @@ import { listen } from './keys.js';
 const $ = (id) => document.getElementById(id);
 const say = (text) => { $('said').textContent = ''; requestAnimationFrame(() => { $('said').textContent = text; }); };
 
-const seen = new Set(); // digests of questions whose arguments were on the screen to their end
+const seen = new Set(); // digests of approval requests whose arguments were on the screen to their end
 let visit = 0; // counts what was asked for: an answer that is overtaken is dropped
 let sending = false;
 
@@ -126,8 +126,8 @@ function watchEnd() {
   watcher.observe(end);
 }
 
-// The address says for which question a form was opened: read again after the
-// question has changed, it is a page that says so, and not a form for the new one.
+// The address says for which approval request a form was opened: read again after the
+// approval request has changed, it is a page that says so, and not a form for the new one.
 function pin() {
   const url = new URL(location);
   if (!digest() || !url.searchParams.get('do') || url.searchParams.has('digest') || $('panel').dataset.form.endsWith('stale')) return;

@@ -105,7 +105,7 @@ function regions(now, then) {
   }
 }
 
-// A form that is open stays as long as it is about the same question.
+// A form that is open stays as long as it is about the same approval request.
 function form(old, next) {
   const open = old.querySelector('[data-form]'), then = next.querySelector('[data-form]');
   if (open && then && open.dataset.form === then.dataset.form) return;

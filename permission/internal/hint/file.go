@@ -11,7 +11,7 @@ import (
 const keys words = `
 behavior <- action effect decision verdict permission type
 when <- condition conditions if where expr expression cel
-message <- text prompt question reason
+message <- text prompt approval request reason
 description <- comment note
 expiry <- timeout ttl expires deadline
 approvers <- reviewers who

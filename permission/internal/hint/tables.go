@@ -79,7 +79,7 @@ var syntax = []line{
 	{`¦&( |¦)`, "write && for and"},
 	{`¦\|( |¦)`, "write || for or"},
 	{`\?\?.*¦.*¦¦|\?¦\?`, "write args.?x.orValue(…) for a field that may be missing"},
-	{`\w\?\.\w[^¦]*¦`, "write the question mark after the point: args.?x.orValue(…)"},
+	{`\w\?\.\w[^¦]*¦`, "write the approval request mark after the point: args.?x.orValue(…)"},
 	{`¦;`, "join conditions with && or ||; write nothing at the end"},
 	{`¦#`, "a comment in an expression begins with //"},
 	{`¦@`, "put a text in quotes"},

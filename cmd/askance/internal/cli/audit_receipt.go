@@ -150,9 +150,9 @@ func receiptText(out *term.Out, c *proof.Checked) string {
 	}
 	s := &c.Story
 	fmt.Fprintf(&b, "%s %s, %s\n", out.Name(term.SafeLine(keyPath(c.Key))), out.Bold(term.SafeLine(s.Tool)), s.State)
-	for _, q := range s.Questions {
-		row("request", "%s %s", q.Digest, term.SafeLine(q.Question.Text))
-		row("input", "%s", term.SafeLine(q.Question.Input))
+	for _, q := range s.Requests {
+		row("request", "%s %s", q.Digest, term.SafeLine(q.Request.Text))
+		row("input", "%s", term.SafeLine(q.Request.Input))
 	}
 	for _, v := range s.Votes {
 		row("response", "%s by %s at %s, on %s", v.Kind, out.Who(term.SafeLine(asked.Actor(v.By))), v.At.UTC().Format(time.RFC3339), v.Digest)

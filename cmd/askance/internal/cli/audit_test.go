@@ -260,7 +260,7 @@ func TestAuditReceipt(t *testing.T) {
 		Whole bool `json:"from_the_beginning"`
 		Story proof.Story
 	}](t, ok(t, "audit", "check", file, "--key", key, "--json"))
-	if c.Facts < 3 || !c.Ended || !c.Whole || len(c.Story.Votes) != 1 || len(c.Story.Questions) == 0 {
+	if c.Facts < 3 || !c.Ended || !c.Whole || len(c.Story.Votes) != 1 || len(c.Story.Requests) == 0 {
 		t.Errorf("check = %+v", c)
 	}
 	if out := ok(t, "audit", "check", "--data", s.data, temporary(t, ok(t, "audit", "receipt", "=c2", "--data", s.data))); !strings.Contains(out, "how the call ended: it was still open") {

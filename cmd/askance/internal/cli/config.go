@@ -59,10 +59,10 @@ type config struct {
 	Mode              string        `flag:"mode" choices:"default,accept_edits,explore,bypass,dont_ask" help:"permission mode, over that of the policy: default, accept_edits, explore, bypass or dont_ask"`
 	Cwd               string        `flag:"cwd" path:"file" absent:"the current one" help:"folder in which the tools run, for rules about paths"`
 	WorkingDirs       []string      `flag:"working-dir" path:"file" help:"further folder in which tools can edit where the mode lets them"`
-	Remind            time.Duration `flag:"remind" help:"tell inboxes again of an open question after this time without news of it; 0 never does"`
+	Remind            time.Duration `flag:"remind" help:"tell inboxes again of an open approval request after this time without news of it; 0 never does"`
 	ReviewerPerMinute int           `flag:"reviewer-per-minute" help:"most answers that one reviewer can give within a minute; 0: no limit"`
 	ReviewerPerHour   int           `flag:"reviewer-per-hour" help:"most answers that one reviewer can give within an hour; 0: no limit"`
-	ReviewerMaxOpen   int           `flag:"reviewer-max-open" help:"most open questions of one reviewer: above it they get none by delegation, and a call that only such people could approve is refused; 0: no limit"`
+	ReviewerMaxOpen   int           `flag:"reviewer-max-open" help:"most open approval requests of one reviewer: above it they get none by delegation, and a call that only such people could approve is refused; 0: no limit"`
 
 	HTTP            string        `flag:"http" absent:"{http}, or a free port if that is taken" help:"address of the web inbox and the HTTP interfaces; off opens no port"`
 	HTTPSocket      string        `flag:"http-socket" path:"file" help:"Unix socket of the web inbox and the HTTP interfaces: the kernel names the user who connects, and only you can open it; --http then needs tokens or a provider"`

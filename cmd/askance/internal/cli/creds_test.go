@@ -68,7 +68,7 @@ func TestCreds(t *testing.T) {
 	if out := ok(t, "list", "--data", data, "--as", "olga"); !strings.Contains(out, "c2") {
 		t.Errorf("olga sees\n%s", out)
 	}
-	fails(t, cli.ExitForbidden, "", "approve", "c1", "--yes", "--nats", s.url, "--creds", ann) // boss's question
+	fails(t, cli.ExitForbidden, "", "approve", "c1", "--yes", "--nats", s.url, "--creds", ann) // boss's approval request
 	ok(t, "approve", "c2", "--yes", "--nats", s.url, "--creds", ann)
 	shown := decode[message.ShowReply](t, ok(t, "show", "c2", "--json", "--nats", s.url, "--creds", bob))
 	if len(shown.Call.Votes) != 1 || shown.Call.Votes[0].By != (message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "nats-jwt"}) {

@@ -116,8 +116,8 @@ func waitsFor(c *message.Call) string {
 	case message.PhaseBlocked:
 		return story.HeldText(c)
 	case message.PhaseAsking:
-		if c.Question != nil {
-			return votesSoFar(c) + term.SafeLine(c.Question.Text)
+		if c.Request != nil {
+			return votesSoFar(c) + term.SafeLine(c.Request.Text)
 		}
 		return "an approver"
 	case message.PhaseWaiting:
@@ -169,7 +169,7 @@ func waitingRows(out *term.Out, c *message.Call, row func(label, text string)) {
 	if !open {
 		return
 	}
-	r := c.Question.Requirement
+	r := c.Request.Requirement
 	for _, p := range w.Parts {
 		if len(r.Users)+len(r.Approvers) > 0 || w.Quorum > 1 {
 			row("must agree", partText(out, p, w.Tally))

@@ -68,8 +68,8 @@ func TestLoad(t *testing.T) {
 	fails(t, cli.ExitUsage, "use a duration such as 24h", "load", "--data", s.data, "--since", "yesterday")
 	fails(t, cli.ExitUsage, "must be earlier", "load", "--data", s.data, "--since", "1h", "--until", "2h")
 
-	// The third answer within the minute is refused, the question stays open.
-	f := fails(t, cli.ExitUnavailable, "ann has answered 2 questions within a minute, the limit is 2", "approve", "c3", "--data", s.data, "--as", "ann", "--yes")
+	// The third answer within the minute is refused, the approval request stays open.
+	f := fails(t, cli.ExitUnavailable, "ann has answered 2 approval requests within a minute, the limit is 2", "approve", "c3", "--data", s.data, "--as", "ann", "--yes")
 	if f.out != "" {
 		t.Errorf("printed %q", f.out)
 	}

@@ -80,7 +80,7 @@ func TestPolicyPut(t *testing.T) {
 	fails(t, cli.ExitUsage, "no rule file", put("--delete", "main.yaml")...)
 }
 
-// TestLayersOffline: what answers a question later, without a server, finds the
+// TestLayersOffline: what answers an approval request later, without a server, finds the
 // files of the last run in their layers.
 func TestLayersOffline(t *testing.T) {
 	clean(t)

@@ -32,7 +32,7 @@ func askedCall() *message.Call {
 	return &message.Call{
 		Key:  message.Key{Space: "default", Session: "s", Reply: "r", Call: "c"},
 		Tool: "refund", Input: `{"cents":500}`, State: message.ToolCallAsking, Digest: "sha256:00",
-		Question: &message.Question{Text: "Refund 500 cents?"}, Decision: &message.Decision{Behavior: message.BehaviorAsk, Reason: "because"},
+		Request: &message.ApprovalRequest{Text: "Refund 500 cents?"}, Decision: &message.Decision{Behavior: message.BehaviorAsk, Reason: "because"},
 	}
 }
 

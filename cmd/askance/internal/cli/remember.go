@@ -42,7 +42,7 @@ func (m *memory) into(answer *message.Answer, call *message.Call, now time.Time)
 		return usagef("--scope, --until, --uses, --budget and --rule limit a standing approval: pass --remember as well")
 	case !m.remember:
 		return nil
-	case !named && answer.Input == nil && (call.Question == nil || call.Question.Requirement.Remember == nil):
+	case !named && answer.Input == nil && (call.Request == nil || call.Request.Requirement.Remember == nil):
 		answer.Rules = call.Suggested
 		return nil
 	}
@@ -103,12 +103,12 @@ func (s *signer) keyID() string { return message.KeyID(s.key.Public().(ed25519.P
 // sign signs the approval of what the person reviewed. It computes the digest itself
 // and trusts no digest of the engine.
 func (s *signer) sign(call *message.Call, now time.Time) (*message.ApproverSignature, error) {
-	digest, err := call.Question.Digest()
+	digest, err := call.Request.Digest()
 	if err != nil {
 		return nil, err
 	}
-	if digest != call.Digest || call.Question.Key != call.Key || call.Question.Tool != call.Tool {
+	if digest != call.Digest || call.Request.Key != call.Key || call.Request.Tool != call.Tool {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "sign", What: "the digest does not match the approval request that the engine sent", Hint: "do not approve the call, and tell the operator of the engine"}
 	}
-	return message.SignApproval(*call.Question, s.as, now.Add(s.lasts), s.key)
+	return message.SignApproval(*call.Request, s.as, now.Add(s.lasts), s.key)
 }

@@ -172,7 +172,7 @@ func TestSlips(t *testing.T) {
 	}
 }
 
-// TestDirectory: a group's question is answered by whoever is in the group when
+// TestDirectory: a group's approval request is answered by whoever is in the group when
 // they answer, and the vote says who named the group.
 func TestDirectory(t *testing.T) {
 	clean(t)

@@ -83,8 +83,8 @@ func callText(out *term.Out, c *message.Call) string {
 	}
 	row("from", term.SafeLine(from))
 	row("input", strings.TrimLeft(term.Indent(asked.Laid(c.Input), strings.Repeat(" ", 13)), " "))
-	if q := c.Question; q != nil && c.State == message.ToolCallAsking {
-		row("question", out.Ask(term.SafeLine(q.Text)))
+	if q := c.Request; q != nil && c.State == message.ToolCallAsking {
+		row("request", out.Ask(term.SafeLine(q.Text)))
 		row("digest", c.Digest)
 		waitingRows(out, c, row)
 		if l := q.Requirement.Remember; l != nil {

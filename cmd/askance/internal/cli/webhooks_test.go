@@ -44,7 +44,7 @@ func listenFor(t *testing.T) (file string, news chan told) {
 	t.Cleanup(srv.Close)
 	t.Setenv("HOOK_SECRET", "whsec_"+base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789abcdef")))
 	file = filepath.Join(t.TempDir(), "hooks.yaml")
-	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+", events: [question, outcome], secrets: [{env: HOOK_SECRET}]}\n")
+	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+", events: [request, outcome], secrets: [{env: HOOK_SECRET}]}\n")
 	return file, news
 }
 
@@ -62,7 +62,7 @@ func hear(t *testing.T, news chan told, call string) told {
 	}
 }
 
-// TestServeWebhooks: questions are told, a link leads to the inbox, and a
+// TestServeWebhooks: approval requests are told, a link leads to the inbox, and a
 // restart loses neither what was asked meanwhile nor what the link is good for.
 func TestServeWebhooks(t *testing.T) {
 	clean(t)
@@ -76,7 +76,7 @@ func TestServeWebhooks(t *testing.T) {
 	}
 	s.propose("r1", "c1", "pay", `{"cents":5}`)
 	n := hear(t, news, "c1")
-	if n.Type != "question.opened" || n.Call.Input != `{"cents":5}` {
+	if n.Type != "request.opened" || n.Call.Input != `{"cents":5}` {
 		t.Errorf("came %+v", n)
 	}
 	s.stop()
@@ -94,7 +94,7 @@ func TestServeWebhooks(t *testing.T) {
 func TestServeWebhooksRefused(t *testing.T) {
 	clean(t)
 	data, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "hooks.yaml")
-	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: https://x.example, events: [question]}\n")
+	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: https://x.example, events: [request]}\n")
 	fails(t, cli.ExitUsage, "secrets: none", "serve", "--data", data, "--listen", "127.0.0.1:0", "--webhooks", file)
 	fails(t, cli.ExitUsage, "--http off", "serve", "--data", data, "--listen", "127.0.0.1:0", "--webhooks", file, "--http", "off")
 	fails(t, cli.ExitNotFound, "no such file", "serve", "--data", data, "--listen", "127.0.0.1:0", "--webhooks", file+"x")
@@ -109,7 +109,7 @@ func TestWebhooksCommands(t *testing.T) {
 	t.Cleanup(srv.Close)
 	data, tools, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "tools.yaml"), filepath.Join(t.TempDir(), "hooks.yaml")
 	write(t, tools, "version: 1\ntools:\n  - {name: pay, placement: external}\n")
-	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+", events: [question], format: slack}\n")
+	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+", events: [request], format: slack}\n")
 	s := serveOn(t, data, "--tools", tools, "--webhooks", file)
 	var list struct{ Letters []message.Letter }
 	for i := 0; len(list.Letters) == 0 && i < 200; i++ {
@@ -148,7 +148,7 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 	t.Setenv("HOOK_URL", srv.URL)
 	tools, file, data := filepath.Join(dir, "tools.yaml"), filepath.Join(dir, "hooks.yaml"), filepath.Join(dir, "data")
 	write(t, tools, "version: 1\ntools:\n  - {name: pay, placement: external}\n")
-	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url_env: HOOK_URL, format: slack, events: [question], timeout: 60s}\n")
+	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url_env: HOOK_URL, format: slack, events: [request], timeout: 60s}\n")
 	s, kill := serveProcess(t, data, "--http", "127.0.0.1:0", "--tools", tools, "--webhooks", file)
 	first := ""
 	for i := 0; first == "" && i < 200; i++ { // a destination begins at some moment
@@ -191,7 +191,7 @@ func TestWebhooksTest(t *testing.T) {
 	t.Cleanup(srv.Close)
 	t.Setenv("HOOK_SECRET", "whsec_"+base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789abcdef")))
 	file := filepath.Join(t.TempDir(), "hooks.yaml")
-	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+"/secret, events: [question], secrets: [{env: HOOK_SECRET}]}\n  - {name: chat, url: "+srv.URL+", events: [question], format: slack}\n")
+	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+"/secret, events: [request], secrets: [{env: HOOK_SECRET}]}\n  - {name: chat, url: "+srv.URL+", events: [request], format: slack}\n")
 	out := decode[struct {
 		ID    string
 		Taken bool
@@ -215,7 +215,7 @@ func TestWebhooksTest(t *testing.T) {
 	}
 }
 
-// The example with Slack serves as it stands, and a question comes.
+// The example with Slack serves as it stands, and an approval request comes.
 func TestSlackExample(t *testing.T) {
 	examples, err := filepath.Abs("../../../../examples")
 	if err != nil {

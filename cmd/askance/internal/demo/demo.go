@@ -40,9 +40,9 @@ const (
 	Session    = message.SessionID("incident")
 )
 
-// Approver answers open questions. Answer is called from one goroutine, for one
-// question at a time; its ctx ends when somebody else has answered. An error
-// ends the demo and leaves the question open. refused is why the answer before
+// Approver answers open approval requests. Answer is called from one goroutine, for one
+// approval request at a time; its ctx ends when somebody else has answered. An error
+// ends the demo and leaves the approval request open. refused is why the answer before
 // was not accepted, nil the first time.
 type Approver interface {
 	Name() string

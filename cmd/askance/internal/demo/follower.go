@@ -9,15 +9,15 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// errAnswered is why a question's context ends.
-var errAnswered = errors.New("the question is closed")
+// errAnswered is why an approval request's context ends.
+var errAnswered = errors.New("the approval request is closed")
 
 // follower is a message.Sink: it passes the records of one reply on and knows
-// which questions are open.
+// which approval requests are open.
 type follower struct {
 	reply message.Key
 	sink  message.Sink
-	asked chan *message.Call // questions as they open; has room for many
+	asked chan *message.Call // approval requests as they open; has room for many
 
 	mu    sync.Mutex // guards what follows
 	told  uint64     // everything up to here was passed on
@@ -59,7 +59,7 @@ func (f *follower) reached(ctx context.Context, seq uint64) error {
 	return f.until(ctx, func() bool { return f.told >= seq })
 }
 
-// whileOpen gives a context that ends with errAnswered when the question of c
+// whileOpen gives a context that ends with errAnswered when the approval request of c
 // is closed. stop ends the watch.
 func (f *follower) whileOpen(ctx context.Context, c *message.Call) (open context.Context, stop func()) {
 	open, end := context.WithCancelCause(ctx)

@@ -55,7 +55,7 @@ func (d *Demo) Play(ctx context.Context) (*Result, error) {
 			over(fmt.Errorf("follow the journal: %w", err))
 		}
 	})
-	wg.Go(func() { // questions are answered
+	wg.Go(func() { // approval requests are answered
 		if err := d.approve(playing, f); playing.Err() == nil {
 			over(err)
 		}
@@ -106,7 +106,7 @@ func (d *Demo) result(ctx context.Context, last uint64, took time.Duration) (*Re
 	return r, err
 }
 
-// approve answers each question that opens.
+// approve answers each approval request that opens.
 func (d *Demo) approve(ctx context.Context, f *follower) error {
 	client := d.as(message.RoleApprover, d.cfg.Approver.Name())
 	for {
@@ -121,7 +121,7 @@ func (d *Demo) approve(ctx context.Context, f *follower) error {
 	}
 }
 
-// answer asks the approver until an answer is accepted, or the question is
+// answer asks the approver until an answer is accepted, or the approval request is
 // closed by somebody else.
 func (d *Demo) answer(ctx context.Context, client engine.Client, f *follower, c *message.Call) error {
 	open, stop := f.whileOpen(ctx, c)

@@ -1,4 +1,4 @@
-// Package hookfile reads the YAML file that says who is told of questions and
+// Package hookfile reads the YAML file that says who is told of approval requests and
 // outcomes.
 //
 //	version: 1
@@ -8,14 +8,14 @@
 //	    secrets:                          # several while one is replaced
 //	      - {file: /etc/askance/ops-bot.secret}
 //	      - {env: OPS_BOT_SECRET}
-//	    events: [question, escalation, outcome]
+//	    events: [request, escalation, outcome]
 //	    tools: [refund, "github/*"]       # left out: all
 //	    timeout: 15s                      # of one attempt
 //	    attempts: 8                       # over about sixteen hours
 //	  - name: team-chat
 //	    format: slack                     # left out: askance
 //	    url_file: /etc/askance/slack.url  # such an address is a secret itself
-//	    events: [question]
+//	    events: [request]
 //
 // A secret is whsec_ and the base64 of 24 to 64 random bytes. It stands in a
 // file or in an environment variable, never here. Keys are strict; a fault is an

@@ -32,11 +32,11 @@ destinations:
   - name: bot
     url: https://bot.example/askance
     secrets: [{file: `+key+`}, {env: BOT_SECRET}]
-    events: [question, escalation, outcome]
+    events: [request, escalation, outcome]
     tools: [refund, "github/*"]
     timeout: 20s
     attempts: 3
-  - {name: chat, format: slack, url_file: `+url+`, events: [question]}
+  - {name: chat, format: slack, url_file: `+url+`, events: [request]}
 `))
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%v, %v", all, err)
@@ -62,22 +62,22 @@ func TestParseRefused(t *testing.T) {
 		"version: 2":        "write version: 1",
 		"version: 1\nx: 1":  `unknown field "x"`,
 		"version: 1\n\t- x": "",
-		head + "  - {name: a, url: https://x.example, events: [question]}":                                 "secrets: none",
-		head + "  - {name: a, url: https://x.example, events: [question], secrets: [{env: ODD}]}":          "secrets: $ODD: the secret does not begin with whsec_",
-		head + "  - {name: a, url: https://x.example, events: [question], secrets: [{env: EMPTY}]}":        "the environment variable EMPTY is not set",
-		head + "  - {name: a, url: https://x.example, events: [question], secrets: [{}]}":                  "give one of file and env",
-		head + "  - {name: a, url: https://x.example, events: [question], secrets: [{file: /none/there}]}": "secrets: open /none/there",
-		head + "  - {name: a, url: https://x.example, events: [question], secrets: [" + secret + "]}":      "",
-		head + "  - {name: a, format: slack, events: [question]}":                                          "give one of url, url_file and url_env",
-		head + "  - {name: a, format: slack, url_env: ODD, events: [question]}":                            "url: is no address",
-		head + "  - {name: a, format: slack, url: https://x.example, url_env: ODD, events: [question]}":    "give one of url",
-		head + "  - {name: a, format: slack, url: https://x.example, events: [question], timeout: x}":      "timeout",
-		head + "  - {name: a, format: slack, url: https://x.example, events: [question], attempts: 0}":     "attempts: 0 is below 1",
-		head + "  - {name: a, format: slack, url: https://x.example, events: [question], hidden: 1}":       "unknown field",
-		head + "  - {name: a, format: slack, url: https://x.example, events: [question], name: b}":         "",
-		head + "  - {name: a, format: slack, url: https://x.example, events: [asked]}":                     "none of question",
-		head + "  - &x {name: a, format: slack, url: https://x.example, events: [question]}\n  - *x":       "is there twice",
-		"# " + strings.Repeat("x", textfile.MaxBytes):                                                      "longer than 1 MiB",
+		head + "  - {name: a, url: https://x.example, events: [request]}":                                 "secrets: none",
+		head + "  - {name: a, url: https://x.example, events: [request], secrets: [{env: ODD}]}":          "secrets: $ODD: the secret does not begin with whsec_",
+		head + "  - {name: a, url: https://x.example, events: [request], secrets: [{env: EMPTY}]}":        "the environment variable EMPTY is not set",
+		head + "  - {name: a, url: https://x.example, events: [request], secrets: [{}]}":                  "give one of file and env",
+		head + "  - {name: a, url: https://x.example, events: [request], secrets: [{file: /none/there}]}": "secrets: open /none/there",
+		head + "  - {name: a, url: https://x.example, events: [request], secrets: [" + secret + "]}":      "",
+		head + "  - {name: a, format: slack, events: [request]}":                                          "give one of url, url_file and url_env",
+		head + "  - {name: a, format: slack, url_env: ODD, events: [request]}":                            "url: is no address",
+		head + "  - {name: a, format: slack, url: https://x.example, url_env: ODD, events: [request]}":    "give one of url",
+		head + "  - {name: a, format: slack, url: https://x.example, events: [request], timeout: x}":      "timeout",
+		head + "  - {name: a, format: slack, url: https://x.example, events: [request], attempts: 0}":     "attempts: 0 is below 1",
+		head + "  - {name: a, format: slack, url: https://x.example, events: [request], hidden: 1}":       "unknown field",
+		head + "  - {name: a, format: slack, url: https://x.example, events: [request], name: b}":         "",
+		head + "  - {name: a, format: slack, url: https://x.example, events: [asked]}":                    "none of approval request",
+		head + "  - &x {name: a, format: slack, url: https://x.example, events: [request]}\n  - *x":       "is there twice",
+		"# " + strings.Repeat("x", textfile.MaxBytes):                                                     "longer than 1 MiB",
 	} {
 		all, err := hookfile.Parse("hooks.yaml", []byte(text))
 		bad, ok := errors.AsType[*textfile.Error](err)
@@ -93,7 +93,7 @@ func TestParseRefused(t *testing.T) {
 
 // FuzzParse: no file ends the program, and what is accepted can be used.
 func FuzzParse(f *testing.F) {
-	f.Add("version: 1\ndestinations:\n  - {name: a, format: slack, url: https://x.example, events: [question]}\n")
+	f.Add("version: 1\ndestinations:\n  - {name: a, format: slack, url: https://x.example, events: [request]}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		all, err := hookfile.Parse("f", []byte(text))
 		if err == nil && webhook.Check(all) != nil {

@@ -33,7 +33,7 @@ func TestSeveralMustAgree(t *testing.T) {
 	}
 }
 
-// A first approval leaves the question open, for others.
+// A first approval leaves the approval request open, for others.
 func TestFirstOfTwo(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"1"}`)
@@ -63,7 +63,7 @@ func TestHandOver(t *testing.T) {
 		t.Errorf("the vote is %+v", v)
 	}
 	x.Press("a", "y approve  esc")
-	x.Press("y", "Not accepted: ann has answered this question before") // the engine's word
+	x.Press("y", "Not accepted: ann has answered this approval request before") // the engine's word
 }
 
 func TestStandAside(t *testing.T) {
@@ -115,7 +115,7 @@ func TestWithLogin(t *testing.T) {
 	t.Cleanup(w.stop)
 
 	x := open(t, 80, 24, nil, "inbox", "--nats", w.url, "--creds", ann)
-	x.See("askance inbox: ann", "No open questions")
+	x.See("askance inbox: ann", "No open approval requests")
 	c := w.pay("call_1", 1900) // seen by a hint, not by the next list
 	x.See("> pay", "1 open")
 	x.Press(enter, "A-1042")

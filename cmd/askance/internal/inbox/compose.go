@@ -132,7 +132,7 @@ func (s *composeScreen) view(m *model, w, h int) (title string, body []string, k
 	d := s.drafts[0]
 	title = asked.Verb(d.answer) + ": " + reveal.Line(d.call.Tool) + "  " + reveal.Line(string(d.call.Call))
 	if s.walk != nil {
-		title = asked.Verb(d.answer) + ": " + asked.Count(len(s.drafts), "question")
+		title = asked.Verb(d.answer) + ": " + asked.Count(len(s.drafts), "request")
 	}
 	if bad := s.stale(m); bad != "" {
 		return title, []string{m.out.Bad(bad)}, "esc back"

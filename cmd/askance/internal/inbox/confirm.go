@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// draftAnswer is an answer that was not sent yet, to the question as it was
+// draftAnswer is an answer that was not sent yet, to the approval request as it was
 // shown.
 type draftAnswer struct {
 	call   *message.Call
@@ -28,16 +28,16 @@ func (d *draftAnswer) stale(m *model) string {
 	q := m.qs.get(d.call.Key)
 	switch {
 	case q == nil:
-		return "The question is gone. Nothing was sent."
+		return "The approval request is gone. Nothing was sent."
 	case !q.open():
 		return "Settled meanwhile: " + reveal.Line(q.over) + ". Nothing was sent."
 	case q.call.Digest != d.answer.Digest:
-		return "Asked anew meanwhile: this is not the question any more. Nothing was sent."
+		return "Asked anew meanwhile: this is not the approval request any more. Nothing was sent."
 	}
 	return ""
 }
 
-// confirmScreen shows exactly what the digest of a question stands for, and
+// confirmScreen shows exactly what the digest of an approval request stands for, and
 // what an answer does, before it is sent.
 type confirmScreen struct {
 	draft  *draftAnswer
@@ -110,8 +110,8 @@ func (d *draftAnswer) lines(m *model, w int) []string {
 		f.lines = append(f.lines, m.out.Ask("These arguments run:"))
 		f.lines = append(f.lines, indented(argtree.Render(d.call.Input, w-2, m.out.Name))...)
 	}
-	f.lines = append(f.lines, m.out.Ask("The question, as its digest binds it:"))
-	f.lines = append(f.lines, indented(bound(m, d.call.Question, w-2))...)
+	f.lines = append(f.lines, m.out.Ask("The approval request, as its digest binds it:"))
+	f.lines = append(f.lines, indented(bound(m, d.call.Request, w-2))...)
 	f.add("digest", a.Digest)
 	return f.lines
 }
@@ -123,8 +123,8 @@ func linesOf(text string) []string {
 	return strings.Split(reveal.Text(text), "\n")
 }
 
-// bound is every member of a question: what the digest is computed from.
-func bound(m *model, q *message.Question, w int) []string {
+// bound is every member of an approval request: what the digest is computed from.
+func bound(m *model, q *message.ApprovalRequest, w int) []string {
 	b, err := strictjson.Marshal(q)
 	if err != nil {
 		return argtree.Raw(err.Error(), w)

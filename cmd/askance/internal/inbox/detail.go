@@ -12,14 +12,14 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// detailScreen is one question with all that there is to know about it.
+// detailScreen is one approval request with all that there is to know about it.
 type detailScreen struct {
-	question message.Key
-	digest   string // of the question that the person has seen here
-	raw      bool   // the arguments as they came
-	wish     wish
-	scroll   scroll
-	args     argLines
+	request message.Key
+	digest  string // of the approval request that the person has seen here
+	raw     bool   // the arguments as they came
+	wish    wish
+	scroll  scroll
+	args    argLines
 }
 
 // argLines keeps the laid out arguments: they can be long, the clock ticks.
@@ -30,17 +30,17 @@ type argLines struct {
 	lines  []string
 }
 
-func newDetail(q *question) *detailScreen {
-	return &detailScreen{question: q.call.Key, digest: q.call.Digest, wish: newWish(q.call)}
+func newDetail(q *request) *detailScreen {
+	return &detailScreen{request: q.call.Key, digest: q.call.Digest, wish: newWish(q.call)}
 }
 
-func (d *detailScreen) holds(k message.Key) bool { return k == d.question }
+func (d *detailScreen) holds(k message.Key) bool { return k == d.request }
 
-// anew reports whether another question is open than the one that was shown.
-func (d *detailScreen) anew(q *question) bool { return q.open() && q.call.Digest != d.digest }
+// anew reports whether another approval request is open than the one that was shown.
+func (d *detailScreen) anew(q *request) bool { return q.open() && q.call.Digest != d.digest }
 
 func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
-	q := m.qs.get(d.question)
+	q := m.qs.get(d.request)
 	switch k.String() {
 	case "esc", "q", "left":
 		m.pop()
@@ -65,8 +65,8 @@ func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	return d.answer(m, q, k.String())
 }
 
-// answer begins an answer to the question that is shown.
-func (d *detailScreen) answer(m *model, q *question, key string) tea.Cmd {
+// answer begins an answer to the approval request that is shown.
+func (d *detailScreen) answer(m *model, q *request, key string) tea.Cmd {
 	if d.remember(m, q, key) {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (d *detailScreen) answer(m *model, q *question, key string) tea.Cmd {
 
 // remember is about what an approval lets remember; it reports whether the key
 // was.
-func (d *detailScreen) remember(m *model, q *question, key string) bool {
+func (d *detailScreen) remember(m *model, q *request, key string) bool {
 	i := strings.Index("123456789", key)
 	switch {
 	case len(key) == 1 && i >= 0 && i < len(d.wish.offers):
@@ -118,10 +118,10 @@ func (d *detailScreen) remember(m *model, q *question, key string) bool {
 	return true
 }
 
-// neighbour shows the next or the previous question of the list.
+// neighbour shows the next or the previous approval request of the list.
 func (d *detailScreen) neighbour(m *model, next bool) {
 	rows := m.list.rows(m)
-	m.list.at = d.question
+	m.list.at = d.request
 	m.list.settle(rows)
 	step := -1
 	if next {
@@ -134,9 +134,9 @@ func (d *detailScreen) neighbour(m *model, next bool) {
 }
 
 func (d *detailScreen) view(m *model, w, h int) (title string, body []string, keys string) {
-	q := m.qs.get(d.question)
+	q := m.qs.get(d.request)
 	if q == nil {
-		return "question", []string{"", "  It is gone."}, "esc back"
+		return "request", []string{"", "  It is gone."}, "esc back"
 	}
 	c := q.call
 	title = reveal.Line(c.Tool) + "  " + reveal.Line(string(c.Call))
@@ -157,7 +157,7 @@ func (d *detailScreen) view(m *model, w, h int) (title string, body []string, ke
 }
 
 // head stays while the rest scrolls.
-func (d *detailScreen) head(m *model, q *question, w int) []string {
+func (d *detailScreen) head(m *model, q *request, w int) []string {
 	var out []string
 	switch {
 	case !q.open():
@@ -165,10 +165,10 @@ func (d *detailScreen) head(m *model, q *question, w int) []string {
 	case d.anew(q):
 		out = paintAll(m.out.Ask, wrap("Asked anew since you opened it: look again.", w))
 	}
-	if q.call.Question == nil {
+	if q.call.Request == nil {
 		return out
 	}
-	text := reveal.Text(q.call.Question.Text)
+	text := reveal.Text(q.call.Request.Text)
 	first, _, more := strings.Cut(text, "\n")
 	if more {
 		first += " …"
@@ -177,12 +177,12 @@ func (d *detailScreen) head(m *model, q *question, w int) []string {
 }
 
 // lines are all that there is to know.
-func (d *detailScreen) lines(m *model, q *question, w int) []string {
+func (d *detailScreen) lines(m *model, q *request, w int) []string {
 	c := q.call
 	f := facts{width: w, dim: m.out.Dim}
-	if c.Question != nil {
-		if text := reveal.Text(c.Question.Text); strings.Contains(text, "\n") || len(argtree.Cut(text, w)) > 1 {
-			f.add("question", strings.Split(text, "\n")...)
+	if c.Request != nil {
+		if text := reveal.Text(c.Request.Text); strings.Contains(text, "\n") || len(argtree.Cut(text, w)) > 1 {
+			f.add("request", strings.Split(text, "\n")...)
 		}
 		f.add("why", asked.Why(c)...)
 		if q.open() {
@@ -190,7 +190,7 @@ func (d *detailScreen) lines(m *model, q *question, w int) []string {
 		}
 		f.add("votes", asked.Votes(c, m.now)...)
 		if q.open() {
-			f.add("time", "asked "+asked.Span(m.now.Sub(asked.At(c)))+" ago", asked.Deadline(c.Question.Requirement, m.now))
+			f.add("time", "asked "+asked.Span(m.now.Sub(asked.At(c)))+" ago", asked.Deadline(c.Request.Requirement, m.now))
 		}
 	}
 	d.args.lay(m, c, w, d.raw)
@@ -202,8 +202,8 @@ func (d *detailScreen) lines(m *model, q *question, w int) []string {
 	f.add("from", asked.Origin(c))
 	f.add("address", reveal.Line(string(c.Session)+"/"+string(c.Reply)+"/"+string(c.Call)))
 	f.add("digest", c.Digest)
-	if c.Question != nil {
-		f.add("policy", c.Question.Bundle)
+	if c.Request != nil {
+		f.add("policy", c.Request.Bundle)
 	}
 	return f.lines
 }

@@ -20,14 +20,14 @@ type Engine interface {
 	RevokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error)
 }
 
-// Hints subscribes to what happens to questions: f is called for each that
+// Hints subscribes to what happens to approval requests: f is called for each that
 // opens, changes or closes, until stop is called. Hints may be lost.
 type Hints func(ctx context.Context, f func(k message.Key, asking bool)) (stop func(), err error)
 
 const (
 	// every is how often the list is asked for, hints or not.
 	every = 3 * time.Second
-	// again is the pause after a question that the engine did not answer.
+	// again is the pause after an approval request that the engine did not answer.
 	again = time.Second
 	// gather is how long a hint waits for others.
 	gather = 40 * time.Millisecond
@@ -41,7 +41,7 @@ const (
 
 // The messages of the feed.
 type (
-	// listedMsg has the open questions; all, or the first maxListed.
+	// listedMsg has the open approval requests; all, or the first maxListed.
 	listedMsg struct {
 		calls    []*message.Call
 		complete bool

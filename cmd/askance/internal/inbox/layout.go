@@ -100,7 +100,7 @@ func (s *scroll) view(m *model, head, lines []string, _, h int) []string {
 // columns are the widths of the list's columns; 0 leaves one out.
 type columns struct{ tool, call, age, left, what int }
 
-func columnsFor(rows []*question, w int) columns {
+func columnsFor(rows []*request, w int) columns {
 	c := columns{tool: 4, call: 4, age: 6, left: 6}
 	for _, q := range rows {
 		c.tool = max(c.tool, ansi.StringWidth(reveal.Line(q.call.Tool)))

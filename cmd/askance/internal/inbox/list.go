@@ -11,9 +11,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// listScreen is the questions, one on a line. It is always at the bottom.
+// listScreen is the approval requests, one on a line. It is always at the bottom.
 type listScreen struct {
-	at       message.Key // the selected question
+	at       message.Key // the selected approval request
 	row      int         // where it was, for when it leaves
 	first    int         // the first row that is shown
 	page     int         // rows that fit
@@ -31,17 +31,17 @@ func newList() *listScreen {
 
 func (l *listScreen) holds(message.Key) bool { return false }
 
-// rows are the questions that are shown.
-func (l *listScreen) rows(m *model) []*question {
+// rows are the approval requests that are shown.
+func (l *listScreen) rows(m *model) []*request {
 	match := matcher(l.filter.Value())
-	return m.qs.sorted(func(q *question) bool {
+	return m.qs.sorted(func(q *request) bool {
 		return match(q) && (!l.mine || !q.open() || asked.MayAnswer(q.call, m.cfg.Who) != asked.No)
 	})
 }
 
 // settle puts the selection on a row that is there, and shows it.
-func (l *listScreen) settle(rows []*question) {
-	i := slices.IndexFunc(rows, func(q *question) bool { return q.call.Key == l.at })
+func (l *listScreen) settle(rows []*request) {
+	i := slices.IndexFunc(rows, func(q *request) bool { return q.call.Key == l.at })
 	if i < 0 {
 		i = min(l.row, len(rows)-1)
 	}
@@ -88,8 +88,8 @@ func (l *listScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-// keyRow is about the selected question.
-func (l *listScreen) keyRow(m *model, k tea.KeyMsg, rows []*question) tea.Cmd {
+// keyRow is about the selected approval request.
+func (l *listScreen) keyRow(m *model, k tea.KeyMsg, rows []*request) tea.Cmd {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -111,10 +111,10 @@ func (l *listScreen) keyRow(m *model, k tea.KeyMsg, rows []*question) tea.Cmd {
 }
 
 // walk begins a bulk answer: for what is selected, or for all that is similar.
-func (l *listScreen) walk(m *model, q *question) {
-	var all []*question
+func (l *listScreen) walk(m *model, q *request) {
+	var all []*request
 	if len(l.selected) > 0 {
-		all = m.qs.sorted(func(o *question) bool { return o.open() && l.selected[o.call.Key] })
+		all = m.qs.sorted(func(o *request) bool { return o.open() && l.selected[o.call.Key] })
 	} else if q.open() {
 		all = m.qs.similar(q)
 	}
@@ -141,14 +141,14 @@ func (l *listScreen) keyFilter(k tea.KeyMsg) tea.Cmd {
 	return update(&l.filter, k)
 }
 
-func (l *listScreen) move(rows []*question, d int) {
+func (l *listScreen) move(rows []*request, d int) {
 	l.row = max(0, min(len(rows)-1, l.row+d))
 	if len(rows) > 0 {
 		l.at = rows[l.row].call.Key
 	}
 }
 
-// onward selects the next question that this person may answer, if there is one
+// onward selects the next approval request that this person may answer, if there is one
 // below.
 func (l *listScreen) onward(m *model) {
 	rows := l.rows(m)
@@ -215,13 +215,13 @@ func (l *listScreen) nothing(m *model) string {
 	case !m.loaded:
 		return ""
 	case l.filter.Value() != "" || l.mine:
-		return "No open question matches. esc clears the filter, m shows all."
+		return "No open approval request matches. esc clears the filter, m shows all."
 	}
-	return "No open questions. New ones appear here by themselves."
+	return "No open approval requests. New ones appear here by themselves."
 }
 
-// line is one question.
-func (l *listScreen) line(m *model, q *question, c columns) string {
+// line is one approval request.
+func (l *listScreen) line(m *model, q *request, c columns) string {
 	key := q.call.Key
 	mark := "  "
 	switch {
@@ -243,19 +243,19 @@ func (l *listScreen) line(m *model, q *question, c columns) string {
 	return text
 }
 
-func (l *listScreen) left(m *model, q *question) string {
+func (l *listScreen) left(m *model, q *request) string {
 	if !q.open() {
 		return ""
 	}
-	return asked.Until(q.call.Question.Requirement.Ends(), m.now)
+	return asked.Until(q.call.Request.Requirement.Ends(), m.now)
 }
 
 // what is asked, or what became of it.
-func (l *listScreen) what(m *model, q *question) string {
+func (l *listScreen) what(m *model, q *request) string {
 	if !q.open() {
 		return reveal.Line(q.over)
 	}
-	text := reveal.Line(q.call.Question.Text)
+	text := reveal.Line(q.call.Request.Text)
 	if v, ok := asked.VoteOf(q.call, m.cfg.Who); ok {
 		return "(you " + reveal.Line(asked.Said(v)) + ") " + text
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// The smallest screen on which a question can be read.
+// The smallest screen on which an approval request can be read.
 const (
 	minWidth  = 40
 	minHeight = 10
@@ -25,7 +25,7 @@ type screen interface {
 	// view gives the title, the body in lines of any number, of which the first
 	// are shown, and what the keys do. w and h are the body's columns and rows.
 	view(m *model, w, h int) (title string, body []string, keys string)
-	// holds is the question that must stay at hand while the screen is there.
+	// holds is the approval request that must stay at hand while the screen is there.
 	holds(k message.Key) bool
 }
 
@@ -35,7 +35,7 @@ type model struct {
 	cfg    Config
 	out    *term.Out
 	feed   *feed
-	qs     questions
+	qs     requests
 	list   *listScreen
 	stack  []screen // above the list
 	now    time.Time
@@ -43,7 +43,7 @@ type model struct {
 	height int
 
 	loaded  bool // the engine has answered once
-	more    bool // there are more questions than are kept
+	more    bool // there are more approval requests than are kept
 	trouble error
 	since   time.Time // of the trouble
 	status  string    // what happened last, painted
@@ -130,7 +130,7 @@ func (m *model) told(msg tea.Msg) tea.Cmd {
 // answers notes that the engine has answered.
 func (m *model) answers() { m.loaded, m.trouble = true, nil }
 
-// holds reports whether a screen still shows a question.
+// holds reports whether a screen still shows an approval request.
 func (m *model) holds(k message.Key) bool {
 	for _, s := range m.stack {
 		if s.holds(k) {

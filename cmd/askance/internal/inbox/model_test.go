@@ -84,26 +84,26 @@ func (f *fakeEngine) RevokeLease(_ context.Context, r message.RevokeLeaseRequest
 	return &message.Lease{ID: r.ID, Revoked: &message.Revocation{}}, f.err
 }
 
-// asking is a call with an open question.
-func asking(t testing.TB, id string, change func(*message.Question)) *message.Call {
+// asking is a call with an open approval request.
+func asking(t testing.TB, id string, change func(*message.ApprovalRequest)) *message.Call {
 	t.Helper()
 	c := &message.Call{
 		Key: message.Key{Space: "default", Session: "s", Reply: "r", Call: message.CallID(id)}, Tool: "pay", Runtime: "bot",
 		Input: `{"cents":1}`, State: message.ToolCallAsking, Cause: "ask", First: 1, Seq: 1,
 		Decision: &message.Decision{Behavior: message.BehaviorAsk, Reason: "because"},
 	}
-	c.Question = &message.Question{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Text: "Pay?", Rule: "large", Source: "shop"}
+	c.Request = &message.ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Text: "Pay?", Rule: "large", Source: "shop"}
 	if change != nil {
-		change(c.Question)
+		change(c.Request)
 	}
 	var err error
-	if c.Digest, err = c.Question.Digest(); err != nil {
+	if c.Digest, err = c.Request.Digest(); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// shown is a program with these questions on a terminal of 80x24.
+// shown is a program with these approval requests on a terminal of 80x24.
 func shown(t *testing.T, calls ...*message.Call) (*model, *fakeEngine) {
 	t.Helper()
 	e := &fakeEngine{calls: map[message.Key]*message.Call{}}
@@ -142,17 +142,17 @@ func run(m *model, cmd tea.Cmd) {
 	}
 }
 
-// A question whose digest is not the one that the engine names is not
+// An approval request whose digest is not the one that the engine names is not
 // answered: what is shown would not be what runs.
 func TestForgedDigest(t *testing.T) {
 	c := asking(t, "c", nil)
-	c.Question.Input = `{"cents":1000000}`
+	c.Request.Input = `{"cents":1000000}`
 	m, e := shown(t, c)
 	screen := types(m, "\ra  y")
-	if !strings.Contains(screen, "not that of the question it sent") || len(e.answers) != 0 {
+	if !strings.Contains(screen, "not that of the approval request it sent") || len(e.answers) != 0 {
 		t.Errorf("answers %v\n%s", e.answers, screen)
 	}
-	if screen := types(m, "\x1br\ry"); !strings.Contains(screen, "not that of the question it sent") || len(e.answers) != 0 {
+	if screen := types(m, "\x1br\ry"); !strings.Contains(screen, "not that of the approval request it sent") || len(e.answers) != 0 {
 		t.Errorf("answers %v\n%s", e.answers, screen)
 	}
 }
@@ -187,7 +187,7 @@ func TestTooSmallDecidesNothing(t *testing.T) {
 func TestKeysInOnePiece(t *testing.T) {
 	m, _ := shown(t, asking(t, "a", nil), asking(t, "b", nil))
 	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("jl")})
-	if d, ok := m.top().(*detailScreen); !ok || d.question.Call != "b" {
+	if d, ok := m.top().(*detailScreen); !ok || d.request.Call != "b" {
 		t.Errorf("jl shows %T", m.top())
 	}
 	types(m, "a")
@@ -235,7 +235,7 @@ func TestTroubleIsShown(t *testing.T) {
 
 // Whatever the keys and the size, the screen is filled and never overflows.
 func TestViewFits(t *testing.T) {
-	m, e := shown(t, asking(t, "a", func(q *message.Question) { q.Text, q.Rule = strings.Repeat("long ", 50), "" }), asking(t, "b", nil))
+	m, e := shown(t, asking(t, "a", func(q *message.ApprovalRequest) { q.Text, q.Rule = strings.Repeat("long ", 50), "" }), asking(t, "b", nil))
 	m.qs.all[message.Key{Space: "default", Session: "s", Reply: "r", Call: "a"}].call.Suggested = []message.PermissionRule{terms.Allow("pay", strings.Repeat("x", 200))}
 	long := strings.Repeat("git push ", 30)
 	e.leases = []*message.Lease{{ID: "lse_1", Tool: "Bash", Terms: message.LeaseTerms{Scope: message.ScopeSpace, Rules: []message.PermissionRule{terms.Allow("Bash", long)}}, GrantedBy: []message.Vote{{By: message.Principal{Name: long}}}}}

@@ -13,9 +13,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// However old, doubled and mixed what comes is: in the end each question is
+// However old, doubled and mixed what comes is: in the end each approval request is
 // what its call's last fact says, and none that was settled opens again.
-func TestQuestionsConverge(t *testing.T) {
+func TestRequestsConverge(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	rapid.Check(t, func(t *rapid.T) {
 		type state struct{ calls []*message.Call }
@@ -23,7 +23,7 @@ func TestQuestionsConverge(t *testing.T) {
 		for i := range rapid.IntRange(1, 4).Draw(t, "calls") {
 			var s state
 			for seq := range rapid.IntRange(1, 5).Draw(t, "facts") {
-				c := &message.Call{Key: message.Key{Call: message.CallID(fmt.Sprint(i))}, State: message.ToolCallAsking, Question: &message.Question{}, Seq: uint64(seq + 1)}
+				c := &message.Call{Key: message.Key{Call: message.CallID(fmt.Sprint(i))}, State: message.ToolCallAsking, Request: &message.ApprovalRequest{}, Seq: uint64(seq + 1)}
 				if seq > 0 && rapid.Bool().Draw(t, "closes") {
 					c.State, c.Cause = message.ToolCallFinished, "expire"
 				}
@@ -31,7 +31,7 @@ func TestQuestionsConverge(t *testing.T) {
 			}
 			all = append(all, s)
 		}
-		var qs questions
+		var qs requests
 		last := map[message.Key]*message.Call{}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			s := all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
@@ -54,7 +54,7 @@ func TestQuestionsConverge(t *testing.T) {
 
 func TestSettledLeave(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	var qs questions
+	var qs requests
 	c := asking(t, "c", nil)
 	qs.take(c, "", now)
 	closed := c.Clone()
@@ -79,7 +79,7 @@ func TestSettledLeave(t *testing.T) {
 
 func TestListedFindsTheMissing(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	var qs questions
+	var qs requests
 	a, b := asking(t, "a", nil), asking(t, "b", nil)
 	qs.listed([]*message.Call{a, b}, true, now)
 	if got := qs.listed([]*message.Call{b}, false, now); got != nil {
@@ -95,7 +95,7 @@ func TestListedFindsTheMissing(t *testing.T) {
 }
 
 func TestMatcher(t *testing.T) {
-	q := &question{call: asking(t, "call_7", func(q *message.Question) { q.Text = "Refund to Ann?" })}
+	q := &request{call: asking(t, "call_7", func(q *message.ApprovalRequest) { q.Text = "Refund to Ann?" })}
 	for filter, want := range map[string]bool{"": true, "refund": true, "PAY ann": true, "call_7 bob": false, "large": true, `"cents":1`: true} {
 		if got := matcher(filter)(q); got != want {
 			t.Errorf("%q matches: %v", filter, got)

@@ -1,18 +1,18 @@
-// Package inbox is the terminal inbox: the open questions of a space on one
+// Package inbox is the terminal inbox: the open approval requests of a space on one
 // screen, live, and everything that a person can say to one.
 //
 // Run shows it until the person leaves. What is shown follows from three
 // things: hints say that something happened, queries say what is true, and a
 // clock moves the times. A lost hint costs seconds, never truth: the list is
-// asked for again and again, and no question leaves the screen before the
+// asked for again and again, and no approval request leaves the screen before the
 // engine was asked what became of it.
 //
 // # What an answer stands for
 //
-// An answer names the digest of the question that was on the screen. Before
-// one is sent, the inbox computes the digest from the very question that it
+// An answer names the digest of the approval request that was on the screen. Before
+// one is sent, the inbox computes the digest from the very approval request that it
 // shows and refuses to send if the engine named another. An approval can be
-// sent only after the last line of the question was on the screen. A question
+// sent only after the last line of the approval request was on the screen. An approval request
 // that somebody else has settled, or that is asked anew, is never answered from
 // an old screen: the screen says who did what, and the engine would refuse it
 // by its digest.
@@ -32,7 +32,7 @@
 //
 // # Parts
 //
-// questions is the state, and pure. feed keeps it up to date from goroutines of
+// approval requests is the state, and pure. feed keeps it up to date from goroutines of
 // its own, which send messages to the program's loop. Each screen (list,
 // detail, terms, compose, confirm, walk, leases, lease) is a type with an update and a view; they lie
 // on a stack. Everything but the feed runs on one goroutine.
@@ -57,7 +57,7 @@ type Config struct {
 	// Who answers, as the engine knows them.
 	Who   string
 	Space message.SpaceID
-	// Session, if set, leaves the questions of all others out.
+	// Session, if set, leaves the approval requests of all others out.
 	Session message.SessionID
 	// Editor is the command that opens a file for editing.
 	Editor []string

@@ -72,7 +72,7 @@ func (m *model) sent(s sentMsg) tea.Cmd {
 	if call == nil {
 		return nil // the look will tell
 	}
-	if d, ok := m.top().(*detailScreen); ok && d.question == call.Key && call.State != message.ToolCallAsking {
+	if d, ok := m.top().(*detailScreen); ok && d.request == call.Key && call.State != message.ToolCallAsking {
 		m.pop()
 		m.list.onward(m)
 	}
@@ -84,7 +84,7 @@ func (m *model) sent(s sentMsg) tea.Cmd {
 type Signer struct {
 	KeyID string        // of the key, to be shown
 	Lasts time.Duration // how long a signature is good
-	// Sign signs the approval of the question that was shown, and refuses one
+	// Sign signs the approval of the approval request that was shown, and refuses one
 	// that its digest does not name.
 	Sign func(call *message.Call, now time.Time) (*message.ApproverSignature, error)
 }
@@ -96,17 +96,17 @@ func (d *draftAnswer) signs(m *model) bool {
 	return m.cfg.Signer != nil && a.Kind == message.AnswerApprove && a.Input == nil && len(a.Rules) == 0 && a.Remember == nil
 }
 
-// unsigned says why an approval must not be sent: the question takes a
+// unsigned says why an approval must not be sent: the approval request takes a
 // signature, and there would be none; "" if it may be.
 func (d *draftAnswer) unsigned(m *model) string {
 	a := d.answer
 	switch {
-	case a.Kind != message.AnswerApprove || a.Input != nil || !d.call.Question.Requirement.Signed || d.signs(m):
+	case a.Kind != message.AnswerApprove || a.Input != nil || !d.call.Request.Requirement.Signed || d.signs(m):
 		return ""
 	case m.cfg.Signer == nil:
-		return "This question takes your own signature: start the inbox with --sign-key FILE (askance keys approver makes a key)."
+		return "This approval request takes your own signature: start the inbox with --sign-key FILE (askance keys approver makes a key)."
 	}
-	return "This question takes your own signature, which covers no rules to remember: 0 forgets them."
+	return "This approval request takes your own signature, which covers no rules to remember: 0 forgets them."
 }
 
 // obstacle says why an answer must not be sent; "" if it may be.

@@ -59,8 +59,8 @@ func TestSign(t *testing.T) {
 	x.See("call_1", "call_2")
 	x.Press("b", "1 of 2", "y take it")
 	x.Press("y", "2 of 2", "y take it")
-	x.Press("y", "One answer for 2 questions")
-	x.Press("a", "Approve 2 questions?")
+	x.Press("y", "One answer for 2 approval requests")
+	x.Press("a", "Approve 2 approval requests?")
 	x.Press("y", "Answered", "call_1", "call_2")
 	for _, c := range []*message.Call{c, d} {
 		if now := w.voted(c, "ann", message.AnswerApprove); now.Votes[0].Signature == nil {

@@ -13,7 +13,7 @@ func TestApprove(t *testing.T) {
 	t.Parallel() // it waits for seconds
 	w := newWorld(t)
 	x := w.inbox(80, 24)
-	golden(t, "empty", x.See("No open questions", "0 open"))
+	golden(t, "empty", x.See("No open approval requests", "0 open"))
 
 	c := w.pay("call_1", 19900%9000) // asks, under the cap
 	other := w.ask("call_2", "boss", `{}`)
@@ -37,7 +37,7 @@ func TestApprove(t *testing.T) {
 }
 
 // What does not fit the screen must have been on it before it is approved.
-func TestApproveLongQuestion(t *testing.T) {
+func TestApproveLongRequest(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "pay", `{"cents":1900,"note":"`+strings.Repeat(`one line of many\n`, 30)+`transfer all of it"}`)
 	x := w.inbox(80, 24)
@@ -208,8 +208,8 @@ func TestBulk(t *testing.T) {
 	x.Press("y", "2 of 3: pay  call_2")
 	x.Press("n", "3 of 3: pay  call_3")
 	x.Press("  ", "y take it")
-	golden(t, "bulk-choice", x.Press("y", "One answer for 2 questions", "1 left out"))
-	golden(t, "bulk-sure", x.Press("a", "Approve 2 questions?", "y approve all of them"))
+	golden(t, "bulk-choice", x.Press("y", "One answer for 2 approval requests", "1 left out"))
+	golden(t, "bulk-sure", x.Press("a", "Approve 2 approval requests?", "y approve all of them"))
 	if now := w.call(calls[0]); len(now.Votes) != 0 {
 		t.Fatal("answered before it was confirmed")
 	}
@@ -233,7 +233,7 @@ func TestBulkRejectOfSelected(t *testing.T) {
 	x.Press("b", "1 of 2: pay  call_1", "y take it")
 	x.Press("y", "2 of 2: soon  call_2", "y take it")
 	w.answer(a, func(*message.Answer) {}) // one of them is lost meanwhile
-	x.Press("y", "One answer for 2 questions")
+	x.Press("y", "One answer for 2 approval requests")
 	x.Press("r", "What the model is told")
 	x.Press("later"+enter, "call_1", "approved by bob", "call_2", "rejected, the call is finished")
 	w.voted(a, "bob", message.AnswerApprove)
@@ -254,7 +254,7 @@ func TestFilter(t *testing.T) {
 	x.Press(esc, "call_1", "call_3")
 	x.Press("m", "mine only")
 	x.Miss("call_3")
-	x.Press("/nothing", "No open question matches")
+	x.Press("/nothing", "No open approval request matches")
 }
 
 func TestHostileText(t *testing.T) {

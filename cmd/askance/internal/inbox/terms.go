@@ -66,13 +66,13 @@ func (s *termsScreen) add(label, value string, set func(*wish, string)) {
 
 func (s *termsScreen) writes() {}
 
-func (s *termsScreen) holds(k message.Key) bool { return k == s.detail.question }
+func (s *termsScreen) holds(k message.Key) bool { return k == s.detail.request }
 
 // stale says why the terms are about nothing any more.
 func (s *termsScreen) stale(m *model) string {
-	q := m.qs.get(s.detail.question)
+	q := m.qs.get(s.detail.request)
 	if q == nil || !q.open() || q.call.Digest != s.wish.digest {
-		return "The question has moved on: go back to see how it stands."
+		return "The approval request has moved on: go back to see how it stands."
 	}
 	return ""
 }

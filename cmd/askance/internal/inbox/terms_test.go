@@ -149,7 +149,7 @@ func TestRememberNothingHidden(t *testing.T) {
 func TestLeases(t *testing.T) {
 	w := newWorld(t)
 	x := w.inbox(80, 24)
-	x.See("No open questions")
+	x.See("No open approval requests")
 	x.Press("r", "Nothing is remembered")
 	c := w.ask("call_1", "buy", `{"cents":300,"shop":"acme"}`)
 	bob := func(a *message.Answer) {

@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// walkScreen answers several questions with the same words, after each of them
+// walkScreen answers several approval requests with the same words, after each of them
 // was shown: first one after the other, then the choice, then what became of
 // each.
 type walkScreen struct {
@@ -29,7 +29,7 @@ type walkScreen struct {
 	results []string
 }
 
-func newWalk(all []*question) *walkScreen {
+func newWalk(all []*request) *walkScreen {
 	s := &walkScreen{}
 	for _, q := range all {
 		s.keys = append(s.keys, q.call.Key)
@@ -41,7 +41,7 @@ func (s *walkScreen) holds(k message.Key) bool {
 	return slices.Contains(s.keys, k)
 }
 
-// show makes the draft of the question whose turn it is. Questions that were
+// show makes the draft of the approval request whose turn it is. Approval requests that were
 // settled meanwhile, or are others' to answer, have none.
 func (s *walkScreen) show(m *model) {
 	for s.draft == nil && s.at < len(s.keys) {
@@ -150,18 +150,18 @@ func (s *walkScreen) view(m *model, w, h int) (title string, body []string, keys
 		}
 		return title, body, "any key: back to the list"
 	case len(s.taken) == 0:
-		return "Answer similar questions", []string{"", "  None was taken, nothing is sent."}, "any key: back to the list"
+		return "Answer similar approval requests", []string{"", "  None was taken, nothing is sent."}, "any key: back to the list"
 	}
 	for _, d := range s.taken {
-		body = append(body, "  "+line(d)+reveal.Line(d.call.Question.Text))
+		body = append(body, "  "+line(d)+reveal.Line(d.call.Request.Text))
 	}
 	if s.left > 0 {
 		body = append(body, "", m.out.Dim(fmt.Sprintf("  %d left out", s.left)))
 	}
 	if s.approve {
-		return "Approve " + asked.Count(len(s.taken), "question") + "?", body, "y approve all of them  r reject all  esc answer none"
+		return "Approve " + asked.Count(len(s.taken), "request") + "?", body, "y approve all of them  r reject all  esc answer none"
 	}
-	return "One answer for " + asked.Count(len(s.taken), "question") + ", each of which was shown", body, "a approve all  r reject all  esc answer none"
+	return "One answer for " + asked.Count(len(s.taken), "request") + ", each of which was shown", body, "a approve all  r reject all  esc answer none"
 }
 
 func (s *walkScreen) viewShown(m *model, w, h int) (title string, body []string, keys string) {
@@ -170,7 +170,7 @@ func (s *walkScreen) viewShown(m *model, w, h int) (title string, body []string,
 	if s.lines == nil || s.width != w {
 		s.width, s.lines = w, d.lines(m, w)
 	}
-	head := []string{m.out.Ask(fit(reveal.Line(d.call.Question.Text), w))}
+	head := []string{m.out.Ask(fit(reveal.Line(d.call.Request.Text), w))}
 	keys = "y take it  n leave it out  esc answer none"
 	if bad := d.obstacle(m); bad != "" {
 		head, keys = paintAll(m.out.Bad, wrap(bad, w)), "n leave it out  esc answer none"

@@ -15,7 +15,7 @@ import (
 
 // offer is a rule that may be remembered with an approval.
 type offer struct {
-	rule    message.PermissionRule // as the question offers it
+	rule    message.PermissionRule // as the approval request offers it
 	content string                 // as the person wants it
 	on      bool
 }
@@ -36,8 +36,8 @@ func contentOf(r message.PermissionRule) string {
 	return *r.RuleContent
 }
 
-// wish is what a person wants remembered of one question, in their own words.
-// It belongs to the question with the digest.
+// wish is what a person wants remembered of one approval request, in their own words.
+// It belongs to the approval request with the digest.
 type wish struct {
 	digest               string
 	offers               []offer
@@ -56,10 +56,10 @@ func newWish(c *message.Call) wish {
 	for _, r := range c.Suggested {
 		w.offers = append(w.offers, offer{rule: r, content: contentOf(r)})
 	}
-	if c.Question == nil {
+	if c.Request == nil {
 		return w
 	}
-	w.limits, w.asked = c.Question.Requirement.Remember, c.Question.Rule != ""
+	w.limits, w.asked = c.Request.Requirement.Remember, c.Request.Rule != ""
 	whole := func(o offer) bool { return o.content == "" }
 	if w.limits != nil && !slices.ContainsFunc(w.offers, whole) { // bounded by what must be the same
 		w.offers = append(w.offers, offer{rule: terms.Allow(c.Tool, "")})
@@ -96,7 +96,7 @@ func (w *wish) fixed() string {
 	case w.hidden:
 		return "Rules hide arguments of this call, and of such a call nothing is remembered."
 	case len(w.offers) == 0:
-		return "This question offers no rule to remember."
+		return "This approval request offers no rule to remember."
 	case w.asked && w.limits == nil:
 		return "The rule that asks lets no answer be remembered on terms."
 	}

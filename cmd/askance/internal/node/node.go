@@ -87,7 +87,7 @@ type Config struct {
 	// which they may edit where the mode lets them.
 	Cwd         string
 	WorkingDirs []string
-	// Remind is how often inboxes are told of a question about which nothing is
+	// Remind is how often inboxes are told of an approval request about which nothing is
 	// said; 0: never.
 	Remind time.Duration
 	// Reviewers are the limits of those who answer.

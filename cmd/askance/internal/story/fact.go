@@ -51,11 +51,11 @@ func lineOf(out *term.Out, f *message.Fact, cause toolcall.Cause) told {
 	case toolcall.Deny:
 		return told{word: word(out.Bad, "denied"), rest: decisionText(c)}
 	case toolcall.Ask:
-		return told{word: word(out.Ask, "asking"), rest: term.SafeLine(c.Question.Text), more: byRule(c) + ", digest " + c.Digest}
+		return told{word: word(out.Ask, "asking"), rest: term.SafeLine(c.Request.Text), more: byRule(c) + ", digest " + c.Digest}
 	case toolcall.Allow:
 		return told{word: word(out.Good, "allowed"), rest: byRule(c)}
 	case toolcall.Hide:
-		return told{word: word(out.Dim, "waits"), rest: "behind the question about " + term.SafeLine(string(c.Behind))}
+		return told{word: word(out.Dim, "waits"), rest: "behind the approval request about " + term.SafeLine(string(c.Behind))}
 	case toolcall.Approve:
 		return told{word: word(out.Good, "approved"), rest: "by " + by}
 	case toolcall.Edit:

@@ -30,7 +30,7 @@ type wired struct {
 	*gatewaytest.World
 	t       *testing.T
 	secrets map[string]string // by who
-	call    *message.Call     // an open question of A
+	call    *message.Call     // an open approval request of A
 }
 
 // credentials of the test, besides "" and "wrong".
@@ -120,7 +120,7 @@ func (w *wired) seed() {
 
 var wildcard = regexp.MustCompile(`\{(\w+)(\.\.\.)?\}`)
 
-// path fills a route's path with the ids of A's open question.
+// path fills a route's path with the ids of A's open approval request.
 func path(r gateway.Route) string {
 	p := strings.TrimSuffix(r.Path, "{$}")
 	return wildcard.ReplaceAllStringFunc(p, func(m string) string {
@@ -138,7 +138,7 @@ func path(r gateway.Route) string {
 	})
 }
 
-// queries are tried with every route: nothing, and the ids of A's question.
+// queries are tried with every route: nothing, and the ids of A's approval request.
 var queries = []string{"", "?session=s1&session_id=s1&reply=r1&call=c1&space=alpha&agent=" + DemoAgent}
 
 // letsIn reports whether somebody is let in: only then may a request be held,

@@ -62,7 +62,7 @@ type Config struct {
 	Agents []agent.Agent
 	// AgentID names this process's open turns, see agent.Config; "" is the default.
 	AgentID string
-	// Webhooks are who is told of questions and outcomes; none is fine. Outbox
+	// Webhooks are who is told of approval requests and outcomes; none is fine. Outbox
 	// and Links are asked for only if there are any.
 	Webhooks []webhook.Destination
 	// Outbox keeps what they are still to be told.
