@@ -48,7 +48,7 @@ FUZZ := \
   message:FuzzDecodeEvent \
   message:FuzzDecodeMsg \
   message:FuzzNormalizeURL \
-  message/agui:FuzzAnswer \
+  message/agui:FuzzResponse \
   message/agui:FuzzDecodeEvent \
   message/agui:FuzzDecodeRunInput \
   message/proof:FuzzDecodeSealed \

@@ -156,7 +156,7 @@ func (c *Client) events(ctx context.Context, r message.EventsRequest) (message.E
 }
 
 // answer gives the answer an id before it is sent.
-func (c *Client) answer(ctx context.Context, a message.Answer) (*message.Call, error) {
+func (c *Client) answer(ctx context.Context, a message.Response) (*message.Call, error) {
 	if a.ID == "" {
 		a.ID = nuid.Next() // what is sent again is known by it
 	}
@@ -169,7 +169,7 @@ func (c *Client) answer(ctx context.Context, a message.Answer) (*message.Call, e
 }
 
 // voted reports whether this very answer is among the call's votes.
-func voted(call *message.Call, name string, a message.Answer) bool {
+func voted(call *message.Call, name string, a message.Response) bool {
 	if call == nil {
 		return false
 	}
@@ -177,7 +177,7 @@ func voted(call *message.Call, name string, a message.Answer) bool {
 		if a.ID != "" && v.ID == a.ID && v.By.Name == name {
 			return true
 		}
-		if v.By.Role == message.RoleApprover && v.By.Name == name && v.Digest == a.Digest && v.Kind == a.Kind && (v.Kind != message.AnswerReject || v.Feedback == a.Feedback) && v.Note == a.Note && v.To == a.To && sameInput(call, v, a) {
+		if v.By.Role == message.RoleApprover && v.By.Name == name && v.Digest == a.Digest && v.Kind == a.Kind && (v.Kind != message.ResponseReject || v.Feedback == a.Feedback) && v.Note == a.Note && v.To == a.To && sameInput(call, v, a) {
 			return true
 		}
 	}
@@ -186,7 +186,7 @@ func voted(call *message.Call, name string, a message.Answer) bool {
 
 // sameInput reports whether a vote was for the arguments that an answer gives.
 // Another screen of the same person may have edited them in another way.
-func sameInput(call *message.Call, v message.Vote, a message.Answer) bool {
+func sameInput(call *message.Call, v message.Vote, a message.Response) bool {
 	if a.Input == nil {
 		return !v.Edited
 	}

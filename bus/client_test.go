@@ -75,18 +75,18 @@ func TestClientSendsAgain(t *testing.T) {
 		left.Store(1)
 		calls := propose(t, bot, toolCall("c1", pay, `{}`))
 		left.Store(1)
-		call, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerApprove})
+		call, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseApprove})
 		if err != nil || len(call.Votes) != 1 {
 			t.Errorf("answer: %+v, %v", call, err)
 		}
 		// Another one is still told that it came too late.
 		bob := w.client(message.RoleApprover, "bob")
 		left.Store(1)
-		if _, err := bob.Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerApprove}); err == nil {
+		if _, err := bob.SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseApprove}); err == nil {
 			t.Error("a second approver was told that he had won")
 		}
 		left.Store(1)
-		if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerReject}); err == nil {
+		if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseReject}); err == nil {
 			t.Error("a change of mind was taken for the first answer")
 		}
 		left.Store(2)
@@ -110,7 +110,7 @@ func TestClientSendsAgain(t *testing.T) {
 			t.Errorf("%d deltas, want 2", deltas)
 		}
 		left.Store(99)
-		if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerApprove}); !errors.Is(err, message.ErrUnknownOutcome) {
+		if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseApprove}); !errors.Is(err, message.ErrUnknownOutcome) {
 			t.Errorf("never answered: %v, want unknown outcome", err)
 		}
 	})
@@ -142,7 +142,7 @@ func TestClientWaitsAndEventsLoop(t *testing.T) {
 			t.Errorf("events of 60 s took %v", d)
 		}
 		time.AfterFunc(70*time.Second, func() {
-			_, _ = ann.Answer(context.Background(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerReject})
+			_, _ = ann.SubmitResponse(context.Background(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseReject})
 		})
 		if rep, err := bot.Wait(t.Context(), message.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: 90_000}); err != nil || !rep.Done {
 			t.Errorf("wait: %+v, %v", rep, err)
@@ -241,7 +241,7 @@ func TestHintsAndProgress(t *testing.T) {
 	if h := receive(t, hints); h.Key != callKey("c1") || h.State != message.ToolCallAsking || h.Digest != calls[0].Digest || h.Tool != pay {
 		t.Errorf("hint %+v", h)
 	}
-	if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerApprove}); err != nil {
+	if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseApprove}); err != nil {
 		t.Fatal(err)
 	}
 	if h := receive(t, hints); h.Digest != "" || h.State == message.ToolCallAsking {
@@ -266,7 +266,7 @@ func TestRuntimeFindsItsCallsAgain(t *testing.T) {
 	if err != nil || len(rep.Calls) == 0 || rep.Calls[0].Call != "c1" {
 		t.Fatalf("list: %+v, %v", rep, err)
 	}
-	if _, err := w.client(message.RoleApprover, "ann").Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerApprove}); err != nil {
+	if _, err := w.client(message.RoleApprover, "ann").SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseApprove}); err != nil {
 		t.Fatal(err)
 	}
 	finished(t, again, "c1")

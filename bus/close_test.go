@@ -70,7 +70,7 @@ func TestCloseEndsHeldRequests(t *testing.T) {
 		if err != nil || len(call.Calls) != 1 {
 			t.Fatalf("list: %+v, %v", call, err)
 		}
-		if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: call.Calls[0].Digest, Kind: message.AnswerReject}); err != nil {
+		if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: call.Calls[0].Digest, Kind: message.ResponseReject}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-done; err != nil {

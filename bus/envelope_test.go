@@ -19,7 +19,7 @@ func TestErrorsFitAMessage(t *testing.T) {
 		most int
 		with bool
 	}{{64 << 10, true}, {2 << 10, false}, {10, false}} {
-		b := bus.EncodeError("answer", refusal, tc.most)
+		b := bus.EncodeError("submit_response", refusal, tc.most)
 		var r struct {
 			V     int            `json:"v"`
 			Error *message.Error `json:"error"`
@@ -34,7 +34,7 @@ func TestErrorsFitAMessage(t *testing.T) {
 	if refusal.Call == nil {
 		t.Error("the error itself was changed")
 	}
-	if b := bus.EncodeError("answer", errors.New("something else"), 1<<10); !strings.Contains(string(b), `"code":"internal"`) {
+	if b := bus.EncodeError("submit_response", errors.New("something else"), 1<<10); !strings.Contains(string(b), `"code":"internal"`) {
 		t.Errorf("any error: %s", b)
 	}
 }
@@ -52,24 +52,24 @@ func TestEnvelopesAreJSON(t *testing.T) {
 	}
 	for _, body := range []any{
 		struct{}{}, nil, []string{}, "text", message.RawJSON(` {"a" : [1, 2]} `),
-		message.Answer{Key: callKey("c\"1"), Kind: message.AnswerApprove, Feedback: "}\u2028"}, bus.NextReply{State: bus.ItemHere, Fact: message.RawJSON(`{ }`)},
+		message.Response{Key: callKey("c\"1"), Kind: message.ResponseApprove, Feedback: "}\u2028"}, bus.NextReply{State: bus.ItemHere, Fact: message.RawJSON(`{ }`)},
 	} {
-		got, err := bus.EncodeRequest("answer", body)
-		want, werr := strictjson.Marshal(request{1, "answer", body})
+		got, err := bus.EncodeRequest("submit_response", body)
+		want, werr := strictjson.Marshal(request{1, "submit_response", body})
 		if err != nil || werr != nil || string(got) != string(want) {
 			t.Errorf("request: %s, %v; want %s, %v", got, err, want, werr)
 		}
-		got, err = bus.EncodeReply("answer", body, 1<<20)
+		got, err = bus.EncodeReply("submit_response", body, 1<<20)
 		want, werr = strictjson.Marshal(reply{1, body})
 		if err != nil || werr != nil || string(got) != string(want) {
 			t.Errorf("reply: %s, %v; want %s, %v", got, err, want, werr)
 		}
 	}
 	for _, bad := range []any{message.RawJSON(`{"a":1,"a":2}`), message.RawJSON(`{}}{`), "\xff"} {
-		if b, err := bus.EncodeReply("answer", bad, 1<<20); err == nil {
+		if b, err := bus.EncodeReply("submit_response", bad, 1<<20); err == nil {
 			t.Errorf("%q became %s", bad, b)
 		}
-		if b, err := bus.EncodeRequest("answer", bad); err == nil {
+		if b, err := bus.EncodeRequest("submit_response", bad); err == nil {
 			t.Errorf("%q became %s", bad, b)
 		}
 	}

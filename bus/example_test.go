@@ -86,7 +86,7 @@ func Example() {
 	check(err)
 	request := open.Calls[0]
 	fmt.Println("ann sees:", request.Tool, request.Input)
-	answered, err := ann.Answer(ctx, message.Answer{Key: request.Key, Digest: request.Digest, Kind: message.AnswerApprove})
+	answered, err := ann.SubmitResponse(ctx, message.Response{Key: request.Key, Digest: request.Digest, Kind: message.ResponseApprove})
 	check(err)
 	fmt.Println("approved:", answered.State)
 	// Output:

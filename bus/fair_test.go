@@ -84,7 +84,7 @@ func TestStuckReadsDelayNoDecision(t *testing.T) {
 	if err != nil {
 		t.Fatalf("propose: %v", err)
 	}
-	if _, err := ann.Answer(ctx, message.Answer{Key: callKey("c1"), Digest: rep.Calls[0].Digest, Kind: message.AnswerReject}); err != nil {
+	if _, err := ann.SubmitResponse(ctx, message.Response{Key: callKey("c1"), Digest: rep.Calls[0].Digest, Kind: message.ResponseReject}); err != nil {
 		t.Errorf("answer: %v", err)
 	}
 	if _, err := olga.Interrupt(ctx, message.InterruptRequest{Session: "s1", Reply: "r1"}); err != nil {
@@ -288,7 +288,7 @@ func TestReadersDoNotStarveDecisions(t *testing.T) {
 			key := callKey(fmt.Sprintf("%s-%d", reply, n))
 			key.Reply = message.ReplyID(reply)
 			began := time.Now()
-			if _, err := ann.Answer(t.Context(), message.Answer{Key: key, Digest: digests[string(key.Call)], Kind: message.AnswerReject}); err != nil {
+			if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: key, Digest: digests[string(key.Call)], Kind: message.ResponseReject}); err != nil {
 				t.Errorf("answer: %v", err)
 			}
 			answers = append(answers, time.Since(began))

@@ -25,7 +25,7 @@ func TestLeasesOverNATS(t *testing.T) {
 		give := func(id string, terms message.LeaseTerms) message.LeaseID {
 			t.Helper()
 			q := propose(t, bot, toolCall(id, pay, `{}`))[0]
-			c, err := ann.Answer(t.Context(), message.Answer{Key: q.Key, Kind: message.AnswerApprove, Digest: q.Digest, Remember: &terms})
+			c, err := ann.SubmitResponse(t.Context(), message.Response{Key: q.Key, Kind: message.ResponseApprove, Digest: q.Digest, Remember: &terms})
 			if err != nil || len(c.Leases) != 1 {
 				t.Fatalf("approve %s: %+v, %v", q.State, c, err)
 			}

@@ -268,7 +268,7 @@ func foreignReplySubjects(t *testing.T, w *world, people []message.Principal) {
 		t.Errorf("the journal has changed: %+v, %v; want it to end at %d", info, err, work.Seq)
 	}
 	// The calls go on.
-	if _, err := w.client(message.RoleApprover, "bob").Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.AnswerApprove}); err != nil {
+	if _, err := w.client(message.RoleApprover, "bob").SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseApprove}); err != nil {
 		t.Errorf("the real answer: %v", err)
 	}
 	finished(t, bot, "c1")

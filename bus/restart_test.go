@@ -41,7 +41,7 @@ func TestEverybodySurvivesAServerRestart(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, err := ann.Answer(ctx, message.Answer{Key: callKey("c1"), Digest: asked.Digest, Kind: message.AnswerApprove}); err != nil {
+	if _, err := ann.SubmitResponse(ctx, message.Response{Key: callKey("c1"), Digest: asked.Digest, Kind: message.ResponseApprove}); err != nil {
 		t.Errorf("answer after the restart: %v", err)
 	}
 	if err := item.Ack(ctx); err != nil {
@@ -77,7 +77,7 @@ func TestRuntimeRestartsWhileItsCallsMoveOn(t *testing.T) {
 	}
 	nc.Close()
 	ann := w.client(message.RoleApprover, "ann")
-	if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c1"), Digest: asked[0].Digest, Kind: message.AnswerApprove}); err != nil {
+	if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: asked[0].Digest, Kind: message.ResponseApprove}); err != nil {
 		t.Fatal(err)
 	}
 	finished(t, ann, "c1")

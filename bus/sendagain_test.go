@@ -33,7 +33,7 @@ func TestLostAnswerToHiddenEdit(t *testing.T) {
 		q := show.Call
 		input := strings.Replace(q.Input, `"n":1`, `"n":2`, 1)
 		left.Store(2)
-		c, err := ann.Answer(t.Context(), message.Answer{Key: q.Key, Digest: q.Digest, Kind: message.AnswerApprove, Input: &input})
+		c, err := ann.SubmitResponse(t.Context(), message.Response{Key: q.Key, Digest: q.Digest, Kind: message.ResponseApprove, Input: &input})
 		if err != nil {
 			t.Fatalf("the edit that was sent three times: %v", err)
 		}
@@ -41,7 +41,7 @@ func TestLostAnswerToHiddenEdit(t *testing.T) {
 			t.Errorf("the edited call is %s with %+v", c.State, c.Votes)
 		}
 		// The same edit as another answer is one to an approval request that is gone.
-		if _, err := ann.Answer(t.Context(), message.Answer{Key: q.Key, Digest: q.Digest, Kind: message.AnswerApprove, Input: &input}); message.AsError("", err).Code != message.CodeDigest {
+		if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: q.Key, Digest: q.Digest, Kind: message.ResponseApprove, Input: &input}); message.AsError("", err).Code != message.CodeDigest {
 			t.Errorf("edited once more: %v", err)
 		}
 	})

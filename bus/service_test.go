@@ -39,10 +39,10 @@ func TestConversations(t *testing.T) {
 	if err != nil || len(open.Calls) != 2 {
 		t.Fatalf("ann sees %d approval requests, %v", len(open.Calls), err)
 	}
-	if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c2"), Digest: "sha256:other", Kind: message.AnswerApprove}); !errors.Is(err, message.ErrDigest) {
+	if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c2"), Digest: "sha256:other", Kind: message.ResponseApprove}); !errors.Is(err, message.ErrDigest) {
 		t.Errorf("an answer to another approval request: %v", err)
 	}
-	if _, err := ann.Answer(t.Context(), message.Answer{Key: callKey("c2"), Digest: calls[1].Digest, Kind: message.AnswerApprove}); err != nil {
+	if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c2"), Digest: calls[1].Digest, Kind: message.ResponseApprove}); err != nil {
 		t.Fatal(err)
 	}
 	done := finished(t, bot, "c1", "c2")
@@ -98,13 +98,13 @@ func TestClientRoles(t *testing.T) {
 	} {
 		c := w.client(role, "p-"+string(role))
 		for op, err := range map[string]error{
-			"propose":   second(c.Propose(ctx, message.ProposeRequest{})),
-			"emit":      second(c.Emit(ctx, message.EmitRequest{})),
-			"report":    second(c.Report(ctx, message.ReportRequest{})),
-			"answer":    second(c.Answer(ctx, message.Answer{})),
-			"interrupt": second(c.Interrupt(ctx, message.InterruptRequest{})),
-			"settle":    second(c.Settle(ctx, message.SettleRequest{})),
-			"revoke":    second(c.Revoke(ctx, message.RevokeRequest{})),
+			"propose":         second(c.Propose(ctx, message.ProposeRequest{})),
+			"emit":            second(c.Emit(ctx, message.EmitRequest{})),
+			"report":          second(c.Report(ctx, message.ReportRequest{})),
+			"submit_response": second(c.SubmitResponse(ctx, message.Response{})),
+			"interrupt":       second(c.Interrupt(ctx, message.InterruptRequest{})),
+			"settle":          second(c.Settle(ctx, message.SettleRequest{})),
+			"revoke":          second(c.Revoke(ctx, message.RevokeRequest{})),
 		} {
 			allowed := strings.Contains(" "+may+" ", " "+op+" ")
 			if errors.Is(err, message.ErrForbidden) == allowed {

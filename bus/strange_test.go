@@ -68,7 +68,7 @@ func strangeCall(t *testing.T, w *world, name string, key message.Key) {
 	if h := receive(t, hints); h.Digest != rep.Calls[0].Digest {
 		t.Errorf("hint %+v", h)
 	}
-	if _, err := ann.Answer(t.Context(), message.Answer{Key: key, Digest: rep.Calls[0].Digest, Kind: message.AnswerApprove}); err != nil {
+	if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: key, Digest: rep.Calls[0].Digest, Kind: message.ResponseApprove}); err != nil {
 		t.Errorf("answer: %v", err)
 	}
 	wk := w.worker(otherJob, "worker "+name)

@@ -69,11 +69,11 @@ func TestRefusedByNATSIsTold(t *testing.T) {
 	// An auditor who takes herself for an approver.
 	nc := as(t, w, auditor)
 	eve := w.clientOn(nc, message.RoleApprover, "eve")
-	_, err = eve.Answer(untilRefused(t, nc), message.Answer{Key: callKey("c1"), Digest: "x", Kind: message.AnswerApprove})
-	wantTold("answer", err)
+	_, err = eve.SubmitResponse(untilRefused(t, nc), message.Response{Key: callKey("c1"), Digest: "x", Kind: message.ResponseApprove})
+	wantTold("submit_response", err)
 	if _, err := eve.List(t.Context(), message.ListRequest{}); err != nil {
 		t.Errorf("what she may do, after that: %v", err)
 	}
-	_, err = eve.Answer(untilRefused(t, nc), message.Answer{Key: callKey("c1"), Digest: "x", Kind: message.AnswerApprove})
+	_, err = eve.SubmitResponse(untilRefused(t, nc), message.Response{Key: callKey("c1"), Digest: "x", Kind: message.ResponseApprove})
 	wantTold("answer again", err)
 }

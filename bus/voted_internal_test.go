@@ -15,23 +15,23 @@ func TestVoted(t *testing.T) {
 		v.By, v.Digest = ann, "d"
 		return &message.Call{Input: `{"n":1}`, Votes: []message.Vote{v}}
 	}
-	approve := message.Answer{Digest: "d", Kind: message.AnswerApprove}
-	edit := func(s string) message.Answer { a := approve; a.Input = text(s); return a }
+	approve := message.Response{Digest: "d", Kind: message.ResponseApprove}
+	edit := func(s string) message.Response { a := approve; a.Input = text(s); return a }
 	for name, tc := range map[string]struct {
 		call *message.Call
 		name string
-		a    message.Answer
+		a    message.Response
 		want bool
 	}{
-		"the vote":               {call(message.Vote{Kind: message.AnswerApprove}), "ann", approve, true},
-		"somebody else's":        {call(message.Vote{Kind: message.AnswerApprove}), "bob", approve, false},
-		"another kind":           {call(message.Vote{Kind: message.AnswerReject}), "ann", approve, false},
+		"the vote":               {call(message.Vote{Kind: message.ResponseApprove}), "ann", approve, true},
+		"somebody else's":        {call(message.Vote{Kind: message.ResponseApprove}), "bob", approve, false},
+		"another kind":           {call(message.Vote{Kind: message.ResponseReject}), "ann", approve, false},
 		"no call":                {nil, "ann", approve, false},
-		"the edit":               {call(message.Vote{Kind: message.AnswerApprove, Edited: true}), "ann", edit(`{"n":1}`), true},
-		"another screen's edit":  {call(message.Vote{Kind: message.AnswerApprove, Edited: true}), "ann", edit(`{"n":2}`), false},
-		"an edit, not the plain": {call(message.Vote{Kind: message.AnswerApprove, Edited: true}), "ann", approve, false},
-		"edited to the same":     {call(message.Vote{Kind: message.AnswerApprove}), "ann", edit(`{"n":1}`), true},
-		"other feedback":         {call(message.Vote{Kind: message.AnswerReject, Feedback: "no"}), "ann", message.Answer{Digest: "d", Kind: message.AnswerReject, Feedback: "never"}, false},
+		"the edit":               {call(message.Vote{Kind: message.ResponseApprove, Edited: true}), "ann", edit(`{"n":1}`), true},
+		"another screen's edit":  {call(message.Vote{Kind: message.ResponseApprove, Edited: true}), "ann", edit(`{"n":2}`), false},
+		"an edit, not the plain": {call(message.Vote{Kind: message.ResponseApprove, Edited: true}), "ann", approve, false},
+		"edited to the same":     {call(message.Vote{Kind: message.ResponseApprove}), "ann", edit(`{"n":1}`), true},
+		"other feedback":         {call(message.Vote{Kind: message.ResponseReject, Feedback: "no"}), "ann", message.Response{Digest: "d", Kind: message.ResponseReject, Feedback: "never"}, false},
 	} {
 		if got := voted(tc.call, tc.name, tc.a); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)

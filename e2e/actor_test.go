@@ -107,9 +107,9 @@ func (c client) propose(r message.ProposeRequest) ([]*message.Call, error) {
 // answer answers the approval request that the call carries. That the approval request is over
 // by now is no error: an earlier try may have been taken, or the list that the
 // approval request came from lagged behind.
-func (c client) answer(call *message.Call, a message.Answer) error {
+func (c client) answer(call *message.Call, a message.Response) error {
 	a.Key, a.Digest = call.Key, call.Digest
-	got, _, err := persist(requestLimit, "answer "+call.Key.String(), func(ctx context.Context) (*message.Call, error) { return c.Answer(ctx, a) })
+	got, _, err := persist(requestLimit, "answer "+call.Key.String(), func(ctx context.Context) (*message.Call, error) { return c.SubmitResponse(ctx, a) })
 	if err == nil {
 		c.w.acknowledged("answer", got)
 		return nil

@@ -264,7 +264,7 @@ func (c *campaign) agreed(call *message.Call) int {
 	c.t.Helper()
 	by := map[string]bool{}
 	for _, v := range call.Votes {
-		if v.Kind == message.AnswerApprove && (v.Digest == call.Digest || v.Made == call.Digest) {
+		if v.Kind == message.ResponseApprove && (v.Digest == call.Digest || v.Made == call.Digest) {
 			by[v.By.Name] = true
 		}
 	}

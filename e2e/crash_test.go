@@ -68,7 +68,7 @@ func (s *stage) round(p point, i int) strike {
 			return
 		}
 		<-asked
-		errs <- s.approver.answer(s.obs.call(struck), message.Answer{Kind: message.AnswerApprove})
+		errs <- s.approver.answer(s.obs.call(struck), message.Response{Kind: message.ResponseApprove})
 	}()
 	victim := s.engine
 	if p.worker {

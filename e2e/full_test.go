@@ -84,7 +84,7 @@ func (s *stage) unchanged(refused message.ProposeRequest) {
 	open, err := s.approver.list(message.ListRequest{States: []message.ToolCallState{message.ToolCallAsking}})
 	s.must(err)
 	asked := open[0]
-	err = s.approver.answer(asked, message.Answer{Kind: message.AnswerApprove})
+	err = s.approver.answer(asked, message.Response{Kind: message.ResponseApprove})
 	if !errors.Is(err, message.ErrFull) {
 		s.t.Errorf("answer with a full store: %v, want an error with code %s", err, message.CodeFull)
 	}

@@ -71,12 +71,12 @@ func (s *stage) answerOpen(session string) error {
 func (s *stage) answer(c *message.Call) error {
 	switch s.approver.dice.pick(12) {
 	case 0:
-		return s.approver.answer(c, message.Answer{Kind: message.AnswerReject, Feedback: "no"})
+		return s.approver.answer(c, message.Response{Kind: message.ResponseReject, Feedback: "no"})
 	case 1:
-		return s.approver.answer(c, message.Answer{Kind: message.AnswerForTool, Output: "forty-two"})
+		return s.approver.answer(c, message.Response{Kind: message.ResponseRespond, Output: "forty-two"})
 	case 2, 3:
 		edited := strings.Replace(c.Input, `"n":`, `"n":1`, 1)
-		return s.approver.answer(c, message.Answer{Kind: message.AnswerApprove, Input: &edited})
+		return s.approver.answer(c, message.Response{Kind: message.ResponseApprove, Input: &edited})
 	case 4:
 		err := s.byCommand(approverName, "approve", keyPath(c.Key), "--digest", c.Digest)
 		if over(err) && s.answered(c) {
@@ -84,7 +84,7 @@ func (s *stage) answer(c *message.Call) error {
 		}
 		return err
 	default:
-		return s.approver.answer(c, message.Answer{Kind: message.AnswerApprove})
+		return s.approver.answer(c, message.Response{Kind: message.ResponseApprove})
 	}
 }
 

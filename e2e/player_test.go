@@ -229,7 +229,7 @@ func (p *player) approves() error {
 				continue
 			}
 			a := p.answer(c)
-			got, _, err := persist(requestLimit, "answer", func(ctx context.Context) (*message.Call, error) { return p.Answer(ctx, a) })
+			got, _, err := persist(requestLimit, "answer", func(ctx context.Context) (*message.Call, error) { return p.SubmitResponse(ctx, a) })
 			if err := p.done(noted{Did: string(a.Kind), On: c.Key.String()}, err, some(got, err)...); err != nil {
 				return err
 			}
@@ -257,15 +257,15 @@ func (p *player) voted(c *message.Call) bool {
 }
 
 // answer is the same for the same seed, player and approval request.
-func (p *player) answer(c *message.Call) message.Answer {
+func (p *player) answer(c *message.Call) message.Response {
 	d := newDice("campaign", p.name+" "+c.Key.String()+" "+c.Digest)
-	a := message.Answer{Key: c.Key, Digest: c.Digest, Kind: message.AnswerApprove}
+	a := message.Response{Key: c.Key, Digest: c.Digest, Kind: message.ResponseApprove}
 	switch d.pick(12) {
 	case 0:
-		a.Kind, a.Feedback = message.AnswerReject, "no"
+		a.Kind, a.Feedback = message.ResponseReject, "no"
 	case 1:
 		if c.Request != nil && c.Request.Requirement.Quorum < 2 { // else it is not one person's to answer
-			a.Kind, a.Output = message.AnswerForTool, "forty-two"
+			a.Kind, a.Output = message.ResponseRespond, "forty-two"
 		}
 	case 2, 3:
 		edited := strings.Replace(c.Input, `"n":`, `"n":1`, 1)

@@ -61,7 +61,7 @@ func fullOfOtherFiles(t *testing.T) {
 	if err := fillDisk(filepath.Join(data, "more"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.approver.answer(asked[0], message.Answer{Kind: message.AnswerApprove}); !errors.Is(err, message.ErrFull) {
+	if err := s.approver.answer(asked[0], message.Response{Kind: message.ResponseApprove}); !errors.Is(err, message.ErrFull) {
 		t.Errorf("an answer on a full disk: %v, want an error with code %s", err, message.CodeFull)
 	}
 	for _, name := range []string{"ballast", "more"} {

@@ -86,12 +86,12 @@ func newAgreement(rt *rapid.T) *agreement {
 // and checks what came of it.
 func (a *agreement) answer() {
 	name := rapid.SampledFrom(crowd).Draw(a.T, "by")
-	kinds := []message.AnswerKind{message.AnswerApprove, message.AnswerApprove, message.AnswerApprove, message.AnswerAbstain, message.AnswerHandOver, message.AnswerForTool, message.AnswerReject}
-	ans := message.Answer{Key: a.call.Key, Kind: rapid.SampledFrom(kinds).Draw(a.T, "kind"), Digest: a.call.Digest}
-	if ans.Kind == message.AnswerHandOver {
+	kinds := []message.ResponseKind{message.ResponseApprove, message.ResponseApprove, message.ResponseApprove, message.ResponseSkip, message.ResponseDelegate, message.ResponseRespond, message.ResponseReject}
+	ans := message.Response{Key: a.call.Key, Kind: rapid.SampledFrom(kinds).Draw(a.T, "kind"), Digest: a.call.Digest}
+	if ans.Kind == message.ResponseDelegate {
 		ans.To = rapid.SampledFrom(crowd).Draw(a.T, "to")
 	}
-	if ans.Kind == message.AnswerApprove && rapid.IntRange(0, 3).Draw(a.T, "edit") == 0 {
+	if ans.Kind == message.ResponseApprove && rapid.IntRange(0, 3).Draw(a.T, "edit") == 0 {
 		input := rapid.SampledFrom([]string{`{"n":0}`, `{"n":1}`}).Draw(a.T, "input")
 		ans.Input = &input
 	}
@@ -99,7 +99,7 @@ func (a *agreement) answer() {
 		ans.Digest = rapid.SampledFrom(old).Draw(a.T, "digest")
 	}
 	before := a.size()
-	c, err := a.eng.As(message.Principal{Role: message.RoleApprover, Name: name}).Answer(context.Background(), ans)
+	c, err := a.eng.As(message.Principal{Role: message.RoleApprover, Name: name}).SubmitResponse(context.Background(), ans)
 	switch {
 	case err != nil:
 		if a.size() != before {
@@ -118,7 +118,7 @@ func (a *agreement) answer() {
 	a.call = c
 }
 
-func (a *agreement) note(name string, ans message.Answer, c *message.Call) {
+func (a *agreement) note(name string, ans message.Response, c *message.Call) {
 	if c.Votes[len(c.Votes)-1].Edited { // what was said before it is void, also if the old arguments are back
 		for _, by := range a.said {
 			clear(by)
@@ -127,7 +127,7 @@ func (a *agreement) note(name string, ans message.Answer, c *message.Call) {
 	if a.said[c.Digest] == nil {
 		a.said[c.Digest] = map[string]bool{}
 	}
-	a.said[c.Digest][name] = ans.Kind == message.AnswerApprove
+	a.said[c.Digest][name] = ans.Kind == message.ResponseApprove
 }
 
 // entitled: the person is one of those whom a rule asks.

@@ -11,15 +11,15 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Answer) (*message.Call, error) {
+func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Response) (*message.Call, error) {
 	a.Space = e.space
-	if err := checkAnswer(a); err != nil {
-		return nil, opError("answer", err)
+	if err := checkResponse(a); err != nil {
+		return nil, opError("submit_response", err)
 	}
 	late := false
 	voter := e.voter(by)
 	leave := &leave{ledger: &e.view.Reviewers}
-	c, err := e.update(ctx, "answer", a.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
+	c, err := e.update(ctx, "submit_response", a.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		late = false
 		c, now := m.Call(), stamp()
 		if again, err := taken(c, by, a); again || err != nil {
@@ -52,11 +52,11 @@ func (e *Engine) answer(ctx context.Context, by message.Principal, a message.Ans
 		if err := leave.ask(c, vote); err != nil {
 			return err
 		}
-		return e.takeAnswer(ctx, m, vote, a)
+		return e.takeResponse(ctx, m, vote, a)
 	})
 	leave.done(err)
 	if err == nil && late {
-		return nil, &message.Error{Code: message.CodeFinished, Op: "answer", Call: c, What: "the answer came too late: the approval request is over (" + c.Cause + ")", Hint: "nothing to do: see the call's result"}
+		return nil, &message.Error{Code: message.CodeFinished, Op: "submit_response", Call: c, What: "the answer came too late: the approval request is over (" + c.Cause + ")", Hint: "nothing to do: see the call's result"}
 	}
 	return c, err
 }
@@ -77,40 +77,40 @@ func (e *Engine) over(m *toolcall.Machine, now toolcall.Base) (bool, error) {
 	return false, nil
 }
 
-// takeAnswer moves the call by an answer of somebody who may give it.
-func (e *Engine) takeAnswer(ctx context.Context, m *toolcall.Machine, vote message.Vote, a message.Answer) error {
+// takeResponse moves the call by an answer of somebody who may give it.
+func (e *Engine) takeResponse(ctx context.Context, m *toolcall.Machine, vote message.Vote, a message.Response) error {
 	c := m.Call()
 	switch {
-	case a.Kind == message.AnswerAbstain || a.Kind == message.AnswerHandOver:
+	case a.Kind == message.ResponseSkip || a.Kind == message.ResponseDelegate:
 		if err := roomFor(c, vote); err != nil {
 			return err
 		}
 		return m.Step(toolcall.Voted{Base: stamp(), Vote: vote})
-	case a.Kind != message.AnswerApprove:
-		return m.Step(toolcall.Answered{Base: stamp(), Vote: vote, Output: a.Output})
+	case a.Kind != message.ResponseApprove:
+		return m.Step(toolcall.Responded{Base: stamp(), Vote: vote, Output: a.Output})
 	case edits(c, a):
 		return e.approveEdited(ctx, m, vote, a)
 	}
 	return e.approve(ctx, m, vote)
 }
 
-var answerKinds = []message.AnswerKind{message.AnswerApprove, message.AnswerReject, message.AnswerForTool, message.AnswerAbstain, message.AnswerHandOver}
+var responseKinds = []message.ResponseKind{message.ResponseApprove, message.ResponseReject, message.ResponseRespond, message.ResponseSkip, message.ResponseDelegate}
 
-// maxAnswerID bounds the id that a sender gives to an answer.
-const maxAnswerID = 128
+// maxResponseID bounds the id that a sender gives to an answer.
+const maxResponseID = 128
 
-func checkAnswer(a message.Answer) error {
+func checkResponse(a message.Response) error {
 	bad := func(code message.Code, what, hint string) error {
 		return &message.Error{Code: code, What: what, Hint: hint}
 	}
 	switch {
-	case !slices.Contains(answerKinds, a.Kind):
-		return bad(message.CodeInvalid, fmt.Sprintf("kind is %q", a.Kind), "use approve, reject, answer, abstain or hand_over")
-	case len(a.ID) > maxAnswerID:
-		return bad(message.CodeTooLarge, fmt.Sprintf("answer_id has %d bytes, the limit is %d", len(a.ID), maxAnswerID), "use a short random one")
+	case !slices.Contains(responseKinds, a.Kind):
+		return bad(message.CodeInvalid, fmt.Sprintf("kind is %q", a.Kind), "use approve, reject, answer, skip or delegate")
+	case len(a.ID) > maxResponseID:
+		return bad(message.CodeTooLarge, fmt.Sprintf("response_id has %d bytes, the limit is %d", len(a.ID), maxResponseID), "use a short random one")
 	case a.Digest == "":
 		return bad(message.CodeInvalid, "digest is empty", "name the digest of the approval request that was shown")
-	case a.Input != nil && a.Kind != message.AnswerApprove:
+	case a.Input != nil && a.Kind != message.ResponseApprove:
 		return bad(message.CodeInvalid, "input goes only with approve", "leave it out")
 	case a.Input != nil && len(*a.Input) > message.MaxInputBytes:
 		return bad(message.CodeTooLarge, fmt.Sprintf("input has %d bytes, the limit is %d", len(*a.Input), message.MaxInputBytes), "pass large content by reference")
@@ -118,18 +118,18 @@ func checkAnswer(a message.Answer) error {
 		return bad(message.CodeTooLarge, fmt.Sprintf("feedback has %d bytes, the limit is %d", len(a.Feedback), message.MaxTextBytes), "shorten it")
 	case len(a.Output) > message.MaxOutputBytes:
 		return bad(message.CodeTooLarge, fmt.Sprintf("output has %d bytes, the limit is %d", len(a.Output), message.MaxOutputBytes), "keep large output elsewhere and give a reference")
-	case len(a.Rules) > 0 && a.Kind != message.AnswerApprove:
+	case len(a.Rules) > 0 && a.Kind != message.ResponseApprove:
 		return bad(message.CodeInvalid, "rules go only with approve", "leave them out")
-	case a.Remember != nil && a.Kind != message.AnswerApprove:
+	case a.Remember != nil && a.Kind != message.ResponseApprove:
 		return bad(message.CodeInvalid, "remember goes only with approve", "leave it out")
-	case a.Signature != nil && (a.Kind != message.AnswerApprove || a.Input != nil || len(a.Rules) > 0 || a.Remember != nil):
+	case a.Signature != nil && (a.Kind != message.ResponseApprove || a.Input != nil || len(a.Rules) > 0 || a.Remember != nil):
 		return bad(message.CodeInvalid, "a signature goes only with approve, without input and rules, which it would not cover", "leave it out")
-	case a.Note != "" && a.Kind != message.AnswerAbstain && a.Kind != message.AnswerHandOver:
-		return bad(message.CodeInvalid, "note goes only with abstain and hand_over", "leave it out; to tell the model something, reject with feedback")
+	case a.Note != "" && a.Kind != message.ResponseSkip && a.Kind != message.ResponseDelegate:
+		return bad(message.CodeInvalid, "note goes only with skip and delegate", "leave it out; to tell the model something, reject with feedback")
 	case len(a.Note) > message.MaxNoteBytes:
 		return bad(message.CodeTooLarge, fmt.Sprintf("note has %d bytes, the limit is %d", len(a.Note), message.MaxNoteBytes), "shorten it")
-	case (a.To != "") != (a.Kind == message.AnswerHandOver):
-		return bad(message.CodeInvalid, "to goes with hand_over, and only with it", "name who should answer, or abstain")
+	case (a.To != "") != (a.Kind == message.ResponseDelegate):
+		return bad(message.CodeInvalid, "to goes with delegate, and only with it", "name who should answer, or skip")
 	case len(a.To) > message.MaxIDBytes:
 		return bad(message.CodeTooLarge, fmt.Sprintf("to has %d bytes, the limit is %d", len(a.To), message.MaxIDBytes), "name one person")
 	}
@@ -166,7 +166,7 @@ func (e *Engine) approve(ctx context.Context, m *toolcall.Machine, vote message.
 	if err != nil {
 		return err
 	}
-	if err := m.Step(toolcall.Answered{Base: stamp(), Vote: vote, Remember: agreedRules(after), Leases: leases}); err != nil {
+	if err := m.Step(toolcall.Responded{Base: stamp(), Vote: vote, Remember: agreedRules(after), Leases: leases}); err != nil {
 		return err
 	}
 	return e.begin(m)

@@ -37,18 +37,18 @@ func noTool(tool string) permission.Rule {
 	return permission.Rule{Name: "no-" + tool, Tools: []string{tool}, Behavior: message.BehaviorDeny}
 }
 
-func approve(c *message.Call) message.Answer {
-	return message.Answer{Key: c.Key, Kind: message.AnswerApprove, Digest: c.Digest}
+func approve(c *message.Call) message.Response {
+	return message.Response{Key: c.Key, Kind: message.ResponseApprove, Digest: c.Digest}
 }
 
-func edit(c *message.Call, input string) message.Answer {
+func edit(c *message.Call, input string) message.Response {
 	a := approve(c)
 	a.Input = &input
 	return a
 }
 
-func reject(c *message.Call) message.Answer {
-	return message.Answer{Key: c.Key, Kind: message.AnswerReject, Digest: c.Digest, Feedback: "not today"}
+func reject(c *message.Call) message.Response {
+	return message.Response{Key: c.Key, Kind: message.ResponseReject, Digest: c.Digest, Feedback: "not today"}
 }
 
 // ask proposes one call and checks that it asks.
@@ -65,7 +65,7 @@ func approved(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
 	w.wantRuns(q.Key, 0)
-	c, err := e.ann().Answer(w.Context(), approve(q))
+	c, err := e.ann().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
 	if !c.Started() {
 		w.Errorf("an approved call is %s", describe(c))
@@ -82,7 +82,7 @@ func approved(w *world) {
 func rejected(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
-	c, err := e.ann().Answer(w.Context(), reject(q))
+	c, err := e.ann().SubmitResponse(w.Context(), reject(q))
 	w.must(err)
 	w.wantResult(c, message.ToolResultDenied, "not today")
 	w.wantPath(q.Key, "propose+ask reject")
@@ -92,7 +92,7 @@ func rejected(w *world) {
 func answeredForTool(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
-	c, err := e.ann().Answer(w.Context(), message.Answer{Key: q.Key, Kind: message.AnswerForTool, Digest: q.Digest, Output: "paid by hand"})
+	c, err := e.ann().SubmitResponse(w.Context(), message.Response{Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest, Output: "paid by hand"})
 	w.must(err)
 	w.wantResult(c, message.ToolResultSuccess, "paid by hand")
 	w.wantPath(q.Key, "propose+ask answer")
@@ -103,12 +103,12 @@ func onlyNamedUsers(w *world) {
 	e := w.engine()
 	q := e.ask("c", vip, `{}`)
 	size := len(w.records())
-	for _, a := range []message.Answer{approve(q), reject(q), edit(q, `{"x":1}`), {Key: q.Key, Kind: message.AnswerForTool, Digest: q.Digest}} {
-		_, err := e.bob().Answer(w.Context(), a)
+	for _, a := range []message.Response{approve(q), reject(q), edit(q, `{"x":1}`), {Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest}} {
+		_, err := e.bob().SubmitResponse(w.Context(), a)
 		w.wantErr(err, message.ErrForbidden)
 	}
 	w.wantSize(size)
-	_, err := e.ann().Answer(w.Context(), approve(q))
+	_, err := e.ann().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, "ran")
 }
@@ -121,7 +121,7 @@ func ruleRemembered(w *world) {
 	}
 	a := approve(q)
 	a.Rules = q.Suggested
-	_, err := e.ann().Answer(w.Context(), a)
+	_, err := e.ann().SubmitResponse(w.Context(), a)
 	w.must(err)
 	e.finished(q.Key)
 	other.finished(q.Key)
@@ -161,7 +161,7 @@ func ruleNotRemembered(w *world) {
 		if a.Rules = q.Suggested; len(a.Rules) == 0 {
 			w.Fatal("no rule is suggested")
 		}
-		c, err := e.ann().Answer(w.Context(), a)
+		c, err := e.ann().SubmitResponse(w.Context(), a)
 		w.must(err)
 		if len(c.Remember) > 0 || free() {
 			w.Fatalf("the rules of %s count, though it is %s", id, describe(c))
@@ -169,11 +169,11 @@ func ruleNotRemembered(w *world) {
 		return c
 	}
 	edited("denied", `{"n":3}`)
-	_, err := e.bob().Answer(w.Context(), reject(edited("rejected", `{"n":2}`)))
+	_, err := e.bob().SubmitResponse(w.Context(), reject(edited("rejected", `{"n":2}`)))
 	w.must(err)
 	e.finished(edited("expired", `{"n":2}`).Key)
 	q := edited("approved", `{"n":2}`)
-	_, err = e.bob().Answer(w.Context(), approve(q))
+	_, err = e.bob().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
 	e.finished(q.Key)
 	q = edited("approved with rules", `{"n":2}`)
@@ -182,7 +182,7 @@ func ruleNotRemembered(w *world) {
 	}
 	a := approve(q)
 	a.Rules = q.Suggested
-	_, err = other.bob().Answer(w.Context(), a)
+	_, err = other.bob().SubmitResponse(w.Context(), a)
 	w.must(err)
 	if c := e.finished(q.Key); len(c.Remember) != 1 {
 		w.Fatalf("the second approver's rules are lost: %+v", c.Remember)
@@ -209,11 +209,11 @@ func onlySuggestedRules(w *world) {
 	} {
 		a := approve(q)
 		a.Rules = append([]message.PermissionRule{}, append(q.Suggested, r)...)
-		_, err := e.ann().Answer(w.Context(), a)
+		_, err := e.ann().SubmitResponse(w.Context(), a)
 		w.wantErr(err, message.ErrForbidden)
 		a = edit(q, `{"x":1}`)
 		a.Rules = []message.PermissionRule{r}
-		_, err = e.ann().Answer(w.Context(), a)
+		_, err = e.ann().SubmitResponse(w.Context(), a)
 		w.wantErr(err, message.ErrForbidden)
 	}
 	w.wantSize(size)
@@ -223,11 +223,11 @@ func onlySuggestedRules(w *world) {
 func answerTooLate(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
-	_, err := e.ann().Answer(w.Context(), reject(q))
+	_, err := e.ann().SubmitResponse(w.Context(), reject(q))
 	w.must(err)
 	size := len(w.records())
-	for _, a := range []message.Answer{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: message.AnswerForTool, Digest: q.Digest}} {
-		_, err := e.bob().Answer(w.Context(), a)
+	for _, a := range []message.Response{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest}} {
+		_, err := e.bob().SubmitResponse(w.Context(), a)
 		e := w.refusal(err, message.ErrFinished)
 		if e.Call == nil || e.Call.Cause != "reject" || e.Call.Votes[0].By.Name != "ann" {
 			w.Errorf("a late answer does not get to see the first: %+v", e.Call)
@@ -235,9 +235,9 @@ func answerTooLate(w *world) {
 	}
 	w.wantSize(size)
 	running := e.ask("d", askRemote, `{}`)
-	_, err = e.ann().Answer(w.Context(), approve(running))
+	_, err = e.ann().SubmitResponse(w.Context(), approve(running))
 	w.must(err)
-	_, err = e.bob().Answer(w.Context(), reject(running))
+	_, err = e.bob().SubmitResponse(w.Context(), reject(running))
 	if e := w.refusal(err, message.ErrState); e.Call == nil || e.Call.State != message.ToolCallSubmitted || e.Call.Votes[0].By.Name != "ann" {
 		w.Errorf("a late answer does not get to see the first: %+v", e.Call)
 	}
@@ -254,7 +254,7 @@ func requestExpires(w *world) {
 	w.wantResult(c, message.ToolResultDenied, "nobody answered")
 	w.wantPath(q.Key, "propose+ask expire")
 	w.wantRuns(q.Key, 0)
-	_, err := e.ann().Answer(w.Context(), approve(q))
+	_, err := e.ann().SubmitResponse(w.Context(), approve(q))
 	w.wantErr(err, message.ErrFinished)
 }
 
@@ -265,7 +265,7 @@ func approvedRemote(w *world) {
 	if err == nil {
 		w.Fatal("a worker started a call without an approval")
 	}
-	c, err := e.ann().Answer(w.Context(), approve(q))
+	c, err := e.ann().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
 	if c.State != message.ToolCallSubmitted || c.Attempt.Grant == nil {
 		w.Fatalf("an approved remote call is %s", describe(c))
@@ -280,7 +280,7 @@ func approvedRemote(w *world) {
 func editedAllowed(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
-	_, err := e.ann().Answer(w.Context(), edit(q, `{"amount":50}`))
+	_, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":50}`))
 	w.must(err)
 	c := e.finished(q.Key)
 	w.wantResult(c, message.ToolResultSuccess, `{"amount":50}`)
@@ -290,12 +290,12 @@ func editedAllowed(w *world) {
 	}
 	// asked by the same rule again: this approver has answered that already
 	q = e.ask("d", pay, `{"amount":500}`)
-	_, err = e.ann().Answer(w.Context(), edit(q, `{"amount":400}`))
+	_, err = e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":400}`))
 	w.must(err)
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"amount":400}`)
 	// not changed at all: an approval
 	q = e.ask("e", pay, `{"amount":500}`)
-	_, err = e.ann().Answer(w.Context(), edit(q, q.Input))
+	_, err = e.ann().SubmitResponse(w.Context(), edit(q, q.Input))
 	w.must(err)
 	e.finished(q.Key)
 	w.wantPath(q.Key, "propose+ask approve+start result")
@@ -304,7 +304,7 @@ func editedAllowed(w *world) {
 func editedDenied(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
-	c, err := e.ann().Answer(w.Context(), edit(q, `{"amount":50000}`))
+	c, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":50000}`))
 	w.must(err)
 	w.wantResult(c, message.ToolResultDenied, "huge")
 	w.wantPath(q.Key, "propose+ask edit+deny")
@@ -314,17 +314,17 @@ func editedDenied(w *world) {
 func editedAsksAnew(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
-	again, err := e.ann().Answer(w.Context(), edit(q, `{"amount":50,"currency":"USD"}`))
+	again, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":50,"currency":"USD"}`))
 	w.must(err)
 	if again.State != message.ToolCallAsking || again.Digest == q.Digest || again.Request.Rule != "foreign" || again.Request.Input != again.Input {
 		w.Fatalf("the edited call is %s with %+v", describe(again), again.Request)
 	}
 	w.wantRuns(q.Key, 0)
-	_, err = e.bob().Answer(w.Context(), approve(q))
+	_, err = e.bob().SubmitResponse(w.Context(), approve(q))
 	if e := w.refusal(err, message.ErrDigest); e.Call == nil || e.Call.Digest != again.Digest {
 		w.Errorf("an answer to the old approval request does not get to see the new one: %+v", e.Call)
 	}
-	_, err = e.bob().Answer(w.Context(), approve(again))
+	_, err = e.bob().SubmitResponse(w.Context(), approve(again))
 	w.must(err)
 	c := e.finished(q.Key)
 	w.wantResult(c, message.ToolResultSuccess, "USD")
@@ -343,17 +343,17 @@ func editedAsksOthers(w *world) {
 			Approvers: permission.Approvers{Users: []string{"boss"}}})
 	e := w.engine()
 	q := e.ask("c", pay, `{"cents":100}`)
-	again, err := e.ann().Answer(w.Context(), edit(q, `{"cents":80000}`))
+	again, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"cents":80000}`))
 	w.must(err)
 	if again.State != message.ToolCallAsking || again.Digest == q.Digest || len(again.Request.Requirement.Users) != 1 || again.Request.Requirement.Users[0] != "boss" {
 		w.Fatalf("the edited call is %s with %+v", describe(again), again.Request)
 	}
-	_, err = e.ann().Answer(w.Context(), approve(again))
+	_, err = e.ann().SubmitResponse(w.Context(), approve(again))
 	w.wantErr(err, message.ErrForbidden)
-	_, err = e.ann().Answer(w.Context(), edit(again, `{"cents":100}`))
+	_, err = e.ann().SubmitResponse(w.Context(), edit(again, `{"cents":100}`))
 	w.wantErr(err, message.ErrForbidden)
 	w.wantRuns(q.Key, 0)
-	_, err = e.as(message.RoleApprover, "boss").Answer(w.Context(), edit(again, `{"cents":70000}`))
+	_, err = e.as(message.RoleApprover, "boss").SubmitResponse(w.Context(), edit(again, `{"cents":70000}`))
 	w.must(err)
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"cents":70000}`)
 	w.wantPath(q.Key, "propose+ask edit+ask edit+allow+start result")
@@ -361,7 +361,7 @@ func editedAsksOthers(w *world) {
 	q = e.ask("d", pay, `{"cents":100}`)
 	w.policy.use(w, permission.Rule{Name: "a-all", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.cents > 0",
 		Approvers: permission.Approvers{Users: []string{"boss"}}})
-	again, err = e.ann().Answer(w.Context(), edit(q, `{"cents":200}`))
+	again, err = e.ann().SubmitResponse(w.Context(), edit(q, `{"cents":200}`))
 	w.must(err)
 	if again.State != message.ToolCallAsking || len(again.Request.Requirement.Users) != 1 {
 		w.Fatalf("the edited call is %s with %+v", describe(again), again.Request)
@@ -376,7 +376,7 @@ func editedFails(w *world) {
 		permission.Rule{Name: "b-note", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: `args.note.startsWith("urgent")`})
 	e := w.engine()
 	q := e.ask("c", pay, `{"cents":100,"note":"rent"}`)
-	again, err := e.ann().Answer(w.Context(), edit(q, `{"cents":100,"note":7}`))
+	again, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"cents":100,"note":7}`))
 	w.must(err)
 	if again.State != message.ToolCallAsking || again.Digest == q.Digest || len(again.Decision.Errors) == 0 {
 		w.Fatalf("the edited call is %s with %+v", describe(again), again.Decision)
@@ -391,13 +391,13 @@ func editedUnfit(w *world) {
 	q := e.ask("c", typed, `{"n":1}`)
 	size := len(w.records())
 	for _, input := range []string{``, `[]`, `{"n":"1"}`, `{"n":1,"n":2}`, `{"n":2}}`, "{\"n\":2,\"\xff\":1}"} {
-		_, err := e.ann().Answer(w.Context(), edit(q, input))
+		_, err := e.ann().SubmitResponse(w.Context(), edit(q, input))
 		w.wantErr(err, message.ErrInvalid)
 	}
-	_, err := e.ann().Answer(w.Context(), edit(q, `{"n":"`+strings.Repeat("x", message.MaxInputBytes)+`"}`))
+	_, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"n":"`+strings.Repeat("x", message.MaxInputBytes)+`"}`))
 	w.wantErr(err, message.ErrTooLarge)
 	w.wantSize(size)
-	_, err = e.ann().Answer(w.Context(), edit(q, `{"n":2}`))
+	_, err = e.ann().SubmitResponse(w.Context(), edit(q, `{"n":2}`))
 	w.must(err)
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"n":2}`)
 }
@@ -416,13 +416,13 @@ func editedRemote(w *world) {
 			w.Errorf("%s is %s with the grant %+v, want one approval by %s", c.Call, describe(c), g, name)
 		}
 	}
-	again, err := e.ann().Answer(w.Context(), edit(e.ask("c", askRemote, `{"n":1}`), `{"n":2}`))
+	again, err := e.ann().SubmitResponse(w.Context(), edit(e.ask("c", askRemote, `{"n":1}`), `{"n":2}`))
 	w.must(err)
-	c, err := e.bob().Answer(w.Context(), approve(again))
+	c, err := e.bob().SubmitResponse(w.Context(), approve(again))
 	want(c, err, "bob")
-	again, err = e.ann().Answer(w.Context(), edit(e.ask("d", askRemote, `{"n":1}`), `{"n":2}`))
+	again, err = e.ann().SubmitResponse(w.Context(), edit(e.ask("d", askRemote, `{"n":1}`), `{"n":2}`))
 	w.must(err)
-	c, err = e.bob().Answer(w.Context(), edit(again, `{"n":3}`))
+	c, err = e.bob().SubmitResponse(w.Context(), edit(again, `{"n":3}`))
 	want(c, err, "bob")
 }
 
@@ -440,15 +440,15 @@ func wrongDigest(w *world) {
 	q, other := e.ask("c", pay, `{"amount":500}`), e.ask("d", pay, `{"amount":501}`)
 	size := len(w.records())
 	for _, digest := range []string{other.Digest, "sha256:00", q.Digest + "0", strings.ToUpper(q.Digest)} {
-		for _, kind := range []message.AnswerKind{message.AnswerApprove, message.AnswerReject, message.AnswerForTool} {
-			_, err := e.ann().Answer(w.Context(), message.Answer{Key: q.Key, Kind: kind, Digest: digest})
+		for _, kind := range []message.ResponseKind{message.ResponseApprove, message.ResponseReject, message.ResponseRespond} {
+			_, err := e.ann().SubmitResponse(w.Context(), message.Response{Key: q.Key, Kind: kind, Digest: digest})
 			if e := w.refusal(err, message.ErrDigest); e.Call == nil || e.Call.Digest != q.Digest || e.Call.Request == nil || e.Call.Request.Input != q.Input {
 				w.Errorf("the error does not show the present approval request: %+v", e.Call)
 			}
 		}
 		a := edit(q, `{"amount":1}`)
 		a.Digest = digest
-		_, err := e.ann().Answer(w.Context(), a)
+		_, err := e.ann().SubmitResponse(w.Context(), a)
 		w.wantErr(err, message.ErrDigest)
 	}
 	w.wantSize(size)
@@ -459,20 +459,20 @@ func unknownCall(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
 	size := len(w.records())
-	for _, change := range []func(*message.Answer){
-		func(a *message.Answer) { a.Call = "unknown" },
-		func(a *message.Answer) { a.Reply = "unknown" },
-		func(a *message.Answer) { a.Session = "unknown" },
+	for _, change := range []func(*message.Response){
+		func(a *message.Response) { a.Call = "unknown" },
+		func(a *message.Response) { a.Reply = "unknown" },
+		func(a *message.Response) { a.Session = "unknown" },
 	} {
 		a := approve(q)
 		change(&a)
-		_, err := e.ann().Answer(w.Context(), a)
+		_, err := e.ann().SubmitResponse(w.Context(), a)
 		w.wantErr(err, message.ErrNotFound)
 	}
 	w.wantSize(size)
 	a := approve(q)
 	a.Space = "another" // the space is the engine's, not the body's
-	_, err := e.ann().Answer(w.Context(), a)
+	_, err := e.ann().SubmitResponse(w.Context(), a)
 	w.must(err)
 	e.finished(q.Key)
 }
@@ -488,10 +488,10 @@ func oneAnswerWins(w *world) {
 		seen := map[string]int{}
 		var wg sync.WaitGroup
 		for i := range 64 {
-			a := []message.Answer{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: message.AnswerForTool, Digest: q.Digest}}[i%4]
+			a := []message.Response{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest}}[i%4]
 			name := fmt.Sprint("person", i)
 			wg.Go(func() {
-				c, err := engines[i%3].as(message.RoleApprover, name).Answer(w.Context(), a)
+				c, err := engines[i%3].as(message.RoleApprover, name).SubmitResponse(w.Context(), a)
 				if err == nil {
 					won.Add(1)
 					winner.Store(name)

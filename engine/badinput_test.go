@@ -31,21 +31,21 @@ func anotherVersion(w *world) {
 		p := request(call("d", echo, `{}`))
 		p.V = v
 		for name, err := range map[string]error{
-			"propose":   second(bot.Propose(ctx, p)),
-			"answer":    second(ann.Answer(ctx, a)),
-			"report":    second(bot.Report(ctx, message.ReportRequest{V: v, Key: q.Key})),
-			"interrupt": second(bot.Interrupt(ctx, message.InterruptRequest{V: v, Session: "s", Reply: "r"})),
-			"settle":    second(op.Settle(ctx, message.SettleRequest{V: v, Key: q.Key})),
-			"revoke":    second(op.Revoke(ctx, message.RevokeRequest{V: v, Key: q.Key})),
-			"emit":      second(bot.Emit(ctx, message.EmitRequest{V: v, Session: "s", Reply: "r"})),
-			"events":    second(bot.Events(ctx, message.EventsRequest{V: v, Session: "s"})),
-			"wait":      second(bot.Wait(ctx, message.WaitRequest{V: v, Session: "s", Reply: "r", TimeoutMS: 1})),
-			"list":      second(bot.List(ctx, message.ListRequest{V: v})),
-			"show":      second(bot.Show(ctx, message.ShowRequest{V: v, Key: q.Key})),
-			"start":     second(worker.Start(ctx, message.StartRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"})),
-			"heartbeat": second(worker.Heartbeat(ctx, message.HeartbeatRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"})),
-			"progress":  worker.Progress(ctx, message.ProgressRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"}),
-			"result":    second(worker.Result(ctx, resultRequestV(v, q))),
+			"propose":         second(bot.Propose(ctx, p)),
+			"submit_response": second(ann.SubmitResponse(ctx, a)),
+			"report":          second(bot.Report(ctx, message.ReportRequest{V: v, Key: q.Key})),
+			"interrupt":       second(bot.Interrupt(ctx, message.InterruptRequest{V: v, Session: "s", Reply: "r"})),
+			"settle":          second(op.Settle(ctx, message.SettleRequest{V: v, Key: q.Key})),
+			"revoke":          second(op.Revoke(ctx, message.RevokeRequest{V: v, Key: q.Key})),
+			"emit":            second(bot.Emit(ctx, message.EmitRequest{V: v, Session: "s", Reply: "r"})),
+			"events":          second(bot.Events(ctx, message.EventsRequest{V: v, Session: "s"})),
+			"wait":            second(bot.Wait(ctx, message.WaitRequest{V: v, Session: "s", Reply: "r", TimeoutMS: 1})),
+			"list":            second(bot.List(ctx, message.ListRequest{V: v})),
+			"show":            second(bot.Show(ctx, message.ShowRequest{V: v, Key: q.Key})),
+			"start":           second(worker.Start(ctx, message.StartRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"})),
+			"heartbeat":       second(worker.Heartbeat(ctx, message.HeartbeatRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"})),
+			"progress":        worker.Progress(ctx, message.ProgressRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"}),
+			"result":          second(worker.Result(ctx, resultRequestV(v, q))),
 		} {
 			if me := message.AsError("", err); err == nil || me.Code != message.CodeInvalid || me.Op != name || !strings.Contains(me.What, "version") {
 				w.Errorf("%s of version %d: %v", name, v, err)
@@ -122,25 +122,25 @@ func badAnswers(w *world) {
 	size := len(w.records())
 	input, long := `{}`, strings.Repeat("x", message.MaxOutputBytes+1)
 	for name, row := range map[string]struct {
-		change func(*message.Answer)
+		change func(*message.Response)
 		want   *message.Error
 	}{
-		"another version":     {func(a *message.Answer) { a.V = 2 }, message.ErrInvalid},
-		"no kind":             {func(a *message.Answer) { a.Kind = "" }, message.ErrInvalid},
-		"an unknown kind":     {func(a *message.Answer) { a.Kind = "Approve" }, message.ErrInvalid},
-		"no digest":           {func(a *message.Answer) { a.Digest = "" }, message.ErrInvalid},
-		"no call":             {func(a *message.Answer) { a.Call = "" }, message.ErrInvalid},
-		"reject with input":   {func(a *message.Answer) { a.Kind, a.Input = message.AnswerReject, &input }, message.ErrInvalid},
-		"answer with input":   {func(a *message.Answer) { a.Kind, a.Input = message.AnswerForTool, &input }, message.ErrInvalid},
-		"reject with rules":   {func(a *message.Answer) { a.Kind, a.Rules = message.AnswerReject, q.Suggested }, message.ErrInvalid},
-		"a long input":        {func(a *message.Answer) { a.Input = &long }, message.ErrTooLarge},
-		"a long feedback":     {func(a *message.Answer) { a.Kind, a.Feedback = message.AnswerReject, long }, message.ErrTooLarge},
-		"a long output":       {func(a *message.Answer) { a.Kind, a.Output = message.AnswerForTool, long }, message.ErrTooLarge},
-		"input that is no ok": {func(a *message.Answer) { bad := `[]`; a.Input = &bad }, message.ErrInvalid},
+		"another version":     {func(a *message.Response) { a.V = 2 }, message.ErrInvalid},
+		"no kind":             {func(a *message.Response) { a.Kind = "" }, message.ErrInvalid},
+		"an unknown kind":     {func(a *message.Response) { a.Kind = "Approve" }, message.ErrInvalid},
+		"no digest":           {func(a *message.Response) { a.Digest = "" }, message.ErrInvalid},
+		"no call":             {func(a *message.Response) { a.Call = "" }, message.ErrInvalid},
+		"reject with input":   {func(a *message.Response) { a.Kind, a.Input = message.ResponseReject, &input }, message.ErrInvalid},
+		"answer with input":   {func(a *message.Response) { a.Kind, a.Input = message.ResponseRespond, &input }, message.ErrInvalid},
+		"reject with rules":   {func(a *message.Response) { a.Kind, a.Rules = message.ResponseReject, q.Suggested }, message.ErrInvalid},
+		"a long input":        {func(a *message.Response) { a.Input = &long }, message.ErrTooLarge},
+		"a long feedback":     {func(a *message.Response) { a.Kind, a.Feedback = message.ResponseReject, long }, message.ErrTooLarge},
+		"a long output":       {func(a *message.Response) { a.Kind, a.Output = message.ResponseRespond, long }, message.ErrTooLarge},
+		"input that is no ok": {func(a *message.Response) { bad := `[]`; a.Input = &bad }, message.ErrInvalid},
 	} {
 		a := approve(q)
 		row.change(&a)
-		_, err := e.ann().Answer(w.Context(), a)
+		_, err := e.ann().SubmitResponse(w.Context(), a)
 		if code := message.AsError("", orUnknown(err)).Code; code != row.want.Code {
 			w.Errorf("%s: %v, want %s", name, err, row.want.Code)
 		} else {
@@ -234,7 +234,7 @@ func strangeIDsWork(w *world) {
 		w.Errorf("%d calls are open, want %d", len(list.Calls), 3*len(distinct))
 	}
 	for _, c := range list.Calls[:min(12, len(list.Calls))] {
-		_, err := e.ann().Answer(w.Context(), approve(c))
+		_, err := e.ann().SubmitResponse(w.Context(), approve(c))
 		w.must(err)
 		e.finished(c.Key)
 		w.wantRuns(c.Key, 1)
@@ -257,14 +257,14 @@ func brokenText(w *world) {
 		"an input":  second(e.bot().Propose(ctx, request(call("n", echo, `{"x":"`+bad+`"}`)))),
 		"a session": second(e.bot().Propose(ctx, message.ProposeRequest{Session: bad, Reply: "r", Calls: []message.ToolCallBlock{call("n", echo, `{}`)}})),
 		"an agent":  second(e.bot().Propose(ctx, message.ProposeRequest{Session: "s", Reply: "r", Agent: bad, Calls: []message.ToolCallBlock{call("n", echo, `{}`)}})),
-		"feedback":  second(e.ann().Answer(ctx, message.Answer{Key: q.Key, Kind: message.AnswerReject, Digest: q.Digest, Feedback: bad})),
-		"an output": second(e.ann().Answer(ctx, message.Answer{Key: q.Key, Kind: message.AnswerForTool, Digest: q.Digest, Output: bad})),
+		"feedback":  second(e.ann().SubmitResponse(ctx, message.Response{Key: q.Key, Kind: message.ResponseReject, Digest: q.Digest, Feedback: bad})),
+		"an output": second(e.ann().SubmitResponse(ctx, message.Response{Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest, Output: bad})),
 		"a claim":   second(e.worker("w1").Start(ctx, message.StartRequest{Key: c.Key, Attempt: 1, Claim: bad})),
 		"a report":  second(e.bot().Report(ctx, message.ReportRequest{Key: out.Key, Result: badOutput})),
 		"a note":    second(e.operator().Settle(ctx, message.SettleRequest{Key: held.Key, Attempt: 1, Outcome: message.OutcomeHappened, Note: bad})),
 		"a reason":  second(e.operator().Revoke(ctx, message.RevokeRequest{Key: c.Key, Reason: bad})),
 		"a reason ": second(e.bot().Interrupt(ctx, message.InterruptRequest{Session: "s", Reply: "r", Reason: bad})),
-		"a name":    second(e.as(message.RoleApprover, bad).Answer(ctx, reject(q))),
+		"a name":    second(e.as(message.RoleApprover, bad).SubmitResponse(ctx, reject(q))),
 	} {
 		if code := message.AsError("", orUnknown(err)).Code; code != message.CodeInvalid && code != message.CodeForbidden {
 			w.Errorf("%s: %v, want %s", name, err, message.CodeInvalid)

@@ -86,7 +86,7 @@ func serialCallWaits(w *world) {
 			e.state(w.key("b"), message.ToolCallPending)
 		}
 		e.state(w.key("c"), message.ToolCallPending)
-		_, err := e.ann().Answer(w.Context(), approve(q))
+		_, err := e.ann().SubmitResponse(w.Context(), approve(q))
 		w.must(err)
 		e.finished(q.Key)
 	}
@@ -122,7 +122,7 @@ func secondBatch(w *world) {
 	for _, id := range []message.CallID{"b", "c", "d"} {
 		e.state(w.key(id), message.ToolCallPending)
 	}
-	_, err := e.ann().Answer(w.Context(), reject(q))
+	_, err := e.ann().SubmitResponse(w.Context(), reject(q))
 	w.must(err)
 	for _, id := range []message.CallID{"b", "c", "d"} {
 		w.wantResult(e.finished(w.key(id)), message.ToolResultSuccess, "ran")
@@ -175,10 +175,10 @@ func batchOverEngines(w *world) {
 		w.must(err)
 		key := w.key("a")
 		key.Reply = reply
-		_, err = other.ann().Answer(w.Context(), approve(other.state(key, message.ToolCallAsking)))
+		_, err = other.ann().SubmitResponse(w.Context(), approve(other.state(key, message.ToolCallAsking)))
 		w.must(err)
 		key.Call = "c"
-		_, err = e.ann().Answer(w.Context(), approve(e.state(key, message.ToolCallAsking)))
+		_, err = e.ann().SubmitResponse(w.Context(), approve(e.state(key, message.ToolCallAsking)))
 		w.must(err)
 		key.Call = "d"
 		w.wantResult(other.finished(key), message.ToolResultSuccess, "ran")
@@ -195,19 +195,19 @@ func hiddenCases() []engineCase {
 		{"approve with the rule", true, func(r *replica, q *message.Call) error {
 			a := approve(q)
 			a.Rules = q.Suggested
-			_, err := r.ann().Answer(r.w.Context(), a)
+			_, err := r.ann().SubmitResponse(r.w.Context(), a)
 			return err
 		}},
 		{"approve", false, func(r *replica, q *message.Call) error {
-			_, err := r.ann().Answer(r.w.Context(), approve(q))
+			_, err := r.ann().SubmitResponse(r.w.Context(), approve(q))
 			return err
 		}},
 		{"reject", false, func(r *replica, q *message.Call) error {
-			_, err := r.ann().Answer(r.w.Context(), reject(q))
+			_, err := r.ann().SubmitResponse(r.w.Context(), reject(q))
 			return err
 		}},
 		{"answer for the tool", false, func(r *replica, q *message.Call) error {
-			_, err := r.ann().Answer(r.w.Context(), message.Answer{Key: q.Key, Kind: message.AnswerForTool, Digest: q.Digest})
+			_, err := r.ann().SubmitResponse(r.w.Context(), message.Response{Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest})
 			return err
 		}},
 	} {
@@ -255,12 +255,12 @@ func hiddenBehindEdited(w *world) {
 	w.policy.use(w, append(rules(), ruleWhen("late", deploy, message.BehaviorAsk, `has(args.late)`))...)
 	e.propose(call("a", deploy, `{}`), call("b", deploy, `{}`))
 	q := e.state(w.key("a"), message.ToolCallAsking)
-	again, err := e.ann().Answer(w.Context(), edit(q, `{"late":true}`))
+	again, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"late":true}`))
 	w.must(err)
 	if again.State != message.ToolCallAsking || again.Request.Rule != "late" {
 		w.Fatalf("a is %s with %+v", describe(again), again.Request)
 	}
-	_, err = e.ann().Answer(w.Context(), reject(again))
+	_, err = e.ann().SubmitResponse(w.Context(), reject(again))
 	w.must(err)
 	e.state(w.key("b"), message.ToolCallAsking)
 }
@@ -346,7 +346,7 @@ func TestRuleArrivesWhileHiddenCallIsDecided(t *testing.T) {
 		answered := make(chan error, 1)
 		policy.mu.Lock()
 		policy.then = func() {
-			_, err := ann.Answer(t.Context(), message.Answer{Key: a.Key, Kind: message.AnswerApprove, Digest: a.Digest, Rules: a.Suggested})
+			_, err := ann.SubmitResponse(t.Context(), message.Response{Key: a.Key, Kind: message.ResponseApprove, Digest: a.Digest, Rules: a.Suggested})
 			answered <- err
 		}
 		policy.mu.Unlock()

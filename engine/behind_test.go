@@ -13,7 +13,7 @@ import (
 // touch makes engine i read a call from the journal, ahead of what it follows.
 func (w *wired) touch(i int, id message.CallID) {
 	w.Helper()
-	_, err := w.as(i, message.RoleApprover, "ann").Answer(w.Context(), message.Answer{Key: callKey(id), Kind: message.AnswerReject, Digest: "none"})
+	_, err := w.as(i, message.RoleApprover, "ann").SubmitResponse(w.Context(), message.Response{Key: callKey(id), Kind: message.ResponseReject, Digest: "none"})
 	if err == nil {
 		w.Fatalf("%s took an answer that names no approval request", id)
 	}
@@ -64,7 +64,7 @@ func TestHiddenCallsAreSeenToWhenTheAnsweringEngineDies(t *testing.T) {
 		w.propose(0, bareCall("a", asks), bareCall("b", asks))
 		w.pass(5 * wiredGrace) // the looks that the proposal itself asked for are over
 		w.wires[0].onStored(func(*message.Fact) { w.wires[0].cut() })
-		_, err := w.as(0, message.RoleApprover, "ann").Answer(w.Context(), message.Answer{Key: callKey("a"), Kind: message.AnswerApprove, Digest: w.now("a").Digest})
+		_, err := w.as(0, message.RoleApprover, "ann").SubmitResponse(w.Context(), message.Response{Key: callKey("a"), Kind: message.ResponseApprove, Digest: w.now("a").Digest})
 		if !errors.Is(err, message.ErrUnknownOutcome) {
 			w.Fatalf("an engine that dies answers %v", err)
 		}
@@ -135,7 +135,7 @@ func TestRefusalAfterALostAcknowledgementIsNotCertain(t *testing.T) {
 	inWires(t, 1, func(w *wired) {
 		w.propose(0, bareCall("a", asks))
 		w.wires[0].onStored(func(*message.Fact) { w.wires[0].cut() })
-		_, err := w.as(0, message.RoleApprover, "ann").Answer(w.Context(), message.Answer{Key: callKey("a"), Kind: message.AnswerReject, Digest: w.now("a").Digest})
+		_, err := w.as(0, message.RoleApprover, "ann").SubmitResponse(w.Context(), message.Response{Key: callKey("a"), Kind: message.ResponseReject, Digest: w.now("a").Digest})
 		if !errors.Is(err, message.ErrUnknownOutcome) {
 			w.Errorf("what is stored was answered with %v", err)
 		}

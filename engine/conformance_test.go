@@ -65,7 +65,7 @@ func runEngine(t *testing.T, open newJournal) {
 		{"propose", proposeCases()},
 		{"batch", batchCases()},
 		{"hidden", hiddenCases()},
-		{"answer", answerCases()},
+		{"submit_response", answerCases()},
 		{"digest", digestCases()},
 		{"remember", rememberCases()},
 		{"remember by rule", rememberRuleCases()},

@@ -14,7 +14,7 @@ import (
 // anew; to an ask by the very rules that asked before the edit is the approval
 // of this approver, who has seen the new arguments, because they wrote them.
 // Whoever else must approve is asked anew, and earlier approvals are void.
-func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote message.Vote, a message.Answer) error {
+func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote message.Vote, a message.Response) error {
 	c := m.Call()
 	asked, before := c.Decision, c.Request
 	if err := roomFor(c, vote); err != nil {

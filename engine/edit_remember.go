@@ -12,7 +12,7 @@ import (
 // editor wants remembered. All of it is held against the edited call: its
 // arguments, its approval request and what the rules that ask about it let be
 // remembered. c is the call after the edit, before the decision.
-func (e *Engine) rememberEdited(ctx context.Context, c *message.Call, ev *toolcall.Decided, a message.Answer) error {
+func (e *Engine) rememberEdited(ctx context.Context, c *message.Call, ev *toolcall.Decided, a message.Response) error {
 	if ev.Decision.Behavior == message.BehaviorDeny {
 		return nil // the call ends, and nothing is remembered with it
 	}

@@ -94,7 +94,7 @@ func aStory(w *world, e *replica) {
 		`{"type":"MODEL_CALL_END","input_tokens":1,"output_tokens":2}`))
 	e.finished(e.propose(call("a", echo, `{}`))[0].Key)
 	q := e.ask("b", pay, `{"amount":500}`)
-	_, err := e.ann().Answer(w.Context(), approve(q))
+	_, err := e.ann().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
 	e.finished(q.Key)
 	w.must(e.emit(`{"type":"REPLY_END","session_id":"s","finished_reason":"completed","error":null}`))

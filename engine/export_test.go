@@ -26,6 +26,6 @@ var StepAt = stepAt
 // ShownText is what people see of a worker's line.
 var ShownText = shownText
 
-// KeepAnswers bounds what the ledger of reviewers has at hand for windows; to be
+// KeepResponses bounds what the ledger of reviewers has at hand for windows; to be
 // set before Start.
-func (e *Engine) KeepAnswers(n int) { e.view.Reviewers.Keep(n) }
+func (e *Engine) KeepResponses(n int) { e.view.Reviewers.Keep(n) }

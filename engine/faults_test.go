@@ -87,8 +87,8 @@ func fullJournal(w *world) {
 	for name, err := range map[string]error{
 		"propose":   second(e.bot().Propose(w.Context(), request(call("new", echo, `{}`)))),
 		"a batch":   second(e.bot().Propose(w.Context(), request(call("new1", serial, `{}`), call("new2", serial, `{}`)))),
-		"approve":   second(e.ann().Answer(w.Context(), approve(q))),
-		"reject":    second(e.ann().Answer(w.Context(), reject(q))),
+		"approve":   second(e.ann().SubmitResponse(w.Context(), approve(q))),
+		"reject":    second(e.ann().SubmitResponse(w.Context(), reject(q))),
 		"start":     second(e.worker("w1").Start(w.Context(), startRequest(offered, "y"))),
 		"result":    second(e.worker("w1").Result(w.Context(), resultRequest(begun, "x", "done"))),
 		"settle":    second(e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeHappened))),
@@ -106,7 +106,7 @@ func fullJournal(w *world) {
 	}
 	lift()
 	w.wantResult(e.finished(running.Key), message.ToolResultSuccess, "ran")
-	_, err := e.ann().Answer(w.Context(), approve(q))
+	_, err := e.ann().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, "ran")
 	w.must(second(e.worker("w1").Result(w.Context(), resultRequest(begun, "x", "done"))))
@@ -124,7 +124,7 @@ func unknownOutcome() error {
 func (w *world) storyOf(e *replica, id string) {
 	w.Helper()
 	q := e.ask(message.CallID(id+"-local"), pay, `{"amount":500}`)
-	_, err := e.ann().Answer(w.Context(), approve(q))
+	_, err := e.ann().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, "ran")
 	w.wantRuns(q.Key, 1)
@@ -179,7 +179,7 @@ func lostAckRaced(w *world) {
 		w.Errorf("the proposal's answer is %s", describe(c))
 	}
 	q := e.ask("q", askRemote, `{}`)
-	if _, err := e.ann().Answer(w.Context(), approve(q)); err != nil {
+	if _, err := e.ann().SubmitResponse(w.Context(), approve(q)); err != nil {
 		w.Errorf("the approval was stored, and its answer is %v", err)
 	}
 	w.wantPath(q.Key, "propose+ask approve+submit start")
@@ -318,7 +318,7 @@ func turnMeanwhile(w *world) {
 	w.wantResult(e.finished(w.key("b")), message.ToolResultSuccess, "ran")
 
 	e.cord.onAppend(meanwhile("d", func() {
-		_, err := e.ann().Answer(w.Context(), reject(e.state(w.key("c"), message.ToolCallAsking)))
+		_, err := e.ann().SubmitResponse(w.Context(), reject(e.state(w.key("c"), message.ToolCallAsking)))
 		w.must(err)
 	}))
 	got = e.propose(call("c", deploy, `{}`), call("d", deploy, `{}`))

@@ -162,7 +162,7 @@ func (a *agent) restart() {
 }
 
 func verdict(check string) func(permission.Call) permission.ToolVerdict {
-	answers := map[string]permission.CheckAnswer{
+	answers := map[string]permission.CheckResponses{
 		"passthrough": permission.CheckPassthrough, "allow": permission.CheckAllow, "deny": permission.CheckDeny,
 		"ask": permission.CheckAsk, "ask_immune": permission.CheckAskImmune,
 	}

@@ -54,7 +54,7 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 	if err != nil {
 		return err
 	}
-	answers := make([]message.Answer, 0, len(ev.ConfirmResults))
+	responses := make([]message.Response, 0, len(ev.ConfirmResults))
 	for i, r := range ev.ConfirmResults {
 		call := open[r.ToolCall.ID]
 		if slices.ContainsFunc(ev.ConfirmResults[:i], func(o message.ConfirmResult) bool { return o.ToolCall.ID == r.ToolCall.ID }) {
@@ -66,22 +66,22 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 		if err := checkConfirm(i, r, call); err != nil {
 			return opError("deliver", err)
 		}
-		answers = append(answers, confirmAnswer(call, r, shown))
+		responses = append(responses, confirmAnswer(call, r, shown))
 	}
-	if len(answers) == 0 {
+	if len(responses) == 0 {
 		return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "confirm_results is empty", Hint: "answer at least one approval request"}
 	}
-	return answerAll(ctx, c, answers)
+	return answerAll(ctx, c, responses)
 }
 
-// DeliverAnswers carries out answers to open approval requests of one reply. It checks
+// DeliverResponses carries out answers to open approval requests of one reply. It checks
 // that each approval request is open, with its digest, before it gives the first answer.
-func DeliverAnswers(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, answers []message.Answer) error {
+func DeliverResponses(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, responses []message.Response) error {
 	open, err := waiting(ctx, c, session, reply, message.ToolCallAsking)
 	if err != nil {
 		return err
 	}
-	for i, a := range answers {
+	for i, a := range responses {
 		call := open[a.Call]
 		if call == nil {
 			return noRequest(ctx, c, fmt.Sprintf("decisions[%d]", i), a.Key)
@@ -90,12 +90,12 @@ func DeliverAnswers(ctx context.Context, c Client, session message.SessionID, re
 			return &message.Error{Code: message.CodeDigest, Op: "deliver", Call: call, What: fmt.Sprintf("decisions[%d]: the approval request about %s changed after it was shown", i, a.Call), Hint: "read the messages again and decide about the new approval request"}
 		}
 	}
-	return answerAll(ctx, c, answers)
+	return answerAll(ctx, c, responses)
 }
 
-func answerAll(ctx context.Context, c Client, answers []message.Answer) error {
-	for _, a := range answers {
-		if _, err := c.Answer(ctx, a); err != nil {
+func answerAll(ctx context.Context, c Client, responses []message.Response) error {
+	for _, a := range responses {
+		if _, err := c.SubmitResponse(ctx, a); err != nil {
 			return err
 		}
 	}
@@ -134,13 +134,13 @@ func noRequest(ctx context.Context, c Client, at string, key message.Key) error 
 	return e
 }
 
-func confirmAnswer(call *message.Call, r message.ConfirmResult, shown func(message.CallID) string) message.Answer {
-	a := message.Answer{Key: call.Key, Kind: message.AnswerReject, Digest: call.Digest}
+func confirmAnswer(call *message.Call, r message.ConfirmResult, shown func(message.CallID) string) message.Response {
+	a := message.Response{Key: call.Key, Kind: message.ResponseReject, Digest: call.Digest}
 	if shown != nil {
 		a.Digest = shown(call.Call)
 	}
 	if r.Confirmed {
-		a.Kind, a.Rules = message.AnswerApprove, r.Rules
+		a.Kind, a.Rules = message.ResponseApprove, r.Rules
 		if r.ToolCall.Input != call.Input {
 			a.Input = &r.ToolCall.Input
 		}

@@ -27,7 +27,7 @@ const (
 	stepRemember  = "approve with its rules"
 	stepReject    = "reject"
 	stepEdit      = "edit"
-	stepHandOver  = "hand over"
+	stepDelegate  = "hand over"
 	stepEnd       = "end" // report the result, or start and bring it
 	stepStart     = "start"
 	stepRevoke    = "revoke"
@@ -43,7 +43,7 @@ const (
 )
 
 var steps = []string{
-	stepPropose, stepPropose, stepPropose, stepApprove, stepApprove, stepRemember, stepReject, stepEdit, stepHandOver, stepEnd, stepEnd, stepEnd, stepInterrupt,
+	stepPropose, stepPropose, stepPropose, stepApprove, stepApprove, stepRemember, stepReject, stepEdit, stepDelegate, stepEnd, stepEnd, stepEnd, stepInterrupt,
 	stepStart, stepStart, stepRevoke, stepRevoke, stepSettle,
 	stepTouch, stepTouch, stepLag, stepLag, stepHold, stepHold, stepMute, stepMute, stepBlind, stepKill, stepPass, stepPass, stepPass,
 }
@@ -166,7 +166,7 @@ func (s *story) take(p step) {
 	switch key := callAt(p.about*2 + p.units%2); p.what {
 	case stepPropose:
 		s.proposeBatch(p.engine, p.about%len(batches))
-	case stepApprove, stepRemember, stepReject, stepEdit, stepHandOver:
+	case stepApprove, stepRemember, stepReject, stepEdit, stepDelegate:
 		s.answer(p, key)
 	case stepStart:
 		claim := fmt.Sprint("start", p.engine)
@@ -196,7 +196,7 @@ func (s *story) take(p step) {
 		}, func() { s.interrupted = append(s.interrupted, key.Reply) })
 	case stepTouch:
 		s.ask(func(ctx context.Context) error {
-			_, err := s.as(p.engine, message.RoleApprover, "eve").Answer(ctx, message.Answer{Key: key, Kind: message.AnswerReject, Digest: "none"})
+			_, err := s.as(p.engine, message.RoleApprover, "eve").SubmitResponse(ctx, message.Response{Key: key, Kind: message.ResponseReject, Digest: "none"})
 			return err
 		}, nil)
 	case stepPass:
@@ -251,21 +251,21 @@ func (s *story) answer(p step, key message.Key) {
 	if err != nil || r.Fact.Call.State != message.ToolCallAsking {
 		return
 	}
-	a := message.Answer{Key: key, Kind: message.AnswerApprove, Digest: r.Fact.Call.Digest}
+	a := message.Response{Key: key, Kind: message.ResponseApprove, Digest: r.Fact.Call.Digest}
 	switch p.what {
 	case stepRemember:
 		a.Rules = r.Fact.Call.Suggested
 	case stepReject:
-		a.Kind = message.AnswerReject
+		a.Kind = message.ResponseReject
 	case stepEdit:
 		input := fmt.Sprintf(`{"n":%d}`, p.units)
 		a.Input = &input
-	case stepHandOver:
-		a.Kind, a.To = message.AnswerHandOver, "cy"
+	case stepDelegate:
+		a.Kind, a.To = message.ResponseDelegate, "cy"
 	}
 	name := []string{"ann", "bob"}[p.about%2]
 	s.ask(func(ctx context.Context) error {
-		_, err := s.as(p.engine, message.RoleApprover, name).Answer(ctx, a)
+		_, err := s.as(p.engine, message.RoleApprover, name).SubmitResponse(ctx, a)
 		return err
 	}, func() { s.answered = append(s.answered, key) })
 }

@@ -224,7 +224,7 @@ func interruptAnswerRace(w *world) {
 		q := out.Calls[0]
 		engines[1].state(q.Key, message.ToolCallAsking)
 		var wg sync.WaitGroup
-		wg.Go(func() { _, _ = engines[round%2].ann().Answer(w.Context(), approve(q)) }) // may be too late
+		wg.Go(func() { _, _ = engines[round%2].ann().SubmitResponse(w.Context(), approve(q)) }) // may be too late
 		wg.Go(func() {
 			if _, err := engines[0].bot().Interrupt(w.Context(), message.InterruptRequest{Session: session, Reply: "r"}); err != nil {
 				w.Errorf("interrupt: %v", err)

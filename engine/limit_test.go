@@ -59,14 +59,14 @@ func reviewer(e *engine.Engine, name string) *engine.Port {
 
 // A reviewer who has answered too much is refused, the approval request stays open, and
 // a minute later the same answer counts. Others are not affected.
-func TestAnswersPerMinute(t *testing.T) {
+func TestResponsesPerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		journal := engine.NewMemory()
 		e := limited(t, journal, message.ReviewerLimits{PerMinute: 2})
 		defer e.Close()
 		calls := requests(t, e, 4)
 		answer := func(name string, i int) error {
-			c, err := reviewer(e, name).Answer(t.Context(), message.Answer{Key: calls[i].Key, Kind: message.AnswerReject, Digest: calls[i].Digest})
+			c, err := reviewer(e, name).SubmitResponse(t.Context(), message.Response{Key: calls[i].Key, Kind: message.ResponseReject, Digest: calls[i].Digest})
 			if err == nil && c.State != message.ToolCallFinished {
 				t.Errorf("%d is %s", i, c.State)
 			}
@@ -91,7 +91,7 @@ func TestAnswersPerMinute(t *testing.T) {
 		}
 		other := limited(t, journal, message.ReviewerLimits{PerMinute: 2}) // another engine on the journal
 		defer other.Close()
-		if _, err := reviewer(other, "ann").Answer(t.Context(), message.Answer{Key: calls[2].Key, Kind: message.AnswerReject, Digest: calls[2].Digest}); !errors.Is(err, message.ErrOverLimit) {
+		if _, err := reviewer(other, "ann").SubmitResponse(t.Context(), message.Response{Key: calls[2].Key, Kind: message.ResponseReject, Digest: calls[2].Digest}); !errors.Is(err, message.ErrOverLimit) {
 			t.Errorf("another engine takes it: %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -99,7 +99,7 @@ func TestAnswersPerMinute(t *testing.T) {
 			t.Errorf("a minute later: %v", err)
 		}
 		r, err := reviewer(e, "ann").Load(t.Context(), message.LoadRequest{V: 1})
-		if err != nil || r.Refused != 1 || r.Open != 0 || len(r.People) != 3 || r.People[0].Answered != 3 || r.People[0].LastMinute != 1 {
+		if err != nil || r.Refused != 1 || r.Open != 0 || len(r.People) != 3 || r.People[0].Responded != 3 || r.People[0].LastMinute != 1 {
 			t.Errorf("load: %+v, %v", r, err)
 		}
 	})
@@ -109,14 +109,14 @@ func TestHandOverToTheBusy(t *testing.T) {
 	e := limited(t, engine.NewMemory(), message.ReviewerLimits{MaxOpen: 2})
 	defer e.Close()
 	c := requests(t, e, 2)[0]
-	_, err := reviewer(e, "ann").Answer(t.Context(), message.Answer{Key: c.Key, Kind: message.AnswerHandOver, To: "bob", Digest: c.Digest})
+	_, err := reviewer(e, "ann").SubmitResponse(t.Context(), message.Response{Key: c.Key, Kind: message.ResponseDelegate, To: "bob", Digest: c.Digest})
 	if !errors.Is(err, message.ErrOverLimit) {
 		t.Errorf("handed over: %v", err)
 	}
 }
 
 // With 64 answers of one reviewer at once, no more count than the limit says.
-func TestAnswersPerMinuteAtOnce(t *testing.T) {
+func TestResponsesPerMinuteAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // on a clock that stands still meanwhile
 		e := limited(t, engine.NewMemory(), message.ReviewerLimits{PerMinute: 7})
 		defer e.Close()
@@ -124,7 +124,7 @@ func TestAnswersPerMinuteAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, c := range calls {
 			wg.Go(func() {
-				_, err := reviewer(e, "ann").Answer(t.Context(), message.Answer{Key: c.Key, Kind: message.AnswerReject, Digest: c.Digest})
+				_, err := reviewer(e, "ann").SubmitResponse(t.Context(), message.Response{Key: c.Key, Kind: message.ResponseReject, Digest: c.Digest})
 				if err != nil && !errors.Is(err, message.ErrOverLimit) {
 					t.Error(err)
 				}
@@ -132,7 +132,7 @@ func TestAnswersPerMinuteAtOnce(t *testing.T) {
 		}
 		wg.Wait()
 		r, err := reviewer(e, "eve").Load(t.Context(), message.LoadRequest{})
-		if err != nil || r.People[0].Answered != 7 || r.Open != 57 || r.Refused != 57 {
+		if err != nil || r.People[0].Responded != 7 || r.Open != 57 || r.Refused != 57 {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
@@ -170,7 +170,7 @@ func TestProposeToTheBusy(t *testing.T) {
 	if _, err := e.As(message.Principal{Role: message.RoleAuditor, Name: "eve"}).Show(t.Context(), message.ShowRequest{Key: message.Key{Session: "s", Reply: "next", Call: "c"}}); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("something of it is on record: %v", err)
 	}
-	if _, err := reviewer(e, "bob").Answer(t.Context(), message.Answer{Key: calls[0].Key, Kind: message.AnswerReject, Digest: calls[0].Digest}); err != nil {
+	if _, err := reviewer(e, "bob").SubmitResponse(t.Context(), message.Response{Key: calls[0].Key, Kind: message.ResponseReject, Digest: calls[0].Digest}); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := propose(); err != nil || r.Calls[0].State != message.ToolCallAsking {
@@ -212,13 +212,13 @@ func TestProposeToTheBusyAtOnce(t *testing.T) {
 }
 
 // An hour has a limit of its own.
-func TestAnswersPerHour(t *testing.T) {
+func TestResponsesPerHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := limited(t, engine.NewMemory(), message.ReviewerLimits{PerMinute: 2, PerHour: 3})
 		defer e.Close()
 		calls := requests(t, e, 5)
 		answer := func(i int) error {
-			_, err := reviewer(e, "ann").Answer(t.Context(), message.Answer{Key: calls[i].Key, Kind: message.AnswerReject, Digest: calls[i].Digest})
+			_, err := reviewer(e, "ann").SubmitResponse(t.Context(), message.Response{Key: calls[i].Key, Kind: message.ResponseReject, Digest: calls[i].Digest})
 			return err
 		}
 		for i := range 3 {

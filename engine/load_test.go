@@ -47,7 +47,7 @@ func busy(t *testing.T, journal *engine.Memory, keep int) *engine.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.KeepAnswers(keep)
+	e.KeepResponses(keep)
 	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -58,14 +58,14 @@ func busy(t *testing.T, journal *engine.Memory, keep int) *engine.Engine {
 type given struct {
 	who    string
 	groups []string
-	kind   message.AnswerKind
+	kind   message.ResponseKind
 	at     time.Time
 	took   time.Duration
 }
 
-// answersOf reads the answers off the facts, call by call, and which approval requests
+// responsesOf reads the answers off the facts, call by call, and which approval requests
 // are open at the end.
-func answersOf(facts []*message.Fact) (out []given, open []*message.Call) {
+func responsesOf(facts []*message.Fact) (out []given, open []*message.Call) {
 	calls := map[message.Key][]*message.Fact{}
 	for _, f := range facts {
 		if f.Call != nil && f.Note == nil {
@@ -117,17 +117,17 @@ func loadOf(name string, all []given, has func(given) bool) message.ReviewerLoad
 			continue
 		}
 		switch g.kind {
-		case message.AnswerApprove:
+		case message.ResponseApprove:
 			out.Approved++
-		case message.AnswerReject:
+		case message.ResponseReject:
 			out.Rejected++
-		case message.AnswerForTool:
+		case message.ResponseRespond:
 			out.ForTool++
 		default:
 			out.Passed++
 			continue
 		}
-		out.Answered++
+		out.Responded++
 		out.TotalMS += g.took.Milliseconds()
 		if g.took <= 2*time.Second {
 			out.Within2S++
@@ -143,7 +143,7 @@ func loadOf(name string, all []given, has func(given) bool) message.ReviewerLoad
 
 // naive is the load by name within a window, people and groups.
 func naive(facts []*message.Fact, since, until, now time.Time) (people, groups map[string]message.ReviewerLoad) {
-	all, open := answersOf(facts)
+	all, open := responsesOf(facts)
 	inside := func(g given) bool { return !g.at.Before(since) && (until.IsZero() || g.at.Before(until)) }
 	people, groups = map[string]message.ReviewerLoad{}, map[string]message.ReviewerLoad{}
 	for _, name := range []string{"ann", "bob", "eve", "joe"} {
@@ -171,7 +171,7 @@ func naive(facts []*message.Fact, since, until, now time.Time) (people, groups m
 			}
 			if v.On(c.Digest) {
 				spoken[v.By.Name] = true
-				if v.Kind == message.AnswerHandOver {
+				if v.Kind == message.ResponseDelegate {
 					waits[v.To] = true
 				}
 			}
@@ -279,15 +279,15 @@ func loadStory(t *testing.T, rt *rapid.T, keep, steps int, rnd *rand.Rand) {
 		}
 		c := calls[rnd.IntN(len(calls))]
 		who := pick("ann", "bob", "eve", "joe")
-		a := message.Answer{Key: c.Key, Digest: c.Digest, Kind: message.AnswerKind(pick("approve", "approve", "reject", "answer", "abstain", "hand_over"))}
-		if a.Kind == message.AnswerHandOver {
+		a := message.Response{Key: c.Key, Digest: c.Digest, Kind: message.ResponseKind(pick("approve", "approve", "reject", "submit_response", "skip", "delegate"))}
+		if a.Kind == message.ResponseDelegate {
 			a.To = pick("ann", "bob", "eve")
 		}
-		if a.Kind == message.AnswerApprove && rnd.IntN(4) == 0 {
+		if a.Kind == message.ResponseApprove && rnd.IntN(4) == 0 {
 			input := fmt.Sprintf(`{"n":%d}`, 1000+i)
 			a.Input = &input
 		}
-		after, err := reviewer(e, who).Answer(t.Context(), a) // many are refused
+		after, err := reviewer(e, who).SubmitResponse(t.Context(), a) // many are refused
 		if err == nil {
 			*c = *after
 		}
@@ -307,7 +307,7 @@ func loadStory(t *testing.T, rt *rapid.T, keep, steps int, rnd *rand.Rand) {
 		people, groups := naive(facts, r.Since, r.Until, now)
 		sameLoad(rt, fmt.Sprintf("window %d, people", i), got.People, people)
 		sameLoad(rt, fmt.Sprintf("window %d, groups", i), got.Groups, groups)
-		if _, open := answersOf(facts); got.Open != len(open) {
+		if _, open := responsesOf(facts); got.Open != len(open) {
 			rt.Fatalf("%d open, want %d", got.Open, len(open))
 		}
 	}

@@ -129,7 +129,7 @@ func (p *Port) propose(ctx context.Context, r message.ProposeRequest) (message.P
 	return message.ProposeReply{Calls: p.shown(calls)}, err
 }
 
-func (p *Port) answer(ctx context.Context, a message.Answer) (*message.Call, error) {
+func (p *Port) answer(ctx context.Context, a message.Response) (*message.Call, error) {
 	c, err := p.e.answer(ctx, p.by, a)
 	return p.one(c, err)
 }

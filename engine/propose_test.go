@@ -398,7 +398,7 @@ func denyBeforeStart(w *world) {
 	_, err := e.worker("w1").Start(w.Context(), message.StartRequest{Key: c.Key, Attempt: 1, Claim: "x"})
 	w.wantErr(err, message.ErrFinished)
 	w.wantResult(e.finished(c.Key), message.ToolResultDenied, "no-"+remote)
-	d, err := e.ann().Answer(w.Context(), approve(asked))
+	d, err := e.ann().SubmitResponse(w.Context(), approve(asked))
 	w.must(err)
 	w.wantResult(d, message.ToolResultDenied, "no-"+deploy)
 	w.wantRuns(d.Key, 0)

@@ -95,7 +95,7 @@ func waitFinished(w *world) {
 		go func() { done <- r.wait(message.UntilFinished, patience) }()
 	}
 	w.effects.release(w.key("a"))
-	_, err := e.ann().Answer(w.Context(), reject(e.state(w.key("c"), message.ToolCallAsking)))
+	_, err := e.ann().SubmitResponse(w.Context(), reject(e.state(w.key("c"), message.ToolCallAsking)))
 	w.must(err)
 	for range 2 {
 		if out := <-done; !out.Done || len(out.Calls) != 3 || out.Calls[0].Call != "a" || out.Calls[2].Call != "c" {
@@ -232,7 +232,7 @@ func listPages(w *world) {
 				}
 				seen++
 				if end {
-					_, err := e.ann().Answer(w.Context(), reject(c))
+					_, err := e.ann().SubmitResponse(w.Context(), reject(c))
 					w.must(err)
 				}
 			}
@@ -249,7 +249,7 @@ func listPages(w *world) {
 func showHistory(w *world) {
 	e, other := w.engine(), w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
-	_, err := e.ann().Answer(w.Context(), approve(q))
+	_, err := e.ann().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
 	e.finished(q.Key)
 	for _, r := range []*replica{e, other} {
@@ -293,7 +293,7 @@ func callersCopy(w *world) {
 	spoil(q)
 	_, err := e.bot().Propose(w.Context(), request(call("c", pay, `{}`)))
 	spoil(w.refusal(err, message.ErrConflict).Call)
-	_, err = e.ann().Answer(w.Context(), message.Answer{Key: w.key("c"), Kind: message.AnswerApprove, Digest: "x"})
+	_, err = e.ann().SubmitResponse(w.Context(), message.Response{Key: w.key("c"), Kind: message.ResponseApprove, Digest: "x"})
 	spoil(w.refusal(err, message.ErrDigest).Call)
 	list, err := e.operator().List(w.Context(), message.ListRequest{})
 	w.must(err)
@@ -304,7 +304,7 @@ func callersCopy(w *world) {
 	if again.State != message.ToolCallAsking || again.Digest != digest || again.Seq == 0 {
 		w.Fatalf("a caller changed the engine's call: %+v", again)
 	}
-	_, err = e.ann().Answer(w.Context(), message.Answer{Key: w.key("c"), Kind: message.AnswerApprove, Digest: digest})
+	_, err = e.ann().SubmitResponse(w.Context(), message.Response{Key: w.key("c"), Kind: message.ResponseApprove, Digest: digest})
 	w.must(err)
 	e.finished(w.key("c"))
 }

@@ -24,7 +24,7 @@ func quorumCases() []engineCase {
 		{"an edit voids what was approved", editVoids},
 		{"an editor is not the last", notEditor},
 		{"an approval withdrawn", withdrawn},
-		{"abstained and handed over", handedOver},
+		{"skipped and handed over", handedOver},
 		{"no single person answers for a tool", notAlone},
 		{"votes outlive an engine", votesStay},
 		{"a grant names those who agreed", grantNames},
@@ -51,9 +51,9 @@ func groupRule(group string, n int) permission.Rule {
 }
 
 // answers sends an answer of a person and gives the call after it.
-func (r *replica) answers(name string, a message.Answer) *message.Call {
+func (r *replica) answers(name string, a message.Response) *message.Call {
 	r.w.Helper()
-	c, err := r.as(message.RoleApprover, name).Answer(r.w.Context(), a)
+	c, err := r.as(message.RoleApprover, name).SubmitResponse(r.w.Context(), a)
 	if err != nil {
 		r.w.Fatalf("%s answers %s: %v", name, a.Kind, err)
 	}
@@ -61,16 +61,16 @@ func (r *replica) answers(name string, a message.Answer) *message.Call {
 }
 
 // refuses checks that an answer is refused and writes nothing.
-func (r *replica) refuses(name string, a message.Answer, want *message.Error) {
+func (r *replica) refuses(name string, a message.Response, want *message.Error) {
 	r.w.Helper()
 	_ = r.refusalOf(name, a, want)
 }
 
 // refusalOf is refuses for those who look at the error.
-func (r *replica) refusalOf(name string, a message.Answer, want *message.Error) *message.Error {
+func (r *replica) refusalOf(name string, a message.Response, want *message.Error) *message.Error {
 	r.w.Helper()
 	size := len(r.w.records())
-	_, err := r.as(message.RoleApprover, name).Answer(r.w.Context(), a)
+	_, err := r.as(message.RoleApprover, name).SubmitResponse(r.w.Context(), a)
 	e := r.w.refusal(err, want)
 	r.w.wantSize(size)
 	return e
@@ -156,10 +156,10 @@ func notRequester(w *world) {
 	w.policy.use(w, rule("four-eyes", func(r *permission.Rule) { r.Approvers.ExcludeRequester = true }))
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)
-	for _, a := range []message.Answer{approve(q), reject(q), edit(q, `{"a":1}`), {Key: q.Key, Kind: message.AnswerForTool, Digest: q.Digest}, {Key: q.Key, Kind: message.AnswerAbstain, Digest: q.Digest}} {
+	for _, a := range []message.Response{approve(q), reject(q), edit(q, `{"a":1}`), {Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest}, {Key: q.Key, Kind: message.ResponseSkip, Digest: q.Digest}} {
 		e.refuses("bot", a, message.ErrForbidden)
 	}
-	e.refuses("ann", message.Answer{Key: q.Key, Kind: message.AnswerHandOver, To: "bot", Digest: q.Digest}, message.ErrForbidden)
+	e.refuses("ann", message.Response{Key: q.Key, Kind: message.ResponseDelegate, To: "bot", Digest: q.Digest}, message.ErrForbidden)
 	e.answers("ann", approve(q))
 	e.finished(q.Key)
 }
@@ -191,7 +191,7 @@ func notEditor(w *world) {
 	again := e.answers("ann", edit(q, `{"n":2}`))
 	w.wantMissing(again, ":1")
 	e.refuses("ann", approve(again), message.ErrForbidden)
-	e.refuses("ann", message.Answer{Key: q.Key, Kind: message.AnswerForTool, Digest: again.Digest}, message.ErrForbidden)
+	e.refuses("ann", message.Response{Key: q.Key, Kind: message.ResponseRespond, Digest: again.Digest}, message.ErrForbidden)
 	last := e.answers("bob", edit(again, `{"n":3}`))
 	e.refuses("ann", approve(last), message.ErrForbidden) // has had a hand in it as well
 	e.refuses("bob", approve(last), message.ErrForbidden)
@@ -210,7 +210,7 @@ func withdrawn(w *world) {
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)
 	e.answers("ann", approve(q))
-	e.answers("ann", message.Answer{Key: q.Key, Kind: message.AnswerAbstain, Digest: q.Digest, Note: "I was wrong"})
+	e.answers("ann", message.Response{Key: q.Key, Kind: message.ResponseSkip, Digest: q.Digest, Note: "I was wrong"})
 	w.wantMissing(e.answers("bob", approve(q)), ":1")
 	e.refuses("ann", approve(q), message.ErrConflict) // an old answer that is sent again does not count
 	e.answers("cy", approve(q))
@@ -232,13 +232,13 @@ func handedOver(w *world) {
 	w.policy.use(w, rule("some", func(r *permission.Rule) { r.Approvers.Users = []string{"ann", "bob"} }))
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)
-	to := func(name string) message.Answer {
-		return message.Answer{Key: q.Key, Kind: message.AnswerHandOver, Digest: q.Digest, To: name, Note: "you know the customer"}
+	to := func(name string) message.Response {
+		return message.Response{Key: q.Key, Kind: message.ResponseDelegate, Digest: q.Digest, To: name, Note: "you know the customer"}
 	}
 	e.refuses("ann", to("cy"), message.ErrForbidden)
 	e.refuses("ann", to("ann"), message.ErrInvalid)
 	e.refuses("cy", to("bob"), message.ErrForbidden)
-	e.refuses("ann", message.Answer{Key: q.Key, Kind: message.AnswerHandOver, Digest: "sha256:old", To: "bob"}, message.ErrDigest)
+	e.refuses("ann", message.Response{Key: q.Key, Kind: message.ResponseDelegate, Digest: "sha256:old", To: "bob"}, message.ErrDigest)
 	c := e.answers("ann", to("bob"))
 	if v := c.Votes[0]; c.State != message.ToolCallAsking || v.To != "bob" || v.Note == "" {
 		w.Errorf("handed over: %s, %+v", describe(c), v)
@@ -248,11 +248,11 @@ func handedOver(w *world) {
 	e.refuses("ann", edit(q, `{"a":1}`), message.ErrConflict)
 	e.answers("bob", approve(q))
 	e.finished(q.Key)
-	w.wantPath(q.Key, "propose+ask hand_over approve+start result")
+	w.wantPath(q.Key, "propose+ask delegate approve+start result")
 	q = e.ask("d", deploy, `{}`)
-	e.answers("ann", message.Answer{Key: q.Key, Kind: message.AnswerAbstain, Digest: q.Digest})
+	e.answers("ann", message.Response{Key: q.Key, Kind: message.ResponseSkip, Digest: q.Digest})
 	e.answers("ann", reject(q)) // more careful is always possible
-	w.wantPath(q.Key, "propose+ask abstain reject")
+	w.wantPath(q.Key, "propose+ask skip reject")
 }
 
 func notAlone(w *world) {
@@ -260,7 +260,7 @@ func notAlone(w *world) {
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)
 	e.answers("ann", approve(q))
-	e.refuses("bob", message.Answer{Key: q.Key, Kind: message.AnswerForTool, Digest: q.Digest, Output: "done"}, message.ErrForbidden)
+	e.refuses("bob", message.Response{Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest, Output: "done"}, message.ErrForbidden)
 }
 
 func votesStay(w *world) {
@@ -283,7 +283,7 @@ func grantNames(w *world) {
 	e.answers("cy", approve(q))
 	e.answers("ann", edit(q, `{"n":2}`))
 	q = e.state(q.Key, message.ToolCallAsking)
-	e.answers("dan", message.Answer{Key: q.Key, Kind: message.AnswerAbstain, Digest: q.Digest})
+	e.answers("dan", message.Response{Key: q.Key, Kind: message.ResponseSkip, Digest: q.Digest})
 	c := e.answers("bob", approve(q))
 	var got []string
 	for _, a := range c.Attempt.Grant.Approvals {
@@ -321,13 +321,13 @@ func racingAnswers(w *world) {
 		case 3:
 			a = edit(q, `{"by":"someone"}`)
 		case 5:
-			a = message.Answer{Key: q.Key, Kind: message.AnswerAbstain, Digest: q.Digest}
+			a = message.Response{Key: q.Key, Kind: message.ResponseSkip, Digest: q.Digest}
 		case 7:
 			a = reject(q)
 		}
 		name := string(rune('A'+i%32)) + "x"
 		wg.Go(func() {
-			_, err := engines[i%3].as(message.RoleApprover, name).Answer(w.Context(), a)
+			_, err := engines[i%3].as(message.RoleApprover, name).SubmitResponse(w.Context(), a)
 			if code := message.AsError("", orUnknown(err)).Code; err != nil && !slices.Contains([]message.Code{message.CodeFinished, message.CodeState, message.CodeDigest, message.CodeConflict}, code) {
 				w.Errorf("%s by %s: %v", a.Kind, name, err)
 			}
@@ -392,13 +392,13 @@ func manyWords(w *world) {
 	w.policy.use(w, quorum(200))
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)
-	note := func(i int) (string, message.Answer) {
-		return "p" + strconv.Itoa(i), message.Answer{Key: q.Key, Kind: message.AnswerAbstain, Digest: q.Digest, Note: strings.Repeat("x", message.MaxNoteBytes)}
+	note := func(i int) (string, message.Response) {
+		return "p" + strconv.Itoa(i), message.Response{Key: q.Key, Kind: message.ResponseSkip, Digest: q.Digest, Note: strings.Repeat("x", message.MaxNoteBytes)}
 	}
 	full := 0
 	for i := range 100 {
 		name, a := note(i)
-		if _, err := e.as(message.RoleApprover, name).Answer(w.Context(), a); err != nil {
+		if _, err := e.as(message.RoleApprover, name).SubmitResponse(w.Context(), a); err != nil {
 			w.wantErr(err, message.ErrTooLarge)
 			full = i
 			break

@@ -103,7 +103,7 @@ func explanationOfEdits(w *world) {
 		permission.Rule{Name: "big", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.amount > 100"})...)
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
-	_, err := e.ann().Answer(w.Context(), edit(q, `{"amount":50}`))
+	_, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":50}`))
 	w.must(err)
 	c := e.finished(q.Key)
 	all := w.explanations(q.Key)
@@ -121,7 +121,7 @@ func explanationOfLateDenial(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
 	w.policy.use(w, audited(ask, permission.Rule{Name: "closed", Tools: []string{pay}, Behavior: message.BehaviorDeny})...)
-	c, err := e.ann().Answer(w.Context(), approve(q))
+	c, err := e.ann().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
 	if k, _ := e.recorded(q.Key, message.RoleAuditor); c.Decision.Rule != "closed" || k.Rule != "closed" || k.Decision != message.BehaviorDeny {
 		w.Errorf("%s, explained as %+v", describe(c), k)
@@ -168,7 +168,7 @@ func explanationUnwanted(w *world) {
 	}
 	// What explained the decision before an edit does not explain the one after.
 	q := e.ask("c", pay, `{"amount":500}`)
-	_, err := e.ann().Answer(w.Context(), edit(q, `{"amount":50}`))
+	_, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":50}`))
 	w.must(err)
 	if _, text := e.recorded(q.Key, message.RoleAuditor); text != "" {
 		w.Errorf("the edited call is on record as %s", text)
@@ -188,7 +188,7 @@ func explanationTooLarge(w *world) {
 	if len(text) > 32<<10 || !k.Truncated || k.Rule != "look" || len(k.Trace) == 0 || k.Trace[0].Rule != "look" {
 		w.Errorf("%d bytes are kept: truncated %v, rule %s, %d rules", len(text), k.Truncated, k.Rule, len(k.Trace))
 	}
-	_, err := e.ann().Answer(w.Context(), approve(q))
+	_, err := e.ann().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
 	e.finished(q.Key)
 }

@@ -80,7 +80,7 @@ func (e *Engine) redact(ctx context.Context, c *message.Call) {
 
 // seenBy puts the hidden values back into edited arguments, whose author saw
 // marks in their places.
-func seenBy(c *message.Call, a message.Answer) (message.Answer, error) {
+func seenBy(c *message.Call, a message.Response) (message.Response, error) {
 	if a.Input == nil || c.State != message.ToolCallAsking || c.Request == nil || a.Digest != c.Digest {
 		return a, nil
 	}

@@ -79,8 +79,8 @@ func hiddenFromPeople(w *world) {
 	if d, err := q.Request.Digest(); err != nil || d != q.Digest || d != raw.Digest {
 		w.Errorf("the digest cannot be recomputed from what is shown: %s, %v", d, err)
 	}
-	for _, answer := range []message.Answer{{Key: q.Key, Kind: message.AnswerApprove, Digest: "sha256:other"}} {
-		_, err := e.ann().Answer(w.Context(), answer)
+	for _, response := range []message.Response{{Key: q.Key, Kind: message.ResponseApprove, Digest: "sha256:other"}} {
+		_, err := e.ann().SubmitResponse(w.Context(), response)
 		text, _ := json.Marshal(w.refusal(err, message.ErrDigest))
 		if strings.Contains(string(text), secret) || !strings.Contains(string(text), q.Digest) {
 			w.Errorf("the error shows %s", text)

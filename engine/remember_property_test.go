@@ -113,12 +113,12 @@ func (m *leaseModel) answer(c *message.Call) {
 	if c.State != message.ToolCallAsking || rapid.Bool().Draw(m.t, "leave it open") {
 		return
 	}
-	a := message.Answer{Key: c.Key, Kind: message.AnswerApprove, Digest: c.Digest}
+	a := message.Response{Key: c.Key, Kind: message.ResponseApprove, Digest: c.Digest}
 	uses, cents := rapid.IntRange(1, 4).Draw(m.t, "uses"), rapid.IntRange(0, 100).Draw(m.t, "budget")
 	if rapid.Bool().Draw(m.t, "remember") {
 		a.Remember = &message.LeaseTerms{Scope: message.ScopeSpace, Uses: uses, Budget: &message.Budget{Path: "args.cents", Limit: strconv.Itoa(cents)}}
 	}
-	after, err := m.as(message.RoleApprover, "ann").Answer(m.t.Context(), a)
+	after, err := m.as(message.RoleApprover, "ann").SubmitResponse(m.t.Context(), a)
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func scopes(w *world) {
 	}
 	a := approve(e.in("bot", "z", "", call("c", deploy, `{}`)))
 	a.Remember = &message.LeaseTerms{Scope: message.ScopeAgent}
-	_, err := e.ann().Answer(w.Context(), a)
+	_, err := e.ann().SubmitResponse(w.Context(), a)
 	w.wantErr(err, message.ErrForbidden)
 }
 
@@ -202,7 +202,7 @@ func rememberEditCases() []engineCase {
 }
 
 // editing approves a call with other arguments and terms.
-func editing(q *message.Call, input string, t message.LeaseTerms) message.Answer {
+func editing(q *message.Call, input string, t message.LeaseTerms) message.Response {
 	a := edit(q, input)
 	a.Remember = &t
 	return a
@@ -300,7 +300,7 @@ func editRememberedByNoOne(w *world) {
 
 func editedPlainRules(w *world) {
 	e := w.engine()
-	accept := func(id message.CallID, input, edited string) message.Answer {
+	accept := func(id message.CallID, input, edited string) message.Response {
 		a := edit(e.ask(id, shell, `{"command":"`+input+`"}`), `{"command":"`+edited+`"}`)
 		a.Rules = w.known(a.Key).Suggested
 		return a

@@ -20,7 +20,7 @@ type Rememberer interface {
 // terms completes what an approver wants remembered, and refuses what does not
 // cover the call that was asked about or is wider than an answer to this
 // approval request may be. nil: nothing.
-func (e *Engine) terms(ctx context.Context, c *message.Call, a message.Answer, now time.Time) (*message.LeaseTerms, error) {
+func (e *Engine) terms(ctx context.Context, c *message.Call, a message.Response, now time.Time) (*message.LeaseTerms, error) {
 	if a.Remember == nil || edits(c, a) || c.Request == nil || c.State != message.ToolCallAsking || a.Digest != c.Digest {
 		return nil, nil // of an answer to no open approval request the machine has the better error; see rememberEdited
 	}

@@ -253,7 +253,7 @@ func refusedTerms(w *world) {
 	} {
 		a := approve(c.call)
 		a.Remember = &c.terms
-		if _, err := e.ann().Answer(w.Context(), a); message.AsError("", orUnknown(err)).Code != c.want.Code {
+		if _, err := e.ann().SubmitResponse(w.Context(), a); message.AsError("", orUnknown(err)).Code != c.want.Code {
 			w.Errorf("%s: %v, want %s", name, err, c.want.Code)
 		}
 	}
@@ -262,7 +262,7 @@ func refusedTerms(w *world) {
 	e.refuses("ann", no, message.ErrInvalid)
 	stale := approve(q)
 	stale.Digest, stale.Remember = "sha256:other", &message.LeaseTerms{Scope: message.ScopeSpace}
-	_, err := e.ann().Answer(w.Context(), stale)
+	_, err := e.ann().SubmitResponse(w.Context(), stale)
 	w.wantErr(err, message.ErrDigest)
 	w.wantSize(size)
 }

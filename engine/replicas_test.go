@@ -38,7 +38,7 @@ func seenByOther(w *world) {
 		if len(list.Calls) != 1 {
 			w.Fatalf("the approval request %s is open, the other replica lists %d calls", id, len(list.Calls))
 		}
-		_, err = other.ann().Answer(w.Context(), approve(list.Calls[0]))
+		_, err = other.ann().SubmitResponse(w.Context(), approve(list.Calls[0]))
 		w.must(err)
 		out, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: patience.Milliseconds()})
 		if err != nil || !out.Done || len(out.Calls) != i+1 {
@@ -57,18 +57,18 @@ func laggingDecides(w *world) {
 	other.state(q.Key, message.ToolCallAsking)
 	other.state(c.Key, message.ToolCallSubmitted)
 	catchUp := other.cord.lag()
-	_, err := e.ann().Answer(w.Context(), reject(q))
+	_, err := e.ann().SubmitResponse(w.Context(), reject(q))
 	w.must(err)
-	again, err := e.ann().Answer(w.Context(), edit(q2, `{"amount":50,"currency":"USD"}`))
+	again, err := e.ann().SubmitResponse(w.Context(), edit(q2, `{"amount":50,"currency":"USD"}`))
 	w.must(err)
 	e.start(c, "w1", "x")
 	d := e.ask("d", deploy, `{}`)
 
-	_, err = other.bob().Answer(w.Context(), approve(q))
+	_, err = other.bob().SubmitResponse(w.Context(), approve(q))
 	if e := w.refusal(err, message.ErrFinished); e.Call == nil || e.Call.Cause != "reject" {
 		w.Errorf("the loser sees %+v", e.Call)
 	}
-	_, err = other.bob().Answer(w.Context(), approve(q2))
+	_, err = other.bob().SubmitResponse(w.Context(), approve(q2))
 	if e := w.refusal(err, message.ErrDigest); e.Call == nil || e.Call.Digest != again.Digest {
 		w.Errorf("the loser sees %+v", e.Call)
 	}
@@ -115,14 +115,14 @@ func takeOverPending(w *world) {
 	e.propose(call("a", deploy, `{}`), call("b", deploy, `{}`))
 	e.propose(call("c", note, `{}`), call("d", serial, `{}`))
 	e.cord.onAppend(cutAfter(e, func(f *message.Fact) bool { return f.Kind() == "reject" }))
-	_, err := e.ann().Answer(w.Context(), reject(e.state(w.key("a"), message.ToolCallAsking)))
+	_, err := e.ann().SubmitResponse(w.Context(), reject(e.state(w.key("a"), message.ToolCallAsking)))
 	w.must(err)
 	b := other.state(w.key("b"), message.ToolCallAsking)
 	e.kill()
-	_, err = other.ann().Answer(w.Context(), approve(b))
+	_, err = other.ann().SubmitResponse(w.Context(), approve(b))
 	w.must(err)
 	other.finished(b.Key)
-	_, err = other.ann().Answer(w.Context(), reject(other.state(w.key("c"), message.ToolCallAsking)))
+	_, err = other.ann().SubmitResponse(w.Context(), reject(other.state(w.key("c"), message.ToolCallAsking)))
 	w.must(err)
 	w.wantResult(other.finished(w.key("d")), message.ToolResultSuccess, "ran")
 }
@@ -172,7 +172,7 @@ func fallenBehind(w *world) {
 	e.propose(call("a", note, `{}`), call("b", blockIdem, `{}`), call("c", echo, `{}`))
 	other.state(w.key("c"), message.ToolCallPending)
 	catchUp := other.cord.lag()
-	_, err := e.ann().Answer(w.Context(), approve(e.state(w.key("a"), message.ToolCallAsking)))
+	_, err := e.ann().SubmitResponse(w.Context(), approve(e.state(w.key("a"), message.ToolCallAsking)))
 	w.must(err)
 	w.until("b runs", func() bool { return len(w.effects.of(w.key("b"))) == 1 })
 	timer := time.NewTimer(2 * brief)
@@ -230,7 +230,7 @@ func laggingReply(w *world) {
 	for _, id := range []message.CallID{"b", "c", "d"} {
 		e.propose(call(id, external, `{}`))
 	}
-	_, err := other.ann().Answer(w.Context(), message.Answer{Key: w.key("d"), Kind: message.AnswerReject, Digest: "x"})
+	_, err := other.ann().SubmitResponse(w.Context(), message.Response{Key: w.key("d"), Kind: message.ResponseReject, Digest: "x"})
 	w.wantErr(err, message.ErrState)
 	out := other.wait(message.UntilFinished, time.Millisecond)
 	if out.Done || names(out.Calls) != "a b c d" {

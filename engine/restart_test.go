@@ -53,7 +53,7 @@ func restartAsking(w *world, end func(*replica)) {
 	if err != nil || len(list.Calls) != 1 {
 		w.Errorf("the runtime finds %d open calls, %v", len(list.Calls), err)
 	}
-	_, err = e.ann().Answer(w.Context(), approve(q))
+	_, err = e.ann().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, "ran")
 	w.wantRuns(q.Key, 1)
@@ -66,7 +66,7 @@ func restartPending(w *world, end func(*replica)) {
 	end(e)
 	e = w.engine()
 	for _, id := range []message.CallID{"a", "b", "c"} {
-		_, err := e.ann().Answer(w.Context(), approve(e.state(w.key(id), message.ToolCallAsking)))
+		_, err := e.ann().SubmitResponse(w.Context(), approve(e.state(w.key(id), message.ToolCallAsking)))
 		w.must(err)
 		w.wantResult(e.finished(w.key(id)), message.ToolResultSuccess, "ran")
 	}
@@ -180,7 +180,7 @@ func closedTwice(w *world) {
 	e.stop()
 	_, err := e.bot().Propose(w.Context(), request(call("c", echo, `{}`)))
 	w.wantErr(err, message.ErrUnavailable)
-	_, err = e.ann().Answer(w.Context(), message.Answer{Key: w.key("c")})
+	_, err = e.ann().SubmitResponse(w.Context(), message.Response{Key: w.key("c")})
 	w.wantErr(err, message.ErrUnavailable)
 	_, err = e.operator().List(w.Context(), message.ListRequest{})
 	w.wantErr(err, message.ErrUnavailable)
@@ -301,8 +301,8 @@ func diesAt(w *world, n int32, stored bool) {
 		calls = out.Calls
 		return err
 	})
-	m.ask("answer", func(r *replica) error {
-		_, err := r.ann().Answer(w.Context(), approve(calls[1]))
+	m.ask("submit_response", func(r *replica) error {
+		_, err := r.ann().SubmitResponse(w.Context(), approve(calls[1]))
 		if e := message.AsError("", orUnknown(err)); e.Code == message.CodeFinished || e.Code == message.CodeState {
 			return nil // it was stored, and its answer got lost
 		}

@@ -23,7 +23,7 @@ var methods = []struct {
 		return second(p.Propose(ctx, request(call("c", deploy, `{}`))))
 	}},
 	{"Answer", []message.Role{message.RoleApprover}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Answer(ctx, message.Answer{Key: k, Kind: message.AnswerReject, Digest: "x"}))
+		return second(p.SubmitResponse(ctx, message.Response{Key: k, Kind: message.ResponseReject, Digest: "x"}))
 	}},
 	{"Report", []message.Role{message.RoleRuntime, message.RoleOperator}, func(ctx context.Context, p *engine.Port, k message.Key) error {
 		return second(p.Report(ctx, message.ReportRequest{Key: k, Result: message.ToolResultBlock{State: message.ToolResultSuccess}}))

@@ -146,7 +146,7 @@ func routedByEdit(w *world) {
 	w.policy.use(w, permission.Rule{Name: "free", Tools: []string{pay}, Behavior: message.BehaviorAllow}, big)
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
-	_, err := e.ann().Answer(w.Context(), edit(q, `{"amount":50}`))
+	_, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":50}`))
 	w.must(err)
 	c := e.finished(q.Key) // in the engine: nothing routes it any more
 	w.wantResult(c, message.ToolResultSuccess, `{"amount":50}`)
@@ -154,7 +154,7 @@ func routedByEdit(w *world) {
 		w.Errorf("the edited call ran %s, route %q", c.Placement, c.Decision.Route)
 	}
 	q = e.ask("d", pay, `{"amount":500}`)
-	c, err = e.ann().Answer(w.Context(), edit(q, `{"amount":400}`))
+	c, err = e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":400}`))
 	w.must(err)
 	w.wantRoute(c, payments)
 	w.wantRuns(q.Key, 0)
@@ -191,7 +191,7 @@ func routedAsDecided(w *world) {
 	e := w.engine()
 	q := e.ask("c", askRemote, `{}`)
 	w.policy.use(w, routed("look", elsewhere, message.BehaviorAsk, askRemote))
-	c, err := e.ann().Answer(w.Context(), approve(q))
+	c, err := e.ann().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
 	w.wantRoute(c, payments)
 }

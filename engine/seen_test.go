@@ -32,9 +32,9 @@ func asked(t *testing.T, input string, rules ...permission.Rule) (*engine.Engine
 	return eng, out.Calls[0]
 }
 
-func answerAs(t *testing.T, eng *engine.Engine, name string, a message.Answer) (*message.Call, error) {
+func answerAs(t *testing.T, eng *engine.Engine, name string, a message.Response) (*message.Call, error) {
 	t.Helper()
-	return eng.As(message.Principal{Role: message.RoleApprover, Name: name}).Answer(t.Context(), a)
+	return eng.As(message.Principal{Role: message.RoleApprover, Name: name}).SubmitResponse(t.Context(), a)
 }
 
 // An edit voids the approvals before it for good: when a second edit brings the
@@ -43,7 +43,7 @@ func TestEditAndBackAsksAgain(t *testing.T) {
 	eng, c := asked(t, `{"n":0}`, permission.Rule{Name: "two", Tools: []string{"t"}, Behavior: message.BehaviorAsk, Quorum: 2})
 	step := func(name, input string) {
 		t.Helper()
-		a := message.Answer{Key: c.Key, Kind: message.AnswerApprove, Digest: c.Digest}
+		a := message.Response{Key: c.Key, Kind: message.ResponseApprove, Digest: c.Digest}
 		if input != "" {
 			a.Input = &input
 		}
@@ -79,7 +79,7 @@ func TestEditKeepsWhatIsHidden(t *testing.T) {
 		t.Fatal("it is shown before the edit: " + shown)
 	}
 	asCash := strings.Replace(shown, `"card"`, `"cash"`, 1)
-	got, err := answerAs(t, eng, "ann", message.Answer{Key: c.Key, Kind: message.AnswerApprove, Digest: c.Digest, Input: &asCash})
+	got, err := answerAs(t, eng, "ann", message.Response{Key: c.Key, Kind: message.ResponseApprove, Digest: c.Digest, Input: &asCash})
 	if text, _ := json.Marshal([]any{got, err}); message.AsError("", err).Code != message.CodeForbidden || strings.Contains(string(text), secret) {
 		t.Errorf("an approver gets %s, %v", text, err)
 	}
@@ -87,7 +87,7 @@ func TestEditKeepsWhatIsHidden(t *testing.T) {
 		t.Errorf("the approval request has changed: %+v, %v", list.Calls, err)
 	}
 	without := `{"kind":"cash"}` // nothing is left to hide
-	if got, err = answerAs(t, eng, "ann", message.Answer{Key: c.Key, Kind: message.AnswerApprove, Digest: c.Digest, Input: &without}); err != nil || got.Input != without {
+	if got, err = answerAs(t, eng, "ann", message.Response{Key: c.Key, Kind: message.ResponseApprove, Digest: c.Digest, Input: &without}); err != nil || got.Input != without {
 		t.Errorf("an edit that takes the value out: %+v, %v", got, err)
 	}
 }

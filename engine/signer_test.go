@@ -119,15 +119,15 @@ func TestSignedApprovals(t *testing.T) {
 			}
 			return s
 		}
-		answer := func(name string, a message.Answer) (*message.Call, error) {
+		answer := func(name string, a message.Response) (*message.Call, error) {
 			a.Key = c.Key
 			if a.Digest == "" {
 				a.Digest = c.Digest
 			}
-			return h.as(message.RoleApprover, name).Answer(t.Context(), a)
+			return h.as(message.RoleApprover, name).SubmitResponse(t.Context(), a)
 		}
 		approve := func(name string, s *message.ApproverSignature) error {
-			_, err := answer(name, message.Answer{Kind: message.AnswerApprove, Signature: s})
+			_, err := answer(name, message.Response{Kind: message.ResponseApprove, Signature: s})
 			return err
 		}
 		text := `{"n":1}`
@@ -143,17 +143,17 @@ func TestSignedApprovals(t *testing.T) {
 				t.Errorf("%s: %v, want forbidden", what, err)
 			}
 		}
-		for what, a := range map[string]message.Answer{
-			"with a rejection": {Kind: message.AnswerReject, Signature: sign(first, "ann", 1, time.Hour)},
-			"with an edit":     {Kind: message.AnswerApprove, Input: &text, Signature: sign(first, "ann", 1, time.Hour)},
-			"with rules":       {Kind: message.AnswerApprove, Rules: []message.PermissionRule{{}}, Signature: sign(first, "ann", 1, time.Hour)},
+		for what, a := range map[string]message.Response{
+			"with a rejection": {Kind: message.ResponseReject, Signature: sign(first, "ann", 1, time.Hour)},
+			"with an edit":     {Kind: message.ResponseApprove, Input: &text, Signature: sign(first, "ann", 1, time.Hour)},
+			"with rules":       {Kind: message.ResponseApprove, Rules: []message.PermissionRule{{}}, Signature: sign(first, "ann", 1, time.Hour)},
 		} {
 			if _, err := answer("ann", a); !errors.Is(err, message.ErrInvalid) {
 				t.Errorf("a signature %s: %v, want invalid", what, err)
 			}
 		}
 		// An edit is no signature over what it made.
-		c, err := answer("ann", message.Answer{Kind: message.AnswerApprove, Input: &text})
+		c, err := answer("ann", message.Response{Kind: message.ResponseApprove, Input: &text})
 		if err != nil || c.State != message.ToolCallAsking {
 			t.Fatalf("after an edit: %+v, %v", c, err)
 		}

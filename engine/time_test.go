@@ -113,7 +113,7 @@ func TestRequestExpiresOnTime(t *testing.T) {
 			h.Fatalf("it is %s before its time", now.State)
 		}
 		time.Sleep(time.Millisecond) // the very moment: no answer counts any more
-		_, err := h.as(message.RoleApprover, "ann").Answer(h.Context(), message.Answer{Key: key, Kind: message.AnswerApprove, Digest: c.Digest})
+		_, err := h.as(message.RoleApprover, "ann").SubmitResponse(h.Context(), message.Response{Key: key, Kind: message.ResponseApprove, Digest: c.Digest})
 		if !errors.Is(err, message.ErrFinished) {
 			h.Errorf("an answer at the deadline: %v", err)
 		}
@@ -343,7 +343,7 @@ func TestRuleTimeoutCancelsLocal(t *testing.T) {
 	ask := permission.Rule{Behavior: message.BehaviorAsk, Executor: permission.Executor{Timeout: time.Minute}}
 	inHours(t, engine.Tool{Timeout: time.Hour}, ask, run, func(h *hours) {
 		c := h.propose()
-		if _, err := h.as(message.RoleApprover, "ann").Answer(h.Context(), message.Answer{Key: key, Kind: message.AnswerApprove, Digest: c.Digest}); err != nil {
+		if _, err := h.as(message.RoleApprover, "ann").SubmitResponse(h.Context(), message.Response{Key: key, Kind: message.ResponseApprove, Digest: c.Digest}); err != nil {
 			h.Fatal(err)
 		}
 		if c := h.after(time.Minute - time.Second); !c.Started() || !c.Open() {
@@ -376,7 +376,7 @@ func TestDenyByTheClock(t *testing.T) {
 		h.eng = h.engine(engine.Tool{}, permission.Rule{Behavior: message.BehaviorAsk}, nil, closed)
 		c := h.propose()
 		h.after(2 * time.Hour)
-		got, err := h.as(message.RoleApprover, "ann").Answer(t.Context(), message.Answer{Key: c.Key, Digest: c.Digest, Kind: message.AnswerApprove})
+		got, err := h.as(message.RoleApprover, "ann").SubmitResponse(t.Context(), message.Response{Key: c.Key, Digest: c.Digest, Kind: message.ResponseApprove})
 		if err != nil || got.State != message.ToolCallFinished || got.Decision.Rule != "closed" {
 			t.Errorf("approved after closing time: %v, %+v", err, got)
 		}

@@ -92,23 +92,23 @@ func (w *intruded) furnish(t *testing.T) {
 		w.calls = append(w.calls, r.Calls[0])
 		return r.Calls[0]
 	}
-	answer := func(c *message.Call, change func(*message.Answer)) *message.Call {
-		a := message.Answer{Key: c.Key, Kind: message.AnswerApprove, Digest: c.Digest}
+	answer := func(c *message.Call, change func(*message.Response)) *message.Call {
+		a := message.Response{Key: c.Key, Kind: message.ResponseApprove, Digest: c.Digest}
 		change(&a)
-		after, err := w.as(message.RoleApprover, "ann").Answer(t.Context(), a)
+		after, err := w.as(message.RoleApprover, "ann").SubmitResponse(t.Context(), a)
 		must(err)
 		return after
 	}
 	propose("asking", "pay", `{"pin":1234,"n":1}`)
-	answer(propose("voted", "pay", `{"pin":4321,"n":2}`), func(*message.Answer) {})
-	agreed := answer(propose("agreed", "pay", `{"n":8}`), func(*message.Answer) {})
-	_, err := w.as(message.RoleApprover, "bob").Answer(t.Context(), message.Answer{Key: agreed.Key, Kind: message.AnswerApprove, Digest: agreed.Digest})
+	answer(propose("voted", "pay", `{"pin":4321,"n":2}`), func(*message.Response) {})
+	agreed := answer(propose("agreed", "pay", `{"n":8}`), func(*message.Response) {})
+	_, err := w.as(message.RoleApprover, "bob").SubmitResponse(t.Context(), message.Response{Key: agreed.Key, Kind: message.ResponseApprove, Digest: agreed.Digest})
 	must(err)
 	input := `{"n":3}`
-	edited := answer(propose("edited", "pay", `{"n":2}`), func(a *message.Answer) { a.Input = &input })
+	edited := answer(propose("edited", "pay", `{"n":2}`), func(a *message.Response) { a.Input = &input })
 	w.calls = append(w.calls, edited)
-	kept := answer(propose("kept", "out", `{"n":2}`), func(a *message.Answer) { a.Remember = &message.LeaseTerms{Uses: 5} })
-	plain := answer(propose("plain", "note", `{}`), func(a *message.Answer) {
+	kept := answer(propose("kept", "out", `{"n":2}`), func(a *message.Response) { a.Remember = &message.LeaseTerms{Uses: 5} })
+	plain := answer(propose("plain", "note", `{}`), func(a *message.Response) {
 		a.Rules = []message.PermissionRule{{ToolName: "note", Behavior: message.BehaviorAllow}}
 	})
 	l, _ := plain.PlainLease()
@@ -167,7 +167,7 @@ func (s *everything) CaughtUp()               { s.end() }
 // authorized shows that the space was not dead: an authorized request works.
 func (w *intruded) authorized(t *testing.T) {
 	c := w.calls[0]
-	if _, err := w.as(message.RoleApprover, "bob").Answer(t.Context(), message.Answer{Key: c.Key, Kind: message.AnswerReject, Digest: c.Digest}); err != nil {
+	if _, err := w.as(message.RoleApprover, "bob").SubmitResponse(t.Context(), message.Response{Key: c.Key, Kind: message.ResponseReject, Digest: c.Digest}); err != nil {
 		t.Error(err)
 	}
 	if _, err := w.as(message.RoleOperator, "olga").RevokeLease(t.Context(), message.RevokeLeaseRequest{ID: w.leases[0]}); err != nil {
@@ -228,7 +228,7 @@ func (w *intruded) intruders() []intruder {
 func (w *intruded) request() {
 	all := w.intruders()
 	who := all[rapid.IntRange(0, len(all)-1).Draw(w.T, "who")]
-	ops := []string{"answer", "answer", "answer", "propose", "emit", "report", "interrupt", "settle", "revoke", "revoke lease", "start", "refuse", "heartbeat", "progress", "result", "read"}
+	ops := []string{"submit_response", "submit_response", "submit_response", "propose", "emit", "report", "interrupt", "settle", "revoke", "revoke lease", "start", "refuse", "heartbeat", "progress", "result", "read"}
 	op := rapid.SampledFrom(ops).Draw(w.T, "op")
 	if who.may[op] {
 		return
@@ -249,8 +249,8 @@ func (w *intruded) send(who intruder, op string, c *message.Call) error {
 	result := message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "forged"}}
 	drop := func(_ any, err error) error { return err }
 	switch op {
-	case "answer":
-		return drop(p.Answer(ctx, w.forged(who, c)))
+	case "submit_response":
+		return drop(p.SubmitResponse(ctx, w.forged(who, c)))
 	case "propose":
 		b := message.ToolCallBlock{ID: rapid.SampledFrom([]message.CallID{c.Call, "new"}).Draw(w.T, "id"), Name: "out", Input: `{"n":1}`}
 		return drop(p.Propose(ctx, message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{b}}))
@@ -285,7 +285,7 @@ func (w *intruded) send(who intruder, op string, c *message.Call) error {
 
 // forged is an answer that its sender may not give: to another digest, or by
 // a person who may not answer at all.
-func (w *intruded) forged(who intruder, c *message.Call) message.Answer {
+func (w *intruded) forged(who intruder, c *message.Call) message.Response {
 	digests := []string{"sha256:0", ""}
 	for _, o := range w.calls {
 		if o.Key != c.Key { // an answer to another call, sent again to this one
@@ -295,8 +295,8 @@ func (w *intruded) forged(who intruder, c *message.Call) message.Answer {
 	if !who.entitled {
 		digests = append(digests, c.Digest)
 	}
-	a := message.Answer{Key: c.Key, Digest: rapid.SampledFrom(digests).Draw(w.T, "digest")}
-	a.Kind = rapid.SampledFrom([]message.AnswerKind{message.AnswerApprove, message.AnswerApprove, message.AnswerReject, message.AnswerForTool, message.AnswerAbstain, message.AnswerHandOver, "other"}).Draw(w.T, "kind")
+	a := message.Response{Key: c.Key, Digest: rapid.SampledFrom(digests).Draw(w.T, "digest")}
+	a.Kind = rapid.SampledFrom([]message.ResponseKind{message.ResponseApprove, message.ResponseApprove, message.ResponseReject, message.ResponseRespond, message.ResponseSkip, message.ResponseDelegate, "other"}).Draw(w.T, "kind")
 	switch rapid.IntRange(0, 4).Draw(w.T, "with") {
 	case 0:
 		input := rapid.SampledFrom([]string{`{"n":7}`, c.Input}).Draw(w.T, "input")

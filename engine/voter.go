@@ -24,7 +24,7 @@ func (e *Engine) voter(by message.Principal) *voter { return &voter{e: e, by: by
 
 // vote is the answer as facts keep it, with the groups that the person has now
 // and how far the approval request's plan has come.
-func (v *voter) vote(ctx context.Context, c *message.Call, a message.Answer, at time.Time) message.Vote {
+func (v *voter) vote(ctx context.Context, c *message.Call, a message.Response, at time.Time) message.Vote {
 	out := message.Vote{
 		ID: a.ID, Kind: a.Kind, By: v.by, At: at, Digest: a.Digest, Signature: a.Signature,
 		Note: a.Note, To: a.To, Rules: fromSession(c, a.Rules), Step: stepAt(c, at),
@@ -33,7 +33,7 @@ func (v *voter) vote(ctx context.Context, c *message.Call, a message.Answer, at 
 		v.look(ctx)
 		out.Groups, out.GroupsFrom = c.Request.Requirement.Relevant(v.groups.Groups), v.groups.Source
 	}
-	if a.Kind == message.AnswerReject {
+	if a.Kind == message.ResponseReject {
 		out.Feedback = a.Feedback // of other answers it goes nowhere
 	}
 	return out
@@ -47,7 +47,7 @@ func (v *voter) look(ctx context.Context) {
 }
 
 // may checks the vote against the requirement as it was first issued.
-func (v *voter) may(c *message.Call, vote message.Vote, a message.Answer) error {
+func (v *voter) may(c *message.Call, vote message.Vote, a message.Response) error {
 	if c.Request == nil || c.State != message.ToolCallAsking {
 		return nil // the machine has the better error
 	}
@@ -61,15 +61,15 @@ func (v *voter) may(c *message.Call, vote message.Vote, a message.Answer) error 
 		return refused(name+" is not among those who may answer this approval request", "ask one of them")
 	}
 	alone := vote
-	alone.Kind, alone.Digest = message.AnswerApprove, c.Digest
+	alone.Kind, alone.Digest = message.ResponseApprove, c.Digest
 	switch {
-	case a.Kind == message.AnswerHandOver:
+	case a.Kind == message.ResponseDelegate:
 		return mayTake(r, name, a.To)
-	case a.Kind == message.AnswerApprove && !edits(c, a) && r.ExcludeEditor && slices.Contains(r.Editors, name):
+	case a.Kind == message.ResponseApprove && !edits(c, a) && r.ExcludeEditor && slices.Contains(r.Editors, name):
 		return refused(name+" has edited these arguments and may not approve them", "ask somebody else, or reject")
-	case a.Kind == message.AnswerApprove && !edits(c, a) && (r.Signed || a.Signature != nil):
+	case a.Kind == message.ResponseApprove && !edits(c, a) && (r.Signed || a.Signature != nil):
 		return v.signed(c, vote)
-	case a.Kind == message.AnswerForTool && !r.Tally([]message.Vote{alone}, c.Digest, alone.Step).Agreed:
+	case a.Kind == message.ResponseRespond && !r.Tally([]message.Vote{alone}, c.Digest, alone.Step).Agreed:
 		return refused("one person alone cannot answer for the tool where others must agree", "approve it, or reject it with feedback")
 	}
 	return nil
@@ -80,7 +80,7 @@ func (v *voter) mayRevoke(ctx context.Context, c *message.Call) error {
 	if v.by.Role != message.RoleApprover || c.Request == nil {
 		return nil
 	}
-	vote := v.vote(ctx, c, message.Answer{}, stamp().At)
+	vote := v.vote(ctx, c, message.Response{}, stamp().At)
 	if !c.Request.Requirement.Accepts(vote) {
 		return refused(v.by.Name+" is not among those who may answer for this call", "ask one of them, or an operator")
 	}
@@ -91,7 +91,7 @@ func (v *voter) mayRevoke(ctx context.Context, c *message.Call) error {
 // it. What groups they are in is looked at when they answer.
 func mayTake(r message.Requirement, from, to string) error {
 	if to == from {
-		return &message.Error{Code: message.CodeInvalid, What: "an approval request is handed over to somebody else", Hint: "abstain, or name another person"}
+		return &message.Error{Code: message.CodeInvalid, What: "an approval request is handed over to somebody else", Hint: "skip, or name another person"}
 	}
 	if r.NeedsGroups() {
 		return nil
@@ -118,7 +118,7 @@ func roomFor(c *message.Call, vote message.Vote) error {
 }
 
 // edits reports whether an answer changes the arguments.
-func edits(c *message.Call, a message.Answer) bool { return a.Input != nil && *a.Input != c.Input }
+func edits(c *message.Call, a message.Response) bool { return a.Input != nil && *a.Input != c.Input }
 
 func refused(what, hint string) error {
 	return &message.Error{Code: message.CodeForbidden, What: what, Hint: hint}
@@ -128,7 +128,7 @@ func refused(what, hint string) error {
 // before. The same again changes nothing; a person may still become more
 // careful, never less: an approval can be taken back, what was left to others
 // only refused. So an old answer that is sent again takes nobody's word back.
-func lastWord(c *message.Call, vote message.Vote, a message.Answer) (again bool, err error) {
+func lastWord(c *message.Call, vote message.Vote, a message.Response) (again bool, err error) {
 	if c.State != message.ToolCallAsking || vote.Digest != c.Digest {
 		return false, nil // the machine has the better error
 	}
@@ -142,12 +142,12 @@ func lastWord(c *message.Call, vote message.Vote, a message.Answer) (again bool,
 		}
 	}
 	switch {
-	case last == nil, vote.Kind == message.AnswerReject, edits(c, a) && last.Kind == message.AnswerApprove:
+	case last == nil, vote.Kind == message.ResponseReject, edits(c, a) && last.Kind == message.ResponseApprove:
 		return false, nil
 	case edits(c, a):
 	case last.Kind == vote.Kind && last.Note == vote.Note && last.To == vote.To && slices.EqualFunc(last.Rules, vote.Rules, sameRule) && sameTerms(last.Remember, vote.Remember):
 		return true, nil
-	case last.Kind == message.AnswerApprove && vote.Kind != message.AnswerApprove:
+	case last.Kind == message.ResponseApprove && vote.Kind != message.ResponseApprove:
 		return false, nil
 	}
 	return false, &message.Error{Code: message.CodeConflict, Call: c.Clone(), What: vote.By.Name + " has answered this approval request before: " + string(last.Kind), Hint: "it can still be rejected; else leave it to the others"}
@@ -156,7 +156,7 @@ func lastWord(c *message.Call, vote message.Vote, a message.Answer) (again bool,
 // taken reports whether this very answer was taken before and is only sent
 // again, because its reply was lost. The same id for another answer is a
 // conflict.
-func taken(c *message.Call, by message.Principal, a message.Answer) (bool, error) {
+func taken(c *message.Call, by message.Principal, a message.Response) (bool, error) {
 	if a.ID == "" {
 		return false, nil
 	}
@@ -167,5 +167,5 @@ func taken(c *message.Call, by message.Principal, a message.Answer) (bool, error
 	case c.Votes[i].Kind == a.Kind && c.Votes[i].Digest == a.Digest:
 		return true, nil
 	}
-	return false, &message.Error{Code: message.CodeConflict, Call: c.Clone(), What: "another answer of " + by.Name + " to this call has the same answer_id", Hint: "give each answer an id of its own"}
+	return false, &message.Error{Code: message.CodeConflict, Call: c.Clone(), What: "another answer of " + by.Name + " to this call has the same response_id", Hint: "give each answer an id of its own"}
 }

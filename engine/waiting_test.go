@@ -84,7 +84,7 @@ func (d *days) propose() *message.Call {
 
 func (d *days) approve(name string) error {
 	d.Helper()
-	_, err := d.engines[len(d.engines)-1].As(message.Principal{Role: message.RoleApprover, Name: name}).Answer(d.Context(), message.Answer{Key: key, Kind: message.AnswerApprove, Digest: d.now().Digest})
+	_, err := d.engines[len(d.engines)-1].As(message.Principal{Role: message.RoleApprover, Name: name}).SubmitResponse(d.Context(), message.Response{Key: key, Kind: message.ResponseApprove, Digest: d.now().Digest})
 	return err
 }
 
@@ -199,7 +199,7 @@ func TestEscalationOutlivesEngines(t *testing.T) {
 }
 
 // An answer at the very moment does not depend on which timer ran first.
-func TestAnswerOnTheMoment(t *testing.T) {
+func TestResponseOnTheMoment(t *testing.T) {
 	rule := escalating
 	rule.Quorum = 1
 	inDays(t, rule, func(d *days) {
@@ -222,7 +222,7 @@ func TestEditGoesOnInThePlan(t *testing.T) {
 		first := d.propose()
 		d.pass(2 * time.Hour)
 		input := `{"n":1}`
-		again, err := d.engines[1].As(message.Principal{Role: message.RoleApprover, Name: "bob"}).Answer(d.Context(), message.Answer{Key: key, Kind: message.AnswerApprove, Digest: first.Digest, Input: &input})
+		again, err := d.engines[1].As(message.Principal{Role: message.RoleApprover, Name: "bob"}).SubmitResponse(d.Context(), message.Response{Key: key, Kind: message.ResponseApprove, Digest: first.Digest, Input: &input})
 		if err != nil {
 			d.Fatal(err)
 		}

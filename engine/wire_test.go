@@ -252,7 +252,7 @@ func (w *wired) report(i int, id message.CallID) {
 // approve answers a call's approval request through engine i.
 func (w *wired) approve(i int, id message.CallID) {
 	w.Helper()
-	if _, err := w.as(i, message.RoleApprover, "ann").Answer(w.Context(), message.Answer{Key: callKey(id), Kind: message.AnswerApprove, Digest: w.now(id).Digest}); err != nil {
+	if _, err := w.as(i, message.RoleApprover, "ann").SubmitResponse(w.Context(), message.Response{Key: callKey(id), Kind: message.ResponseApprove, Digest: w.now(id).Digest}); err != nil {
 		w.Fatal(err)
 	}
 }

@@ -50,7 +50,7 @@ func TestWrappedPolicy(t *testing.T) {
 		return r.Calls[0]
 	}
 	q := propose("a", `{"to":"x"}`)
-	if _, err := ann.Answer(t.Context(), message.Answer{Key: q.Key, Kind: message.AnswerApprove, Digest: q.Digest, Remember: &message.LeaseTerms{}}); err != nil {
+	if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: q.Key, Kind: message.ResponseApprove, Digest: q.Digest, Remember: &message.LeaseTerms{}}); err != nil {
 		t.Fatal(err)
 	}
 	if c := propose("b", `{"to":"x"}`); c.Decision.Lease == "" {

@@ -352,10 +352,10 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// TestSlowAnswer: a peer that takes its answer slowly does not lose the next
+// TestSlowResponse: a peer that takes its answer slowly does not lose the next
 // request of its connection, whether or not the first had a body that nobody
 // read.
-func TestSlowAnswer(t *testing.T) {
+func TestSlowResponse(t *testing.T) {
 	for name, request := range map[string]string{
 		"no body": "GET /ctx HTTP/1.1\r\n%s\r\n", "a body": "POST /ctx HTTP/1.1\r\n%sContent-Length: 3\r\n\r\nx=1",
 		"a body in pieces": "POST /ctx HTTP/1.1\r\n%sTransfer-Encoding: chunked\r\n\r\n3\r\nx=1\r\n0\r\n\r\n",

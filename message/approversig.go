@@ -22,15 +22,15 @@ const approvalDomain = "askance-approval-v1\n"
 
 // approval is what an approver signs.
 type approval struct {
-	Kind     AnswerKind `json:"kind"` // approve
-	Digest   string     `json:"digest"`
-	Approver string     `json:"approver"`
-	KeyID    string     `json:"key_id"`
-	Until    time.Time  `json:"until"`
+	Kind     ResponseKind `json:"kind"` // approve
+	Digest   string       `json:"digest"`
+	Approver string       `json:"approver"`
+	KeyID    string       `json:"key_id"`
+	Until    time.Time    `json:"until"`
 }
 
 func (s ApproverSignature) signed(digest, approver string) ([]byte, error) {
-	return domained(approvalDomain, approval{Kind: AnswerApprove, Digest: digest, Approver: approver, KeyID: s.KeyID, Until: s.Until})
+	return domained(approvalDomain, approval{Kind: ResponseApprove, Digest: digest, Approver: approver, KeyID: s.KeyID, Until: s.Until})
 }
 
 // SignApproval signs the approval of an approval request, of which the approver has seen
@@ -91,7 +91,7 @@ func (l ApproverList) Verify(g *Grant, q ApprovalRequest, now time.Time) error {
 			last = err
 			continue
 		}
-		v := Vote{Kind: AnswerApprove, By: a.By, At: a.At, Digest: g.Digest, Signature: a.Signature, Groups: l.groups(q, a.By.Name)}
+		v := Vote{Kind: ResponseApprove, By: a.By, At: a.At, Digest: g.Digest, Signature: a.Signature, Groups: l.groups(q, a.By.Name)}
 		for _, at := range q.Requirement.Plan() {
 			if !a.At.Before(at) && !a.At.After(now) {
 				v.Step++

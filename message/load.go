@@ -72,11 +72,11 @@ type ReviewerLoad struct {
 	Open int `json:"open"`
 	// Answered counts approvals, rejections and results given for a tool, in all
 	// and by kind. A group's are those of its members, to approval requests that ask it.
-	Answered int `json:"answered"`
-	Approved int `json:"approved"`
-	Rejected int `json:"rejected"`
-	ForTool  int `json:"answered_for_tool"`
-	Passed   int `json:"passed"` // left to others or handed over; not among Answered
+	Responded int `json:"answered"`
+	Approved  int `json:"approved"`
+	Rejected  int `json:"rejected"`
+	ForTool   int `json:"responded"`
+	Passed    int `json:"passed"` // left to others or handed over; not among Answered
 	// MedianMS is the median time from the approval request to the answer, to within 5 %.
 	MedianMS int64 `json:"median_ms"`
 	// TotalMS is the sum of those times.
@@ -92,10 +92,10 @@ type ReviewerLoad struct {
 
 // ApproveRate is the share of approvals among the answers, from 0 to 1; 0 if
 // there are none.
-func (r ReviewerLoad) ApproveRate() float64 { return share(r.Approved, r.Answered) }
+func (r ReviewerLoad) ApproveRate() float64 { return share(r.Approved, r.Responded) }
 
 // FastShare is the share of answers that came within two seconds.
-func (r ReviewerLoad) FastShare() float64 { return share(r.Within2S, r.Answered) }
+func (r ReviewerLoad) FastShare() float64 { return share(r.Within2S, r.Responded) }
 
 func share(n, of int) float64 {
 	if of == 0 {

@@ -45,24 +45,24 @@ type ProposeReply struct {
 }
 
 // Answer decides an open approval request. Digest names exactly what the approver saw.
-type Answer struct {
+type Response struct {
 	V int `json:"v,omitzero"`
 	Key
 	// ID, if the sender gives one, is the same when the same answer is sent again:
 	// what has been taken already is then answered with the present call. At most
 	// 128 bytes, random.
-	ID     string     `json:"answer_id,omitzero"`
-	Digest string     `json:"digest"`
-	Kind   AnswerKind `json:"kind"`
+	ID     string       `json:"response_id,omitzero"`
+	Digest string       `json:"digest"`
+	Kind   ResponseKind `json:"kind"`
 	// Input, with kind approve, replaces the arguments; the policy decides again.
 	Input *string `json:"input,omitzero"`
 	// Feedback, with kind reject, reaches the model in the result text.
 	Feedback string `json:"feedback,omitzero"`
 	// Output, with kind answer, becomes the tool's result.
 	Output string `json:"output,omitzero"`
-	// Note, with kind abstain or hand_over, is for the people who look next.
+	// Note, with kind skip or delegate, is for the people who look next.
 	Note string `json:"note,omitzero"`
-	// To, with kind hand_over, is who should answer: a name.
+	// To, with kind delegate, is who should answer: a name.
 	To string `json:"to,omitzero"`
 	// Signature, with kind approve and without input, is by the approver's own key.
 	Signature *ApproverSignature `json:"signature,omitzero"`

@@ -38,7 +38,7 @@ func (c *Call) Tally() Tally {
 func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
 	t := Tally{Quorum: max(r.Quorum, 1), Parts: r.parts(step), Agreed: true}
 	for _, v := range lastWords(votes, digest) {
-		if v.Kind != AnswerApprove || !r.counts(v) {
+		if v.Kind != ResponseApprove || !r.counts(v) {
 			continue
 		}
 		accepted := false
@@ -130,7 +130,7 @@ func (r Requirement) counts(v Vote) bool {
 	return r.Accepts(v) && !(r.Signed && v.Signature == nil) && !(r.ExcludeEditor && slices.Contains(r.Editors, v.By.Name))
 }
 
-// Accepts reports whether the person may answer at all: refuse, abstain or, if
+// Accepts reports whether the person may answer at all: refuse, skip or, if
 // they did not make the arguments themselves, approve.
 func (r Requirement) Accepts(v Vote) bool {
 	if v.By.Name == "" || r.ExcludeRequester && (r.Requester == "" || v.By.Name == r.Requester) {

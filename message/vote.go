@@ -2,30 +2,30 @@ package message
 
 import "time"
 
-// AnswerKind is what an approver decided.
-type AnswerKind string
+// ResponseKind is what an approver decided.
+type ResponseKind string
 
 // The kinds of answer.
 const (
-	AnswerApprove AnswerKind = "approve" // with Input set: approve these edited arguments
-	AnswerReject  AnswerKind = "reject"
-	AnswerForTool AnswerKind = "answer" // the approver gives the result, the tool does not run
-	// AnswerAbstain and AnswerHandOver leave the approval request to others; HandOver
+	ResponseApprove ResponseKind = "approve" // with Input set: approve these edited arguments
+	ResponseReject  ResponseKind = "reject"
+	ResponseRespond ResponseKind = "respond" // the approver gives the result, the tool does not run
+	// ResponseSkip and ResponseDelegate leave the approval request to others; Delegate
 	// names who should look at it. Neither lets anybody answer who could not.
-	AnswerAbstain  AnswerKind = "abstain"
-	AnswerHandOver AnswerKind = "hand_over"
+	ResponseSkip     ResponseKind = "skip"
+	ResponseDelegate ResponseKind = "delegate"
 )
 
 // Vote is an answer as facts keep it. By.Auth says how the person was
 // authenticated.
 type Vote struct {
-	ID       string     `json:"answer_id,omitzero"` // of the answer, if its sender gave one
-	Kind     AnswerKind `json:"kind"`
-	By       Principal  `json:"by"`
-	At       time.Time  `json:"at"`
-	Digest   string     `json:"digest"` // of the approval request that was answered
-	Edited   bool       `json:"edited,omitzero"`
-	Feedback string     `json:"feedback,omitzero"`
+	ID       string       `json:"response_id,omitzero"` // of the answer, if its sender gave one
+	Kind     ResponseKind `json:"kind"`
+	By       Principal    `json:"by"`
+	At       time.Time    `json:"at"`
+	Digest   string       `json:"digest"` // of the approval request that was answered
+	Edited   bool         `json:"edited,omitzero"`
+	Feedback string       `json:"feedback,omitzero"`
 
 	// Groups are those groups of the person that the requirement names, when they
 	// answered, and GroupsFrom is the directory that knew them.
@@ -36,8 +36,8 @@ type Vote struct {
 	// Made, of an edit, is the digest of the approval request with the new arguments, if
 	// the edit counts as an approval of it.
 	Made string `json:"made,omitzero"`
-	Note string `json:"note,omitzero"` // of abstain and hand_over, for people
-	To   string `json:"to,omitzero"`   // of hand_over: who should answer
+	Note string `json:"note,omitzero"` // of skip and delegate, for people
+	To   string `json:"to,omitzero"`   // of delegate: who should answer
 	// Signature of an approval with the person's own key, which the engine has
 	// checked.
 	Signature *ApproverSignature `json:"signature,omitzero"`

@@ -65,12 +65,12 @@ func TestFailsClosed(t *testing.T) {
 			rule permission.Rule
 			want map[permission.Mode]message.Behavior
 		}{
-			{"locked deny", permission.Rule{Behavior: deny, Locked: true}, answersOf(deny, deny, deny, deny, deny)},
-			{"strict deny", permission.Rule{Behavior: deny, OnError: permission.OnErrorDeny}, answersOf(deny, deny, deny, deny, deny)},
-			{"deny", permission.Rule{Behavior: deny}, answersOf(ask, ask, deny, ask, deny)},
-			{"ask", permission.Rule{Behavior: ask}, answersOf(ask, ask, deny, ask, deny)},
-			{"strict ask", permission.Rule{Behavior: ask, OnError: permission.OnErrorDeny}, answersOf(deny, deny, deny, deny, deny)},
-			{"allow", permission.Rule{Behavior: message.BehaviorAllow}, answersOf(ask, ask, deny, ask, deny)},
+			{"locked deny", permission.Rule{Behavior: deny, Locked: true}, responsesOf(deny, deny, deny, deny, deny)},
+			{"strict deny", permission.Rule{Behavior: deny, OnError: permission.OnErrorDeny}, responsesOf(deny, deny, deny, deny, deny)},
+			{"deny", permission.Rule{Behavior: deny}, responsesOf(ask, ask, deny, ask, deny)},
+			{"ask", permission.Rule{Behavior: ask}, responsesOf(ask, ask, deny, ask, deny)},
+			{"strict ask", permission.Rule{Behavior: ask, OnError: permission.OnErrorDeny}, responsesOf(deny, deny, deny, deny, deny)},
+			{"allow", permission.Rule{Behavior: message.BehaviorAllow}, responsesOf(ask, ask, deny, ask, deny)},
 		} {
 			k.rule.Name, k.rule.Tools, k.rule.When = "r", []string{"t"}, f.when
 			b := compile(t, permission.Options{Limits: f.limits}, k.rule)
@@ -92,7 +92,7 @@ func TestFailsClosed(t *testing.T) {
 	}
 }
 
-func answersOf(b ...message.Behavior) map[permission.Mode]message.Behavior {
+func responsesOf(b ...message.Behavior) map[permission.Mode]message.Behavior {
 	m := map[permission.Mode]message.Behavior{}
 	for i, mode := range allModes {
 		m[mode] = b[i]

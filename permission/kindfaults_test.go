@@ -151,7 +151,7 @@ func TestReasonsOfRequests(t *testing.T) {
 // a call.
 type unclear struct {
 	faulty
-	answer permission.CheckAnswer
+	answer permission.CheckResponses
 }
 
 func (unclear) Compile(_ string, b message.Behavior) (permission.Pattern, error) {
@@ -182,18 +182,18 @@ func TestRulesInDoubt(t *testing.T) {
 	ask, deny := message.BehaviorAsk, message.BehaviorDeny
 	for _, row := range []struct {
 		name   string
-		answer permission.CheckAnswer
+		answer permission.CheckResponses
 		rules  []permission.Rule
 		want   map[permission.Mode]message.Behavior
 		step   permission.Step // in default mode
 	}{
-		{"alone", permission.CheckAsk, nil, answersOf(ask, ask, deny, ask, deny), permission.StepFallbackAsk},
-		{"the tool allows", permission.CheckAllow, nil, answersOf(ask, ask, deny, ask, deny), permission.StepError},
-		{"the tool denies", permission.CheckDeny, nil, answersOf(deny, deny, deny, deny, deny), permission.StepToolCheck},
-		{"a rule allows", permission.CheckAsk, []permission.Rule{rule("a", "allow", "")}, answersOf(ask, ask, deny, ask, deny), permission.StepError},
-		{"a rule asks", permission.CheckAsk, []permission.Rule{rule("k", "ask", "")}, answersOf(ask, ask, deny, ask, deny), permission.StepRule},
-		{"a rule denies", permission.CheckAllow, []permission.Rule{rule("d", "deny", "")}, answersOf(deny, deny, deny, deny, deny), permission.StepRule},
-		{"another rule fails", permission.CheckAsk, []permission.Rule{rule("k", "ask", "args.missing == 1")}, answersOf(ask, ask, deny, ask, deny), permission.StepError},
+		{"alone", permission.CheckAsk, nil, responsesOf(ask, ask, deny, ask, deny), permission.StepFallbackAsk},
+		{"the tool allows", permission.CheckAllow, nil, responsesOf(ask, ask, deny, ask, deny), permission.StepError},
+		{"the tool denies", permission.CheckDeny, nil, responsesOf(deny, deny, deny, deny, deny), permission.StepToolCheck},
+		{"a rule allows", permission.CheckAsk, []permission.Rule{rule("a", "allow", "")}, responsesOf(ask, ask, deny, ask, deny), permission.StepError},
+		{"a rule asks", permission.CheckAsk, []permission.Rule{rule("k", "ask", "")}, responsesOf(ask, ask, deny, ask, deny), permission.StepRule},
+		{"a rule denies", permission.CheckAllow, []permission.Rule{rule("d", "deny", "")}, responsesOf(deny, deny, deny, deny, deny), permission.StepRule},
+		{"another rule fails", permission.CheckAsk, []permission.Rule{rule("k", "ask", "args.missing == 1")}, responsesOf(ask, ask, deny, ask, deny), permission.StepError},
 	} {
 		for _, behavior := range []message.Behavior{deny, ask} {
 			doubtful := rule("q", behavior, "")

@@ -5,30 +5,30 @@ import "github.com/askance-dev/askance/message"
 // This file takes what people say about an open approval request.
 
 // answered checks the fence of every answer, the digest, before anything else.
-func (m *Machine) answered(ev Answered) error {
+func (m *Machine) answered(ev Responded) error {
 	c := m.call
 	if err := m.sameRequest(ev.Vote.Digest); err != nil {
 		return err
 	}
 	c.Votes = appendVote(c.Votes, ev.Vote)
 	switch ev.Vote.Kind {
-	case message.AnswerApprove:
+	case message.ResponseApprove:
 		if !c.Tally().Agreed {
-			return &message.Error{Code: message.CodeInternal, Op: "answer", What: "not everybody who must has approved", Hint: "the approval request stays open"}
+			return &message.Error{Code: message.CodeInternal, Op: "submit_response", What: "not everybody who must has approved", Hint: "the approval request stays open"}
 		}
 		c.Remember, c.Leases = ev.Remember, ev.Leases
 		return m.move(Approve)
-	case message.AnswerReject:
+	case message.ResponseReject:
 		return m.finish(Reject, message.ToolResultDenied, rejectedText(c.Tool, ev.Vote), ev.At)
-	case message.AnswerForTool:
-		return m.finish(Answer, message.ToolResultSuccess, ev.Output, ev.At)
+	case message.ResponseRespond:
+		return m.finish(Respond, message.ToolResultSuccess, ev.Output, ev.At)
 	default:
 		return unknownKind(ev.Vote.Kind, "use approve, reject or answer")
 	}
 }
 
-func unknownKind(k message.AnswerKind, hint string) error {
-	return &message.Error{Code: message.CodeInvalid, Op: "answer", What: "unknown kind of answer " + string(k), Hint: hint}
+func unknownKind(k message.ResponseKind, hint string) error {
+	return &message.Error{Code: message.CodeInvalid, Op: "submit_response", What: "unknown kind of answer " + string(k), Hint: hint}
 }
 
 // voted takes a word that leaves the approval request open.
@@ -39,17 +39,17 @@ func (m *Machine) voted(ev Voted) error {
 	}
 	c.Votes = appendVote(c.Votes, ev.Vote)
 	switch ev.Vote.Kind {
-	case message.AnswerApprove:
+	case message.ResponseApprove:
 		if c.Tally().Agreed {
-			return &message.Error{Code: message.CodeInternal, Op: "answer", What: "everybody who must has approved, and the approval request stays open", Hint: "approve it"}
+			return &message.Error{Code: message.CodeInternal, Op: "submit_response", What: "everybody who must has approved, and the approval request stays open", Hint: "approve it"}
 		}
 		return m.move(Vote)
-	case message.AnswerAbstain:
-		return m.move(Abstain)
-	case message.AnswerHandOver:
-		return m.move(HandOver)
+	case message.ResponseSkip:
+		return m.move(Skip)
+	case message.ResponseDelegate:
+		return m.move(Delegate)
 	default:
-		return unknownKind(ev.Vote.Kind, "use approve, abstain or hand_over")
+		return unknownKind(ev.Vote.Kind, "use approve, skip or delegate")
 	}
 }
 
@@ -84,7 +84,7 @@ func (m *Machine) sameRequest(digest string) error {
 		return wrongState(c.Clone(), Approve)
 	}
 	if digest != c.Digest {
-		return &message.Error{Code: message.CodeDigest, Op: "answer", Call: c.Clone(),
+		return &message.Error{Code: message.CodeDigest, Op: "submit_response", Call: c.Clone(),
 			What: "the answer is to another approval request than the one that is open",
 			Hint: "look at the present approval request and answer that one"}
 	}

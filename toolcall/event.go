@@ -69,7 +69,7 @@ type (
 	// Answered is the word on an open approval request that ends it, with Kind approve
 	// (unedited), reject or answer. An approval has to complete what the
 	// approval request's requirement wants.
-	Answered struct {
+	Responded struct {
 		Base
 		Vote     message.Vote
 		Output   string                   // kind answer: the result
@@ -85,7 +85,7 @@ type (
 		Remember []message.PermissionRule
 	}
 	// Voted is a person's word that leaves the approval request open: an approval beside
-	// which others are needed, or Kind abstain or hand_over.
+	// which others are needed, or Kind skip or delegate.
 	Voted struct {
 		Base
 		Vote message.Vote

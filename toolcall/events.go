@@ -59,7 +59,7 @@ func (p *projection) step(c *message.Call, s message.Step) {
 	switch cause {
 	case Ask:
 		p.ask(c)
-	case Approve, Edit, Reject, Answer:
+	case Approve, Edit, Reject, Respond:
 		p.confirm(c, cause != Reject)
 	case Deny:
 		if s.From == asking && len(c.Votes) > 0 && c.Votes[len(c.Votes)-1].At.Equal(c.UpdatedAt) {

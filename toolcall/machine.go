@@ -132,7 +132,7 @@ func (m *Machine) apply(ev Event) error {
 		d := ev.Decision
 		c.Decision, m.why = &d, ev.Explanation
 		return m.finish(Deny, message.ToolResultDenied, deniedText(c.Tool, d), ev.At)
-	case Answered:
+	case Responded:
 		return m.answered(ev)
 	case Edited:
 		return m.edited(ev)

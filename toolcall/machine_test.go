@@ -33,8 +33,8 @@ func decided(b message.Behavior, place message.Placement) toolcall.Decided {
 	return toolcall.Decided{Base: base(0), Decision: message.Decision{Behavior: b, Reason: "because", Bundle: "b"}, Request: q, Digest: d, Placement: place}
 }
 
-func yes(digest string) toolcall.Answered {
-	return toolcall.Answered{Base: base(1), Vote: message.Vote{Kind: message.AnswerApprove, By: message.Principal{Name: "ann"}, At: t0, Digest: digest}}
+func yes(digest string) toolcall.Responded {
+	return toolcall.Responded{Base: base(1), Vote: message.Vote{Kind: message.ResponseApprove, By: message.Principal{Name: "ann"}, At: t0, Digest: digest}}
 }
 
 // drive takes events, one fact each, and returns the facts.
@@ -73,8 +73,8 @@ func TestPaths(t *testing.T) {
 		{"local", []toolcall.Event{propose, local, start, result}, "finished", "success"},
 		{"remote", []toolcall.Event{propose, allow, submit, start, result}, "finished", "success"},
 		{"approved remote", []toolcall.Event{propose, ask, yes(ask.Digest), submit, start, result}, "finished", "success"},
-		{"rejected", []toolcall.Event{propose, ask, toolcall.Answered{Base: base(1), Vote: message.Vote{Kind: message.AnswerReject, Digest: ask.Digest}}}, "finished", "denied"},
-		{"answered", []toolcall.Event{propose, ask, toolcall.Answered{Base: base(1), Output: "42", Vote: message.Vote{Kind: message.AnswerForTool, Digest: ask.Digest}}}, "finished", "success"},
+		{"rejected", []toolcall.Event{propose, ask, toolcall.Responded{Base: base(1), Vote: message.Vote{Kind: message.ResponseReject, Digest: ask.Digest}}}, "finished", "denied"},
+		{"answered", []toolcall.Event{propose, ask, toolcall.Responded{Base: base(1), Output: "42", Vote: message.Vote{Kind: message.ResponseRespond, Digest: ask.Digest}}}, "finished", "success"},
 		{"expired", []toolcall.Event{propose, ask, toolcall.Expired{Base: base(1)}}, "finished", "denied"},
 		{"edited and denied", []toolcall.Event{propose, ask, toolcall.Edited{Base: base(1), Input: `{}`, Vote: message.Vote{Digest: ask.Digest}}, decided(message.BehaviorDeny, "")}, "finished", "denied"},
 		{"hidden, then asked", []toolcall.Event{propose, toolcall.Hidden{Base: base(1), Behind: "c0"}, ask}, "asking", ""},
@@ -147,7 +147,7 @@ func TestRefusedSteps(t *testing.T) {
 		{"start of what was given back", append(started[:4:4], back), start, message.ErrSuperseded},
 		{"the same attempt again after it was given back", append(started[:4:4], back), toolcall.Offered{Base: base(4), Attempt: message.Attempt{Number: 1}}, message.ErrSuperseded},
 		{"result of what was given back", append(started[:4:4], back), toolcall.Resulted{Base: base(4), Attempt: 1, Claim: "x"}, message.ErrSuperseded},
-		{"unknown kind of answer", []toolcall.Event{propose, ask}, toolcall.Answered{Base: base(1), Vote: message.Vote{Kind: "shrug", Digest: ask.Digest}}, message.ErrInvalid},
+		{"unknown kind of answer", []toolcall.Event{propose, ask}, toolcall.Responded{Base: base(1), Vote: message.Vote{Kind: "shrug", Digest: ask.Digest}}, message.ErrInvalid},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

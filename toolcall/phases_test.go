@@ -53,12 +53,12 @@ func eventsFor(c *message.Call) []toolcall.Event {
 		return []toolcall.Event{toolcall.Proposed{Base: base(0), Call: newCall()}}
 	}
 	n, later := c.Attempt.Number, t0.Add(time.Hour)
-	vote := message.Vote{Kind: message.AnswerApprove, By: message.Principal{Name: "ann"}, At: t0, Digest: c.Digest}
-	with := func(k message.AnswerKind) message.Vote { v := vote; v.Kind = k; return v }
+	vote := message.Vote{Kind: message.ResponseApprove, By: message.Principal{Name: "ann"}, At: t0, Digest: c.Digest}
+	with := func(k message.ResponseKind) message.Vote { v := vote; v.Kind = k; return v }
 	out := []toolcall.Event{
 		toolcall.Refused{Base: base(1)}, toolcall.Hidden{Base: base(1), Behind: "c0"}, toolcall.Denied{Base: base(1)},
-		toolcall.Answered{Base: base(1), Vote: vote}, toolcall.Answered{Base: base(1), Vote: with(message.AnswerReject)},
-		toolcall.Edited{Base: base(1), Vote: vote, Input: `{"n":1}`}, toolcall.Voted{Base: base(1), Vote: with(message.AnswerAbstain)},
+		toolcall.Responded{Base: base(1), Vote: vote}, toolcall.Responded{Base: base(1), Vote: with(message.ResponseReject)},
+		toolcall.Edited{Base: base(1), Vote: vote, Input: `{"n":1}`}, toolcall.Voted{Base: base(1), Vote: with(message.ResponseSkip)},
 		toolcall.Expired{Base: base(1)}, toolcall.Interrupted{Base: base(1)}, toolcall.Revoked{Base: base(1)},
 		toolcall.Started{Base: base(1), Attempt: max(n, 1), Worker: "w", Claim: fmt.Sprint("claim", n)},
 		toolcall.Lost{Base: base(1), Attempt: n, RetryAt: later},

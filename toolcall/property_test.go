@@ -17,7 +17,7 @@ func anyEvent(t *rapid.T) toolcall.Event {
 	attempt := rapid.IntRange(0, 3).Draw(t, "attempt")
 	claim := rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "claim")
 	digest := rapid.SampledFrom([]string{"", "sha256:other", decided("ask", "").Digest}).Draw(t, "digest")
-	vote := message.Vote{Kind: rapid.SampledFrom([]message.AnswerKind{"approve", "reject", "answer", "?"}).Draw(t, "kind"), Digest: digest, At: at.At}
+	vote := message.Vote{Kind: rapid.SampledFrom([]message.ResponseKind{"approve", "reject", "submit_response", "?"}).Draw(t, "kind"), Digest: digest, At: at.At}
 	switch rapid.IntRange(0, 15).Draw(t, "event") {
 	case 0:
 		return toolcall.Proposed{Base: at, Call: newCall()}
@@ -29,7 +29,7 @@ func anyEvent(t *rapid.T) toolcall.Event {
 	case 3:
 		return toolcall.Hidden{Base: at, Behind: "c0"}
 	case 4:
-		return toolcall.Answered{Base: at, Vote: vote}
+		return toolcall.Responded{Base: at, Vote: vote}
 	case 5:
 		return toolcall.Edited{Base: at, Vote: vote, Input: `{"n":2}`}
 	case 6:

@@ -17,12 +17,12 @@ const (
 	Hide      Cause = "hide"      // the open approval request of another call may answer this one too
 	Approve   Cause = "approve"   // everybody who must has approved exactly what was asked
 	Vote      Cause = "vote"      // (ours) a person approved, and others must as well
-	Abstain   Cause = "abstain"   // (ours) a person leaves the approval request to others
-	HandOver  Cause = "hand_over" // (ours) a person names who should answer instead
+	Skip      Cause = "skip"      // (ours) a person leaves the approval request to others
+	Delegate  Cause = "delegate"  // (ours) a person names who should answer instead
 	Escalate  Cause = "escalate"  // (ours) the time has come to ask further people
 	Edit      Cause = "edit"      // (ours) a person changed the arguments: decided again
 	Reject    Cause = "reject"    // a person refused
-	Answer    Cause = "answer"    // (ours) a person gave the result instead of the tool
+	Respond   Cause = "respond"   // (ours) a person gave the result instead of the tool
 	Expire    Cause = "expire"    // (ours) nobody answered in time
 	Submit    Cause = "submit"    // handed to somebody outside the engine
 	Start     Cause = "start"     // (ours) an owner took the attempt: durable before the effect
@@ -69,13 +69,13 @@ func Table() []Transition {
 		{Allow, states{pending}, allowed, "the policy allows it"},
 		{Hide, states{pending}, pending, "an open approval request may settle this call too"},
 		{Vote, states{asking}, asking, "a person approved what was asked; others must agree"},
-		{Abstain, states{asking}, asking, "a person leaves the approval request to others"},
-		{HandOver, states{asking}, asking, "a person hands the approval request over"},
+		{Skip, states{asking}, asking, "a person leaves the approval request to others"},
+		{Delegate, states{asking}, asking, "a person hands the approval request over"},
 		{Escalate, states{asking}, asking, "further people are asked"},
 		{Approve, states{asking}, allowed, "everybody who must has approved what was asked"},
 		{Edit, states{asking}, pending, "edited arguments are decided again"},
 		{Reject, states{asking}, finished, "a person refused"},
-		{Answer, states{asking}, finished, "a person answered for the tool"},
+		{Respond, states{asking}, finished, "a person answered for the tool"},
 		{Expire, states{asking}, finished, "nobody answered in time"},
 		{Submit, states{allowed}, submitted, "handed to a worker or an external party"},
 		{Start, states{allowed}, allowed, "a local attempt has an owner"},

@@ -19,7 +19,7 @@ func (j *journalTest) full(key message.Key) *message.Fact {
 	c.Batch = message.Batch{Number: 1, Group: 2, Index: 3}
 	c.Decision = &message.Decision{Behavior: message.BehaviorAsk, Rule: "r", Reason: "why", Errors: []string{"one"}}
 	c.Request = &message.ApprovalRequest{V: 1, Key: key, Tool: "tool", Input: c.Input, Requirement: message.Requirement{Users: []string{"ann"}, Deadline: noon}}
-	c.Votes = []message.Vote{{Kind: message.AnswerApprove, By: f.By, At: noon, Digest: "sha256:1", Feedback: "ok\n"}}
+	c.Votes = []message.Vote{{Kind: message.ResponseApprove, By: f.By, At: noon, Digest: "sha256:1", Feedback: "ok\n"}}
 	c.Suggested, c.Remember = []message.PermissionRule{rule}, []message.PermissionRule{rule, {ToolName: "tool", Behavior: message.BehaviorAllow}}
 	c.Attempt = message.Attempt{Number: 2, Worker: "w", Claim: "claim", OfferedAt: noon, LeaseMS: 10_000, Deadline: noon, Offers: 3,
 		Grant: &message.Grant{V: 1, KeyID: "k", Key: key, Approvals: []message.Approval{{By: f.By, At: noon}}, Expires: noon, Sig: "s"}}

@@ -23,21 +23,21 @@ type counts struct {
 }
 
 // vote counts one.
-func (c *counts) vote(kind message.AnswerKind, took time.Duration) {
+func (c *counts) vote(kind message.ResponseKind, took time.Duration) {
 	switch kind {
-	case message.AnswerApprove:
+	case message.ResponseApprove:
 		c.load.Approved++
-	case message.AnswerReject:
+	case message.ResponseReject:
 		c.load.Rejected++
-	case message.AnswerForTool:
+	case message.ResponseRespond:
 		c.load.ForTool++
-	case message.AnswerAbstain, message.AnswerHandOver:
+	case message.ResponseSkip, message.ResponseDelegate:
 		c.load.Passed++
 		return
 	default:
 		return
 	}
-	c.load.Answered++
+	c.load.Responded++
 	c.load.TotalMS += took.Milliseconds()
 	if took <= tooSoon {
 		c.load.Within2S++

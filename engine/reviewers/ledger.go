@@ -187,7 +187,7 @@ func waitsFor(c *message.Call) (people, groups []string) {
 		people, groups = append(people, p.Users...), append(groups, p.Groups...)
 	}
 	for _, v := range spoken {
-		if v.Kind == message.AnswerHandOver {
+		if v.Kind == message.ResponseDelegate {
 			people = append(people, v.To)
 		}
 	}

@@ -40,7 +40,7 @@ func (s *story) says(after time.Duration, v message.Vote) *story {
 
 func (s *story) ends() *story { s.call.State = message.ToolCallFinished; return s }
 
-func by(name string, kind message.AnswerKind, groups ...string) message.Vote {
+func by(name string, kind message.ResponseKind, groups ...string) message.Vote {
 	return message.Vote{By: message.Principal{Role: message.RoleApprover, Name: name}, Kind: kind, Groups: groups}
 }
 
@@ -67,22 +67,22 @@ func TestLedger(t *testing.T) {
 		t.Fatalf("after the approval requests: %+v", r)
 	}
 
-	l.Fact(s.says(time.Second, by("ann", message.AnswerApprove, "ops")).fact())
+	l.Fact(s.says(time.Second, by("ann", message.ResponseApprove, "ops")).fact())
 	r = l.Report(start.Add(time.Second))
 	if r.Open != 2 || person(r, "ann").Open != 0 || person(r, "bob").Open != 1 {
 		t.Errorf("after ann's approval it does not wait for bob alone: %+v", r)
 	}
-	l.Fact(s.says(10*time.Second, by("bob", message.AnswerApprove)).ends().fact())
-	l.Fact(anybody.says(30*time.Second, by("bob", message.AnswerReject)).ends().fact())
+	l.Fact(s.says(10*time.Second, by("bob", message.ResponseApprove)).ends().fact())
+	l.Fact(anybody.says(30*time.Second, by("bob", message.ResponseReject)).ends().fact())
 
 	r = l.Report(start.Add(61 * time.Second))
 	want := message.LoadReply{
 		At: start.Add(61 * time.Second),
 		People: []message.ReviewerLoad{
-			{Name: "ann", Answered: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002, LastHour: 1},
-			{Name: "bob", Answered: 2, Approved: 1, Rejected: 1, TotalMS: 40000, MedianMS: 9871, LastMinute: 2, LastHour: 2},
+			{Name: "ann", Responded: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002, LastHour: 1},
+			{Name: "bob", Responded: 2, Approved: 1, Rejected: 1, TotalMS: 40000, MedianMS: 9871, LastMinute: 2, LastHour: 2},
 		},
-		Groups: []message.ReviewerLoad{{Name: "ops", Answered: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002}},
+		Groups: []message.ReviewerLoad{{Name: "ops", Responded: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002}},
 	}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
@@ -98,15 +98,15 @@ func TestLedgerAskedAnew(t *testing.T) {
 	var l reviewers.Ledger
 	s := asks("a", message.Requirement{})
 	l.Fact(s.fact())
-	edit := by("ann", message.AnswerApprove)
+	edit := by("ann", message.ResponseApprove)
 	edit.Edited = true
 	s.says(time.Hour, edit)
 	s.call.Digest = "d2"
 	l.Fact(s.fact())
-	l.Fact(s.says(time.Hour+time.Second, by("bob", message.AnswerApprove)).ends().fact())
+	l.Fact(s.says(time.Hour+time.Second, by("bob", message.ResponseApprove)).ends().fact())
 	l.Fact(s.fact()) // once more
 	r := l.Report(s.at)
-	if ann, bob := person(r, "ann"), person(r, "bob"); ann.TotalMS != 3600_000 || bob.TotalMS != 1000 || ann.Answered+bob.Answered != 2 {
+	if ann, bob := person(r, "ann"), person(r, "bob"); ann.TotalMS != 3600_000 || bob.TotalMS != 1000 || ann.Responded+bob.Responded != 2 {
 		t.Errorf("%+v", r.People)
 	}
 }
@@ -115,14 +115,14 @@ func TestLedgerPassedOn(t *testing.T) {
 	var l reviewers.Ledger
 	s := asks("a", message.Requirement{Users: []string{"ann", "bob"}})
 	l.Fact(s.fact())
-	over := by("ann", message.AnswerHandOver)
+	over := by("ann", message.ResponseDelegate)
 	over.To = "bob"
 	l.Fact(s.says(time.Second, over).fact())
 	r := l.Report(s.at)
-	if ann, bob := person(r, "ann"), person(r, "bob"); ann.Open != 0 || ann.Passed != 1 || ann.Answered != 0 || bob.Open != 1 {
+	if ann, bob := person(r, "ann"), person(r, "bob"); ann.Open != 0 || ann.Passed != 1 || ann.Responded != 0 || bob.Open != 1 {
 		t.Errorf("%+v", r.People)
 	}
-	l.Fact(s.says(2*time.Second, by("bob", message.AnswerAbstain)).fact())
+	l.Fact(s.says(2*time.Second, by("bob", message.ResponseSkip)).fact())
 	if r := l.Report(s.at); person(r, "bob").Open != 0 || r.Open != 1 {
 		t.Errorf("%+v", r)
 	}
@@ -134,7 +134,7 @@ func TestLedgerPassesOver(t *testing.T) {
 	noted := asks("a", message.Requirement{}).fact()
 	noted.Note = &message.Note{What: "late_result"}
 	l.Fact(noted)
-	l.Fact(asks("b", message.Requirement{}).says(0, by("ann", message.AnswerReject)).ends().fact()) // never seen open
+	l.Fact(asks("b", message.Requirement{}).says(0, by("ann", message.ResponseReject)).ends().fact()) // never seen open
 	if r := l.Report(start); r.Open != 0 || len(r.People) != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -146,7 +146,7 @@ func TestLedgerBoundsNames(t *testing.T) {
 	for i := range 3 * reviewers.MaxNames {
 		s := asks(fmt.Sprint(i), message.Requirement{Users: []string{fmt.Sprintf("user%d", i)}})
 		l.Fact(s.fact())
-		l.Fact(s.says(time.Second, by(fmt.Sprintf("user%d", i), message.AnswerReject)).ends().fact())
+		l.Fact(s.says(time.Second, by(fmt.Sprintf("user%d", i), message.ResponseReject)).ends().fact())
 	}
 	if r := l.Report(start); len(r.People) != reviewers.MaxNames || r.Others != reviewers.MaxNames || r.Open != 0 {
 		t.Errorf("%d people, %d others, %d open", len(r.People), r.Others, r.Open)
@@ -157,7 +157,7 @@ func TestLedgerBoundsNames(t *testing.T) {
 // and with every fact twice.
 func TestLedgerAgainstSums(t *testing.T) {
 	names := []string{"ann", "bob", "eve"}
-	kinds := []message.AnswerKind{message.AnswerApprove, message.AnswerReject, message.AnswerForTool, message.AnswerAbstain}
+	kinds := []message.ResponseKind{message.ResponseApprove, message.ResponseReject, message.ResponseRespond, message.ResponseSkip}
 	rapid.Check(t, func(t *rapid.T) {
 		var l reviewers.Ledger
 		took := map[string][]time.Duration{}
@@ -172,7 +172,7 @@ func TestLedgerAgainstSums(t *testing.T) {
 			name, kind := rapid.SampledFrom(names).Draw(t, "who"), rapid.SampledFrom(kinds).Draw(t, "kind")
 			after := time.Duration(rapid.Int64Range(0, int64(40*24*time.Hour)).Draw(t, "after"))
 			s.says(after, by(name, kind))
-			if kind != message.AnswerAbstain {
+			if kind != message.ResponseSkip {
 				s.ends()
 			}
 			l.Fact(s.fact())
@@ -180,17 +180,17 @@ func TestLedgerAgainstSums(t *testing.T) {
 			sum := sums[name]
 			sum.Name = name
 			switch kind {
-			case message.AnswerApprove:
+			case message.ResponseApprove:
 				sum.Approved++
-			case message.AnswerReject:
+			case message.ResponseReject:
 				sum.Rejected++
-			case message.AnswerForTool:
+			case message.ResponseRespond:
 				sum.ForTool++
 			default:
 				sum.Passed++
 			}
-			if kind != message.AnswerAbstain {
-				sum.Answered++
+			if kind != message.ResponseSkip {
+				sum.Responded++
 				sum.TotalMS += after.Milliseconds()
 				if after <= 2*time.Second {
 					sum.Within2S++

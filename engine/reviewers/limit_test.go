@@ -52,7 +52,7 @@ func TestPerMinuteOfOthers(t *testing.T) {
 	l.Limit(message.ReviewerLimits{PerMinute: 1})
 	s := asks("a", message.Requirement{})
 	l.Fact(s.fact())
-	l.Fact(s.says(time.Second, by("ann", message.AnswerReject)).ends().fact())
+	l.Fact(s.says(time.Second, by("ann", message.ResponseReject)).ends().fact())
 	if _, err := l.Admit(call, "ann", "", start.Add(time.Minute)); !errors.Is(err, message.ErrOverLimit) {
 		t.Errorf("within the minute: %v", err)
 	}

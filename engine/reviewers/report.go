@@ -22,7 +22,7 @@ func (s span) holds(at time.Time) bool {
 // entry is one answer.
 type entry struct {
 	at     time.Time
-	kind   message.AnswerKind
+	kind   message.ResponseKind
 	took   time.Duration
 	who    string
 	groups []string // that were asked, and in which the person was

@@ -41,7 +41,7 @@ func main() {
 	fmt.Println(r.Calls[0].State, "because of", r.Calls[0].Decision.Rule)
 
 	ann := eng.As(message.Principal{Role: message.RoleApprover, Name: "ann"})
-	must(ann.Answer(ctx, message.Answer{Key: r.Calls[0].Key, Kind: message.AnswerApprove, Digest: r.Calls[0].Digest}))
+	must(ann.SubmitResponse(ctx, message.Response{Key: r.Calls[0].Key, Kind: message.ResponseApprove, Digest: r.Calls[0].Digest}))
 	done := must(bot.Wait(ctx, message.WaitRequest{Session: "s1", Reply: "r1"}))
 	fmt.Println(done.Calls[0].State, done.Calls[0].Result.State, done.Calls[0].Result.Output)
 }

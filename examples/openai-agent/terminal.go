@@ -157,11 +157,11 @@ func (t *terminal) ask(ctx context.Context, reply message.ReplyID, id message.Ca
 	if !ok {
 		return nil // the approval request stays open
 	}
-	a := message.Answer{Key: key, Digest: c.Digest, Kind: message.AnswerReject, Feedback: line}
+	a := message.Response{Key: key, Digest: c.Digest, Kind: message.ResponseReject, Feedback: line}
 	if strings.TrimSpace(line) == "y" {
-		a.Kind, a.Feedback = message.AnswerApprove, ""
+		a.Kind, a.Feedback = message.ResponseApprove, ""
 	}
-	if _, err := t.person.Answer(ctx, a); err != nil {
+	if _, err := t.person.SubmitResponse(ctx, a); err != nil {
 		say(t.out, "%v\n", err)
 	}
 	return nil

@@ -163,7 +163,7 @@ func (s *Surface) events(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 func (s *Surface) take(w http.ResponseWriter, r *http.Request, p *gateway.Peer, session message.SessionID, raw []byte) error {
 	ev, err := message.DecodeEvent(raw)
 	if err != nil {
-		return message.Errorf(message.CodeInvalid, "answer", "this is no event of AgentScope 2.0: %w", err)
+		return message.Errorf(message.CodeInvalid, "submit_response", "this is no event of AgentScope 2.0: %w", err)
 	}
 	c, err := clientFor(p, ev)
 	if err != nil {
@@ -188,11 +188,11 @@ func (s *Surface) decide(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	if err != nil {
 		return err
 	}
-	answers, err := d.Answers(p.Space.ID, session)
+	responses, err := d.Responses(p.Space.ID, session)
 	if err != nil {
 		return err
 	}
-	if err := engine.DeliverAnswers(r.Context(), c, session, message.ReplyID(d.RequestID), answers); err != nil {
+	if err := engine.DeliverResponses(r.Context(), c, session, message.ReplyID(d.RequestID), responses); err != nil {
 		return err
 	}
 	return answer(w, http.StatusOK, ChatReply{Status: "accepted", Session: session, Reply: message.ReplyID(d.RequestID)})
@@ -208,7 +208,7 @@ func clientFor(p *gateway.Peer, ev message.Event) (engine.Client, error) {
 	case *message.UserInterrupt:
 		return p.Stopper()
 	default:
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "answer", What: "a frontend does not send " + string(ev.Type()), Hint: "send USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT"}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "submit_response", What: "a frontend does not send " + string(ev.Type()), Hint: "send USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT"}
 	}
 }
 

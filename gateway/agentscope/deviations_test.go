@@ -74,7 +74,7 @@ func TestShown(t *testing.T) {
 	// Bob edits: a new approval request, which asks Ann again. She has not seen it, as far
 	// as her confirm tells: it returns the old arguments.
 	input := `{"version":"2"}`
-	s.A.Answer(gatewaytest.Bob, message.Answer{Key: deploy.Key, Kind: message.AnswerApprove, Input: &input})
+	s.A.SubmitResponse(gatewaytest.Bob, message.Response{Key: deploy.Key, Kind: message.ResponseApprove, Input: &input})
 	now := s.A.Show(deploy.Key)
 	if now.State != message.ToolCallAsking || now.Digest == old.RequestDigest() {
 		t.Fatalf("edited, the call is %+v", now)

@@ -17,8 +17,8 @@ var (
 	no  = map[string]any{"approved": false}
 )
 
-// TestClientAnswers goes through the answers that a person can give.
-func TestClientAnswers(t *testing.T) {
+// TestClientResponses goes through the answers that a person can give.
+func TestClientResponses(t *testing.T) {
 	with(t, map[string]func(*scenario){
 		"approve": approve, "edit": edit, "reject": reject, "cancel": cancel, "mixed": mixed, "rules": rules,
 	})
@@ -31,7 +31,7 @@ func approve(c *scenario) {
 		c.Fatalf("interrupts %+v", e.Interrupts)
 	}
 	i := e.Interrupts[0]
-	if i.Reason != "tool_call" || i.Message != "Pay 42 to acme?" || i.ToolCallID != e.Messages[2].ToolCalls[0].ID || !i.Metadata.Askance.MayAnswer || i.Metadata.Askance.Arguments != `{"to":"acme","amount":42}` {
+	if i.Reason != "tool_call" || i.Message != "Pay 42 to acme?" || i.ToolCallID != e.Messages[2].ToolCalls[0].ID || !i.Metadata.Askance.MayRespond || i.Metadata.Askance.Arguments != `{"to":"acme","amount":42}` {
 		c.Errorf("interrupt %+v", i)
 	}
 	if props, ok := i.ResponseSchema["properties"].(map[string]any); !ok || props["editedArgs"] == nil || props["approved"] == nil {
@@ -199,7 +199,7 @@ func otherAnswer(c *scenario) {
 func race(c *scenario) {
 	a := c.everybody()
 	e := a.say(pay).fine(c.T)
-	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], message.AnswerReject, "not this one")
+	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], message.ResponseReject, "not this one")
 	e = a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
 	if words := e.words(); !strings.Contains(words, "not this one") || !strings.Contains(words, "pay: denied") || len(e.Interrupts) != 0 {
 		c.Errorf("the client has\n%s", words)
@@ -237,7 +237,7 @@ assistant: pay: success: {"to":"acme","amount":42}`)
 func withoutResume(c *scenario) {
 	a := c.everybody()
 	a.say(pay).fine(c.T)
-	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], message.AnswerApprove, "")
+	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], message.ResponseApprove, "")
 	e := a.run(map[string]any{"forget": true, "say": "say and now"}).fine(c.T)
 	e.says(c.T, `
 user: call pay {"to":"acme","amount":42}
@@ -269,14 +269,14 @@ func notAnApprover(c *scenario) {
 	a := c.n.agent(c.s, gatewaytest.Bot, c.thread())
 	e := a.say("call deploy {}").fine(c.T)
 	i := e.Interrupts[0]
-	if i.Metadata.Askance.MayAnswer || !strings.Contains(i.Message, "2 of the group ops") {
+	if i.Metadata.Askance.MayRespond || !strings.Contains(i.Message, "2 of the group ops") {
 		c.Errorf("interrupt %+v", i)
 	}
 	a.resume(entry(i, yes)).refused(c.T, "forbidden")
 	key := c.s.asking(c.thread())[0]
-	c.s.elsewhere(gatewaytest.Ann, key, message.AnswerApprove, "")
+	c.s.elsewhere(gatewaytest.Ann, key, message.ResponseApprove, "")
 	a.resume(entry(i, yes)).refused(c.T, "forbidden")
-	c.s.elsewhere(gatewaytest.Bob, key, message.AnswerApprove, "")
+	c.s.elsewhere(gatewaytest.Bob, key, message.ResponseApprove, "")
 	e = a.resume(entry(i, yes)).fine(c.T)
 	if !strings.Contains(e.words(), "deploy: success") {
 		c.Errorf("the client has\n%s", e.words())
@@ -293,8 +293,8 @@ func quorum(c *scenario) {
 	a := c.everybody()
 	e := a.say("call deploy {}").fine(c.T)
 	a.resume(entry(e.Interrupts[0], yes)).refused(c.T, "forbidden") // not of the group
-	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], message.AnswerApprove, "")
-	c.s.elsewhere(gatewaytest.Bob, c.s.asking(c.thread())[0], message.AnswerApprove, "")
+	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], message.ResponseApprove, "")
+	c.s.elsewhere(gatewaytest.Bob, c.s.asking(c.thread())[0], message.ResponseApprove, "")
 	e = a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
 	if !strings.Contains(e.words(), "deploy: success") {
 		c.Errorf("the client has\n%s", e.words())

@@ -56,7 +56,7 @@ func TestAnotherEditWon(t *testing.T) {
 	c.talk().is(t, "interrupt")
 	key := s.asking("t")[0]
 	edited := `{"to":"acme","amount":2}`
-	if _, err := s.A.Client(gatewaytest.Ann).Answer(t.Context(), message.Answer{Key: key, Kind: message.AnswerApprove, Digest: s.seen(key).Digest, Input: &edited}); err != nil {
+	if _, err := s.A.Client(gatewaytest.Ann).SubmitResponse(t.Context(), message.Response{Key: key, Kind: message.ResponseApprove, Digest: s.seen(key).Digest, Input: &edited}); err != nil {
 		t.Fatal(err)
 	}
 	a := c.talk(c.all(`{"approved":true,"editedArgs":{"to":"acme","amount":3}}`)...)

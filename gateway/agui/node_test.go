@@ -134,7 +134,7 @@ type interrupt struct {
 	Metadata                                   struct {
 		Askance struct {
 			Arguments, ToolName, ToolCallID, Digest string
-			MayAnswer                               bool
+			MayRespond                              bool
 		}
 	}
 }
@@ -272,12 +272,12 @@ func with(t *testing.T, stories map[string]func(*scenario)) {
 }
 
 // elsewhere answers an approval request on another surface.
-func (s *stage) elsewhere(who string, key message.Key, kind message.AnswerKind, feedback string) {
+func (s *stage) elsewhere(who string, key message.Key, kind message.ResponseKind, feedback string) {
 	s.t.Helper()
 	as := s.A.Client(who)
 	out, err := as.Show(s.t.Context(), message.ShowRequest{Key: key})
 	if err == nil {
-		_, err = as.Answer(s.t.Context(), message.Answer{Key: key, Kind: kind, Digest: out.Call.Digest, Feedback: feedback})
+		_, err = as.SubmitResponse(s.t.Context(), message.Response{Key: key, Kind: kind, Digest: out.Call.Digest, Feedback: feedback})
 	}
 	if err != nil {
 		s.t.Fatal(err)

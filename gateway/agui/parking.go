@@ -25,7 +25,7 @@ func (r *run) park(ctx context.Context, calls []*message.Call) error {
 			if q == nil {
 				return nil // the approval request is on the way
 			}
-			a, same := q.fill(c, r.interruptID(q, c), r.mayAnswer(c))
+			a, same := q.fill(c, r.interruptID(q, c), r.mayRespond(c))
 			if !same {
 				return nil
 			}
@@ -142,9 +142,9 @@ func (r *run) busyID(id message.CallID) string {
 	return r.in.RunID + "/" + string(id) + "/running"
 }
 
-// mayAnswer reports whether the peer could answer the approval request: it has the
+// mayRespond reports whether the peer could answer the approval request: it has the
 // role, and has not said yes already.
-func (r *run) mayAnswer(c *message.Call) bool {
+func (r *run) mayRespond(c *message.Call) bool {
 	voted := slices.ContainsFunc(c.Votes, func(v message.Vote) bool { return v.By.Name == r.peer.Name && v.On(c.Digest) })
 	return r.peer.Has(message.RoleApprover) && !voted
 }

@@ -49,16 +49,16 @@ func TestTwoMustAgree(t *testing.T) {
 		t.Errorf("asked with another id: %+v", c.open)
 	}
 	c.talk(c.all(`{"approved":true}`)...).is(t, "interrupt") // counts once
-	s.elsewhere(gatewaytest.Bob, s.asking("t")[0], message.AnswerApprove, "")
+	s.elsewhere(gatewaytest.Bob, s.asking("t")[0], message.ResponseApprove, "")
 	c.talk(c.all(`{"approved":true}`)...).is(t, "success")
 	if !strings.Contains(c.words(), "deploy: success") {
 		t.Errorf("the client has\n%s", c.words())
 	}
 }
 
-// TestAnswersRace: of many answers at once, one is carried out, and every client
+// TestResponsesRace: of many answers at once, one is carried out, and every client
 // ends with the same.
-func TestAnswersRace(t *testing.T) {
+func TestResponsesRace(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said(pay)
 	c.talk().is(t, "interrupt")
@@ -136,7 +136,7 @@ func TestEditAsksAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	edited := `{"to":"production"}`
-	if _, err := s.A.Client(gatewaytest.Bob).Answer(t.Context(), message.Answer{Key: key, Kind: message.AnswerApprove, Digest: shown.Call.Digest, Input: &edited}); err != nil {
+	if _, err := s.A.Client(gatewaytest.Bob).SubmitResponse(t.Context(), message.Response{Key: key, Kind: message.ResponseApprove, Digest: shown.Call.Digest, Input: &edited}); err != nil {
 		t.Fatal(err)
 	}
 	a := c.talk(c.all(`{"approved":true}`)...).is(t, "interrupt")
@@ -190,7 +190,7 @@ func TestOneOfTwoElsewhere(t *testing.T) {
 	c := s.client(gatewaytest.Everything, "t").said(pay, `also pay {"to":"initech","amount":7}`)
 	c.talk().is(t, "interrupt")
 	first := c.open
-	s.elsewhere(gatewaytest.Ann, s.asking("t")[0], message.AnswerReject, "no")
+	s.elsewhere(gatewaytest.Ann, s.asking("t")[0], message.ResponseReject, "no")
 	other := s.client(gatewaytest.Everything, "t")
 	other.runs = 10
 	for range 2 {

@@ -29,7 +29,7 @@ func (q requests) put(b *message.ToolCallBlock, i *wire.Interrupt) {
 
 // fill completes the interrupt by the call as it stands, and records what is
 // asked. It returns false if the approval request is not any more the one that was put.
-func (q *request) fill(c *message.Call, id string, mayAnswer bool) (asked, bool) {
+func (q *request) fill(c *message.Call, id string, mayRespond bool) (asked, bool) {
 	out := asked{ID: id, Call: c.Call, Digest: c.Digest}
 	if c.State != message.ToolCallAsking || c.Request == nil || c.Input != q.block.Input || !out.genuine() {
 		return asked{}, false
@@ -41,11 +41,11 @@ func (q *request) fill(c *message.Call, id string, mayAnswer bool) (asked, bool)
 	if text == "" {
 		text = "Allow " + c.Tool + "?"
 	}
-	if !mayAnswer {
+	if !mayRespond {
 		text += " " + whoMust(w)
 	}
 	i.Message = &text
-	i.ResponseSchema = answerSchema(len(c.Suggested) > 0)
+	i.ResponseSchema = responseSchema(len(c.Suggested) > 0)
 	if !w.Ends.IsZero() {
 		out.Expires = w.Ends.UTC().Format(time.RFC3339Nano)
 		i.ExpiresAt = &out.Expires
@@ -53,7 +53,7 @@ func (q *request) fill(c *message.Call, id string, mayAnswer bool) (asked, bool)
 	meta, err := strictjson.Marshal(map[string]any{"askance": requestMeta{
 		ToolCallID: c.Call, ToolName: c.Tool, Arguments: c.Input, Suggested: c.Suggested,
 		Session: c.Session, Reply: c.Reply, Digest: c.Digest, Rule: c.Request.Rule, Reason: c.Request.Reason,
-		Waiting: w.Tally, Approvals: approvalsOf(w.Tally), MayAnswer: mayAnswer,
+		Waiting: w.Tally, Approvals: approvalsOf(w.Tally), MayRespond: mayRespond,
 	}})
 	if err == nil {
 		i.Metadata = meta
@@ -89,9 +89,9 @@ type requestMeta struct {
 	Waiting    message.Tally            `json:"waiting"` // who must agree, and who has
 	// Approvals are the approvals that count, with how each name was established.
 	Approvals []approval `json:"approvals,omitzero"`
-	// MayAnswer says that the reader has the role to answer; whether the rule
+	// MayRespond says that the reader has the role to answer; whether the rule
 	// wants them is in Waiting.
-	MayAnswer bool `json:"mayAnswer"`
+	MayRespond bool `json:"mayAnswer"`
 }
 
 // whoMust says for whom an approval request waits.
@@ -121,8 +121,8 @@ func whoMust(w message.Waiting) string {
 	return "(Waits for " + strings.Join(who, ", and for ") + ".)"
 }
 
-// answerSchema is the schema of an answer, as [wire.Answer] reads it.
-func answerSchema(rules bool) message.RawJSON {
+// responseSchema is the schema of an answer, as [wire.Answer] reads it.
+func responseSchema(rules bool) message.RawJSON {
 	s := `{"type":"object","properties":{"approved":{"type":"boolean"},` +
 		`"editedArgs":{"type":"object","description":"with approved: true; takes the place of all arguments"},` +
 		`"feedback":{"type":"string","description":"with approved: false; why not, for the model"}`

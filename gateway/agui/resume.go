@@ -78,7 +78,7 @@ func (st *standing) thread() wire.Thread {
 		c := st.asking(a)
 		in := wire.Interrupt{ID: a.ID, Reason: wire.ReasonExternal}
 		if c != nil {
-			in.Reason, in.ResponseSchema = wire.ReasonToolCall, answerSchema(len(c.Suggested) > 0)
+			in.Reason, in.ResponseSchema = wire.ReasonToolCall, responseSchema(len(c.Suggested) > 0)
 		}
 		if a.Expires != "" {
 			in.ExpiresAt = &a.Expires
@@ -182,7 +182,7 @@ func (st *standing) overtaken(entries []wire.ResumeEntry) []settled {
 // decision is the last word on an approval request; nil if nobody had one.
 func decision(c *message.Call, digest string) *message.Vote {
 	for _, v := range slices.Backward(c.Votes) {
-		if v.Digest == digest && v.Kind != message.AnswerAbstain && v.Kind != message.AnswerHandOver {
+		if v.Digest == digest && v.Kind != message.ResponseSkip && v.Kind != message.ResponseDelegate {
 			return &v
 		}
 	}
@@ -195,13 +195,13 @@ func agrees(e wire.ResumeEntry, v *message.Vote, c *message.Call) bool {
 		return e.Status == wire.ResumeCancelled && c.Cause == causeInterrupt
 	}
 	if e.Status == wire.ResumeCancelled {
-		return v.Kind == message.AnswerReject
+		return v.Kind == message.ResponseReject
 	}
 	var said struct {
 		Approved bool            `json:"approved"`
 		Edited   message.RawJSON `json:"editedArgs"`
 	}
-	if err := strictjson.UnmarshalOpen(e.Payload, &said); err != nil || said.Approved != (v.Kind == message.AnswerApprove) || v.Kind == message.AnswerForTool {
+	if err := strictjson.UnmarshalOpen(e.Payload, &said); err != nil || said.Approved != (v.Kind == message.ResponseApprove) || v.Kind == message.ResponseRespond {
 		return false
 	}
 	if !said.Approved {
@@ -220,7 +220,7 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 	if len(res.Answers) == 0 {
 		return nil
 	}
-	if !slices.ContainsFunc(res.Answers, func(a wire.Answer) bool { return !a.Abandoned }) {
+	if !slices.ContainsFunc(res.Answers, func(a wire.Response) bool { return !a.Abandoned }) {
 		_, err := r.owner.Interrupt(ctx, message.InterruptRequest{Session: r.session, Reply: st.last().Reply, Reason: r.peer.Name + " cancelled what was asked"})
 		return err
 	}
@@ -234,7 +234,7 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 			return err
 		}
 		r.answered[a.Interrupt.ID] = true
-		_, err = approver.Answer(ctx, answerTo(st.calls[asked.Call], asked, a))
+		_, err = approver.SubmitResponse(ctx, answerTo(st.calls[asked.Call], asked, a))
 		if overtook(err) {
 			r.lost(st, asked, err)
 		} else if err != nil {
@@ -265,13 +265,13 @@ func overtook(err error) bool {
 // answerTo is the answer to the very approval request that the interrupt put. Whether it
 // is an edit is told by the call and not by the record: that is the runtime's to
 // write, and everybody's to read who may not see what rules hide.
-func answerTo(c *message.Call, q asked, a wire.Answer) message.Answer {
-	out := message.Answer{Key: c.Key, Kind: message.AnswerReject, Digest: q.Digest, Feedback: a.Feedback}
+func answerTo(c *message.Call, q asked, a wire.Response) message.Response {
+	out := message.Response{Key: c.Key, Kind: message.ResponseReject, Digest: q.Digest, Feedback: a.Feedback}
 	switch {
 	case a.Abandoned:
 		out.Feedback = "nobody answered"
 	case a.Approved:
-		out.Kind, out.Feedback, out.Rules = message.AnswerApprove, "", a.Rules
+		out.Kind, out.Feedback, out.Rules = message.ResponseApprove, "", a.Rules
 		if a.Edited != nil && inputHash(string(a.Edited)) != inputHash(c.Input) {
 			edited := string(a.Edited)
 			out.Input = &edited

@@ -135,14 +135,14 @@ func (c *client) input(resume ...wire.ResumeEntry) *wire.RunInput {
 }
 
 // answer is what came of a request.
-type answer struct {
+type response struct {
 	status  int
 	problem gateway.Problem
 	events  []wire.Event
 }
 
 // post sends a request and reads the answer to its end, and checks its order.
-func (c *client) post(path string, in *wire.RunInput) *answer {
+func (c *client) post(path string, in *wire.RunInput) *response {
 	c.s.t.Helper()
 	ctx, cancel := context.WithTimeout(c.s.t.Context(), gatewaytest.Patience)
 	defer cancel()
@@ -154,7 +154,7 @@ func (c *client) post(path string, in *wire.RunInput) *answer {
 }
 
 // send is post for requests that are given up; each is told of each event.
-func (c *client) send(ctx context.Context, path string, in *wire.RunInput, each func(wire.Event)) (*answer, error) {
+func (c *client) send(ctx context.Context, path string, in *wire.RunInput, each func(wire.Event)) (*response, error) {
 	c.s.t.Helper()
 	body, err := wire.AppendJSON(nil, in)
 	if err != nil {
@@ -168,17 +168,17 @@ func (c *client) send(ctx context.Context, path string, in *wire.RunInput, each 
 	req.Header.Set("Accept", "text/event-stream")
 	res, err := c.s.A.HTTP(c.name).Do(req)
 	if err != nil {
-		return &answer{}, err
+		return &response{}, err
 	}
 	defer res.Body.Close()
-	a := &answer{status: res.StatusCode}
+	a := &response{status: res.StatusCode}
 	if res.StatusCode != http.StatusOK {
 		return a, json.NewDecoder(res.Body).Decode(&a.problem)
 	}
 	return a, c.read(a, in, res.Body, each)
 }
 
-func (c *client) read(a *answer, in *wire.RunInput, body io.Reader, each func(wire.Event)) error {
+func (c *client) read(a *response, in *wire.RunInput, body io.Reader, each func(wire.Event)) error {
 	v := wire.Verifier{Strict: !c.lenient}
 	v.Seed(in.Messages)
 	r := aguitest.NewReader(body, &aguitest.Decoder{Strict: true})
@@ -214,7 +214,7 @@ func (c *client) apply(e wire.Event) {
 }
 
 // talk runs the agent.
-func (c *client) talk(resume ...wire.ResumeEntry) *answer {
+func (c *client) talk(resume ...wire.ResumeEntry) *response {
 	c.s.t.Helper()
 	return c.post("/agui", c.input(resume...))
 }
@@ -232,7 +232,7 @@ func (c *client) all(payload string) (out []wire.ResumeEntry) {
 }
 
 // outcome is how a run ended: the outcome's type, or "error" and the code.
-func (a *answer) outcome() string {
+func (a *response) outcome() string {
 	if a.status != http.StatusOK {
 		return fmt.Sprintf("%d %s", a.status, a.problem.Code)
 	}
@@ -250,7 +250,7 @@ func (a *answer) outcome() string {
 }
 
 // is checks how the run ended.
-func (a *answer) is(t *testing.T, want string) *answer {
+func (a *response) is(t *testing.T, want string) *response {
 	t.Helper()
 	if got := a.outcome(); got != want {
 		t.Fatalf("the run ended as %s, not %s\n%s", got, want, show(a))
@@ -259,7 +259,7 @@ func (a *answer) is(t *testing.T, want string) *answer {
 }
 
 // show is an answer for people.
-func show(a *answer) string {
+func show(a *response) string {
 	var b strings.Builder
 	if a.problem.Detail != "" {
 		fmt.Fprintf(&b, "%d %s (%s)\n", a.status, a.problem.Detail, a.problem.Hint)

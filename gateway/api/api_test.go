@@ -202,7 +202,7 @@ func TestRefusals(t *testing.T) { //nolint:tparallel // one approval request, lo
 		{"broken query", get, "/v1/calls?state=%zz", "", ann, 400, message.CodeInvalid},
 		{"semicolon query", get, "/v1/calls?state=asking;all=true", "", ann, 400, message.CodeInvalid},
 		{"unknown call", get, "/v1/calls/s1/r1/nope", "", ann, 404, message.CodeNotFound},
-		{"answer to an unknown call", post, "/v1/calls/s1/r1/nope/answer", good + `}`, ann, 404, message.CodeNotFound},
+		{"answer to an unknown call", post, "/v1/calls/s1/r1/nope/response", good + `}`, ann, 404, message.CodeNotFound},
 		{"the other space's call", get, callPath(k), "", w.B.HTTP(gatewaytest.Ann), 404, message.CodeNotFound},
 		{"the other space answers", post, answer, good + `}`, w.B.HTTP(gatewaytest.Ann), 404, message.CodeNotFound},
 		{"another runtime's session", get, "/v1/sessions/s1/events", "", w.A.HTTP(gatewaytest.Robot), 403, message.CodeForeign},

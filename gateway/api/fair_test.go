@@ -35,7 +35,7 @@ func (h heldLists) Call(ctx context.Context, op *operation.Operation, request an
 
 // Readers of lists that do not end are bounded, refused beyond their part, and
 // delay no answer and no interrupt.
-func TestReadersDelayNoAnswer(t *testing.T) {
+func TestReadersDelayNoResponse(t *testing.T) {
 	var began atomic.Int64
 	release := make(chan struct{})
 	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
@@ -112,6 +112,6 @@ func TestReadersDelayNoAnswer(t *testing.T) {
 			t.Errorf("%s: %s", path, res.Status)
 		}
 	}
-	send(gatewaytest.Ann, fmt.Sprintf("/v1/calls/%s/%s/%s/answer", first.Session, first.Reply, first.Call), `{"kind":"reject","digest":"`+digest+`"}`)
+	send(gatewaytest.Ann, fmt.Sprintf("/v1/calls/%s/%s/%s/response", first.Session, first.Reply, first.Call), `{"kind":"reject","digest":"`+digest+`"}`)
 	send(gatewaytest.Olga, fmt.Sprintf("/v1/sessions/%s/replies/%s/interrupt", second.Session, second.Reply), `{}`)
 }

@@ -26,7 +26,7 @@ const (
 // are forgotten when there are too many: see the package documentation.
 type kept struct {
 	mu    sync.Mutex
-	byKey map[keptKey]*list.Element // of *keptAnswer
+	byKey map[keptKey]*list.Element // of *storedResponse
 	order *list.List                // the oldest first
 	bytes int
 }
@@ -38,7 +38,7 @@ type keptKey struct {
 	key        string
 }
 
-type keptAnswer struct {
+type storedResponse struct {
 	key  keptKey
 	mark [sha256.Size]byte // of method, path, query, formats and body
 	at   time.Time
@@ -67,7 +67,7 @@ func (k *kept) once(a *ask, body []byte, act func() (any, error)) error {
 	if len(key) > maxKeyBytes {
 		return &message.Error{Code: message.CodeTooLarge, Op: a.op.ID, What: "the Idempotency-Key is over 255 bytes", Hint: "use a UUID"}
 	}
-	mine := &keptAnswer{
+	mine := &storedResponse{
 		key:  keptKey{a.p.Space.ID, a.p.Name, a.p.Auth, key},
 		mark: sha256.Sum256([]byte(a.r.Method + "\n" + a.r.URL.EscapedPath() + "\n" + a.r.URL.RawQuery + "\n" + a.formats() + "\n" + string(body))),
 		at:   time.Now(), done: make(chan struct{}),
@@ -92,12 +92,12 @@ func (k *kept) once(a *ask, body []byte, act func() (any, error)) error {
 }
 
 // take gives the request that has the key already, or puts this one there.
-func (k *kept) take(mine *keptAnswer) *keptAnswer {
+func (k *kept) take(mine *storedResponse) *storedResponse {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forget(mine.at)
 	if e, ok := k.byKey[mine.key]; ok {
-		if first, ok := e.Value.(*keptAnswer); ok {
+		if first, ok := e.Value.(*storedResponse); ok {
 			return first
 		}
 	}
@@ -108,7 +108,7 @@ func (k *kept) take(mine *keptAnswer) *keptAnswer {
 // forget drops what is too old or too much.
 func (k *kept) forget(now time.Time) {
 	for e := k.order.Front(); e != nil; e = k.order.Front() {
-		old, ok := e.Value.(*keptAnswer)
+		old, ok := e.Value.(*storedResponse)
 		if ok && now.Sub(old.at) < keepFor && k.order.Len() < keepRequests && k.bytes < keepBytes {
 			return
 		}
@@ -116,7 +116,7 @@ func (k *kept) forget(now time.Time) {
 	}
 }
 
-func (k *kept) remove(a *keptAnswer) {
+func (k *kept) remove(a *storedResponse) {
 	if e, ok := k.byKey[a.key]; ok && e.Value == any(a) {
 		k.order.Remove(e)
 		delete(k.byKey, a.key)
@@ -126,7 +126,7 @@ func (k *kept) remove(a *keptAnswer) {
 
 // keep notes an answer for those who wait for it, and for later ones unless the
 // request was forgotten while it was carried out.
-func (k *kept) keep(a *keptAnswer, status int, kind string, body []byte) {
+func (k *kept) keep(a *storedResponse, status int, kind string, body []byte) {
 	a.status, a.kind, a.body = status, kind, body
 	if e, ok := k.byKey[a.key]; ok && e.Value == any(a) {
 		k.bytes += len(body)
@@ -135,7 +135,7 @@ func (k *kept) keep(a *keptAnswer, status int, kind string, body []byte) {
 
 // carryOut does the request and keeps its answer, a refusal too. What may work
 // the next time is not kept.
-func (k *kept) carryOut(a *ask, mine *keptAnswer, act func() (any, error)) error {
+func (k *kept) carryOut(a *ask, mine *storedResponse, act func() (any, error)) error {
 	var status int
 	var kind string
 	var body []byte

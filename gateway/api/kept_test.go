@@ -13,10 +13,10 @@ import (
 // ever: else nothing would be remembered in the end.
 func TestKeptBytes(t *testing.T) {
 	k := newKept()
-	first := &keptAnswer{key: keptKey{key: "first"}, at: time.Now(), done: make(chan struct{})}
+	first := &storedResponse{key: keptKey{key: "first"}, at: time.Now(), done: make(chan struct{})}
 	k.take(first)
 	for i := range keepRequests {
-		k.take(&keptAnswer{key: keptKey{key: fmt.Sprint(i)}, at: time.Now(), done: make(chan struct{})})
+		k.take(&storedResponse{key: keptKey{key: fmt.Sprint(i)}, at: time.Now(), done: make(chan struct{})})
 	}
 	a := &ask{op: &op{HTTP: operation.HTTP{ID: "test"}}, w: httptest.NewRecorder()}
 	if err := k.carryOut(a, first, func() (any, error) { return "done", nil }); err != nil {

@@ -36,7 +36,7 @@ type msg1 struct {
 }
 
 // read gives the messages of an answer.
-func read(t *testing.T, a answer) (api.MsgsReply, []msg1) {
+func read(t *testing.T, a response) (api.MsgsReply, []msg1) {
 	t.Helper()
 	if a.status != http.StatusOK || a.header.Get("Content-Type") != msgv1.Type {
 		t.Fatalf("%d %s: %s", a.status, a.header.Get("Content-Type"), a.body)

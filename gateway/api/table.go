@@ -117,7 +117,7 @@ func addToShow(_ *ask, _, reply any, err error) (any, error) {
 // addToAnswer replies with the call to an answer that is on record already: it
 // was carried out before what is remembered of Idempotency-Keys begins.
 func addToAnswer(a *ask, request, reply any, err error) (any, error) {
-	ans, _ := request.(message.Answer)
+	ans, _ := request.(message.Response)
 	if err != nil && a.r.Header.Get("Idempotency-Key") != "" {
 		if e := message.AsError(a.op.ID, err); recorded(e.Call, a.p.Name, ans) {
 			return e.Call, nil
@@ -127,7 +127,7 @@ func addToAnswer(a *ask, request, reply any, err error) (any, error) {
 }
 
 // recorded reports whether this very answer is among the call's votes.
-func recorded(c *message.Call, name string, a message.Answer) bool {
+func recorded(c *message.Call, name string, a message.Response) bool {
 	return c != nil && slices.ContainsFunc(c.Votes, func(v message.Vote) bool {
 		return v.By.Role == message.RoleApprover && v.By.Name == name && v.Digest == a.Digest && v.Kind == a.Kind &&
 			v.Feedback == a.Feedback && v.Note == a.Note && v.To == a.To &&

@@ -54,13 +54,13 @@ func newWorldWith(t *testing.T, more func(*gatewaytest.World, *api.Config)) *wor
 }
 
 // answer is what came back.
-type answer struct {
+type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-func (a answer) into(t *testing.T, v any) {
+func (a response) into(t *testing.T, v any) {
 	t.Helper()
 	if err := json.Unmarshal(a.body, v); err != nil {
 		t.Fatalf("%v in %s", err, a.body)
@@ -69,7 +69,7 @@ func (a answer) into(t *testing.T, v any) {
 
 // do sends a request and checks the answer against the document. header has
 // name and value alternately.
-func (w *world) do(c *http.Client, method, path, body string, header ...string) answer {
+func (w *world) do(c *http.Client, method, path, body string, header ...string) response {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), method, w.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -91,7 +91,7 @@ func (w *world) do(c *http.Client, method, path, body string, header ...string) 
 		w.t.Fatal(err)
 	}
 	w.check(method, path, res.StatusCode, res.Header.Get("Content-Type"), b)
-	return answer{res.StatusCode, res.Header, b}
+	return response{res.StatusCode, res.Header, b}
 }
 
 // ok is do that must succeed.

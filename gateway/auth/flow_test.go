@@ -42,7 +42,7 @@ func answering() gateway.Surface {
 		if err != nil {
 			return err
 		}
-		_, err = c.Answer(context.WithoutCancel(r.Context()), message.Answer{Key: k, Kind: message.AnswerApprove, Digest: shown.Call.Digest})
+		_, err = c.SubmitResponse(context.WithoutCancel(r.Context()), message.Response{Key: k, Kind: message.ResponseApprove, Digest: shown.Call.Digest})
 		return err
 	}}}
 }

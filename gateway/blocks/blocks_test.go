@@ -230,7 +230,7 @@ func TestRace(t *testing.T) {
 	ann.send(&blockstream.Subscribe{Session: "s1"})
 	old := block[*blockstream.ApprovalRequest](ann)
 	input := `{"version":"2"}`
-	s.A.Answer(gatewaytest.Bob, message.Answer{Key: k, Kind: message.AnswerApprove, Input: &input})
+	s.A.SubmitResponse(gatewaytest.Bob, message.Response{Key: k, Kind: message.ResponseApprove, Input: &input})
 	ann.send(decide(old.ApprovalKey, yes))
 	if e := wait[*blockstream.Error](ann); e.Code != blockstream.CodeApprovalChanged && e.Code != blockstream.CodeApprovalResolved {
 		t.Errorf("an answer to the old approval request: %+v", e)

@@ -159,12 +159,12 @@ func (c *conn) approve(ctx context.Context, p *gateway.Peer, cmd *blockstream.Ap
 	if err != nil {
 		return c.fail(ctx, err, cmd.Key)
 	}
-	answers, err := sub.answers(cmd)
+	responses, err := sub.answers(cmd)
 	if err != nil {
 		return c.fail(ctx, err, cmd.Key)
 	}
-	for _, a := range answers {
-		if _, err := cl.Answer(ctx, a); err != nil && !c.fail(ctx, err, cmd.Key) {
+	for _, a := range responses {
+		if _, err := cl.SubmitResponse(ctx, a); err != nil && !c.fail(ctx, err, cmd.Key) {
 			return false
 		}
 	}

@@ -139,17 +139,17 @@ func (s *subscription) show(ctx context.Context, key message.Key) *message.Call 
 // names no approval means the one that is open, but not once another card of this
 // connection was decided elsewhere: the command may have been on its way by then,
 // and meant that card.
-func (s *subscription) answers(cmd *blockstream.Approval) ([]message.Answer, error) {
+func (s *subscription) answers(cmd *blockstream.Approval) ([]message.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := cmd.Key
 	if open := s.mapper.Open(); key == "" && len(open) == 1 {
 		if s.passed {
-			return nil, &message.Error{Code: message.CodeInvalid, Op: "answer", What: blockstream.ErrWhichApproval.Error(), Hint: "another approval request was decided elsewhere meanwhile: name the approval_key", Err: blockstream.ErrWhichApproval}
+			return nil, &message.Error{Code: message.CodeInvalid, Op: "submit_response", What: blockstream.ErrWhichApproval.Error(), Hint: "another approval request was decided elsewhere meanwhile: name the approval_key", Err: blockstream.ErrWhichApproval}
 		}
 		key = open[0].Key
 	}
-	out, err := s.mapper.Answers(cmd)
+	out, err := s.mapper.Responses(cmd)
 	if err == nil {
 		s.mine[key] = true
 	}

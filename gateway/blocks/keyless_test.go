@@ -18,7 +18,7 @@ func TestKeyless(t *testing.T) {
 	c.send(&blockstream.Chat{Session: "k", Text: payLine + "\ncall pay {\"to\":\"mallory\",\"amount\":1000000}"})
 	block[*blockstream.ApprovalRequest](c)
 	open := s.opened("k")
-	s.A.Answer(gatewaytest.Ann, message.Answer{Key: open.Key, Kind: message.AnswerReject, Digest: open.Digest})
+	s.A.SubmitResponse(gatewaytest.Ann, message.Response{Key: open.Key, Kind: message.ResponseReject, Digest: open.Digest})
 	second := block[*blockstream.ApprovalRequest](c)
 	c.send(decide("", yes)) // it was meant for the first
 	c.refused(blockstream.CodeApprovalUnclear)

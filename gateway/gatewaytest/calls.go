@@ -70,22 +70,22 @@ func (s *Space) Show(k message.Key) *message.Call {
 // Approve approves a call in the name of an approver, in the process.
 func (s *Space) Approve(name string, k message.Key) *message.Call {
 	s.w.t.Helper()
-	return s.Answer(name, message.Answer{Key: k, Kind: message.AnswerApprove})
+	return s.SubmitResponse(name, message.Response{Key: k, Kind: message.ResponseApprove})
 }
 
 // Reject rejects it with feedback.
 func (s *Space) Reject(name string, k message.Key, feedback string) *message.Call {
 	s.w.t.Helper()
-	return s.Answer(name, message.Answer{Key: k, Kind: message.AnswerReject, Feedback: feedback})
+	return s.SubmitResponse(name, message.Response{Key: k, Kind: message.ResponseReject, Feedback: feedback})
 }
 
 // Answer answers the present approval request of a call.
-func (s *Space) Answer(name string, a message.Answer) *message.Call {
+func (s *Space) SubmitResponse(name string, a message.Response) *message.Call {
 	s.w.t.Helper()
 	if a.Digest == "" {
 		a.Digest = s.Show(a.Key).Digest
 	}
-	c, err := s.Client(name).Answer(s.w.t.Context(), a)
+	c, err := s.Client(name).SubmitResponse(s.w.t.Context(), a)
 	if err != nil {
 		s.w.t.Fatalf("answer of %s to %s: %v", name, a.Key, err)
 	}

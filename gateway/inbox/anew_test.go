@@ -24,7 +24,7 @@ func TestAskedAnew(t *testing.T) {
 			}
 			b.see("Exactly the arguments above run", w.A.Show(k).Digest)
 			input := `{"version":"666"}`
-			w.A.Answer(gatewaytest.Bob, message.Answer{Key: k, Kind: message.AnswerApprove, Input: &input})
+			w.A.SubmitResponse(gatewaytest.Bob, message.Response{Key: k, Kind: message.ResponseApprove, Input: &input})
 			b.see("Asked anew meanwhile")
 			b.gone("#panel .main-action")
 			b.click("#panel [data-close]")

@@ -41,7 +41,7 @@ func (in *Inbox) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 		http.Redirect(w, r, address(k, back, "sent", f.Do), http.StatusSeeOther)
 		return nil
 	}
-	e := message.AsError("answer", err)
+	e := message.AsError("submit_response", err)
 	s.Flash = &flash{Tone: "bad", Text: "Not accepted: " + reveal.Line(asked.Refusal(e))}
 	if e.Code == message.CodeInternal {
 		s.Flash.Text = "Something went wrong here; the server's log says what. Look at the approval request again before you try once more."
@@ -69,21 +69,21 @@ func (in *Inbox) answer(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 		if err := in.spend(ctx, c, p.Name, f, a); err != nil {
 			return nil, err
 		}
-		return c.Answer(ctx, a)
+		return c.SubmitResponse(ctx, a)
 	})
 }
 
 // complete checks what the engine would take, but no person means.
 func (f *form) complete() error {
 	bad := func(what, hint string) error {
-		return &message.Error{Code: message.CodeInvalid, Op: "answer", What: what, Hint: hint}
+		return &message.Error{Code: message.CodeInvalid, Op: "submit_response", What: what, Hint: hint}
 	}
 	switch {
 	case f.Digest == "":
 		return bad("the form does not say which approval request was shown", "load the page again")
-	case f.Do == doHandOver && f.To == "":
+	case f.Do == doDelegate && f.To == "":
 		return bad("it does not say who should answer", "write a name")
-	case f.Do == doAnswer && strings.TrimSpace(f.Output) == "":
+	case f.Do == doRespond && strings.TrimSpace(f.Output) == "":
 		return bad("the result is empty", "write what the model is to see")
 	case f.Do != doEdit:
 		return nil
@@ -163,7 +163,7 @@ func sent(c *message.Call, who, do string) *flash {
 		if v.By.Name != who {
 			continue
 		}
-		a := message.Answer{Kind: v.Kind, Digest: v.Digest}
+		a := message.Response{Kind: v.Kind, Digest: v.Digest}
 		if v.Made != "" {
 			a.Digest = v.Made
 		}

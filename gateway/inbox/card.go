@@ -205,7 +205,7 @@ func (c *card) request(p *gateway.Peer, history []message.FactEntry) {
 	switch {
 	case !p.Has(message.RoleApprover):
 		c.NotYours = "You can look at this approval request. Answers come from people with the role approver."
-	case asked.MayAnswer(call, p.Name) == asked.No:
+	case asked.MayRespond(call, p.Name) == asked.No:
 		c.NotYours = "You are not among those who may answer this approval request."
 	}
 }
@@ -225,7 +225,7 @@ func votesOf(c *message.Call) []vote {
 	for _, v := range c.Votes {
 		out = append(out, vote{
 			Name: v.By.Name, Said: asked.Said(v), Words: v.Feedback + v.Note, Auth: asked.Authenticated(v.By.Auth), At: v.At,
-			Good: v.Kind == message.AnswerApprove || v.Kind == message.AnswerForTool, Bad: v.Kind == message.AnswerReject, Earlier: !v.On(c.Digest),
+			Good: v.Kind == message.ResponseApprove || v.Kind == message.ResponseRespond, Bad: v.Kind == message.ResponseReject, Earlier: !v.On(c.Digest),
 		})
 	}
 	return out
@@ -256,9 +256,9 @@ func (c *card) actions(p *gateway.Peer, base url.Values) {
 		}
 		add(&c.Actions, doEdit, "Edit", "e", "")
 		add(&c.Actions, doReject, "Reject", "r", "bad")
-		add(&c.Actions, doAnswer, "Answer", "t", "")
-		add(&c.Actions, doHandOver, "Hand over", "h", "")
-		add(&c.Actions, doAbstain, "Leave to others", "s", "")
+		add(&c.Actions, doRespond, "Answer", "t", "")
+		add(&c.Actions, doDelegate, "Hand over", "h", "")
+		add(&c.Actions, doSkip, "Leave to others", "s", "")
 	}
 	request = ""
 	if p.Has(message.RoleOperator) && c.Call.Phase() == message.PhaseBlocked && c.Call.Hold != message.HoldClock {

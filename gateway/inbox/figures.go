@@ -138,7 +138,7 @@ func (v *figuresView) reviewers() {
 	for _, of := range [][]message.ReviewerLoad{v.Load.People, v.Load.Groups} {
 		for _, l := range of {
 			r := reviewer{ReviewerLoad: l, Group: len(v.Load.Groups) > 0 && &of[0] == &v.Load.Groups[0], Median: "–", Rate: int(l.ApproveRate()*100 + 0.5), Fast: int(l.FastShare()*100 + 0.5)}
-			if l.Answered > 0 {
+			if l.Responded > 0 {
 				r.Median = asked.Span(time.Duration(l.MedianMS) * time.Millisecond)
 			}
 			v.People = append(v.People, r)

@@ -74,7 +74,7 @@ func TestReject(t *testing.T) {
 	}
 }
 
-func TestAnswerForTool(t *testing.T) {
+func TestResponseForTool(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
 	k := w.A.Ask("s1", "r1", "c1")
@@ -197,7 +197,7 @@ func TestAnotherWins(t *testing.T) {
 
 // The answer of a page that could not hear of it is refused by the engine, and
 // the card shows what it found.
-func TestLateAnswer(t *testing.T) {
+func TestLateResponse(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
 	k := w.A.Ask("s1", "r1", "c1")

@@ -22,7 +22,7 @@ func (in *Inbox) openLink(token string, space message.SpaceID) (k message.Key, f
 		return k, nil, err
 	}
 	f = &form{Do: doReject, Digest: l.Digest, Link: token}
-	if l.Kind == message.AnswerApprove {
+	if l.Kind == message.ResponseApprove {
 		f.Do = doApprove
 	}
 	return l.Key, f, nil
@@ -43,7 +43,7 @@ func (in *Inbox) fromLink(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 // spend uses up the link by which somebody came, just before its answer goes to
 // the engine: whoever sees that the answer would be refused does not use it up.
 // Groups only the engine knows, so that its refusal of somebody may.
-func (in *Inbox) spend(ctx context.Context, c engine.Client, who string, f *form, a message.Answer) error {
+func (in *Inbox) spend(ctx context.Context, c engine.Client, who string, f *form, a message.Response) error {
 	if f.Link == "" {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (in *Inbox) spend(ctx context.Context, c engine.Client, who string, f *form
 	if err != nil {
 		return err
 	}
-	if shown.Call.State != message.ToolCallAsking || shown.Call.Digest != a.Digest || asked.MayAnswer(shown.Call, who) == asked.No {
+	if shown.Call.State != message.ToolCallAsking || shown.Call.Digest != a.Digest || asked.MayRespond(shown.Call, who) == asked.No {
 		return nil // the engine says what is wrong
 	}
 	link, err := in.links.Open(token, a.Key.Space)

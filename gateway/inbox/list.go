@@ -174,7 +174,7 @@ func (s *side) rows(p *gateway.Peer, calls []*message.Call, selected message.Key
 		if !slices.Contains(s.Tools, c.Tool) {
 			s.Tools = append(s.Tools, c.Tool)
 		}
-		mine := p.Has(message.RoleApprover) && asked.MayAnswer(c, p.Name) != asked.No
+		mine := p.Has(message.RoleApprover) && asked.MayRespond(c, p.Name) != asked.No
 		if !match(c) || s.Filter.Tool != "" && c.Tool != s.Filter.Tool || s.Filter.Mine && !mine {
 			continue
 		}

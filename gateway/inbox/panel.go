@@ -17,9 +17,9 @@ const (
 	doApprove   = "approve"
 	doEdit      = "edit"
 	doReject    = "reject"
-	doAnswer    = "answer"
-	doHandOver  = "hand_over"
-	doAbstain   = "abstain"
+	doRespond   = "respond"
+	doDelegate  = "delegate"
+	doSkip      = "skip"
 	doSettle    = "settle"
 	doRevoke    = "revoke"
 	doInterrupt = "interrupt"
@@ -79,7 +79,7 @@ func (c *card) panel(p *gateway.Peer, f *form) {
 		return
 	}
 	managed := slices.Contains([]string{doSettle, doRevoke, doInterrupt}, f.Do)
-	known := managed || slices.Contains([]string{doApprove, doEdit, doReject, doAnswer, doHandOver, doAbstain}, f.Do)
+	known := managed || slices.Contains([]string{doApprove, doEdit, doReject, doRespond, doDelegate, doSkip}, f.Do)
 	if !known || managed && !slices.ContainsFunc(c.Manage, func(a action) bool { return a.Do == f.Do }) {
 		return
 	}
@@ -89,7 +89,7 @@ func (c *card) panel(p *gateway.Peer, f *form) {
 		v.Post, v.Attempt = "/inbox/"+f.Do, c.Call.Attempt.Number
 		return
 	}
-	v.Verb = asked.Verb(message.Answer{Kind: kindOf(f.Do), Input: inputOf(f)})
+	v.Verb = asked.Verb(message.Response{Kind: kindOf(f.Do), Input: inputOf(f)})
 	switch {
 	case !c.Open:
 		v.Stale = "Settled meanwhile: " + orWord(c.Over, "the call is "+string(c.Call.State)) + ". Nothing was sent."
@@ -177,20 +177,20 @@ func readForm(r *http.Request) (*form, error) {
 	return f, nil
 }
 
-func kindOf(do string) message.AnswerKind {
+func kindOf(do string) message.ResponseKind {
 	switch do {
 	case doApprove, doEdit:
-		return message.AnswerApprove
+		return message.ResponseApprove
 	case doReject:
-		return message.AnswerReject
-	case doAnswer:
-		return message.AnswerForTool
-	case doHandOver:
-		return message.AnswerHandOver
-	case doAbstain:
-		return message.AnswerAbstain
+		return message.ResponseReject
+	case doRespond:
+		return message.ResponseRespond
+	case doDelegate:
+		return message.ResponseDelegate
+	case doSkip:
+		return message.ResponseSkip
 	}
-	return message.AnswerKind(do)
+	return message.ResponseKind(do)
 }
 
 func inputOf(f *form) *string {
@@ -202,16 +202,16 @@ func inputOf(f *form) *string {
 
 // answerOf makes the answer of a form, for a call as it is now; the digest is
 // that of the form.
-func answerOf(f *form, k message.Key, suggested []message.PermissionRule, now time.Time) (message.Answer, error) {
-	a := message.Answer{V: 1, Key: k, Digest: f.Digest, Kind: kindOf(f.Do), Input: inputOf(f)}
+func answerOf(f *form, k message.Key, suggested []message.PermissionRule, now time.Time) (message.Response, error) {
+	a := message.Response{V: 1, Key: k, Digest: f.Digest, Kind: kindOf(f.Do), Input: inputOf(f)}
 	switch f.Do {
 	case doReject:
 		a.Feedback = f.Feedback
-	case doAnswer:
+	case doRespond:
 		a.Output = f.Output
-	case doHandOver:
+	case doDelegate:
 		a.To, a.Note = f.To, f.Note
-	case doAbstain:
+	case doSkip:
 		a.Note = f.Note
 	case doApprove, doEdit:
 		return a, f.terms(&a, suggested, now)
@@ -220,7 +220,7 @@ func answerOf(f *form, k message.Key, suggested []message.PermissionRule, now ti
 }
 
 // terms are what is to be remembered.
-func (f *form) terms(a *message.Answer, suggested []message.PermissionRule, now time.Time) error {
+func (f *form) terms(a *message.Response, suggested []message.PermissionRule, now time.Time) error {
 	if f.Remember == "" {
 		return nil
 	}

@@ -79,7 +79,7 @@ func TestTerms(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	text := "rm /tmp/a:*"
 	suggested := []message.PermissionRule{{ToolName: "bash", RuleContent: &text, Behavior: message.BehaviorAllow, Source: "suggested"}, {ToolName: "bash", Behavior: message.BehaviorAllow}}
-	answer := func(f form) (message.Answer, error) {
+	answer := func(f form) (message.Response, error) {
 		f.Do, f.Digest = doApprove, "sha256:1"
 		return answerOf(&f, message.Key{}, suggested, now)
 	}

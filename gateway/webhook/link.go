@@ -68,8 +68,8 @@ func NewLinks(cfg LinksConfig) (*Links, error) {
 type Link struct {
 	Key    message.Key
 	Digest string
-	// Kind is AnswerApprove or AnswerReject.
-	Kind    message.AnswerKind
+	// Kind is ResponseApprove or ResponseReject.
+	Kind    message.ResponseKind
 	Expires time.Time
 	// Destination and Seq say with which message it was sent.
 	Destination string
@@ -78,13 +78,13 @@ type Link struct {
 
 // body is a link as the token has it.
 type body struct {
-	V           int                `json:"v"`
-	Key         message.Key        `json:"key"`
-	Digest      string             `json:"digest"`
-	Kind        message.AnswerKind `json:"kind"`
-	Expires     int64              `json:"expires"`
-	Destination string             `json:"to"`
-	Seq         uint64             `json:"seq"`
+	V           int                  `json:"v"`
+	Key         message.Key          `json:"key"`
+	Digest      string               `json:"digest"`
+	Kind        message.ResponseKind `json:"kind"`
+	Expires     int64                `json:"expires"`
+	Destination string               `json:"to"`
+	Seq         uint64               `json:"seq"`
 }
 
 // Token makes the token of a link: the same link, the same token.
@@ -123,7 +123,7 @@ func (l *Links) of(destination string, n *Notice) *LinkSet {
 	if ends := n.Waiting.Ends; !ends.IsZero() && ends.Before(link.Expires) {
 		link.Expires = ends
 	}
-	for kind, to := range map[message.AnswerKind]*string{message.AnswerApprove: &set.Approve, message.AnswerReject: &set.Reject} {
+	for kind, to := range map[message.ResponseKind]*string{message.ResponseApprove: &set.Approve, message.ResponseReject: &set.Reject} {
 		link.Kind = kind
 		if token, err := l.Token(link); err == nil { // without one there is still the approval request's page
 			*to = l.address(token)
@@ -146,7 +146,7 @@ func (l *Links) Open(token string, space message.SpaceID) (Link, error) {
 		return Link{}, foreign
 	}
 	var b body
-	if err := strictjson.Unmarshal(raw, &b); err != nil || b.V != 1 || b.Key.Space != space || b.Kind != message.AnswerApprove && b.Kind != message.AnswerReject {
+	if err := strictjson.Unmarshal(raw, &b); err != nil || b.V != 1 || b.Key.Space != space || b.Kind != message.ResponseApprove && b.Kind != message.ResponseReject {
 		return Link{}, foreign
 	}
 	link := Link{b.Key, b.Digest, b.Kind, time.Unix(b.Expires, 0).UTC(), b.Destination, b.Seq}

@@ -43,7 +43,7 @@ func linksAt(t *testing.T, space message.SpaceID, key [32]byte, now time.Time, u
 
 func aLink() webhook.Link {
 	return webhook.Link{
-		Key: message.Key{Space: "alpha", Session: "s", Reply: "r", Call: "c"}, Digest: "sha256:aa", Kind: message.AnswerApprove,
+		Key: message.Key{Space: "alpha", Session: "s", Reply: "r", Call: "c"}, Digest: "sha256:aa", Kind: message.ResponseApprove,
 		Expires: noon.Add(time.Hour), Destination: "bot", Seq: 7,
 	}
 }
@@ -88,7 +88,7 @@ func TestLinkRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	bob := aLink()
-	bob.Kind = "answer"
+	bob.Kind = "submit_response"
 	odd, _ := l.Token(bob)
 	elsewhere, _ := linksAt(t, "beta", linkKey, noon, u).Token(aLink())
 	forged, _ := linksAt(t, "alpha", [32]byte{9}, noon, u).Token(aLink())

@@ -55,7 +55,7 @@ func eventOf(f *message.Fact) Event {
 		return ""
 	}
 	switch f.Kind() {
-	case "vote", "abstain", "hand_over": // the approval request is the same
+	case "vote", "skip", "delegate": // the approval request is the same
 		return ""
 	case "escalate":
 		return EventEscalation

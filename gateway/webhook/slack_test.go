@@ -67,7 +67,7 @@ func TestSlack(t *testing.T) {
 	done := request("refund", "Refund 420 EUR to acme?", `{"amount":420}`)
 	done.Type, done.Waiting, done.Call.State = webhook.TypeCallFinished, nil, message.ToolCallFinished
 	done.Links.Approve, done.Links.Reject = "", ""
-	done.Call.Votes = []message.Vote{{By: message.Principal{Role: message.RoleApprover, Name: "ann"}, Kind: message.AnswerApprove, Digest: "sha256:aa"}}
+	done.Call.Votes = []message.Vote{{By: message.Principal{Role: message.RoleApprover, Name: "ann"}, Kind: message.ResponseApprove, Digest: "sha256:aa"}}
 	done.Call.Result = &message.ToolResultBlock{ID: "c1", Name: "refund", State: message.ToolResultSuccess}
 	if b, err = webhook.Slack(done); err != nil {
 		t.Fatal(err)

@@ -8,20 +8,20 @@ import (
 )
 
 // Verb says what sending an answer does.
-func Verb(a message.Answer) string {
+func Verb(a message.Response) string {
 	switch a.Kind {
-	case message.AnswerApprove:
+	case message.ResponseApprove:
 		if a.Input != nil {
 			return "Approve as edited"
 		}
 		return "Approve"
-	case message.AnswerReject:
+	case message.ResponseReject:
 		return "Reject"
-	case message.AnswerForTool:
+	case message.ResponseRespond:
 		return "Answer instead of the tool"
-	case message.AnswerAbstain:
+	case message.ResponseSkip:
 		return "Leave to others"
-	case message.AnswerHandOver:
+	case message.ResponseDelegate:
 		return "Hand over"
 	}
 	return string(a.Kind)
@@ -44,7 +44,7 @@ func Refusal(err error) string {
 }
 
 // Outcome says where an answered call stands.
-func Outcome(a message.Answer, c *message.Call) string {
+func Outcome(a message.Response, c *message.Call) string {
 	if c == nil {
 		return "sent"
 	}
@@ -55,7 +55,7 @@ func Outcome(a message.Answer, c *message.Call) string {
 	}
 	switch {
 	case c.State != message.ToolCallAsking:
-		if c.Result != nil && c.Result.State != message.ToolResultSuccess && v.Kind == message.AnswerApprove {
+		if c.Result != nil && c.Result.State != message.ToolResultSuccess && v.Kind == message.ResponseApprove {
 			return fmt.Sprintf("%s, but %s (%s)", text, c.Result.State, c.Cause)
 		}
 		return fmt.Sprintf("%s, the call is %s", text, c.State)

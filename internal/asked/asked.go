@@ -21,8 +21,8 @@ const (
 	Yes
 )
 
-// MayAnswer reports whether the engine would take an answer of the person.
-func MayAnswer(c *message.Call, who string) May {
+// MayRespond reports whether the engine would take an answer of the person.
+func MayRespond(c *message.Call, who string) May {
 	if c.Request == nil {
 		return No
 	}

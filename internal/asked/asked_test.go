@@ -19,14 +19,14 @@ func TestVerdict(t *testing.T) {
 	}{
 		{"expire", nil, "", "expired: nobody settled it in time"},
 		{"interrupt", nil, "bot", "interrupted by bot"},
-		{"submit", &message.Vote{Kind: message.AnswerApprove}, "", "approved by bob"},
-		{"interrupt", &message.Vote{Kind: message.AnswerApprove}, "bot", "approved by bob"},
-		{"submit", &message.Vote{Kind: message.AnswerApprove, Edited: true}, "", "edited and approved by bob"},
-		{"deny", &message.Vote{Kind: message.AnswerApprove}, "", "denied by the policy, after an answer by bob"},
-		{"reject", &message.Vote{Kind: message.AnswerReject, Feedback: "no"}, "", "rejected by bob: no"},
-		{"answer", &message.Vote{Kind: message.AnswerForTool}, "", "answered instead of the tool by bob"},
+		{"submit", &message.Vote{Kind: message.ResponseApprove}, "", "approved by bob"},
+		{"interrupt", &message.Vote{Kind: message.ResponseApprove}, "bot", "approved by bob"},
+		{"submit", &message.Vote{Kind: message.ResponseApprove, Edited: true}, "", "edited and approved by bob"},
+		{"deny", &message.Vote{Kind: message.ResponseApprove}, "", "denied by the policy, after an answer by bob"},
+		{"reject", &message.Vote{Kind: message.ResponseReject, Feedback: "no"}, "", "rejected by bob: no"},
+		{"submit_response", &message.Vote{Kind: message.ResponseRespond}, "", "answered instead of the tool by bob"},
 		{"refuse", nil, "", "not open any more: the call is finished"},
-		{"expire", &message.Vote{Kind: message.AnswerHandOver, To: "eve"}, "", "expired: nobody settled it in time"},
+		{"expire", &message.Vote{Kind: message.ResponseDelegate, To: "eve"}, "", "expired: nobody settled it in time"},
 	} {
 		c := asking(t, nil)
 		c.State, c.Cause = message.ToolCallFinished, tc.cause
@@ -59,7 +59,7 @@ func TestNeeds(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := asking(t, func(q *message.ApprovalRequest) { q.Requirement = tc.r })
-			if got := asked.MayAnswer(c, "ann"); got != tc.may {
+			if got := asked.MayRespond(c, "ann"); got != tc.may {
 				t.Errorf("may answer: %v, want %v", got, tc.may)
 			}
 			if got := strings.Join(asked.Needs(c), "|"); got != tc.want {
@@ -75,8 +75,8 @@ func TestVotesAreCounted(t *testing.T) {
 	})
 	at := time.Unix(1e9, 0)
 	c.Votes = []message.Vote{
-		{Kind: message.AnswerAbstain, By: message.Principal{Name: "eve"}, Digest: c.Digest, At: at, Note: "on holiday\x1b"},
-		{Kind: message.AnswerApprove, By: message.Principal{Name: "bob", Auth: "creds"}, Digest: c.Digest, At: at, Groups: []string{"ops"}},
+		{Kind: message.ResponseSkip, By: message.Principal{Name: "eve"}, Digest: c.Digest, At: at, Note: "on holiday\x1b"},
+		{Kind: message.ResponseApprove, By: message.Principal{Name: "bob", Auth: "creds"}, Digest: c.Digest, At: at, Groups: []string{"ops"}},
 	}
 	if got, want := strings.Join(asked.Needs(c), "|"), "1 of 2 from group ops (rule large): bob (creds)"; got != want {
 		t.Errorf("needs %q, want %q", got, want)

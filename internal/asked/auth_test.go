@@ -31,7 +31,7 @@ func TestWho(t *testing.T) {
 			t.Errorf("Actor(%q) = %q, want %q", auth, got, "approver "+want)
 		}
 		c := asking(t, func(q *message.ApprovalRequest) { q.Requirement = message.Requirement{Quorum: 2} })
-		c.Votes = []message.Vote{{Kind: message.AnswerApprove, By: by, Digest: c.Digest}}
+		c.Votes = []message.Vote{{Kind: message.ResponseApprove, By: by, Digest: c.Digest}}
 		for what, text := range map[string]string{
 			"Needs": strings.Join(asked.Needs(c), "\n"), "Votes": strings.Join(asked.Votes(c, time.Now()), "\n"), "Verdict": asked.Verdict(c, "eve"),
 		} {

@@ -10,9 +10,9 @@ import (
 var stepWords = map[toolcall.Cause][2]string{
 	toolcall.Propose: {"proposed", ""}, toolcall.Refuse: {"refused", "bad"}, toolcall.Deny: {"denied by the policy", "bad"},
 	toolcall.Ask: {"asked", "ask"}, toolcall.Allow: {"allowed by the policy", "good"}, toolcall.Hide: {"waits behind another approval request", ""},
-	toolcall.Approve: {"approved", "good"}, toolcall.Vote: {"approved, others must agree", "good"}, toolcall.Abstain: {"left to others", ""},
-	toolcall.HandOver: {"handed over", ""}, toolcall.Escalate: {"more people are asked", "ask"}, toolcall.Edit: {"edited", "ask"},
-	toolcall.Reject: {"rejected", "bad"}, toolcall.Answer: {"answered instead of the tool", "good"}, toolcall.Expire: {"expired", "bad"},
+	toolcall.Approve: {"approved", "good"}, toolcall.Vote: {"approved, others must agree", "good"}, toolcall.Skip: {"left to others", ""},
+	toolcall.Delegate: {"handed over", ""}, toolcall.Escalate: {"more people are asked", "ask"}, toolcall.Edit: {"edited", "ask"},
+	toolcall.Reject: {"rejected", "bad"}, toolcall.Respond: {"answered instead of the tool", "good"}, toolcall.Expire: {"expired", "bad"},
 	toolcall.Submit: {"handed out to be run", "work"}, toolcall.Start: {"started", "work"}, toolcall.Offer: {"offered again", "work"},
 	toolcall.Lose: {"its owner fell silent", "bad"}, toolcall.Return: {"given back before it began", "bad"}, toolcall.Suspend: {"blocked: needs an operator", "bad"}, toolcall.Result: {"result", "good"},
 	toolcall.Settle: {"settled", "good"}, toolcall.Revoke: {"taken back", "bad"}, toolcall.Interrupt: {"interrupted", "bad"},
@@ -43,7 +43,7 @@ func Ended(c *message.Call) (word string, good bool) {
 		return "Refused", false
 	case toolcall.Revoke:
 		return "Taken back", false
-	case toolcall.Answer:
+	case toolcall.Respond:
 		return "Answered", true
 	}
 	if c.Result != nil && c.Result.State != message.ToolResultSuccess {
@@ -63,12 +63,12 @@ type Fate string
 
 // What can become of an approval request.
 const (
-	FateOpen     Fate = "open"
-	FateApproved Fate = "approved"
-	FateEdited   Fate = "edited"   // approved with other arguments
-	FateAnswered Fate = "answered" // instead of the tool
-	FateRejected Fate = "rejected" // by a person, or by the policy after an answer
-	FateExpired  Fate = "expired"  // or interrupted
+	FateOpen      Fate = "open"
+	FateApproved  Fate = "approved"
+	FateEdited    Fate = "edited"   // approved with other arguments
+	FateResponded Fate = "answered" // instead of the tool
+	FateRejected  Fate = "rejected" // by a person, or by the policy after an answer
+	FateExpired   Fate = "expired"  // or interrupted
 )
 
 // FateOf is what became of the call's approval request.
@@ -79,8 +79,8 @@ func FateOf(c *message.Call) Fate {
 	switch toolcall.Cause(c.Cause) {
 	case toolcall.Reject, toolcall.Deny:
 		return FateRejected
-	case toolcall.Answer:
-		return FateAnswered
+	case toolcall.Respond:
+		return FateResponded
 	case toolcall.Expire:
 		return FateExpired
 	case toolcall.Interrupt:

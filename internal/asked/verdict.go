@@ -33,24 +33,24 @@ func Verdict(c *message.Call, by string) string {
 
 // decides reports whether the call's last vote ended its approval request.
 func decides(c *message.Call, v message.Vote) bool {
-	return v.Kind == message.AnswerReject || v.Kind == message.AnswerForTool || c.Tally().Agreed
+	return v.Kind == message.ResponseReject || v.Kind == message.ResponseRespond || c.Tally().Agreed
 }
 
 // Said is what a vote did, as a participle.
 func Said(v message.Vote) string {
 	switch v.Kind {
-	case message.AnswerApprove:
+	case message.ResponseApprove:
 		if v.Edited {
 			return "edited and approved"
 		}
 		return "approved"
-	case message.AnswerReject:
+	case message.ResponseReject:
 		return "rejected"
-	case message.AnswerForTool:
+	case message.ResponseRespond:
 		return "answered instead of the tool"
-	case message.AnswerAbstain:
+	case message.ResponseSkip:
 		return "left to others"
-	case message.AnswerHandOver:
+	case message.ResponseDelegate:
 		return "handed over to " + v.To
 	}
 	return string(v.Kind)

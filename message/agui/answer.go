@@ -10,7 +10,7 @@ import (
 )
 
 // Answer is what a person said to one interrupt, or that no answer came.
-type Answer struct {
+type Response struct {
 	Interrupt Interrupt
 	Entry     ResumeEntry
 	// Abandoned: the entry is cancelled and no answer came.
@@ -29,8 +29,8 @@ type Answer struct {
 
 // readAnswer reads an entry. It refuses a payload about a call that has an
 // unknown member: that may be a misspelt edit, and then the wrong call would run.
-func readAnswer(i Interrupt, e ResumeEntry) (Answer, error) {
-	a := Answer{Interrupt: i, Entry: e, Abandoned: e.Status == ResumeCancelled}
+func readAnswer(i Interrupt, e ResumeEntry) (Response, error) {
+	a := Response{Interrupt: i, Entry: e, Abandoned: e.Status == ResumeCancelled}
 	if a.Abandoned || i.Reason != ReasonToolCall {
 		return a, nil
 	}
@@ -63,7 +63,7 @@ func readAnswer(i Interrupt, e ResumeEntry) (Answer, error) {
 }
 
 // member reads one member of the payload.
-func (a *Answer) member(m strictjson.Member) (err error) {
+func (a *Response) member(m strictjson.Member) (err error) {
 	switch m.Name {
 	case "approved":
 		a.Approved, err = strictjson.Bool(m.Value)
@@ -85,7 +85,7 @@ func (a *Answer) member(m strictjson.Member) (err error) {
 
 // checkOffer checks the answer against what the approval request's schema offers. A
 // approval request without a schema offers a plain yes or no.
-func (a *Answer) checkOffer() error {
+func (a *Response) checkOffer() error {
 	var schema struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
@@ -106,7 +106,7 @@ func (a *Answer) checkOffer() error {
 // as the interrupt's metadata has it, with the arguments as edited. An abandoned
 // approval request is a refusal, AgentScope has no other word. The error says that the
 // interrupt is not one that a [Mapper] made.
-func (a Answer) Confirm() (message.ConfirmResult, error) {
+func (a Response) Confirm() (message.ConfirmResult, error) {
 	var meta struct {
 		Askance *struct {
 			ToolCallID string `json:"toolCallId"`

@@ -63,7 +63,7 @@ func ExampleDecodeRunInput() {
 // come in the payload.
 func ExampleThread_Resume() {
 	open := agui.Interrupt{
-		ID: "q1", Reason: agui.ReasonToolCall, ToolCallID: new("call-1"), ResponseSchema: agui.AnswerSchema(true, false),
+		ID: "q1", Reason: agui.ReasonToolCall, ToolCallID: new("call-1"), ResponseSchema: agui.ResponseSchema(true, false),
 		Metadata: message.RawJSON(`{"askance":{"toolCallId":"call-1","toolName":"refund","arguments":"{\"cents\":500}"}}`),
 	}
 	thread := agui.Thread{Open: []agui.Interrupt{open}}

@@ -61,9 +61,9 @@ func FuzzDecodeRunInput(f *testing.F) {
 	})
 }
 
-// FuzzAnswer answers an approval request with any payload. Nothing but a payload that
+// FuzzResponse answers an approval request with any payload. Nothing but a payload that
 // says so, exactly so, approves.
-func FuzzAnswer(f *testing.F) {
+func FuzzResponse(f *testing.F) {
 	for _, s := range append(hostile, yes, `{"approved":true,"editedArgs":{"a":1},"rules":[`+rule+`],"feedback":""}`, `{"approved":false}`, `{"Approved":true}`) {
 		f.Add([]byte(s))
 	}

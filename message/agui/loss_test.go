@@ -68,7 +68,7 @@ var lossy = map[agui.Loss]struct {
 	agui.LossResultStream: {agui.Run{Peer: agui.Peer10}, []string{resultWithMedia[0], resultWithMedia[1]}},
 	agui.LossResultState:  {agui.Run{Peer: agui.Peer10}, []string{`{"type":"TOOL_RESULT_END","tool_call_id":"c","state":"denied"}`}},
 	agui.LossRequestTime:  {agui.Run{Peer: agui.Peer10}, []string{askRefund}},
-	agui.LossAnswer:       {agui.Run{Peer: agui.Peer10}, []string{`{"type":"USER_CONFIRM_RESULT","confirm_results":[]}`}},
+	agui.LossResponse:     {agui.Run{Peer: agui.Peer10}, []string{`{"type":"USER_CONFIRM_RESULT","confirm_results":[]}`}},
 	agui.LossExternal:     {agui.Run{Peer: agui.Peer10}, []string{requirePick}},
 	agui.LossMaxIters:     {agui.Run{Peer: agui.Peer10}, []string{`{"type":"EXCEED_MAX_ITERS","name":"bot"}`}},
 	agui.LossOutOfPlace:   {agui.Run{Peer: agui.Peer10}, []string{`{"type":"TEXT_BLOCK_END","block_id":"b"}`}},

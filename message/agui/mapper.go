@@ -81,7 +81,7 @@ const (
 	LossResultStream Loss = "result-stream"
 	LossResultState  Loss = "result-state"
 	LossRequestTime  Loss = "request-time"
-	LossAnswer       Loss = "answer"
+	LossResponse     Loss = "answer"
 	LossExternal     Loss = "external"
 	LossMaxIters     Loss = "max-iters"
 	LossOutOfPlace   Loss = "out-of-place"

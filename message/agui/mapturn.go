@@ -15,7 +15,7 @@ func (m *Mapper) mapTurn(e message.Event) (out []Event) {
 			out = append(out, m.ask(e, &e.ToolCalls[i])...)
 		}
 	case *message.UserConfirmResult:
-		m.lose(e, LossAnswer)
+		m.lose(e, LossResponse)
 		for i := range e.ConfirmResults {
 			out = append(out, m.answer(&e.ConfirmResults[i])...)
 		}
@@ -56,15 +56,15 @@ func (m *Mapper) request(e message.Event, b *message.ToolCallBlock) *Interrupt {
 	}
 	return &Interrupt{
 		ID: m.makeID(e.Header().ID+"/"+string(b.ID), "again"), Reason: ReasonToolCall, ToolCallID: new(m.wire(b.ID)),
-		Message: new("Allow " + b.Name + "?"), ResponseSchema: AnswerSchema(true, len(b.SuggestedRules) > 0),
+		Message: new("Allow " + b.Name + "?"), ResponseSchema: ResponseSchema(true, len(b.SuggestedRules) > 0),
 		Metadata: object(map[string]any{"askance": asked}),
 	}
 }
 
-// AnswerSchema is the schema of the answer to an approval request about a call: a
+// ResponseSchema is the schema of the answer to an approval request about a call: a
 // boolean approved and, where they are offered, an object editedArgs, which
 // takes the place of all arguments, and a list of rules to remember.
-func AnswerSchema(edits, rules bool) message.RawJSON {
+func ResponseSchema(edits, rules bool) message.RawJSON {
 	s := `{"type":"object","properties":{"approved":{"type":"boolean"}`
 	if edits {
 		s += `,"editedArgs":{"type":"object"}`

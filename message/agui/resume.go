@@ -23,7 +23,7 @@ type Thread struct {
 
 // Resumption is what a run's resume entries come to.
 type Resumption struct {
-	Answers   []Answer      // one for each open interrupt, in the order of Thread.Open
+	Answers   []Response    // one for each open interrupt, in the order of Thread.Open
 	Replayed  []ResumeEntry // said again what was decided: answer from the record
 	Overtaken []ResumeEntry // said otherwise than was decided: the first decision stands, tell the client so
 	Strays    []ResumeEntry // for interrupts that the thread never had: no effect, worth an audit
@@ -47,7 +47,7 @@ func (t Thread) Resume(entries []ResumeEntry, now time.Time) (*Resumption, error
 	}
 	for _, e := range entries {
 		first, twice := byID[e.InterruptID]
-		if twice && !sameAnswer(first, e) {
+		if twice && !sameResponse(first, e) {
 			return nil, &RefusalError{CodeResumeConflict, e.InterruptID, "two entries disagree"}
 		}
 		if twice {
@@ -56,7 +56,7 @@ func (t Thread) Resume(entries []ResumeEntry, now time.Time) (*Resumption, error
 		byID[e.InterruptID] = e
 		decided, settled := t.Settled[e.InterruptID]
 		switch {
-		case settled && sameAnswer(decided, e):
+		case settled && sameResponse(decided, e):
 			out.Replayed = append(out.Replayed, e)
 		case settled:
 			out.Overtaken = append(out.Overtaken, e)
@@ -78,19 +78,19 @@ func (t Thread) Resume(entries []ResumeEntry, now time.Time) (*Resumption, error
 }
 
 // answerTo finds and checks the entry of an open interrupt.
-func answerTo(i Interrupt, byID map[string]ResumeEntry, now time.Time) (Answer, error) {
+func answerTo(i Interrupt, byID map[string]ResumeEntry, now time.Time) (Response, error) {
 	e, ok := byID[i.ID]
 	switch {
 	case len(byID) == 0:
-		return Answer{}, &RefusalError{CodeInterruptPending, i.ID, "the thread waits for an answer, and the run brings none"}
+		return Response{}, &RefusalError{CodeInterruptPending, i.ID, "the thread waits for an answer, and the run brings none"}
 	case !ok:
-		return Answer{}, &RefusalError{CodeResumeIncomplete, i.ID, "it is open and has no entry"}
+		return Response{}, &RefusalError{CodeResumeIncomplete, i.ID, "it is open and has no entry"}
 	case e.Status == ResumeResolved && isExpired(i, now):
-		return Answer{}, &RefusalError{CodeInterruptExpired, i.ID, fmt.Sprintf("it expired at %.40q; it can only be cancelled", *i.ExpiresAt)}
+		return Response{}, &RefusalError{CodeInterruptExpired, i.ID, fmt.Sprintf("it expired at %.40q; it can only be cancelled", *i.ExpiresAt)}
 	}
 	a, err := readAnswer(i, e)
 	if err != nil {
-		return Answer{}, &RefusalError{CodePayloadInvalid, i.ID, err.Error()}
+		return Response{}, &RefusalError{CodePayloadInvalid, i.ID, err.Error()}
 	}
 	return a, nil
 }
@@ -105,8 +105,8 @@ func isExpired(i Interrupt, now time.Time) bool {
 	return err != nil || !now.Before(at)
 }
 
-// sameAnswer compares status and payload as values.
-func sameAnswer(a, b ResumeEntry) bool {
+// sameResponse compares status and payload as values.
+func sameResponse(a, b ResumeEntry) bool {
 	return a.Status == b.Status && sameValue(a.Payload, b.Payload)
 }
 

@@ -15,7 +15,7 @@ import (
 // approval request is an open interrupt about the call c-ID.
 func request(id string, edits, rules bool) agui.Interrupt {
 	return agui.Interrupt{
-		ID: id, Reason: agui.ReasonToolCall, ToolCallID: new("c-" + id), ResponseSchema: agui.AnswerSchema(edits, rules),
+		ID: id, Reason: agui.ReasonToolCall, ToolCallID: new("c-" + id), ResponseSchema: agui.ResponseSchema(edits, rules),
 		Metadata: message.RawJSON(`{"askance":{"toolCallId":"c-` + id + `","toolName":"refund","arguments":"{\"cents\":500}"}}`),
 	}
 }
@@ -176,14 +176,14 @@ func TestResumptionEvent(t *testing.T) {
 	if e, err := (&agui.Resumption{}).Event(h); e != nil || err != nil {
 		t.Errorf("nothing open gives %v, %v", e, err)
 	}
-	foreign := agui.Resumption{Answers: []agui.Answer{{Approved: true, Interrupt: agui.Interrupt{ID: "i", Reason: agui.ReasonToolCall}}}}
+	foreign := agui.Resumption{Answers: []agui.Response{{Approved: true, Interrupt: agui.Interrupt{ID: "i", Reason: agui.ReasonToolCall}}}}
 	if _, err := foreign.Event(h); !errors.Is(err, message.ErrInvalid) {
 		t.Errorf("got %v, want invalid", err)
 	}
 }
 
 // What a mapper asks, the answer to it says again.
-func TestAnswerNamesWhatWasAsked(t *testing.T) {
+func TestResponseNamesWhatWasAsked(t *testing.T) {
 	m := agui.NewMapper(agui.Run{Peer: agui.Peer10}, agui.Mapping{})
 	out := mapAll(m, scope(t, append(modelTurn, askRefund)...))
 	end, ok := out[len(out)-1].(*agui.RunFinished)

@@ -16,7 +16,7 @@ type Client interface {
 	Emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error)
 	Events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error)
 	Report(ctx context.Context, r message.ReportRequest) (*message.Call, error)
-	Answer(ctx context.Context, r message.Answer) (*message.Call, error)
+	SubmitResponse(ctx context.Context, r message.Response) (*message.Call, error)
 	Interrupt(ctx context.Context, r message.InterruptRequest) (message.InterruptReply, error)
 	Settle(ctx context.Context, r message.SettleRequest) (*message.Call, error)
 	Revoke(ctx context.Context, r message.RevokeRequest) (*message.Call, error)
@@ -61,7 +61,7 @@ func (m Methods) Report(ctx context.Context, r message.ReportRequest) (*message.
 }
 
 // Answer calls the operation.
-func (m Methods) Answer(ctx context.Context, r message.Answer) (*message.Call, error) {
+func (m Methods) SubmitResponse(ctx context.Context, r message.Response) (*message.Call, error) {
 	return Answer.Call(ctx, m.Caller, r)
 }
 

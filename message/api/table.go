@@ -71,11 +71,11 @@ var (
 
 // What people decide.
 var (
-	Answer = Define[message.Answer, *message.Call](Operation{
+	Answer = Define[message.Response, *message.Call](Operation{
 		Name: "answer", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleApprover}, NATS: map[message.Role]string{message.RoleApprover: "decide"},
 		HTTP: &HTTP{ID: "answerCall", Method: "POST", Path: callPath + "/answer", Tag: "calls",
 			Summary: "Answer an open approval request",
-			Doc:     "approve (with edited arguments if input is there), reject, answer for the tool, abstain or hand over. An answer to another digest than the open approval request's is refused with the present call: look again."},
+			Doc:     "approve (with edited arguments if input is there), reject, answer for the tool, skip or hand over. An answer to another digest than the open approval request's is refused with the present call: look again."},
 	})
 	Revoke = Define[message.RevokeRequest, *message.Call](Operation{
 		Name: "revoke", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,

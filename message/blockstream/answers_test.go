@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/message/blockstream"
 )
 
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	m, _, _ := asking(t)
 	key := m.Open()[0].Key
 	type d = blockstream.Decision
@@ -19,20 +19,20 @@ func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		in   []d
-		want []message.Answer
+		want []message.Response
 	}{
-		{"in order", []d{{Type: "approve"}, {Type: "reject", Message: "why"}}, []message.Answer{
-			{Key: message.Key{Call: "c1"}, Kind: message.AnswerApprove}, {Key: message.Key{Call: "c2"}, Kind: message.AnswerReject, Feedback: "why"}}},
-		{"by id, any order", []d{{Type: "reject", ToolUseID: "c2"}, {Type: "approve", ToolUseID: "c1"}}, []message.Answer{
-			{Key: message.Key{Call: "c2"}, Kind: message.AnswerReject}, {Key: message.Key{Call: "c1"}, Kind: message.AnswerApprove}}},
-		{"by id, a part", []d{{Type: "approve", ToolUseID: "c2"}}, []message.Answer{{Key: message.Key{Call: "c2"}, Kind: message.AnswerApprove}}},
-		{"edit", []d{edit("c1", "trade", q2)}, []message.Answer{{Key: message.Key{Call: "c1"}, Kind: message.AnswerApprove, Input: &q2}}},
-		{"edit without a name", []d{edit("c1", "", q2)}, []message.Answer{{Key: message.Key{Call: "c1"}, Kind: message.AnswerApprove, Input: &q2}}},
-		{"edit that changes nothing", []d{edit("c1", "trade", ` { "q" : 1 } `)}, []message.Answer{{Key: message.Key{Call: "c1"}, Kind: message.AnswerApprove}}},
-		{"respond", []d{{Type: "respond", ToolUseID: "c1", Message: "42"}}, []message.Answer{{Key: message.Key{Call: "c1"}, Kind: message.AnswerForTool, Output: "42"}}},
+		{"in order", []d{{Type: "approve"}, {Type: "reject", Message: "why"}}, []message.Response{
+			{Key: message.Key{Call: "c1"}, Kind: message.ResponseApprove}, {Key: message.Key{Call: "c2"}, Kind: message.ResponseReject, Feedback: "why"}}},
+		{"by id, any order", []d{{Type: "reject", ToolUseID: "c2"}, {Type: "approve", ToolUseID: "c1"}}, []message.Response{
+			{Key: message.Key{Call: "c2"}, Kind: message.ResponseReject}, {Key: message.Key{Call: "c1"}, Kind: message.ResponseApprove}}},
+		{"by id, a part", []d{{Type: "approve", ToolUseID: "c2"}}, []message.Response{{Key: message.Key{Call: "c2"}, Kind: message.ResponseApprove}}},
+		{"edit", []d{edit("c1", "trade", q2)}, []message.Response{{Key: message.Key{Call: "c1"}, Kind: message.ResponseApprove, Input: &q2}}},
+		{"edit without a name", []d{edit("c1", "", q2)}, []message.Response{{Key: message.Key{Call: "c1"}, Kind: message.ResponseApprove, Input: &q2}}},
+		{"edit that changes nothing", []d{edit("c1", "trade", ` { "q" : 1 } `)}, []message.Response{{Key: message.Key{Call: "c1"}, Kind: message.ResponseApprove}}},
+		{"respond", []d{{Type: "respond", ToolUseID: "c1", Message: "42"}}, []message.Response{{Key: message.Key{Call: "c1"}, Kind: message.ResponseRespond, Output: "42"}}},
 	} {
 		for _, k := range []string{key, ""} {
-			got, err := m.Answers(&blockstream.Approval{Key: k, Decisions: c.in})
+			got, err := m.Responses(&blockstream.Approval{Key: k, Decisions: c.in})
 			if err != nil || len(got) != len(c.want) {
 				t.Errorf("%s: %+v %v", c.name, got, err)
 				continue
@@ -48,7 +48,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func TestAnswersRefused(t *testing.T) {
+func TestResponsesRefused(t *testing.T) {
 	m, _, _ := asking(t)
 	key := m.Open()[0].Key
 	type d = blockstream.Decision
@@ -71,7 +71,7 @@ func TestAnswersRefused(t *testing.T) {
 		{"the second is bad", blockstream.Approval{Key: key, Decisions: []d{{Type: "approve"}, {Type: "maybe"}}}, blockstream.ErrDecisions},
 		{"another tool", blockstream.Approval{Key: key, Decisions: []d{{Type: "edit", ToolUseID: "c1", Edited: &blockstream.EditedAction{Name: "mail", Args: message.RawJSON(`{}`)}}}}, blockstream.ErrDecisions},
 	} {
-		got, err := m.Answers(&c.in)
+		got, err := m.Responses(&c.in)
 		if !errors.Is(err, c.want) || got != nil {
 			t.Errorf("%s: %v %v, want %v", c.name, got, err, c.want)
 		}
@@ -90,10 +90,10 @@ func TestWhichApproval(t *testing.T) {
 	s.ask(block("c3", "trade", `{}`))
 	run(t, m, s.out[n:])
 	first, second := m.Open()[0], m.Open()[1]
-	if _, err := m.Answers(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "approve"}}}); !errors.Is(err, blockstream.ErrWhichApproval) {
+	if _, err := m.Responses(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "approve"}}}); !errors.Is(err, blockstream.ErrWhichApproval) {
 		t.Errorf("two are open: %v", err)
 	}
-	got, err := m.Answers(&blockstream.Approval{Key: second.Key, Decisions: []blockstream.Decision{{Type: "approve"}}})
+	got, err := m.Responses(&blockstream.Approval{Key: second.Key, Decisions: []blockstream.Decision{{Type: "approve"}}})
 	if err != nil || got[0].Call != "c3" {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -101,12 +101,12 @@ func TestWhichApproval(t *testing.T) {
 	s.confirm(true, block("c1", "trade", `{"q":1}`), block("c2", "mail", `{"to":"x"}`), block("c3", "trade", `{}`))
 	run(t, m, s.out[n:])
 	for _, k := range []string{first.Key, second.Key} {
-		_, err := m.Answers(&blockstream.Approval{Key: k, Decisions: []blockstream.Decision{{Type: "approve"}}})
+		_, err := m.Responses(&blockstream.Approval{Key: k, Decisions: []blockstream.Decision{{Type: "approve"}}})
 		if !errors.Is(err, blockstream.ErrApprovalResolved) || blockstream.ErrorFrame(err, k).Code != blockstream.CodeApprovalResolved {
 			t.Errorf("late: %v", err)
 		}
 	}
-	if _, err := m.Answers(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "approve"}}}); !errors.Is(err, blockstream.ErrWhichApproval) {
+	if _, err := m.Responses(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "approve"}}}); !errors.Is(err, blockstream.ErrWhichApproval) {
 		t.Errorf("none is open: %v", err)
 	}
 }
@@ -123,14 +123,14 @@ func TestAskedAnew(t *testing.T) {
 	if len(open) != 1 || open[0].Key == old || open[0].Calls[0].Input != `{"q":2}` {
 		t.Fatalf("%+v", open)
 	}
-	if _, err := m.Answers(&blockstream.Approval{Key: old, Decisions: []blockstream.Decision{{Type: "approve"}, {Type: "approve"}}}); !errors.Is(err, blockstream.ErrApprovalResolved) {
+	if _, err := m.Responses(&blockstream.Approval{Key: old, Decisions: []blockstream.Decision{{Type: "approve"}, {Type: "approve"}}}); !errors.Is(err, blockstream.ErrApprovalResolved) {
 		t.Errorf("%v", err)
 	}
 	// Without any answer in between the old one is void, too.
 	n = len(s.out)
 	s.ask(block("c1", "trade", `{"q":3}`))
 	run(t, m, s.out[n:])
-	if _, err := m.Answers(&blockstream.Approval{Key: open[0].Key, Decisions: []blockstream.Decision{{Type: "approve"}}}); !errors.Is(err, blockstream.ErrApprovalExpired) {
+	if _, err := m.Responses(&blockstream.Approval{Key: open[0].Key, Decisions: []blockstream.Decision{{Type: "approve"}}}); !errors.Is(err, blockstream.ErrApprovalExpired) {
 		t.Errorf("%v", err)
 	}
 }

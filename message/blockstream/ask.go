@@ -207,12 +207,12 @@ func (m *Mapper) Open() []Asked {
 
 // Answers turns an approval command into answers; see [Asked.Answers]. The
 // mapper's own state changes only with the events that follow from them.
-func (m *Mapper) Answers(c *Approval) ([]message.Answer, error) {
+func (m *Mapper) Responses(c *Approval) ([]message.Response, error) {
 	r, err := m.meant(c)
 	if err != nil {
 		return nil, err
 	}
-	return r.Answers(c)
+	return r.Responses(c)
 }
 
 // meant finds the approval that a command is about.
@@ -223,13 +223,13 @@ func (m *Mapper) meant(c *Approval) (*request, error) {
 	r := m.find(c.Key)
 	switch {
 	case r == nil:
-		return nil, message.Errorf(message.CodeNotFound, "answer", "%w: %.100q", ErrUnknownApproval, c.Key)
+		return nil, message.Errorf(message.CodeNotFound, "submit_response", "%w: %.100q", ErrUnknownApproval, c.Key)
 	case r.open:
 		return r, nil
 	case r.expired:
-		return nil, message.Errorf(message.CodeFinished, "answer", "%w: %.100q", ErrApprovalExpired, c.Key)
+		return nil, message.Errorf(message.CodeFinished, "submit_response", "%w: %.100q", ErrApprovalExpired, c.Key)
 	default:
-		return nil, message.Errorf(message.CodeFinished, "answer", "%w: %.100q", ErrApprovalResolved, c.Key)
+		return nil, message.Errorf(message.CodeFinished, "submit_response", "%w: %.100q", ErrApprovalResolved, c.Key)
 	}
 }
 
@@ -241,12 +241,12 @@ func (m *Mapper) only(c *Approval) (*request, error) {
 			continue
 		}
 		if found != nil {
-			return nil, message.Errorf(message.CodeInvalid, "answer", "%w", ErrWhichApproval)
+			return nil, message.Errorf(message.CodeInvalid, "submit_response", "%w", ErrWhichApproval)
 		}
 		found = r
 	}
 	if found == nil {
-		return nil, message.Errorf(message.CodeNotFound, "answer", "%w", ErrWhichApproval)
+		return nil, message.Errorf(message.CodeNotFound, "submit_response", "%w", ErrWhichApproval)
 	}
 	return found, found.addressed(c)
 }

@@ -143,7 +143,7 @@ var deviations = map[int]func(*testing.T){
 	18: func(t *testing.T) {
 		m := newMapper(t)
 		run(t, m, on("r1").start().ask(block("c", "t", `{}`)).out)
-		_, err := m.Answers(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "edit", Edited: &blockstream.EditedAction{Name: "u", Args: message.RawJSON(`{}`)}}}})
+		_, err := m.Responses(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "edit", Edited: &blockstream.EditedAction{Name: "u", Args: message.RawJSON(`{}`)}}}})
 		if !errors.Is(err, blockstream.ErrDecisions) {
 			t.Error(err)
 		}
@@ -152,8 +152,8 @@ var deviations = map[int]func(*testing.T){
 		m := newMapper(t)
 		s := on("r1").start().ask(block("c", "t", `{}`))
 		run(t, m, s.out)
-		a, err := m.Answers(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "respond", Message: "42"}}})
-		if err != nil || a[0].Kind != message.AnswerForTool {
+		a, err := m.Responses(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "respond", Message: "42"}}})
+		if err != nil || a[0].Kind != message.ResponseRespond {
 			t.Errorf("%+v %v", a, err)
 		}
 		has(t, shown(t, s.confirm(true, block("c", "t", `{}`))), `"decisions":[{"type":"approve"`)
@@ -232,7 +232,7 @@ var deviations = map[int]func(*testing.T){
 	31: func(t *testing.T) {
 		m := newMapper(t)
 		run(t, m, on("r1").start().ask(block("a", "t", `{}`)).ask(block("b", "t", `{}`)).out)
-		if _, err := m.Answers(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "approve"}}}); !errors.Is(err, blockstream.ErrWhichApproval) {
+		if _, err := m.Responses(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "approve"}}}); !errors.Is(err, blockstream.ErrWhichApproval) {
 			t.Error(err)
 		}
 	},

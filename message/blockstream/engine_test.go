@@ -116,10 +116,10 @@ func (s *stage) decide(command string) error {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	answers, err := s.m.Answers(cmd.(*blockstream.Approval))
-	for _, a := range answers {
+	responses, err := s.m.Responses(cmd.(*blockstream.Approval))
+	for _, a := range responses {
 		if err == nil {
-			_, err = s.ann.Answer(s.t.Context(), a)
+			_, err = s.ann.SubmitResponse(s.t.Context(), a)
 		}
 	}
 	return err

@@ -27,11 +27,11 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	answers, err := m.Answers(cmd.(*blockstream.Approval))
+	responses, err := m.Responses(cmd.(*blockstream.Approval))
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(answers[0].Call, answers[0].Kind, *answers[0].Input)
+	fmt.Println(responses[0].Call, responses[0].Kind, *responses[0].Input)
 	// Output:
 	// message_start
 	// content_block_start

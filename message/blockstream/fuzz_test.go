@@ -47,13 +47,13 @@ func FuzzDecodeCommand(f *testing.F) {
 		if !ok {
 			return
 		}
-		answers, err := asked.Answers(a)
+		responses, err := asked.Responses(a)
 		if err != nil {
 			return
 		}
-		for i, ans := range answers {
+		for i, ans := range responses {
 			approves := a.Decisions[i].Type == blockstream.DecisionApprove || a.Decisions[i].Type == blockstream.DecisionEdit
-			if ans.Digest != "d" || ans.Call != "c" || (ans.Kind == message.AnswerApprove) != approves || !approves && ans.Input != nil {
+			if ans.Digest != "d" || ans.Call != "c" || (ans.Kind == message.ResponseApprove) != approves || !approves && ans.Input != nil {
 				t.Fatalf("%s: %+v", data, ans)
 			}
 		}

@@ -237,7 +237,7 @@ func TestExpiredApproval(t *testing.T) {
 	if d.Decisions[0].Type != blockstream.DecisionApprove || d.Decisions[1].Type != blockstream.DecisionReject || d.Decisions[1].DecidedBy != "" {
 		t.Errorf("%+v", d.Decisions)
 	}
-	_, err := m.Answers(&blockstream.Approval{Key: key, Decisions: []blockstream.Decision{{Type: "approve"}, {Type: "approve"}}})
+	_, err := m.Responses(&blockstream.Approval{Key: key, Decisions: []blockstream.Decision{{Type: "approve"}, {Type: "approve"}}})
 	if !errors.Is(err, blockstream.ErrApprovalExpired) || blockstream.ErrorFrame(err, key).Code != blockstream.CodeApprovalExpired {
 		t.Errorf("late answer: %v", err)
 	}
@@ -402,9 +402,9 @@ func TestFromCall(t *testing.T) {
 	if frames := run(t, m, on("r9").ask(block("c9", "trade", `{"q":1}`)).out); len(frames) != 0 || len(m.Open()) != n+1 {
 		t.Errorf("a second card: %v", frames)
 	}
-	answers, err := m.Answers(&blockstream.Approval{Key: a.Key, Decisions: []blockstream.Decision{{Type: "approve"}}})
-	if err != nil || answers[0].Digest != "sha256:c9" || answers[0].Key != call.Key {
-		t.Errorf("%+v %v", answers, err)
+	responses, err := m.Responses(&blockstream.Approval{Key: a.Key, Decisions: []blockstream.Decision{{Type: "approve"}}})
+	if err != nil || responses[0].Digest != "sha256:c9" || responses[0].Key != call.Key {
+		t.Errorf("%+v %v", responses, err)
 	}
 	late, err := blockstream.FromCall(call, now.Add(time.Hour))
 	if err != nil || late.TimeoutSeconds != 1 || late.Key != a.Key {
@@ -445,8 +445,8 @@ func TestResend(t *testing.T) {
 	if len(again) != 3 || again[0].(*blockstream.BlockStart).Index != 1 {
 		t.Errorf("%+v", again)
 	}
-	answers, err := m.Answers(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "approve"}, {Type: "reject", Message: "why"}}})
-	if err != nil || len(answers) != 2 || answers[0].Digest != "sha256:c1" || answers[1].Feedback != "why" {
-		t.Errorf("%+v %v", answers, err)
+	responses, err := m.Responses(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "approve"}, {Type: "reject", Message: "why"}}})
+	if err != nil || len(responses) != 2 || responses[0].Digest != "sha256:c1" || responses[1].Feedback != "why" {
+		t.Errorf("%+v %v", responses, err)
 	}
 }

@@ -59,7 +59,7 @@ func lifeOf(t testing.TB, input string, hidden ...string) []proof.Record {
 	asked := stored(t, fact("f1", call()), 2, nil)
 	c := call()
 	c.State, c.Cause, c.Placement = message.ToolCallSubmitted, "submit", message.PlaceRemote
-	c.Votes = []message.Vote{{Kind: message.AnswerApprove, By: ann, At: at, Digest: digest}}
+	c.Votes = []message.Vote{{Kind: message.ResponseApprove, By: ann, At: at, Digest: digest}}
 	grant := &message.Grant{V: 1, Key: callKey, Tool: "pay", Digest: digest, Attempt: 1, Bundle: q.Bundle, Approvals: []message.Approval{{By: ann, At: at}}, NotBefore: at, Expires: at.Add(time.Hour), Nonce: "n"}
 	if err := grant.Sign(signer); err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func ExampleCodec_ToMsgs() {
 
 // An approval request that is open about a call travels in the dict's metadata; a
 // decision comes back the same way and names the approval request by its digest.
-func ExampleDecisions_Answers() {
+func ExampleDecisions_Responses() {
 	m, err := message.AssistantMsg("Friday", message.List(&message.ToolCallBlock{
 		ID: "c1", Name: "refund", Input: `{"cents":500}`, State: message.ToolCallAsking, CreatedAt: "2026-03-01T09:00:00",
 	}), message.WithID("reply-1"), message.WithCreatedAt("2026-03-01T09:00:00"))
@@ -57,11 +57,11 @@ func ExampleDecisions_Answers() {
 	if err != nil {
 		panic(err)
 	}
-	answers, err := decisions.Answers("default", "s")
+	responses, err := decisions.Responses("default", "s")
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(answers[0].Reply, answers[0].Call, answers[0].Kind, *answers[0].Input, answers[0].Digest)
+	fmt.Println(responses[0].Reply, responses[0].Call, responses[0].Kind, *responses[0].Input, responses[0].Digest)
 	// Output:
 	// {"askance":{"calls":[{"digest":"sha256:1234","state":"asking","tool_use_id":"c1"}],"part":0,"reply_id":"reply-1","request_id":"reply-1"}}
 	// reply-1 c1 approve {"cents":400} sha256:1234

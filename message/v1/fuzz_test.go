@@ -88,7 +88,7 @@ func FuzzConvert(f *testing.F) {
 			}
 			for _, m := range back {
 				if d, err := v1.DecisionsOf(m); d != nil && err == nil {
-					_, _ = d.Answers("s", "x")
+					_, _ = d.Responses("s", "x")
 				}
 			}
 		}

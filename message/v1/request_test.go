@@ -86,20 +86,20 @@ func TestDecisions(t *testing.T) {
 	key := message.Key{Space: "s", Session: "x", Reply: "reply-1"}
 	rules := []message.PermissionRule{{ToolName: "f", Behavior: message.BehaviorAllow, Source: "suggested"}}
 	input := `{"a": 2}`
-	for in, want := range map[string]message.Answer{
-		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve"}`:                  {Kind: message.AnswerApprove},
-		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","input":{"a": 2}}`: {Kind: message.AnswerApprove, Input: &input},
-		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"reject","message":"why"}`:   {Kind: message.AnswerReject, Feedback: "why"},
-		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"answer","message":"42"}`:    {Kind: message.AnswerForTool, Output: "42"},
+	for in, want := range map[string]message.Response{
+		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve"}`:                  {Kind: message.ResponseApprove},
+		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","input":{"a": 2}}`: {Kind: message.ResponseApprove, Input: &input},
+		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"reject","message":"why"}`:   {Kind: message.ResponseReject, Feedback: "why"},
+		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"answer","message":"42"}`:    {Kind: message.ResponseRespond, Output: "42"},
 		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","rules":[{"tool_name":"f","rule_content":null,"behavior":"allow","source":"suggested"}]}`: {
-			Kind: message.AnswerApprove, Rules: rules},
+			Kind: message.ResponseApprove, Rules: rules},
 	} {
 		d, err := answer(t, "user", `{"request_id":"reply-1","decisions":[`+in+`]}`)
 		if err != nil {
 			t.Errorf("%s: %v", in, err)
 			continue
 		}
-		got, err := d.Answers("s", "x")
+		got, err := d.Responses("s", "x")
 		want.Key, want.Digest = key, "sha256:reply-1c1"
 		want.Call = "c1"
 		if err != nil || len(got) != 1 {
@@ -116,7 +116,7 @@ func TestDecisionsRefused(t *testing.T) {
 	for _, item := range []string{
 		`"approve"`, `{}`, `{"digest":"d","type":"approve"}`, `{"tool_use_id":"c1","digest":"d"}`, `{"tool_use_id":"c1","type":"approve"}`, `{"tool_use_id":"c1","digest":"","type":"approve"}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"Approve"}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"allow"}`,
 		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","message":"but"}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","input":"{}"}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","args":{}}`,
-		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"reject","input":{}}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"answer"}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"hand_over"}`,
+		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"reject","input":{}}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"answer"}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"delegate"}`,
 		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","rules":[{}]}`,
 	} {
 		if d, err := answer(t, "user", `{"request_id":"reply-1","decisions":[`+item+`]}`); !errors.Is(err, message.ErrInvalid) {
@@ -138,7 +138,7 @@ func TestDecisionsRefused(t *testing.T) {
 		t.Errorf("a text is no decision: %+v %v", d, err)
 	}
 	twice := v1.Decisions{RequestID: "r", Items: []v1.Decision{{ToolUseID: "c1", Digest: "d", Type: "approve"}, {ToolUseID: "c1", Digest: "d", Type: "reject"}}}
-	if got, err := twice.Answers("s", "x"); got != nil || !errors.Is(err, message.ErrInvalid) {
+	if got, err := twice.Responses("s", "x"); got != nil || !errors.Is(err, message.ErrInvalid) {
 		t.Errorf("%v %v", got, err)
 	}
 }

@@ -63,16 +63,16 @@ func begins(text, prefix string) bool {
 	return ok && (rest == "" || rest[0] == ' ')
 }
 
-type answer uint8
+type response uint8
 
 const (
-	no answer = iota
+	no response = iota
 	maybe
 	yes
 )
 
 // about says whether the pattern is about a command.
-func (p *Pattern) about(c *Command) answer {
+func (p *Pattern) about(c *Command) response {
 	if len(c.Argv) == 0 {
 		return no
 	}
@@ -166,7 +166,7 @@ const (
 
 // among looks for the pattern's words in lists of words of which any may begin a
 // command. It is not sure where it could not look far enough.
-func (p *Pattern) among(lists [][]Word) answer {
+func (p *Pattern) among(lists [][]Word) response {
 	left := maxWindow
 	for _, words := range lists {
 		if p.within(words, &left) {

@@ -8,7 +8,7 @@ import (
 // sameStart says whether a command begins with the tokens of a deny or ask
 // rule: word by word, or with the same program, sub-command and options in
 // another order. "rm -rf" is also rm -r x -f, "git push" also git -C d push.
-func sameStart(tokens []string, argv []Word) answer {
+func sameStart(tokens []string, argv []Word) response {
 	if !argv[0].Fixed {
 		return argv[0].mayBe(tokens[0])
 	}
@@ -34,7 +34,7 @@ func sameStart(tokens []string, argv []Word) answer {
 
 // mayBe says whether the first argument that a word stands for, if it stands
 // for any, can be the token.
-func (w Word) mayBe(token string) answer {
+func (w Word) mayBe(token string) response {
 	if len(w.head) <= len(token) && strings.EqualFold(token[:len(w.head)], w.head) || strings.Contains(w.Text, "/") {
 		return maybe
 	}
@@ -42,7 +42,7 @@ func (w Word) mayBe(token string) answer {
 }
 
 // inOrder compares word by word.
-func inOrder(tokens, args []Word) answer {
+func inOrder(tokens, args []Word) response {
 	for i, t := range tokens {
 		switch {
 		case i == len(args):
@@ -103,7 +103,7 @@ func (p *parts) add(program, option string) {
 var oneDash = set("terraform tofu packer vault consul nomad")
 
 // normal compares without the order, in the form that form gives.
-func normal(program string, tokens, args []Word, form func(string, []Word) []Word) answer {
+func normal(program string, tokens, args []Word, form func(string, []Word) []Word) response {
 	want, have := split(program, form(program, tokens)), split(program, form(program, args))
 	options := have.hasOptions(program, want)
 	operands := have.hasOperands(program, want)
@@ -168,7 +168,7 @@ func (p parts) given(long string) bool {
 // options between them. Operands right after an option may be its value and are
 // then left out. If the first wanted one stands behind an option, it may do so
 // anywhere: curl x -X POST.
-func (p parts) hasOperands(program string, want parts) answer {
+func (p parts) hasOperands(program string, want parts) response {
 	if len(want.operands) == 0 {
 		return yes
 	}
@@ -189,7 +189,7 @@ func (p parts) hasOperands(program string, want parts) answer {
 }
 
 // from compares the operands from one on with the wanted ones.
-func (p parts) from(program string, i int, want []string) answer {
+func (p parts) from(program string, i int, want []string) response {
 	for first := i; len(want) > 0; i++ {
 		switch {
 		case p.unknown >= 0 && i >= p.unknown:
@@ -208,7 +208,7 @@ func (p parts) from(program string, i int, want []string) answer {
 // anyOrder are programs to which the order of their operands means nothing.
 var anyOrder = set("rm rmdir unlink shred cat head tail less more touch mkdir dd chattr")
 
-func (p parts) holds(program string, want []string) answer {
+func (p parts) holds(program string, want []string) response {
 	for _, w := range want {
 		if !slices.ContainsFunc(p.operands, func(have string) bool { return sameOperand(program, have, w) }) {
 			if p.unknown >= 0 {

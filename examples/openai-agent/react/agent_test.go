@@ -27,7 +27,7 @@ type stage struct {
 	bot    *react.Agent
 }
 
-func newStage(t *testing.T, answers ...answer) *stage {
+func newStage(t *testing.T, answers ...response) *stage {
 	t.Helper()
 	s := &stage{World: gatewaytest.New(t), t: t, model: newModel(t, answers...)}
 	var err error
@@ -123,8 +123,8 @@ func words(m *message.Msg) string {
 	return strings.Join(out, " ")
 }
 
-// TestAnswers replays every single answer in pieces of many sizes.
-func TestAnswers(t *testing.T) {
+// TestResponses replays every single answer in pieces of many sizes.
+func TestResponses(t *testing.T) {
 	for file, want := range map[string]string{
 		"openai-text.sse":     "[1, 2, 3, 4, 5] completed",
 		"openrouter-text.sse": "[OK] completed",
@@ -145,7 +145,7 @@ func TestAnswers(t *testing.T) {
 			s := newStage(t)
 			for _, size := range sizes {
 				s.model.mu.Lock()
-				s.model.answers, s.model.size = []answer{{file: file}}, size
+				s.model.answers, s.model.size = []response{{file: file}}, size
 				s.model.mu.Unlock()
 				if got := words(s.ended(s.say())); got != want {
 					t.Errorf("in pieces of %d: %s\nwant %s", size, got, want)
@@ -158,7 +158,7 @@ func TestAnswers(t *testing.T) {
 // TestLoop goes through parallel calls, an approval request, a denial, an id that comes
 // again, and what the model is told of all of it.
 func TestLoop(t *testing.T) {
-	s := newStage(t, answer{file: "parallel.sse"}, answer{file: "again.sse"}, answer{file: "done.sse"})
+	s := newStage(t, response{file: "parallel.sse"}, response{file: "again.sse"}, response{file: "done.sse"})
 	s.model.size = 3
 	r := s.say()
 	key := message.Key{Space: s.A.ID, Session: "s", Reply: r, Call: "call_b"}
@@ -206,7 +206,7 @@ func TestLoop(t *testing.T) {
 // TestRecordedCall: a stream that OpenAI sent, with a call of a tool that there
 // is not.
 func TestRecordedCall(t *testing.T) {
-	s := newStage(t, answer{file: "openai-text-and-call.sse"}, answer{file: "done.sse"})
+	s := newStage(t, response{file: "openai-text-and-call.sse"}, response{file: "done.sse"})
 	m := s.ended(s.say())
 	c := message.BlocksOf[*message.ToolCallBlock](m)
 	if len(c) != 1 || c[0].Name != "get_weather" || !strings.Contains(c[0].Input, "Santorini") || m.ToolResult(c[0].ID).State != message.ToolResultError || *m.FinishedReason != message.FinishedCompleted {
@@ -216,7 +216,7 @@ func TestRecordedCall(t *testing.T) {
 
 // TestMalformed: arguments that cannot be used never run; the model is told.
 func TestMalformed(t *testing.T) {
-	s := newStage(t, answer{file: "malformed.sse"}, answer{file: "done.sse"})
+	s := newStage(t, response{file: "malformed.sse"}, response{file: "done.sse"})
 	m := s.ended(s.say())
 	for _, id := range []message.CallID{"call_a", "call_b", "call_c", "call_d"} {
 		if r := m.ToolResult(id); r == nil || r.State != message.ToolResultError {
@@ -234,23 +234,23 @@ func TestMalformed(t *testing.T) {
 // TestRetries: what may pass is asked again, what will not is said.
 func TestRetries(t *testing.T) {
 	soon := map[string]string{"Retry-After-Ms": "5"}
-	limited := answer{file: "openrouter-429.json", status: http.StatusTooManyRequests, header: soon}
+	limited := response{file: "openrouter-429.json", status: http.StatusTooManyRequests, header: soon}
 	for _, row := range []struct {
 		name    string
-		answers []answer
+		answers []response
 		want    string
 		tries   int
 	}{
-		{"429 and then an answer", []answer{limited, {file: "done.sse"}}, "[All done – ✓] completed", 2},
-		{"500 and 503", []answer{{status: 500, header: soon}, {status: 503, header: map[string]string{"Retry-After": "0.01"}}, {file: "done.sse"}}, "[All done – ✓] completed", 3},
-		{"429 for ever", []answer{limited, limited, limited}, "error rate_limit: the model's server answers 429 Too Many Requests: Rate limit exceeded", 3},
-		{"500 for ever", []answer{{status: 500, header: soon}, {status: 500, header: soon}, {status: 500, header: soon}}, "error upstream: the model's server answers 500 Internal Server Error", 3},
-		{"401", []answer{{status: 401}}, "error authentication: the model's server answers 401 Unauthorized", 1},
-		{"400", []answer{{status: 400}}, "error invalid_request: the model's server answers 400 Bad Request", 1},
-		{"a stream of another type", []answer{{file: "done.sse", header: map[string]string{"Content-Type": "text/plain"}}}, "[All done – ✓] completed", 1},
-		{"a page", []answer{{file: "done.sse", header: map[string]string{"Content-Type": "text/html"}}}, "error upstream: the model's server does not stream", 1},
-		{"no stream", []answer{{file: "openrouter-429.json"}}, "error upstream: the server says: Rate limit exceeded", 1},
-		{"the connection breaks", []answer{{file: "broken-off.sse", cut: true}}, `[Hel] call_a=echo{"text":"x"} call_a:error error connection: the model's answer broke off`, 1},
+		{"429 and then an answer", []response{limited, {file: "done.sse"}}, "[All done – ✓] completed", 2},
+		{"500 and 503", []response{{status: 500, header: soon}, {status: 503, header: map[string]string{"Retry-After": "0.01"}}, {file: "done.sse"}}, "[All done – ✓] completed", 3},
+		{"429 for ever", []response{limited, limited, limited}, "error rate_limit: the model's server answers 429 Too Many Requests: Rate limit exceeded", 3},
+		{"500 for ever", []response{{status: 500, header: soon}, {status: 500, header: soon}, {status: 500, header: soon}}, "error upstream: the model's server answers 500 Internal Server Error", 3},
+		{"401", []response{{status: 401}}, "error authentication: the model's server answers 401 Unauthorized", 1},
+		{"400", []response{{status: 400}}, "error invalid_request: the model's server answers 400 Bad Request", 1},
+		{"a stream of another type", []response{{file: "done.sse", header: map[string]string{"Content-Type": "text/plain"}}}, "[All done – ✓] completed", 1},
+		{"a page", []response{{file: "done.sse", header: map[string]string{"Content-Type": "text/html"}}}, "error upstream: the model's server does not stream", 1},
+		{"no stream", []response{{file: "openrouter-429.json"}}, "error upstream: the server says: Rate limit exceeded", 1},
+		{"the connection breaks", []response{{file: "broken-off.sse", cut: true}}, `[Hel] call_a=echo{"text":"x"} call_a:error error connection: the model's answer broke off`, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newStage(t, row.answers...)
@@ -274,7 +274,7 @@ func TestUnreachable(t *testing.T) {
 
 // TestEndless: a model that never stops to call is stopped.
 func TestEndless(t *testing.T) {
-	again := answer{file: "again.sse"}
+	again := response{file: "again.sse"}
 	s := newStage(t, again, again, again, again, again)
 	m := s.ended(s.say())
 	if n := len(message.BlocksOf[*message.ToolCallBlock](m)); n != 4 || *m.FinishedReason != message.FinishedExceedMaxIters {
@@ -285,7 +285,7 @@ func TestEndless(t *testing.T) {
 // TestRestart stops the process in the middle of an approval request, and in the middle
 // of an answer: what ran does not run again, and the model is asked on.
 func TestRestart(t *testing.T) {
-	s := newStage(t, answer{file: "parallel.sse"}, answer{file: "broken-off.sse", hold: make(chan struct{})}, answer{file: "done.sse"})
+	s := newStage(t, response{file: "parallel.sse"}, response{file: "broken-off.sse", hold: make(chan struct{})}, response{file: "done.sse"})
 	r := s.say()
 	s.until(r, "the approval request", func(m *message.Msg) bool {
 		c := m.ToolCall("call_b")
@@ -309,7 +309,7 @@ func TestRestart(t *testing.T) {
 
 // TestInterrupt ends an answer in its middle.
 func TestInterrupt(t *testing.T) {
-	s := newStage(t, answer{file: "broken-off.sse", hold: make(chan struct{})})
+	s := newStage(t, response{file: "broken-off.sse", hold: make(chan struct{})})
 	r := s.say()
 	s.until(r, "its words", func(m *message.Msg) bool { return len(m.Content) > 1 })
 	if _, err := s.A.Client(gatewaytest.Bot).Interrupt(t.Context(), message.InterruptRequest{Session: "s", Reply: r}); err != nil {

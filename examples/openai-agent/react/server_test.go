@@ -18,13 +18,13 @@ type model struct {
 	t testing.TB
 
 	mu      sync.Mutex // guards what follows
-	answers []answer
+	answers []response
 	asked   []request
 	size    int // of the pieces in which streams are sent; 0: whole
 }
 
 // answer is what the server does with one request.
-type answer struct {
+type response struct {
 	file   string // in testdata
 	status int    // default 200
 	header map[string]string
@@ -42,7 +42,7 @@ type request struct {
 	key           string
 }
 
-func newModel(t testing.TB, answers ...answer) *model {
+func newModel(t testing.TB, answers ...response) *model {
 	t.Helper()
 	m := &model{t: t, answers: answers}
 	m.Server = httptest.NewServer(http.HandlerFunc(m.serve))
@@ -60,7 +60,7 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) {
 	req.key = r.Header.Get("Authorization")
 	m.mu.Lock()
 	m.asked = append(m.asked, req)
-	a, size := answer{status: http.StatusTeapot}, m.size
+	a, size := response{status: http.StatusTeapot}, m.size
 	if len(m.answers) > 0 {
 		a, m.answers = m.answers[0], m.answers[1:]
 	}

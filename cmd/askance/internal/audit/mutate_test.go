@@ -47,7 +47,7 @@ func signed(t testing.TB, through int) *audit.Source {
 			}
 			if before, ok := last[string(id)]; ok {
 				f.Prev = proof.LinkTo(before.Seq, before.Leaf())
-				f.Call.Votes = []message.Vote{{Kind: message.AnswerApprove, By: message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "nats-jwt"}, At: at}}
+				f.Call.Votes = []message.Vote{{Kind: message.ResponseApprove, By: message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "nats-jwt"}, At: at}}
 			}
 			b, err := strictjson.Marshal(f)
 			if err != nil {

@@ -85,7 +85,7 @@ func full(ctx context.Context, b *bench, key message.Key) error {
 	if c.State != message.ToolCallAsking {
 		return fmt.Errorf("call %s is %s, want asking", c.Key, c.State)
 	}
-	if c, err = b.approver.Answer(ctx, message.Answer{V: 1, Key: c.Key, Digest: c.Digest, Kind: message.AnswerApprove}); err != nil {
+	if c, err = b.approver.SubmitResponse(ctx, message.Response{V: 1, Key: c.Key, Digest: c.Digest, Kind: message.ResponseApprove}); err != nil {
 		return err
 	}
 	return b.finished(ctx, c)

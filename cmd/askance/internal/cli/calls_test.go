@@ -82,7 +82,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	clean(t)
 	s := serve(t)
 	digest := s.propose("r1", "c1", "ship", `{"cents":500}`).Digest

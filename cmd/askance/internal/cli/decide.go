@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// decision is common to approve, edit, reject, answer and hand-over: they find a
+// decision is common to approve, edit, reject, answer and delegate: they find a
 // call, show it, and send a response that names the digest of what they showed.
 type decision struct {
 	ad     address
@@ -31,7 +31,7 @@ func (d *decision) flags(c *cobra.Command) {
 
 // decide finds the call, lets build make the response, asks for confirmation unless
 // --yes or --digest is set, and sends the response.
-func decide(ctx context.Context, env *environment, d *decision, verb string, build func(context.Context, *message.Call) (message.Answer, error)) error {
+func decide(ctx context.Context, env *environment, d *decision, verb string, build func(context.Context, *message.Call) (message.Response, error)) error {
 	if d.digest == "" && !d.yes && !env.isInteractive() {
 		return usagef("not a terminal: pass --yes, or --digest to respond to exactly what you reviewed")
 	}
@@ -50,13 +50,13 @@ func decide(ctx context.Context, env *environment, d *decision, verb string, bui
 	if !env.json {
 		env.notef("%s", callText(env.err, call))
 	}
-	answer, err := build(ctx, call)
+	response, err := build(ctx, call)
 	if err != nil {
 		return err
 	}
-	answer.V, answer.Key, answer.Digest = 1, call.Key, call.Digest
+	response.V, response.Key, response.Digest = 1, call.Key, call.Digest
 	if d.digest != "" {
-		answer.Digest = d.digest
+		response.Digest = d.digest
 	}
 	if d.digest == "" && !d.yes {
 		ok, err := env.confirm(ctx, fmt.Sprintf("%s %s %s?", verb, call.Tool, call.Call))
@@ -67,11 +67,11 @@ func decide(ctx context.Context, env *environment, d *decision, verb string, bui
 			return errors.New("canceled: no response was sent, the approval request is still open")
 		}
 	}
-	return sendAnswer(ctx, env, l, answer)
+	return sendAnswer(ctx, env, l, response)
 }
 
-func sendAnswer(ctx context.Context, env *environment, c engine.Client, answer message.Answer) error {
-	after, err := c.Answer(ctx, answer)
+func sendAnswer(ctx context.Context, env *environment, c engine.Client, response message.Response) error {
+	after, err := c.SubmitResponse(ctx, response)
 	if err != nil {
 		return err
 	}
@@ -141,18 +141,18 @@ standing approvals.`,
 		Args:              oneCall(&d.ad),
 		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return decide(c.Context(), env, &d, "Approve", func(_ context.Context, call *message.Call) (message.Answer, error) {
-				answer := message.Answer{Kind: message.AnswerApprove}
+			return decide(c.Context(), env, &d, "Approve", func(_ context.Context, call *message.Call) (message.Response, error) {
+				response := message.Response{Kind: message.ResponseApprove}
 				key, err := sign.load()
 				if err != nil {
-					return answer, err
+					return response, err
 				}
 				if key != nil {
-					if answer.Signature, err = key.sign(call, time.Now()); err != nil {
-						return answer, err
+					if response.Signature, err = key.sign(call, time.Now()); err != nil {
+						return response, err
 					}
 				}
-				return answer, memory.into(&answer, call, time.Now())
+				return response, memory.into(&response, call, time.Now())
 			})
 		},
 	}
@@ -174,8 +174,8 @@ func newRejectCommand(env *environment) *cobra.Command {
 		Args:              oneCall(&d.ad),
 		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return decide(c.Context(), env, &d, "Reject", func(context.Context, *message.Call) (message.Answer, error) {
-				return message.Answer{Kind: message.AnswerReject, Feedback: feedback}, nil
+			return decide(c.Context(), env, &d, "Reject", func(context.Context, *message.Call) (message.Response, error) {
+				return message.Response{Kind: message.ResponseReject, Feedback: feedback}, nil
 			})
 		},
 	}
@@ -191,18 +191,18 @@ func newAnswerCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "answer CALL --output TEXT",
 		Short: "Supply the tool's result yourself; nothing runs",
-		Example: `  askance answer call_42 --output "done manually, ticket 17"
-  askance answer call_42 --output @result.txt --yes
-  date | askance answer call_42 --output - --yes`,
+		Example: `  askance respond call_42 --output "done manually, ticket 17"
+  askance respond call_42 --output @result.txt --yes
+  date | askance respond call_42 --output - --yes`,
 		Args:              oneCall(&d.ad),
 		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("output") {
 				return usagef("--output is missing: pass the text that becomes the tool's result")
 			}
-			return decide(c.Context(), env, &d, "Supply the result of", func(context.Context, *message.Call) (message.Answer, error) {
+			return decide(c.Context(), env, &d, "Supply the result of", func(context.Context, *message.Call) (message.Response, error) {
 				text, err := env.readText("--output", output, message.MaxOutputBytes)
-				return message.Answer{Kind: message.AnswerForTool, Output: strings.TrimRight(text, "\n")}, err
+				return message.Response{Kind: message.ResponseRespond, Output: strings.TrimRight(text, "\n")}, err
 			})
 		},
 	}
@@ -216,23 +216,23 @@ func newHandOverCommand(env *environment) *cobra.Command {
 	var d decision
 	var to, note string
 	c := &cobra.Command{
-		Use:   "hand-over CALL [--to NAME]",
+		Use:   "delegate CALL [--to NAME]",
 		Short: "Delegate an approval request to another person, or skip it",
 		Long: `With --to, delegates an approval request to one person; without --to, you skip it and
 leave it to the other approvers. The request stays open and its deadline does not
 change. You cannot approve it afterwards, only reject it; your earlier approval is
 revoked. Only people who could respond before can respond now.`,
-		Example: `  askance hand-over call_42 --to bob --note "you know the customer"
-  askance hand-over call_42 --note "I am related to the payee" --yes`,
+		Example: `  askance delegate call_42 --to bob --note "you know the customer"
+  askance delegate call_42 --note "I am related to the payee" --yes`,
 		Args:              oneCall(&d.ad),
 		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return decide(c.Context(), env, &d, "Delegate", func(context.Context, *message.Call) (message.Answer, error) {
-				answer := message.Answer{Kind: message.AnswerAbstain, Note: note}
+			return decide(c.Context(), env, &d, "Delegate", func(context.Context, *message.Call) (message.Response, error) {
+				response := message.Response{Kind: message.ResponseSkip, Note: note}
 				if to != "" {
-					answer.Kind, answer.To = message.AnswerHandOver, to
+					response.Kind, response.To = message.ResponseDelegate, to
 				}
-				return answer, nil
+				return response, nil
 			})
 		},
 	}

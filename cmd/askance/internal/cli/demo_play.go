@@ -34,17 +34,17 @@ type scripted struct{}
 func (scripted) Name() string { return scriptName }
 
 // Answer implements demo.Approver.
-func (scripted) Answer(ctx context.Context, _ *message.Call, refused error) (message.Answer, error) {
+func (scripted) SubmitResponse(ctx context.Context, _ *message.Call, refused error) (message.Response, error) {
 	if refused != nil {
-		return message.Answer{}, refused
+		return message.Response{}, refused
 	}
 	t := time.NewTimer(thinking)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return message.Answer{Kind: message.AnswerApprove}, nil
+		return message.Response{Kind: message.ResponseApprove}, nil
 	case <-ctx.Done():
-		return message.Answer{}, context.Cause(ctx)
+		return message.Response{}, context.Cause(ctx)
 	}
 }
 
@@ -64,7 +64,7 @@ const (
 )
 
 // Answer implements demo.Approver. The story pauses while it asks.
-func (k *asker) Answer(ctx context.Context, c *message.Call, refused error) (message.Answer, error) {
+func (k *asker) SubmitResponse(ctx context.Context, c *message.Call, refused error) (message.Response, error) {
 	release := k.story.Hold()
 	defer release()
 	env := k.env
@@ -72,40 +72,40 @@ func (k *asker) Answer(ctx context.Context, c *message.Call, refused error) (mes
 	if refused != nil {
 		env.notef("%s %s\n", env.err.Bad("not accepted:"), term.SafeLine(refused.Error()))
 	}
-	choice := string(message.AnswerApprove)
+	choice := string(message.ResponseApprove)
 	err := env.runForm(ctx, huh.NewSelect[string]().Title("Your response").Options(
-		huh.NewOption("Approve: run the call with exactly these arguments", string(message.AnswerApprove)),
+		huh.NewOption("Approve: run the call with exactly these arguments", string(message.ResponseApprove)),
 		huh.NewOption("Edit: change the arguments; the policy decides again", chooseEdit),
-		huh.NewOption("Reject: run nothing and tell the model why", string(message.AnswerReject)),
-		huh.NewOption("Respond: run nothing and supply the result", string(message.AnswerForTool)),
+		huh.NewOption("Reject: run nothing and tell the model why", string(message.ResponseReject)),
+		huh.NewOption("Respond: run nothing and supply the result", string(message.ResponseRespond)),
 		huh.NewOption("Leave: end the demo; the approval request stays open", chooseLeave),
 	).Value(&choice))
 	if err != nil {
-		return message.Answer{}, err
+		return message.Response{}, err
 	}
 	if choice == chooseLeave {
-		return message.Answer{}, errAborted
+		return message.Response{}, errAborted
 	}
 	return k.details(ctx, c, choice)
 }
 
 // details asks for the text that belongs to a choice.
-func (k *asker) details(ctx context.Context, c *message.Call, choice string) (message.Answer, error) {
+func (k *asker) details(ctx context.Context, c *message.Call, choice string) (message.Response, error) {
 	text := ""
 	switch choice {
 	case chooseEdit:
 		text = asked.Editable(c.Input)
 		err := k.env.runForm(ctx, huh.NewText().Title("Arguments").Lines(10).CharLimit(message.MaxInputBytes).ShowLineNumbers(true).Value(&text))
 		k.env.notef("%s", diffText(k.env.err, asked.Changes(c.Input, text)))
-		return message.Answer{Kind: message.AnswerApprove, Input: &text}, err
-	case string(message.AnswerReject):
+		return message.Response{Kind: message.ResponseApprove, Input: &text}, err
+	case string(message.ResponseReject):
 		err := k.env.runForm(ctx, huh.NewInput().Title("Text for the model").Value(&text))
-		return message.Answer{Kind: message.AnswerReject, Feedback: text}, err
-	case string(message.AnswerForTool):
+		return message.Response{Kind: message.ResponseReject, Feedback: text}, err
+	case string(message.ResponseRespond):
 		err := k.env.runForm(ctx, huh.NewInput().Title("Result").Value(&text))
-		return message.Answer{Kind: message.AnswerForTool, Output: text}, err
+		return message.Response{Kind: message.ResponseRespond, Output: text}, err
 	}
-	return message.Answer{Kind: message.AnswerApprove}, nil
+	return message.Response{Kind: message.ResponseApprove}, nil
 }
 
 // storyTeller prints a demo for people.

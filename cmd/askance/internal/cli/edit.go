@@ -41,16 +41,16 @@ opens.
 			if input == "" && !env.isInteractive() {
 				return usagef("not a terminal, so that no editor can open: pass the new arguments with --input")
 			}
-			return decide(c.Context(), env, &d, "Approve as edited", func(ctx context.Context, call *message.Call) (message.Answer, error) {
+			return decide(c.Context(), env, &d, "Approve as edited", func(ctx context.Context, call *message.Call) (message.Response, error) {
 				text, err := readEditedInput(ctx, env, call, input)
 				if err != nil {
-					return message.Answer{}, err
+					return message.Response{}, err
 				}
 				if !env.json {
 					env.notef("%s", diffText(env.err, asked.Changes(call.Input, text)))
 				}
-				answer := message.Answer{Kind: message.AnswerApprove, Input: &text}
-				return answer, memory.into(&answer, call, time.Now())
+				response := message.Response{Kind: message.ResponseApprove, Input: &text}
+				return response, memory.into(&response, call, time.Now())
 			})
 		},
 	}

@@ -237,7 +237,7 @@ func voteText(c *message.Call, v message.Vote) string {
 	if len(v.Groups) > 0 {
 		text += ", of " + term.SafeLine(strings.Join(v.Groups, ", ")) + " (" + term.SafeLine(v.GroupsFrom) + ")"
 	}
-	if !v.On(c.Digest) && v.Kind == message.AnswerApprove {
+	if !v.On(c.Digest) && v.Kind == message.ResponseApprove {
 		text += "; void: the arguments changed"
 	}
 	return text

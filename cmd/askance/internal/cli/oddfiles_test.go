@@ -203,7 +203,7 @@ func TestHostileText(t *testing.T) {
 	}
 	shown("show", id)
 	shown("events", "tail", "--once")
-	shown("hand-over", id, "--to", "ann-"+hostile, "--note", hostile, "--yes")
+	shown("delegate", id, "--to", "ann-"+hostile, "--note", hostile, "--yes")
 	shown("show", id)
 	shown("list", "--all")
 	if got := decode[message.ShowReply](t, ok(t, "show", id, "--json", "--data", s.data)).Call; string(got.Call) != id || got.Input != input {

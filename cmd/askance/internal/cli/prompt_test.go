@@ -39,17 +39,17 @@ func askedCall() *message.Call {
 func TestAskerChoices(t *testing.T) {
 	for _, tc := range []struct {
 		name, typed string
-		want        message.Answer
+		want        message.Response
 		err         error
 	}{
-		{"approve", "1\n", message.Answer{Kind: message.AnswerApprove}, nil},
-		{"reject", "3\ntoo much\n", message.Answer{Kind: message.AnswerReject, Feedback: "too much"}, nil},
-		{"answer", "4\ndone by hand\n", message.Answer{Kind: message.AnswerForTool, Output: "done by hand"}, nil},
-		{"leave", "5\n", message.Answer{}, errAborted},
+		{"approve", "1\n", message.Response{Kind: message.ResponseApprove}, nil},
+		{"reject", "3\ntoo much\n", message.Response{Kind: message.ResponseReject, Feedback: "too much"}, nil},
+		{"answer", "4\ndone by hand\n", message.Response{Kind: message.ResponseRespond, Output: "done by hand"}, nil},
+		{"leave", "5\n", message.Response{}, errAborted},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			k, out := asking(t, tc.typed)
-			got, err := k.Answer(t.Context(), askedCall(), nil)
+			got, err := k.SubmitResponse(t.Context(), askedCall(), nil)
 			if !errors.Is(err, tc.err) || got.Kind != tc.want.Kind || got.Feedback != tc.want.Feedback || got.Output != tc.want.Output {
 				t.Errorf("Answer = %+v, %v\n%s", got, err, out)
 			}
@@ -61,7 +61,7 @@ func TestAskerChoices(t *testing.T) {
 		})
 	}
 	k, out := asking(t, "2\n{\"cents\":50}\n")
-	got, err := k.Answer(t.Context(), askedCall(), errors.New("no such luck"))
+	got, err := k.SubmitResponse(t.Context(), askedCall(), errors.New("no such luck"))
 	if err != nil || got.Input == nil || *got.Input != `{"cents":50}` {
 		t.Errorf("edit: %+v, %v\n%s", got, err, out)
 	}
@@ -71,16 +71,16 @@ func TestAskerChoices(t *testing.T) {
 }
 
 func TestScriptApproves(t *testing.T) {
-	if a, err := (scripted{}).Answer(t.Context(), askedCall(), nil); err != nil || a.Kind != message.AnswerApprove {
+	if a, err := (scripted{}).SubmitResponse(t.Context(), askedCall(), nil); err != nil || a.Kind != message.ResponseApprove {
 		t.Errorf("Answer = %+v, %v", a, err)
 	}
 	refused := errors.New("refused")
-	if _, err := (scripted{}).Answer(t.Context(), askedCall(), refused); !errors.Is(err, refused) {
+	if _, err := (scripted{}).SubmitResponse(t.Context(), askedCall(), refused); !errors.Is(err, refused) {
 		t.Errorf("a refused answer is given again: %v", err)
 	}
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(refused)
-	if _, err := (scripted{}).Answer(ctx, askedCall(), nil); !errors.Is(err, refused) {
+	if _, err := (scripted{}).SubmitResponse(ctx, askedCall(), nil); !errors.Is(err, refused) {
 		t.Errorf("Answer after the end = %v", err)
 	}
 }

@@ -35,15 +35,15 @@ func (m *memory) flags(c *cobra.Command) {
 
 // into completes an approval. Offered rules without terms use the field that every
 // AgentScope client has. Only the engine knows the rules of an edited call.
-func (m *memory) into(answer *message.Answer, call *message.Call, now time.Time) error {
+func (m *memory) into(response *message.Response, call *message.Call, now time.Time) error {
 	named := slices.ContainsFunc([]string{"scope", "until", "uses", "budget", "rule"}, m.cmd.Flags().Changed)
 	switch {
 	case !m.remember && named:
 		return usagef("--scope, --until, --uses, --budget and --rule limit a standing approval: pass --remember as well")
 	case !m.remember:
 		return nil
-	case !named && answer.Input == nil && (call.Request == nil || call.Request.Requirement.Remember == nil):
-		answer.Rules = call.Suggested
+	case !named && response.Input == nil && (call.Request == nil || call.Request.Requirement.Remember == nil):
+		response.Rules = call.Suggested
 		return nil
 	}
 	t := message.LeaseTerms{Uses: m.uses}
@@ -60,7 +60,7 @@ func (m *memory) into(answer *message.Answer, call *message.Call, now time.Time)
 	for _, content := range m.rules {
 		t.Rules = append(t.Rules, terms.Allow(call.Tool, content))
 	}
-	answer.Remember = &t
+	response.Remember = &t
 	return nil
 }
 

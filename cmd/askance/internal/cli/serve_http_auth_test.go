@@ -122,12 +122,12 @@ func TestLocalUserFillsNoQuorum(t *testing.T) {
 	s := serveRules(t, "version: 1\nname: two\nrules:\n  - {name: two, tool_name: pay, behavior: ask, quorum: 2}\n")
 	c := s.propose("r1", "c1", "pay", `{"cents":500}`)
 	for _, path := range []string{"", "?name=bob", "?user=bob"} {
-		if code, text := s.send(http.MethodPost, "/v1/calls/s1/r1/c1/answer"+path, `{"kind":"approve","digest":"`+c.Digest+`"}`, "Idempotency-Key", "k"+path, "X-Forwarded-User", "bob", "X-Remote-User", "bob"); code >= 500 {
+		if code, text := s.send(http.MethodPost, "/v1/calls/s1/r1/c1/response"+path, `{"kind":"approve","digest":"`+c.Digest+`"}`, "Idempotency-Key", "k"+path, "X-Forwarded-User", "bob", "X-Remote-User", "bob"); code >= 500 {
 			t.Errorf("an approval with %q: %d %s", path, code, text)
 		}
 	}
 	for _, body := range []string{`,"by":{"role":"approver","name":"bob"}`, `,"name":"bob"`} {
-		if code, _ := s.send(http.MethodPost, "/v1/calls/s1/r1/c1/answer", `{"kind":"approve","digest":"`+c.Digest+`"`+body+`}`, "Idempotency-Key", body); code != http.StatusBadRequest {
+		if code, _ := s.send(http.MethodPost, "/v1/calls/s1/r1/c1/response", `{"kind":"approve","digest":"`+c.Digest+`"`+body+`}`, "Idempotency-Key", body); code != http.StatusBadRequest {
 			t.Errorf("an approval with %s: %d", body, code)
 		}
 	}
@@ -232,7 +232,7 @@ func TestHTTPSocket(t *testing.T) {
 	s := serveOn(t, filepath.Join(dir, "data"), "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"),
 		"--http-socket", path, "--http-socket-role", fmt.Sprint(ann, "=approver"))
 	c := s.propose("r1", "c1", "pay", `{"cents":500}`)
-	target, body := "/v1/calls/s1/r1/c1/answer", `{"kind":"approve","digest":"`+c.Digest+`"}`
+	target, body := "/v1/calls/s1/r1/c1/response", `{"kind":"approve","digest":"`+c.Digest+`"}`
 
 	if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
 		t.Errorf("the socket: %v, %v", info.Mode(), err)

@@ -48,10 +48,10 @@ func TestSeveralAgree(t *testing.T) {
 	fails(t, cli.ExitForbidden, "requester", as("bot", "approve", "c", "--yes")...)
 	has(ok(t, as("ann", "approve", "c", "--yes")...), "1 approved, 1 missing", "waiting for other approvers")
 	has(ok(t, as("ann", "list")...), "[1 approved, 1 missing] Pay?")
-	fails(t, cli.ExitForbidden, "not among those", as("ann", "hand-over", "c", "--to", "zoe", "--yes")...)
-	has(ok(t, as("cy", "hand-over", "c", "--to", "bob", "--note", "yours", "--yes")...), "waiting for other approvers")
+	fails(t, cli.ExitForbidden, "not among those", as("ann", "delegate", "c", "--to", "zoe", "--yes")...)
+	has(ok(t, as("cy", "delegate", "c", "--to", "bob", "--note", "yours", "--yes")...), "waiting for other approvers")
 	has(ok(t, as("bob", "edit", "c", "--input", `{"cents":400}`, "--yes")...), "needs another approval", "1 approved, 1 missing")
-	has(ok(t, as("bob", "show", "c")...), "void: the arguments changed", "approved by bob (NATS, not authenticated), 1 missing", "hand_over by approver cy", "yours")
+	has(ok(t, as("bob", "show", "c")...), "void: the arguments changed", "approved by bob (NATS, not authenticated), 1 missing", "delegate by approver cy", "yours")
 	show := decode[message.ShowReply](t, ok(t, as("bob", "show", "c", "--json")...))
 	if w := show.Waiting; w == nil || w.Agreed || w.Quorum != 2 || len(w.Parts) != 1 || w.Parts[0].Missing != 1 || w.Ends.IsZero() || len(w.NextUsers) != 1 {
 		t.Errorf("show --json: %+v", w)

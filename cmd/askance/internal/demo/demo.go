@@ -46,7 +46,7 @@ const (
 // was not accepted, nil the first time.
 type Approver interface {
 	Name() string
-	Answer(ctx context.Context, c *message.Call, refused error) (message.Answer, error)
+	SubmitResponse(ctx context.Context, c *message.Call, refused error) (message.Response, error)
 }
 
 // Config says what to play.

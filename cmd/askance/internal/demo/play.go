@@ -128,7 +128,7 @@ func (d *Demo) answer(ctx context.Context, client engine.Client, f *follower, c 
 	defer stop()
 	var refused error
 	for {
-		a, err := d.cfg.Approver.Answer(open, c, refused)
+		a, err := d.cfg.Approver.SubmitResponse(open, c, refused)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -138,7 +138,7 @@ func (d *Demo) answer(ctx context.Context, client engine.Client, f *follower, c 
 			return err
 		}
 		a.V, a.Key, a.Digest = 1, c.Key, c.Digest
-		_, err = client.Answer(ctx, a)
+		_, err = client.SubmitResponse(ctx, a)
 		switch {
 		case errors.Is(err, message.ErrInvalid), errors.Is(err, message.ErrTooLarge):
 			refused = err // for instance edited arguments that break the schema

@@ -20,7 +20,7 @@ func TestSeveralMustAgree(t *testing.T) {
 	x := w.inbox(80, 30)
 	x.See("call_1")
 	golden(t, "several", x.Press(enter, "0 of 2 from group finance", "asks more people in 59m", "denied in 2h59m"))
-	w.answer(c, func(*message.Answer) {})
+	w.answer(c, func(*message.Response) {})
 	x.See("1 of 2 from group finance (rule two): bob (in process)", "approved by bob")
 	x.Press("a", "These arguments run")
 	golden(t, "several-confirm", x.Press("  G", "y approve  esc"))
@@ -43,7 +43,7 @@ func TestFirstOfTwo(t *testing.T) {
 	x.Press("a", "y approve  esc")
 	golden(t, "first-of-two", x.Press("y", "call_1: approved, 1 more approval needed", "1 of 2 from group finance (rule two): ann"))
 	x.Press(esc, "(you approved)", "1 open")
-	w.answer(c, func(*message.Answer) {})
+	w.answer(c, func(*message.Response) {})
 	x.See("approved by bob", "0 open")
 }
 
@@ -59,7 +59,7 @@ func TestHandOver(t *testing.T) {
 	x.Press("you know them", "> you know them")
 	x.Press(enter, "to       eve", "note     you know them", "y hand over")
 	x.Press("y", "handed over to eve by ann", "know them", "2 more approvals needed")
-	if v := w.voted(c, "ann", message.AnswerHandOver).Votes[0]; v.To != "eve" || v.Note != "you know them" {
+	if v := w.voted(c, "ann", message.ResponseDelegate).Votes[0]; v.To != "eve" || v.Note != "you know them" {
 		t.Errorf("the vote is %+v", v)
 	}
 	x.Press("a", "y approve  esc")
@@ -75,7 +75,7 @@ func TestStandAside(t *testing.T) {
 	x.Press("s", "A note for whoever looks next")
 	x.Press("my cousin"+enter, "note     my cousin", "y leave to others")
 	x.Press("y", "left to others by ann", "my cousin")
-	w.voted(c, "ann", message.AnswerAbstain)
+	w.voted(c, "ann", message.ResponseSkip)
 }
 
 // An edit keeps the mark of a hidden value, and the engine puts the value back.
@@ -121,7 +121,7 @@ func TestWithLogin(t *testing.T) {
 	x.Press(enter, "A-1042")
 	x.Press("a", "y approve  esc")
 	x.Press("y", "approved by ann")
-	if v := w.voted(c, "ann", message.AnswerApprove).Votes[0]; v.By.Auth == "" || strings.Contains(v.By.Auth, "in-process") {
+	if v := w.voted(c, "ann", message.ResponseApprove).Votes[0]; v.By.Auth == "" || strings.Contains(v.By.Auth, "in-process") {
 		t.Errorf("how ann was authenticated: %q", v.By.Auth)
 	}
 }

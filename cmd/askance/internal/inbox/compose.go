@@ -24,7 +24,7 @@ import (
 // composeScreen asks for what goes with an answer: feedback, a result, a name
 // or a note. The same words go with every draft.
 type composeScreen struct {
-	drafts []*draftAnswer
+	drafts []*draftResponse
 	walk   *walkScreen // that it belongs to, or nil
 	fields []field
 	at     int
@@ -35,24 +35,24 @@ type composeScreen struct {
 type field struct {
 	label string
 	must  bool
-	set   func(*message.Answer, string)
+	set   func(*message.Response, string)
 	in    textinput.Model
 }
 
-func newCompose(drafts []*draftAnswer) *composeScreen {
+func newCompose(drafts []*draftResponse) *composeScreen {
 	s := &composeScreen{drafts: drafts}
-	note := field{label: "A note for whoever looks next (may be empty)", set: func(a *message.Answer, t string) { a.Note = t }}
-	switch drafts[0].answer.Kind {
-	case message.AnswerForTool:
+	note := field{label: "A note for whoever looks next (may be empty)", set: func(a *message.Response, t string) { a.Note = t }}
+	switch drafts[0].response.Kind {
+	case message.ResponseRespond:
 		a := newArea(message.MaxOutputBytes / 4)
 		s.area = &a
 		return s
-	case message.AnswerHandOver:
-		s.fields = []field{{label: "Who should answer", must: true, set: func(a *message.Answer, t string) { a.To = t }}, note}
-	case message.AnswerAbstain:
+	case message.ResponseDelegate:
+		s.fields = []field{{label: "Who should answer", must: true, set: func(a *message.Response, t string) { a.To = t }}, note}
+	case message.ResponseSkip:
 		s.fields = []field{note}
 	default:
-		s.fields = []field{{label: "What the model is told (may be empty)", set: func(a *message.Answer, t string) { a.Feedback = t }}}
+		s.fields = []field{{label: "What the model is told (may be empty)", set: func(a *message.Response, t string) { a.Feedback = t }}}
 	}
 	for i := range s.fields {
 		s.fields[i].in = newInput("> ", message.MaxTextBytes/4)
@@ -90,7 +90,7 @@ func (s *composeScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		return nil
 	case s.area != nil && k.Type == tea.KeyCtrlS:
 		for _, d := range s.drafts {
-			d.answer.Output = s.area.Value()
+			d.response.Output = s.area.Value()
 		}
 		return s.done(m)
 	case s.area != nil:
@@ -110,7 +110,7 @@ func (s *composeScreen) next(m *model) tea.Cmd {
 		return nil
 	}
 	for _, d := range s.drafts {
-		f.set(&d.answer, text)
+		f.set(&d.response, text)
 	}
 	if s.at++; s.at < len(s.fields) {
 		f.in.Blur()
@@ -130,9 +130,9 @@ func (s *composeScreen) done(m *model) tea.Cmd {
 
 func (s *composeScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	d := s.drafts[0]
-	title = asked.Verb(d.answer) + ": " + reveal.Line(d.call.Tool) + "  " + reveal.Line(string(d.call.Call))
+	title = asked.Verb(d.response) + ": " + reveal.Line(d.call.Tool) + "  " + reveal.Line(string(d.call.Call))
 	if s.walk != nil {
-		title = asked.Verb(d.answer) + ": " + asked.Count(len(s.drafts), "request")
+		title = asked.Verb(d.response) + ": " + asked.Count(len(s.drafts), "request")
 	}
 	if bad := s.stale(m); bad != "" {
 		return title, []string{m.out.Bad(bad)}, "esc back"
@@ -208,7 +208,7 @@ func scrub(s string) string {
 
 // editedMsg: the editor has ended.
 type editedMsg struct {
-	draft *draftAnswer
+	draft *draftResponse
 	dir   string
 	given string // what the editor was given
 	err   error
@@ -219,7 +219,7 @@ const editFile = "input.json"
 
 // edit opens the arguments in the person's editor. The inbox leaves the
 // terminal to it meanwhile.
-func (m *model) edit(d *draftAnswer) tea.Cmd {
+func (m *model) edit(d *draftResponse) tea.Cmd {
 	if strictjson.Check([]byte(d.call.Input), strictjson.MaxBytes(message.MaxInputBytes)) != nil {
 		m.say(m.out.Bad, "The arguments are no JSON that can be edited.")
 		return nil
@@ -248,7 +248,7 @@ func (m *model) edited(e editedMsg) tea.Cmd {
 		m.say(m.out.Bad, "%v", err)
 		return nil
 	}
-	e.draft.answer.Input = &text
+	e.draft.response.Input = &text
 	m.push(newConfirm(e.draft))
 	return nil
 }

@@ -12,26 +12,26 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// draftAnswer is an answer that was not sent yet, to the approval request as it was
+// draftResponse is an answer that was not sent yet, to the approval request as it was
 // shown.
-type draftAnswer struct {
-	call   *message.Call
-	answer message.Answer
+type draftResponse struct {
+	call     *message.Call
+	response message.Response
 }
 
-func newDraft(c *message.Call, kind message.AnswerKind) *draftAnswer {
-	return &draftAnswer{call: c, answer: message.Answer{V: 1, Key: c.Key, Digest: c.Digest, Kind: kind}}
+func newDraft(c *message.Call, kind message.ResponseKind) *draftResponse {
+	return &draftResponse{call: c, response: message.Response{V: 1, Key: c.Key, Digest: c.Digest, Kind: kind}}
 }
 
 // stale says why the answer must not be sent any more; "" if it may be.
-func (d *draftAnswer) stale(m *model) string {
+func (d *draftResponse) stale(m *model) string {
 	q := m.qs.get(d.call.Key)
 	switch {
 	case q == nil:
 		return "The approval request is gone. Nothing was sent."
 	case !q.open():
 		return "Settled meanwhile: " + reveal.Line(q.over) + ". Nothing was sent."
-	case q.call.Digest != d.answer.Digest:
+	case q.call.Digest != d.response.Digest:
 		return "Asked anew meanwhile: this is not the approval request any more. Nothing was sent."
 	}
 	return ""
@@ -40,19 +40,19 @@ func (d *draftAnswer) stale(m *model) string {
 // confirmScreen shows exactly what the digest of an approval request stands for, and
 // what an answer does, before it is sent.
 type confirmScreen struct {
-	draft  *draftAnswer
+	draft  *draftResponse
 	scroll scroll
 	width  int
 	lines  []string // for width
 }
 
-func newConfirm(d *draftAnswer) *confirmScreen { return &confirmScreen{draft: d} }
+func newConfirm(d *draftResponse) *confirmScreen { return &confirmScreen{draft: d} }
 
 func (s *confirmScreen) holds(k message.Key) bool { return k == s.draft.call.Key }
 
 // ready reports whether the person has seen all that they agree to.
 func (s *confirmScreen) ready() bool {
-	return s.scroll.end || s.draft.answer.Kind != message.AnswerApprove
+	return s.scroll.end || s.draft.response.Kind != message.ResponseApprove
 }
 
 func (s *confirmScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
@@ -71,11 +71,11 @@ func (s *confirmScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 
 func (s *confirmScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	d := s.draft
-	title = asked.Verb(d.answer) + ": " + reveal.Line(d.call.Tool) + "  " + reveal.Line(string(d.call.Call)) + "?"
+	title = asked.Verb(d.response) + ": " + reveal.Line(d.call.Tool) + "  " + reveal.Line(string(d.call.Call)) + "?"
 	if s.lines == nil || s.width != w {
 		s.width, s.lines = w, d.lines(m, w)
 	}
-	keys = "y " + strings.ToLower(asked.Verb(d.answer)) + "  esc back"
+	keys = "y " + strings.ToLower(asked.Verb(d.response)) + "  esc back"
 	var head []string
 	if bad := d.obstacle(m); bad != "" {
 		head, keys = paintAll(m.out.Bad, wrap(bad, w)), "esc back"
@@ -88,9 +88,9 @@ func (s *confirmScreen) view(m *model, w, h int) (title string, body []string, k
 }
 
 // lines are what the answer does, and what its digest stands for.
-func (d *draftAnswer) lines(m *model, w int) []string {
+func (d *draftResponse) lines(m *model, w int) []string {
 	f := facts{width: w, dim: m.out.Dim}
-	a := d.answer
+	a := d.response
 	if a.Input != nil {
 		f.lines = append(f.lines, m.out.Ask("These arguments run instead, if the policy lets them:"))
 		f.lines = append(f.lines, d.diff(m, w)...)
@@ -106,7 +106,7 @@ func (d *draftAnswer) lines(m *model, w int) []string {
 	if a.Remember != nil {
 		f.add("remember", termsText(a.Remember, m.now)...)
 	}
-	if a.Kind == message.AnswerApprove && a.Input == nil {
+	if a.Kind == message.ResponseApprove && a.Input == nil {
 		f.lines = append(f.lines, m.out.Ask("These arguments run:"))
 		f.lines = append(f.lines, indented(argtree.Render(d.call.Input, w-2, m.out.Name))...)
 	}
@@ -133,9 +133,9 @@ func bound(m *model, q *message.ApprovalRequest, w int) []string {
 }
 
 // diff is what an edit changes.
-func (d *draftAnswer) diff(m *model, w int) []string {
+func (d *draftResponse) diff(m *model, w int) []string {
 	var out []string
-	for _, l := range asked.Changes(d.call.Input, *d.answer.Input) {
+	for _, l := range asked.Changes(d.call.Input, *d.response.Input) {
 		paint := m.out.Dim
 		switch l[0] {
 		case '-':

@@ -70,23 +70,23 @@ func (d *detailScreen) answer(m *model, q *request, key string) tea.Cmd {
 	if d.remember(m, q, key) {
 		return nil
 	}
-	kind, known := map[string]message.AnswerKind{
-		"a": message.AnswerApprove, "e": message.AnswerApprove, "r": message.AnswerReject, "t": message.AnswerForTool,
-		"h": message.AnswerHandOver, "s": message.AnswerAbstain,
+	kind, known := map[string]message.ResponseKind{
+		"a": message.ResponseApprove, "e": message.ResponseApprove, "r": message.ResponseReject, "t": message.ResponseRespond,
+		"h": message.ResponseDelegate, "s": message.ResponseSkip,
 	}[key]
 	if !known {
 		return nil
 	}
-	if asked.MayAnswer(q.call, m.cfg.Who) == asked.No {
+	if asked.MayRespond(q.call, m.cfg.Who) == asked.No {
 		m.say(m.out.Bad, "You are not among those who may answer this.")
 		return nil
 	}
 	draft := newDraft(q.call, kind)
-	if kind != message.AnswerApprove {
-		m.push(newCompose([]*draftAnswer{draft}))
+	if kind != message.ResponseApprove {
+		m.push(newCompose([]*draftResponse{draft}))
 		return nil
 	}
-	if err := d.wish.into(&draft.answer, time.Now()); err != nil {
+	if err := d.wish.into(&draft.response, time.Now()); err != nil {
 		m.say(m.out.Bad, "What to remember: %v", err)
 		return nil
 	}
@@ -147,7 +147,7 @@ func (d *detailScreen) view(m *model, w, h int) (title string, body []string, ke
 	switch {
 	case !q.open():
 		keys = "esc back  n next"
-	case asked.MayAnswer(c, m.cfg.Who) == asked.No:
+	case asked.MayRespond(c, m.cfg.Who) == asked.No:
 		keys = "not yours to answer  esc back  n next"
 	case d.anew(q):
 		keys = "any key: I have seen that it changed  esc back"

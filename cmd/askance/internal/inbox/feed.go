@@ -14,7 +14,7 @@ import (
 type Engine interface {
 	List(ctx context.Context, r message.ListRequest) (message.ListReply, error)
 	Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error)
-	Answer(ctx context.Context, r message.Answer) (*message.Call, error)
+	SubmitResponse(ctx context.Context, r message.Response) (*message.Call, error)
 	Leases(ctx context.Context, r message.LeasesRequest) (message.LeasesReply, error)
 	ShowLease(ctx context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error)
 	RevokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error)

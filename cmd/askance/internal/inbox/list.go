@@ -35,7 +35,7 @@ func (l *listScreen) holds(message.Key) bool { return false }
 func (l *listScreen) rows(m *model) []*request {
 	match := matcher(l.filter.Value())
 	return m.qs.sorted(func(q *request) bool {
-		return match(q) && (!l.mine || !q.open() || asked.MayAnswer(q.call, m.cfg.Who) != asked.No)
+		return match(q) && (!l.mine || !q.open() || asked.MayRespond(q.call, m.cfg.Who) != asked.No)
 	})
 }
 
@@ -154,7 +154,7 @@ func (l *listScreen) onward(m *model) {
 	rows := l.rows(m)
 	l.settle(rows)
 	for i := l.row; i < len(rows); i++ {
-		if rows[i].open() && asked.MayAnswer(rows[i].call, m.cfg.Who) != asked.No {
+		if rows[i].open() && asked.MayRespond(rows[i].call, m.cfg.Who) != asked.No {
 			l.move(rows, i-l.row)
 			return
 		}
@@ -259,7 +259,7 @@ func (l *listScreen) what(m *model, q *request) string {
 	if v, ok := asked.VoteOf(q.call, m.cfg.Who); ok {
 		return "(you " + reveal.Line(asked.Said(v)) + ") " + text
 	}
-	if asked.MayAnswer(q.call, m.cfg.Who) == asked.No {
+	if asked.MayRespond(q.call, m.cfg.Who) == asked.No {
 		return "(not yours) " + text
 	}
 	if v, ok := asked.LastOn(q.call); ok { // somebody else's

@@ -17,13 +17,13 @@ import (
 
 // fakeEngine knows calls and takes every answer.
 type fakeEngine struct {
-	mu      sync.Mutex // guards all below
-	calls   map[message.Key]*message.Call
-	answers []message.Answer
-	leases  []*message.Lease
-	revoked []message.RevokeLeaseRequest
-	err     error
-	listed  int
+	mu        sync.Mutex // guards all below
+	calls     map[message.Key]*message.Call
+	responses []message.Response
+	leases    []*message.Lease
+	revoked   []message.RevokeLeaseRequest
+	err       error
+	listed    int
 }
 
 func (f *fakeEngine) List(context.Context, message.ListRequest) (message.ListReply, error) {
@@ -49,10 +49,10 @@ func (f *fakeEngine) Show(_ context.Context, r message.ShowRequest) (message.Sho
 	return message.ShowReply{Call: c}, f.err
 }
 
-func (f *fakeEngine) Answer(_ context.Context, a message.Answer) (*message.Call, error) {
+func (f *fakeEngine) SubmitResponse(_ context.Context, a message.Response) (*message.Call, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.answers = append(f.answers, a)
+	f.responses = append(f.responses, a)
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -149,11 +149,11 @@ func TestForgedDigest(t *testing.T) {
 	c.Request.Input = `{"cents":1000000}`
 	m, e := shown(t, c)
 	screen := types(m, "\ra  y")
-	if !strings.Contains(screen, "not that of the approval request it sent") || len(e.answers) != 0 {
-		t.Errorf("answers %v\n%s", e.answers, screen)
+	if !strings.Contains(screen, "not that of the approval request it sent") || len(e.responses) != 0 {
+		t.Errorf("answers %v\n%s", e.responses, screen)
 	}
-	if screen := types(m, "\x1br\ry"); !strings.Contains(screen, "not that of the approval request it sent") || len(e.answers) != 0 {
-		t.Errorf("answers %v\n%s", e.answers, screen)
+	if screen := types(m, "\x1br\ry"); !strings.Contains(screen, "not that of the approval request it sent") || len(e.responses) != 0 {
+		t.Errorf("answers %v\n%s", e.responses, screen)
 	}
 }
 
@@ -162,12 +162,12 @@ func TestPasteDecidesNothing(t *testing.T) {
 	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("\raly"), Paste: true})
 	types(m, "\ra")
 	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("y"), Paste: true})
-	if len(e.answers) != 0 {
-		t.Errorf("a paste answered: %v", e.answers)
+	if len(e.responses) != 0 {
+		t.Errorf("a paste answered: %v", e.responses)
 	}
 	types(m, "y")
-	if len(e.answers) != 1 {
-		t.Errorf("answers: %v", e.answers)
+	if len(e.responses) != 1 {
+		t.Errorf("answers: %v", e.responses)
 	}
 }
 
@@ -178,8 +178,8 @@ func TestTooSmallDecidesNothing(t *testing.T) {
 	types(m, "y")
 	m.Update(tea.WindowSizeMsg{Width: 80, Height: minHeight - 1})
 	types(m, "y")
-	if len(e.answers) != 0 {
-		t.Errorf("answered unseen: %v", e.answers)
+	if len(e.responses) != 0 {
+		t.Errorf("answered unseen: %v", e.responses)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestKeysInOnePiece(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	won := asking(t, "c", nil)
 	won.State, won.Cause, won.Seq = message.ToolCallFinished, "reject", 2
-	won.Votes = []message.Vote{{Kind: message.AnswerReject, By: message.Principal{Name: "bob"}, Digest: won.Digest, Feedback: "no"}}
+	won.Votes = []message.Vote{{Kind: message.ResponseReject, By: message.Principal{Name: "bob"}, Digest: won.Digest, Feedback: "no"}}
 	for _, tc := range []struct {
 		name string
 		err  error

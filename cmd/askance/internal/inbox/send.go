@@ -16,21 +16,21 @@ const answerWithin = 20 * time.Second
 
 // sentMsg is what became of an answer.
 type sentMsg struct {
-	draft *draftAnswer
+	draft *draftResponse
 	call  *message.Call
 	err   error
 	walk  *walkScreen // that it belongs to, or nil
 }
 
 // send sends one answer.
-func (m *model) send(d *draftAnswer) tea.Cmd {
+func (m *model) send(d *draftResponse) tea.Cmd {
 	m.sending++
-	m.say(m.out.Dim, "Sending: %s %s", asked.Verb(d.answer), d.call.Call)
+	m.say(m.out.Dim, "Sending: %s %s", asked.Verb(d.response), d.call.Call)
 	return m.post(d, nil)
 }
 
 // post sends an answer in the background.
-func (m *model) post(d *draftAnswer, walk *walkScreen) tea.Cmd {
+func (m *model) post(d *draftResponse, walk *walkScreen) tea.Cmd {
 	parent, engine := m.ctx, m.cfg.Engine
 	var sign *Signer
 	if d.signs(m) {
@@ -39,14 +39,14 @@ func (m *model) post(d *draftAnswer, walk *walkScreen) tea.Cmd {
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(parent, answerWithin)
 		defer cancel()
-		a := d.answer
+		a := d.response
 		if sign != nil {
 			var err error
 			if a.Signature, err = sign.Sign(d.call, time.Now()); err != nil {
 				return sentMsg{d, nil, err, walk}
 			}
 		}
-		call, err := engine.Answer(ctx, a)
+		call, err := engine.SubmitResponse(ctx, a)
 		return sentMsg{d, call, err, walk}
 	}
 }
@@ -76,7 +76,7 @@ func (m *model) sent(s sentMsg) tea.Cmd {
 		m.pop()
 		m.list.onward(m)
 	}
-	m.say(m.out.Good, "%s: %s", call.Call, asked.Outcome(s.draft.answer, call))
+	m.say(m.out.Good, "%s: %s", call.Call, asked.Outcome(s.draft.response, call))
 	return nil
 }
 
@@ -91,17 +91,17 @@ type Signer struct {
 
 // signs reports whether an answer goes with a signature: an approval of exactly
 // what was asked. A signature covers no edit, and no rules to remember.
-func (d *draftAnswer) signs(m *model) bool {
-	a := d.answer
-	return m.cfg.Signer != nil && a.Kind == message.AnswerApprove && a.Input == nil && len(a.Rules) == 0 && a.Remember == nil
+func (d *draftResponse) signs(m *model) bool {
+	a := d.response
+	return m.cfg.Signer != nil && a.Kind == message.ResponseApprove && a.Input == nil && len(a.Rules) == 0 && a.Remember == nil
 }
 
 // unsigned says why an approval must not be sent: the approval request takes a
 // signature, and there would be none; "" if it may be.
-func (d *draftAnswer) unsigned(m *model) string {
-	a := d.answer
+func (d *draftResponse) unsigned(m *model) string {
+	a := d.response
 	switch {
-	case a.Kind != message.AnswerApprove || a.Input != nil || !d.call.Request.Requirement.Signed || d.signs(m):
+	case a.Kind != message.ResponseApprove || a.Input != nil || !d.call.Request.Requirement.Signed || d.signs(m):
 		return ""
 	case m.cfg.Signer == nil:
 		return "This approval request takes your own signature: start the inbox with --sign-key FILE (askance keys approver makes a key)."
@@ -110,8 +110,8 @@ func (d *draftAnswer) unsigned(m *model) string {
 }
 
 // obstacle says why an answer must not be sent; "" if it may be.
-func (d *draftAnswer) obstacle(m *model) string {
-	for _, bad := range []string{d.stale(m), asked.Forged(d.call, d.answer.Digest), d.unsigned(m)} {
+func (d *draftResponse) obstacle(m *model) string {
+	for _, bad := range []string{d.stale(m), asked.Forged(d.call, d.response.Digest), d.unsigned(m)} {
 		if bad != "" {
 			return bad
 		}
@@ -120,7 +120,7 @@ func (d *draftAnswer) obstacle(m *model) string {
 }
 
 // signature says with what an approval is signed.
-func (d *draftAnswer) signature(m *model) []string {
+func (d *draftResponse) signature(m *model) []string {
 	if !d.signs(m) {
 		return nil
 	}

@@ -44,7 +44,7 @@ func TestSign(t *testing.T) {
 			x.Press("G"+enter, "Sell?", "sell  call_"+tc.name)
 			x.Press("a", "signed   with your key", "y approve  esc")
 			x.Press("y", "approved by ann")
-			now := w.voted(c, "ann", message.AnswerApprove)
+			now := w.voted(c, "ann", message.ResponseApprove)
 			if s := now.Votes[0].Signature; s == nil || now.State != message.ToolCallSubmitted {
 				t.Errorf("%s, signed %v", now.State, s)
 			}
@@ -63,7 +63,7 @@ func TestSign(t *testing.T) {
 	x.Press("a", "Approve 2 approval requests?")
 	x.Press("y", "Answered", "call_1", "call_2")
 	for _, c := range []*message.Call{c, d} {
-		if now := w.voted(c, "ann", message.AnswerApprove); now.Votes[0].Signature == nil {
+		if now := w.voted(c, "ann", message.ResponseApprove); now.Votes[0].Signature == nil {
 			t.Errorf("%s is not signed", c.Call)
 		}
 	}

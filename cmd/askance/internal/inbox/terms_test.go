@@ -36,7 +36,7 @@ func TestRememberEditedRule(t *testing.T) {
 	golden(t, "terms-confirm", x.Press("a", "remember allow Bash: git push origin:*", "for 2 further"))
 	x.Press("  G", "y approve  esc")
 	x.Press("y", "approved by ann")
-	w.voted(c, "ann", message.AnswerApprove)
+	w.voted(c, "ann", message.ResponseApprove)
 	l := w.lease(false)
 	if left := time.Until(l.Terms.Until); l.Terms.Uses != 2 || left > 2*time.Hour || left < time.Hour || len(l.Terms.Rules) != 1 || *l.Terms.Rules[0].RuleContent != "git push origin:*" {
 		t.Errorf("remembered %+v", l.Terms)
@@ -111,7 +111,7 @@ func TestRememberNothing(t *testing.T) {
 		t.Errorf("something is remembered:\n%s", screen)
 	}
 	x.Press("y", "approved by ann")
-	if now := w.voted(c, "ann", message.AnswerApprove); len(now.Remember) != 0 || len(now.Leases) != 0 {
+	if now := w.voted(c, "ann", message.ResponseApprove); len(now.Remember) != 0 || len(now.Leases) != 0 {
 		t.Errorf("remembered %+v %+v", now.Remember, now.Leases)
 	}
 }
@@ -152,7 +152,7 @@ func TestLeases(t *testing.T) {
 	x.See("No open approval requests")
 	x.Press("r", "Nothing is remembered")
 	c := w.ask("call_1", "buy", `{"cents":300,"shop":"acme"}`)
-	bob := func(a *message.Answer) {
+	bob := func(a *message.Response) {
 		a.Remember = &message.LeaseTerms{Scope: message.ScopeUser, Uses: 5}
 	}
 	w.answer(c, bob)
@@ -213,7 +213,7 @@ func TestNarrow(t *testing.T) {
 	w.ask("call_3", "soon", `{}`)
 	x := w.inbox(60, 20, "EDITOR=sed -i s/1900/1500/")
 	x.See("> pay", "wire", "soon")
-	w.answer(wire, func(*message.Answer) {})
+	w.answer(wire, func(*message.Response) {})
 	golden(t, "narrow-list", x.See("(bob approved) wire needs", "? help  q quit"))
 	golden(t, "narrow-help", x.Press("?", "THE LIST", "space more"))
 	x.Press(esc, "> pay")
@@ -221,8 +221,8 @@ func TestNarrow(t *testing.T) {
 	golden(t, "narrow-edit", x.Press("e", `-   "cents": 1900`, `+   "cents": 1500`, "space more: y counts"))
 	x.Press("   ", "y approve as edited  esc back")
 	x.Press(esc, "why")
-	w.answer(c, func(a *message.Answer) {
-		a.Kind, a.Feedback = message.AnswerReject, "the budget of this month is spent"
+	w.answer(c, func(a *message.Response) {
+		a.Kind, a.Feedback = message.ResponseReject, "the budget of this month is spent"
 	})
 	golden(t, "narrow-settled", x.See("Settled: rejected by bob (in process): the budget of", "esc back  n next"))
 	x.Press(esc, "TOOL")

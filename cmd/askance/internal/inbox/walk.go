@@ -16,16 +16,16 @@ import (
 // each.
 type walkScreen struct {
 	keys   []message.Key
-	at     int            // len(keys): all were shown
-	taken  []*draftAnswer // seen, and to be answered
-	left   int            // seen, and left out
-	draft  *draftAnswer   // that is shown
+	at     int              // len(keys): all were shown
+	taken  []*draftResponse // seen, and to be answered
+	left   int              // seen, and left out
+	draft  *draftResponse   // that is shown
 	scroll scroll
 	lines  []string
 	width  int
 
-	approve bool           // chosen, and to be confirmed
-	queue   []*draftAnswer // to be sent
+	approve bool             // chosen, and to be confirmed
+	queue   []*draftResponse // to be sent
 	results []string
 }
 
@@ -46,12 +46,12 @@ func (s *walkScreen) holds(k message.Key) bool {
 func (s *walkScreen) show(m *model) {
 	for s.draft == nil && s.at < len(s.keys) {
 		q := m.qs.get(s.keys[s.at])
-		if q == nil || !q.open() || asked.MayAnswer(q.call, m.cfg.Who) == asked.No {
+		if q == nil || !q.open() || asked.MayRespond(q.call, m.cfg.Who) == asked.No {
 			s.at++
 			s.left++
 			continue
 		}
-		s.draft = newDraft(q.call, message.AnswerApprove)
+		s.draft = newDraft(q.call, message.ResponseApprove)
 		s.scroll, s.lines = scroll{}, nil
 	}
 }
@@ -82,7 +82,7 @@ func (s *walkScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		return s.sendAll(m, s.taken)
 	case key == "r":
 		for _, d := range s.taken {
-			d.answer.Kind = message.AnswerReject
+			d.response.Kind = message.ResponseReject
 		}
 		c := newCompose(s.taken)
 		c.walk = s
@@ -104,7 +104,7 @@ func (s *walkScreen) keyShown(m *model, key string) {
 }
 
 // sendAll sends one answer after the other.
-func (s *walkScreen) sendAll(m *model, drafts []*draftAnswer) tea.Cmd {
+func (s *walkScreen) sendAll(m *model, drafts []*draftResponse) tea.Cmd {
 	s.queue, s.results = drafts, []string{}
 	return s.sendNext(m)
 }
@@ -128,12 +128,12 @@ func (s *walkScreen) sent(m *model, r sentMsg) tea.Cmd {
 	if r.err != nil {
 		s.results = append(s.results, m.out.Bad(line(r.draft)+"not accepted: "+reveal.Line(asked.Refusal(r.err))))
 	} else {
-		s.results = append(s.results, m.out.Good(line(r.draft)+reveal.Line(asked.Outcome(r.draft.answer, r.call))))
+		s.results = append(s.results, m.out.Good(line(r.draft)+reveal.Line(asked.Outcome(r.draft.response, r.call))))
 	}
 	return s.sendNext(m)
 }
 
-func line(d *draftAnswer) string { return cell(reveal.Line(string(d.call.Call)), 16) + " " }
+func line(d *draftResponse) string { return cell(reveal.Line(string(d.call.Call)), 16) + " " }
 
 func (s *walkScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	s.show(m)

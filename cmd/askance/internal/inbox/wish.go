@@ -140,7 +140,7 @@ func (w *wish) terms(now time.Time) (*message.LeaseTerms, error) {
 }
 
 // into completes an approval.
-func (w *wish) into(a *message.Answer, now time.Time) error {
+func (w *wish) into(a *message.Response, now time.Time) error {
 	if !w.any() {
 		return nil
 	}

@@ -169,11 +169,11 @@ func (w *world) pay(id string, cents int) *message.Call {
 }
 
 // answer is bob's, on another surface.
-func (w *world) answer(c *message.Call, change func(*message.Answer)) *message.Call {
+func (w *world) answer(c *message.Call, change func(*message.Response)) *message.Call {
 	w.t.Helper()
-	a := message.Answer{V: 1, Key: c.Key, Digest: c.Digest, Kind: message.AnswerApprove}
+	a := message.Response{V: 1, Key: c.Key, Digest: c.Digest, Kind: message.ResponseApprove}
 	change(&a)
-	after, err := w.node.Engine().As(message.Principal{Role: message.RoleApprover, Name: "bob"}).Answer(w.t.Context(), a)
+	after, err := w.node.Engine().As(message.Principal{Role: message.RoleApprover, Name: "bob"}).SubmitResponse(w.t.Context(), a)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func (w *world) call(c *message.Call) *message.Call {
 }
 
 // voted checks the one vote on a call.
-func (w *world) voted(c *message.Call, who string, kind message.AnswerKind) *message.Call {
+func (w *world) voted(c *message.Call, who string, kind message.ResponseKind) *message.Call {
 	w.t.Helper()
 	now := w.call(c)
 	if len(now.Votes) != 1 || now.Votes[0].By.Name != who || now.Votes[0].Kind != kind || now.Votes[0].Digest != c.Digest {

@@ -61,16 +61,16 @@ var (
 	tookTime     = desc("reviewer_time_to_answer_seconds", "Time from the approval request to the answer, since the beginning of the journal; the median to within 5 %.", who...)
 	limit        = desc("reviewer_limit", "Limits for one reviewer that are set: answers per_minute and per_hour, and max_open approval requests.", "limit")
 
-	window        = desc("reviewer_recent_window_seconds", "How far back the metrics askance_reviewer_recent_* reach.")
-	recentAnswers = desc("reviewer_recent_answers", "Answers within the window, by kind.", "kind", "name", "answer")
-	recentApprove = desc("reviewer_recent_approve_ratio", "Share of approvals among the answers within the window, from 0 to 1.", who...)
-	recentFast    = desc("reviewer_recent_within_2s_ratio", "Share of the answers within the window that came within two seconds of the approval request.", who...)
-	recentMedian  = desc("reviewer_recent_time_to_answer_median_seconds", "Median time from the approval request to the answer, of the answers within the window, to within 5 %.", who...)
+	window          = desc("reviewer_recent_window_seconds", "How far back the metrics askance_reviewer_recent_* reach.")
+	recentResponses = desc("reviewer_recent_answers", "Answers within the window, by kind.", "kind", "name", "answer")
+	recentApprove   = desc("reviewer_recent_approve_ratio", "Share of approvals among the answers within the window, from 0 to 1.", who...)
+	recentFast      = desc("reviewer_recent_within_2s_ratio", "Share of the answers within the window that came within two seconds of the approval request.", who...)
+	recentMedian    = desc("reviewer_recent_time_to_answer_median_seconds", "Median time from the approval request to the answer, of the answers within the window, to within 5 %.", who...)
 )
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{up, build, openCalls, heldCalls, clockAhead, policyError, openAsked, unassigned, refused, others, reviewerOpen, answers, tooSoon, tookTime, limit, window, recentAnswers, recentApprove, recentFast, recentMedian} {
+	for _, d := range []*prometheus.Desc{up, build, openCalls, heldCalls, clockAhead, policyError, openAsked, unassigned, refused, others, reviewerOpen, answers, tooSoon, tookTime, limit, window, recentResponses, recentApprove, recentFast, recentMedian} {
 		ch <- d
 	}
 }
@@ -130,20 +130,20 @@ func reviewers(ch chan<- prometheus.Metric, kind string, all []message.ReviewerL
 			ch <- counter(answers, n, kind, r.Name, answer)
 		}
 		ch <- counter(tooSoon, r.Within2S, kind, r.Name)
-		ch <- prometheus.MustNewConstSummary(tookTime, uint64(max(0, r.Answered)), seconds(r.TotalMS), map[float64]float64{0.5: seconds(r.MedianMS)}, kind, r.Name)
+		ch <- prometheus.MustNewConstSummary(tookTime, uint64(max(0, r.Responded)), seconds(r.TotalMS), map[float64]float64{0.5: seconds(r.MedianMS)}, kind, r.Name)
 	}
 }
 
 // recent shows those who have answered within the window.
 func recent(ch chan<- prometheus.Metric, kind string, all []message.ReviewerLoad) {
 	for _, r := range all {
-		if r.Answered+r.Passed == 0 {
+		if r.Responded+r.Passed == 0 {
 			continue
 		}
 		for answer, n := range byKind(r) {
-			ch <- gauge(recentAnswers, n, kind, r.Name, answer)
+			ch <- gauge(recentResponses, n, kind, r.Name, answer)
 		}
-		if r.Answered == 0 {
+		if r.Responded == 0 {
 			continue
 		}
 		for d, v := range map[*prometheus.Desc]float64{recentApprove: r.ApproveRate(), recentFast: r.FastShare(), recentMedian: seconds(r.MedianMS)} {

@@ -26,12 +26,12 @@ func (e engine) Load(_ context.Context, r message.LoadRequest) (message.LoadRepl
 			return message.LoadReply{}, message.ErrInvalid
 		}
 		return message.LoadReply{
-			People: []message.ReviewerLoad{{Name: "ann", Answered: 2, Approved: 1, Rejected: 1, Within2S: 1, MedianMS: 2500}, {Name: "bob", Open: 3}, {Name: "eve", Passed: 1}},
+			People: []message.ReviewerLoad{{Name: "ann", Responded: 2, Approved: 1, Rejected: 1, Within2S: 1, MedianMS: 2500}, {Name: "bob", Open: 3}, {Name: "eve", Passed: 1}},
 		}, e.err
 	}
 	return message.LoadReply{
 		Open: 5, Unassigned: 2, Refused: 3, Limits: message.ReviewerLimits{PerHour: 60},
-		People: []message.ReviewerLoad{{Name: "ann \"x\"\n", Open: 3, Answered: 4, Approved: 3, Rejected: 1, Within2S: 2, MedianMS: 1500, TotalMS: 9000}},
+		People: []message.ReviewerLoad{{Name: "ann \"x\"\n", Open: 3, Responded: 4, Approved: 3, Rejected: 1, Within2S: 2, MedianMS: 1500, TotalMS: 9000}},
 		Groups: []message.ReviewerLoad{{Name: "ops", Open: 1}},
 	}, e.err
 }

@@ -205,7 +205,7 @@ func TestReader(t *testing.T) {
 	if err != nil || show.Call.State != message.ToolCallSubmitted {
 		t.Errorf("Show = %+v, %v", show, err)
 	}
-	if _, err := r.Answer(t.Context(), message.Answer{}); !errors.Is(err, message.ErrForbidden) {
+	if _, err := r.SubmitResponse(t.Context(), message.Response{}); !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("a reader answers: %v", err)
 	}
 	if _, err := node.OpenReader(t.Context(), cfg.Dir, "", "other", "ann"); !errors.Is(err, bus.ErrStoreLocked) && !errors.Is(err, message.ErrNotFound) {

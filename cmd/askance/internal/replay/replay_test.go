@@ -103,7 +103,7 @@ func TestMessageOfAnEditedCall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ann.Answer(t.Context(), message.Answer{Key: r.Calls[0].Key, Digest: r.Calls[0].Digest, Kind: message.AnswerApprove, Input: input}); err != nil {
+		if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: r.Calls[0].Key, Digest: r.Calls[0].Digest, Kind: message.ResponseApprove, Input: input}); err != nil {
 			t.Fatal(err)
 		}
 		b, err := replay.Message(t.Context(), bot, "s", reply)

@@ -62,7 +62,7 @@ func lineOf(out *term.Out, f *message.Fact, cause toolcall.Cause) told {
 		return told{word: word(out.Good, "edited"), rest: "by " + by + ": " + term.SafeLine(c.Input)}
 	case toolcall.Reject:
 		return told{word: word(out.Bad, "rejected"), rest: "by " + by + feedback(c)}
-	case toolcall.Answer:
+	case toolcall.Respond:
 		return told{word: word(out.Good, "answered"), rest: "by " + by + " instead of the tool"}
 	}
 	return runLine(out, f, cause, word)

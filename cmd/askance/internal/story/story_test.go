@@ -23,7 +23,7 @@ func call() *message.Call {
 		Tool: "refund", Input: `{"cents":500}`, Placement: message.PlaceRemote, Behind: "call_0",
 		Decision: &message.Decision{Behavior: message.BehaviorAsk, Rule: "large", Source: "policy", Reason: "rule large: args.cents > 100"},
 		Request:  &message.ApprovalRequest{Text: "Refund\x1b[2J 500 cents?"}, Digest: "sha256:00",
-		Votes:   []message.Vote{{Kind: message.AnswerReject, Feedback: "too much\r\nrm"}},
+		Votes:   []message.Vote{{Kind: message.ResponseReject, Feedback: "too much\r\nrm"}},
 		Attempt: message.Attempt{Number: 2, Worker: "w1", Claim: "c", StartedAt: start.Add(time.Second), Grant: &message.Grant{}},
 		Hold:    message.HoldUnknown, RetryAt: start.Add(time.Minute),
 		Result: &message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "first line\nsecond\n"}},
