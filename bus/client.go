@@ -41,7 +41,7 @@ const (
 //   - Answer is given an id before the first try, unless it has one: sent again
 //     after it was taken, it is answered with the call as it stands, also if it
 //     was an edit that asks anew.
-//   - Settle and Revoke, sent again after they have worked, can be answered
+//   - Resolve and Revoke, sent again after they have worked, can be answered
 //     ErrState, ErrSuperseded or ErrFinished: the error has the call as it
 //     stands. Only an ErrUnknownOutcome before leaves anything open.
 //   - RevokeLease is answered with what is revoked.
@@ -59,7 +59,7 @@ type Client struct {
 // NewClient makes a client of a principal. nc must have been opened by
 // [Connect] or [Server.Connect] under the same name. The role decides which
 // subjects the client uses: a runtime proposes and reads its own sessions, an
-// approver answers, an operator settles; those two and auditors read the whole
+// approver answers, an operator resolves; those two and auditors read the whole
 // space. What a role may not do is refused by the engine or, with
 // [PermissionsFor], by NATS (seconds later: it does not answer such requests).
 func NewClient(nc *nats.Conn, space message.SpaceID, by message.Principal) (*Client, error) {

@@ -32,7 +32,7 @@ func (a *appending) judge(ctx context.Context, err error) verdict {
 		code, text := int(api.ErrorCode), api.Description
 		switch {
 		case conflictCode(code):
-			return a.settle(ctx, err)
+			return a.resolve(ctx, err)
 		case fullCode(code, text):
 			return final(message.CodeFull, "the store is full, nothing was written", growHint)
 		case tooLargeCode(code, text):
@@ -75,12 +75,12 @@ func (a *appending) silent(ctx context.Context) verdict {
 	return verdict{final: true, err: a.fail(message.CodeFull, "nothing was written, the store does not write any more", restartHint, broken)}
 }
 
-// settle finds out, after a lost compare-and-swap, what follows the fact's
+// resolve finds out, after a lost compare-and-swap, what follows the fact's
 // predecessor: this very fact (an acknowledgement was lost), another one (a
 // conflict), or only messages that no engine wrote. The last do not count: the
 // fact is made to follow them, so that nobody can block a call by writing
 // rubbish behind it.
-func (a *appending) settle(ctx context.Context, cause error) verdict {
+func (a *appending) resolve(ctx context.Context, cause error) verdict {
 	t, err := a.j.tail(ctx, a.tree, a.prev, a.fact.ID)
 	switch {
 	case err != nil:

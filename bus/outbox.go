@@ -86,7 +86,7 @@ func delivery(r message.Record, n uint64, m jetstream.Msg) message.Delivery {
 		Record: r, Attempt: int(min(n, 1<<30)),
 		Done: func(ctx context.Context) error {
 			if err := m.DoubleAck(ctx); err != nil {
-				return apiError("settle a delivery", "the fact comes again", err)
+				return apiError("resolve a delivery", "the fact comes again", err)
 			}
 			return nil
 		},
@@ -110,7 +110,7 @@ func CheckOutboxName(name string) error {
 // Follow hands out the facts of the space for a destination until ctx ends,
 // whose cause it returns when every f has: those that are written after the destination was
 // first followed, in order but for those that come again. f is called from
-// goroutines of its own, at most 64 at once, and must settle each delivery with
+// goroutines of its own, at most 64 at once, and must resolve each delivery with
 // Done or Again. A destination for which nobody has worked for thirty days is
 // forgotten.
 func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context, message.Delivery)) error {

@@ -52,7 +52,7 @@ func handed(t *testing.T, out chan message.Delivery) message.Delivery {
 	}
 }
 
-// TestOutbox hands out each fact until it is settled, to one of several
+// TestOutbox hands out each fact until it is resolved, to one of several
 // processes, over their deaths.
 func TestOutbox(t *testing.T) {
 	b := bustest.New(t)

@@ -54,7 +54,7 @@ var (
 		"askance.v1.test.event.rt.s1.r1", "askance.v1.test.proof.checkpoint", "askance.v1.test.audit.ann", "askance.v1.test.audit.rt", "$JS.API.STREAM.DELETE.ASKANCE_PROOF_test", "$JS.API.STREAM.MSG.GET.ASKANCE_PROOF_test", "askance.v1.test.ask.s1.r1.c1", "askance.v1.test.progress.s1.r1.c1", "askance.v1.test.work.job.wk.cancel",
 		// in another name, of another tool, in another space, of another version
 		"askance.v1.test.propose.rt2", "askance.v1.test.interrupt.rt2", "askance.v1.test.query.rt", "askance.v1.test.query.other", "askance.v1.test.decide.bob", "askance.v1.test.operate.root",
-		"askance.v1.test.work.job.wk2.start", "askance.v1.test.work.job.wk2.result", "askance.v1.test.work.~b3RoZXIuam9i.wk.start", "askance.v1.test.work.job.wk.settle",
+		"askance.v1.test.work.job.wk2.start", "askance.v1.test.work.job.wk2.result", "askance.v1.test.work.~b3RoZXIuam9i.wk.start", "askance.v1.test.work.job.wk.resolve",
 		"askance.v1.prod.query.ann", "askance.v1.prod.decide.ann", "askance.v1.prod.propose.rt", "askance.v1.prod.work.job.wk.start", "askance.v2.test.decide.ann",
 		// consumers
 		"$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test." + otherTool, "$JS.ACK.ASKANCE_test." + otherTool + ".1.1.1.1.0", "$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0", "$JS.API.CONSUMER.MSG.NEXT.ASKANCE_prod.w_job", "$JS.ACK.ASKANCE_prod.w_job.1.1.1.1.0",

@@ -150,7 +150,7 @@ func (s *Service) say(m *nats.Msg, inbox string, r NextReply) {
 func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-chan *nats.Msg, item, m *nats.Msg) error {
 	if err := s.sane(who.lane, item); err != nil {
 		s.log.Error("took something off the queue that is no work item", "subject", quote(item.Subject), "err", err)
-		s.settle(item.Reply, AckDrop, 0)
+		s.resolve(item.Reply, AckDrop, 0)
 		s.say(m, inbox, NextReply{State: ItemNone})
 		return nil
 	}
@@ -159,7 +159,7 @@ func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-
 		err = s.nc.PublishRequest(m.Reply, inbox, b)
 	}
 	if err != nil {
-		s.settle(item.Reply, AckRelease, maxPause)
+		s.resolve(item.Reply, AckRelease, maxPause)
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, hearGone)
@@ -168,7 +168,7 @@ func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-
 		select {
 		case got := <-answers:
 			if pullState(got) == ItemNoQueue { // "no responders": the worker has gone
-				s.settle(item.Reply, AckRelease, 0)
+				s.resolve(item.Reply, AckRelease, 0)
 				return nil
 			}
 		case <-ctx.Done():
@@ -221,7 +221,7 @@ func (s *Service) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
 		select {
 		case m := <-answers:
 			if pullState(m) == ItemHere {
-				s.settle(m.Reply, AckRelease, 0)
+				s.resolve(m.Reply, AckRelease, 0)
 			}
 		default:
 			return
@@ -229,9 +229,9 @@ func (s *Service) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
 	}
 }
 
-// settle tells the queue what becomes of an item, without waiting. If that is
+// resolve tells the queue what becomes of an item, without waiting. If that is
 // lost the item comes back by itself, later.
-func (s *Service) settle(item string, verb AckVerb, delay time.Duration) {
+func (s *Service) resolve(item string, verb AckVerb, delay time.Duration) {
 	if err := s.nc.Publish(item, ackBody(verb, delay)); err != nil {
 		s.log.Warn("an item could not be "+string(verb)+"ed", "err", err)
 	}

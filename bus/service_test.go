@@ -77,8 +77,8 @@ func TestConversations(t *testing.T) {
 	if _, err := bot.Emit(t.Context(), forged); !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("a runtime wrote a record of askance's own: %v", err)
 	}
-	if _, err := olga.Settle(t.Context(), message.SettleRequest{Key: callKey("c1"), Attempt: 1, Outcome: message.OutcomeHappened}); err == nil {
-		t.Error("a finished call was settled")
+	if _, err := olga.Resolve(t.Context(), message.ResolveRequest{Key: callKey("c1"), Attempt: 1, Outcome: message.OutcomeHappened}); err == nil {
+		t.Error("a finished call was resolved")
 	}
 	if _, err := olga.Revoke(t.Context(), message.RevokeRequest{Key: callKey("c1")}); !errors.Is(err, message.ErrState) {
 		t.Errorf("a finished call was revoked: %v", err)
@@ -93,7 +93,7 @@ func TestClientRoles(t *testing.T) {
 	for role, may := range map[message.Role]string{
 		message.RoleRuntime:  "propose emit report interrupt",
 		message.RoleApprover: "answer revoke interrupt",
-		message.RoleOperator: "settle revoke interrupt report",
+		message.RoleOperator: "resolve revoke interrupt report",
 		message.RoleAuditor:  "",
 	} {
 		c := w.client(role, "p-"+string(role))
@@ -103,7 +103,7 @@ func TestClientRoles(t *testing.T) {
 			"report":          second(c.Report(ctx, message.ReportRequest{})),
 			"submit_response": second(c.SubmitResponse(ctx, message.Response{})),
 			"interrupt":       second(c.Interrupt(ctx, message.InterruptRequest{})),
-			"settle":          second(c.Settle(ctx, message.SettleRequest{})),
+			"resolve":         second(c.Resolve(ctx, message.ResolveRequest{})),
 			"revoke":          second(c.Revoke(ctx, message.RevokeRequest{})),
 		} {
 			allowed := strings.Contains(" "+may+" ", " "+op+" ")

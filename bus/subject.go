@@ -78,7 +78,7 @@ var table = []Row{
 	{KindAudit, "audit.<auditor>", "that auditor", "engines", request, "reading the stored records as they are, and what proves them", message.RoleAuditor},
 	{KindCheckpoint, "proof.checkpoint", "engines", "engines", "Sealed", "the checkpoints of the journal, one after the other", ""},
 	{KindDecide, "decide.<approver>", "that approver", "engines", request, "answers to approval requests; the token is the identity", message.RoleApprover},
-	{KindOperate, "operate.<operator>", "that operator", "engines", request, "settling, and what else an operator does", message.RoleOperator},
+	{KindOperate, "operate.<operator>", "that operator", "engines", request, "resolving, and what else an operator does", message.RoleOperator},
 	{KindAsk, "ask.<session>.<reply>.<call>", "engines", "people", "Hint", "an approval request opened, changed or closed; best effort", ""},
 	{KindPresence, "presence.<engine>", "engines", "engines", "Presence", "an engine runs, and in which queue group it takes requests; `<engine>` is the name that it connects with", ""},
 	{KindProgress, "progress.<session>.<reply>.<call>", "engines", "people", "ProgressRequest", "a line of progress of a running call, without its claim; best effort", ""},

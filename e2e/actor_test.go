@@ -129,19 +129,19 @@ func (w *world) answered(asked *message.Call) bool {
 	})
 }
 
-// settle says what became of a held call. If it is not held any more by then,
-// its owner knew better: a late result settles a call, too.
-func (c client) settle(call *message.Call, outcome message.Outcome) error {
-	r := message.SettleRequest{Key: call.Key, Attempt: call.Attempt.Number, Outcome: outcome, Output: "settled", Note: "by looking at the effect file"}
-	got, _, err := persist(requestLimit, "settle "+call.Key.String(), func(ctx context.Context) (*message.Call, error) { return c.Settle(ctx, r) })
+// resolve says what became of a held call. If it is not held any more by then,
+// its owner knew better: a late result resolves a call, too.
+func (c client) resolve(call *message.Call, outcome message.Outcome) error {
+	r := message.ResolveRequest{Key: call.Key, Attempt: call.Attempt.Number, Outcome: outcome, Output: "resolved", Note: "by looking at the effect file"}
+	got, _, err := persist(requestLimit, "resolve "+call.Key.String(), func(ctx context.Context) (*message.Call, error) { return c.Resolve(ctx, r) })
 	if err == nil {
-		c.w.acknowledged("settle", got)
+		c.w.acknowledged("resolve", got)
 		return nil
 	}
 	if over(err) && c.w.movedOn(call) {
 		return nil
 	}
-	return fmt.Errorf("settle %s as %s: %w", call.Key, outcome, err)
+	return fmt.Errorf("resolve %s as %s: %w", call.Key, outcome, err)
 }
 
 // movedOn waits until the journal shows that a held call is not held any more,

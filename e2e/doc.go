@@ -12,9 +12,9 @@
 //     attempt.
 //   - With the idempotency key the effect exists exactly once. Without one it
 //     exists at most once, and a call whose owner died after the start waits as
-//     unknown until a person settles it.
+//     unknown until a person resolves it.
 //   - Every call ends or waits for a person: it asks, it is held, or it is behind
-//     one of its batch that is. When all are settled, all have ended.
+//     one of its batch that is. When all are resolved, all have ended.
 //   - Every answer that an engine gave is in the journal as it was given, and
 //     every approval request that was open is open still under the same digest.
 //   - Every record is authentic, and every history is one that the machine

@@ -119,14 +119,14 @@ func TestFrozenEngineRunAgain(t *testing.T) {
 	t.Logf("an operator had %d calls run again", again)
 }
 
-// runAgainUntraced settles the calls that have been held for a second, and of
+// runAgainUntraced resolves the calls that have been held for a second, and of
 // which no attempt has left a trace, as to be run again.
 func (s *stage) runAgainUntraced() (settled int) {
 	s.t.Helper()
 	runs := s.marks(effect.RunsFile)
 	for _, c := range s.obs.all() {
 		if c.Hold == message.HoldUnknown && time.Since(c.UpdatedAt) > time.Second && len(runs[c.IdempotencyKey()]) == 0 {
-			s.must(s.operator.settle(c, message.OutcomeRunAgain))
+			s.must(s.operator.resolve(c, message.OutcomeRunAgain))
 			settled++
 		}
 	}

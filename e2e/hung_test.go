@@ -22,8 +22,8 @@ import (
 func TestHungEngine(t *testing.T) {
 	t.Parallel()
 	const (
-		span   = 7 * time.Second
-		settle = 10 * time.Second // time in which the hung engine may still be noticed
+		span    = 7 * time.Second
+		resolve = 10 * time.Second // time in which the hung engine may still be noticed
 	)
 	s, _, _ := newCluster(t, "engine-a")
 	alone := s.load("alone", 0, span, func() {})
@@ -31,7 +31,7 @@ func TestHungEngine(t *testing.T) {
 	hung := s.replica("engine-b")
 	hung.start()
 	hung.up()
-	during := s.load("hung", settle, span, func() { hung.signal(syscall.SIGSTOP) })
+	during := s.load("hung", resolve, span, func() { hung.signal(syscall.SIGSTOP) })
 	after := s.load("resumed", 0, 4*time.Second, func() { hung.signal(syscall.SIGCONT) })
 
 	for name, m := range map[string]measured{"alone": alone, "hung": during, "resumed": after} {

@@ -35,7 +35,7 @@ func TestNoLeaveAfterHold(t *testing.T) {
 	if leave, err := ask(t.Context()); !errors.Is(err, message.ErrSuperseded) && !errors.Is(err, message.ErrState) {
 		t.Errorf("start of %s asked again: %+v, %v, want an error with code %s or %s", describe(s.obs.call(k)), leave, err, message.CodeSuperseded, message.CodeState)
 	}
-	s.must(s.operator.settle(s.obs.call(k), message.OutcomeDidNot))
+	s.must(s.operator.resolve(s.obs.call(k), message.OutcomeDidNot))
 	s.obs.await("the call ends", s.mind, func() bool { return !s.obs.call(k).Open() })
 	s.verify(false)
 }

@@ -118,7 +118,7 @@ func keyPath(k message.Key) string {
 // held, or waits behind one that is.
 func (s *stage) rest() {
 	s.t.Helper()
-	s.obs.await("everything ends or waits to be settled", s.mind, func() bool {
+	s.obs.await("everything ends or waits to be resolved", s.mind, func() bool {
 		s.must(s.answerOpen(""))
 		held := map[message.Key]bool{}
 		all := s.obs.all()
@@ -134,7 +134,7 @@ func (s *stage) rest() {
 	})
 }
 
-// settleAll settles what is held until everything has ended. What happened is
+// settleAll resolves what is held until everything has ended. What happened is
 // found out as an operator would: by looking at the effect file.
 func (s *stage) settleAll() {
 	s.t.Helper()
@@ -153,7 +153,7 @@ func (s *stage) settleAll() {
 		effects := s.surely()
 		for _, c := range held {
 			n++
-			if err := s.settle(c, len(effects[c.IdempotencyKey()]) > 0, n); err != nil {
+			if err := s.resolve(c, len(effects[c.IdempotencyKey()]) > 0, n); err != nil {
 				s.t.Fatal(err)
 			}
 		}
@@ -167,7 +167,7 @@ const ownersTime = 5 * time.Second
 
 // mayReport reports whether the owner of a held call may yet do what it was given
 // leave to: it lives, and has not been silent for long. An operator who judges by
-// then guesses. Later it never got its leave: else its late result had settled
+// then guesses. Later it never got its leave: else its late result had resolved
 // the call.
 func (s *stage) mayReport(held *message.Call) bool {
 	return time.Since(held.UpdatedAt) < ownersTime && s.owned(held.Attempt)
@@ -200,8 +200,8 @@ func (s *stage) surely() map[string][]effect.Mark {
 	return s.marks(effect.EffectsFile)
 }
 
-// settle says what became of the call, one in four times by the command.
-func (s *stage) settle(c *message.Call, happened bool, n int) error {
+// resolve says what became of the call, one in four times by the command.
+func (s *stage) resolve(c *message.Call, happened bool, n int) error {
 	if c.Hold != message.HoldUnknown {
 		return fmt.Errorf("%s: held, but not because its outcome is unknown", describe(c))
 	}
@@ -210,13 +210,13 @@ func (s *stage) settle(c *message.Call, happened bool, n int) error {
 		outcome = []message.Outcome{message.OutcomeDidNot, message.OutcomeRunAgain}[s.operator.dice.pick(2)]
 	}
 	if n%4 == 1 {
-		err := s.byCommand(operatorName, "settle", keyPath(c.Key), "--outcome", string(outcome), "--output", "settled")
+		err := s.byCommand(operatorName, "resolve", keyPath(c.Key), "--outcome", string(outcome), "--output", "resolved")
 		if over(err) && s.movedOn(c) {
-			return nil // as with client.settle
+			return nil // as with client.resolve
 		}
 		return err
 	}
-	return s.operator.settle(c, outcome)
+	return s.operator.resolve(c, outcome)
 }
 
 // must ends the test on an error. Only for the test's own goroutine.

@@ -68,7 +68,7 @@ func (s *stage) open() {
 }
 
 // finish brings everything to its end and checks it, before and after what is
-// unknown has been settled.
+// unknown has been resolved.
 func (s *stage) finish() {
 	s.t.Helper()
 	s.rest()

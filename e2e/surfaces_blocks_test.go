@@ -171,7 +171,7 @@ func (s *blocksSurface) settled(q approval, now bool) ending {
 }
 
 // tells: a result is a success or an error there, and an answer in the tool's
-// place an approval with that result. Cards that are settled are not shown to
+// place an approval with that result. Cards that are resolved are not shown to
 // those who come later.
 func (*blocksSurface) tells(e ending, now bool) ending {
 	switch {

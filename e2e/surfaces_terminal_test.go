@@ -30,7 +30,7 @@ func (*terminalSurface) who() string { return "tess" }
 func (s *terminalSurface) shown(q approval) {
 	s.h.t.Helper()
 	s.See(q.text(), "1 open")
-	s.Press("G") // settled ones stay on the list for a while
+	s.Press("G") // resolved ones stay on the list for a while
 	s.Until("the cursor on "+q.text(), func(screen string) bool {
 		for line := range strings.SplitSeq(screen, "\n") {
 			if strings.HasPrefix(line, ">") && strings.Contains(line, q.text()) {
@@ -61,7 +61,7 @@ func (s *terminalSurface) settled(q approval, now bool) ending {
 	var m []string
 	screen := s.Until("who answered "+q.text(), func(screen string) bool {
 		for line := range strings.SplitSeq(screen, "\n") { // of the approval request, or, after an answer of its own, of the list
-			if strings.HasPrefix(line, "Settled") || strings.Contains(line, " by "+s.who()) {
+			if strings.HasPrefix(line, "Resolved") || strings.Contains(line, " by "+s.who()) {
 				m = termVerdict.FindStringSubmatch(line)
 			}
 		}

@@ -41,7 +41,7 @@ type surface interface {
 	shown(q approval)
 	// answer answers the approval request that is shown.
 	answer(q approval)
-	// settled waits until it shows how the approval request ended. now is what it tells
+	// resolved waits until it shows how the approval request ended. now is what it tells
 	// while it follows the approval request; otherwise it has come back since.
 	settled(q approval, now bool) ending
 	// late answers what was shown before.

@@ -152,7 +152,7 @@ func (s *webSurface) answer(q approval) {
 }
 
 var (
-	webVerdict = regexp.MustCompile(`Settled: (?:edited and )?(approv|reject|answer)ed[a-z ]* by ([a-z]+)`)
+	webVerdict = regexp.MustCompile(`Resolved: (?:edited and )?(approv|reject|answer)ed[a-z ]* by ([a-z]+)`)
 	verdicts   = map[string]string{"approv": "approve", "reject": "reject", "answer": "answer"}
 )
 
@@ -165,7 +165,7 @@ func (s *webSurface) settled(q approval, now bool) ending {
 	text := s.text()
 	m := webVerdict.FindStringSubmatch(text)
 	if m == nil {
-		s.h.t.Fatalf("the web inbox does not say who settled it:\n%s", text)
+		s.h.t.Fatalf("the web inbox does not say who resolved it:\n%s", text)
 	}
 	return ending{Verdict: verdicts[m[1]], By: m[2]}
 }

@@ -249,7 +249,7 @@ func (v *verifier) ended(c *message.Call, effects int, open bool) {
 	case c.Cause == string(toolcall.Result) && c.Result.State != message.ToolResultSuccess:
 		t.Errorf("%s: the tool failed: %s %s", describe(c), c.Result.State, c.Result.Output.Text)
 		return
-	case c.Cause == string(toolcall.Result), c.Cause == string(toolcall.Settle) && c.Result.State == message.ToolResultSuccess:
+	case c.Cause == string(toolcall.Result), c.Cause == string(toolcall.Resolve) && c.Result.State == message.ToolResultSuccess:
 		want = 1
 	}
 	if effects != want {

@@ -80,7 +80,7 @@ func runEngine(t *testing.T, open newJournal) {
 		{"route", routeCases()},
 		{"explanations on record", recordCases()},
 		{"result", resultCases()},
-		{"settle", settleCases()},
+		{"resolve", resolveCases()},
 		{"restart", restartCases()},
 		{"replicas", replicaCases()},
 		{"an engine dies", deathCases()},

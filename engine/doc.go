@@ -37,7 +37,7 @@
 //     shown to nobody but the call's runtime and its worker.
 //   - An attempt is started once. If its owner falls silent for a lease, an
 //     idempotent tool is tried again under the same key, any other call is held
-//     until a person settles it.
+//     until a person resolves it.
 //   - An interrupt closes every call of its reply, also those that are being
 //     proposed at that moment.
 //   - Methods of [Port] may be called from many goroutines; errors are

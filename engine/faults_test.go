@@ -91,7 +91,7 @@ func fullJournal(w *world) {
 		"reject":    second(e.ann().SubmitResponse(w.Context(), reject(q))),
 		"start":     second(e.worker("w1").Start(w.Context(), startRequest(offered, "y"))),
 		"result":    second(e.worker("w1").Result(w.Context(), resultRequest(begun, "x", "done"))),
-		"settle":    second(e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeHappened))),
+		"resolve":   second(e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeHappened))),
 		"interrupt": second(e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "r"})),
 	} {
 		if code := message.AsError("", orUnknown(err)).Code; code != message.CodeFull {

@@ -224,7 +224,7 @@ func (a *agent) step(s flowStep) ([]json.RawMessage, error) {
 	return a.receive(), nil
 }
 
-// settled waits until nothing of the reply runs and reports whether every call
+// resolved waits until nothing of the reply runs and reports whether every call
 // of it is finished.
 func (a *agent) settled() bool {
 	r, err := a.runtime().Wait(a.t.Context(), message.WaitRequest{Session: "sess-1", Reply: a.reply, Until: message.UntilParked})

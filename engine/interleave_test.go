@@ -31,7 +31,7 @@ const (
 	stepEnd       = "end" // report the result, or start and bring it
 	stepStart     = "start"
 	stepRevoke    = "revoke"
-	stepSettle    = "settle"
+	stepResolve   = "resolve"
 	stepInterrupt = "interrupt"
 	stepTouch     = "touch"
 	stepLag       = "lag"
@@ -44,7 +44,7 @@ const (
 
 var steps = []string{
 	stepPropose, stepPropose, stepPropose, stepApprove, stepApprove, stepRemember, stepReject, stepEdit, stepDelegate, stepEnd, stepEnd, stepEnd, stepInterrupt,
-	stepStart, stepStart, stepRevoke, stepRevoke, stepSettle,
+	stepStart, stepStart, stepRevoke, stepRevoke, stepResolve,
 	stepTouch, stepTouch, stepLag, stepLag, stepHold, stepHold, stepMute, stepMute, stepBlind, stepKill, stepPass, stepPass, stepPass,
 }
 
@@ -179,9 +179,9 @@ func (s *story) take(p step) {
 			_, err := s.as(p.engine, message.RoleOperator, "olga").Revoke(ctx, message.RevokeRequest{Key: key})
 			return err
 		}, func() { s.revoked = append(s.revoked, key) })
-	case stepSettle:
+	case stepResolve:
 		s.ask(func(ctx context.Context) error {
-			_, err := s.as(p.engine, message.RoleOperator, "olga").Settle(ctx, message.SettleRequest{Key: key, Attempt: 1, Outcome: message.OutcomeDidNot})
+			_, err := s.as(p.engine, message.RoleOperator, "olga").Resolve(ctx, message.ResolveRequest{Key: key, Attempt: 1, Outcome: message.OutcomeDidNot})
 			return err
 		}, func() { s.ended = append(s.ended, key) })
 	case stepEnd:

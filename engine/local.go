@@ -230,7 +230,7 @@ func (e *Engine) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool, e
 	case c.Phase() != message.PhaseBlocked: // what the attempt before did is not known, and it may not be tried again
 		return true, m.Step(toolcall.Suspended{Base: stamp(), Attempt: c.Attempt.Number, Hold: message.HoldUnknown})
 	}
-	return true, &message.Error{Code: message.CodeForbidden, Call: c.Clone(), What: "the call is denied by now: " + d.Reason, Hint: "settle it as happened or did_not_happen"}
+	return true, &message.Error{Code: message.CodeForbidden, Call: c.Clone(), What: "the call is denied by now: " + d.Reason, Hint: "resolve it as happened or did_not_happen"}
 }
 
 // clip bounds a text, without cutting a character in two.

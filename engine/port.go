@@ -83,7 +83,7 @@ var handlers = map[string]handler{
 
 	api.Answer.Name:      handle(api.Answer, (*Port).answer),
 	api.Revoke.Name:      handle(api.Revoke, (*Port).revoke),
-	api.Settle.Name:      handle(api.Settle, (*Port).settle),
+	api.Resolve.Name:     handle(api.Resolve, (*Port).resolve),
 	api.RevokeLease.Name: handle(api.RevokeLease, (*Port).revokeLease),
 
 	api.List.Name:      handle(api.List, (*Port).list),
@@ -147,8 +147,8 @@ func (p *Port) interrupt(ctx context.Context, r message.InterruptRequest) (messa
 	return message.InterruptReply{Calls: p.shown(calls)}, err
 }
 
-func (p *Port) settle(ctx context.Context, r message.SettleRequest) (*message.Call, error) {
-	c, err := p.e.settle(ctx, p.by, r)
+func (p *Port) resolve(ctx context.Context, r message.ResolveRequest) (*message.Call, error) {
+	c, err := p.e.resolve(ctx, p.by, r)
 	return p.one(c, err)
 }
 

@@ -90,7 +90,7 @@ func (e *Engine) show(ctx context.Context, by message.Principal, r message.ShowR
 	return out, nil
 }
 
-// wait holds the request until the calls have settled or the time is over.
+// wait holds the request until the calls have resolved or the time is over.
 func (e *Engine) wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
 	reply := message.Key{Space: e.space, Session: r.Session, Reply: r.Reply}
 	if err := checkWait(reply, r.Calls); err != nil {
@@ -208,7 +208,7 @@ func (e *Engine) waited(ctx context.Context, reply message.Key, ids []message.Ca
 	return out, nil
 }
 
-// settled reports whether a wait for the call is over.
+// resolved reports whether a wait for the call is over.
 func (e *Engine) settled(c *message.Call, until message.WaitUntil) bool {
 	phase := c.Phase()
 	if phase == message.PhaseFinished || until != message.UntilParked {

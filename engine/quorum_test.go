@@ -334,7 +334,7 @@ func racingAnswers(w *world) {
 		})
 	}
 	wg.Wait()
-	if c := engines[0].waitFor(q.Key, "settled or asking again", func(c *message.Call) bool { return !c.Open() || c.State == message.ToolCallAsking }); c.Open() {
+	if c := engines[0].waitFor(q.Key, "resolved or asking again", func(c *message.Call) bool { return !c.Open() || c.State == message.ToolCallAsking }); c.Open() {
 		engines[1].answers("zoe", reject(c))
 	}
 	first := engines[0].finished(q.Key)
@@ -379,7 +379,7 @@ func revokeRace(w *world) {
 		if (started == nil) == (revoked == nil) {
 			w.Errorf("start: %v, revoke: %v", started, revoked)
 		}
-		c := a.waitFor(q.Key, "settled", func(c *message.Call) bool { return c.Started() || !c.Open() })
+		c := a.waitFor(q.Key, "resolved", func(c *message.Call) bool { return c.Started() || !c.Open() })
 		if c.Started() != (started == nil) {
 			w.Errorf("it is %s after start: %v", describe(c), started)
 		}

@@ -197,7 +197,7 @@ func restartHeld(w *world) {
 	if err != nil || len(list.Calls) != 1 || list.Calls[0].Hold != message.HoldUnknown {
 		w.Fatalf("held after the restart: %+v, %v", list.Calls, err)
 	}
-	_, err = e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeHappened))
+	_, err = e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeHappened))
 	w.must(err)
 	e.finished(held.Key)
 }

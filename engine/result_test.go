@@ -228,17 +228,17 @@ func resultUnfit(w *world) {
 	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "done")
 }
 
-func settleCases() []engineCase {
+func resolveCases() []engineCase {
 	return []engineCase{
-		{"it happened", settleHappened},
-		{"it did not", settleDidNot},
-		{"run it again", settleRunAgain},
-		{"run a local call again", settleLocalAgain},
-		{"run again what is denied by now", settleDenied},
+		{"it happened", resolveHappened},
+		{"it did not", resolveDidNot},
+		{"run it again", resolveRunAgain},
+		{"run a local call again", resolveLocalAgain},
+		{"run again what is denied by now", resolveDenied},
 		{"a retry of what is denied by now waits for a person", retryDenied},
-		{"run again in an interrupted reply", settleInterrupted},
-		{"only held calls, only the present attempt", settleFence},
-		{"of two operators one wins", settleRaces},
+		{"run again in an interrupted reply", resolveInterrupted},
+		{"only held calls, only the present attempt", resolveFence},
+		{"of two operators one wins", resolveRaces},
 	}
 }
 
@@ -250,31 +250,31 @@ func (r *replica) unknown(id message.CallID) *message.Call {
 	return r.held(c.Key, message.HoldUnknown)
 }
 
-func settleRequest(c *message.Call, o message.Outcome) message.SettleRequest {
-	return message.SettleRequest{Key: c.Key, Attempt: c.Attempt.Number, Outcome: o, Output: "the receipt", Note: "looked at the ledger"}
+func resolveRequest(c *message.Call, o message.Outcome) message.ResolveRequest {
+	return message.ResolveRequest{Key: c.Key, Attempt: c.Attempt.Number, Outcome: o, Output: "the receipt", Note: "looked at the ledger"}
 }
 
-func settleHappened(w *world) {
+func resolveHappened(w *world) {
 	e := w.engine()
-	c, err := e.operator().Settle(w.Context(), settleRequest(e.unknown("c"), message.OutcomeHappened))
+	c, err := e.operator().Resolve(w.Context(), resolveRequest(e.unknown("c"), message.OutcomeHappened))
 	w.must(err)
 	w.wantResult(c, message.ToolResultSuccess, "the receipt")
-	if c.Result.Metadata["settled_by"] != "olga" || c.Result.Metadata["note"] != "looked at the ledger" || c.Hold != message.HoldNone {
-		w.Errorf("settled: %+v", c.Result)
+	if c.Result.Metadata["resolved_by"] != "olga" || c.Result.Metadata["note"] != "looked at the ledger" || c.Hold != message.HoldNone {
+		w.Errorf("resolved: %+v", c.Result)
 	}
-	w.wantPath(c.Key, "propose+allow+submit start suspend settle")
+	w.wantPath(c.Key, "propose+allow+submit start suspend resolve")
 }
 
-func settleDidNot(w *world) {
+func resolveDidNot(w *world) {
 	e := w.engine()
-	c, err := e.operator().Settle(w.Context(), settleRequest(e.unknown("c"), message.OutcomeDidNot))
+	c, err := e.operator().Resolve(w.Context(), resolveRequest(e.unknown("c"), message.OutcomeDidNot))
 	w.must(err)
 	w.wantResult(c, message.ToolResultError, "looked at the ledger")
 }
 
-func settleRunAgain(w *world) {
+func resolveRunAgain(w *world) {
 	e := w.engine()
-	c, err := e.operator().Settle(w.Context(), settleRequest(e.unknown("c"), message.OutcomeRunAgain))
+	c, err := e.operator().Resolve(w.Context(), resolveRequest(e.unknown("c"), message.OutcomeRunAgain))
 	w.must(err)
 	if c.State != message.ToolCallSubmitted || c.Attempt.Number != 2 || c.Started() || c.Hold != message.HoldNone || c.Attempt.Grant == nil {
 		w.Fatalf("the call is %s", describe(c))
@@ -285,26 +285,26 @@ func settleRunAgain(w *world) {
 	w.wantPath(c.Key, "propose+allow+submit start suspend offer start result")
 }
 
-func settleLocalAgain(w *world) {
+func resolveLocalAgain(w *world) {
 	dying, e := w.engine(), w.engine()
 	c := dying.propose(call("c", blockOnce, `{}`))[0]
 	w.until("it runs", func() bool { return len(w.effects.of(c.Key)) == 1 })
 	dying.kill()
 	held := e.held(c.Key, message.HoldUnknown)
 	w.effects.release(c.Key)
-	_, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeRunAgain))
+	_, err := e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeRunAgain))
 	w.must(err)
 	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "ran")
 	w.wantRuns(c.Key, 2)
 	w.wantPath(c.Key, "propose+allow+start suspend offer+start result")
 }
 
-func settleDenied(w *world) {
+func resolveDenied(w *world) {
 	e := w.engine()
 	held := e.unknown("c")
 	w.policy.use(w, append(rules(), noTool(dies))...)
 	size := len(w.records())
-	_, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeRunAgain))
+	_, err := e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeRunAgain))
 	w.wantErr(err, message.ErrForbidden)
 	w.wantSize(size)
 }
@@ -318,25 +318,25 @@ func retryDenied(w *world) {
 	w.policy.use(w, append(rules(), noTool(idem))...)
 	held := e.held(c.Key, message.HoldUnknown)
 	size := len(w.records())
-	_, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeRunAgain))
+	_, err := e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeRunAgain))
 	w.wantErr(err, message.ErrForbidden)
 	w.wantSize(size)
-	done, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeHappened))
+	done, err := e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeHappened))
 	w.must(err)
 	w.wantResult(done, message.ToolResultSuccess, "the receipt")
-	w.wantPath(c.Key, "propose+allow+submit start lose suspend settle")
+	w.wantPath(c.Key, "propose+allow+submit start lose suspend resolve")
 }
 
-func settleInterrupted(w *world) {
+func resolveInterrupted(w *world) {
 	e := w.engine()
 	held := e.unknown("c")
 	e.interrupt()
-	_, err := e.operator().Settle(w.Context(), settleRequest(held, message.OutcomeRunAgain))
+	_, err := e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeRunAgain))
 	w.wantErr(err, message.ErrFinished)
 	w.wantResult(e.finished(held.Key), message.ToolResultInterrupted, "")
 }
 
-func settleFence(w *world) {
+func resolveFence(w *world) {
 	e := w.engine()
 	held := e.unknown("c")
 	offered := e.submit("d", remote)
@@ -346,22 +346,22 @@ func settleFence(w *world) {
 	size := len(w.records())
 	for _, outcome := range []message.Outcome{message.OutcomeHappened, message.OutcomeDidNot, message.OutcomeRunAgain} {
 		for _, attempt := range []int{0, 2, -1} {
-			r := settleRequest(held, outcome)
+			r := resolveRequest(held, outcome)
 			r.Attempt = attempt
-			_, err := e.operator().Settle(w.Context(), r)
+			_, err := e.operator().Resolve(w.Context(), r)
 			w.wantErr(err, message.ErrSuperseded)
 		}
 		for _, c := range []*message.Call{offered, begun} {
-			_, err := e.operator().Settle(w.Context(), settleRequest(c, outcome))
+			_, err := e.operator().Resolve(w.Context(), resolveRequest(c, outcome))
 			w.wantErr(err, message.ErrState)
 		}
-		_, err := e.operator().Settle(w.Context(), settleRequest(done, outcome))
+		_, err := e.operator().Resolve(w.Context(), resolveRequest(done, outcome))
 		w.wantErr(err, message.ErrFinished)
 	}
 	w.wantSize(size)
 }
 
-func settleRaces(w *world) {
+func resolveRaces(w *world) {
 	engines := []*replica{w.engine(), w.engine()}
 	held := engines[0].unknown("c")
 	engines[1].held(held.Key, message.HoldUnknown)
@@ -370,7 +370,7 @@ func settleRaces(w *world) {
 	for i := range errs {
 		wg.Go(func() {
 			outcome := []message.Outcome{message.OutcomeHappened, message.OutcomeDidNot, message.OutcomeRunAgain}[i%3]
-			_, errs[i] = engines[i%2].operator().Settle(w.Context(), settleRequest(held, outcome))
+			_, errs[i] = engines[i%2].operator().Resolve(w.Context(), resolveRequest(held, outcome))
 		})
 	}
 	wg.Wait()
@@ -383,6 +383,6 @@ func settleRaces(w *world) {
 		}
 	}
 	if won != 1 {
-		w.Errorf("%d operators settled it: %q", won, w.path(held.Key))
+		w.Errorf("%d operators resolved it: %q", won, w.path(held.Key))
 	}
 }

@@ -31,8 +31,8 @@ var methods = []struct {
 	{"Interrupt", []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator}, func(ctx context.Context, p *engine.Port, k message.Key) error {
 		return second(p.Interrupt(ctx, message.InterruptRequest{Session: "unknown", Reply: "r"}))
 	}},
-	{"Settle", []message.Role{message.RoleOperator}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Settle(ctx, message.SettleRequest{Key: k, Attempt: 1, Outcome: message.OutcomeHappened}))
+	{"Resolve", []message.Role{message.RoleOperator}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(p.Resolve(ctx, message.ResolveRequest{Key: k, Attempt: 1, Outcome: message.OutcomeHappened}))
 	}},
 	{"Revoke", []message.Role{message.RoleOperator, message.RoleApprover}, func(ctx context.Context, p *engine.Port, k message.Key) error {
 		return second(p.Revoke(ctx, message.RevokeRequest{Key: k}))

@@ -8,16 +8,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// settle ends the wait of a held call by what an operator found out.
-func (e *Engine) settle(ctx context.Context, by message.Principal, r message.SettleRequest) (*message.Call, error) {
+// resolve ends the wait of a held call by what an operator found out.
+func (e *Engine) resolve(ctx context.Context, by message.Principal, r message.ResolveRequest) (*message.Call, error) {
 	r.Space = e.space
-	if err := checkSettle(r); err != nil {
-		return nil, opError("settle", err)
+	if err := checkResolve(r); err != nil {
+		return nil, opError("resolve", err)
 	}
-	return e.update(ctx, "settle", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
+	return e.update(ctx, "resolve", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c, now := m.Call(), stamp()
 		if c.Open() && c.Phase() != message.PhaseBlocked {
-			return m.Step(toolcall.Settled{Base: now, Attempt: c.Attempt.Number}) // the machine has the right error
+			return m.Step(toolcall.Resolved{Base: now, Attempt: c.Attempt.Number}) // the machine has the right error
 		}
 		if r.Outcome == message.OutcomeRunAgain && c.Open() && c.Attempt.Number == r.Attempt {
 			if stop, err := e.mustNotBegin(ctx, m); stop || err != nil {
@@ -27,18 +27,18 @@ func (e *Engine) settle(ctx context.Context, by message.Principal, r message.Set
 		}
 		state, text := message.ToolResultSuccess, r.Output
 		if r.Outcome != message.OutcomeHappened {
-			state, text = message.ToolResultError, fmt.Sprintf("<system-reminder>Tool %q did not run: %s settled that nothing happened. %s</system-reminder>", c.Tool, by.Name, r.Note)
+			state, text = message.ToolResultError, fmt.Sprintf("<system-reminder>Tool %q did not run: %s resolved that nothing happened. %s</system-reminder>", c.Tool, by.Name, r.Note)
 		}
 		res := toolcall.TextResult(c, state, text, now.At)
-		res.Metadata = map[string]any{"settled_by": by.Name}
+		res.Metadata = map[string]any{"resolved_by": by.Name}
 		if r.Note != "" {
 			res.Metadata["note"] = r.Note
 		}
-		return m.Step(toolcall.Settled{Base: now, Attempt: r.Attempt, Result: res})
+		return m.Step(toolcall.Resolved{Base: now, Attempt: r.Attempt, Result: res})
 	})
 }
 
-func checkSettle(r message.SettleRequest) error {
+func checkResolve(r message.ResolveRequest) error {
 	switch {
 	case r.Outcome != message.OutcomeHappened && r.Outcome != message.OutcomeDidNot && r.Outcome != message.OutcomeRunAgain:
 		return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("outcome is %q", r.Outcome), Hint: "use happened, did_not_happen or run_again"}

@@ -211,7 +211,7 @@ func TestQueueDeadlineOfRoute(t *testing.T) {
 		if c := h.after(14*time.Minute + time.Second); c.Hold != message.HoldNoWorker {
 			h.Errorf("after the queue deadline it is held as %q", c.Hold)
 		}
-		if _, err := h.as(message.RoleOperator, "olga").Settle(h.Context(), message.SettleRequest{Key: key, Attempt: 1, Outcome: message.OutcomeRunAgain}); err != nil {
+		if _, err := h.as(message.RoleOperator, "olga").Resolve(h.Context(), message.ResolveRequest{Key: key, Attempt: 1, Outcome: message.OutcomeRunAgain}); err != nil {
 			h.Fatal(err)
 		}
 		if c := h.after(0); c.Attempt.Number != 2 || c.Attempt.Grant.Route != "exec.payments" {

@@ -228,7 +228,7 @@ func (w *intruded) intruders() []intruder {
 func (w *intruded) request() {
 	all := w.intruders()
 	who := all[rapid.IntRange(0, len(all)-1).Draw(w.T, "who")]
-	ops := []string{"submit_response", "submit_response", "submit_response", "propose", "emit", "report", "interrupt", "settle", "revoke", "revoke lease", "start", "refuse", "heartbeat", "progress", "result", "read"}
+	ops := []string{"submit_response", "submit_response", "submit_response", "propose", "emit", "report", "interrupt", "resolve", "revoke", "revoke lease", "start", "refuse", "heartbeat", "progress", "result", "read"}
 	op := rapid.SampledFrom(ops).Draw(w.T, "op")
 	if who.may[op] {
 		return
@@ -260,8 +260,8 @@ func (w *intruded) send(who intruder, op string, c *message.Call) error {
 		return drop(p.Report(ctx, message.ReportRequest{Key: c.Key, Result: result}))
 	case "interrupt":
 		return drop(p.Interrupt(ctx, message.InterruptRequest{Session: "s", Reply: "r"}))
-	case "settle":
-		return drop(p.Settle(ctx, message.SettleRequest{Key: c.Key, Attempt: attempt, Outcome: message.OutcomeHappened}))
+	case "resolve":
+		return drop(p.Resolve(ctx, message.ResolveRequest{Key: c.Key, Attempt: attempt, Outcome: message.OutcomeHappened}))
 	case "revoke":
 		return drop(p.Revoke(ctx, message.RevokeRequest{Key: c.Key}))
 	case "revoke lease":

@@ -231,7 +231,7 @@ func TestEditGoesOnInThePlan(t *testing.T) {
 			d.Errorf("asked again at step %d until %s with %+v", again.Step, r.Deadline, again.Tally())
 		}
 		d.wantMay(map[string]bool{"cy": false})
-		d.wantMay(map[string]bool{"ann": true}) // settles it
+		d.wantMay(map[string]bool{"ann": true}) // resolves it
 		if c := d.now(); c.State != message.ToolCallSubmitted || c.Input != input {
 			d.Errorf("it is %s with %s", c.State, c.Input)
 		}

@@ -40,7 +40,7 @@ func (e *Engine) start(ctx context.Context, by message.Principal, lane message.L
 		case c.Open() && c.Placement != message.PlaceRemote:
 			return &message.Error{Code: message.CodeState, Op: "start", What: "the call is not a worker's to run: there is no grant for it", Hint: "start only calls that were offered"}
 		case owns(c, by, r.Attempt, r.Claim) && (c.Phase() == message.PhaseBlocked || c.Phase() == message.PhaseRetrying):
-			// Whoever settles it now may see that nothing has happened, and have it run again.
+			// Whoever resolves it now may see that nothing has happened, and have it run again.
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was given up while its owner was silent", Hint: "do not begin; drop the item"}
 		case c.Started() && owns(c, by, r.Attempt, r.Claim):
 			return errNoChange

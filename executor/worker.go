@@ -130,7 +130,7 @@ func (w *Worker) begin(fail func(error)) bool {
 	return true
 }
 
-// end settles what Run returns, given why it ended.
+// end resolves what Run returns, given why it ended.
 func (w *Worker) end(cause error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

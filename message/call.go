@@ -13,10 +13,10 @@ const (
 )
 
 // Hold says why a call that is submitted or started makes no progress by
-// itself and waits for a person to settle it.
+// itself and waits for a person to resolve it.
 type Hold string
 
-// The holds. A held call is listed until an operator settles it.
+// The holds. A held call is listed until an operator resolves it.
 const (
 	HoldNone       Hold = ""
 	HoldUnknown    Hold = "unknown"     // its owner died after the start and the tool is not idempotent

@@ -12,7 +12,7 @@ type Delivery struct {
 	Record Record
 	// Attempt is how often the fact has been handed out, this time included.
 	Attempt int
-	// Done settles it for good. On an error the fact comes again.
+	// Done resolves it for good. On an error the fact comes again.
 	Done func(context.Context) error
 	// Again asks for the fact once more, after a pause. On an error it comes
 	// again in any case.

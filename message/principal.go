@@ -9,7 +9,7 @@ const (
 	RoleRuntime  Role = "runtime"  // proposes calls, streams events, reports external results
 	RoleApprover Role = "approver" // answers approval requests
 	RoleWorker   Role = "worker"   // runs submitted calls
-	RoleOperator Role = "operator" // settles, retries, reloads
+	RoleOperator Role = "operator" // resolves, retries, reloads
 	RoleAuditor  Role = "auditor"  // reads
 	RoleEngine   Role = "engine"   // timers, recovery and policy: the engine itself
 )

@@ -91,18 +91,18 @@ type InterruptReply struct {
 // Outcome is what an operator found out about a held call.
 type Outcome string
 
-// The outcomes of settling.
+// The outcomes of resolving.
 const (
 	OutcomeHappened Outcome = "happened"       // the effect took place; Output is its result
 	OutcomeDidNot   Outcome = "did_not_happen" // it did not; the call ends with an error
 	OutcomeRunAgain Outcome = "run_again"      // offer it once more, as a new attempt
 )
 
-// SettleRequest ends the wait of a held call.
-type SettleRequest struct {
+// ResolveRequest ends the wait of a held call.
+type ResolveRequest struct {
 	V int `json:"v,omitzero"`
 	Key
-	Attempt int     `json:"attempt"` // the attempt that is being settled: a fence
+	Attempt int     `json:"attempt"` // the attempt that is being resolved: a fence
 	Outcome Outcome `json:"outcome"`
 	Output  string  `json:"output,omitzero"`
 	Note    string  `json:"note,omitzero"`
@@ -131,7 +131,7 @@ type ListRequest struct {
 	Tool    string          `json:"tool_name,omitzero"`
 	Agent   string          `json:"agent,omitzero"`
 	States  []ToolCallState `json:"states,omitzero"`
-	Held    bool            `json:"held,omitzero"`  // only calls that wait to be settled
+	Held    bool            `json:"held,omitzero"`  // only calls that wait to be resolved
 	All     bool            `json:"all,omitzero"`   // finished ones too
 	After   uint64          `json:"after,omitzero"` // cursor: Next of the reply before (a journal sequence)
 	Limit   int             `json:"limit,omitzero"` // default and maximum 500; a page of large calls ends earlier

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// OnExpiry is what happens to an approval request that nobody settled by its deadline.
+// OnExpiry is what happens to an approval request that nobody resolved by its deadline.
 type OnExpiry string
 
 // An approval request that expires denies, or stays open once more for the people of

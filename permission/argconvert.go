@@ -78,7 +78,7 @@ func (t *argType) convertMembers(m map[string]any) *SchemaError {
 	return nil
 }
 
-// settled reports that every member of an object is declared and has the Go type
+// resolved reports that every member of an object is declared and has the Go type
 // of its schema, as is usual: then nothing is to be converted.
 func (t *argType) settled(m map[string]any) bool {
 	declared := 0

@@ -51,7 +51,7 @@ func (e *evaluation) steps() Decision {
 	case asks && ok && d.Behavior == message.BehaviorDeny:
 		return d // a rule that asks never stands in for a denial
 	case e.doubt:
-		return e.settle(request, d, ok)
+		return e.resolve(request, d, ok)
 	case asks:
 		request.Errors = e.errors
 		return request
@@ -64,7 +64,7 @@ func (e *evaluation) steps() Decision {
 	return e.fallback()
 }
 
-// ruleless is what is settled without a rule: by the input, the tool and the
+// ruleless is what is resolved without a rule: by the input, the tool and the
 // mode.
 func (e *evaluation) ruleless() (Decision, bool) {
 	if e.tainted {

@@ -19,10 +19,10 @@ func (e *evaluation) doubtful(asking, failing []*compiledRule) bool {
 		!slices.ContainsFunc(e.errors, func(r RuleError) bool { return !errors.Is(r.Err, shell.ErrUnclear) })
 }
 
-// settle answers a doubtful call as if no rule were about it, but that what
-// would be allowed then is asked about. d is what is settled without a rule, if
+// resolve answers a doubtful call as if no rule were about it, but that what
+// would be allowed then is asked about. d is what is resolved without a rule, if
 // ok. An approval request keeps what the rules require of it.
-func (e *evaluation) settle(request, d Decision, ok bool) Decision {
+func (e *evaluation) resolve(request, d Decision, ok bool) Decision {
 	if !ok {
 		if d, ok = e.allowStep(); !ok {
 			d = e.fallback()

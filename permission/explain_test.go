@@ -146,7 +146,7 @@ func TestExplainShowsWhatWasNotReached(t *testing.T) {
 	if foreign.Reached || !foreign.Matched {
 		t.Errorf("foreign: %+v", foreign)
 	}
-	// The list is absent: the part fails, and the other side of || settles it.
+	// The list is absent: the part fails, and the other side of || resolves it.
 	if l := traced(t, x, "listed"); !l.Matched || l.Failed {
 		t.Errorf("listed: %+v", l)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// An approval request that nobody, or too few, could settle is not put.
+// An approval request that nobody, or too few, could resolve is not put.
 func TestEnoughPeople(t *testing.T) {
 	later := func(users ...string) []permission.Escalation {
 		return []permission.Escalation{{After: time.Minute, To: permission.Approvers{Users: users}}}

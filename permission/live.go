@@ -170,7 +170,7 @@ func (l *Live) load(files []File) error {
 		l.current.Store(b)
 		l.counts.keep(b)
 	}
-	l.settle(err)
+	l.resolve(err)
 	if err == nil && l.options.Loaded != nil {
 		l.options.Loaded(b)
 	}
@@ -182,12 +182,12 @@ func (l *Live) load(files []File) error {
 // caller holds reload.
 func (l *Live) unreadable(err error) error {
 	l.tried = false
-	l.settle(err)
+	l.resolve(err)
 	return err
 }
 
-// settle remembers how the last attempt ended and raises or ends the alarm.
-func (l *Live) settle(err error) {
+// resolve remembers how the last attempt ended and raises or ends the alarm.
+func (l *Live) resolve(err error) {
 	l.mu.Lock()
 	before := l.err
 	l.err = err

@@ -220,7 +220,7 @@ func TestWatch(t *testing.T) {
 			w.want(t, "while it changes", message.BehaviorDeny)
 		}
 		looks(1)
-		w.want(t, "when it has settled", message.BehaviorAllow)
+		w.want(t, "when it has resolved", message.BehaviorAllow)
 
 		write(t, w.file("a.yaml"), "rules: [")
 		looks(5)

@@ -7,7 +7,7 @@ import (
 )
 
 // Mode is AgentScope's permission mode: what happens to a call that no rule
-// settles. In a Request the empty Mode stands for the bundle's default.
+// resolves. In a Request the empty Mode stands for the bundle's default.
 type Mode = message.PermissionMode
 
 // The modes. In all of them deny rules deny, and no call that an ask rule

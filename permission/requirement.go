@@ -25,7 +25,7 @@ type Escalation struct {
 	To    Approvers
 }
 
-// OnExpiry is what happens to an approval request that nobody settled in time.
+// OnExpiry is what happens to an approval request that nobody resolved in time.
 type OnExpiry string
 
 // An expired approval request denies, or stays open for the people of its last

@@ -32,7 +32,7 @@ type defaultsDoc struct {
 	Mode        Mode          `key:"mode" words:"default,accept_edits,explore,bypass,dont_ask" doc:"Permission mode of requests that name none."`
 	OnError     OnError       `key:"on_error" words:"ask,deny" hint:"an error never allows" doc:"What a deny or ask rule that cannot be evaluated does."`
 	Expiry      time.Duration `key:"expiry" doc:"How long approval requests stay open."`
-	OnExpiry    OnExpiry      `key:"on_expiry" words:"deny,escalate" hint:"an expired approval request never allows" doc:"What happens to an approval request that nobody settled in time; escalate needs an escalation in the rule."`
+	OnExpiry    OnExpiry      `key:"on_expiry" words:"deny,escalate" hint:"an expired approval request never allows" doc:"What happens to an approval request that nobody resolved in time; escalate needs an escalation in the rule."`
 	Shell       string        `key:"shell" words:"bash,sh" doc:"The shell that runs the text of shell tools. Text must be safe under both readings."`
 	Enforcement Enforcement   `key:"enforcement" words:"enforce,warn,audit" doc:"Whether rules decide or are only watched."`
 	Audit       auditDoc      `key:"audit" doc:"What is kept about calls."`

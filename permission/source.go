@@ -32,7 +32,7 @@ const opRead = "read rule files"
 // it is read again and again.
 //
 // Replace a rule file by renaming a finished one over it. Watch waits until a
-// change has settled, but nothing can tell a file that is half written from
+// change has resolved, but nothing can tell a file that is half written from
 // one that is meant to be short.
 func Paths(paths ...string) Source { return &pathSource{paths: slices.Clone(paths)} }
 

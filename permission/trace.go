@@ -27,7 +27,7 @@ type Traced struct {
 	// Reached is false for a rule that played no part, because an earlier step
 	// had decided. It was evaluated for the explanation alone.
 	Reached bool `json:"reached"`
-	// Because is the part that settled it: the first false part of a condition,
+	// Because is the part that resolved it: the first false part of a condition,
 	// the part that failed, or the whole where the rule matched. nil: the rule
 	// is about every call of the tool.
 	Because *Because `json:"because"`

@@ -132,7 +132,7 @@ func (e *evaluation) requirement(rules []*compiledRule, failed bool) (req Requir
 	return req, ""
 }
 
-// cannotAsk denies because no answer could settle the approval request.
+// cannotAsk denies because no answer could resolve the approval request.
 func (e *evaluation) cannotAsk(rules []*compiledRule, why string) Decision {
 	d := e.decision(message.BehaviorDeny, StepRule, rules[0], why)
 	d.Message = denialText(e.req.Tool, why)

@@ -34,7 +34,7 @@ func (m *Machine) attempt(ev Event) error {
 		return m.move(Suspend)
 	case Resulted:
 		return m.resulted(ev)
-	case Settled:
+	case Resolved:
 		return m.settled(ev)
 	default:
 		return &message.Error{Code: message.CodeInternal, Op: "step", What: "unknown event"}
@@ -65,7 +65,7 @@ func (m *Machine) started(ev Started) error {
 	case c.Started():
 		return superseded(c.Clone(), Start, "the attempt has an owner")
 	case c.Hold != message.HoldNone:
-		return superseded(c.Clone(), Start, "the call waits for a person to settle it")
+		return superseded(c.Clone(), Start, "the call waits for a person to resolve it")
 	case !c.RetryAt.IsZero():
 		return superseded(c.Clone(), Start, "the attempt was given up")
 	case ev.Claim == "" || ev.Worker == "":
@@ -129,16 +129,16 @@ func (m *Machine) resulted(ev Resulted) error {
 	return nil
 }
 
-func (m *Machine) settled(ev Settled) error {
+func (m *Machine) settled(ev Resolved) error {
 	c := m.call
-	if err := m.fence(Settle, ev.Attempt); err != nil {
+	if err := m.fence(Resolve, ev.Attempt); err != nil {
 		return err
 	}
 	if c.Hold == message.HoldNone {
-		return &message.Error{Code: message.CodeState, Op: "settle", Call: c.Clone(),
-			What: "the call does not wait to be settled", Hint: "only held calls are settled: list them with --held"}
+		return &message.Error{Code: message.CodeState, Op: "resolve", Call: c.Clone(),
+			What: "the call does not wait to be resolved", Hint: "only held calls are resolved: list them with --held"}
 	}
-	if err := m.move(Settle); err != nil {
+	if err := m.move(Resolve); err != nil {
 		return err
 	}
 	r := ev.Result

@@ -148,9 +148,9 @@ type (
 		Result  message.ToolResultBlock
 		Digest  string
 	}
-	// Settled ends a held call by an operator's word; Result is what the model
+	// Resolved ends a held call by an operator's word; Result is what the model
 	// sees.
-	Settled struct {
+	Resolved struct {
 		Base
 		Attempt int
 		Result  message.ToolResultBlock

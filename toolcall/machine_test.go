@@ -89,8 +89,8 @@ func TestPaths(t *testing.T) {
 		{"lost and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Lost{Base: base(3), Attempt: 1, RetryAt: t0.Add(9)},
 			toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}}, "submitted", ""},
 		{"held, then the owner speaks", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Hold: message.HoldUnknown}, result}, "finished", "success"},
-		{"held, then settled", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Hold: message.HoldUnknown},
-			toolcall.Settled{Base: base(4), Attempt: 1, Result: message.ToolResultBlock{State: message.ToolResultError}}}, "finished", "error"},
+		{"held, then resolved", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Hold: message.HoldUnknown},
+			toolcall.Resolved{Base: base(4), Attempt: 1, Result: message.ToolResultBlock{State: message.ToolResultError}}}, "finished", "error"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestRefusedSteps(t *testing.T) {
 		{"result with another claim", started, toolcall.Resulted{Base: base(3), Attempt: 1, Claim: "y"}, message.ErrSuperseded},
 		{"result before the start", started[:3], toolcall.Resulted{Base: base(3), Attempt: 1}, message.ErrSuperseded},
 		{"revoke after the start", started, toolcall.Revoked{Base: base(3)}, message.ErrState},
-		{"settle what is not held", started, toolcall.Settled{Base: base(3), Attempt: 1}, message.ErrState},
+		{"resolve what is not held", started, toolcall.Resolved{Base: base(3), Attempt: 1}, message.ErrState},
 		{"new attempt beside a running one", started, toolcall.Offered{Base: base(3), Attempt: message.Attempt{Number: 2}}, message.ErrSuperseded},
 		{"given back by another", started, toolcall.Returned{Base: base(3), Attempt: 1, Claim: "y"}, message.ErrSuperseded},
 		{"given back before the start", started[:3], toolcall.Returned{Base: base(3), Attempt: 1}, message.ErrSuperseded},

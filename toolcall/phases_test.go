@@ -65,7 +65,7 @@ func eventsFor(c *message.Call) []toolcall.Event {
 		toolcall.Returned{Base: base(1), Attempt: n, Claim: c.Attempt.Claim, RetryAt: later},
 		toolcall.Suspended{Base: base(1), Attempt: n, Hold: message.HoldUnknown},
 		toolcall.Offered{Base: base(1), Attempt: message.Attempt{Number: n}}, toolcall.Offered{Base: base(1), Attempt: message.Attempt{Number: n + 1}},
-		toolcall.Resulted{Base: base(1), Attempt: n, Claim: c.Attempt.Claim}, toolcall.Settled{Base: base(1), Attempt: n},
+		toolcall.Resulted{Base: base(1), Attempt: n, Claim: c.Attempt.Claim}, toolcall.Resolved{Base: base(1), Attempt: n},
 	}
 	if n == 0 {
 		out = append(out, toolcall.Submitted{Base: base(1), Attempt: message.Attempt{Number: 1}})

@@ -49,7 +49,7 @@ func anyEvent(t *rapid.T) toolcall.Event {
 	case 14:
 		return toolcall.Returned{Base: at, Attempt: attempt, Claim: claim, RetryAt: t0.Add(time.Hour)}
 	case 13:
-		return toolcall.Settled{Base: at, Attempt: attempt}
+		return toolcall.Resolved{Base: at, Attempt: attempt}
 	default:
 		if rapid.Bool().Draw(t, "revoke") {
 			return toolcall.Revoked{Base: at}

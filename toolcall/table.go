@@ -31,7 +31,7 @@ const (
 	Return    Cause = "return"    // (ours) the owner never began the attempt and gave it back
 	Suspend   Cause = "suspend"   // (ours) no progress without a person
 	Result    Cause = "result"    // the owner brought the result
-	Settle    Cause = "settle"    // (ours) a person said what became of a held call
+	Resolve   Cause = "resolve"   // (ours) a person said what became of a held call
 	Revoke    Cause = "revoke"    // (ours) an approval taken back before the start
 	Interrupt Cause = "interrupt" // the reply was interrupted
 )
@@ -67,7 +67,7 @@ func Table() []Transition {
 		{Deny, states{pending, asking}, finished, "the policy denies it, or denies by now what was asked"},
 		{Ask, states{pending}, asking, "the policy asks a person"},
 		{Allow, states{pending}, allowed, "the policy allows it"},
-		{Hide, states{pending}, pending, "an open approval request may settle this call too"},
+		{Hide, states{pending}, pending, "an open approval request may resolve this call too"},
 		{Vote, states{asking}, asking, "a person approved what was asked; others must agree"},
 		{Skip, states{asking}, asking, "a person leaves the approval request to others"},
 		{Delegate, states{asking}, asking, "a person hands the approval request over"},
@@ -86,10 +86,10 @@ func Table() []Transition {
 		{Lose, states{submitted}, submitted, "the worker fell silent; tried again later"},
 		{Return, states{allowed}, allowed, "the engine gave a local attempt back before it began; tried again later"},
 		{Return, states{submitted}, submitted, "the worker gave the attempt back before it began; tried again later"},
-		{Suspend, states{allowed}, allowed, "waits for a person to settle it"},
-		{Suspend, states{submitted}, submitted, "waits for a person to settle it"},
+		{Suspend, states{allowed}, allowed, "waits for a person to resolve it"},
+		{Suspend, states{submitted}, submitted, "waits for a person to resolve it"},
 		{Result, states{allowed, submitted}, finished, "the owner brought the result"},
-		{Settle, states{allowed, submitted}, finished, "a person said what became of it"},
+		{Resolve, states{allowed, submitted}, finished, "a person said what became of it"},
 		{Revoke, states{allowed, submitted}, finished, "taken back before the start"},
 		{Interrupt, states{pending, asking, allowed, submitted}, finished, "the reply was interrupted"},
 	}

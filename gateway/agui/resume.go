@@ -138,7 +138,7 @@ func (st *standing) late(entries []wire.ResumeEntry) error {
 	return nil
 }
 
-// settled is what became of an interrupt that somebody else decided, or time.
+// resolved is what became of an interrupt that somebody else decided, or time.
 type settled struct {
 	Interrupt string
 	Call      message.CallID

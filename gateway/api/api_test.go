@@ -115,7 +115,7 @@ func TestStory(t *testing.T) {
 	// Revoke an approval that no worker has taken.
 	w.A.Propose("s1", "r5", "c1", gatewaytest.Job, `{}`)
 	w.ok(olga, post, "/v1/calls/s1/r5/c1/revoke", `{"reason":"not now"}`, nil)
-	w.refused(olga, post, "/v1/calls/s1/r5/c1/settle", `{"attempt":1,"outcome":"happened"}`, http.StatusConflict, message.CodeFinished)
+	w.refused(olga, post, "/v1/calls/s1/r5/c1/resolve", `{"attempt":1,"outcome":"happened"}`, http.StatusConflict, message.CodeFinished)
 
 	// A worker starts a call and falls silent; an operator hears of it and says
 	// what happened.
@@ -129,9 +129,9 @@ func TestStory(t *testing.T) {
 	}
 	end()
 	var settled message.Call
-	w.ok(olga, post, callPath(lost)+"/settle", `{"attempt":1,"outcome":"happened","output":"it was sent"}`, &settled)
+	w.ok(olga, post, callPath(lost)+"/resolve", `{"attempt":1,"outcome":"happened","output":"it was sent"}`, &settled)
 	if settled.State != message.ToolCallFinished || settled.Result.Output.Text != "it was sent" {
-		t.Errorf("settled is %+v", settled)
+		t.Errorf("resolved is %+v", settled)
 	}
 
 	// Messages to webhooks that were given up.

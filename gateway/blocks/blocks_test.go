@@ -146,7 +146,7 @@ func TestReconnect(t *testing.T) {
 	if d.last != c.last {
 		t.Errorf("one is at %s, the other at %s", d.last, c.last)
 	}
-	// Nobody is shown a card that is settled.
+	// Nobody is shown a card that is resolved.
 	e := s.me("")
 	e.send(&blockstream.Subscribe{Session: "s1"})
 	if sub := wait[*blockstream.Subscribed](e); sub.Status != blockstream.StatusCompleted {
@@ -155,7 +155,7 @@ func TestReconnect(t *testing.T) {
 	for {
 		f := e.next()
 		if start, ok := f.(*blockstream.BlockStart); ok && start.Block.Type() == blockstream.BlockApprovalRequest {
-			t.Error("a settled card is shown")
+			t.Error("a resolved card is shown")
 		}
 		if f.Type() == blockstream.FrameMessageStop {
 			break

@@ -110,13 +110,13 @@ func (f *form) ready(ctx context.Context, c engine.Client, k message.Key) ([]mes
 	return shown.Call.Suggested, nil
 }
 
-func (in *Inbox) settle(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in *Inbox) resolve(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	return in.carryOut(w, r, p, func(ctx context.Context, k message.Key, f *form) (*message.Call, error) {
 		c, err := p.As(message.RoleOperator)
 		if err != nil {
 			return nil, err
 		}
-		return c.Settle(ctx, message.SettleRequest{V: 1, Key: k, Attempt: f.Attempt, Outcome: message.Outcome(f.Outcome), Output: f.Output, Note: f.Note})
+		return c.Resolve(ctx, message.ResolveRequest{V: 1, Key: k, Attempt: f.Attempt, Outcome: message.Outcome(f.Outcome), Output: f.Output, Note: f.Note})
 	})
 }
 
@@ -152,8 +152,8 @@ func manager(p *gateway.Peer) message.Role {
 // sent says where a call stands after what this person has done.
 func sent(c *message.Call, who, do string) *flash {
 	switch do {
-	case doSettle:
-		return &flash{Tone: "good", Text: "Settled: the call is " + string(c.State) + "."}
+	case doResolve:
+		return &flash{Tone: "good", Text: "Resolved: the call is " + string(c.State) + "."}
 	case doRevoke:
 		return &flash{Tone: "good", Text: "Taken back: nothing runs."}
 	case doInterrupt:

@@ -96,9 +96,9 @@ func TestAccessible(t *testing.T) {
 	b.accessible("half")
 	w.A.Approve(gatewaytest.Ann, d.Key)
 	w.A.Finished(d.Key)
-	b.see("Settled: approved by ann")
-	b.whole("settled")
-	b.accessible("settled")
+	b.see("Resolved: approved by ann")
+	b.whole("resolved")
+	b.accessible("resolved")
 	for _, page := range []string{"/?show=done", "/inbox/rules", "/inbox/figures", "/inbox/call?session=no&reply=no&call=no"} {
 		if strings.Contains(page, "no") && strings.Contains(page, "call=") {
 			b.expect("404")

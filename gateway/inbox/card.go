@@ -262,7 +262,7 @@ func (c *card) actions(p *gateway.Peer, base url.Values) {
 	}
 	request = ""
 	if p.Has(message.RoleOperator) && c.Call.Phase() == message.PhaseBlocked && c.Call.Hold != message.HoldClock {
-		add(&c.Manage, doSettle, "Settle", "", "good")
+		add(&c.Manage, doResolve, "Resolve", "", "good")
 	}
 	if (p.Has(message.RoleOperator) || p.Has(message.RoleApprover)) && c.Call.Open() {
 		if c.Running && !c.Call.Started() && (c.Call.Hold == message.HoldNone || c.Call.Hold == message.HoldClock) {

@@ -14,7 +14,7 @@
 //   - What strangers wrote (arguments, names, reasons, output) is text, never
 //     markup, and characters that mislead are visible (internal/reveal).
 //   - An answer carries the digest of the approval request that was on the page. If the
-//     approval request has been settled or asked anew meanwhile, nothing is sent on and
+//     approval request has been resolved or asked anew meanwhile, nothing is sent on and
 //     the page says who was first and how.
 //   - Before an approval request is shown for an answer, its digest is computed from what
 //     is shown.

@@ -26,7 +26,7 @@ func TestApprove(t *testing.T) {
 	b.click(`[data-do="approve"]`)
 	b.see("Exactly the arguments above run", w.A.Show(k).Digest)
 	b.click("#panel .main-action")
-	b.see("You approved", "Settled: approved by ann", "success")
+	b.see("You approved", "Resolved: approved by ann", "success")
 	if c := w.A.Finished(k); c.Result.State != message.ToolResultSuccess || len(c.Votes) != 1 || c.Votes[0].By.Auth != "test-cookie" {
 		t.Errorf("the call ended as %+v with %+v", c.Result, c.Votes)
 	}
@@ -68,7 +68,7 @@ func TestReject(t *testing.T) {
 	b.see("What the model is told")
 	b.write("#feedback", "too much <b>for</b> today")
 	b.click("#panel .main-action")
-	b.see("You rejected", "Settled: rejected by ann (test-cookie): too much <b>for</b> today")
+	b.see("You rejected", "Resolved: rejected by ann (test-cookie): too much <b>for</b> today")
 	if c := w.A.Finished(k); c.Result.State != message.ToolResultDenied || !strings.Contains(c.Result.Output.String(), "too much <b>for</b> today") {
 		t.Errorf("the call ended as %+v", c.Result)
 	}
@@ -171,8 +171,8 @@ func TestQuorum(t *testing.T) {
 	cy.see("Not accepted")
 	bob.press("a")
 	bob.click("#panel .main-action")
-	bob.see("Settled: approved by bob")
-	ann.see("Settled: approved by bob")
+	bob.see("Resolved: approved by bob")
+	ann.see("Resolved: approved by bob")
 	w.A.Finished(k)
 }
 
@@ -186,7 +186,7 @@ func TestAnotherWins(t *testing.T) {
 	b.press("r")
 	b.write("#feedback", "a draft of mine")
 	w.A.Reject(gatewaytest.Bob, k, "mine was first")
-	b.see("Settled meanwhile: rejected by bob (in process): mine was first. Nothing was sent.", "Settled: rejected by bob")
+	b.see("Resolved meanwhile: rejected by bob (in process): mine was first. Nothing was sent.", "Resolved: rejected by bob")
 	b.gone("#panel .main-action")
 	b.until(`document.querySelector("#panel details pre").textContent === "a draft of mine"`)
 	b.shot("lost")
@@ -207,7 +207,7 @@ func TestLateResponse(t *testing.T) {
 	b.expect("409")
 	b.do(chromedp.Click(chromedp.CSS("#panel .main-action")), chromedp.WaitVisible(chromedp.CSS("#gone")))
 	text := b.text()
-	for _, want := range []string{"too late, it was rejected by bob (in process): no", "Settled meanwhile: rejected by bob (in process): no. Nothing was sent."} {
+	for _, want := range []string{"too late, it was rejected by bob (in process): no", "Resolved meanwhile: rejected by bob (in process): no. Nothing was sent."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q:\n%s", want, text)
 		}
@@ -220,7 +220,7 @@ func TestExpires(t *testing.T) {
 	b := open(t, w, gatewaytest.Ann)
 	k := w.A.Ask("s1", "r1", "c1")
 	b.goTo(callPath(k))
-	b.see("Settled: expired: nobody settled it in time", "Expired")
+	b.see("Resolved: expired: nobody resolved it in time", "Expired")
 	b.gone("#bar")
 }
 

@@ -155,7 +155,7 @@ func showOf(c *message.Call) string {
 }
 
 func (s *side) tabs(f filter, by map[string][]*message.Call) {
-	for _, t := range []struct{ name, label string }{{showOpen, "Open"}, {showRunning, "Running"}, {showHeld, "Blocked"}, {showDone, "Settled"}} {
+	for _, t := range []struct{ name, label string }{{showOpen, "Open"}, {showRunning, "Running"}, {showHeld, "Blocked"}, {showDone, "Resolved"}} {
 		g := f
 		g.Show = t.name
 		n := len(by[t.name])

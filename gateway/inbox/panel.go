@@ -20,7 +20,7 @@ const (
 	doRespond   = "respond"
 	doDelegate  = "delegate"
 	doSkip      = "skip"
-	doSettle    = "settle"
+	doResolve   = "resolve"
 	doRevoke    = "revoke"
 	doInterrupt = "interrupt"
 )
@@ -78,7 +78,7 @@ func (c *card) panel(p *gateway.Peer, f *form) {
 	if f == nil || f.Do == "" {
 		return
 	}
-	managed := slices.Contains([]string{doSettle, doRevoke, doInterrupt}, f.Do)
+	managed := slices.Contains([]string{doResolve, doRevoke, doInterrupt}, f.Do)
 	known := managed || slices.Contains([]string{doApprove, doEdit, doReject, doRespond, doDelegate, doSkip}, f.Do)
 	if !known || managed && !slices.ContainsFunc(c.Manage, func(a action) bool { return a.Do == f.Do }) {
 		return
@@ -92,7 +92,7 @@ func (c *card) panel(p *gateway.Peer, f *form) {
 	v.Verb = asked.Verb(message.Response{Kind: kindOf(f.Do), Input: inputOf(f)})
 	switch {
 	case !c.Open:
-		v.Stale = "Settled meanwhile: " + orWord(c.Over, "the call is "+string(c.Call.State)) + ". Nothing was sent."
+		v.Stale = "Resolved meanwhile: " + orWord(c.Over, "the call is "+string(c.Call.State)) + ". Nothing was sent."
 	case c.Forged != "":
 		v.Stale = c.Forged
 	case c.NotYours != "":

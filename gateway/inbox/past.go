@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// recentFacts is how many facts back the list of settled calls reaches in a
+// recentFacts is how many facts back the list of resolved calls reaches in a
 // long journal.
 const recentFacts = 6000
 

@@ -32,7 +32,7 @@ func TestManage(t *testing.T) {
 	b.see("Answers come from people with the role approver.")
 	b.click(`[data-do="interrupt"]`)
 	b.click("#panel .main-action")
-	b.see("Settled: interrupted by olga")
+	b.see("Resolved: interrupted by olga")
 }
 
 // ask sends a request as a browser of somebody would, of the space alpha.
@@ -81,7 +81,7 @@ func TestWhoMayWhat(t *testing.T) {
 		{"alpha.ann", "POST", "/inbox/answer", form("bob"), 403, "acme"},
 		{"alpha.ann", "POST", "/inbox/check", form("ann"), 200, ""},
 		{"beta.ann", "POST", "/inbox/check", form("ann"), 404, "acme"},
-		{"alpha.ann", "POST", "/inbox/settle", form("ann"), 403, "acme"},
+		{"alpha.ann", "POST", "/inbox/resolve", form("ann"), 403, "acme"},
 	} {
 		code, body := ask(t, w, tc.who, tc.method, tc.path, tc.form)
 		if code != tc.want || tc.never != "" && strings.Contains(body, tc.never) {

@@ -16,7 +16,7 @@ const unsure = 15 * time.Second
 func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl message.Delivery) {
 	n := w.noticeOf(d, dl.Record)
 	if n == nil {
-		w.settle(ctx, dl)
+		w.resolve(ctx, dl)
 		return
 	}
 	log := w.cfg.Log.With("destination", d.Name, "id", n.ID, "type", n.Type, "attempt", dl.Attempt)
@@ -28,14 +28,14 @@ func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl message.Deliv
 		return
 	case !current:
 		log.Debug("an approval request is not open any more; nobody is told")
-		w.settle(ctx, dl)
+		w.resolve(ctx, dl)
 		return
 	}
 	err = w.send(ctx, d, n)
 	var failed *failure
 	switch {
 	case err == nil:
-		w.settle(ctx, dl)
+		w.resolve(ctx, dl)
 	case ctx.Err() != nil: // the gateway stops: somebody else goes on
 		w.again(dl, 0)
 	case errors.As(err, &failed) && !failed.final && dl.Attempt < d.Attempts:
@@ -54,14 +54,14 @@ func (w *Webhooks) bury(ctx context.Context, d *Destination, dl message.Delivery
 		w.again(dl, w.pause(dl.Attempt, 0))
 		return
 	}
-	w.settle(ctx, dl)
+	w.resolve(ctx, dl)
 }
 
-// settle is done with a fact. If that does not reach the outbox, it comes again:
+// resolve is done with a fact. If that does not reach the outbox, it comes again:
 // at least once is what is promised.
-func (w *Webhooks) settle(ctx context.Context, dl message.Delivery) {
+func (w *Webhooks) resolve(ctx context.Context, dl message.Delivery) {
 	if err := dl.Done(ctx); err != nil {
-		w.cfg.Log.Debug("a delivery is not settled; it comes again", "seq", dl.Record.Seq, "err", err)
+		w.cfg.Log.Debug("a delivery is not resolved; it comes again", "seq", dl.Record.Seq, "err", err)
 	}
 }
 

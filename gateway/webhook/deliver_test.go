@@ -71,7 +71,7 @@ func TestFilter(t *testing.T) {
 	w.A.Reject(gatewaytest.Ann, k, "")
 	w.A.Ask("s1", "r1", "c4")
 	for _, want := range []message.CallID{"c3", "c4"} {
-		if g := rc.next(); g.notice.Call.Call != want && want == "c4" { // c3 may be settled before it is sent
+		if g := rc.next(); g.notice.Call.Call != want && want == "c4" { // c3 may be resolved before it is sent
 			t.Errorf("came %s, want %s", g.body, want)
 		} else if g.notice.Call.Call == "c4" {
 			return
@@ -127,7 +127,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// An approval request that is settled meanwhile is not told late.
+// An approval request that is resolved meanwhile is not told late.
 func TestStale(t *testing.T) {
 	w := gatewaytest.New(t)
 	h, rc := begin(t, w, func(d *webhook.Destination) { d.Attempts = 1 })
@@ -149,7 +149,7 @@ func TestStale(t *testing.T) {
 	}
 	fate, err := h.Retry(t.Context(), "bot", letters[0].Seq)
 	if err != nil || fate != webhook.FateStale || seen != 1 {
-		t.Errorf("a dead letter about a settled approval request: %s, %v; it was told %d times", fate, err, seen)
+		t.Errorf("a dead letter about a resolved approval request: %s, %v; it was told %d times", fate, err, seen)
 	}
 	buried(t, w, 0)
 }

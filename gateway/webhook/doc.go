@@ -15,7 +15,7 @@
 //     this process.
 //   - What rules redact never leaves. Secrets and addresses of destinations stand
 //     in no log, no error and no dead letter.
-//   - An approval request that is settled, or was asked anew, is not sent late.
+//   - An approval request that is resolved, or was asked anew, is not sent late.
 //   - A link decides nothing by being opened, names nobody, and is used once in
 //     the whole space: whoever follows it must be logged in, may answer or not by
 //     their own name, and confirms.

@@ -140,7 +140,7 @@ func TestFollow(t *testing.T) {
 	if v := l.A.Show(k).Votes[0]; v.By.Name != "ann" || v.By.Auth != "test-cookie" || v.Kind != message.ResponseApprove {
 		t.Errorf("the vote is %+v", v)
 	}
-	if p := l.open("alpha.bob", token); p.status != http.StatusOK || !strings.Contains(p.text, "Settled meanwhile") {
+	if p := l.open("alpha.bob", token); p.status != http.StatusOK || !strings.Contains(p.text, "Resolved meanwhile") {
 		t.Errorf("afterwards: %d\n%s", p.status, p.text)
 	}
 	k = l.A.Ask("s1", "r1", "c2")

@@ -10,7 +10,7 @@ import (
 // Its methods may be called from several goroutines.
 type Outbox interface {
 	// Follow hands out facts for a destination until ctx ends. f runs in
-	// goroutines of its own and settles each delivery.
+	// goroutines of its own and resolves each delivery.
 	Follow(ctx context.Context, destination string, f func(context.Context, message.Delivery)) error
 	// Record reads one fact again.
 	Record(ctx context.Context, seq uint64) (message.Record, error)

@@ -83,7 +83,7 @@ func (w *Webhooks) Run(ctx context.Context, _ *gateway.Server) {
 var self = message.Principal{Role: message.RoleAuditor, Name: "askance-webhooks", Auth: "in-process"}
 
 // current reports whether a notice is still true: an approval request may have been
-// settled or asked anew since.
+// resolved or asked anew since.
 func (w *Webhooks) current(ctx context.Context, n *Notice) (bool, error) {
 	if !n.asks() {
 		return true, nil

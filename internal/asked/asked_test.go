@@ -17,7 +17,7 @@ func TestVerdict(t *testing.T) {
 		by    string
 		want  string
 	}{
-		{"expire", nil, "", "expired: nobody settled it in time"},
+		{"expire", nil, "", "expired: nobody resolved it in time"},
 		{"interrupt", nil, "bot", "interrupted by bot"},
 		{"submit", &message.Vote{Kind: message.ResponseApprove}, "", "approved by bob"},
 		{"interrupt", &message.Vote{Kind: message.ResponseApprove}, "bot", "approved by bob"},
@@ -26,7 +26,7 @@ func TestVerdict(t *testing.T) {
 		{"reject", &message.Vote{Kind: message.ResponseReject, Feedback: "no"}, "", "rejected by bob: no"},
 		{"submit_response", &message.Vote{Kind: message.ResponseRespond}, "", "answered instead of the tool by bob"},
 		{"refuse", nil, "", "not open any more: the call is finished"},
-		{"expire", &message.Vote{Kind: message.ResponseDelegate, To: "eve"}, "", "expired: nobody settled it in time"},
+		{"expire", &message.Vote{Kind: message.ResponseDelegate, To: "eve"}, "", "expired: nobody resolved it in time"},
 	} {
 		c := asking(t, nil)
 		c.State, c.Cause = message.ToolCallFinished, tc.cause

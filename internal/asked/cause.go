@@ -15,7 +15,7 @@ var stepWords = map[toolcall.Cause][2]string{
 	toolcall.Reject: {"rejected", "bad"}, toolcall.Respond: {"answered instead of the tool", "good"}, toolcall.Expire: {"expired", "bad"},
 	toolcall.Submit: {"handed out to be run", "work"}, toolcall.Start: {"started", "work"}, toolcall.Offer: {"offered again", "work"},
 	toolcall.Lose: {"its owner fell silent", "bad"}, toolcall.Return: {"given back before it began", "bad"}, toolcall.Suspend: {"blocked: needs an operator", "bad"}, toolcall.Result: {"result", "good"},
-	toolcall.Settle: {"settled", "good"}, toolcall.Revoke: {"taken back", "bad"}, toolcall.Interrupt: {"interrupted", "bad"},
+	toolcall.Resolve: {"resolved", "good"}, toolcall.Revoke: {"taken back", "bad"}, toolcall.Interrupt: {"interrupted", "bad"},
 }
 
 // Step words an arrow of a call, with a tone: ask, work, good, bad or none.

@@ -5,7 +5,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Verdict says in a few words who settled an approval request, and how, as it comes from
+// Verdict says in a few words who resolved an approval request, and how, as it comes from
 // people: not revealed. by is who moved
 // the call last, or "" if that is not known.
 func Verdict(c *message.Call, by string) string {
@@ -13,7 +13,7 @@ func Verdict(c *message.Call, by string) string {
 	if !voted || !decides(c, v) {
 		switch toolcall.Cause(c.Cause) {
 		case toolcall.Expire:
-			return "expired: nobody settled it in time"
+			return "expired: nobody resolved it in time"
 		case toolcall.Interrupt:
 			return "interrupted" + from(by)
 		}

@@ -163,7 +163,7 @@ func (m *Mapper) resultOf(e message.Event) []Event {
 // result sends what became of a call, unless the client said so itself.
 func (m *Mapper) result(e message.Event, b *message.ToolResultBlock, t Tagged) []Event {
 	c, _ := m.findShown(b.ID)
-	m.settle(b.ID)
+	m.resolve(b.ID)
 	out := m.completeCall(b.ID)
 	c.result = true
 	if !c.answered {

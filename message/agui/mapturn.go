@@ -35,7 +35,7 @@ func (m *Mapper) mapTurn(e message.Event) (out []Event) {
 // ask holds an approval request back until the reply parks: AG-UI asks by ending the run.
 func (m *Mapper) ask(e message.Event, b *message.ToolCallBlock) []Event {
 	out := m.showCall(e, b)
-	m.settle(b.ID)
+	m.resolve(b.ID)
 	i := m.request(e, b)
 	if m.opt.Request != nil {
 		m.opt.Request(b, i)
@@ -77,7 +77,7 @@ func ResponseSchema(edits, rules bool) message.RawJSON {
 
 // answer takes an approval request back that was answered elsewhere.
 func (m *Mapper) answer(r *message.ConfirmResult) []Event {
-	m.settle(r.ToolCall.ID)
+	m.resolve(r.ToolCall.ID)
 	if r.Confirmed {
 		return m.state(r.ToolCall.ID, message.ToolCallAllowed)
 	}
@@ -86,7 +86,7 @@ func (m *Mapper) answer(r *message.ConfirmResult) []Event {
 
 func (m *Mapper) handOver(e message.Event, b *message.ToolCallBlock) []Event {
 	out := m.showCall(e, b)
-	m.settle(b.ID)
+	m.resolve(b.ID)
 	client := m.run.ClientTools[b.Name]
 	if !client {
 		m.lose(e, LossExternal)
@@ -100,14 +100,14 @@ func (m *Mapper) handOver(e message.Event, b *message.ToolCallBlock) []Event {
 // bringResult sends a result from outside, if no events of its own carry it:
 // they do once the call has a TOOL_RESULT_START.
 func (m *Mapper) bringResult(e message.Event, b *message.ToolResultBlock) []Event {
-	m.settle(b.ID)
+	m.resolve(b.ID)
 	if c, _ := m.findShown(b.ID); c.result || m.buffer.ToolResult(b.ID) != nil {
 		return nil
 	}
 	return m.result(e, b, m.taggedBase(e, map[string]any{"state": string(b.State)}))
 }
 
-// settle takes a call off the list of those that the reply waits for.
-func (m *Mapper) settle(id message.CallID) {
+// resolve takes a call off the list of those that the reply waits for.
+func (m *Mapper) resolve(id message.CallID) {
 	m.waiting = slices.DeleteFunc(m.waiting, func(w wait) bool { return w.call == id })
 }

@@ -15,9 +15,9 @@ type Thread struct {
 	// Open are the interrupts of the latest interrupted run that wait for an
 	// answer.
 	Open []Interrupt
-	// Settled are those that have one, by id, with the first decision: by an
+	// Resolved are those that have one, by id, with the first decision: by an
 	// earlier run, or by another surface in the words of an entry. An interrupt
-	// that is in both is settled.
+	// that is in both is resolved.
 	Settled map[string]ResumeEntry
 }
 
@@ -37,7 +37,7 @@ type Resumption struct {
 //     server's clock, decides;
 //   - an answer is one that its approval request allows, see [Answer].
 //
-// An entry for a settled or an unknown interrupt has no effect.
+// An entry for a resolved or an unknown interrupt has no effect.
 func (t Thread) Resume(entries []ResumeEntry, now time.Time) (*Resumption, error) {
 	var out Resumption
 	byID := map[string]ResumeEntry{}

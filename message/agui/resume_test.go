@@ -89,7 +89,7 @@ func TestResume(t *testing.T) {
 		{"replayed", agui.Thread{Settled: settled}, []agui.ResumeEntry{resolved("i", `{"editedArgs":{"a":1},"approved":true}`)}, "replayed i"},
 		{"overtaken", agui.Thread{Settled: settled}, []agui.ResumeEntry{resolved("i", yes)}, "overtaken i"},
 		{"overtaken while open", agui.Thread{Open: two[:1], Settled: settled}, []agui.ResumeEntry{cancelled("i")}, "overtaken i"},
-		{"settled needs no entry", agui.Thread{Open: two, Settled: settled}, []agui.ResumeEntry{resolved("j", yes)}, "j yes"},
+		{"resolved needs no entry", agui.Thread{Open: two, Settled: settled}, []agui.ResumeEntry{resolved("j", yes)}, "j yes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

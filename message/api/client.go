@@ -18,7 +18,7 @@ type Client interface {
 	Report(ctx context.Context, r message.ReportRequest) (*message.Call, error)
 	SubmitResponse(ctx context.Context, r message.Response) (*message.Call, error)
 	Interrupt(ctx context.Context, r message.InterruptRequest) (message.InterruptReply, error)
-	Settle(ctx context.Context, r message.SettleRequest) (*message.Call, error)
+	Resolve(ctx context.Context, r message.ResolveRequest) (*message.Call, error)
 	Revoke(ctx context.Context, r message.RevokeRequest) (*message.Call, error)
 	List(ctx context.Context, r message.ListRequest) (message.ListReply, error)
 	Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error)
@@ -70,9 +70,9 @@ func (m Methods) Interrupt(ctx context.Context, r message.InterruptRequest) (mes
 	return Interrupt.Call(ctx, m.Caller, r)
 }
 
-// Settle calls the operation.
-func (m Methods) Settle(ctx context.Context, r message.SettleRequest) (*message.Call, error) {
-	return Settle.Call(ctx, m.Caller, r)
+// Resolve calls the operation.
+func (m Methods) Resolve(ctx context.Context, r message.ResolveRequest) (*message.Call, error) {
+	return Resolve.Call(ctx, m.Caller, r)
 }
 
 // Revoke calls the operation.

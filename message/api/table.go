@@ -44,7 +44,7 @@ var (
 				{Name: "timeout_ms", Type: "integer", Doc: "How long the request is held at most; default and maximum 30000. Ask again while done is false."},
 			},
 			Summary: "Wait for calls",
-			Doc:     "A long poll: the reply comes when all calls have settled, or when the time is over."},
+			Doc:     "A long poll: the reply comes when all calls have resolved, or when the time is over."},
 	}).held(func(r *message.WaitRequest) *int64 { return &r.TimeoutMS }, true)
 	Report = Define[message.ReportRequest, *message.Call](Operation{
 		Name: "report", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleRuntime, message.RoleOperator},
@@ -83,10 +83,10 @@ var (
 			Summary: "Revoke an approval",
 			Doc:     "Possible until a worker has started the call."},
 	})
-	Settle = Define[message.SettleRequest, *message.Call](Operation{
-		Name: "settle", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleOperator}, NATS: map[message.Role]string{message.RoleOperator: "operate"},
-		HTTP: &HTTP{ID: "settleCall", Method: "POST", Path: callPath + "/settle", Tag: "calls",
-			Summary: "Settle a held call",
+	Resolve = Define[message.ResolveRequest, *message.Call](Operation{
+		Name: "resolve", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleOperator}, NATS: map[message.Role]string{message.RoleOperator: "operate"},
+		HTTP: &HTTP{ID: "settleCall", Method: "POST", Path: callPath + "/resolve", Tag: "calls",
+			Summary: "Resolve a held call",
 			Doc:     "States the outcome of a call whose outcome is unknown, that no worker took, or whose attempts were all lost."},
 	})
 	RevokeLease = Define[message.RevokeLeaseRequest, *message.Lease](Operation{
@@ -109,7 +109,7 @@ var (
 				{Name: "tool_name", Type: "string", Doc: "Only calls of this tool."},
 				{Name: "agent", Type: "string", Doc: "Only calls of this agent."},
 				{Name: "state", Member: "states", Type: "string", Many: true, Doc: "Only calls in one of these states; may be repeated.", Words: []string{"pending", "asking", "allowed", "submitted", "finished"}},
-				{Name: "held", Type: "boolean", Doc: "Only calls that wait for an operator to settle them."},
+				{Name: "held", Type: "boolean", Doc: "Only calls that wait for an operator to resolve them."},
 				{Name: "all", Type: "boolean", Doc: "Finished calls, too."},
 				{Name: "after", Type: "integer", Doc: "The cursor: next of the page before."},
 				{Name: "limit", Type: "integer", Doc: "The size of the page; default and maximum 500."},
@@ -191,7 +191,7 @@ func ofWorkers(name string, changes bool) Operation {
 func Table() []*Operation {
 	return []*Operation{
 		Propose.Operation, Wait.Operation, Report.Operation, Emit.Operation, Interrupt.Operation,
-		Answer.Operation, Revoke.Operation, Settle.Operation, RevokeLease.Operation,
+		Answer.Operation, Revoke.Operation, Resolve.Operation, RevokeLease.Operation,
 		List.Operation, Show.Operation, Explain.Operation, Events.Operation, Info.Operation, Load.Operation, Leases.Operation, ShowLease.Operation,
 		Start.Operation, Heartbeat.Operation, Progress.Operation, Result.Operation,
 	}

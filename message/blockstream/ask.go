@@ -103,9 +103,9 @@ func (m *Mapper) show(r *request) {
 	m.block(start, delta)
 }
 
-// settle notes what an event says about calls that somebody was asked about,
+// resolve notes what an event says about calls that somebody was asked about,
 // whatever turn is open.
-func (m *Mapper) settle(e message.Event) {
+func (m *Mapper) resolve(e message.Event) {
 	switch e := e.(type) {
 	case *message.UserConfirmResult:
 		for i := range e.ConfirmResults {

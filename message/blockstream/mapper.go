@@ -127,7 +127,7 @@ func (m *Mapper) Event(e message.Event) ([]Frame, error) {
 		}
 	}
 	m.release(e)
-	m.settle(e)
+	m.resolve(e)
 	m.apply(e)
 	return m.flush(), nil
 }
@@ -235,7 +235,7 @@ func (m *Mapper) apply(e message.Event) {
 	case *message.RequireUserConfirm:
 		m.ask(e)
 	case *message.UserConfirmResult, *message.ModelCallStart, *message.ModelCallEnd, *message.ExceedMaxIters, *message.UserInterrupt:
-		// settled before, or without a place and of no interest to people
+		// resolved before, or without a place and of no interest to people
 	case *message.DataBlockStart, *message.DataBlockDelta, *message.DataBlockEnd,
 		*message.HintBlockEvent, *message.Custom, *message.UnknownEvent:
 		m.skip(e, "the stream has no place for "+string(e.Type()))

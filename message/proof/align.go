@@ -25,7 +25,7 @@ type difference struct {
 
 // aligned is the outcome of aligning two windows.
 type aligned struct {
-	was, is int // how much of each is settled
+	was, is int // how much of each is resolved
 	diffs   []difference
 }
 
@@ -73,7 +73,7 @@ func align(was, is []slot, all bool, moved map[Hash]slot) aligned {
 	return a
 }
 
-// segment settles what stands between two records that are in order.
+// segment resolves what stands between two records that are in order.
 func (a *aligned) segment(was, is []slot, matched []bool, match []int, all []slot, moved map[Hash]slot) {
 	var lost, fresh []slot
 	for i, w := range was {

@@ -49,9 +49,9 @@
 // Where quotes, wrappers or links hide such a thing from AgentScope, the approval request
 // is the plain one of the mode; no allow rule answers it either.
 //
-// # Approval requests that one answer settles
+// # Approval requests that one answer resolves
 //
-// The rules that are suggested with an approval request can settle the approval requests of
+// The rules that are suggested with an approval request can resolve the approval requests of
 // other calls. Whoever asks finds out by deciding those again with the
 // suggested rules among the SessionRules, as the engine does for the calls of
 // one batch: a call that they allow, and that is not immune, need not be asked

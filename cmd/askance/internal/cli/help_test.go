@@ -10,7 +10,7 @@ import (
 
 // commands are all that a user can call, in the order of the help.
 var commands = []string{
-	"", "demo", "serve", "worker", "bench", "inbox", "list", "load", "show", "approve", "edit", "reject", "answer", "delegate", "settle", "interrupt", "revoke",
+	"", "demo", "serve", "worker", "bench", "inbox", "list", "load", "show", "approve", "edit", "reject", "answer", "delegate", "resolve", "interrupt", "revoke",
 	"rules", "rules list", "rules show", "rules revoke",
 	"events", "events tail", "events replay",
 	"audit", "audit verify", "audit checkpoint", "audit receipt", "audit check", "audit export",
@@ -61,7 +61,7 @@ func TestUsageErrors(t *testing.T) {
 		{"not a terminal: pass --yes, or --digest", "reject a --feedback no"},
 		{"not a terminal, so that no editor can open", "edit a --yes"},
 		{"--output is missing", "answer a --yes"},
-		{"--outcome is missing", "settle a"},
+		{"--outcome is missing", "resolve a"},
 		{"--tool is missing", "worker -- cat"},
 		{"want a command after --", "worker --tool x"},
 		{`unknown command "tial"`, "events tial"},

@@ -12,12 +12,12 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-func newSettleCommand(env *environment) *cobra.Command {
+func newResolveCommand(env *environment) *cobra.Command {
 	var ad address
-	var r message.SettleRequest
+	var r message.ResolveRequest
 	var output string
 	c := &cobra.Command{
-		Use:   "settle CALL --outcome OUTCOME",
+		Use:   "resolve CALL --outcome OUTCOME",
 		Short: "Resolve a call whose outcome is unknown",
 		Long: `A call is blocked if its worker died after the start and the tool is not idempotent,
 if every permitted attempt was lost, or if no worker took it in time. Find out what
@@ -27,8 +27,8 @@ happened, then resolve the call:
   did_not_happen   the effect did not take place; the model gets an error
   run_again        offer the call to a worker again, as a new attempt`,
 		Example: `  askance list --held
-  askance settle call_42 --outcome happened --output "refund re_123"
-  askance settle call_42 --outcome run_again --note "the provider never saw it"`,
+  askance resolve call_42 --outcome happened --output "refund re_123"
+  askance resolve call_42 --outcome run_again --note "the provider never saw it"`,
 		Args:              oneCall(&ad),
 		ValidArgsFunction: env.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -44,7 +44,7 @@ happened, then resolve the call:
 				if r.Attempt == 0 {
 					r.Attempt = call.Attempt.Number
 				}
-				after, err := l.Settle(c.Context(), r)
+				after, err := l.Resolve(c.Context(), r)
 				if err != nil {
 					return err
 				}

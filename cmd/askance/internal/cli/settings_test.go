@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// settled gives what a command's settings come to.
+// resolved gives what a command's settings come to.
 func settled(t *testing.T, args ...string) (*environment, error) {
 	t.Helper()
 	env := &environment{}

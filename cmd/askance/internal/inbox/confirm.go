@@ -30,7 +30,7 @@ func (d *draftResponse) stale(m *model) string {
 	case q == nil:
 		return "The approval request is gone. Nothing was sent."
 	case !q.open():
-		return "Settled meanwhile: " + reveal.Line(q.over) + ". Nothing was sent."
+		return "Resolved meanwhile: " + reveal.Line(q.over) + ". Nothing was sent."
 	case q.call.Digest != d.response.Digest:
 		return "Asked anew meanwhile: this is not the approval request any more. Nothing was sent."
 	}

@@ -122,7 +122,7 @@ func (d *detailScreen) remember(m *model, q *request, key string) bool {
 func (d *detailScreen) neighbour(m *model, next bool) {
 	rows := m.list.rows(m)
 	m.list.at = d.request
-	m.list.settle(rows)
+	m.list.resolve(rows)
 	step := -1
 	if next {
 		step = 1
@@ -161,7 +161,7 @@ func (d *detailScreen) head(m *model, q *request, w int) []string {
 	var out []string
 	switch {
 	case !q.open():
-		out = paintAll(m.out.Bad, wrap("Settled: "+reveal.Line(q.over)+". Nothing is left to answer here.", w))
+		out = paintAll(m.out.Bad, wrap("Resolved: "+reveal.Line(q.over)+". Nothing is left to answer here.", w))
 	case d.anew(q):
 		out = paintAll(m.out.Ask, wrap("Asked anew since you opened it: look again.", w))
 	}

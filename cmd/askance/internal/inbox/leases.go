@@ -87,8 +87,8 @@ func (s *leasesScreen) take(r leasesMsg) {
 	slices.SortStableFunc(s.all, func(a, b *message.Lease) int { return a.GrantedAt.Compare(b.GrantedAt) })
 }
 
-// settle puts the selection on a row that is there, and shows it.
-func (s *leasesScreen) settle() {
+// resolve puts the selection on a row that is there, and shows it.
+func (s *leasesScreen) resolve() {
 	i := slices.IndexFunc(s.all, func(l *message.Lease) bool { return l.ID == s.at })
 	if i < 0 {
 		i = min(s.row, len(s.all)-1)
@@ -102,7 +102,7 @@ func (s *leasesScreen) settle() {
 }
 
 func (s *leasesScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
-	s.settle()
+	s.resolve()
 	key := k.String()
 	if key == "esc" || key == "q" || key == "left" {
 		m.pop()
@@ -128,7 +128,7 @@ func (s *leasesScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 }
 
 func (s *leasesScreen) view(m *model, w, h int) (title string, body []string, keys string) {
-	s.settle()
+	s.resolve()
 	title = "Remembered rules: " + asked.Count(len(s.all), "rule") + " in force"
 	if s.more {
 		title += ", and more (see askance rules list)"
@@ -142,7 +142,7 @@ func (s *leasesScreen) view(m *model, w, h int) (title string, body []string, ke
 		return title, []string{"", m.out.Dim("  Nothing is remembered: the policy and people answer for every call.")}, "esc back"
 	}
 	s.page = max(1, h-len(body)-1)
-	s.settle()
+	s.resolve()
 	c := leaseColumns(s.all, w)
 	body = append(body, m.out.Dim(c.line("  ", "ALLOWS", "BY", "LEFT", "TERMS")))
 	for i, l := range s.all[s.first:] {

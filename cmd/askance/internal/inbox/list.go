@@ -39,8 +39,8 @@ func (l *listScreen) rows(m *model) []*request {
 	})
 }
 
-// settle puts the selection on a row that is there, and shows it.
-func (l *listScreen) settle(rows []*request) {
+// resolve puts the selection on a row that is there, and shows it.
+func (l *listScreen) resolve(rows []*request) {
 	i := slices.IndexFunc(rows, func(q *request) bool { return q.call.Key == l.at })
 	if i < 0 {
 		i = min(l.row, len(rows)-1)
@@ -59,7 +59,7 @@ func (l *listScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		return l.keyFilter(k)
 	}
 	rows := l.rows(m)
-	l.settle(rows)
+	l.resolve(rows)
 	switch k.String() {
 	case "q":
 		return tea.Quit
@@ -152,7 +152,7 @@ func (l *listScreen) move(rows []*request, d int) {
 // below.
 func (l *listScreen) onward(m *model) {
 	rows := l.rows(m)
-	l.settle(rows)
+	l.resolve(rows)
 	for i := l.row; i < len(rows); i++ {
 		if rows[i].open() && asked.MayRespond(rows[i].call, m.cfg.Who) != asked.No {
 			l.move(rows, i-l.row)
@@ -198,7 +198,7 @@ func (l *listScreen) view(m *model, w, h int) (title string, body []string, keys
 		return title, append(body, "", "  "+m.out.Dim(l.nothing(m))), keys
 	}
 	l.page = max(1, h-len(body)-1)
-	l.settle(rows)
+	l.resolve(rows)
 	c := columnsFor(rows, w)
 	body = append(body, m.out.Dim(c.line("  ", "TOOL", "CALL", "AGE", "LEFT", "QUESTION")))
 	for i, q := range rows[l.first:] {

@@ -21,10 +21,10 @@ type request struct {
 func (q *request) open() bool { return q.over == "" }
 
 const (
-	// linger is how long a settled approval request stays on the list, so that a person
+	// linger is how long a resolved approval request stays on the list, so that a person
 	// who looks at it sees what became of it.
 	linger = 5 * time.Second
-	// memory is how long a settled approval request is remembered, so that an answer of
+	// memory is how long a resolved approval request is remembered, so that an answer of
 	// the engine that is older than what is known cannot open it again.
 	memory = 2 * time.Minute
 )
@@ -36,7 +36,7 @@ type requests struct {
 	past map[message.Key]settled
 }
 
-// settled remembers an approval request that left.
+// resolved remembers an approval request that left.
 type settled struct {
 	seq uint64
 	at  time.Time
@@ -91,7 +91,7 @@ func (qs *requests) unknown(k message.Key, now time.Time) {
 	}
 }
 
-// sweep lets settled approval requests leave, save those that keep holds.
+// sweep lets resolved approval requests leave, save those that keep holds.
 func (qs *requests) sweep(now time.Time, keep func(message.Key) bool) {
 	for k, q := range qs.all {
 		if !q.open() && now.Sub(q.overAt) >= linger && !keep(k) {

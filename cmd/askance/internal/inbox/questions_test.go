@@ -14,7 +14,7 @@ import (
 )
 
 // However old, doubled and mixed what comes is: in the end each approval request is
-// what its call's last fact says, and none that was settled opens again.
+// what its call's last fact says, and none that was resolved opens again.
 func TestRequestsConverge(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	rapid.Check(t, func(t *rapid.T) {
@@ -37,7 +37,7 @@ func TestRequestsConverge(t *testing.T) {
 			s := all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
 			c := s.calls[rapid.IntRange(0, len(s.calls)-1).Draw(t, "fact")]
 			if have := last[c.Key]; have == nil && c.State != message.ToolCallAsking {
-				continue // never shown: nothing to settle
+				continue // never shown: nothing to resolve
 			} else if have == nil || have.Seq < c.Seq {
 				last[c.Key] = c
 			}
@@ -52,7 +52,7 @@ func TestRequestsConverge(t *testing.T) {
 	})
 }
 
-func TestSettledLeave(t *testing.T) {
+func TestResolvedLeave(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	var qs requests
 	c := asking(t, "c", nil)
@@ -63,7 +63,7 @@ func TestSettledLeave(t *testing.T) {
 	never, always := func(message.Key) bool { return false }, func(message.Key) bool { return true }
 	qs.sweep(now.Add(linger-1), never)
 	qs.sweep(now.Add(linger), always)
-	if q := qs.get(c.Key); q == nil || q.over != "expired: nobody settled it in time" {
+	if q := qs.get(c.Key); q == nil || q.over != "expired: nobody resolved it in time" {
 		t.Fatalf("it left too early: %+v", q)
 	}
 	qs.sweep(now.Add(linger), never)

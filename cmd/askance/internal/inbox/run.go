@@ -13,7 +13,7 @@
 // one is sent, the inbox computes the digest from the very approval request that it
 // shows and refuses to send if the engine named another. An approval can be
 // sent only after the last line of the approval request was on the screen. An approval request
-// that somebody else has settled, or that is asked anew, is never answered from
+// that somebody else has resolved, or that is asked anew, is never answered from
 // an old screen: the screen says who did what, and the engine would refuse it
 // by its digest.
 //

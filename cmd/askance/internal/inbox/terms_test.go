@@ -224,7 +224,7 @@ func TestNarrow(t *testing.T) {
 	w.answer(c, func(a *message.Response) {
 		a.Kind, a.Feedback = message.ResponseReject, "the budget of this month is spent"
 	})
-	golden(t, "narrow-settled", x.See("Settled: rejected by bob (in process): the budget of", "esc back  n next"))
+	golden(t, "narrow-resolved", x.See("Resolved: rejected by bob (in process): the budget of", "esc back  n next"))
 	x.Press(esc, "TOOL")
 	x.Press("/so", "filter: so")
 	x.Miss("wire")

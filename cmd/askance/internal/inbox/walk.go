@@ -42,7 +42,7 @@ func (s *walkScreen) holds(k message.Key) bool {
 }
 
 // show makes the draft of the approval request whose turn it is. Approval requests that were
-// settled meanwhile, or are others' to answer, have none.
+// resolved meanwhile, or are others' to answer, have none.
 func (s *walkScreen) show(m *model) {
 	for s.draft == nil && s.at < len(s.keys) {
 		q := m.qs.get(s.keys[s.at])

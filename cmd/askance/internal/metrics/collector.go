@@ -47,7 +47,7 @@ var (
 	up          = desc("up", "Whether the engine answers: 1 or 0.")
 	build       = desc("build_info", "Always 1; the labels say what runs.", "version", "engine", "space", "durability")
 	openCalls   = desc("open_calls", "Calls that are not finished.")
-	heldCalls   = desc("held_calls", "Calls that wait for an operator to settle them.")
+	heldCalls   = desc("held_calls", "Calls that wait for an operator to resolve them.")
 	clockAhead  = desc("clock_ahead_seconds", "How far a clock is ahead of the engine's, if it differs: of a worker, or of the journal's server. Negative: behind.", "who")
 	policyError = desc("policy_error", "1 while the last policy could not be loaded and an older one is in force.")
 	openAsked   = desc("open_questions", "Approval requests that wait for an answer.")

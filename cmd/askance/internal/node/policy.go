@@ -17,9 +17,9 @@ import (
 // reloadEvery is how often rule files are looked at.
 const reloadEvery = time.Second
 
-// settleFor is how long a bucket must be at rest before its rules are loaded:
+// resolveFor is how long a bucket must be at rest before its rules are loaded:
 // files that are put one after the other belong together.
-const settleFor = 250 * time.Millisecond
+const resolveFor = 250 * time.Millisecond
 
 // policy is the policy in force, and how it is kept up to date.
 type policy struct {

@@ -66,16 +66,16 @@ func (p policy) follow(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// whenAtRest calls load once no change has come for settleFor, after each series
+// whenAtRest calls load once no change has come for resolveFor, after each series
 // of changes, until ended says why there are no more.
 func whenAtRest(changed <-chan struct{}, ended <-chan error, load func()) error {
-	rest := time.NewTimer(settleFor)
+	rest := time.NewTimer(resolveFor)
 	defer rest.Stop()
 	rest.Stop()
 	for {
 		select {
 		case <-changed:
-			rest.Reset(settleFor)
+			rest.Reset(resolveFor)
 		case <-rest.C:
 			load()
 		case err := <-ended:

@@ -47,7 +47,7 @@ func TestABucketIsLoadedWhenItIsAtRest(t *testing.T) {
 		want("nothing has changed")
 		for range 5 { // each change waits anew
 			changed <- struct{}{}
-			after(settleFor - time.Millisecond)
+			after(resolveFor - time.Millisecond)
 			want("changes go on")
 		}
 		first := time.Since(start) + time.Millisecond
@@ -55,7 +55,7 @@ func TestABucketIsLoadedWhenItIsAtRest(t *testing.T) {
 		want("at rest", first)
 		after(time.Hour)
 		want("long at rest", first)
-		second := time.Since(start) + settleFor
+		second := time.Since(start) + resolveFor
 		changed <- struct{}{}
 		after(time.Second)
 		want("a second series", first, second)

@@ -84,8 +84,8 @@ func runLine(out *term.Out, f *message.Fact, cause toolcall.Cause, word func(fun
 		return told{word: word(out.Ask, "blocked"), rest: HoldText(c.Hold)}
 	case toolcall.Result:
 		return told{word: word(paintResult(out, c), string(c.Result.State)), rest: took(c, f.At) + resultLine(c)}
-	case toolcall.Settle:
-		return told{word: word(out.Good, "settled"), rest: "by " + term.SafeLine(asked.Who(f.By)) + ": " + resultLine(c)}
+	case toolcall.Resolve:
+		return told{word: word(out.Good, "resolved"), rest: "by " + term.SafeLine(asked.Who(f.By)) + ": " + resultLine(c)}
 	case toolcall.Expire:
 		return told{word: word(out.Bad, "expired"), rest: "nobody answered in time"}
 	}

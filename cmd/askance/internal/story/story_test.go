@@ -72,7 +72,7 @@ func TestEveryStep(t *testing.T) {
 		fact(call(), "propose"), fact(call(), "refuse"), fact(call(), "deny"), fact(call(), "ask"), fact(call(), "allow"), fact(plain, "allow"),
 		fact(call(), "hide"), fact(call(), "approve"), fact(call(), "edit"), fact(call(), "reject"), fact(call(), "answer"), fact(call(), "expire"),
 		fact(call(), "submit"), fact(external, "submit"), fact(call(), "start"), fact(local, "start"), fact(call(), "offer"), fact(call(), "lose"), fact(call(), "return"),
-		fact(call(), "suspend"), fact(call(), "result"), fact(failed, "result"), fact(call(), "settle"), fact(call(), "revoke"), fact(call(), "interrupt"),
+		fact(call(), "suspend"), fact(call(), "result"), fact(failed, "result"), fact(call(), "resolve"), fact(call(), "revoke"), fact(call(), "interrupt"),
 		message.Record{Fact: &message.Fact{At: start, Call: call(), Note: &message.Note{What: "late_result"}}},
 		message.Record{Fact: &message.Fact{At: start, By: message.Principal{Name: "ann"}, Reply: &message.ReplyState{Key: call().ReplyKey(), Phase: message.ReplyInterrupted}}},
 		message.Record{Time: start, Invalid: context.Canceled},

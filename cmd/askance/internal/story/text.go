@@ -83,15 +83,15 @@ func HeldText(c *message.Call) string {
 	return HoldText(c.Hold)
 }
 
-// HoldText says why a call waits to be settled.
+// HoldText says why a call waits to be resolved.
 func HoldText(h message.Hold) string {
 	switch h {
 	case message.HoldUnknown:
-		return "its owner died after the start, and nobody knows whether the effect happened: settle it"
+		return "its owner died after the start, and nobody knows whether the effect happened: resolve it"
 	case message.HoldDeadLetter:
-		return "every permitted attempt was lost: settle it"
+		return "every permitted attempt was lost: resolve it"
 	case message.HoldNoWorker:
-		return "no worker took it in time: settle it"
+		return "no worker took it in time: resolve it"
 	case message.HoldClock:
 		return "the clock of its worker is off: correct it"
 	case message.HoldNone:
