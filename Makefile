@@ -23,7 +23,7 @@ RACE ?= $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env C
 
 # Every fuzz target as folder:name. A test compares the list with the tree.
 FUZZ := \
-  bus:FuzzLane \
+  bus:FuzzQueue \
   bus:FuzzParseSubject \
   bus:FuzzToken \
   cmd/askance/internal/argtree:FuzzRender \

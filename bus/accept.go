@@ -14,7 +14,7 @@ import (
 // caller is who sent a request, as the transport vouches for it.
 type caller struct {
 	principal message.Principal
-	lane      message.Lane // of a worker
+	queue     message.Queue // of a worker
 }
 
 // identify tells who sent the message, if that can be read from its subject.
@@ -24,8 +24,8 @@ func (s *Service) identify(role message.Role, m *nats.Msg) (caller, bool) {
 		return caller{}, false
 	}
 	name, ok := subject.Who.ID()
-	lane, _ := subject.Tool.Lane()
-	return caller{message.Principal{Role: role, Name: name, Auth: s.o.Auth}, lane}, ok
+	queue, _ := subject.Tool.Queue()
+	return caller{message.Principal{Role: role, Name: name, Auth: s.o.Auth}, queue}, ok
 }
 
 // ownInbox reports whether the reply subject is below the principal's inbox.
@@ -49,7 +49,7 @@ func (s *Service) warnOfForeignReply(m *nats.Msg) {
 // It never blocks: the messages of all other senders are behind this one.
 func (s *Service) accept(c conversation, m *nats.Msg) {
 	who, ok := s.identify(c.As, m)
-	ok = ok && (who.lane.Tool != "" || c.As != message.RoleWorker) // a tool whose name cannot be read back has no workers
+	ok = ok && (who.queue.Tool != "" || c.As != message.RoleWorker) // a tool whose name cannot be read back has no workers
 	if !ok || !ownInbox(who.principal.Name, m.Reply) {
 		if m.Reply != "" { // without one it is an engine's own sign of life
 			s.warnOfForeignReply(m)
@@ -109,7 +109,7 @@ func (s *Service) carryOut(ctx context.Context, op *api.Operation, who caller, b
 		return do(ctx, s, who, request, m)
 	}
 	request = op.Hold(request, maxHeld.Milliseconds())
-	engine := s.surface(who.principal, who.lane)
+	engine := s.surface(who.principal, who.queue)
 	for {
 		reply, err := engine.Call(ctx, op, request)
 		if err != nil {

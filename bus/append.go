@@ -78,7 +78,7 @@ type appending struct {
 
 func (j *Journal) newAppend(f *message.Fact, prev uint64) (*appending, error) {
 	a := &appending{j: j, fact: f, key: f.Key(), prev: prev}
-	subject, err := factSubject(a.key, f.WorkLane())
+	subject, err := factSubject(a.key, f.WorkQueue())
 	if err == nil && a.key.Space != j.space {
 		err = &message.Error{Code: message.CodeInvalid, What: "it belongs to the space " + quote(string(a.key.Space)) + ", this is the journal of " + string(j.space)}
 	}

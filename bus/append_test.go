@@ -323,7 +323,7 @@ func TestAppendOnAClosedConnection(t *testing.T) {
 	if _, err := j.AppendEvent(t.Context(), "rt", callKey("").ReplyKey(), events(1)); !errors.Is(err, message.ErrUnavailable) || message.AsError("", err).Hint == "" {
 		t.Errorf("events: %v, want unavailable with a hint", err)
 	}
-	if err := j.EnsureLane(t.Context(), message.Lane{Tool: job}); !errors.Is(err, message.ErrUnavailable) {
+	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); !errors.Is(err, message.ErrUnavailable) {
 		t.Errorf("a tool: %v, want unavailable", err)
 	}
 	if _, err := j.Last(t.Context(), callKey("c1")); !errors.Is(err, message.ErrUnavailable) {

@@ -93,7 +93,7 @@ func TestCloseAnswersWaitingRequests(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", func(message.Principal, message.Lane) api.Caller { return stuck{} }, bus.ServiceOptions{MaxReads: 1})
+		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", func(message.Principal, message.Queue) api.Caller { return stuck{} }, bus.ServiceOptions{MaxReads: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,24 +21,24 @@ const (
 	ensureEvery = 30 * time.Second
 )
 
-func consumerConfig(space message.SpaceID, lane message.Lane) jetstream.ConsumerConfig {
+func consumerConfig(space message.SpaceID, queue message.Queue) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
-		Durable:       ConsumerName(lane),
-		Description:   laneText(lane),
+		Durable:       ConsumerName(queue),
+		Description:   queueText(queue),
 		DeliverPolicy: jetstream.DeliverAllPolicy,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       ackWait,
 		MaxDeliver:    -1,
 		MaxAckPending: -1,
 		MaxWaiting:    maxWaiting,
-		FilterSubject: workFilter(space, lane),
+		FilterSubject: workFilter(space, queue),
 		ReplayPolicy:  jetstream.ReplayInstantPolicy,
 		Metadata:      map[string]string{metaKind: "work", metaSpace: string(space)},
 	}
 }
 
-// laneText describes a consumer to whoever lists them.
-func laneText(l message.Lane) string {
+// queueText describes a consumer to whoever lists them.
+func queueText(l message.Queue) string {
 	text := "askance work items of the tool " + quote(l.Tool)
 	if l.Route != "" {
 		text += " on " + quote(l.Route)
@@ -46,43 +46,43 @@ func laneText(l message.Lane) string {
 	return text
 }
 
-// laneSet remembers which lanes' consumers were seen, and when.
-type laneSet struct {
+// queueSet remembers which queues' consumers were seen, and when.
+type queueSet struct {
 	mu   sync.Mutex // guards seen
-	seen map[message.Lane]time.Time
+	seen map[message.Queue]time.Time
 }
 
-func (s *laneSet) fresh(lane message.Lane, now time.Time) bool {
+func (s *queueSet) fresh(queue message.Queue, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at, ok := s.seen[lane]
+	at, ok := s.seen[queue]
 	return ok && now.Sub(at) < ensureEvery
 }
 
-func (s *laneSet) saw(lane message.Lane, now time.Time) {
+func (s *queueSet) saw(queue message.Queue, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen == nil {
-		s.seen = map[message.Lane]time.Time{}
+		s.seen = map[message.Queue]time.Time{}
 	}
-	s.seen[lane] = now
+	s.seen[queue] = now
 }
 
-// EnsureLane makes the durable consumer that the lane's workers pull from, if
+// EnsureQueue makes the durable consumer that the queue's workers pull from, if
 // it is not there. It is looked for again after half a minute, so that one
 // which somebody deleted comes back. A tool whose name a worker's subject
 // cannot carry (over 180 bytes) is refused with CodeTooLarge; a consumer of
 // that name with other settings with CodeForeignStream.
-func (j *Journal) EnsureLane(ctx context.Context, lane message.Lane) error {
+func (j *Journal) EnsureQueue(ctx context.Context, queue message.Queue) error {
 	const op = "prepare tool"
 	now := time.Now()
-	if j.lanes.fresh(lane, now) {
+	if j.queues.fresh(queue, now) {
 		return nil
 	}
-	if err := checkLane(lane); err != nil {
+	if err := checkQueue(queue); err != nil {
 		return err
 	}
-	cfg := consumerConfig(j.space, lane)
+	cfg := consumerConfig(j.space, queue)
 	_, err := j.js.CreateConsumer(ctx, j.stream, cfg)
 	if errors.Is(err, jetstream.ErrConsumerExists) {
 		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "the consumer " + cfg.Durable + " of stream " + j.stream + " has other settings than it must", Hint: "delete it with: nats consumer rm " + j.stream + " " + cfg.Durable + "; unfinished items are delivered again", Err: err}
@@ -90,6 +90,6 @@ func (j *Journal) EnsureLane(ctx context.Context, lane message.Lane) error {
 	if err != nil {
 		return apiError(op, "consumer "+cfg.Durable+" of stream "+j.stream, err)
 	}
-	j.lanes.saw(lane, now)
+	j.queues.saw(queue, now)
 	return nil
 }

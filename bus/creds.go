@@ -166,7 +166,7 @@ func (u *CredUser) login(account nkeys.KeyPair) ([]byte, error) {
 		claims.Expires = u.Expires.Unix()
 	}
 	claims.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeWebsocket, jwt.ConnectionTypeInProcess}
-	perms := PermissionsFor(u.Space, u.Principal(), message.Lanes(u.Tools, u.Routes)...)
+	perms := PermissionsFor(u.Space, u.Principal(), message.Queues(u.Tools, u.Routes)...)
 	if u.Role == message.RoleEngine {
 		perms = engineMay
 	}

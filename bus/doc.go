@@ -21,9 +21,9 @@
 //	e, err := engine.New("default", journal, policy, tools,
 //		engine.WithSignals(bus.NewSignals(nc, "default", log)), engine.WithSigningKey(keys.Signer()))
 //	…
-//	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, lane message.Lane) api.Caller {
+//	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, queue message.Queue) api.Caller {
 //		if p.Role == message.RoleWorker {
-//			return e.Worker(p, lane)
+//			return e.Worker(p, queue)
 //		}
 //		return e.As(p)
 //	}, bus.ServiceOptions{Observer: e})

@@ -222,21 +222,21 @@ func TestPermissionsForNobody(t *testing.T) {
 	for _, p := range []message.Principal{
 		{}, {Role: message.RoleRuntime}, {Role: message.RoleWorker}, {Role: message.RoleEngine}, {Role: "guest", Name: "g"}, {Role: message.RoleApprover, Name: longID},
 	} {
-		if got := bus.PermissionsFor("test", p, message.Lane{Tool: "echo"}); len(got.Publish)+len(got.Subscribe) != 0 {
+		if got := bus.PermissionsFor("test", p, message.Queue{Tool: "echo"}); len(got.Publish)+len(got.Subscribe) != 0 {
 			t.Errorf("%+v: %+v", p, got)
 		}
 	}
 	worker := message.Principal{Role: message.RoleWorker, Name: "wk"}
 	for _, bad := range [][]string{{""}, {"echo", longID}} {
-		if got := bus.PermissionsFor("test", worker, message.Lanes(bad, nil)...); len(got.Publish)+len(got.Subscribe) != 0 {
+		if got := bus.PermissionsFor("test", worker, message.Queues(bad, nil)...); len(got.Publish)+len(got.Subscribe) != 0 {
 			t.Errorf("a worker of %q: %+v", bad, got)
 		}
 	}
-	if got := bus.PermissionsFor("*", worker, message.Lane{Tool: "echo"}); len(got.Publish) != 0 {
+	if got := bus.PermissionsFor("*", worker, message.Queue{Tool: "echo"}); len(got.Publish) != 0 {
 		t.Errorf("in the space *: %+v", got)
 	}
 	for _, role := range []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleWorker} {
-		for _, s := range bus.PermissionsFor("test", message.Principal{Role: role, Name: "a.*.>"}, message.Lane{Tool: "x.>"}).Publish {
+		for _, s := range bus.PermissionsFor("test", message.Principal{Role: role, Name: "a.*.>"}, message.Queue{Tool: "x.>"}).Publish {
 			if strings.HasPrefix(s, "askance.") && strings.ContainsAny(s, "*>") {
 				t.Errorf("%s may publish %s", role, s)
 			}

@@ -55,9 +55,9 @@ func Example() {
 	check(err)
 	check(e.Start(ctx))
 	defer func() { check(e.Close()) }()
-	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, lane message.Lane) api.Caller {
+	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, queue message.Queue) api.Caller {
 		if p.Role == message.RoleWorker {
-			return e.Worker(p, lane)
+			return e.Worker(p, queue)
 		}
 		return e.As(p)
 	}, bus.ServiceOptions{Observer: e})
@@ -134,7 +134,7 @@ func ExampleJournal_Append() {
 
 // What a worker of one tool is granted on NATS.
 func ExamplePermissionsFor() {
-	p := bus.PermissionsFor("prod", message.Principal{Role: message.RoleWorker, Name: "wk-1"}, message.Lane{Tool: "web.search"})
+	p := bus.PermissionsFor("prod", message.Principal{Role: message.RoleWorker, Name: "wk-1"}, message.Queue{Tool: "web.search"})
 	for _, s := range p.Publish {
 		fmt.Println("publish", s)
 	}

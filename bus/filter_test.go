@@ -16,7 +16,7 @@ import (
 // write makes a write of a call's fact as the journal does, without its MAC.
 func write(t testing.TB, key message.Key, tool string, prev uint64, msgID string) bus.Write {
 	t.Helper()
-	s, err := bus.FactSubject(key, message.Lane{Tool: tool})
+	s, err := bus.FactSubject(key, message.Queue{Tool: tool})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ type Journal struct {
 	source  claimSource
 	room    room
 	store   func() Room
-	lanes   laneSet
+	queues  queueSet
 	chain   chain
 
 	anchor  *Anchor

@@ -8,21 +8,21 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// In subjects and consumers the token of a lane stands where a tool's stands:
+// In subjects and consumers the token of a queue stands where a tool's stands:
 // that of the tool itself, or with a route both tokens joined by a sign that no
 // token of a name has.
-const laneSign = "="
+const queueSign = "="
 
 // maxConsumerName is the server's limit.
 const maxConsumerName = 255
 
-// EncodeLane gives the one token of a lane. Without a tool there is none: "".
-func EncodeLane(l message.Lane) Token {
+// EncodeQueue gives the one token of a queue. Without a tool there is none: "".
+func EncodeQueue(l message.Queue) Token {
 	t := Encode(l.Tool)
 	if l.Route == "" || t == "" {
 		return t
 	}
-	return t + laneSign + encodeRoute(l.Route)
+	return t + queueSign + encodeRoute(l.Route)
 }
 
 // encodeRoute is Encode without its bound: a route is always read back.
@@ -33,15 +33,15 @@ func encodeRoute(route string) Token {
 	return Token(textPrefix + strictBase64.EncodeToString([]byte(route)))
 }
 
-// Lane reads a lane back. It is false for a hashed tool and for what is no
-// lane's token.
-func (t Token) Lane() (l message.Lane, ok bool) {
-	tool, route, routed := strings.Cut(string(t), laneSign)
+// Queue reads a queue back. It is false for a hashed tool and for what is no
+// queue's token.
+func (t Token) Queue() (l message.Queue, ok bool) {
+	tool, route, routed := strings.Cut(string(t), queueSign)
 	if l.Tool, ok = Token(tool).ID(); !ok || !routed {
 		return l, ok
 	}
 	if l.Route, ok = decodeRoute(route); !ok {
-		return message.Lane{}, false
+		return message.Queue{}, false
 	}
 	return l, true
 }
@@ -58,9 +58,9 @@ func decodeRoute(s string) (string, bool) {
 	return string(b), true
 }
 
-// parseLane accepts exactly the texts that EncodeLane gives.
-func parseLane(s string) (Token, error) {
-	tool, route, routed := strings.Cut(s, laneSign)
+// parseQueue accepts exactly the texts that EncodeQueue gives.
+func parseQueue(s string) (Token, error) {
+	tool, route, routed := strings.Cut(s, queueSign)
 	t, err := ParseToken(tool)
 	if err != nil || !routed {
 		return t, err
@@ -71,8 +71,8 @@ func parseLane(s string) (Token, error) {
 	return Token(s), nil
 }
 
-// checkLane says whether workers can serve a lane.
-func checkLane(l message.Lane) error {
+// checkQueue says whether workers can serve a queue.
+func checkQueue(l message.Queue) error {
 	if err := CheckName("tool", l.Tool); err != nil {
 		return err
 	}
@@ -82,13 +82,13 @@ func checkLane(l message.Lane) error {
 	return nil
 }
 
-// ConsumerName is the name of the durable consumer that a lane's workers share:
-// w_ and the lane's token, or its hash where that is too long for the server.
-func ConsumerName(l message.Lane) string {
-	token := string(EncodeLane(l))
+// ConsumerName is the name of the durable consumer that a queue's workers share:
+// w_ and the queue's token, or its hash where that is too long for the server.
+func ConsumerName(l message.Queue) string {
+	token := string(EncodeQueue(l))
 	if name := "w_" + token; len(name) <= maxConsumerName {
 		return name
 	}
 	sum := sha256.Sum256([]byte(token))
-	return "w_" + textPrefix + laneSign + hex.EncodeToString(sum[:])
+	return "w_" + textPrefix + queueSign + hex.EncodeToString(sum[:])
 }

@@ -20,29 +20,29 @@ const (
 	archive  = "exec.archive"
 )
 
-// Workers of one tool, each with the rights for its own lane: without a route,
+// Workers of one tool, each with the rights for its own queue: without a route,
 // of the route, of another one.
-var laneWorkers = map[string]message.Lane{"plain": {Tool: job}, "right": {Tool: job, Route: payments}, "wrong": {Tool: job, Route: archive}}
+var queueWorkers = map[string]message.Queue{"plain": {Tool: job}, "right": {Tool: job, Route: payments}, "wrong": {Tool: job, Route: archive}}
 
-// lanes is a world in which they log in with passwords.
-func lanes(t *testing.T) *world {
+// queues is a world in which they log in with passwords.
+func queues(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
-		for name, lane := range laneWorkers {
-			perms := bus.PermissionsFor("test", message.Principal{Role: message.RoleWorker, Name: name}, lane)
+		for name, queue := range queueWorkers {
+			perms := bus.PermissionsFor("test", message.Principal{Role: message.RoleWorker, Name: name}, queue)
 			o.Users = append(o.Users, bus.User{Name: name, Password: "pw", Permissions: perms})
 		}
 	}))
 }
 
-// laneLogins is one in which they have credentials.
-func laneLogins(t *testing.T) *world {
+// queueLogins is one in which they have credentials.
+func queueLogins(t *testing.T) *world {
 	t.Helper()
 	var users []bus.CredUser
-	for name, lane := range laneWorkers {
-		u := bus.CredUser{Space: "test", Role: message.RoleWorker, Name: name, Tools: []string{lane.Tool}}
-		if lane.Route != "" {
-			u.Routes = []string{lane.Route}
+	for name, queue := range queueWorkers {
+		u := bus.CredUser{Space: "test", Role: message.RoleWorker, Name: name, Tools: []string{queue.Tool}}
+		if queue.Route != "" {
+			u.Routes = []string{queue.Route}
 		}
 		users = append(users, u)
 	}
@@ -61,20 +61,20 @@ func routedSpace() space {
 
 func routedCall(id, to string) message.ToolCallBlock { return toolCall(id, job, `{"to":"`+to+`"}`) }
 
-// laneWorker is the transport of one of them, and its connection.
-func (w *world) laneWorker(t *testing.T, name string) (*bus.Worker, *nats.Conn) {
+// queueWorker is the transport of one of them, and its connection.
+func (w *world) queueWorker(t *testing.T, name string) (*bus.Worker, *nats.Conn) {
 	t.Helper()
 	nc := as(t, w, message.Principal{Role: message.RoleWorker, Name: name})
-	wk, err := bus.NewLaneWorker(nc, "test", laneWorkers[name], name, nil)
+	wk, err := bus.NewQueueWorker(nc, "test", queueWorkers[name], name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return wk, nc
 }
 
-func laneWorlds(t *testing.T, f func(t *testing.T, w *world)) {
-	t.Run("passwords", func(t *testing.T) { f(t, lanes(t)) })
-	t.Run("credentials", func(t *testing.T) { f(t, laneLogins(t)) })
+func queueWorlds(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Run("passwords", func(t *testing.T) { f(t, queues(t)) })
+	t.Run("credentials", func(t *testing.T) { f(t, queueLogins(t)) })
 }
 
 // nothing makes sure that no item is there for a worker.
@@ -83,33 +83,33 @@ func nothing(t *testing.T, w *bus.Worker) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if item, err := w.Next(ctx); err == nil {
-		t.Errorf("a worker of another lane got the item of %s", item.Fact.Call.Key)
+		t.Errorf("a worker of another queue got the item of %s", item.Fact.Call.Key)
 	}
 }
 
 // A routed call is seen, started and ended by workers of its route alone: to
 // the others the server refuses the subjects, and the engine the call.
-func TestRoutedCallIsForItsWorkers(t *testing.T) { laneWorlds(t, routedForItsWorkers) }
+func TestRoutedCallIsForItsWorkers(t *testing.T) { queueWorlds(t, routedForItsWorkers) }
 
 func routedForItsWorkers(t *testing.T, w *world) {
 	w.engineOf(routedSpace(), bus.ServiceOptions{})
 	bot := w.client(message.RoleRuntime, "bot")
 	propose(t, bot, routedCall("c1", payments))
 	for _, name := range []string{"plain", "wrong"} {
-		wk, nc := w.laneWorker(t, name)
+		wk, nc := w.queueWorker(t, name)
 		nothing(t, wk)
-		for _, lane := range laneWorkers {
-			if lane == laneWorkers[name] {
+		for _, queue := range queueWorkers {
+			if queue == queueWorkers[name] {
 				continue
 			}
 			for _, what := range []string{"next", "ack", "start", "heartbeat", "progress", "result"} {
-				refusedTo(t, nc, "askance.v1.test.work."+string(bus.EncodeLane(lane))+"."+name+"."+what)
+				refusedTo(t, nc, "askance.v1.test.work."+string(bus.EncodeQueue(queue))+"."+name+"."+what)
 			}
-			if _, err := nc.SubscribeSync("askance.v1.test.work." + string(bus.EncodeLane(lane)) + "." + name + ".cancel"); err != nil {
+			if _, err := nc.SubscribeSync("askance.v1.test.work." + string(bus.EncodeQueue(queue)) + "." + name + ".cancel"); err != nil {
 				t.Fatal(err)
 			}
 			if err := flushed(t, nc); !errors.Is(err, nats.ErrPermissionViolation) {
-				t.Errorf("%s may hear the cancels of %s", name, lane)
+				t.Errorf("%s may hear the cancels of %s", name, queue)
 			}
 		}
 		req := message.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"}
@@ -123,7 +123,7 @@ func routedForItsWorkers(t *testing.T, w *world) {
 			t.Errorf("%s ends the call: %v", name, err)
 		}
 	}
-	right, _ := w.laneWorker(t, "right")
+	right, _ := w.queueWorker(t, "right")
 	cancelled := make(chan string, 1)
 	defer right.Cancels(func(r message.HeartbeatRequest, _ string) { cancelled <- string(r.Call) })()
 	for _, id := range []string{"c1", "c2"} {
@@ -165,14 +165,14 @@ func refusedTo(t *testing.T, nc *nats.Conn, subject string) {
 	}
 }
 
-// Each lane has its own queue, so calls of a tool that nobody routes wait for
-// nobody, and nobody's workers keep another lane's calls from theirs.
-func TestLanesAreQueuesOfTheirOwn(t *testing.T) {
-	w := lanes(t)
+// Each queue has its own queue, so calls of a tool that nobody routes wait for
+// nobody, and nobody's workers keep another queue's calls from theirs.
+func TestQueuesAreQueuesOfTheirOwn(t *testing.T) {
+	w := queues(t)
 	w.engineOf(routedSpace(), bus.ServiceOptions{})
 	propose(t, w.client(message.RoleRuntime, "bot"), routedCall("c1", payments), routedCall("c2", archive), toolCall("c3", job, `{}`), routedCall("c4", payments))
 	for name, want := range map[string][]string{"plain": {"c3"}, "right": {"c1", "c4"}, "wrong": {"c2"}} {
-		wk, _ := w.laneWorker(t, name)
+		wk, _ := w.queueWorker(t, name)
 		var got []string
 		for range want {
 			item := next(t, wk)
@@ -189,9 +189,9 @@ func TestLanesAreQueuesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// An item that somebody puts into another lane, as it is, is none there.
-func TestItemInAnotherLane(t *testing.T) {
-	w := lanes(t)
+// An item that somebody puts into another queue, as it is, is none there.
+func TestItemInAnotherQueue(t *testing.T) {
+	w := queues(t)
 	w.engineOf(routedSpace(), bus.ServiceOptions{})
 	propose(t, w.client(message.RoleRuntime, "bot"), routedCall("c1", payments), routedCall("c2", archive), toolCall("c3", job, `{}`))
 	j := w.Journal("test")
@@ -204,24 +204,24 @@ func TestItemInAnotherLane(t *testing.T) {
 		for _, h := range []string{"Nats-Msg-Id", headerPrev, headerFilter} { // else the server would not store it
 			m.Header.Del(h)
 		}
-		from := r.Fact.WorkLane()
-		for _, lane := range laneWorkers {
-			if lane == from {
+		from := r.Fact.WorkQueue()
+		for _, queue := range queueWorkers {
+			if queue == from {
 				continue
 			}
-			forged := &nats.Msg{Subject: strings.TrimSuffix(m.Subject, string(bus.EncodeLane(from))) + string(bus.EncodeLane(lane)), Header: m.Header, Data: m.Data}
+			forged := &nats.Msg{Subject: strings.TrimSuffix(m.Subject, string(bus.EncodeQueue(from))) + string(bus.EncodeQueue(queue)), Header: m.Header, Data: m.Data}
 			seq := store(t, w.Conn("forger"), forged)
 			history, err := j.History(t.Context(), callKey(call))
 			if err != nil || history[len(history)-1].Seq != seq || history[len(history)-1].Invalid == nil {
-				t.Errorf("%s in the lane %s is believed: %+v, %v", call, lane, history, err)
+				t.Errorf("%s in the queue %s is believed: %+v, %v", call, queue, history, err)
 			}
 		}
 	}
 	for name, want := range map[string]string{"plain": "c3", "right": "c1", "wrong": "c2"} {
-		wk, _ := w.laneWorker(t, name)
+		wk, _ := w.queueWorker(t, name)
 		item := next(t, wk)
-		if got := string(item.Fact.Call.Call); got != want || item.Fact.WorkLane() != laneWorkers[name] {
-			t.Errorf("%s got %s of the lane %s", name, got, item.Fact.WorkLane())
+		if got := string(item.Fact.Call.Call); got != want || item.Fact.WorkQueue() != queueWorkers[name] {
+			t.Errorf("%s got %s of the queue %s", name, got, item.Fact.WorkQueue())
 		}
 		if err := item.Ack(t.Context()); err != nil {
 			t.Error(err)
@@ -268,7 +268,7 @@ func TestRoutesOfLogins(t *testing.T) {
 			t.Errorf("%s with a route: %v", name, err)
 		}
 	}
-	p := bus.PermissionsFor("test", message.Principal{Role: message.RoleWorker, Name: "wk"}, message.Lane{Tool: job, Route: strings.Repeat("x", 257)})
+	p := bus.PermissionsFor("test", message.Principal{Role: message.RoleWorker, Name: "wk"}, message.Queue{Tool: job, Route: strings.Repeat("x", 257)})
 	if len(p.Publish)+len(p.Subscribe) != 0 {
 		t.Errorf("a route that cannot be has the rights %+v", p)
 	}

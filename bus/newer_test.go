@@ -87,7 +87,7 @@ func TestNextLeavesNewerItemsAlone(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.Journal("test")
 		w.items()
-		if err := j.EnsureLane(t.Context(), message.Lane{Tool: job}); err != nil {
+		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
 		for _, body := range []string{`{"v":2,"id":"f1","call":{"in":"another form"}}`, `{"v":2,"id":"f1"}`} {
@@ -100,7 +100,7 @@ func TestNextLeavesNewerItemsAlone(t *testing.T) {
 			t.Errorf("item %+v", item.Fact)
 		}
 		synctest.Wait()
-		c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(message.Lane{Tool: job}))
+		c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(message.Queue{Tool: job}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,13 +10,13 @@ type Permissions struct {
 
 // PermissionsFor gives what a principal of a role needs and no more: nothing of
 // JetStream, for whoever may have JetStream answer somewhere may have it purge a
-// stream. lanes are what a worker may serve and nothing else, also not of the
+// stream. queues are what a worker may serve and nothing else, also not of the
 // same tools; other roles have none. Hints and progress tell of every session: people may read them, workers not, and
 // runtimes neither, who are kept apart from each other. An engine may do
 // everything, an unknown role and whoever has no valid name nothing: to an
 // embedded server's [User] an empty list means that. (In the configuration of
 // an external one leaving it empty means everything.)
-func PermissionsFor(space message.SpaceID, p message.Principal, lanes ...message.Lane) Permissions {
+func PermissionsFor(space message.SpaceID, p message.Principal, queues ...message.Queue) Permissions {
 	if CheckName("principal", p.Name) != nil || CheckSpace(space) != nil {
 		return Permissions{} // an empty token would be a wildcard
 	}
@@ -27,11 +27,11 @@ func PermissionsFor(space message.SpaceID, p message.Principal, lanes ...message
 		return engineMay
 	}
 	if p.Role == message.RoleWorker {
-		for _, lane := range lanes {
-			if checkLane(lane) != nil {
+		for _, queue := range queues {
+			if checkQueue(queue) != nil {
 				return Permissions{}
 			}
-			perms = perms.withLane(space, who, lane)
+			perms = perms.withQueue(space, who, queue)
 		}
 		return perms
 	}
@@ -52,8 +52,10 @@ func PermissionsFor(space message.SpaceID, p message.Principal, lanes ...message
 // wildcard for the inboxes of principals alone.
 var engineMay = Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
 
-func (p Permissions) withLane(space message.SpaceID, who Token, lane message.Lane) Permissions {
-	at := func(k Kind) string { return Subject{Space: space, Kind: k, Who: who, Tool: EncodeLane(lane)}.String() }
+func (p Permissions) withQueue(space message.SpaceID, who Token, queue message.Queue) Permissions {
+	at := func(k Kind) string {
+		return Subject{Space: space, Kind: k, Who: who, Tool: EncodeQueue(queue)}.String()
+	}
 	for _, k := range kindsFor(message.RoleWorker) {
 		p.Publish = append(p.Publish, at(k))
 	}
@@ -61,8 +63,8 @@ func (p Permissions) withLane(space message.SpaceID, who Token, lane message.Lan
 	return p
 }
 
-// nextSubject is where an engine asks for a lane's next item. No worker may:
+// nextSubject is where an engine asks for a queue's next item. No worker may:
 // what the server answers goes to where the asker says, in the server's name.
-func nextSubject(space message.SpaceID, lane message.Lane) string {
-	return "$JS.API.CONSUMER.MSG.NEXT." + StreamName(space) + "." + ConsumerName(lane)
+func nextSubject(space message.SpaceID, queue message.Queue) string {
+	return "$JS.API.CONSUMER.MSG.NEXT." + StreamName(space) + "." + ConsumerName(queue)
 }

@@ -47,7 +47,7 @@ var (
 
 // What nobody of them may publish; besides, nobody may what another one may.
 var (
-	otherTool        = bus.ConsumerName(message.Lane{Tool: otherJob})
+	otherTool        = bus.ConsumerName(message.Queue{Tool: otherJob})
 	nobodyMayPublish = []string{
 		// the journal, and what engines say
 		"askance.v1.test.fact.s1.r1.c1.f", "askance.v1.test.fact.s1.r1.c1.w.job", "askance.v1.test.fact.s1.r1.-.f", "askance.v1.test.fact.s1.-.-.f",
@@ -132,7 +132,7 @@ func withPeople(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
 		for _, p := range people {
-			o.Users = append(o.Users, bus.User{Name: p.Name, Password: "pw", Permissions: bus.PermissionsFor("test", p, message.Lane{Tool: job})})
+			o.Users = append(o.Users, bus.User{Name: p.Name, Password: "pw", Permissions: bus.PermissionsFor("test", p, message.Queue{Tool: job})})
 		}
 	}))
 }
@@ -155,7 +155,7 @@ func TestLeastPermissions(t *testing.T) { worlds(t, leastPermissions) }
 func leastPermissions(t *testing.T, w *world, people []message.Principal) {
 	j := w.Journal("test")
 	for _, tool := range []string{job, otherJob} {
-		if err := j.EnsureLane(t.Context(), message.Lane{Tool: tool}); err != nil {
+		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: tool}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -141,10 +141,10 @@ func permissionTable() string {
 		return strings.Join(subjects, "<br>")
 	}
 	for _, role := range []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleWorker} {
-		p := bus.PermissionsFor("prod", message.Principal{Role: role, Name: "ann"}, message.Lane{Tool: "refund"})
+		p := bus.PermissionsFor("prod", message.Principal{Role: role, Name: "ann"}, message.Queue{Tool: "refund"})
 		rows = append(rows, []string{string(role), lines(p.Publish), lines(p.Subscribe)})
 	}
-	p := bus.PermissionsFor("prod", message.Principal{Role: message.RoleWorker, Name: "ann"}, message.Lane{Tool: "refund", Route: "exec.payments"})
+	p := bus.PermissionsFor("prod", message.Principal{Role: message.RoleWorker, Name: "ann"}, message.Queue{Tool: "refund", Route: "exec.payments"})
 	rows = append(rows, []string{"worker of the route", lines(p.Publish), lines(p.Subscribe)})
 	return table([]string{"role", "publish", "subscribe"}, rows)
 }
@@ -279,10 +279,10 @@ func streamTable(t *testing.T) string {
 
 func consumerTable(t *testing.T) string {
 	b := bustest.New(t)
-	if err := b.Journal("prod").EnsureLane(t.Context(), message.Lane{Tool: "refund"}); err != nil {
+	if err := b.Journal("prod").EnsureQueue(t.Context(), message.Queue{Tool: "refund"}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := jetStream(t, b).Consumer(t.Context(), bus.StreamName("prod"), bus.ConsumerName(message.Lane{Tool: "refund"}))
+	c, err := jetStream(t, b).Consumer(t.Context(), bus.StreamName("prod"), bus.ConsumerName(message.Queue{Tool: "refund"}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func (w *Worker) Next(ctx context.Context) (message.WorkItem, error) {
 		got, err := w.pull(ctx)
 		switch {
 		case ctx.Err() != nil && err != nil:
-			return message.WorkItem{}, &message.Error{Code: message.CodeUnavailable, Op: "next item", What: "nothing came for " + w.lane.String(), Err: context.Cause(ctx)}
+			return message.WorkItem{}, &message.Error{Code: message.CodeUnavailable, Op: "next item", What: "nothing came for " + w.queue.String(), Err: context.Cause(ctx)}
 		case err == nil:
 			item, err := w.item(got)
 			if err == nil {
@@ -49,7 +49,7 @@ func (w *Worker) Next(ctx context.Context) (message.WorkItem, error) {
 		case errors.Is(err, message.ErrForbidden):
 			return message.WorkItem{}, err
 		case w.nc.IsClosed():
-			return message.WorkItem{}, apiError("next item", w.lane.String(), err)
+			return message.WorkItem{}, apiError("next item", w.queue.String(), err)
 		case errors.Is(err, errNoQueue):
 			w.quiet.Do(func() { w.log.Warn("no engine has offered this tool yet, waiting") })
 		}
@@ -167,7 +167,7 @@ func (w *Worker) item(got NextReply) (message.WorkItem, error) {
 	if err != nil {
 		return message.WorkItem{}, err
 	}
-	if s.Kind != KindWork || s.Space != w.space || s.Tool != EncodeLane(w.lane) {
+	if s.Kind != KindWork || s.Space != w.space || s.Tool != EncodeQueue(w.queue) {
 		return message.WorkItem{}, errors.New("it is not a work item of this tool")
 	}
 	var f message.Fact
@@ -177,7 +177,7 @@ func (w *Worker) item(got NextReply) (message.WorkItem, error) {
 	if f.V > message.FactVersion {
 		return message.WorkItem{}, newerItem(got.Fact)
 	}
-	if f.V != message.FactVersion || !s.names(f.Key(), f.WorkLane()) {
+	if f.V != message.FactVersion || !s.names(f.Key(), f.WorkQueue()) {
 		return message.WorkItem{}, errors.New("its body is not the submitted fact that its subject names")
 	}
 	ack := AckRequest{V: ProtocolVersion, Item: got.Item, Verb: AckDone}

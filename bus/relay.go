@@ -60,7 +60,7 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	defer s.giveUp(sub, answers)
 	lost := s.nc.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
 	defer s.nc.RemoveStatusListener(lost)
-	if err := s.nc.PublishRequest(nextSubject(s.space, who.lane), inbox, body); err != nil {
+	if err := s.nc.PublishRequest(nextSubject(s.space, who.queue), inbox, body); err != nil {
 		return notNow(err)
 	}
 	quiet := maxSilence
@@ -148,7 +148,7 @@ func (s *Service) say(m *nats.Msg, inbox string, r NextReply) {
 // hand gives an item to the worker that asked with m. If nobody is there any
 // more it goes back to the queue.
 func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-chan *nats.Msg, item, m *nats.Msg) error {
-	if err := s.sane(who.lane, item); err != nil {
+	if err := s.sane(who.queue, item); err != nil {
 		s.log.Error("took something off the queue that is no work item", "subject", quote(item.Subject), "err", err)
 		s.resolve(item.Reply, AckDrop, 0)
 		s.say(m, inbox, NextReply{State: ItemNone})
@@ -179,12 +179,12 @@ func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-
 
 // sane makes sure that an item can be handed over at all. Whether it may run is
 // for the worker to find out.
-func (s *Service) sane(lane message.Lane, item *nats.Msg) error {
+func (s *Service) sane(queue message.Queue, item *nats.Msg) error {
 	subject, err := ParseSubject(item.Subject)
 	if err != nil {
 		return err
 	}
-	if subject.Kind != KindWork || subject.Space != s.space || subject.Tool != EncodeLane(lane) {
+	if subject.Kind != KindWork || subject.Space != s.space || subject.Tool != EncodeQueue(queue) {
 		return errors.New("it is not a work item of this tool")
 	}
 	return strictjson.Check(item.Data, strictjson.MaxBytes(maxStoredBytes))
@@ -250,7 +250,7 @@ func ackBody(verb AckVerb, delay time.Duration) []byte {
 // ack tells the queue for a worker what becomes of an item of its tool.
 func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg) error {
 	const op = "ack"
-	if !isItem(r.Item, StreamName(s.space), ConsumerName(who.lane)) {
+	if !isItem(r.Item, StreamName(s.space), ConsumerName(who.queue)) {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: quote(r.Item) + " names no item of this tool", Hint: "send what came with the item"}
 	}
 	switch r.Verb {
@@ -262,7 +262,7 @@ func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg
 	defer cancel()
 	delay := time.Duration(min(r.DelayMS, maxDelay.Milliseconds())) * time.Millisecond
 	if _, err := s.nc.RequestWithContext(ctx, r.Item, ackBody(r.Verb, delay)); err != nil {
-		return apiError(op, "an item of "+who.lane.String(), err)
+		return apiError(op, "an item of "+who.queue.String(), err)
 	}
 	b, err := encodeReply(op, struct{}{}, s.most())
 	if err == nil {

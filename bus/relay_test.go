@@ -24,7 +24,7 @@ func TestAckRefusesWhatIsNoItem(t *testing.T) {
 	w.items()
 	j := w.Journal("test")
 	for _, tool := range []string{job, otherJob} {
-		if err := j.EnsureLane(t.Context(), message.Lane{Tool: tool}); err != nil {
+		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: tool}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -33,7 +33,7 @@ func TestAckRefusesWhatIsNoItem(t *testing.T) {
 	for _, item := range []string{
 		"", "anything.x", "$JS.API.STREAM.DELETE.ASKANCE_test", "askance.v1.test.decide.ann", "$JS.ACK.", "$JS.ACK.ASKANCE_test.w_job", "$JS.ACK.ASKANCE_test.w_job.>", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.*",
 		"$JS.ACK.ASKANCE_test.w_job.1.1.1.1", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.x", "$JS.ACK.ASKANCE_test.w_job.1.1.1..0", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1. 0", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.-1",
-		"$JS.ACK.ASKANCE_test." + bus.ConsumerName(message.Lane{Tool: otherJob}) + ".1.1.1.1.0", "$JS.ACK.ASKANCE_other.w_job.1.1.1.1.0", "$JS.ACK.x.y.ASKANCE_other.w_job.1.1.1.1.0.tok", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0.tok.tok.tok.tok",
+		"$JS.ACK.ASKANCE_test." + bus.ConsumerName(message.Queue{Tool: otherJob}) + ".1.1.1.1.0", "$JS.ACK.ASKANCE_other.w_job.1.1.1.1.0", "$JS.ACK.x.y.ASKANCE_other.w_job.1.1.1.1.0.tok", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0.tok.tok.tok.tok",
 		"_INBOX_ann.$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0", strings.Repeat("$JS.ACK.", 2000),
 	} {
 		quoted, err := json.Marshal(item)
@@ -64,7 +64,7 @@ func TestItemOfAWorkerThatHasGone(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		w.items()
 		j := w.Journal("test")
-		if err := j.EnsureLane(t.Context(), message.Lane{Tool: job}); err != nil {
+		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
 		gone, err := w.Connect(t.Context(), bus.ConnectOptions{Principal: "gone"})
@@ -92,7 +92,7 @@ func TestNextOutlivesItsEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.Journal("test")
-		if err := j.EnsureLane(t.Context(), message.Lane{Tool: job}); err != nil {
+		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
 		doomed, err := w.Connect(t.Context(), bus.ConnectOptions{Principal: "engine"})
@@ -129,7 +129,7 @@ func TestWaitingSlotsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.Journal("test")
-		if err := j.EnsureLane(t.Context(), message.Lane{Tool: job}); err != nil {
+		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
 		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", nil, bus.ServiceOptions{MaxNext: 1})
@@ -209,7 +209,7 @@ func TestServerAnswersOntoItsOwnAPI(t *testing.T) {
 		o.Users = []bus.User{{Name: "wk", Password: "pw", Permissions: bus.Permissions{Publish: []string{"$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job"}, Subscribe: []string{"_INBOX_wk.>"}}}}
 	}))
 	j := w.Journal("test")
-	if err := j.EnsureLane(t.Context(), message.Lane{Tool: job}); err != nil {
+	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 		t.Fatal(err)
 	}
 	nc := as(t, w, message.Principal{Name: "wk"})

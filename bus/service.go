@@ -68,7 +68,7 @@ const (
 type Service struct {
 	nc      *nats.Conn
 	space   message.SpaceID
-	surface func(p message.Principal, lane message.Lane) api.Caller
+	surface func(p message.Principal, queue message.Queue) api.Caller
 	o       ServiceOptions
 	log     *slog.Logger
 	pools   capacity.Set         // of the classes of requests
@@ -91,7 +91,7 @@ type Service struct {
 
 // Serve answers requests until Close. surface gives the engine as a principal
 // may use it; its name is the one in the subject, which NATS permissions
-// guard. lane is that of a worker's subject, none for other roles: the
+// guard. queue is that of a worker's subject, none for other roles: the
 // surface must refuse to act for another one.
 //
 // A request is accepted only if its reply subject is below the inbox of the
@@ -99,7 +99,7 @@ type Service struct {
 // NATS checks who may publish a request, but not where it has the answer sent,
 // so an answer to anywhere would be a message that the sender itself may not
 // publish.
-func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface func(p message.Principal, lane message.Lane) api.Caller, o ServiceOptions) (*Service, error) {
+func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface func(p message.Principal, queue message.Queue) api.Caller, o ServiceOptions) (*Service, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}

@@ -89,8 +89,8 @@ func guessedItem(t *testing.T, w *world) string {
 		t.Fatal(err)
 	}
 	seq := r.Seq
-	if r.Fact.WorkLane() == (message.Lane{}) { // started meanwhile
+	if r.Fact.WorkQueue() == (message.Queue{}) { // started meanwhile
 		seq--
 	}
-	return "$JS.ACK.ASKANCE_test." + bus.ConsumerName(message.Lane{Tool: job}) + ".1." + strconv.FormatUint(seq, 10) + ".1.1700000000000000000.0"
+	return "$JS.ACK.ASKANCE_test." + bus.ConsumerName(message.Queue{Tool: job}) + ".1." + strconv.FormatUint(seq, 10) + ".1.1700000000000000000.0"
 }

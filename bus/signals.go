@@ -61,8 +61,8 @@ func (s *Signals) Hint(c *message.Call) {
 }
 
 // Cancel implements engine.Signals.
-func (s *Signals) Cancel(lane message.Lane, worker string, r message.HeartbeatRequest, reason string) {
-	s.send(Subject{Space: s.space, Kind: KindCancel, Tool: EncodeLane(lane), Who: Encode(worker)}, cancelNote{r, reason})
+func (s *Signals) Cancel(queue message.Queue, worker string, r message.HeartbeatRequest, reason string) {
+	s.send(Subject{Space: s.space, Kind: KindCancel, Tool: EncodeQueue(queue), Who: Encode(worker)}, cancelNote{r, reason})
 }
 
 // Beat implements engine.Signals: a heartbeat that nobody answers.

@@ -146,22 +146,22 @@ func TestDurability(t *testing.T) {
 	}
 }
 
-func TestEnsureLane(t *testing.T) {
+func TestEnsureQueue(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if err := j.EnsureLane(context.Background(), message.Lane{Tool: "web.search"}); err != nil {
+			if err := j.EnsureQueue(context.Background(), message.Queue{Tool: "web.search"}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	if err := b.Journal("test").EnsureLane(t.Context(), message.Lane{Tool: "web.search"}); err != nil {
+	if err := b.Journal("test").EnsureQueue(t.Context(), message.Queue{Tool: "web.search"}); err != nil {
 		t.Errorf("another engine: %v", err)
 	}
-	c, err := stream(t, b).Consumer(t.Context(), bus.ConsumerName(message.Lane{Tool: "web.search"}))
+	c, err := stream(t, b).Consumer(t.Context(), bus.ConsumerName(message.Queue{Tool: "web.search"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,20 +171,20 @@ func TestEnsureLane(t *testing.T) {
 	}
 }
 
-func TestEnsureLaneRefuses(t *testing.T) {
+func TestEnsureQueueRefuses(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
-	if err := j.EnsureLane(t.Context(), message.Lane{Tool: ""}); !errors.Is(err, message.ErrInvalid) {
+	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: ""}); !errors.Is(err, message.ErrInvalid) {
 		t.Errorf("no name: %v", err)
 	}
-	if err := j.EnsureLane(t.Context(), message.Lane{Tool: longID}); !errors.Is(err, message.ErrTooLarge) {
+	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: longID}); !errors.Is(err, message.ErrTooLarge) {
 		t.Errorf("long name: %v", err)
 	}
 	_, err := stream(t, b).CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "w_echo", MaxDeliver: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.EnsureLane(t.Context(), message.Lane{Tool: "echo"}); !errors.Is(err, message.ErrForeignStream) {
+	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: "echo"}); !errors.Is(err, message.ErrForeignStream) {
 		t.Errorf("a foreign consumer: %v", err)
 	}
 }

@@ -70,7 +70,7 @@ var table = []Row{
 	{KindSessionFact, "fact.<session>.-.-.f", "engines", "engines", "Fact", "the session's own facts: which runtime it is bound to", ""},
 	{KindReplyFact, "fact.<session>.<reply>.-.f", "engines", "engines", "Fact", "the reply's own facts: batches, interrupted, ended", ""},
 	{KindFact, "fact.<session>.<reply>.<call>.f", "engines", "engines", "Fact", "the journal of a call: every fact but work items", ""},
-	{KindWork, "fact.<session>.<reply>.<call>.w.<tool>", "engines", "engines, which hand it to a worker", "Fact", "the submitted fact of a remote attempt: the work item; `<tool>` is the lane", ""},
+	{KindWork, "fact.<session>.<reply>.<call>.w.<tool>", "engines", "engines, which hand it to a worker", "Fact", "the submitted fact of a remote attempt: the work item; `<tool>` is the queue", ""},
 	{KindEvent, "event.<runtime>.<session>.<reply>", "engines, for the runtime", "engines", "AgentScope event", "streamed events that are no facts", ""},
 	{KindPropose, "propose.<runtime>", "that runtime", "engines", request, "what a runtime does with its own sessions", message.RoleRuntime},
 	{KindInterrupt, "interrupt.<runtime>", "that runtime", "engines", request, "ends the open calls of one of its replies", message.RoleRuntime},
@@ -82,7 +82,7 @@ var table = []Row{
 	{KindAsk, "ask.<session>.<reply>.<call>", "engines", "people", "Hint", "an approval request opened, changed or closed; best effort", ""},
 	{KindPresence, "presence.<engine>", "engines", "engines", "Presence", "an engine runs, and in which queue group it takes requests; `<engine>` is the name that it connects with", ""},
 	{KindProgress, "progress.<session>.<reply>.<call>", "engines", "people", "ProgressRequest", "a line of progress of a running call, without its claim; best effort", ""},
-	{KindNext, "work.<tool>.<worker>.next", "that worker", "engines", request, "asks for one item of the lane; answered by several messages", message.RoleWorker},
+	{KindNext, "work.<tool>.<worker>.next", "that worker", "engines", request, "asks for one item of the queue; answered by several messages", message.RoleWorker},
 	{KindAck, "work.<tool>.<worker>.ack", "that worker", "engines", request, "takes an item off the queue, or gives it back", message.RoleWorker},
 	{KindStart, "work.<tool>.<worker>.start", "that worker", "engines", request, "claims or refuses an attempt", message.RoleWorker},
 	{KindHeartbeat, "work.<tool>.<worker>.heartbeat", "that worker; an engine for its local attempts", "engines, each of them", request, "alive; the reply has cancel and stale", message.RoleWorker},
@@ -107,7 +107,7 @@ type Subject struct {
 	Session Token
 	Reply   Token
 	Call    Token
-	Tool    Token // of the lane: the tool, or the tool and a route
+	Tool    Token // of the queue: the tool, or the tool and a route
 	Lease   Token
 	Who     Token // the runtime, approver, operator, worker or other principal it names
 }
@@ -215,7 +215,7 @@ func (s *Subject) match(layout, parts []string) bool {
 		}
 		parse := ParseToken
 		if f == &s.Tool {
-			parse = parseLane
+			parse = parseQueue
 		}
 		t, err := parse(parts[i])
 		if err != nil {

@@ -59,21 +59,21 @@ func TestFactSubjectAndTree(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		key           message.Key
-		lane          message.Lane
+		queue         message.Queue
 		subject, tree string
 	}{
-		{"call", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Lane{}, "askance.v1.s.fact.a.b.c.f", "askance.v1.s.fact.a.b.c.>"},
-		{"work item", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Lane{Tool: "web.search"}, "askance.v1.s.fact.a.b.c.w.~d2ViLnNlYXJjaA", "askance.v1.s.fact.a.b.c.>"},
-		{"routed work item", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Lane{Tool: "refund", Route: "exec.payments"}, "askance.v1.s.fact.a.b.c.w.refund=~ZXhlYy5wYXltZW50cw", "askance.v1.s.fact.a.b.c.>"},
-		{"reply", message.Key{Space: "s", Session: "a", Reply: "b"}, message.Lane{}, "askance.v1.s.fact.a.b.-.f", "askance.v1.s.fact.a.b.-.>"},
-		{"session", message.Key{Space: "s", Session: "a"}, message.Lane{}, "askance.v1.s.fact.a.-.-.f", "askance.v1.s.fact.a.-.-.>"},
-		{"a reply called dash is no session tree", message.Key{Space: "s", Session: "a", Reply: "-"}, message.Lane{}, "askance.v1.s.fact.a.~LQ.-.f", "askance.v1.s.fact.a.~LQ.-.>"},
-		{"a call called wildcard", message.Key{Space: "s", Session: "*", Reply: ">", Call: "a.b c"}, message.Lane{}, "askance.v1.s.fact.~Kg.~Pg.~YS5iIGM.f", "askance.v1.s.fact.~Kg.~Pg.~YS5iIGM.>"},
-		{"over-long ids", message.Key{Space: "s", Session: message.SessionID(long), Reply: "b", Call: "c"}, message.Lane{},
+		{"call", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{}, "askance.v1.s.fact.a.b.c.f", "askance.v1.s.fact.a.b.c.>"},
+		{"work item", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{Tool: "web.search"}, "askance.v1.s.fact.a.b.c.w.~d2ViLnNlYXJjaA", "askance.v1.s.fact.a.b.c.>"},
+		{"routed work item", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{Tool: "refund", Route: "exec.payments"}, "askance.v1.s.fact.a.b.c.w.refund=~ZXhlYy5wYXltZW50cw", "askance.v1.s.fact.a.b.c.>"},
+		{"reply", message.Key{Space: "s", Session: "a", Reply: "b"}, message.Queue{}, "askance.v1.s.fact.a.b.-.f", "askance.v1.s.fact.a.b.-.>"},
+		{"session", message.Key{Space: "s", Session: "a"}, message.Queue{}, "askance.v1.s.fact.a.-.-.f", "askance.v1.s.fact.a.-.-.>"},
+		{"a reply called dash is no session tree", message.Key{Space: "s", Session: "a", Reply: "-"}, message.Queue{}, "askance.v1.s.fact.a.~LQ.-.f", "askance.v1.s.fact.a.~LQ.-.>"},
+		{"a call called wildcard", message.Key{Space: "s", Session: "*", Reply: ">", Call: "a.b c"}, message.Queue{}, "askance.v1.s.fact.~Kg.~Pg.~YS5iIGM.f", "askance.v1.s.fact.~Kg.~Pg.~YS5iIGM.>"},
+		{"over-long ids", message.Key{Space: "s", Session: message.SessionID(long), Reply: "b", Call: "c"}, message.Queue{},
 			"askance.v1.s.fact." + string(bus.Encode(long)) + ".b.c.f", "askance.v1.s.fact." + string(bus.Encode(long)) + ".b.c.>"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s, err := bus.FactSubject(tc.key, tc.lane)
+			s, err := bus.FactSubject(tc.key, tc.queue)
 			if err != nil || s.String() != tc.subject {
 				t.Errorf("FactSubject = %q, %v; want %q", s, err, tc.subject)
 			}
@@ -90,7 +90,7 @@ func TestFactSubjectRefuses(t *testing.T) {
 		{}, {Space: "s"}, {Space: "s", Reply: "b"}, {Space: "s", Session: "a", Call: "c"},
 		{Space: "S", Session: "a"}, {Session: "a", Reply: "b", Call: "c"},
 	} {
-		if s, err := bus.FactSubject(key, message.Lane{}); !errors.Is(err, message.ErrInvalid) {
+		if s, err := bus.FactSubject(key, message.Queue{}); !errors.Is(err, message.ErrInvalid) {
 			t.Errorf("FactSubject(%+v) = %q, %v; want invalid", key, s, err)
 		}
 	}
@@ -100,9 +100,9 @@ func TestFactSubjectRefuses(t *testing.T) {
 // longest reply subject.
 func TestSubjectsFitTheControlLine(t *testing.T) {
 	longest := bus.Encode(strings.Repeat(".", bus.MaxNameBytes))
-	lane := bus.EncodeLane(message.Lane{Tool: strings.Repeat(".", bus.MaxNameBytes), Route: strings.Repeat(".", message.MaxRouteBytes)})
+	queue := bus.EncodeQueue(message.Queue{Tool: strings.Repeat(".", bus.MaxNameBytes), Route: strings.Repeat(".", message.MaxRouteBytes)})
 	for _, row := range bus.Table() {
-		s := bus.Subject{Space: message.SpaceID(strings.Repeat("s", 32)), Kind: row.Kind, Session: longest, Reply: longest, Call: longest, Tool: lane, Who: longest}
+		s := bus.Subject{Space: message.SpaceID(strings.Repeat("s", 32)), Kind: row.Kind, Session: longest, Reply: longest, Call: longest, Tool: queue, Who: longest}
 		line := "HPUB " + s.String() + " " + bus.InboxPrefix(strings.Repeat(".", bus.MaxNameBytes)) + strings.Repeat(".x", 30) + " 1234567 1234567"
 		if len(line) > 4096 {
 			t.Errorf("%s: the control line can have %d bytes", row.Layout, len(line))
@@ -143,8 +143,8 @@ func TestSubjectsAreInjective(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := key.Draw(t, "a"), key.Draw(t, "b")
-		sa, errA := bus.FactSubject(a, message.Lane{})
-		sb, errB := bus.FactSubject(b, message.Lane{})
+		sa, errA := bus.FactSubject(a, message.Queue{})
+		sb, errB := bus.FactSubject(b, message.Queue{})
 		ta, _ := bus.TreeOf(a)
 		if errA != nil || errB != nil {
 			t.Fatal(errA, errB)

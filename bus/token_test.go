@@ -50,7 +50,7 @@ func TestEncodeLongIDs(t *testing.T) {
 	if !tok.Is(over) || tok.Is(at) {
 		t.Error("Is does not tell a hashed id from another")
 	}
-	if len(bus.ConsumerName(message.Lane{Tool: at})) > 255 {
+	if len(bus.ConsumerName(message.Queue{Tool: at})) > 255 {
 		t.Error("the consumer name of the longest tool is over 255 bytes")
 	}
 }

@@ -11,21 +11,21 @@ type Tree string
 
 // TreeOf gives the filter of a key's tree.
 func TreeOf(k message.Key) (Tree, error) {
-	s, err := factSubject(k, message.Lane{})
+	s, err := factSubject(k, message.Queue{})
 	if err != nil {
 		return "", err
 	}
 	return s.tree(), nil
 }
 
-// factSubject is the subject of a fact of the tree. lane is set for work items
+// factSubject is the subject of a fact of the tree. queue is set for work items
 // only.
-func factSubject(k message.Key, lane message.Lane) (Subject, error) {
+func factSubject(k message.Key, queue message.Queue) (Subject, error) {
 	if k.Lease != "" {
-		return leaseSubject(k, lane)
+		return leaseSubject(k, queue)
 	}
-	s := Subject{Space: k.Space, Kind: KindFact, Session: Encode(string(k.Session)), Reply: Encode(string(k.Reply)), Call: Encode(string(k.Call)), Tool: EncodeLane(lane)}
-	work := lane != (message.Lane{})
+	s := Subject{Space: k.Space, Kind: KindFact, Session: Encode(string(k.Session)), Reply: Encode(string(k.Reply)), Call: Encode(string(k.Call)), Tool: EncodeQueue(queue)}
+	work := queue != (message.Queue{})
 	switch {
 	case k.Session == "" || k.Reply == "" && k.Call != "" || work && k.Call == "":
 		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name fact", What: "the key " + quote(k.String()) + " names no tree", Hint: "set session, reply and call from left to right"}
@@ -39,9 +39,9 @@ func factSubject(k message.Key, lane message.Lane) (Subject, error) {
 	return s, CheckSpace(k.Space)
 }
 
-func leaseSubject(k message.Key, lane message.Lane) (Subject, error) {
+func leaseSubject(k message.Key, queue message.Queue) (Subject, error) {
 	s := Subject{Space: k.Space, Kind: KindLeaseFact, Lease: Encode(string(k.Lease))}
-	if lane != (message.Lane{}) || k != (message.Key{Space: k.Space, Lease: k.Lease}) {
+	if queue != (message.Queue{}) || k != (message.Key{Space: k.Space, Lease: k.Lease}) {
 		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name fact", What: "the key " + quote(k.String()) + " names no tree", Hint: "a lease's key has only the space besides"}
 	}
 	return s, CheckSpace(k.Space)
@@ -72,9 +72,9 @@ func (s Subject) isFact() bool {
 }
 
 // names reports whether the subject is the one of a fact with this key and
-// lane: what a body claims must agree with where it was stored.
-func (s Subject) names(k message.Key, lane message.Lane) bool {
-	want, err := factSubject(k, lane)
+// queue: what a body claims must agree with where it was stored.
+func (s Subject) names(k message.Key, queue message.Queue) bool {
+	want, err := factSubject(k, queue)
 	return err == nil && want == s
 }
 
@@ -93,9 +93,9 @@ func sessionEventsFilter(space message.SpaceID, session Token) string {
 	return Subject{Space: space, Kind: KindEvent, Session: session}.String()
 }
 
-// workFilter covers the work items of a lane.
-func workFilter(space message.SpaceID, lane message.Lane) string {
-	return Subject{Space: space, Kind: KindWork, Tool: EncodeLane(lane)}.String()
+// workFilter covers the work items of a queue.
+func workFilter(space message.SpaceID, queue message.Queue) string {
+	return Subject{Space: space, Kind: KindWork, Tool: EncodeQueue(queue)}.String()
 }
 
 // StreamName is the name of a space's stream.

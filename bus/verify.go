@@ -91,7 +91,7 @@ func (j *Journal) fact(s Subject, m stored) (*message.Fact, error) {
 	switch {
 	case f.V != message.FactVersion:
 		return nil, fmt.Errorf("%w: it has fact version %d, this program reads %d", errUnreadable, f.V, message.FactVersion)
-	case !s.names(f.Key(), f.WorkLane()):
+	case !s.names(f.Key(), f.WorkQueue()):
 		return nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, quote(f.Key().String()))
 	case first(m.header, headerID) != f.ID:
 		return nil, fmt.Errorf("its message id is not its fact id")

@@ -20,7 +20,7 @@ type Worker struct {
 	api.WorkerMethods
 	nc    *nats.Conn
 	space message.SpaceID
-	lane  message.Lane
+	queue message.Queue
 	name  string
 	log   *slog.Logger
 	quiet sync.Once // the missing queue is reported once
@@ -30,16 +30,16 @@ type Worker struct {
 // opened by [Connect] or [Server.Connect] under that name. A nil logger logs
 // nothing.
 func NewWorker(nc *nats.Conn, space message.SpaceID, tool, name string, log *slog.Logger) (*Worker, error) {
-	return NewLaneWorker(nc, space, message.Lane{Tool: tool}, name, log)
+	return NewQueueWorker(nc, space, message.Queue{Tool: tool}, name, log)
 }
 
-// NewLaneWorker is NewWorker for the calls of a tool that rules route to a
+// NewQueueWorker is NewWorker for the calls of a tool that rules route to a
 // subject.
-func NewLaneWorker(nc *nats.Conn, space message.SpaceID, lane message.Lane, name string, log *slog.Logger) (*Worker, error) {
+func NewQueueWorker(nc *nats.Conn, space message.SpaceID, queue message.Queue, name string, log *slog.Logger) (*Worker, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}
-	if err := checkLane(lane); err != nil {
+	if err := checkQueue(queue); err != nil {
 		return nil, err
 	}
 	if err := checkConn(nc, name); err != nil {
@@ -48,13 +48,13 @@ func NewLaneWorker(nc *nats.Conn, space message.SpaceID, lane message.Lane, name
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	w := &Worker{nc: nc, space: space, lane: lane, name: name, log: log.With("lane", lane.String())}
+	w := &Worker{nc: nc, space: space, queue: queue, name: name, log: log.With("queue", queue.String())}
 	w.Caller = w
 	return w, nil
 }
 
 func (w *Worker) subject(k Kind) string {
-	return Subject{Space: w.space, Kind: k, Tool: EncodeLane(w.lane), Who: Encode(w.name)}.String()
+	return Subject{Space: w.space, Kind: k, Tool: EncodeQueue(w.queue), Who: Encode(w.name)}.String()
 }
 
 // Call carries out an operation of workers: over NATS, as an engine answers it.

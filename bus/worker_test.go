@@ -35,7 +35,7 @@ func success(id, tool, text string) message.ToolResultBlock {
 func TestWorkerWithMinimalPermissions(t *testing.T) {
 	who := message.Principal{Role: message.RoleWorker, Name: "wk.1"}
 	w := newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
-		o.Users = []bus.User{{Name: "wk", Password: "pw", Permissions: bus.PermissionsFor("test", who, message.Lane{Tool: job})}}
+		o.Users = []bus.User{{Name: "wk", Password: "pw", Permissions: bus.PermissionsFor("test", who, message.Queue{Tool: job})}}
 	}))
 	w.engine(bus.ServiceOptions{})
 	denied := make(chan error, 16)
@@ -147,7 +147,7 @@ func TestNextReleaseAndRedelivery(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.Journal("test")
 		w.items()
-		if err := j.EnsureLane(t.Context(), message.Lane{Tool: job}); err != nil {
+		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
 		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
@@ -184,7 +184,7 @@ func TestNextGivenUpLosesNothing(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.Journal("test")
 		w.items()
-		if err := j.EnsureLane(t.Context(), message.Lane{Tool: job}); err != nil {
+		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
 		wk := w.worker(job, "wk")
@@ -224,7 +224,7 @@ func TestNextSkipsWhatIsNoItem(t *testing.T) {
 	w := newWorld(t)
 	j := w.Journal("test")
 	w.items()
-	if err := j.EnsureLane(t.Context(), message.Lane{Tool: job}); err != nil {
+	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 		t.Fatal(err)
 	}
 	nc := w.Conn("forger")
@@ -243,7 +243,7 @@ func TestNextSkipsWhatIsNoItem(t *testing.T) {
 	if item := next(t, wk); item.Fact.Call.Call != "c9" {
 		t.Errorf("item %+v", item.Fact)
 	}
-	c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(message.Lane{Tool: job}))
+	c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(message.Queue{Tool: job}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestNextSurvivesAServerRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.EnsureLane(t.Context(), message.Lane{Tool: job}); err != nil {
+	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 		t.Fatal(err)
 	}
 	wk, err := bus.NewWorker(b.Dial("wk"), "test", job, "wk", nil)
@@ -306,7 +306,7 @@ func waiting(t testing.TB, srv *bus.Server) {
 		t.Fatal(err)
 	}
 	for {
-		c, err := js.Consumer(t.Context(), "ASKANCE_test", bus.ConsumerName(message.Lane{Tool: job}))
+		c, err := js.Consumer(t.Context(), "ASKANCE_test", bus.ConsumerName(message.Queue{Tool: job}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -109,10 +109,10 @@ func (w *world) engineOn(nc *nats.Conn, sp space, o bus.ServiceOptions, wrap ...
 	if o.Observer == nil {
 		o.Observer = e
 	}
-	s, err := bus.Serve(context.Background(), nc, sp.name, func(p message.Principal, lane message.Lane) api.Caller {
+	s, err := bus.Serve(context.Background(), nc, sp.name, func(p message.Principal, queue message.Queue) api.Caller {
 		var s api.Caller = e.As(p)
 		if p.Role == message.RoleWorker {
-			s = e.Worker(p, lane)
+			s = e.Worker(p, queue)
 		}
 		for _, f := range wrap {
 			s = f(s)

@@ -200,7 +200,7 @@ func (e *Engine) localStart(c *message.Call, t Tool, base toolcall.Base, number 
 func (e *Engine) offer(c *message.Call, t Tool, number, offers int, now time.Time) (message.Attempt, error) {
 	until := now.Add(t.offerFor(offers))
 	g := &message.Grant{
-		V: 1, Key: c.Key, IdempotencyKey: c.IdempotencyKey(), Tool: c.Tool, Route: c.Lane().Route, Digest: c.Digest, Attempt: number,
+		V: 1, Key: c.Key, IdempotencyKey: c.IdempotencyKey(), Tool: c.Tool, Route: c.Queue().Route, Digest: c.Digest, Attempt: number,
 		Bundle: c.Request.Bundle, Approvals: approvals(c, e.self(), now),
 		NotBefore: now.Add(-clockSkew), Expires: until, Nonce: store.RandomHex(16),
 	}

@@ -224,10 +224,10 @@ func (e *Engine) background(f func(ctx context.Context)) {
 // noSignals is the Signals of an engine that nobody listens to.
 type noSignals struct{}
 
-func (noSignals) Hint(*message.Call)                                            {}
-func (noSignals) Cancel(message.Lane, string, message.HeartbeatRequest, string) {}
-func (noSignals) Beat(string, string, message.HeartbeatRequest)                 {}
-func (noSignals) Progress(*message.Call, message.ProgressRequest)               {}
+func (noSignals) Hint(*message.Call)                                             {}
+func (noSignals) Cancel(message.Queue, string, message.HeartbeatRequest, string) {}
+func (noSignals) Beat(string, string, message.HeartbeatRequest)                  {}
+func (noSignals) Progress(*message.Call, message.ProgressRequest)                {}
 
 // noExecutor runs nothing.
 type noExecutor struct{}

@@ -58,7 +58,7 @@ func (e *Engine) cancelOwner(c *message.Call, reason string) {
 		e.cancelLocal(c, cause)
 		return
 	}
-	e.cfg.signals.Cancel(c.Lane(), c.Attempt.Worker, message.HeartbeatRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim}, reason)
+	e.cfg.signals.Cancel(c.Queue(), c.Attempt.Worker, message.HeartbeatRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim}, reason)
 }
 
 // later sets another look at a call after the grace.
@@ -180,17 +180,17 @@ func (e *Engine) reoffer(ctx context.Context, key message.Key) error {
 // recover resumes every open call after a start. What this process owes is
 // done now; what a living replica may still do gets the grace.
 func (e *Engine) recover() {
-	lanes := map[message.Lane]bool{}
+	queues := map[message.Queue]bool{}
 	for _, c := range e.view.OpenCalls() {
 		e.schedule(c, e.cfg.grace)
 		if c.Placement == message.PlaceRemote && c.State == message.ToolCallSubmitted { // whatever its phase, it may be offered again
-			lanes[c.Lane()] = true
+			queues[c.Queue()] = true
 		}
 	}
-	for lane := range lanes { // takes as long as a slow server likes: requests need not wait for it
+	for queue := range queues { // takes as long as a slow server likes: requests need not wait for it
 		e.background(func(ctx context.Context) {
-			if err := e.journal.EnsureLane(ctx, lane); err != nil {
-				e.log.Warn("workers of a tool cannot be served yet", "lane", lane.String(), "error", err)
+			if err := e.journal.EnsureQueue(ctx, queue); err != nil {
+				e.log.Warn("workers of a tool cannot be served yet", "queue", queue.String(), "error", err)
 			}
 		})
 	}

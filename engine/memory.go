@@ -52,8 +52,8 @@ func (m *Memory) Limit(n int) {
 // Durability implements Journal.
 func (m *Memory) Durability() string { return "memory" }
 
-// EnsureLane implements Journal; there is nothing to prepare.
-func (m *Memory) EnsureLane(context.Context, message.Lane) error { return nil }
+// EnsureQueue implements Journal; there is nothing to prepare.
+func (m *Memory) EnsureQueue(context.Context, message.Queue) error { return nil }
 
 // Append implements Journal.
 func (m *Memory) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {

@@ -15,9 +15,9 @@ import (
 type Port struct {
 	api.Methods
 	api.WorkerMethods
-	e    *Engine
-	by   message.Principal
-	lane message.Lane // of a worker; none: any
+	e     *Engine
+	by    message.Principal
+	queue message.Queue // of a worker; none: any
 }
 
 var (
@@ -36,10 +36,10 @@ func (e *Engine) As(by message.Principal) *Port {
 	return p
 }
 
-// Worker is As for a worker that may act only for one lane.
-func (e *Engine) Worker(by message.Principal, lane message.Lane) *Port {
+// Worker is As for a worker that may act only for one queue.
+func (e *Engine) Worker(by message.Principal, queue message.Queue) *Port {
 	p := e.As(by)
-	p.lane = lane
+	p.queue = queue
 	return p
 }
 
@@ -204,19 +204,19 @@ func (p *Port) load(ctx context.Context, r message.LoadRequest) (message.LoadRep
 }
 
 func (p *Port) start(ctx context.Context, r message.StartRequest) (message.StartReply, error) {
-	return p.e.start(ctx, p.by, p.lane, r)
+	return p.e.start(ctx, p.by, p.queue, r)
 }
 
 func (p *Port) heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
-	return p.e.heartbeat(ctx, p.by, p.lane, r)
+	return p.e.heartbeat(ctx, p.by, p.queue, r)
 }
 
 func (p *Port) progress(ctx context.Context, r message.ProgressRequest) (struct{}, error) {
-	return struct{}{}, p.e.progress(ctx, p.by, p.lane, r)
+	return struct{}{}, p.e.progress(ctx, p.by, p.queue, r)
 }
 
 func (p *Port) result(ctx context.Context, r message.ResultRequest) (message.ResultReply, error) {
-	return p.e.resultOf(ctx, p.by, p.lane, r)
+	return p.e.resultOf(ctx, p.by, p.queue, r)
 }
 
 // ownSession keeps runtimes to the sessions that are bound to them. An unknown

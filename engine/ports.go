@@ -40,9 +40,9 @@ type Journal interface {
 	// ctx ends (with its cause) or the journal cannot go on; it survives
 	// reconnects by itself and never leaves a gap.
 	Watch(ctx context.Context, after uint64, sink Sink) error
-	// EnsureLane prepares what workers of a lane need to receive work items,
+	// EnsureQueue prepares what workers of a queue need to receive work items,
 	// before the first is submitted. Idempotent and cheap after the first time.
-	EnsureLane(ctx context.Context, lane message.Lane) error
+	EnsureQueue(ctx context.Context, queue message.Queue) error
 	// Durability names what Append's return means: memory, cached, fsynced or
 	// quorum.
 	Durability() string
@@ -57,7 +57,7 @@ type Signals interface {
 	// Hint says that an approval request opened, changed or closed.
 	Hint(c *message.Call)
 	// Cancel asks a worker to stop an attempt before its next heartbeat says so.
-	Cancel(lane message.Lane, worker string, r message.HeartbeatRequest, reason string)
+	Cancel(queue message.Queue, worker string, r message.HeartbeatRequest, reason string)
 	// Beat tells other replicas that this engine's local attempt is alive.
 	Beat(tool, engine string, r message.HeartbeatRequest)
 	// Progress passes a worker's progress line on to those who watch.

@@ -31,9 +31,9 @@ func routed(name, subject string, b message.Behavior, tools ...string) permissio
 	return permission.Rule{Name: name, Tools: tools, Behavior: b, Executor: permission.Executor{Subject: subject}}
 }
 
-// serves is a worker of one lane.
+// serves is a worker of one queue.
 func (r *replica) serves(tool, route string) *engine.Port {
-	return r.Worker(message.Principal{Role: message.RoleWorker, Name: "w1", Auth: "test"}, message.Lane{Tool: tool, Route: route})
+	return r.Worker(message.Principal{Role: message.RoleWorker, Name: "w1", Auth: "test"}, message.Queue{Tool: tool, Route: route})
 }
 
 // wantRoute checks where a submitted call stands, and that its grant says so.
@@ -41,9 +41,9 @@ func (w *world) wantRoute(c *message.Call, route string) {
 	w.Helper()
 	rec, err := w.journal.Last(w.Context(), c.Key)
 	w.must(err)
-	lane := message.Lane{Tool: c.Tool, Route: route}
-	if got := rec.Fact.WorkLane(); got != lane {
-		w.Fatalf("the call is %s in the lane %s, want %s", describe(c), got, lane)
+	queue := message.Queue{Tool: c.Tool, Route: route}
+	if got := rec.Fact.WorkQueue(); got != queue {
+		w.Fatalf("the call is %s in the queue %s, want %s", describe(c), got, queue)
 	}
 	g := rec.Fact.Call.Attempt.Grant
 	if g.Route != route || rec.Fact.Call.Placement != message.PlaceRemote {
@@ -57,12 +57,12 @@ func routedLocal(w *world) {
 	c := e.submit("c", again)
 	w.wantRoute(c, payments)
 	keys := message.NewKeySet(e.PublicKey())
-	for _, lane := range []message.Lane{{Tool: again}, {Tool: again, Route: elsewhere}, {Tool: remote, Route: payments}} {
-		if err := c.Attempt.Grant.VerifyLane(keys, *c.Request, lane, 1, time.Now()); err == nil {
-			w.Errorf("the grant verifies for %s", lane)
+	for _, queue := range []message.Queue{{Tool: again}, {Tool: again, Route: elsewhere}, {Tool: remote, Route: payments}} {
+		if err := c.Attempt.Grant.VerifyQueue(keys, *c.Request, queue, 1, time.Now()); err == nil {
+			w.Errorf("the grant verifies for %s", queue)
 		}
 	}
-	if err := c.Attempt.Grant.VerifyLane(keys, *c.Request, message.Lane{Tool: again, Route: payments}, 1, time.Now()); err != nil {
+	if err := c.Attempt.Grant.VerifyQueue(keys, *c.Request, message.Queue{Tool: again, Route: payments}, 1, time.Now()); err != nil {
 		w.Errorf("the grant does not verify: %v", err)
 	}
 	e.start(c, "w1", "x")

@@ -21,7 +21,7 @@ func goneError(op string, c *message.Call) error {
 
 // start binds the present attempt of a remote call to a worker. The same claim
 // asked again gets the same answer.
-func (e *Engine) start(ctx context.Context, by message.Principal, lane message.Lane, r message.StartRequest) (message.StartReply, error) {
+func (e *Engine) start(ctx context.Context, by message.Principal, queue message.Queue, r message.StartRequest) (message.StartReply, error) {
 	if err := e.checkOwner("start", &r.Key, r.Claim); err != nil {
 		return message.StartReply{}, err
 	}
@@ -32,7 +32,7 @@ func (e *Engine) start(ctx context.Context, by message.Principal, lane message.L
 	c, err := e.update(ctx, "start", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		fresh = false
-		if err := ofLane("start", c, lane); err != nil {
+		if err := ofQueue("start", c, queue); err != nil {
 			return err
 		}
 		t := e.tool(c.Tool)
@@ -92,13 +92,13 @@ func (e *Engine) checkOwner(op string, key *message.Key, claim string) error {
 	return nil
 }
 
-// ofLane keeps a worker to the lane for which it is authenticated; none: to
+// ofQueue keeps a worker to the queue for which it is authenticated; none: to
 // nothing, in process.
-func ofLane(op string, c *message.Call, lane message.Lane) error {
-	switch own := c.Lane(); {
-	case lane.Tool == "" || own == lane:
+func ofQueue(op string, c *message.Call, queue message.Queue) error {
+	switch own := c.Queue(); {
+	case queue.Tool == "" || own == queue:
 		return nil
-	case own.Tool != lane.Tool:
+	case own.Tool != queue.Tool:
 		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the call is of another tool", Hint: "a worker acts for its own tool only"}
 	}
 	return &message.Error{Code: message.CodeForbidden, Op: op, What: "the rules route the call to other workers of the tool", Hint: "a worker acts for its own route only"}
@@ -106,8 +106,8 @@ func ofLane(op string, c *message.Call, lane message.Lane) error {
 
 // heartbeat writes nothing: it renews the lease in memory and tells the worker
 // whether to go on.
-func (e *Engine) heartbeat(ctx context.Context, by message.Principal, lane message.Lane, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
-	rep, err := e.renew(ctx, by, lane, r)
+func (e *Engine) heartbeat(ctx context.Context, by message.Principal, queue message.Queue, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
+	rep, err := e.renew(ctx, by, queue, r)
 	if err == nil {
 		rep.At = time.Now().UTC()
 		e.clocks.Hear(by.Name, r, e.view.Call(r.Key))
@@ -115,7 +115,7 @@ func (e *Engine) heartbeat(ctx context.Context, by message.Principal, lane messa
 	return rep, err
 }
 
-func (e *Engine) renew(ctx context.Context, by message.Principal, lane message.Lane, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
+func (e *Engine) renew(ctx context.Context, by message.Principal, queue message.Queue, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
 	if err := e.checkOwner("heartbeat", &r.Key, r.Claim); err != nil {
 		return message.HeartbeatReply{}, err
 	}
@@ -126,7 +126,7 @@ func (e *Engine) renew(ctx context.Context, by message.Principal, lane message.L
 			return message.HeartbeatReply{}, opError("heartbeat", err)
 		}
 	}
-	if err := ofLane("heartbeat", c, lane); err != nil {
+	if err := ofQueue("heartbeat", c, queue); err != nil {
 		return message.HeartbeatReply{}, err
 	}
 	switch {
@@ -164,12 +164,12 @@ func (e *Engine) ObserveHeartbeat(worker string, r message.HeartbeatRequest) {
 }
 
 // progress passes a line on; it is kept nowhere.
-func (e *Engine) progress(_ context.Context, by message.Principal, lane message.Lane, r message.ProgressRequest) error {
+func (e *Engine) progress(_ context.Context, by message.Principal, queue message.Queue, r message.ProgressRequest) error {
 	if err := e.checkOwner("progress", &r.Key, r.Claim); err != nil {
 		return err
 	}
 	c := e.view.Call(r.Key)
-	if c == nil || !c.Open() || !owns(c, by, r.Attempt, r.Claim) || ofLane("progress", c, lane) != nil {
+	if c == nil || !c.Open() || !owns(c, by, r.Attempt, r.Claim) || ofQueue("progress", c, queue) != nil {
 		return &message.Error{Code: message.CodeSuperseded, Op: "progress", What: "not the present owner of an open call", Hint: "stop"}
 	}
 	e.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
@@ -182,15 +182,15 @@ func (e *Engine) progress(_ context.Context, by message.Principal, lane message.
 // the same answer; one that its owner brings too late is noted and changes
 // nothing; one of anybody else is refused.
 func (e *Engine) result(ctx context.Context, by message.Principal, r message.ResultRequest) (message.ResultReply, error) {
-	return e.resultOf(ctx, by, message.Lane{}, r)
+	return e.resultOf(ctx, by, message.Queue{}, r)
 }
 
-func (e *Engine) resultOf(ctx context.Context, by message.Principal, lane message.Lane, r message.ResultRequest) (message.ResultReply, error) {
+func (e *Engine) resultOf(ctx context.Context, by message.Principal, queue message.Queue, r message.ResultRequest) (message.ResultReply, error) {
 	if err := e.checkOwner("result", &r.Key, r.Claim); err != nil {
 		return message.ResultReply{}, err
 	}
 	if r.NotBegun != "" {
-		return e.notBegun(ctx, by, lane, r)
+		return e.notBegun(ctx, by, queue, r)
 	}
 	digest, err := checkResult(&r.Result)
 	if err != nil {
@@ -198,7 +198,7 @@ func (e *Engine) resultOf(ctx context.Context, by message.Principal, lane messag
 	}
 	c, err := e.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if err := ofLane("result", c, lane); err != nil {
+		if err := ofQueue("result", c, queue); err != nil {
 			return err
 		}
 		if owns(c, by, r.Attempt, r.Claim) && c.IsResult(digest) && !c.Open() {
@@ -228,13 +228,13 @@ func (e *Engine) resultOf(ctx context.Context, by message.Principal, lane messag
 
 // notBegun believes the owner that it never began the attempt. The call is then
 // offered again as a new attempt, also if its tool is not idempotent.
-func (e *Engine) notBegun(ctx context.Context, by message.Principal, lane message.Lane, r message.ResultRequest) (message.ResultReply, error) {
+func (e *Engine) notBegun(ctx context.Context, by message.Principal, queue message.Queue, r message.ResultRequest) (message.ResultReply, error) {
 	if !reflect.ValueOf(r.Result).IsZero() {
 		return message.ResultReply{}, &message.Error{Code: message.CodeInvalid, Op: "result", What: "not_begun and result are both set", Hint: "send the result if the tool ran, else not_begun alone"}
 	}
 	c, err := e.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		switch err := ofLane("result", c, lane); {
+		switch err := ofQueue("result", c, queue); {
 		case err != nil:
 			return err
 		case c.Open() && !owns(c, by, r.Attempt, r.Claim):

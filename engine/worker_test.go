@@ -105,8 +105,8 @@ func grantVerifies(w *world) {
 	rec, err := w.journal.Last(w.Context(), c.Key)
 	w.must(err)
 	f := rec.Fact
-	if f.WorkLane() != (message.Lane{Tool: remote}) {
-		w.Fatalf("the fact is no work item of its tool: %s", f.WorkLane())
+	if f.WorkQueue() != (message.Queue{Tool: remote}) {
+		w.Fatalf("the fact is no work item of its tool: %s", f.WorkQueue())
 	}
 	q, g := *f.Call.Request, f.Call.Attempt.Grant
 	right := message.NewKeySet(e.PublicKey())
@@ -238,7 +238,7 @@ func startOnlyRemote(w *world) {
 func otherTool(w *world) {
 	e := w.engine()
 	c := e.submit("c", remote)
-	stranger := e.Worker(message.Principal{Role: message.RoleWorker, Name: "w1"}, message.Lane{Tool: once})
+	stranger := e.Worker(message.Principal{Role: message.RoleWorker, Name: "w1"}, message.Queue{Tool: once})
 	_, err := stranger.Start(w.Context(), startRequest(c, "x"))
 	w.wantErr(err, message.ErrForbidden)
 	e.start(c, "w1", "x")
@@ -477,7 +477,7 @@ func notTheirsToGiveBack(w *world) {
 		_, err = e.worker(r.worker).Result(w.Context(), notBegun(c, r.claim))
 		w.wantErr(err, message.ErrSuperseded)
 	}
-	_, err = e.Worker(message.Principal{Role: message.RoleWorker, Name: "w1"}, message.Lane{Tool: once}).Result(w.Context(), notBegun(c, "x"))
+	_, err = e.Worker(message.Principal{Role: message.RoleWorker, Name: "w1"}, message.Queue{Tool: once}).Result(w.Context(), notBegun(c, "x"))
 	w.wantErr(err, message.ErrForbidden)
 	r := resultRequest(c, "x", "done")
 	r.NotBegun = "and it ran"

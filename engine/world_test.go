@@ -305,7 +305,7 @@ func (s *signals) Hint(c *message.Call) {
 	s.hub.hints = append(s.hub.hints, c)
 }
 
-func (s *signals) Cancel(_ message.Lane, worker string, b message.HeartbeatRequest, reason string) {
+func (s *signals) Cancel(_ message.Queue, worker string, b message.HeartbeatRequest, reason string) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	s.hub.cancels = append(s.hub.cancels, cancelled{worker, b, reason})

@@ -18,13 +18,13 @@ const notOursDelay = 10 * time.Second
 // covers the digest of the approval request, so after it the approval request's key, tool and
 // input are what was decided; the call is held to the same, because it is what
 // people see.
-func check(f *message.Fact, lane message.Lane, keys message.KeySet, now time.Time) error {
+func check(f *message.Fact, queue message.Queue, keys message.KeySet, now time.Time) error {
 	c := f.Call
 	refuse := func(what string) error {
 		return &message.Error{Code: message.CodeForbidden, Op: "check work item of " + c.Key.String(), What: what}
 	}
-	if f.WorkLane() != lane {
-		return refuse(fmt.Sprintf("it is not an unstarted remote attempt of the tool %s", lane))
+	if f.WorkQueue() != queue {
+		return refuse(fmt.Sprintf("it is not an unstarted remote attempt of the tool %s", queue))
 	}
 	if g := c.Attempt.Grant; g != nil && keys[g.KeyID] == nil {
 		if !now.Before(g.Expires) { // else it would come again for ever; nothing is lost if that is a lie
@@ -43,8 +43,8 @@ func check(f *message.Fact, lane message.Lane, keys message.KeySet, now time.Tim
 		return refuse("the arguments are not the ones of the approval request")
 	}
 	g := c.Attempt.Grant
-	if err := g.VerifyLane(keys, *c.Request, lane, c.Attempt.Number, now); err != nil {
-		return untimely(g, f, keys, lane, now, err)
+	if err := g.VerifyQueue(keys, *c.Request, queue, c.Attempt.Number, now); err != nil {
+		return untimely(g, f, keys, queue, now, err)
 	}
 	if g.IdempotencyKey != c.Key.IdempotencyKey() {
 		return refuse("the grant's idempotency key is not the call's")
@@ -65,8 +65,8 @@ var (
 
 // untimely marks err, with which g was found wanting at now, if time is all
 // that is wrong with g.
-func untimely(g *message.Grant, f *message.Fact, keys message.KeySet, lane message.Lane, now time.Time, err error) error {
-	if g == nil || !g.NotBefore.Before(g.Expires) || g.VerifyLane(keys, *f.Call.Request, lane, f.Call.Attempt.Number, g.NotBefore) != nil {
+func untimely(g *message.Grant, f *message.Fact, keys message.KeySet, queue message.Queue, now time.Time, err error) error {
+	if g == nil || !g.NotBefore.Before(g.Expires) || g.VerifyQueue(keys, *f.Call.Request, queue, f.Call.Attempt.Number, g.NotBefore) != nil {
 		return err
 	}
 	if now.Before(g.NotBefore) {

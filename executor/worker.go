@@ -190,7 +190,7 @@ func (w *Worker) handle(fetch, handlers context.Context, item message.WorkItem) 
 		a.log.Error("the engines' keys cannot be looked up, going on with those before", "err", err)
 	}
 	now := time.Now()
-	refusal := check(item.Fact, message.Lane{Tool: w.tool, Route: w.route}, keys, now)
+	refusal := check(item.Fact, message.Queue{Tool: w.tool, Route: w.route}, keys, now)
 	if refusal == nil {
 		refusal = w.approvers.approved(item.Fact, now)
 	}

@@ -86,14 +86,14 @@ func (f *Fact) Key() Key {
 	return Key{}
 }
 
-// WorkLane is the lane whose workers the fact is offered to, or none for a fact
+// WorkQueue is the queue whose workers the fact is offered to, or none for a fact
 // that is no work item: the submitted fact of a remote attempt is the item.
-func (f *Fact) WorkLane() Lane {
+func (f *Fact) WorkQueue() Queue {
 	c := f.Call
 	if c == nil || f.Note != nil || c.Placement != PlaceRemote || c.Phase() != PhaseQueued {
-		return Lane{}
+		return Queue{}
 	}
-	return c.Lane()
+	return c.Queue()
 }
 
 // Note records something that changed nothing: a late result, a stale attempt.

@@ -102,16 +102,16 @@ func (g *Grant) Signed(keys KeySet) error {
 	return nil
 }
 
-// Verify is VerifyLane for a worker without a route.
+// Verify is VerifyQueue for a worker without a route.
 func (g *Grant) Verify(keys KeySet, q ApprovalRequest, tool string, attempt int, now time.Time) error {
-	return g.VerifyLane(keys, q, Lane{Tool: tool}, attempt, now)
+	return g.VerifyQueue(keys, q, Queue{Tool: tool}, attempt, now)
 }
 
-// VerifyLane checks that the grant permits a worker of the lane to run approval request
+// VerifyQueue checks that the grant permits a worker of the queue to run approval request
 // q as the attempt at time now: known key, signature, digest recomputed from q,
 // identity, tool, route, attempt, bundle and validity. Any doubt is an error
 // with CodeForbidden.
-func (g *Grant) VerifyLane(keys KeySet, q ApprovalRequest, lane Lane, attempt int, now time.Time) error {
+func (g *Grant) VerifyQueue(keys KeySet, q ApprovalRequest, queue Queue, attempt int, now time.Time) error {
 	refuse := func(what, hint string) error {
 		return &Error{Code: CodeForbidden, Op: "verify grant of " + q.Key.String(), What: what, Hint: hint}
 	}
@@ -135,10 +135,10 @@ func (g *Grant) VerifyLane(keys KeySet, q ApprovalRequest, lane Lane, attempt in
 		return refuse("the arguments are not the ones that were approved", "the item was changed on its way, or forged")
 	case g.Key != q.Key:
 		return refuse("it was given for the call "+g.Key.String(), "")
-	case g.Tool != lane.Tool || q.Tool != lane.Tool:
-		return refuse("it was given for the tool "+g.Tool+", not "+lane.Tool, "")
-	case g.Route != lane.Route:
-		return refuse(fmt.Sprintf("it was given for the route %.300q, not %.300q", g.Route, lane.Route), "start a worker with the subject that the policy names")
+	case g.Tool != queue.Tool || q.Tool != queue.Tool:
+		return refuse("it was given for the tool "+g.Tool+", not "+queue.Tool, "")
+	case g.Route != queue.Route:
+		return refuse(fmt.Sprintf("it was given for the route %.300q, not %.300q", g.Route, queue.Route), "start a worker with the subject that the policy names")
 	case g.Attempt != attempt:
 		return refuse("it was given for another attempt", "")
 	case g.Bundle != q.Bundle:

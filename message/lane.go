@@ -9,32 +9,32 @@ import (
 // MaxRouteBytes bounds a route.
 const MaxRouteBytes = 256
 
-// Lane is one queue of work items: all remote calls of a tool that no rule
-// routes, or those that rules route to one subject. A worker serves lanes; of
-// other lanes it sees nothing. The zero Lane is none.
-type Lane struct {
+// Queue is one queue of work items: all remote calls of a tool that no rule
+// routes, or those that rules route to one subject. A worker serves queues; of
+// other queues it sees nothing. The zero Queue is none.
+type Queue struct {
 	Tool  string
 	Route string // the executor.subject of the rules that matched; "": none
 }
 
 // String is for people and logs.
-func (l Lane) String() string {
+func (l Queue) String() string {
 	if l.Route == "" {
 		return strconv.Quote(l.Tool)
 	}
 	return strconv.Quote(l.Tool) + " on " + strconv.Quote(l.Route)
 }
 
-// Lanes are those of every tool with every route, or the tools' own where there
+// Queues are those of every tool with every route, or the tools' own where there
 // are no routes.
-func Lanes(tools, routes []string) []Lane {
+func Queues(tools, routes []string) []Queue {
 	if len(routes) == 0 {
 		routes = []string{""}
 	}
-	var out []Lane
+	var out []Queue
 	for _, t := range tools {
 		for _, r := range routes {
-			out = append(out, Lane{Tool: t, Route: r})
+			out = append(out, Queue{Tool: t, Route: r})
 		}
 	}
 	return out
@@ -49,9 +49,9 @@ func CheckRoute(route string) error {
 	return nil
 }
 
-// Lane is where workers take the call if it runs remotely.
-func (c *Call) Lane() Lane {
-	l := Lane{Tool: c.Tool}
+// Queue is where workers take the call if it runs remotely.
+func (c *Call) Queue() Queue {
+	l := Queue{Tool: c.Tool}
 	if c.Decision != nil {
 		l.Route = c.Decision.Route
 	}

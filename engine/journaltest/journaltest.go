@@ -315,7 +315,7 @@ func toolsPrepared(j *journalTest) {
 	for i := range 8 {
 		wg.Go(func() {
 			for _, tool := range []string{"tool", "a tool with spaces.and*dots>", fmt.Sprint("tool", i%2)} {
-				if err := j.EnsureLane(j.Context(), message.Lane{Tool: tool}); err != nil {
+				if err := j.EnsureQueue(j.Context(), message.Queue{Tool: tool}); err != nil {
 					j.Errorf("prepare %q: %v", tool, err)
 				}
 			}

@@ -202,8 +202,8 @@ func genuineEngine(t *testing.T, b *bustest.Bus, tool string) (e *engine.Engine,
 	if err := e.Start(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, "space", func(p message.Principal, lane message.Lane) api.Caller {
-		return e.Worker(p, lane)
+	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, "space", func(p message.Principal, queue message.Queue) api.Caller {
+		return e.Worker(p, queue)
 	}, bus.ServiceOptions{Observer: e})
 	if err != nil {
 		t.Fatal(err)

@@ -81,9 +81,9 @@ func (r *natsRunner) startEngine(b *bustest.Bus, space message.SpaceID) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() }) // always nil
-	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, space, func(p message.Principal, lane message.Lane) api.Caller {
+	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, space, func(p message.Principal, queue message.Queue) api.Caller {
 		if p.Role == message.RoleWorker {
-			return e.Worker(p, lane)
+			return e.Worker(p, queue)
 		}
 		return e.As(p)
 	}, bus.ServiceOptions{Observer: e})

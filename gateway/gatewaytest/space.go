@@ -72,9 +72,9 @@ func (s *Space) start() {
 	if err != nil {
 		t.Fatalf("start the engine of %s: %v", s.ID, err)
 	}
-	service, err := bus.Serve(context.Background(), s.nc, s.ID, func(p message.Principal, lane message.Lane) api.Caller {
+	service, err := bus.Serve(context.Background(), s.nc, s.ID, func(p message.Principal, queue message.Queue) api.Caller {
 		if p.Role == message.RoleWorker {
-			return e.Worker(p, lane)
+			return e.Worker(p, queue)
 		}
 		return e.As(p)
 	}, bus.ServiceOptions{Observer: e})

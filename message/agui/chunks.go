@@ -2,14 +2,14 @@ package agui
 
 // Chunks turns the chunk events of a stream, which stand for start, content and
 // end together, into those three, as the client does in front of its sequence
-// checks. Other events pass, and close what chunks left open in their lane. The
+// checks. Other events pass, and close what chunks left open in their queue. The
 // zero value is ready to use; each stream has its own.
 type Chunks struct {
 	lanes map[owner]*lane
-	order []owner // in which lanes were opened
+	order []owner // in which queues were opened
 }
 
-// lane is the item that chunks of one owner are writing.
+// queue is the item that chunks of one owner are writing.
 type lane struct {
 	kind   EventType // of the chunks
 	id     string
@@ -88,7 +88,7 @@ func (c *Chunks) chunk(e Event, ch chunk) ([]Event, error) {
 	return out, nil
 }
 
-// lane finds the lane in which a chunk belongs.
+// queue finds the queue in which a chunk belongs.
 func (c *Chunks) lane(e Event, ch chunk) (owner, error) {
 	tag := ownerOf(ch.SubagentRunID)
 	if ch.id != nil {
@@ -126,7 +126,7 @@ func (c *Chunks) open(at owner, l *lane) {
 	c.order = append(c.order, at)
 }
 
-// end closes what a lane has open.
+// end closes what a queue has open.
 func (c *Chunks) end(at owner) []Event {
 	l := c.lanes[at]
 	if l == nil {

@@ -22,7 +22,7 @@ type Journal interface {
 	History(ctx context.Context, key message.Key) ([]message.Record, error)
 	Read(ctx context.Context, session message.Key, after uint64, limit int) (records []message.Record, last uint64, err error)
 	Watch(ctx context.Context, after uint64, sink message.Sink) error
-	EnsureLane(ctx context.Context, lane message.Lane) error
+	EnsureQueue(ctx context.Context, queue message.Queue) error
 }
 
 // Hooks are what a store calls. None may block.

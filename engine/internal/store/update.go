@@ -109,15 +109,15 @@ func (s *Store) AppendFirst(ctx context.Context, m *toolcall.Machine, by message
 	return seq, sent, err
 }
 
-// callFact makes the fact of the machine's steps, and prepares the lane of a work
+// callFact makes the fact of the machine's steps, and prepares the queue of a work
 // item.
 func (s *Store) callFact(ctx context.Context, m *toolcall.Machine, by message.Principal) (*message.Fact, error) {
 	c := m.Call()
 	c.Seq = 0
 	f := s.NewFact(by, c.UpdatedAt)
 	f.Call, f.Path, f.Explanation = c, m.Path(), m.Explanation()
-	if lane := f.WorkLane(); lane != (message.Lane{}) {
-		if err := s.journal.EnsureLane(ctx, lane); err != nil {
+	if queue := f.WorkQueue(); queue != (message.Queue{}) {
+		if err := s.journal.EnsureQueue(ctx, queue); err != nil {
 			return nil, err
 		}
 	}

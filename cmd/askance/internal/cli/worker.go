@@ -135,7 +135,7 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 	if err != nil {
 		return err
 	}
-	env.notef("worker %s runs %q for %s at %s\n", env.cfg.As, w.argv, lanesText(w), bus.RedactURL(url))
+	env.notef("worker %s runs %q for %s at %s\n", env.cfg.As, w.argv, queuesText(w), bus.RedactURL(url))
 	return runAll(ctx, workers)
 }
 
@@ -149,8 +149,8 @@ func approverList(paths []string) (message.ApproverList, error) {
 	return message.ApproverList{Keys: d.Keys(), Groups: d.Members()}, nil
 }
 
-// lanesText says which calls a worker runs.
-func lanesText(w working) string {
+// queuesText says which calls a worker runs.
+func queuesText(w working) string {
 	if len(w.subjects) == 0 {
 		return fmt.Sprintf("%q", w.tools)
 	}
@@ -160,19 +160,19 @@ func lanesText(w working) string {
 // newWorkers creates one worker for each tool and subject, all on one connection.
 func newWorkers(env *environment, nc *nats.Conn, keys message.KeySet, handler executor.Handler, w working) ([]*executor.Worker, error) {
 	var out []*executor.Worker
-	for _, lane := range message.Lanes(w.tools, w.subjects) {
-		transport, err := bus.NewLaneWorker(nc, env.cfg.spaceID(), lane, env.cfg.As, env.log)
+	for _, queue := range message.Queues(w.tools, w.subjects) {
+		transport, err := bus.NewQueueWorker(nc, env.cfg.spaceID(), queue, env.cfg.As, env.log)
 		if err != nil {
 			return nil, err
 		}
 		opts := []executor.WorkerOption{
-			executor.WithName(env.cfg.As), executor.WithCommand(), executor.WithSlots(env.cfg.Slots), executor.WithRoute(lane.Route), executor.WithLogger(env.log),
+			executor.WithName(env.cfg.As), executor.WithCommand(), executor.WithSlots(env.cfg.Slots), executor.WithRoute(queue.Route), executor.WithLogger(env.log),
 			executor.WithKeySource(bus.NewKeyFollower(w.engineKeys, transport.Keys)),
 		}
 		if env.cfg.RequireSignature {
 			opts = append(opts, executor.WithApprovers(func() (message.ApproverList, error) { return approverList(env.cfg.ApproverKeys) }))
 		}
-		worker, err := executor.NewWorker(transport, lane.Tool, handler, keys, opts...)
+		worker, err := executor.NewWorker(transport, queue.Tool, handler, keys, opts...)
 		if err != nil {
 			return nil, usageError{err}
 		}

@@ -35,9 +35,9 @@ func (t tee) Progress(c *message.Call, p message.ProgressRequest) {
 // serve takes requests from NATS. Whoever sends one is who the subject says,
 // which NATS permissions guard.
 func (n *Node) serve(ctx context.Context) error {
-	surface := func(p message.Principal, lane message.Lane) api.Caller {
+	surface := func(p message.Principal, queue message.Queue) api.Caller {
 		if p.Role == message.RoleWorker {
-			return n.engine.Worker(p, lane)
+			return n.engine.Worker(p, queue)
 		}
 		return n.engine.As(p)
 	}
