@@ -62,7 +62,7 @@ func TestAppendRace(t *testing.T) {
 		wg.Go(func() {
 			<-start
 			f := callFact(id(i), key, message.ToolCallAllowed, "approve")
-			if i%2 == 1 { // a work item stands on another subject of the same tree
+			if i%2 == 1 { // a task stands on another subject of the same tree
 				f = workFact(id(i), key, "echo")
 			}
 			j := j1

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// ackWait is how long an item stays with a worker before it is delivered
-	// again. It only spans taking the item and getting the start answered: from
+	// ackWait is how long a task stays with a worker before it is delivered
+	// again. It only spans taking the task and getting the start answered: from
 	// then on the engine's lease decides.
 	ackWait = 10 * time.Second
 	// maxWaiting is how many free worker slots may wait on one tool.
@@ -39,7 +39,7 @@ func consumerConfig(space message.SpaceID, queue message.Queue) jetstream.Consum
 
 // queueText describes a consumer to whoever lists them.
 func queueText(l message.Queue) string {
-	text := "askance work items of the tool " + quote(l.Tool)
+	text := "askance tasks of the tool " + quote(l.Tool)
 	if l.Route != "" {
 		text += " on " + quote(l.Route)
 	}
@@ -85,7 +85,7 @@ func (j *Journal) EnsureQueue(ctx context.Context, queue message.Queue) error {
 	cfg := consumerConfig(j.space, queue)
 	_, err := j.js.CreateConsumer(ctx, j.stream, cfg)
 	if errors.Is(err, jetstream.ErrConsumerExists) {
-		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "the consumer " + cfg.Durable + " of stream " + j.stream + " has other settings than it must", Hint: "delete it with: nats consumer rm " + j.stream + " " + cfg.Durable + "; unfinished items are delivered again", Err: err}
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "the consumer " + cfg.Durable + " of stream " + j.stream + " has other settings than it must", Hint: "delete it with: nats consumer rm " + j.stream + " " + cfg.Durable + "; unfinished tasks are delivered again", Err: err}
 	}
 	if err != nil {
 		return apiError(op, "consumer "+cfg.Durable+" of stream "+j.stream, err)

@@ -72,7 +72,7 @@
 // know: [PermissionsFor] says what a principal needs, and [Creds] makes logins
 // with just that, for an embedded server ([ServerOptions.Trust]) and for others
 // (CREDENTIALS.md). Without logins everybody who reaches the server acts as
-// whoever they name themselves. Items of one tool can be
+// whoever they name themselves. Tasks of one tool can be
 // acknowledged by every worker of that tool, so an acknowledgement proves
 // nothing; only the engine's answer to a start does. Facts are collected into
 // one write per call, not several calls' into one; a [Publisher] that does that

@@ -111,7 +111,7 @@ func TestServerUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	m := nats.NewMsg("askance.v1.test.fact.s1.r1.c1.f")
+	m := nats.NewMsg("askance.v1.test.record.s1.r1.c1.f")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := nc.RequestMsgWithContext(ctx, m); err == nil {

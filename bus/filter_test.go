@@ -39,22 +39,22 @@ func TestMixedFiltersAreTwoLocks(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
 	key := callKey("c1")
-	item := mustAppend(t, j, workFact("f1", key, "echo"), 0)
-	mustAppend(t, j, callFact("f2", key, message.ToolCallFinished, "result"), item)
-	// A writer that guards its work item with the item's own subject believes
-	// that the item is still the last word on the call.
-	w := write(t, key, "echo", item, "f3")
+	task := mustAppend(t, j, workFact("f1", key, "echo"), 0)
+	mustAppend(t, j, callFact("f2", key, message.ToolCallFinished, "result"), task)
+	// A writer that guards its task with the task's own subject believes
+	// that the task is still the last word on the call.
+	w := write(t, key, "echo", task, "f3")
 	w.Msg.Header.Set(headerFilter, w.Msg.Subject)
 	if _, err := bus.NewDirect(b.Conn("engine")).Publish(t.Context(), w); err != nil {
 		t.Fatalf("the server refused it; the rule may not be needed any more: %v", err)
 	}
 	// Under the tree's filter the same write loses.
-	if _, err := bus.NewDirect(b.Conn("engine")).Publish(t.Context(), write(t, key, "echo", item, "f4")); err == nil {
+	if _, err := bus.NewDirect(b.Conn("engine")).Publish(t.Context(), write(t, key, "echo", task, "f4")); err == nil {
 		t.Error("a stale write under the tree's filter was stored")
 	}
 }
 
-// Facts and work items of one call exclude each other: 64 racers, one winner,
+// Facts and tasks of one call exclude each other: 64 racers, one winner,
 // many times.
 func TestOneFilterOneWinner(t *testing.T) {
 	b := bustest.New(t)

@@ -72,7 +72,7 @@ var forgeries = []struct {
 	{"replayed under another filter", func(h nats.Header, _ *nats.Msg) {
 		// The very fact again, guarded by a subject that still ends at sequence 1.
 		h.Set(headerPrev, "1")
-		h.Set(headerFilter, "askance.v1.test.fact.s1.r1.-.>")
+		h.Set(headerFilter, "askance.v1.test.record.s1.r1.-.>")
 	}, "without the tree's compare-and-swap"},
 }
 
@@ -154,7 +154,7 @@ func TestMovedFactIsNotBelieved(t *testing.T) {
 func TestSquattedMessageID(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
-	m := nats.NewMsg("askance.v1.test.fact.s1.r1.elsewhere.f")
+	m := nats.NewMsg("askance.v1.test.record.s1.r1.elsewhere.f")
 	m.Header.Set("Nats-Msg-Id", "f1")
 	store(t, b.Conn("forger"), m)
 	if seq, err := j.Append(t.Context(), callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0); err == nil {
@@ -169,7 +169,7 @@ func TestStatusLookalikes(t *testing.T) {
 	j := b.Journal("test")
 	mustAppend(t, j, callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
 	for _, status := range []string{"100", "404", "408", "409", "503"} {
-		m := nats.NewMsg("askance.v1.test.fact.s1.r1.c1.f")
+		m := nats.NewMsg("askance.v1.test.record.s1.r1.c1.f")
 		m.Header.Set("Status", status)
 		m.Header.Set("Description", "Consumer Deleted")
 		m.Header.Set("Nats-Sequence", "7")

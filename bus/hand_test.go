@@ -104,7 +104,7 @@ func canonical(t *testing.T, v any) []byte {
 
 // handFact is the message that stores a fact of the call c1 of s1 and r1.
 func handFact(key []byte, keyID, space, id, kind, body string, prev uint64) *nats.Msg {
-	tree := "askance.v1." + space + ".fact.s1.r1.c1."
+	tree := "askance.v1." + space + ".record.s1.r1.c1."
 	m := nats.NewMsg(tree + "f")
 	m.Data = []byte(body)
 	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(prev, 10))
@@ -191,12 +191,12 @@ func TestProtocolByHand(t *testing.T) {
 		t.Fatalf("approved: %v", approved)
 	}
 
-	item := handPull(t, worker, examples["next"][0])
-	handCheck(t, item, "refund", keyID, public)
+	task := handPull(t, worker, examples["next"][0])
+	handCheck(t, task, "refund", keyID, public)
 	handCheckMAC(t, genuine(t, w.Conn("auditor"), "ASKANCE_default", 3), mac, keyID)
-	handStart(t, worker, examples["start"][0], item, public)
+	handStart(t, worker, examples["start"][0], task, public)
 	ack := examples["ack"][0]
-	ack.request = strings.Replace(ack.request, "ITEM", item.Item, 1)
+	ack.request = strings.Replace(ack.request, "ITEM", task.Task, 1)
 	send(worker, ack)
 	if alive := send(worker, examples["heartbeat"][0]); alive["stale"] != nil || alive["cancel"] != nil {
 		t.Errorf("heartbeat: %v", alive)
@@ -220,14 +220,14 @@ func callOf(t *testing.T, body map[string]any) map[string]any {
 	return calls[0].(map[string]any)
 }
 
-// handItem is what a worker is handed.
-type handItem struct {
-	State, Subject, Item string
+// handTask is what a worker is handed.
+type handTask struct {
+	State, Subject, Task string
 	Fact                 json.RawMessage
 }
 
-// handPull takes one item.
-func handPull(t *testing.T, nc *nats.Conn, e example) handItem {
+// handPull takes one task.
+func handPull(t *testing.T, nc *nats.Conn, e example) handTask {
 	t.Helper()
 	inbox := nc.NewInbox()
 	sub, err := nc.SubscribeSync(inbox)
@@ -245,18 +245,18 @@ func handPull(t *testing.T, nc *nats.Conn, e example) handItem {
 		if err != nil {
 			t.Fatalf("next: %v", err)
 		}
-		var reply struct{ Body handItem }
+		var reply struct{ Body handTask }
 		if err := json.Unmarshal(m.Data, &reply); err != nil {
 			t.Fatalf("next: %s: %v", m.Data, err)
 		}
-		if reply.Body.State == "item" {
+		if reply.Body.State == "task" {
 			return reply.Body
 		}
 	}
 }
 
 // handCheck is step 2 of a worker.
-func handCheck(t *testing.T, m handItem, tool, keyID string, public ed25519.PublicKey) {
+func handCheck(t *testing.T, m handTask, tool, keyID string, public ed25519.PublicKey) {
 	t.Helper()
 	var fact struct {
 		Call map[string]any `json:"call"`
@@ -269,7 +269,7 @@ func handCheck(t *testing.T, m handItem, tool, keyID string, public ed25519.Publ
 	attempt := call["attempt"].(map[string]any)
 	grant := attempt["grant"].(map[string]any)
 	text := func(v any) string { s, _ := v.(string); return s }
-	subject := "askance.v1." + text(call["space"]) + ".fact." + handToken(text(call["session_id"])) + "." + handToken(text(call["reply_id"])) + "." + handToken(text(call["tool_call_id"])) + ".w." + handToken(tool)
+	subject := "askance.v1." + text(call["space"]) + ".record." + handToken(text(call["session_id"])) + "." + handToken(text(call["reply_id"])) + "." + handToken(text(call["tool_call_id"])) + ".w." + handToken(tool)
 	if m.Subject != subject || call["state"] != "submitted" || attempt["claim"] != nil || call["hold"] != nil {
 		t.Fatalf("not an unstarted attempt: %s %v", m.Subject, call)
 	}
@@ -300,7 +300,7 @@ func handCheck(t *testing.T, m handItem, tool, keyID string, public ed25519.Publ
 }
 
 // handStart is step 3 of a worker.
-func handStart(t *testing.T, nc *nats.Conn, e example, m handItem, public ed25519.PublicKey) {
+func handStart(t *testing.T, nc *nats.Conn, e example, m handTask, public ed25519.PublicKey) {
 	t.Helper()
 	var fact struct {
 		Call map[string]any `json:"call"`

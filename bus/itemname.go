@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// ackPrefix begins the acknowledgement subjects of JetStream, which name items.
+// ackPrefix begins the acknowledgement subjects of JetStream, which name tasks.
 const ackPrefix = "$JS.ACK."
 
-// isItem reports whether text is the acknowledgement subject of an item of that
+// isTask reports whether text is the acknowledgement subject of a task of that
 // consumer: $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer
 // seq>.<time>.<pending>, or with domain and account before the stream and a
 // random token at the end.
-func isItem(text, stream, consumer string) bool {
+func isTask(text, stream, consumer string) bool {
 	rest, ok := strings.CutPrefix(text, ackPrefix)
 	parts := strings.Split(rest, ".")
 	at := 0
@@ -33,10 +33,10 @@ func isItem(text, stream, consumer string) bool {
 	return true
 }
 
-// delivered reads from an item's acknowledgement subject how often it was
+// delivered reads from a task's acknowledgement subject how often it was
 // handed out.
-func delivered(item string) int {
-	parts := strings.Split(item, ".")
+func delivered(task string) int {
+	parts := strings.Split(task, ".")
 	at := 4
 	if len(parts) >= 11 {
 		at = 6

@@ -77,13 +77,13 @@ func queueWorlds(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Run("credentials", func(t *testing.T) { f(t, queueLogins(t)) })
 }
 
-// nothing makes sure that no item is there for a worker.
+// nothing makes sure that no task is there for a worker.
 func nothing(t *testing.T, w *bus.Worker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if item, err := w.Next(ctx); err == nil {
-		t.Errorf("a worker of another queue got the item of %s", item.Fact.Call.Key)
+	if task, err := w.Next(ctx); err == nil {
+		t.Errorf("a worker of another queue got the task of %s", task.Fact.Call.Key)
 	}
 }
 
@@ -130,15 +130,15 @@ func routedForItsWorkers(t *testing.T, w *world) {
 		if id == "c2" {
 			propose(t, bot, routedCall("c2", payments))
 		}
-		item := next(t, right)
-		c := item.Fact.Call
+		task := next(t, right)
+		c := task.Fact.Call
 		if string(c.Call) != id || c.Attempt.Grant.Route != payments {
-			t.Fatalf("the item is of %s, on %q", c.Key, c.Attempt.Grant.Route)
+			t.Fatalf("the task is of %s, on %q", c.Key, c.Attempt.Grant.Route)
 		}
 		if _, err := right.Start(t.Context(), message.StartRequest{Key: c.Key, Attempt: 1, Claim: "x"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := item.Ack(t.Context()); err != nil {
+		if err := task.Ack(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -175,9 +175,9 @@ func TestQueuesAreQueuesOfTheirOwn(t *testing.T) {
 		wk, _ := w.queueWorker(t, name)
 		var got []string
 		for range want {
-			item := next(t, wk)
-			got = append(got, string(item.Fact.Call.Call))
-			if err := item.Ack(t.Context()); err != nil {
+			task := next(t, wk)
+			got = append(got, string(task.Fact.Call.Call))
+			if err := task.Ack(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
@@ -189,8 +189,8 @@ func TestQueuesAreQueuesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// An item that somebody puts into another queue, as it is, is none there.
-func TestItemInAnotherQueue(t *testing.T) {
+// A task that somebody puts into another queue, as it is, is none there.
+func TestTaskInAnotherQueue(t *testing.T) {
 	w := queues(t)
 	w.engineOf(routedSpace(), bus.ServiceOptions{})
 	propose(t, w.client(message.RoleRuntime, "bot"), routedCall("c1", payments), routedCall("c2", archive), toolCall("c3", job, `{}`))
@@ -219,18 +219,18 @@ func TestItemInAnotherQueue(t *testing.T) {
 	}
 	for name, want := range map[string]string{"plain": "c3", "right": "c1", "wrong": "c2"} {
 		wk, _ := w.queueWorker(t, name)
-		item := next(t, wk)
-		if got := string(item.Fact.Call.Call); got != want || item.Fact.WorkQueue() != queueWorkers[name] {
-			t.Errorf("%s got %s of the queue %s", name, got, item.Fact.WorkQueue())
+		task := next(t, wk)
+		if got := string(task.Fact.Call.Call); got != want || task.Fact.WorkQueue() != queueWorkers[name] {
+			t.Errorf("%s got %s of the queue %s", name, got, task.Fact.WorkQueue())
 		}
-		if err := item.Ack(t.Context()); err != nil {
+		if err := task.Ack(t.Context()); err != nil {
 			t.Error(err)
 		}
 		nothing(t, wk)
 	}
 }
 
-// How the policy came to its decision is no worker's business: it gets the item
+// How the policy came to its decision is no worker's business: it gets the task
 // without that, and can check it as ever.
 func TestWorkersGetNoExplanation(t *testing.T) {
 	w := newWorld(t)
@@ -238,16 +238,16 @@ func TestWorkersGetNoExplanation(t *testing.T) {
 	sp.rules[0].Audit = permission.AuditFull
 	w.engineOf(sp, bus.ServiceOptions{})
 	propose(t, w.client(message.RoleRuntime, "bot"), toolCall("c1", job, `{"explanation":"mine"}`))
-	item := next(t, w.worker(job, "wk"))
-	if f := item.Fact; f.Explanation != nil || f.Call.Input != `{"explanation":"mine"}` || f.Prev == nil {
+	task := next(t, w.worker(job, "wk"))
+	if f := task.Fact; f.Explanation != nil || f.Call.Input != `{"explanation":"mine"}` || f.Prev == nil {
 		t.Errorf("the worker got %+v", f)
 	}
 	stored, err := w.Journal("test").Last(t.Context(), callKey("c1"))
 	if err != nil || len(stored.Fact.Explanation) == 0 {
 		t.Fatalf("the journal has %+v, %v", stored.Fact, err)
 	}
-	g := item.Fact.Call.Attempt.Grant
-	if err := g.Verify(message.NewKeySet(w.Keys().Public()), *item.Fact.Call.Request, job, 1, time.Now()); err != nil {
+	g := task.Fact.Call.Attempt.Grant
+	if err := g.Verify(message.NewKeySet(w.Keys().Public()), *task.Fact.Call.Request, job, 1, time.Now()); err != nil {
 		t.Errorf("the grant: %v", err)
 	}
 }

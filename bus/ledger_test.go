@@ -219,9 +219,9 @@ func TestTamperedStream(t *testing.T) {
 		{"inserted in a stream made anew", func(w *ledgered) {
 			w.again(func(m []*nats.Msg) []*nats.Msg {
 				f := forged(m[5], "forged")
-				f.Subject = "askance.v1.test.fact.s1.r1.c9.f"
+				f.Subject = "askance.v1.test.record.s1.r1.c9.f"
 				f.Header.Set(headerPrev, "0")
-				f.Header.Set(headerFilter, "askance.v1.test.fact.s1.r1.c9.>")
+				f.Header.Set(headerFilter, "askance.v1.test.record.s1.r1.c9.>")
 				return slices.Insert(m, 6, f)
 			})
 		}, proof.Inserted, 7, "s1/r1/c9", false},
@@ -229,7 +229,7 @@ func TestTamperedStream(t *testing.T) {
 			w.again(func(m []*nats.Msg) []*nats.Msg { m[7], m[8] = m[8], m[7]; return m })
 		}, proof.Reordered, 8, "s1/r1/c2", false},
 		{"purged by subject", func(w *ledgered) {
-			if err := w.stream(bus.StreamName("test")).Purge(w.t.Context(), jetstream.WithPurgeSubject("askance.v1.test.fact.s1.r1.c1.>")); err != nil {
+			if err := w.stream(bus.StreamName("test")).Purge(w.t.Context(), jetstream.WithPurgeSubject("askance.v1.test.record.s1.r1.c1.>")); err != nil {
 				w.t.Fatal(err)
 			}
 		}, proof.Removed, 5, "s1/r1/c1", false},
@@ -242,8 +242,8 @@ func TestTamperedStream(t *testing.T) {
 		}, proof.Removed, 6, "s1/r1/c2", false},
 		{"a genuine fact again, in a call of its own", func(w *ledgered) {
 			m := forged(genuine(w.t, w.Conn("x"), bus.StreamName("test"), 1), "forged")
-			m.Subject = "askance.v1.test.fact.s1.r1.c9.f"
-			m.Header.Set(headerFilter, "askance.v1.test.fact.s1.r1.c9.>")
+			m.Subject = "askance.v1.test.record.s1.r1.c9.f"
+			m.Header.Set(headerFilter, "askance.v1.test.record.s1.r1.c9.>")
 			store(w.t, w.Conn("forger"), m)
 		}, proof.Changed, 10, "s1/r1/c9", true},
 		{"rolled back", func(w *ledgered) { w.again(func(m []*nats.Msg) []*nats.Msg { return m[:8] }) }, proof.RolledBack, 9, "s1/r1/c2", false},

@@ -48,7 +48,7 @@ func callFact(id string, key message.Key, state message.ToolCallState, cause str
 	}
 }
 
-// workFact is a submitted fact of a remote attempt: a work item.
+// workFact is a submitted fact of a remote attempt: a task.
 func workFact(id string, key message.Key, tool string) *message.Fact {
 	f := callFact(id, key, message.ToolCallSubmitted, "submit")
 	f.Call.Tool, f.Call.Placement, f.Call.Attempt = tool, message.PlaceRemote, message.Attempt{Number: 1}

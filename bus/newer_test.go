@@ -47,7 +47,7 @@ func TestFactOfANewerEngineIsNotPassedOver(t *testing.T) {
 				t.Errorf("Append = %d, %v; want a conflict", seq, err)
 			}
 			// Rubbish behind it does not hide it.
-			store(t, b.Conn("forger"), nats.NewMsg("askance.v1.test.fact.s1.r1.c1.f"))
+			store(t, b.Conn("forger"), nats.NewMsg("askance.v1.test.record.s1.r1.c1.f"))
 			if r, err := j.Last(t.Context(), callKey("c1")); !errors.Is(err, message.ErrUnavailable) {
 				t.Errorf("Last before rubbish = %+v, %v; want an error", r.Fact, err)
 			}
@@ -80,24 +80,24 @@ func TestFactMadeByHand(t *testing.T) {
 	}
 }
 
-// An item that only a newer worker can read stays for that one.
-func TestNextLeavesNewerItemsAlone(t *testing.T) {
+// A task that only a newer worker can read stays for that one.
+func TestNextLeavesNewerTasksAlone(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.Journal("test")
-		w.items()
+		w.tasks()
 		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
 		for _, body := range []string{`{"v":2,"id":"f1","call":{"in":"another form"}}`, `{"v":2,"id":"f1"}`} {
-			m := nats.NewMsg("askance.v1.test.fact.s1.r1.c1.w.job")
+			m := nats.NewMsg("askance.v1.test.record.s1.r1.c1.w.job")
 			m.Data = []byte(body)
 			store(t, w.Conn("newer"), m)
 		}
 		mustAppend(t, j, workFact("f2", callKey("c2"), job), 0)
-		if item := next(t, w.worker(job, "wk")); item.Fact.ID != "f2" {
-			t.Errorf("item %+v", item.Fact)
+		if task := next(t, w.worker(job, "wk")); task.Fact.ID != "f2" {
+			t.Errorf("task %+v", task.Fact)
 		}
 		synctest.Wait()
 		c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(message.Queue{Tool: job}))
@@ -105,7 +105,7 @@ func TestNextLeavesNewerItemsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := c.CachedInfo().NumAckPending; n != 3 {
-			t.Errorf("%d items are on the queue, want all three", n)
+			t.Errorf("%d tasks are on the queue, want all three", n)
 		}
 	})
 }

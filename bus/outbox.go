@@ -189,7 +189,7 @@ func (o *Outbox) giveBack(iter jetstream.MessagesContext) {
 	_ = o.j.nc.FlushWithContext(ctx) // fails only if the connection is lost
 }
 
-// factFilters are the subjects of a space's facts, work items included.
+// factFilters are the subjects of a space's facts, tasks included.
 func factFilters(space message.SpaceID) []string {
 	return []string{Subject{Space: space, Kind: KindFact}.String(), Subject{Space: space, Kind: KindWork}.String()}
 }

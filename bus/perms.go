@@ -63,7 +63,7 @@ func (p Permissions) withQueue(space message.SpaceID, who Token, queue message.Q
 	return p
 }
 
-// nextSubject is where an engine asks for a queue's next item. No worker may:
+// nextSubject is where an engine asks for a queue's next task. No worker may:
 // what the server answers goes to where the asker says, in the server's name.
 func nextSubject(space message.SpaceID, queue message.Queue) string {
 	return "$JS.API.CONSUMER.MSG.NEXT." + StreamName(space) + "." + ConsumerName(queue)

@@ -50,7 +50,7 @@ var (
 	otherTool        = bus.ConsumerName(message.Queue{Tool: otherJob})
 	nobodyMayPublish = []string{
 		// the journal, and what engines say
-		"askance.v1.test.fact.s1.r1.c1.f", "askance.v1.test.fact.s1.r1.c1.w.job", "askance.v1.test.fact.s1.r1.-.f", "askance.v1.test.fact.s1.-.-.f",
+		"askance.v1.test.record.s1.r1.c1.f", "askance.v1.test.record.s1.r1.c1.w.job", "askance.v1.test.record.s1.r1.-.f", "askance.v1.test.record.s1.-.-.f",
 		"askance.v1.test.event.rt.s1.r1", "askance.v1.test.proof.checkpoint", "askance.v1.test.audit.ann", "askance.v1.test.audit.rt", "$JS.API.STREAM.DELETE.ASKANCE_PROOF_test", "$JS.API.STREAM.MSG.GET.ASKANCE_PROOF_test", "askance.v1.test.ask.s1.r1.c1", "askance.v1.test.progress.s1.r1.c1", "askance.v1.test.work.job.wk.cancel",
 		// in another name, of another tool, in another space, of another version
 		"askance.v1.test.propose.rt2", "askance.v1.test.interrupt.rt2", "askance.v1.test.query.rt", "askance.v1.test.query.other", "askance.v1.test.decide.bob", "askance.v1.test.operate.root",
@@ -58,12 +58,12 @@ var (
 		"askance.v1.prod.query.ann", "askance.v1.prod.decide.ann", "askance.v1.prod.propose.rt", "askance.v1.prod.work.job.wk.start", "askance.v2.test.decide.ann",
 		// consumers
 		"$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test." + otherTool, "$JS.ACK.ASKANCE_test." + otherTool + ".1.1.1.1.0", "$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0", "$JS.API.CONSUMER.MSG.NEXT.ASKANCE_prod.w_job", "$JS.ACK.ASKANCE_prod.w_job.1.1.1.1.0",
-		"$JS.API.CONSUMER.CREATE.ASKANCE_test", "$JS.API.CONSUMER.CREATE.ASKANCE_test.mine", "$JS.API.CONSUMER.CREATE.ASKANCE_test.mine.askance.v1.test.fact.>", "$JS.API.CONSUMER.DURABLE.CREATE.ASKANCE_test.mine",
+		"$JS.API.CONSUMER.CREATE.ASKANCE_test", "$JS.API.CONSUMER.CREATE.ASKANCE_test.mine", "$JS.API.CONSUMER.CREATE.ASKANCE_test.mine.askance.v1.test.record.>", "$JS.API.CONSUMER.DURABLE.CREATE.ASKANCE_test.mine",
 		"$JS.API.CONSUMER.INFO.ASKANCE_test.w_job", "$JS.API.CONSUMER.LIST.ASKANCE_test", "$JS.API.CONSUMER.NAMES.ASKANCE_test", "$JS.API.CONSUMER.DELETE.ASKANCE_test.w_job", "$JS.API.CONSUMER.PAUSE.ASKANCE_test.w_job",
 		"$JS.API.CONSUMER.UNPIN.ASKANCE_test.w_job", "$JS.API.CONSUMER.RESET.ASKANCE_test.w_job",
 		// streams
 		"$JS.API.INFO", "$JS.API.STREAM.INFO.ASKANCE_test", "$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.MINE", "$JS.API.STREAM.UPDATE.ASKANCE_test", "$JS.API.STREAM.DELETE.ASKANCE_test",
-		"$JS.API.STREAM.PURGE.ASKANCE_test", "$JS.API.STREAM.MSG.GET.ASKANCE_test", "$JS.API.STREAM.MSG.DELETE.ASKANCE_test", "$JS.API.DIRECT.GET.ASKANCE_test", "$JS.API.DIRECT.GET.ASKANCE_test.askance.v1.test.fact.s1.r1.c1.f",
+		"$JS.API.STREAM.PURGE.ASKANCE_test", "$JS.API.STREAM.MSG.GET.ASKANCE_test", "$JS.API.STREAM.MSG.DELETE.ASKANCE_test", "$JS.API.DIRECT.GET.ASKANCE_test", "$JS.API.DIRECT.GET.ASKANCE_test.askance.v1.test.record.s1.r1.c1.f",
 		"$JS.API.STREAM.SNAPSHOT.ASKANCE_test", "$JS.API.STREAM.RESTORE.ASKANCE_test",
 		// rules and groups
 		"$KV.ASKANCE_POLICY_test.main.yaml", "$KV.ASKANCE_DIRECTORY_test.people.yaml", "$JS.API.STREAM.CREATE.KV_ASKANCE_DIRECTORY_test", "$JS.API.DIRECT.GET.KV_ASKANCE_DIRECTORY_test.people.yaml",
@@ -71,7 +71,7 @@ var (
 		"_INBOX_bob.x", "_INBOX_engine.x", "_INBOX_rt.x", "_INBOX_askance-engine.x", "_INBOX.x", "$SYS.REQ.SERVER.PING", "$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.USER.INFO", "$SRV.PING", "anything",
 	}
 	nobodyMaySubscribe = []string{
-		">", "*", "askance.>", "askance.v1.test.>", "askance.v1.test.fact.>", "askance.v1.test.fact.s1.r1.c1.f", "askance.v1.test.event.>", "askance.v1.test.event.rt.s1.r1",
+		">", "*", "askance.>", "askance.v1.test.>", "askance.v1.test.record.>", "askance.v1.test.record.s1.r1.c1.f", "askance.v1.test.event.>", "askance.v1.test.event.rt.s1.r1",
 		"askance.v1.test.propose.>", "askance.v1.test.propose.rt", "askance.v1.test.decide.>", "askance.v1.test.decide.ann", "askance.v1.test.query.*", "askance.v1.test.operate.*", "askance.v1.test.interrupt.*",
 		"askance.v1.test.work.>", "askance.v1.test.work.job.wk.result", "askance.v1.test.work.job.*.cancel", "askance.v1.test.work.job.wk2.cancel", "askance.v1.test.ask.>", "askance.v1.prod.ask.*.*.*",
 		"_INBOX.>", "_INBOX_bob.>", "_INBOX_engine.>", "_INBOX_*.>", "$JS.>", "$JS.ACK.>", "$JS.API.>", "$JS.EVENT.ADVISORY.>", "$SYS.>", "$SRV.>",
@@ -200,7 +200,7 @@ func leastPermissions(t *testing.T, w *world, people []message.Principal) {
 
 // Each role sends what it may with answers to where it may not publish. No
 // request is carried out and no answer goes astray. (With the right to pull its
-// items from JetStream a worker had NATS delete the journal like that.)
+// tasks from JetStream a worker had NATS delete the journal like that.)
 func TestForeignReplySubjectsWithRealPermissions(t *testing.T) { worlds(t, foreignReplySubjects) }
 
 func foreignReplySubjects(t *testing.T, w *world, people []message.Principal) {
@@ -225,7 +225,7 @@ func foreignReplySubjects(t *testing.T, w *world, people []message.Principal) {
 		"operate":   `{"v":1,"op":"interrupt","body":{"session_id":"s1","reply_id":"r1"}}`,
 		"start":     `{"v":1,"op":"start","body":{` + owner + `}}`, "heartbeat": `{"v":1,"op":"heartbeat","body":{` + owner + `}}`,
 		"progress": `{"v":1,"op":"progress","body":{` + owner + `,"n":1,"text":"x"}}`,
-		"next":     `{"v":1,"op":"next"}`, "ack": `{"v":1,"op":"ack","body":{"item":"$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0","verb":"ack"}}`,
+		"next":     `{"v":1,"op":"next"}`, "ack": `{"v":1,"op":"ack","body":{"task":"$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0","verb":"ack"}}`,
 		"result": `{"v":1,"op":"result","body":{` + owner + `,"result":{"type":"tool_result","id":"c2","name":"job","output":"stolen","state":"success"}}}`,
 	}
 	body := func(subject string) string {
@@ -237,7 +237,7 @@ func foreignReplySubjects(t *testing.T, w *world, people []message.Principal) {
 		return ""
 	}
 	foreign := []string{
-		"askance.v1.test.fact.s1.r1.c1.f", "askance.v1.test.fact.s1.r1.c2.w.job", "askance.v1.test.fact.s1.r1.-.f", "askance.v1.test.event.bot.s1.r1", "askance.v1.test.decide.ann",
+		"askance.v1.test.record.s1.r1.c1.f", "askance.v1.test.record.s1.r1.c2.w.job", "askance.v1.test.record.s1.r1.-.f", "askance.v1.test.event.bot.s1.r1", "askance.v1.test.decide.ann",
 		"askance.v1.test.propose.bot", "askance.v1.test.operate.olga", "askance.v1.test.work.job.wk.result", "_INBOX_victim.x", "_INBOX_engine.x", "_INBOX.x", "$JS.API.STREAM.PURGE.ASKANCE_test", "$JS.API.STREAM.DELETE.ASKANCE_test",
 	}
 	for _, p := range people {

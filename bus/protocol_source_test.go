@@ -29,7 +29,7 @@ func messageSource(t *testing.T) *source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range append(files, "../message/api/table.go", "signals.go", "item.go", "audit.go", "../message/proof/record.go", "../message/proof/checkpoint.go", "../message/proof/sealed.go", "../message/proof/loss.go") {
+	for _, path := range append(files, "../message/api/table.go", "signals.go", "task.go", "audit.go", "../message/proof/record.go", "../message/proof/checkpoint.go", "../message/proof/sealed.go", "../message/proof/loss.go") {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}

@@ -11,45 +11,45 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Why a request for an item came back without one.
+// Why a request for a task came back without one.
 var (
-	errNoItem  = errors.New("no item yet")
+	errNoTask  = errors.New("no task yet")
 	errNoQueue = errors.New("the tool has no queue")
 )
 
-// errNewerItem: a newer engine wrote it, and newer workers can read it.
-var errNewerItem = errors.New("it is of a later version")
+// errNewerTask: a newer engine wrote it, and newer workers can read it.
+var errNewerTask = errors.New("it is of a later version")
 
-// newerDelay is how long such an item rests before somebody gets it again.
+// newerDelay is how long such a task rests before somebody gets it again.
 const newerDelay = 10 * time.Second
 
-// Next implements executor.Transport. It asks for one item and waits until
+// Next implements executor.Transport. It asks for one task and waits until
 // there is one or ctx ends, across reconnects and restarts of engines and of
-// NATS, and also before an engine has made the tool's queue. Items that are
+// NATS, and also before an engine has made the tool's queue. Tasks that are
 // none (damaged, or of another tool) are taken off the queue and reported in
-// the log. An item that arrives as ctx ends goes back to the queue. If NATS
+// the log. A task that arrives as ctx ends goes back to the queue. If NATS
 // does not let this user ask, the error is ErrForbidden.
-func (w *Worker) Next(ctx context.Context) (message.WorkItem, error) {
+func (w *Worker) Next(ctx context.Context) (message.Task, error) {
 	for pause := firstPause; ; {
 		got, err := w.pull(ctx)
 		switch {
 		case ctx.Err() != nil && err != nil:
-			return message.WorkItem{}, &message.Error{Code: message.CodeUnavailable, Op: "next item", What: "nothing came for " + w.queue.String(), Err: context.Cause(ctx)}
+			return message.Task{}, &message.Error{Code: message.CodeUnavailable, Op: "next task", What: "nothing came for " + w.queue.String(), Err: context.Cause(ctx)}
 		case err == nil:
-			item, err := w.item(got)
+			task, err := w.task(got)
 			if err == nil {
-				return item, nil
+				return task, nil
 			}
 			w.refuse(got, err)
 			pause = firstPause
 			continue
-		case errors.Is(err, errNoItem):
+		case errors.Is(err, errNoTask):
 			pause = firstPause
 			continue
 		case errors.Is(err, message.ErrForbidden):
-			return message.WorkItem{}, err
+			return message.Task{}, err
 		case w.nc.IsClosed():
-			return message.WorkItem{}, apiError("next item", w.queue.String(), err)
+			return message.Task{}, apiError("next task", w.queue.String(), err)
 		case errors.Is(err, errNoQueue):
 			w.quiet.Do(func() { w.log.Warn("no engine has offered this tool yet, waiting") })
 		}
@@ -61,20 +61,20 @@ func (w *Worker) Next(ctx context.Context) (message.WorkItem, error) {
 
 // refuse puts away what is not for this worker.
 func (w *Worker) refuse(got NextReply, why error) {
-	r := AckRequest{V: ProtocolVersion, Item: got.Item, Verb: AckDrop}
-	if errors.Is(why, errNewerItem) {
+	r := AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckDrop}
+	if errors.Is(why, errNewerTask) {
 		r.Verb, r.DelayMS = AckRelease, newerDelay.Milliseconds()
-		w.log.Warn("left a work item to newer workers", "subject", quote(got.Subject), "err", why)
+		w.log.Warn("left a task to newer workers", "subject", quote(got.Subject), "err", why)
 	} else {
-		w.log.Error("took something off the queue that is no work item", "subject", quote(got.Subject), "err", why)
+		w.log.Error("took something off the queue that is no task", "subject", quote(got.Subject), "err", why)
 	}
 	if err := w.tell(opAck.Operation, r); err != nil {
-		w.log.Warn("an item was not put away and comes again", "err", err)
+		w.log.Warn("a task was not put away and comes again", "err", err)
 	}
 }
 
-// pull makes one request for an item. Its inbox is its own: when it is given
-// up, the engine finds nobody there and gives the item back.
+// pull makes one request for a task. Its inbox is its own: when it is given
+// up, the engine finds nobody there and gives the task back.
 func (w *Worker) pull(ctx context.Context) (NextReply, error) {
 	data, err := encodeRequest(opNext.Name, NextRequest{V: ProtocolVersion, WaitMS: holdFor.Milliseconds()})
 	if err != nil {
@@ -101,7 +101,7 @@ func (w *Worker) pull(ctx context.Context) (NextReply, error) {
 		select {
 		case m := <-answers:
 			got, err := nextReply(m)
-			if err != nil || got.State == ItemHere {
+			if err != nil || got.State == TaskHere {
 				return got, err
 			}
 			silence.Reset(maxSilence)
@@ -134,25 +134,25 @@ func nextReply(m *nats.Msg) (NextReply, error) {
 		return r, err
 	}
 	switch r.State {
-	case ItemNone:
-		return r, errNoItem
-	case ItemNoQueue:
+	case TaskNone:
+		return r, errNoTask
+	case TaskNoQueue:
 		return r, errNoQueue
-	case ItemWaiting, ItemHere:
+	case TaskWaiting, TaskHere:
 		return r, nil
 	}
 	return r, fmt.Errorf("the engine answered %s", quote(string(r.State)))
 }
 
-// giveUp ends the request and sends an item that came too late back.
+// giveUp ends the request and sends a task that came too late back.
 func (w *Worker) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
 	_ = sub.Unsubscribe() // fails only on a dead connection
 	for {
 		select {
 		case m := <-answers:
-			if got, err := nextReply(m); err == nil && got.State == ItemHere {
+			if got, err := nextReply(m); err == nil && got.State == TaskHere {
 				// If this is lost it comes back by itself, later.
-				_ = w.tell(opAck.Operation, AckRequest{V: ProtocolVersion, Item: got.Item, Verb: AckRelease})
+				_ = w.tell(opAck.Operation, AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckRelease})
 			}
 		default:
 			return
@@ -160,28 +160,28 @@ func (w *Worker) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
 	}
 }
 
-// item decodes and checks a work item. Whether it may run is for the grant to
+// task decodes and checks a task. Whether it may run is for the grant to
 // say; here it only has to be one of this tool.
-func (w *Worker) item(got NextReply) (message.WorkItem, error) {
+func (w *Worker) task(got NextReply) (message.Task, error) {
 	s, err := ParseSubject(got.Subject)
 	if err != nil {
-		return message.WorkItem{}, err
+		return message.Task{}, err
 	}
 	if s.Kind != KindWork || s.Space != w.space || s.Tool != EncodeQueue(w.queue) {
-		return message.WorkItem{}, errors.New("it is not a work item of this tool")
+		return message.Task{}, errors.New("it is not a task of this tool")
 	}
 	var f message.Fact
 	if err := strictjson.Unmarshal(got.Fact, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		return message.WorkItem{}, because(newerItem(got.Fact), err)
+		return message.Task{}, because(newerTask(got.Fact), err)
 	}
 	if f.V > message.FactVersion {
-		return message.WorkItem{}, newerItem(got.Fact)
+		return message.Task{}, newerTask(got.Fact)
 	}
 	if f.V != message.FactVersion || !s.names(f.Key(), f.WorkQueue()) {
-		return message.WorkItem{}, errors.New("its body is not the submitted fact that its subject names")
+		return message.Task{}, errors.New("its body is not the submitted fact that its subject names")
 	}
-	ack := AckRequest{V: ProtocolVersion, Item: got.Item, Verb: AckDone}
-	return message.WorkItem{
+	ack := AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckDone}
+	return message.Task{
 		Fact:      &f,
 		Delivered: got.Delivered,
 		Ack: func(ctx context.Context) error {
@@ -189,19 +189,19 @@ func (w *Worker) item(got NextReply) (message.WorkItem, error) {
 			return err
 		},
 		Release: func(d time.Duration) error {
-			return w.tell(opAck.Operation, AckRequest{V: ProtocolVersion, Item: got.Item, Verb: AckRelease, DelayMS: max(0, d.Milliseconds())})
+			return w.tell(opAck.Operation, AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckRelease, DelayMS: max(0, d.Milliseconds())})
 		},
 	}, nil
 }
 
-// newerItem is errNewerItem if the body says that it is of a later version than
+// newerTask is errNewerTask if the body says that it is of a later version than
 // this one, and else nil.
-func newerItem(body []byte) error {
+func newerTask(body []byte) error {
 	var f struct {
 		V int `json:"v"`
 	}
 	if strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxStoredBytes)) == nil && f.V > message.FactVersion {
-		return fmt.Errorf("%w: fact version %d, this worker reads %d", errNewerItem, f.V, message.FactVersion)
+		return fmt.Errorf("%w: fact version %d, this worker reads %d", errNewerTask, f.V, message.FactVersion)
 	}
 	return nil
 }

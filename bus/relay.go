@@ -14,19 +14,19 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Workers get their items from an engine, which pulls them from the tool's
+// Workers get their tasks from an engine, which pulls them from the tool's
 // consumer. A worker with the right to pull for itself could choose where NATS
 // sends what it says, and so have NATS purge or delete the journal in its own
 // name: permissions do not cover reply subjects.
 
 const (
 	// pullHeartbeat is how often the server, and then the engine, says that a
-	// request for an item is still there. The request counts as lost after a silence
+	// request for a task is still there. The request counts as lost after a silence
 	// of maxSilence.
 	pullHeartbeat = 2 * time.Second
 	maxSilence    = pullHeartbeat * 3 / 2
 	// hearGone is how long the engine listens whether anybody is there for an
-	// item.
+	// task.
 	hearGone = 500 * time.Millisecond
 )
 
@@ -37,7 +37,7 @@ type pullRequest struct {
 	Heartbeat int64 `json:"idle_heartbeat,omitzero"`
 }
 
-// next waits for an item on behalf of a worker and hands it over.
+// next waits for a task on behalf of a worker and hands it over.
 func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.Msg) error {
 	wait := time.Duration(r.WaitMS) * time.Millisecond
 	if wait <= 0 || wait > maxHeld {
@@ -74,15 +74,15 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 		case got := <-answers:
 			state := pullState(got)
 			switch state {
-			case ItemHere:
+			case TaskHere:
 				return s.hand(ctx, who, inbox, answers, got, m)
-			case itemRefused:
+			case taskRefused:
 				return notNow(fmt.Errorf("status %s %s", first(got.Header, "Status"), first(got.Header, "Description")))
 			}
 			// With a reply subject NATS tells if the worker has gone: "no responders",
 			// which ends the request like the answer that there is no queue.
 			s.say(m, inbox, NextReply{State: state})
-			if state != ItemWaiting {
+			if state != TaskWaiting {
 				return nil
 			}
 			silence.Reset(maxSilence)
@@ -110,28 +110,28 @@ func (s *Service) keys(_ context.Context, _ caller, _ KeysRequest, m *nats.Msg) 
 }
 
 func notNow(err error) error {
-	return &message.Error{Code: message.CodeUnavailable, Op: "next", What: "no item can be fetched now", Hint: "ask again", Err: err}
+	return &message.Error{Code: message.CodeUnavailable, Op: "next", What: "no task can be fetched now", Hint: "ask again", Err: err}
 }
 
-// pullState reads what the server answered to a request for an item. An item
+// pullState reads what the server answered to a request for a task. A task
 // has an acknowledgement subject, whatever its headers say.
-func pullState(m *nats.Msg) ItemState {
+func pullState(m *nats.Msg) TaskState {
 	if strings.HasPrefix(m.Reply, ackPrefix) {
-		return ItemHere
+		return TaskHere
 	}
 	switch first(m.Header, "Status") {
 	case "100":
-		return ItemWaiting
+		return TaskWaiting
 	case "404", "408":
-		return ItemNone
+		return TaskNone
 	case "503":
-		return ItemNoQueue
+		return TaskNoQueue
 	}
-	return itemRefused
+	return taskRefused
 }
 
-// itemRefused is what the server says when it does not take the request.
-const itemRefused ItemState = ""
+// taskRefused is what the server says when it does not take the request.
+const taskRefused TaskState = ""
 
 // say sends one answer of several. If nobody is there the server says so to
 // inbox.
@@ -145,21 +145,21 @@ func (s *Service) say(m *nats.Msg, inbox string, r NextReply) {
 	}
 }
 
-// hand gives an item to the worker that asked with m. If nobody is there any
+// hand gives a task to the worker that asked with m. If nobody is there any
 // more it goes back to the queue.
-func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-chan *nats.Msg, item, m *nats.Msg) error {
-	if err := s.sane(who.queue, item); err != nil {
-		s.log.Error("took something off the queue that is no work item", "subject", quote(item.Subject), "err", err)
-		s.resolve(item.Reply, AckDrop, 0)
-		s.say(m, inbox, NextReply{State: ItemNone})
+func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-chan *nats.Msg, task, m *nats.Msg) error {
+	if err := s.sane(who.queue, task); err != nil {
+		s.log.Error("took something off the queue that is no task", "subject", quote(task.Subject), "err", err)
+		s.resolve(task.Reply, AckDrop, 0)
+		s.say(m, inbox, NextReply{State: TaskNone})
 		return nil
 	}
-	b, err := encodeReply("next", NextReply{State: ItemHere, Subject: item.Subject, Item: item.Reply, Delivered: delivered(item.Reply), Fact: forWorker(item.Data)}, s.most())
+	b, err := encodeReply("next", NextReply{State: TaskHere, Subject: task.Subject, Task: task.Reply, Delivered: delivered(task.Reply), Fact: forWorker(task.Data)}, s.most())
 	if err == nil {
 		err = s.nc.PublishRequest(m.Reply, inbox, b)
 	}
 	if err != nil {
-		s.resolve(item.Reply, AckRelease, maxPause)
+		s.resolve(task.Reply, AckRelease, maxPause)
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, hearGone)
@@ -167,8 +167,8 @@ func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-
 	for {
 		select {
 		case got := <-answers:
-			if pullState(got) == ItemNoQueue { // "no responders": the worker has gone
-				s.resolve(item.Reply, AckRelease, 0)
+			if pullState(got) == TaskNoQueue { // "no responders": the worker has gone
+				s.resolve(task.Reply, AckRelease, 0)
 				return nil
 			}
 		case <-ctx.Done():
@@ -177,20 +177,20 @@ func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-
 	}
 }
 
-// sane makes sure that an item can be handed over at all. Whether it may run is
+// sane makes sure that a task can be handed over at all. Whether it may run is
 // for the worker to find out.
-func (s *Service) sane(queue message.Queue, item *nats.Msg) error {
-	subject, err := ParseSubject(item.Subject)
+func (s *Service) sane(queue message.Queue, task *nats.Msg) error {
+	subject, err := ParseSubject(task.Subject)
 	if err != nil {
 		return err
 	}
 	if subject.Kind != KindWork || subject.Space != s.space || subject.Tool != EncodeQueue(queue) {
-		return errors.New("it is not a work item of this tool")
+		return errors.New("it is not a task of this tool")
 	}
-	return strictjson.Check(item.Data, strictjson.MaxBytes(maxStoredBytes))
+	return strictjson.Check(task.Data, strictjson.MaxBytes(maxStoredBytes))
 }
 
-// forWorker is a work item's body without what is no worker's business: how the
+// forWorker is a task's body without what is no worker's business: how the
 // policy came to its decision. It is well-formed JSON.
 func forWorker(body []byte) []byte {
 	const name = "explanation"
@@ -214,13 +214,13 @@ func forWorker(body []byte) []byte {
 	return append(out, '}')
 }
 
-// giveUp ends a request for an item. One that came too late goes back.
+// giveUp ends a request for a task. One that came too late goes back.
 func (s *Service) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
 	_ = sub.Unsubscribe() // fails only on a dead connection
 	for {
 		select {
 		case m := <-answers:
-			if pullState(m) == ItemHere {
+			if pullState(m) == TaskHere {
 				s.resolve(m.Reply, AckRelease, 0)
 			}
 		default:
@@ -229,11 +229,11 @@ func (s *Service) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
 	}
 }
 
-// resolve tells the queue what becomes of an item, without waiting. If that is
-// lost the item comes back by itself, later.
-func (s *Service) resolve(item string, verb AckVerb, delay time.Duration) {
-	if err := s.nc.Publish(item, ackBody(verb, delay)); err != nil {
-		s.log.Warn("an item could not be "+string(verb)+"ed", "err", err)
+// resolve tells the queue what becomes of a task, without waiting. If that is
+// lost the task comes back by itself, later.
+func (s *Service) resolve(task string, verb AckVerb, delay time.Duration) {
+	if err := s.nc.Publish(task, ackBody(verb, delay)); err != nil {
+		s.log.Warn("a task could not be "+string(verb)+"ed", "err", err)
 	}
 }
 
@@ -247,11 +247,11 @@ func ackBody(verb AckVerb, delay time.Duration) []byte {
 	return fmt.Appendf(nil, `-NAK {"delay": %d}`, max(0, delay.Nanoseconds()))
 }
 
-// ack tells the queue for a worker what becomes of an item of its tool.
+// ack tells the queue for a worker what becomes of a task of its tool.
 func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg) error {
 	const op = "ack"
-	if !isItem(r.Item, StreamName(s.space), ConsumerName(who.queue)) {
-		return &message.Error{Code: message.CodeInvalid, Op: op, What: quote(r.Item) + " names no item of this tool", Hint: "send what came with the item"}
+	if !isTask(r.Task, StreamName(s.space), ConsumerName(who.queue)) {
+		return &message.Error{Code: message.CodeInvalid, Op: op, What: quote(r.Task) + " names no task of this tool", Hint: "send what came with the task"}
 	}
 	switch r.Verb {
 	case AckDone, AckRelease, AckDrop:
@@ -261,8 +261,8 @@ func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	delay := time.Duration(min(r.DelayMS, maxDelay.Milliseconds())) * time.Millisecond
-	if _, err := s.nc.RequestWithContext(ctx, r.Item, ackBody(r.Verb, delay)); err != nil {
-		return apiError(op, "an item of "+who.queue.String(), err)
+	if _, err := s.nc.RequestWithContext(ctx, r.Task, ackBody(r.Verb, delay)); err != nil {
+		return apiError(op, "a task of "+who.queue.String(), err)
 	}
 	b, err := encodeReply(op, struct{}{}, s.most())
 	if err == nil {
@@ -271,5 +271,5 @@ func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg
 	return err
 }
 
-// maxDelay is the longest that an item may rest.
+// maxDelay is the longest that a task may rest.
 const maxDelay = time.Hour

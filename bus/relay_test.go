@@ -19,9 +19,9 @@ import (
 
 // The engine speaks to JetStream for the worker, so it must not let the worker
 // choose what it says, or to whom.
-func TestAckRefusesWhatIsNoItem(t *testing.T) {
+func TestAckRefusesWhatIsNoTask(t *testing.T) {
 	w := newWorld(t)
-	w.items()
+	w.tasks()
 	j := w.Journal("test")
 	for _, tool := range []string{job, otherJob} {
 		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: tool}); err != nil {
@@ -30,24 +30,24 @@ func TestAckRefusesWhatIsNoItem(t *testing.T) {
 	}
 	spy := w.spy("$JS.ACK.>", "$JS.API.STREAM.>", "anything.>", "askance.v1.test.decide.>")
 	nc := w.Conn("wk")
-	for _, item := range []string{
+	for _, task := range []string{
 		"", "anything.x", "$JS.API.STREAM.DELETE.ASKANCE_test", "askance.v1.test.decide.ann", "$JS.ACK.", "$JS.ACK.ASKANCE_test.w_job", "$JS.ACK.ASKANCE_test.w_job.>", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.*",
 		"$JS.ACK.ASKANCE_test.w_job.1.1.1.1", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.x", "$JS.ACK.ASKANCE_test.w_job.1.1.1..0", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1. 0", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.-1",
 		"$JS.ACK.ASKANCE_test." + bus.ConsumerName(message.Queue{Tool: otherJob}) + ".1.1.1.1.0", "$JS.ACK.ASKANCE_other.w_job.1.1.1.1.0", "$JS.ACK.x.y.ASKANCE_other.w_job.1.1.1.1.0.tok", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0.tok.tok.tok.tok",
 		"_INBOX_ann.$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0", strings.Repeat("$JS.ACK.", 2000),
 	} {
-		quoted, err := json.Marshal(item)
+		quoted, err := json.Marshal(task)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, verb := range []string{"ack", "nak", "term"} {
-			if e := rawRequest(t, nc, "askance.v1.test.work.job.wk.ack", fmt.Sprintf(`{"v":1,"op":"ack","body":{"item":%s,"verb":%q}}`, quoted, verb)); e == nil || e.Code != message.CodeInvalid {
-				t.Errorf("%s %q: %+v, want invalid", verb, item, e)
+			if e := rawRequest(t, nc, "askance.v1.test.work.job.wk.ack", fmt.Sprintf(`{"v":1,"op":"ack","body":{"task":%s,"verb":%q}}`, quoted, verb)); e == nil || e.Code != message.CodeInvalid {
+				t.Errorf("%s %q: %+v, want invalid", verb, task, e)
 			}
 		}
 	}
 	for _, verb := range []string{"", "+NXT", "next", "ACK"} {
-		if e := rawRequest(t, nc, "askance.v1.test.work.job.wk.ack", fmt.Sprintf(`{"v":1,"op":"ack","body":{"item":"$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0","verb":%q}}`, verb)); e == nil || e.Code != message.CodeInvalid {
+		if e := rawRequest(t, nc, "askance.v1.test.work.job.wk.ack", fmt.Sprintf(`{"v":1,"op":"ack","body":{"task":"$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0","verb":%q}}`, verb)); e == nil || e.Code != message.CodeInvalid {
 			t.Errorf("verb %q: %+v, want invalid", verb, e)
 		}
 	}
@@ -56,13 +56,13 @@ func TestAckRefusesWhatIsNoItem(t *testing.T) {
 	}
 }
 
-// A worker that is gone when its item comes costs nobody time: the item goes
+// A worker that is gone when its task comes costs nobody time: the task goes
 // back at once.
-func TestItemOfAWorkerThatHasGone(t *testing.T) {
+func TestTaskOfAWorkerThatHasGone(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		w.items()
+		w.tasks()
 		j := w.Journal("test")
 		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
@@ -79,8 +79,8 @@ func TestItemOfAWorkerThatHasGone(t *testing.T) {
 		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
 		synctest.Wait() // it is on its way to nobody
 		began := time.Now()
-		if item := next(t, w.worker(job, "wk")); item.Fact.ID != "f1" || time.Since(began) > time.Second {
-			t.Errorf("item %s after %v", item.Fact.ID, time.Since(began))
+		if task := next(t, w.worker(job, "wk")); task.Fact.ID != "f1" || time.Since(began) > time.Second {
+			t.Errorf("task %s after %v", task.Fact.ID, time.Since(began))
 		}
 	})
 }
@@ -105,20 +105,20 @@ func TestNextOutlivesItsEngine(t *testing.T) {
 		}
 		defer s.Close()
 		wk := w.worker(job, "wk")
-		items := make(chan message.WorkItem, 1)
+		tasks := make(chan message.Task, 1)
 		go func() {
-			if item, err := wk.Next(context.Background()); err == nil {
-				items <- item
+			if task, err := wk.Next(context.Background()); err == nil {
+				tasks <- task
 			}
 		}()
 		time.Sleep(time.Second)
 		doomed.Close()
-		w.items()
+		w.tasks()
 		time.Sleep(time.Second)
 		began := time.Now()
 		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
-		if item := <-items; item.Fact.ID != "f1" || time.Since(began) > 6*time.Second {
-			t.Errorf("item %s after %v", item.Fact.ID, time.Since(began))
+		if task := <-tasks; task.Fact.ID != "f1" || time.Since(began) > 6*time.Second {
+			t.Errorf("task %s after %v", task.Fact.ID, time.Since(began))
 		}
 	})
 }
@@ -137,37 +137,37 @@ func TestWaitingSlotsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		items := make(chan string, 2)
+		tasks := make(chan string, 2)
 		for i := range 2 {
 			wk := w.worker(job, fmt.Sprint("wk", i))
 			go func() {
-				item, err := wk.Next(context.Background())
+				task, err := wk.Next(context.Background())
 				if err == nil {
-					err = item.Ack(context.Background())
+					err = task.Ack(context.Background())
 				}
 				if err != nil {
 					t.Error(err)
 				}
-				items <- item.Fact.ID
+				tasks <- task.Fact.ID
 			}()
 		}
 		time.Sleep(time.Minute)
 		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
 		mustAppend(t, j, workFact("f2", callKey("c2"), job), 0)
 		began := time.Now()
-		if a, b := <-items, <-items; a == b || time.Since(began) > 5*time.Second {
+		if a, b := <-tasks, <-tasks; a == b || time.Since(began) > 5*time.Second {
 			t.Errorf("%s and %s after %v", a, b, time.Since(began))
 		}
 	})
 }
 
-// A server that refuses requests for items at once ("exceeded MaxWaiting", for
+// A server that refuses requests for tasks at once ("exceeded MaxWaiting", for
 // example) is not asked as fast as it can refuse.
 func TestNextDoesNotHurryARefusingServer(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		w.items()
+		w.tasks()
 		var asked atomic.Int32
 		refusing := w.Conn("refusing") // stands where the consumer would be
 		if _, err := refusing.Subscribe("$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job", func(m *nats.Msg) {
@@ -191,7 +191,7 @@ func TestNextDoesNotHurryARefusingServer(t *testing.T) {
 // A worker without rights is told, and does not wait for ever.
 func TestNextWithoutRights(t *testing.T) {
 	w := withPeople(t)
-	w.items()
+	w.tasks()
 	wk, err := bus.NewWorker(as(t, w, people[4]), "test", otherJob, "wk", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func TestEverybodySurvivesAServerRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := propose(t, bot, toolCall("c1", pay, `{}`), toolCall("c2", job, `{}`))[0]
-	item := next(t, wk)
+	task := next(t, wk)
 	if _, err := wk.Start(t.Context(), message.StartRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim"}); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestEverybodySurvivesAServerRestart(t *testing.T) {
 	if _, err := ann.SubmitResponse(ctx, message.Response{Key: callKey("c1"), Digest: asked.Digest, Kind: message.ResponseApprove}); err != nil {
 		t.Errorf("answer after the restart: %v", err)
 	}
-	if err := item.Ack(ctx); err != nil {
+	if err := task.Ack(ctx); err != nil {
 		t.Errorf("acknowledge after the restart: %v", err)
 	}
 	if rep, err := wk.Heartbeat(ctx, message.HeartbeatRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim"}); err != nil || rep.Stale {

@@ -46,7 +46,7 @@ type ServiceOptions struct {
 	// (default 1 for each processor, at least 2) and requests of workers (default
 	// 256) run at once; more wait, and beyond a bound are refused with
 	// CodeUnavailable. MaxHeld bounds the requests that wait for news (default
-	// 4096), MaxNext the workers' slots that wait for an item (default 4096); more
+	// 4096), MaxNext the workers' slots that wait for a task (default 4096); more
 	// are refused. One principal can use half of each.
 	MaxActs, MaxReads, MaxHeld, MaxWork, MaxNext int
 }

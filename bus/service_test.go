@@ -189,14 +189,14 @@ func TestForeignReplySubjects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spy := w.spy("askance.v1.test.fact.>", "askance.v1.test.event.>", "askance.v1.test.ask.>", "askance.v1.test.decide.ann",
+		spy := w.spy("askance.v1.test.record.>", "askance.v1.test.event.>", "askance.v1.test.ask.>", "askance.v1.test.decide.ann",
 			"askance.v1.test.propose.victim", "_INBOX.>", "_INBOX_victim.>", "_INBOX_mallory2.>", "_INBOX_mallor.>", "stolen.>", "_INBOX_mallory")
 		nc := w.Conn("mallory")
 		for kind, text := range body {
 			subject := bus.Subject{Space: "test", Kind: kind, Who: "mallory", Tool: job}.String()
 			text = strings.Replace(text, "DIGEST", calls[0].Digest, 1)
 			for _, reply := range []string{
-				"", "askance.v1.test.fact.s1.r1.c1.f", "askance.v1.test.event.bot.s1.r1", "askance.v1.test.decide.ann", "askance.v1.test.propose.victim",
+				"", "askance.v1.test.record.s1.r1.c1.f", "askance.v1.test.event.bot.s1.r1", "askance.v1.test.decide.ann", "askance.v1.test.propose.victim",
 				"askance.v1.test.ask.s1.r1.c1", "_INBOX.abc.def", "_INBOX_victim.abc", "_INBOX_mallory2.abc", "_INBOX_mallor.y.abc", "_INBOX_mallory",
 				"_INBOX_mallory.", "_INBOX_mallory.*", "_INBOX_mallory.>", "_INBOX_mallory..x", "stolen.x", "$JS.API.STREAM.PURGE.ASKANCE_test", "$JS.API.STREAM.DELETE.ASKANCE_test",
 			} {

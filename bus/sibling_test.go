@@ -13,8 +13,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Workers of one tool may take each other's items off the queue: nothing is
-// lost by it, whatever they say and whenever, for an item only says that there
+// Workers of one tool may take each other's tasks off the queue: nothing is
+// lost by it, whatever they say and whenever, for a task only says that there
 // is something to start, and is offered again until somebody has started it.
 func TestSiblingsLoseNothing(t *testing.T) {
 	const offered = 2 * time.Minute
@@ -37,7 +37,7 @@ func TestSiblingsLoseNothing(t *testing.T) {
 					bot := w.client(message.RoleRuntime, "bot")
 					propose(t, bot, toolCall("c1", job, `{}`))
 					wk, sibling := w.worker(job, "wk"), w.Conn("wk2")
-					item, err := wk.Next(t.Context())
+					task, err := wk.Next(t.Context())
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -47,17 +47,17 @@ func TestSiblingsLoseNothing(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					// The first item of the tool's queue has a name that anybody can guess.
-					guess := `{"v":1,"op":"ack","body":{"item":"` + guessedItem(t, w) + `","verb":"` + string(verb) + `"}}`
+					// The first task of the tool's queue has a name that anybody can guess.
+					guess := `{"v":1,"op":"ack","body":{"task":"` + guessedTask(t, w) + `","verb":"` + string(verb) + `"}}`
 					_ = rawRequest(t, sibling, "askance.v1.test.work.job.wk2.ack", guess)
 					if !started { // as if its own worker had died as well: it comes again
-						for item.Fact = nil; item.Fact == nil; {
-							if item, err = wk.Next(t.Context()); err != nil && !errors.Is(err, message.ErrUnavailable) {
+						for task.Fact = nil; task.Fact == nil; {
+							if task, err = wk.Next(t.Context()); err != nil && !errors.Is(err, message.ErrUnavailable) {
 								t.Fatal(err)
 							}
 						}
-						if item.Fact.Call.Call != "c1" {
-							t.Fatalf("another item came: %s", item.Fact.Call.Key)
+						if task.Fact.Call.Call != "c1" {
+							t.Fatalf("another task came: %s", task.Fact.Call.Key)
 						}
 						if _, err := wk.Start(t.Context(), start); err != nil {
 							t.Fatal(err)
@@ -81,8 +81,8 @@ func TestSiblingsLoseNothing(t *testing.T) {
 	}
 }
 
-// guessedItem is the acknowledgement subject of the call's work item.
-func guessedItem(t *testing.T, w *world) string {
+// guessedTask is the acknowledgement subject of the call's task.
+func guessedTask(t *testing.T, w *world) string {
 	t.Helper()
 	r, err := w.Journal("test").Last(t.Context(), callKey("c1"))
 	if err != nil {

@@ -20,7 +20,7 @@ func TestStrangeIDsAllTheWay(t *testing.T) {
 	w.engine(bus.ServiceOptions{})
 	// On none of these may anything arrive: they are where a dot or a wildcard
 	// would lead to.
-	spy := w.spy("askance.v1.test.fact.a.>", "askance.v1.test.*.a.b.>", "askance.v1.test.ask.*.*.*.>", "askance.v1.test.progress.*.*.*.>", "_INBOX.>", "x.>")
+	spy := w.spy("askance.v1.test.record.a.>", "askance.v1.test.*.a.b.>", "askance.v1.test.ask.*.*.*.>", "askance.v1.test.progress.*.*.*.>", "_INBOX.>", "x.>")
 	for i, id := range strange {
 		other := strange[(i+1)%len(strange)]
 		key := message.Key{Space: "test", Session: message.SessionID(id), Reply: message.ReplyID(other), Call: message.CallID(id)}
@@ -72,14 +72,14 @@ func strangeCall(t *testing.T, w *world, name string, key message.Key) {
 		t.Errorf("answer: %v", err)
 	}
 	wk := w.worker(otherJob, "worker "+name)
-	item := next(t, wk)
-	if item.Fact.Call.Key != remote {
-		t.Fatalf("item of %q", item.Fact.Call.Key)
+	task := next(t, wk)
+	if task.Fact.Call.Key != remote {
+		t.Fatalf("task of %q", task.Fact.Call.Key)
 	}
 	if _, err := wk.Start(t.Context(), message.StartRequest{Key: remote, Attempt: 1, Claim: "c"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := item.Ack(t.Context()); err != nil {
+	if err := task.Ack(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if rep, err := wk.Result(t.Context(), message.ResultRequest{Key: remote, Attempt: 1, Claim: "c", Result: success(string(remote.Call), otherJob, "ok")}); err != nil || !rep.Stored {

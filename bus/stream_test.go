@@ -54,7 +54,7 @@ func TestOpenJournalIsIdempotent(t *testing.T) {
 }
 
 func TestForeignStreamIsRefused(t *testing.T) {
-	subjects := []string{"askance.v1.test.fact.>", "askance.v1.test.event.>"}
+	subjects := []string{"askance.v1.test.record.>", "askance.v1.test.event.>"}
 	for _, tc := range []struct {
 		name string
 		make func(c *jetstream.StreamConfig)
@@ -81,7 +81,7 @@ func TestForeignStreamIsRefused(t *testing.T) {
 		}, "persist_mode"},
 		{"with more subjects", func(c *jetstream.StreamConfig) { c.Subjects = append(subjects, "mine.>") }, "subjects"},
 		{"with other subjects", func(c *jetstream.StreamConfig) {
-			c.Subjects = []string{"askance.v1.test.fact.*.*.*.f", "askance.v1.test.event.>"}
+			c.Subjects = []string{"askance.v1.test.record.*.*.*.f", "askance.v1.test.event.>"}
 		}, "subjects"},
 		{"without direct gets", func(c *jetstream.StreamConfig) { c.AllowDirect = false }, "allow_direct"},
 		{"forgetting ids", func(c *jetstream.StreamConfig) { c.Duplicates = time.Second }, "message ids"},
@@ -166,7 +166,7 @@ func TestEnsureQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := c.CachedInfo().Config
-	if cfg.FilterSubject != "askance.v1.test.fact.*.*.*.w.~d2ViLnNlYXJjaA" || cfg.MaxDeliver != -1 || cfg.AckPolicy != jetstream.AckExplicitPolicy || cfg.AckWait != 10*time.Second {
+	if cfg.FilterSubject != "askance.v1.test.record.*.*.*.w.~d2ViLnNlYXJjaA" || cfg.MaxDeliver != -1 || cfg.AckPolicy != jetstream.AckExplicitPolicy || cfg.AckWait != 10*time.Second {
 		t.Errorf("consumer %+v", cfg)
 	}
 }

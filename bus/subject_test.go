@@ -15,11 +15,11 @@ import (
 func TestSubjectLayouts(t *testing.T) {
 	full := bus.Subject{Space: "sp", Session: "se", Reply: "re", Call: "ca", Tool: "to", Lease: "le", Who: "wh"}
 	for kind, want := range map[bus.Kind]string{
-		bus.KindFact:         "askance.v1.sp.fact.se.re.ca.f",
-		bus.KindWork:         "askance.v1.sp.fact.se.re.ca.w.to",
-		bus.KindReplyFact:    "askance.v1.sp.fact.se.re.-.f",
-		bus.KindSessionFact:  "askance.v1.sp.fact.se.-.-.f",
-		bus.KindLeaseFact:    "askance.v1.sp.fact.-.-.le.f",
+		bus.KindFact:         "askance.v1.sp.record.se.re.ca.f",
+		bus.KindWork:         "askance.v1.sp.record.se.re.ca.w.to",
+		bus.KindReplyFact:    "askance.v1.sp.record.se.re.-.f",
+		bus.KindSessionFact:  "askance.v1.sp.record.se.-.-.f",
+		bus.KindLeaseFact:    "askance.v1.sp.record.-.-.le.f",
 		bus.KindEvent:        "askance.v1.sp.event.wh.se.re",
 		bus.KindPropose:      "askance.v1.sp.propose.wh",
 		bus.KindInterrupt:    "askance.v1.sp.interrupt.wh",
@@ -62,15 +62,15 @@ func TestFactSubjectAndTree(t *testing.T) {
 		queue         message.Queue
 		subject, tree string
 	}{
-		{"call", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{}, "askance.v1.s.fact.a.b.c.f", "askance.v1.s.fact.a.b.c.>"},
-		{"work item", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{Tool: "web.search"}, "askance.v1.s.fact.a.b.c.w.~d2ViLnNlYXJjaA", "askance.v1.s.fact.a.b.c.>"},
-		{"routed work item", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{Tool: "refund", Route: "exec.payments"}, "askance.v1.s.fact.a.b.c.w.refund=~ZXhlYy5wYXltZW50cw", "askance.v1.s.fact.a.b.c.>"},
-		{"reply", message.Key{Space: "s", Session: "a", Reply: "b"}, message.Queue{}, "askance.v1.s.fact.a.b.-.f", "askance.v1.s.fact.a.b.-.>"},
-		{"session", message.Key{Space: "s", Session: "a"}, message.Queue{}, "askance.v1.s.fact.a.-.-.f", "askance.v1.s.fact.a.-.-.>"},
-		{"a reply called dash is no session tree", message.Key{Space: "s", Session: "a", Reply: "-"}, message.Queue{}, "askance.v1.s.fact.a.~LQ.-.f", "askance.v1.s.fact.a.~LQ.-.>"},
-		{"a call called wildcard", message.Key{Space: "s", Session: "*", Reply: ">", Call: "a.b c"}, message.Queue{}, "askance.v1.s.fact.~Kg.~Pg.~YS5iIGM.f", "askance.v1.s.fact.~Kg.~Pg.~YS5iIGM.>"},
+		{"call", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{}, "askance.v1.s.record.a.b.c.f", "askance.v1.s.record.a.b.c.>"},
+		{"task", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{Tool: "web.search"}, "askance.v1.s.record.a.b.c.w.~d2ViLnNlYXJjaA", "askance.v1.s.record.a.b.c.>"},
+		{"routed task", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{Tool: "refund", Route: "exec.payments"}, "askance.v1.s.record.a.b.c.w.refund=~ZXhlYy5wYXltZW50cw", "askance.v1.s.record.a.b.c.>"},
+		{"reply", message.Key{Space: "s", Session: "a", Reply: "b"}, message.Queue{}, "askance.v1.s.record.a.b.-.f", "askance.v1.s.record.a.b.-.>"},
+		{"session", message.Key{Space: "s", Session: "a"}, message.Queue{}, "askance.v1.s.record.a.-.-.f", "askance.v1.s.record.a.-.-.>"},
+		{"a reply called dash is no session tree", message.Key{Space: "s", Session: "a", Reply: "-"}, message.Queue{}, "askance.v1.s.record.a.~LQ.-.f", "askance.v1.s.record.a.~LQ.-.>"},
+		{"a call called wildcard", message.Key{Space: "s", Session: "*", Reply: ">", Call: "a.b c"}, message.Queue{}, "askance.v1.s.record.~Kg.~Pg.~YS5iIGM.f", "askance.v1.s.record.~Kg.~Pg.~YS5iIGM.>"},
 		{"over-long ids", message.Key{Space: "s", Session: message.SessionID(long), Reply: "b", Call: "c"}, message.Queue{},
-			"askance.v1.s.fact." + string(bus.Encode(long)) + ".b.c.f", "askance.v1.s.fact." + string(bus.Encode(long)) + ".b.c.>"},
+			"askance.v1.s.record." + string(bus.Encode(long)) + ".b.c.f", "askance.v1.s.record." + string(bus.Encode(long)) + ".b.c.>"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, err := bus.FactSubject(tc.key, tc.queue)
@@ -117,8 +117,8 @@ func TestParseSubjectRefuses(t *testing.T) {
 	for _, s := range []string{
 		"", "askance", "askance.v1.", "askance.v1.sp", "askance.v2.sp.query.a", "askance.v1.SP.query.a", "askance.v1.s p.query.a",
 		"askance.v1.sp.query", "askance.v1.sp.query.", "askance.v1.sp.query.*", "askance.v1.sp.query.>", "askance.v1.sp.query.a.b",
-		"askance.v1.sp.fact.a.b.c", "askance.v1.sp.fact.a.b.c.g", "askance.v1.sp.fact.a.-.c.f", "askance.v1.sp.fact.-.b.c.f", "askance.v1.sp.fact.-.-.-.f",
-		"askance.v1.sp.fact.a.b.-.w.t", "askance.v1.sp.fact.a.b.c.w.~YQ", "askance.v1.sp.fact.a.b.c=d.f", "askance.v1.sp.query.a=b", "askance.v1.sp.fact.a.b.c.w.t=", "askance.v1.sp.fact.a.b.c.w.=r", "askance.v1.sp.fact.a.b.c.w.t=r=s", "askance.v1.sp.fact.a.b.c.w.t=~YQ", "askance.v1.sp.fact.a.b.c.w.t=~_w", "askance.v1.sp.fact.a.b.c.w.t.u.v.w.x.y", "askance.v1.sp.work.t.w.kill",
+		"askance.v1.sp.record.a.b.c", "askance.v1.sp.record.a.b.c.g", "askance.v1.sp.record.a.-.c.f", "askance.v1.sp.record.-.b.c.f", "askance.v1.sp.record.-.-.-.f",
+		"askance.v1.sp.record.a.b.-.w.t", "askance.v1.sp.record.a.b.c.w.~YQ", "askance.v1.sp.record.a.b.c=d.f", "askance.v1.sp.query.a=b", "askance.v1.sp.record.a.b.c.w.t=", "askance.v1.sp.record.a.b.c.w.=r", "askance.v1.sp.record.a.b.c.w.t=r=s", "askance.v1.sp.record.a.b.c.w.t=~YQ", "askance.v1.sp.record.a.b.c.w.t=~_w", "askance.v1.sp.record.a.b.c.w.t.u.v.w.x.y", "askance.v1.sp.work.t.w.kill",
 		"askance.v1.sp.query.a ", " askance.v1.sp.query.a",
 	} {
 		if got, err := bus.ParseSubject(s); !errors.Is(err, message.ErrInvalid) {
@@ -162,8 +162,8 @@ func FuzzParseSubject(f *testing.F) {
 	for _, row := range bus.Table() {
 		f.Add("askance.v1.sp." + strings.NewReplacer("<", "", ">", "").Replace(row.Layout))
 	}
-	f.Add("askance.v1.sp.fact.~~" + strings.Repeat("0", 64) + ".b.c.w.~LQ")
-	f.Add("askance.v1..fact.>")
+	f.Add("askance.v1.sp.record.~~" + strings.Repeat("0", 64) + ".b.c.w.~LQ")
+	f.Add("askance.v1..record.>")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := bus.ParseSubject(text)
 		if err != nil {

@@ -18,7 +18,7 @@ func TreeOf(k message.Key) (Tree, error) {
 	return s.tree(), nil
 }
 
-// factSubject is the subject of a fact of the tree. queue is set for work items
+// factSubject is the subject of a fact of the tree. queue is set for tasks
 // only.
 func factSubject(k message.Key, queue message.Queue) (Subject, error) {
 	if k.Lease != "" {
@@ -50,7 +50,7 @@ func leaseSubject(k message.Key, queue message.Queue) (Subject, error) {
 // tree is the filter that all facts of the subject's tree match.
 func (s Subject) tree() Tree {
 	if s.Kind == KindLeaseFact {
-		return Tree(root + string(s.Space) + ".fact.-.-." + string(s.Lease) + ".>")
+		return Tree(root + string(s.Space) + ".record.-.-." + string(s.Lease) + ".>")
 	}
 	reply, call := s.Reply, s.Call
 	if reply == "" {
@@ -59,7 +59,7 @@ func (s Subject) tree() Tree {
 	if call == "" {
 		call = "-"
 	}
-	return Tree(root + string(s.Space) + ".fact." + string(s.Session) + "." + string(reply) + "." + string(call) + ".>")
+	return Tree(root + string(s.Space) + ".record." + string(s.Session) + "." + string(reply) + "." + string(call) + ".>")
 }
 
 // isFact reports whether the subject is one of a tree.
@@ -80,12 +80,12 @@ func (s Subject) names(k message.Key, queue message.Queue) bool {
 
 // The filters of a space.
 
-func factsFilter(space message.SpaceID) string  { return root + string(space) + ".fact.>" }
+func factsFilter(space message.SpaceID) string  { return root + string(space) + ".record.>" }
 func eventsFilter(space message.SpaceID) string { return root + string(space) + ".event.>" }
 
 // sessionFactsFilter covers all trees of a session.
 func sessionFactsFilter(space message.SpaceID, session Token) string {
-	return root + string(space) + ".fact." + string(session) + ".>"
+	return root + string(space) + ".record." + string(session) + ".>"
 }
 
 // sessionEventsFilter covers the events of a session from any runtime.
@@ -93,7 +93,7 @@ func sessionEventsFilter(space message.SpaceID, session Token) string {
 	return Subject{Space: space, Kind: KindEvent, Session: session}.String()
 }
 
-// workFilter covers the work items of a queue.
+// workFilter covers the tasks of a queue.
 func workFilter(space message.SpaceID, queue message.Queue) string {
 	return Subject{Space: space, Kind: KindWork, Tool: EncodeQueue(queue)}.String()
 }

@@ -14,7 +14,7 @@ import (
 
 // Worker is how a worker of one tool reaches the engines; it implements
 // executor.Transport. It gets along with the permissions of [PermissionsFor]:
-// it uses nothing of JetStream, engines hand it its items. All methods may be called from
+// it uses nothing of JetStream, engines hand it its tasks. All methods may be called from
 // several goroutines.
 type Worker struct {
 	api.WorkerMethods

@@ -15,22 +15,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-func next(t testing.TB, w *bus.Worker) message.WorkItem {
+func next(t testing.TB, w *bus.Worker) message.Task {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	item, err := w.Next(ctx)
+	task, err := w.Next(ctx)
 	if err != nil {
 		t.Fatalf("next: %v", err)
 	}
-	return item
+	return task
 }
 
 func success(id, tool, text string) message.ToolResultBlock {
 	return message.ToolResultBlock{ID: message.CallID(id), Name: tool, State: message.ToolResultSuccess, Output: message.Content{Text: text}}
 }
 
-// A worker with no more than its permissions, over TCP, from the item to the
+// A worker with no more than its permissions, over TCP, from the task to the
 // result, with progress and a cancel on the way.
 func TestWorkerWithMinimalPermissions(t *testing.T) {
 	who := message.Principal{Role: message.RoleWorker, Name: "wk.1"}
@@ -63,10 +63,10 @@ func TestWorkerWithMinimalPermissions(t *testing.T) {
 		cancelled <- fmt.Sprint(r.Call, " ", r.Claim, " ", reason)
 	})()
 	for _, id := range []string{"c1", "c2"} {
-		item := next(t, wk)
-		c := item.Fact.Call
-		if string(c.Call) != id || c.Input == "" || c.Attempt.Grant == nil || item.Delivered != 1 {
-			t.Fatalf("item %+v", item)
+		task := next(t, wk)
+		c := task.Fact.Call
+		if string(c.Call) != id || c.Input == "" || c.Attempt.Grant == nil || task.Delivered != 1 {
+			t.Fatalf("task %+v", task)
 		}
 		if err := c.Attempt.Grant.Verify(message.NewKeySet(w.Keys().Public()), *c.Request, job, c.Attempt.Number, time.Now()); err != nil {
 			t.Errorf("the grant: %v", err)
@@ -74,7 +74,7 @@ func TestWorkerWithMinimalPermissions(t *testing.T) {
 		if _, err := wk.Start(t.Context(), message.StartRequest{Key: c.Key, Attempt: 1, Claim: "claim-" + id}); err != nil {
 			t.Fatal(err)
 		}
-		if err := item.Ack(t.Context()); err != nil {
+		if err := task.Ack(t.Context()); err != nil {
 			t.Errorf("ack: %v", err)
 		}
 	}
@@ -121,22 +121,22 @@ func TestNextWaitsForTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		wk := w.worker(job, "wk")
-		items := make(chan message.WorkItem)
+		tasks := make(chan message.Task)
 		go func() {
-			item, err := wk.Next(context.Background())
+			task, err := wk.Next(context.Background())
 			if err != nil {
 				t.Error(err)
 			}
-			items <- item
+			tasks <- task
 		}()
 		time.Sleep(time.Minute)
 		w.engine(bus.ServiceOptions{})
-		time.Sleep(time.Hour) // many requests for an item expire
+		time.Sleep(time.Hour) // many requests for a task expire
 		began := time.Now()
 		propose(t, w.client(message.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
-		item := <-items
-		if d := time.Since(began); item.Fact.Call.Call != "c1" || d > time.Second {
-			t.Errorf("%s came after %v", item.Fact.Call.Call, d)
+		task := <-tasks
+		if d := time.Since(began); task.Fact.Call.Call != "c1" || d > time.Second {
+			t.Errorf("%s came after %v", task.Fact.Call.Call, d)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestNextReleaseAndRedelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.Journal("test")
-		w.items()
+		w.tasks()
 		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
@@ -171,19 +171,19 @@ func TestNextReleaseAndRedelivery(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if item, err := wk.Next(ctx); !errors.Is(err, message.ErrUnavailable) {
-			t.Errorf("after the acknowledgement: %+v, %v", item, err)
+		if task, err := wk.Next(ctx); !errors.Is(err, message.ErrUnavailable) {
+			t.Errorf("after the acknowledgement: %+v, %v", task, err)
 		}
 	})
 }
 
-// A worker that stops asking leaves nothing behind that would swallow an item.
+// A worker that stops asking leaves nothing behind that would swallow a task.
 func TestNextGivenUpLosesNothing(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.Journal("test")
-		w.items()
+		w.tasks()
 		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
@@ -191,46 +191,46 @@ func TestNextGivenUpLosesNothing(t *testing.T) {
 		for range 20 {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			if _, err := wk.Next(ctx); err == nil {
-				t.Error("an item from nowhere")
+				t.Error("a task from nowhere")
 			}
 			cancel()
 		}
 		synctest.Wait()
 		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
 		began := time.Now()
-		item := next(t, wk) // by way of those that have gone
+		task := next(t, wk) // by way of those that have gone
 		if d := time.Since(began); d > time.Second {
-			t.Errorf("an item came after %v", d)
+			t.Errorf("a task came after %v", d)
 		}
-		if err := item.Ack(t.Context()); err != nil {
+		if err := task.Ack(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if _, err := wk.Next(ctx); err == nil {
-			t.Error("an item from nowhere")
+			t.Error("a task from nowhere")
 		}
 		time.Sleep(5 * time.Second) // by now nothing is left of them
 		mustAppend(t, j, workFact("f2", callKey("c2"), job), 0)
-		if item := next(t, wk); item.Delivered != 1 {
-			t.Errorf("delivery %d", item.Delivered)
+		if task := next(t, wk); task.Delivered != 1 {
+			t.Errorf("delivery %d", task.Delivered)
 		}
 	})
 }
 
-// What is no work item of this tool is taken off the queue, not handed out and
+// What is no task of this tool is taken off the queue, not handed out and
 // not met again.
-func TestNextSkipsWhatIsNoItem(t *testing.T) {
+func TestNextSkipsWhatIsNoTask(t *testing.T) {
 	w := newWorld(t)
 	j := w.Journal("test")
-	w.items()
+	w.tasks()
 	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 		t.Fatal(err)
 	}
 	nc := w.Conn("forger")
 	for _, body := range []string{"", "{", `{"v":1}`, `{"v":1,"id":"x","call":{"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"zz","tool_name":"job"}}`} {
 		for _, status := range []string{"", "100", "404", "503"} {
-			m := nats.NewMsg("askance.v1.test.fact.s1.r1.c1.w.job")
+			m := nats.NewMsg("askance.v1.test.record.s1.r1.c1.w.job")
 			m.Data = []byte(body)
 			if status != "" {
 				m.Header.Set("Status", status)
@@ -240,8 +240,8 @@ func TestNextSkipsWhatIsNoItem(t *testing.T) {
 	}
 	mustAppend(t, j, workFact("f1", callKey("c9"), job), 0)
 	wk := w.worker(job, "wk")
-	if item := next(t, wk); item.Fact.Call.Call != "c9" {
-		t.Errorf("item %+v", item.Fact)
+	if task := next(t, wk); task.Fact.Call.Call != "c9" {
+		t.Errorf("task %+v", task.Fact)
 	}
 	c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(message.Queue{Tool: job}))
 	if err != nil {
@@ -252,7 +252,7 @@ func TestNextSkipsWhatIsNoItem(t *testing.T) {
 	for { // what is taken off is told the server without waiting for it
 		info, err := c.Info(ctx)
 		if err != nil {
-			t.Fatalf("items are left on the queue: %v", err)
+			t.Fatalf("tasks are left on the queue: %v", err)
 		}
 		if info.NumPending == 0 && info.NumAckPending == 1 {
 			return
@@ -263,7 +263,7 @@ func TestNextSkipsWhatIsNoItem(t *testing.T) {
 // NATS goes away and comes back while a worker waits.
 func TestNextSurvivesAServerRestart(t *testing.T) {
 	b := newWorld(t, bustest.Listening())
-	b.itemsOn(b.Dial("items"))
+	b.tasksOn(b.Dial("tasks"))
 	j, err := bus.OpenJournal(t.Context(), b.Dial("engine"), "test", b.Keys(), bus.JournalOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -275,10 +275,10 @@ func TestNextSurvivesAServerRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	items := make(chan message.WorkItem, 1)
+	tasks := make(chan message.Task, 1)
 	go func() {
-		if item, err := wk.Next(t.Context()); err == nil {
-			items <- item
+		if task, err := wk.Next(t.Context()); err == nil {
+			tasks <- task
 		}
 	}()
 	waiting(t, b.Server)
@@ -288,12 +288,12 @@ func TestNextSurvivesAServerRestart(t *testing.T) {
 	if _, err := j.Append(ctx, workFact("f1", callKey("c1"), job), 0); err != nil {
 		t.Fatal(err)
 	}
-	if item := receive(t, items); item.Fact.ID != "f1" {
-		t.Errorf("item %+v", item)
+	if task := receive(t, tasks); task.Fact.ID != "f1" {
+		t.Errorf("task %+v", task)
 	}
 }
 
-// waiting returns when a worker's request for an item has reached the server.
+// waiting returns when a worker's request for a task has reached the server.
 func waiting(t testing.TB, srv *bus.Server) {
 	t.Helper()
 	nc, err := srv.Connect(t.Context(), bus.ConnectOptions{Principal: "admin"})

@@ -147,13 +147,13 @@ func (w *world) clientOn(nc *nats.Conn, role message.Role, name string) *bus.Cli
 	return c
 }
 
-// items serves requests for items alone: there is no engine behind it.
-func (w *world) items() {
+// tasks serves requests for tasks alone: there is no engine behind it.
+func (w *world) tasks() {
 	w.t.Helper()
-	w.itemsOn(w.Conn("engine"))
+	w.tasksOn(w.Conn("engine"))
 }
 
-func (w *world) itemsOn(nc *nats.Conn) {
+func (w *world) tasksOn(nc *nats.Conn) {
 	w.t.Helper()
 	s, err := bus.Serve(context.Background(), nc, "test", nil, bus.ServiceOptions{})
 	if err != nil {

@@ -40,7 +40,7 @@ type Journal interface {
 	// ctx ends (with its cause) or the journal cannot go on; it survives
 	// reconnects by itself and never leaves a gap.
 	Watch(ctx context.Context, after uint64, sink Sink) error
-	// EnsureQueue prepares what workers of a queue need to receive work items,
+	// EnsureQueue prepares what workers of a queue need to receive tasks,
 	// before the first is submitted. Idempotent and cheap after the first time.
 	EnsureQueue(ctx context.Context, queue message.Queue) error
 	// Durability names what Append's return means: memory, cached, fsynced or

@@ -106,7 +106,7 @@ func grantVerifies(w *world) {
 	w.must(err)
 	f := rec.Fact
 	if f.WorkQueue() != (message.Queue{Tool: remote}) {
-		w.Fatalf("the fact is no work item of its tool: %s", f.WorkQueue())
+		w.Fatalf("the fact is no task of its tool: %s", f.WorkQueue())
 	}
 	q, g := *f.Call.Request, f.Call.Attempt.Grant
 	right := message.NewKeySet(e.PublicKey())

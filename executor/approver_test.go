@@ -89,13 +89,13 @@ func TestApproverSignatures(t *testing.T) {
 	}
 }
 
-// A worker that cannot look up its approvers gives the item back: that says
+// A worker that cannot look up its approvers gives the task back: that says
 // nothing about the call.
 func TestApproversUnknown(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		k := r.offer("call-1")
 		synctest.Wait()
 		r.wantRuns(0)
-		r.wantItem(k, 0, 1)
+		r.wantTask(k, 0, 1)
 	}, executor.WithApprovers(func() (message.ApproverList, error) { return message.ApproverList{}, errors.New("disk on fire") }))
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// attempt is one work item in a slot, from its check to the answer to its
+// attempt is one task in a slot, from its check to the answer to its
 // result. Its own goroutine drives it; cancel and cancelled may be called from
 // any.
 type attempt struct {
 	w    *Worker
 	log  *slog.Logger
-	item message.WorkItem
+	task message.Task
 	call *message.Call
 	id   message.HeartbeatRequest // who we are to the engine: call, attempt, claim
 
@@ -29,10 +29,10 @@ type attempt struct {
 }
 
 // newAttempt gives the handler's context as well, which lacks only the deadline.
-func newAttempt(handlers context.Context, w *Worker, item message.WorkItem) (*attempt, context.Context) {
-	c := item.Fact.Call
+func newAttempt(handlers context.Context, w *Worker, task message.Task) (*attempt, context.Context) {
+	c := task.Fact.Call
 	a := &attempt{
-		w: w, item: item, call: c,
+		w: w, task: task, call: c,
 		id:  message.HeartbeatRequest{V: 1, Key: c.Key, Attempt: c.Attempt.Number, Claim: newID()},
 		log: w.log.With("call", c.Key.String(), "attempt", c.Attempt.Number),
 	}

@@ -33,7 +33,7 @@ func (l *lockedBuffer) count(text string) int {
 }
 
 // A worker whose clock keeps a grant from being valid measures it by the engine's
-// replies, logs it once, and tells the engine, each time it meets the item.
+// replies, logs it once, and tells the engine, each time it meets the task.
 func TestWorkerReportsItsClock(t *testing.T) {
 	var log lockedBuffer
 	bubble(t, ok, func(r *rig) {
@@ -43,7 +43,7 @@ func TestWorkerReportsItsClock(t *testing.T) {
 		f.Call.Attempt.Grant.NotBefore = time.Now().Add(behind - 5*time.Second)
 		f.Call.Attempt.Grant.Expires = time.Now().Add(behind + time.Hour)
 		r.engine.Sign(f)
-		meet := func() { // the queue delivers the item, again
+		meet := func() { // the queue delivers the task, again
 			r.engine.Offer(f)
 			synctest.Wait()
 		}

@@ -30,12 +30,12 @@
 // The transport over NATS is in package bus. [Command] makes a Handler of any
 // program. [Registry] runs the same handlers inside the engine's process.
 //
-// # What a worker does with an item
+// # What a worker does with a task
 //
-//  1. It takes an item only for a free slot.
-//  2. It checks the item: the engine's signature on the grant, the digest
+//  1. It takes a task only for a free slot.
+//  2. It checks the task: the engine's signature on the grant, the digest
 //     recomputed from the very bytes that it will run, tool, call, attempt. An
-//     item that fails is refused and never runs. A genuine grant that has run
+//     task that fails is refused and never runs. A genuine grant that has run
 //     out is dropped; the engine offers the call again by itself. A grant by an
 //     engine key that the worker does not know is given back with a delay and
 //     logged as an error: the fault may be the worker's, and ends no call.
@@ -43,7 +43,7 @@
 //     answer that an engine signed for this very request. The handler is called
 //     only after the engine said that the start is durable and ours, and only
 //     once for that claim and for that grant.
-//  4. It takes the item off the queue while the handler runs. The engine's lease
+//  4. It takes the task off the queue while the handler runs. The engine's lease
 //     counts since the start was sent.
 //  5. It runs the handler and beats. Right before the handler it looks whether
 //     three quarters of the lease have passed by its own clocks; then it gives

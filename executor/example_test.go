@@ -69,6 +69,6 @@ func ExampleWorker() {
 	fmt.Println(w.Close(), <-ran)
 	// Output:
 	// success hello, Ann <nil>
-	// the worker refused test/session-1/reply-1/call-2: verify grant of test/session-1/reply-1/call-2: the arguments are not the ones that were approved (the item was changed on its way, or forged)
+	// the worker refused test/session-1/reply-1/call-2: verify grant of test/session-1/reply-1/call-2: the arguments are not the ones that were approved (the task was changed on its way, or forged)
 	// <nil> <nil>
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Each of these differs from an honest item in one thing.
-func TestUnprovenItemsNeverRun(t *testing.T) {
+// Each of these differs from an honest task in one thing.
+func TestUnprovenTasksNeverRun(t *testing.T) {
 	cases := []struct {
 		name   string
 		forge  func(e *executortest.Engine, f *message.Fact)
@@ -111,7 +111,7 @@ func TestUnprovenItemsNeverRun(t *testing.T) {
 				}
 				synctest.Wait()
 				r.wantRuns(0)
-				r.wantItem(f.Call.Key, 1, 0)
+				r.wantTask(f.Call.Key, 1, 0)
 			})
 		})
 	}
@@ -148,13 +148,13 @@ func TestRoutedWorker(t *testing.T) {
 	}
 }
 
-func TestHonestItemRuns(t *testing.T) {
+func TestHonestTaskRuns(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		k := r.offer("call-1")
 		r.wantResult(k, message.ToolResultSuccess, "ok")
 		synctest.Wait()
 		r.wantRuns(1)
-		r.wantItem(k, 1, 0)
+		r.wantTask(k, 1, 0)
 	})
 }
 
@@ -183,7 +183,7 @@ func TestUntimelyGrants(t *testing.T) {
 				r.engine.Offer(f)
 				synctest.Wait()
 				r.wantRuns(c.runs)
-				r.wantItem(f.Call.Key, c.acks, c.releases)
+				r.wantTask(f.Call.Key, c.acks, c.releases)
 				if n := len(r.engine.Requests(executortest.OpStart)); n != int(c.runs) {
 					t.Errorf("%d starts were requested, want %d", n, c.runs)
 				}
@@ -193,7 +193,7 @@ func TestUntimelyGrants(t *testing.T) {
 }
 
 // A worker that lacks the engine's key runs nothing, and ends nothing either: the
-// item stays for a worker that has it.
+// task stays for a worker that has it.
 func TestUnknownEngineKey(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		f := r.engine.Fact("call-1", `{"n":1}`)
@@ -201,16 +201,16 @@ func TestUnknownEngineKey(t *testing.T) {
 		r.engine.Offer(f)
 		synctest.Wait()
 		r.wantRuns(0)
-		r.wantItem(f.Call.Key, 0, 1)
+		r.wantTask(f.Call.Key, 0, 1)
 		if n := len(r.engine.Requests(executortest.OpStart)); n != 0 {
 			t.Errorf("%d starts were requested, want none", n)
 		}
 	})
 }
 
-// An item without a call cannot be refused by name; it is taken off the queue,
+// A task without a call cannot be refused by name; it is taken off the queue,
 // and the worker goes on.
-func TestEmptyItemsAreDropped(t *testing.T) {
+func TestEmptyTasksAreDropped(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		r.engine.Offer(nil)
 		r.engine.Offer(&message.Fact{})
@@ -218,7 +218,7 @@ func TestEmptyItemsAreDropped(t *testing.T) {
 		r.wantResult(k, message.ToolResultSuccess, "ok")
 		synctest.Wait()
 		r.wantRuns(1)
-		r.wantItem(message.Key{}, 2, 0)
+		r.wantTask(message.Key{}, 2, 0)
 	})
 }
 

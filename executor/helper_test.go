@@ -84,11 +84,11 @@ func (r *rig) wantRuns(n int32) {
 	}
 }
 
-// wantItem checks what became of the call's item.
-func (r *rig) wantItem(k message.Key, acks, releases int) {
+// wantTask checks what became of the call's task.
+func (r *rig) wantTask(k message.Key, acks, releases int) {
 	r.t.Helper()
 	if c := r.engine.Call(k); c.Acks != acks || len(c.Releases) != releases {
-		r.t.Errorf("the item was acknowledged %d times and released %d times, want %d and %d", c.Acks, len(c.Releases), acks, releases)
+		r.t.Errorf("the task was acknowledged %d times and released %d times, want %d and %d", c.Acks, len(c.Releases), acks, releases)
 	}
 }
 
@@ -111,7 +111,7 @@ func failFirst(op executortest.Op, n int, f executortest.Fault) func(executortes
 	}
 }
 
-// outage lets everything but taking items meet the fault while on is set.
+// outage lets everything but taking tasks meet the fault while on is set.
 func outage(on *atomic.Bool, f executortest.Fault) func(executortest.Request) executortest.Fault {
 	return func(r executortest.Request) executortest.Fault {
 		if on.Load() && r.Op != executortest.OpNext {

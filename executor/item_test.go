@@ -11,39 +11,39 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// queue hands out items as its owner made them; the rest is the engine's.
+// queue hands out tasks as its owner made them; the rest is the engine's.
 type queue struct {
 	*executortest.Engine
-	items chan message.WorkItem
+	items chan message.Task
 }
 
-func (q queue) Next(ctx context.Context) (message.WorkItem, error) {
+func (q queue) Next(ctx context.Context) (message.Task, error) {
 	select {
-	case item := <-q.items:
-		return item, nil
+	case task := <-q.items:
+		return task, nil
 	case <-ctx.Done():
-		return message.WorkItem{}, ctx.Err()
+		return message.Task{}, ctx.Err()
 	}
 }
 
-// lastMinute hands out its item in the moment in which the worker stops.
+// lastMinute hands out its task in the moment in which the worker stops.
 type lastMinute struct {
 	*executortest.Engine
-	item message.WorkItem
+	task message.Task
 }
 
-func (q lastMinute) Next(ctx context.Context) (message.WorkItem, error) {
+func (q lastMinute) Next(ctx context.Context) (message.Task, error) {
 	<-ctx.Done()
-	return q.item, nil
+	return q.task, nil
 }
 
-func TestItemOfTheLastMinuteIsGivenBack(t *testing.T) {
+func TestTaskOfTheLastMinuteIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := executortest.NewEngine(tool)
 		f := e.Fact("call-1", `{}`)
 		e.Offer(f)
 		released := 0
-		q := lastMinute{e, message.WorkItem{Fact: f, Release: func(time.Duration) error { released++; return nil }}}
+		q := lastMinute{e, message.Task{Fact: f, Release: func(time.Duration) error { released++; return nil }}}
 		w := newWorker(t, q, e)
 		go func() { _ = w.Run(t.Context()) }()
 		synctest.Wait()
@@ -56,33 +56,33 @@ func TestItemOfTheLastMinuteIsGivenBack(t *testing.T) {
 	})
 }
 
-// An item that cannot be acknowledged or given back comes again; that is the
+// A task that cannot be acknowledged or given back comes again; that is the
 // queue's trouble and not the call's.
-func TestItemsWithoutAWorkingQueue(t *testing.T) {
+func TestTasksWithoutAWorkingQueue(t *testing.T) {
 	broken := errors.New("connection closed")
-	for name, item := range map[string]message.WorkItem{
+	for name, task := range map[string]message.Task{
 		"fails": {Ack: func(context.Context) error { return broken }, Release: func(time.Duration) error { return broken }},
 		"nil":   {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := executortest.NewEngine(tool)
-				q := queue{e, make(chan message.WorkItem)}
+				q := queue{e, make(chan message.Task)}
 				w := newWorker(t, q, e)
 				go func() { _ = w.Run(t.Context()) }()
 				defer func() { _ = w.Close() }()
 
-				item.Fact = e.Fact("call-1", `{}`)
-				e.Offer(item.Fact)
-				q.items <- item
-				q.items <- item // again, after the run: the engine says no
-				early := item
+				task.Fact = e.Fact("call-1", `{}`)
+				e.Offer(task.Fact)
+				q.items <- task
+				q.items <- task // again, after the run: the engine says no
+				early := task
 				early.Fact = e.Fact("call-2", `{}`)
 				early.Fact.Call.Attempt.Grant.NotBefore = time.Now().Add(time.Second)
 				e.Sign(early.Fact)
 				q.items <- early
 				time.Sleep(time.Minute)
-				if c := e.Call(item.Fact.Call.Key); c.Result == nil || len(e.Requests(executortest.OpResult)) != 1 {
+				if c := e.Call(task.Fact.Call.Key); c.Result == nil || len(e.Requests(executortest.OpResult)) != 1 {
 					t.Error("the call did not run once")
 				}
 			})

@@ -41,7 +41,7 @@ func (o option) apply(c *config) { o(c) }
 // belongs to the Transport.
 func WithName(name string) WorkerOption { return option(func(c *config) { c.name = name }) }
 
-// WithSlots runs up to n attempts at once. It takes only as many items from
+// WithSlots runs up to n attempts at once. It takes only as many tasks from
 // the queue as it has free slots.
 func WithSlots(n int) WorkerOption { return option(func(c *config) { c.slots = n }) }
 

@@ -9,11 +9,11 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// notOursDelay is how long an item rests that this worker may not start, or not
+// notOursDelay is how long a task rests that this worker may not start, or not
 // yet, so that another one gets to it first.
 const notOursDelay = 10 * time.Second
 
-// check says why the item must not be run, or nil. errUnknownKey, errExpired and
+// check says why the task must not be run, or nil. errUnknownKey, errExpired and
 // errEarly are no reasons to refuse the call for good. The grant's signature
 // covers the digest of the approval request, so after it the approval request's key, tool and
 // input are what was decided; the call is held to the same, because it is what
@@ -21,16 +21,16 @@ const notOursDelay = 10 * time.Second
 func check(f *message.Fact, queue message.Queue, keys message.KeySet, now time.Time) error {
 	c := f.Call
 	refuse := func(what string) error {
-		return &message.Error{Code: message.CodeForbidden, Op: "check work item of " + c.Key.String(), What: what}
+		return &message.Error{Code: message.CodeForbidden, Op: "check task of " + c.Key.String(), What: what}
 	}
 	if f.WorkQueue() != queue {
 		return refuse(fmt.Sprintf("it is not an unstarted remote attempt of the tool %s", queue))
 	}
 	if g := c.Attempt.Grant; g != nil && keys[g.KeyID] == nil {
 		if !now.Before(g.Expires) { // else it would come again for ever; nothing is lost if that is a lie
-			return fmt.Errorf("check work item of %s: the grant has expired, %w", c.Key, errExpired)
+			return fmt.Errorf("check task of %s: the grant has expired, %w", c.Key, errExpired)
 		}
-		return fmt.Errorf("check work item of %s: the grant is signed by %w %.64q; give this worker that engine's public key if it is to trust it", c.Key, errUnknownKey, g.KeyID)
+		return fmt.Errorf("check task of %s: the grant is signed by %w %.64q; give this worker that engine's public key if it is to trust it", c.Key, errUnknownKey, g.KeyID)
 	}
 	switch q := c.Request; {
 	case q == nil:
@@ -53,7 +53,7 @@ func check(f *message.Fact, queue message.Queue, keys message.KeySet, now time.T
 }
 
 // errUnknownKey says something about this worker's keys and nothing about the
-// item: another worker may have the key, or this one once it is mended.
+// task: another worker may have the key, or this one once it is mended.
 var errUnknownKey = errors.New("an engine key that this worker does not know,")
 
 // A genuine grant outside its time is nobody's fault: to refuse the call would
@@ -80,7 +80,7 @@ func untimely(g *message.Grant, f *message.Fact, keys message.KeySet, queue mess
 const unprovenLimit = 10 * time.Second
 
 // start claims the attempt, or refuses it if refusal is set, and sees to the
-// item. It reports whether the attempt is ours to run: only after the engine's
+// task. It reports whether the attempt is ours to run: only after the engine's
 // signed word. An unanswered request is sent again with the same claim, as the
 // engine may have stored the first one.
 func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply, bool) {
@@ -88,11 +88,11 @@ func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply,
 		a.reportClock(ctx)
 	}
 	switch {
-	case errors.Is(refusal, errExpired): // its next offer is an item of its own
-		a.w.ack(ctx, a.item)
+	case errors.Is(refusal, errExpired): // its next offer is a task of its own
+		a.w.ack(ctx, a.task)
 		return message.StartReply{}, false
 	case errors.Is(refusal, errEarly), errors.Is(refusal, errUnknownKey), errors.Is(refusal, errUnknownApprovers):
-		a.w.release(a.item, notOursDelay)
+		a.w.release(a.task, notOursDelay)
 		return message.StartReply{}, false
 	}
 	req := message.StartRequest{V: 1, Key: a.id.Key, Attempt: a.id.Attempt, Claim: a.id.Claim}
@@ -116,7 +116,7 @@ func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply,
 		}
 		switch answer {
 		case granted:
-			a.w.ack(ctx, a.item)
+			a.w.ack(ctx, a.task)
 			l := lease{since: first, length: time.Duration(reply.LeaseMS) * time.Millisecond}
 			if reply.Fresh {
 				l.since = sent
@@ -125,14 +125,14 @@ func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply,
 			return reply, refusal == nil
 		case gone:
 			a.log.Debug("nothing to start any more", "err", err)
-			a.w.ack(ctx, a.item)
+			a.w.ack(ctx, a.task)
 			if code(err) == message.CodeSuperseded && elapsed(first) >= message.MinLease { // perhaps ours, and given up
 				a.giveBack(ctx, "an earlier start was never answered")
 			}
 			return reply, false
 		case notOurs:
 			a.log.Error("this worker may not start the call", "err", err)
-			a.w.release(a.item, notOursDelay)
+			a.w.release(a.task, notOursDelay)
 			return reply, false
 		case unproven:
 			a.log.Error("a start reply is not signed by an engine and does not count; asking again", "err", err)
@@ -141,14 +141,14 @@ func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply,
 			}
 			if elapsed(doubted) > unprovenLimit {
 				a.giveBack(ctx, line(err.Error()))
-				a.w.release(a.item, notOursDelay)
+				a.w.release(a.task, notOursDelay)
 				return reply, false
 			}
 		default:
 			a.log.Warn("the start is not answered yet, asking again", "err", err)
 		}
 		if !b.wait(ctx) {
-			a.w.release(a.item, 0)
+			a.w.release(a.task, 0)
 			return reply, false
 		}
 	}
@@ -211,27 +211,27 @@ func code(err error) message.Code {
 	return ""
 }
 
-// ack takes the item off the queue in a goroutine that Run waits for at its end.
-// If it fails, the item is delivered again and its start is superseded.
-func (w *Worker) ack(ctx context.Context, item message.WorkItem) {
-	if item.Ack == nil {
+// ack takes the task off the queue in a goroutine that Run waits for at its end.
+// If it fails, the task is delivered again and its start is superseded.
+func (w *Worker) ack(ctx context.Context, task message.Task) {
+	if task.Ack == nil {
 		return
 	}
 	w.acks.Go(func() {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), w.requestTimeout)
 		defer stop()
-		if err := item.Ack(ctx); err != nil {
-			w.log.Warn("a work item could not be acknowledged and will come again", "err", err)
+		if err := task.Ack(ctx); err != nil {
+			w.log.Warn("a task could not be acknowledged and will come again", "err", err)
 		}
 	})
 }
 
-// release gives the item back. If that fails it comes back by itself, later.
-func (w *Worker) release(item message.WorkItem, delay time.Duration) {
-	if item.Release == nil {
+// release gives the task back. If that fails it comes back by itself, later.
+func (w *Worker) release(task message.Task, delay time.Duration) {
+	if task.Release == nil {
 		return
 	}
-	if err := item.Release(delay); err != nil {
-		w.log.Warn("a work item could not be given back and will come again later", "err", err)
+	if err := task.Release(delay); err != nil {
+		w.log.Warn("a task could not be given back and will come again later", "err", err)
 	}
 }

@@ -22,7 +22,7 @@ func TestUnansweredStartIsRepeatedWithTheSameClaim(t *testing.T) {
 				r.wantResult(k, message.ToolResultSuccess, "ok")
 				synctest.Wait()
 				r.wantRuns(1)
-				r.wantItem(k, 1, 0)
+				r.wantTask(k, 1, 0)
 				starts := r.engine.Requests(executortest.OpStart)
 				if len(starts) != 3 {
 					r.t.Fatalf("%d starts, want 3", len(starts))
@@ -51,7 +51,7 @@ func TestLateStartBeatsAtOnce(t *testing.T) {
 	}
 }
 
-// The item is in hand, the engine is away for longer than any lease; nothing
+// The task is in hand, the engine is away for longer than any lease; nothing
 // runs before it is back and has said so.
 func TestNothingRunsBeforeTheStartIsDurable(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
@@ -62,7 +62,7 @@ func TestNothingRunsBeforeTheStartIsDurable(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		r.wantRuns(0)
-		r.wantItem(k, 0, 0)
+		r.wantTask(k, 0, 0)
 		down.Store(false)
 		r.wantResult(k, message.ToolResultSuccess, "ok")
 		r.wantRuns(1)
@@ -100,13 +100,13 @@ func TestStartThatIsAnsweredWithNo(t *testing.T) {
 				k := r.offer("call-1")
 				time.Sleep(time.Minute)
 				r.wantRuns(c.runs)
-				r.wantItem(k, c.acks, c.releases)
+				r.wantTask(k, c.acks, c.releases)
 			})
 		})
 	}
 }
 
-func TestItemsOfOlderAttemptsAreDropped(t *testing.T) {
+func TestTasksOfOlderAttemptsAreDropped(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		old := r.engine.Fact("call-1", `{"n":1}`)
 		r.engine.Offer(r.engine.Attempt("call-1", `{"n":1}`, 2))
@@ -114,12 +114,12 @@ func TestItemsOfOlderAttemptsAreDropped(t *testing.T) {
 		r.result(old.Call.Key)
 		synctest.Wait()
 		r.wantRuns(1)
-		r.wantItem(old.Call.Key, 2, 0)
+		r.wantTask(old.Call.Key, 2, 0)
 	})
 }
 
-// Two deliveries of one item are two claims, and one run.
-func TestRedeliveredItemRunsOnce(t *testing.T) {
+// Two deliveries of one task are two claims, and one run.
+func TestRedeliveredTaskRunsOnce(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		f := r.engine.Fact("call-1", `{"n":1}`)
 		for range 4 {
@@ -128,7 +128,7 @@ func TestRedeliveredItemRunsOnce(t *testing.T) {
 		r.wantResult(f.Call.Key, message.ToolResultSuccess, "ok")
 		synctest.Wait()
 		r.wantRuns(1)
-		r.wantItem(f.Call.Key, 4, 0)
+		r.wantTask(f.Call.Key, 4, 0)
 	}, executor.WithSlots(2))
 }
 
@@ -144,12 +144,12 @@ func TestRedeliveryDuringALostStartReply(t *testing.T) {
 		r.wantResult(f.Call.Key, message.ToolResultSuccess, "ok")
 		synctest.Wait()
 		r.wantRuns(1)
-		r.wantItem(f.Call.Key, 2, 0)
+		r.wantTask(f.Call.Key, 2, 0)
 	}, executor.WithSlots(2))
 }
 
 // A worker that has to stop gives back what it never started.
-func TestStoppingGivesBackUnstartedItems(t *testing.T) {
+func TestStoppingGivesBackUnstartedTasks(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		var down atomic.Bool
 		down.Store(true)
@@ -164,6 +164,6 @@ func TestStoppingGivesBackUnstartedItems(t *testing.T) {
 			t.Errorf("Close took %s, want at most the drain timeout", took)
 		}
 		r.wantRuns(0)
-		r.wantItem(k, 0, 1)
+		r.wantTask(k, 0, 1)
 	})
 }

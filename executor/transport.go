@@ -14,10 +14,10 @@ import (
 // other error, and CodeUnavailable, means that nobody answered and that the
 // request may or may not have arrived: the Worker sends it again.
 type Transport interface {
-	// Next waits for a work item of the tool, one per call, until ctx ends. The
-	// item stays in the caller's hands until it is acknowledged or released; the
+	// Next waits for a task of the tool, one per call, until ctx ends. The
+	// task stays in the caller's hands until it is acknowledged or released; the
 	// journal may deliver it again meanwhile.
-	Next(ctx context.Context) (message.WorkItem, error)
+	Next(ctx context.Context) (message.Task, error)
 	// Start claims an attempt, or refuses it. The same claim sent again gets the
 	// same permission. The Worker checks the engine's signature on the reply.
 	Start(ctx context.Context, r message.StartRequest) (message.StartReply, error)

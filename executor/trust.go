@@ -18,11 +18,11 @@ type KeySource interface {
 }
 
 const (
-	// keysEvery is how old the worker's keys may be when it looks at an item: a
+	// keysEvery is how old the worker's keys may be when it looks at a task: a
 	// retired key is trusted no longer than that.
 	keysEvery = 10 * time.Second
-	// keysSoon is how old they must be to be fetched for an item of an unknown
-	// key: so that strangers' items cause no storm of requests.
+	// keysSoon is how old they must be to be fetched for a task of an unknown
+	// key: so that strangers' tasks cause no storm of requests.
 	keysSoon = time.Second
 )
 
@@ -67,8 +67,8 @@ func (t *trust) forKey(ctx context.Context, id string) (keys message.KeySet, err
 	return t.keys, err
 }
 
-// ApproverSource knows whom the worker believes; called for every item, from
-// several goroutines. On an error the item is given back.
+// ApproverSource knows whom the worker believes; called for every task, from
+// several goroutines. On an error the task is given back.
 type ApproverSource func() (message.ApproverList, error)
 
 // approved checks the approvers' own signatures, if the worker wants them. The
@@ -85,5 +85,5 @@ func (s ApproverSource) approved(f *message.Fact, now time.Time) error {
 }
 
 // errUnknownApprovers says something about this worker and nothing about the
-// item.
+// task.
 var errUnknownApprovers = errors.New("this worker cannot look up whom to believe")

@@ -55,7 +55,7 @@ func TestRotatedKeys(t *testing.T) {
 		r.wantResult(signed("before", r.engine), message.ToolResultSuccess, "ok")
 		unknown := signed("unknown", next)
 		r.wantRuns(1)
-		r.wantItem(unknown, 0, 1) // given back, for somebody who knows the key
+		r.wantTask(unknown, 0, 1) // given back, for somebody who knows the key
 
 		src.set(nil, r.engine.Keys(), next.Keys())
 		time.Sleep(2 * time.Second)
@@ -66,18 +66,18 @@ func TestRotatedKeys(t *testing.T) {
 		src.set(nil, next.Keys())
 		time.Sleep(11 * time.Second)
 		retired := signed("retired", r.engine)
-		r.wantItem(retired, 0, 1)
+		r.wantTask(retired, 0, 1)
 		r.wantRuns(3)
 		src.set(errors.New("disk on fire"), r.engine.Keys())
 		time.Sleep(11 * time.Second)
-		r.wantItem(signed("still retired", r.engine), 0, 1)
+		r.wantTask(signed("still retired", r.engine), 0, 1)
 		r.wantResult(signed("still good", next), message.ToolResultSuccess, "ok")
 		r.wantRuns(4)
 	}, executor.WithKeySource(src))
 }
 
-// An item of an unknown key whose grant has expired does not come for ever.
-func TestExpiredItemOfAnUnknownKey(t *testing.T) {
+// A task of an unknown key whose grant has expired does not come for ever.
+func TestExpiredTaskOfAnUnknownKey(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		f := r.engine.Fact("call-1", `{"n":1}`)
 		g := f.Call.Attempt.Grant
@@ -86,14 +86,14 @@ func TestExpiredItemOfAnUnknownKey(t *testing.T) {
 		r.engine.Offer(f)
 		synctest.Wait()
 		r.wantRuns(0)
-		r.wantItem(f.Call.Key, 1, 0)
+		r.wantTask(f.Call.Key, 1, 0)
 		if n := len(r.engine.Requests(executortest.OpStart)); n != 0 {
 			t.Errorf("%d starts were requested, want none", n)
 		}
 	})
 }
 
-// Strangers' items cause no storm of requests for keys.
+// Strangers' tasks cause no storm of requests for keys.
 func TestKeysAreNotAskedForTooOften(t *testing.T) {
 	src := &source{}
 	bubble(t, ok, func(r *rig) {

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Worker takes the work items of one tool, proves that each was decided as it
+// Worker takes the tasks of one tool, proves that each was decided as it
 // stands, and runs it with a Handler. The package comment has the protocol.
 //
 // A Worker is run once. Its methods may be called from any goroutine.
@@ -71,7 +71,7 @@ func NewWorker(t Transport, tool string, h Handler, keys message.KeySet, opts ..
 //
 // The error is nil after a clean drain, an *UndeliveredError when outcomes were
 // given up, and a *message.Error with CodeForbidden when it may not take this
-// tool's items at all. An engine that cannot be reached is
+// tool's tasks at all. An engine that cannot be reached is
 // no error: Run waits for it.
 func (w *Worker) Run(ctx context.Context) error {
 	fetch, stop := context.WithCancelCause(ctx)
@@ -143,16 +143,16 @@ func (w *Worker) end(cause error) error {
 	return w.err
 }
 
-// slot takes one item at a time and sees it through, so that no item waits in
+// slot takes one task at a time and sees it through, so that no task waits in
 // a worker that has no room for it.
 func (w *Worker) slot(fetch, handlers context.Context) {
 	var b backoff
 	for fetch.Err() == nil {
-		item, err := w.transport.Next(fetch)
+		task, err := w.transport.Next(fetch)
 		switch {
 		case err == nil:
 			b = backoff{}
-			w.handle(fetch, handlers, item)
+			w.handle(fetch, handlers, task)
 		case fetch.Err() != nil:
 		case permanent(err):
 			w.fail(err)
@@ -168,39 +168,39 @@ func permanent(err error) bool {
 	return errors.Is(err, message.ErrForbidden)
 }
 
-// handle sees one item through: checked, claimed, run, answered for.
-func (w *Worker) handle(fetch, handlers context.Context, item message.WorkItem) {
+// handle sees one task through: checked, claimed, run, answered for.
+func (w *Worker) handle(fetch, handlers context.Context, task message.Task) {
 	if fetch.Err() != nil {
-		w.release(item, 0)
+		w.release(task, 0)
 		return
 	}
-	if item.Fact == nil || item.Fact.Call == nil {
+	if task.Fact == nil || task.Fact.Call == nil {
 		// If it was a real one the engine offers it again.
-		w.log.Error("dropped a work item that names no call")
-		w.ack(handlers, item)
+		w.log.Error("dropped a task that names no call")
+		w.ack(handlers, task)
 		return
 	}
-	a, ctx := newAttempt(handlers, w, item)
+	a, ctx := newAttempt(handlers, w, task)
 	defer a.cancel(nil)
 	w.track(a)
 	defer w.untrack(a)
 
-	keys, err := w.keys.forGrant(handlers, item.Fact.Call.Attempt.Grant)
+	keys, err := w.keys.forGrant(handlers, task.Fact.Call.Attempt.Grant)
 	if err != nil {
 		a.log.Error("the engines' keys cannot be looked up, going on with those before", "err", err)
 	}
 	now := time.Now()
-	refusal := check(item.Fact, message.Queue{Tool: w.tool, Route: w.route}, keys, now)
+	refusal := check(task.Fact, message.Queue{Tool: w.tool, Route: w.route}, keys, now)
 	if refusal == nil {
-		refusal = w.approvers.approved(item.Fact, now)
+		refusal = w.approvers.approved(task.Fact, now)
 	}
 	if refusal != nil {
-		a.log.Error("a work item will not be run", "err", refusal)
+		a.log.Error("a task will not be run", "err", refusal)
 	}
 	reply, ok := a.start(handlers, refusal)
 	switch {
 	case !ok:
-	case !w.begun.add(item.Fact.Call.Attempt.Grant, time.Now()):
+	case !w.begun.add(task.Fact.Call.Attempt.Grant, time.Now()):
 		a.log.Error("an engine granted the start of an attempt again that has begun here; it does not run twice")
 	default:
 		a.run(ctx, handlers, reply)

@@ -28,7 +28,7 @@ func TestSlotsBoundWhatRunsAtOnce(t *testing.T) {
 				taken += r.engine.Call(k).Delivered
 			}
 			if taken != want {
-				t.Errorf("%d slots hold %d items, want %d: none waits in a busy worker", slots, taken, want)
+				t.Errorf("%d slots hold %d tasks, want %d: none waits in a busy worker", slots, taken, want)
 			}
 			for range keys {
 				for _, k := range keys {
@@ -57,7 +57,7 @@ func TestCloseWaitsForWhatRuns(t *testing.T) {
 		r.wantResult(k, message.ToolResultSuccess, "ok")
 		r.wantRuns(1)
 		if c := r.engine.Call(next.Call.Key); c.Delivered != 0 {
-			t.Error("a closing worker took another item")
+			t.Error("a closing worker took another task")
 		}
 		if err := <-r.ran; err != nil {
 			t.Errorf("Run: %v", err)

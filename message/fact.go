@@ -87,7 +87,7 @@ func (f *Fact) Key() Key {
 }
 
 // WorkQueue is the queue whose workers the fact is offered to, or none for a fact
-// that is no work item: the submitted fact of a remote attempt is the item.
+// that is no task: the submitted fact of a remote attempt is the task.
 func (f *Fact) WorkQueue() Queue {
 	c := f.Call
 	if c == nil || f.Note != nil || c.Placement != PlaceRemote || c.Phase() != PhaseQueued {

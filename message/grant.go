@@ -97,7 +97,7 @@ func (g *Grant) Signed(keys KeySet) error {
 	}
 	b, err := g.signed()
 	if err != nil || !ed25519.Verify(pub, b, sig) {
-		return refuse("the signature does not fit", "the item was changed on its way, or forged")
+		return refuse("the signature does not fit", "the task was changed on its way, or forged")
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (g *Grant) VerifyQueue(keys KeySet, q ApprovalRequest, queue Queue, attempt
 	case g.V != 1:
 		return refuse("unknown grant version", "update the worker")
 	case digest != g.Digest:
-		return refuse("the arguments are not the ones that were approved", "the item was changed on its way, or forged")
+		return refuse("the arguments are not the ones that were approved", "the task was changed on its way, or forged")
 	case g.Key != q.Key:
 		return refuse("it was given for the call "+g.Key.String(), "")
 	case g.Tool != queue.Tool || q.Tool != queue.Tool:

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// WorkItem is a submitted fact in the hands of a worker. It is delivered at
-// least once: an item that is neither acknowledged nor released in time goes
+// Task is a submitted fact in the hands of a worker. It is delivered at
+// least once: a task that is neither acknowledged nor released in time goes
 // to another worker, or to the same again. Acknowledging proves nothing; only
 // the engine's answer to a start says whose attempt it is.
-type WorkItem struct {
+type Task struct {
 	Fact      *Fact
 	Delivered int // how often it was handed out, this time included; 1, 2, …
-	// Ack takes the item off the queue for good. It returns when the queue has
+	// Ack takes the task off the queue for good. It returns when the queue has
 	// confirmed that.
 	Ack func(context.Context) error
 	// Release gives it back, to be delivered again after delay at the earliest.

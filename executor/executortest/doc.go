@@ -8,7 +8,7 @@
 //
 // [Engine] is the engine's side of the worker protocol in memory, with faults
 // on demand (requests lost, replies lost, nobody there), for testing a Worker
-// or a tool of one's own without a network. It hands an item out as often as
+// or a tool of one's own without a network. It hands a task out as often as
 // it is offered, and never again by itself.
 //
 // Nothing here is meant for programs other than tests.

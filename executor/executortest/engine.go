@@ -14,7 +14,7 @@ import (
 )
 
 // Engine is the engine's side of the worker protocol for one tool, in memory:
-// a queue of work items and the answers to a worker's requests. It decides
+// a queue of tasks and the answers to a worker's requests. It decides
 // nothing and times nothing; the test says what is offered, cancelled and
 // taken away. It implements executor.Transport. All methods may be called from
 // several goroutines at once.
@@ -100,7 +100,7 @@ func (e *Engine) Terms(r message.StartReply) { e.update(func() { e.terms = r }) 
 // Ahead sets the engine's clock ahead of the worker's.
 func (e *Engine) Ahead(d time.Duration) { e.update(func() { e.ahead = d }) }
 
-// Offer puts an item on the queue and makes its attempt the present one.
+// Offer puts a task on the queue and makes its attempt the present one.
 // Offering one again is a redelivery.
 func (e *Engine) Offer(f *message.Fact) {
 	e.update(func() {
@@ -199,7 +199,7 @@ type Call struct {
 	NotBegun  []string // why attempts were given back, one text each
 	Result    *message.ToolResultBlock
 	Late      []message.ToolResultBlock // results that did not count
-	Delivered int                       // how often an item of it was handed out
+	Delivered int                       // how often a task of it was handed out
 	Acks      int
 	Releases  []time.Duration
 }

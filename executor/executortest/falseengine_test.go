@@ -26,7 +26,7 @@ import (
 type falseEngine struct {
 	t     *testing.T
 	nc    *nats.Conn
-	item  bus.NextReply // genuine, of a call that may not run any more
+	task  bus.NextReply // genuine, of a call that may not run any more
 	alike []message.StartReply
 
 	mu     sync.Mutex // guards starts and results
@@ -67,7 +67,7 @@ func (f *falseEngine) serve(m *nats.Msg) {
 	var body any = struct{}{}
 	switch q.Op {
 	case "next":
-		body = f.item
+		body = f.task
 	case "start":
 		var r message.StartRequest
 		if err := json.Unmarshal(q.Body, &r); err != nil {
@@ -116,9 +116,9 @@ func TestFalseEngine(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		item, raw := take(t, b, worker)
+		task, raw := take(t, b, worker)
 		items[id] = raw
-		c := item.Fact.Call
+		c := task.Fact.Call
 		if id == "revoked" {
 			if _, err := e.As(message.Principal{Role: message.RoleOperator, Name: "omar"}).Revoke(t.Context(), message.RevokeRequest{Key: c.Key, Reason: "no"}); err != nil {
 				t.Fatal(err)
@@ -139,9 +139,9 @@ func TestFalseEngine(t *testing.T) {
 		}
 	}
 	stopEngine()
-	for id, item := range items {
+	for id, task := range items {
 		t.Run(string(id), func(t *testing.T) {
-			f := &falseEngine{t: t, nc: connect(t, b, "engine"), item: item, alike: granted, enough: make(chan struct{})}
+			f := &falseEngine{t: t, nc: connect(t, b, "engine"), task: task, alike: granted, enough: make(chan struct{})}
 			sub, err := f.nc.QueueSubscribe("askance.v1.space.work.probe.worker.*", "askance", f.serve)
 			if err != nil {
 				t.Fatal(err)
@@ -213,8 +213,8 @@ func genuineEngine(t *testing.T, b *bustest.Bus, tool string) (e *engine.Engine,
 	return e, stop
 }
 
-// take takes one item as its worker does, and listens to what is handed over.
-func take(t *testing.T, b *bustest.Bus, worker *bus.Worker) (message.WorkItem, bus.NextReply) {
+// take takes one task as its worker does, and listens to what is handed over.
+func take(t *testing.T, b *bustest.Bus, worker *bus.Worker) (message.Task, bus.NextReply) {
 	t.Helper()
 	spy := connect(t, b, "spy")
 	heard := make(chan *nats.Msg, 64)
@@ -228,7 +228,7 @@ func take(t *testing.T, b *bustest.Bus, worker *bus.Worker) (message.WorkItem, b
 	if err := spy.FlushWithContext(ctx); err != nil {
 		t.Fatal(err)
 	}
-	item, err := worker.Next(ctx)
+	task, err := worker.Next(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,11 +238,11 @@ func take(t *testing.T, b *bustest.Bus, worker *bus.Worker) (message.WorkItem, b
 			var reply struct {
 				Body bus.NextReply `json:"body"`
 			}
-			if strings.Contains(string(m.Data), `"fact"`) && json.Unmarshal(m.Data, &reply) == nil && reply.Body.State == bus.ItemHere {
-				return item, reply.Body
+			if strings.Contains(string(m.Data), `"fact"`) && json.Unmarshal(m.Data, &reply) == nil && reply.Body.State == bus.TaskHere {
+				return task, reply.Body
 			}
 		case <-ctx.Done():
-			t.Fatal("no item was handed over")
+			t.Fatal("no task was handed over")
 		}
 	}
 }

@@ -11,11 +11,11 @@ import (
 
 var _ executor.Transport = (*Engine)(nil)
 
-// Next hands out the oldest item.
-func (e *Engine) Next(ctx context.Context) (message.WorkItem, error) {
+// Next hands out the oldest task.
+func (e *Engine) Next(ctx context.Context) (message.Task, error) {
 	type got struct{}
 	if _, err := network(ctx, e, Request{Op: OpNext}, func() (got, error) { return got{}, nil }); err != nil {
-		return message.WorkItem{}, err
+		return message.Task{}, err
 	}
 	for {
 		var f *message.Fact
@@ -27,39 +27,39 @@ func (e *Engine) Next(ctx context.Context) (message.WorkItem, error) {
 		}
 		e.mu.Unlock()
 		if ok {
-			return e.item(f), nil
+			return e.task(f), nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return message.WorkItem{}, context.Cause(ctx)
+			return message.Task{}, context.Cause(ctx)
 		}
 	}
 }
 
-func (e *Engine) item(f *message.Fact) message.WorkItem {
+func (e *Engine) task(f *message.Fact) message.Task {
 	var k message.Key
 	if f != nil && f.Call != nil {
 		k = f.Call.Key
 	}
-	item := message.WorkItem{Fact: f}
+	task := message.Task{Fact: f}
 	e.update(func() {
 		s := e.state(k)
 		s.delivered++
-		item.Delivered = s.delivered
+		task.Delivered = s.delivered
 	})
-	item.Ack = func(ctx context.Context) error {
+	task.Ack = func(ctx context.Context) error {
 		_, err := network(ctx, e, Request{Op: OpAck, Key: k}, func() (struct{}, error) {
 			e.state(k).acks++
 			return struct{}{}, nil
 		})
 		return err
 	}
-	item.Release = func(delay time.Duration) error {
+	task.Release = func(delay time.Duration) error {
 		e.update(func() { s := e.state(k); s.releases = append(s.releases, delay) })
 		return nil
 	}
-	return item
+	return task
 }
 
 // Start claims an attempt or refuses it.

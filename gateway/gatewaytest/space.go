@@ -217,15 +217,15 @@ func (s *Space) Lose(session, reply, call string) message.Key {
 	if err != nil {
 		t.Fatalf("worker of %s: %v", Frail, err)
 	}
-	item, err := wk.Next(t.Context())
+	task, err := wk.Next(t.Context())
 	if err != nil {
 		t.Fatalf("take %s: %v", k, err)
 	}
-	c := item.Fact.Call
+	c := task.Fact.Call
 	if _, err := wk.Start(t.Context(), message.StartRequest{V: 1, Key: c.Key, Attempt: c.Attempt.Number, Claim: "lost", Request: "lost", Nonce: c.Attempt.Grant.Nonce}); err != nil {
 		t.Fatalf("start %s: %v", k, err)
 	}
-	if err := item.Ack(t.Context()); err != nil {
+	if err := task.Ack(t.Context()); err != nil {
 		t.Fatalf("acknowledge %s: %v", k, err)
 	}
 	return k
