@@ -13,7 +13,7 @@
 //	│               └─ permission: rules with CEL conditions, deny over ask  │
 //	│                  over allow, every error on the safe side              │
 //	└───────────────────────────────────┬────────────────────────────────────┘
-//	                                    ▼ one fact per transition, by compare-and-swap
+//	                                    ▼ one event record per transition, by compare-and-swap
 //	              journal: memory, or one JetStream stream of NATS
 //
 // # The promise

@@ -19,7 +19,7 @@ const (
 	// firstPause is the pause after "not now"; it doubles up to maxPause.
 	firstPause = 20 * time.Millisecond
 	maxPause   = time.Second
-	// headerRoom is more than the headers of a fact ever take.
+	// headerRoom is more than the headers of an event record ever take.
 	headerRoom = 4 << 10
 )
 
@@ -27,9 +27,9 @@ const (
 // case. A publish whose acknowledgement does not come is repeated under the
 // same id until ctx ends (ten seconds if it has no deadline). A sequence and
 // ErrConflict are certain; ErrFull, ErrTooLarge and ErrUnavailable mean that
-// nothing was written; ErrUnknownOutcome is returned whenever the fact may yet
+// nothing was written; ErrUnknownOutcome is returned whenever the event record may yet
 // be stored. Cancelling ctx while the publish is under way gives that one, too.
-func (j *Journal) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+func (j *Journal) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
 	if err := j.writable(); err != nil {
 		return 0, err
 	}
@@ -53,9 +53,9 @@ func (j *Journal) Append(ctx context.Context, f *message.Fact, prev uint64) (uin
 	return seq, err
 }
 
-// isForNewCalls reports whether a fact is a new call, or is written only for calls
+// isForNewCalls reports whether an event record is a new call, or is written only for calls
 // that follow: the session's runtime, or a plan of a reply that is open.
-func isForNewCalls(f *message.Fact, prev uint64) bool {
+func isForNewCalls(f *message.EventRecord, prev uint64) bool {
 	return f.Call != nil && prev == 0 || f.Session != nil || f.Reply != nil && f.Reply.Phase == message.ReplyOpen
 }
 
@@ -64,21 +64,21 @@ const (
 	restartHint = "free disk space: an embedded server then restarts, any other has to be restarted"
 )
 
-// appending is one fact on its way.
+// appending is one event record on its way.
 type appending struct {
-	j    *Journal
-	fact *message.Fact
-	key  message.Key
-	prev uint64 // what the caller takes for the tree's last fact
-	tree Tree
-	msg  *factMsg
+	j      *Journal
+	record *message.EventRecord
+	key    message.Key
+	prev   uint64 // what the caller takes for the tree's last event record
+	tree   Tree
+	msg    *recordMsg
 	// unsure: a publish was sent whose fate is not known.
 	unsure bool
 }
 
-func (j *Journal) newAppend(f *message.Fact, prev uint64) (*appending, error) {
-	a := &appending{j: j, fact: f, key: f.Key(), prev: prev}
-	subject, err := factSubject(a.key, f.WorkQueue())
+func (j *Journal) newAppend(f *message.EventRecord, prev uint64) (*appending, error) {
+	a := &appending{j: j, record: f, key: f.Key(), prev: prev}
+	subject, err := recordSubject(a.key, f.WorkQueue())
 	if err == nil && a.key.Space != j.space {
 		err = &message.Error{Code: message.CodeInvalid, What: "it belongs to the space " + quote(string(a.key.Space)) + ", this is the journal of " + string(j.space)}
 	}
@@ -86,20 +86,20 @@ func (j *Journal) newAppend(f *message.Fact, prev uint64) (*appending, error) {
 		err = &message.Error{Code: message.CodeInvalid, What: "its id " + quote(f.ID) + " is not 1 to 64 of A-Z a-z 0-9 _ -"}
 	}
 	if err != nil {
-		return nil, a.fail(message.CodeInvalid, "the fact cannot be stored", "", err)
+		return nil, a.fail(message.CodeInvalid, "the event record cannot be stored", "", err)
 	}
 	body, err := strictjson.Marshal(f)
 	if err == nil { // what could not be read again would end the tree's life; Marshal writes nothing else that a reader refuses
 		err = strictjson.Bounds(body, strictjson.MaxBytes(maxStoredBytes))
 	}
 	if err != nil {
-		return nil, a.fail(message.CodeInvalid, "the fact has no JSON form that can be read back", "use valid UTF-8, finite numbers and at most 64 levels", err)
+		return nil, a.fail(message.CodeInvalid, "the event record has no JSON form that can be read back", "use valid UTF-8, finite numbers and at most 64 levels", err)
 	}
 	if most := j.nc.MaxPayload(); int64(len(body)+headerRoom) > most {
-		return nil, a.fail(message.CodeTooLarge, fmt.Sprintf("the fact has %d bytes, the server takes %d less headers", len(body), most), "use a smaller input or result, or raise the server's max_payload", nil)
+		return nil, a.fail(message.CodeTooLarge, fmt.Sprintf("the event record has %d bytes, the server takes %d less headers", len(body), most), "use a smaller input or result, or raise the server's max_payload", nil)
 	}
 	a.tree = subject.tree()
-	a.msg = factMsgs.Get().(*factMsg)
+	a.msg = recordMsgs.Get().(*recordMsg)
 	a.msg.fill(f, subject.String(), a.tree, body)
 	a.msg.follow(j.keys, prev)
 	return a, nil
@@ -154,8 +154,8 @@ func (a *appending) attempt(ctx context.Context) (uint64, error) {
 
 var (
 	errNotSent     = errors.New("nothing was sent")
-	errOtherStream = errors.New("another stream took the fact")
-	errIDTaken     = errors.New("another message has the fact's id")
+	errOtherStream = errors.New("another stream took the event record")
+	errIDTaken     = errors.New("another message has the event record's id")
 )
 
 // verifyDuplicate makes sure that the message which the server takes for this
@@ -165,7 +165,7 @@ func (a *appending) verifyDuplicate(ctx context.Context, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	if r := a.j.record(m); r.Invalid != nil || r.Fact == nil || r.Fact.ID != a.fact.ID || r.Key != a.key {
+	if r := a.j.record(m); r.Invalid != nil || r.Record == nil || r.Record.ID != a.record.ID || r.Key != a.key {
 		return errIDTaken
 	}
 	return nil
@@ -173,9 +173,9 @@ func (a *appending) verifyDuplicate(ctx context.Context, seq uint64) error {
 
 func (a *appending) gaveUp(ctx context.Context, err error) error {
 	if a.unsure {
-		return a.fail(message.CodeUnknownOutcome, "no acknowledgement came, the fact may be stored", "read the tree's last fact and compare its id", err)
+		return a.fail(message.CodeUnknownOutcome, "no acknowledgement came, the event record may be stored", "read the tree's last event record and compare its id", err)
 	}
-	return a.fail(message.CodeUnavailable, "NATS did not take the fact, nothing was written", "check that NATS runs with JetStream", because(err, context.Cause(ctx)))
+	return a.fail(message.CodeUnavailable, "NATS did not take the event record, nothing was written", "check that NATS runs with JetStream", because(err, context.Cause(ctx)))
 }
 
 func (a *appending) fail(code message.Code, what, hint string, err error) error {

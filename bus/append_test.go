@@ -21,30 +21,30 @@ import (
 func TestAppendConflicts(t *testing.T) {
 	j := bustest.New(t).Journal("test")
 	key := callKey("c1")
-	seq := mustAppend(t, j, callFact("f1", key, message.ToolCallPending, "propose"), 0)
-	mustAppend(t, j, callFact("f2", key, message.ToolCallAllowed, "allow"), seq)
+	seq := mustAppend(t, j, callRecord("f1", key, message.ToolCallPending, "propose"), 0)
+	mustAppend(t, j, callRecord("f2", key, message.ToolCallAllowed, "allow"), seq)
 	for _, prev := range []uint64{0, seq, 99} {
-		_, err := j.Append(t.Context(), callFact("late", key, message.ToolCallFinished, "deny"), prev)
+		_, err := j.Append(t.Context(), callRecord("late", key, message.ToolCallFinished, "deny"), prev)
 		if !errors.Is(err, message.ErrConflict) {
 			t.Errorf("Append after %d: %v, want a conflict", prev, err)
 		}
 	}
 	if h, _ := j.History(t.Context(), key); len(h) != 2 {
-		t.Errorf("the losers were stored: %d facts", len(h))
+		t.Errorf("the losers were stored: %d event records", len(h))
 	}
 }
 
-// The same fact appended again is the same fact: it was stored, and its
+// The same event record appended again is the same event record: it was stored, and its
 // acknowledgement got lost.
 func TestAppendAgainAfterALostAck(t *testing.T) {
 	j := bustest.New(t).Journal("test")
 	key := callKey("c1")
-	f1 := callFact("f1", key, message.ToolCallPending, "propose")
+	f1 := callRecord("f1", key, message.ToolCallPending, "propose")
 	seq := mustAppend(t, j, f1, 0)
 	if again := mustAppend(t, j, f1, 0); again != seq {
 		t.Errorf("appended again: %d, want %d", again, seq)
 	}
-	mustAppend(t, j, callFact("f2", key, message.ToolCallAllowed, "allow"), seq)
+	mustAppend(t, j, callRecord("f2", key, message.ToolCallAllowed, "allow"), seq)
 	if again := mustAppend(t, j, f1, 0); again != seq {
 		t.Errorf("appended again after the tree moved on: %d, want %d", again, seq)
 	}
@@ -54,16 +54,16 @@ func TestAppendRace(t *testing.T) {
 	b := bustest.New(t)
 	j1, j2 := b.Journal("test"), b.Journal("test") // two engines
 	key := callKey("c1")
-	prev := mustAppend(t, j1, callFact("f0", key, message.ToolCallAsking, "ask"), 0)
+	prev := mustAppend(t, j1, callRecord("f0", key, message.ToolCallAsking, "ask"), 0)
 	var won, lost atomic.Int32
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for i := range 64 {
 		wg.Go(func() {
 			<-start
-			f := callFact(id(i), key, message.ToolCallAllowed, "approve")
+			f := callRecord(id(i), key, message.ToolCallAllowed, "approve")
 			if i%2 == 1 { // a task stands on another subject of the same tree
-				f = workFact(id(i), key, "echo")
+				f = workRecord(id(i), key, "echo")
 			}
 			j := j1
 			if i%4 >= 2 {
@@ -85,30 +85,30 @@ func TestAppendRace(t *testing.T) {
 		t.Errorf("%d won, %d lost; want 1 and 63", won.Load(), lost.Load())
 	}
 	if h, _ := j1.History(t.Context(), key); len(h) != 2 {
-		t.Errorf("%d facts, want 2", len(h))
+		t.Errorf("%d event records, want 2", len(h))
 	}
 }
 
 func TestAppendRefuses(t *testing.T) {
 	j := bustest.New(t, bustest.With(func(o *bus.ServerOptions) { o.MaxPayload = 64 << 10 })).Journal("test")
-	big := callFact("big", callKey("c1"), message.ToolCallPending, "propose")
+	big := callRecord("big", callKey("c1"), message.ToolCallPending, "propose")
 	big.Call.Input = `"` + strings.Repeat("x", 64<<10) + `"`
 	elsewhere := callKey("c1")
 	elsewhere.Space = "other"
 	for _, tc := range []struct {
-		name string
-		fact *message.Fact
-		want error
+		name   string
+		record *message.EventRecord
+		want   error
 	}{
 		{"too large", big, message.ErrTooLarge},
-		{"no key", &message.Fact{V: 1, ID: "x"}, message.ErrInvalid},
-		{"another space", callFact("f", elsewhere, message.ToolCallPending, "propose"), message.ErrInvalid},
-		{"id with a line break", callFact("f\r\nNats-TTL: 1s", callKey("c1"), message.ToolCallPending, "propose"), message.ErrInvalid},
-		{"no id", callFact("", callKey("c1"), message.ToolCallPending, "propose"), message.ErrInvalid},
-		{"not UTF-8", callFact("f", callKey("c1"), message.ToolCallPending, "\xff"), message.ErrInvalid},
+		{"no key", &message.EventRecord{V: 1, ID: "x"}, message.ErrInvalid},
+		{"another space", callRecord("f", elsewhere, message.ToolCallPending, "propose"), message.ErrInvalid},
+		{"id with a line break", callRecord("f\r\nNats-TTL: 1s", callKey("c1"), message.ToolCallPending, "propose"), message.ErrInvalid},
+		{"no id", callRecord("", callKey("c1"), message.ToolCallPending, "propose"), message.ErrInvalid},
+		{"not UTF-8", callRecord("f", callKey("c1"), message.ToolCallPending, "\xff"), message.ErrInvalid},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, err := j.Append(t.Context(), tc.fact, 0); !errors.Is(err, tc.want) {
+			if _, err := j.Append(t.Context(), tc.record, 0); !errors.Is(err, tc.want) {
 				t.Errorf("%v, want %v", err, tc.want)
 			}
 		})
@@ -171,7 +171,7 @@ func TestAppendFaults(t *testing.T) {
 		name   string
 		script []string
 		want   error // nil: success
-		stored int   // facts in the end
+		stored int   // event records in the end
 	}{
 		{"ack lost once", []string{"stored, ack lost"}, nil, 1},
 		{"publish lost once", []string{"lost"}, nil, 1},
@@ -197,12 +197,12 @@ func TestAppendFaults(t *testing.T) {
 				p := &flaky{Publisher: bus.NewDirect(b.Conn("engine")), script: tc.script}
 				j := b.JournalWith("test", bus.JournalOptions{Publisher: p})
 				key := callKey("c1")
-				seq, err := j.Append(t.Context(), callFact("f1", key, message.ToolCallPending, "propose"), 0)
+				seq, err := j.Append(t.Context(), callRecord("f1", key, message.ToolCallPending, "propose"), 0)
 				if tc.want == nil && (err != nil || seq != 1) || tc.want != nil && !errors.Is(err, tc.want) {
 					t.Errorf("Append = %d, %v; want %v", seq, err, tc.want)
 				}
 				if h, err := j.History(t.Context(), key); err != nil || len(h) != tc.stored {
-					t.Errorf("%d facts, %v; want %d", len(h), err, tc.stored)
+					t.Errorf("%d event records, %v; want %d", len(h), err, tc.stored)
 				}
 			})
 		})
@@ -251,7 +251,7 @@ func TestFullIsCertain(t *testing.T) {
 				j := b.JournalWith("test", bus.JournalOptions{Publisher: p, Health: func() error {
 					return &bus.HealthError{Problems: []string{"write error"}, Broken: []string{tc.broken}}
 				}})
-				_, err := j.Append(t.Context(), callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
+				_, err := j.Append(t.Context(), callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
 				if !errors.Is(err, tc.want) {
 					t.Errorf("%v, want %v", err, tc.want)
 				}
@@ -273,11 +273,11 @@ func TestAppendLostThenOvertaken(t *testing.T) {
 		j := b.JournalWith("test", bus.JournalOptions{Publisher: p})
 		done := make(chan error)
 		go func() {
-			_, err := j.Append(context.Background(), callFact("mine", key, message.ToolCallPending, "propose"), 0)
+			_, err := j.Append(context.Background(), callRecord("mine", key, message.ToolCallPending, "propose"), 0)
 			done <- err
 		}()
 		time.Sleep(time.Second) // our publish waits for its answer
-		mustAppend(t, other, callFact("theirs", key, message.ToolCallPending, "propose"), 0)
+		mustAppend(t, other, callRecord("theirs", key, message.ToolCallPending, "propose"), 0)
 		if err := <-done; !errors.Is(err, message.ErrConflict) {
 			t.Errorf("%v, want a conflict", err)
 		}
@@ -293,14 +293,14 @@ func TestAppendCancelled(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		if _, err := j.Append(ctx, callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrUnknownOutcome) {
+		if _, err := j.Append(ctx, callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrUnknownOutcome) {
 			t.Errorf("cancelled under way: %v", err)
 		}
 		if d := time.Since(began); d > 200*time.Millisecond {
 			t.Errorf("returned %v after the end of its time", d)
 		}
 		before := p.calls
-		if _, err := j.Append(ctx, callFact("f2", callKey("c2"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrUnavailable) {
+		if _, err := j.Append(ctx, callRecord("f2", callKey("c2"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrUnavailable) {
 			t.Errorf("cancelled before: %v", err)
 		}
 		if p.calls != before {
@@ -317,7 +317,7 @@ func TestAppendOnAClosedConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	nc.Close()
-	if _, err := j.Append(t.Context(), callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrUnavailable) {
+	if _, err := j.Append(t.Context(), callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrUnavailable) {
 		t.Errorf("%v, want unavailable", err)
 	}
 	if _, err := j.AppendEvent(t.Context(), "rt", callKey("").ReplyKey(), events(1)); !errors.Is(err, message.ErrUnavailable) || message.AsError("", err).Hint == "" {
@@ -342,7 +342,7 @@ func TestAppendManyTrees(t *testing.T) {
 			key := callKey(fmt.Sprint("c", c))
 			prev := uint64(0)
 			for n := range 8 {
-				seq, err := j.Append(context.Background(), callFact(fmt.Sprintf("f-%d-%d", c, n), key, message.ToolCallPending, "propose"), prev)
+				seq, err := j.Append(context.Background(), callRecord(fmt.Sprintf("f-%d-%d", c, n), key, message.ToolCallPending, "propose"), prev)
 				if err != nil {
 					t.Error(err)
 					return
@@ -350,7 +350,7 @@ func TestAppendManyTrees(t *testing.T) {
 				prev = seq
 			}
 			if h, err := j.History(context.Background(), key); err != nil || len(h) != 8 {
-				t.Errorf("call %d has %d facts, %v", c, len(h), err)
+				t.Errorf("call %d has %d event records, %v", c, len(h), err)
 			}
 		})
 	}

@@ -17,7 +17,7 @@ type AuditOf string
 
 // What can be read.
 const (
-	AuditJournal     AuditOf = "journal"     // facts and events
+	AuditJournal     AuditOf = "journal"     // event records and events
 	AuditCheckpoints AuditOf = "checkpoints" // the ledger
 )
 
@@ -26,7 +26,7 @@ type RecordsRequest struct {
 	V     int     `json:"v,omitzero"`
 	Of    AuditOf `json:"of,omitzero"`    // default: journal
 	After uint64  `json:"after,omitzero"` // only records after this sequence
-	// Of the journal, with all three set: only the facts of this call.
+	// Of the journal, with all three set: only the event records of this call.
 	Session message.SessionID `json:"session_id,omitzero"`
 	Reply   message.ReplyID   `json:"reply_id,omitzero"`
 	Call    message.CallID    `json:"tool_call_id,omitzero"`
@@ -109,8 +109,8 @@ func (j *Journal) proofRecord(m stored) proof.Record {
 	r := proof.Record{Seq: m.seq, Time: m.time, Subject: m.subject, Header: provedHeader(m.header), Tree: TreeIn(m.subject)}
 	r.SetBody(m.data)
 	s, err := ParseSubject(m.subject)
-	if err == nil && s.isFact() {
-		if _, err = j.fact(s, m); errors.Is(err, errUnreadable) {
+	if err == nil && s.isRecord() {
+		if _, err = j.eventRecord(s, m); errors.Is(err, errUnreadable) {
 			err = nil // a newer engine's
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/message/proof"
 )
 
-// CallRecords reads the facts of one call as they are stored, oldest first. What
+// CallRecords reads the event records of one call as they are stored, oldest first. What
 // no engine wrote is left out.
 func CallRecords(ctx context.Context, a Auditing, key message.Key) ([]proof.Record, error) {
 	var out []proof.Record

@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A call's facts and the checkpoints over them are found among many, and among
+// A call's event records and the checkpoints over them are found among many, and among
 // messages that are no checkpoints.
 func TestCallRecordsAndCovering(t *testing.T) {
 	w := newLedgered(t)
@@ -23,7 +23,7 @@ func TestCallRecordsAndCovering(t *testing.T) {
 	var prev uint64
 	var want []uint64
 	for i := range 12 {
-		prev = mustAppend(t, w.j, callFact(fmt.Sprintf("late-%d", i), callKey("late"), message.ToolCallPending, "hide"), prev)
+		prev = mustAppend(t, w.j, callRecord(fmt.Sprintf("late-%d", i), callKey("late"), message.ToolCallPending, "hide"), prev)
 		want = append(want, prev)
 		if i%3 != 0 {
 			w.sign()
@@ -65,7 +65,7 @@ func TestAuditIsRedacted(t *testing.T) {
 	w := newWorld(t)
 	j := w.Journal("test")
 	l := ledgerOf(t, j)
-	f := callFact("f1", callKey("c1"), message.ToolCallPending, "propose")
+	f := callRecord("f1", callKey("c1"), message.ToolCallPending, "propose")
 	f.Call.Input, f.Call.Redact = `{"pin":"4711-0815"}`, []string{"args.pin"}
 	mustAppend(t, j, f, 0)
 	if _, err := j.AppendEvent(t.Context(), "rt", callKey("").ReplyKey(), []message.RawJSON{message.RawJSON(`{"type":"TOOL_CALL_DELTA","tool_call_id":"c1","delta":"4711-0815"}`)}); err != nil {

@@ -3,7 +3,7 @@ package bus
 import "github.com/askance-dev/askance/message/proof"
 
 // RedactRecord takes out of a record what rules hide, as the engine that wrote it
-// said: see [proof.Record.Redact]. Which records are facts their subjects say.
+// said: see [proof.Record.Redact]. Which records are event records their subjects say.
 func RedactRecord(r *proof.Record) {
 	r.Tree = TreeIn(r.Subject)
 	r.Redact()

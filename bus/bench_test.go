@@ -17,7 +17,7 @@ func BenchmarkAppend(b *testing.B) {
 		srv := bustest.New(b, bustest.With(func(o *bus.ServerOptions) { o.Durability = durability }))
 		j := srv.Journal("test")
 		pub := bus.NewDirect(srv.Conn("raw"))
-		f := callFact("x", callKey("c"), message.ToolCallAllowed, "allow")
+		f := callRecord("x", callKey("c"), message.ToolCallAllowed, "allow")
 		body, err := strictjson.Marshal(f)
 		if err != nil {
 			b.Fatal(err)
@@ -43,7 +43,7 @@ func BenchmarkAppend(b *testing.B) {
 			prev, n, key := uint64(0), 0, callKey(fmt.Sprint("app", b.N))
 			for b.Loop() {
 				n++
-				f := callFact(fmt.Sprintf("app-%d-%d", b.N, n), key, message.ToolCallAllowed, "allow")
+				f := callRecord(fmt.Sprintf("app-%d-%d", b.N, n), key, message.ToolCallAllowed, "allow")
 				seq, err := j.Append(b.Context(), f, prev)
 				if err != nil {
 					b.Fatal(err)
@@ -54,7 +54,7 @@ func BenchmarkAppend(b *testing.B) {
 		b.Run(string(durability)+"/last", func(b *testing.B) {
 			b.ReportAllocs()
 			key := callKey("last")
-			mustAppend(b, j, callFact("last"+string(durability), key, message.ToolCallAllowed, "allow"), 0)
+			mustAppend(b, j, callRecord("last"+string(durability), key, message.ToolCallAllowed, "allow"), 0)
 			for b.Loop() {
 				if _, err := j.Last(b.Context(), key); err != nil {
 					b.Fatal(err)

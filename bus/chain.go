@@ -11,11 +11,11 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// chainSize is how many leaves of last facts a journal keeps at hand: some
+// chainSize is how many leaves of last event records a journal keeps at hand: some
 // megabytes. What is not among them is read again.
 const chainSize = 1 << 16
 
-// chain keeps the leaves of facts that others may follow, so that the next fact
+// chain keeps the leaves of event records that others may follow, so that the next event record
 // of a call can name the one before without reading it again.
 type chain struct {
 	mu     sync.Mutex // guards all below
@@ -24,7 +24,7 @@ type chain struct {
 	next   int
 }
 
-// put keeps the leaf of the fact at seq, and drops that of the fact before it:
+// put keeps the leaf of the event record at seq, and drops that of the event record before it:
 // nothing follows that any more.
 func (c *chain) put(seq uint64, leaf proof.Hash, before uint64) {
 	c.mu.Lock()
@@ -50,9 +50,9 @@ func (c *chain) get(seq uint64) (proof.Hash, bool) {
 	return leaf, ok
 }
 
-// link puts into the fact the leaf of the fact at prev, which it follows. If
-// there is no such fact of its tree the caller's view is wrong: a conflict.
-func (j *Journal) link(ctx context.Context, f *message.Fact, prev uint64) error {
+// link puts into the event record the leaf of the event record at prev, which it follows. If
+// there is no such event record of its tree the caller's view is wrong: a conflict.
+func (j *Journal) link(ctx context.Context, f *message.EventRecord, prev uint64) error {
 	if prev == 0 {
 		f.Prev = &message.Link{}
 		return nil
@@ -68,7 +68,7 @@ func (j *Journal) link(ctx context.Context, f *message.Fact, prev uint64) error 
 	return nil
 }
 
-// leafAt reads the leaf of the fact at seq of a tree.
+// leafAt reads the leaf of the event record at seq of a tree.
 func (j *Journal) leafAt(ctx context.Context, key message.Key, seq uint64) (proof.Hash, error) {
 	fail := func(code message.Code, what, hint string, err error) (proof.Hash, error) {
 		return proof.Hash{}, &message.Error{Code: code, Op: "append to " + quote(key.String()), What: what, Hint: hint, Err: err}
@@ -81,9 +81,9 @@ func (j *Journal) leafAt(ctx context.Context, key message.Key, seq uint64) (proo
 	}
 	switch {
 	case errors.Is(err, errNone):
-		return fail(message.CodeConflict, "the tree has no fact at the sequence that the new one should follow", "read the last fact and decide again", err)
+		return fail(message.CodeConflict, "the tree has no event record at the sequence that the new one should follow", "read the last event record and decide again", err)
 	case err != nil:
-		return fail(message.CodeUnavailable, "the fact before could not be read, nothing was written", "check that NATS runs with JetStream", err)
+		return fail(message.CodeUnavailable, "the event record before could not be read, nothing was written", "check that NATS runs with JetStream", err)
 	}
 	return leafOf(m), nil
 }
@@ -107,11 +107,11 @@ func provedHeader(h nats.Header) map[string][]string {
 	return out
 }
 
-// TreeIn is the tree that the subject of a fact belongs to, or "" for another
+// TreeIn is the tree that the subject of an event record belongs to, or "" for another
 // subject.
 func TreeIn(subject string) string {
 	s, err := ParseSubject(subject)
-	if err != nil || !s.isFact() {
+	if err != nil || !s.isRecord() {
 		return ""
 	}
 	return string(s.tree())

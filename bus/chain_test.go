@@ -29,15 +29,15 @@ func ledgerOf(t testing.TB, j *bus.Journal) *bus.Ledger {
 	return l
 }
 
-// Each fact carries the leaf of the one before it in its tree, whichever engine
+// Each event record carries the leaf of the one before it in its tree, whichever engine
 // wrote that.
-func TestFactsAreChained(t *testing.T) {
+func TestRecordsAreChained(t *testing.T) {
 	b := bustest.New(t)
 	one, two := b.Journal("test"), b.Journal("test")
-	s1 := mustAppend(t, one, callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
-	mustAppend(t, one, callFact("x1", callKey("c2"), message.ToolCallPending, "propose"), 0)
-	s2 := mustAppend(t, two, workFact("f2", callKey("c1"), "web.search"), s1)
-	s3 := mustAppend(t, two, callFact("f3", callKey("c1"), message.ToolCallFinished, "result"), s2)
+	s1 := mustAppend(t, one, callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, one, callRecord("x1", callKey("c2"), message.ToolCallPending, "propose"), 0)
+	s2 := mustAppend(t, two, workRecord("f2", callKey("c1"), "web.search"), s1)
+	s3 := mustAppend(t, two, callRecord("f3", callKey("c1"), message.ToolCallFinished, "result"), s2)
 	records := storedRecords(t, one)
 	history, err := one.History(t.Context(), callKey("c1"))
 	if err != nil || len(history) != 3 {
@@ -45,8 +45,8 @@ func TestFactsAreChained(t *testing.T) {
 	}
 	want := []message.Link{{}, *proof.LinkTo(s1, records[s1-1].Leaf()), *proof.LinkTo(s2, records[s2-1].Leaf())}
 	for i, r := range history {
-		if r.Fact.Prev == nil || *r.Fact.Prev != want[i] {
-			t.Errorf("fact %d follows %+v, want %+v", i+1, r.Fact.Prev, want[i])
+		if r.Record.Prev == nil || *r.Record.Prev != want[i] {
+			t.Errorf("event record %d follows %+v, want %+v", i+1, r.Record.Prev, want[i])
 		}
 	}
 	if first := records[1]; first.Tree == "" || first.Invalid != "" {
@@ -54,7 +54,7 @@ func TestFactsAreChained(t *testing.T) {
 	}
 	// A predecessor that is none: of another call, or not there at all.
 	for _, prev := range []uint64{2, s3 + 7} {
-		if _, err := two.Append(t.Context(), callFact("f4", callKey("c1"), message.ToolCallFinished, "result"), prev); !errors.Is(err, message.ErrConflict) {
+		if _, err := two.Append(t.Context(), callRecord("f4", callKey("c1"), message.ToolCallFinished, "result"), prev); !errors.Is(err, message.ErrConflict) {
 			t.Errorf("Append after %d: %v, want a conflict", prev, err)
 		}
 	}

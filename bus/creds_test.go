@@ -380,7 +380,7 @@ func TestJournalOutlivesCredentials(t *testing.T) {
 		if prev != uint64(i) {
 			t.Errorf("%s: the journal ends at %d, want %d", step.name, prev, i)
 		}
-		mustAppend(t, j, callFact(id(i), callKey("c1"), message.ToolCallPending, "propose"), prev)
+		mustAppend(t, j, callRecord(id(i), callKey("c1"), message.ToolCallPending, "propose"), prev)
 		nc.Close()
 		s.Close()
 		if step.name != "with credentials" && step.name != "on its own" {

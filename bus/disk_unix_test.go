@@ -66,11 +66,11 @@ func TestFullDisk(t *testing.T) {
 	b := bustest.New(t, bustest.In(dir), bustest.Fsynced())
 	j := b.Journal("test")
 	key := callKey("c1")
-	prev := mustAppend(t, j, callFact("f0", key, message.ToolCallPending, "propose"), 0)
+	prev := mustAppend(t, j, callRecord("f0", key, message.ToolCallPending, "propose"), 0)
 	free := fillDisk(t, 128<<10)
 	var err error
 	for n := 1; err == nil && n < 100; n++ {
-		f := callFact(id(n), key, message.ToolCallPending, "propose")
+		f := callRecord(id(n), key, message.ToolCallPending, "propose")
 		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
 		var seq uint64
 		if seq, err = j.Append(t.Context(), f, prev); err == nil {
@@ -98,7 +98,7 @@ func TestFullDisk(t *testing.T) {
 	again.UseKeys(b.Keys())
 	j = again.Journal("test")
 	if h, err := j.History(t.Context(), key); err != nil || h[len(h)-1].Seq != prev || len(h) != int(prev) {
-		t.Errorf("after the restart %d facts, %v; want %d", len(h), err, prev)
+		t.Errorf("after the restart %d event records, %v; want %d", len(h), err, prev)
 	}
-	mustAppend(t, j, callFact("done", key, message.ToolCallFinished, "result"), prev)
+	mustAppend(t, j, callRecord("done", key, message.ToolCallFinished, "result"), prev)
 }

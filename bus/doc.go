@@ -44,14 +44,14 @@
 //
 // # What holds
 //
-//   - A fact is stored only if its tree still ends where the writer believes. The
+//   - An event record is stored only if its tree still ends where the writer believes. The
 //     compare-and-swap is guarded by one filter per tree ([Tree]), so of any
 //     number of engines one wins. ErrConflict, ErrFull, ErrTooLarge and
 //     ErrUnavailable of [Journal.Append] mean that nothing was written; whenever
 //     that is not certain the error is ErrUnknownOutcome.
-//   - What no engine of the space wrote is never taken for a fact: each carries a
+//   - What no engine of the space wrote is never taken for an event record: each carries a
 //     MAC over its subject, what it follows and its body. It is reported
-//     ([message.Record.Invalid]), passed over, and blocks nothing. A genuine fact
+//     ([message.Record.Invalid]), passed over, and blocks nothing. A genuine event record
 //     that this version cannot read is not passed over: its call stays as it is
 //     until an engine comes that can.
 //   - A request is carried out for the principal in its subject, which NATS
@@ -74,7 +74,7 @@
 // (CREDENTIALS.md). Without logins everybody who reaches the server acts as
 // whoever they name themselves. Tasks of one tool can be
 // acknowledged by every worker of that tool, so an acknowledgement proves
-// nothing; only the engine's answer to a start does. Facts are collected into
+// nothing; only the engine's answer to a start does. Event records are collected into
 // one write per call, not several calls' into one; a [Publisher] that does that
 // can be put in.
 package bus

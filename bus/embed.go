@@ -71,7 +71,7 @@ type User struct {
 const (
 	defaultMaxPayload = 8 << 20
 	clientPing        = 5 * time.Second  // a client that hangs is disconnected after two of these
-	readyTimeout      = 30 * time.Second // a journal of many millions of facts is read at the start
+	readyTimeout      = 30 * time.Second // a journal of many millions of event records is read at the start
 )
 
 // Server is a NATS server with JetStream inside this process.

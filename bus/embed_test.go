@@ -115,10 +115,10 @@ func TestServerUsers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := nc.RequestMsgWithContext(ctx, m); err == nil {
-		t.Error("a runtime published a fact")
+		t.Error("a runtime published an event record")
 	}
 	if info, _ := stream(t, b).Info(t.Context()); info.State.LastSeq != 0 {
-		t.Error("the fact was stored")
+		t.Error("the event record was stored")
 	}
 }
 

@@ -52,7 +52,7 @@ func TestEnvelopesAreJSON(t *testing.T) {
 	}
 	for _, body := range []any{
 		struct{}{}, nil, []string{}, "text", message.RawJSON(` {"a" : [1, 2]} `),
-		message.Response{Key: callKey("c\"1"), Kind: message.ResponseApprove, Feedback: "}\u2028"}, bus.NextReply{State: bus.TaskHere, Fact: message.RawJSON(`{ }`)},
+		message.Response{Key: callKey("c\"1"), Kind: message.ResponseApprove, Feedback: "}\u2028"}, bus.NextReply{State: bus.TaskHere, Record: message.RawJSON(`{ }`)},
 	} {
 		got, err := bus.EncodeRequest("submit_response", body)
 		want, werr := strictjson.Marshal(request{1, "submit_response", body})

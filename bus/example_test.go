@@ -112,20 +112,20 @@ func ExampleJournal_Append() {
 	journal, err := bus.OpenJournal(ctx, nc, "default", keys, bus.JournalOptions{Durability: srv.Durability()})
 	check(err)
 
-	fact := func(id string, state message.ToolCallState) *message.Fact {
-		return &message.Fact{V: message.FactVersion, ID: id, Call: &message.Call{
+	record := func(id string, state message.ToolCallState) *message.EventRecord {
+		return &message.EventRecord{V: message.RecordVersion, ID: id, Call: &message.Call{
 			Key: message.Key{Space: "default", Session: "s1", Reply: "r1", Call: "c1"}, Tool: "refund", State: state,
 		}}
 	}
-	asking, err := journal.Append(ctx, fact("fact-1", message.ToolCallAsking), 0)
+	asking, err := journal.Append(ctx, record("record-1", message.ToolCallAsking), 0)
 	check(err)
-	_, err = journal.Append(ctx, fact("fact-2", message.ToolCallAllowed), asking)
+	_, err = journal.Append(ctx, record("record-2", message.ToolCallAllowed), asking)
 	fmt.Println("first:", err)
-	_, err = journal.Append(ctx, fact("fact-3", message.ToolCallFinished), asking)
+	_, err = journal.Append(ctx, record("record-3", message.ToolCallFinished), asking)
 	fmt.Println("second is a conflict:", errors.Is(err, message.ErrConflict))
 	last, err := journal.Last(ctx, message.Key{Space: "default", Session: "s1", Reply: "r1", Call: "c1"})
 	check(err)
-	fmt.Println("it is", last.Fact.Call.State, journal.Durability())
+	fmt.Println("it is", last.Record.Call.State, journal.Durability())
 	// Output:
 	// first: <nil>
 	// second is a conflict: true

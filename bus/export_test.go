@@ -18,8 +18,8 @@ var EncodeReply = encodeReply
 // EncodeRequest makes a request.
 var EncodeRequest = encodeRequest
 
-// FactSubject is the subject of a fact.
-var FactSubject = factSubject
+// RecordSubject is the subject of a record.
+var RecordSubject = recordSubject
 
 // Table has every subject of the protocol.
 func Table() []Row { return append([]Row(nil), table...) }

@@ -13,10 +13,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// write makes a write of a call's fact as the journal does, without its MAC.
+// write makes a write of a call's event record as the journal does, without its MAC.
 func write(t testing.TB, key message.Key, tool string, prev uint64, msgID string) bus.Write {
 	t.Helper()
-	s, err := bus.FactSubject(key, message.Queue{Tool: tool})
+	s, err := bus.RecordSubject(key, message.Queue{Tool: tool})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,15 +32,15 @@ func write(t testing.TB, key message.Key, tool string, prev uint64, msgID string
 	return bus.Write{Tree: tree, Msg: m}
 }
 
-// Why every write to a tree uses one filter: two filters over the same facts
+// Why every write to a tree uses one filter: two filters over the same event records
 // are two locks. A write guarded by a narrower filter does not see what the
 // other one wrote.
 func TestMixedFiltersAreTwoLocks(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
 	key := callKey("c1")
-	task := mustAppend(t, j, workFact("f1", key, "echo"), 0)
-	mustAppend(t, j, callFact("f2", key, message.ToolCallFinished, "result"), task)
+	task := mustAppend(t, j, workRecord("f1", key, "echo"), 0)
+	mustAppend(t, j, callRecord("f2", key, message.ToolCallFinished, "result"), task)
 	// A writer that guards its task with the task's own subject believes
 	// that the task is still the last word on the call.
 	w := write(t, key, "echo", task, "f3")
@@ -54,7 +54,7 @@ func TestMixedFiltersAreTwoLocks(t *testing.T) {
 	}
 }
 
-// Facts and tasks of one call exclude each other: 64 racers, one winner,
+// Event records and tasks of one call exclude each other: 64 racers, one winner,
 // many times.
 func TestOneFilterOneWinner(t *testing.T) {
 	b := bustest.New(t)

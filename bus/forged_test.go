@@ -32,7 +32,7 @@ func genuine(t *testing.T, nc *nats.Conn, stream string, seq uint64) *nats.Msg {
 	return &nats.Msg{Subject: raw.Subject, Header: raw.Header, Data: raw.Data}
 }
 
-// store publishes as somebody who may publish facts but has no engine key.
+// store publishes as somebody who may publish event records but has no engine key.
 func store(t *testing.T, nc *nats.Conn, m *nats.Msg) uint64 {
 	t.Helper()
 	reply, err := nc.RequestMsgWithContext(t.Context(), m)
@@ -50,8 +50,8 @@ func store(t *testing.T, nc *nats.Conn, m *nats.Msg) uint64 {
 	return n
 }
 
-// forgeries are messages that a reader must not take for facts, made from the
-// genuine second fact of a call. Those that keep a compare-and-swap are given
+// forgeries are messages that a reader must not take for event records, made from the
+// genuine second event record of a call. Those that keep a compare-and-swap are given
 // the one that lets the server store them: sequence 2.
 var forgeries = []struct {
 	name string
@@ -70,7 +70,7 @@ var forgeries = []struct {
 	{"body that is no JSON", func(_ nats.Header, m *nats.Msg) { m.Data = []byte("rm -rf /") }, "does not fit"},
 	{"replayed without compare-and-swap", func(h nats.Header, _ *nats.Msg) { h.Del(headerPrev); h.Del(headerFilter) }, "without the tree's compare-and-swap"},
 	{"replayed under another filter", func(h nats.Header, _ *nats.Msg) {
-		// The very fact again, guarded by a subject that still ends at sequence 1.
+		// The very event record again, guarded by a subject that still ends at sequence 1.
 		h.Set(headerPrev, "1")
 		h.Set(headerFilter, "askance.v1.test.record.s1.r1.-.>")
 	}, "without the tree's compare-and-swap"},
@@ -83,19 +83,19 @@ const (
 
 func keyOf(h nats.Header) string { return strings.Fields(h.Get(bus.HeaderMAC))[0] }
 
-// forgedBus has a reply with one fact and a call with two, the genuine second
+// forgedBus has a reply with one event record and a call with two, the genuine second
 // of which it gives.
 func forgedBus(t *testing.T) (*bustest.Bus, *bus.Journal, *nats.Msg) {
 	b := bustest.New(t)
 	j := b.Journal("test")
-	reply := &message.Fact{V: 1, ID: "r1", At: at, Engine: "e", Reply: &message.ReplyState{Key: callKey("").ReplyKey(), Phase: message.ReplyOpen}}
+	reply := &message.EventRecord{V: 1, ID: "r1", At: at, Engine: "e", Reply: &message.ReplyState{Key: callKey("").ReplyKey(), Phase: message.ReplyOpen}}
 	mustAppend(t, j, reply, 0)
-	prev := mustAppend(t, j, callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
-	seq := mustAppend(t, j, callFact("f2", callKey("c1"), message.ToolCallAllowed, "allow"), prev)
+	prev := mustAppend(t, j, callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
+	seq := mustAppend(t, j, callRecord("f2", callKey("c1"), message.ToolCallAllowed, "allow"), prev)
 	return b, j, genuine(t, b.Conn("reader"), "ASKANCE_test", seq)
 }
 
-func TestForgedFactsAreSkippedAndReported(t *testing.T) {
+func TestForgedRecordsAreSkippedAndReported(t *testing.T) {
 	for _, tc := range forgeries {
 		t.Run(tc.name, func(t *testing.T) {
 			b, j, m := forgedBus(t)
@@ -105,38 +105,38 @@ func TestForgedFactsAreSkippedAndReported(t *testing.T) {
 			tc.make(m.Header, m)
 			seq := store(t, b.Conn("forger"), m)
 
-			records := w.wait(t, "watch", func(r []message.Record, _ int) bool { return len(r) == 4 })
-			if got := records[3]; got.Seq != seq || got.Fact != nil || got.Invalid == nil || !strings.Contains(got.Invalid.Error(), tc.why) {
+			records := w.wait(t, "watch", func(r []message.JournalEntry, _ int) bool { return len(r) == 4 })
+			if got := records[3]; got.Seq != seq || got.Record != nil || got.Invalid == nil || !strings.Contains(got.Invalid.Error(), tc.why) {
 				t.Errorf("Watch delivered %+v, want it invalid: %s", got, tc.why)
 			}
 			last, err := j.Last(t.Context(), callKey("c1"))
-			if err != nil || last.Seq != 3 || last.Fact.ID != "f2" {
-				t.Errorf("Last = %+v, %v; want the genuine second fact", last, err)
+			if err != nil || last.Seq != 3 || last.Record.ID != "f2" {
+				t.Errorf("Last = %+v, %v; want the genuine second event record", last, err)
 			}
 			history, err := j.History(t.Context(), callKey("c1"))
-			if err != nil || len(history) != 3 || history[2].Invalid == nil || history[2].Fact != nil {
+			if err != nil || len(history) != 3 || history[2].Invalid == nil || history[2].Record != nil {
 				t.Errorf("History = %+v, %v", history, err)
 			}
-			// The forgery does not block the call, and the next fact is genuine.
-			next, err := j.Append(t.Context(), callFact("f3", callKey("c1"), message.ToolCallFinished, "result"), 3)
+			// The forgery does not block the call, and the next event record is genuine.
+			next, err := j.Append(t.Context(), callRecord("f3", callKey("c1"), message.ToolCallFinished, "result"), 3)
 			if err != nil {
 				t.Fatalf("the call is blocked: %v", err)
 			}
-			if last, err = j.Last(t.Context(), callKey("c1")); err != nil || last.Seq != next || last.Fact.ID != "f3" {
-				t.Errorf("Last after the next fact = %+v, %v", last, err)
+			if last, err = j.Last(t.Context(), callKey("c1")); err != nil || last.Seq != next || last.Record.ID != "f3" {
+				t.Errorf("Last after the next event record = %+v, %v", last, err)
 			}
-			if _, err := j.Append(t.Context(), callFact("f4", callKey("c1"), message.ToolCallFinished, "deny"), 3); !errors.Is(err, message.ErrConflict) {
-				t.Errorf("a second fact after the same one: %v, want a conflict", err)
+			if _, err := j.Append(t.Context(), callRecord("f4", callKey("c1"), message.ToolCallFinished, "deny"), 3); !errors.Is(err, message.ErrConflict) {
+				t.Errorf("a second event record after the same one: %v, want a conflict", err)
 			}
 		})
 	}
 }
 
-// A genuine fact is genuine in one place only.
-func TestMovedFactIsNotBelieved(t *testing.T) {
+// A genuine event record is genuine in one place only.
+func TestMovedRecordIsNotBelieved(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
-	mustAppend(t, j, callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, j, callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
 	m := genuine(t, b.Conn("reader"), "ASKANCE_test", 1)
 	m.Subject = strings.Replace(m.Subject, ".c1.", ".c2.", 1)
 	m.Header.Set(headerFilter, strings.Replace(m.Header.Get(headerFilter), ".c1.", ".c2.", 1))
@@ -146,10 +146,10 @@ func TestMovedFactIsNotBelieved(t *testing.T) {
 		t.Errorf("Last = %+v, %v; want not found", r, err)
 	}
 	// The call can still be proposed for the first time.
-	mustAppend(t, j, callFact("g1", callKey("c2"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, j, callRecord("g1", callKey("c2"), message.ToolCallPending, "propose"), 0)
 }
 
-// Somebody who knows a fact's id cannot make the engine believe that the fact
+// Somebody who knows an event record's id cannot make the engine believe that the event record
 // is stored.
 func TestSquattedMessageID(t *testing.T) {
 	b := bustest.New(t)
@@ -157,17 +157,17 @@ func TestSquattedMessageID(t *testing.T) {
 	m := nats.NewMsg("askance.v1.test.record.s1.r1.elsewhere.f")
 	m.Header.Set("Nats-Msg-Id", "f1")
 	store(t, b.Conn("forger"), m)
-	if seq, err := j.Append(t.Context(), callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0); err == nil {
-		t.Errorf("Append = %d: a foreign message was taken for the fact", seq)
+	if seq, err := j.Append(t.Context(), callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0); err == nil {
+		t.Errorf("Append = %d: a foreign message was taken for the event record", seq)
 	}
-	mustAppend(t, j, callFact("f2", callKey("c1"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, j, callRecord("f2", callKey("c1"), message.ToolCallPending, "propose"), 0)
 }
 
 // Messages that look like the server's own status do not stop readers.
 func TestStatusLookalikes(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
-	mustAppend(t, j, callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, j, callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
 	for _, status := range []string{"100", "404", "408", "409", "503"} {
 		m := nats.NewMsg("askance.v1.test.record.s1.r1.c1.f")
 		m.Header.Set("Status", status)
@@ -175,9 +175,9 @@ func TestStatusLookalikes(t *testing.T) {
 		m.Header.Set("Nats-Sequence", "7")
 		store(t, b.Conn("forger"), m)
 	}
-	mustAppend(t, j, callFact("f2", callKey("c1"), message.ToolCallAllowed, "allow"), 1)
+	mustAppend(t, j, callRecord("f2", callKey("c1"), message.ToolCallAllowed, "allow"), 1)
 	w := watch(t, j, 0)
-	records := w.wait(t, "watch", func(r []message.Record, caught int) bool { return len(r) == 7 && caught >= 0 })
+	records := w.wait(t, "watch", func(r []message.JournalEntry, caught int) bool { return len(r) == 7 && caught >= 0 })
 	for i, r := range records {
 		if genuine := i == 0 || i == 6; r.Seq != uint64(i+1) || genuine != (r.Invalid == nil) {
 			t.Errorf("record %d: %+v", i, r)
@@ -189,7 +189,7 @@ func TestStatusLookalikes(t *testing.T) {
 	}
 }
 
-// Whoever has other keys cannot read the journal as facts, nor write into it.
+// Whoever has other keys cannot read the journal as event records, nor write into it.
 func TestOtherKeysAreForeign(t *testing.T) {
 	b, _, _ := forgedBus(t)
 	keys, err := bus.NewKeys()

@@ -63,10 +63,10 @@ func lengthFirst(text string) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(len(text))), text...)
 }
 
-// handMAC is the MAC of a fact.
+// handMAC is the MAC of a record.
 func handMAC(key []byte, subject string, prev uint64, body []byte) string {
 	h := hmac.New(sha256.New, key)
-	h.Write([]byte("askance-fact-v1\x00"))
+	h.Write([]byte("askance-record-v1\x00"))
 	h.Write(lengthFirst(subject))
 	h.Write(binary.BigEndian.AppendUint64(nil, prev))
 	h.Write(body)
@@ -102,8 +102,8 @@ func canonical(t *testing.T, v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// handFact is the message that stores a fact of the call c1 of s1 and r1.
-func handFact(key []byte, keyID, space, id, kind, body string, prev uint64) *nats.Msg {
+// handRecord is the message that stores an event record of the call c1 of s1 and r1.
+func handRecord(key []byte, keyID, space, id, kind, body string, prev uint64) *nats.Msg {
 	tree := "askance.v1." + space + ".record.s1.r1.c1."
 	m := nats.NewMsg(tree + "f")
 	m.Data = []byte(body)
@@ -223,7 +223,7 @@ func callOf(t *testing.T, body map[string]any) map[string]any {
 // handTask is what a worker is handed.
 type handTask struct {
 	State, Subject, Task string
-	Fact                 json.RawMessage
+	Record               json.RawMessage
 }
 
 // handPull takes one task.
@@ -258,13 +258,13 @@ func handPull(t *testing.T, nc *nats.Conn, e example) handTask {
 // handCheck is step 2 of a worker.
 func handCheck(t *testing.T, m handTask, tool, keyID string, public ed25519.PublicKey) {
 	t.Helper()
-	var fact struct {
+	var record struct {
 		Call map[string]any `json:"call"`
 	}
-	if err := json.Unmarshal(m.Fact, &fact); err != nil {
+	if err := json.Unmarshal(m.Record, &record); err != nil {
 		t.Fatal(err)
 	}
-	call := fact.Call
+	call := record.Call
 	request := call["request"].(map[string]any)
 	attempt := call["attempt"].(map[string]any)
 	grant := attempt["grant"].(map[string]any)
@@ -302,13 +302,13 @@ func handCheck(t *testing.T, m handTask, tool, keyID string, public ed25519.Publ
 // handStart is step 3 of a worker.
 func handStart(t *testing.T, nc *nats.Conn, e example, m handTask, public ed25519.PublicKey) {
 	t.Helper()
-	var fact struct {
+	var record struct {
 		Call map[string]any `json:"call"`
 	}
-	if err := json.Unmarshal(m.Fact, &fact); err != nil {
+	if err := json.Unmarshal(m.Record, &record); err != nil {
 		t.Fatal(err)
 	}
-	call := fact.Call
+	call := record.Call
 	nonce := call["attempt"].(map[string]any)["grant"].(map[string]any)["nonce"]
 	e.request = strings.Replace(e.request, "NONCE", nonce.(string), 1)
 	leave := handRequest(t, nc, e.subject, e.request)

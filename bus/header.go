@@ -13,13 +13,13 @@ import (
 // The headers of a stored message. Those of NATS make the server check; ours
 // make the reader check.
 const (
-	HeaderKind = "Askance-Kind" // a fact's kind, so that a reader may filter without decoding
-	HeaderMAC  = "Askance-MAC"  // "<key id> <base64url HMAC-SHA256>" of a fact
+	HeaderKind = "Askance-Kind" // an event record's kind, so that a reader may filter without decoding
+	HeaderMAC  = "Askance-MAC"  // "<key id> <base64url HMAC-SHA256>" of an event record
 	// HeaderShown says what auditors may be shown: "whole", or the SHA-256 of the
 	// redacted body.
 	HeaderShown = proof.HeaderShown
 
-	headerID     = "Nats-Msg-Id"                                 // the fact's id
+	headerID     = "Nats-Msg-Id"                                 // the event record's id
 	headerPrev   = "Nats-Expected-Last-Subject-Sequence"         // last sequence of the tree
 	headerFilter = "Nats-Expected-Last-Subject-Sequence-Subject" // the tree's filter
 
@@ -28,23 +28,23 @@ const (
 	headerReply   = "Askance-Reply"
 )
 
-// factMsg is a message with the headers of a fact. It is used again and again:
+// recordMsg is a message with the headers of a record. It is used again and again:
 // its six header values are set in place.
-type factMsg struct {
+type recordMsg struct {
 	nats.Msg
 	kind, mac, id, prev, filter, shown []string
 	macText                            []byte
 }
 
-var factMsgs = sync.Pool{New: func() any {
+var recordMsgs = sync.Pool{New: func() any {
 	v := make([]string, 6)
-	m := &factMsg{kind: v[0:1:1], mac: v[1:2:2], id: v[2:3:3], prev: v[3:4:4], filter: v[4:5:5], shown: v[5:6:6]}
+	m := &recordMsg{kind: v[0:1:1], mac: v[1:2:2], id: v[2:3:3], prev: v[3:4:4], filter: v[4:5:5], shown: v[5:6:6]}
 	m.Header = nats.Header{HeaderKind: m.kind, HeaderMAC: m.mac, headerID: m.id, headerPrev: m.prev, headerFilter: m.filter, HeaderShown: m.shown}
 	return m
 }}
 
 // fill makes m the message that stores f, encoded as body.
-func (m *factMsg) fill(f *message.Fact, subject string, tree Tree, body []byte) {
+func (m *recordMsg) fill(f *message.EventRecord, subject string, tree Tree, body []byte) {
 	m.Subject, m.Data = subject, body
 	m.kind[0], m.id[0], m.filter[0] = f.Kind(), f.ID, string(tree)
 	m.shown[0] = proof.ShownWhole
@@ -53,16 +53,16 @@ func (m *factMsg) fill(f *message.Fact, subject string, tree Tree, body []byte) 
 	}
 }
 
-// follow sets which sequence the fact follows, and the MAC over that.
-func (m *factMsg) follow(keys *Keys, prev uint64) {
-	sum := keys.factMAC(m.Subject, prev, m.Data)
+// follow sets which sequence the event record follows, and the MAC over that.
+func (m *recordMsg) follow(keys *Keys, prev uint64) {
+	sum := keys.recordMAC(m.Subject, prev, m.Data)
 	m.macText = append(append(m.macText[:0], keys.id...), ' ')
 	m.macText = base64.RawURLEncoding.AppendEncode(m.macText, sum[:])
 	m.mac[0] = string(m.macText)
 	m.prev[0] = strconv.FormatUint(prev, 10)
 }
 
-func (m *factMsg) free() {
+func (m *recordMsg) free() {
 	m.Subject, m.Data = "", nil
-	factMsgs.Put(m)
+	recordMsgs.Put(m)
 }

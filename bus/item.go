@@ -26,7 +26,7 @@ type NextReply struct {
 	Subject   string          `json:"subject,omitzero"`   // where the task stands in the journal
 	Task      string          `json:"task,omitzero"`      // names it in an AckRequest
 	Delivered int             `json:"delivered,omitzero"` // how often it was handed out, this time included
-	Fact      message.RawJSON `json:"record,omitzero"`    // the submitted fact
+	Record    message.RawJSON `json:"record,omitzero"`    // the submitted event record
 }
 
 // KeysRequest asks for the engines' signing keys.

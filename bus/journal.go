@@ -41,7 +41,7 @@ type JournalOptions struct {
 	// Keys gives the space's keys as they are now, if they are rotated while the
 	// journal is open: see [LiveKeys]. Nil: those that it is opened with.
 	Keys func() *Keys
-	// Publisher stores facts. Nil: one request each.
+	// Publisher stores event records. Nil: one request each.
 	Publisher Publisher
 	// Anchor remembers outside of the store how far the journal was, so that a loss
 	// of journal and checkpoints together is noticed. Nil: the checkpoints alone
@@ -54,7 +54,7 @@ type JournalOptions struct {
 }
 
 // Journal is a space's journal on JetStream; it implements engine.Journal.
-// Facts that it writes are authenticated, and facts that it reads are checked:
+// Event records that it writes are authenticated, and event records that it reads are checked:
 // whatever was not written by an engine with these keys comes back as a Record
 // with Invalid set and is never taken for the state of anything.
 //
@@ -66,7 +66,7 @@ type Journal struct {
 	space   message.SpaceID
 	stream  string
 	created time.Time    // of the stream: another one of that name is another journal
-	keys    *Keys        // authenticates facts, for ever
+	keys    *Keys        // authenticates event records, for ever
 	signing func() *Keys // signs checkpoints now
 	pub     Publisher
 	health  func() error

@@ -9,13 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestJournalKeepsFacts(t *testing.T) {
+func TestJournalKeepsRecords(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
 	key := callKey("c1")
-	first := callFact("f1", key, message.ToolCallPending, "propose")
-	second := workFact("f2", key, "web.search")
-	third := callFact("f3", key, message.ToolCallFinished, "result")
+	first := callRecord("f1", key, message.ToolCallPending, "propose")
+	second := workRecord("f2", key, "web.search")
+	third := callRecord("f3", key, message.ToolCallFinished, "result")
 	s1 := mustAppend(t, j, first, 0)
 	s2 := mustAppend(t, j, second, s1)
 	s3 := mustAppend(t, j, third, s2)
@@ -29,14 +29,14 @@ func TestJournalKeepsFacts(t *testing.T) {
 	if last.Seq != s3 || last.Key != key || last.Invalid != nil || last.Time.IsZero() {
 		t.Errorf("Last = %+v", last)
 	}
-	if d := cmp.Diff(third, last.Fact); d != "" {
-		t.Errorf("the fact changed on its way (-want +got):\n%s", d)
+	if d := cmp.Diff(third, last.Record); d != "" {
+		t.Errorf("the event record changed on its way (-want +got):\n%s", d)
 	}
 	history, err := j.History(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(history) != 3 || history[0].Fact.ID != "f1" || history[1].Fact.ID != "f2" || history[2].Fact.ID != "f3" {
+	if len(history) != 3 || history[0].Record.ID != "f1" || history[1].Record.ID != "f2" || history[2].Record.ID != "f3" {
 		t.Errorf("History = %+v", history)
 	}
 }
@@ -61,22 +61,22 @@ func TestJournalUnknownKey(t *testing.T) {
 func TestJournalTreesAreIndependent(t *testing.T) {
 	j := bustest.New(t).Journal("test")
 	call := callKey("c1")
-	mustAppend(t, j, callFact("f1", call, message.ToolCallPending, "propose"), 0)
-	mustAppend(t, j, callFact("f2", callKey("c2"), message.ToolCallPending, "propose"), 0)
-	reply := &message.Fact{V: 1, ID: "f3", At: at, Engine: "e", Reply: &message.ReplyState{Key: call.ReplyKey(), Phase: message.ReplyInterrupted}}
-	session := &message.Fact{V: 1, ID: "f4", At: at, Engine: "e", Session: &message.SessionState{Key: call.SessionKey(), Runtime: "rt"}}
+	mustAppend(t, j, callRecord("f1", call, message.ToolCallPending, "propose"), 0)
+	mustAppend(t, j, callRecord("f2", callKey("c2"), message.ToolCallPending, "propose"), 0)
+	reply := &message.EventRecord{V: 1, ID: "f3", At: at, Engine: "e", Reply: &message.ReplyState{Key: call.ReplyKey(), Phase: message.ReplyInterrupted}}
+	session := &message.EventRecord{V: 1, ID: "f4", At: at, Engine: "e", Session: &message.SessionState{Key: call.SessionKey(), Runtime: "rt"}}
 	mustAppend(t, j, reply, 0)
 	mustAppend(t, j, session, 0)
-	for _, want := range []*message.Fact{reply, session} {
+	for _, want := range []*message.EventRecord{reply, session} {
 		r, err := j.Last(t.Context(), want.Key())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(want, r.Fact); d != "" {
+		if d := cmp.Diff(want, r.Record); d != "" {
 			t.Errorf("Last(%s) (-want +got):\n%s", want.Key(), d)
 		}
 	}
 	if h, err := j.History(t.Context(), call.ReplyKey()); err != nil || len(h) != 1 {
-		t.Errorf("History of the reply has %d facts, %v; want its own one", len(h), err)
+		t.Errorf("History of the reply has %d event records, %v; want its own one", len(h), err)
 	}
 }

@@ -40,13 +40,13 @@ func (a *appending) judge(ctx context.Context, err error) verdict {
 		case transientCode(code):
 			return verdict{wait: true}
 		}
-		return final(message.CodeUnavailable, "the stream refused the fact", "check the stream and the server's log")
+		return final(message.CodeUnavailable, "the stream refused the event record", "check the stream and the server's log")
 	case errors.Is(err, nats.ErrMaxPayload):
-		return final(message.CodeTooLarge, "the fact is larger than the server's max_payload", "use a smaller input or result, or raise it")
+		return final(message.CodeTooLarge, "the event record is larger than the server's max_payload", "use a smaller input or result, or raise it")
 	case errors.Is(err, errOtherStream):
 		return verdict{final: true, err: a.fail(message.CodeForeignStream, "another stream takes this space's subjects", "remove them from it", err)}
 	case errors.Is(err, errIDTaken):
-		return verdict{final: true, err: a.fail(message.CodeInternal, "nothing was written", "give the fact a fresh id", err)}
+		return verdict{final: true, err: a.fail(message.CodeInternal, "nothing was written", "give the event record a fresh id", err)}
 	case errors.Is(err, message.ErrDamaged):
 		return verdict{final: true, err: err}
 	case errors.Is(err, errNotSent):
@@ -66,7 +66,7 @@ func (a *appending) silent(ctx context.Context) verdict {
 	if broken == nil {
 		return verdict{wait: true}
 	}
-	switch t, err := a.j.tail(ctx, a.tree, a.prev, a.fact.ID); {
+	switch t, err := a.j.tail(ctx, a.tree, a.prev, a.record.ID); {
 	case err != nil:
 		return verdict{wait: true}
 	case t.own != 0:
@@ -75,13 +75,13 @@ func (a *appending) silent(ctx context.Context) verdict {
 	return verdict{final: true, err: a.fail(message.CodeFull, "nothing was written, the store does not write any more", restartHint, broken)}
 }
 
-// resolve finds out, after a lost compare-and-swap, what follows the fact's
-// predecessor: this very fact (an acknowledgement was lost), another one (a
+// resolve finds out, after a lost compare-and-swap, what follows the event record's
+// predecessor: this very event record (an acknowledgement was lost), another one (a
 // conflict), or only messages that no engine wrote. The last do not count: the
-// fact is made to follow them, so that nobody can block a call by writing
+// event record is made to follow them, so that nobody can block a call by writing
 // rubbish behind it.
 func (a *appending) resolve(ctx context.Context, cause error) verdict {
-	t, err := a.j.tail(ctx, a.tree, a.prev, a.fact.ID)
+	t, err := a.j.tail(ctx, a.tree, a.prev, a.record.ID)
 	switch {
 	case err != nil:
 		return verdict{wait: true}
@@ -97,5 +97,5 @@ func (a *appending) resolve(ctx context.Context, cause error) verdict {
 	if t.other != 0 {
 		what += fmt.Sprintf(", %d was stored after it", t.other)
 	}
-	return verdict{final: true, err: a.fail(message.CodeConflict, what, "read the last fact and decide again", cause)}
+	return verdict{final: true, err: a.fail(message.CodeConflict, what, "read the last event record and decide again", cause)}
 }

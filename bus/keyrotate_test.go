@@ -46,12 +46,12 @@ func changed(t *testing.T, path string, change func(*bus.Keys) (*bus.Keys, error
 }
 
 // A rotation changes what signs, and neither the space's name for its keys nor
-// what authenticates facts; a retired key loses its secret.
+// what authenticates event records; a retired key loses its secret.
 func TestRotateAndRetire(t *testing.T) {
 	path, first := keyFileOf(t, 0)
 	b := bustest.New(t)
 	b.UseKeys(first)
-	mustAppend(t, b.Journal("test"), callFact(id(1), callKey("c1"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, b.Journal("test"), callRecord(id(1), callKey("c1"), message.ToolCallPending, "propose"), 0)
 	old := first.Signer().Seed()
 
 	second := changed(t, path, rotate)

@@ -15,7 +15,7 @@ import (
 )
 
 // Keys are the secrets of a space's engines: the MAC key that authenticates
-// facts, for ever, and the Ed25519 key that signs grants, which can be rotated.
+// event records, for ever, and the Ed25519 key that signs grants, which can be rotated.
 // All replicas of a space hold the same. Keys never prints, logs or encodes its
 // secrets; ids are all that shows. It is never changed: see [LiveKeys].
 type Keys struct {
@@ -48,7 +48,7 @@ func keysOf(mac, seed [32]byte) *Keys {
 }
 
 // ID names the keys: the KeyID of the first signing key. It stands in the
-// stream's metadata and with every fact, and outlives rotations.
+// stream's metadata and with every event record, and outlives rotations.
 func (k *Keys) ID() string { return k.id }
 
 // SigningID is the KeyID of the key that signs grants now.
@@ -69,15 +69,15 @@ func (k *Keys) Signer() ed25519.PrivateKey { return k.sign }
 // Public is what a worker needs to check the grants that are signed now.
 func (k *Keys) Public() ed25519.PublicKey { return k.sign.Public().(ed25519.PublicKey) }
 
-// factDomain keeps the MAC of a fact from being a MAC of anything else.
-const factDomain = "askance-fact-v1\x00"
+// recordDomain keeps the MAC of an event record from being a MAC of anything else.
+const recordDomain = "askance-record-v1\x00"
 
-// factMAC authenticates a fact's body, where it is stored and what it follows.
+// recordMAC authenticates an event record's body, where it is stored and what it follows.
 // The parts are length-prefixed so that none can flow into the next.
-func (k *Keys) factMAC(subject string, prev uint64, body []byte) [sha256.Size]byte {
+func (k *Keys) recordMAC(subject string, prev uint64, body []byte) [sha256.Size]byte {
 	h := hmac.New(sha256.New, k.mac[:])
 	var n [8]byte
-	h.Write([]byte(factDomain))
+	h.Write([]byte(recordDomain))
 	binary.BigEndian.PutUint64(n[:], uint64(len(subject)))
 	h.Write(n[:])
 	h.Write([]byte(subject))

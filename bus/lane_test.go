@@ -66,7 +66,7 @@ func TestQueuesAreInjective(t *testing.T) {
 			t.Fatalf("%s and %s: %q and %q, %q and %q", a, b, bus.EncodeQueue(a), bus.EncodeQueue(b), bus.ConsumerName(a), bus.ConsumerName(b))
 		}
 		key := message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}
-		s, err := bus.FactSubject(key, a)
+		s, err := bus.RecordSubject(key, a)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -83,7 +83,7 @@ func nothing(t *testing.T, w *bus.Worker) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if task, err := w.Next(ctx); err == nil {
-		t.Errorf("a worker of another queue got the task of %s", task.Fact.Call.Key)
+		t.Errorf("a worker of another queue got the task of %s", task.Record.Call.Key)
 	}
 }
 
@@ -131,7 +131,7 @@ func routedForItsWorkers(t *testing.T, w *world) {
 			propose(t, bot, routedCall("c2", payments))
 		}
 		task := next(t, right)
-		c := task.Fact.Call
+		c := task.Record.Call
 		if string(c.Call) != id || c.Attempt.Grant.Route != payments {
 			t.Fatalf("the task is of %s, on %q", c.Key, c.Attempt.Grant.Route)
 		}
@@ -176,7 +176,7 @@ func TestQueuesAreQueuesOfTheirOwn(t *testing.T) {
 		var got []string
 		for range want {
 			task := next(t, wk)
-			got = append(got, string(task.Fact.Call.Call))
+			got = append(got, string(task.Record.Call.Call))
 			if err := task.Ack(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -204,7 +204,7 @@ func TestTaskInAnotherQueue(t *testing.T) {
 		for _, h := range []string{"Nats-Msg-Id", headerPrev, headerFilter} { // else the server would not store it
 			m.Header.Del(h)
 		}
-		from := r.Fact.WorkQueue()
+		from := r.Record.WorkQueue()
 		for _, queue := range queueWorkers {
 			if queue == from {
 				continue
@@ -220,8 +220,8 @@ func TestTaskInAnotherQueue(t *testing.T) {
 	for name, want := range map[string]string{"plain": "c3", "right": "c1", "wrong": "c2"} {
 		wk, _ := w.queueWorker(t, name)
 		task := next(t, wk)
-		if got := string(task.Fact.Call.Call); got != want || task.Fact.WorkQueue() != queueWorkers[name] {
-			t.Errorf("%s got %s of the queue %s", name, got, task.Fact.WorkQueue())
+		if got := string(task.Record.Call.Call); got != want || task.Record.WorkQueue() != queueWorkers[name] {
+			t.Errorf("%s got %s of the queue %s", name, got, task.Record.WorkQueue())
 		}
 		if err := task.Ack(t.Context()); err != nil {
 			t.Error(err)
@@ -239,15 +239,15 @@ func TestWorkersGetNoExplanation(t *testing.T) {
 	w.engineOf(sp, bus.ServiceOptions{})
 	propose(t, w.client(message.RoleRuntime, "bot"), toolCall("c1", job, `{"explanation":"mine"}`))
 	task := next(t, w.worker(job, "wk"))
-	if f := task.Fact; f.Explanation != nil || f.Call.Input != `{"explanation":"mine"}` || f.Prev == nil {
+	if f := task.Record; f.Explanation != nil || f.Call.Input != `{"explanation":"mine"}` || f.Prev == nil {
 		t.Errorf("the worker got %+v", f)
 	}
 	stored, err := w.Journal("test").Last(t.Context(), callKey("c1"))
-	if err != nil || len(stored.Fact.Explanation) == 0 {
-		t.Fatalf("the journal has %+v, %v", stored.Fact, err)
+	if err != nil || len(stored.Record.Explanation) == 0 {
+		t.Fatalf("the journal has %+v, %v", stored.Record, err)
 	}
-	g := task.Fact.Call.Attempt.Grant
-	if err := g.Verify(message.NewKeySet(w.Keys().Public()), *task.Fact.Call.Request, job, 1, time.Now()); err != nil {
+	g := task.Record.Call.Attempt.Grant
+	if err := g.Verify(message.NewKeySet(w.Keys().Public()), *task.Record.Call.Request, job, 1, time.Now()); err != nil {
 		t.Errorf("the grant: %v", err)
 	}
 }

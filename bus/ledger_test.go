@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ledgered is a journal of three calls with three facts each, one after the
+// ledgered is a journal of three calls with three event records each, one after the
 // other, at 1 to 9, and its ledger.
 type ledgered struct {
 	*bustest.Bus
@@ -40,7 +40,7 @@ func newLedgered(t *testing.T) *ledgered {
 	last := map[int]uint64{}
 	for i, s := range steps {
 		for c := range 3 {
-			last[c] = mustAppend(t, w.j, callFact(fmt.Sprintf("f%d-%d", c, i), callKey(fmt.Sprintf("c%d", c)), s.state, s.cause), last[c])
+			last[c] = mustAppend(t, w.j, callRecord(fmt.Sprintf("f%d-%d", c, i), callKey(fmt.Sprintf("c%d", c)), s.state, s.cause), last[c])
 		}
 	}
 	return w
@@ -167,7 +167,7 @@ func TestLedgerOfAGenuineJournal(t *testing.T) {
 	if again := w.sign(); *again != *c {
 		t.Errorf("with nothing new %+v was signed", again)
 	}
-	mustAppend(t, w.j, callFact("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, w.j, callRecord("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
 	if r := w.verify(); !r.OK || r.Chained != 10 || r.Trees != 4 || r.CoverTo != 9 || r.Uncovered != 1 {
 		t.Errorf("verify = %+v", r)
 	}
@@ -240,7 +240,7 @@ func TestTamperedStream(t *testing.T) {
 				}
 			}
 		}, proof.Removed, 6, "s1/r1/c2", false},
-		{"a genuine fact again, in a call of its own", func(w *ledgered) {
+		{"a genuine event record again, in a call of its own", func(w *ledgered) {
 			m := forged(genuine(w.t, w.Conn("x"), bus.StreamName("test"), 1), "forged")
 			m.Subject = "askance.v1.test.record.s1.r1.c9.f"
 			m.Header.Set(headerFilter, "askance.v1.test.record.s1.r1.c9.>")
@@ -303,7 +303,7 @@ func TestTamperedLedger(t *testing.T) {
 		w := newLedgered(t)
 		for i := range 3 {
 			w.sign()
-			mustAppend(t, w.j, callFact(fmt.Sprint("x", i), callKey(fmt.Sprint("x", i)), message.ToolCallPending, "propose"), 0)
+			mustAppend(t, w.j, callRecord(fmt.Sprint("x", i), callKey(fmt.Sprint("x", i)), message.ToolCallPending, "propose"), 0)
 		}
 		w.sign()
 		return w
@@ -370,7 +370,7 @@ func TestCheckpointOfARetiredKey(t *testing.T) {
 	if err != nil || first.KeyID != retired.SigningID() {
 		t.Fatalf("Checkpoint = %+v, %v", first, err)
 	}
-	mustAppend(t, w.j, callFact("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, w.j, callRecord("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
 	hash, err := first.Hash()
 	if err != nil {
 		t.Fatal(err)
@@ -404,7 +404,7 @@ func TestCheckpointOfARetiredKey(t *testing.T) {
 func TestTruncatedStream(t *testing.T) {
 	w := newLedgered(t)
 	w.sign()
-	mustAppend(t, w.j, callFact("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, w.j, callRecord("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
 	if err := w.stream(bus.StreamName("test")).DeleteMsg(t.Context(), 10); err != nil {
 		t.Fatal(err)
 	}
@@ -422,7 +422,7 @@ func TestPurgedStream(t *testing.T) {
 	if r.Found != 1 || r.Findings[0].Kind != proof.Purged || r.Findings[0].Seq != 1 || r.Findings[0].Through != 5 || r.Records != 4 || r.CoverFrom != 1 {
 		t.Errorf("verify = %+v", r)
 	}
-	mustAppend(t, w.j, callFact("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, w.j, callRecord("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
 	if c := w.sign(); c.From != 10 {
 		t.Errorf("after a purge %+v was signed", c)
 	}
@@ -459,7 +459,7 @@ func TestForgedCheckpoint(t *testing.T) {
 	}
 	w.found2(proof.BadCheckpoint, proof.LostCheckpoint)
 	w.open()
-	mustAppend(t, w.j, callFact("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, w.j, callRecord("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
 	if c := w.sign(); c.Number != 2 || c.From != 10 || c.Prev != hash {
 		t.Errorf("behind forgeries %+v was signed", c)
 	}
@@ -508,7 +508,7 @@ func TestLedgerOfAnotherKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	store(t, w.Conn("other"), &nats.Msg{Subject: "askance.v1.test.proof.checkpoint", Data: body})
-	mustAppend(t, w.j, callFact("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, w.j, callRecord("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
 	if c, err := w.l.Checkpoint(t.Context()); err == nil || !strings.Contains(err.Error(), "not known here") {
 		t.Errorf("Checkpoint = %+v, %v", c, err)
 	}
@@ -524,7 +524,7 @@ func TestLedgerRaces(t *testing.T) {
 		wg.Go(func() {
 			var prev uint64
 			for i := range 25 {
-				f := callFact(fmt.Sprintf("race-%d-%d", e, i), callKey(fmt.Sprintf("race%d", e)), message.ToolCallPending, "hide")
+				f := callRecord(fmt.Sprintf("race-%d-%d", e, i), callKey(fmt.Sprintf("race%d", e)), message.ToolCallPending, "hide")
 				seq, err := j.Append(context.Background(), f, prev)
 				if err != nil {
 					t.Errorf("append: %v", err)
@@ -590,7 +590,7 @@ func TestAuditOverNATS(t *testing.T) {
 	if err != nil || c == nil || c.To < 3 {
 		t.Fatalf("Checkpoint = %+v, %v", c, err)
 	}
-	if r := verifyWith(t, eve, message.NewKeySet(w.Keys().Public())); !r.OK || r.Facts != 3 || r.Uncovered != 0 {
+	if r := verifyWith(t, eve, message.NewKeySet(w.Keys().Public())); !r.OK || r.EventRecords != 3 || r.Uncovered != 0 {
 		t.Errorf("verify = %+v", r)
 	}
 	for _, role := range []message.Role{message.RoleApprover, message.RoleOperator, message.RoleRuntime} {

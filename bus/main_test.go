@@ -38,25 +38,25 @@ func callKey(call string) message.Key {
 	return message.Key{Space: "test", Session: "s1", Reply: "r1", Call: message.CallID(call)}
 }
 
-// callFact is a fact of a call in some state.
-func callFact(id string, key message.Key, state message.ToolCallState, cause string) *message.Fact {
-	return &message.Fact{
-		V: message.FactVersion, ID: id, At: at, Engine: "e1",
+// callRecord is an event record of a call in some state.
+func callRecord(id string, key message.Key, state message.ToolCallState, cause string) *message.EventRecord {
+	return &message.EventRecord{
+		V: message.RecordVersion, ID: id, At: at, Engine: "e1",
 		Path: []message.Step{{Cause: cause, To: state}},
 		By:   message.Principal{Role: message.RoleEngine, Name: "e1", Auth: "in-process"},
-		Call: &message.Call{Key: key, Runtime: "rt", Tool: "echo", Input: `{"n":1}`, State: state, Cause: cause, Proposal: "sha256:x", ProposedAt: at, UpdatedAt: at, Facts: 1},
+		Call: &message.Call{Key: key, Runtime: "rt", Tool: "echo", Input: `{"n":1}`, State: state, Cause: cause, Proposal: "sha256:x", ProposedAt: at, UpdatedAt: at, Records: 1},
 	}
 }
 
-// workFact is a submitted fact of a remote attempt: a task.
-func workFact(id string, key message.Key, tool string) *message.Fact {
-	f := callFact(id, key, message.ToolCallSubmitted, "submit")
+// workRecord is a submitted event record of a remote attempt: a task.
+func workRecord(id string, key message.Key, tool string) *message.EventRecord {
+	f := callRecord(id, key, message.ToolCallSubmitted, "submit")
 	f.Call.Tool, f.Call.Placement, f.Call.Attempt = tool, message.PlaceRemote, message.Attempt{Number: 1}
 	return f
 }
 
 // mustAppend appends and gives the sequence.
-func mustAppend(t testing.TB, j *bus.Journal, f *message.Fact, prev uint64) uint64 {
+func mustAppend(t testing.TB, j *bus.Journal, f *message.EventRecord, prev uint64) uint64 {
 	t.Helper()
 	seq, err := j.Append(t.Context(), f, prev)
 	if err != nil {
@@ -68,7 +68,7 @@ func mustAppend(t testing.TB, j *bus.Journal, f *message.Fact, prev uint64) uint
 // sink collects what Watch delivers.
 type sink struct {
 	mu      sync.Mutex // guards records and caught
-	records []message.Record
+	records []message.JournalEntry
 	caught  int // records that were there at CaughtUp; -1: not yet
 	times   int
 	more    chan struct{}
@@ -76,7 +76,7 @@ type sink struct {
 
 func newSink() *sink { return &sink{caught: -1, more: make(chan struct{}, 1)} }
 
-func (s *sink) Record(r message.Record) {
+func (s *sink) Record(r message.JournalEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.records = append(s.records, r)
@@ -99,14 +99,14 @@ func (s *sink) poke() {
 }
 
 // wait waits until ok holds of what was delivered.
-func (s *sink) wait(t testing.TB, what string, ok func(records []message.Record, caught int) bool) []message.Record {
+func (s *sink) wait(t testing.TB, what string, ok func(records []message.JournalEntry, caught int) bool) []message.JournalEntry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		s.mu.Lock()
 		done := ok(s.records, s.caught)
-		out := append([]message.Record(nil), s.records...)
+		out := append([]message.JournalEntry(nil), s.records...)
 		s.mu.Unlock()
 		if done {
 			return out
@@ -133,4 +133,4 @@ func watch(t testing.TB, j *bus.Journal, after uint64) *sink {
 	return s
 }
 
-func id(n int) string { return fmt.Sprintf("fact-%d", n) }
+func id(n int) string { return fmt.Sprintf("record-%d", n) }

@@ -23,59 +23,59 @@ var newer = []struct {
 	{"with another form", func(string) string { return "\x83\x01\x02\x03" }},
 }
 
-// A fact that a newer engine wrote is a fact. An engine that cannot read it
+// An event record that a newer engine wrote is a record. An engine that cannot read it
 // must not go on from the one before it: that one may say allowed where the
 // new one says finished.
-func TestFactOfANewerEngineIsNotPassedOver(t *testing.T) {
+func TestRecordOfANewerEngineIsNotPassedOver(t *testing.T) {
 	for _, tc := range newer {
 		t.Run(tc.name, func(t *testing.T) {
 			b := bustest.New(t)
 			key, id, _ := handKeys(t, b)
 			j := b.Journal("test")
 			w := watch(t, j, 0)
-			mustAppend(t, j, callFact("f1", callKey("c1"), message.ToolCallAllowed, "allow"), 0)
-			body, err := strictjson.Marshal(callFact("f2", callKey("c1"), message.ToolCallFinished, "revoke"))
+			mustAppend(t, j, callRecord("f1", callKey("c1"), message.ToolCallAllowed, "allow"), 0)
+			body, err := strictjson.Marshal(callRecord("f2", callKey("c1"), message.ToolCallFinished, "revoke"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			store(t, b.Conn("newer"), handFact(key, id, "test", "f2", "revoke", tc.with(string(body)), 1))
+			store(t, b.Conn("newer"), handRecord(key, id, "test", "f2", "revoke", tc.with(string(body)), 1))
 
 			if r, err := j.Last(t.Context(), callKey("c1")); !errors.Is(err, message.ErrUnavailable) || message.AsError("", err).Hint == "" {
-				t.Errorf("Last = %+v, %v; want an error with a hint", r.Fact, err)
+				t.Errorf("Last = %+v, %v; want an error with a hint", r.Record, err)
 			}
-			if seq, err := j.Append(t.Context(), callFact("f3", callKey("c1"), message.ToolCallSubmitted, "submit"), 1); !errors.Is(err, message.ErrConflict) {
+			if seq, err := j.Append(t.Context(), callRecord("f3", callKey("c1"), message.ToolCallSubmitted, "submit"), 1); !errors.Is(err, message.ErrConflict) {
 				t.Errorf("Append = %d, %v; want a conflict", seq, err)
 			}
 			// Rubbish behind it does not hide it.
 			store(t, b.Conn("forger"), nats.NewMsg("askance.v1.test.record.s1.r1.c1.f"))
 			if r, err := j.Last(t.Context(), callKey("c1")); !errors.Is(err, message.ErrUnavailable) {
-				t.Errorf("Last before rubbish = %+v, %v; want an error", r.Fact, err)
+				t.Errorf("Last before rubbish = %+v, %v; want an error", r.Record, err)
 			}
-			if seq, err := j.Append(t.Context(), callFact("f3", callKey("c1"), message.ToolCallSubmitted, "submit"), 1); !errors.Is(err, message.ErrConflict) {
+			if seq, err := j.Append(t.Context(), callRecord("f3", callKey("c1"), message.ToolCallSubmitted, "submit"), 1); !errors.Is(err, message.ErrConflict) {
 				t.Errorf("Append before rubbish = %d, %v; want a conflict", seq, err)
 			}
-			records := w.wait(t, "watch", func(r []message.Record, _ int) bool { return len(r) == 3 })
-			if r := records[1]; r.Invalid == nil || r.Fact != nil || r.Key != callKey("c1") {
+			records := w.wait(t, "watch", func(r []message.JournalEntry, _ int) bool { return len(r) == 3 })
+			if r := records[1]; r.Invalid == nil || r.Record != nil || r.Key != callKey("c1") {
 				t.Errorf("watch delivered %+v", r)
 			}
 			// Other calls go on.
-			mustAppend(t, j, callFact("g1", callKey("c2"), message.ToolCallPending, "propose"), 0)
+			mustAppend(t, j, callRecord("g1", callKey("c2"), message.ToolCallPending, "propose"), 0)
 		})
 	}
 }
 
-// The hand-made fact of today is one that is read: else the test above would
+// The hand-made event record of today is one that is read: else the test above would
 // prove nothing.
-func TestFactMadeByHand(t *testing.T) {
+func TestRecordMadeByHand(t *testing.T) {
 	b := bustest.New(t)
 	key, id, _ := handKeys(t, b)
 	j := b.Journal("test")
-	body, err := strictjson.Marshal(callFact("f1", callKey("c1"), message.ToolCallPending, "propose"))
+	body, err := strictjson.Marshal(callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	store(t, b.Conn("hand"), handFact(key, id, "test", "f1", "propose", string(body), 0))
-	if r, err := j.Last(t.Context(), callKey("c1")); err != nil || r.Fact.ID != "f1" {
+	store(t, b.Conn("hand"), handRecord(key, id, "test", "f1", "propose", string(body), 0))
+	if r, err := j.Last(t.Context(), callKey("c1")); err != nil || r.Record.ID != "f1" {
 		t.Errorf("Last = %+v, %v", r, err)
 	}
 }
@@ -95,9 +95,9 @@ func TestNextLeavesNewerTasksAlone(t *testing.T) {
 			m.Data = []byte(body)
 			store(t, w.Conn("newer"), m)
 		}
-		mustAppend(t, j, workFact("f2", callKey("c2"), job), 0)
-		if task := next(t, w.worker(job, "wk")); task.Fact.ID != "f2" {
-			t.Errorf("task %+v", task.Fact)
+		mustAppend(t, j, workRecord("f2", callKey("c2"), job), 0)
+		if task := next(t, w.worker(job, "wk")); task.Record.ID != "f2" {
+			t.Errorf("task %+v", task.Record)
 		}
 		synctest.Wait()
 		c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(message.Queue{Tool: job}))

@@ -21,10 +21,10 @@ import (
 )
 
 // Outbox tells the world outside what the journal says: each destination reads
-// the facts through a durable consumer of its own, which NATS keeps, so that
-// every fact from the destination's first day on is handed out until somebody
+// the event records through a durable consumer of its own, which NATS keeps, so that
+// every event record from the destination's first day on is handed out until somebody
 // says that it has been dealt with, whatever dies in between. Several processes
-// may work for one destination: each fact goes to one of them at a time.
+// may work for one destination: each event record goes to one of them at a time.
 //
 // What could not be delivered is buried in the space's outbox bucket. All
 // methods may be called from several goroutines at once.
@@ -36,10 +36,10 @@ type Outbox struct {
 
 // Limits of an outbox.
 const (
-	// outboxWait is how long a delivery may take before the fact is handed out
+	// outboxWait is how long a delivery may take before the event record is handed out
 	// again.
 	outboxWait = 2 * time.Minute
-	// outboxPending is how many facts of one destination are out at a time, those
+	// outboxPending is how many event records of one destination are out at a time, those
 	// that wait for their pause to end included.
 	outboxPending = 10_000
 	// outboxAtOnce is how many of them are worked on at once, in one process.
@@ -80,19 +80,19 @@ func OpenOutbox(ctx context.Context, j *Journal) (*Outbox, error) {
 	return &Outbox{j: j, kv: kv, name: name}, nil
 }
 
-// delivery is a fact as it is handed out for the nth time.
-func delivery(r message.Record, n uint64, m jetstream.Msg) message.Delivery {
+// delivery is an event record as it is handed out for the nth time.
+func delivery(r message.JournalEntry, n uint64, m jetstream.Msg) message.Delivery {
 	return message.Delivery{
 		Record: r, Attempt: int(min(n, 1<<30)),
 		Done: func(ctx context.Context) error {
 			if err := m.DoubleAck(ctx); err != nil {
-				return apiError("resolve a delivery", "the fact comes again", err)
+				return apiError("resolve a delivery", "the event record comes again", err)
 			}
 			return nil
 		},
 		Again: func(pause time.Duration) error {
 			if err := m.NakWithDelay(pause); err != nil {
-				return apiError("put a delivery back", "the fact comes again in any case", err)
+				return apiError("put a delivery back", "the event record comes again in any case", err)
 			}
 			return nil
 		},
@@ -107,7 +107,7 @@ func CheckOutboxName(name string) error {
 	return nil
 }
 
-// Follow hands out the facts of the space for a destination until ctx ends,
+// Follow hands out the event records of the space for a destination until ctx ends,
 // whose cause it returns when every f has: those that are written after the destination was
 // first followed, in order but for those that come again. f is called from
 // goroutines of its own, at most 64 at once, and must resolve each delivery with
@@ -139,7 +139,7 @@ func (o *Outbox) follow(ctx context.Context, name string, f func(context.Context
 		Durable: "h_" + name, Description: "askance deliveries to " + name,
 		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: outboxWait,
 		MaxDeliver: -1, MaxAckPending: outboxPending, InactiveThreshold: outboxForgotten,
-		FilterSubjects: factFilters(o.j.space), ReplayPolicy: jetstream.ReplayInstantPolicy,
+		FilterSubjects: recordFilters(o.j.space), ReplayPolicy: jetstream.ReplayInstantPolicy,
 		Metadata: map[string]string{metaKind: "outbox", metaSpace: string(o.j.space)},
 	})
 	if err != nil {
@@ -189,24 +189,24 @@ func (o *Outbox) giveBack(iter jetstream.MessagesContext) {
 	_ = o.j.nc.FlushWithContext(ctx) // fails only if the connection is lost
 }
 
-// factFilters are the subjects of a space's facts, tasks included.
-func factFilters(space message.SpaceID) []string {
-	return []string{Subject{Space: space, Kind: KindFact}.String(), Subject{Space: space, Kind: KindWork}.String()}
+// recordFilters are the subjects of a space's event records, tasks included.
+func recordFilters(space message.SpaceID) []string {
+	return []string{Subject{Space: space, Kind: KindRecord}.String(), Subject{Space: space, Kind: KindWork}.String()}
 }
 
-// Record reads one fact again by its sequence.
-func (o *Outbox) Record(ctx context.Context, seq uint64) (message.Record, error) {
+// Record reads one event record again by its sequence.
+func (o *Outbox) Record(ctx context.Context, seq uint64) (message.JournalEntry, error) {
 	m, err := o.j.getSeq(ctx, seq)
 	if errors.Is(err, errNone) {
-		return message.Record{}, &message.Error{Code: message.CodeNotFound, Op: "read a record", What: "the journal has no record " + strconv.FormatUint(seq, 10), Err: err}
+		return message.JournalEntry{}, &message.Error{Code: message.CodeNotFound, Op: "read a record", What: "the journal has no record " + strconv.FormatUint(seq, 10), Err: err}
 	}
 	if err != nil {
-		return message.Record{}, apiError("read a record", "record "+strconv.FormatUint(seq, 10), err)
+		return message.JournalEntry{}, apiError("read a record", "record "+strconv.FormatUint(seq, 10), err)
 	}
 	return o.j.record(m), nil
 }
 
-// letterKey is where the bucket keeps a fact that one destination did not take.
+// letterKey is where the bucket keeps an event record that one destination did not take.
 func letterKey(destination string, seq uint64) string {
 	return "dead." + destination + "." + strconv.FormatUint(seq, 10)
 }
@@ -234,7 +234,7 @@ func (o *Outbox) Dig(ctx context.Context, destination string, seq uint64) error 
 		return err
 	}
 	if _, err := o.kv.Get(ctx, key); errors.Is(err, jetstream.ErrKeyNotFound) {
-		return &message.Error{Code: message.CodeNotFound, Op: op, What: fmt.Sprintf("no delivery of fact %d to %s has failed", seq, destination), Hint: "list them", Err: err}
+		return &message.Error{Code: message.CodeNotFound, Op: op, What: fmt.Sprintf("no delivery of event record %d to %s has failed", seq, destination), Hint: "list them", Err: err}
 	} else if err != nil {
 		return apiError(op, "bucket "+o.name, err)
 	}

@@ -52,17 +52,17 @@ func handed(t *testing.T, out chan message.Delivery) message.Delivery {
 	}
 }
 
-// TestOutbox hands out each fact until it is resolved, to one of several
+// TestOutbox hands out each event record until it is resolved, to one of several
 // processes, over their deaths.
 func TestOutbox(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
-	mustAppend(t, j, callFact("f0", callKey("c0"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, j, callRecord("f0", callKey("c0"), message.ToolCallPending, "propose"), 0)
 	o := openOutbox(t, j)
 	// The destination begins when it is first followed.
 	first, end := follow(t, o, "hook")
 	begun(t, b, "hook")
-	seq := mustAppend(t, j, callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
+	seq := mustAppend(t, j, callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
 	d := handed(t, first)
 	if d.Record.Seq != seq || d.Record.Invalid != nil || d.Attempt != 1 {
 		t.Errorf("handed out %+v", d)
@@ -78,7 +78,7 @@ func TestOutbox(t *testing.T) {
 	if err := again.Again(0); err != nil {
 		t.Fatal(err)
 	}
-	seq = mustAppend(t, j, workFact("f2", callKey("c2"), "web"), 0)
+	seq = mustAppend(t, j, workRecord("f2", callKey("c2"), "web"), 0)
 	second, _ := follow(t, openOutbox(t, b.Journal("test")), "hook")
 	third, _ := follow(t, openOutbox(t, b.Journal("test")), "hook")
 	var got []uint64
@@ -100,7 +100,7 @@ func TestOutbox(t *testing.T) {
 		t.Errorf("handed out %v, want %d and %d", got, again.Record.Seq, seq)
 	}
 	r, err := o.Record(t.Context(), seq)
-	if err != nil || r.Fact == nil || r.Fact.ID != "f2" {
+	if err != nil || r.Record == nil || r.Record.ID != "f2" {
 		t.Errorf("Record = %+v, %v", r, err)
 	}
 	if _, err := o.Record(t.Context(), seq+100); !errors.Is(err, message.ErrNotFound) {

@@ -147,12 +147,12 @@ func last(h nats.Header, name string) string {
 
 // History implements engine.Journal. It misses nothing that was acknowledged
 // before the call.
-func (j *Journal) History(ctx context.Context, key message.Key) ([]message.Record, error) {
+func (j *Journal) History(ctx context.Context, key message.Key) ([]message.JournalEntry, error) {
 	tree, err := j.treeOf(key)
 	if err != nil {
 		return nil, err
 	}
-	var out []message.Record
+	var out []message.JournalEntry
 	for after := uint64(0); after != math.MaxUint64; {
 		found, through, err := j.page(ctx, string(tree), after, maxPage)
 		if err != nil {
@@ -174,7 +174,7 @@ func (j *Journal) History(ctx context.Context, key message.Key) ([]message.Recor
 // The records of a session stand under two filters, which are read one beside
 // the other. The end of the stream is asked for first: what is newer is left
 // to the next call, so that nothing can slip in between the two readings.
-func (j *Journal) Read(ctx context.Context, session message.Key, after uint64, limit int) ([]message.Record, uint64, error) {
+func (j *Journal) Read(ctx context.Context, session message.Key, after uint64, limit int) ([]message.JournalEntry, uint64, error) {
 	const op = "read session"
 	if _, err := j.treeOf(session.SessionKey()); err != nil {
 		return nil, after, err
@@ -189,7 +189,7 @@ func (j *Journal) Read(ctx context.Context, session message.Key, after uint64, l
 	if end <= after {
 		return nil, after, nil
 	}
-	var out []message.Record
+	var out []message.JournalEntry
 	for after < end && len(out) < limit {
 		found, through, err := j.pages(ctx, Encode(string(session.Session)), after, limit-len(out))
 		if err != nil {
@@ -208,10 +208,10 @@ func (j *Journal) Read(ctx context.Context, session message.Key, after uint64, l
 	return out, after, nil
 }
 
-// pages reads facts and events side by side and merges them. Both were seen up
+// pages reads event records and events side by side and merges them. Both were seen up
 // to through.
 func (j *Journal) pages(ctx context.Context, session Token, after uint64, limit int) ([]stored, uint64, error) {
-	filters := [2]string{sessionFactsFilter(j.space, session), sessionEventsFilter(j.space, session)}
+	filters := [2]string{sessionRecordsFilter(j.space, session), sessionEventsFilter(j.space, session)}
 	var found [2][]stored
 	var through [2]uint64
 	var errs [2]error

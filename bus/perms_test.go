@@ -256,9 +256,9 @@ func foreignReplySubjects(t *testing.T, w *world, people []message.Principal) {
 		"askance.v1.test.work.job.bot.start", "askance.v1.test.work.job.bot.heartbeat", "askance.v1.test.work.job.bot.progress", "askance.v1.test.work.job.bot.result"} {
 		_ = rawRequest(t, w.Conn("bot"), subject, `{"v":1,"op":"nothing"}`)
 	}
-	for name, want := range map[string]message.Record{"c1": before, "c2": work} {
+	for name, want := range map[string]message.JournalEntry{"c1": before, "c2": work} {
 		if r, err := j.Last(t.Context(), callKey(name)); err != nil || r.Seq != want.Seq {
-			t.Errorf("the last fact of %s is %d, %v; want %d as before", name, r.Seq, err, want.Seq)
+			t.Errorf("the last event record of %s is %d, %v; want %d as before", name, r.Seq, err, want.Seq)
 		}
 	}
 	if r, err := j.Last(t.Context(), message.Key{Space: "test", Session: "s9", Reply: "r9", Call: "c9"}); !errors.Is(err, message.ErrNotFound) {

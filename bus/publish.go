@@ -9,9 +9,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Write is one fact on its way to the stream.
+// Write is one event record on its way to the stream.
 type Write struct {
-	// Tree is the tree that the fact belongs to. Two writes of one tree must not
+	// Tree is the tree that the event record belongs to. Two writes of one tree must not
 	// travel in one batch: within a batch the server's compare-and-swap does not
 	// see what the batch itself writes, so it would store both.
 	Tree Tree

@@ -170,19 +170,19 @@ func (w *Worker) task(got NextReply) (message.Task, error) {
 	if s.Kind != KindWork || s.Space != w.space || s.Tool != EncodeQueue(w.queue) {
 		return message.Task{}, errors.New("it is not a task of this tool")
 	}
-	var f message.Fact
-	if err := strictjson.Unmarshal(got.Fact, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		return message.Task{}, because(newerTask(got.Fact), err)
+	var f message.EventRecord
+	if err := strictjson.Unmarshal(got.Record, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+		return message.Task{}, because(newerTask(got.Record), err)
 	}
-	if f.V > message.FactVersion {
-		return message.Task{}, newerTask(got.Fact)
+	if f.V > message.RecordVersion {
+		return message.Task{}, newerTask(got.Record)
 	}
-	if f.V != message.FactVersion || !s.names(f.Key(), f.WorkQueue()) {
-		return message.Task{}, errors.New("its body is not the submitted fact that its subject names")
+	if f.V != message.RecordVersion || !s.names(f.Key(), f.WorkQueue()) {
+		return message.Task{}, errors.New("its body is not the submitted event record that its subject names")
 	}
 	ack := AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckDone}
 	return message.Task{
-		Fact:      &f,
+		Record:    &f,
 		Delivered: got.Delivered,
 		Ack: func(ctx context.Context) error {
 			_, err := opAck.Call(ctx, w, ack)
@@ -200,8 +200,8 @@ func newerTask(body []byte) error {
 	var f struct {
 		V int `json:"v"`
 	}
-	if strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxStoredBytes)) == nil && f.V > message.FactVersion {
-		return fmt.Errorf("%w: fact version %d, this worker reads %d", errNewerTask, f.V, message.FactVersion)
+	if strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxStoredBytes)) == nil && f.V > message.RecordVersion {
+		return fmt.Errorf("%w: event record version %d, this worker reads %d", errNewerTask, f.V, message.RecordVersion)
 	}
 	return nil
 }

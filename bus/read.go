@@ -124,13 +124,13 @@ func (j *Journal) end(ctx context.Context) (uint64, error) {
 
 // tailState is what follows a sequence in a tree.
 type tailState struct {
-	own     uint64 // the fact with the given id
-	other   uint64 // the first fact that is not it
+	own     uint64 // the event record with the given id
+	other   uint64 // the first event record that is not it
 	foreign uint64 // the last message that no engine wrote
 }
 
 // tail looks at everything that follows prev in the tree, up to the first
-// fact: of those, only the first can have been written after prev.
+// event record: of those, only the first can have been written after prev.
 func (j *Journal) tail(ctx context.Context, tree Tree, prev uint64, id string) (tailState, error) {
 	var t tailState
 	for at := prev; ; {
@@ -145,7 +145,7 @@ func (j *Journal) tail(ctx context.Context, tree Tree, prev uint64, id string) (
 		switch r := j.record(m); {
 		case r.Invalid != nil && !unreadable(r):
 			t.foreign = m.seq
-		case r.Fact != nil && r.Fact.ID == id:
+		case r.Record != nil && r.Record.ID == id:
 			t.own = m.seq
 			return t, nil
 		default:
@@ -156,21 +156,21 @@ func (j *Journal) tail(ctx context.Context, tree Tree, prev uint64, id string) (
 }
 
 // Last implements engine.Journal. It asks the stream's leader. Messages behind
-// the last fact that no engine wrote are passed over. If the last fact is one
+// the last event record that no engine wrote are passed over. If the last event record is one
 // that this version cannot read the error is ErrUnavailable: another engine may
 // be able to.
-func (j *Journal) Last(ctx context.Context, key message.Key) (message.Record, error) {
-	const op = "read last fact"
+func (j *Journal) Last(ctx context.Context, key message.Key) (message.JournalEntry, error) {
+	const op = "read last event record"
 	tree, err := j.treeOf(key)
 	if err != nil {
-		return message.Record{}, err
+		return message.JournalEntry{}, err
 	}
 	m, err := j.get(ctx, getRequest{LastFor: string(tree)})
 	if err == nil {
 		r := j.record(m)
 		switch {
 		case unreadable(r):
-			return message.Record{}, r.Invalid
+			return message.JournalEntry{}, r.Invalid
 		case r.Invalid == nil && r.Key == key:
 			return r, nil
 		}
@@ -178,28 +178,28 @@ func (j *Journal) Last(ctx context.Context, key message.Key) (message.Record, er
 	}
 	if errors.Is(err, errNone) {
 		if err := j.confirmCount(ctx); err != nil {
-			return message.Record{}, err
+			return message.JournalEntry{}, err
 		}
-		return message.Record{}, unknownKey(op, key)
+		return message.JournalEntry{}, unknownKey(op, key)
 	}
-	return message.Record{}, apiError(op, quote(key.String()), err)
+	return message.JournalEntry{}, apiError(op, quote(key.String()), err)
 }
 
 // lastValid is Last the long way.
-func (j *Journal) lastValid(ctx context.Context, key message.Key) (message.Record, error) {
+func (j *Journal) lastValid(ctx context.Context, key message.Key) (message.JournalEntry, error) {
 	all, err := j.History(ctx, key)
 	if err != nil {
-		return message.Record{}, err
+		return message.JournalEntry{}, err
 	}
 	for _, r := range slices.Backward(all) {
 		switch {
 		case unreadable(r):
-			return message.Record{}, r.Invalid
+			return message.JournalEntry{}, r.Invalid
 		case r.Invalid == nil:
 			return r, nil
 		}
 	}
-	return message.Record{}, unknownKey("read last fact", key)
+	return message.JournalEntry{}, unknownKey("read last event record", key)
 }
 
 func unknownKey(op string, key message.Key) error {

@@ -243,7 +243,7 @@ func (r *Recovery) fill(ctx context.Context, last, to uint64) error {
 func (r *Recovery) Journal() *Journal { return r.j }
 
 // Survivors gives every record that is left, in order.
-func (r *Recovery) Survivors(ctx context.Context, visit func(message.Record) error) error {
+func (r *Recovery) Survivors(ctx context.Context, visit func(message.JournalEntry) error) error {
 	for after := uint64(0); ; {
 		found, through, err := r.j.page(ctx, ">", after, maxPage)
 		if err != nil {
@@ -261,17 +261,17 @@ func (r *Recovery) Survivors(ctx context.Context, visit func(message.Record) err
 	}
 }
 
-// CloseLost stores a first fact in a tree whose signed records are all gone, so
+// CloseLost stores a first event record in a tree whose signed records are all gone, so
 // that nothing can begin there again. build makes it from the names in the
-// subject; a name that was stored as a hash is given as its hash, and the fact is
-// then one that engines leave alone. It reports false for a tree that has facts.
-func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(message.Key) *message.Fact) (bool, error) {
+// subject; a name that was stored as a hash is given as its hash, and the event record is
+// then one that engines leave alone. It reports false for a tree that has event records.
+func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(message.Key) *message.EventRecord) (bool, error) {
 	s, err := ParseSubject(subject)
-	if err != nil || !s.isFact() || s.Kind == KindLeaseFact {
+	if err != nil || !s.isRecord() || s.Kind == KindLeaseRecord {
 		return false, nil // an event, or nothing of ours
 	}
 	if s.Kind == KindWork {
-		s.Kind, s.Tool = KindFact, ""
+		s.Kind, s.Tool = KindRecord, ""
 	}
 	tree := s.tree()
 	switch _, err := r.j.get(ctx, getRequest{LastFor: string(tree)}); {
@@ -292,7 +292,7 @@ func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(mes
 	if err != nil {
 		return false, err
 	}
-	a := &appending{j: r.j, fact: f, key: f.Key(), tree: tree, msg: factMsgs.Get().(*factMsg)}
+	a := &appending{j: r.j, record: f, key: f.Key(), tree: tree, msg: recordMsgs.Get().(*recordMsg)}
 	defer a.msg.free()
 	a.msg.fill(f, s.String(), tree, body)
 	a.msg.follow(r.j.keys, 0)

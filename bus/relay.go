@@ -154,7 +154,7 @@ func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-
 		s.say(m, inbox, NextReply{State: TaskNone})
 		return nil
 	}
-	b, err := encodeReply("next", NextReply{State: TaskHere, Subject: task.Subject, Task: task.Reply, Delivered: delivered(task.Reply), Fact: forWorker(task.Data)}, s.most())
+	b, err := encodeReply("next", NextReply{State: TaskHere, Subject: task.Subject, Task: task.Reply, Delivered: delivered(task.Reply), Record: forWorker(task.Data)}, s.most())
 	if err == nil {
 		err = s.nc.PublishRequest(m.Reply, inbox, b)
 	}

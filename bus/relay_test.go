@@ -76,11 +76,11 @@ func TestTaskOfAWorkerThatHasGone(t *testing.T) {
 		}
 		synctest.Wait()
 		gone.Close()
-		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
+		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
 		synctest.Wait() // it is on its way to nobody
 		began := time.Now()
-		if task := next(t, w.worker(job, "wk")); task.Fact.ID != "f1" || time.Since(began) > time.Second {
-			t.Errorf("task %s after %v", task.Fact.ID, time.Since(began))
+		if task := next(t, w.worker(job, "wk")); task.Record.ID != "f1" || time.Since(began) > time.Second {
+			t.Errorf("task %s after %v", task.Record.ID, time.Since(began))
 		}
 	})
 }
@@ -116,9 +116,9 @@ func TestNextOutlivesItsEngine(t *testing.T) {
 		w.tasks()
 		time.Sleep(time.Second)
 		began := time.Now()
-		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
-		if task := <-tasks; task.Fact.ID != "f1" || time.Since(began) > 6*time.Second {
-			t.Errorf("task %s after %v", task.Fact.ID, time.Since(began))
+		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
+		if task := <-tasks; task.Record.ID != "f1" || time.Since(began) > 6*time.Second {
+			t.Errorf("task %s after %v", task.Record.ID, time.Since(began))
 		}
 	})
 }
@@ -148,12 +148,12 @@ func TestWaitingSlotsAreBounded(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				tasks <- task.Fact.ID
+				tasks <- task.Record.ID
 			}()
 		}
 		time.Sleep(time.Minute)
-		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
-		mustAppend(t, j, workFact("f2", callKey("c2"), job), 0)
+		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
+		mustAppend(t, j, workRecord("f2", callKey("c2"), job), 0)
 		began := time.Now()
 		if a, b := <-tasks, <-tasks; a == b || time.Since(began) > 5*time.Second {
 			t.Errorf("%s and %s after %v", a, b, time.Since(began))

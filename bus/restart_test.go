@@ -58,7 +58,7 @@ func TestEverybodySurvivesAServerRestart(t *testing.T) {
 		t.Errorf("the wait: %+v, %v", got.rep, got.err)
 	}
 	if show, err := ann.Show(ctx, message.ShowRequest{Key: callKey("c2")}); err != nil || len(show.History) != 3 {
-		t.Errorf("c2 has %d facts, %v; want submitted, started, finished", len(show.History), err)
+		t.Errorf("c2 has %d event records, %v; want submitted, started, finished", len(show.History), err)
 	}
 }
 

@@ -22,7 +22,7 @@ var errHeadRoom = errors.New("the journal is nearly full; what is left is kept f
 // Room is how much one limit of the store leaves. Bound 0: there is no limit.
 type Room struct{ Free, Bound int64 }
 
-// headRoom is how much of the limit is kept for facts of calls that have begun.
+// headRoom is how much of the limit is kept for event records of calls that have begun.
 func (r Room) headRoom(want int64) int64 {
 	if want > 0 {
 		return min(want, r.Bound)
@@ -30,7 +30,7 @@ func (r Room) headRoom(want int64) int64 {
 	return min(maxHeadRoom, r.Bound/10)
 }
 
-// room keeps the last part of a bounded store free for facts of calls that have
+// room keeps the last part of a bounded store free for event records of calls that have
 // begun. It works on a recent reading of the sizes, so several engines together
 // may overshoot by what they write within two seconds.
 type room struct {

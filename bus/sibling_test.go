@@ -51,13 +51,13 @@ func TestSiblingsLoseNothing(t *testing.T) {
 					guess := `{"v":1,"op":"ack","body":{"task":"` + guessedTask(t, w) + `","verb":"` + string(verb) + `"}}`
 					_ = rawRequest(t, sibling, "askance.v1.test.work.job.wk2.ack", guess)
 					if !started { // as if its own worker had died as well: it comes again
-						for task.Fact = nil; task.Fact == nil; {
+						for task.Record = nil; task.Record == nil; {
 							if task, err = wk.Next(t.Context()); err != nil && !errors.Is(err, message.ErrUnavailable) {
 								t.Fatal(err)
 							}
 						}
-						if task.Fact.Call.Call != "c1" {
-							t.Fatalf("another task came: %s", task.Fact.Call.Key)
+						if task.Record.Call.Call != "c1" {
+							t.Fatalf("another task came: %s", task.Record.Call.Key)
 						}
 						if _, err := wk.Start(t.Context(), start); err != nil {
 							t.Fatal(err)
@@ -89,7 +89,7 @@ func guessedTask(t *testing.T, w *world) string {
 		t.Fatal(err)
 	}
 	seq := r.Seq
-	if r.Fact.WorkQueue() == (message.Queue{}) { // started meanwhile
+	if r.Record.WorkQueue() == (message.Queue{}) { // started meanwhile
 		seq--
 	}
 	return "$JS.ACK.ASKANCE_test." + bus.ConsumerName(message.Queue{Tool: job}) + ".1." + strconv.FormatUint(seq, 10) + ".1.1700000000000000000.0"

@@ -72,7 +72,7 @@ func TestStoreLimitDoesNotShrinkAtRestart(t *testing.T) {
 	}
 	j := full.Journal("test")
 	for n := range min(taken, 32) {
-		mustAppend(t, j, callFact("done"+id(n), callKey(id(n)), message.ToolCallFinished, "result"), uint64(n+1))
+		mustAppend(t, j, callRecord("done"+id(n), callKey(id(n)), message.ToolCallFinished, "result"), uint64(n+1))
 	}
 }
 
@@ -81,13 +81,13 @@ func TestHeadRoomIsOfTheDisk(t *testing.T) {
 	dir := smallDisk(t)
 	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
 	j := b.Journal("test")
-	prev := mustAppend(t, j, callFact("open", callKey("open"), message.ToolCallAsking, "ask"), 0)
+	prev := mustAppend(t, j, callRecord("open", callKey("open"), message.ToolCallAsking, "ask"), 0)
 	occupy(t, dir, 2<<20)
 	j.Reserve(nil) // forgets the last reading
 	if _, err := j.Append(t.Context(), largeCall(1), 0); !errors.Is(err, message.ErrFull) {
 		t.Errorf("a new call with 2 MiB left: %v, want full", err)
 	}
-	mustAppend(t, j, callFact("done", callKey("open"), message.ToolCallFinished, "result"), prev)
+	mustAppend(t, j, callRecord("done", callKey("open"), message.ToolCallFinished, "result"), prev)
 }
 
 // A disk that is full to the last byte breaks the stream; once there is room the
@@ -103,7 +103,7 @@ func TestServerRecoversFromAFullDisk(t *testing.T) {
 		t.Errorf("the probe of a process that was killed takes room: %v", err)
 	}
 	j := b.Journal("test")
-	prev := mustAppend(t, j, callFact("open", callKey("open"), message.ToolCallAsking, "ask"), 0)
+	prev := mustAppend(t, j, callRecord("open", callKey("open"), message.ToolCallAsking, "ask"), 0)
 	if did, err := b.Recover(t.Context()); did || err != nil {
 		t.Errorf("a healthy server: %v, %v", did, err)
 	}
@@ -111,7 +111,7 @@ func TestServerRecoversFromAFullDisk(t *testing.T) {
 	f := largeCall(1)
 	f.Call.Key, f.ID = callKey("open"), "large"
 	if _, err := j.Append(t.Context(), f, prev); !errors.Is(err, message.ErrFull) {
-		t.Fatalf("a fact for a full disk: %v, want full", err)
+		t.Fatalf("an event record for a full disk: %v, want full", err)
 	}
 	if err := bus.CreateAnchor(filepath.Join(dir, "anchor")); !errors.Is(err, message.ErrFull) {
 		t.Errorf("an anchor on a full disk: %v, want full", err)
@@ -129,9 +129,9 @@ func TestServerRecoversFromAFullDisk(t *testing.T) {
 		t.Errorf("health after the restart: %v", err)
 	}
 	if h, err := j.History(t.Context(), callKey("open")); err != nil || len(h) != 1 {
-		t.Errorf("%d facts, %v; want the one that was acknowledged", len(h), err)
+		t.Errorf("%d event records, %v; want the one that was acknowledged", len(h), err)
 	}
-	mustAppend(t, j, callFact("done", callKey("open"), message.ToolCallFinished, "result"), prev)
+	mustAppend(t, j, callRecord("done", callKey("open"), message.ToolCallFinished, "result"), prev)
 	mustAppend(t, j, largeCall(2), 0)
 	if _, err := os.Stat(probe); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the probe is left behind: %v", err)
@@ -158,7 +158,7 @@ func TestRefusedRecordLeavesNoGap(t *testing.T) {
 					f.ID = "again"
 				}
 				if _, err := j.Append(t.Context(), f, prev); !errors.Is(err, message.ErrFull) {
-					t.Fatalf("a fact for a full disk: %v, want full", err)
+					t.Fatalf("an event record for a full disk: %v, want full", err)
 				}
 				if err := os.Remove(ballast); err != nil {
 					t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// largeCall is the first fact of a call with an input of 32 KiB.
-func largeCall(n int) *message.Fact {
-	f := callFact(id(n), callKey(id(n)), message.ToolCallPending, "propose")
+// largeCall is the first event record of a call with an input of 32 KiB.
+func largeCall(n int) *message.EventRecord {
+	f := callRecord(id(n), callKey(id(n)), message.ToolCallPending, "propose")
 	f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
 	return f
 }
@@ -40,7 +40,7 @@ func TestStoreKeepsHeadRoomByDefault(t *testing.T) {
 	b := bustest.New(t, bustest.With(func(o *bus.ServerOptions) { o.MaxStore = 4 << 20 }))
 	j := b.Journal("test")
 	open := callKey("open")
-	prev := mustAppend(t, j, callFact("open", open, message.ToolCallAsking, "ask"), 0)
+	prev := mustAppend(t, j, callRecord("open", open, message.ToolCallAsking, "ask"), 0)
 	taken := fillStore(t, j, 200)
 	if free := b.Room().Free; free < 256<<10 || free > 600<<10 {
 		t.Errorf("%d calls leave %d bytes, want a tenth of 4 MiB", taken, free)
@@ -49,11 +49,11 @@ func TestStoreKeepsHeadRoomByDefault(t *testing.T) {
 		t.Errorf("an event in the head-room: %v, want full", err)
 	}
 	for n := range 8 {
-		f := callFact("more"+id(n), open, message.ToolCallAllowed, "allow")
+		f := callRecord("more"+id(n), open, message.ToolCallAllowed, "allow")
 		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
 		prev = mustAppend(t, j, f, prev)
 	}
-	mustAppend(t, j, callFact("done", open, message.ToolCallFinished, "result"), prev)
+	mustAppend(t, j, callRecord("done", open, message.ToolCallFinished, "result"), prev)
 }
 
 // What the open calls still need is kept free besides.
@@ -74,7 +74,7 @@ func TestStoreKeepsWhatOpenCallsNeed(t *testing.T) {
 		prev := uint64(n + 1)
 		for _, step := range []string{"approve", "start", "result"} {
 			f := largeCall(n)
-			f.ID, f.Call.Facts = step+f.ID, f.Call.Facts+1
+			f.ID, f.Call.Records = step+f.ID, f.Call.Records+1
 			prev = mustAppend(t, j, f, prev)
 		}
 	}

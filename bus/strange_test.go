@@ -73,8 +73,8 @@ func strangeCall(t *testing.T, w *world, name string, key message.Key) {
 	}
 	wk := w.worker(otherJob, "worker "+name)
 	task := next(t, wk)
-	if task.Fact.Call.Key != remote {
-		t.Fatalf("task of %q", task.Fact.Call.Key)
+	if task.Record.Call.Key != remote {
+		t.Fatalf("task of %q", task.Record.Call.Key)
 	}
 	if _, err := wk.Start(t.Context(), message.StartRequest{Key: remote, Attempt: 1, Claim: "c"}); err != nil {
 		t.Fatal(err)

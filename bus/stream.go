@@ -33,7 +33,7 @@ const (
 	kindJournal = "journal"
 
 	// duplicateWindow is how long the server knows message ids: it makes a
-	// repeated event harmless, while facts are guarded by compare-and-swap.
+	// repeated event harmless, while event records are guarded by compare-and-swap.
 	duplicateWindow = 2 * time.Minute
 )
 
@@ -42,7 +42,7 @@ func streamConfig(space message.SpaceID, keyID string, o StreamOptions) jetstrea
 	return jetstream.StreamConfig{
 		Name:        StreamName(space),
 		Description: "askance journal of the space " + string(space),
-		Subjects:    []string{factsFilter(space), eventsFilter(space)},
+		Subjects:    []string{recordsFilter(space), eventsFilter(space)},
 		Retention:   jetstream.LimitsPolicy,
 		Discard:     jetstream.DiscardNew,
 		Storage:     jetstream.FileStorage,

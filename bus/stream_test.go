@@ -194,16 +194,16 @@ func TestEnsureQueueRefuses(t *testing.T) {
 func TestFullStream(t *testing.T) {
 	b := bustest.New(t)
 	j := b.JournalWith("test", bus.JournalOptions{Stream: bus.StreamOptions{MaxBytes: 1 << 20}, HeadRoom: 256 << 10})
-	big := func(f *message.Fact) *message.Fact {
+	big := func(f *message.EventRecord) *message.EventRecord {
 		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
 		return f
 	}
 	open := callKey("open")
-	prev := mustAppend(t, j, callFact("open", open, message.ToolCallPending, "propose"), 0)
+	prev := mustAppend(t, j, callRecord("open", open, message.ToolCallPending, "propose"), 0)
 	var err error
 	taken := 0
 	for ; err == nil && taken < 100; taken++ {
-		_, err = j.Append(t.Context(), big(callFact(id(taken), callKey(id(taken)), message.ToolCallPending, "propose")), 0)
+		_, err = j.Append(t.Context(), big(callRecord(id(taken), callKey(id(taken)), message.ToolCallPending, "propose")), 0)
 	}
 	if !errors.Is(err, message.ErrFull) || taken < 20 {
 		t.Fatalf("after %d calls: %v, want full", taken, err)
@@ -212,20 +212,20 @@ func TestFullStream(t *testing.T) {
 		t.Errorf("an event in the head-room: %v, want full", err)
 	}
 	// Nor is it for what precedes new calls, however often they are proposed.
-	session := &message.Fact{V: 1, ID: "session", At: at, Engine: "e", Session: &message.SessionState{Key: message.Key{Space: "test", Session: "new"}, Runtime: "rt"}}
-	plan := &message.Fact{V: 1, ID: "plan", At: at, Engine: "e", Reply: &message.ReplyState{Key: open.ReplyKey(), Phase: message.ReplyOpen, Batches: []message.BatchPlan{{Number: 1}}}}
-	for _, f := range []*message.Fact{session, plan} {
+	session := &message.EventRecord{V: 1, ID: "session", At: at, Engine: "e", Session: &message.SessionState{Key: message.Key{Space: "test", Session: "new"}, Runtime: "rt"}}
+	plan := &message.EventRecord{V: 1, ID: "plan", At: at, Engine: "e", Reply: &message.ReplyState{Key: open.ReplyKey(), Phase: message.ReplyOpen, Batches: []message.BatchPlan{{Number: 1}}}}
+	for _, f := range []*message.EventRecord{session, plan} {
 		if _, err := j.Append(t.Context(), f, 0); !errors.Is(err, message.ErrFull) {
-			t.Errorf("the fact %s in the head-room: %v, want full", f.ID, err)
+			t.Errorf("the event record %s in the head-room: %v, want full", f.ID, err)
 		}
 	}
 	// An interrupt ends calls, and the head-room is for open calls …
-	mustAppend(t, j, &message.Fact{V: 1, ID: "interrupt", At: at, Engine: "e", Reply: &message.ReplyState{Key: open.ReplyKey(), Phase: message.ReplyInterrupted}}, 0)
-	prev = mustAppend(t, j, big(callFact("allowed", open, message.ToolCallAllowed, "allow")), prev)
+	mustAppend(t, j, &message.EventRecord{V: 1, ID: "interrupt", At: at, Engine: "e", Reply: &message.ReplyState{Key: open.ReplyKey(), Phase: message.ReplyInterrupted}}, 0)
+	prev = mustAppend(t, j, big(callRecord("allowed", open, message.ToolCallAllowed, "allow")), prev)
 	// … and when it is used up, the server refuses, and nothing is half written.
 	for n := 0; err == nil || n == 0; n++ {
 		var seq uint64
-		if seq, err = j.Append(t.Context(), big(callFact("more"+id(n), open, message.ToolCallAllowed, "allow")), prev); err == nil {
+		if seq, err = j.Append(t.Context(), big(callRecord("more"+id(n), open, message.ToolCallAllowed, "allow")), prev); err == nil {
 			prev = seq
 		}
 		if n > 50 {
@@ -245,8 +245,8 @@ func TestFullStream(t *testing.T) {
 	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, j, callFact("done", open, message.ToolCallFinished, "result"), prev)
-	mustAppend(t, j, callFact("new", callKey("new"), message.ToolCallPending, "propose"), 0)
+	mustAppend(t, j, callRecord("done", open, message.ToolCallFinished, "result"), prev)
+	mustAppend(t, j, callRecord("new", callKey("new"), message.ToolCallPending, "propose"), 0)
 }
 
 // The server's own limit of disk space, smaller than the stream's.
@@ -257,7 +257,7 @@ func TestFullServer(t *testing.T) {
 	key, prev := callKey("c1"), uint64(0)
 	var err error
 	for n := 0; err == nil && n < 100; n++ {
-		f := callFact(id(n), key, message.ToolCallPending, "propose")
+		f := callRecord(id(n), key, message.ToolCallPending, "propose")
 		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
 		var seq uint64
 		if seq, err = j.Append(t.Context(), f, prev); err == nil {
@@ -270,5 +270,5 @@ func TestFullServer(t *testing.T) {
 	b.Close()
 	again := bustest.New(t, bustest.In(dir)) // with room
 	again.UseKeys(b.Keys())
-	mustAppend(t, again.Journal("test"), callFact("done", key, message.ToolCallFinished, "result"), prev)
+	mustAppend(t, again.Journal("test"), callRecord("done", key, message.ToolCallFinished, "result"), prev)
 }

@@ -13,11 +13,11 @@ type Kind int
 // The kinds of subject. Layouts, writers and readers are on the protocol page.
 const (
 	KindInvalid Kind = iota
-	KindFact
+	KindRecord
 	KindWork
-	KindReplyFact
-	KindSessionFact
-	KindLeaseFact
+	KindReplyRecord
+	KindSessionRecord
+	KindLeaseRecord
 	KindEvent
 	KindPropose
 	KindInterrupt
@@ -66,12 +66,12 @@ const request = "request"
 // tokens is a contract: permissions and filters are written against it. Rows
 // with a literal in the place of a token come before those without.
 var table = []Row{
-	{KindLeaseFact, "fact.-.-.<lease>.f", "engines", "engines", "Fact", "a remembered rule's own facts: its uses, and that it was revoked", ""},
-	{KindSessionFact, "fact.<session>.-.-.f", "engines", "engines", "Fact", "the session's own facts: which runtime it is bound to", ""},
-	{KindReplyFact, "fact.<session>.<reply>.-.f", "engines", "engines", "Fact", "the reply's own facts: batches, interrupted, ended", ""},
-	{KindFact, "fact.<session>.<reply>.<call>.f", "engines", "engines", "Fact", "the journal of a call: every fact but tasks", ""},
-	{KindWork, "fact.<session>.<reply>.<call>.w.<tool>", "engines", "engines, which hand it to a worker", "Fact", "the submitted fact of a remote attempt: the task; `<tool>` is the queue", ""},
-	{KindEvent, "event.<runtime>.<session>.<reply>", "engines, for the runtime", "engines", "AgentScope event", "streamed events that are no facts", ""},
+	{KindLeaseRecord, "record.-.-.<lease>.f", "engines", "engines", "Event record", "a remembered rule's own event records: its uses, and that it was revoked", ""},
+	{KindSessionRecord, "record.<session>.-.-.f", "engines", "engines", "Event record", "the session's own event records: which runtime it is bound to", ""},
+	{KindReplyRecord, "record.<session>.<reply>.-.f", "engines", "engines", "Event record", "the reply's own event records: batches, interrupted, ended", ""},
+	{KindRecord, "record.<session>.<reply>.<call>.f", "engines", "engines", "Event record", "the journal of a call: every event record but tasks", ""},
+	{KindWork, "record.<session>.<reply>.<call>.w.<tool>", "engines", "engines, which hand it to a worker", "Event record", "the submitted event record of a remote attempt: the task; `<tool>` is the queue", ""},
+	{KindEvent, "event.<runtime>.<session>.<reply>", "engines, for the runtime", "engines", "AgentScope event", "streamed events that are no event records", ""},
 	{KindPropose, "propose.<runtime>", "that runtime", "engines", request, "what a runtime does with its own sessions", message.RoleRuntime},
 	{KindInterrupt, "interrupt.<runtime>", "that runtime", "engines", request, "ends the open calls of one of its replies", message.RoleRuntime},
 	{KindQuery, "query.<principal>", "that approver, operator or auditor", "engines", request, "reading the whole space", message.RoleAuditor},

@@ -15,29 +15,29 @@ import (
 func TestSubjectLayouts(t *testing.T) {
 	full := bus.Subject{Space: "sp", Session: "se", Reply: "re", Call: "ca", Tool: "to", Lease: "le", Who: "wh"}
 	for kind, want := range map[bus.Kind]string{
-		bus.KindFact:         "askance.v1.sp.record.se.re.ca.f",
-		bus.KindWork:         "askance.v1.sp.record.se.re.ca.w.to",
-		bus.KindReplyFact:    "askance.v1.sp.record.se.re.-.f",
-		bus.KindSessionFact:  "askance.v1.sp.record.se.-.-.f",
-		bus.KindLeaseFact:    "askance.v1.sp.record.-.-.le.f",
-		bus.KindEvent:        "askance.v1.sp.event.wh.se.re",
-		bus.KindPropose:      "askance.v1.sp.propose.wh",
-		bus.KindInterrupt:    "askance.v1.sp.interrupt.wh",
-		bus.KindQuery:        "askance.v1.sp.query.wh",
-		bus.KindDecide:       "askance.v1.sp.decide.wh",
-		bus.KindOperate:      "askance.v1.sp.operate.wh",
-		bus.KindAsk:          "askance.v1.sp.ask.se.re.ca",
-		bus.KindProgress:     "askance.v1.sp.progress.se.re.ca",
-		bus.KindNext:         "askance.v1.sp.work.to.wh.next",
-		bus.KindAck:          "askance.v1.sp.work.to.wh.ack",
-		bus.KindStart:        "askance.v1.sp.work.to.wh.start",
-		bus.KindHeartbeat:    "askance.v1.sp.work.to.wh.heartbeat",
-		bus.KindWorkProgress: "askance.v1.sp.work.to.wh.progress",
-		bus.KindResult:       "askance.v1.sp.work.to.wh.result",
-		bus.KindCancel:       "askance.v1.sp.work.to.wh.cancel",
-		bus.KindAudit:        "askance.v1.sp.audit.wh",
-		bus.KindCheckpoint:   "askance.v1.sp.proof.checkpoint",
-		bus.KindPresence:     "askance.v1.sp.presence.wh",
+		bus.KindRecord:        "askance.v1.sp.record.se.re.ca.f",
+		bus.KindWork:          "askance.v1.sp.record.se.re.ca.w.to",
+		bus.KindReplyRecord:   "askance.v1.sp.record.se.re.-.f",
+		bus.KindSessionRecord: "askance.v1.sp.record.se.-.-.f",
+		bus.KindLeaseRecord:   "askance.v1.sp.record.-.-.le.f",
+		bus.KindEvent:         "askance.v1.sp.event.wh.se.re",
+		bus.KindPropose:       "askance.v1.sp.propose.wh",
+		bus.KindInterrupt:     "askance.v1.sp.interrupt.wh",
+		bus.KindQuery:         "askance.v1.sp.query.wh",
+		bus.KindDecide:        "askance.v1.sp.decide.wh",
+		bus.KindOperate:       "askance.v1.sp.operate.wh",
+		bus.KindAsk:           "askance.v1.sp.ask.se.re.ca",
+		bus.KindProgress:      "askance.v1.sp.progress.se.re.ca",
+		bus.KindNext:          "askance.v1.sp.work.to.wh.next",
+		bus.KindAck:           "askance.v1.sp.work.to.wh.ack",
+		bus.KindStart:         "askance.v1.sp.work.to.wh.start",
+		bus.KindHeartbeat:     "askance.v1.sp.work.to.wh.heartbeat",
+		bus.KindWorkProgress:  "askance.v1.sp.work.to.wh.progress",
+		bus.KindResult:        "askance.v1.sp.work.to.wh.result",
+		bus.KindCancel:        "askance.v1.sp.work.to.wh.cancel",
+		bus.KindAudit:         "askance.v1.sp.audit.wh",
+		bus.KindCheckpoint:    "askance.v1.sp.proof.checkpoint",
+		bus.KindPresence:      "askance.v1.sp.presence.wh",
 	} {
 		s := full
 		s.Kind = kind
@@ -54,7 +54,7 @@ func TestSubjectLayouts(t *testing.T) {
 	}
 }
 
-func TestFactSubjectAndTree(t *testing.T) {
+func TestRecordSubjectAndTree(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	for _, tc := range []struct {
 		name          string
@@ -73,7 +73,7 @@ func TestFactSubjectAndTree(t *testing.T) {
 			"askance.v1.s.record." + string(bus.Encode(long)) + ".b.c.f", "askance.v1.s.record." + string(bus.Encode(long)) + ".b.c.>"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s, err := bus.FactSubject(tc.key, tc.queue)
+			s, err := bus.RecordSubject(tc.key, tc.queue)
 			if err != nil || s.String() != tc.subject {
 				t.Errorf("FactSubject = %q, %v; want %q", s, err, tc.subject)
 			}
@@ -85,12 +85,12 @@ func TestFactSubjectAndTree(t *testing.T) {
 	}
 }
 
-func TestFactSubjectRefuses(t *testing.T) {
+func TestRecordSubjectRefuses(t *testing.T) {
 	for _, key := range []message.Key{
 		{}, {Space: "s"}, {Space: "s", Reply: "b"}, {Space: "s", Session: "a", Call: "c"},
 		{Space: "S", Session: "a"}, {Session: "a", Reply: "b", Call: "c"},
 	} {
-		if s, err := bus.FactSubject(key, message.Queue{}); !errors.Is(err, message.ErrInvalid) {
+		if s, err := bus.RecordSubject(key, message.Queue{}); !errors.Is(err, message.ErrInvalid) {
 			t.Errorf("FactSubject(%+v) = %q, %v; want invalid", key, s, err)
 		}
 	}
@@ -143,8 +143,8 @@ func TestSubjectsAreInjective(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := key.Draw(t, "a"), key.Draw(t, "b")
-		sa, errA := bus.FactSubject(a, message.Queue{})
-		sb, errB := bus.FactSubject(b, message.Queue{})
+		sa, errA := bus.RecordSubject(a, message.Queue{})
+		sb, errB := bus.RecordSubject(b, message.Queue{})
 		ta, _ := bus.TreeOf(a)
 		if errA != nil || errB != nil {
 			t.Fatal(errA, errB)

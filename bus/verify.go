@@ -27,21 +27,21 @@ type stored struct {
 }
 
 // errUnreadable: an engine with our keys wrote it, but not as this version
-// writes. It is a fact all the same, and whatever is behind it is not the last.
+// writes. It is an event record all the same, and whatever is behind it is not the last.
 var errUnreadable = errors.New("an engine of another version wrote it")
 
 // errMisfit: it bears the mark of an engine with our keys, but is not what that
 // engine wrote.
 var errMisfit = errors.New("its MAC does not fit")
 
-// unreadable reports whether r is a fact that this version cannot read.
-func unreadable(r message.Record) bool { return errors.Is(r.Invalid, errUnreadable) }
+// unreadable reports whether r is an event record that this version cannot read.
+func unreadable(r message.JournalEntry) bool { return errors.Is(r.Invalid, errUnreadable) }
 
 // record decodes a stored message. Whatever cannot be proved to be from an
 // engine with our keys, or cannot be read, gets Invalid; its Key is then only
 // where it stands, as far as that can be read.
-func (j *Journal) record(m stored) message.Record {
-	r := message.Record{Seq: m.seq, Time: m.time}
+func (j *Journal) record(m stored) message.JournalEntry {
+	r := message.JournalEntry{Seq: m.seq, Time: m.time}
 	s, err := ParseSubject(m.subject)
 	if err != nil {
 		r.Invalid = err
@@ -52,7 +52,7 @@ func (j *Journal) record(m stored) message.Record {
 		j.event(&r, s, m)
 		return r
 	}
-	f, err := j.fact(s, m)
+	f, err := j.eventRecord(s, m)
 	if errors.Is(err, errUnreadable) {
 		r.Invalid = &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d on %s", m.seq, m.subject), What: "this engine cannot read it", Hint: "use an engine of the version that wrote it; until then its call is left as it is", Err: err}
 		return r
@@ -61,7 +61,7 @@ func (j *Journal) record(m stored) message.Record {
 		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("verify record %d on %s", m.seq, m.subject), What: "it was not written by this space's engines", Hint: "find out who may publish there; it is ignored", Err: err}
 		return r
 	}
-	r.Key, r.Fact = f.Key(), f
+	r.Key, r.Record = f.Key(), f
 	return r
 }
 
@@ -75,26 +75,26 @@ func placeOf(s Subject) message.Key {
 	return message.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call), Lease: message.LeaseID(lease)}
 }
 
-// fact verifies and decodes one fact. Everything that a header or the subject
+// event record verifies and decodes one record. Everything that a header or the subject
 // says besides the body must agree with the body or be covered by the MAC.
-func (j *Journal) fact(s Subject, m stored) (*message.Fact, error) {
-	if !s.isFact() {
-		return nil, fmt.Errorf("the subject is none of a fact")
+func (j *Journal) eventRecord(s Subject, m stored) (*message.EventRecord, error) {
+	if !s.isRecord() {
+		return nil, fmt.Errorf("the subject is none of an event record")
 	}
 	if err := j.checkMAC(s, m); err != nil {
 		return nil, err
 	}
-	var f message.Fact
+	var f message.EventRecord
 	if err := strictjson.Unmarshal(m.data, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
 		return nil, because(errUnreadable, err)
 	}
 	switch {
-	case f.V != message.FactVersion:
-		return nil, fmt.Errorf("%w: it has fact version %d, this program reads %d", errUnreadable, f.V, message.FactVersion)
+	case f.V != message.RecordVersion:
+		return nil, fmt.Errorf("%w: it has event record version %d, this program reads %d", errUnreadable, f.V, message.RecordVersion)
 	case !s.names(f.Key(), f.WorkQueue()):
 		return nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, quote(f.Key().String()))
 	case first(m.header, headerID) != f.ID:
-		return nil, fmt.Errorf("its message id is not its fact id")
+		return nil, fmt.Errorf("its message id is not its event record id")
 	case first(m.header, HeaderKind) != f.Kind():
 		return nil, fmt.Errorf("its kind header is not its kind")
 	}
@@ -122,7 +122,7 @@ func (j *Journal) checkMAC(s Subject, m stored) error {
 	if prev >= m.seq {
 		return fmt.Errorf("it claims to follow sequence %d", prev)
 	}
-	if want := j.keys.factMAC(m.subject, prev, m.data); !hmac.Equal(mac, want[:]) {
+	if want := j.keys.recordMAC(m.subject, prev, m.data); !hmac.Equal(mac, want[:]) {
 		return errMisfit
 	}
 	return nil
@@ -130,7 +130,7 @@ func (j *Journal) checkMAC(s Subject, m stored) error {
 
 // event decodes a streamed event into r. Events have no MAC: only engines may
 // publish them, and they change no call.
-func (j *Journal) event(r *message.Record, s Subject, m stored) {
+func (j *Journal) event(r *message.JournalEntry, s Subject, m stored) {
 	runtime, _ := s.Who.ID()
 	session, ok1 := eventID(s.Session, first(m.header, headerSession))
 	reply, ok2 := eventID(s.Reply, first(m.header, headerReply))

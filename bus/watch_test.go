@@ -21,23 +21,23 @@ func TestWatchPastThenPresent(t *testing.T) {
 	j := bustest.New(t).Journal("test")
 	prev := uint64(0)
 	for n := range 5 {
-		prev = mustAppend(t, j, callFact(id(n), callKey("c1"), message.ToolCallPending, "propose"), prev)
+		prev = mustAppend(t, j, callRecord(id(n), callKey("c1"), message.ToolCallPending, "propose"), prev)
 	}
 	all, some, none := watch(t, j, 0), watch(t, j, 3), watch(t, j, 5)
-	all.wait(t, "all of the past", func(r []message.Record, caught int) bool { return len(r) == 5 && caught == 5 })
-	some.wait(t, "the rest of the past", func(r []message.Record, caught int) bool { return len(r) == 2 && caught == 2 && r[0].Seq == 4 })
-	none.wait(t, "no past", func(r []message.Record, caught int) bool { return len(r) == 0 && caught == 0 })
-	mustAppend(t, j, callFact("new", callKey("c1"), message.ToolCallAllowed, "allow"), prev)
+	all.wait(t, "all of the past", func(r []message.JournalEntry, caught int) bool { return len(r) == 5 && caught == 5 })
+	some.wait(t, "the rest of the past", func(r []message.JournalEntry, caught int) bool { return len(r) == 2 && caught == 2 && r[0].Seq == 4 })
+	none.wait(t, "no past", func(r []message.JournalEntry, caught int) bool { return len(r) == 0 && caught == 0 })
+	mustAppend(t, j, callRecord("new", callKey("c1"), message.ToolCallAllowed, "allow"), prev)
 	for _, s := range []*sink{all, some, none} {
-		r := s.wait(t, "the new one", func(r []message.Record, _ int) bool { return len(r) > 0 && r[len(r)-1].Seq == 6 })
-		if last := r[len(r)-1]; last.Fact == nil || last.Fact.ID != "new" || last.Key != callKey("c1") || s.times != 1 {
+		r := s.wait(t, "the new one", func(r []message.JournalEntry, _ int) bool { return len(r) > 0 && r[len(r)-1].Seq == 6 })
+		if last := r[len(r)-1]; last.Record == nil || last.Record.ID != "new" || last.Key != callKey("c1") || s.times != 1 {
 			t.Errorf("last record %+v, caught up %d times", last, s.times)
 		}
 	}
 }
 
 func TestWatchEmptyJournalIsCaughtUpAtOnce(t *testing.T) {
-	watch(t, bustest.New(t).Journal("test"), 0).wait(t, "caught up", func(_ []message.Record, caught int) bool { return caught == 0 })
+	watch(t, bustest.New(t).Journal("test"), 0).wait(t, "caught up", func(_ []message.JournalEntry, caught int) bool { return caught == 0 })
 }
 
 // The end of the stream was deleted: for those who inspect the journal there is
@@ -45,8 +45,8 @@ func TestWatchEmptyJournalIsCaughtUpAtOnce(t *testing.T) {
 func TestWatchDeletedEnd(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
-	prev := mustAppend(t, j, callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
-	prev = mustAppend(t, j, callFact("f2", callKey("c1"), message.ToolCallAllowed, "allow"), prev)
+	prev := mustAppend(t, j, callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
+	prev = mustAppend(t, j, callRecord("f2", callKey("c1"), message.ToolCallAllowed, "allow"), prev)
 	if err := stream(t, b).DeleteMsg(t.Context(), prev); err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +54,8 @@ func TestWatchDeletedEnd(t *testing.T) {
 		t.Errorf("Watch returned %v, want damaged", err)
 	}
 	j = b.JournalWith("test", bus.JournalOptions{Inspect: true})
-	watch(t, j, 0).wait(t, "one record", func(r []message.Record, caught int) bool { return len(r) == 1 && caught == 1 })
-	watch(t, j, 1).wait(t, "none", func(r []message.Record, caught int) bool { return len(r) == 0 && caught == 0 })
+	watch(t, j, 0).wait(t, "one record", func(r []message.JournalEntry, caught int) bool { return len(r) == 1 && caught == 1 })
+	watch(t, j, 1).wait(t, "none", func(r []message.JournalEntry, caught int) bool { return len(r) == 0 && caught == 0 })
 	if _, last, err := j.Read(t.Context(), callKey("").SessionKey(), 1, 10); err != nil || last != prev {
 		t.Errorf("Read goes on from %d, %v; want %d", last, err, prev)
 	}
@@ -81,14 +81,14 @@ func TestWatchEndsWithItsCause(t *testing.T) {
 	s := newSink()
 	done := make(chan error, 1)
 	go func() { done <- j.Watch(ctx, 0, s) }()
-	s.wait(t, "caught up", func(_ []message.Record, caught int) bool { return caught == 0 })
+	s.wait(t, "caught up", func(_ []message.JournalEntry, caught int) bool { return caught == 0 })
 	cancel(cause)
 	if err := <-done; !errors.Is(err, cause) {
 		t.Errorf("Watch returned %v, want the cause", err)
 	}
 }
 
-// A NATS server that is stopped and started again, several times, while facts
+// A NATS server that is stopped and started again, several times, while event records
 // are written: nothing that was acknowledged is missing, nothing comes twice,
 // the order is that of the sequences.
 func TestWatchSurvivesServerRestarts(t *testing.T) {
@@ -115,7 +115,7 @@ func TestWatchSurvivesServerRestarts(t *testing.T) {
 					return
 				default:
 				}
-				f := callFact(fmt.Sprintf("f-%d-%d", c, n), key, message.ToolCallPending, "propose")
+				f := callRecord(fmt.Sprintf("f-%d-%d", c, n), key, message.ToolCallPending, "propose")
 				for {
 					seq, err := j.Append(t.Context(), f, prev)
 					if err == nil {
@@ -135,17 +135,17 @@ func TestWatchSurvivesServerRestarts(t *testing.T) {
 	}
 	for round := range 3 {
 		enough := 100 * (round + 1)
-		w.wait(t, "records", func(r []message.Record, _ int) bool { return len(r) >= enough })
+		w.wait(t, "records", func(r []message.JournalEntry, _ int) bool { return len(r) >= enough })
 		b.Restart()
 	}
-	w.wait(t, "records after the last restart", func(r []message.Record, _ int) bool { return len(r) >= 400 })
+	w.wait(t, "records after the last restart", func(r []message.JournalEntry, _ int) bool { return len(r) >= 400 })
 	close(stop)
 	writers.Wait()
 	end := uint64(0)
 	for seq := range acked {
 		end = max(end, seq)
 	}
-	records := w.wait(t, "the end", func(r []message.Record, _ int) bool { return r[len(r)-1].Seq >= end })
+	records := w.wait(t, "the end", func(r []message.JournalEntry, _ int) bool { return r[len(r)-1].Seq >= end })
 	for i, r := range records {
 		if r.Seq != uint64(i+1) {
 			t.Fatalf("record %d has sequence %d: a gap or a repetition", i, r.Seq)
@@ -153,8 +153,8 @@ func TestWatchSurvivesServerRestarts(t *testing.T) {
 		if r.Invalid != nil {
 			t.Errorf("record %d is invalid: %v", r.Seq, r.Invalid)
 		}
-		if want, ok := acked[r.Seq]; ok && r.Fact.ID != want {
-			t.Errorf("record %d is %s, acknowledged was %s", r.Seq, r.Fact.ID, want)
+		if want, ok := acked[r.Seq]; ok && r.Record.ID != want {
+			t.Errorf("record %d is %s, acknowledged was %s", r.Seq, r.Record.ID, want)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestWatchNoticesAnotherJournal(t *testing.T) {
 		// folder a moment later, perhaps from under a stream that is being made.
 		b.Journal("neighbour")
 		j := b.Journal("test")
-		mustAppend(t, j, callFact("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
+		mustAppend(t, j, callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
 		s := newSink()
 		done := make(chan error, 1)
 		go func() { done <- j.Watch(t.Context(), 0, s) }()
@@ -189,7 +189,7 @@ func TestWatchNoticesAnotherJournal(t *testing.T) {
 	})
 }
 
-// Streamed events and facts share one order, and Read pages through both.
+// Streamed events and event records share one order, and Read pages through both.
 func TestReadPages(t *testing.T) {
 	j := bustest.New(t).Journal("test")
 	reply := callKey("").ReplyKey()
@@ -207,7 +207,7 @@ func TestReadPages(t *testing.T) {
 			want = append(want, seq)
 		case 1:
 			c := fmt.Sprint("c", rng.IntN(3))
-			prev[c] = mustAppend(t, j, callFact(id(n), callKey(c), message.ToolCallPending, "propose"), prev[c])
+			prev[c] = mustAppend(t, j, callRecord(id(n), callKey(c), message.ToolCallPending, "propose"), prev[c])
 			want = append(want, prev[c])
 		case 2:
 			if _, err := j.AppendEvent(t.Context(), "other.runtime", other, events(n)); err != nil {
@@ -216,7 +216,7 @@ func TestReadPages(t *testing.T) {
 		case 3:
 			k := other
 			k.Call = message.CallID(fmt.Sprint("x", n))
-			mustAppend(t, j, callFact(id(n), k, message.ToolCallPending, "propose"), 0)
+			mustAppend(t, j, callRecord(id(n), k, message.ToolCallPending, "propose"), 0)
 		}
 	}
 	for _, limit := range []int{1, 2, 7, 1000} {
@@ -276,7 +276,7 @@ func TestAppendEvent(t *testing.T) {
 		t.Fatalf("Read: %d records up to %d, %v", len(recs), last, err)
 	}
 	for i, r := range recs {
-		if r.Invalid != nil || r.Key != long || r.Runtime != "my runtime" || string(r.Event) != string(evs[i]) || r.Fact != nil {
+		if r.Invalid != nil || r.Key != long || r.Runtime != "my runtime" || string(r.Event) != string(evs[i]) || r.Record != nil {
 			t.Errorf("record %d: %+v", i, r)
 		}
 	}
@@ -314,7 +314,7 @@ func TestEventUnderAFalseName(t *testing.T) {
 	m.Header.Set("Askance-Session", "czE") // s1
 	m.Data = []byte(`{"type":"CUSTOM"}`)
 	store(t, b.Conn("forger"), m)
-	r := watch(t, j, 0).wait(t, "the event", func(r []message.Record, _ int) bool { return len(r) == 1 })
+	r := watch(t, j, 0).wait(t, "the event", func(r []message.JournalEntry, _ int) bool { return len(r) == 1 })
 	if r[0].Invalid == nil || r[0].Event != nil {
 		t.Errorf("delivered %+v", r[0])
 	}

@@ -81,11 +81,11 @@ func (o *opened) stop(t testing.TB) {
 	}
 }
 
-// calls appends first facts of n calls.
+// calls appends first event records of n calls.
 func (o *opened) calls(t testing.TB, from, n int) {
 	t.Helper()
 	for i := from; i < from+n; i++ {
-		mustAppend(t, o.journal, callFact(id(i), callKey(fmt.Sprint("c", i)), message.ToolCallPending, "propose"), 0)
+		mustAppend(t, o.journal, callRecord(id(i), callKey(fmt.Sprint("c", i)), message.ToolCallPending, "propose"), 0)
 	}
 }
 
@@ -315,7 +315,7 @@ func TestLiveJournalNoticesALoss(t *testing.T) {
 			if _, err := o.journal.Last(t.Context(), callKey("c2")); !errors.Is(err, message.ErrDamaged) {
 				t.Errorf("Last of a record that is gone: %v, want damaged", err)
 			}
-			if _, err := o.journal.Append(t.Context(), callFact("again", callKey("c2"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrDamaged) {
+			if _, err := o.journal.Append(t.Context(), callRecord("again", callKey("c2"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrDamaged) {
 				t.Errorf("the same call again: %v, want damaged", err)
 			}
 			if err := o.journal.Watch(t.Context(), 0, newSink()); !errors.Is(err, message.ErrDamaged) {
@@ -343,7 +343,7 @@ func TestAcknowledgementBelowWhatWasKnown(t *testing.T) {
 	if _, err := js.CreateStream(t.Context(), st.CachedInfo().Config); err != nil {
 		t.Fatal(err)
 	}
-	if seq, err := o.journal.Append(t.Context(), callFact("again", callKey("c2"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrDamaged) {
+	if seq, err := o.journal.Append(t.Context(), callRecord("again", callKey("c2"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrDamaged) {
 		t.Errorf("a call that is gone was stored again at %d: %v", seq, err)
 	}
 	reply := callKey("").ReplyKey()

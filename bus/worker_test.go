@@ -64,7 +64,7 @@ func TestWorkerWithMinimalPermissions(t *testing.T) {
 	})()
 	for _, id := range []string{"c1", "c2"} {
 		task := next(t, wk)
-		c := task.Fact.Call
+		c := task.Record.Call
 		if string(c.Call) != id || c.Input == "" || c.Attempt.Grant == nil || task.Delivered != 1 {
 			t.Fatalf("task %+v", task)
 		}
@@ -135,8 +135,8 @@ func TestNextWaitsForTheQueue(t *testing.T) {
 		began := time.Now()
 		propose(t, w.client(message.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
 		task := <-tasks
-		if d := time.Since(began); task.Fact.Call.Call != "c1" || d > time.Second {
-			t.Errorf("%s came after %v", task.Fact.Call.Call, d)
+		if d := time.Since(began); task.Record.Call.Call != "c1" || d > time.Second {
+			t.Errorf("%s came after %v", task.Record.Call.Call, d)
 		}
 	})
 }
@@ -150,7 +150,7 @@ func TestNextReleaseAndRedelivery(t *testing.T) {
 		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
-		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
+		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
 		wk := w.worker(job, "wk")
 		first := next(t, wk)
 		began := time.Now()
@@ -196,7 +196,7 @@ func TestNextGivenUpLosesNothing(t *testing.T) {
 			cancel()
 		}
 		synctest.Wait()
-		mustAppend(t, j, workFact("f1", callKey("c1"), job), 0)
+		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
 		began := time.Now()
 		task := next(t, wk) // by way of those that have gone
 		if d := time.Since(began); d > time.Second {
@@ -211,7 +211,7 @@ func TestNextGivenUpLosesNothing(t *testing.T) {
 			t.Error("a task from nowhere")
 		}
 		time.Sleep(5 * time.Second) // by now nothing is left of them
-		mustAppend(t, j, workFact("f2", callKey("c2"), job), 0)
+		mustAppend(t, j, workRecord("f2", callKey("c2"), job), 0)
 		if task := next(t, wk); task.Delivered != 1 {
 			t.Errorf("delivery %d", task.Delivered)
 		}
@@ -238,10 +238,10 @@ func TestNextSkipsWhatIsNoTask(t *testing.T) {
 			store(t, nc, m)
 		}
 	}
-	mustAppend(t, j, workFact("f1", callKey("c9"), job), 0)
+	mustAppend(t, j, workRecord("f1", callKey("c9"), job), 0)
 	wk := w.worker(job, "wk")
-	if task := next(t, wk); task.Fact.Call.Call != "c9" {
-		t.Errorf("task %+v", task.Fact)
+	if task := next(t, wk); task.Record.Call.Call != "c9" {
+		t.Errorf("task %+v", task.Record)
 	}
 	c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(message.Queue{Tool: job}))
 	if err != nil {
@@ -285,10 +285,10 @@ func TestNextSurvivesAServerRestart(t *testing.T) {
 	b.Restart()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, err := j.Append(ctx, workFact("f1", callKey("c1"), job), 0); err != nil {
+	if _, err := j.Append(ctx, workRecord("f1", callKey("c1"), job), 0); err != nil {
 		t.Fatal(err)
 	}
-	if task := receive(t, tasks); task.Fact.ID != "f1" {
+	if task := receive(t, tasks); task.Record.ID != "f1" {
 		t.Errorf("task %+v", task)
 	}
 }

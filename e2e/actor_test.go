@@ -149,7 +149,7 @@ func (c client) resolve(call *message.Call, outcome message.Outcome) error {
 func (w *world) movedOn(held *message.Call) bool {
 	return w.obs.until(func() bool {
 		now := w.obs.call(held.Key)
-		return now.Facts > held.Facts && (now.Hold == message.HoldNone || now.Attempt.Number > held.Attempt.Number)
+		return now.Records > held.Records && (now.Hold == message.HoldNone || now.Attempt.Number > held.Attempt.Number)
 	})
 }
 
@@ -206,7 +206,7 @@ func key(session, reply, call string) message.Key {
 // describe is a call in one line, for failures.
 func describe(c *message.Call) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %s (%s), %d facts, attempt %d", c.Key, c.Tool, c.State, c.Cause, c.Facts, c.Attempt.Number)
+	fmt.Fprintf(&b, "%s %s: %s (%s), %d event records, attempt %d", c.Key, c.Tool, c.State, c.Cause, c.Records, c.Attempt.Number)
 	if c.Started() {
 		fmt.Fprintf(&b, " of %s", c.Attempt.Worker)
 	}

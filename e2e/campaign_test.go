@@ -245,9 +245,9 @@ func (c *campaign) judge() {
 	calls, approved, twice := c.obs.all(), 0, 0
 	for _, call := range calls {
 		for _, r := range c.obs.history(call.Key) {
-			if took(r.Fact, toolcall.Approve) {
+			if took(r.Record, toolcall.Approve) {
 				approved++
-				twice += c.agreed(r.Fact.Call)
+				twice += c.agreed(r.Record.Call)
 			}
 			c.notRevoked(r, revoked)
 		}
@@ -277,14 +277,14 @@ func (c *campaign) agreed(call *message.Call) int {
 
 // notRevoked checks that no call began under a remembered rule after its
 // revocation was acknowledged.
-func (c *campaign) notRevoked(r message.Record, revoked map[message.LeaseID]time.Time) {
+func (c *campaign) notRevoked(r message.JournalEntry, revoked map[message.LeaseID]time.Time) {
 	c.t.Helper()
-	if !took(r.Fact, toolcall.Start) {
+	if !took(r.Record, toolcall.Start) {
 		return
 	}
-	for _, id := range r.Fact.Call.Decision.Leases() {
+	for _, id := range r.Record.Call.Decision.Leases() {
 		if at, ok := revoked[id]; ok && r.Time.After(at) {
-			c.t.Errorf("%s: it began %s after the rule %s was revoked", describe(r.Fact.Call), r.Time.Sub(at), id)
+			c.t.Errorf("%s: it began %s after the rule %s was revoked", describe(r.Record.Call), r.Time.Sub(at), id)
 		}
 	}
 }

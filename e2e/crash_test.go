@@ -109,8 +109,8 @@ func (s *stage) hits(p point, strikes []strike) int {
 			if r.Time.After(st.dead) {
 				break
 			}
-			st.last = r.Fact
-			for _, step := range r.Fact.Path {
+			st.last = r.Record
+			for _, step := range r.Record.Path {
 				st.causes[toolcall.Cause(step.Cause)] = true
 			}
 		}

@@ -326,7 +326,7 @@ func (w *world) intact(c client, h history) {
 	}
 	for _, now := range calls {
 		was := h.calls[now.Key]
-		if was == nil || now.State != was.State || now.Facts != was.Facts || now.Digest != was.Digest || now.Input != was.Input {
+		if was == nil || now.State != was.State || now.Records != was.Records || now.Digest != was.Digest || now.Input != was.Input {
 			w.t.Errorf("%s: it is not as it was", describe(now))
 		}
 	}

@@ -19,7 +19,7 @@
 //     every approval request that was open is open still under the same digest.
 //   - Every record is authentic, and every history is one that the machine
 //     could have written.
-//   - An auditor finds nothing with askance audit verify: every fact is in its
+//   - An auditor finds nothing with askance audit verify: every event record is in its
 //     chain and under a checkpoint. Receipts of calls that were struck are
 //     checked without a server.
 //

@@ -38,8 +38,8 @@ func (s *stage) interruptRound(i int) {
 
 	seen := s.onRequest(bus.KindInterrupt, rk).seen
 	if i%2 == 1 {
-		seen = s.obs.when(func(r message.Record) bool {
-			return r.Fact != nil && r.Fact.Reply != nil && r.Key == rk && r.Fact.Reply.Phase == message.ReplyInterrupted
+		seen = s.obs.when(func(r message.JournalEntry) bool {
+			return r.Record != nil && r.Record.Reply != nil && r.Key == rk && r.Record.Reply.Phase == message.ReplyInterrupted
 		})
 	}
 	errs := make(chan error, 1)
@@ -71,6 +71,6 @@ func (s *stage) replyEnded(reply message.Key) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		r, err := j.Last(ctx, reply)
-		return err == nil && r.Fact.Reply.Phase == message.ReplyEnded
+		return err == nil && r.Record.Reply.Phase == message.ReplyEnded
 	})
 }

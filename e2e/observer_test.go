@@ -14,25 +14,25 @@ import (
 
 // observer follows the journal over a plain connection, with the engine's keys
 // and without writing, and lets a test wait for what it sees there. It is the
-// test's only clock: what happens next is decided by facts, not by time.
+// test's only clock: what happens next is decided by event records, not by time.
 type observer struct {
 	t     testing.TB
 	leave context.CancelFunc // ends the observation
 
-	mu       sync.Mutex // guards all below
-	calls    map[message.Key]*message.Call
-	order    []message.Key // of first facts
-	facts    map[message.Key][]message.Record
-	records  int
-	seq      uint64 // of the last record
-	caughtUp bool
-	watchers map[*watcher]struct{}
-	changed  chan struct{} // closed and replaced with every record
+	mu           sync.Mutex // guards all below
+	calls        map[message.Key]*message.Call
+	order        []message.Key // of first event records
+	eventRecords map[message.Key][]message.JournalEntry
+	records      int
+	seq          uint64 // of the last record
+	caughtUp     bool
+	watchers     map[*watcher]struct{}
+	changed      chan struct{} // closed and replaced with every record
 }
 
 // watcher waits for one record.
 type watcher struct {
-	match func(message.Record) bool
+	match func(message.JournalEntry) bool
 	seen  chan struct{}
 }
 
@@ -40,7 +40,7 @@ type watcher struct {
 func observe(t testing.TB, j *bus.Journal) *observer {
 	t.Helper()
 	o := &observer{
-		t: t, calls: map[message.Key]*message.Call{}, facts: map[message.Key][]message.Record{},
+		t: t, calls: map[message.Key]*message.Call{}, eventRecords: map[message.Key][]message.JournalEntry{},
 		watchers: map[*watcher]struct{}{}, changed: make(chan struct{}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -57,7 +57,7 @@ func observe(t testing.TB, j *bus.Journal) *observer {
 }
 
 // Record implements message.Sink.
-func (o *observer) Record(r message.Record) {
+func (o *observer) Record(r message.JournalEntry) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.records++
@@ -65,14 +65,14 @@ func (o *observer) Record(r message.Record) {
 	if r.Invalid != nil {
 		o.t.Errorf("record %d is not authentic: %v", r.Seq, r.Invalid)
 	}
-	if r.Fact != nil && r.Fact.Call != nil {
-		c := r.Fact.Call
+	if r.Record != nil && r.Record.Call != nil {
+		c := r.Record.Call
 		c.At(r.Seq)
 		if o.calls[c.Key] == nil {
 			o.order = append(o.order, c.Key)
 		}
 		o.calls[c.Key] = c
-		o.facts[c.Key] = append(o.facts[c.Key], r)
+		o.eventRecords[c.Key] = append(o.eventRecords[c.Key], r)
 	}
 	for w := range o.watchers {
 		if w.match(r) {
@@ -97,7 +97,7 @@ func (o *observer) wake() {
 }
 
 // when gives a channel that is closed at the next record that matches.
-func (o *observer) when(match func(message.Record) bool) <-chan struct{} {
+func (o *observer) when(match func(message.JournalEntry) bool) <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	w := &watcher{match: match, seen: make(chan struct{})}
@@ -105,10 +105,10 @@ func (o *observer) when(match func(message.Record) bool) <-chan struct{} {
 	return w.seen
 }
 
-// step matches a fact of the call in which a step of that cause was taken.
-func step(key message.Key, cause toolcall.Cause) func(message.Record) bool {
-	return func(r message.Record) bool {
-		return r.Fact != nil && r.Fact.Call != nil && r.Fact.Call.Key == key && took(r.Fact, cause)
+// step matches an event record of the call in which a step of that cause was taken.
+func step(key message.Key, cause toolcall.Cause) func(message.JournalEntry) bool {
+	return func(r message.JournalEntry) bool {
+		return r.Record != nil && r.Record.Call != nil && r.Record.Call.Key == key && took(r.Record, cause)
 	}
 }
 
@@ -120,10 +120,10 @@ func (o *observer) call(key message.Key) *message.Call {
 }
 
 // history is the records seen of a call.
-func (o *observer) history(key message.Key) []message.Record {
+func (o *observer) history(key message.Key) []message.JournalEntry {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.Clone(o.facts[key])
+	return slices.Clone(o.eventRecords[key])
 }
 
 // all gives the last state seen of every call, in the order of proposal.

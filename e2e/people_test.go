@@ -34,7 +34,7 @@ func (s *stage) found(session string) {
 		switch {
 		case now == nil:
 			s.t.Errorf("%s: the runtime does not find it after the restart", describe(c))
-		case now.Facts < c.Facts:
+		case now.Records < c.Records:
 			s.t.Errorf("%s: after the restart it went back to %s", describe(c), describe(now))
 		case c.State == message.ToolCallAsking && (now.State != message.ToolCallAsking || now.Digest != c.Digest):
 			s.t.Errorf("%s: its approval request is gone after the restart: %s", describe(c), describe(now))

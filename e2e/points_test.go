@@ -33,7 +33,7 @@ type strike struct {
 	struck message.Key
 	dead   time.Time               // when the process was surely dead
 	sight  *sighting               // of the point
-	last   *message.Fact           // of the struck call, before the death
+	last   *message.EventRecord    // of the struck call, before the death
 	causes map[toolcall.Cause]bool // of all steps before the death
 }
 

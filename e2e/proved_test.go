@@ -16,7 +16,7 @@ import (
 const receiptsEach = 2
 
 // proved has an auditor prove everything, with the command that auditors use: the
-// journal is what engines wrote, each fact in its chain and under a checkpoint,
+// journal is what engines wrote, each event record in its chain and under a checkpoint,
 // whatever was killed while it was written or signed; and what became of calls is
 // proved by files alone.
 func (w *world) proved() {
@@ -28,7 +28,7 @@ func (w *world) proved() {
 	if err := strictjson.Unmarshal([]byte(out), &r); err != nil {
 		w.t.Fatalf("audit verify: %v\n%s", err, out)
 	}
-	if !r.OK || r.Facts == 0 || r.Chained != r.Facts || r.Checkpoints == 0 || r.CoverFrom != 1 { // the journal may go on meanwhile
+	if !r.OK || r.EventRecords == 0 || r.Chained != r.EventRecords || r.Checkpoints == 0 || r.CoverFrom != 1 { // the journal may go on meanwhile
 		w.t.Errorf("audit verify: %+v", r)
 	}
 	w.tally.checkpoints = int(r.Checkpoints)
@@ -46,9 +46,9 @@ func (w *world) proved() {
 }
 
 // struckOnce reports whether the call was started, so that a kill could strike it.
-func struckOnce(records []message.Record) bool {
+func struckOnce(records []message.JournalEntry) bool {
 	for _, r := range records {
-		if took(r.Fact, toolcall.Start) {
+		if took(r.Record, toolcall.Start) {
 			return true
 		}
 	}

@@ -35,26 +35,26 @@ type noted struct {
 
 // ackNote is a state that was acknowledged.
 type ackNote struct {
-	Key   message.Key           `json:"key"`
-	Tool  string                `json:"tool"`
-	Seq   uint64                `json:"seq"`
-	State message.ToolCallState `json:"state"`
-	Cause string                `json:"cause"`
-	Facts int                   `json:"facts"`
-	Bytes int                   `json:"input_bytes"`
+	Key     message.Key           `json:"key"`
+	Tool    string                `json:"tool"`
+	Seq     uint64                `json:"seq"`
+	State   message.ToolCallState `json:"state"`
+	Cause   string                `json:"cause"`
+	Records int                   `json:"records"`
+	Bytes   int                   `json:"input_bytes"`
 }
 
 func ackNotes(calls []*message.Call) []ackNote {
 	var out []ackNote
 	for _, c := range calls {
-		out = append(out, ackNote{Key: c.Key, Tool: c.Tool, Seq: c.Seq, State: c.State, Cause: c.Cause, Facts: c.Facts, Bytes: len(c.Input)})
+		out = append(out, ackNote{Key: c.Key, Tool: c.Tool, Seq: c.Seq, State: c.State, Cause: c.Cause, Records: c.Records, Bytes: len(c.Input)})
 	}
 	return out
 }
 
 // call is the acknowledged state for [verifier.acknowledged].
 func (a ackNote) call() *message.Call {
-	return &message.Call{Key: a.Key, Tool: a.Tool, Seq: a.Seq, State: a.State, Cause: a.Cause, Facts: a.Facts}
+	return &message.Call{Key: a.Key, Tool: a.Tool, Seq: a.Seq, State: a.State, Cause: a.Cause, Records: a.Records}
 }
 
 // notebook is a file of notes. Each is one write, so that a kill cannot halve

@@ -18,9 +18,9 @@ func (w *world) verify(open bool) {
 	w.t.Helper()
 	v := &verifier{w: w, runs: w.marks(effect.RunsFile), effects: w.marks(effect.EffectsFile)}
 	v.read()
-	w.tally = tally{calls: len(v.facts)}
-	for key, facts := range v.facts {
-		v.call(key, facts, open)
+	w.tally = tally{calls: len(v.records)}
+	for key, records := range v.records {
+		v.call(key, records, open)
 	}
 	v.strangers()
 	v.acknowledged()
@@ -44,18 +44,18 @@ func (w *world) marks(name string) map[string][]effect.Mark {
 type verifier struct {
 	w             *world
 	runs, effects map[string][]effect.Mark // by idempotency key
-	facts         map[message.Key][]message.Record
+	records       map[message.Key][]message.JournalEntry
 	interrupted   map[message.Key]bool // replies
 }
 
 // reading collects a journal up to its end.
 type reading struct {
-	records []message.Record
+	records []message.JournalEntry
 	done    context.CancelFunc
 }
 
-func (r *reading) Record(rec message.Record) { r.records = append(r.records, rec) }
-func (r *reading) CaughtUp()                 { r.done() }
+func (r *reading) Record(rec message.JournalEntry) { r.records = append(r.records, rec) }
+func (r *reading) CaughtUp()                       { r.done() }
 
 // read takes the whole journal in, over a connection of its own.
 func (v *verifier) read() {
@@ -69,28 +69,28 @@ func (v *verifier) read() {
 	if ctx.Err() == context.DeadlineExceeded {
 		v.w.t.Fatal("the journal cannot be read to its end")
 	}
-	v.facts, v.interrupted = map[message.Key][]message.Record{}, map[message.Key]bool{}
+	v.records, v.interrupted = map[message.Key][]message.JournalEntry{}, map[message.Key]bool{}
 	for _, rec := range r.records {
 		switch {
 		case rec.Invalid != nil:
 			v.w.t.Errorf("record %d is not authentic: %v", rec.Seq, rec.Invalid)
-		case rec.Fact != nil && rec.Fact.Call != nil:
-			v.facts[rec.Key] = append(v.facts[rec.Key], rec)
-		case rec.Fact != nil && rec.Fact.Reply != nil && rec.Fact.Reply.Phase == message.ReplyInterrupted:
+		case rec.Record != nil && rec.Record.Call != nil:
+			v.records[rec.Key] = append(v.records[rec.Key], rec)
+		case rec.Record != nil && rec.Record.Reply != nil && rec.Record.Reply.Phase == message.ReplyInterrupted:
 			v.interrupted[rec.Key] = true
 		}
 	}
 }
 
 // call checks one call's history and what its tool did.
-func (v *verifier) call(key message.Key, records []message.Record, open bool) {
+func (v *verifier) call(key message.Key, records []message.JournalEntry, open bool) {
 	t := v.w.t
 	t.Helper()
-	facts := make([]*message.Fact, len(records))
+	eventRecords := make([]*message.EventRecord, len(records))
 	for i, r := range records {
-		facts[i] = r.Fact
+		eventRecords[i] = r.Record
 	}
-	c, err := toolcall.Replay(facts)
+	c, err := toolcall.Replay(eventRecords)
 	if err != nil {
 		t.Errorf("%s: the history is none that the machine could have written: %v", key, err)
 		return
@@ -99,7 +99,7 @@ func (v *verifier) call(key message.Key, records []message.Record, open bool) {
 	runs, effects := v.runs[key.IdempotencyKey()], v.effects[key.IdempotencyKey()]
 	v.w.tally.effects += len(effects)
 	v.w.tally.attempts += len(starts)
-	if slices.ContainsFunc(facts, func(f *message.Fact) bool { return f.Call.Hold == message.HoldUnknown }) {
+	if slices.ContainsFunc(eventRecords, func(f *message.EventRecord) bool { return f.Call.Hold == message.HoldUnknown }) {
 		v.w.tally.unknown++
 		if !local(c.Tool) {
 			v.w.tally.unknownRemote++
@@ -108,14 +108,14 @@ func (v *verifier) call(key message.Key, records []message.Record, open bool) {
 			t.Errorf("%s: an idempotent call was held as unknown", describe(c))
 		}
 	}
-	v.bound(facts)
+	v.bound(eventRecords)
 	v.onlyAllowed(c, runs, starts)
 	v.onlyAllowed(c, effects, starts)
 	v.onceEach(c, runs)
 	if len(effects) > 1 {
 		t.Errorf("%s: the effect happened %d times: %v", describe(c), len(effects), effects)
 	}
-	if !idempotent(c.Tool) && len(runs) > 1 && !v.runAgain(facts) {
+	if !idempotent(c.Tool) && len(runs) > 1 && !v.runAgain(eventRecords) {
 		t.Errorf("%s: a tool that is not idempotent ran %d times: %v", describe(c), len(runs), runs)
 	}
 	v.ended(c, len(effects), open)
@@ -129,12 +129,12 @@ type start struct {
 
 // starts gives the start of every attempt. There is at most one of each, and
 // none before an allow.
-func (v *verifier) starts(key message.Key, records []message.Record) map[int]start {
+func (v *verifier) starts(key message.Key, records []message.JournalEntry) map[int]start {
 	v.w.t.Helper()
 	out, allowed := map[int]start{}, false
 	for _, r := range records {
-		for _, s := range r.Fact.Path {
-			c := r.Fact.Call
+		for _, s := range r.Record.Path {
+			c := r.Record.Call
 			switch toolcall.Cause(s.Cause) {
 			case toolcall.Allow, toolcall.Approve:
 				allowed = true
@@ -186,18 +186,18 @@ func (v *verifier) onceEach(c *message.Call, runs []effect.Mark) {
 
 // bound checks that what ran is, byte for byte, what was decided: each answer
 // names the approval request that was open, each start has a grant for its approval request.
-func (v *verifier) bound(facts []*message.Fact) {
+func (v *verifier) bound(records []*message.EventRecord) {
 	t := v.w.t
 	t.Helper()
 	keys := message.NewKeySet(v.w.keys.Public())
-	for i, f := range facts {
+	for i, f := range records {
 		c := f.Call
 		if c.Request != nil {
 			if digest, err := c.Request.Digest(); err != nil || digest != c.Digest {
 				t.Errorf("%s: its digest is not that of its approval request", describe(c))
 			}
 		}
-		if took(f, toolcall.Approve) && (len(c.Votes) == 0 || c.Votes[len(c.Votes)-1].Digest != facts[i-1].Call.Digest) {
+		if took(f, toolcall.Approve) && (len(c.Votes) == 0 || c.Votes[len(c.Votes)-1].Digest != records[i-1].Call.Digest) {
 			t.Errorf("%s: it was approved by an answer to another approval request", describe(c))
 		}
 		if took(f, toolcall.Start) && c.Placement == message.PlaceRemote {
@@ -218,14 +218,14 @@ func granted(a message.Attempt) time.Time {
 }
 
 // runAgain reports whether an operator had the call run again.
-func (v *verifier) runAgain(facts []*message.Fact) bool {
-	return slices.ContainsFunc(facts, func(f *message.Fact) bool {
+func (v *verifier) runAgain(records []*message.EventRecord) bool {
+	return slices.ContainsFunc(records, func(f *message.EventRecord) bool {
 		return f.By.Role == message.RoleOperator && took(f, toolcall.Offer)
 	})
 }
 
-// took reports whether a step of that cause is part of the fact.
-func took(f *message.Fact, cause toolcall.Cause) bool {
+// took reports whether a step of that cause is part of the record.
+func took(f *message.EventRecord, cause toolcall.Cause) bool {
 	return slices.ContainsFunc(f.Path, func(s message.Step) bool { return s.Cause == string(cause) })
 }
 
@@ -266,8 +266,8 @@ func (v *verifier) waits(c *message.Call) bool {
 	if c.State != message.ToolCallPending {
 		return false
 	}
-	for key, records := range v.facts {
-		if key.ReplyKey() == c.ReplyKey() && waitsItself(records[len(records)-1].Fact.Call) {
+	for key, records := range v.records {
+		if key.ReplyKey() == c.ReplyKey() && waitsItself(records[len(records)-1].Record.Call) {
 			return true
 		}
 	}
@@ -282,7 +282,7 @@ func waitsItself(c *message.Call) bool {
 func (v *verifier) strangers() {
 	v.w.t.Helper()
 	known := map[string]bool{}
-	for key := range v.facts {
+	for key := range v.records {
 		known[key.IdempotencyKey()] = true
 	}
 	for _, marks := range []map[string][]effect.Mark{v.runs, v.effects} {
@@ -294,7 +294,7 @@ func (v *verifier) strangers() {
 	}
 }
 
-// acknowledged checks that every state that a request returned is a fact of
+// acknowledged checks that every state that a request returned is an event record of
 // the journal.
 func (v *verifier) acknowledged() {
 	v.w.t.Helper()
@@ -303,12 +303,12 @@ func (v *verifier) acknowledged() {
 	v.w.mu.Unlock()
 	v.w.tally.acked = len(acked)
 	for _, a := range acked {
-		ok := slices.ContainsFunc(v.facts[a.call.Key], func(r message.Record) bool {
-			c := r.Fact.Call
-			return r.Seq == a.call.Seq && c.State == a.call.State && c.Cause == a.call.Cause && c.Facts == a.call.Facts
+		ok := slices.ContainsFunc(v.records[a.call.Key], func(r message.JournalEntry) bool {
+			c := r.Record.Call
+			return r.Seq == a.call.Seq && c.State == a.call.State && c.Cause == a.call.Cause && c.Records == a.call.Records
 		})
 		if !ok {
-			v.w.t.Errorf("%s was acknowledged as %s, fact %d at %d, but the journal does not have it", a.op, describe(a.call), a.call.Facts, a.call.Seq)
+			v.w.t.Errorf("%s was acknowledged as %s, event record %d at %d, but the journal does not have it", a.op, describe(a.call), a.call.Records, a.call.Seq)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func secondBatch(w *world) {
 // proposes only what is missing.
 func restOfBatch(w *world) {
 	e := w.engine()
-	e.cord.onAppend(refuse(func(f *message.Fact) bool { return f.Call != nil && f.Call.Call == "b" }, cutError("append")))
+	e.cord.onAppend(refuse(func(f *message.EventRecord) bool { return f.Call != nil && f.Call.Call == "b" }, cutError("append")))
 	_, err := e.bot().Propose(w.Context(), request(call("a", serial, `{}`), call("b", serial, `{}`)))
 	w.wantErr(err, message.ErrUnavailable)
 	e.cord.onAppend(nil)
@@ -147,7 +147,7 @@ func restOfBatch(w *world) {
 // all, it has its turn.
 func neverProposed(w *world) {
 	e := w.engine()
-	e.cord.onAppend(refuse(func(f *message.Fact) bool { return f.Call != nil && f.Call.Call == "b" }, cutError("append")))
+	e.cord.onAppend(refuse(func(f *message.EventRecord) bool { return f.Call != nil && f.Call.Call == "b" }, cutError("append")))
 	_, err := e.bot().Propose(w.Context(), request(call("a", serial, `{}`), call("b", blockTurn, `{}`)))
 	w.wantErr(err, message.ErrUnavailable)
 	e.cord.onAppend(nil)

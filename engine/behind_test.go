@@ -63,7 +63,7 @@ func TestHiddenCallsAreSeenToWhenTheAnsweringEngineDies(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
 		w.propose(0, bareCall("a", asks), bareCall("b", asks))
 		w.pass(5 * wiredGrace) // the looks that the proposal itself asked for are over
-		w.wires[0].onStored(func(*message.Fact) { w.wires[0].cut() })
+		w.wires[0].onStored(func(*message.EventRecord) { w.wires[0].cut() })
 		_, err := w.as(0, message.RoleApprover, "ann").SubmitResponse(w.Context(), message.Response{Key: callKey("a"), Kind: message.ResponseApprove, Digest: w.now("a").Digest})
 		if !errors.Is(err, message.ErrUnknownOutcome) {
 			w.Fatalf("an engine that dies answers %v", err)
@@ -78,7 +78,7 @@ func TestHiddenCallsAreSeenToWhenTheAnsweringEngineDies(t *testing.T) {
 // that does not know that yet.
 func TestLateCallWaitsForThoseThatDidNotWait(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
-		w.wires[0].onStored(func(f *message.Fact) {
+		w.wires[0].onStored(func(f *message.EventRecord) {
 			if f.Call != nil && f.Call.Call == "a" {
 				w.wires[0].cut()
 			}
@@ -105,7 +105,7 @@ func TestLateCallWaitsForThoseThatDidNotWait(t *testing.T) {
 	})
 }
 
-// An engine passes over its own facts and waits to hear that they are stored.
+// An engine passes over its own event records and waits to hear that they are stored.
 // Meanwhile others go on from them.
 func TestCallStaysHiddenBehindARequestThatIsNotAcknowledged(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
@@ -134,7 +134,7 @@ func TestCallStaysHiddenBehindARequestThatIsNotAcknowledged(t *testing.T) {
 func TestRefusalAfterALostAcknowledgementIsNotCertain(t *testing.T) {
 	inWires(t, 1, func(w *wired) {
 		w.propose(0, bareCall("a", asks))
-		w.wires[0].onStored(func(*message.Fact) { w.wires[0].cut() })
+		w.wires[0].onStored(func(*message.EventRecord) { w.wires[0].cut() })
 		_, err := w.as(0, message.RoleApprover, "ann").SubmitResponse(w.Context(), message.Response{Key: callKey("a"), Kind: message.ResponseReject, Digest: w.now("a").Digest})
 		if !errors.Is(err, message.ErrUnknownOutcome) {
 			w.Errorf("what is stored was answered with %v", err)
@@ -205,8 +205,8 @@ func TestProposedCallDoesNotOvertakeOneThatHadToWait(t *testing.T) {
 func overtakeProposed(w *wired, after message.CallID) {
 	w.Helper()
 	proposed := make(chan struct{})
-	w.wires[0].onStored(func(f *message.Fact) {
-		if f.Call == nil || f.Call.Call != after || f.Call.Facts != 1 {
+	w.wires[0].onStored(func(f *message.EventRecord) {
+		if f.Call == nil || f.Call.Call != after || f.Call.Records != 1 {
 			return
 		}
 		w.wires[0].onLast(func(key message.Key) error {

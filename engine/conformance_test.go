@@ -55,7 +55,7 @@ func TestEngineOnJetStream(t *testing.T) {
 
 // runEngine runs what engines do on the journals that open makes. When a case is
 // over, the whole journal is audited: the state machine could have written each
-// history, and a durable fact allowed every effect, once, with the input that
+// history, and a durable event record allowed every effect, once, with the input that
 // was decided.
 func runEngine(t *testing.T, open newJournal) {
 	for _, part := range []struct {

@@ -123,7 +123,7 @@ func source(d permission.Decision) string {
 	return string(d.Step)
 }
 
-// kept is the decision as facts keep it.
+// kept is the decision as event records keep it.
 func kept(d permission.Decision) message.Decision {
 	out := message.Decision{Behavior: d.Behavior, Rule: d.Rule, Source: source(d), Reason: d.Reason, Message: d.Message, Bundle: d.Bundle}
 	for _, re := range d.Errors {
@@ -156,7 +156,7 @@ func (e *Engine) deniedNow(ctx context.Context, c *message.Call) (permission.Dec
 // laterDenial is said of a denial whose own words are not to be shown.
 const laterDenial = "the policy denies it by now; why is hidden with the arguments"
 
-// begin takes an allowed call as far as it goes within the same fact: a local
+// begin takes an allowed call as far as it goes within the same event record: a local
 // call is started by this engine, any other is submitted. A call that relies on
 // remembered rules begins only once it is on record that it is allowed: whoever
 // revokes such a rule finds it there, and of the two who write next one wins.
@@ -227,7 +227,7 @@ func approvals(c *message.Call, engine message.Principal, now time.Time) []messa
 		out = append(out, message.Approval{By: v.By, At: v.At, Signature: v.Signature})
 	}
 	if n := len(c.Votes); len(out) == 0 && n > 0 && c.Votes[n-1].Edited && c.Votes[n-1].Made == "" {
-		out = append(out, message.Approval{By: c.Votes[n-1].By, At: c.Votes[n-1].At}) // a fact of an earlier release: nobody was asked again
+		out = append(out, message.Approval{By: c.Votes[n-1].By, At: c.Votes[n-1].At}) // an event record of an earlier release: nobody was asked again
 	}
 	if len(out) == 0 {
 		out = append(out, message.Approval{By: engine, At: now})

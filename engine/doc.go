@@ -3,9 +3,9 @@
 // answer, and whoever runs what was allowed.
 //
 // An [Engine] works on a [Journal]. Everything it knows is a fold of the
-// journal's facts, so any number of engines may work on one journal and each
+// journal's event records, so any number of engines may work on one journal and each
 // may die at any moment: the others, or the next, go on. A call moves only by
-// compare-and-swap on its own last fact; whoever loses a race sees the winner's
+// compare-and-swap on its own last event record; whoever loses a race sees the winner's
 // outcome.
 //
 //	eng, err := engine.New("default", engine.NewMemory(), policy, tools, engine.WithExecutor(registry))
@@ -21,11 +21,11 @@
 //
 // # The life of a call
 //
-// Propose writes one fact: proposed, decided and, if allowed, begun. A call
+// Propose writes one event record: proposed, decided and, if allowed, begun. A call
 // that asks waits as one entry of a timer heap, without a goroutine. An answer
-// writes one fact: approved and begun. A local call runs on a goroutine of the
-// engine that started it; a remote one is the fact itself, offered to the
-// tool's workers with a signed grant. Start and result are one fact each.
+// writes one event record: approved and begun. A local call runs on a goroutine of the
+// engine that started it; a remote one is the event record itself, offered to the
+// tool's workers with a signed grant. Start and result are one event record each.
 //
 // # Guarantees
 //

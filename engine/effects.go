@@ -8,9 +8,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// perform does what a fact of this replica calls for. Nothing here may fail
-// the request that wrote the fact: what is lost here is derived again from the
-// journal. sent is a time before the fact was sent.
+// perform does what an event record of this replica calls for. Nothing here may fail
+// the request that wrote the event record: what is lost here is derived again from the
+// journal. sent is a time before the event record was sent.
 func (e *Engine) perform(c *message.Call, effects []toolcall.Effect, sent time.Time) {
 	if c.Open() {
 		e.cancelLocal(c, ErrFinishedElsewhere) // attempts before the present one
@@ -30,7 +30,7 @@ func (e *Engine) perform(c *message.Call, effects []toolcall.Effect, sent time.T
 	}
 	e.schedule(c, 0)
 	// A call that waits for nothing (any more): what it waited for ended while
-	// this fact was being written, and whoever ended it did not see the call yet.
+	// this event record was being written, and whoever ended it did not see the call yet.
 	missed := false
 	if c.State == message.ToolCallPending {
 		missed = !e.stuck(c)
@@ -51,10 +51,10 @@ func ended(effects []toolcall.Effect) bool {
 	return false
 }
 
-// follow takes note of a fact that another replica (or this one, before a
+// follow takes note of an event record that another replica (or this one, before a
 // restart) wrote. Its writer performs the effects; this replica only sets its
 // timers, so that it can step in if the writer does not live to do so.
-func (e *Engine) follow(f *message.Fact) {
+func (e *Engine) follow(f *message.EventRecord) {
 	c := f.Call
 	switch {
 	case c == nil && f.Reply != nil && f.Reply.Phase == message.ReplyInterrupted:
@@ -109,7 +109,7 @@ func (e *Engine) wakeSiblings(c *message.Call) {
 }
 
 // schedule sets the timer that c's phase calls for. late is added where a step
-// is owed by the replica that wrote the fact.
+// is owed by the replica that wrote the record.
 func (e *Engine) schedule(c *message.Call, late time.Duration) {
 	now := time.Now()
 	at := func(t time.Time) { e.timers.Set(t, c.Key, c.Seq) }

@@ -31,7 +31,7 @@ type run struct {
 	idem    string
 }
 
-// happened notes an effect. It checks that the fact which permits it is in the
+// happened notes an effect. It checks that the event record which permits it is in the
 // journal already.
 func (e *effects) happened(r run) {
 	e.mu.Lock()
@@ -43,15 +43,15 @@ func (e *effects) happened(r run) {
 		return
 	}
 	for _, rec := range history {
-		if f := rec.Fact; f != nil && permits(f, r) {
+		if f := rec.Record; f != nil && permits(f, r) {
 			return
 		}
 	}
-	e.w.Errorf("attempt %d of %s ran with %s before a durable fact permitted it", r.attempt, r.key, r.input)
+	e.w.Errorf("attempt %d of %s ran with %s before a durable event record permitted it", r.attempt, r.key, r.input)
 }
 
-// permits reports whether a fact starts the attempt that ran.
-func permits(f *message.Fact, r run) bool {
+// permits reports whether an event record starts the attempt that ran.
+func permits(f *message.EventRecord, r run) bool {
 	c := f.Call
 	started := false
 	for _, s := range f.Path {
@@ -177,24 +177,24 @@ func (r *runner) Run(ctx context.Context, inv message.Invocation, progress func(
 // audit checks the whole journal after every test.
 func (w *world) audit() {
 	w.Helper()
-	trees := map[message.Key][]*message.Fact{}
+	trees := map[message.Key][]*message.EventRecord{}
 	records := w.records()
 	w.auditLeases(records)
 	for _, rec := range records {
 		switch {
 		case rec.Invalid != nil:
 			w.Errorf("record %d is invalid: %v", rec.Seq, rec.Invalid)
-		case rec.Fact != nil && rec.Fact.Call != nil:
-			trees[rec.Key] = append(trees[rec.Key], rec.Fact)
+		case rec.Record != nil && rec.Record.Call != nil:
+			trees[rec.Key] = append(trees[rec.Key], rec.Record)
 		}
 	}
-	for key, facts := range trees {
-		last, err := toolcall.Replay(facts)
+	for key, eventRecords := range trees {
+		last, err := toolcall.Replay(eventRecords)
 		if err != nil {
 			w.Errorf("the history of %s is none that the machine could have written: %v", key, err)
 			continue
 		}
-		w.auditRuns(last, facts)
+		w.auditRuns(last, eventRecords)
 	}
 	for _, r := range w.effects.runs {
 		if trees[r.key] == nil {
@@ -203,18 +203,18 @@ func (w *world) audit() {
 	}
 }
 
-// auditRuns checks what ran of a call against its facts.
-func (w *world) auditRuns(last *message.Call, facts []*message.Fact) {
+// auditRuns checks what ran of a call against its event records.
+func (w *world) auditRuns(last *message.Call, records []*message.EventRecord) {
 	w.Helper()
 	runs := w.effects.of(last.Key)
 	claims := map[string]bool{}
 	for _, r := range runs {
-		i := slices.IndexFunc(facts, func(f *message.Fact) bool { return permits(f, r) })
+		i := slices.IndexFunc(records, func(f *message.EventRecord) bool { return permits(f, r) })
 		if i < 0 {
-			w.Errorf("attempt %d of %s ran with %s and no fact permits that", r.attempt, r.key, r.input)
+			w.Errorf("attempt %d of %s ran with %s and no event record permits that", r.attempt, r.key, r.input)
 			continue
 		}
-		w.auditDecision(facts[:i+1], r)
+		w.auditDecision(records[:i+1], r)
 		if claims[r.claim] {
 			w.Errorf("attempt %d of %s ran twice", r.attempt, r.key)
 		}
@@ -223,7 +223,7 @@ func (w *world) auditRuns(last *message.Call, facts []*message.Fact) {
 			w.Errorf("attempt %d of %s ran under the key %s", r.attempt, r.key, r.idem)
 		}
 	}
-	again := slices.ContainsFunc(facts, func(f *message.Fact) bool {
+	again := slices.ContainsFunc(records, func(f *message.EventRecord) bool {
 		return slices.ContainsFunc(f.Path, func(s message.Step) bool { return s.Cause == "offer" })
 	})
 	if len(runs) > 1 && !again {
@@ -233,9 +233,9 @@ func (w *world) auditRuns(last *message.Call, facts []*message.Fact) {
 
 // auditDecision checks that the input that ran is the one that was decided:
 // by a rule that allows, or by a person who named the digest.
-func (w *world) auditDecision(facts []*message.Fact, r run) {
+func (w *world) auditDecision(records []*message.EventRecord, r run) {
 	w.Helper()
-	c := facts[len(facts)-1].Call
+	c := records[len(records)-1].Call
 	if c.Request == nil || c.Request.Input != r.input || c.Request.Key != r.key || c.Request.Tool != r.tool {
 		w.Errorf("%s ran with %s, the approval request is %+v", r.key, r.input, c.Request)
 		return
@@ -252,7 +252,7 @@ func (w *world) auditDecision(facts []*message.Fact, r run) {
 }
 
 // records reads the whole journal.
-func (w *world) records() []message.Record {
+func (w *world) records() []message.JournalEntry {
 	w.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	sink := &collector{done: func() { cancel(errDone) }}
@@ -266,12 +266,12 @@ var errDone = errors.New("caught up")
 
 // collector is a sink that keeps everything up to the journal's end.
 type collector struct {
-	records []message.Record
+	records []message.JournalEntry
 	caught  bool
 	done    func()
 }
 
-func (c *collector) Record(r message.Record) {
+func (c *collector) Record(r message.JournalEntry) {
 	if !c.caught {
 		c.records = append(c.records, r)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // streamed are the events that a runtime may stream. All others are derived
-// from facts by askance itself: a runtime must not be able to write that
+// from event records by askance itself: a runtime must not be able to write that
 // somebody approved, or that a tool answered.
 var streamed = map[message.EventType]bool{
 	message.EventReplyStart: true, message.EventReplyEnd: true,
@@ -82,7 +82,7 @@ func sessionOf(ev message.Event) (message.SessionID, bool) {
 	}
 }
 
-// events reads a session's events: the streamed ones and those that the facts
+// events reads a session's events: the streamed ones and those that the event records
 // stand for, in journal order. It can hold the request until there is news.
 func (e *Engine) events(ctx context.Context, p *Port, r message.EventsRequest) (message.EventsReply, error) {
 	session := message.Key{Space: e.space, Session: r.Session}
@@ -113,7 +113,7 @@ func (e *Engine) events(ctx context.Context, p *Port, r message.EventsRequest) (
 			return out, nil
 		}
 		if len(records) == r.Limit {
-			continue // only facts without events so far
+			continue // only event records without events so far
 		}
 		if moved == nil {
 			moved, leave = e.view.Watch(session)
@@ -136,7 +136,7 @@ func (e *Engine) events(ctx context.Context, p *Port, r message.EventsRequest) (
 	}
 }
 
-func (e *Engine) appendEvents(ctx context.Context, p *Port, out *message.EventsReply, rec message.Record, reply message.ReplyID) error {
+func (e *Engine) appendEvents(ctx context.Context, p *Port, out *message.EventsReply, rec message.JournalEntry, reply message.ReplyID) error {
 	if reply != "" && rec.Key.Reply != reply {
 		return nil
 	}
@@ -146,10 +146,10 @@ func (e *Engine) appendEvents(ctx context.Context, p *Port, out *message.EventsR
 		}
 		return nil
 	}
-	if rec.Fact == nil {
+	if rec.Record == nil {
 		return nil
 	}
-	f := rec.Fact
+	f := rec.Record
 	if !p.seesAll() {
 		f = f.Redacted()
 	}

@@ -84,7 +84,7 @@ func types(w *world, events []message.SequencedEvent) string {
 	return strings.Join(out, "\n")
 }
 
-// aStory has events and facts in turn.
+// aStory has events and event records in turn.
 func aStory(w *world, e *replica) {
 	w.Helper()
 	w.must(e.emit(`{"type":"REPLY_START","session_id":"s","name":"bot"}`, `{"type":"MODEL_CALL_START","model_name":"m"}`,
@@ -219,7 +219,7 @@ func eventsOfReply(w *world) {
 }
 
 // emitKinds: a runtime must not be able to write what askance derives from its
-// own facts: that a person approved, that a tool answered.
+// own event records: that a person approved, that a tool answered.
 func emitKinds(w *world) {
 	e := w.engine()
 	w.must(e.emit(`{"type":"TEXT_BLOCK_START","block_id":"b"}`, `{"type":"TEXT_BLOCK_DELTA","block_id":"b","delta":"x"}`, `{"type":"TEXT_BLOCK_END","block_id":"b"}`,

@@ -19,20 +19,20 @@ func faultCases() []engineCase {
 		{"a lost acknowledgement", lostAck},
 		{"a lost acknowledgement, and another writer", lostAckRaced},
 		{"an acknowledgement that comes late", lateAck},
-		{"the journal cannot be read after a first fact", unreadableAfterFirst},
+		{"the journal cannot be read after a first event record", unreadableAfterFirst},
 		{"closing between a start and its run", closeBetween},
 		{"a local start acknowledged after its lease", lateLocalStart},
-		{"a call at its limit of facts", factLimit},
+		{"a call at its limit of event records", recordLimit},
 		{"a local result that loses every race", resultCrowded},
 		{"the turn comes while the call is written", turnMeanwhile},
 	}
 }
 
-type fault = func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error)
+type fault = func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error)
 
-// refuse makes appends of certain facts fail, with nothing written.
-func refuse(which func(*message.Fact) bool, err error) fault {
-	return func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+// refuse makes appends of certain event records fail, with nothing written.
+func refuse(which func(*message.EventRecord) bool, err error) fault {
+	return func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if which(f) {
 			return 0, err
 		}
@@ -40,9 +40,9 @@ func refuse(which func(*message.Fact) bool, err error) fault {
 	}
 }
 
-// cutAfter kills an engine right after it wrote a certain fact.
-func cutAfter(e *replica, which func(*message.Fact) bool) fault {
-	return func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+// cutAfter kills an engine right after it wrote a certain record.
+func cutAfter(e *replica, which func(*message.EventRecord) bool) fault {
+	return func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
 		if which(f) {
 			e.cord.cut()
@@ -63,7 +63,7 @@ func (w *world) fill(engines ...*replica) (lift func()) {
 	}
 	full := &message.Error{Code: message.CodeFull, Op: "append", What: "the journal is full, nothing was written"}
 	for _, e := range engines {
-		e.cord.onAppend(refuse(func(*message.Fact) bool { return true }, full))
+		e.cord.onAppend(refuse(func(*message.EventRecord) bool { return true }, full))
 	}
 	return func() {
 		for _, e := range engines {
@@ -135,11 +135,11 @@ func (w *world) storyOf(e *replica, id string) {
 	w.wantPath(c.Key, "propose+allow+submit start result")
 }
 
-// lostAck stores every fact and loses the first answer to each.
+// lostAck stores every event record and loses the first answer to each.
 func lostAck(w *world) {
 	e := w.engine()
-	var lost sync.Map // by the fact's id
-	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+	var lost sync.Map // by the event record's id
+	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
 		if err != nil {
 			return seq, err
@@ -150,7 +150,7 @@ func lostAck(w *world) {
 		return seq, err
 	})
 	w.storyOf(e, "a")
-	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if _, again := lost.LoadOrStore(f.ID, true); !again { // this time it is not even stored
 			return 0, unknownOutcome()
 		}
@@ -159,11 +159,11 @@ func lostAck(w *world) {
 	w.storyOf(e, "b")
 }
 
-// lostAckRaced: the fact is stored, its acknowledgement is lost, and another
-// engine writes the next fact before the first one looks.
+// lostAckRaced: the event record is stored, its acknowledgement is lost, and another
+// engine writes the next event record before the first one looks.
 func lostAckRaced(w *world) {
 	e, other := w.engine(), w.engine()
-	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
 		if err != nil || f.Kind() != "submit" {
 			return seq, err
@@ -189,14 +189,14 @@ func lostAckRaced(w *world) {
 // on its way.
 func lateAck(w *world) {
 	e := w.engine()
-	var sent sync.Map // by the fact's id
-	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+	var sent sync.Map // by the event record's id
+	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		switch times, _ := sent.LoadOrStore(f.ID, new(atomic.Int32)); times.(*atomic.Int32).Add(1) {
 		case 1:
 			return 0, unknownOutcome()
 		case 2:
 			if _, err := store(ctx, f, prev); err != nil {
-				w.Errorf("the late fact: %v", err)
+				w.Errorf("the late event record: %v", err)
 			}
 		}
 		return store(ctx, f, prev)
@@ -211,9 +211,9 @@ func unreadableAfterFirst(w *world) {
 	catchUp := e.cord.lag()
 	defer catchUp()
 	var down atomic.Bool
-	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
-		down.Store(f.Call != nil && f.Call.Facts == 1)
+		down.Store(f.Call != nil && f.Call.Records == 1)
 		return seq, err
 	})
 	e.cord.onLast(func(key message.Key) error {
@@ -234,8 +234,8 @@ func unreadableAfterFirst(w *world) {
 func closeBetween(w *world) {
 	e := w.engine()
 	closed := make(chan struct{})
-	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
-		if f.Call == nil || f.Call.Facts != 1 {
+	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		if f.Call == nil || f.Call.Records != 1 {
 			return store(ctx, f, prev)
 		}
 		go func() {
@@ -259,9 +259,9 @@ func closeBetween(w *world) {
 // one has given the attempt up. It does not begin, and gives the attempt back.
 func lateLocalStart(w *world) {
 	e, other := w.engine(), w.engine()
-	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
-		if err == nil && f.Call != nil && f.Call.Facts == 1 {
+		if err == nil && f.Call != nil && f.Call.Records == 1 {
 			other.held(f.Call.Key, message.HoldUnknown)
 		}
 		return seq, err
@@ -273,18 +273,18 @@ func lateLocalStart(w *world) {
 	w.wantPath(c.Key, "propose+allow+start suspend return offer+start result")
 }
 
-// factLimit: a call that has as many facts as it may can still be ended.
-func factLimit(w *world) {
+// recordLimit: a call that has as many event records as it may can still be ended.
+func recordLimit(w *world) {
 	e := w.engine()
 	c := e.submit("c", remote)
 	rec, err := w.journal.Last(w.Context(), c.Key)
 	w.must(err)
 	prev := rec.Seq
-	f := rec.Fact
-	for f.Call.Facts < message.MaxFactsPerCall {
-		f.ID = fmt.Sprint("offer-", f.Call.Facts)
+	f := rec.Record
+	for f.Call.Records < message.MaxRecordsPerCall {
+		f.ID = fmt.Sprint("offer-", f.Call.Records)
 		f.Path = []message.Step{{Cause: "offer", From: "submitted", To: "submitted"}}
-		f.Call.Facts++
+		f.Call.Records++
 		f.Call.Cause, f.Call.First, f.Call.Seq = "offer", c.First, 0
 		prev, err = w.journal.Append(w.Context(), f, prev)
 		w.must(err)
@@ -296,12 +296,12 @@ func factLimit(w *world) {
 }
 
 // turnMeanwhile: what a call waits for ends between the look at it and the
-// fact that says that the call waits. Nothing else wakes it.
+// event record that says that the call waits. Nothing else wakes it.
 func turnMeanwhile(w *world) {
 	e := w.engine()
 	meanwhile := func(id message.CallID, do func()) fault {
-		return func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
-			if f.Call != nil && f.Call.Call == id && f.Call.Facts == 1 {
+		return func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+			if f.Call != nil && f.Call.Call == id && f.Call.Records == 1 {
 				do()
 			}
 			return store(ctx, f, prev)
@@ -333,7 +333,7 @@ func turnMeanwhile(w *world) {
 func resultCrowded(w *world) {
 	e := w.engine()
 	var races atomic.Int32
-	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if f.Kind() == "result" && races.Add(1) <= 150 {
 			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: "another writer was first", Hint: "decide again"}
 		}
@@ -352,12 +352,12 @@ type cord struct {
 	sever   context.CancelFunc
 
 	mu     sync.Mutex // guards all below
-	append func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error)
+	append func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error)
 	last   func(key message.Key) error
 	hold   chan struct{} // non-nil: the watch delivers nothing until it is closed
 }
 
-type appendFunc func(ctx context.Context, f *message.Fact, prev uint64) (uint64, error)
+type appendFunc func(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error)
 
 func newCord(j engine.Journal) *cord {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -373,7 +373,7 @@ func cutError(op string) error {
 func (c *cord) cut() { c.sever() }
 
 // onAppend lets f take the place of Append; nil takes it away.
-func (c *cord) onAppend(f func(ctx context.Context, fact *message.Fact, prev uint64, store appendFunc) (uint64, error)) {
+func (c *cord) onAppend(f func(ctx context.Context, record *message.EventRecord, prev uint64, store appendFunc) (uint64, error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.append = f
@@ -399,7 +399,7 @@ func (c *cord) lag() (catchUp func()) {
 	}
 }
 
-func (c *cord) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+func (c *cord) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
 	if c.severed.Err() != nil {
 		return 0, cutError("append")
 	}
@@ -419,16 +419,16 @@ func (c *cord) AppendEvent(ctx context.Context, runtime string, reply message.Ke
 	return c.Journal.AppendEvent(ctx, runtime, reply, events)
 }
 
-func (c *cord) Last(ctx context.Context, key message.Key) (message.Record, error) {
+func (c *cord) Last(ctx context.Context, key message.Key) (message.JournalEntry, error) {
 	if c.severed.Err() != nil {
-		return message.Record{}, cutError("last")
+		return message.JournalEntry{}, cutError("last")
 	}
 	c.mu.Lock()
 	fault := c.last
 	c.mu.Unlock()
 	if fault != nil {
 		if err := fault(key); err != nil {
-			return message.Record{}, err
+			return message.JournalEntry{}, err
 		}
 	}
 	return c.Journal.Last(ctx, key)
@@ -470,7 +470,7 @@ func (l *lagging) Wants(seq uint64, id string, stored time.Time) bool {
 	return !ok || choosy.Wants(seq, id, stored)
 }
 
-func (l *lagging) Record(r message.Record) {
+func (l *lagging) Record(r message.JournalEntry) {
 	if l.ready() {
 		l.sink.Record(r)
 	}

@@ -22,7 +22,7 @@ func (e *Engine) fire(d schedule.Due) {
 	}
 	c := e.view.Call(d.Key)
 	if c == nil || c.Seq != d.Seq || !c.Open() {
-		return // it moved on; its newer fact set its own timers
+		return // it moved on; its newer event record set its own timers
 	}
 	if c.Phase() == message.PhaseRunning && e.alive(c) {
 		return

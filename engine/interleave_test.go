@@ -248,13 +248,13 @@ func (s *story) proposeBatch(i, batch int) {
 // answer gives an answer to the approval request that the journal has now.
 func (s *story) answer(p step, key message.Key) {
 	r, err := s.journal.Last(s.Context(), key)
-	if err != nil || r.Fact.Call.State != message.ToolCallAsking {
+	if err != nil || r.Record.Call.State != message.ToolCallAsking {
 		return
 	}
-	a := message.Response{Key: key, Kind: message.ResponseApprove, Digest: r.Fact.Call.Digest}
+	a := message.Response{Key: key, Kind: message.ResponseApprove, Digest: r.Record.Call.Digest}
 	switch p.what {
 	case stepRemember:
-		a.Rules = r.Fact.Call.Suggested
+		a.Rules = r.Record.Call.Suggested
 	case stepReject:
 		a.Kind = message.ResponseReject
 	case stepEdit:
@@ -326,8 +326,8 @@ func (s *story) problems() []string {
 // history is a whole journal, looked at by what was decided when.
 type history struct {
 	broken []string // what no engine could have written
-	lines  []string // one for each fact, for the reader of a failure
-	trees  map[message.Key][]*message.Fact
+	lines  []string // one for each event record, for the reader of a failure
+	trees  map[message.Key][]*message.EventRecord
 	last   map[message.Key]*message.Call
 	plans  map[message.ReplyID][]plannedAt
 	over   map[message.ReplyID]bool // was interrupted
@@ -340,23 +340,23 @@ type plannedAt struct {
 }
 
 type allRecords struct {
-	records []message.Record
+	records []message.JournalEntry
 	stop    context.CancelFunc
 }
 
-func (a *allRecords) Record(r message.Record) { a.records = append(a.records, r) }
-func (a *allRecords) CaughtUp()               { a.stop() }
+func (a *allRecords) Record(r message.JournalEntry) { a.records = append(a.records, r) }
+func (a *allRecords) CaughtUp()                     { a.stop() }
 
 func readHistory(w *wired) *history {
 	w.Helper()
-	h := &history{trees: map[message.Key][]*message.Fact{}, last: map[message.Key]*message.Call{}, plans: map[message.ReplyID][]plannedAt{}, over: map[message.ReplyID]bool{}}
+	h := &history{trees: map[message.Key][]*message.EventRecord{}, last: map[message.Key]*message.Call{}, plans: map[message.ReplyID][]plannedAt{}, over: map[message.ReplyID]bool{}}
 	ctx, stop := context.WithCancel(w.Context())
 	all := &allRecords{stop: stop}
 	if err := w.journal.Watch(ctx, 0, all); !errors.Is(err, context.Canceled) {
 		w.Fatal(err)
 	}
 	for _, r := range all.records {
-		f := r.Fact
+		f := r.Record
 		switch {
 		case f == nil:
 		case f.Call != nil:
@@ -372,12 +372,12 @@ func readHistory(w *wired) *history {
 			h.lines = append(h.lines, fmt.Sprintf("%d %s %s %s by %s", r.Seq, r.Time.Format("05.000"), r.Key.Call, f.Kind(), f.Engine))
 		}
 	}
-	for key, facts := range h.trees {
-		if _, err := toolcall.Replay(facts); err != nil {
+	for key, records := range h.trees {
+		if _, err := toolcall.Replay(records); err != nil {
 			h.broken = append(h.broken, fmt.Sprintf("%s: %v", key.Call, err))
 		}
 		starts := map[int]int{}
-		for _, f := range facts {
+		for _, f := range records {
 			if f.Kind() == "start" {
 				starts[f.Call.Attempt.Number]++
 			}
@@ -391,7 +391,7 @@ func readHistory(w *wired) *history {
 	return h
 }
 
-// when returns the sequence of the first fact of a call for which is is true.
+// when returns the sequence of the first event record of a call for which is is true.
 func (h *history) when(key message.Key, is func(*message.Call) bool) uint64 {
 	for _, f := range h.trees[key] {
 		if is(f.Call) {
@@ -464,14 +464,14 @@ func (h *history) asksAtOnce() (out []string) {
 		batch message.Batch
 	}
 	spans := map[group][]span{}
-	for key, facts := range h.trees {
-		g := group{key.Reply, message.Batch{Number: facts[0].Call.Batch.Number, Group: facts[0].Call.Batch.Group}}
-		if facts[0].Call.Tool != asks {
+	for key, records := range h.trees {
+		g := group{key.Reply, message.Batch{Number: records[0].Call.Batch.Number, Group: records[0].Call.Batch.Group}}
+		if records[0].Call.Tool != asks {
 			continue
 		}
 		if from := h.when(key, func(c *message.Call) bool { return c.State == message.ToolCallAsking }); from > 0 {
 			s := span{key.Call, from, ^uint64(0)}
-			for _, f := range facts {
+			for _, f := range records {
 				if f.Call.Seq > from && f.Call.State != message.ToolCallAsking {
 					s.to = f.Call.Seq
 					break

@@ -53,7 +53,7 @@ func validReply(reply message.Key) error {
 // of a reply that is interrupted already is carried on, not refused; ended says
 // that nothing is left to carry on.
 func (e *Engine) markInterrupted(ctx context.Context, by message.Principal, reply message.Key, reason string) (seq uint64, ended bool, err error) {
-	state, at, err := store.Update(ctx, e.store, "interrupt", e.store.Reply(reply), func(ctx context.Context, state message.ReplyState) (*message.Fact, error) {
+	state, at, err := store.Update(ctx, e.store, "interrupt", e.store.Reply(reply), func(ctx context.Context, state message.ReplyState) (*message.EventRecord, error) {
 		if state.Phase != message.ReplyOpen {
 			return nil, errNoChange
 		}
@@ -63,7 +63,7 @@ func (e *Engine) markInterrupted(ctx context.Context, by message.Principal, repl
 			}
 		}
 		state.Phase, state.Reason = message.ReplyInterrupted, reason
-		f := e.store.NewFact(by, stamp().At)
+		f := e.store.NewRecord(by, stamp().At)
 		f.Reply = &state
 		return f, nil
 	})
@@ -111,12 +111,12 @@ func (e *Engine) closeCalls(ctx context.Context, by message.Principal, reply mes
 
 // endReply marks an interrupted reply as ended.
 func (e *Engine) endReply(ctx context.Context, reply message.Key) error {
-	_, _, err := store.Update(ctx, e.store, "interrupt", e.store.Reply(reply), func(_ context.Context, state message.ReplyState) (*message.Fact, error) {
+	_, _, err := store.Update(ctx, e.store, "interrupt", e.store.Reply(reply), func(_ context.Context, state message.ReplyState) (*message.EventRecord, error) {
 		if state.Phase != message.ReplyInterrupted {
 			return nil, errNoChange
 		}
 		state.Phase = message.ReplyEnded
-		f := e.store.NewFact(e.self(), stamp().At)
+		f := e.store.NewRecord(e.self(), stamp().At)
 		f.Reply = &state
 		return f, nil
 	})

@@ -199,9 +199,9 @@ func (w *world) openCalls(session message.SessionID) map[message.Key]*message.Ca
 		records, next, err := w.journal.Read(w.Context(), message.Key{Space: w.space, Session: session}, after, 500)
 		w.must(err)
 		for _, r := range records {
-			if r.Fact != nil && r.Fact.Call != nil {
-				open[r.Key] = r.Fact.Call
-				if !r.Fact.Call.Open() {
+			if r.Record != nil && r.Record.Call != nil {
+				open[r.Key] = r.Record.Call
+				if !r.Record.Call.Open() {
 					delete(open, r.Key)
 				}
 			}
@@ -243,7 +243,7 @@ func interruptGivenUp(w *world) {
 	e := w.engine()
 	c := e.propose(call("c", block, `{}`))[0]
 	ctx, giveUp := context.WithCancel(w.Context())
-	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
 		if f.Reply != nil && f.Reply.Phase == message.ReplyInterrupted {
 			giveUp()
@@ -262,7 +262,7 @@ func (w *world) replyPhase() message.ReplyPhase {
 	w.Helper()
 	rec, err := w.journal.Last(w.Context(), w.key("").ReplyKey())
 	w.must(err)
-	return rec.Fact.Reply.Phase
+	return rec.Record.Reply.Phase
 }
 
 func interruptEngineDies(w *world) {
@@ -270,7 +270,7 @@ func interruptEngineDies(w *world) {
 	other := w.engine()
 	c := e.propose(call("c", deploy, `{}`), call("d", remote, `{}`))
 	other.state(c[1].Key, message.ToolCallSubmitted)
-	e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
 		if f.Reply != nil {
 			e.cord.cut() // the last thing that this engine did
@@ -300,7 +300,7 @@ func proposerDies(w *world) {
 		_, err := e.bot().Propose(w.Context(), message.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call("a", deploy, `{}`)}})
 		w.must(err)
 		helper := w.engine()
-		e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+		e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 			if f.Call == nil || f.Call.Call != "b" {
 				return store(ctx, f, prev)
 			}
@@ -348,12 +348,12 @@ func interruptedTwice(w *world) {
 }
 
 // interruptFirstCases are about an interrupt that the journal has before a
-// fact of its reply, while the engine that writes that fact does not know it.
+// event record of its reply, while the engine that writes that event record does not know it.
 func interruptFirstCases() []engineCase {
 	return []engineCase{
-		{"an interrupt before a first fact, seen by the watch", func(w *world) { interruptBeforeFirst(w, false) }},
-		{"an interrupt before a first fact, not seen by the watch", func(w *world) { interruptBeforeFirst(w, true) }},
-		{"an interrupt before a first fact, and the journal cannot be read", interruptBeforeFirstUnreadable},
+		{"an interrupt before a first event record, seen by the watch", func(w *world) { interruptBeforeFirst(w, false) }},
+		{"an interrupt before a first event record, not seen by the watch", func(w *world) { interruptBeforeFirst(w, true) }},
+		{"an interrupt before a first event record, and the journal cannot be read", interruptBeforeFirstUnreadable},
 		{"an interrupt before the turn of a pending call", interruptBeforeTurn},
 		{"an interrupt before a plan", interruptBeforePlan},
 	}
@@ -364,21 +364,21 @@ func interruptFirstCases() []engineCase {
 func (w *world) storeInterrupt(session message.SessionID) {
 	w.Helper()
 	e := w.engine()
-	e.cord.onAppend(cutAfter(e, func(f *message.Fact) bool { return f.Reply != nil }))
+	e.cord.onAppend(cutAfter(e, func(f *message.EventRecord) bool { return f.Reply != nil }))
 	_, err := e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: session, Reply: "r"})
 	w.wantErr(err, message.ErrUnavailable)
 	e.kill()
 	rec, err := w.journal.Last(w.Context(), message.Key{Space: w.space, Session: session, Reply: "r"})
 	w.must(err)
-	if phase := rec.Fact.Reply.Phase; phase != message.ReplyInterrupted {
+	if phase := rec.Record.Reply.Phase; phase != message.ReplyInterrupted {
 		w.Fatalf("the reply is %s, want %s", phase, message.ReplyInterrupted)
 	}
 }
 
-// onFirst runs do right before the first fact of a call is stored.
+// onFirst runs do right before the first event record of a call is stored.
 func onFirst(id message.CallID, do func()) fault {
-	return func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
-		if f.Call != nil && f.Call.Call == id && f.Call.Facts == 1 {
+	return func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		if f.Call != nil && f.Call.Call == id && f.Call.Records == 1 {
 			do()
 		}
 		return store(ctx, f, prev)
@@ -462,8 +462,8 @@ func interruptBeforePlan(w *world) {
 	catchUp()
 	w.until("only the interrupt is carried out", func() bool { return len(w.openCalls("s")) == 0 })
 	for _, r := range w.records()[size:] {
-		if r.Fact != nil && (r.Fact.Reply != nil && len(r.Fact.Reply.Batches) > 0 || r.Key.Call == "b" || r.Key.Call == "c") {
-			w.Errorf("written: %s of %s", r.Fact.Kind(), r.Key)
+		if r.Record != nil && (r.Record.Reply != nil && len(r.Record.Reply.Batches) > 0 || r.Key.Call == "b" || r.Key.Call == "c") {
+			w.Errorf("written: %s of %s", r.Record.Kind(), r.Key)
 		}
 	}
 }

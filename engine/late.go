@@ -12,7 +12,7 @@ import (
 // reports whether its sender ever owned that attempt. Strangers are not noted:
 // they could fill the journal.
 func (e *Engine) noteLate(ctx context.Context, by message.Principal, r message.ResultRequest, digest string) (owner bool, err error) {
-	late := store.Entity[[]message.Record]{Key: r.Key, Read: func(ctx context.Context) ([]message.Record, uint64, error) {
+	late := store.Entity[[]message.JournalEntry]{Key: r.Key, Read: func(ctx context.Context) ([]message.JournalEntry, uint64, error) {
 		history, err := e.journal.History(ctx, r.Key)
 		if err != nil || len(history) == 0 {
 			return nil, 0, err
@@ -20,7 +20,7 @@ func (e *Engine) noteLate(ctx context.Context, by message.Principal, r message.R
 		return history, history[len(history)-1].Seq, nil
 	}}
 	var next *message.Call
-	_, _, err = store.Update(ctx, e.store, "result", late, func(_ context.Context, history []message.Record) (*message.Fact, error) {
+	_, _, err = store.Update(ctx, e.store, "result", late, func(_ context.Context, history []message.JournalEntry) (*message.EventRecord, error) {
 		var noted bool
 		if owner, noted = lateOwner(history, by, r); !owner || noted {
 			return nil, errNoChange
@@ -29,9 +29,9 @@ func (e *Engine) noteLate(ctx context.Context, by message.Principal, r message.R
 		if err != nil {
 			return nil, err
 		}
-		next = last.Fact.Call
+		next = last.Record.Call
 		res := r.Result
-		f := e.store.NewFact(by, stamp().At)
+		f := e.store.NewRecord(by, stamp().At)
 		f.Call, f.Note = next, &message.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: next.SealResult(digest)}
 		f.Call.Seq = 0
 		return f, nil
@@ -42,15 +42,15 @@ func (e *Engine) noteLate(ctx context.Context, by message.Principal, r message.R
 	case err != nil:
 		return owner, err
 	}
-	e.schedule(next, 0) // the timers that were set for the fact before are void
+	e.schedule(next, 0) // the timers that were set for the event record before are void
 	return true, nil
 }
 
 // lateOwner reports whether the sender of a result owned the attempt that it
 // names, and whether a late result of that attempt has been noted.
-func lateOwner(history []message.Record, by message.Principal, r message.ResultRequest) (owned, noted bool) {
+func lateOwner(history []message.JournalEntry, by message.Principal, r message.ResultRequest) (owned, noted bool) {
 	for _, rec := range history {
-		f := rec.Fact
+		f := rec.Record
 		if f == nil || f.Call == nil {
 			continue
 		}

@@ -54,7 +54,7 @@ func busy(t *testing.T, journal *engine.Memory, keep int) *engine.Engine {
 	return e
 }
 
-// given is one answer, as the facts have it.
+// given is one answer, as the event records have it.
 type given struct {
 	who    string
 	groups []string
@@ -63,11 +63,11 @@ type given struct {
 	took   time.Duration
 }
 
-// responsesOf reads the answers off the facts, call by call, and which approval requests
+// responsesOf reads the answers off the event records, call by call, and which approval requests
 // are open at the end.
-func responsesOf(facts []*message.Fact) (out []given, open []*message.Call) {
-	calls := map[message.Key][]*message.Fact{}
-	for _, f := range facts {
+func responsesOf(records []*message.EventRecord) (out []given, open []*message.Call) {
+	calls := map[message.Key][]*message.EventRecord{}
+	for _, f := range records {
 		if f.Call != nil && f.Note == nil {
 			calls[f.Call.Key] = append(calls[f.Call.Key], f)
 		}
@@ -142,8 +142,8 @@ func loadOf(name string, all []given, has func(given) bool) message.ReviewerLoad
 }
 
 // naive is the load by name within a window, people and groups.
-func naive(facts []*message.Fact, since, until, now time.Time) (people, groups map[string]message.ReviewerLoad) {
-	all, open := responsesOf(facts)
+func naive(records []*message.EventRecord, since, until, now time.Time) (people, groups map[string]message.ReviewerLoad) {
+	all, open := responsesOf(records)
 	inside := func(g given) bool { return !g.at.Before(since) && (until.IsZero() || g.at.Before(until)) }
 	people, groups = map[string]message.ReviewerLoad{}, map[string]message.ReviewerLoad{}
 	for _, name := range []string{"ann", "bob", "eve", "joe"} {
@@ -211,7 +211,7 @@ func sameLoad(t *rapid.T, what string, got []message.ReviewerLoad, want map[stri
 		}
 		w.MedianMS, w.Name = g.MedianMS, g.Name
 		if diff := cmp.Diff(w, g); diff != "" {
-			t.Fatalf("%s: (-facts +report)\n%s", what, diff)
+			t.Fatalf("%s: (-event records +report)\n%s", what, diff)
 		}
 	}
 	for name, w := range want {
@@ -221,14 +221,14 @@ func sameLoad(t *rapid.T, what string, got []message.ReviewerLoad, want map[stri
 	}
 }
 
-// facts are all that the journal has.
-func factsOf(t *rapid.T, j *engine.Memory) []*message.Fact {
+// event records are all that the journal has.
+func recordsOf(t *rapid.T, j *engine.Memory) []*message.EventRecord {
 	ctx, done := context.WithCancelCause(context.Background())
 	end := errors.New("end")
-	var out []*message.Fact
-	sink := sinkFunc{func(r message.Record) {
-		if r.Fact != nil {
-			out = append(out, r.Fact)
+	var out []*message.EventRecord
+	sink := sinkFunc{func(r message.JournalEntry) {
+		if r.Record != nil {
+			out = append(out, r.Record)
 		}
 	}, func() { done(end) }}
 	if err := j.Watch(ctx, 0, sink); !errors.Is(err, end) {
@@ -238,16 +238,16 @@ func factsOf(t *rapid.T, j *engine.Memory) []*message.Fact {
 }
 
 type sinkFunc struct {
-	record   func(message.Record)
+	record   func(message.JournalEntry)
 	caughtUp func()
 }
 
-func (s sinkFunc) Record(r message.Record) { s.record(r) }
-func (s sinkFunc) CaughtUp()               { s.caughtUp() }
+func (s sinkFunc) Record(r message.JournalEntry) { s.record(r) }
+func (s sinkFunc) CaughtUp()                     { s.caughtUp() }
 
-// What an engine reports of its reviewers is what the facts add up to, over all time and over any window, whether the window is answered from
+// What an engine reports of its reviewers is what the event records add up to, over all time and over any window, whether the window is answered from
 // memory or from the journal.
-func TestLoadAgainstFacts(t *testing.T) {
+func TestLoadAgainstRecords(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		keep := rapid.SampledFrom([]int{1, 5, 1000}).Draw(rt, "keep")
 		seed := rapid.Uint64().Draw(rt, "seed")
@@ -294,7 +294,7 @@ func loadStory(t *testing.T, rt *rapid.T, keep, steps int, rnd *rand.Rand) {
 	}
 	synctest.Wait()
 	now := time.Now().UTC()
-	facts := factsOf(rt, journal)
+	records := recordsOf(rt, journal)
 	at := func() time.Time { return begin.Add(time.Duration(rnd.Int64N(int64(now.Sub(begin)) + 2))).UTC() }
 	for i, r := range []message.LoadRequest{{}, {Since: at()}, {Until: at()}, {Since: now.Add(-time.Hour)}, {Since: begin, Until: at().Add(1)}} {
 		if r.Validate() != nil {
@@ -304,10 +304,10 @@ func loadStory(t *testing.T, rt *rapid.T, keep, steps int, rnd *rand.Rand) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		people, groups := naive(facts, r.Since, r.Until, now)
+		people, groups := naive(records, r.Since, r.Until, now)
 		sameLoad(rt, fmt.Sprintf("window %d, people", i), got.People, people)
 		sameLoad(rt, fmt.Sprintf("window %d, groups", i), got.Groups, groups)
-		if _, open := responsesOf(facts); got.Open != len(open) {
+		if _, open := responsesOf(records); got.Open != len(open) {
 			rt.Fatalf("%d open, want %d", got.Open, len(open))
 		}
 	}

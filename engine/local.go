@@ -165,7 +165,7 @@ func (e *Engine) deliver(r message.ResultRequest) {
 }
 
 // final reports whether a result that was refused so will be refused for ever.
-// Everything else (no journal, a full one, a lost race, an unreadable fact) may
+// Everything else (no journal, a full one, a lost race, an unreadable event record) may
 // pass.
 func final(err error) bool {
 	switch message.AsError("result", err).Code {
@@ -204,7 +204,7 @@ func (e *Engine) beginAllowed(ctx context.Context, key message.Key) (*message.Ca
 // mustNotBegin is asked right before an attempt begins: a reply that was
 // interrupted or a deny rule that came into force since the decision ends the
 // call instead. If an earlier attempt was started, only a person can end it. An
-// interrupt that is written after the call's last fact need not be seen here:
+// interrupt that is written after the call's last event record need not be seen here:
 // it closes the call itself before it is acknowledged.
 func (e *Engine) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool, error) {
 	c := m.Call()

@@ -12,14 +12,14 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// lossy is a journal that stores the facts of calls, loses the
+// lossy is a journal that stores the event records of calls, loses the
 // acknowledgements and then answers no approval request about them.
 type lossy struct {
 	*Memory
 	lost atomic.Bool
 }
 
-func (j *lossy) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+func (j *lossy) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
 	seq, err := j.Memory.Append(ctx, f, prev)
 	if f.Call == nil {
 		return seq, err
@@ -28,9 +28,9 @@ func (j *lossy) Append(ctx context.Context, f *message.Fact, prev uint64) (uint6
 	return 0, &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "no acknowledgement"}
 }
 
-func (j *lossy) Last(ctx context.Context, key message.Key) (message.Record, error) {
+func (j *lossy) Last(ctx context.Context, key message.Key) (message.JournalEntry, error) {
 	if j.lost.Load() {
-		return message.Record{}, &message.Error{Code: message.CodeUnavailable, Op: "last", What: "no answer"}
+		return message.JournalEntry{}, &message.Error{Code: message.CodeUnavailable, Op: "last", What: "no answer"}
 	}
 	return j.Memory.Last(ctx, key)
 }
@@ -73,10 +73,10 @@ func started(t *testing.T, j Journal) *Engine {
 	return e
 }
 
-// lagging is a journal whose writers hear late that their facts are stored.
+// lagging is a journal whose writers hear late that their event records are stored.
 type lagging struct{ *Memory }
 
-func (j lagging) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+func (j lagging) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
 	seq, err := j.Memory.Append(ctx, f, prev)
 	time.Sleep(250 * time.Millisecond) // in a bubble
 	return seq, err

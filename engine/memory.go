@@ -13,13 +13,13 @@ import (
 )
 
 // Memory is a Journal in memory, good enough to ship in a program that needs
-// no durability, and what the property tests run on. Facts are kept as bytes,
+// no durability, and what the property tests run on. Event records are kept as bytes,
 // so that nothing a reader does can change the past. Several engines may share
 // one.
 type Memory struct {
 	mu      sync.Mutex // guards all below
 	records []memoryRecord
-	last    map[message.Key]uint64 // sequence of each tree's last fact
+	last    map[message.Key]uint64 // sequence of each tree's last event record
 	grown   chan struct{}          // closed and replaced with every record
 	limit   int                    // 0: none; records, for tests of a full store
 }
@@ -30,8 +30,8 @@ var readable = []strictjson.Option{strictjson.MaxBytes(64 << 20)}
 type memoryRecord struct {
 	time    time.Time
 	key     message.Key
-	id      string // of a fact
-	fact    []byte
+	id      string // of an event record
+	record  []byte
 	event   []byte
 	runtime string
 }
@@ -56,14 +56,14 @@ func (m *Memory) Durability() string { return "memory" }
 func (m *Memory) EnsureQueue(context.Context, message.Queue) error { return nil }
 
 // Append implements Journal.
-func (m *Memory) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+func (m *Memory) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
 	f.Prev = m.link(prev)
 	body, err := strictjson.Marshal(f)
 	if err == nil {
 		err = strictjson.Bounds(body, readable...) // what could not be read again would end the tree's life; Marshal writes nothing else that a reader refuses
 	}
 	if err != nil {
-		return 0, &message.Error{Code: message.CodeInvalid, Op: "append", What: "the fact has no JSON form that can be read back", Hint: "use valid UTF-8, finite numbers and at most 64 levels", Err: err}
+		return 0, &message.Error{Code: message.CodeInvalid, Op: "append", What: "the event record has no JSON form that can be read back", Hint: "use valid UTF-8, finite numbers and at most 64 levels", Err: err}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,14 +72,14 @@ func (m *Memory) Append(ctx context.Context, f *message.Fact, prev uint64) (uint
 	}
 	key := f.Key()
 	if have := m.last[key]; have != prev {
-		return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s is at %d, not at %d", key, have, prev), Hint: "read its last fact and decide again"}
+		return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s is at %d, not at %d", key, have, prev), Hint: "read its last event record and decide again"}
 	}
-	seq := m.add(memoryRecord{time: time.Now(), key: key, id: f.ID, fact: body})
+	seq := m.add(memoryRecord{time: time.Now(), key: key, id: f.ID, record: body})
 	m.last[key] = seq
 	return seq, nil
 }
 
-// link names the fact at prev. Here a fact's subject is its key, and it has no
+// link names the event record at prev. Here an event record's subject is its key, and it has no
 // headers.
 func (m *Memory) link(prev uint64) *message.Link {
 	m.mu.Lock()
@@ -88,7 +88,7 @@ func (m *Memory) link(prev uint64) *message.Link {
 		return &message.Link{}
 	}
 	r := m.records[prev-1]
-	return proof.LinkTo(prev, proof.Leaf(r.key.String(), proof.Content(nil, r.fact)))
+	return proof.LinkTo(prev, proof.Leaf(r.key.String(), proof.Content(nil, r.record)))
 }
 
 // AppendEvent implements Journal.
@@ -123,21 +123,21 @@ func (m *Memory) add(r memoryRecord) uint64 {
 }
 
 // record decodes the record with sequence seq. m.mu is held.
-func (m *Memory) record(seq uint64) message.Record {
+func (m *Memory) record(seq uint64) message.JournalEntry {
 	r := m.records[seq-1]
-	out := message.Record{Seq: seq, Time: r.time, Key: r.key, Event: slices.Clone(r.event), Runtime: r.runtime}
-	if r.fact != nil {
-		var f message.Fact
-		if err := strictjson.Unmarshal(r.fact, &f, readable...); err != nil {
+	out := message.JournalEntry{Seq: seq, Time: r.time, Key: r.key, Event: slices.Clone(r.event), Runtime: r.runtime}
+	if r.record != nil {
+		var f message.EventRecord
+		if err := strictjson.Unmarshal(r.record, &f, readable...); err != nil {
 			out.Invalid = err
 			return out
 		}
-		out.Fact = &f
+		out.Record = &f
 	}
 	return out
 }
 
-// mark is the id of the fact with sequence seq, "" for an event, and when it was
+// mark is the id of the event record with sequence seq, "" for an event, and when it was
 // stored.
 func (m *Memory) mark(seq uint64) (id string, stored time.Time) {
 	m.mu.Lock()
@@ -147,23 +147,23 @@ func (m *Memory) mark(seq uint64) (id string, stored time.Time) {
 }
 
 // Last implements Journal.
-func (m *Memory) Last(_ context.Context, key message.Key) (message.Record, error) {
+func (m *Memory) Last(_ context.Context, key message.Key) (message.JournalEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seq := m.last[key]
 	if seq == 0 {
-		return message.Record{}, &message.Error{Code: message.CodeNotFound, Op: "last", What: "nothing is known of " + key.String(), Hint: "check space, session, reply and call"}
+		return message.JournalEntry{}, &message.Error{Code: message.CodeNotFound, Op: "last", What: "nothing is known of " + key.String(), Hint: "check space, session, reply and call"}
 	}
 	return m.record(seq), nil
 }
 
 // History implements Journal.
-func (m *Memory) History(_ context.Context, key message.Key) ([]message.Record, error) {
+func (m *Memory) History(_ context.Context, key message.Key) ([]message.JournalEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []message.Record
+	var out []message.JournalEntry
 	for i, r := range m.records {
-		if r.key == key && r.fact != nil {
+		if r.key == key && r.record != nil {
 			out = append(out, m.record(uint64(i+1)))
 		}
 	}
@@ -171,10 +171,10 @@ func (m *Memory) History(_ context.Context, key message.Key) ([]message.Record, 
 }
 
 // Read implements Journal.
-func (m *Memory) Read(_ context.Context, session message.Key, after uint64, limit int) ([]message.Record, uint64, error) {
+func (m *Memory) Read(_ context.Context, session message.Key, after uint64, limit int) ([]message.JournalEntry, uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []message.Record
+	var out []message.JournalEntry
 	last := after
 	for seq := after + 1; seq <= uint64(len(m.records)) && len(out) < limit; seq++ {
 		last = seq

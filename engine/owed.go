@@ -2,10 +2,10 @@ package engine
 
 import "github.com/askance-dev/askance/message"
 
-// Sizes of the facts that an open call still needs, for Owed.
+// Sizes of the event records that an open call still needs, for Owed.
 const (
-	factBytes  = 4 << 10 // without the input: approval request, grant, votes, a short result
-	inputTimes = 5       // halves: a fact has the input twice, as JSON text
+	recordBytes = 4 << 10 // without the input: approval request, grant, votes, a short result
+	inputTimes  = 5       // halves: an event record has the input twice, as JSON text
 )
 
 // Owed estimates how many bytes of the journal the open calls still need until
@@ -13,13 +13,13 @@ const (
 func (e *Engine) Owed() int64 {
 	sum := int64(0)
 	for _, c := range e.view.OpenCalls() {
-		sum += int64(factsLeft(c)) * int64(factBytes+len(c.Input)*inputTimes/2)
+		sum += int64(recordsLeft(c)) * int64(recordBytes+len(c.Input)*inputTimes/2)
 	}
 	return sum
 }
 
-// factsLeft is how many facts an open call needs that takes no detour.
-func factsLeft(c *message.Call) int {
+// recordsLeft is how many event records an open call needs that takes no detour.
+func recordsLeft(c *message.Call) int {
 	switch c.Phase() {
 	case message.PhaseWaiting:
 		return 4 // asked; approved and offered; started; its result

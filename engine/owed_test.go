@@ -16,19 +16,19 @@ func TestOwed(t *testing.T) {
 	call := message.Call{Key: message.Key{Space: "x", Session: "s", Reply: "r", Call: "c"}, Tool: "pay", Input: input}
 	last := int64(1 << 30)
 	for n, step := range []struct {
-		state message.ToolCallState
-		claim string
-		facts int64
+		state   message.ToolCallState
+		claim   string
+		records int64
 	}{
 		{message.ToolCallPending, "", 4}, {message.ToolCallAsking, "", 3}, {message.ToolCallSubmitted, "", 2}, {message.ToolCallSubmitted, "claim", 1}, {message.ToolCallFinished, "claim", 0},
 	} {
 		c := call
-		c.State, c.Attempt.Claim, c.Facts, c.First = step.state, step.claim, n+1, 1
-		e.view.Apply(&message.Fact{Call: &c, Path: []message.Step{{Cause: fmt.Sprint(n), To: step.state}}}, uint64(n+1))
-		call.First = c.First // every fact of a call has it
+		c.State, c.Attempt.Claim, c.Records, c.First = step.state, step.claim, n+1, 1
+		e.view.Apply(&message.EventRecord{Call: &c, Path: []message.Step{{Cause: fmt.Sprint(n), To: step.state}}}, uint64(n+1))
+		call.First = c.First // every event record of a call has it
 		got := e.Owed()
-		if least := step.facts * int64(2*len(input)); got < least || got >= last || step.facts == 0 && got != 0 {
-			t.Errorf("a call that is %s (claim %q) needs %d bytes, want %d facts of at least %d in all", step.state, step.claim, got, step.facts, least)
+		if least := step.records * int64(2*len(input)); got < least || got >= last || step.records == 0 && got != 0 {
+			t.Errorf("a call that is %s (claim %q) needs %d bytes, want %d event records of at least %d in all", step.state, step.claim, got, step.records, least)
 		}
 		last = got
 	}

@@ -12,14 +12,14 @@ import (
 type proposals struct {
 	most int
 	keys []message.Key
-	seqs []uint64 // of their first facts
+	seqs []uint64 // of their first event records
 	end  func()   // called once there are most of them, or no more
 	over bool
 }
 
 // Record implements message.Sink.
-func (p *proposals) Record(r message.Record) {
-	if p.over || r.Fact == nil || r.Fact.Call == nil || r.Fact.Call.Facts != 1 {
+func (p *proposals) Record(r message.JournalEntry) {
+	if p.over || r.Record == nil || r.Record.Call == nil || r.Record.Call.Records != 1 {
 		return
 	}
 	p.keys, p.seqs = append(p.keys, r.Key), append(p.seqs, r.Seq)
@@ -42,7 +42,7 @@ func (p *proposals) stop() {
 var errCollected = errors.New("enough was seen")
 
 // listPast lists from the journal what the view has forgotten: the calls after
-// the cursor in the order of their first facts, each as its last fact has it. A
+// the cursor in the order of their first event records, each as its last event record has it. A
 // page costs as many reads as it names calls that are not at hand.
 func (e *Engine) listPast(ctx context.Context, by message.Principal, r message.ListRequest) (message.ListReply, error) {
 	page := &view.Page{Limit: r.Limit}

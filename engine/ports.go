@@ -7,34 +7,34 @@ import (
 	"github.com/askance-dev/askance/message/api"
 )
 
-// Journal is the one durable store: an ordered log of facts and streamed
+// Journal is the one durable store: an ordered log of event records and streamed
 // events. NewMemory in this package and bus.Journal on JetStream implement
 // it; engine/journaltest holds both to the same contract. All methods may be
 // called from many goroutines at once.
 type Journal interface {
-	// Append stores f as the next fact of its tree (f.Key()) if the tree's last
-	// fact has sequence prev (0: the tree is empty), and returns its sequence.
-	// It returns only when the fact is durable as the journal's Durability says.
-	// It sets f.Prev, the link to the fact before.
+	// Append stores f as the next event record of its tree (f.Key()) if the tree's last
+	// event record has sequence prev (0: the tree is empty), and returns its sequence.
+	// It returns only when the event record is durable as the journal's Durability says.
+	// It sets f.Prev, the link to the event record before.
 	//
 	// Errors: ErrConflict (message) when the tree has moved on, nothing was
 	// written; ErrFull, ErrTooLarge, ErrUnavailable: nothing was written;
 	// ErrUnknownOutcome: it cannot be told whether it was (the caller reads the
-	// tree's last fact and compares its ID).
-	Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error)
-	// Last reads a tree's last fact from the journal itself, never from a
+	// tree's last event record and compares its ID).
+	Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error)
+	// Last reads a tree's last event record from the journal itself, never from a
 	// lagging copy. ErrNotFound when the tree is empty.
-	Last(ctx context.Context, key message.Key) (message.Record, error)
-	// History reads all facts of one tree, oldest first.
-	History(ctx context.Context, key message.Key) ([]message.Record, error)
+	Last(ctx context.Context, key message.Key) (message.JournalEntry, error)
+	// History reads all event records of one tree, oldest first.
+	History(ctx context.Context, key message.Key) ([]message.JournalEntry, error)
 	// AppendEvent stores streamed events of a runtime, in order, without
 	// compare-and-swap, and returns the last one's sequence. On an error some of
 	// them may be stored; the very same event sent again may be stored once.
 	AppendEvent(ctx context.Context, runtime string, reply message.Key, events []message.RawJSON) (uint64, error)
-	// Read returns up to limit records of a session (facts of all its trees and
+	// Read returns up to limit records of a session (event records of all its trees and
 	// events) with sequences above after, in order. last is the sequence up to
 	// which the journal was looked through: the cursor to go on from.
-	Read(ctx context.Context, session message.Key, after uint64, limit int) (records []message.Record, last uint64, err error)
+	Read(ctx context.Context, session message.Key, after uint64, limit int) (records []message.JournalEntry, last uint64, err error)
 	// Watch delivers every record with a sequence above after to sink, in order
 	// and from one goroutine, first the past, then what comes. It returns when
 	// ctx ends (with its cause) or the journal cannot go on; it survives

@@ -146,11 +146,11 @@ func (e *Engine) bindSession(ctx context.Context, by message.Principal, session 
 			Known: func() (string, uint64, bool) { return "", 0, true }, // the write tells whether it was bound
 			Read:  func(ctx context.Context) (string, uint64, error) { return e.store.LastRuntime(ctx, session) },
 		}
-		bound, _, err := store.Update(ctx, e.store, "propose", binding, func(_ context.Context, bound string) (*message.Fact, error) {
+		bound, _, err := store.Update(ctx, e.store, "propose", binding, func(_ context.Context, bound string) (*message.EventRecord, error) {
 			if bound != "" {
 				return nil, errNoChange
 			}
-			f := e.store.NewFact(by, stamp().At)
+			f := e.store.NewRecord(by, stamp().At)
 			f.Session = &message.SessionState{Key: session, Runtime: by.Name}
 			return f, nil
 		})
@@ -204,7 +204,7 @@ func (e *Engine) safe(tool string) bool {
 // storePlan appends a plan to the reply's tree, or finds it there: the same
 // calls proposed again are the same batch.
 func (e *Engine) storePlan(ctx context.Context, by message.Principal, reply message.Key, plan message.BatchPlan) (message.BatchPlan, error) {
-	_, _, err := store.Update(ctx, e.store, "propose", e.store.Reply(reply), func(_ context.Context, state message.ReplyState) (*message.Fact, error) {
+	_, _, err := store.Update(ctx, e.store, "propose", e.store.Reply(reply), func(_ context.Context, state message.ReplyState) (*message.EventRecord, error) {
 		for _, p := range state.Batches {
 			if slices.Equal(p.Calls, plan.Calls) {
 				plan = p
@@ -216,7 +216,7 @@ func (e *Engine) storePlan(ctx context.Context, by message.Principal, reply mess
 		}
 		plan.Number = len(state.Batches) + 1
 		state.Batches = append(slices.Clone(state.Batches), plan)
-		f := e.store.NewFact(by, stamp().At)
+		f := e.store.NewRecord(by, stamp().At)
 		f.Reply = &state
 		return f, nil
 	})
@@ -230,8 +230,8 @@ func (e *Engine) storePlan(ctx context.Context, by message.Principal, reply mess
 // the journal itself.
 const lagLimit = 50 * time.Millisecond
 
-// phaseAt is the phase of a reply when the fact seq was written, or later. A
-// view that has seen that fact has seen every interrupt before it; no reading
+// phaseAt is the phase of a reply when the event record seq was written, or later. A
+// view that has seen that event record has seen every interrupt before it; no reading
 // is needed.
 func (e *Engine) phaseAt(ctx context.Context, reply message.Key, seq uint64) (message.ReplyPhase, error) {
 	wait, cancel := context.WithTimeout(ctx, lagLimit)
@@ -249,7 +249,7 @@ func interruptedError(reply message.Key) error {
 	return &message.Error{Code: message.CodeInterrupted, Op: "propose", What: "the reply " + string(reply.Reply) + " was interrupted", Hint: "begin a new reply"}
 }
 
-// proposeOne writes the first fact of a call: proposed and, unless it has to
+// proposeOne writes the first event record of a call: proposed and, unless it has to
 // wait for others, decided and begun at once. earlier are the calls of the
 // same proposal before it.
 func (e *Engine) proposeOne(ctx context.Context, by message.Principal, c *message.Call, earlier []*message.Call) (*message.Call, error) {
@@ -321,7 +321,7 @@ func sameProposal(c, known *message.Call) (*message.Call, error) {
 	return known, nil
 }
 
-// writeFirst stores a call's first fact. The reply's own tree is looked at
+// writeFirst stores a call's first record. The reply's own tree is looked at
 // after it and before anything begins here: an interrupt that was written
 // meanwhile did not see this call, so this call has to see the interrupt.
 func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message.Principal) (*message.Call, error) {
@@ -347,7 +347,7 @@ func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message
 	return c, nil
 }
 
-// beginLater performs the effects of a first fact once it is known that the
+// beginLater performs the effects of a first event record once it is known that the
 // reply was not interrupted meanwhile: the journal could not be read at once.
 func (e *Engine) beginLater(ctx context.Context, m *toolcall.Machine, sent time.Time) {
 	c := m.Call()

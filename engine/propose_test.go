@@ -82,10 +82,10 @@ func (w *world) path(key message.Key) string {
 	var out []string
 	for _, r := range records {
 		var steps []string
-		for _, s := range r.Fact.Path {
+		for _, s := range r.Record.Path {
 			steps = append(steps, s.Cause)
 		}
-		if r.Fact.Note != nil {
+		if r.Record.Note != nil {
 			steps = append(steps, "note")
 		}
 		out = append(out, strings.Join(steps, "+"))
@@ -285,11 +285,11 @@ func (w *world) wantSize(n int) {
 	w.Helper()
 	if records := w.records(); len(records) != n {
 		for _, r := range records[min(n, len(records)):] {
-			if r.Fact == nil {
+			if r.Record == nil {
 				w.Errorf("written: the event %s of %s", r.Event, r.Key)
 				continue
 			}
-			w.Errorf("written: %s of %s", r.Fact.Kind(), r.Key)
+			w.Errorf("written: %s of %s", r.Record.Kind(), r.Key)
 		}
 		w.Errorf("the journal has %d records, want %d", len(records), n)
 	}

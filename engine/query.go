@@ -67,9 +67,9 @@ func (e *Engine) show(ctx context.Context, by message.Principal, r message.ShowR
 	if err != nil {
 		return message.ShowReply{}, opError("show", err)
 	}
-	out := message.ShowReply{History: []message.FactEntry{}}
+	out := message.ShowReply{History: []message.HistoryEntry{}}
 	for _, rec := range records {
-		f := rec.Fact
+		f := rec.Record
 		if f == nil || f.Call == nil {
 			continue
 		}
@@ -79,7 +79,7 @@ func (e *Engine) show(ctx context.Context, by message.Principal, r message.ShowR
 		if by.Role != message.RoleRuntime {
 			note = f.Redacted().Note
 		}
-		out.History = append(out.History, message.FactEntry{
+		out.History = append(out.History, message.HistoryEntry{
 			Seq: rec.Seq, Kind: f.Kind(), Path: f.Path, By: f.By, At: f.At, Note: note,
 			Attempt: f.Call.Attempt.Number, Worker: f.Call.Attempt.Worker,
 		})
@@ -247,5 +247,5 @@ func (e *Engine) info() message.InfoReply {
 	return out
 }
 
-// inOrderOfProposal compares calls by their first facts.
+// inOrderOfProposal compares calls by their first event records.
 func inOrderOfProposal(a, b *message.Call) int { return cmp.Compare(a.First, b.First) }

@@ -347,12 +347,12 @@ func TestListAll(t *testing.T) {
 	}
 }
 
-// newerSessions is a journal whose facts of sessions are of a later version.
+// newerSessions is a journal whose event records of sessions are of a later version.
 type newerSessions struct{ engine.Journal }
 
-func (j newerSessions) Last(ctx context.Context, key message.Key) (message.Record, error) {
+func (j newerSessions) Last(ctx context.Context, key message.Key) (message.JournalEntry, error) {
 	if key.Session != "" && key.Reply == "" {
-		return message.Record{Key: key, Seq: 1, Invalid: errors.New("fact version 2")}, nil
+		return message.JournalEntry{Key: key, Seq: 1, Invalid: errors.New("event record version 2")}, nil
 	}
 	return j.Journal.Last(ctx, key)
 }

@@ -13,10 +13,10 @@ import (
 // This file keeps the explanations of decisions, where rules want them kept.
 
 const (
-	// maxExplanation bounds an explanation on record, in bytes: a fact has to
+	// maxExplanation bounds an explanation on record, in bytes: an event record has to
 	// carry two copies of the arguments besides.
 	maxExplanation = 32 << 10
-	// maxWhyDepth is how deep one may be nested, within a fact that is read back.
+	// maxWhyDepth is how deep one may be nested, within an event record that is read back.
 	maxWhyDepth = 48
 	// maxBrief bounds each text of one of which nothing else is kept.
 	maxBrief = 1 << 10
@@ -59,7 +59,7 @@ type recorded struct {
 	Truncated bool `json:"truncated"`
 }
 
-// onRecord is an explanation as a fact keeps it; nil: none. Of one that is too
+// onRecord is an explanation as an event record keeps it; nil: none. Of one that is too
 // large it keeps what mattered most, and says so.
 func onRecord(x *permission.Explanation) message.RawJSON {
 	if x == nil {
@@ -129,11 +129,11 @@ func (e *Engine) onRecordOf(ctx context.Context, c *message.Call) (message.RawJS
 		return nil, err
 	}
 	for _, r := range slices.Backward(records) {
-		if r.Fact == nil || r.Fact.Call == nil || len(r.Fact.Explanation) == 0 {
+		if r.Record == nil || r.Record.Call == nil || len(r.Record.Explanation) == 0 {
 			continue
 		}
-		if explains(r.Fact.Call, c) {
-			return r.Fact.Explanation, nil
+		if explains(r.Record.Call, c) {
+			return r.Record.Explanation, nil
 		}
 		return nil, nil // of an earlier decision
 	}

@@ -29,7 +29,7 @@ func audited(rules ...permission.Rule) []permission.Rule {
 	return rules
 }
 
-// kept is an explanation as facts keep it, as far as these tests look at it.
+// kept is an explanation as event records keep it, as far as these tests look at it.
 type kept struct {
 	Decision  message.Behavior `json:"decision"`
 	Rule      string           `json:"rule"`
@@ -41,14 +41,14 @@ type kept struct {
 	} `json:"trace"`
 }
 
-// explanations are those in the facts of a call, "" where there is none.
+// explanations are those in the event records of a call, "" where there is none.
 func (w *world) explanations(key message.Key) []string {
 	w.Helper()
 	records, err := w.journal.History(w.Context(), key)
 	w.must(err)
 	var out []string
 	for _, r := range records {
-		out = append(out, string(r.Fact.Explanation))
+		out = append(out, string(r.Record.Explanation))
 	}
 	return out
 }
@@ -108,7 +108,7 @@ func explanationOfEdits(w *world) {
 	c := e.finished(q.Key)
 	all := w.explanations(q.Key)
 	if len(all) != 3 || !strings.Contains(all[0], "500") || all[1] == "" || strings.Contains(all[1], "500") || all[2] != "" {
-		w.Errorf("the facts have the explanations %q", all)
+		w.Errorf("the event records have the explanations %q", all)
 	}
 	if k, _ := e.recorded(q.Key, message.RoleAuditor); k.Rule != "free" || k.Decision != message.BehaviorAllow || k.Bundle != c.Decision.Bundle {
 		w.Errorf("the edited call is explained as %+v", k)
@@ -138,17 +138,17 @@ func explanationHides(w *world) {
 	q := e.propose(call("c", deploy, `{"pin":"`+secret+`","n":1}`))[0]
 	all := w.explanations(q.Key)
 	if all[0] == "" || strings.Contains(all[0], secret) {
-		w.Errorf("the fact has the explanation %s", all[0])
+		w.Errorf("the event record has the explanation %s", all[0])
 	}
 	if k, text := e.recorded(q.Key, message.RoleApprover); k.Rule != "pin" || strings.Contains(text, secret) {
 		w.Errorf("it is explained as %s", text)
 	}
 	rec, err := w.journal.Last(w.Context(), q.Key)
 	w.must(err)
-	text, err := strictjson.Marshal(rec.Fact.Redacted())
+	text, err := strictjson.Marshal(rec.Record.Redacted())
 	w.must(err)
 	if strings.Contains(string(text), secret) || !strings.Contains(string(text), `"explanation":`) {
-		w.Errorf("an export has the fact %s", text)
+		w.Errorf("an export has the event record %s", text)
 	}
 	e.wantHidden()
 }

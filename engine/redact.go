@@ -92,7 +92,7 @@ func seenBy(c *message.Call, a message.Response) (message.Response, error) {
 // streamedFor gives a streamed event to the principal. The arguments of a call
 // come in pieces that cannot be redacted one by one: they are left empty, and
 // before their end the redacted arguments are given in one piece.
-func (e *Engine) streamedFor(ctx context.Context, p *Port, rec message.Record) []message.RawJSON {
+func (e *Engine) streamedFor(ctx context.Context, p *Port, rec message.JournalEntry) []message.RawJSON {
 	whole := []message.RawJSON{rec.Event}
 	if p.seesAll() || !bytes.Contains(rec.Event, []byte("TOOL_CALL_")) {
 		return whole

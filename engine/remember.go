@@ -135,7 +135,7 @@ func (e *Engine) spend(ctx context.Context, l *message.Lease, c *message.Call, a
 			return last, last.Seq, nil
 		},
 	}
-	_, _, err := store.Update(ctx, e.store, "use", entity, func(_ context.Context, l *message.Lease) (*message.Fact, error) {
+	_, _, err := store.Update(ctx, e.store, "use", entity, func(_ context.Context, l *message.Lease) (*message.EventRecord, error) {
 		now := stamp().At
 		next, err := l.Spend(c.Key, c.Input, amount, now)
 		switch {
@@ -144,7 +144,7 @@ func (e *Engine) spend(ctx context.Context, l *message.Lease, c *message.Call, a
 		case next == nil || !l.Counted():
 			return nil, errNoChange
 		}
-		f := e.store.NewFact(e.self(), now)
+		f := e.store.NewRecord(e.self(), now)
 		f.Lease = next
 		return f, nil
 	})

@@ -94,8 +94,8 @@ func (e *Engine) showLease(ctx context.Context, id message.LeaseID) (message.Sho
 		return message.ShowLeaseReply{}, err
 	}
 	for _, r := range history {
-		if r.Fact != nil && r.Fact.Lease != nil && r.Fact.Lease.Use != nil {
-			out.Uses = append(out.Uses, *r.Fact.Lease.Use)
+		if r.Record != nil && r.Record.Lease != nil && r.Record.Lease.Use != nil {
+			out.Uses = append(out.Uses, *r.Record.Lease.Use)
 		}
 	}
 	out.Uses = out.Uses[max(0, len(out.Uses)-mostUses):]
@@ -116,7 +116,7 @@ func (e *Engine) revokeLease(ctx context.Context, by message.Principal, r messag
 		return l, l.Seq, nil
 	}}
 	var shown message.Lease
-	l, seq, err := store.Update(ctx, e.store, "revoke_lease", entity, func(_ context.Context, l *message.Lease) (*message.Fact, error) {
+	l, seq, err := store.Update(ctx, e.store, "revoke_lease", entity, func(_ context.Context, l *message.Lease) (*message.EventRecord, error) {
 		if by.Role == message.RoleApprover && !slices.ContainsFunc(l.GrantedBy, func(v message.Vote) bool { return v.By.Name == by.Name }) {
 			return nil, refused(by.Name+" has not given this remembered rule", "ask "+grantors(l)+" or an operator")
 		}
@@ -131,7 +131,7 @@ func (e *Engine) revokeLease(ctx context.Context, by message.Principal, r messag
 		next := *l
 		next.Revoked, next.Use, next.Seq = &message.Revocation{By: by, At: now, Reason: r.Reason}, nil, 0
 		shown = next
-		f := e.store.NewFact(by, now)
+		f := e.store.NewRecord(by, now)
 		f.Lease = &next
 		return f, nil
 	})
@@ -147,7 +147,7 @@ func (e *Engine) revokeLease(ctx context.Context, by message.Principal, r messag
 
 // takeBack ends what a remembered rule allowed and what nobody has started. It
 // returns nil only if no call can begin any more that relies on the rule, whose
-// revocation stands at seq: a call begins by a fact of its own after the fact
+// revocation stands at seq: a call begins by an event record of its own after the event record
 // that allows it, and the rule is read in between. So the fact that allows it is
 // older than seq or the rule is found revoked; and what is older is in the view
 // now, where of this step and of the start the first to be written wins.

@@ -321,7 +321,7 @@ func (w *world) known(key message.Key) *message.Call {
 	w.Helper()
 	r, err := w.journal.Last(w.Context(), key)
 	w.must(err)
-	return r.Fact.Call
+	return r.Record.Call
 }
 
 func rememberPlainCases() []engineCase {

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// rulesFit leaves room in the call's facts for what ends it.
+// rulesFit leaves room in the call's event records for what ends it.
 func rulesFit(rules []message.PermissionRule) error {
 	n := 0
 	for _, r := range rules {

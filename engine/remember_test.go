@@ -311,7 +311,7 @@ func leaseStays(w *world) {
 	w.wantBy(later.propose(call("e", deploy, `{}`))[0], l.ID)
 }
 
-func aboutLease(f *message.Fact) bool { return f.Lease != nil }
+func aboutLease(f *message.EventRecord) bool { return f.Lease != nil }
 
 func useNotWritten(w *world) {
 	e := w.engine()
@@ -405,21 +405,21 @@ func racingUses(w *world) {
 }
 
 // auditLeases checks every remembered rule against what it allowed.
-func (w *world) auditLeases(records []message.Record) {
+func (w *world) auditLeases(records []message.JournalEntry) {
 	w.Helper()
 	last := map[message.LeaseID]*message.Lease{}
 	by := map[message.LeaseID]map[message.Key]string{}
 	for _, rec := range records {
 		switch {
-		case rec.Fact == nil:
-		case rec.Fact.Lease != nil:
-			l := rec.Fact.Lease
+		case rec.Record == nil:
+		case rec.Record.Lease != nil:
+			l := rec.Record.Lease
 			if before := last[l.ID]; before != nil && (len(l.Spent) < len(before.Spent) || before.Revoked != nil) {
 				w.Errorf("record %d takes the lease %s back", rec.Seq, l.ID)
 			}
 			last[l.ID] = l
-		case rec.Fact.Call != nil && rec.Fact.Call.Decision != nil && rec.Fact.Call.Decision.Lease != "":
-			c := rec.Fact.Call
+		case rec.Record.Call != nil && rec.Record.Call.Decision != nil && rec.Record.Call.Decision.Lease != "":
+			c := rec.Record.Call
 			if by[c.Decision.Lease] == nil {
 				by[c.Decision.Lease] = map[message.Key]string{}
 			}
@@ -447,20 +447,20 @@ func revokeRaceCases() []engineCase {
 	}
 }
 
-// begins reports whether a fact begins a call that relies on a lease: from then
+// begins reports whether an event record begins a call that relies on a lease: from then
 // on its effect may happen.
-func begins(f *message.Fact, id message.LeaseID) bool {
+func begins(f *message.EventRecord, id message.LeaseID) bool {
 	return f.Call != nil && f.Note == nil && slices.Contains(f.Call.Decision.Leases(), id) && slices.ContainsFunc(f.Path, func(s message.Step) bool {
 		return s.Cause == "start" || s.Cause == "submit" && f.Call.Placement == message.PlaceExternal
 	})
 }
 
-// holdBeginning holds back the fact with which a call that relies on the lease
+// holdBeginning holds back the event record with which a call that relies on the lease
 // begins. arrived is closed when it is about to be written, release lets it go.
 func (r *replica) holdBeginning(id message.LeaseID) (arrived <-chan struct{}, release func()) {
 	held, free := make(chan struct{}), make(chan struct{})
 	var once, end sync.Once
-	r.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+	r.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if begins(f, id) {
 			once.Do(func() { close(held) })
 			select {
@@ -478,7 +478,7 @@ func (r *replica) holdBeginning(id message.LeaseID) (arrived <-chan struct{}, re
 func (w *world) wantNoneAfter(id message.LeaseID, acknowledged uint64) {
 	w.Helper()
 	for _, r := range w.records() {
-		if r.Fact != nil && r.Seq > acknowledged && begins(r.Fact, id) {
+		if r.Record != nil && r.Seq > acknowledged && begins(r.Record, id) {
 			w.Errorf("%s began with record %d, after its rule was revoked at %d", r.Key, r.Seq, acknowledged)
 		}
 	}
@@ -566,7 +566,7 @@ func revokedAgain(w *world) {
 	other.knows(l)
 	c := e.propose(call("d", askRemote, `{}`))[0]
 	other.state(c.Key, message.ToolCallSubmitted)
-	other.cord.onAppend(refuse(func(f *message.Fact) bool { return f.Call != nil }, cutError("append")))
+	other.cord.onAppend(refuse(func(f *message.EventRecord) bool { return f.Call != nil }, cutError("append")))
 	_, err := other.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})
 	w.wantErr(err, message.ErrUnavailable)
 	w.must(second(e.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})))

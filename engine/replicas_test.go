@@ -48,7 +48,7 @@ func seenByOther(w *world) {
 }
 
 // laggingDecides: a replica whose view has stood still answers every request
-// from the journal's last fact.
+// from the journal's last record.
 func laggingDecides(w *world) {
 	e, other := w.engine(), w.engine()
 	q := e.ask("a", pay, `{"amount":500}`)
@@ -114,7 +114,7 @@ func takeOverPending(w *world) {
 	e, other := w.engine(), w.engine()
 	e.propose(call("a", deploy, `{}`), call("b", deploy, `{}`))
 	e.propose(call("c", note, `{}`), call("d", serial, `{}`))
-	e.cord.onAppend(cutAfter(e, func(f *message.Fact) bool { return f.Kind() == "reject" }))
+	e.cord.onAppend(cutAfter(e, func(f *message.EventRecord) bool { return f.Kind() == "reject" }))
 	_, err := e.ann().SubmitResponse(w.Context(), reject(e.state(w.key("a"), message.ToolCallAsking)))
 	w.must(err)
 	b := other.state(w.key("b"), message.ToolCallAsking)

@@ -283,7 +283,7 @@ func (m *mortal) work(c *message.Call) {
 func diesAt(w *world, n int32, stored bool) {
 	m := &mortal{w: w, e: w.engine(), other: w.engine()}
 	var writes atomic.Int32
-	m.e.cord.onAppend(func(ctx context.Context, f *message.Fact, prev uint64, store appendFunc) (uint64, error) {
+	m.e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if writes.Add(1) != n {
 			return store(ctx, f, prev)
 		}

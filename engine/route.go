@@ -9,7 +9,7 @@ import (
 
 // This file carries out what rules say about running a call that is allowed.
 
-// handled is the decision as facts keep it, with what the rules say about the
+// handled is the decision as event records keep it, with what the rules say about the
 // run: whoever goes on with the call after a crash must know.
 func handled(d permission.Decision) message.Decision {
 	out := kept(d)

@@ -42,12 +42,12 @@ func (w *world) wantRoute(c *message.Call, route string) {
 	rec, err := w.journal.Last(w.Context(), c.Key)
 	w.must(err)
 	queue := message.Queue{Tool: c.Tool, Route: route}
-	if got := rec.Fact.WorkQueue(); got != queue {
+	if got := rec.Record.WorkQueue(); got != queue {
 		w.Fatalf("the call is %s in the queue %s, want %s", describe(c), got, queue)
 	}
-	g := rec.Fact.Call.Attempt.Grant
-	if g.Route != route || rec.Fact.Call.Placement != message.PlaceRemote {
-		w.Errorf("the grant is for the route %q, the call %s", g.Route, rec.Fact.Call.Placement)
+	g := rec.Record.Call.Attempt.Grant
+	if g.Route != route || rec.Record.Call.Placement != message.PlaceRemote {
+		w.Errorf("the grant is for the route %q, the call %s", g.Route, rec.Record.Call.Placement)
 	}
 }
 

@@ -175,8 +175,8 @@ func TestOffersGrowRare(t *testing.T) {
 				h.Fatalf("the grant is from %s to %s", c.Attempt.Grant.NotBefore, c.Attempt.Grant.Expires)
 			}
 		}
-		if c := h.after(0); c.Facts > 40 {
-			h.Errorf("a week of waiting cost %d facts", c.Facts)
+		if c := h.after(0); c.Records > 40 {
+			h.Errorf("a week of waiting cost %d event records", c.Records)
 		}
 		h.start(1)
 	})
@@ -283,7 +283,7 @@ func TestRemoteDeadline(t *testing.T) {
 }
 
 // The shortest of the tool's and the rules' timeouts bounds each
-// attempt, and an engine that comes later knows it from the fact.
+// attempt, and an engine that comes later knows it from the record.
 func TestRuleTimeout(t *testing.T) {
 	rule := func(d time.Duration) permission.Rule {
 		return permission.Rule{Behavior: message.BehaviorAllow, Executor: permission.Executor{Timeout: d}}
@@ -298,7 +298,7 @@ func TestRuleTimeout(t *testing.T) {
 		{"the tool is shorter", time.Second, time.Minute, 0, time.Second},
 		{"the rule is shorter", time.Hour, time.Minute, 0, time.Minute},
 		{"the shortest rule", time.Hour, time.Minute, 5 * time.Second, 5 * time.Second},
-		{"less than facts can say", 0, 10 * time.Microsecond, 0, time.Millisecond},
+		{"less than event records can say", 0, 10 * time.Microsecond, 0, time.Millisecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tool := remoteTool

@@ -80,7 +80,7 @@ func (t Tool) withDefaults() Tool {
 }
 
 // offerFor grows with each fruitless offer, so that a call that waits for days
-// writes few facts.
+// writes few event records.
 func (t Tool) offerFor(offers int) time.Duration {
 	return schedule.Double(t.OfferTimeout, offers, max(t.OfferTimeout, maxOfferTimeout))
 }

@@ -157,12 +157,12 @@ func (w *intruded) bytes(t interface{ Fatal(...any) }) []string {
 var errSeen = errors.New("all was seen")
 
 type everything struct {
-	records []message.Record
+	records []message.JournalEntry
 	end     func()
 }
 
-func (s *everything) Record(r message.Record) { s.records = append(s.records, r) }
-func (s *everything) CaughtUp()               { s.end() }
+func (s *everything) Record(r message.JournalEntry) { s.records = append(s.records, r) }
+func (s *everything) CaughtUp()                     { s.end() }
 
 // authorized shows that the space was not dead: an authorized request works.
 func (w *intruded) authorized(t *testing.T) {

@@ -22,7 +22,7 @@ type voter struct {
 
 func (e *Engine) voter(by message.Principal) *voter { return &voter{e: e, by: by} }
 
-// vote is the answer as facts keep it, with the groups that the person has now
+// vote is the answer as event records keep it, with the groups that the person has now
 // and how far the approval request's plan has come.
 func (v *voter) vote(ctx context.Context, c *message.Call, a message.Response, at time.Time) message.Vote {
 	out := message.Vote{

@@ -88,7 +88,7 @@ func earlier(a, b time.Time) time.Time {
 func (e *Engine) waits(ctx context.Context, c *message.Call) error {
 	err := e.passTime(ctx, c.Key)
 	if now := e.view.Call(c.Key); err != nil || now == nil || now.Seq != c.Seq {
-		return err // it moved on; its newer fact set its own timers
+		return err // it moved on; its newer event record set its own timers
 	}
 	if e.cfg.remind > 0 {
 		e.cfg.signals.Hint(c)

@@ -164,13 +164,13 @@ func (d *days) wantPath(want ...string) {
 	var got []string
 	for _, r := range history {
 		var steps string
-		for i, s := range r.Fact.Path {
+		for i, s := range r.Record.Path {
 			steps += map[bool]string{true: " "}[i > 0] + s.Cause
 		}
 		got = append(got, steps)
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		d.Errorf("the facts are %q, want %q", got, want)
+		d.Errorf("the event records are %q, want %q", got, want)
 	}
 }
 

@@ -19,25 +19,25 @@ type wire struct {
 
 	mu     sync.Mutex // guards all below
 	last   func(key message.Key) error
-	stored func(f *message.Fact) // after each fact of this engine
-	hold   chan struct{}         // non-nil: the watch delivers nothing until it is closed
-	writes chan struct{}         // the same for what is to be written
-	acks   chan struct{}         // the same for what was written
+	stored func(f *message.EventRecord) // after each event record of this engine
+	hold   chan struct{}                // non-nil: the watch delivers nothing until it is closed
+	writes chan struct{}                // the same for what is to be written
+	acks   chan struct{}                // the same for what was written
 	dead   bool
 }
 
 var errWire = &message.Error{Code: message.CodeUnavailable, Op: "wire", What: "the journal is out of reach", Hint: "try again"}
 
-// onLast lets f refuse reads of a tree's last fact.
+// onLast lets f refuse reads of a tree's last record.
 func (w *wire) onLast(f func(key message.Key) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = f
 }
 
-// onStored calls f with each fact that the engine has stored, before the engine
+// onStored calls f with each event record that the engine has stored, before the engine
 // hears of it.
-func (w *wire) onStored(f func(f *message.Fact)) {
+func (w *wire) onStored(f func(f *message.EventRecord)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stored = f
@@ -89,7 +89,7 @@ func (w *wire) pass(ctx context.Context, held *chan struct{}) bool {
 	}
 }
 
-func (w *wire) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+func (w *wire) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
 	if !w.pass(ctx, &w.writes) {
 		return 0, errWire
 	}
@@ -106,16 +106,16 @@ func (w *wire) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64
 	return seq, err
 }
 
-func (w *wire) Last(ctx context.Context, key message.Key) (message.Record, error) {
+func (w *wire) Last(ctx context.Context, key message.Key) (message.JournalEntry, error) {
 	w.mu.Lock()
 	refuse, dead := w.last, w.dead
 	w.mu.Unlock()
 	if dead {
-		return message.Record{}, errWire
+		return message.JournalEntry{}, errWire
 	}
 	if refuse != nil {
 		if err := refuse(key); err != nil {
-			return message.Record{}, err
+			return message.JournalEntry{}, err
 		}
 	}
 	return w.Journal.Last(ctx, key)
@@ -137,7 +137,7 @@ func (s *wiredSink) Wants(seq uint64, id string, stored time.Time) bool {
 	return s.ready() && s.sink.(message.ChoosySink).Wants(seq, id, stored)
 }
 
-func (s *wiredSink) Record(r message.Record) {
+func (s *wiredSink) Record(r message.JournalEntry) {
 	if s.ready() {
 		s.sink.Record(r)
 	}
@@ -267,10 +267,10 @@ func (w *wired) pass(d time.Duration) {
 func (w *wired) now(id message.CallID) *message.Call {
 	w.Helper()
 	r, err := w.journal.Last(w.Context(), callKey(id))
-	if err != nil || r.Fact == nil {
+	if err != nil || r.Record == nil {
 		w.Fatalf("%s: %v, %v", id, err, r.Invalid)
 	}
-	return r.Fact.Call
+	return r.Record.Call
 }
 
 // want checks a call's state, and whose approval request it hides behind.

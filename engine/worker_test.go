@@ -104,9 +104,9 @@ func grantVerifies(w *world) {
 	c := e.submit("c", remote)
 	rec, err := w.journal.Last(w.Context(), c.Key)
 	w.must(err)
-	f := rec.Fact
+	f := rec.Record
 	if f.WorkQueue() != (message.Queue{Tool: remote}) {
-		w.Fatalf("the fact is no task of its tool: %s", f.WorkQueue())
+		w.Fatalf("the event record is no task of its tool: %s", f.WorkQueue())
 	}
 	q, g := *f.Call.Request, f.Call.Attempt.Grant
 	right := message.NewKeySet(e.PublicKey())

@@ -40,39 +40,39 @@ func TestApproverSignatures(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name string
-		sign func(t *testing.T, f *message.Fact) []message.Approval
+		sign func(t *testing.T, f *message.EventRecord) []message.Approval
 		runs int32
 	}{
-		{"honest", func(t *testing.T, f *message.Fact) []message.Approval {
+		{"honest", func(t *testing.T, f *message.EventRecord) []message.Approval {
 			return sign(t, *f.Call.Request, "ann", ann, time.Hour)
 		}, 1},
-		{"the engine's word", func(*testing.T, *message.Fact) []message.Approval {
+		{"the engine's word", func(*testing.T, *message.EventRecord) []message.Approval {
 			return []message.Approval{{By: message.Principal{Role: message.RoleApprover, Name: "ann"}, At: time.Now()}}
 		}, 0},
-		{"nobody", func(*testing.T, *message.Fact) []message.Approval { return []message.Approval{} }, 0},
-		{"a key of the engine's own", func(t *testing.T, f *message.Fact) []message.Approval {
+		{"nobody", func(*testing.T, *message.EventRecord) []message.Approval { return []message.Approval{} }, 0},
+		{"a key of the engine's own", func(t *testing.T, f *message.EventRecord) []message.Approval {
 			return sign(t, *f.Call.Request, "ann", stranger, time.Hour)
 		}, 0},
-		{"a revoked key", func(t *testing.T, f *message.Fact) []message.Approval {
+		{"a revoked key", func(t *testing.T, f *message.EventRecord) []message.Approval {
 			return sign(t, *f.Call.Request, "ann", gone, time.Hour)
 		}, 0},
-		{"replayed for other arguments", func(t *testing.T, f *message.Fact) []message.Approval {
+		{"replayed for other arguments", func(t *testing.T, f *message.EventRecord) []message.Approval {
 			q := *f.Call.Request
 			q.Input = `{"n":2}`
 			return sign(t, q, "ann", ann, time.Hour)
 		}, 0},
-		{"replayed for another call", func(t *testing.T, f *message.Fact) []message.Approval {
+		{"replayed for another call", func(t *testing.T, f *message.EventRecord) []message.Approval {
 			q := *f.Call.Request
 			q.Call = "call-0"
 			return sign(t, q, "ann", ann, time.Hour)
 		}, 0},
-		{"out of time", func(t *testing.T, f *message.Fact) []message.Approval {
+		{"out of time", func(t *testing.T, f *message.EventRecord) []message.Approval {
 			return sign(t, *f.Call.Request, "ann", ann, 0)
 		}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			bubble(t, ok, func(r *rig) {
-				f := r.engine.Fact("call-1", `{"n":1}`)
+				f := r.engine.Record("call-1", `{"n":1}`)
 				f.Call.Attempt.Grant.Approvals = tc.sign(t, f)
 				r.engine.Sign(f)
 				r.engine.Offer(f)

@@ -30,7 +30,7 @@ type attempt struct {
 
 // newAttempt gives the handler's context as well, which lacks only the deadline.
 func newAttempt(handlers context.Context, w *Worker, task message.Task) (*attempt, context.Context) {
-	c := task.Fact.Call
+	c := task.Record.Call
 	a := &attempt{
 		w: w, task: task, call: c,
 		id:  message.HeartbeatRequest{V: 1, Key: c.Key, Attempt: c.Attempt.Number, Claim: newID()},

@@ -39,7 +39,7 @@ func TestWorkerReportsItsClock(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		const behind = 4 * time.Minute
 		r.engine.Ahead(behind)
-		f := r.engine.Fact("call-1", `{"n":1}`)
+		f := r.engine.Record("call-1", `{"n":1}`)
 		f.Call.Attempt.Grant.NotBefore = time.Now().Add(behind - 5*time.Second)
 		f.Call.Attempt.Grant.Expires = time.Now().Add(behind + time.Hour)
 		r.engine.Sign(f)

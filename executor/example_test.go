@@ -55,12 +55,12 @@ func ExampleWorker() {
 	ran := make(chan error)
 	go func() { ran <- w.Run(context.Background()) }()
 
-	call := engine.Fact("call-1", `{"name":"Ann"}`)
+	call := engine.Record("call-1", `{"name":"Ann"}`)
 	engine.Offer(call)
 	res, err := engine.Wait(context.Background(), call.Call.Key)
 	fmt.Println(res.State, res.Output, err)
 
-	forged := engine.Fact("call-2", `{"name":"Ann"}`)
+	forged := engine.Record("call-2", `{"name":"Ann"}`)
 	forged.Call.Input, forged.Call.Request.Input = `{"name":"Eve"}`, `{"name":"Eve"}`
 	engine.Offer(forged)
 	_, err = engine.Wait(context.Background(), forged.Call.Key)

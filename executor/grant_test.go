@@ -15,10 +15,10 @@ import (
 func TestUnprovenTasksNeverRun(t *testing.T) {
 	cases := []struct {
 		name   string
-		forge  func(e *executortest.Engine, f *message.Fact)
+		forge  func(e *executortest.Engine, f *message.EventRecord)
 		reason string // part of what the engine is told
 	}{
-		{"bad signature", func(_ *executortest.Engine, f *message.Fact) {
+		{"bad signature", func(_ *executortest.Engine, f *message.EventRecord) {
 			g := f.Call.Attempt.Grant
 			g.Sig = strings.Map(func(r rune) rune {
 				if r == 'A' {
@@ -27,82 +27,82 @@ func TestUnprovenTasksNeverRun(t *testing.T) {
 				return 'A'
 			}, g.Sig)
 		}, "the signature does not fit"},
-		{"signature of another grant", func(e *executortest.Engine, f *message.Fact) {
-			f.Call.Attempt.Grant.Sig = e.Fact("other", `{}`).Call.Attempt.Grant.Sig
+		{"signature of another grant", func(e *executortest.Engine, f *message.EventRecord) {
+			f.Call.Attempt.Grant.Sig = e.Record("other", `{}`).Call.Attempt.Grant.Sig
 		}, "the signature does not fit"},
-		{"no base64", func(_ *executortest.Engine, f *message.Fact) { f.Call.Attempt.Grant.Sig = "!" }, "not base64url"},
-		{"no grant", func(_ *executortest.Engine, f *message.Fact) { f.Call.Attempt.Grant = nil }, "there is no grant"},
-		{"no approval request", func(_ *executortest.Engine, f *message.Fact) { f.Call.Request = nil }, "no approval request"},
-		{"another digest", func(e *executortest.Engine, f *message.Fact) {
+		{"no base64", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Attempt.Grant.Sig = "!" }, "not base64url"},
+		{"no grant", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Attempt.Grant = nil }, "there is no grant"},
+		{"no approval request", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Request = nil }, "no approval request"},
+		{"another digest", func(e *executortest.Engine, f *message.EventRecord) {
 			f.Call.Request.Reason = "a person approved it"
 		}, "not the ones that were approved"},
-		{"a byte of the input", func(_ *executortest.Engine, f *message.Fact) {
+		{"a byte of the input", func(_ *executortest.Engine, f *message.EventRecord) {
 			f.Call.Input, f.Call.Request.Input = `{"n":2}`, `{"n":2}`
 		}, "not the ones that were approved"},
-		{"no input", func(_ *executortest.Engine, f *message.Fact) { f.Call.Input, f.Call.Request.Input = "", "" }, "not the ones that were approved"},
-		{"cut input", func(_ *executortest.Engine, f *message.Fact) {
+		{"no input", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Input, f.Call.Request.Input = "", "" }, "not the ones that were approved"},
+		{"cut input", func(_ *executortest.Engine, f *message.EventRecord) {
 			f.Call.Input, f.Call.Request.Input = `{"n":1`, `{"n":1`
 		}, "not the ones that were approved"},
-		{"white space in the input", func(_ *executortest.Engine, f *message.Fact) {
+		{"white space in the input", func(_ *executortest.Engine, f *message.EventRecord) {
 			f.Call.Input, f.Call.Request.Input = `{"n": 1}`, `{"n": 1}`
 		}, "not the ones that were approved"},
-		{"call shows other input", func(_ *executortest.Engine, f *message.Fact) { f.Call.Input = `{"n":2}` }, "not the ones of the approval request"},
-		{"call names another tool", func(_ *executortest.Engine, f *message.Fact) { f.Call.Tool = "rm" }, "not an unstarted remote attempt of the tool \"probe\""},
-		{"approval request about another tool", func(e *executortest.Engine, f *message.Fact) {
+		{"call shows other input", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Input = `{"n":2}` }, "not the ones of the approval request"},
+		{"call names another tool", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Tool = "rm" }, "not an unstarted remote attempt of the tool \"probe\""},
+		{"approval request about another tool", func(e *executortest.Engine, f *message.EventRecord) {
 			f.Call.Request.Tool = "rm"
 			e.Sign(f)
 		}, "the approval request is about the tool rm"},
-		{"grant for another tool", func(e *executortest.Engine, f *message.Fact) {
+		{"grant for another tool", func(e *executortest.Engine, f *message.EventRecord) {
 			f.Call.Attempt.Grant.Tool = "rm"
 			e.Sign(f)
 		}, "given for the tool rm"},
-		{"call routed elsewhere", func(e *executortest.Engine, f *message.Fact) {
+		{"call routed elsewhere", func(e *executortest.Engine, f *message.EventRecord) {
 			f.Call.Decision = &message.Decision{Route: "exec.payments"}
 			f.Call.Attempt.Grant.Route = "exec.payments"
 			e.Sign(f)
 		}, "not an unstarted remote attempt of the tool"},
-		{"grant for another route", func(e *executortest.Engine, f *message.Fact) {
+		{"grant for another route", func(e *executortest.Engine, f *message.EventRecord) {
 			f.Call.Attempt.Grant.Route = "exec.payments"
 			e.Sign(f)
 		}, `given for the route "exec.payments", not ""`},
-		{"route taken out of the grant", func(e *executortest.Engine, f *message.Fact) {
+		{"route taken out of the grant", func(e *executortest.Engine, f *message.EventRecord) {
 			f.Call.Attempt.Grant.Route = "exec.payments"
 			e.Sign(f)
 			f.Call.Attempt.Grant.Route = ""
 		}, "the signature does not fit"},
-		{"approval request about another call", func(e *executortest.Engine, f *message.Fact) {
+		{"approval request about another call", func(e *executortest.Engine, f *message.EventRecord) {
 			f.Call.Request.Call = "other"
 			e.Sign(f)
 		}, "the approval request is about the call"},
-		{"grant for another call", func(e *executortest.Engine, f *message.Fact) {
+		{"grant for another call", func(e *executortest.Engine, f *message.EventRecord) {
 			f.Call.Attempt.Grant.Call = "other"
 			e.Sign(f)
 		}, "given for the call"},
-		{"grant of the first attempt", func(_ *executortest.Engine, f *message.Fact) { f.Call.Attempt.Number = 2 }, "another attempt"},
-		{"another policy", func(e *executortest.Engine, f *message.Fact) {
+		{"grant of the first attempt", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Attempt.Number = 2 }, "another attempt"},
+		{"another policy", func(e *executortest.Engine, f *message.EventRecord) {
 			f.Call.Attempt.Grant.Bundle = "sha256:other"
 			e.Sign(f)
 		}, "another policy bundle"},
-		{"another idempotency key", func(e *executortest.Engine, f *message.Fact) {
+		{"another idempotency key", func(e *executortest.Engine, f *message.EventRecord) {
 			f.Call.Attempt.Grant.IdempotencyKey = "ak_other"
 			e.Sign(f)
 		}, "idempotency key"},
-		{"expired, and not signed so", func(_ *executortest.Engine, f *message.Fact) {
+		{"expired, and not signed so", func(_ *executortest.Engine, f *message.EventRecord) {
 			f.Call.Attempt.Grant.Expires = time.Now()
 		}, "the signature does not fit"},
-		{"never valid", func(e *executortest.Engine, f *message.Fact) {
+		{"never valid", func(e *executortest.Engine, f *message.EventRecord) {
 			f.Call.Attempt.Grant.Expires = time.Now()
 			e.Sign(f)
 		}, "it expired"},
-		{"started already", func(_ *executortest.Engine, f *message.Fact) { f.Call.Attempt.Claim = "c" }, "not an unstarted"},
-		{"waits for a person", func(_ *executortest.Engine, f *message.Fact) { f.Call.Hold = message.HoldUnknown }, "not an unstarted"},
-		{"only allowed", func(_ *executortest.Engine, f *message.Fact) { f.Call.State = message.ToolCallAllowed }, "not an unstarted"},
-		{"a note", func(_ *executortest.Engine, f *message.Fact) { f.Note = &message.Note{What: "late_result"} }, "not an unstarted"},
+		{"started already", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Attempt.Claim = "c" }, "not an unstarted"},
+		{"waits for a person", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Hold = message.HoldUnknown }, "not an unstarted"},
+		{"only allowed", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.State = message.ToolCallAllowed }, "not an unstarted"},
+		{"a note", func(_ *executortest.Engine, f *message.EventRecord) { f.Note = &message.Note{What: "late_result"} }, "not an unstarted"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, ok, func(r *rig) {
-				f := r.engine.Fact("call-1", `{"n":1}`)
+				f := r.engine.Record("call-1", `{"n":1}`)
 				c.forge(r.engine, f)
 				r.engine.Offer(f)
 				_, err := r.engine.Wait(r.t.Context(), f.Call.Key)
@@ -132,7 +132,7 @@ func TestRoutedWorker(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, ok, func(r *rig) {
-				f := r.engine.Fact("call-1", `{"n":1}`)
+				f := r.engine.Record("call-1", `{"n":1}`)
 				f.Call.Decision = &message.Decision{Route: c.call}
 				f.Call.Attempt.Grant.Route = c.grant
 				r.engine.Sign(f)
@@ -176,7 +176,7 @@ func TestUntimelyGrants(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, ok, func(r *rig) {
-				f := r.engine.Fact("call-1", `{"n":1}`)
+				f := r.engine.Record("call-1", `{"n":1}`)
 				g := f.Call.Attempt.Grant
 				g.NotBefore, g.Expires = g.NotBefore.Add(c.shift), g.Expires.Add(c.shift)
 				r.engine.Sign(f)
@@ -196,7 +196,7 @@ func TestUntimelyGrants(t *testing.T) {
 // task stays for a worker that has it.
 func TestUnknownEngineKey(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
-		f := r.engine.Fact("call-1", `{"n":1}`)
+		f := r.engine.Record("call-1", `{"n":1}`)
 		executortest.NewEngine(tool).Sign(f)
 		r.engine.Offer(f)
 		synctest.Wait()
@@ -213,7 +213,7 @@ func TestUnknownEngineKey(t *testing.T) {
 func TestEmptyTasksAreDropped(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		r.engine.Offer(nil)
-		r.engine.Offer(&message.Fact{})
+		r.engine.Offer(&message.EventRecord{})
 		k := r.offer("call-1")
 		r.wantResult(k, message.ToolResultSuccess, "ok")
 		synctest.Wait()
@@ -226,7 +226,7 @@ func TestEmptyTasksAreDropped(t *testing.T) {
 func TestRefusalIsRepeatedUntilAnswered(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		r.engine.Faults(failFirst(executortest.OpStart, 3, executortest.Down))
-		f := r.engine.Fact("call-1", `{"n":1}`)
+		f := r.engine.Record("call-1", `{"n":1}`)
 		f.Call.Attempt.Grant = nil
 		r.engine.Offer(f)
 		if _, err := r.engine.Wait(r.t.Context(), f.Call.Key); err == nil {

@@ -53,7 +53,7 @@ func bubble(t *testing.T, h executor.Handler, f func(*rig), opts ...executor.Wor
 
 // offer puts a new call on the queue.
 func (r *rig) offer(id message.CallID) message.Key {
-	f := r.engine.Fact(id, `{"n":1}`)
+	f := r.engine.Record(id, `{"n":1}`)
 	r.engine.Offer(f)
 	return f.Call.Key
 }

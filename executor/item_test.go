@@ -40,10 +40,10 @@ func (q lastMinute) Next(ctx context.Context) (message.Task, error) {
 func TestTaskOfTheLastMinuteIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := executortest.NewEngine(tool)
-		f := e.Fact("call-1", `{}`)
+		f := e.Record("call-1", `{}`)
 		e.Offer(f)
 		released := 0
-		q := lastMinute{e, message.Task{Fact: f, Release: func(time.Duration) error { released++; return nil }}}
+		q := lastMinute{e, message.Task{Record: f, Release: func(time.Duration) error { released++; return nil }}}
 		w := newWorker(t, q, e)
 		go func() { _ = w.Run(t.Context()) }()
 		synctest.Wait()
@@ -72,17 +72,17 @@ func TestTasksWithoutAWorkingQueue(t *testing.T) {
 				go func() { _ = w.Run(t.Context()) }()
 				defer func() { _ = w.Close() }()
 
-				task.Fact = e.Fact("call-1", `{}`)
-				e.Offer(task.Fact)
+				task.Record = e.Record("call-1", `{}`)
+				e.Offer(task.Record)
 				q.items <- task
 				q.items <- task // again, after the run: the engine says no
 				early := task
-				early.Fact = e.Fact("call-2", `{}`)
-				early.Fact.Call.Attempt.Grant.NotBefore = time.Now().Add(time.Second)
-				e.Sign(early.Fact)
+				early.Record = e.Record("call-2", `{}`)
+				early.Record.Call.Attempt.Grant.NotBefore = time.Now().Add(time.Second)
+				e.Sign(early.Record)
 				q.items <- early
 				time.Sleep(time.Minute)
-				if c := e.Call(task.Fact.Call.Key); c.Result == nil || len(e.Requests(executortest.OpResult)) != 1 {
+				if c := e.Call(task.Record.Call.Key); c.Result == nil || len(e.Requests(executortest.OpResult)) != 1 {
 					t.Error("the call did not run once")
 				}
 			})

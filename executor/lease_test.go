@@ -90,7 +90,7 @@ func TestWaitBeforeTheRunCounts(t *testing.T) {
 			r.engine.Terms(message.StartReply{LeaseMS: 2_000})
 			r.result(r.offer("call-0")) // the keys are fetched
 			src.slow.Store(true)
-			f := r.engine.Fact("call-1", `{"n":1}`)
+			f := r.engine.Record("call-1", `{"n":1}`)
 			stranger := executortest.NewEngine(tool)
 			src.keys = both(src.keys, stranger.Keys())
 			r.engine.SignRepliesAs(stranger) // its key is looked up when it answers
@@ -308,7 +308,7 @@ func change(t *testing.T, v reflect.Value) {
 // engine grants the start again.
 func TestGrantRunsOnce(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
-		f := r.engine.Fact("call-1", `{"n":1}`)
+		f := r.engine.Record("call-1", `{"n":1}`)
 		r.engine.Offer(f)
 		r.wantResult(f.Call.Key, message.ToolResultSuccess, "ok")
 		r.engine.Forget(f.Call.Key)

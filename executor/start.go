@@ -18,7 +18,7 @@ const notOursDelay = 10 * time.Second
 // covers the digest of the approval request, so after it the approval request's key, tool and
 // input are what was decided; the call is held to the same, because it is what
 // people see.
-func check(f *message.Fact, queue message.Queue, keys message.KeySet, now time.Time) error {
+func check(f *message.EventRecord, queue message.Queue, keys message.KeySet, now time.Time) error {
 	c := f.Call
 	refuse := func(what string) error {
 		return &message.Error{Code: message.CodeForbidden, Op: "check task of " + c.Key.String(), What: what}
@@ -65,7 +65,7 @@ var (
 
 // untimely marks err, with which g was found wanting at now, if time is all
 // that is wrong with g.
-func untimely(g *message.Grant, f *message.Fact, keys message.KeySet, queue message.Queue, now time.Time, err error) error {
+func untimely(g *message.Grant, f *message.EventRecord, keys message.KeySet, queue message.Queue, now time.Time, err error) error {
 	if g == nil || !g.NotBefore.Before(g.Expires) || g.VerifyQueue(keys, *f.Call.Request, queue, f.Call.Attempt.Number, g.NotBefore) != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func TestStartThatIsAnsweredWithNo(t *testing.T) {
 
 func TestTasksOfOlderAttemptsAreDropped(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
-		old := r.engine.Fact("call-1", `{"n":1}`)
+		old := r.engine.Record("call-1", `{"n":1}`)
 		r.engine.Offer(r.engine.Attempt("call-1", `{"n":1}`, 2))
 		r.engine.Offer(old)
 		r.result(old.Call.Key)
@@ -121,7 +121,7 @@ func TestTasksOfOlderAttemptsAreDropped(t *testing.T) {
 // Two deliveries of one task are two claims, and one run.
 func TestRedeliveredTaskRunsOnce(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
-		f := r.engine.Fact("call-1", `{"n":1}`)
+		f := r.engine.Record("call-1", `{"n":1}`)
 		for range 4 {
 			r.engine.Offer(f)
 		}
@@ -137,7 +137,7 @@ func TestRedeliveredTaskRunsOnce(t *testing.T) {
 func TestRedeliveryDuringALostStartReply(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		r.engine.Faults(failFirst(executortest.OpStart, 1, executortest.ReplyLost))
-		f := r.engine.Fact("call-1", `{"n":1}`)
+		f := r.engine.Record("call-1", `{"n":1}`)
 		r.engine.Offer(f)
 		synctest.Wait()
 		r.engine.Offer(f)

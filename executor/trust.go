@@ -73,7 +73,7 @@ type ApproverSource func() (message.ApproverList, error)
 
 // approved checks the approvers' own signatures, if the worker wants them. The
 // grant has been verified.
-func (s ApproverSource) approved(f *message.Fact, now time.Time) error {
+func (s ApproverSource) approved(f *message.EventRecord, now time.Time) error {
 	if s == nil {
 		return nil
 	}

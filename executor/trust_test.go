@@ -46,7 +46,7 @@ func TestRotatedKeys(t *testing.T) {
 		src.set(nil, r.engine.Keys())
 		next := executortest.NewEngine(tool) // signs with a key of its own
 		signed := func(id message.CallID, by *executortest.Engine) message.Key {
-			f := r.engine.Fact(id, `{"n":1}`)
+			f := r.engine.Record(id, `{"n":1}`)
 			by.Sign(f)
 			r.engine.Offer(f)
 			synctest.Wait()
@@ -79,7 +79,7 @@ func TestRotatedKeys(t *testing.T) {
 // A task of an unknown key whose grant has expired does not come for ever.
 func TestExpiredTaskOfAnUnknownKey(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
-		f := r.engine.Fact("call-1", `{"n":1}`)
+		f := r.engine.Record("call-1", `{"n":1}`)
 		g := f.Call.Attempt.Grant
 		g.NotBefore, g.Expires = g.NotBefore.Add(-2*time.Hour), g.Expires.Add(-2*time.Hour)
 		executortest.NewEngine(tool).Sign(f)
@@ -100,7 +100,7 @@ func TestKeysAreNotAskedForTooOften(t *testing.T) {
 		src.set(nil, r.engine.Keys())
 		stranger := executortest.NewEngine(tool)
 		for range 50 {
-			f := r.engine.Fact("x", `{"n":1}`)
+			f := r.engine.Record("x", `{"n":1}`)
 			stranger.Sign(f)
 			r.engine.Offer(f)
 			synctest.Wait()

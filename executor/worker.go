@@ -174,7 +174,7 @@ func (w *Worker) handle(fetch, handlers context.Context, task message.Task) {
 		w.release(task, 0)
 		return
 	}
-	if task.Fact == nil || task.Fact.Call == nil {
+	if task.Record == nil || task.Record.Call == nil {
 		// If it was a real one the engine offers it again.
 		w.log.Error("dropped a task that names no call")
 		w.ack(handlers, task)
@@ -185,14 +185,14 @@ func (w *Worker) handle(fetch, handlers context.Context, task message.Task) {
 	w.track(a)
 	defer w.untrack(a)
 
-	keys, err := w.keys.forGrant(handlers, task.Fact.Call.Attempt.Grant)
+	keys, err := w.keys.forGrant(handlers, task.Record.Call.Attempt.Grant)
 	if err != nil {
 		a.log.Error("the engines' keys cannot be looked up, going on with those before", "err", err)
 	}
 	now := time.Now()
-	refusal := check(task.Fact, message.Queue{Tool: w.tool, Route: w.route}, keys, now)
+	refusal := check(task.Record, message.Queue{Tool: w.tool, Route: w.route}, keys, now)
 	if refusal == nil {
-		refusal = w.approvers.approved(task.Fact, now)
+		refusal = w.approvers.approved(task.Record, now)
 	}
 	if refusal != nil {
 		a.log.Error("a task will not be run", "err", refusal)
@@ -200,7 +200,7 @@ func (w *Worker) handle(fetch, handlers context.Context, task message.Task) {
 	reply, ok := a.start(handlers, refusal)
 	switch {
 	case !ok:
-	case !w.begun.add(task.Fact.Call.Attempt.Grant, time.Now()):
+	case !w.begun.add(task.Record.Call.Attempt.Grant, time.Now()):
 		a.log.Error("an engine granted the start of an attempt again that has begun here; it does not run twice")
 	default:
 		a.run(ctx, handlers, reply)

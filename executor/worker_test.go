@@ -45,7 +45,7 @@ func TestCloseWaitsForWhatRuns(t *testing.T) {
 	bubble(t, slow(15*time.Second), func(r *rig) {
 		k := r.offer("call-1")
 		synctest.Wait()
-		next := r.engine.Fact("call-2", `{}`)
+		next := r.engine.Record("call-2", `{}`)
 		time.AfterFunc(time.Second, func() { r.engine.Offer(next) })
 		begun := time.Now()
 		if err := r.worker.Close(); err != nil {
@@ -104,7 +104,7 @@ func TestContextEndsRunLikeClose(t *testing.T) {
 		e := executortest.NewEngine(tool)
 		w := newWorker(t, e, e)
 		ctx, stop := context.WithCancel(t.Context())
-		f := e.Fact("call-1", `{}`)
+		f := e.Record("call-1", `{}`)
 		e.Offer(f)
 		time.AfterFunc(time.Second, stop)
 		if err := w.Run(ctx); err != nil {

@@ -22,8 +22,8 @@ type EventBatch struct {
 // Change is a call that has changed, or a progress line of one. Exactly one of
 // Call and Progress is set.
 type Change struct {
-	Seq      uint64            // of the fact
-	Kind     string            // message.Fact.Kind
+	Seq      uint64            // of the event record
+	Kind     string            // message.Event record.Kind
 	By       message.Principal // who caused it
 	At       time.Time
 	Call     *message.Call // redacted as rules say
@@ -89,13 +89,13 @@ func (f *changeSink) CaughtUp() {
 }
 
 // Record implements message.Sink.
-func (f *changeSink) Record(r message.Record) {
-	if r.Fact == nil || r.Fact.Call == nil {
+func (f *changeSink) Record(r message.JournalEntry) {
+	if r.Record == nil || r.Record.Call == nil {
 		return
 	}
-	fact := r.Fact.Redacted()
-	fact.Call.At(r.Seq)
-	(*Feeds)(f).publish(Change{Seq: r.Seq, Kind: fact.Kind(), By: fact.By, At: fact.At, Call: fact.Call})
+	record := r.Record.Redacted()
+	record.Call.At(r.Seq)
+	(*Feeds)(f).publish(Change{Seq: r.Seq, Kind: record.Kind(), By: record.By, At: record.At, Call: record.Call})
 }
 
 func (f *Feeds) publish(c Change) {

@@ -27,8 +27,8 @@ const (
 	HoldClock Hold = "clock"
 )
 
-// Call is the full state of one tool call. Every fact of a call carries it, so
-// that the last fact alone is enough to carry on. It is a value: whoever
+// Call is the full state of one tool call. Every event record of a call carries it, so
+// that the last event record alone is enough to carry on. It is a value: whoever
 // changes one copies it first (Clone).
 type Call struct {
 	Key
@@ -75,13 +75,13 @@ type Call struct {
 
 	ProposedAt time.Time `json:"proposed_at"`
 	UpdatedAt  time.Time `json:"updated_at"`
-	Facts      int       `json:"facts"` // how many facts this call has, this one included
+	Records    int       `json:"records"` // how many event records this call has, this one included
 
-	// First is the journal sequence of the call's first fact: the order in which
-	// calls were proposed. The first fact itself cannot carry it (see At).
+	// First is the journal sequence of the call's first event record: the order in which
+	// calls were proposed. The first event record itself cannot carry it (see At).
 	First uint64 `json:"first_seq,omitzero"`
-	// Seq is the journal sequence of the call's last fact. It is not part of the
-	// fact: whoever reads one sets it (see At).
+	// Seq is the journal sequence of the call's last record. It is not part of the
+	// event record: whoever reads one sets it (see At).
 	Seq uint64 `json:"seq,omitzero"`
 }
 
@@ -91,7 +91,7 @@ func (c *Call) At(seq uint64) {
 		return // others may be reading it
 	}
 	c.Seq = seq
-	if c.Facts == 1 {
+	if c.Records == 1 {
 		c.First = seq
 	}
 }
@@ -106,7 +106,7 @@ func (c *Call) Open() bool { return c.State != ToolCallFinished }
 // Started reports whether the present attempt has an owner.
 func (c *Call) Started() bool { return c.Attempt.Claim != "" }
 
-// Decision is what the policy said about the call, as facts keep it.
+// Decision is what the policy said about the call, as event records keep it.
 type Decision struct {
 	Behavior Behavior `json:"behavior"`
 	Rule     string   `json:"rule,omitzero"`

@@ -133,7 +133,7 @@ func TestRedactedCall(t *testing.T) {
 		"refused": {Tool: "pay", Input: `{` + secret, Redact: []string{"args.pin"}, Cause: "refuse", Result: &ToolResultBlock{Output: Content{Text: secret}}},
 		"edited":  {Tool: "pay", Input: `{"pin":"` + secret + `!"}`, Request: &q},
 	} {
-		f := &Fact{Call: c}
+		f := &EventRecord{Call: c}
 		if text := encoded(t, f.Redacted()); strings.Contains(text, secret) || strings.Contains(text, q.Salt) {
 			t.Errorf("%s shows what is hidden: %s", name, text)
 		}
@@ -192,7 +192,7 @@ func FuzzConceal(f *testing.F) {
 	})
 }
 
-func encoded(t *testing.T, f *Fact) string {
+func encoded(t *testing.T, f *EventRecord) string {
 	t.Helper()
 	b, err := strictjson.Marshal(f)
 	if err != nil {

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Delivery is one fact on its way to one destination outside of askance. It is
+// Delivery is one event record on its way to one destination outside of askance. It is
 // declared here for the same reason as [Sink]: who hands it out and who brings
 // it to its destination are packages that do not know each other.
 type Delivery struct {
-	Record Record
-	// Attempt is how often the fact has been handed out, this time included.
+	Record JournalEntry
+	// Attempt is how often the event record has been handed out, this time included.
 	Attempt int
-	// Done resolves it for good. On an error the fact comes again.
+	// Done resolves it for good. On an error the event record comes again.
 	Done func(context.Context) error
-	// Again asks for the fact once more, after a pause. On an error it comes
+	// Again asks for the event record once more, after a pause. On an error it comes
 	// again in any case.
 	Again func(pause time.Duration) error
 }
@@ -22,7 +22,7 @@ type Delivery struct {
 // Letter is a delivery that was given up: a dead letter.
 type Letter struct {
 	Destination string    `json:"destination"`
-	Seq         uint64    `json:"seq"` // of the fact
+	Seq         uint64    `json:"seq"` // of the event record
 	Attempts    int       `json:"attempts"`
 	Error       string    `json:"error"` // of the last attempt
 	At          time.Time `json:"at"`    // when it was given up

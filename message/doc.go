@@ -1,5 +1,5 @@
 // Package message holds what travels: AgentScope 2.0's messages, content blocks
-// and events with their one codec, and askance's own identities, facts,
+// and events with their one codec, and askance's own identities, event records,
 // approval requests, grants and requests. It does no I/O and starts no goroutines.
 //
 // # AgentScope

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// FactVersion is the version of the journal's facts.
-const FactVersion = 1
+// RecordVersion is the version of the journal's event records.
+const RecordVersion = 1
 
-// Step is one arrow of the state machine that a fact took. From is empty for
+// Step is one arrow of the state machine that an event record took. From is empty for
 // the first.
 type Step struct {
 	Cause string        `json:"cause"`
@@ -16,10 +16,10 @@ type Step struct {
 	To    ToolCallState `json:"to"`
 }
 
-// Fact is one durable record of the journal: one transition of one tree, with
+// Event record is one durable record of the journal: one transition of one tree, with
 // everything that is needed to carry on from it. Exactly one of Call, Reply,
 // Session and Lease is set; a Note goes with a Call that it leaves as it was.
-type Fact struct {
+type EventRecord struct {
 	V  int    `json:"v"`
 	ID string `json:"id"` // unique; a retry after a lost acknowledgement carries the same
 	// Path is what the call's machine did: usually one step, several where they
@@ -33,27 +33,27 @@ type Fact struct {
 	Session *SessionState `json:"session,omitzero"`
 	Lease   *Lease        `json:"lease,omitzero"`
 	Note    *Note         `json:"note,omitzero"`
-	// Explanation is how the policy came to the decision that this fact records,
+	// Explanation is how the policy came to the decision that this event record records,
 	// where rules want that kept: what askance policy explain --json gives, less
 	// what rules redact, with truncated: true where it was too large. Workers do
 	// not get it.
 	Explanation RawJSON `json:"explanation,omitzero"`
-	// Prev says which fact of the tree this one follows. The journal sets it as
-	// it stores the fact; facts of the first releases have none.
+	// Prev says which event record of the tree this one follows. The journal sets it as
+	// it stores the event record; event records of the first releases have none.
 	Prev *Link `json:"prev,omitzero"`
 }
 
-// Link is how a fact holds on to the one before it in its tree: see package
+// Link is how an event record holds on to the one before it in its tree: see package
 // message/proof for the hash.
 type Link struct {
-	Seq  uint64 `json:"seq"`           // of the fact before; 0: this is the tree's first
-	Hash string `json:"hash,omitzero"` // of the fact before as it was stored, "sha256:…"
+	Seq  uint64 `json:"seq"`           // of the event record before; 0: this is the tree's first
+	Hash string `json:"hash,omitzero"` // of the event record before as it was stored, "sha256:…"
 }
 
-// Kind is the fact's short name: the cause of its last step, "note", or
+// Kind is the event record's short name: the cause of its last step, "note", or
 // the phase of a reply or session, or what became of a lease. It travels as a
 // header.
-func (f *Fact) Kind() string {
+func (f *EventRecord) Kind() string {
 	switch {
 	case f.Note != nil:
 		return "note"
@@ -71,8 +71,8 @@ func (f *Fact) Kind() string {
 	return ""
 }
 
-// Key is the tree that the fact belongs to.
-func (f *Fact) Key() Key {
+// Key is the tree that the event record belongs to.
+func (f *EventRecord) Key() Key {
 	switch {
 	case f.Call != nil:
 		return f.Call.Key
@@ -86,9 +86,9 @@ func (f *Fact) Key() Key {
 	return Key{}
 }
 
-// WorkQueue is the queue whose workers the fact is offered to, or none for a fact
-// that is no task: the submitted fact of a remote attempt is the task.
-func (f *Fact) WorkQueue() Queue {
+// WorkQueue is the queue whose workers the event record is offered to, or none for an event record
+// that is no task: the submitted event record of a remote attempt is the task.
+func (f *EventRecord) WorkQueue() Queue {
 	c := f.Call
 	if c == nil || f.Note != nil || c.Placement != PlaceRemote || c.Phase() != PhaseQueued {
 		return Queue{}
@@ -107,7 +107,7 @@ type Note struct {
 // ReplyPhase is where a reply's own tree stands.
 type ReplyPhase string
 
-// The phases of a reply. A reply without facts of its own is open.
+// The phases of a reply. A reply without event records of its own is open.
 const (
 	ReplyOpen        ReplyPhase = "open"        // holds batches
 	ReplyInterrupted ReplyPhase = "interrupted" // no call of it may begin any more
@@ -136,15 +136,15 @@ type SessionState struct {
 	Runtime string `json:"runtime"`
 }
 
-// Record is one entry of the journal as a reader gets it: a fact, or an event
+// Record is one entry of the journal as a reader gets it: an event record, or an event
 // that a runtime streamed. The two share one sequence, so the order in which
 // records come is the order in which things happened.
-type Record struct {
+type JournalEntry struct {
 	Seq  uint64
 	Time time.Time // when the journal stored it
-	Key  Key       // the tree of a fact; session and reply of an event
-	// Fact is set for facts.
-	Fact *Fact
+	Key  Key       // the tree of an event record; session and reply of an event
+	// Event record is set for event records.
+	Record *EventRecord
 	// Event is the raw JSON of a streamed AgentScope event, Runtime its sender.
 	Event   []byte
 	Runtime string

@@ -16,10 +16,10 @@ func TestHiddenInResults(t *testing.T) {
 		"metadata":         {Input: `{"a":"` + secret + `"}`, Redact: []string{"args.a"}, Result: &ToolResultBlock{Metadata: map[string]any{"k": []any{map[string]any{secret: "x " + secret}}}}},
 		"an address":       {Input: `{"a":"` + secret + `"}`, Redact: []string{"args.a"}, Result: &ToolResultBlock{Output: List(&DataBlock{Name: new("of " + secret), Source: &URLSource{URL: "https://a.example/?t=" + secret}})}},
 	} {
-		if text := encoded(t, &Fact{Call: c.Redacted()}); strings.Contains(text, "nobody") {
+		if text := encoded(t, &EventRecord{Call: c.Redacted()}); strings.Contains(text, "nobody") {
 			t.Errorf("%s shows %s", name, text)
 		}
-		if text := encoded(t, &Fact{Call: c}); !strings.Contains(text, secret) {
+		if text := encoded(t, &EventRecord{Call: c}); !strings.Contains(text, secret) {
 			t.Errorf("%s: the result itself was changed: %s", name, text)
 		}
 	}
@@ -29,7 +29,7 @@ func TestHiddenInResults(t *testing.T) {
 func TestHiddenInOtherThanObjects(t *testing.T) {
 	for _, input := range []string{`"{\"pin\":\"tell-nobody\"}"`, `["tell-nobody"]`, ` "tell-nobody"`, `tell-nobody`, `{"pin":"tell-nobody"}`, " {\"pin\":\"tell-nobody\"}"} {
 		c := &Call{Input: input, Redact: []string{"args.pin"}, Cause: "refuse", Result: &ToolResultBlock{}}
-		if text := encoded(t, &Fact{Call: c.Redacted()}); strings.Contains(text, "nobody") {
+		if text := encoded(t, &EventRecord{Call: c.Redacted()}); strings.Contains(text, "nobody") {
 			t.Errorf("%s shows %s", input, text)
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Task is a submitted fact in the hands of a worker. It is delivered at
+// Task is a submitted event record in the hands of a worker. It is delivered at
 // least once: a task that is neither acknowledged nor released in time goes
 // to another worker, or to the same again. Acknowledging proves nothing; only
 // the engine's answer to a start says whose attempt it is.
 type Task struct {
-	Fact      *Fact
+	Record    *EventRecord
 	Delivered int // how often it was handed out, this time included; 1, 2, …
 	// Ack takes the task off the queue for good. It returns when the queue has
 	// confirmed that.

@@ -9,7 +9,7 @@ import (
 
 // Key is the identity of a call: call ids come from models and repeat across
 // replies, so only all four parts together name one. A Key without Call names
-// the reply's own tree of facts, one without Reply too the session's. A Key with
+// the reply's own tree of event records, one without Reply too the session's. A Key with
 // a Lease and nothing else besides the space names that lease's tree.
 type Key struct {
 	Space   SpaceID   `json:"space"`

@@ -87,9 +87,9 @@ const (
 )
 
 // Lease is a rule that an approver let remember with an answer: it answers for
-// later calls, within its terms, until it ends or is revoked. The fact of the
+// later calls, within its terms, until it ends or is revoked. The event record of the
 // approval is its birth. After that it has a tree of its own in the journal,
-// whose facts, each with the full state, are its uses and its revocation: all
+// whose event records, each with the full state, are its uses and its revocation: all
 // written by compare-and-swap, so that no use is spent twice.
 type Lease struct {
 	ID    LeaseID    `json:"lease_id"`
@@ -128,10 +128,10 @@ type Lease struct {
 	Spent []string `json:"spent,omitzero"`
 	// Left is what is left of the budget.
 	Left string    `json:"left,omitzero"`
-	Use  *LeaseUse `json:"use,omitzero"` // the one that this fact counts
+	Use  *LeaseUse `json:"use,omitzero"` // the one that this event record counts
 
-	// Seq is the journal sequence of its last fact, 0 before the first. It is not
-	// part of the fact.
+	// Seq is the journal sequence of its last event record, 0 before the first. It is not
+	// part of the record.
 	Seq uint64 `json:"seq,omitzero"`
 }
 

@@ -26,7 +26,7 @@ func (l *Lease) Standing(now time.Time) LeaseStanding {
 
 // PlainLease is the lease that an allowed call's Remember stands for: the
 // suggested rules that its approvers accepted as they are. It follows from any
-// fact of the call after it was allowed. ok: there is one.
+// event record of the call after it was allowed. ok: there is one.
 func (c *Call) PlainLease() (l Lease, ok bool) {
 	if len(c.Remember) == 0 {
 		return Lease{}, false

@@ -96,7 +96,7 @@ func (c *Call) SealResult(digest string) string {
 
 // IsResult reports whether digest is that of the call's result.
 func (c *Call) IsResult(digest string) bool {
-	return digest != "" && (c.ResultDigest == c.SealResult(digest) || c.ResultDigest == digest) // bare in facts of an earlier release
+	return digest != "" && (c.ResultDigest == c.SealResult(digest) || c.ResultDigest == digest) // bare in event records of an earlier release
 }
 
 // minHidden is how long a hidden text must be to be looked for in a result:
@@ -225,10 +225,10 @@ func swapped(swap *strings.Replacer, value any) any {
 // causeRefuse is the step that ends a call whose input does not fit.
 const causeRefuse = "refuse"
 
-// Redacted gives the fact as those see it who may not see what rules redact.
-// The fact itself is not changed. It is what exports show; what proves a fact
-// is made of the fact itself.
-func (f *Fact) Redacted() *Fact {
+// Redacted gives the event record as those see it who may not see what rules redact.
+// The event record itself is not changed. It is what exports show; what proves an event record
+// is made of the event record itself.
+func (f *EventRecord) Redacted() *EventRecord {
 	if f.Call == nil || !f.Call.Hides() {
 		return f
 	}

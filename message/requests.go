@@ -12,15 +12,15 @@ import (
 // Limits on what comes from outside. Larger input is refused before anything
 // is written.
 const (
-	MaxInputBytes   = 256 << 10 // a call's arguments
-	MaxOutputBytes  = 512 << 10 // a result; larger outputs belong in an object store
-	MaxTextBytes    = 16 << 10  // feedback, notes, reasons, progress lines
-	MaxNoteBytes    = 1 << 10   // a note with which an approval request is left to others
-	MaxVotesBytes   = 64 << 10  // all answers of a call that leave its approval request open, as JSON
-	MaxCallsPerTurn = 256       // calls in one proposal
-	MaxFactsPerCall = 1000
-	MaxRequestBytes = 768 << 10
-	// NATS refuses payloads over 1 MiB by default; the largest fact (input twice
+	MaxInputBytes     = 256 << 10 // a call's arguments
+	MaxOutputBytes    = 512 << 10 // a result; larger outputs belong in an object store
+	MaxTextBytes      = 16 << 10  // feedback, notes, reasons, progress lines
+	MaxNoteBytes      = 1 << 10   // a note with which an approval request is left to others
+	MaxVotesBytes     = 64 << 10  // all answers of a call that leave its approval request open, as JSON
+	MaxCallsPerTurn   = 256       // calls in one proposal
+	MaxRecordsPerCall = 1000
+	MaxRequestBytes   = 768 << 10
+	// NATS refuses payloads over 1 MiB by default; the largest event record (input twice
 	// and a result) must stay under that.
 )
 
@@ -152,23 +152,23 @@ type ShowRequest struct {
 	Key
 }
 
-// ShowReply has the call and its facts, oldest first.
+// ShowReply has the call and its event records, oldest first.
 type ShowReply struct {
-	Call    *Call       `json:"call"`
-	History []FactEntry `json:"history"`
+	Call    *Call          `json:"call"`
+	History []HistoryEntry `json:"history"`
 	// Waiting says what the open approval request waits for, as in ListReply.
 	Waiting *Waiting `json:"waiting,omitzero"`
 }
 
-// FactEntry is one line of a call's history.
-type FactEntry struct {
+// HistoryEntry is one line of a call's history.
+type HistoryEntry struct {
 	Seq  uint64    `json:"seq"`
 	Kind string    `json:"kind"`
 	Path []Step    `json:"path,omitzero"`
 	By   Principal `json:"by"`
 	At   time.Time `json:"at"`
 	Note *Note     `json:"note,omitzero"`
-	// Attempt and Worker as they stood after the fact.
+	// Attempt and Worker as they stood after the record.
 	Attempt int    `json:"attempt,omitzero"`
 	Worker  string `json:"worker,omitzero"`
 }

@@ -7,7 +7,7 @@ import "time"
 // implementation in another package must name the same type.
 type Sink interface {
 	// Record is called for every record, the invalid ones too.
-	Record(r Record)
+	Record(r JournalEntry)
 	// CaughtUp is called once, when everything that was in the journal as Watch
 	// began has been delivered.
 	CaughtUp()
@@ -17,9 +17,9 @@ type Sink interface {
 // need not pass it on.
 type ChoosySink interface {
 	Sink
-	// Wants is asked before a record is read. id is the Fact.ID that its header
+	// Wants is asked before a record is read. id is the Event record.ID that its header
 	// claims ("" for events), stored is when the server stored it. False means that
-	// the sink is writing, or has written, the fact itself: it is neither decoded
+	// the sink is writing, or has written, the event record itself: it is neither decoded
 	// nor delivered, and counts as seen.
 	Wants(seq uint64, id string, stored time.Time) bool
 }

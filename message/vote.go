@@ -16,7 +16,7 @@ const (
 	ResponseDelegate ResponseKind = "delegate"
 )
 
-// Vote is an answer as facts keep it. By.Auth says how the person was
+// Vote is an answer as event records keep it. By.Auth says how the person was
 // authenticated.
 type Vote struct {
 	ID       string       `json:"response_id,omitzero"` // of the answer, if its sender gave one

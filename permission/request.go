@@ -10,7 +10,7 @@ import (
 type Request struct {
 	Tool  string
 	Input []byte // the raw JSON object that would run, after every rewrite
-	// Caller comes from authenticated facts, never from the input.
+	// Caller comes from authenticated event records, never from the input.
 	Caller Caller
 	// Mode of the session; empty: the bundle's.
 	Mode Mode

@@ -63,7 +63,7 @@ type AuditLevel string
 
 // The levels, from the least to the most.
 const (
-	AuditStandard AuditLevel = "standard" // what facts hold anyway
+	AuditStandard AuditLevel = "standard" // what event records hold anyway
 	AuditFull     AuditLevel = "full"     // besides, the explanation of the decision
 )
 

@@ -102,7 +102,7 @@ type executorDoc struct {
 }
 
 type auditDoc struct {
-	Level AuditLevel `key:"level" words:"standard,full" doc:"standard keeps the facts; full the explanation of the decision as well, in the fact that records it, without what is redacted."`
+	Level AuditLevel `key:"level" words:"standard,full" doc:"standard keeps the event records; full the explanation of the decision as well, in the fact that records it, without what is redacted."`
 }
 
 type testDoc struct {

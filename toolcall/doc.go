@@ -3,8 +3,8 @@
 // [Table] holds every transition once; [Machine] takes events and moves along
 // it on looplab/fsm. It reads no clock and does no I/O: time comes in with the
 // events, effects go out, and the engine performs them after the new state is
-// durable. [Events] turns a durable fact into the AgentScope events it stands
-// for, [Replay] proves that a list of facts is a history this machine could
+// durable. [Events] turns a durable event record into the AgentScope events it stands
+// for, [Replay] proves that a list of event records is a history this machine could
 // have written. [Phases] says what each phase of a call means, and the machine
 // refuses a step between phases that it does not have.
 //

@@ -2,7 +2,7 @@ package toolcall
 
 import "github.com/askance-dev/askance/message"
 
-// Effect is something that the engine which wrote a fact has to do once the fact
+// Effect is something that the engine which wrote an event record has to do once the event record
 // is durable. What is still due after a crash follows from the call's phase.
 type Effect string
 
@@ -21,7 +21,7 @@ const (
 	EffectFinished Effect = "finished"
 )
 
-// effects compares the call before and after one fact.
+// effects compares the call before and after one record.
 func effects(before, after *message.Call) []Effect {
 	var out []Effect
 	if before != nil && before.State == asking && (after.State != asking || after.Digest != before.Digest) {

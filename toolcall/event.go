@@ -40,7 +40,7 @@ type (
 		Digest    string
 		Suggested []message.PermissionRule
 		Placement message.Placement
-		// EditCounts: whoever made these arguments with an edit in the same fact
+		// EditCounts: whoever made these arguments with an edit in the same event record
 		// has thereby approved this approval request.
 		EditCounts bool
 		// Terms are what that person wants remembered with it, and Leases what this
@@ -50,7 +50,7 @@ type (
 		// Step is how far the plan of the approval request has come already: an edit that is
 		// asked by the same rules goes on in the plan of the approval request before.
 		Step int
-		// Explanation is what the fact keeps besides the call; empty: nothing.
+		// Explanation is what the event record keeps besides the call; empty: nothing.
 		Explanation message.RawJSON
 	}
 	// Hidden leaves a call pending behind another's open approval request.
@@ -63,7 +63,7 @@ type (
 		Base
 		Decision message.Decision
 		Vote     *message.Vote // the approval that came too late, if any
-		// Explanation is what the fact keeps besides the call; empty: nothing.
+		// Explanation is what the event record keeps besides the call; empty: nothing.
 		Explanation message.RawJSON
 	}
 	// Answered is the word on an open approval request that ends it, with Kind approve
@@ -77,7 +77,7 @@ type (
 		Leases   []message.Lease          // kind approve
 	}
 	// Edited is an approval with other arguments. A Decided follows in the same
-	// fact.
+	// record.
 	Edited struct {
 		Base
 		Vote     message.Vote

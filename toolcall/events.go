@@ -8,13 +8,13 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Events derives the AgentScope events that a fact stands for, in the order of
-// AgentScope's own agent loop. The same fact always gives the same events, ids
+// Events derives the AgentScope events that an event record stands for, in the order of
+// AgentScope's own agent loop. The same event record always gives the same events, ids
 // included, so that every reader of the journal rebuilds the same message.
 // Events that a person or another party sent (USER_CONFIRM_RESULT,
 // USER_INTERRUPT) are among them, because a reader who folds needs them.
-func Events(f *message.Fact) []message.Event {
-	p := projection{fact: f}
+func Events(f *message.EventRecord) []message.Event {
+	p := projection{record: f}
 	switch {
 	case f.Note != nil:
 	case f.Call != nil:
@@ -28,16 +28,16 @@ func Events(f *message.Fact) []message.Event {
 }
 
 type projection struct {
-	fact *message.Fact
-	out  []message.Event
+	record *message.EventRecord
+	out    []message.Event
 }
 
-// header makes the next event's header: an id derived from the fact, the
-// fact's time.
+// header makes the next event's header: an id derived from the event record, the
+// event record's time.
 func (p *projection) header(reply message.ReplyID) message.EventHeader {
-	sum := sha256.Sum256(fmt.Appendf(nil, "askance-event-v1\x00%s\x00%d", p.fact.ID, len(p.out)))
+	sum := sha256.Sum256(fmt.Appendf(nil, "askance-event-v1\x00%s\x00%d", p.record.ID, len(p.out)))
 	return message.EventHeader{
-		ID: hex.EncodeToString(sum[:16]), CreatedAt: Timestamp(p.fact.At),
+		ID: hex.EncodeToString(sum[:16]), CreatedAt: Timestamp(p.record.At),
 		Metadata: map[string]any{}, Reply: reply,
 	}
 }

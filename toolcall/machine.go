@@ -41,7 +41,7 @@ func next(state message.ToolCallState, cause Cause) (message.ToolCallState, bool
 }
 
 // Machine drives one call. It is pure: events in, the new state and effects
-// out. It is not safe for concurrent use; it is cheap, make one per fact.
+// out. It is not safe for concurrent use; it is cheap, make one per record.
 type Machine struct {
 	before *message.Call // as loaded; nil for a new call
 	call   *message.Call
@@ -65,18 +65,18 @@ func Load(c *message.Call) *Machine {
 // machine is done.
 func (m *Machine) Call() *message.Call { return m.call }
 
-// Path is the steps taken since Load: what the fact records.
+// Path is the steps taken since Load: what the event record records.
 func (m *Machine) Path() []message.Step { return m.path }
 
-// Explanation is what the last decision since Load brought for the fact; empty:
+// Explanation is what the last decision since Load brought for the event record; empty:
 // nothing.
 func (m *Machine) Explanation() message.RawJSON { return m.why }
 
-// Effects is what the engine has to do once the fact is durable.
+// Effects is what the engine has to do once the event record is durable.
 func (m *Machine) Effects() []Effect { return effects(m.before, m.call) }
 
 // Step takes one event. On an error, a *message.Error, the machine is as it
-// was. Several steps may be taken before the fact is written.
+// was. Several steps may be taken before the event record is written.
 func (m *Machine) Step(ev Event) error {
 	saved, steps, why := *m.call, len(m.path), m.why
 	err := m.apply(ev)
@@ -89,7 +89,7 @@ func (m *Machine) Step(ev Event) error {
 	}
 	m.call.UpdatedAt = ev.at()
 	if steps == 0 {
-		m.call.Facts++ // one fact, however many steps
+		m.call.Records++ // one event record, however many steps
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (m *Machine) apply(ev Event) error {
 			return err
 		}
 		*c = *ev.Call
-		c.State, c.Cause, c.ProposedAt, c.Facts = pending, string(Propose), ev.At, 0
+		c.State, c.Cause, c.ProposedAt, c.Records = pending, string(Propose), ev.At, 0
 		return nil
 	case Refused:
 		return m.finish(Refuse, message.ToolResultError, ev.Text, ev.At)

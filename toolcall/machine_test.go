@@ -37,20 +37,20 @@ func yes(digest string) toolcall.Responded {
 	return toolcall.Responded{Base: base(1), Vote: message.Vote{Kind: message.ResponseApprove, By: message.Principal{Name: "ann"}, At: t0, Digest: digest}}
 }
 
-// drive takes events, one fact each, and returns the facts.
-func drive(t *testing.T, events ...toolcall.Event) (*message.Call, []*message.Fact) {
+// drive takes events, one event record each, and returns the event records.
+func drive(t *testing.T, events ...toolcall.Event) (*message.Call, []*message.EventRecord) {
 	t.Helper()
 	var cur *message.Call
-	var facts []*message.Fact
+	var records []*message.EventRecord
 	for _, ev := range events {
 		m := toolcall.Load(cur)
 		if err := m.Step(ev); err != nil {
 			t.Fatalf("step %T: %v", ev, err)
 		}
 		cur = m.Call()
-		facts = append(facts, &message.Fact{Call: cur, Path: m.Path(), At: t0})
+		records = append(records, &message.EventRecord{Call: cur, Path: m.Path(), At: t0})
 	}
-	return cur, facts
+	return cur, records
 }
 
 func TestPaths(t *testing.T) {
@@ -94,17 +94,17 @@ func TestPaths(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c, facts := drive(t, tt.events...)
+			c, records := drive(t, tt.events...)
 			if c.State != tt.state {
 				t.Fatalf("state = %s, want %s", c.State, tt.state)
 			}
 			if tt.result != "" && (c.Result == nil || c.Result.State != tt.result) {
 				t.Fatalf("result = %+v, want state %s", c.Result, tt.result)
 			}
-			if c.Facts != len(facts) {
-				t.Errorf("facts = %d, want %d", c.Facts, len(facts))
+			if c.Records != len(records) {
+				t.Errorf("event records = %d, want %d", c.Records, len(records))
 			}
-			if got, err := toolcall.Replay(facts); err != nil || got != c {
+			if got, err := toolcall.Replay(records); err != nil || got != c {
 				t.Errorf("replay = %v, %v", got, err)
 			}
 		})
@@ -167,27 +167,27 @@ func TestRefusedSteps(t *testing.T) {
 
 func TestReplayFindsTampering(t *testing.T) {
 	ask := decided(message.BehaviorAsk, message.PlaceRemote)
-	fresh := func() []*message.Fact {
-		_, facts := drive(t, toolcall.Proposed{Base: base(0), Call: newCall()}, ask, yes(ask.Digest),
+	fresh := func() []*message.EventRecord {
+		_, records := drive(t, toolcall.Proposed{Base: base(0), Call: newCall()}, ask, yes(ask.Digest),
 			toolcall.Submitted{Base: base(1), Attempt: message.Attempt{Number: 1}}, toolcall.Interrupted{Base: base(2)})
-		return facts
+		return records
 	}
-	tests := map[string]func([]*message.Fact) []*message.Fact{
-		"removed":   func(f []*message.Fact) []*message.Fact { return append(f[:2:2], f[3:]...) },
-		"reordered": func(f []*message.Fact) []*message.Fact { f[1], f[2] = f[2], f[1]; return f },
-		"repeated":  func(f []*message.Fact) []*message.Fact { return append(f, f[4]) },
-		"headless":  func(f []*message.Fact) []*message.Fact { return f[1:] },
-		"another tool": func(f []*message.Fact) []*message.Fact {
+	tests := map[string]func([]*message.EventRecord) []*message.EventRecord{
+		"removed":   func(f []*message.EventRecord) []*message.EventRecord { return append(f[:2:2], f[3:]...) },
+		"reordered": func(f []*message.EventRecord) []*message.EventRecord { f[1], f[2] = f[2], f[1]; return f },
+		"repeated":  func(f []*message.EventRecord) []*message.EventRecord { return append(f, f[4]) },
+		"headless":  func(f []*message.EventRecord) []*message.EventRecord { return f[1:] },
+		"another tool": func(f []*message.EventRecord) []*message.EventRecord {
 			f[3].Call = f[3].Call.Clone()
 			f[3].Call.Tool = "rm"
 			return f
 		},
-		"another state": func(f []*message.Fact) []*message.Fact {
+		"another state": func(f []*message.EventRecord) []*message.EventRecord {
 			f[1].Call = f[1].Call.Clone()
 			f[1].Call.State = message.ToolCallAllowed
 			return f
 		},
-		"no step": func(f []*message.Fact) []*message.Fact { f[2].Path = nil; return f },
+		"no step": func(f []*message.EventRecord) []*message.EventRecord { f[2].Path = nil; return f },
 	}
 	if _, err := toolcall.Replay(fresh()); err != nil {
 		t.Fatalf("untouched: %v", err)
@@ -220,13 +220,13 @@ func TestEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := &message.Fact{ID: "f1", Call: m.Call(), Path: m.Path(), At: t0}
+	f := &message.EventRecord{ID: "f1", Call: m.Call(), Path: m.Path(), At: t0}
 	one, two := toolcall.Events(f), toolcall.Events(f)
 	if len(one) != 1 || one[0].Type() != message.EventRequireUserConfirm {
 		t.Fatalf("events = %v", one)
 	}
 	if one[0].Header().ID != two[0].Header().ID || one[0].Header().ID == "" {
-		t.Error("the same fact gives different event ids")
+		t.Error("the same event record gives different event ids")
 	}
 	f.Note = &message.Note{What: "late_result"}
 	if got := toolcall.Events(f); len(got) != 0 {

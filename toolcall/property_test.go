@@ -60,17 +60,17 @@ func anyEvent(t *rapid.T) toolcall.Event {
 
 // TestProperties throws random events at the machine. Finished never moves,
 // nothing is dispatched or started before it was allowed, every start has a
-// fresh claim, a refused step leaves no trace, and replaying the facts gives
+// fresh claim, a refused step leaves no trace, and replaying the event records gives
 // the same state.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var cur *message.Call
-		var facts []*message.Fact
+		var records []*message.EventRecord
 		wasAllowed := false
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			m := toolcall.Load(cur)
 			took := false
-			for range rapid.IntRange(1, 3).Draw(t, "steps in a fact") {
+			for range rapid.IntRange(1, 3).Draw(t, "steps in an event record") {
 				took = m.Step(anyEvent(t)) == nil || took
 			}
 			if !took {
@@ -94,12 +94,12 @@ func TestProperties(t *testing.T) {
 				}
 			}
 			cur = m.Call()
-			facts = append(facts, &message.Fact{Call: cur, Path: m.Path()})
+			records = append(records, &message.EventRecord{Call: cur, Path: m.Path()})
 		}
-		if len(facts) == 0 {
+		if len(records) == 0 {
 			return
 		}
-		got, err := toolcall.Replay(facts)
+		got, err := toolcall.Replay(records)
 		if err != nil {
 			t.Fatalf("replay: %v", err)
 		}

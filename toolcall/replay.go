@@ -6,36 +6,36 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Replay folds the facts of one call, oldest first, checks every step against
+// Replay folds the event records of one call, oldest first, checks every step against
 // the table and returns the call's state. It is what proves that a history is
 // one the machine could have written: steps that the table lacks, gaps, a
 // changed identity, a moved finished call, a dispatch without an allow or an
 // approval without everybody who must are errors. A note changes nothing.
-func Replay(facts []*message.Fact) (*message.Call, error) {
+func Replay(records []*message.EventRecord) (*message.Call, error) {
 	var cur *message.Call
-	for i, f := range facts {
+	for i, f := range records {
 		if f.Call == nil {
-			return nil, fmt.Errorf("fact %d: it is not about a call", i)
+			return nil, fmt.Errorf("event record %d: it is not about a call", i)
 		}
 		if f.Note != nil {
 			if cur == nil {
-				return nil, fmt.Errorf("fact %d: a note before the call was proposed", i)
+				return nil, fmt.Errorf("event record %d: a note before the call was proposed", i)
 			}
 			continue
 		}
 		if err := follows(cur, f); err != nil {
-			return nil, fmt.Errorf("fact %d (%s) of %s: %w", i, f.Kind(), f.Call.Key, err)
+			return nil, fmt.Errorf("event record %d (%s) of %s: %w", i, f.Kind(), f.Call.Key, err)
 		}
 		cur = f.Call
 	}
 	return cur, nil
 }
 
-// follows checks that f is a possible next fact after cur.
-func follows(cur *message.Call, f *message.Fact) error {
+// follows checks that f is a possible next event record after cur.
+func follows(cur *message.Call, f *message.EventRecord) error {
 	c, state, count := f.Call, none, 0
 	if cur != nil {
-		state, count = cur.State, cur.Facts
+		state, count = cur.State, cur.Records
 		if cur.Key != c.Key || cur.Tool != c.Tool || cur.Proposal != c.Proposal || cur.Runtime != c.Runtime {
 			return fmt.Errorf("the call's identity changed")
 		}
@@ -54,10 +54,10 @@ func follows(cur *message.Call, f *message.Fact) error {
 		state = to
 	}
 	if state != c.State {
-		return fmt.Errorf("the steps lead to %q, the fact says %q", state, c.State)
+		return fmt.Errorf("the steps lead to %q, the event record says %q", state, c.State)
 	}
-	if c.Facts != count+1 {
-		return fmt.Errorf("it is number %d of the call's facts, %d was due", c.Facts, count+1)
+	if c.Records != count+1 {
+		return fmt.Errorf("it is number %d of the call's event records, %d was due", c.Records, count+1)
 	}
 	return nil
 }

@@ -2,7 +2,7 @@ package toolcall
 
 import "github.com/askance-dev/askance/message"
 
-// Cause names an arrow of the machine. Causes are kept in facts and shown to
+// Cause names an arrow of the machine. Causes are kept in event records and shown to
 // people; they never change their meaning.
 type Cause string
 
@@ -36,7 +36,7 @@ const (
 	Interrupt Cause = "interrupt" // the reply was interrupted
 )
 
-// none is the state before the first fact.
+// none is the state before the first record.
 const none message.ToolCallState = ""
 
 // Transition is one row of the table.

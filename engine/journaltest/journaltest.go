@@ -78,7 +78,7 @@ func cases() []testCase {
 		{"history is in order", historyInOrder},
 		{"a cancelled append", cancelledAppend},
 		{"tools are prepared any number of times", toolsPrepared},
-		{"facts and events share one sequence", oneSequence},
+		{"event records and events share one sequence", oneSequence},
 		{"events keep their order", eventsInOrder},
 		{"reading page by page", readingPages},
 		{"reading is of one session", readingOneSession},
@@ -95,26 +95,26 @@ func (j *journalTest) key(session, reply, call string) message.Key {
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
-// fact makes the n-th fact of a call: its proposal, then one hide after the
+// event record makes the n-th event record of a call: its proposal, then one hide after the
 // other, so that the history is a possible one.
-func (j *journalTest) fact(key message.Key, n int) *message.Fact {
+func (j *journalTest) record(key message.Key, n int) *message.EventRecord {
 	c := &message.Call{
 		Key: key, Runtime: "bot", Agent: "agent", Tool: "tool", Input: `{"n":1}`, State: message.ToolCallPending,
-		Cause: "propose", Proposal: "sha256:00", ProposedAt: noon, UpdatedAt: noon.Add(time.Duration(n)), Facts: n,
+		Cause: "propose", Proposal: "sha256:00", ProposedAt: noon, UpdatedAt: noon.Add(time.Duration(n)), Records: n,
 	}
 	step := message.Step{Cause: "propose", To: message.ToolCallPending}
 	if n > 1 {
 		c.Cause, c.Behind = "hide", message.CallID(fmt.Sprint("call-", n))
 		step = message.Step{Cause: "hide", From: message.ToolCallPending, To: message.ToolCallPending}
 	}
-	return &message.Fact{
-		V: message.FactVersion, ID: fmt.Sprintf("fact-%d", j.ids.Add(1)), Path: []message.Step{step},
+	return &message.EventRecord{
+		V: message.RecordVersion, ID: fmt.Sprintf("record-%d", j.ids.Add(1)), Path: []message.Step{step},
 		By: message.Principal{Role: message.RoleRuntime, Name: "bot", Auth: "test"}, At: noon, Engine: "e1", Call: c,
 	}
 }
 
 // add appends and returns the sequence.
-func (j *journalTest) add(f *message.Fact, prev uint64) uint64 {
+func (j *journalTest) add(f *message.EventRecord, prev uint64) uint64 {
 	j.Helper()
 	seq, err := j.Append(j.Context(), f, prev)
 	if err != nil {
@@ -123,11 +123,11 @@ func (j *journalTest) add(f *message.Fact, prev uint64) uint64 {
 	return seq
 }
 
-// same compares facts by what is stored of them.
-func (j *journalTest) same(want, got *message.Fact) {
+// same compares event records by what is stored of them.
+func (j *journalTest) same(want, got *message.EventRecord) {
 	j.Helper()
 	if diff := cmp.Diff(encode(j.T, want), encode(j.T, got)); diff != "" {
-		j.Errorf("the fact changed (-stored +read):\n%s", diff)
+		j.Errorf("the event record changed (-stored +read):\n%s", diff)
 	}
 }
 
@@ -144,7 +144,7 @@ func (j *journalTest) wantErr(err error, want *message.Error) {
 	}
 }
 
-func encode(t *testing.T, f *message.Fact) string {
+func encode(t *testing.T, f *message.EventRecord) string {
 	t.Helper()
 	if f == nil {
 		return "(none)"
@@ -163,22 +163,22 @@ func compareAndSwap(j *journalTest) {
 	} else {
 		j.wantErr(err, message.ErrNotFound)
 	}
-	first := j.fact(key, 1)
+	first := j.record(key, 1)
 	seq := j.add(first, 0)
 	for _, prev := range []uint64{0, seq + 1, seq + 1000, math.MaxUint32} {
-		if _, err := j.Append(j.Context(), j.fact(key, 2), prev); err == nil {
-			j.Errorf("append at %d, the last fact is at %d: no error", prev, seq)
+		if _, err := j.Append(j.Context(), j.record(key, 2), prev); err == nil {
+			j.Errorf("append at %d, the last event record is at %d: no error", prev, seq)
 		} else {
 			j.wantErr(err, message.ErrConflict)
 		}
 	}
-	second := j.fact(key, 2)
+	second := j.record(key, 2)
 	next := j.add(second, seq)
 	if next <= seq {
-		j.Errorf("the second fact has sequence %d, the first %d", next, seq)
+		j.Errorf("the second event record has sequence %d, the first %d", next, seq)
 	}
-	if _, err := j.Append(j.Context(), j.fact(key, 3), seq); err == nil {
-		j.Error("append at an older fact gave no error")
+	if _, err := j.Append(j.Context(), j.record(key, 3), seq); err == nil {
+		j.Error("append at an older event record gave no error")
 	} else {
 		j.wantErr(err, message.ErrConflict)
 	}
@@ -186,7 +186,7 @@ func compareAndSwap(j *journalTest) {
 	if err != nil || rec.Seq != next || rec.Key != key || rec.Invalid != nil || rec.Time.IsZero() {
 		j.Fatalf("Last = %+v, %v, want sequence %d", rec, err, next)
 	}
-	j.same(second, rec.Fact)
+	j.same(second, rec.Record)
 }
 
 // manyRacers lets 64 writers go for the same place, and again for the next.
@@ -199,7 +199,7 @@ func manyRacers(j *journalTest) {
 		var wg sync.WaitGroup
 		begin := make(chan struct{})
 		for range racers {
-			f := j.fact(key, round+1)
+			f := j.record(key, round+1)
 			wg.Go(func() {
 				<-begin
 				at, err := j.Append(j.Context(), f, prev)
@@ -223,7 +223,7 @@ func manyRacers(j *journalTest) {
 	}
 	records, err := j.History(j.Context(), key)
 	if err != nil || len(records) != rounds {
-		j.Errorf("%d facts are stored (%v), want %d", len(records), err, rounds)
+		j.Errorf("%d event records are stored (%v), want %d", len(records), err, rounds)
 	}
 }
 
@@ -236,23 +236,23 @@ var strangeIDs = []string{
 // treesAreIndependent writes to the trees of call, reply and session of each
 // strange id and reads every one back.
 func treesAreIndependent(j *journalTest) {
-	stored := map[message.Key]*message.Fact{}
-	put := func(f *message.Fact) {
+	stored := map[message.Key]*message.EventRecord{}
+	put := func(f *message.EventRecord) {
 		if stored[f.Key()] != nil {
 			return
 		}
 		stored[f.Key()] = f
 		j.add(f, 0)
 	}
-	plain := func(key message.Key) *message.Fact {
-		f := j.fact(key, 1)
+	plain := func(key message.Key) *message.EventRecord {
+		f := j.record(key, 1)
 		f.Path, f.Call = nil, nil
 		return f
 	}
 	for _, id := range strangeIDs {
-		put(j.fact(j.key("s", "r", id), 1))
-		put(j.fact(j.key("s", id, "c"), 1))
-		put(j.fact(j.key(id, "r", "c"), 1))
+		put(j.record(j.key("s", "r", id), 1))
+		put(j.record(j.key("s", id, "c"), 1))
+		put(j.record(j.key(id, "r", "c"), 1))
 		reply := plain(j.key("s", id, ""))
 		reply.Reply = &message.ReplyState{Key: j.key("s", id, ""), Phase: message.ReplyOpen}
 		put(reply)
@@ -266,7 +266,7 @@ func treesAreIndependent(j *journalTest) {
 			j.Errorf("Last(%.40q) = key %.40q, %v", key, rec.Key, err)
 			continue
 		}
-		j.same(f, rec.Fact)
+		j.same(f, rec.Record)
 	}
 }
 
@@ -274,31 +274,31 @@ func historyInOrder(j *journalTest) {
 	key, other := j.key("s", "r", "c"), j.key("s", "r", "c2")
 	var prev, prevOther uint64
 	for n := 1; n <= 20; n++ {
-		prev = j.add(j.fact(key, n), prev)
+		prev = j.add(j.record(key, n), prev)
 		if n%3 == 0 {
-			prevOther = j.add(j.fact(other, n/3), prevOther)
+			prevOther = j.add(j.record(other, n/3), prevOther)
 		}
 	}
 	records, err := j.History(j.Context(), key)
 	if err != nil || len(records) != 20 {
-		j.Fatalf("%d facts (%v), want 20", len(records), err)
+		j.Fatalf("%d event records (%v), want 20", len(records), err)
 	}
 	for i, r := range records {
-		if r.Fact.Call.Facts != i+1 || r.Key != key || i > 0 && r.Seq <= records[i-1].Seq {
-			j.Errorf("fact %d of the history is number %d of %s at %d", i, r.Fact.Call.Facts, r.Key, r.Seq)
+		if r.Record.Call.Records != i+1 || r.Key != key || i > 0 && r.Seq <= records[i-1].Seq {
+			j.Errorf("event record %d of the history is number %d of %s at %d", i, r.Record.Call.Records, r.Key, r.Seq)
 		}
 	}
 	if records, err := j.History(j.Context(), j.key("s", "r", "unknown")); len(records) != 0 {
-		j.Errorf("an unknown call has %d facts (%v)", len(records), err)
+		j.Errorf("an unknown call has %d event records (%v)", len(records), err)
 	}
 }
 
 func cancelledAppend(j *journalTest) {
 	key := j.key("s", "r", "c")
-	seq := j.add(j.fact(key, 1), 0)
+	seq := j.add(j.record(key, 1), 0)
 	ctx, cancel := context.WithCancel(j.Context())
 	cancel()
-	f := j.fact(key, 2)
+	f := j.record(key, 2)
 	_, err := j.Append(ctx, f, seq)
 	code := message.AsError("", err).Code
 	if err == nil || code != message.CodeUnavailable && code != message.CodeUnknownOutcome {
@@ -306,7 +306,7 @@ func cancelledAppend(j *journalTest) {
 	}
 	rec, err := j.Last(j.Context(), key)
 	if err != nil || code == message.CodeUnavailable && rec.Seq != seq {
-		j.Errorf("it said that nothing was written, and the last fact is at %d, not %d (%v)", rec.Seq, seq, err)
+		j.Errorf("it said that nothing was written, and the last event record is at %d, not %d (%v)", rec.Seq, seq, err)
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// full makes a fact that has something in every field.
-func (j *journalTest) full(key message.Key) *message.Fact {
-	f := j.fact(key, 2)
+// full makes an event record that has something in every field.
+func (j *journalTest) full(key message.Key) *message.EventRecord {
+	f := j.record(key, 2)
 	c := f.Call
 	content, done := "x", "2026-03-01T12:00:00.000001"
 	rule := message.PermissionRule{ToolName: "tool", RuleContent: &content, Behavior: message.BehaviorAllow, Source: "suggested"}
@@ -35,7 +35,7 @@ func (j *journalTest) full(key message.Key) *message.Fact {
 
 func storedComesBack(j *journalTest) {
 	key := j.key("s", "r", "c")
-	prev := j.add(j.fact(key, 1), 0)
+	prev := j.add(j.record(key, 1), 0)
 	f := j.full(key)
 	prev = j.add(f, prev)
 	j.last(f)
@@ -45,7 +45,7 @@ func storedComesBack(j *journalTest) {
 	prev = j.add(late, prev)
 	j.last(late)
 
-	large := j.fact(key, 3)
+	large := j.record(key, 3)
 	large.Call.Input = `{"text":"` + strings.Repeat(`\"`, message.MaxInputBytes/2-20) + `"}`
 	large.Call.Request = &message.ApprovalRequest{V: 1, Key: key, Tool: "tool", Input: large.Call.Input}
 	large.Call.Result = &message.ToolResultBlock{ID: key.Call, Name: "tool", State: message.ToolResultSuccess,
@@ -53,32 +53,32 @@ func storedComesBack(j *journalTest) {
 	j.add(large, prev)
 	j.last(large)
 
-	reply := j.fact(j.key("s", "r", ""), 1)
+	reply := j.record(j.key("s", "r", ""), 1)
 	reply.Call, reply.Path = nil, nil
 	reply.Reply = &message.ReplyState{Key: j.key("s", "r", ""), Phase: message.ReplyInterrupted, Reason: "enough",
 		Batches: []message.BatchPlan{{Number: 1, Calls: []message.CallID{"a", "b"}, Groups: []int{0, 1}}}}
 	j.add(reply, 0)
 	j.last(reply)
 
-	session := j.fact(j.key("s", "", ""), 1)
+	session := j.record(j.key("s", "", ""), 1)
 	session.Call, session.Path = nil, nil
 	session.Session = &message.SessionState{Key: j.key("s", "", ""), Runtime: "bot"}
 	j.add(session, 0)
 	j.last(session)
 }
 
-// last checks that a fact is its tree's last one, to the letter.
-func (j *journalTest) last(want *message.Fact) {
+// last checks that an event record is its tree's last one, to the letter.
+func (j *journalTest) last(want *message.EventRecord) {
 	j.Helper()
 	rec, err := j.Last(j.Context(), want.Key())
 	if err != nil || rec.Invalid != nil {
 		j.Fatalf("Last(%s): %v, %v", want.Key(), err, rec.Invalid)
 	}
-	j.same(want, rec.Fact)
+	j.same(want, rec.Record)
 }
 
-// unreadableIsRefused: any content of a fact can either be read back, or it
-// was refused and nothing was written. A fact that cannot be read would end
+// unreadableIsRefused: any content of an event record can either be read back, or it
+// was refused and nothing was written. An event record that cannot be read would end
 // its call's life.
 func unreadableIsRefused(j *journalTest) {
 	nested := func(depth int) any {
@@ -101,14 +101,14 @@ func unreadableIsRefused(j *journalTest) {
 	} {
 		key := j.key("s", "r", name)
 		f := j.full(key)
-		f.Call.Facts = 1
+		f.Call.Records = 1
 		change(f.Call)
 		seq, err := j.Append(j.Context(), f, 0)
 		rec, lastErr := j.Last(j.Context(), key)
 		switch {
 		case err != nil && lastErr == nil:
 			j.Errorf("%s: the append failed (%v) and something was written", name, err)
-		case err == nil && (lastErr != nil || rec.Invalid != nil || rec.Fact == nil || rec.Seq != seq):
+		case err == nil && (lastErr != nil || rec.Invalid != nil || rec.Record == nil || rec.Seq != seq):
 			j.Errorf("%s: it was stored and cannot be read: %v, %v", name, lastErr, rec.Invalid)
 		}
 	}
@@ -118,19 +118,19 @@ func unreadableIsRefused(j *journalTest) {
 func nothingShared(j *journalTest) {
 	key := j.key("s", "r", "c")
 	f := j.full(key)
-	f.Call.Facts = 1
+	f.Call.Records = 1
 	j.add(f, 0)
 	want := encode(j.T, f) // with the link that the journal put in
-	spoil := func(f *message.Fact) {
+	spoil := func(f *message.EventRecord) {
 		f.Call.Input, f.Call.Votes[0].Feedback, f.Call.Result.Metadata["n"], f.Path[0].Cause = "spoiled", "spoiled", "spoiled", "spoiled"
 	}
 	spoil(f)
 	for range 2 {
 		rec, err := j.Last(j.Context(), key)
-		if err != nil || encode(j.T, rec.Fact) != want {
-			j.Fatalf("the stored fact changed with the caller's copy (%v)", err)
+		if err != nil || encode(j.T, rec.Record) != want {
+			j.Fatalf("the stored event record changed with the caller's copy (%v)", err)
 		}
-		spoil(rec.Fact)
+		spoil(rec.Record)
 	}
 	event := message.RawJSON(`{"type":"CUSTOM","id":"e1","name":"x"}`)
 	at, err := j.AppendEvent(j.Context(), "bot", key.ReplyKey(), []message.RawJSON{event})
@@ -165,7 +165,7 @@ func (j *journalTest) emit(reply message.Key, ns ...int) uint64 {
 	return seq
 }
 
-// story writes facts of two calls and events of their session, and returns
+// story writes event records of two calls and events of their session, and returns
 // what was written in a readable form.
 func (j *journalTest) story(session string) []string {
 	j.Helper()
@@ -173,9 +173,9 @@ func (j *journalTest) story(session string) []string {
 	var out []string
 	var prevA, prevB uint64
 	for n := 1; n <= 4; n++ {
-		prevA = j.add(j.fact(a, n), prevA)
+		prevA = j.add(j.record(a, n), prevA)
 		j.emit(a.ReplyKey(), 10*n, 10*n+1)
-		prevB = j.add(j.fact(b, n), prevB)
+		prevB = j.add(j.record(b, n), prevB)
 		j.emit(b.ReplyKey(), 100*n)
 		out = append(out, fmt.Sprint("a", n), fmt.Sprint("ev-", 10*n), fmt.Sprint("ev-", 10*n+1), fmt.Sprint("b", n), fmt.Sprint("ev-", 100*n))
 	}
@@ -183,9 +183,9 @@ func (j *journalTest) story(session string) []string {
 }
 
 // name tells a record of a story.
-func name(r message.Record) string {
-	if r.Fact != nil && r.Fact.Call != nil {
-		return fmt.Sprint(r.Key.Call, r.Fact.Call.Facts)
+func name(r message.JournalEntry) string {
+	if r.Record != nil && r.Record.Call != nil {
+		return fmt.Sprint(r.Key.Call, r.Record.Call.Records)
 	}
 	_, rest, _ := strings.Cut(string(r.Event), `"id":"`)
 	id, _, _ := strings.Cut(rest, `"`)

@@ -53,7 +53,7 @@ func (w *watcher) note(f func()) {
 	}
 }
 
-func (w *watcher) Record(r message.Record) {
+func (w *watcher) Record(r message.JournalEntry) {
 	w.note(func() { w.names, w.seqs = append(w.names, name(r)), append(w.seqs, r.Seq) })
 }
 
@@ -130,16 +130,16 @@ func watchingFrom(j *journalTest) {
 
 // watchingUnderLoad begins to watch while many write.
 func watchingUnderLoad(j *journalTest) {
-	const writers, facts = 8, 25
+	const writers, records = 8, 25
 	var wg sync.WaitGroup
 	var watchers []*watcher
 	for i := range writers {
 		key := j.key("s", "r", fmt.Sprint("c", i, "-"))
 		wg.Go(func() {
 			var prev uint64
-			for n := 1; n <= facts; n++ {
+			for n := 1; n <= records; n++ {
 				var err error
-				if prev, err = j.Append(j.Context(), j.fact(key, n), prev); err != nil {
+				if prev, err = j.Append(j.Context(), j.record(key, n), prev); err != nil {
 					j.Errorf("append: %v", err)
 					return
 				}
@@ -149,12 +149,12 @@ func watchingUnderLoad(j *journalTest) {
 	}
 	wg.Wait()
 	for _, w := range watchers {
-		w.wait(writers * facts)
-		w.checkLoad(writers, facts)
+		w.wait(writers * records)
+		w.checkLoad(writers, records)
 	}
 }
 
-func (w *watcher) checkLoad(writers, facts int) {
+func (w *watcher) checkLoad(writers, records int) {
 	w.j.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,7 +170,7 @@ func (w *watcher) checkLoad(writers, facts int) {
 			w.j.Fatalf("%s came as number %d of its call", n, next[call])
 		}
 	}
-	if len(w.names) != writers*facts || len(next) != writers || !slices.IsSorted(w.seqs) || len(w.caught) != 1 {
+	if len(w.names) != writers*records || len(next) != writers || !slices.IsSorted(w.seqs) || len(w.caught) != 1 {
 		w.j.Errorf("%d records of %d calls, caught up %v", len(w.names), len(next), w.caught)
 	}
 }
@@ -178,8 +178,8 @@ func (w *watcher) checkLoad(writers, facts int) {
 // caller is a sink that calls done when it has caught up.
 type caller struct{ done func() }
 
-func (*caller) Record(message.Record) {}
-func (c *caller) CaughtUp()           { c.done() }
+func (*caller) Record(message.JournalEntry) {}
+func (c *caller) CaughtUp()                 { c.done() }
 
 func watchEnds(j *journalTest) {
 	ctx, cancel := context.WithCancelCause(context.Background())

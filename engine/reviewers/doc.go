@@ -3,7 +3,7 @@
 // approvals, and how many came sooner than one can read. It also holds the
 // limits of reviewers, which bound how much one person answers and is given.
 //
-// A [Ledger] is fed with facts; what it says is a function of them alone. Its
+// A [Ledger] is fed with event records; what it says is a function of them alone. Its
 // memory is bounded by the number of open approval requests, and for people and groups
 // by [MaxNames]: times are kept in logarithmic buckets, from which the median
 // follows to within five per cent. The latest [MaxLog] answers are kept one by
@@ -11,6 +11,6 @@
 // reaches further back.
 //
 // An approval request's clock begins with the fact that asks it; asked anew, it begins
-// again. A vote counts once, however often its fact arrives. A vote on a
+// again. A vote counts once, however often its event record arrives. A vote on a
 // approval request that the ledger never saw open does not count.
 package reviewers

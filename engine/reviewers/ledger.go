@@ -12,7 +12,7 @@ import (
 const MaxNames = 4096
 
 // Ledger is the load of reviewers. The zero value is empty and has no limits.
-// Its methods may be called from many goroutines; facts of one call must come
+// Its methods may be called from many goroutines; event records of one call must come
 // in the order of the journal, though some may be missing.
 type Ledger struct {
 	mu       sync.Mutex // guards all below
@@ -37,15 +37,15 @@ type sums struct {
 // approval request is one that is open.
 type request struct {
 	digest string
-	asks   *message.Requirement // shared with the call's fact
+	asks   *message.Requirement // shared with the call's event record
 	since  time.Time
 	votes  int      // already counted
 	people []string // whose word it waits for
 	groups []string
 }
 
-// Fact takes in the next fact of a call. Others are passed over.
-func (l *Ledger) Fact(f *message.Fact) {
+// Event record takes in the next event record of a call. Others are passed over.
+func (l *Ledger) Record(f *message.EventRecord) {
 	c := f.Call
 	if c == nil || f.Note != nil {
 		return
@@ -79,8 +79,8 @@ func (l *Ledger) Fact(f *message.Fact) {
 }
 
 // opened is when the approval request of a call opened that was not known before.
-func opened(f *message.Fact) time.Time {
-	if len(f.Call.Votes) > 0 { // the facts before are missing
+func opened(f *message.EventRecord) time.Time {
+	if len(f.Call.Votes) > 0 { // the event records before are missing
 		return f.Call.ProposedAt
 	}
 	return f.At

@@ -15,7 +15,7 @@ import (
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// story makes the facts of one call.
+// story makes the event records of one call.
 type story struct {
 	call message.Call
 	at   time.Time
@@ -28,7 +28,10 @@ func asks(id string, r message.Requirement) *story {
 	}}
 }
 
-func (s *story) fact() *message.Fact { c := s.call; return &message.Fact{Call: &c, At: s.at} }
+func (s *story) record() *message.EventRecord {
+	c := s.call
+	return &message.EventRecord{Call: &c, At: s.at}
+}
 
 // says adds somebody's word, so long after the start.
 func (s *story) says(after time.Duration, v message.Vote) *story {
@@ -59,21 +62,21 @@ func TestLedger(t *testing.T) {
 	var l reviewers.Ledger
 	ops := message.Requirement{Quorum: 2, Approvers: []message.ApproverSet{{Rule: "large", Groups: []string{"ops"}, Users: []string{"ann", "bob"}}}}
 	s := asks("a", ops)
-	l.Fact(s.fact())
+	l.Record(s.record())
 	anybody := asks("b", message.Requirement{})
-	l.Fact(anybody.fact())
+	l.Record(anybody.record())
 	r := l.Report(start)
 	if r.Open != 2 || r.Unassigned != 1 || person(r, "ann").Open != 1 || person(r, "bob").Open != 1 || find(r.Groups, "ops").Open != 1 {
 		t.Fatalf("after the approval requests: %+v", r)
 	}
 
-	l.Fact(s.says(time.Second, by("ann", message.ResponseApprove, "ops")).fact())
+	l.Record(s.says(time.Second, by("ann", message.ResponseApprove, "ops")).record())
 	r = l.Report(start.Add(time.Second))
 	if r.Open != 2 || person(r, "ann").Open != 0 || person(r, "bob").Open != 1 {
 		t.Errorf("after ann's approval it does not wait for bob alone: %+v", r)
 	}
-	l.Fact(s.says(10*time.Second, by("bob", message.ResponseApprove)).ends().fact())
-	l.Fact(anybody.says(30*time.Second, by("bob", message.ResponseReject)).ends().fact())
+	l.Record(s.says(10*time.Second, by("bob", message.ResponseApprove)).ends().record())
+	l.Record(anybody.says(30*time.Second, by("bob", message.ResponseReject)).ends().record())
 
 	r = l.Report(start.Add(61 * time.Second))
 	want := message.LoadReply{
@@ -97,14 +100,14 @@ func TestLedger(t *testing.T) {
 func TestLedgerAskedAnew(t *testing.T) {
 	var l reviewers.Ledger
 	s := asks("a", message.Requirement{})
-	l.Fact(s.fact())
+	l.Record(s.record())
 	edit := by("ann", message.ResponseApprove)
 	edit.Edited = true
 	s.says(time.Hour, edit)
 	s.call.Digest = "d2"
-	l.Fact(s.fact())
-	l.Fact(s.says(time.Hour+time.Second, by("bob", message.ResponseApprove)).ends().fact())
-	l.Fact(s.fact()) // once more
+	l.Record(s.record())
+	l.Record(s.says(time.Hour+time.Second, by("bob", message.ResponseApprove)).ends().record())
+	l.Record(s.record()) // once more
 	r := l.Report(s.at)
 	if ann, bob := person(r, "ann"), person(r, "bob"); ann.TotalMS != 3600_000 || bob.TotalMS != 1000 || ann.Responded+bob.Responded != 2 {
 		t.Errorf("%+v", r.People)
@@ -114,15 +117,15 @@ func TestLedgerAskedAnew(t *testing.T) {
 func TestLedgerPassedOn(t *testing.T) {
 	var l reviewers.Ledger
 	s := asks("a", message.Requirement{Users: []string{"ann", "bob"}})
-	l.Fact(s.fact())
+	l.Record(s.record())
 	over := by("ann", message.ResponseDelegate)
 	over.To = "bob"
-	l.Fact(s.says(time.Second, over).fact())
+	l.Record(s.says(time.Second, over).record())
 	r := l.Report(s.at)
 	if ann, bob := person(r, "ann"), person(r, "bob"); ann.Open != 0 || ann.Passed != 1 || ann.Responded != 0 || bob.Open != 1 {
 		t.Errorf("%+v", r.People)
 	}
-	l.Fact(s.says(2*time.Second, by("bob", message.ResponseSkip)).fact())
+	l.Record(s.says(2*time.Second, by("bob", message.ResponseSkip)).record())
 	if r := l.Report(s.at); person(r, "bob").Open != 0 || r.Open != 1 {
 		t.Errorf("%+v", r)
 	}
@@ -130,11 +133,11 @@ func TestLedgerPassedOn(t *testing.T) {
 
 func TestLedgerPassesOver(t *testing.T) {
 	var l reviewers.Ledger
-	l.Fact(&message.Fact{Reply: &message.ReplyState{}})
-	noted := asks("a", message.Requirement{}).fact()
+	l.Record(&message.EventRecord{Reply: &message.ReplyState{}})
+	noted := asks("a", message.Requirement{}).record()
 	noted.Note = &message.Note{What: "late_result"}
-	l.Fact(noted)
-	l.Fact(asks("b", message.Requirement{}).says(0, by("ann", message.ResponseReject)).ends().fact()) // never seen open
+	l.Record(noted)
+	l.Record(asks("b", message.Requirement{}).says(0, by("ann", message.ResponseReject)).ends().record()) // never seen open
 	if r := l.Report(start); r.Open != 0 || len(r.People) != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -145,8 +148,8 @@ func TestLedgerBoundsNames(t *testing.T) {
 	var l reviewers.Ledger
 	for i := range 3 * reviewers.MaxNames {
 		s := asks(fmt.Sprint(i), message.Requirement{Users: []string{fmt.Sprintf("user%d", i)}})
-		l.Fact(s.fact())
-		l.Fact(s.says(time.Second, by(fmt.Sprintf("user%d", i), message.ResponseReject)).ends().fact())
+		l.Record(s.record())
+		l.Record(s.says(time.Second, by(fmt.Sprintf("user%d", i), message.ResponseReject)).ends().record())
 	}
 	if r := l.Report(start); len(r.People) != reviewers.MaxNames || r.Others != reviewers.MaxNames || r.Open != 0 {
 		t.Errorf("%d people, %d others, %d open", len(r.People), r.Others, r.Open)
@@ -154,7 +157,7 @@ func TestLedgerBoundsNames(t *testing.T) {
 }
 
 // The ledger against plain sums over all answers: whatever the order of calls,
-// and with every fact twice.
+// and with every event record twice.
 func TestLedgerAgainstSums(t *testing.T) {
 	names := []string{"ann", "bob", "eve"}
 	kinds := []message.ResponseKind{message.ResponseApprove, message.ResponseReject, message.ResponseRespond, message.ResponseSkip}
@@ -165,7 +168,7 @@ func TestLedgerAgainstSums(t *testing.T) {
 		var calls []*story
 		for i := range rapid.IntRange(1, 30).Draw(t, "calls") {
 			s := asks(fmt.Sprint(i), message.Requirement{})
-			l.Fact(s.fact())
+			l.Record(s.record())
 			calls = append(calls, s)
 		}
 		for _, s := range rapid.Permutation(calls).Draw(t, "order") {
@@ -175,8 +178,8 @@ func TestLedgerAgainstSums(t *testing.T) {
 			if kind != message.ResponseSkip {
 				s.ends()
 			}
-			l.Fact(s.fact())
-			l.Fact(s.fact())
+			l.Record(s.record())
+			l.Record(s.record())
 			sum := sums[name]
 			sum.Name = name
 			switch kind {

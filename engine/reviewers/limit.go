@@ -28,7 +28,7 @@ func (l *Ledger) Refused() {
 // message.ErrOverLimit and nothing may be written (asking again is no second
 // refusal: see Refused). Otherwise done must be called when the answer was taken,
 // or was not. What other engines have taken counts as far as the ledger knows
-// their facts.
+// their event records.
 func (l *Ledger) Admit(call message.Key, who, to string, now time.Time) (done func(taken bool), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

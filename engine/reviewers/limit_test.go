@@ -51,8 +51,8 @@ func TestPerMinuteOfOthers(t *testing.T) {
 	var l reviewers.Ledger
 	l.Limit(message.ReviewerLimits{PerMinute: 1})
 	s := asks("a", message.Requirement{})
-	l.Fact(s.fact())
-	l.Fact(s.says(time.Second, by("ann", message.ResponseReject)).ends().fact())
+	l.Record(s.record())
+	l.Record(s.says(time.Second, by("ann", message.ResponseReject)).ends().record())
 	if _, err := l.Admit(call, "ann", "", start.Add(time.Minute)); !errors.Is(err, message.ErrOverLimit) {
 		t.Errorf("within the minute: %v", err)
 	}
@@ -67,7 +67,7 @@ func TestMaxOpen(t *testing.T) {
 	if _, err := l.Admit(call, "ann", "bob", start); err != nil {
 		t.Errorf("nothing is open yet: %v", err)
 	}
-	l.Fact(asks("a", message.Requirement{Users: []string{"bob"}}).fact())
+	l.Record(asks("a", message.Requirement{Users: []string{"bob"}}).record())
 	if _, err := l.Admit(call, "ann", "bob", start); !errors.Is(err, message.ErrOverLimit) {
 		t.Errorf("bob gets more than one: %v", err)
 	}

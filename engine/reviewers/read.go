@@ -36,9 +36,9 @@ type fold struct {
 }
 
 // Record implements message.Sink.
-func (f *fold) Record(r message.Record) {
-	if r.Fact != nil && r.Fact.Call != nil {
-		f.ledger.Fact(r.Fact)
+func (f *fold) Record(r message.JournalEntry) {
+	if r.Record != nil && r.Record.Call != nil {
+		f.ledger.Record(r.Record)
 	}
 }
 

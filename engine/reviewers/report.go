@@ -54,7 +54,7 @@ func (l *log) add(e entry) {
 func (l *log) covers(s span) bool { return !l.lost || l.before.Before(s.since) }
 
 // Keep sets how many answers are kept one by one instead of MaxLog, before the
-// first fact.
+// first record.
 func (l *Ledger) Keep(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -33,7 +33,7 @@ type Engine struct {
 	faults    func(Request) Fault
 	errors    func(Request) *message.Error
 	calls     map[message.Key]*state
-	queue     []*message.Fact
+	queue     []*message.EventRecord
 	requests  []Request
 	listeners map[int]func(message.HeartbeatRequest, string)
 	serial    int
@@ -102,7 +102,7 @@ func (e *Engine) Ahead(d time.Duration) { e.update(func() { e.ahead = d }) }
 
 // Offer puts a task on the queue and makes its attempt the present one.
 // Offering one again is a redelivery.
-func (e *Engine) Offer(f *message.Fact) {
+func (e *Engine) Offer(f *message.EventRecord) {
 	e.update(func() {
 		e.queue = append(e.queue, f)
 		if f != nil && f.Call != nil {

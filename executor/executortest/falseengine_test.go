@@ -118,7 +118,7 @@ func TestFalseEngine(t *testing.T) {
 		}
 		task, raw := take(t, b, worker)
 		items[id] = raw
-		c := task.Fact.Call
+		c := task.Record.Call
 		if id == "revoked" {
 			if _, err := e.As(message.Principal{Role: message.RoleOperator, Name: "omar"}).Revoke(t.Context(), message.RevokeRequest{Key: c.Key, Reason: "no"}); err != nil {
 				t.Fatal(err)
@@ -238,7 +238,7 @@ func take(t *testing.T, b *bustest.Bus, worker *bus.Worker) (message.Task, bus.N
 			var reply struct {
 				Body bus.NextReply `json:"body"`
 			}
-			if strings.Contains(string(m.Data), `"fact"`) && json.Unmarshal(m.Data, &reply) == nil && reply.Body.State == bus.TaskHere {
+			if strings.Contains(string(m.Data), `"event record"`) && json.Unmarshal(m.Data, &reply) == nil && reply.Body.State == bus.TaskHere {
 				return task, reply.Body
 			}
 		case <-ctx.Done():

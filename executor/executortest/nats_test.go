@@ -170,14 +170,14 @@ func (r *natsRunner) await(ctx context.Context, out *executortest.Outcome) bool 
 	}
 }
 
-// Record implements engine.Sink: it picks the results from the facts, save
+// Record implements engine.Sink: it picks the results from the event records, save
 // those of an interrupt, which the worker's own follow.
-func (r *natsRunner) Record(rec message.Record) {
+func (r *natsRunner) Record(rec message.JournalEntry) {
 	if rec.Invalid != nil {
 		r.t.Errorf("invalid record: %v", rec.Invalid)
 		return
 	}
-	f := rec.Fact
+	f := rec.Record
 	if f == nil || f.Call == nil {
 		return
 	}

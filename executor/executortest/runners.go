@@ -89,7 +89,7 @@ type remote struct {
 
 func (r *remote) Call(ctx context.Context, input string) Outcome {
 	out := Outcome{Key: r.names.next()}
-	r.engine.Offer(r.engine.Fact(out.Key.Call, input))
+	r.engine.Offer(r.engine.Record(out.Key.Call, input))
 	res, err := r.engine.Wait(ctx, out.Key)
 	if ctx.Err() != nil {
 		r.engine.Cancel(out.Key, context.Cause(ctx).Error(), true)

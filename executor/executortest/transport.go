@@ -18,7 +18,7 @@ func (e *Engine) Next(ctx context.Context) (message.Task, error) {
 		return message.Task{}, err
 	}
 	for {
-		var f *message.Fact
+		var f *message.EventRecord
 		e.mu.Lock()
 		changed := e.changed
 		ok := len(e.queue) > 0
@@ -37,12 +37,12 @@ func (e *Engine) Next(ctx context.Context) (message.Task, error) {
 	}
 }
 
-func (e *Engine) task(f *message.Fact) message.Task {
+func (e *Engine) task(f *message.EventRecord) message.Task {
 	var k message.Key
 	if f != nil && f.Call != nil {
 		k = f.Call.Key
 	}
-	task := message.Task{Fact: f}
+	task := message.Task{Record: f}
 	e.update(func() {
 		s := e.state(k)
 		s.delivered++

@@ -15,7 +15,7 @@ import (
 type turn struct {
 	notes notes
 	note  note
-	rec   *Record
+	rec   *JournalEntry
 	agent Agent
 	as    port
 	log   *slog.Logger

@@ -41,7 +41,7 @@
 //	    of the current run                        begins there, after=0 with the first
 //	 9  frames have no id                         each has one, for Last-Event-ID
 //	10  REQUIRE_USER_CONFIRM has a random id      it ends in the approval request's digest
-//	11  a frontend may send any event             the three answers only; facts are askance's
+//	11  a frontend may send any event             the three answers only; event records are askance's
 //	12  input null runs an interrupted turn again nothing to do: turns go on by themselves
 //	13  text and thinking of an agent that ends   kept: the events are the truth
 //	    by an error may be lost

@@ -13,8 +13,8 @@ import (
 type entry struct {
 	seq   uint64
 	event message.Event
-	turn  *agent.Record // the turn that the event opened
-	park  *park         // the run that the event says has ended
+	turn  *agent.JournalEntry // the turn that the event opened
+	park  *park               // the run that the event says has ended
 }
 
 // thread is a session as the journal has it.
@@ -79,7 +79,7 @@ func (t *thread) add(e message.SequencedEvent) error {
 	return nil
 }
 
-func (t *thread) begun(r *agent.Record) {
+func (t *thread) begun(r *agent.JournalEntry) {
 	for _, m := range r.Messages {
 		t.users[m.ID] = true
 	}

@@ -226,7 +226,7 @@ func TestRefusals(t *testing.T) { //nolint:tparallel // one approval request, lo
 	if res.StatusCode != http.StatusBadRequest {
 		t.Errorf("a body of another type: %d", res.StatusCode)
 	}
-	if after := w.A.Show(k); after.Facts != before.Facts || after.State != message.ToolCallAsking {
+	if after := w.A.Show(k); after.Records != before.Records || after.State != message.ToolCallAsking {
 		t.Errorf("something was done: %+v", after)
 	}
 }

@@ -24,7 +24,7 @@ func FuzzCommands(f *testing.F) {
 	}
 	s := newStage(f, blocks.Config{})
 	k := s.A.Ask("s1", "r1", "c1")
-	facts, token, ann := s.A.Show(k).Facts, s.A.Token(gatewaytest.Audie), s.A.Client(gatewaytest.Ann)
+	records, token, ann := s.A.Show(k).Records, s.A.Token(gatewaytest.Audie), s.A.Client(gatewaytest.Ann)
 	f.Fuzz(func(t *testing.T, command []byte) {
 		c := (&stage{World: s.World, t: t}).dial(token, "")
 		c.resumed = true // sessions change under the order check
@@ -45,7 +45,7 @@ func FuzzCommands(f *testing.F) {
 		}
 		_ = c.ws.CloseNow()
 		now, err := ann.Show(t.Context(), message.ShowRequest{Key: k})
-		if err != nil || now.Call.State != message.ToolCallAsking || now.Call.Facts != facts {
+		if err != nil || now.Call.State != message.ToolCallAsking || now.Call.Records != records {
 			t.Fatalf("%q moved the call: %+v %v", command, now.Call, err)
 		}
 	})

@@ -221,7 +221,7 @@ func (s *Space) Lose(session, reply, call string) message.Key {
 	if err != nil {
 		t.Fatalf("take %s: %v", k, err)
 	}
-	c := task.Fact.Call
+	c := task.Record.Call
 	if _, err := wk.Start(t.Context(), message.StartRequest{V: 1, Key: c.Key, Attempt: c.Attempt.Number, Claim: "lost", Request: "lost", Nonce: c.Attempt.Grant.Nonce}); err != nil {
 		t.Fatalf("start %s: %v", k, err)
 	}

@@ -171,7 +171,7 @@ func (in *Inbox) card(ctx context.Context, p *gateway.Peer, k message.Key, q url
 }
 
 // approval request is what was asked, and where it stands.
-func (c *card) request(p *gateway.Peer, history []message.FactEntry) {
+func (c *card) request(p *gateway.Peer, history []message.HistoryEntry) {
 	call := c.Call
 	c.Title = call.Tool
 	if call.Request == nil {
@@ -211,7 +211,7 @@ func (c *card) request(p *gateway.Peer, history []message.FactEntry) {
 }
 
 // lastMover is who brought the call to where it is.
-func lastMover(history []message.FactEntry) string {
+func lastMover(history []message.HistoryEntry) string {
 	for _, h := range slices.Backward(history) {
 		if h.Note == nil {
 			return h.By.Name

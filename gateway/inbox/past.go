@@ -8,9 +8,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// recentFacts is how many facts back the list of resolved calls reaches in a
+// recentRecords is how many event records back the list of resolved calls reaches in a
 // long journal.
-const recentFacts = 6000
+const recentRecords = 6000
 
 // lately gives the finished calls of late, the newest first.
 func lately(ctx context.Context, c engine.Client) ([]*message.Call, error) {
@@ -25,8 +25,8 @@ func lately(ctx context.Context, c engine.Client) ([]*message.Call, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.After = page.Next; head > recentFacts && head-recentFacts > r.After {
-			r.After, out = head-recentFacts, nil
+		if r.After = page.Next; head > recentRecords && head-recentRecords > r.After {
+			r.After, out = head-recentRecords, nil
 		}
 		rest, err := engine.ListAll(ctx, c, r, maxListed)
 		if err != nil {
@@ -50,7 +50,7 @@ func lastProposed(ctx context.Context, c engine.Client, r message.ListRequest, k
 		}
 		return page.Calls[0].First, nil
 	}
-	low, step := known, uint64(recentFacts)
+	low, step := known, uint64(recentRecords)
 	for { // the first place beyond which there is nothing
 		next, err := beyond(low + step)
 		if err != nil {
@@ -61,7 +61,7 @@ func lastProposed(ctx context.Context, c engine.Client, r message.ListRequest, k
 		}
 		low, step = next, step*2
 	}
-	for step > recentFacts/2 {
+	for step > recentRecords/2 {
 		step /= 2
 		next, err := beyond(low + step)
 		if err != nil {

@@ -26,8 +26,8 @@ type step struct {
 	Tone             string
 }
 
-// stepsOf words the facts of a call.
-func stepsOf(history []message.FactEntry) []step {
+// stepsOf words the event records of a call.
+func stepsOf(history []message.HistoryEntry) []step {
 	var out []step
 	for _, h := range history {
 		if h.Note != nil {

@@ -15,7 +15,7 @@ import (
 // to operators.
 func (*Webhooks) Routes() []gateway.Route { return nil }
 
-// Space is whose facts are told.
+// Space is whose event records are told.
 func (w *Webhooks) Space() message.SpaceID { return w.cfg.Space.ID }
 
 // Letters are the dead letters of the space.

@@ -12,7 +12,7 @@ import (
 // unsure is the pause where it cannot be told whether an approval request is still open.
 const unsure = 15 * time.Second
 
-// deliver deals with one fact for one destination.
+// deliver deals with one event record for one destination.
 func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl message.Delivery) {
 	n := w.noticeOf(d, dl.Record)
 	if n == nil {
@@ -57,7 +57,7 @@ func (w *Webhooks) bury(ctx context.Context, d *Destination, dl message.Delivery
 	w.resolve(ctx, dl)
 }
 
-// resolve is done with a fact. If that does not reach the outbox, it comes again:
+// resolve is done with a record. If that does not reach the outbox, it comes again:
 // at least once is what is promised.
 func (w *Webhooks) resolve(ctx context.Context, dl message.Delivery) {
 	if err := dl.Done(ctx); err != nil {

@@ -273,7 +273,7 @@ type lossy struct {
 
 func (l lossy) Follow(ctx context.Context, destination string, f func(context.Context, message.Delivery)) error {
 	return l.Outbox.Follow(ctx, destination, func(ctx context.Context, d message.Delivery) {
-		if c := d.Record.Fact.Call; c != nil && c.Session == "s1" && d.Attempt == 1 {
+		if c := d.Record.Record.Call; c != nil && c.Session == "s1" && d.Attempt == 1 {
 			d.Done = func(context.Context) error { close(l.died); return errors.New("killed") }
 		}
 		f(ctx, d)

@@ -44,8 +44,8 @@ type LinkSet struct {
 	Reject  string `json:"reject,omitzero"`
 }
 
-// eventOf sorts a fact; "" is of no interest to anybody.
-func eventOf(f *message.Fact) Event {
+// eventOf sorts an event record; "" is of no interest to anybody.
+func eventOf(f *message.EventRecord) Event {
 	switch {
 	case f == nil || f.Call == nil || f.Note != nil:
 		return ""
@@ -67,20 +67,20 @@ var types = map[Event]string{EventRequest: TypeRequestOpened, EventEscalation: T
 
 // noticeOf makes the notice of a record for a destination; nil if it is not to
 // be told.
-func (w *Webhooks) noticeOf(d *Destination, r message.Record) *Notice {
-	if r.Invalid != nil || r.Fact == nil {
+func (w *Webhooks) noticeOf(d *Destination, r message.JournalEntry) *Notice {
+	if r.Invalid != nil || r.Record == nil {
 		return nil
 	}
-	event := eventOf(r.Fact)
-	if event == "" || !d.wants(event, r.Fact.Call.Tool) {
+	event := eventOf(r.Record)
+	if event == "" || !d.wants(event, r.Record.Call.Tool) {
 		return nil
 	}
-	fact := r.Fact.Redacted()
-	call := fact.Call.Clone()
+	record := r.Record.Redacted()
+	call := record.Call.Clone()
 	call.At(r.Seq)
 	n := &Notice{
-		Type: types[event], ID: "msg_" + string(call.Space) + "_" + strconv.FormatUint(r.Seq, 10), Seq: r.Seq, Timestamp: fact.At,
-		Space: call.Space, By: fact.By, Call: call,
+		Type: types[event], ID: "msg_" + string(call.Space) + "_" + strconv.FormatUint(r.Seq, 10), Seq: r.Seq, Timestamp: record.At,
+		Space: call.Space, By: record.By, Call: call,
 	}
 	if waiting, open := call.Waiting(); open {
 		n.Waiting = &waiting

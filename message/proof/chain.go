@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// maxFact bounds what is decoded of a fact to find its link.
-const maxFact = 64 << 20
+// maxRecord bounds what is decoded of an event record to find its link.
+const maxRecord = 64 << 20
 
 // chains follows the chain of every tree at once. It keeps about 100 bytes for
 // each tree.
@@ -24,7 +24,7 @@ type chains struct {
 	rep     *Report
 }
 
-// tail is the last fact of a tree.
+// tail is the last event record of a tree.
 type tail struct {
 	seq     uint64
 	leaf    Hash
@@ -35,12 +35,12 @@ func newChains(first uint64, rep *Report) *chains {
 	return &chains{trees: map[[16]byte]tail{}, wanted: map[Hash]int{}, shifts: map[int64]Finding{}, spoiled: map[uint64]bool{}, first: first, rep: rep}
 }
 
-// linkOf reads a fact's link and nothing else.
+// linkOf reads an event record's link and nothing else.
 func linkOf(body []byte) (*message.Link, error) {
 	var f struct {
 		Prev *message.Link `json:"prev"`
 	}
-	err := strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxFact))
+	err := strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxRecord))
 	return f.Prev, err
 }
 
@@ -62,25 +62,25 @@ func (c *chains) see(r *Record, leaf Hash, add func(Finding)) {
 		}
 		return
 	}
-	c.rep.Facts++
+	c.rep.EventRecords++
 	id := treeID(r.Tree)
 	before, seen := c.trees[id]
 	if !seen {
 		c.rep.Trees++
 	}
-	if !r.BodyHash.IsZero() && (why != "" || string(r.Body()) == RedactedWhole) { // nothing is proved, but the next fact names its leaf
+	if !r.BodyHash.IsZero() && (why != "" || string(r.Body()) == RedactedWhole) { // nothing is proved, but the next event record names its leaf
 		c.trees[id] = tail{r.Seq, leaf, before.chained}
 		return
 	}
 	link, err := linkOf(r.Body())
 	if err != nil {
-		add(Finding{Kind: Unreadable, Seq: r.Seq, Subject: r.Subject, What: "the fact's body cannot be read: " + err.Error()})
+		add(Finding{Kind: Unreadable, Seq: r.Seq, Subject: r.Subject, What: "the event record's body cannot be read: " + err.Error()})
 		return
 	}
 	c.count(r.Seq, link)
-	if i, ok := c.wanted[leaf]; ok { // a later fact came first
+	if i, ok := c.wanted[leaf]; ok { // a later event record came first
 		c.found[i].Kind, c.found[i].Seq = Reordered, r.Seq
-		c.found[i].What = fmt.Sprintf("it stands behind a fact of its call that follows it; its place was %d", c.found[i].Through)
+		c.found[i].What = fmt.Sprintf("it stands behind an event record of its call that follows it; its place was %d", c.found[i].Through)
 		c.found[i].Through = 0
 		delete(c.wanted, leaf)
 		return
@@ -100,14 +100,14 @@ func (c *chains) count(seq uint64, link *message.Link) {
 	c.rep.Chained++
 }
 
-// follow holds a fact's link against the fact before it.
+// follow holds an event record's link against the event record before it.
 func (c *chains) follow(r *Record, link *message.Link, before tail, seen bool) {
 	add := func(k Kind, seq uint64, format string, args ...any) {
 		c.found = append(c.found, Finding{Kind: k, Seq: seq, Subject: r.Subject, What: fmt.Sprintf(format, args...)})
 	}
 	switch {
 	case link == nil && before.chained:
-		add(Unlinked, r.Seq, "it does not say what it follows, the fact of its call at %d does", before.seq)
+		add(Unlinked, r.Seq, "it does not say what it follows, the event record of its call at %d does", before.seq)
 	case link == nil:
 	case seen && link.Hash == before.leaf.String():
 		if d := int64(before.seq) - int64(link.Seq); d != 0 {
@@ -119,13 +119,13 @@ func (c *chains) follow(r *Record, link *message.Link, before tail, seen bool) {
 		add(Inserted, r.Seq, "it begins its call anew, which begins before it")
 	case link.Seq == 0, !seen && link.Seq < c.first:
 	case seen && link.Seq == before.seq:
-		add(Changed, before.seq, "the fact of its call at %d follows another record than the one that is there", r.Seq)
+		add(Changed, before.seq, "the event record of its call at %d follows another record than the one that is there", r.Seq)
 	case seen && link.Seq < before.seq:
-		add(Inserted, r.Seq, "it follows %d, which the fact of its call at %d follows already", link.Seq, before.seq)
+		add(Inserted, r.Seq, "it follows %d, which the event record of its call at %d follows already", link.Seq, before.seq)
 	case c.spoiled[link.Seq]:
-		add(Changed, link.Seq, "the fact of its call at %d follows another record than the one that is there, which no engine wrote", r.Seq)
+		add(Changed, link.Seq, "the event record of its call at %d follows another record than the one that is there, which no engine wrote", r.Seq)
 	default:
-		add(Removed, link.Seq, "the fact of its call at %d follows it, and it is not there", r.Seq)
+		add(Removed, link.Seq, "the event record of its call at %d follows it, and it is not there", r.Seq)
 		if want, err := ParseHash(link.Hash); err == nil {
 			c.found[len(c.found)-1].Through = link.Seq
 			c.wanted[want] = len(c.found) - 1

@@ -11,9 +11,9 @@
 // SHA-256 of the body: exact stored bytes, nothing is encoded anew. Two things
 // are built of leaves:
 //
-//   - The chain of a call: each fact carries, in its body, the sequence and the
+//   - The chain of a call: each event record carries, in its body, the sequence and the
 //     leaf of the fact that it follows ([github.com/askance-dev/askance/message.Link]).
-//     Facts of releases before that have no link: the chain begins at the first
+//     Event records of releases before that have no link: the chain begins at the first
 //     that has one, and [Report.Unchained] says how many there are before.
 //   - A [Checkpoint]: the Merkle root over the leaves of a contiguous range of
 //     sequences, with the hash of the checkpoint before it, signed by an engine.
@@ -43,9 +43,9 @@
 // A record under a checkpoint is what it was when the engine signed: nobody
 // without the engine's private key can change it, its place, or what is beside
 // it without being found. Records after the last checkpoint are held together
-// by the chains of their calls alone; of those, the last fact of a call can be
+// by the chains of their calls alone; of those, the last event record of a call can be
 // taken away without a trace. Whoever holds the engine's private key can sign
 // another history: keep checkpoints (or receipts) elsewhere and hand one to
-// [Options.Anchor]. When the server stored a record is not proved; a fact has
+// [Options.Anchor]. When the server stored a record is not proved; an event record has
 // the engine's own time in its body.
 package proof

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Receipt proves what became of one call, without a server: the call's facts as
+// Receipt proves what became of one call, without a server: the call's event records as
 // they were stored, each with its way to the root of a signed checkpoint.
 type Receipt struct {
 	Kind string `json:"type"` // "askance-receipt"
@@ -18,10 +18,10 @@ type Receipt struct {
 	// proves it, and Check shows it to nobody.
 	Made time.Time `json:"made_at"`
 	message.Key
-	// Story repeats what the facts say. It is derived from them, and a receipt
+	// Story repeats what the event records say. It is derived from them, and a receipt
 	// whose story is another one is refused.
 	Story       Story        `json:"story"`
-	Facts       []Proved     `json:"facts"`
+	Records     []Proved     `json:"event_records"`
 	Checkpoints []Checkpoint `json:"checkpoints"`
 }
 
@@ -32,9 +32,9 @@ type Proved struct {
 	Path       []Hash `json:"path"`       // RFC 6962 inclusion proof
 }
 
-// Story is what the facts of a call say.
+// Story is what the event records of a call say.
 type Story struct {
-	Facts    int                   `json:"facts"` // how many there are, remarks included
+	Records  int                   `json:"event_records"` // how many there are, remarks included
 	Tool     string                `json:"tool_name"`
 	State    message.ToolCallState `json:"state"`
 	Cause    string                `json:"cause"` // of the last step
@@ -62,13 +62,13 @@ const (
 	maxPath = 16
 )
 
-// MakeReceipt makes the receipt of a call from its facts, oldest first, and the
+// MakeReceipt makes the receipt of a call from its event records, oldest first, and the
 // stored checkpoints that cover them.
-func MakeReceipt(key message.Key, facts []Record, sealed []Sealed, now time.Time) (*Receipt, error) {
+func MakeReceipt(key message.Key, records []Record, sealed []Sealed, now time.Time) (*Receipt, error) {
 	const op = "make receipt"
-	r := &Receipt{Kind: receiptKind, V: 1, Made: now, Key: key, Facts: []Proved{}, Checkpoints: []Checkpoint{}}
+	r := &Receipt{Kind: receiptKind, V: 1, Made: now, Key: key, Records: []Proved{}, Checkpoints: []Checkpoint{}}
 	leaves := map[uint64][]Hash{}
-	for _, f := range facts {
+	for _, f := range records {
 		s := covering(sealed, f.Seq)
 		if s == nil {
 			return nil, &message.Error{Code: message.CodeConflict, Op: op, What: fmt.Sprintf("the record %d is not signed yet", f.Seq), Hint: "askance audit checkpoint has it signed"}
@@ -90,7 +90,7 @@ func MakeReceipt(key message.Key, facts []Record, sealed []Sealed, now time.Time
 			return nil, &message.Error{Code: message.CodeConflict, Op: op, What: fmt.Sprintf("of the record %d nothing may be shown, so that a receipt would tell nothing", f.Seq), Hint: "have an engine of the release that wrote it make the receipt"}
 		}
 		f.Time = time.Time{} // it is not proved
-		r.Facts = append(r.Facts, Proved{Record: f, Checkpoint: c.Number, Path: path})
+		r.Records = append(r.Records, Proved{Record: f, Checkpoint: c.Number, Path: path})
 	}
 	read, err := r.read()
 	if err != nil {
@@ -141,20 +141,20 @@ func (r *Receipt) form() error {
 		bad = "it does not say when it was made"
 	case r.Key.Validate() != nil:
 		bad = "it names no call"
-	case len(r.Facts) == 0 || len(r.Facts) > message.MaxFactsPerCall+1:
-		bad = "it has no facts, or more than a call can have"
-	case len(r.Checkpoints) == 0 || len(r.Checkpoints) > len(r.Facts):
-		bad = "it has no checkpoints, or more than it has facts"
+	case len(r.Records) == 0 || len(r.Records) > message.MaxRecordsPerCall+1:
+		bad = "it has no event records, or more than a call can have"
+	case len(r.Checkpoints) == 0 || len(r.Checkpoints) > len(r.Records):
+		bad = "it has no checkpoints, or more than it has event records"
 	}
 	used := map[uint64]bool{}
-	for i := range r.Facts {
-		f := &r.Facts[i]
+	for i := range r.Records {
+		f := &r.Records[i]
 		f.Tree, used[f.Checkpoint] = r.Key.String(), true
-		if i > 0 && f.Seq <= r.Facts[i-1].Seq {
-			bad = "its facts do not stand in their order"
+		if i > 0 && f.Seq <= r.Records[i-1].Seq {
+			bad = "its event records do not stand in their order"
 		}
 		if len(f.Path) > maxPath || f.Invalid != "" || f.Altered || !f.Time.IsZero() {
-			bad = "a fact carries what no receipt has"
+			bad = "an event record carries what no receipt has"
 		}
 	}
 	for i, c := range r.Checkpoints {
@@ -162,7 +162,7 @@ func (r *Receipt) form() error {
 			bad = "its checkpoints do not stand in their order"
 		}
 		if !used[c.Number] {
-			bad = "it has a checkpoint that none of its facts stands under"
+			bad = "it has a checkpoint that none of its event records stands under"
 		}
 	}
 	if bad != "" {
@@ -175,39 +175,39 @@ func refused(format string, args ...any) error {
 	return &message.Error{Code: message.CodeForbidden, Op: "check receipt", What: fmt.Sprintf(format, args...), Hint: "the receipt proves nothing: it was changed, or forged"}
 }
 
-// read decodes the facts as they stand in the receipt.
-func (r *Receipt) read() ([]*message.Fact, error) {
-	out := make([]*message.Fact, len(r.Facts))
-	for i := range r.Facts {
-		rec := &r.Facts[i]
+// read decodes the event records as they stand in the receipt.
+func (r *Receipt) read() ([]*message.EventRecord, error) {
+	out := make([]*message.EventRecord, len(r.Records))
+	for i := range r.Records {
+		rec := &r.Records[i]
 		if why := rec.unproved(); why != "" || rec.withheld() || !rec.BodyHash.IsZero() && string(rec.Body()) == RedactedWhole {
-			return nil, refused("of the fact at %d nothing that is shown is proved: %s", rec.Seq, cmp.Or(why, "nothing is shown"))
+			return nil, refused("of the event record at %d nothing that is shown is proved: %s", rec.Seq, cmp.Or(why, "nothing is shown"))
 		}
-		var f message.Fact
-		if err := strictjson.Unmarshal(rec.Body(), &f, strictjson.MaxBytes(maxFact)); err != nil {
-			return nil, refused("the fact at %d cannot be read: %v", rec.Seq, err)
+		var f message.EventRecord
+		if err := strictjson.Unmarshal(rec.Body(), &f, strictjson.MaxBytes(maxRecord)); err != nil {
+			return nil, refused("the event record at %d cannot be read: %v", rec.Seq, err)
 		}
 		ids := rec.Header["Nats-Msg-Id"]
 		switch {
-		case f.V != message.FactVersion || f.Call == nil:
-			return nil, refused("the record at %d is no fact of a call that this program can read", rec.Seq)
+		case f.V != message.RecordVersion || f.Call == nil:
+			return nil, refused("the record at %d is no event record of a call that this program can read", rec.Seq)
 		case f.Call.Key != r.Key:
-			return nil, refused("the fact at %d is of the call %s", rec.Seq, f.Call.Key)
+			return nil, refused("the event record at %d is of the call %s", rec.Seq, f.Call.Key)
 		case len(ids) != 1 || ids[0] != f.ID:
-			return nil, refused("the fact at %d was stored under another id", rec.Seq)
+			return nil, refused("the event record at %d was stored under another id", rec.Seq)
 		case len(rec.Header[kindHeader]) > 0 && rec.Header[kindHeader][0] != f.Kind():
-			return nil, refused("the fact at %d was stored as another step", rec.Seq)
+			return nil, refused("the event record at %d was stored as another step", rec.Seq)
 		}
 		out[i] = &f
 	}
 	return out, nil
 }
 
-// storyOf tells what the facts say.
-func storyOf(facts []*message.Fact) Story {
-	s := Story{Facts: len(facts), Requests: []Asked{}, Votes: []message.Vote{}, Attempts: []message.Attempt{}, Grants: []message.Grant{}}
+// storyOf tells what the event records say.
+func storyOf(records []*message.EventRecord) Story {
+	s := Story{Records: len(records), Requests: []Asked{}, Votes: []message.Vote{}, Attempts: []message.Attempt{}, Grants: []message.Grant{}}
 	asked, granted := map[string]bool{}, map[string]bool{}
-	for _, f := range facts {
+	for _, f := range records {
 		c := f.Call
 		if f.Note == nil {
 			s.Tool, s.State, s.Cause, s.ResultDigest = c.Tool, c.State, c.Cause, c.ResultDigest
@@ -231,7 +231,7 @@ func storyOf(facts []*message.Fact) Story {
 	return s
 }
 
-// attempt takes an attempt in as its last fact has it.
+// attempt takes an attempt in as its last event record has it.
 func (s *Story) attempt(a message.Attempt) {
 	a.Grant = nil // it stands among the grants
 	switch n := len(s.Attempts); {

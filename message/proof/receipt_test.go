@@ -16,8 +16,8 @@ import (
 
 var callKey = message.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c1"}
 
-// stored makes a record of a fact, linked to the one before.
-func stored(t testing.TB, f *message.Fact, seq uint64, before *proof.Record) proof.Record {
+// stored makes a record of an event record, linked to the one before.
+func stored(t testing.TB, f *message.EventRecord, seq uint64, before *proof.Record) proof.Record {
 	t.Helper()
 	f.Prev = &message.Link{}
 	if before != nil {
@@ -27,7 +27,7 @@ func stored(t testing.TB, f *message.Fact, seq uint64, before *proof.Record) pro
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := proof.Record{Seq: seq, Time: at, Tree: "c1", Subject: "askance.v1.test.fact.s1.r1.c1.f", Header: map[string][]string{"Nats-Msg-Id": {f.ID}, proof.HeaderShown: {proof.MarkOf(proof.Shown(b, true))}}}
+	r := proof.Record{Seq: seq, Time: at, Tree: "c1", Subject: "askance.v1.test.event_record.s1.r1.c1.f", Header: map[string][]string{"Nats-Msg-Id": {f.ID}, proof.HeaderShown: {proof.MarkOf(proof.Shown(b, true))}}}
 	r.SetBody(b)
 	return r
 }
@@ -53,10 +53,10 @@ func lifeOf(t testing.TB, input string, hidden ...string) []proof.Record {
 	call := func() *message.Call {
 		return &message.Call{Key: callKey, Tool: "pay", Input: q.Input, State: message.ToolCallAsking, Cause: "ask", Request: &q, Digest: digest, ProposedAt: at, UpdatedAt: at}
 	}
-	fact := func(id string, c *message.Call) *message.Fact {
-		return &message.Fact{V: 1, ID: id, By: ann, At: at, Engine: "e", Call: c}
+	record := func(id string, c *message.Call) *message.EventRecord {
+		return &message.EventRecord{V: 1, ID: id, By: ann, At: at, Engine: "e", Call: c}
 	}
-	asked := stored(t, fact("f1", call()), 2, nil)
+	asked := stored(t, record("f1", call()), 2, nil)
 	c := call()
 	c.State, c.Cause, c.Placement = message.ToolCallSubmitted, "submit", message.PlaceRemote
 	c.Votes = []message.Vote{{Kind: message.ResponseApprove, By: ann, At: at, Digest: digest}}
@@ -65,12 +65,12 @@ func lifeOf(t testing.TB, input string, hidden ...string) []proof.Record {
 		t.Fatal(err)
 	}
 	c.Attempt = message.Attempt{Number: 1, Grant: grant}
-	granted := stored(t, fact("f2", c), 4, &asked)
+	granted := stored(t, record("f2", c), 4, &asked)
 	done := c.Clone()
 	done.State, done.Cause, done.ResultDigest = message.ToolCallFinished, "result", "sha256:r"
 	done.Attempt.Worker, done.Attempt.Claim = "w1", "claim"
 	done.Result = &message.ToolResultBlock{ID: "c1", Name: "pay", State: message.ToolResultSuccess, Output: message.Content{Text: "paid"}}
-	return []proof.Record{asked, granted, stored(t, fact("f3", done), 5, &granted)}
+	return []proof.Record{asked, granted, stored(t, record("f3", done), 5, &granted)}
 }
 
 // sealing signs 1 to 3 and 4 to 6, with the records among them.
@@ -103,8 +103,8 @@ func sealing(t testing.TB, records []proof.Record) []proof.Sealed {
 
 func receipt(t testing.TB) []byte {
 	t.Helper()
-	facts := life(t)
-	r, err := proof.MakeReceipt(callKey, facts, sealing(t, facts), at)
+	records := life(t)
+	r, err := proof.MakeReceipt(callKey, records, sealing(t, records), at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,26 +154,26 @@ func TestReceiptRefuses(t *testing.T) {
 	for name, change := range map[string]func(r *proof.Receipt){
 		"another story": func(r *proof.Receipt) { r.Story.ResultDigest = "sha256:x" },
 		"another vote":  func(r *proof.Receipt) { r.Story.Votes[0].By.Name = "bob" },
-		"another body":  func(r *proof.Receipt) { r.Facts[1].Text = strings.Replace(r.Facts[1].Text, "500", "900", 2) },
+		"another body":  func(r *proof.Receipt) { r.Records[1].Text = strings.Replace(r.Records[1].Text, "500", "900", 2) },
 		"a hidden body": func(r *proof.Receipt) {
-			r.Facts[1].BodyHash = proof.BodyHash(r.Facts[1].Body())
-			r.Facts[1].Text = r.Facts[0].Text
+			r.Records[1].BodyHash = proof.BodyHash(r.Records[1].Body())
+			r.Records[1].Text = r.Records[0].Text
 		},
-		"a fact left out":         func(r *proof.Receipt) { r.Facts = append(r.Facts[:1], r.Facts[2:]...) },
-		"the first left out":      func(r *proof.Receipt) { r.Facts = r.Facts[1:]; r.Checkpoints = r.Checkpoints[1:] },
-		"the last left out":       func(r *proof.Receipt) { r.Facts = r.Facts[:2] },
-		"another order":           func(r *proof.Receipt) { r.Facts[0], r.Facts[1] = r.Facts[1], r.Facts[0] },
-		"another place":           func(r *proof.Receipt) { r.Facts[2].Seq = 6 },
-		"another call":            func(r *proof.Receipt) { r.Call = "c2" },
-		"another checkpoint":      func(r *proof.Receipt) { r.Facts[0].Checkpoint = 2 },
-		"no checkpoint":           func(r *proof.Receipt) { r.Checkpoints = r.Checkpoints[:1] },
-		"another root":            func(r *proof.Receipt) { r.Checkpoints[0].Root[0]++ },
-		"a checkpoint twice":      func(r *proof.Receipt) { r.Checkpoints[1] = r.Checkpoints[0] },
-		"a path that is too long": func(r *proof.Receipt) { r.Facts[0].Path = append(r.Facts[0].Path, proof.Hash{}) },
-		"another id":              func(r *proof.Receipt) { r.Facts[0].Header["Nats-Msg-Id"][0] = "x" },
-		"another subject":         func(r *proof.Receipt) { r.Facts[0].Subject += "x" },
-		"another type":            func(r *proof.Receipt) { r.Kind = "receipt" },
-		"nothing":                 func(r *proof.Receipt) { r.Facts = nil },
+		"an event record left out": func(r *proof.Receipt) { r.Records = append(r.Records[:1], r.Records[2:]...) },
+		"the first left out":       func(r *proof.Receipt) { r.Records = r.Records[1:]; r.Checkpoints = r.Checkpoints[1:] },
+		"the last left out":        func(r *proof.Receipt) { r.Records = r.Records[:2] },
+		"another order":            func(r *proof.Receipt) { r.Records[0], r.Records[1] = r.Records[1], r.Records[0] },
+		"another place":            func(r *proof.Receipt) { r.Records[2].Seq = 6 },
+		"another call":             func(r *proof.Receipt) { r.Call = "c2" },
+		"another checkpoint":       func(r *proof.Receipt) { r.Records[0].Checkpoint = 2 },
+		"no checkpoint":            func(r *proof.Receipt) { r.Checkpoints = r.Checkpoints[:1] },
+		"another root":             func(r *proof.Receipt) { r.Checkpoints[0].Root[0]++ },
+		"a checkpoint twice":       func(r *proof.Receipt) { r.Checkpoints[1] = r.Checkpoints[0] },
+		"a path that is too long":  func(r *proof.Receipt) { r.Records[0].Path = append(r.Records[0].Path, proof.Hash{}) },
+		"another id":               func(r *proof.Receipt) { r.Records[0].Header["Nats-Msg-Id"][0] = "x" },
+		"another subject":          func(r *proof.Receipt) { r.Records[0].Subject += "x" },
+		"another type":             func(r *proof.Receipt) { r.Kind = "receipt" },
+		"nothing":                  func(r *proof.Receipt) { r.Records = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := proof.DecodeReceipt(receipt(t))
@@ -196,21 +196,21 @@ func TestReceiptRefuses(t *testing.T) {
 		}
 	}
 	// Not signed yet.
-	facts := life(t)
-	if _, err := proof.MakeReceipt(callKey, facts, sealing(t, facts)[:1], at); err == nil {
-		t.Error("a receipt of facts that are not signed was made")
+	records := life(t)
+	if _, err := proof.MakeReceipt(callKey, records, sealing(t, records)[:1], at); err == nil {
+		t.Error("a receipt of event records that are not signed was made")
 	}
 }
 
 // hiding is the receipt of a call of which a rule hides a value.
 func hiding(t testing.TB) []byte {
 	t.Helper()
-	facts := lifeOf(t, `{"cents":500,"pin":"4711-0815"}`, "args.pin")
-	sealed := sealing(t, facts)
-	for i := range facts {
-		facts[i].Redact()
+	records := lifeOf(t, `{"cents":500,"pin":"4711-0815"}`, "args.pin")
+	sealed := sealing(t, records)
+	for i := range records {
+		records[i].Redact()
 	}
-	r, err := proof.MakeReceipt(callKey, facts, sealed, at)
+	r, err := proof.MakeReceipt(callKey, records, sealed, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,10 +231,10 @@ func TestRedactedReceipt(t *testing.T) {
 
 // A record is redacted in the one way that its engine said, or not shown.
 func TestRedact(t *testing.T) {
-	fact := func(hidden ...string) proof.Record { return lifeOf(t, `{"pin":"4711-0815"}`, hidden...)[0] }
+	record := func(hidden ...string) proof.Record { return lifeOf(t, `{"pin":"4711-0815"}`, hidden...)[0] }
 	event := proof.Record{Subject: "event", Header: map[string][]string{}}
 	event.SetBody([]byte(`{"type":"TOOL_CALL_DELTA","delta":"4711-0815"}`))
-	later := proof.Record{Subject: "fact", Tree: "c1", Header: map[string][]string{proof.HeaderShown: {proof.ShownWhole}}}
+	later := proof.Record{Subject: "event_record", Tree: "c1", Header: map[string][]string{proof.HeaderShown: {proof.ShownWhole}}}
 	later.SetBody([]byte(`{"v":2,"new":true}`))
 	with := func(r proof.Record, mark ...string) proof.Record {
 		r.Header = map[string][]string{}
@@ -248,13 +248,13 @@ func TestRedact(t *testing.T) {
 		what   string // taken out
 		shown  string // what is left has it
 	}{
-		"hidden":                   {fact("args.pin"), "args.pin", "Pay?"},
-		"nothing hidden":           {fact(), "", "4711"},
-		"of an earlier engine":     {with(fact("args.pin")), "*", "{}"},
-		"open, of an earlier one":  {with(fact()), "", "4711"},
-		"another mark":             {with(fact("args.pin"), "sha256:x"), "*", "{}"},
-		"two marks":                {with(fact("args.pin"), "whole", "whole"), "*", "{}"},
-		"a mark that lies":         {with(fact("args.pin"), "whole"), "*", "{}"},
+		"hidden":                   {record("args.pin"), "args.pin", "Pay?"},
+		"nothing hidden":           {record(), "", "4711"},
+		"of an earlier engine":     {with(record("args.pin")), "*", "{}"},
+		"open, of an earlier one":  {with(record()), "", "4711"},
+		"another mark":             {with(record("args.pin"), "sha256:x"), "*", "{}"},
+		"two marks":                {with(record("args.pin"), "whole", "whole"), "*", "{}"},
+		"a mark that lies":         {with(record("args.pin"), "whole"), "*", "{}"},
 		"a piece of arguments":     {event, "delta", "TOOL_CALL_DELTA"},
 		"a later engine's, open":   {later, "", "new"},
 		"a later engine's, hiding": {with(later, "sha256:x"), "*", "{}"},
@@ -273,7 +273,7 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// The bytes that an engine shows of a fact are hashed in journals: another way to
+// The bytes that an engine shows of an event record are hashed in journals: another way to
 // write them would make every export of those journals look forged.
 func TestShownIsStable(t *testing.T) {
 	r := lifeOf(t, `{"cents":500,"pin":"4711-0815"}`, "args.pin")[2]
@@ -284,12 +284,12 @@ func TestShownIsStable(t *testing.T) {
 	}
 }
 
-// The kind under which a fact was stored is proved though its body is not shown.
+// The kind under which an event record was stored is proved though its body is not shown.
 func TestRedactedKind(t *testing.T) {
-	facts := life(t)
-	facts[2].Header["Askance-Kind"] = []string{"result"}
-	if _, err := proof.MakeReceipt(callKey, facts, sealing(t, facts), at); err == nil {
-		t.Error("a fact of another kind than it was stored as is in a receipt")
+	records := life(t)
+	records[2].Header["Askance-Kind"] = []string{"result"}
+	if _, err := proof.MakeReceipt(callKey, records, sealing(t, records), at); err == nil {
+		t.Error("an event record of another kind than it was stored as is in a receipt")
 	}
 }
 

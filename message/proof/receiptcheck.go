@@ -11,19 +11,19 @@ import (
 type Checked struct {
 	Key   message.Key `json:"call"`
 	Story Story       `json:"story"`
-	// Facts are in order, and none is missing between the first and the last.
-	Facts []*message.Fact `json:"-"`
-	Count int             `json:"facts"`
-	First uint64          `json:"first_seq"`
-	Last  uint64          `json:"last_seq"`
+	// Event records are in order, and none is missing between the first and the last.
+	Records []*message.EventRecord `json:"-"`
+	Count   int                    `json:"event_records"`
+	First   uint64                 `json:"first_seq"`
+	Last    uint64                 `json:"last_seq"`
 	// KeyIDs are the engine keys that signed the checkpoints.
 	KeyIDs []string `json:"key_ids"`
-	// Unchained facts, at the beginning, are of a release that linked none.
+	// Unchained event records, at the beginning, are of a release that linked none.
 	Unchained int `json:"unchained,omitzero"`
-	// Redacted facts show less than was stored; the engine that stored them said
+	// Redacted event records show less than was stored; the engine that stored them said
 	// what, and what is shown is proved like the rest.
 	Redacted int `json:"redacted,omitzero"`
-	// Whole: the receipt begins with the call's first fact.
+	// Whole: the receipt begins with the call's first record.
 	Whole bool `json:"from_the_beginning"`
 	// Ended: the call is finished, and nothing can follow but remarks.
 	Ended bool `json:"ended"`
@@ -36,27 +36,27 @@ func (r *Receipt) Check(keys message.KeySet, retired Retired) (*Checked, error) 
 	if err := r.form(); err != nil {
 		return nil, err
 	}
-	out := &Checked{Key: r.Key, Story: r.Story, Count: len(r.Facts), First: r.Facts[0].Seq, Last: r.Facts[len(r.Facts)-1].Seq}
+	out := &Checked{Key: r.Key, Story: r.Story, Count: len(r.Records), First: r.Records[0].Seq, Last: r.Records[len(r.Records)-1].Seq}
 	signed, err := r.signed(keys, retired, out)
 	if err != nil {
 		return nil, err
 	}
-	for i := range r.Facts {
-		if err := r.Facts[i].included(signed); err != nil {
+	for i := range r.Records {
+		if err := r.Records[i].included(signed); err != nil {
 			return nil, err
 		}
 	}
-	if out.Facts, err = r.read(); err != nil {
+	if out.Records, err = r.read(); err != nil {
 		return nil, err
 	}
 	if err := r.linked(out); err != nil {
 		return nil, err
 	}
-	if err := r.bound(out.Facts, keys, retired); err != nil {
+	if err := r.bound(out.Records, keys, retired); err != nil {
 		return nil, err
 	}
-	if !same(storyOf(out.Facts), r.Story) {
-		return nil, refused("what the receipt tells is not what its facts say")
+	if !same(storyOf(out.Records), r.Story) {
+		return nil, refused("what the receipt tells is not what its event records say")
 	}
 	out.Ended = r.Story.State == message.ToolCallFinished
 	return out, nil
@@ -91,37 +91,37 @@ func (p *Proved) included(signed map[uint64]*Checkpoint) error {
 	c := signed[p.Checkpoint]
 	switch {
 	case c == nil:
-		return refused("the checkpoint of the fact at %d is not there", p.Seq)
+		return refused("the checkpoint of the event record at %d is not there", p.Seq)
 	case !c.Covers(p.Seq):
-		return refused("%s does not cover the fact at %d", c, p.Seq)
+		return refused("%s does not cover the event record at %d", c, p.Seq)
 	case !Included(p.Leaf(), p.Seq-c.From, c.Size(), p.Path, c.Root):
-		return refused("the fact at %d is not the one that was signed", p.Seq)
+		return refused("the event record at %d is not the one that was signed", p.Seq)
 	}
 	return nil
 }
 
-// linked checks that each fact follows the one before it.
+// linked checks that each event record follows the one before it.
 func (r *Receipt) linked(out *Checked) error {
 	chained := false
-	for i, f := range out.Facts {
-		rec := &r.Facts[i]
+	for i, f := range out.Records {
+		rec := &r.Records[i]
 		if !rec.BodyHash.IsZero() {
 			out.Redacted++
 		}
 		switch link := f.Prev; {
 		case link == nil && chained:
-			return refused("the fact at %d does not say what it follows", rec.Seq)
+			return refused("the event record at %d does not say what it follows", rec.Seq)
 		case link == nil:
 			out.Unchained++
 			continue
 		case link.Seq == 0 && link.Hash == "" && i == 0:
 			out.Whole = true
 		case link.Seq == 0 && i > 0:
-			return refused("the fact at %d begins the call anew", rec.Seq)
-		case i > 0 && (link.Seq != r.Facts[i-1].Seq || link.Hash != r.Facts[i-1].Leaf().String()):
-			return refused("the fact at %d follows another one than the receipt has before it", rec.Seq)
+			return refused("the event record at %d begins the call anew", rec.Seq)
+		case i > 0 && (link.Seq != r.Records[i-1].Seq || link.Hash != r.Records[i-1].Leaf().String()):
+			return refused("the event record at %d follows another one than the receipt has before it", rec.Seq)
 		case i == 0:
-			return refused("the receipt leaves out what the fact at %d follows", rec.Seq)
+			return refused("the receipt leaves out what the event record at %d follows", rec.Seq)
 		}
 		chained = true
 	}
@@ -129,20 +129,20 @@ func (r *Receipt) linked(out *Checked) error {
 }
 
 // bound checks that what was asked, answered and granted is one and the same.
-func (r *Receipt) bound(facts []*message.Fact, keys message.KeySet, retired Retired) error {
+func (r *Receipt) bound(records []*message.EventRecord, keys message.KeySet, retired Retired) error {
 	asked := map[string]bool{}
-	for i, f := range facts {
-		c, seq := f.Call, r.Facts[i].Seq
+	for i, f := range records {
+		c, seq := f.Call, r.Records[i].Seq
 		if q := c.Request; q != nil {
 			digest, err := q.Digest()
 			if err != nil || digest != c.Digest || q.Key != r.Key || q.Tool != c.Tool {
-				return refused("the approval request in the fact at %d has not the digest that was answered", seq)
+				return refused("the approval request in the event record at %d has not the digest that was answered", seq)
 			}
 			asked[digest] = true
 		}
 		for _, v := range c.Votes {
 			if !asked[v.Digest] {
-				return refused("a vote of %s in the fact at %d answers an approval request that was not asked", v.By, seq)
+				return refused("a vote of %s in the event record at %d answers an approval request that was not asked", v.By, seq)
 			}
 		}
 		g := c.Attempt.Grant
@@ -150,16 +150,16 @@ func (r *Receipt) bound(facts []*message.Fact, keys message.KeySet, retired Reti
 			continue
 		}
 		if c.Request == nil || c.Input != c.Request.Input {
-			return refused("what was granted in the fact at %d is not what was asked", seq)
+			return refused("what was granted in the event record at %d is not what was asked", seq)
 		}
 		if err := g.Signed(keys); err != nil {
-			return refused("the grant in the fact at %d is not good: %v", seq, err)
+			return refused("the grant in the event record at %d is not good: %v", seq, err)
 		}
 		if retired.Over(g.KeyID, g.NotBefore) {
-			return refused("the grant in the fact at %d is signed by a key that was retired before", seq)
+			return refused("the grant in the event record at %d is signed by a key that was retired before", seq)
 		}
 		if g.V != 1 || g.Digest != c.Digest || g.Key != r.Key || g.Tool != c.Tool || g.Attempt != c.Attempt.Number || g.Bundle != c.Request.Bundle {
-			return refused("the grant in the fact at %d was given for something else", seq)
+			return refused("the grant in the event record at %d was given for something else", seq)
 		}
 	}
 	return nil

@@ -70,7 +70,7 @@ type Record struct {
 	// the mark does not fit.
 	Invalid string `json:"invalid,omitzero"`
 	Altered bool   `json:"altered,omitzero"`
-	// Tree is the tree of facts that the record belongs to, "" for none. Whoever
+	// Tree is the tree of event records that the record belongs to, "" for none. Whoever
 	// reads records derives it from the subject.
 	Tree string `json:"-"`
 }
@@ -78,7 +78,7 @@ type Record struct {
 const (
 	// RedactedDelta is what is left of an event with a piece of streamed arguments.
 	RedactedDelta = `{"type":"TOOL_CALL_DELTA"}`
-	// RedactedWhole is what is left of a fact of which nothing may be shown.
+	// RedactedWhole is what is left of an event record of which nothing may be shown.
 	RedactedWhole = `{}`
 )
 
@@ -158,7 +158,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 }
 
-// LinkTo is the link of a fact that follows the record at seq with this leaf.
+// LinkTo is the link of an event record that follows the record at seq with this leaf.
 func LinkTo(seq uint64, leaf Hash) *message.Link {
 	return &message.Link{Seq: seq, Hash: leaf.String()}
 }

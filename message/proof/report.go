@@ -19,8 +19,8 @@ const (
 	Truncated      Kind = "truncated"       // the last records are gone
 	RolledBack     Kind = "rolled_back"     // the journal ends before what was signed
 	Purged         Kind = "purged"          // the first records are gone, their proof is kept
-	Unlinked       Kind = "unlinked"        // a fact without a link behind facts that have one
-	Unreadable     Kind = "unreadable"      // a fact whose body is none
+	Unlinked       Kind = "unlinked"        // an event record without a link behind event records that have one
+	Unreadable     Kind = "unreadable"      // an event record whose body is none
 	Withheld       Kind = "withheld"        // nothing is shown of a record of which something may be
 	BadCheckpoint  Kind = "bad_checkpoint"  // not signed by an engine, or changed since
 	LostCheckpoint Kind = "lost_checkpoint" // the checkpoints do not follow each other
@@ -62,15 +62,15 @@ const MaxFindings = 1000
 
 // Report is what an auditor found.
 type Report struct {
-	Space   message.SpaceID `json:"space"`
-	OK      bool            `json:"ok"`
-	First   uint64          `json:"first_seq"` // the first sequence of the journal that was looked at
-	Last    uint64          `json:"last_seq"`  // and the last
-	Records uint64          `json:"records"`
-	Facts   uint64          `json:"facts"`
-	Trees   uint64          `json:"trees"` // calls, and replies and sessions with facts of their own
+	Space        message.SpaceID `json:"space"`
+	OK           bool            `json:"ok"`
+	First        uint64          `json:"first_seq"` // the first sequence of the journal that was looked at
+	Last         uint64          `json:"last_seq"`  // and the last
+	Records      uint64          `json:"records"`
+	EventRecords uint64          `json:"event_records"`
+	Trees        uint64          `json:"trees"` // calls, and replies and sessions with event records of their own
 
-	// Chained facts carry the hash of the fact before. Unchained ones were
+	// Chained event records carry the hash of the event record before. Unchained ones were
 	// written by a release that wrote none: they are held by checkpoints only.
 	// ChainFrom is the first chained one.
 	Chained   uint64 `json:"chained"`

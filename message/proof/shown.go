@@ -18,25 +18,25 @@ const HeaderShown = "Askance-Shown"
 const ShownWhole = "whole"
 
 // streamedArguments is in every event with a piece of a call's arguments. Pieces
-// cannot be redacted one by one; the facts have the arguments as a whole.
+// cannot be redacted one by one; the event records have the arguments as a whole.
 var streamedArguments = []byte(`TOOL_CALL_DELTA`)
 
 // Shown gives the body that may be shown of a record, and what was taken out of
-// it; nothing was if what is nil. Of a fact that this program cannot read
+// it; nothing was if what is nil. Of an event record that this program cannot read
 // nothing is shown: nobody can say what in it is hidden.
 //
 // The hash of what it gives is stored: of a body that is in a journal it must
 // always give the same.
-func Shown(body []byte, fact bool) (shown []byte, what []string) {
-	if !fact {
+func Shown(body []byte, record bool) (shown []byte, what []string) {
+	if !record {
 		if bytes.Contains(body, streamedArguments) {
 			return []byte(RedactedDelta), []string{"delta"}
 		}
 		return body, nil
 	}
 	whole := func() ([]byte, []string) { return []byte(RedactedWhole), []string{"*"} }
-	var f message.Fact
-	if err := strictjson.Unmarshal(body, &f, strictjson.MaxBytes(maxFact)); err != nil {
+	var f message.EventRecord
+	if err := strictjson.Unmarshal(body, &f, strictjson.MaxBytes(maxRecord)); err != nil {
 		return whole()
 	}
 	redacted := f.Redacted()
@@ -129,15 +129,15 @@ func (r *Record) taken() []string {
 	case r.Tree == "":
 		return []string{"delta"}
 	}
-	var f message.Fact
-	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxFact)); err != nil { // a later release may say more
+	var f message.EventRecord
+	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxRecord)); err != nil { // a later release may say more
 		return nil
 	}
 	return hiddenIn(&f)
 }
 
-// hiddenIn are the paths that rules hide of a fact, in order.
-func hiddenIn(f *message.Fact) []string {
+// hiddenIn are the paths that rules hide of an event record, in order.
+func hiddenIn(f *message.EventRecord) []string {
 	if f.Call == nil {
 		return nil
 	}

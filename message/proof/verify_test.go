@@ -21,20 +21,20 @@ var (
 	at     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// journal is a journal of facts of some calls, with its checkpoints.
+// journal is a journal of event records of some calls, with its checkpoints.
 type journal struct {
 	records []proof.Record
 	sealed  [][]byte
 	last    uint64 // what the store says was given out last
 	first   uint64
-	// mark, if set, says what may be shown of the next fact.
+	// mark, if set, says what may be shown of the next record.
 	mark func(link *message.Link) string
 }
 
 // name reads the call out of a subject of these tests.
 func name(subject string) string { return strings.TrimSuffix(subject, ".f") }
 
-// write stores a fact of a call behind what is there, linked.
+// write stores an event record of a call behind what is there, linked.
 func (j *journal) write(call string, text string) {
 	link := &message.Link{}
 	for _, r := range slices.Backward(j.records) {
@@ -131,11 +131,11 @@ func (j *journal) verify(o proof.Options) *proof.Report {
 	return r
 }
 
-// story is a journal of 30 facts: three calls, one after the other, in turns.
+// story is a journal of 30 event records: three calls, one after the other, in turns.
 func story(sealed int) *journal {
 	j := &journal{}
 	for i := range 30 {
-		j.write(fmt.Sprintf("call-%d", i%3), fmt.Sprintf("fact-%d", i+1))
+		j.write(fmt.Sprintf("call-%d", i%3), fmt.Sprintf("record-%d", i+1))
 		if j.last == uint64(sealed) {
 			j.seal(8)
 		}
@@ -159,7 +159,7 @@ var tampering = []struct {
 	do   func(j *journal, i int)
 }{
 	{proof.Changed, "body in place", func(j *journal, i int) {
-		j.records[i].SetBody([]byte(strings.Replace(j.records[i].Text, "fact-", "fake-", 1)))
+		j.records[i].SetBody([]byte(strings.Replace(j.records[i].Text, "record-", "fake-", 1)))
 	}},
 	{proof.Changed, "header in place", func(j *journal, i int) { j.records[i].Header = map[string][]string{"Nats-Msg-Id": {"x"}} }},
 	{proof.Removed, "leaving a hole", func(j *journal, i int) { j.records = slices.Delete(j.records, i, i+1) }},
@@ -184,7 +184,7 @@ func TestTampering(t *testing.T) {
 		for _, sealed := range []int{30, 10} {
 			t.Run(fmt.Sprintf("%s %s, signed up to %d", tc.kind, tc.name, sealed), func(t *testing.T) {
 				j := story(sealed)
-				const i = 17 // fact-18, of call-2
+				const i = 17 // record-18, of call-2
 				tc.do(j, i)
 				r := j.verify(proof.Options{})
 				if r.OK || r.Found == 0 {
@@ -248,8 +248,8 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// A journal that an earlier release began has facts without links: that is
-// said, and is no finding; a fact without a link behind linked ones is.
+// A journal that an earlier release began has event records without links: that is
+// said, and is no finding; an event record without a link behind linked ones is.
 func TestUnchained(t *testing.T) {
 	j := story(30)
 	for i := range 4 {
@@ -277,7 +277,7 @@ func relink(old *journal) *journal {
 			j.records = append(j.records, r)
 			continue
 		}
-		j.write(r.Tree, fmt.Sprintf("fact-%d", r.Seq))
+		j.write(r.Tree, fmt.Sprintf("record-%d", r.Seq))
 	}
 	j.seal(8)
 	return j
@@ -486,7 +486,7 @@ func TestRedacted(t *testing.T) {
 				return proof.BodyHash([]byte(good)).String()
 			}
 		}
-		j.write(fmt.Sprintf("call-%d", i%3), fmt.Sprintf("fact-%d", i+1))
+		j.write(fmt.Sprintf("call-%d", i%3), fmt.Sprintf("record-%d", i+1))
 	}
 	j.seal(8)
 	r = &j.records[5]
@@ -507,10 +507,10 @@ func TestRedacted(t *testing.T) {
 // only.
 func TestTamperingProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(4, 60).Draw(t, "facts")
+		n := rapid.IntRange(4, 60).Draw(t, "event_records")
 		j := &journal{}
 		for i := range n {
-			j.write(fmt.Sprintf("call-%d", rapid.IntRange(0, 4).Draw(t, "call")), fmt.Sprintf("fact-%d", i+1))
+			j.write(fmt.Sprintf("call-%d", rapid.IntRange(0, 4).Draw(t, "call")), fmt.Sprintf("record-%d", i+1))
 		}
 		j.seal(rapid.IntRange(1, 70).Draw(t, "size"))
 		before := slices.Clone(j.records)

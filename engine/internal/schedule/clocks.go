@@ -158,7 +158,7 @@ func latest(a, b time.Time) time.Time {
 // storeTolerance is how far the journal's clock may differ before it is told.
 const storeTolerance = 2 * time.Second
 
-// CompareJournal compares this engine's clock with the journal's by a fact of its
+// CompareJournal compares this engine's clock with the journal's by an event record of its
 // own: the journal stored it between the writing, at, and now.
 func (k *Clocks) CompareJournal(at, stored, now time.Time) {
 	r := message.ClockReading{Who: "journal", At: now.UTC(), WithinMS: now.Sub(at).Milliseconds()}

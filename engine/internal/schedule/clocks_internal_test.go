@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An engine compares its clock with the journal's by facts of its own: what was
+// An engine compares its clock with the journal's by event records of its own: what was
 // on its way for long says nothing.
 func TestCompareStore(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

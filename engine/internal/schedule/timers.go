@@ -11,7 +11,7 @@ import (
 
 // Timers holds when the engine has to look at which tree again. One goroutine
 // owns the waiting; an open approval request costs one heap entry and no goroutine. A
-// timer only causes a look: what is done is decided from the facts and written
+// timer only causes a look: what is done is decided from the event records and written
 // by compare-and-swap, so a doubled or stale timer is harmless.
 type Timers struct {
 	mu    sync.Mutex // guards heap and slow
@@ -24,7 +24,7 @@ type Timers struct {
 type Due struct {
 	At  time.Time
 	Key message.Key
-	Seq uint64 // the fact for which it was set; a later fact sets its own
+	Seq uint64 // the event record for which it was set; a later event record sets its own
 }
 
 // NewTimers makes timers without an entry.

@@ -4,7 +4,7 @@ package store
 func (s *Store) InFlight() int {
 	s.own.mu.Lock()
 	defer s.own.mu.Unlock()
-	return len(s.own.facts)
+	return len(s.own.records)
 }
 
 // EndWatch does what the end of the watch does to writes in flight.

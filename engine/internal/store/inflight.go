@@ -6,21 +6,21 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// inFlight holds the facts that this engine is writing, by id. The watch applies
+// inFlight holds the event records that this engine is writing, by id. The watch applies
 // them from memory when it meets them, in the journal's order, instead of
 // decoding what the journal sends back.
 //
-// Invariant: an entry is a write whose outcome is open, or a stored fact that
+// Invariant: an entry is a write whose outcome is open, or a stored event record that
 // the watch has not met. When the watch has ended there is none.
 type inFlight struct {
-	mu    sync.Mutex // guards all below
-	facts map[string]*message.Fact
-	ended bool
+	mu      sync.Mutex // guards all below
+	records map[string]*message.EventRecord
+	ended   bool
 }
 
-// put keeps a copy: the writer may be sending the fact once more while the watch
+// put keeps a copy: the writer may be sending the event record once more while the watch
 // gives the call its place in the journal.
-func (o *inFlight) put(f *message.Fact) {
+func (o *inFlight) put(f *message.EventRecord) {
 	held := *f
 	if f.Call != nil {
 		held.Call = f.Call.Clone()
@@ -30,18 +30,18 @@ func (o *inFlight) put(f *message.Fact) {
 	if o.ended {
 		return
 	}
-	if o.facts == nil {
-		o.facts = map[string]*message.Fact{}
+	if o.records == nil {
+		o.records = map[string]*message.EventRecord{}
 	}
-	o.facts[f.ID] = &held
+	o.records[f.ID] = &held
 }
 
-// take returns the fact and removes it; nil if there is none with this id.
-func (o *inFlight) take(id string) *message.Fact {
+// take returns the event record and removes it; nil if there is none with this id.
+func (o *inFlight) take(id string) *message.EventRecord {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f := o.facts[id]
-	delete(o.facts, id)
+	f := o.records[id]
+	delete(o.records, id)
 	return f
 }
 
@@ -49,5 +49,5 @@ func (o *inFlight) take(id string) *message.Fact {
 func (o *inFlight) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.facts, o.ended = nil, true
+	o.records, o.ended = nil, true
 }

@@ -21,23 +21,23 @@ func (j unasking) Watch(ctx context.Context, after uint64, sink message.Sink) er
 	return j.Memory.Watch(ctx, after, struct{ message.Sink }{sink})
 }
 
-// lossy is a journal that stores facts, loses the acknowledgements and then
+// lossy is a journal that stores event records, loses the acknowledgements and then
 // answers no approval request about them.
 type lossy struct{ *engine.Memory }
 
-func (j lossy) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+func (j lossy) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
 	_, _ = j.Memory.Append(ctx, f, prev)
 	return 0, &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "no acknowledgement"}
 }
 
-func (lossy) Last(context.Context, message.Key) (message.Record, error) {
-	return message.Record{}, &message.Error{Code: message.CodeUnavailable, Op: "last", What: "no answer"}
+func (lossy) Last(context.Context, message.Key) (message.JournalEntry, error) {
+	return message.JournalEntry{}, &message.Error{Code: message.CodeUnavailable, Op: "last", What: "no answer"}
 }
 
 // full is a journal that stores nothing.
 type full struct{ *engine.Memory }
 
-func (full) Append(context.Context, *message.Fact, uint64) (uint64, error) {
+func (full) Append(context.Context, *message.EventRecord, uint64) (uint64, error) {
 	return 0, &message.Error{Code: message.CodeFull, Op: "append", What: "the store is full"}
 }
 
@@ -55,13 +55,13 @@ func follow(t *testing.T, j store.Journal, v *view.View, hooks store.Hooks) *sto
 
 func quiet() store.Hooks {
 	return store.Hooks{
-		News: func(*message.Fact) {}, Stored: func(_, _ time.Time) {},
+		News: func(*message.EventRecord) {}, Stored: func(_, _ time.Time) {},
 		Written: func(*message.Call, []toolcall.Effect, time.Time) {},
 	}
 }
 
-func binding(s *store.Store) *message.Fact {
-	f := s.NewFact(message.Principal{Name: "bot"}, time.Now())
+func binding(s *store.Store) *message.EventRecord {
+	f := s.NewRecord(message.Principal{Name: "bot"}, time.Now())
 	f.Session = &message.SessionState{Key: message.Key{Space: "x", Session: "s"}, Runtime: "bot"}
 	return f
 }
@@ -103,14 +103,14 @@ func TestInFlightWritesAreRemoved(t *testing.T) {
 	}
 }
 
-// A store compares the journal's clock by the facts that the watch does not read,
+// A store compares the journal's clock by the event records that the watch does not read,
 // and takes them into the view without calling them news twice.
-func TestOwnFactsAreNotRead(t *testing.T) {
+func TestOwnRecordsAreNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		compared, news, v := 0, 0, view.New(10)
 		hooks := quiet()
 		hooks.Stored = func(at, stored time.Time) { compared++ }
-		hooks.News = func(*message.Fact) { news++ }
+		hooks.News = func(*message.EventRecord) { news++ }
 		s := follow(t, engine.NewMemory(), v, hooks)
 		f := binding(s)
 		seq, err := s.Append(t.Context(), f, 0)

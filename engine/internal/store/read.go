@@ -10,21 +10,21 @@ import (
 // PageRecords is the largest page that a store reads of the journal, in records.
 const PageRecords = 1000
 
-// LastCall reads a call's last fact from the journal and brings the view up to it.
+// LastCall reads a call's last event record from the journal and brings the view up to it.
 func (s *Store) LastCall(ctx context.Context, key message.Key) (*message.Call, error) {
 	r, err := s.journal.Last(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	if r.Fact == nil || r.Fact.Call == nil {
+	if r.Record == nil || r.Record.Call == nil {
 		return nil, unreadableError(key, r.Invalid)
 	}
-	r.Fact.Call.At(r.Seq) // before anyone else can see it
-	s.apply(r.Fact, r.Seq)
-	return r.Fact.Call, nil
+	r.Record.Call.At(r.Seq) // before anyone else can see it
+	s.apply(r.Record, r.Seq)
+	return r.Record.Call, nil
 }
 
-// Call is a call as the view has it, or else its last fact in the journal.
+// Call is a call as the view has it, or else its last event record in the journal.
 func (s *Store) Call(ctx context.Context, key message.Key) (*message.Call, error) {
 	if c := s.view.Call(key); c != nil {
 		return c, nil
@@ -33,7 +33,7 @@ func (s *Store) Call(ctx context.Context, key message.Key) (*message.Call, error
 }
 
 // CallOrNil is Call without an error for a call that the journal lacks or whose
-// last fact cannot be read. It leaves the view as it is.
+// last event record cannot be read. It leaves the view as it is.
 func (s *Store) CallOrNil(ctx context.Context, key message.Key) (*message.Call, error) {
 	if c := s.view.Call(key); c != nil {
 		return c, nil
@@ -42,14 +42,14 @@ func (s *Store) CallOrNil(ctx context.Context, key message.Key) (*message.Call, 
 	if errors.Is(err, message.ErrNotFound) {
 		return nil, nil
 	}
-	if err != nil || last.Fact == nil || last.Fact.Call == nil {
+	if err != nil || last.Record == nil || last.Record.Call == nil {
 		return nil, err
 	}
-	last.Fact.Call.At(last.Seq)
-	return last.Fact.Call, nil
+	last.Record.Call.At(last.Seq)
+	return last.Record.Call, nil
 }
 
-// LastReply reads a reply's own tree from the journal. A reply without facts is
+// LastReply reads a reply's own tree from the journal. A reply without event records is
 // open.
 func (s *Store) LastReply(ctx context.Context, reply message.Key) (message.ReplyState, uint64, error) {
 	r, err := s.journal.Last(ctx, reply)
@@ -59,11 +59,11 @@ func (s *Store) LastReply(ctx context.Context, reply message.Key) (message.Reply
 	if err != nil {
 		return message.ReplyState{}, 0, err
 	}
-	if r.Fact == nil || r.Fact.Reply == nil {
+	if r.Record == nil || r.Record.Reply == nil {
 		return message.ReplyState{}, 0, unreadableError(reply, r.Invalid)
 	}
-	s.apply(r.Fact, r.Seq) // the watch will not: the fact is no news to it any more
-	return *r.Fact.Reply, r.Seq, nil
+	s.apply(r.Record, r.Seq) // the watch will not: the event record is no news to it any more
+	return *r.Record.Reply, r.Seq, nil
 }
 
 // LastRuntime reads from the journal to which runtime a session is bound; "" if it
@@ -76,15 +76,15 @@ func (s *Store) LastRuntime(ctx context.Context, session message.Key) (string, u
 	if err != nil {
 		return "", 0, err
 	}
-	if r.Fact == nil || r.Fact.Session == nil {
+	if r.Record == nil || r.Record.Session == nil {
 		return "", 0, unreadableError(session, r.Invalid)
 	}
-	s.view.Apply(r.Fact, r.Seq)
-	return r.Fact.Session.Runtime, r.Seq, nil
+	s.view.Apply(r.Record, r.Seq)
+	return r.Record.Session.Runtime, r.Seq, nil
 }
 
 // LastLease reads a remembered rule from the journal. known is what the view has:
-// a rule without facts of its own is as the approval made it.
+// a rule without event records of its own is as the approval made it.
 func (s *Store) LastLease(ctx context.Context, known *message.Lease) (*message.Lease, error) {
 	r, err := s.journal.Last(ctx, known.Key())
 	if errors.Is(err, message.ErrNotFound) && known.Seq == 0 {
@@ -93,19 +93,19 @@ func (s *Store) LastLease(ctx context.Context, known *message.Lease) (*message.L
 	if err != nil {
 		return nil, err
 	}
-	if r.Fact == nil || r.Fact.Lease == nil {
+	if r.Record == nil || r.Record.Lease == nil {
 		return nil, unreadableError(known.Key(), r.Invalid)
 	}
-	s.view.Apply(r.Fact, r.Seq)
-	l := *r.Fact.Lease
+	s.view.Apply(r.Record, r.Seq)
+	l := *r.Record.Lease
 	l.Seq = r.Seq
 	return &l, nil
 }
 
-// LastOf reads the history of a call that has a readable last fact.
-func (s *Store) LastOf(key message.Key, history []message.Record) (message.Record, error) {
+// LastOf reads the history of a call that has a readable last record.
+func (s *Store) LastOf(key message.Key, history []message.JournalEntry) (message.JournalEntry, error) {
 	last := history[len(history)-1]
-	if last.Fact == nil || last.Fact.Call == nil {
+	if last.Record == nil || last.Record.Call == nil {
 		return last, unreadableError(key, last.Invalid)
 	}
 	return last, nil
@@ -113,7 +113,7 @@ func (s *Store) LastOf(key message.Key, history []message.Record) (message.Recor
 
 // eachRecord calls fn with the records of a session behind after, page by page,
 // until fn returns false.
-func (s *Store) eachRecord(ctx context.Context, session message.Key, after uint64, fn func(message.Record) bool) error {
+func (s *Store) eachRecord(ctx context.Context, session message.Key, after uint64, fn func(message.JournalEntry) bool) error {
 	for {
 		records, next, err := s.journal.Read(ctx, session, after, PageRecords)
 		if err != nil {
@@ -134,21 +134,21 @@ func (s *Store) eachRecord(ctx context.Context, session message.Key, after uint6
 // Freshen takes what was written to a session since the watch last reported into
 // the view, so that what one replica has answered is seen at every other.
 func (s *Store) Freshen(ctx context.Context, session message.Key) error {
-	return s.eachRecord(ctx, session, s.view.Sequence(), func(r message.Record) bool {
-		if r.Fact != nil {
-			s.apply(r.Fact, r.Seq)
+	return s.eachRecord(ctx, session, s.view.Sequence(), func(r message.JournalEntry) bool {
+		if r.Record != nil {
+			s.apply(r.Record, r.Seq)
 		}
 		return true
 	})
 }
 
-// SessionCalls folds a session's facts from the journal, in no order.
+// SessionCalls folds a session's event records from the journal, in no order.
 func (s *Store) SessionCalls(ctx context.Context, session message.Key) ([]*message.Call, error) {
 	last := map[message.Key]*message.Call{}
-	err := s.eachRecord(ctx, session, 0, func(r message.Record) bool {
-		if r.Fact != nil && r.Fact.Call != nil {
-			r.Fact.Call.At(r.Seq)
-			last[r.Key] = r.Fact.Call
+	err := s.eachRecord(ctx, session, 0, func(r message.JournalEntry) bool {
+		if r.Record != nil && r.Record.Call != nil {
+			r.Record.Call.At(r.Seq)
+			last[r.Key] = r.Record.Call
 		}
 		return true
 	})
@@ -163,10 +163,10 @@ func (s *Store) SessionCalls(ctx context.Context, session message.Key) ([]*messa
 }
 
 // CheckReply refuses a request about a reply of which there is no record, neither
-// a fact nor an event: a mistyped id is an error and not a silent success.
+// an event record nor an event: a mistyped id is an error and not a silent success.
 func (s *Store) CheckReply(ctx context.Context, reply message.Key) error {
 	found := false
-	err := s.eachRecord(ctx, reply.SessionKey(), 0, func(r message.Record) bool {
+	err := s.eachRecord(ctx, reply.SessionKey(), 0, func(r message.JournalEntry) bool {
 		found = r.Invalid == nil && r.Key.Reply == reply.Reply
 		return !found
 	})

@@ -17,24 +17,24 @@ import (
 
 // Journal is what a store needs of the engine's journal.
 type Journal interface {
-	Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error)
-	Last(ctx context.Context, key message.Key) (message.Record, error)
-	History(ctx context.Context, key message.Key) ([]message.Record, error)
-	Read(ctx context.Context, session message.Key, after uint64, limit int) (records []message.Record, last uint64, err error)
+	Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error)
+	Last(ctx context.Context, key message.Key) (message.JournalEntry, error)
+	History(ctx context.Context, key message.Key) ([]message.JournalEntry, error)
+	Read(ctx context.Context, session message.Key, after uint64, limit int) (records []message.JournalEntry, last uint64, err error)
 	Watch(ctx context.Context, after uint64, sink message.Sink) error
 	EnsureQueue(ctx context.Context, queue message.Queue) error
 }
 
 // Hooks are what a store calls. None may block.
 type Hooks struct {
-	// News is called with each fact of another replica, or of this one from before
+	// News is called with each event record of another replica, or of this one from before
 	// a restart, once the view has it.
-	News func(*message.Fact)
-	// Stored is called with the time at which this engine made a fact and the time
+	News func(*message.EventRecord)
+	// Stored is called with the time at which this engine made an event record and the time
 	// at which the journal stored it.
 	Stored func(at, stored time.Time)
 	// Written is called when UpdateCall has written: c is the call's new state, and
-	// sent a time before the fact was sent.
+	// sent a time before the event record was sent.
 	Written func(c *message.Call, effects []toolcall.Effect, sent time.Time)
 }
 
@@ -77,14 +77,14 @@ func (s *Store) CaughtUp() <-chan struct{} { return s.caughtUp }
 // what waits for news would wait for ever.
 func (s *Store) Following() context.Context { return s.following }
 
-// NewFact makes a fact of this engine, without content.
-func (s *Store) NewFact(by message.Principal, at time.Time) *message.Fact {
-	return &message.Fact{V: message.FactVersion, ID: RandomHex(16), By: by, At: at, Engine: s.engine}
+// NewRecord makes an event record of this engine, without content.
+func (s *Store) NewRecord(by message.Principal, at time.Time) *message.EventRecord {
+	return &message.EventRecord{V: message.RecordVersion, ID: RandomHex(16), By: by, At: at, Engine: s.engine}
 }
 
-// Append stores one fact and takes it into the view. A fact whose write failed or
+// Append stores one event record and takes it into the view. An event record whose write failed or
 // may still arrive is left to the watch, which reads it like any other.
-func (s *Store) Append(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+func (s *Store) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
 	s.own.put(f)
 	seq, err := s.write(ctx, f, prev)
 	if err != nil {
@@ -95,9 +95,9 @@ func (s *Store) Append(ctx context.Context, f *message.Fact, prev uint64) (uint6
 	return seq, nil
 }
 
-// write stores one fact. When the outcome is unknown it asks the journal whether
-// the fact is there, for as long as the caller has patience.
-func (s *Store) write(ctx context.Context, f *message.Fact, prev uint64) (uint64, error) {
+// write stores one record. When the outcome is unknown it asks the journal whether
+// the event record is there, for as long as the caller has patience.
+func (s *Store) write(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
 	var unsure error // an earlier sending may have arrived, or may still arrive
 	for pauses := (schedule.Pauses{Next: 10 * time.Millisecond, Most: time.Second}); ; {
 		seq, err := s.journal.Append(ctx, f, prev)
@@ -112,11 +112,11 @@ func (s *Store) write(ctx context.Context, f *message.Fact, prev uint64) (uint64
 		case lerr == nil && at > 0:
 			return at, nil
 		case lerr == nil && moved:
-			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has moved on", f.Key()), Hint: "read its last fact and decide again"}
+			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has moved on", f.Key()), Hint: "read its last event record and decide again"}
 		case !errors.Is(err, message.ErrUnknownOutcome) && !errors.Is(err, message.ErrConflict):
 			return 0, unsure // this sending was refused; that says nothing about the one before
 		}
-		if !pauses.Wait(ctx) { // it is not there yet, or cannot be read: the same fact again is harmless
+		if !pauses.Wait(ctx) { // it is not there yet, or cannot be read: the same event record again is harmless
 			return 0, unsure
 		}
 	}
@@ -124,27 +124,27 @@ func (s *Store) write(ctx context.Context, f *message.Fact, prev uint64) (uint64
 
 // find looks whether a tree has moved on from prev, and where f stands if f moved
 // it: others may have written after it.
-func (s *Store) find(ctx context.Context, f *message.Fact, prev uint64) (moved bool, at uint64, err error) {
+func (s *Store) find(ctx context.Context, f *message.EventRecord, prev uint64) (moved bool, at uint64, err error) {
 	r, err := s.journal.Last(ctx, f.Key())
 	switch {
 	case errors.Is(err, message.ErrNotFound):
 		return false, 0, nil
 	case err != nil || r.Seq == prev:
 		return false, 0, err
-	case r.Fact != nil && r.Fact.ID == f.ID:
+	case r.Record != nil && r.Record.ID == f.ID:
 		return true, r.Seq, nil
 	}
 	history, err := s.journal.History(ctx, f.Key())
 	for _, r := range history {
-		if r.Fact != nil && r.Fact.ID == f.ID {
+		if r.Record != nil && r.Record.ID == f.ID {
 			return true, r.Seq, nil
 		}
 	}
 	return true, 0, err
 }
 
-// apply takes a fact that was read into the view, and tells if it was news.
-func (s *Store) apply(f *message.Fact, seq uint64) {
+// apply takes an event record that was read into the view, and tells if it was news.
+func (s *Store) apply(f *message.EventRecord, seq uint64) {
 	if s.view.Apply(f, seq) {
 		s.hooks.News(f)
 	}
@@ -153,7 +153,7 @@ func (s *Store) apply(f *message.Fact, seq uint64) {
 // watcher is the store as a Sink.
 type watcher struct{ s *Store }
 
-// Wants spares this engine the reading of its own facts: it has them in memory.
+// Wants spares this engine the reading of its own event records: it has them in memory.
 func (w watcher) Wants(seq uint64, id string, stored time.Time) bool {
 	f := w.s.own.take(id)
 	if f == nil {
@@ -166,17 +166,17 @@ func (w watcher) Wants(seq uint64, id string, stored time.Time) bool {
 }
 
 // Record implements message.Sink.
-func (w watcher) Record(r message.Record) {
+func (w watcher) Record(r message.JournalEntry) {
 	s := w.s
 	switch {
 	case r.Invalid != nil:
 		s.log.Error("a journal entry cannot be used and was skipped", "seq", r.Seq, "why", r.Invalid)
-	case r.Fact != nil:
-		if r.Fact.Engine == s.engine {
-			s.hooks.Stored(r.Fact.At, r.Time)
+	case r.Record != nil:
+		if r.Record.Engine == s.engine {
+			s.hooks.Stored(r.Record.At, r.Time)
 		}
-		s.own.take(r.Fact.ID) // for journals that do not ask whether it is wanted
-		s.apply(r.Fact, r.Seq)
+		s.own.take(r.Record.ID) // for journals that do not ask whether it is wanted
+		s.apply(r.Record, r.Seq)
 	default:
 		s.view.NoteEvent(r.Key)
 	}

@@ -29,11 +29,11 @@ type Entity[T any] struct {
 	Read func(ctx context.Context) (state T, seq uint64, err error)
 }
 
-// Update moves an entity on. step makes the next fact from a state; what it
+// Update moves an entity on. step makes the next event record from a state; what it
 // decides from a state that was not read from the journal counts only if the
 // write succeeds. Update returns the state from which the last step was made, and
-// the sequence of the fact; with ErrNoChange the sequence of that state.
-func Update[T any](ctx context.Context, s *Store, op string, e Entity[T], step func(ctx context.Context, state T) (*message.Fact, error)) (T, uint64, error) {
+// the sequence of the event record; with ErrNoChange the sequence of that state.
+func Update[T any](ctx context.Context, s *Store, op string, e Entity[T], step func(ctx context.Context, state T) (*message.EventRecord, error)) (T, uint64, error) {
 	var state T
 	var at uint64
 	var known bool
@@ -75,15 +75,15 @@ type Change func(ctx context.Context, m *toolcall.Machine) error
 func (s *Store) UpdateCall(ctx context.Context, op string, key message.Key, by message.Principal, change Change) (*message.Call, error) {
 	var m *toolcall.Machine
 	var sent time.Time
-	cur, _, err := Update(ctx, s, op, s.call(key), func(ctx context.Context, cur *message.Call) (*message.Fact, error) {
+	cur, _, err := Update(ctx, s, op, s.call(key), func(ctx context.Context, cur *message.Call) (*message.EventRecord, error) {
 		m = toolcall.Load(cur)
 		if err := change(ctx, m); err != nil {
 			return nil, err
 		}
-		if next := m.Call(); next.Facts > message.MaxFactsPerCall && next.Open() { // it may still be ended
-			return nil, &message.Error{Code: message.CodeTooLarge, Op: op, Call: cur.Clone(), What: "the call has reached its limit of facts", Hint: "interrupt its reply"}
+		if next := m.Call(); next.Records > message.MaxRecordsPerCall && next.Open() { // it may still be ended
+			return nil, &message.Error{Code: message.CodeTooLarge, Op: op, Call: cur.Clone(), What: "the call has reached its limit of event records", Hint: "interrupt its reply"}
 		}
-		f, err := s.callFact(ctx, m, by)
+		f, err := s.callRecord(ctx, m, by)
 		sent = time.Now()
 		return f, err
 	})
@@ -98,9 +98,9 @@ func (s *Store) UpdateCall(ctx context.Context, op string, key message.Key, by m
 	return c, nil
 }
 
-// AppendFirst stores the first fact of a call. sent is a time before it was sent.
+// AppendFirst stores the first event record of a call. sent is a time before it was sent.
 func (s *Store) AppendFirst(ctx context.Context, m *toolcall.Machine, by message.Principal) (seq uint64, sent time.Time, err error) {
-	f, err := s.callFact(ctx, m, by)
+	f, err := s.callRecord(ctx, m, by)
 	if err != nil {
 		return 0, sent, err
 	}
@@ -109,12 +109,12 @@ func (s *Store) AppendFirst(ctx context.Context, m *toolcall.Machine, by message
 	return seq, sent, err
 }
 
-// callFact makes the fact of the machine's steps, and prepares the queue of a work
+// callRecord makes the event record of the machine's steps, and prepares the queue of a work
 // item.
-func (s *Store) callFact(ctx context.Context, m *toolcall.Machine, by message.Principal) (*message.Fact, error) {
+func (s *Store) callRecord(ctx context.Context, m *toolcall.Machine, by message.Principal) (*message.EventRecord, error) {
 	c := m.Call()
 	c.Seq = 0
-	f := s.NewFact(by, c.UpdatedAt)
+	f := s.NewRecord(by, c.UpdatedAt)
 	f.Call, f.Path, f.Explanation = c, m.Path(), m.Explanation()
 	if queue := f.WorkQueue(); queue != (message.Queue{}) {
 		if err := s.journal.EnsureQueue(ctx, queue); err != nil {
@@ -158,8 +158,8 @@ func OpError(op string, err error) error {
 	return &me
 }
 
-// unreadableError: the last fact of a tree is there, and this engine cannot go on
+// unreadableError: the last event record of a tree is there, and this engine cannot go on
 // from it.
 func unreadableError(key message.Key, why error) error {
-	return &message.Error{Code: message.CodeInternal, Op: "last", What: fmt.Sprintf("the last fact of %s is not readable", key), Hint: "see that all engines of the space have its keys and one version", Err: why}
+	return &message.Error{Code: message.CodeInternal, Op: "last", What: fmt.Sprintf("the last event record of %s is not readable", key), Hint: "see that all engines of the space have its keys and one version", Err: why}
 }

@@ -59,7 +59,7 @@ func TestUpdate(t *testing.T) {
 			if tt.known {
 				e.Known = func() (string, uint64, bool) { return "", 0, true }
 			}
-			state, seq, err := store.Update(t.Context(), s, "bind", e, func(_ context.Context, bound string) (*message.Fact, error) {
+			state, seq, err := store.Update(t.Context(), s, "bind", e, func(_ context.Context, bound string) (*message.EventRecord, error) {
 				return binding(s), tt.step(bound)
 			})
 			if !errors.Is(err, tt.want) || reads != tt.reads || (err == nil) != tt.stored {

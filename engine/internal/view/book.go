@@ -26,7 +26,7 @@ func newBook() *Book {
 	return &Book{leases: map[message.LeaseID]*message.Lease{}, byTool: map[string]map[message.LeaseID]struct{}{}}
 }
 
-// addGranted takes in what the approval of a call let remember, unless later facts of
+// addGranted takes in what the approval of a call let remember, unless later event records of
 // it are known.
 func (b *Book) addGranted(leases []message.Lease) {
 	b.mu.Lock()
@@ -38,7 +38,7 @@ func (b *Book) addGranted(leases []message.Lease) {
 	}
 }
 
-// Apply takes in a fact of a lease and reports whether it was news.
+// Apply takes in an event record of a lease and reports whether it was news.
 func (b *Book) apply(l *message.Lease, seq uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -46,11 +46,11 @@ type waiter struct {
 }
 
 type replyView struct {
-	state *message.ReplyState // nil: no fact of its own
+	state *message.ReplyState // nil: no event record of its own
 	seq   uint64
 	at    time.Time // when the view came to know the state
 	open  map[message.Key]struct{}
-	calls []message.Key // in the order of their first facts; finished ones until forgotten
+	calls []message.Key // in the order of their first event records; finished ones until forgotten
 	gaps  bool          // some finished calls were forgotten
 }
 
@@ -69,9 +69,9 @@ func New(keep int) *View {
 	}
 }
 
-// Apply takes a fact into the view and reports whether it was news. The same
-// fact may arrive twice: from its writer and from the watch.
-func (v *View) Apply(f *message.Fact, seq uint64) bool {
+// Apply takes an event record into the view and reports whether it was news. The same
+// event record may arrive twice: from its writer and from the watch.
+func (v *View) Apply(f *message.EventRecord, seq uint64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
@@ -93,14 +93,14 @@ func (v *View) Apply(f *message.Fact, seq uint64) bool {
 	return true
 }
 
-func (v *View) applyCall(f *message.Fact, seq uint64) bool {
+func (v *View) applyCall(f *message.EventRecord, seq uint64) bool {
 	c := f.Call
 	c.At(seq)
 	old := v.calls[c.Key]
 	if old != nil && seq <= old.Seq || old == nil && f.Note != nil {
 		return false // known already, or a remark on a call that is long finished
 	}
-	v.Reviewers.Fact(f)
+	v.Reviewers.Record(f)
 	r := v.reply(c.ReplyKey())
 	v.calls[c.Key] = c
 	v.orders.put(c)
@@ -125,8 +125,8 @@ func (v *View) applyCall(f *message.Fact, seq uint64) bool {
 	return true
 }
 
-// wasAllowed reports whether a fact shows that its call was allowed, with it or
-// before: only then do the rules of its answer count. A later fact has to
+// wasAllowed reports whether an event record shows that its call was allowed, with it or
+// before: only then do the rules of its answer count. A later event record has to
 // serve as well, because it can become known before the earlier one.
 func wasAllowed(path []message.Step) bool {
 	return slices.ContainsFunc(path, func(s message.Step) bool {
@@ -134,7 +134,7 @@ func wasAllowed(path []message.Step) bool {
 	})
 }
 
-// insert puts a call into its reply where its first fact says. A call can
+// insert puts a call into its reply where its first event record says. A call can
 // become known before an earlier one: a request about it reads it from the
 // journal while the watch lags behind.
 func (v *View) insert(r *replyView, c *message.Call) {
@@ -288,7 +288,7 @@ func (v *View) Runtime(session message.Key) string {
 	return ""
 }
 
-// ReplyState is the last known fact of a reply's own tree and its sequence.
+// ReplyState is the last known event record of a reply's own tree and its sequence.
 func (v *View) ReplyState(key message.Key) (*message.ReplyState, uint64) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -298,7 +298,7 @@ func (v *View) ReplyState(key message.Key) (*message.ReplyState, uint64) {
 	return nil, 0
 }
 
-// Plan is the last known fact of a reply's own tree, its sequence, and when it
+// Plan is the last known event record of a reply's own tree, its sequence, and when it
 // became known here.
 func (v *View) Plan(key message.Key) (*message.ReplyState, uint64, time.Time) {
 	v.mu.RLock()

@@ -7,11 +7,11 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// done is the fact with which an allowed call finished, the only one known.
-func done(reply message.ReplyID, call message.CallID, remember ...message.PermissionRule) *message.Fact {
-	return &message.Fact{Call: &message.Call{
+// done is the event record with which an allowed call finished, the only one known.
+func done(reply message.ReplyID, call message.CallID, remember ...message.PermissionRule) *message.EventRecord {
+	return &message.EventRecord{Call: &message.Call{
 		Key:   message.Key{Space: "x", Session: "s", Reply: reply, Call: call},
-		State: message.ToolCallFinished, Facts: 1, Remember: remember,
+		State: message.ToolCallFinished, Records: 1, Remember: remember,
 	}, Path: []message.Step{{Cause: "result", From: message.ToolCallAllowed, To: message.ToolCallFinished}}}
 }
 
@@ -46,7 +46,7 @@ func TestViewRemembersRulesOnce(t *testing.T) {
 	}
 }
 
-// The rules of an answer count once a fact shows that it allowed the call, be it
+// The rules of an answer count once an event record shows that it allowed the call, be it
 // a later one.
 func TestViewRemembersRulesOfAllowed(t *testing.T) {
 	asking, allowed, submitted := message.ToolCallAsking, message.ToolCallAllowed, message.ToolCallSubmitted
@@ -71,7 +71,7 @@ func TestViewRemembersRulesOfAllowed(t *testing.T) {
 	}
 }
 
-// Calls stand in the order of their first facts, whichever is known first.
+// Calls stand in the order of their first event records, whichever is known first.
 func TestViewOrdersCalls(t *testing.T) {
 	v := New(10)
 	for _, seq := range []uint64{3, 1, 4, 2} {

@@ -25,7 +25,7 @@ func source(bodies ...string) *audit.Source {
 		Records: func() iter.Seq2[proof.Record, error] {
 			return func(yield func(proof.Record, error) bool) {
 				for i, b := range bodies {
-					r := proof.Record{Seq: uint64(i + 1), Subject: fmt.Sprintf("askance.v1.test.fact.s1.r1.c%d.f", i)}
+					r := proof.Record{Seq: uint64(i + 1), Subject: fmt.Sprintf("askance.v1.test.event_record.s1.r1.c%d.f", i)}
 					r.SetBody([]byte(b))
 					r.Header = map[string][]string{proof.HeaderShown: {proof.MarkOf(proof.Shown(r.Body(), true))}}
 					if !yield(r, nil) {
@@ -38,9 +38,9 @@ func source(bodies ...string) *audit.Source {
 	}
 }
 
-func fact(t testing.TB, id, tool string) string {
+func record(t testing.TB, id, tool string) string {
 	t.Helper()
-	b, err := strictjson.Marshal(&message.Fact{V: 1, ID: id, Call: &message.Call{Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: message.CallID(id)}, Tool: tool, Input: `{"secret":"x"}`}})
+	b, err := strictjson.Marshal(&message.EventRecord{V: 1, ID: id, Call: &message.Call{Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: message.CallID(id)}, Tool: tool, Input: `{"secret":"x"}`}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func fact(t testing.TB, id, tool string) string {
 func TestCSVHasNoFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.StringMatching("[=+\\-@ \t\r\n\u00a0\uff1d\"',;a-z0-9|!]{0,12}").Draw(t, "tool")
-		b, err := strictjson.Marshal(&message.Fact{V: 1, ID: "f", Call: &message.Call{Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c"}, Tool: tool}})
+		b, err := strictjson.Marshal(&message.EventRecord{V: 1, ID: "f", Call: &message.Call{Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c"}, Tool: tool}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,10 +78,10 @@ func TestCSVHasNoFormulas(t *testing.T) {
 // What a rule hides is nowhere in an export, and the record is proved by the
 // hash of its true body.
 func TestRedaction(t *testing.T) {
-	hidden := fact(t, "f1", "pay")
+	hidden := record(t, "f1", "pay")
 	hidden = strings.Replace(hidden, `"input":`, `"redact":["args.secret"],"input":`, 1)
 	hidden = strings.ReplaceAll(hidden, `\"x\"`, `\"hush\"`)
-	src := source(hidden, fact(t, "f2", "look"), `{"v":1,"from_the_future":"hush"}`)
+	src := source(hidden, record(t, "f2", "look"), `{"v":1,"from_the_future":"hush"}`)
 	var out bytes.Buffer
 	n, err := audit.Export(&out, src, audit.Exporting{})
 	if err != nil || n != 3 {
@@ -116,7 +116,7 @@ func TestRedaction(t *testing.T) {
 
 // An export is written as its source is read: memory does not grow with it.
 func TestExportStreams(t *testing.T) {
-	body := fact(t, "f", "look")
+	body := record(t, "f", "look")
 	var out countingWriter
 	read := 0
 	src := source()
@@ -127,7 +127,7 @@ func TestExportStreams(t *testing.T) {
 					t.Errorf("%d records were read and %d lines written", read, out.lines)
 					return
 				}
-				r := proof.Record{Seq: uint64(i + 1), Subject: "askance.v1.test.fact.s1.r1.c.f"}
+				r := proof.Record{Seq: uint64(i + 1), Subject: "askance.v1.test.event_record.s1.r1.c.f"}
 				r.SetBody([]byte(body))
 				if !yield(r, nil) {
 					return
@@ -171,7 +171,7 @@ func TestOpenFileRefuses(t *testing.T) {
 // Whatever a file says, reading it ends, and with records that have a place.
 func FuzzLines(f *testing.F) {
 	var out bytes.Buffer
-	if _, err := audit.Export(&out, source(fact(f, "f1", "pay"), "rubbish"), audit.Exporting{}); err != nil {
+	if _, err := audit.Export(&out, source(record(f, "f1", "pay"), "rubbish"), audit.Exporting{}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(out.Bytes())

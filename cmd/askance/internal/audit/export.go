@@ -30,7 +30,7 @@ type line struct {
 	Last        uint64          `json:"last_seq,omitzero"`
 	Filter      *Filter         `json:"filter,omitzero"`
 	Record      *proof.Record   `json:"record,omitzero"`
-	Fact        *Row            `json:"fact,omitzero"`
+	EventRecord *Row            `json:"event_record,omitzero"`
 	Records     uint64          `json:"records,omitzero"`
 	Checkpoints uint64          `json:"checkpoints,omitzero"`
 }
@@ -69,7 +69,7 @@ func (e *Exporting) write(w *bufio.Writer, s *Source) (uint64, error) {
 		}
 		if row, ok := e.row(&r.Record); ok {
 			end.Records++
-			err = put(w, &line{Type: "record", Record: &r.Record, Fact: &row})
+			err = put(w, &line{Type: "record", Record: &r.Record, EventRecord: &row})
 		}
 	}
 	if err == nil {
@@ -178,7 +178,7 @@ type Filter struct {
 	Tool     string    `json:"tool_name,omitzero"`
 	Approver string    `json:"approver,omitzero"` // has voted on the call by then
 	States   []string  `json:"states,omitzero"`
-	Causes   []string  `json:"causes,omitzero"` // of a step that the fact took
+	Causes   []string  `json:"causes,omitzero"` // of a step that the event record took
 	Since    time.Time `json:"since,omitzero"`  // when it was stored, this instant included
 	Until    time.Time `json:"until,omitzero"`  // this instant excluded
 	NoEvents bool      `json:"no_events,omitzero"`
@@ -186,11 +186,11 @@ type Filter struct {
 
 // all reports whether nothing is left out.
 func (f *Filter) all() bool {
-	return f.Session == "" && f.Reply == "" && f.Since.IsZero() && f.Until.IsZero() && !f.NoEvents && !f.facts()
+	return f.Session == "" && f.Reply == "" && f.Since.IsZero() && f.Until.IsZero() && !f.NoEvents && !f.records()
 }
 
-// facts reports whether there is a condition that only facts can meet.
-func (f *Filter) facts() bool {
+// event records reports whether there is a condition that only event records can meet.
+func (f *Filter) records() bool {
 	return f.Call != "" || f.Tool != "" || f.Approver != "" || len(f.States) > 0 || len(f.Causes) > 0
 }
 
@@ -198,7 +198,7 @@ func (f *Filter) facts() bool {
 func (f *Filter) match(row *Row) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
 	switch {
-	case row.Kind == "event" && (f.NoEvents || f.facts()):
+	case row.Kind == "event" && (f.NoEvents || f.records()):
 		return false
 	case !is(f.Session, row.Session), !is(f.Reply, row.Reply), !is(f.Call, row.Call), !is(f.Tool, row.Tool):
 		return false

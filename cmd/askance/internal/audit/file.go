@@ -132,7 +132,7 @@ func (s *Source) check(l *line, n int) error {
 	case "end":
 		own = line{Type: l.Type, Records: l.Records, Checkpoints: l.Checkpoints}
 	case "record":
-		own.Fact = l.Fact
+		own.EventRecord = l.EventRecord
 	case "checkpoint":
 	default:
 		return badLine(n, "it has an unknown type")
@@ -155,14 +155,14 @@ func (s *Source) record(l *line, n int) error {
 	r := l.Record
 	r.Tree = bus.TreeIn(r.Subject)
 	row := RowOf(r)
-	if l.Fact == nil {
+	if l.EventRecord == nil {
 		return badLine(n, "it does not say in short what the record says")
 	}
 	want, err := strictjson.Marshal(&row)
 	if err != nil {
 		return badLine(n, err.Error())
 	}
-	have, err := strictjson.Marshal(l.Fact)
+	have, err := strictjson.Marshal(l.EventRecord)
 	switch {
 	case err != nil || !bytes.Equal(want, have):
 		r.Invalid, r.Altered = "what the export says of it in short is not what it says", true

@@ -21,13 +21,13 @@ type Row struct {
 	Seq          uint64    `json:"seq"`
 	StoredAt     time.Time `json:"stored_at,omitzero"` // by the server
 	At           time.Time `json:"at,omitzero"`        // by the engine
-	Kind         string    `json:"kind"`               // of the fact; "event"; "unreadable"
+	Kind         string    `json:"kind"`               // of the event record; "event"; "unreadable"
 	Session      string    `json:"session_id,omitzero"`
 	Reply        string    `json:"reply_id,omitzero"`
 	Call         string    `json:"tool_call_id,omitzero"`
 	Tool         string    `json:"tool_name,omitzero"`
 	State        string    `json:"state,omitzero"`
-	Causes       []string  `json:"causes,omitzero"` // of the steps that the fact took
+	Causes       []string  `json:"causes,omitzero"` // of the steps that the event record took
 	ByRole       string    `json:"by_role,omitzero"`
 	ByName       string    `json:"by_name,omitzero"`
 	ByAuth       string    `json:"by_auth,omitzero"`
@@ -63,7 +63,7 @@ func RowOf(r *proof.Record) Row {
 	if !r.BodyHash.IsZero() && string(r.Body()) == proof.RedactedWhole {
 		return row
 	}
-	var f message.Fact
+	var f message.EventRecord
 	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxBody)); err != nil || bus.TreeIn(r.Subject) == "" {
 		return row
 	}

@@ -51,7 +51,7 @@ shows, so the receipt proves that, too.`,
 					return err
 				})
 				if err == nil && output != "" {
-					env.notef("Receipt of %s written to %s: %s.\n", term.SafeLine(keyPath(call.Key)), output, count(uint64(len(r.Facts)), "record", "records"))
+					env.notef("Receipt of %s written to %s: %s.\n", term.SafeLine(keyPath(call.Key)), output, count(uint64(len(r.Records)), "record", "records"))
 				}
 				return err
 			})
@@ -64,14 +64,14 @@ shows, so the receipt proves that, too.`,
 }
 
 func makeReceipt(ctx context.Context, l auditor, key message.Key) (*proof.Receipt, error) {
-	facts, err := bus.CallRecords(ctx, l, key)
+	records, err := bus.CallRecords(ctx, l, key)
 	if err != nil {
 		return nil, err
 	}
-	seqs := make([]uint64, len(facts))
-	for i := range facts {
-		bus.RedactRecord(&facts[i]) // a data folder has it unredacted
-		seqs[i] = facts[i].Seq
+	seqs := make([]uint64, len(records))
+	for i := range records {
+		bus.RedactRecord(&records[i]) // a data folder has it unredacted
+		seqs[i] = records[i].Seq
 	}
 	if last, err := l.Checkpoint(ctx); err != nil || last == nil {
 		return nil, err
@@ -80,7 +80,7 @@ func makeReceipt(ctx context.Context, l auditor, key message.Key) (*proof.Receip
 	if err != nil {
 		return nil, err
 	}
-	return proof.MakeReceipt(key, facts, sealed, time.Now().UTC().Round(0))
+	return proof.MakeReceipt(key, records, sealed, time.Now().UTC().Round(0))
 }
 
 func newAuditCheckCommand(env *environment) *cobra.Command {
@@ -136,7 +136,7 @@ func checkReceipt(path string, keys message.KeySet, retired proof.Retired) (*pro
 	if err != nil {
 		return nil, err
 	}
-	if _, err := toolcall.Replay(checked.Facts); err != nil {
+	if _, err := toolcall.Replay(checked.Records); err != nil {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "check receipt", What: "the records do not follow the state machine, so that no engine wrote them", Hint: "do not trust the receipt; request a new one from the operator", Err: err}
 	}
 	return checked, nil

@@ -55,7 +55,7 @@ func TestAuditVerify(t *testing.T) {
 	}
 	last := decode[signed](t, ok(t, "audit", "checkpoint", "--json", "--data", s.data))
 	live := report(t, cli.ExitOK, "--data", s.data, "--anchor", last.Anchor)
-	if live.Uncovered != 0 || live.Facts < 7 || live.Chained != live.Facts || live.CoverTo != live.Last || live.Anchor.String() != last.Anchor {
+	if live.Uncovered != 0 || live.EventRecords < 7 || live.Chained != live.EventRecords || live.CoverTo != live.Last || live.Anchor.String() != last.Anchor {
 		t.Errorf("live: %+v; the checkpoint is %+v", live, last)
 	}
 	if out := ok(t, "audit", "verify", "--data", s.data); !strings.Contains(out, "Nothing was changed, removed, inserted or reordered.") || !strings.Contains(out, last.Anchor) {
@@ -105,7 +105,7 @@ func TestAuditFindsTampering(t *testing.T) {
 	ok(t, "audit", "checkpoint", "--data", s.data)
 	lines := strings.SplitAfter(strings.TrimSuffix(ok(t, "audit", "export", "--data", s.data), "\n"), "\n")
 	key := filepath.Join(s.data, "engine.pub")
-	// The third fact of c3, by its call; it is neither first nor last.
+	// The third event record of c3, by its call; it is neither first nor last.
 	at := slices.IndexFunc(lines, func(l string) bool {
 		return strings.Contains(l, `"tool_call_id":"c3"`) && strings.Contains(l, `"kind":"start"`)
 	})
@@ -255,12 +255,12 @@ func TestAuditReceipt(t *testing.T) {
 		}
 	}
 	c := decode[struct {
-		Facts int
-		Ended bool
-		Whole bool `json:"from_the_beginning"`
-		Story proof.Story
+		Records int
+		Ended   bool
+		Whole   bool `json:"from_the_beginning"`
+		Story   proof.Story
 	}](t, ok(t, "audit", "check", file, "--key", key, "--json"))
-	if c.Facts < 3 || !c.Ended || !c.Whole || len(c.Story.Votes) != 1 || len(c.Story.Requests) == 0 {
+	if c.Records < 3 || !c.Ended || !c.Whole || len(c.Story.Votes) != 1 || len(c.Story.Requests) == 0 {
 		t.Errorf("check = %+v", c)
 	}
 	if out := ok(t, "audit", "check", "--data", s.data, temporary(t, ok(t, "audit", "receipt", "=c2", "--data", s.data))); !strings.Contains(out, "how the call ended: it was still open") {
@@ -305,7 +305,7 @@ func TestAuditAcrossKeys(t *testing.T) {
 		s.propose("r2", fmt.Sprint("k", n), "ship", `{"cents":5}`)
 		signer = decode[struct{ Checkpoint proof.Checkpoint }](t, ok(t, "audit", "checkpoint", "--json", "--data", s.data)).Checkpoint.KeyID
 	}
-	if r := report(t, cli.ExitOK, "--data", s.data); r.Chained != r.Facts || r.Checkpoints < 2 {
+	if r := report(t, cli.ExitOK, "--data", s.data); r.Chained != r.EventRecords || r.Checkpoints < 2 {
 		t.Errorf("verify = %+v", r)
 	}
 	ok(t, "audit", "check", before, "--data", s.data)
@@ -330,7 +330,7 @@ func TestAuditSurvivesKills(t *testing.T) {
 			}
 		}
 		kill()
-		if r := report(t, cli.ExitOK, "--data", data); r.Checkpoints == 0 || r.Facts < uint64(15*(life+1)) || r.Chained != r.Facts {
+		if r := report(t, cli.ExitOK, "--data", data); r.Checkpoints == 0 || r.EventRecords < uint64(15*(life+1)) || r.Chained != r.EventRecords {
 			t.Errorf("after kill %d: %+v", life+1, r)
 		}
 	}

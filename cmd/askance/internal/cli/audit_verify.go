@@ -108,14 +108,14 @@ func verificationText(out *term.Out, r *proof.Report) string {
 	if r.Records == 0 {
 		row("records", "none")
 	} else {
-		row("records", "%d to %d: %s, %s", r.First, r.Last, count(r.Records, "record", "records"), count(r.Facts, "event record", "event records"))
+		row("records", "%d to %d: %s, %s", r.First, r.Last, count(r.Records, "record", "records"), count(r.EventRecords, "event record", "event records"))
 	}
 	switch {
 	case r.Partial:
 		row("selection", "the export has a filter: records may be missing")
 	case r.Unchained > 0 && r.Chained == 0:
-		row("chained", "%s, all from an earlier release without links: only checkpoints protect them", count(r.Facts, "event record", "event records"))
-	case r.Facts == 0:
+		row("chained", "%s, all from an earlier release without links: only checkpoints protect them", count(r.EventRecords, "event record", "event records"))
+	case r.EventRecords == 0:
 		row("chained", "there are no event records")
 	case r.Unchained > 0:
 		row("chained", "%s; %s from an earlier release have no link: the chain starts at %d", count(r.Chained, "event record", "event records"), count(r.Unchained, "event record", "event records"), r.ChainFrom)

@@ -188,12 +188,12 @@ func (t *jsonTeller) CaughtUp() {}
 func (t *jsonTeller) Progress(*message.Call, message.ProgressRequest) {}
 
 // Record implements message.Sink.
-func (t *jsonTeller) Record(r message.Record) {
+func (t *jsonTeller) Record(r message.JournalEntry) {
 	switch {
 	case r.Event != nil:
 		t.line(r.Seq, r.Event)
-	case r.Fact != nil:
-		for _, ev := range toolcall.Events(r.Fact) {
+	case r.Record != nil:
+		for _, ev := range toolcall.Events(r.Record) {
 			raw, err := json.Marshal(ev)
 			if err != nil {
 				t.fail(err)

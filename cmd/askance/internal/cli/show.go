@@ -149,7 +149,7 @@ func attemptText(c *message.Call) string {
 	return text
 }
 
-func historyText(out *term.Out, entries []message.FactEntry) string {
+func historyText(out *term.Out, entries []message.HistoryEntry) string {
 	var b strings.Builder
 	b.WriteString(out.Dim("  history") + "\n")
 	for _, e := range entries {

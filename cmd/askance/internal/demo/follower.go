@@ -36,21 +36,21 @@ func newFollower(reply message.Key, sink message.Sink) *follower {
 func (f *follower) CaughtUp() { f.sink.CaughtUp() }
 
 // Record implements message.Sink.
-func (f *follower) Record(r message.Record) {
+func (f *follower) Record(r message.JournalEntry) {
 	ours := r.Key.ReplyKey() == f.reply
 	if ours {
 		f.sink.Record(r)
 	}
 	f.mu.Lock()
-	if ours && r.Fact != nil && r.Fact.Call != nil {
-		f.calls[r.Key] = r.Fact.Call
+	if ours && r.Record != nil && r.Record.Call != nil {
+		f.calls[r.Key] = r.Record.Call
 	}
 	f.told = r.Seq
 	close(f.moved)
 	f.moved = make(chan struct{})
 	f.mu.Unlock()
-	if ours && r.Fact != nil && r.Fact.Call != nil && r.Fact.Note == nil && r.Fact.Call.State == message.ToolCallAsking {
-		f.asked <- r.Fact.Call // has room, unless somebody edits one call hundreds of times
+	if ours && r.Record != nil && r.Record.Call != nil && r.Record.Note == nil && r.Record.Call.State == message.ToolCallAsking {
+		f.asked <- r.Record.Call // has room, unless somebody edits one call hundreds of times
 	}
 }
 

@@ -89,7 +89,7 @@ func (s *confirmScreen) view(m *model, w, h int) (title string, body []string, k
 
 // lines are what the answer does, and what its digest stands for.
 func (d *draftResponse) lines(m *model, w int) []string {
-	f := facts{width: w, dim: m.out.Dim}
+	f := records{width: w, dim: m.out.Dim}
 	a := d.response
 	if a.Input != nil {
 		f.lines = append(f.lines, m.out.Ask("These arguments run instead, if the policy lets them:"))

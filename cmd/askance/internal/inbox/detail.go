@@ -179,7 +179,7 @@ func (d *detailScreen) head(m *model, q *request, w int) []string {
 // lines are all that there is to know.
 func (d *detailScreen) lines(m *model, q *request, w int) []string {
 	c := q.call
-	f := facts{width: w, dim: m.out.Dim}
+	f := records{width: w, dim: m.out.Dim}
 	if c.Request != nil {
 		if text := reveal.Text(c.Request.Text); strings.Contains(text, "\n") || len(argtree.Cut(text, w)) > 1 {
 			f.add("request", strings.Split(text, "\n")...)

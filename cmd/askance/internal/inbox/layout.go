@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/internal/reveal"
 )
 
-// facts lays out labels and what they name, in two columns.
-type facts struct {
+// event records lays out labels and what they name, in two columns.
+type records struct {
 	width int
 	dim   func(string) string
 	lines []string
@@ -21,7 +21,7 @@ type facts struct {
 const labelWidth = 9
 
 // add adds a label with lines; nothing, if there are none.
-func (f *facts) add(label string, lines ...string) {
+func (f *records) add(label string, lines ...string) {
 	for _, line := range lines {
 		for _, piece := range wrap(line, max(12, f.width-labelWidth)) {
 			f.lines = append(f.lines, f.dim(fmt.Sprintf("%-*s", labelWidth, label))+piece)

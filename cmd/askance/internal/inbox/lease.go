@@ -74,7 +74,7 @@ func (s *leaseScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 
 func (s *leaseScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	lines := leaseLines(m, s.lease, w)
-	f := facts{width: w, dim: m.out.Dim}
+	f := records{width: w, dim: m.out.Dim}
 	for _, u := range slices.Backward(s.uses) { // the latest first
 		text := callPath(u.Call) + ", " + asked.Span(m.now.Sub(u.At)) + " ago"
 		if u.Amount != "" {
@@ -93,7 +93,7 @@ func (s *leaseScreen) view(m *model, w, h int) (title string, body []string, key
 // leaseLines are all that there is to know about a remembered rule, but for its
 // uses.
 func leaseLines(m *model, l *message.Lease, w int) []string {
-	f := facts{width: w, dim: m.out.Dim}
+	f := records{width: w, dim: m.out.Dim}
 	f.add("state", string(l.State(m.now)))
 	if e := l.Revoked; e != nil {
 		text := "by " + reveal.Line(asked.Who(e.By)) + ", " + asked.Span(m.now.Sub(e.At)) + " ago"

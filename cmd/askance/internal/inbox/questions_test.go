@@ -14,7 +14,7 @@ import (
 )
 
 // However old, doubled and mixed what comes is: in the end each approval request is
-// what its call's last fact says, and none that was resolved opens again.
+// what its call's last event record says, and none that was resolved opens again.
 func TestRequestsConverge(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	rapid.Check(t, func(t *rapid.T) {
@@ -22,7 +22,7 @@ func TestRequestsConverge(t *testing.T) {
 		var all []state
 		for i := range rapid.IntRange(1, 4).Draw(t, "calls") {
 			var s state
-			for seq := range rapid.IntRange(1, 5).Draw(t, "facts") {
+			for seq := range rapid.IntRange(1, 5).Draw(t, "records") {
 				c := &message.Call{Key: message.Key{Call: message.CallID(fmt.Sprint(i))}, State: message.ToolCallAsking, Request: &message.ApprovalRequest{}, Seq: uint64(seq + 1)}
 				if seq > 0 && rapid.Bool().Draw(t, "closes") {
 					c.State, c.Cause = message.ToolCallFinished, "expire"
@@ -35,7 +35,7 @@ func TestRequestsConverge(t *testing.T) {
 		last := map[message.Key]*message.Call{}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			s := all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
-			c := s.calls[rapid.IntRange(0, len(s.calls)-1).Draw(t, "fact")]
+			c := s.calls[rapid.IntRange(0, len(s.calls)-1).Draw(t, "record")]
 			if have := last[c.Key]; have == nil && c.State != message.ToolCallAsking {
 				continue // never shown: nothing to resolve
 			} else if have == nil || have.Seq < c.Seq {

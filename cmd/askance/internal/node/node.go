@@ -115,7 +115,7 @@ type Config struct {
 // Node is a running engine. Its methods may be called from several goroutines.
 type Node struct {
 	cfg     Config
-	keys    *bus.Keys     // as they were at the start: facts need no others
+	keys    *bus.Keys     // as they were at the start: event records need no others
 	signing *bus.LiveKeys // as they are now
 	tools   []engine.Tool
 	server  *bus.Server // nil with an existing NATS

@@ -134,7 +134,7 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// List folds the whole journal: the last fact of each call is the call.
+// List folds the whole journal: the last event record of each call is the call.
 func (r *Reader) List(ctx context.Context, q message.ListRequest) (message.ListReply, error) {
 	ctx, done := context.WithCancelCause(ctx)
 	fold := &fold{calls: map[message.Key]*message.Call{}, end: func() { done(errCaughtUp) }}
@@ -174,18 +174,18 @@ type fold struct {
 }
 
 // Record implements message.Sink.
-func (f *fold) Record(r message.Record) {
-	if r.Fact == nil || r.Fact.Call == nil {
+func (f *fold) Record(r message.JournalEntry) {
+	if r.Record == nil || r.Record.Call == nil {
 		return
 	}
-	r.Fact.Call.At(r.Seq)
-	f.calls[r.Key] = r.Fact.Call
+	r.Record.Call.At(r.Seq)
+	f.calls[r.Key] = r.Record.Call
 }
 
 // CaughtUp implements message.Sink.
 func (f *fold) CaughtUp() { f.end() }
 
-// leaseFold is a Sink that keeps each remembered rule as its last fact has it,
+// leaseFold is a Sink that keeps each remembered rule as its last event record has it,
 // or as the approval made it.
 type leaseFold struct {
 	leases map[message.LeaseID]*message.Lease
@@ -193,15 +193,15 @@ type leaseFold struct {
 }
 
 // Record implements message.Sink.
-func (f *leaseFold) Record(r message.Record) {
+func (f *leaseFold) Record(r message.JournalEntry) {
 	switch {
-	case r.Fact == nil:
-	case r.Fact.Lease != nil:
-		l := *r.Fact.Lease
+	case r.Record == nil:
+	case r.Record.Lease != nil:
+		l := *r.Record.Lease
 		l.Seq = r.Seq
 		f.leases[l.ID] = &l
-	case r.Fact.Call != nil:
-		for _, l := range r.Fact.Call.Granted() {
+	case r.Record.Call != nil:
+		for _, l := range r.Record.Call.Granted() {
 			if f.leases[l.ID] == nil {
 				f.leases[l.ID] = &l
 			}

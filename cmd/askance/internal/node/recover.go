@@ -180,11 +180,11 @@ type closing struct {
 
 func (c *closing) run(ctx context.Context) error {
 	open := map[message.Key]*message.Call{}
-	replies := map[message.Key]*message.Fact{}
-	heads := map[message.Key]uint64{} // last fact of replies and standing approvals
+	replies := map[message.Key]*message.EventRecord{}
+	heads := map[message.Key]uint64{} // last event record of replies and standing approvals
 	approvals := map[message.LeaseID]*message.Lease{}
-	err := c.r.Survivors(ctx, func(r message.Record) error {
-		f := r.Fact
+	err := c.r.Survivors(ctx, func(r message.JournalEntry) error {
+		f := r.Record
 		switch {
 		case r.Invalid != nil || f == nil:
 		case f.Call != nil:
@@ -229,10 +229,10 @@ func (c *closing) run(ctx context.Context) error {
 	return nil
 }
 
-// fact begins a fact of the operator.
-func (c *closing) fact() *message.Fact {
+// event record begins an event record of the operator.
+func (c *closing) record() *message.EventRecord {
 	c.n++
-	return &message.Fact{V: message.FactVersion, ID: fmt.Sprintf("loss-%d-%d", c.at.UnixNano(), c.n), By: c.by, At: c.at, Engine: bus.EngineName}
+	return &message.EventRecord{V: message.RecordVersion, ID: fmt.Sprintf("loss-%d-%d", c.at.UnixNano(), c.n), By: c.by, At: c.at, Engine: bus.EngineName}
 }
 
 // interrupt finishes an open call.
@@ -242,7 +242,7 @@ func (c *closing) interrupt(ctx context.Context, call *message.Call) error {
 	if err := m.Step(toolcall.Interrupted{Base: toolcall.Base{At: c.at}, Text: lostText}); err != nil {
 		return err
 	}
-	f := c.fact()
+	f := c.record()
 	f.Call, f.Path = m.Call(), m.Path()
 	f.Call.Seq = 0
 	if _, err := c.r.Journal().Append(ctx, f, seq); err != nil {
@@ -253,7 +253,7 @@ func (c *closing) interrupt(ctx context.Context, call *message.Call) error {
 }
 
 // endReply ends a reply: an interrupt of it may be among what is lost.
-func (c *closing) endReply(ctx context.Context, key message.Key, replies map[message.Key]*message.Fact, heads map[message.Key]uint64) error {
+func (c *closing) endReply(ctx context.Context, key message.Key, replies map[message.Key]*message.EventRecord, heads map[message.Key]uint64) error {
 	state := message.ReplyState{Key: key}
 	if f := replies[key]; f != nil {
 		state = *f.Reply
@@ -262,7 +262,7 @@ func (c *closing) endReply(ctx context.Context, key message.Key, replies map[mes
 		return nil
 	}
 	state.Phase, state.Reason = message.ReplyEnded, lostText
-	f := c.fact()
+	f := c.record()
 	f.Reply = &state
 	seq, err := c.r.Journal().Append(ctx, f, heads[key])
 	if err == nil {
@@ -279,7 +279,7 @@ func (c *closing) revoke(ctx context.Context, l *message.Lease, prev uint64) err
 	}
 	next := *l
 	next.Revoked, next.Use, next.Seq = &message.Revocation{By: c.by, At: c.at, Reason: lostText}, nil, 0
-	f := c.fact()
+	f := c.record()
 	f.Lease = &next
 	_, err := c.r.Journal().Append(ctx, f, prev)
 	if err == nil {
@@ -289,8 +289,8 @@ func (c *closing) revoke(ctx context.Context, l *message.Lease, prev uint64) err
 }
 
 // closeLost closes a call, reply or session whose signed records are lost.
-func (c *closing) closeLost(ctx context.Context, subject string, replies map[message.Key]*message.Fact, heads map[message.Key]uint64) error {
-	if s, err := bus.ParseSubject(subject); err == nil && s.Kind == bus.KindReplyFact { // what is left of the reply may lack an interrupt
+func (c *closing) closeLost(ctx context.Context, subject string, replies map[message.Key]*message.EventRecord, heads map[message.Key]uint64) error {
+	if s, err := bus.ParseSubject(subject); err == nil && s.Kind == bus.KindReplyRecord { // what is left of the reply may lack an interrupt
 		session, ok := s.Session.ID()
 		reply, ok2 := s.Reply.ID()
 		key := message.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply)}
@@ -299,8 +299,8 @@ func (c *closing) closeLost(ctx context.Context, subject string, replies map[mes
 		}
 	}
 	var stepError error
-	done, err := c.r.CloseLost(ctx, subject, func(key message.Key) *message.Fact {
-		f := c.fact()
+	done, err := c.r.CloseLost(ctx, subject, func(key message.Key) *message.EventRecord {
+		f := c.record()
 		switch {
 		case key.Call != "":
 			m := toolcall.Load(nil)

@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// fact tells each step of a fact. s.mu is held.
-func (s *Story) fact(f *message.Fact) {
+// event record tells each step of a record. s.mu is held.
+func (s *Story) record(f *message.EventRecord) {
 	at := s.stamp(f.At)
 	switch {
 	case f.Note != nil && f.Call != nil:
@@ -26,7 +26,7 @@ func (s *Story) fact(f *message.Fact) {
 	}
 }
 
-func (s *Story) step(at string, f *message.Fact, step message.Step) {
+func (s *Story) step(at string, f *message.EventRecord, step message.Step) {
 	c := f.Call
 	l := lineOf(s.out, f, toolcall.Cause(step.Cause))
 	s.line(at, string(c.Call), l.word, term.Clip(l.rest, max(40, s.out.Width()-indent)))
@@ -38,8 +38,8 @@ func (s *Story) step(at string, f *message.Fact, step message.Step) {
 // told is what one step says: a word, the line after it, and perhaps a second.
 type told struct{ word, rest, more string }
 
-// lineOf words one step of a fact.
-func lineOf(out *term.Out, f *message.Fact, cause toolcall.Cause) told {
+// lineOf words one step of a record.
+func lineOf(out *term.Out, f *message.EventRecord, cause toolcall.Cause) told {
 	c := f.Call
 	word := func(paint func(string) string, w string) string { return paint(pad(w, wordWidth)) + " " }
 	by := term.SafeLine(asked.Who(f.By))
@@ -69,7 +69,7 @@ func lineOf(out *term.Out, f *message.Fact, cause toolcall.Cause) told {
 }
 
 // runLine words the steps of an execution.
-func runLine(out *term.Out, f *message.Fact, cause toolcall.Cause, word func(func(string) string, string) string) told {
+func runLine(out *term.Out, f *message.EventRecord, cause toolcall.Cause, word func(func(string) string, string) string) told {
 	c := f.Call
 	switch cause {
 	case toolcall.Submit, toolcall.Offer:

@@ -49,7 +49,7 @@ func New(out *term.Out, start time.Time) *Story {
 }
 
 // Record implements message.Sink.
-func (s *Story) Record(r message.Record) {
+func (s *Story) Record(r message.JournalEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -57,8 +57,8 @@ func (s *Story) Record(r message.Record) {
 		s.line(s.stamp(r.Time), "journal", s.out.Bad(pad("invalid", wordWidth)+" "), term.SafeLine(fmt.Sprintf("record %d: %v", r.Seq, r.Invalid)))
 	case r.Event != nil:
 		s.event(r.Event)
-	case r.Fact != nil:
-		s.fact(r.Fact)
+	case r.Record != nil:
+		s.record(r.Record)
 	}
 }
 
@@ -161,7 +161,7 @@ func (s *Story) event(raw []byte) {
 		s.say(ev.Delta)
 	case *message.TextBlockEnd, *message.ThinkingBlockEnd:
 		s.endText()
-	default: // told from the facts, or nothing to see
+	default: // told from the event records, or nothing to see
 	}
 }
 

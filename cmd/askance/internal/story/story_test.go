@@ -31,7 +31,7 @@ func call() *message.Call {
 }
 
 // tell tells records and returns what was written.
-func tell(t *testing.T, records ...message.Record) string {
+func tell(t *testing.T, records ...message.JournalEntry) string {
 	t.Helper()
 	var b bytes.Buffer
 	s := story.New(term.New(&b), start)
@@ -43,21 +43,21 @@ func tell(t *testing.T, records ...message.Record) string {
 	return b.String()
 }
 
-func fact(c *message.Call, causes ...string) message.Record {
-	f := &message.Fact{By: message.Principal{Role: message.RoleApprover, Name: "ann"}, At: start.Add(1500 * time.Millisecond), Call: c}
+func record(c *message.Call, causes ...string) message.JournalEntry {
+	f := &message.EventRecord{By: message.Principal{Role: message.RoleApprover, Name: "ann"}, At: start.Add(1500 * time.Millisecond), Call: c}
 	for _, cause := range causes {
 		f.Path = append(f.Path, message.Step{Cause: cause})
 	}
-	return message.Record{Fact: f}
+	return message.JournalEntry{Record: f}
 }
 
-func event(t *testing.T, e message.Event) message.Record {
+func event(t *testing.T, e message.Event) message.JournalEntry {
 	t.Helper()
 	raw, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return message.Record{Event: raw}
+	return message.JournalEntry{Event: raw}
 }
 
 // TestEveryStep words every arrow of the machine.
@@ -69,13 +69,13 @@ func TestEveryStep(t *testing.T) {
 	failed := call()
 	failed.Result = &message.ToolResultBlock{State: message.ToolResultError}
 	clitest.Golden(t, "steps", tell(t,
-		fact(call(), "propose"), fact(call(), "refuse"), fact(call(), "deny"), fact(call(), "ask"), fact(call(), "allow"), fact(plain, "allow"),
-		fact(call(), "hide"), fact(call(), "approve"), fact(call(), "edit"), fact(call(), "reject"), fact(call(), "answer"), fact(call(), "expire"),
-		fact(call(), "submit"), fact(external, "submit"), fact(call(), "start"), fact(local, "start"), fact(call(), "offer"), fact(call(), "lose"), fact(call(), "return"),
-		fact(call(), "suspend"), fact(call(), "result"), fact(failed, "result"), fact(call(), "resolve"), fact(call(), "revoke"), fact(call(), "interrupt"),
-		message.Record{Fact: &message.Fact{At: start, Call: call(), Note: &message.Note{What: "late_result"}}},
-		message.Record{Fact: &message.Fact{At: start, By: message.Principal{Name: "ann"}, Reply: &message.ReplyState{Key: call().ReplyKey(), Phase: message.ReplyInterrupted}}},
-		message.Record{Time: start, Invalid: context.Canceled},
+		record(call(), "propose"), record(call(), "refuse"), record(call(), "deny"), record(call(), "ask"), record(call(), "allow"), record(plain, "allow"),
+		record(call(), "hide"), record(call(), "approve"), record(call(), "edit"), record(call(), "reject"), record(call(), "answer"), record(call(), "expire"),
+		record(call(), "submit"), record(external, "submit"), record(call(), "start"), record(local, "start"), record(call(), "offer"), record(call(), "lose"), record(call(), "return"),
+		record(call(), "suspend"), record(call(), "result"), record(failed, "result"), record(call(), "resolve"), record(call(), "revoke"), record(call(), "interrupt"),
+		message.JournalEntry{Record: &message.EventRecord{At: start, Call: call(), Note: &message.Note{What: "late_result"}}},
+		message.JournalEntry{Record: &message.EventRecord{At: start, By: message.Principal{Name: "ann"}, Reply: &message.ReplyState{Key: call().ReplyKey(), Phase: message.ReplyInterrupted}}},
+		message.JournalEntry{Time: start, Invalid: context.Canceled},
 	))
 }
 
@@ -85,10 +85,10 @@ func TestWordsOfTheModel(t *testing.T) {
 		event(t, &message.ModelCallStart{EventHeader: h, ModelName: "m"}),
 		event(t, &message.TextBlockDelta{EventHeader: h, BlockID: "b", Delta: "I will refund the second char"}),
 		event(t, &message.TextBlockDelta{EventHeader: h, BlockID: "b", Delta: "ge, and I will do so now\x1b[31m, if nobody minds that.\nReally."}),
-		fact(call(), "propose"),
+		record(call(), "propose"),
 		event(t, &message.ThinkingBlockDelta{EventHeader: h, BlockID: "t", Delta: "thinking"}),
 		event(t, &message.ThinkingBlockEnd{EventHeader: h, BlockID: "t"}),
-		message.Record{Event: []byte(`{`)},
+		message.JournalEntry{Event: []byte(`{`)},
 	))
 }
 

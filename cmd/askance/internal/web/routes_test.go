@@ -205,7 +205,7 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 			w.others(r, query)
 		}
 	}
-	if after := w.A.Show(w.call.Key); after.Facts != before.Facts || after.State != message.ToolCallAsking || len(after.Votes) != 0 {
+	if after := w.A.Show(w.call.Key); after.Records != before.Records || after.State != message.ToolCallAsking || len(after.Votes) != 0 {
 		t.Errorf("people of another space have changed the call: %+v", after)
 	}
 	shows := 0
