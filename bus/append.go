@@ -69,8 +69,8 @@ type appending struct {
 	j      *Journal
 	record *message.EventRecord
 	key    message.Key
-	prev   uint64 // what the caller takes for the tree's last event record
-	tree   Tree
+	prev   uint64 // what the caller takes for the entity's last event record
+	entity Entity
 	msg    *recordMsg
 	// unsure: a publish was sent whose fate is not known.
 	unsure bool
@@ -89,7 +89,7 @@ func (j *Journal) newAppend(f *message.EventRecord, prev uint64) (*appending, er
 		return nil, a.fail(message.CodeInvalid, "the event record cannot be stored", "", err)
 	}
 	body, err := strictjson.Marshal(f)
-	if err == nil { // what could not be read again would end the tree's life; Marshal writes nothing else that a reader refuses
+	if err == nil { // what could not be read again would end the entity's life; Marshal writes nothing else that a reader refuses
 		err = strictjson.Bounds(body, strictjson.MaxBytes(maxStoredBytes))
 	}
 	if err != nil {
@@ -98,9 +98,9 @@ func (j *Journal) newAppend(f *message.EventRecord, prev uint64) (*appending, er
 	if most := j.nc.MaxPayload(); int64(len(body)+headerRoom) > most {
 		return nil, a.fail(message.CodeTooLarge, fmt.Sprintf("the event record has %d bytes, the server takes %d less headers", len(body), most), "use a smaller input or result, or raise the server's max_payload", nil)
 	}
-	a.tree = subject.tree()
+	a.entity = subject.entity()
 	a.msg = recordMsgs.Get().(*recordMsg)
-	a.msg.fill(f, subject.String(), a.tree, body)
+	a.msg.fill(f, subject.String(), a.entity, body)
 	a.msg.follow(j.keys, prev)
 	return a, nil
 }
@@ -135,7 +135,7 @@ func (a *appending) attempt(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	before := a.j.high.Load()
-	ack, err := a.j.pub.Publish(ctx, Write{Tree: a.tree, Msg: &a.msg.Msg})
+	ack, err := a.j.pub.Publish(ctx, Write{Entity: a.entity, Msg: &a.msg.Msg})
 	switch {
 	case err != nil:
 		return 0, err
@@ -173,7 +173,7 @@ func (a *appending) verifyDuplicate(ctx context.Context, seq uint64) error {
 
 func (a *appending) gaveUp(ctx context.Context, err error) error {
 	if a.unsure {
-		return a.fail(message.CodeUnknownOutcome, "no acknowledgement came, the event record may be stored", "read the tree's last event record and compare its id", err)
+		return a.fail(message.CodeUnknownOutcome, "no acknowledgement came, the event record may be stored", "read the entity's last event record and compare its id", err)
 	}
 	return a.fail(message.CodeUnavailable, "NATS did not take the event record, nothing was written", "check that NATS runs with JetStream", because(err, context.Cause(ctx)))
 }

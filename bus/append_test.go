@@ -46,7 +46,7 @@ func TestAppendAgainAfterALostAck(t *testing.T) {
 	}
 	mustAppend(t, j, callRecord("f2", key, message.ToolCallAllowed, "allow"), seq)
 	if again := mustAppend(t, j, f1, 0); again != seq {
-		t.Errorf("appended again after the tree moved on: %d, want %d", again, seq)
+		t.Errorf("appended again after the entity moved on: %d, want %d", again, seq)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestAppendRace(t *testing.T) {
 		wg.Go(func() {
 			<-start
 			f := callRecord(id(i), key, message.ToolCallAllowed, "approve")
-			if i%2 == 1 { // a task stands on another subject of the same tree
+			if i%2 == 1 { // a task stands on another subject of the same entity
 				f = workRecord(id(i), key, "echo")
 			}
 			j := j1
@@ -334,7 +334,7 @@ func TestAppendOnAClosedConnection(t *testing.T) {
 	}
 }
 
-func TestAppendManyTrees(t *testing.T) {
+func TestAppendManyEntities(t *testing.T) {
 	j := bustest.New(t).Journal("test")
 	var wg sync.WaitGroup
 	for c := range 16 {

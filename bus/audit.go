@@ -69,11 +69,11 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 	}
 	filter := ">"
 	if r.Call != "" {
-		tree, err := TreeOf(message.Key{Space: l.j.space, Session: r.Session, Reply: r.Reply, Call: r.Call})
+		entity, err := EntityOf(message.Key{Space: l.j.space, Session: r.Session, Reply: r.Reply, Call: r.Call})
 		if err != nil {
 			return RecordsReply{}, err
 		}
-		filter = string(tree)
+		filter = string(entity)
 	}
 	if r.Limit <= 0 || r.Limit > maxPage {
 		r.Limit = maxPage
@@ -106,7 +106,7 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 
 // proofRecord is a stored message as an auditor gets it.
 func (j *Journal) proofRecord(m stored) proof.Record {
-	r := proof.Record{Seq: m.seq, Time: m.time, Subject: m.subject, Header: provedHeader(m.header), Tree: TreeIn(m.subject)}
+	r := proof.Record{Seq: m.seq, Time: m.time, Subject: m.subject, Header: provedHeader(m.header), Entity: EntityIn(m.subject)}
 	r.SetBody(m.data)
 	s, err := ParseSubject(m.subject)
 	if err == nil && s.isRecord() {
@@ -173,7 +173,7 @@ func (s *Service) auditCheckpoint(ctx context.Context, _ caller, _ CheckpointReq
 func (c *Client) Records(ctx context.Context, r RecordsRequest) (RecordsReply, error) {
 	rep, err := opRecords.Call(ctx, c, r)
 	for i := range rep.Records {
-		rep.Records[i].Tree = TreeIn(rep.Records[i].Subject)
+		rep.Records[i].Entity = EntityIn(rep.Records[i].Subject)
 	}
 	return rep, err
 }

@@ -51,7 +51,7 @@ func (c *chain) get(seq uint64) (proof.Hash, bool) {
 }
 
 // link puts into the event record the leaf of the event record at prev, which it follows. If
-// there is no such event record of its tree the caller's view is wrong: a conflict.
+// there is no such event record of its entity the caller's view is wrong: a conflict.
 func (j *Journal) link(ctx context.Context, f *message.EventRecord, prev uint64) error {
 	if prev == 0 {
 		f.Prev = &message.Link{}
@@ -68,20 +68,20 @@ func (j *Journal) link(ctx context.Context, f *message.EventRecord, prev uint64)
 	return nil
 }
 
-// leafAt reads the leaf of the event record at seq of a tree.
+// leafAt reads the leaf of the event record at seq of an entity.
 func (j *Journal) leafAt(ctx context.Context, key message.Key, seq uint64) (proof.Hash, error) {
 	fail := func(code message.Code, what, hint string, err error) (proof.Hash, error) {
 		return proof.Hash{}, &message.Error{Code: code, Op: "append to " + quote(key.String()), What: what, Hint: hint, Err: err}
 	}
 	m, err := j.getSeq(ctx, seq)
 	if err == nil {
-		if tree, terr := TreeOf(key); terr != nil || TreeIn(m.subject) != string(tree) {
+		if entity, terr := EntityOf(key); terr != nil || EntityIn(m.subject) != string(entity) {
 			err = errNone
 		}
 	}
 	switch {
 	case errors.Is(err, errNone):
-		return fail(message.CodeConflict, "the tree has no event record at the sequence that the new one should follow", "read the last event record and decide again", err)
+		return fail(message.CodeConflict, "the entity has no event record at the sequence that the new one should follow", "read the last event record and decide again", err)
 	case err != nil:
 		return fail(message.CodeUnavailable, "the event record before could not be read, nothing was written", "check that NATS runs with JetStream", err)
 	}
@@ -107,14 +107,14 @@ func provedHeader(h nats.Header) map[string][]string {
 	return out
 }
 
-// TreeIn is the tree that the subject of an event record belongs to, or "" for another
+// EntityIn is the entity that the subject of an event record belongs to, or "" for another
 // subject.
-func TreeIn(subject string) string {
+func EntityIn(subject string) string {
 	s, err := ParseSubject(subject)
 	if err != nil || !s.isRecord() {
 		return ""
 	}
-	return string(s.tree())
+	return string(s.entity())
 }
 
 // NameOf gives a subject of the journal as people read it: session, reply and

@@ -29,7 +29,7 @@ func ledgerOf(t testing.TB, j *bus.Journal) *bus.Ledger {
 	return l
 }
 
-// Each event record carries the leaf of the one before it in its tree, whichever engine
+// Each event record carries the leaf of the one before it in its entity, whichever engine
 // wrote that.
 func TestRecordsAreChained(t *testing.T) {
 	b := bustest.New(t)
@@ -49,7 +49,7 @@ func TestRecordsAreChained(t *testing.T) {
 			t.Errorf("event record %d follows %+v, want %+v", i+1, r.Record.Prev, want[i])
 		}
 	}
-	if first := records[1]; first.Tree == "" || first.Invalid != "" {
+	if first := records[1]; first.Entity == "" || first.Invalid != "" {
 		t.Errorf("the first record of c2 is %+v", first)
 	}
 	// A predecessor that is none: of another call, or not there at all.

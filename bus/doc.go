@@ -44,8 +44,8 @@
 //
 // # What holds
 //
-//   - An event record is stored only if its tree still ends where the writer believes. The
-//     compare-and-swap is guarded by one filter per tree ([Tree]), so of any
+//   - An event record is stored only if its entity still ends where the writer believes. The
+//     compare-and-swap is guarded by one filter per entity ([Entity]), so of any
 //     number of engines one wins. ErrConflict, ErrFull, ErrTooLarge and
 //     ErrUnavailable of [Journal.Append] mean that nothing was written; whenever
 //     that is not certain the error is ErrUnknownOutcome.

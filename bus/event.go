@@ -55,7 +55,7 @@ func (j *Journal) eventSubject(runtime string, reply message.Key) (Subject, erro
 	if reply.Reply == "" || reply.Call != "" || reply.Space != j.space {
 		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "append events", What: quote(reply.String()) + " names no reply of this space"}
 	}
-	if _, err := TreeOf(reply); err != nil {
+	if _, err := EntityOf(reply); err != nil {
 		return Subject{}, err
 	}
 	return Subject{Space: j.space, Kind: KindEvent, Who: Encode(runtime), Session: Encode(string(reply.Session)), Reply: Encode(string(reply.Reply))}, nil

@@ -20,19 +20,19 @@ func write(t testing.TB, key message.Key, tool string, prev uint64, msgID string
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := bus.TreeOf(key)
+	entity, err := bus.EntityOf(key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := nats.NewMsg(s.String())
 	m.Header.Set(headerPrev, strconv.FormatUint(prev, 10))
-	m.Header.Set(headerFilter, string(tree))
+	m.Header.Set(headerFilter, string(entity))
 	m.Header.Set("Nats-Msg-Id", msgID)
 	m.Data = []byte(msgID)
-	return bus.Write{Tree: tree, Msg: m}
+	return bus.Write{Entity: entity, Msg: m}
 }
 
-// Why every write to a tree uses one filter: two filters over the same event records
+// Why every write to an entity uses one filter: two filters over the same event records
 // are two locks. A write guarded by a narrower filter does not see what the
 // other one wrote.
 func TestMixedFiltersAreTwoLocks(t *testing.T) {
@@ -48,9 +48,9 @@ func TestMixedFiltersAreTwoLocks(t *testing.T) {
 	if _, err := bus.NewDirect(b.Conn("engine")).Publish(t.Context(), w); err != nil {
 		t.Fatalf("the server refused it; the rule may not be needed any more: %v", err)
 	}
-	// Under the tree's filter the same write loses.
+	// Under the entity's filter the same write loses.
 	if _, err := bus.NewDirect(b.Conn("engine")).Publish(t.Context(), write(t, key, "echo", task, "f4")); err == nil {
-		t.Error("a stale write under the tree's filter was stored")
+		t.Error("a stale write under the entity's filter was stored")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// genuine reads the stored messages of a tree with their headers, as somebody
+// genuine reads the stored messages of an entity with their headers, as somebody
 // who may read the stream could.
 func genuine(t *testing.T, nc *nats.Conn, stream string, seq uint64) *nats.Msg {
 	t.Helper()
@@ -68,12 +68,12 @@ var forgeries = []struct {
 	}, "unknown key"},
 	{"MAC of another predecessor", func(nats.Header, *nats.Msg) {}, "does not fit"},
 	{"body that is no JSON", func(_ nats.Header, m *nats.Msg) { m.Data = []byte("rm -rf /") }, "does not fit"},
-	{"replayed without compare-and-swap", func(h nats.Header, _ *nats.Msg) { h.Del(headerPrev); h.Del(headerFilter) }, "without the tree's compare-and-swap"},
+	{"replayed without compare-and-swap", func(h nats.Header, _ *nats.Msg) { h.Del(headerPrev); h.Del(headerFilter) }, "without the entity's compare-and-swap"},
 	{"replayed under another filter", func(h nats.Header, _ *nats.Msg) {
 		// The very event record again, guarded by a subject that still ends at sequence 1.
 		h.Set(headerPrev, "1")
 		h.Set(headerFilter, "askance.v1.test.record.s1.r1.-.>")
-	}, "without the tree's compare-and-swap"},
+	}, "without the entity's compare-and-swap"},
 }
 
 const (

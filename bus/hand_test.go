@@ -104,11 +104,11 @@ func canonical(t *testing.T, v any) []byte {
 
 // handRecord is the message that stores an event record of the call c1 of s1 and r1.
 func handRecord(key []byte, keyID, space, id, kind, body string, prev uint64) *nats.Msg {
-	tree := "askance.v1." + space + ".record.s1.r1.c1."
-	m := nats.NewMsg(tree + "f")
+	entity := "askance.v1." + space + ".record.s1.r1.c1."
+	m := nats.NewMsg(entity + "f")
 	m.Data = []byte(body)
 	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(prev, 10))
-	m.Header.Set("Nats-Expected-Last-Subject-Sequence-Subject", tree+">")
+	m.Header.Set("Nats-Expected-Last-Subject-Sequence-Subject", entity+">")
 	m.Header.Set("Nats-Msg-Id", id)
 	m.Header.Set("Askance-Kind", kind)
 	m.Header.Set("Askance-MAC", keyID+" "+handMAC(key, m.Subject, prev, m.Data))
@@ -347,8 +347,8 @@ func handCheckMAC(t *testing.T, m *nats.Msg, key []byte, keyID string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, _, _ := strings.Cut(m.Subject, ".w.")
-	if m.Header.Get("Nats-Expected-Last-Subject-Sequence-Subject") != tree+".>" || m.Header.Get("Askance-MAC") != keyID+" "+handMAC(key, m.Subject, prev, m.Data) {
+	entity, _, _ := strings.Cut(m.Subject, ".w.")
+	if m.Header.Get("Nats-Expected-Last-Subject-Sequence-Subject") != entity+".>" || m.Header.Get("Askance-MAC") != keyID+" "+handMAC(key, m.Subject, prev, m.Data) {
 		t.Errorf("the MAC does not fit: %v", m.Header)
 	}
 	for _, added := range []string{"Nats-Sequence", "Nats-Stream", "Nats-Subject", "Nats-Time-Stamp"} { // by the direct get

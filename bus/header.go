@@ -20,8 +20,8 @@ const (
 	HeaderShown = proof.HeaderShown
 
 	headerID     = "Nats-Msg-Id"                                 // the event record's id
-	headerPrev   = "Nats-Expected-Last-Subject-Sequence"         // last sequence of the tree
-	headerFilter = "Nats-Expected-Last-Subject-Sequence-Subject" // the tree's filter
+	headerPrev   = "Nats-Expected-Last-Subject-Sequence"         // last sequence of the entity
+	headerFilter = "Nats-Expected-Last-Subject-Sequence-Subject" // the entity's filter
 
 	// True ids of an event whose subject has only hashes; base64url.
 	headerSession = "Askance-Session"
@@ -44,9 +44,9 @@ var recordMsgs = sync.Pool{New: func() any {
 }}
 
 // fill makes m the message that stores f, encoded as body.
-func (m *recordMsg) fill(f *message.EventRecord, subject string, tree Tree, body []byte) {
+func (m *recordMsg) fill(f *message.EventRecord, subject string, entity Entity, body []byte) {
 	m.Subject, m.Data = subject, body
-	m.kind[0], m.id[0], m.filter[0] = f.Kind(), f.ID, string(tree)
+	m.kind[0], m.id[0], m.filter[0] = f.Kind(), f.ID, string(entity)
 	m.shown[0] = proof.ShownWhole
 	if f.Call != nil && f.Call.Hides() {
 		m.shown[0] = proof.MarkOf(proof.Shown(body, true))

@@ -56,9 +56,9 @@ func TestJournalUnknownKey(t *testing.T) {
 	}
 }
 
-// Trees do not see each other: a call, its reply and its session each have a
+// Entities do not see each other: a call, its reply and its session each have a
 // compare-and-swap of their own.
-func TestJournalTreesAreIndependent(t *testing.T) {
+func TestJournalEntitiesAreIndependent(t *testing.T) {
 	j := bustest.New(t).Journal("test")
 	call := callKey("c1")
 	mustAppend(t, j, callRecord("f1", call, message.ToolCallPending, "propose"), 0)

@@ -66,7 +66,7 @@ func (a *appending) silent(ctx context.Context) verdict {
 	if broken == nil {
 		return verdict{wait: true}
 	}
-	switch t, err := a.j.tail(ctx, a.tree, a.prev, a.record.ID); {
+	switch t, err := a.j.tail(ctx, a.entity, a.prev, a.record.ID); {
 	case err != nil:
 		return verdict{wait: true}
 	case t.own != 0:
@@ -81,7 +81,7 @@ func (a *appending) silent(ctx context.Context) verdict {
 // event record is made to follow them, so that nobody can block a call by writing
 // rubbish behind it.
 func (a *appending) resolve(ctx context.Context, cause error) verdict {
-	t, err := a.j.tail(ctx, a.tree, a.prev, a.record.ID)
+	t, err := a.j.tail(ctx, a.entity, a.prev, a.record.ID)
 	switch {
 	case err != nil:
 		return verdict{wait: true}
@@ -93,7 +93,7 @@ func (a *appending) resolve(ctx context.Context, cause error) verdict {
 		a.msg.follow(a.j.keys, t.foreign)
 		return verdict{}
 	}
-	what := fmt.Sprintf("the tree is not at sequence %d", a.prev)
+	what := fmt.Sprintf("the entity is not at sequence %d", a.prev)
 	if t.other != 0 {
 		what += fmt.Sprintf(", %d was stored after it", t.other)
 	}

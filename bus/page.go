@@ -148,13 +148,13 @@ func last(h nats.Header, name string) string {
 // History implements engine.Journal. It misses nothing that was acknowledged
 // before the call.
 func (j *Journal) History(ctx context.Context, key message.Key) ([]message.JournalEntry, error) {
-	tree, err := j.treeOf(key)
+	entity, err := j.entityOf(key)
 	if err != nil {
 		return nil, err
 	}
 	var out []message.JournalEntry
 	for after := uint64(0); after != math.MaxUint64; {
-		found, through, err := j.page(ctx, string(tree), after, maxPage)
+		found, through, err := j.page(ctx, string(entity), after, maxPage)
 		if err != nil {
 			return nil, apiError("read history", quote(key.String()), err)
 		}
@@ -176,7 +176,7 @@ func (j *Journal) History(ctx context.Context, key message.Key) ([]message.Journ
 // to the next call, so that nothing can slip in between the two readings.
 func (j *Journal) Read(ctx context.Context, session message.Key, after uint64, limit int) ([]message.JournalEntry, uint64, error) {
 	const op = "read session"
-	if _, err := j.treeOf(session.SessionKey()); err != nil {
+	if _, err := j.entityOf(session.SessionKey()); err != nil {
 		return nil, after, err
 	}
 	if limit <= 0 || limit > maxPage {

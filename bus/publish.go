@@ -11,10 +11,10 @@ import (
 
 // Write is one event record on its way to the stream.
 type Write struct {
-	// Tree is the tree that the event record belongs to. Two writes of one tree must not
+	// Entity is the entity that the event record belongs to. Two writes of one entity must not
 	// travel in one batch: within a batch the server's compare-and-swap does not
 	// see what the batch itself writes, so it would store both.
-	Tree Tree
+	Entity Entity
 	// Msg carries the compare-and-swap and the message id in its headers. It
 	// belongs to the caller again when Publish returns.
 	Msg *nats.Msg

@@ -122,19 +122,19 @@ func (j *Journal) end(ctx context.Context) (uint64, error) {
 	return st.CachedInfo().State.LastSeq, nil
 }
 
-// tailState is what follows a sequence in a tree.
+// tailState is what follows a sequence in an entity.
 type tailState struct {
 	own     uint64 // the event record with the given id
 	other   uint64 // the first event record that is not it
 	foreign uint64 // the last message that no engine wrote
 }
 
-// tail looks at everything that follows prev in the tree, up to the first
+// tail looks at everything that follows prev in the entity, up to the first
 // event record: of those, only the first can have been written after prev.
-func (j *Journal) tail(ctx context.Context, tree Tree, prev uint64, id string) (tailState, error) {
+func (j *Journal) tail(ctx context.Context, entity Entity, prev uint64, id string) (tailState, error) {
 	var t tailState
 	for at := prev; ; {
-		m, err := j.next(ctx, string(tree), at)
+		m, err := j.next(ctx, string(entity), at)
 		if errors.Is(err, errNone) {
 			return t, nil
 		}
@@ -161,11 +161,11 @@ func (j *Journal) tail(ctx context.Context, tree Tree, prev uint64, id string) (
 // be able to.
 func (j *Journal) Last(ctx context.Context, key message.Key) (message.JournalEntry, error) {
 	const op = "read last event record"
-	tree, err := j.treeOf(key)
+	entity, err := j.entityOf(key)
 	if err != nil {
 		return message.JournalEntry{}, err
 	}
-	m, err := j.get(ctx, getRequest{LastFor: string(tree)})
+	m, err := j.get(ctx, getRequest{LastFor: string(entity)})
 	if err == nil {
 		r := j.record(m)
 		switch {
@@ -206,10 +206,10 @@ func unknownKey(op string, key message.Key) error {
 	return &message.Error{Code: message.CodeNotFound, Op: op, What: "nothing is known of " + quote(key.String()), Hint: "check space, session, reply and call"}
 }
 
-func (j *Journal) treeOf(key message.Key) (Tree, error) {
-	tree, err := TreeOf(key)
+func (j *Journal) entityOf(key message.Key) (Entity, error) {
+	entity, err := EntityOf(key)
 	if err == nil && key.Space != j.space {
-		err = unknownKey("find tree", key)
+		err = unknownKey("find entity", key)
 	}
-	return tree, err
+	return entity, err
 }

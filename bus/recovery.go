@@ -261,10 +261,10 @@ func (r *Recovery) Survivors(ctx context.Context, visit func(message.JournalEntr
 	}
 }
 
-// CloseLost stores a first event record in a tree whose signed records are all gone, so
+// CloseLost stores a first event record in an entity whose signed records are all gone, so
 // that nothing can begin there again. build makes it from the names in the
 // subject; a name that was stored as a hash is given as its hash, and the event record is
-// then one that engines leave alone. It reports false for a tree that has event records.
+// then one that engines leave alone. It reports false for an entity that has event records.
 func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(message.Key) *message.EventRecord) (bool, error) {
 	s, err := ParseSubject(subject)
 	if err != nil || !s.isRecord() || s.Kind == KindLeaseRecord {
@@ -273,12 +273,12 @@ func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(mes
 	if s.Kind == KindWork {
 		s.Kind, s.Tool = KindRecord, ""
 	}
-	tree := s.tree()
-	switch _, err := r.j.get(ctx, getRequest{LastFor: string(tree)}); {
+	entity := s.entity()
+	switch _, err := r.j.get(ctx, getRequest{LastFor: string(entity)}); {
 	case err == nil:
 		return false, nil
 	case !errors.Is(err, errNone):
-		return false, apiError("accept loss", "read "+string(tree), err)
+		return false, apiError("accept loss", "read "+string(entity), err)
 	}
 	name := func(t Token) string {
 		if id, ok := t.ID(); ok {
@@ -292,9 +292,9 @@ func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(mes
 	if err != nil {
 		return false, err
 	}
-	a := &appending{j: r.j, record: f, key: f.Key(), tree: tree, msg: recordMsgs.Get().(*recordMsg)}
+	a := &appending{j: r.j, record: f, key: f.Key(), entity: entity, msg: recordMsgs.Get().(*recordMsg)}
 	defer a.msg.free()
-	a.msg.fill(f, s.String(), tree, body)
+	a.msg.fill(f, s.String(), entity, body)
 	a.msg.follow(r.j.keys, 0)
 	_, err = a.run(ctx)
 	return err == nil, err

@@ -54,20 +54,20 @@ func TestSubjectLayouts(t *testing.T) {
 	}
 }
 
-func TestRecordSubjectAndTree(t *testing.T) {
+func TestRecordSubjectAndEntity(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	for _, tc := range []struct {
-		name          string
-		key           message.Key
-		queue         message.Queue
-		subject, tree string
+		name            string
+		key             message.Key
+		queue           message.Queue
+		subject, entity string
 	}{
 		{"call", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{}, "askance.v1.s.record.a.b.c.f", "askance.v1.s.record.a.b.c.>"},
 		{"task", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{Tool: "web.search"}, "askance.v1.s.record.a.b.c.w.~d2ViLnNlYXJjaA", "askance.v1.s.record.a.b.c.>"},
 		{"routed task", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{Tool: "refund", Route: "exec.payments"}, "askance.v1.s.record.a.b.c.w.refund=~ZXhlYy5wYXltZW50cw", "askance.v1.s.record.a.b.c.>"},
 		{"reply", message.Key{Space: "s", Session: "a", Reply: "b"}, message.Queue{}, "askance.v1.s.record.a.b.-.f", "askance.v1.s.record.a.b.-.>"},
 		{"session", message.Key{Space: "s", Session: "a"}, message.Queue{}, "askance.v1.s.record.a.-.-.f", "askance.v1.s.record.a.-.-.>"},
-		{"a reply called dash is no session tree", message.Key{Space: "s", Session: "a", Reply: "-"}, message.Queue{}, "askance.v1.s.record.a.~LQ.-.f", "askance.v1.s.record.a.~LQ.-.>"},
+		{"a reply called dash is no session entity", message.Key{Space: "s", Session: "a", Reply: "-"}, message.Queue{}, "askance.v1.s.record.a.~LQ.-.f", "askance.v1.s.record.a.~LQ.-.>"},
 		{"a call called wildcard", message.Key{Space: "s", Session: "*", Reply: ">", Call: "a.b c"}, message.Queue{}, "askance.v1.s.record.~Kg.~Pg.~YS5iIGM.f", "askance.v1.s.record.~Kg.~Pg.~YS5iIGM.>"},
 		{"over-long ids", message.Key{Space: "s", Session: message.SessionID(long), Reply: "b", Call: "c"}, message.Queue{},
 			"askance.v1.s.record." + string(bus.Encode(long)) + ".b.c.f", "askance.v1.s.record." + string(bus.Encode(long)) + ".b.c.>"},
@@ -77,9 +77,9 @@ func TestRecordSubjectAndTree(t *testing.T) {
 			if err != nil || s.String() != tc.subject {
 				t.Errorf("FactSubject = %q, %v; want %q", s, err, tc.subject)
 			}
-			tree, err := bus.TreeOf(tc.key)
-			if err != nil || string(tree) != tc.tree {
-				t.Errorf("TreeOf = %q, %v; want %q", tree, err, tc.tree)
+			entity, err := bus.EntityOf(tc.key)
+			if err != nil || string(entity) != tc.entity {
+				t.Errorf("TreeOf = %q, %v; want %q", entity, err, tc.entity)
 			}
 		})
 	}
@@ -127,7 +127,7 @@ func TestParseSubjectRefuses(t *testing.T) {
 	}
 }
 
-// No two keys share a subject, and every subject of a tree is within its
+// No two keys share a subject, and every subject of an entity is within its
 // filter and no other.
 func TestSubjectsAreInjective(t *testing.T) {
 	id := rapid.OneOf(rapid.StringMatching(`[-~.*>a]{1,3}`), rapid.StringN(1, 5, -1))
@@ -145,7 +145,7 @@ func TestSubjectsAreInjective(t *testing.T) {
 		a, b := key.Draw(t, "a"), key.Draw(t, "b")
 		sa, errA := bus.RecordSubject(a, message.Queue{})
 		sb, errB := bus.RecordSubject(b, message.Queue{})
-		ta, _ := bus.TreeOf(a)
+		ta, _ := bus.EntityOf(a)
 		if errA != nil || errB != nil {
 			t.Fatal(errA, errB)
 		}

@@ -11,7 +11,7 @@ import (
 
 // Token is an id as it stands between two dots of a subject. Only [Encode],
 // [EncodeQueue] and [ParseToken] make one, so a Token never holds a dot, a wildcard or white
-// space and never equals "-", the place-holder of the reply and session trees.
+// space and never equals "-", the place-holder of the reply and session entities.
 //
 // There are three forms, and no two ids share a token:
 //

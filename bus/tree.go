@@ -4,21 +4,21 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Tree is the filter over all event records of one call, reply, session or lease. It is the
-// subject of every compare-and-swap on that tree, always byte for byte the
+// Entity is the filter over all event records of one call, reply, session or lease. It is the
+// subject of every compare-and-swap on that entity, always byte for byte the
 // same: two filters over the same event records let two writers win.
-type Tree string
+type Entity string
 
-// TreeOf gives the filter of a key's tree.
-func TreeOf(k message.Key) (Tree, error) {
+// EntityOf gives the filter of a key's entity.
+func EntityOf(k message.Key) (Entity, error) {
 	s, err := recordSubject(k, message.Queue{})
 	if err != nil {
 		return "", err
 	}
-	return s.tree(), nil
+	return s.entity(), nil
 }
 
-// recordSubject is the subject of an event record of the tree. queue is set for tasks
+// recordSubject is the subject of an event record of the entity. queue is set for tasks
 // only.
 func recordSubject(k message.Key, queue message.Queue) (Subject, error) {
 	if k.Lease != "" {
@@ -28,7 +28,7 @@ func recordSubject(k message.Key, queue message.Queue) (Subject, error) {
 	work := queue != (message.Queue{})
 	switch {
 	case k.Session == "" || k.Reply == "" && k.Call != "" || work && k.Call == "":
-		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + quote(k.String()) + " names no tree", Hint: "set session, reply and call from left to right"}
+		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + quote(k.String()) + " names no entity", Hint: "set session, reply and call from left to right"}
 	case k.Reply == "":
 		s.Kind = KindSessionRecord
 	case k.Call == "":
@@ -42,15 +42,15 @@ func recordSubject(k message.Key, queue message.Queue) (Subject, error) {
 func leaseSubject(k message.Key, queue message.Queue) (Subject, error) {
 	s := Subject{Space: k.Space, Kind: KindLeaseRecord, Lease: Encode(string(k.Lease))}
 	if queue != (message.Queue{}) || k != (message.Key{Space: k.Space, Lease: k.Lease}) {
-		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + quote(k.String()) + " names no tree", Hint: "a lease's key has only the space besides"}
+		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + quote(k.String()) + " names no entity", Hint: "a lease's key has only the space besides"}
 	}
 	return s, CheckSpace(k.Space)
 }
 
-// tree is the filter that all event records of the subject's tree match.
-func (s Subject) tree() Tree {
+// entity is the filter that all event records of the subject's entity match.
+func (s Subject) entity() Entity {
 	if s.Kind == KindLeaseRecord {
-		return Tree(root + string(s.Space) + ".record.-.-." + string(s.Lease) + ".>")
+		return Entity(root + string(s.Space) + ".record.-.-." + string(s.Lease) + ".>")
 	}
 	reply, call := s.Reply, s.Call
 	if reply == "" {
@@ -59,10 +59,10 @@ func (s Subject) tree() Tree {
 	if call == "" {
 		call = "-"
 	}
-	return Tree(root + string(s.Space) + ".record." + string(s.Session) + "." + string(reply) + "." + string(call) + ".>")
+	return Entity(root + string(s.Space) + ".record." + string(s.Session) + "." + string(reply) + "." + string(call) + ".>")
 }
 
-// isRecord reports whether the subject is one of a tree.
+// isRecord reports whether the subject is one of an entity.
 func (s Subject) isRecord() bool {
 	switch s.Kind {
 	case KindRecord, KindWork, KindReplyRecord, KindSessionRecord, KindLeaseRecord:
@@ -83,7 +83,7 @@ func (s Subject) names(k message.Key, queue message.Queue) bool {
 func recordsFilter(space message.SpaceID) string { return root + string(space) + ".record.>" }
 func eventsFilter(space message.SpaceID) string  { return root + string(space) + ".event.>" }
 
-// sessionRecordsFilter covers all trees of a session.
+// sessionRecordsFilter covers all entities of a session.
 func sessionRecordsFilter(space message.SpaceID, session Token) string {
 	return root + string(space) + ".record." + string(session) + ".>"
 }

@@ -116,8 +116,8 @@ func (j *Journal) checkMAC(s Subject, m stored) error {
 	}
 	// Without these two headers the server did not check what it follows.
 	prev, err := strconv.ParseUint(first(m.header, headerPrev), 10, 64)
-	if err != nil || first(m.header, headerFilter) != string(s.tree()) {
-		return fmt.Errorf("it was stored without the tree's compare-and-swap")
+	if err != nil || first(m.header, headerFilter) != string(s.entity()) {
+		return fmt.Errorf("it was stored without the entity's compare-and-swap")
 	}
 	if prev >= m.seq {
 		return fmt.Errorf("it claims to follow sequence %d", prev)

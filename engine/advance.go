@@ -39,7 +39,7 @@ func (e *Engine) gate(c *message.Call) gate {
 	}
 	if len(plan.Batches) > c.Batch.Number && (c.Seq == 0 || c.First > seq && time.Since(c.ProposedAt) < e.cfg.grace) {
 		// It comes late: others may have given it up, and begin just now. That they
-		// found no event record of it, and their own first event record, are of two trees, which no
+		// found no event record of it, and their own first event record, are of two entities, which no
 		// write compares; a grace is the time in which what they began arrives here.
 		// To begin without it, where patience had not ended by the clock of this
 		// replica, would trust that no other's is ahead.

@@ -177,7 +177,7 @@ func (r *runner) Run(ctx context.Context, inv message.Invocation, progress func(
 // audit checks the whole journal after every test.
 func (w *world) audit() {
 	w.Helper()
-	trees := map[message.Key][]*message.EventRecord{}
+	entities := map[message.Key][]*message.EventRecord{}
 	records := w.records()
 	w.auditLeases(records)
 	for _, rec := range records {
@@ -185,10 +185,10 @@ func (w *world) audit() {
 		case rec.Invalid != nil:
 			w.Errorf("record %d is invalid: %v", rec.Seq, rec.Invalid)
 		case rec.Record != nil && rec.Record.Call != nil:
-			trees[rec.Key] = append(trees[rec.Key], rec.Record)
+			entities[rec.Key] = append(entities[rec.Key], rec.Record)
 		}
 	}
-	for key, eventRecords := range trees {
+	for key, eventRecords := range entities {
 		last, err := toolcall.Replay(eventRecords)
 		if err != nil {
 			w.Errorf("the history of %s is none that the machine could have written: %v", key, err)
@@ -197,7 +197,7 @@ func (w *world) audit() {
 		w.auditRuns(last, eventRecords)
 	}
 	for _, r := range w.effects.runs {
-		if trees[r.key] == nil {
+		if entities[r.key] == nil {
 			w.Errorf("%s ran and the journal does not know it", r.key)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// fire looks at a tree whose time has come. It runs on the timers' goroutine
+// fire looks at an entity whose time has come. It runs on the timers' goroutine
 // and only hands over.
 func (e *Engine) fire(d schedule.Due) {
 	if d.Key.Call == "" {

@@ -325,12 +325,12 @@ func (s *story) problems() []string {
 
 // history is a whole journal, looked at by what was decided when.
 type history struct {
-	broken []string // what no engine could have written
-	lines  []string // one for each event record, for the reader of a failure
-	trees  map[message.Key][]*message.EventRecord
-	last   map[message.Key]*message.Call
-	plans  map[message.ReplyID][]plannedAt
-	over   map[message.ReplyID]bool // was interrupted
+	broken   []string // what no engine could have written
+	lines    []string // one for each event record, for the reader of a failure
+	entities map[message.Key][]*message.EventRecord
+	last     map[message.Key]*message.Call
+	plans    map[message.ReplyID][]plannedAt
+	over     map[message.ReplyID]bool // was interrupted
 }
 
 // plannedAt is a batch and the sequence of the fact that planned it.
@@ -349,7 +349,7 @@ func (a *allRecords) CaughtUp()                     { a.stop() }
 
 func readHistory(w *wired) *history {
 	w.Helper()
-	h := &history{trees: map[message.Key][]*message.EventRecord{}, last: map[message.Key]*message.Call{}, plans: map[message.ReplyID][]plannedAt{}, over: map[message.ReplyID]bool{}}
+	h := &history{entities: map[message.Key][]*message.EventRecord{}, last: map[message.Key]*message.Call{}, plans: map[message.ReplyID][]plannedAt{}, over: map[message.ReplyID]bool{}}
 	ctx, stop := context.WithCancel(w.Context())
 	all := &allRecords{stop: stop}
 	if err := w.journal.Watch(ctx, 0, all); !errors.Is(err, context.Canceled) {
@@ -361,7 +361,7 @@ func readHistory(w *wired) *history {
 		case f == nil:
 		case f.Call != nil:
 			f.Call.At(r.Seq)
-			h.trees[r.Key], h.last[r.Key] = append(h.trees[r.Key], f), f.Call
+			h.entities[r.Key], h.last[r.Key] = append(h.entities[r.Key], f), f.Call
 		case f.Reply != nil:
 			for _, p := range f.Reply.Batches[len(h.plans[f.Reply.Reply]):] {
 				h.plans[f.Reply.Reply] = append(h.plans[f.Reply.Reply], plannedAt{p, r.Seq})
@@ -372,7 +372,7 @@ func readHistory(w *wired) *history {
 			h.lines = append(h.lines, fmt.Sprintf("%d %s %s %s by %s", r.Seq, r.Time.Format("05.000"), r.Key.Call, f.Kind(), f.Engine))
 		}
 	}
-	for key, records := range h.trees {
+	for key, records := range h.entities {
 		if _, err := toolcall.Replay(records); err != nil {
 			h.broken = append(h.broken, fmt.Sprintf("%s: %v", key.Call, err))
 		}
@@ -393,7 +393,7 @@ func readHistory(w *wired) *history {
 
 // when returns the sequence of the first event record of a call for which is is true.
 func (h *history) when(key message.Key, is func(*message.Call) bool) uint64 {
-	for _, f := range h.trees[key] {
+	for _, f := range h.entities[key] {
 		if is(f.Call) {
 			return f.Call.Seq
 		}
@@ -434,7 +434,7 @@ func (h *history) before(key message.Key, late bool) (out []message.Key, missing
 // outOfOrder finds calls that were decided before what they had to wait for had
 // ended.
 func (h *history) outOfOrder() (out []string) {
-	for key := range h.trees {
+	for key := range h.entities {
 		at := h.when(key, begun)
 		if at == 0 {
 			continue
@@ -464,7 +464,7 @@ func (h *history) asksAtOnce() (out []string) {
 		batch message.Batch
 	}
 	spans := map[group][]span{}
-	for key, records := range h.trees {
+	for key, records := range h.entities {
 		g := group{key.Reply, message.Batch{Number: records[0].Call.Batch.Number, Group: records[0].Call.Batch.Group}}
 		if records[0].Call.Tool != asks {
 			continue

@@ -18,7 +18,7 @@ func interruptStep(_ context.Context, m *toolcall.Machine) error {
 	return m.Step(toolcall.Interrupted{Base: stamp()})
 }
 
-// interrupt writes the interrupt to the reply's own tree first, then closes
+// interrupt writes the interrupt to the reply's own entity first, then closes
 // every open call of the reply, then the reply. A proposal that was written
 // before the interrupt is seen here; one that is written after it reads the
 // interrupt and closes itself.

@@ -19,7 +19,7 @@ import (
 type Memory struct {
 	mu      sync.Mutex // guards all below
 	records []memoryRecord
-	last    map[message.Key]uint64 // sequence of each tree's last event record
+	last    map[message.Key]uint64 // sequence of each entity's last event record
 	grown   chan struct{}          // closed and replaced with every record
 	limit   int                    // 0: none; records, for tests of a full store
 }
@@ -60,7 +60,7 @@ func (m *Memory) Append(ctx context.Context, f *message.EventRecord, prev uint64
 	f.Prev = m.link(prev)
 	body, err := strictjson.Marshal(f)
 	if err == nil {
-		err = strictjson.Bounds(body, readable...) // what could not be read again would end the tree's life; Marshal writes nothing else that a reader refuses
+		err = strictjson.Bounds(body, readable...) // what could not be read again would end the entity's life; Marshal writes nothing else that a reader refuses
 	}
 	if err != nil {
 		return 0, &message.Error{Code: message.CodeInvalid, Op: "append", What: "the event record has no JSON form that can be read back", Hint: "use valid UTF-8, finite numbers and at most 64 levels", Err: err}

@@ -12,26 +12,26 @@ import (
 // it; engine/journaltest holds both to the same contract. All methods may be
 // called from many goroutines at once.
 type Journal interface {
-	// Append stores f as the next event record of its tree (f.Key()) if the tree's last
-	// event record has sequence prev (0: the tree is empty), and returns its sequence.
+	// Append stores f as the next event record of its entity (f.Key()) if the entity's last
+	// event record has sequence prev (0: the entity is empty), and returns its sequence.
 	// It returns only when the event record is durable as the journal's Durability says.
 	// It sets f.Prev, the link to the event record before.
 	//
-	// Errors: ErrConflict (message) when the tree has moved on, nothing was
+	// Errors: ErrConflict (message) when the entity has moved on, nothing was
 	// written; ErrFull, ErrTooLarge, ErrUnavailable: nothing was written;
 	// ErrUnknownOutcome: it cannot be told whether it was (the caller reads the
-	// tree's last event record and compares its ID).
+	// entity's last event record and compares its ID).
 	Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error)
-	// Last reads a tree's last event record from the journal itself, never from a
-	// lagging copy. ErrNotFound when the tree is empty.
+	// Last reads an entity's last event record from the journal itself, never from a
+	// lagging copy. ErrNotFound when the entity is empty.
 	Last(ctx context.Context, key message.Key) (message.JournalEntry, error)
-	// History reads all event records of one tree, oldest first.
+	// History reads all event records of one entity, oldest first.
 	History(ctx context.Context, key message.Key) ([]message.JournalEntry, error)
 	// AppendEvent stores streamed events of a runtime, in order, without
 	// compare-and-swap, and returns the last one's sequence. On an error some of
 	// them may be stored; the very same event sent again may be stored once.
 	AppendEvent(ctx context.Context, runtime string, reply message.Key, events []message.RawJSON) (uint64, error)
-	// Read returns up to limit records of a session (event records of all its trees and
+	// Read returns up to limit records of a session (event records of all its entities and
 	// events) with sequences above after, in order. last is the sequence up to
 	// which the journal was looked through: the cursor to go on from.
 	Read(ctx context.Context, session message.Key, after uint64, limit int) (records []message.JournalEntry, last uint64, err error)

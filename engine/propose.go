@@ -169,7 +169,7 @@ func (e *Engine) bindSession(ctx context.Context, by message.Principal, session 
 }
 
 // planBatch orders the calls of a proposal that contains a tool which is not
-// concurrency-safe: the plan goes into the reply's own tree before any of the
+// concurrency-safe: the plan goes into the reply's own entity before any of the
 // calls. Independent calls need none.
 func (e *Engine) planBatch(ctx context.Context, by message.Principal, calls []*message.Call) error {
 	plan := message.BatchPlan{}
@@ -201,7 +201,7 @@ func (e *Engine) safe(tool string) bool {
 	return t.ConcurrencySafe || !known
 }
 
-// storePlan appends a plan to the reply's tree, or finds it there: the same
+// storePlan appends a plan to the reply's entity, or finds it there: the same
 // calls proposed again are the same batch.
 func (e *Engine) storePlan(ctx context.Context, by message.Principal, reply message.Key, plan message.BatchPlan) (message.BatchPlan, error) {
 	_, _, err := store.Update(ctx, e.store, "propose", e.store.Reply(reply), func(_ context.Context, state message.ReplyState) (*message.EventRecord, error) {
@@ -321,7 +321,7 @@ func sameProposal(c, known *message.Call) (*message.Call, error) {
 	return known, nil
 }
 
-// writeFirst stores a call's first record. The reply's own tree is looked at
+// writeFirst stores a call's first record. The reply's own entity is looked at
 // after it and before anything begins here: an interrupt that was written
 // meanwhile did not see this call, so this call has to see the interrupt.
 func (e *Engine) writeFirst(ctx context.Context, m *toolcall.Machine, by message.Principal) (*message.Call, error) {

@@ -28,7 +28,7 @@ type wire struct {
 
 var errWire = &message.Error{Code: message.CodeUnavailable, Op: "wire", What: "the journal is out of reach", Hint: "try again"}
 
-// onLast lets f refuse reads of a tree's last record.
+// onLast lets f refuse reads of an entity's last record.
 func (w *wire) onLast(f func(key message.Key) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,7 +16,7 @@ type Step struct {
 	To    ToolCallState `json:"to"`
 }
 
-// Event record is one durable record of the journal: one transition of one tree, with
+// Event record is one durable record of the journal: one transition of one entity, with
 // everything that is needed to carry on from it. Exactly one of Call, Reply,
 // Session and Lease is set; a Note goes with a Call that it leaves as it was.
 type EventRecord struct {
@@ -38,15 +38,15 @@ type EventRecord struct {
 	// what rules redact, with truncated: true where it was too large. Workers do
 	// not get it.
 	Explanation RawJSON `json:"explanation,omitzero"`
-	// Prev says which event record of the tree this one follows. The journal sets it as
+	// Prev says which event record of the entity this one follows. The journal sets it as
 	// it stores the event record; event records of the first releases have none.
 	Prev *Link `json:"prev,omitzero"`
 }
 
-// Link is how an event record holds on to the one before it in its tree: see package
+// Link is how an event record holds on to the one before it in its entity: see package
 // message/proof for the hash.
 type Link struct {
-	Seq  uint64 `json:"seq"`           // of the event record before; 0: this is the tree's first
+	Seq  uint64 `json:"seq"`           // of the event record before; 0: this is the entity's first
 	Hash string `json:"hash,omitzero"` // of the event record before as it was stored, "sha256:…"
 }
 
@@ -71,7 +71,7 @@ func (f *EventRecord) Kind() string {
 	return ""
 }
 
-// Key is the tree that the event record belongs to.
+// Key is the entity that the event record belongs to.
 func (f *EventRecord) Key() Key {
 	switch {
 	case f.Call != nil:
@@ -104,7 +104,7 @@ type Note struct {
 	Text    string           `json:"text,omitzero"`
 }
 
-// ReplyPhase is where a reply's own tree stands.
+// ReplyPhase is where a reply's own entity stands.
 type ReplyPhase string
 
 // The phases of a reply. A reply without event records of its own is open.
@@ -114,7 +114,7 @@ const (
 	ReplyEnded       ReplyPhase = "ended"       // every call that was open at the interrupt is closed
 )
 
-// ReplyState is the full state of a reply's own tree.
+// ReplyState is the full state of a reply's own entity.
 type ReplyState struct {
 	Key
 	Phase   ReplyPhase  `json:"phase"`
@@ -142,7 +142,7 @@ type SessionState struct {
 type JournalEntry struct {
 	Seq  uint64
 	Time time.Time // when the journal stored it
-	Key  Key       // the tree of an event record; session and reply of an event
+	Key  Key       // the entity of an event record; session and reply of an event
 	// Event record is set for event records.
 	Record *EventRecord
 	// Event is the raw JSON of a streamed AgentScope event, Runtime its sender.

@@ -9,8 +9,8 @@ import (
 
 // Key is the identity of a call: call ids come from models and repeat across
 // replies, so only all four parts together name one. A Key without Call names
-// the reply's own tree of event records, one without Reply too the session's. A Key with
-// a Lease and nothing else besides the space names that lease's tree.
+// the reply's own entity of event records, one without Reply too the session's. A Key with
+// a Lease and nothing else besides the space names that lease's entity.
 type Key struct {
 	Space   SpaceID   `json:"space"`
 	Session SessionID `json:"session_id"`

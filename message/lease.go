@@ -88,7 +88,7 @@ const (
 
 // Lease is a rule that an approver let remember with an answer: it answers for
 // later calls, within its terms, until it ends or is revoked. The event record of the
-// approval is its birth. After that it has a tree of its own in the journal,
+// approval is its birth. After that it has an entity of its own in the journal,
 // whose event records, each with the full state, are its uses and its revocation: all
 // written by compare-and-swap, so that no use is spent twice.
 type Lease struct {
@@ -155,7 +155,7 @@ func NewLeaseID(call Key, digest string) LeaseID {
 	return LeaseID("lse_" + hex.EncodeToString(sum[:8]))
 }
 
-// Key is that of the lease's own tree.
+// Key is that of the lease's own entity.
 func (l *Lease) Key() Key { return Key{Space: l.Space, Lease: l.ID} }
 
 // Counted reports whether its uses are counted.

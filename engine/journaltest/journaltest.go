@@ -71,7 +71,7 @@ func cases() []testCase {
 	return []testCase{
 		{"compare and swap", compareAndSwap},
 		{"of many racers one wins", manyRacers},
-		{"trees are independent", treesAreIndependent},
+		{"entities are independent", entitiesAreIndependent},
 		{"what is stored comes back", storedComesBack},
 		{"what cannot be read is not stored", unreadableIsRefused},
 		{"callers share nothing with it", nothingShared},
@@ -159,7 +159,7 @@ func encode(t *testing.T, f *message.EventRecord) string {
 func compareAndSwap(j *journalTest) {
 	key := j.key("s", "r", "c")
 	if _, err := j.Last(j.Context(), key); err == nil {
-		j.Error("Last of an empty tree gave no error")
+		j.Error("Last of an empty entity gave no error")
 	} else {
 		j.wantErr(err, message.ErrNotFound)
 	}
@@ -233,9 +233,9 @@ var strangeIDs = []string{
 	"..", ".", "a.b.c.f", "f", "$JS.API", strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("x", 10_000), strings.Repeat("é", 5000),
 }
 
-// treesAreIndependent writes to the trees of call, reply and session of each
+// entitiesAreIndependent writes to the entities of call, reply and session of each
 // strange id and reads every one back.
-func treesAreIndependent(j *journalTest) {
+func entitiesAreIndependent(j *journalTest) {
 	stored := map[message.Key]*message.EventRecord{}
 	put := func(f *message.EventRecord) {
 		if stored[f.Key()] != nil {

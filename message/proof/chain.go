@@ -53,7 +53,7 @@ func (c *chains) see(r *Record, leaf Hash, add func(Finding)) {
 	if r.withheld() {
 		add(Finding{Kind: Withheld, Seq: r.Seq, Subject: r.Subject, What: "nothing is shown of it, and the engine that wrote it lets more be shown: have an engine of that release hand it out"})
 	}
-	if r.Tree == "" {
+	if r.Entity == "" {
 		return
 	}
 	if r.Invalid != "" {
@@ -63,7 +63,7 @@ func (c *chains) see(r *Record, leaf Hash, add func(Finding)) {
 		return
 	}
 	c.rep.EventRecords++
-	id := treeID(r.Tree)
+	id := treeID(r.Entity)
 	before, seen := c.trees[id]
 	if !seen {
 		c.rep.Trees++

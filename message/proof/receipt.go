@@ -149,7 +149,7 @@ func (r *Receipt) form() error {
 	used := map[uint64]bool{}
 	for i := range r.Records {
 		f := &r.Records[i]
-		f.Tree, used[f.Checkpoint] = r.Key.String(), true
+		f.Entity, used[f.Checkpoint] = r.Key.String(), true
 		if i > 0 && f.Seq <= r.Records[i-1].Seq {
 			bad = "its event records do not stand in their order"
 		}

@@ -27,7 +27,7 @@ func stored(t testing.TB, f *message.EventRecord, seq uint64, before *proof.Reco
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := proof.Record{Seq: seq, Time: at, Tree: "c1", Subject: "askance.v1.test.event_record.s1.r1.c1.f", Header: map[string][]string{"Nats-Msg-Id": {f.ID}, proof.HeaderShown: {proof.MarkOf(proof.Shown(b, true))}}}
+	r := proof.Record{Seq: seq, Time: at, Entity: "c1", Subject: "askance.v1.test.event_record.s1.r1.c1.f", Header: map[string][]string{"Nats-Msg-Id": {f.ID}, proof.HeaderShown: {proof.MarkOf(proof.Shown(b, true))}}}
 	r.SetBody(b)
 	return r
 }
@@ -234,7 +234,7 @@ func TestRedact(t *testing.T) {
 	record := func(hidden ...string) proof.Record { return lifeOf(t, `{"pin":"4711-0815"}`, hidden...)[0] }
 	event := proof.Record{Subject: "event", Header: map[string][]string{}}
 	event.SetBody([]byte(`{"type":"TOOL_CALL_DELTA","delta":"4711-0815"}`))
-	later := proof.Record{Subject: "event_record", Tree: "c1", Header: map[string][]string{proof.HeaderShown: {proof.ShownWhole}}}
+	later := proof.Record{Subject: "event_record", Entity: "c1", Header: map[string][]string{proof.HeaderShown: {proof.ShownWhole}}}
 	later.SetBody([]byte(`{"v":2,"new":true}`))
 	with := func(r proof.Record, mark ...string) proof.Record {
 		r.Header = map[string][]string{}

@@ -72,7 +72,7 @@ type Record struct {
 	Altered bool   `json:"altered,omitzero"`
 	// Tree is the tree of event records that the record belongs to, "" for none. Whoever
 	// reads records derives it from the subject.
-	Tree string `json:"-"`
+	Entity string `json:"-"`
 }
 
 const (

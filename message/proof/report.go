@@ -68,7 +68,7 @@ type Report struct {
 	Last         uint64          `json:"last_seq"`  // and the last
 	Records      uint64          `json:"records"`
 	EventRecords uint64          `json:"event_records"`
-	Trees        uint64          `json:"trees"` // calls, and replies and sessions with event records of their own
+	Trees        uint64          `json:"entities"` // calls, and replies and sessions with event records of their own
 
 	// Chained event records carry the hash of the event record before. Unchained ones were
 	// written by a release that wrote none: they are held by checkpoints only.

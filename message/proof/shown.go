@@ -66,12 +66,12 @@ func (r *Record) Redact() {
 		return
 	}
 	body := r.Body()
-	shown, what := Shown(body, r.Tree != "")
+	shown, what := Shown(body, r.Entity != "")
 	mark, marked := r.mark()
 	switch {
 	case what == nil:
 		return
-	case !marked && r.Tree == "": // nothing is left of it anyway
+	case !marked && r.Entity == "": // nothing is left of it anyway
 	case mark == ShownWhole && what[0] == "*": // of a later engine, which hides nothing of it
 		return
 	case mark != MarkOf(shown, what):
@@ -112,7 +112,7 @@ func (r *Record) unproved() string {
 	case r.withheld():
 	case marked && mark != BodyHash(r.Body()).String():
 		return "it is said to be redacted, and what is shown is not what the engine that wrote it lets be shown"
-	case !marked && string(r.Body()) != RedactedWhole && (r.Tree != "" || string(r.Body()) != RedactedDelta):
+	case !marked && string(r.Body()) != RedactedWhole && (r.Entity != "" || string(r.Body()) != RedactedDelta):
 		return "it is said to be redacted, and nothing proves what is shown of it"
 	}
 	if !slices.Equal(r.Redacted, r.taken()) {
@@ -126,7 +126,7 @@ func (r *Record) taken() []string {
 	switch body := string(r.Body()); {
 	case body == RedactedWhole:
 		return []string{"*"}
-	case r.Tree == "":
+	case r.Entity == "":
 		return []string{"delta"}
 	}
 	var f message.EventRecord

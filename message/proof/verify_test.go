@@ -38,7 +38,7 @@ func name(subject string) string { return strings.TrimSuffix(subject, ".f") }
 func (j *journal) write(call string, text string) {
 	link := &message.Link{}
 	for _, r := range slices.Backward(j.records) {
-		if r.Tree == call {
+		if r.Entity == call {
 			link = proof.LinkTo(r.Seq, r.Leaf())
 			break
 		}
@@ -51,7 +51,7 @@ func (j *journal) write(call string, text string) {
 		panic(err)
 	}
 	j.last++
-	r := proof.Record{Seq: j.last, Subject: call + ".f", Tree: call, Header: map[string][]string{"Nats-Msg-Id": {text}}}
+	r := proof.Record{Seq: j.last, Subject: call + ".f", Entity: call, Header: map[string][]string{"Nats-Msg-Id": {text}}}
 	r.SetBody(body)
 	if j.mark != nil {
 		r.Header[proof.HeaderShown] = []string{j.mark(link)}
@@ -277,7 +277,7 @@ func relink(old *journal) *journal {
 			j.records = append(j.records, r)
 			continue
 		}
-		j.write(r.Tree, fmt.Sprintf("record-%d", r.Seq))
+		j.write(r.Entity, fmt.Sprintf("record-%d", r.Seq))
 	}
 	j.seal(8)
 	return j

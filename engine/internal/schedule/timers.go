@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Timers holds when the engine has to look at which tree again. One goroutine
+// Timers holds when the engine has to look at which entity again. One goroutine
 // owns the waiting; an open approval request costs one heap entry and no goroutine. A
 // timer only causes a look: what is done is decided from the event records and written
 // by compare-and-swap, so a doubled or stale timer is harmless.

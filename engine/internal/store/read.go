@@ -49,7 +49,7 @@ func (s *Store) CallOrNil(ctx context.Context, key message.Key) (*message.Call, 
 	return last.Record.Call, nil
 }
 
-// LastReply reads a reply's own tree from the journal. A reply without event records is
+// LastReply reads a reply's own entity from the journal. A reply without event records is
 // open.
 func (s *Store) LastReply(ctx context.Context, reply message.Key) (message.ReplyState, uint64, error) {
 	r, err := s.journal.Last(ctx, reply)

@@ -122,7 +122,7 @@ func (s *Store) write(ctx context.Context, f *message.EventRecord, prev uint64) 
 	}
 }
 
-// find looks whether a tree has moved on from prev, and where f stands if f moved
+// find looks whether an entity has moved on from prev, and where f stands if f moved
 // it: others may have written after it.
 func (s *Store) find(ctx context.Context, f *message.EventRecord, prev uint64) (moved bool, at uint64, err error) {
 	r, err := s.journal.Last(ctx, f.Key())

@@ -144,7 +144,7 @@ func (s *Store) call(key message.Key) Entity[*message.Call] {
 	}
 }
 
-// Reply is a reply's own tree.
+// Reply is a reply's own entity.
 func (s *Store) Reply(key message.Key) Entity[message.ReplyState] {
 	return Entity[message.ReplyState]{Key: key, Read: func(ctx context.Context) (message.ReplyState, uint64, error) { return s.LastReply(ctx, key) }}
 }
@@ -158,7 +158,7 @@ func OpError(op string, err error) error {
 	return &me
 }
 
-// unreadableError: the last event record of a tree is there, and this engine cannot go on
+// unreadableError: the last event record of an entity is there, and this engine cannot go on
 // from it.
 func unreadableError(key message.Key, why error) error {
 	return &message.Error{Code: message.CodeInternal, Op: "last", What: fmt.Sprintf("the last event record of %s is not readable", key), Hint: "see that all engines of the space have its keys and one version", Err: why}

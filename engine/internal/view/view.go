@@ -288,7 +288,7 @@ func (v *View) Runtime(session message.Key) string {
 	return ""
 }
 
-// ReplyState is the last known event record of a reply's own tree and its sequence.
+// ReplyState is the last known event record of a reply's own entity and its sequence.
 func (v *View) ReplyState(key message.Key) (*message.ReplyState, uint64) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -298,7 +298,7 @@ func (v *View) ReplyState(key message.Key) (*message.ReplyState, uint64) {
 	return nil, 0
 }
 
-// Plan is the last known event record of a reply's own tree, its sequence, and when it
+// Plan is the last known event record of a reply's own entity, its sequence, and when it
 // became known here.
 func (v *View) Plan(key message.Key) (*message.ReplyState, uint64, time.Time) {
 	v.mu.RLock()

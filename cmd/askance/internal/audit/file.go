@@ -153,7 +153,7 @@ func (s *Source) check(l *line, n int) error {
 // record compares a record with what the export says of it.
 func (s *Source) record(l *line, n int) error {
 	r := l.Record
-	r.Tree = bus.TreeIn(r.Subject)
+	r.Entity = bus.EntityIn(r.Subject)
 	row := RowOf(r)
 	if l.EventRecord == nil {
 		return badLine(n, "it does not say in short what the record says")

@@ -32,7 +32,7 @@ func signed(t testing.TB, through int) *audit.Source {
 	var records []proof.Record
 	last := map[string]proof.Record{}
 	add := func(subject, tree string, body []byte) {
-		r := proof.Record{Seq: uint64(len(records) + 1), Time: at, Subject: "askance.v1.test." + subject, Tree: tree, Header: map[string][]string{"Nats-Msg-Id": {fmt.Sprint("f", len(records))}}}
+		r := proof.Record{Seq: uint64(len(records) + 1), Time: at, Subject: "askance.v1.test." + subject, Entity: tree, Header: map[string][]string{"Nats-Msg-Id": {fmt.Sprint("f", len(records))}}}
 		r.Header[proof.HeaderShown] = []string{proof.MarkOf(proof.Shown(body, tree != ""))}
 		r.SetBody(body)
 		records, last[tree] = append(records, r), r

@@ -64,7 +64,7 @@ func RowOf(r *proof.Record) Row {
 		return row
 	}
 	var f message.EventRecord
-	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxBody)); err != nil || bus.TreeIn(r.Subject) == "" {
+	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxBody)); err != nil || bus.EntityIn(r.Subject) == "" {
 		return row
 	}
 	key := f.Key()
