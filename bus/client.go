@@ -44,8 +44,8 @@ const (
 //   - Resolve and Revoke, sent again after they have worked, can be answered
 //     ErrState, ErrSuperseded or ErrFinished: the error has the call as it
 //     stands. Only an ErrUnknownOutcome before leaves anything open.
-//   - RevokeLease is answered with what is revoked.
-//   - Wait, Events, List, Show, Info, Load, Leases, ShowLease and Explain change nothing.
+//   - RevokeStandingApproval is answered with what is revoked.
+//   - Wait, Events, List, Show, Info, Load, Leases, ShowStandingApproval and Explain change nothing.
 //
 // After its own restart a runtime finds its calls with List by session, and
 // goes on with Wait.

@@ -267,7 +267,7 @@ func (r *Recovery) Survivors(ctx context.Context, visit func(message.JournalEntr
 // then one that engines leave alone. It reports false for an entity that has event records.
 func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(message.Key) *message.EventRecord) (bool, error) {
 	s, err := ParseSubject(subject)
-	if err != nil || !s.isRecord() || s.Kind == KindLeaseRecord {
+	if err != nil || !s.isRecord() || s.Kind == KindStandingRecord {
 		return false, nil // an event, or nothing of ours
 	}
 	if s.Kind == KindWork {

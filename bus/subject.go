@@ -17,7 +17,7 @@ const (
 	KindWork
 	KindReplyRecord
 	KindSessionRecord
-	KindLeaseRecord
+	KindStandingRecord
 	KindEvent
 	KindPropose
 	KindInterrupt
@@ -66,7 +66,7 @@ const request = "request"
 // tokens is a contract: permissions and filters are written against it. Rows
 // with a literal in the place of a token come before those without.
 var table = []Row{
-	{KindLeaseRecord, "record.-.-.<lease>.f", "engines", "engines", "Event record", "a remembered rule's own event records: its uses, and that it was revoked", ""},
+	{KindStandingRecord, "record.-.-.<standing>.f", "engines", "engines", "Event record", "a standing approval's own event records: its uses, and that it was revoked", ""},
 	{KindSessionRecord, "record.<session>.-.-.f", "engines", "engines", "Event record", "the session's own event records: which runtime it is bound to", ""},
 	{KindReplyRecord, "record.<session>.<reply>.-.f", "engines", "engines", "Event record", "the reply's own event records: batches, interrupted, ended", ""},
 	{KindRecord, "record.<session>.<reply>.<call>.f", "engines", "engines", "Event record", "the journal of a call: every event record but tasks", ""},
@@ -102,14 +102,14 @@ var layouts = func() map[Kind][]string {
 
 // Subject is a subject taken apart. Which fields are set depends on Kind.
 type Subject struct {
-	Space   message.SpaceID
-	Kind    Kind
-	Session Token
-	Reply   Token
-	Call    Token
-	Tool    Token // of the queue: the tool, or the tool and a route
-	Lease   Token
-	Who     Token // the runtime, approver, operator, worker or other principal it names
+	Space    message.SpaceID
+	Kind     Kind
+	Session  Token
+	Reply    Token
+	Call     Token
+	Tool     Token // of the queue: the tool, or the tool and a route
+	Standing Token
+	Who      Token // the runtime, approver, operator, worker or other principal it names
 }
 
 // field is where a layout's <name> is kept.
@@ -123,8 +123,8 @@ func (s *Subject) field(name string) *Token {
 		return &s.Call
 	case "<tool>":
 		return &s.Tool
-	case "<lease>":
-		return &s.Lease
+	case "<standing>":
+		return &s.Standing
 	case "<runtime>", "<principal>", "<approver>", "<operator>", "<auditor>", "<worker>", "<engine>":
 		return &s.Who
 	}

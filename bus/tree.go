@@ -21,8 +21,8 @@ func EntityOf(k message.Key) (Entity, error) {
 // recordSubject is the subject of an event record of the entity. queue is set for tasks
 // only.
 func recordSubject(k message.Key, queue message.Queue) (Subject, error) {
-	if k.Lease != "" {
-		return leaseSubject(k, queue)
+	if k.Standing != "" {
+		return standingApprovalSubject(k, queue)
 	}
 	s := Subject{Space: k.Space, Kind: KindRecord, Session: Encode(string(k.Session)), Reply: Encode(string(k.Reply)), Call: Encode(string(k.Call)), Tool: EncodeQueue(queue)}
 	work := queue != (message.Queue{})
@@ -39,9 +39,9 @@ func recordSubject(k message.Key, queue message.Queue) (Subject, error) {
 	return s, CheckSpace(k.Space)
 }
 
-func leaseSubject(k message.Key, queue message.Queue) (Subject, error) {
-	s := Subject{Space: k.Space, Kind: KindLeaseRecord, Lease: Encode(string(k.Lease))}
-	if queue != (message.Queue{}) || k != (message.Key{Space: k.Space, Lease: k.Lease}) {
+func standingApprovalSubject(k message.Key, queue message.Queue) (Subject, error) {
+	s := Subject{Space: k.Space, Kind: KindStandingRecord, Standing: Encode(string(k.Standing))}
+	if queue != (message.Queue{}) || k != (message.Key{Space: k.Space, Standing: k.Standing}) {
 		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + quote(k.String()) + " names no entity", Hint: "a lease's key has only the space besides"}
 	}
 	return s, CheckSpace(k.Space)
@@ -49,8 +49,8 @@ func leaseSubject(k message.Key, queue message.Queue) (Subject, error) {
 
 // entity is the filter that all event records of the subject's entity match.
 func (s Subject) entity() Entity {
-	if s.Kind == KindLeaseRecord {
-		return Entity(root + string(s.Space) + ".record.-.-." + string(s.Lease) + ".>")
+	if s.Kind == KindStandingRecord {
+		return Entity(root + string(s.Space) + ".record.-.-." + string(s.Standing) + ".>")
 	}
 	reply, call := s.Reply, s.Call
 	if reply == "" {
@@ -65,7 +65,7 @@ func (s Subject) entity() Entity {
 // isRecord reports whether the subject is one of an entity.
 func (s Subject) isRecord() bool {
 	switch s.Kind {
-	case KindRecord, KindWork, KindReplyRecord, KindSessionRecord, KindLeaseRecord:
+	case KindRecord, KindWork, KindReplyRecord, KindSessionRecord, KindStandingRecord:
 		return true
 	}
 	return false

@@ -71,8 +71,8 @@ func placeOf(s Subject) message.Key {
 	session, _ := s.Session.ID()
 	reply, _ := s.Reply.ID()
 	call, _ := s.Call.ID()
-	lease, _ := s.Lease.ID()
-	return message.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call), Lease: message.LeaseID(lease)}
+	lease, _ := s.Standing.ID()
+	return message.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call), Standing: message.StandingID(lease)}
 }
 
 // event record verifies and decodes one record. Everything that a header or the subject

@@ -222,7 +222,7 @@ func (c *campaign) judge() {
 	c.t.Helper()
 	notes, err := readTranscript(c.dir)
 	c.must(err)
-	turns, open, revoked := 0, map[string]bool{}, map[message.LeaseID]time.Time{}
+	turns, open, revoked := 0, map[string]bool{}, map[message.StandingID]time.Time{}
 	for _, n := range notes {
 		switch {
 		case n.Did == "begin":
@@ -232,7 +232,7 @@ func (c *campaign) judge() {
 		case n.Did == "turn":
 			turns++
 		case n.Did == revokedRule && n.Error == "":
-			revoked[message.LeaseID(n.On)] = n.At
+			revoked[message.StandingID(n.On)] = n.At
 		}
 		for _, a := range n.Calls {
 			c.acknowledged(n.Who+" "+n.Did, a.call())
@@ -275,14 +275,14 @@ func (c *campaign) agreed(call *message.Call) int {
 	return want - 1
 }
 
-// notRevoked checks that no call began under a remembered rule after its
+// notRevoked checks that no call began under a standing approval after its
 // revocation was acknowledged.
-func (c *campaign) notRevoked(r message.JournalEntry, revoked map[message.LeaseID]time.Time) {
+func (c *campaign) notRevoked(r message.JournalEntry, revoked map[message.StandingID]time.Time) {
 	c.t.Helper()
 	if !took(r.Record, toolcall.Start) {
 		return
 	}
-	for _, id := range r.Record.Call.Decision.Leases() {
+	for _, id := range r.Record.Call.Decision.StandingApprovals() {
 		if at, ok := revoked[id]; ok && r.Time.After(at) {
 			c.t.Errorf("%s: it began %s after the rule %s was revoked", describe(r.Record.Call), r.Time.Sub(at), id)
 		}

@@ -65,7 +65,7 @@
 // NATS, two engines and four workers, with inputs of up to 60 KB, edits, answers
 // of two people, interrupts and revocations. All of them are killed and frozen at
 // random. It also checks that two people approved what needs two, and that no
-// call began under a remembered rule whose revocation was acknowledged. A failed
+// call began under a standing approval whose revocation was acknowledged. A failed
 // one names its transcript: JSON lines with each strike, request and answer.
 //
 //	make campaign MINUTES=10            # a long one; it prints its seed

@@ -272,24 +272,24 @@ func (p *player) answer(c *message.Call) message.Response {
 		a.Input = &edited
 	case 4, 5, 6:
 		if c.Request != nil && c.Request.Requirement.Remember != nil {
-			a.Remember = &message.LeaseTerms{Uses: 2}
+			a.Remember = &message.StandingTerms{Uses: 2}
 		}
 	}
 	return a
 }
 
-// revokes revokes a call that has not started, or a remembered rule.
+// revokes revokes a call that has not started, or a standing approval.
 func (p *player) revokes(d *dice) error {
-	leases, _, err := persist(requestLimit, "leases", func(ctx context.Context) (message.LeasesReply, error) {
-		return p.operator.Leases(ctx, message.LeasesRequest{})
+	standings, _, err := persist(requestLimit, "standing_approvals", func(ctx context.Context) (message.StandingApprovalsReply, error) {
+		return p.operator.StandingApprovals(ctx, message.StandingApprovalsRequest{})
 	})
 	if err != nil {
 		return err
 	}
-	if n := len(leases.Leases); n > 0 {
-		id := leases.Leases[d.pick(n)].ID
-		_, _, err := persist(requestLimit, "revoke", func(ctx context.Context) (*message.Lease, error) {
-			return p.operator.RevokeLease(ctx, message.RevokeLeaseRequest{ID: id})
+	if n := len(standings.StandingApprovals); n > 0 {
+		id := standings.StandingApprovals[d.pick(n)].ID
+		_, _, err := persist(requestLimit, "revoke", func(ctx context.Context) (*message.StandingApproval, error) {
+			return p.operator.RevokeStandingApproval(ctx, message.RevokeStandingApprovalRequest{ID: id})
 		})
 		if err := p.done(noted{Did: revokedRule, On: string(id)}, err); err != nil {
 			return err

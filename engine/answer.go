@@ -162,11 +162,11 @@ func (e *Engine) approve(ctx context.Context, m *toolcall.Machine, vote message.
 		}
 		return m.Step(toolcall.Voted{Base: stamp(), Vote: vote})
 	}
-	leases, err := e.leasesFrom(ctx, after, vote.At)
+	standings, err := e.standingApprovalsFrom(ctx, after, vote.At)
 	if err != nil {
 		return err
 	}
-	if err := m.Step(toolcall.Responded{Base: stamp(), Vote: vote, Remember: agreedRules(after), Leases: leases}); err != nil {
+	if err := m.Step(toolcall.Responded{Base: stamp(), Vote: vote, Remember: agreedRules(after), Leases: standings}); err != nil {
 		return err
 	}
 	return e.begin(m)

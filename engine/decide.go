@@ -158,11 +158,11 @@ const laterDenial = "the policy denies it by now; why is hidden with the argumen
 
 // begin takes an allowed call as far as it goes within the same event record: a local
 // call is started by this engine, any other is submitted. A call that relies on
-// remembered rules begins only once it is on record that it is allowed: whoever
+// standing approvals begins only once it is on record that it is allowed: whoever
 // revokes such a rule finds it there, and of the two who write next one wins.
 func (e *Engine) begin(m *toolcall.Machine) error {
 	c := m.Call()
-	if len(c.Decision.Leases()) > 0 && c.Placement != message.PlaceRemote { // a worker asks to start
+	if len(c.Decision.StandingApprovals()) > 0 && c.Placement != message.PlaceRemote { // a worker asks to start
 		return nil
 	}
 	return e.beginNow(m)

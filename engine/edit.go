@@ -38,7 +38,7 @@ func (e *Engine) approveEdited(ctx context.Context, m *toolcall.Machine, vote me
 	if err != nil {
 		return err
 	}
-	allowedBy(&ev.Decision, v.leases)
+	allowedBy(&ev.Decision, v.standingApprovals)
 	ev.Explanation = onRecord(v.why)
 	if ev.Request.Requirement.Signed { // nobody can sign an approval request before it is there
 		ev.EditCounts = false

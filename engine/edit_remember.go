@@ -40,7 +40,7 @@ func (e *Engine) rememberEdited(ctx context.Context, c *message.Call, ev *toolca
 	}
 	ev.Terms = terms
 	if after = asEdited(c, *ev); after.Tally().Agreed {
-		ev.Leases, err = e.leasesFrom(ctx, after, ev.At)
+		ev.Leases, err = e.standingApprovalsFrom(ctx, after, ev.At)
 	}
 	return err
 }

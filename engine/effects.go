@@ -125,7 +125,7 @@ func (e *Engine) schedule(c *message.Call, late time.Duration) {
 	case message.PhaseRetrying:
 		at(c.RetryAt.Add(late))
 	case message.PhaseRunning:
-		e.watchLease(c, now)
+		e.watchStandingApproval(c, now)
 	case message.PhaseReady:
 		at(now.Add(late))
 	case message.PhaseQueued:
@@ -143,8 +143,8 @@ func (e *Engine) schedule(c *message.Call, late time.Duration) {
 	}
 }
 
-// watchLease begins to listen for the owner of a started attempt.
-func (e *Engine) watchLease(c *message.Call, now time.Time) {
+// watchStandingApproval begins to listen for the owner of a started attempt.
+func (e *Engine) watchStandingApproval(c *message.Call, now time.Time) {
 	e.liveness.LastHeard(c.Key, c.Attempt.Number, now)
 	e.timers.Set(now.Add(claimTime(c)), c.Key, c.Seq)
 	if d := c.Attempt.Deadline; !d.IsZero() {

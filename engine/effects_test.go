@@ -179,7 +179,7 @@ func (w *world) audit() {
 	w.Helper()
 	entities := map[message.Key][]*message.EventRecord{}
 	records := w.records()
-	w.auditLeases(records)
+	w.auditStandingApprovals(records)
 	for _, rec := range records {
 		switch {
 		case rec.Invalid != nil:

@@ -27,14 +27,14 @@ func (e *Engine) explain(ctx context.Context, r message.ExplainRequest) (message
 	case c == nil:
 		return message.ExplainReply{}, &message.Error{Code: message.CodeNotFound, What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
 	}
-	out := message.ExplainReply{Key: c.Key, State: c.State, Decision: c.Decision, Leases: []message.LeaseStanding{}}
+	out := message.ExplainReply{Key: c.Key, State: c.State, Decision: c.Decision, StandingApprovals: []message.StandingStatus{}}
 	now := stamp().At
-	for _, id := range c.Decision.Leases() {
-		l, err := e.knownLease(ctx, id)
+	for _, id := range c.Decision.StandingApprovals() {
+		l, err := e.knownStandingApproval(ctx, id)
 		if err != nil {
 			return message.ExplainReply{}, err
 		}
-		out.Leases = append(out.Leases, l.Standing(now))
+		out.StandingApprovals = append(out.StandingApprovals, l.Standing(now))
 	}
 	if out.Recorded, err = e.onRecordOf(ctx, c); err != nil {
 		return message.ExplainReply{}, err

@@ -144,7 +144,7 @@ func (e *Engine) again(m *toolcall.Machine) error {
 	if err := m.Step(toolcall.Offered{Base: base, Attempt: a}); err != nil {
 		return err
 	}
-	if c.Placement == message.PlaceLocal && len(c.Decision.Leases()) == 0 && e.canRun(c.Tool) { // else see begin
+	if c.Placement == message.PlaceLocal && len(c.Decision.StandingApprovals()) == 0 && e.canRun(c.Tool) { // else see begin
 		return m.Step(e.localStart(c, t, base, number))
 	}
 	return nil

@@ -217,7 +217,7 @@ func (e *Engine) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool, e
 	}
 	d, denied := e.deniedNow(ctx, c)
 	if !denied {
-		if d.Reason, err = e.leaseEnded(ctx, c); err != nil {
+		if d.Reason, err = e.standingApprovalEnded(ctx, c); err != nil {
 			return true, err
 		}
 		denied = d.Reason != ""

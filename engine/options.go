@@ -24,7 +24,7 @@ type Policy interface {
 
 	// What else the engine needs to know is part of every policy: a wrapper that
 	// left one of these out would show what is to be hidden, or forget what holds
-	// a remembered rule back.
+	// a standing approval back.
 	Rememberer
 	Redactor
 	Explainer

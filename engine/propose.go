@@ -382,15 +382,15 @@ func (e *Engine) decideStep(ctx context.Context, m *toolcall.Machine, earlier []
 		return m.Step(toolcall.Refused{Base: stamp(), Text: text})
 	}
 	v := e.consult(ctx, c)
-	d, leases, known := v.decision, v.leases, v.known
-	if by, lease := e.byLease(ctx, c, d, e.spend); lease != "" {
-		d, leases = by, []message.LeaseID{lease}
+	d, standings, known := v.decision, v.standingApprovals, v.known
+	if by, standing := e.byStandingApproval(ctx, c, d, e.spend); standing != "" {
+		d, standings = by, []message.StandingID{standing}
 	}
 	ev, err := e.asEvent(c, c.Input, d)
 	if err != nil {
 		return err
 	}
-	allowedBy(&ev.Decision, leases)
+	allowedBy(&ev.Decision, standings)
 	ev.Explanation = onRecord(v.why)
 	if d.Behavior != message.BehaviorAllow && d.Behavior != message.BehaviorDeny && !d.BypassImmune {
 		if behind := e.hiddenBehind(ctx, c, earlier); behind != "" {

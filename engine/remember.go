@@ -13,14 +13,14 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// This file lets remembered rules answer what the policy asks. Deny rules and
+// This file lets standing approvals answer what the policy asks. Deny rules and
 // approval requests that nothing can answer come first, and nothing is allowed before
 // its use is on record.
 
-// byLease looks for a remembered rule that answers the approval request which the
+// byLease looks for a standing approval that answers the approval request which the
 // policy wants to ask about a call. It answers only if use accepts that. On any
 // error a person is asked.
-func (e *Engine) byLease(ctx context.Context, c *message.Call, d permission.Decision, use func(ctx context.Context, l *message.Lease, c *message.Call, amount string) error) (permission.Decision, message.LeaseID) {
+func (e *Engine) byStandingApproval(ctx context.Context, c *message.Call, d permission.Decision, use func(ctx context.Context, l *message.StandingApproval, c *message.Call, amount string) error) (permission.Decision, message.StandingID) {
 	now := stamp().At
 	candidates := e.view.Book.OfTool(c.Tool, message.SpentBy(c.Key, c.Input), now)
 	if len(candidates) == 0 || d.Behavior != message.BehaviorAsk || d.BypassImmune || len(d.Errors) > 0 || len(d.Redact) > 0 {
@@ -35,7 +35,7 @@ func (e *Engine) byLease(ctx context.Context, c *message.Call, d permission.Deci
 			err = use(ctx, l, c, amount)
 		}
 		if err != nil {
-			e.log.Info("a remembered rule does not answer", "lease", string(l.ID), "call", c.Key.String(), "error", err)
+			e.log.Info("a standing approval does not answer", "standing_approval", string(l.ID), "call", c.Key.String(), "error", err)
 			continue
 		}
 		out := d
@@ -46,7 +46,7 @@ func (e *Engine) byLease(ctx context.Context, c *message.Call, d permission.Deci
 	return d, ""
 }
 
-func grantors(l *message.Lease) string {
+func grantors(l *message.StandingApproval) string {
 	names := make([]string, len(l.GrantedBy))
 	for i, v := range l.GrantedBy {
 		names[i] = v.By.Name
@@ -55,7 +55,7 @@ func grantors(l *message.Lease) string {
 }
 
 // inScope reports whether a call is one of those that the scope means.
-func inScope(l *message.Lease, c *message.Call) bool {
+func inScope(l *message.StandingApproval, c *message.Call) bool {
 	switch l.Terms.Scope {
 	case message.ScopeCallLike:
 		return c.Session == l.Session && argumentsOf(c.Input) == l.Arguments
@@ -71,10 +71,10 @@ func inScope(l *message.Lease, c *message.Call) bool {
 	return false
 }
 
-// answersFor reports whether a lease answers the approval request that the policy wants
+// answersFor reports whether a standing approval answers the approval request that the policy wants
 // to ask: the same as was answered then, within what the policy lets be
 // remembered now, and its rules cover the call.
-func (e *Engine) answersFor(ctx context.Context, l *message.Lease, c *message.Call, d permission.Decision, now time.Time) bool {
+func (e *Engine) answersFor(ctx context.Context, l *message.StandingApproval, c *message.Call, d permission.Decision, now time.Time) bool {
 	if d.Rule != l.Rule || source(d) != l.Source || d.Reason != l.Reason {
 		return false
 	}
@@ -90,7 +90,7 @@ func (e *Engine) answersFor(ctx context.Context, l *message.Lease, c *message.Ca
 
 // ruleLets looks at what the rules that ask let be remembered now: they may
 // have become stricter since, about the terms or about who must agree.
-func (e *Engine) ruleLets(ctx context.Context, req permission.Request, l *message.Lease, c *message.Call, d permission.Decision, now time.Time) bool {
+func (e *Engine) ruleLets(ctx context.Context, req permission.Request, l *message.StandingApproval, c *message.Call, d permission.Decision, now time.Time) bool {
 	r := d.Requirement.Remember
 	if r == nil || !now.Before(l.GrantedAt.Add(r.TTL)) {
 		return false
@@ -121,21 +121,21 @@ func (e *Engine) ruleLets(ctx context.Context, req permission.Request, l *messag
 	return issue(c, d, now).Tally(votes, l.Digest, 0).Agreed
 }
 
-// spend makes sure that a lease is in force as the journal has it and, if its
+// spend makes sure that a standing approval is in force as the journal has it and, if its
 // uses are counted, that the use for this call is on record.
-func (e *Engine) spend(ctx context.Context, l *message.Lease, c *message.Call, amount string) error {
-	entity := store.Entity[*message.Lease]{
+func (e *Engine) spend(ctx context.Context, l *message.StandingApproval, c *message.Call, amount string) error {
+	entity := store.Entity[*message.StandingApproval]{
 		Key:   l.Key(),
-		Known: func() (*message.Lease, uint64, bool) { return l, l.Seq, l.Counted() }, // else no write tells whether it was revoked
-		Read: func(ctx context.Context) (*message.Lease, uint64, error) {
-			last, err := e.store.LastLease(ctx, l)
+		Known: func() (*message.StandingApproval, uint64, bool) { return l, l.Seq, l.Counted() }, // else no write tells whether it was revoked
+		Read: func(ctx context.Context) (*message.StandingApproval, uint64, error) {
+			last, err := e.store.LastStandingApproval(ctx, l)
 			if err != nil {
 				return nil, 0, err
 			}
 			return last, last.Seq, nil
 		},
 	}
-	_, _, err := store.Update(ctx, e.store, "use", entity, func(_ context.Context, l *message.Lease) (*message.EventRecord, error) {
+	_, _, err := store.Update(ctx, e.store, "use", entity, func(_ context.Context, l *message.StandingApproval) (*message.EventRecord, error) {
 		now := stamp().At
 		next, err := l.Spend(c.Key, c.Input, amount, now)
 		switch {
@@ -145,7 +145,7 @@ func (e *Engine) spend(ctx context.Context, l *message.Lease, c *message.Call, a
 			return nil, errNoChange
 		}
 		f := e.store.NewRecord(e.self(), now)
-		f.Lease = next
+		f.Standing = next
 		return f, nil
 	})
 	if errors.Is(err, errNoChange) {
@@ -154,10 +154,10 @@ func (e *Engine) spend(ctx context.Context, l *message.Lease, c *message.Call, a
 	return err
 }
 
-// leaseEnded says why a call that remembered rules allowed must not begin any
+// standingApprovalEnded says why a call that standing approvals allowed must not begin any
 // more; "": it may. A rule that is used up has been counted for this call.
-func (e *Engine) leaseEnded(ctx context.Context, c *message.Call) (string, error) {
-	for _, id := range c.Decision.Leases() {
+func (e *Engine) standingApprovalEnded(ctx context.Context, c *message.Call) (string, error) {
+	for _, id := range c.Decision.StandingApprovals() {
 		if why, err := e.ended(ctx, id); err != nil || why != "" {
 			return why, err
 		}
@@ -165,22 +165,22 @@ func (e *Engine) leaseEnded(ctx context.Context, c *message.Call) (string, error
 	return "", nil
 }
 
-// ended says why a lease has ended, as the journal has it; "": it has not, or
+// ended says why a standing approval has ended, as the journal has it; "": it has not, or
 // only its uses are used up.
-func (e *Engine) ended(ctx context.Context, id message.LeaseID) (string, error) {
+func (e *Engine) ended(ctx context.Context, id message.StandingID) (string, error) {
 	l := e.view.Book.Get(id)
 	if l == nil {
-		l = &message.Lease{ID: id, Space: e.space}
+		l = &message.StandingApproval{ID: id, Space: e.space}
 	}
-	l, err := e.store.LastLease(ctx, l)
+	l, err := e.store.LastStandingApproval(ctx, l)
 	if err != nil {
 		return "", err
 	}
 	if l.GrantedAt.IsZero() {
-		return "the remembered rule " + string(id) + " that allowed it is not known", nil
+		return "the standing approval " + string(id) + " that allowed it is not known", nil
 	}
-	if state := l.State(stamp().At); state == message.LeaseRevoked || state == message.LeaseExpired {
-		return "the remembered rule " + string(id) + " that allowed it is " + string(state), nil
+	if state := l.State(stamp().At); state == message.StandingRevoked || state == message.StandingExpired {
+		return "the standing approval " + string(id) + " that allowed it is " + string(state), nil
 	}
 	return "", nil
 }

@@ -17,58 +17,58 @@ const (
 	mostUses   = 100
 )
 
-func (p *Port) leases(_ context.Context, r message.LeasesRequest) (message.LeasesReply, error) {
-	return p.e.listLeases(r), nil
+func (p *Port) standingApprovals(_ context.Context, r message.StandingApprovalsRequest) (message.StandingApprovalsReply, error) {
+	return p.e.listStandingApprovals(r), nil
 }
 
-func (p *Port) showLease(ctx context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error) {
-	rep, err := p.e.showLease(ctx, r.ID)
+func (p *Port) showStandingApproval(ctx context.Context, r message.ShowStandingApprovalRequest) (message.ShowStandingApprovalReply, error) {
+	rep, err := p.e.showStandingApproval(ctx, r.ID)
 	if err != nil {
-		return rep, opError("show_lease", err)
+		return rep, opError("show_standing_approval", err)
 	}
 	return rep, nil
 }
 
-func (p *Port) revokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error) {
-	l, err := p.e.revokeLease(ctx, p.by, r)
+func (p *Port) revokeStandingApproval(ctx context.Context, r message.RevokeStandingApprovalRequest) (*message.StandingApproval, error) {
+	l, err := p.e.revokeStandingApproval(ctx, p.by, r)
 	if err != nil {
-		return nil, opError("revoke_lease", err)
+		return nil, opError("revoke_standing_approval", err)
 	}
 	return l, nil
 }
 
-func (e *Engine) listLeases(r message.LeasesRequest) message.LeasesReply {
+func (e *Engine) listStandingApprovals(r message.StandingApprovalsRequest) message.StandingApprovalsReply {
 	if r.Limit <= 0 || r.Limit > mostLeases {
 		r.Limit = mostLeases
 	}
 	now := stamp().At
-	out := message.LeasesReply{Leases: []*message.Lease{}}
+	out := message.StandingApprovalsReply{StandingApprovals: []*message.StandingApproval{}}
 	for _, l := range e.view.Book.All() {
-		if l.ID <= r.After || r.Tool != "" && l.Tool != r.Tool || !r.All && l.State(now) != message.LeaseActive {
+		if l.ID <= r.After || r.Tool != "" && l.Tool != r.Tool || !r.All && l.State(now) != message.StandingActive {
 			continue
 		}
-		if len(out.Leases) == r.Limit {
-			out.Next = out.Leases[r.Limit-1].ID
+		if len(out.StandingApprovals) == r.Limit {
+			out.Next = out.StandingApprovals[r.Limit-1].ID
 			break
 		}
 		shown := *l
-		out.Leases = append(out.Leases, &shown)
+		out.StandingApprovals = append(out.StandingApprovals, &shown)
 	}
 	return out
 }
 
-// knownLease is a lease as the journal has it.
-func (e *Engine) knownLease(ctx context.Context, id message.LeaseID) (*message.Lease, error) {
+// knownStandingApproval is a standing approval as the journal has it.
+func (e *Engine) knownStandingApproval(ctx context.Context, id message.StandingID) (*message.StandingApproval, error) {
 	known := e.view.Book.Get(id)
 	if known == nil {
-		known = &message.Lease{ID: id, Space: e.space}
+		known = &message.StandingApproval{ID: id, Space: e.space}
 	}
 	if id == "" || len(id) > message.MaxIDBytes {
-		return nil, noLease(id)
+		return nil, noStandingApproval(id)
 	}
-	l, err := e.store.LastLease(ctx, known)
+	l, err := e.store.LastStandingApproval(ctx, known)
 	if err == nil && l.GrantedAt.IsZero() {
-		err = noLease(id)
+		err = noStandingApproval(id)
 	}
 	if err != nil {
 		return nil, err
@@ -76,63 +76,63 @@ func (e *Engine) knownLease(ctx context.Context, id message.LeaseID) (*message.L
 	return l, nil
 }
 
-func noLease(id message.LeaseID) error {
-	return &message.Error{Code: message.CodeNotFound, What: fmt.Sprintf("no remembered rule %q is known", clipWord(string(id))), Hint: "look at the list of remembered rules"}
+func noStandingApproval(id message.StandingID) error {
+	return &message.Error{Code: message.CodeNotFound, What: fmt.Sprintf("no standing approval %q is known", clipWord(string(id))), Hint: "look at the list of standing approvals"}
 }
 
-func (e *Engine) showLease(ctx context.Context, id message.LeaseID) (message.ShowLeaseReply, error) {
-	l, err := e.knownLease(ctx, id)
+func (e *Engine) showStandingApproval(ctx context.Context, id message.StandingID) (message.ShowStandingApprovalReply, error) {
+	l, err := e.knownStandingApproval(ctx, id)
 	if err != nil {
-		return message.ShowLeaseReply{}, err
+		return message.ShowStandingApprovalReply{}, err
 	}
-	out := message.ShowLeaseReply{Lease: l, Uses: []message.LeaseUse{}}
+	out := message.ShowStandingApprovalReply{Standing: l, Uses: []message.StandingUse{}}
 	if l.Seq == 0 {
 		return out, nil
 	}
 	history, err := e.journal.History(ctx, l.Key())
 	if err != nil {
-		return message.ShowLeaseReply{}, err
+		return message.ShowStandingApprovalReply{}, err
 	}
 	for _, r := range history {
-		if r.Record != nil && r.Record.Lease != nil && r.Record.Lease.Use != nil {
-			out.Uses = append(out.Uses, *r.Record.Lease.Use)
+		if r.Record != nil && r.Record.Standing != nil && r.Record.Standing.Use != nil {
+			out.Uses = append(out.Uses, *r.Record.Standing.Use)
 		}
 	}
 	out.Uses = out.Uses[max(0, len(out.Uses)-mostUses):]
 	return out, nil
 }
 
-// revokeLease ends a remembered rule, and takes back what it allowed and what
+// revokeStandingApproval ends a standing approval, and takes back what it allowed and what
 // has not begun. One that is revoked already stays so.
-func (e *Engine) revokeLease(ctx context.Context, by message.Principal, r message.RevokeLeaseRequest) (*message.Lease, error) {
+func (e *Engine) revokeStandingApproval(ctx context.Context, by message.Principal, r message.RevokeStandingApprovalRequest) (*message.StandingApproval, error) {
 	if len(r.Reason) > message.MaxTextBytes {
 		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), message.MaxTextBytes), Hint: "shorten it"}
 	}
-	entity := store.Entity[*message.Lease]{Key: message.Key{Space: e.space, Lease: r.ID}, Read: func(ctx context.Context) (*message.Lease, uint64, error) {
-		l, err := e.knownLease(ctx, r.ID)
+	entity := store.Entity[*message.StandingApproval]{Key: message.Key{Space: e.space, Standing: r.ID}, Read: func(ctx context.Context) (*message.StandingApproval, uint64, error) {
+		l, err := e.knownStandingApproval(ctx, r.ID)
 		if err != nil {
 			return nil, 0, err
 		}
 		return l, l.Seq, nil
 	}}
-	var shown message.Lease
-	l, seq, err := store.Update(ctx, e.store, "revoke_lease", entity, func(_ context.Context, l *message.Lease) (*message.EventRecord, error) {
+	var shown message.StandingApproval
+	l, seq, err := store.Update(ctx, e.store, "revoke_standing_approval", entity, func(_ context.Context, l *message.StandingApproval) (*message.EventRecord, error) {
 		if by.Role == message.RoleApprover && !slices.ContainsFunc(l.GrantedBy, func(v message.Vote) bool { return v.By.Name == by.Name }) {
-			return nil, refused(by.Name+" has not given this remembered rule", "ask "+grantors(l)+" or an operator")
+			return nil, refused(by.Name+" has not given this standing approval", "ask "+grantors(l)+" or an operator")
 		}
 		now := stamp().At
 		switch state := l.State(now); state {
-		case message.LeaseActive, message.LeaseUsedUp: // calls that used it up may not have begun
-		case message.LeaseRevoked:
+		case message.StandingActive, message.StandingUsedUp: // calls that used it up may not have begun
+		case message.StandingRevoked:
 			return nil, errNoChange // whoever revoked it may not have come to the end
 		default:
-			return nil, &message.Error{Code: message.CodeFinished, What: "the remembered rule is " + string(state), Hint: "nothing to do: it answers for no further call"}
+			return nil, &message.Error{Code: message.CodeFinished, What: "the standing approval is " + string(state), Hint: "nothing to do: it answers for no further call"}
 		}
 		next := *l
 		next.Revoked, next.Use, next.Seq = &message.Revocation{By: by, At: now, Reason: r.Reason}, nil, 0
 		shown = next
 		f := e.store.NewRecord(by, now)
-		f.Lease = &next
+		f.Standing = &next
 		return f, nil
 	})
 	switch {
@@ -145,25 +145,25 @@ func (e *Engine) revokeLease(ctx context.Context, by message.Principal, r messag
 	return &shown, e.takeBack(ctx, l.ID, seq)
 }
 
-// takeBack ends what a remembered rule allowed and what nobody has started. It
+// takeBack ends what a standing approval allowed and what nobody has started. It
 // returns nil only if no call can begin any more that relies on the rule, whose
 // revocation stands at seq: a call begins by an event record of its own after the event record
 // that allows it, and the rule is read in between. So the fact that allows it is
 // older than seq or the rule is found revoked; and what is older is in the view
 // now, where of this step and of the start the first to be written wins.
-func (e *Engine) takeBack(ctx context.Context, id message.LeaseID, seq uint64) error {
+func (e *Engine) takeBack(ctx context.Context, id message.StandingID, seq uint64) error {
 	if err := e.store.WaitForSequence(ctx, seq); err != nil {
 		return notTakenBack(err)
 	}
 	for _, c := range e.view.OpenCalls() {
-		if !reliesOnLease(c, id) {
+		if !reliesOnStandingApproval(c, id) {
 			continue
 		}
 		_, err := e.update(ctx, "revoke", c.Key, e.self(), func(ctx context.Context, m *toolcall.Machine) error {
-			if !reliesOnLease(m.Call(), id) {
+			if !reliesOnStandingApproval(m.Call(), id) {
 				return errNoChange
 			}
-			return m.Step(toolcall.Revoked{Base: stamp(), Reason: "the remembered rule " + string(id) + " that allowed it is revoked"})
+			return m.Step(toolcall.Revoked{Base: stamp(), Reason: "the standing approval " + string(id) + " that allowed it is revoked"})
 		})
 		if err != nil && !errors.Is(err, message.ErrFinished) {
 			return notTakenBack(err)
@@ -172,14 +172,14 @@ func (e *Engine) takeBack(ctx context.Context, id message.LeaseID, seq uint64) e
 	return nil
 }
 
-// reliesOnLease reports whether a call may begin by what a lease has allowed.
-func reliesOnLease(c *message.Call, id message.LeaseID) bool {
+// reliesOnStandingApproval reports whether a call may begin by what a standing approval has allowed.
+func reliesOnStandingApproval(c *message.Call, id message.StandingID) bool {
 	allowed := c.State == message.ToolCallAllowed || c.State == message.ToolCallSubmitted
-	return allowed && !c.Started() && slices.Contains(c.Decision.Leases(), id)
+	return allowed && !c.Started() && slices.Contains(c.Decision.StandingApprovals(), id)
 }
 
 // notTakenBack: the revocation is on record, and it is not sure that nothing
 // begins any more.
 func notTakenBack(err error) error {
-	return &message.Error{Code: message.CodeUnavailable, What: "the remembered rule is revoked and allows nothing more; what it had allowed could not be taken back to the end", Hint: "revoke it again", Err: err}
+	return &message.Error{Code: message.CodeUnavailable, What: "the standing approval is revoked and allows nothing more; what it had allowed could not be taken back to the end", Hint: "revoke it again", Err: err}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// leasesFrom makes the lease that all approvals of a call agree on; none if one
+// standingApprovalsFrom makes the standing approval that all approvals of a call agree on; none if one
 // of them wants nothing remembered, or something else.
-func (e *Engine) leasesFrom(ctx context.Context, c *message.Call, now time.Time) ([]message.Lease, error) {
+func (e *Engine) standingApprovalsFrom(ctx context.Context, c *message.Call, now time.Time) ([]message.StandingApproval, error) {
 	by := c.Tally().Approvals
 	if len(by) == 0 || by[0].Remember == nil || c.Request == nil {
 		return nil, nil
@@ -23,8 +23,8 @@ func (e *Engine) leasesFrom(ctx context.Context, c *message.Call, now time.Time)
 			return nil, nil
 		}
 	}
-	l := message.Lease{
-		ID: message.NewLeaseID(c.Key, c.Digest), Space: e.space, Tool: c.Tool, Terms: *by[0].Remember,
+	l := message.StandingApproval{
+		ID: message.NewStandingID(c.Key, c.Digest), Space: e.space, Tool: c.Tool, Terms: *by[0].Remember,
 		Rule: c.Request.Rule, Source: c.Request.Source, Reason: c.Request.Reason,
 		Session: c.Session, User: c.Runtime, Agent: c.Agent, Arguments: argumentsOf(c.Input),
 		From: c.Key, Digest: c.Digest, GrantedAt: now,
@@ -38,7 +38,7 @@ func (e *Engine) leasesFrom(ctx context.Context, c *message.Call, now time.Time)
 	limits := c.Request.Requirement.Remember
 	if limits == nil {
 		l.Within = withinOf(l.Terms.Rules, c.Suggested)
-		return []message.Lease{l}, nil
+		return []message.StandingApproval{l}, nil
 	}
 	if end := now.Add(time.Duration(limits.TTLMS) * time.Millisecond); l.Terms.Until.IsZero() || l.Terms.Until.After(end) {
 		l.Terms.Until = end
@@ -51,7 +51,7 @@ func (e *Engine) leasesFrom(ctx context.Context, c *message.Call, now time.Time)
 	for path, value := range l.Same {
 		l.Same[path] = short(value)
 	}
-	return []message.Lease{l}, nil
+	return []message.StandingApproval{l}, nil
 }
 
 // withinOf are the suggested rules, if any of the rules is an edited one.
@@ -84,7 +84,7 @@ func argumentsOf(input string) string {
 }
 
 // sameTerms compares two wishes to the letter.
-func sameTerms(a, b *message.LeaseTerms) bool {
+func sameTerms(a, b *message.StandingTerms) bool {
 	if a == nil || b == nil {
 		return a == b
 	}

@@ -67,25 +67,25 @@ func fromSession(c *message.Call, rules []message.PermissionRule) []message.Perm
 	return out
 }
 
-// consult asks the policy about a call with the remembered rules of its
-// session, and gives the leases of those without which it would not be allowed:
+// consult asks the policy about a call with the standing approvals of its
+// session, and gives the standing approvals of those without which it would not be allowed:
 // each is in force as the journal has it. Of what cannot be read a person is
 // asked.
 func (e *Engine) consult(ctx context.Context, c *message.Call) verdict {
 	v := e.consultRules(ctx, c)
 	var ok bool
 	if v.decision, ok = e.handles(c, v.decision); !ok {
-		v.leases = nil
+		v.standingApprovals = nil
 	}
 	return v
 }
 
 // verdict is what the policy says about a call.
 type verdict struct {
-	decision permission.Decision
-	why      *permission.Explanation // of the policy's own decision, where rules want it kept
-	leases   []message.LeaseID       // without which it would not be allowed
-	known    int                     // how many rules the session had
+	decision          permission.Decision
+	why               *permission.Explanation // of the policy's own decision, where rules want it kept
+	standingApprovals []message.StandingID    // without which it would not be allowed
+	known             int                     // how many rules the session had
 }
 
 // consultRules is consult, whether or not the engine can do as the decision
@@ -98,7 +98,7 @@ func (e *Engine) consultRules(ctx context.Context, c *message.Call) verdict {
 		ended, err := e.anyEnded(ctx, on)
 		switch {
 		case err != nil:
-			e.log.Warn("remembered rules cannot be looked at and do not count", "call", c.Key.String(), "error", err)
+			e.log.Warn("standing approvals cannot be looked at and do not count", "call", c.Key.String(), "error", err)
 			return e.judgeAlone(ctx, c, len(rules))
 		case !ended:
 			return verdict{d, why, on, len(rules)}
@@ -108,23 +108,23 @@ func (e *Engine) consultRules(ctx context.Context, c *message.Call) verdict {
 	}
 }
 
-// reliesOn gives the leases of the session's rules without which a decision
+// reliesOn gives the standing approvals of the session's rules without which a decision
 // would not allow: the oldest one that suffices, or else every one about the
 // tool, of which some cover the call together.
-func (e *Engine) reliesOn(ctx context.Context, c *message.Call, d permission.Decision, rules []view.SessionRule) []message.LeaseID {
+func (e *Engine) reliesOn(ctx context.Context, c *message.Call, d permission.Decision, rules []view.SessionRule) []message.StandingID {
 	if d.Behavior != message.BehaviorAllow || d.Step != permission.StepAllowRule {
 		return nil
 	}
-	byLease := map[message.LeaseID][]message.PermissionRule{}
-	var ids []message.LeaseID
+	byStanding := map[message.StandingID][]message.PermissionRule{}
+	var ids []message.StandingID
 	for _, r := range rules {
 		if r.ToolName != c.Tool {
 			continue
 		}
-		if byLease[r.Lease] == nil {
-			ids = append(ids, r.Lease)
+		if byStanding[r.Standing] == nil {
+			ids = append(ids, r.Standing)
 		}
-		byLease[r.Lease] = append(byLease[r.Lease], r.PermissionRule)
+		byStanding[r.Standing] = append(byStanding[r.Standing], r.PermissionRule)
 	}
 	allows := func(rules []message.PermissionRule) bool {
 		return e.policy.Decide(ctx, e.request(c, c.Input, rules)).Behavior == message.BehaviorAllow
@@ -133,15 +133,15 @@ func (e *Engine) reliesOn(ctx context.Context, c *message.Call, d permission.Dec
 		return nil
 	}
 	for _, id := range ids {
-		if allows(byLease[id]) {
-			return []message.LeaseID{id}
+		if allows(byStanding[id]) {
+			return []message.StandingID{id}
 		}
 	}
 	return ids
 }
 
-// anyEnded reports whether one of the leases is revoked, as the journal has it.
-func (e *Engine) anyEnded(ctx context.Context, ids []message.LeaseID) (bool, error) {
+// anyEnded reports whether one of the standing approvals is revoked, as the journal has it.
+func (e *Engine) anyEnded(ctx context.Context, ids []message.StandingID) (bool, error) {
 	for _, id := range ids {
 		why, err := e.ended(ctx, id)
 		if err != nil || why != "" {
@@ -151,12 +151,12 @@ func (e *Engine) anyEnded(ctx context.Context, ids []message.LeaseID) (bool, err
 	return false, nil
 }
 
-// allowedBy notes the leases that a decision relies on.
-func allowedBy(d *message.Decision, on []message.LeaseID) {
+// allowedBy notes the standing approvals that a decision relies on.
+func allowedBy(d *message.Decision, on []message.StandingID) {
 	if d.Behavior != message.BehaviorAllow || len(on) == 0 {
 		return
 	}
-	if d.Lease = on[0]; len(on) > 1 {
+	if d.Standing = on[0]; len(on) > 1 {
 		d.Besides = on[1:]
 	}
 }

@@ -13,39 +13,39 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// leaseModel is what the terms of the answers permit, computed next to two engines
+// standingApprovalModel is what the terms of the answers permit, computed next to two engines
 // on one journal.
-type leaseModel struct {
-	t       *rapid.T
-	engines []*engine.Engine
-	leases  map[message.LeaseID]*modelLease
-	calls   []message.ToolCallBlock
-	n       int
+type standingApprovalModel struct {
+	t                 *rapid.T
+	engines           []*engine.Engine
+	standingApprovals map[message.StandingID]*modelStandingApproval
+	calls             []message.ToolCallBlock
+	n                 int
 }
 
-type modelLease struct {
+type modelStandingApproval struct {
 	uses, left int // of the budget, in cents
 	by         map[message.CallID]bool
 	revoked    bool
 }
 
-func (m *leaseModel) as(role message.Role, name string) *engine.Port {
+func (m *standingApprovalModel) as(role message.Role, name string) *engine.Port {
 	i := rapid.IntRange(0, len(m.engines)-1).Draw(m.t, "engine")
 	return m.engines[i].As(message.Principal{Role: role, Name: name})
 }
 
-func (m *leaseModel) propose(b message.ToolCallBlock) *message.Call {
+func (m *standingApprovalModel) propose(b message.ToolCallBlock) *message.Call {
 	out, err := m.as(message.RoleRuntime, "bot").Propose(m.t.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{b}})
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	c := out.Calls[0]
-	if c.Decision == nil || c.Decision.Lease == "" {
+	if c.Decision == nil || c.Decision.Standing == "" {
 		return c
 	}
-	l := m.leases[c.Decision.Lease]
+	l := m.standingApprovals[c.Decision.Standing]
 	if l == nil {
-		m.t.Fatalf("%s was allowed by %s, which no person gave", c.Call, c.Decision.Lease)
+		m.t.Fatalf("%s was allowed by %s, which no person gave", c.Call, c.Decision.Standing)
 	}
 	if l.by[c.Call] {
 		return c // proposed again
@@ -60,8 +60,8 @@ func (m *leaseModel) propose(b message.ToolCallBlock) *message.Call {
 }
 
 // Answers, proposals, repeated proposals and revocations come in any order, at any
-// engine: no lease allows more than it says, nor anything after its end.
-func TestLeasesAllowNoMoreThanTheySay(t *testing.T) {
+// engine: no standing approval allows more than it says, nor anything after its end.
+func TestStandingApprovalsAllowNoMoreThanTheySay(t *testing.T) {
 	tool := engine.Tool{Tool: permission.Tool{Name: "pay"}, Placement: message.PlaceExternal, ConcurrencySafe: true}
 	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
 		Name: "ask", Tools: []string{"pay"}, Behavior: message.BehaviorAsk, Remember: &permission.Remember{TTL: time.Hour, Uses: 4},
@@ -70,7 +70,7 @@ func TestLeasesAllowNoMoreThanTheySay(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		m := &leaseModel{t: t, leases: map[message.LeaseID]*modelLease{}}
+		m := &standingApprovalModel{t: t, standingApprovals: map[message.StandingID]*modelStandingApproval{}}
 		journal := engine.NewMemory()
 		for range 2 {
 			e, err := engine.New("sp", journal, policy, []engine.Tool{tool})
@@ -97,8 +97,8 @@ func TestLeasesAllowNoMoreThanTheySay(t *testing.T) {
 			},
 			"revoke": func(t *rapid.T) {
 				m.t = t
-				for id, l := range m.leases {
-					if _, err := m.as(message.RoleOperator, "olga").RevokeLease(t.Context(), message.RevokeLeaseRequest{ID: id}); err == nil {
+				for id, l := range m.standingApprovals {
+					if _, err := m.as(message.RoleOperator, "olga").RevokeStandingApproval(t.Context(), message.RevokeStandingApprovalRequest{ID: id}); err == nil {
 						l.revoked = true
 					}
 					return
@@ -109,23 +109,23 @@ func TestLeasesAllowNoMoreThanTheySay(t *testing.T) {
 }
 
 // answer approves a call that asks, half of the time with something to remember.
-func (m *leaseModel) answer(c *message.Call) {
+func (m *standingApprovalModel) answer(c *message.Call) {
 	if c.State != message.ToolCallAsking || rapid.Bool().Draw(m.t, "leave it open") {
 		return
 	}
 	a := message.Response{Key: c.Key, Kind: message.ResponseApprove, Digest: c.Digest}
 	uses, cents := rapid.IntRange(1, 4).Draw(m.t, "uses"), rapid.IntRange(0, 100).Draw(m.t, "budget")
 	if rapid.Bool().Draw(m.t, "remember") {
-		a.Remember = &message.LeaseTerms{Scope: message.ScopeSpace, Uses: uses, Budget: &message.Budget{Path: "args.cents", Limit: strconv.Itoa(cents)}}
+		a.Remember = &message.StandingTerms{Scope: message.ScopeSpace, Uses: uses, Budget: &message.Budget{Path: "args.cents", Limit: strconv.Itoa(cents)}}
 	}
 	after, err := m.as(message.RoleApprover, "ann").SubmitResponse(m.t.Context(), a)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if (len(after.Leases) == 1) != (a.Remember != nil) {
-		m.t.Fatalf("the answer %+v gives %+v", a.Remember, after.Leases)
+	if (len(after.StandingApprovals) == 1) != (a.Remember != nil) {
+		m.t.Fatalf("the answer %+v gives %+v", a.Remember, after.StandingApprovals)
 	}
-	for _, l := range after.Leases {
-		m.leases[l.ID] = &modelLease{uses: uses, left: cents, by: map[message.CallID]bool{}}
+	for _, l := range after.StandingApprovals {
+		m.standingApprovals[l.ID] = &modelStandingApproval{uses: uses, left: cents, by: map[message.CallID]bool{}}
 	}
 }

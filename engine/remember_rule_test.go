@@ -42,9 +42,9 @@ func sameCustomer(w *world) {
 	if l := q.Request.Requirement.Remember; l == nil || l.Uses != 3 || l.TTLMS != time.Hour.Milliseconds() || len(l.Same) != 1 {
 		w.Errorf("the approval request does not say what may be remembered: %+v", l)
 	}
-	l := e.remember(q, message.LeaseTerms{Scope: message.ScopeSpace})
+	l := e.remember(q, message.StandingTerms{Scope: message.ScopeSpace})
 	if l.Terms.Uses != 3 || !l.Terms.Until.Equal(l.GrantedAt.Add(time.Hour)) || l.Same["args.customer"] != `"k1"` {
-		w.Errorf("the lease is %+v", l)
+		w.Errorf("the standing approval is %+v", l)
 	}
 	w.wantBy(e.propose(call("d", deploy, `{"n":2,"customer":"k1"}`))[0], l.ID)
 	w.wantBy(e.propose(call("e", deploy, `{"customer":"k2"}`))[0], "")
@@ -57,7 +57,7 @@ func scopes(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
 	for i, c := range []struct {
-		scope                                     message.LeaseScope
+		scope                                     message.StandingScope
 		session, agent, user, other, differentArg bool
 	}{
 		{message.ScopeCallLike, true, false, false, false, false},
@@ -67,7 +67,7 @@ func scopes(w *world) {
 		{message.ScopeSpace, true, true, true, true, true},
 	} {
 		s := string(rune('a' + i))
-		l := e.remember(e.in("bot", s, "agent", call("c", deploy, `{}`)), message.LeaseTerms{Scope: c.scope})
+		l := e.remember(e.in("bot", s, "agent", call("c", deploy, `{}`)), message.StandingTerms{Scope: c.scope})
 		for _, try := range []struct {
 			runtime, session, agent, input string
 			want                           bool
@@ -78,16 +78,16 @@ func scopes(w *world) {
 			{"bot", s + "3", "another", `{}`, c.user},
 			{"eve", s + "4", "agent", `{}`, c.other},
 		} {
-			want := message.LeaseID("")
+			want := message.StandingID("")
 			if try.want {
 				want = l.ID
 			}
 			w.wantBy(e.in(try.runtime, try.session, try.agent, call(message.CallID("d"+try.input), deploy, try.input)), want)
 		}
-		w.must(second(e.ann().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})))
+		w.must(second(e.ann().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})))
 	}
 	a := approve(e.in("bot", "z", "", call("c", deploy, `{}`)))
-	a.Remember = &message.LeaseTerms{Scope: message.ScopeAgent}
+	a.Remember = &message.StandingTerms{Scope: message.ScopeAgent}
 	_, err := e.ann().SubmitResponse(w.Context(), a)
 	w.wantErr(err, message.ErrForbidden)
 }
@@ -98,25 +98,25 @@ func widerThanRule(w *world) {
 	}))
 	e := w.engine()
 	q := e.ask("c", deploy, `{"customer":1}`)
-	for _, t := range []message.LeaseTerms{{Uses: 3}, {Until: time.Now().Add(2 * time.Hour)}, {Rules: []message.PermissionRule{{ToolName: pay, Behavior: message.BehaviorAllow}}}} {
+	for _, t := range []message.StandingTerms{{Uses: 3}, {Until: time.Now().Add(2 * time.Hour)}, {Rules: []message.PermissionRule{{ToolName: pay, Behavior: message.BehaviorAllow}}}} {
 		a := approve(q)
 		a.Remember = &t
 		e.refuses("ann", a, message.ErrForbidden)
 	}
 	a := approve(e.ask("d", deploy, `{}`)) // what must be the same is not there
-	a.Remember = &message.LeaseTerms{}
+	a.Remember = &message.StandingTerms{}
 	e.refuses("ann", a, message.ErrForbidden)
 }
 
 func denyWins(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Scope: message.ScopeSpace})
+	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Scope: message.ScopeSpace})
 	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
 	w.policy.use(w, remembering(nil), noTool(deploy))
 	w.wantResult(e.finished(e.propose(call("e", deploy, `{}`))[0].Key), message.ToolResultDenied, "no-deploy")
 	w.policy.use(w, remembering(nil), permission.Rule{Name: "broken", Tools: []string{deploy}, Behavior: message.BehaviorDeny, When: "args.missing == 1"})
-	if c := e.propose(call("f", deploy, `{}`))[0]; c.Decision.Lease != "" || c.State != message.ToolCallAsking && c.State != message.ToolCallFinished {
+	if c := e.propose(call("f", deploy, `{}`))[0]; c.Decision.Standing != "" || c.State != message.ToolCallAsking && c.State != message.ToolCallFinished {
 		w.Errorf("with a deny rule that cannot be evaluated the call is %s", describe(c))
 	}
 }
@@ -124,7 +124,7 @@ func denyWins(w *world) {
 func furtherRuleAsks(w *world) {
 	w.policy.use(w, remembering(nil), rule("z-large", func(r *permission.Rule) { r.When = "args.n > 10" }))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"n":1}`), message.LeaseTerms{})
+	l := e.remember(e.ask("c", deploy, `{"n":1}`), message.StandingTerms{})
 	w.wantBy(e.propose(call("d", deploy, `{"n":2}`))[0], l.ID)
 	w.wantBy(e.propose(call("e", deploy, `{"n":11}`))[0], "")
 }
@@ -132,7 +132,7 @@ func furtherRuleAsks(w *world) {
 func stricterRule(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"k":1}`), message.LeaseTerms{})
+	l := e.remember(e.ask("c", deploy, `{"k":1}`), message.StandingTerms{})
 	for i, stricter := range []*permission.Remember{nil, {TTL: time.Nanosecond}, {TTL: time.Hour, Uses: 5}, {TTL: time.Hour, Scope: []string{"args.k"}}} {
 		w.policy.use(w, remembering(func(r *permission.Rule) { r.Remember = stricter }))
 		w.wantBy(e.propose(call(message.CallID(rune('d'+i)), deploy, `{"k":1}`))[0], "")
@@ -146,14 +146,14 @@ func stricterRule(w *world) {
 func ruleGone(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Scope: message.ScopeSpace})
+	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Scope: message.ScopeSpace})
 	w.policy.use(w)
 	c := e.propose(call("d", deploy, `{}`))[0]
-	if c.Decision.Lease == l.ID {
+	if c.Decision.Standing == l.ID {
 		w.Errorf("it answers an approval request that no rule asks: %s", describe(c))
 	}
 	w.policy.use(w, rules()...)
-	free := e.remember(e.ask("e", deploy, `{}`), message.LeaseTerms{})
+	free := e.remember(e.ask("e", deploy, `{}`), message.StandingTerms{})
 	w.wantBy(e.propose(call("f", deploy, `{}`))[0], free.ID)
 	w.policy.use(w, rule("new", func(*permission.Rule) {}))
 	w.wantBy(e.propose(call("g", deploy, `{}`))[0], "")
@@ -164,7 +164,7 @@ func ruleGone(w *world) {
 func grantorMustMay(w *world) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Approvers.ExcludeRequester = true }))
 	e := w.engine(engine.WithDirectory(people))
-	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Scope: message.ScopeSpace})
+	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Scope: message.ScopeSpace})
 	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
 	w.wantBy(e.in("ann", "s2", "agent", call("c", deploy, `{}`)), "")
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Approvers.Users = []string{"bob"} }))
@@ -182,10 +182,10 @@ func hiddenNotRemembered(w *world) {
 	w.policy.use(w, remembering(hides))
 	e := w.engine()
 	a := approve(e.ask("c", deploy, `{"pin":1}`))
-	a.Remember = &message.LeaseTerms{}
+	a.Remember = &message.StandingTerms{}
 	e.refuses("ann", a, message.ErrForbidden)
 	w.policy.use(w, remembering(nil))
-	l := e.remember(e.ask("d", deploy, `{}`), message.LeaseTerms{})
+	l := e.remember(e.ask("d", deploy, `{}`), message.StandingTerms{})
 	w.wantBy(e.propose(call("e", deploy, `{}`))[0], l.ID)
 	w.policy.use(w, remembering(hides))
 	w.wantBy(e.propose(call("f", deploy, `{"pin":1}`))[0], "")
@@ -202,7 +202,7 @@ func rememberEditCases() []engineCase {
 }
 
 // editing approves a call with other arguments and terms.
-func editing(q *message.Call, input string, t message.LeaseTerms) message.Response {
+func editing(q *message.Call, input string, t message.StandingTerms) message.Response {
 	a := edit(q, input)
 	a.Remember = &t
 	return a
@@ -214,39 +214,39 @@ func editRemembered(w *world) {
 	}))
 	e := w.engine()
 	q := e.ask("c", deploy, `{"customer":"k1","cents":9000}`)
-	c := e.answers("ann", editing(q, `{"customer":"k2","cents":10}`, message.LeaseTerms{Uses: 2, Budget: &message.Budget{Path: "args.cents", Limit: "25"}}))
-	if len(c.Leases) != 1 || c.Digest == q.Digest {
-		w.Fatalf("the edited call is %s with the leases %+v", describe(c), c.Leases)
+	c := e.answers("ann", editing(q, `{"customer":"k2","cents":10}`, message.StandingTerms{Uses: 2, Budget: &message.Budget{Path: "args.cents", Limit: "25"}}))
+	if len(c.StandingApprovals) != 1 || c.Digest == q.Digest {
+		w.Fatalf("the edited call is %s with the standing approvals %+v", describe(c), c.StandingApprovals)
 	}
-	l := e.lease(c.Leases[0].ID)
+	l := e.standingApproval(c.StandingApprovals[0].ID)
 	if l.Digest != c.Digest || l.Same["args.customer"] != `"k2"` || l.Left != "25" || len(l.GrantedBy) != 1 || l.GrantedBy[0].Made != c.Digest {
-		w.Errorf("the lease is %+v, want one of the edited call %s", l, c.Digest)
+		w.Errorf("the standing approval is %+v, want one of the edited call %s", l, c.Digest)
 	}
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `"k2"`)
 	w.wantBy(e.propose(call("d", deploy, `{"customer":"k2","cents":20}`))[0], l.ID)
 	w.wantBy(e.propose(call("e", deploy, `{"customer":"k1","cents":1}`))[0], "")
 	w.wantBy(e.propose(call("f", deploy, `{"customer":"k2","cents":6}`))[0], "")
-	w.engine().lease(l.ID) // as another replica reads it
+	w.engine().standingApproval(l.ID) // as another replica reads it
 }
 
 // editRememberedByAll: the editor's wish counts like their approval.
 func editRememberedByAll(w *world) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Quorum = 2 }))
 	e := w.engine()
-	terms := message.LeaseTerms{Uses: 2}
+	terms := message.StandingTerms{Uses: 2}
 	q := e.answers("ann", editing(e.ask("e", deploy, `{"n":1}`), `{"n":2}`, terms))
-	if c := e.answers("bob", approve(q)); len(c.Leases) != 0 {
-		w.Errorf("by the editor alone: %+v", c.Leases)
+	if c := e.answers("bob", approve(q)); len(c.StandingApprovals) != 0 {
+		w.Errorf("by the editor alone: %+v", c.StandingApprovals)
 	}
 	q = e.answers("ann", editing(e.ask("c", deploy, `{"n":1}`), `{"n":2}`, terms))
 	w.wantMissing(q, ":1")
 	a := approve(q)
 	a.Remember = &terms
 	c := e.answers("bob", a)
-	if len(c.Leases) != 1 || len(c.Leases[0].GrantedBy) != 2 || c.Leases[0].Digest != q.Digest {
-		w.Fatalf("by both: %s, %+v", describe(c), c.Leases)
+	if len(c.StandingApprovals) != 1 || len(c.StandingApprovals[0].GrantedBy) != 2 || c.StandingApprovals[0].Digest != q.Digest {
+		w.Fatalf("by both: %s, %+v", describe(c), c.StandingApprovals)
 	}
-	w.wantBy(e.propose(call("d", deploy, `{"n":3}`))[0], c.Leases[0].ID)
+	w.wantBy(e.propose(call("d", deploy, `{"n":3}`))[0], c.StandingApprovals[0].ID)
 }
 
 func editedTermsRefused(w *world) {
@@ -258,22 +258,22 @@ func editedTermsRefused(w *world) {
 	for name, c := range map[string]struct {
 		q     *message.Call
 		input string
-		terms message.LeaseTerms
+		terms message.StandingTerms
 		want  *message.Error
 	}{
-		"a rule for the call as it was":    {sh, `{"command":"make release"}`, message.LeaseTerms{Rules: sh.Suggested}, message.ErrForbidden},
-		"wider than the session":           {sh, `{"command":"make release"}`, message.LeaseTerms{Scope: message.ScopeSpace}, message.ErrForbidden},
-		"a budget over what is edited out": {byRule, `{"customer":2}`, message.LeaseTerms{Budget: &message.Budget{Path: "args.cents", Limit: "5"}}, message.ErrInvalid},
-		"without what must be the same":    {byRule, `{"cents":1}`, message.LeaseTerms{}, message.ErrForbidden},
-		"more uses than the rule lets":     {byRule, `{"customer":2}`, message.LeaseTerms{Uses: 3}, message.ErrForbidden},
+		"a rule for the call as it was":    {sh, `{"command":"make release"}`, message.StandingTerms{Rules: sh.Suggested}, message.ErrForbidden},
+		"wider than the session":           {sh, `{"command":"make release"}`, message.StandingTerms{Scope: message.ScopeSpace}, message.ErrForbidden},
+		"a budget over what is edited out": {byRule, `{"customer":2}`, message.StandingTerms{Budget: &message.Budget{Path: "args.cents", Limit: "5"}}, message.ErrInvalid},
+		"without what must be the same":    {byRule, `{"cents":1}`, message.StandingTerms{}, message.ErrForbidden},
+		"more uses than the rule lets":     {byRule, `{"customer":2}`, message.StandingTerms{Uses: 3}, message.ErrForbidden},
 	} {
 		if got := e.refusalOf("ann", editing(c.q, c.input, c.terms), c.want); got.Code != c.want.Code {
 			w.Errorf("%s: %v", name, got)
 		}
 	}
-	c := e.answers("ann", editing(sh, `{"command":"make release"}`, message.LeaseTerms{Uses: 1}))
-	if len(c.Leases) != 1 || !strings.Contains(*c.Leases[0].Terms.Rules[0].RuleContent, "make") {
-		w.Errorf("without rules of one's own those of the edited call count: %+v", c.Leases)
+	c := e.answers("ann", editing(sh, `{"command":"make release"}`, message.StandingTerms{Uses: 1}))
+	if len(c.StandingApprovals) != 1 || !strings.Contains(*c.StandingApprovals[0].Terms.Rules[0].RuleContent, "make") {
+		w.Errorf("without rules of one's own those of the edited call count: %+v", c.StandingApprovals)
 	}
 }
 
@@ -287,14 +287,14 @@ func editRememberedByNoOne(w *world) {
 			r.Name, r.Tools, r.Approvers.ExcludeEditor = "four-eyes", []string{deploy}, true
 		}))...)
 	e := w.engine()
-	e.refuses("ann", editing(e.ask("a", pay, `{"amount":500}`), `{"amount":5}`, message.LeaseTerms{}), message.ErrForbidden)
+	e.refuses("ann", editing(e.ask("a", pay, `{"amount":500}`), `{"amount":5}`, message.StandingTerms{}), message.ErrForbidden)
 	q := e.ask("b", note, `{"n":1}`)
-	e.refuses("ann", editing(q, `{"n":10}`, message.LeaseTerms{}), message.ErrForbidden)
-	e.refuses("ann", editing(e.ask("c", deploy, `{"n":1}`), `{"n":2}`, message.LeaseTerms{}), message.ErrForbidden)
-	c := e.answers("ann", editing(q, `{"n":100}`, message.LeaseTerms{}))
+	e.refuses("ann", editing(q, `{"n":10}`, message.StandingTerms{}), message.ErrForbidden)
+	e.refuses("ann", editing(e.ask("c", deploy, `{"n":1}`), `{"n":2}`, message.StandingTerms{}), message.ErrForbidden)
+	c := e.answers("ann", editing(q, `{"n":100}`, message.StandingTerms{}))
 	w.wantResult(c, message.ToolResultDenied, "never")
-	if len(c.Leases)+len(e.leases(true)) != 0 {
-		w.Errorf("a denied call leaves %+v", e.leases(true))
+	if len(c.StandingApprovals)+len(e.standingApprovals(true)) != 0 {
+		w.Errorf("a denied call leaves %+v", e.standingApprovals(true))
 	}
 }
 
@@ -326,28 +326,28 @@ func (w *world) known(key message.Key) *message.Call {
 
 func rememberPlainCases() []engineCase {
 	return []engineCase{
-		{"they are listed, named and revoked like any other", plainIsLease},
+		{"they are listed, named and revoked like any other", plainIsStandingApproval},
 		{"revoked where another replica lags", plainRevokedElsewhere},
 		{"two of them together", plainTogether},
 		{"next to a rule of the policy that allows", plainNotNeeded},
 		{"when the journal cannot be read", plainUnreadable},
 		{"of a call that hides arguments", plainHidden},
-		{"a decision is explained with its leases", leasesExplained},
+		{"a decision is explained with its standing approvals", standingApprovalsExplained},
 	}
 }
 
 // accept approves a call with the rules that its approval request suggests, and gives
-// the lease that this makes.
-func (r *replica) accept(q *message.Call) *message.Lease {
+// the standing approval that this makes.
+func (r *replica) accept(q *message.Call) *message.StandingApproval {
 	r.w.Helper()
 	a := approve(q)
 	a.Rules = q.Suggested
 	c := r.answers("ann", a)
-	l, ok := c.PlainLease()
+	l, ok := c.PlainStandingApproval()
 	if !ok || len(c.Remember) == 0 {
 		r.w.Fatalf("the approved call remembers %+v", c.Remember)
 	}
-	return r.lease(l.ID)
+	return r.standingApproval(l.ID)
 }
 
 func command(id message.CallID, line string) message.ToolCallBlock {
@@ -359,13 +359,13 @@ func (r *replica) askCommand(id message.CallID, line string) *message.Call {
 	return r.ask(id, shell, `{"command":"`+line+`"}`)
 }
 
-func plainIsLease(w *world) {
+func plainIsStandingApproval(w *world) {
 	e := w.engine()
 	l := e.accept(e.askCommand("c", "npm install x"))
 	if !l.Plain || l.Terms.Scope != message.ScopeSession || len(l.Terms.Rules) != 1 || l.GrantedBy[0].By.Name != "ann" || l.Counted() {
-		w.Errorf("the lease is %+v", l)
+		w.Errorf("the standing approval is %+v", l)
 	}
-	if all := e.leases(false); len(all) != 1 || all[0].ID != l.ID {
+	if all := e.standingApprovals(false); len(all) != 1 || all[0].ID != l.ID {
 		w.Errorf("listed: %+v", all)
 	}
 	d := e.propose(command("d", "npm install y"))[0]
@@ -375,13 +375,13 @@ func plainIsLease(w *world) {
 	e.stop()
 	later := w.engine()
 	w.wantBy(later.propose(command("e", "npm install y"))[0], l.ID)
-	_, err := later.bob().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})
+	_, err := later.bob().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})
 	w.wantErr(err, message.ErrForbidden)
-	w.must(second(later.ann().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID, Reason: "over"})))
+	w.must(second(later.ann().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID, Reason: "over"})))
 	w.wantBy(later.propose(command("f", "npm install y"))[0], "")
 	w.wantBy(w.engine().propose(command("g", "npm install y"))[0], "")
-	if len(later.leases(false)) != 0 || later.lease(l.ID).Revoked == nil {
-		w.Errorf("after its end: %+v", later.lease(l.ID))
+	if len(later.standingApprovals(false)) != 0 || later.standingApproval(l.ID).Revoked == nil {
+		w.Errorf("after its end: %+v", later.standingApproval(l.ID))
 	}
 }
 
@@ -391,7 +391,7 @@ func plainRevokedElsewhere(w *world) {
 	other.knows(l)
 	w.wantBy(other.propose(command("d", "npm install y"))[0], l.ID)
 	catchUp := other.cord.lag()
-	w.must(second(e.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})))
+	w.must(second(e.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})))
 	w.wantBy(other.propose(command("e", "npm install y"))[0], "")
 	catchUp()
 }
@@ -403,10 +403,10 @@ func plainTogether(w *world) {
 	one, two := e.accept(e.askCommand("a", "npm install x")), e.accept(e.askCommand("b", "make all"))
 	c := e.propose(command("c", "npm install y && make all"))[0]
 	w.wantBy(c, one.ID)
-	if on := c.Decision.Leases(); len(on) != 2 || on[1] != two.ID {
+	if on := c.Decision.StandingApprovals(); len(on) != 2 || on[1] != two.ID {
 		w.Errorf("it relies on %v, want %s and %s", on, one.ID, two.ID)
 	}
-	w.must(second(e.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: two.ID})))
+	w.must(second(e.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: two.ID})))
 	w.wantBy(e.propose(command("d", "npm install y && make all"))[0], "")
 	w.wantBy(e.propose(command("e", "npm install y"))[0], one.ID)
 }
@@ -416,7 +416,7 @@ func plainNotNeeded(w *world) {
 	e.accept(e.ask("a", deploy, `{}`))
 	w.policy.use(w, permission.Rule{Name: "free", Tools: []string{deploy}, Behavior: message.BehaviorAllow})
 	c := e.propose(call("b", deploy, `{}`))[0]
-	if c.Decision.Rule != "free" || c.Decision.Lease != "" {
+	if c.Decision.Rule != "free" || c.Decision.Standing != "" {
 		w.Errorf("it is allowed by %+v", c.Decision)
 	}
 }
@@ -425,7 +425,7 @@ func plainUnreadable(w *world) {
 	e := w.engine()
 	l := e.accept(e.askCommand("a", "npm install x"))
 	e.cord.onLast(func(key message.Key) error {
-		if key.Lease != "" {
+		if key.Standing != "" {
 			return cutError("last")
 		}
 		return nil
@@ -445,18 +445,18 @@ func plainHidden(w *world) {
 	}
 }
 
-func leasesExplained(w *world) {
+func standingApprovalsExplained(w *world) {
 	w.policy.use(w, remembering(nil), rule("never", func(r *permission.Rule) { r.Tools, r.Redact = []string{note}, []string{"args.pin"} }))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Uses: 3, Scope: message.ScopeUser})
+	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Uses: 3, Scope: message.ScopeUser})
 	c := e.propose(call("d", deploy, `{"n":1}`))[0]
 	for _, p := range []*engine.Port{e.ann(), e.operator(), w.engine().as(message.RoleAuditor, "eve")} {
 		x, err := p.Explain(w.Context(), message.ExplainRequest{Key: c.Key})
 		w.must(err)
-		if len(x.Leases) != 1 || x.Leases[0].Lease.ID != l.ID || x.Leases[0].State != message.LeaseActive || *x.Leases[0].UsesLeft != 2 || x.Leases[0].Lease.GrantedBy[0].By.Name != "ann" || x.Leases[0].Lease.Terms.Until.IsZero() {
-			w.Errorf("the leases are %+v", x.Leases)
+		if len(x.StandingApprovals) != 1 || x.StandingApprovals[0].Standing.ID != l.ID || x.StandingApprovals[0].State != message.StandingActive || *x.StandingApprovals[0].UsesLeft != 2 || x.StandingApprovals[0].Standing.GrantedBy[0].By.Name != "ann" || x.StandingApprovals[0].Standing.Terms.Until.IsZero() {
+			w.Errorf("the standing approvals are %+v", x.StandingApprovals)
 		}
-		if x.Decision.Lease != l.ID || !strings.Contains(string(x.Trace), `"rule":"memory"`) || !strings.Contains(string(x.Trace), `"decision":"ask"`) {
+		if x.Decision.Standing != l.ID || !strings.Contains(string(x.Trace), `"rule":"memory"`) || !strings.Contains(string(x.Trace), `"decision":"ask"`) {
 			w.Errorf("it is explained with %+v, %s", x.Decision, x.Trace)
 		}
 	}

@@ -17,7 +17,7 @@ func rulesFit(rules []message.PermissionRule) error {
 			n += len(*r.RuleContent)
 		}
 	}
-	if n > message.MaxLeaseBytes {
+	if n > message.MaxStandingBytes {
 		return tooLong("the rules to remember", n)
 	}
 	return nil
@@ -26,7 +26,7 @@ func rulesFit(rules []message.PermissionRule) error {
 // termsRules completes the rules: they must be allow rules for the tool, no
 // wider than those suggested unless rules of the policy bound them, and cover
 // this very call.
-func (e *Engine) termsRules(ctx context.Context, c *message.Call, t *message.LeaseTerms, l limits) error {
+func (e *Engine) termsRules(ctx context.Context, c *message.Call, t *message.StandingTerms, l limits) error {
 	if len(t.Rules) == 0 {
 		t.Rules = c.Suggested
 		if l.byRule != nil {

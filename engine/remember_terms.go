@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Rememberer says for which calls a remembered rule answers. Every Policy does.
+// Rememberer says for which calls a standing approval answers. Every Policy does.
 type Rememberer interface {
 	// Covers reports whether remembered allow rules cover a call; nil: they do.
 	Covers(ctx context.Context, r permission.Request, rules []message.PermissionRule) error
@@ -20,7 +20,7 @@ type Rememberer interface {
 // terms completes what an approver wants remembered, and refuses what does not
 // cover the call that was asked about or is wider than an answer to this
 // approval request may be. nil: nothing.
-func (e *Engine) terms(ctx context.Context, c *message.Call, a message.Response, now time.Time) (*message.LeaseTerms, error) {
+func (e *Engine) terms(ctx context.Context, c *message.Call, a message.Response, now time.Time) (*message.StandingTerms, error) {
 	if a.Remember == nil || edits(c, a) || c.Request == nil || c.State != message.ToolCallAsking || a.Digest != c.Digest {
 		return nil, nil // of an answer to no open approval request the machine has the better error; see rememberEdited
 	}
@@ -28,7 +28,7 @@ func (e *Engine) terms(ctx context.Context, c *message.Call, a message.Response,
 }
 
 // termsFor is terms for a call whose approval request is being answered.
-func (e *Engine) termsFor(ctx context.Context, c *message.Call, t message.LeaseTerms, now time.Time) (*message.LeaseTerms, error) {
+func (e *Engine) termsFor(ctx context.Context, c *message.Call, t message.StandingTerms, now time.Time) (*message.StandingTerms, error) {
 	if c.Hides() { // the terms, and what is counted, would show it
 		return nil, hidesRules()
 	}
@@ -53,28 +53,28 @@ func (e *Engine) termsFor(ctx context.Context, c *message.Call, t message.LeaseT
 }
 
 // checkTerms refuses what makes no sense for any call.
-func checkTerms(t message.LeaseTerms, now time.Time) error {
+func checkTerms(t message.StandingTerms, now time.Time) error {
 	bad := func(what, hint string) error {
 		return &message.Error{Code: message.CodeInvalid, What: what, Hint: hint}
 	}
 	switch {
 	case !t.Scope.Valid():
 		return bad(fmt.Sprintf("scope is %q", t.Scope), "use call_like, session, agent, user or space")
-	case t.Uses < 0 || t.Uses > message.MaxLeaseUses:
-		return bad(fmt.Sprintf("uses is %d", t.Uses), fmt.Sprintf("count from 1 to %d further calls, or leave it out", message.MaxLeaseUses))
+	case t.Uses < 0 || t.Uses > message.MaxStandingUses:
+		return bad(fmt.Sprintf("uses is %d", t.Uses), fmt.Sprintf("count from 1 to %d further calls, or leave it out", message.MaxStandingUses))
 	case !t.Until.IsZero() && (!t.Until.After(now) || t.Until.After(now.Add(message.MaxLeaseTime))):
 		return bad("until is "+t.Until.Format(time.RFC3339)+", which has passed or is more than a year away", "name a later, or an earlier, time")
-	case len(t.Rules) > message.MaxLeaseRules:
-		return bad(fmt.Sprintf("%d rules, the limit is %d", len(t.Rules), message.MaxLeaseRules), "name fewer")
+	case len(t.Rules) > message.MaxStandingRules:
+		return bad(fmt.Sprintf("%d rules, the limit is %d", len(t.Rules), message.MaxStandingRules), "name fewer")
 	}
-	if t.Budget != nil && len(t.Budget.Path) > message.MaxLeaseBytes {
+	if t.Budget != nil && len(t.Budget.Path) > message.MaxStandingBytes {
 		return tooLong("the path of the budget", len(t.Budget.Path))
 	}
 	return rulesFit(t.Rules)
 }
 
 func tooLong(what string, n int) error {
-	return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("%s: %d bytes, the limit is %d", what, n, message.MaxLeaseBytes), Hint: "shorten it, or approve the call alone"}
+	return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("%s: %d bytes, the limit is %d", what, n, message.MaxStandingBytes), Hint: "shorten it, or approve the call alone"}
 }
 
 // limits is how far an answer to one approval request may be remembered.
@@ -98,7 +98,7 @@ func limitsOf(c *message.Call) (limits, error) {
 }
 
 // bound keeps terms within the limits, and fills in what they leave out.
-func (l limits) bound(t *message.LeaseTerms, c *message.Call, now time.Time) error {
+func (l limits) bound(t *message.StandingTerms, c *message.Call, now time.Time) error {
 	switch {
 	case t.Scope == message.ScopeAgent && c.Agent == "":
 		return refused("the call names no agent", "use another scope")
@@ -107,14 +107,14 @@ func (l limits) bound(t *message.LeaseTerms, c *message.Call, now time.Time) err
 	case l.byRule != nil:
 		return l.byRules(t, now)
 	case t.Budget != nil && t.Uses == 0:
-		t.Uses = message.MaxLeaseUses
+		t.Uses = message.MaxStandingUses
 	}
 	return nil
 }
 
-func (l limits) byRules(t *message.LeaseTerms, now time.Time) error {
+func (l limits) byRules(t *message.StandingTerms, now time.Time) error {
 	end := now.Add(time.Duration(l.byRule.TTLMS) * time.Millisecond)
-	most := min(l.byRule.Uses, message.MaxLeaseUses)
+	most := min(l.byRule.Uses, message.MaxStandingUses)
 	if t.Until.After(end) {
 		return refused("the rules that ask let an answer be remembered until "+end.Format(time.RFC3339)+" at most", "name an earlier time, or leave it out")
 	}
@@ -125,7 +125,7 @@ func (l limits) byRules(t *message.LeaseTerms, now time.Time) error {
 		t.Uses = most
 	}
 	if t.Uses == 0 && t.Budget != nil {
-		t.Uses = message.MaxLeaseUses
+		t.Uses = message.MaxStandingUses
 	}
 	return nil
 }

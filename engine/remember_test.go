@@ -18,13 +18,13 @@ func rememberCases() []engineCase {
 		{"counted uses in a session", countedUses},
 		{"calls like this one", callsLikeThis},
 		{"a budget", budgeted},
-		{"an end", leaseEnds},
-		{"revoked at once, by the person who gave it", revokedLease},
+		{"an end", standingApprovalEnds},
+		{"revoked at once, by the person who gave it", revokedStandingApproval},
 		{"revoked where another replica lags", revokedElsewhere},
 		{"what it allowed and did not begin is revoked", revokedTakesBack},
 		{"terms that are refused", refusedTerms},
 		{"everybody who must agrees to the same terms", sameTermsAll},
-		{"it outlives an engine", leaseStays},
+		{"it outlives an engine", standingApprovalStays},
 		{"a use that cannot be written is not granted", useNotWritten},
 		{"a crash between a use and what it allows", crashAfterUse},
 		{"an expired use does not begin", expiredDoesNotBegin},
@@ -33,49 +33,49 @@ func rememberCases() []engineCase {
 }
 
 // remember approves a call and lets it be remembered on terms; it gives the
-// lease.
-func (r *replica) remember(q *message.Call, t message.LeaseTerms) *message.Lease {
+// standing approval.
+func (r *replica) remember(q *message.Call, t message.StandingTerms) *message.StandingApproval {
 	r.w.Helper()
 	a := approve(q)
 	a.Remember = &t
 	c := r.answers("ann", a)
-	if len(c.Leases) != 1 {
-		r.w.Fatalf("the approved call gives %d leases", len(c.Leases))
+	if len(c.StandingApprovals) != 1 {
+		r.w.Fatalf("the approved call gives %d standing approvals", len(c.StandingApprovals))
 	}
-	return r.lease(c.Leases[0].ID)
+	return r.standingApproval(c.StandingApprovals[0].ID)
 }
 
-func (r *replica) lease(id message.LeaseID) *message.Lease {
+func (r *replica) standingApproval(id message.StandingID) *message.StandingApproval {
 	r.w.Helper()
-	out, err := r.operator().ShowLease(r.w.Context(), message.ShowLeaseRequest{ID: id})
+	out, err := r.operator().ShowStandingApproval(r.w.Context(), message.ShowStandingApprovalRequest{ID: id})
 	r.w.must(err)
-	return out.Lease
+	return out.Standing
 }
 
-func (r *replica) leases(all bool) []*message.Lease {
+func (r *replica) standingApprovals(all bool) []*message.StandingApproval {
 	r.w.Helper()
-	out, err := r.operator().Leases(r.w.Context(), message.LeasesRequest{All: all})
+	out, err := r.operator().StandingApprovals(r.w.Context(), message.StandingApprovalsRequest{All: all})
 	r.w.must(err)
-	return out.Leases
+	return out.StandingApprovals
 }
 
-// knows waits until a replica has heard of a lease.
-func (r *replica) knows(l *message.Lease) {
+// knows waits until a replica has heard of a standing approval.
+func (r *replica) knows(l *message.StandingApproval) {
 	r.w.Helper()
 	r.w.until("the replica knows "+string(l.ID), func() bool {
-		return slices.ContainsFunc(r.leases(true), func(k *message.Lease) bool { return k.ID == l.ID })
+		return slices.ContainsFunc(r.standingApprovals(true), func(k *message.StandingApproval) bool { return k.ID == l.ID })
 	})
 }
 
-// wantBy checks that a lease allowed a call; "" that a person is asked.
-func (w *world) wantBy(c *message.Call, id message.LeaseID) {
+// wantBy checks that a standing approval allowed a call; "" that a person is asked.
+func (w *world) wantBy(c *message.Call, id message.StandingID) {
 	w.Helper()
 	switch {
 	case c.Decision == nil:
 		w.Errorf("%s is %s and not decided", c.Key, describe(c))
 	case id == "" && c.State != message.ToolCallAsking:
-		w.Errorf("%s is %s, allowed by %q; want it to ask", c.Key, describe(c), c.Decision.Lease)
-	case id != "" && (c.State == message.ToolCallAsking || c.Decision.Lease != id || c.Decision.Behavior != message.BehaviorAllow):
+		w.Errorf("%s is %s, allowed by %q; want it to ask", c.Key, describe(c), c.Decision.Standing)
+	case id != "" && (c.State == message.ToolCallAsking || c.Decision.Standing != id || c.Decision.Behavior != message.BehaviorAllow):
 		w.Errorf("%s is %s with %+v; want it allowed by %s", c.Key, describe(c), c.Decision, id)
 	}
 }
@@ -91,36 +91,36 @@ func (r *replica) in(runtime, session, agent string, b message.ToolCallBlock) *m
 // countedUses: two further calls of the session, each counted once.
 func countedUses(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"n":0}`), message.LeaseTerms{Uses: 2})
+	l := e.remember(e.ask("c", deploy, `{"n":0}`), message.StandingTerms{Uses: 2})
 	if l.Terms.Scope != message.ScopeSession || l.UsesLeft() != 2 || len(l.GrantedBy) != 1 || l.GrantedBy[0].By.Name != "ann" || l.From != w.key("c") {
-		w.Errorf("the lease is %+v", l)
+		w.Errorf("the standing approval is %+v", l)
 	}
 	first := e.propose(call("d", deploy, `{"n":1}`))[0]
 	w.wantBy(first, l.ID)
 	w.wantBy(e.propose(call("d", deploy, `{"n":1}`))[0], l.ID)
 	w.wantBy(e.in("bot", "s2", "agent", call("d", deploy, `{}`)), "")
-	if left := e.lease(l.ID).UsesLeft(); left != 1 {
+	if left := e.standingApproval(l.ID).UsesLeft(); left != 1 {
 		w.Errorf("%d uses are left, want 1", left)
 	}
 	second := e.propose(call("e", deploy, `{"n":2}`))[0]
 	w.wantBy(second, l.ID)
 	w.wantBy(e.propose(call("f", deploy, `{"n":3}`))[0], "")
 	w.wantResult(e.finished(second.Key), message.ToolResultSuccess, `{"n":2}`)
-	if len(e.leases(false)) != 0 || len(e.leases(true)) != 1 {
-		w.Errorf("active %+v, all %+v", e.leases(false), e.leases(true))
+	if len(e.standingApprovals(false)) != 0 || len(e.standingApprovals(true)) != 1 {
+		w.Errorf("active %+v, all %+v", e.standingApprovals(false), e.standingApprovals(true))
 	}
-	out, err := e.ann().ShowLease(w.Context(), message.ShowLeaseRequest{ID: l.ID})
+	out, err := e.ann().ShowStandingApproval(w.Context(), message.ShowStandingApprovalRequest{ID: l.ID})
 	w.must(err)
-	if len(out.Uses) != 2 || out.Uses[0].Call != first.Key || out.Uses[1].Call != second.Key || out.Lease.State(time.Now()) != message.LeaseUsedUp {
-		w.Errorf("the lease is %+v with the uses %+v", out.Lease, out.Uses)
+	if len(out.Uses) != 2 || out.Uses[0].Call != first.Key || out.Uses[1].Call != second.Key || out.Standing.State(time.Now()) != message.StandingUsedUp {
+		w.Errorf("the standing approval is %+v with the uses %+v", out.Standing, out.Uses)
 	}
-	_, err = e.ann().ShowLease(w.Context(), message.ShowLeaseRequest{ID: "lse_unknown"})
+	_, err = e.ann().ShowStandingApproval(w.Context(), message.ShowStandingApprovalRequest{ID: "lse_unknown"})
 	w.wantErr(err, message.ErrNotFound)
 }
 
 func callsLikeThis(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"n":1}`), message.LeaseTerms{Scope: message.ScopeCallLike})
+	l := e.remember(e.ask("c", deploy, `{"n":1}`), message.StandingTerms{Scope: message.ScopeCallLike})
 	w.wantBy(e.propose(call("d", deploy, `{ "n": 1 }`))[0], l.ID)
 	w.wantBy(e.propose(call("e", deploy, `{"n":2}`))[0], "")
 	w.wantBy(e.propose(call("f", deploy, `{"n":1.0}`))[0], "")
@@ -129,7 +129,7 @@ func callsLikeThis(w *world) {
 
 func budgeted(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"sum":{"cents":9999}}`), message.LeaseTerms{Budget: &message.Budget{Path: "args.sum.cents", Limit: "100.5"}})
+	l := e.remember(e.ask("c", deploy, `{"sum":{"cents":9999}}`), message.StandingTerms{Budget: &message.Budget{Path: "args.sum.cents", Limit: "100.5"}})
 	for i, want := range []struct{ input, left string }{
 		{`{"sum":{"cents":60}}`, "40.5"}, {`{"sum":{"cents":40.25}}`, "0.25"}, {`{"sum":{"cents":0.5}}`, ""}, {`{"sum":{"cents":-1}}`, ""}, {`{"sum":{"cents":"0"}}`, ""},
 		{`{"sum":{"cents":1e-1}}`, ""}, {`{"sum":{}}`, ""}, {`{"sum":{"cents":0.25}}`, "0"}, {`{"sum":{"cents":0}}`, "0"},
@@ -140,37 +140,37 @@ func budgeted(w *world) {
 			continue
 		}
 		w.wantBy(c, l.ID)
-		if left := e.lease(l.ID).Left; left != want.left {
+		if left := e.standingApproval(l.ID).Left; left != want.left {
 			w.Errorf("after %s %s is left, want %s", want.input, left, want.left)
 		}
 	}
 }
 
-func leaseEnds(w *world) {
+func standingApprovalEnds(w *world) {
 	e := w.engine()
 	end := time.Now().Add(time.Second)
-	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Until: end})
+	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Until: end})
 	if c := e.propose(call("d", deploy, `{}`))[0]; time.Now().Before(end) {
 		w.wantBy(c, l.ID)
 	}
 	w.until("it has ended", func() bool { return !time.Now().Before(end) })
 	w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
-	_, err := e.ann().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})
+	_, err := e.ann().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})
 	w.wantErr(err, message.ErrFinished)
-	if all := e.leases(true); len(all) != 1 || all[0].State(time.Now()) != message.LeaseExpired || len(e.leases(false)) != 0 {
+	if all := e.standingApprovals(true); len(all) != 1 || all[0].State(time.Now()) != message.StandingExpired || len(e.standingApprovals(false)) != 0 {
 		w.Errorf("listed: %+v", all)
 	}
 }
 
-func revokedLease(w *world) {
+func revokedStandingApproval(w *world) {
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{})
+	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{})
 	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
-	_, err := e.bob().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})
+	_, err := e.bob().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})
 	w.wantErr(err, message.ErrForbidden)
-	_, err = e.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: "lse_unknown"})
+	_, err = e.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: "lse_unknown"})
 	w.wantErr(err, message.ErrNotFound)
-	gone, err := e.ann().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID, Reason: "over"})
+	gone, err := e.ann().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID, Reason: "over"})
 	w.must(err)
 	if gone.Revoked == nil || gone.Revoked.By.Name != "ann" || gone.Revoked.Reason != "over" {
 		w.Errorf("revoked: %+v", gone)
@@ -180,7 +180,7 @@ func revokedLease(w *world) {
 	e.finished(w.key("c"))
 	e.finished(w.key("d"))
 	size := len(w.records())
-	again, err := other.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})
+	again, err := other.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})
 	if err != nil || again.Revoked.By.Name != "ann" {
 		w.Errorf("revoked again: %+v, %v", again, err)
 	}
@@ -191,11 +191,11 @@ func revokedLease(w *world) {
 // allow by the rule all the same.
 func revokedElsewhere(w *world) {
 	e, other := w.engine(), w.engine()
-	free := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{})
+	free := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{})
 	other.knows(free)
 	w.wantBy(other.propose(call("d", deploy, `{}`))[0], free.ID)
 	catchUp := other.cord.lag()
-	w.must(second(e.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: free.ID})))
+	w.must(second(e.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: free.ID})))
 	w.wantBy(other.propose(call("e", deploy, `{}`))[0], "")
 	catchUp()
 }
@@ -205,13 +205,13 @@ func revokedElsewhere(w *world) {
 func revokedTakesBack(w *world) {
 	w.policy.use(w, remembering(nil))
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", askRemote, `{}`), message.LeaseTerms{Uses: 3})
+	l := e.remember(e.ask("c", askRemote, `{}`), message.StandingTerms{Uses: 3})
 	begun, waiting := e.propose(call("d", askRemote, `{}`))[0], e.propose(call("e", askRemote, `{}`))[0]
 	w.wantBy(begun, l.ID)
 	w.wantBy(waiting, l.ID)
 	e.start(begun, "w1", "x")
 	other.state(waiting.Key, message.ToolCallSubmitted)
-	w.must(second(e.ann().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})))
+	w.must(second(e.ann().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})))
 	w.wantResult(e.finished(waiting.Key), message.ToolResultDenied, string(l.ID))
 	_, err := other.worker("w2").Start(w.Context(), startRequest(waiting, "y"))
 	w.wantErr(err, message.ErrFinished)
@@ -229,27 +229,27 @@ func refusedTerms(w *world) {
 	}
 	for name, c := range map[string]struct {
 		call  *message.Call
-		terms message.LeaseTerms
+		terms message.StandingTerms
 		want  *message.Error
 	}{
-		"an unknown scope":          {q, message.LeaseTerms{Scope: "world"}, message.ErrInvalid},
-		"wider than the session":    {q, message.LeaseTerms{Scope: message.ScopeSpace}, message.ErrForbidden},
-		"for every agent":           {q, message.LeaseTerms{Scope: message.ScopeAgent}, message.ErrForbidden},
-		"fewer than no uses":        {q, message.LeaseTerms{Uses: -1}, message.ErrInvalid},
-		"too many uses":             {q, message.LeaseTerms{Uses: message.MaxLeaseUses + 1}, message.ErrInvalid},
-		"over before it begins":     {q, message.LeaseTerms{Until: time.Now().Add(-time.Minute)}, message.ErrInvalid},
-		"for ten years":             {q, message.LeaseTerms{Until: time.Now().AddDate(10, 0, 0)}, message.ErrInvalid},
-		"another tool":              {q, message.LeaseTerms{Rules: []message.PermissionRule{{ToolName: note, Behavior: message.BehaviorAllow}}}, message.ErrForbidden},
-		"a rule that denies":        {q, message.LeaseTerms{Rules: []message.PermissionRule{{ToolName: deploy, Behavior: message.BehaviorDeny}}}, message.ErrForbidden},
-		"content without a meaning": {q, message.LeaseTerms{Rules: []message.PermissionRule{allow(deploy, "x:*")}}, message.ErrForbidden},
-		"rules too long to keep":    {q, message.LeaseTerms{Rules: []message.PermissionRule{allow(deploy, strings.Repeat("x", message.MaxLeaseBytes+1))}}, message.ErrTooLarge},
-		"a budget too long to keep": {q, message.LeaseTerms{Budget: &message.Budget{Path: "args." + strings.Repeat("x", message.MaxLeaseBytes), Limit: "1"}}, message.ErrTooLarge},
-		"a budget of nothing":       {q, message.LeaseTerms{Budget: &message.Budget{Path: "args.amount", Limit: "1"}}, message.ErrInvalid},
-		"a budget of text":          {q, message.LeaseTerms{Budget: &message.Budget{Path: "args.text", Limit: "1"}}, message.ErrInvalid},
-		"a budget of the caller":    {q, message.LeaseTerms{Budget: &message.Budget{Path: "caller.user", Limit: "1"}}, message.ErrInvalid},
-		"a budget without a limit":  {q, message.LeaseTerms{Budget: &message.Budget{Path: "args.cents"}}, message.ErrInvalid},
-		"a budget by exponent":      {q, message.LeaseTerms{Budget: &message.Budget{Path: "args.cents", Limit: "1e9"}}, message.ErrInvalid},
-		"a rule lets nothing":       {byRule, message.LeaseTerms{}, message.ErrForbidden},
+		"an unknown scope":          {q, message.StandingTerms{Scope: "world"}, message.ErrInvalid},
+		"wider than the session":    {q, message.StandingTerms{Scope: message.ScopeSpace}, message.ErrForbidden},
+		"for every agent":           {q, message.StandingTerms{Scope: message.ScopeAgent}, message.ErrForbidden},
+		"fewer than no uses":        {q, message.StandingTerms{Uses: -1}, message.ErrInvalid},
+		"too many uses":             {q, message.StandingTerms{Uses: message.MaxStandingUses + 1}, message.ErrInvalid},
+		"over before it begins":     {q, message.StandingTerms{Until: time.Now().Add(-time.Minute)}, message.ErrInvalid},
+		"for ten years":             {q, message.StandingTerms{Until: time.Now().AddDate(10, 0, 0)}, message.ErrInvalid},
+		"another tool":              {q, message.StandingTerms{Rules: []message.PermissionRule{{ToolName: note, Behavior: message.BehaviorAllow}}}, message.ErrForbidden},
+		"a rule that denies":        {q, message.StandingTerms{Rules: []message.PermissionRule{{ToolName: deploy, Behavior: message.BehaviorDeny}}}, message.ErrForbidden},
+		"content without a meaning": {q, message.StandingTerms{Rules: []message.PermissionRule{allow(deploy, "x:*")}}, message.ErrForbidden},
+		"rules too long to keep":    {q, message.StandingTerms{Rules: []message.PermissionRule{allow(deploy, strings.Repeat("x", message.MaxStandingBytes+1))}}, message.ErrTooLarge},
+		"a budget too long to keep": {q, message.StandingTerms{Budget: &message.Budget{Path: "args." + strings.Repeat("x", message.MaxStandingBytes), Limit: "1"}}, message.ErrTooLarge},
+		"a budget of nothing":       {q, message.StandingTerms{Budget: &message.Budget{Path: "args.amount", Limit: "1"}}, message.ErrInvalid},
+		"a budget of text":          {q, message.StandingTerms{Budget: &message.Budget{Path: "args.text", Limit: "1"}}, message.ErrInvalid},
+		"a budget of the caller":    {q, message.StandingTerms{Budget: &message.Budget{Path: "caller.user", Limit: "1"}}, message.ErrInvalid},
+		"a budget without a limit":  {q, message.StandingTerms{Budget: &message.Budget{Path: "args.cents"}}, message.ErrInvalid},
+		"a budget by exponent":      {q, message.StandingTerms{Budget: &message.Budget{Path: "args.cents", Limit: "1e9"}}, message.ErrInvalid},
+		"a rule lets nothing":       {byRule, message.StandingTerms{}, message.ErrForbidden},
 	} {
 		a := approve(c.call)
 		a.Remember = &c.terms
@@ -258,10 +258,10 @@ func refusedTerms(w *world) {
 		}
 	}
 	no := reject(q)
-	no.Remember = &message.LeaseTerms{}
+	no.Remember = &message.StandingTerms{}
 	e.refuses("ann", no, message.ErrInvalid)
 	stale := approve(q)
-	stale.Digest, stale.Remember = "sha256:other", &message.LeaseTerms{Scope: message.ScopeSpace}
+	stale.Digest, stale.Remember = "sha256:other", &message.StandingTerms{Scope: message.ScopeSpace}
 	_, err := e.ann().SubmitResponse(w.Context(), stale)
 	w.wantErr(err, message.ErrDigest)
 	w.wantSize(size)
@@ -271,66 +271,66 @@ func refusedTerms(w *world) {
 func sameTermsAll(w *world) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Quorum = 2 }))
 	e := w.engine()
-	say := func(q *message.Call, who string, t *message.LeaseTerms) *message.Call {
+	say := func(q *message.Call, who string, t *message.StandingTerms) *message.Call {
 		a := approve(q)
 		a.Remember = t
 		return e.answers(who, a)
 	}
 	q := e.ask("c", deploy, `{}`)
-	say(q, "ann", &message.LeaseTerms{Uses: 2})
+	say(q, "ann", &message.StandingTerms{Uses: 2})
 	again := approve(q)
-	again.Remember = &message.LeaseTerms{Uses: 3}
+	again.Remember = &message.StandingTerms{Uses: 3}
 	e.refuses("ann", again, message.ErrConflict)
-	if c := say(q, "bob", &message.LeaseTerms{Uses: 1}); len(c.Leases) != 0 || c.State == message.ToolCallAsking {
-		w.Errorf("with other terms: %s gives %+v", describe(c), c.Leases)
+	if c := say(q, "bob", &message.StandingTerms{Uses: 1}); len(c.StandingApprovals) != 0 || c.State == message.ToolCallAsking {
+		w.Errorf("with other terms: %s gives %+v", describe(c), c.StandingApprovals)
 	}
 	q = e.ask("d", deploy, `{}`)
-	say(q, "ann", &message.LeaseTerms{Uses: 2})
-	if c := say(q, "bob", nil); len(c.Leases) != 0 {
-		w.Errorf("by one alone: %+v", c.Leases)
+	say(q, "ann", &message.StandingTerms{Uses: 2})
+	if c := say(q, "bob", nil); len(c.StandingApprovals) != 0 {
+		w.Errorf("by one alone: %+v", c.StandingApprovals)
 	}
 	q = e.ask("e", deploy, `{}`)
-	say(q, "ann", &message.LeaseTerms{Uses: 2})
-	c := say(q, "bob", &message.LeaseTerms{Uses: 2})
-	if len(c.Leases) != 1 || len(c.Leases[0].GrantedBy) != 2 {
-		w.Fatalf("by both: %+v", c.Leases)
+	say(q, "ann", &message.StandingTerms{Uses: 2})
+	c := say(q, "bob", &message.StandingTerms{Uses: 2})
+	if len(c.StandingApprovals) != 1 || len(c.StandingApprovals[0].GrantedBy) != 2 {
+		w.Fatalf("by both: %+v", c.StandingApprovals)
 	}
-	w.wantBy(e.propose(call("f", deploy, `{}`))[0], c.Leases[0].ID)
+	w.wantBy(e.propose(call("f", deploy, `{}`))[0], c.StandingApprovals[0].ID)
 }
 
-func leaseStays(w *world) {
+func standingApprovalStays(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Uses: 3})
+	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Uses: 3})
 	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
 	e.stop()
 	later := w.engine()
 	w.wantBy(later.propose(call("d", deploy, `{}`))[0], l.ID)
-	if left := later.lease(l.ID).UsesLeft(); left != 2 {
+	if left := later.standingApproval(l.ID).UsesLeft(); left != 2 {
 		w.Errorf("%d uses are left, want 2", left)
 	}
 	w.wantBy(later.propose(call("e", deploy, `{}`))[0], l.ID)
 }
 
-func aboutLease(f *message.EventRecord) bool { return f.Lease != nil }
+func aboutStandingApproval(f *message.EventRecord) bool { return f.Standing != nil }
 
 func useNotWritten(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Uses: 1})
-	e.cord.onAppend(refuse(aboutLease, &message.Error{Code: message.CodeFull, Op: "append", What: "full"}))
+	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Uses: 1})
+	e.cord.onAppend(refuse(aboutStandingApproval, &message.Error{Code: message.CodeFull, Op: "append", What: "full"}))
 	w.wantBy(e.propose(call("d", deploy, `{}`))[0], "")
 	e.cord.onAppend(nil)
 	w.wantBy(e.propose(call("e", deploy, `{}`))[0], l.ID)
-	free := e.remember(e.ask("f", note, `{}`), message.LeaseTerms{})
+	free := e.remember(e.ask("f", note, `{}`), message.StandingTerms{})
 	e.finished(w.key("f"))
 	e.cord.onLast(func(key message.Key) error {
-		if key.Lease != "" {
+		if key.Standing != "" {
 			return cutError("last")
 		}
 		return nil
 	})
 	w.wantBy(e.propose(call("g", note, `{}`))[0], "")
 	e.cord.onLast(nil)
-	if e.lease(free.ID).Seq != 0 {
+	if e.standingApproval(free.ID).Seq != 0 {
 		w.Errorf("uses that are not counted are on record")
 	}
 }
@@ -338,15 +338,15 @@ func useNotWritten(w *world) {
 // crashAfterUse: what is counted for a call is counted for it alone, and once.
 func crashAfterUse(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), message.LeaseTerms{Uses: 1})
-	e.cord.onAppend(cutAfter(e, aboutLease))
+	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Uses: 1})
+	e.cord.onAppend(cutAfter(e, aboutStandingApproval))
 	_, err := e.bot().Propose(w.Context(), request(call("d", deploy, `{}`)))
 	if err == nil {
 		w.Errorf("the engine survived")
 	}
 	e.kill()
 	next := w.engine()
-	if left := next.lease(l.ID).UsesLeft(); left != 0 {
+	if left := next.standingApproval(l.ID).UsesLeft(); left != 0 {
 		w.Errorf("%d uses are left after the crash", left)
 	}
 	w.wantBy(next.propose(call("other", deploy, `{}`))[0], "")
@@ -359,7 +359,7 @@ func expiredDoesNotBegin(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
 	end := time.Now().Add(time.Second)
-	l := e.remember(e.ask("c", askRemote, `{}`), message.LeaseTerms{Until: end})
+	l := e.remember(e.ask("c", askRemote, `{}`), message.StandingTerms{Until: end})
 	waiting := e.propose(call("d", askRemote, `{}`))[0]
 	if waiting.State == message.ToolCallAsking {
 		return // a machine too slow for this
@@ -371,12 +371,12 @@ func expiredDoesNotBegin(w *world) {
 	w.wantResult(e.finished(waiting.Key), message.ToolResultDenied, "expired")
 }
 
-// racingUses: however many ask at once on however many engines, a lease answers
+// racingUses: however many ask at once on however many engines, a standing approval answers
 // no more often than it says.
 func racingUses(w *world) {
 	engines := []*replica{w.engine(), w.engine(), w.engine()}
 	const uses, each = 5, 8
-	l := engines[0].remember(engines[0].ask("c", deploy, `{}`), message.LeaseTerms{Uses: uses})
+	l := engines[0].remember(engines[0].ask("c", deploy, `{}`), message.StandingTerms{Uses: uses})
 	for _, e := range engines {
 		e.knows(l)
 	}
@@ -389,7 +389,7 @@ func racingUses(w *world) {
 				switch {
 				case err != nil:
 					failed.Add(1)
-				case out.Calls[0].Decision != nil && out.Calls[0].Decision.Lease == l.ID:
+				case out.Calls[0].Decision != nil && out.Calls[0].Decision.Standing == l.ID:
 					allowed.Add(1)
 				}
 			})
@@ -399,32 +399,32 @@ func racingUses(w *world) {
 	if allowed.Load() != uses || failed.Load() != 0 {
 		w.Errorf("%d calls were allowed and %d failed, of %d uses", allowed.Load(), failed.Load(), uses)
 	}
-	if left := engines[2].lease(l.ID); left.UsesLeft() != 0 || len(left.Spent) != uses {
-		w.Errorf("the lease is %+v", left)
+	if left := engines[2].standingApproval(l.ID); left.UsesLeft() != 0 || len(left.Spent) != uses {
+		w.Errorf("the standing approval is %+v", left)
 	}
 }
 
-// auditLeases checks every remembered rule against what it allowed.
-func (w *world) auditLeases(records []message.JournalEntry) {
+// auditStandingApprovals checks every standing approval against what it allowed.
+func (w *world) auditStandingApprovals(records []message.JournalEntry) {
 	w.Helper()
-	last := map[message.LeaseID]*message.Lease{}
-	by := map[message.LeaseID]map[message.Key]string{}
+	last := map[message.StandingID]*message.StandingApproval{}
+	by := map[message.StandingID]map[message.Key]string{}
 	for _, rec := range records {
 		switch {
 		case rec.Record == nil:
-		case rec.Record.Lease != nil:
-			l := rec.Record.Lease
+		case rec.Record.Standing != nil:
+			l := rec.Record.Standing
 			if before := last[l.ID]; before != nil && (len(l.Spent) < len(before.Spent) || before.Revoked != nil) {
-				w.Errorf("record %d takes the lease %s back", rec.Seq, l.ID)
+				w.Errorf("record %d takes the standing approval %s back", rec.Seq, l.ID)
 			}
 			last[l.ID] = l
-		case rec.Record.Call != nil && rec.Record.Call.Decision != nil && rec.Record.Call.Decision.Lease != "":
+		case rec.Record.Call != nil && rec.Record.Call.Decision != nil && rec.Record.Call.Decision.Standing != "":
 			c := rec.Record.Call
-			if by[c.Decision.Lease] == nil {
-				by[c.Decision.Lease] = map[message.Key]string{}
+			if by[c.Decision.Standing] == nil {
+				by[c.Decision.Standing] = map[message.Key]string{}
 			}
-			by[c.Decision.Lease][c.Key] = message.SpentBy(c.Key, c.Input)
-			if l := last[c.Decision.Lease]; l != nil && l.Counted() && !slices.Contains(l.Spent, message.SpentBy(c.Key, c.Input)) {
+			by[c.Decision.Standing][c.Key] = message.SpentBy(c.Key, c.Input)
+			if l := last[c.Decision.Standing]; l != nil && l.Counted() && !slices.Contains(l.Spent, message.SpentBy(c.Key, c.Input)) {
 				w.Errorf("record %d: %s was allowed by %s before its use was counted", rec.Seq, c.Key, l.ID)
 			}
 		}
@@ -447,17 +447,17 @@ func revokeRaceCases() []engineCase {
 	}
 }
 
-// begins reports whether an event record begins a call that relies on a lease: from then
+// begins reports whether an event record begins a call that relies on a standing approval: from then
 // on its effect may happen.
-func begins(f *message.EventRecord, id message.LeaseID) bool {
-	return f.Call != nil && f.Note == nil && slices.Contains(f.Call.Decision.Leases(), id) && slices.ContainsFunc(f.Path, func(s message.Step) bool {
+func begins(f *message.EventRecord, id message.StandingID) bool {
+	return f.Call != nil && f.Note == nil && slices.Contains(f.Call.Decision.StandingApprovals(), id) && slices.ContainsFunc(f.Path, func(s message.Step) bool {
 		return s.Cause == "start" || s.Cause == "submit" && f.Call.Placement == message.PlaceExternal
 	})
 }
 
-// holdBeginning holds back the event record with which a call that relies on the lease
+// holdBeginning holds back the event record with which a call that relies on the standing approval
 // begins. arrived is closed when it is about to be written, release lets it go.
-func (r *replica) holdBeginning(id message.LeaseID) (arrived <-chan struct{}, release func()) {
+func (r *replica) holdBeginning(id message.StandingID) (arrived <-chan struct{}, release func()) {
 	held, free := make(chan struct{}), make(chan struct{})
 	var once, end sync.Once
 	r.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
@@ -473,9 +473,9 @@ func (r *replica) holdBeginning(id message.LeaseID) (arrived <-chan struct{}, re
 	return held, func() { end.Do(func() { close(free) }) }
 }
 
-// wantNoneAfter checks that no call that relies on the lease began after the
+// wantNoneAfter checks that no call that relies on the standing approval began after the
 // records that were there when its revocation was acknowledged.
-func (w *world) wantNoneAfter(id message.LeaseID, acknowledged uint64) {
+func (w *world) wantNoneAfter(id message.StandingID, acknowledged uint64) {
 	w.Helper()
 	for _, r := range w.records() {
 		if r.Record != nil && r.Seq > acknowledged && begins(r.Record, id) {
@@ -494,7 +494,7 @@ func (w *world) end() uint64 {
 func revokedWhileBeginning(w *world, tool string) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Tools = []string{tool} }))
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", tool, `{}`), message.LeaseTerms{Uses: 3})
+	l := e.remember(e.ask("c", tool, `{}`), message.StandingTerms{Uses: 3})
 	other.knows(l)
 	w.revokeMidway(e, other, l, call("d", tool, `{}`))
 }
@@ -508,7 +508,7 @@ func plainRevokedWhileBeginning(w *world) {
 
 // revokeMidway lets one engine begin a call and another revoke what allows it in
 // between.
-func (w *world) revokeMidway(e, other *replica, l *message.Lease, b message.ToolCallBlock) {
+func (w *world) revokeMidway(e, other *replica, l *message.StandingApproval, b message.ToolCallBlock) {
 	w.Helper()
 	arrived, release := e.holdBeginning(l.ID)
 	defer release()
@@ -521,7 +521,7 @@ func (w *world) revokeMidway(e, other *replica, l *message.Lease, b message.Tool
 	case <-w.Context().Done():
 		w.Fatal("the call does not begin")
 	}
-	w.must(second(other.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})))
+	w.must(second(other.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})))
 	acknowledged := w.end()
 	release()
 	releaseOther()
@@ -534,7 +534,7 @@ func (w *world) revokeMidway(e, other *replica, l *message.Lease, b message.Tool
 func revokedWhileStarting(w *world) {
 	w.policy.use(w, remembering(nil))
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", askRemote, `{}`), message.LeaseTerms{Uses: 3})
+	l := e.remember(e.ask("c", askRemote, `{}`), message.StandingTerms{Uses: 3})
 	other.knows(l)
 	catchUp := other.cord.lag()
 	c := e.propose(call("d", askRemote, `{}`))[0]
@@ -545,13 +545,13 @@ func revokedWhileStarting(w *world) {
 	both.Go(func() { _, _ = e.worker("w1").Start(context.Background(), startRequest(c, "x")) })
 	<-arrived
 	both.Go(func() {
-		if _, err := other.operator().RevokeLease(context.Background(), message.RevokeLeaseRequest{ID: l.ID}); err != nil {
+		if _, err := other.operator().RevokeStandingApproval(context.Background(), message.RevokeStandingApprovalRequest{ID: l.ID}); err != nil {
 			w.Errorf("revoke: %v", err)
 		}
 		acknowledged = w.end()
 		release()
 	})
-	w.until("the revocation is on record", func() bool { return e.lease(l.ID).Revoked != nil })
+	w.until("the revocation is on record", func() bool { return e.standingApproval(l.ID).Revoked != nil })
 	catchUp()
 	both.Wait()
 	w.wantResult(e.finished(c.Key), message.ToolResultDenied, string(l.ID))
@@ -562,14 +562,14 @@ func revokedWhileStarting(w *world) {
 func revokedAgain(w *world) {
 	w.policy.use(w, remembering(nil))
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", askRemote, `{}`), message.LeaseTerms{})
+	l := e.remember(e.ask("c", askRemote, `{}`), message.StandingTerms{})
 	other.knows(l)
 	c := e.propose(call("d", askRemote, `{}`))[0]
 	other.state(c.Key, message.ToolCallSubmitted)
 	other.cord.onAppend(refuse(func(f *message.EventRecord) bool { return f.Call != nil }, cutError("append")))
-	_, err := other.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})
+	_, err := other.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})
 	w.wantErr(err, message.ErrUnavailable)
-	w.must(second(e.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID})))
+	w.must(second(e.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})))
 	if c := w.known(c.Key); c.Open() {
 		w.Errorf("acknowledged, and the call is %s", describe(c))
 	}
@@ -578,7 +578,7 @@ func revokedAgain(w *world) {
 func revokedAmongMany(w *world) {
 	w.policy.use(w, remembering(nil))
 	engines := []*replica{w.engine(), w.engine(), w.engine()}
-	l := engines[0].remember(engines[0].ask("c", deploy, `{}`), message.LeaseTerms{})
+	l := engines[0].remember(engines[0].ask("c", deploy, `{}`), message.StandingTerms{})
 	engines[0].finished(w.key("c"))
 	for _, e := range engines {
 		e.knows(l)
@@ -590,7 +590,7 @@ func revokedAmongMany(w *world) {
 		for n := range each {
 			wg.Go(func() {
 				if i == 1 && n == each/2 {
-					if _, err := e.operator().RevokeLease(w.Context(), message.RevokeLeaseRequest{ID: l.ID}); err != nil {
+					if _, err := e.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID}); err != nil {
 						w.Errorf("revoke: %v", err)
 					}
 					acknowledged = w.end()

@@ -56,16 +56,16 @@ var methods = []struct {
 		return second(p.Info(ctx))
 	}},
 	{"Leases", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Leases(ctx, message.LeasesRequest{}))
+		return second(p.StandingApprovals(ctx, message.StandingApprovalsRequest{}))
 	}},
 	{"ShowLease", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.ShowLease(ctx, message.ShowLeaseRequest{ID: "lse_x"}))
+		return second(p.ShowStandingApproval(ctx, message.ShowStandingApprovalRequest{ID: "lse_x"}))
 	}},
 	{"Explain", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
 		return second(p.Explain(ctx, message.ExplainRequest{Key: k}))
 	}},
 	{"RevokeLease", []message.Role{message.RoleOperator, message.RoleApprover}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.RevokeLease(ctx, message.RevokeLeaseRequest{ID: "lse_x"}))
+		return second(p.RevokeStandingApproval(ctx, message.RevokeStandingApprovalRequest{ID: "lse_x"}))
 	}},
 	{"Start", []message.Role{message.RoleWorker}, func(ctx context.Context, p *engine.Port, k message.Key) error {
 		return second(p.Start(ctx, message.StartRequest{Key: k, Attempt: 1, Claim: "x"}))
@@ -81,7 +81,7 @@ var methods = []struct {
 	}},
 }
 
-// overseers are those who may look at remembered rules.
+// overseers are those who may look at standing approvals.
 var overseers = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor}
 
 var readers = []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}

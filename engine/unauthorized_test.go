@@ -40,10 +40,10 @@ func TestUnauthorizedChangesNothing(t *testing.T) {
 // another space, and those who have no right to what they ask for.
 type intruded struct {
 	*rapid.T
-	journal   *engine.Memory
-	eng, away *engine.Engine
-	calls     []*message.Call
-	leases    []message.LeaseID
+	journal           *engine.Memory
+	eng, away         *engine.Engine
+	calls             []*message.Call
+	standingApprovals []message.StandingID
 }
 
 func newIntruded(t *testing.T) *intruded {
@@ -107,12 +107,12 @@ func (w *intruded) furnish(t *testing.T) {
 	input := `{"n":3}`
 	edited := answer(propose("edited", "pay", `{"n":2}`), func(a *message.Response) { a.Input = &input })
 	w.calls = append(w.calls, edited)
-	kept := answer(propose("kept", "out", `{"n":2}`), func(a *message.Response) { a.Remember = &message.LeaseTerms{Uses: 5} })
+	kept := answer(propose("kept", "out", `{"n":2}`), func(a *message.Response) { a.Remember = &message.StandingTerms{Uses: 5} })
 	plain := answer(propose("plain", "note", `{}`), func(a *message.Response) {
 		a.Rules = []message.PermissionRule{{ToolName: "note", Behavior: message.BehaviorAllow}}
 	})
-	l, _ := plain.PlainLease()
-	w.leases = []message.LeaseID{kept.Leases[0].ID, l.ID, "lse_unknown"}
+	l, _ := plain.PlainStandingApproval()
+	w.standingApprovals = []message.StandingID{kept.StandingApprovals[0].ID, l.ID, "lse_unknown"}
 	propose("leased", "out", `{"n":5}`)
 	propose("waiting", "out", `{"n":1}`)
 	started := propose("started", "run", `{}`)
@@ -123,7 +123,7 @@ func (w *intruded) furnish(t *testing.T) {
 	must(err)
 	_, err = w.as(message.RoleWorker, "w1").Result(t.Context(), message.ResultRequest{Key: done.Key, Attempt: 1, Claim: "secret", Result: message.ToolResultBlock{State: message.ToolResultSuccess}})
 	must(err)
-	// What a remembered rule allows begins without an answer, after it was proposed.
+	// What a standing approval allows begins without an answer, after it was proposed.
 	parked, err := w.as(message.RoleRuntime, "bot").Wait(t.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"leased", "plain", "kept"}, Until: message.UntilParked})
 	must(err)
 	if !parked.Done {
@@ -170,7 +170,7 @@ func (w *intruded) authorized(t *testing.T) {
 	if _, err := w.as(message.RoleApprover, "bob").SubmitResponse(t.Context(), message.Response{Key: c.Key, Kind: message.ResponseReject, Digest: c.Digest}); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.as(message.RoleOperator, "olga").RevokeLease(t.Context(), message.RevokeLeaseRequest{ID: w.leases[0]}); err != nil {
+	if _, err := w.as(message.RoleOperator, "olga").RevokeStandingApproval(t.Context(), message.RevokeStandingApprovalRequest{ID: w.standingApprovals[0]}); err != nil {
 		t.Error(err)
 	}
 }
@@ -265,7 +265,7 @@ func (w *intruded) send(who intruder, op string, c *message.Call) error {
 	case "revoke":
 		return drop(p.Revoke(ctx, message.RevokeRequest{Key: c.Key}))
 	case "revoke lease":
-		return drop(p.RevokeLease(ctx, message.RevokeLeaseRequest{ID: rapid.SampledFrom(w.leases).Draw(w.T, "lease")}))
+		return drop(p.RevokeStandingApproval(ctx, message.RevokeStandingApprovalRequest{ID: rapid.SampledFrom(w.standingApprovals).Draw(w.T, "standing_approval")}))
 	case "start":
 		return drop(p.Start(ctx, message.StartRequest{Key: c.Key, Attempt: attempt, Claim: claim}))
 	case "refuse":
@@ -302,7 +302,7 @@ func (w *intruded) forged(who intruder, c *message.Call) message.Response {
 		input := rapid.SampledFrom([]string{`{"n":7}`, c.Input}).Draw(w.T, "input")
 		a.Input = &input
 	case 1:
-		a.Remember = &message.LeaseTerms{Scope: message.ScopeSpace}
+		a.Remember = &message.StandingTerms{Scope: message.ScopeSpace}
 	case 2:
 		a.Rules = []message.PermissionRule{{ToolName: c.Tool, Behavior: message.BehaviorAllow}}
 	case 3:
@@ -317,8 +317,8 @@ func (w *intruded) read(ctx context.Context, p *engine.Port, c *message.Call) er
 	_, _ = p.Show(ctx, message.ShowRequest{Key: c.Key})
 	_, _ = p.Wait(ctx, message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: 1})
 	_, _ = p.Events(ctx, message.EventsRequest{Session: "s"})
-	_, _ = p.Leases(ctx, message.LeasesRequest{All: true})
-	_, _ = p.ShowLease(ctx, message.ShowLeaseRequest{ID: w.leases[0]})
+	_, _ = p.StandingApprovals(ctx, message.StandingApprovalsRequest{All: true})
+	_, _ = p.ShowStandingApproval(ctx, message.ShowStandingApprovalRequest{ID: w.standingApprovals[0]})
 	_, _ = p.Explain(ctx, message.ExplainRequest{Key: c.Key})
 	_, _ = p.Load(ctx, message.LoadRequest{})
 	_, _ = p.Info(ctx)

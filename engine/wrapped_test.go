@@ -50,10 +50,10 @@ func TestWrappedPolicy(t *testing.T) {
 		return r.Calls[0]
 	}
 	q := propose("a", `{"to":"x"}`)
-	if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: q.Key, Kind: message.ResponseApprove, Digest: q.Digest, Remember: &message.LeaseTerms{}}); err != nil {
+	if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: q.Key, Kind: message.ResponseApprove, Digest: q.Digest, Remember: &message.StandingTerms{}}); err != nil {
 		t.Fatal(err)
 	}
-	if c := propose("b", `{"to":"x"}`); c.Decision.Lease == "" {
+	if c := propose("b", `{"to":"x"}`); c.Decision.Standing == "" {
 		t.Errorf("the same again is %s, want it allowed by what was remembered", c.State)
 	}
 	if c := propose("c", `{"to":"y"}`); c.State != message.ToolCallAsking {

@@ -53,10 +53,10 @@ type Call struct {
 	Digest   string           `json:"digest,omitzero"`   // of Approval request
 	Votes    []Vote           `json:"votes,omitzero"`
 	// Step is how many instants of the approval request's plan are on record as reached.
-	Step      int              `json:"step,omitzero"`
-	Suggested []PermissionRule `json:"suggested_rules,omitzero"`
-	Remember  []PermissionRule `json:"remember,omitzero"` // rules that an approver accepted with the answer
-	Leases    []Lease          `json:"leases,omitzero"`   // what the approval let remember on terms, as it was then
+	Step              int                `json:"step,omitzero"`
+	Suggested         []PermissionRule   `json:"suggested_rules,omitzero"`
+	Remember          []PermissionRule   `json:"remember,omitzero"`           // rules that an approver accepted with the answer
+	StandingApprovals []StandingApproval `json:"standing_approvals,omitzero"` // what the approval let remember on terms, as it was then
 
 	Placement Placement `json:"placement,omitzero"`
 	Attempt   Attempt   `json:"attempt,omitzero"`
@@ -121,19 +121,19 @@ type Decision struct {
 	// Route is the subject on which workers take the call, if rules say so: only
 	// a worker of that route may run it.
 	Route string `json:"route,omitzero"`
-	// Lease is the remembered rule that allowed what the policy asks about.
-	Lease LeaseID `json:"lease_id,omitzero"`
-	// Besides are further remembered rules without which it would not have been
+	// Lease is the standing approval that allowed what the policy asks about.
+	Standing StandingID `json:"standing_approval_id,omitzero"`
+	// Besides are further standing approvals without which it would not have been
 	// allowed: each covers a part of the call.
-	Besides []LeaseID `json:"besides_lease_ids,omitzero"`
+	Besides []StandingID `json:"further_standing_approval_ids,omitzero"`
 }
 
-// Leases are the remembered rules that the decision relies on. d may be nil.
-func (d *Decision) Leases() []LeaseID {
-	if d == nil || d.Lease == "" {
+// Leases are the standing approvals that the decision relies on. d may be nil.
+func (d *Decision) StandingApprovals() []StandingID {
+	if d == nil || d.Standing == "" {
 		return nil
 	}
-	return append([]LeaseID{d.Lease}, d.Besides...)
+	return append([]StandingID{d.Standing}, d.Besides...)
 }
 
 // Batch is a call's place among the calls of its reply that were proposed

@@ -13,9 +13,9 @@ type ExplainReply struct {
 	State ToolCallState `json:"state"`
 	// Decision is the one on record; absent of a call that is not decided yet.
 	Decision *Decision `json:"decision,omitzero"`
-	// Leases are the remembered rules that the decision relies on, as they stand
+	// Standing approvals are the standing approvals that the decision relies on, as they stand
 	// now.
-	Leases []LeaseStanding `json:"leases"`
+	StandingApprovals []StandingStatus `json:"standing_approvals"`
 	// Recorded is how the policy came to the decision, as it was explained then,
 	// in the form of Trace: kept where the rules want it (audit: {level: full}).
 	// truncated is true in it if it was too large to be kept whole.
@@ -28,10 +28,10 @@ type ExplainReply struct {
 	Withheld string  `json:"withheld,omitzero"`
 }
 
-// LeaseStanding is a remembered rule and how it stands at the moment.
-type LeaseStanding struct {
-	Lease *Lease     `json:"lease"`
-	State LeaseState `json:"state"`
+// StandingStatus is a standing approval and how it stands at the moment.
+type StandingStatus struct {
+	Standing *StandingApproval `json:"standing_approval"`
+	State    StandingState     `json:"state"`
 	// UsesLeft is for how many further calls it can answer; absent if its uses are
 	// not counted.
 	UsesLeft *int `json:"uses_left,omitzero"`

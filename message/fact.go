@@ -24,15 +24,15 @@ type EventRecord struct {
 	ID string `json:"id"` // unique; a retry after a lost acknowledgement carries the same
 	// Path is what the call's machine did: usually one step, several where they
 	// became durable together (proposed, allowed and submitted at once).
-	Path    []Step        `json:"path,omitzero"`
-	By      Principal     `json:"by"`
-	At      time.Time     `json:"at"`     // the engine's clock, UTC
-	Engine  string        `json:"engine"` // which replica wrote it
-	Call    *Call         `json:"call,omitzero"`
-	Reply   *ReplyState   `json:"reply,omitzero"`
-	Session *SessionState `json:"session,omitzero"`
-	Lease   *Lease        `json:"lease,omitzero"`
-	Note    *Note         `json:"note,omitzero"`
+	Path     []Step            `json:"path,omitzero"`
+	By       Principal         `json:"by"`
+	At       time.Time         `json:"at"`     // the engine's clock, UTC
+	Engine   string            `json:"engine"` // which replica wrote it
+	Call     *Call             `json:"call,omitzero"`
+	Reply    *ReplyState       `json:"reply,omitzero"`
+	Session  *SessionState     `json:"session,omitzero"`
+	Standing *StandingApproval `json:"standing_approval,omitzero"`
+	Note     *Note             `json:"note,omitzero"`
 	// Explanation is how the policy came to the decision that this event record records,
 	// where rules want that kept: what askance policy explain --json gives, less
 	// what rules redact, with truncated: true where it was too large. Workers do
@@ -61,10 +61,10 @@ func (f *EventRecord) Kind() string {
 		return "reply_" + string(f.Reply.Phase)
 	case f.Session != nil:
 		return "session"
-	case f.Lease != nil && f.Lease.Revoked != nil:
-		return "lease_revoke"
-	case f.Lease != nil:
-		return "lease_use"
+	case f.Standing != nil && f.Standing.Revoked != nil:
+		return "standing_revoke"
+	case f.Standing != nil:
+		return "standing_use"
 	case len(f.Path) > 0:
 		return f.Path[len(f.Path)-1].Cause
 	}
@@ -80,8 +80,8 @@ func (f *EventRecord) Key() Key {
 		return f.Reply.Key
 	case f.Session != nil:
 		return f.Session.Key
-	case f.Lease != nil:
-		return f.Lease.Key()
+	case f.Standing != nil:
+		return f.Standing.Key()
 	}
 	return Key{}
 }

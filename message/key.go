@@ -12,11 +12,11 @@ import (
 // the reply's own entity of event records, one without Reply too the session's. A Key with
 // a Lease and nothing else besides the space names that lease's entity.
 type Key struct {
-	Space   SpaceID   `json:"space"`
-	Session SessionID `json:"session_id"`
-	Reply   ReplyID   `json:"reply_id,omitzero"`
-	Call    CallID    `json:"tool_call_id,omitzero"`
-	Lease   LeaseID   `json:"-"` // of no call: it does not travel
+	Space    SpaceID    `json:"space"`
+	Session  SessionID  `json:"session_id"`
+	Reply    ReplyID    `json:"reply_id,omitzero"`
+	Call     CallID     `json:"tool_call_id,omitzero"`
+	Standing StandingID `json:"-"` // of no call: it does not travel
 }
 
 // MaxIDBytes bounds each part of a Key. Longer ids are refused, not cut: two
@@ -62,8 +62,8 @@ func (k Key) Validate() error {
 
 // String is for people and logs; it is not parsed back.
 func (k Key) String() string {
-	if k.Lease != "" {
-		return string(k.Space) + "/" + string(k.Lease)
+	if k.Standing != "" {
+		return string(k.Space) + "/" + string(k.Standing)
 	}
 	s := string(k.Space) + "/" + string(k.Session)
 	if k.Reply != "" {

@@ -9,47 +9,47 @@ import (
 	"time"
 )
 
-// LeaseID names a remembered rule. It follows from the approval request whose answer
+// StandingID names a standing approval. It follows from the approval request whose answer
 // gave it.
-type LeaseID string
+type StandingID string
 
-// LeaseScope is for which calls a remembered rule answers, besides that its
+// StandingScope is for which calls a standing approval answers, besides that its
 // rules must be about them.
-type LeaseScope string
+type StandingScope string
 
 // The scopes, from the narrowest to the widest.
 const (
-	ScopeCallLike LeaseScope = "call_like" // the same arguments, in the same session
-	ScopeSession  LeaseScope = "session"   // the same session
-	ScopeAgent    LeaseScope = "agent"     // the same agent of the same user
-	ScopeUser     LeaseScope = "user"      // the same user, in any session
-	ScopeSpace    LeaseScope = "space"     // every call of the space
+	ScopeCallLike StandingScope = "call_like" // the same arguments, in the same session
+	ScopeSession  StandingScope = "session"   // the same session
+	ScopeAgent    StandingScope = "agent"     // the same agent of the same user
+	ScopeUser     StandingScope = "user"      // the same user, in any session
+	ScopeSpace    StandingScope = "space"     // every call of the space
 )
 
 // Valid reports whether s is one of the scopes, spelled exactly so.
-func (s LeaseScope) Valid() bool {
-	return slices.Contains([]LeaseScope{ScopeCallLike, ScopeSession, ScopeAgent, ScopeUser, ScopeSpace}, s)
+func (s StandingScope) Valid() bool {
+	return slices.Contains([]StandingScope{ScopeCallLike, ScopeSession, ScopeAgent, ScopeUser, ScopeSpace}, s)
 }
 
-// Limits on remembered rules.
+// Limits on standing approvals.
 const (
-	MaxLeaseUses  = 1000 // further calls that one can answer for, if they are counted
-	MaxLeaseRules = 16   // rules of one answer
-	// MaxLeaseBytes bounds the content of those rules together, and the path of a
+	MaxStandingUses  = 1000 // further calls that one can answer for, if they are counted
+	MaxStandingRules = 16   // rules of one answer
+	// MaxStandingBytes bounds the content of those rules together, and the path of a
 	// budget.
-	MaxLeaseBytes = 4 << 10
+	MaxStandingBytes = 4 << 10
 	// MaxLeaseTime is how far away its end may be: one year.
 	MaxLeaseTime = 366 * 24 * time.Hour
 )
 
-// LeaseTerms are what an approver wants remembered, and how far.
-type LeaseTerms struct {
+// StandingTerms are what an approver wants remembered, and how far.
+type StandingTerms struct {
 	// Rules are allow rules for the tool of the call, which must cover the call
 	// and be no wider than those that the approval request suggested. Empty: the
 	// suggested ones.
 	Rules []PermissionRule `json:"rules,omitzero"`
 	// Scope is session if empty.
-	Scope LeaseScope `json:"scope,omitzero"`
+	Scope StandingScope `json:"scope,omitzero"`
 	// Until is when it ends; zero: as late as the policy lets it.
 	Until time.Time `json:"until,omitzero"`
 	// Uses is for how many further calls it answers; 0: as many as the policy
@@ -60,7 +60,7 @@ type LeaseTerms struct {
 }
 
 // Budget bounds the sum of one numeric argument over the further calls that a
-// remembered rule answers for.
+// standing approval answers for.
 type Budget struct {
 	Path  string `json:"path"`  // of the argument, as args.cents; never negative
 	Limit string `json:"limit"` // a decimal number as text, kept exactly
@@ -75,27 +75,27 @@ type RememberLimits struct {
 	Uses  int      `json:"uses,omitzero"` // how many further calls at most; 0: any number
 }
 
-// LeaseState is where a remembered rule stands.
-type LeaseState string
+// StandingState is where a standing approval stands.
+type StandingState string
 
-// The states of a remembered rule. Only an active one answers.
+// The states of a standing approval. Only an active one answers.
 const (
-	LeaseActive  LeaseState = "active"
-	LeaseUsedUp  LeaseState = "used_up"
-	LeaseExpired LeaseState = "expired"
-	LeaseRevoked LeaseState = "revoked"
+	StandingActive  StandingState = "active"
+	StandingUsedUp  StandingState = "used_up"
+	StandingExpired StandingState = "expired"
+	StandingRevoked StandingState = "revoked"
 )
 
-// Lease is a rule that an approver let remember with an answer: it answers for
+// Standing approval is a rule that an approver let remember with an answer: it answers for
 // later calls, within its terms, until it ends or is revoked. The event record of the
 // approval is its birth. After that it has an entity of its own in the journal,
 // whose event records, each with the full state, are its uses and its revocation: all
 // written by compare-and-swap, so that no use is spent twice.
-type Lease struct {
-	ID    LeaseID    `json:"lease_id"`
-	Space SpaceID    `json:"space"`
-	Tool  string     `json:"tool_name"`
-	Terms LeaseTerms `json:"terms"` // complete
+type StandingApproval struct {
+	ID    StandingID    `json:"standing_approval_id"`
+	Space SpaceID       `json:"space"`
+	Tool  string        `json:"tool_name"`
+	Terms StandingTerms `json:"terms"` // complete
 	// Plain: suggested rules that were accepted as they are. The policy counts
 	// them among the rules of the session; they have no end but a revocation, and
 	// no uses are counted.
@@ -127,16 +127,16 @@ type Lease struct {
 	// is counted once.
 	Spent []string `json:"spent,omitzero"`
 	// Left is what is left of the budget.
-	Left string    `json:"left,omitzero"`
-	Use  *LeaseUse `json:"use,omitzero"` // the one that this event record counts
+	Left string       `json:"left,omitzero"`
+	Use  *StandingUse `json:"use,omitzero"` // the one that this event record counts
 
 	// Seq is the journal sequence of its last event record, 0 before the first. It is not
 	// part of the record.
 	Seq uint64 `json:"seq,omitzero"`
 }
 
-// LeaseUse is one call for which a remembered rule answered.
-type LeaseUse struct {
+// StandingUse is one call for which a standing approval answered.
+type StandingUse struct {
 	Call   Key       `json:"call"`
 	Amount string    `json:"amount,omitzero"` // taken from the budget
 	At     time.Time `json:"at"`
@@ -149,32 +149,32 @@ type Revocation struct {
 	Reason string    `json:"reason,omitzero"`
 }
 
-// NewLeaseID is the name of what the approval of an approval request lets remember.
-func NewLeaseID(call Key, digest string) LeaseID {
-	sum := sha256.Sum256([]byte("askance-lease-v1\x00" + call.IdempotencyKey() + "\x00" + digest))
-	return LeaseID("lse_" + hex.EncodeToString(sum[:8]))
+// NewStandingID is the name of what the approval of an approval request lets remember.
+func NewStandingID(call Key, digest string) StandingID {
+	sum := sha256.Sum256([]byte("askance-standing approval-v1\x00" + call.IdempotencyKey() + "\x00" + digest))
+	return StandingID("lse_" + hex.EncodeToString(sum[:8]))
 }
 
-// Key is that of the lease's own entity.
-func (l *Lease) Key() Key { return Key{Space: l.Space, Lease: l.ID} }
+// Key is that of the standing approval's own entity.
+func (l *StandingApproval) Key() Key { return Key{Space: l.Space, Standing: l.ID} }
 
 // Counted reports whether its uses are counted.
-func (l *Lease) Counted() bool { return l.Terms.Uses > 0 }
+func (l *StandingApproval) Counted() bool { return l.Terms.Uses > 0 }
 
 // UsesLeft is for how many further calls it can answer; only if it is Counted.
-func (l *Lease) UsesLeft() int { return max(0, l.Terms.Uses-len(l.Spent)) }
+func (l *StandingApproval) UsesLeft() int { return max(0, l.Terms.Uses-len(l.Spent)) }
 
 // State says where it stands at an instant.
-func (l *Lease) State(now time.Time) LeaseState {
+func (l *StandingApproval) State(now time.Time) StandingState {
 	switch {
 	case l.Revoked != nil:
-		return LeaseRevoked
+		return StandingRevoked
 	case !l.Terms.Until.IsZero() && !now.Before(l.Terms.Until):
-		return LeaseExpired
+		return StandingExpired
 	case l.Counted() && l.UsesLeft() == 0:
-		return LeaseUsedUp
+		return StandingUsedUp
 	}
-	return LeaseActive
+	return StandingActive
 }
 
 // SpentBy is the mark of a call, as it would run now, in Spent. Other arguments
@@ -185,24 +185,24 @@ func SpentBy(call Key, input string) string {
 }
 
 // Spend counts one use down for a call, with what it takes from the budget, and
-// gives the lease's next state. A use that is counted already is no error and
+// gives the standing approval's next state. A use that is counted already is no error and
 // gives nil.
-func (l *Lease) Spend(call Key, input, amount string, now time.Time) (*Lease, error) {
+func (l *StandingApproval) Spend(call Key, input, amount string, now time.Time) (*StandingApproval, error) {
 	refuse := func(what string) error {
 		return &Error{Code: CodeState, Op: "use " + string(l.ID), What: what, Hint: "the call is asked about"}
 	}
 	mark := SpentBy(call, input)
 	switch state := l.State(now); {
-	case state == LeaseRevoked, state == LeaseExpired:
-		return nil, refuse("the remembered rule is " + string(state))
+	case state == StandingRevoked, state == StandingExpired:
+		return nil, refuse("the standing approval is " + string(state))
 	case slices.Contains(l.Spent, mark):
 		return nil, nil
-	case state != LeaseActive:
-		return nil, refuse("the remembered rule is used up")
+	case state != StandingActive:
+		return nil, refuse("the standing approval is used up")
 	}
 	next := *l
 	next.Spent = append(slices.Clip(l.Spent), mark)
-	next.Use, next.Seq = &LeaseUse{Call: call, At: now}, 0
+	next.Use, next.Seq = &StandingUse{Call: call, At: now}, 0
 	if l.Terms.Budget != nil {
 		left, err := subtract(l.Left, amount)
 		if err != nil {
@@ -214,7 +214,7 @@ func (l *Lease) Spend(call Key, input, amount string, now time.Time) (*Lease, er
 }
 
 // Text says in a few words what is left of it.
-func (l *Lease) Text() string {
+func (l *StandingApproval) Text() string {
 	text := "scope " + string(l.Terms.Scope)
 	if l.Counted() {
 		text += ", " + strconv.Itoa(l.UsesLeft()) + " of " + strconv.Itoa(l.Terms.Uses) + " uses left"
@@ -225,40 +225,40 @@ func (l *Lease) Text() string {
 	return text
 }
 
-// LeasesRequest lists remembered rules: those that are active, or with All also
+// StandingApprovalsRequest lists standing approvals: those that are active, or with All also
 // the last thousand that have ended.
-type LeasesRequest struct {
+type StandingApprovalsRequest struct {
 	V    int    `json:"v,omitzero"`
 	Tool string `json:"tool_name,omitzero"`
 	All  bool   `json:"all,omitzero"`
 	// After is the cursor: the id of the last one of the page before.
-	After LeaseID `json:"after,omitzero"`
-	Limit int     `json:"limit,omitzero"` // default and maximum 200
+	After StandingID `json:"after,omitzero"`
+	Limit int        `json:"limit,omitzero"` // default and maximum 200
 }
 
-// LeasesReply has remembered rules in the order of their ids.
-type LeasesReply struct {
-	Leases []*Lease `json:"leases"`
-	Next   LeaseID  `json:"next,omitzero"` // "": that was all
+// StandingApprovalsReply has standing approvals in the order of their ids.
+type StandingApprovalsReply struct {
+	StandingApprovals []*StandingApproval `json:"standing_approvals"`
+	Next              StandingID          `json:"next,omitzero"` // "": that was all
 }
 
-// ShowLeaseRequest names one remembered rule.
-type ShowLeaseRequest struct {
-	V  int     `json:"v,omitzero"`
-	ID LeaseID `json:"lease_id"`
+// ShowStandingApprovalRequest names one standing approval.
+type ShowStandingApprovalRequest struct {
+	V  int        `json:"v,omitzero"`
+	ID StandingID `json:"standing_approval_id"`
 }
 
-// ShowLeaseReply has a remembered rule, and the last hundred calls for which
+// ShowStandingApprovalReply has a standing approval, and the last hundred calls for which
 // counted uses were spent, oldest first.
-type ShowLeaseReply struct {
-	Lease *Lease     `json:"lease"`
-	Uses  []LeaseUse `json:"uses"`
+type ShowStandingApprovalReply struct {
+	Standing *StandingApproval `json:"standing_approval"`
+	Uses     []StandingUse     `json:"uses"`
 }
 
-// RevokeLeaseRequest ends a remembered rule at once. Calls that it has allowed
+// RevokeStandingApprovalRequest ends a standing approval at once. Calls that it has allowed
 // and that have not begun are taken back.
-type RevokeLeaseRequest struct {
-	V      int     `json:"v,omitzero"`
-	ID     LeaseID `json:"lease_id"`
-	Reason string  `json:"reason,omitzero"`
+type RevokeStandingApprovalRequest struct {
+	V      int        `json:"v,omitzero"`
+	ID     StandingID `json:"standing_approval_id"`
+	Reason string     `json:"reason,omitzero"`
 }

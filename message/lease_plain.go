@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Granted are the leases that a call's approval gave, as they were then: those
+// Granted are the standing approvals that a call's approval gave, as they were then: those
 // on terms, and what its plain rules stand for.
-func (c *Call) Granted() []Lease {
-	if l, plain := c.PlainLease(); plain {
-		return append(slices.Clip(c.Leases), l)
+func (c *Call) Granted() []StandingApproval {
+	if l, plain := c.PlainStandingApproval(); plain {
+		return append(slices.Clip(c.StandingApprovals), l)
 	}
-	return c.Leases
+	return c.StandingApprovals
 }
 
-// Standing says how the lease stands at an instant.
-func (l *Lease) Standing(now time.Time) LeaseStanding {
-	out := LeaseStanding{Lease: l, State: l.State(now)}
+// Standing says how the standing approval stands at an instant.
+func (l *StandingApproval) Standing(now time.Time) StandingStatus {
+	out := StandingStatus{Standing: l, State: l.State(now)}
 	if l.Counted() {
 		left := l.UsesLeft()
 		out.UsesLeft = &left
@@ -24,16 +24,16 @@ func (l *Lease) Standing(now time.Time) LeaseStanding {
 	return out
 }
 
-// PlainLease is the lease that an allowed call's Remember stands for: the
+// PlainStandingApproval is the standing approval that an allowed call's Remember stands for: the
 // suggested rules that its approvers accepted as they are. It follows from any
 // event record of the call after it was allowed. ok: there is one.
-func (c *Call) PlainLease() (l Lease, ok bool) {
+func (c *Call) PlainStandingApproval() (l StandingApproval, ok bool) {
 	if len(c.Remember) == 0 {
-		return Lease{}, false
+		return StandingApproval{}, false
 	}
-	l = Lease{
-		ID: NewLeaseID(c.Key, "plain\x00"+c.Digest), Space: c.Space, Tool: c.Tool, Plain: true,
-		Terms:   LeaseTerms{Rules: c.Remember, Scope: ScopeSession},
+	l = StandingApproval{
+		ID: NewStandingID(c.Key, "plain\x00"+c.Digest), Space: c.Space, Tool: c.Tool, Plain: true,
+		Terms:   StandingTerms{Rules: c.Remember, Scope: ScopeSession},
 		Session: c.Session, User: c.Runtime, Agent: c.Agent,
 		From: c.Key, Digest: c.Digest,
 	}

@@ -18,26 +18,26 @@ func callKey(id string) message.Key {
 	return message.Key{Space: "s", Session: "a", Reply: "b", Call: message.CallID(id)}
 }
 
-func TestLeaseState(t *testing.T) {
+func TestStandingApprovalState(t *testing.T) {
 	for name, c := range map[string]struct {
-		lease message.Lease
-		want  message.LeaseState
+		standing message.StandingApproval
+		want     message.StandingState
 	}{
-		"for ever":            {message.Lease{}, message.LeaseActive},
-		"before its end":      {message.Lease{Terms: message.LeaseTerms{Until: noon.Add(1)}}, message.LeaseActive},
-		"at its end":          {message.Lease{Terms: message.LeaseTerms{Until: noon}}, message.LeaseExpired},
-		"used up":             {message.Lease{Terms: message.LeaseTerms{Uses: 1}, Spent: []string{"x"}}, message.LeaseUsedUp},
-		"one left":            {message.Lease{Terms: message.LeaseTerms{Uses: 2}, Spent: []string{"x"}}, message.LeaseActive},
-		"used up and revoked": {message.Lease{Terms: message.LeaseTerms{Uses: 1}, Spent: []string{"x"}, Revoked: &message.Revocation{}}, message.LeaseRevoked},
+		"for ever":            {message.StandingApproval{}, message.StandingActive},
+		"before its end":      {message.StandingApproval{Terms: message.StandingTerms{Until: noon.Add(1)}}, message.StandingActive},
+		"at its end":          {message.StandingApproval{Terms: message.StandingTerms{Until: noon}}, message.StandingExpired},
+		"used up":             {message.StandingApproval{Terms: message.StandingTerms{Uses: 1}, Spent: []string{"x"}}, message.StandingUsedUp},
+		"one left":            {message.StandingApproval{Terms: message.StandingTerms{Uses: 2}, Spent: []string{"x"}}, message.StandingActive},
+		"used up and revoked": {message.StandingApproval{Terms: message.StandingTerms{Uses: 1}, Spent: []string{"x"}, Revoked: &message.Revocation{}}, message.StandingRevoked},
 	} {
-		if got := c.lease.State(noon); got != c.want {
+		if got := c.standing.State(noon); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 }
 
 func TestSpendCountsACallOnce(t *testing.T) {
-	l := &message.Lease{ID: "l", Terms: message.LeaseTerms{Uses: 2, Until: noon.Add(time.Hour)}}
+	l := &message.StandingApproval{ID: "l", Terms: message.StandingTerms{Uses: 2, Until: noon.Add(time.Hour)}}
 	one, err := l.Spend(callKey("c"), `{}`, "", noon)
 	if err != nil || one.UsesLeft() != 1 || l.UsesLeft() != 2 || one.Use.Call != callKey("c") {
 		t.Fatalf("spent: %+v, %v", one, err)
@@ -52,9 +52,9 @@ func TestSpendCountsACallOnce(t *testing.T) {
 	if again, err := two.Spend(callKey("c"), `{}`, "", noon); again != nil || err != nil {
 		t.Errorf("used up, and counted before: %+v, %v", again, err)
 	}
-	for name, f := range map[string]func() (*message.Lease, error){
-		"used up": func() (*message.Lease, error) { return two.Spend(callKey("d"), `{}`, "", noon) },
-		"expired": func() (*message.Lease, error) {
+	for name, f := range map[string]func() (*message.StandingApproval, error){
+		"used up": func() (*message.StandingApproval, error) { return two.Spend(callKey("d"), `{}`, "", noon) },
+		"expired": func() (*message.StandingApproval, error) {
 			return one.Spend(callKey("c"), `{}`, "", noon.Add(time.Hour))
 		},
 	} {
@@ -69,7 +69,7 @@ func TestBudgetIsExact(t *testing.T) {
 	amount := rapid.StringMatching(`(0|[1-9][0-9]{0,5})(\.[0-9]{1,9})?`)
 	rapid.Check(t, func(t *rapid.T) {
 		limit := amount.Draw(t, "limit")
-		l := &message.Lease{ID: "l", Left: limit, Terms: message.LeaseTerms{Uses: message.MaxLeaseUses, Budget: &message.Budget{Path: "args.n", Limit: limit}}}
+		l := &message.StandingApproval{ID: "l", Left: limit, Terms: message.StandingTerms{Uses: message.MaxStandingUses, Budget: &message.Budget{Path: "args.n", Limit: limit}}}
 		left, _ := new(big.Rat).SetString(limit)
 		for i, a := range rapid.SliceOfN(amount, 0, 20).Draw(t, "amounts") {
 			take, _ := new(big.Rat).SetString(a)

@@ -65,7 +65,7 @@ func (c *Call) Redacted() *Call {
 		d.Request = &shown
 	}
 	d.Result = c.Result.without(hiddenTexts(c.Input, paths))
-	d.Suggested, d.Remember, d.Leases = nil, nil, nil // patterns are made of arguments
+	d.Suggested, d.Remember, d.StandingApprovals = nil, nil, nil // patterns are made of arguments
 	d.Votes = slices.Clone(c.Votes)
 	for i := range d.Votes {
 		d.Votes[i].Rules, d.Votes[i].Remember = nil, nil

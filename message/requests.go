@@ -72,7 +72,7 @@ type Response struct {
 	// Remember, with kind approve, lets rules be remembered on terms: they are
 	// counted, bounded and can be revoked. With input they are held against the
 	// edited call.
-	Remember *LeaseTerms `json:"remember,omitzero"`
+	Remember *StandingTerms `json:"remember,omitzero"`
 }
 
 // InterruptRequest ends every open call of a reply.

@@ -44,7 +44,7 @@ type Vote struct {
 	// Rules that this approval wants remembered.
 	Rules []PermissionRule `json:"rules,omitzero"`
 	// Remember is what this approval wants remembered on terms.
-	Remember *LeaseTerms `json:"remember,omitzero"`
+	Remember *StandingTerms `json:"remember,omitzero"`
 }
 
 // On reports whether the vote is about the approval request with this digest.

@@ -104,7 +104,7 @@ func TestLiveBeforeTheFirstPolicy(t *testing.T) {
 		d = w.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(`{}`), Mode: mode,
 			SessionRules: []message.PermissionRule{{ToolName: "t", Behavior: message.BehaviorAllow}}})
 		if d.Behavior != message.BehaviorDeny || d.Step != permission.StepNoPolicy {
-			t.Errorf("remembered rule in %s: %s by %s", mode, d.Behavior, d.Step)
+			t.Errorf("standing approval in %s: %s by %s", mode, d.Behavior, d.Step)
 		}
 		d = w.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(`{}`), Mode: mode,
 			SessionRules: []message.PermissionRule{{ToolName: "t", Behavior: message.BehaviorAsk}}})

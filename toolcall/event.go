@@ -45,8 +45,8 @@ type (
 		EditCounts bool
 		// Terms are what that person wants remembered with it, and Leases what this
 		// lets remember if it allows the call.
-		Terms  *message.LeaseTerms
-		Leases []message.Lease
+		Terms  *message.StandingTerms
+		Leases []message.StandingApproval
 		// Step is how far the plan of the approval request has come already: an edit that is
 		// asked by the same rules goes on in the plan of the approval request before.
 		Step int
@@ -72,9 +72,9 @@ type (
 	Responded struct {
 		Base
 		Vote     message.Vote
-		Output   string                   // kind answer: the result
-		Remember []message.PermissionRule // kind approve
-		Leases   []message.Lease          // kind approve
+		Output   string                     // kind answer: the result
+		Remember []message.PermissionRule   // kind approve
+		Leases   []message.StandingApproval // kind approve
 	}
 	// Edited is an approval with other arguments. A Decided follows in the same
 	// record.

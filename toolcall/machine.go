@@ -102,7 +102,7 @@ func (m *Machine) move(cause Cause) error {
 	}
 	m.path = append(m.path, message.Step{Cause: string(cause), From: m.call.State, To: to})
 	if to == asking || to == finished && m.call.State != allowed && m.call.State != submitted {
-		m.call.Remember, m.call.Leases = nil, nil // nothing was allowed, so nothing is remembered with it
+		m.call.Remember, m.call.StandingApprovals = nil, nil // nothing was allowed, so nothing is remembered with it
 	}
 	m.call.State, m.call.Cause = to, string(cause)
 	return nil
@@ -158,7 +158,7 @@ func (m *Machine) decided(ev Decided) error {
 	c.Behind, c.Placement, c.Step, c.Redact = "", ev.Placement, ev.Step, nil
 	m.why = ev.Explanation
 	if n := len(c.Votes); ev.EditCounts && n > 0 && c.Cause == string(Edit) {
-		c.Votes, c.Leases = appendVote(c.Votes[:n-1], ev.Counted(c.Votes[n-1])), ev.Leases
+		c.Votes, c.StandingApprovals = appendVote(c.Votes[:n-1], ev.Counted(c.Votes[n-1])), ev.Leases
 	}
 	switch d.Behavior {
 	case message.BehaviorDeny:

@@ -86,16 +86,16 @@ func TestStory(t *testing.T) {
 	k := w.A.Ask("s1", "r2", "c1")
 	call := w.A.Show(k)
 	w.ok(ann, post, callPath(k)+"/answer", `{"digest":"`+call.Digest+`","kind":"approve","remember":{"scope":"session","uses":2}}`, nil)
-	var leases message.LeasesReply
-	w.ok(ann, get, "/v1/leases?tool_name=pay", "", &leases)
-	if len(leases.Leases) != 1 {
-		t.Fatalf("the remembered rules are %+v", leases)
+	var standings message.StandingApprovalsReply
+	w.ok(ann, get, "/v1/standing-approvals?tool_name=pay", "", &standings)
+	if len(standings.StandingApprovals) != 1 {
+		t.Fatalf("the standing approvals are %+v", standings)
 	}
-	id := string(leases.Leases[0].ID)
-	var lease message.ShowLeaseReply
-	w.ok(ann, get, "/v1/leases/"+id, "", &lease)
-	var revoked message.Lease
-	w.ok(ann, post, "/v1/leases/"+id+"/revoke", `{"reason":"enough"}`, &revoked)
+	id := string(standings.StandingApprovals[0].ID)
+	var standing message.ShowStandingApprovalReply
+	w.ok(ann, get, "/v1/standing-approvals/"+id, "", &standing)
+	var revoked message.StandingApproval
+	w.ok(ann, post, "/v1/standing-approvals/"+id+"/revoke", `{"reason":"enough"}`, &revoked)
 	if revoked.Revoked == nil || revoked.Revoked.By.Name != gatewaytest.Ann {
 		t.Errorf("revoked is %+v", revoked)
 	}

@@ -45,14 +45,14 @@ type card struct {
 	Panel   *panel
 	Manage  []action // what an operator can do
 
-	Result   string
-	ResultOK bool
-	Hold     string
-	Running  bool
-	Progress []line
-	Steps    []step
-	Session  timeline
-	Leases   []message.Lease
+	Result            string
+	ResultOK          bool
+	Hold              string
+	Running           bool
+	Progress          []line
+	Steps             []step
+	Session           timeline
+	StandingApprovals []message.StandingApproval
 
 	Explained *explanation
 	ExplainAt string
@@ -150,7 +150,7 @@ func (in *Inbox) card(ctx context.Context, p *gateway.Peer, k message.Key, q url
 	base := filterOf(q).values()
 	c := &card{
 		ID: domID(k), Href: address(k, base), Back: filterOf(q).listAddress(), Call: call, State: stateOf(call), Now: in.now(),
-		Origin: asked.Origin(call), Args: argumentsOf(call.Input), Redacted: call.Hides(), Suggest: call.Suggested, Leases: call.Leases,
+		Origin: asked.Origin(call), Args: argumentsOf(call.Input), Redacted: call.Hides(), Suggest: call.Suggested, StandingApprovals: call.StandingApprovals,
 		Steps: stepsOf(shown.History), Hold: holdText(call), ExplainAt: address(k, base, "explain", "1"),
 	}
 	c.request(p, shown.History)

@@ -17,7 +17,7 @@ type choice struct{ Value, Label string }
 // scopes are for whom a rule can be remembered. Without a rule that lets it be
 // remembered, it is for the session at most.
 func scopes(limits *message.RememberLimits) []choice {
-	all := []message.LeaseScope{message.ScopeSession, message.ScopeCallLike, message.ScopeAgent, message.ScopeUser, message.ScopeSpace}
+	all := []message.StandingScope{message.ScopeSession, message.ScopeCallLike, message.ScopeAgent, message.ScopeUser, message.ScopeSpace}
 	if limits == nil {
 		all = all[:2]
 	}

@@ -11,8 +11,8 @@ import (
 // explanation is how the policy of now judges a call, as far as a page shows
 // it. Problem is set where it cannot be told.
 type explanation struct {
-	Problem string                  `json:"-"`
-	Leases  []message.LeaseStanding `json:"-"` // that the decision on record relies on
+	Problem           string                   `json:"-"`
+	StandingApprovals []message.StandingStatus `json:"-"` // that the decision on record relies on
 
 	Decision string   `json:"decision"`
 	Mode     string   `json:"mode"`
@@ -63,7 +63,7 @@ func explain(ctx context.Context, client engine.Client, c *message.Call) *explan
 	case len(out.Trace) == 0:
 		return &explanation{Problem: "Not available: this server has no policy that explains itself."}
 	}
-	e := &explanation{Leases: out.Leases}
+	e := &explanation{StandingApprovals: out.StandingApprovals}
 	if err := strictjson.UnmarshalOpen(out.Trace, e); err != nil {
 		return &explanation{Problem: "The explanation cannot be read."}
 	}

@@ -64,7 +64,7 @@ func (in *Inbox) Routes() []gateway.Route {
 		get("/{$}", "The open approval requests, as a page.", in.list),
 		get(pathCall, "One call, as a page.", in.call),
 		get(webhook.LinkPath, "The page of an approval request, with the answer of a link prepared.", in.fromLink),
-		get(pathRules, "Remembered rules, as a page.", in.rules),
+		get(pathRules, "Standing approvals, as a page.", in.rules),
 		get(pathFigures, "Approval requests, outcomes and answer times, as a page.", in.figures),
 		stream,
 		check,
@@ -72,7 +72,7 @@ func (in *Inbox) Routes() []gateway.Route {
 		post("/inbox/resolve", operators, "Say what became of a held call.", in.resolve),
 		post("/inbox/revoke", both, "Take back an allowed call that nobody has started.", in.revoke),
 		post("/inbox/interrupt", both, "End every open call of a reply.", in.interrupt),
-		post("/inbox/rules/revoke", both, "End a remembered rule.", in.revokeRule),
+		post("/inbox/rules/revoke", both, "End a standing approval.", in.revokeRule),
 		{Method: http.MethodGet, Path: assetPath + "{build}/{file}", Access: gateway.Everybody, Serve: in.asset, Doc: "Style, script and icon of the inbox."},
 	}
 }

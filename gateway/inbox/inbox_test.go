@@ -127,7 +127,7 @@ func TestRemember(t *testing.T) {
 	b.goTo("/inbox/rules")
 	b.see("2 of 3 uses left", "58 of 100 left of args.amount", "ann")
 	b.shot("rules")
-	b.click(".lease .btn.bad")
+	b.click(".standing_approval .btn.bad")
 	b.see("revoked", "Ended by ann")
 	if c := w.A.Propose("s1", "r3", "c1", gatewaytest.Pay, gatewaytest.PayInput); c.State != message.ToolCallAsking {
 		t.Errorf("an ended rule still answers: the call is %s", c.State)

@@ -166,7 +166,7 @@ func readForm(r *http.Request) (*form, error) {
 	f.Attempt, _ = strconv.Atoi(q.Get("attempt")) // 0 is none, which the engine refuses
 	for _, text := range q["rule"] {
 		i, err := strconv.Atoi(text)
-		if err != nil || i < 0 || i >= message.MaxLeaseRules {
+		if err != nil || i < 0 || i >= message.MaxStandingRules {
 			return nil, &message.Error{Code: message.CodeInvalid, Op: "read form", What: "rule is no number of a rule", Hint: "load the page again"}
 		}
 		f.Rules = append(f.Rules, i)
@@ -245,7 +245,7 @@ func (f *form) terms(a *message.Response, suggested []message.PermissionRule, no
 		a.Rules = rules
 		return nil
 	}
-	t := &message.LeaseTerms{Rules: rules, Scope: message.LeaseScope(f.Scope)}
+	t := &message.StandingTerms{Rules: rules, Scope: message.StandingScope(f.Scope)}
 	if f.Last != "" {
 		d, err := time.ParseDuration(f.Last)
 		if err != nil || d <= 0 {

@@ -11,10 +11,10 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// leaseView is a remembered rule.
-type leaseView struct {
-	*message.Lease
-	State  message.LeaseState
+// standingApprovalView is a standing approval.
+type standingApprovalView struct {
+	*message.StandingApproval
+	State  message.StandingState
 	Rules  []string
 	Same   []string
 	Left   string
@@ -25,30 +25,30 @@ type leaseView struct {
 
 // rules is the page of what is remembered.
 func (in *Inbox) rules(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	s := in.shell(r, p, "rules", "Remembered rules – askance")
+	s := in.shell(r, p, "rules", "Standing approvals – askance")
 	c, err := p.Reader()
 	if err != nil {
 		return err
 	}
 	all := r.URL.Query().Get("all") != ""
-	page, err := c.Leases(r.Context(), message.LeasesRequest{V: 1, All: all})
+	page, err := c.StandingApprovals(r.Context(), message.StandingApprovalsRequest{V: 1, All: all})
 	if err != nil {
 		return in.failed(w, s, err)
 	}
-	out := make([]leaseView, 0, len(page.Leases))
-	for _, l := range page.Leases {
-		out = append(out, leaseOf(l, p, s))
+	out := make([]standingApprovalView, 0, len(page.StandingApprovals))
+	for _, l := range page.StandingApprovals {
+		out = append(out, standingApprovalOf(l, p, s))
 	}
 	return in.write(w, http.StatusOK, "rules", struct {
 		shell
-		All    bool
-		More   bool
-		Leases []leaseView
+		All               bool
+		More              bool
+		StandingApprovals []standingApprovalView
 	}{s, all, page.Next != "", out})
 }
 
-func leaseOf(l *message.Lease, p *gateway.Peer, s shell) leaseView {
-	v := leaseView{Lease: l, State: l.State(s.Now), Left: l.Text(), From: address(l.From, nil)}
+func standingApprovalOf(l *message.StandingApproval, p *gateway.Peer, s shell) standingApprovalView {
+	v := standingApprovalView{StandingApproval: l, State: l.State(s.Now), Left: l.Text(), From: address(l.From, nil)}
 	for _, rule := range l.Terms.Rules {
 		v.Rules = append(v.Rules, asked.RuleText(rule))
 	}
@@ -63,23 +63,23 @@ func leaseOf(l *message.Lease, p *gateway.Peer, s shell) leaseView {
 		v.By += asked.Who(g.By)
 		mine = mine || s.Approver && g.By.Name == p.Name
 	}
-	v.Revoke = mine && v.State == message.LeaseActive
+	v.Revoke = mine && v.State == message.StandingActive
 	return v
 }
 
-// revokeRule ends a remembered rule.
+// revokeRule ends a standing approval.
 func (in *Inbox) revokeRule(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	if _, err := readForm(r); err != nil {
 		return err
 	}
-	s := in.shell(r, p, "rules", "Remembered rules – askance")
+	s := in.shell(r, p, "rules", "Standing approvals – askance")
 	c, err := p.As(manager(p))
 	if err != nil {
 		return in.failed(w, s, err)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
-	if _, err := c.RevokeLease(ctx, message.RevokeLeaseRequest{V: 1, ID: message.LeaseID(r.PostForm.Get("lease"))}); err != nil {
+	if _, err := c.RevokeStandingApproval(ctx, message.RevokeStandingApprovalRequest{V: 1, ID: message.StandingID(r.PostForm.Get("standing_approval"))}); err != nil {
 		return in.failed(w, s, err)
 	}
 	http.Redirect(w, r, pathRules+"?all=1", http.StatusSeeOther)

@@ -110,7 +110,7 @@ func TestTerms(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{"": true}
-	for _, s := range []message.LeaseScope{message.ScopeCallLike, message.ScopeSession, message.ScopeAgent, message.ScopeUser, message.ScopeSpace} {
+	for _, s := range []message.StandingScope{message.ScopeCallLike, message.ScopeSession, message.ScopeAgent, message.ScopeUser, message.ScopeSpace} {
 		if text := asked.Scope(s); seen[text] {
 			t.Errorf("%s is %q", s, text)
 		} else {

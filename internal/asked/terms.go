@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Scope says for which calls a remembered rule answers.
-func Scope(s message.LeaseScope) string {
+// Scope says for which calls a standing approval answers.
+func Scope(s message.StandingScope) string {
 	switch s {
 	case message.ScopeCallLike:
 		return "the same arguments, in this session"

@@ -24,9 +24,9 @@ type Client interface {
 	Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error)
 	Info(ctx context.Context) (message.InfoReply, error)
 	Load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error)
-	Leases(ctx context.Context, r message.LeasesRequest) (message.LeasesReply, error)
-	ShowLease(ctx context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error)
-	RevokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error)
+	StandingApprovals(ctx context.Context, r message.StandingApprovalsRequest) (message.StandingApprovalsReply, error)
+	ShowStandingApproval(ctx context.Context, r message.ShowStandingApprovalRequest) (message.ShowStandingApprovalReply, error)
+	RevokeStandingApproval(ctx context.Context, r message.RevokeStandingApprovalRequest) (*message.StandingApproval, error)
 	Explain(ctx context.Context, r message.ExplainRequest) (message.ExplainReply, error)
 }
 
@@ -101,18 +101,18 @@ func (m Methods) Load(ctx context.Context, r message.LoadRequest) (message.LoadR
 }
 
 // Leases calls the operation.
-func (m Methods) Leases(ctx context.Context, r message.LeasesRequest) (message.LeasesReply, error) {
-	return Leases.Call(ctx, m.Caller, r)
+func (m Methods) StandingApprovals(ctx context.Context, r message.StandingApprovalsRequest) (message.StandingApprovalsReply, error) {
+	return Standings.Call(ctx, m.Caller, r)
 }
 
-// ShowLease calls the operation.
-func (m Methods) ShowLease(ctx context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error) {
-	return ShowLease.Call(ctx, m.Caller, r)
+// ShowStandingApproval calls the operation.
+func (m Methods) ShowStandingApproval(ctx context.Context, r message.ShowStandingApprovalRequest) (message.ShowStandingApprovalReply, error) {
+	return ShowStandingApproval.Call(ctx, m.Caller, r)
 }
 
-// RevokeLease calls the operation.
-func (m Methods) RevokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error) {
-	return RevokeLease.Call(ctx, m.Caller, r)
+// RevokeStandingApproval calls the operation.
+func (m Methods) RevokeStandingApproval(ctx context.Context, r message.RevokeStandingApprovalRequest) (*message.StandingApproval, error) {
+	return RevokeStandingApproval.Call(ctx, m.Caller, r)
 }
 
 // Explain calls the operation.

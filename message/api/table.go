@@ -24,7 +24,7 @@ var (
 const (
 	callPath  = "/v1/calls/{session_id}/{reply_id}/{tool_call_id}"
 	replyPath = "/v1/sessions/{session_id}/replies/{reply_id}"
-	rulePath  = "/v1/leases/{lease_id}"
+	rulePath  = "/v1/standing-approvals/{standing_approval_id}"
 )
 
 // What a runtime does with its sessions.
@@ -89,10 +89,10 @@ var (
 			Summary: "Resolve a held call",
 			Doc:     "States the outcome of a call whose outcome is unknown, that no worker took, or whose attempts were all lost."},
 	})
-	RevokeLease = Define[message.RevokeLeaseRequest, *message.Lease](Operation{
-		Name: "revoke_lease", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,
-		HTTP: &HTTP{ID: "revokeRule", Method: "POST", Path: rulePath + "/revoke", Tag: "leases",
-			Summary: "Revoke a remembered rule",
+	RevokeStandingApproval = Define[message.RevokeStandingApprovalRequest, *message.StandingApproval](Operation{
+		Name: "revoke_standing_approval", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,
+		HTTP: &HTTP{ID: "revokeRule", Method: "POST", Path: rulePath + "/revoke", Tag: "standing_approvals",
+			Summary: "Revoke a standing approval",
 			Doc:     "At once: calls that it has allowed and that have not begun are revoked."},
 	})
 )
@@ -154,22 +154,22 @@ var (
 			Summary: "Show the load of reviewers",
 			Doc:     "What each approver and group has to do and has done."},
 	})
-	Leases = Define[message.LeasesRequest, message.LeasesReply](Operation{
-		Name: "leases", Class: ClassRead, Roles: overseers, NATS: onOversee,
-		HTTP: &HTTP{ID: "listRules", Method: "GET", Path: "/v1/leases", Tag: "leases",
+	Standings = Define[message.StandingApprovalsRequest, message.StandingApprovalsReply](Operation{
+		Name: "standing_approvals", Class: ClassRead, Roles: overseers, NATS: onOversee,
+		HTTP: &HTTP{ID: "listRules", Method: "GET", Path: "/v1/standing-approvals", Tag: "standing_approvals",
 			Params: []Param{
 				{Name: "tool_name", Type: "string", Doc: "Only those for this tool."},
 				{Name: "all", Type: "boolean", Doc: "Ended ones, too."},
 				{Name: "after", Type: "string", Doc: "The cursor: next of the page before."},
 				{Name: "limit", Type: "integer", Doc: "The size of the page; default and maximum 200."},
 			},
-			Summary: "List remembered rules",
+			Summary: "List standing approvals",
 			Doc:     "What approvers let askance remember with an answer."},
-	}).paged(func(r *message.LeasesRequest) *int { return &r.Limit }, func(r message.LeasesReply) int { return len(r.Leases) })
-	ShowLease = Define[message.ShowLeaseRequest, message.ShowLeaseReply](Operation{
-		Name: "show_lease", Class: ClassRead, Roles: overseers, NATS: onOversee,
-		HTTP: &HTTP{ID: "showRule", Method: "GET", Path: rulePath, Tag: "leases",
-			Summary: "Show a remembered rule",
+	}).paged(func(r *message.StandingApprovalsRequest) *int { return &r.Limit }, func(r message.StandingApprovalsReply) int { return len(r.StandingApprovals) })
+	ShowStandingApproval = Define[message.ShowStandingApprovalRequest, message.ShowStandingApprovalReply](Operation{
+		Name: "show_standing_approval", Class: ClassRead, Roles: overseers, NATS: onOversee,
+		HTTP: &HTTP{ID: "showRule", Method: "GET", Path: rulePath, Tag: "standing_approvals",
+			Summary: "Show a standing approval",
 			Doc:     "With the last hundred calls for which it answered."},
 	})
 )
@@ -191,8 +191,8 @@ func ofWorkers(name string, changes bool) Operation {
 func Table() []*Operation {
 	return []*Operation{
 		Propose.Operation, Wait.Operation, Report.Operation, Emit.Operation, Interrupt.Operation,
-		Answer.Operation, Revoke.Operation, Resolve.Operation, RevokeLease.Operation,
-		List.Operation, Show.Operation, Explain.Operation, Events.Operation, Info.Operation, Load.Operation, Leases.Operation, ShowLease.Operation,
+		Answer.Operation, Revoke.Operation, Resolve.Operation, RevokeStandingApproval.Operation,
+		List.Operation, Show.Operation, Explain.Operation, Events.Operation, Info.Operation, Load.Operation, Standings.Operation, ShowStandingApproval.Operation,
 		Start.Operation, Heartbeat.Operation, Progress.Operation, Result.Operation,
 	}
 }

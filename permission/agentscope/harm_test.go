@@ -101,7 +101,7 @@ func TestUnseenDangerIsNotCovered(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b.Covers(context.Background(), req, rules) == nil {
-			t.Errorf("%q is covered by remembered rules", command)
+			t.Errorf("%q is covered by standing approvals", command)
 		}
 		req.SessionRules = rules
 		if d := b.Decide(context.Background(), req); d.Behavior != message.BehaviorAsk {

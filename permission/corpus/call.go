@@ -168,7 +168,7 @@ func FromJournal(calls []*message.Call) []Call {
 // answered its approval request, it had asked.
 func recorded(d *message.Decision) *Verdict {
 	v := &Verdict{Behavior: d.Behavior, Rule: d.Rule, Bundle: d.Bundle}
-	if d.Lease != "" {
+	if d.Standing != "" {
 		v.Behavior = message.BehaviorAsk
 	}
 	return v

@@ -97,10 +97,10 @@ func TestFromJournal(t *testing.T) {
 		{Key: key("c1"), First: 3, Tool: "pay", Input: `{"n":1}`, ProposedAt: at, Decision: &message.Decision{Behavior: "ask"},
 			Remember: []message.PermissionRule{rule}, Votes: []message.Vote{{At: at.Add(time.Minute)}}},
 		{Key: key("c0"), First: 1, Tool: "pay", Input: `{}`},
-		{Key: key("c3"), First: 12, Tool: "pay", Input: `{}`, ProposedAt: at, Decision: &message.Decision{Behavior: "allow", Rule: "r", Lease: "lse_1"}},
+		{Key: key("c3"), First: 12, Tool: "pay", Input: `{}`, ProposedAt: at, Decision: &message.Decision{Behavior: "allow", Rule: "r", Standing: "lse_1"}},
 	})
 	if last := calls[len(calls)-1]; last.Name != "s/r/c3" || last.Recorded.Behavior != message.BehaviorAsk {
-		t.Errorf("a remembered rule answered what the policy asked: %+v", last.Recorded)
+		t.Errorf("a standing approval answered what the policy asked: %+v", last.Recorded)
 	}
 	if len(calls) != 3 || calls[0].Name != "s/r/c1" || calls[0].Request.SessionRules != nil || calls[1].Request.Caller.User != "bot" {
 		t.Fatalf("%+v", calls)

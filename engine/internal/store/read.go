@@ -83,9 +83,9 @@ func (s *Store) LastRuntime(ctx context.Context, session message.Key) (string, u
 	return r.Record.Session.Runtime, r.Seq, nil
 }
 
-// LastLease reads a remembered rule from the journal. known is what the view has:
+// LastStandingApproval reads a standing approval from the journal. known is what the view has:
 // a rule without event records of its own is as the approval made it.
-func (s *Store) LastLease(ctx context.Context, known *message.Lease) (*message.Lease, error) {
+func (s *Store) LastStandingApproval(ctx context.Context, known *message.StandingApproval) (*message.StandingApproval, error) {
 	r, err := s.journal.Last(ctx, known.Key())
 	if errors.Is(err, message.ErrNotFound) && known.Seq == 0 {
 		return known, nil
@@ -93,11 +93,11 @@ func (s *Store) LastLease(ctx context.Context, known *message.Lease) (*message.L
 	if err != nil {
 		return nil, err
 	}
-	if r.Record == nil || r.Record.Lease == nil {
+	if r.Record == nil || r.Record.Standing == nil {
 		return nil, unreadableError(known.Key(), r.Invalid)
 	}
 	s.view.Apply(r.Record, r.Seq)
-	l := *r.Record.Lease
+	l := *r.Record.Standing
 	l.Seq = r.Seq
 	return &l, nil
 }

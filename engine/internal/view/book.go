@@ -10,39 +10,39 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Book is what the view knows of remembered rules. It may lag: what is
+// Book is what the view knows of standing approvals. It may lag: what is
 // allowed by one is checked against the journal.
 type Book struct {
-	mu     sync.RWMutex // guards all below; never held across I/O
-	leases map[message.LeaseID]*message.Lease
-	byTool map[string]map[message.LeaseID]struct{}
-	grown  int // since ended ones were last dropped
+	mu                sync.RWMutex // guards all below; never held across I/O
+	standingApprovals map[message.StandingID]*message.StandingApproval
+	byTool            map[string]map[message.StandingID]struct{}
+	grown             int // since ended ones were last dropped
 }
 
-// keepEnded is how many remembered rules that have ended stay at hand.
+// keepEnded is how many standing approvals that have ended stay at hand.
 const keepEnded = 1000
 
 func newBook() *Book {
-	return &Book{leases: map[message.LeaseID]*message.Lease{}, byTool: map[string]map[message.LeaseID]struct{}{}}
+	return &Book{standingApprovals: map[message.StandingID]*message.StandingApproval{}, byTool: map[string]map[message.StandingID]struct{}{}}
 }
 
 // addGranted takes in what the approval of a call let remember, unless later event records of
 // it are known.
-func (b *Book) addGranted(leases []message.Lease) {
+func (b *Book) addGranted(standings []message.StandingApproval) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range leases {
-		if l := leases[i]; b.leases[l.ID] == nil {
+	for i := range standings {
+		if l := standings[i]; b.standingApprovals[l.ID] == nil {
 			b.put(&l)
 		}
 	}
 }
 
 // Apply takes in an event record of a lease and reports whether it was news.
-func (b *Book) apply(l *message.Lease, seq uint64) bool {
+func (b *Book) apply(l *message.StandingApproval, seq uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if old := b.leases[l.ID]; old != nil && seq <= old.Seq {
+	if old := b.standingApprovals[l.ID]; old != nil && seq <= old.Seq {
 		return false
 	}
 	next := *l
@@ -52,13 +52,13 @@ func (b *Book) apply(l *message.Lease, seq uint64) bool {
 }
 
 // put stores a lease. b.mu is held.
-func (b *Book) put(l *message.Lease) {
-	if b.leases[l.ID] == nil {
+func (b *Book) put(l *message.StandingApproval) {
+	if b.standingApprovals[l.ID] == nil {
 		b.grown++
 	}
-	b.leases[l.ID] = l
+	b.standingApprovals[l.ID] = l
 	if b.byTool[l.Tool] == nil {
-		b.byTool[l.Tool] = map[message.LeaseID]struct{}{}
+		b.byTool[l.Tool] = map[message.StandingID]struct{}{}
 	}
 	b.byTool[l.Tool][l.ID] = struct{}{}
 	if b.grown > keepEnded {
@@ -69,15 +69,15 @@ func (b *Book) put(l *message.Lease) {
 
 // dropEnded forgets the oldest of those that have ended. b.mu is held.
 func (b *Book) dropEnded(now time.Time) {
-	var ended []*message.Lease
-	for _, l := range b.leases {
-		if l.State(now) != message.LeaseActive {
+	var ended []*message.StandingApproval
+	for _, l := range b.standingApprovals {
+		if l.State(now) != message.StandingActive {
 			ended = append(ended, l)
 		}
 	}
-	slices.SortFunc(ended, func(a, b *message.Lease) int { return a.GrantedAt.Compare(b.GrantedAt) })
+	slices.SortFunc(ended, func(a, b *message.StandingApproval) int { return a.GrantedAt.Compare(b.GrantedAt) })
 	for _, l := range ended[:max(0, len(ended)-keepEnded)] {
-		delete(b.leases, l.ID)
+		delete(b.standingApprovals, l.ID)
 		if delete(b.byTool[l.Tool], l.ID); len(b.byTool[l.Tool]) == 0 {
 			delete(b.byTool, l.Tool)
 		}
@@ -85,30 +85,30 @@ func (b *Book) dropEnded(now time.Time) {
 }
 
 // Get is a lease as far as it is known here, or nil. It must not be changed.
-func (b *Book) Get(id message.LeaseID) *message.Lease {
+func (b *Book) Get(id message.StandingID) *message.StandingApproval {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.leases[id]
+	return b.standingApprovals[id]
 }
 
 // OfTool gives the leases about a tool that may answer for a call: first those
 // that have answered for it already, then those that cost nothing, then the
 // oldest.
-func (b *Book) OfTool(tool, mark string, now time.Time) []*message.Lease {
+func (b *Book) OfTool(tool, mark string, now time.Time) []*message.StandingApproval {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	var out []*message.Lease
+	var out []*message.StandingApproval
 	for id := range b.byTool[tool] {
-		l := b.leases[id]
+		l := b.standingApprovals[id]
 		if l.Plain { // the policy itself has its rules
 			continue
 		}
 		state := l.State(now)
-		if state == message.LeaseActive || state == message.LeaseUsedUp && slices.Contains(l.Spent, mark) {
+		if state == message.StandingActive || state == message.StandingUsedUp && slices.Contains(l.Spent, mark) {
 			out = append(out, l)
 		}
 	}
-	rank := func(l *message.Lease) int {
+	rank := func(l *message.StandingApproval) int {
 		switch {
 		case slices.Contains(l.Spent, mark):
 			return 0
@@ -117,15 +117,15 @@ func (b *Book) OfTool(tool, mark string, now time.Time) []*message.Lease {
 		}
 		return 2
 	}
-	slices.SortFunc(out, func(a, b *message.Lease) int {
+	slices.SortFunc(out, func(a, b *message.StandingApproval) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.GrantedAt.Compare(b.GrantedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return out
 }
 
 // All gives every lease at hand, by id.
-func (b *Book) All() []*message.Lease {
+func (b *Book) All() []*message.StandingApproval {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return slices.SortedFunc(maps.Values(b.leases), func(a, b *message.Lease) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.SortedFunc(maps.Values(b.standingApprovals), func(a, b *message.StandingApproval) int { return cmp.Compare(a.ID, b.ID) })
 }

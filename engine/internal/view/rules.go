@@ -10,12 +10,12 @@ import (
 // lease by which it can be revoked.
 type SessionRule struct {
 	message.PermissionRule
-	Lease message.LeaseID
+	Standing message.StandingID
 }
 
 // remember takes over the rules of a call, once: a call that was forgotten can
 // come back.
-func (s *sessionView) remember(c *message.Call, lease message.LeaseID) {
+func (s *sessionView) remember(c *message.Call, standing message.StandingID) {
 	if _, have := s.from[c.Key]; have {
 		return
 	}
@@ -24,11 +24,11 @@ func (s *sessionView) remember(c *message.Call, lease message.LeaseID) {
 	}
 	s.from[c.Key] = struct{}{}
 	for _, r := range c.Remember {
-		s.rules = append(s.rules, SessionRule{r, lease})
+		s.rules = append(s.rules, SessionRule{r, standing})
 	}
 }
 
-// SessionRules are the remembered rules of a session that are not known to be
+// SessionRules are the standing approvals of a session that are not known to be
 // revoked.
 func (v *View) SessionRules(session message.Key) []SessionRule {
 	v.mu.RLock()
@@ -38,7 +38,7 @@ func (v *View) SessionRules(session message.Key) []SessionRule {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(s.rules), func(r SessionRule) bool {
-		l := v.Book.Get(r.Lease)
+		l := v.Book.Get(r.Standing)
 		return l == nil || l.Revoked != nil
 	})
 }

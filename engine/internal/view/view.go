@@ -85,8 +85,8 @@ func (v *View) Apply(f *message.EventRecord, seq uint64) bool {
 		r.state, r.seq, r.at = f.Reply, seq, time.Now()
 		v.wake(f.Reply.Key)
 		return true
-	case f.Lease != nil:
-		return v.Book.apply(f.Lease, seq)
+	case f.Standing != nil:
+		return v.Book.apply(f.Standing, seq)
 	case f.Session != nil:
 		v.session(f.Session.Key).runtime = f.Session.Runtime
 	}

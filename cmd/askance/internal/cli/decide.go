@@ -128,7 +128,7 @@ meanwhile, the engine refuses the response with exit code 3.
 without a request, in the same session. More flags limit it: --rule narrows the
 rules, --uses and --budget count later calls, --until ends it. A policy rule with
 remember permits a wider scope; without one, a standing approval is valid only in its
-session. A call with hidden arguments permits none. askance rules lists and revokes
+session. A call with hidden arguments permits none. askance standing lists and revokes
 standing approvals.`,
 		Example: `  askance approve call_42                       # shows the call and asks for confirmation
   askance approve call_42 --yes

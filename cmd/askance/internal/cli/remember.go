@@ -46,7 +46,7 @@ func (m *memory) into(response *message.Response, call *message.Call, now time.T
 		response.Rules = call.Suggested
 		return nil
 	}
-	t := message.LeaseTerms{Uses: m.uses}
+	t := message.StandingTerms{Uses: m.uses}
 	var err error
 	if t.Scope, err = terms.Scope(m.scope); err != nil {
 		return usagef("--scope %w", err)

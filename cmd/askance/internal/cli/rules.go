@@ -24,9 +24,9 @@ func newRulesCommand(env *environment) *cobra.Command {
 time, when its uses or its budget are exhausted, or when it is revoked. Offered rules
 that were accepted without limits end with their session or when they are revoked.
 Rules of the policy are not standing approvals: see askance policy.`,
-		Example: `  askance rules list
-  askance rules show lse_1f2e3d4c5b6a7988
-  askance rules revoke lse_1f2e3d4c5b6a7988 --reason "the release is over"`,
+		Example: `  askance standing list
+  askance standing show lse_1f2e3d4c5b6a7988
+  askance standing revoke lse_1f2e3d4c5b6a7988 --reason "the release is over"`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("unknown command %q", args[0])
@@ -40,12 +40,12 @@ Rules of the policy are not standing approvals: see askance policy.`,
 }
 
 func newRulesListCommand(env *environment) *cobra.Command {
-	var r message.LeasesRequest
+	var r message.StandingApprovalsRequest
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List standing approvals in force",
-		Example: `  askance rules list
-  askance rules list --all --tool pay --json`,
+		Example: `  askance standing list
+  askance standing list --all --tool pay --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			l, err := env.connect(c.Context(), message.RoleAuditor)
@@ -53,14 +53,14 @@ func newRulesListCommand(env *environment) *cobra.Command {
 				return err
 			}
 			defer l.Close()
-			all, err := allLeases(c.Context(), l, r)
+			all, err := allStandingApprovals(c.Context(), l, r)
 			if err != nil {
 				return err
 			}
 			if env.json {
-				return env.printDocument(message.LeasesReply{Leases: all})
+				return env.printDocument(message.StandingApprovalsReply{StandingApprovals: all})
 			}
-			return printLeases(env, all, time.Now())
+			return printStandingApprovals(env, all, time.Now())
 		},
 	}
 	env.cfg.bindClient(c)
@@ -69,22 +69,22 @@ func newRulesListCommand(env *environment) *cobra.Command {
 	return c
 }
 
-func allLeases(ctx context.Context, c engine.Client, r message.LeasesRequest) ([]*message.Lease, error) {
+func allStandingApprovals(ctx context.Context, c engine.Client, r message.StandingApprovalsRequest) ([]*message.StandingApproval, error) {
 	r.V = 1
-	out := []*message.Lease{}
+	out := []*message.StandingApproval{}
 	for {
-		page, err := c.Leases(ctx, r)
+		page, err := c.StandingApprovals(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, page.Leases...)
+		out = append(out, page.StandingApprovals...)
 		if r.After = page.Next; r.After == "" {
 			return out, nil
 		}
 	}
 }
 
-func printLeases(env *environment, all []*message.Lease, now time.Time) error {
+func printStandingApprovals(env *environment, all []*message.StandingApproval, now time.Time) error {
 	if len(all) == 0 {
 		return env.printf("No standing approvals.\n")
 	}
@@ -93,7 +93,7 @@ func printLeases(env *environment, all []*message.Lease, now time.Time) error {
 		StyleFunc(func(int, int) lipgloss.Style { return lipgloss.NewStyle().PaddingRight(2) }).
 		Headers(env.out.Dim("STATE"), env.out.Dim("ID"), env.out.Dim("ALLOWS"), env.out.Dim("GRANTED BY"), env.out.Dim("UNTIL"), env.out.Dim("LIMITS"))
 	for _, l := range all {
-		t.Row(leaseStateText(env.out, l, now), env.out.Name(term.SafeLine(string(l.ID))), term.Clip(leaseRules(l), 40), term.Clip(term.SafeLine(strings.Join(givenBy(l), ", ")), 24), leaseEnd(l), term.SafeLine(l.Text()))
+		t.Row(standingApprovalStateText(env.out, l, now), env.out.Name(term.SafeLine(string(l.ID))), term.Clip(standingApprovalRules(l), 40), term.Clip(term.SafeLine(strings.Join(givenBy(l), ", ")), 24), standingApprovalEnd(l), term.SafeLine(l.Text()))
 	}
 	for line := range strings.Lines(t.Render() + "\n") {
 		if err := env.printf("%s\n", strings.TrimRight(line, " \n")); err != nil {
@@ -103,15 +103,15 @@ func printLeases(env *environment, all []*message.Lease, now time.Time) error {
 	return nil
 }
 
-func leaseStateText(out *term.Out, l *message.Lease, now time.Time) string {
+func standingApprovalStateText(out *term.Out, l *message.StandingApproval, now time.Time) string {
 	state := l.State(now)
-	if state == message.LeaseActive {
+	if state == message.StandingActive {
 		return out.Good(string(state))
 	}
 	return out.Dim(string(state))
 }
 
-func leaseRules(l *message.Lease) string {
+func standingApprovalRules(l *message.StandingApproval) string {
 	var out []string
 	for _, r := range l.Terms.Rules {
 		text := r.ToolName
@@ -123,7 +123,7 @@ func leaseRules(l *message.Lease) string {
 	return strings.Join(out, ", ")
 }
 
-func givenBy(l *message.Lease) []string {
+func givenBy(l *message.StandingApproval) []string {
 	var out []string
 	for _, v := range l.GrantedBy {
 		out = append(out, v.By.Name)
@@ -131,7 +131,7 @@ func givenBy(l *message.Lease) []string {
 	return out
 }
 
-func leaseEnd(l *message.Lease) string {
+func standingApprovalEnd(l *message.StandingApproval) string {
 	if l.Terms.Until.IsZero() {
 		return "it is revoked"
 	}
@@ -142,7 +142,7 @@ func newRulesShowCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "show RULE",
 		Short:   "Show a standing approval: its limits, who granted it, and the calls it allowed",
-		Example: `  askance rules show lse_1f2e3d4c5b6a7988`,
+		Example: `  askance standing show lse_1f2e3d4c5b6a7988`,
 		Args:    oneRule,
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := env.connect(c.Context(), message.RoleAuditor)
@@ -150,14 +150,14 @@ func newRulesShowCommand(env *environment) *cobra.Command {
 				return err
 			}
 			defer l.Close()
-			r, err := l.ShowLease(c.Context(), message.ShowLeaseRequest{V: 1, ID: message.LeaseID(args[0])})
+			r, err := l.ShowStandingApproval(c.Context(), message.ShowStandingApprovalRequest{V: 1, ID: message.StandingID(args[0])})
 			if err != nil {
 				return err
 			}
 			if env.json {
 				return env.printDocument(r)
 			}
-			return env.printf("%s", leaseText(env.out, r, time.Now()))
+			return env.printf("%s", standingApprovalText(env.out, r, time.Now()))
 		},
 	}
 	env.cfg.bindClient(c)
@@ -166,24 +166,24 @@ func newRulesShowCommand(env *environment) *cobra.Command {
 
 func oneRule(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usagef("want one standing approval; askance rules list shows the ids")
+		return usagef("want one standing approval; askance standing list shows the ids")
 	}
 	return nil
 }
 
-// leaseText is a standing approval in full.
-func leaseText(out *term.Out, r message.ShowLeaseReply, now time.Time) string {
+// standingApprovalText is a standing approval in full.
+func standingApprovalText(out *term.Out, r message.ShowStandingApprovalReply, now time.Time) string {
 	var b strings.Builder
-	l := r.Lease
+	l := r.Standing
 	row := func(label, text string) {
 		if text != "" {
 			fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", label)), text)
 		}
 	}
-	fmt.Fprintf(&b, "%s, %s\n", out.Name(term.SafeLine(string(l.ID))), leaseStateText(out, l, now))
-	row("allows", leaseRules(l))
+	fmt.Fprintf(&b, "%s, %s\n", out.Name(term.SafeLine(string(l.ID))), standingApprovalStateText(out, l, now))
+	row("allows", standingApprovalRules(l))
 	row("limits", term.SafeLine(l.Text()))
-	row("until", leaseEnd(l))
+	row("until", standingApprovalEnd(l))
 	row("reason", term.SafeLine(l.Reason))
 	for path, value := range l.Same {
 		row("same", term.SafeLine(path+" = "+value))
@@ -207,7 +207,7 @@ func leaseText(out *term.Out, r message.ShowLeaseReply, now time.Time) string {
 }
 
 func newRulesRevokeCommand(env *environment) *cobra.Command {
-	var r message.RevokeLeaseRequest
+	var r message.RevokeStandingApprovalRequest
 	var given bool
 	c := &cobra.Command{
 		Use:   "revoke RULE",
@@ -215,8 +215,8 @@ func newRulesRevokeCommand(env *environment) *cobra.Command {
 		Long: `Revokes a standing approval at once, with the calls that it allowed and that have not
 started. The role is operator; with --approver it is the approver who granted it. To
 revoke it again changes nothing.`,
-		Example: `  askance rules revoke lse_1f2e3d4c5b6a7988 --reason "wrong customer"
-  askance rules revoke lse_1f2e3d4c5b6a7988 --approver --as ann`,
+		Example: `  askance standing revoke lse_1f2e3d4c5b6a7988 --reason "wrong customer"
+  askance standing revoke lse_1f2e3d4c5b6a7988 --approver --as ann`,
 		Args: oneRule,
 		RunE: func(c *cobra.Command, args []string) error {
 			role := message.RoleOperator
@@ -228,15 +228,15 @@ revoke it again changes nothing.`,
 				return err
 			}
 			defer l.Close()
-			r.V, r.ID = 1, message.LeaseID(args[0])
-			after, err := l.RevokeLease(c.Context(), r)
+			r.V, r.ID = 1, message.StandingID(args[0])
+			after, err := l.RevokeStandingApproval(c.Context(), r)
 			if err != nil {
 				return err
 			}
 			if env.json {
 				return env.printDocument(after)
 			}
-			return env.printf("%s is %s\n", env.out.Name(term.SafeLine(string(after.ID))), leaseStateText(env.out, after, time.Now()))
+			return env.printf("%s is %s\n", env.out.Name(term.SafeLine(string(after.ID))), standingApprovalStateText(env.out, after, time.Now()))
 		},
 	}
 	env.cfg.bindClient(c)

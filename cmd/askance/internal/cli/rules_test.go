@@ -40,12 +40,12 @@ func TestRememberOnTerms(t *testing.T) {
 	fails(t, cli.ExitUsage, "use call_like", append([]string{"approve", "c1", "--yes", "--remember", "--scope", "world"}, at...)...)
 	fails(t, cli.ExitUsage, "pass --remember", append([]string{"approve", "c1", "--yes", "--uses", "2"}, at...)...)
 	given := decode[message.Call](t, ok(t, append([]string{"approve", "c1", "--yes", "--json", "--remember", "--scope", "space", "--until", "30m", "--uses", "2", "--budget", "args.cents=1500"}, at...)...))
-	if len(given.Leases) != 1 {
-		t.Fatalf("the approved call gives %+v", given.Leases)
+	if len(given.StandingApprovals) != 1 {
+		t.Fatalf("the approved call gives %+v", given.StandingApprovals)
 	}
-	id := string(given.Leases[0].ID)
+	id := string(given.StandingApprovals[0].ID)
 
-	if c := s.propose("r1", "c2", "pay", `{"cents":1000}`); c.State != message.ToolCallSubmitted || string(c.Decision.Lease) != id {
+	if c := s.propose("r1", "c2", "pay", `{"cents":1000}`); c.State != message.ToolCallSubmitted || string(c.Decision.Standing) != id {
 		t.Fatalf("the next call is %s by %+v", c.State, c.Decision)
 	}
 	if c := s.propose("r1", "c3", "pay", `{"cents":501}`); c.State != message.ToolCallAsking {
@@ -57,7 +57,7 @@ func TestRememberOnTerms(t *testing.T) {
 	var why struct {
 		Explain message.ExplainReply `json:"explain"`
 	}
-	if err := strictjson.UnmarshalOpen([]byte(ok(t, append([]string{"show", "c2", "--explain", "--json"}, at...)...)), &why); err != nil || len(why.Explain.Leases) != 1 || *why.Explain.Leases[0].UsesLeft != 1 || len(why.Explain.Trace) == 0 {
+	if err := strictjson.UnmarshalOpen([]byte(ok(t, append([]string{"show", "c2", "--explain", "--json"}, at...)...)), &why); err != nil || len(why.Explain.StandingApprovals) != 1 || *why.Explain.StandingApprovals[0].UsesLeft != 1 || len(why.Explain.Trace) == 0 {
 		t.Errorf("show --explain --json = %+v, %v", why, err)
 	}
 	for _, want := range []string{"remembered as " + id + " by ann", "rule used  " + id + ", active, granted by ann, scope space, 1 of 2 uses left"} {
@@ -75,12 +75,12 @@ func TestRememberOnTerms(t *testing.T) {
 			t.Errorf("rules show does not say %q:\n%s", want, out)
 		}
 	}
-	if list := decode[message.LeasesReply](t, ok(t, append([]string{"rules", "list", "--json", "--tool", "ship"}, at...)...)); len(list.Leases) != 0 {
-		t.Errorf("of another tool: %+v", list.Leases)
+	if list := decode[message.StandingApprovalsReply](t, ok(t, append([]string{"rules", "list", "--json", "--tool", "ship"}, at...)...)); len(list.StandingApprovals) != 0 {
+		t.Errorf("of another tool: %+v", list.StandingApprovals)
 	}
 
 	fails(t, cli.ExitForbidden, "has not given", "rules", "revoke", id, "--data", s.data, "--as", "bob", "--approver")
-	fails(t, cli.ExitNotFound, "no remembered rule", append([]string{"rules", "revoke", "lse_x"}, at...)...)
+	fails(t, cli.ExitNotFound, "no standing approval", append([]string{"rules", "revoke", "lse_x"}, at...)...)
 	fails(t, cli.ExitUsage, "want one standing approval", append([]string{"rules", "show"}, at...)...)
 	if out := ok(t, append([]string{"rules", "revoke", id, "--approver", "--reason", "over"}, at...)...); !strings.Contains(out, id+" is revoked") {
 		t.Errorf("rules revoke printed %q", out)
@@ -95,11 +95,11 @@ func TestRememberOnTerms(t *testing.T) {
 	if out := ok(t, append([]string{"show", "c2", "--explain"}, at...)...); !strings.Contains(out, id+", revoked, granted by ann") || !strings.Contains(out, "no engine runs here") {
 		t.Errorf("show --explain printed %q", out)
 	}
-	gone := decode[message.ShowLeaseReply](t, ok(t, append([]string{"rules", "show", id, "--json"}, at...)...))
-	if gone.Lease.Revoked == nil || gone.Lease.Revoked.Reason != "over" || len(gone.Uses) != 1 {
+	gone := decode[message.ShowStandingApprovalReply](t, ok(t, append([]string{"rules", "show", id, "--json"}, at...)...))
+	if gone.Standing.Revoked == nil || gone.Standing.Revoked.Reason != "over" || len(gone.Uses) != 1 {
 		t.Errorf("rules show --json = %+v", gone)
 	}
-	if list := decode[message.LeasesReply](t, ok(t, append([]string{"rules", "list", "--json", "--all"}, at...)...)); len(list.Leases) != 1 {
-		t.Errorf("rules list --all: %+v", list.Leases)
+	if list := decode[message.StandingApprovalsReply](t, ok(t, append([]string{"rules", "list", "--json", "--all"}, at...)...)); len(list.StandingApprovals) != 1 {
+		t.Errorf("rules list --all: %+v", list.StandingApprovals)
 	}
 }

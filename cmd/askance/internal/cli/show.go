@@ -105,8 +105,8 @@ func callText(out *term.Out, c *message.Call) string {
 		row("feedback", term.SafeLine(v.Feedback))
 		row("note", term.SafeLine(v.Note))
 	}
-	for _, l := range c.Leases {
-		row("remembered", term.SafeLine(string(l.ID))+": "+leaseRules(&l)+", "+term.SafeLine(l.Text()))
+	for _, l := range c.StandingApprovals {
+		row("remembered", term.SafeLine(string(l.ID))+": "+standingApprovalRules(&l)+", "+term.SafeLine(l.Text()))
 	}
 	for _, r := range c.Suggested {
 		row("rule offer", asked.RuleText(r))
@@ -178,7 +178,7 @@ type shown struct {
 // explained asks for the explanation of a call, if why says so or if standing
 // approvals allowed the call.
 func explained(ctx context.Context, c engine.Client, call *message.Call, why bool) (*message.ExplainReply, error) {
-	if !why && len(call.Decision.Leases()) == 0 {
+	if !why && len(call.Decision.StandingApprovals()) == 0 {
 		return nil, nil
 	}
 	x, err := c.Explain(ctx, message.ExplainRequest{V: 1, Key: call.Key})
@@ -197,10 +197,10 @@ func reliedText(out *term.Out, x *message.ExplainReply) string {
 		return ""
 	}
 	var b strings.Builder
-	for _, s := range x.Leases {
-		l := s.Lease
-		text := fmt.Sprintf("%s, %s, granted by %s, %s, until %s", out.Name(term.SafeLine(string(l.ID))), leaseStateText(out, l, time.Now()),
-			term.SafeLine(strings.Join(givenBy(l), ", ")), term.SafeLine(l.Text()), leaseEnd(l))
+	for _, s := range x.StandingApprovals {
+		l := s.Standing
+		text := fmt.Sprintf("%s, %s, granted by %s, %s, until %s", out.Name(term.SafeLine(string(l.ID))), standingApprovalStateText(out, l, time.Now()),
+			term.SafeLine(strings.Join(givenBy(l), ", ")), term.SafeLine(l.Text()), standingApprovalEnd(l))
 		fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", "rule used")), text)
 	}
 	return b.String()

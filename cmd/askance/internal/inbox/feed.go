@@ -15,9 +15,9 @@ type Engine interface {
 	List(ctx context.Context, r message.ListRequest) (message.ListReply, error)
 	Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error)
 	SubmitResponse(ctx context.Context, r message.Response) (*message.Call, error)
-	Leases(ctx context.Context, r message.LeasesRequest) (message.LeasesReply, error)
-	ShowLease(ctx context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error)
-	RevokeLease(ctx context.Context, r message.RevokeLeaseRequest) (*message.Lease, error)
+	StandingApprovals(ctx context.Context, r message.StandingApprovalsRequest) (message.StandingApprovalsReply, error)
+	ShowStandingApproval(ctx context.Context, r message.ShowStandingApprovalRequest) (message.ShowStandingApprovalReply, error)
+	RevokeStandingApproval(ctx context.Context, r message.RevokeStandingApprovalRequest) (*message.StandingApproval, error)
 }
 
 // Hints subscribes to what happens to approval requests: f is called for each that

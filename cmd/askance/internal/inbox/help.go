@@ -16,7 +16,7 @@ var helpKeys = [][2]string{
 	{"m", "only approval requests that you may answer, or all"},
 	{"space", "select for one answer to several"},
 	{"b", "answer what is selected, or what is similar: the same tool, asked about by the same rule; each is shown first"},
-	{"r", "remembered rules that are in force; d takes one back"},
+	{"r", "standing approvals that are in force; d takes one back"},
 	{"ctrl+l", "ask the engine again and paint anew"},
 	{"q", "leave; approval requests stay open"},
 	{"", ""},

@@ -14,25 +14,27 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// leaseScreen is one remembered rule in full.
-type leaseScreen struct {
-	lease  *message.Lease
-	uses   []message.LeaseUse
-	scroll scroll
-	asked  time.Time
+// standingApprovalScreen is one standing approval in full.
+type standingApprovalScreen struct {
+	standing *message.StandingApproval
+	uses     []message.StandingUse
+	scroll   scroll
+	asked    time.Time
 }
 
-// leaseMsg has one remembered rule as the engine knows it.
-type leaseMsg struct {
-	reply message.ShowLeaseReply
+// standingApprovalMsg has one standing approval as the engine knows it.
+type standingApprovalMsg struct {
+	reply message.ShowStandingApprovalReply
 	err   error
 }
 
-func newLease(l *message.Lease) *leaseScreen { return &leaseScreen{lease: l} }
+func newStandingApproval(l *message.StandingApproval) *standingApprovalScreen {
+	return &standingApprovalScreen{standing: l}
+}
 
-func (s *leaseScreen) holds(message.Key) bool { return false }
+func (s *standingApprovalScreen) holds(message.Key) bool { return false }
 
-func (s *leaseScreen) tick(m *model) tea.Cmd {
+func (s *standingApprovalScreen) tick(m *model) tea.Cmd {
 	if m.now.Sub(s.asked) < every {
 		return nil
 	}
@@ -40,31 +42,31 @@ func (s *leaseScreen) tick(m *model) tea.Cmd {
 }
 
 // ask asks the engine how it stands, in the background.
-func (s *leaseScreen) ask(m *model) tea.Cmd {
+func (s *standingApprovalScreen) ask(m *model) tea.Cmd {
 	s.asked = m.now
-	parent, engine, id := m.ctx, m.cfg.Engine, s.lease.ID
+	parent, engine, id := m.ctx, m.cfg.Engine, s.standing.ID
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(parent, askWithin)
 		defer cancel()
-		r, err := engine.ShowLease(ctx, message.ShowLeaseRequest{V: 1, ID: id})
-		return leaseMsg{r, err}
+		r, err := engine.ShowStandingApproval(ctx, message.ShowStandingApprovalRequest{V: 1, ID: id})
+		return standingApprovalMsg{r, err}
 	}
 }
 
 // take takes in what the engine said. What is shown stays if it says nothing.
-func (s *leaseScreen) take(r leaseMsg) {
-	if r.err == nil && r.reply.Lease != nil && r.reply.Lease.ID == s.lease.ID {
-		s.lease, s.uses = r.reply.Lease, r.reply.Uses
+func (s *standingApprovalScreen) take(r standingApprovalMsg) {
+	if r.err == nil && r.reply.Standing != nil && r.reply.Standing.ID == s.standing.ID {
+		s.standing, s.uses = r.reply.Standing, r.reply.Uses
 	}
 }
 
-func (s *leaseScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
+func (s *standingApprovalScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	switch key := k.String(); key {
 	case "esc", "q", "left":
 		m.pop()
 	case "d":
-		if s.lease.Revoked == nil {
-			m.push(newTakeBack(s.lease))
+		if s.standing.Revoked == nil {
+			m.push(newTakeBack(s.standing))
 		}
 	default:
 		s.scroll.key(key)
@@ -72,8 +74,8 @@ func (s *leaseScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-func (s *leaseScreen) view(m *model, w, h int) (title string, body []string, keys string) {
-	lines := leaseLines(m, s.lease, w)
+func (s *standingApprovalScreen) view(m *model, w, h int) (title string, body []string, keys string) {
+	lines := standingApprovalLines(m, s.standing, w)
 	f := records{width: w, dim: m.out.Dim}
 	for _, u := range slices.Backward(s.uses) { // the latest first
 		text := callPath(u.Call) + ", " + asked.Span(m.now.Sub(u.At)) + " ago"
@@ -84,15 +86,15 @@ func (s *leaseScreen) view(m *model, w, h int) (title string, body []string, key
 	}
 	lines = append(lines, f.lines...)
 	keys = "d take it back  space more  ? help  esc back"
-	if s.lease.Revoked != nil {
+	if s.standing.Revoked != nil {
 		keys = "space more  ? help  esc back"
 	}
-	return "Remembered rule " + reveal.Line(string(s.lease.ID)), s.scroll.view(m, nil, lines, w, h), keys
+	return "Standing approval " + reveal.Line(string(s.standing.ID)), s.scroll.view(m, nil, lines, w, h), keys
 }
 
-// leaseLines are all that there is to know about a remembered rule, but for its
+// standingApprovalLines are all that there is to know about a standing approval, but for its
 // uses.
-func leaseLines(m *model, l *message.Lease, w int) []string {
+func standingApprovalLines(m *model, l *message.StandingApproval, w int) []string {
 	f := records{width: w, dim: m.out.Dim}
 	f.add("state", string(l.State(m.now)))
 	if e := l.Revoked; e != nil {
@@ -137,22 +139,22 @@ func callPath(k message.Key) string {
 	return reveal.Line(string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call))
 }
 
-// takeBackScreen takes a remembered rule back: first why, then a last look.
+// takeBackScreen takes a standing approval back: first why, then a last look.
 type takeBackScreen struct {
-	lease  *message.Lease
-	reason textinput.Model
-	sure   bool // the reason is written
+	standing *message.StandingApproval
+	reason   textinput.Model
+	sure     bool // the reason is written
 }
 
-func newTakeBack(l *message.Lease) *takeBackScreen {
-	return &takeBackScreen{lease: l, reason: newInput("> ", message.MaxTextBytes/4)}
+func newTakeBack(l *message.StandingApproval) *takeBackScreen {
+	return &takeBackScreen{standing: l, reason: newInput("> ", message.MaxTextBytes/4)}
 }
 
 // takenBackMsg is what became of it.
 type takenBackMsg struct {
-	id    message.LeaseID
-	lease *message.Lease
-	err   error
+	id       message.StandingID
+	standing *message.StandingApproval
+	err      error
 }
 
 func (s *takeBackScreen) writes() {}
@@ -170,7 +172,7 @@ func (s *takeBackScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		return update(&s.reason, k)
 	case k.String() == "y" && !k.Paste:
 		m.pop()
-		m.say(m.out.Dim, "Taking back %s", s.lease.ID)
+		m.say(m.out.Dim, "Taking back %s", s.standing.ID)
 		return s.send(m)
 	}
 	return nil
@@ -178,11 +180,11 @@ func (s *takeBackScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 
 func (s *takeBackScreen) send(m *model) tea.Cmd {
 	parent, engine := m.ctx, m.cfg.Engine
-	r := message.RevokeLeaseRequest{V: 1, ID: s.lease.ID, Reason: strings.TrimSpace(s.reason.Value())}
+	r := message.RevokeStandingApprovalRequest{V: 1, ID: s.standing.ID, Reason: strings.TrimSpace(s.reason.Value())}
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(parent, answerWithin)
 		defer cancel()
-		l, err := engine.RevokeLease(ctx, r)
+		l, err := engine.RevokeStandingApproval(ctx, r)
 		return takenBackMsg{r.ID, l, err}
 	}
 }
@@ -192,12 +194,12 @@ func (m *model) takenBack(r takenBackMsg) tea.Cmd {
 	if r.err != nil {
 		m.say(m.out.Bad, "Not taken back: %s", asked.Refusal(r.err))
 	} else {
-		m.say(m.out.Good, "%s is %s: it allows nothing more", r.id, r.lease.State(m.now))
+		m.say(m.out.Good, "%s is %s: it allows nothing more", r.id, r.standing.State(m.now))
 	}
 	switch s := m.top().(type) {
-	case *leaseScreen:
+	case *standingApprovalScreen:
 		return s.ask(m)
-	case *leasesScreen:
+	case *standingApprovalsScreen:
 		return s.ask(m)
 	}
 	return nil
@@ -210,5 +212,5 @@ func (s *takeBackScreen) view(m *model, w, _ int) (title string, body []string, 
 	if s.sure {
 		keys = "y take it back at once  esc back"
 	}
-	return "Take back " + reveal.Line(string(s.lease.ID)) + "?", append(body, leaseLines(m, s.lease, w)...), keys
+	return "Take back " + reveal.Line(string(s.standing.ID)) + "?", append(body, standingApprovalLines(m, s.standing, w)...), keys
 }

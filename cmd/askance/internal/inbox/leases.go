@@ -20,32 +20,32 @@ type alive interface {
 	tick(m *model) tea.Cmd
 }
 
-// leasesScreen is the remembered rules that are in force, one on a line.
-type leasesScreen struct {
-	all     []*message.Lease
+// standingApprovalsScreen is the standing approvals that are in force, one on a line.
+type standingApprovalsScreen struct {
+	all     []*message.StandingApproval
 	more    bool // there are more than are kept
 	known   bool // the engine has answered once
 	trouble error
 	asked   time.Time // the last time that the engine was asked
-	at      message.LeaseID
+	at      message.StandingID
 	row     int
 	first   int
 	page    int
 }
 
-// leasesMsg has the remembered rules as the engine knows them.
-type leasesMsg struct {
-	leases []*message.Lease
-	more   bool
-	err    error
+// standingApprovalsMsg has the standing approvals as the engine knows them.
+type standingApprovalsMsg struct {
+	standingApprovals []*message.StandingApproval
+	more              bool
+	err               error
 }
 
-func newLeases() *leasesScreen { return &leasesScreen{page: 1} }
+func newStandingApprovals() *standingApprovalsScreen { return &standingApprovalsScreen{page: 1} }
 
-func (s *leasesScreen) holds(message.Key) bool { return false }
+func (s *standingApprovalsScreen) holds(message.Key) bool { return false }
 
 // tick asks again now and then.
-func (s *leasesScreen) tick(m *model) tea.Cmd {
+func (s *standingApprovalsScreen) tick(m *model) tea.Cmd {
 	if m.now.Sub(s.asked) < every {
 		return nil
 	}
@@ -53,24 +53,24 @@ func (s *leasesScreen) tick(m *model) tea.Cmd {
 }
 
 // ask asks the engine for what is in force, in the background.
-func (s *leasesScreen) ask(m *model) tea.Cmd {
+func (s *standingApprovalsScreen) ask(m *model) tea.Cmd {
 	s.asked = m.now
 	parent, engine := m.ctx, m.cfg.Engine
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(parent, askWithin)
 		defer cancel()
-		var out leasesMsg
-		r := message.LeasesRequest{V: 1}
+		var out standingApprovalsMsg
+		r := message.StandingApprovalsRequest{V: 1}
 		for {
-			page, err := engine.Leases(ctx, r)
+			page, err := engine.StandingApprovals(ctx, r)
 			if err != nil {
-				return leasesMsg{err: err}
+				return standingApprovalsMsg{err: err}
 			}
-			out.leases = append(out.leases, page.Leases...)
+			out.standingApprovals = append(out.standingApprovals, page.StandingApprovals...)
 			if r.After = page.Next; r.After == "" {
 				return out
 			}
-			if out.more = len(out.leases) >= maxListed; out.more {
+			if out.more = len(out.standingApprovals) >= maxListed; out.more {
 				return out
 			}
 		}
@@ -78,18 +78,18 @@ func (s *leasesScreen) ask(m *model) tea.Cmd {
 }
 
 // take takes in what the engine said.
-func (s *leasesScreen) take(r leasesMsg) {
+func (s *standingApprovalsScreen) take(r standingApprovalsMsg) {
 	s.trouble = r.err
 	if r.err != nil {
 		return
 	}
-	s.known, s.all, s.more = true, r.leases, r.more
-	slices.SortStableFunc(s.all, func(a, b *message.Lease) int { return a.GrantedAt.Compare(b.GrantedAt) })
+	s.known, s.all, s.more = true, r.standingApprovals, r.more
+	slices.SortStableFunc(s.all, func(a, b *message.StandingApproval) int { return a.GrantedAt.Compare(b.GrantedAt) })
 }
 
 // resolve puts the selection on a row that is there, and shows it.
-func (s *leasesScreen) resolve() {
-	i := slices.IndexFunc(s.all, func(l *message.Lease) bool { return l.ID == s.at })
+func (s *standingApprovalsScreen) resolve() {
+	i := slices.IndexFunc(s.all, func(l *message.StandingApproval) bool { return l.ID == s.at })
 	if i < 0 {
 		i = min(s.row, len(s.all)-1)
 	}
@@ -101,7 +101,7 @@ func (s *leasesScreen) resolve() {
 	s.first = max(min(s.first, s.row), s.row-s.page+1)
 }
 
-func (s *leasesScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
+func (s *standingApprovalsScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	s.resolve()
 	key := k.String()
 	if key == "esc" || key == "q" || key == "left" {
@@ -118,7 +118,7 @@ func (s *leasesScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	}
 	switch l := s.all[s.row]; key {
 	case "enter", "right", "l":
-		d := newLease(l)
+		d := newStandingApproval(l)
 		m.push(d)
 		return d.ask(m)
 	case "d":
@@ -127,11 +127,11 @@ func (s *leasesScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-func (s *leasesScreen) view(m *model, w, h int) (title string, body []string, keys string) {
+func (s *standingApprovalsScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	s.resolve()
-	title = "Remembered rules: " + asked.Count(len(s.all), "rule") + " in force"
+	title = "Standing approvals: " + asked.Count(len(s.all), "rule") + " in force"
 	if s.more {
-		title += ", and more (see askance rules list)"
+		title += ", and more (see askance standing list)"
 	}
 	switch {
 	case s.trouble != nil:
@@ -143,7 +143,7 @@ func (s *leasesScreen) view(m *model, w, h int) (title string, body []string, ke
 	}
 	s.page = max(1, h-len(body)-1)
 	s.resolve()
-	c := leaseColumns(s.all, w)
+	c := standingApprovalColumns(s.all, w)
 	body = append(body, m.out.Dim(c.line("  ", "ALLOWS", "BY", "LEFT", "TERMS")))
 	for i, l := range s.all[s.first:] {
 		if i == s.page {
@@ -153,7 +153,7 @@ func (s *leasesScreen) view(m *model, w, h int) (title string, body []string, ke
 		if l.ID == s.at {
 			mark, paint = "> ", m.out.Bold
 		}
-		if l.State(m.now) != message.LeaseActive {
+		if l.State(m.now) != message.StandingActive {
 			paint = m.out.Dim
 		}
 		body = append(body, paint(c.line(mark, allows(l), grantors(l), asked.Until(l.Terms.Until, m.now), stateText(l, m.now)+reveal.Line(l.Text()))))
@@ -162,15 +162,15 @@ func (s *leasesScreen) view(m *model, w, h int) (title string, body []string, ke
 }
 
 // stateText says that a rule is not in force any more.
-func stateText(l *message.Lease, now time.Time) string {
-	if s := l.State(now); s != message.LeaseActive {
+func stateText(l *message.StandingApproval, now time.Time) string {
+	if s := l.State(now); s != message.StandingActive {
 		return "(" + string(s) + ") "
 	}
 	return ""
 }
 
-// allows is which calls a remembered rule is about.
-func allows(l *message.Lease) string {
+// allows is which calls a standing approval is about.
+func allows(l *message.StandingApproval) string {
 	var out []string
 	for _, r := range l.Terms.Rules {
 		text := reveal.Line(r.ToolName)
@@ -182,8 +182,8 @@ func allows(l *message.Lease) string {
 	return strings.Join(out, ", ")
 }
 
-// grantors are those who gave a remembered rule.
-func grantors(l *message.Lease) string {
+// grantors are those who gave a standing approval.
+func grantors(l *message.StandingApproval) string {
 	var out []string
 	for _, v := range l.GrantedBy {
 		out = append(out, reveal.Line(v.By.Name))
@@ -191,11 +191,11 @@ func grantors(l *message.Lease) string {
 	return strings.Join(out, ", ")
 }
 
-// leaseWidths are the widths of the list's columns.
-type leaseWidths struct{ rule, by, left, terms int }
+// standingApprovalWidths are the widths of the list's columns.
+type standingApprovalWidths struct{ rule, by, left, terms int }
 
-func leaseColumns(all []*message.Lease, w int) leaseWidths {
-	c := leaseWidths{rule: 6, by: 2, left: 6}
+func standingApprovalColumns(all []*message.StandingApproval, w int) standingApprovalWidths {
+	c := standingApprovalWidths{rule: 6, by: 2, left: 6}
 	for _, l := range all {
 		c.rule, c.by = max(c.rule, ansi.StringWidth(allows(l))), max(c.by, ansi.StringWidth(grantors(l)))
 	}
@@ -204,6 +204,6 @@ func leaseColumns(all []*message.Lease, w int) leaseWidths {
 	return c
 }
 
-func (c leaseWidths) line(mark, rule, by, left, terms string) string {
+func (c standingApprovalWidths) line(mark, rule, by, left, terms string) string {
 	return strings.TrimRight(fmt.Sprintf("%s%s %s %s %s", mark, cell(rule, c.rule), cell(by, c.by), cell(left, c.left), fit(terms, c.terms)), " ")
 }

@@ -72,7 +72,7 @@ func (l *listScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	case "m":
 		l.mine = !l.mine
 	case "r":
-		s := newLeases()
+		s := newStandingApprovals()
 		m.push(s)
 		return s.ask(m)
 	case "ctrl+l":

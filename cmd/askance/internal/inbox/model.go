@@ -106,7 +106,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// told takes in what was heard about remembered rules, for the screens that
+// told takes in what was heard about standing approvals, for the screens that
 // show them.
 func (m *model) told(msg tea.Msg) tea.Cmd {
 	if r, ok := msg.(takenBackMsg); ok {
@@ -114,12 +114,12 @@ func (m *model) told(msg tea.Msg) tea.Cmd {
 	}
 	for _, s := range m.stack {
 		switch s := s.(type) {
-		case *leasesScreen:
-			if r, ok := msg.(leasesMsg); ok {
+		case *standingApprovalsScreen:
+			if r, ok := msg.(standingApprovalsMsg); ok {
 				s.take(r)
 			}
-		case *leaseScreen:
-			if r, ok := msg.(leaseMsg); ok {
+		case *standingApprovalScreen:
+			if r, ok := msg.(standingApprovalMsg); ok {
 				s.take(r)
 			}
 		}

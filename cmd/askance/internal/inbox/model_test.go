@@ -17,13 +17,13 @@ import (
 
 // fakeEngine knows calls and takes every answer.
 type fakeEngine struct {
-	mu        sync.Mutex // guards all below
-	calls     map[message.Key]*message.Call
-	responses []message.Response
-	leases    []*message.Lease
-	revoked   []message.RevokeLeaseRequest
-	err       error
-	listed    int
+	mu                sync.Mutex // guards all below
+	calls             map[message.Key]*message.Call
+	responses         []message.Response
+	standingApprovals []*message.StandingApproval
+	revoked           []message.RevokeStandingApprovalRequest
+	err               error
+	listed            int
 }
 
 func (f *fakeEngine) List(context.Context, message.ListRequest) (message.ListReply, error) {
@@ -60,28 +60,28 @@ func (f *fakeEngine) SubmitResponse(_ context.Context, a message.Response) (*mes
 	return c, nil
 }
 
-func (f *fakeEngine) Leases(context.Context, message.LeasesRequest) (message.LeasesReply, error) {
+func (f *fakeEngine) StandingApprovals(context.Context, message.StandingApprovalsRequest) (message.StandingApprovalsReply, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return message.LeasesReply{Leases: f.leases}, f.err
+	return message.StandingApprovalsReply{StandingApprovals: f.standingApprovals}, f.err
 }
 
-func (f *fakeEngine) ShowLease(_ context.Context, r message.ShowLeaseRequest) (message.ShowLeaseReply, error) {
+func (f *fakeEngine) ShowStandingApproval(_ context.Context, r message.ShowStandingApprovalRequest) (message.ShowStandingApprovalReply, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, l := range f.leases {
+	for _, l := range f.standingApprovals {
 		if l.ID == r.ID {
-			return message.ShowLeaseReply{Lease: l}, f.err
+			return message.ShowStandingApprovalReply{Standing: l}, f.err
 		}
 	}
-	return message.ShowLeaseReply{}, message.ErrNotFound
+	return message.ShowStandingApprovalReply{}, message.ErrNotFound
 }
 
-func (f *fakeEngine) RevokeLease(_ context.Context, r message.RevokeLeaseRequest) (*message.Lease, error) {
+func (f *fakeEngine) RevokeStandingApproval(_ context.Context, r message.RevokeStandingApprovalRequest) (*message.StandingApproval, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.revoked = append(f.revoked, r)
-	return &message.Lease{ID: r.ID, Revoked: &message.Revocation{}}, f.err
+	return &message.StandingApproval{ID: r.ID, Revoked: &message.Revocation{}}, f.err
 }
 
 // asking is a call with an open approval request.
@@ -137,7 +137,7 @@ func run(m *model, cmd tea.Cmd) {
 		return
 	}
 	switch msg := cmd().(type) {
-	case sentMsg, leasesMsg, leaseMsg, takenBackMsg:
+	case sentMsg, standingApprovalsMsg, standingApprovalMsg, takenBackMsg:
 		m.Update(msg)
 	}
 }
@@ -238,7 +238,7 @@ func TestViewFits(t *testing.T) {
 	m, e := shown(t, asking(t, "a", func(q *message.ApprovalRequest) { q.Text, q.Rule = strings.Repeat("long ", 50), "" }), asking(t, "b", nil))
 	m.qs.all[message.Key{Space: "default", Session: "s", Reply: "r", Call: "a"}].call.Suggested = []message.PermissionRule{terms.Allow("pay", strings.Repeat("x", 200))}
 	long := strings.Repeat("git push ", 30)
-	e.leases = []*message.Lease{{ID: "lse_1", Tool: "Bash", Terms: message.LeaseTerms{Scope: message.ScopeSpace, Rules: []message.PermissionRule{terms.Allow("Bash", long)}}, GrantedBy: []message.Vote{{By: message.Principal{Name: long}}}}}
+	e.standingApprovals = []*message.StandingApproval{{ID: "lse_1", Tool: "Bash", Terms: message.StandingTerms{Scope: message.ScopeSpace, Rules: []message.PermissionRule{terms.Allow("Bash", long)}}, GrantedBy: []message.Vote{{By: message.Principal{Name: long}}}}}
 	for _, keys := range []string{"", "\r", "a", "\x1b", "w", "\x1b", "r", "\x1b", "t", "\x1b", "h", "\x1b", "?", "\x1b\x1b", "b", "\x1b", "r", "\r", "dwhy", "\r", "\x1b\x1b\x1b", "/x"} {
 		types(m, keys)
 		for _, size := range [][2]int{{80, 24}, {40, 10}, {39, 9}, {10, 3}, {200, 60}} {

@@ -58,7 +58,7 @@ func contentText(content string) string {
 }
 
 func (s *termsScreen) add(label, value string, set func(*wish, string)) {
-	f := termsField{label: label, set: set, in: newInput("> ", message.MaxLeaseBytes)}
+	f := termsField{label: label, set: set, in: newInput("> ", message.MaxStandingBytes)}
 	f.in.SetValue(scrub(value))
 	f.in.Blur()
 	s.fields = append(s.fields, f)

@@ -37,7 +37,7 @@ func TestRememberEditedRule(t *testing.T) {
 	x.Press("  G", "y approve  esc")
 	x.Press("y", "approved by ann")
 	w.voted(c, "ann", message.ResponseApprove)
-	l := w.lease(false)
+	l := w.standingApproval(false)
 	if left := time.Until(l.Terms.Until); l.Terms.Uses != 2 || left > 2*time.Hour || left < time.Hour || len(l.Terms.Rules) != 1 || *l.Terms.Rules[0].RuleContent != "git push origin:*" {
 		t.Errorf("remembered %+v", l.Terms)
 	}
@@ -64,7 +64,7 @@ func TestRememberTooWide(t *testing.T) {
 	x.Press(down+down+down+down+ctrlU+"git push origin main:*"+enter, "git push origin main:* (yours")
 	x.Press("a", "y approve  esc")
 	x.Press("y", "approved by ann")
-	if l := w.lease(false); *l.Terms.Rules[0].RuleContent != "git push origin main:*" {
+	if l := w.standingApproval(false); *l.Terms.Rules[0].RuleContent != "git push origin main:*" {
 		t.Errorf("remembered %+v", l.Terms)
 	}
 }
@@ -111,8 +111,8 @@ func TestRememberNothing(t *testing.T) {
 		t.Errorf("something is remembered:\n%s", screen)
 	}
 	x.Press("y", "approved by ann")
-	if now := w.voted(c, "ann", message.ResponseApprove); len(now.Remember) != 0 || len(now.Leases) != 0 {
-		t.Errorf("remembered %+v %+v", now.Remember, now.Leases)
+	if now := w.voted(c, "ann", message.ResponseApprove); len(now.Remember) != 0 || len(now.StandingApprovals) != 0 {
+		t.Errorf("remembered %+v %+v", now.Remember, now.StandingApprovals)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestRememberWithEdit(t *testing.T) {
 	x.Press("e", `+   "shop": "emca"`, "remember allow buy: every call", "for 1 further call")
 	x.Press("  G", "y approve as edited")
 	x.Press("y", "edited and approved by ann")
-	if l := w.lease(false); l.Terms.Uses != 1 || l.Same["args.shop"] != `"emca"` {
+	if l := w.standingApproval(false); l.Terms.Uses != 1 || l.Same["args.shop"] != `"emca"` {
 		t.Errorf("remembered %+v, the same %v", l.Terms, l.Same)
 	}
 }
@@ -146,28 +146,28 @@ func TestRememberNothingHidden(t *testing.T) {
 }
 
 // The list of what is remembered lives, and takes a rule back.
-func TestLeases(t *testing.T) {
+func TestStandingApprovals(t *testing.T) {
 	w := newWorld(t)
 	x := w.inbox(80, 24)
 	x.See("No open approval requests")
 	x.Press("r", "Nothing is remembered")
 	c := w.ask("call_1", "buy", `{"cents":300,"shop":"acme"}`)
 	bob := func(a *message.Response) {
-		a.Remember = &message.LeaseTerms{Scope: message.ScopeUser, Uses: 5}
+		a.Remember = &message.StandingTerms{Scope: message.ScopeUser, Uses: 5}
 	}
 	w.answer(c, bob)
-	golden(t, "leases", x.See("1 rule in force", "> buy", "bob", "1h59m", "scope user, 5 of 5 uses left"))
+	golden(t, "standing_approvals", x.See("1 rule in force", "> buy", "bob", "1h59m", "scope user, 5 of 5 uses left"))
 	w.proposes("call_2", "buy", `{"cents":1,"shop":"acme"}`)
 	x.See("4 of 5 uses left")
-	golden(t, "lease", x.Press(enter, "given by bob", `args.shop = "acme"`, "from     ticket-7/reply-call_1/call_1", "used     ticket-7/reply-call_2/call_2"))
+	golden(t, "standing_approval", x.Press(enter, "given by bob", `args.shop = "acme"`, "from     ticket-7/reply-call_1/call_1", "used     ticket-7/reply-call_2/call_2"))
 	x.Press("d", "Why, for the record")
 	x.Press("a mistake"+enter, "y take it back at once")
-	x.Press("y", "Not taken back: ann has not given this remembered rule (ask bob or an operator)")
+	x.Press("y", "Not taken back: ann has not given this standing approval (ask bob or an operator)")
 	x.Press(esc, "1 rule in force")
 
 	mine := w.ask("call_3", "sell", `{}`) // still asks
 	_ = mine
-	l := w.lease(false)
+	l := w.standingApproval(false)
 	w.revoke(l.ID)
 	x.See("Nothing is remembered")
 	x.Press(esc, "call_3")
@@ -192,7 +192,7 @@ func TestTakeBackOwn(t *testing.T) {
 	golden(t, "take-back", x.Press("over q y ?"+enter, "over q y ?", "y take it back at once"))
 	x.Press("y", "is revoked: it allows nothing more")
 	x.See("Nothing is remembered")
-	if l := w.lease(true); l.Revoked == nil || l.Revoked.By.Name != "ann" || l.Revoked.Reason != "over q y ?" {
+	if l := w.standingApproval(true); l.Revoked == nil || l.Revoked.By.Name != "ann" || l.Revoked.Reason != "over q y ?" {
 		t.Errorf("the rule is %+v", l)
 	}
 	if now := w.call(allowed); now.State != message.ToolCallFinished {

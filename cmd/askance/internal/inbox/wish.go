@@ -41,7 +41,7 @@ func contentOf(r message.PermissionRule) string {
 type wish struct {
 	digest               string
 	offers               []offer
-	scope                message.LeaseScope
+	scope                message.StandingScope
 	until, uses, budget  string
 	limits               *message.RememberLimits // of the rules that ask
 	asked, hidden, agent bool                    // a rule asks; rules hide something; the call names an agent
@@ -104,8 +104,8 @@ func (w *wish) fixed() string {
 }
 
 // scopes are those among which the person can choose.
-func (w *wish) scopes() []message.LeaseScope {
-	var out []message.LeaseScope
+func (w *wish) scopes() []message.StandingScope {
+	var out []message.StandingScope
 	for _, s := range terms.Scopes {
 		wide := s != message.ScopeSession && s != message.ScopeCallLike
 		if wide && w.limits == nil || s == message.ScopeAgent && !w.agent {
@@ -117,8 +117,8 @@ func (w *wish) scopes() []message.LeaseScope {
 }
 
 // terms reads what the person wrote. The errors begin with the field.
-func (w *wish) terms(now time.Time) (*message.LeaseTerms, error) {
-	t := message.LeaseTerms{Scope: w.scope}
+func (w *wish) terms(now time.Time) (*message.StandingTerms, error) {
+	t := message.StandingTerms{Scope: w.scope}
 	var errs [3]error
 	t.Until, errs[0] = terms.Until(w.until, now)
 	t.Uses, errs[1] = terms.Uses(w.uses)
@@ -197,7 +197,7 @@ func (w *wish) bounds() string {
 }
 
 // termsText is what an answer lets remember, as it will be sent.
-func termsText(t *message.LeaseTerms, now time.Time) []string {
+func termsText(t *message.StandingTerms, now time.Time) []string {
 	var out []string
 	for _, r := range t.Rules {
 		out = append(out, asked.RuleText(r))

@@ -142,14 +142,14 @@ func (w *world) proposes(id, tool, input string) *message.Call {
 	return r.Calls[0]
 }
 
-// lease is the one remembered rule that there is.
-func (w *world) lease(all bool) *message.Lease {
+// lease is the one standing approval that there is.
+func (w *world) standingApproval(all bool) *message.StandingApproval {
 	w.t.Helper()
-	r, err := w.node.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "eve"}).Leases(w.t.Context(), message.LeasesRequest{V: 1, All: all})
-	if err != nil || len(r.Leases) != 1 {
-		w.t.Fatalf("remembered rules: %+v, %v", r.Leases, err)
+	r, err := w.node.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "eve"}).StandingApprovals(w.t.Context(), message.StandingApprovalsRequest{V: 1, All: all})
+	if err != nil || len(r.StandingApprovals) != 1 {
+		w.t.Fatalf("standing approvals: %+v, %v", r.StandingApprovals, err)
 	}
-	return r.Leases[0]
+	return r.StandingApprovals[0]
 }
 
 // ask proposes a call that asks. Each call has a reply of its own.
@@ -200,10 +200,10 @@ func (w *world) voted(c *message.Call, who string, kind message.ResponseKind) *m
 	return now
 }
 
-// revoke takes a remembered rule back, as an operator.
-func (w *world) revoke(id message.LeaseID) {
+// revoke takes a standing approval back, as an operator.
+func (w *world) revoke(id message.StandingID) {
 	w.t.Helper()
-	if _, err := w.node.Engine().As(message.Principal{Role: message.RoleOperator, Name: "root"}).RevokeLease(w.t.Context(), message.RevokeLeaseRequest{V: 1, ID: id}); err != nil {
+	if _, err := w.node.Engine().As(message.Principal{Role: message.RoleOperator, Name: "root"}).RevokeStandingApproval(w.t.Context(), message.RevokeStandingApprovalRequest{V: 1, ID: id}); err != nil {
 		w.t.Fatal(err)
 	}
 }

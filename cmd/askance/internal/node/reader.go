@@ -185,69 +185,69 @@ func (f *fold) Record(r message.JournalEntry) {
 // CaughtUp implements message.Sink.
 func (f *fold) CaughtUp() { f.end() }
 
-// leaseFold is a Sink that keeps each remembered rule as its last event record has it,
+// standingApprovalFold is a Sink that keeps each standing approval as its last event record has it,
 // or as the approval made it.
-type leaseFold struct {
-	leases map[message.LeaseID]*message.Lease
-	end    func()
+type standingApprovalFold struct {
+	standingApprovals map[message.StandingID]*message.StandingApproval
+	end               func()
 }
 
 // Record implements message.Sink.
-func (f *leaseFold) Record(r message.JournalEntry) {
+func (f *standingApprovalFold) Record(r message.JournalEntry) {
 	switch {
 	case r.Record == nil:
-	case r.Record.Lease != nil:
-		l := *r.Record.Lease
+	case r.Record.Standing != nil:
+		l := *r.Record.Standing
 		l.Seq = r.Seq
-		f.leases[l.ID] = &l
+		f.standingApprovals[l.ID] = &l
 	case r.Record.Call != nil:
 		for _, l := range r.Record.Call.Granted() {
-			if f.leases[l.ID] == nil {
-				f.leases[l.ID] = &l
+			if f.standingApprovals[l.ID] == nil {
+				f.standingApprovals[l.ID] = &l
 			}
 		}
 	}
 }
 
 // CaughtUp implements message.Sink.
-func (f *leaseFold) CaughtUp() { f.end() }
+func (f *standingApprovalFold) CaughtUp() { f.end() }
 
-func (r *Reader) allLeases(ctx context.Context) (map[message.LeaseID]*message.Lease, error) {
+func (r *Reader) allStandingApprovals(ctx context.Context) (map[message.StandingID]*message.StandingApproval, error) {
 	ctx, done := context.WithCancelCause(ctx)
-	fold := &leaseFold{leases: map[message.LeaseID]*message.Lease{}, end: func() { done(errCaughtUp) }}
+	fold := &standingApprovalFold{standingApprovals: map[message.StandingID]*message.StandingApproval{}, end: func() { done(errCaughtUp) }}
 	if err := r.journal.Watch(ctx, 0, fold); !errors.Is(err, errCaughtUp) {
 		return nil, err
 	}
-	return fold.leases, nil
+	return fold.standingApprovals, nil
 }
 
 // Leases folds the whole journal; there is one page.
-func (r *Reader) Leases(ctx context.Context, q message.LeasesRequest) (message.LeasesReply, error) {
-	all, err := r.allLeases(ctx)
+func (r *Reader) StandingApprovals(ctx context.Context, q message.StandingApprovalsRequest) (message.StandingApprovalsReply, error) {
+	all, err := r.allStandingApprovals(ctx)
 	if err != nil {
-		return message.LeasesReply{}, err
+		return message.StandingApprovalsReply{}, err
 	}
-	out, now := message.LeasesReply{Leases: []*message.Lease{}}, time.Now()
-	for _, l := range slices.SortedFunc(maps.Values(all), func(a, b *message.Lease) int { return cmp.Compare(a.ID, b.ID) }) {
-		if (q.Tool == "" || l.Tool == q.Tool) && (q.All || l.State(now) == message.LeaseActive) && l.ID > q.After {
-			out.Leases = append(out.Leases, l)
+	out, now := message.StandingApprovalsReply{StandingApprovals: []*message.StandingApproval{}}, time.Now()
+	for _, l := range slices.SortedFunc(maps.Values(all), func(a, b *message.StandingApproval) int { return cmp.Compare(a.ID, b.ID) }) {
+		if (q.Tool == "" || l.Tool == q.Tool) && (q.All || l.State(now) == message.StandingActive) && l.ID > q.After {
+			out.StandingApprovals = append(out.StandingApprovals, l)
 		}
 	}
 	return out, nil
 }
 
-// ShowLease also finds a remembered rule that was never used.
-func (r *Reader) ShowLease(ctx context.Context, q message.ShowLeaseRequest) (message.ShowLeaseReply, error) {
-	rep, err := r.Port.ShowLease(ctx, q)
+// ShowStandingApproval also finds a standing approval that was never used.
+func (r *Reader) ShowStandingApproval(ctx context.Context, q message.ShowStandingApprovalRequest) (message.ShowStandingApprovalReply, error) {
+	rep, err := r.Port.ShowStandingApproval(ctx, q)
 	if !errors.Is(err, message.ErrNotFound) {
 		return rep, err
 	}
-	all, ferr := r.allLeases(ctx)
+	all, ferr := r.allStandingApprovals(ctx)
 	if ferr != nil {
 		return rep, ferr
 	}
 	if l := all[q.ID]; l != nil {
-		return message.ShowLeaseReply{Lease: l, Uses: []message.LeaseUse{}}, nil
+		return message.ShowStandingApprovalReply{Standing: l, Uses: []message.StandingUse{}}, nil
 	}
 	return rep, err
 }
@@ -259,13 +259,13 @@ func (r *Reader) Explain(ctx context.Context, q message.ExplainRequest) (message
 		return message.ExplainReply{}, err
 	}
 	c := shown.Call
-	out := message.ExplainReply{Key: c.Key, State: c.State, Decision: c.Decision, Leases: []message.LeaseStanding{}, Withheld: "no engine runs here, and no policy is in force"}
-	for _, id := range c.Decision.Leases() {
-		l, err := r.ShowLease(ctx, message.ShowLeaseRequest{ID: id})
+	out := message.ExplainReply{Key: c.Key, State: c.State, Decision: c.Decision, StandingApprovals: []message.StandingStatus{}, Withheld: "no engine runs here, and no policy is in force"}
+	for _, id := range c.Decision.StandingApprovals() {
+		l, err := r.ShowStandingApproval(ctx, message.ShowStandingApprovalRequest{ID: id})
 		if err != nil {
 			return message.ExplainReply{}, err
 		}
-		out.Leases = append(out.Leases, l.Lease.Standing(time.Now()))
+		out.StandingApprovals = append(out.StandingApprovals, l.Standing.Standing(time.Now()))
 	}
 	return out, nil
 }

@@ -182,7 +182,7 @@ func (c *closing) run(ctx context.Context) error {
 	open := map[message.Key]*message.Call{}
 	replies := map[message.Key]*message.EventRecord{}
 	heads := map[message.Key]uint64{} // last event record of replies and standing approvals
-	approvals := map[message.LeaseID]*message.Lease{}
+	approvals := map[message.StandingID]*message.StandingApproval{}
 	err := c.r.Survivors(ctx, func(r message.JournalEntry) error {
 		f := r.Record
 		switch {
@@ -200,8 +200,8 @@ func (c *closing) run(ctx context.Context) error {
 			}
 		case f.Reply != nil:
 			replies[f.Key()], heads[f.Key()] = f, r.Seq
-		case f.Lease != nil:
-			approvals[f.Lease.ID], heads[f.Key()] = f.Lease, r.Seq
+		case f.Standing != nil:
+			approvals[f.Standing.ID], heads[f.Key()] = f.Standing, r.Seq
 		}
 		return nil //nolint:nilerr // a record that cannot be read closes nothing
 	})
@@ -273,14 +273,14 @@ func (c *closing) endReply(ctx context.Context, key message.Key, replies map[mes
 
 // revoke ends a standing approval: its revocation, or its last uses, may be among
 // what is lost.
-func (c *closing) revoke(ctx context.Context, l *message.Lease, prev uint64) error {
-	if s := l.State(c.at); s == message.LeaseRevoked || s == message.LeaseExpired {
+func (c *closing) revoke(ctx context.Context, l *message.StandingApproval, prev uint64) error {
+	if s := l.State(c.at); s == message.StandingRevoked || s == message.StandingExpired {
 		return nil
 	}
 	next := *l
 	next.Revoked, next.Use, next.Seq = &message.Revocation{By: c.by, At: c.at, Reason: lostText}, nil, 0
 	f := c.record()
-	f.Lease = &next
+	f.Standing = &next
 	_, err := c.r.Journal().Append(ctx, f, prev)
 	if err == nil {
 		c.revoked++

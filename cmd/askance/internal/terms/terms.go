@@ -12,11 +12,11 @@ import (
 )
 
 // Scopes are those that there are, from the narrowest to the widest.
-var Scopes = []message.LeaseScope{message.ScopeCallLike, message.ScopeSession, message.ScopeAgent, message.ScopeUser, message.ScopeSpace}
+var Scopes = []message.StandingScope{message.ScopeCallLike, message.ScopeSession, message.ScopeAgent, message.ScopeUser, message.ScopeSpace}
 
 // Scope reads for which calls a rule is remembered; "" is the session.
-func Scope(text string) (message.LeaseScope, error) {
-	s := message.LeaseScope(text)
+func Scope(text string) (message.StandingScope, error) {
+	s := message.StandingScope(text)
 	if s == "" {
 		s = message.ScopeSession
 	}
@@ -47,8 +47,8 @@ func Uses(text string) (int, error) {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > message.MaxLeaseUses {
-		return 0, fmt.Errorf("is %q, write a number from 1 to %d, or nothing", text, message.MaxLeaseUses)
+	if err != nil || n < 0 || n > message.MaxStandingUses {
+		return 0, fmt.Errorf("is %q, write a number from 1 to %d, or nothing", text, message.MaxStandingUses)
 	}
 	return n, nil
 }
