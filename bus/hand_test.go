@@ -270,7 +270,7 @@ func handCheck(t *testing.T, m handTask, tool, keyID string, public ed25519.Publ
 	grant := attempt["grant"].(map[string]any)
 	text := func(v any) string { s, _ := v.(string); return s }
 	subject := "askance.v1." + text(call["space"]) + ".record." + handToken(text(call["session_id"])) + "." + handToken(text(call["reply_id"])) + "." + handToken(text(call["tool_call_id"])) + ".w." + handToken(tool)
-	if m.Subject != subject || call["state"] != "submitted" || attempt["claim"] != nil || call["hold"] != nil {
+	if m.Subject != subject || call["state"] != "submitted" || attempt["claim"] != nil || call["blocked"] != nil {
 		t.Fatalf("not an unstarted attempt: %s %v", m.Subject, call)
 	}
 	sig, err := base64.RawURLEncoding.DecodeString(text(grant["sig"]))

@@ -129,7 +129,7 @@ func (w *world) answered(asked *message.Call) bool {
 	})
 }
 
-// resolve says what became of a held call. If it is not held any more by then,
+// resolve says what became of a blocked call. If it is not held any more by then,
 // its owner knew better: a late result resolves a call, too.
 func (c client) resolve(call *message.Call, outcome message.Outcome) error {
 	r := message.ResolveRequest{Key: call.Key, Attempt: call.Attempt.Number, Outcome: outcome, Output: "resolved", Note: "by looking at the effect file"}
@@ -144,12 +144,12 @@ func (c client) resolve(call *message.Call, outcome message.Outcome) error {
 	return fmt.Errorf("resolve %s as %s: %w", call.Key, outcome, err)
 }
 
-// movedOn waits until the journal shows that a held call is not held any more,
+// movedOn waits until the journal shows that a blocked call is not held any more,
 // or is held for a later attempt.
 func (w *world) movedOn(held *message.Call) bool {
 	return w.obs.until(func() bool {
 		now := w.obs.call(held.Key)
-		return now.Records > held.Records && (now.Hold == message.HoldNone || now.Attempt.Number > held.Attempt.Number)
+		return now.Records > held.Records && (now.Blocked == message.NotBlocked || now.Attempt.Number > held.Attempt.Number)
 	})
 }
 
@@ -210,8 +210,8 @@ func describe(c *message.Call) string {
 	if c.Started() {
 		fmt.Fprintf(&b, " of %s", c.Attempt.Worker)
 	}
-	if c.Hold != message.HoldNone {
-		fmt.Fprintf(&b, ", held: %s", c.Hold)
+	if c.Blocked != message.NotBlocked {
+		fmt.Fprintf(&b, ", held: %s", c.Blocked)
 	}
 	if !c.RetryAt.IsZero() {
 		fmt.Fprintf(&b, ", again at %s", c.RetryAt.Format(time.StampMilli))

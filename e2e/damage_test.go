@@ -307,7 +307,7 @@ func (w *world) repeated(p *process, h history, whole bool) {
 	eventually(w.t, "nothing moves any more", func() bool {
 		calls, err := bot.list(message.ListRequest{Session: "s", All: true})
 		return err == nil && !slices.ContainsFunc(calls, func(c *message.Call) bool {
-			return c.Open() && c.State != message.ToolCallAsking && c.State != message.ToolCallPending && c.Hold == message.HoldNone
+			return c.Open() && c.State != message.ToolCallAsking && c.State != message.ToolCallPending && c.Blocked == message.NotBlocked
 		})
 	})
 	if whole {

@@ -55,7 +55,7 @@
 //	TestFrozenEngine     the same with one of two engines          8 times; the other goes on
 //	TestFrozenAlone      the same with the only engine             4 times
 //	TestHungEngine       SIGSTOP of one of two engines for 17 s    the other answers and works as if alone
-//	TestNoLeaveAfterHold a worker that asks late to start          refused, once the call is held
+//	TestNoLeaveAfterHold a worker that asks late to start          refused, once the call is blocked
 //	TestStoreFull        external NATS with a bounded store        refused with code full, nothing lost
 //	TestDamagedJournal   the store of a stopped engine is damaged  20 ways, after a kill and a stop; refused until the loss is accepted, or nothing missing
 //	TestLossUnderEngine  a server loses records of an engine       4 ways, while it lives and while it is stopped; it ends

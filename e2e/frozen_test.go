@@ -125,7 +125,7 @@ func (s *stage) runAgainUntraced() (settled int) {
 	s.t.Helper()
 	runs := s.marks(effect.RunsFile)
 	for _, c := range s.obs.all() {
-		if c.Hold == message.HoldUnknown && time.Since(c.UpdatedAt) > time.Second && len(runs[c.IdempotencyKey()]) == 0 {
+		if c.Blocked == message.BlockedUnknown && time.Since(c.UpdatedAt) > time.Second && len(runs[c.IdempotencyKey()]) == 0 {
 			s.must(s.operator.resolve(c, message.OutcomeRunAgain))
 			settled++
 		}
@@ -149,7 +149,7 @@ func (s *stage) givenUp(k message.Key) {
 	began, busy := time.Now(), s.busy()
 	s.obs.await("the silent owner is given up", s.mind, func() bool {
 		c := s.obs.call(k)
-		return !c.Open() || c.Hold == message.HoldUnknown || !c.RetryAt.IsZero() || c.Attempt.Number > 1
+		return !c.Open() || c.Blocked == message.BlockedUnknown || !c.RetryAt.IsZero() || c.Attempt.Number > 1
 	})
 	took, lost := time.Since(began), busy()
 	if took > lease+time.Second+slack+lost {

@@ -30,7 +30,7 @@ func TestNoLeaveAfterHold(t *testing.T) {
 	}
 	s.obs.await("the silent worker is given up", s.mind, func() bool {
 		c := s.obs.call(k)
-		return c != nil && c.Hold == message.HoldUnknown
+		return c != nil && c.Blocked == message.BlockedUnknown
 	})
 	if leave, err := ask(t.Context()); !errors.Is(err, message.ErrSuperseded) && !errors.Is(err, message.ErrState) {
 		t.Errorf("start of %s asked again: %+v, %v, want an error with code %s or %s", describe(s.obs.call(k)), leave, err, message.CodeSuperseded, message.CodeState)

@@ -123,10 +123,10 @@ func (s *stage) rest() {
 		held := map[message.Key]bool{}
 		all := s.obs.all()
 		for _, c := range all {
-			held[c.ReplyKey()] = held[c.ReplyKey()] || c.Open() && c.Hold != message.HoldNone
+			held[c.ReplyKey()] = held[c.ReplyKey()] || c.Open() && c.Blocked != message.NotBlocked
 		}
 		for _, c := range all {
-			if c.Open() && c.Hold == message.HoldNone && (c.State != message.ToolCallPending || !held[c.ReplyKey()]) {
+			if c.Open() && c.Blocked == message.NotBlocked && (c.State != message.ToolCallPending || !held[c.ReplyKey()]) {
 				return false
 			}
 		}
@@ -139,7 +139,7 @@ func (s *stage) rest() {
 func (s *stage) settleAll() {
 	s.t.Helper()
 	for n := 0; ; {
-		held, err := s.operator.list(message.ListRequest{Held: true})
+		held, err := s.operator.list(message.ListRequest{Blocked: true})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func (s *stage) settleAll() {
 // report what it has in hand.
 const ownersTime = 5 * time.Second
 
-// mayReport reports whether the owner of a held call may yet do what it was given
+// mayReport reports whether the owner of a blocked call may yet do what it was given
 // leave to: it lives, and has not been silent for long. An operator who judges by
 // then guesses. Later it never got its leave: else its late result had resolved
 // the call.
@@ -202,7 +202,7 @@ func (s *stage) surely() map[string][]effect.Mark {
 
 // resolve says what became of the call, one in four times by the command.
 func (s *stage) resolve(c *message.Call, happened bool, n int) error {
-	if c.Hold != message.HoldUnknown {
+	if c.Blocked != message.BlockedUnknown {
 		return fmt.Errorf("%s: held, but not because its outcome is unknown", describe(c))
 	}
 	outcome := message.OutcomeHappened

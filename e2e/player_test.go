@@ -182,7 +182,7 @@ func (p *player) turn(turn int) error {
 
 // rests reports whether all calls have ended, or one waits for an operator.
 func rests(calls []*message.Call) bool {
-	return !slices.ContainsFunc(calls, (*message.Call).Open) || slices.ContainsFunc(calls, func(c *message.Call) bool { return c.Hold != message.HoldNone })
+	return !slices.ContainsFunc(calls, (*message.Call).Open) || slices.ContainsFunc(calls, func(c *message.Call) bool { return c.Blocked != message.NotBlocked })
 }
 
 // pads are how large the inputs of a campaign are.

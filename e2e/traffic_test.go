@@ -78,7 +78,7 @@ func (tr *traffic) turn(c client, d *dice, session, reply string) error {
 		held := false
 		for _, call := range calls {
 			now := s.obs.call(call.Key)
-			if now != nil && now.Hold != message.HoldNone {
+			if now != nil && now.Blocked != message.NotBlocked {
 				held = true // those behind it wait for a person, too
 			}
 			if now == nil || now.Open() && !held {

@@ -99,7 +99,7 @@ func (v *verifier) call(key message.Key, records []message.JournalEntry, open bo
 	runs, effects := v.runs[key.IdempotencyKey()], v.effects[key.IdempotencyKey()]
 	v.w.tally.effects += len(effects)
 	v.w.tally.attempts += len(starts)
-	if slices.ContainsFunc(eventRecords, func(f *message.EventRecord) bool { return f.Call.Hold == message.HoldUnknown }) {
+	if slices.ContainsFunc(eventRecords, func(f *message.EventRecord) bool { return f.Call.Blocked == message.BlockedUnknown }) {
 		v.w.tally.unknown++
 		if !local(c.Tool) {
 			v.w.tally.unknownRemote++
@@ -275,7 +275,7 @@ func (v *verifier) waits(c *message.Call) bool {
 }
 
 func waitsItself(c *message.Call) bool {
-	return c.Open() && (c.State == message.ToolCallAsking || c.Hold != message.HoldNone)
+	return c.Open() && (c.State == message.ToolCallAsking || c.Blocked != message.NotBlocked)
 }
 
 // strangers checks that the tool did nothing for calls that do not exist.

@@ -246,7 +246,7 @@ func brokenText(w *world) {
 	e := w.engine()
 	q, c := e.ask("q", deploy, `{}`), e.submit("c", remote)
 	out := e.propose(call("x", external, `{}`))[0]
-	held := e.unknown("held")
+	held := e.unknown("blocked")
 	size := len(w.records())
 	const bad = "a\xffb"
 	ctx := w.Context()

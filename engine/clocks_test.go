@@ -30,16 +30,16 @@ func TestClockThatKeepsACallFromStarting(t *testing.T) {
 					h.Errorf("heartbeat = %+v, %v; want the engine's clock in it", r, err)
 				}
 				c := h.after(30 * time.Second)
-				if c.HoldReason != tc.says || (c.Hold == message.HoldClock) != (tc.says != "") {
-					h.Errorf("shown as held %q: %q, want %q", c.Hold, c.HoldReason, tc.says)
+				if c.BlockedReason != tc.says || (c.Blocked == message.BlockedClock) != (tc.says != "") {
+					h.Errorf("shown as held %q: %q, want %q", c.Blocked, c.BlockedReason, tc.says)
 				}
 				olga := h.as(message.RoleOperator, "olga")
-				held, err := olga.List(h.Context(), message.ListRequest{Held: true})
+				held, err := olga.List(h.Context(), message.ListRequest{Blocked: true})
 				if err != nil || (len(held.Calls) == 1) != (tc.says != "") {
-					h.Errorf("%d held calls are listed, %v", len(held.Calls), err)
+					h.Errorf("%d blocked calls are listed, %v", len(held.Calls), err)
 				}
 				info, err := olga.Info(h.Context())
-				if err != nil || (info.Held == 1) != (tc.says != "") || (len(info.Clocks) == 1) != (tc.ahead != 0) {
+				if err != nil || (info.Blocked == 1) != (tc.says != "") || (len(info.Clocks) == 1) != (tc.ahead != 0) {
 					h.Errorf("info = %+v, %v", info, err)
 				}
 				if tc.ahead != 0 && (info.Clocks[0].Who != "worker w" || info.Clocks[0].AheadMS != tc.ahead.Milliseconds() || info.Clocks[0].WithinMS != 3) {
@@ -51,8 +51,8 @@ func TestClockThatKeepsACallFromStarting(t *testing.T) {
 
 				h.start(1) // another worker, or this one with its clock corrected
 				h.beat()
-				if c := h.after(0); c.Hold != message.HoldNone || c.HoldReason != "" {
-					h.Errorf("after the start it is held as %q: %q", c.Hold, c.HoldReason)
+				if c := h.after(0); c.Blocked != message.NotBlocked || c.BlockedReason != "" {
+					h.Errorf("after the start it is held as %q: %q", c.Blocked, c.BlockedReason)
 				}
 				if info, err := olga.Info(h.Context()); err != nil || len(info.Clocks) != 0 {
 					h.Errorf("a clock that is right again: %+v, %v", info.Clocks, err)
@@ -70,11 +70,11 @@ func TestClockReportEnds(t *testing.T) {
 		if _, err := h.as(message.RoleWorker, "w").Heartbeat(h.Context(), beat); err != nil {
 			h.Fatal(err)
 		}
-		if c := h.after(time.Minute); c.Hold != message.HoldClock || !strings.Contains(c.HoldReason, "1h0m0s behind") {
-			h.Errorf("held as %q: %q", c.Hold, c.HoldReason)
+		if c := h.after(time.Minute); c.Blocked != message.BlockedClock || !strings.Contains(c.BlockedReason, "1h0m0s behind") {
+			h.Errorf("held as %q: %q", c.Blocked, c.BlockedReason)
 		}
-		if c := h.after(time.Hour); c.Hold != message.HoldNone {
-			h.Errorf("an hour later it is held as %q: %q", c.Hold, c.HoldReason)
+		if c := h.after(time.Hour); c.Blocked != message.NotBlocked {
+			h.Errorf("an hour later it is held as %q: %q", c.Blocked, c.BlockedReason)
 		}
 	})
 }

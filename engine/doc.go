@@ -36,7 +36,7 @@
 //     exactly these arguments; APPROVALS.md has the rules. What rules redact is
 //     shown to nobody but the call's runtime and its worker.
 //   - An attempt is started once. If its owner falls silent for a lease, an
-//     idempotent tool is tried again under the same key, any other call is held
+//     idempotent tool is tried again under the same key, any other call is blocked
 //     until a person resolves it.
 //   - An interrupt closes every call of its reply, also those that are being
 //     proposed at that moment.

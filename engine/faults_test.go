@@ -77,7 +77,7 @@ func (w *world) fill(engines ...*replica) (lift func()) {
 func fullJournal(w *world) {
 	e := w.engine()
 	q := e.ask("asking", pay, `{"amount":500}`)
-	offered, begun, held := e.submit("offered", remote), e.submit("begun", remote), e.unknown("held")
+	offered, begun, held := e.submit("offered", remote), e.submit("begun", remote), e.unknown("blocked")
 	e.start(begun, "w1", "x")
 	running := e.propose(call("running", block, `{}`))[0]
 	w.until("it runs", func() bool { return len(w.effects.of(running.Key)) == 1 })
@@ -262,7 +262,7 @@ func lateLocalStart(w *world) {
 	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
 		if err == nil && f.Call != nil && f.Call.Records == 1 {
-			other.held(f.Call.Key, message.HoldUnknown)
+			other.held(f.Call.Key, message.BlockedUnknown)
 		}
 		return seq, err
 	})

@@ -106,9 +106,9 @@ func (e *Engine) lose(ctx context.Context, seen *message.Call) error {
 		t, base := e.tool(c.Tool), stamp()
 		switch {
 		case !t.Idempotent:
-			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Hold: message.HoldUnknown})
+			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Blocked: message.BlockedUnknown})
 		case c.Begun >= t.MaxAttempts:
-			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Hold: message.HoldDeadLetter})
+			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Blocked: message.BlockedDeadLetter})
 		}
 		return m.Step(toolcall.Lost{Base: base, Attempt: c.Attempt.Number, RetryAt: base.At.Add(t.backoff(c.Attempt.Number))})
 	})
@@ -160,7 +160,7 @@ func (e *Engine) reoffer(ctx context.Context, key message.Key) error {
 		}
 		t := e.tool(c.Tool)
 		if t.QueueTimeout > 0 && !now.At.Before(c.Attempt.OfferedAt.Add(t.QueueTimeout)) {
-			return m.Step(toolcall.Suspended{Base: now, Attempt: c.Attempt.Number, Hold: message.HoldNoWorker})
+			return m.Step(toolcall.Suspended{Base: now, Attempt: c.Attempt.Number, Blocked: message.BlockedNoWorker})
 		}
 		if now.At.Before(c.Attempt.OfferUntil) && !e.stale(c) {
 			return errNoChange

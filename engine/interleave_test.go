@@ -35,7 +35,7 @@ const (
 	stepInterrupt = "interrupt"
 	stepTouch     = "touch"
 	stepLag       = "lag"
-	stepHold      = "hold writes"
+	stepBlock     = "hold writes"
 	stepMute      = "hold acknowledgements"
 	stepBlind     = "refuse reads"
 	stepKill      = "kill"
@@ -45,7 +45,7 @@ const (
 var steps = []string{
 	stepPropose, stepPropose, stepPropose, stepApprove, stepApprove, stepRemember, stepReject, stepEdit, stepDelegate, stepEnd, stepEnd, stepEnd, stepInterrupt,
 	stepStart, stepStart, stepRevoke, stepRevoke, stepResolve,
-	stepTouch, stepTouch, stepLag, stepLag, stepHold, stepHold, stepMute, stepMute, stepBlind, stepKill, stepPass, stepPass, stepPass,
+	stepTouch, stepTouch, stepLag, stepLag, stepBlock, stepBlock, stepMute, stepMute, stepBlind, stepKill, stepPass, stepPass, stepPass,
 }
 
 // step is one step of a story: what, through which engine, about which call or
@@ -212,7 +212,7 @@ func (s *story) disturb(p step) {
 	switch p.what {
 	case stepLag:
 		wire.lag(on)
-	case stepHold:
+	case stepBlock:
 		wire.holdWrites(on)
 	case stepMute:
 		wire.mute(on)

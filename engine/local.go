@@ -228,7 +228,7 @@ func (e *Engine) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool, e
 	case !c.Started():
 		return true, m.Step(toolcall.Revoked{Base: stamp(), Reason: d.Reason})
 	case c.Phase() != message.PhaseBlocked: // what the attempt before did is not known, and it may not be tried again
-		return true, m.Step(toolcall.Suspended{Base: stamp(), Attempt: c.Attempt.Number, Hold: message.HoldUnknown})
+		return true, m.Step(toolcall.Suspended{Base: stamp(), Attempt: c.Attempt.Number, Blocked: message.BlockedUnknown})
 	}
 	return true, &message.Error{Code: message.CodeForbidden, Call: c.Clone(), What: "the call is denied by now: " + d.Reason, Hint: "resolve it as happened or did_not_happen"}
 }

@@ -233,10 +233,10 @@ func (e *Engine) info() message.InfoReply {
 		out.Tools = append(out.Tools, name)
 	}
 	sort.Strings(out.Tools)
-	out.Open, out.Held = e.view.Counts()
+	out.Open, out.Blocked = e.view.Counts()
 	for _, key := range e.clocks.Reported() {
-		if c := e.view.Call(key); c != nil && e.clocks.Mark(c).Hold == message.HoldClock {
-			out.Held++
+		if c := e.view.Call(key); c != nil && e.clocks.Mark(c).Blocked == message.BlockedClock {
+			out.Blocked++
 		}
 	}
 	if e.cfg.policyErr != nil {

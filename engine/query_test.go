@@ -116,7 +116,7 @@ func waitParked(w *world) {
 	}
 	held := e.unknown("h")
 	if out := e.wait(message.UntilParked, patience, held.Call); !out.Done {
-		w.Error("a held call is not parked")
+		w.Error("a blocked call is not parked")
 	}
 	w.effects.release(w.key("g"))
 	if out := e.wait(message.UntilParked, patience); !out.Done {
@@ -165,7 +165,7 @@ func listFilters(w *world) {
 	e := w.engine()
 	e.propose(call("ask", pay, `{"amount":500}`), call("out", external, `{}`), call("run", block, `{}`), call("done", echo, `{}`), call("no", rm, `{}`))
 	e.finished(w.key("done"))
-	held := e.unknown("held")
+	held := e.unknown("blocked")
 	_, err := e.bot().Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: "r2", Calls: []message.ToolCallBlock{call("ask", pay, `{"amount":500}`)}})
 	w.must(err)
 	_, err = e.as(message.RoleRuntime, "other").Propose(w.Context(), message.ProposeRequest{Session: "s2", Reply: "r", Calls: []message.ToolCallBlock{call("ask", pay, `{"amount":500}`), call("no", rm, `{}`)}})
@@ -184,7 +184,7 @@ func listFilters(w *world) {
 		{message.ListRequest{States: asking}, "ask ask ask"},
 		{message.ListRequest{States: finished}, "done no no"},
 		{message.ListRequest{States: append(asking, finished...), Session: "s2"}, "ask no"},
-		{message.ListRequest{Held: true}, "held"},
+		{message.ListRequest{Blocked: true}, "blocked"},
 		{message.ListRequest{Session: "unknown", All: true}, ""},
 	} {
 		list, err := e.operator().List(w.Context(), row.r)
@@ -201,7 +201,7 @@ func listFilters(w *world) {
 		_, err := e.operator().List(w.Context(), message.ListRequest{States: []message.ToolCallState{s}})
 		w.wantErr(err, message.ErrInvalid)
 	}
-	if held.Hold != message.HoldUnknown {
+	if held.Blocked != message.BlockedUnknown {
 		w.Errorf("held is %s", describe(held))
 	}
 }
@@ -277,7 +277,7 @@ func info(w *world) {
 	e.propose(call("c", rm, `{}`))
 	i, err := e.worker("w1").Info(w.Context())
 	w.must(err)
-	if i.Space != w.space || i.Engine != e.ID() || i.Bundle != w.policy.Hash() || i.Open != 2 || i.Held != 1 || len(i.Tools) != len(tools(w)) || i.Durability != w.journal.Durability() {
+	if i.Space != w.space || i.Engine != e.ID() || i.Bundle != w.policy.Hash() || i.Open != 2 || i.Blocked != 1 || len(i.Tools) != len(tools(w)) || i.Durability != w.journal.Durability() {
 		w.Errorf("info is %+v", i)
 	}
 }

@@ -455,9 +455,9 @@ func begins(f *message.EventRecord, id message.StandingID) bool {
 	})
 }
 
-// holdBeginning holds back the event record with which a call that relies on the standing approval
+// blockBeginning holds back the event record with which a call that relies on the standing approval
 // begins. arrived is closed when it is about to be written, release lets it go.
-func (r *replica) holdBeginning(id message.StandingID) (arrived <-chan struct{}, release func()) {
+func (r *replica) blockBeginning(id message.StandingID) (arrived <-chan struct{}, release func()) {
 	held, free := make(chan struct{}), make(chan struct{})
 	var once, end sync.Once
 	r.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
@@ -510,9 +510,9 @@ func plainRevokedWhileBeginning(w *world) {
 // between.
 func (w *world) revokeMidway(e, other *replica, l *message.StandingApproval, b message.ToolCallBlock) {
 	w.Helper()
-	arrived, release := e.holdBeginning(l.ID)
+	arrived, release := e.blockBeginning(l.ID)
 	defer release()
-	_, releaseOther := other.holdBeginning(l.ID) // it may think that e is dead, and begin the call itself
+	_, releaseOther := other.blockBeginning(l.ID) // it may think that e is dead, and begin the call itself
 	defer releaseOther()
 	var proposed sync.WaitGroup
 	proposed.Go(func() { _, _ = e.bot().Propose(context.Background(), request(b)) })
@@ -538,7 +538,7 @@ func revokedWhileStarting(w *world) {
 	other.knows(l)
 	catchUp := other.cord.lag()
 	c := e.propose(call("d", askRemote, `{}`))[0]
-	arrived, release := e.holdBeginning(l.ID)
+	arrived, release := e.blockBeginning(l.ID)
 	defer release()
 	var both sync.WaitGroup
 	var acknowledged uint64

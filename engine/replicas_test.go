@@ -144,7 +144,7 @@ func takeOverLease(w *world) {
 	local := e.propose(call("l", blockIdem, `{}`))[0]
 	w.until("it runs", func() bool { return len(w.effects.of(local.Key)) == 1 })
 	e.kill()
-	other.held(c.Key, message.HoldUnknown)
+	other.held(c.Key, message.BlockedUnknown)
 	other.waitFor(d.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 })
 	w.until("the local call runs again", func() bool { return len(w.effects.of(local.Key)) == 2 })
 	w.effects.release(local.Key)

@@ -35,7 +35,7 @@ func restartCases() []engineCase {
 		engineCase{"while it runs locally, idempotent", restartLocalRetried},
 		engineCase{"closing waits for what runs", closeDrains},
 		engineCase{"closed twice", closedTwice},
-		engineCase{"a held call", restartHeld},
+		engineCase{"a blocked call", restartHeld},
 		engineCase{"a finished journal", restartFinished},
 	)
 }
@@ -95,7 +95,7 @@ func restartBegun(w *world, end func(*replica)) {
 	}
 	w.must(second(e.worker("w1").Result(w.Context(), resultRequest(kept, "x", "done"))))
 	w.wantResult(e.finished(kept.Key), message.ToolResultSuccess, "done")
-	e.held(lost.Key, message.HoldUnknown)
+	e.held(lost.Key, message.BlockedUnknown)
 }
 
 func restartAllowed(w *world, end func(*replica)) {
@@ -127,7 +127,7 @@ func restartLocalUnknown(w *world) {
 	w.until("it runs", func() bool { return len(w.effects.of(c.Key)) == 1 })
 	e.kill()
 	e = w.engine()
-	e.held(c.Key, message.HoldUnknown)
+	e.held(c.Key, message.BlockedUnknown)
 	w.wantRuns(c.Key, 1)
 	w.wantPath(c.Key, "propose+allow+start suspend")
 }
@@ -193,8 +193,8 @@ func restartHeld(w *world) {
 	held := e.unknown("c")
 	e.kill()
 	e = w.engine()
-	list, err := e.operator().List(w.Context(), message.ListRequest{Held: true})
-	if err != nil || len(list.Calls) != 1 || list.Calls[0].Hold != message.HoldUnknown {
+	list, err := e.operator().List(w.Context(), message.ListRequest{Blocked: true})
+	if err != nil || len(list.Calls) != 1 || list.Calls[0].Blocked != message.BlockedUnknown {
 		w.Fatalf("held after the restart: %+v, %v", list.Calls, err)
 	}
 	_, err = e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeHappened))
@@ -217,7 +217,7 @@ func restartFinished(w *world) {
 	e = w.engine()
 	w.wantResult(e.propose(call("a", echo, `{}`))[0], message.ToolResultSuccess, "ran")
 	info, err := e.operator().Info(w.Context())
-	if err != nil || info.Open != 0 || info.Held != 0 || info.Durability != w.journal.Durability() {
+	if err != nil || info.Open != 0 || info.Blocked != 0 || info.Durability != w.journal.Durability() {
 		w.Errorf("info is %+v, %v", info, err)
 	}
 	w.wantSize(size)

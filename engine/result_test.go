@@ -16,7 +16,7 @@ func resultCases() []engineCase {
 		{"of the wrong worker", resultWrongWorker},
 		{"before the start", resultBeforeStart},
 		{"of an older attempt", resultStale},
-		{"of a held call", resultHeld},
+		{"of a blocked call", resultHeld},
 		{"while the next attempt is due", resultBeforeRetry},
 		{"of many senders at once", resultRaces},
 		{"strangers cannot fill the journal", resultFlood},
@@ -102,7 +102,7 @@ func resultStale(w *world) {
 	if n := show.History[5].Note; n == nil || n.What != "late_result" || n.Attempt != 1 || n.Result.Output.Text != "late" {
 		w.Errorf("the note says %+v", n)
 	}
-	held := e.held(c.Key, message.HoldDeadLetter) // the second worker falls silent too
+	held := e.held(c.Key, message.BlockedDeadLetter) // the second worker falls silent too
 	if held.Attempt.Number != 2 {
 		w.Errorf("the call is %s", describe(held))
 	}
@@ -113,7 +113,7 @@ func resultHeld(w *world) {
 	e := w.engine()
 	c := e.submit("c", dies)
 	e.start(c, "w1", "x")
-	e.held(c.Key, message.HoldUnknown)
+	e.held(c.Key, message.BlockedUnknown)
 	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done after all"))
 	if err != nil || !res.Stored {
 		w.Errorf("the owner's result got %+v, %v", res, err)
@@ -237,17 +237,17 @@ func resolveCases() []engineCase {
 		{"run again what is denied by now", resolveDenied},
 		{"a retry of what is denied by now waits for a person", retryDenied},
 		{"run again in an interrupted reply", resolveInterrupted},
-		{"only held calls, only the present attempt", resolveFence},
+		{"only blocked calls, only the present attempt", resolveFence},
 		{"of two operators one wins", resolveRaces},
 	}
 }
 
-// unknown makes a held call: its worker started and fell silent.
+// unknown makes a blocked call: its worker started and fell silent.
 func (r *replica) unknown(id message.CallID) *message.Call {
 	r.w.Helper()
 	c := r.submit(id, dies)
 	r.start(c, "w1", "x-"+string(id))
-	return r.held(c.Key, message.HoldUnknown)
+	return r.held(c.Key, message.BlockedUnknown)
 }
 
 func resolveRequest(c *message.Call, o message.Outcome) message.ResolveRequest {
@@ -259,7 +259,7 @@ func resolveHappened(w *world) {
 	c, err := e.operator().Resolve(w.Context(), resolveRequest(e.unknown("c"), message.OutcomeHappened))
 	w.must(err)
 	w.wantResult(c, message.ToolResultSuccess, "the receipt")
-	if c.Result.Metadata["resolved_by"] != "olga" || c.Result.Metadata["note"] != "looked at the ledger" || c.Hold != message.HoldNone {
+	if c.Result.Metadata["resolved_by"] != "olga" || c.Result.Metadata["note"] != "looked at the ledger" || c.Blocked != message.NotBlocked {
 		w.Errorf("resolved: %+v", c.Result)
 	}
 	w.wantPath(c.Key, "propose+allow+submit start suspend resolve")
@@ -276,7 +276,7 @@ func resolveRunAgain(w *world) {
 	e := w.engine()
 	c, err := e.operator().Resolve(w.Context(), resolveRequest(e.unknown("c"), message.OutcomeRunAgain))
 	w.must(err)
-	if c.State != message.ToolCallSubmitted || c.Attempt.Number != 2 || c.Started() || c.Hold != message.HoldNone || c.Attempt.Grant == nil {
+	if c.State != message.ToolCallSubmitted || c.Attempt.Number != 2 || c.Started() || c.Blocked != message.NotBlocked || c.Attempt.Grant == nil {
 		w.Fatalf("the call is %s", describe(c))
 	}
 	e.start(c, "w2", "y")
@@ -290,7 +290,7 @@ func resolveLocalAgain(w *world) {
 	c := dying.propose(call("c", blockOnce, `{}`))[0]
 	w.until("it runs", func() bool { return len(w.effects.of(c.Key)) == 1 })
 	dying.kill()
-	held := e.held(c.Key, message.HoldUnknown)
+	held := e.held(c.Key, message.BlockedUnknown)
 	w.effects.release(c.Key)
 	_, err := e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeRunAgain))
 	w.must(err)
@@ -316,7 +316,7 @@ func retryDenied(w *world) {
 	c := e.submit("c", idem)
 	e.start(c, "w1", "x")
 	w.policy.use(w, append(rules(), noTool(idem))...)
-	held := e.held(c.Key, message.HoldUnknown)
+	held := e.held(c.Key, message.BlockedUnknown)
 	size := len(w.records())
 	_, err := e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeRunAgain))
 	w.wantErr(err, message.ErrForbidden)
@@ -364,7 +364,7 @@ func resolveFence(w *world) {
 func resolveRaces(w *world) {
 	engines := []*replica{w.engine(), w.engine()}
 	held := engines[0].unknown("c")
-	engines[1].held(held.Key, message.HoldUnknown)
+	engines[1].held(held.Key, message.BlockedUnknown)
 	errs := make([]error, 12)
 	var wg sync.WaitGroup
 	for i := range errs {

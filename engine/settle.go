@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// resolve ends the wait of a held call by what an operator found out.
+// resolve ends the wait of a blocked call by what an operator found out.
 func (e *Engine) resolve(ctx context.Context, by message.Principal, r message.ResolveRequest) (*message.Call, error) {
 	r.Space = e.space
 	if err := checkResolve(r); err != nil {

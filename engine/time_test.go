@@ -133,11 +133,11 @@ func TestDeadWorkerIsNoticedWithinLeaseAndASecond(t *testing.T) {
 				h.Fatalf("a heartbeat was answered %+v", r)
 			}
 		}
-		if c := h.after(engine.DefaultLease - time.Millisecond); c.Hold != message.HoldNone {
-			h.Errorf("it is held as %s within the lease", c.Hold)
+		if c := h.after(engine.DefaultLease - time.Millisecond); c.Blocked != message.NotBlocked {
+			h.Errorf("it is held as %s within the lease", c.Blocked)
 		}
-		if c := h.after(time.Second); c.Hold != message.HoldUnknown {
-			h.Errorf("a second after the lease it is held as %q", c.Hold)
+		if c := h.after(time.Second); c.Blocked != message.BlockedUnknown {
+			h.Errorf("a second after the lease it is held as %q", c.Blocked)
 		}
 	})
 }
@@ -152,11 +152,11 @@ func TestNewEngineListensForAWholeLease(t *testing.T) {
 			h.Fatal(err)
 		}
 		h.eng = h.engine(remoteTool, allow, nil)
-		if c := h.after(9 * time.Second); c.Hold != message.HoldNone {
-			h.Errorf("18 s after its start, 9 s after ours, it is held as %s", c.Hold)
+		if c := h.after(9 * time.Second); c.Blocked != message.NotBlocked {
+			h.Errorf("18 s after its start, 9 s after ours, it is held as %s", c.Blocked)
 		}
-		if c := h.after(2 * time.Second); c.Hold != message.HoldUnknown {
-			h.Errorf("11 s after our start it is held as %q", c.Hold)
+		if c := h.after(2 * time.Second); c.Blocked != message.BlockedUnknown {
+			h.Errorf("11 s after our start it is held as %q", c.Blocked)
 		}
 	})
 }
@@ -187,11 +187,11 @@ func TestQueueDeadline(t *testing.T) {
 	tool.QueueTimeout = 25 * time.Minute
 	inHours(t, tool, allow, nil, func(h *hours) {
 		h.propose()
-		if c := h.after(25*time.Minute - time.Second); c.Hold != message.HoldNone {
-			h.Errorf("it is held as %s before its time", c.Hold)
+		if c := h.after(25*time.Minute - time.Second); c.Blocked != message.NotBlocked {
+			h.Errorf("it is held as %s before its time", c.Blocked)
 		}
-		if c := h.after(2 * time.Second); c.Hold != message.HoldNoWorker {
-			h.Errorf("after the queue deadline it is held as %q", c.Hold)
+		if c := h.after(2 * time.Second); c.Blocked != message.BlockedNoWorker {
+			h.Errorf("after the queue deadline it is held as %q", c.Blocked)
 		}
 	})
 }
@@ -208,8 +208,8 @@ func TestQueueDeadlineOfRoute(t *testing.T) {
 		if c := h.after(11 * time.Minute); c.Attempt.Offers != 2 || c.Attempt.Grant.Route != "exec.payments" {
 			h.Errorf("offer %d has the route %q", c.Attempt.Offers, c.Attempt.Grant.Route)
 		}
-		if c := h.after(14*time.Minute + time.Second); c.Hold != message.HoldNoWorker {
-			h.Errorf("after the queue deadline it is held as %q", c.Hold)
+		if c := h.after(14*time.Minute + time.Second); c.Blocked != message.BlockedNoWorker {
+			h.Errorf("after the queue deadline it is held as %q", c.Blocked)
 		}
 		if _, err := h.as(message.RoleOperator, "olga").Resolve(h.Context(), message.ResolveRequest{Key: key, Attempt: 1, Outcome: message.OutcomeRunAgain}); err != nil {
 			h.Fatal(err)
@@ -238,8 +238,8 @@ func TestAttemptsBackOff(t *testing.T) {
 			}
 		}
 		h.start(3)
-		if c := h.after(11 * time.Second); c.Hold != message.HoldDeadLetter {
-			h.Errorf("after three attempts it is held as %q", c.Hold)
+		if c := h.after(11 * time.Second); c.Blocked != message.BlockedDeadLetter {
+			h.Errorf("after three attempts it is held as %q", c.Blocked)
 		}
 	})
 }

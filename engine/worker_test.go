@@ -258,7 +258,7 @@ func deadWorkerIdempotent(w *world) {
 	lost := e.waitFor(c.Key, "lost", func(c *message.Call) bool { return !c.RetryAt.IsZero() || c.Attempt.Number == 2 })
 	_, err := e.worker("w1").Start(w.Context(), startRequest(c, "x"))
 	w.wantErr(err, message.ErrSuperseded)
-	if lost.Attempt.Number == 1 && lost.Hold != message.HoldNone {
+	if lost.Attempt.Number == 1 && lost.Blocked != message.NotBlocked {
 		w.Errorf("the lost call is %s", describe(lost))
 	}
 	c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 })
@@ -271,7 +271,7 @@ func deadWorkerIdempotent(w *world) {
 	if reply := e.start(c, "w2", "y"); reply.IdempotencyKey != c.IdempotencyKey() {
 		w.Errorf("the second attempt has the key %s", reply.IdempotencyKey)
 	}
-	e.held(c.Key, message.HoldDeadLetter)
+	e.held(c.Key, message.BlockedDeadLetter)
 	w.wantPath(c.Key, "propose+allow+submit start lose offer start suspend")
 }
 
@@ -279,7 +279,7 @@ func deadWorkerUnknown(w *world) {
 	e := w.engine()
 	c := e.submit("c", dies)
 	e.start(c, "w1", "x")
-	held := e.held(c.Key, message.HoldUnknown)
+	held := e.held(c.Key, message.BlockedUnknown)
 	if held.State != message.ToolCallSubmitted || held.Attempt.Number != 1 {
 		w.Errorf("the call is %s", describe(held))
 	}
@@ -316,7 +316,7 @@ func keepAlive(w *world, e, watching *replica) {
 		}
 	}
 	w.wantPath(c.Key, "propose+allow+submit start")
-	e.held(c.Key, message.HoldUnknown)
+	e.held(c.Key, message.BlockedUnknown)
 }
 
 func revokeBeforeStart(w *world) {
@@ -404,7 +404,7 @@ func givenBack(w *world) {
 		_, err = e.worker("w1").Result(w.Context(), resultRequest(c, "x", "late"))
 		w.must(err) // noted
 		c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 })
-		if c.Started() || c.Attempt.Grant.Attempt != 2 || c.Hold != message.HoldNone {
+		if c.Started() || c.Attempt.Grant.Attempt != 2 || c.Blocked != message.NotBlocked {
 			w.Errorf("the second attempt is %+v", c.Attempt)
 		}
 		e.start(c, "w2", "y")
@@ -423,7 +423,7 @@ func heldGivenBack(w *world) {
 	c := e.submit("c", dies)
 	_, err := e.worker("w1").Start(w.Context(), startRequest(c, "x"))
 	w.must(err)
-	e.held(c.Key, message.HoldUnknown)
+	e.held(c.Key, message.BlockedUnknown)
 	reply, err := e.worker("w1").Result(w.Context(), notBegun(c, "x"))
 	if err != nil || !reply.Stored || reply.State != message.ToolCallSubmitted {
 		w.Errorf("given back: %+v, %v", reply, err)
@@ -446,7 +446,7 @@ func givenBackIsNotLost(w *world) {
 		c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == n+2 && !c.Started() })
 	}
 	e.start(c, "w1", "z")
-	if held := e.held(c.Key, message.HoldDeadLetter); held.Attempt.Number != 3 || held.Begun != 2 {
+	if held := e.held(c.Key, message.BlockedDeadLetter); held.Attempt.Number != 3 || held.Begun != 2 {
 		w.Errorf("the call is %s, %d attempts began, want 2 of 3", describe(held), held.Begun)
 	}
 }

@@ -225,7 +225,7 @@ func describe(c *message.Call) string {
 	if c == nil {
 		return "unknown"
 	}
-	return fmt.Sprintf("%s by %s, hold %q, attempt %d of %q, behind %q", c.State, c.Cause, c.Hold, c.Attempt.Number, c.Attempt.Worker, c.Behind)
+	return fmt.Sprintf("%s by %s, hold %q, attempt %d of %q, behind %q", c.State, c.Cause, c.Blocked, c.Attempt.Number, c.Attempt.Worker, c.Behind)
 }
 
 func (r *replica) finished(key message.Key) *message.Call {
@@ -238,9 +238,9 @@ func (r *replica) state(key message.Key, s message.ToolCallState) *message.Call 
 	return r.waitFor(key, string(s), func(c *message.Call) bool { return c.State == s })
 }
 
-func (r *replica) held(key message.Key, h message.Hold) *message.Call {
+func (r *replica) held(key message.Key, h message.Blocked) *message.Call {
 	r.w.Helper()
-	return r.waitFor(key, "held as "+string(h), func(c *message.Call) bool { return c.Hold == h })
+	return r.waitFor(key, "held as "+string(h), func(c *message.Call) bool { return c.Blocked == h })
 }
 
 // hub carries signals between the engines of a world, as a bus would: a

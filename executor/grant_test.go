@@ -95,7 +95,7 @@ func TestUnprovenTasksNeverRun(t *testing.T) {
 			e.Sign(f)
 		}, "it expired"},
 		{"started already", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Attempt.Claim = "c" }, "not an unstarted"},
-		{"waits for a person", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Hold = message.HoldUnknown }, "not an unstarted"},
+		{"waits for a person", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Blocked = message.BlockedUnknown }, "not an unstarted"},
 		{"only allowed", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.State = message.ToolCallAllowed }, "not an unstarted"},
 		{"a note", func(_ *executortest.Engine, f *message.EventRecord) { f.Note = &message.Note{What: "late_result"} }, "not an unstarted"},
 	}

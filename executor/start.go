@@ -16,7 +16,7 @@ const notOursDelay = 10 * time.Second
 // check says why the task must not be run, or nil. errUnknownKey, errExpired and
 // errEarly are no reasons to refuse the call for good. The grant's signature
 // covers the digest of the approval request, so after it the approval request's key, tool and
-// input are what was decided; the call is held to the same, because it is what
+// input are what was decided; the call is blocked to the same, because it is what
 // people see.
 func check(f *message.EventRecord, queue message.Queue, keys message.KeySet, now time.Time) error {
 	c := f.Call

@@ -14,17 +14,17 @@ const (
 
 // Hold says why a call that is submitted or started makes no progress by
 // itself and waits for a person to resolve it.
-type Hold string
+type Blocked string
 
-// The holds. A held call is listed until an operator resolves it.
+// The holds. A blocked call is listed until an operator resolves it.
 const (
-	HoldNone       Hold = ""
-	HoldUnknown    Hold = "unknown"     // its owner died after the start and the tool is not idempotent
-	HoldDeadLetter Hold = "dead_letter" // every permitted attempt was lost
-	HoldNoWorker   Hold = "no_worker"   // nobody started it within the queue deadline
-	// HoldClock is shown and never stored: a worker's clock is off so far that the
+	NotBlocked        Blocked = ""
+	BlockedUnknown    Blocked = "unknown"     // its owner died after the start and the tool is not idempotent
+	BlockedDeadLetter Blocked = "dead_letter" // every permitted attempt was lost
+	BlockedNoWorker   Blocked = "no_worker"   // nobody started it within the queue deadline
+	// BlockedClock is shown and never stored: a worker's clock is off so far that the
 	// grant is not valid there. It ends when the clock is corrected.
-	HoldClock Hold = "clock"
+	BlockedClock Blocked = "clock"
 )
 
 // Call is the full state of one tool call. Every event record of a call carries it, so
@@ -61,10 +61,10 @@ type Call struct {
 	Placement Placement `json:"placement,omitzero"`
 	Attempt   Attempt   `json:"attempt,omitzero"`
 	Begun     int       `json:"begun,omitzero"` // attempts that started and were not given back: each may have had its effect
-	Hold      Hold      `json:"hold,omitzero"`
-	// HoldReason says more about a hold that is shown and not stored.
-	HoldReason string    `json:"hold_reason,omitzero"`
-	RetryAt    time.Time `json:"retry_at,omitzero"` // when the next attempt is offered
+	Blocked   Blocked   `json:"blocked,omitzero"`
+	// BlockedReason says more about a hold that is shown and not stored.
+	BlockedReason string    `json:"blocked_reason,omitzero"`
+	RetryAt       time.Time `json:"retry_at,omitzero"` // when the next attempt is offered
 
 	Result *ToolResultBlock `json:"result,omitzero"`
 	// ResultDigest is the SHA-256 of the result as its sender gave it: the same

@@ -31,7 +31,7 @@ func (c *Call) Phase() Phase {
 		return ""
 	}
 	switch {
-	case c.Hold != HoldNone:
+	case c.Blocked != NotBlocked:
 		return PhaseBlocked
 	case !c.RetryAt.IsZero():
 		return PhaseRetrying

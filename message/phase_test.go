@@ -22,8 +22,8 @@ func TestPhase(t *testing.T) {
 		{message.Call{State: message.ToolCallSubmitted, Attempt: owned}, message.PhaseRunning},
 		{message.Call{State: message.ToolCallSubmitted, Attempt: owned, RetryAt: later}, message.PhaseRetrying},
 		{message.Call{State: message.ToolCallAllowed, RetryAt: later}, message.PhaseRetrying},
-		{message.Call{State: message.ToolCallSubmitted, Attempt: owned, Hold: message.HoldUnknown}, message.PhaseBlocked},
-		{message.Call{State: message.ToolCallSubmitted, Hold: message.HoldNoWorker}, message.PhaseBlocked},
+		{message.Call{State: message.ToolCallSubmitted, Attempt: owned, Blocked: message.BlockedUnknown}, message.PhaseBlocked},
+		{message.Call{State: message.ToolCallSubmitted, Blocked: message.BlockedNoWorker}, message.PhaseBlocked},
 		{message.Call{State: message.ToolCallFinished, Attempt: owned, RetryAt: later}, message.PhaseFinished},
 	}
 	for _, tt := range tests {

@@ -88,7 +88,7 @@ type InterruptReply struct {
 	Calls []*Call `json:"calls"`
 }
 
-// Outcome is what an operator found out about a held call.
+// Outcome is what an operator found out about a blocked call.
 type Outcome string
 
 // The outcomes of resolving.
@@ -98,7 +98,7 @@ const (
 	OutcomeRunAgain Outcome = "run_again"      // offer it once more, as a new attempt
 )
 
-// ResolveRequest ends the wait of a held call.
+// ResolveRequest ends the wait of a blocked call.
 type ResolveRequest struct {
 	V int `json:"v,omitzero"`
 	Key
@@ -131,10 +131,10 @@ type ListRequest struct {
 	Tool    string          `json:"tool_name,omitzero"`
 	Agent   string          `json:"agent,omitzero"`
 	States  []ToolCallState `json:"states,omitzero"`
-	Held    bool            `json:"held,omitzero"`  // only calls that wait to be resolved
-	All     bool            `json:"all,omitzero"`   // finished ones too
-	After   uint64          `json:"after,omitzero"` // cursor: Next of the reply before (a journal sequence)
-	Limit   int             `json:"limit,omitzero"` // default and maximum 500; a page of large calls ends earlier
+	Blocked bool            `json:"blocked,omitzero"` // only calls that wait to be resolved
+	All     bool            `json:"all,omitzero"`     // finished ones too
+	After   uint64          `json:"after,omitzero"`   // cursor: Next of the reply before (a journal sequence)
+	Limit   int             `json:"limit,omitzero"`   // default and maximum 500; a page of large calls ends earlier
 }
 
 // ListReply has calls in the order in which they were proposed.
@@ -262,10 +262,10 @@ type InfoReply struct {
 	Bundle     string  `json:"bundle"`     // the policy in force
 	PolicyErr  string  `json:"policy_error,omitzero"`
 	// Clocks are those of workers and of the journal that differ from the engine's.
-	Clocks []ClockReading `json:"clocks,omitzero"`
-	Open   int            `json:"open"` // open calls
-	Held   int            `json:"held"`
-	Tools  []string       `json:"tools"`
+	Clocks  []ClockReading `json:"clocks,omitzero"`
+	Open    int            `json:"open"` // open calls
+	Blocked int            `json:"blocked"`
+	Tools   []string       `json:"tools"`
 }
 
 // ClockReading is how a clock differs from that of the engine that answers.

@@ -30,7 +30,7 @@ func (m *Machine) attempt(ev Event) error {
 		if err := m.fence(Suspend, ev.Attempt); err != nil {
 			return err
 		}
-		c.Hold, c.RetryAt = ev.Hold, time.Time{}
+		c.Blocked, c.RetryAt = ev.Blocked, time.Time{}
 		return m.move(Suspend)
 	case Resulted:
 		return m.resulted(ev)
@@ -64,7 +64,7 @@ func (m *Machine) started(ev Started) error {
 	switch {
 	case c.Started():
 		return superseded(c.Clone(), Start, "the attempt has an owner")
-	case c.Hold != message.HoldNone:
+	case c.Blocked != message.NotBlocked:
 		return superseded(c.Clone(), Start, "the call waits for a person to resolve it")
 	case !c.RetryAt.IsZero():
 		return superseded(c.Clone(), Start, "the attempt was given up")
@@ -86,15 +86,15 @@ func (m *Machine) offered(ev Offered) error {
 		return superseded(c.Clone(), Offer, "the attempt was given up")
 	case ev.Attempt.Number != c.Attempt.Number && ev.Attempt.Number != c.Attempt.Number+1:
 		return superseded(c.Clone(), Offer, "attempts are counted one by one")
-	case ev.Attempt.Number == c.Attempt.Number+1 && c.RetryAt.IsZero() && c.Hold == message.HoldNone:
+	case ev.Attempt.Number == c.Attempt.Number+1 && c.RetryAt.IsZero() && c.Blocked == message.NotBlocked:
 		return superseded(c.Clone(), Offer, "the present attempt has not been given up")
 	}
-	c.Attempt, c.RetryAt, c.Hold = ev.Attempt, time.Time{}, message.HoldNone
+	c.Attempt, c.RetryAt, c.Blocked = ev.Attempt, time.Time{}, message.NotBlocked
 	return m.move(Offer)
 }
 
 // returned takes the owner from an attempt that never began, also while the
-// call is held: only its owner knows that nothing happened.
+// call is blocked: only its owner knows that nothing happened.
 func (m *Machine) returned(ev Returned) error {
 	c := m.call
 	if err := m.fence(Return, ev.Attempt); err != nil {
@@ -103,7 +103,7 @@ func (m *Machine) returned(ev Returned) error {
 	if !c.Started() || ev.Claim != c.Attempt.Claim {
 		return superseded(c.Clone(), Return, "the attempt is not the owner's to give back")
 	}
-	c.Hold, c.RetryAt = message.HoldNone, ev.RetryAt
+	c.Blocked, c.RetryAt = message.NotBlocked, ev.RetryAt
 	c.Begun--
 	c.Attempt.Worker, c.Attempt.Claim, c.Attempt.StartedAt = "", "", time.Time{}
 	c.Attempt.LeaseMS, c.Attempt.Deadline = 0, time.Time{}
@@ -111,7 +111,7 @@ func (m *Machine) returned(ev Returned) error {
 }
 
 // resulted accepts the result of the present attempt from its owner, also
-// while the call is held: the owner knows better than any guess.
+// while the call is blocked: the owner knows better than any guess.
 func (m *Machine) resulted(ev Resulted) error {
 	c := m.call
 	if err := m.fence(Result, ev.Attempt); err != nil {
@@ -134,9 +134,9 @@ func (m *Machine) settled(ev Resolved) error {
 	if err := m.fence(Resolve, ev.Attempt); err != nil {
 		return err
 	}
-	if c.Hold == message.HoldNone {
+	if c.Blocked == message.NotBlocked {
 		return &message.Error{Code: message.CodeState, Op: "resolve", Call: c.Clone(),
-			What: "the call does not wait to be resolved", Hint: "only held calls are resolved: list them with --held"}
+			What: "the call does not wait to be resolved", Hint: "only blocked calls are resolved: list them with --blocked"}
 	}
 	if err := m.move(Resolve); err != nil {
 		return err

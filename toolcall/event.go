@@ -137,7 +137,7 @@ type (
 	Suspended struct {
 		Base
 		Attempt int
-		Hold    message.Hold
+		Blocked message.Blocked
 	}
 	// Resulted brings the result of an attempt. Attempt and Claim are fences; an
 	// external call has neither.
@@ -148,7 +148,7 @@ type (
 		Result  message.ToolResultBlock
 		Digest  string
 	}
-	// Resolved ends a held call by an operator's word; Result is what the model
+	// Resolved ends a blocked call by an operator's word; Result is what the model
 	// sees.
 	Resolved struct {
 		Base

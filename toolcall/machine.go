@@ -201,5 +201,5 @@ func (m *Machine) finish(cause Cause, state message.ToolResultState, text string
 // done puts the result in place and takes away what only an open call has.
 func (m *Machine) done(r *message.ToolResultBlock) {
 	m.call.Result = r
-	m.call.Behind, m.call.Hold, m.call.RetryAt = "", message.HoldNone, time.Time{}
+	m.call.Behind, m.call.Blocked, m.call.RetryAt = "", message.NotBlocked, time.Time{}
 }

@@ -84,12 +84,12 @@ func TestPaths(t *testing.T) {
 		{"interrupted", []toolcall.Event{propose, ask, toolcall.Interrupted{Base: base(2)}}, "finished", "interrupted"},
 		{"given back and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Returned{Base: base(3), Attempt: 1, Claim: "x", RetryAt: t0.Add(9)},
 			toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}}, "submitted", ""},
-		{"held, given back and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Hold: message.HoldUnknown},
+		{"held, given back and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: message.BlockedUnknown},
 			toolcall.Returned{Base: base(4), Attempt: 1, Claim: "x", RetryAt: t0.Add(9)}, toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}}, "submitted", ""},
 		{"lost and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Lost{Base: base(3), Attempt: 1, RetryAt: t0.Add(9)},
 			toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}}, "submitted", ""},
-		{"held, then the owner speaks", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Hold: message.HoldUnknown}, result}, "finished", "success"},
-		{"held, then resolved", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Hold: message.HoldUnknown},
+		{"held, then the owner speaks", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: message.BlockedUnknown}, result}, "finished", "success"},
+		{"held, then resolved", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: message.BlockedUnknown},
 			toolcall.Resolved{Base: base(4), Attempt: 1, Result: message.ToolResultBlock{State: message.ToolResultError}}}, "finished", "error"},
 	}
 	for _, tt := range tests {

@@ -63,7 +63,7 @@ func eventsFor(c *message.Call) []toolcall.Event {
 		toolcall.Started{Base: base(1), Attempt: max(n, 1), Worker: "w", Claim: fmt.Sprint("claim", n)},
 		toolcall.Lost{Base: base(1), Attempt: n, RetryAt: later},
 		toolcall.Returned{Base: base(1), Attempt: n, Claim: c.Attempt.Claim, RetryAt: later},
-		toolcall.Suspended{Base: base(1), Attempt: n, Hold: message.HoldUnknown},
+		toolcall.Suspended{Base: base(1), Attempt: n, Blocked: message.BlockedUnknown},
 		toolcall.Offered{Base: base(1), Attempt: message.Attempt{Number: n}}, toolcall.Offered{Base: base(1), Attempt: message.Attempt{Number: n + 1}},
 		toolcall.Resulted{Base: base(1), Attempt: n, Claim: c.Attempt.Claim}, toolcall.Resolved{Base: base(1), Attempt: n},
 	}

@@ -43,7 +43,7 @@ func anyEvent(t *rapid.T) toolcall.Event {
 	case 10:
 		return toolcall.Lost{Base: at, Attempt: attempt, RetryAt: t0.Add(time.Hour)}
 	case 11:
-		return toolcall.Suspended{Base: at, Attempt: attempt, Hold: message.HoldUnknown}
+		return toolcall.Suspended{Base: at, Attempt: attempt, Blocked: message.BlockedUnknown}
 	case 12:
 		return toolcall.Resulted{Base: at, Attempt: attempt, Claim: claim}
 	case 14:

@@ -31,7 +31,7 @@ const (
 	Return    Cause = "return"    // (ours) the owner never began the attempt and gave it back
 	Suspend   Cause = "suspend"   // (ours) no progress without a person
 	Result    Cause = "result"    // the owner brought the result
-	Resolve   Cause = "resolve"   // (ours) a person said what became of a held call
+	Resolve   Cause = "resolve"   // (ours) a person said what became of a blocked call
 	Revoke    Cause = "revoke"    // (ours) an approval taken back before the start
 	Interrupt Cause = "interrupt" // the reply was interrupted
 )

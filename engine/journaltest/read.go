@@ -23,7 +23,7 @@ func (j *journalTest) full(key message.Key) *message.EventRecord {
 	c.Suggested, c.Remember = []message.PermissionRule{rule}, []message.PermissionRule{rule, {ToolName: "tool", Behavior: message.BehaviorAllow}}
 	c.Attempt = message.Attempt{Number: 2, Worker: "w", Claim: "claim", OfferedAt: noon, LeaseMS: 10_000, Deadline: noon, Offers: 3,
 		Grant: &message.Grant{V: 1, KeyID: "k", Key: key, Approvals: []message.Approval{{By: f.By, At: noon}}, Expires: noon, Sig: "s"}}
-	c.Hold, c.RetryAt = message.HoldUnknown, noon
+	c.Blocked, c.RetryAt = message.BlockedUnknown, noon
 	c.Result = &message.ToolResultBlock{
 		ID: key.Call, Name: "tool", State: message.ToolResultSuccess, CreatedAt: done, FinishedAt: &done,
 		Output:   message.List(&message.TextBlock{Text: "out", ID: "t", CreatedAt: done}),

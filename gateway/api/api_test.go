@@ -124,7 +124,7 @@ func TestStory(t *testing.T) {
 	for held := false; !held; {
 		if e := next(); e.name == "call" {
 			c := change(t, e).Call
-			held = c.Key == lost && c.Hold != message.HoldNone
+			held = c.Key == lost && c.Blocked != message.NotBlocked
 		}
 	}
 	end()

@@ -47,7 +47,7 @@ type card struct {
 
 	Result            string
 	ResultOK          bool
-	Hold              string
+	Blocked           string
 	Running           bool
 	Progress          []line
 	Steps             []step
@@ -151,7 +151,7 @@ func (in *Inbox) card(ctx context.Context, p *gateway.Peer, k message.Key, q url
 	c := &card{
 		ID: domID(k), Href: address(k, base), Back: filterOf(q).listAddress(), Call: call, State: stateOf(call), Now: in.now(),
 		Origin: asked.Origin(call), Args: argumentsOf(call.Input), Redacted: call.Hides(), Suggest: call.Suggested, StandingApprovals: call.StandingApprovals,
-		Steps: stepsOf(shown.History), Hold: holdText(call), ExplainAt: address(k, base, "explain", "1"),
+		Steps: stepsOf(shown.History), Blocked: blockedText(call), ExplainAt: address(k, base, "explain", "1"),
 	}
 	c.request(p, shown.History)
 	c.execution(in.progress.of(k))
@@ -261,11 +261,11 @@ func (c *card) actions(p *gateway.Peer, base url.Values) {
 		add(&c.Actions, doSkip, "Leave to others", "s", "")
 	}
 	request = ""
-	if p.Has(message.RoleOperator) && c.Call.Phase() == message.PhaseBlocked && c.Call.Hold != message.HoldClock {
+	if p.Has(message.RoleOperator) && c.Call.Phase() == message.PhaseBlocked && c.Call.Blocked != message.BlockedClock {
 		add(&c.Manage, doResolve, "Resolve", "", "good")
 	}
 	if (p.Has(message.RoleOperator) || p.Has(message.RoleApprover)) && c.Call.Open() {
-		if c.Running && !c.Call.Started() && (c.Call.Hold == message.HoldNone || c.Call.Hold == message.HoldClock) {
+		if c.Running && !c.Call.Started() && (c.Call.Blocked == message.NotBlocked || c.Call.Blocked == message.BlockedClock) {
 			add(&c.Manage, doRevoke, "Take back", "", "")
 		}
 		add(&c.Manage, doInterrupt, "Interrupt the reply", "", "")

@@ -69,7 +69,7 @@ func (in *Inbox) Routes() []gateway.Route {
 		stream,
 		check,
 		post("/inbox/answer", approvers, "Answer an approval request.", in.answer),
-		post("/inbox/resolve", operators, "Say what became of a held call.", in.resolve),
+		post("/inbox/resolve", operators, "Say what became of a blocked call.", in.resolve),
 		post("/inbox/revoke", both, "Take back an allowed call that nobody has started.", in.revoke),
 		post("/inbox/interrupt", both, "End every open call of a reply.", in.interrupt),
 		post("/inbox/rules/revoke", both, "End a standing approval.", in.revokeRule),

@@ -24,7 +24,7 @@ const (
 const (
 	showOpen    = "open"
 	showRunning = "running"
-	showHeld    = "held"
+	showBlocked = "blocked"
 	showDone    = "done"
 )
 
@@ -38,7 +38,7 @@ type filter struct {
 
 func filterOf(q url.Values) filter {
 	f := filter{Show: q.Get("show"), Words: strings.TrimSpace(q.Get("q")), Tool: q.Get("tool"), Mine: q.Get("mine") != ""}
-	if !slices.Contains([]string{showRunning, showHeld, showDone}, f.Show) {
+	if !slices.Contains([]string{showRunning, showBlocked, showDone}, f.Show) {
 		f.Show = showOpen
 	}
 	return f
@@ -146,7 +146,7 @@ func showOf(c *message.Call) string {
 	case message.PhaseAsking:
 		return showOpen
 	case message.PhaseBlocked:
-		return showHeld
+		return showBlocked
 	case message.PhaseReady, message.PhaseQueued, message.PhaseRunning, message.PhaseRetrying:
 		return showRunning
 	default:
@@ -155,7 +155,7 @@ func showOf(c *message.Call) string {
 }
 
 func (s *side) tabs(f filter, by map[string][]*message.Call) {
-	for _, t := range []struct{ name, label string }{{showOpen, "Open"}, {showRunning, "Running"}, {showHeld, "Blocked"}, {showDone, "Resolved"}} {
+	for _, t := range []struct{ name, label string }{{showOpen, "Open"}, {showRunning, "Running"}, {showBlocked, "Blocked"}, {showDone, "Resolved"}} {
 		g := f
 		g.Show = t.name
 		n := len(by[t.name])

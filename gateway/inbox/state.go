@@ -32,18 +32,18 @@ func stateOf(c *message.Call) state {
 	return state{strings.ToUpper(word[:1]) + word[1:], tone}
 }
 
-// holdText says why a call is held.
-func holdText(c *message.Call) string {
-	switch c.Hold {
-	case message.HoldUnknown:
+// blockedText says why a call is blocked.
+func blockedText(c *message.Call) string {
+	switch c.Blocked {
+	case message.BlockedUnknown:
 		return "Its owner died after the start, and nobody knows whether the effect happened."
-	case message.HoldDeadLetter:
+	case message.BlockedDeadLetter:
 		return "Every permitted attempt was lost."
-	case message.HoldNoWorker:
+	case message.BlockedNoWorker:
 		return "No worker took it in time."
-	case message.HoldClock:
-		return c.HoldReason
-	case message.HoldNone:
+	case message.BlockedClock:
+		return c.BlockedReason
+	case message.NotBlocked:
 	}
 	return ""
 }

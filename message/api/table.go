@@ -86,7 +86,7 @@ var (
 	Resolve = Define[message.ResolveRequest, *message.Call](Operation{
 		Name: "resolve", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleOperator}, NATS: map[message.Role]string{message.RoleOperator: "operate"},
 		HTTP: &HTTP{ID: "settleCall", Method: "POST", Path: callPath + "/resolve", Tag: "calls",
-			Summary: "Resolve a held call",
+			Summary: "Resolve a blocked call",
 			Doc:     "States the outcome of a call whose outcome is unknown, that no worker took, or whose attempts were all lost."},
 	})
 	RevokeStandingApproval = Define[message.RevokeStandingApprovalRequest, *message.StandingApproval](Operation{
@@ -109,7 +109,7 @@ var (
 				{Name: "tool_name", Type: "string", Doc: "Only calls of this tool."},
 				{Name: "agent", Type: "string", Doc: "Only calls of this agent."},
 				{Name: "state", Member: "states", Type: "string", Many: true, Doc: "Only calls in one of these states; may be repeated.", Words: []string{"pending", "asking", "allowed", "submitted", "finished"}},
-				{Name: "held", Type: "boolean", Doc: "Only calls that wait for an operator to resolve them."},
+				{Name: "blocked", Type: "boolean", Doc: "Only calls that wait for an operator to resolve them."},
 				{Name: "all", Type: "boolean", Doc: "Finished calls, too."},
 				{Name: "after", Type: "integer", Doc: "The cursor: next of the page before."},
 				{Name: "limit", Type: "integer", Doc: "The size of the page; default and maximum 500."},

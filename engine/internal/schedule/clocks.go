@@ -88,7 +88,7 @@ func (k *Clocks) Mark(c *message.Call) *message.Call {
 		return c
 	}
 	c = c.Clone()
-	c.Hold, c.HoldReason = message.HoldClock, b.why
+	c.Blocked, c.BlockedReason = message.BlockedClock, b.why
 	return c
 }
 

@@ -76,7 +76,7 @@ func IsListed(c *message.Call, by message.Principal, r message.ListRequest) bool
 		r.Call != "" && c.Call != r.Call,
 		r.Tool != "" && c.Tool != r.Tool,
 		r.Agent != "" && c.Agent != r.Agent,
-		r.Held && c.Phase() != message.PhaseBlocked,
+		r.Blocked && c.Phase() != message.PhaseBlocked,
 		!r.All && !c.Open() && !slices.Contains(r.States, message.ToolCallFinished),
 		len(r.States) > 0 && !slices.Contains(r.States, c.State):
 		return false

@@ -104,7 +104,7 @@ func (v *View) applyCall(f *message.EventRecord, seq uint64) bool {
 	r := v.reply(c.ReplyKey())
 	v.calls[c.Key] = c
 	v.orders.put(c)
-	v.held += isHeld(c) - isHeld(old)
+	v.held += isBlocked(c) - isBlocked(old)
 	if old == nil {
 		v.insert(r, c)
 	}
@@ -359,8 +359,8 @@ func (v *View) OpenCalls() []*message.Call {
 	return out
 }
 
-// isHeld counts an open call that waits for an operator.
-func isHeld(c *message.Call) int {
+// isBlocked counts an open call that waits for an operator.
+func isBlocked(c *message.Call) int {
 	if c != nil && c.Phase() == message.PhaseBlocked {
 		return 1
 	}

@@ -39,8 +39,8 @@ func TestListAndShow(t *testing.T) {
 	if n := len(decode[message.ListReply](t, ok(t, "list", "--session", "other", "--all", "--json", "--data", s.data)).Calls); n != 0 {
 		t.Errorf("%d calls of another session", n)
 	}
-	if n := len(decode[message.ListReply](t, ok(t, "list", "--held", "--json", "--data", s.data)).Calls); n != 0 {
-		t.Errorf("%d held calls", n)
+	if n := len(decode[message.ListReply](t, ok(t, "list", "--blocked", "--json", "--data", s.data)).Calls); n != 0 {
+		t.Errorf("%d blocked calls", n)
 	}
 	show := decode[message.ShowReply](t, ok(t, "show", "c-ask", "--json", "--data", s.data))
 	if show.Call.State != message.ToolCallAsking || show.Call.Digest == "" || len(show.History) != 1 {

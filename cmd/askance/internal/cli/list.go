@@ -24,7 +24,7 @@ func newListCommand(env *environment) *cobra.Command {
 		Short: "List open calls and what each one waits for",
 		Example: `  askance list                    # all open calls
   askance list --state asking     # open approval requests
-  askance list --held             # blocked calls, which an operator must resolve
+  askance list --blocked             # blocked calls, which an operator must resolve
   askance list --all --session ticket-7 --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -55,7 +55,7 @@ func newListCommand(env *environment) *cobra.Command {
 	f.StringSliceVar(&states, "state", nil, "only calls in these states")
 	f.StringVar((*string)(&r.Session), "session", "", "only calls of this session")
 	f.StringVar((*string)(&r.Reply), "reply", "", "only calls of this reply")
-	f.BoolVar(&r.Held, "held", false, "only blocked calls, which an operator must resolve")
+	f.BoolVar(&r.Blocked, "blocked", false, "only blocked calls, which an operator must resolve")
 	f.BoolVar(&r.All, "all", false, "finished calls, too")
 	return c
 }
@@ -114,7 +114,7 @@ func waitsFor(c *message.Call) string {
 		}
 		return c.Cause
 	case message.PhaseBlocked:
-		return story.HeldText(c)
+		return story.BlockedDetail(c)
 	case message.PhaseAsking:
 		if c.Request != nil {
 			return votesSoFar(c) + term.SafeLine(c.Request.Text)

@@ -26,7 +26,7 @@ happened, then resolve the call:
   happened         the effect took place; --output is the result
   did_not_happen   the effect did not take place; the model gets an error
   run_again        offer the call to a worker again, as a new attempt`,
-		Example: `  askance list --held
+		Example: `  askance list --blocked
   askance resolve call_42 --outcome happened --output "refund re_123"
   askance resolve call_42 --outcome run_again --note "the provider never saw it"`,
 		Args:              oneCall(&ad),

@@ -114,7 +114,7 @@ func callText(out *term.Out, c *message.Call) string {
 	if at := c.Attempt; at.Number > 0 {
 		row("attempt", attemptText(c))
 	}
-	row("held", story.HeldText(c))
+	row("blocked", story.BlockedDetail(c))
 	if c.Result != nil {
 		row("result", string(c.Result.State))
 		row("output", strings.TrimLeft(term.Indent(term.Safe(c.Result.Output.String()), strings.Repeat(" ", 13)), " "))

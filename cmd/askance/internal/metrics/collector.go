@@ -44,16 +44,16 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	up          = desc("up", "Whether the engine answers: 1 or 0.")
-	build       = desc("build_info", "Always 1; the labels say what runs.", "version", "engine", "space", "durability")
-	openCalls   = desc("open_calls", "Calls that are not finished.")
-	heldCalls   = desc("held_calls", "Calls that wait for an operator to resolve them.")
-	clockAhead  = desc("clock_ahead_seconds", "How far a clock is ahead of the engine's, if it differs: of a worker, or of the journal's server. Negative: behind.", "who")
-	policyError = desc("policy_error", "1 while the last policy could not be loaded and an older one is in force.")
-	openAsked   = desc("open_questions", "Approval requests that wait for an answer.")
-	unassigned  = desc("open_questions_unassigned", "Open approval requests that any approver may answer.")
-	refused     = desc("reviewer_limit_refusals_total", "Answers that this engine refused for a limit of reviewers.")
-	others      = desc("reviewers_not_shown", "Reviewers and groups beyond those that are kept apart.")
+	up           = desc("up", "Whether the engine answers: 1 or 0.")
+	build        = desc("build_info", "Always 1; the labels say what runs.", "version", "engine", "space", "durability")
+	openCalls    = desc("open_calls", "Calls that are not finished.")
+	blockedCalls = desc("blocked_calls", "Calls that wait for an operator to resolve them.")
+	clockAhead   = desc("clock_ahead_seconds", "How far a clock is ahead of the engine's, if it differs: of a worker, or of the journal's server. Negative: behind.", "who")
+	policyError  = desc("policy_error", "1 while the last policy could not be loaded and an older one is in force.")
+	openAsked    = desc("open_questions", "Approval requests that wait for an answer.")
+	unassigned   = desc("open_questions_unassigned", "Open approval requests that any approver may answer.")
+	refused      = desc("reviewer_limit_refusals_total", "Answers that this engine refused for a limit of reviewers.")
+	others       = desc("reviewers_not_shown", "Reviewers and groups beyond those that are kept apart.")
 
 	reviewerOpen = desc("reviewer_open_questions", "Open approval requests that wait for this person's or group's word.", who...)
 	answers      = desc("reviewer_answers_total", "Answers by kind: approve, reject, answer; pass is an approval request left to others.", "kind", "name", "answer")
@@ -70,7 +70,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{up, build, openCalls, heldCalls, clockAhead, policyError, openAsked, unassigned, refused, others, reviewerOpen, answers, tooSoon, tookTime, limit, window, recentResponses, recentApprove, recentFast, recentMedian} {
+	for _, d := range []*prometheus.Desc{up, build, openCalls, blockedCalls, clockAhead, policyError, openAsked, unassigned, refused, others, reviewerOpen, answers, tooSoon, tookTime, limit, window, recentResponses, recentApprove, recentFast, recentMedian} {
 		ch <- d
 	}
 }
@@ -98,7 +98,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	ch <- gauge(up, 1)
 	ch <- gauge(build, 1, info.Version, info.Engine, string(info.Space), info.Durability)
 	ch <- gauge(openCalls, info.Open)
-	ch <- gauge(heldCalls, info.Held)
+	ch <- gauge(blockedCalls, info.Blocked)
 	for _, r := range info.Clocks {
 		ch <- prometheus.MustNewConstMetric(clockAhead, prometheus.GaugeValue, float64(r.AheadMS)/1000, r.Who)
 	}

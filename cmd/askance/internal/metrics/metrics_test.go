@@ -17,7 +17,7 @@ import (
 type engine struct{ err error }
 
 func (e engine) Info(context.Context) (message.InfoReply, error) {
-	return message.InfoReply{Version: "v1", Engine: "eng_1", Space: "default", Durability: "fsynced", Open: 7, Held: 1, PolicyErr: "bad", Clocks: []message.ClockReading{{Who: "worker wk-1", AheadMS: -240_500}}}, e.err
+	return message.InfoReply{Version: "v1", Engine: "eng_1", Space: "default", Durability: "fsynced", Open: 7, Blocked: 1, PolicyErr: "bad", Clocks: []message.ClockReading{{Who: "worker wk-1", AheadMS: -240_500}}}, e.err
 }
 
 func (e engine) Load(_ context.Context, r message.LoadRequest) (message.LoadReply, error) {

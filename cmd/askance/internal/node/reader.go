@@ -156,7 +156,7 @@ func selects(q message.ListRequest, c *message.Call) bool {
 	switch {
 	case q.Session != "" && c.Session != q.Session, q.Reply != "" && c.Reply != q.Reply, q.Call != "" && c.Call != q.Call:
 		return false
-	case q.Held && c.Phase() != message.PhaseBlocked:
+	case q.Blocked && c.Phase() != message.PhaseBlocked:
 		return false
 	case len(q.States) > 0:
 		return slices.Contains(q.States, c.State)

@@ -81,7 +81,7 @@ func runLine(out *term.Out, f *message.EventRecord, cause toolcall.Cause, word f
 	case toolcall.Return:
 		return told{word: word(out.Bad, "returned"), rest: fmt.Sprintf("owner did not begin attempt %d, tried again in %s", c.Attempt.Number, c.RetryAt.Sub(f.At).Round(time.Millisecond))}
 	case toolcall.Suspend:
-		return told{word: word(out.Ask, "blocked"), rest: HoldText(c.Hold)}
+		return told{word: word(out.Ask, "blocked"), rest: BlockedText(c.Blocked)}
 	case toolcall.Result:
 		return told{word: word(paintResult(out, c), string(c.Result.State)), rest: took(c, f.At) + resultLine(c)}
 	case toolcall.Resolve:

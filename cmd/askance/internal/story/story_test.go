@@ -25,7 +25,7 @@ func call() *message.Call {
 		Request:  &message.ApprovalRequest{Text: "Refund\x1b[2J 500 cents?"}, Digest: "sha256:00",
 		Votes:   []message.Vote{{Kind: message.ResponseReject, Feedback: "too much\r\nrm"}},
 		Attempt: message.Attempt{Number: 2, Worker: "w1", Claim: "c", StartedAt: start.Add(time.Second), Grant: &message.Grant{}},
-		Hold:    message.HoldUnknown, RetryAt: start.Add(time.Minute),
+		Blocked: message.BlockedUnknown, RetryAt: start.Add(time.Minute),
 		Result: &message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "first line\nsecond\n"}},
 	}
 }
@@ -95,7 +95,7 @@ func TestWordsOfTheModel(t *testing.T) {
 func TestHold(t *testing.T) {
 	var b bytes.Buffer
 	s := story.New(term.New(&b), start)
-	first, second := s.Hold(), s.Hold()
+	first, second := s.Blocked(), s.Blocked()
 	s.Say("one")
 	s.Progress(call(), message.ProgressRequest{Text: "two"})
 	first()

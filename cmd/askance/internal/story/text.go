@@ -75,26 +75,26 @@ func outputLine(o message.Content) string {
 	return line
 }
 
-// HeldText says why a call is held: its own reason, if it has one.
-func HeldText(c *message.Call) string {
-	if c.HoldReason != "" {
-		return term.SafeLine(c.HoldReason)
+// BlockedDetail says why a call is blocked: its own reason, if it has one.
+func BlockedDetail(c *message.Call) string {
+	if c.BlockedReason != "" {
+		return term.SafeLine(c.BlockedReason)
 	}
-	return HoldText(c.Hold)
+	return BlockedText(c.Blocked)
 }
 
-// HoldText says why a call waits to be resolved.
-func HoldText(h message.Hold) string {
+// BlockedText says why a call waits to be resolved.
+func BlockedText(h message.Blocked) string {
 	switch h {
-	case message.HoldUnknown:
+	case message.BlockedUnknown:
 		return "its owner died after the start, and nobody knows whether the effect happened: resolve it"
-	case message.HoldDeadLetter:
+	case message.BlockedDeadLetter:
 		return "every permitted attempt was lost: resolve it"
-	case message.HoldNoWorker:
+	case message.BlockedNoWorker:
 		return "no worker took it in time: resolve it"
-	case message.HoldClock:
+	case message.BlockedClock:
 		return "the clock of its worker is off: correct it"
-	case message.HoldNone:
+	case message.NotBlocked:
 		return ""
 	}
 	return term.SafeLine(string(h))
