@@ -206,13 +206,13 @@ func (o *Outbox) Record(ctx context.Context, seq uint64) (message.JournalEntry, 
 	return o.j.record(m), nil
 }
 
-// letterKey is where the bucket keeps an event record that one destination did not take.
-func letterKey(destination string, seq uint64) string {
+// deadLetterKey is where the bucket keeps an event record that one destination did not take.
+func deadLetterKey(destination string, seq uint64) string {
 	return "dead." + destination + "." + strconv.FormatUint(seq, 10)
 }
 
 // Bury keeps a delivery that is given up until it is dug up.
-func (o *Outbox) Bury(ctx context.Context, l message.Letter) error {
+func (o *Outbox) AddDeadLetter(ctx context.Context, l message.DeadLetter) error {
 	if err := CheckOutboxName(l.Destination); err != nil {
 		return err
 	}
@@ -220,16 +220,16 @@ func (o *Outbox) Bury(ctx context.Context, l message.Letter) error {
 	if err != nil {
 		return err
 	}
-	if _, err := o.kv.Put(ctx, letterKey(l.Destination, l.Seq), b); err != nil {
+	if _, err := o.kv.Put(ctx, deadLetterKey(l.Destination, l.Seq), b); err != nil {
 		return apiError("keep a failed delivery", "bucket "+o.name, err)
 	}
 	return nil
 }
 
 // Dig takes a buried delivery out. ErrNotFound if it is not there.
-func (o *Outbox) Dig(ctx context.Context, destination string, seq uint64) error {
+func (o *Outbox) RemoveDeadLetter(ctx context.Context, destination string, seq uint64) error {
 	const op = "take out a failed delivery"
-	key := letterKey(destination, seq)
+	key := deadLetterKey(destination, seq)
 	if err := CheckOutboxName(destination); err != nil {
 		return err
 	}
@@ -245,14 +245,14 @@ func (o *Outbox) Dig(ctx context.Context, destination string, seq uint64) error 
 }
 
 // Letters lists what is buried, by destination and sequence.
-func (o *Outbox) Letters(ctx context.Context) ([]message.Letter, error) {
+func (o *Outbox) DeadLetters(ctx context.Context) ([]message.DeadLetter, error) {
 	const op = "list failed deliveries"
 	w, err := o.kv.Watch(ctx, "dead.>", jetstream.IgnoreDeletes())
 	if err != nil {
 		return nil, apiError(op, "bucket "+o.name, err)
 	}
 	defer func() { _ = w.Stop() }() // nothing more is wanted from it
-	out := []message.Letter{}
+	out := []message.DeadLetter{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -262,12 +262,12 @@ func (o *Outbox) Letters(ctx context.Context) ([]message.Letter, error) {
 			case !ok:
 				return nil, apiError(op, "bucket "+o.name, nats.ErrDisconnected)
 			case e == nil: // all that is there has come
-				slices.SortFunc(out, func(a, b message.Letter) int {
+				slices.SortFunc(out, func(a, b message.DeadLetter) int {
 					return cmp.Or(cmp.Compare(a.Destination, b.Destination), cmp.Compare(a.Seq, b.Seq))
 				})
 				return out, nil
 			}
-			var l message.Letter
+			var l message.DeadLetter
 			if err := strictjson.Unmarshal(e.Value(), &l); err != nil {
 				return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the entry " + e.Key() + " of bucket " + o.name + " is no failed delivery", Hint: "find out who writes there", Err: err}
 			}

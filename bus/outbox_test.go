@@ -129,31 +129,31 @@ func begun(t *testing.T, b *bustest.Bus, name string) {
 func TestOutboxLetters(t *testing.T) {
 	j := bustest.New(t).Journal("test")
 	o := openOutbox(t, j)
-	letters := []message.Letter{
+	letters := []message.DeadLetter{
 		{Destination: "a", Seq: 9, Attempts: 3, Error: "refused", At: at},
 		{Destination: "a", Seq: 10, Attempts: 1, Error: "gone", At: at},
 		{Destination: "b", Seq: 1, Attempts: 8, Error: "late", At: at},
 	}
 	for _, l := range slices.Backward(letters) {
-		if err := o.Bury(t.Context(), l); err != nil {
+		if err := o.AddDeadLetter(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := openOutbox(t, j).Letters(t.Context())
+	got, err := openOutbox(t, j).DeadLetters(t.Context())
 	if d := cmp.Diff(letters, got); err != nil || d != "" {
 		t.Errorf("Letters: %v\n%s", err, d)
 	}
-	if err := o.Dig(t.Context(), "a", 10); err != nil {
+	if err := o.RemoveDeadLetter(t.Context(), "a", 10); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.Dig(t.Context(), "a", 10); !errors.Is(err, message.ErrNotFound) {
+	if err := o.RemoveDeadLetter(t.Context(), "a", 10); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("dug up twice: %v", err)
 	}
-	if got, err := o.Letters(t.Context()); err != nil || len(got) != 2 {
+	if got, err := o.DeadLetters(t.Context()); err != nil || len(got) != 2 {
 		t.Errorf("then there are %v, %v", got, err)
 	}
 	for _, name := range []string{"", "a.b", "a*", ">", "a b", "ü", string(make([]byte, 65))} {
-		if err := o.Bury(t.Context(), message.Letter{Destination: name}); !errors.Is(err, message.ErrInvalid) {
+		if err := o.AddDeadLetter(t.Context(), message.DeadLetter{Destination: name}); !errors.Is(err, message.ErrInvalid) {
 			t.Errorf("destination %q: %v", name, err)
 		}
 		if err := o.Follow(t.Context(), name, nil); !errors.Is(err, message.ErrInvalid) {

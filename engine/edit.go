@@ -101,7 +101,7 @@ func editSuffices(ev toolcall.Decided, vote message.Vote) bool {
 // sameAsk reports whether a decision asks for the same reasons as before: the
 // same rules of whatever bundle, or no rule and the same step. Where several
 // rules ask, Rule is only the first of them, and Reason names them all; so it
-// must be the same to the letter. What failed to be evaluated then may fail
+// must be the same to the dead letter. What failed to be evaluated then may fail
 // again, and nothing else.
 func sameAsk(before *message.Decision, now permission.Decision) bool {
 	if before == nil || before.Rule != now.Rule || before.Source != source(now) || before.Reason != now.Reason {

@@ -83,7 +83,7 @@ func argumentsOf(input string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// sameTerms compares two wishes to the letter.
+// sameTerms compares two wishes to the dead letter.
 func sameTerms(a, b *message.StandingTerms) bool {
 	if a == nil || b == nil {
 		return a == b

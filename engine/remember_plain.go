@@ -21,7 +21,7 @@ func plainRules(c *message.Call, rules []message.PermissionRule) error {
 	return suggestedOnly(c, rules)
 }
 
-// suggestedOnly refuses rules that are not, to the letter, among those that the
+// suggestedOnly refuses rules that are not, to the dead letter, among those that the
 // approval request suggested: an approver must not widen what was asked.
 func suggestedOnly(c *message.Call, rules []message.PermissionRule) error {
 	for _, r := range rules {

@@ -20,7 +20,7 @@ type Delivery struct {
 }
 
 // Letter is a delivery that was given up: a dead letter.
-type Letter struct {
+type DeadLetter struct {
 	Destination string    `json:"destination"`
 	Seq         uint64    `json:"seq"` // of the event record
 	Attempts    int       `json:"attempts"`

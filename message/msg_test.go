@@ -18,7 +18,7 @@ func TestRoleRule(t *testing.T) {
 	blocks := []Block{&TextBlock{}, &DataBlock{}, &ThinkingBlock{}, &HintBlock{}, &ToolCallBlock{}, &ToolResultBlock{}, &UnknownBlock{Kind: "new"}}
 	tests := []struct {
 		role MsgRole
-		ok   string // one letter per block
+		ok   string // one dead letter per block
 	}{
 		{RoleUser, "yynnnnn"},
 		{RoleSystem, "ynnnnnn"},

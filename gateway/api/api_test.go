@@ -135,11 +135,11 @@ func TestStory(t *testing.T) {
 	}
 
 	// Messages to webhooks that were given up.
-	path, _ := bury(t, w, "c7")
+	path, _ := addDeadLetter(t, w, "c7")
 	w.ok(olga, get, "/v1/webhooks/dead", "", nil)
 	status.Store(http.StatusNoContent)
 	w.ok(olga, post, path+"/retry", "", nil)
-	path, _ = bury(t, w, "c8")
+	path, _ = addDeadLetter(t, w, "c8")
 	w.ok(olga, http.MethodDelete, path, "", nil)
 
 	var page message.EventsReply

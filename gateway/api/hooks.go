@@ -14,30 +14,30 @@ import (
 // *webhook.Webhooks is one. Its methods may be called from several goroutines.
 type Webhooks interface {
 	Space() message.SpaceID
-	Letters(ctx context.Context) ([]message.Letter, error)
-	// Retry makes one more attempt, now; Drop forgets a letter.
+	DeadLetters(ctx context.Context) ([]message.DeadLetter, error)
+	// Retry makes one more attempt, now; Drop forgets a dead letter.
 	Retry(ctx context.Context, destination string, seq uint64) (webhook.Fate, error)
 	Drop(ctx context.Context, destination string, seq uint64) (webhook.Fate, error)
 }
 
-const letterPath = "/v1/webhooks/dead/{destination}/{seq}"
+const deadLetterPath = "/v1/webhooks/dead/{destination}/{seq}"
 
 func hookOps(keep *kept, hooks Webhooks) []*op {
 	return []*op{
 		get(operation.HTTP{ID: "listDeadLetters", Path: "/v1/webhooks/dead", Tag: "webhooks",
-			Summary: "List webhook messages that were given up", Doc: "With the reason of the last attempt."}, asOperator, func(a *ask) (LettersReply, error) {
+			Summary: "List webhook messages that were given up", Doc: "With the reason of the last attempt."}, asOperator, func(a *ask) (DeadLettersReply, error) {
 			if err := a.hooked(hooks); err != nil {
-				return LettersReply{}, err
+				return DeadLettersReply{}, err
 			}
-			all, err := hooks.Letters(a.ctx())
-			return LettersReply{Letters: append([]message.Letter{}, all...)}, err
+			all, err := hooks.DeadLetters(a.ctx())
+			return DeadLettersReply{DeadLetters: append([]message.DeadLetter{}, all...)}, err
 		}),
-		act(operation.HTTP{ID: "retryDeadLetter", Method: http.MethodPost, Path: letterPath + "/retry", Tag: "webhooks",
-			Summary: "Retry one of them now", Doc: "One more attempt. If the receiver does not take it, the answer is unavailable with the reason, and the letter stays. An approval request that is not open any more is not sent: the fate is stale."}, asOperator, keep, letterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
+		act(operation.HTTP{ID: "retryDeadLetter", Method: http.MethodPost, Path: deadLetterPath + "/retry", Tag: "webhooks",
+			Summary: "Retry one of them now", Doc: "One more attempt. If the receiver does not take it, the answer is unavailable with the reason, and the dead letter stays. An approval request that is not open any more is not sent: the fate is stale."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
 			return hooks.Retry(a.ctx(), to, seq)
 		})),
-		act(operation.HTTP{ID: "dropDeadLetter", Method: http.MethodDelete, Path: letterPath, Tag: "webhooks",
-			Summary: "Drop one of them", Doc: "It is not sent any more."}, asOperator, keep, letterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
+		act(operation.HTTP{ID: "dropDeadLetter", Method: http.MethodDelete, Path: deadLetterPath, Tag: "webhooks",
+			Summary: "Drop one of them", Doc: "It is not sent any more."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
 			return hooks.Drop(a.ctx(), to, seq)
 		})),
 	}
@@ -57,8 +57,8 @@ func (a *ask) hooked(hooks Webhooks) error {
 	return e
 }
 
-// letterOp does something with the letter that the path names.
-func letterOp(hooks Webhooks, do func(a *ask, destination string, seq uint64) (webhook.Fate, error)) func(*ask) (FateReply, error) {
+// deadLetterOp does something with the dead letter that the path names.
+func deadLetterOp(hooks Webhooks, do func(a *ask, destination string, seq uint64) (webhook.Fate, error)) func(*ask) (FateReply, error) {
 	return func(a *ask) (FateReply, error) {
 		if err := a.hooked(hooks); err != nil {
 			return FateReply{}, err

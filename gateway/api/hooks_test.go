@@ -36,10 +36,10 @@ func hooksOf(t *testing.T, g *gatewaytest.World) (*webhook.Webhooks, *atomic.Int
 }
 
 // bury gives up a message about an open approval request.
-func bury(t *testing.T, w *world, call string) (path string, seq uint64) {
+func addDeadLetter(t *testing.T, w *world, call string) (path string, seq uint64) {
 	t.Helper()
 	seq = w.A.Show(w.A.Ask("s1", "r1", call)).Seq
-	err := w.A.Outbox().Bury(t.Context(), message.Letter{Destination: "bot", Seq: seq, Attempts: 8, Error: "the receiver answered 502", At: time.Now().UTC()})
+	err := w.A.Outbox().AddDeadLetter(t.Context(), message.DeadLetter{Destination: "bot", Seq: seq, Attempts: 8, Error: "the receiver answered 502", At: time.Now().UTC()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestDeadLetters(t *testing.T) {
 	var status *atomic.Int32
 	w := newWorldWith(t, func(g *gatewaytest.World, cfg *api.Config) { cfg.Webhooks, status = hooksOf(t, g) })
 	const list = "/v1/webhooks/dead"
-	path, seq := bury(t, w, "c1")
+	path, seq := addDeadLetter(t, w, "c1")
 	for _, name := range []string{gatewaytest.Bot, gatewaytest.Ann, gatewaytest.Audie, gatewaytest.Wendy} {
 		c := w.A.HTTP(name)
 		w.refused(c, http.MethodGet, list, "", http.StatusForbidden, message.CodeForbidden)
@@ -70,9 +70,9 @@ func TestDeadLetters(t *testing.T) {
 	w.refused(olga, http.MethodPost, list+"/bot/x/retry", "", http.StatusBadRequest, message.CodeInvalid)
 	w.refused(olga, http.MethodPost, list+"/another/1/retry", "", http.StatusNotFound, message.CodeNotFound)
 	w.refused(olga, http.MethodPost, path+"/retry", "", http.StatusServiceUnavailable, message.CodeUnavailable)
-	var all api.LettersReply
+	var all api.DeadLettersReply
 	w.ok(olga, http.MethodGet, list, "", &all)
-	if len(all.Letters) != 1 || all.Letters[0].Seq != seq || all.Letters[0].Attempts != 9 {
+	if len(all.DeadLetters) != 1 || all.DeadLetters[0].Seq != seq || all.DeadLetters[0].Attempts != 9 {
 		t.Fatalf("the letters are %+v", all)
 	}
 	status.Store(http.StatusNoContent)
@@ -87,10 +87,10 @@ func TestDeadLetters(t *testing.T) {
 	fate(http.MethodPost, path+"/retry", "delivered", "Idempotency-Key", "k1") // the first answer
 	w.refused(olga, http.MethodPost, path+"/retry", "", http.StatusNotFound, message.CodeNotFound)
 
-	path, _ = bury(t, w, "c2")
+	path, _ = addDeadLetter(t, w, "c2")
 	fate(http.MethodDelete, path, "dropped")
 	w.ok(olga, http.MethodGet, list, "", &all)
-	if len(all.Letters) != 0 {
+	if len(all.DeadLetters) != 0 {
 		t.Errorf("left are %+v", all)
 	}
 }

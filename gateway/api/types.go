@@ -39,9 +39,9 @@ type ChangeEvent struct {
 	Wait *message.Waiting  `json:"waiting,omitzero"` // what its open approval request waits for
 }
 
-// LettersReply lists webhook messages that were given up.
-type LettersReply struct {
-	Letters []message.Letter `json:"letters"`
+// DeadLettersReply lists webhook messages that were given up.
+type DeadLettersReply struct {
+	DeadLetters []message.DeadLetter `json:"dead_letters"`
 }
 
 // FateReply is what became of a webhook message that had been given up.

@@ -60,7 +60,7 @@ func markup(revealed string) template.HTML {
 // safe is for text that package asked or reveal has made visible already.
 func safe(s string) template.HTML { return markup(s) }
 
-// initial is the letter of a person's badge.
+// initial is the dead letter of a person's badge.
 func initial(name string) string {
 	for _, r := range reveal.Line(name) {
 		return strings.ToUpper(string(r))

@@ -19,8 +19,8 @@ func (*Webhooks) Routes() []gateway.Route { return nil }
 func (w *Webhooks) Space() message.SpaceID { return w.cfg.Space.ID }
 
 // Letters are the dead letters of the space.
-func (w *Webhooks) Letters(ctx context.Context) ([]message.Letter, error) {
-	return w.cfg.Outbox.Letters(ctx)
+func (w *Webhooks) DeadLetters(ctx context.Context) ([]message.DeadLetter, error) {
+	return w.cfg.Outbox.DeadLetters(ctx)
 }
 
 // Fate is what became of a dead letter.
@@ -35,7 +35,7 @@ const (
 
 // Drop forgets a dead letter. ErrNotFound if there is none.
 func (w *Webhooks) Drop(ctx context.Context, destination string, seq uint64) (Fate, error) {
-	return FateDropped, w.cfg.Outbox.Dig(ctx, destination, seq)
+	return FateDropped, w.cfg.Outbox.RemoveDeadLetter(ctx, destination, seq)
 }
 
 // Retry makes one more attempt for a dead letter, now. An approval request that is not
@@ -43,17 +43,17 @@ func (w *Webhooks) Drop(ctx context.Context, destination string, seq uint64) (Fa
 // letter stays, with the new error. ErrNotFound if there is none.
 func (w *Webhooks) Retry(ctx context.Context, destination string, seq uint64) (Fate, error) {
 	const op = "retry a dead letter"
-	letters, err := w.cfg.Outbox.Letters(ctx)
+	letters, err := w.cfg.Outbox.DeadLetters(ctx)
 	if err != nil {
 		return "", err
 	}
-	i := slices.IndexFunc(letters, func(l message.Letter) bool { return l.Destination == destination && l.Seq == seq })
+	i := slices.IndexFunc(letters, func(l message.DeadLetter) bool { return l.Destination == destination && l.Seq == seq })
 	if i < 0 {
 		return "", &message.Error{Code: message.CodeNotFound, Op: op, What: "there is no such dead letter", Hint: "list them"}
 	}
 	d := w.byName[destination]
 	if d == nil {
-		return "", &message.Error{Code: message.CodeNotFound, Op: op, What: "there is no destination " + strconv.Quote(destination) + " any more", Hint: "add it to the webhooks file again, or drop the letter"}
+		return "", &message.Error{Code: message.CodeNotFound, Op: op, What: "there is no destination " + strconv.Quote(destination) + " any more", Hint: "add it to the webhooks file again, or drop the dead letter"}
 	}
 	record, err := w.cfg.Outbox.Record(ctx, seq)
 	if err != nil {
@@ -69,7 +69,7 @@ func (w *Webhooks) Retry(ctx context.Context, destination string, seq uint64) (F
 	} else if err := w.send(ctx, d, n); err != nil {
 		l := letters[i]
 		l.Attempts, l.Error, l.At = l.Attempts+1, err.Error(), time.Now().UTC()
-		return "", errors.Join(&message.Error{Code: message.CodeUnavailable, Op: op, What: err.Error(), Hint: "mend the receiver, then try again"}, w.cfg.Outbox.Bury(ctx, l))
+		return "", errors.Join(&message.Error{Code: message.CodeUnavailable, Op: op, What: err.Error(), Hint: "mend the receiver, then try again"}, w.cfg.Outbox.AddDeadLetter(ctx, l))
 	}
-	return fate, w.cfg.Outbox.Dig(ctx, destination, seq)
+	return fate, w.cfg.Outbox.RemoveDeadLetter(ctx, destination, seq)
 }

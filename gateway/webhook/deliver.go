@@ -43,12 +43,12 @@ func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl message.Deliv
 		w.again(dl, w.pause(dl.Attempt, failed.after))
 	default:
 		log.Warn("a webhook is given up", "err", err)
-		w.bury(ctx, d, dl, err)
+		w.addDeadLetter(ctx, d, dl, err)
 	}
 }
 
-func (w *Webhooks) bury(ctx context.Context, d *Destination, dl message.Delivery, cause error) {
-	err := w.cfg.Outbox.Bury(ctx, message.Letter{Destination: d.Name, Seq: dl.Record.Seq, Attempts: dl.Attempt, Error: cause.Error(), At: time.Now().UTC()})
+func (w *Webhooks) addDeadLetter(ctx context.Context, d *Destination, dl message.Delivery, cause error) {
+	err := w.cfg.Outbox.AddDeadLetter(ctx, message.DeadLetter{Destination: d.Name, Seq: dl.Record.Seq, Attempts: dl.Attempt, Error: cause.Error(), At: time.Now().UTC()})
 	if err != nil {
 		w.cfg.Log.Error("a dead letter cannot be kept; the message is tried again", "destination", d.Name, "seq", dl.Record.Seq, "err", err)
 		w.again(dl, w.pause(dl.Attempt, 0))

@@ -141,7 +141,7 @@ func TestStale(t *testing.T) {
 	})
 	k := w.A.Ask("s1", "r1", "c1")
 	rc.next()
-	letters := buried(t, w, 1)
+	letters := deadLetters(t, w, 1)
 	rc.answer(nil)
 	w.A.Reject(gatewaytest.Ann, k, "no")
 	if g := rc.next(); g.notice.Type != webhook.TypeCallFinished {
@@ -151,16 +151,16 @@ func TestStale(t *testing.T) {
 	if err != nil || fate != webhook.FateStale || seen != 1 {
 		t.Errorf("a dead letter about a resolved approval request: %s, %v; it was told %d times", fate, err, seen)
 	}
-	buried(t, w, 0)
+	deadLetters(t, w, 0)
 }
 
 // buried waits until there are so many dead letters.
-func buried(t *testing.T, w *gatewaytest.World, n int) []message.Letter {
+func deadLetters(t *testing.T, w *gatewaytest.World, n int) []message.DeadLetter {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
 	defer cancel()
 	for o := w.A.Outbox(); ; <-time.After(10 * time.Millisecond) {
-		all, err := o.Letters(ctx)
+		all, err := o.DeadLetters(ctx)
 		if err != nil {
 			t.Fatalf("there are never %d dead letters: %v", n, err)
 		}
@@ -170,7 +170,7 @@ func buried(t *testing.T, w *gatewaytest.World, n int) []message.Letter {
 	}
 }
 
-// After the last attempt a letter lies there, until it is tried by hand or
+// After the last attempt a dead letter lies there, until it is tried by hand or
 // dropped. 410 is the last attempt whatever the number.
 func TestDeadLetters(t *testing.T) {
 	w := gatewaytest.New(t)
@@ -178,15 +178,15 @@ func TestDeadLetters(t *testing.T) {
 	status := http.StatusBadGateway
 	rc.answer(func(rw http.ResponseWriter, _ *http.Request, _ got) { rw.WriteHeader(status) })
 	k := w.A.Ask("s1", "r1", "c1")
-	l := buried(t, w, 1)[0]
+	l := deadLetters(t, w, 1)[0]
 	if l.Destination != "bot" || l.Attempts != 3 || l.Error != "the receiver answered 502" || l.At.IsZero() {
-		t.Errorf("the letter is %+v", l)
+		t.Errorf("the dead letter is %+v", l)
 	}
 	for range 3 {
 		rc.next()
 	}
 	_, err := h.Retry(t.Context(), "bot", l.Seq)
-	if !errors.Is(err, message.ErrUnavailable) || buried(t, w, 1)[0].Attempts != 4 {
+	if !errors.Is(err, message.ErrUnavailable) || deadLetters(t, w, 1)[0].Attempts != 4 {
 		t.Errorf("tried by hand in vain: %v", err)
 	}
 	rc.next()
@@ -202,13 +202,13 @@ func TestDeadLetters(t *testing.T) {
 	}
 	rc.answer(func(rw http.ResponseWriter, _ *http.Request, _ got) { rw.WriteHeader(http.StatusGone) })
 	w.A.Ask("s1", "r1", "c2")
-	if l = buried(t, w, 1)[0]; l.Attempts != 1 {
-		t.Errorf("after 410 the letter is %+v", l)
+	if l = deadLetters(t, w, 1)[0]; l.Attempts != 1 {
+		t.Errorf("after 410 the dead letter is %+v", l)
 	}
 	if _, err := h.Drop(t.Context(), "bot", l.Seq); err != nil {
 		t.Error(err)
 	}
-	buried(t, w, 0)
+	deadLetters(t, w, 0)
 }
 
 // What happens while no gateway runs, or no receiver, is told later.
@@ -238,7 +238,7 @@ func TestDownForAWhile(t *testing.T) {
 			break
 		}
 	}
-	if shown, err := w.A.Outbox().Letters(t.Context()); err != nil || len(shown) > 0 {
+	if shown, err := w.A.Outbox().DeadLetters(t.Context()); err != nil || len(shown) > 0 {
 		t.Errorf("dead letters: %v, %v", shown, err)
 	}
 }

@@ -16,7 +16,7 @@ type Outbox interface {
 	Record(ctx context.Context, seq uint64) (message.JournalEntry, error)
 	// Bury keeps a delivery that is given up, Dig takes it out, and Letters lists
 	// what is buried.
-	Bury(ctx context.Context, l message.Letter) error
-	Dig(ctx context.Context, destination string, seq uint64) error
-	Letters(ctx context.Context) ([]message.Letter, error)
+	AddDeadLetter(ctx context.Context, l message.DeadLetter) error
+	RemoveDeadLetter(ctx context.Context, destination string, seq uint64) error
+	DeadLetters(ctx context.Context) ([]message.DeadLetter, error)
 }

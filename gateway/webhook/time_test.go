@@ -78,7 +78,7 @@ func TestDefaultSchedule(t *testing.T) {
 		w.A.Ask("s1", "r1", "c1")
 		begun := time.Now()
 		time.Sleep(18 * time.Hour)
-		letters, err := w.A.Outbox().Letters(t.Context())
+		letters, err := w.A.Outbox().DeadLetters(t.Context())
 		if err != nil || len(letters) != 1 {
 			t.Fatalf("dead letters: %+v, %v", letters, err)
 		}

@@ -66,7 +66,7 @@ func nativeScripts(s string) map[int]bool {
 // that script. In a word without, they are hidden if all of the word imitates
 // and the text is not in that script.
 func judge(word string, native map[int]bool) func(rune) bool {
-	var ascii, foreignDigit, other bool // other: a letter that imitates nothing
+	var ascii, foreignDigit, other bool // other: a dead letter that imitates nothing
 	scripts := map[int]bool{}
 	for _, r := range word {
 		i := relative(r)

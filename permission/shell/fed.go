@@ -8,7 +8,7 @@ import (
 // This file looks for programs that run what they read, and for other ways in
 // which a command comes to run under a name that is not its own.
 
-// glued looks at texts for shells that stand in the same word as the letter of
+// glued looks at texts for shells that stand in the same word as the dead letter of
 // their option: script -qc'rm x'.
 func (x *extractor) glued(cmd Command, name string) {
 	letter, ok := takesText[name]

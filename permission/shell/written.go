@@ -215,7 +215,7 @@ func (c *Command) sets(assign string, files map[string]bool) bool {
 }
 
 // names says whether an argument names one of the files: as it is, behind = or
-// behind a letter, or as the module of a program.
+// behind a dead letter, or as the module of a program.
 func (w Word) names(files map[string]bool) bool {
 	if !w.Fixed || w.Text == "" {
 		return false

@@ -69,15 +69,15 @@ func newWebhooksListCommand(env *environment) *cobra.Command {
 		Use: "list", Short: "List dead letters", Long: "Lists the dead letters, with the error of the last attempt.",
 		Example: "  askance webhooks list", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var out api.LettersReply
+			var out api.DeadLettersReply
 			if err := g.do(c.Context(), http.MethodGet, "/v1/webhooks/dead", &out); err != nil {
 				return err
 			}
 			if env.json {
-				return env.printDocument(map[string]any{"letters": out.Letters})
+				return env.printDocument(map[string]any{"dead_letters": out.DeadLetters})
 			}
 			var b strings.Builder
-			for _, l := range out.Letters {
+			for _, l := range out.DeadLetters {
 				fmt.Fprintf(&b, "%-20s %8d  %s  %d attempts: %s\n", term.SafeLine(l.Destination), l.Seq, l.At.Format(time.DateTime), l.Attempts, term.SafeLine(l.Error))
 			}
 			return env.printf("%s", b.String())

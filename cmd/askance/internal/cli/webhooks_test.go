@@ -111,13 +111,13 @@ func TestWebhooksCommands(t *testing.T) {
 	write(t, tools, "version: 1\ntools:\n  - {name: pay, placement: external}\n")
 	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+", events: [request], format: slack}\n")
 	s := serveOn(t, data, "--tools", tools, "--webhooks", file)
-	var list struct{ Letters []message.Letter }
-	for i := 0; len(list.Letters) == 0 && i < 200; i++ {
+	var list struct{ DeadLetters []message.DeadLetter }
+	for i := 0; len(list.DeadLetters) == 0 && i < 200; i++ {
 		s.propose("w"+strconv.Itoa(i), "w"+strconv.Itoa(i), "pay", `{"n":`+strconv.Itoa(i)+`}`)
-		list = decode[struct{ Letters []message.Letter }](t, ok(t, "webhooks", "list", "--json", "--url", s.http))
+		list = decode[struct{ DeadLetters []message.DeadLetter }](t, ok(t, "webhooks", "list", "--json", "--url", s.http))
 		ok(t, "reject", "w"+strconv.Itoa(i), "--yes", "--data", data)
 	}
-	l := list.Letters[0]
+	l := list.DeadLetters[0]
 	if text := ok(t, "webhooks", "list", "--url", s.http); !strings.Contains(text, "the receiver answered 410") {
 		t.Errorf("list:\n%s", text)
 	}

@@ -27,7 +27,7 @@
 // # What reaches the terminal
 //
 // Everything that comes from agents, tools and other people passes through
-// package reveal: no control sequence, no turned text, no letter in disguise.
+// package reveal: no control sequence, no turned text, no dead letter in disguise.
 // The editor gets such characters as JSON escapes.
 //
 // # Parts
