@@ -26,7 +26,7 @@ var added = map[string]func(ctx context.Context, c *Client, request any) (any, e
 	api.Wait.Name:     adding(api.Wait, (*Client).wait),
 	api.Emit.Name:     adding(api.Emit, (*Client).emit),
 	api.Events.Name:   adding(api.Events, (*Client).events),
-	api.Answer.Name:   adding(api.Answer, (*Client).answer),
+	api.SubmitResponse.Name:   adding(api.SubmitResponse, (*Client).answer),
 	opCheckpoint.Name: adding(opCheckpoint, (*Client).checkpoint),
 }
 
@@ -160,7 +160,7 @@ func (c *Client) answer(ctx context.Context, a message.Response) (*message.Call,
 	if a.ID == "" {
 		a.ID = nuid.Next() // what is sent again is known by it
 	}
-	call, unsure, err := sendTyped(ctx, c, api.Answer, a, 0)
+	call, unsure, err := sendTyped(ctx, c, api.SubmitResponse, a, 0)
 	var e *message.Error
 	if unsure && errors.As(err, &e) && voted(e.Call, c.by.Name, a) {
 		return e.Call, nil // the first sending won; only its answer was lost

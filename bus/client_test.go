@@ -57,7 +57,7 @@ func (f forgetful) after(ctx context.Context) {
 func (f forgetful) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
 	reply, err := f.Caller.Call(ctx, op, request)
 	switch op {
-	case api.Answer.Operation, api.Propose.Operation, api.Emit.Operation:
+	case api.SubmitResponse.Operation, api.Propose.Operation, api.Emit.Operation:
 		f.after(ctx)
 	}
 	return reply, err

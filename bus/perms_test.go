@@ -216,7 +216,7 @@ func foreignReplySubjects(t *testing.T, w *world, people []message.Principal) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	decide := `{"v":1,"op":"answer","body":{"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"c1","digest":"` + calls[0].Digest + `","kind":"approve"}}`
+	decide := `{"v":1,"op":"submit_response","body":{"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"c1","digest":"` + calls[0].Digest + `","kind":"approve"}}`
 	owner := `"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"c2","attempt":1,"claim":"x"`
 	requests := map[string]string{
 		"propose": `{"v":1,"op":"propose","body":{"session_id":"s9","reply_id":"r9","tool_calls":[{"type":"tool_call","id":"c9","name":"echo","input":"{}"}]}}`,

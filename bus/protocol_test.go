@@ -299,7 +299,7 @@ func bodyRoots() []string {
 			roots = append(roots, fmt.Sprint(req), fmt.Sprint(rep))
 		}
 	}
-	roots = append(roots, "message.Event record", "proof.Sealed", "bus.Hint", "bus.Presence", "message.Error")
+	roots = append(roots, "message.EventRecord", "proof.Sealed", "bus.Hint", "bus.Presence", "message.Error")
 	for i, r := range roots {
 		roots[i] = r[strings.LastIndexByte(r, '.')+1:]
 	}

@@ -66,11 +66,11 @@ const request = "request"
 // tokens is a contract: permissions and filters are written against it. Rows
 // with a literal in the place of a token come before those without.
 var table = []Row{
-	{KindStandingRecord, "record.-.-.<standing>.f", "engines", "engines", "Event record", "a standing approval's own event records: its uses, and that it was revoked", ""},
-	{KindSessionRecord, "record.<session>.-.-.f", "engines", "engines", "Event record", "the session's own event records: which runtime it is bound to", ""},
-	{KindReplyRecord, "record.<session>.<reply>.-.f", "engines", "engines", "Event record", "the reply's own event records: batches, interrupted, ended", ""},
-	{KindRecord, "record.<session>.<reply>.<call>.f", "engines", "engines", "Event record", "the journal of a call: every event record but tasks", ""},
-	{KindWork, "record.<session>.<reply>.<call>.w.<tool>", "engines", "engines, which hand it to a worker", "Event record", "the submitted event record of a remote attempt: the task; `<tool>` is the queue", ""},
+	{KindStandingRecord, "record.-.-.<standing>.f", "engines", "engines", "EventRecord", "a standing approval's own event records: its uses, and that it was revoked", ""},
+	{KindSessionRecord, "record.<session>.-.-.f", "engines", "engines", "EventRecord", "the session's own event records: which runtime it is bound to", ""},
+	{KindReplyRecord, "record.<session>.<reply>.-.f", "engines", "engines", "EventRecord", "the reply's own event records: batches, interrupted, ended", ""},
+	{KindRecord, "record.<session>.<reply>.<call>.f", "engines", "engines", "EventRecord", "the journal of a call: every event record but tasks", ""},
+	{KindWork, "record.<session>.<reply>.<call>.w.<tool>", "engines", "engines, which hand it to a worker", "EventRecord", "the submitted event record of a remote attempt: the task; `<tool>` is the queue", ""},
 	{KindEvent, "event.<runtime>.<session>.<reply>", "engines, for the runtime", "engines", "AgentScope event", "streamed events that are no event records", ""},
 	{KindPropose, "propose.<runtime>", "that runtime", "engines", request, "what a runtime does with its own sessions", message.RoleRuntime},
 	{KindInterrupt, "interrupt.<runtime>", "that runtime", "engines", request, "ends the open calls of one of its replies", message.RoleRuntime},

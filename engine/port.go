@@ -81,7 +81,7 @@ var handlers = map[string]handler{
 	api.Emit.Name:      handle(api.Emit, (*Port).emit),
 	api.Interrupt.Name: handle(api.Interrupt, (*Port).interrupt),
 
-	api.Answer.Name:                 handle(api.Answer, (*Port).answer),
+	api.SubmitResponse.Name:                 handle(api.SubmitResponse, (*Port).answer),
 	api.Revoke.Name:                 handle(api.Revoke, (*Port).revoke),
 	api.Resolve.Name:                handle(api.Resolve, (*Port).resolve),
 	api.RevokeStandingApproval.Name: handle(api.RevokeStandingApproval, (*Port).revokeStandingApproval),

@@ -68,9 +68,9 @@ func TestStory(t *testing.T) {
 	}
 	// The edit becomes an approval request of its own only if the policy asks for it.
 	var edited message.Call
-	w.ok(ann, post, callPath(c.Key)+"/answer", `{"digest":"`+c.Digest+`","kind":"approve","input":"{\"to\":\"acme\",\"amount\":7}"}`, &edited)
+	w.ok(ann, post, callPath(c.Key)+"/response", `{"digest":"`+c.Digest+`","kind":"approve","input":"{\"to\":\"acme\",\"amount\":7}"}`, &edited)
 	if edited.State == message.ToolCallAsking {
-		w.ok(bob, post, callPath(c.Key)+"/answer", `{"digest":"`+edited.Digest+`","kind":"approve"}`, nil)
+		w.ok(bob, post, callPath(c.Key)+"/response", `{"digest":"`+edited.Digest+`","kind":"approve"}`, nil)
 	}
 	var waited message.WaitReply
 	w.ok(bot, get, "/v1/sessions/s1/replies/r1/wait?timeout_ms=20000", "", &waited)
@@ -85,7 +85,7 @@ func TestStory(t *testing.T) {
 	// Rules that are remembered.
 	k := w.A.Ask("s1", "r2", "c1")
 	call := w.A.Show(k)
-	w.ok(ann, post, callPath(k)+"/answer", `{"digest":"`+call.Digest+`","kind":"approve","remember":{"scope":"session","uses":2}}`, nil)
+	w.ok(ann, post, callPath(k)+"/response", `{"digest":"`+call.Digest+`","kind":"approve","remember":{"scope":"session","uses":2}}`, nil)
 	var standings message.StandingApprovalsReply
 	w.ok(ann, get, "/v1/standing-approvals?tool_name=pay", "", &standings)
 	if len(standings.StandingApprovals) != 1 {
@@ -171,7 +171,7 @@ func TestRefusals(t *testing.T) { //nolint:tparallel // one approval request, lo
 	before := w.A.Show(k)
 	bot, ann := w.A.HTTP(gatewaytest.Bot), w.A.HTTP(gatewaytest.Ann)
 	good := `{"digest":"` + before.Digest + `","kind":"approve"`
-	answer := callPath(k) + "/answer"
+	answer := callPath(k) + "/response"
 	for _, tt := range []struct {
 		name, method, path, body string
 		client                   *http.Client
@@ -238,27 +238,27 @@ func TestIdempotencyKey(t *testing.T) {
 	ann := w.A.HTTP(gatewaytest.Ann)
 	k := w.A.Ask("s1", "r1", "c1")
 	body := `{"digest":"` + w.A.Show(k).Digest + `","kind":"approve"}`
-	first := w.do(ann, post, callPath(k)+"/answer", body, "Idempotency-Key", "one")
-	again := w.do(ann, post, callPath(k)+"/answer", body, "Idempotency-Key", "one")
+	first := w.do(ann, post, callPath(k)+"/response", body, "Idempotency-Key", "one")
+	again := w.do(ann, post, callPath(k)+"/response", body, "Idempotency-Key", "one")
 	if first.status != http.StatusOK || again.status != http.StatusOK || string(first.body) != string(again.body) || again.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("sent again: %d %s\nthen %d %s", first.status, first.body, again.status, again.body)
 	}
-	w.refused(ann, post, callPath(k)+"/answer", strings.Replace(body, "approve", "reject", 1), http.StatusConflict, message.CodeConflict, "Idempotency-Key", "one")
+	w.refused(ann, post, callPath(k)+"/response", strings.Replace(body, "approve", "reject", 1), http.StatusConflict, message.CodeConflict, "Idempotency-Key", "one")
 	// Another person's key is another key, and without one it is carried out anew.
-	w.refused(w.A.HTTP(gatewaytest.Bob), post, callPath(k)+"/answer", body, http.StatusConflict, message.CodeFinished, "Idempotency-Key", "one")
+	w.refused(w.A.HTTP(gatewaytest.Bob), post, callPath(k)+"/response", body, http.StatusConflict, message.CodeFinished, "Idempotency-Key", "one")
 	w.A.Finished(k)
-	w.refused(ann, post, callPath(k)+"/answer", body, http.StatusConflict, message.CodeFinished)
+	w.refused(ann, post, callPath(k)+"/response", body, http.StatusConflict, message.CodeFinished)
 	// What a restart forgets, the journal knows: a key that is new here, and an
 	// answer that is on record.
-	w.ok(ann, post, callPath(k)+"/answer", body, nil, "Idempotency-Key", "two")
-	w.refused(ann, post, callPath(k)+"/answer", strings.Replace(body, "approve", "reject", 1), http.StatusConflict, message.CodeFinished, "Idempotency-Key", "three")
+	w.ok(ann, post, callPath(k)+"/response", body, nil, "Idempotency-Key", "two")
+	w.refused(ann, post, callPath(k)+"/response", strings.Replace(body, "approve", "reject", 1), http.StatusConflict, message.CodeFinished, "Idempotency-Key", "three")
 	// A refusal is an answer, too.
-	w.refused(ann, post, callPath(k)+"/answer", `{"digest":"x","kind":"approve"}`, http.StatusConflict, message.CodeFinished, "Idempotency-Key", "four")
-	p := w.do(ann, post, callPath(k)+"/answer", `{"digest":"x","kind":"approve"}`, "Idempotency-Key", "four")
+	w.refused(ann, post, callPath(k)+"/response", `{"digest":"x","kind":"approve"}`, http.StatusConflict, message.CodeFinished, "Idempotency-Key", "four")
+	p := w.do(ann, post, callPath(k)+"/response", `{"digest":"x","kind":"approve"}`, "Idempotency-Key", "four")
 	if p.status != http.StatusConflict || p.header.Get("Content-Type") != "application/problem+json" || p.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("a refusal sent again: %d %s", p.status, p.header)
 	}
-	w.refused(ann, post, callPath(k)+"/answer", body, http.StatusRequestEntityTooLarge, message.CodeTooLarge, "Idempotency-Key", strings.Repeat("k", 256))
+	w.refused(ann, post, callPath(k)+"/response", body, http.StatusRequestEntityTooLarge, message.CodeTooLarge, "Idempotency-Key", strings.Repeat("k", 256))
 }
 
 // TestPages reads a list in pages, filtered here and by the engine.

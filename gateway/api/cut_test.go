@@ -15,10 +15,10 @@ func TestBodyThatBreaksOff(t *testing.T) {
 	k := w.A.Ask("s1", "r1", "c1")
 	answer := `{"digest":"` + w.A.Show(k).Digest + `","kind":"approve"}`
 	interrupt := "/v1/sessions/s1/replies/r1/interrupt"
-	w.Cut("Authorization: Bearer "+w.A.Token(gatewaytest.Ann), callPath(k)+"/answer", "application/json", answer)
+	w.Cut("Authorization: Bearer "+w.A.Token(gatewaytest.Ann), callPath(k)+"/response", "application/json", answer)
 	w.Cut("Authorization: Bearer "+w.A.Token(gatewaytest.Olga), interrupt, "application/json", `{"reason":"no more"}`)
 	if c := w.A.Show(k); c.State != message.ToolCallAsking || len(c.Votes) > 0 {
 		t.Errorf("the call is %s with %d votes, want asking", c.State, len(c.Votes))
 	}
-	w.ok(w.A.HTTP(gatewaytest.Ann), post, callPath(k)+"/answer", answer, nil)
+	w.ok(w.A.HTTP(gatewaytest.Ann), post, callPath(k)+"/response", answer, nil)
 }

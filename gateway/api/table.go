@@ -80,7 +80,7 @@ func (a *ask) call(row *operation.Operation, content []byte) (any, error) {
 var added = map[string]func(a *ask, request, reply any, err error) (any, error){
 	operation.List.Name:   addToList,
 	operation.Show.Name:   addToShow,
-	operation.Answer.Name: addToAnswer,
+	operation.SubmitResponse.Name: addToAnswer,
 }
 
 // streams has the operations that can answer with a stream.

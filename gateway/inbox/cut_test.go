@@ -17,9 +17,9 @@ func TestFormThatBreaksOff(t *testing.T) {
 	k := w.A.Ask("s1", "r1", "c1")
 	form := url.Values{"session": {"s1"}, "reply": {"r1"}, "call": {"c1"}, "do": {"approve"}, "digest": {w.A.Show(k).Digest}, "csrf": {gatewaytest.ProofOf("ann")}}
 	const kind = "application/x-www-form-urlencoded"
-	w.Cut("Cookie: who=alpha.ann", "/inbox/answer", kind, form.Encode())
+	w.Cut("Cookie: who=alpha.ann", "/inbox/response", kind, form.Encode())
 
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+"/inbox/answer", strings.NewReader(form.Encode()+"&feedback=%zz"))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+"/inbox/response", strings.NewReader(form.Encode()+"&feedback=%zz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestFormThatBreaksOff(t *testing.T) {
 	if c := w.A.Show(k); c.State != message.ToolCallAsking || len(c.Votes) > 0 {
 		t.Errorf("the call is %s with %d votes, want asking", c.State, len(c.Votes))
 	}
-	if code, body := ask(t, w, "alpha.ann", http.MethodPost, "/inbox/answer", form); w.A.Show(k).State == message.ToolCallAsking {
+	if code, body := ask(t, w, "alpha.ann", http.MethodPost, "/inbox/response", form); w.A.Show(k).State == message.ToolCallAsking {
 		t.Errorf("the whole form: %d %.300s", code, body)
 	}
 }

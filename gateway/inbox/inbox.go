@@ -68,7 +68,7 @@ func (in *Inbox) Routes() []gateway.Route {
 		get(pathFigures, "Approval requests, outcomes and answer times, as a page.", in.figures),
 		stream,
 		check,
-		post("/inbox/answer", approvers, "Answer an approval request.", in.answer),
+		post("/inbox/response", approvers, "Answer an approval request.", in.answer),
 		post("/inbox/resolve", operators, "Say what became of a blocked call.", in.resolve),
 		post("/inbox/revoke", both, "Take back an allowed call that nobody has started.", in.revoke),
 		post("/inbox/interrupt", both, "End every open call of a reply.", in.interrupt),

@@ -83,7 +83,7 @@ func (c *card) panel(p *gateway.Peer, f *form) {
 	if !known || managed && !slices.ContainsFunc(c.Manage, func(a action) bool { return a.Do == f.Do }) {
 		return
 	}
-	v := &panel{form: *f, Hidden: c.Redacted, Post: "/inbox/answer", Back: c.Href}
+	v := &panel{form: *f, Hidden: c.Redacted, Post: "/inbox/response", Back: c.Href}
 	c.Panel = v
 	if managed {
 		v.Post, v.Attempt = "/inbox/"+f.Do, c.Call.Attempt.Number

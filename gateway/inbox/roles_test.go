@@ -75,10 +75,10 @@ func TestWhoMayWhat(t *testing.T) {
 		{"alpha.wendy", "GET", callPath(k), nil, 403, "acme"},
 		{"beta.ann", "GET", callPath(k), nil, 404, "acme"},
 		{"beta.ann", "GET", "/", nil, 200, "Pay 42"},
-		{"alpha.audie", "POST", "/inbox/answer", form("audie"), 403, "acme"},
-		{"alpha.olga", "POST", "/inbox/answer", form("olga"), 403, "acme"},
-		{"beta.ann", "POST", "/inbox/answer", form("ann"), 404, "acme"},
-		{"alpha.ann", "POST", "/inbox/answer", form("bob"), 403, "acme"},
+		{"alpha.audie", "POST", "/inbox/response", form("audie"), 403, "acme"},
+		{"alpha.olga", "POST", "/inbox/response", form("olga"), 403, "acme"},
+		{"beta.ann", "POST", "/inbox/response", form("ann"), 404, "acme"},
+		{"alpha.ann", "POST", "/inbox/response", form("bob"), 403, "acme"},
 		{"alpha.ann", "POST", "/inbox/check", form("ann"), 200, ""},
 		{"beta.ann", "POST", "/inbox/check", form("ann"), 404, "acme"},
 		{"alpha.ann", "POST", "/inbox/resolve", form("ann"), 403, "acme"},
@@ -93,10 +93,10 @@ func TestWhoMayWhat(t *testing.T) {
 	}
 	old := form("ann")
 	old.Set("digest", "sha256:of-another-approval request")
-	if code, body := ask(t, w, "alpha.ann", "POST", "/inbox/answer", old); code != 409 || !strings.Contains(body, "Asked anew meanwhile") {
+	if code, body := ask(t, w, "alpha.ann", "POST", "/inbox/response", old); code != 409 || !strings.Contains(body, "Asked anew meanwhile") {
 		t.Errorf("another digest: %d %.300s", code, body)
 	}
-	if code, _ := ask(t, w, "alpha.ann", "POST", "/inbox/answer", form("ann")); code != 303 {
+	if code, _ := ask(t, w, "alpha.ann", "POST", "/inbox/response", form("ann")); code != 303 {
 		t.Errorf("an answer: %d", code)
 	}
 	w.A.Finished(k)

@@ -97,7 +97,7 @@ func (l *linked) confirm(who string, p page, change func(url.Values)) page {
 	if change != nil {
 		change(q)
 	}
-	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, l.URL+"/inbox/answer", strings.NewReader(q.Encode()))
+	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, l.URL+"/inbox/response", strings.NewReader(q.Encode()))
 	if err != nil {
 		l.t.Fatal(err)
 	}

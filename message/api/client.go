@@ -60,9 +60,9 @@ func (m Methods) Report(ctx context.Context, r message.ReportRequest) (*message.
 	return Report.Call(ctx, m.Caller, r)
 }
 
-// Answer calls the operation.
+// SubmitResponse calls the operation.
 func (m Methods) SubmitResponse(ctx context.Context, r message.Response) (*message.Call, error) {
-	return Answer.Call(ctx, m.Caller, r)
+	return SubmitResponse.Call(ctx, m.Caller, r)
 }
 
 // Interrupt calls the operation.

@@ -71,11 +71,11 @@ var (
 
 // What people decide.
 var (
-	Answer = Define[message.Response, *message.Call](Operation{
-		Name: "answer", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleApprover}, NATS: map[message.Role]string{message.RoleApprover: "decide"},
-		HTTP: &HTTP{ID: "answerCall", Method: "POST", Path: callPath + "/answer", Tag: "calls",
-			Summary: "Answer an open approval request",
-			Doc:     "approve (with edited arguments if input is there), reject, answer for the tool, skip or hand over. An answer to another digest than the open approval request's is refused with the present call: look again."},
+	SubmitResponse = Define[message.Response, *message.Call](Operation{
+		Name: "submit_response", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleApprover}, NATS: map[message.Role]string{message.RoleApprover: "decide"},
+		HTTP: &HTTP{ID: "submitResponse", Method: "POST", Path: callPath + "/response", Tag: "calls",
+			Summary: "Respond to an approval request",
+			Doc:     "approve (with edited arguments if input is there), reject, respond for the tool, skip or delegate. A response to another digest than the open approval request's is refused with the present call: look again."},
 	})
 	Revoke = Define[message.RevokeRequest, *message.Call](Operation{
 		Name: "revoke", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,
@@ -85,13 +85,13 @@ var (
 	})
 	Resolve = Define[message.ResolveRequest, *message.Call](Operation{
 		Name: "resolve", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleOperator}, NATS: map[message.Role]string{message.RoleOperator: "operate"},
-		HTTP: &HTTP{ID: "settleCall", Method: "POST", Path: callPath + "/resolve", Tag: "calls",
+		HTTP: &HTTP{ID: "resolveCall", Method: "POST", Path: callPath + "/resolve", Tag: "calls",
 			Summary: "Resolve a blocked call",
 			Doc:     "States the outcome of a call whose outcome is unknown, that no worker took, or whose attempts were all lost."},
 	})
 	RevokeStandingApproval = Define[message.RevokeStandingApprovalRequest, *message.StandingApproval](Operation{
 		Name: "revoke_standing_approval", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,
-		HTTP: &HTTP{ID: "revokeRule", Method: "POST", Path: rulePath + "/revoke", Tag: "standing_approvals",
+		HTTP: &HTTP{ID: "revokeStandingApproval", Method: "POST", Path: rulePath + "/revoke", Tag: "standing_approvals",
 			Summary: "Revoke a standing approval",
 			Doc:     "At once: calls that it has allowed and that have not begun are revoked."},
 	})
@@ -156,7 +156,7 @@ var (
 	})
 	Standings = Define[message.StandingApprovalsRequest, message.StandingApprovalsReply](Operation{
 		Name: "standing_approvals", Class: ClassRead, Roles: overseers, NATS: onOversee,
-		HTTP: &HTTP{ID: "listRules", Method: "GET", Path: "/v1/standing-approvals", Tag: "standing_approvals",
+		HTTP: &HTTP{ID: "listStandingApprovals", Method: "GET", Path: "/v1/standing-approvals", Tag: "standing_approvals",
 			Params: []Param{
 				{Name: "tool_name", Type: "string", Doc: "Only those for this tool."},
 				{Name: "all", Type: "boolean", Doc: "Ended ones, too."},
@@ -164,11 +164,11 @@ var (
 				{Name: "limit", Type: "integer", Doc: "The size of the page; default and maximum 200."},
 			},
 			Summary: "List standing approvals",
-			Doc:     "What approvers let askance remember with an answer."},
+			Doc:     "What approvers let askance remember with a response."},
 	}).paged(func(r *message.StandingApprovalsRequest) *int { return &r.Limit }, func(r message.StandingApprovalsReply) int { return len(r.StandingApprovals) })
 	ShowStandingApproval = Define[message.ShowStandingApprovalRequest, message.ShowStandingApprovalReply](Operation{
 		Name: "show_standing_approval", Class: ClassRead, Roles: overseers, NATS: onOversee,
-		HTTP: &HTTP{ID: "showRule", Method: "GET", Path: rulePath, Tag: "standing_approvals",
+		HTTP: &HTTP{ID: "showStandingApproval", Method: "GET", Path: rulePath, Tag: "standing_approvals",
 			Summary: "Show a standing approval",
 			Doc:     "With the last hundred calls for which it answered."},
 	})
@@ -191,7 +191,7 @@ func ofWorkers(name string, changes bool) Operation {
 func Table() []*Operation {
 	return []*Operation{
 		Propose.Operation, Wait.Operation, Report.Operation, Emit.Operation, Interrupt.Operation,
-		Answer.Operation, Revoke.Operation, Resolve.Operation, RevokeStandingApproval.Operation,
+		SubmitResponse.Operation, Revoke.Operation, Resolve.Operation, RevokeStandingApproval.Operation,
 		List.Operation, Show.Operation, Explain.Operation, Events.Operation, Info.Operation, Load.Operation, Standings.Operation, ShowStandingApproval.Operation,
 		Start.Operation, Heartbeat.Operation, Progress.Operation, Result.Operation,
 	}

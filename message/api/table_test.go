@@ -12,7 +12,7 @@ import (
 // Nothing that decides shares a class with something that reads.
 func TestClasses(t *testing.T) {
 	for op, want := range map[*api.Operation]api.Class{
-		api.Answer.Operation: api.ClassDecide, api.Interrupt.Operation: api.ClassStop, api.Result.Operation: api.ClassWork,
+		api.SubmitResponse.Operation: api.ClassDecide, api.Interrupt.Operation: api.ClassStop, api.Result.Operation: api.ClassWork,
 		api.List.Operation: api.ClassRead, api.Wait.Operation: api.ClassWait,
 	} {
 		if op.Class != want {

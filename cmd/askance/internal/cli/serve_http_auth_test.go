@@ -46,7 +46,7 @@ func (s *served) send(method, path, body string, headers ...string) (int, string
 // approve approves the call of reply r1 over HTTP.
 func (s *served) approve(c *message.Call, headers ...string) (int, string) {
 	s.t.Helper()
-	return s.send(http.MethodPost, "/v1/calls/s1/r1/"+string(c.Call)+"/answer", `{"kind":"approve","digest":"`+c.Digest+`"}`, append(headers, "Idempotency-Key", fmt.Sprint(time.Now().UnixNano()))...)
+	return s.send(http.MethodPost, "/v1/calls/s1/r1/"+string(c.Call)+"/response", `{"kind":"approve","digest":"`+c.Digest+`"}`, append(headers, "Idempotency-Key", fmt.Sprint(time.Now().UnixNano()))...)
 }
 
 // call is the call c1 as the command line shows it.
@@ -74,10 +74,10 @@ func TestHTTPDemandsTokensOnceLoginsExist(t *testing.T) {
 			t.Errorf("an approval as ann: %d %s", code, text)
 		}
 		form := url.Values{"session": {"s1"}, "reply": {"r1"}, "call": {"c1"}, "digest": {c.Digest}, "do": {"approve"}}
-		for path, body := range map[string]string{"/inbox/answer": form.Encode(), "/agui": `{}`, "/agentscope/chat": `{}`, "/v1/whoami": ""} {
+		for path, body := range map[string]string{"/inbox/response": form.Encode(), "/agui": `{}`, "/agentscope/chat": `{}`, "/v1/whoami": ""} {
 			method, kind := http.MethodPost, "application/json"
 			switch path {
-			case "/inbox/answer":
+			case "/inbox/response":
 				kind = "application/x-www-form-urlencoded"
 			case "/v1/whoami":
 				method = http.MethodGet

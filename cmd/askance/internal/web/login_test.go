@@ -63,11 +63,11 @@ func TestApproverIsWhoLoggedIn(t *testing.T) {
 		"session": {"s1"}, "reply": {"r1"}, "call": {"c1"}, "digest": {w.call.Digest}, "do": {"approve"},
 		"name": {"mallory"}, "by": {"mallory"}, "approver": {"mallory"}, "user": {"mallory"},
 	}
-	if code, _ := w.form(c, "/inbox/answer", answer); code != http.StatusForbidden {
+	if code, _ := w.form(c, "/inbox/response", answer); code != http.StatusForbidden {
 		t.Errorf("an answer without the page's proof: %d", code)
 	}
 	answer.Set("csrf", self.CSRF)
-	if code, text := w.form(c, "/inbox/answer", answer); code != http.StatusOK {
+	if code, text := w.form(c, "/inbox/response", answer); code != http.StatusOK {
 		t.Errorf("the answer: %d %.300s", code, text)
 	}
 	votes := w.A.Finished(w.call.Key).Votes

@@ -137,7 +137,7 @@ func TestCredentialsEndBeforeBodyArrives(t *testing.T) {
 			form := url.Values{"session": {"s1"}, "reply": {"r1"}, "call": {"c1"}, "digest": {w.call.Digest}, "do": {"approve"}}
 			slow := map[string]func() (int, string){
 				"REST":  w.begin("/v1/calls/s1/r1/c1/response", "application/json", header, `{"kind":"approve","digest":"`+w.call.Digest+`"}`),
-				"inbox": w.begin("/inbox/answer", "application/x-www-form-urlencoded", header, form.Encode()),
+				"inbox": w.begin("/inbox/response", "application/x-www-form-urlencoded", header, form.Encode()),
 			}
 			end()
 			for code := 0; code != http.StatusUnauthorized; { // the server looks at the file each second
