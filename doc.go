@@ -6,7 +6,7 @@
 //
 //	 agent runtime                      people                     workers
 //	       │ propose                      ▲ │ approve, edit,          ▲ │ start,
-//	       ▼                         ask  │ ▼ reject, answer          │ ▼ result
+//	       ▼                         ask  │ ▼ reject, respond         │ ▼ result
 //	┌────────────────────────────────────────────────────────────────────────┐
 //	│ engine     pending ──▶ asking ──▶ allowed ──▶ submitted ──▶ finished   │
 //	│               │                                                        │

@@ -174,7 +174,7 @@ func ExampleParseSubject() {
 	_, err = bus.ParseSubject("askance.v1.prod.decide.*")
 	fmt.Println(err)
 	// Output:
-	// prod approver ann [answer interrupt revoke revoke_standing_approval]
+	// prod approver ann [interrupt revoke revoke_standing_approval submit_response]
 	// parse subject: "askance.v1.prod.decide.*": no kind of subject looks like that (see bus/PROTOCOL.md for the subjects)
 }
 

@@ -92,7 +92,7 @@ func TestClientRoles(t *testing.T) {
 	ctx := t.Context()
 	for role, may := range map[message.Role]string{
 		message.RoleRuntime:  "propose emit report interrupt",
-		message.RoleApprover: "answer revoke interrupt",
+		message.RoleApprover: "submit_response revoke interrupt",
 		message.RoleOperator: "resolve revoke interrupt report",
 		message.RoleAuditor:  "",
 	} {

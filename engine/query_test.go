@@ -175,10 +175,10 @@ func listFilters(w *world) {
 		r    message.ListRequest
 		want string
 	}{
-		{message.ListRequest{}, "ask out run held ask ask"},
-		{message.ListRequest{All: true}, "ask out run done no held ask ask no"},
-		{message.ListRequest{Session: "s"}, "ask out run held ask"},
-		{message.ListRequest{Session: "s", All: true}, "ask out run done no held ask"},
+		{message.ListRequest{}, "ask out run blocked ask ask"},
+		{message.ListRequest{All: true}, "ask out run done no blocked ask ask no"},
+		{message.ListRequest{Session: "s"}, "ask out run blocked ask"},
+		{message.ListRequest{Session: "s", All: true}, "ask out run done no blocked ask"},
 		{message.ListRequest{Session: "s", Reply: "r2"}, "ask"},
 		{message.ListRequest{Call: "ask"}, "ask ask ask"},
 		{message.ListRequest{States: asking}, "ask ask ask"},
@@ -194,7 +194,7 @@ func listFilters(w *world) {
 		}
 	}
 	list, err := e.bot().List(w.Context(), message.ListRequest{All: true})
-	if err != nil || names(list.Calls) != "ask out run done no held ask" {
+	if err != nil || names(list.Calls) != "ask out run done no blocked ask" {
 		w.Errorf("the runtime sees %q, %v", names(list.Calls), err)
 	}
 	for _, s := range []message.ToolCallState{"", "Asking", "open"} {

@@ -105,7 +105,7 @@ func checkResponse(a message.Response) error {
 	}
 	switch {
 	case !slices.Contains(responseKinds, a.Kind):
-		return bad(message.CodeInvalid, fmt.Sprintf("kind is %q", a.Kind), "use approve, reject, answer, skip or delegate")
+		return bad(message.CodeInvalid, fmt.Sprintf("kind is %q", a.Kind), "use approve, reject, respond, skip or delegate")
 	case len(a.ID) > maxResponseID:
 		return bad(message.CodeTooLarge, fmt.Sprintf("response_id has %d bytes, the limit is %d", len(a.ID), maxResponseID), "use a short random one")
 	case a.Digest == "":

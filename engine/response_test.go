@@ -95,7 +95,7 @@ func answeredForTool(w *world) {
 	c, err := e.ann().SubmitResponse(w.Context(), message.Response{Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest, Output: "paid by hand"})
 	w.must(err)
 	w.wantResult(c, message.ToolResultSuccess, "paid by hand")
-	w.wantPath(q.Key, "propose+ask answer")
+	w.wantPath(q.Key, "propose+ask respond")
 	w.wantRuns(q.Key, 0)
 }
 

@@ -23,7 +23,7 @@ type EventBatch struct {
 // Call and Progress is set.
 type Change struct {
 	Seq      uint64            // of the event record
-	Kind     string            // message.Event record.Kind
+	Kind     string            // message.EventRecord.Kind
 	By       message.Principal // who caused it
 	At       time.Time
 	Call     *message.Call // redacted as rules say

@@ -238,7 +238,7 @@ func take(t *testing.T, b *bustest.Bus, worker *bus.Worker) (message.Task, bus.N
 			var reply struct {
 				Body bus.NextReply `json:"body"`
 			}
-			if strings.Contains(string(m.Data), `"event record"`) && json.Unmarshal(m.Data, &reply) == nil && reply.Body.State == bus.TaskHere {
+			if strings.Contains(string(m.Data), `"record"`) && json.Unmarshal(m.Data, &reply) == nil && reply.Body.State == bus.TaskHere {
 				return task, reply.Body
 			}
 		case <-ctx.Done():

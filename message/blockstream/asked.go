@@ -34,7 +34,7 @@ type AskedCall struct {
 
 // FromCall is the approval_request about an engine's call that is asking, for
 // [Mapper.Resend]: open approval requests are shown whatever their age. It has the key
-// that the event of the approval request gets, if Config.Approval request knows its digest. now
+// that the event of the approval request gets, if Config.Request knows its digest. now
 // is what the time limit counts from.
 func FromCall(c *message.Call, now time.Time) (Asked, error) {
 	if c == nil || c.State != message.ToolCallAsking || c.Request == nil || c.Digest == "" {

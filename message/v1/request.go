@@ -11,9 +11,9 @@ import (
 type Decision struct {
 	ToolUseID message.CallID
 	Digest    string
-	Type      message.ResponseKind // approve, reject, or answer
+	Type      message.ResponseKind // approve, reject, or respond
 	Input     *string              // with approve: other arguments
-	Message   string               // with reject: why; with answer: the result
+	Message   string               // with reject: why; with respond: the result
 	Rules     []message.PermissionRule
 }
 
@@ -146,7 +146,7 @@ func (d Decision) check() error {
 			bad = "an answer has a message and nothing else"
 		}
 	default:
-		bad = "the type is none of approve, reject, answer"
+		bad = "the type is none of approve, reject, respond"
 	}
 	if d.Digest == "" {
 		bad = "the digest of the approval request is empty"

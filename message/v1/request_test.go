@@ -90,7 +90,7 @@ func TestDecisions(t *testing.T) {
 		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve"}`:                  {Kind: message.ResponseApprove},
 		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","input":{"a": 2}}`: {Kind: message.ResponseApprove, Input: &input},
 		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"reject","message":"why"}`:   {Kind: message.ResponseReject, Feedback: "why"},
-		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"answer","message":"42"}`:    {Kind: message.ResponseRespond, Output: "42"},
+		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"respond","message":"42"}`:    {Kind: message.ResponseRespond, Output: "42"},
 		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","rules":[{"tool_name":"f","rule_content":null,"behavior":"allow","source":"suggested"}]}`: {
 			Kind: message.ResponseApprove, Rules: rules},
 	} {
@@ -116,7 +116,7 @@ func TestDecisionsRefused(t *testing.T) {
 	for _, item := range []string{
 		`"approve"`, `{}`, `{"digest":"d","type":"approve"}`, `{"tool_use_id":"c1","digest":"d"}`, `{"tool_use_id":"c1","type":"approve"}`, `{"tool_use_id":"c1","digest":"","type":"approve"}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"Approve"}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"allow"}`,
 		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","message":"but"}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","input":"{}"}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","args":{}}`,
-		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"reject","input":{}}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"answer"}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"delegate"}`,
+		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"reject","input":{}}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"respond"}`, `{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"delegate"}`,
 		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","rules":[{}]}`,
 	} {
 		if d, err := answer(t, "user", `{"request_id":"reply-1","decisions":[`+item+`]}`); !errors.Is(err, message.ErrInvalid) {

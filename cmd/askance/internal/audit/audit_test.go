@@ -25,7 +25,7 @@ func source(bodies ...string) *audit.Source {
 		Records: func() iter.Seq2[proof.Record, error] {
 			return func(yield func(proof.Record, error) bool) {
 				for i, b := range bodies {
-					r := proof.Record{Seq: uint64(i + 1), Subject: fmt.Sprintf("askance.v1.test.event_record.s1.r1.c%d.f", i)}
+					r := proof.Record{Seq: uint64(i + 1), Subject: fmt.Sprintf("askance.v1.test.record.s1.r1.c%d.f", i)}
 					r.SetBody([]byte(b))
 					r.Header = map[string][]string{proof.HeaderShown: {proof.MarkOf(proof.Shown(r.Body(), true))}}
 					if !yield(r, nil) {
@@ -127,7 +127,7 @@ func TestExportStreams(t *testing.T) {
 					t.Errorf("%d records were read and %d lines written", read, out.lines)
 					return
 				}
-				r := proof.Record{Seq: uint64(i + 1), Subject: "askance.v1.test.event_record.s1.r1.c.f"}
+				r := proof.Record{Seq: uint64(i + 1), Subject: "askance.v1.test.record.s1.r1.c.f"}
 				r.SetBody([]byte(body))
 				if !yield(r, nil) {
 					return

@@ -6,7 +6,7 @@
 // JSON Lines, which are a source again ([OpenFile]), or as CSV for people:
 //
 //	{"type":"export","v":1,"space":"default","first_seq":1,"last_seq":42}
-//	{"type":"record","record":{"seq":1,…,"body":"…"},"event record":{"tool_name":"pay",…}}
+//	{"type":"record","record":{"seq":1,…,"body":"…"},"event_record":{"tool_name":"pay",…}}
 //	{"type":"checkpoint","record":{…}}
 //	{"type":"end","records":42,"checkpoints":1}
 //
