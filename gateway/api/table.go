@@ -78,8 +78,8 @@ func (a *ask) call(row *operation.Operation, content []byte) (any, error) {
 
 // added has what HTTP adds to replies.
 var added = map[string]func(a *ask, request, reply any, err error) (any, error){
-	operation.List.Name:   addToList,
-	operation.Show.Name:   addToShow,
+	operation.List.Name:           addToList,
+	operation.Show.Name:           addToShow,
 	operation.SubmitResponse.Name: addToAnswer,
 }
 
