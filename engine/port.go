@@ -81,7 +81,7 @@ var handlers = map[string]handler{
 	api.Emit.Name:      handle(api.Emit, (*Port).emit),
 	api.Interrupt.Name: handle(api.Interrupt, (*Port).interrupt),
 
-	api.SubmitResponse.Name:                 handle(api.SubmitResponse, (*Port).answer),
+	api.SubmitResponse.Name:         handle(api.SubmitResponse, (*Port).answer),
 	api.Revoke.Name:                 handle(api.Revoke, (*Port).revoke),
 	api.Resolve.Name:                handle(api.Resolve, (*Port).resolve),
 	api.RevokeStandingApproval.Name: handle(api.RevokeStandingApproval, (*Port).revokeStandingApproval),
@@ -89,6 +89,7 @@ var handlers = map[string]handler{
 	api.List.Name:                 handle(api.List, (*Port).list),
 	api.Show.Name:                 handle(api.Show, (*Port).show),
 	api.Explain.Name:              handle(api.Explain, (*Port).explain),
+	api.Preview.Name:              handle(api.Preview, (*Port).preview),
 	api.Events.Name:               handle(api.Events, (*Port).events),
 	api.Info.Name:                 handle(api.Info, (*Port).info),
 	api.Load.Name:                 handle(api.Load, (*Port).load),
