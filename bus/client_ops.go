@@ -22,12 +22,12 @@ func (c *Client) Call(ctx context.Context, op *api.Operation, request any) (any,
 
 // added has the operations to which the client adds something.
 var added = map[string]func(ctx context.Context, c *Client, request any) (any, error){
-	api.Propose.Name:  adding(api.Propose, (*Client).propose),
-	api.Wait.Name:     adding(api.Wait, (*Client).wait),
-	api.Emit.Name:     adding(api.Emit, (*Client).emit),
-	api.Events.Name:   adding(api.Events, (*Client).events),
-	api.SubmitResponse.Name:   adding(api.SubmitResponse, (*Client).answer),
-	opCheckpoint.Name: adding(opCheckpoint, (*Client).checkpoint),
+	api.Propose.Name:        adding(api.Propose, (*Client).propose),
+	api.Wait.Name:           adding(api.Wait, (*Client).wait),
+	api.Emit.Name:           adding(api.Emit, (*Client).emit),
+	api.Events.Name:         adding(api.Events, (*Client).events),
+	api.SubmitResponse.Name: adding(api.SubmitResponse, (*Client).answer),
+	opCheckpoint.Name:       adding(opCheckpoint, (*Client).checkpoint),
 }
 
 func adding[Req, Rep any](op api.Op[Req, Rep], do func(*Client, context.Context, Req) (Rep, error)) func(context.Context, *Client, any) (any, error) {

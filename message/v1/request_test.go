@@ -90,7 +90,7 @@ func TestDecisions(t *testing.T) {
 		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve"}`:                  {Kind: message.ResponseApprove},
 		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","input":{"a": 2}}`: {Kind: message.ResponseApprove, Input: &input},
 		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"reject","message":"why"}`:   {Kind: message.ResponseReject, Feedback: "why"},
-		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"respond","message":"42"}`:    {Kind: message.ResponseRespond, Output: "42"},
+		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"respond","message":"42"}`:   {Kind: message.ResponseRespond, Output: "42"},
 		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","rules":[{"tool_name":"f","rule_content":null,"behavior":"allow","source":"suggested"}]}`: {
 			Kind: message.ResponseApprove, Rules: rules},
 	} {
